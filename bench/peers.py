@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Tremula beside TensorFlow's own graph and XLA: the same networks, in one run, in turns.
+"""Tremula beside TensorFlow's own graph and XLA, as a TensorFlow program: the same networks, in one
+run, in turns. bench/league.py has more peers.
 
     python bench/peers.py [--quick] [--only NAME]... [--output build/bench.json]
 

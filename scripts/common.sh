@@ -159,6 +159,25 @@ install_tensorflow() {
   install_packages "$1" slim --no-deps tf_slim==1.1.0
 }
 
+# jax_versions PYTHON one|all: the newest JAX that goes with a Python, or the range that is tested.
+jax_versions() {
+  local newest=0.10.2 range="0.4.30 0.5.3"
+  case $("$1" -c 'import sys; print("%d.%d" % sys.version_info[:2])') in
+    3.9) newest=0.4.30 range= ;;
+    3.10) newest=0.6.2 ;;
+    3.11) range="$range 0.7.2" ;;
+    3.12) newest=0.12.0.1 range="$range 0.7.2 0.10.2" ;;
+    3.13) newest=0.12.0.1 range="0.5.3 0.7.2 0.10.2" ;;
+  esac
+  if [ "$2" = all ]; then echo $range $newest; else echo $newest; fi
+}
+
+# install_jax FOLDER VERSION
+install_jax() {
+  install_packages "$1" jax "jax[cpu]==$2" "pytest>=7"
+  install_onednn "$1" onednn-cpu-gomp==2023.2.0
+}
+
 # oneDNN's wheel has its library of 54 MB three times, since a wheel has no links.
 install_onednn() {
   local lib=$1/lib

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# make test, make test-all, make sanitize: the set-up of make demo, then the tests.
-#   scripts/test.sh [quick|all|sanitize]
+# make test, make test-all, make sanitize, make test-jax: the set-up of make demo, then the tests.
+#   scripts/test.sh [quick|all|sanitize|jax]
 source "$(dirname "$0")/common.sh"
 mode=${1:-quick}
 
@@ -77,10 +77,28 @@ test_c() {
   run "C tests ($1)" ctest --preset "$1" -j "$(nproc)"
 }
 
+# test_jax one|all: the tests of tremula.jax with the newest JAX, or everything with a range.
+test_jax() {
+  local version folder words=(-m "not long")
+  if [ "$1" = all ]; then words=(); fi
+  for version in $(jax_versions .venv/bin/python "$1"); do
+    folder=.venv-jax-$version
+    make_environment "$folder" "$PYTHON"
+    install_jax "$folder" "$version"
+    install_tremula "$folder"
+    run "Python tests (JAX $version)" "$folder/bin/python" -m pytest -q -p no:cacheprovider \
+      ${words[@]+"${words[@]}"} tests/python/jax
+  done
+}
+
 WITH_SANITIZERS=0
 if [ "$mode" != quick ] || [ "${TREMULA_SANITIZE_IN_TEST:-1}" = 1 ]; then WITH_SANITIZERS=1; fi
 
 set_up
+if [ "$mode" = jax ]; then
+  test_jax all
+  exit $FAILED
+fi
 need_library cmocka libcmocka-dev
 need_command g++ g++
 need_command ar binutils
@@ -102,6 +120,7 @@ if [ "$mode" != sanitize ]; then
   run "Python tests (TensorFlow $(tensorflow_version .venv))" \
     .venv/bin/python -m pytest -q -n 2 --dist loadfile ${longs[@]+"${longs[@]}"}
 
+  if [ "$mode" = all ]; then test_jax all; else test_jax one; fi
   if [ -n "$NEWEST" ]; then end_newest; fi
 fi
 if [ $WITH_SANITIZERS = 1 ]; then test_c asan-ubsan; fi

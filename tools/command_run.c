@@ -1,6 +1,7 @@
 /* Owns: tremula run. */
 #include <errno.h>
 #include <getopt.h>
+#include <omp.h>
 #include <stdlib.h>
 #include <time.h>
 
@@ -10,15 +11,22 @@
 static void print_help(void) {
   printf(
       "usage: tremula run FILE [options]\n\n"
+      "FILE is an executable, or a MODEL that is compiled first (tremula compile).\n\n"
       "  --input NAME=FILE.npy    an input, by its name in the model, its name in the program, or\n"
       "                           its number from 0; repeat for each\n"
-      "  --infeed ID=FILE[,FILE]  the elements of an infeed: a file for each array of an element,\n"
-      "                           whose first dimension counts the elements; repeat for each\n"
-      "  --output DIR             write outputs and the elements of outfeeds as DIR/NAME.npy;\n"
-      "                           without it they are printed\n"
-      "  --repeat N               run N times and print the times; an output that updates\n"
+      "  --infeed ID=FILE[,FILE]  what an infeed reads: a file for each array of an element, the\n"
+      "                           first dimension counts the elements; repeat for each\n"
+      "  --random[=SEED]          make up the inputs and infeeds for which there is no file:\n"
+      "                           floats of the normal distribution, small integers, indices\n"
+      "                           within bounds\n"
+      "  --zeros                  the same with zeros\n"
+      "  --output DIR             write outputs and what comes from outfeeds as DIR/NAME.npy;\n"
+      "                           otherwise they are printed, unless inputs are made up\n"
+      "  --repeat N               run N times and say how long it takes; an output that updates\n"
       "                           an input is the input of the next run\n"
-      "  --times                  then print the time of every instruction\n"
+      "  --times                  then print the time of every instruction, the sums by kernel,\n"
+      "                           and what is slow\n"
+      "  --threads N              compute with N threads\n"
       "  --seed N                 the seed of the program's random numbers\n");
 }
 
@@ -26,20 +34,40 @@ typedef struct arguments {
   const char *file, *output;
   string_list inputs, infeeds;
   long repeat;
+  long threads; /* 0: as many as there are cores */
   bool is_timed, times, has_seed;
-  uint64_t seed;
+  uint64_t seed, random_seed;
+  missing_data missing;
 } arguments;
 
-static bool parse_seed(const char *text, arguments *a) {
+static bool parse_seed(const char *text, uint64_t *out_seed) {
   char *end;
   errno = 0;
-  a->seed = strtoull(text, &end, 10);
-  return a->has_seed = errno == 0 && text[0] >= '0' && text[0] <= '9' && *end == '\0';
+  *out_seed = strtoull(text, &end, 10);
+  return errno == 0 && text[0] >= '0' && text[0] <= '9' && *end == '\0';
+}
+
+/* How inputs without a file are made up; -1 to go on. */
+static int set_missing(arguments *a, missing_data missing) {
+  if (a->missing != MISSING_IS_WRONG && a->missing != missing) {
+    return complain_usage("run", "--random and --zeros are two ways to make up inputs: choose one");
+  }
+  a->missing = missing;
+  return -1;
 }
 
 /* Returns -1 to continue, otherwise the exit code. */
 static int parse(int argc, char **argv, arguments *a) {
-  enum { OPTION_INPUT = OPTION_OWN, OPTION_INFEED, OPTION_REPEAT, OPTION_TIMES, OPTION_SEED };
+  enum {
+    OPTION_INPUT = OPTION_OWN,
+    OPTION_INFEED,
+    OPTION_REPEAT,
+    OPTION_TIMES,
+    OPTION_SEED,
+    OPTION_RANDOM,
+    OPTION_ZEROS,
+    OPTION_THREADS
+  };
   static const struct option longs[] = {
       {"input", required_argument, NULL, OPTION_INPUT},
       {"infeed", required_argument, NULL, OPTION_INFEED},
@@ -47,12 +75,15 @@ static int parse(int argc, char **argv, arguments *a) {
       {"repeat", required_argument, NULL, OPTION_REPEAT},
       {"times", no_argument, NULL, OPTION_TIMES},
       {"seed", required_argument, NULL, OPTION_SEED},
+      {"random", optional_argument, NULL, OPTION_RANDOM},
+      {"zeros", no_argument, NULL, OPTION_ZEROS},
+      {"threads", required_argument, NULL, OPTION_THREADS},
       {"help", no_argument, NULL, 'h'},
       {NULL, 0, NULL, 0},
   };
   bool memory = true;
-  int option;
-  while (memory && (option = getopt_long(argc, argv, ":o:h", longs, NULL)) != -1) {
+  int option, code = -1;
+  while (memory && code < 0 && (option = getopt_long(argc, argv, ":o:h", longs, NULL)) != -1) {
     switch (option) {
       case OPTION_INPUT: memory = string_list_add(&a->inputs, optarg); break;
       case OPTION_INFEED: memory = string_list_add(&a->infeeds, optarg); break;
@@ -65,8 +96,21 @@ static int parse(int argc, char **argv, arguments *a) {
         break;
       case OPTION_TIMES: a->times = true; break;
       case OPTION_SEED:
-        if (!parse_seed(optarg, a)) {
+        if (!parse_seed(optarg, &a->seed)) {
           return complain_usage("run", "--seed wants a number from 0 on, not '%s'", optarg);
+        }
+        a->has_seed = true;
+        break;
+      case OPTION_RANDOM:
+        if (optarg != NULL && !parse_seed(optarg, &a->random_seed)) {
+          return complain_usage("run", "--random=SEED wants a number from 0 on, not '%s'", optarg);
+        }
+        code = set_missing(a, MISSING_IS_RANDOM);
+        break;
+      case OPTION_ZEROS: code = set_missing(a, MISSING_IS_ZERO); break;
+      case OPTION_THREADS:
+        if (!parse_count(optarg, 4096, &a->threads)) {
+          return complain_usage("run", "--threads wants a number from 1 to 4096, not '%s'", optarg);
         }
         break;
       case 'h': print_help(); return 0;
@@ -74,11 +118,12 @@ static int parse(int argc, char **argv, arguments *a) {
       default: return complain_usage("run", "unknown option %s", argv[optind - 1]);
     }
   }
+  if (code >= 0) return code;
   if (!memory) {
     const trm_error error = {TRM_RESOURCE_EXHAUSTED, "out of memory"};
     return complain(&error);
   }
-  if (argc - optind != 1) return complain_usage("run", "say which one executable to run");
+  if (argc - optind != 1) return complain_usage("run", "say which one executable or MODEL to run");
   a->file = argv[optind];
   return -1;
 }
@@ -154,7 +199,9 @@ static trm_status run_engine(const arguments *a, run_data *data, trm_engine *eng
     status = run_often(a, data, engine, report, seconds, versions, error);
   }
   run_data_stop_feeds(data);
-  if (status == TRM_OK) status = run_data_write(data, a->output, error);
+  if (status == TRM_OK && (a->missing == MISSING_IS_WRONG || a->output != NULL)) {
+    status = run_data_write(data, a->output, error);
+  }
   if (status == TRM_OK && a->is_timed) print_seconds(seconds, a->repeat);
   if (status == TRM_OK && a->times) {
     char *text;
@@ -169,14 +216,28 @@ static trm_status run_engine(const arguments *a, run_data *data, trm_engine *eng
   return status;
 }
 
+/* The executable, or that of a model, with the compiler's defaults. */
+static trm_status load(const char *path, trm_executable **out_executable, trm_error *error) {
+  if (is_executable_file(path)) return trm_executable_load(path, out_executable, error);
+  const lowering_options lowering = {0};
+  trm_module *module;
+  trm_status status = model_read(path, &lowering, &module, error);
+  if (status != TRM_OK) return status;
+  status = trm_compile(module, NULL, 0, out_executable, error);
+  trm_module_free(module);
+  return status;
+}
+
 static trm_status run(const arguments *a, trm_error *error) {
   trm_executable *executable;
-  trm_status status = trm_executable_load(a->file, &executable, error);
+  if (a->threads > 0) omp_set_num_threads((int)a->threads);
+  trm_status status = load(a->file, &executable, error);
   if (status != TRM_OK) return status;
+  const run_sources sources = {&a->inputs, &a->infeeds, a->missing, a->random_seed};
   run_data data = {0};
   trm_engine *engine = NULL;
   trm_report *report = NULL;
-  status = run_data_create(executable, &a->inputs, &a->infeeds, &data, error);
+  status = run_data_create(executable, &sources, &data, error);
   if (status == TRM_OK) status = trm_engine_create(executable, &engine, error);
   if (status == TRM_OK && getenv("POPLAR_ENGINE_OPTIONS") != NULL) {
     status = trm_report_create(executable, NULL, &report, error);

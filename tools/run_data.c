@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 
 #include "tool.h"
+#include "tremula/inspect.h"
 
 enum { INFEED_DEPTH = 4 };
 
@@ -16,7 +17,8 @@ typedef struct run_feed {
   size_t num_elements;
   /* The files of an infeed, one for each array of the element. */
   npy_array *arrays;
-  int64_t count; /* number of elements in the files */
+  int64_t count;   /* number of elements in the files */
+  bool is_made_up; /* the one element comes again and again */
   trm_infeed *infeed;
   bool is_pushing;
   pthread_t pusher;
@@ -88,11 +90,42 @@ static trm_status read_input(run_data *data, char *argument, trm_error *error) {
   return TRM_OK;
 }
 
-static trm_status read_inputs(run_data *data, const string_list *given, trm_error *error) {
+static trm_status make_array(const trm_tensor_info *info, const char *name, npy_array *array,
+                             trm_error *error) {
+  array->dtype = info->dtype;
+  array->rank = info->rank;
+  memcpy(array->dims, info->dims, (size_t)info->rank * sizeof *info->dims);
+  return npy_allocate(array, name, error);
+}
+
+/* The inputs without a file; their state is the seed and, each its own, their number. */
+static trm_status make_up_inputs(run_data *data, const run_sources *sources, trm_error *error) {
+  const size_t count = trm_executable_num_inputs(data->executable);
+  int64_t *bounds = calloc(count + 1, sizeof *bounds);
+  trm_status status = bounds != NULL && trm_inspect_input_bounds(data->executable, bounds)
+                          ? TRM_OK
+                          : fail(error, TRM_RESOURCE_EXHAUSTED, "out of memory");
+  for (size_t i = 0; i < count && status == TRM_OK; ++i) {
+    npy_array *input = &data->inputs[i];
+    if (input->data != NULL) continue;
+    status =
+        make_array(trm_executable_input(data->executable, i), data->names.inputs[i], input, error);
+    uint64_t state = sources->seed + ((uint64_t)i << 32);
+    if (status == TRM_OK && sources->missing == MISSING_IS_RANDOM) {
+      make_up(input, bounds[i], &state);
+    }
+  }
+  free(bounds);
+  return status;
+}
+
+static trm_status read_inputs(run_data *data, const run_sources *sources, trm_error *error) {
+  const string_list *given = sources->inputs;
   for (size_t i = 0; i < given->count; ++i) {
     const trm_status status = read_input(data, given->items[i], error);
     if (status != TRM_OK) return status;
   }
+  if (sources->missing != MISSING_IS_WRONG) return make_up_inputs(data, sources, error);
   const size_t count = trm_executable_num_inputs(data->executable);
   for (size_t i = 0; i < count; ++i) {
     if (data->inputs[i].data != NULL) continue;
@@ -108,12 +141,8 @@ static trm_status read_inputs(run_data *data, const string_list *given, trm_erro
 static trm_status make_outputs(run_data *data, trm_error *error) {
   const size_t count = trm_executable_num_outputs(data->executable);
   for (size_t o = 0; o < count; ++o) {
-    const trm_tensor_info *info = trm_executable_output(data->executable, o);
-    npy_array *output = &data->outputs[o];
-    output->dtype = info->dtype;
-    output->rank = info->rank;
-    memcpy(output->dims, info->dims, (size_t)info->rank * sizeof *info->dims);
-    const trm_status status = npy_allocate(output, data->names.outputs[o], error);
+    const trm_status status = make_array(trm_executable_output(data->executable, o),
+                                         data->names.outputs[o], &data->outputs[o], error);
     if (status != TRM_OK) return status;
   }
   return TRM_OK;
@@ -200,14 +229,35 @@ static trm_status find_feeds(run_data *data, trm_error *error) {
   return TRM_OK;
 }
 
-static trm_status read_infeeds(run_data *data, const string_list *given, trm_error *error) {
+/* One element. */
+static trm_status make_up_infeed(run_feed *feed, const run_sources *sources, trm_error *error) {
+  feed->arrays = calloc(feed->num_elements + 1, sizeof *feed->arrays);
+  if (feed->arrays == NULL) return fail(error, TRM_RESOURCE_EXHAUSTED, "out of memory");
+  feed->is_made_up = true;
+  feed->count = 1;
+  for (size_t e = 0; e < feed->num_elements; ++e) {
+    const trm_status status = make_array(&feed->elements[e], feed->id, &feed->arrays[e], error);
+    if (status != TRM_OK) return status;
+    uint64_t state = sources->seed + ((uint64_t)e << 32) + 1;
+    if (sources->missing == MISSING_IS_RANDOM) make_up(&feed->arrays[e], 0, &state);
+  }
+  return TRM_OK;
+}
+
+static trm_status read_infeeds(run_data *data, const run_sources *sources, trm_error *error) {
+  const string_list *given = sources->infeeds;
   for (size_t i = 0; i < given->count; ++i) {
     const trm_status status = read_infeed(data, given->items[i], error);
     if (status != TRM_OK) return status;
   }
   for (size_t f = 0; f < data->num_feeds; ++f) {
-    const run_feed *feed = &data->feeds[f];
+    run_feed *feed = &data->feeds[f];
     if (feed->kind != 'i' || feed->arrays != NULL) continue;
+    if (sources->missing != MISSING_IS_WRONG) {
+      const trm_status status = make_up_infeed(feed, sources, error);
+      if (status != TRM_OK) return status;
+      continue;
+    }
     return fail(error, TRM_INVALID_ARGUMENT,
                 "the program reads the infeed '%s', whose elements have %zu array%s: give it with "
                 "--infeed %s=FILE.npy[,FILE.npy]",
@@ -216,8 +266,8 @@ static trm_status read_infeeds(run_data *data, const string_list *given, trm_err
   return TRM_OK;
 }
 
-trm_status run_data_create(trm_executable *executable, const string_list *inputs,
-                           const string_list *infeeds, run_data *data, trm_error *error) {
+trm_status run_data_create(trm_executable *executable, const run_sources *sources, run_data *data,
+                           trm_error *error) {
   *data = (run_data){.executable = executable};
   data->inputs = calloc(trm_executable_num_inputs(executable) + 1, sizeof *data->inputs);
   data->outputs = calloc(trm_executable_num_outputs(executable) + 1, sizeof *data->outputs);
@@ -225,22 +275,23 @@ trm_status run_data_create(trm_executable *executable, const string_list *inputs
       !interface_names_create(executable, &data->names)) {
     return fail(error, TRM_RESOURCE_EXHAUSTED, "out of memory");
   }
-  trm_status status = read_inputs(data, inputs, error);
+  trm_status status = read_inputs(data, sources, error);
   if (status == TRM_OK) status = make_outputs(data, error);
   if (status == TRM_OK) status = find_feeds(data, error);
-  if (status == TRM_OK) status = read_infeeds(data, infeeds, error);
+  if (status == TRM_OK) status = read_infeeds(data, sources, error);
   return status;
 }
 
 /* ---- Feeds: running ------------------------------------------------------------------------- */
 
-/* Pushes all elements, then the end. Stops early when the queue is closed. */
+/* Pushes all elements, then the end; one that is made up without an end. Stops early when the queue
+ * is closed. */
 static void *push_all(void *argument) {
   run_feed *feed = argument;
   const void **element = calloc(feed->num_elements + 1, sizeof *element);
   trm_error error = {TRM_RESOURCE_EXHAUSTED, "out of memory"};
   bool accepted = element != NULL;
-  for (int64_t n = 0; n < feed->count && accepted; ++n) {
+  for (int64_t n = 0; n < feed->count && accepted; n += feed->is_made_up ? 0 : 1) {
     for (size_t e = 0; e < feed->num_elements; ++e) {
       element[e] = (const char *)feed->arrays[e].data + (size_t)n * feed->elements[e].bytes;
     }

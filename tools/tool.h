@@ -6,6 +6,7 @@
  *   model.c         MODEL: a module, or a model that Python lowers to one
  *   names.c         the names of an executable's inputs and outputs
  *   run_data.c      the arrays and feeds of a run, from files and to files
+ *   made_up.c       values of arrays that no file gives
  *   npy.c show.c    arrays as .npy files and as text */
 #ifndef TREMULA_TOOLS_TOOL_H_
 #define TREMULA_TOOLS_TOOL_H_
@@ -109,6 +110,12 @@ void interface_names_free(interface_names *names);
 int64_t interface_find_input(const trm_executable *executable, const interface_names *names,
                              const char *name);
 
+/* ---- made_up.c ------------------------------------------------------------------------------ */
+
+/* Fills an array: floats of the normal distribution, integers from 0 to below `bound` (0: small
+ * ones). The same for the same state, which goes on. */
+void make_up(npy_array *array, int64_t bound, uint64_t *state);
+
 /* ---- run_data.c ----------------------------------------------------------------------------- */
 
 /* The data of a run. */
@@ -120,10 +127,18 @@ typedef struct run_data {
   struct run_feed *feeds;
 } run_data;
 
-/* Makes the data. Inputs are "NAME=FILE" and infeeds "ID=FILE,FILE"; both texts are overwritten. */
-trm_status run_data_create(trm_executable *executable, const string_list *inputs,
-                           const string_list *infeeds, run_data *data, trm_error *error);
-/* Makes and binds the queues, and starts to push the elements of the files. */
+/* What inputs and infeeds hold for which no file is given. */
+typedef enum missing_data { MISSING_IS_WRONG, MISSING_IS_ZERO, MISSING_IS_RANDOM } missing_data;
+
+/* Where the data of a run comes from: "NAME=FILE" and "ID=FILE,FILE", which are cut up. */
+typedef struct run_sources {
+  const string_list *inputs, *infeeds;
+  missing_data missing;
+  uint64_t seed;
+} run_sources;
+trm_status run_data_create(trm_executable *executable, const run_sources *sources, run_data *data,
+                           trm_error *error);
+/* Makes the queues, binds them, and starts to push what the files hold. */
 trm_status run_data_start_feeds(run_data *data, trm_engine *engine, trm_error *error);
 /* Stops pushing, even before the end. */
 void run_data_stop_feeds(run_data *data);

@@ -54,6 +54,10 @@ TRM_API bool trm_inspect_is_trivial(const trm_module *module);
 /* The module that an executable runs. */
 TRM_API const trm_module *trm_inspect_module(const trm_executable *executable);
 
+/* For each input the number below which its elements have to be to index what the program indexes
+ * with them; 0: none is seen. False when memory runs out. */
+TRM_API bool trm_inspect_input_bounds(const trm_executable *executable, int64_t *out_bounds);
+
 /* The JSON that travels with a module; NULL: none. */
 TRM_API const char *trm_inspect_side_table(const trm_executable *executable);
 

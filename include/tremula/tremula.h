@@ -231,7 +231,8 @@ TRM_API void trm_engine_forget_cancel(trm_engine *engine);
 /* Measures from now on how long each instruction takes on this host (off: costs nothing). */
 TRM_API void trm_engine_time_steps(trm_engine *engine, bool on);
 /* A table of the time of every instruction so far, the slowest first: milliseconds, calls, kernel,
- * instruction. Free with trm_free. */
+ * instruction; then, after an empty line each, the sums by kernel and, where more than a hundredth
+ * of the time is in reference code, a line that says so. Free with trm_free. */
 TRM_API trm_status trm_engine_print_times(const trm_engine *engine, char **out_text,
                                           trm_error *error);
 TRM_API void trm_engine_free(trm_engine *engine);

@@ -76,6 +76,11 @@ bool trm_inspect_is_hashable(const void *data, size_t size) {
   return is_hashable;
 }
 
+bool trm_inspect_input_bounds(const trm_executable *executable, int64_t *out_bounds) {
+  return trm_module_bound_inputs(executable->module, out_bounds,
+                                 trm_executable_num_inputs(executable));
+}
+
 const char *trm_inspect_side_table(const trm_executable *executable) {
   return executable->module->frontend_side_table;
 }

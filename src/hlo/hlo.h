@@ -21,6 +21,7 @@
  *   proto_*.c (proto.h)            the reader and writer of HloModuleProto
  *   groups.c (groups.h)            replica groups in short forms
  *   loops.c (loops.h)              trip counts of loops, where they are known
+ *   index_bounds.c                 bounds of inputs that are indices
  *   builder*.c (builder.h)         modules made by calls (tremula/builder.h) */
 #ifndef TREMULA_HLO_HLO_H_
 #define TREMULA_HLO_HLO_H_
@@ -389,6 +390,11 @@ void trm_module_mark_running(const trm_module *module, bool *runs);
 
 /* The opcode of the instruction; for a custom call, the opcode that custom_calls.def gives it. */
 trm_opcode trm_instruction_acts_as(const trm_instruction *instruction);
+
+/* For each of `count` leaves of the entry's parameters the number below which its elements have to
+ * be to index what the module indexes with them, as far as that can be seen; 0: nothing is. False
+ * when memory runs out, or for another count. */
+bool trm_module_bound_inputs(const trm_module *module, int64_t *out_bounds, size_t count);
 
 /* Whether the instruction must not be removed, duplicated or reordered with others of its kind. */
 bool trm_instruction_has_side_effect(const trm_module *module, const trm_instruction *instruction);

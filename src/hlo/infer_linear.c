@@ -5,14 +5,17 @@
 #include "hlo/infer.h"
 
 /* Dot and convolution may state another result type than the operands', of the same kind, or floats
- * for integers; without one the result has the operands' (the wider of two). */
+ * for integers; without one the result has the operands': the float's, or the wider's. */
 static trm_status choose_result_type(trm_inference *c, trm_dtype *out_dtype) {
   const trm_dtype left = trm_infer_operand(c, 0)->dtype, right = trm_infer_operand(c, 1)->dtype;
   const trm_dtype stated = c->instruction->shape.dtype;
-  const trm_dtype wider = trm_dtype_size(left) >= trm_dtype_size(right) ? left : right;
+  const bool alike = trm_dtype_is_floating(left) == trm_dtype_is_floating(right);
+  const bool takes_left =
+      alike ? trm_dtype_size(left) >= trm_dtype_size(right) : trm_dtype_is_floating(left);
+  const trm_dtype wider = takes_left ? left : right;
   CHECK(c,
-        left == right || (trm_dtype_is_floating(left) && trm_dtype_is_floating(right)) ||
-            (trm_dtype_is_integral(left) && trm_dtype_is_integral(right)),
+        left == right || ((trm_dtype_is_floating(left) || trm_dtype_is_integral(left)) &&
+                          (trm_dtype_is_floating(right) || trm_dtype_is_integral(right))),
         "cannot multiply %s by %s", trm_dtype_name(left), trm_dtype_name(right));
   *out_dtype = stated == TRM_INVALID_TYPE ? wider : stated;
   CHECK(c,

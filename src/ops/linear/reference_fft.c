@@ -1,44 +1,122 @@
-/* Reference kernel of fft: the sums as they are defined, one dimension after the other, in double.
- * The transform runs over the last fft_length dimensions. */
+/* Reference kernel of fft: one dimension after the other, in double. A line of n values is cut by
+ * the prime factors of n (Cooley and Tukey, 1965); a prime factor is summed as it is defined. The
+ * transform runs over the last fft_length dimensions. */
 #include "ops/reference.h"
 
 #include <math.h>
 
 enum { FFT, IFFT, RFFT, IRFFT };
 
+/* What lines of one length share. All are in `scratch`, of 8 doubles for each value. */
+typedef struct line_state {
+  int64_t n;       /* the length that `turns` is for; 0: none yet */
+  double *turns;   /* cos and sin of 2 pi k / n, for each k below n */
+  double *given;   /* the line: real and imaginary parts in turn */
+  double *results; /* its transform */
+  double *parts;   /* what is put together: as many values as the factor */
+} line_state;
+
+static void prepare_turns(line_state *state, int64_t n) {
+  if (state->n == n) return;
+  state->n = n;
+  for (int64_t k = 0; k < n; ++k) {
+    const double angle = 2 * 3.14159265358979323846 * (double)k / (double)n;
+    state->turns[2 * k] = cos(angle);
+    state->turns[2 * k + 1] = sin(angle);
+  }
+}
+
+/* (re, im) times the turn number k; backwards where `sign` is -1. */
+static inline void turn(const line_state *state, int64_t k, double sign, double *re, double *im) {
+  const double c = state->turns[2 * k], s = sign * state->turns[2 * k + 1];
+  const double r = *re * c - *im * s, i = *re * s + *im * c;
+  *re = r;
+  *im = i;
+}
+
+/* The transforms of `factor` parts of m values each, which lie one after the other in `out`, become
+ * that of all. */
+static void put_together(const line_state *state, double *out, int64_t factor, int64_t m,
+                         double sign) {
+  const int64_t step = state->n / (factor * m); /* of turns that one value of all makes */
+  double *const parts = state->parts;
+  for (int64_t k = 0; k < m; ++k) {
+    for (int64_t q = 0; q < factor; ++q) {
+      parts[2 * q] = out[2 * (q * m + k)];
+      parts[2 * q + 1] = out[2 * (q * m + k) + 1];
+      turn(state, q * k * step, sign, &parts[2 * q], &parts[2 * q + 1]);
+    }
+    if (factor == 2) {
+      out[2 * k] = parts[0] + parts[2];
+      out[2 * k + 1] = parts[1] + parts[3];
+      out[2 * (m + k)] = parts[0] - parts[2];
+      out[2 * (m + k) + 1] = parts[1] - parts[3];
+      continue;
+    }
+    for (int64_t r = 0; r < factor; ++r) {
+      double re = 0.0, im = 0.0;
+      int64_t at = 0; /* q r m step modulo n */
+      for (int64_t q = 0; q < factor; ++q) {
+        double a = parts[2 * q], b = parts[2 * q + 1];
+        turn(state, at, sign, &a, &b);
+        re += a;
+        im += b;
+        at += r * m * step;
+        if (at >= state->n) at %= state->n;
+      }
+      out[2 * (r * m + k)] = re;
+      out[2 * (r * m + k) + 1] = im;
+    }
+  }
+}
+
+static int64_t smallest_factor(int64_t n) {
+  for (int64_t p = 2; p * p <= n; ++p) {
+    if (n % p == 0) return p;
+  }
+  return n;
+}
+
+/* The transform of every stride-th value from `in` on, n of them. As deep as n has factors. */
+static void recurse(const line_state *state, const double *in, int64_t stride, double *out,
+                    int64_t n, double sign) {
+  if (n == 1) {
+    out[0] = in[0];
+    out[1] = in[1];
+    return;
+  }
+  const int64_t factor = smallest_factor(n), m = n / factor;
+  for (int64_t q = 0; q < factor; ++q) {
+    recurse(state, in + 2 * q * stride, stride * factor, out + 2 * q * m, m, sign);
+  }
+  put_together(state, out, factor, m, sign);
+}
+
 /* Transforms the line of n values at `base` with `stride` in place. */
 static void transform_line(double *re, double *im, int64_t base, int64_t stride, int64_t n,
-                           bool is_inverse, double *line) {
-  const double pi = 3.14159265358979323846;
+                           bool is_inverse, line_state *state) {
+  prepare_turns(state, n);
   for (int64_t k = 0; k < n; ++k) {
-    double sum_re = 0.0, sum_im = 0.0;
-    for (int64_t j = 0; j < n; ++j) {
-      /* j * k modulo n: the angle stays small and exact. */
-      const int64_t turns = (int64_t)((__uint128_t)j * (__uint128_t)k % (__uint128_t)n);
-      const double angle = (is_inverse ? 2.0 : -2.0) * pi * (double)turns / (double)n;
-      const double c = cos(angle), s = sin(angle);
-      const double a = re[base + j * stride], b = im[base + j * stride];
-      sum_re += a * c - b * s;
-      sum_im += a * s + b * c;
-    }
-    line[2 * k] = is_inverse ? sum_re / (double)n : sum_re;
-    line[2 * k + 1] = is_inverse ? sum_im / (double)n : sum_im;
+    state->given[2 * k] = re[base + k * stride];
+    state->given[2 * k + 1] = im[base + k * stride];
   }
+  recurse(state, state->given, 1, state->results, n, is_inverse ? 1 : -1);
+  const double scale = is_inverse ? (double)n : 1;
   for (int64_t k = 0; k < n; ++k) {
-    re[base + k * stride] = line[2 * k];
-    im[base + k * stride] = line[2 * k + 1];
+    re[base + k * stride] = state->results[2 * k] / scale;
+    im[base + k * stride] = state->results[2 * k + 1] / scale;
   }
 }
 
 /* One transform: `dims` are the fft_length dimensions of full size. */
 static void transform(double *re, double *im, int32_t rank, const int64_t *dims, bool is_inverse,
-                      double *line) {
+                      line_state *state) {
   const int64_t count = trm_dims_count(rank, dims);
   int64_t stride = 1;
   for (int32_t d = rank - 1; d >= 0; --d) {
     const int64_t n = dims[d];
     for (int64_t i = 0; i < count / n; ++i) {
-      transform_line(re, im, i / stride * stride * n + i % stride, stride, n, is_inverse, line);
+      transform_line(re, im, i / stride * stride * n + i % stride, stride, n, is_inverse, state);
     }
     stride *= n;
   }
@@ -51,7 +129,15 @@ static trm_status run_fft(const trm_kernel *kernel, const trm_kernel_call *call,
   const trm_dims *lengths = &state->instruction.sizes;
   const int64_t full = trm_dims_count(lengths->count, lengths->items);
   if (full == 0 || trm_shape_count(&state->shape) == 0) return TRM_OK;
-  double *const re = (double *)call->scratch, *const im = re + full, *const line = im + full;
+  double *const re = (double *)call->scratch, *const im = re + full, *const rest = im + full;
+  int64_t longest = 0;
+  for (int32_t d = 0; d < lengths->count; ++d) {
+    if (lengths->items[d] > longest) longest = lengths->items[d];
+  }
+  line_state lines = {.turns = rest,
+                      .given = rest + 2 * longest,
+                      .results = rest + 4 * longest,
+                      .parts = rest + 6 * longest};
   const int32_t last = lengths->count - 1;
   const int64_t n = lengths->items[last], half = n / 2 + 1;
   const int64_t input_last = type == IRFFT ? half : n, output_last = type == RFFT ? half : n;
@@ -74,7 +160,8 @@ static trm_status run_fft(const trm_kernel *kernel, const trm_kernel_call *call,
       for (int32_t d = last - 1; d >= 0; --d) {
         const int64_t size = lengths->items[d];
         for (int64_t i = 0; i < full / size; ++i) {
-          transform_line(re, im, i / stride * stride * size + i % stride, stride, size, true, line);
+          transform_line(re, im, i / stride * stride * size + i % stride, stride, size, true,
+                         &lines);
         }
         stride *= size;
       }
@@ -83,10 +170,10 @@ static trm_status run_fft(const trm_kernel *kernel, const trm_kernel_call *call,
         m[0] = 0.0;
         if (n % 2 == 0) m[n / 2] = 0.0;
         for (int64_t i = half; i < n; ++i) r[i] = r[n - i], m[i] = -m[n - i];
-        transform_line(r, m, 0, 1, n, true, line);
+        transform_line(r, m, 0, 1, n, true, &lines);
       }
     } else {
-      transform(re, im, lengths->count, lengths->items, type == IFFT, line);
+      transform(re, im, lengths->count, lengths->items, type == IFFT, &lines);
     }
     for (int64_t row = 0; row < rows; ++row) {
       for (int64_t i = 0; i < output_last; ++i) {
@@ -123,6 +210,6 @@ trm_status trm_reference_fft_create(const trm_kernel_request *request, trm_kerne
   }
   TRY(trm_reference_kernel_create(request, "reference.fft", run_fft, 0, out_kernel, error));
   const int64_t full = trm_dims_count(lengths->count, lengths->items);
-  out_kernel->scratch_bytes = (size_t)(2 * full + 2 * longest) * sizeof(double);
+  out_kernel->scratch_bytes = (size_t)(2 * full + 8 * longest) * sizeof(double);
   return TRM_OK;
 }

@@ -39,7 +39,7 @@ def test_help_lists_options_and_passes(tool):
     (["compile", "m", "--frob"], "unknown option --frob"),
     (["compile", "m", "-o", "x", "--option", "key"], "--option wants KEY=VALUE, not 'key'"),
     (["compile", "m", "--dump-after", "nothing"], "'nothing' is not a pass"),
-    (["run"], "say which one executable to run"),
+    (["run"], "say which one executable or MODEL to run"),
     (["run", "x", "--repeat", "0"], "--repeat wants a number from 1 on, not '0'"),
     (["run", "x", "--seed", "-1"], "--seed wants a number from 0 on, not '-1'"),
     (["print"], "say which one MODEL to print"),
@@ -56,7 +56,7 @@ def test_failures_name_the_file(tool):
     assert "there is no file missing.hlo" in tool.fails("compile", "missing.hlo", "-o", "x")
     assert "missing" in tool.fails("run", "missing.poplar_exec")
     source = tool.write("sum.hlo", SUM)
-    assert "not a Tremula executable" in tool.fails("run", source)
+    assert "the input 'x'" in tool.fails("run", source)
     assert "'reference' " not in tool.fails("compile", source, "-o", "x", "--option", "frob=1")
     assert "must be true or false" in tool.fails("compile", source, "-o", "x", "--option",
                                                  "reference=maybe")

@@ -229,3 +229,38 @@ def test_a_tree_of_calls_is_refused_before_it_is_written_out(tool, body):
     tool.write("tree.hlo", "HloModule tree\n" + "\n".join(levels) + "\n" + entry)
     message = tool.fails("compile", "tree.hlo", "-o", "tree.poplar_exec")
     assert "more than 1048576 instructions" in message and "call them less often" in message
+
+
+@pytest.mark.parametrize("left, right", [("f32", "s32"), ("s32", "f32"), ("s8", "f16")])
+def test_a_float_times_an_integer(tool, left, right):
+    """As JAX 0.4.30 writes them for a TPU; the result is a float."""
+    types = {"f32": np.float32, "s32": np.int32, "s8": np.int8, "f16": np.float16}
+    a = np.array([[1, 2, 3], [-4, 5, 6]], types[left])
+    b = np.array([[1, -2], [3, 4], [5, 7]], types[right])
+    result = "f16" if right == "f16" else "f32"
+    out, = run(tool, f"""HloModule mixed
+ENTRY main {{
+  a = {left}[2,3] parameter(0)
+  b = {right}[3,2] parameter(1)
+  ROOT d = {result}[2,2] dot(a, b), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}
+}}
+""", a, b)
+    np.testing.assert_array_equal(out, a.astype(np.float64) @ b.astype(np.float64))
+    assert out.dtype == types[result]
+
+
+@pytest.mark.parametrize("length", [1, 2, 3, 8, 30, 97, 101, 360, 1009, 1024])
+def test_transforms_of_any_length(tool, length):
+    """Powers of two, products of small primes, primes."""
+    x = matrix("c64", 3, length)
+    out, = run(tool, f"""HloModule transform
+ENTRY main {{
+  x = c64[3,{length}] parameter(0)
+  there = c64[3,{length}] fft(x), fft_type=FFT, fft_length={{{length}}}
+  back = c64[3,{length}] fft(there), fft_type=IFFT, fft_length={{{length}}}
+  ROOT all = c64[6,{length}] concatenate(there, back), dimensions={{0}}
+}}
+""", x)
+    wanted = np.fft.fft(x.astype(np.complex128))
+    np.testing.assert_allclose(out[:3], wanted, atol=1e-6 * np.abs(wanted).max())
+    np.testing.assert_allclose(out[3:], x, atol=1e-5)

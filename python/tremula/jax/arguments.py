@@ -1,0 +1,66 @@
+"""Leaves of arguments: what a program is chosen by, and the arrays that it reads."""
+
+import jax
+import numpy as np
+
+from tremula.jax.lowering import bits_of, is_key
+
+_X64 = {np.dtype(wide): np.dtype(narrow) for wide, narrow in (
+    ("int64", "int32"), ("uint64", "uint32"), ("float64", "float32"), ("complex128", "complex64"))}
+_SCALARS = {bool: np.dtype(bool), int: np.dtype("int64"), float: np.dtype("float64"),
+            complex: np.dtype("complex128")}
+_TRACED = (
+    "a function of tremula.jax.jit was called with a tracer of {}: inside another transformation "
+    "JAX would compute it, and not Tremula. Put tremula.jax.jit outermost, as in "
+    "tremula.jax.jit(jax.grad(f)), or transform the function itself, which is `.__wrapped__`")
+# Settings of JAX that change what a function is traced to.
+_SETTINGS = [name for name in (
+    "jax_enable_x64", "jax_default_matmul_precision", "jax_numpy_dtype_promotion",
+    "jax_numpy_rank_promotion", "jax_default_prng_impl", "jax_threefry_partitionable",
+    "jax_debug_nans", "jax_softmax_custom_jvp") if hasattr(jax.config, name)]
+
+
+def settings():
+    """Their values, by which a program is chosen too; jax_enable_x64 is the first."""
+    config = jax.config
+    return tuple([getattr(config, name) for name in _SETTINGS])
+
+
+def tracing(leaves):
+    """Whether one of the leaves is a tracer."""
+    return any(isinstance(leaf, jax.core.Tracer) for leaf in leaves)
+
+
+def refuse_tracers(leaves):
+    """A TypeError that says what to do, for a call from another transformation of JAX."""
+    tracer = next(leaf for leaf in leaves if isinstance(leaf, jax.core.Tracer))
+    raise TypeError(_TRACED.format(type(tracer).__name__.removesuffix("Tracer") or "JAX"))
+
+
+def describe(leaf, x64):
+    """The type of a leaf as JAX sees it: (shape, dtype, whether it is weak), or None for what is no
+    array. A jax.ShapeDtypeStruct may stand for one."""
+    kind = type(leaf)
+    if kind is np.ndarray or isinstance(leaf, np.generic):
+        dtype = leaf.dtype
+        return leaf.shape, dtype if x64 else _X64.get(dtype, dtype), False
+    if kind in _SCALARS:
+        dtype = _SCALARS[kind]
+        return (), dtype if x64 else _X64.get(dtype, dtype), kind is not bool
+    if isinstance(leaf, jax.Array):
+        return leaf.shape, leaf.dtype, getattr(leaf, "weak_type", False)
+    if isinstance(leaf, jax.ShapeDtypeStruct):
+        dtype = leaf.dtype
+        return (tuple(leaf.shape), dtype if x64 else _X64.get(dtype, dtype),
+                bool(getattr(leaf, "weak_type", False)))
+    if hasattr(leaf, "__jax_array__"):
+        return describe(leaf.__jax_array__(), x64)
+    return None
+
+
+def array_of(leaf, dtype):
+    """The dense array of that dtype that a program reads for a leaf; of a typed key the bits."""
+    if hasattr(leaf, "__jax_array__"):
+        leaf = leaf.__jax_array__()
+    array = bits_of(leaf) if is_key(dtype) else np.asarray(leaf, dtype)
+    return np.require(array, requirements=["C", "A"])

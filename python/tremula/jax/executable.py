@@ -1,0 +1,186 @@
+"""A function of JAX's that is compiled for one signature: running and planning it."""
+
+import collections
+import ctypes
+import math
+import sys
+import weakref
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from tremula import core, planning
+from tremula.jax import arguments
+from tremula.jax.lowering import is_float0, is_key
+
+# Memory of a result of at least so many bytes is kept for a later result: new pages cost more than
+# a pass over them.
+_KEPT_BYTES, _MOST_KEPT = 1 << 16, 3
+
+
+def _first_free(blocks, references):
+    """The first block to which there are so many references; None where there is none."""
+    for block in blocks:
+        if sys.getrefcount(block) == references:
+            return block
+    return None
+
+
+# Of a block that only the list refers to: the list, the loop above, the call in it.
+_FREE = next(n for n in range(1, 9) if _first_free([np.empty(1)], n) is not None)
+
+
+class _Memory:
+    """New arrays for one result. Numpy counts the references to the bytes behind an array and all
+    its views, so that bytes that nobody sees any more are found and used again."""
+
+    def __init__(self, shape, dtype):
+        self._shape, self._dtype = shape, dtype
+        self._size = dtype.itemsize * math.prod(shape)
+        self._kept = []
+
+    def take(self):
+        if self._size < _KEPT_BYTES:
+            return np.empty(self._shape, self._dtype)
+        block = _first_free(self._kept, _FREE)
+        if block is None:
+            block = np.empty(self._size, np.uint8)
+            if len(self._kept) < _MOST_KEPT:
+                self._kept.append(block)
+        return block.view(self._dtype).reshape(self._shape)
+
+
+class _Slot:
+    """An engine and the addresses of a run. Versions tell the engine which inputs have changed:
+    a jax.Array never does, a numpy array (version 0) may."""
+
+    def __init__(self, executable):
+        inputs, outputs = max(1, len(executable.inputs)), max(1, len(executable.outputs))
+        self.engine = core.Engine(executable)
+        self.inputs = (ctypes.c_void_p * inputs)()
+        self.outputs = (ctypes.c_void_p * outputs)()
+        self.versions = (ctypes.c_uint64 * inputs)()
+        self.last = [None] * inputs  # weak references to the jax.Arrays of the last run
+        self.runs = 0
+
+
+class Program:
+    """A compiled function on flat lists of leaves. Threads may share it: each run has an engine of
+    its own."""
+
+    def __init__(self, executable, lowered):
+        self.executable = executable
+        self.results = lowered.results
+        self._inputs = [(info.dtype, one.dtype)
+                        for info, one in zip(executable.inputs, lowered.arguments)]
+        self._memory = [_Memory(info.shape, info.dtype) for info in executable.outputs]
+        self._plain = not any(is_key(one.dtype) or is_float0(one.dtype) for one in self.results)
+        self._slots = collections.deque([_Slot(executable)])
+
+    def run(self, leaves):
+        """The results for the leaves of the arguments, which have the program's types."""
+        try:
+            slot = self._slots.pop()
+        except IndexError:  # other threads run all that there are
+            slot = _Slot(self.executable)
+        try:
+            results = self._run(slot, leaves)
+        finally:
+            self._slots.append(slot)
+        return results if self._plain else list(map(_result, results, self.results))
+
+    def _run(self, slot, leaves):
+        held = []  # what was made for this run
+        slot.runs += 1
+        for i, (leaf, (dtype, wanted)) in enumerate(zip(leaves, self._inputs)):
+            if type(leaf) is np.ndarray and leaf.dtype == dtype:
+                flags = leaf.flags
+                if flags.c_contiguous and flags.aligned:
+                    slot.versions[i] = 0
+                    slot.inputs[i] = leaf.__array_interface__["data"][0]
+                    continue
+            known = slot.last[i]
+            if known is not None and known() is leaf and not leaf.is_deleted():
+                continue  # the same version at the same address
+            array = arguments.array_of(leaf, wanted)
+            slot.last[i] = None
+            slot.versions[i] = 0
+            slot.inputs[i] = array.__array_interface__["data"][0]
+            held.append(array)
+            if type(leaf) is not np.ndarray and isinstance(leaf, jax.Array):
+                slot.versions[i] = slot.runs
+                if not (array.flags.owndata or is_key(wanted)):  # the leaf's own memory
+                    slot.last[i] = weakref.ref(leaf)
+        results = [memory.take() for memory in self._memory]
+        for o, array in enumerate(results):
+            slot.outputs[o] = array.__array_interface__["data"][0]
+        core._call("trm_engine_run", slot.engine._handle, slot.inputs, slot.versions, slot.outputs)
+        return results
+
+
+def _result(array, wanted):
+    """A result as JAX has it where numpy has no such type: typed keys, and float0."""
+    if is_key(wanted.dtype):
+        return jax.random.wrap_key_data(jnp.asarray(array), impl=wanted.dtype._impl)
+    if is_float0(wanted.dtype):
+        return np.zeros(wanted.shape, jax.dtypes.float0)
+    return array
+
+
+class Executable:
+    """A function that is compiled for arguments of certain types, as tremula.jax.compile makes it.
+
+    Calling it computes; static arguments are left out, as of what jax.jit(f).lower(...).compile()
+    returns. `executable` is the core.Executable."""
+
+    def __init__(self, program, lowered, name, as_jax):
+        self._program, self._lowered, self._as_jax = program, lowered, as_jax
+        self.executable = program.executable
+        self.__name__ = name
+
+    def __call__(self, *args, **kwargs):
+        leaves, tree = jax.tree_util.tree_flatten((args, kwargs))
+        if arguments.tracing(leaves):
+            arguments.refuse_tracers(leaves)
+        if tree != self._lowered.in_tree:
+            raise TypeError(f"{self.__name__} was compiled for arguments of the structure "
+                            f"{self._lowered.in_tree}, and is called with {tree}")
+        x64 = jax.config.jax_enable_x64
+        for i, (leaf, wanted) in enumerate(zip(leaves, self._lowered.arguments)):
+            found = arguments.describe(leaf, x64)
+            if found is None or (found[0], found[1]) != wanted:
+                has = type(leaf).__name__ if found is None else f"{found[1]}{list(found[0])}"
+                raise TypeError(f"{self.__name__} was compiled for {wanted.dtype}"
+                                f"{list(wanted.shape)} as argument {self._path(i)}, and is called "
+                                f"with {has}")
+        return finish(self._program, leaves, self._lowered.out_tree, self._as_jax)
+
+    def _path(self, i):
+        tree = jax.tree_util.tree_unflatten(self._lowered.in_tree,
+                                            range(self._lowered.in_tree.num_leaves))
+        path, _ = jax.tree_util.tree_flatten_with_path(tree)[0][i]
+        return jax.tree_util.keystr(path[1:])
+
+    def hlo_text(self, optimised=False):
+        """The HLO that JAX lowered, or what Tremula's passes made of it."""
+        return self.executable.print() if optimised else self._lowered.module.print()
+
+    def plan(self, target=None, ipus=None):
+        """What an IPU would need: a tremula.planning.Plan, which prints as a table. `target` is
+        mk1, mk2, bow or a file (None: the option `target`, which is mk2); with `ipus` the program
+        is cut into shards. docs/jax.md tells which arguments stay on the IPU."""
+        return planning.plan(self.executable, target, ipus)
+
+    def save(self, path):
+        """Writes the program for `tremula run` and `core.Executable.load`."""
+        self.executable.save(path)
+
+
+def finish(program, leaves, out_tree, as_jax):
+    """Runs a program on leaves; the results as the function returns them."""
+    results = program.run(leaves)
+    if as_jax:
+        results = [jnp.array(one) if isinstance(one, np.ndarray) and not is_float0(one.dtype)
+                   else one for one in results]
+    return jax.tree_util.tree_unflatten(out_tree, results)

@@ -1,0 +1,189 @@
+"""tremula.jax.jit and tremula.jax.compile."""
+
+import functools
+import inspect
+import threading
+import types
+
+import jax
+
+from tremula import core
+from tremula.jax import arguments, lowering
+from tremula.jax.executable import Executable, Program, finish
+
+_OUTPUTS = ("numpy", "jax")
+_REFUSED = {
+    "in_shardings": "IPUs are chosen by plan(ipus=...)",
+    "out_shardings": "IPUs are chosen by plan(ipus=...)",
+    "device": "there is one device", "backend": "there is one device",
+    "inline": "a jitted function is always inlined into another",
+    "abstracted_axes": "an IPU program has fixed shapes",
+    "compiler_options": "those of Tremula are options={...}",
+}
+_state = threading.local()
+
+
+def _tracing_here():
+    return getattr(_state, "depth", 0) > 0
+
+
+def jit(fun=None, *, static_argnums=None, static_argnames=None, donate_argnums=None,
+        donate_argnames=None, keep_unused=False, outputs="numpy", options=None, **others):
+    """Compiles `fun` by Tremula at its first call with arguments of new types; as jax.jit.
+
+    static_argnums, static_argnames    arguments that are a part of the program
+    donate_argnums, donate_argnames    arguments whose memory results may take
+    keep_unused                        accepted; unused arguments are always kept
+    outputs                            "numpy" or "jax": what arrays the results are
+    options                            a dict of options of the compiler: {"target": "bow"}
+
+    Without `fun`, a decorator.
+    """
+    given = {name: value for name, value in (
+        ("static_argnums", static_argnums), ("static_argnames", static_argnames),
+        ("donate_argnums", donate_argnums), ("donate_argnames", donate_argnames))
+        if value is not None}
+    for name in others:
+        why = f": {_REFUSED[name]}" if name in _REFUSED else ""
+        raise TypeError(f"tremula.jax.jit has no option {name}{why}")
+    if outputs not in _OUTPUTS:
+        raise ValueError(f'outputs is "numpy" or "jax", not {outputs!r}')
+    if not isinstance(keep_unused, bool):
+        raise TypeError(f"keep_unused is True or False, not {keep_unused!r}")
+    if fun is None:
+        return lambda function: _Jitted(function, given, outputs, options)
+    return _Jitted(fun, given, outputs, options)
+
+
+def compile(fun, *args, **kwargs):  # pylint: disable=redefined-builtin
+    """Compiles `fun`, a function or what tremula.jax.jit made, for arguments like these, of which
+    jax.ShapeDtypeStructs will do. Returns an Executable."""
+    return (fun if isinstance(fun, _Jitted) else jit(fun)).compile(*args, **kwargs)
+
+
+class _Jitted:
+    """A function with its compiled programs, by the types of its arguments."""
+
+    def __init__(self, function, given, outputs, options):
+        if not callable(function):
+            raise TypeError(f"tremula.jax.jit wants a function, not {type(function).__name__}")
+        if isinstance(function, _Jitted):
+            function = function.__wrapped__
+        self._jitted = jax.jit(_counted(function), keep_unused=True, **given)
+        self._options = dict(options or {})
+        self._as_jax = outputs == "jax"
+        self._static = _Static(function, given) if {"static_argnums", "static_argnames"} & set(
+            given) else None
+        self._programs = {}
+        self._lock = threading.RLock()
+        functools.update_wrapper(self, function)
+        self.__wrapped__ = function
+
+    def __get__(self, instance, owner=None):
+        return self if instance is None else types.MethodType(self, instance)
+
+    def __repr__(self):
+        return f"<tremula.jax.jit of {getattr(self, '__name__', self.__wrapped__)}>"
+
+    def __call__(self, *args, **kwargs):
+        if self._static is None:
+            fixed, dynamic = None, (args, kwargs)
+        else:
+            fixed, dynamic = self._static.split(args, kwargs)
+        leaves, tree = jax.tree_util.tree_flatten(dynamic)
+        settings = arguments.settings()
+        key = tree, tuple([arguments.describe(one, settings[0]) for one in leaves]), fixed, settings
+        try:
+            found = self._programs.get(key)
+        except TypeError:  # a static argument that cannot be hashed, of which JAX complains
+            found, key = None, None
+        if found is None:
+            if arguments.tracing(leaves):
+                if _tracing_here():
+                    return self._jitted(*args, **kwargs)
+                arguments.refuse_tracers(leaves)
+            found = self._find(key, args, kwargs)
+        program, out_tree = found
+        return finish(program, leaves, out_tree, self._as_jax)
+
+    def _find(self, key, args, kwargs):
+        """The program for a key, compiled unless another thread has done it."""
+        with self._lock:
+            found = self._programs.get(key)
+            if found is None:
+                program, lowered = self._compile(args, kwargs)
+                found = self._programs[key] = program, lowered.out_tree
+            return found
+
+    def _compile(self, args, kwargs):
+        lowered = lowering.lower(self._jitted, args, kwargs)
+        executable = lowering.compile_module(lowered, self._jitted, args, kwargs, self._options)
+        if len(executable.inputs) != len(lowered.arguments):
+            raise core.UnimplementedError(
+                "the function has ordered effects, which need a token; take callbacks with "
+                "ordered=True out of it")
+        return Program(executable, lowered), lowered
+
+    def compile(self, *args, **kwargs):
+        """Compiles for arguments like these, of which jax.ShapeDtypeStructs will do; the
+        Executable."""
+        program, lowered = self._compile(args, kwargs)
+        return Executable(program, lowered, getattr(self, "__name__", "the function"),
+                          self._as_jax)
+
+    def clear_cache(self):
+        """Forgets the compiled programs."""
+        with self._lock:
+            self._programs.clear()
+            self._jitted.clear_cache()
+
+
+def _counted(function):
+    """The function; while it is traced, jitted functions within it are inlined."""
+    @functools.wraps(function)
+    def traced(*args, **kwargs):
+        _state.depth = getattr(_state, "depth", 0) + 1
+        try:
+            return function(*args, **kwargs)
+        finally:
+            _state.depth -= 1
+    return traced
+
+
+class _Static:
+    """Which arguments are static. As in jax.jit, the names follow from the numbers, and the other
+    way round, where only one of both is given."""
+
+    def __init__(self, function, given):
+        numbers, names = given.get("static_argnums"), given.get("static_argnames")
+        numbers = None if numbers is None else _several(numbers)
+        names = None if names is None else _several(names)
+        try:
+            parameters = inspect.signature(function).parameters
+        except (TypeError, ValueError):
+            parameters = {}
+        positional = [name for name, one in parameters.items() if one.kind in (
+            one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)]
+        by_name = {name for name, one in parameters.items()
+                   if one.kind is one.POSITIONAL_OR_KEYWORD}
+        if names is None:
+            names = [positional[n] for n in numbers
+                     if -len(positional) <= n < len(positional) and positional[n] in by_name]
+        elif numbers is None:
+            numbers = [n for n, name in enumerate(positional) if name in names]
+        self._numbers, self._names = set(numbers), frozenset(names)
+
+    def split(self, args, kwargs):
+        """The static arguments, by which programs are told apart, and the others."""
+        count = len(args)
+        numbers = {n + count if n < 0 else n for n in self._numbers}
+        fixed = tuple([(type(args[n]), args[n]) for n in sorted(numbers) if 0 <= n < count])
+        named = tuple([(name, type(kwargs[name]), kwargs[name])
+                       for name in sorted(self._names & kwargs.keys())])
+        dynamic = (tuple([one for n, one in enumerate(args) if n not in numbers]),
+                   {name: one for name, one in kwargs.items() if name not in self._names})
+        return (fixed, named, tuple(sorted(numbers))), dynamic
+
+
+def _several(given):
+    return (given,) if isinstance(given, (int, str)) else tuple(given)
