@@ -176,7 +176,8 @@ tensorflow_version() {
 
 # ---- Tremula itself -------------------------------------------------------------------------
 
-SOURCES=(CMakeLists.txt pyproject.toml LICENSE cmake src include tools python)
+SOURCES=(CMakeLists.txt pyproject.toml LICENSE cmake src include tools python web
+  scripts/inline_viewer.py)
 
 # Builds the wheel when a source is newer than the last one. Sets WHEEL.
 build_wheel() {
