@@ -4,9 +4,9 @@
     python scripts/inline_viewer.py web build/viewer.html
 
 A page that is opened from disk cannot import modules or fetch a worker. So the modules are put into
-one script in the order of their imports, and the worker with its vendored libraries into a block
-that the page starts as a Blob. All modules share one scope: a name that two of them declare is an
-error. The Content-Security-Policy allows these scripts by their sums, and nothing else.
+one script in the order of their imports, each a function that gives its exports, and the worker
+with its vendored libraries into a block that the page starts as a Blob. The Content-Security-Policy
+allows these scripts by their sums, and nothing else.
 """
 
 import argparse
@@ -17,16 +17,14 @@ import pathlib
 import re
 import sys
 
-_IMPORT = re.compile(r'^import\s+(?:[^"\';]+?\s+from\s+)?"(?P<path>[^"]+)";\n', re.M)
-_EXPORT = re.compile(r"^export (?=(async |)(function|class|const|let)\b)", re.M)
-_DECLARED = re.compile(r"^(?:async )?(?:function\*?|class|const|let|var) +(?P<name>\w+)", re.M)
-_IMPORTED = re.compile(r"^import\s+\{(?P<names>[^}]*)\}", re.M)
+_IMPORT = re.compile(r'^import\s+\{(?P<names>[^}]*)\}\s+from\s+"(?P<path>[^"]+)";\n', re.M)
+_EXPORT = re.compile(r"^export ((?:async )?(?:function|class|const|let) +(?P<name>\w+))", re.M)
 _VENDOR = ["sql-wasm-inline.js"]
 _MOST_BYTES = 2_000_000
 
 
 def _modules(entry, found, stack=()):
-    """Modules by path, those that others import first."""
+    """Texts of modules by path, those that others import first."""
     if entry in found:
         return
     if entry in stack:
@@ -34,26 +32,32 @@ def _modules(entry, found, stack=()):
     text = entry.read_text(encoding="utf-8")
     for match in _IMPORT.finditer(text):
         _modules((entry.parent / match["path"]).resolve(), found, (*stack, entry))
-    for match in _IMPORTED.finditer(text):
-        if " as " in match["names"]:
-            sys.exit(f"{entry}: a name is imported under another one, which one scope cannot have")
-    found[entry] = _EXPORT.sub("", _IMPORT.sub("", text))
+    found[entry] = text
 
 
 def bundle(entry):
     """The script that a module and all that it imports make."""
-    modules = {}
-    _modules(entry.resolve(), modules)
-    owners = {}
-    for path, text in modules.items():
+    texts = {}
+    _modules(entry.resolve(), texts)
+    names = {path: f"module{i}" for i, path in enumerate(texts)}
+    parts = []
+    for path, text in texts.items():
+        exports = [match["name"] for match in _EXPORT.finditer(text)]
+
+        def replaced(match, path=path):
+            source = (path.parent / match["path"]).resolve()
+            wanted = [name.strip() for name in match["names"].split(",") if name.strip()]
+            there = {found["name"] for found in _EXPORT.finditer(texts[source])}
+            if not there.issuperset(wanted):
+                sys.exit(f"{path}: {source.name} does not export {set(wanted) - there}")
+            return f"const {{ {', '.join(wanted)} }} = {names[source]};\n"
+
+        text = _EXPORT.sub(r"\1", _IMPORT.sub(replaced, text))
         if re.search(r"^(export|import)\b", text, re.M):
             sys.exit(f"{path}: an import or export of a form that this script does not know")
-        for match in _DECLARED.finditer(text):
-            other = owners.setdefault(match["name"], path)
-            if other != path:
-                sys.exit(f"{path}: '{match['name']}' is declared in {other} too")
-    parts = [f"// {path.parent.name}/{path.name}\n{text}" for path, text in modules.items()]
-    return '"use strict";\n(() => {\n' + "\n".join(parts) + "\n})();\n"
+        parts.append(f"// {path.parent.name}/{path.name}\nconst {names[path]} = (() => {{\n{text}"
+                     f"return {{ {', '.join(exports)} }};\n}})();\n")
+    return '"use strict";\n(() => {\n' + "\n".join(parts) + "})();\n"
 
 
 def _sum(text):

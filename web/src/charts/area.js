@@ -51,7 +51,7 @@ export class Peaks {
 /**
  * A painter of stacked steps. `edges`: where each value begins, and the end; none: 0, 1, 2, ...
  * @param {{series: Series[], edges?: Float64Array, limit?: number, kind: string, marks?: number[],
- *   chosen?: number[], limitName?: string, lines?: boolean}} options
+ *   chosen?: number[], limitName?: string, lines?: boolean, fits?: boolean}} options
  */
 export function areaPainter(options) {
   const { series, edges, limit } = options;
@@ -67,6 +67,7 @@ export function areaPainter(options) {
   let most = limit ?? 0;
   if (options.lines) most = 0;
   for (let i = 0; i < count; ++i) if (sums[i] > most) most = sums[i];
+  if (options.fits) most = sums.reduce((a, b) => Math.max(a, b), 0);
   const top = most * 1.06 || 1;
   /** The place at an x. @param {number} x */
   const placeAt = (x) => {
@@ -124,10 +125,11 @@ export function areaPainter(options) {
     }
     for (const place of options.chosen ?? []) {
       const x0 = view.x(begin(place)), x1 = view.x(begin(place + 1));
-      g.strokeStyle = colours.text;
-      g.lineWidth = 2;
-      g.strokeRect(x0, 1, Math.max(2, x1 - x0), bottom - 2);
-      g.lineWidth = 1;
+      g.fillStyle = colours.text;
+      g.globalAlpha = 0.25;
+      g.fillRect(x0, 0, Math.max(2, x1 - x0), bottom);
+      g.globalAlpha = 1;
+      g.fillRect(x0 - 2, 0, Math.max(2, x1 - x0) + 4, 4);
     }
     if (view.cursor !== null) {
       g.fillStyle = colours.text;
@@ -197,7 +199,8 @@ function paintStack(g, cells, series, y, colours, limit, whole) {
       const value = one.values[cell.place];
       if (!(value > 0)) return;
       const high = y(bases[i] + value), low = y(bases[i]);
-      g.fillRect(cell.x, high, Math.max(0.6, cell.w + 0.3), Math.max(0.4, low - high));
+      const left = Math.round(cell.x), right = Math.round(cell.x + cell.w);
+      g.fillRect(left, high, Math.max(1, right - left), Math.max(0.4, low - high));
       bases[i] += value;
     });
   }
