@@ -139,7 +139,7 @@ export class Profile {
     const numbers = database.columns("programs", ["id", "parent", "end", "source", "compute_set",
       "ipu", "stage", "repeat_count", "executions", "cycles", "sync_cycles", "cycles_mean",
       "active_tiles", "bytes_in", "bytes_in_worst", "bytes_out", "bytes_out_worst", "flops",
-      "code_bytes", "live_bytes", "live_worst", "live_worst_tile", "tile_cycles"]);
+      "code_bytes", "live_bytes", "live_worst", "live_worst_tile", "tile_cycles", "stream"]);
     return {
       ...numbers,
       name: database.texts("SELECT name FROM programs ORDER BY id"),

@@ -17,8 +17,8 @@ export function rangeSums(c, lo, hi, kindOf, nameOf) {
     const begin = c.cycles_base[i], cycles = c.cycles[i], end = begin + cycles;
     if (begin >= hi || end <= lo || cycles <= 0) continue;
     const part = (Math.min(hi, end) - Math.max(lo, begin)) / cycles;
-    const kind = c.iterations[i] > 1 ? "…" : kindOf(i);
-    const sync = c.iterations[i] > 1 ? 0 : c.sync_cycles[i] * part;
+    const kind = kindOf(i);
+    const sync = c.sync_cycles[i] * part;
     kinds.set(kind, (kinds.get(kind) ?? 0) + cycles * part - sync);
     if (sync > 0) kinds.set("S", (kinds.get("S") ?? 0) + sync);
     const name = nameOf(i);

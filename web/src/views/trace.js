@@ -59,11 +59,15 @@ async function render(app) {
   const flame = await app.ask("flame");
   const run = o.runs.find((/** @type {any[]} */ row) => row[0] === state.number("run", 0)) ?? null;
   const mode = state.get("mode", o.ipus.length > 2 ? "flat" : "flame");
+  // A row of a loop or a call that takes more than the loop itself stands for the steps inside.
+  const stands = (/** @type {number} */ row) => c.iterations[row] > 1 ||
+    (c.program[row] >= 0 && names.programs.end[c.program[row]] > c.program[row] + 1 && c.cycles[row] > 100);
   const letterOf = (/** @type {number} */ row) => names.letter(c.program[row]);
+  const partOf = (/** @type {number} */ row) => stands(row) ? "…" : letterOf(row);
   const heavy = mode === "heavy" ? leftHeavy(c, (row) => names.name(c.program[row]).split("/").filter(Boolean)) : null;
   const built = heavy !== null ? { lanes: [{ title: "all rows, equal names merged, heaviest first", levels: heavy.levels }], labels: heavy.labels, offset: 0, total: heavy.total }
     : lanesOf(app, names, flame, c, run, mode);
-  const plot = tracePlot(app, names, c, built, letterOf, heavy !== null);
+  const plot = tracePlot(app, names, c, built, letterOf, stands, heavy !== null);
   const range = state.get("range").split("-").map(Number);
   const ends = range.length === 2 && range[1] > range[0] ? range.map((x) => x - built.offset) : [-Infinity, Infinity];
   const controls = h("div.bar", null,
@@ -78,7 +82,7 @@ async function render(app) {
     o.runs.length === 0 && h("p.note", null, "No run was recorded; these are the steps of the estimate."),
     panel("Trace", plot.element, h("p.dim", null, "Drag for a range, Shift and drag to move; click or Enter chooses a row.")),
     row >= 0 && row < c.cycles.length && rowPanel(app, names, c, row),
-    sumsPanel(app, names, c, ends, letterOf),
+    sumsPanel(app, names, c, ends, partOf),
     pipelinePanel(app, c, phases),
     await app.part(() => bspPanel(app, names, c, built.offset, plot)));
   return { element, keys: { f: () => {
@@ -88,8 +92,9 @@ async function render(app) {
 }
 
 /** @param {import("../base/app.js").App} app @param {Programs} names @param {Record<string, Float64Array>} c
- * @param {any} built @param {(row: number) => string} letterOf @param {boolean} merged */
-function tracePlot(app, names, c, built, letterOf, merged) {
+ * @param {any} built @param {(row: number) => string} letterOf @param {(row: number) => boolean} stands
+ * @param {boolean} merged */
+function tracePlot(app, names, c, built, letterOf, stands, merged) {
   const { state } = app;
   const step = state.get("step") === "" ? NaN : state.number("step", NaN);
   const op = state.get("op");
@@ -108,8 +113,8 @@ function tracePlot(app, names, c, built, letterOf, merged) {
   const plot = new Plot({ id: "trace-chart", name: merged ? "Cycles by name" : "Trace", height: Math.max(150, lanesHeight(lanes)), domain: [0, Math.max(1, built.total)], least: 1,
     range: range.length === 2 && range[1] > range[0] ? [range[0], range[1]] : undefined,
     summary: `${grouped(c.program.length - 2)} rows over ${grouped(built.total)} cycles, of which ${grouped(built.offset)} are waiting for the host and loading.`,
-    legend: Object.entries(KINDS).filter(([letter]) => kinds.includes(letter)).map(([letter, text]) => [letter, `${letter} ${text}`]),
-    paint: flamePainter({ lanes, labels, kind: "cycles", colourOf: letterOf, letterOf, hatched: (row) => c.iterations[row] > 1,
+    legend: Object.entries(KINDS).filter(([letter]) => kinds.includes(letter)).map(([letter, text]) => /** @type {[string, string]} */ ([letter, `${letter} ${text}`])).concat([["T", "hatched: a row that stands for more turns"]]),
+    paint: flamePainter({ lanes, labels, kind: "cycles", colourOf: letterOf, letterOf, hatched: stands,
       chosen: (row) => row === chosenRow || c.program[row] === step || (op !== "" && c.program[row] >= 0 && names.op(c.program[row]) === op) }),
     tip: (x, y) => {
       const box = boxAt(x, y);
@@ -118,7 +123,7 @@ function tracePlot(app, names, c, built, letterOf, merged) {
       const cycles = level.end[at] - level.begin[at];
       const head = `${labels[level.label[at]]}\n${cyclesText(cycles)} cycles, ${share(cycles, built.total)} of the run\nfrom ${grouped(level.begin[at])}`;
       if (row < 2) return head;
-      return `${head}\n${names.name(c.program[row])}\n${letterOf(row)} ${KINDS[letterOf(row)]}${c.iterations[row] > 1 ? `, stands for ${grouped(c.iterations[row])} turns` : ""}\nsync ${grouped(c.sync_cycles[row])}, tiles ${grouped(c.active_tiles[row])}, in ${bytesText(c.data_in[row])}, out ${bytesText(c.data_out[row])}`;
+      return `${head}\n${names.name(c.program[row])}\n${letterOf(row)} ${KINDS[letterOf(row)]}${stands(row) ? `, stands for ${grouped(c.iterations[row])} turn${c.iterations[row] === 1 ? "" : "s"}` : ""}\nsync ${grouped(c.sync_cycles[row])}, tiles ${grouped(c.active_tiles[row])}, in ${bytesText(c.data_in[row])}, out ${bytesText(c.data_out[row])}`;
     },
     step: (x, direction) => {
       const place = levelAt(lanes, plot.cursorY);
@@ -185,7 +190,7 @@ function sumsPanel(app, names, c, ends, letterOf) {
       one("compute", "Compute share", sums.cycles > 0 ? compute / sums.cycles : NaN, share(compute, sums.cycles))),
     h("div.columns", null,
       table({ name: "By kind", id: "range-kinds", rows: kinds, tools: false, keyOf: (row) => row[0], columns: [
-        { key: "kind", title: "Kind", kind: "text", value: (row) => row[0] === "…" ? "turns that one row stands for" : KINDS[row[0]], cell: (row) => [h("span.kind", { style: { background: `var(--${row[0] === "…" ? "T" : row[0]})` } }, row[0]), row[0] === "…" ? "turns that one row stands for" : KINDS[row[0]]] },
+        { key: "kind", title: "Kind", kind: "text", value: (row) => row[0] === "…" ? "steps that one row stands for" : KINDS[row[0]], cell: (row) => [h("span.kind", { style: { background: `var(--${row[0] === "…" ? "T" : row[0]})` } }, row[0]), row[0] === "…" ? "steps that one row stands for" : KINDS[row[0]]] },
         { key: "cycles", title: "Cycles", kind: "cycles", sum: true, value: (row) => row[1] },
         { key: "share", title: "Share", kind: "percent", value: (row) => 100 * row[1] / (sums.cycles || 1) }] }),
       table({ name: "Top operations", id: "range-operations", rows: top, tools: false, sort: "-cycles", columns: [
