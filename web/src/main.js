@@ -140,6 +140,7 @@ async function draw() {
     h("p", null, view.hint)), shown.element));
   main.dataset.drawn = String(mine);
   main.scrollTop = scrolled;
+  shown.after?.();
   if (focus !== undefined) {
     /** @type {HTMLElement|null} */ (document.querySelector(`[data-focus="${CSS.escape(focus)}"]`))?.focus({ preventScroll: true });
   }

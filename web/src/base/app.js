@@ -9,6 +9,7 @@ import { State } from "./state.js";
  * @typedef {object} Shown what a view gives
  * @property {Node} element
  * @property {Record<string, () => void>} [keys] of this view
+ * @property {() => void} [after] called when the view is in the page
  */
 /**
  * @typedef {object} ViewModule

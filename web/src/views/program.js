@@ -74,7 +74,6 @@ async function render(app) {
   const search = h("input.find", { type: "search", value: state.get("q"), placeholder: "name, cycles>1000, type …", "aria-label": "Find programs", "data-focus": "program-find",
     onchange: () => state.set({ q: search.value }) });
   const here = step >= 0 ? grid.rows.indexOf(step) : -1;
-  requestAnimationFrame(() => { if (here > 8) grid.box.scrollTop = (here - 6) * 24; });
   const element = h("div.view", null, h("div.bar", null, search,
     menu("Kind", [["", "all"], ...Object.entries(KINDS).slice(0, 8).map(([letter, text]) => /** @type {[string, string]} */ ([letter, text]))], kind, (value) => state.set({ kind: value }), "kind"),
     menu("Open to depth", Array.from({ length: deepest + 1 }, (_, i) => /** @type {[string, string]} */ ([String(i), String(i)])), String(Math.min(level, deepest)), (value) => state.set({ depth: value }), "depth"),
@@ -82,7 +81,13 @@ async function render(app) {
   panel("Programs", grid.element, h("p.dim", null, "→ opens, ← folds, Enter shows a program's details.")),
   step >= 0 && step < count ? await app.part(() => details(app, names, step)) : empty("No program is chosen."));
   const deeper = (/** @type {number} */ by) => state.set({ depth: Math.max(0, Math.min(deepest, level + by)) });
-  return { element, keys: { "[": () => deeper(-1), "]": () => deeper(1) } };
+  const after = () => {
+    if (here <= 8) return;
+    grid.box.scrollTop = (here - 6) * 24;
+    grid.active = here;
+    grid.window(true);
+  };
+  return { element, after, keys: { "[": () => deeper(-1), "]": () => deeper(1) } };
 }
 
 /** @param {import("../base/app.js").App} app @param {import("./programs.js").Programs} names @param {number} i */
