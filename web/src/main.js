@@ -18,16 +18,25 @@ let turn = 0;
 const palette = makePalette(commands, async () => {
   if (app.reports.length === 0) return [];
   const operations = await app.ask("operations", "op");
-  return operations.map((/** @type {any} */ one) => ({ text: `Operation ${one.name}`,
-    act: () => app.state.set({ v: "operations", layer: "op", op: one.name }) }));
+  return operations.map((/** @type {any} */ one) => ({
+    text: `Operation ${one.name}`,
+    act: () => app.state.set({ v: "operations", layer: "op", op: one.name }),
+  }));
 });
 
 function commands() {
-  const views = VIEWS.map((view, i) => ({ text: `View: ${view.title}`, key: i < 9 ? String(i + 1) : undefined,
-    act: () => app.state.set({ v: view.id }) }));
-  const say = (/** @type {string} */ text, /** @type {string} */ key, /** @type {() => void} */ act) =>
-    ({ text, key, act });
-  return [...views,
+  const views = VIEWS.map((view, i) => ({
+    text: `View: ${view.title}`,
+    key: i < 9 ? String(i + 1) : undefined,
+    act: () => app.state.set({ v: view.id }),
+  }));
+  const say = (/** @type {string} */ text, /** @type {string} */ key, /** @type {() => void} */ act) => ({
+    text,
+    key,
+    act,
+  });
+  return [
+    ...views,
     say("Find in this view", "/", find),
     say("Clear what is chosen", "Esc", clear),
     say("Swap the two reports", "c", swap),
@@ -36,8 +45,10 @@ function commands() {
     say("Fit what is chosen into the chart", "f", () => viewKeys.f?.()),
     say("Next in the chart or table", ".", () => nudge(".")),
     say("Previous in the chart or table", ",", () => nudge(",")),
-    say("Zoom in (also +)", "w", () => nudge("w")), say("Zoom out (also -)", "s", () => nudge("s")),
-    say("Move left", "a", () => nudge("a")), say("Move right", "d", () => nudge("d")),
+    say("Zoom in (also +)", "w", () => nudge("w")),
+    say("Zoom out (also -)", "s", () => nudge("s")),
+    say("Move left", "a", () => nudge("a")),
+    say("Move right", "d", () => nudge("d")),
     say("Show the whole chart", "0", () => nudge("0")),
     say("Copy what is chosen as text", "Ctrl+C", copyChosen),
     say("Bytes as bytes", "", () => app.state.set({ bytes: null })),
@@ -75,45 +86,103 @@ function swap() {
 
 function copyChosen() {
   const { values } = app.state;
-  const text = ["op", "step", "tiles", "range"].filter((key) => values.has(key))
-    .map((key) => `${key} ${values.get(key)}`).join("\n");
+  const text = ["op", "step", "tiles", "range"]
+    .filter((key) => values.has(key))
+    .map((key) => `${key} ${values.get(key)}`)
+    .join("\n");
   navigator.clipboard?.writeText(text || location.href).catch(() => {});
   app.speak("Copied");
 }
 
 function changeTheme() {
   const root = document.documentElement;
-  const dark = root.dataset.theme ? root.dataset.theme === "dark"
-    : matchMedia("(prefers-color-scheme: dark)").matches;
+  const dark = root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
   root.dataset.theme = dark ? "light" : "dark";
   draw();
 }
 
 function drawFrame() {
   const current = app.state.get("v", "summary");
-  nav.replaceChildren(h("ul", null, VIEWS.map((view, i) => h("li", null, h("a", {
-    href: app.state.link({ v: view.id }), "data-focus": `nav-${view.id}`,
-    "aria-current": view.id === current ? "page" : undefined, title: view.hint,
-  }, view.title, i < 9 && h("kbd", { "aria-hidden": true }, i + 1))))));
+  nav.replaceChildren(
+    h(
+      "ul",
+      null,
+      VIEWS.map((view, i) =>
+        h(
+          "li",
+          null,
+          h(
+            "a",
+            {
+              href: app.state.link({ v: view.id }),
+              "data-focus": `nav-${view.id}`,
+              "aria-current": view.id === current ? "page" : undefined,
+              title: view.hint,
+            },
+            view.title,
+            i < 9 && h("kbd", { "aria-hidden": true }, i + 1),
+          ),
+        ),
+      ),
+    ),
+  );
   const names = app.reports.map((report) => `${report.meta.module ?? "?"} · ${report.name}`);
-  const choice = app.reports.length < 2 ? null : h("span.bar", null, ["A", "B"].map((letter, i) =>
-    h("button", { type: "button", "aria-pressed": String(app.report === i), title: names[i],
-      "data-focus": `report-${letter}`, onclick: () => app.state.set({ r: i === 0 ? null : "b" }) },
-    `Report ${letter}`)));
+  const choice =
+    app.reports.length < 2
+      ? null
+      : h(
+          "span.bar",
+          null,
+          ["A", "B"].map((letter, i) =>
+            h(
+              "button",
+              {
+                type: "button",
+                "aria-pressed": String(app.report === i),
+                title: names[i],
+                "data-focus": `report-${letter}`,
+                onclick: () => app.state.set({ r: i === 0 ? null : "b" }),
+              },
+              `Report ${letter}`,
+            ),
+          ),
+        );
   const unit = (/** @type {string} */ name, /** @type {string} */ label, /** @type {string[][]} */ values) =>
-    h("select", { "aria-label": label, "data-focus": `unit-${name}`,
-      onchange: (/** @type {any} */ e) => app.state.set({ [name]: e.target.value || null }) },
-    values.map(([value, text]) => h("option", { value, selected: app.state.get(name) === value }, text)));
-  head.replaceChildren(...[
-    h("span.brand", null, "Tremula ", h("span", null, "analyser")),
-    h("span.where", { title: names[app.report] }, names[app.report] ?? ""), choice,
-    app.reports.length > 0 && unit("bytes", "Unit of bytes", [["", "bytes"], ["KiB", "KiB"], ["kB", "kB"]]),
-    app.reports.length > 0 && unit("cycles", "Unit of cycles", [["", "cycles"], ["us", "µs"]]),
-    h("button", { type: "button", onclick: () => start(""), "data-focus": "open" }, "Open …"),
-    h("button", { type: "button", onclick: palette.open, "data-focus": "palette",
-      "aria-keyshortcuts": "Control+K ?" }, "Commands ", h("kbd", null, "?")),
-    h("button", { type: "button", onclick: changeTheme, "data-focus": "theme" }, "Light / dark"),
-  ].filter(Boolean));
+    h(
+      "select",
+      {
+        "aria-label": label,
+        "data-focus": `unit-${name}`,
+        onchange: (/** @type {any} */ e) => app.state.set({ [name]: e.target.value || null }),
+      },
+      values.map(([value, text]) => h("option", { value, selected: app.state.get(name) === value }, text)),
+    );
+  head.replaceChildren(
+    ...[
+      h("span.brand", null, "Tremula ", h("span", null, "analyser")),
+      h("span.where", { title: names[app.report] }, names[app.report] ?? ""),
+      choice,
+      app.reports.length > 0 &&
+        unit("bytes", "Unit of bytes", [
+          ["", "bytes"],
+          ["KiB", "KiB"],
+          ["kB", "kB"],
+        ]),
+      app.reports.length > 0 &&
+        unit("cycles", "Unit of cycles", [
+          ["", "cycles"],
+          ["us", "µs"],
+        ]),
+      h("button", { type: "button", onclick: () => start(""), "data-focus": "open" }, "Open …"),
+      h(
+        "button",
+        { type: "button", onclick: palette.open, "data-focus": "palette", "aria-keyshortcuts": "Control+K ?" },
+        "Commands ",
+        h("kbd", null, "?"),
+      ),
+      h("button", { type: "button", onclick: changeTheme, "data-focus": "theme" }, "Light / dark"),
+    ].filter(Boolean),
+  );
 }
 
 /** Draws the view that the state names; what had the focus has it again. */
@@ -136,13 +205,16 @@ async function draw() {
   viewKeys = shown.keys ?? {};
   const changes = main.dataset.view !== view.id;
   main.dataset.view = view.id;
-  main.replaceChildren(h("div.view", null, h("div.title", null, h("h1", null, view.title),
-    h("p", null, view.hint)), shown.element));
+  main.replaceChildren(
+    h("div.view", null, h("div.title", null, h("h1", null, view.title), h("p", null, view.hint)), shown.element),
+  );
   main.dataset.drawn = String(mine);
   main.scrollTop = scrolled;
   shown.after?.();
   if (focus !== undefined) {
-    /** @type {HTMLElement|null} */ (document.querySelector(`[data-focus="${CSS.escape(focus)}"]`))?.focus({ preventScroll: true });
+    /** @type {HTMLElement|null} */ (document.querySelector(`[data-focus="${CSS.escape(focus)}"]`))?.focus({
+      preventScroll: true,
+    });
   }
   if (changes) app.speak(`${view.title}. ${view.hint}`);
 }
@@ -168,7 +240,9 @@ document.addEventListener("keydown", (event) => {
   /** @type {Record<string, () => void>} */
   const keys = { "?": palette.open, "/": find, Escape: clear, c: swap, ...viewKeys };
   for (const key of ["w", "s", "a", "d", "+", "-", "0", ".", ","]) keys[key] ??= () => nudge(key);
-  VIEWS.slice(0, 9).forEach((view, i) => { keys[String(i + 1)] = () => app.state.set({ v: view.id }); });
+  VIEWS.slice(0, 9).forEach((view, i) => {
+    keys[String(i + 1)] = () => app.state.set({ v: view.id });
+  });
   if (app.reports.length === 0 && event.key !== "?") return;
   const act = keys[event.key];
   if (act === undefined) return;
@@ -238,10 +312,25 @@ addEventListener("drop", async (event) => {
   if (event.dataTransfer) await take(await dropped(event.dataTransfer));
 });
 
-append(document.body, [h("a.skip", { href: "#main", onclick: (/** @type {Event} */ e) => {
-  e.preventDefault();
-  main.focus();
-} }, "Skip to the view"), head, nav, main, palette.element, app.progress, app.live]);
+append(document.body, [
+  h(
+    "a.skip",
+    {
+      href: "#main",
+      onclick: (/** @type {Event} */ e) => {
+        e.preventDefault();
+        main.focus();
+      },
+    },
+    "Skip to the view",
+  ),
+  head,
+  nav,
+  main,
+  palette.element,
+  app.progress,
+  app.live,
+]);
 
 async function begin() {
   start("");

@@ -24,8 +24,9 @@ export class App {
     this.live = h("div.unseen", { "aria-live": "polite" });
     this.client = new Client((text, cancel) => {
       this.progress.hidden = text === "";
-      this.progress.replaceChildren(...(text === "" ? [] : [text,
-        h("button.plain", { type: "button", onclick: cancel }, "Cancel")]));
+      this.progress.replaceChildren(
+        ...(text === "" ? [] : [text, h("button.plain", { type: "button", onclick: cancel }, "Cancel")]),
+      );
     });
     /** @type {any[]} overviews */
     this.reports = [];
@@ -54,14 +55,19 @@ export class App {
   /** Speaks, at most a few times a second. @param {string} text */
   speak(text) {
     clearTimeout(this.timer);
-    this.timer = setTimeout(() => { this.live.textContent = text; }, 200);
+    this.timer = setTimeout(() => {
+      this.live.textContent = text;
+    }, 200);
   }
 
   /** The tiles that the user chose. */
   get tiles() {
-    const { num_tiles: count } = this.overview.target;
-    const most = Math.max(count ?? 0, 1);
-    return this.state.get("tiles").split(",").filter(Boolean).map(Number)
+    const most = this.overview.numTiles;
+    return this.state
+      .get("tiles")
+      .split(",")
+      .filter(Boolean)
+      .map(Number)
       .filter((tile) => Number.isInteger(tile) && tile >= 0 && tile < most);
   }
 
@@ -74,9 +80,12 @@ export class App {
   /** Links to other views that keep or change what is chosen.
    * @param {[string, string, Record<string, any>][]} places text, view, changes */
   showIn(places) {
-    return h("p.bar", null, h("span.dim", null, "Show in"),
-      places.map(([text, view, changes]) =>
-        h("a", { href: this.state.link({ v: view, ...changes }) }, text)));
+    return h(
+      "p.bar",
+      null,
+      h("span.dim", null, "Show in"),
+      places.map(([text, view, changes]) => h("a", { href: this.state.link({ v: view, ...changes }) }, text)),
+    );
   }
 
   /** The SQL behind a view. @param {string} sql */

@@ -1,6 +1,6 @@
 // Elements. Names from a profile only ever become text nodes.
 
-/** @typedef {Node|string|number|null|undefined|false|(Node|string|number|null|undefined|false)[]} Child */
+/** @typedef {Node|string|number|null|undefined|boolean|any[]} Child */
 
 /**
  * h("td.number", {title: "..."}, children...). A key that begins with "on" is a listener; a style
@@ -31,7 +31,7 @@ export function h(tag, attributes, ...children) {
 
 /** @param {Element} element @param {Child[]} children */
 export function append(element, children) {
-  for (const child of children.flat()) {
+  for (const child of /** @type {any[]} */ (children).flat(Infinity)) {
     if (child === null || child === undefined || child === false) continue;
     element.append(child instanceof Node ? child : document.createTextNode(String(child)));
   }
@@ -56,8 +56,11 @@ export function empty(text) {
 /** A menu with a label. @param {string} label @param {[string, string][]} choices
  * @param {string} value @param {(value: string) => void} change @param {string} focus */
 export function menu(label, choices, value, change, focus) {
-  const select = h("select", { "data-focus": focus, onchange: () => change(select.value) },
-    ...choices.map(([id, text]) => h("option", { value: id, selected: id === value }, text)));
+  const select = h(
+    "select",
+    { "data-focus": focus, onchange: () => change(select.value) },
+    ...choices.map(([id, text]) => h("option", { value: id, selected: id === value }, text)),
+  );
   select.value = value;
   return h("label.field", null, label, select);
 }
@@ -65,8 +68,7 @@ export function menu(label, choices, value, change, focus) {
 /** A button that is on or off. @param {string} text @param {boolean} on
  * @param {() => void} change @param {string} focus */
 export function toggle(text, on, change, focus) {
-  return h("button", { type: "button", "aria-pressed": String(on), "data-focus": focus,
-    onclick: change }, text);
+  return h("button", { type: "button", "aria-pressed": String(on), "data-focus": focus, onclick: change }, text);
 }
 
 /** Saves data as a file of the user's. @param {string} name @param {Blob} blob */

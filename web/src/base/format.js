@@ -31,7 +31,7 @@ export function bytesText(value) {
 /** @param {number} value */
 export function cyclesText(value) {
   if (units.cycles === "cycles") return grouped(value);
-  return `${decimal(value / units.clock * 1e6, 3)}${SPACE}µs`;
+  return `${decimal((value / units.clock) * 1e6, 3)}${SPACE}µs`;
 }
 
 /** Megabytes of an IPU: 1000 KB of 1024 bytes. @param {number} value */
@@ -41,7 +41,7 @@ export function megabytes(value) {
 
 /** "12.3 %". @param {number} part @param {number} whole */
 export function share(part, whole, digits = 1) {
-  return whole > 0 ? `${(100 * part / whole).toFixed(digits)}${SPACE}%` : "–";
+  return whole > 0 ? `${((100 * part) / whole).toFixed(digits)}${SPACE}%` : "–";
 }
 
 /** As C's %.4g writes numbers of people's size. @param {number} value */
@@ -56,12 +56,18 @@ export function textOf(kind, value) {
     return kind === "text" ? "" : "–";
   }
   switch (kind) {
-    case "bytes": return bytesText(value);
-    case "cycles": return cyclesText(value);
-    case "number": return grouped(value);
-    case "real": return Number.isInteger(value) ? grouped(value) : decimal(value, 2);
-    case "percent": return `${Number(value).toFixed(1)}${SPACE}%`;
-    default: return String(value);
+    case "bytes":
+      return bytesText(value);
+    case "cycles":
+      return cyclesText(value);
+    case "number":
+      return grouped(value);
+    case "real":
+      return Number.isInteger(value) ? grouped(value) : decimal(value, 2);
+    case "percent":
+      return `${Number(value).toFixed(1)}${SPACE}%`;
+    default:
+      return String(value);
   }
 }
 
@@ -71,7 +77,11 @@ export function axisText(value, kind) {
   if (kind === "bytes" && units.bytes !== "bytes") return bytesText(value);
   if (kind === "cycles" && units.cycles !== "cycles") return cyclesText(value);
   if (value === 0) return "0";
-  for (const [size, letter] of /** @type {[number, string][]} */ ([[1e9, "G"], [1e6, "M"], [1e3, "k"]])) {
+  for (const [size, letter] of /** @type {[number, string][]} */ ([
+    [1e9, "G"],
+    [1e6, "M"],
+    [1e3, "k"],
+  ])) {
     if (Math.abs(value) >= size) return `${Number((value / size).toPrecision(4))}${SPACE}${letter}`;
   }
   return String(Number(value.toPrecision(4)));

@@ -5,8 +5,7 @@ import { fromBase64 } from "./client.js";
 /** @typedef {{name: string, data: Blob|ArrayBuffer, packed: boolean}} Given */
 /** @typedef {{name: string, files: Given[], modified: number}} Folder */
 
-const NAMES = ["profile.pop", "vars.capnp", "debug.cbor", "archive.a", "framework.json",
-  "serialized_graph.hlo"];
+const NAMES = ["profile.pop", "vars.capnp", "debug.cbor", "archive.a", "framework.json", "serialized_graph.hlo"];
 
 /** @param {{path: string, file: File}[]} found @returns {{folders: Folder[], others: File[]}} */
 export function group(found) {
@@ -15,7 +14,8 @@ export function group(found) {
   const others = [];
   for (const { path, file } of found) {
     const at = path.lastIndexOf("/");
-    const folder = at < 0 ? "" : path.slice(0, at), name = path.slice(at + 1);
+    const folder = at < 0 ? "" : path.slice(0, at),
+      name = path.slice(at + 1);
     if (!NAMES.includes(name)) {
       others.push(file);
       continue;
@@ -34,9 +34,11 @@ export function group(found) {
         if (debug !== undefined) files.set("debug.cbor", debug);
       }
     }
-    reports.push({ name: folder.split("/").pop() || "profile",
+    reports.push({
+      name: folder.split("/").pop() || "profile",
       modified: Math.max(...[...files.values()].map((file) => file.lastModified)),
-      files: [...files].map(([name, file]) => ({ name, data: file, packed: false })) });
+      files: [...files].map(([name, file]) => ({ name, data: file, packed: false })),
+    });
   }
   return { folders: reports, others };
 }
@@ -105,7 +107,8 @@ export async function served(progress) {
     for (const file of report.files) {
       progress(`Fetching ${file.name}`);
       const answer = await fetch(new URL(file.url, location.href));
-      if (!answer.ok) throw new Error(`${file.name} could not be fetched (${answer.status}). Is tremula view still running?`);
+      if (!answer.ok)
+        throw new Error(`${file.name} could not be fetched (${answer.status}). Is tremula view still running?`);
       file.data = await answer.arrayBuffer();
       file.packed = false;
     }

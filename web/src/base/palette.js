@@ -7,11 +7,20 @@ import { h } from "./dom.js";
 /** @param {() => Command[]} commands @param {() => Promise<Command[]>} more */
 export function makePalette(commands, more) {
   const list = h("ul", { role: "listbox", id: "palette-list", "aria-label": "Commands" });
-  const input = h("input", { type: "search", role: "combobox", "aria-expanded": "true",
-    "aria-controls": "palette-list", "aria-label": "Command, view or operation",
-    placeholder: "Command, view or operation", style: { width: "100%" } });
-  const dialog = h("dialog", { "aria-label": "Commands and keys", id: "palette" },
-    h("div", null, input, list, h("p.dim", null, "Enter runs the chosen one. Esc closes.")));
+  const input = h("input", {
+    type: "search",
+    role: "combobox",
+    "aria-expanded": "true",
+    "aria-controls": "palette-list",
+    "aria-label": "Command, view or operation",
+    placeholder: "Command, view or operation",
+    style: { width: "100%" },
+  });
+  const dialog = h(
+    "dialog",
+    { "aria-label": "Commands and keys", id: "palette" },
+    h("div", null, input, list, h("p.dim", null, "Enter runs the chosen one. Esc closes.")),
+  );
   /** @type {Command[]} */
   let all = [];
   /** @type {Command[]} */
@@ -19,12 +28,20 @@ export function makePalette(commands, more) {
   let active = 0;
   const draw = () => {
     const words = input.value.toLowerCase().split(/\s+/).filter(Boolean);
-    shown = all.filter((one) => words.every((/** @type {string} */ word) =>
-      one.text.toLowerCase().includes(word))).slice(0, 80);
+    shown = all
+      .filter((one) => words.every((/** @type {string} */ word) => one.text.toLowerCase().includes(word)))
+      .slice(0, 80);
     active = Math.max(0, Math.min(active, shown.length - 1));
-    list.replaceChildren(...shown.map((one, i) => h("li", { role: "option", id: `command-${i}`,
-      "aria-selected": String(i === active), onclick: () => run(i) }, h("span", null, one.text),
-    one.key && h("kbd", null, one.key))));
+    list.replaceChildren(
+      ...shown.map((one, i) =>
+        h(
+          "li",
+          { role: "option", id: `command-${i}`, "aria-selected": String(i === active), onclick: () => run(i) },
+          h("span", null, one.text),
+          one.key && h("kbd", null, one.key),
+        ),
+      ),
+    );
     input.setAttribute("aria-activedescendant", shown.length > 0 ? `command-${active}` : "");
     list.children[active]?.scrollIntoView({ block: "nearest" });
   };
@@ -55,10 +72,12 @@ export function makePalette(commands, more) {
       dialog.showModal();
       input.focus();
       draw();
-      more().then((rest) => {
-        all = [...commands(), ...rest];
-        if (dialog.open) draw();
-      }).catch(() => {});
+      more()
+        .then((rest) => {
+          all = [...commands(), ...rest];
+          if (dialog.open) draw();
+        })
+        .catch(() => {});
     },
   };
 }

@@ -16,7 +16,8 @@ export class Peaks {
     this.levels = [];
     for (let below = values.length; below > 1;) {
       const count = Math.ceil(below / STEP);
-      const level = new Int32Array(count), under = this.levels[this.levels.length - 1];
+      const level = new Int32Array(count),
+        under = this.levels[this.levels.length - 1];
       for (let i = 0; i < count; ++i) {
         let best = under ? under[i * STEP] : i * STEP;
         for (let k = i * STEP + 1; k < Math.min(below, (i + 1) * STEP); ++k) {
@@ -35,7 +36,8 @@ export class Peaks {
     let best = from;
     const { values, levels } = this;
     for (let at = from; at < to;) {
-      let level = -1, size = 1;
+      let level = -1,
+        size = 1;
       while (level + 1 < levels.length && at % (size * STEP) === 0 && at + size * STEP <= to) {
         ++level;
         size *= STEP;
@@ -72,7 +74,8 @@ export function areaPainter(options) {
   /** The place at an x. @param {number} x */
   const placeAt = (x) => {
     if (edges === undefined) return Math.max(0, Math.min(count - 1, Math.floor(x)));
-    let low = 0, high = count - 1;
+    let low = 0,
+      high = count - 1;
     while (low < high) {
       const middle = (low + high + 1) >> 1;
       if (edges[middle] <= x) low = middle;
@@ -80,26 +83,29 @@ export function areaPainter(options) {
     }
     return low;
   };
-  const begin = (/** @type {number} */ place) => edges === undefined ? place : edges[place];
+  const begin = (/** @type {number} */ place) => (edges === undefined ? place : edges[place]);
   /** @param {import("./plot.js").View} view */
   const paint = (view) => {
     const { g, width, height, colours, whole } = view;
-    const bottom = whole ? height : height - 20, left = 0;
-    const y = (/** @type {number} */ value) => bottom - value / top * (bottom - (whole ? 1 : 6));
+    const bottom = whole ? height : height - 20,
+      left = 0;
+    const y = (/** @type {number} */ value) => bottom - (value / top) * (bottom - (whole ? 1 : 6));
     const labels = whole ? () => {} : grid(view, top, y, options.kind);
-    const from = placeAt(view.lo), to = placeAt(view.hi) + 1;
-    const wide = (to - from) > width;
+    const from = placeAt(view.lo),
+      to = placeAt(view.hi) + 1;
+    const wide = to - from > width;
     /** @type {{x: number, w: number, place: number}[]} */
     const cells = [];
     if (wide) {
       for (let pixel = left; pixel < width; ++pixel) {
-        const first = placeAt(view.lo + pixel / width * (view.hi - view.lo));
-        const last = placeAt(view.lo + (pixel + 1) / width * (view.hi - view.lo));
+        const first = placeAt(view.lo + (pixel / width) * (view.hi - view.lo));
+        const last = placeAt(view.lo + ((pixel + 1) / width) * (view.hi - view.lo));
         cells.push({ x: pixel, w: 1, place: peaks.find(first, Math.max(first + 1, last)) });
       }
     } else {
       for (let place = from; place < Math.min(to, count); ++place) {
-        const x0 = view.x(begin(place)), x1 = view.x(begin(place + 1));
+        const x0 = view.x(begin(place)),
+          x1 = view.x(begin(place + 1));
         cells.push({ x: x0, w: x1 - x0, place });
       }
     }
@@ -124,7 +130,8 @@ export function areaPainter(options) {
       g.globalAlpha = 1;
     }
     for (const place of options.chosen ?? []) {
-      const x0 = view.x(begin(place)), x1 = view.x(begin(place + 1));
+      const x0 = view.x(begin(place)),
+        x1 = view.x(begin(place + 1));
       g.fillStyle = colours.text;
       g.globalAlpha = 0.25;
       g.fillRect(x0, 0, Math.max(2, x1 - x0), bottom);
@@ -147,6 +154,7 @@ function label(g, text, x, y, colours, align) {
   g.font = "11px system-ui, sans-serif";
   g.textAlign = align;
   g.lineWidth = 3;
+  g.lineJoin = "round";
   g.strokeStyle = colours.panel;
   g.strokeText(text, x, y);
   g.lineWidth = 1;
@@ -159,7 +167,8 @@ function label(g, text, x, y, colours, align) {
  * @param {string} kind */
 function grid(view, top, y, kind) {
   const { g, width, colours } = view;
-  const rough = top / 5, power = 10 ** Math.floor(Math.log10(rough));
+  const rough = top / 5,
+    power = 10 ** Math.floor(Math.log10(rough));
   const step = [1, 2, 5, 10].map((one) => one * power).find((one) => one >= rough) ?? rough;
   for (let value = 0; value <= top; value += step) {
     g.fillStyle = colours.line;
@@ -176,7 +185,8 @@ function grid(view, top, y, kind) {
 /** Ticks of x. @param {import("./plot.js").View} view @param {number} y */
 export function axis(view, y, kind = "number") {
   const { g, colours, lo, hi, width } = view;
-  const rough = (hi - lo) / Math.max(2, width / 110), power = 10 ** Math.floor(Math.log10(rough));
+  const rough = (hi - lo) / Math.max(2, width / 110),
+    power = 10 ** Math.floor(Math.log10(rough));
   const step = Math.max(1, [1, 2, 5, 10].map((one) => one * power).find((one) => one >= rough) ?? rough);
   g.font = "11px system-ui, sans-serif";
   g.fillStyle = colours.dim;
@@ -198,8 +208,10 @@ function paintStack(g, cells, series, y, colours, limit, whole) {
     cells.forEach((cell, i) => {
       const value = one.values[cell.place];
       if (!(value > 0)) return;
-      const high = y(bases[i] + value), low = y(bases[i]);
-      const left = Math.round(cell.x), right = Math.round(cell.x + cell.w);
+      const high = y(bases[i] + value),
+        low = y(bases[i]);
+      const left = Math.round(cell.x),
+        right = Math.round(cell.x + cell.w);
       g.fillRect(left, high, Math.max(1, right - left), Math.max(0.4, low - high));
       bases[i] += value;
     });
@@ -209,7 +221,9 @@ function paintStack(g, cells, series, y, colours, limit, whole) {
   g.beginPath();
   for (let i = 0; i < cells.length; ++i) {
     if (bases[i] <= limit) continue;
-    const { x, w } = cells[i], high = y(bases[i]), low = y(limit);
+    const { x, w } = cells[i],
+      high = y(bases[i]),
+      low = y(limit);
     for (let at = Math.ceil(x / 6) * 6; at < x + w; at += 6) {
       g.moveTo(at, low);
       g.lineTo(Math.min(x + w, at + 5), high);

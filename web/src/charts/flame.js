@@ -8,11 +8,13 @@ import { axis } from "./area.js";
 /** @typedef {{title: string, levels: Level[]}} Lane */
 
 export const BOX = 17;
-const GAP = 8, TITLE = 15;
+const GAP = 8,
+  TITLE = 15;
 
 /** The first box that ends after x. @param {Float64Array} ends @param {number} x */
 export function firstAfter(ends, x) {
-  let low = 0, high = ends.length;
+  let low = 0,
+    high = ends.length;
   while (low < high) {
     const middle = (low + high) >> 1;
     if (ends[middle] > x) high = middle;
@@ -30,8 +32,10 @@ export function lanesHeight(lanes) {
 export function levelAt(lanes, y) {
   let top = 0;
   for (const [place, lane] of lanes.entries()) {
-    const begin = top + TITLE, end = begin + lane.levels.length * BOX;
-    if (y < end + GAP) return { lane: place, level: Math.max(0, Math.min(lane.levels.length - 1, Math.floor((y - begin) / BOX))), top };
+    const begin = top + TITLE,
+      end = begin + lane.levels.length * BOX;
+    if (y < end + GAP)
+      return { lane: place, level: Math.max(0, Math.min(lane.levels.length - 1, Math.floor((y - begin) / BOX))), top };
     top = end + GAP;
   }
   return null;
@@ -53,8 +57,9 @@ export function flamePainter(options) {
     if (whole) {
       const each = height / Math.max(1, lanes.length);
       lanes.forEach((lane, i) => {
-        const level = lane.levels[lane.levels.length - 1];
-        if (level) paintLevel(view, level, i * each, Math.max(1, each - 0.5), options, widths, false);
+        for (const level of lane.levels) {
+          paintLevel(view, level, i * each, Math.max(1, each - 0.5), options, widths, false);
+        }
       });
       return;
     }
@@ -63,7 +68,8 @@ export function flamePainter(options) {
       g.fillStyle = colours.dim;
       g.fillText(lane.title, 4, top + 11);
       lane.levels.forEach((level, depth) =>
-        paintLevel(view, level, top + TITLE + depth * BOX, BOX - 1, options, widths, true));
+        paintLevel(view, level, top + TITLE + depth * BOX, BOX - 1, options, widths, true),
+      );
       top += TITLE + lane.levels.length * BOX + GAP;
       g.fillStyle = colours.line;
       g.fillRect(0, top - GAP / 2, view.width, 1);
@@ -86,15 +92,22 @@ function paintLevel(view, level, y, tall, options, widths, texts) {
   const { begin, end, row, label } = level;
   for (let i = firstAfter(end, lo); i < begin.length && begin[i] < hi;) {
     const long = end[i] - begin[i];
-    if (long < pixel) { // a pixel of what is too short: the longest of it gives the colour
+    if (!texts && row[i] < 0) {
+      // the strip shows rows only
+      ++i;
+      continue;
+    }
+    if (long < pixel) {
+      // a pixel of what is too short: the longest of it gives the colour
       const x = Math.floor((begin[i] - lo) / pixel);
       const next = Math.max(i + 1, firstAfter(end, lo + (x + 1) * pixel));
-      g.fillStyle = row[i] < 0 ? colours.line : colours[options.colourOf(row[i])] ?? colours.T;
+      g.fillStyle = row[i] < 0 ? colours.line : (colours[options.colourOf(row[i])] ?? colours.T);
       g.fillRect(x, y, 1, tall);
       i = next;
       continue;
     }
-    const x0 = Math.max(-1, (begin[i] - lo) / pixel), x1 = Math.min(width + 1, (end[i] - lo) / pixel);
+    const x0 = Math.max(-1, (begin[i] - lo) / pixel),
+      x1 = Math.min(width + 1, (end[i] - lo) / pixel);
     const leaf = row[i] >= 0;
     g.fillStyle = leaf ? colours[options.colourOf(row[i])] : colours.soft;
     g.globalAlpha = options.dimmed?.(label[i]) ? 0.35 : 1;
@@ -125,12 +138,12 @@ function paintLevel(view, level, y, tall, options, widths, texts) {
  * @param {Map<string, number>} widths */
 function boxText(g, text, x, y, room, widths) {
   let wide = widths.get(text);
-  if (wide === undefined) widths.set(text, wide = g.measureText(text).width);
+  if (wide === undefined) widths.set(text, (wide = g.measureText(text).width));
   if (wide <= room) {
     g.fillText(text, x, y);
     return;
   }
-  const count = Math.floor(text.length * room / wide) - 1;
+  const count = Math.floor((text.length * room) / wide) - 1;
   if (count >= 1) g.fillText(`${text.slice(0, count)}…`, x, y);
 }
 

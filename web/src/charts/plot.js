@@ -46,8 +46,13 @@ export class Plot {
     this.cursor = null;
     this.cursorY = 0;
     this.clamp();
-    this.canvas = h("canvas", { tabindex: 0, role: "img", "aria-label": `${options.name}. ${options.summary}`,
-      "data-focus": `${options.id}-canvas`, id: options.id });
+    this.canvas = h("canvas", {
+      tabindex: 0,
+      role: "img",
+      "aria-label": `${options.name}. ${options.summary}`,
+      "data-focus": `${options.id}-canvas`,
+      id: options.id,
+    });
     this.strip = options.strip === false ? null : h("canvas.strip", { "aria-hidden": true });
     this.tip = h("div.tip", { hidden: true });
     const box = h("div.canvases", null, this.canvas, this.strip, this.tip);
@@ -65,21 +70,36 @@ export class Plot {
     const { options } = this;
     const button = (/** @type {string} */ text, /** @type {string} */ title, /** @type {() => void} */ act) =>
       h("button.plain", { type: "button", title, "aria-label": `${title}: ${options.name}`, onclick: act }, text);
-    this.twinButton = options.twin && h("button.plain", { type: "button", "aria-expanded": "false",
-      onclick: () => this.showTwin() }, "As table");
-    return h("figcaption.bar", null, h("span.dim", null, options.name),
+    this.twinButton =
+      options.twin &&
+      h("button.plain", { type: "button", "aria-expanded": "false", onclick: () => this.showTwin() }, "As table");
+    return h(
+      "figcaption.bar",
+      null,
+      h("span.dim", null, options.name),
       button("+", "Zoom in (+ or w)", () => this.zoom(0.5)),
       button("−", "Zoom out (- or s)", () => this.zoom(2)),
       button("0", "Show all (0)", () => this.show(...options.domain)),
-      this.twinButton, button("Save PNG", "Save as picture", () => this.savePicture()));
+      this.twinButton,
+      button("Save PNG", "Save as picture", () => this.savePicture()),
+    );
   }
 
   makeLegend() {
     const { legend } = this.options;
     if (legend === undefined || legend.length === 0) return null;
-    return h("div.legend", null, legend.map(([colour, text]) => h("span", null,
-      h("span.sample", { style: { background: colour.length === 1 ? `var(--${colour})` : colour } }),
-      text)));
+    return h(
+      "div.legend",
+      null,
+      legend.map(([colour, text]) =>
+        h(
+          "span",
+          null,
+          h("span.sample", { style: { background: colour.length === 1 ? `var(--${colour})` : colour } }),
+          text,
+        ),
+      ),
+    );
   }
 
   showTwin() {
@@ -119,20 +139,24 @@ export class Plot {
 
   /** @param {number} pixel */
   at(pixel) {
-    return this.lo + pixel / Math.max(1, this.canvas.clientWidth) * (this.hi - this.lo);
+    return this.lo + (pixel / Math.max(1, this.canvas.clientWidth)) * (this.hi - this.lo);
   }
 
   listen() {
     const { canvas, options } = this;
     /** @type {{x: number, lo: number, hi: number, pans: boolean, moved: boolean}|null} */
     let drag = null;
-    canvas.addEventListener("wheel", (/** @type {WheelEvent} */ e) => {
-      if (e.ctrlKey || e.metaKey || document.activeElement === canvas) {
-        e.preventDefault();
-        if (Math.abs(e.deltaX) > Math.abs(e.deltaY)) this.pan(e.deltaX / 800);
-        else this.zoom(Math.exp(e.deltaY * 0.0025), this.at(e.offsetX));
-      }
-    }, { passive: false });
+    canvas.addEventListener(
+      "wheel",
+      (/** @type {WheelEvent} */ e) => {
+        if (e.ctrlKey || e.metaKey || document.activeElement === canvas) {
+          e.preventDefault();
+          if (Math.abs(e.deltaX) > Math.abs(e.deltaY)) this.pan(e.deltaX / 800);
+          else this.zoom(Math.exp(e.deltaY * 0.0025), this.at(e.offsetX));
+        }
+      },
+      { passive: false },
+    );
     canvas.addEventListener("pointerdown", (/** @type {PointerEvent} */ e) => {
       drag = { x: e.offsetX, lo: this.lo, hi: this.hi, pans: e.shiftKey || e.button === 1, moved: false };
       canvas.setPointerCapture(e.pointerId);
@@ -140,7 +164,7 @@ export class Plot {
     canvas.addEventListener("pointermove", (/** @type {PointerEvent} */ e) => {
       if (drag !== null && Math.abs(e.offsetX - drag.x) > 4) drag.moved = true;
       if (drag?.moved && drag.pans) {
-        const by = (drag.x - e.offsetX) / canvas.clientWidth * (drag.hi - drag.lo);
+        const by = ((drag.x - e.offsetX) / canvas.clientWidth) * (drag.hi - drag.lo);
         this.show(drag.lo + by, drag.hi + by);
       } else {
         this.drawn = drag?.moved ? [this.at(drag.x), this.at(e.offsetX)] : undefined;
@@ -164,7 +188,9 @@ export class Plot {
       if (document.activeElement !== canvas) this.cursor = null;
       this.draw();
     });
-    canvas.addEventListener("blur", () => { this.tip.hidden = true; });
+    canvas.addEventListener("blur", () => {
+      this.tip.hidden = true;
+    });
     canvas.addEventListener("keydown", (/** @type {KeyboardEvent} */ e) => {
       if (this.key(e)) {
         e.preventDefault();
@@ -174,14 +200,15 @@ export class Plot {
     this.strip?.addEventListener("pointerdown", (/** @type {PointerEvent} */ e) => {
       const move = (/** @type {PointerEvent} */ event) => {
         const [first, last] = options.domain;
-        const middle = first + event.offsetX / this.strip.clientWidth * (last - first);
+        const middle = first + (event.offsetX / this.strip.clientWidth) * (last - first);
         const half = (this.hi - this.lo) / 2;
         this.show(middle - half, middle + half);
       };
       this.strip.setPointerCapture(e.pointerId);
       this.strip.addEventListener("pointermove", move);
-      this.strip.addEventListener("pointerup", () =>
-        this.strip.removeEventListener("pointermove", move), { once: true });
+      this.strip.addEventListener("pointerup", () => this.strip.removeEventListener("pointermove", move), {
+        once: true,
+      });
       move(e);
     });
   }
@@ -193,30 +220,49 @@ export class Plot {
     const step = this.options.step;
     const width = this.hi - this.lo;
     switch (e.key) {
-      case "w": case "+": case "=": this.zoom(0.6); return true;
-      case "s": case "-": this.zoom(1 / 0.6); return true;
-      case "a": this.pan(-0.25); return true;
-      case "d": this.pan(0.25); return true;
-      case "0": this.show(...this.options.domain); return true;
+      case "w":
+      case "+":
+      case "=":
+        this.zoom(0.6);
+        return true;
+      case "s":
+      case "-":
+        this.zoom(1 / 0.6);
+        return true;
+      case "a":
+        this.pan(-0.25);
+        return true;
+      case "d":
+        this.pan(0.25);
+        return true;
+      case "0":
+        this.show(...this.options.domain);
+        return true;
       case "Enter":
         if (this.cursor !== null) this.options.onpick?.(this.cursor, this.cursorY, e.shiftKey);
         return true;
-      case "ArrowLeft": case "ArrowRight": case ",": case ".": case "Home": case "End": {
+      case "ArrowLeft":
+      case "ArrowRight":
+      case ",":
+      case ".":
+      case "Home":
+      case "End": {
         const forth = e.key === "ArrowRight" || e.key === ".";
         if (e.shiftKey && e.key.startsWith("Arrow")) {
           this.pan(forth ? 0.25 : -0.25);
           return true;
         }
         const from = this.cursor ?? (forth ? this.lo : this.hi);
-        let to = step?.(from, forth ? 1 : -1) ?? from + (forth ? 1 : -1) * width / 50;
+        let to = step?.(from, forth ? 1 : -1) ?? from + ((forth ? 1 : -1) * width) / 50;
         if (e.key === "Home") to = this.options.domain[0];
         if (e.key === "End") to = this.options.domain[1];
         to = Math.max(this.options.domain[0], Math.min(this.options.domain[1], to));
         if (to < this.lo || to > this.hi) this.show(to - width / 2, to + width / 2);
-        this.point(to, this.cursorY, (to - this.lo) / (this.hi - this.lo) * this.canvas.clientWidth, true);
+        this.point(to, this.cursorY, ((to - this.lo) / (this.hi - this.lo)) * this.canvas.clientWidth, true);
         return true;
       }
-      default: return false;
+      default:
+        return false;
     }
   }
 
@@ -258,7 +304,7 @@ export class Plot {
     if (this.strip === null) return;
     const g = this.paintOn(this.strip, first, last, tones, true);
     const width = this.strip.clientWidth;
-    const x = (/** @type {number} */ v) => (v - first) / Math.max(1e-9, last - first) * width;
+    const x = (/** @type {number} */ v) => ((v - first) / Math.max(1e-9, last - first)) * width;
     g.fillStyle = tones.page;
     g.globalAlpha = 0.65;
     g.fillRect(0, 0, x(this.lo), 26);
@@ -272,7 +318,8 @@ export class Plot {
    * @param {Record<string, string>} tones @param {boolean} whole */
   paintOn(canvas, lo, hi, tones, whole) {
     const scale = devicePixelRatio || 1;
-    const width = canvas.clientWidth, height = canvas.clientHeight;
+    const width = canvas.clientWidth,
+      height = canvas.clientHeight;
     if (canvas.width !== Math.round(width * scale) || canvas.height !== Math.round(height * scale)) {
       canvas.width = Math.round(width * scale);
       canvas.height = Math.round(height * scale);
@@ -281,10 +328,19 @@ export class Plot {
     g.setTransform(scale, 0, 0, scale, 0, 0);
     g.clearRect(0, 0, width, height);
     const span = hi - lo || 1;
-    this.options.paint({ g, width, height, lo, hi, x: (value) => (value - lo) / span * width,
-      colours: tones, cursor: whole ? null : this.cursor, whole });
+    this.options.paint({
+      g,
+      width,
+      height,
+      lo,
+      hi,
+      x: (value) => ((value - lo) / span) * width,
+      colours: tones,
+      cursor: whole ? null : this.cursor,
+      whole,
+    });
     if (!whole && this.drawn) {
-      const [from, to] = this.drawn.map((v) => (v - lo) / span * width);
+      const [from, to] = this.drawn.map((v) => ((v - lo) / span) * width);
       g.fillStyle = tones.accent;
       g.globalAlpha = 0.2;
       g.fillRect(Math.min(from, to), 0, Math.abs(to - from), height);
@@ -295,9 +351,12 @@ export class Plot {
 
   savePicture() {
     const { canvas, options } = this;
-    const scale = devicePixelRatio || 1, head = 30 * scale, foot = 26 * scale;
+    const scale = devicePixelRatio || 1,
+      head = 30 * scale,
+      foot = 26 * scale;
     const copy = h("canvas", { width: canvas.width, height: canvas.height + head + foot });
-    const g = copy.getContext("2d"), tones = colours();
+    const g = copy.getContext("2d"),
+      tones = colours();
     g.fillStyle = tones.panel;
     g.fillRect(0, 0, copy.width, copy.height);
     g.drawImage(canvas, 0, head);
@@ -312,6 +371,8 @@ export class Plot {
       g.fillText(text, x + 15 * scale, canvas.height + head + 18 * scale);
       x += g.measureText(text).width + 32 * scale;
     }
-    copy.toBlob((/** @type {Blob|null} */ blob) => { if (blob) save(`${options.id}.png`, blob); });
+    copy.toBlob((/** @type {Blob|null} */ blob) => {
+      if (blob) save(`${options.id}.png`, blob);
+    });
   }
 }

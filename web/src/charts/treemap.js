@@ -12,15 +12,21 @@ export function squares(leaves, width, height) {
   const total = leaves.reduce((sum, leaf) => sum + leaf.value, 0);
   /** @type {{leaf: Leaf, x: number, y: number, w: number, h: number}[]} */
   const placed = [];
-  let x = 0, y = 0, w = width, tall = height;
-  const scale = width * height / (total || 1);
+  let x = 0,
+    y = 0,
+    w = width,
+    tall = height;
+  const scale = (width * height) / (total || 1);
   for (let at = 0; at < leaves.length;) {
     const side = Math.min(w, tall);
-    let end = at, sum = 0, best = Infinity;
+    let end = at,
+      sum = 0,
+      best = Infinity;
     while (end < leaves.length) {
       const next = sum + leaves[end].value * scale;
-      const most = leaves[at].value * scale, least = leaves[end].value * scale;
-      const worst = Math.max(side * side * most / (next * next), next * next / (side * side * least));
+      const most = leaves[at].value * scale,
+        least = leaves[end].value * scale;
+      const worst = Math.max((side * side * most) / (next * next), (next * next) / (side * side * least));
       if (worst > best) break;
       best = worst;
       sum = next;
@@ -29,7 +35,7 @@ export function squares(leaves, width, height) {
     const thick = sum / side;
     let along = 0;
     for (; at < end; ++at) {
-      const long = leaves[at].value * scale / thick;
+      const long = (leaves[at].value * scale) / thick;
       if (w >= tall) placed.push({ leaf: leaves[at], x, y: y + along, w: thick, h: long });
       else placed.push({ leaf: leaves[at], x: x + along, y, w: long, h: thick });
       along += long;
@@ -55,9 +61,29 @@ export function treemap(name, leaves, pick) {
     shown.push({ name: `${some.length - MOST} others`, value: rest, detail: String(rest) });
     shown.sort((a, b) => b.value - a.value);
   }
-  return h("div.treemap", { role: "group", "aria-label": name }, squares(shown, 1000, 600).map((one, i) =>
-    h("button", { type: "button", title: `${one.leaf.name}\n${one.leaf.detail}`, "aria-label": `${one.leaf.name}: ${one.leaf.detail}`,
-      "data-value": one.leaf.value, onclick: () => pick(one.leaf.name), tabindex: i < 12 ? 0 : -1, style: { left: `${one.x / 10}%`, top: `${one.y / 6}%`,
-        width: `${one.w / 10}%`, height: `${one.h / 6}%`, background: `color-mix(in srgb, ${SERIES[i % SERIES.length]} 45%, white)` } },
-    one.w > 60 && one.h > 24 ? one.leaf.name.split("/").slice(-2).join("/") : "")));
+  return h(
+    "div.treemap",
+    { role: "group", "aria-label": name },
+    squares(shown, 1000, 600).map((one, i) =>
+      h(
+        "button",
+        {
+          type: "button",
+          title: `${one.leaf.name}\n${one.leaf.detail}`,
+          "aria-label": `${one.leaf.name}: ${one.leaf.detail}`,
+          "data-value": one.leaf.value,
+          onclick: () => pick(one.leaf.name),
+          tabindex: i < 12 ? 0 : -1,
+          style: {
+            left: `${one.x / 10}%`,
+            top: `${one.y / 6}%`,
+            width: `${one.w / 10}%`,
+            height: `${one.h / 6}%`,
+            background: `color-mix(in srgb, ${SERIES[i % SERIES.length]} 45%, white)`,
+          },
+        },
+        one.w > 60 && one.h > 24 ? one.leaf.name.split("/").slice(-2).join("/") : "",
+      ),
+    ),
+  );
 }

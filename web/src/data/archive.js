@@ -11,7 +11,8 @@ export function readArchive(data) {
     if (at + 60 > data.length) throw new Error("it is cut short");
     const head = decoder.decode(data.subarray(at, at + 60));
     const size = Number(head.slice(48, 58).trim());
-    const begin = at + 60, end = begin + size;
+    const begin = at + 60,
+      end = begin + size;
     if (head.slice(58) !== "`\n" || !(size >= 0) || end > data.length) {
       throw new Error(`the member at byte ${at} is damaged or cut short`);
     }

@@ -45,8 +45,10 @@ class Segment {
   structs(word) {
     const { kind, target } = this.pointer(word);
     if (kind !== 1) return { first: 0, count: 0, size: 1, data: 0 };
-    const count = this.u32(target) >>> 2, sizes = this.u32(target, 1);
-    const data = sizes & 0xffff, size = data + (sizes >>> 16);
+    const count = this.u32(target) >>> 2,
+      sizes = this.u32(target, 1);
+    const data = sizes & 0xffff,
+      size = data + (sizes >>> 16);
     this.left -= count;
     if (this.left < 0 || target + 1 + count * size > this.words) {
       throw new Error("a list is longer than the file");
@@ -82,7 +84,8 @@ export function readVariables(data) {
     total += runs.count;
     runStart[i + 1] = total;
   }
-  const firstTile = new Int32Array(total), numTiles = new Int32Array(total);
+  const firstTile = new Int32Array(total),
+    numTiles = new Int32Array(total);
   const bytes = new Float64Array(total);
   let r = 0;
   for (const runs of lists) {
@@ -98,10 +101,16 @@ export function readVariables(data) {
   }
   const all = segment.structs(pointers + 1);
   const variables = {
-    runStart, firstTile, numTiles, bytes,
-    distribution: new Int32Array(all.count), firstStep: new Int32Array(all.count),
-    endStep: new Int32Array(all.count), category: new Uint16Array(all.count),
-    alwaysLive: new Uint8Array(all.count), names: /** @type {string[]} */ ([]),
+    runStart,
+    firstTile,
+    numTiles,
+    bytes,
+    distribution: new Int32Array(all.count),
+    firstStep: new Int32Array(all.count),
+    endStep: new Int32Array(all.count),
+    category: new Uint16Array(all.count),
+    alwaysLive: new Uint8Array(all.count),
+    names: /** @type {string[]} */ ([]),
   };
   for (let i = 0; i < all.count; ++i) {
     const at = all.first + i * all.size;
@@ -110,7 +119,7 @@ export function readVariables(data) {
     variables.endStep[i] = segment.u32(at + 2);
     const upper = segment.u32(at + 2, 1);
     variables.category[i] = upper & 0xffff;
-    variables.alwaysLive[i] = upper >>> 16 & 1;
+    variables.alwaysLive[i] = (upper >>> 16) & 1;
     variables.names.push(segment.text(at + 3));
     if (segment.u32(at + 1) >= list.count) throw new Error("a variable has no distribution");
   }

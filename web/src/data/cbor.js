@@ -20,7 +20,8 @@ class CborReader {
   /** @returns {unknown} */
   item(depth = 0) {
     const first = this.take(1)[0];
-    const kind = first >> 5, size = first & 31;
+    const kind = first >> 5,
+      size = first & 31;
     let number = size;
     if (size > 27) throw new Error(`byte ${this.at - 1} is no CBOR that Tremula writes`);
     if (size > 23) {

@@ -12,8 +12,8 @@ export function commonSubsequence(a, b) {
   const best = new Int32Array((a.length + 1) * wide);
   for (let i = a.length - 1; i >= 0; --i) {
     for (let j = b.length - 1; j >= 0; --j) {
-      best[i * wide + j] = a[i] === b[j] ? best[(i + 1) * wide + j + 1] + 1
-        : Math.max(best[(i + 1) * wide + j], best[i * wide + j + 1]);
+      best[i * wide + j] =
+        a[i] === b[j] ? best[(i + 1) * wide + j + 1] + 1 : Math.max(best[(i + 1) * wide + j], best[i * wide + j + 1]);
     }
   }
   const pairs = [];
@@ -27,7 +27,8 @@ export function commonSubsequence(a, b) {
 
 /** @param {import("./profile.js").Profile} a @param {import("./profile.js").Profile} b */
 export function comparePairs(a, b) {
-  const left = operations(a, "op"), right = operations(b, "op");
+  const left = operations(a, "op"),
+    right = operations(b, "op");
   const byName = new Map(right.map((one) => [one.name, one]));
   /** @type {Pair[]} */
   const pairs = [];
@@ -43,16 +44,15 @@ export function comparePairs(a, b) {
   inOrder(lonely);
   inOrder(rest);
   // A layer that was renamed: the same kind of op in the same scope, digits aside.
-  const like = (/** @type {Operation} */ one) =>
-    `${one.layer.replace(/\d+/g, "#")}|${one.opType || one.opcode}`;
+  const like = (/** @type {Operation} */ one) => `${one.layer.replace(/\d+/g, "#")}|${one.opType || one.opcode}`;
   const matched = commonSubsequence(lonely.map(like), rest.map(like));
-  const takenA = new Set(), takenB = new Set();
+  const takenA = new Set(),
+    takenB = new Set();
   for (const [i, j] of matched) {
     if (lonely[i].opType === "" && lonely[i].opcode === "") continue;
     takenA.add(i);
     takenB.add(j);
-    pairs.push({ name: `${lonely[i].name} → ${rest[j].name}`, a: lonely[i], b: rest[j],
-      how: "scope and type" });
+    pairs.push({ name: `${lonely[i].name} → ${rest[j].name}`, a: lonely[i], b: rest[j], how: "scope and type" });
   }
   lonely.forEach((one, i) => {
     if (!takenA.has(i)) pairs.push({ name: one.name, a: one, b: null, how: "gone" });

@@ -12,8 +12,9 @@ export class Database {
   constructor(SQL, bytes) {
     const magic = new TextDecoder("latin1").decode(bytes.subarray(0, 15));
     if (magic !== "SQLite format 3") {
-      throw new Complaint("This file is no profile: a profile.pop, an SQLite database that Tremula " +
-        "wrote, was expected.");
+      throw new Complaint(
+        "This file is no profile: a profile.pop, an SQLite database that Tremula " + "wrote, was expected.",
+      );
     }
     this.bytes = bytes;
     this.database = new SQL.Database(bytes);
@@ -43,13 +44,17 @@ export class Database {
     try {
       format = this.value("SELECT value FROM meta WHERE key = 'format'");
     } catch (error) {
-      throw new Complaint(this.tables.has("meta")
-        ? `profile.pop is damaged or cut short: ${message(error)}.`
-        : "This database is no profile that Tremula wrote: it has no table 'meta'.");
+      throw new Complaint(
+        this.tables.has("meta")
+          ? `profile.pop is damaged or cut short: ${message(error)}.`
+          : "This database is no profile that Tremula wrote: it has no table 'meta'.",
+      );
     }
     if (format !== FORMAT) {
-      throw new Complaint(`profile.pop has the format ${format}; this page reads format ${FORMAT}. ` +
-        "Open it with the Tremula that wrote it.");
+      throw new Complaint(
+        `profile.pop has the format ${format}; this page reads format ${FORMAT}. ` +
+          "Open it with the Tremula that wrote it.",
+      );
     }
   }
 
@@ -96,14 +101,20 @@ export class Database {
     let arrays;
     try {
       if (info.root === 0) throw new PagesError("no plain table");
-      arrays = readColumns(this.bytes, info.root, there.map((name) => info.names.indexOf(name)),
-        info.rowid);
+      arrays = readColumns(
+        this.bytes,
+        info.root,
+        there.map((name) => info.names.indexOf(name)),
+        info.rowid,
+      );
     } catch (error) {
       if (!(error instanceof PagesError)) throw error;
       const rows = this.rows(`SELECT ${there.map((n) => `"${n}"`).join(", ")} FROM "${table}"`);
       arrays = there.map((_, i) => Float64Array.from(rows, (row) => Number(row[i] ?? NaN)));
     }
-    there.forEach((name, i) => { found[name] = arrays[i]; });
+    there.forEach((name, i) => {
+      found[name] = arrays[i];
+    });
     return found;
   }
 
@@ -116,7 +127,7 @@ export class Database {
     rows.forEach(([value], i) => {
       const text = value === null ? "" : String(value);
       let place = places.get(text);
-      if (place === undefined) places.set(text, place = places.size);
+      if (place === undefined) places.set(text, (place = places.size));
       ids[i] = place;
     });
     return { ids, table: [...places.keys()] };

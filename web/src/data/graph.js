@@ -16,6 +16,7 @@ function shapeOf(one) {
 /** @param {any} one @param {boolean} fold gradients to their forward op */
 function pathOf(one, fold) {
   const name = String(one.opName || "");
+  if (name === "") return [`(${one.opcode})`, String(one.name)];
   let parts = name.split("/").filter(Boolean);
   if (fold) {
     const at = parts.findIndex((part) => /^gradients(_\d+)?$/.test(part));
@@ -27,6 +28,17 @@ function pathOf(one, fold) {
   return [...parts.slice(0, Math.max(0, parts.length - 1)), String(one.name)];
 }
 
+/** The computation with most of the program: a loop's body rather than what calls it.
+ * @param {any[]} computations */
+function fullest(computations) {
+  const named = (/** @type {any} */ c) =>
+    c.instructions.filter((/** @type {any} */ i) => i.opName && i.opcode !== "parameter").length;
+  return computations.reduce(
+    (best, c) => (best === undefined || named(c) > named(best) ? c : best),
+    /** @type {any} */ (undefined),
+  );
+}
+
 /**
  * @param {Profile} profile @param {string} computation @param {string[]} open ids of open scopes
  * @param {boolean} fold
@@ -35,9 +47,12 @@ export function graph(profile, computation, open, fold) {
   const { value, problem } = profile.framework();
   if (value === undefined) return { problem };
   const list = value.computations.map((/** @type {any} */ c) => ({
-    name: String(c.name), entry: c.entry === true, count: (c.instructions ?? []).length }));
-  const chosen = value.computations.find((/** @type {any} */ c) => c.name === computation) ??
-    value.computations.find((/** @type {any} */ c) => c.entry) ?? value.computations[0];
+    name: String(c.name),
+    entry: c.entry === true,
+    count: (c.instructions ?? []).length,
+  }));
+  const chosen =
+    value.computations.find((/** @type {any} */ c) => c.name === computation) ?? fullest(value.computations);
   if (chosen === undefined) return { problem: "framework.json has no computations." };
   const opened = new Set(open);
   /** @type {Map<string, Box>} */
@@ -53,10 +68,23 @@ export function graph(profile, computation, open, fold) {
       const key = scope ? `${id}/` : id;
       let box = boxes.get(key);
       if (box === undefined) {
-        box = { id: key, label: path[depth], scope, open: scope && opened.has(key), count: 0,
-          opcode: scope ? "" : one.opcode, shape: scope ? "" : shapeOf(one), hlo: [], x: 0, y: 0,
-          w: 0, h: 0, depth, role: scope ? "" : String(one.role ?? ""),
-          calls: scope ? [] : (one.calls ?? []).map(String) };
+        box = {
+          id: key,
+          label: path[depth],
+          scope,
+          open: scope && opened.has(key),
+          count: 0,
+          opcode: scope ? "" : one.opcode,
+          shape: scope ? "" : shapeOf(one),
+          hlo: [],
+          x: 0,
+          y: 0,
+          w: 0,
+          h: 0,
+          depth,
+          role: scope ? "" : String(one.role ?? ""),
+          calls: scope ? [] : (one.calls ?? []).map(String),
+        };
         if (boxes.size < MOST_BOXES) boxes.set(key, box);
       }
       box.count += 1;
@@ -89,12 +117,23 @@ export function graph(profile, computation, open, fold) {
     return key === undefined || !boxes.has(key);
   });
   const size = layout(boxes, [...edges.values()]);
-  return { computations: list, chosen: String(chosen.name), boxes: [...boxes.values()],
-    edges: [...edges.values()].filter((e) => boxes.has(e.from) && boxes.has(e.to)), cut, size,
-    hasCalls: chosen.instructions.some((/** @type {any} */ i) => i.calls !== undefined) };
+  return {
+    computations: list,
+    chosen: String(chosen.name),
+    boxes: [...boxes.values()],
+    edges: [...edges.values()].filter((e) => boxes.has(e.from) && boxes.has(e.to)),
+    cut,
+    size,
+    hasCalls: chosen.instructions.some((/** @type {any} */ i) => i.calls !== undefined),
+  };
 }
 
-const WIDTH = 190, HEIGHT = 38, GAP_X = 26, GAP_Y = 30, HEAD = 24, PAD = 12;
+const WIDTH = 190,
+  HEIGHT = 38,
+  GAP_X = 26,
+  GAP_Y = 30,
+  HEAD = 24,
+  PAD = 12;
 
 /** The id of the open box around a box. @param {Map<string, Box>} boxes @param {string} id */
 function parentOf(boxes, id) {
@@ -129,7 +168,8 @@ function layout(boxes, edges) {
   const next = new Map();
   for (const { from, to } of edges) {
     if (!boxes.has(from) || !boxes.has(to)) continue;
-    const left = chain(from), right = chain(to);
+    const left = chain(from),
+      right = chain(to);
     for (const a of left) {
       const b = right.find((one) => parents.get(one) === parents.get(a));
       if (b === undefined) continue;
@@ -170,31 +210,51 @@ function layout(boxes, edges) {
 
 /** @param {string[]} ids @param {Map<string, Box>} boxes @param {Map<string, Set<string>>} next */
 function stack(ids, boxes, next) {
-  const rank = new Map(ids.map((id) => [id, 0]));
-  for (let round = 0, changed = true; changed && round < 64; ++round) {
-    changed = false;
-    for (const id of ids) {
-      for (const to of next.get(id) ?? []) {
-        const wanted = (rank.get(id) ?? 0) + 1;
-        if ((rank.get(to) ?? 0) < wanted && wanted <= ids.length) {
-          rank.set(to, wanted);
-          changed = true;
-        }
+  // The longest path to each, arrows back (folded gradients make circles) left out.
+  /** @type {string[]} */
+  const order = [];
+  /** @type {Map<string, number>} 1: begun, 2: done */
+  const seen = new Map();
+  const forward = new Map(ids.map((id) => [id, /** @type {string[]} */ ([])]));
+  for (const root of ids) {
+    const path = [{ id: root, left: [...(next.get(root) ?? [])] }];
+    if (seen.has(root)) continue;
+    seen.set(root, 1);
+    while (path.length > 0) {
+      const top = path[path.length - 1],
+        to = top.left.pop();
+      if (to === undefined) {
+        seen.set(top.id, 2);
+        order.push(top.id);
+        path.pop();
+      } else if (seen.get(to) !== 1) {
+        forward.get(top.id)?.push(to);
+        if (seen.has(to)) continue;
+        seen.set(to, 1);
+        path.push({ id: to, left: [...(next.get(to) ?? [])] });
       }
+    }
+  }
+  const rank = new Map(ids.map((id) => [id, 0]));
+  for (const id of order.reverse()) {
+    for (const to of forward.get(id) ?? []) {
+      rank.set(to, Math.max(rank.get(to) ?? 0, (rank.get(id) ?? 0) + 1));
     }
   }
   /** @type {string[][]} */
   const rows = [];
   for (const id of ids) (rows[rank.get(id) ?? 0] ??= []).push(id);
-  let y = HEAD + PAD, wide = WIDTH;
+  let y = HEAD + PAD,
+    wide = WIDTH;
   const lines = [];
   for (const row of rows.filter(Boolean)) {
-    for (let at = 0; at < row.length; at += 12) lines.push(row.slice(at, at + 12));
+    for (let at = 0; at < row.length; at += 6) lines.push(row.slice(at, at + 6));
   }
   const widths = lines.map((row) => row.reduce((sum, id) => sum + (boxes.get(id)?.w ?? 0) + GAP_X, -GAP_X));
   wide = Math.max(wide, ...widths);
   lines.forEach((row, i) => {
-    let x = PAD + (wide - widths[i]) / 2, tall = 0;
+    let x = PAD + Math.min(WIDTH / 2, (wide - widths[i]) / 2),
+      tall = 0;
     for (const id of row) {
       const box = /** @type {Box} */ (boxes.get(id));
       box.x = x;

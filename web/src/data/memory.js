@@ -7,8 +7,19 @@ import { QUERIES } from "./queries.js";
 /** @param {Profile} profile */
 export function memoryByTile(profile) {
   const { database } = profile;
-  const tiles = database.columns("memory_by_tile", ["tile", "ipu", "total", "total_including_gaps",
-    "gaps", "always_live", "not_always_live", "interleaved", "overflowed", "peak_program"]);
+  /** @type {Record<string, any>} */
+  const tiles = database.columns("memory_by_tile", [
+    "tile",
+    "ipu",
+    "total",
+    "total_including_gaps",
+    "gaps",
+    "always_live",
+    "not_always_live",
+    "interleaved",
+    "overflowed",
+    "peak_program",
+  ]);
   const count = tiles.tile.length;
   const place = new Map(Array.from(tiles.tile, (tile, i) => [tile, i]));
   const names = profile.rowsIf("var_categories", QUERIES.varCategories);
@@ -21,11 +32,12 @@ export function memoryByTile(profile) {
     const at = place.get(info.tile[i]);
     if (at === undefined) continue;
     let array = arrays.get(info.category[i]);
-    if (array === undefined) arrays.set(info.category[i], array = new Float64Array(count));
+    if (array === undefined) arrays.set(info.category[i], (array = new Float64Array(count)));
     array[at] += info.size_bytes[i];
   }
-  const categories = names.filter(([id]) => arrays.has(id))
-    .map(([id, name, always]) => ({ id, name, always, bytes: arrays.get(id), sum: 0 }));
+  const categories = names
+    .filter(([id]) => arrays.has(id))
+    .map(([id, name, always]) => ({ id, name, always, bytes: /** @type {Float64Array} */ (arrays.get(id)), sum: 0 }));
   for (const one of categories) one.sum = one.bytes.reduce((sum, bytes) => sum + bytes, 0);
   categories.sort((a, b) => b.sum - a.sum);
   return { ...tiles, categories };
@@ -45,10 +57,16 @@ export function variablesOnTiles(profile, tiles) {
   if (all === undefined) return { problem, rows: [] };
   const rows = [];
   const variables = variableRows(profile);
-  const peaks = new Map(profile.database.rows(
-    `SELECT tile, peak_program FROM memory_by_tile WHERE tile IN (${tiles.map(Number).join(",")})`));
+  const peaks = new Map(
+    /** @type {[number, number][]} */ (
+      profile.database.rows(
+        `SELECT tile, peak_program FROM memory_by_tile WHERE tile IN (${tiles.map(Number).join(",")})`,
+      )
+    ),
+  );
   for (let v = 0; v < all.names.length; ++v) {
-    const bytes = tiles.map(() => 0), alive = tiles.map(() => false);
+    const bytes = tiles.map(() => 0),
+      alive = tiles.map(() => false);
     let any = false;
     const d = all.distribution[v];
     for (let r = all.runStart[d]; r < all.runStart[d + 1]; ++r) {
@@ -56,7 +74,7 @@ export function variablesOnTiles(profile, tiles) {
         const tile = tiles[t];
         if (tile < all.firstTile[r] || tile >= all.firstTile[r] + all.numTiles[r]) continue;
         bytes[t] += all.bytes[r];
-        const peak = peaks.get(tile);
+        const peak = peaks.get(tile) ?? -1;
         alive[t] = all.alwaysLive[v] === 1 || (peak >= all.firstStep[v] && peak < all.endStep[v]);
         any = true;
       }
@@ -72,15 +90,18 @@ export function variableLines(profile, ids) {
   const { value: all, problem } = profile.variables();
   if (all === undefined) return { problem, lines: [] };
   const count = profile.database.value("SELECT count(*) FROM memory_by_tile");
-  const lines = ids.slice(0, 8).filter((id) => id >= 0 && id < all.names.length).map((id) => {
-    const bytes = new Float64Array(count);
-    const d = all.distribution[id];
-    for (let r = all.runStart[d]; r < all.runStart[d + 1]; ++r) {
-      const end = Math.min(count, all.firstTile[r] + all.numTiles[r]);
-      for (let t = all.firstTile[r]; t < end; ++t) bytes[t] += all.bytes[r];
-    }
-    return { id, name: all.names[id], bytes };
-  });
+  const lines = ids
+    .slice(0, 8)
+    .filter((id) => id >= 0 && id < all.names.length)
+    .map((id) => {
+      const bytes = new Float64Array(count);
+      const d = all.distribution[id];
+      for (let r = all.runStart[d]; r < all.runStart[d + 1]; ++r) {
+        const end = Math.min(count, all.firstTile[r] + all.numTiles[r]);
+        for (let t = all.firstTile[r]; t < end; ++t) bytes[t] += all.bytes[r];
+      }
+      return { id, name: all.names[id], bytes };
+    });
   return { lines };
 }
 
@@ -106,11 +127,15 @@ export function bytesByScope(profile) {
  */
 export function livenessSeries(profile, ipu, tiles) {
   if (tiles.length > 0) return livenessOfTiles(profile, tiles);
-  const { program, ipu: of, not_always_live: bytes } =
-    profile.database.columns("liveness", ["program", "ipu", "not_always_live"]);
+  const {
+    program,
+    ipu: of,
+    not_always_live: bytes,
+  } = profile.database.columns("liveness", ["program", "ipu", "not_always_live"]);
   const order = Array.from(program.keys());
   order.sort((a, b) => program[a] - program[b] || of[a] - of[b]);
-  const steps = [], values = [];
+  const steps = [],
+    values = [];
   /** @type {Map<number, number>} */
   const now = new Map();
   let sum = 0;
@@ -127,8 +152,13 @@ export function livenessSeries(profile, ipu, tiles) {
   const floors = profile.rowsIf("memory_by_tile", QUERIES.alwaysLiveByIpu);
   const floor = floors.reduce((all, [one, live]) => all + (ipu < 0 || one === ipu ? live : 0), 0);
   const perTile = profile.target.bytes_per_tile * profile.target.tiles_per_ipu;
-  return { steps: Int32Array.from(steps), values: Float64Array.from(values), floor,
-    capacity: perTile * (ipu >= 0 ? 1 : Math.max(1, floors.length)), numSteps: numSteps(profile) };
+  return {
+    steps: Int32Array.from(steps),
+    values: Float64Array.from(values),
+    floor,
+    capacity: perTile * (ipu >= 0 ? 1 : Math.max(1, floors.length)),
+    numSteps: numSteps(profile),
+  };
 }
 
 /** @param {Profile} profile */
@@ -159,7 +189,8 @@ function livenessOfTiles(profile, tiles) {
       change[Math.min(count, all.endStep[v])] -= bytes;
     }
   }
-  const steps = [], values = [];
+  const steps = [],
+    values = [];
   let sum = 0;
   for (let s = 0; s < count; ++s) {
     sum += change[s];
@@ -168,8 +199,13 @@ function livenessOfTiles(profile, tiles) {
       values.push(sum);
     }
   }
-  return { steps: Int32Array.from(steps), values: Float64Array.from(values), floor,
-    capacity: profile.target.bytes_per_tile * tiles.length, numSteps: count };
+  return {
+    steps: Int32Array.from(steps),
+    values: Float64Array.from(values),
+    floor,
+    capacity: profile.target.bytes_per_tile * tiles.length,
+    numSteps: count,
+  };
 }
 
 /**
@@ -183,13 +219,15 @@ export function aliveAt(profile, steps, ipu, tiles) {
   if (tiles.length > 0) {
     const found = variablesOnTiles(profile, tiles);
     if (found.problem !== undefined) return { problem: found.problem, rows: [] };
-    onTiles = new Map(found.rows.map((one) => [one.id, one.bytes.reduce((a, b) => a + b, 0)]));
+    onTiles = new Map(
+      found.rows.map((one) => /** @type {[number, number]} */ ([one.id, one.bytes.reduce((a, b) => a + b, 0)])),
+    );
   }
   for (const row of variableRows(profile)) {
     if (tiles.length === 0 && ipu >= 0 && row[7] >= 0 && row[7] !== ipu) continue;
-    const bytes = tiles.length > 0 ? onTiles.get(row[0]) ?? 0 : row[10];
+    const bytes = tiles.length > 0 ? (onTiles.get(row[0]) ?? 0) : row[10];
     if (bytes === 0) continue;
-    const at = steps.map((step) => row[6] || (step >= row[15] && step < row[16]) ? bytes : 0);
+    const at = steps.map((step) => (row[6] || (step >= row[15] && step < row[16]) ? bytes : 0));
     if (at.some((one) => one > 0)) rows.push({ row, at });
   }
   rows.sort((a, b) => Math.max(...b.at) - Math.max(...a.at));

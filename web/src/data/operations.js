@@ -1,6 +1,6 @@
 // Operations by layer, source lines, insights: aggregates of several tables.
 
-import { memoryByTile, variableRows } from "./memory.js";
+import { variableRows } from "./memory.js";
 import { operationsQuery, operationSizesQuery, QUERIES } from "./queries.js";
 
 /** @typedef {import("./profile.js").Profile} Profile */
@@ -23,25 +23,49 @@ import { operationsQuery, operationSizesQuery, QUERIES } from "./queries.js";
 export function operations(profile, layer) {
   const rows = profile.database.rows(operationsQuery(layer));
   const sizes = operationSizesQuery(layer);
-  const vertices = new Map(profile.database.has("compute_sets")
-    ? profile.database.rows(sizes.vertices).map((row) => [row[0], row]) : []);
+  const vertices = new Map(
+    profile.database.has("compute_sets") ? profile.database.rows(sizes.vertices).map((row) => [row[0], row]) : [],
+  );
   const variables = new Map(profile.database.rows(sizes.variables).map((row) => [row[0], row]));
   return rows.map((r) => ({
-    name: String(r[0] ?? ""), layer: String(r[1] ?? ""), plan: r[2], cycles: r[3], compute: r[4],
-    flops: r[5], temporary: r[6], wasted: r[7], code: r[8], bytesIn: r[9], bytesOut: r[10],
-    sync: r[11], executions: r[12], programs: r[13], liveWorst: r[14], first: r[15],
-    opType: r[16] ?? "", file: r[17] ?? "", line: r[18] ?? 0, hlo: r[19] ?? "", opcode: r[20] ?? "",
-    exchange: r[21], vertices: vertices.get(r[0])?.[1] ?? 0, edges: vertices.get(r[0])?.[2] ?? 0,
-    alwaysLive: variables.get(r[0])?.[1] ?? 0, weights: variables.get(r[0])?.[2] ?? 0,
+    name: String(r[0] ?? ""),
+    layer: String(r[1] ?? ""),
+    plan: r[2],
+    cycles: r[3],
+    compute: r[4],
+    flops: r[5],
+    temporary: r[6],
+    wasted: r[7],
+    code: r[8],
+    bytesIn: r[9],
+    bytesOut: r[10],
+    sync: r[11],
+    executions: r[12],
+    programs: r[13],
+    liveWorst: r[14],
+    first: r[15],
+    opType: r[16] ?? "",
+    file: r[17] ?? "",
+    line: r[18] ?? 0,
+    hlo: r[19] ?? "",
+    opcode: r[20] ?? "",
+    exchange: r[21],
+    vertices: vertices.get(r[0])?.[1] ?? 0,
+    edges: vertices.get(r[0])?.[2] ?? 0,
+    alwaysLive: variables.get(r[0])?.[1] ?? 0,
+    weights: variables.get(r[0])?.[2] ?? 0,
     variables: variables.get(r[0])?.[3] ?? 0,
   }));
 }
 
 /** Lines of source: cycles, bytes, what is live where the fullest tile is. @param {Profile} profile */
 export function sourceLines(profile) {
-  const peak = profile.totals.worst_step ??
-    profile.database.value("SELECT peak_program FROM memory_by_tile ORDER BY " +
-      "total_including_gaps DESC, tile LIMIT 1") ?? 0;
+  const peak =
+    profile.totals.worst_step ??
+    profile.database.value(
+      "SELECT peak_program FROM memory_by_tile ORDER BY " + "total_including_gaps DESC, tile LIMIT 1",
+    ) ??
+    0;
   /** @type {Map<string, number>} */
   const live = new Map();
   for (const row of variableRows(profile)) {
@@ -56,23 +80,26 @@ export function sourceLines(profile) {
 /** What Insights shows beside the overview. @param {Profile} profile */
 export function insights(profile) {
   const { database } = profile;
-  const tile = database.rows("SELECT tile, ipu, total_including_gaps, peak_program FROM " +
-    "memory_by_tile ORDER BY total_including_gaps DESC, tile LIMIT 1")[0] ?? [0, 0, 0, 0];
+  const tile = database.rows(
+    "SELECT tile, ipu, total_including_gaps, peak_program FROM " +
+      "memory_by_tile ORDER BY total_including_gaps DESC, tile LIMIT 1",
+  )[0] ?? [0, 0, 0, 0];
   const peak = tile[3];
   const rows = variableRows(profile);
-  const top = (/** @type {any[][]} */ list) =>
-    [...list].sort((a, b) => b[10] - a[10]).slice(0, 10);
-  const floats = rows.filter((row) => row[3] === "f32" &&
-    (row[6] || (row[15] <= peak && peak < row[16])));
+  const top = (/** @type {any[][]} */ list) => [...list].sort((a, b) => b[10] - a[10]).slice(0, 10);
+  const floats = rows.filter((row) => row[3] === "f32" && (row[6] || (row[15] <= peak && peak < row[16])));
   const { value: all } = profile.variables();
   const fullest = profile.rowsIf("memory_by_tile", QUERIES.fullestTiles).map((row) => row[0]);
-  const halves = floats.map((row) => ({ row, bytes: all === undefined ? row[9] :
-    bytesOn(all, row[0], fullest) })).filter((one) => one.bytes > 0)
+  const halves = floats
+    .map((row) => ({ row, bytes: all === undefined ? row[9] : bytesOn(all, row[0], fullest) }))
+    .filter((one) => one.bytes > 0)
     .sort((a, b) => b.bytes - a.bytes);
-  const byCode = database.has("vertex_types") ? database.rows(
-    "SELECT name, code_bytes FROM vertex_types ORDER BY code_bytes DESC, name LIMIT 10") : [];
+  const byCode = database.has("vertex_types")
+    ? database.rows("SELECT name, code_bytes FROM vertex_types ORDER BY code_bytes DESC, name LIMIT 10")
+    : [];
   return {
-    tile, peak,
+    tile,
+    peak,
     peakName: database.value("SELECT name FROM programs WHERE id = ?", [peak]) ?? "",
     always: top(rows.filter((row) => row[6])),
     atPeak: top(rows.filter((row) => !row[6] && row[15] <= peak && peak < row[16])),
@@ -82,7 +109,7 @@ export function insights(profile) {
     vertexCodes: byCode,
     exchanges: database.rows(QUERIES.exchanges),
     advice: database.has("advice") ? database.ask(QUERIES.advice, 100) : null,
-    histogram: memoryByTile(profile).total_including_gaps,
+    histogram: database.columns("memory_by_tile", ["total_including_gaps"]).total_including_gaps,
   };
 }
 

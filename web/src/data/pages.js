@@ -31,7 +31,9 @@ class Walker {
     this.numPages = Math.floor(bytes.length / this.pageSize);
     this.last = Math.max(...wanted);
     this.slots = new Int32Array(this.last + 1).fill(-1);
-    wanted.forEach((column, slot) => { this.slots[column] = slot; });
+    wanted.forEach((column, slot) => {
+      this.slots[column] = slot;
+    });
     this.rowid = rowid;
     this.columns = wanted.map(() => new Grown());
     this.visited = 0;
@@ -55,7 +57,8 @@ class Walker {
     }
     const start = (number - 1) * this.pageSize;
     const head = start + (number === 1 ? 100 : 0);
-    const kind = this.bytes[head], cells = this.view.getUint16(head + 3);
+    const kind = this.bytes[head],
+      cells = this.view.getUint16(head + 3);
     const interior = kind === 5;
     if (!interior && kind !== 13) throw new PagesError("a page is of another kind");
     const pointers = head + (interior ? 12 : 8);
@@ -71,7 +74,9 @@ class Walker {
 
   /** @param {number} end of the page */
   record(end) {
-    const payload = this.varint(), id = this.varint(), begin = this.at;
+    const payload = this.varint(),
+      id = this.varint(),
+      begin = this.at;
     if (payload > this.usable - 35 || begin + payload > end) throw new PagesError("a row overflows");
     const headEnd = begin + this.varint();
     let value = headEnd;
@@ -89,17 +94,28 @@ class Walker {
   number(kind, at) {
     const view = this.view;
     switch (kind) {
-      case 0: return NaN;
-      case 1: return view.getInt8(at);
-      case 2: return view.getInt16(at);
-      case 3: return view.getInt8(at) * 65536 + view.getUint16(at + 1);
-      case 4: return view.getInt32(at);
-      case 5: return view.getInt16(at) * 4294967296 + view.getUint32(at + 2);
-      case 6: return view.getInt32(at) * 4294967296 + view.getUint32(at + 4);
-      case 7: return view.getFloat64(at);
-      case 8: return 0;
-      case 9: return 1;
-      default: throw new PagesError("a value is no number");
+      case 0:
+        return NaN;
+      case 1:
+        return view.getInt8(at);
+      case 2:
+        return view.getInt16(at);
+      case 3:
+        return view.getInt8(at) * 65536 + view.getUint16(at + 1);
+      case 4:
+        return view.getInt32(at);
+      case 5:
+        return view.getInt16(at) * 4294967296 + view.getUint32(at + 2);
+      case 6:
+        return view.getInt32(at) * 4294967296 + view.getUint32(at + 4);
+      case 7:
+        return view.getFloat64(at);
+      case 8:
+        return 0;
+      case 9:
+        return 1;
+      default:
+        throw new PagesError("a value is no number");
     }
   }
 }

@@ -17,10 +17,26 @@ export const FILES = {
 };
 
 /** What happens of a kind of program: its letter in charts is the key of KINDS in base/kinds.js. */
-const PARTS = ["compute", "copies", "exchange", "exchange between IPUs", "transfers with the host",
-  "collectives", "sync", "control"];
-const PART_MEMBERS = ["compute_cycles", "copy_cycles", "exchange_cycles", "global_exchange_cycles",
-  "host_cycles", "collective_cycles", "sync_cycles", "control_cycles"];
+const PARTS = [
+  "compute",
+  "copies",
+  "exchange",
+  "exchange between IPUs",
+  "transfers with the host",
+  "collectives",
+  "sync",
+  "control",
+];
+const PART_MEMBERS = [
+  "compute_cycles",
+  "copy_cycles",
+  "exchange_cycles",
+  "global_exchange_cycles",
+  "host_cycles",
+  "collective_cycles",
+  "sync_cycles",
+  "control_cycles",
+];
 
 export class Profile {
   /** @param {any} SQL @param {Map<string, Uint8Array>} files @param {string} name */
@@ -29,8 +45,10 @@ export class Profile {
     this.name = name;
     const pop = files.get("profile.pop");
     if (pop === undefined) {
-      throw new Complaint("There is no profile.pop here. Choose or drop the folder tf_report__... " +
-        "that a program writes with POPLAR_ENGINE_OPTIONS='{\"autoReport.all\":\"true\"}'.");
+      throw new Complaint(
+        "There is no profile.pop here. Choose or drop the folder tf_report__... " +
+          'that a program writes with POPLAR_ENGINE_OPTIONS=\'{"autoReport.all":"true"}\'.',
+      );
     }
     this.database = new Database(SQL, pop);
     /** @type {Map<string, any>} */
@@ -106,17 +124,23 @@ export class Profile {
   /** What the summary shows, and what the list of reports needs. */
   overview() {
     const database = this.database;
-    const cycles = Object.fromEntries(PARTS.map((part, i) =>
-      [part, this.totals[PART_MEMBERS[i]] ?? 0]));
+    const cycles = Object.fromEntries(PARTS.map((part, i) => [part, this.totals[PART_MEMBERS[i]] ?? 0]));
     cycles.overlapped = this.totals.overlapped_cycles ?? 0;
     const states = Object.keys(FILES).map((name) => ({
-      name, size: this.files.get(name)?.length ?? -1, absence: FILES[name],
+      name,
+      size: this.files.get(name)?.length ?? -1,
+      absence: FILES[name],
     }));
     return {
-      name: this.name, meta: this.meta, target: this.target, totals: this.totals, cycles,
+      name: this.name,
+      meta: this.meta,
+      target: this.target,
+      totals: this.totals,
+      cycles,
       files: states,
       options: this.rowsIf("engine_options", QUERIES.options),
       notes: this.rowsIf("notes", QUERIES.notes).map((row) => row[0]),
+      numTiles: this.rowsIf("ipus", QUERIES.ipus).reduce((sum, row) => sum + row[2], 0) || this.target.tiles_per_ipu,
       ipus: this.rowsIf("ipus", QUERIES.ipus),
       runs: this.rowsIf("runs", QUERIES.runs),
       categories: this.rowsIf("vars_info", QUERIES.categories),
@@ -136,10 +160,32 @@ export class Profile {
   /** Names and numbers of the programs, in order. */
   programs() {
     const database = this.database;
-    const numbers = database.columns("programs", ["id", "parent", "end", "source", "compute_set",
-      "ipu", "stage", "repeat_count", "executions", "cycles", "sync_cycles", "cycles_mean",
-      "active_tiles", "bytes_in", "bytes_in_worst", "bytes_out", "bytes_out_worst", "flops",
-      "code_bytes", "live_bytes", "live_worst", "live_worst_tile", "tile_cycles", "stream"]);
+    const numbers = database.columns("programs", [
+      "id",
+      "parent",
+      "end",
+      "source",
+      "compute_set",
+      "ipu",
+      "stage",
+      "repeat_count",
+      "executions",
+      "cycles",
+      "sync_cycles",
+      "cycles_mean",
+      "active_tiles",
+      "bytes_in",
+      "bytes_in_worst",
+      "bytes_out",
+      "bytes_out_worst",
+      "flops",
+      "code_bytes",
+      "live_bytes",
+      "live_worst",
+      "live_worst_tile",
+      "tile_cycles",
+      "stream",
+    ]);
     return {
       ...numbers,
       name: database.texts("SELECT name FROM programs ORDER BY id"),
@@ -150,9 +196,12 @@ export class Profile {
   }
 
   copies() {
-    const rows = this.rowsIf("vertices", "SELECT v.compute_set, t.name FROM vertices AS v JOIN " +
-      "vertex_types AS t ON t.id = v.vertex_type GROUP BY v.compute_set HAVING v.rowid = " +
-      "min(v.rowid)");
+    const rows = this.rowsIf(
+      "vertices",
+      "SELECT v.compute_set, t.name FROM vertices AS v JOIN " +
+        "vertex_types AS t ON t.id = v.vertex_type GROUP BY v.compute_set HAVING v.rowid = " +
+        "min(v.rowid)",
+    );
     const last = rows.reduce((most, row) => Math.max(most, row[0]), -1);
     const found = new Uint8Array(last + 1);
     for (const [set, name] of rows) if (String(name).startsWith("poplar_rt::")) found[set] = 1;
@@ -174,14 +223,14 @@ export class Profile {
   /** @param {string} sql */
   ask(sql) {
     if (!/^\s*(select|with|values|explain|pragma\s+table_info)\b/i.test(sql)) {
-      throw new Complaint("Only statements that read are run here: begin with SELECT, WITH, VALUES " +
-        "or EXPLAIN.");
+      throw new Complaint("Only statements that read are run here: begin with SELECT, WITH, VALUES " + "or EXPLAIN.");
     }
     return this.database.ask(sql, 10000);
   }
 
   schema() {
-    return [...this.database.tables].map(([name, table]) => ({ name, columns: table.names }))
+    return [...this.database.tables]
+      .map(([name, table]) => ({ name, columns: table.names }))
       .filter((table) => !table.name.startsWith("sqlite_"));
   }
 
@@ -199,10 +248,15 @@ export class Profile {
     if (file === "debug.cbor") {
       const { value, problem } = this.debug();
       if (value === undefined) return { problem };
-      const plain = (/** @type {any} */ one) => one instanceof Map
-        ? Object.fromEntries([...one].map(([key, inner]) => [key, plain(inner)])) : one;
-      return { text: value.slice(0, 5000).map((one) => JSON.stringify(plain(one))).join("\n"),
-        cut: value.length > 5000 };
+      const plain = (/** @type {any} */ one) =>
+        one instanceof Map ? Object.fromEntries([...one].map(([key, inner]) => [key, plain(inner)])) : one;
+      return {
+        text: value
+          .slice(0, 5000)
+          .map((one) => JSON.stringify(plain(one)))
+          .join("\n"),
+        cut: value.length > 5000,
+      };
     }
     const most = 1 << 20;
     return { text: new TextDecoder().decode(data.subarray(0, most)), cut: data.length > most };

@@ -21,17 +21,16 @@ export const LAYERS = {
   op: { label: "TensorFlow op", name: "op" },
   hlo: { label: "HLO instruction", name: "coalesce(hlo, name)" },
   scope: { label: "Name scope", name: "layer" },
-  source: {
-    label: "Source line",
-    name: "CASE WHEN file IS NULL OR file = '' THEN '' ELSE file || ':' || line END",
-  },
+  source: { label: "Source line", name: "CASE WHEN file IS NULL OR file = '' THEN '' ELSE file || ':' || line END" },
   type: { label: "Op type", name: "coalesce(nullif(op_type, ''), opcode, type)" },
   opcode: { label: "HLO opcode", name: "coalesce(opcode, type)" },
 };
 
 /** @param {keyof typeof LAYERS} layer */
 export function operationsQuery(layer) {
-  return LEAVES + `SELECT ${LAYERS[layer].name} AS "group", min(layer), max(plan), ` +
+  return (
+    LEAVES +
+    `SELECT ${LAYERS[layer].name} AS "group", min(layer), max(plan), ` +
     "CAST(sum(cycles * executions) AS INTEGER) AS cycles, " +
     "CAST(sum(CASE type WHEN 'OnTileExecute' THEN cycles * executions ELSE 0 END) AS INTEGER), " +
     "CAST(sum(flops * executions) AS INTEGER), coalesce(max(held.bytes), 0), " +
@@ -42,56 +41,68 @@ export function operationsQuery(layer) {
     "max(live_worst), min(leaves.id), max(op_type), max(file), max(line), max(hlo), max(opcode), " +
     "CAST(sum(CASE type WHEN 'DoExchange' THEN cycles * executions ELSE 0 END) AS INTEGER) " +
     `FROM leaves LEFT JOIN held ON held.id = leaves.id GROUP BY ${LAYERS[layer].name} ` +
-    'ORDER BY cycles DESC, "group"';
+    'ORDER BY cycles DESC, "group"'
+  );
 }
 
 /** Vertices, edges and bytes of variables by the group's name. @param {keyof typeof LAYERS} layer */
 export function operationSizesQuery(layer) {
-  const sources = "(SELECT id, op_name, hlo_name AS hlo, opcode, op_type, file, line, hlo_name AS " +
-    "name, '' AS type, coalesce(nullif(op_name, ''), hlo_name) AS op, layer FROM sources) AS s";
+  const sources =
+    `(SELECT id, ${LAYERS[layer].name} AS "group" FROM (SELECT id, op_name, ` +
+    "hlo_name AS hlo, opcode, op_type, file, line, hlo_name AS name, '' AS type, " +
+    "coalesce(nullif(op_name, ''), hlo_name) AS op, layer FROM sources)) AS s";
   return {
-    vertices: `SELECT ${LAYERS[layer].name}, sum(c.vertices), sum(c.edges) FROM ${sources} JOIN ` +
+    vertices:
+      `SELECT s."group", sum(c.vertices), sum(c.edges) FROM ${sources} JOIN ` +
       "compute_sets AS c ON c.source = s.id GROUP BY 1",
-    variables: `SELECT ${LAYERS[layer].name}, sum(CASE v.always_live WHEN 1 THEN v.total_bytes ` +
+    variables:
+      'SELECT s."group", sum(CASE v.always_live WHEN 1 THEN v.total_bytes ' +
       "ELSE 0 END), sum(CASE v.is_weight WHEN 1 THEN v.total_bytes ELSE 0 END), count(*) FROM " +
       `${sources} JOIN variables AS v ON v.source = s.id GROUP BY 1`,
   };
 }
 
 export const QUERIES = {
-  categories: "SELECT name, sum(CASE vars_info.always_live WHEN 1 THEN size_bytes ELSE 0 END), " +
+  categories:
+    "SELECT name, sum(CASE vars_info.always_live WHEN 1 THEN size_bytes ELSE 0 END), " +
     "sum(CASE vars_info.always_live WHEN 1 THEN 0 ELSE size_bytes END) FROM vars_info " +
     "JOIN var_categories ON var_categories.id = category GROUP BY category " +
     "ORDER BY sum(size_bytes) DESC, name",
-  fullestTiles: "SELECT tile, total_including_gaps, gaps, always_live, not_always_live " +
+  fullestTiles:
+    "SELECT tile, total_including_gaps, gaps, always_live, not_always_live " +
     "FROM memory_by_tile ORDER BY total_including_gaps DESC, tile LIMIT 5",
   notes: "SELECT text FROM notes ORDER BY id",
   options: "SELECT name, value, given, acts FROM engine_options ORDER BY given DESC, name",
   ipus: "SELECT id, first_tile, num_tiles FROM ipus ORDER BY id",
-  runs: "SELECT id, name, cycles_base, wait_cycles, load_cycles, cycles, start_seconds, " +
+  runs:
+    "SELECT id, name, cycles_base, wait_cycles, load_cycles, cycles, start_seconds, " +
     "wait_seconds, host_seconds, infeed_wait_seconds FROM runs ORDER BY id",
   varCategories: "SELECT id, name, always_live FROM var_categories ORDER BY id",
   tileCategories: "SELECT tile, category, size_bytes, always_live FROM vars_info",
   tiles: "SELECT * FROM memory_by_tile ORDER BY tile",
   liveness: "SELECT program, ipu, not_always_live FROM liveness ORDER BY program, ipu",
   alwaysLiveByIpu: "SELECT ipu, sum(always_live) FROM memory_by_tile GROUP BY ipu ORDER BY ipu",
-  variables: "SELECT v.id, v.name, v.source, v.dtype, v.elements, c.name, v.always_live, v.ipu, " +
+  variables:
+    "SELECT v.id, v.name, v.source, v.dtype, v.elements, c.name, v.always_live, v.ipu, " +
     "v.tiles, v.worst_bytes, v.total_bytes, v.is_input, v.is_output, v.is_weight, v.interleaved, " +
     "v.first_step, v.end_step, v.distribution, coalesce(nullif(s.op_name, ''), s.hlo_name, ''), " +
     "coalesce(s.layer, ''), CASE WHEN s.file IS NULL OR s.file = '' THEN '' ELSE s.file || ':' || " +
     "s.line END FROM variables AS v LEFT JOIN sources AS s ON s.id = v.source " +
     "LEFT JOIN var_categories AS c ON c.id = v.category ORDER BY v.id",
-  sources: "SELECT id, hlo_name, opcode, op_name, op_type, layer, file, line, plan, note " +
-    "FROM sources ORDER BY id",
-  computeSet: "SELECT name, vertices, edges, flops, cycles, cycles_mean, active_tiles, " +
+  sources: "SELECT id, hlo_name, opcode, op_name, op_type, layer, file, line, plan, note " + "FROM sources ORDER BY id",
+  computeSet:
+    "SELECT name, vertices, edges, flops, cycles, cycles_mean, active_tiles, " +
     "shared_with FROM compute_sets WHERE compute_set = ?",
-  vertices: "SELECT t.name, v.count, v.cycles, v.state_bytes, v.count * v.state_bytes, " +
+  vertices:
+    "SELECT t.name, v.count, v.cycles, v.state_bytes, v.count * v.state_bytes, " +
     "t.code_bytes FROM vertices AS v JOIN vertex_types AS t ON t.id = v.vertex_type " +
     "WHERE v.compute_set = ? ORDER BY 5 DESC",
-  vertexTypes: "SELECT t.name, sum(v.count), sum(v.count * v.state_bytes), t.code_bytes, " +
+  vertexTypes:
+    "SELECT t.name, sum(v.count), sum(v.count * v.state_bytes), t.code_bytes, " +
     "count(*) FROM vertices AS v JOIN vertex_types AS t ON t.id = v.vertex_type GROUP BY t.id " +
     "ORDER BY 3 DESC",
-  exchanges: "SELECT p.id, p.name, p.code_bytes, p.bytes_in, p.bytes_in_worst, p.cycles, " +
+  exchanges:
+    "SELECT p.id, p.name, p.code_bytes, p.bytes_in, p.bytes_in_worst, p.cycles, " +
     "p.executions FROM programs AS p WHERE p.type IN ('DoExchange', 'GlobalExchange') " +
     "ORDER BY p.code_bytes DESC, p.bytes_in DESC LIMIT 10",
   advice: "SELECT * FROM advice",

@@ -11,10 +11,11 @@ export function rangeSums(c, lo, hi, kindOf, nameOf) {
   const kinds = new Map();
   /** @type {Map<string, number>} */
   const names = new Map();
-  const sums = { cycles: 0, overlapped: 0, sync: 0, bytesIn: 0, bytesOut: 0, mean: 0, worst: 0,
-    rows: 0 };
+  const sums = { cycles: 0, overlapped: 0, sync: 0, bytesIn: 0, bytesOut: 0, mean: 0, worst: 0, rows: 0 };
   for (let i = 2; i < c.cycles.length; ++i) {
-    const begin = c.cycles_base[i], cycles = c.cycles[i], end = begin + cycles;
+    const begin = c.cycles_base[i],
+      cycles = c.cycles[i],
+      end = begin + cycles;
     if (begin >= hi || end <= lo || cycles <= 0) continue;
     const part = (Math.min(hi, end) - Math.max(lo, begin)) / cycles;
     const kind = kindOf(i);
@@ -44,7 +45,9 @@ export function rangeSums(c, lo, hi, kindOf, nameOf) {
 export function pipelineGrid(c, phaseOf) {
   /** @type {Map<string, {stage: number, batch: number, phase: string, cycles: number, begin: number, end: number}>} */
   const cells = new Map();
-  let first = Infinity, last = 0, stages = 0;
+  let first = Infinity,
+    last = 0,
+    stages = 0;
   const hasBatches = c.micro_batch !== undefined;
   const busy = new Map();
   for (let i = 2; i < c.cycles.length; ++i) {
@@ -57,20 +60,28 @@ export function pipelineGrid(c, phaseOf) {
     if (!hasBatches || !(c.micro_batch[i] >= 0)) continue;
     const phase = phaseOf(i);
     const key = `${stage} ${c.micro_batch[i]} ${phase}`;
-    const cell = cells.get(key) ?? { stage, batch: c.micro_batch[i], phase, cycles: 0,
-      begin: c.cycles_base[i], end: 0 };
+    const cell = cells.get(key) ?? {
+      stage,
+      batch: c.micro_batch[i],
+      phase,
+      cycles: 0,
+      begin: c.cycles_base[i],
+      end: 0,
+    };
     cell.cycles += c.cycles[i];
     cell.end = Math.max(cell.end, c.cycles_base[i] + c.cycles[i]);
     cells.set(key, cell);
   }
   if (stages === 0) return null;
   const span = last - first;
-  const rows = Array.from({ length: stages }, (_, stage) => ({ stage, busy: busy.get(stage) ?? 0,
-    bubble: Math.max(0, span - (busy.get(stage) ?? 0)) }));
+  const rows = Array.from({ length: stages }, (_, stage) => ({
+    stage,
+    busy: busy.get(stage) ?? 0,
+    bubble: Math.max(0, span - (busy.get(stage) ?? 0)),
+  }));
   const total = rows.reduce((sum, row) => sum + row.busy, 0);
-  const critical = rows.reduce((a, b) => b.busy > a.busy ? b : a);
-  return { rows, span, cells: [...cells.values()], critical: critical.stage,
-    balanced: total / stages, hasBatches };
+  const critical = rows.reduce((a, b) => (b.busy > a.busy ? b : a));
+  return { rows, span, cells: [...cells.values()], critical: critical.stage, balanced: total / stages, hasBatches };
 }
 
 /**
@@ -107,7 +118,7 @@ export function leftHeavy(c, partsOf) {
     let at = begin;
     const children = [...frame.children.values()].sort((a, b) => b.cycles - a.cycles);
     for (const child of children) {
-      const level = levels[depth] ??= { begin: [], end: [], label: [], row: [] };
+      const level = (levels[depth] ??= { begin: [], end: [], label: [], row: [] });
       if (!labels.has(child.label)) labels.set(child.label, labels.size);
       level.begin.push(at);
       level.end.push(at + child.cycles);
@@ -118,7 +129,14 @@ export function leftHeavy(c, partsOf) {
     }
   };
   place(root, 0, 0);
-  return { total: root.cycles, labels: [...labels.keys()], levels: levels.map((one) => ({
-    begin: Float64Array.from(one.begin), end: Float64Array.from(one.end),
-    label: Int32Array.from(one.label), row: Int32Array.from(one.row) })) };
+  return {
+    total: root.cycles,
+    labels: [...labels.keys()],
+    levels: levels.map((one) => ({
+      begin: Float64Array.from(one.begin),
+      end: Float64Array.from(one.end),
+      label: Int32Array.from(one.label),
+      row: Int32Array.from(one.row),
+    })),
+  };
 }

@@ -5,12 +5,26 @@
 /** @param {Profile} profile */
 export function traceColumns(profile) {
   const { database } = profile;
-  const columns = database.columns("trace", ["program", "ipu", "stage", "iterations", "cycles_base",
-    "cycles", "cycles_overlapped", "sync_cycles", "active_tiles", "data_in", "data_out",
-    "cycles_mean", "micro_batch", "phase"]);
-  const texts = database.has("trace", "phase") &&
-    typeof database.value("SELECT phase FROM trace LIMIT 1") === "string"
-    ? database.texts("SELECT phase FROM trace ORDER BY id") : null;
+  const columns = database.columns("trace", [
+    "program",
+    "ipu",
+    "stage",
+    "iterations",
+    "cycles_base",
+    "cycles",
+    "cycles_overlapped",
+    "sync_cycles",
+    "active_tiles",
+    "data_in",
+    "data_out",
+    "cycles_mean",
+    "micro_batch",
+    "phase",
+  ]);
+  const texts =
+    database.has("trace", "phase") && typeof database.value("SELECT phase FROM trace LIMIT 1") === "string"
+      ? database.texts("SELECT phase FROM trace ORDER BY id")
+      : null;
   return { columns, phases: texts };
 }
 
@@ -18,7 +32,8 @@ export function traceColumns(profile) {
  * @param {Record<string, Float64Array>} c @param {number} ipus */
 function lanesOf(c, ipus) {
   const count = c.program.length;
-  const lane = new Int16Array(count), ends = new Map();
+  const lane = new Int16Array(count),
+    ends = new Map();
   for (let i = 0; i < count; ++i) {
     const ipu = ipus === 1 ? 0 : c.ipu[i] < 0 ? -1 : c.ipu[i];
     const begin = c.cycles_base[i];
@@ -42,21 +57,23 @@ export function flame(profile) {
   const rows = new Map();
   for (let i = 2; i < lane.length; ++i) {
     let list = rows.get(lane[i]);
-    if (list === undefined) rows.set(lane[i], list = []);
+    if (list === undefined) rows.set(lane[i], (list = []));
     list.push(i);
   }
   /** @type {Map<string, number>} */
   const labels = new Map();
   const label = (/** @type {string} */ text) => {
     let id = labels.get(text);
-    if (id === undefined) labels.set(text, id = labels.size);
+    if (id === undefined) labels.set(text, (id = labels.size));
     return id;
   };
   const parts = names.table.map((name) => name.split("/").filter(Boolean));
-  const lanes = [...rows.keys()].sort((a, b) => a - b).map((key) => {
-    const boxes = laneBoxes(rows.get(key), c, (program) => parts[names.ids[program]] ?? [], label);
-    return { ipu: key >> 1, beside: (key & 1) === 1, ...boxes };
-  });
+  const lanes = [...rows.keys()]
+    .sort((a, b) => a - b)
+    .map((key) => {
+      const boxes = laneBoxes(rows.get(key), c, (program) => parts[names.ids[program]] ?? [], label);
+      return { ipu: key >> 1, beside: (key & 1) === 1, ...boxes };
+    });
   return { lanes, labels: [...labels.keys()], lane };
 }
 
@@ -73,7 +90,8 @@ function laneBoxes(rows, c, partsOf, label) {
   let open = [];
   for (const row of rows) {
     const parts = partsOf(c.program[row]);
-    const begin = c.cycles_base[row], end = begin + c.cycles[row];
+    const begin = c.cycles_base[row],
+      end = begin + c.cycles[row];
     let same = 0;
     while (same < open.length && same < parts.length - 1 && open[same].text === parts[same]) ++same;
     open = open.slice(0, same);

@@ -3,8 +3,15 @@
 import { comparePairs } from "./compare.js";
 import { Complaint, message } from "./database.js";
 import { graph } from "./graph.js";
-import { aliveAt, bytesByScope, livenessSeries, memoryByTile, variableLines, variableRows,
-  variablesOnTiles } from "./memory.js";
+import {
+  aliveAt,
+  bytesByScope,
+  livenessSeries,
+  memoryByTile,
+  variableLines,
+  variableRows,
+  variablesOnTiles,
+} from "./memory.js";
 import { insights, operations, sourceLines } from "./operations.js";
 import { FILES, Profile } from "./profile.js";
 import { operationsQuery, QUERIES } from "./queries.js";
@@ -22,22 +29,29 @@ const CALLS = {
   overview: (/** @type {Profile} */ p) => p.overview(),
   frameworkOptions: (/** @type {Profile} */ p) => p.frameworkOptions(),
   memory: memoryByTile,
-  variablesOnTiles, variableLines, variables: variableRows, bytesByScope,
+  variablesOnTiles,
+  variableLines,
+  variables: variableRows,
+  bytesByScope,
   liveness: livenessSeries,
   alive: aliveAt,
   programs: (/** @type {Profile} */ p) => p.programs(),
   sources: (/** @type {Profile} */ p) => p.sources(),
   computeSet: (/** @type {Profile} */ p, /** @type {number} */ set) => p.computeSet(set),
   trace: traceColumns,
-  flame, operations, sourceLines, insights, graph,
-  streams: (/** @type {Profile} */ p) =>
-    p.database.has("streams") ? p.database.ask(QUERIES.streams, 10000) : null,
-  tileCycles: (/** @type {Profile} */ p) => p.database.has("tile_cycles")
-    ? p.database.columns("tile_cycles", ["distribution", "first_tile", "num_tiles", "cycles"]) : null,
+  flame,
+  operations,
+  sourceLines,
+  insights,
+  graph,
+  streams: (/** @type {Profile} */ p) => (p.database.has("streams") ? p.database.ask(QUERIES.streams, 10000) : null),
+  tileCycles: (/** @type {Profile} */ p) =>
+    p.database.has("tile_cycles")
+      ? p.database.columns("tile_cycles", ["distribution", "first_tile", "num_tiles", "cycles"])
+      : null,
   ask: (/** @type {Profile} */ p, /** @type {string} */ sql) => p.ask(sql),
   schema: (/** @type {Profile} */ p) => p.schema(),
-  raw: (/** @type {Profile} */ p, /** @type {string} */ file, /** @type {string} */ part) =>
-    p.raw(file, part),
+  raw: (/** @type {Profile} */ p, /** @type {string} */ file, /** @type {string} */ part) => p.raw(file, part),
   queries: () => ({ ...QUERIES, operations: operationsQuery("op") }),
 };
 

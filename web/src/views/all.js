@@ -15,5 +15,18 @@ import { tilesView } from "./tiles.js";
 import { traceView } from "./trace.js";
 
 /** @type {import("../base/app.js").ViewModule[]} */
-export const VIEWS = [summaryView, insightsView, memoryView, tilesView, livenessView, programView,
-  operationsView, graphView, traceView, compareView, sourceView, sqlView, filesView];
+export const VIEWS = [
+  summaryView,
+  insightsView,
+  memoryView,
+  tilesView,
+  livenessView,
+  programView,
+  operationsView,
+  graphView,
+  traceView,
+  compareView,
+  sourceView,
+  sqlView,
+  filesView,
+];

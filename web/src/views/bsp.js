@@ -23,11 +23,14 @@ function distributions(runs) {
 export async function bspPanel(app, names, c, offset, trace) {
   const { programs } = names;
   const runs = await app.ask("tileCycles");
-  const order = Array.from(c.program.keys()).slice(2).filter((i) => c.cycles[i] > 0 && c.active_tiles[i] > 0);
+  const order = Array.from(c.program.keys())
+    .slice(2)
+    .filter((i) => c.cycles[i] > 0 && c.active_tiles[i] > 0);
   order.sort((a, b) => c.cycles_base[a] - c.cycles_base[b]);
   const begins = Float64Array.from(order, (i) => c.cycles_base[i] + offset);
   const rowAt = (/** @type {number} */ x) => {
-    let low = 0, high = begins.length - 1;
+    let low = 0,
+      high = begins.length - 1;
     while (low < high) {
       const middle = (low + high + 1) >> 1;
       if (begins[middle] <= x) low = middle;
@@ -36,13 +39,30 @@ export async function bspPanel(app, names, c, offset, trace) {
     const row = order[low];
     return row !== undefined && x < begins[low] + c.cycles[row] && x >= begins[low] ? row : -1;
   };
-  const tiles = app.overview.target.num_tiles;
+  const tiles = app.overview.numTiles;
   const byTile = runs !== null && programs.tile_cycles !== undefined ? distributions(runs) : null;
   const domain = /** @type {[number, number]} */ ([trace.options.domain[0], trace.options.domain[1]]);
   const height = byTile ? 220 : 90;
-  const plot = new Plot({ id: "bsp-chart", name: byTile ? "Tiles over time" : "Band of tiles over time", height, domain, least: 1, strip: false, range: [trace.lo, trace.hi],
-    summary: byTile ? `${grouped(tiles)} tiles, tile 0 on top; bright is busy.` : "The share of the tiles that are active, and how long the mean tile works of the worst.",
-    legend: byTile ? [["#fde725", "busy"], ["#440154", "idle"]] : [["X", "active tiles, of all"], ["C", "mean tile, of the worst"]],
+  const plot = new Plot({
+    id: "bsp-chart",
+    name: byTile ? "Tiles over time" : "Band of tiles over time",
+    height,
+    domain,
+    least: 1,
+    strip: false,
+    range: [trace.lo, trace.hi],
+    summary: byTile
+      ? `${grouped(tiles)} tiles, tile 0 on top; bright is busy.`
+      : "The share of the tiles that are active, and how long the mean tile works of the worst.",
+    legend: byTile
+      ? [
+          ["#fde725", "busy"],
+          ["#440154", "idle"],
+        ]
+      : [
+          ["X", "active tiles, of all"],
+          ["C", "mean tile, of the worst"],
+        ],
     paint: (view) => {
       if (byTile === null) paintBand(view, rowAt, c, tiles);
       else paintTiles(view, rowAt, c, tiles, byTile, runs, programs, offset);
@@ -57,7 +77,8 @@ export async function bspPanel(app, names, c, offset, trace) {
       const next = Math.max(0, Math.min(order.length - 1, at + direction));
       return begins[next] + c.cycles[order[next]] / 2;
     },
-    speak: (text) => app.speak(text) });
+    speak: (text) => app.speak(text),
+  });
   const zoomed = trace.options.onzoom;
   trace.options.onzoom = (lo, hi) => {
     zoomed?.(lo, hi);
@@ -65,8 +86,17 @@ export async function bspPanel(app, names, c, offset, trace) {
     plot.hi = hi;
     plot.draw();
   };
-  return panel("Tiles (BSP)", plot.element, byTile ? null : h("p.dim", null,
-    "This profile has no cycles by tile (table tile_cycles), so this is a band: how many tiles are active, and the mean of their cycles beside the worst tile's."));
+  return panel(
+    "Tiles (BSP)",
+    plot.element,
+    byTile
+      ? null
+      : h(
+          "p.dim",
+          null,
+          "This profile has no cycles by tile (table tile_cycles), so this is a band: how many tiles are active, and the mean of their cycles beside the worst tile's.",
+        ),
+  );
 }
 
 /** @param {import("../charts/plot.js").View} view @param {(x: number) => number} rowAt
@@ -74,7 +104,7 @@ export async function bspPanel(app, names, c, offset, trace) {
 function paintBand(view, rowAt, c, tiles) {
   const { g, width, height, colours } = view;
   for (let pixel = 0; pixel < width; ++pixel) {
-    const row = rowAt(view.lo + (pixel + 0.5) / width * (view.hi - view.lo));
+    const row = rowAt(view.lo + ((pixel + 0.5) / width) * (view.hi - view.lo));
     if (row < 0) continue;
     const active = Math.min(1, c.active_tiles[row] / tiles);
     const mean = c.cycles[row] > 0 ? Math.min(1, c.cycles_mean[row] / c.cycles[row]) : 0;
@@ -91,16 +121,18 @@ function paintBand(view, rowAt, c, tiles) {
 function paintTiles(view, rowAt, c, tiles, byTile, runs, programs, offset) {
   const { g, width, height } = view;
   const scale = g.getTransform().a;
-  const wide = Math.max(1, Math.round(width * scale)), tall = Math.max(1, Math.round(height * scale));
+  const wide = Math.max(1, Math.round(width * scale)),
+    tall = Math.max(1, Math.round(height * scale));
   const image = g.createImageData(wide, tall);
   const data = new Uint32Array(image.data.buffer);
   const colour = (/** @type {number} */ share) => {
     const [r, green, b] = ramp(share);
-    return (255 << 24 | b << 16 | green << 8 | r) >>> 0;
+    return ((255 << 24) | (b << 16) | (green << 8) | r) >>> 0;
   };
-  const busy = colour(1), idle = colour(0);
+  const busy = colour(1),
+    idle = colour(0);
   for (let pixel = 0; pixel < wide; ++pixel) {
-    const x = view.lo + (pixel + 0.5) / wide * (view.hi - view.lo);
+    const x = view.lo + ((pixel + 0.5) / wide) * (view.hi - view.lo);
     const row = rowAt(x);
     if (row < 0) continue;
     const list = byTile.get(programs.tile_cycles[c.program[row]]);
@@ -108,9 +140,10 @@ function paintTiles(view, rowAt, c, tiles, byTile, runs, programs, offset) {
     const pixelCycles = (view.hi - view.lo) / wide;
     for (let y = 0; y < tall; ++y) data[y * wide + pixel] = idle;
     for (const r of list ?? []) {
-      const from = Math.floor(runs.first_tile[r] / tiles * tall);
-      const to = Math.max(from + 1, Math.floor((runs.first_tile[r] + runs.num_tiles[r]) / tiles * tall));
-      const tone = c.cycles[row] < pixelCycles ? colour(runs.cycles[r] / c.cycles[row]) : into < runs.cycles[r] ? busy : idle;
+      const from = Math.floor((runs.first_tile[r] / tiles) * tall);
+      const to = Math.max(from + 1, Math.floor(((runs.first_tile[r] + runs.num_tiles[r]) / tiles) * tall));
+      const tone =
+        c.cycles[row] < pixelCycles ? colour(runs.cycles[r] / c.cycles[row]) : into < runs.cycles[r] ? busy : idle;
       for (let y = from; y < Math.min(tall, to); ++y) data[y * wide + pixel] = tone;
     }
   }
