@@ -6,6 +6,7 @@
  *  depth: number, role: string, calls: string[]}} Box */
 
 const MOST_BOXES = 500;
+const INPUTS = new Set(["parameter", "constant", "get-tuple-element", "tuple", "iota"]);
 
 /** @param {any} one */
 function shapeOf(one) {
@@ -41,9 +42,9 @@ function fullest(computations) {
 
 /**
  * @param {Profile} profile @param {string} computation @param {string[]} open ids of open scopes
- * @param {boolean} fold
+ * @param {boolean} fold @param {boolean} inputs whether parameters, constants and parts of tuples are shown
  */
-export function graph(profile, computation, open, fold) {
+export function graph(profile, computation, open, fold, inputs) {
   const { value, problem } = profile.framework();
   if (value === undefined) return { problem };
   const list = value.computations.map((/** @type {any} */ c) => ({
@@ -59,7 +60,10 @@ export function graph(profile, computation, open, fold) {
   const boxes = new Map();
   /** @type {Map<string, string>} the box that shows an instruction */
   const shown = new Map();
-  for (const one of chosen.instructions) {
+  const instructions = inputs
+    ? chosen.instructions
+    : chosen.instructions.filter((/** @type {any} */ i) => !INPUTS.has(i.opcode));
+  for (const one of instructions) {
     const path = pathOf(one, fold);
     let id = "";
     for (let depth = 0; depth < path.length; ++depth) {
@@ -97,7 +101,7 @@ export function graph(profile, computation, open, fold) {
   }
   /** @type {Map<string, {from: string, to: string, shape: string, count: number}>} */
   const edges = new Map();
-  for (const one of chosen.instructions) {
+  for (const one of instructions) {
     const to = shown.get(String(one.name));
     for (const operand of one.operands ?? []) {
       const from = shown.get(String(operand));
@@ -105,14 +109,14 @@ export function graph(profile, computation, open, fold) {
       const key = `${from}\n${to}`;
       const edge = edges.get(key);
       if (edge === undefined) {
-        const producer = chosen.instructions.find((/** @type {any} */ i) => i.name === operand);
+        const producer = instructions.find((/** @type {any} */ i) => i.name === operand);
         edges.set(key, { from, to, shape: producer ? shapeOf(producer) : "", count: 1 });
       } else {
         edge.count += 1;
       }
     }
   }
-  const cut = chosen.instructions.some((/** @type {any} */ i) => {
+  const cut = instructions.some((/** @type {any} */ i) => {
     const key = shown.get(String(i.name));
     return key === undefined || !boxes.has(key);
   });
@@ -124,7 +128,7 @@ export function graph(profile, computation, open, fold) {
     edges: [...edges.values()].filter((e) => boxes.has(e.from) && boxes.has(e.to)),
     cut,
     size,
-    hasCalls: chosen.instructions.some((/** @type {any} */ i) => i.calls !== undefined),
+    hasCalls: instructions.some((/** @type {any} */ i) => i.calls !== undefined),
   };
 }
 

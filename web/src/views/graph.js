@@ -31,6 +31,7 @@ function openFor(path) {
 /** @param {import("../base/app.js").App} app */
 async function render(app) {
   const { state } = app;
+  const inputs = state.get("inputs") === "1";
   const fold = state.get("fold", "1") === "1",
     metric = state.get("metric", "cycles");
   const operations = await app.ask("operations", "hlo");
@@ -39,7 +40,7 @@ async function render(app) {
   const sources = await app.ask("sources");
   const of = sources.find((/** @type {any[]} */ row) => row[1] === wanted);
   const open = [...new Set([...state.get("open").split("|").filter(Boolean), ...(of?.[3] ? openFor(`${of[3]}`) : [])])];
-  const result = await app.ask("graph", state.get("computation"), open, fold);
+  const result = await app.ask("graph", state.get("computation"), open, fold, inputs);
   if (result.problem) return { element: empty(result.problem) };
   const value = (/** @type {any} */ box) =>
     box.hlo.reduce(
@@ -110,6 +111,7 @@ async function render(app) {
         (name) => state.set({ metric: name }),
         "metric",
       ),
+      toggle("Inputs", inputs, () => state.set({ inputs: inputs ? null : "1" }), "inputs"),
       toggle("Fold gradients", fold, () => state.set({ fold: fold ? "0" : null }), "fold"),
       h(
         "button",
@@ -185,6 +187,42 @@ function draw(result, look) {
       ),
     ),
   );
+  for (const edge of result.edges) {
+    const from = boxes.get(edge.from),
+      to = boxes.get(edge.to);
+    if (!from || !to) continue;
+    const x0 = from.x + from.w / 2,
+      y0 = from.y + from.h,
+      x1 = to.x + to.w / 2,
+      y1 = to.y,
+      bend = Math.max(14, Math.abs(y1 - y0) / 2);
+    svg.append(
+      s("path", {
+        d: `M${x0} ${y0}C${x0} ${y0 + bend} ${x1} ${y1 - bend} ${x1} ${y1}`,
+        fill: "none",
+        stroke: "#7a8699",
+        "stroke-width": Math.min(3, 0.8 + Math.log2(edge.count) / 2),
+        "marker-end": "url(#arrow)",
+        "pointer-events": "none",
+      }),
+    );
+    if (result.edges.length < 60)
+      svg.append(
+        s(
+          "text",
+          {
+            x: (x0 + x1) / 2 + 4,
+            y: (y0 + y1) / 2 + 4,
+            "font-size": 10,
+            "font-family": "system-ui, sans-serif",
+            fill: "currentColor",
+            opacity: 0.8,
+            "pointer-events": "none",
+          },
+          edge.count > 1 ? `${edge.count} tensors` : cut(edge.shape, 22),
+        ),
+      );
+  }
   const ordered = [...result.boxes].sort((a, b) => a.depth - b.depth);
   for (const box of ordered) {
     const share = Math.sqrt(values.get(box.id) / most);
@@ -255,42 +293,6 @@ function draw(result, look) {
             ]),
       ),
     );
-  }
-  for (const edge of result.edges) {
-    const from = boxes.get(edge.from),
-      to = boxes.get(edge.to);
-    if (!from || !to) continue;
-    const x0 = from.x + from.w / 2,
-      y0 = from.y + from.h,
-      x1 = to.x + to.w / 2,
-      y1 = to.y,
-      bend = Math.max(14, Math.abs(y1 - y0) / 2);
-    svg.append(
-      s("path", {
-        d: `M${x0} ${y0}C${x0} ${y0 + bend} ${x1} ${y1 - bend} ${x1} ${y1}`,
-        fill: "none",
-        stroke: "#7a8699",
-        "stroke-width": Math.min(3, 0.8 + Math.log2(edge.count) / 2),
-        "marker-end": "url(#arrow)",
-        "pointer-events": "none",
-      }),
-    );
-    if (result.edges.length < 60)
-      svg.append(
-        s(
-          "text",
-          {
-            x: (x0 + x1) / 2 + 4,
-            y: (y0 + y1) / 2 + 4,
-            "font-size": 10,
-            "font-family": "system-ui, sans-serif",
-            fill: "currentColor",
-            opacity: 0.8,
-            "pointer-events": "none",
-          },
-          edge.count > 1 ? `${edge.count} tensors` : cut(edge.shape, 22),
-        ),
-      );
   }
   return svg;
 }
