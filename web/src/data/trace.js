@@ -19,10 +19,9 @@ export function traceColumns(profile) {
     "data_out",
     "cycles_mean",
     "micro_batch",
-    "phase",
   ]);
   const texts =
-    database.has("trace", "phase") && typeof database.value("SELECT phase FROM trace LIMIT 1") === "string"
+    database.has("trace", "phase")
       ? database.texts("SELECT phase FROM trace ORDER BY id")
       : null;
   return { columns, phases: texts };

@@ -7,8 +7,7 @@ import { pipelineGrid } from "../data/sums.js";
 
 /** @param {import("../base/app.js").App} app @param {Record<string, Float64Array>} c @param {any} phases */
 export function pipelinePanel(app, c, phases) {
-  const phaseOf = (/** @type {number} */ row) =>
-    phases === null ? (c.phase === undefined ? "" : String(c.phase[row])) : phases.table[phases.ids[row]];
+  const phaseOf = (/** @type {number} */ row) => (phases === null ? "" : phases.table[phases.ids[row]]);
   const grid = pipelineGrid(c, phaseOf);
   if (grid === null) return null;
   const { critical, span } = grid;
