@@ -70,7 +70,9 @@ function nudge(key) {
 }
 
 function find() {
-  const field = /** @type {HTMLInputElement|null} */ (main.querySelector("input.find, input[type=search]"));
+  const field = /** @type {HTMLInputElement|null} */ (
+    main.querySelector("input.find, input[type=search], input[type=text]")
+  );
   field?.focus();
   field?.select();
 }

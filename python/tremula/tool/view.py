@@ -219,7 +219,8 @@ class Report:
         return f"tremula.report({', '.join(repr(str(one)) for one in self._folders)})"
 
     def _repr_html_(self):
-        page = html.escape(make_page(self._folders))
+        # ASCII, so that the page is the same in a cell of any encoding: its scripts have sums.
+        page = html.escape(make_page(self._folders)).encode("ascii", "xmlcharrefreplace").decode()
         return ('<iframe title="Tremula analyser" sandbox="allow-scripts allow-downloads" '
                 f'style="width:100%;height:{self._height}px;border:1px solid #8888" '
                 f'srcdoc="{page}"></iframe>')

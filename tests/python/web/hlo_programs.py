@@ -68,8 +68,10 @@ def hostile():
     for number, name in enumerate(HOSTILE_NAMES):
         name = name.encode().decode("unicode_escape") if "\\u" in name.lower() else name
         root = "ROOT " if number == len(HOSTILE_NAMES) - 1 else ""
-        lines.append(f'  {root}v{number + 1} = f32[64,64] tanh(v{number}), metadata={{op_type="Tanh" '
-                     f'op_name="{name}/Tanh" source_file="{name}.py" source_line={number + 1}}}')
+        lines.append(f'  {root}v{number + 1} = f32[64,64] dot(v{number}, v{number}), '
+                     'lhs_contracting_dims={1}, rhs_contracting_dims={0}, '
+                     'metadata={op_type="MatMul" '
+                     f'op_name="{name}/MatMul" source_file="{name}.py" source_line={number + 1}}}')
     return "\n".join([*lines, "}", ""])
 
 

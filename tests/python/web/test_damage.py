@@ -113,7 +113,7 @@ def test_another_format_and_other_files(chosen):
     page = chosen(change("UPDATE meta SET value = 7 WHERE key = 'format'"))
     assert "has the format 7; this page reads format 2" in page.main()
     page = chosen(change("CREATE TABLE unknown(a); ALTER TABLE programs ADD COLUMN more INTEGER"))
-    assert is_open(page)
+    assert is_open(page), page.main()
     page = chosen(lambda folder: (folder / "profile.pop").write_text("no profile"))
     assert "a profile.pop, an SQLite database" in page.main()
     page = chosen(change("DROP TABLE trace; DROP TABLE runs; DROP TABLE notes"))

@@ -2,6 +2,7 @@
 
 export class State {
   constructor() {
+    this.hash = "";
     /** @type {Map<string, string>} */
     this.values = new Map();
     /** @type {() => void} */
@@ -11,10 +12,32 @@ export class State {
       this.read();
       this.changed();
     });
+    if (!this.isInside) return;
+    addEventListener("click", (event) => {
+      const link = /** @type {Element} */ (event.target).closest?.("a[href^='#']:not(.skip)");
+      if (!link) return;
+      event.preventDefault();
+      this.move(link.getAttribute("href") ?? "#");
+    });
+  }
+
+  /** A page inside another one (a notebook's cell) has no address that could change: the state is
+   * kept here, and links are followed here. */
+  get isInside() {
+    return location.protocol === "about:";
   }
 
   read() {
-    this.values = new Map(new URLSearchParams(location.hash.slice(1)));
+    const hash = this.isInside ? this.hash : location.hash;
+    this.values = new Map(new URLSearchParams(hash.slice(1)));
+  }
+
+  /** @param {string} link */
+  move(link) {
+    if (this.isInside) this.hash = link;
+    else history.pushState(null, "", link);
+    this.read();
+    this.changed();
   }
 
   /** @param {string} key @param {string} [otherwise] */
@@ -41,16 +64,15 @@ export class State {
   /** A step that "back" undoes. @param {Record<string, string|number|null|undefined>} changes */
   set(changes) {
     const link = this.link(changes);
-    if (link === this.link({})) return;
-    history.pushState(null, "", link);
-    this.read();
-    this.changed();
+    if (link !== this.link({})) this.move(link);
   }
 
   /** A change that is no step and draws nothing again, as zooming.
    * @param {Record<string, string|number|null|undefined>} changes */
   keep(changes) {
-    history.replaceState(null, "", this.link(changes));
+    const link = this.link(changes);
+    if (this.isInside) this.hash = link;
+    else history.replaceState(null, "", link);
     this.read();
   }
 }

@@ -69,7 +69,11 @@ export class Plot {
   tools() {
     const { options } = this;
     const button = (/** @type {string} */ text, /** @type {string} */ title, /** @type {() => void} */ act) =>
-      h("button.plain", { type: "button", title, "aria-label": `${title}: ${options.name}`, onclick: act }, text);
+      h(
+        "button.plain",
+        { type: "button", title, "aria-label": `${/\w/.test(text) ? text : title}: ${options.name}`, onclick: act },
+        text,
+      );
     this.twinButton =
       options.twin &&
       h("button.plain", { type: "button", "aria-expanded": "false", onclick: () => this.showTwin() }, "As table");
@@ -79,7 +83,7 @@ export class Plot {
       h("span.dim", null, options.name),
       button("+", "Zoom in (+ or w)", () => this.zoom(0.5)),
       button("−", "Zoom out (- or s)", () => this.zoom(2)),
-      button("0", "Show all (0)", () => this.show(...options.domain)),
+      button("All", "Show all (0)", () => this.show(...options.domain)),
       this.twinButton,
       button("Save PNG", "Save as picture", () => this.savePicture()),
     );

@@ -32,7 +32,12 @@ export class Database {
       throw new Complaint(`profile.pop is damaged or cut short: ${message(error)}.`);
     }
     for (const [name, root, sql] of rows) {
-      const columns = this.rows(`SELECT name, type, pk FROM pragma_table_info(?)`, [name]);
+      let columns;
+      try {
+        columns = this.rows(`SELECT name, type, pk FROM pragma_table_info(?)`, [name]);
+      } catch {
+        continue; // a view of a table that is not there
+      }
       const rowid = columns.findIndex(([, type, key]) => key === 1 && type === "INTEGER");
       const plain = root > 0 && !/WITHOUT\s+ROWID/i.test(String(sql));
       this.tables.set(name, { names: columns.map((c) => c[0]), root: plain ? root : 0, rowid });

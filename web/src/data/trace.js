@@ -20,10 +20,7 @@ export function traceColumns(profile) {
     "cycles_mean",
     "micro_batch",
   ]);
-  const texts =
-    database.has("trace", "phase")
-      ? database.texts("SELECT phase FROM trace ORDER BY id")
-      : null;
+  const texts = database.has("trace", "phase") ? database.texts("SELECT phase FROM trace ORDER BY id") : null;
   return { columns, phases: texts };
 }
 

@@ -22,6 +22,16 @@ function cut(text, most) {
   return text.length > most ? `${text.slice(0, most - 1)}…` : text;
 }
 
+/** @param {any} box */
+function titleOf(box) {
+  return cut(`${box.scope ? (box.open ? "▾ " : "▸ ") : ""}${box.label}`, 27);
+}
+
+/** @param {any} box */
+function detailOf(box) {
+  return cut(box.scope ? `${box.count} instructions` : `${box.opcode} ${box.shape}`, 30);
+}
+
 /** The scopes to open so that an instruction is in sight. @param {string} path */
 function openFor(path) {
   const parts = path.split("/").filter(Boolean);
@@ -241,7 +251,7 @@ function draw(result, look) {
           "data-focus": `box-${box.id}`,
           "data-chosen": isChosen ? "" : undefined,
           "aria-expanded": box.scope ? String(box.open) : undefined,
-          "aria-label": `${box.label}${box.scope ? `, ${box.count} instructions` : `, ${box.opcode} ${box.shape}`}, ${metric} ${Math.round(values.get(box.id))}`,
+          "aria-label": `${titleOf(box)} ${box.open ? "" : detailOf(box)}, ${box.label}, ${metric} ${Math.round(values.get(box.id))}`,
           onclick: (/** @type {Event} */ e) => {
             e.stopPropagation();
             choose(box);
@@ -274,8 +284,9 @@ function draw(result, look) {
             "font-family": "system-ui, sans-serif",
             fill: box.open ? "currentColor" : "#1b2330",
           },
-          cut(`${box.scope ? (box.open ? "▾ " : "▸ ") : ""}${box.label}`, 27),
+          titleOf(box),
         ),
+        " ",
         ...(box.open
           ? []
           : [
@@ -288,7 +299,7 @@ function draw(result, look) {
                   "font-family": "system-ui, sans-serif",
                   fill: "#465164",
                 },
-                cut(box.scope ? `${box.count} instructions` : `${box.opcode} ${box.shape}`, 30),
+                detailOf(box),
               ),
             ]),
       ),

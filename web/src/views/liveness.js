@@ -13,7 +13,6 @@ import { tileField, tileName } from "./memory.js";
 async function render(app) {
   const { state, overview: o } = app;
   const programs = await app.ask("programs");
-  const count = programs.id.length;
   const ipu = state.number("ipu", -1),
     byTiles = state.get("of") === "tiles" || state.get("of") === "fullest";
   const tiles = state.get("of") === "fullest" ? [o.totals.worst_tile] : byTiles ? app.tiles : [];

@@ -262,8 +262,10 @@ async function variables(app) {
           title: "Operation",
           kind: "text",
           value: (row) => row.row?.[18] ?? "",
-          cell: (row) =>
-            h("a", { href: state.link({ v: "operations", layer: "op", op: row.row?.[18] }) }, row.row?.[18] ?? ""),
+          cell: (row) => {
+            const op = row.row?.[18];
+            return op ? h("a", { href: state.link({ v: "operations", layer: "op", op }) }, op) : "";
+          },
         },
         { key: "total", title: "All tiles", kind: "bytes", value: (row) => row.row?.[10] ?? 0 },
       ],
