@@ -78,7 +78,8 @@ def make(folder):
               f"script-src {_sum(script)} 'wasm-unsafe-eval'; style-src {_sum(style)}; "
               "base-uri 'none'; form-action 'none'")
     page = (folder / "index.html").read_text(encoding="utf-8")
-    for mark, text in (("POLICY", policy), ("STYLE", style), ("WORKER", packed), ("SCRIPT", script)):
+    marks = {"POLICY": policy, "STYLE": style, "WORKER": packed, "SCRIPT": script}
+    for mark, text in marks.items():
         if page.count(f"@{mark}@") != 1:
             sys.exit(f"index.html must have @{mark}@ once")
         page = page.replace(f"@{mark}@", text)

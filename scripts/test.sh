@@ -88,6 +88,7 @@ install_missing
 
 if [ "$mode" != sanitize ]; then
   install_packages .venv test "pytest>=7" pytest-xdist cbor2 pycapnp
+  install_browser
   install_packages .venv style clang-format==18.1.8 clang-tidy==18.1.8 ruff==0.17.6
   test_c release
   analyze=()

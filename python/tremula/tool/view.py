@@ -38,8 +38,8 @@ def page_text():
         path = pathlib.Path(folder) / "viewer.html"
         if path.is_file():
             return path.read_text(encoding="utf-8")
-    raise tool.Complaint("viewer.html was not found: build Tremula (cmake --build --preset release), "
-                         "or set TREMULA_LIBRARY_DIR to the folder that has it")
+    raise tool.Complaint("viewer.html was not found: build Tremula (cmake --build --preset "
+                         "release), or set TREMULA_LIBRARY_DIR to the folder that has it")
 
 
 def profile_files(path):
@@ -61,8 +61,9 @@ def profile_files(path):
 
 def _block(attributes, data):
     text = " ".join(f'{name}="{html.escape(str(value))}"' for name, value in attributes.items())
-    packed = base64.b64encode(gzip.compress(data, 9, mtime=0)).decode() if "data-file" in attributes \
-        else base64.b64encode(data).decode()
+    if "data-file" in attributes:
+        data = gzip.compress(data, 9, mtime=0)
+    packed = base64.b64encode(data).decode()
     return f'<script type="application/octet-stream" {text}>{packed}</script>\n'
 
 

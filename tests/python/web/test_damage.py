@@ -1,4 +1,5 @@
-"""A file may be missing, cut short, flipped or of another run: a sentence says so, the rest works."""
+"""A file may be missing, cut short, flipped or of another run: a sentence says so, the rest works.
+"""
 
 import random
 import shutil

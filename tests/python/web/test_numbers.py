@@ -123,7 +123,8 @@ def test_liveness(new_page, html, profiles, name):
 def test_program_and_trace(new_page, html, profiles, name):
     page = new_page().open(f"{html(name)}#v=program&depth=20", "program")
     with database(profiles[name]) as one:
-        programs = one.execute("SELECT name, cycles, live_bytes FROM programs ORDER BY id").fetchall()
+        programs = one.execute("SELECT name, cycles, live_bytes FROM programs ORDER BY id"
+                               ).fetchall()
         trace = one.execute("SELECT sum(cycles), sum(cycles_overlapped), sum(sync_cycles), "
                             "sum(data_in), sum(data_out) FROM trace WHERE id > 1").fetchone()
         stages = one.execute("SELECT stage, sum(cycles) FROM trace WHERE stage >= 0 AND id > 1 "
@@ -137,7 +138,8 @@ def test_program_and_trace(new_page, html, profiles, name):
     kinds = sum(number(row["cycles"]) for row in page.table("range-kinds"))
     assert kinds == pytest.approx(trace[0])
     if stages:
-        assert [(number(row["stage"]), number(row["busy"])) for row in page.table("stages")] == stages
+        assert stages == [(number(row["stage"]), number(row["busy"]))
+                          for row in page.table("stages")]
     assert not page.faults
 
 

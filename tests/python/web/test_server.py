@@ -1,6 +1,7 @@
-"""tremula view: a page and the files of its profiles, for who knows the address, on the loopback."""
+"""tremula view: a page and the files of its profiles on the loopback, for who knows the address."""
 
 import http.client
+import os
 import re
 import signal
 import subprocess
@@ -84,7 +85,6 @@ def test_command_and_browser(profiles, new_page):
         assert hosts <= {urllib.parse.urlsplit(url).netloc, ""}
         assert not page.faults
     finally:
-        import os
         os.killpg(process.pid, signal.SIGINT)
         process.wait(timeout=600)
 

@@ -27,9 +27,9 @@ def test_keys_reach_every_view_and_control(new_page, html):
         page.go(f"v={view}")
         wanted = page.page.locator("main").evaluate("""main => [...main.querySelectorAll(
             "button, a[href], select, input, textarea, canvas[tabindex], [tabindex='0']")].filter(
-            (one) => one.tabIndex >= 0 && one.checkVisibility() && !one.closest("details:not([open]) > :not(summary)")).length""")
+            (one) => one.tabIndex >= 0 && one.checkVisibility() &&
+                !one.closest("details:not([open]) > :not(summary)")).length""")
         page.page.locator("main").focus()
-        seen = page.page.evaluate("new Set().size")
         reached = set()
         for _ in range(wanted + 3):
             page.page.keyboard.press("Tab")
@@ -39,7 +39,7 @@ def test_keys_reach_every_view_and_control(new_page, html):
                 return main.contains(one) ? [...main.querySelectorAll("*")].indexOf(one) : -1;
             }""")
             reached.add(place)
-        assert len(reached - {-1}) >= wanted - seen, (view, wanted, len(reached))
+        assert len(reached - {-1}) >= wanted, (view, wanted, len(reached))
     assert not page.faults
 
 
@@ -109,7 +109,6 @@ def test_two_reports_swap(new_page, html):
     assert "plain" in page.page.title()
     page.page.locator("main").focus()
     page.page.keyboard.press("c")
-    page.page.wait_for_function  # noqa: B018 (polling evaluates text, which the page forbids)
     page.page.wait_for_selector("button[aria-pressed=true] >> text=Report B")
     assert "changed" in page.page.title() or "r=b" in page.page.url
     assert not page.faults
@@ -147,7 +146,12 @@ def test_nothing_leaves_the_page(new_page, html):
     asked = [url.split(":", 1)[0] for url in page.requests]
     assert set(asked) <= {"file", "blob", "data"} and asked.count("file") == 1
     blocked = page.page.evaluate("""async () => {
-        try { await fetch("http://127.0.0.1:9/"); return "it went out"; } catch (error) { return "blocked"; }
+        try {
+            await fetch("http://127.0.0.1:9/");
+            return "it went out";
+        } catch (error) {
+            return "blocked";
+        }
     }""")
     assert blocked == "blocked"
 
