@@ -62,7 +62,7 @@ def profile_files(path):
 def _block(attributes, data):
     text = " ".join(f'{name}="{html.escape(str(value))}"' for name, value in attributes.items())
     if "data-file" in attributes:
-        data = gzip.compress(data, 9, mtime=0)
+        data = gzip.compress(data, 6, mtime=0)
     packed = base64.b64encode(data).decode()
     return f'<script type="application/octet-stream" {text}>{packed}</script>\n'
 

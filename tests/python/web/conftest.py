@@ -129,7 +129,7 @@ class Page:
         rows = self.page.evaluate("""name => {
             const table = document.getElementById(name), box = table.closest(".tablebox");
             const found = new Map();
-            for (let top = 0; ; top += 400) {
+            for (let top = 0; ; top += 1000) {
                 box.scrollTop = top;
                 box.dispatchEvent(new Event("scroll"));
                 for (const row of table.querySelectorAll("tbody tr[data-place]")) {

@@ -59,6 +59,20 @@ export function colours() {
   return found;
 }
 
+/** @type {Map<string, string>} */
+const inks = new Map();
+
+/** Dark or light text, whichever is easier to read on a colour. @param {string} colour "#rrggbb" */
+export function inkOn(colour) {
+  let ink = inks.get(colour);
+  if (ink === undefined) {
+    const value = parseInt(colour.slice(1), 16);
+    const light = 0.299 * (value >> 16) + 0.587 * ((value >> 8) & 255) + 0.114 * (value & 255);
+    inks.set(colour, (ink = light > 125 ? "#10151c" : "#ffffff"));
+  }
+  return ink;
+}
+
 /** Colours for series without a kind, far apart also for the colour-blind. */
 export const SERIES = [
   "#0072b2",

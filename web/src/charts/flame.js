@@ -2,6 +2,7 @@
 // Boxes narrower than a pixel become one; the next box is found by binary search, so that a frame
 // costs as much as it has pixels.
 
+import { inkOn } from "../base/kinds.js";
 import { axis } from "./area.js";
 
 /** @typedef {{begin: Float64Array, end: Float64Array, label: Int32Array, row: Int32Array}} Level */
@@ -126,7 +127,7 @@ function paintLevel(view, level, y, tall, options, widths, texts) {
     }
     if (texts && x1 - x0 > 14) {
       const words = leaf ? `${options.letterOf(row[i])} ${options.labels[label[i]]}` : options.labels[label[i]];
-      g.fillStyle = leaf ? "#10151c" : colours.text;
+      g.fillStyle = leaf ? inkOn(colours[options.colourOf(row[i])]) : colours.text;
       boxText(g, words, Math.max(0, x0) + 3, y + 12, x1 - Math.max(0, x0) - 5, widths);
     }
     ++i;

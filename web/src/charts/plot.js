@@ -297,7 +297,7 @@ export class Plot {
       this.pending = false;
       const begin = performance.now();
       this.paintNow();
-      this.lastFrame = performance.now() - begin;
+      this.canvas.dataset.frame = String(performance.now() - begin); // bench/viewer.py reads it
     });
   }
 

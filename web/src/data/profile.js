@@ -209,7 +209,30 @@ export class Profile {
   }
 
   sources() {
-    return this.rowsIf("sources", QUERIES.sources);
+    const rows = this.rowsIf("sources", QUERIES.sources);
+    if (!this.database.has("sources", "role")) return rows;
+    const roles = this.database.rows("SELECT role FROM sources ORDER BY id");
+    return rows.map((row, i) => [...row, roles[i][0]]);
+  }
+
+  /** Bytes of chosen tiles by region and category; null: this profile does not say.
+   * @param {number[]} tiles */
+  regions(tiles) {
+    if (!this.database.has("vars_by_region")) return null;
+    return this.database.rows(
+      "SELECT r.region, c.name, r.always_live, r.tile, sum(r.size_bytes) FROM vars_by_region AS r " +
+        "JOIN var_categories AS c ON c.id = r.category " +
+        `WHERE r.tile IN (${tiles.map(Number).join(",")}) GROUP BY 1, 2, 3, 4 ORDER BY 1, 2, 3`,
+    );
+  }
+
+  /** What moves through each stream, and the cycles of a run that its copies take. */
+  streams() {
+    if (!this.database.has("streams") || !this.database.has("programs", "stream")) return null;
+    return this.database.rows(
+      "SELECT s.id, s.name, s.kind, s.direction, s.bytes, CAST(coalesce(sum(p.cycles * p.executions), 0) " +
+        "AS INTEGER), count(p.id) FROM streams AS s LEFT JOIN programs AS p ON p.stream = s.id GROUP BY s.id ORDER BY 6 DESC",
+    );
   }
 
   /** @param {number} set */

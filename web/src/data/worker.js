@@ -44,7 +44,8 @@ const CALLS = {
   sourceLines,
   insights,
   graph,
-  streams: (/** @type {Profile} */ p) => (p.database.has("streams") ? p.database.ask(QUERIES.streams, 10000) : null),
+  streams: (/** @type {Profile} */ p) => p.streams(),
+  regions: (/** @type {Profile} */ p, /** @type {number[]} */ tiles) => p.regions(tiles),
   tileCycles: (/** @type {Profile} */ p) =>
     p.database.has("tile_cycles")
       ? p.database.columns("tile_cycles", ["distribution", "first_tile", "num_tiles", "cycles"])

@@ -12,7 +12,7 @@ export function changeText(a, b) {
   if (a === null) return "new";
   if (b === null) return "gone";
   if (a === 0) return b === 0 ? "0.0 %" : "new";
-  return `${b >= a ? "+" : ""}${(100 * (b / a - 1)).toFixed(1)} %`;
+  return `${b > a ? "+" : ""}${(100 * (b / a - 1)).toFixed(1)} %`;
 }
 
 /** @param {string} kind @param {(row: any) => number|null} a @param {(row: any) => number|null} b
@@ -39,7 +39,7 @@ function waterfall(name, steps, from, text) {
   for (const [, change] of shown) points.push((at += change));
   const low = Math.min(...points.slice(1)),
     high = Math.max(...points.slice(1));
-  const floor = Math.max(0, low - (high - low) * 0.3),
+  const floor = high === low ? 0 : Math.max(0, low - (high - low) * 0.3),
     width = high - floor || 1;
   at = from;
   const bar = (

@@ -5,7 +5,7 @@ import { bytesText, cyclesText, grouped, share } from "../base/format.js";
 import { table } from "../base/table.js";
 import { areaPainter } from "../charts/area.js";
 import { Plot } from "../charts/plot.js";
-import { tileName } from "./memory.js";
+import { tileName } from "./memory_parts.js";
 
 const BINS = 48;
 

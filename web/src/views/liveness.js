@@ -7,7 +7,8 @@ import { bytesText, grouped } from "../base/format.js";
 import { SERIES } from "../base/kinds.js";
 import { table } from "../base/table.js";
 import { beginnings, bands, paintBands } from "./liveness_bands.js";
-import { tileField, tileName } from "./memory.js";
+import { tileField } from "./memory.js";
+import { tileName } from "./memory_parts.js";
 
 /** @param {import("../base/app.js").App} app */
 async function render(app) {
@@ -111,7 +112,9 @@ async function chart(app, programs, series, steps) {
     limit: limitOf(series, shown),
     limitName: "capacity",
   });
-  const rows = bands(programs);
+  const roles = new Map((await app.ask("sources")).map((/** @type {any[]} */ row) => [row[0], row[10] ?? ""]));
+  const rows = bands(programs, (program) => roles.get(programs.source[program]) ?? "");
+  const under = 17 * rows.length;
   const peak = area.sums.reduce((a, b) => Math.max(a, b), 0);
   const stepAt = (/** @type {number} */ x) => {
     if (cycles === null) return Math.max(0, Math.min(count - 1, Math.floor(x)));
@@ -129,7 +132,7 @@ async function chart(app, programs, series, steps) {
   return new Plot({
     id: "liveness-chart",
     name: "Bytes that are live",
-    height: 300,
+    height: 266 + under,
     domain: [0, end],
     least: 4,
     range: range.length === 2 && range[1] > range[0] ? [range[0], range[1]] : undefined,
@@ -140,9 +143,9 @@ async function chart(app, programs, series, steps) {
         area.paint(view);
         return;
       }
-      const low = { ...view, height: view.height - 34 };
+      const low = { ...view, height: view.height - under };
       area.paint(low);
-      view.g.clearRect(0, view.height - 54, view.width, 54);
+      view.g.clearRect(0, view.height - 20 - under, view.width, 20 + under);
       paintBands(view, rows, place);
       axis(view, view.height - 6, cycles === null ? "number" : "cycles");
       for (const step of steps) {
@@ -151,7 +154,7 @@ async function chart(app, programs, series, steps) {
           view.x(place(step)),
           0,
           Math.max(2, view.x(place(step + 1)) - view.x(place(step))),
-          view.height - 54,
+          view.height - 20 - under,
         );
       }
     },

@@ -16,8 +16,9 @@ export function beginnings(trace, count) {
   return first;
 }
 
-/** Bands beneath: what encloses each step, outermost first. @param {any} programs */
-export function bands(programs) {
+/** Bands beneath: what encloses each step, outermost first; forward, backward and update where the
+ * profile tells. @param {any} programs @param {(program: number) => string} roleOf */
+export function bands(programs, roleOf) {
   const depth = new Int16Array(programs.id.length);
   /** @type {{begin: number, end: number, text: string}[][]} */
   const rows = [[], []];
@@ -33,7 +34,16 @@ export function bands(programs) {
     else rows[1][rows[1].length - 1].end = i + 1;
     open = scope;
   }
-  return rows;
+  /** @type {{begin: number, end: number, text: string}[]} */
+  const roles = [];
+  for (let i = 0; i < depth.length; ++i) {
+    const role = roleOf(i),
+      last = roles[roles.length - 1];
+    if (role === "") continue;
+    if (last?.text === role && last.end === i) last.end = i + 1;
+    else roles.push({ begin: i, end: i + 1, text: role });
+  }
+  return roles.length > 1 ? [rows[0], roles, rows[1]] : rows;
 }
 
 /** @param {import("../charts/plot.js").View} view @param {{begin: number, end: number, text: string}[][]} rows

@@ -7,6 +7,7 @@ import { empty, h, menu, panel, toggle } from "../base/dom.js";
 import { bytesText, grouped, parseTiles } from "../base/format.js";
 import { SERIES } from "../base/kinds.js";
 import { table } from "../base/table.js";
+import { details, regions, tileName, variables } from "./memory_parts.js";
 
 const BREAKDOWNS = [
   ["none", "total"],
@@ -52,12 +53,6 @@ export function breakdown(memory, by, gaps) {
       values: gaps ? memory.total_including_gaps : memory.total,
     },
   ];
-}
-
-/** The text of a tile as people write it. @param {any} o overview @param {number} tile */
-export function tileName(o, tile) {
-  const per = o.target.tiles_per_ipu;
-  return o.ipus.length > 1 ? `IPU ${Math.floor(tile / per)} tile ${tile % per}` : `tile ${tile}`;
 }
 
 /** A field for tiles. @param {import("../base/app.js").App} app */
@@ -165,115 +160,6 @@ function chart(app, memory, order) {
   });
 }
 
-/** The tree of a tile's memory, a column for each. @param {any} o @param {any} memory @param {number[]} tiles */
-function details(o, memory, tiles) {
-  const sum = (/** @type {any} */ values) =>
-    values.reduce((/** @type {number} */ a, /** @type {number} */ b) => a + b, 0);
-  const rows = [
-    ["Memory including gaps", memory.total_including_gaps, 0],
-    ["Gaps", memory.gaps, 1],
-    ["Memory excluding gaps", memory.total, 1],
-    ["Always live", memory.always_live, 2],
-    ["At times, when fullest", memory.not_always_live, 2],
-    ["Interleaved", memory.interleaved, 2],
-    ["Beyond the end", memory.overflowed, 2],
-    ...memory.categories.map((/** @type {any} */ one) => [one.name, one.bytes, 3]),
-  ];
-  const shown = tiles.length > 0 ? tiles : [];
-  const checks = ["categories = memory excluding gaps", "always live + at times = memory excluding gaps"];
-  const total = sum(memory.total);
-  const good = [
-    sum(Float64Array.from(memory.categories, (/** @type {any} */ one) => one.sum)) === total,
-    sum(memory.always_live) + sum(memory.not_always_live) === total,
-  ];
-  return h(
-    "div",
-    null,
-    table({
-      name: "Details",
-      id: "details",
-      rows,
-      tools: false,
-      fixed: true,
-      keyOf: (row) => row[0],
-      columns: [
-        {
-          key: "what",
-          title: "Bytes of",
-          kind: "text",
-          value: (row) => row[0],
-          cell: (row) => h("span", { style: { "padding-left": `${row[2] * 14}px` } }, row[0]),
-        },
-        { key: "all", title: "All tiles", kind: "bytes", value: (row) => sum(row[1]) },
-        ...shown.map((tile) => ({
-          key: `t${tile}`,
-          title: tileName(o, tile),
-          kind: /** @type {"bytes"} */ ("bytes"),
-          value: (/** @type {any[]} */ row) => row[1][tile],
-        })),
-      ],
-    }),
-    h("p.dim", null, checks.map((text, i) => `${text}: ${good[i] ? "holds" : "DOES NOT HOLD"}`).join("; ")),
-  );
-}
-
-/** @param {import("../base/app.js").App} app */
-async function variables(app) {
-  const { tiles, state, overview: o } = app;
-  const lines = state.get("lines").split(",").filter(Boolean).map(Number);
-  if (tiles.length === 0)
-    return empty("Choose a tile in the chart (Enter or a click, Shift for more) or in the field to see its variables.");
-  const { rows, problem } = await app.ask("variablesOnTiles", tiles);
-  if (problem) return empty(problem);
-  return h(
-    "div",
-    null,
-    table({
-      name: "Variables on these tiles",
-      id: "tile-variables",
-      rows,
-      keyOf: (row) => String(row.id),
-      selected: lines.map(String),
-      sort: `-t${tiles[0]}`,
-      onpick: (row) => {
-        const next = lines.includes(row.id) ? lines.filter((id) => id !== row.id) : [...lines, row.id].slice(-8);
-        state.set({ lines: next.join(",") });
-      },
-      columns: [
-        { key: "name", title: "Variable", kind: "text", value: (row) => row.row?.[1] ?? `variable ${row.id}` },
-        ...tiles.map((tile, t) => ({
-          key: `t${tile}`,
-          title: tileName(o, tile),
-          kind: /** @type {"bytes"} */ ("bytes"),
-          sum: true,
-          value: (/** @type {any} */ row) => row.bytes[t],
-        })),
-        { key: "peak", title: "When fullest", kind: "text", value: (row) => (row.alive.some(Boolean) ? "alive" : "") },
-        {
-          key: "life",
-          title: "Life",
-          kind: "text",
-          value: (row) => (!row.row ? "" : row.row[6] ? "always" : `${row.row[15]} – ${row.row[16] - 1}`),
-        },
-        { key: "category", title: "Category", kind: "text", value: (row) => row.row?.[5] ?? "" },
-        { key: "dtype", title: "Type", kind: "text", value: (row) => row.row?.[3] ?? "" },
-        {
-          key: "op",
-          title: "Operation",
-          kind: "text",
-          value: (row) => row.row?.[18] ?? "",
-          cell: (row) => {
-            const op = row.row?.[18];
-            return op ? h("a", { href: state.link({ v: "operations", layer: "op", op }) }, op) : "";
-          },
-        },
-        { key: "total", title: "All tiles", kind: "bytes", value: (row) => row.row?.[10] ?? 0 },
-      ],
-    }),
-    h("p.dim", null, "Enter or a click adds a variable's line to the chart of variables, up to 8."),
-  );
-}
-
 /** @param {import("../base/app.js").App} app */
 async function lineChart(app) {
   const ids = app.state.get("lines").split(",").filter(Boolean).map(Number);
@@ -366,6 +252,7 @@ async function render(app) {
         ),
       ),
     ),
+    app.tiles.length > 0 && (await app.part(() => regions(app))),
     panel("Variables", await app.part(() => variables(app))),
   );
   return {

@@ -71,29 +71,31 @@ export function pipelinePanel(app, c, phases) {
         h(
           "tbody",
           null,
-          grid.rows.map((row) =>
-            h(
-              "tr",
-              null,
-              h("th", { scope: "row" }, `stage ${row.stage}`),
-              batches.map((batch) => {
-                const cell = cells.get(`${row.stage} ${batch} ${phase}`);
-                return h(
-                  "td.number",
-                  {
-                    "data-value": cell?.cycles ?? "",
-                    title: cell ? `from ${grouped(cell.begin)}` : "bubble",
-                    style: cell
-                      ? {
-                          background: `color-mix(in srgb, var(--C) ${Math.round((70 * cell.cycles) / most)}%, transparent)`,
-                        }
-                      : {},
-                  },
-                  cell ? cyclesText(cell.cycles) : "·",
-                );
-              }),
+          grid.rows
+            .filter((row) => batches.some((batch) => cells.has(`${row.stage} ${batch} ${phase}`)))
+            .map((row) =>
+              h(
+                "tr",
+                null,
+                h("th", { scope: "row" }, `stage ${row.stage}`),
+                batches.map((batch) => {
+                  const cell = cells.get(`${row.stage} ${batch} ${phase}`);
+                  return h(
+                    "td.number",
+                    {
+                      "data-value": cell?.cycles ?? "",
+                      title: cell ? `from ${grouped(cell.begin)}` : "bubble",
+                      style: cell
+                        ? {
+                            background: `color-mix(in srgb, var(--C) ${Math.round((70 * cell.cycles) / most)}%, transparent)`,
+                          }
+                        : {},
+                    },
+                    cell ? cyclesText(cell.cycles) : "·",
+                  );
+                }),
+              ),
             ),
-          ),
         ),
       ),
     ),

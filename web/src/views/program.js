@@ -212,7 +212,7 @@ async function details(app, names, i) {
   const trace = app.overview.tables.includes("trace") ? (await app.ask("trace")).columns : null;
   const seen = trace === null ? [] : Array.from(trace.program.keys()).filter((row) => trace.program[row] === i);
   const streams = programs.stream?.[i] >= 0 ? await app.ask("streams") : null;
-  const stream = streams?.rows.find((/** @type {any[]} */ row) => row[0] === programs.stream[i]);
+  const stream = streams?.find((/** @type {any[]} */ row) => row[0] === programs.stream[i]);
   return h(
     "div.view",
     null,
@@ -269,9 +269,7 @@ async function details(app, names, i) {
             ? [
                 /** @type {[string, string]} */ ([
                   "Stream",
-                  streams.columns
-                    .map((/** @type {string} */ name, /** @type {number} */ k) => `${name} ${stream[k]}`)
-                    .join(", "),
+                  `${stream[2]} ${stream[1]}, ${stream[3]}, ${bytesText(stream[4])} bytes in a run`,
                 ]),
               ]
             : []),

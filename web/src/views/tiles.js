@@ -3,7 +3,8 @@
 import { empty, h, menu, panel, toggle } from "../base/dom.js";
 import { bytesText, grouped } from "../base/format.js";
 import { ramp } from "../base/kinds.js";
-import { tileField, tileName } from "./memory.js";
+import { tileField } from "./memory.js";
+import { tileName } from "./memory_parts.js";
 import { histogram } from "./insights.js";
 
 /** Columns and tiles of an island. @param {any} target */

@@ -10,7 +10,7 @@ import { leftHeavy } from "../data/sums.js";
 import { bspPanel } from "./bsp.js";
 import { pipelinePanel } from "./pipeline.js";
 import { programNames } from "./programs.js";
-import { perfetto, rowPanel, sumsPanel } from "./trace_parts.js";
+import { perfetto, rowPanel, streamsPanel, sumsPanel } from "./trace_parts.js";
 
 /** @typedef {import("./programs.js").Programs} Programs */
 
@@ -159,6 +159,7 @@ async function render(app) {
     row >= 0 && row < c.cycles.length && rowPanel(app, names, c, row),
     sumsPanel(app, names, c, ends, partOf),
     pipelinePanel(app, c, phases),
+    await app.part(() => streamsPanel(app)),
     await app.part(() => bspPanel(app, names, c, built.offset, plot)),
   );
   return {

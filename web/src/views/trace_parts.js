@@ -1,6 +1,6 @@
 // What stands below the trace: the chosen row, the sums of a range, and the export to Perfetto.
 
-import { h, panel } from "../base/dom.js";
+import { empty, h, panel } from "../base/dom.js";
 import { bytesText, cyclesText, decimal, grouped, share } from "../base/format.js";
 import { KINDS } from "../base/kinds.js";
 import { table } from "../base/table.js";
@@ -148,4 +148,36 @@ export function perfetto(names, c, built, flame, o) {
     }
   });
   return new Blob([JSON.stringify({ traceEvents: events })], { type: "application/json" });
+}
+
+/** What moves between the IPU and the host or remote memory. @param {import("../base/app.js").App} app */
+export async function streamsPanel(app) {
+  const rows = await app.ask("streams");
+  if (rows === null) return empty("This profile does not say which stream a copy serves (table 'streams').");
+  if (rows.length === 0) return null;
+  const column = (
+    /** @type {string} */ key,
+    /** @type {string} */ title,
+    /** @type {any} */ kind,
+    /** @type {number} */ at,
+    sum = false,
+  ) => ({ key, title, kind, sum, value: (/** @type {any[]} */ row) => row[at] });
+  return panel(
+    "Streams",
+    table({
+      name: "Streams",
+      id: "streams",
+      rows,
+      sort: "-cycles",
+      keyOf: (row) => String(row[0]),
+      columns: [
+        column("name", "Stream", "text", 1),
+        column("kind", "Kind", "text", 2),
+        column("direction", "Direction", "text", 3),
+        column("bytes", "Bytes in a run", "bytes", 4, true),
+        column("cycles", "Cycles of its copies", "cycles", 5, true),
+        column("programs", "Programs", "number", 6, true),
+      ],
+    }),
+  );
 }
