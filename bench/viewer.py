@@ -120,7 +120,8 @@ def main():
         found = [measure(playwright, one, folder / "page.html") for one in profiles]
     for one in found:
         print(f"{one['profile']}: {one['bytes'] / 1e6:.1f} MB, page "
-              f"{one['page_bytes'] / 1e6:.1f} MB made in {one['making_seconds']:.2f} s; Summary after {one['summary_seconds']:.2f} s")
+              f"{one['page_bytes'] / 1e6:.1f} MB made in {one['making_seconds']:.2f} s; "
+              f"Summary after {one['summary_seconds']:.2f} s")
         for name in ("memory", "trace"):
             print(f"  {name}: shown after {one[f'{name}_seconds']:.2f} s; a frame takes "
                   f"{one[f'{name}_frame_ms']:.1f} ms of script, 95 % of them at most "
