@@ -6,7 +6,7 @@ import shutil
 
 import pytest
 
-from conftest import VIEWS
+from analyser import VIEWS
 
 FILES = ["profile.pop", "vars.capnp", "debug.cbor", "archive.a", "framework.json",
          "serialized_graph.hlo"]

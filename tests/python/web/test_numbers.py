@@ -6,7 +6,7 @@ import sqlite3
 
 import pytest
 
-from conftest import tremula
+from analyser import tremula
 
 
 def report(folder, *more):

@@ -11,7 +11,7 @@ import warnings
 import pytest
 
 import pva
-from conftest import ROOT
+from analyser import ROOT
 from pva import debug, lowered
 
 WEB = ROOT / "web"

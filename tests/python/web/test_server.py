@@ -10,7 +10,7 @@ import urllib.parse
 
 import pytest
 
-from conftest import environment, find_tool, tremula
+from analyser import environment, find_tool, tremula
 from tremula.tool import view
 
 

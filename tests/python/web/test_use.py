@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from conftest import ROOT, VIEWS, environment, tremula
+from analyser import ROOT, VIEWS, environment, tremula
 
 AXE = ROOT / "build/web/node_modules/axe-core/axe.min.js"
 
