@@ -88,7 +88,7 @@ async function render(app) {
       kind: "percent",
       help: "mean of the tiles' cycles, of the worst",
       value: (i) =>
-        programs.active_tiles[i] > 0 && programs.cycles[i] > programs.sync_cycles[i]
+        names.type(i) === "OnTileExecute" && programs.cycles[i] > 0
           ? (100 * programs.cycles_mean[i]) / (programs.cycles[i] - programs.sync_cycles[i])
           : NaN,
     },

@@ -214,7 +214,7 @@ function ipuMap(app, ipu, plan, per, data) {
         y = row * tall;
       g.fillRect(x, y, cell - 1, row % plan.island === plan.island - 1 ? tall - 1 : tall - 0.4);
       if (memory.overflowed[tile] > 0) {
-        g.strokeStyle = "#ffffff";
+        g.strokeStyle = shareOf(values[tile]) > 0.6 ? "#10151c" : "#ffffff";
         g.beginPath();
         g.moveTo(x + 2, y + 1);
         g.lineTo(x + cell - 3, y + tall - 1);
