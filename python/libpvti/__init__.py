@@ -1,54 +1,38 @@
 """Marks and numbers of a program for the System Analyser, as programs of SDK 2.0 and later give
 them: `import libpvti as pvti`.
 
-Where PVTI_OPTIONS asks for a trace, marks go into a file `.pvti`, which pva.openTrace reads
-(docs/profile_format.md, "Host traces"). Without it the calls are checked and do what they say of
-the program, such as running the functions that they wrap.
+Tremula writes no traces. So the calls are checked and do what they say of the program, such as
+running the functions that they wrap; what they mark is recorded nowhere. Where PVTI_OPTIONS asks
+for a trace, a warning says so, once in a process.
 """
 
-import bisect
 import functools
 import json
 import logging
 import os
-import time
 
 _WARNING = (
-    "PVTI_OPTIONS is set: what this process marks with libpvti is recorded. Tremula adds no marks "
-    "of its own; POPLAR_ENGINE_OPTIONS='{\"autoReport.all\":\"true\"}' writes a profile, with the "
-    "steps of each run.")
+    "PVTI_OPTIONS is set, but Tremula writes no traces for the System Analyser: what this process "
+    "marks with libpvti is not kept. POPLAR_ENGINE_OPTIONS='{\"autoReport.all\":\"true\"}' "
+    "writes a profile, with the steps of each run.")
 
 
 def _read_options(text):
-    """(whether a trace is wanted, the names of its channels or () for all, its directory, its
-    seconds or None) of PVTI_OPTIONS. As in the original, a text that cannot be read wants a trace
-    with defaults."""
+    """(whether a trace is wanted, the names of its channels or () for all) of PVTI_OPTIONS. As in
+    the original, a text that cannot be read wants one of everything."""
     if not text:
-        return False, (), ".", None
+        return False, ()
     try:
         options = json.loads(text)
         wanted = str(options.get("enable", True)).lower() not in ("false", "0")
-        duration = options.get("duration")
-        return (wanted, tuple(options.get("channels", ())), str(options.get("directory", ".")),
-                None if duration is None else float(duration))
+        return wanted, tuple(options.get("channels", ()))
     except (AttributeError, TypeError, ValueError):
-        return True, (), ".", None
+        return True, ()
 
 
-_wanted, _wanted_channels, _directory, _duration = _read_options(os.environ.get("PVTI_OPTIONS"))
-_recorder = None
+_wanted, _wanted_channels = _read_options(os.environ.get("PVTI_OPTIONS"))
 if _wanted:
-    from libpvti._record import Recorder
     logging.getLogger("libpvti").warning(_WARNING)
-    _recorder = Recorder(_directory)
-_begin = time.monotonic()
-
-
-def _records(channel=None):
-    """Whether marks (on a channel) are recorded now."""
-    if _recorder is None or (channel is not None and not channel._enabled):
-        return False
-    return _duration is None or time.monotonic() - _begin <= _duration
 
 
 # ---- Channels ----
@@ -92,17 +76,12 @@ def listTraceChannel():
 
 
 def getCurrentTraceFilename():
-    """The path of the trace that is being written; empty where none is, or nothing is marked."""
-    if _recorder is None:
-        return ""
-    _recorder.flush()
-    return _recorder.path
+    """The name of the trace that is being written: none is, so it is empty."""
+    return ""
 
 
 def closeTrace():
-    """Ends the trace. Marks that come later begin another file."""
-    if _recorder is not None:
-        _recorder.close()
+    """Ends the trace: there is none."""
 
 
 # ---- Marks ----
@@ -124,22 +103,16 @@ class Tracepoint:
     def begin(channel, label):
         """Marks where something begins."""
         _channel(channel), _text("A label", label)
-        if _records(channel):
-            _recorder.begin(channel.name, label)
 
     @staticmethod
     def end(channel, label):
         """Marks where what began under that label ends."""
         _channel(channel), _text("A label", label)
-        if _records(channel):
-            _recorder.end(channel.name, label)
 
     @staticmethod
     def event(channel, label):
         """Marks a moment."""
         _channel(channel), _text("A label", label)
-        if _records(channel):
-            _recorder.event(channel.name, label)
 
 
 def instrument_fn(channel):
@@ -175,21 +148,18 @@ class Graph:
 
     def addSeries(self, name):
         """A new line in it."""
-        return Series(name, self)
+        return Series(name)
 
 
 class Series:
     """A line in a Graph."""
 
-    def __init__(self, name, graph=None):
+    def __init__(self, name):
         self.name = _text("The name of a series", name)
-        self._graph = (graph.name, graph.unit) if graph is not None else ("", "")
 
     def add(self, value):
         """Adds a number, at this time."""
-        value = float(value)
-        if _records():
-            _recorder.point(*self._graph, self.name, value)
+        float(value)
 
 
 class HeatmapDouble:
@@ -204,15 +174,8 @@ class HeatmapDouble:
 
     def add(self, values):
         """Counts a list of numbers, at this time."""
-        counts = [0] * (len(self.edges) - 1)
-        for one in map(float, values):
-            place = bisect.bisect_right(self.edges, one) - 1
-            if one == self.edges[-1]:
-                place -= 1
-            if 0 <= place < len(counts):
-                counts[place] += 1
-        if _records():
-            _recorder.counts(self.name, self.unit, json.dumps(self.edges), json.dumps(counts))
+        for one in values:
+            float(one)
 
 
 def _channel(channel):

@@ -39,7 +39,7 @@ def test_one_directory_an_executable(unfed):
     assert (unfed / "debug.cbor").exists()
 
 
-def test_a_warning_tells_once_what_is_traced(unfed):
+def test_traces_of_the_system_analyser_are_refused_once(unfed):
     assert (unfed / "stderr").read_text(encoding="utf-8").count("PVTI_OPTIONS is set") == 1
 
 

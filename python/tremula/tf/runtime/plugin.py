@@ -186,7 +186,7 @@ def load():
         versions.prefer_legacy_keras()
         library()
         if os.environ.get("PVTI_OPTIONS"):
-            importlib.import_module("libpvti")  # which says what is traced
+            importlib.import_module("libpvti")  # which warns that no trace is written
         for install in _installers:
             install()
 
