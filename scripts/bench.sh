@@ -69,9 +69,10 @@ fi
 
 need_library cmocka libcmocka-dev
 install_missing
+install_browser
 quietly configure-release cmake --preset release -DTREMULA_PYTHON="$PWD/.venv/bin/python" ||
   die "cmake failed for the preset release."
-quietly build-bench cmake --build --preset release --target benchmarks tremula_tool ||
+quietly build-bench cmake --build --preset release --target benchmarks tremula_tool tremula_viewer ||
   die "the build of the benchmarks failed."
 for benchmark in build/release/bin/bench_*; do
   printf '\n'

@@ -193,9 +193,46 @@ tensorflow_version() {
   "$1/bin/python" -c 'from importlib.metadata import version; print(version("tensorflow-cpu"))'
 }
 
+# ---- A browser, for the tests of the analyser -------------------------------------------------
+
+# try_packages PACKAGE...: the system's packages, as far as they can be had.
+try_packages() {
+  local root=()
+  if ! command -v apt-get >/dev/null 2>&1; then return 1; fi
+  if [ "$(id -u)" -ne 0 ]; then
+    sudo -n true 2>/dev/null || return 1
+    root=(sudo -n)
+  fi
+  say "installing with apt: $*"
+  quietly apt-update ${root[@]+"${root[@]}"} apt-get update 2>/dev/null || true
+  quietly apt-browser ${root[@]+"${root[@]}"} env DEBIAN_FRONTEND=noninteractive apt-get install -y \
+    --no-install-recommends -o APT::Keep-Downloaded-Packages=false "$@" 2>/dev/null
+}
+
+# Debian's chromium, playwright, which drives it, and what checks accessibility and types. The tests
+# that miss one of them are skipped, and say so.
+install_browser() {
+  local folder=build/web wanted="axe-core@4.14.1 typescript@7.0.2"
+  command -v chromium >/dev/null 2>&1 || try_packages chromium ||
+    say "no chromium: the tests of the analyser in a browser are skipped"
+  install_packages .venv browser playwright==1.65.2
+  if ! command -v npm >/dev/null 2>&1; then
+    say "no npm: types and accessibility of the analyser are not checked"
+  elif [ "$(cat "$folder/.installed" 2>/dev/null)" != "$wanted" ]; then
+    mkdir -p "$folder"
+    # shellcheck disable=SC2086
+    if quietly npm npm install --no-audit --no-fund --prefix "$folder" $wanted; then
+      printf '%s' "$wanted" >"$folder/.installed"
+    else
+      say "npm could not install $wanted: what needs them is skipped"
+    fi
+  fi
+}
+
 # ---- Tremula itself -------------------------------------------------------------------------
 
-SOURCES=(CMakeLists.txt pyproject.toml LICENSE cmake src include tools python)
+SOURCES=(CMakeLists.txt pyproject.toml LICENSE cmake src include tools python web
+  scripts/inline_viewer.py)
 
 # Builds the wheel when a source is newer than the last one. Sets WHEEL.
 build_wheel() {

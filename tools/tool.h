@@ -26,6 +26,7 @@ int command_ops(int argc, char **argv);
 int command_plan(int argc, char **argv);
 int command_report(int argc, char **argv);
 int command_trace(int argc, char **argv);
+int command_view(int argc, char **argv);
 
 /* ---- arguments.c ---------------------------------------------------------------------------- */
 

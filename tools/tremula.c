@@ -12,7 +12,9 @@ static const struct {
     {"run", command_run, "FILE [--input NAME=FILE.npy]...", "run an executable"},
     {"plan", command_plan, "MODEL [--target T] [--ipus N]", "say what a model would need of IPUs"},
     {"print", command_print, "MODEL", "print a model or an executable as HLO text"},
-    {"report", command_report, "DIR [DIR2] [--json]", "print a profile, or compare two"},
+    {"report", command_report, "DIR [DIR2] [--json | --html OUT]",
+     "print a profile, or compare two"},
+    {"view", command_view, "DIR [DIR2] [--open]", "show profiles in the browser"},
     {"trace", command_trace, "FILE.pvti|DIR... [-o FILE]", "export timelines for Perfetto"},
     {"ops", command_ops, "[--hlo]", "list the ops of the IPU device, or of the compiler"},
 };
@@ -38,7 +40,7 @@ static void print_help(void) {
 int main(int argc, char **argv) {
   const char *name = argc > 1 ? argv[1] : NULL;
   if (name == NULL) {
-    return complain_usage("", "say what to do: compile, run, plan, print, report, trace or ops");
+    return complain_usage("", "say what to do: compile, run, plan, print, report, view, trace or ops");
   }
   if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0 || strcmp(name, "help") == 0) {
     print_help();

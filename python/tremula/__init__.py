@@ -9,4 +9,7 @@ def __getattr__(name):
     if name == "__version__":  # the library's own, which stands in include/tremula/tremula.h
         from tremula import core
         return core.version()
+    if name == "report":  # a profile that a notebook shows in place
+        from tremula.tool.view import Report
+        return Report
     raise AttributeError(f"module 'tremula' has no attribute {name!r}")

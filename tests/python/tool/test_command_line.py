@@ -19,7 +19,7 @@ ENTRY main {
 def test_help_and_version(tool):
     assert re.fullmatch(r"tremula \d+\.\d+\.\d+\n", tool.ok("--version"))
     text = tool.ok("--help")
-    for command in ("compile", "run", "print", "ops"):
+    for command in ("compile", "run", "print", "report", "view", "ops"):
         assert f"tremula {command}" in text
         assert tool.ok(command, "--help").startswith(f"usage: tremula {command}")
 

@@ -1,0 +1,94 @@
+"""The analyser in a real browser: Debian's chromium, driven by playwright.
+
+Profiles are made by `tremula compile` of small HLO programs, once. Without a browser or playwright
+the tests that need them are skipped by name; `make test` installs both.
+"""
+
+import importlib.util
+import json
+import pathlib
+import shutil
+import sys
+
+import numpy as np
+import pytest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+
+import hlo_programs  # noqa: E402
+from analyser import FLAGS, ROOT, Page, tremula  # noqa: E402
+
+
+@pytest.fixture(scope="session")
+def profiles(tmp_path_factory):
+    """The folders of profiles by name."""
+    folder = tmp_path_factory.mktemp("profiles")
+    options = json.dumps({"autoReport.all": "true", "autoReport.outputSerializedGraph": "true"})
+    texts = {"plain": hlo_programs.PLAIN, "changed": hlo_programs.CHANGED,
+             "large": hlo_programs.LARGE, "loop": hlo_programs.LOOP,
+             "hostile": hlo_programs.hostile(), "pipeline": hlo_programs.pipeline()}
+    found = {}
+    for name, text in texts.items():
+        own = folder / name
+        own.mkdir()
+        (own / "program.hlo").write_text(text, encoding="utf-8")
+        more = ["--ipus", "4"] if name == "pipeline" else []
+        tremula("compile", "program.hlo", "-o", "x.poplar_exec", *more, folder=own,
+                check=name != "large", POPLAR_ENGINE_OPTIONS=options)
+        found[name], = own.glob("tf_report__*")
+    np.save(folder / "loop" / "x.npy", np.ones((128, 128), np.float32))
+    tremula("run", "x.poplar_exec", "--input", "0=x.npy", "--repeat", "2", "--output", "out",
+            folder=folder / "loop", POPLAR_ENGINE_OPTIONS=options)
+    found["run"], = set((folder / "loop").glob("tf_report__*")) - {found["loop"]}
+    return found
+
+
+@pytest.fixture(scope="session")
+def browser():
+    if importlib.util.find_spec("playwright") is None:
+        pytest.skip("no browser: the package playwright is not installed")
+    path = shutil.which("chromium") or shutil.which("chromium-browser")
+    if path is None:
+        pytest.skip("no browser: chromium is not installed (apt-get install chromium)")
+    from playwright.sync_api import sync_playwright
+    with sync_playwright() as playwright:
+        one = playwright.chromium.launch(executable_path=path, headless=True, args=FLAGS)
+        yield one
+        one.close()
+
+
+@pytest.fixture
+def new_page(browser):
+    """new_page(): a Page in a context of its own."""
+    contexts = []
+
+    def make(**options):
+        context = browser.new_context(viewport={"width": 1280, "height": 720}, **options)
+        contexts.append(context)
+        return Page(context.new_page())
+    yield make
+    for context in contexts:
+        context.close()
+
+
+@pytest.fixture(scope="session")
+def html(profiles, tmp_path_factory):
+    """html(name, ...): the URL of a page with these profiles inside."""
+    folder = tmp_path_factory.mktemp("pages")
+
+    def make(*names):
+        path = folder / f"{'-'.join(names)}.html"
+        if not path.exists():
+            tremula("report", *(profiles[name] for name in names), "--html", path)
+        return path.as_uri()
+    return make
+
+
+@pytest.fixture(scope="session")
+def viewer():
+    """The path of viewer.html."""
+    from tremula.tool import view
+    text = view.page_text()
+    path = ROOT / "build/release/lib/viewer.html"
+    assert path.read_text(encoding="utf-8") == text
+    return path

@@ -1,0 +1,220 @@
+"""Every number of a view is that of `tremula report --json`, or of SQL by Python's sqlite3."""
+
+import contextlib
+import json
+import sqlite3
+
+import pytest
+
+from analyser import tremula
+
+
+def report(folder, *more):
+    return json.loads(tremula("report", folder, *more, "--json").stdout)
+
+
+@contextlib.contextmanager
+def database(folder):
+    with contextlib.closing(sqlite3.connect(f"file:{folder}/profile.pop?mode=ro", uri=True)) as one:
+        yield one
+
+
+def totals(folder):
+    with database(folder) as one:
+        return dict(one.execute("SELECT key, value FROM totals"))
+
+
+def number(text):
+    return None if text in ("", "null") else float(text)
+
+
+@pytest.mark.parametrize("name", ["plain", "large", "run", "pipeline"])
+def test_summary(new_page, html, profiles, name):
+    page = new_page().open(html(name))
+    wanted = report(profiles[name])
+    own = totals(profiles[name])
+    for key in ("cycles", "worst_tile_bytes", "memory_bytes", "num_ipus", "num_replicas",
+                "bytes_per_tile"):
+        assert page.value(key) == wanted[key], key
+    assert page.value("fits") == int(wanted["fits"])
+    for key in ("num_steps", "num_compute_sets", "num_vertices", "num_edges", "num_variables",
+                "flops"):
+        assert page.value(key) == own[key], key
+    parts = {row["part"]: number(row["cycles"]) for row in page.table("parts")}
+    assert parts == wanted["cycles_by_part"]
+    categories = {row["name"]: {"always_live": number(row["always_live"]),
+                                "not_always_live": number(row["not_always_live"])}
+                  for row in page.table("categories")}
+    assert categories == wanted["memory_by_category"]
+    runs = page.table("runs") if wanted["runs"] else []
+    assert [(number(row["cycles"]), number(row["wait_cycles"]), number(row["load_cycles"]))
+            for row in runs] == [(one["cycles"], one["wait_cycles"], one["load_cycles"])
+                                 for one in wanted["runs"]]
+    assert not page.faults
+
+
+@pytest.mark.parametrize("name", ["plain", "pipeline"])
+def test_operations(new_page, html, profiles, name):
+    page = new_page().open(f"{html(name)}#v=operations", "operations")
+    found = {row["name"]: (number(row["cycles"]), number(row["flops"]), number(row["temporary"]))
+             for row in page.table("operations")}
+    assert found == {one["op"]: (one["cycles"], one["flops"], one["temporary_bytes"])
+                     for one in report(profiles[name])["ops"]}
+    cycles = sum(one[0] for one in found.values())
+    for layer in ("hlo", "type", "opcode", "source", "scope"):
+        page.go(f"v=operations&layer={layer}")
+        assert sum(number(row["cycles"]) for row in page.table("operations")) == cycles, layer
+    assert not page.faults
+
+
+@pytest.mark.parametrize("name", ["plain", "large", "pipeline"])
+def test_memory(new_page, html, profiles, name):
+    page = new_page().open(f"{html(name)}#v=memory&tiles=0,5&by=category", "memory")
+    with database(profiles[name]) as one:
+        columns = ("total_including_gaps", "gaps", "total", "always_live", "not_always_live",
+                   "interleaved", "overflowed")
+        sums = one.execute(f"SELECT {', '.join(f'sum({c})' for c in columns)} "
+                           "FROM memory_by_tile").fetchone()
+        tile = one.execute(f"SELECT {', '.join(columns)} FROM memory_by_tile WHERE tile = 5"
+                           ).fetchone()
+        categories = one.execute(
+            "SELECT name, sum(size_bytes), sum(CASE tile WHEN 5 THEN size_bytes ELSE 0 END) FROM "
+            "vars_info JOIN var_categories ON var_categories.id = category GROUP BY 1").fetchall()
+    rows = page.table("details")
+    assert [number(row["all"]) for row in rows[:7]] == list(sums)
+    assert [number(row["t5"]) for row in rows[:7]] == list(tile)
+    assert sorted((row["what"], number(row["all"]), number(row["t5"])) for row in rows[7:]) == \
+        sorted(categories)
+    assert "DOES NOT HOLD" not in page.main()
+    # The variables of a tile that are alive when it is fullest, and its total.
+    held = [row for row in page.table("tile-variables") if row["peak"] == "alive"]
+    assert sum(number(row["t5"]) for row in held) == tile[2]
+    page.page.get_by_role("button", name="As table").first.click()
+    shown = page.table("memory-tiles")
+    assert sum(number(row["total"]) for row in shown) == sums[2]
+    assert not page.faults
+
+
+@pytest.mark.parametrize("name", ["plain", "pipeline"])
+def test_liveness(new_page, html, profiles, name):
+    page = new_page().open(f"{html(name)}#v=liveness&of=fullest", "liveness")
+    own = totals(profiles[name])
+    with database(profiles[name]) as one:
+        always, most = one.execute("SELECT always_live, not_always_live FROM memory_by_tile "
+                                   "WHERE tile = ?", (own["worst_tile"],)).fetchone()
+        alive = one.execute("SELECT sum(total_bytes) FROM variables WHERE always_live OR "
+                            "(first_step <= 3 AND 3 < end_step)").fetchone()[0]
+        changes = one.execute("SELECT program, sum(not_always_live) FROM liveness WHERE ipu = 0 "
+                              "GROUP BY program ORDER BY program").fetchall()
+    page.page.get_by_role("button", name="As table").first.click()
+    rows = page.table("liveness-table")
+    assert max(number(row["not_always_live"]) for row in rows) == most
+    assert {number(row["live"]) - number(row["not_always_live"]) for row in rows} == {always}
+    page.go("v=liveness&step=3")
+    assert sum(number(row["s3"]) for row in page.table("alive")) == alive
+    page.go("v=liveness&ipu=0")
+    page.page.get_by_role("button", name="As table").first.click()
+    assert [(number(row["program"]), number(row["not_always_live"]))
+            for row in page.table("liveness-table")] == changes
+    assert not page.faults
+
+
+@pytest.mark.parametrize("name", ["plain", "loop", "pipeline"])
+def test_program_and_trace(new_page, html, profiles, name):
+    page = new_page().open(f"{html(name)}#v=program&depth=20", "program")
+    with database(profiles[name]) as one:
+        programs = one.execute("SELECT name, cycles, live_bytes FROM programs ORDER BY id"
+                               ).fetchall()
+        trace = one.execute("SELECT sum(cycles), sum(cycles_overlapped), sum(sync_cycles), "
+                            "sum(data_in), sum(data_out) FROM trace WHERE id > 1").fetchone()
+        stages = one.execute("SELECT stage, sum(cycles) FROM trace WHERE stage >= 0 AND id > 1 "
+                             "GROUP BY stage").fetchall()
+    assert [(row["name"], number(row["cycles"]), number(row["live_bytes"]))
+            for row in page.table("programs")] == programs
+    page.go("v=trace")
+    assert page.value("range.cycles") == trace[0] - trace[1] == programs[0][1]
+    assert [page.value(f"range.{key}") for key in ("overlapped", "sync", "in", "out")] == \
+        list(trace[1:])
+    kinds = sum(number(row["cycles"]) for row in page.table("range-kinds"))
+    assert kinds == pytest.approx(trace[0])
+    if stages:
+        assert stages == [(number(row["stage"]), number(row["busy"]))
+                          for row in page.table("stages")]
+    assert not page.faults
+
+
+def test_insights(new_page, html, profiles):
+    page = new_page().open(f"{html('large')}#v=insights", "insights")
+    wanted = report(profiles["large"])
+    for one in wanted["fullest_tiles"]:
+        assert page.value(f"fullest.{one['tile']}") == one["bytes"]
+    cycles = [(row["name"], number(row["cycles"])) for row in page.table("insights-cycles")]
+    assert cycles == [(one["op"], one["cycles"]) for one in wanted["ops"][:10]]
+    with database(profiles["large"]) as one:
+        state = one.execute(
+            "SELECT t.name, sum(v.count * v.state_bytes) FROM vertices v JOIN vertex_types t ON "
+            "t.id = v.vertex_type GROUP BY 1 ORDER BY 2 DESC LIMIT 10").fetchall()
+    assert sorted((row["name"], number(row["state"]))
+                  for row in page.table("insights-vertex-state")) == sorted(state)
+    assert "does not fit" in page.main()
+    assert not page.faults
+
+
+def test_tile_map(new_page, html, profiles):
+    page = new_page().open(f"{html('plain')}#v=tiles&tiles=3,7", "tiles")
+    with database(profiles["plain"]) as one:
+        for tile in (3, 7):
+            assert page.value(f"map.{tile}") == one.execute(
+                "SELECT total_including_gaps FROM memory_by_tile WHERE tile = ?", (tile,)
+            ).fetchone()[0]
+    assert not page.faults
+
+
+def test_compare(new_page, html, profiles):
+    page = new_page().open(f"{html('plain', 'changed')}#v=compare", "compare")
+    wanted = report(profiles["plain"], profiles["changed"])
+    rows = {row["name"]: row for row in page.table("pairs")}
+    assert page.value("equal_ops") == wanted["equal_ops"]
+    for one in wanted["ops"]:
+        row = rows[one["op"]]
+        for side in "ab":
+            cycles = None if one[side] is None else one[side]["cycles"]
+            assert number(row[side]) == cycles, (one["op"], side)
+    assert rows["net/wide/Sin"]["change"] == "new"
+    shown = {row["name"]: (number(row["a"]), number(row["b"])) for row in page.table("totals")}
+    for key, name in (("cycles", "cycles of a run"), ("memory_bytes", "bytes of all tiles"),
+                      ("worst_tile_bytes", "bytes of the fullest tile")):
+        assert shown[name] == (wanted["a"][key], wanted["b"][key])
+    assert not page.faults
+
+
+def test_source_and_sql(new_page, html, profiles):
+    page = new_page().open(f"{html('plain')}#v=source", "source")
+    with database(profiles["plain"]) as one:
+        lines = dict(one.execute(
+            "SELECT file || ':' || line, sum(cycles * executions) FROM programs JOIN sources ON "
+            "sources.id = source WHERE file <> '' AND end = programs.id + 1 GROUP BY 1"))
+        types = one.execute("SELECT type, count(*), sum(cycles * executions) AS c FROM programs "
+                            "WHERE end = id + 1 GROUP BY type ORDER BY c DESC").fetchall()
+    assert {row["name"]: number(row["cycles"]) for row in page.table("lines")} == lines
+    page.go("v=sql")
+    assert [(row["c0"], number(row["c1"]), number(row["c2"]))
+            for row in page.table("result")] == types
+    page.go("v=sql&q=DELETE FROM meta")
+    assert "Only statements that read" in page.main()
+    assert not page.faults
+
+
+def test_graph_and_files(new_page, html):
+    page = new_page().open(f"{html('plain')}#v=graph&open=net/|net/wide/&inputs=1", "graph")
+    labels = page.page.locator(".graphbox g[role=button]").evaluate_all(
+        "all => all.map((one) => one.getAttribute('aria-label'))")
+    assert any("tanh f32[64,512]" in label for label in labels)
+    assert any("narrow 1 instructions" in label for label in labels)
+    page.go("v=files&file=archive.a&tiles=5")
+    assert "alwaysLive" in page.main()
+    page.go("v=files&file=serialized_graph.hlo")
+    assert "HloModule plain" in page.main()
+    page.go("v=files&file=debug.cbor")
+    assert '"stream"' in page.main()
+    assert not page.faults

@@ -1,0 +1,161 @@
+"""What the page is made of: vendored files, sizes, types, and readers against Python's."""
+
+import hashlib
+import json
+import random
+import re
+import shutil
+import subprocess
+import warnings
+
+import pytest
+
+import pva
+from analyser import ROOT
+from pva import debug, lowered
+
+WEB = ROOT / "web"
+SOURCES = sorted((WEB / "src").rglob("*.js"))
+
+
+def test_vendored_files_are_those_of_the_table():
+    rows = [[cell.strip() for cell in line.strip("|\n").split("|")]
+            for line in (WEB / "vendor/README.md").read_text(encoding="utf-8").splitlines()
+            if line.startswith("| ") and "SHA-256" not in line]
+    there = {path.name for path in (WEB / "vendor").iterdir()} - {"README.md"}
+    assert {row[0] for row in rows} == there
+    for name, _, version, licence, origin, wanted in rows:
+        assert re.fullmatch(r"\d+\.\d+\.\d+", version) and licence and origin.startswith("https://")
+        assert hashlib.sha256((WEB / "vendor" / name).read_bytes()).hexdigest() == wanted, name
+
+
+def test_sizes_and_what_no_source_may_do():
+    for path in SOURCES:
+        text = path.read_text(encoding="utf-8")
+        assert text.count("\n") <= 400, path
+        assert text.startswith("// "), path
+        for wrong in ("innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(",
+                      "new Function", "localStorage", "XMLHttpRequest", "sendBeacon"):
+            assert wrong not in text, (path, wrong)
+    assert [path for path in SOURCES if "fetch(" in path.read_text(encoding="utf-8")] == \
+        [WEB / "src/base/opening.js"]
+    assert sum(path.stat().st_size for path in SOURCES) < 400_000
+
+
+def test_the_page_has_no_network(viewer):
+    text = viewer.read_text(encoding="utf-8")
+    assert len(text.encode()) < 2_000_000
+    policy = re.search(r'Content-Security-Policy" content="([^"]+)"', text)[1]
+    parts = dict(part.strip().split(" ", 1) for part in policy.split(";"))
+    assert parts["default-src"] == parts["connect-src"] == "'none'"
+    assert "unsafe-inline" not in policy and "'unsafe-eval'" not in policy
+    assert not re.search(r'(src|href)="(https?:)?//', text)
+
+
+def test_types():
+    compiler = ROOT / "build/web/node_modules/.bin/tsc"
+    if not compiler.exists():
+        pytest.skip("typescript is not installed (make test installs it)")
+    done = subprocess.run([compiler, "-p", WEB, "--noUnusedLocals"], text=True, check=False,
+                          capture_output=True, timeout=600)
+    assert done.returncode == 0, done.stdout
+
+
+# ---- Readers ------------------------------------------------------------------------------------
+
+_READ = """
+import {{ readFileSync }} from "node:fs";
+import {{ readVariables }} from "{web}/src/data/capnp.js";
+import {{ readDebug }} from "{web}/src/data/cbor.js";
+import {{ memberText, readArchive }} from "{web}/src/data/archive.js";
+const folder = process.argv[2];
+const file = (name) => new Uint8Array(readFileSync(`${{folder}}/${{name}}`));
+const v = readVariables(file("vars.capnp"));
+const archive = file("archive.a"), members = readArchive(archive);
+console.log(JSON.stringify({{
+  runs: [...v.runStart].slice(0, -1).map((start, d) => Array.from(
+    {{ length: v.runStart[d + 1] - start }}, (_, i) =>
+      [v.firstTile[start + i], v.numTiles[start + i], v.bytes[start + i]])),
+  variables: v.names.map((name, i) => [name, v.distribution[i], v.firstStep[i], v.endStep[i],
+    v.category[i], v.alwaysLive[i] === 1]),
+  debug: readDebug(file("debug.cbor")).slice(1).map((one) => [one.get("id"), one.get("name")]),
+  members: [...members.keys()], tile: memberText(archive, members.get("tile5.mem")),
+}}));
+"""
+
+_FUZZ = """
+import {{ readFileSync }} from "node:fs";
+import {{ readVariables }} from "{web}/src/data/capnp.js";
+import {{ readDebug }} from "{web}/src/data/cbor.js";
+import {{ readArchive }} from "{web}/src/data/archive.js";
+import {{ readColumns, PagesError }} from "{web}/src/data/pages.js";
+const [folder, seed, rounds] = process.argv.slice(2);
+let state = Number(seed);
+const random = (most) => {{
+  state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
+  return Math.floor(state / 4294967296 * most);
+}};
+const readers = [["vars.capnp", readVariables, 1e9], ["debug.cbor", readDebug, 20000],
+  ["archive.a", readArchive, 60000],
+  ["profile.pop", (data) => readColumns(data, 1 + random(data.length / 4096), [0, 2, 3], 0), 1e9]];
+let refused = 0, read = 0;
+for (const [name, reader, most] of readers) {{
+  const whole = new Uint8Array(readFileSync(`${{folder}}/${{name}}`)).slice(0, most);
+  for (let round = 0; round < Number(rounds); ++round) {{
+    const data = whole.slice(0, random(4) === 0 ? random(whole.length) : whole.length);
+    for (let i = random(8); i >= 0 && data.length > 0; --i) {{
+      data[random(random(2) ? data.length : Math.min(200, data.length))] = random(256);
+    }}
+    try {{
+      reader(data);
+      ++read;
+    }} catch (error) {{
+      if (!(error instanceof Error) || /undefined|not a function/.test(error.message)) throw error;
+      ++refused;
+    }}
+  }}
+}}
+console.log(JSON.stringify({{ refused, read }}));
+"""
+
+
+def node(tmp_path, text, *arguments):
+    if shutil.which("node") is None:
+        pytest.skip("node is not installed")
+    script = tmp_path / "script.mjs"
+    script.write_text(text.format(web=WEB), encoding="utf-8")
+    done = subprocess.run(["node", script, *map(str, arguments)], text=True, capture_output=True,
+                          timeout=600, check=False)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+@pytest.fixture
+def folder(profiles, tmp_path):
+    one = tmp_path / "profile"
+    shutil.copytree(profiles["pipeline"], one)
+    shutil.copy(profiles["pipeline"].parent / "debug.cbor", one)
+    return one
+
+
+def test_readers_read_what_python_reads(folder, tmp_path):
+    found = node(tmp_path, _READ, folder)
+    distributions, variables = lowered.read(str(folder / "vars.capnp"))
+    assert found["runs"] == [[list(run) for run in one] for one in distributions]
+    assert found["variables"] == [[one["name"], one["distribution"], one["firstStep"],
+                                   one["endStep"], one["category"], one["alwaysLive"]]
+                                  for one in variables]
+    maps = debug.read_file(str(folder / "debug.cbor"))
+    assert found["debug"] == [[one["id"], one["name"]] for one in maps[1:]]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        tiles = pva.openReport(str(folder / "profile.pop")).compilation.target.numTiles
+    assert found["members"] == [f"tile{tile}.mem" for tile in range(tiles)]
+    assert found["tile"].splitlines()[1].split() == ["tile", "5"]
+
+
+def test_readers_refuse_damage(folder, tmp_path):
+    """Random damage gives values or an Error with a sentence, and an end."""
+    seed = random.Random(5).randrange(1 << 31)
+    found = node(tmp_path, _FUZZ, folder, seed, 400)
+    assert found["refused"] + found["read"] == 4 * 400 and found["refused"] > 200

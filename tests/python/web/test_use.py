@@ -1,0 +1,223 @@
+"""Keys, links, names, and what leaves the page."""
+
+import json
+import pathlib
+import re
+import subprocess
+import sys
+
+import pytest
+
+from analyser import ROOT, VIEWS, environment, tremula
+
+AXE = ROOT / "build/web/node_modules/axe-core/axe.min.js"
+
+
+def focused(page):
+    return page.page.evaluate("""() => {
+        const one = document.activeElement;
+        return (one.getAttribute("aria-label") || one.textContent || one.tagName).trim();
+    }""")
+
+
+def test_keys_reach_every_view_and_control(new_page, html):
+    page = new_page().open(html("plain"))
+    page.page.locator("main").focus()
+    for number, view in enumerate(VIEWS[:9], 1):
+        page.page.keyboard.press(str(number))
+        page.wait(view)
+    for view in VIEWS:
+        page.go(f"v={view}")
+        wanted = page.page.locator("main").evaluate("""main => [...main.querySelectorAll(
+            "button, a[href], select, input, textarea, canvas[tabindex], [tabindex='0']")].filter(
+            (one) => one.tabIndex >= 0 && one.checkVisibility() &&
+                !one.closest("details:not([open]) > :not(summary)")).length""")
+        page.page.locator("main").focus()
+        reached = set()
+        for _ in range(wanted + 3):
+            page.page.keyboard.press("Tab")
+            place = page.page.evaluate("""() => {
+                const main = document.querySelector("main");
+                const one = document.activeElement;
+                return main.contains(one) ? [...main.querySelectorAll("*")].indexOf(one) : -1;
+            }""")
+            reached.add(place)
+        assert len(reached - {-1}) >= wanted, (view, wanted, len(reached))
+    assert not page.faults
+
+
+def test_keys_act(new_page, html):
+    page = new_page().open(f"{html('plain')}#v=memory", "memory")
+    keyboard = page.page.keyboard
+    page.page.locator("#memory-chart").focus()
+    keyboard.press("ArrowRight")
+    keyboard.press("ArrowRight")
+    tip = page.page.locator(".tip").first
+    assert "tile 1" in tip.inner_text() or "tile 2" in tip.inner_text()
+    keyboard.press("w")
+    assert "z=" in page.page.url
+    keyboard.press("0")
+    assert "z=" not in page.page.url
+    keyboard.press("Enter")
+    page.page.wait_for_selector("#tile-variables")
+    assert "tiles=" in page.page.url
+    assert focused(page).startswith("Bytes by tile")
+    page.page.locator("main").focus()
+    keyboard.press("Escape")
+    page.page.wait_for_selector("#tile-variables", state="detached")
+    keyboard.press("/")
+    assert page.page.evaluate("document.activeElement.matches('input')")
+    keyboard.press("Escape")
+    keyboard.press("Control+k")
+    page.page.wait_for_selector("#palette[open]")
+    keyboard.type("view: trace")
+    keyboard.press("Enter")
+    page.wait("trace")
+    keyboard.press("?")
+    assert "Zoom in" in page.page.locator("#palette").inner_text()
+    keyboard.press("Escape")
+    page.go("v=program&depth=0")
+    page.page.locator("#programs tbody tr").first.focus()
+    keyboard.press("ArrowRight")
+    assert page.page.locator("#programs tbody tr").count() > 1
+    keyboard.press("ArrowDown")
+    keyboard.press("Enter")
+    page.page.wait_for_selector("text=Rows of the trace")
+    assert "step=1" in page.page.url
+    assert not page.faults
+
+
+def test_links_show_the_same_and_back_works(new_page, html):
+    page = new_page().open(html("plain"))
+    page.page.get_by_role("link", name="Operations").first.click()
+    page.wait("operations")
+    page.page.locator("#operations tbody tr").first.click()
+    page.page.wait_for_selector("#steps")
+    link = page.page.url
+    text = page.main()
+    page.page.go_back()
+    page.page.wait_for_selector("#steps", state="detached")
+    page.page.go_back()
+    page.wait("summary")
+    other = new_page().open(link, "operations")
+    assert other.main() == text
+    other.go("v=memory&by=category&gaps=0&tiles=5,7&y=fit&bytes=KiB")
+    assert other.page.locator("[data-focus=by]").input_value() == "category"
+    assert "KiB" in other.main()
+    assert not page.faults and not other.faults
+
+
+def test_two_reports_swap(new_page, html):
+    page = new_page().open(html("plain", "changed"))
+    assert "plain" in page.page.title()
+    page.page.locator("main").focus()
+    page.page.keyboard.press("c")
+    page.page.wait_for_selector("button[aria-pressed=true] >> text=Report B")
+    assert "changed" in page.page.title() or "r=b" in page.page.url
+    assert not page.faults
+
+
+def test_a_list_of_reports(new_page, viewer, profiles):
+    page = new_page()
+    page.page.goto(viewer.as_uri())
+    page.page.locator("#choose-folder").set_input_files(str(profiles["plain"].parents[1]))
+    page.page.wait_for_selector("#reports")
+    text = page.main()
+    assert "too_large" in text and "does not fit" in text
+    page.page.locator("#reports tbody tr", has_text="hostile").locator("button").click()
+    page.wait("summary")
+    assert not page.faults
+
+
+def test_hostile_names(new_page, html):
+    page = new_page().open(html("hostile"))
+    for view in VIEWS:
+        page.go(f"v={view}&step=3&tiles=0")
+    page.go("v=operations")
+    text = page.main()
+    assert "<img src=x onerror=alert(1)>" in text and "'; DROP--" in text
+    assert page.page.locator("main img, main script").count() == 0
+    page.go("v=operations&op=<img src=x onerror=alert(1)>/MatMul")
+    page.go("v=graph&open=__proto__/")
+    assert not page.faults
+
+
+def test_nothing_leaves_the_page(new_page, html):
+    page = new_page().open(html("plain", "changed"))
+    for view in VIEWS:
+        page.go(f"v={view}")
+    asked = [url.split(":", 1)[0] for url in page.requests]
+    assert set(asked) <= {"file", "blob", "data"} and asked.count("file") == 1
+    blocked = page.page.evaluate("""async () => {
+        try {
+            await fetch("http://127.0.0.1:9/");
+            return "it went out";
+        } catch (error) {
+            return "blocked";
+        }
+    }""")
+    assert blocked == "blocked"
+
+
+def test_a_notebook_shows_the_page(new_page, profiles, tmp_path):
+    import tremula
+    cell = tremula.report(str(profiles["plain"]))._repr_html_()
+    (tmp_path / "cell.html").write_text(f"<!doctype html><title>cell</title>{cell}",
+                                        encoding="utf-8")
+    page = new_page()
+    page.page.goto((tmp_path / "cell.html").as_uri())
+    frame = page.page.frame_locator("iframe")
+    frame.locator("[data-key=cycles]").wait_for(timeout=60_000)
+    frame.get_by_role("link", name="Trace").first.click()
+    frame.locator("#trace-chart").wait_for(timeout=60_000)
+    assert not page.faults
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_a_screen_reader_finds_its_way(new_page, html, scheme):
+    if not AXE.exists():
+        pytest.skip("axe-core is not installed (make test installs it)")
+    page = new_page(color_scheme=scheme, bypass_csp=True).open(html("plain", "changed"))
+    page.page.evaluate(AXE.read_text(encoding="utf-8") + "; 0")
+    found = []
+    rules = {} if scheme == "light" else {"runOnly": ["color-contrast"]}  # what dark changes
+    for view in VIEWS:
+        page.go(f"v={view}&tiles=0&step=3&op=net/wide/MatMul")
+        result = page.page.evaluate(
+            "rules => axe.run(document, {resultTypes: ['violations'], ...rules})", rules)
+        found += [(view, one["id"], one["nodes"][0]["html"][:160],
+                   one["nodes"][0].get("failureSummary", "")[:300])
+                  for one in result["violations"] if one["impact"] in ("serious", "critical")]
+    assert not found, json.dumps(found, indent=1)
+
+
+def test_large_text_and_small_windows(new_page, html):
+    page = new_page()
+    page.page.set_viewport_size({"width": 640, "height": 360})  # 1280 x 720 at 200 %
+    page.open(html("plain"))
+    for view in VIEWS:
+        page.go(f"v={view}")
+        wide = page.page.evaluate("document.documentElement.scrollWidth - innerWidth")
+        assert wide <= 1, view
+
+
+def test_page_with_source(new_page, profiles, tmp_path):
+    """--with-source takes the files that are there; this profile's model.py is not."""
+    out = tmp_path / "page.html"
+    tremula("report", profiles["plain"], "--html", out, "--with-source")
+    page = new_page().open(f"{pathlib.Path(out).as_uri()}#v=source", "source")
+    assert "The text of this file is not here" in page.main()
+    assert not page.faults
+
+
+def test_pictures_of_the_documentation(browser, profiles, tmp_path):
+    """The script that made docs/pictures writes one of each view."""
+    done = subprocess.run(
+        [sys.executable, ROOT / "scripts/analyser_pictures.py", tmp_path, profiles["plain"],
+         "--view", "trace=v=trace", "--view", "liveness=v=liveness&step=2"], text=True, check=False,
+        capture_output=True, timeout=600, env=environment())
+    assert done.returncode == 0, done.stderr
+    for name in ("trace", "liveness"):
+        assert (tmp_path / f"{name}.png").read_bytes().startswith(b"\x89PNG")
+    pictures = re.findall(r"\]\((pictures/[\w.]+)\)", (ROOT / "docs/analyser.md").read_text())
+    assert {f"pictures/{path.name}" for path in (ROOT / "docs/pictures").iterdir()} == set(pictures)

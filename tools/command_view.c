@@ -1,0 +1,56 @@
+/* Owns: tremula view. */
+#include <getopt.h>
+#include <stdlib.h>
+
+#include "tool.h"
+
+static void print_help(void) {
+  printf(
+      "usage: tremula view DIR [DIR2] [--port N] [--open]\n\n"
+      "Shows a profile, or two side by side, in the browser: prints the address of a page that only\n"
+      "this machine can reach, until Ctrl-C. Needs Python.\n\n"
+      "  --port N    this port instead of a free one\n"
+      "  --open      open the browser too\n\n"
+      "On a machine that is far away, choose a port there and forward it:\n"
+      "  there   tremula view DIR --port 8123\n"
+      "  here    ssh -L 8123:127.0.0.1:8123 MACHINE    and open the address that was printed\n"
+      "Or make one file with tremula report DIR --html OUT and copy it.\n");
+}
+
+int command_view(int argc, char **argv) {
+  enum { OPTION_PORT = OPTION_OWN, OPTION_OPEN };
+  static const struct option longs[] = {
+      {"port", required_argument, NULL, OPTION_PORT},
+      {"open", no_argument, NULL, OPTION_OPEN},
+      {"help", no_argument, NULL, 'h'},
+      {NULL, 0, NULL, 0},
+  };
+  bool opens = false;
+  const char *port = "0";
+  long number;
+  int option;
+  while ((option = getopt_long(argc, argv, ":h", longs, NULL)) != -1) {
+    switch (option) {
+      case OPTION_PORT: port = optarg; break;
+      case OPTION_OPEN: opens = true; break;
+      case 'h': print_help(); return 0;
+      case ':': return complain_usage("view", "%s wants a value", argv[optind - 1]);
+      default: return complain_usage("view", "unknown option %s", argv[optind - 1]);
+    }
+    if (option == OPTION_PORT && !parse_count(port, 65535, &number)) {
+      return complain_usage("view", "--port wants a number from 1 to 65535, not '%s'", port);
+    }
+  }
+  const int count = argc - optind;
+  if (count < 1 || count > 2) return complain_usage("view", "say which one or two profiles");
+  char *const arguments[] = {"serve",
+                             "--port",
+                             (char *)port,
+                             opens ? "--open" : "--",
+                             opens ? "--" : argv[optind],
+                             opens ? argv[optind] : argv[optind + 1],
+                             opens ? argv[optind + 1] : NULL,
+                             NULL};
+  trm_error error = {0};
+  return run_python("tremula.tool.view", arguments, &error) == TRM_OK ? 0 : complain(&error);
+}

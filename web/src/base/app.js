@@ -1,0 +1,105 @@
+// What every view is given: the reports, the worker, the state, and words for the reader.
+
+import { Client } from "./client.js";
+import { h, empty } from "./dom.js";
+import { units } from "./format.js";
+import { State } from "./state.js";
+
+/**
+ * @typedef {object} Shown what a view gives
+ * @property {Node} element
+ * @property {Record<string, () => void>} [keys] of this view
+ * @property {() => void} [after] called when the view is in the page
+ */
+/**
+ * @typedef {object} ViewModule
+ * @property {string} id @property {string} title @property {string} hint
+ * @property {(app: App) => Promise<Shown>} render
+ */
+
+export class App {
+  constructor() {
+    this.state = new State();
+    this.progress = h("div.progress", { hidden: true, role: "status" });
+    this.live = h("div.unseen", { "aria-live": "polite" });
+    this.client = new Client((text, cancel) => {
+      this.progress.hidden = text === "";
+      this.progress.replaceChildren(
+        ...(text === "" ? [] : [text, h("button.plain", { type: "button", onclick: cancel }, "Cancel")]),
+      );
+    });
+    /** @type {any[]} overviews */
+    this.reports = [];
+    /** @type {any} */
+    this.timer = 0;
+    /** @type {(message: string) => void} */
+    this.fail = () => {};
+    /** @type {Map<string, string>} texts of source files that the user gave */
+    this.sources = new Map();
+  }
+
+  /** The number of the report that views show. */
+  get report() {
+    return this.reports.length > 1 && this.state.get("r") === "b" ? 1 : 0;
+  }
+
+  get overview() {
+    return this.reports[this.report];
+  }
+
+  /** @param {string} method @param {...any} args @returns {Promise<any>} */
+  ask(method, ...args) {
+    return this.client.ask(this.report, method, ...args);
+  }
+
+  /** Speaks, at most a few times a second. @param {string} text */
+  speak(text) {
+    clearTimeout(this.timer);
+    this.timer = setTimeout(() => {
+      this.live.textContent = text;
+    }, 200);
+  }
+
+  /** The tiles that the user chose. */
+  get tiles() {
+    const most = this.overview.numTiles;
+    return this.state
+      .get("tiles")
+      .split(",")
+      .filter(Boolean)
+      .map(Number)
+      .filter((tile) => Number.isInteger(tile) && tile >= 0 && tile < most);
+  }
+
+  applyUnits() {
+    units.bytes = this.state.get("bytes", "bytes");
+    units.cycles = this.state.get("cycles", "cycles");
+    units.clock = Number(this.overview?.target.clock_frequency) || 1;
+  }
+
+  /** Links to other views that keep or change what is chosen.
+   * @param {[string, string, Record<string, any>][]} places text, view, changes */
+  showIn(places) {
+    return h(
+      "p.bar",
+      null,
+      h("span.dim", null, "Show in"),
+      places.map(([text, view, changes]) => h("a", { href: this.state.link({ v: view, ...changes }) }, text)),
+    );
+  }
+
+  /** The SQL behind a view. @param {string} sql */
+  sqlLink(sql) {
+    return h("a", { href: this.state.link({ v: "sql", q: sql }), title: sql }, "SQL");
+  }
+
+  /** A part of a view that may fail alone: the sentence stands in its place.
+   * @param {() => Promise<Node>|Node} make */
+  async part(make) {
+    try {
+      return await make();
+    } catch (error) {
+      return empty(error instanceof Error ? error.message : String(error));
+    }
+  }
+}

@@ -1,0 +1,101 @@
+// The page's side of the worker: questions, answers, progress.
+
+export class Client {
+  /** @param {(text: string, cancel: (() => void)|null) => void} progress "" when nothing goes on */
+  constructor(progress) {
+    this.progress = progress;
+    /** @type {Map<number, {resolve: Function, reject: Function}>} */
+    this.waiting = new Map();
+    /** @type {Map<string, Promise<any>>} */
+    this.kept = new Map();
+    this.last = 0;
+    /** @type {Promise<Worker>} */
+    this.worker = this.start();
+  }
+
+  async start() {
+    const packed = document.getElementById("worker")?.textContent ?? "";
+    const stream = new Blob([fromBase64(packed)]).stream().pipeThrough(new DecompressionStream("gzip"));
+    const source = await new Response(stream).blob();
+    const worker = new Worker(URL.createObjectURL(new Blob([source], { type: "text/javascript" })));
+    worker.onmessage = (event) => this.take(event.data);
+    worker.onerror = (event) => {
+      for (const { reject } of this.waiting.values()) reject(new Error(event.message));
+      this.waiting.clear();
+      this.show("");
+    };
+    return worker;
+  }
+
+  /** @param {string} text */
+  show(text) {
+    this.progress(text, text === "" ? null : () => this.cancel());
+  }
+
+  /** Ends what the worker does; reports are to be opened again. */
+  async cancel() {
+    (await this.worker).terminate();
+    for (const { reject } of this.waiting.values()) reject(new Error("It was cancelled."));
+    this.waiting.clear();
+    this.kept.clear();
+    this.worker = this.start();
+    this.show("");
+    this.cancelled();
+  }
+
+  cancelled() {}
+
+  /** @param {any} message */
+  take(message) {
+    const one = this.waiting.get(message.id);
+    if (one === undefined) return;
+    if (message.progress !== undefined) {
+      this.show(message.progress);
+      return;
+    }
+    this.waiting.delete(message.id);
+    if (this.waiting.size === 0) this.show("");
+    if (message.problem !== undefined) one.reject(new Error(message.problem));
+    else one.resolve(message.value);
+  }
+
+  /** @param {number} report @param {string} method @param {any[]} args @returns {Promise<any>} */
+  async send(report, method, args) {
+    const worker = await this.worker;
+    const id = ++this.last;
+    const timer = setTimeout(() => this.show("Reading the profile …"), 100);
+    try {
+      return await new Promise((resolve, reject) => {
+        this.waiting.set(id, { resolve, reject });
+        worker.postMessage({ id, report, method, arguments: args });
+      });
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+
+  /** The same answer for the same question. @param {number} report @param {string} method
+   * @param {...any} args @returns {Promise<any>} */
+  ask(report, method, ...args) {
+    const key = `${report} ${method} ${JSON.stringify(args)}`;
+    let found = this.kept.get(key);
+    if (found === undefined) {
+      found = this.send(report, method, args);
+      this.kept.set(key, found);
+      found.catch(() => this.kept.delete(key));
+    }
+    return found;
+  }
+
+  forget() {
+    this.kept.clear();
+  }
+}
+
+/** @param {string} text */
+export function fromBase64(text) {
+  const binary = atob(text.trim());
+  const bytes = new Uint8Array(binary.length);
+  for (let i = 0; i < binary.length; ++i) bytes[i] = binary.charCodeAt(i);
+  return bytes;
+}

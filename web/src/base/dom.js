@@ -1,0 +1,79 @@
+// Elements. Names from a profile only ever become text nodes.
+
+/** @typedef {Node|string|number|null|undefined|boolean|any[]} Child */
+
+/**
+ * h("td.number", {title: "..."}, children...). A key that begins with "on" is a listener; a style
+ * is set by CSSOM, which the page's policy allows.
+ * @param {string} tag @param {Record<string, any>|null} [attributes] @param {...Child} children
+ * @returns {any}
+ */
+export function h(tag, attributes, ...children) {
+  const [name, ...classes] = tag.split(".");
+  const element = document.createElement(name);
+  if (classes.length > 0) element.className = classes.join(" ");
+  for (const [key, value] of Object.entries(attributes ?? {})) {
+    if (value === undefined || value === null || value === false) continue;
+    if (key.startsWith("on")) element.addEventListener(key.slice(2), value);
+    else if (key === "style") {
+      for (const [property, text] of Object.entries(value)) {
+        element.style.setProperty(property, String(text));
+      }
+    } else if (key === "value" || key === "checked" || key === "selected") {
+      /** @type {any} */ (element)[key] = value;
+    } else {
+      element.setAttribute(key, value === true ? "" : String(value));
+    }
+  }
+  append(element, children);
+  return element;
+}
+
+/** @param {Element} element @param {Child[]} children */
+export function append(element, children) {
+  for (const child of /** @type {any[]} */ (children).flat(Infinity)) {
+    if (child === null || child === undefined || child === false) continue;
+    element.append(child instanceof Node ? child : document.createTextNode(String(child)));
+  }
+}
+
+/** A panel with a heading. @param {string} title @param {...Child} children */
+export function panel(title, ...children) {
+  const id = `panel-${title.toLowerCase().replace(/[^a-z0-9]+/g, "-")}`;
+  return h("section.panel", { "aria-labelledby": id }, h("h2", { id }, title), ...children);
+}
+
+/** Pairs of terms and values. @param {[string, Child][]} rows */
+export function pairs(rows) {
+  return h("dl.pairs", null, ...rows.map(([term, value]) => [h("dt", null, term), h("dd", null, value)]));
+}
+
+/** @param {string} text */
+export function empty(text) {
+  return h("p.empty", { role: "note" }, text);
+}
+
+/** A menu with a label. @param {string} label @param {[string, string][]} choices
+ * @param {string} value @param {(value: string) => void} change @param {string} focus */
+export function menu(label, choices, value, change, focus) {
+  const select = h(
+    "select",
+    { "data-focus": focus, onchange: () => change(select.value) },
+    ...choices.map(([id, text]) => h("option", { value: id, selected: id === value }, text)),
+  );
+  select.value = value;
+  return h("label.field", null, label, select);
+}
+
+/** A button that is on or off. @param {string} text @param {boolean} on
+ * @param {() => void} change @param {string} focus */
+export function toggle(text, on, change, focus) {
+  return h("button", { type: "button", "aria-pressed": String(on), "data-focus": focus, onclick: change }, text);
+}
+
+/** Saves data as a file of the user's. @param {string} name @param {Blob} blob */
+export function save(name, blob) {
+  const link = h("a", { href: URL.createObjectURL(blob), download: name });
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 10000);
+}

@@ -1,0 +1,398 @@
+// A table of any length: only the rows in sight are in the page. Sorting, filter, columns, export.
+
+import { h, save } from "./dom.js";
+import { grouped, textOf } from "./format.js";
+
+/**
+ * @typedef {object} Column
+ * @property {string} key
+ * @property {string} title
+ * @property {"text"|"long"|"bytes"|"cycles"|"number"|"real"|"percent"} kind
+ * @property {(row: any) => any} value
+ * @property {(row: any) => any} [cell]  what the cell holds instead of the value as text
+ * @property {boolean} [hidden] at first
+ * @property {boolean} [sum] below the column
+ * @property {string} [help]
+ */
+
+/**
+ * @typedef {object} TableOptions
+ * @property {string} name          of the table, for people and files
+ * @property {string} id            for focus and tests
+ * @property {Column[]} columns
+ * @property {any[]} rows
+ * @property {(row: any) => string} [keyOf]
+ * @property {string[]} [selected]  keys
+ * @property {(row: any, more: boolean) => void} [onpick]
+ * @property {string} [sort]        a column's key, "-" before it: the most first
+ * @property {boolean} [tools]      filter, columns, export; true unless the table is short
+ * @property {boolean} [fixed]      rows keep their order
+ * @property {string} [filter]      at first
+ * @property {(row: any, event: KeyboardEvent) => boolean} [onkey]
+ */
+
+const ROW = 24,
+  ALL_BELOW = 120,
+  EXTRA = 20;
+
+/** Words that must be in a row's text, and conditions like cycles>1000. @param {string} text
+ * @param {Column[]} columns */
+export function matcher(text, columns) {
+  const tests = text
+    .trim()
+    .split(/\s+/)
+    .filter(Boolean)
+    .map((word) => {
+      const match = /^([\w ]+?)(>=|<=|>|<|=)(-?[\d.]+)$/.exec(word);
+      const column = match && columns.find((c) => c.key === match[1] || c.title.toLowerCase() === match[1]);
+      if (match && column) {
+        const bound = Number(match[3]);
+        return (/** @type {any} */ row) => {
+          const value = Number(column.value(row));
+          switch (match[2]) {
+            case ">":
+              return value > bound;
+            case "<":
+              return value < bound;
+            case ">=":
+              return value >= bound;
+            case "<=":
+              return value <= bound;
+            default:
+              return value === bound;
+          }
+        };
+      }
+      const wanted = word.toLowerCase();
+      const texts = columns.filter((c) => c.kind === "text" || c.kind === "long");
+      return (/** @type {any} */ row) =>
+        texts.some((c) =>
+          String(c.value(row) ?? "")
+            .toLowerCase()
+            .includes(wanted),
+        );
+    });
+  return (/** @type {any} */ row) => tests.every((test) => test(row));
+}
+
+export class Table {
+  /** @param {TableOptions} options */
+  constructor(options) {
+    this.options = options;
+    this.hidden = new Set(options.columns.filter((c) => c.hidden).map((c) => c.key));
+    this.sort = options.fixed ? "" : (options.sort ?? "");
+    this.filter = options.filter ?? "";
+    this.active = 0;
+    this.top = -1;
+    /** @type {any[]} */
+    this.rows = [];
+    this.body = h("tbody");
+    this.head = h("thead");
+    this.foot = h("tfoot");
+    this.table = h("table", { id: options.id, "aria-label": options.name }, this.head, this.body, this.foot);
+    this.box = h("div.tablebox", { onscroll: () => this.window(false) }, this.table);
+    this.status = h("span.dim", { role: "status" });
+    this.element = h("div", { style: { display: "grid", gap: "6px" } }, this.makeTools(), this.box);
+    this.body.addEventListener("keydown", (/** @type {KeyboardEvent} */ e) => this.key(e));
+    this.body.addEventListener("click", (/** @type {MouseEvent} */ e) => this.click(e));
+    this.arrange();
+    new ResizeObserver(() => this.window(false)).observe(this.box);
+  }
+
+  makeTools() {
+    const { options } = this;
+    const tools = options.tools ?? options.rows.length > 12;
+    if (!tools) return null;
+    const search = h("input", {
+      type: "search",
+      value: this.filter,
+      placeholder: "filter: text, cycles>1000",
+      "aria-label": `Filter ${options.name}`,
+      "data-focus": `${options.id}-filter`,
+      class: "find",
+      oninput: () => {
+        this.filter = search.value;
+        this.arrange();
+      },
+    });
+    const columns =
+      options.columns.length < 6
+        ? null
+        : h(
+            "details",
+            null,
+            h("summary", null, "Columns"),
+            h(
+              "div.bar",
+              null,
+              options.columns.map((column) =>
+                h(
+                  "label.field",
+                  null,
+                  h("input", {
+                    type: "checkbox",
+                    checked: !this.hidden.has(column.key),
+                    onchange: (/** @type {any} */ e) => {
+                      if (e.target.checked) this.hidden.delete(column.key);
+                      else this.hidden.add(column.key);
+                      this.arrange();
+                    },
+                  }),
+                  column.title,
+                ),
+              ),
+            ),
+          );
+    return h(
+      "div.bar",
+      null,
+      search,
+      this.status,
+      h("button.plain", { type: "button", onclick: () => this.copy() }, "Copy as text"),
+      h(
+        "button.plain",
+        { type: "button", onclick: () => save(`${options.id}.csv`, new Blob([this.text(",")], { type: "text/csv" })) },
+        "Save CSV",
+      ),
+      columns,
+    );
+  }
+
+  columns() {
+    return this.options.columns.filter((column) => !this.hidden.has(column.key));
+  }
+
+  arrange() {
+    const { options } = this;
+    const wanted = matcher(this.filter, options.columns);
+    this.rows = this.filter.trim() === "" ? [...options.rows] : options.rows.filter(wanted);
+    const key = this.sort.replace(/^-/, ""),
+      down = this.sort.startsWith("-");
+    const column = options.columns.find((c) => c.key === key);
+    if (column !== undefined) {
+      const values = new Map(this.rows.map((row) => [row, column.value(row)]));
+      const sign = down ? -1 : 1;
+      this.rows.sort((a, b) => {
+        const x = values.get(a),
+          y = values.get(b);
+        if (typeof x === "number" && typeof y === "number") return sign * (x - y);
+        return sign * String(x ?? "").localeCompare(String(y ?? ""));
+      });
+    }
+    this.status.textContent =
+      this.rows.length === options.rows.length
+        ? `${grouped(this.rows.length)} rows`
+        : `${grouped(this.rows.length)} of ${grouped(options.rows.length)} rows`;
+    this.box.classList.toggle("short", this.rows.length <= 12);
+    this.drawHead();
+    this.drawFoot();
+    this.active = Math.max(0, Math.min(this.active, this.rows.length - 1));
+    this.top = -1;
+    this.window(true);
+  }
+
+  drawHead() {
+    this.head.replaceChildren(
+      h(
+        "tr",
+        null,
+        this.columns().map((column) => {
+          const sorted = this.sort.replace(/^-/, "") === column.key;
+          const down = this.sort.startsWith("-");
+          const content = this.options.fixed
+            ? column.title
+            : h(
+                "button",
+                {
+                  type: "button",
+                  title: column.help,
+                  "data-focus": `${this.options.id}-${column.key}`,
+                  onclick: () => {
+                    const first = column.kind === "text" ? column.key : `-${column.key}`;
+                    const other = column.kind === "text" ? `-${column.key}` : column.key;
+                    this.sort = this.sort === first ? other : first;
+                    this.arrange();
+                    /** @type {any} */ (
+                      this.head.querySelector(`[data-focus="${this.options.id}-${column.key}"]`)
+                    )?.focus();
+                  },
+                },
+                column.title,
+                sorted ? (down ? " ↓" : " ↑") : "",
+              );
+          return h(
+            numeric(column) ? "th.number" : "th",
+            { scope: "col", title: column.help, "aria-sort": sorted ? (down ? "descending" : "ascending") : undefined },
+            content,
+          );
+        }),
+      ),
+    );
+  }
+
+  drawFoot() {
+    const columns = this.columns();
+    if (!columns.some((c) => c.sum) || this.rows.length < 2) {
+      this.foot.replaceChildren();
+      return;
+    }
+    this.foot.replaceChildren(
+      h(
+        "tr",
+        null,
+        columns.map((column, i) => {
+          if (!column.sum) return h("td", null, i === 0 ? "Total" : "");
+          const total = this.rows.reduce((sum, row) => sum + (Number(column.value(row)) || 0), 0);
+          return h("td.number", { "data-value": total, "data-column": column.key }, textOf(column.kind, total));
+        }),
+      ),
+    );
+  }
+
+  /** Puts the rows in sight into the page. @param {boolean} anyway */
+  window(anyway) {
+    const count = this.rows.length;
+    const all = count <= ALL_BELOW;
+    const height = this.box.clientHeight || 500;
+    const first = all ? 0 : Math.max(0, Math.floor(this.box.scrollTop / ROW) - EXTRA);
+    const last = all ? count : Math.min(count, first + Math.ceil(height / ROW) + 2 * EXTRA);
+    if (!anyway && (all || (this.top >= 0 && Math.abs(first - this.top) < EXTRA / 2))) return;
+    this.top = first;
+    const focused = this.body.contains(document.activeElement);
+    const rows = [];
+    const columns = this.columns();
+    if (first > 0) rows.push(spacer(first * ROW, columns.length));
+    for (let i = first; i < last; ++i) rows.push(this.row(this.rows[i], i, columns));
+    if (last < count) rows.push(spacer((count - last) * ROW, columns.length));
+    this.table.setAttribute("aria-rowcount", String(count + 1));
+    this.body.replaceChildren(...rows);
+    if (focused) this.focus(this.active, false);
+  }
+
+  /** @param {any} row @param {number} place @param {Column[]} columns */
+  row(row, place, columns) {
+    const { options } = this;
+    const key = options.keyOf?.(row);
+    const selected = key !== undefined && (options.selected ?? []).includes(key);
+    return h(
+      "tr",
+      {
+        "data-place": place,
+        "data-key": key,
+        "aria-rowindex": place + 2,
+        "aria-selected": options.onpick ? String(selected) : undefined,
+        tabindex: place === this.active ? 0 : -1,
+        "data-focus": key === undefined ? undefined : `${options.id}-row-${key}`,
+      },
+      columns.map((column) => {
+        const value = column.value(row);
+        const text = textOf(column.kind, value);
+        const kind = numeric(column) ? "td.number" : column.kind === "long" ? "td.long" : "td.name";
+        return h(
+          kind,
+          {
+            "data-value": value ?? "",
+            "data-column": column.key,
+            title: !numeric(column) && text.length > 40 ? text : undefined,
+          },
+          column.cell === undefined ? text : column.cell(row),
+        );
+      }),
+    );
+  }
+
+  /** @param {number} place @param {boolean} scroll */
+  focus(place, scroll = true) {
+    this.active = Math.max(0, Math.min(this.rows.length - 1, place));
+    if (scroll) {
+      const at = this.active * ROW,
+        box = this.box;
+      if (at < box.scrollTop + ROW) box.scrollTop = Math.max(0, at - ROW);
+      else if (at > box.scrollTop + box.clientHeight - 3 * ROW) {
+        box.scrollTop = at - box.clientHeight + 3 * ROW;
+      }
+      this.window(true);
+    }
+    const row = this.body.querySelector(`[data-place="${this.active}"]`);
+    if (row === null) return;
+    for (const other of this.body.querySelectorAll("[tabindex='0']")) other.setAttribute("tabindex", "-1");
+    row.setAttribute("tabindex", "0");
+    /** @type {HTMLElement} */ (row).focus({ preventScroll: scroll });
+  }
+
+  /** @param {KeyboardEvent} event */
+  key(event) {
+    const row = /** @type {HTMLElement} */ (event.target).closest("tr");
+    if (row === null || event.ctrlKey || event.metaKey) return;
+    const place = Number(row.dataset.place);
+    const item = this.rows[place];
+    if (event.target === row && this.options.onkey?.(item, event)) {
+      event.preventDefault();
+      return;
+    }
+    const page = Math.max(1, Math.floor(this.box.clientHeight / ROW) - 2);
+    /** @type {Record<string, number>} */
+    const moves = {
+      ArrowDown: place + 1,
+      ArrowUp: place - 1,
+      ".": place + 1,
+      ",": place - 1,
+      PageDown: place + page,
+      PageUp: place - page,
+      Home: 0,
+      End: this.rows.length - 1,
+    };
+    if (event.key in moves) {
+      this.focus(moves[event.key]);
+    } else if (event.key === "Enter" && event.target === row && this.options.onpick) {
+      this.options.onpick(item, event.shiftKey);
+    } else {
+      return;
+    }
+    event.preventDefault();
+    event.stopPropagation();
+  }
+
+  /** @param {MouseEvent} event */
+  click(event) {
+    const target = /** @type {HTMLElement} */ (event.target);
+    const row = target.closest("tr");
+    if (row === null || row.dataset.place === undefined || target.closest("button, a, input")) return;
+    this.active = Number(row.dataset.place);
+    if (String(getSelection()) !== "") return; // the user marks text
+    this.options.onpick?.(this.rows[this.active], event.shiftKey || event.ctrlKey || event.metaKey);
+  }
+
+  /** All rows as text. @param {string} separator */
+  text(separator) {
+    const quote = (/** @type {any} */ value) => {
+      const text = String(value ?? "");
+      if (separator === "\t") return text.replace(/[\t\n\r]+/g, " ");
+      return /[",\n\r]/.test(text) ? `"${text.replace(/"/g, '""')}"` : text;
+    };
+    const columns = this.columns();
+    return [columns.map((c) => quote(c.title)), ...this.rows.map((row) => columns.map((c) => quote(c.value(row))))]
+      .map((cells) => cells.join(separator))
+      .join("\n");
+  }
+
+  async copy() {
+    await navigator.clipboard?.writeText(this.text("\t")).catch(() => {});
+    this.status.textContent = `${grouped(this.rows.length)} rows copied`;
+  }
+}
+
+/** @param {Column} column */
+function numeric(column) {
+  return column.kind !== "text" && column.kind !== "long";
+}
+
+/** @param {number} height @param {number} columns */
+function spacer(height, columns) {
+  return h("tr.spacer", { "aria-hidden": true }, h("td", { colspan: columns, style: { height: `${height}px` } }));
+}
+
+/** @param {TableOptions} options */
+export function table(options) {
+  return new Table(options).element;
+}

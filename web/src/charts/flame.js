@@ -1,0 +1,166 @@
+// Lanes of boxes on one time axis: rows of the trace, nested by the parts of their names or flat.
+// Boxes narrower than a pixel become one; the next box is found by binary search, so that a frame
+// costs as much as it has pixels.
+
+import { inkOn } from "../base/kinds.js";
+import { axis } from "./area.js";
+
+/** @typedef {{begin: Float64Array, end: Float64Array, label: Int32Array, row: Int32Array}} Level */
+/** @typedef {{title: string, levels: Level[]}} Lane */
+
+export const BOX = 17;
+const GAP = 8,
+  TITLE = 15;
+
+/** The first box that ends after x. @param {Float64Array} ends @param {number} x */
+export function firstAfter(ends, x) {
+  let low = 0,
+    high = ends.length;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (ends[middle] > x) high = middle;
+    else low = middle + 1;
+  }
+  return low;
+}
+
+/** @param {Lane[]} lanes */
+export function lanesHeight(lanes) {
+  return lanes.reduce((sum, lane) => sum + lane.levels.length * BOX + GAP + TITLE, 0) + 26;
+}
+
+/** What is at a pixel's height: lane and level. @param {Lane[]} lanes @param {number} y */
+export function levelAt(lanes, y) {
+  let top = 0;
+  for (const [place, lane] of lanes.entries()) {
+    const begin = top + TITLE,
+      end = begin + lane.levels.length * BOX;
+    if (y < end + GAP)
+      return { lane: place, level: Math.max(0, Math.min(lane.levels.length - 1, Math.floor((y - begin) / BOX))), top };
+    top = end + GAP;
+  }
+  return null;
+}
+
+/**
+ * @param {{lanes: Lane[], labels: string[], colourOf: (row: number) => string,
+ *   hatched: (row: number) => boolean, letterOf: (row: number) => string,
+ *   chosen: (row: number) => boolean, dimmed?: (label: number) => boolean, kind: string}} options
+ */
+export function flamePainter(options) {
+  const { lanes } = options;
+  /** @type {Map<string, number>} */
+  const widths = new Map();
+  /** @param {import("./plot.js").View} view */
+  return (view) => {
+    const { g, height, colours, whole } = view;
+    g.font = "11px system-ui, sans-serif";
+    if (whole) {
+      const each = height / Math.max(1, lanes.length);
+      lanes.forEach((lane, i) => {
+        for (const level of lane.levels) {
+          paintLevel(view, level, i * each, Math.max(1, each - 0.5), options, widths, false);
+        }
+      });
+      return;
+    }
+    let top = 0;
+    for (const lane of lanes) {
+      g.fillStyle = colours.dim;
+      g.fillText(lane.title, 4, top + 11);
+      lane.levels.forEach((level, depth) =>
+        paintLevel(view, level, top + TITLE + depth * BOX, BOX - 1, options, widths, true),
+      );
+      top += TITLE + lane.levels.length * BOX + GAP;
+      g.fillStyle = colours.line;
+      g.fillRect(0, top - GAP / 2, view.width, 1);
+    }
+    axis(view, height - 6, options.kind);
+    if (view.cursor !== null) {
+      g.fillStyle = colours.text;
+      g.globalAlpha = 0.6;
+      g.fillRect(view.x(view.cursor), 0, 1, height - 20);
+      g.globalAlpha = 1;
+    }
+  };
+}
+
+/** @param {import("./plot.js").View} view @param {Level} level @param {number} y @param {number} tall
+ * @param {any} options @param {Map<string, number>} widths @param {boolean} texts */
+function paintLevel(view, level, y, tall, options, widths, texts) {
+  const { g, colours, width, lo, hi } = view;
+  const pixel = (hi - lo) / Math.max(1, width);
+  const { begin, end, row, label } = level;
+  for (let i = firstAfter(end, lo); i < begin.length && begin[i] < hi;) {
+    const long = end[i] - begin[i];
+    if (!texts && row[i] < 0) {
+      // the strip shows rows only
+      ++i;
+      continue;
+    }
+    if (long < pixel) {
+      // a pixel of what is too short: the longest of it gives the colour
+      const x = Math.floor((begin[i] - lo) / pixel);
+      const next = Math.max(i + 1, firstAfter(end, lo + (x + 1) * pixel));
+      g.fillStyle = row[i] < 0 ? colours.line : (colours[options.colourOf(row[i])] ?? colours.T);
+      g.fillRect(x, y, 1, tall);
+      i = next;
+      continue;
+    }
+    const x0 = Math.max(-1, (begin[i] - lo) / pixel),
+      x1 = Math.min(width + 1, (end[i] - lo) / pixel);
+    const leaf = row[i] >= 0;
+    g.fillStyle = leaf ? colours[options.colourOf(row[i])] : colours.soft;
+    g.globalAlpha = options.dimmed?.(label[i]) ? 0.35 : 1;
+    g.fillRect(x0, y, Math.max(1, x1 - x0 - 0.5), tall);
+    g.globalAlpha = 1;
+    if (!leaf && x1 - x0 > 3) {
+      g.strokeStyle = colours.line;
+      g.strokeRect(x0 + 0.5, y + 0.5, x1 - x0 - 1.5, tall - 1);
+    }
+    if (leaf && options.hatched(row[i])) hatch(g, x0, y, x1 - x0, tall);
+    if (leaf && texts && options.chosen(row[i])) {
+      g.strokeStyle = colours.text;
+      g.lineWidth = 2;
+      g.strokeRect(x0 + 1, y + 1, Math.max(1, x1 - x0 - 2), tall - 2);
+      g.lineWidth = 1;
+    }
+    if (texts && x1 - x0 > 14) {
+      const words = leaf ? `${options.letterOf(row[i])} ${options.labels[label[i]]}` : options.labels[label[i]];
+      g.fillStyle = leaf ? inkOn(colours[options.colourOf(row[i])]) : colours.text;
+      boxText(g, words, Math.max(0, x0) + 3, y + 12, x1 - Math.max(0, x0) - 5, widths);
+    }
+    ++i;
+  }
+}
+
+/** Text that fits; its width is measured once. @param {CanvasRenderingContext2D} g
+ * @param {string} text @param {number} x @param {number} y @param {number} room
+ * @param {Map<string, number>} widths */
+function boxText(g, text, x, y, room, widths) {
+  let wide = widths.get(text);
+  if (wide === undefined) widths.set(text, (wide = g.measureText(text).width));
+  if (wide <= room) {
+    g.fillText(text, x, y);
+    return;
+  }
+  const count = Math.floor((text.length * room) / wide) - 1;
+  if (count >= 1) g.fillText(`${text.slice(0, count)}…`, x, y);
+}
+
+/** @param {CanvasRenderingContext2D} g @param {number} x @param {number} y @param {number} w
+ * @param {number} tall */
+function hatch(g, x, y, w, tall) {
+  g.save();
+  g.beginPath();
+  g.rect(x, y, w, tall);
+  g.clip();
+  g.strokeStyle = "rgb(0 0 0 / 45%)";
+  g.beginPath();
+  for (let at = x - tall; at < x + w; at += 7) {
+    g.moveTo(at, y + tall);
+    g.lineTo(at + tall, y);
+  }
+  g.stroke();
+  g.restore();
+}

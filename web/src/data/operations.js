@@ -1,0 +1,128 @@
+// Operations by layer, source lines, insights: aggregates of several tables.
+
+import { variableRows } from "./memory.js";
+import { operationsQuery, operationSizesQuery, QUERIES } from "./queries.js";
+
+/** @typedef {import("./profile.js").Profile} Profile */
+/** @typedef {"op"|"hlo"|"scope"|"source"|"type"|"opcode"} Layer */
+
+/**
+ * @typedef {object} Operation
+ * @property {string} name @property {string} layer @property {string|null} plan
+ * @property {number} cycles @property {number} compute @property {number} flops
+ * @property {number} temporary @property {number} wasted @property {number} code
+ * @property {number} bytesIn @property {number} bytesOut @property {number} sync
+ * @property {number} executions @property {number} programs @property {number} liveWorst
+ * @property {number} first @property {string} opType @property {string} file
+ * @property {number} line @property {string} hlo @property {string} opcode
+ * @property {number} exchange @property {number} vertices @property {number} edges
+ * @property {number} alwaysLive @property {number} weights @property {number} variables
+ */
+
+/** @param {Profile} profile @param {Layer} layer @returns {Operation[]} */
+export function operations(profile, layer) {
+  const rows = profile.database.rows(operationsQuery(layer));
+  const sizes = operationSizesQuery(layer);
+  const vertices = new Map(
+    profile.database.has("compute_sets") ? profile.database.rows(sizes.vertices).map((row) => [row[0], row]) : [],
+  );
+  const variables = new Map(profile.database.rows(sizes.variables).map((row) => [row[0], row]));
+  return rows.map((r) => ({
+    name: String(r[0] ?? ""),
+    layer: String(r[1] ?? ""),
+    plan: r[2],
+    cycles: r[3],
+    compute: r[4],
+    flops: r[5],
+    temporary: r[6],
+    wasted: r[7],
+    code: r[8],
+    bytesIn: r[9],
+    bytesOut: r[10],
+    sync: r[11],
+    executions: r[12],
+    programs: r[13],
+    liveWorst: r[14],
+    first: r[15],
+    opType: r[16] ?? "",
+    file: r[17] ?? "",
+    line: r[18] ?? 0,
+    hlo: r[19] ?? "",
+    opcode: r[20] ?? "",
+    exchange: r[21],
+    vertices: vertices.get(r[0])?.[1] ?? 0,
+    edges: vertices.get(r[0])?.[2] ?? 0,
+    alwaysLive: variables.get(r[0])?.[1] ?? 0,
+    weights: variables.get(r[0])?.[2] ?? 0,
+    variables: variables.get(r[0])?.[3] ?? 0,
+  }));
+}
+
+/** Lines of source: cycles, bytes, what is live where the fullest tile is. @param {Profile} profile */
+export function sourceLines(profile) {
+  const peak =
+    profile.totals.worst_step ??
+    profile.database.value(
+      "SELECT peak_program FROM memory_by_tile ORDER BY " + "total_including_gaps DESC, tile LIMIT 1",
+    ) ??
+    0;
+  /** @type {Map<string, number>} */
+  const live = new Map();
+  for (const row of variableRows(profile)) {
+    if (row[6] || (row[15] <= peak && peak < row[16])) {
+      live.set(row[20], (live.get(row[20]) ?? 0) + row[10]);
+    }
+  }
+  const rows = operations(profile, "source").map((one) => ({ ...one, live: live.get(one.name) ?? 0 }));
+  return { rows, peak };
+}
+
+/** What Insights shows beside the overview. @param {Profile} profile */
+export function insights(profile) {
+  const { database } = profile;
+  const tile = database.rows(
+    "SELECT tile, ipu, total_including_gaps, peak_program FROM " +
+      "memory_by_tile ORDER BY total_including_gaps DESC, tile LIMIT 1",
+  )[0] ?? [0, 0, 0, 0];
+  const peak = tile[3];
+  const rows = variableRows(profile);
+  const top = (/** @type {any[][]} */ list) => [...list].sort((a, b) => b[10] - a[10]).slice(0, 10);
+  const floats = rows.filter((row) => row[3] === "f32" && (row[6] || (row[15] <= peak && peak < row[16])));
+  const { value: all } = profile.variables();
+  const fullest = profile.rowsIf("memory_by_tile", QUERIES.fullestTiles).map((row) => row[0]);
+  const halves = floats
+    .map((row) => ({ row, bytes: all === undefined ? row[9] : bytesOn(all, row[0], fullest) }))
+    .filter((one) => one.bytes > 0)
+    .sort((a, b) => b.bytes - a.bytes);
+  const byCode = database.has("vertex_types")
+    ? database.rows("SELECT name, code_bytes FROM vertex_types ORDER BY code_bytes DESC, name LIMIT 10")
+    : [];
+  return {
+    tile,
+    peak,
+    peakName: database.value("SELECT name FROM programs WHERE id = ?", [peak]) ?? "",
+    always: top(rows.filter((row) => row[6])),
+    atPeak: top(rows.filter((row) => !row[6] && row[15] <= peak && peak < row[16])),
+    halves: halves.slice(0, 10),
+    halfBytes: halves.reduce((sum, one) => sum + one.bytes, 0) / 2,
+    vertexStates: database.has("vertices") ? database.rows(QUERIES.vertexTypes).slice(0, 10) : [],
+    vertexCodes: byCode,
+    exchanges: database.rows(QUERIES.exchanges),
+    advice: database.has("advice") ? database.ask(QUERIES.advice, 100) : null,
+    histogram: database.columns("memory_by_tile", ["total_including_gaps"]).total_including_gaps,
+  };
+}
+
+/** @param {import("./capnp.js").Variables} all @param {number} id @param {number[]} tiles */
+function bytesOn(all, id, tiles) {
+  const d = all.distribution[id];
+  let most = 0;
+  for (const tile of tiles) {
+    let bytes = 0;
+    for (let r = all.runStart[d]; r < all.runStart[d + 1]; ++r) {
+      if (tile >= all.firstTile[r] && tile < all.firstTile[r] + all.numTiles[r]) bytes += all.bytes[r];
+    }
+    most = Math.max(most, bytes);
+  }
+  return most;
+}

@@ -1,0 +1,287 @@
+// One profile: its files, what each query gives, and what needs more than SQL. Lives in the worker.
+
+import { memberText, readArchive } from "./archive.js";
+import { readVariables } from "./capnp.js";
+import { readDebug } from "./cbor.js";
+import { Complaint, Database, message } from "./database.js";
+import { QUERIES } from "./queries.js";
+
+/** The files of a profile and what the page loses without each. */
+export const FILES = {
+  "profile.pop": "nothing can be shown but this list",
+  "vars.capnp": "no variables on chosen tiles, no liveness of chosen tiles, no lines of variables",
+  "debug.cbor": "no contexts in the Files view; source lines are in profile.pop too",
+  "archive.a": "no text of a tile's memory in the Files view",
+  "framework.json": "no graph, no framework options",
+  "serialized_graph.hlo": "no HLO text in the Files view",
+};
+
+/** What happens of a kind of program: its letter in charts is the key of KINDS in base/kinds.js. */
+const PARTS = [
+  "compute",
+  "copies",
+  "exchange",
+  "exchange between IPUs",
+  "transfers with the host",
+  "collectives",
+  "sync",
+  "control",
+];
+const PART_MEMBERS = [
+  "compute_cycles",
+  "copy_cycles",
+  "exchange_cycles",
+  "global_exchange_cycles",
+  "host_cycles",
+  "collective_cycles",
+  "sync_cycles",
+  "control_cycles",
+];
+
+export class Profile {
+  /** @param {any} SQL @param {Map<string, Uint8Array>} files @param {string} name */
+  constructor(SQL, files, name) {
+    this.files = files;
+    this.name = name;
+    const pop = files.get("profile.pop");
+    if (pop === undefined) {
+      throw new Complaint(
+        "There is no profile.pop here. Choose or drop the folder tf_report__... " +
+          'that a program writes with POPLAR_ENGINE_OPTIONS=\'{"autoReport.all":"true"}\'.',
+      );
+    }
+    this.database = new Database(SQL, pop);
+    /** @type {Map<string, any>} */
+    this.kept = new Map();
+    this.meta = this.database.keys("meta");
+    this.target = this.database.keys("target");
+    this.totals = this.database.keys("totals");
+    for (const key of ["bytes_per_tile", "tiles_per_ipu", "clock_frequency"]) {
+      if (!(this.target[key] > 0)) {
+        throw new Complaint(`profile.pop is damaged: its target does not say '${key}'.`);
+      }
+    }
+  }
+
+  /** What `make` gives, once. @template T @param {string} key @param {() => T} make @returns {T} */
+  once(key, make) {
+    if (!this.kept.has(key)) this.kept.set(key, make());
+    return this.kept.get(key);
+  }
+
+  /** Rows, or none where the table is missing or damaged. @param {string} table @param {string} sql */
+  rowsIf(table, sql) {
+    return this.database.has(table) ? this.database.rows(sql) : [];
+  }
+
+  /** A file that other files of the profile may lack. @param {string} name @param {Function} read */
+  file(name, read) {
+    return this.once(name, () => {
+      const data = this.files.get(name);
+      if (data === undefined) return { problem: `There is no ${name}: ${FILES[name]}.` };
+      try {
+        return { value: read(data) };
+      } catch (error) {
+        return { problem: `${name} is damaged (${message(error)}): ${FILES[name]}.` };
+      }
+    });
+  }
+
+  /** @returns {{value?: import("./capnp.js").Variables, problem?: string}} */
+  variables() {
+    return this.file("vars.capnp", (/** @type {Uint8Array} */ data) => {
+      const all = readVariables(data);
+      const count = this.database.value("SELECT count(*) FROM variables");
+      if (count !== all.names.length) throw new Error("it belongs to another profile");
+      return all;
+    });
+  }
+
+  archive() {
+    return this.file("archive.a", readArchive);
+  }
+
+  debug() {
+    return this.file("debug.cbor", (/** @type {Uint8Array} */ data) => {
+      const maps = readDebug(data);
+      if (maps[0].get("stream") !== this.meta.debug_stream) {
+        throw new Error("it belongs to another profile");
+      }
+      return maps;
+    });
+  }
+
+  framework() {
+    return this.file("framework.json", (/** @type {Uint8Array} */ data) => {
+      const value = JSON.parse(new TextDecoder().decode(data));
+      if (value === null || typeof value !== "object" || !Array.isArray(value.computations)) {
+        throw new Error("it has no computations");
+      }
+      return value;
+    });
+  }
+
+  /** What the summary shows, and what the list of reports needs. */
+  overview() {
+    const database = this.database;
+    const cycles = Object.fromEntries(PARTS.map((part, i) => [part, this.totals[PART_MEMBERS[i]] ?? 0]));
+    cycles.overlapped = this.totals.overlapped_cycles ?? 0;
+    const states = Object.keys(FILES).map((name) => ({
+      name,
+      size: this.files.get(name)?.length ?? -1,
+      absence: FILES[name],
+    }));
+    return {
+      name: this.name,
+      meta: this.meta,
+      target: this.target,
+      totals: this.totals,
+      cycles,
+      files: states,
+      options: this.rowsIf("engine_options", QUERIES.options),
+      notes: this.rowsIf("notes", QUERIES.notes).map((row) => row[0]),
+      numTiles: this.rowsIf("ipus", QUERIES.ipus).reduce((sum, row) => sum + row[2], 0) || this.target.tiles_per_ipu,
+      ipus: this.rowsIf("ipus", QUERIES.ipus),
+      runs: this.rowsIf("runs", QUERIES.runs),
+      categories: this.rowsIf("vars_info", QUERIES.categories),
+      fullestTiles: this.rowsIf("memory_by_tile", QUERIES.fullestTiles),
+      tables: [...database.tables.keys()],
+      hasVariables: this.files.has("vars.capnp"),
+    };
+  }
+
+  frameworkOptions() {
+    const { value, problem } = this.framework();
+    if (value === undefined) return { problem };
+    const { framework, version, tremula, module, options, engineOptions } = value;
+    return { value: { framework, version, tremula, module, options, engineOptions } };
+  }
+
+  /** Names and numbers of the programs, in order. */
+  programs() {
+    const database = this.database;
+    const numbers = database.columns("programs", [
+      "id",
+      "parent",
+      "end",
+      "source",
+      "compute_set",
+      "ipu",
+      "stage",
+      "repeat_count",
+      "executions",
+      "cycles",
+      "sync_cycles",
+      "cycles_mean",
+      "active_tiles",
+      "bytes_in",
+      "bytes_in_worst",
+      "bytes_out",
+      "bytes_out_worst",
+      "flops",
+      "code_bytes",
+      "live_bytes",
+      "live_worst",
+      "live_worst_tile",
+      "tile_cycles",
+      "stream",
+    ]);
+    return {
+      ...numbers,
+      name: database.texts("SELECT name FROM programs ORDER BY id"),
+      type: database.texts("SELECT type FROM programs ORDER BY id"),
+      /** Whether a compute set's vertices copy: 1. */
+      copies: this.copies(),
+    };
+  }
+
+  copies() {
+    const rows = this.rowsIf(
+      "vertices",
+      "SELECT v.compute_set, t.name FROM vertices AS v JOIN " +
+        "vertex_types AS t ON t.id = v.vertex_type GROUP BY v.compute_set HAVING v.rowid = " +
+        "min(v.rowid)",
+    );
+    const last = rows.reduce((most, row) => Math.max(most, row[0]), -1);
+    const found = new Uint8Array(last + 1);
+    for (const [set, name] of rows) if (String(name).startsWith("poplar_rt::")) found[set] = 1;
+    return found;
+  }
+
+  sources() {
+    const rows = this.rowsIf("sources", QUERIES.sources);
+    if (!this.database.has("sources", "role")) return rows;
+    const roles = this.database.rows("SELECT role FROM sources ORDER BY id");
+    return rows.map((row, i) => [...row, roles[i][0]]);
+  }
+
+  /** Bytes of chosen tiles by region and category; null: this profile does not say.
+   * @param {number[]} tiles */
+  regions(tiles) {
+    if (!this.database.has("vars_by_region")) return null;
+    return this.database.rows(
+      "SELECT r.region, c.name, r.always_live, r.tile, sum(r.size_bytes) FROM vars_by_region AS r " +
+        "JOIN var_categories AS c ON c.id = r.category " +
+        `WHERE r.tile IN (${tiles.map(Number).join(",")}) GROUP BY 1, 2, 3, 4 ORDER BY 1, 2, 3`,
+    );
+  }
+
+  /** What moves through each stream, and the cycles of a run that its copies take. */
+  streams() {
+    if (!this.database.has("streams") || !this.database.has("programs", "stream")) return null;
+    return this.database.rows(
+      "SELECT s.id, s.name, s.kind, s.direction, s.bytes, CAST(coalesce(sum(p.cycles * p.executions), 0) " +
+        "AS INTEGER), count(p.id) FROM streams AS s LEFT JOIN programs AS p ON p.stream = s.id GROUP BY s.id ORDER BY 6 DESC",
+    );
+  }
+
+  /** @param {number} set */
+  computeSet(set) {
+    return {
+      set: this.database.rows(QUERIES.computeSet, [set])[0] ?? null,
+      vertices: this.database.rows(QUERIES.vertices, [set]),
+    };
+  }
+
+  /** @param {string} sql */
+  ask(sql) {
+    if (!/^\s*(select|with|values|explain|pragma\s+table_info)\b/i.test(sql)) {
+      throw new Complaint("Only statements that read are run here: begin with SELECT, WITH, VALUES " + "or EXPLAIN.");
+    }
+    return this.database.ask(sql, 10000);
+  }
+
+  schema() {
+    return [...this.database.tables]
+      .map(([name, table]) => ({ name, columns: table.names }))
+      .filter((table) => !table.name.startsWith("sqlite_"));
+  }
+
+  /** The text of a file or member for the Files view. @param {string} file @param {string} part */
+  raw(file, part) {
+    const data = this.files.get(file);
+    if (data === undefined) return { problem: `There is no ${file}: ${FILES[file] ?? ""}.` };
+    if (file === "archive.a") {
+      const { value, problem } = this.archive();
+      if (value === undefined) return { problem };
+      const range = value.get(part);
+      if (range === undefined) return { problem: `archive.a has no member '${part}'.` };
+      return { text: memberText(data, range), names: value.size };
+    }
+    if (file === "debug.cbor") {
+      const { value, problem } = this.debug();
+      if (value === undefined) return { problem };
+      const plain = (/** @type {any} */ one) =>
+        one instanceof Map ? Object.fromEntries([...one].map(([key, inner]) => [key, plain(inner)])) : one;
+      return {
+        text: value
+          .slice(0, 5000)
+          .map((one) => JSON.stringify(plain(one)))
+          .join("\n"),
+        cut: value.length > 5000,
+      };
+    }
+    const most = 1 << 20;
+    return { text: new TextDecoder().decode(data.subarray(0, most)), cut: data.length > most };
+  }
+}

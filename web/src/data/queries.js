@@ -1,0 +1,111 @@
+// Every SQL query of the page. A view's "SQL" button shows the text that is here.
+
+/** The same text as ops_query of src/report/read.c, so that numbers are those of tremula report. */
+const LEAVES =
+  "WITH leaves AS (SELECT programs.*, coalesce(nullif(sources.op_name, ''), sources.hlo_name, " +
+  "programs.name) AS op, coalesce(sources.layer, '') AS layer, sources.plan AS plan, " +
+  "sources.hlo_name AS hlo, sources.opcode AS opcode, sources.op_type AS op_type, " +
+  "sources.file AS file, sources.line AS line " +
+  "FROM programs LEFT JOIN sources ON sources.id = programs.source " +
+  "WHERE programs.end = programs.id + 1), " +
+  "held AS (SELECT leaves.id AS id, sum(variables.worst_bytes) AS bytes FROM leaves " +
+  "JOIN variables ON variables.source = leaves.source AND leaves.source >= 0 " +
+  "AND NOT variables.always_live AND variables.first_step <= leaves.id " +
+  "AND leaves.id < variables.end_step JOIN var_categories " +
+  "ON var_categories.id = variables.category " +
+  "WHERE NOT (var_categories.name = 'variable' AND variables.name <> 'variable') " +
+  "GROUP BY leaves.id) ";
+
+/** What operations are grouped by: a label and the SQL of the group's name. */
+export const LAYERS = {
+  op: { label: "TensorFlow op", name: "op" },
+  hlo: { label: "HLO instruction", name: "coalesce(hlo, name)" },
+  scope: { label: "Name scope", name: "layer" },
+  source: { label: "Source line", name: "CASE WHEN file IS NULL OR file = '' THEN '' ELSE file || ':' || line END" },
+  type: { label: "Op type", name: "coalesce(nullif(op_type, ''), opcode, type)" },
+  opcode: { label: "HLO opcode", name: "coalesce(opcode, type)" },
+};
+
+/** @param {keyof typeof LAYERS} layer */
+export function operationsQuery(layer) {
+  return (
+    LEAVES +
+    `SELECT ${LAYERS[layer].name} AS "group", min(layer), max(plan), ` +
+    "CAST(sum(cycles * executions) AS INTEGER) AS cycles, " +
+    "CAST(sum(CASE type WHEN 'OnTileExecute' THEN cycles * executions ELSE 0 END) AS INTEGER), " +
+    "CAST(sum(flops * executions) AS INTEGER), coalesce(max(held.bytes), 0), " +
+    "CAST(sum(CASE type WHEN 'OnTileExecute' THEN (cycles - cycles_mean) * executions " +
+    "ELSE 0 END) AS INTEGER), sum(code_bytes), " +
+    "CAST(sum(bytes_in * executions) AS INTEGER), CAST(sum(bytes_out * executions) AS INTEGER), " +
+    "CAST(sum(sync_cycles * executions) AS INTEGER), max(executions), count(*), " +
+    "max(live_worst), min(leaves.id), max(op_type), max(file), max(line), max(hlo), max(opcode), " +
+    "CAST(sum(CASE type WHEN 'DoExchange' THEN cycles * executions ELSE 0 END) AS INTEGER) " +
+    `FROM leaves LEFT JOIN held ON held.id = leaves.id GROUP BY ${LAYERS[layer].name} ` +
+    'ORDER BY cycles DESC, "group"'
+  );
+}
+
+/** Vertices, edges and bytes of variables by the group's name. @param {keyof typeof LAYERS} layer */
+export function operationSizesQuery(layer) {
+  const sources =
+    `(SELECT id, ${LAYERS[layer].name} AS "group" FROM (SELECT id, op_name, ` +
+    "hlo_name AS hlo, opcode, op_type, file, line, hlo_name AS name, '' AS type, " +
+    "coalesce(nullif(op_name, ''), hlo_name) AS op, layer FROM sources)) AS s";
+  return {
+    vertices:
+      `SELECT s."group", sum(c.vertices), sum(c.edges) FROM ${sources} JOIN ` +
+      "compute_sets AS c ON c.source = s.id GROUP BY 1",
+    variables:
+      'SELECT s."group", sum(CASE v.always_live WHEN 1 THEN v.total_bytes ' +
+      "ELSE 0 END), sum(CASE v.is_weight WHEN 1 THEN v.total_bytes ELSE 0 END), count(*) FROM " +
+      `${sources} JOIN variables AS v ON v.source = s.id GROUP BY 1`,
+  };
+}
+
+export const QUERIES = {
+  categories:
+    "SELECT name, sum(CASE vars_info.always_live WHEN 1 THEN size_bytes ELSE 0 END), " +
+    "sum(CASE vars_info.always_live WHEN 1 THEN 0 ELSE size_bytes END) FROM vars_info " +
+    "JOIN var_categories ON var_categories.id = category GROUP BY category " +
+    "ORDER BY sum(size_bytes) DESC, name",
+  fullestTiles:
+    "SELECT tile, total_including_gaps, gaps, always_live, not_always_live " +
+    "FROM memory_by_tile ORDER BY total_including_gaps DESC, tile LIMIT 5",
+  notes: "SELECT text FROM notes ORDER BY id",
+  options: "SELECT name, value, given, acts FROM engine_options ORDER BY given DESC, name",
+  ipus: "SELECT id, first_tile, num_tiles FROM ipus ORDER BY id",
+  runs:
+    "SELECT id, name, cycles_base, wait_cycles, load_cycles, cycles, start_seconds, " +
+    "wait_seconds, host_seconds, infeed_wait_seconds FROM runs ORDER BY id",
+  varCategories: "SELECT id, name, always_live FROM var_categories ORDER BY id",
+  tileCategories: "SELECT tile, category, size_bytes, always_live FROM vars_info",
+  tiles: "SELECT * FROM memory_by_tile ORDER BY tile",
+  liveness: "SELECT program, ipu, not_always_live FROM liveness ORDER BY program, ipu",
+  alwaysLiveByIpu: "SELECT ipu, sum(always_live) FROM memory_by_tile GROUP BY ipu ORDER BY ipu",
+  variables:
+    "SELECT v.id, v.name, v.source, v.dtype, v.elements, c.name, v.always_live, v.ipu, " +
+    "v.tiles, v.worst_bytes, v.total_bytes, v.is_input, v.is_output, v.is_weight, v.interleaved, " +
+    "v.first_step, v.end_step, v.distribution, coalesce(nullif(s.op_name, ''), s.hlo_name, ''), " +
+    "coalesce(s.layer, ''), CASE WHEN s.file IS NULL OR s.file = '' THEN '' ELSE s.file || ':' || " +
+    "s.line END FROM variables AS v LEFT JOIN sources AS s ON s.id = v.source " +
+    "LEFT JOIN var_categories AS c ON c.id = v.category ORDER BY v.id",
+  sources: "SELECT id, hlo_name, opcode, op_name, op_type, layer, file, line, plan, note " + "FROM sources ORDER BY id",
+  computeSet:
+    "SELECT name, vertices, edges, flops, cycles, cycles_mean, active_tiles, " +
+    "shared_with FROM compute_sets WHERE compute_set = ?",
+  vertices:
+    "SELECT t.name, v.count, v.cycles, v.state_bytes, v.count * v.state_bytes, " +
+    "t.code_bytes FROM vertices AS v JOIN vertex_types AS t ON t.id = v.vertex_type " +
+    "WHERE v.compute_set = ? ORDER BY 5 DESC",
+  vertexTypes:
+    "SELECT t.name, sum(v.count), sum(v.count * v.state_bytes), t.code_bytes, " +
+    "count(*) FROM vertices AS v JOIN vertex_types AS t ON t.id = v.vertex_type GROUP BY t.id " +
+    "ORDER BY 3 DESC",
+  exchanges:
+    "SELECT p.id, p.name, p.code_bytes, p.bytes_in, p.bytes_in_worst, p.cycles, " +
+    "p.executions FROM programs AS p WHERE p.type IN ('DoExchange', 'GlobalExchange') " +
+    "ORDER BY p.code_bytes DESC, p.bytes_in DESC LIMIT 10",
+  advice: "SELECT * FROM advice",
+  streams: "SELECT * FROM streams",
+  files: "SELECT file, line, count(*) FROM sources WHERE file <> '' GROUP BY file, line",
+};

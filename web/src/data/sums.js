@@ -1,0 +1,142 @@
+// Sums over a range of the trace: by kind, by operation, balance. Runs in the page, on columns.
+
+/** @typedef {Record<string, Float64Array>} Columns */
+
+/**
+ * @param {Columns} c @param {number} lo @param {number} hi cycles since the run's first step
+ * @param {(row: number) => string} kindOf @param {(row: number) => string} nameOf
+ */
+export function rangeSums(c, lo, hi, kindOf, nameOf) {
+  /** @type {Map<string, number>} */
+  const kinds = new Map();
+  /** @type {Map<string, number>} */
+  const names = new Map();
+  const sums = { cycles: 0, overlapped: 0, sync: 0, bytesIn: 0, bytesOut: 0, mean: 0, worst: 0, rows: 0 };
+  for (let i = 2; i < c.cycles.length; ++i) {
+    const begin = c.cycles_base[i],
+      cycles = c.cycles[i],
+      end = begin + cycles;
+    if (begin >= hi || end <= lo || cycles <= 0) continue;
+    const part = (Math.min(hi, end) - Math.max(lo, begin)) / cycles;
+    const kind = kindOf(i);
+    const sync = c.sync_cycles[i] * part;
+    kinds.set(kind, (kinds.get(kind) ?? 0) + cycles * part - sync);
+    if (sync > 0) kinds.set("S", (kinds.get("S") ?? 0) + sync);
+    const name = nameOf(i);
+    names.set(name, (names.get(name) ?? 0) + cycles * part);
+    sums.cycles += cycles * part;
+    sums.overlapped += c.cycles_overlapped[i] * part;
+    sums.sync += sync;
+    sums.bytesIn += c.data_in[i] * part;
+    sums.bytesOut += c.data_out[i] * part;
+    sums.rows += 1;
+    if (kind === "C" || kind === "P") {
+      sums.mean += c.cycles_mean[i] * part;
+      sums.worst += cycles * part;
+    }
+  }
+  return { ...sums, kinds, names };
+}
+
+/**
+ * A pipeline as stage x mini-batch: cycles of each cell, and how busy each stage is.
+ * @param {Columns} c @param {(row: number) => string} phaseOf
+ */
+export function pipelineGrid(c, phaseOf) {
+  /** @type {Map<string, {stage: number, batch: number, phase: string, cycles: number, begin: number, end: number}>} */
+  const cells = new Map();
+  let first = Infinity,
+    last = 0,
+    stages = 0;
+  const hasBatches = c.micro_batch !== undefined;
+  const busy = new Map();
+  for (let i = 2; i < c.cycles.length; ++i) {
+    const stage = c.stage[i];
+    if (stage < 0 || c.cycles[i] <= 0) continue;
+    stages = Math.max(stages, stage + 1);
+    first = Math.min(first, c.cycles_base[i]);
+    last = Math.max(last, c.cycles_base[i] + c.cycles[i]);
+    busy.set(stage, (busy.get(stage) ?? 0) + c.cycles[i]);
+    if (!hasBatches || !(c.micro_batch[i] >= 0)) continue;
+    const phase = phaseOf(i);
+    const key = `${stage} ${c.micro_batch[i]} ${phase}`;
+    const cell = cells.get(key) ?? {
+      stage,
+      batch: c.micro_batch[i],
+      phase,
+      cycles: 0,
+      begin: c.cycles_base[i],
+      end: 0,
+    };
+    cell.cycles += c.cycles[i];
+    cell.end = Math.max(cell.end, c.cycles_base[i] + c.cycles[i]);
+    cells.set(key, cell);
+  }
+  if (stages === 0) return null;
+  const span = last - first;
+  const rows = Array.from({ length: stages }, (_, stage) => ({
+    stage,
+    busy: busy.get(stage) ?? 0,
+    bubble: Math.max(0, span - (busy.get(stage) ?? 0)),
+  }));
+  const total = rows.reduce((sum, row) => sum + row.busy, 0);
+  const critical = rows.reduce((a, b) => (b.busy > a.busy ? b : a));
+  return { rows, span, cells: [...cells.values()], critical: critical.stage, balanced: total / stages, hasBatches };
+}
+
+/**
+ * The same frames merged, heaviest first: levels of boxes as a flame chart has them.
+ * @param {Columns} c @param {(row: number) => string[]} partsOf
+ */
+export function leftHeavy(c, partsOf) {
+  /** @typedef {{cycles: number, row: number, children: Map<string, any>, label: string}} Frame */
+  /** @type {Frame} */
+  const root = { cycles: 0, row: -1, children: new Map(), label: "" };
+  for (let i = 2; i < c.cycles.length; ++i) {
+    const cycles = c.cycles[i] - c.cycles_overlapped[i];
+    if (cycles <= 0) continue;
+    root.cycles += cycles;
+    let at = root;
+    const parts = partsOf(i);
+    parts.forEach((part, depth) => {
+      let next = at.children.get(part);
+      if (next === undefined) {
+        next = { cycles: 0, row: -1, children: new Map(), label: part };
+        at.children.set(part, next);
+      }
+      next.cycles += cycles;
+      if (depth === parts.length - 1) next.row = i;
+      at = next;
+    });
+  }
+  /** @type {{begin: number[], end: number[], label: number[], row: number[]}[]} */
+  const levels = [];
+  /** @type {Map<string, number>} */
+  const labels = new Map();
+  /** @param {Frame} frame @param {number} begin @param {number} depth */
+  const place = (frame, begin, depth) => {
+    let at = begin;
+    const children = [...frame.children.values()].sort((a, b) => b.cycles - a.cycles);
+    for (const child of children) {
+      const level = (levels[depth] ??= { begin: [], end: [], label: [], row: [] });
+      if (!labels.has(child.label)) labels.set(child.label, labels.size);
+      level.begin.push(at);
+      level.end.push(at + child.cycles);
+      level.label.push(labels.get(child.label) ?? 0);
+      level.row.push(child.children.size === 0 ? child.row : -1);
+      place(child, at, depth + 1);
+      at += child.cycles;
+    }
+  };
+  place(root, 0, 0);
+  return {
+    total: root.cycles,
+    labels: [...labels.keys()],
+    levels: levels.map((one) => ({
+      begin: Float64Array.from(one.begin),
+      end: Float64Array.from(one.end),
+      label: Int32Array.from(one.label),
+      row: Int32Array.from(one.row),
+    })),
+  };
+}

@@ -1,0 +1,134 @@
+// The worker: opens profiles and answers what the page asks. Everything that reads is here.
+
+import { comparePairs } from "./compare.js";
+import { Complaint, message } from "./database.js";
+import { graph } from "./graph.js";
+import {
+  aliveAt,
+  bytesByScope,
+  livenessSeries,
+  memoryByTile,
+  variableLines,
+  variableRows,
+  variablesOnTiles,
+} from "./memory.js";
+import { insights, operations, sourceLines } from "./operations.js";
+import { FILES, Profile } from "./profile.js";
+import { operationsQuery, QUERIES } from "./queries.js";
+import { flame, traceColumns } from "./trace.js";
+
+/** @type {any} */
+const scope = self;
+/** @type {Promise<any>} */
+const engine = scope.initSqlJs();
+/** @type {Map<number, Profile>} */
+const profiles = new Map();
+
+/** Calls of the page: (profile, ...arguments). */
+const CALLS = {
+  overview: (/** @type {Profile} */ p) => p.overview(),
+  frameworkOptions: (/** @type {Profile} */ p) => p.frameworkOptions(),
+  memory: memoryByTile,
+  variablesOnTiles,
+  variableLines,
+  variables: variableRows,
+  bytesByScope,
+  liveness: livenessSeries,
+  alive: aliveAt,
+  programs: (/** @type {Profile} */ p) => p.programs(),
+  sources: (/** @type {Profile} */ p) => p.sources(),
+  computeSet: (/** @type {Profile} */ p, /** @type {number} */ set) => p.computeSet(set),
+  trace: traceColumns,
+  flame,
+  operations,
+  sourceLines,
+  insights,
+  graph,
+  streams: (/** @type {Profile} */ p) => p.streams(),
+  regions: (/** @type {Profile} */ p, /** @type {number[]} */ tiles) => p.regions(tiles),
+  tileCycles: (/** @type {Profile} */ p) =>
+    p.database.has("tile_cycles")
+      ? p.database.columns("tile_cycles", ["distribution", "first_tile", "num_tiles", "cycles"])
+      : null,
+  ask: (/** @type {Profile} */ p, /** @type {string} */ sql) => p.ask(sql),
+  schema: (/** @type {Profile} */ p) => p.schema(),
+  raw: (/** @type {Profile} */ p, /** @type {string} */ file, /** @type {string} */ part) => p.raw(file, part),
+  queries: () => ({ ...QUERIES, operations: operationsQuery("op") }),
+};
+
+/** @param {Blob|ArrayBuffer} data @param {boolean} packed */
+async function bytesOf(data, packed) {
+  let blob = data instanceof Blob ? data : new Blob([data]);
+  if (packed) {
+    const plain = blob.stream().pipeThrough(new DecompressionStream("gzip"));
+    blob = await new Response(plain).blob();
+  }
+  return new Uint8Array(await blob.arrayBuffer());
+}
+
+/**
+ * @param {number} report
+ * @param {{name: string, files: {name: string, data: Blob|ArrayBuffer, packed: boolean}[]}} given
+ * @param {(text: string) => void} progress
+ */
+async function open(report, given, progress) {
+  const files = new Map();
+  for (const { name, data, packed } of given.files) {
+    progress(`Reading ${name}`);
+    if (name in FILES) {
+      try {
+        files.set(name, await bytesOf(data, packed));
+      } catch (error) {
+        if (name === "profile.pop") throw new Complaint(`${name} cannot be read: ${message(error)}.`);
+      }
+    }
+  }
+  progress("Opening profile.pop");
+  const profile = new Profile(await engine, files, given.name);
+  profiles.get(report)?.database.database.close();
+  profiles.set(report, profile);
+  return profile.overview();
+}
+
+/** Buffers of typed arrays that nothing here keeps are handed over, not copied.
+ * @param {any} value @param {Set<ArrayBuffer>} found */
+function buffers(value, found, depth = 0) {
+  if (ArrayBuffer.isView(value)) found.add(/** @type {ArrayBuffer} */ (value.buffer));
+  else if (value !== null && typeof value === "object" && depth < 4) {
+    const inner = Array.isArray(value) && value.length > 64 ? [] : Object.values(value);
+    for (const one of inner) buffers(one, found, depth + 1);
+  }
+  return found;
+}
+
+/** A failure as a sentence. @param {unknown} error */
+function sentence(error) {
+  if (error instanceof Complaint) return error.message;
+  return `This part of the profile cannot be read: ${message(error)}.`;
+}
+
+/** @param {any} asked @param {(text: string) => void} progress */
+async function answer(asked, progress) {
+  if (asked.method === "open") return open(asked.report, asked.arguments[0], progress);
+  if (asked.method === "compare") {
+    const [a, b] = asked.arguments.map((/** @type {number} */ id) => profiles.get(id));
+    if (a === undefined || b === undefined) throw new Complaint("Two reports are needed.");
+    return comparePairs(a, b);
+  }
+  const profile = profiles.get(asked.report);
+  if (profile === undefined) throw new Complaint("No report is open.");
+  const call = /** @type {Record<string, Function>} */ (CALLS)[asked.method];
+  return call(profile, ...asked.arguments);
+}
+
+scope.onmessage = async (/** @type {MessageEvent} */ event) => {
+  const { id } = event.data;
+  const progress = (/** @type {string} */ text) => scope.postMessage({ id, progress: text });
+  try {
+    const value = await answer(event.data, progress);
+    const handed = event.data.method === "open" ? [] : [...buffers(value, new Set())];
+    scope.postMessage({ id, value }, handed);
+  } catch (error) {
+    scope.postMessage({ id, problem: sentence(error) });
+  }
+};

@@ -1,0 +1,348 @@
+// The page: the way in, the frame around views, keys.
+
+import { App } from "./base/app.js";
+import { append, h } from "./base/dom.js";
+import { chosen, dropped, embedded, embeddedSources, group, served } from "./base/opening.js";
+import { makePalette } from "./base/palette.js";
+import { reportList, welcome } from "./views/welcome.js";
+import { VIEWS } from "./views/all.js";
+
+const app = new App();
+const main = h("main", { id: "main", tabindex: -1 });
+const nav = h("nav", { "aria-label": "Views" });
+const head = h("header");
+/** @type {Record<string, () => void>} */
+let viewKeys = {};
+let turn = 0;
+
+const palette = makePalette(commands, async () => {
+  if (app.reports.length === 0) return [];
+  const operations = await app.ask("operations", "op");
+  return operations.map((/** @type {any} */ one) => ({
+    text: `Operation ${one.name}`,
+    act: () => app.state.set({ v: "operations", layer: "op", op: one.name }),
+  }));
+});
+
+function commands() {
+  const views = VIEWS.map((view, i) => ({
+    text: `View: ${view.title}`,
+    key: i < 9 ? String(i + 1) : undefined,
+    act: () => app.state.set({ v: view.id }),
+  }));
+  const say = (/** @type {string} */ text, /** @type {string} */ key, /** @type {() => void} */ act) => ({
+    text,
+    key,
+    act,
+  });
+  return [
+    ...views,
+    say("Find in this view", "/", find),
+    say("Clear what is chosen", "Esc", clear),
+    say("Swap the two reports", "c", swap),
+    say("Up a level (fold, or a scope outwards)", "[", () => viewKeys["["]?.()),
+    say("Down a level (open, or a scope inwards)", "]", () => viewKeys["]"]?.()),
+    say("Fit what is chosen into the chart", "f", () => viewKeys.f?.()),
+    say("Next in the chart or table", ".", () => nudge(".")),
+    say("Previous in the chart or table", ",", () => nudge(",")),
+    say("Zoom in (also +)", "w", () => nudge("w")),
+    say("Zoom out (also -)", "s", () => nudge("s")),
+    say("Move left", "a", () => nudge("a")),
+    say("Move right", "d", () => nudge("d")),
+    say("Show the whole chart", "0", () => nudge("0")),
+    say("Copy what is chosen as text", "Ctrl+C", copyChosen),
+    say("Bytes as bytes", "", () => app.state.set({ bytes: null })),
+    say("Bytes as KiB", "", () => app.state.set({ bytes: "KiB" })),
+    say("Bytes as kB", "", () => app.state.set({ bytes: "kB" })),
+    say("Cycles as cycles", "", () => app.state.set({ cycles: null })),
+    say("Cycles as microseconds", "", () => app.state.set({ cycles: "us" })),
+    say("Light or dark", "", changeTheme),
+    say("Open other reports", "", () => start("")),
+  ];
+}
+
+/** @param {string} key for the first chart or table of the view */
+function nudge(key) {
+  const target = main.querySelector("canvas[tabindex]") ?? main.querySelector("tr[tabindex='0']");
+  if (target === null) return;
+  /** @type {HTMLElement} */ (target).focus();
+  target.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true }));
+}
+
+function find() {
+  const field = /** @type {HTMLInputElement|null} */ (
+    main.querySelector("input.find, input[type=search], input[type=text]")
+  );
+  field?.focus();
+  field?.select();
+}
+
+function clear() {
+  app.state.set({ op: null, step: null, steps: null, tiles: null, lines: null, range: null, row: null });
+}
+
+function swap() {
+  if (app.reports.length < 2) return;
+  app.state.set({ r: app.report === 0 ? "b" : null });
+}
+
+function copyChosen() {
+  const { values } = app.state;
+  const text = ["op", "step", "tiles", "range"]
+    .filter((key) => values.has(key))
+    .map((key) => `${key} ${values.get(key)}`)
+    .join("\n");
+  navigator.clipboard?.writeText(text || location.href).catch(() => {});
+  app.speak("Copied");
+}
+
+function changeTheme() {
+  const root = document.documentElement;
+  const dark = root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
+  root.dataset.theme = dark ? "light" : "dark";
+  draw();
+}
+
+function drawFrame() {
+  const current = app.state.get("v", "summary");
+  nav.replaceChildren(
+    h(
+      "ul",
+      null,
+      VIEWS.map((view, i) =>
+        h(
+          "li",
+          null,
+          h(
+            "a",
+            {
+              href: app.state.link({ v: view.id }),
+              "data-focus": `nav-${view.id}`,
+              "aria-current": view.id === current ? "page" : undefined,
+              title: view.hint,
+            },
+            view.title,
+            i < 9 && h("kbd", { "aria-hidden": true }, i + 1),
+          ),
+        ),
+      ),
+    ),
+  );
+  const names = app.reports.map((report) => `${report.meta.module ?? "?"} · ${report.name}`);
+  const choice =
+    app.reports.length < 2
+      ? null
+      : h(
+          "span.bar",
+          null,
+          ["A", "B"].map((letter, i) =>
+            h(
+              "button",
+              {
+                type: "button",
+                "aria-pressed": String(app.report === i),
+                title: names[i],
+                "data-focus": `report-${letter}`,
+                onclick: () => app.state.set({ r: i === 0 ? null : "b" }),
+              },
+              `Report ${letter}`,
+            ),
+          ),
+        );
+  const unit = (/** @type {string} */ name, /** @type {string} */ label, /** @type {string[][]} */ values) =>
+    h(
+      "select",
+      {
+        "aria-label": label,
+        "data-focus": `unit-${name}`,
+        onchange: (/** @type {any} */ e) => app.state.set({ [name]: e.target.value || null }),
+      },
+      values.map(([value, text]) => h("option", { value, selected: app.state.get(name) === value }, text)),
+    );
+  head.replaceChildren(
+    ...[
+      h("span.brand", null, "Tremula ", h("span", null, "analyser")),
+      h("span.where", { title: names[app.report] }, names[app.report] ?? ""),
+      choice,
+      app.reports.length > 0 &&
+        unit("bytes", "Unit of bytes", [
+          ["", "bytes"],
+          ["KiB", "KiB"],
+          ["kB", "kB"],
+        ]),
+      app.reports.length > 0 &&
+        unit("cycles", "Unit of cycles", [
+          ["", "cycles"],
+          ["us", "µs"],
+        ]),
+      h("button", { type: "button", onclick: () => start(""), "data-focus": "open" }, "Open …"),
+      h(
+        "button",
+        { type: "button", onclick: palette.open, "data-focus": "palette", "aria-keyshortcuts": "Control+K ?" },
+        "Commands ",
+        h("kbd", null, "?"),
+      ),
+      h("button", { type: "button", onclick: changeTheme, "data-focus": "theme" }, "Light / dark"),
+    ].filter(Boolean),
+  );
+}
+
+/** Draws the view that the state names; what had the focus has it again. */
+async function draw() {
+  const mine = ++turn;
+  if (app.reports.length === 0) return;
+  app.applyUnits();
+  const view = VIEWS.find((one) => one.id === app.state.get("v")) ?? VIEWS[0];
+  const focus = /** @type {HTMLElement|null} */ (document.activeElement)?.dataset.focus;
+  const scrolled = main.dataset.view === view.id ? main.scrollTop : 0;
+  drawFrame();
+  document.title = `${view.title} · ${app.overview.meta.module ?? ""} · Tremula`;
+  let shown;
+  try {
+    shown = await view.render(app);
+  } catch (error) {
+    shown = { element: h("p.note.bad", { role: "alert" }, error instanceof Error ? error.message : String(error)) };
+  }
+  if (mine !== turn) return;
+  viewKeys = shown.keys ?? {};
+  const changes = main.dataset.view !== view.id;
+  main.dataset.view = view.id;
+  main.replaceChildren(
+    h("div.view", null, h("div.title", null, h("h1", null, view.title), h("p", null, view.hint)), shown.element),
+  );
+  main.dataset.drawn = String(mine);
+  main.scrollTop = scrolled;
+  shown.after?.();
+  if (focus !== undefined) {
+    /** @type {HTMLElement|null} */ (document.querySelector(`[data-focus="${CSS.escape(focus)}"]`))?.focus({
+      preventScroll: true,
+    });
+  }
+  if (changes) app.speak(`${view.title}. ${view.hint}`);
+}
+app.state.changed = draw;
+
+document.addEventListener("keydown", (event) => {
+  const target = /** @type {HTMLElement} */ (event.target);
+  const typing = target.matches("input, textarea, select") || target.closest("dialog") !== null;
+  if ((event.ctrlKey || event.metaKey) && event.key.toLowerCase() === "k") {
+    event.preventDefault();
+    palette.open();
+    return;
+  }
+  if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) {
+    if (event.key === "c" && !typing && String(getSelection()) === "" && app.reports.length > 0) copyChosen();
+    return;
+  }
+  if (event.key === "Escape" && typing && target.closest("dialog") === null) {
+    target.blur();
+    return;
+  }
+  if (typing) return;
+  /** @type {Record<string, () => void>} */
+  const keys = { "?": palette.open, "/": find, Escape: clear, c: swap, ...viewKeys };
+  for (const key of ["w", "s", "a", "d", "+", "-", "0", ".", ","]) keys[key] ??= () => nudge(key);
+  VIEWS.slice(0, 9).forEach((view, i) => {
+    keys[String(i + 1)] = () => app.state.set({ v: view.id });
+  });
+  if (app.reports.length === 0 && event.key !== "?") return;
+  const act = keys[event.key];
+  if (act === undefined) return;
+  event.preventDefault();
+  act();
+});
+
+/** Opens reports into the page. @param {import("./base/opening.js").Folder[]} folders */
+async function open(folders) {
+  app.client.forget();
+  app.reports = [];
+  const overviews = [];
+  for (const [i, folder] of folders.slice(0, 2).entries()) {
+    overviews.push(await app.client.send(i, "open", [{ name: folder.name, files: folder.files }]));
+  }
+  app.reports = overviews;
+  nav.hidden = false;
+  await draw();
+}
+
+/** @param {import("./base/opening.js").Folder[]} folders */
+async function choose(folders) {
+  if (folders.length === 0) {
+    start("There is no profile among these files: a profile.pop in a folder tf_report__... was expected.");
+    return;
+  }
+  try {
+    if (folders.length <= 2) await open(folders);
+    else main.replaceChildren(await reportList(app, folders, (some) => choose(some)));
+  } catch (error) {
+    start(error instanceof Error ? error.message : String(error));
+  }
+}
+
+/** @param {{path: string, file: File}[]} found */
+async function take(found) {
+  const { folders, others } = group(found);
+  if (folders.length === 0 && app.reports.length > 0 && others.length > 0) {
+    for (const file of others.filter((one) => one.size < 4e6)) app.sources.set(file.name, await file.text());
+    await draw();
+    return;
+  }
+  await choose(folders);
+}
+
+/** The first page. @param {string} problem */
+function start(problem) {
+  ++turn;
+  app.reports = [];
+  nav.hidden = true;
+  nav.replaceChildren();
+  drawFrame();
+  document.title = "Tremula analyser";
+  main.replaceChildren(welcome(problem, (list) => take(chosen(list))));
+  main.dataset.view = "welcome";
+}
+
+app.client.cancelled = () => start("Reading was cancelled. Open the report again.");
+addEventListener("dragover", (event) => {
+  event.preventDefault();
+  document.body.classList.add("dropping");
+});
+addEventListener("dragleave", () => document.body.classList.remove("dropping"));
+addEventListener("drop", async (event) => {
+  event.preventDefault();
+  document.body.classList.remove("dropping");
+  if (event.dataTransfer) await take(await dropped(event.dataTransfer));
+});
+
+append(document.body, [
+  h(
+    "a.skip",
+    {
+      href: "#main",
+      onclick: (/** @type {Event} */ e) => {
+        e.preventDefault();
+        main.focus();
+      },
+    },
+    "Skip to the view",
+  ),
+  head,
+  nav,
+  main,
+  palette.element,
+  app.progress,
+  app.live,
+]);
+
+async function begin() {
+  start("");
+  const inside = embedded();
+  app.sources = embeddedSources();
+  try {
+    const folders = inside.length > 0 ? inside : await served((text) => app.client.show(text));
+    if (folders.length > 0) await choose(folders);
+  } catch (error) {
+    start(error instanceof Error ? error.message : String(error));
+  }
+}
+begin();

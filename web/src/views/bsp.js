@@ -1,0 +1,151 @@
+// Tiles beside each other over time (BSP): with cycles by tile a row of pixels for each tile; without
+// them a band of the worst tile, the mean and the active tiles.
+
+import { Plot } from "../charts/plot.js";
+import { h, panel } from "../base/dom.js";
+import { decimal, grouped } from "../base/format.js";
+import { ramp } from "../base/kinds.js";
+
+/** Cycles of each distribution on each tile of an IPU, as runs. @param {any} runs */
+function distributions(runs) {
+  /** @type {Map<number, number[]>} */
+  const found = new Map();
+  for (let i = 0; i < runs.distribution.length; ++i) {
+    const list = found.get(runs.distribution[i]) ?? [];
+    list.push(i);
+    found.set(runs.distribution[i], list);
+  }
+  return found;
+}
+
+/** @param {import("../base/app.js").App} app @param {import("./programs.js").Programs} names
+ * @param {Record<string, Float64Array>} c @param {number} offset @param {Plot} trace */
+export async function bspPanel(app, names, c, offset, trace) {
+  const { programs } = names;
+  const runs = await app.ask("tileCycles");
+  const order = Array.from(c.program.keys())
+    .slice(2)
+    .filter((i) => c.cycles[i] > 0 && c.active_tiles[i] > 0);
+  order.sort((a, b) => c.cycles_base[a] - c.cycles_base[b]);
+  const begins = Float64Array.from(order, (i) => c.cycles_base[i] + offset);
+  const rowAt = (/** @type {number} */ x) => {
+    let low = 0,
+      high = begins.length - 1;
+    while (low < high) {
+      const middle = (low + high + 1) >> 1;
+      if (begins[middle] <= x) low = middle;
+      else high = middle - 1;
+    }
+    const row = order[low];
+    return row !== undefined && x < begins[low] + c.cycles[row] && x >= begins[low] ? row : -1;
+  };
+  const tiles = app.overview.numTiles;
+  const byTile = runs !== null && programs.tile_cycles !== undefined ? distributions(runs) : null;
+  const domain = /** @type {[number, number]} */ ([trace.options.domain[0], trace.options.domain[1]]);
+  const height = byTile ? 220 : 90;
+  const plot = new Plot({
+    id: "bsp-chart",
+    name: byTile ? "Tiles over time" : "Band of tiles over time",
+    height,
+    domain,
+    least: 1,
+    strip: false,
+    range: [trace.lo, trace.hi],
+    summary: byTile
+      ? `${grouped(tiles)} tiles, tile 0 on top; bright is busy.`
+      : "The share of the tiles that are active, and how long the mean tile works of the worst.",
+    legend: byTile
+      ? [
+          ["#fde725", "busy"],
+          ["#440154", "idle"],
+        ]
+      : [
+          ["X", "active tiles, of all"],
+          ["C", "mean tile, of the worst"],
+        ],
+    paint: (view) => {
+      if (byTile === null) paintBand(view, rowAt, c, tiles);
+      else paintTiles(view, rowAt, c, tiles, byTile, runs, programs, offset);
+    },
+    tip: (x) => {
+      const row = rowAt(x);
+      if (row < 0) return "";
+      return `${names.name(c.program[row])}\n${grouped(c.active_tiles[row])} of ${grouped(tiles)} tiles active\nworst ${grouped(c.cycles[row])}, mean ${decimal(c.cycles_mean[row], 1)} cycles`;
+    },
+    step: (x, direction) => {
+      const at = order.indexOf(rowAt(x));
+      const next = Math.max(0, Math.min(order.length - 1, at + direction));
+      return begins[next] + c.cycles[order[next]] / 2;
+    },
+    speak: (text) => app.speak(text),
+  });
+  const zoomed = trace.options.onzoom;
+  trace.options.onzoom = (lo, hi) => {
+    zoomed?.(lo, hi);
+    plot.lo = lo;
+    plot.hi = hi;
+    plot.draw();
+  };
+  return panel(
+    "Tiles (BSP)",
+    plot.element,
+    byTile
+      ? null
+      : h(
+          "p.dim",
+          null,
+          "This profile has no cycles by tile (table tile_cycles), so this is a band: how many tiles are active, and the mean of their cycles beside the worst tile's.",
+        ),
+  );
+}
+
+/** @param {import("../charts/plot.js").View} view @param {(x: number) => number} rowAt
+ * @param {Record<string, Float64Array>} c @param {number} tiles */
+function paintBand(view, rowAt, c, tiles) {
+  const { g, width, height, colours } = view;
+  for (let pixel = 0; pixel < width; ++pixel) {
+    const row = rowAt(view.lo + ((pixel + 0.5) / width) * (view.hi - view.lo));
+    if (row < 0) continue;
+    const active = Math.min(1, c.active_tiles[row] / tiles);
+    const mean = c.cycles[row] > 0 ? Math.min(1, c.cycles_mean[row] / c.cycles[row]) : 0;
+    g.fillStyle = colours.X;
+    g.fillRect(pixel, height * (1 - active), 1, height * active);
+    g.fillStyle = colours.C;
+    g.fillRect(pixel, height * (1 - active * mean), 1, height * active * mean);
+  }
+}
+
+/** @param {import("../charts/plot.js").View} view @param {(x: number) => number} rowAt
+ * @param {Record<string, Float64Array>} c @param {number} tiles @param {Map<number, number[]>} byTile
+ * @param {any} runs @param {any} programs @param {number} offset */
+function paintTiles(view, rowAt, c, tiles, byTile, runs, programs, offset) {
+  const { g, width, height } = view;
+  const scale = g.getTransform().a;
+  const wide = Math.max(1, Math.round(width * scale)),
+    tall = Math.max(1, Math.round(height * scale));
+  const image = g.createImageData(wide, tall);
+  const data = new Uint32Array(image.data.buffer);
+  const colour = (/** @type {number} */ share) => {
+    const [r, green, b] = ramp(share);
+    return ((255 << 24) | (b << 16) | (green << 8) | r) >>> 0;
+  };
+  const busy = colour(1),
+    idle = colour(0);
+  for (let pixel = 0; pixel < wide; ++pixel) {
+    const x = view.lo + ((pixel + 0.5) / wide) * (view.hi - view.lo);
+    const row = rowAt(x);
+    if (row < 0) continue;
+    const list = byTile.get(programs.tile_cycles[c.program[row]]);
+    const into = x - offset - c.cycles_base[row];
+    const pixelCycles = (view.hi - view.lo) / wide;
+    for (let y = 0; y < tall; ++y) data[y * wide + pixel] = idle;
+    for (const r of list ?? []) {
+      const from = Math.floor((runs.first_tile[r] / tiles) * tall);
+      const to = Math.max(from + 1, Math.floor(((runs.first_tile[r] + runs.num_tiles[r]) / tiles) * tall));
+      const tone =
+        c.cycles[row] < pixelCycles ? colour(runs.cycles[r] / c.cycles[row]) : into < runs.cycles[r] ? busy : idle;
+      for (let y = from; y < Math.min(tall, to); ++y) data[y * wide + pixel] = tone;
+    }
+  }
+  g.putImageData(image, 0, 0);
+}

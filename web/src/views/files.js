@@ -1,0 +1,66 @@
+// V13 Files: what the files of the profile hold, as text.
+
+import { empty, h, menu, panel } from "../base/dom.js";
+import { grouped } from "../base/format.js";
+
+/** @param {import("../base/app.js").App} app */
+async function render(app) {
+  const { state, overview: o } = app;
+  const names = o.files
+    .map((/** @type {any} */ one) => one.name)
+    .filter((/** @type {string} */ name) => !["profile.pop", "vars.capnp"].includes(name));
+  const file = state.get("file", "framework.json");
+  const tile = app.tiles[0] ?? 0;
+  const shown = await app.part(async () => {
+    const { text, problem, cut } = await app.ask("raw", file, file === "archive.a" ? `tile${tile}.mem` : "");
+    if (problem) return empty(problem);
+    return h(
+      "div.view",
+      null,
+      cut && h("p.note", null, "Only the beginning is shown."),
+      h("pre.text", { tabindex: 0, "aria-label": file }, text),
+    );
+  });
+  return {
+    element: h(
+      "div.view",
+      null,
+      h(
+        "div.bar",
+        null,
+        menu(
+          "File",
+          names.map((/** @type {string} */ name) => [name, name]),
+          file,
+          (value) => state.set({ file: value }),
+          "file",
+        ),
+        file === "archive.a" &&
+          h(
+            "label.field",
+            null,
+            "Tile",
+            h("input", {
+              type: "text",
+              size: 8,
+              value: String(tile),
+              "data-focus": "tile",
+              onchange: (/** @type {any} */ e) => state.set({ tiles: e.target.value }),
+            }),
+          ),
+        h(
+          "span.dim",
+          null,
+          o.files
+            .filter((/** @type {any} */ one) => one.name === file)
+            .map((/** @type {any} */ one) => (one.size < 0 ? "not there" : `${grouped(one.size)} bytes`)),
+        ),
+      ),
+      h("p.dim", null, "profile.pop is read by the SQL view, vars.capnp by Memory."),
+      panel(file, shown),
+    ),
+  };
+}
+
+/** @type {import("../base/app.js").ViewModule} */
+export const filesView = { id: "files", title: "Files", hint: "The files of the profile as they are.", render };

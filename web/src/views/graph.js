@@ -1,0 +1,388 @@
+// V8 Graph: HLO instructions as nested boxes by name scope; a box opens when it is chosen.
+
+import { empty, h, menu, panel, save, toggle } from "../base/dom.js";
+import { cyclesText, grouped, textOf } from "../base/format.js";
+import { table } from "../base/table.js";
+
+const SVG = "http://www.w3.org/2000/svg";
+
+/** @param {string} tag @param {Record<string, any>} attributes @param {...(Node|string)} children */
+function s(tag, attributes, ...children) {
+  const element = document.createElementNS(SVG, tag);
+  for (const [key, value] of Object.entries(attributes)) {
+    if (key.startsWith("on")) element.addEventListener(key.slice(2), value);
+    else if (value !== undefined) element.setAttribute(key, String(value));
+  }
+  element.append(...children);
+  return element;
+}
+
+/** Text that fits a box. @param {string} text @param {number} most */
+function cut(text, most) {
+  return text.length > most ? `${text.slice(0, most - 1)}…` : text;
+}
+
+/** @param {any} box */
+function titleOf(box) {
+  return cut(`${box.scope ? (box.open ? "▾ " : "▸ ") : ""}${box.label}`, 27);
+}
+
+/** @param {any} box */
+function detailOf(box) {
+  return cut(box.scope ? `${box.count} instructions` : `${box.opcode} ${box.shape}`, 30);
+}
+
+/** The scopes to open so that an instruction is in sight. @param {string} path */
+function openFor(path) {
+  const parts = path.split("/").filter(Boolean);
+  return parts.slice(0, -1).map((_, i) => `${parts.slice(0, i + 1).join("/")}/`);
+}
+
+/** @param {import("../base/app.js").App} app */
+async function render(app) {
+  const { state } = app;
+  const inputs = state.get("inputs") === "1";
+  const fold = state.get("fold", "1") === "1",
+    metric = state.get("metric", "cycles");
+  const operations = await app.ask("operations", "hlo");
+  const byHlo = new Map(operations.map((/** @type {any} */ one) => [one.name, one]));
+  const wanted = state.get("hlo");
+  const sources = await app.ask("sources");
+  const of = sources.find((/** @type {any[]} */ row) => row[1] === wanted);
+  const open = [...new Set([...state.get("open").split("|").filter(Boolean), ...(of?.[3] ? openFor(`${of[3]}`) : [])])];
+  const result = await app.ask("graph", state.get("computation"), open, fold, inputs);
+  if (result.problem) return { element: empty(result.problem) };
+  const value = (/** @type {any} */ box) =>
+    box.hlo.reduce(
+      (/** @type {number} */ sum, /** @type {string} */ name) => sum + (byHlo.get(name)?.[metric] ?? 0),
+      0,
+    );
+  const values = new Map(result.boxes.map((/** @type {any} */ box) => [box.id, value(box)]));
+  const most = Math.max(
+    1,
+    ...result.boxes.filter((/** @type {any} */ box) => !box.open).map((/** @type {any} */ box) => values.get(box.id)),
+  );
+  const chosen = state.get("box");
+  const choose = (/** @type {any} */ box) => {
+    if (box.scope)
+      state.set({
+        open: (box.open ? open.filter((id) => !id.startsWith(box.id)) : [...open, box.id]).join("|"),
+        box: box.id,
+        hlo: null,
+      });
+    else state.set({ box: box.id });
+  };
+  const scale = state.number("zoom", 1);
+  const picture = draw(result, { values, most, chosen, wanted, metric, choose, scale });
+  const box = result.boxes.find(
+    (/** @type {any} */ one) => one.id === chosen || (wanted !== "" && one.hlo.length === 1 && one.hlo[0] === wanted),
+  );
+  const search = h("input.find", {
+    type: "search",
+    placeholder: "instruction or scope",
+    "aria-label": "Find in the graph",
+    "data-focus": "graph-find",
+    onchange: () => {
+      const text = search.value.toLowerCase();
+      const found =
+        sources.find((/** @type {any[]} */ row) => String(row[1]).toLowerCase() === text) ??
+        sources.find((/** @type {any[]} */ row) => `${row[1]} ${row[3]}`.toLowerCase().includes(text));
+      if (found) state.set({ hlo: found[1], box: null });
+      else app.speak(`Nothing is called ${search.value}`);
+    },
+  });
+  const element = h(
+    "div.view",
+    null,
+    h(
+      "div.bar",
+      null,
+      search,
+      menu(
+        "Computation",
+        result.computations.map((/** @type {any} */ c) => [
+          c.name,
+          `${cut(c.name, 40)} (${c.count})${c.entry ? ", entry" : ""}`,
+        ]),
+        result.chosen,
+        (name) => state.set({ computation: name, open: null, box: null }),
+        "computation",
+      ),
+      menu(
+        "Colour",
+        [
+          ["cycles", "cycles"],
+          ["flops", "FLOPs"],
+          ["temporary", "temporary bytes"],
+          ["alwaysLive", "always-live bytes"],
+          ["code", "code bytes"],
+        ],
+        metric,
+        (name) => state.set({ metric: name }),
+        "metric",
+      ),
+      toggle("Inputs", inputs, () => state.set({ inputs: inputs ? null : "1" }), "inputs"),
+      toggle("Fold gradients", fold, () => state.set({ fold: fold ? "0" : null }), "fold"),
+      h(
+        "button",
+        { type: "button", onclick: () => state.set({ zoom: Math.min(2, scale * 1.25) }), "aria-label": "Larger" },
+        "+",
+      ),
+      h(
+        "button",
+        { type: "button", onclick: () => state.set({ zoom: Math.max(0.25, scale / 1.25) }), "aria-label": "Smaller" },
+        "−",
+      ),
+      h("button", { type: "button", onclick: () => state.set({ open: null, box: null, hlo: null }) }, "Fold all"),
+      h(
+        "button",
+        {
+          type: "button",
+          onclick: () =>
+            save("graph.svg", new Blob([new XMLSerializer().serializeToString(picture)], { type: "image/svg+xml" })),
+        },
+        "Save SVG",
+      ),
+    ),
+    result.cut && h("p.note", null, "Too much is open: some boxes are not drawn. Fold a scope."),
+    !result.hasCalls &&
+      h(
+        "p.dim",
+        null,
+        "This framework.json does not say which computations an instruction calls; choose them in the menu.",
+      ),
+    panel(
+      "Graph",
+      h("div.graphbox", null, picture),
+      h(
+        "p.dim",
+        null,
+        `${grouped(result.boxes.length)} boxes, ${grouped(result.edges.length)} arrows. Enter opens or folds a scope.`,
+      ),
+    ),
+    box && details(app, box, result, byHlo, values),
+  );
+  return {
+    element,
+    after: () => {
+      document.querySelector(".graphbox [data-chosen]")?.scrollIntoView({ block: "nearest", inline: "nearest" });
+    },
+    keys: {},
+  };
+}
+
+/** @param {any} result @param {any} look */
+function draw(result, look) {
+  const { values, most, chosen, wanted, choose, scale, metric } = look;
+  const boxes = new Map(result.boxes.map((/** @type {any} */ box) => [box.id, box]));
+  const { w, h: tall } = result.size;
+  const svg = s(
+    "svg",
+    {
+      xmlns: SVG,
+      viewBox: `0 0 ${w} ${tall}`,
+      width: Math.max(200, w * scale),
+      height: tall * scale,
+      role: "group",
+      "aria-label": "Graph of HLO instructions",
+    },
+    s("title", {}, "Graph of HLO instructions"),
+    s(
+      "defs",
+      {},
+      s(
+        "marker",
+        { id: "arrow", viewBox: "0 0 8 8", refX: 7, refY: 4, markerWidth: 6, markerHeight: 6, orient: "auto" },
+        s("path", { d: "M0 0L8 4L0 8z", fill: "#7a8699" }),
+      ),
+    ),
+  );
+  for (const edge of result.edges) {
+    const from = boxes.get(edge.from),
+      to = boxes.get(edge.to);
+    if (!from || !to) continue;
+    const x0 = from.x + from.w / 2,
+      y0 = from.y + from.h,
+      x1 = to.x + to.w / 2,
+      y1 = to.y,
+      bend = Math.max(14, Math.abs(y1 - y0) / 2);
+    svg.append(
+      s("path", {
+        d: `M${x0} ${y0}C${x0} ${y0 + bend} ${x1} ${y1 - bend} ${x1} ${y1}`,
+        fill: "none",
+        stroke: "#7a8699",
+        "stroke-width": Math.min(3, 0.8 + Math.log2(edge.count) / 2),
+        "marker-end": "url(#arrow)",
+        "pointer-events": "none",
+      }),
+    );
+    if (result.edges.length < 60)
+      svg.append(
+        s(
+          "text",
+          {
+            x: (x0 + x1) / 2 + 4,
+            y: (y0 + y1) / 2 + 4,
+            "font-size": 10,
+            "font-family": "system-ui, sans-serif",
+            fill: "currentColor",
+            opacity: 0.8,
+            "pointer-events": "none",
+          },
+          edge.count > 1 ? `${edge.count} tensors` : cut(edge.shape, 22),
+        ),
+      );
+  }
+  const ordered = [...result.boxes].sort((a, b) => a.depth - b.depth);
+  for (const box of ordered) {
+    const share = Math.sqrt(values.get(box.id) / most);
+    const warm = box.open
+      ? "none"
+      : share > 0
+        ? `rgb(${Math.round(255 - (255 - 213) * share)} ${Math.round(250 - (250 - 120) * share)} ${Math.round(240 - 190 * share)})`
+        : "#e9edf3";
+    const isChosen = box.id === chosen || (wanted !== "" && box.hlo.length === 1 && box.hlo[0] === wanted);
+    svg.append(
+      s(
+        "g",
+        {
+          tabindex: 0,
+          role: "button",
+          "data-focus": `box-${box.id}`,
+          "data-chosen": isChosen ? "" : undefined,
+          "aria-expanded": box.scope ? String(box.open) : undefined,
+          "aria-label": `${titleOf(box)} ${box.open ? "" : detailOf(box)}, ${box.label}, ${metric} ${Math.round(values.get(box.id))}`,
+          onclick: (/** @type {Event} */ e) => {
+            e.stopPropagation();
+            choose(box);
+          },
+          onkeydown: (/** @type {KeyboardEvent} */ e) => {
+            if (e.key !== "Enter" && e.key !== " ") return;
+            e.preventDefault();
+            e.stopPropagation();
+            choose(box);
+          },
+        },
+        s("rect", {
+          x: box.x,
+          y: box.y,
+          width: box.w,
+          height: box.h,
+          rx: box.scope ? 7 : 3,
+          fill: warm,
+          stroke: isChosen ? "#0b5cad" : "#8a97aa",
+          "stroke-width": isChosen ? 3 : 1,
+          "stroke-dasharray": box.open ? "5 4" : undefined,
+        }),
+        s(
+          "text",
+          {
+            x: box.x + 8,
+            y: box.y + 16,
+            "font-size": 12,
+            "font-weight": box.scope ? 600 : 400,
+            "font-family": "system-ui, sans-serif",
+            fill: box.open ? "currentColor" : "#1b2330",
+          },
+          titleOf(box),
+        ),
+        " ",
+        ...(box.open
+          ? []
+          : [
+              s(
+                "text",
+                {
+                  x: box.x + 8,
+                  y: box.y + 31,
+                  "font-size": 11,
+                  "font-family": "system-ui, sans-serif",
+                  fill: "#465164",
+                },
+                detailOf(box),
+              ),
+            ]),
+      ),
+    );
+  }
+  return svg;
+}
+
+/** @param {import("../base/app.js").App} app @param {any} box @param {any} result @param {Map<string, any>} byHlo @param {Map<string, number>} values */
+function details(app, box, result, byHlo, values) {
+  const rows = box.hlo.map((/** @type {string} */ name) => ({ name, ...(byHlo.get(name) ?? {}) }));
+  const one = byHlo.get(box.hlo[0]);
+  const into = result.edges.filter((/** @type {any} */ e) => e.to === box.id),
+    out = result.edges.filter((/** @type {any} */ e) => e.from === box.id);
+  return panel(
+    box.label,
+    h(
+      "p.dim",
+      null,
+      box.scope
+        ? `${grouped(box.count)} instructions, ${textOf("number", values.get(box.id))} in all`
+        : `${box.opcode} ${box.shape}${box.role ? `, ${box.role}` : ""}`,
+    ),
+    box.calls.length > 0 &&
+      h(
+        "p",
+        null,
+        "Calls ",
+        box.calls.map((/** @type {string} */ name) => [
+          h("a", { href: app.state.link({ computation: name, open: null, box: null, hlo: null }) }, name),
+          " ",
+        ]),
+      ),
+    app.showIn([
+      [
+        "Operations",
+        "operations",
+        box.scope ? { layer: "scope", op: box.id.replace(/\/$/, "") } : { layer: "hlo", op: box.hlo[0] },
+      ],
+      ["Program", "program", { step: one?.first }],
+      ["Trace", "trace", { step: one?.first }],
+    ]),
+    h(
+      "div.columns",
+      null,
+      table({
+        name: "Instructions",
+        id: "box-instructions",
+        rows,
+        sort: "-cycles",
+        keyOf: (row) => row.name,
+        onpick: (row) => app.state.set({ v: "operations", layer: "hlo", op: row.name }),
+        columns: [
+          { key: "name", title: "Instruction", kind: "text", value: (row) => row.name },
+          { key: "opcode", title: "Opcode", kind: "text", value: (row) => row.opcode ?? "" },
+          { key: "cycles", title: "Cycles", kind: "cycles", sum: true, value: (row) => row.cycles ?? 0 },
+          { key: "flops", title: "FLOPs", kind: "number", sum: true, value: (row) => row.flops ?? 0 },
+        ],
+      }),
+      table({
+        name: "Tensors",
+        id: "box-edges",
+        rows: [
+          ...into.map((/** @type {any} */ e) => ["from", e.from, e.shape, e.count]),
+          ...out.map((/** @type {any} */ e) => ["to", e.to, e.shape, e.count]),
+        ],
+        fixed: true,
+        columns: [
+          { key: "way", title: "", kind: "text", value: (row) => row[0] },
+          { key: "box", title: "Box", kind: "text", value: (row) => row[1] },
+          { key: "shape", title: "First tensor", kind: "text", value: (row) => row[2] },
+          { key: "count", title: "Tensors", kind: "number", value: (row) => row[3] },
+        ],
+      }),
+    ),
+    one && h("p.dim", null, `${cyclesText(one.cycles)} cycles${one.plan ? `; ${one.plan}` : ""}`),
+  );
+}
+
+/** @type {import("../base/app.js").ViewModule} */
+export const graphView = {
+  id: "graph",
+  title: "Graph",
+  hint: "Instructions as nested boxes, by the scopes of their names.",
+  render,
+};

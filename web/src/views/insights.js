@@ -1,0 +1,348 @@
+// V2 Insights: does it fit, who fills the fullest tile, what would help, where the time goes.
+
+import { empty, h, pairs, panel } from "../base/dom.js";
+import { bytesText, cyclesText, grouped, share } from "../base/format.js";
+import { table } from "../base/table.js";
+import { areaPainter } from "../charts/area.js";
+import { Plot } from "../charts/plot.js";
+import { tileName } from "./memory_parts.js";
+
+const BINS = 48;
+
+/** Tiles by bytes, to the tile's end and beyond. @param {Float64Array} totals @param {number} end */
+export function histogram(totals, end) {
+  const most = totals.reduce((a, b) => Math.max(a, b), end);
+  const width = most / BINS;
+  const counts = new Float64Array(BINS);
+  for (const bytes of totals) counts[Math.min(BINS - 1, Math.floor(bytes / width))] += 1;
+  return { counts, edges: Float64Array.from({ length: BINS + 1 }, (_, i) => i * width), most };
+}
+
+/** @param {any} o overview */
+function verdict(o) {
+  const { totals, target } = o;
+  const over = totals.worst_tile_bytes - target.bytes_per_tile;
+  if (!totals.fits) {
+    return h(
+      "p",
+      null,
+      h("strong.bad", null, "It does not fit. "),
+      `${grouped(totals.tiles_over)} tiles hold more than they have; the fullest lacks ${bytesText(totals.bytes_over)} bytes of ${bytesText(target.bytes_per_tile)}.`,
+    );
+  }
+  if (totals.is_close) {
+    return h(
+      "p",
+      null,
+      h("strong.warn", null, "It barely fits. "),
+      `${bytesText(-over)} bytes are left on the fullest tile, which is less than this estimate is exact to: on an IPU it may not fit.`,
+    );
+  }
+  return h(
+    "p",
+    null,
+    h("strong.good", null, "It fits. "),
+    `The fullest tile holds ${share(totals.worst_tile_bytes, target.bytes_per_tile)} of what it has; ${bytesText(-over)} bytes are left on it.`,
+  );
+}
+
+/** @param {import("../base/app.js").App} app @param {any} advice */
+function actions(app, advice) {
+  if (advice === null)
+    return empty(
+      "This profile has no computed advice (table 'advice'). Tremula writes it for a program that does not fit, and with autoReport.advice for any other.",
+    );
+  if (advice.rows.length === 0) return empty("No change that was planned saves memory.");
+  const at = (/** @type {string} */ name) => advice.columns.indexOf(name);
+  const value = (/** @type {any[]} */ row, /** @type {string} */ name) => (at(name) < 0 ? null : row[at(name)]);
+  return h(
+    "div",
+    null,
+    table({
+      name: "What would help",
+      id: "advice",
+      rows: advice.rows,
+      fixed: true,
+      tools: false,
+      columns: [
+        { key: "text", title: "Change", kind: "text", value: (row) => value(row, "text") },
+        { key: "saved", title: "Saves on the fullest tile", kind: "bytes", value: (row) => value(row, "saved") },
+        {
+          key: "worst_tile_bytes",
+          title: "Fullest tile then",
+          kind: "bytes",
+          value: (row) => value(row, "worst_tile_bytes"),
+        },
+        { key: "fits", title: "Then it", kind: "text", value: (row) => (value(row, "fits") ? "fits" : "does not fit") },
+        { key: "num_ipus", title: "IPUs", kind: "number", value: (row) => value(row, "num_ipus") },
+        { key: "cycles", title: "Cycles of a run", kind: "cycles", value: (row) => value(row, "cycles") || null },
+        {
+          key: "change",
+          title: "Cycles, change",
+          kind: "percent",
+          value: (row) =>
+            value(row, "cycles") > 0 ? 100 * (value(row, "cycles") / app.overview.totals.cycles - 1) : NaN,
+        },
+      ],
+    }),
+    h("p.dim", null, "Each change was planned by the compiler when this profile was written; none is a rule of thumb."),
+  );
+}
+
+/** @param {import("../base/app.js").App} app @param {string} id @param {any[][]} rows */
+function variableTable(app, id, rows) {
+  if (rows.length === 0) return empty("None.");
+  return table({
+    name: id,
+    id: `insights-${id.replace(/\W+/g, "-").toLowerCase()}`,
+    rows,
+    tools: false,
+    fixed: true,
+    keyOf: (row) => String(row[0]),
+    onpick: (row) => app.state.set({ v: "memory", lines: row[0] }),
+    columns: [
+      { key: "name", title: "Variable", kind: "text", value: (row) => row[1] },
+      { key: "total", title: "All tiles", kind: "bytes", value: (row) => row[10] },
+      { key: "worst", title: "Fullest tile", kind: "bytes", value: (row) => row[9] },
+      { key: "dtype", title: "Type", kind: "text", value: (row) => row[3] },
+      { key: "op", title: "Operation", kind: "text", value: (row) => row[18] },
+    ],
+  });
+}
+
+/** @param {import("../base/app.js").App} app */
+async function render(app) {
+  const { overview: o, state } = app;
+  const found = await app.ask("insights");
+  const operations = await app.ask("operations", "op");
+  const byCycles = operations.slice(0, 10);
+  const byWaste = [...operations]
+    .sort((a, b) => b.wasted - a.wasted)
+    .slice(0, 10)
+    .filter((one) => one.wasted > 0);
+  const scopes = new Map();
+  for (const row of found.always.concat(found.atPeak))
+    scopes.set(row[19] || row[18] || "(none)", (scopes.get(row[19] || row[18] || "(none)") ?? 0) + row[10]);
+  const bins = histogram(found.histogram, o.target.bytes_per_tile);
+  const area = areaPainter({
+    series: [{ name: "tiles", colour: "P", values: bins.counts }],
+    edges: bins.edges,
+    kind: "number",
+  });
+  const end = o.target.bytes_per_tile;
+  const chart = new Plot({
+    id: "histogram",
+    name: "Tiles by bytes",
+    height: 190,
+    domain: [0, bins.most],
+    strip: false,
+    least: bins.most / BINS,
+    summary: `${grouped(found.histogram.length)} tiles; a tile has ${grouped(end)} bytes.`,
+    speak: (text) => app.speak(text),
+    legend: [
+      ["P", "number of tiles"],
+      ["#b3261e", "a tile's end"],
+    ],
+    paint: (view) => {
+      area.paint(view);
+      view.g.fillStyle = view.colours.bad;
+      view.g.fillRect(view.x(end) - 1, 0, 2, view.height - 20);
+    },
+    tip: (x) =>
+      `${grouped(bins.counts[area.placeAt(x)])} tiles hold ${bytesText(bins.edges[area.placeAt(x)])} to ${bytesText(bins.edges[area.placeAt(x) + 1])} bytes`,
+    step: (x, direction) =>
+      bins.edges[Math.max(0, Math.min(BINS - 1, area.placeAt(x) + direction))] + bins.edges[1] / 2,
+    twin: () =>
+      table({
+        name: "Tiles by bytes",
+        id: "histogram-table",
+        rows: Array.from(bins.counts.keys()),
+        tools: false,
+        fixed: true,
+        columns: [
+          { key: "from", title: "From", kind: "bytes", value: (i) => bins.edges[i] },
+          { key: "to", title: "To", kind: "bytes", value: (i) => bins.edges[i + 1] },
+          { key: "tiles", title: "Tiles", kind: "number", sum: true, value: (i) => bins.counts[i] },
+        ],
+      }),
+  });
+  const waits = o.runs.reduce((/** @type {number} */ sum, /** @type {any[]} */ run) => sum + run[3], 0),
+    all = o.runs.reduce((/** @type {number} */ sum, /** @type {any[]} */ run) => sum + run[5], 0);
+  const operationTable = (
+    /** @type {string} */ id,
+    /** @type {any[]} */ rows,
+    /** @type {string} */ key,
+    /** @type {string} */ title,
+  ) =>
+    table({
+      name: title,
+      id,
+      rows,
+      tools: false,
+      fixed: true,
+      keyOf: (row) => row.name,
+      onpick: (row) => state.set({ v: "operations", layer: "op", op: row.name }),
+      columns: [
+        { key: "name", title: "Operation", kind: "text", value: (row) => row.name },
+        { key, title, kind: "cycles", value: (row) => row[key] },
+        {
+          key: "share",
+          title: "Of the run",
+          kind: "percent",
+          value: (row) => (100 * row[key]) / (o.totals.cycles || 1),
+        },
+      ],
+    });
+  const vertexTable = (/** @type {string} */ id, /** @type {any[][]} */ rows, /** @type {any[]} */ columns) =>
+    rows.length === 0
+      ? empty("None.")
+      : table({ name: id, id: `insights-${id}`, rows, tools: false, fixed: true, columns });
+  return {
+    element: h(
+      "div.view",
+      null,
+      panel(
+        "Verdict",
+        verdict(o),
+        app.showIn([
+          ["Memory", "memory", { tiles: o.totals.worst_tile }],
+          ["Liveness of the fullest tile", "liveness", { of: "fullest" }],
+          ["What is alive then", "liveness", { step: found.peak }],
+        ]),
+      ),
+      panel("What would help", actions(app, found.advice)),
+      h(
+        "div.columns",
+        null,
+        panel(
+          "Five fullest tiles",
+          h(
+            "div.bars",
+            null,
+            o.fullestTiles.map((/** @type {any[]} */ row) => [
+              h("a", { href: state.link({ v: "memory", tiles: row[0] }) }, tileName(o, row[0])),
+              h(
+                row[1] > end ? "div.meter.over" : "div.meter",
+                null,
+                h("div", {
+                  style: { width: `${Math.min(100, (100 * row[1]) / Math.max(end, o.fullestTiles[0][1]))}%` },
+                }),
+              ),
+              h(
+                "span",
+                { "data-key": `fullest.${row[0]}`, "data-value": row[1] },
+                `${bytesText(row[1])} (${share(row[1], end, 0)})`,
+              ),
+            ]),
+          ),
+        ),
+        panel("Tiles by bytes", chart.element),
+        panel(
+          "Half precision",
+          pairs([
+            [
+              "float32 alive on the five fullest tiles at their peak",
+              h(
+                "span",
+                { "data-key": "half_bytes", "data-value": found.halfBytes },
+                `half of it is ${bytesText(found.halfBytes)} bytes`,
+              ),
+            ],
+          ]),
+          h(
+            "p.dim",
+            null,
+            "An upper bound: the sum over variables of half the most bytes that any of these tiles holds.",
+          ),
+          found.halves.length > 0 &&
+            table({
+              name: "float32 variables",
+              id: "halves",
+              rows: found.halves,
+              tools: false,
+              fixed: true,
+              columns: [
+                { key: "name", title: "Variable", kind: "text", value: (one) => one.row[1] },
+                { key: "bytes", title: "On a full tile", kind: "bytes", value: (one) => one.bytes },
+              ],
+            }),
+        ),
+        panel("Always live", variableTable(app, "Always live", found.always)),
+        panel(
+          `Alive when the fullest tile is fullest`,
+          h("p.dim", null, `step ${found.peak}: ${found.peakName}`),
+          variableTable(app, "Alive at the peak", found.atPeak),
+        ),
+        panel(
+          "Layers by live bytes then",
+          table({
+            name: "Layers",
+            id: "insights-layers",
+            rows: [...scopes].sort((a, b) => b[1] - a[1]).slice(0, 10),
+            tools: false,
+            fixed: true,
+            columns: [
+              { key: "name", title: "Layer", kind: "text", value: (row) => row[0] },
+              { key: "bytes", title: "Bytes of its largest variables", kind: "bytes", value: (row) => row[1] },
+            ],
+          }),
+        ),
+        panel(
+          "Vertices by state",
+          vertexTable("vertex-state", found.vertexStates, [
+            { key: "name", title: "Codelet", kind: "text", value: (/** @type {any[]} */ row) => row[0] },
+            { key: "state", title: "State, all tiles", kind: "bytes", value: (/** @type {any[]} */ row) => row[2] },
+            { key: "count", title: "Vertices", kind: "number", value: (/** @type {any[]} */ row) => row[1] },
+          ]),
+        ),
+        panel(
+          "Vertices by code",
+          vertexTable("vertex-code", found.vertexCodes, [
+            { key: "name", title: "Codelet", kind: "text", value: (/** @type {any[]} */ row) => row[0] },
+            { key: "code", title: "Code of the codelet", kind: "bytes", value: (/** @type {any[]} */ row) => row[1] },
+          ]),
+        ),
+        panel(
+          "Largest exchanges",
+          vertexTable("exchanges", found.exchanges, [
+            { key: "name", title: "Exchange", kind: "text", value: (/** @type {any[]} */ row) => row[1] },
+            { key: "code", title: "Code", kind: "bytes", value: (/** @type {any[]} */ row) => row[2] },
+            { key: "in", title: "Bytes in", kind: "bytes", value: (/** @type {any[]} */ row) => row[3] },
+            { key: "cycles", title: "Cycles", kind: "cycles", value: (/** @type {any[]} */ row) => row[5] },
+          ]),
+        ),
+        panel("Operations by cycles", operationTable("insights-cycles", byCycles, "cycles", "Cycles")),
+        panel(
+          "Operations by wasted cycles",
+          byWaste.length === 0 ? empty("None.") : operationTable("insights-wasted", byWaste, "wasted", "Wasted cycles"),
+          h("p.dim", null, "Wasted: worst tile − mean of the tiles, times executions."),
+        ),
+        panel(
+          "Outside of computing",
+          pairs([
+            [
+              "Waiting for the host",
+              all > 0
+                ? `${cyclesText(waits)} cycles, ${share(waits, all)} of the recorded runs`
+                : "no run was recorded",
+            ],
+            [
+              "Transfers with the host",
+              `${cyclesText(o.cycles["transfers with the host"])}, ${share(o.cycles["transfers with the host"], o.totals.cycles)} of a run`,
+            ],
+            ["Exchange", `${cyclesText(o.cycles.exchange)}, ${share(o.cycles.exchange, o.totals.cycles)} of a run`],
+            ["Sync", `${cyclesText(o.cycles.sync)}, ${share(o.cycles.sync, o.totals.cycles)} of a run`],
+          ]),
+        ),
+      ),
+    ),
+  };
+}
+
+/** @type {import("../base/app.js").ViewModule} */
+export const insightsView = {
+  id: "insights",
+  title: "Insights",
+  hint: "Does it fit, who fills it, what would help, where the time goes.",
+  render,
+};

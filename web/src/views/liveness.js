@@ -1,0 +1,386 @@
+// V5 Liveness: bytes over the program, what is alive at chosen steps, lives of variables.
+
+import { areaPainter, axis } from "../charts/area.js";
+import { Plot } from "../charts/plot.js";
+import { empty, h, menu, panel, toggle } from "../base/dom.js";
+import { bytesText, grouped } from "../base/format.js";
+import { SERIES } from "../base/kinds.js";
+import { table } from "../base/table.js";
+import { beginnings, bands, paintBands } from "./liveness_bands.js";
+import { tileField } from "./memory.js";
+import { tileName } from "./memory_parts.js";
+
+/** @param {import("../base/app.js").App} app */
+async function render(app) {
+  const { state, overview: o } = app;
+  const programs = await app.ask("programs");
+  const ipu = state.number("ipu", -1),
+    byTiles = state.get("of") === "tiles" || state.get("of") === "fullest";
+  const tiles = state.get("of") === "fullest" ? [o.totals.worst_tile] : byTiles ? app.tiles : [];
+  const steps = state.get("steps", state.get("step")).split(",").filter(Boolean).map(Number);
+  const nameOf = (/** @type {number} */ p) => programs.name.table[programs.name.ids[p]] ?? "";
+  const controls = h(
+    "div.bar",
+    null,
+    menu(
+      "Of",
+      [
+        ["", "IPUs"],
+        ["fullest", "the fullest tile"],
+        ["tiles", "chosen tiles"],
+      ],
+      state.get("of"),
+      (value) => state.set({ of: value }),
+      "of",
+    ),
+    !byTiles &&
+      o.ipus.length > 1 &&
+      menu(
+        "IPU",
+        [["", "all"], ...o.ipus.map((/** @type {any[]} */ row) => [String(row[0]), `IPU ${row[0]}`])],
+        state.get("ipu"),
+        (value) => state.set({ ipu: value }),
+        "ipu",
+      ),
+    byTiles && tileField(app),
+    toggle(
+      "Always-live floor",
+      state.get("floor", "1") === "1",
+      () => state.set({ floor: state.get("floor", "1") === "1" ? "0" : null }),
+      "floor",
+    ),
+    menu(
+      "Across",
+      [
+        ["", "programs in order"],
+        ["cycles", "cycles"],
+      ],
+      state.get("x"),
+      (value) => state.set({ x: value, z: null }),
+      "x",
+    ),
+    app.sqlLink("SELECT program, ipu, not_always_live FROM liveness ORDER BY program, ipu"),
+  );
+  if (byTiles && tiles.length === 0)
+    return { element: h("div.view", null, controls, empty("Choose tiles in the field or in the Memory view.")) };
+  const series = await app.ask("liveness", ipu, tiles);
+  if (series.problem) return { element: h("div.view", null, controls, empty(series.problem)) };
+  const plot = await chart(app, programs, series, steps);
+  const element = h(
+    "div.view",
+    null,
+    controls,
+    panel(
+      tiles.length > 0
+        ? `Live bytes of ${tiles.map((tile) => tileName(o, tile)).join(", ")}`
+        : ipu >= 0
+          ? `Live bytes of IPU ${ipu}`
+          : "Live bytes of all tiles",
+      plot.element,
+      h("p.dim", null, "Enter or a click chooses a step; with Shift more, as columns beside each other."),
+    ),
+    steps.length > 0 ? await app.part(() => aliveTables(app, steps, ipu, tiles, nameOf)) : empty("No step is chosen."),
+  );
+  return {
+    element,
+    keys: {
+      f: () => {
+        if (steps.length > 0 && state.get("x") !== "cycles")
+          plot.show(Math.min(...steps) - 10, Math.max(...steps) + 11);
+      },
+    },
+  };
+}
+
+/** @param {import("../base/app.js").App} app @param {any} programs @param {any} series @param {number[]} steps */
+async function chart(app, programs, series, steps) {
+  const { state } = app;
+  const count = programs.id.length;
+  const cycles = state.get("x") === "cycles" ? beginnings(await app.ask("trace"), count) : null;
+  const end = cycles === null ? count : Math.max(1, app.overview.totals.cycles);
+  const place = (/** @type {number} */ step) => (cycles === null ? step : step >= count ? end : cycles[step]);
+  const edges = Float64Array.from([...series.steps, count], place);
+  const floor = new Float64Array(series.values.length).fill(series.floor);
+  const shown = [
+    ...(state.get("floor", "1") === "1" ? [{ name: "always live", colour: "P", values: floor }] : []),
+    { name: "at times", colour: "H", values: series.values },
+  ];
+  const area = areaPainter({
+    series: shown,
+    edges,
+    kind: "bytes",
+    limit: limitOf(series, shown),
+    limitName: "capacity",
+  });
+  const roles = new Map((await app.ask("sources")).map((/** @type {any[]} */ row) => [row[0], row[10] ?? ""]));
+  const rows = bands(programs, (program) => roles.get(programs.source[program]) ?? "");
+  const under = 17 * rows.length;
+  const peak = area.sums.reduce((a, b) => Math.max(a, b), 0);
+  const stepAt = (/** @type {number} */ x) => {
+    if (cycles === null) return Math.max(0, Math.min(count - 1, Math.floor(x)));
+    let low = 0,
+      high = count - 1;
+    while (low < high) {
+      const middle = (low + high + 1) >> 1;
+      if (cycles[middle] <= x) low = middle;
+      else high = middle - 1;
+    }
+    return low;
+  };
+  const nameOf = (/** @type {number} */ p) => programs.name.table[programs.name.ids[p]] ?? "";
+  const range = state.get("z").split("-").map(Number);
+  return new Plot({
+    id: "liveness-chart",
+    name: "Bytes that are live",
+    height: 266 + under,
+    domain: [0, end],
+    least: 4,
+    range: range.length === 2 && range[1] > range[0] ? [range[0], range[1]] : undefined,
+    summary: `${grouped(count)} programs; at most ${grouped(peak)} bytes, of which ${grouped(series.floor)} always.`,
+    legend: shown.map((one) => [one.colour, one.name]),
+    paint: (view) => {
+      if (view.whole) {
+        area.paint(view);
+        return;
+      }
+      const low = { ...view, height: view.height - under };
+      area.paint(low);
+      view.g.clearRect(0, view.height - 20 - under, view.width, 20 + under);
+      paintBands(view, rows, place);
+      axis(view, view.height - 6, cycles === null ? "number" : "cycles");
+      for (const step of steps) {
+        view.g.fillStyle = view.colours.accent;
+        view.g.fillRect(
+          view.x(place(step)),
+          0,
+          Math.max(2, view.x(place(step + 1)) - view.x(place(step))),
+          view.height - 20 - under,
+        );
+      }
+    },
+    tip: (x) => {
+      const step = stepAt(x),
+        at = area.placeAt(x);
+      return `step ${grouped(step)}: ${nameOf(step)}\nlive: ${bytesText(area.sums[at])} bytes\nat times: ${bytesText(series.values[at])}\nalways: ${bytesText(series.floor)}`;
+    },
+    step: (x, direction) =>
+      place(Math.max(0, Math.min(count - 1, stepAt(x) + direction))) + (cycles === null ? 0.5 : 0),
+    speak: (text) => app.speak(text),
+    onzoom: (lo, hi) => state.keep({ z: lo <= 0 && hi >= end ? null : `${Math.floor(lo)}-${Math.ceil(hi)}` }),
+    onpick: (x, _, more) => {
+      const step = stepAt(x);
+      const next = more ? [...new Set([...steps, step])].slice(-6) : [step];
+      state.set({ steps: next.length > 1 ? next.join(",") : null, step: next.length === 1 ? next[0] : null });
+    },
+    twin: () =>
+      table({
+        name: "Changes of live bytes",
+        id: "liveness-table",
+        rows: Array.from(series.steps, (step, i) => [step, series.values[i]]),
+        columns: [
+          { key: "program", title: "From program", kind: "number", value: (row) => row[0] },
+          { key: "name", title: "Name", kind: "text", value: (row) => nameOf(row[0]) },
+          { key: "not_always_live", title: "At times", kind: "bytes", value: (row) => row[1] },
+          { key: "live", title: "With always live", kind: "bytes", value: (row) => row[1] + series.floor },
+        ],
+      }),
+  });
+}
+
+/** The capacity, where the bytes come near it. @param {any} series @param {any[]} shown */
+function limitOf(series, shown) {
+  let most = 0;
+  for (let i = 0; i < series.values.length; ++i) {
+    most = Math.max(
+      most,
+      shown.reduce((sum, one) => sum + one.values[i], 0),
+    );
+  }
+  return most > series.capacity / 4 ? series.capacity : undefined;
+}
+
+/** @param {import("../base/app.js").App} app @param {number[]} steps @param {number} ipu
+ * @param {number[]} tiles @param {(program: number) => string} nameOf */
+async function aliveTables(app, steps, ipu, tiles, nameOf) {
+  const { state } = app;
+  const { rows, problem } = await app.ask("alive", steps, ipu, tiles);
+  if (problem) return empty(problem);
+  const by = state.get("group", "variable");
+  const place = { variable: 1, operation: 18, layer: 19, line: 20 }[by] ?? 1;
+  const lines = state.get("lines").split(",").filter(Boolean).map(Number);
+  let shown = rows;
+  if (by !== "variable") {
+    /** @type {Map<string, any>} */
+    const groups = new Map();
+    for (const { row, at } of rows) {
+      const name = row[place] || "(none)";
+      const one = groups.get(name) ?? { row: [-1, name], at: steps.map(() => 0) };
+      at.forEach((/** @type {number} */ bytes, /** @type {number} */ i) => {
+        one.at[i] += bytes;
+      });
+      groups.set(name, one);
+    }
+    shown = [...groups.values()];
+  }
+  const last = steps[steps.length - 1],
+    all = await app.ask("variables");
+  const list = (/** @type {any[][]} */ some) =>
+    some.length === 0
+      ? h("p.dim", null, "nothing")
+      : h(
+          "p",
+          null,
+          some
+            .slice(0, 8)
+            .map((row) => `${row[1]} (${bytesText(row[10])})`)
+            .join(", "),
+          some.length > 8 ? ` and ${some.length - 8} more` : "",
+        );
+  return h(
+    "div.view",
+    null,
+    h(
+      "div.bar",
+      null,
+      menu(
+        "Alive, by",
+        [
+          ["variable", "variable"],
+          ["operation", "operation"],
+          ["layer", "layer"],
+          ["line", "source line"],
+        ],
+        by,
+        (value) => state.set({ group: value }),
+        "group",
+      ),
+      app.showIn([
+        ["Program", "program", { step: last, steps: null }],
+        ["Trace", "trace", { step: last, steps: null }],
+      ]),
+    ),
+    panel(
+      `Alive at step ${steps.join(", ")}`,
+      ...steps.map((step) => h("p.dim", null, `${step}: ${nameOf(step)}`)),
+      table({
+        name: "Alive",
+        id: "alive",
+        rows: shown,
+        keyOf: (row) => (by === "variable" ? String(row.row[0]) : row.row[1]),
+        sort: `-s${steps[0]}`,
+        selected: lines.map(String),
+        onpick:
+          by !== "variable"
+            ? undefined
+            : (row) =>
+                state.set({
+                  lines: (lines.includes(row.row[0])
+                    ? lines.filter((id) => id !== row.row[0])
+                    : [...lines, row.row[0]].slice(-8)
+                  ).join(","),
+                }),
+        columns: [
+          { key: "name", title: by === "variable" ? "Variable" : "Of", kind: "text", value: (row) => row.row[1] },
+          ...steps.map((step, i) => ({
+            key: `s${step}`,
+            title: `Step ${step}`,
+            kind: /** @type {"bytes"} */ ("bytes"),
+            sum: true,
+            value: (/** @type {any} */ row) => row.at[i],
+          })),
+          ...(steps.length > 1
+            ? [
+                {
+                  key: "difference",
+                  title: "Last − first",
+                  kind: /** @type {"bytes"} */ ("bytes"),
+                  sum: true,
+                  value: (/** @type {any} */ row) => row.at[steps.length - 1] - row.at[0],
+                },
+              ]
+            : []),
+          ...(by !== "variable"
+            ? []
+            : [
+                {
+                  key: "life",
+                  title: "Life",
+                  kind: /** @type {"text"} */ ("text"),
+                  value: (/** @type {any} */ row) => (row.row[6] ? "always" : `${row.row[15]} – ${row.row[16] - 1}`),
+                },
+                {
+                  key: "category",
+                  title: "Category",
+                  kind: /** @type {"text"} */ ("text"),
+                  value: (/** @type {any} */ row) => row.row[5],
+                },
+                {
+                  key: "operation",
+                  title: "Operation",
+                  kind: /** @type {"text"} */ ("text"),
+                  value: (/** @type {any} */ row) => row.row[18],
+                },
+                {
+                  key: "line",
+                  title: "Source",
+                  kind: /** @type {"text"} */ ("text"),
+                  value: (/** @type {any} */ row) => row.row[20],
+                },
+              ]),
+        ],
+      }),
+    ),
+    lives(
+      all.filter((/** @type {any[]} */ row) => lines.includes(row[0])),
+      app.overview.totals.num_steps,
+    ),
+    h(
+      "div.columns",
+      null,
+      panel(
+        `Became alive at step ${last}`,
+        list(all.filter((/** @type {any[]} */ row) => !row[6] && row[15] === last)),
+      ),
+      panel(`Died before step ${last}`, list(all.filter((/** @type {any[]} */ row) => !row[6] && row[16] === last))),
+    ),
+  );
+}
+
+/** Bars of the lives of chosen variables. @param {any[][]} rows @param {number} count */
+function lives(rows, count) {
+  if (rows.length === 0) return null;
+  return panel(
+    "Lives of chosen variables",
+    h(
+      "div.bars",
+      null,
+      rows.map((row, i) => {
+        const begin = row[6] ? 0 : row[15] / count,
+          end = row[6] ? 1 : row[16] / count;
+        return [
+          h("span", null, row[1]),
+          h(
+            "div.meter",
+            null,
+            h("div", {
+              style: {
+                "margin-left": `${100 * begin}%`,
+                width: `${Math.max(0.3, 100 * (end - begin))}%`,
+                background: SERIES[i % SERIES.length],
+              },
+            }),
+          ),
+          h("span.dim", null, row[6] ? "always" : `${row[15]} – ${row[16] - 1}`),
+        ];
+      }),
+    ),
+  );
+}
+
+/** @type {import("../base/app.js").ViewModule} */
+export const livenessView = {
+  id: "liveness",
+  title: "Liveness",
+  hint: "What is alive at each step: a floor that is always there, and spikes.",
+  render,
+};

@@ -1,0 +1,74 @@
+// The bands beneath liveness: what encloses each step; and where steps lie in cycles.
+
+/** Where each program begins in cycles of a run: its trace occurrence, else the one before.
+ * @param {any} trace @param {number} count */
+export function beginnings(trace, count) {
+  const c = trace.columns;
+  const first = new Float64Array(count).fill(NaN);
+  for (let i = 2; i < c.program.length; ++i) {
+    const program = c.program[i];
+    if (program >= 0 && program < count && Number.isNaN(first[program])) first[program] = c.cycles_base[i];
+  }
+  for (let p = 0, last = 0; p < count; ++p) {
+    if (Number.isNaN(first[p]) || first[p] < last) first[p] = last;
+    last = first[p];
+  }
+  return first;
+}
+
+/** Bands beneath: what encloses each step, outermost first; forward, backward and update where the
+ * profile tells. @param {any} programs @param {(program: number) => string} roleOf */
+export function bands(programs, roleOf) {
+  const depth = new Int16Array(programs.id.length);
+  /** @type {{begin: number, end: number, text: string}[][]} */
+  const rows = [[], []];
+  let open = "";
+  for (let i = 0; i < depth.length; ++i) {
+    depth[i] = programs.parent[i] < 0 ? 0 : depth[programs.parent[i]] + 1;
+    if (depth[i] === 1 && programs.end[i] > i + 1) {
+      rows[0].push({ begin: i, end: programs.end[i], text: programs.type.table[programs.type.ids[i]] });
+    }
+    const name = programs.name.table[programs.name.ids[i]];
+    const scope = name.split("/").slice(0, 2).join("/");
+    if (scope !== open || rows[1].length === 0) rows[1].push({ begin: i, end: i + 1, text: scope });
+    else rows[1][rows[1].length - 1].end = i + 1;
+    open = scope;
+  }
+  /** @type {{begin: number, end: number, text: string}[]} */
+  const roles = [];
+  for (let i = 0; i < depth.length; ++i) {
+    const role = roleOf(i),
+      last = roles[roles.length - 1];
+    if (role === "") continue;
+    if (last?.text === role && last.end === i) last.end = i + 1;
+    else roles.push({ begin: i, end: i + 1, text: role });
+  }
+  return roles.length > 1 ? [rows[0], roles, rows[1]] : rows;
+}
+
+/** @param {import("../charts/plot.js").View} view @param {{begin: number, end: number, text: string}[][]} rows
+ * @param {(step: number) => number} place */
+export function paintBands(view, rows, place) {
+  const { g, height, colours } = view;
+  g.font = "11px system-ui, sans-serif";
+  rows.forEach((row, level) => {
+    const y = height - 20 - (rows.length - level) * 17;
+    let last = -1;
+    row.forEach((band, i) => {
+      const x0 = view.x(place(band.begin)),
+        x1 = view.x(place(band.end));
+      if (x1 < 0 || x0 > view.width || (x1 - x0 < 0.5 && x1 <= last)) return;
+      last = x1;
+      g.fillStyle = i % 2 ? colours.soft : colours.line;
+      g.fillRect(x0, y, Math.max(0.5, x1 - x0), 16);
+      if (x1 - x0 < 30) return;
+      g.fillStyle = colours.text;
+      g.save();
+      g.beginPath();
+      g.rect(Math.max(0, x0), y, x1 - Math.max(0, x0) - 3, 16);
+      g.clip();
+      g.fillText(band.text, Math.max(0, x0) + 4, y + 12);
+      g.restore();
+    });
+  });
+}

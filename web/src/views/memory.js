@@ -1,0 +1,275 @@
+// V3 Memory by tile: a stepped area over the tiles of all IPUs, details of chosen tiles, variables.
+
+import { areaPainter } from "../charts/area.js";
+import { Plot } from "../charts/plot.js";
+import { treemap } from "../charts/treemap.js";
+import { empty, h, menu, panel, toggle } from "../base/dom.js";
+import { bytesText, grouped, parseTiles } from "../base/format.js";
+import { SERIES } from "../base/kinds.js";
+import { table } from "../base/table.js";
+import { details, regions, tileName, variables } from "./memory_parts.js";
+
+const BREAKDOWNS = [
+  ["none", "total"],
+  ["liveness", "liveness"],
+  ["region", "region"],
+  ["category", "category"],
+];
+
+/** Series of a breakdown. @param {any} memory @param {string} by @param {boolean} gaps */
+export function breakdown(memory, by, gaps) {
+  const gap = { name: "gaps", colour: "T", values: memory.gaps };
+  if (by === "liveness") {
+    return [
+      { name: "always live", colour: "P", values: memory.always_live },
+      { name: "at times", colour: "H", values: memory.not_always_live },
+      ...(gaps ? [gap] : []),
+    ];
+  }
+  if (by === "region") {
+    const plain = memory.total_including_gaps.map(
+      (/** @type {number} */ all, /** @type {number} */ i) => all - memory.interleaved[i] - memory.overflowed[i],
+    );
+    return [
+      { name: "not interleaved", colour: "P", values: plain },
+      { name: "interleaved", colour: "X", values: memory.interleaved },
+      { name: "beyond the tile's end", colour: "C", values: memory.overflowed },
+    ];
+  }
+  if (by === "category") {
+    return [
+      ...memory.categories.map((/** @type {any} */ one, /** @type {number} */ i) => ({
+        name: one.name,
+        colour: SERIES[i % SERIES.length],
+        values: one.bytes,
+      })),
+      ...(gaps ? [gap] : []),
+    ];
+  }
+  return [
+    {
+      name: gaps ? "bytes, gaps included" : "bytes",
+      colour: "P",
+      values: gaps ? memory.total_including_gaps : memory.total,
+    },
+  ];
+}
+
+/** A field for tiles. @param {import("../base/app.js").App} app */
+export function tileField(app) {
+  const o = app.overview;
+  const input = h("input", {
+    type: "text",
+    value: app.state.get("tiles").replace(/,/g, ", "),
+    size: 22,
+    placeholder: "0, 5, 30-33, ipu2:17",
+    "data-focus": "tiles",
+    "aria-label": "Tiles",
+    onchange: () => app.state.set({ tiles: parseTiles(input.value, o.target.tiles_per_ipu, o.numTiles).join(",") }),
+  });
+  return h("label.field", null, "Tiles", input);
+}
+
+/** @param {import("../base/app.js").App} app @param {any} memory @param {number[]} order */
+function chart(app, memory, order) {
+  const { state, overview: o } = app;
+  const by = state.get("by", "liveness"),
+    gaps = state.get("gaps", "1") === "1";
+  const sorted = order.length > 0;
+  const pick = (/** @type {Float64Array} */ values) => (sorted ? Float64Array.from(order, (i) => values[i]) : values);
+  const series = breakdown(memory, by, gaps).map((one) => ({ ...one, values: pick(one.values) }));
+  const count = memory.tile.length;
+  const tileOf = (/** @type {number} */ place) => (sorted ? order[place] : place);
+  const placeOf = new Map(sorted ? order.map((tile, place) => [tile, place]) : []);
+  const area = areaPainter({
+    series,
+    limit: o.target.bytes_per_tile,
+    kind: "bytes",
+    limitName: "end of a tile",
+    fits: state.get("y") === "fit",
+    marks: sorted ? [] : o.ipus.slice(1).map((/** @type {any[]} */ row) => row[1]),
+    chosen: app.tiles.map((tile) => placeOf.get(tile) ?? tile),
+  });
+  const most = memory.total_including_gaps.reduce(
+    (/** @type {number} */ a, /** @type {number} */ b) => Math.max(a, b),
+    0,
+  );
+  const range = state.get("z").split("-").map(Number);
+  return new Plot({
+    id: "memory-chart",
+    name: "Bytes by tile",
+    height: 260,
+    domain: [0, count],
+    least: 4,
+    range: range.length === 2 && range[1] > range[0] ? [range[0], range[1]] : undefined,
+    summary: `${grouped(count)} tiles; the fullest holds ${grouped(most)} bytes of ${grouped(o.target.bytes_per_tile)}.`,
+    paint: area.paint,
+    legend: [
+      ...series.map((one) => /** @type {[string, string]} */ ([one.colour, one.name])),
+      ["#b3261e", "hatched: beyond the tile's end"],
+    ],
+    tip: (x) => {
+      const tile = tileOf(area.placeAt(x));
+      return [
+        `${tileName(o, tile)}: ${bytesText(area.sums[area.placeAt(x)])} bytes`,
+        ...series.map((one) => `${one.name}: ${bytesText(one.values[area.placeAt(x)])}`),
+        `gaps: ${bytesText(memory.gaps[tile])}`,
+      ].join("\n");
+    },
+    step: (x, direction) => area.placeAt(x) + direction + 0.5,
+    speak: (text) => app.speak(text),
+    onpick: (x, _, more) => {
+      const tile = tileOf(area.placeAt(x));
+      const tiles = more ? [...new Set([...app.tiles, tile])].slice(-8) : [tile];
+      state.set({ tiles: tiles.join(",") });
+    },
+    onzoom: (lo, hi) => state.keep({ z: lo <= 0 && hi >= count ? null : `${Math.floor(lo)}-${Math.ceil(hi)}` }),
+    twin: () =>
+      table({
+        name: "Bytes by tile",
+        id: "memory-tiles",
+        rows: Array.from({ length: count }, (_, i) => tileOf(i)),
+        tools: true,
+        keyOf: String,
+        columns: [
+          { key: "tile", title: "Tile", kind: "number", value: (tile) => tile },
+          ...[
+            "total",
+            "total_including_gaps",
+            "gaps",
+            "always_live",
+            "not_always_live",
+            "interleaved",
+            "overflowed",
+          ].map((key) => ({
+            key,
+            title: key.replace(/_/g, " "),
+            kind: /** @type {"bytes"} */ ("bytes"),
+            value: (/** @type {number} */ tile) => memory[key][tile],
+          })),
+          ...(by === "category"
+            ? memory.categories.map((/** @type {any} */ one) => ({
+                key: `category.${one.name}`,
+                title: one.name,
+                kind: "bytes",
+                value: (/** @type {number} */ tile) => one.bytes[tile],
+              }))
+            : []),
+        ],
+      }),
+  });
+}
+
+/** @param {import("../base/app.js").App} app */
+async function lineChart(app) {
+  const ids = app.state.get("lines").split(",").filter(Boolean).map(Number);
+  if (ids.length === 0) return null;
+  const { lines, problem } = await app.ask("variableLines", ids);
+  if (problem) return empty(problem);
+  const series = lines.map((/** @type {any} */ one, /** @type {number} */ i) => ({
+    name: one.name,
+    colour: SERIES[i],
+    values: one.bytes,
+  }));
+  const area = areaPainter({ series, kind: "bytes", lines: true });
+  return new Plot({
+    id: "lines-chart",
+    name: "Bytes of chosen variables by tile",
+    height: 180,
+    domain: [0, area.count],
+    least: 4,
+    strip: false,
+    summary: `${lines.length} variables.`,
+    paint: area.paint,
+    legend: series.map((/** @type {any} */ one) => [one.colour, one.name]),
+    step: (x, direction) => area.placeAt(x) + direction + 0.5,
+    speak: (text) => app.speak(text),
+    tip: (x) =>
+      [
+        tileName(app.overview, area.placeAt(x)),
+        ...series.map((/** @type {any} */ one) => `${one.name}: ${bytesText(one.values[area.placeAt(x)])}`),
+      ].join("\n"),
+  }).element;
+}
+
+/** @param {import("../base/app.js").App} app */
+async function render(app) {
+  const { state, overview: o } = app;
+  const memory = await app.ask("memory");
+  const by = state.get("by", "liveness");
+  const order =
+    state.get("sort") !== "bytes"
+      ? []
+      : Array.from(memory.tile.keys()).sort(
+          (a, b) => memory.total_including_gaps[b] - memory.total_including_gaps[a] || a - b,
+        );
+  const plot = chart(app, memory, order);
+  const gaps = state.get("gaps", "1") === "1";
+  const element = h(
+    "div.view",
+    null,
+    h(
+      "div.bar",
+      null,
+      menu("Breakdown", /** @type {any} */ (BREAKDOWNS), by, (value) => state.set({ by: value }), "by"),
+      toggle("Gaps", gaps, () => state.set({ gaps: gaps ? "0" : null }), "gaps"),
+      toggle("Fullest first", order.length > 0, () => state.set({ sort: order.length > 0 ? null : "bytes" }), "sort"),
+      toggle(
+        "Scale to the bytes",
+        state.get("y") === "fit",
+        () => state.set({ y: state.get("y") === "fit" ? null : "fit" }),
+        "y",
+      ),
+      tileField(app),
+      app.sqlLink("SELECT * FROM memory_by_tile ORDER BY tile"),
+    ),
+    panel(
+      "Memory by tile",
+      plot.element,
+      app.showIn([
+        ["Tile map", "tiles", {}],
+        ["Liveness of these tiles", "liveness", {}],
+        ["Insights", "insights", {}],
+      ]),
+    ),
+    await app.part(async () => (await lineChart(app)) ?? h("span")),
+    h(
+      "div.columns",
+      null,
+      panel("Details", details(o, memory, app.tiles)),
+      panel(
+        "Bytes by layer",
+        await app.part(async () =>
+          treemap(
+            "Bytes by layer",
+            (await app.ask("bytesByScope")).map((/** @type {any} */ one) => ({
+              name: one.scope,
+              value: one.always,
+              detail: `${bytesText(one.always)} always live, ${one.count} variables`,
+            })),
+            (name) => state.set({ v: "operations", layer: "scope", op: name === "(no layer)" ? "" : name }),
+          ),
+        ),
+      ),
+    ),
+    app.tiles.length > 0 && (await app.part(() => regions(app))),
+    panel("Variables", await app.part(() => variables(app))),
+  );
+  return {
+    element,
+    keys: {
+      f: () => {
+        const places = app.tiles.map((tile) => (order.length > 0 ? order.indexOf(tile) : tile));
+        if (places.length > 0) plot.show(Math.min(...places) - 8, Math.max(...places) + 9);
+      },
+    },
+  };
+}
+
+/** @type {import("../base/app.js").ViewModule} */
+export const memoryView = {
+  id: "memory",
+  title: "Memory",
+  hint: "Bytes on every tile, each when it is fullest.",
+  render,
+};

@@ -1,0 +1,154 @@
+// What stands below memory by tile: details of chosen tiles, regions, variables.
+
+import { empty, h, panel } from "../base/dom.js";
+import { table } from "../base/table.js";
+
+/** The text of a tile as people write it. @param {any} o overview @param {number} tile */
+export function tileName(o, tile) {
+  const per = o.target.tiles_per_ipu;
+  return o.ipus.length > 1 ? `IPU ${Math.floor(tile / per)} tile ${tile % per}` : `tile ${tile}`;
+}
+
+/** @param {import("../base/app.js").App} app */
+export async function variables(app) {
+  const { tiles, state, overview: o } = app;
+  const lines = state.get("lines").split(",").filter(Boolean).map(Number);
+  if (tiles.length === 0)
+    return empty("Choose a tile in the chart (Enter or a click, Shift for more) or in the field to see its variables.");
+  const { rows, problem } = await app.ask("variablesOnTiles", tiles);
+  if (problem) return empty(problem);
+  return h(
+    "div",
+    null,
+    table({
+      name: "Variables on these tiles",
+      id: "tile-variables",
+      rows,
+      keyOf: (row) => String(row.id),
+      selected: lines.map(String),
+      sort: `-t${tiles[0]}`,
+      onpick: (row) => {
+        const next = lines.includes(row.id) ? lines.filter((id) => id !== row.id) : [...lines, row.id].slice(-8);
+        state.set({ lines: next.join(",") });
+      },
+      columns: [
+        { key: "name", title: "Variable", kind: "text", value: (row) => row.row?.[1] ?? `variable ${row.id}` },
+        ...tiles.map((tile, t) => ({
+          key: `t${tile}`,
+          title: tileName(o, tile),
+          kind: /** @type {"bytes"} */ ("bytes"),
+          sum: true,
+          value: (/** @type {any} */ row) => row.bytes[t],
+        })),
+        { key: "peak", title: "When fullest", kind: "text", value: (row) => (row.alive.some(Boolean) ? "alive" : "") },
+        {
+          key: "life",
+          title: "Life",
+          kind: "text",
+          value: (row) => (!row.row ? "" : row.row[6] ? "always" : `${row.row[15]} – ${row.row[16] - 1}`),
+        },
+        { key: "category", title: "Category", kind: "text", value: (row) => row.row?.[5] ?? "" },
+        { key: "dtype", title: "Type", kind: "text", value: (row) => row.row?.[3] ?? "" },
+        {
+          key: "op",
+          title: "Operation",
+          kind: "text",
+          value: (row) => row.row?.[18] ?? "",
+          cell: (row) => {
+            const op = row.row?.[18];
+            return op ? h("a", { href: state.link({ v: "operations", layer: "op", op }) }, op) : "";
+          },
+        },
+        { key: "total", title: "All tiles", kind: "bytes", value: (row) => row.row?.[10] ?? 0 },
+      ],
+    }),
+    h("p.dim", null, "Enter or a click adds a variable's line to the chart of variables, up to 8."),
+  );
+}
+
+/** Bytes of the chosen tiles by region and category, where the profile tells. @param {import("../base/app.js").App} app */
+export async function regions(app) {
+  const { tiles, overview: o } = app;
+  const found = await app.ask("regions", tiles);
+  if (found === null) return empty("This profile does not say the region of each category (view 'vars_by_region').");
+  /** @type {Map<string, any>} */
+  const rows = new Map();
+  for (const [region, category, always, tile, bytes] of found) {
+    const key = `${region}/${category}/${always}`;
+    if (!rows.has(key)) rows.set(key, { region, category, always, bytes: tiles.map(() => 0) });
+    rows.get(key).bytes[tiles.indexOf(tile)] += bytes;
+  }
+  return panel(
+    "By region and category",
+    table({
+      name: "By region and category",
+      id: "regions",
+      rows: [...rows.values()],
+      fixed: true,
+      columns: [
+        { key: "region", title: "Region", kind: "text", value: (row) => row.region },
+        { key: "category", title: "Category", kind: "text", value: (row) => row.category },
+        { key: "live", title: "Live", kind: "text", value: (row) => (row.always ? "always" : "at times") },
+        ...tiles.map((tile, t) => ({
+          key: `t${tile}`,
+          title: tileName(o, tile),
+          kind: /** @type {"bytes"} */ ("bytes"),
+          sum: true,
+          value: (/** @type {any} */ row) => row.bytes[t],
+        })),
+      ],
+    }),
+  );
+}
+
+/** The tree of a tile's memory, a column for each. @param {any} o @param {any} memory @param {number[]} tiles */
+export function details(o, memory, tiles) {
+  const sum = (/** @type {any} */ values) =>
+    values.reduce((/** @type {number} */ a, /** @type {number} */ b) => a + b, 0);
+  const rows = [
+    ["Memory including gaps", memory.total_including_gaps, 0],
+    ["Gaps", memory.gaps, 1],
+    ["Memory excluding gaps", memory.total, 1],
+    ["Always live", memory.always_live, 2],
+    ["At times, when fullest", memory.not_always_live, 2],
+    ["Interleaved", memory.interleaved, 2],
+    ["Beyond the end", memory.overflowed, 2],
+    ...memory.categories.map((/** @type {any} */ one) => [one.name, one.bytes, 3]),
+  ];
+  const shown = tiles.length > 0 ? tiles : [];
+  const checks = ["categories = memory excluding gaps", "always live + at times = memory excluding gaps"];
+  const total = sum(memory.total);
+  const good = [
+    sum(Float64Array.from(memory.categories, (/** @type {any} */ one) => one.sum)) === total,
+    sum(memory.always_live) + sum(memory.not_always_live) === total,
+  ];
+  return h(
+    "div",
+    null,
+    table({
+      name: "Details",
+      id: "details",
+      rows,
+      tools: false,
+      fixed: true,
+      keyOf: (row) => row[0],
+      columns: [
+        {
+          key: "what",
+          title: "Bytes of",
+          kind: "text",
+          value: (row) => row[0],
+          cell: (row) => h("span", { style: { "padding-left": `${row[2] * 14}px` } }, row[0]),
+        },
+        { key: "all", title: "All tiles", kind: "bytes", value: (row) => sum(row[1]) },
+        ...shown.map((tile) => ({
+          key: `t${tile}`,
+          title: tileName(o, tile),
+          kind: /** @type {"bytes"} */ ("bytes"),
+          value: (/** @type {any[]} */ row) => row[1][tile],
+        })),
+      ],
+    }),
+    h("p.dim", null, checks.map((text, i) => `${text}: ${good[i] ? "holds" : "DOES NOT HOLD"}`).join("; ")),
+  );
+}

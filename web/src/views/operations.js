@@ -1,0 +1,331 @@
+// V7 Operations: a table by a layer of software; the chosen one's steps, variables, cycles by IPU.
+
+import { empty, h, menu, pairs, panel } from "../base/dom.js";
+import { bytesText, cyclesText, decimal, grouped } from "../base/format.js";
+import { table } from "../base/table.js";
+import { programNames } from "./programs.js";
+
+const LAYER_NAMES = /** @type {[string, string][]} */ ([
+  ["op", "TensorFlow op"],
+  ["hlo", "HLO instruction"],
+  ["scope", "name scope"],
+  ["source", "source line"],
+  ["type", "op type"],
+  ["opcode", "HLO opcode"],
+]);
+
+/** Operations a cycle that all tiles could do in half precision: 250 TFLOP/s of a Mk2, 125 of a Mk1.
+ * @param {any} o overview */
+function peakFlops(o) {
+  return o.numTiles * (o.target.architecture === "ipu1" ? 64 : 128);
+}
+
+/** Sums of name scopes, one below the other: a tree by "/". @param {any[]} rows @param {string} under */
+function scopeTree(rows, under) {
+  /** @type {Map<string, any>} */
+  const groups = new Map();
+  const prefix = under === "" ? "" : `${under}/`;
+  for (const row of rows) {
+    const path = row.layer ? `${row.layer}` : row.name;
+    if (prefix !== "" && !`${path}/`.startsWith(prefix)) continue;
+    const rest = path.slice(prefix.length);
+    const name = rest === "" ? path : prefix + rest.split("/")[0];
+    const one = groups.get(name);
+    if (one === undefined) {
+      groups.set(name, { ...row, name, layer: "", plan: null });
+      continue;
+    }
+    for (const key of [
+      "cycles",
+      "compute",
+      "flops",
+      "wasted",
+      "code",
+      "bytesIn",
+      "bytesOut",
+      "sync",
+      "programs",
+      "exchange",
+      "vertices",
+      "edges",
+      "alwaysLive",
+      "weights",
+      "variables",
+    ])
+      one[key] += row[key];
+    for (const key of ["temporary", "executions", "liveWorst"]) one[key] = Math.max(one[key], row[key]);
+  }
+  return [...groups.values()];
+}
+
+/** @param {any} o overview @returns {import("../base/table.js").Column[]} */
+export function operationColumns(o) {
+  const plain = (
+    /** @type {string} */ key,
+    /** @type {string} */ title,
+    /** @type {any} */ kind,
+    /** @type {any} */ more = {},
+  ) => ({ key, title, kind, value: (/** @type {any} */ row) => row[key], ...more });
+  const peak = peakFlops(o);
+  return [
+    plain("name", "Name", "text"),
+    plain("cycles", "Cycles", "cycles", { sum: true, help: "of the worst tile, all executions of a run" }),
+    {
+      key: "share",
+      title: "Share",
+      kind: "percent",
+      value: (row) => (o.totals.cycles > 0 ? (100 * row.cycles) / o.totals.cycles : NaN),
+      sum: false,
+    },
+    plain("wasted", "Wasted", "cycles", {
+      sum: true,
+      help: "(cycles - mean of the tiles) x executions of its compute sets",
+    }),
+    plain("temporary", "Temporary bytes", "bytes", { help: "on the fullest tile, as tremula report prints them" }),
+    plain("exchange", "Exchange", "cycles", { sum: true }),
+    plain("flops", "FLOPs", "number", { sum: true }),
+    {
+      key: "rate",
+      title: "FLOP a cycle",
+      kind: "real",
+      value: (row) => (row.cycles > 0 ? row.flops / row.cycles : NaN),
+    },
+    {
+      key: "peak",
+      title: "Of the peak",
+      kind: "percent",
+      help: "of half precision's matrix units",
+      value: (row) => (row.cycles > 0 ? (100 * row.flops) / row.cycles / peak : NaN),
+    },
+    plain("alwaysLive", "Always live", "bytes", { sum: true }),
+    plain("weights", "Weights", "bytes", { sum: true }),
+    plain("plan", "Plan", "long"),
+    plain("compute", "Compute", "cycles", { hidden: true, sum: true }),
+    plain("vertices", "Vertices", "number", { hidden: true, sum: true }),
+    plain("edges", "Edges", "number", { hidden: true, sum: true }),
+    plain("code", "Code", "bytes", { hidden: true, sum: true }),
+    plain("bytesIn", "Bytes in", "bytes", { hidden: true, sum: true }),
+    plain("bytesOut", "Bytes out", "bytes", { hidden: true, sum: true }),
+    plain("sync", "Sync", "cycles", { hidden: true, sum: true }),
+    plain("executions", "Executions", "real", { hidden: true }),
+    plain("programs", "Programs", "number", { hidden: true, sum: true }),
+    plain("opType", "Op type", "text", { hidden: true }),
+    plain("opcode", "HLO opcode", "text", { hidden: true }),
+  ];
+}
+
+/** @param {import("../base/app.js").App} app */
+async function render(app) {
+  const { state, overview: o } = app;
+  const layer = state.get("layer", "op"),
+    chosen = state.values.has("op") ? state.get("op") : null;
+  const under = state.get("under");
+  const queries = await app.ask("queries");
+  let rows = await app.ask("operations", layer === "scope" ? "op" : layer);
+  if (layer === "scope") rows = scopeTree(rows, under);
+  const up = under.includes("/") ? under.slice(0, under.lastIndexOf("/")) : "";
+  const crumbs =
+    layer !== "scope"
+      ? null
+      : h(
+          "div.bar",
+          null,
+          h("span.dim", null, "Scope"),
+          h("a", { href: state.link({ under: null }) }, "all"),
+          under
+            .split("/")
+            .filter(Boolean)
+            .map((part, i, parts) => h("a", { href: state.link({ under: parts.slice(0, i + 1).join("/") }) }, part)),
+          chosen !== null &&
+            chosen !== "" &&
+            h("a", { href: state.link({ under: chosen, op: null }) }, `open ${chosen}`),
+        );
+  const element = h(
+    "div.view",
+    null,
+    h(
+      "div.bar",
+      null,
+      menu("Layer", LAYER_NAMES, layer, (value) => state.set({ layer: value, op: null, under: null }), "layer"),
+      app.sqlLink(
+        layer === "op" ? queries.operations : "SELECT * FROM programs JOIN sources ON sources.id = programs.source",
+      ),
+    ),
+    crumbs,
+    panel(
+      "Operations",
+      table({
+        name: "Operations",
+        id: "operations",
+        rows,
+        tools: true,
+        sort: "-cycles",
+        keyOf: (row) => row.name,
+        selected: chosen === null ? [] : [chosen],
+        columns: operationColumns(o),
+        onpick: (row) => state.set({ op: row.name }),
+        onkey: (row, event) => {
+          if (layer !== "scope" || event.key !== "ArrowRight") return false;
+          state.set({ under: row.name, op: null });
+          return true;
+        },
+      }),
+    ),
+    chosen === null || chosen === ""
+      ? empty("Choose an operation for its steps, plan, variables and place in other views.")
+      : await app.part(() => details(app, rows, layer, chosen)),
+  );
+  return {
+    element,
+    keys: {
+      "[": () => state.set({ under: up }),
+      "]": () => {
+        if (layer === "scope" && chosen) state.set({ under: chosen, op: null });
+      },
+    },
+  };
+}
+
+/** Whether a program belongs to a group. @param {import("./programs.js").Programs} names @param {string} layer
+ * @param {string} group @param {number} i */
+function belongs(names, layer, group, i) {
+  const s = names.source(i);
+  switch (layer) {
+    case "hlo":
+      return (s?.[1] ?? names.name(i)) === group;
+    case "scope":
+      return `${s?.[5] || names.op(i)}/`.startsWith(`${group}/`);
+    case "source":
+      return (s?.[6] ? `${s[6]}:${s[7]}` : "") === group;
+    case "type":
+      return (s?.[4] || s?.[2] || names.type(i)) === group;
+    case "opcode":
+      return (s?.[2] ?? names.type(i)) === group;
+    default:
+      return names.op(i) === group;
+  }
+}
+
+/** @param {import("../base/app.js").App} app @param {any[]} rows @param {string} layer @param {string} chosen */
+async function details(app, rows, layer, chosen) {
+  const row = rows.find((one) => one.name === chosen);
+  if (row === undefined) return empty(`There is no operation '${chosen}' in this layer of this report.`);
+  const names = await programNames(app);
+  const { programs } = names;
+  const steps = Array.from(programs.id.keys()).filter(
+    (i) => programs.end[i] === i + 1 && belongs(names, layer, chosen, i),
+  );
+  const variables = (await app.ask("variables")).filter((/** @type {any[]} */ v) =>
+    layer === "op"
+      ? v[18] === chosen
+      : layer === "scope"
+        ? `${v[19]}/`.startsWith(`${chosen}/`)
+        : layer === "source"
+          ? v[20] === chosen
+          : false,
+  );
+  const byIpu = new Map();
+  for (const i of steps)
+    byIpu.set(programs.ipu[i], (byIpu.get(programs.ipu[i]) ?? 0) + programs.cycles[i] * programs.executions[i]);
+  const first = steps[0];
+  const heaviest = [...variables]
+    .sort((a, b) => b[10] - a[10])
+    .slice(0, 8)
+    .map((v) => v[0])
+    .join(",");
+  return h(
+    "div.view",
+    null,
+    panel(
+      chosen,
+      app.showIn([
+        ["Trace", "trace", { op: chosen, step: null, row: null }],
+        ["Program", "program", { step: first }],
+        ["Liveness", "liveness", { step: first }],
+        ["Memory by tile", "memory", { lines: heaviest }],
+        ["Tile map", "tiles", { colour: variables[0] ? `variable:${variables[0][0]}` : null }],
+        ["Graph", "graph", { hlo: row.hlo }],
+        ["Source", "source", { line: row.file ? `${row.file}:${row.line}` : null }],
+      ]),
+      h(
+        "div.columns",
+        null,
+        pairs([
+          ["Cycles", cyclesText(row.cycles)],
+          ["Wasted", cyclesText(row.wasted)],
+          ["FLOPs", grouped(row.flops)],
+          ["FLOP a cycle", row.cycles > 0 ? decimal(row.flops / row.cycles, 1) : "–"],
+          ["Temporary bytes", bytesText(row.temporary)],
+          ["Vertices", grouped(row.vertices)],
+          ["Programs", grouped(steps.length)],
+        ]),
+        pairs([
+          ["Plan", row.plan ?? "none"],
+          ["Layer", row.layer || "none"],
+          ["Op type", row.opType || "none"],
+          ["Source", row.file ? `${row.file}:${row.line}` : "not known"],
+          ...[...byIpu].map(
+            ([ipu, cycles]) =>
+              /** @type {[string, string]} */ ([
+                ipu < 0 ? "Cycles on all IPUs" : `Cycles on IPU ${ipu}`,
+                cyclesText(cycles),
+              ]),
+          ),
+        ]),
+      ),
+    ),
+    panel(
+      "Its steps",
+      table({
+        name: "Steps",
+        id: "steps",
+        rows: steps,
+        keyOf: String,
+        onpick: (i) => app.state.set({ v: "program", step: i }),
+        columns: [
+          { key: "id", title: "Step", kind: "number", value: (i) => i },
+          { key: "name", title: "Name", kind: "text", value: (i) => names.name(i) },
+          { key: "type", title: "Type", kind: "text", value: (i) => names.type(i) },
+          { key: "cycles", title: "Cycles", kind: "cycles", value: (i) => programs.cycles[i] },
+          { key: "executions", title: "Executions", kind: "real", value: (i) => programs.executions[i] },
+          {
+            key: "all",
+            title: "In a run",
+            kind: "cycles",
+            sum: true,
+            value: (i) => programs.cycles[i] * programs.executions[i],
+          },
+          { key: "live", title: "Live bytes", kind: "bytes", value: (i) => programs.live_bytes[i] },
+        ],
+      }),
+    ),
+    variables.length > 0 &&
+      panel(
+        "Its variables",
+        table({
+          name: "Variables",
+          id: "op-variables",
+          rows: variables,
+          keyOf: (v) => String(v[0]),
+          sort: "-total",
+          onpick: (v) => app.state.set({ v: "memory", lines: v[0] }),
+          columns: [
+            { key: "name", title: "Variable", kind: "text", value: (v) => v[1] },
+            { key: "total", title: "All tiles", kind: "bytes", sum: true, value: (v) => v[10] },
+            { key: "worst", title: "Fullest tile", kind: "bytes", value: (v) => v[9] },
+            { key: "dtype", title: "Type", kind: "text", value: (v) => v[3] },
+            { key: "life", title: "Life", kind: "text", value: (v) => (v[6] ? "always" : `${v[15]} – ${v[16] - 1}`) },
+            { key: "category", title: "Category", kind: "text", value: (v) => v[5] },
+          ],
+        }),
+      ),
+  );
+}
+
+/** @type {import("../base/app.js").ViewModule} */
+export const operationsView = {
+  id: "operations",
+  title: "Operations",
+  hint: "What each operation costs, by the layer of software that you choose.",
+  render,
+};

@@ -1,0 +1,104 @@
+// A pipeline as stage x mini-batch, with bubbles and the stage that all wait for.
+
+import { h, panel } from "../base/dom.js";
+import { cyclesText, grouped, share } from "../base/format.js";
+import { table } from "../base/table.js";
+import { pipelineGrid } from "../data/sums.js";
+
+/** @param {import("../base/app.js").App} app @param {Record<string, Float64Array>} c @param {any} phases */
+export function pipelinePanel(app, c, phases) {
+  const phaseOf = (/** @type {number} */ row) => (phases === null ? "" : phases.table[phases.ids[row]]);
+  const grid = pipelineGrid(c, phaseOf);
+  if (grid === null) return null;
+  const { critical, span } = grid;
+  const facts = h(
+    "p",
+    null,
+    `Stage ${critical} is the busiest: ${cyclesText(grid.rows[critical].busy)} cycles of the ${cyclesText(span)} from the first stage's begin to the last one's end. Were all stages as long as their mean, each would be busy ${cyclesText(Math.round(grid.balanced))} cycles.`,
+  );
+  const stages = table({
+    name: "Stages",
+    id: "stages",
+    rows: grid.rows,
+    tools: false,
+    keyOf: (row) => String(row.stage),
+    columns: [
+      { key: "stage", title: "Stage", kind: "number", value: (row) => row.stage },
+      { key: "busy", title: "Busy", kind: "cycles", value: (row) => row.busy },
+      { key: "bubble", title: "Bubble", kind: "cycles", value: (row) => row.bubble },
+      {
+        key: "share",
+        title: "Busy, of the span",
+        kind: "percent",
+        value: (row) => (100 * row.busy) / span,
+        cell: (row) => share(row.busy, span),
+      },
+    ],
+  });
+  if (!grid.hasBatches || grid.cells.length === 0) {
+    return panel(
+      "Pipeline",
+      facts,
+      stages,
+      h(
+        "p.empty",
+        null,
+        "This profile does not say which mini-batch a row of the trace belongs to (columns micro_batch and phase); a newer Tremula writes it.",
+      ),
+    );
+  }
+  const phasesThere = [...new Set(grid.cells.map((cell) => cell.phase))];
+  const batches = [...new Set(grid.cells.map((cell) => cell.batch))].sort((a, b) => a - b);
+  const cells = new Map(grid.cells.map((cell) => [`${cell.stage} ${cell.batch} ${cell.phase}`, cell]));
+  const most = grid.cells.reduce((a, cell) => Math.max(a, cell.cycles), 1);
+  const tables = phasesThere.map((phase) =>
+    h(
+      "div.tablebox.short",
+      null,
+      h(
+        "table",
+        { "aria-label": `Cycles of stage and mini-batch, ${phase || "all phases"}` },
+        h(
+          "thead",
+          null,
+          h(
+            "tr",
+            null,
+            h("th", { scope: "col" }, phase || "Stage"),
+            batches.map((batch) => h("th.number", { scope: "col" }, `mini-batch ${batch}`)),
+          ),
+        ),
+        h(
+          "tbody",
+          null,
+          grid.rows
+            .filter((row) => batches.some((batch) => cells.has(`${row.stage} ${batch} ${phase}`)))
+            .map((row) =>
+              h(
+                "tr",
+                null,
+                h("th", { scope: "row" }, `stage ${row.stage}`),
+                batches.map((batch) => {
+                  const cell = cells.get(`${row.stage} ${batch} ${phase}`);
+                  return h(
+                    "td.number",
+                    {
+                      "data-value": cell?.cycles ?? "",
+                      title: cell ? `from ${grouped(cell.begin)}` : "bubble",
+                      style: cell
+                        ? {
+                            background: `color-mix(in srgb, var(--C) ${Math.round((70 * cell.cycles) / most)}%, transparent)`,
+                          }
+                        : {},
+                    },
+                    cell ? cyclesText(cell.cycles) : "·",
+                  );
+                }),
+              ),
+            ),
+        ),
+      ),
+    ),
+  );
+  return panel("Pipeline", facts, stages, ...tables);
+}

@@ -1,0 +1,335 @@
+// V6 Program tree: programs nested as they run, with numbers in columns, and the details of one.
+
+import { empty, h, menu, pairs, panel } from "../base/dom.js";
+import { bytesText, cyclesText, decimal, grouped, share } from "../base/format.js";
+import { KINDS } from "../base/kinds.js";
+import { matcher, Table, table } from "../base/table.js";
+import { programNames } from "./programs.js";
+
+/** Rows that are in sight: the children of what is open. @param {any} programs @param {Set<number>} open */
+function visible(programs, open) {
+  const rows = [];
+  for (let i = 0; i < programs.id.length;) {
+    rows.push(i);
+    i = open.has(i) || programs.end[i] <= i + 1 ? i + 1 : programs.end[i];
+  }
+  return rows;
+}
+
+/** @param {import("../base/app.js").App} app */
+async function render(app) {
+  const { state, overview: o } = app;
+  const names = await programNames(app);
+  const { programs } = names;
+  const count = programs.id.length;
+  const depth = new Int16Array(count);
+  for (let i = 0; i < count; ++i) depth[i] = programs.parent[i] < 0 ? 0 : depth[programs.parent[i]] + 1;
+  const deepest = depth.reduce((a, b) => Math.max(a, b), 0);
+  const level = state.number("depth", 2);
+  const step = state.get("step") === "" ? -1 : state.number("step", -1);
+  const open = new Set();
+  for (let i = 0; i < count; ++i) if (programs.end[i] > i + 1 && depth[i] < level) open.add(i);
+  for (let i = step; i >= 0; i = programs.parent[i]) open.add(i);
+  const kind = state.get("kind");
+  const number = (/** @type {string} */ key, /** @type {string} */ title, /** @type {any} */ type, hidden = false) => ({
+    key,
+    title,
+    kind: type,
+    hidden,
+    value: (/** @type {number} */ i) => programs[key][i],
+  });
+  const opsOf = (/** @type {number} */ i) => names.op(i);
+  /** @type {import("../base/table.js").Column[]} */
+  const columns = [
+    {
+      key: "name",
+      title: "Program",
+      kind: "text",
+      value: (i) => names.name(i),
+      cell: (i) =>
+        h(
+          "span",
+          { style: { "padding-left": `${depth[i] * 14}px` } },
+          programs.end[i] > i + 1
+            ? h(
+                "button.fold",
+                {
+                  type: "button",
+                  tabindex: -1,
+                  "aria-label": `${open.has(i) ? "Fold" : "Open"} ${names.name(i)}`,
+                  "aria-expanded": String(open.has(i)),
+                  onclick: () => fold(i),
+                },
+                open.has(i) ? "▾" : "▸",
+              )
+            : h("span.fold"),
+          h(
+            "span.kind",
+            { title: KINDS[names.letter(i)], style: { background: `var(--${names.letter(i)})` } },
+            names.letter(i),
+          ),
+          names.name(i),
+        ),
+    },
+    { key: "type", title: "Type", kind: "text", value: (i) => names.type(i) },
+    number("cycles", "Cycles", "cycles"),
+    number("executions", "Executions", "real"),
+    {
+      key: "share",
+      title: "Share",
+      kind: "percent",
+      help: "cycles x executions, of the run",
+      value: (i) => (o.totals.cycles > 0 ? (100 * programs.cycles[i] * programs.executions[i]) / o.totals.cycles : NaN),
+    },
+    number("active_tiles", "Tiles", "number"),
+    {
+      key: "balance",
+      title: "Balance",
+      kind: "percent",
+      help: "mean of the tiles' cycles, of the worst",
+      value: (i) =>
+        names.type(i) === "OnTileExecute" && programs.cycles[i] > 0
+          ? (100 * programs.cycles_mean[i]) / (programs.cycles[i] - programs.sync_cycles[i])
+          : NaN,
+    },
+    number("bytes_in", "Bytes in", "bytes"),
+    number("bytes_out", "Bytes out", "bytes", true),
+    number("live_bytes", "Live bytes", "bytes"),
+    number("live_worst", "Fullest tile", "bytes"),
+    number("sync_cycles", "Sync", "cycles", true),
+    number("repeat_count", "Turns", "number", true),
+    number("ipu", "IPU", "number", true),
+    number("stage", "Stage", "number", true),
+    number("flops", "FLOPs", "number", true),
+    number("code_bytes", "Code", "bytes", true),
+    { key: "op", title: "Operation", kind: "text", value: opsOf, hidden: true },
+    {
+      key: "line",
+      title: "Source",
+      kind: "text",
+      hidden: true,
+      value: (i) => {
+        const s = names.source(i);
+        return s?.[6] ? `${s[6]}:${s[7]}` : "";
+      },
+    },
+  ];
+  const rowsNow = () => {
+    const text = state.get("q");
+    if (text === "" && kind === "") return visible(programs, open);
+    const wanted = matcher(text, columns);
+    return Array.from({ length: count }, (_, i) => i).filter(
+      (i) => (kind === "" || names.letter(i) === kind) && wanted(i),
+    );
+  };
+  const grid = new Table({
+    name: "Programs",
+    id: "programs",
+    rows: rowsNow(),
+    fixed: true,
+    tools: true,
+    keyOf: String,
+    selected: step >= 0 ? [String(step)] : [],
+    columns,
+    onpick: (i) => state.set({ step: i, steps: null }),
+    onkey: (i, event) => {
+      if (event.key === "ArrowRight" && !open.has(i) && programs.end[i] > i + 1) fold(i);
+      else if (event.key === "ArrowLeft" && open.has(i)) fold(i);
+      else if (event.key === "ArrowLeft" && programs.parent[i] >= 0) grid.focus(grid.rows.indexOf(programs.parent[i]));
+      else return false;
+      return true;
+    },
+  });
+  /** @param {number} i */
+  function fold(i) {
+    if (open.has(i)) open.delete(i);
+    else open.add(i);
+    grid.options.rows = rowsNow();
+    grid.arrange();
+    grid.focus(grid.rows.indexOf(i));
+  }
+  const search = h("input.find", {
+    type: "search",
+    value: state.get("q"),
+    placeholder: "name, cycles>1000, type …",
+    "aria-label": "Find programs",
+    "data-focus": "program-find",
+    onchange: () => state.set({ q: search.value }),
+  });
+  const here = step >= 0 ? grid.rows.indexOf(step) : -1;
+  const element = h(
+    "div.view",
+    null,
+    h(
+      "div.bar",
+      null,
+      search,
+      menu(
+        "Kind",
+        [
+          ["", "all"],
+          ...Object.entries(KINDS)
+            .slice(0, 8)
+            .map(([letter, text]) => /** @type {[string, string]} */ ([letter, text])),
+        ],
+        kind,
+        (value) => state.set({ kind: value }),
+        "kind",
+      ),
+      menu(
+        "Open to depth",
+        Array.from({ length: deepest + 1 }, (_, i) => /** @type {[string, string]} */ ([String(i), String(i)])),
+        String(Math.min(level, deepest)),
+        (value) => state.set({ depth: value }),
+        "depth",
+      ),
+      app.sqlLink("SELECT * FROM programs ORDER BY id"),
+    ),
+    panel("Programs", grid.element, h("p.dim", null, "→ opens, ← folds, Enter shows a program's details.")),
+    step >= 0 && step < count ? await app.part(() => details(app, names, step)) : empty("No program is chosen."),
+  );
+  const deeper = (/** @type {number} */ by) => state.set({ depth: Math.max(0, Math.min(deepest, level + by)) });
+  const after = () => {
+    if (here <= 8) return;
+    grid.box.scrollTop = (here - 6) * 24;
+    grid.active = here;
+    grid.window(true);
+  };
+  return { element, after, keys: { "[": () => deeper(-1), "]": () => deeper(1) } };
+}
+
+/** @param {import("../base/app.js").App} app @param {import("./programs.js").Programs} names @param {number} i */
+async function details(app, names, i) {
+  const { programs } = names;
+  const source = names.source(i);
+  const set = programs.compute_set[i] >= 0 ? await app.ask("computeSet", programs.compute_set[i]) : null;
+  const op = names.op(i);
+  const all = await app.ask("variables");
+  const touched = all.filter(
+    (/** @type {any[]} */ row) =>
+      row[2] === programs.source[i] && row[2] >= 0 && (row[6] || (row[15] <= i && i < row[16])),
+  );
+  const trace = app.overview.tables.includes("trace") ? (await app.ask("trace")).columns : null;
+  const seen = trace === null ? [] : Array.from(trace.program.keys()).filter((row) => trace.program[row] === i);
+  const streams = programs.stream?.[i] >= 0 ? await app.ask("streams") : null;
+  const stream = streams?.find((/** @type {any[]} */ row) => row[0] === programs.stream[i]);
+  return h(
+    "div.view",
+    null,
+    panel(
+      `Program ${i}`,
+      h(
+        "p",
+        null,
+        h("span.kind", { style: { background: `var(--${names.letter(i)})` } }, names.letter(i)),
+        names.name(i),
+      ),
+      app.showIn([
+        ["Trace", "trace", { step: i, row: null }],
+        ["Liveness", "liveness", { step: i }],
+        ["Operation", "operations", { layer: "op", op }],
+        ["Source", "source", {}],
+      ]),
+      h(
+        "div.columns",
+        null,
+        pairs([
+          ["Type", names.type(i)],
+          ["Cycles", cyclesText(programs.cycles[i])],
+          ["of these, sync", cyclesText(programs.sync_cycles[i])],
+          ["Mean of the tiles", decimal(programs.cycles_mean[i], 1)],
+          ["Executions in a run", decimal(programs.executions[i], 0)],
+          ["Turns", grouped(programs.repeat_count[i])],
+          ["Active tiles", grouped(programs.active_tiles[i])],
+          ["Bytes in, all tiles", bytesText(programs.bytes_in[i])],
+          ["Bytes in, worst tile", bytesText(programs.bytes_in_worst[i])],
+          ["Bytes out, all tiles", bytesText(programs.bytes_out[i])],
+          ["Bytes out, worst tile", bytesText(programs.bytes_out_worst[i])],
+          ["Live bytes, all tiles", bytesText(programs.live_bytes[i])],
+          ["Fullest tile then", `${bytesText(programs.live_worst[i])} on tile ${grouped(programs.live_worst_tile[i])}`],
+          ["Code", bytesText(programs.code_bytes[i])],
+        ]),
+        pairs([
+          ["Operation", op],
+          ["HLO", source ? `${source[1]} (${source[2]})` : ""],
+          ["Op type", source?.[4] ?? ""],
+          ["Layer", source?.[5] ?? ""],
+          ["Source", source?.[6] ? `${source[6]}:${source[7]}` : "not known"],
+          ["Plan", source?.[8] ?? "none"],
+          ["Note", source?.[9] ?? "none"],
+          [
+            "Rows of the trace",
+            seen.length === 0
+              ? "none"
+              : seen
+                  .slice(0, 12)
+                  .map((row) => h("a", { href: app.state.link({ v: "trace", row, step: i }) }, `${row} `)),
+          ],
+          ...(stream
+            ? [
+                /** @type {[string, string]} */ ([
+                  "Stream",
+                  `${stream[2]} ${stream[1]}, ${stream[3]}, ${bytesText(stream[4])} bytes in a run`,
+                ]),
+              ]
+            : []),
+        ]),
+      ),
+    ),
+    set?.set &&
+      panel(
+        "Compute set",
+        h(
+          "p",
+          null,
+          `${set.set[0]}: ${grouped(set.set[1])} vertices, ${grouped(set.set[2])} edges, ${cyclesText(set.set[4])} cycles of the worst tile, ${share(set.set[5], set.set[4])} of them on the mean tile.`,
+        ),
+        table({
+          name: "Vertices",
+          id: "vertices",
+          rows: set.vertices,
+          tools: false,
+          keyOf: (row) => row[0],
+          columns: [
+            { key: "name", title: "Codelet", kind: "text", value: (row) => row[0] },
+            { key: "count", title: "Vertices", kind: "number", sum: true, value: (row) => row[1] },
+            { key: "cycles", title: "Cycles", kind: "cycles", value: (row) => row[2] },
+            { key: "state", title: "State of one", kind: "bytes", value: (row) => row[3] },
+            { key: "states", title: "State of all", kind: "bytes", sum: true, value: (row) => row[4] },
+            { key: "code", title: "Code of the codelet", kind: "bytes", value: (row) => row[5] },
+          ],
+        }),
+      ),
+    touched.length > 0 &&
+      panel(
+        "Variables of this instruction that are alive here",
+        table({
+          name: "Variables",
+          id: "touched",
+          rows: touched,
+          keyOf: (row) => String(row[0]),
+          sort: "-total",
+          columns: [
+            { key: "name", title: "Variable", kind: "text", value: (row) => row[1] },
+            { key: "total", title: "All tiles", kind: "bytes", sum: true, value: (row) => row[10] },
+            { key: "worst", title: "Fullest tile", kind: "bytes", value: (row) => row[9] },
+            {
+              key: "life",
+              title: "Life",
+              kind: "text",
+              value: (row) => (row[6] ? "always" : `${row[15]} – ${row[16] - 1}`),
+            },
+            { key: "category", title: "Category", kind: "text", value: (row) => row[5] },
+          ],
+        }),
+      ),
+  );
+}
+
+/** @type {import("../base/app.js").ViewModule} */
+export const programView = {
+  id: "program",
+  title: "Program",
+  hint: "Programs as they are nested, with what each one takes.",
+  render,
+};

@@ -1,0 +1,41 @@
+// What several views know of programs: names, kinds, the row of a source.
+
+import { kindOf } from "../base/kinds.js";
+
+/**
+ * @param {import("../base/app.js").App} app
+ */
+export async function programNames(app) {
+  const programs = await app.ask("programs");
+  const sources = await app.ask("sources");
+  const byId = new Map(sources.map((/** @type {any[]} */ row) => [row[0], row]));
+  const letters =
+    programs.id.length === 0
+      ? []
+      : Array.from(programs.id, (_, i) =>
+          kindOf(programs.type.table[programs.type.ids[i]], programs.copies[programs.compute_set[i]] === 1),
+        );
+  return {
+    programs,
+    /** @param {number} p */
+    name: (p) =>
+      p === -1
+        ? "waiting for the host"
+        : p === -2
+          ? "loading the program"
+          : (programs.name.table[programs.name.ids[p]] ?? ""),
+    /** @param {number} p */
+    type: (p) => programs.type.table[programs.type.ids[p]] ?? "",
+    /** @param {number} p */
+    letter: (p) => (p === -1 ? "W" : p === -2 ? "L" : (letters[p] ?? "T")),
+    /** @param {number} p @returns {any[]|undefined} */
+    source: (p) => byId.get(programs.source[p]),
+    /** The operation as `tremula report` names it. @param {number} p */
+    op: (p) => {
+      const source = byId.get(programs.source[p]);
+      return source?.[3] || source?.[1] || (programs.name.table[programs.name.ids[p]] ?? "");
+    },
+  };
+}
+
+/** @typedef {Awaited<ReturnType<typeof programNames>>} Programs */

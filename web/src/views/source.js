@@ -1,0 +1,142 @@
+// V11 Source: cycles and bytes by file and line, beside the text where it is known.
+
+import { empty, h, menu, panel } from "../base/dom.js";
+import { bytesText, cyclesText, share } from "../base/format.js";
+import { table } from "../base/table.js";
+
+/** The text of a file: from the page or from what was dropped, by its whole name or its last part.
+ * @param {import("../base/app.js").App} app @param {string} file */
+function textOfFile(app, file) {
+  return app.sources.get(file) ?? app.sources.get(file.split("/").pop() ?? "");
+}
+
+/** @param {import("../base/app.js").App} app */
+async function render(app) {
+  const { state, overview: o } = app;
+  const { rows, peak } = await app.ask("sourceLines");
+  const known = rows.filter((/** @type {any} */ row) => row.name !== "");
+  const chosen = state.get("line");
+  const files = [...new Set(known.map((/** @type {any} */ row) => row.file))].sort();
+  if (known.length === 0)
+    return { element: empty("No operation of this profile says which line of source it comes from.") };
+  const file = chosen !== "" ? chosen.slice(0, chosen.lastIndexOf(":")) : files[0];
+  const text = textOfFile(app, file);
+  const byLine = new Map(
+    known.filter((/** @type {any} */ row) => row.file === file).map((/** @type {any} */ row) => [row.line, row]),
+  );
+  const most = [...byLine.values()].reduce((a, row) => Math.max(a, row.cycles), 1);
+  const element = h(
+    "div.view",
+    null,
+    h(
+      "div.bar",
+      null,
+      menu(
+        "File",
+        files.map((name) => /** @type {[string, string]} */ ([name, name])),
+        file,
+        (value) => state.set({ line: `${value}:0` }),
+        "file",
+      ),
+      app.sqlLink("SELECT file, line, count(*) FROM sources WHERE file <> '' GROUP BY file, line"),
+    ),
+    panel(
+      "Lines",
+      table({
+        name: "Source lines",
+        id: "lines",
+        rows: known,
+        tools: true,
+        sort: "-cycles",
+        keyOf: (row) => row.name,
+        selected: [chosen],
+        onpick: (row) => state.set({ line: row.name }),
+        columns: [
+          { key: "name", title: "Line", kind: "text", value: (row) => row.name },
+          { key: "cycles", title: "Cycles", kind: "cycles", sum: true, value: (row) => row.cycles },
+          {
+            key: "share",
+            title: "Share",
+            kind: "percent",
+            value: (row) => (100 * row.cycles) / (o.totals.cycles || 1),
+          },
+          { key: "temporary", title: "Temporary bytes", kind: "bytes", value: (row) => row.temporary },
+          { key: "alwaysLive", title: "Always live", kind: "bytes", sum: true, value: (row) => row.alwaysLive },
+          {
+            key: "live",
+            title: "Live at the peak",
+            kind: "bytes",
+            help: `at step ${peak}, all tiles`,
+            value: (row) => row.live,
+          },
+          { key: "wasted", title: "Wasted", kind: "cycles", value: (row) => row.wasted },
+          { key: "flops", title: "FLOPs", kind: "number", value: (row) => row.flops },
+        ],
+      }),
+      chosen !== "" &&
+        app.showIn([
+          ["Operations of this line", "operations", { layer: "source", op: chosen }],
+          ["Trace", "trace", {}],
+        ]),
+    ),
+    panel(
+      file || "Source",
+      text === undefined
+        ? empty(
+            "The text of this file is not here: drop the file onto the page, or make the page with tremula report --html OUT --with-source.",
+          )
+        : h(
+            "div.tablebox",
+            null,
+            h(
+              "table.source",
+              { "aria-label": `Source of ${file}` },
+              h(
+                "thead",
+                null,
+                h(
+                  "tr",
+                  null,
+                  ["Cycles", "Share", "Live at the peak", "Line", "Text"].map((title, i) =>
+                    h(i < 4 ? "th.number" : "th", { scope: "col" }, title),
+                  ),
+                ),
+              ),
+              h(
+                "tbody",
+                null,
+                text
+                  .split("\n")
+                  .slice(0, 4000)
+                  .map((line, i) => {
+                    const row = byLine.get(i + 1);
+                    return h(
+                      "tr",
+                      { "aria-selected": String(chosen === `${file}:${i + 1}`) },
+                      h(
+                        "td.number",
+                        row
+                          ? {
+                              style: {
+                                background: `color-mix(in srgb, var(--C) ${Math.round((65 * row.cycles) / most)}%, transparent)`,
+                              },
+                            }
+                          : null,
+                        row ? cyclesText(row.cycles) : "",
+                      ),
+                      h("td.number", null, row ? share(row.cycles, o.totals.cycles) : ""),
+                      h("td.number", null, row ? bytesText(row.live) : ""),
+                      h("td.number.dim", null, i + 1),
+                      h("td", { style: { "white-space": "pre" } }, line),
+                    );
+                  }),
+              ),
+            ),
+          ),
+    ),
+  );
+  return { element };
+}
+
+/** @type {import("../base/app.js").ViewModule} */
+export const sourceView = { id: "source", title: "Source", hint: "What each line of the program costs.", render };

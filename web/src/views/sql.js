@@ -1,0 +1,153 @@
+// V12 SQL: statements that read, over the report that is shown.
+
+import { empty, h, panel } from "../base/dom.js";
+import { grouped, textOf } from "../base/format.js";
+import { table } from "../base/table.js";
+import { areaPainter } from "../charts/area.js";
+import { Plot } from "../charts/plot.js";
+
+const EXAMPLES = /** @type {[string, string][]} */ ([
+  [
+    "Cycles by type of program",
+    "SELECT type, count(*) AS programs, sum(cycles * executions) AS cycles\nFROM programs WHERE end = id + 1 GROUP BY type ORDER BY cycles DESC",
+  ],
+  [
+    "The twenty fullest tiles",
+    "SELECT tile, total_including_gaps, always_live, not_always_live\nFROM memory_by_tile ORDER BY total_including_gaps DESC LIMIT 20",
+  ],
+  ["Bytes by tile", "SELECT tile, total FROM memory_by_tile"],
+  [
+    "Variables by bytes",
+    "SELECT variables.name, dtype, total_bytes, op_name\nFROM variables LEFT JOIN sources ON sources.id = variables.source ORDER BY total_bytes DESC",
+  ],
+  [
+    "Codelets by vertices",
+    "SELECT name, sum(count) AS vertices FROM vertices\nJOIN vertex_types ON vertex_types.id = vertex_type GROUP BY name ORDER BY vertices DESC",
+  ],
+  [
+    "Compute sets out of balance",
+    "SELECT name, cycles, cycles_mean, 100.0 * cycles_mean / cycles AS balance\nFROM compute_sets WHERE cycles > 0 ORDER BY cycles - cycles_mean DESC",
+  ],
+  [
+    "Steps of the first run",
+    "SELECT steps_by_ipu.cycles_base, steps_by_ipu.cycles, type, program\nFROM steps_by_ipu JOIN steps ON steps.id = step_id WHERE steps.run = 0",
+  ],
+]);
+
+/** @param {any} result */
+function lineOf(result) {
+  const numeric = result.columns.map((/** @type {string} */ _, /** @type {number} */ i) =>
+    result.rows.every((/** @type {any[]} */ row) => typeof row[i] === "number"),
+  );
+  const at = numeric.lastIndexOf(true);
+  if (at < 1 || result.rows.length < 3) return null;
+  const values = Float64Array.from(result.rows, (/** @type {any[]} */ row) => Math.max(0, row[at]));
+  const area = areaPainter({ series: [{ name: result.columns[at], colour: "P", values }], kind: "number" });
+  return new Plot({
+    id: "sql-chart",
+    name: `${result.columns[at]} by row, named by ${result.columns[0]}`,
+    height: 150,
+    domain: [0, values.length],
+    least: 3,
+    strip: false,
+    summary: `${grouped(values.length)} rows.`,
+    paint: area.paint,
+    step: (x, direction) => area.placeAt(x) + direction + 0.5,
+    tip: (x) => `${result.rows[area.placeAt(x)][0]}\n${result.columns[at]} ${grouped(values[area.placeAt(x)])}`,
+  }).element;
+}
+
+/** @param {import("../base/app.js").App} app */
+async function render(app) {
+  const { state } = app;
+  const text = state.get("q", EXAMPLES[0][1]);
+  const area = h("textarea", {
+    value: text,
+    spellcheck: "false",
+    "aria-label": "SQL",
+    "data-focus": "sql",
+    id: "sql-text",
+  });
+  const run = () => state.set({ q: area.value });
+  area.addEventListener("keydown", (/** @type {KeyboardEvent} */ e) => {
+    if (e.key !== "Enter" || !(e.ctrlKey || e.metaKey)) return;
+    e.preventDefault();
+    run();
+  });
+  const schema = await app.ask("schema");
+  const outcome = await app.part(async () => {
+    const begin = performance.now();
+    const result = await app.ask("ask", text);
+    const took = performance.now() - begin;
+    const columns = result.columns.map((/** @type {string} */ name, /** @type {number} */ i) => {
+      const number =
+        result.rows.length > 0 &&
+        result.rows.every((/** @type {any[]} */ row) => row[i] === null || typeof row[i] === "number");
+      return {
+        key: `c${i}`,
+        title: name,
+        kind: number ? "real" : "text",
+        value: (/** @type {any[]} */ row) => row[i],
+        cell: (/** @type {any[]} */ row) => textOf(number ? "real" : "text", row[i]),
+      };
+    });
+    return h(
+      "div.view",
+      null,
+      h(
+        "p.dim",
+        null,
+        `${grouped(result.rows.length)} rows${result.cut ? ", the first 10 000" : ""} in ${took.toFixed(0)} ms`,
+      ),
+      lineOf(result),
+      table({ name: "Result", id: "result", rows: result.rows, columns, tools: true }),
+    );
+  });
+  return {
+    element: h(
+      "div.view",
+      null,
+      panel(
+        "Statement",
+        area,
+        h(
+          "div.bar",
+          null,
+          h("button.main", { type: "button", onclick: run, "data-focus": "sql-run" }, "Run"),
+          h("span.dim", null, "Ctrl+Enter"),
+          h(
+            "select",
+            {
+              "aria-label": "Examples",
+              "data-focus": "examples",
+              onchange: (/** @type {any} */ e) => {
+                if (e.target.value !== "") state.set({ q: EXAMPLES[Number(e.target.value)][1] });
+              },
+            },
+            h("option", { value: "" }, "Examples …"),
+            EXAMPLES.map(([name], i) => h("option", { value: String(i) }, name)),
+          ),
+        ),
+        h(
+          "details",
+          null,
+          h("summary", null, "Tables"),
+          schema.length === 0
+            ? empty("None.")
+            : h(
+                "dl.pairs",
+                null,
+                schema.map((/** @type {any} */ one) => [
+                  h("dt.mono", null, one.name),
+                  h("dd.mono", null, one.columns.join(", ")),
+                ]),
+              ),
+        ),
+      ),
+      panel("Result", outcome),
+    ),
+  };
+}
+
+/** @type {import("../base/app.js").ViewModule} */
+export const sqlView = { id: "sql", title: "SQL", hint: "Ask the profile itself. Statements only read.", render };

@@ -1,0 +1,334 @@
+// V1 Summary: target, memory, cycles by part, runs, options, files.
+
+import { h, pairs, panel } from "../base/dom.js";
+import { bytesText, cyclesText, decimal, grouped, megabytes, share, short } from "../base/format.js";
+import { PART_LETTERS } from "../base/kinds.js";
+import { table } from "../base/table.js";
+
+/** A value with the exact number for tests and copies. @param {string} key @param {number} value
+ * @param {string} text */
+export function figure(key, value, text) {
+  return h("span", { "data-key": key, "data-value": value }, text);
+}
+
+/** @param {any} o overview */
+function verdict(o) {
+  const { totals, target, meta } = o;
+  const median = o.runs
+    .map((/** @type {any[]} */ run) => run[8])
+    .sort((/** @type {number} */ a, /** @type {number} */ b) => a - b);
+  const seconds = median.length === 0 ? 0 : (median[(median.length - 1) >> 1] + median[median.length >> 1]) / 2;
+  const items = meta.items_per_run > 0 ? meta.items_per_run : 1;
+  const item = meta.item ?? "runs";
+  const capacity = target.bytes_per_tile * target.tiles_per_ipu * Math.max(1, target.ipus_per_replica ?? 1);
+  const one = (/** @type {string} */ name, /** @type {any} */ value, /** @type {any} */ detail) =>
+    h("div.figure", null, h("dt", null, name), h("dd", null, value, h("small", null, detail)));
+  return h(
+    "dl.figures",
+    null,
+    one(
+      "Memory",
+      h(
+        totals.fits ? "span.good" : "span.bad",
+        { "data-key": "fits", "data-value": totals.fits },
+        totals.fits ? (totals.is_close ? "barely fits" : "it fits") : "out of memory",
+      ),
+      totals.fits
+        ? totals.is_close
+          ? "nearer to the limit than this estimate is exact"
+          : "every tile has room"
+        : [
+            figure("tiles_over", totals.tiles_over, grouped(totals.tiles_over)),
+            " tiles do not fit; the fullest lacks ",
+            figure("bytes_over", totals.bytes_over, bytesText(totals.bytes_over)),
+            " bytes",
+          ],
+    ),
+    one(
+      "Fullest tile",
+      figure("worst_tile_bytes", totals.worst_tile_bytes, share(totals.worst_tile_bytes, target.bytes_per_tile, 0)),
+      `${bytesText(totals.worst_tile_bytes)} of ${bytesText(target.bytes_per_tile)} bytes, tile ${totals.worst_tile % target.tiles_per_ipu} of IPU ${Math.floor(totals.worst_tile / target.tiles_per_ipu)}`,
+    ),
+    one(
+      "All tiles",
+      figure("memory_bytes", totals.memory_bytes_with_gaps, megabytes(totals.memory_bytes_with_gaps)),
+      `${bytesText(totals.memory_bytes_with_gaps)} bytes of ${megabytes(capacity)}, gaps included`,
+    ),
+    one(
+      "Cycles of a run",
+      figure("cycles", totals.cycles, cyclesText(totals.cycles)),
+      `${decimal((totals.cycles / target.clock_frequency) * 1e3, 3)} ms at ${short(target.clock_frequency / 1e9)} GHz`,
+    ),
+    totals.cycles > 0 &&
+      one(
+        `${item[0].toUpperCase()}${item.slice(1)} a second`,
+        short((items * target.clock_frequency) / totals.cycles),
+        `${short(items)} in a run, estimated for the IPU`,
+      ),
+    seconds > 0 &&
+      one(
+        `${item[0].toUpperCase()}${item.slice(1)} a second here`,
+        short(items / seconds),
+        "measured on the CPU that ran it",
+      ),
+  );
+}
+
+/** The nine parts of `tremula report`. @param {any} o overview */
+export function partsPanel(o) {
+  const all = Object.entries(o.cycles).filter(([name]) => name !== "overlapped");
+  const sum = all.reduce((total, [, cycles]) => total + cycles, 0);
+  const bar = h(
+    "div.split",
+    {
+      role: "img",
+      "aria-label": `Cycles by part: ${all
+        .filter(([, c]) => c > 0)
+        .map(([name, c]) => `${name} ${share(c, o.totals.cycles)}`)
+        .join(", ")}`,
+    },
+    all
+      .filter(([, cycles]) => cycles > 0)
+      .map(([name, cycles]) =>
+        h(
+          "div",
+          {
+            title: `${name} ${grouped(cycles)}`,
+            style: { "flex-grow": cycles, "flex-basis": 0, background: `var(--${PART_LETTERS[name]})` },
+          },
+          cycles / sum > 0.03 ? PART_LETTERS[name] : "",
+        ),
+      ),
+  );
+  return panel(
+    "Cycles by part",
+    bar,
+    table({
+      name: "Cycles by part",
+      id: "parts",
+      fixed: true,
+      tools: false,
+      rows: [...all, ["overlapped", o.cycles.overlapped]],
+      keyOf: (row) => row[0],
+      columns: [
+        {
+          key: "part",
+          title: "Part",
+          kind: "text",
+          value: (row) => row[0],
+          cell: (row) =>
+            [
+              row[0] === "overlapped"
+                ? null
+                : h("span.kind", { style: { background: `var(--${PART_LETTERS[row[0]]})` } }, PART_LETTERS[row[0]]),
+              row[0] === "overlapped" ? "of these, beside other work" : row[0],
+            ].filter(Boolean),
+        },
+        { key: "cycles", title: "Cycles", kind: "cycles", value: (row) => row[1] },
+        {
+          key: "share",
+          title: "Of the run",
+          kind: "percent",
+          value: (row) => (o.totals.cycles > 0 ? (100 * row[1]) / o.totals.cycles : NaN),
+        },
+      ],
+    }),
+  );
+}
+
+/** @param {any} o overview */
+export function runsTable(o) {
+  const column = (
+    /** @type {string} */ key,
+    /** @type {string} */ title,
+    /** @type {any} */ kind,
+    /** @type {number} */ at,
+  ) => ({ key, title, kind, value: (/** @type {any[]} */ row) => row[at] });
+  return table({
+    name: "Runs",
+    id: "runs",
+    rows: o.runs,
+    tools: false,
+    fixed: true,
+    keyOf: (row) => String(row[0]),
+    columns: [
+      column("id", "Run", "number", 0),
+      column("name", "Name", "text", 1),
+      column("wait_cycles", "Waiting for the host", "cycles", 3),
+      column("load_cycles", "Loading", "cycles", 4),
+      column("cycles", "Cycles, with these", "cycles", 5),
+      column("host_seconds", "Seconds on this host", "real", 8),
+      column("infeed_wait_seconds", "of these for infeeds", "real", 9),
+    ],
+  });
+}
+
+/** @param {any} value as a tree */
+export function jsonTree(value, open = true) {
+  if (value === null || typeof value !== "object") return h("span.mono", null, String(value));
+  const entries = Object.entries(value);
+  if (entries.length === 0) return h("span.dim", null, "none");
+  return h(
+    "details",
+    { open },
+    h("summary", null, `${grouped(entries.length)} entries`),
+    pairs(entries.map(([key, inner]) => [key, jsonTree(inner, false)])),
+  );
+}
+
+/** @param {import("../base/app.js").App} app */
+async function render(app) {
+  const o = app.overview;
+  const { target, totals, meta } = o;
+  const framework = await app.part(async () => {
+    const { value, problem } = await app.ask("frameworkOptions");
+    return problem
+      ? h("p.empty", null, problem)
+      : h(
+          "div",
+          null,
+          h("h3", null, "Framework"),
+          pairs([
+            ["Name", value.framework || "none"],
+            ["Version", value.version],
+            ["Tremula", value.tremula],
+          ]),
+          h("h3", null, "Compiler options"),
+          jsonTree(value.options, false),
+        );
+  });
+  const given = o.options.filter((/** @type {any[]} */ row) => row[2]);
+  return {
+    element: h(
+      "div.view",
+      null,
+      ...o.notes.map((/** @type {string} */ text) => h("p.note", null, text)),
+      panel(
+        "At a glance",
+        verdict(o),
+        app.showIn([
+          ["Memory", "memory", {}],
+          ["Trace", "trace", {}],
+          ["Operations", "operations", {}],
+          ["Insights", "insights", {}],
+        ]),
+      ),
+      h(
+        "div.columns",
+        null,
+        partsPanel(o),
+        panel(
+          "Memory by category",
+          table({
+            name: "Memory by category",
+            id: "categories",
+            rows: o.categories,
+            tools: false,
+            keyOf: (row) => row[0],
+            columns: [
+              { key: "name", title: "Category", kind: "text", value: (row) => row[0] },
+              { key: "always_live", title: "Always live", kind: "bytes", value: (row) => row[1], sum: true },
+              { key: "not_always_live", title: "At times", kind: "bytes", value: (row) => row[2], sum: true },
+            ],
+          }),
+        ),
+        panel(
+          "Target",
+          pairs([
+            ["Type", target.type],
+            ["Name", target.name],
+            ["Architecture", target.architecture],
+            ["IPUs", figure("num_ipus", target.num_ipus, grouped(target.num_ipus))],
+            ["Replicas", figure("num_replicas", target.num_replicas, grouped(target.num_replicas))],
+            ["IPUs in a replica", grouped(target.ipus_per_replica)],
+            ["Tiles of an IPU", grouped(target.tiles_per_ipu)],
+            ["Tiles of a replica", grouped(o.numTiles)],
+            ["Bytes of a tile", figure("bytes_per_tile", target.bytes_per_tile, bytesText(target.bytes_per_tile))],
+            ["Bytes of an IPU", bytesText(target.bytes_per_ipu ?? target.bytes_per_tile * target.tiles_per_ipu)],
+            ["Clock", `${short(target.clock_frequency / 1e6)} MHz`],
+            ["Instrumentation", "estimated"],
+          ]),
+        ),
+        panel(
+          "Graph",
+          pairs([
+            ["Programs", figure("num_steps", totals.num_steps, grouped(totals.num_steps))],
+            ["Compute sets", figure("num_compute_sets", totals.num_compute_sets, grouped(totals.num_compute_sets))],
+            ["Vertices", figure("num_vertices", totals.num_vertices, grouped(totals.num_vertices))],
+            ["Edges", figure("num_edges", totals.num_edges, grouped(totals.num_edges))],
+            ["Variables", figure("num_variables", totals.num_variables, grouped(totals.num_variables))],
+            ["Floating-point operations of a run", figure("flops", totals.flops, grouped(totals.flops))],
+            ["Module", meta.module],
+            ["Written", meta.timestamp],
+            ["By", meta.producer],
+            ...["program_hash", "instance", "num_instances", "replica_offset", "hostname"]
+              .filter((key) => key in meta)
+              .map((key) => /** @type {[string, string]} */ ([key, String(meta[key])])),
+          ]),
+        ),
+      ),
+      panel(
+        "Runs",
+        o.runs.length === 0
+          ? h(
+              "p.empty",
+              null,
+              "No run was recorded: the program was compiled only, or its profile was written without outputExecutionProfile. Cycles are those of the estimate.",
+            )
+          : runsTable(o),
+      ),
+      h(
+        "div.columns",
+        null,
+        panel(
+          "Files",
+          table({
+            name: "Files",
+            id: "files",
+            rows: o.files,
+            fixed: true,
+            tools: false,
+            keyOf: (row) => row.name,
+            columns: [
+              { key: "name", title: "File", kind: "text", value: (row) => row.name },
+              { key: "size", title: "Bytes", kind: "bytes", value: (row) => (row.size < 0 ? null : row.size) },
+              {
+                key: "absence",
+                title: "Without it",
+                kind: "long",
+                value: (row) => (row.size < 0 ? row.absence : "found"),
+              },
+            ],
+          }),
+        ),
+        panel("Framework and options", framework),
+      ),
+      panel(
+        "Engine options",
+        h("p.dim", null, `${grouped(given.length)} of ${grouped(o.options.length)} were given by the program.`),
+        table({
+          name: "Engine options",
+          id: "options",
+          rows: o.options,
+          fixed: true,
+          tools: true,
+          keyOf: (row) => row[0],
+          columns: [
+            { key: "name", title: "Option", kind: "text", value: (row) => row[0] },
+            { key: "value", title: "Value", kind: "text", value: (row) => row[1] },
+            { key: "given", title: "Given", kind: "text", value: (row) => (row[2] ? "given" : "") },
+            { key: "acts", title: "Effect", kind: "text", value: (row) => (row[3] ? "has an effect" : "none here") },
+          ],
+        }),
+      ),
+    ),
+  };
+}
+
+/** @type {import("../base/app.js").ViewModule} */
+export const summaryView = {
+  id: "summary",
+  title: "Summary",
+  hint: "What ran where, whether it fits, where the cycles go.",
+  render,
+};

@@ -1,0 +1,292 @@
+// V9 Execution trace: lanes by IPU, waiting and loading first; sums of a range; pipelines; BSP.
+
+import { flamePainter, lanesHeight, levelAt, firstAfter } from "../charts/flame.js";
+import { Plot } from "../charts/plot.js";
+import { empty, h, menu, panel, save } from "../base/dom.js";
+import { bytesText, cyclesText, grouped, share } from "../base/format.js";
+import { KINDS } from "../base/kinds.js";
+import { table } from "../base/table.js";
+import { leftHeavy } from "../data/sums.js";
+import { bspPanel } from "./bsp.js";
+import { pipelinePanel } from "./pipeline.js";
+import { programNames } from "./programs.js";
+import { perfetto, rowPanel, streamsPanel, sumsPanel } from "./trace_parts.js";
+
+/** @typedef {import("./programs.js").Programs} Programs */
+
+/** A level with boxes moved by some cycles. @param {any} level @param {number} by */
+function moved(level, by) {
+  return by === 0
+    ? level
+    : {
+        ...level,
+        begin: level.begin.map((/** @type {number} */ x) => x + by),
+        end: level.end.map((/** @type {number} */ x) => x + by),
+      };
+}
+
+/** One level of all rows of a lane. @param {any} lane @param {Record<string, Float64Array>} c @param {Map<number, number>} labelOf */
+function flat(lane, c, labelOf) {
+  const rows = lane.rows;
+  return {
+    begin: Float64Array.from(rows, (i) => c.cycles_base[i]),
+    end: Float64Array.from(rows, (i) => c.cycles_base[i] + c.cycles[i]),
+    label: Int32Array.from(rows, (i) => labelOf.get(c.program[i]) ?? 0),
+    row: Int32Array.from(rows),
+  };
+}
+
+/** The lanes to draw. @param {import("../base/app.js").App} app @param {Programs} names
+ * @param {any} flame @param {Record<string, Float64Array>} c @param {any[]|null} run @param {string} mode */
+function lanesOf(app, names, flame, c, run, mode) {
+  const wait = run?.[3] ?? 0,
+    load = run?.[4] ?? 0,
+    offset = wait + load;
+  const only = app.state.get("ipu");
+  const labels = [...flame.labels];
+  /** @type {Map<number, number>} */
+  const labelOf = new Map();
+  if (mode === "flat") {
+    for (const program of new Set(c.program)) {
+      labelOf.set(program, labels.length);
+      labels.push(names.name(program).split("/").slice(-2).join("/"));
+    }
+  }
+  const lanes = flame.lanes
+    .filter((/** @type {any} */ lane) => only === "" || String(lane.ipu) === only || lane.ipu < 0)
+    .map((/** @type {any} */ lane) => ({
+      title:
+        (lane.ipu < 0 ? "all IPUs" : `IPU ${lane.ipu}`) +
+        (lane.beside ? ", beside it (overlapped, not in the total)" : ""),
+      levels: (mode === "flat" ? [flat(lane, c, labelOf)] : lane.levels).map((/** @type {any} */ level) =>
+        moved(level, offset),
+      ),
+    }));
+  const total = run !== null ? run[5] : app.overview.totals.cycles;
+  const host = {
+    title: `host: Engine::run #${run?.[0] ?? 0}`,
+    levels: [
+      {
+        begin: Float64Array.of(0, wait, offset),
+        end: Float64Array.of(wait, offset, Math.max(offset, total)),
+        label: Int32Array.of(labels.length, labels.length + 1, labels.length + 2),
+        row: Int32Array.of(0, 1, -1),
+      },
+    ],
+  };
+  labels.push("waiting for the host", "loading the program", `run #${run?.[0] ?? 0}`);
+  return { lanes: [host, ...lanes], labels, offset, total };
+}
+
+/** @param {import("../base/app.js").App} app */
+async function render(app) {
+  const { state, overview: o } = app;
+  if (!o.tables.includes("trace"))
+    return { element: empty("This profile has no table 'trace': it was written without outputExecutionProfile.") };
+  const names = await programNames(app);
+  const { columns: c, phases } = await app.ask("trace");
+  const flame = await app.ask("flame");
+  const run = o.runs.find((/** @type {any[]} */ row) => row[0] === state.number("run", 0)) ?? null;
+  const mode = state.get("mode", o.ipus.length > 2 ? "flat" : "flame");
+  // A row of a loop or a call that takes more than the loop itself stands for the steps inside.
+  const stands = (/** @type {number} */ row) =>
+    c.iterations[row] > 1 ||
+    (c.program[row] >= 0 && names.programs.end[c.program[row]] > c.program[row] + 1 && c.cycles[row] > 100);
+  const letterOf = (/** @type {number} */ row) => names.letter(c.program[row]);
+  const partOf = (/** @type {number} */ row) => (stands(row) ? "…" : letterOf(row));
+  const heavy = mode === "heavy" ? leftHeavy(c, (row) => names.name(c.program[row]).split("/").filter(Boolean)) : null;
+  const built =
+    heavy !== null
+      ? {
+          lanes: [{ title: "all rows, equal names merged, heaviest first", levels: heavy.levels }],
+          labels: heavy.labels,
+          offset: 0,
+          total: heavy.total,
+        }
+      : lanesOf(app, names, flame, c, run, mode);
+  const plot = tracePlot(app, names, c, built, letterOf, stands, heavy !== null);
+  const range = state.get("range").split("-").map(Number);
+  const ends = range.length === 2 && range[1] > range[0] ? range.map((x) => x - built.offset) : [-Infinity, Infinity];
+  const controls = h(
+    "div.bar",
+    null,
+    o.runs.length > 0 &&
+      menu(
+        "Run",
+        o.runs.map((/** @type {any[]} */ row) => [String(row[0]), `#${row[0]}${row[1] ? ` ${row[1]}` : ""}`]),
+        String(run?.[0] ?? 0),
+        (value) => state.set({ run: value, z: null, range: null }),
+        "run",
+      ),
+    menu(
+      "Rows",
+      [
+        ["flame", "flame by name"],
+        ["flat", "flat"],
+        ["heavy", "left heavy"],
+      ],
+      mode,
+      (value) => state.set({ mode: value, z: null }),
+      "mode",
+    ),
+    o.ipus.length > 1 &&
+      menu(
+        "IPU",
+        [["", "all"], ...o.ipus.map((/** @type {any[]} */ row) => [String(row[0]), `IPU ${row[0]}`])],
+        state.get("ipu"),
+        (value) => state.set({ ipu: value }),
+        "ipu",
+      ),
+    h("button", { type: "button", onclick: () => plot.show(built.offset, built.total) }, "Fit the run without waiting"),
+    h(
+      "button",
+      { type: "button", onclick: () => save("trace.json", perfetto(names, c, built, flame, o)) },
+      "Save for Perfetto",
+    ),
+    app.sqlLink("SELECT * FROM steps_by_ipu JOIN steps ON steps.id = step_id"),
+  );
+  const row = state.get("row") !== "" ? state.number("row", 0) : c.program.indexOf(state.number("step", NaN));
+  const element = h(
+    "div.view",
+    null,
+    controls,
+    o.runs.length === 0 && h("p.note", null, "No run was recorded; these are the steps of the estimate."),
+    panel(
+      "Trace",
+      plot.element,
+      h("p.dim", null, "Drag for a range, Shift and drag to move; click or Enter chooses a row."),
+    ),
+    row >= 0 && row < c.cycles.length && rowPanel(app, names, c, row),
+    sumsPanel(app, names, c, ends, partOf),
+    pipelinePanel(app, c, phases),
+    await app.part(() => streamsPanel(app)),
+    await app.part(() => bspPanel(app, names, c, built.offset, plot)),
+  );
+  return {
+    element,
+    keys: {
+      f: () => {
+        if (row >= 0)
+          plot.show(
+            built.offset + c.cycles_base[row] - c.cycles[row] / 2,
+            built.offset + c.cycles_base[row] + 1.5 * c.cycles[row],
+          );
+        else if (range.length === 2 && range[1] > range[0]) plot.show(range[0], range[1]);
+      },
+    },
+  };
+}
+
+/** @param {import("../base/app.js").App} app @param {Programs} names @param {Record<string, Float64Array>} c
+ * @param {any} built @param {(row: number) => string} letterOf @param {(row: number) => boolean} stands
+ * @param {boolean} merged */
+function tracePlot(app, names, c, built, letterOf, stands, merged) {
+  const { state } = app;
+  const step = state.get("step") === "" ? NaN : state.number("step", NaN);
+  const op = state.get("op");
+  const chosenRow = state.get("row") === "" ? -1 : state.number("row", -1);
+  const { lanes, labels } = built;
+  const kinds = [...new Set(Array.from(c.program, (_, i) => letterOf(i)))];
+  const boxAt = (/** @type {number} */ x, /** @type {number} */ y) => {
+    const place = levelAt(lanes, y);
+    if (place === null) return null;
+    const level = lanes[place.lane].levels[place.level];
+    if (level === undefined) return null;
+    const at = firstAfter(level.end, x);
+    return at < level.begin.length && level.begin[at] <= x ? { level, at } : null;
+  };
+  const range = state.get("z").split("-").map(Number);
+  const plot = new Plot({
+    id: "trace-chart",
+    name: merged ? "Cycles by name" : "Trace",
+    height: Math.max(150, lanesHeight(lanes)),
+    domain: [0, Math.max(1, built.total)],
+    least: 1,
+    range: range.length === 2 && range[1] > range[0] ? [range[0], range[1]] : undefined,
+    summary: `${grouped(c.program.length - 2)} rows over ${grouped(built.total)} cycles, of which ${grouped(built.offset)} are waiting for the host and loading.`,
+    legend: Object.entries(KINDS)
+      .filter(([letter]) => kinds.includes(letter))
+      .map(([letter, text]) => /** @type {[string, string]} */ ([letter, `${letter} ${text}`]))
+      .concat([["T", "hatched: a row that stands for more turns"]]),
+    paint: flamePainter({
+      lanes,
+      labels,
+      kind: "cycles",
+      colourOf: letterOf,
+      letterOf,
+      hatched: stands,
+      chosen: (row) =>
+        row === chosenRow ||
+        c.program[row] === step ||
+        (op !== "" && c.program[row] >= 0 && names.op(c.program[row]) === op),
+    }),
+    tip: (x, y) => {
+      const box = boxAt(x, y);
+      if (box === null) return "";
+      const { level, at } = box,
+        row = level.row[at];
+      const cycles = level.end[at] - level.begin[at];
+      const head = `${labels[level.label[at]]}\n${cyclesText(cycles)} cycles, ${share(cycles, built.total)} of the run\nfrom ${grouped(level.begin[at])}`;
+      if (row < 2) return head;
+      return `${head}\n${names.name(c.program[row])}\n${letterOf(row)} ${KINDS[letterOf(row)]}${stands(row) ? `, stands for ${grouped(c.iterations[row])} turn${c.iterations[row] === 1 ? "" : "s"}` : ""}\nsync ${grouped(c.sync_cycles[row])}, tiles ${grouped(c.active_tiles[row])}, in ${bytesText(c.data_in[row])}, out ${bytesText(c.data_out[row])}`;
+    },
+    step: (x, direction) => {
+      const place = levelAt(lanes, plot.cursorY);
+      const level = place && lanes[place.lane].levels[place.level];
+      if (!level) return x;
+      const at = Math.max(0, Math.min(level.begin.length - 1, firstAfter(level.end, x) + direction));
+      return (level.begin[at] + level.end[at]) / 2;
+    },
+    onkey: (event) => {
+      if (event.key !== "ArrowDown" && event.key !== "ArrowUp") return false;
+      const y = Math.max(20, Math.min(plot.options.height - 30, plot.cursorY + (event.key === "ArrowDown" ? 17 : -17)));
+      const x = plot.cursor ?? plot.lo;
+      plot.point(x, y, ((x - plot.lo) / (plot.hi - plot.lo)) * plot.canvas.clientWidth, true);
+      return true;
+    },
+    speak: (text) => app.speak(text || "nothing here"),
+    onzoom: (lo, hi) => state.keep({ z: lo <= 0 && hi >= built.total ? null : `${Math.floor(lo)}-${Math.ceil(hi)}` }),
+    onrange: merged ? undefined : (lo, hi) => state.set({ range: `${Math.floor(lo)}-${Math.ceil(hi)}` }),
+    onpick: (x, y) => {
+      const box = boxAt(x, y);
+      if (box === null) return;
+      const row = box.level.row[box.at];
+      if (row >= 2) state.set({ row, step: c.program[row], range: null });
+      else if (!merged)
+        state.set({ range: `${Math.floor(box.level.begin[box.at])}-${Math.ceil(box.level.end[box.at])}`, row: null });
+    },
+    twin: () =>
+      table({
+        name: "Rows of the trace",
+        id: "trace-table",
+        rows: Array.from(c.program.keys()).slice(2),
+        columns: [
+          { key: "id", title: "Row", kind: "number", value: (i) => i },
+          { key: "name", title: "Name", kind: "text", value: (i) => names.name(c.program[i]) },
+          { key: "kind", title: "Kind", kind: "text", value: (i) => KINDS[letterOf(i)] },
+          { key: "ipu", title: "IPU", kind: "number", value: (i) => c.ipu[i] },
+          { key: "cycles_base", title: "From", kind: "cycles", value: (i) => c.cycles_base[i] },
+          ...["cycles", "cycles_overlapped", "sync_cycles"].map((key) => ({
+            key,
+            title: key.replace(/_/g, " "),
+            kind: /** @type {"cycles"} */ ("cycles"),
+            sum: true,
+            value: (/** @type {number} */ i) => c[key][i],
+          })),
+          { key: "iterations", title: "Turns", kind: "number", value: (i) => c.iterations[i] },
+          { key: "data_in", title: "Bytes in", kind: "bytes", value: (i) => c.data_in[i] },
+          { key: "data_out", title: "Bytes out", kind: "bytes", value: (i) => c.data_out[i] },
+        ],
+      }),
+  });
+  plot.cursorY = lanes.length > 1 ? 60 : 20;
+  return plot;
+}
+
+/** @type {import("../base/app.js").ViewModule} */
+export const traceView = {
+  id: "trace",
+  title: "Trace",
+  hint: "What each IPU does, cycle by cycle, in one run.",
+  render,
+};

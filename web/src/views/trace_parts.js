@@ -1,0 +1,183 @@
+// What stands below the trace: the chosen row, the sums of a range, and the export to Perfetto.
+
+import { empty, h, panel } from "../base/dom.js";
+import { bytesText, cyclesText, decimal, grouped, share } from "../base/format.js";
+import { KINDS } from "../base/kinds.js";
+import { table } from "../base/table.js";
+import { rangeSums } from "../data/sums.js";
+
+/** @typedef {import("./programs.js").Programs} Programs */
+
+/** @param {import("../base/app.js").App} app @param {Programs} names @param {Record<string, Float64Array>} c @param {number} row */
+export function rowPanel(app, names, c, row) {
+  const program = c.program[row];
+  const op = names.op(program);
+  return panel(
+    "Chosen row",
+    h(
+      "p",
+      null,
+      h("span.kind", { style: { background: `var(--${names.letter(program)})` } }, names.letter(program)),
+      names.name(program),
+    ),
+    h(
+      "p.dim",
+      null,
+      `${cyclesText(c.cycles[row])} cycles from ${grouped(c.cycles_base[row])} on; ${grouped(c.iterations[row])} turn${c.iterations[row] === 1 ? "" : "s"}; mean of tiles ${decimal(c.cycles_mean[row], 1)}.`,
+    ),
+    app.showIn([
+      ["Program", "program", { step: program, row: null }],
+      ["Liveness", "liveness", { step: program, row: null }],
+      ["Operation", "operations", { layer: "op", op, row: null }],
+    ]),
+  );
+}
+
+/** @param {import("../base/app.js").App} app @param {Programs} names @param {Record<string, Float64Array>} c
+ * @param {number[]} ends @param {(row: number) => string} letterOf */
+export function sumsPanel(app, names, c, ends, letterOf) {
+  const sums = rangeSums(c, ends[0], ends[1], letterOf, (row) => names.op(c.program[row]));
+  const kinds = [...sums.kinds].sort((a, b) => b[1] - a[1]);
+  const top = [...sums.names].sort((a, b) => b[1] - a[1]).slice(0, 20);
+  const whole = ends[0] === -Infinity;
+  const compute = (sums.kinds.get("C") ?? 0) + (sums.kinds.get("P") ?? 0);
+  const one = (
+    /** @type {string} */ key,
+    /** @type {string} */ name,
+    /** @type {number} */ value,
+    /** @type {string} */ text,
+  ) =>
+    h(
+      "div.figure",
+      null,
+      h("dt", null, name),
+      h("dd", null, h("span", { "data-key": `range.${key}`, "data-value": value }, text)),
+    );
+  return panel(
+    whole ? "Sums of the run" : "Sums of the range",
+    h(
+      "dl.figures",
+      null,
+      one(
+        "cycles",
+        "Cycles, overlapped ones left out",
+        sums.cycles - sums.overlapped,
+        cyclesText(sums.cycles - sums.overlapped),
+      ),
+      one("overlapped", "Overlapped", sums.overlapped, cyclesText(sums.overlapped)),
+      one("sync", "Sync", sums.sync, cyclesText(sums.sync)),
+      one("in", "Bytes in", sums.bytesIn, bytesText(sums.bytesIn)),
+      one("out", "Bytes out", sums.bytesOut, bytesText(sums.bytesOut)),
+      one(
+        "balance",
+        "Tile balance of compute",
+        sums.worst > 0 ? sums.mean / sums.worst : NaN,
+        share(sums.mean, sums.worst),
+      ),
+      one("compute", "Compute share", sums.cycles > 0 ? compute / sums.cycles : NaN, share(compute, sums.cycles)),
+    ),
+    h(
+      "div.columns",
+      null,
+      table({
+        name: "By kind",
+        id: "range-kinds",
+        rows: kinds,
+        tools: false,
+        keyOf: (row) => row[0],
+        columns: [
+          {
+            key: "kind",
+            title: "Kind",
+            kind: "text",
+            value: (row) => (row[0] === "…" ? "steps that one row stands for" : KINDS[row[0]]),
+            cell: (row) => [
+              h("span.kind", { style: { background: `var(--${row[0] === "…" ? "T" : row[0]})` } }, row[0]),
+              row[0] === "…" ? "steps that one row stands for" : KINDS[row[0]],
+            ],
+          },
+          { key: "cycles", title: "Cycles", kind: "cycles", sum: true, value: (row) => row[1] },
+          { key: "share", title: "Share", kind: "percent", value: (row) => (100 * row[1]) / (sums.cycles || 1) },
+        ],
+      }),
+      table({
+        name: "Top operations",
+        id: "range-operations",
+        rows: top,
+        tools: false,
+        sort: "-cycles",
+        columns: [
+          {
+            key: "name",
+            title: "Operation, the top 20",
+            kind: "text",
+            value: (row) => row[0],
+            cell: (row) => h("a", { href: app.state.link({ v: "operations", layer: "op", op: row[0] }) }, row[0]),
+          },
+          { key: "cycles", title: "Cycles", kind: "cycles", value: (row) => row[1] },
+          { key: "share", title: "Share", kind: "percent", value: (row) => (100 * row[1]) / (sums.cycles || 1) },
+        ],
+      }),
+    ),
+  );
+}
+
+/** Chrome's trace events, which Perfetto opens; times in microseconds. @param {Programs} names
+ * @param {Record<string, Float64Array>} c @param {any} built @param {any} flame @param {any} o */
+export function perfetto(names, c, built, flame, o) {
+  const scale = 1e6 / o.target.clock_frequency;
+  const events = flame.lanes.map((/** @type {any} */ lane, /** @type {number} */ tid) => ({
+    ph: "M",
+    pid: 1,
+    tid,
+    name: "thread_name",
+    args: { name: lane.ipu < 0 ? "all IPUs" : `IPU ${lane.ipu}${lane.beside ? " beside" : ""}` },
+  }));
+  flame.lanes.forEach((/** @type {any} */ lane, /** @type {number} */ tid) => {
+    for (const i of lane.rows) {
+      events.push({
+        ph: "X",
+        pid: 1,
+        tid,
+        name: names.name(c.program[i]),
+        cat: KINDS[names.letter(c.program[i])],
+        ts: (built.offset + c.cycles_base[i]) * scale,
+        dur: c.cycles[i] * scale,
+        args: { cycles: c.cycles[i], turns: c.iterations[i] },
+      });
+    }
+  });
+  return new Blob([JSON.stringify({ traceEvents: events })], { type: "application/json" });
+}
+
+/** What moves between the IPU and the host or remote memory. @param {import("../base/app.js").App} app */
+export async function streamsPanel(app) {
+  const rows = await app.ask("streams");
+  if (rows === null) return empty("This profile does not say which stream a copy serves (table 'streams').");
+  if (rows.length === 0) return null;
+  const column = (
+    /** @type {string} */ key,
+    /** @type {string} */ title,
+    /** @type {any} */ kind,
+    /** @type {number} */ at,
+    sum = false,
+  ) => ({ key, title, kind, sum, value: (/** @type {any[]} */ row) => row[at] });
+  return panel(
+    "Streams",
+    table({
+      name: "Streams",
+      id: "streams",
+      rows,
+      sort: "-cycles",
+      keyOf: (row) => String(row[0]),
+      columns: [
+        column("name", "Stream", "text", 1),
+        column("kind", "Kind", "text", 2),
+        column("direction", "Direction", "text", 3),
+        column("bytes", "Bytes in a run", "bytes", 4, true),
+        column("cycles", "Cycles of its copies", "cycles", 5, true),
+        column("programs", "Programs", "number", 6, true),
+      ],
+    }),
+  );
+}

@@ -1,0 +1,159 @@
+// The first page, and the list of many reports.
+
+import { h } from "../base/dom.js";
+import { table } from "../base/table.js";
+
+/** @param {string} problem @param {(list: FileList|null) => void} take */
+export function welcome(problem, take) {
+  const input = (/** @type {string} */ id, /** @type {boolean} */ folder) =>
+    h("input", {
+      type: "file",
+      multiple: true,
+      webkitdirectory: folder,
+      id,
+      class: "unseen",
+      tabindex: -1,
+      "aria-hidden": true,
+      onchange: (/** @type {any} */ e) => take(e.target.files),
+    });
+  const folder = input("choose-folder", true),
+    files = input("choose-files", false);
+  return h(
+    "div.welcome",
+    null,
+    h("h1", null, "Open a profile"),
+    problem !== "" && h("p.note.bad", { role: "alert" }, problem),
+    h(
+      "div.drop",
+      null,
+      h(
+        "p",
+        null,
+        "Drop a folder ",
+        h("code", null, "tf_report__…"),
+        " here, two of them to compare, or a folder that holds many.",
+      ),
+      h(
+        "div.bar",
+        null,
+        h("button.main", { type: "button", onclick: () => folder.click() }, "Choose a folder"),
+        h("button", { type: "button", onclick: () => files.click() }, "Choose files"),
+      ),
+      folder,
+      files,
+    ),
+    h(
+      "p.dim",
+      null,
+      "A program writes a profile when ",
+      h("code", null, 'POPLAR_ENGINE_OPTIONS=\'{"autoReport.all":"true"}\''),
+      " is set. Nothing leaves this page: it has no network.",
+    ),
+    h(
+      "p.dim",
+      null,
+      "Other ways: ",
+      h("code", null, "tremula view DIR [DIR2]"),
+      " serves this page; ",
+      h("code", null, "tremula report DIR --html report.html"),
+      " makes one file to send.",
+    ),
+  );
+}
+
+/**
+ * @param {import("../base/app.js").App} app @param {import("../base/opening.js").Folder[]} folders
+ * @param {(folders: any[]) => void} open
+ */
+export async function reportList(app, folders, open) {
+  const rows = [];
+  for (const [i, folder] of folders.slice(0, 200).entries()) {
+    const pop = folder.files.filter((file) => file.name === "profile.pop");
+    try {
+      const o = await app.client.send(10 + i, "open", [{ name: folder.name, files: pop }]);
+      rows.push({
+        folder,
+        module: o.meta.module,
+        time: o.meta.timestamp ?? "",
+        target: o.target.name,
+        ipus: o.target.num_ipus,
+        fits: o.totals.fits ? "fits" : "does not fit",
+        cycles: o.totals.cycles,
+        steps: o.totals.num_steps,
+      });
+    } catch (error) {
+      rows.push({
+        folder,
+        module: "",
+        time: "",
+        target: "",
+        ipus: 0,
+        cycles: 0,
+        steps: 0,
+        fits: error instanceof Error ? error.message : String(error),
+      });
+    }
+  }
+  const most = Math.max(...rows.map((row) => row.cycles));
+  const trivial = (/** @type {any} */ row) => (row.cycles < most / 1000 ? 1 : 0);
+  rows.sort((a, b) => trivial(a) - trivial(b) || (a.time < b.time ? 1 : -1));
+  /** @type {Set<any>} */
+  const picked = new Set();
+  const button = h(
+    "button.main",
+    { type: "button", disabled: true, onclick: () => open([...picked]) },
+    "Compare the two that are ticked",
+  );
+  return h(
+    "div.view",
+    null,
+    h(
+      "div.title",
+      null,
+      h("h1", null, "Reports"),
+      h("p", null, "Enter opens one; tick two to compare. The newest come first, trivial programs last."),
+    ),
+    h("div.bar", null, button),
+    table({
+      name: "Reports",
+      id: "reports",
+      rows,
+      fixed: true,
+      tools: true,
+      keyOf: (row) => row.folder.name,
+      onpick: (row) => open([row.folder]),
+      columns: [
+        {
+          key: "pick",
+          title: "",
+          kind: "text",
+          value: () => "",
+          cell: (row) =>
+            h("input", {
+              type: "checkbox",
+              "aria-label": `Compare ${row.folder.name}`,
+              onchange: (/** @type {any} */ e) => {
+                if (e.target.checked) picked.add(row.folder);
+                else picked.delete(row.folder);
+                button.disabled = picked.size !== 2;
+              },
+            }),
+        },
+        {
+          key: "name",
+          title: "Folder",
+          kind: "text",
+          value: (row) => row.folder.name,
+          cell: (row) => h("button.link", { type: "button", onclick: () => open([row.folder]) }, row.folder.name),
+        },
+        { key: "module", title: "Module", kind: "text", value: (row) => row.module },
+        { key: "time", title: "Time", kind: "text", value: (row) => row.time },
+        { key: "target", title: "Target", kind: "text", value: (row) => row.target },
+        { key: "ipus", title: "IPUs", kind: "number", value: (row) => row.ipus },
+        { key: "fits", title: "Fits", kind: "text", value: (row) => row.fits },
+        { key: "cycles", title: "Cycles", kind: "number", value: (row) => row.cycles },
+        { key: "steps", title: "Programs", kind: "number", value: (row) => row.steps },
+      ],
+    }),
+  );
+}
