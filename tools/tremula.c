@@ -40,7 +40,8 @@ static void print_help(void) {
 int main(int argc, char **argv) {
   const char *name = argc > 1 ? argv[1] : NULL;
   if (name == NULL) {
-    return complain_usage("", "say what to do: compile, run, plan, print, report, view, trace or ops");
+    return complain_usage("",
+                          "say what to do: compile, run, plan, print, report, view, trace or ops");
   }
   if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0 || strcmp(name, "help") == 0) {
     print_help();
