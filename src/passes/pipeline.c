@@ -111,11 +111,12 @@ static trm_status check_disabled(const char *disabled, trm_error *error) {
       found = pipeline[i].when != ALWAYS && is_named(pipeline[i].name, name, length);
     }
     if (!found) {
-      FAIL(INVALID_ARGUMENT,
-           "option disabled_passes names '%.*s', which is no optimising pass: "
-           "these are simplify, simplify-tuples, fold-constants, common-subexpressions, "
-           "expand-batch-norm, hoist, top-k, drop-state, batch-products, sink-slices, accelerate and fuse",
-           (int)length, name);
+      FAIL(
+          INVALID_ARGUMENT,
+          "option disabled_passes names '%.*s', which is no optimising pass: "
+          "these are simplify, simplify-tuples, fold-constants, common-subexpressions, "
+          "expand-batch-norm, hoist, top-k, drop-state, batch-products, sink-slices, accelerate and fuse",
+          (int)length, name);
     }
     name += length + (name[length] == ',');
   }
