@@ -27,6 +27,8 @@ static void print_help(void) {
       "  --times                  then print the time of every instruction, the sums by kernel,\n"
       "                           and what is slow\n"
       "  --threads N              compute with N threads\n"
+      "  --accelerator NAME       compute on an accelerator: cuda, cuda:1 or the path of a PJRT\n"
+      "                           plugin (TREMULA_ACCELERATOR; docs/accelerators.md)\n"
       "  --seed N                 the seed of the program's random numbers\n");
 }
 
@@ -56,31 +58,34 @@ static int set_missing(arguments *a, missing_data missing) {
   return -1;
 }
 
+enum {
+  OPTION_INPUT = OPTION_OWN,
+  OPTION_INFEED,
+  OPTION_REPEAT,
+  OPTION_TIMES,
+  OPTION_SEED,
+  OPTION_RANDOM,
+  OPTION_ZEROS,
+  OPTION_THREADS,
+  OPTION_ACCELERATOR
+};
+static const struct option longs[] = {
+    {"input", required_argument, NULL, OPTION_INPUT},
+    {"infeed", required_argument, NULL, OPTION_INFEED},
+    {"output", required_argument, NULL, 'o'},
+    {"repeat", required_argument, NULL, OPTION_REPEAT},
+    {"times", no_argument, NULL, OPTION_TIMES},
+    {"seed", required_argument, NULL, OPTION_SEED},
+    {"random", optional_argument, NULL, OPTION_RANDOM},
+    {"zeros", no_argument, NULL, OPTION_ZEROS},
+    {"threads", required_argument, NULL, OPTION_THREADS},
+    {"accelerator", required_argument, NULL, OPTION_ACCELERATOR},
+    {"help", no_argument, NULL, 'h'},
+    {NULL, 0, NULL, 0},
+};
+
 /* Returns -1 to continue, otherwise the exit code. */
 static int parse(int argc, char **argv, arguments *a) {
-  enum {
-    OPTION_INPUT = OPTION_OWN,
-    OPTION_INFEED,
-    OPTION_REPEAT,
-    OPTION_TIMES,
-    OPTION_SEED,
-    OPTION_RANDOM,
-    OPTION_ZEROS,
-    OPTION_THREADS
-  };
-  static const struct option longs[] = {
-      {"input", required_argument, NULL, OPTION_INPUT},
-      {"infeed", required_argument, NULL, OPTION_INFEED},
-      {"output", required_argument, NULL, 'o'},
-      {"repeat", required_argument, NULL, OPTION_REPEAT},
-      {"times", no_argument, NULL, OPTION_TIMES},
-      {"seed", required_argument, NULL, OPTION_SEED},
-      {"random", optional_argument, NULL, OPTION_RANDOM},
-      {"zeros", no_argument, NULL, OPTION_ZEROS},
-      {"threads", required_argument, NULL, OPTION_THREADS},
-      {"help", no_argument, NULL, 'h'},
-      {NULL, 0, NULL, 0},
-  };
   bool memory = true;
   int option, code = -1;
   while (memory && code < 0 && (option = getopt_long(argc, argv, ":o:h", longs, NULL)) != -1) {
@@ -113,6 +118,7 @@ static int parse(int argc, char **argv, arguments *a) {
           return complain_usage("run", "--threads wants a number from 1 to 4096, not '%s'", optarg);
         }
         break;
+      case OPTION_ACCELERATOR: memory = setenv("TREMULA_ACCELERATOR", optarg, 1) == 0; break;
       case 'h': print_help(); return 0;
       case ':': return complain_usage("run", "%s wants a value", argv[optind - 1]);
       default: return complain_usage("run", "unknown option %s", argv[optind - 1]);

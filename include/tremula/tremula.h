@@ -40,9 +40,9 @@ extern "C" {
 #define TRM_API
 #endif
 
-#define TRM_VERSION_STRING "0.1.0"
+#define TRM_VERSION_STRING "0.2.0"
 
-/* The library's version, a static string such as "0.1.0". */
+/* The library's version, a static string such as "0.2.0". */
 TRM_API const char *trm_version(void);
 
 /* ---- Status and errors --------------------------------------------------------------------- */
