@@ -3,6 +3,7 @@
 #include <getopt.h>
 #include <omp.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <time.h>
 
 #include "tool.h"
@@ -224,7 +225,12 @@ static trm_status run_engine(const arguments *a, run_data *data, trm_engine *eng
 
 /* The executable, or that of a model, with the compiler's defaults. */
 static trm_status load(const char *path, trm_executable **out_executable, trm_error *error) {
-  if (is_executable_file(path)) return trm_executable_load(path, out_executable, error);
+  struct stat status_of;
+  const bool is_special = stat(path, &status_of) == 0 && !S_ISREG(status_of.st_mode) &&
+                          !S_ISDIR(status_of.st_mode); /* which the library refuses */
+  if (is_special || is_executable_file(path)) {
+    return trm_executable_load(path, out_executable, error);
+  }
   const lowering_options lowering = {0};
   trm_module *module;
   trm_status status = model_read(path, &lowering, &module, error);

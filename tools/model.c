@@ -192,6 +192,8 @@ trm_status model_read(const char *path, const lowering_options *options, trm_mod
 
 bool is_executable_file(const char *path) {
   char start[8];
+  struct stat status;
+  if (stat(path, &status) != 0 || !S_ISREG(status.st_mode)) return false; /* a pipe is read once */
   FILE *file = fopen(path, "rb");
   if (file == NULL) return false;
   const size_t got = fread(start, 1, sizeof start, file);
