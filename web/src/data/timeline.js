@@ -115,7 +115,7 @@ function read(database, name) {
     const mine = byThread.get(id) ?? [];
     if (mine.length === 0) continue;
     for (const row of mine) laneOf[row] = lanes.length;
-    const title = `host, process ${process} ${processes.get(process) ?? ""} · thread ${thread || id}`;
+    const title = `host, thread ${id} ${thread} · process ${process} ${processes.get(process) ?? ""}`;
     lanes.push({ title, levels: threadLevels(events, mine, label) });
   }
   const end = events.reduce(

@@ -311,7 +311,7 @@ function tracePlot(app, names, c, built, letterOf, stands, merged, hosts, wall) 
         ],
       }),
   });
-  plot.cursorY = lanes.length > 1 ? 60 : 20;
+  plot.cursorY = hosts === null && lanes.length > 1 ? 60 : 20;
   return plot;
 }
 
