@@ -4,7 +4,7 @@ import { App } from "./base/app.js";
 import { append, h } from "./base/dom.js";
 import { chosen, dropped, embedded, embeddedSources, embeddedTimelines, group, served } from "./base/opening.js";
 import { makePalette } from "./base/palette.js";
-import { hostPanel } from "./views/host.js";
+import { hostPage } from "./views/host.js";
 import { reportList, welcome } from "./views/welcome.js";
 import { VIEWS } from "./views/all.js";
 
@@ -233,16 +233,7 @@ function drawTimelines() {
   document.title = "Timeline of the host · Tremula";
   main.dataset.view = "timeline";
   main.dataset.drawn = String(turn);
-  main.replaceChildren(
-    h(
-      "div.view",
-      null,
-      h("div.title", null, h("h1", null, "Timeline of the host"), h("p", null, "What this program did on the host.")),
-      app.timelineFaults.map((text) => h("p.note.bad", { role: "alert" }, text)),
-      h("p.dim", null, "Drop or choose a profile's folder too to see what the IPU does in each run."),
-      hostPanel(app, app.timelines),
-    ),
-  );
+  main.replaceChildren(hostPage(app));
   if (focus !== undefined)
     /** @type {HTMLElement|null} */ (document.querySelector(`[data-focus="${CSS.escape(focus)}"]`))?.focus({
       preventScroll: true,
@@ -339,6 +330,7 @@ function start(problem) {
   main.dataset.view = "welcome";
 }
 
+app.take = (list) => take(chosen(list));
 app.client.cancelled = () => start("Reading was cancelled. Open the report again.");
 addEventListener("dragover", (event) => {
   event.preventDefault();

@@ -124,7 +124,21 @@ def test_alone_and_before_a_profile(new_page, viewer, recorded):
     assert "<img src=x" in page.main() and page.page.locator("main img").count() == 0
     page.page.locator("#host-chart").click(position={"x": 400, "y": 22})
     page.page.wait_for_selector("#chosen-mark")
+    page.page.locator("#more-folder").set_input_files(str(profile))
+    page.wait("summary")
+    page.go("v=trace")
+    page.page.get_by_text("Marks of the host as a table").click()
+    page.page.wait_for_selector("#host-table")
+    numbers(page, other)
     assert not page.faults
+
+
+def test_added_to_an_open_profile(new_page, html, recorded):
+    """By the Trace's own button; a profile without runs has the marks on their own axis."""
+    page = new_page().open(f"{html('plain')}#v=trace", "trace")
+    page.page.locator("#more-timelines").set_input_files(str(recorded[1]))
+    page.page.wait_for_selector("#host-chart")
+    assert "has no runs" in page.main() and not page.faults
 
 
 def test_other_days_no_runs_and_damage(new_page, viewer, recorded, profiles, tmp_path):

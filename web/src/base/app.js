@@ -40,6 +40,8 @@ export class App {
     this.sources = new Map();
     /** @type {import("../data/timeline.js").Timeline[]} of the host */
     this.timelines = [];
+    /** @type {(list: FileList|null) => void} opens chosen files */
+    this.take = () => {};
     /** @type {string[]} what could not be read of them */
     this.timelineFaults = [];
   }

@@ -170,6 +170,39 @@ export function hostTable(hosts) {
   });
 }
 
+/** A button that chooses files or a folder to open beside what is open.
+ * @param {App} app @param {string} text @param {string} id @param {boolean} folder */
+export function chooseMore(app, text, id, folder) {
+  const input = h("input.unseen", {
+    type: "file",
+    multiple: true,
+    webkitdirectory: folder,
+    accept: folder ? undefined : ".pvti",
+    id,
+    tabindex: -1,
+    "aria-hidden": true,
+    onchange: (/** @type {any} */ e) => app.take(e.target.files),
+  });
+  return [h("button", { type: "button", "data-focus": id, onclick: () => input.click() }, text), input];
+}
+
+/** Timelines without a profile. @param {App} app */
+export function hostPage(app) {
+  return h(
+    "div.view",
+    null,
+    h("div.title", null, h("h1", null, "Timeline of the host"), h("p", null, "What this program did on the host.")),
+    app.timelineFaults.map((text) => h("p.note.bad", { role: "alert" }, text)),
+    h(
+      "div.bar",
+      null,
+      chooseMore(app, "Add a profile's folder …", "more-folder", true),
+      chooseMore(app, "Add timelines …", "more-timelines", false),
+    ),
+    hostPanel(app, app.timelines),
+  );
+}
+
 /** The mark that was chosen. @param {App} app @param {Hosts} hosts */
 export function markPanel(app, hosts) {
   const row = hosts.first + app.state.number("mark", -1);

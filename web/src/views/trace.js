@@ -8,7 +8,17 @@ import { KINDS } from "../base/kinds.js";
 import { table } from "../base/table.js";
 import { leftHeavy } from "../data/sums.js";
 import { bspPanel } from "./bsp.js";
-import { align, hostEvents, hostLanes, hostPanel, hostTable, leftNote, markPanel, rangeOf } from "./host.js";
+import {
+  align,
+  chooseMore,
+  hostEvents,
+  hostLanes,
+  hostPanel,
+  hostTable,
+  leftNote,
+  markPanel,
+  rangeOf,
+} from "./host.js";
 import { pipelinePanel } from "./pipeline.js";
 import { programNames } from "./programs.js";
 import { perfetto, rowPanel, streamsPanel, sumsPanel } from "./trace_parts.js";
@@ -152,6 +162,7 @@ async function render(app) {
       h("button", { type: "button", onclick: () => plot.show(0, runSpan(o, run, built)) }, "Fit the run on the host"),
       h("button", { type: "button", onclick: () => plot.show(hosts.begin, hosts.end) }, "Fit the host's timeline"),
     ],
+    app.timelines.length === 0 && chooseMore(app, "Add the host's timeline …", "more-timelines", false),
     h(
       "button",
       {
