@@ -180,7 +180,8 @@ export function chooseMore(app, text, id, folder) {
     accept: folder ? undefined : ".pvti",
     id,
     tabindex: -1,
-    "aria-hidden": true,
+    "aria-label": text,
+    "aria-hidden": "true",
     onchange: (/** @type {any} */ e) => app.take(e.target.files),
   });
   return [h("button", { type: "button", "data-focus": id, onclick: () => input.click() }, text), input];
