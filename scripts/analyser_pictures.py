@@ -38,7 +38,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("output", type=pathlib.Path)
-    parser.add_argument("folders", nargs="+", type=pathlib.Path)
+    parser.add_argument("folders", nargs="+", type=pathlib.Path, help="profiles and timelines")
     parser.add_argument("--view", action="append", metavar="NAME=LINK")
     parser.add_argument("--dark", action="store_true")
     arguments = parser.parse_args()

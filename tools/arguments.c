@@ -85,3 +85,12 @@ bool string_list_add(string_list *list, char *item) {
   list->items[list->count++] = item;
   return true;
 }
+
+int count_profiles(char *const *paths) {
+  int count = 0;
+  for (; *paths != NULL; ++paths) {
+    const size_t length = strlen(*paths);
+    count += length < 5 || strcmp(*paths + length - 5, ".pvti") != 0;
+  }
+  return count;
+}

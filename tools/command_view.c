@@ -6,9 +6,10 @@
 
 static void print_help(void) {
   printf(
-      "usage: tremula view DIR [DIR2] [--port N] [--open]\n\n"
+      "usage: tremula view DIR [DIR2] [FILE.pvti ...] [--port N] [--open]\n\n"
       "Shows a profile, or two side by side, in the browser: prints the address of a page that only\n"
-      "this machine can reach, until Ctrl-C. Needs Python.\n\n"
+      "this machine can reach, until Ctrl-C. Timelines of the host (PVTI_OPTIONS) become lanes above\n"
+      "the IPU's; those of the same process beside a profile are found. Needs Python.\n\n"
       "  --port N    this port instead of a free one\n"
       "  --open      open the browser too\n\n"
       "On a machine that is far away, choose a port there and forward it:\n"
@@ -41,16 +42,21 @@ int command_view(int argc, char **argv) {
       return complain_usage("view", "--port wants a number from 1 to 65535, not '%s'", port);
     }
   }
-  const int count = argc - optind;
-  if (count < 1 || count > 2) return complain_usage("view", "say which one or two profiles");
-  char *const arguments[] = {"serve",
-                             "--port",
-                             (char *)port,
-                             opens ? "--open" : "--",
-                             opens ? "--" : argv[optind],
-                             opens ? argv[optind] : argv[optind + 1],
-                             opens ? argv[optind + 1] : NULL,
-                             NULL};
+  if (argc == optind || count_profiles(argv + optind) > 2) {
+    return complain_usage("view", "say which one or two profiles");
+  }
   trm_error error = {0};
-  return run_python("tremula.tool.view", arguments, &error) == TRM_OK ? 0 : complain(&error);
+  string_list list = {0};
+  bool fits = string_list_add(&list, "serve") && string_list_add(&list, "--port") &&
+              string_list_add(&list, (char *)port);
+  if (opens) fits = fits && string_list_add(&list, "--open");
+  fits = fits && string_list_add(&list, "--");
+  for (char **given = argv + optind; *given != NULL; ++given) {
+    fits = fits && string_list_add(&list, *given);
+  }
+  fits = fits && string_list_add(&list, NULL);
+  const trm_status status = fits ? run_python("tremula.tool.view", list.items, &error)
+                                 : fail(&error, TRM_RESOURCE_EXHAUSTED, "out of memory");
+  free(list.items);
+  return status == TRM_OK ? 0 : complain(&error);
 }

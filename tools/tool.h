@@ -56,6 +56,9 @@ typedef struct string_list {
 } string_list;
 bool string_list_add(string_list *list, char *item);
 
+/* Of paths that end with NULL, how many are no timelines (.pvti). */
+int count_profiles(char *const *paths);
+
 /* ---- model.c -------------------------------------------------------------------------------- */
 
 /* How to lower a SavedModel or a GraphDef. */

@@ -2,8 +2,9 @@
 
 import { App } from "./base/app.js";
 import { append, h } from "./base/dom.js";
-import { chosen, dropped, embedded, embeddedSources, group, served } from "./base/opening.js";
+import { chosen, dropped, embedded, embeddedSources, embeddedTimelines, group, served } from "./base/opening.js";
 import { makePalette } from "./base/palette.js";
+import { hostPage } from "./views/host.js";
 import { reportList, welcome } from "./views/welcome.js";
 import { VIEWS } from "./views/all.js";
 
@@ -78,7 +79,7 @@ function find() {
 }
 
 function clear() {
-  app.state.set({ op: null, step: null, steps: null, tiles: null, lines: null, range: null, row: null });
+  app.state.set({ op: null, step: null, steps: null, tiles: null, lines: null, range: null, row: null, mark: null });
 }
 
 function swap() {
@@ -190,7 +191,10 @@ function drawFrame() {
 /** Draws the view that the state names; what had the focus has it again. */
 async function draw() {
   const mine = ++turn;
-  if (app.reports.length === 0) return;
+  if (app.reports.length === 0) {
+    if (app.timelines.length > 0) drawTimelines();
+    return;
+  }
   app.applyUnits();
   const view = VIEWS.find((one) => one.id === app.state.get("v")) ?? VIEWS[0];
   const focus = /** @type {HTMLElement|null} */ (document.activeElement)?.dataset.focus;
@@ -221,6 +225,20 @@ async function draw() {
   if (changes) app.speak(`${view.title}. ${view.hint}`);
 }
 app.state.changed = draw;
+
+/** Timelines without a profile. */
+function drawTimelines() {
+  const focus = /** @type {HTMLElement|null} */ (document.activeElement)?.dataset.focus;
+  drawFrame();
+  document.title = "Timeline of the host · Tremula";
+  main.dataset.view = "timeline";
+  main.dataset.drawn = String(turn);
+  main.replaceChildren(hostPage(app));
+  if (focus !== undefined)
+    /** @type {HTMLElement|null} */ (document.querySelector(`[data-focus="${CSS.escape(focus)}"]`))?.focus({
+      preventScroll: true,
+    });
+}
 
 document.addEventListener("keydown", (event) => {
   const target = /** @type {HTMLElement} */ (event.target);
@@ -265,8 +283,17 @@ async function open(folders) {
   await draw();
 }
 
-/** @param {import("./base/opening.js").Folder[]} folders */
-async function choose(folders) {
+/** @param {import("./base/opening.js").Folder[]} folders
+ * @param {import("./base/opening.js").Given[]} [timelines] */
+async function choose(folders, timelines = []) {
+  app.timelineFaults = [];
+  await app.addTimelines(timelines);
+  if (folders.length === 0 && timelines.length > 0) {
+    if (app.reports.length === 0 && app.timelines.length === 0) start(app.timelineFaults[0]);
+    else if (app.reports.length > 0 && app.state.get("v") !== "trace") app.state.set({ v: "trace" });
+    else await draw();
+    return;
+  }
   if (folders.length === 0) {
     start("There is no profile among these files: a profile.pop in a folder tf_report__... was expected.");
     return;
@@ -281,19 +308,20 @@ async function choose(folders) {
 
 /** @param {{path: string, file: File}[]} found */
 async function take(found) {
-  const { folders, others } = group(found);
-  if (folders.length === 0 && app.reports.length > 0 && others.length > 0) {
+  const { folders, others, timelines } = group(found);
+  if (folders.length === 0 && timelines.length === 0 && app.reports.length > 0 && others.length > 0) {
     for (const file of others.filter((one) => one.size < 4e6)) app.sources.set(file.name, await file.text());
     await draw();
     return;
   }
-  await choose(folders);
+  await choose(folders, timelines);
 }
 
 /** The first page. @param {string} problem */
 function start(problem) {
   ++turn;
   app.reports = [];
+  app.timelines = [];
   nav.hidden = true;
   nav.replaceChildren();
   drawFrame();
@@ -302,6 +330,7 @@ function start(problem) {
   main.dataset.view = "welcome";
 }
 
+app.take = (list) => take(chosen(list));
 app.client.cancelled = () => start("Reading was cancelled. Open the report again.");
 addEventListener("dragover", (event) => {
   event.preventDefault();
@@ -339,8 +368,12 @@ async function begin() {
   const inside = embedded();
   app.sources = embeddedSources();
   try {
-    const folders = inside.length > 0 ? inside : await served((text) => app.client.show(text));
-    if (folders.length > 0) await choose(folders);
+    const kept = embeddedTimelines();
+    const { folders, timelines } =
+      inside.length + kept.length > 0
+        ? { folders: inside, timelines: kept }
+        : await served((text) => app.client.show(text));
+    if (folders.length + timelines.length > 0) await choose(folders, timelines);
   } catch (error) {
     start(error instanceof Error ? error.message : String(error));
   }

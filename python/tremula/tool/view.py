@@ -1,7 +1,7 @@
 """The analyser: one page with a profile inside, a server of the loopback, a cell of a notebook.
 
-    python -m tremula.tool.view page DIR [DIR2] --output OUT.html [--with-source]
-    python -m tremula.tool.view serve DIR [DIR2] [--port N] [--open]
+    python -m tremula.tool.view page DIR [DIR2] [FILE.pvti ...] --output OUT.html [--with-source]
+    python -m tremula.tool.view serve DIR [DIR2] [FILE.pvti ...] [--port N] [--open]
 
 `tremula report --html` and `tremula view` start these. All three show web/ (docs/analyser.md).
 """
@@ -59,9 +59,28 @@ def profile_files(path):
     return found
 
 
+def split(given):
+    """The profiles and the timelines (.pvti) among paths: those given, and those that a profile's
+    folder has, or the folder above from the same process. Raises Complaint."""
+    folders = [path for path in given if not str(path).endswith(".pvti")]
+    timelines = [pathlib.Path(path) for path in given if str(path).endswith(".pvti")]
+    if len(folders) > 2:
+        raise tool.Complaint(f"say one or two profiles, not {len(folders)}")
+    for path in timelines:
+        if not path.is_file():
+            raise tool.Complaint(f"there is no timeline {path}")
+    for folder in folders:
+        own = profile_files(folder)["profile.pop"].resolve().parent
+        timelines += sorted(own.glob("*.pvti"))
+        process = re.fullmatch(r"tf_report__.*__(\d+)", own.name)
+        if process:
+            timelines += sorted(own.parent.glob(f"*_{process[1]}.pvti"))
+    return folders, list({path.resolve(): path for path in timelines}.values())
+
+
 def _block(attributes, data):
     text = " ".join(f'{name}="{html.escape(str(value))}"' for name, value in attributes.items())
-    if "data-file" in attributes:
+    if "data-file" in attributes or "data-timeline" in attributes:
         data = gzip.compress(data, 6, mtime=0)
     packed = base64.b64encode(data).decode()
     return f'<script type="application/octet-stream" {text}>{packed}</script>\n'
@@ -80,18 +99,23 @@ def _source_files(pop):
             yield str(name), path.read_bytes()
 
 
-def make_page(folders, with_source=False):
-    """The text of a page with the profiles inside. Raises Complaint."""
-    blocks = []
+def _read(path):
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise tool.Complaint(f"cannot read {path}: {error.strerror}") from None
+
+
+def make_page(given, with_source=False):
+    """The text of a page with the profiles and timelines inside. Raises Complaint."""
+    folders, timelines = split(given)
+    blocks = [_block({"data-timeline": path.name}, _read(path)) for path in timelines]
     for number, folder in enumerate(folders):
         files = profile_files(folder)
         name = files["profile.pop"].resolve().parent.name
         for file, path in files.items():
             attributes = {"data-report": number, "data-folder": name, "data-file": file}
-            try:
-                blocks.append(_block(attributes, path.read_bytes()))
-            except OSError as error:
-                raise tool.Complaint(f"cannot read {path}: {error.strerror}") from None
+            blocks.append(_block(attributes, _read(path)))
         for source, text in _source_files(files["profile.pop"]) if with_source else ():
             blocks.append(_block({"data-source": source}, text))
     head, mark, rest = page_text().partition('<script type="application/octet-stream" id="worker">')
@@ -104,7 +128,8 @@ def make_page(folders, with_source=False):
 class _Server(http.server.ThreadingHTTPServer):
     daemon_threads = True
 
-    def __init__(self, folders, port):
+    def __init__(self, given, port):
+        folders, timelines = split(given)
         super().__init__(("127.0.0.1", port), _Handler)
         self.secret = secrets.token_urlsafe(16)
         self.files = {}
@@ -118,6 +143,13 @@ class _Server(http.server.ThreadingHTTPServer):
                 listed.append({"name": name, "url": url, "size": path.stat().st_size})
             reports.append({"name": files["profile.pop"].resolve().parent.name, "modified": 0,
                             "files": listed})
+        if timelines:
+            listed = []
+            for number, path in enumerate(timelines):
+                url = f"/{self.secret}/timeline/{number}.pvti"
+                self.files[url] = path
+                listed.append({"name": path.name, "url": url, "size": path.stat().st_size})
+            reports.append({"name": "", "modified": 0, "timeline": True, "files": listed})
         served = json.dumps(reports).replace("<", "\\u003c")
         page = page_text().replace("connect-src 'none'", "connect-src 'self'", 1)
         head, mark, rest = page.partition('<script type="application/octet-stream" id="worker">')

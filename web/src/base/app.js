@@ -17,6 +17,8 @@ import { State } from "./state.js";
  * @property {(app: App) => Promise<Shown>} render
  */
 
+const MOST_TIMELINES = 32;
+
 export class App {
   constructor() {
     this.state = new State();
@@ -36,6 +38,12 @@ export class App {
     this.fail = () => {};
     /** @type {Map<string, string>} texts of source files that the user gave */
     this.sources = new Map();
+    /** @type {import("../data/timeline.js").Timeline[]} of the host */
+    this.timelines = [];
+    /** @type {(list: FileList|null) => void} opens chosen files */
+    this.take = () => {};
+    /** @type {string[]} what could not be read of them */
+    this.timelineFaults = [];
   }
 
   /** The number of the report that views show. */
@@ -58,6 +66,21 @@ export class App {
     this.timer = setTimeout(() => {
       this.live.textContent = text;
     }, 200);
+  }
+
+  /** Reads timelines; one that cannot be read leaves a sentence.
+   * @param {import("./opening.js").Given[]} given */
+  async addTimelines(given) {
+    for (const one of given.slice(0, MOST_TIMELINES)) {
+      try {
+        const found = await this.client.send(-1, "timeline", [one]);
+        this.timelines = [...this.timelines.filter((other) => other.name !== found.name), found];
+      } catch (error) {
+        this.timelineFaults.push(error instanceof Error ? error.message : String(error));
+      }
+    }
+    if (given.length > MOST_TIMELINES)
+      this.timelineFaults.push(`There are ${given.length} timelines; the first ${MOST_TIMELINES} were read.`);
   }
 
   /** The tiles that the user chose. */

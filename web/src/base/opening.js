@@ -7,15 +7,22 @@ import { fromBase64 } from "./client.js";
 
 const NAMES = ["profile.pop", "vars.capnp", "debug.cbor", "archive.a", "framework.json", "serialized_graph.hlo"];
 
-/** @param {{path: string, file: File}[]} found @returns {{folders: Folder[], others: File[]}} */
+/** @param {{path: string, file: File}[]} found
+ * @returns {{folders: Folder[], others: File[], timelines: Given[]}} */
 export function group(found) {
   /** @type {Map<string, Map<string, File>>} */
   const folders = new Map();
   const others = [];
+  /** @type {Given[]} */
+  const timelines = [];
   for (const { path, file } of found) {
     const at = path.lastIndexOf("/");
     const folder = at < 0 ? "" : path.slice(0, at),
       name = path.slice(at + 1);
+    if (name.endsWith(".pvti")) {
+      timelines.push({ name, data: file, packed: false });
+      continue;
+    }
     if (!NAMES.includes(name)) {
       others.push(file);
       continue;
@@ -40,7 +47,7 @@ export function group(found) {
       files: [...files].map(([name, file]) => ({ name, data: file, packed: false })),
     });
   }
-  return { folders: reports, others };
+  return { folders: reports, others, timelines };
 }
 
 /** Files of an input, with their paths. @param {FileList|null} list */
@@ -87,6 +94,16 @@ export function embedded() {
   return [...reports.values()];
 }
 
+/** The timelines of the host in the page. @returns {Given[]} */
+export function embeddedTimelines() {
+  return [...document.querySelectorAll("script[data-timeline]")].map((block) => {
+    const bytes = fromBase64(block.textContent ?? "");
+    block.remove();
+    const name = /** @type {HTMLElement} */ (block).dataset.timeline ?? "";
+    return { name, data: /** @type {any} */ (bytes.buffer), packed: true };
+  });
+}
+
 /** Texts of source files in the page (--with-source). @returns {Map<string, string>} */
 export function embeddedSources() {
   const texts = new Map();
@@ -98,10 +115,10 @@ export function embeddedSources() {
 }
 
 /** What `tremula view` serves. @param {(text: string) => void} progress
- * @returns {Promise<Folder[]>} */
+ * @returns {Promise<{folders: Folder[], timelines: Given[]}>} */
 export async function served(progress) {
   const block = document.getElementById("served");
-  if (block === null) return [];
+  if (block === null) return { folders: [], timelines: [] };
   const reports = JSON.parse(block.textContent ?? "[]");
   for (const report of reports) {
     for (const file of report.files) {
@@ -113,5 +130,9 @@ export async function served(progress) {
       file.packed = false;
     }
   }
-  return reports;
+  const isTimeline = (/** @type {any} */ one) => one.timeline === true;
+  return {
+    folders: reports.filter((/** @type {any} */ one) => !isTimeline(one)),
+    timelines: reports.filter(isTimeline).flatMap((/** @type {any} */ one) => one.files),
+  };
 }

@@ -4,8 +4,10 @@
 
 import { inkOn } from "../base/kinds.js";
 import { axis } from "./area.js";
+import { paintLine, paintMoments, wallAxis } from "./host.js";
 
-/** @typedef {{begin: Float64Array, end: Float64Array, label: Int32Array, row: Int32Array}} Level */
+/** @typedef {{begin: Float64Array, end: Float64Array, label: Int32Array, row: Int32Array,
+ *   kind?: string, values?: Float64Array}} Level kind: "moments", "line" of values, or boxes */
 /** @typedef {{title: string, levels: Level[]}} Lane */
 
 export const BOX = 17;
@@ -45,7 +47,8 @@ export function levelAt(lanes, y) {
 /**
  * @param {{lanes: Lane[], labels: string[], colourOf: (row: number) => string,
  *   hatched: (row: number) => boolean, letterOf: (row: number) => string,
- *   chosen: (row: number) => boolean, dimmed?: (label: number) => boolean, kind: string}} options
+ *   chosen: (row: number) => boolean, dimmed?: (label: number) => boolean, kind: string,
+ *   wall?: (x: number) => number}} options   wall: from an x to microseconds since 1970
  */
 export function flamePainter(options) {
   const { lanes } = options;
@@ -76,6 +79,7 @@ export function flamePainter(options) {
       g.fillRect(0, top - GAP / 2, view.width, 1);
     }
     axis(view, height - 6, options.kind);
+    if (options.wall) wallAxis(view, height - 20, options.wall);
     if (view.cursor !== null) {
       g.fillStyle = colours.text;
       g.globalAlpha = 0.6;
@@ -85,12 +89,63 @@ export function flamePainter(options) {
   };
 }
 
+/**
+ * What a cursor does on lanes: the box under it, steps along a level, up and down.
+ * @param {Lane[]} lanes @param {() => import("./plot.js").Plot} plotOf
+ */
+export function laneMoves(lanes, plotOf) {
+  /** @param {number} x @param {number} y @returns {{level: Level, at: number}|null} */
+  const boxAt = (x, y) => {
+    const place = levelAt(lanes, y);
+    const level = place === null ? undefined : lanes[place.lane].levels[place.level];
+    if (level === undefined) return null;
+    const at = firstAfter(level.end, x);
+    if (level.kind === "moments") {
+      const plot = plotOf(),
+        near = (4 * (plot.hi - plot.lo)) / Math.max(1, plot.canvas.clientWidth);
+      const off = (/** @type {number} */ i) => Math.abs((level.begin[i] ?? Infinity) - x);
+      const best = off(at - 1) <= off(at) ? at - 1 : at;
+      return off(best) <= near ? { level, at: best } : null;
+    }
+    return at < level.begin.length && level.begin[at] <= x ? { level, at } : null;
+  };
+  return {
+    boxAt,
+    step: (/** @type {number} */ x, /** @type {number} */ direction) => {
+      const place = levelAt(lanes, plotOf().cursorY);
+      const level = place && lanes[place.lane].levels[place.level];
+      if (!level) return x;
+      let to = firstAfter(level.end, x) + direction;
+      if (level.kind === "moments" && direction > 0) --to;
+      else if (level.kind === "moments" && level.end[to] === x) --to;
+      const at = Math.max(0, Math.min(level.begin.length - 1, to));
+      return (level.begin[at] + level.end[at]) / 2;
+    },
+    onkey: (/** @type {KeyboardEvent} */ event) => {
+      if (event.key !== "ArrowDown" && event.key !== "ArrowUp") return false;
+      const plot = plotOf(),
+        by = event.key === "ArrowDown" ? BOX : -BOX;
+      const y = Math.max(20, Math.min(plot.options.height - 30, plot.cursorY + by));
+      const x = plot.cursor ?? plot.lo;
+      plot.point(x, y, ((x - plot.lo) / (plot.hi - plot.lo)) * plot.canvas.clientWidth, true);
+      return true;
+    },
+  };
+}
+
+/** The colour of a name, or the colour itself. @param {Record<string, string>} colours @param {string} name */
+export function toneOf(colours, name) {
+  return colours[name] ?? name;
+}
+
 /** @param {import("./plot.js").View} view @param {Level} level @param {number} y @param {number} tall
  * @param {any} options @param {Map<string, number>} widths @param {boolean} texts */
 function paintLevel(view, level, y, tall, options, widths, texts) {
   const { g, colours, width, lo, hi } = view;
   const pixel = (hi - lo) / Math.max(1, width);
   const { begin, end, row, label } = level;
+  if (level.kind === "moments") return paintMoments(view, level, y, tall, options);
+  if (level.kind === "line") return paintLine(view, level, y, tall, options);
   for (let i = firstAfter(end, lo); i < begin.length && begin[i] < hi;) {
     const long = end[i] - begin[i];
     if (!texts && row[i] < 0) {
@@ -102,7 +157,7 @@ function paintLevel(view, level, y, tall, options, widths, texts) {
       // a pixel of what is too short: the longest of it gives the colour
       const x = Math.floor((begin[i] - lo) / pixel);
       const next = Math.max(i + 1, firstAfter(end, lo + (x + 1) * pixel));
-      g.fillStyle = row[i] < 0 ? colours.line : (colours[options.colourOf(row[i])] ?? colours.T);
+      g.fillStyle = row[i] < 0 ? colours.line : toneOf(colours, options.colourOf(row[i]));
       g.fillRect(x, y, 1, tall);
       i = next;
       continue;
@@ -110,7 +165,7 @@ function paintLevel(view, level, y, tall, options, widths, texts) {
     const x0 = Math.max(-1, (begin[i] - lo) / pixel),
       x1 = Math.min(width + 1, (end[i] - lo) / pixel);
     const leaf = row[i] >= 0;
-    g.fillStyle = leaf ? colours[options.colourOf(row[i])] : colours.soft;
+    g.fillStyle = leaf ? toneOf(colours, options.colourOf(row[i])) : colours.soft;
     g.globalAlpha = options.dimmed?.(label[i]) ? 0.35 : 1;
     g.fillRect(x0, y, Math.max(1, x1 - x0 - 0.5), tall);
     g.globalAlpha = 1;
@@ -127,7 +182,7 @@ function paintLevel(view, level, y, tall, options, widths, texts) {
     }
     if (texts && x1 - x0 > 14) {
       const words = leaf ? `${options.letterOf(row[i])} ${options.labels[label[i]]}` : options.labels[label[i]];
-      g.fillStyle = leaf ? inkOn(colours[options.colourOf(row[i])]) : colours.text;
+      g.fillStyle = leaf ? inkOn(toneOf(colours, options.colourOf(row[i]))) : colours.text;
       boxText(g, words, Math.max(0, x0) + 3, y + 12, x1 - Math.max(0, x0) - 5, widths);
     }
     ++i;

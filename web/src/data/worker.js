@@ -15,6 +15,7 @@ import {
 import { insights, operations, sourceLines } from "./operations.js";
 import { FILES, Profile } from "./profile.js";
 import { operationsQuery, QUERIES } from "./queries.js";
+import { readTimeline } from "./timeline.js";
 import { flame, traceColumns } from "./trace.js";
 
 /** @type {any} */
@@ -110,6 +111,11 @@ function sentence(error) {
 /** @param {any} asked @param {(text: string) => void} progress */
 async function answer(asked, progress) {
   if (asked.method === "open") return open(asked.report, asked.arguments[0], progress);
+  if (asked.method === "timeline") {
+    const { name, data, packed } = asked.arguments[0];
+    progress(`Reading ${name}`);
+    return readTimeline(await engine, await bytesOf(data, packed), name);
+  }
   if (asked.method === "compare") {
     const [a, b] = asked.arguments.map((/** @type {number} */ id) => profiles.get(id));
     if (a === undefined || b === undefined) throw new Complaint("Two reports are needed.");

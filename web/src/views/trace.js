@@ -1,6 +1,6 @@
 // V9 Execution trace: lanes by IPU, waiting and loading first; sums of a range; pipelines; BSP.
 
-import { flamePainter, lanesHeight, levelAt, firstAfter } from "../charts/flame.js";
+import { flamePainter, laneMoves, lanesHeight } from "../charts/flame.js";
 import { Plot } from "../charts/plot.js";
 import { empty, h, menu, panel, save } from "../base/dom.js";
 import { bytesText, cyclesText, grouped, share } from "../base/format.js";
@@ -8,6 +8,17 @@ import { KINDS } from "../base/kinds.js";
 import { table } from "../base/table.js";
 import { leftHeavy } from "../data/sums.js";
 import { bspPanel } from "./bsp.js";
+import {
+  align,
+  chooseMore,
+  hostEvents,
+  hostLanes,
+  hostPanel,
+  hostTable,
+  leftNote,
+  markPanel,
+  rangeOf,
+} from "./host.js";
 import { pipelinePanel } from "./pipeline.js";
 import { programNames } from "./programs.js";
 import { perfetto, rowPanel, streamsPanel, sumsPanel } from "./trace_parts.js";
@@ -104,8 +115,17 @@ async function render(app) {
           total: heavy.total,
         }
       : lanesOf(app, names, flame, c, run, mode);
-  const plot = tracePlot(app, names, c, built, letterOf, stands, heavy !== null);
-  const range = state.get("range").split("-").map(Number);
+  const aligned = align(app, run);
+  const hosts =
+    heavy === null && aligned.over.length > 0
+      ? hostLanes(aligned.over, aligned.place, c.program.length, built.labels.length)
+      : null;
+  if (hosts !== null) {
+    built.lanes = [...hosts.lanes, ...built.lanes];
+    built.labels = [...built.labels, ...hosts.labels];
+  }
+  const plot = tracePlot(app, names, c, built, letterOf, stands, heavy !== null, hosts, aligned.wall);
+  const range = rangeOf(state.get("range"));
   const ends = range.length === 2 && range[1] > range[0] ? range.map((x) => x - built.offset) : [-Infinity, Infinity];
   const controls = h(
     "div.bar",
@@ -138,9 +158,21 @@ async function render(app) {
         "ipu",
       ),
     h("button", { type: "button", onclick: () => plot.show(built.offset, built.total) }, "Fit the run without waiting"),
+    hosts !== null && [
+      h("button", { type: "button", onclick: () => plot.show(0, runSpan(o, run, built)) }, "Fit the run on the host"),
+      h("button", { type: "button", onclick: () => plot.show(hosts.begin, hosts.end) }, "Fit the host's timeline"),
+    ],
+    app.timelines.length === 0 && chooseMore(app, "Add the host's timeline …", "more-timelines", false),
     h(
       "button",
-      { type: "button", onclick: () => save("trace.json", perfetto(names, c, built, flame, o)) },
+      {
+        type: "button",
+        onclick: () => {
+          const scale = 1e6 / o.target.clock_frequency;
+          const more = hosts === null ? [] : hostEvents(hosts, (us) => aligned.place(us) * scale);
+          save("trace.json", perfetto(names, c, built, flame, o, more));
+        },
+      },
       "Save for Perfetto",
     ),
     app.sqlLink("SELECT * FROM steps_by_ipu JOIN steps ON steps.id = step_id"),
@@ -151,11 +183,16 @@ async function render(app) {
     null,
     controls,
     o.runs.length === 0 && h("p.note", null, "No run was recorded; these are the steps of the estimate."),
+    aligned.notes.map((text) => h("p.note", null, text)),
     panel(
       "Trace",
       plot.element,
+      hosts !== null && leftNote(hosts),
       h("p.dim", null, "Drag for a range, Shift and drag to move; click or Enter chooses a row."),
     ),
+    hosts !== null && markPanel(app, hosts),
+    hosts !== null && hostMarks(hosts),
+    aligned.apart.length > 0 && hostPanel(app, aligned.apart),
     row >= 0 && row < c.cycles.length && rowPanel(app, names, c, row),
     sumsPanel(app, names, c, ends, partOf),
     pipelinePanel(app, c, phases),
@@ -177,46 +214,61 @@ async function render(app) {
   };
 }
 
+/** The marks of the host as a table that is opened. @param {import("./host.js").Hosts} hosts */
+function hostMarks(hosts) {
+  const box = h("details.panel", { "data-focus": "host-marks" }, h("summary", null, "Marks of the host as a table"));
+  box.addEventListener("toggle", () => {
+    if (box.open && box.childNodes.length === 1) box.append(hostTable(hosts));
+  });
+  return box;
+}
+
+/** The cycles in which the host made a run, or the IPU's where these are more.
+ * @param {any} o overview @param {any[]|null} run @param {any} built */
+function runSpan(o, run, built) {
+  return Math.max(built.total, (run?.[3] ?? 0) + (run?.[8] ?? 0) * o.target.clock_frequency);
+}
+
 /** @param {import("../base/app.js").App} app @param {Programs} names @param {Record<string, Float64Array>} c
  * @param {any} built @param {(row: number) => string} letterOf @param {(row: number) => boolean} stands
- * @param {boolean} merged */
-function tracePlot(app, names, c, built, letterOf, stands, merged) {
+ * @param {boolean} merged @param {import("./host.js").Hosts|null} hosts @param {(x: number) => number} wall */
+function tracePlot(app, names, c, built, letterOf, stands, merged, hosts, wall) {
   const { state } = app;
   const step = state.get("step") === "" ? NaN : state.number("step", NaN);
   const op = state.get("op");
   const chosenRow = state.get("row") === "" ? -1 : state.number("row", -1);
   const { lanes, labels } = built;
   const kinds = [...new Set(Array.from(c.program, (_, i) => letterOf(i)))];
-  const boxAt = (/** @type {number} */ x, /** @type {number} */ y) => {
-    const place = levelAt(lanes, y);
-    if (place === null) return null;
-    const level = lanes[place.lane].levels[place.level];
-    if (level === undefined) return null;
-    const at = firstAfter(level.end, x);
-    return at < level.begin.length && level.begin[at] <= x ? { level, at } : null;
-  };
-  const range = state.get("z").split("-").map(Number);
-  const plot = new Plot({
+  /** @type {Plot} */
+  let plot;
+  const { boxAt, step: stepTo, onkey } = laneMoves(lanes, () => plot);
+  const range = rangeOf(state.get("z"));
+  const isHost = (/** @type {number} */ row) => hosts !== null && hosts.has(row);
+  const first = Math.min(0, hosts?.begin ?? 0),
+    last = Math.max(1, built.total, hosts?.end ?? 0);
+  plot = new Plot({
     id: "trace-chart",
     name: merged ? "Cycles by name" : "Trace",
-    height: Math.max(150, lanesHeight(lanes)),
-    domain: [0, Math.max(1, built.total)],
+    height: Math.max(150, lanesHeight(lanes) + (hosts !== null ? 14 : 0)),
+    domain: [first, last],
     least: 1,
-    range: range.length === 2 && range[1] > range[0] ? [range[0], range[1]] : undefined,
-    summary: `${grouped(c.program.length - 2)} rows over ${grouped(built.total)} cycles, of which ${grouped(built.offset)} are waiting for the host and loading.`,
+    range: range.length === 2 ? [range[0], range[1]] : hosts !== null ? [0, Math.max(1, built.total)] : undefined,
+    summary: `${grouped(c.program.length - 2)} rows over ${grouped(built.total)} cycles, of which ${grouped(built.offset)} are waiting for the host and loading.${hosts !== null ? ` Above it ${grouped(hosts.rows.length)} marks of the host.` : ""}`,
     legend: Object.entries(KINDS)
       .filter(([letter]) => kinds.includes(letter))
       .map(([letter, text]) => /** @type {[string, string]} */ ([letter, `${letter} ${text}`]))
-      .concat([["T", "hatched: a row that stands for more turns"]]),
+      .concat([["T", "hatched: a row that stands for more turns"]], hosts?.legend ?? []),
     paint: flamePainter({
       lanes,
       labels,
       kind: "cycles",
-      colourOf: letterOf,
-      letterOf,
-      hatched: stands,
+      colourOf: (row) => (isHost(row) ? (hosts?.colourOf(row) ?? "T") : letterOf(row)),
+      letterOf: (row) => (isHost(row) ? (hosts?.letterOf(row) ?? "") : letterOf(row)),
+      hatched: (row) => !isHost(row) && stands(row),
+      wall: hosts !== null ? wall : undefined,
       chosen: (row) =>
         row === chosenRow ||
+        (isHost(row) && state.get("mark") === String(row - c.program.length)) ||
         c.program[row] === step ||
         (op !== "" && c.program[row] >= 0 && names.op(c.program[row]) === op),
     }),
@@ -225,33 +277,24 @@ function tracePlot(app, names, c, built, letterOf, stands, merged) {
       if (box === null) return "";
       const { level, at } = box,
         row = level.row[at];
+      if (hosts !== null && hosts.has(row)) return hosts.tip(row);
       const cycles = level.end[at] - level.begin[at];
       const head = `${labels[level.label[at]]}\n${cyclesText(cycles)} cycles, ${share(cycles, built.total)} of the run\nfrom ${grouped(level.begin[at])}`;
       if (row < 2) return head;
       return `${head}\n${names.name(c.program[row])}\n${letterOf(row)} ${KINDS[letterOf(row)]}${stands(row) ? `, stands for ${grouped(c.iterations[row])} turn${c.iterations[row] === 1 ? "" : "s"}` : ""}\nsync ${grouped(c.sync_cycles[row])}, tiles ${grouped(c.active_tiles[row])}, in ${bytesText(c.data_in[row])}, out ${bytesText(c.data_out[row])}`;
     },
-    step: (x, direction) => {
-      const place = levelAt(lanes, plot.cursorY);
-      const level = place && lanes[place.lane].levels[place.level];
-      if (!level) return x;
-      const at = Math.max(0, Math.min(level.begin.length - 1, firstAfter(level.end, x) + direction));
-      return (level.begin[at] + level.end[at]) / 2;
-    },
-    onkey: (event) => {
-      if (event.key !== "ArrowDown" && event.key !== "ArrowUp") return false;
-      const y = Math.max(20, Math.min(plot.options.height - 30, plot.cursorY + (event.key === "ArrowDown" ? 17 : -17)));
-      const x = plot.cursor ?? plot.lo;
-      plot.point(x, y, ((x - plot.lo) / (plot.hi - plot.lo)) * plot.canvas.clientWidth, true);
-      return true;
-    },
+    step: stepTo,
+    onkey,
     speak: (text) => app.speak(text || "nothing here"),
-    onzoom: (lo, hi) => state.keep({ z: lo <= 0 && hi >= built.total ? null : `${Math.floor(lo)}-${Math.ceil(hi)}` }),
+    onzoom: (lo, hi) =>
+      state.keep({ z: hosts === null && lo <= 0 && hi >= built.total ? null : `${Math.floor(lo)}-${Math.ceil(hi)}` }),
     onrange: merged ? undefined : (lo, hi) => state.set({ range: `${Math.floor(lo)}-${Math.ceil(hi)}` }),
     onpick: (x, y) => {
       const box = boxAt(x, y);
       if (box === null) return;
       const row = box.level.row[box.at];
-      if (row >= 2) state.set({ row, step: c.program[row], range: null });
+      if (isHost(row)) state.set({ mark: row - c.program.length });
+      else if (row >= 2) state.set({ row, step: c.program[row], range: null });
       else if (!merged)
         state.set({ range: `${Math.floor(box.level.begin[box.at])}-${Math.ceil(box.level.end[box.at])}`, row: null });
     },
@@ -279,7 +322,7 @@ function tracePlot(app, names, c, built, letterOf, stands, merged) {
         ],
       }),
   });
-  plot.cursorY = lanes.length > 1 ? 60 : 20;
+  plot.cursorY = hosts === null && lanes.length > 1 ? 60 : 20;
   return plot;
 }
 

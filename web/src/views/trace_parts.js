@@ -123,8 +123,9 @@ export function sumsPanel(app, names, c, ends, letterOf) {
 }
 
 /** Chrome's trace events, which Perfetto opens; times in microseconds. @param {Programs} names
- * @param {Record<string, Float64Array>} c @param {any} built @param {any} flame @param {any} o */
-export function perfetto(names, c, built, flame, o) {
+ * @param {Record<string, Float64Array>} c @param {any} built @param {any} flame @param {any} o
+ * @param {any[]} more events of the host */
+export function perfetto(names, c, built, flame, o, more) {
   const scale = 1e6 / o.target.clock_frequency;
   const events = flame.lanes.map((/** @type {any} */ lane, /** @type {number} */ tid) => ({
     ph: "M",
@@ -147,7 +148,7 @@ export function perfetto(names, c, built, flame, o) {
       });
     }
   });
-  return new Blob([JSON.stringify({ traceEvents: events })], { type: "application/json" });
+  return new Blob([JSON.stringify({ traceEvents: [...events, ...more] })], { type: "application/json" });
 }
 
 /** What moves between the IPU and the host or remote memory. @param {import("../base/app.js").App} app */

@@ -31,7 +31,9 @@ export function welcome(problem, take) {
         null,
         "Drop a folder ",
         h("code", null, "tf_report__…"),
-        " here, two of them to compare, or a folder that holds many.",
+        " here, two of them to compare, or a folder that holds many. A timeline of the host (",
+        h("code", null, ".pvti"),
+        ") may come along, before or after.",
       ),
       h(
         "div.bar",

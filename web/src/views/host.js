@@ -1,0 +1,288 @@
+// The host's timelines: lanes over those of the IPUs, a chart of their own, their marks as a table.
+
+import { clockText } from "../charts/host.js";
+import { flamePainter, laneMoves, lanesHeight } from "../charts/flame.js";
+import { Plot } from "../charts/plot.js";
+import { h, panel } from "../base/dom.js";
+import { decimal, grouped } from "../base/format.js";
+import { table } from "../base/table.js";
+
+/** @typedef {import("../data/timeline.js").Timeline} Timeline */
+/** @typedef {import("../base/app.js").App} App */
+
+const TONES = ["#7b5ea7", "#66c2a5", "#a05d2c", "#5b7fb5", "#b8a13c", "#a6567c", "#6f8f3f", "#8a94a3"];
+const LINE = "#c2452d";
+const DAY = 86400e6;
+const MOST_LANES = 48;
+
+/** The range of a state's text `first-last`, which may be negative. @param {string} text */
+export function rangeOf(text) {
+  const match = /^(-?\d+)-(-?\d+)$/.exec(text);
+  return match && Number(match[2]) > Number(match[1]) ? [Number(match[1]), Number(match[2])] : [];
+}
+
+/** When a run began, in µs since 1970, as `tremula trace` lays it out: at its own start, or when the
+ * runs before it end if that is later. @param {any} o overview @param {any[]} run */
+function beganAt(o, run) {
+  const clock = o.target.clock_frequency;
+  let most = -Infinity;
+  for (const first of o.runs) {
+    if (first[0] > run[0]) continue;
+    const between = o.runs.filter((/** @type {any[]} */ one) => one[0] >= first[0] && one[0] < run[0]);
+    const cycles = between.reduce((/** @type {number} */ sum, /** @type {any[]} */ one) => sum + one[5] - one[3], 0);
+    most = Math.max(most, o.meta.first_run_us + first[6] * 1e6 + (cycles / clock) * 1e6);
+  }
+  return most;
+}
+
+/** Which timelines stand over the run's lanes, which apart, and why. x is in cycles from the run's
+ * waiting on. @param {App} app @param {any[]|null} run */
+export function align(app, run) {
+  const { overview: o, timelines } = app;
+  const notes = [...app.timelineFaults];
+  /** @type {Timeline[]} */
+  let over = [];
+  let apart = timelines;
+  let place = (/** @type {number} */ us) => us,
+    wall = place;
+  if (timelines.length > 0 && run === null)
+    notes.push("This profile has no runs, so the host's timeline has an axis of its own, below.");
+  else if (timelines.length > 0 && !(o.meta.first_run_us > 0))
+    notes.push(
+      "This profile does not say when its first run began (an older Tremula wrote it), so the host's timeline has " +
+        "an axis of its own, below.",
+    );
+  else if (timelines.length > 0 && run !== null) {
+    const began = beganAt(o, run),
+      scale = o.target.clock_frequency / 1e6;
+    place = (us) => run[3] + (us - began) * scale;
+    wall = (x) => began + (x - run[3]) / scale;
+    over = timelines.filter((one) => began > one.begin - DAY && began < one.end + DAY);
+    apart = timelines.filter((one) => !over.includes(one));
+    for (const one of apart)
+      notes.push(
+        `${one.name} is of another day than this run: its marks begin on ${new Date(one.begin / 1e3).toUTCString()}, ` +
+          `the run on ${new Date(began / 1e3).toUTCString()}. It stands below.`,
+      );
+  }
+  return { over, apart, notes, place, wall };
+}
+
+/** The letters of channels: the first of the name that is free, small to differ from kinds.
+ * @param {string[]} names */
+function lettersOf(names) {
+  /** @type {Map<string, string>} */
+  const found = new Map();
+  for (const name of names) {
+    const choices = [...`${name.toLowerCase()}abcdefghijklmnopqrstuvwxyz`].filter((one) => /[a-z]/.test(one));
+    found.set(name, choices.find((one) => ![...found.values()].includes(one)) ?? "?");
+  }
+  return found;
+}
+
+/** Lanes of timelines, whose rows are counted from `first` on.
+ * @param {Timeline[]} timelines @param {(us: number) => number} place @param {number} first @param {number} firstLabel */
+export function hostLanes(timelines, place, first, firstLabel) {
+  /** @type {any[]} */
+  const lanes = [];
+  /** @type {string[]} */
+  const labels = [];
+  /** @type {[Timeline, number][]} */
+  const rows = [];
+  const channels = [...new Set(timelines.flatMap((one) => one.channels))];
+  const letters = lettersOf(channels);
+  for (const one of timelines) {
+    const labelBase = firstLabel + labels.length,
+      rowBase = first + rows.length;
+    for (const lane of one.lanes) {
+      lanes.push({
+        title: lane.title.slice(0, 200),
+        levels: lane.levels.map((level) => ({
+          ...level,
+          begin: level.begin.map(place),
+          end: level.end.map(place),
+          label: level.label.map((/** @type {number} */ id) => id + labelBase),
+          row: level.row.map((/** @type {number} */ id) => id + rowBase),
+        })),
+      });
+    }
+    labels.push(...one.labels);
+    for (let i = 0; i < one.ts.length; ++i) rows.push([one, i]);
+  }
+  const channelOf = (/** @type {number} */ row) => {
+    const [one, i] = rows[row - first];
+    return one.channels[one.channel[i]] ?? "";
+  };
+  const isNumber = (/** @type {number} */ row) => !Number.isNaN(rows[row - first][0].value[rows[row - first][1]]);
+  const used = channels.filter((name) => timelines.some((one) => one.channel.some((c) => one.channels[c] === name)));
+  const toneOf = (/** @type {string} */ name) => TONES[Math.max(0, channels.indexOf(name)) % TONES.length];
+  return {
+    lanes: lanes.slice(0, MOST_LANES),
+    left: Math.max(0, lanes.length - MOST_LANES),
+    labels,
+    rows,
+    first,
+    begin: Math.min(...timelines.map((one) => place(one.begin))),
+    end: Math.max(...timelines.map((one) => place(one.end))),
+    colourOf: (/** @type {number} */ row) => (isNumber(row) ? LINE : toneOf(channelOf(row))),
+    letterOf: (/** @type {number} */ row) => letters.get(channelOf(row)) ?? "",
+    channelOf,
+    legend: used.map((name) => /** @type {[string, string]} */ ([toneOf(name), `${letters.get(name)} host: ${name}`])),
+    has: (/** @type {number} */ row) => row >= first && row < first + rows.length,
+    tip: (/** @type {number} */ row) => tipOf(rows[row - first], channelOf(row)),
+  };
+}
+
+/** @typedef {ReturnType<typeof hostLanes>} Hosts */
+
+/** @param {[Timeline, number]} one @param {string} channel */
+function tipOf([line, i], channel) {
+  const name = line.labels[line.label[i]],
+    at = `at ${clockText(line.ts[i])} UTC`;
+  if (!Number.isNaN(line.value[i])) return `${name}: ${line.value[i]}\n${at}`;
+  const long = Number.isNaN(line.dur[i]) ? "a moment" : `${decimal(line.dur[i], 2)} µs`;
+  return `${name}\n${long}, ${at}\nchannel ${channel}\n${line.lanes[line.lane[i]]?.title ?? ""}`;
+}
+
+/** @param {Hosts} hosts */
+export function hostTable(hosts) {
+  const of = (/** @type {number} */ i) => hosts.rows[i];
+  return table({
+    name: "Marks of the host",
+    id: "host-table",
+    rows: Array.from(hosts.rows.keys()),
+    keyOf: (i) => String(i),
+    columns: [
+      { key: "id", title: "Row", kind: "number", value: (i) => i },
+      { key: "label", title: "Mark", kind: "text", value: (i) => of(i)[0].labels[of(i)[0].label[of(i)[1]]] },
+      { key: "channel", title: "Channel", kind: "text", value: (i) => hosts.channelOf(hosts.first + i) },
+      { key: "lane", title: "Lane", kind: "text", value: (i) => of(i)[0].lanes[of(i)[0].lane[of(i)[1]]]?.title ?? "" },
+      {
+        key: "ts_us",
+        title: "Time (UTC)",
+        kind: "number",
+        value: (i) => of(i)[0].ts[of(i)[1]],
+        cell: (i) => [clockText(of(i)[0].ts[of(i)[1]])],
+      },
+      { key: "dur_us", title: "µs", kind: "real", sum: true, value: (i) => of(i)[0].dur[of(i)[1]] },
+      { key: "value", title: "Value", kind: "real", value: (i) => of(i)[0].value[of(i)[1]] },
+    ],
+  });
+}
+
+/** A button that chooses files or a folder to open beside what is open.
+ * @param {App} app @param {string} text @param {string} id @param {boolean} folder */
+export function chooseMore(app, text, id, folder) {
+  const input = h("input.unseen", {
+    type: "file",
+    multiple: true,
+    webkitdirectory: folder,
+    accept: folder ? undefined : ".pvti",
+    id,
+    tabindex: -1,
+    "aria-label": text,
+    "aria-hidden": "true",
+    onchange: (/** @type {any} */ e) => app.take(e.target.files),
+  });
+  return [h("button", { type: "button", "data-focus": id, onclick: () => input.click() }, text), input];
+}
+
+/** Timelines without a profile. @param {App} app */
+export function hostPage(app) {
+  return h(
+    "div.view",
+    null,
+    h("div.title", null, h("h1", null, "Timeline of the host"), h("p", null, "What this program did on the host.")),
+    app.timelineFaults.map((text) => h("p.note.bad", { role: "alert" }, text)),
+    h(
+      "div.bar",
+      null,
+      chooseMore(app, "Add a profile's folder …", "more-folder", true),
+      chooseMore(app, "Add timelines …", "more-timelines", false),
+    ),
+    hostPanel(app, app.timelines),
+  );
+}
+
+/** The mark that was chosen. @param {App} app @param {Hosts} hosts */
+export function markPanel(app, hosts) {
+  const row = hosts.first + app.state.number("mark", -1);
+  if (app.state.get("mark") === "" || !hosts.has(row)) return null;
+  return panel("Chosen mark", h("pre.text", { id: "chosen-mark" }, hosts.tip(row)));
+}
+
+/** Timelines on an axis of their own. @param {App} app @param {Timeline[]} timelines */
+export function hostPanel(app, timelines) {
+  const { state } = app;
+  const zero = Math.min(...timelines.map((one) => one.begin));
+  const hosts = hostLanes(timelines, (us) => us - zero, 0, 0);
+  const { lanes, labels } = hosts;
+  const total = Math.max(1, hosts.end);
+  /** @type {Plot} */
+  let plot;
+  const moves = laneMoves(lanes, () => plot);
+  const range = rangeOf(state.get("hz"));
+  plot = new Plot({
+    id: "host-chart",
+    name: "Timeline of the host, in µs from its first mark on",
+    height: Math.max(120, lanesHeight(lanes) + 14),
+    domain: [0, total],
+    least: 1,
+    range: range.length === 2 ? [range[0], range[1]] : undefined,
+    summary: `${grouped(hosts.rows.length)} marks and numbers over ${grouped(total)} µs.`,
+    legend: hosts.legend,
+    paint: flamePainter({
+      lanes,
+      labels,
+      kind: "number",
+      colourOf: hosts.colourOf,
+      letterOf: hosts.letterOf,
+      hatched: () => false,
+      chosen: (row) => state.get("mark") === String(row),
+      wall: (x) => x + zero,
+    }),
+    tip: (x, y) => {
+      const box = moves.boxAt(x, y);
+      return box === null ? "" : hosts.tip(box.level.row[box.at]);
+    },
+    step: moves.step,
+    onkey: moves.onkey,
+    speak: (text) => app.speak(text || "nothing here"),
+    onzoom: (lo, hi) => state.keep({ hz: lo <= 0 && hi >= total ? null : `${Math.floor(lo)}-${Math.ceil(hi)}` }),
+    onpick: (x, y) => {
+      const box = moves.boxAt(x, y);
+      if (box !== null) state.set({ mark: box.level.row[box.at] });
+    },
+    twin: () => hostTable(hosts),
+  });
+  plot.cursorY = 20;
+  return h("div.view", null, panel("Host", plot.element, leftNote(hosts)), markPanel(app, hosts));
+}
+
+/** @param {Hosts} hosts */
+export function leftNote(hosts) {
+  return hosts.left > 0 && h("p.note", null, `${grouped(hosts.left)} more lanes are in the table only.`);
+}
+
+/** Marks as Chrome's trace events. @param {Hosts} hosts @param {(us: number) => number} place to the trace's µs */
+export function hostEvents(hosts, place) {
+  /** @type {any[]} */
+  const events = [];
+  const named = new Set(),
+    pids = new Map();
+  hosts.rows.forEach(([one, i], at) => {
+    const name = one.labels[one.label[i]],
+      lane = one.lane[i];
+    if (!pids.has(one)) pids.set(one, 100 + pids.size);
+    const pid = pids.get(one);
+    const base = { pid, tid: lane, name, ts: place(one.ts[i]), cat: hosts.channelOf(hosts.first + at) };
+    if (!named.has(`${pid} ${lane}`)) {
+      named.add(`${pid} ${lane}`);
+      events.push({ ph: "M", pid, tid: lane, name: "thread_name", args: { name: one.lanes[lane]?.title ?? "" } });
+    }
+    if (!Number.isNaN(one.value[i])) events.push({ ...base, ph: "C", args: { value: one.value[i] } });
+    else if (Number.isNaN(one.dur[i])) events.push({ ...base, ph: "i", s: "t" });
+    else events.push({ ...base, ph: "X", dur: one.dur[i] });
+  });
+  return events;
+}
