@@ -74,7 +74,9 @@ def test_ranges_that_are_wrong(server):
 
 
 def test_command_and_browser(profiles, new_page):
-    process = subprocess.Popen([find_tool(), "view", str(profiles["plain"])], text=True,
+    # A test run in the background may ignore SIGINT, and its children with it.
+    process = subprocess.Popen(["env", "--default-signal=INT", find_tool(), "view",
+                                str(profiles["plain"])], text=True,
                                stdout=subprocess.PIPE, env=environment(), start_new_session=True)
     try:
         line = process.stdout.readline()
