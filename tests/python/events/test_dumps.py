@@ -239,7 +239,8 @@ def test_detail_of_the_log(script, tmp_path):
     assert re.search(r"tremula/src/tf/watch\.c:\d+\] Begin XLA compilation: program", first)
     assert "Loaded program from" not in first and "Executing" not in first
     again = run(script, TF_POPLAR_FLAGS=flags, TF_CPP_VMODULE=",other=1,,poplar_*=2").stderr
-    assert re.search(r"tremula/src/tf/unit_build\.c:\d+\] Loaded program from \S+\.poplar_exec", again)
+    assert re.search(r"tremula/src/tf/unit_build\.c:\d+\] Loaded program from \S+\.poplar_exec",
+                     again)
     assert re.search(r"observe\.c:\d+\] Executing program on /device:IPU:0", again)
     assert "Begin XLA compilation" not in run(script, TF_CPP_VMODULE="poplar_executor=1").stderr
 

@@ -2,7 +2,6 @@
 says of that."""
 
 import pva
-import pytest
 
 from profiled_programs import largest
 
