@@ -14,6 +14,7 @@ from tensorflow.compiler.plugin.poplar.driver.trace_pb2 import IpuTraceEvent
 from tensorflow.compiler.plugin.poplar.ops import gen_ipu_ops
 
 from tremula.tf.inner import strategies
+from tremula.tf.keras.models import programs
 
 Dense = keras.layers.Dense
 legacy = keras.optimizers.legacy
@@ -484,6 +485,22 @@ def test_errors_leave_a_model_that_works(scope):
     np.testing.assert_allclose(reference.fit(batches(), verbose=0).history["loss"],
                                history.history["loss"])
     same_weights(made, reference)
+
+
+def test_queues_are_emptied_once_a_broken_off_run_has_stopped(scope, monkeypatch):
+    """Results that such a run leaves would count in the next fit's loss."""
+    made, asked, run = sequential(), [], programs.eager.run_on_cpu
+
+    def busy_at_first(op, **options):
+        asked.append(op)
+        if op == "IpuOutfeedDelete" and asked.count(op) < 4:
+            raise tf.errors.FailedPreconditionError(None, None, "in use")
+        return run(op, **options)
+
+    monkeypatch.setattr(programs.eager, "run_on_cpu", busy_at_first)
+    first = made.fit(batches(), verbose=0, epochs=1)
+    assert asked.count("IpuOutfeedDelete") == 4
+    assert made.fit(batches(), verbose=0).history["loss"] < first.history["loss"]
 
 
 def test_nothing_is_left_behind(scope):

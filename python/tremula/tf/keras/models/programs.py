@@ -6,6 +6,7 @@ nothing is traced and compiled twice.
 """
 
 import functools
+import time
 
 import tensorflow as tf
 
@@ -54,14 +55,26 @@ class Program:
         self._is_at_start = False
         with eager.eagerly_on_cpu():
             self._iterator.restart(self._nothing)
-        for op, options in (
-                ("IpuInfeedReset", {"feed": self.infeed._id, "remove": True, "refusal": "",
-                                    "empty": ""}),
-                ("IpuOutfeedDelete", {"feed": self.outfeed._id})):
-            try:
-                eager.run_on_cpu(op, **options)
-            except (tf.errors.NotFoundError, tf.errors.FailedPreconditionError):
-                pass  # no program has used it, or one that was broken off still does
+        _empty("IpuInfeedReset", feed=self.infeed._id, remove=True, refusal="", empty="")
+        _empty("IpuOutfeedDelete", feed=self.outfeed._id)
+
+
+_BROKEN_OFF_SECONDS = 10  # for a run that an error has ended early to stop
+
+
+def _empty(op, **options):
+    """Empties a queue. A run that was broken off may still use the queue for a moment: what the
+    run leaves there would count for the next method."""
+    until = time.monotonic() + _BROKEN_OFF_SECONDS
+    while True:
+        try:
+            return eager.run_on_cpu(op, **options)
+        except tf.errors.NotFoundError:
+            return None  # no program has used it
+        except tf.errors.FailedPreconditionError:
+            if time.monotonic() > until:
+                return None
+            time.sleep(0.005)
 
 
 # ---- Layers ----
