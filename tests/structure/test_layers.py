@@ -275,3 +275,9 @@ def test_the_product_does_without_what_is_for_tests():
     assert using == doors
     through = {module for module, names in import_graph().items() if names & doors}
     assert through == {"tremula.tf.plugin.poplar.tests.test_utils"}
+
+
+def test_files_of_tests_have_names_of_their_own():
+    """pytest imports each by its name alone: a second file of the same name is not collected."""
+    names = [path.name for path in (ROOT / "tests").rglob("test_*.py")]
+    assert [name for name in sorted(set(names)) if names.count(name) > 1] == []
