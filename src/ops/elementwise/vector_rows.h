@@ -36,7 +36,7 @@ static const lane_bits rotations[] = {{8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3,
       }                                                                   \
       s0 = VECTOR_FUNCTION(s0, s1);                                       \
       for (size_t k = 0; k < sizeof rotations / sizeof *rotations; ++k) { \
-        s1 = __builtin_shuffle(s0, rotations[k]);                         \
+        for (size_t l = 0; l < LANES; ++l) s1[l] = s0[rotations[k][l]];   \
         s0 = VECTOR_FUNCTION(s0, s1);                                     \
       }                                                                   \
       best = s0[0];                                                       \
