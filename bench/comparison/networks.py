@@ -192,21 +192,27 @@ def _loop(steps=1000, batch=32, units=(512, 512, 10)):
                 lambda: [_random(batch, 784), _labels(batch, 10)], compute, core=True)
 
 
+def _last_hidden(weights, x, units, **loop):
+    """The hidden values of an LSTM of so many units after x: [steps, batch, inputs]."""
+    import tensorflow as tf
+    kernel, recurrent = (weights.get([units, 4 * units], "float32", deviation=units ** -.5)
+                         for _ in range(2))
+    bias = weights.get([4 * units], "float32")
+
+    def body(step, hidden, cell):
+        gates = tf.gather(x, step) @ kernel + hidden @ recurrent + bias
+        enters, forgets, new, leaves = tf.split(gates, 4, axis=-1)
+        cell = tf.sigmoid(forgets) * cell + tf.sigmoid(enters) * tf.tanh(new)
+        return step + 1, tf.sigmoid(leaves) * tf.tanh(cell), cell
+
+    steps, batch = x.shape[:2]
+    zeros = tf.zeros([batch, units])
+    return tf.while_loop(lambda step, *_: step < steps, body, (0, zeros, zeros), **loop)[1]
+
+
 def _lstm(steps=100, batch=32, units=256):
     def compute(weights, x):
-        import tensorflow as tf
-        kernel, recurrent = (weights.get([units, 4 * units], "float32", deviation=units ** -.5)
-                             for _ in range(2))
-        bias = weights.get([4 * units], "float32")
-
-        def body(step, hidden, cell):
-            gates = tf.gather(x, step) @ kernel + hidden @ recurrent + bias
-            enters, forgets, new, leaves = tf.split(gates, 4, axis=-1)
-            cell = tf.sigmoid(forgets) * cell + tf.sigmoid(enters) * tf.tanh(new)
-            return step + 1, tf.sigmoid(leaves) * tf.tanh(cell), cell
-
-        zeros = tf.zeros([batch, units])
-        return tf.while_loop(lambda step, *_: step < steps, body, (0, zeros, zeros))[1]
+        return _last_hidden(weights, x, units)
     return Case("lstm", f"LSTM of {units}, {steps} steps, batch {batch}, float32",
                 lambda: [_random(steps, batch, units)], compute, core=True)
 
@@ -215,19 +221,7 @@ def _lstm_training(steps=100, batch=32, units=256):
     """Back through all steps: the sum of the squares of the last hidden values."""
     def compute(weights, x):
         import tensorflow as tf
-        kernel, recurrent = (weights.get([units, 4 * units], "float32", deviation=units ** -.5)
-                             for _ in range(2))
-        bias = weights.get([4 * units], "float32")
-
-        def body(step, hidden, cell):
-            gates = tf.gather(x, step) @ kernel + hidden @ recurrent + bias
-            enters, forgets, new, leaves = tf.split(gates, 4, axis=-1)
-            cell = tf.sigmoid(forgets) * cell + tf.sigmoid(enters) * tf.tanh(new)
-            return step + 1, tf.sigmoid(leaves) * tf.tanh(cell), cell
-
-        zeros = tf.zeros([batch, units])
-        hidden = tf.while_loop(lambda step, *_: step < steps, body, (0, zeros, zeros),
-                               maximum_iterations=steps)[1]
+        hidden = _last_hidden(weights, x, units, maximum_iterations=steps)
         return tf.reduce_mean(hidden * hidden)
     return Case("lstm-train", f"LSTM of {units}, {steps} steps, batch {batch}, training step",
                 lambda: [_random(steps, batch, units)], compute, rate=.01, core=True)

@@ -46,10 +46,11 @@ static trm_status write_instance(const trm_report_source *s, row_writer *rows, t
   ROW("ti", "num_instances", known ? (int64_t)workers : (int64_t)1);
   ROW("ti", "replica_offset", known ? index * s->program->totals.replicas : (int64_t)0);
   ROW("tt", "hostname", host);
-  char *module;
-  TRY(trm_module_print(s->program->module, &module, error));
+  void *module; /* not as text: numbers of frozen networks would be printed one by one */
+  size_t size;
+  TRY(trm_module_serialize(s->program->module, &module, &size, error));
   char hash[17];
-  snprintf(hash, sizeof hash, "%016llx", (unsigned long long)XXH3_64bits(module, strlen(module)));
+  snprintf(hash, sizeof hash, "%016llx", (unsigned long long)XXH3_64bits(module, size));
   trm_free(module);
   ROW("tt", "program_hash", hash);
   return TRM_OK;
