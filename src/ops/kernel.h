@@ -127,9 +127,11 @@ trm_status trm_batch_norm_statistics_create(const trm_kernel_request *, trm_kern
                                             trm_error *);
 /* The custom call "tremula.assert" (host/assert.c). */
 trm_status trm_assert_create(const trm_kernel_request *, trm_kernel *, bool *, trm_error *);
-/* The custom call "tremula.user-op" (host/user_op.c). */
 /* The custom call "tremula.region" (host/region.c). */
 trm_status trm_region_create(const trm_kernel_request *, trm_kernel *, bool *, trm_error *);
+/* The custom call "tremula.rows" (rows.c). */
+trm_status trm_rows_create(const trm_kernel_request *, trm_kernel *, bool *, trm_error *);
+/* The custom call "tremula.user-op" (host/user_op.c). */
 trm_status trm_user_op_create(const trm_kernel_request *, trm_kernel *, bool *, trm_error *);
 /* The custom call "tremula.round-half-stochastically" (random/round_half.c). */
 trm_status trm_round_half_create(const trm_kernel_request *, trm_kernel *, bool *, trm_error *);

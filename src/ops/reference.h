@@ -4,7 +4,7 @@
  *   reference_scalar.c     one elementwise opcode applied to values
  *   reference_complex.c    the same for complex values
  *   reference_evaluator.c  a whole computation of scalars (of reduce, sort, map, scatter, ...)
- *   reference_fusion.c     a fusion, instruction by instruction
+ *   body.c                 a fusion, instruction by instruction
  *
  * Nothing here is fast; all of it is meant to be right at first reading. */
 #ifndef TREMULA_OPS_REFERENCE_H_

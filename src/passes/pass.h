@@ -80,6 +80,9 @@ trm_status trm_pass_fuse(trm_module *module, trm_error *error);
 /* The same for an IPU: a chain lies where its largest operand does, and what is only inside needs
  * no array. What is on different IPUs stays apart. */
 trm_status trm_pass_place_together(trm_module *module, trm_error *error);
+/* rows.c: what works row by row, and reduces rows, becomes a call that takes some rows at a time:
+ * after fuse. */
+trm_status trm_pass_group_rows(trm_module *module, trm_error *error);
 /* calls.c: calls of outlined functions get copies of what goes in and comes out: copy instructions
  * with the mark TRM_CALL_COPY, which are no views. */
 #define TRM_CALL_COPY "call_copy"

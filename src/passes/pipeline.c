@@ -53,12 +53,13 @@ static const pass_row pipeline[] = {
     {"hoist-again", trm_pass_hoist, HIDING, NULL},
     {"accelerate", trm_pass_accelerate, HIDING, NULL},
     {"fuse", trm_pass_fuse, HIDING, NULL},
+    {"group-rows", trm_pass_group_rows, HIDING, NULL},
     {"unique-names-again", trm_pass_unique_names, ALWAYS, NULL},
 };
 
 enum {
   NUM_PASSES = sizeof pipeline / sizeof *pipeline,
-  NUM_HOST = 7,
+  NUM_HOST = 8,
   NUM_SHARED = NUM_PASSES - NUM_HOST
 };
 
@@ -115,7 +116,7 @@ static trm_status check_disabled(const char *disabled, trm_error *error) {
           INVALID_ARGUMENT,
           "option disabled_passes names '%.*s', which is no optimising pass: "
           "these are simplify, simplify-tuples, fold-constants, common-subexpressions, "
-          "expand-batch-norm, hoist, top-k, drop-state, batch-products, sink-slices, accelerate and fuse",
+          "expand-batch-norm, hoist, top-k, drop-state, batch-products, sink-slices, accelerate, fuse and group-rows",
           (int)length, name);
     }
     name += length + (name[length] == ',');
