@@ -47,6 +47,38 @@ def test_synchronous(scope):
     np.testing.assert_array_equal(np.concatenate([one["outputs"] for one in ends]), outputs)
 
 
+# ---- TensorFlow's profiler ----
+
+def profiled(folder):
+    """{name: the step numbers of the events of that name}; None for an event without a number."""
+    try:
+        from tensorflow.tsl.profiler.protobuf import xplane_pb2
+    except ImportError:
+        xplane_pb2 = pytest.importorskip("tensorflow.core.profiler.protobuf.xplane_pb2")
+    file, = folder.glob("**/*.xplane.pb")
+    found = {}
+    for plane in xplane_pb2.XSpace.FromString(file.read_bytes()).planes:
+        for event in (event for line in plane.lines for event in line.events):
+            numbers = [stat.int64_value or stat.uint64_value for stat in event.stats
+                       if plane.stat_metadata[stat.metadata_id].name == "step_num"]
+            found.setdefault(plane.event_metadata[event.metadata_id].name, []).append(
+                numbers[0] if numbers else None)
+    return found
+
+
+def test_profiler_shows_steps_by_name(scope, tmp_path):
+    made = compiled(steps=4)
+    made.fit(data(), epochs=1, verbose=0)
+    with tf.profiler.experimental.Profile(str(tmp_path)):
+        made.fit(data(), epochs=2, verbose=0)
+        made.evaluate(data(16), verbose=0)
+        made.predict(X, batch_size=8, verbose=0)
+    found = profiled(tmp_path)
+    assert sorted(found["train"]) == [0, 0, 4, 4]
+    assert found["test"] == [0] and sorted(found["predict"]) == [0, 4]
+    assert len(found["train_function on /device:IPU:0"]) == 4
+
+
 # ---- Executions after the first ----
 
 def test_the_program_is_called_again(scope, monkeypatch):

@@ -5,6 +5,8 @@ import functools
 import re
 import threading
 
+import tensorflow as tf
+
 from tremula.tf.inner import functions, patches, strategies
 
 _local = threading.local()
@@ -57,6 +59,7 @@ class Call:
     def __init__(self, call_flat, function, program, device, arguments):
         self._call_flat, self._function, self._program = call_flat, function, program
         self._device, self._arguments = device, (*arguments, *program.captures)
+        self._name = f"{functions.plain_name(function)} on {device}"
         self._turn = program.turn if functions.bound_device(function) is not None else (
             contextlib.nullcontext())
 
@@ -66,8 +69,8 @@ class Call:
         return programs.known(self._function, self._device) is self._program
 
     def make(self):
-        """Returns the program's results."""
-        with self._turn, _plain_errors(self._function):
+        """Returns the program's results. TensorFlow's profiler shows the call by name."""
+        with self._turn, _plain_errors(self._function), tf.profiler.experimental.Trace(self._name):
             return self._call_flat(self._program.function, *self._arguments)
 
 

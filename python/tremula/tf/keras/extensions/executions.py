@@ -75,6 +75,11 @@ class Executions:
             thread.cancel()
 
     def _execute(self, function, step, iterator):
+        # TensorFlow's profiler knows a step by this name and number, as one of stock Keras.
+        with tf.profiler.experimental.Trace(self._kind, step_num=step, _r=1):
+            self._launch(function, step, iterator)
+
+    def _launch(self, function, step, iterator):
         strategy = self._model.distribute_strategy
         if self._again is not None and self._again.is_current():
             with tf.device(strategy._ipu_device):

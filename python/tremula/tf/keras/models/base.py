@@ -142,8 +142,8 @@ class IpuModelBase(inner.public().Model):
         program = self._program(mode, plan.steps_per_run, outfeed_options, dataset, prefetch_depth)
         self.infeed, self.outfeed = program.infeed, program.outfeed
         try:
-            return running.run(self, program, strategies.strategy(), dataset, listed, plan, epochs,
-                               initial_epoch, outfeed_options[0])
+            return running.run(self, mode, program, strategies.strategy(), dataset, listed, plan,
+                               epochs, initial_epoch, outfeed_options[0])
         finally:
             self.infeed = self.outfeed = None
 

@@ -33,7 +33,12 @@ def _progress_bar(base):
     return ProgressBar(count_mode="steps")
 
 
-def run(model, program, strategy, dataset, callbacks, plan, epochs, initial_epoch, accumulated):
+# What TensorFlow's profiler calls a step, as in stock Keras.
+_TRACED = {steps.TRAIN: "train", steps.TEST: "test", steps.PREDICT: "predict"}
+
+
+def run(model, mode, program, strategy, dataset, callbacks, plan, epochs, initial_epoch,
+        accumulated):
     """Runs the epochs of a plan. Returns the results of the last one: [loss, metrics...], or the
     outputs of all mini-batches.
 
@@ -56,7 +61,9 @@ def run(model, program, strategy, dataset, callbacks, plan, epochs, initial_epoc
                 batch = execution * plan.steps_per_run
                 of_batch = {"batch": batch, "size": 1, "num_steps": plan.steps_per_run}
                 callbacks.on_train_batch_begin(batch, of_batch)
-                program.run(strategy)
+                with tf.profiler.experimental.Trace(_TRACED[mode], epoch_num=epoch, step_num=batch,
+                                                    _r=1):
+                    program.run(strategy)
                 callbacks.on_train_batch_end(batch, of_batch)
             columns = _outfed(program, model, plan, accumulated)
             if program.names:
