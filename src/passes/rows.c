@@ -13,6 +13,7 @@
 #include "ops/elementwise/strip.h"
 #include "passes/edit.h"
 #include "passes/pass.h"
+#include "passes/row_needs.h"
 
 enum {
   BLOCK_BYTES = 128 * 1024, /* all values of a block: they stay in the second-level cache */
@@ -22,8 +23,6 @@ enum {
   MAX_MEMBERS = 64,
   MAX_VALUES = 12 /* results; operands of a group are at most twice that */
 };
-
-typedef enum need { NOTHING, BY_ROW, WHOLE } need;
 
 typedef struct finder {
   trm_edit edit;
@@ -37,124 +36,31 @@ typedef struct finder {
   int64_t rows;
 } finder;
 
-/* ---- What is needed of the operands --------------------------------------------------------- */
-
-/* The fewest leading dimensions whose product is `rows`; -1: there are none. */
-static int32_t row_rank(const trm_shape *shape, int64_t rows) {
-  int64_t product = 1;
-  for (int32_t d = 0; trm_shape_is_array(shape) && d < shape->rank; ++d) {
-    product *= shape->dims[d];
-    if (product == rows) return d + 1;
-    if (product > rows) return -1;
-  }
-  return -1;
-}
-
-/* The operand of a broadcast of which `rank` leading dimensions are rows: they are the operand's
- * own rows, or the operand has none of them. */
-static need need_of_broadcast(const trm_instruction *instruction, const trm_shape *operand,
-                              int32_t rank, int64_t rows) {
-  int32_t leading = 0;
-  for (int32_t i = 0; i < operand->rank; ++i) leading += instruction->dimensions.items[i] < rank;
-  if (leading == 0) return WHOLE;
-  for (int32_t i = 0; i < rank; ++i) {
-    if (i >= operand->rank || instruction->dimensions.items[i] != i) return NOTHING;
-  }
-  return leading == rank && row_rank(operand, rows) == rank ? BY_ROW : NOTHING;
-}
-
-static bool are_whole(const trm_instruction *instruction, const trm_shape *operand, int32_t rank) {
-  for (int32_t d = 0; d < rank; ++d) {
-    const trm_slice_dimension slice = instruction->slice[d];
-    if (slice.start != 0 || slice.limit != operand->dims[d] || slice.stride != 1) return false;
-  }
-  return true;
-}
-
-static bool are_behind(const trm_dims *dimensions, int32_t rank) {
-  for (int32_t i = 0; i < dimensions->count; ++i) {
-    if (dimensions->items[i] < rank) return false;
-  }
-  return true;
-}
-
-/* What `instruction`, needed by row, needs of operand k; NOTHING: it cannot be had by row. */
-static need need_of(const trm_computation *computation, const trm_instruction *instruction,
-                    uint32_t k, int64_t rows) {
-  const trm_shape *operand = &computation->instructions[instruction->operands[k]].shape;
-  const int32_t rank = row_rank(trm_shape_leaf(&instruction->shape, 0), rows);
-  const need by_row = row_rank(operand, rows) == rank ? BY_ROW : NOTHING;
-  if (rank < 0) return NOTHING;
-  if (trm_opcode_is_elementwise(instruction->opcode)) {
-    return trm_shape_same_dims(operand, &instruction->shape) ? by_row
-           : trm_shape_is_scalar(operand)                    ? WHOLE
-                                                             : NOTHING;
-  }
-  switch (instruction->opcode) {
-    case TRM_OP_BROADCAST: return need_of_broadcast(instruction, operand, rank, rows);
-    case TRM_OP_RESHAPE: return row_rank(operand, rows) > 0 ? BY_ROW : NOTHING;
-    case TRM_OP_SLICE: return are_whole(instruction, operand, rank) ? by_row : NOTHING;
-    case TRM_OP_REDUCE:
-      if (k >= instruction->num_operands / 2) return WHOLE;
-      return are_behind(&instruction->dimensions, rank) ? by_row : NOTHING;
-    default: return NOTHING;
-  }
-}
-
-/* Adds to what is known of a value; false where both are needed. */
-static bool add_need(need *known, need more) {
-  if (more == NOTHING || (*known != NOTHING && *known != more)) return false;
-  *known = more;
-  return true;
-}
-
-/* What a kLoop fusion needs of each instruction of its computation, from the root up. */
-static bool find_needs(const trm_computation *body, int64_t rows, need *needs) {
-  memset(needs, 0, body->num_instructions * sizeof *needs);
-  needs[body->root] = BY_ROW;
-  for (trm_index i = body->num_instructions; i-- > 0;) {
-    const trm_instruction *o = &body->instructions[i];
-    if (needs[i] == BY_ROW && o->opcode != TRM_OP_TUPLE && row_rank(&o->shape, rows) < 0)
-      return false;
-    /* Rows of an iota that counts the rows differ. */
-    if (needs[i] == BY_ROW && o->opcode == TRM_OP_IOTA &&
-        o->dimensions.items[0] < row_rank(&o->shape, rows))
-      return false;
-    if (needs[i] == BY_ROW && o->opcode == TRM_OP_CONSTANT) return false;
-    for (uint32_t k = 0; k < o->num_operands && needs[i] != NOTHING; ++k) {
-      const need more = needs[i] == WHOLE           ? WHOLE
-                        : o->opcode == TRM_OP_TUPLE ? BY_ROW
-                                                    : need_of(body, o, k, rows);
-      if (!add_need(&needs[o->operands[k]], more)) return false;
-    }
-  }
-  return true;
-}
-
 /* What instruction i, needed by row, needs of its operands; false: it cannot be had by row. */
-static bool needs_of(finder *f, trm_index i, need *needs) {
+static bool needs_of(finder *f, trm_index i, trm_need *needs) {
   const trm_computation *computation = trm_edit_computation(&f->edit);
   const trm_instruction *o = &computation->instructions[i];
   const trm_shape *leaf = trm_shape_leaf(&o->shape, 0);
-  if (leaf == NULL || row_rank(leaf, f->rows) < 0 || o->num_operands > 2 * MAX_VALUES) return false;
+  if (leaf == NULL || trm_row_rank(leaf, f->rows) < 0 || o->num_operands > 2 * MAX_VALUES)
+    return false;
   if (o->opcode != TRM_OP_FUSION) {
     const bool is_known = trm_opcode_is_elementwise(o->opcode)
                               ? trm_strip_supports(f->edit.module, computation, o)
                               : o->opcode == TRM_OP_REDUCE || o->opcode == TRM_OP_RESHAPE ||
                                     o->opcode == TRM_OP_BROADCAST;
     for (uint32_t k = 0; k < o->num_operands; ++k) {
-      needs[k] = is_known ? need_of(computation, o, k, f->rows) : NOTHING;
-      if (needs[k] == NOTHING) return false;
+      needs[k] = is_known ? trm_row_need(computation, o, k, f->rows) : TRM_NEED_NOTHING;
+      if (needs[k] == TRM_NEED_NOTHING) return false;
     }
     return is_known && o->num_operands > 0;
   }
   if (o->fusion_kind == NULL || strcmp(o->fusion_kind, "kLoop") != 0) return false;
   const trm_computation *body = &f->edit.module->computations[o->called[0]];
-  need *inside = trm_allocate(body->num_instructions * sizeof *inside);
+  trm_need *inside = trm_allocate(body->num_instructions * sizeof *inside);
   if (inside == NULL) return false;
-  const bool may = find_needs(body, f->rows, inside);
+  const bool may = trm_row_needs_of_fusion(body, f->rows, inside);
   for (uint32_t k = 0; k < o->num_operands; ++k) {
-    needs[k] = inside[body->parameters[k]] == BY_ROW ? BY_ROW : WHOLE;
+    needs[k] = inside[body->parameters[k]] == TRM_NEED_ROW ? TRM_NEED_ROW : TRM_NEED_WHOLE;
   }
   trm_free(inside);
   return may;
@@ -199,22 +105,22 @@ static bool stands_together(const finder *f) {
 }
 
 /* Whether the members need each other's values by row, as far as `i` is concerned. */
-static bool agrees(finder *f, trm_index i, const need *needs) {
+static bool agrees(finder *f, trm_index i, const trm_need *needs) {
   const trm_computation *computation = trm_edit_computation(&f->edit);
   const trm_instruction *o = &computation->instructions[i];
   for (uint32_t k = 0; k < o->num_operands; ++k) {
-    if (f->is_member[o->operands[k]] && needs[k] != BY_ROW) return false;
+    if (f->is_member[o->operands[k]] && needs[k] != TRM_NEED_ROW) return false;
   }
   for (uint32_t m = 0; m < f->num_members; ++m) {
     const trm_instruction *user = &computation->instructions[f->members[m]];
     if (user->opcode == TRM_OP_GET_TUPLE_ELEMENT) continue;
-    need of_user[2 * MAX_VALUES];
+    trm_need of_user[2 * MAX_VALUES];
     bool is_known = false;
     for (uint32_t k = 0; k < user->num_operands; ++k) {
       if (source(computation, user->operands[k]) != i) continue;
       if (!is_known && !needs_of(f, f->members[m], of_user)) return false;
       is_known = true;
-      if (of_user[k] != BY_ROW) return false;
+      if (of_user[k] != TRM_NEED_ROW) return false;
     }
   }
   return true;
@@ -233,7 +139,7 @@ static size_t row_bytes(finder *f) {
     for (uint32_t k = 0; k < o->num_operands; ++k) {
       const trm_instruction *operand = &computation->instructions[o->operands[k]];
       const bool is_inside = f->is_member[source(computation, o->operands[k])];
-      if (!is_inside && row_rank(&operand->shape, f->rows) > 0) {
+      if (!is_inside && trm_row_rank(&operand->shape, f->rows) > 0) {
         bytes += trm_shape_bytes(&operand->shape);
       }
     }
@@ -257,7 +163,7 @@ static bool try_member(finder *f, trm_index i) {
   const bool is_tuple = computation->instructions[i].shape.dtype == TRM_TUPLE;
   const uint32_t before = f->num_members;
   const size_t num_users = f->users.rows[i + 1] - f->users.rows[i];
-  need needs[2 * MAX_VALUES];
+  trm_need needs[2 * MAX_VALUES];
   if (f->is_member[i] || f->is_taken[i] || before + 1 + num_users * is_tuple > MAX_MEMBERS ||
       has_control_edges(f, i) || !needs_of(f, i, needs) || !agrees(f, i, needs) ||
       (is_tuple && i == computation->root))
@@ -317,7 +223,7 @@ static bool is_worth_it(const finder *f) {
                                    ? &computation->instructions[o->operands[k]].shape
                                    : trm_shape_leaf(&o->shape, 0);
       const int64_t count = trm_shape_is_array(shape) ? trm_shape_count(shape) : 0;
-      if (row_rank(shape, f->rows) > 0 && count > most) most = count;
+      if (trm_row_rank(shape, f->rows) > 0 && count > most) most = count;
     }
     passes += most > f->rows && o->opcode != TRM_OP_RESHAPE;
   }
@@ -350,7 +256,7 @@ static int64_t block_rows(finder *f) {
 static trm_status block_shape(const maker *m, const trm_shape *shape, trm_shape *out,
                               trm_error *error) {
   trm_arena *arena = &m->f->edit.module->arena;
-  const int32_t rank = row_rank(shape, m->f->rows);
+  const int32_t rank = trm_row_rank(shape, m->f->rows);
   if (rank < 0) FAIL(INTERNAL, "a group of rows has a value without rows");
   int64_t dims[TRM_MAX_RANK];
   dims[0] = m->block;
@@ -401,12 +307,12 @@ static trm_status make_block(const maker *m, trm_instruction *copy, const trm_sh
     copy->shape.elements = leaves;
     return TRM_OK;
   }
-  const int32_t rank = row_rank(&copy->shape, rows);
+  const int32_t rank = trm_row_rank(&copy->shape, rows);
   TRY(block_shape(m, &copy->shape, &copy->shape, error));
   switch (copy->opcode) {
     case TRM_OP_BROADCAST: {
       const bool by_row = copy->dimensions.count > 0 && copy->dimensions.items[0] < rank;
-      return block_dimensions(m, &copy->dimensions, by_row ? row_rank(operand, rows) : 0, rank,
+      return block_dimensions(m, &copy->dimensions, by_row ? trm_row_rank(operand, rows) : 0, rank,
                               error);
     }
     case TRM_OP_REDUCE:
@@ -436,15 +342,15 @@ static trm_status block_fusion(const maker *m, uint32_t fused, uint32_t *out_bod
   const uint32_t count = module->computations[fused].num_instructions;
   trm_arena arena = {0};
   trm_status status = TRM_OK;
-  need *needs = ARENA_NEW(&arena, need, count);
+  trm_need *needs = ARENA_NEW(&arena, trm_need, count);
   trm_index *inside = ARENA_NEW(&arena, trm_index, count);
   if (needs == NULL || inside == NULL) FAIL_OR_GOTO(done, RESOURCE_EXHAUSTED, "out of memory");
-  find_needs(&module->computations[fused], m->f->rows, needs);
+  trm_row_needs_of_fusion(&module->computations[fused], m->f->rows, needs);
   TRY_OR_GOTO(trm_module_add_computation(module, NULL, out_body, error), done);
   for (trm_index i = 0; i < count; ++i) {
     const trm_computation *from = &module->computations[fused];
     trm_instruction copy = from->instructions[i];
-    if (needs[i] == BY_ROW) {
+    if (needs[i] == TRM_NEED_ROW) {
       const trm_shape *operand =
           copy.num_operands > 0 ? &from->instructions[copy.operands[0]].shape : NULL;
       TRY_OR_GOTO(make_block(m, &copy, operand, error), done);
@@ -458,7 +364,7 @@ done:
 }
 
 /* A parameter for what is outside; constants of one element are copied. */
-static trm_status bring_operand(maker *m, trm_index outside, need wanted, trm_error *error) {
+static trm_status bring_operand(maker *m, trm_index outside, trm_need wanted, trm_error *error) {
   if (m->inside[outside] != TRM_NO_INDEX) return TRM_OK;
   const trm_instruction *o = trm_edit_at(&m->f->edit, outside);
   if (o->opcode == TRM_OP_CONSTANT && trm_shape_is_scalar(&o->shape)) {
@@ -466,7 +372,7 @@ static trm_status bring_operand(maker *m, trm_index outside, need wanted, trm_er
   }
   trm_instruction parameter = {
       .opcode = TRM_OP_PARAMETER, .shape = o->shape, .number = m->num_operands};
-  if (wanted == BY_ROW) TRY(block_shape(m, &o->shape, &parameter.shape, error));
+  if (wanted == TRM_NEED_ROW) TRY(block_shape(m, &o->shape, &parameter.shape, error));
   m->operands[m->num_operands++] = outside;
   return trm_computation_add(m->f->edit.module, m->body, &parameter, &m->inside[outside], error);
 }
@@ -475,7 +381,7 @@ static trm_status copy_member(maker *m, trm_index i, trm_error *error) {
   finder *f = m->f;
   trm_instruction copy = *trm_edit_at(&f->edit, i);
   if (copy.opcode != TRM_OP_GET_TUPLE_ELEMENT) {
-    need needs[2 * MAX_VALUES];
+    trm_need needs[2 * MAX_VALUES];
     if (!needs_of(f, i, needs)) FAIL(INTERNAL, "a member of a group of rows has none");
     for (uint32_t k = 0; k < copy.num_operands; ++k) {
       TRY(bring_operand(m, copy.operands[k], needs[k], error));
