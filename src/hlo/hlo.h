@@ -19,6 +19,7 @@
  *   lexer.c parse*.c (parse.h)     the reader of HLO text
  *   print.c                        the writer of HLO text
  *   proto_*.c (proto.h)            the reader and writer of HloModuleProto
+ *   lowered.c                      a module with notes of the framework that it comes from
  *   groups.c (groups.h)            replica groups in short forms
  *   loops.c (loops.h)              trip counts of loops, where they are known
  *   index_bounds.c                 bounds of inputs that are indices
@@ -120,6 +121,8 @@ int32_t trm_shape_num_leaves(const trm_shape *shape);
 const trm_shape *trm_shape_leaf(const trm_shape *shape, int32_t i);
 /* The index of the first leaf of element `element` of a tuple. */
 int32_t trm_shape_leaf_offset(const trm_shape *tuple, int32_t element);
+/* An array for the public API, without a name. */
+void trm_shape_describe(const trm_shape *shape, trm_tensor_info *out_info);
 /* Equal types and dimensions (layouts do not count). */
 bool trm_shape_equal(const trm_shape *a, const trm_shape *b);
 /* Equal dimensions, whatever the type. */
