@@ -124,10 +124,21 @@ static trm_status annotate_all(trm_module *module, const json_t *nodes, trm_erro
 
 /* ---- State ---------------------------------------------------------------------------------- */
 
-/* Makes a parameter a broadcast of zero, which takes its place. */
-static trm_status make_zeros(trm_module *module, trm_index index, trm_error *error) {
+static int64_t largest_id(const trm_module *module) {
+  int64_t largest = 0;
+  for (uint32_t c = 0; c < module->num_computations; ++c) {
+    const trm_computation *computation = &module->computations[c];
+    for (trm_index i = 0; i < computation->num_instructions; ++i) {
+      if (computation->instructions[i].id > largest) largest = computation->instructions[i].id;
+    }
+  }
+  return largest;
+}
+
+/* Makes a parameter a broadcast of zero, which gets the id. */
+static trm_status make_zeros(trm_module *module, trm_index index, int64_t id, trm_error *error) {
   trm_computation *entry = &module->computations[module->entry];
-  trm_instruction zero = {.opcode = TRM_OP_CONSTANT};
+  trm_instruction zero = {.opcode = TRM_OP_CONSTANT, .id = id};
   trm_index operand;
   trm_literal *literal = ARENA_NEW(&module->arena, trm_literal, 1);
   const void **leaves = ARENA_NEW(&module->arena, const void *, 1);
@@ -138,7 +149,7 @@ static trm_status make_zeros(trm_module *module, trm_index index, trm_error *err
   leaves[0] = bytes;
   *literal = (trm_literal){.shape = zero.shape, .num_leaves = 1, .leaves = leaves};
   zero.literal = literal;
-  zero.name = trm_arena_format(&module->arena, "zero.%" PRId64, module->next_id);
+  zero.name = trm_arena_format(&module->arena, "zero.%" PRId64, id);
   CHECK_MEMORY(zero.name, "a zero");
   TRY(trm_computation_add(module, module->entry, &zero, &operand, error));
   trm_instruction *parameter = &module->computations[module->entry].instructions[index];
@@ -265,10 +276,12 @@ static trm_status drop_state(trm_module *module, uint32_t first, trm_error *erro
   TRY(drop_aliases(module, first, dropped, root->num_operands, error));
   TRY(drop_results(module, dropped, error));
   const uint32_t zeros = entry->num_parameters - first, before = entry->num_instructions;
+  int64_t id = largest_id(module);
   entry->num_parameters = first;
   for (trm_index i = 0; i < before; ++i) {
     const trm_instruction *one = &entry->instructions[i];
-    if (one->opcode == TRM_OP_PARAMETER && one->number >= first) TRY(make_zeros(module, i, error));
+    if (one->opcode != TRM_OP_PARAMETER || one->number < first) continue;
+    TRY(make_zeros(module, i, ++id, error));
   }
   return move_zeros(module, entry, zeros, error);
 }
