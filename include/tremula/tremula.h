@@ -75,7 +75,7 @@ TRM_API void trm_free(void *block);
 
 /* Element types. The numbers are HLO's PrimitiveType, so that they can be read from a proto. */
 typedef enum trm_dtype {
-#define TRM_DTYPE(id, number, name, bytes) TRM_##id = number,
+#define TRM_DTYPE(id, number, name, bytes, kind) TRM_##id = number,
 #include "tremula/dtype.def"
 #undef TRM_DTYPE
 } trm_dtype;

@@ -95,6 +95,21 @@ trm_opcode_replicas trm_call_replicas(trm_call_id id);
 /* Significant bits of an element: 4 for s4, which takes a byte; 8 for pred; 0 for a tuple. */
 int trm_dtype_bits(trm_dtype dtype);
 
+/* The kinds of element types (dtype.def). */
+typedef enum trm_kind {
+  TRM_KIND_NONE,
+  TRM_KIND_PRED,
+  TRM_KIND_SIGNED,
+  TRM_KIND_UNSIGNED,
+  TRM_KIND_FLOAT,
+  TRM_KIND_COMPLEX
+} trm_kind;
+
+trm_kind trm_dtype_kind(trm_dtype dtype);
+static inline bool trm_kind_is_integer(trm_kind kind) {
+  return kind == TRM_KIND_SIGNED || kind == TRM_KIND_UNSIGNED;
+}
+
 /* ---- Shapes --------------------------------------------------------------------------------- */
 
 typedef struct trm_shape {

@@ -63,7 +63,7 @@ bool trm_opcode_is_elementwise(trm_opcode opcode) {
 
 const char *trm_dtype_name(trm_dtype dtype) {
   switch (dtype) {
-#define TRM_DTYPE(id, number, name, bytes) \
+#define TRM_DTYPE(id, number, name, bytes, kind) \
   case TRM_##id: return name;
 #include "tremula/dtype.def"
 #undef TRM_DTYPE
@@ -84,9 +84,19 @@ int trm_dtype_bits(trm_dtype dtype) {
   }
 }
 
+trm_kind trm_dtype_kind(trm_dtype dtype) {
+  switch (dtype) {
+#define TRM_DTYPE(id, number, name, bytes, kind) \
+  case TRM_##id: return TRM_KIND_##kind;
+#include "tremula/dtype.def"
+#undef TRM_DTYPE
+  }
+  return TRM_KIND_NONE;
+}
+
 size_t trm_dtype_size(trm_dtype dtype) {
   switch (dtype) {
-#define TRM_DTYPE(id, number, name, bytes) \
+#define TRM_DTYPE(id, number, name, bytes, kind) \
   case TRM_##id: return bytes;
 #include "tremula/dtype.def"
 #undef TRM_DTYPE
