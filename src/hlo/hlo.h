@@ -393,6 +393,10 @@ trm_status trm_computation_add(trm_module *module, uint32_t computation,
 trm_status trm_computation_rewrite(trm_module *module, uint32_t computation,
                                    const trm_index *replacement, trm_error *error);
 
+/* After instructions have moved: operands, control predecessors, parameters and the root follow, from
+ * index i to position[i]. */
+void trm_computation_renumber(trm_computation *computation, const trm_index *position);
+
 /* Drops computations that the entry does not reach, and puts callees before callers. Fails on a
  * cyclic call graph. A legal order does not change. */
 trm_status trm_module_compact(trm_module *module, trm_error *error);

@@ -242,20 +242,10 @@ static trm_status move_zeros(trm_module *module, trm_computation *entry, uint32_
   for (uint32_t r = 1; r <= zeros; ++r) next[r] += next[r - 1];
   for (trm_index i = others; i < total; ++i) place[i] = next[rank[i]]++;
   for (trm_index i = 0; i < others; ++i) place[i] = next[rank[i]]++;
-  for (trm_index i = 0; i < total; ++i) {
-    trm_instruction *to = &moved[place[i]];
-    *to = entry->instructions[i];
-    for (uint32_t k = 0; k < to->num_operands; ++k) to->operands[k] = place[to->operands[k]];
-    for (uint32_t k = 0; k < to->num_control_predecessors; ++k) {
-      to->control_predecessors[k] = place[to->control_predecessors[k]];
-    }
-  }
-  for (uint32_t p = 0; p < entry->num_parameters; ++p) {
-    entry->parameters[p] = place[entry->parameters[p]];
-  }
-  entry->root = place[entry->root];
+  for (trm_index i = 0; i < total; ++i) moved[place[i]] = entry->instructions[i];
   entry->instructions = moved;
   entry->capacity = total;
+  trm_computation_renumber(entry, place);
 done:
   trm_free(rank);
   trm_free(next);

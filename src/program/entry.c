@@ -175,14 +175,7 @@ static trm_status add_stream(trm_program_draft *draft, const char *name, trm_pha
       .bytes_in_total = in ? bytes : 0,
       .bytes_out_worst = in ? 0 : share,
       .bytes_out_total = in ? 0 : bytes};
-  trm_tile_cost cost = {.arena = &draft->program->arena};
-  uint32_t first, last, writes;
-  trm_status status = trm_tile_cost_add(&cost, &phase, error);
-  if (status == TRM_OK) {
-    status = trm_program_add_cost(draft, &cost, TRM_NO_INDEX, 0, &first, &last, &writes, error);
-  }
-  trm_tile_cost_free(&cost);
-  return status;
+  return trm_program_add_phases(draft, &phase, 1, TRM_NO_INDEX, 0, error);
 }
 
 static bool is_of_tensorflow(const trm_module *module) {
@@ -204,21 +197,6 @@ static bool has_framework_steps(const trm_program_draft *draft) {
   }
 }
 
-static trm_status add_phases(trm_program_draft *draft, const trm_phase *phases, size_t count,
-                             uint32_t ipu, trm_error *error) {
-  trm_tile_cost cost = {.arena = &draft->program->arena};
-  trm_status status = TRM_OK;
-  uint32_t first, last, writes;
-  for (size_t p = 0; p < count && status == TRM_OK; ++p) {
-    status = trm_tile_cost_add(&cost, &phases[p], error);
-  }
-  if (status == TRM_OK) {
-    status = trm_program_add_cost(draft, &cost, TRM_NO_INDEX, ipu, &first, &last, &writes, error);
-  }
-  trm_tile_cost_free(&cost);
-  return status;
-}
-
 /* Adds the steps that send the seed, 8 bytes, to every tile and set its generator. */
 static trm_status add_seeds(trm_program_draft *draft, trm_error *error) {
   static const char name[] = "__seed/set/setMasterSeed";
@@ -236,7 +214,7 @@ static trm_status add_seeds(trm_program_draft *draft, trm_error *error) {
                                  .bytes_out_worst = 4,
                                  .bytes_out_total = 4,
                                  .messages_worst = 1};
-    TRY(add_phases(draft, &broadcast, 1, 0, error));
+    TRY(trm_program_add_phases(draft, &broadcast, 1, TRM_NO_INDEX, 0, error));
     TRY(trm_program_add_copies(draft, "switchControlBroadcast2/OnTileCopy", TRM_NO_INDEX, 0, 4,
                                4 * (int64_t)tiles, error));
   }
@@ -263,7 +241,7 @@ static trm_status add_seeds(trm_program_draft *draft, trm_error *error) {
                                              .cycles = 120,
                                              .state_bytes = 12,
                                              .code_bytes = 200}}}};
-    TRY(add_phases(draft, phases, 2, ipu, error));
+    TRY(trm_program_add_phases(draft, phases, 2, TRM_NO_INDEX, ipu, error));
   }
   return TRM_OK;
 }
