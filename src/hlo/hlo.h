@@ -110,6 +110,9 @@ static inline bool trm_kind_is_integer(trm_kind kind) {
   return kind == TRM_KIND_SIGNED || kind == TRM_KIND_UNSIGNED;
 }
 
+/* Whether an elementwise opcode is defined for elements of a kind. */
+bool trm_opcode_takes(trm_opcode opcode, trm_kind kind);
+
 /* ---- Shapes --------------------------------------------------------------------------------- */
 
 typedef struct trm_shape {
@@ -393,8 +396,8 @@ trm_status trm_computation_add(trm_module *module, uint32_t computation,
 trm_status trm_computation_rewrite(trm_module *module, uint32_t computation,
                                    const trm_index *replacement, trm_error *error);
 
-/* After instructions have moved: operands, control predecessors, parameters and the root follow, from
- * index i to position[i]. */
+/* After instructions have moved: operands, control predecessors, parameters and the root follow,
+ * from index i to position[i]. */
 void trm_computation_renumber(trm_computation *computation, const trm_index *position);
 
 /* Drops computations that the entry does not reach, and puts callees before callers. Fails on a
