@@ -205,9 +205,9 @@ static void transpose(const char *from, npy_array *to) {
   }
 }
 
-trm_status npy_parse(const void *data, size_t size, const char *name, npy_array *out_array,
-                     trm_error *error) {
-  const unsigned char *bytes = data;
+/* Finds the header of a file of `size` bytes; the elements begin where it ends. */
+static trm_status find_header(const unsigned char *bytes, size_t size, const char *name,
+                              header_reader *out_reader, trm_error *error) {
   if (size < 10 || memcmp(bytes, magic, sizeof magic) != 0) {
     return fail(error, TRM_INVALID_ARGUMENT, "%s is not a .npy file (numpy.save writes them)",
                 name);
@@ -225,8 +225,37 @@ trm_status npy_parse(const void *data, size_t size, const char *name, npy_array 
   if (size < start || size - start < length) {
     return fail(error, TRM_DATA_LOSS, "%s is cut short: its header is not all there", name);
   }
-  header_reader r = {(const char *)bytes + start, (const char *)bytes + start + length};
+  *out_reader = (header_reader){(const char *)bytes + start, (const char *)bytes + start + length};
+  return TRM_OK;
+}
+
+/* Compares the size with the header before anything is allocated. */
+static trm_status check_size(const npy_array *array, size_t left, const char *name,
+                             trm_error *error) {
+  size_t stated = trm_dtype_size(array->dtype);
+  for (int32_t d = 0; d < array->rank; ++d) {
+    if (array->dims[d] == 0) stated = 0;
+  }
+  bool fits = true;
+  for (int32_t d = 0; d < array->rank && fits && stated > 0; ++d) {
+    fits = !__builtin_mul_overflow(stated, (size_t)array->dims[d], &stated);
+  }
+  if (fits && stated == left) return TRM_OK;
+  char text[TYPE_TEXT_SIZE];
+  return fail(error, TRM_DATA_LOSS,
+              "%s is cut short or has bytes after its end: %zu bytes follow a header that states "
+              "%s",
+              name, left, type_text(array->dtype, array->rank, array->dims, text, sizeof text));
+}
+
+trm_status npy_parse(const void *data, size_t size, const char *name, npy_array *out_array,
+                     trm_error *error) {
+  header_reader r = {NULL, NULL};
   header h = {0};
+  trm_status status = find_header(data, size, name, &r, error);
+  if (status != TRM_OK) return status;
+  const char *elements = r.end;
+  const size_t left = size - (size_t)(elements - (const char *)data);
   if (!take_header(&r, &h)) {
     return fail(error, TRM_UNIMPLEMENTED,
                 "%s has a header that is not understood (only plain arrays of at most %d "
@@ -235,29 +264,10 @@ trm_status npy_parse(const void *data, size_t size, const char *name, npy_array 
   }
   npy_array array = {.rank = h.rank};
   memcpy(array.dims, h.dims, sizeof array.dims);
-  trm_status status = parse_type(h.descr, name, &array.dtype, error);
+  status = parse_type(h.descr, name, &array.dtype, error);
+  if (status == TRM_OK) status = check_size(&array, left, name, error);
+  if (status == TRM_OK) status = npy_allocate(&array, name, error);
   if (status != TRM_OK) return status;
-
-  /* Compare the size with the header before anything is allocated. */
-  const size_t left = size - start - length;
-  size_t stated = trm_dtype_size(array.dtype);
-  for (int32_t d = 0; d < array.rank; ++d) {
-    if (array.dims[d] == 0) stated = 0;
-  }
-  bool fits = true;
-  for (int32_t d = 0; d < array.rank && fits && stated > 0; ++d) {
-    fits = !__builtin_mul_overflow(stated, (size_t)array.dims[d], &stated);
-  }
-  if (!fits || stated != left) {
-    char text[TYPE_TEXT_SIZE];
-    return fail(error, TRM_DATA_LOSS,
-                "%s is cut short or has bytes after its end: %zu bytes follow a header that states "
-                "%s",
-                name, left, type_text(array.dtype, array.rank, array.dims, text, sizeof text));
-  }
-  status = npy_allocate(&array, name, error);
-  if (status != TRM_OK) return status;
-  const char *elements = (const char *)bytes + start + length;
   if (h.fortran_order && array.rank > 1) {
     transpose(elements, &array);
   } else if (array.bytes > 0) {

@@ -75,7 +75,7 @@ TRM_API void trm_free(void *block);
 
 /* Element types. The numbers are HLO's PrimitiveType, so that they can be read from a proto. */
 typedef enum trm_dtype {
-#define TRM_DTYPE(id, number, name, bytes) TRM_##id = number,
+#define TRM_DTYPE(id, number, name, bytes, kind) TRM_##id = number,
 #include "tremula/dtype.def"
 #undef TRM_DTYPE
 } trm_dtype;
@@ -111,6 +111,28 @@ TRM_API trm_status trm_module_read(const void *data, size_t size, const char *na
 /* The same for a file. */
 TRM_API trm_status trm_module_read_file(const char *path, trm_module **out_module,
                                         trm_error *error);
+/* Reads a HloModuleProto that a framework has lowered from a graph, with notes on the graph: a JSON
+ * object, all of whose members may be missing.
+ *
+ *   nodes        {id: {"name", "file" (or null), "line", "shard": [device], "attributes": {key:
+ *                text}}}: what an instruction gets of the node whose id is the last such part of
+ *                its op_name, a path; shard and attributes may be missing
+ *   name         of the module and of its entry computation
+ *   side_table   a text that travels with the module: JSON with "arguments", how many of the first
+ *                parameters come with every run, and "inputs", what reports call the parameters
+ *   first_state  the number of a parameter: it and those after it become zeros, and the results
+ *                that are their new values by the module's aliases are dropped
+ *   aliases      [[result, parameter]]: more results that are new values of parameters
+ *
+ * Fails also if the shape of a result depends on values. */
+TRM_API trm_status trm_module_read_lowered(const void *data, size_t size, const char *notes,
+                                           trm_module **out_module, trm_error *error);
+/* The arrays of a module's result; nested tuples are flattened. Fills in trm_module_num_outputs()
+ * elements each: types and dimensions (names are ""), and the index of the input that the output is
+ * the new value of, or -1. */
+TRM_API size_t trm_module_num_outputs(const trm_module *module);
+TRM_API trm_status trm_module_outputs(const trm_module *module, trm_tensor_info *out_infos,
+                                      int64_t *out_aliases, trm_error *error);
 /* Prints a module as HLO text that trm_module_read takes back. Free *out_text with trm_free. */
 TRM_API trm_status trm_module_print(const trm_module *module, char **out_text, trm_error *error);
 /* The same as a graph in the DOT language; `colors`: each IPU that shardings name has a colour. */

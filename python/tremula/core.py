@@ -13,6 +13,7 @@ numpy and no TensorFlow.
 
 import ctypes
 import functools
+import json
 import os
 from ctypes import POINTER, byref, c_bool, c_char, c_char_p, c_int, c_size_t, c_void_p
 from typing import NamedTuple
@@ -191,6 +192,9 @@ _SIGNATURES = {
     "trm_free": (None, [c_void_p]),
     "trm_module_read": (_status, [c_char_p, c_size_t, c_char_p, _out, _error]),
     "trm_module_read_file": (_status, [c_char_p, _out, _error]),
+    "trm_module_read_lowered": (_status, [c_char_p, c_size_t, c_char_p, _out, _error]),
+    "trm_module_num_outputs": (c_size_t, [_handle]),
+    "trm_module_outputs": (_status, [_handle, _infos, POINTER(ctypes.c_int64), _error]),
     "trm_module_print": (_status, [_handle, _out, _error]),
     "trm_module_serialize": (_status, [_handle, _out, POINTER(c_size_t), _error]),
     "trm_module_verify": (_status, [_handle, _error]),
@@ -325,6 +329,23 @@ class Module(_Object):
         handle = c_void_p()
         _call("trm_module_read_file", os.fsencode(path), byref(handle))
         return cls(handle)
+
+    @classmethod
+    def read_lowered(cls, data, notes):
+        """Reads a serialised HloModuleProto with notes on the graph that it was lowered from: a
+        dict, trm_module_read_lowered() in tremula.h says of what."""
+        handle = c_void_p()
+        _call("trm_module_read_lowered", data, len(data), json.dumps(notes).encode(),
+              byref(handle))
+        return cls(handle)
+
+    def outputs(self):
+        """The arrays of the result: a list of (TensorInfo, index of the input that it is the new
+        value of, or -1)."""
+        count = library().trm_module_num_outputs(self._handle)
+        infos, aliases = (_TensorInfo * max(1, count))(), (ctypes.c_int64 * max(1, count))()
+        _call("trm_module_outputs", self._handle, infos, aliases)
+        return [(infos[i].unpack(), aliases[i]) for i in range(count)]
 
     def print(self):
         """The module as HLO text."""

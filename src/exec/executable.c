@@ -25,19 +25,13 @@ void trm_executable_free(trm_executable *executable) {
   trm_free(executable);
 }
 
-/* The interface of one leaf: "x", or "x:2" for a leaf of a tuple. */
-static trm_status describe_leaf(trm_arena *arena, const trm_instruction *instruction, int32_t leaf,
-                                bool in_tuple, trm_tensor_info *info, trm_error *error) {
-  const trm_shape *shape = trm_shape_leaf(&instruction->shape, leaf);
-  info->name = in_tuple ? trm_arena_format(arena, "%s:%d", instruction->name, leaf)
-                        : trm_arena_string(arena, instruction->name, strlen(instruction->name));
+/* Names a leaf of the interface: "x", or "x:2" for a leaf of a tuple. */
+static trm_status name_leaf(trm_arena *arena, const trm_instruction *instruction, int32_t leaf,
+                            trm_tensor_info *info, trm_error *error) {
+  info->name = instruction->shape.dtype == TRM_TUPLE
+                   ? trm_arena_format(arena, "%s:%d", instruction->name, leaf)
+                   : trm_arena_string(arena, instruction->name, strlen(instruction->name));
   CHECK_MEMORY(info->name, "an executable");
-  info->dtype = shape->dtype;
-  info->rank = shape->rank;
-  info->bytes = trm_shape_bytes(shape);
-  if (shape->rank > 0) {
-    memcpy(info->dims, shape->dims, (size_t)shape->rank * sizeof *shape->dims);
-  }
   return TRM_OK;
 }
 
@@ -50,39 +44,22 @@ static trm_status describe(trm_executable *executable, trm_error *error) {
   executable->inputs = ARENA_NEW(arena, trm_tensor_info, executable->num_inputs);
   executable->outputs = ARENA_NEW(arena, trm_tensor_info, executable->num_outputs);
   executable->aliases = ARENA_NEW(arena, int64_t, executable->num_outputs);
-  size_t *first = ARENA_NEW(arena, size_t, entry->num_parameters);
-  if (executable->inputs == NULL || executable->outputs == NULL || executable->aliases == NULL ||
-      first == NULL) {
+  if (executable->inputs == NULL || executable->outputs == NULL || executable->aliases == NULL) {
     FAIL_NO_MEMORY("an executable");
   }
   size_t input = 0;
   for (uint32_t p = 0; p < entry->num_parameters; ++p) {
     const trm_instruction *parameter = &entry->instructions[entry->parameters[p]];
     const int32_t leaves = trm_shape_num_leaves(&parameter->shape);
-    first[p] = input;
     for (int32_t l = 0; l < leaves; ++l) {
-      TRY(describe_leaf(arena, parameter, l, parameter->shape.dtype == TRM_TUPLE,
-                        &executable->inputs[input++], error));
+      trm_shape_describe(trm_shape_leaf(&parameter->shape, l), &executable->inputs[input]);
+      TRY(name_leaf(arena, parameter, l, &executable->inputs[input++], error));
     }
   }
-  const trm_instruction *root = &entry->instructions[entry->root];
+  TRY(trm_module_outputs(module, executable->outputs, executable->aliases, error));
   for (size_t o = 0; o < executable->num_outputs; ++o) {
-    TRY(describe_leaf(arena, root, (int32_t)o, root->shape.dtype == TRM_TUPLE,
-                      &executable->outputs[o], error));
-    executable->aliases[o] = -1;
-  }
-  for (uint32_t a = 0; a < module->num_aliases; ++a) {
-    const trm_alias *alias = &module->aliases[a];
-    const int64_t output = trm_shape_leaf_at(&root->shape, &alias->output_index);
-    if (output < 0 || alias->parameter_number < 0 ||
-        alias->parameter_number >= (int64_t)entry->num_parameters) {
-      continue; /* a token or an empty tuple; the verifier has refused anything else */
-    }
-    const trm_instruction *parameter =
-        &entry->instructions[entry->parameters[alias->parameter_number]];
-    const int64_t leaf = trm_shape_leaf_at(&parameter->shape, &alias->parameter_index);
-    if (leaf < 0) continue;
-    executable->aliases[output] = (int64_t)first[alias->parameter_number] + leaf;
+    TRY(name_leaf(arena, &entry->instructions[entry->root], (int32_t)o, &executable->outputs[o],
+                  error));
   }
   return TRM_OK;
 }

@@ -5,18 +5,12 @@
 #include "exec/schedule_build.h"
 #include "hlo/config.h"
 
-static void describe(const trm_shape *leaf, trm_tensor_info *out_info) {
-  *out_info = (trm_tensor_info){
-      .name = "", .dtype = leaf->dtype, .rank = leaf->rank, .bytes = trm_shape_bytes(leaf)};
-  if (leaf->rank > 0) memcpy(out_info->dims, leaf->dims, (size_t)leaf->rank * sizeof *leaf->dims);
-}
-
 static bool same_elements(const trm_feed_info *feed, const trm_shape *shape,
                           uint32_t num_elements) {
   bool same = feed->num_elements == num_elements;
   for (uint32_t e = 0; same && e < num_elements; ++e) {
     trm_tensor_info info;
-    describe(trm_shape_leaf(shape, (int32_t)e), &info);
+    trm_shape_describe(trm_shape_leaf(shape, (int32_t)e), &info);
     same = info.dtype == feed->elements[e].dtype && info.rank == feed->elements[e].rank &&
            memcmp(info.dims, feed->elements[e].dims, (size_t)info.rank * sizeof *info.dims) == 0;
   }
@@ -44,7 +38,7 @@ static trm_status find_feed(trm_schedule_draft *draft, const char *id, char kind
   info.elements = ARENA_NEW(&draft->schedule->arena, trm_tensor_info, num_elements);
   if (info.id == NULL || info.elements == NULL) FAIL_NO_MEMORY("a feed");
   for (uint32_t e = 0; e < num_elements; ++e) {
-    describe(shape != NULL ? trm_shape_leaf(shape, (int32_t)e) : operand_shapes[e],
+    trm_shape_describe(shape != NULL ? trm_shape_leaf(shape, (int32_t)e) : operand_shapes[e],
              &info.elements[e]);
   }
   *out_feed = (uint32_t)draft->feeds.count;
@@ -142,7 +136,8 @@ static void operand_infos(const trm_schedule_draft *draft, const trm_schedule_sc
   for (uint32_t k = 0, used = 0; k < instruction->num_operands; ++k) {
     const trm_shape *shape = &trm_schedule_at(draft, s, instruction->operands[k])->shape;
     const int32_t leaves = trm_shape_num_leaves(shape);
-    for (int32_t l = 0; l < leaves; ++l) describe(trm_shape_leaf(shape, l), &infos[used++]);
+    for (int32_t l = 0; l < leaves; ++l)
+      trm_shape_describe(trm_shape_leaf(shape, l), &infos[used++]);
   }
 }
 
@@ -162,7 +157,7 @@ trm_status trm_schedule_walk_host_call(trm_schedule_draft *draft, trm_schedule_s
   if (info.id == NULL || info.inputs == NULL || info.outputs == NULL) FAIL_NO_MEMORY("a host call");
   operand_infos(draft, s, i, info.inputs);
   for (uint32_t l = 0; l < info.num_outputs; ++l) {
-    describe(trm_shape_leaf(&instruction->shape, (int32_t)l), &info.outputs[l]);
+    trm_shape_describe(trm_shape_leaf(&instruction->shape, (int32_t)l), &info.outputs[l]);
   }
   TRY(trm_schedule_new_leaves(draft, &instruction->shape, &s->leaves[i], error));
   const trm_step step = {.kind = TRM_STEP_HOST_CALL,

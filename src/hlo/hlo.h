@@ -19,6 +19,7 @@
  *   lexer.c parse*.c (parse.h)     the reader of HLO text
  *   print.c                        the writer of HLO text
  *   proto_*.c (proto.h)            the reader and writer of HloModuleProto
+ *   lowered.c                      a module with notes of the framework that it comes from
  *   groups.c (groups.h)            replica groups in short forms
  *   loops.c (loops.h)              trip counts of loops, where they are known
  *   index_bounds.c                 bounds of inputs that are indices
@@ -94,6 +95,24 @@ trm_opcode_replicas trm_call_replicas(trm_call_id id);
 /* Significant bits of an element: 4 for s4, which takes a byte; 8 for pred; 0 for a tuple. */
 int trm_dtype_bits(trm_dtype dtype);
 
+/* The kinds of element types (dtype.def). */
+typedef enum trm_kind {
+  TRM_KIND_NONE,
+  TRM_KIND_PRED,
+  TRM_KIND_SIGNED,
+  TRM_KIND_UNSIGNED,
+  TRM_KIND_FLOAT,
+  TRM_KIND_COMPLEX
+} trm_kind;
+
+trm_kind trm_dtype_kind(trm_dtype dtype);
+static inline bool trm_kind_is_integer(trm_kind kind) {
+  return kind == TRM_KIND_SIGNED || kind == TRM_KIND_UNSIGNED;
+}
+
+/* Whether an elementwise opcode is defined for elements of a kind. */
+bool trm_opcode_takes(trm_opcode opcode, trm_kind kind);
+
 /* ---- Shapes --------------------------------------------------------------------------------- */
 
 typedef struct trm_shape {
@@ -120,6 +139,8 @@ int32_t trm_shape_num_leaves(const trm_shape *shape);
 const trm_shape *trm_shape_leaf(const trm_shape *shape, int32_t i);
 /* The index of the first leaf of element `element` of a tuple. */
 int32_t trm_shape_leaf_offset(const trm_shape *tuple, int32_t element);
+/* An array for the public API, without a name. */
+void trm_shape_describe(const trm_shape *shape, trm_tensor_info *out_info);
 /* Equal types and dimensions (layouts do not count). */
 bool trm_shape_equal(const trm_shape *a, const trm_shape *b);
 /* Equal dimensions, whatever the type. */
@@ -374,6 +395,10 @@ trm_status trm_computation_add(trm_module *module, uint32_t computation,
  * order, stable with respect to the order before. */
 trm_status trm_computation_rewrite(trm_module *module, uint32_t computation,
                                    const trm_index *replacement, trm_error *error);
+
+/* After instructions have moved: operands, control predecessors, parameters and the root follow,
+ * from index i to position[i]. */
+void trm_computation_renumber(trm_computation *computation, const trm_index *position);
 
 /* Drops computations that the entry does not reach, and puts callees before callers. Fails on a
  * cyclic call graph. A legal order does not change. */

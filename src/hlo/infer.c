@@ -23,19 +23,10 @@ const char *trm_infer_text(trm_inference *c, const trm_shape *shape) {
 
 /* ---- Types ---------------------------------------------------------------------------------- */
 
-bool trm_dtype_is_floating(trm_dtype dtype) {
-  return dtype == TRM_F16 || dtype == TRM_BF16 || dtype == TRM_F32 || dtype == TRM_F64 ||
-         trm_dtype_is_small_float(dtype);
-}
-bool trm_dtype_is_complex(trm_dtype dtype) { return dtype == TRM_C64 || dtype == TRM_C128; }
-bool trm_dtype_is_unsigned(trm_dtype dtype) {
-  return dtype == TRM_U8 || dtype == TRM_U16 || dtype == TRM_U32 || dtype == TRM_U64 ||
-         dtype == TRM_U4 || dtype == TRM_U2 || dtype == TRM_U1;
-}
-bool trm_dtype_is_integral(trm_dtype dtype) {
-  return trm_dtype_is_unsigned(dtype) || dtype == TRM_S8 || dtype == TRM_S16 || dtype == TRM_S32 ||
-         dtype == TRM_S64 || dtype == TRM_S4 || dtype == TRM_S2 || dtype == TRM_S1;
-}
+bool trm_dtype_is_floating(trm_dtype dtype) { return trm_dtype_kind(dtype) == TRM_KIND_FLOAT; }
+bool trm_dtype_is_complex(trm_dtype dtype) { return trm_dtype_kind(dtype) == TRM_KIND_COMPLEX; }
+bool trm_dtype_is_unsigned(trm_dtype dtype) { return trm_dtype_kind(dtype) == TRM_KIND_UNSIGNED; }
+bool trm_dtype_is_integral(trm_dtype dtype) { return trm_kind_is_integer(trm_dtype_kind(dtype)); }
 
 /* ---- Results -------------------------------------------------------------------------------- */
 

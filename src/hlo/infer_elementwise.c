@@ -1,89 +1,13 @@
 /* Owns: the shapes of elementwise opcodes. */
 #include "hlo/infer.h"
 
-/* Which element types an opcode takes. */
-enum {
-  PRED = 1,
-  SIGNED = 2,
-  UNSIGNED = 4,
-  FLOATING = 8,
-  COMPLEX = 16,
-  INTEGRAL = SIGNED | UNSIGNED,
-  REAL = INTEGRAL | FLOATING,
-  NUMBER = REAL | COMPLEX,
-  ANY = NUMBER | PRED
-};
-
-static int kind_of(trm_dtype dtype) {
-  if (dtype == TRM_PRED) return PRED;
-  if (trm_dtype_is_floating(dtype)) return FLOATING;
-  if (trm_dtype_is_complex(dtype)) return COMPLEX;
-  return trm_dtype_is_unsigned(dtype) ? UNSIGNED : SIGNED;
-}
-
-static int kinds_taken(trm_opcode opcode) {
-  switch (opcode) {
-    case TRM_OP_CEIL:
-    case TRM_OP_FLOOR:
-    case TRM_OP_ROUND_NEAREST_AFZ:
-    case TRM_OP_ROUND_NEAREST_EVEN:
-    case TRM_OP_IS_FINITE:
-    case TRM_OP_ERF:
-    case TRM_OP_REDUCE_PRECISION:
-    case TRM_OP_STOCHASTIC_CONVERT: return FLOATING;
-    case TRM_OP_ACOS:
-    case TRM_OP_ACOSH:
-    case TRM_OP_ASIN:
-    case TRM_OP_ASINH:
-    case TRM_OP_ATANH:
-    case TRM_OP_CBRT:
-    case TRM_OP_COSH:
-    case TRM_OP_COSINE:
-    case TRM_OP_EXPONENTIAL:
-    case TRM_OP_EXPONENTIAL_MINUS_ONE:
-    case TRM_OP_LOG:
-    case TRM_OP_LOG_PLUS_ONE:
-    case TRM_OP_LOGISTIC:
-    case TRM_OP_RSQRT:
-    case TRM_OP_SINE:
-    case TRM_OP_SINH:
-    case TRM_OP_SQRT:
-    case TRM_OP_TAN:
-    case TRM_OP_TANH:
-    case TRM_OP_REAL:
-    case TRM_OP_IMAG:
-    case TRM_OP_ATAN2: return FLOATING | COMPLEX;
-    case TRM_OP_COMPLEX: return FLOATING;
-    case TRM_OP_ABS:
-    case TRM_OP_NEGATE:
-    case TRM_OP_SIGN:
-    case TRM_OP_SUBTRACT:
-    case TRM_OP_DIVIDE:
-    case TRM_OP_POWER: return NUMBER;
-    case TRM_OP_REMAINDER: return REAL;
-    case TRM_OP_COUNT_LEADING_ZEROS:
-    case TRM_OP_POPULATION_COUNT:
-    case TRM_OP_SHIFT_LEFT:
-    case TRM_OP_SHIFT_RIGHT_ARITHMETIC:
-    case TRM_OP_SHIFT_RIGHT_LOGICAL: return INTEGRAL;
-    case TRM_OP_AND:
-    case TRM_OP_OR:
-    case TRM_OP_XOR:
-    case TRM_OP_NOT: return PRED | INTEGRAL;
-    case TRM_OP_MAXIMUM:
-    case TRM_OP_MINIMUM:
-    case TRM_OP_CLAMP: return PRED | REAL;
-    default: return ANY;
-  }
-}
-
 static trm_dtype component_of(trm_dtype dtype) {
   return dtype == TRM_C64 ? TRM_F32 : dtype == TRM_C128 ? TRM_F64 : dtype;
 }
 
 static trm_status check_kind(trm_inference *c, uint32_t i) {
   const trm_shape *shape = trm_infer_operand(c, i);
-  CHECK(c, (kind_of(shape->dtype) & kinds_taken(c->instruction->opcode)) != 0,
+  CHECK(c, trm_opcode_takes(c->instruction->opcode, trm_dtype_kind(shape->dtype)),
         "is not defined for element type %s", trm_dtype_name(shape->dtype));
   return TRM_OK;
 }
@@ -121,7 +45,8 @@ static trm_status infer_unary(trm_inference *c) {
 
 static trm_status infer_stochastic_convert(trm_inference *c) {
   const trm_shape *operand = trm_infer_operand(c, 0), *random = trm_infer_operand(c, 1);
-  TRY(check_kind(c, 0));
+  CHECK(c, trm_dtype_is_floating(operand->dtype), "is not defined for element type %s",
+        trm_dtype_name(operand->dtype));
   CHECK(c, trm_shape_same_dims(operand, random), "operands have different sizes: %s and %s",
         trm_infer_text(c, operand), trm_infer_text(c, random));
   CHECK(c,

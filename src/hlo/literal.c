@@ -158,19 +158,6 @@ static trm_status read_real(trm_lexer *lexer, trm_dtype dtype, float *out_float,
   return TRM_OK;
 }
 
-static bool is_signed_type(trm_dtype dtype) {
-  switch (dtype) {
-    case TRM_S1:
-    case TRM_S2:
-    case TRM_S4:
-    case TRM_S8:
-    case TRM_S16:
-    case TRM_S32:
-    case TRM_S64: return true;
-    default: return false;
-  }
-}
-
 static trm_status read_integer(trm_lexer *lexer, trm_dtype dtype, void *out) {
   if (lexer->kind != TOKEN_NUMBER || lexer->length > 40) {
     return trm_lexer_unexpected(lexer, "an integer");
@@ -178,7 +165,7 @@ static trm_status read_integer(trm_lexer *lexer, trm_dtype dtype, void *out) {
   const char *at = lexer->token, *end = at + lexer->length;
   const bool negative = *at == '-';
   if (*at == '-' || *at == '+') ++at;
-  const bool is_signed = is_signed_type(dtype);
+  const bool is_signed = trm_dtype_kind(dtype) == TRM_KIND_SIGNED;
   const unsigned bits = (unsigned)trm_dtype_bits(dtype);
   const uint64_t mask = UINT64_MAX >> (64 - bits), most = mask >> (is_signed ? 1 : 0);
   uint64_t value = 0;

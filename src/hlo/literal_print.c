@@ -51,59 +51,15 @@ static void print_real(trm_dtype dtype, double value, trm_text *out) {
   trm_text_append(out, buffer, strlen(buffer));
 }
 
-static int64_t read_signed(trm_dtype dtype, const void *element) {
-  const int bits = trm_dtype_bits(dtype);
-  if (bits < 8) { /* shifted out of a byte and back, with the sign */
-    return (int64_t)((uint64_t) * (const uint8_t *)element << (64 - bits)) >> (64 - bits);
-  }
-  switch (dtype) {
-    case TRM_S8: {
-      int8_t v;
-      memcpy(&v, element, sizeof v);
-      return v;
-    }
-    case TRM_S16: {
-      int16_t v;
-      memcpy(&v, element, sizeof v);
-      return v;
-    }
-    case TRM_S32: {
-      int32_t v;
-      memcpy(&v, element, sizeof v);
-      return v;
-    }
-    default: {
-      int64_t v;
-      memcpy(&v, element, sizeof v);
-      return v;
-    }
-  }
-}
-
-static uint64_t read_unsigned(trm_dtype dtype, const void *element) {
-  const int bits = trm_dtype_bits(dtype);
-  if (bits < 8) return *(const uint8_t *)element & ((1u << bits) - 1);
-  switch (dtype) {
-    case TRM_U8: {
-      uint8_t v;
-      memcpy(&v, element, sizeof v);
-      return v;
-    }
-    case TRM_U16: {
-      uint16_t v;
-      memcpy(&v, element, sizeof v);
-      return v;
-    }
-    case TRM_U32: {
-      uint32_t v;
-      memcpy(&v, element, sizeof v);
-      return v;
-    }
-    default: {
-      uint64_t v;
-      memcpy(&v, element, sizeof v);
-      return v;
-    }
+static void print_integer(trm_dtype dtype, const void *element, trm_text *out) {
+  const int unused = 64 - trm_dtype_bits(dtype);
+  uint64_t bits = 0;
+  memcpy(&bits, element, trm_dtype_size(dtype)); /* the least byte comes first */
+  bits <<= unused;
+  if (trm_dtype_kind(dtype) == TRM_KIND_SIGNED) {
+    trm_text_format(out, "%" PRId64, (int64_t)bits >> unused);
+  } else {
+    trm_text_format(out, "%" PRIu64, bits >> unused);
   }
 }
 
@@ -180,14 +136,7 @@ void trm_literal_print_element(trm_dtype dtype, const void *element, trm_text *o
       trm_text_append(out_text, ")", 1);
       break;
     }
-    case TRM_S1:
-    case TRM_S2:
-    case TRM_S4:
-    case TRM_S8:
-    case TRM_S16:
-    case TRM_S32:
-    case TRM_S64: trm_text_format(out_text, "%" PRId64, read_signed(dtype, element)); break;
-    default: trm_text_format(out_text, "%" PRIu64, read_unsigned(dtype, element)); break;
+    default: print_integer(dtype, element, out_text); break;
   }
 }
 

@@ -167,6 +167,41 @@ trm_status trm_module_clone_computation(trm_module *module, uint32_t source, uin
   return TRM_OK;
 }
 
+size_t trm_module_num_outputs(const trm_module *module) {
+  const trm_computation *entry = &module->computations[module->entry];
+  return (size_t)trm_shape_num_leaves(&entry->instructions[entry->root].shape);
+}
+
+trm_status trm_module_outputs(const trm_module *module, trm_tensor_info *out_infos,
+                              int64_t *out_aliases, trm_error *error) {
+  const trm_computation *entry = &module->computations[module->entry];
+  const trm_shape *result = &entry->instructions[entry->root].shape;
+  const int32_t outputs = trm_shape_num_leaves(result);
+  int64_t *first = trm_allocate_zeroed((size_t)entry->num_parameters + 1, sizeof *first);
+  CHECK_MEMORY(first, "the parameters");
+  for (uint32_t p = 0; p < entry->num_parameters; ++p) {
+    const trm_shape *shape = &entry->instructions[entry->parameters[p]].shape;
+    first[p + 1] = first[p] + trm_shape_num_leaves(shape);
+  }
+  for (int32_t o = 0; o < outputs; ++o) {
+    trm_shape_describe(trm_shape_leaf(result, o), &out_infos[o]);
+    out_aliases[o] = -1;
+  }
+  for (uint32_t a = 0; a < module->num_aliases; ++a) {
+    const trm_alias *alias = &module->aliases[a];
+    const int64_t output = trm_shape_leaf_at(result, &alias->output_index),
+                  p = alias->parameter_number;
+    if (output < 0 || p < 0 || p >= (int64_t)entry->num_parameters) {
+      continue; /* a token or an empty tuple; the verifier has refused anything else */
+    }
+    const trm_shape *shape = &entry->instructions[entry->parameters[p]].shape;
+    const int64_t leaf = trm_shape_leaf_at(shape, &alias->parameter_index);
+    if (leaf >= 0) out_aliases[output] = first[p] + leaf;
+  }
+  trm_free(first);
+  return TRM_OK;
+}
+
 const char *trm_module_name(const trm_module *module) { return module->name; }
 
 const char *trm_instruction_frontend_attribute(const trm_instruction *instruction,

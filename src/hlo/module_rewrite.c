@@ -106,6 +106,23 @@ static bool copy_redirected(trm_arena *arena, trm_index **items, uint32_t *count
   return true;
 }
 
+void trm_computation_renumber(trm_computation *computation, const trm_index *position) {
+  for (trm_index i = 0; i < computation->num_instructions; ++i) {
+    trm_instruction *instruction = &computation->instructions[i];
+    for (uint32_t k = 0; k < instruction->num_operands; ++k) {
+      instruction->operands[k] = position[instruction->operands[k]];
+    }
+    for (uint32_t k = 0; k < instruction->num_control_predecessors; ++k) {
+      instruction->control_predecessors[k] = position[instruction->control_predecessors[k]];
+    }
+  }
+  for (uint32_t p = 0; p < computation->num_parameters; ++p) {
+    if (computation->parameters[p] == TRM_NO_INDEX) continue;
+    computation->parameters[p] = position[computation->parameters[p]];
+  }
+  computation->root = position[computation->root];
+}
+
 trm_status trm_computation_rewrite(trm_module *module, uint32_t computation_index,
                                    const trm_index *replacement, trm_error *error) {
   trm_computation *computation = &module->computations[computation_index];
@@ -143,23 +160,10 @@ trm_status trm_computation_rewrite(trm_module *module, uint32_t computation_inde
   for (uint32_t i = 0; i < count; ++i) position[order[i]] = i;
   kept = trm_allocate((count + 1) * sizeof *kept);
   if (kept == NULL) FAIL_OR_GOTO(done, RESOURCE_EXHAUSTED, "out of memory while rewriting");
-  for (uint32_t i = 0; i < count; ++i) {
-    kept[i] = computation->instructions[order[i]];
-    for (uint32_t k = 0; k < kept[i].num_operands; ++k) {
-      kept[i].operands[k] = position[kept[i].operands[k]];
-    }
-    for (uint32_t k = 0; k < kept[i].num_control_predecessors; ++k) {
-      kept[i].control_predecessors[k] = position[kept[i].control_predecessors[k]];
-    }
-  }
-  for (uint32_t p = 0; p < computation->num_parameters; ++p) {
-    if (computation->parameters[p] != TRM_NO_INDEX) {
-      computation->parameters[p] = position[computation->parameters[p]];
-    }
-  }
-  computation->root = position[computation->root];
+  for (uint32_t i = 0; i < count; ++i) kept[i] = computation->instructions[order[i]];
   memcpy(computation->instructions, kept, count * sizeof *kept);
   computation->num_instructions = count;
+  trm_computation_renumber(computation, position);
 done:
   VECTOR_FREE(&stack);
   trm_free(kept);

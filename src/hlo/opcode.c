@@ -61,9 +61,31 @@ bool trm_opcode_is_elementwise(trm_opcode opcode) {
   return class == TRM_CLASS_UNARY || class == TRM_CLASS_BINARY || class == TRM_CLASS_TERNARY;
 }
 
+bool trm_opcode_takes(trm_opcode opcode, trm_kind kind) {
+  enum {
+    PRED = 1 << TRM_KIND_PRED,
+    INTEGERS = 1 << TRM_KIND_SIGNED | 1 << TRM_KIND_UNSIGNED,
+    FLOATS = 1 << TRM_KIND_FLOAT,
+    COMPLEX = 1 << TRM_KIND_COMPLEX,
+    FRACTIONS = FLOATS | COMPLEX,
+    BITS = PRED | INTEGERS,
+    REALS = INTEGERS | FLOATS,
+    ORDERED = PRED | REALS,
+    NUMBERS = REALS | COMPLEX,
+    ANY = PRED | NUMBERS
+  };
+  static const int types[TRM_NUM_OPCODES] = {
+#define ELEMENTWISE(id, name, arity, class, events, types) [TRM_OP_##id] = types,
+#define OPCODE(id, ...) [TRM_OP_##id] = ANY,
+#include "hlo/opcodes.def"
+#undef OPCODE
+  };
+  return (types[opcode] >> kind & 1) != 0;
+}
+
 const char *trm_dtype_name(trm_dtype dtype) {
   switch (dtype) {
-#define TRM_DTYPE(id, number, name, bytes) \
+#define TRM_DTYPE(id, number, name, bytes, kind) \
   case TRM_##id: return name;
 #include "tremula/dtype.def"
 #undef TRM_DTYPE
@@ -84,9 +106,19 @@ int trm_dtype_bits(trm_dtype dtype) {
   }
 }
 
+trm_kind trm_dtype_kind(trm_dtype dtype) {
+  switch (dtype) {
+#define TRM_DTYPE(id, number, name, bytes, kind) \
+  case TRM_##id: return TRM_KIND_##kind;
+#include "tremula/dtype.def"
+#undef TRM_DTYPE
+  }
+  return TRM_KIND_NONE;
+}
+
 size_t trm_dtype_size(trm_dtype dtype) {
   switch (dtype) {
-#define TRM_DTYPE(id, number, name, bytes) \
+#define TRM_DTYPE(id, number, name, bytes, kind) \
   case TRM_##id: return bytes;
 #include "tremula/dtype.def"
 #undef TRM_DTYPE

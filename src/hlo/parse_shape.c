@@ -11,7 +11,7 @@ static bool find_dtype(const char *name, size_t length, trm_dtype *out_dtype) {
     const char *name;
     trm_dtype dtype;
   } dtypes[] = {
-#define TRM_DTYPE(id, number, text, bytes) {text, TRM_##id},
+#define TRM_DTYPE(id, number, text, bytes, kind) {text, TRM_##id},
 #include "tremula/dtype.def"
 #undef TRM_DTYPE
   };

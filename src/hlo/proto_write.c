@@ -1,7 +1,8 @@
 /* Owns: writing a module as a HloModuleProto that XLA, and trm_hlo_parse_proto, read back.
  *
- * The proto has no order but that of the ids, so ids that do not ascend (passes reorder) are
- * replaced by new ones. Everything is built in one scratch arena and packed at once. */
+ * The proto has no order but that of the ids: of the instructions that could come next, a reader
+ * takes that with the least id. Ids that tell another order (passes reorder) are replaced.
+ * Everything is built in one scratch arena and packed at once. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,6 +29,25 @@ static bool all_differ(int64_t *numbers, size_t count) {
   return fine;
 }
 
+/* Whether the ids tell the order of the instructions. `larger` has room for all of them. */
+static bool tells_order(const trm_computation *computation, trm_index *larger) {
+  uint32_t count = 0; /* of `larger`: instructions before, with ids that descend to the last */
+  for (trm_index i = 0; i < computation->num_instructions; ++i) {
+    const trm_instruction *instruction = &computation->instructions[i];
+    while (count > 0 && computation->instructions[larger[count - 1]].id < instruction->id) --count;
+    bool must_wait = count == 0; /* for the last of them, which comes first in spite of its id */
+    for (uint32_t k = 0; k < instruction->num_operands && !must_wait; ++k) {
+      must_wait = instruction->operands[k] >= larger[count - 1];
+    }
+    for (uint32_t k = 0; k < instruction->num_control_predecessors && !must_wait; ++k) {
+      must_wait = instruction->control_predecessors[k] >= larger[count - 1];
+    }
+    if (!must_wait) return false;
+    larger[count++] = i;
+  }
+  return true;
+}
+
 static trm_status choose_ids(writer *w, trm_error *error) {
   const trm_module *module = w->module;
   size_t total = 0, count = 0;
@@ -36,25 +56,26 @@ static trm_status choose_ids(writer *w, trm_error *error) {
   }
   w->first_id = ARENA_NEW(&w->arena, int64_t, module->num_computations);
   int64_t *ids = trm_allocate_zeroed(total + module->num_computations, sizeof *ids);
-  if (w->first_id == NULL || ids == NULL) {
+  trm_index *larger = trm_allocate_zeroed(total, sizeof *larger);
+  if (w->first_id == NULL || ids == NULL || larger == NULL) {
     trm_free(ids);
+    trm_free(larger);
     FAIL_NO_MEMORY("ids");
   }
   w->keep_ids = true;
   for (uint32_t c = 0; c < module->num_computations; ++c) {
     const trm_computation *computation = &module->computations[c];
     w->first_id[c] = (int64_t)count + 1;
+    w->keep_ids = w->keep_ids && tells_order(computation, larger);
     for (trm_index i = 0; i < computation->num_instructions; ++i) {
       ids[count++] = computation->instructions[i].id;
-      if (i > 0 && computation->instructions[i].id <= computation->instructions[i - 1].id) {
-        w->keep_ids = false;
-      }
     }
   }
   w->keep_ids = w->keep_ids && all_differ(ids, total);
   for (uint32_t c = 0; c < module->num_computations; ++c) ids[c] = module->computations[c].id;
   w->keep_ids = w->keep_ids && all_differ(ids, module->num_computations);
   trm_free(ids);
+  trm_free(larger);
   return TRM_OK;
 }
 

@@ -97,6 +97,14 @@ int64_t trm_shape_leaf_at(const trm_shape *shape, const trm_dims *path) {
   return trm_shape_is_array(shape) ? leaf : -1;
 }
 
+void trm_shape_describe(const trm_shape *shape, trm_tensor_info *out_info) {
+  *out_info = (trm_tensor_info){
+      .name = "", .dtype = shape->dtype, .rank = shape->rank, .bytes = trm_shape_bytes(shape)};
+  if (shape->rank > 0) {
+    memcpy(out_info->dims, shape->dims, (size_t)shape->rank * sizeof *shape->dims);
+  }
+}
+
 bool trm_shape_same_dims(const trm_shape *a, const trm_shape *b) {
   return a->rank == b->rank &&
          (a->rank == 0 || memcmp(a->dims, b->dims, (size_t)a->rank * sizeof *a->dims) == 0);

@@ -27,20 +27,6 @@ typedef struct trm_value {
   double imag;
 } trm_value;
 
-typedef enum trm_kind {
-  TRM_KIND_NONE,
-  TRM_KIND_PRED,
-  TRM_KIND_SIGNED,
-  TRM_KIND_UNSIGNED,
-  TRM_KIND_FLOAT,
-  TRM_KIND_COMPLEX
-} trm_kind;
-
-trm_kind trm_dtype_kind(trm_dtype dtype);
-static inline bool trm_kind_is_integer(trm_kind kind) {
-  return kind == TRM_KIND_SIGNED || kind == TRM_KIND_UNSIGNED;
-}
-
 trm_value trm_value_load(trm_dtype dtype, const void *array, int64_t index);
 /* Rounds: integers wrap, f16 and bf16 are rounded by way of f32. */
 void trm_value_store(trm_dtype dtype, void *array, int64_t index, trm_value value);

@@ -6,33 +6,6 @@
 #include "base/half.h"
 #include "base/small_float.h"
 
-trm_kind trm_dtype_kind(trm_dtype dtype) {
-  switch (dtype) {
-    case TRM_PRED: return TRM_KIND_PRED;
-    case TRM_S1:
-    case TRM_S2:
-    case TRM_S4:
-    case TRM_S8:
-    case TRM_S16:
-    case TRM_S32:
-    case TRM_S64: return TRM_KIND_SIGNED;
-    case TRM_U1:
-    case TRM_U2:
-    case TRM_U4:
-    case TRM_U8:
-    case TRM_U16:
-    case TRM_U32:
-    case TRM_U64: return TRM_KIND_UNSIGNED;
-    case TRM_F16:
-    case TRM_BF16:
-    case TRM_F32:
-    case TRM_F64: return TRM_KIND_FLOAT;
-    case TRM_C64:
-    case TRM_C128: return TRM_KIND_COMPLEX;
-    default: return trm_dtype_is_small_float(dtype) ? TRM_KIND_FLOAT : TRM_KIND_NONE;
-  }
-}
-
 /* Types of less than a byte and floats of one. */
 static void load_small(trm_dtype dtype, uint8_t bits, trm_value *value) {
   const int width = trm_dtype_bits(dtype);

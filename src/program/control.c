@@ -10,6 +10,10 @@
 #include "hlo/loops.h"
 #include "program/draft.h"
 
+static const char *step_name(const trm_instruction *instruction) {
+  return instruction->metadata.op_name == NULL ? instruction->name : instruction->metadata.op_name;
+}
+
 /* ---- Loops ---------------------------------------------------------------------------------- */
 
 static const void *first_value(const void *init, int32_t leaf) {
@@ -111,7 +115,10 @@ typedef struct while_walk {
   const trm_value *init;
   trm_value *state;
   bool *invariant, *owned, *not_owned;
+  uint32_t *saved; /* the last uses before the loop */
   uint32_t source;
+  uint64_t turns;
+  bool is_known; /* turns is no assumption */
 } while_walk;
 
 /* Makes the variables of the state. First values that have other uses are copied. */
@@ -223,6 +230,74 @@ static void leave_out_counters(trm_program_draft *draft, uint32_t caller, trm_in
   }
 }
 
+static trm_status make_room(while_walk *w, trm_error *error) {
+  trm_arena *scratch = &w->draft->scratch;
+  const size_t room = (size_t)w->count + 1;
+  w->state = ARENA_NEW(scratch, trm_value, room);
+  w->invariant = ARENA_NEW(scratch, bool, room);
+  w->owned = ARENA_NEW(scratch, bool, room);
+  w->not_owned = ARENA_NEW(scratch, bool, room);
+  w->saved = ARENA_NEW(scratch, uint32_t, room);
+  if (w->state == NULL || w->invariant == NULL || w->owned == NULL || w->not_owned == NULL ||
+      w->saved == NULL) {
+    FAIL_NO_MEMORY("a loop");
+  }
+  return TRM_OK;
+}
+
+/* How often the loop runs: known when compiling, or assumed. */
+static void count_turns(while_walk *w) {
+  const trm_program_draft *draft = w->draft;
+  const trm_computation *computations = draft->module->computations;
+  const trm_loop view = {.condition = &computations[w->instruction->called[0]],
+                         .body = &computations[w->instruction->called[1]],
+                         .state = &w->instruction->shape,
+                         .invariant = w->invariant,
+                         .first_value = first_value,
+                         .context = w->init};
+  trm_loop_find_invariant(view.body, w->invariant, w->count);
+  w->turns = draft->program->options.assumed_trip_count;
+  bool is_exact;
+  w->is_known = trm_loop_trip_count(&view, &w->turns, &is_exact);
+}
+
+/* Opens the loop's step. */
+static trm_status open_loop(while_walk *w, uint32_t *out_step, trm_error *error) {
+  trm_program_draft *draft = w->draft;
+  const char *name = step_name(w->instruction);
+  if (!draft->finding) {
+    TRY(trm_program_open(draft, w->is_known ? TRM_STEP_TYPE_REPEAT : TRM_STEP_TYPE_REPEAT_WHILE,
+                         name, w->source, -1, out_step, error));
+    draft->steps.items[*out_step].repeat_count = w->turns;
+    draft->steps.items[*out_step].repeat_is_assumed = !w->is_known;
+  }
+  if (w->is_known) return TRM_OK;
+  return trm_program_add_note(draft,
+                              "the loop %s has a count that is not known when compiling: "
+                              "it is counted %" PRIu64 " times",
+                              name, w->turns);
+}
+
+/* The condition, where its result matters, and the body. */
+static trm_status walk_turn(while_walk *w, trm_error *error) {
+  const trm_value *root;
+  if (!w->is_known) TRY(walk_body(w, w->instruction->called[0], w->not_owned, &root, error));
+  TRY(walk_body(w, w->instruction->called[1], w->owned, &root, error));
+  return loop_back(w, root, error);
+}
+
+/* The state lives until its last use behind the loop; what the loop does not change, until its last
+ * use before. */
+static trm_status restore_last_uses(while_walk *w, const uint32_t *last_behind, trm_error *error) {
+  for (int32_t l = 0; l < w->count; ++l) {
+    if (w->state[l].variable == TRM_NO_INDEX) continue;
+    uint32_t *last = &w->draft->last_use.items[w->state[l].variable];
+    *last = w->invariant[l] ? w->saved[l] : last_behind[l];
+    TRY(trm_program_touch(w->draft, &w->state[l], error));
+  }
+  return TRM_OK;
+}
+
 trm_status trm_program_walk_while(trm_program_draft *draft, trm_program_scope *scope, trm_index i,
                                   trm_error *error) {
   const trm_instruction *instruction = trm_scope_at(draft, scope, i);
@@ -231,29 +306,10 @@ trm_status trm_program_walk_while(trm_program_draft *draft, trm_program_scope *s
                   .instruction = instruction,
                   .count = trm_shape_num_leaves(&instruction->shape),
                   .init = scope->leaves[instruction->operands[0]]};
-  const size_t room = (size_t)w.count + 1;
-  w.state = ARENA_NEW(&draft->scratch, trm_value, room);
-  w.invariant = ARENA_NEW(&draft->scratch, bool, room);
-  w.owned = ARENA_NEW(&draft->scratch, bool, room);
-  w.not_owned = ARENA_NEW(&draft->scratch, bool, room);
-  uint32_t *saved = ARENA_NEW(&draft->scratch, uint32_t, room);
-  if (w.state == NULL || w.invariant == NULL || w.owned == NULL || w.not_owned == NULL ||
-      saved == NULL) {
-    FAIL_NO_MEMORY("a loop");
-  }
+  TRY(make_room(&w, error));
   TRY(trm_program_add_source(draft, scope->computation, i, &w.source, error));
-  const trm_module *module = draft->module;
-  const trm_loop view = {.condition = &module->computations[instruction->called[0]],
-                         .body = &module->computations[instruction->called[1]],
-                         .state = &instruction->shape,
-                         .invariant = w.invariant,
-                         .first_value = first_value,
-                         .context = w.init};
-  trm_loop_find_invariant(view.body, w.invariant, w.count);
-  uint64_t turns = draft->program->options.assumed_trip_count;
-  bool is_exact;
-  const bool known = trm_loop_trip_count(&view, &turns, &is_exact);
-  if (known) leave_out_counters(draft, scope->computation, i);
+  count_turns(&w);
+  if (w.is_known) leave_out_counters(draft, scope->computation, i);
   bool is_pipeline;
   TRY(trm_pipeline_begin(draft, instruction, &is_pipeline, error));
   TRY(trm_program_make_placements(draft, scope->computation, i, w.count, error));
@@ -262,48 +318,27 @@ trm_status trm_program_walk_while(trm_program_draft *draft, trm_program_scope *s
   trm_program_loop *loop;
   uint32_t step = 0;
   TRY(begin_loop(draft, &loop, error));
-  const char *name =
-      instruction->metadata.op_name == NULL ? instruction->name : instruction->metadata.op_name;
-  if (!draft->finding) {
-    TRY(trm_program_open(draft, known ? TRM_STEP_TYPE_REPEAT : TRM_STEP_TYPE_REPEAT_WHILE, name,
-                         w.source, -1, &step, error));
-    draft->steps.items[step].repeat_count = turns;
-    draft->steps.items[step].repeat_is_assumed = !known;
-  }
-  if (!known) {
-    TRY(trm_program_add_note(draft,
-                             "the loop %s has a count that is not known when compiling: "
-                             "it is counted %" PRIu64 " times",
-                             name, turns));
-  }
+  TRY(open_loop(&w, &step, error));
   for (int32_t l = 0; l < w.count; ++l) {
     if (w.state[l].variable != TRM_NO_INDEX) {
-      saved[l] = draft->last_use.items[w.state[l].variable];
+      w.saved[l] = draft->last_use.items[w.state[l].variable];
     }
   }
-  if (is_pipeline || draft->pipeline_nesting > 0) ++draft->pipeline_nesting;
-  const trm_value *root;
-  if (!known) TRY(walk_body(&w, instruction->called[0], w.not_owned, &root, error));
-  TRY(walk_body(&w, instruction->called[1], w.owned, &root, error));
-  TRY(loop_back(&w, root, error));
-  if (is_mini_batches && !draft->finding) TRY(trm_pipeline_end(draft, step, turns, error));
-  if (is_pipeline || draft->pipeline_nesting > 0) --draft->pipeline_nesting;
+  const bool nests = is_pipeline || draft->pipeline_nesting > 0;
+  if (nests) ++draft->pipeline_nesting;
+  TRY(walk_turn(&w, error));
+  if (is_mini_batches && !draft->finding) TRY(trm_pipeline_end(draft, step, w.turns, error));
+  if (nests) --draft->pipeline_nesting;
   draft->stage = -1;
   if (!draft->finding) trm_program_close(draft, step);
   TRY(end_loop(draft, loop, error));
-  for (int32_t l = 0; l < w.count; ++l) {
-    if (w.state[l].variable == TRM_NO_INDEX) continue;
-    uint32_t *last = &draft->last_use.items[w.state[l].variable];
-    *last = w.invariant[l] ? saved[l] : scope->last[i][l];
-    TRY(trm_program_touch(draft, &w.state[l], error));
-  }
+  TRY(restore_last_uses(&w, scope->last[i], error));
   scope->leaves[i] = w.state;
   return TRM_OK;
 }
 
 /* ---- Conditionals --------------------------------------------------------------------------- */
 
-/* A call that no pass has inlined is a conditional with one branch. */
 /* A hash of a branch: Poplar compiles equal branches once. 0 for a branch that draws random
  * numbers, loops or has a side effect. */
 static uint64_t branch_key(const trm_module *module, uint32_t computation) {
@@ -344,94 +379,141 @@ static uint64_t branch_key(const trm_module *module, uint32_t computation) {
   return h;
 }
 
+typedef struct branch_walk {
+  trm_program_draft *draft;
+  trm_program_scope *scope;
+  trm_index index; /* of the conditional, or of a call that no pass has inlined */
+  const trm_instruction *instruction;
+  bool is_call;
+  uint32_t source;
+  trm_value *results;
+  /* Of the branch that is walked, by its parameters: */
+  const trm_computation *called;
+  const trm_value **parameters;
+  const bool **owned;
+  uint32_t **saved; /* the last uses before the branch */
+} branch_walk;
+
+/* The number of leaves of parameter `p` of branch `b`, and where they are. */
+static int32_t parameter_leaves(const branch_walk *w, uint32_t b, uint32_t p,
+                                const trm_value **out_leaves) {
+  const trm_index operand = w->instruction->operands[w->is_call ? p : b + 1];
+  *out_leaves = w->scope->leaves[operand];
+  return trm_shape_num_leaves(&trm_scope_at(w->draft, w->scope, operand)->shape);
+}
+
+static trm_status begin_branch(branch_walk *w, uint32_t b, trm_error *error) {
+  trm_arena *scratch = &w->draft->scratch;
+  w->called = &w->draft->module->computations[w->instruction->called[b]];
+  const size_t room = (size_t)w->called->num_parameters + 1;
+  w->parameters = ARENA_NEW(scratch, const trm_value *, room);
+  w->owned = ARENA_NEW(scratch, const bool *, room);
+  w->saved = ARENA_NEW(scratch, uint32_t *, room);
+  if (w->parameters == NULL || w->owned == NULL || w->saved == NULL) {
+    FAIL_NO_MEMORY("a conditional");
+  }
+  for (uint32_t p = 0; p < w->called->num_parameters; ++p) {
+    const int32_t leaves = parameter_leaves(w, b, p, &w->parameters[p]);
+    w->owned[p] = ARENA_NEW(scratch, bool, (size_t)leaves + 1);
+    w->saved[p] = ARENA_NEW(scratch, uint32_t, (size_t)leaves + 1);
+    if (w->owned[p] == NULL || w->saved[p] == NULL) FAIL_NO_MEMORY("a conditional");
+    for (int32_t l = 0; l < leaves; ++l) {
+      const uint32_t variable = w->parameters[p][l].variable;
+      if (variable != TRM_NO_INDEX) w->saved[p][l] = w->draft->last_use.items[variable];
+    }
+  }
+  return TRM_OK;
+}
+
+/* The other branches and what follows read the parameters too. */
+static void restore_parameters(branch_walk *w, uint32_t b) {
+  for (uint32_t p = 0; p < w->called->num_parameters; ++p) {
+    const trm_value *leaves;
+    const int32_t count = parameter_leaves(w, b, p, &leaves);
+    for (int32_t l = 0; l < count; ++l) {
+      if (leaves[l].variable == TRM_NO_INDEX) continue;
+      w->draft->last_use.items[leaves[l].variable] = w->saved[p][l];
+    }
+  }
+}
+
+/* A call's results are the computation's; those of branches are copied into common variables. */
+static trm_status take_results(branch_walk *w, uint32_t b, const trm_value *root,
+                               trm_error *error) {
+  trm_program_draft *draft = w->draft;
+  const int32_t count = trm_shape_num_leaves(&w->instruction->shape);
+  pending_copies copies = {0};
+  for (int32_t l = 0; l < count; ++l) {
+    const trm_shape *shape = trm_shape_leaf(&w->instruction->shape, l);
+    if (w->is_call) {
+      w->results[l] = root[l];
+      continue;
+    }
+    if (b == 0) {
+      uint32_t variable;
+      TRY(own_variable(draft, &root[l], shape, w->instruction->name, w->source, (uint32_t)l,
+                       &variable, error));
+      draft->last_use.items[variable] = w->scope->last[w->index][l];
+      w->results[l] = trm_value_plain(draft, variable);
+    }
+    TRY(trm_program_touch(draft, &root[l], error));
+    add_pending(draft, &copies, w->results[l].variable);
+  }
+  TRY(flush_copies(draft, &copies, "result_to_results", w->source, error));
+  for (int32_t l = 0; l < count; ++l) {
+    TRY(trm_program_touch(draft, &root[l], error));
+    TRY(trm_program_touch(draft, &w->results[l], error));
+  }
+  return TRM_OK;
+}
+
+static trm_status walk_branch(branch_walk *w, uint32_t b, trm_error *error) {
+  trm_program_draft *draft = w->draft;
+  const uint32_t called = w->instruction->called[b];
+  uint32_t step = 0;
+  TRY(begin_branch(w, b, error));
+  if (!draft->finding) {
+    TRY(trm_program_open(draft, TRM_STEP_TYPE_SEQUENCE, w->called->name, w->source, -1, &step,
+                         error));
+  }
+  const trm_value *root;
+  const uint64_t around = draft->branch;
+  if (!w->is_call) draft->branch = branch_key(draft->module, called);
+  const trm_status walked = trm_program_walk(draft, called, w->parameters, w->owned, &root, error);
+  draft->branch = around;
+  TRY(walked);
+  TRY(take_results(w, b, root, error));
+  restore_parameters(w, b);
+  if (!draft->finding) trm_program_close(draft, step);
+  return TRM_OK;
+}
+
 trm_status trm_program_walk_conditional(trm_program_draft *draft, trm_program_scope *scope,
                                         trm_index i, trm_error *error) {
   const trm_instruction *instruction = trm_scope_at(draft, scope, i);
-  const bool is_call = instruction->opcode == TRM_OP_CALL;
-  const int32_t count = trm_shape_num_leaves(&instruction->shape);
-  trm_value *results = ARENA_NEW(&draft->scratch, trm_value, (size_t)count + 1);
-  CHECK_MEMORY(results, "a conditional");
-  uint32_t source, step = 0, branch = 0;
-  TRY(trm_program_add_source(draft, scope->computation, i, &source, error));
-  const char *name =
-      instruction->metadata.op_name == NULL ? instruction->name : instruction->metadata.op_name;
-  const bool is_pred =
-      !is_call && trm_scope_at(draft, scope, instruction->operands[0])->shape.dtype == TRM_PRED;
+  branch_walk w = {.draft = draft,
+                   .scope = scope,
+                   .index = i,
+                   .instruction = instruction,
+                   .is_call = instruction->opcode == TRM_OP_CALL};
+  w.results =
+      ARENA_NEW(&draft->scratch, trm_value, (size_t)trm_shape_num_leaves(&instruction->shape) + 1);
+  CHECK_MEMORY(w.results, "a conditional");
+  TRY(trm_program_add_source(draft, scope->computation, i, &w.source, error));
+  uint32_t step = 0;
   if (!draft->finding) {
-    TRY(trm_program_open(draft,
-                         is_call   ? TRM_STEP_TYPE_CALL
-                         : is_pred ? TRM_STEP_TYPE_IF
-                                   : TRM_STEP_TYPE_SWITCH,
-                         name, source, -1, &step, error));
+    trm_program_step_type type = TRM_STEP_TYPE_CALL;
+    if (!w.is_call) {
+      const trm_dtype dtype = trm_scope_at(draft, scope, instruction->operands[0])->shape.dtype;
+      type = dtype == TRM_PRED ? TRM_STEP_TYPE_IF : TRM_STEP_TYPE_SWITCH;
+    }
+    TRY(trm_program_open(draft, type, step_name(instruction), w.source, -1, &step, error));
   }
-  if (!is_call && instruction->num_called > 1) {
+  if (!w.is_call && instruction->num_called > 1) {
     TRY(trm_program_add_note(draft, "of a conditional the slowest branch is counted"));
   }
-  for (uint32_t b = 0; b < instruction->num_called; ++b) {
-    const trm_computation *called = &draft->module->computations[instruction->called[b]];
-    const size_t room = (size_t)called->num_parameters + 1;
-    const trm_value **parameters = ARENA_NEW(&draft->scratch, const trm_value *, room);
-    const bool **owned = ARENA_NEW(&draft->scratch, const bool *, room);
-    uint32_t **saved = ARENA_NEW(&draft->scratch, uint32_t *, room);
-    if (parameters == NULL || owned == NULL || saved == NULL) FAIL_NO_MEMORY("a conditional");
-    for (uint32_t p = 0; p < called->num_parameters; ++p) {
-      const trm_index operand = instruction->operands[is_call ? p : b + 1];
-      const int32_t leaves = trm_shape_num_leaves(&trm_scope_at(draft, scope, operand)->shape);
-      parameters[p] = scope->leaves[operand];
-      owned[p] = ARENA_NEW(&draft->scratch, bool, (size_t)leaves + 1);
-      saved[p] = ARENA_NEW(&draft->scratch, uint32_t, (size_t)leaves + 1);
-      if (owned[p] == NULL || saved[p] == NULL) FAIL_NO_MEMORY("a conditional");
-      for (int32_t l = 0; l < leaves; ++l) {
-        if (parameters[p][l].variable != TRM_NO_INDEX) {
-          saved[p][l] = draft->last_use.items[parameters[p][l].variable];
-        }
-      }
-    }
-    if (!draft->finding) {
-      TRY(trm_program_open(draft, TRM_STEP_TYPE_SEQUENCE, called->name, source, -1, &branch,
-                           error));
-    }
-    const trm_value *root;
-    const uint64_t around = draft->branch;
-    if (!is_call) draft->branch = branch_key(draft->module, instruction->called[b]);
-    const trm_status walked =
-        trm_program_walk(draft, instruction->called[b], parameters, owned, &root, error);
-    draft->branch = around;
-    TRY(walked);
-    pending_copies copies = {0};
-    for (int32_t l = 0; l < count; ++l) {
-      const trm_shape *shape = trm_shape_leaf(&instruction->shape, l);
-      if (is_call) {
-        results[l] = root[l];
-        continue;
-      }
-      if (b == 0) {
-        uint32_t variable;
-        TRY(own_variable(draft, &root[l], shape, instruction->name, source, (uint32_t)l, &variable,
-                         error));
-        draft->last_use.items[variable] = scope->last[i][l];
-        results[l] = trm_value_plain(draft, variable);
-      }
-      TRY(trm_program_touch(draft, &root[l], error));
-      add_pending(draft, &copies, results[l].variable);
-    }
-    TRY(flush_copies(draft, &copies, "result_to_results", source, error));
-    for (int32_t l = 0; l < count; ++l) {
-      TRY(trm_program_touch(draft, &root[l], error));
-      TRY(trm_program_touch(draft, &results[l], error));
-    }
-    for (uint32_t p = 0; p < called->num_parameters; ++p) {
-      const trm_index operand = instruction->operands[is_call ? p : b + 1];
-      const int32_t leaves = trm_shape_num_leaves(&trm_scope_at(draft, scope, operand)->shape);
-      for (int32_t l = 0; l < leaves; ++l) {
-        if (parameters[p][l].variable != TRM_NO_INDEX) {
-          draft->last_use.items[parameters[p][l].variable] = saved[p][l];
-        }
-      }
-    }
-    if (!draft->finding) trm_program_close(draft, branch);
-  }
+  for (uint32_t b = 0; b < instruction->num_called; ++b) TRY(walk_branch(&w, b, error));
   if (!draft->finding) trm_program_close(draft, step);
-  scope->leaves[i] = results;
+  scope->leaves[i] = w.results;
   return TRM_OK;
 }

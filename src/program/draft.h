@@ -240,6 +240,9 @@ void trm_program_close(trm_program_draft *draft, uint32_t step);
 trm_status trm_program_add_cost(trm_program_draft *draft, const trm_tile_cost *cost,
                                 uint32_t source, uint32_t ipu, uint32_t *out_first,
                                 uint32_t *out_last, uint32_t *out_writes, trm_error *error);
+/* Appends phases that are no instruction's cost. */
+trm_status trm_program_add_phases(trm_program_draft *draft, const trm_phase *phases, size_t count,
+                                  uint32_t source, uint32_t ipu, trm_error *error);
 /* Appends a step with a name of its own that copies bytes on an IPU: `worst` on the worst tile,
  * `total` on all. */
 trm_status trm_program_add_copies(trm_program_draft *draft, const char *what, uint32_t source,

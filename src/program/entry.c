@@ -73,6 +73,52 @@ static trm_status name_input(trm_program_draft *draft, const json_t *names, size
   return TRM_OK;
 }
 
+/* Marks the leaves of parameter `p` that outputs are the new values of, and these outputs. */
+static void mark_updates(const trm_module *module, uint32_t p, bool *updated,
+                         bool *output_is_update) {
+  const trm_computation *entry = &module->computations[module->entry];
+  const trm_shape *root = &entry->instructions[entry->root].shape;
+  const trm_shape *shape = &entry->instructions[entry->parameters[p]].shape;
+  for (uint32_t a = 0; a < module->num_aliases; ++a) {
+    const trm_alias *alias = &module->aliases[a];
+    if (alias->parameter_number != (int64_t)p) continue;
+    const int64_t leaf = trm_shape_leaf_at(shape, &alias->parameter_index);
+    const int64_t output = trm_shape_leaf_at(root, &alias->output_index);
+    if (leaf >= 0) updated[leaf] = true;
+    if (leaf >= 0 && output >= 0) output_is_update[output] = true;
+  }
+}
+
+/* Adds the variable of leaf `l` of parameter `i`, which is input `index`. */
+static trm_status add_input(trm_program_draft *draft, const input_table *table, size_t index,
+                            trm_index i, uint32_t l, bool is_updated, uint32_t *out_variable,
+                            trm_error *error) {
+  const uint32_t entry = draft->module->entry;
+  const trm_instruction *parameter = &draft->module->computations[entry].instructions[i];
+  const trm_shape *shape = trm_shape_leaf(&parameter->shape, (int32_t)l);
+  uint32_t source;
+  TRY(trm_program_add_source(draft, entry, i, &source, error));
+  const uint32_t ipu = trm_program_ipu_for(draft, entry, i, l);
+  const bool weight = is_weight(draft, table, index, i, l, shape, is_updated);
+  const bool remote = weight && trm_remote_is(draft, entry, i, l, shape);
+  const char *name;
+  TRY(name_input(draft, table->names, index, i, l, source, &name, error));
+  const trm_new_variable wanted = {.name = name,
+                                   .source = source,
+                                   .shape = shape,
+                                   .mapping = trm_program_allocate(draft, entry, i, l, shape, ipu),
+                                   .category = TRM_CATEGORY_VARIABLE,
+                                   .always_live = weight && !remote};
+  TRY(trm_program_add_variable(draft, &wanted, out_variable, error));
+  trm_program_variable *added = &draft->variables.items[*out_variable];
+  added->leaf = l;
+  added->is_input = true;
+  added->is_weight = weight;
+  added->is_updated = is_updated;
+  added->is_remote = remote;
+  return TRM_OK;
+}
+
 static trm_status add_inputs(trm_program_draft *draft, entry_values *v, const input_table *table,
                              int64_t *out_bytes, trm_error *error) {
   const trm_module *module = draft->module;
@@ -89,48 +135,19 @@ static trm_status add_inputs(trm_program_draft *draft, entry_values *v, const in
   size_t index = 0;
   for (uint32_t p = 0; p < entry->num_parameters; ++p) {
     const trm_index i = entry->parameters[p];
-    const trm_instruction *parameter = &entry->instructions[i];
-    const int32_t leaves = trm_shape_num_leaves(&parameter->shape);
+    const int32_t leaves = trm_shape_num_leaves(&entry->instructions[i].shape);
     trm_value *values = ARENA_NEW(&draft->scratch, trm_value, (size_t)leaves + 1);
     bool *owned = ARENA_NEW(&draft->scratch, bool, (size_t)leaves + 1);
     if (values == NULL || owned == NULL) FAIL_NO_MEMORY("inputs");
-    for (uint32_t a = 0; a < module->num_aliases; ++a) {
-      const trm_alias *alias = &module->aliases[a];
-      if (alias->parameter_number != (int64_t)p) continue;
-      const int64_t leaf = trm_shape_leaf_at(&parameter->shape, &alias->parameter_index);
-      const int64_t output = trm_shape_leaf_at(root, &alias->output_index);
-      if (leaf >= 0) owned[leaf] = true;
-      if (leaf >= 0 && output >= 0) v->output_is_update[output] = true;
-    }
+    mark_updates(module, p, owned, v->output_is_update);
     TRY(trm_program_make_placements(draft, module->entry, i, leaves, error));
     for (int32_t l = 0; l < leaves; ++l) {
-      const trm_shape *shape = trm_shape_leaf(&parameter->shape, l);
-      uint32_t variable, source;
-      TRY(trm_program_add_source(draft, module->entry, i, &source, error));
-      const uint32_t ipu = trm_program_ipu_for(draft, module->entry, i, (uint32_t)l);
-      const bool weight = is_weight(draft, table, index, i, (uint32_t)l, shape, owned[l]);
-      const bool remote = weight && trm_remote_is(draft, module->entry, i, (uint32_t)l, shape);
-      const char *name;
-      TRY(name_input(draft, table->names, index++, i, (uint32_t)l, source, &name, error));
-      const trm_new_variable wanted = {
-          .name = name,
-          .source = source,
-          .shape = shape,
-          .mapping = trm_program_allocate(draft, module->entry, i, (uint32_t)l, shape, ipu),
-          .category = TRM_CATEGORY_VARIABLE,
-          .always_live = weight && !remote};
-      TRY(trm_program_add_variable(draft, &wanted, &variable, error));
-      trm_program_variable *added = &draft->variables.items[variable];
-      added->leaf = (uint32_t)l;
-      added->is_input = true;
-      added->is_weight = weight;
-      added->is_updated = owned[l];
-      added->is_remote = remote;
+      uint32_t variable;
+      TRY(add_input(draft, table, index++, i, (uint32_t)l, owned[l], &variable, error));
       values[l] = trm_value_plain(draft, variable);
-      if (!weight) {
-        *out_bytes += added->total_bytes;
-        owned[l] = table->arguments < 0; /* the host sends it again for the next run */
-      }
+      if (draft->variables.items[variable].is_weight) continue;
+      *out_bytes += draft->variables.items[variable].total_bytes;
+      owned[l] = table->arguments < 0; /* the host sends it again for the next run */
     }
     v->parameters[p] = values;
     v->owned[p] = owned;
@@ -158,14 +175,7 @@ static trm_status add_stream(trm_program_draft *draft, const char *name, trm_pha
       .bytes_in_total = in ? bytes : 0,
       .bytes_out_worst = in ? 0 : share,
       .bytes_out_total = in ? 0 : bytes};
-  trm_tile_cost cost = {.arena = &draft->program->arena};
-  uint32_t first, last, writes;
-  trm_status status = trm_tile_cost_add(&cost, &phase, error);
-  if (status == TRM_OK) {
-    status = trm_program_add_cost(draft, &cost, TRM_NO_INDEX, 0, &first, &last, &writes, error);
-  }
-  trm_tile_cost_free(&cost);
-  return status;
+  return trm_program_add_phases(draft, &phase, 1, TRM_NO_INDEX, 0, error);
 }
 
 static bool is_of_tensorflow(const trm_module *module) {
@@ -187,21 +197,6 @@ static bool has_framework_steps(const trm_program_draft *draft) {
   }
 }
 
-static trm_status add_phases(trm_program_draft *draft, const trm_phase *phases, size_t count,
-                             uint32_t ipu, trm_error *error) {
-  trm_tile_cost cost = {.arena = &draft->program->arena};
-  trm_status status = TRM_OK;
-  uint32_t first, last, writes;
-  for (size_t p = 0; p < count && status == TRM_OK; ++p) {
-    status = trm_tile_cost_add(&cost, &phases[p], error);
-  }
-  if (status == TRM_OK) {
-    status = trm_program_add_cost(draft, &cost, TRM_NO_INDEX, ipu, &first, &last, &writes, error);
-  }
-  trm_tile_cost_free(&cost);
-  return status;
-}
-
 /* Adds the steps that send the seed, 8 bytes, to every tile and set its generator. */
 static trm_status add_seeds(trm_program_draft *draft, trm_error *error) {
   static const char name[] = "__seed/set/setMasterSeed";
@@ -219,7 +214,7 @@ static trm_status add_seeds(trm_program_draft *draft, trm_error *error) {
                                  .bytes_out_worst = 4,
                                  .bytes_out_total = 4,
                                  .messages_worst = 1};
-    TRY(add_phases(draft, &broadcast, 1, 0, error));
+    TRY(trm_program_add_phases(draft, &broadcast, 1, TRM_NO_INDEX, 0, error));
     TRY(trm_program_add_copies(draft, "switchControlBroadcast2/OnTileCopy", TRM_NO_INDEX, 0, 4,
                                4 * (int64_t)tiles, error));
   }
@@ -246,7 +241,7 @@ static trm_status add_seeds(trm_program_draft *draft, trm_error *error) {
                                              .cycles = 120,
                                              .state_bytes = 12,
                                              .code_bytes = 200}}}};
-    TRY(add_phases(draft, phases, 2, ipu, error));
+    TRY(trm_program_add_phases(draft, phases, 2, TRM_NO_INDEX, ipu, error));
   }
   return TRM_OK;
 }

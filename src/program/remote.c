@@ -116,14 +116,7 @@ static trm_status add_copy(trm_program_draft *draft, bool reads, int64_t bytes, 
       .bytes_in_total = reads ? bytes : 0,
       .bytes_out_worst = reads ? 0 : share,
       .bytes_out_total = reads ? 0 : bytes};
-  trm_tile_cost cost = {.arena = &draft->program->arena};
-  uint32_t first, last, writes;
-  trm_status status = trm_tile_cost_add(&cost, &phase, error);
-  if (status == TRM_OK) {
-    status = trm_program_add_cost(draft, &cost, source, ipu, &first, &last, &writes, error);
-  }
-  trm_tile_cost_free(&cost);
-  return status;
+  return trm_program_add_phases(draft, &phase, 1, source, ipu, error);
 }
 
 trm_status trm_remote_read(trm_program_draft *draft, const trm_value *values, size_t count,

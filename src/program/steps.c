@@ -472,6 +472,21 @@ trm_status trm_program_add_cost(trm_program_draft *draft, const trm_tile_cost *c
   return hold_temporaries(draft, cost, step_of, source, ipu, error);
 }
 
+trm_status trm_program_add_phases(trm_program_draft *draft, const trm_phase *phases, size_t count,
+                                  uint32_t source, uint32_t ipu, trm_error *error) {
+  trm_tile_cost cost = {.arena = &draft->program->arena};
+  trm_status status = TRM_OK;
+  uint32_t first, last, writes;
+  for (size_t p = 0; p < count && status == TRM_OK; ++p) {
+    status = trm_tile_cost_add(&cost, &phases[p], error);
+  }
+  if (status == TRM_OK) {
+    status = trm_program_add_cost(draft, &cost, source, ipu, &first, &last, &writes, error);
+  }
+  trm_tile_cost_free(&cost);
+  return status;
+}
+
 trm_status trm_program_add_copies(trm_program_draft *draft, const char *what, uint32_t source,
                                   uint32_t ipu, int64_t worst, int64_t total, trm_error *error) {
   if (worst <= 0) return TRM_OK;

@@ -140,6 +140,54 @@ static trm_status walk_constant(trm_program_draft *draft, trm_program_scope *sco
   return TRM_OK;
 }
 
+/* The copy of a value that an IPU has already, or TRM_NO_INDEX. */
+static uint32_t find_copy(const trm_program_draft *draft, const trm_value *value, uint32_t ipu) {
+  if (value->num_more > 0 || value->is_view || draft->copies_of.count <= value->variable) {
+    return TRM_NO_INDEX;
+  }
+  const uint32_t copy = draft->copies_of.items[value->variable];
+  const bool is_there = copy != TRM_NO_INDEX && draft->variables.items[copy].mapping.ipu == ipu;
+  return is_there ? copy : TRM_NO_INDEX;
+}
+
+/* The cost of copying `bytes` to another IPU. A message arrives in one piece, which is then put in
+ * place. */
+static trm_status cost_ipu_copy(const trm_target *target, const trm_mapping *from,
+                                const trm_mapping *to, int64_t bytes, trm_tile_cost *cost,
+                                trm_error *error) {
+  const double rate = target->ipu_link_bytes_per_second * target->ipu_link_efficiency;
+  const double cycles = rate > 0 ? (double)bytes / rate * target->clock_frequency : 0;
+  const int64_t parts = trm_most(from->parts, to->parts);
+  const trm_phase phase = {
+      .kind = TRM_PHASE_GLOBAL_EXCHANGE,
+      .name = "inter-ipu-copy",
+      .cycles = (int64_t)cycles + 1,
+      .sync_cycles = target->global_sync_cycles,
+      .cycles_mean = cycles,
+      .active_tiles = parts > target->tiles_per_ipu ? target->tiles_per_ipu : (uint32_t)parts,
+      .bytes_in_worst = trm_mapping_worst_bytes(to),
+      .bytes_in_total = bytes,
+      .bytes_out_worst = trm_mapping_worst_bytes(from),
+      .bytes_out_total = bytes,
+      .messages_worst = 2};
+  TRY(trm_tile_cost_add(cost, &phase, error));
+  const trm_tile_request request = {.target = target};
+  return trm_tile_add_copy(&request, cost, "inter-ipu-copy", trm_mapping_worst_bytes(to),
+                           trm_mapping_total_bytes(to), 8, to->parts, error);
+}
+
+/* Remembers a copy for later readers. In a loop a copy is valid for this turn only. */
+static trm_status remember_copy(trm_program_draft *draft, const trm_value *value, uint32_t copy,
+                                trm_error *error) {
+  while (draft->copies_of.count <= value->variable) {
+    if (!VECTOR_PUSH(&draft->copies_of, TRM_NO_INDEX)) FAIL_NO_MEMORY("copies");
+  }
+  if (draft->loops.count == 0 && !value->is_view) {
+    draft->copies_of.items[value->variable] = copy;
+  }
+  return TRM_OK;
+}
+
 /* Copies an array of another IPU to this one, once for all its readers here. */
 static trm_status bring_to_ipu(trm_program_draft *draft, trm_value *value, const trm_shape *shape,
                                uint32_t ipu, uint32_t source, trm_error *error) {
@@ -149,12 +197,10 @@ static trm_status bring_to_ipu(trm_program_draft *draft, trm_value *value, const
       (value->is_constant && value->source_count <= 1)) {
     return TRM_OK;
   }
-  if (value->num_more == 0 && !value->is_view && draft->copies_of.count > value->variable) {
-    const uint32_t copy = draft->copies_of.items[value->variable];
-    if (copy != TRM_NO_INDEX && draft->variables.items[copy].mapping.ipu == ipu) {
-      *value = trm_value_plain(draft, copy);
-      return TRM_OK;
-    }
+  uint32_t copy = find_copy(draft, value, ipu);
+  if (copy != TRM_NO_INDEX) {
+    *value = trm_value_plain(draft, copy);
+    return TRM_OK;
   }
   trm_mapping to = *from;
   to.ipu = ipu;
@@ -162,30 +208,9 @@ static trm_status bring_to_ipu(trm_program_draft *draft, trm_value *value, const
   if (value->is_view) to = next_linear(draft, shape, ipu);
   to.element_bytes = trm_tile_dtype_bytes(shape->dtype);
   const int64_t bytes = trm_most(1, value->source_count) * to.element_bytes;
-  const trm_target *target = draft->target;
-  const double rate = target->ipu_link_bytes_per_second * target->ipu_link_efficiency;
   trm_tile_cost cost = {.arena = &draft->program->arena};
-  const trm_phase phase = {
-      .kind = TRM_PHASE_GLOBAL_EXCHANGE,
-      .name = "inter-ipu-copy",
-      .cycles = rate > 0 ? (int64_t)((double)bytes / rate * target->clock_frequency) + 1 : 1,
-      .sync_cycles = target->global_sync_cycles,
-      .cycles_mean = rate > 0 ? (double)bytes / rate * target->clock_frequency : 0,
-      .active_tiles = trm_most(from->parts, to.parts) > target->tiles_per_ipu
-                          ? target->tiles_per_ipu
-                          : (uint32_t)trm_most(from->parts, to.parts),
-      .bytes_in_worst = trm_mapping_worst_bytes(&to),
-      .bytes_in_total = bytes,
-      .bytes_out_worst = trm_mapping_worst_bytes(from),
-      .bytes_out_total = bytes,
-      .messages_worst = 2};
   uint32_t first, last, writes;
-  trm_status status = trm_tile_cost_add(&cost, &phase, error);
-  const trm_tile_request request = {.target = target};
-  if (status == TRM_OK) { /* a message arrives in one piece, which is then put in place */
-    status = trm_tile_add_copy(&request, &cost, "inter-ipu-copy", trm_mapping_worst_bytes(&to),
-                               trm_mapping_total_bytes(&to), 8, to.parts, error);
-  }
+  trm_status status = cost_ipu_copy(draft->target, from, &to, bytes, &cost, error);
   if (status == TRM_OK && !draft->finding) {
     status = trm_program_add_cost(draft, &cost, source, ipu, &first, &last, &writes, error);
   }
@@ -197,18 +222,11 @@ static trm_status bring_to_ipu(trm_program_draft *draft, trm_value *value, const
                                    .shape = shape,
                                    .mapping = to,
                                    .category = TRM_CATEGORY_VARIABLE};
-  uint32_t copy;
   TRY(trm_program_add_variable(draft, &wanted, &copy, error));
   draft->variables.items[copy].copied = shape;
   draft->last_use.items[copy] = TRM_NEVER_DIES;
   if (copy < draft->stage_uses.count) draft->stage_uses.items[copy].comes_in = true;
-  while (draft->copies_of.count <= value->variable) {
-    if (!VECTOR_PUSH(&draft->copies_of, TRM_NO_INDEX)) FAIL_NO_MEMORY("copies");
-  }
-  /* In a loop the copy is valid for this turn only. */
-  if (draft->loops.count == 0 && !value->is_view) {
-    draft->copies_of.items[value->variable] = copy;
-  }
+  TRY(remember_copy(draft, value, copy, error));
   *value = trm_value_plain(draft, copy);
   return TRM_OK;
 }
@@ -268,39 +286,101 @@ static trm_status make_results(trm_program_draft *draft, trm_program_scope *scop
   return TRM_OK;
 }
 
-static trm_status walk_family(trm_program_draft *draft, trm_program_scope *scope, trm_index i,
-                              trm_error *error) {
+/* The leaves of an instruction's operands, all of them on its IPU. */
+typedef struct family_operands {
+  uint32_t count;
+  trm_value *values;
+  trm_tile_operand *operands;
+} family_operands;
+
+static trm_status gather_operands(trm_program_draft *draft, trm_program_scope *scope, trm_index i,
+                                  uint32_t source, family_operands *out, trm_error *error) {
   const trm_instruction *instruction = trm_scope_at(draft, scope, i);
   const uint32_t ipu = (uint32_t)scope->ipus[i];
-  uint32_t count = 0, used = 0, source;
-  TRY(trm_program_add_source(draft, scope->computation, i, &source, error));
+  *out = (family_operands){0};
   for (uint32_t k = 0; k < instruction->num_operands; ++k) {
-    count += (uint32_t)trm_shape_num_leaves(
+    out->count += (uint32_t)trm_shape_num_leaves(
         &trm_scope_at(draft, scope, instruction->operands[k])->shape);
   }
-  trm_value *values = ARENA_NEW(&draft->scratch, trm_value, (size_t)count + 1);
-  trm_tile_operand *operands = ARENA_NEW(&draft->scratch, trm_tile_operand, (size_t)count + 1);
-  if (values == NULL || operands == NULL) FAIL_NO_MEMORY("operands");
+  out->values = ARENA_NEW(&draft->scratch, trm_value, (size_t)out->count + 1);
+  out->operands = ARENA_NEW(&draft->scratch, trm_tile_operand, (size_t)out->count + 1);
+  if (out->values == NULL || out->operands == NULL) FAIL_NO_MEMORY("operands");
+  uint32_t used = 0;
   for (uint32_t k = 0; k < instruction->num_operands; ++k) {
     const trm_index operand = instruction->operands[k];
     const trm_shape *shape = &trm_scope_at(draft, scope, operand)->shape;
     const int32_t leaves = trm_shape_num_leaves(shape);
-    for (int32_t l = 0; l < leaves; ++l) {
+    for (int32_t l = 0; l < leaves; ++l, ++used) {
       const trm_shape *leaf = trm_shape_leaf(shape, l);
-      values[used] = scope->leaves[operand][l];
-      trm_remote_note_use(draft, instruction, &values[used]);
-      TRY(bring_to_ipu(draft, &values[used], leaf, ipu, source, error));
-      operands[used] = trm_value_operand(draft, &values[used], leaf, scope->position);
-      ++used;
+      trm_value *value = &out->values[used];
+      *value = scope->leaves[operand][l];
+      trm_remote_note_use(draft, instruction, value);
+      TRY(bring_to_ipu(draft, value, leaf, ipu, source, error));
+      out->operands[used] = trm_value_operand(draft, value, leaf, scope->position);
     }
   }
+  return TRM_OK;
+}
+
+/* Keeps what a cost says of its instruction: its plan, notes, and where it wants its operands. */
+static trm_status keep_remarks(trm_program_draft *draft, const trm_instruction *instruction,
+                               const trm_tile_cost *cost, const char *note, uint32_t source,
+                               const trm_value *values) {
+  for (uint32_t w = 0; w < cost->num_wishes; ++w) {
+    trm_program_note_wish(draft, &values[cost->wishes[w].operand], &cost->wishes[w]);
+  }
+  if (note != NULL) {
+    const trm_custom_call *call = instruction->custom_call;
+    TRY(trm_program_add_note(draft, "custom call %s %s", call == NULL ? "" : call->target, note));
+  }
+  trm_program_source *s = &draft->sources.items[source];
+  s->plan = cost->plan;
+  s->note = cost->note;
+  if (cost->note == NULL) return TRM_OK;
+  return trm_program_add_note(draft, "%s: %s", s->op_name[0] != '\0' ? s->op_name : s->hlo_name,
+                              cost->note);
+}
+
+/* A linear result has used up its tiles. */
+static void use_tiles(trm_program_draft *draft, const trm_tile_cost *cost, uint32_t ipu) {
+  if (cost->num_results == 0 || cost->results[0].in_place >= 0) return;
+  const trm_mapping *m = &cost->results[0].mapping;
+  if (m->parts > 0 && m->kind == TRM_MAPPING_LINEAR && m->first_tile == draft->next_tile[ipu]) {
+    draft->next_tile[ipu] = (m->first_tile + m->parts) % m->tiles;
+  }
+}
+
+/* Adds the steps of a cost. The results live from step *out_writes on. */
+static trm_status add_steps(trm_program_draft *draft, const trm_instruction *instruction,
+                            const trm_tile_cost *cost, const family_operands *in, uint32_t source,
+                            uint32_t ipu, uint32_t *out_writes, trm_error *error) {
+  uint32_t first = 0, last = 0;
+  *out_writes = 0;
+  if (draft->finding) return TRM_OK;
+  TRY(trm_remote_read(draft, in->values, in->count, source, ipu, error));
+  TRY(trm_program_add_cost(draft, cost, source, ipu, &first, &last, out_writes, error));
+  const bool linear =
+      instruction->opcode == TRM_OP_CONVOLUTION || instruction->opcode == TRM_OP_DOT;
+  /* Until the last step there are partial sums, which are temporaries. */
+  if (linear && last + 1 > first) *out_writes = last;
+  return TRM_OK;
+}
+
+static trm_status walk_family(trm_program_draft *draft, trm_program_scope *scope, trm_index i,
+                              trm_error *error) {
+  const trm_instruction *instruction = trm_scope_at(draft, scope, i);
+  const uint32_t ipu = (uint32_t)scope->ipus[i];
+  uint32_t source, writes;
+  family_operands in;
+  TRY(trm_program_add_source(draft, scope->computation, i, &source, error));
+  TRY(gather_operands(draft, scope, i, source, &in, error));
   trm_tile_request request = {.target = draft->target,
                               .options = trm_pipeline_options(draft, instruction),
                               .module = draft->module,
                               .computation = &draft->module->computations[scope->computation],
                               .instruction = instruction,
-                              .num_operands = count,
-                              .operands = operands,
+                              .num_operands = in.count,
+                              .operands = in.operands,
                               .ipu = ipu,
                               .next_tile = draft->next_tile[ipu],
                               .plans = draft->plans,
@@ -314,54 +394,22 @@ static trm_status walk_family(trm_program_draft *draft, trm_program_scope *scope
   char text[512];
   trm_status status = trm_program_cost(&request, &cost, &note, error);
   if (status != TRM_OK) {
-    trm_tile_cost_free(&cost);
-    return trm_note(error, status, "while planning %s",
-                    trm_instruction_text(draft->module, instruction, text, sizeof text));
+    trm_note(error, status, "while planning %s",
+             trm_instruction_text(draft->module, instruction, text, sizeof text));
+    goto done;
   }
-  for (uint32_t w = 0; w < cost.num_wishes; ++w) {
-    trm_program_note_wish(draft, &values[cost.wishes[w].operand], &cost.wishes[w]);
-  }
-  if (note != NULL) {
-    TRY_OR_GOTO(trm_program_add_note(
-                    draft, "custom call %s %s",
-                    instruction->custom_call == NULL ? "" : instruction->custom_call->target, note),
-                done);
-  }
-  draft->sources.items[source].plan = cost.plan;
-  draft->sources.items[source].note = cost.note;
-  if (cost.note != NULL) {
-    const trm_program_source *s = &draft->sources.items[source];
-    TRY_OR_GOTO(trm_program_add_note(draft, "%s: %s",
-                                     s->op_name[0] != '\0' ? s->op_name : s->hlo_name, cost.note),
-                done);
-  }
-  if (cost.num_results > 0 && cost.results[0].in_place < 0 && cost.results[0].mapping.parts > 0) {
-    /* A linear result has used up its tiles. */
-    const trm_mapping *m = &cost.results[0].mapping;
-    if (m->kind == TRM_MAPPING_LINEAR && m->first_tile == draft->next_tile[ipu]) {
-      draft->next_tile[ipu] = (m->first_tile + m->parts) % m->tiles;
-    }
-  }
-  uint32_t first = 0, last = 0, writes = 0;
-  if (!draft->finding) {
-    TRY_OR_GOTO(trm_remote_read(draft, values, count, source, ipu, error), done);
-    TRY_OR_GOTO(trm_program_add_cost(draft, &cost, source, ipu, &first, &last, &writes, error),
-                done);
-    const bool linear =
-        instruction->opcode == TRM_OP_CONVOLUTION || instruction->opcode == TRM_OP_DOT;
-    if (linear && last + 1 > first)
-      writes = last; /* partial sums are temporaries until that step */
-  }
+  TRY_OR_GOTO(keep_remarks(draft, instruction, &cost, note, source, in.values), done);
+  use_tiles(draft, &cost, ipu);
+  TRY_OR_GOTO(add_steps(draft, instruction, &cost, &in, source, ipu, &writes, error), done);
   TRY_OR_GOTO(trm_io_tiles_place(draft, &request, feed, source, first_step, error), done);
-  for (uint32_t k = 0; k < count; ++k) {
-    TRY_OR_GOTO(trm_program_touch(draft, &values[k], error), done);
+  for (uint32_t k = 0; k < in.count; ++k) {
+    TRY_OR_GOTO(trm_program_touch(draft, &in.values[k], error), done);
   }
-  status = make_results(draft, scope, i, &cost, &request, values, source, writes, error);
-  if (status == TRM_OK) {
-    status = trm_remote_write(draft, values, count, scope->leaves[i],
-                              (size_t)trm_shape_num_leaves(&instruction->shape), first_step, source,
-                              ipu, error);
-  }
+  TRY_OR_GOTO(make_results(draft, scope, i, &cost, &request, in.values, source, writes, error),
+              done);
+  status = trm_remote_write(draft, in.values, in.count, scope->leaves[i],
+                            (size_t)trm_shape_num_leaves(&instruction->shape), first_step, source,
+                            ipu, error);
 done:
   trm_tile_cost_free(&cost);
   return status;

@@ -7,14 +7,11 @@ them. Variables become constants.
 """
 
 import argparse
-import json
 import os
 import re
 
 from tremula import tool
 
-# Under this key of a module's attributes libtremula keeps a side table (src/hlo/proto.h).
-_SIDE_TABLE = "tremula.side_table"
 _DEVICE = "/device:IPU:0"  # for messages
 
 _HLO_TYPES = {"f16": "float16", "f32": "float32", "pred": "bool", "s8": "int8", "s16": "int16",
@@ -314,7 +311,9 @@ def lower(from_graph, placeholders, outputs, input_names, output_names, updates=
                                      "which an IPU has not")
     try:
         source = staging.stage(from_graph, placeholders, [], outputs, _DEVICE)
-        lowered = lowering.lower(source)
+        return lowering.lower(
+            source, updates=updates,
+            side_table={"inputs": input_names, "outputs": output_names, **(notes or {})}).module
     except bridge.LoweringError as error:
         if bridge.wants_constant(error):
             raise tool.Complaint(f"{error} (an input decides on a shape; save the model with that "
@@ -322,14 +321,6 @@ def lower(from_graph, placeholders, outputs, input_names, output_names, updates=
         raise tool.Complaint(str(error)) from error
     except tf.errors.OpError as error:
         raise tool.Complaint(error.message) from error
-    module = bridge.hlo_module(lowered.module)
-    for output, parameter in updates:
-        module.input_output_alias.entries.add(
-            output_shape_index=[output] if len(outputs) > 1 else [], parameter_number=parameter,
-            kind=1)  # MAY_ALIAS
-    module.frontend_attributes.map[_SIDE_TABLE] = json.dumps(
-        {"inputs": input_names, "outputs": output_names, **(notes or {})})
-    return module.SerializeToString()
 
 
 if __name__ == "__main__":

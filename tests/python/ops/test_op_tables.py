@@ -3,8 +3,8 @@ import pytest
 import tensorflow as tf
 from tensorflow.python import ipu
 
-from tremula.tf.inner import errors, protos, registry
-from tremula.tf.runtime.lowering import known_values, module_state, staging
+from tremula.tf.inner import errors, registry
+from tremula.tf.runtime.lowering import known_values, staging
 from tremula.tf.runtime.nodes import rewriting
 from tremula.tf.runtime.ops import kernel_list, node_kinds, random_functions, support
 from tremula.tf.runtime.sessions import plain_graphs
@@ -118,13 +118,3 @@ def test_numbers():
         tf.int32.as_datatype_enum, tf.bool.as_datatype_enum)
     assert (errors.CANCELLED, errors.INVALID_ARGUMENT, errors.FAILED_PRECONDITION) == (
         tf.errors.CANCELLED, tf.errors.INVALID_ARGUMENT, tf.errors.FAILED_PRECONDITION)
-
-
-def test_fields_of_literals():
-    literal = protos.HloModuleProto.DESCRIPTOR.file.pool.FindMessageTypeByName("xla.LiteralProto")
-    names = {one.name: one for one in literal.fields}
-    assert module_state._FIELDS.keys() > {1, 4, 11}
-    for number, field in module_state._FIELDS.items():
-        assert field in names
-        is_bytes = names[field].type == names[field].TYPE_BYTES
-        assert is_bytes == (field in module_state._BYTES), (number, field)

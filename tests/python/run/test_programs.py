@@ -5,7 +5,7 @@ import re
 import pytest
 import tensorflow.compat.v1 as tf
 from tensorflow.python import ipu
-from tremula.tf.inner import bridge
+from tremula.tf.inner import protos
 from tremula.tf.runtime.lowering import lowering, staging
 from tremula.tf.runtime.tracing import tracing
 
@@ -100,7 +100,7 @@ def lower(computation):
                                "/device:IPU:0")
     again = lowering.Source.parse(source.serialize())
     assert again == source
-    return bridge.hlo_module(lowering.lower(again).module)
+    return protos.HloModuleProto.FromString(lowering.lower(again).module)
 
 
 def instructions(module, opcode):

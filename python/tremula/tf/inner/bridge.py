@@ -39,9 +39,3 @@ def hlo(concrete_function):
             return lower(stage="hlo_serialized", device_name="/device:CPU:0")
     except ValueError as error:
         raise LoweringError(str(error)) from None
-
-
-def hlo_module(data):
-    """The HloModuleProto in bytes."""
-    from tensorflow.compiler.xla.service import hlo_pb2
-    return hlo_pb2.HloModuleProto.FromString(data)

@@ -18,7 +18,7 @@ import struct
 import time
 
 import tremula
-from tremula import flags
+from tremula import core, flags
 from tremula.tf.inner import bridge, errors
 from tremula.tf.runtime.base import recent
 from tremula.tf.runtime.device import plugin
@@ -95,8 +95,9 @@ def _environment():
     """What lowering depends on beside the graph: TensorFlow, this package, the bridge's flags."""
     import tensorflow as tf
     digest = hashlib.blake2b(digest_size=_DIGEST_BYTES)
+    library = os.stat(core.library_path())
     for one in (tf.version.VERSION, os.environ.get("XLA_FLAGS", ""),
-                os.environ.get("TF_XLA_FLAGS", "")):
+                os.environ.get("TF_XLA_FLAGS", ""), f"{library.st_size} {library.st_mtime_ns}"):
         digest.update(one.encode() + b"\0")
     for name in _sources():
         with open(name, "rb") as file:

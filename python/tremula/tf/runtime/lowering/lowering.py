@@ -2,15 +2,14 @@
 
 import dataclasses
 import json
-import re
 import struct
 
+from tremula import core
 from tremula.tf.inner import bridge, eager, graphs, handles
-from tremula.tf.runtime.lowering import known_values, messages, module_state
+from tremula.tf.runtime.lowering import known_values, messages
 from tremula.tf.runtime.nodes import node_table
 
 _MAGIC = b"TRMGRAPH"
-_SIDE_TABLE = "tremula.side_table"
 
 
 @dataclasses.dataclass
@@ -88,37 +87,43 @@ class Lowered:
     shapes: list
 
 
-def lower(source, shapes=None, constants=None):
+def lower(source, shapes=None, constants=None, side_table=None, updates=()):
     """Lowers a graph.
 
-    shapes     the arguments' shapes, where the source does not know them
-    constants  {number of an argument: array}: these become part of the program
+    shapes      the arguments' shapes, where the source does not know them
+    constants   {number of an argument: array}: these become part of the program
+    side_table  a dict: what the module's side table says (src/program/entry.c) in the place of
+                the source's names
+    updates     pairs (number of an output, number of the argument that it is the new value of)
 
     Raises LoweringError for what is not static, for shapes that do not fit and for what
     TensorFlow's bridge refuses.
     """
     table = node_table.NodeTable(source.table)
-    refusal = known_values.refusal(source, constants or {})
+    constants = constants or {}
+    refusal = known_values.refusal(source, constants)
     if refusal:
         raise bridge.LoweringError(messages.explain(refusal, table), refusal)
     try:
-        module, num_arguments, num_outputs = _lower(source, shapes, constants)
+        data, num_outputs = _lower(source, shapes, constants)
     except (bridge.LoweringError, ValueError) as error:
         raise bridge.LoweringError(messages.explain(str(error), table), str(error)) from None
-    dynamic = messages.dynamic_shape(module, table)
-    if dynamic:
-        raise bridge.LoweringError(dynamic)
-    table.annotate(module)
-    _name(module)
-    _name_inputs(module, source, constants or {})
-    module_state.drop(module, num_arguments + len(source.variables), num_outputs)
+    num_arguments = len(source.arguments) - len(constants)
+    # The name has no number: the same graph gives the same module in every process.
+    notes = {"nodes": source.table, "name": "program", "aliases": list(updates),
+             "first_state": num_arguments + len(source.variables),
+             "side_table": json.dumps(side_table or _side_table(source, constants))}
+    try:
+        module = core.Module.read_lowered(data, notes)
+    except core.TremulaError as error:
+        raise bridge.LoweringError(str(error)) from None
     return _finish(module, num_arguments, num_outputs)
 
 
 def _lower(source, shapes, constants):
-    """The HloModuleProto, and how many arguments and outputs it has."""
+    """The HloModuleProto in bytes, and how many outputs it has. Its parameters are the arguments
+    that are no constants, the variables, then the state."""
     import tensorflow as tf
-    constants = constants or {}
     shapes = shapes or [one.shape for one in source.arguments]
     taken = [i for i in range(len(source.arguments)) if i not in constants]
     with eager.eagerly_on_cpu(), eager.functions_of(source.graph_def):
@@ -138,7 +143,7 @@ def _lower(source, shapes, constants):
         concrete = function.get_concrete_function(*[
             tf.TensorSpec(shapes[i], tf.dtypes.as_dtype(source.arguments[i].dtype))
             for i in taken])
-        return bridge.hlo_module(bridge.hlo(concrete)), len(taken), len(concrete.outputs)
+        return bridge.hlo(concrete), len(concrete.outputs)
 
 
 def _variable(argument):
@@ -155,37 +160,19 @@ def _variable(argument):
     return handle
 
 
-def _name(module):
-    """Takes the numbers of the module and of the function that was traced out: the same graph is to
-    give the same module in every process."""
-    module.ClearField("id")
-    numbered = re.compile(r"a_inference_program_\d+__(\.\d+)?$")
-    module.name = numbered.sub("program", module.name)
-    module.entry_computation_name = numbered.sub("program", module.entry_computation_name)
-    for computation in module.computations:
-        computation.name = numbered.sub("program", computation.name)
-
-
-def _name_inputs(module, source, constants):
-    """Notes in the module's side table (src/program/entry.c) how many of the first inputs come
-    from the CPU for each run, and what TensorFlow calls all of them."""
+def _side_table(source, constants):
+    """How many of the first inputs come from the CPU for each run, and what TensorFlow calls all of
+    them."""
     table = {"arguments": len(source.arguments) - len(constants)}
     names = [name for i, name in enumerate(source.names) if i not in constants]
     if any(names):
         table["inputs"] = names
-    module.frontend_attributes.map[_SIDE_TABLE] = json.dumps(table)
+    return table
 
 
 def _finish(module, num_arguments, num_outputs):
-    """Reads results and aliases off the module. Its parameters are the arguments, then the
-    variables."""
-    shape = module.host_program_shape.result
-    is_tuple = shape.element_type == 13  # TUPLE
-    results = list(shape.tuple_shapes) if is_tuple else [shape]
-    by_output = {}
-    for entry in module.input_output_alias.entries:
-        output = entry.output_shape_index[0] if entry.output_shape_index else 0
-        by_output[output] = entry.parameter_number - num_arguments
-    updates = [by_output[i] for i in range(num_outputs, len(results))]
-    return Lowered(module.SerializeToString(deterministic=True), updates,
-                   [list(one.dimensions) for one in results[:num_outputs]])
+    """Reads results and aliases off the module."""
+    outputs = module.outputs()
+    updates = [alias - num_arguments for _, alias in outputs[num_outputs:]]
+    shapes = [list(info.shape) for info, _ in outputs[:num_outputs]]
+    return Lowered(module.serialize(), updates, shapes)

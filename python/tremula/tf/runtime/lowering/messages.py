@@ -23,9 +23,6 @@ _UNKNOWN = ("{what}: its input number {number} must be a compile-time constant: 
 _HIDDEN = ("{what}: an input of it must be a compile-time constant, but what comes out of a "
            "barrier and what an outlined function takes is none. Take a constant instead, such "
            "as a number of Python's that the function knows without being given it.")
-_DYNAMIC = ("{what}: the shape of its result depends on values. " + _STATIC + " Use what keeps "
-            "the shape instead, such as tf.where(condition, x, 0) for tf.boolean_mask, or do "
-            "this outside the compiled part.")
 
 
 def describe(entry, op=None):
@@ -69,16 +66,3 @@ def _plain(text, tags, table):
     said = _NAME.sub(lambda match: (table.find(match.group()) or {"name": match.group()})["name"],
                      said)
     return f"{describe(table.find(tags[0]))}: {said}" if tags else said
-
-
-def dynamic_shape(module, table):
-    """The message for a lowered module (before it is annotated) with a shape that depends on
-    values, or None."""
-    for computation in module.computations:
-        for instruction in computation.instructions:
-            if any(instruction.shape.is_dynamic_dimension):
-                metadata = instruction.metadata
-                entry = table.find(metadata.op_name)
-                return _DYNAMIC.format(what=describe(entry, metadata.op_type) if entry
-                                       else f"An operation ({metadata.op_type or 'unknown'})")
-    return None

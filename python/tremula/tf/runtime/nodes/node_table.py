@@ -2,13 +2,13 @@
 
 Marks such as the IPU that an op is on do not survive TensorFlow's lowering, but names do. So every
 node gets a unique name without a meaning, such as "n17". A table says what is known about n17.
-After lowering, the table's entries are written on the instructions that the node has become.
+src/hlo/lowered.c writes the table's entries on the instructions that the node has become.
 """
 
 import itertools
 import os
 
-from tremula.tf.inner import marks, protos
+from tremula.tf.inner import marks
 from tremula.tf.runtime.nodes import node_marks
 
 # Frames below these folders are not the user's.
@@ -92,21 +92,3 @@ class NodeTable:
             if part in self.entries:
                 return self.entries[part]
         return None
-
-    def annotate(self, module):
-        """Writes on the instructions of an HloModuleProto what is known about their nodes."""
-        maximal = protos.OpSharding.MAXIMAL
-        for computation in module.computations:
-            for instruction in computation.instructions:
-                entry = self.find(instruction.metadata.op_name)
-                if entry is None:
-                    continue
-                instruction.metadata.op_name = entry["name"]
-                instruction.metadata.source_file = entry["file"] or ""
-                instruction.metadata.source_line = entry["line"]
-                if "shard" in entry:
-                    instruction.sharding.type = maximal
-                    del instruction.sharding.tile_assignment_devices[:]
-                    instruction.sharding.tile_assignment_devices.extend(entry["shard"])
-                for key, value in entry.get("attributes", {}).items():
-                    instruction.frontend_attributes.map[key] = value
