@@ -135,7 +135,11 @@ trm_status trm_user_op_create(const trm_kernel_request *, trm_kernel *, bool *, 
 trm_status trm_round_half_create(const trm_kernel_request *, trm_kernel *, bool *, trm_error *);
 /* The custom call "tremula.dropout" (random/dropout.c). */
 trm_status trm_dropout_create(const trm_kernel_request *, trm_kernel *, bool *, trm_error *);
+/* dot of what oneDNN does not multiply (linear/fast_dot.c). */
+trm_status trm_fast_dot_create(const trm_kernel_request *, trm_kernel *, bool *, trm_error *);
 trm_status trm_onednn_dot_create(const trm_kernel_request *, trm_kernel *, bool *, trm_error *);
+/* cholesky, triangular-solve, and the custom calls of factorisations (linear/fast_algebra.c). */
+trm_status trm_fast_algebra_create(const trm_kernel_request *, trm_kernel *, bool *, trm_error *);
 trm_status trm_onednn_convolution_create(const trm_kernel_request *, trm_kernel *, bool *,
                                          trm_error *);
 
