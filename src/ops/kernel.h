@@ -140,6 +140,7 @@ trm_status trm_fast_dot_create(const trm_kernel_request *, trm_kernel *, bool *,
 trm_status trm_onednn_dot_create(const trm_kernel_request *, trm_kernel *, bool *, trm_error *);
 /* cholesky, triangular-solve, and the custom calls of factorisations (linear/fast_algebra.c). */
 trm_status trm_fast_algebra_create(const trm_kernel_request *, trm_kernel *, bool *, trm_error *);
+trm_status trm_fast_fft_create(const trm_kernel_request *, trm_kernel *, bool *, trm_error *);
 trm_status trm_onednn_convolution_create(const trm_kernel_request *, trm_kernel *, bool *,
                                          trm_error *);
 
