@@ -117,6 +117,8 @@ trm_status trm_collective_create(const trm_kernel_request *, trm_kernel *, bool 
 /* Fast: elementwise instructions and kLoop fusions of them (elementwise/). */
 trm_status trm_fast_elementwise_create(const trm_kernel_request *, trm_kernel *, bool *,
                                        trm_error *);
+/* Those with complex numbers (elementwise/complex_loops.c). */
+trm_status trm_fast_complex_create(const trm_kernel_request *, trm_kernel *, bool *, trm_error *);
 trm_status trm_fast_data_create(const trm_kernel_request *, trm_kernel *, bool *, trm_error *);
 trm_status trm_fast_reduce_create(const trm_kernel_request *, trm_kernel *, bool *, trm_error *);
 trm_status trm_fast_batch_norm_create(const trm_kernel_request *, trm_kernel *, bool *,

@@ -8,7 +8,7 @@
 #include "ops/threads.h"
 
 #define PI 3.14159265358979323846
-enum { MAX_PRIME = 31 };
+enum { MAX_PRIME = 31, AT_ONCE = 8 };
 
 static inline int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 

@@ -158,7 +158,6 @@ static void NAME(store)(const trm_fourier_pass *pass, const NAME(group) * group,
   const int64_t n = pass->plan->n, end = pass->out_kind == TRM_FOURIER_HALF ? n / 2 + 1 : n;
   memcpy(re, pass->is_inverse ? &value->im : &value->re, sizeof re);
   memcpy(im, pass->is_inverse ? &value->re : &value->im, sizeof im);
-  for (int l = 0; l < W && pass->is_inverse; ++l) re[l] /= (T)n, im[l] /= (T)n;
   for (int64_t l = 0; l < group->count && e < end; ++l, e += group->step) {
     const int64_t at = group->out[l] + e * pass->stride;
     if (pass->out_kind == TRM_FOURIER_REAL) {
@@ -174,6 +173,49 @@ static int64_t NAME(room)(const trm_fourier_line *line) {
   return line->power != NULL ? line->power->n : line->n;
 }
 
+/* Whole complex lines, a few values of each at a time: what load and store do, sooner. */
+static void NAME(load_lines)(const trm_fourier_pass *pass, const NAME(group) * group, VALUE *x) {
+  enum { W = NAME(WIDTH) };
+  const int64_t n = pass->plan->n, step = 2 * pass->stride;
+  if (group->count < W) memset(x, 0, (size_t)n * sizeof *x);
+  for (int64_t first = 0; first < n; first += AT_ONCE) {
+    const int64_t end = least(n, first + AT_ONCE);
+    for (int64_t l = 0; l < group->count; ++l) {
+      const T *const from = (const T *)pass->in + 2 * group->in[l];
+      T *const to = (T *)x + l;
+      const int64_t re = pass->is_inverse ? W : 0, im = W - re;
+      for (int64_t e = first; e < end; ++e) {
+        to[2 * W * e + re] = from[e * step];
+        to[2 * W * e + im] = from[e * step + 1];
+      }
+    }
+  }
+}
+
+static void NAME(store_lines)(const trm_fourier_pass *pass, const NAME(group) * group,
+                              const VALUE *y) {
+  enum { W = NAME(WIDTH) };
+  const int64_t n = pass->plan->n, step = 2 * pass->stride;
+  for (int64_t first = 0; first < n; first += AT_ONCE) {
+    const int64_t end = least(n, first + AT_ONCE);
+    for (int64_t l = 0; l < group->count; ++l) {
+      T *const to = (T *)pass->out + 2 * group->out[l];
+      const T *const from = (const T *)y + l;
+      const int64_t re = pass->is_inverse ? W : 0, im = W - re;
+      for (int64_t e = first; e < end; ++e) {
+        to[e * step] = from[2 * W * e + re];
+        to[e * step + 1] = from[2 * W * e + im];
+      }
+    }
+  }
+}
+
+/* An inverse transform is divided by n. */
+static void NAME(scale)(const trm_fourier_pass *pass, VALUE *y, int64_t count) {
+  const T n = (T)pass->plan->n;
+  for (int64_t e = 0; e < count && pass->is_inverse; ++e) y[e].re /= n, y[e].im /= n;
+}
+
 /* Groups of lines, each transformed whole. */
 static void NAME(whole_range)(const void *context, int64_t begin, int64_t end, int thread) {
   const trm_fourier_pass *pass = context;
@@ -187,9 +229,18 @@ static void NAME(whole_range)(const void *context, int64_t begin, int64_t end, i
       const int64_t i = g * W + l, outer = i / pass->stride, inner = i % pass->stride;
       group.in[l] = outer * pass->in_block + inner, group.out[l] = outer * pass->out_block + inner;
     }
-    for (int64_t e = 0; e < n; ++e) NAME(load)(pass, &group, e, &x[e]);
-    const VALUE *const y = NAME(transform)(line, x, spare);
-    for (int64_t e = 0; e < n; ++e) NAME(store)(pass, &group, e, &y[e]);
+    if (pass->in_kind == TRM_FOURIER_COMPLEX) {
+      NAME(load_lines)(pass, &group, x);
+    } else {
+      for (int64_t e = 0; e < n; ++e) NAME(load)(pass, &group, e, &x[e]);
+    }
+    VALUE *const y = NAME(transform)(line, x, spare);
+    NAME(scale)(pass, y, n);
+    if (pass->out_kind == TRM_FOURIER_COMPLEX) {
+      NAME(store_lines)(pass, &group, y);
+    } else {
+      for (int64_t e = 0; e < n; ++e) NAME(store)(pass, &group, e, &y[e]);
+    }
   }
 }
 
@@ -246,7 +297,8 @@ static void NAME(second_range)(const void *context, int64_t begin, int64_t end, 
       memcpy(&x[j].re, re, sizeof re);
       memcpy(&x[j].im, im, sizeof im);
     }
-    const VALUE *const y = NAME(transform)(line, x, spare);
+    VALUE *const y = NAME(transform)(line, x, spare);
+    NAME(scale)(s->pass, y, n2);
     for (int64_t k = 0; k < n2; ++k) NAME(store)(s->pass, &group, n1 * k + g * W, &y[k]);
   }
 }
