@@ -150,6 +150,7 @@ static bool plan_indices(indexed_state *state, const trm_shape *operand, const t
     p->indexed_strides[i] = operand_strides[d];
     p->indexed_highest[i] = operand->dims[d] - slice_sizes[d];
   }
+  trm_positions_collapse(p);
   for (int32_t d = 0; d < operand->rank; ++d)
     if (slice_sizes[d] > operand->dims[d]) state->never_fits = true;
   return trm_positions_is_integer(indices->dtype);
@@ -183,6 +184,10 @@ static void gather_range(const void *context, int64_t begin, int64_t end, int th
   const char *operand = run->call->operands[0];
   const bool is_run = state->move.kind == MOVE_RUNS && state->move.outer == 1;
   const bool is_element = is_run && state->move.count == 1;
+  if (is_element && trm_positions_gather(&state->positions, state->log2_size, operand,
+                                         run->call->operands[1], result, begin, end)) {
+    return;
+  }
   for (int64_t i = begin; i < end; i += TRM_POSITIONS_AT_ONCE) {
     int64_t from[TRM_POSITIONS_AT_ONCE], to[TRM_POSITIONS_AT_ONCE];
     const int64_t count = end - i < TRM_POSITIONS_AT_ONCE ? end - i : TRM_POSITIONS_AT_ONCE;

@@ -22,43 +22,107 @@ int64_t trm_positions_load(trm_dtype dtype, const void *array, int64_t i) {
   }
 }
 
-/* Where each position's index vector is, and its part of the places. */
+/* A batch position: its dimensions, and where its index vector and its part of the places are. */
+typedef struct cursor {
+  int64_t index[TRM_MAX_RANK], at, operand, other;
+} cursor;
+
+static cursor start_at(const trm_positions *p, int64_t position) {
+  cursor c = {.at = 0};
+  for (int32_t b = p->batch_rank - 1; b >= 0; --b) {
+    c.index[b] = position % p->batch_dims[b];
+    position /= p->batch_dims[b];
+    c.at += c.index[b] * p->batch_index_strides[b];
+    c.operand += c.index[b] * p->batch_operand_strides[b];
+    c.other += c.index[b] * p->batch_other_strides[b];
+  }
+  return c;
+}
+
+/* How many positions, up to `count`, lie in one row of the innermost dimension. */
+static int64_t row_length(const trm_positions *p, const cursor *c, int64_t count) {
+  const int64_t left = p->batch_dims[p->batch_rank - 1] - c->index[p->batch_rank - 1];
+  return left < count ? left : count;
+}
+
+/* Moves on by positions of one row. */
+static void move_on(const trm_positions *p, cursor *c, int64_t count) {
+  const int32_t last = p->batch_rank - 1;
+  c->index[last] += count;
+  c->at += count * p->batch_index_strides[last];
+  c->operand += count * p->batch_operand_strides[last];
+  c->other += count * p->batch_other_strides[last];
+  for (int32_t b = last; b > 0 && c->index[b] == p->batch_dims[b]; --b) {
+    c->at += p->batch_index_strides[b - 1] - c->index[b] * p->batch_index_strides[b];
+    c->operand += p->batch_operand_strides[b - 1] - c->index[b] * p->batch_operand_strides[b];
+    c->other += p->batch_other_strides[b - 1] - c->index[b] * p->batch_other_strides[b];
+    c->index[b] = 0;
+    ++c->index[b - 1];
+  }
+}
+
 static void walk(const trm_positions *p, int64_t first, int64_t count, int64_t *at,
                  int64_t *operand, int64_t *other) {
-  int64_t index[TRM_MAX_RANK], a = 0, o = 0, r = 0;
-  const int32_t last = p->batch_rank - 1;
-  for (int32_t b = last; b >= 0; --b) {
-    index[b] = first % p->batch_dims[b];
-    first /= p->batch_dims[b];
-    a += index[b] * p->batch_index_strides[b];
-    o += index[b] * p->batch_operand_strides[b];
-    r += index[b] * p->batch_other_strides[b];
-  }
-  if (last < 0) { /* one position */
-    at[0] = operand[0] = other[0] = 0;
-    return;
-  }
-  for (int64_t i = 0; i < count;) {
-    const int64_t left = p->batch_dims[last] - index[last];
-    const int64_t run = left < count - i ? left : count - i;
+  cursor c = start_at(p, first);
+  for (int64_t i = 0, run; i < count; i += run) {
+    run = row_length(p, &c, count - i);
+    const int32_t last = p->batch_rank - 1;
     for (int64_t j = 0; j < run; ++j) {
-      at[i + j] = a + j * p->batch_index_strides[last];
-      operand[i + j] = o + j * p->batch_operand_strides[last];
-      other[i + j] = r + j * p->batch_other_strides[last];
+      at[i + j] = c.at + j * p->batch_index_strides[last];
+      operand[i + j] = c.operand + j * p->batch_operand_strides[last];
+      other[i + j] = c.other + j * p->batch_other_strides[last];
     }
-    i += run;
-    index[last] += run;
-    a += run * p->batch_index_strides[last];
-    o += run * p->batch_operand_strides[last];
-    r += run * p->batch_other_strides[last];
-    for (int32_t b = last; b > 0 && index[b] == p->batch_dims[b]; --b) {
-      a += p->batch_index_strides[b - 1] - index[b] * p->batch_index_strides[b];
-      o += p->batch_operand_strides[b - 1] - index[b] * p->batch_operand_strides[b];
-      r += p->batch_other_strides[b - 1] - index[b] * p->batch_other_strides[b];
-      index[b] = 0;
-      ++index[b - 1];
-    }
+    move_on(p, &c, run);
   }
+}
+
+/* Elements of type E of one row, where the index vectors are single numbers. */
+#define GATHER_ROW(E)                                                                              \
+  for (int64_t j = 0; j < run; ++j) {                                                              \
+    const int64_t start = starts[j * step], positive = start < 0 ? 0 : start;                      \
+    const int64_t place = positive > highest ? highest : positive;                                 \
+    ((E *)result)[c.other + j * to] = ((const E *)operand)[c.operand + place * stride + j * from]; \
+  }                                                                                                \
+  break
+
+bool trm_positions_gather(const trm_positions *p, uint8_t log2_size, const void *operand,
+                          const int32_t *indices, void *result, int64_t begin, int64_t end) {
+  if (p->num_indexed != 1 || p->index_dtype != TRM_S32 || log2_size > 3) return false;
+  const int32_t last = p->batch_rank - 1;
+  const int64_t highest = p->indexed_highest[0], stride = p->indexed_strides[0];
+  const int64_t step = p->batch_index_strides[last], to = p->batch_other_strides[last];
+  const int64_t from = p->batch_operand_strides[last];
+  cursor c = start_at(p, begin);
+  for (int64_t i = begin, run; i < end; i += run) {
+    run = row_length(p, &c, end - i);
+    const int32_t *const starts = indices + c.at;
+    switch (log2_size) {
+      case 0: GATHER_ROW(uint8_t);
+      case 1: GATHER_ROW(uint16_t);
+      case 2: GATHER_ROW(uint32_t);
+      default: GATHER_ROW(uint64_t);
+    }
+    move_on(p, &c, run);
+  }
+  return true;
+}
+
+void trm_positions_collapse(trm_positions *p) {
+  int32_t rank = 0;
+  for (int32_t b = 0; b < p->batch_rank; ++b) {
+    const int64_t size = p->batch_dims[b];
+    const bool joins = rank > 0 &&
+                       p->batch_index_strides[rank - 1] == p->batch_index_strides[b] * size &&
+                       p->batch_other_strides[rank - 1] == p->batch_other_strides[b] * size &&
+                       p->batch_operand_strides[rank - 1] == p->batch_operand_strides[b] * size;
+    if (joins) --rank;
+    p->batch_dims[rank] = joins ? p->batch_dims[rank] * size : size;
+    p->batch_index_strides[rank] = p->batch_index_strides[b];
+    p->batch_other_strides[rank] = p->batch_other_strides[b];
+    p->batch_operand_strides[rank++] = p->batch_operand_strides[b];
+  }
+  if (rank == 0) p->batch_dims[rank++] = 1; /* one position; its strides are 0 */
+  p->batch_rank = rank;
 }
 
 /* Adds one component of the index vectors. */

@@ -30,4 +30,13 @@ int64_t trm_positions_load(trm_dtype dtype, const void *array, int64_t i);
 void trm_positions_find(const trm_positions *positions, const void *indices, int64_t first,
                         int64_t count, bool clamps, int64_t *out_operand, int64_t *out_other);
 
+/* Joins batch dimensions that lie one after the other; there is one at least. Once, before the
+ * others. */
+void trm_positions_collapse(trm_positions *positions);
+
+/* A gather of single elements, positions [begin, end). False, with nothing done, where it has no
+ * loop. */
+bool trm_positions_gather(const trm_positions *positions, uint8_t log2_size, const void *operand,
+                          const int32_t *indices, void *result, int64_t begin, int64_t end);
+
 #endif /* TREMULA_OPS_DATA_FAST_POSITIONS_H_ */
