@@ -89,7 +89,7 @@ static void sort_falling(const double *keys, int64_t n, int64_t *order) { /* mag
 #define NAME(x) CONCATENATE(x, _bytes)
 #define SUM uint32_t
 #define SUM_OF(x) ((uint32_t)(int32_t)(x))
-#include "ops/linear/dense_product.h"
+#include "ops/linear/dense_product.def"
 #undef T
 #undef NAME
 #undef SUM
@@ -99,12 +99,12 @@ static void sort_falling(const double *keys, int64_t n, int64_t *order) { /* mag
 #define SUM_OF(x) (x)
 #define T uint32_t
 #define NAME(x) CONCATENATE(x, _u32)
-#include "ops/linear/dense_product.h"
+#include "ops/linear/dense_product.def"
 #undef T
 #undef NAME
 #define T uint64_t
 #define NAME(x) CONCATENATE(x, _u64)
-#include "ops/linear/dense_product.h"
+#include "ops/linear/dense_product.def"
 #undef T
 #undef NAME
 
@@ -115,7 +115,7 @@ static void sort_falling(const double *keys, int64_t n, int64_t *order) { /* mag
 #define ROOT(x) sqrtf(x)
 #define ABSOLUTE(x) fabsf(x)
 #define MULTIPLY(product, threads) trm_dense_multiply(TRM_DENSE_F32, product, threads)
-#include "ops/linear/dense_svd.h"
+#include "ops/linear/dense_svd.def"
 #undef T
 #undef NAME
 #undef EPSILON
@@ -131,7 +131,7 @@ static void sort_falling(const double *keys, int64_t n, int64_t *order) { /* mag
 #define ROOT(x) sqrt(x)
 #define ABSOLUTE(x) fabs(x)
 #define MULTIPLY(product, threads) trm_dense_multiply(TRM_DENSE_F64, product, threads)
-#include "ops/linear/dense_svd.h"
+#include "ops/linear/dense_svd.def"
 
 #define TEXT_(x) #x
 #define TEXT(x) TEXT_(x)

@@ -1,6 +1,7 @@
 """Factorisations of every size and shape that takes another path of src/ops/linear/dense.c: against
 their definitions and NumPy, in float32 and float64; the same bits for 1 and 2 threads."""
 
+import functools
 import os
 import subprocess
 import sys
@@ -13,7 +14,7 @@ import pytest
 import tremula.jax
 
 TYPES = np.float32, np.float64
-SIZES = 1, 2, 5, 16, 31, 32, 33, 64, 100, 150
+SIZES = 1, 2, 5, 32, 33, 100
 
 
 @pytest.fixture(autouse=True)
@@ -66,9 +67,9 @@ def test_triangular_solve(n, columns, dtype):
                 for left in (True, False):
                     t = (a if lower else a.T).astype(dtype)
                     b = matrix(*((n, columns) if left else (columns, n)), dtype=dtype)
-                    x = run(lambda t, b: jax.lax.linalg.triangular_solve(
-                        t, b, left_side=left, lower=lower, transpose_a=transpose,
-                        unit_diagonal=unit), t, b)
+                    x = run(functools.partial(
+                        jax.lax.linalg.triangular_solve, left_side=left, lower=lower,
+                        transpose_a=transpose, unit_diagonal=unit), t, b)
                     u = t.astype(float)
                     if unit:
                         np.fill_diagonal(u, 1)
@@ -109,7 +110,7 @@ def test_lu_of_singular_matrices():
 def test_qr(m, n, dtype):
     a = matrix(m, n, dtype=dtype)
     for mode in ("reduced", "complete"):
-        q, r = run(lambda a: tuple(jnp.linalg.qr(a, mode=mode)), a)
+        q, r = run(functools.partial(jnp.linalg.qr, mode=mode), a)
         close(q @ r, a, dtype, m)
         close(q.T @ q, np.eye(q.shape[1]), dtype, m)
         assert (np.tril(r, -1) == 0).all()
@@ -125,8 +126,8 @@ def test_eigh(n, scale, dtype):
     a = ((a + a.T) * scale).astype(dtype)
     for lower in (True, False):
         part = np.tril(a) if lower else np.triu(a)
-        w, v = run(lambda a: tuple(jnp.linalg.eigh(a, UPLO="L" if lower else "U",
-                                                   symmetrize_input=False)), part)
+        w, v = run(functools.partial(jnp.linalg.eigh, UPLO="L" if lower else "U",
+                                     symmetrize_input=False), part)
         wanted = np.linalg.eigvalsh(a.astype(float))
         close(w, wanted, dtype, n)
         close(v.T @ v, np.eye(n), dtype, n)
@@ -165,7 +166,7 @@ def test_svd(m, n, scale, dtype):
     a = (matrix(m, n) * scale).astype(dtype)
     wanted = np.linalg.svd(a.astype(float), compute_uv=False)
     for full in (False, True):
-        u, s, vt = run(lambda a: tuple(jnp.linalg.svd(a, full_matrices=full)), a)
+        u, s, vt = run(functools.partial(jnp.linalg.svd, full_matrices=full), a)
         k = min(m, n)
         close(s, wanted, dtype, m + n)
         close(u.T @ u, np.eye(u.shape[1]), dtype, m + n)
