@@ -49,16 +49,16 @@ RANDOM = np.random.default_rng(0)
 SLOW = 2.0
 # Why a kernel is behind XLA's.
 REASONS = {
-    "reference.elementwise": "no vector loops for bfloat16, complex numbers and float64",
-    "reference.dot": "no fast product of int8 or complex numbers",
-    "reference.lapack": "unblocked reference code",
-    "reference.fft": "in double, on one thread, without vectors",
+    "reference.elementwise": "no vector loops for bfloat16 and float64",
+    "fast.algebra": "small matrices: what is not a product takes most of the time",
+    "fast.fft": "reading lines into vectors costs as much as the transform",
+    "fast.dot": "bytes are multiplied as floats, without the CPU's dot products of bytes",
     "fast.fusion": "the loops are interpreted strip by strip: long chains, integer division and "
                    "the functions of a random generator cost more than in compiled code",
     "fast.elementwise": "a pass over memory for each instruction; in a loop, a start of a kernel "
                         "for each",
-    "fast.gather": "the address of each element is worked out by itself",
-    "fast.scatter": "the address of each element is worked out by itself",
+    "fast.gather": "gathers are not fused with what makes their indices",
+    "fast.scatter": "one thread, so that what is added twice is added in order",
     "fast.reduce": "reductions are not fused with what they read",
     "fast.sum": "reductions are not fused with what they read; in a loop, a start of a kernel each",
     "fast.move": "moves are not fused with what they read",

@@ -117,6 +117,8 @@ trm_status trm_collective_create(const trm_kernel_request *, trm_kernel *, bool 
 /* Fast: elementwise instructions and kLoop fusions of them (elementwise/). */
 trm_status trm_fast_elementwise_create(const trm_kernel_request *, trm_kernel *, bool *,
                                        trm_error *);
+/* Those with complex numbers (elementwise/complex_loops.c). */
+trm_status trm_fast_complex_create(const trm_kernel_request *, trm_kernel *, bool *, trm_error *);
 trm_status trm_fast_data_create(const trm_kernel_request *, trm_kernel *, bool *, trm_error *);
 trm_status trm_fast_reduce_create(const trm_kernel_request *, trm_kernel *, bool *, trm_error *);
 trm_status trm_fast_batch_norm_create(const trm_kernel_request *, trm_kernel *, bool *,
@@ -137,7 +139,12 @@ trm_status trm_user_op_create(const trm_kernel_request *, trm_kernel *, bool *, 
 trm_status trm_round_half_create(const trm_kernel_request *, trm_kernel *, bool *, trm_error *);
 /* The custom call "tremula.dropout" (random/dropout.c). */
 trm_status trm_dropout_create(const trm_kernel_request *, trm_kernel *, bool *, trm_error *);
+/* dot of what oneDNN does not multiply (linear/fast_dot.c). */
+trm_status trm_fast_dot_create(const trm_kernel_request *, trm_kernel *, bool *, trm_error *);
 trm_status trm_onednn_dot_create(const trm_kernel_request *, trm_kernel *, bool *, trm_error *);
+/* cholesky, triangular-solve, and the custom calls of factorisations (linear/fast_algebra.c). */
+trm_status trm_fast_algebra_create(const trm_kernel_request *, trm_kernel *, bool *, trm_error *);
+trm_status trm_fast_fft_create(const trm_kernel_request *, trm_kernel *, bool *, trm_error *);
 trm_status trm_onednn_convolution_create(const trm_kernel_request *, trm_kernel *, bool *,
                                          trm_error *);
 

@@ -34,7 +34,7 @@ static trm_status create_custom_call(const trm_kernel_request *request, trm_kern
 static const kernel_creators opcodes[TRM_NUM_OPCODES] = {
 #define KERNELS(fast, reference) {trm_##fast##_create, trm_##reference##_create}
 #define KERNEL(reference) {NULL, trm_##reference##_create}
-#define CALL_KERNEL {NULL, create_custom_call}
+#define CALL_KERNEL {trm_fast_algebra_create, create_custom_call}
 #define NO_KERNEL {NULL, NULL}
 #define OPCODE(id, name, arity, class, calls, kernel, cost, effect, replicas, events) \
   [TRM_OP_##id] = kernel,

@@ -3,29 +3,9 @@
 #include <string.h>
 
 #include "ops/data/fast_data.h"
+#include "ops/data/fast_positions.h"
 #include "ops/elementwise/strip.h"
 #include "ops/threads.h"
-
-static bool is_integer(trm_dtype dtype) {
-  return (dtype >= TRM_S8 && dtype <= TRM_S64) || (dtype >= TRM_U8 && dtype <= TRM_U64);
-}
-
-/* An index of any integer type; a huge unsigned one stays out of bounds. */
-static int64_t load_index(trm_dtype dtype, const void *array, int64_t i) {
-  switch (dtype) {
-    case TRM_S8: return ((const int8_t *)array)[i];
-    case TRM_S16: return ((const int16_t *)array)[i];
-    case TRM_S32: return ((const int32_t *)array)[i];
-    case TRM_S64: return ((const int64_t *)array)[i];
-    case TRM_U8: return ((const uint8_t *)array)[i];
-    case TRM_U16: return ((const uint16_t *)array)[i];
-    case TRM_U32: return ((const uint32_t *)array)[i];
-    default: {
-      const uint64_t value = ((const uint64_t *)array)[i];
-      return value > INT64_MAX ? INT64_MAX : (int64_t)value;
-    }
-  }
-}
 
 static int64_t clamp_index(int64_t index, int64_t high) {
   return index < 0 ? 0 : index > high ? high : index;
@@ -53,7 +33,7 @@ static int64_t find_base(const slice_state *state, const trm_kernel_call *call) 
   int64_t base = 0;
   for (int32_t d = 0; d < state->rank; ++d) {
     const void *array = call->operands[state->first + (state->is_vector ? 0 : (uint32_t)d)];
-    const int64_t start = load_index(state->dtypes[d], array, state->is_vector ? d : 0);
+    const int64_t start = trm_positions_load(state->dtypes[d], array, state->is_vector ? d : 0);
     base += clamp_index(start, state->highest[d]) * state->strides[d];
   }
   return base;
@@ -100,7 +80,7 @@ static trm_status create_slice(const trm_kernel_request *request, trm_kernel *ou
     state->highest[d] = large->dims[d] - small->dims[d];
     state->dtypes[d] =
         trm_operand_shape(request, state->first + (state->is_vector ? 0 : (uint32_t)d))->dtype;
-    if (!is_integer(state->dtypes[d])) return TRM_OK;
+    if (!trm_positions_is_integer(state->dtypes[d])) return TRM_OK;
   }
   trm_move_make(large->rank, small->dims, updates ? state->strides : dense,
                 updates ? dense : state->strides, trm_dtype_size(large->dtype), &state->move);
@@ -114,25 +94,18 @@ static trm_status create_slice(const trm_kernel_request *request, trm_kernel *ou
 
 /* ---- gather and scatter --------------------------------------------------------------------- */
 
-/* What both share: the batch positions, and where in the operand each one's slice starts. */
 typedef struct indexed_state {
-  trm_move move; /* gather: of one slice */
-  int32_t operand_rank, batch_rank, num_indexed;
-  trm_dtype index_dtype;
-  int64_t num_positions;
-  int64_t batch_dims[TRM_MAX_RANK];            /* of the indices without the vector dimension */
-  int64_t batch_index_strides[TRM_MAX_RANK];   /* in the indices */
-  int64_t batch_other_strides[TRM_MAX_RANK];   /* in the result (gather) or the updates (scatter) */
-  int64_t batch_operand_strides[TRM_MAX_RANK]; /* batching dimensions; 0 otherwise */
-  int64_t vector_stride;
-  int64_t indexed_strides[TRM_MAX_RANK]; /* of the operand, by component of the index vector */
-  int64_t indexed_highest[TRM_MAX_RANK];
+  trm_positions positions;
+  trm_move move;     /* gather: of one slice */
   bool never_fits;   /* scatter: a window larger than the operand */
   bool is_divisible; /* scatter: threads may share the innermost dimension */
   /* scatter: */
   size_t bytes; /* of the operand */
   trm_function function;
   bool assigns;
+  /* Where windows are single elements: does many of them, in order; NULL: window by window. */
+  void (*update_elements)(void *operand, const int64_t *to, const void *updates,
+                          const int64_t *from, int64_t count);
   int32_t window_rank; /* dims and strides of the window; the last runs on in both, or is 1 */
   int64_t window_dims[TRM_MAX_RANK + 1], window_operand[TRM_MAX_RANK + 1],
       window_updates[TRM_MAX_RANK + 1];
@@ -151,63 +124,57 @@ static bool plan_indices(indexed_state *state, const trm_shape *operand, const t
   trm_row_major_strides(operand, operand_strides);
   trm_row_major_strides(indices, index_strides);
   trm_row_major_strides(other, other_strides);
-  state->operand_rank = operand->rank;
-  state->index_dtype = indices->dtype;
+  trm_positions *p = &state->positions;
+  p->index_dtype = indices->dtype;
   state->log2_size = (uint8_t)__builtin_ctzll(trm_dtype_size(operand->dtype));
-  state->num_positions = 1;
-  state->vector_stride = vector_dimension < indices->rank ? index_strides[vector_dimension] : 0;
+  p->count = 1;
+  p->vector_stride = vector_dimension < indices->rank ? index_strides[vector_dimension] : 0;
   int32_t o = 0;
   for (int32_t d = 0; d < indices->rank; ++d) {
     if (d == vector_dimension) continue;
     while (o < other->rank && contains(other_window, o)) ++o;
     if (o == other->rank) return false;
-    const int32_t b = state->batch_rank++;
-    state->batch_dims[b] = indices->dims[d];
-    state->batch_index_strides[b] = index_strides[d];
-    state->batch_other_strides[b] = other_strides[o++];
+    const int32_t b = p->batch_rank++;
+    p->batch_dims[b] = indices->dims[d];
+    p->batch_index_strides[b] = index_strides[d];
+    p->batch_other_strides[b] = other_strides[o++];
     for (int32_t i = 0; i < operand_batching->count; ++i) {
       if (indices_batching->items[i] == d)
-        state->batch_operand_strides[b] = operand_strides[operand_batching->items[i]];
+        p->batch_operand_strides[b] = operand_strides[operand_batching->items[i]];
     }
-    state->num_positions *= indices->dims[d];
+    p->count *= indices->dims[d];
   }
-  state->num_indexed = map->count;
+  p->num_indexed = map->count;
   for (int32_t i = 0; i < map->count; ++i) {
     const int64_t d = map->items[i];
-    state->indexed_strides[i] = operand_strides[d];
-    state->indexed_highest[i] = operand->dims[d] - slice_sizes[d];
+    p->indexed_strides[i] = operand_strides[d];
+    p->indexed_highest[i] = operand->dims[d] - slice_sizes[d];
   }
+  trm_positions_collapse(p);
   for (int32_t d = 0; d < operand->rank; ++d)
     if (slice_sizes[d] > operand->dims[d]) state->never_fits = true;
-  return is_integer(indices->dtype);
-}
-
-/* The position's offsets; false when its slice is out of bounds (and clamps is not asked). */
-static bool find_position(const indexed_state *state, const void *indices, int64_t position,
-                          bool clamps, int64_t *out_operand, int64_t *out_other) {
-  int64_t at = 0, operand = 0, other = 0;
-  for (int32_t b = state->batch_rank - 1; b >= 0; --b) {
-    const int64_t index = position % state->batch_dims[b];
-    position /= state->batch_dims[b];
-    at += index * state->batch_index_strides[b];
-    other += index * state->batch_other_strides[b];
-    operand += index * state->batch_operand_strides[b];
-  }
-  for (int32_t i = 0; i < state->num_indexed; ++i) {
-    const int64_t start = load_index(state->index_dtype, indices, at + i * state->vector_stride);
-    const int64_t highest = state->indexed_highest[i];
-    if (!clamps && (start < 0 || start > highest)) return false;
-    operand += clamp_index(start, highest) * state->indexed_strides[i];
-  }
-  *out_operand = operand;
-  *out_other = other;
-  return true;
+  return trm_positions_is_integer(indices->dtype);
 }
 
 typedef struct gather_run {
   const indexed_state *state;
   const trm_kernel_call *call;
 } gather_run;
+
+#define COPY_ELEMENTS(E) \
+  for (int64_t i = 0; i < count; ++i) ((E *)result)[to[i]] = ((const E *)operand)[from[i]]
+
+/* Slices of one element: false where its size has no type. */
+static bool copy_elements(uint8_t log2_size, void *result, const int64_t *to, const void *operand,
+                          const int64_t *from, int64_t count) {
+  switch (log2_size) {
+    case 0: COPY_ELEMENTS(uint8_t); return true;
+    case 1: COPY_ELEMENTS(uint16_t); return true;
+    case 2: COPY_ELEMENTS(uint32_t); return true;
+    case 3: COPY_ELEMENTS(uint64_t); return true;
+    default: return false;
+  }
+}
 
 static void gather_range(const void *context, int64_t begin, int64_t end, int thread) {
   (void)thread;
@@ -216,15 +183,22 @@ static void gather_range(const void *context, int64_t begin, int64_t end, int th
   char *result = run->call->results[0];
   const char *operand = run->call->operands[0];
   const bool is_run = state->move.kind == MOVE_RUNS && state->move.outer == 1;
-  for (int64_t i = begin; i < end; ++i) {
-    int64_t from, to;
-    find_position(state, run->call->operands[1], i, true, &from, &to);
-    if (is_run)
-      memcpy(result + (to << state->log2_size), operand + (from << state->log2_size),
-             (size_t)state->move.count << state->log2_size);
-    else
-      trm_move_run(&state->move, result + (to << state->log2_size),
-                   operand + (from << state->log2_size), false);
+  const bool is_element = is_run && state->move.count == 1;
+  if (is_element && trm_positions_gather(&state->positions, state->log2_size, operand,
+                                         run->call->operands[1], result, begin, end)) {
+    return;
+  }
+  for (int64_t i = begin; i < end; i += TRM_POSITIONS_AT_ONCE) {
+    int64_t from[TRM_POSITIONS_AT_ONCE], to[TRM_POSITIONS_AT_ONCE];
+    const int64_t count = end - i < TRM_POSITIONS_AT_ONCE ? end - i : TRM_POSITIONS_AT_ONCE;
+    trm_positions_find(&state->positions, run->call->operands[1], i, count, true, from, to);
+    if (is_element && copy_elements(state->log2_size, result, to, operand, from, count)) continue;
+    for (int64_t k = 0; k < count; ++k) {
+      char *const target = result + (to[k] << state->log2_size);
+      const char *const source = operand + (from[k] << state->log2_size);
+      if (is_run) memcpy(target, source, (size_t)state->move.count << state->log2_size);
+      else trm_move_run(&state->move, target, source, false);
+    }
   }
 }
 
@@ -233,10 +207,10 @@ static trm_status run_gather(const trm_kernel *kernel, const trm_kernel_call *ca
   (void)error;
   const indexed_state *state = kernel->state;
   const gather_run run = {state, call};
-  if (state->move.kind == MOVE_NOTHING || state->num_positions == 0) return TRM_OK;
+  if (state->move.kind == MOVE_NOTHING || state->positions.count == 0) return TRM_OK;
   const size_t work =
-      (size_t)state->num_positions * (((size_t)state->move.count << (state->log2_size + 1)) + 32);
-  trm_parallel_ranges(trm_threads_for(work), state->num_positions, gather_range, &run);
+      (size_t)state->positions.count * (((size_t)state->move.count << (state->log2_size + 1)) + 32);
+  trm_parallel_ranges(trm_threads_for(work), state->positions.count, gather_range, &run);
   return TRM_OK;
 }
 
@@ -273,6 +247,52 @@ static trm_status create_gather(const trm_kernel_request *request, trm_kernel *o
   return TRM_OK;
 }
 
+/* Updates of single elements. A place below 0 is outside. */
+#define UPDATE_ELEMENTS(name, E, expression)                                                   \
+  static void name(void *operand, const int64_t *to, const void *updates, const int64_t *from, \
+                   int64_t count) {                                                            \
+    E *const out = operand;                                                                    \
+    for (int64_t i = 0; i < count; ++i) {                                                      \
+      const E y = ((const E *)updates)[from[i]];                                               \
+      if (to[i] < 0) continue;                                                                 \
+      const E x = out[to[i]];                                                                  \
+      (void)x;                                                                                 \
+      out[to[i]] = (E)(expression);                                                            \
+    }                                                                                          \
+  }
+UPDATE_ELEMENTS(set_1, uint8_t, y)
+UPDATE_ELEMENTS(set_2, uint16_t, y)
+UPDATE_ELEMENTS(set_4, uint32_t, y)
+UPDATE_ELEMENTS(set_8, uint64_t, y)
+UPDATE_ELEMENTS(add_f32, float, x + y)
+UPDATE_ELEMENTS(add_f64, double, x + y)
+UPDATE_ELEMENTS(add_u32, uint32_t, x + y)
+UPDATE_ELEMENTS(add_u64, uint64_t, x + y)
+
+/* What does single elements; NULL: nothing does. */
+static void choose_update(const trm_computation *body, indexed_state *state) {
+  const trm_instruction *root = &body->instructions[body->root];
+  static void (*const set[])(void *, const int64_t *, const void *, const int64_t *, int64_t) = {
+      set_1, set_2, set_4, set_8};
+  if (state->window_rank != 1 || state->window_dims[0] != 1 || state->log2_size > 3) return;
+  if (state->assigns) state->update_elements = set[state->log2_size];
+  if (root->opcode != TRM_OP_ADD) return;
+  const trm_index *const given = root->operands, *const wanted = body->parameters;
+  if ((given[0] != wanted[0] || given[1] != wanted[1]) &&
+      (given[0] != wanted[1] || given[1] != wanted[0])) {
+    return;
+  }
+  switch (root->shape.dtype) {
+    case TRM_F32: state->update_elements = add_f32; break;
+    case TRM_F64: state->update_elements = add_f64; break;
+    case TRM_S32:
+    case TRM_U32: state->update_elements = add_u32; break;
+    case TRM_S64:
+    case TRM_U64: state->update_elements = add_u64; break;
+    default: break;
+  }
+}
+
 typedef struct scatter_run {
   const indexed_state *state;
   const trm_kernel_call *call;
@@ -290,6 +310,26 @@ static void apply_run(const indexed_state *state, char *operand, const char *upd
   trm_function_apply(&state->function, args, results, (size_t)n, scratch);
 }
 
+/* The part [begin, end) of the innermost dimension of one window. */
+static void scatter_window(const indexed_state *state, char *result, int64_t to,
+                           const char *updates, int64_t from, int64_t begin, int64_t end,
+                           void *scratch) {
+  int64_t index[TRM_MAX_RANK + 1] = {0};
+  for (bool more = true; more;) {
+    apply_run(state, result + ((to + begin) << state->log2_size),
+              updates + ((from + begin) << state->log2_size), end - begin, scratch);
+    more = false;
+    for (int32_t d = state->window_rank - 2; d >= 0 && !more; --d) {
+      to += state->window_operand[d], from += state->window_updates[d];
+      more = ++index[d] < state->window_dims[d];
+      if (more) break;
+      to -= state->window_dims[d] * state->window_operand[d];
+      from -= state->window_dims[d] * state->window_updates[d];
+      index[d] = 0;
+    }
+  }
+}
+
 /* A thread does the part [begin, end) of the innermost dimension of all windows, in the order of
  * the positions, so that what is added twice is added in the same order by any number of threads.
  */
@@ -300,22 +340,17 @@ static void scatter_range(const void *context, int64_t begin, int64_t end, int t
                   (size_t)thread * ((state->function.scratch_bytes + 63) & ~(size_t)63);
   char *result = run->call->results[0];
   const char *updates = run->call->operands[2];
-  const int32_t walked = state->window_rank - 1;
-  for (int64_t i = 0; i < state->num_positions; ++i) {
-    int64_t to, from, index[TRM_MAX_RANK + 1] = {0};
-    if (!find_position(state, run->call->operands[1], i, false, &to, &from)) continue;
-    for (bool more = true; more;) {
-      apply_run(state, result + ((to + begin) << state->log2_size),
-                updates + ((from + begin) << state->log2_size), end - begin, scratch);
-      more = false;
-      for (int32_t d = walked - 1; d >= 0 && !more; --d) {
-        to += state->window_operand[d], from += state->window_updates[d];
-        more = ++index[d] < state->window_dims[d];
-        if (more) break;
-        to -= state->window_dims[d] * state->window_operand[d];
-        from -= state->window_dims[d] * state->window_updates[d];
-        index[d] = 0;
-      }
+  for (int64_t i = 0; i < state->positions.count; i += TRM_POSITIONS_AT_ONCE) {
+    int64_t to[TRM_POSITIONS_AT_ONCE], from[TRM_POSITIONS_AT_ONCE];
+    const int64_t left = state->positions.count - i;
+    const int64_t count = left < TRM_POSITIONS_AT_ONCE ? left : TRM_POSITIONS_AT_ONCE;
+    trm_positions_find(&state->positions, run->call->operands[1], i, count, false, to, from);
+    if (state->update_elements != NULL) {
+      state->update_elements(result, to, updates, from, count);
+      continue;
+    }
+    for (int64_t k = 0; k < count; ++k) {
+      if (to[k] >= 0) scatter_window(state, result, to[k], updates, from[k], begin, end, scratch);
     }
   }
 }
@@ -325,10 +360,11 @@ static trm_status run_scatter(const trm_kernel *kernel, const trm_kernel_call *c
   (void)error;
   const indexed_state *state = kernel->state;
   trm_move_bytes(call->results[0], call->operands[0], state->bytes);
-  if (state->never_fits || state->num_positions == 0 || state->slice_count == 0) return TRM_OK;
+  if (state->never_fits || state->positions.count == 0 || state->slice_count == 0) return TRM_OK;
   const scatter_run run = {state, call};
   const int64_t inner = state->window_dims[state->window_rank - 1];
-  const size_t work = (size_t)(state->num_positions * state->slice_count) << (state->log2_size + 1);
+  const size_t work = (size_t)(state->positions.count * state->slice_count)
+                      << (state->log2_size + 1);
   int threads = state->is_divisible ? trm_threads_for(work) : 1;
   if (inner < 64 * threads) threads = 1;
   trm_parallel_ranges(threads, inner, scatter_range, &run);
@@ -417,13 +453,15 @@ static trm_status create_scatter(const trm_kernel_request *request, trm_kernel *
       root->shape.dtype != operand->dtype || updates->dtype != operand->dtype)
     return TRM_OK;
   state->assigns = root->opcode == TRM_OP_PARAMETER && root->number == 1;
-  if (!state->assigns) {
+  for (trm_index i = 0; i < 2; ++i)
+    if (body->instructions[body->parameters[i]].shape.dtype != operand->dtype && !state->assigns)
+      return TRM_OK;
+  choose_update(body, state);
+  if (!state->assigns && state->update_elements == NULL) {
     bool supported;
     TRY(trm_function_compile(request->module, called, request->arena, &state->function, &supported,
                              error));
     if (!supported) return TRM_OK;
-    for (trm_index i = 0; i < 2; ++i)
-      if (body->instructions[body->parameters[i]].shape.dtype != operand->dtype) return TRM_OK;
   }
   const size_t scratch = (state->function.scratch_bytes + 63) & ~(size_t)63;
   *out_supported = true;

@@ -44,7 +44,8 @@ trm_status trm_fast_elementwise_create(const trm_kernel_request *request, trm_ke
     TRY(trm_strip_compile(request->module, &request->module->computations[instruction->called[0]],
                           request->arena, &code, out_supported, error));
   } else {
-    if (!trm_strip_supports(request->module, request->computation, instruction)) return TRM_OK;
+    if (!trm_strip_supports(request->module, request->computation, instruction))
+      return trm_fast_complex_create(request, out_kernel, out_supported, error);
     trm_computation wrapped;
     TRY(wrap_instruction(request, &wrapped, error));
     TRY(trm_strip_compile(request->module, &wrapped, request->arena, &code, out_supported, error));

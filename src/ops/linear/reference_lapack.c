@@ -325,8 +325,7 @@ static const routine *find_routine(trm_call_id call) {
   return NULL;
 }
 
-/* The letter of an option, such as `uplo = 76 : ui8`; 0 where there is none. */
-static uint8_t option(const char *config, const char *name) {
+uint8_t trm_lapack_option(const char *config, const char *name) {
   const char *at = config == NULL ? NULL : strstr(config, name);
   if (at == NULL) return 0;
   at += strlen(name);
@@ -451,11 +450,11 @@ trm_status trm_reference_lapack_create(const trm_kernel_request *request, trm_ke
                     .m = a->dims[a->rank - 2],
                     .n = a->dims[a->rank - 1],
                     .batch = 1,
-                    .uplo = option(config, "uplo"),
-                    .side = option(config, "side"),
-                    .trans = option(config, "trans_x"),
-                    .diag = option(config, "diag"),
-                    .mode = option(config, "mode")};
+                    .uplo = trm_lapack_option(config, "uplo"),
+                    .side = trm_lapack_option(config, "side"),
+                    .trans = trm_lapack_option(config, "trans_x"),
+                    .diag = trm_lapack_option(config, "diag"),
+                    .mode = trm_lapack_option(config, "mode")};
   for (int32_t d = 0; d < a->rank - 2; ++d) sizes.batch *= a->dims[d];
   if (sizes.uplo == 0) sizes.uplo = 'L';
   if (!shapes_fit(request, &sizes)) {

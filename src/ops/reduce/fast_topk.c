@@ -1,11 +1,12 @@
 /* Fast topk of elements of up to 32 bits, along the last dimension; of equal ones the earlier comes
- * first. A buffer takes what is better than the k-th best so far, and is cut when it is full. */
+ * first. A buffer takes what is better than the k-th best so far: few stay sorted, many are sorted
+ * and cut when it is full. */
 #include <string.h>
 
 #include "ops/reduce/sort_keys.h"
 #include "ops/threads.h"
 
-enum { CHUNK = 4096 };
+enum { CHUNK = 4096, FEW = 64 };
 
 typedef struct topk_state {
   sort_key key;
@@ -36,6 +37,14 @@ static void store_line(const topk_state *state, const trm_kernel_call *call, int
   }
 }
 
+/* Puts the entry among the best, which are sorted, in place of the worst where there are k. */
+static int64_t insert(uint64_t *best, int64_t count, int64_t k, uint64_t entry) {
+  int64_t at = count < k ? count++ : k - 1;
+  for (; at > 0 && best[at - 1] > entry; --at) best[at] = best[at - 1];
+  best[at] = entry;
+  return count;
+}
+
 static void topk_range(const void *context, int64_t begin, int64_t end, int thread) {
   const topk_run *run = context;
   const topk_state *state = run->state;
@@ -51,6 +60,11 @@ static void topk_range(const void *context, int64_t begin, int64_t end, int thre
       for (int64_t i = 0; i < n; ++i) {
         const uint64_t entry = keys[i] << 32 | (uint64_t)(first + i);
         if (entry >= worst) continue;
+        if (state->k <= FEW) {
+          count = insert(buffer, count, state->k, entry);
+          if (count == state->k) worst = buffer[count - 1];
+          continue;
+        }
         buffer[count++] = entry;
         if (count < state->capacity) continue;
         uint64_t *sorted = trm_sort_numbers(buffer, other, count);
@@ -60,7 +74,8 @@ static void topk_range(const void *context, int64_t begin, int64_t end, int thre
         worst = buffer[count - 1];
       }
     }
-    store_line(state, run->call, line, trm_sort_numbers(buffer, other, count));
+    if (state->k > FEW) buffer = trm_sort_numbers(buffer, other, count);
+    store_line(state, run->call, line, buffer);
   }
 }
 
