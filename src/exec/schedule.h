@@ -49,6 +49,7 @@ typedef struct trm_step {
   trm_step_kind kind;
   uint32_t computation; /* for messages */
   trm_index instruction;
+  uint64_t identity; /* what tells its random numbers from those of other steps */
   uint32_t num_operands, num_results;
   uint32_t *slots;  /* operands, then results */
   uint32_t scratch; /* slot, or TRM_NO_INDEX */
@@ -113,7 +114,8 @@ typedef struct trm_coalesce {
   uint32_t in_place_at; /* LOOP_BACK: the time at which source may be written in place of target */
 } trm_coalesce;
 
-/* schedule_memory.c: merges slots as wished if that is safe, then gives offsets in the arena. */
+/* schedule_memory.c: merges slots as wished if that is safe, then gives offsets in the arena, and
+ * drops the copies of a slot to itself. */
 trm_status trm_schedule_assign(trm_schedule *schedule, const trm_coalesce *wishes,
                                size_t num_wishes, trm_error *error);
 /* The representative of a slot. */

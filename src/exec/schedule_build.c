@@ -55,6 +55,9 @@ trm_status trm_schedule_new_leaves(trm_schedule_draft *draft, const trm_shape *s
 trm_status trm_schedule_add_step(trm_schedule_draft *draft, trm_step step, const uint32_t *operands,
                                  const uint32_t *results, uint32_t *out_index, trm_error *error) {
   ++draft->clock;
+  /* The instruction's own number: the same whatever the host's passes make of those around it. */
+  step.identity =
+      (uint64_t)draft->module->computations[step.computation].instructions[step.instruction].id;
   const size_t total = (size_t)step.num_operands + step.num_results;
   step.slots = ARENA_NEW(&draft->schedule->arena, uint32_t, total);
   CHECK_MEMORY(step.slots, "a step");

@@ -114,7 +114,9 @@ trm_status trm_reference_random_create(const trm_kernel_request *, trm_kernel *,
 /* Collectives and replica-id, and our custom calls for them (collective/). */
 trm_status trm_collective_create(const trm_kernel_request *, trm_kernel *, bool *, trm_error *);
 
-/* Fast: elementwise instructions and kLoop fusions of them (elementwise/). */
+/* Fast: elementwise instructions and kLoop fusions of them (elementwise/); of single numbers the
+ * kernels of fast_scalar.c. */
+trm_status trm_fast_scalar_create(const trm_kernel_request *, trm_kernel *, bool *, trm_error *);
 trm_status trm_fast_elementwise_create(const trm_kernel_request *, trm_kernel *, bool *,
                                        trm_error *);
 trm_status trm_fast_data_create(const trm_kernel_request *, trm_kernel *, bool *, trm_error *);

@@ -92,6 +92,7 @@ static measured table[MEASURED];
 static _Thread_local size_t asked_bytes; /* what trm_threads_for was asked last */
 
 int trm_threads_for(size_t bytes) {
+  if (bytes < LEAST_BYTES) return 1; /* nothing is asked of libgomp */
   asked_bytes = bytes;
   return trm_threads_choose(bytes, trm_threads_available());
 }
