@@ -70,6 +70,7 @@ typedef struct trm_kernel_request {
   const trm_computation *computation;
   const trm_instruction *instruction;
   trm_arena *arena; /* lives as long as the kernel */
+  bool is_in_loop;  /* the instruction runs many times in a run */
 } trm_kernel_request;
 
 /* Creates a kernel for the request. A fast creator that cannot serve the instruction sets

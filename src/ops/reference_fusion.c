@@ -174,7 +174,8 @@ static trm_status build(fusion_draft *draft, const trm_kernel_request *request,
       case TRM_OP_FUSION:
         return trm_reference_refuse(request, "it holds a fusion inside a fusion", error);
       default: {
-        const trm_kernel_request inner = {request->module, fused, instruction, request->arena};
+        const trm_kernel_request inner = {request->module, fused, instruction, request->arena,
+                                          request->is_in_loop};
         TRY(add_operation(draft, &inner, list, error));
       }
     }
