@@ -236,6 +236,8 @@ def versions(pythons):
     packages = {"jax": ["jax"], "torch": ["torch"], "onnx": ["onnxruntime", "openvino"],
                 "tf": ["tensorflow-cpu"]}
     for kind, python in pythons.items():
+        if not pathlib.Path(python).exists():
+            continue
         code = ("import importlib.metadata as m\nprint(', '.join(f'{p} {m.version(p)}' for p in "
                 f"{packages[kind]!r}))")
         result = subprocess.run([python, "-c", code], capture_output=True, text=True, check=False)

@@ -21,7 +21,7 @@
 #define MOST_COST 1000000
 /* The average falls by such a part whenever nobody was woken because of it: so that a machine that
  * has become quiet is found out. */
-#define FORGOTTEN 256
+#define FORGOTTEN 1024
 
 int trm_threads_choose(size_t bytes, int available) {
   if (available <= 1 || bytes < LEAST_BYTES) return 1;
