@@ -150,6 +150,7 @@ static void locate_slots(trm_replica *replica, const trm_schedule *schedule,
       case TRM_SLOT_INPUT: replica->pointers[s] = (void *)inputs[slot->number]; break;
       case TRM_SLOT_OUTPUT: replica->pointers[s] = outputs[slot->number]; break;
       case TRM_SLOT_CONSTANT: replica->pointers[s] = (void *)slot->constant; break;
+      case TRM_SLOT_VIEW: replica->pointers[s] = NULL; break;
     }
   }
 }

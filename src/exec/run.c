@@ -84,13 +84,14 @@ static trm_status run_kernel(const runner *r, uint32_t i, seeds seed, trm_error 
   return look_at_results(r, step, call, error);
 }
 
-static trm_status run_while(const runner *r, const trm_step *step, const bool *condition,
+/* `condition` is where the address of the condition's result stands. */
+static trm_status run_while(const runner *r, const trm_step *step, const void *const *condition,
                             seeds seed, trm_error *error) {
   for (uint64_t iteration = 0;; ++iteration) {
     TRY(check_cancelled(r, error));
     const seeds inner = mix_both(seed, iteration);
     TRY(run_range(r, step->ranges[0], inner, error));
-    if (!*condition) return TRM_OK;
+    if (!*(const bool *)*condition) return TRM_OK;
     TRY(run_range(r, step->ranges[1], inner, error));
   }
 }
@@ -100,6 +101,20 @@ static uint32_t chosen_branch(const trm_step *step, const void *selector) {
   int32_t index;
   memcpy(&index, selector, sizeof index);
   return index < 0 || (uint32_t)index >= step->num_ranges ? step->num_ranges - 1 : (uint32_t)index;
+}
+
+static void run_view(const runner *r, const trm_step *step, const void *const *operands) {
+  const trm_view *view = step->view;
+  int64_t index;
+  switch (view->index) {
+    case TRM_S32: index = *(const int32_t *)operands[1]; break;
+    case TRM_U32: index = *(const uint32_t *)operands[1]; break;
+    default: index = *(const int64_t *)operands[1]; break;
+  }
+  if (index > view->last) index = view->last;
+  if (index < 0) index = 0;
+  const char *part = (const char *)operands[0] + (size_t)index * view->stride;
+  for (uint32_t u = 0; u < view->num_uses; ++u) r->replica->operands[view->uses[u]] = part;
 }
 
 /* ---- Feeds ---------------------------------------------------------------------------------- */
@@ -163,7 +178,8 @@ static trm_status run_step(const runner *r, uint32_t i, seeds seed, trm_error *e
         memcpy(results[0], operands[0], r->schedule->slots[step->slots[0]].bytes);
       }
       return TRM_OK;
-    case TRM_STEP_WHILE: return run_while(r, step, operands[0], seed, error);
+    case TRM_STEP_WHILE: return run_while(r, step, operands, seed, error);
+    case TRM_STEP_VIEW: run_view(r, step, operands); return TRM_OK;
     case TRM_STEP_CONDITIONAL:
       return run_range(r, step->ranges[chosen_branch(step, operands[0])], seed, error);
     case TRM_STEP_INFEED:

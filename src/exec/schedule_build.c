@@ -1,6 +1,6 @@
 /* Owns: the walk over a module that makes steps and slots. schedule_control.c makes the steps of
  * loops and conditionals, schedule_feeds.c those of feeds and host calls; schedule_renames.c finds
- * instructions without a step.
+ * instructions without a step, schedule_views.c parts of arrays that are read where they are.
  *
  * Values are immutable, so instructions that only rename them (tuples, reshapes, copies) make no
  * step. */
@@ -29,6 +29,7 @@ trm_status trm_schedule_new_slot(trm_schedule_draft *draft, trm_slot_kind kind, 
                          .begin = draft->clock,
                          .end = draft->clock,
                          .parent = index,
+                         .depth = draft->loop_depth,
                          .at_top = draft->loop_depth == 0};
   if (index == TRM_NO_INDEX || !VECTOR_PUSH(&draft->slots, slot)) FAIL_NO_MEMORY("buffers");
   *out_slot = index;
@@ -36,7 +37,9 @@ trm_status trm_schedule_new_slot(trm_schedule_draft *draft, trm_slot_kind kind, 
 }
 
 void trm_schedule_touch(trm_schedule_draft *draft, uint32_t slot) {
-  draft->slots.items[slot].end = draft->clock;
+  trm_slot *touched = &draft->slots.items[slot];
+  touched->end = draft->clock;
+  if (touched->kind == TRM_SLOT_VIEW) draft->slots.items[touched->number].end = draft->clock;
 }
 
 trm_status trm_schedule_new_leaves(trm_schedule_draft *draft, const trm_shape *shape,
@@ -261,6 +264,7 @@ static trm_status walk_instruction(trm_schedule_draft *draft, trm_schedule_scope
         s->leaves[i] = s->leaves[instruction->operands[0]];
         return TRM_OK;
       }
+      if (trm_schedule_is_view(draft, s, i)) return trm_schedule_walk_view(draft, s, i, error);
       switch (instruction->call_id) {
         case TRM_CALL_INFEED: return trm_schedule_walk_infeed(draft, s, i, error);
         case TRM_CALL_OUTFEED: return trm_schedule_walk_outfeed(draft, s, i, error);

@@ -219,5 +219,6 @@ trm_status trm_schedule_assign(trm_schedule *schedule, const trm_coalesce *wishe
   for (uint32_t s = 0; s < schedule->num_slots; ++s) {
     schedule->slots[s].parent = trm_slot_find(schedule->slots, s);
   }
-  return drop_empty_copies(schedule, error);
+  TRY(drop_empty_copies(schedule, error));
+  return trm_schedule_place_views(schedule, error);
 }
