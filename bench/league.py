@@ -15,7 +15,9 @@ import pathlib
 import statistics
 import subprocess
 import sys
+import tempfile
 import textwrap
+import threading
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
@@ -29,6 +31,7 @@ PEERS = {"tremula": "jax", "jax": "jax", "torch": "torch", "onnxruntime": "onnx"
 TITLES = {"tremula": "Tremula", "jax": "JAX", "torch": "PyTorch", "onnxruntime": "ONNX Runtime",
           "openvino": "OpenVINO", "tf": "TensorFlow", "xla": "XLA by TensorFlow"}
 LOSS = 1 / 1.1
+MOST_SECONDS = 900  # for one answer of a peer
 
 
 class Peer:
@@ -39,29 +42,55 @@ class Peer:
                        if key != "PYTHONPATH" or PEERS[name] == "jax"}
         script = ROOT / "bench/comparison/league/peer.py"
         self.name = name
+        self._printed = tempfile.TemporaryFile("w+", errors="replace")
         self._process = subprocess.Popen(
             [python, script, name, row, str(threads)], env=environment, text=True,
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._printed)
         self.start = self._answer()
         self.seconds = []
 
     def _answer(self):
+        """What the process says; or why it says nothing: it has died, or takes too long."""
+        late = threading.Event()
+
+        def give_up():
+            late.set()
+            self._process.kill()
+
+        limit = threading.Timer(MOST_SECONDS, give_up)
+        limit.start()
         line = self._process.stdout.readline()
-        return json.loads(line) if line else {"error": "the process ended"}
+        limit.cancel()
+        if line:
+            return json.loads(line)
+        code = self._process.wait()
+        why = (f"no answer in {MOST_SECONDS} s" if late.is_set() else
+               f"the process ended by signal {-code}" if code < 0 else
+               f"the process ended with code {code}")
+        self._printed.seek(0)
+        lines = [one.strip() for one in self._printed if one.strip()]
+        return {"error": f"{why}: {lines[-1][:200]}" if lines else why}
 
     def run(self, calls):
         if "error" in self.start:
             return
-        self._process.stdin.write(f"{calls}\n")
-        self._process.stdin.flush()
+        try:
+            self._process.stdin.write(f"{calls}\n")
+            self._process.stdin.flush()
+        except OSError:
+            pass  # it has died, and _answer says how
         answer = self._answer()
         if "error" in answer:
             self.start = answer
         self.seconds += answer.get("seconds", [])
 
     def end(self):
-        self._process.stdin.close()
+        try:
+            self._process.stdin.close()
+        except OSError:
+            pass
         self._process.wait()
+        self._printed.close()
 
 
 def measure(row, names, threads, pythons, seconds):
@@ -132,9 +161,36 @@ HEAD = """# Results
 of Tremula: above 1, Tremula is faster; **bold** where a peer is faster by more than a tenth. Cells
 are the least and the median milliseconds of a call. All peers compute in float32, in turns, each
 held to the same cores. The last two columns are the time until the first result and the memory
-that it took, of Tremula and of the best peer. A dash: the peer has no such thing, or it failed.
+that it took, of Tremula and of the best peer. A dash: the peer has no such thing, or it failed,
+which is said below the table.
 
 """
+_NO_TRAINING = "no training"
+
+
+def failures(where):
+    """Lines about what failed and why."""
+    return [f"- {TITLES[name]}, {key.split()[0]}, threads {key.split()[1]}: {entry['error']}"
+            for key, found in where["rows"].items() for name, entry in found.items()
+            if "error" in entry and _NO_TRAINING not in entry["error"]]
+
+
+def slower_with_threads(where):
+    """Lines about the rows that take Tremula longer, by more than a tenth, on more threads."""
+    times = {}
+    for key, found in where["rows"].items():
+        name, threads = key.split()
+        if "min" in found.get("tremula", {}):
+            times.setdefault(name, []).append((int(threads), found["tremula"]["min"]))
+    lines = []
+    for name, curve in times.items():
+        for threads, seconds in sorted(curve):
+            best = min((one for one in curve if one[0] < threads), key=lambda one: one[1],
+                       default=None)
+            if best and seconds * LOSS > best[1]:
+                lines.append(f"- {name}: {milliseconds(seconds)} ms with {threads} threads, "
+                             f"{milliseconds(best[1])} with {best[0]}")
+    return lines
 
 
 def page(record):
@@ -152,6 +208,10 @@ def page(record):
             name, threads = key.split()
             lines.append(table_line(titles[name], threads, where["rows"][key]))
         parts.append("\n".join(lines) + "\n\n")
+        for title, found in (("Slower with more threads:", slower_with_threads(where)),
+                             ("Failed:", failures(where))):
+            if found:
+                parts.append("\n".join([title, "", *found]) + "\n\n")
     return "".join(parts).rstrip() + "\n"
 
 
@@ -176,6 +236,8 @@ def versions(pythons):
     packages = {"jax": ["jax"], "torch": ["torch"], "onnx": ["onnxruntime", "openvino"],
                 "tf": ["tensorflow-cpu"]}
     for kind, python in pythons.items():
+        if not pathlib.Path(python).exists():
+            continue
         code = ("import importlib.metadata as m\nprint(', '.join(f'{p} {m.version(p)}' for p in "
                 f"{packages[kind]!r}))")
         result = subprocess.run([python, "-c", code], capture_output=True, text=True, check=False)
@@ -202,9 +264,9 @@ def main():
     peers = [name for name in peers if pathlib.Path(pythons[PEERS[name]]).exists()]
     threads = [int(one) for one in (arguments.threads or str(machine.cores())).split(",")]
     record = load(arguments.record)
-    load_average = machine.load_average()
-    where = place_of(record, f"{time.strftime('%Y-%m-%d')}; load average {load_average} at the "
-                             f"start; {versions(pythons)}")
+    begun = f"{time.strftime('%Y-%m-%d')}; load average {machine.load_average()} at the start"
+    where = place_of(record, begun)
+    known = versions(pythons)
     print("best peer / Tremula; least and median ms: " + ", ".join(TITLES[one] for one in peers))
     for count in threads:
         for row in rows.ROWS:
@@ -215,8 +277,9 @@ def main():
             where["rows"].setdefault(f"{row.name} {count}", {}).update(found)
             print(table_line(row.title, count, found), flush=True)
             for name, entry in found.items():
-                if "error" in entry and "no training" not in entry["error"]:
+                if "error" in entry and _NO_TRAINING not in entry["error"]:
                     print(f"  {TITLES[name]}: {entry['error']}", flush=True)
+            where["note"] = f"{begun}, {machine.load_average()} at the end; {known}"
             arguments.record.parent.mkdir(parents=True, exist_ok=True)
             arguments.record.write_text(json.dumps(record, indent=1) + "\n")
             arguments.output.write_text(page(record))

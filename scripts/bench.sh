@@ -21,13 +21,10 @@ wants() {
   return 1
 }
 
-# PyTorch's wheel for CPUs is in an index of its own; the one of PyPI works too, and is 3 GB larger.
 install_torch() {
   if [ -e "$1/.tremula-torch" ]; then return; fi
-  say "installing PyTorch into $1"
-  quietly pip-torch "$1/bin/python" -m pip install "torch==2.9.1+cpu" numpy \
-    --extra-index-url https://download.pytorch.org/whl/cpu ||
-    quietly pip-torch "$1/bin/python" -m pip install torch numpy ||
+  say "installing PyTorch into $1 (some 5 GB)"
+  quietly pip-torch "$1/bin/python" -m pip install torch numpy ||
     die "pip could not install PyTorch." "PEERS=tremula,jax make bench leaves it out."
   touch "$1/.tremula-torch"
 }

@@ -107,7 +107,11 @@ def _call(name, *arguments):
     error = _Error()
     status = getattr(library(), name)(*arguments, byref(error))
     if status != 0:
-        raise _CLASSES.get(status, TremulaError)(error.message.decode("utf-8", "replace"))
+        _raise(error)
+
+
+def _raise(error):
+    raise _CLASSES.get(error.status, TremulaError)(error.message.decode("utf-8", "replace"))
 
 
 # ---- Types ---------------------------------------------------------------------------------------
@@ -443,6 +447,32 @@ def _checked(array, info, what):
             f"{what} must be {info.dtype.name}{list(info.shape)}, not "
             f"{array.dtype.name}{list(array.shape)}")
     return np.require(array, requirements=["C", "A"])
+
+
+def address_of(array):
+    """Where the elements of a dense array that can be written lie."""
+    try:
+        return ctypes.addressof(c_char.from_buffer(array))  # much the faster way
+    except (TypeError, ValueError):  # no elements, or a type that has no buffer
+        return array.__array_interface__["data"][0]
+
+
+def engine_call(engine, inputs, versions, outputs):
+    """A function without arguments that runs an engine, for callers that run it often: inputs and
+    outputs are arrays of c_void_p and versions one of c_uint64, or None, which are read anew at
+    each call, and checked by nobody. One thread at a time calls it."""
+    error = _Error()
+    arguments = [None if one is None else ctypes.addressof(one)
+                 for one in (inputs, versions, outputs)]
+    run = ctypes.CFUNCTYPE(c_int, *[c_void_p] * 5)(
+        ctypes.cast(library().trm_engine_run, c_void_p).value)
+    run = functools.partial(run, engine._handle.value, *arguments, ctypes.addressof(error))
+
+    def call():
+        if run() != 0:
+            _raise(error)
+    call.keeps_alive = engine, inputs, versions, outputs
+    return call
 
 
 def _addresses(arrays):

@@ -11,28 +11,19 @@ enum { MAX_REPLICAS = 4096 };
 static trm_status engine_allocate(trm_engine *engine, trm_error *error) {
   const trm_schedule *schedule = engine->executable->schedule;
   engine->replicas = trm_allocate_zeroed(engine->num_replicas, sizeof *engine->replicas);
-  engine->first_operand = trm_allocate_zeroed(schedule->num_steps, sizeof *engine->first_operand);
-  engine->first_result = trm_allocate_zeroed(schedule->num_steps, sizeof *engine->first_result);
   engine->infeeds = trm_allocate_zeroed(schedule->num_feeds, sizeof *engine->infeeds);
   engine->outfeeds = trm_allocate_zeroed(schedule->num_feeds, sizeof *engine->outfeeds);
   engine->host_functions =
       trm_allocate_zeroed(schedule->num_host_calls, sizeof *engine->host_functions);
-  if (engine->host_functions == NULL || engine->replicas == NULL || engine->first_operand == NULL ||
-      engine->first_result == NULL || engine->infeeds == NULL || engine->outfeeds == NULL) {
+  if (engine->host_functions == NULL || engine->replicas == NULL || engine->infeeds == NULL ||
+      engine->outfeeds == NULL) {
     FAIL_NO_MEMORY("an engine");
-  }
-  uint32_t operands = 0, results = 0;
-  for (uint32_t i = 0; i < schedule->num_steps; ++i) {
-    engine->first_operand[i] = operands;
-    engine->first_result[i] = results;
-    operands += schedule->steps[i].num_operands;
-    results += schedule->steps[i].num_results;
   }
   if (engine->num_replicas > 1) {
     TRY(trm_team_create(engine->num_replicas, &engine->cancelled, &engine->team, error));
   }
   for (uint32_t r = 0; r < engine->num_replicas; ++r) {
-    TRY(trm_replica_create(engine, r, operands, results, error));
+    TRY(trm_replica_create(engine, r, error));
   }
   return TRM_OK;
 }
@@ -74,8 +65,6 @@ void trm_engine_free(trm_engine *engine) {
     trm_replica_free(engine, &engine->replicas[r]);
   }
   trm_free(engine->replicas);
-  trm_free(engine->first_operand);
-  trm_free(engine->first_result);
   trm_free(engine->infeeds);
   trm_free(engine->outfeeds);
   trm_free(engine->host_functions);

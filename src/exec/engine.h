@@ -31,6 +31,7 @@ typedef struct trm_replica {
   const void **operands; /* of all steps, one after the other */
   void **results;
   uint64_t *versions;     /* by operand */
+  trm_kernel_call *calls; /* by step: what it hands to its kernel */
   trm_exchange *exchange; /* NULL: there is one replica */
   trm_own_output *own;    /* by output; NULL for the first replica */
   const void **inputs;    /* of this run; unused in the first replica, which reads the caller's */
@@ -51,9 +52,7 @@ struct trm_engine {
   trm_executable *executable;
   uint32_t num_replicas;
   trm_replica *replicas;
-  trm_team *team;          /* NULL: there is one replica */
-  uint32_t *first_operand; /* by step */
-  uint32_t *first_result;
+  trm_team *team;       /* NULL: there is one replica */
   trm_infeed **infeeds; /* by feed; NULL: not bound */
   trm_outfeed **outfeeds;
   trm_host_binding *host_functions; /* by host call */
@@ -63,9 +62,8 @@ struct trm_engine {
   trm_step_time *times; /* by step, of the first replica; NULL: not measured */
 };
 
-/* replica.c. num_operands and num_results are sums over all steps. */
-trm_status trm_replica_create(trm_engine *engine, uint32_t number, size_t num_operands,
-                              size_t num_results, trm_error *error);
+/* replica.c. */
+trm_status trm_replica_create(trm_engine *engine, uint32_t number, trm_error *error);
 void trm_replica_free(const trm_engine *engine, trm_replica *replica);
 /* Fills in the addresses of this run. */
 void trm_replica_locate(trm_engine *engine, uint32_t number, const void *const *inputs,

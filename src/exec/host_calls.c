@@ -61,11 +61,10 @@ trm_status trm_replica_call_host(const trm_engine *engine, uint32_t number, uint
          schedule->host_calls[call].id);
   }
   const trm_replica *replica = &engine->replicas[number];
-  const trm_kernel_call arrays = {.operands = replica->operands + engine->first_operand[i],
-                                  .results = replica->results + engine->first_result[i]};
+  const trm_kernel_call *arrays = &replica->calls[i];
   trm_exchange *exchange = schedule->host_calls[call].together ? replica->exchange : NULL;
-  if (exchange == NULL) return call_for(binding, &arrays, number, error);
-  TRY(exchange->meet(exchange, &schedule->steps[i], &arrays, error));
+  if (exchange == NULL) return call_for(binding, arrays, number, error);
+  TRY(exchange->meet(exchange, &schedule->steps[i], arrays, error));
   for (uint32_t k = 0; exchange->replica == 0 && k < exchange->num_replicas; ++k) {
     TRY(call_for(binding, exchange->calls[k], k, error));
   }

@@ -32,16 +32,36 @@ static trm_status create_own_outputs(const trm_executable *executable, trm_repli
   return TRM_OK;
 }
 
-trm_status trm_replica_create(trm_engine *engine, uint32_t number, size_t num_operands,
-                              size_t num_results, trm_error *error) {
+/* Gives each step its part of the tables of operands and results. */
+static void place_calls(const trm_schedule *schedule, trm_replica *replica) {
+  size_t operands = 0, results = 0;
+  for (uint32_t i = 0; i < schedule->num_steps; ++i) {
+    const trm_step *step = &schedule->steps[i];
+    replica->calls[i] = (trm_kernel_call){.operands = replica->operands + operands,
+                                          .versions = replica->versions + operands,
+                                          .results = replica->results + results,
+                                          .persistent = replica->persistent + step->persistent,
+                                          .exchange = replica->exchange};
+    operands += step->num_operands;
+    results += step->num_results;
+  }
+}
+
+trm_status trm_replica_create(trm_engine *engine, uint32_t number, trm_error *error) {
   const trm_schedule *schedule = engine->executable->schedule;
   trm_replica *replica = &engine->replicas[number];
+  size_t num_operands = 0, num_results = 0;
+  for (uint32_t i = 0; i < schedule->num_steps; ++i) {
+    num_operands += schedule->steps[i].num_operands;
+    num_results += schedule->steps[i].num_results;
+  }
   replica->arena = trm_allocate_block(schedule->arena_bytes);
   replica->persistent = trm_allocate_block(schedule->persistent_bytes);
   replica->pointers = trm_allocate_zeroed(schedule->num_slots, sizeof *replica->pointers);
   replica->operands = trm_allocate_zeroed(num_operands, sizeof *replica->operands);
   replica->results = trm_allocate_zeroed(num_results, sizeof *replica->results);
   replica->versions = trm_allocate_zeroed(num_operands, sizeof *replica->versions);
+  replica->calls = trm_allocate_zeroed(schedule->num_steps, sizeof *replica->calls);
   if (replica->arena == NULL || replica->persistent == NULL) {
     FAIL(RESOURCE_EXHAUSTED,
          "out of memory: the program needs %zu bytes for its values and %zu for packed weights%s",
@@ -49,10 +69,11 @@ trm_status trm_replica_create(trm_engine *engine, uint32_t number, size_t num_op
          engine->num_replicas > 1 ? ", for each replica" : "");
   }
   if (replica->pointers == NULL || replica->operands == NULL || replica->results == NULL ||
-      replica->versions == NULL) {
+      replica->versions == NULL || replica->calls == NULL) {
     FAIL_NO_MEMORY("an engine");
   }
   if (engine->team != NULL) replica->exchange = trm_team_exchange(engine->team, number);
+  place_calls(schedule, replica);
   return number == 0 ? TRM_OK : create_own_outputs(engine->executable, replica, error);
 }
 
@@ -68,6 +89,7 @@ void trm_replica_free(const trm_engine *engine, trm_replica *replica) {
   trm_free(replica->operands);
   trm_free(replica->results);
   trm_free(replica->versions);
+  trm_free(replica->calls);
   trm_free(replica->own);
   trm_free(replica->inputs);
   trm_free(replica->input_versions);
@@ -128,6 +150,7 @@ static void locate_slots(trm_replica *replica, const trm_schedule *schedule,
       case TRM_SLOT_INPUT: replica->pointers[s] = (void *)inputs[slot->number]; break;
       case TRM_SLOT_OUTPUT: replica->pointers[s] = outputs[slot->number]; break;
       case TRM_SLOT_CONSTANT: replica->pointers[s] = (void *)slot->constant; break;
+      case TRM_SLOT_VIEW: replica->pointers[s] = NULL; break;
     }
   }
 }
@@ -144,11 +167,11 @@ void trm_replica_locate(trm_engine *engine, uint32_t number, const void *const *
     outputs = replica->outputs;
   }
   locate_slots(replica, schedule, inputs, outputs);
+  const void **operands = replica->operands;
+  void **results = replica->results;
+  uint64_t *numbers = replica->versions;
   for (uint32_t i = 0; i < schedule->num_steps; ++i) {
     const trm_step *step = &schedule->steps[i];
-    const void **operands = replica->operands + engine->first_operand[i];
-    void **results = replica->results + engine->first_result[i];
-    uint64_t *numbers = replica->versions + engine->first_operand[i];
     for (uint32_t k = 0; k < step->num_operands; ++k) {
       const trm_slot *slot = &schedule->slots[step->slots[k]];
       operands[k] = replica->pointers[step->slots[k]];
@@ -167,5 +190,10 @@ void trm_replica_locate(trm_engine *engine, uint32_t number, const void *const *
     for (uint32_t k = 0; k < step->num_results; ++k) {
       results[k] = replica->pointers[step->slots[step->num_operands + k]];
     }
+    replica->calls[i].scratch =
+        step->scratch != TRM_NO_INDEX ? replica->pointers[step->scratch] : NULL;
+    operands += step->num_operands;
+    numbers += step->num_operands;
+    results += step->num_results;
   }
 }

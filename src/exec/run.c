@@ -20,7 +20,10 @@ typedef struct seeds {
   uint64_t own, shared;
 } seeds;
 
-static seeds mix_both(seeds s, uint64_t b) { return (seeds){mix(s.own, b), mix(s.shared, b)}; }
+static seeds mix_both(seeds s, uint64_t b) {
+  const uint64_t own = mix(s.own, b);
+  return (seeds){own, s.own == s.shared ? own : mix(s.shared, b)};
+}
 
 /* The state of one replica's run. */
 typedef struct runner {
@@ -54,41 +57,41 @@ static trm_status note_step(const runner *r, const trm_step *step, trm_status st
                            text, sizeof text));
 }
 
-static trm_status run_kernel(const runner *r, uint32_t i, seeds seed, trm_error *error) {
-  const trm_step *step = &r->schedule->steps[i];
-  const trm_replica *replica = r->replica;
-  const trm_kernel_call call = {
-      .operands = replica->operands + r->engine->first_operand[i],
-      .versions = replica->versions + r->engine->first_operand[i],
-      .results = replica->results + r->engine->first_result[i],
-      .scratch = step->scratch != TRM_NO_INDEX ? replica->pointers[step->scratch] : NULL,
-      .persistent = replica->persistent + step->persistent,
-      .seed = seed.own,
-      .shared_seed = seed.shared,
-      .exchange = replica->exchange};
-  const trm_status status = step->kernel->run(step->kernel, &call, error);
-  if (status != TRM_OK) return note_step(r, step, status, error);
-  if (r->schedule->float_events == 0 && !step->limits_halves) return TRM_OK;
+/* What is done where the program looks at the results of its kernels. */
+static trm_status look_at_results(const runner *r, const trm_step *step,
+                                  const trm_kernel_call *call, trm_error *error) {
   const trm_module *module = r->schedule->module;
   const trm_computation *computation = &module->computations[step->computation];
   const trm_instruction *instruction = &computation->instructions[step->instruction];
   if (r->schedule->float_events != 0) {
-    TRY(trm_float_check(module, computation, instruction, r->schedule->float_events, call.operands,
-                        call.results, error));
+    TRY(trm_float_check(module, computation, instruction, r->schedule->float_events, call->operands,
+                        call->results, error));
   }
   if (step->limits_halves) {
-    trm_limit_halves(module, computation, instruction, call.operands, call.results);
+    trm_limit_halves(module, computation, instruction, call->operands, call->results);
   }
   return TRM_OK;
 }
 
-static trm_status run_while(const runner *r, const trm_step *step, const bool *condition,
+static trm_status run_kernel(const runner *r, uint32_t i, seeds seed, trm_error *error) {
+  const trm_step *step = &r->schedule->steps[i];
+  trm_kernel_call *call = &r->replica->calls[i];
+  call->seed = seed.own;
+  call->shared_seed = seed.shared;
+  const trm_status status = step->kernel->run(step->kernel, call, error);
+  if (status != TRM_OK) return note_step(r, step, status, error);
+  if (r->schedule->float_events == 0 && !step->limits_halves) return TRM_OK;
+  return look_at_results(r, step, call, error);
+}
+
+/* `condition` is where the address of the condition's result stands. */
+static trm_status run_while(const runner *r, const trm_step *step, const void *const *condition,
                             seeds seed, trm_error *error) {
   for (uint64_t iteration = 0;; ++iteration) {
     TRY(check_cancelled(r, error));
     const seeds inner = mix_both(seed, iteration);
     TRY(run_range(r, step->ranges[0], inner, error));
-    if (!*condition) return TRM_OK;
+    if (!*(const bool *)*condition) return TRM_OK;
     TRY(run_range(r, step->ranges[1], inner, error));
   }
 }
@@ -98,6 +101,20 @@ static uint32_t chosen_branch(const trm_step *step, const void *selector) {
   int32_t index;
   memcpy(&index, selector, sizeof index);
   return index < 0 || (uint32_t)index >= step->num_ranges ? step->num_ranges - 1 : (uint32_t)index;
+}
+
+static void run_view(const runner *r, const trm_step *step, const void *const *operands) {
+  const trm_view *view = step->view;
+  int64_t index;
+  switch (view->index) {
+    case TRM_S32: index = *(const int32_t *)operands[1]; break;
+    case TRM_U32: index = *(const uint32_t *)operands[1]; break;
+    default: index = *(const int64_t *)operands[1]; break;
+  }
+  if (index > view->last) index = view->last;
+  if (index < 0) index = 0;
+  const char *part = (const char *)operands[0] + (size_t)index * view->stride;
+  for (uint32_t u = 0; u < view->num_uses; ++u) r->replica->operands[view->uses[u]] = part;
 }
 
 /* ---- Feeds ---------------------------------------------------------------------------------- */
@@ -112,9 +129,9 @@ static trm_status take_elements(const runner *r, uint32_t i, trm_error *error) {
          r->schedule->feeds[step->feed].id);
   }
   trm_exchange *exchange = r->replica->exchange;
-  const trm_kernel_call call = {.results = r->replica->results + engine->first_result[i]};
-  if (exchange == NULL) return trm_infeed_pop(infeed, call.results, &engine->cancelled, error);
-  TRY(exchange->meet(exchange, step, &call, error));
+  const trm_kernel_call *call = &r->replica->calls[i];
+  if (exchange == NULL) return trm_infeed_pop(infeed, call->results, &engine->cancelled, error);
+  TRY(exchange->meet(exchange, step, call, error));
   for (uint32_t k = 0; exchange->replica == 0 && k < exchange->num_replicas; ++k) {
     TRY(trm_infeed_pop(infeed, exchange->calls[k]->results, &engine->cancelled, error));
   }
@@ -131,10 +148,9 @@ static trm_status give_elements(const runner *r, uint32_t i, trm_error *error) {
          r->schedule->feeds[step->feed].id);
   }
   trm_exchange *exchange = r->replica->exchange;
-  const trm_kernel_call call = {.operands = r->replica->operands + engine->first_operand[i]};
-  const trm_kernel_call *alone = &call;
-  if (exchange == NULL) return trm_outfeed_push(outfeed, &alone, 1, error);
-  TRY(exchange->meet(exchange, step, &call, error));
+  const trm_kernel_call *call = &r->replica->calls[i];
+  if (exchange == NULL) return trm_outfeed_push(outfeed, &call, 1, error);
+  TRY(exchange->meet(exchange, step, call, error));
   if (exchange->replica == 0) {
     TRY(trm_outfeed_push(outfeed, exchange->calls, exchange->num_replicas, error));
   }
@@ -153,8 +169,8 @@ static trm_status run_feed(const runner *r, uint32_t i, bool takes, trm_error *e
 
 static trm_status run_step(const runner *r, uint32_t i, seeds seed, trm_error *error) {
   const trm_step *step = &r->schedule->steps[i];
-  const void *const *operands = r->replica->operands + r->engine->first_operand[i];
-  void *const *results = r->replica->results + r->engine->first_result[i];
+  const void *const *operands = r->replica->calls[i].operands;
+  void *const *results = r->replica->calls[i].results;
   switch (step->kind) {
     case TRM_STEP_KERNEL: return run_kernel(r, i, seed, error);
     case TRM_STEP_COPY:
@@ -162,7 +178,8 @@ static trm_status run_step(const runner *r, uint32_t i, seeds seed, trm_error *e
         memcpy(results[0], operands[0], r->schedule->slots[step->slots[0]].bytes);
       }
       return TRM_OK;
-    case TRM_STEP_WHILE: return run_while(r, step, operands[0], seed, error);
+    case TRM_STEP_WHILE: return run_while(r, step, operands, seed, error);
+    case TRM_STEP_VIEW: run_view(r, step, operands); return TRM_OK;
     case TRM_STEP_CONDITIONAL:
       return run_range(r, step->ranges[chosen_branch(step, operands[0])], seed, error);
     case TRM_STEP_INFEED:
@@ -175,20 +192,12 @@ static trm_status run_step(const runner *r, uint32_t i, seeds seed, trm_error *e
   FAIL(INTERNAL, "a step has an unknown kind");
 }
 
-/* What tells the random numbers of a step from those of others: the instruction's own number, so
- * that they are the same whatever the passes of the host make of the instructions around it. */
-static uint64_t identity_of(const runner *r, uint32_t i) {
-  const trm_step *step = &r->schedule->steps[i];
-  const trm_module *module = r->engine->executable->module;
-  return (uint64_t)module->computations[step->computation].instructions[step->instruction].id;
-}
-
 static trm_status run_range(const runner *r, trm_step_range range, seeds seed, trm_error *error) {
   for (uint32_t i = range.begin; i < range.end; ++i) {
     const trm_step *step = &r->schedule->steps[i];
     TRY(check_cancelled(r, error));
     const uint64_t start = r->times != NULL ? trm_now() : 0;
-    TRY(run_step(r, i, mix_both(seed, identity_of(r, i)), error));
+    TRY(run_step(r, i, mix_both(seed, step->identity), error));
     if (r->times != NULL) {
       r->times[i].nanoseconds += trm_now() - start;
       ++r->times[i].calls;

@@ -14,18 +14,21 @@ typedef enum trm_slot_kind {
   TRM_SLOT_ARENA,
   TRM_SLOT_INPUT,
   TRM_SLOT_OUTPUT,
-  TRM_SLOT_CONSTANT
+  TRM_SLOT_CONSTANT,
+  TRM_SLOT_VIEW /* a part of the slot `number`, at an address that a step finds */
 } trm_slot_kind;
 
 typedef struct trm_slot {
   trm_slot_kind kind;
-  uint32_t number; /* of the input or output */
+  uint32_t number; /* of the input or output; of the slot that a view is a part of */
   const void *constant;
   size_t bytes;
   uint32_t begin, end;  /* first write, last use */
   uint32_t overwritten; /* by the kernel of that time, in place; 0: by none */
   bool written;         /* the walk has met a step that writes it */
   bool at_top;          /* written once a run, outside every loop */
+  uint32_t depth;       /* of the loops around its making */
+  bool changes;         /* state of a loop that the walk is in */
   uint32_t parent;      /* of the union-find; itself for a representative */
   size_t offset;        /* in the arena, after assignment */
 } trm_slot;
@@ -37,8 +40,19 @@ typedef enum trm_step_kind {
   TRM_STEP_CONDITIONAL, /* operand 0: the selector */
   TRM_STEP_INFEED,
   TRM_STEP_OUTFEED,
-  TRM_STEP_HOST_CALL
+  TRM_STEP_HOST_CALL,
+  TRM_STEP_VIEW /* operand 0: an array; operand 1: the index of the part along its first dimension;
+                   result 0: the view */
 } trm_step_kind;
+
+/* A part of an array that is read where it is (schedule_views.c). */
+typedef struct trm_view {
+  size_t stride;   /* bytes from one index to the next */
+  int64_t last;    /* the largest index */
+  trm_dtype index; /* of the index: S32, S64 or U32 */
+  uint32_t num_uses;
+  uint32_t *uses; /* by number in the operands of all steps, one after the other */
+} trm_view;
 
 /* Steps [begin, end). */
 typedef struct trm_step_range {
@@ -49,6 +63,7 @@ typedef struct trm_step {
   trm_step_kind kind;
   uint32_t computation; /* for messages */
   trm_index instruction;
+  uint64_t identity; /* what tells its random numbers from those of other steps */
   uint32_t num_operands, num_results;
   uint32_t *slots;  /* operands, then results */
   uint32_t scratch; /* slot, or TRM_NO_INDEX */
@@ -60,6 +75,7 @@ typedef struct trm_step {
                              the step itself */
   bool selector_is_pred;
   uint32_t feed; /* index of the feed or host call */
+  trm_view *view;
 } trm_step;
 
 typedef struct trm_feed_info {
@@ -113,9 +129,12 @@ typedef struct trm_coalesce {
   uint32_t in_place_at; /* LOOP_BACK: the time at which source may be written in place of target */
 } trm_coalesce;
 
-/* schedule_memory.c: merges slots as wished if that is safe, then gives offsets in the arena. */
+/* schedule_memory.c: merges slots as wished if that is safe, then gives offsets in the arena, and
+ * drops the copies of a slot to itself. */
 trm_status trm_schedule_assign(trm_schedule *schedule, const trm_coalesce *wishes,
                                size_t num_wishes, trm_error *error);
+/* schedule_views.c: lists the uses of views, when the steps are final. */
+trm_status trm_schedule_place_views(trm_schedule *schedule, trm_error *error);
 /* The representative of a slot. */
 uint32_t trm_slot_find(trm_slot *slots, uint32_t slot);
 

@@ -1,6 +1,6 @@
 /* Owns: the walk over a module that makes steps and slots. schedule_control.c makes the steps of
  * loops and conditionals, schedule_feeds.c those of feeds and host calls; schedule_renames.c finds
- * instructions without a step.
+ * instructions without a step, schedule_views.c parts of arrays that are read where they are.
  *
  * Values are immutable, so instructions that only rename them (tuples, reshapes, copies) make no
  * step. */
@@ -29,6 +29,7 @@ trm_status trm_schedule_new_slot(trm_schedule_draft *draft, trm_slot_kind kind, 
                          .begin = draft->clock,
                          .end = draft->clock,
                          .parent = index,
+                         .depth = draft->loop_depth,
                          .at_top = draft->loop_depth == 0};
   if (index == TRM_NO_INDEX || !VECTOR_PUSH(&draft->slots, slot)) FAIL_NO_MEMORY("buffers");
   *out_slot = index;
@@ -36,7 +37,9 @@ trm_status trm_schedule_new_slot(trm_schedule_draft *draft, trm_slot_kind kind, 
 }
 
 void trm_schedule_touch(trm_schedule_draft *draft, uint32_t slot) {
-  draft->slots.items[slot].end = draft->clock;
+  trm_slot *touched = &draft->slots.items[slot];
+  touched->end = draft->clock;
+  if (touched->kind == TRM_SLOT_VIEW) draft->slots.items[touched->number].end = draft->clock;
 }
 
 trm_status trm_schedule_new_leaves(trm_schedule_draft *draft, const trm_shape *shape,
@@ -55,6 +58,9 @@ trm_status trm_schedule_new_leaves(trm_schedule_draft *draft, const trm_shape *s
 trm_status trm_schedule_add_step(trm_schedule_draft *draft, trm_step step, const uint32_t *operands,
                                  const uint32_t *results, uint32_t *out_index, trm_error *error) {
   ++draft->clock;
+  /* The instruction's own number: the same whatever the host's passes make of those around it. */
+  step.identity =
+      (uint64_t)draft->module->computations[step.computation].instructions[step.instruction].id;
   const size_t total = (size_t)step.num_operands + step.num_results;
   step.slots = ARENA_NEW(&draft->schedule->arena, uint32_t, total);
   CHECK_MEMORY(step.slots, "a step");
@@ -169,7 +175,7 @@ static trm_status walk_kernel(trm_schedule_draft *draft, trm_schedule_scope *s, 
   trm_kernel *kernel = ARENA_NEW(&draft->schedule->arena, trm_kernel, 1);
   CHECK_MEMORY(kernel, "a kernel");
   const trm_kernel_request request = {draft->module, &draft->module->computations[s->computation],
-                                      instruction, &draft->schedule->arena};
+                                      instruction, &draft->schedule->arena, draft->loop_depth > 0};
   TRY(trm_kernel_create(&request, draft->reference_only, kernel, error));
   const bool limits_halves = trm_must_limit_halves(draft->module, instruction);
   /* What looks at results looks at the operands too. */
@@ -258,6 +264,7 @@ static trm_status walk_instruction(trm_schedule_draft *draft, trm_schedule_scope
         s->leaves[i] = s->leaves[instruction->operands[0]];
         return TRM_OK;
       }
+      if (trm_schedule_is_view(draft, s, i)) return trm_schedule_walk_view(draft, s, i, error);
       switch (instruction->call_id) {
         case TRM_CALL_INFEED: return trm_schedule_walk_infeed(draft, s, i, error);
         case TRM_CALL_OUTFEED: return trm_schedule_walk_outfeed(draft, s, i, error);

@@ -72,6 +72,12 @@ trm_status trm_schedule_walk_conditional(trm_schedule_draft *draft, trm_schedule
 trm_status trm_schedule_find_renames(trm_schedule_draft *draft, trm_schedule_scope *s,
                                      trm_error *error);
 
+/* schedule_views.c: whether the instruction is a dynamic-slice that needs no copy; its step. */
+bool trm_schedule_is_view(const trm_schedule_draft *draft, const trm_schedule_scope *s,
+                          trm_index i);
+trm_status trm_schedule_walk_view(trm_schedule_draft *draft, trm_schedule_scope *s, trm_index i,
+                                  trm_error *error);
+
 /* schedule_feeds.c: these functions set the leaves of the instruction and add its step. */
 trm_status trm_schedule_walk_infeed(trm_schedule_draft *draft, trm_schedule_scope *s, trm_index i,
                                     trm_error *error);

@@ -110,6 +110,27 @@ static trm_status check_accumulation(const trm_module *module, const trm_computa
   return TRM_OK;
 }
 
+/* Slots for what changes, and copies of the first values. */
+static trm_status make_state(trm_schedule_draft *draft, const trm_schedule_scope *s, trm_index i,
+                             const uint32_t *init, const bool *invariant, uint32_t count,
+                             uint32_t *state, trm_error *error) {
+  for (uint32_t k = 0; k < count; ++k) {
+    state[k] = init[k];
+    if (invariant[k]) continue;
+    TRY(trm_schedule_new_slot(draft, TRM_SLOT_ARENA, draft->slots.items[init[k]].bytes, &state[k],
+                              error));
+    TRY(trm_schedule_add_copy(draft, s, i, init[k], state[k], error));
+    draft->slots.items[state[k]].at_top = false;
+    draft->slots.items[state[k]].changes = true;
+    TRY(trm_schedule_wish(
+        draft,
+        (trm_coalesce){
+            .kind = TRM_COALESCE_COPY, .target = state[k], .source = init[k], .time = draft->clock},
+        error));
+  }
+  return TRM_OK;
+}
+
 trm_status trm_schedule_walk_while(trm_schedule_draft *draft, trm_schedule_scope *s, trm_index i,
                                    trm_error *error) {
   const trm_instruction *instruction = trm_schedule_at(draft, s, i);
@@ -132,19 +153,7 @@ trm_status trm_schedule_walk_while(trm_schedule_draft *draft, trm_schedule_scope
   const uint64_t body_runs =
       trm_loop_trip_count(&loop, &turns, &is_exact) && is_exact ? at_least_product(runs, turns) : 0;
   if (body_runs > 0) TRY(check_accumulation(draft->module, loop.body, turns, error));
-  for (uint32_t k = 0; k < count; ++k) {
-    state[k] = init[k];
-    if (invariant[k]) continue;
-    TRY(trm_schedule_new_slot(draft, TRM_SLOT_ARENA, draft->slots.items[init[k]].bytes, &state[k],
-                              error));
-    TRY(trm_schedule_add_copy(draft, s, i, init[k], state[k], error));
-    draft->slots.items[state[k]].at_top = false;
-    TRY(trm_schedule_wish(
-        draft,
-        (trm_coalesce){
-            .kind = TRM_COALESCE_COPY, .target = state[k], .source = init[k], .time = draft->clock},
-        error));
-  }
+  TRY(make_state(draft, s, i, init, invariant, count, state, error));
   uint32_t index;
   trm_step step = {.kind = TRM_STEP_WHILE,
                    .computation = s->computation,
@@ -173,7 +182,10 @@ trm_status trm_schedule_walk_while(trm_schedule_draft *draft, trm_schedule_scope
   step.ranges[1].end = (uint32_t)draft->steps.count;
   --draft->loop_depth;
   ++draft->clock;
-  for (uint32_t k = 0; k < count; ++k) trm_schedule_touch(draft, state[k]);
+  for (uint32_t k = 0; k < count; ++k) {
+    trm_schedule_touch(draft, state[k]);
+    if (!invariant[k]) draft->slots.items[state[k]].changes = false;
+  }
   s->leaves[i] = state;
   return TRM_OK;
 }

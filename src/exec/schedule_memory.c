@@ -166,6 +166,33 @@ done:
   return status;
 }
 
+static bool is_empty_copy(const trm_schedule *schedule, const trm_step *step) {
+  const trm_slot *slots = schedule->slots;
+  return step->kind == TRM_STEP_COPY &&
+         (slots[step->slots[0]].bytes == 0 ||
+          slots[step->slots[0]].parent == slots[step->slots[1]].parent);
+}
+
+static trm_status drop_empty_copies(trm_schedule *schedule, trm_error *error) {
+  uint32_t *kept_before = trm_allocate(((size_t)schedule->num_steps + 1) * sizeof *kept_before);
+  CHECK_MEMORY(kept_before, "steps");
+  uint32_t kept = 0;
+  for (uint32_t i = 0; i < schedule->num_steps; ++i) {
+    kept_before[i] = kept;
+    if (!is_empty_copy(schedule, &schedule->steps[i])) schedule->steps[kept++] = schedule->steps[i];
+  }
+  kept_before[schedule->num_steps] = kept;
+  for (uint32_t i = 0; i < kept; ++i) {
+    for (uint32_t k = 0; k < schedule->steps[i].num_ranges; ++k) {
+      trm_step_range *range = &schedule->steps[i].ranges[k];
+      *range = (trm_step_range){kept_before[range->begin], kept_before[range->end]};
+    }
+  }
+  schedule->num_steps = kept;
+  trm_free(kept_before);
+  return TRM_OK;
+}
+
 trm_status trm_schedule_assign(trm_schedule *schedule, const trm_coalesce *wishes,
                                size_t num_wishes, trm_error *error) {
   /* Loop state comes before plain copies, because a copy of it costs every iteration. Branches come
@@ -192,5 +219,6 @@ trm_status trm_schedule_assign(trm_schedule *schedule, const trm_coalesce *wishe
   for (uint32_t s = 0; s < schedule->num_slots; ++s) {
     schedule->slots[s].parent = trm_slot_find(schedule->slots, s);
   }
-  return TRM_OK;
+  TRY(drop_empty_copies(schedule, error));
+  return trm_schedule_place_views(schedule, error);
 }

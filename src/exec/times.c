@@ -36,7 +36,8 @@ static int by_kernel(const void *a, const void *b) {
 }
 
 static const char *kernel_of(const trm_step *step) {
-  static const char *const kinds[] = {"", "copy", "while", "conditional", "infeed", "outfeed"};
+  static const char *const kinds[] = {"",       "copy",    "while",     "conditional",
+                                      "infeed", "outfeed", "host call", "view"};
   return step->kind == TRM_STEP_KERNEL ? step->kernel->name : kinds[step->kind];
 }
 

@@ -216,7 +216,8 @@ static trm_status build(body_draft *draft, const trm_kernel_request *request,
         break;
       }
       default: {
-        const trm_kernel_request inner = {request->module, fused, instruction, request->arena};
+        const trm_kernel_request inner = {request->module, fused, instruction, request->arena,
+                                          request->is_in_loop};
         TRY(add_operation(draft, &inner, list, error));
       }
     }

@@ -70,6 +70,7 @@ typedef struct trm_kernel_request {
   const trm_computation *computation;
   const trm_instruction *instruction;
   trm_arena *arena; /* lives as long as the kernel */
+  bool is_in_loop;  /* the instruction runs many times in a run */
 } trm_kernel_request;
 
 /* Creates a kernel for the request. A fast creator that cannot serve the instruction sets
@@ -114,7 +115,9 @@ trm_status trm_reference_random_create(const trm_kernel_request *, trm_kernel *,
 /* Collectives and replica-id, and our custom calls for them (collective/). */
 trm_status trm_collective_create(const trm_kernel_request *, trm_kernel *, bool *, trm_error *);
 
-/* Fast: elementwise instructions and kLoop fusions of them (elementwise/). */
+/* Fast: elementwise instructions and kLoop fusions of them (elementwise/); of single numbers the
+ * kernels of fast_scalar.c. */
+trm_status trm_fast_scalar_create(const trm_kernel_request *, trm_kernel *, bool *, trm_error *);
 trm_status trm_fast_elementwise_create(const trm_kernel_request *, trm_kernel *, bool *,
                                        trm_error *);
 /* Those with complex numbers (elementwise/complex_loops.c). */

@@ -21,7 +21,7 @@
 #define MOST_COST 1000000
 /* The average falls by such a part whenever nobody was woken because of it: so that a machine that
  * has become quiet is found out. */
-#define FORGOTTEN 256
+#define FORGOTTEN 1024
 
 int trm_threads_choose(size_t bytes, int available) {
   if (available <= 1 || bytes < LEAST_BYTES) return 1;
@@ -92,6 +92,7 @@ static measured table[MEASURED];
 static _Thread_local size_t asked_bytes; /* what trm_threads_for was asked last */
 
 int trm_threads_for(size_t bytes) {
+  if (bytes < LEAST_BYTES) return 1; /* nothing is asked of libgomp */
   asked_bytes = bytes;
   return trm_threads_choose(bytes, trm_threads_available());
 }

@@ -57,7 +57,7 @@ static trm_status run_once(const trm_edit *edit, trm_index i, trm_arena *scratch
     return TRM_OK;
   }
   const trm_kernel_request request = {edit->module, trm_edit_computation(edit), instruction,
-                                      scratch};
+                                      scratch, false};
   trm_kernel kernel;
   TRY(trm_kernel_create(&request, true, &kernel, error));
   void *working = trm_allocate_aligned(kernel.scratch_bytes);

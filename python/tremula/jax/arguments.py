@@ -1,5 +1,7 @@
 """Leaves of arguments: what a program is chosen by, and the arrays that it reads."""
 
+import operator
+
 import jax
 import numpy as np
 
@@ -20,10 +22,13 @@ _SETTINGS = [name for name in (
     "jax_debug_nans", "jax_softmax_custom_jvp") if hasattr(jax.config, name)]
 
 
+_values_of_settings = operator.attrgetter(*_SETTINGS)
+_ARRAYS = set()  # classes of jax.Array that leaves have had
+
+
 def settings():
     """Their values, by which a program is chosen too; jax_enable_x64 is the first."""
-    config = jax.config
-    return tuple([getattr(config, name) for name in _SETTINGS])
+    return _values_of_settings(jax.config)
 
 
 def tracing(leaves):
@@ -41,6 +46,8 @@ def describe(leaf, x64):
     """The type of a leaf as JAX sees it: (shape, dtype, whether it is weak), or None for what is no
     array. A jax.ShapeDtypeStruct may stand for one."""
     kind = type(leaf)
+    if kind in _ARRAYS:
+        return leaf.shape, leaf.dtype, leaf.weak_type
     if kind is np.ndarray or isinstance(leaf, np.generic):
         dtype = leaf.dtype
         return leaf.shape, dtype if x64 else _X64.get(dtype, dtype), False
@@ -48,6 +55,8 @@ def describe(leaf, x64):
         dtype = _SCALARS[kind]
         return (), dtype if x64 else _X64.get(dtype, dtype), kind is not bool
     if isinstance(leaf, jax.Array):
+        if hasattr(kind, "weak_type") and not isinstance(leaf, jax.core.Tracer):
+            _ARRAYS.add(kind)
         return leaf.shape, leaf.dtype, getattr(leaf, "weak_type", False)
     if isinstance(leaf, jax.ShapeDtypeStruct):
         dtype = leaf.dtype

@@ -61,6 +61,7 @@ class _Slot:
         self.inputs = (ctypes.c_void_p * inputs)()
         self.outputs = (ctypes.c_void_p * outputs)()
         self.versions = (ctypes.c_uint64 * inputs)()
+        self.run = core.engine_call(self.engine, self.inputs, self.versions, self.outputs)
         self.last = [None] * inputs  # weak references to the jax.Arrays of the last run
         self.runs = 0
 
@@ -98,7 +99,8 @@ class Program:
                 flags = leaf.flags
                 if flags.c_contiguous and flags.aligned:
                     slot.versions[i] = 0
-                    slot.inputs[i] = leaf.__array_interface__["data"][0]
+                    slot.inputs[i] = core.address_of(leaf) if flags.writeable else (
+                        leaf.__array_interface__["data"][0])
                     continue
             known = slot.last[i]
             if known is not None and known() is leaf and not leaf.is_deleted():
@@ -114,8 +116,8 @@ class Program:
                     slot.last[i] = weakref.ref(leaf)
         results = [memory.take() for memory in self._memory]
         for o, array in enumerate(results):
-            slot.outputs[o] = array.__array_interface__["data"][0]
-        core._call("trm_engine_run", slot.engine._handle, slot.inputs, slot.versions, slot.outputs)
+            slot.outputs[o] = core.address_of(array)
+        slot.run()
         return results
 
 

@@ -44,6 +44,8 @@ trm_status trm_fast_elementwise_create(const trm_kernel_request *request, trm_ke
     TRY(trm_strip_compile(request->module, &request->module->computations[instruction->called[0]],
                           request->arena, &code, out_supported, error));
   } else {
+    TRY(trm_fast_scalar_create(request, out_kernel, out_supported, error));
+    if (*out_supported) return TRM_OK;
     if (!trm_strip_supports(request->module, request->computation, instruction))
       return trm_fast_complex_create(request, out_kernel, out_supported, error);
     trm_computation wrapped;

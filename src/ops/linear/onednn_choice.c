@@ -20,8 +20,10 @@ static trm_status run_choice(const trm_kernel *kernel, const trm_kernel_call *ca
   const bool wakes = TRM_OPENMP_THREADS && best > 0 && !omp_in_parallel() &&
                      omp_get_max_threads() >= own->threads && trm_threads_pay(best - share);
   const trm_kernel *chosen = wakes ? &own->all : &own->one;
+  trm_kernel_call own_call = *call;
+  if (wakes) own_call.persistent = (char *)call->persistent + own->one.persistent_bytes;
   const uint64_t start = trm_threads_clock();
-  TRY(chosen->run(chosen, call, error));
+  TRY(chosen->run(chosen, &own_call, error));
   const uint64_t took = trm_threads_clock() - start;
   if (wakes) {
     trm_threads_note_cost(took > share ? took - share : 0);
@@ -51,12 +53,54 @@ trm_status trm_onednn_choose(trm_arena *arena, const trm_kernel *one, const trm_
   own->threads = threads;
   atomic_init(&own->best, 0);
   const bool is_larger = one->scratch_bytes > all->scratch_bytes;
+  *out_kernel = (trm_kernel){.name = one->name,
+                             .scratch_bytes = is_larger ? one->scratch_bytes : all->scratch_bytes,
+                             .persistent_bytes = one->persistent_bytes + all->persistent_bytes,
+                             .state = own,
+                             .run = run_choice,
+                             .destroy = destroy_choice};
+  return TRM_OK;
+}
+
+/* ---- Packed or plain ------------------------------------------------------------------------ */
+
+typedef struct packed_choice {
+  trm_kernel plain, packed;
+  uint32_t operand;
+} packed_choice;
+
+static trm_status run_packed_choice(const trm_kernel *kernel, const trm_kernel_call *call,
+                                    trm_error *error) {
+  const packed_choice *own = kernel->state;
+  const bool may_serve_again = call->versions != NULL && call->versions[own->operand] != 0;
+  const trm_kernel *chosen = may_serve_again ? &own->packed : &own->plain;
+  return chosen->run(chosen, call, error);
+}
+
+static void destroy_packed_choice(trm_kernel *kernel) {
+  packed_choice *own = kernel->state;
+  trm_kernel_destroy(&own->plain);
+  trm_kernel_destroy(&own->packed);
+  kernel->state = NULL;
+}
+
+trm_status trm_onednn_choose_packed(trm_arena *arena, const trm_kernel *plain,
+                                    const trm_kernel *packed, uint32_t operand,
+                                    trm_kernel *out_kernel, trm_error *error) {
+  packed_choice *own = ARENA_NEW(arena, packed_choice, 1);
+  if (own == NULL) {
+    trm_kernel unused[2] = {*plain, *packed};
+    for (int i = 0; i < 2; ++i) trm_kernel_destroy(&unused[i]);
+    FAIL_NO_MEMORY("a oneDNN kernel");
+  }
+  *own = (packed_choice){*plain, *packed, operand};
+  const bool is_larger = plain->scratch_bytes > packed->scratch_bytes;
   *out_kernel =
-      (trm_kernel){.name = one->name,
-                   .scratch_bytes = is_larger ? one->scratch_bytes : all->scratch_bytes,
-                   .persistent_bytes = one->persistent_bytes, /* both pack the same weights */
+      (trm_kernel){.name = plain->name,
+                   .scratch_bytes = is_larger ? plain->scratch_bytes : packed->scratch_bytes,
+                   .persistent_bytes = packed->persistent_bytes,
                    .state = own,
-                   .run = run_choice,
-                   .destroy = destroy_choice};
+                   .run = run_packed_choice,
+                   .destroy = destroy_packed_choice};
   return TRM_OK;
 }

@@ -224,8 +224,30 @@ static bits bits_of(const_dnnl_primitive_desc_t desc, bool lhs_is_transposed, in
   return lhs_is_transposed && inner >= LONG_SUM ? BITS_DIFFER : BITS_SAME;
 }
 
+/* In a loop the weights of a product are often those of the turn before. */
+static bool may_pack(const trm_kernel_request *request, const problem *p) {
+  return request->is_in_loop && p->batch.count == 0 &&
+         trm_operand_shape(request, RHS)->dtype == TRM_F32 && trm_onednn_may_repeat(request, RHS);
+}
+
+/* Moves the right side to the persistent block, in the form that the primitive wants. */
+static trm_status add_packing(trm_onednn_sequence *sequence, const_dnnl_primitive_desc_t desc,
+                              const_dnnl_memory_desc_t *rhs, trm_onednn_place *place,
+                              trm_error *error) {
+  const_dnnl_memory_desc_t wanted = dnnl_primitive_desc_query_md(desc, dnnl_query_weights_md, 0);
+  const trm_onednn_place packed =
+      trm_onednn_persistent(sequence, dnnl_memory_desc_get_size(wanted));
+  trm_onednn_pack_begin(sequence, RHS);
+  TRY(trm_onednn_add_reorder(sequence, *rhs, *place, wanted, packed, error));
+  trm_onednn_pack_end(sequence);
+  *rhs = wanted;
+  *place = packed;
+  return TRM_OK;
+}
+
+/* With `packs` the right side is packed once for all runs that find the same contents. */
 static trm_status add_steps(trm_onednn_sequence *sequence, const trm_kernel_request *request,
-                            const problem *restated, bits *out_bits, trm_error *error) {
+                            const problem *restated, bool packs, bits *out_bits, trm_error *error) {
   const problem p = *restated;
   const int64_t rows = count_of(&p.rows), columns = count_of(&p.columns);
   const int64_t inner = count_of(&p.inner);
@@ -294,18 +316,25 @@ static trm_status add_steps(trm_onednn_sequence *sequence, const trm_kernel_requ
                : trm_onednn_add_narrow(sequence, shape->dtype, batch_stride, result, error);
   }
 
-  const_dnnl_memory_desc_t lhs, rhs, out;
+  if (packs && matrices[RHS].is_copied) return TRM_UNIMPLEMENTED;
+  const_dnnl_memory_desc_t lhs, rhs, out, any;
   TRY(describe(sequence, &best, &matrices[LHS], rows, inner, &lhs, error));
   TRY(describe(sequence, &best, &matrices[RHS], inner, columns, &rhs, error));
   TRY(describe(sequence, &best, &result_matrix, rows, columns, &out, error));
+  TRY(trm_onednn_describe_any(sequence, 2, (const int64_t[]){inner, columns}, &any, error));
   dnnl_primitive_attr_t attributes = trm_onednn_attributes();
   CHECK_MEMORY(attributes, "oneDNN attributes");
   dnnl_primitive_desc_t desc = NULL;
-  const dnnl_status_t created = dnnl_matmul_primitive_desc_create(&desc, trm_onednn_engine(), lhs,
-                                                                  rhs, NULL, out, attributes);
+  const dnnl_status_t created = dnnl_matmul_primitive_desc_create(
+      &desc, trm_onednn_engine(), lhs, packs ? any : rhs, NULL, out, attributes);
   dnnl_primitive_attr_destroy(attributes);
   TRY_DNNL(created, "choosing a matrix product");
   *out_bits = bits_of(desc, matrices[LHS].row_stride == 1, inner);
+  if (packs) {
+    const trm_status packed = add_packing(sequence, desc, &rhs, &places[RHS], error);
+    if (packed != TRM_OK) dnnl_primitive_desc_destroy(desc);
+    TRY(packed);
+  }
   const trm_onednn_argument arguments[] = {{DNNL_ARG_SRC, lhs, places[LHS]},
                                            {DNNL_ARG_WEIGHTS, rhs, places[RHS]},
                                            {DNNL_ARG_DST, out, result}};
@@ -323,20 +352,38 @@ static bool is_served(const trm_shape *shape) {
          trm_shape_count(shape) > 0;
 }
 
-/* Without a message, and TRM_UNIMPLEMENTED, where oneDNN does not have the product. */
-static trm_status create_kernel(const trm_kernel_request *request, const problem *p, double work,
-                                trm_kernel *out_kernel, int *out_threads, bits *out_bits,
-                                trm_error *error) {
+static trm_status create_sequence(const trm_kernel_request *request, const problem *p, double work,
+                                  bool packs, trm_kernel *out_kernel, int *out_threads,
+                                  bits *out_bits, trm_error *error) {
   trm_onednn_sequence *sequence = NULL;
   *out_bits = BITS_UNKNOWN;
   trm_status status = trm_onednn_sequence_create(request, work, &sequence, error);
-  if (status == TRM_OK) status = add_steps(sequence, request, p, out_bits, error);
+  if (status == TRM_OK) status = add_steps(sequence, request, p, packs, out_bits, error);
   if (status == TRM_OK) {
     *out_threads = trm_onednn_sequence_threads(sequence);
     status = trm_onednn_sequence_finish(sequence, "onednn.dot", out_kernel, error);
   }
   if (status != TRM_OK) trm_onednn_sequence_free(sequence);
   return status;
+}
+
+/* Without a message, and TRM_UNIMPLEMENTED, where oneDNN does not have the product. */
+static trm_status create_kernel(const trm_kernel_request *request, const problem *p, double work,
+                                trm_kernel *out_kernel, int *out_threads, bits *out_bits,
+                                trm_error *error) {
+  TRY(create_sequence(request, p, work, false, out_kernel, out_threads, out_bits, error));
+  if (!may_pack(request, p)) return TRM_OK;
+  trm_kernel packed;
+  int threads;
+  bits found;
+  const trm_status status =
+      create_sequence(request, p, work, true, &packed, &threads, &found, error);
+  if (status == TRM_UNIMPLEMENTED) return TRM_OK;
+  if (status != TRM_OK) {
+    trm_kernel_destroy(out_kernel);
+    return status;
+  }
+  return trm_onednn_choose_packed(request->arena, out_kernel, &packed, RHS, out_kernel, error);
 }
 
 /* A kernel for one thread takes the place of *kernel or, if `both`, stands beside it. */

@@ -110,6 +110,13 @@ trm_status trm_onednn_sequence_finish(trm_onednn_sequence *sequence, const char 
 trm_status trm_onednn_choose(trm_arena *arena, const trm_kernel *one, const trm_kernel *all,
                              int threads, trm_kernel *out_kernel, trm_error *error);
 
+/* One kernel of two that give the same bits: `packed` keeps an operand in a form of its own, and
+ * runs where the operand's version says that this may serve again. Owns both, also when it fails.
+ */
+trm_status trm_onednn_choose_packed(trm_arena *arena, const trm_kernel *plain,
+                                    const trm_kernel *packed, uint32_t operand,
+                                    trm_kernel *out_kernel, trm_error *error);
+
 /* A strided float32 descriptor, for places and arguments; the sequence keeps and frees it. */
 trm_status trm_onednn_describe(trm_onednn_sequence *sequence, int rank, const int64_t *dims,
                                const int64_t *strides, const_dnnl_memory_desc_t *out_desc,

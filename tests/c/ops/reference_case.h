@@ -224,7 +224,7 @@ static inline trm_status case_try(test_case *c, trm_instruction prototype, trm_s
   const trm_computation *computation = &c->module->computations[c->entry];
   trm_arena arena = {0};
   const trm_kernel_request request = {c->module, computation, &computation->instructions[index],
-                                      &arena};
+                                      &arena, false};
   trm_kernel kernel = {0};
   trm_status status = trm_kernel_create(&request, true, &kernel, &c->error);
   if (status != TRM_OK) {
@@ -275,7 +275,7 @@ static inline void case_exhaust(test_case *c, trm_instruction prototype, trm_sha
   while (status != TRM_OK) {
     trm_arena arena = {0};
     const trm_kernel_request request = {c->module, computation, &computation->instructions[index],
-                                        &arena};
+                                        &arena, false};
     trm_kernel kernel = {0};
     trm_allocation_fail_after(++failures);
     status = trm_kernel_create(&request, true, &kernel, &c->error);

@@ -43,7 +43,7 @@ static void assert_kernel(fast_case *c, trm_index index, const char *name) {
   trm_arena arena = {0};
   const trm_computation *computation = &c->module->computations[c->computation];
   const trm_kernel_request request = {c->module, computation, &computation->instructions[index],
-                                      &arena};
+                                      &arena, false};
   trm_kernel kernel;
   case_check(trm_kernel_create(&request, false, &kernel, &error), &error);
   assert_string_equal(kernel.name, name);

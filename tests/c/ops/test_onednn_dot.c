@@ -119,6 +119,38 @@ static void bfloat16_rounds_once(void **state) {
   check_all(TRM_BF16, TRM_BF16);
 }
 
+/* In a loop: the same bits whether the weights are packed for this run or for those before. */
+static void check_packed(const dot_case *from, bool *out_packs) {
+  linear_case c;
+  linear_case_dot(&c, from, TRM_F32, TRM_F32);
+  trm_kernel_request request = linear_case_request(&c);
+  request.is_in_loop = true;
+  trm_kernel kernel;
+  trm_error error;
+  bool supported = false;
+  assert_int_equal(trm_onednn_dot_create(&request, &kernel, &supported, &error), TRM_OK);
+  assert_true(supported);
+  *out_packs = kernel.persistent_bytes > 0;
+  const size_t bytes = trm_shape_bytes(&c.instructions[2].shape);
+  void *plain = trm_allocate_aligned(bytes);
+  linear_run run;
+  linear_run_create(&run, &kernel, &c, c.data[2]);
+  for (uint32_t version = 7; version < 9; ++version) {
+    linear_case_fill(&c, version);
+    for (int round = 0; round < 4; ++round) {
+      run.versions[1] = round == 0 ? 0 : version;
+      memset(c.data[2], 0xff, bytes);
+      assert_int_equal(kernel.run(&kernel, &run.call, &error), TRM_OK);
+      if (round == 0) memcpy(plain, c.data[2], bytes);
+      else assert_memory_equal(plain, c.data[2], bytes);
+    }
+  }
+  linear_run_free(&run);
+  trm_free(plain);
+  if (kernel.destroy != NULL) kernel.destroy(&kernel);
+  linear_case_free(&c);
+}
+
 /* Layers and their gradients, one with sums that oneDNN would cut for the threads. */
 static const dot_case small_products[] = {
     {"forward", 2, 2, {32, 784}, {784, 256}, "", "", "1", "0"},
@@ -127,6 +159,21 @@ static const dot_case small_products[] = {
     {"long sums", 2, 2, {4096, 64}, {4096, 64}, "", "", "0", "0"},
     {"batch", 3, 3, {8, 64, 128}, {8, 128, 64}, "0", "0", "2", "1"},
 };
+
+static void packed_weights_give_the_same_bits(void **state) {
+  (void)state;
+  int packed = 0;
+  bool packs;
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i) {
+    check_packed(&cases[i], &packs);
+    packed += packs;
+  }
+  for (size_t i = 0; i < sizeof small_products / sizeof *small_products; ++i) {
+    check_packed(&small_products[i], &packs);
+    packed += packs;
+  }
+  assert_true(packed > 10);
+}
 
 /* Runs the kernel where waking others pays, where it does not, and again; the results are equal. */
 static void run_both_ways(const trm_kernel *kernel, linear_case *c, void *first) {
@@ -178,6 +225,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(float32_equals_the_reference),
       cmocka_unit_test(halves_round_once),
+      cmocka_unit_test(packed_weights_give_the_same_bits),
       cmocka_unit_test(bfloat16_rounds_once),
       cmocka_unit_test(threads_do_not_change_small_products),
   };
