@@ -48,6 +48,48 @@ def test_the_end_of_the_data(scope, ipu):
     assert [float(one) for one in outfeed] == [0, 2, 4, 6]
 
 
+def test_for_over_an_iterator_ends_by_break(scope, ipu, events):
+    outfeed = ipu.ipu_outfeed_queue.IPUOutfeedQueue()
+
+    @tf.function(jit_compile=True)
+    def below(iterator, limit):
+        total = 0.
+        for element in iterator:
+            if element > limit:
+                break
+            total += element
+        return total
+
+    @tf.function(jit_compile=True)
+    def first(iterator, limit):
+        for element in iterator:
+            outfeed.enqueue(element)
+            if element > limit:
+                break
+        return limit
+
+    iterator = iter(numbers())
+    events()
+    assert float(scope.run(below, args=(iterator, 3.))) == 0 + 1 + 2 + 3
+    assert events().count("EXECUTE") == 1
+    scope.run(first, args=(iterator, 6.))  # 4 is what ended the first loop
+    assert [float(one) for one in outfeed] == [5, 6, 7]
+    with pytest.raises(tf.errors.OutOfRangeError):
+        scope.run(below, args=(iterator, 100.))
+
+
+def test_for_over_an_iterator_without_an_end_is_refused(scope):
+    @tf.function(jit_compile=True)
+    def endless(iterator):
+        total = 0.
+        for element in iterator:
+            total += element
+        return total
+
+    with pytest.raises(NotImplementedError, match=r"get_next_as_optional.* needs a break"):
+        scope.run(endless, args=(iter(numbers()),))
+
+
 def test_structures(scope, ipu):
     dataset = tf.data.Dataset.from_tensor_slices(
         {"a": np.float32([1, 2, 3, 4]), "b": (np.int32([1, 2, 3, 4]),)}).batch(
