@@ -1,5 +1,7 @@
 """Options, stages, weights and optimizers of models through all that saves and copies models."""
 
+import subprocess
+import sys
 import warnings
 
 import fitting
@@ -204,6 +206,26 @@ def test_stages_of_other_layers(scope):
     config["pipeline_stage_assignment"] = [(1, 0, 0), (2, 0, 0), (2, 1, 1)]
     with pytest.raises(ValueError, match="are those of other layers"):
         keras.Model.from_config(config)
+
+
+@pytest.mark.parametrize("first", ["keras.Model", "pass"])
+def test_a_program_begins_with_loading(scope, tmp_path, first):
+    """Keras is loaded before the scope, or in it."""
+    model = functional()
+    set_everything(model)
+    program = f"""
+import tremula._finder
+import tensorflow as tf
+from tensorflow.python import ipu
+keras = tf.keras
+{first}
+with ipu.ipu_strategy.IPUStrategy().scope():
+    model = keras.models.load_model({save(model, "keras", tmp_path)!r})
+print([one.pipeline_stage for one in model.get_pipeline_stage_assignment()])
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True,
+                          timeout=300, check=False)
+    assert done.stdout == f"{of(model)[1]}\n", done.stdout + done.stderr[-3000:]
 
 
 def test_stages_of_scopes(scope, tmp_path):
