@@ -1,6 +1,8 @@
 """Feeds in TensorFlow 2: iterators and queues as arguments of functions."""
 
 import gc
+import threading
+import time
 import weakref
 
 import numpy as np
@@ -37,6 +39,23 @@ def test_iterators_and_outfeeds_are_arguments(scope, ipu, events):
     assert doubled.experimental_get_tracing_count() == traces + 1
     scope.run(doubled, args=(iter(numbers()), outfeed, 3))
     assert float(sum(outfeed)) == 6 and doubled.experimental_get_tracing_count() == traces + 2
+
+
+def test_a_thread_reads_what_another_enqueues(scope, ipu):
+    outfeed, found = ipu.ipu_outfeed_queue.IPUOutfeedQueue(), []
+
+    def read():
+        deadline = time.monotonic() + 60
+        while len(found) < 6 and time.monotonic() < deadline:
+            found.extend(float(one) for one in outfeed)
+            time.sleep(.005)
+
+    thread = threading.Thread(target=read)
+    thread.start()  # there is nothing yet
+    for _ in range(2):
+        scope.run(doubled, args=(iter(numbers()), outfeed, 3))
+    thread.join()
+    assert found == [0, 2, 4, 0, 2, 4]
 
 
 def test_the_end_of_the_data(scope, ipu):
