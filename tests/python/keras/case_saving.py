@@ -382,6 +382,20 @@ def test_what_has_been_traced(scope, tmp_path):
     assert isinstance(made, KerasExtension) and made._asynchronous_callbacks is True
 
 
+def test_stages_of_what_has_been_traced(scope, tmp_path):
+    """Its layers are called in the stages that they had."""
+    model = subclass(WithStages, 4)
+    model.set_pipelining_options(4, [0, 0], gradient_accumulation_reduction_method="mean")
+    path = save(model, "saved_model", tmp_path)
+    made = keras.models.load_model(path)  # without the class
+    assert type(made) is not type(model) and of(made) == of(model)
+    for one in (model, made):
+        one.compile(keras.optimizers.legacy.SGD(.1), "mse", steps_per_execution=4)
+        one.fit(fitting.data(8, X, X[:, :2]), verbose=0)
+    fitting.same_weights(made, model)
+    np.testing.assert_allclose(made(X), model(X), rtol=1e-5)
+
+
 def test_copies(scope):
     import copy as copies
     model = sequential()
