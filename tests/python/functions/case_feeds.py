@@ -1,6 +1,8 @@
 """Feeds in TensorFlow 2: iterators and queues as arguments of functions."""
 
 import gc
+import threading
+import time
 import weakref
 
 import numpy as np
@@ -39,6 +41,23 @@ def test_iterators_and_outfeeds_are_arguments(scope, ipu, events):
     assert float(sum(outfeed)) == 6 and doubled.experimental_get_tracing_count() == traces + 2
 
 
+def test_a_thread_reads_what_another_enqueues(scope, ipu):
+    outfeed, found = ipu.ipu_outfeed_queue.IPUOutfeedQueue(), []
+
+    def read():
+        deadline = time.monotonic() + 60
+        while len(found) < 6 and time.monotonic() < deadline:
+            found.extend(float(one) for one in outfeed)
+            time.sleep(.005)
+
+    thread = threading.Thread(target=read)
+    thread.start()  # there is nothing yet
+    for _ in range(2):
+        scope.run(doubled, args=(iter(numbers()), outfeed, 3))
+    thread.join()
+    assert found == [0, 2, 4, 0, 2, 4]
+
+
 def test_the_end_of_the_data(scope, ipu):
     iterator, outfeed = iter(numbers(4)), ipu.ipu_outfeed_queue.IPUOutfeedQueue()
     with pytest.raises(tf.errors.OutOfRangeError):
@@ -46,6 +65,48 @@ def test_the_end_of_the_data(scope, ipu):
     outfeed.dequeue()
     scope.run(doubled, args=(iter(numbers(4)), outfeed, 4))
     assert [float(one) for one in outfeed] == [0, 2, 4, 6]
+
+
+def test_for_over_an_iterator_ends_by_break(scope, ipu, events):
+    outfeed = ipu.ipu_outfeed_queue.IPUOutfeedQueue()
+
+    @tf.function(jit_compile=True)
+    def below(iterator, limit):
+        total = 0.
+        for element in iterator:
+            if element > limit:
+                break
+            total += element
+        return total
+
+    @tf.function(jit_compile=True)
+    def first(iterator, limit):
+        for element in iterator:
+            outfeed.enqueue(element)
+            if element > limit:
+                break
+        return limit
+
+    iterator = iter(numbers())
+    events()
+    assert float(scope.run(below, args=(iterator, 3.))) == 0 + 1 + 2 + 3
+    assert events().count("EXECUTE") == 1
+    scope.run(first, args=(iterator, 6.))  # 4 is what ended the first loop
+    assert [float(one) for one in outfeed] == [5, 6, 7]
+    with pytest.raises(tf.errors.OutOfRangeError):
+        scope.run(below, args=(iterator, 100.))
+
+
+def test_for_over_an_iterator_without_an_end_is_refused(scope):
+    @tf.function(jit_compile=True)
+    def endless(iterator):
+        total = 0.
+        for element in iterator:
+            total += element
+        return total
+
+    with pytest.raises(NotImplementedError, match=r"get_next_as_optional.* needs a break"):
+        scope.run(endless, args=(iter(numbers()),))
 
 
 def test_structures(scope, ipu):

@@ -1,5 +1,5 @@
 """fit equals stock Keras on the CPU: three kinds of models, plain, accumulated and on two replicas,
-by four optimizers."""
+by six optimizers; case_optimizers.py has the IPU's next to their formulas."""
 
 import functools
 
@@ -8,15 +8,24 @@ import pytest
 
 import fitting
 from fitting import compiled, data, keras
+from tremula.tf.keras import optimizers
 
-RATES = {"sgd": .02, "momentum": .02, "adam": .01, "rmsprop": .01}
+RATES = {"sgd": .02, "momentum": .02, "adam": .01, "rmsprop": .01, "ipu_adam": .01, "lamb": .01}
+OF_THE_IPU = {"ipu_adam": optimizers.AdamIpuOptimizer, "lamb": optimizers.LAMBIpuOptimizer}
 
 
 def optimizer(name, rate, legacy=False):
+    if name in OF_THE_IPU:
+        return OF_THE_IPU[name](rate)
     module = keras.optimizers.legacy if legacy else keras.optimizers
     if name == "momentum":
         return module.SGD(rate, .9)
     return {"sgd": module.SGD, "adam": module.Adam, "rmsprop": module.RMSprop}[name](rate)
+
+
+# Optimizers of the IPU with one kind: models do not see whose an optimizer is.
+PAIRS = [(kind, name) for kind in ("functional", "sequential", "subclass") for name in RATES
+         if kind == "functional" or name not in OF_THE_IPU]
 
 
 def fitted(made, batch):
@@ -35,8 +44,7 @@ def is_legacy(name, legacy):
     return legacy and name in ("adam", "rmsprop")
 
 
-@pytest.mark.parametrize("name", RATES)
-@pytest.mark.parametrize("kind", ["functional", "sequential", "subclass"])
+@pytest.mark.parametrize("kind, name", PAIRS)
 def test_plain(kind, name):
     legacy = is_legacy(name, kind == "sequential")
     with fitting.scope():
@@ -50,11 +58,10 @@ def test_plain(kind, name):
         np.testing.assert_allclose(history[key], value, rtol=1e-5)
 
 
-@pytest.mark.parametrize("name", RATES)
-@pytest.mark.parametrize("kind, method, by_variable", [
-    ("functional", "mean", False), ("sequential", "running_mean", False),
-    ("subclass", "mean", True)])
-def test_accumulated(kind, method, by_variable, name):
+@pytest.mark.parametrize("kind, name", PAIRS)
+def test_accumulated(kind, name):
+    method = "running_mean" if kind == "sequential" else "mean"
+    by_variable = kind == "subclass"
     legacy = is_legacy(name, kind == "functional" or by_variable)
     with fitting.scope():
         made = compiled(kind, optimizer(name, RATES[name], legacy))
@@ -65,8 +72,7 @@ def test_accumulated(kind, method, by_variable, name):
     assert by_variable or int(found.optimizer.iterations) == 4
 
 
-@pytest.mark.parametrize("name", RATES)
-@pytest.mark.parametrize("kind", ["functional", "sequential", "subclass"])
+@pytest.mark.parametrize("kind, name", PAIRS)
 def test_two_replicas(kind, name):
     """Gradients are summed: SGD's rate or the loss is divided by the number of summands."""
     by_rate = name in ("sgd", "momentum")

@@ -1,5 +1,7 @@
 """Options of Keras pipelines, what they log and what they refuse."""
 
+from unittest import mock
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -239,6 +241,13 @@ def test_batch_normalization_is_warned_of(scope, caplog):
         "properly updated when training. This means that during evaluation or inference, these "
         "batch normalization layers will not necessarily normalize their input data in a way that "
         "is consistent with the distribution of the data they saw when training."]
+
+
+def test_warnings_are_where_programs_look_for_them(scope):
+    from tensorflow.python.platform import tf_logging
+    with mock.patch.object(tf_logging, "warn") as warn:
+        options(model_of(keras.layers.BatchNormalization())).fit(DATA, verbose=0)
+    assert "moving statistics" in warn.call_args[0][0]
 
 
 def test_overridden_methods_are_refused(scope):

@@ -1,5 +1,7 @@
 """Options, stages, weights and optimizers of models through all that saves and copies models."""
 
+import subprocess
+import sys
 import warnings
 
 import fitting
@@ -206,6 +208,26 @@ def test_stages_of_other_layers(scope):
         keras.Model.from_config(config)
 
 
+@pytest.mark.parametrize("first", ["keras.Model", "pass"])
+def test_a_program_begins_with_loading(scope, tmp_path, first):
+    """Keras is loaded before the scope, or in it."""
+    model = functional()
+    set_everything(model)
+    program = f"""
+import tremula._finder
+import tensorflow as tf
+from tensorflow.python import ipu
+keras = tf.keras
+{first}
+with ipu.ipu_strategy.IPUStrategy().scope():
+    model = keras.models.load_model({save(model, "keras", tmp_path)!r})
+print([one.pipeline_stage for one in model.get_pipeline_stage_assignment()])
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True,
+                          timeout=300, check=False)
+    assert done.stdout == f"{of(model)[1]}\n", done.stdout + done.stderr[-3000:]
+
+
 def test_stages_of_scopes(scope, tmp_path):
     with PipelineStage(0):
         part_inputs = keras.Input((4,))
@@ -358,6 +380,20 @@ def test_what_has_been_traced(scope, tmp_path):
     made = keras.models.load_model(save(model, "saved_model", tmp_path))
     np.testing.assert_allclose(made(X), model(X), rtol=1e-6)
     assert isinstance(made, KerasExtension) and made._asynchronous_callbacks is True
+
+
+def test_stages_of_what_has_been_traced(scope, tmp_path):
+    """Its layers are called in the stages that they had."""
+    model = subclass(WithStages, 4)
+    model.set_pipelining_options(4, [0, 0], gradient_accumulation_reduction_method="mean")
+    path = save(model, "saved_model", tmp_path)
+    made = keras.models.load_model(path)  # without the class
+    assert type(made) is not type(model) and of(made) == of(model)
+    for one in (model, made):
+        one.compile(keras.optimizers.legacy.SGD(.1), "mse", steps_per_execution=4)
+        one.fit(fitting.data(8, X, X[:, :2]), verbose=0)
+    fitting.same_weights(made, model)
+    np.testing.assert_allclose(made(X), model(X), rtol=1e-5)
 
 
 def test_copies(scope):

@@ -10,7 +10,7 @@ import weakref
 import tensorflow as tf
 
 from tremula.tf.functions import programs
-from tremula.tf.inner import eager, strategies
+from tremula.tf.inner import eager, patches, strategies
 from tremula.tf.runtime.base import feed_arguments
 
 _EAGER = (
@@ -23,6 +23,12 @@ _EAGER = (
 _OUTSIDE = (
     "An iterator of 'IPUStrategy' was given to a function that TensorFlow runs by itself. Run the "
     "function by strategy.run, or make the strategy with 'enable_dataset_iterators=False'.")
+
+_OPTIONAL = "IPU Dataset iterator does not support get_next_as_optional()."
+
+_NO_END = (
+    f"{_OPTIONAL} So a program does not see the end of the data, and `for element in iterator` "
+    "needs a break. Use `for _ in tf.range(n): element = next(iterator)` for n elements.")
 
 InfeedSpec = collections.namedtuple(
     "InfeedSpec", ["feed_id", "structure", "device_ordinal", "prefetch_depth", "optimise_latency"])
@@ -91,7 +97,7 @@ class IPUIterator(strategies.owned_iterator()):
 
     def get_next_as_optional(self):
         """Not supported. Raises NotImplementedError."""
-        raise NotImplementedError("IPU Dataset iterator does not support get_next_as_optional().")
+        raise NotImplementedError(_OPTIONAL)
 
     @property
     def element_spec(self):
@@ -116,6 +122,13 @@ class IPUIterator(strategies.owned_iterator()):
 
     _serialize_to_tensors = _restore_from_tensors = _copy_trackable_to_cpu = _not_saveable
     _gather_saveables_for_checkpoint = _save = _restore = _not_saveable
+
+
+def _refuse_endless_loop():
+    raise NotImplementedError(_NO_END)
+
+
+patches.loop_over_iterators(IPUIterator, _refuse_endless_loop)
 
 
 class IPUOwnedIterator(IPUIterator):

@@ -1,4 +1,8 @@
-"""TensorFlow's log, by the module in which tests of programs look for it."""
+"""TensorFlow's log, by the module in which tests of programs look for it.
+
+Messages of the original that are warnings go through warn(): its tests look for them there, and for
+TensorFlow's own in warning().
+"""
 
 
 def module():

@@ -64,7 +64,11 @@ class IPUOutfeedQueue(collections.abc.Iterable):
 
     @property
     def enqueued(self):
-        """Whether a program of the default graph writes to this queue."""
+        """Whether a program of the default graph, in eager mode any program, writes to this
+        queue."""
+        import tensorflow.compat.v1 as tf
+        if tf.executing_eagerly():  # where each thread has a default graph of its own
+            return self._structure is not None
         return self._enqueued_in is not None and self._enqueued_in() is graphs.outermost_graph()
 
     @property

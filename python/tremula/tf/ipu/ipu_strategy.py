@@ -40,6 +40,11 @@ class IPUStrategyV1(tf.compat.v1.distribute.Strategy, keras_extensions.KerasExte
         keras_extensions.KerasExtensions.__init__(
             self, enable_dataset_iterators, enable_keras_extensions)
 
+    def scope(self):
+        """A block in which variables and models are made for the IPU."""
+        keras_extensions.register_if_loaded(self)
+        return super().scope()
+
     def run(self, fn, args=(), kwargs=None, options=None):
         """fn(*args, **kwargs) on the IPU: `fn` is a tf.function, which becomes one program, or
         inside of a tf.function any function. A tf.function that does not say `jit_compile=True`

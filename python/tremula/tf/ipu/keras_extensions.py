@@ -10,10 +10,12 @@ import contextlib
 import functools
 import importlib
 import inspect
+import sys
 
 import tensorflow as tf
 
 from tremula.tf.inner import patches, strategies, versions
+
 
 class KerasExtension:
     """What an extension of a class of Keras derives from."""
@@ -192,10 +194,24 @@ def install():
     from tremula import _finder
     source = f"{versions.keras_package()}.src"
     _finder.watch(f"{source}.engine.base_layer", _install)
+    _finder.watch(source, lambda module: register_if_loaded(strategies.strategy()))
     _finder.watch(f"{source}.mixed_precision.loss_scale_optimizer", lambda module: (
         patches.wrap_keras_methods(module, ["strategy_supports_loss_scaling"], _or_strategy_does)))
     _finder.watch(f"{source}.mixed_precision.device_compatibility_check", lambda module: (
         patches.wrap_keras_methods(module, ["log_device_compatibility_check"], _silent)))
+
+
+def register_if_loaded(strategy):
+    """Registers the extensions if Keras 2 is loaded and a strategy extends its models. Called
+    where a scope begins and when Keras is loaded: a program may begin with loading a model, and
+    what loads models knows of extensions only then."""
+    source = sys.modules.get(f"{versions.keras_package()}.src")
+    if getattr(strategy, "_keras_extensions_enabled", False) and hasattr(source, "Model"):
+        _register()
+
+
+def _register():  # the extensions import this module, so they come by name
+    importlib.import_module("tremula.tf.keras.extensions.register_extensions").register()
 
 
 def _or_strategy_does(has_in_list):
@@ -225,6 +241,5 @@ def _extend(layer):
     if extend is None or getattr(layer, "_tremula_own_fit", False):
         return
     if strategy._keras_extensions_enabled:
-        # They import this module, so they come by name.
-        importlib.import_module("tremula.tf.keras.extensions.register_extensions").register()
+        _register()
     extend(layer)

@@ -23,8 +23,9 @@ from tremula.tf.inner.patches.tensorflow1 import (accept_float_dimensions, answe
                                                   restore_data_statistics, restore_keras_modules,
                                                   restore_layer_classes, restore_scalar_shape,
                                                   silence_deprecations)
-from tremula.tf.inner.patches.tensorflow2 import (answer_shapes_at_once, wrap_dataset_iterators,
-                                                  wrap_function_traces, wrap_traced_functions)
+from tremula.tf.inner.patches.tensorflow2 import (answer_shapes_at_once, loop_over_iterators,
+                                                  wrap_dataset_iterators, wrap_function_traces,
+                                                  wrap_traced_functions)
 from tremula.tf.inner.patches.tests import add_test_methods
 
 __all__ = [
@@ -33,8 +34,9 @@ __all__ = [
     "answer_version", "before_eager_operations", "compile_xla_on_ipus",
     "count_resources_as_variables", "forget_session", "inherit_graph_attributes",
     "keep_half_batch_norm_parameters", "leave_dependencies_unmarked", "leave_unconverted",
-    "prefer_cpu", "put_errors_first", "restore_app_flags", "restore_data_statistics",
-    "restore_initialized_value", "restore_keras_modules", "restore_layer_classes",
+    "loop_over_iterators", "prefer_cpu", "put_errors_first", "restore_app_flags",
+    "restore_data_statistics", "restore_initialized_value", "restore_keras_modules",
+    "restore_layer_classes",
     "restore_moved_names", "restore_scalar_shape", "show_in_keras", "silence_deprecations",
     "wrap_dataset_iterators", "wrap_function_calls", "wrap_function_traces", "wrap_gradients",
     "wrap_keras_class_methods", "wrap_keras_methods", "wrap_keras_saving", "wrap_session",

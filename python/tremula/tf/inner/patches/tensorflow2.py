@@ -25,6 +25,26 @@ def wrap_dataset_iterators(make):
     wrap(dataset_ops.DatasetV2, "__iter__", make)
 
 
+def loop_over_iterators(iterator_class, refuse):
+    """Makes AutoGraph's `for element in iterator` of this class a loop that ends by break only:
+    TensorFlow's own asks for Optionals, which a program does not have. refuse() is called for a
+    loop without one."""
+    from tensorflow.python.autograph.operators import control_flow
+    from tensorflow.python.data.ops import iterator_ops
+    loops = control_flow.for_loop_registry._registry
+    others = loops[iterator_ops.OwnedIterator]  # the class from which iterator_class inherits
+
+    def loop(iterator, goes_on, body, *state):
+        if not isinstance(iterator, iterator_class):
+            others(iterator, goes_on, body, *state)
+            return
+        if goes_on is None:
+            refuse()
+        control_flow._tf_while_stmt(goes_on, lambda: body(iterator.get_next()), *state)
+
+    loops[iterator_ops.OwnedIterator] = loop
+
+
 def answer_shapes_at_once(is_wanted):
     """Makes tf.shape of a value in eager mode a constant where is_wanted(): TensorFlow refuses to
     run the operation Shape of int32 on the device of a plugin."""

@@ -13,7 +13,7 @@ import os
 from tremula.tf.inner import keras as inner
 from tremula.tf.inner import logs
 from tremula.tf.ipu import keras_extensions
-from tremula.tf.keras.extensions import messages, options
+from tremula.tf.keras.extensions import messages, options, pipeline_graph
 from tremula.tf.runtime.tracing import accumulation
 
 # A key's attribute has an underscore before it. Values of enumerations are saved as numbers.
@@ -331,25 +331,42 @@ def make_revive(revive):
 
 def make_finalize(finalize):
     """Keras' method that ends the loading of a SavedModel. A subclass whose own from_config() has
-    made its model gets options and stages here, when its layers are there."""
+    made its model gets options and stages here, when its layers are there, and a model whose class
+    is not known its stages."""
     def finalize_with_options(self):
         finalize(self)
         decode = inner.module("saving.legacy.saved_model.json_utils").decode
         own = inner.module("engine.training").Model.from_config.__func__
+        revived = inner.module("saving.legacy.saved_model.load").RevivedNetwork
         for number, (made, _) in self.loaded_nodes.items():
-            if isinstance(made, ModelConfig) and number in self._metadata and (
-                    type(made).from_config.__func__ is not own):
-                config = decode(self._metadata[number].metadata).get("config")
-                if config and not made._has_saved_options:
+            if not isinstance(made, ModelConfig) or number not in self._metadata:
+                continue
+            config = decode(self._metadata[number].metadata).get("config")
+            if config and isinstance(made, revived):
+                _take_stages(made, config)
+            elif config and type(made).from_config.__func__ is not own:
+                if not made._has_saved_options:
                     keras_extensions.extension_delegate_if_exists(
                         "deserialize_from_config", made, config)
 
     return finalize_with_options
 
 
+def _take_stages(model, config):
+    """Gives a model whose class is not known the stages of its configuration, which has the calls
+    of its layers. Those of nested models are not there."""
+    if not config.get(_STAGES) or not config.get(_GRAPH) or any(
+            isinstance(layer, Config) for layer in model.layers):
+        return
+    inputs, outputs, _ = inner.module("engine.functional").reconstruct_from_config(
+        config, created_layers={layer.name: layer for layer in model.layers})
+    vars(model)["_traced_graph"] = pipeline_graph.traced(inputs, outputs)
+    keras_extensions.extension_delegate_if_exists("deserialize_from_config", model, config)
+
+
 def make_revive_custom(revive):
     """Keras' function that makes an object of what has been traced, because its class is not known.
-    Such a model has its options, but no stages: its calls of layers are not known either."""
+    Such a model has its options here; its stages come with its layers (make_finalize)."""
     def revive_with_options(identifier, metadata):
         made, setter = revive(identifier, metadata)
         config = metadata.get("config")

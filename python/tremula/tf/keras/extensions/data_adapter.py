@@ -84,7 +84,7 @@ class IPUDataHandler(_stock.DataHandler):
         rest = steps % self._replication_factor
         size = int(tf.data.experimental.cardinality(dataset))
         if rest and size >= 0:
-            logs.module().warning(messages.DROPPED.format(
+            logs.module().warn(messages.DROPPED.format(
                 size, self._replication_factor, rest, "es" if rest > 1 else ""))
         return steps // self._replication_factor
 
@@ -114,7 +114,7 @@ class IPUDataHandler(_stock.DataHandler):
             raise ValueError(messages.TOO_FEW_ITEMS.format(
                 size, self._replication_factor, each, each * self._replication_factor))
         if wanted > steps:
-            logs.module().warning(messages.FEWER_STEPS.format(wanted, replica, steps, steps))
+            logs.module().warn(messages.FEWER_STEPS.format(wanted, replica, steps, steps))
         elif steps % wanted:
             raise ValueError(messages.NO_DIVISOR.format(wanted, steps, replica))
 
@@ -170,7 +170,7 @@ def _warn_of_arrays(**given):
         if isinstance(value, np.ndarray):
             _arrays_seen[name] += 1
             if _arrays_seen[name] == 2:
-                logs.module().warning(messages.NUMPY.format(name, calls[name]))
+                logs.module().warn(messages.NUMPY.format(name, calls[name]))
 
 
 def _without_float64(dataset):

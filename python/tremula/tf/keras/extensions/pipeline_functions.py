@@ -246,4 +246,4 @@ def _warn_of_moving_statistics(model):
     normalization = keras.module("layers.normalization.batch_normalization")
     if any(isinstance(one, normalization.BatchNormalizationBase) and 0 < one.momentum < 1
            for one in model._flatten_layers()):
-        logs.module().warning(messages.MOVING_STATISTICS)
+        logs.module().warn(messages.MOVING_STATISTICS)
