@@ -3,6 +3,7 @@
 
 #include "exec/engine.h"
 #include "exec/float_check.h"
+#include "ops/host/region.h"
 #include "timeline/mark.h"
 
 /* The highest bit of a seed: every replica draws the same numbers. */
@@ -84,10 +85,12 @@ static trm_status run_kernel(const runner *r, uint32_t i, seeds seed, trm_error 
 
 static trm_status run_while(const runner *r, const trm_step *step, const bool *condition,
                             seeds seed, trm_error *error) {
+  trm_residence *residence = r->replica->residence;
   for (uint64_t iteration = 0;; ++iteration) {
     TRY(check_cancelled(r, error));
     const seeds inner = mix_both(seed, iteration);
     TRY(run_range(r, step->ranges[0], inner, error));
+    if (residence != NULL) TRY(trm_residence_bring_home(residence, step, error));
     if (!*condition) return TRM_OK;
     TRY(run_range(r, step->ranges[1], inner, error));
   }
@@ -175,6 +178,26 @@ static trm_status run_step(const runner *r, uint32_t i, seeds seed, trm_error *e
   FAIL(INTERNAL, "a step has an unknown kind");
 }
 
+/* The same where some values are on an accelerator. */
+static trm_status run_resident(const runner *r, uint32_t i, seeds seed, trm_error *error) {
+  const trm_step *step = &r->schedule->steps[i];
+  trm_residence *residence = r->replica->residence;
+  if (step->kind == TRM_STEP_COPY && trm_residence_copy(residence, step)) return TRM_OK;
+  if (step->kind == TRM_STEP_KERNEL && trm_region_kernel_of(step->kernel) != NULL) {
+    const trm_mark mark =
+        trm_mark_begin(TRM_TIMELINE_DRIVERS, "%s", trm_accelerator_name(residence->accelerator));
+    const trm_status status =
+        trm_residence_run(residence, step, r->replica->versions + r->engine->first_operand[i],
+                          r->times != NULL, error);
+    trm_mark_end(&mark);
+    return note_step(r, step, status, error);
+  }
+  if (step->kind != TRM_STEP_WHILE) TRY(trm_residence_bring_home(residence, step, error));
+  TRY(run_step(r, i, seed, error));
+  trm_residence_wrote(residence, step);
+  return TRM_OK;
+}
+
 /* What tells the random numbers of a step from those of others: the instruction's own number, so
  * that they are the same whatever the passes of the host make of the instructions around it. */
 static uint64_t identity_of(const runner *r, uint32_t i) {
@@ -188,7 +211,9 @@ static trm_status run_range(const runner *r, trm_step_range range, seeds seed, t
     const trm_step *step = &r->schedule->steps[i];
     TRY(check_cancelled(r, error));
     const uint64_t start = r->times != NULL ? trm_now() : 0;
-    TRY(run_step(r, i, mix_both(seed, identity_of(r, i)), error));
+    const seeds own = mix_both(seed, identity_of(r, i));
+    TRY(r->replica->residence == NULL ? run_step(r, i, own, error)
+                                      : run_resident(r, i, own, error));
     if (r->times != NULL) {
       r->times[i].nanoseconds += trm_now() - start;
       ++r->times[i].calls;
@@ -207,5 +232,9 @@ trm_status trm_replica_run(trm_engine *engine, uint32_t number, trm_error *error
   const bool own = number > 0 && (engine->seed & identical_replicas) == 0;
   const seeds seed = {own ? mix(shared, number) : shared, shared};
   const trm_step_range all = {0, schedule->num_steps};
-  return run_range(&r, all, seed, error);
+  const trm_status status = run_range(&r, all, seed, error);
+  if (r.replica->residence == NULL) return status;
+  return trm_residence_end(r.replica->residence, status,
+                           engine->leaves + (number > 0 ? engine->executable->num_outputs : 0),
+                           error);
 }

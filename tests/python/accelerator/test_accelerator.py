@@ -108,6 +108,9 @@ def test_core(tmp_path):
         results[name] = np.load(out)
         regions = done.stderr.count(" run on cpu:0")
         assert regions == 0 if name == "cpu" else regions >= 2, done.stderr
+        # What a run moves: 3 elements, 2 inputs; 3 sums, 3 outputs. Nothing between the steps.
+        moved = " moved 5 arrays of 323840 bytes to cpu:0, 6 arrays of 292608 bytes from there"
+        assert done.stderr.count(moved) == (0 if name == "cpu" else 3), done.stderr
     for key in ("w", "p", "sums"):
         np.testing.assert_allclose(results["accelerated"][key], results["cpu"][key], rtol=1e-5,
                                    atol=1e-6)
