@@ -1,7 +1,8 @@
 /* Owns: cutting what runs into regions that an accelerator computes.
  *
- * A region is a set of instructions that touch nothing of the host: no feeds, host calls, random
- * numbers, collectives or custom calls. Level L of an instruction is the most times that a path to
+ * A region is a set of instructions that touch nothing of the host: no feeds, host calls,
+ * collectives, random numbers that the engine seeds, or custom calls other than those that become
+ * plain HLO (lower.h). Level L of an instruction is the most times that a path to
  * it leaves the accelerator for the host and comes back; all instructions of a level are one
  * region, so that no region needs a result of its own through the host. A region becomes a custom
  * call "tremula.region" of a computation. Loops and conditionals that touch nothing of the host are
@@ -15,6 +16,7 @@
 #include "accelerator/accelerator.h"
 #include "ops/reference.h"
 #include "passes/edit.h"
+#include "passes/lower.h"
 #include "passes/pass.h"
 #include "tremula/log.h"
 
@@ -181,6 +183,9 @@ static trm_status copy_inside(cutter *c, uint32_t body, trm_index outside, trm_a
   trm_index *operands = ARENA_NEW(arena, trm_index, (size_t)copy.num_operands + 1);
   CHECK_MEMORY(operands, "a region");
   for (uint32_t k = 0; k < copy.num_operands; ++k) operands[k] = c->inside[copy.operands[k]];
+  if (copy.opcode == TRM_OP_CUSTOM_CALL) {
+    return trm_lower(c->edit.module, body, &copy, operands, &c->inside[outside], error);
+  }
   copy.operands = operands;
   copy.name = NULL;
   copy.id = 0;
@@ -468,7 +473,11 @@ static trm_status cut(cutter *c, trm_arena *arena, trm_error *error) {
   int32_t deepest = -1;
   for (trm_index i = 0; i < c->count; ++i) {
     const trm_instruction *o = &trm_edit_computation(&c->edit)->instructions[i];
-    c->fits[i] = may_compute(o->opcode) && has_types(&o->shape) && calls_pure(o, c->is_pure);
+    const trm_computation *own = trm_edit_computation(&c->edit);
+    c->fits[i] =
+        has_types(&o->shape) && calls_pure(o, c->is_pure) &&
+        (may_compute(o->opcode) ||
+         (o->num_operands > 0 && trm_can_lower(o, &own->instructions[o->operands[0]].shape)));
   }
   TRY(keep_counters(c, arena, error));
   drop_tuples(c);
