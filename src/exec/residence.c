@@ -129,8 +129,11 @@ void trm_residence_wrote(trm_residence *r, const trm_step *step) {
 }
 
 bool trm_residence_copy(trm_residence *r, const trm_step *step) {
-  trm_resident *from = resident_of(r, step->slots[0]), *to = resident_of(r, step->slots[1]);
-  if (from->array == NULL || from == to) return from == to;
+  if (step->num_operands != 1 || step->num_results != 1) return false;
+  const trm_resident *from = resident_of(r, step->slots[0]);
+  trm_resident *to = resident_of(r, step->slots[1]);
+  if (from == to) return true;
+  if (from->array == NULL) return false;
   trm_device_array_retain(from->array);
   trm_device_array_release(to->array);
   *to = (trm_resident){.array = from->array, .is_stale = true};

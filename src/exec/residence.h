@@ -48,7 +48,8 @@ trm_status trm_residence_bring_home(trm_residence *residence, const trm_step *st
                                     trm_error *error);
 /* After a step of the host: its results are the host's. */
 void trm_residence_wrote(trm_residence *residence, const trm_step *step);
-/* A copy of what is on the accelerator is the same array; false: the host has to copy. */
+/* A copy, of one array, of what is on the accelerator is the same array. False: the host has to
+ * copy. */
 bool trm_residence_copy(trm_residence *residence, const trm_step *step);
 /* versions: of the step's operands. `waits`: for its end, to be timed. */
 trm_status trm_residence_run(trm_residence *residence, const trm_step *step,

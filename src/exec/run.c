@@ -178,11 +178,19 @@ static trm_status run_step(const runner *r, uint32_t i, seeds seed, trm_error *e
   FAIL(INTERNAL, "a step has an unknown kind");
 }
 
+/* Among one replica a reduction gives its operands back. */
+static bool is_copy(const runner *r, const trm_step *step) {
+  if (step->kind == TRM_STEP_COPY) return true;
+  const trm_computation *c = &r->schedule->module->computations[step->computation];
+  return step->kind == TRM_STEP_KERNEL && r->replica->exchange == NULL &&
+         trm_instruction_acts_as(&c->instructions[step->instruction]) == TRM_OP_ALL_REDUCE;
+}
+
 /* The same where some values are on an accelerator. */
 static trm_status run_resident(const runner *r, uint32_t i, seeds seed, trm_error *error) {
   const trm_step *step = &r->schedule->steps[i];
   trm_residence *residence = r->replica->residence;
-  if (step->kind == TRM_STEP_COPY && trm_residence_copy(residence, step)) return TRM_OK;
+  if (is_copy(r, step) && trm_residence_copy(residence, step)) return TRM_OK;
   if (step->kind == TRM_STEP_KERNEL && trm_region_kernel_of(step->kernel) != NULL) {
     const trm_mark mark =
         trm_mark_begin(TRM_TIMELINE_DRIVERS, "%s", trm_accelerator_name(residence->accelerator));

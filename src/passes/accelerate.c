@@ -153,6 +153,20 @@ static void find_levels(cutter *c) {
   }
 }
 
+/* What a region computes has no effects, so nothing of the host need come after it but what reads
+ * it. */
+static void drop_order(const cutter *c) {
+  for (trm_index i = 0; i < c->count; ++i) {
+    trm_instruction *o = trm_edit_at(&c->edit, i);
+    uint32_t kept = 0;
+    for (uint32_t k = 0; k < o->num_control_predecessors; ++k) {
+      const trm_index before = o->control_predecessors[k];
+      if (c->fits[i] || !c->fits[before]) o->control_predecessors[kept++] = before;
+    }
+    o->num_control_predecessors = kept;
+  }
+}
+
 static bool is_constant(const cutter *c, trm_index i) {
   return trm_edit_computation(&c->edit)->instructions[i].opcode == TRM_OP_CONSTANT;
 }
@@ -481,6 +495,7 @@ static trm_status cut(cutter *c, trm_arena *arena, trm_error *error) {
   }
   TRY(keep_counters(c, arena, error));
   drop_tuples(c);
+  drop_order(c);
   find_levels(c);
   find_used(c);
   for (trm_index i = 0; i < c->count; ++i) {
@@ -501,6 +516,7 @@ static trm_status cut_computation(trm_module *module, part p, const bool *is_pur
   const trm_computation condition =
       p.condition != TRM_NO_INDEX ? module->computations[p.condition] : (trm_computation){0};
   if (p.condition != TRM_NO_INDEX) c.condition = &condition;
+  TRY(trm_split_random(module, p.computation, error));
   TRY(trm_edit_begin(&c.edit, module, p.computation, error));
   c.count = trm_edit_computation(&c.edit)->num_instructions;
   const size_t count = (size_t)c.count + 1;

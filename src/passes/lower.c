@@ -1,4 +1,4 @@
-/* Owns: dropout as plain HLO (ops/random/dropout.c says what it computes). */
+/* Owns: dropout and uniform random numbers as plain HLO (ops/random/dropout.c, distribution.c). */
 #include "passes/lower.h"
 
 #include <math.h>
@@ -6,6 +6,7 @@
 
 #include "hlo/config.h"
 #include "hlo/literal.h"
+#include "passes/edit.h"
 
 /* A computation that grows. After the first failure nothing happens any more. */
 typedef struct lowering {
@@ -97,9 +98,8 @@ static void multiply(lowering *l, trm_shape shape, trm_index x, uint32_t number,
                 binary(l, TRM_OP_SHIFT_RIGHT_LOGICAL, wide, product, words(l, wide, 32)));
 }
 
-/* trm_philox of counters {c[0], 0, 0, 0} and the keys, arrays of one shape. */
+/* trm_philox of the counters and keys, arrays of one shape. */
 static void philox(lowering *l, trm_shape shape, trm_index c[4], trm_index key0, trm_index key1) {
-  c[1] = c[2] = c[3] = words(l, shape, 0);
   for (int round = 0; round < 10; ++round) {
     trm_index p_low, p_high, q_low, q_high;
     multiply(l, shape, c[0], UINT32_C(0xD2511F53), &p_low, &p_high);
@@ -135,25 +135,29 @@ static trm_index key_word(lowering *l, trm_shape shape, trm_index seed, int64_t 
   return broadcast(l, shape, unary(l, TRM_OP_RESHAPE, scalar, word), (trm_dims){0});
 }
 
-/* `count` random words in a row, of the key `seed`. */
-static trm_index random_words(lowering *l, int64_t count, trm_index seed) {
-  const int64_t blocks = (count + 3) / 4;
+/* `count` random words in a row, `used` of each block: all, or every second one. The stream is a
+ * key of two words and, where has_high, the counter's upper half. */
+static trm_index random_words(lowering *l, int64_t count, int used, trm_index stream,
+                              bool has_high) {
+  const int64_t blocks = (count + used - 1) / used;
   const trm_shape shape = shape_of(l, TRM_U32, 1, &blocks);
   const trm_shape columns = shape_of(l, TRM_U32, 2, (int64_t[]){blocks, 1});
-  const trm_shape table = shape_of(l, TRM_U32, 2, (int64_t[]){blocks, 4});
+  const trm_shape table = shape_of(l, TRM_U32, 2, (int64_t[]){blocks, used});
   trm_index c[4];
   c[0] =
       add(l, &(trm_instruction){
                  .opcode = TRM_OP_IOTA, .shape = shape, .dimensions = axes(l, 1, (int64_t[]){0})});
-  philox(l, shape, c, key_word(l, shape, seed, 0), key_word(l, shape, seed, 1));
-  for (int w = 0; w < 4; ++w) c[w] = unary(l, TRM_OP_RESHAPE, columns, c[w]);
+  c[1] = c[2] = c[3] = words(l, shape, 0);
+  if (has_high) c[2] = key_word(l, shape, stream, 2), c[3] = key_word(l, shape, stream, 3);
+  philox(l, shape, c, key_word(l, shape, stream, 0), key_word(l, shape, stream, 1));
+  for (int w = 0; w < used; ++w) c[w] = unary(l, TRM_OP_RESHAPE, columns, c[w * 4 / used]);
   const trm_index all = add(l, &(trm_instruction){.opcode = TRM_OP_CONCATENATE,
                                                   .shape = table,
-                                                  .num_operands = 4,
+                                                  .num_operands = (uint32_t)used,
                                                   .operands = c,
                                                   .dimensions = axes(l, 1, (int64_t[]){1})});
   const trm_index row =
-      unary(l, TRM_OP_RESHAPE, shape_of(l, TRM_U32, 1, (int64_t[]){4 * blocks}), all);
+      unary(l, TRM_OP_RESHAPE, shape_of(l, TRM_U32, 1, (int64_t[]){used * blocks}), all);
   return slice_row(l, row, TRM_U32, 0, count);
 }
 
@@ -171,8 +175,8 @@ static trm_index noise_for(lowering *l, const trm_shape *x, const json_t *noise_
     along[rank++] = d;
     count *= x->dims[d];
   }
-  const trm_index noise =
-      unary(l, TRM_OP_RESHAPE, shape_of(l, TRM_U32, rank, dims), random_words(l, count, seed));
+  const trm_index noise = unary(l, TRM_OP_RESHAPE, shape_of(l, TRM_U32, rank, dims),
+                                random_words(l, count, 4, seed, false));
   if (rank == x->rank) return noise;
   return broadcast(l, as_type(*x, TRM_U32), noise, axes(l, rank, along));
 }
@@ -209,9 +213,67 @@ static trm_index lower_dropout(lowering *l, const trm_instruction *call, const t
   return is_half ? unary(l, TRM_OP_CONVERT, own, result) : result;
 }
 
+/* ---- Uniform numbers ------------------------------------------------------------------------ */
+
+/* Float32 from 0 to 1: what TensorFlow and Keras make others of. */
+static bool is_unit_uniform(const trm_instruction *call) {
+  if (call->call_id != TRM_CALL_RANDOM || call->shape.dtype != TRM_F32) return false;
+  json_t *config = trm_instruction_config(call, 0, NULL);
+  const char *name = json_string_value(json_object_get(config, "distribution"));
+  const json_t *low = json_object_get(config, "minval"), *high = json_object_get(config, "maxval");
+  const bool is_unit = name != NULL && strcmp(name, "uniform") == 0 &&
+                       (low == NULL || json_number_value(low) == 0) &&
+                       (high == NULL || json_number_value(high) == 1);
+  json_decref(config);
+  return is_unit;
+}
+
+static trm_index lower_uniform(lowering *l, const trm_instruction *call, trm_index stream) {
+  const trm_shape single = as_type(call->shape, TRM_F32), bits = as_type(call->shape, TRM_U32);
+  const trm_index noise =
+      unary(l, TRM_OP_RESHAPE, bits, random_words(l, trm_shape_count(&single), 2, stream, true));
+  const float unit = 0x1p-23f;
+  return binary(l, TRM_OP_MULTIPLY, single,
+                unary(l, TRM_OP_CONVERT, single,
+                      binary(l, TRM_OP_SHIFT_RIGHT_LOGICAL, bits, noise, words(l, bits, 9))),
+                filled(l, single, &unit));
+}
+
+static trm_status split_random(trm_edit *edit, trm_index i, void *state, trm_error *error) {
+  (void)state;
+  trm_instruction call = *trm_edit_at(edit, i), stream = call;
+  if (call.num_operands > 0 || trm_shape_count(&call.shape) == 0 || !is_unit_uniform(&call)) {
+    return TRM_OK;
+  }
+  trm_custom_call *target = ARENA_NEW(&edit->module->arena, trm_custom_call, 1);
+  CHECK_MEMORY(target, "a random number");
+  *target = *call.custom_call;
+  target->target = trm_call_target(TRM_CALL_RANDOM_STREAM);
+  stream.custom_call = target;
+  stream.num_control_predecessors = 0;
+  trm_index made;
+  if (!trm_shape_make(&edit->module->arena, TRM_U32, 1, (int64_t[]){4}, &stream.shape)) {
+    FAIL_NO_MEMORY("a random number");
+  }
+  TRY(trm_edit_add(edit, i, stream, &made, error));
+  /* The engine makes the seed of the id. */
+  trm_edit_at(edit, i)->id = trm_edit_at(edit, made)->id;
+  trm_edit_at(edit, made)->id = call.id;
+  call.num_operands = 1;
+  call.operands = &made;
+  TRY(trm_edit_add(edit, i, call, &made, error));
+  trm_edit_replace(edit, i, made);
+  return TRM_OK;
+}
+
+trm_status trm_split_random(trm_module *module, uint32_t computation, trm_error *error) {
+  return trm_edit_instructions(module, computation, split_random, NULL, error);
+}
+
 bool trm_can_lower(const trm_instruction *call, const trm_shape *first_operand) {
-  return call->call_id == TRM_CALL_DROPOUT && call->opcode == TRM_OP_CUSTOM_CALL &&
-         trm_shape_count(&call->shape) > 0 && trm_shape_equal(first_operand, &call->shape);
+  if (call->opcode != TRM_OP_CUSTOM_CALL || trm_shape_count(&call->shape) == 0) return false;
+  if (is_unit_uniform(call)) return call->num_operands == 1;
+  return call->call_id == TRM_CALL_DROPOUT && trm_shape_equal(first_operand, &call->shape);
 }
 
 trm_status trm_lower(trm_module *module, uint32_t computation, const trm_instruction *call,
@@ -219,7 +281,8 @@ trm_status trm_lower(trm_module *module, uint32_t computation, const trm_instruc
   lowering l = {module, computation, TRM_OK, error};
   const trm_instruction own = *call;
   json_t *config = trm_instruction_config(&own, 0, NULL);
-  *out = lower_dropout(&l, &own, operands, config);
+  *out = own.call_id == TRM_CALL_DROPOUT ? lower_dropout(&l, &own, operands, config)
+                                         : lower_uniform(&l, &own, operands[0]);
   json_decref(config);
   return l.status;
 }
