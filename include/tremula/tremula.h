@@ -220,10 +220,10 @@ TRM_API trm_status trm_engine_run_replicated(trm_engine *engine, const void *con
  * the engine's, until the next run. NULL for replica 0, whose outputs are the caller's, and for
  * what is out of range. */
 TRM_API const void *trm_engine_output(const trm_engine *engine, uint32_t replica, size_t i);
-/* Lets runs leave results on the accelerator, if there is one (docs/accelerators.md): floating-point
- * outputs whose output_versions[o] is not 0. The memory behind such an output does not have its
- * contents until trm_fetch_left; a run that gets it as an input finds them, in this engine and in
- * others. Off at first. */
+/* Lets runs leave results on the accelerator, if there is one (docs/accelerators.md):
+ * floating-point outputs whose output_versions[o] is not 0. The memory behind such an output does
+ * not have its contents until trm_fetch_left; a run that gets it as an input finds them, in this
+ * engine and in others. Off at first. */
 TRM_API void trm_engine_leave_outputs(trm_engine *engine, bool on);
 /* Brings home what was left for this place, or for memory that contains it. Call it before reading
  * the memory; it costs little where nothing is left. */

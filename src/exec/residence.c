@@ -202,6 +202,7 @@ static trm_status find_input(trm_residence *r, uint32_t slot, uint64_t version, 
   trm_device_array_release(left);
   TRY(trm_fetch_left(r->places[slot], error));
   if (version == 0 || version != resident->version) drop(resident);
+  resident->is_stale = false; /* nothing is left, so the host has the contents */
   return TRM_OK;
 }
 

@@ -11,6 +11,7 @@
  *
  * Values between regions stay on the accelerator (exec/residence.h). So that the host need not wait
  * for it to know whether a loop goes on, the counters of such loops stay on the host. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "accelerator/accelerator.h"
@@ -20,8 +21,14 @@
 #include "passes/pass.h"
 #include "tremula/log.h"
 
-enum { WORTH = 1 << 14 /* elements computed one by one */, MOST_COUNTERS = 64 /* elements */ };
+enum { MOST_COUNTERS = 64 /* elements */ };
 static const char origin[] = "ACCELERATOR";
+
+/* Elements, computed one by one, that are worth the way to an accelerator. */
+static int64_t least_work(void) {
+  const char *text = getenv("TREMULA_ACCELERATOR_LEAST");
+  return text != NULL && *text != '\0' ? strtoll(text, NULL, 10) : 1 << 14;
+}
 
 typedef struct cutter {
   trm_edit edit;
@@ -38,10 +45,13 @@ typedef struct cutter {
 
 /* ---- What can be in a region ---------------------------------------------------------------- */
 
-static bool has_types(const trm_shape *shape) {
+/* A float16 overflow that is no infinity is the CPU's (exec/float_check.h). */
+static bool has_types(const trm_module *module, const trm_shape *shape) {
+  const bool limits_halves = module->half_overflow != TRM_HALF_INFINITY;
   for (int32_t l = 0; l < trm_shape_num_leaves(shape); ++l) {
     const trm_shape *leaf = trm_shape_leaf(shape, l);
     if (!trm_accelerator_has_type(leaf->dtype) || leaf->dynamic != 0) return false;
+    if (limits_halves && leaf->dtype == TRM_F16) return false;
   }
   return trm_shape_num_leaves(shape) > 0;
 }
@@ -103,7 +113,7 @@ static void find_pure(const trm_module *module, bool *is_pure) {
     for (trm_index i = 0; i < computation->num_instructions && is_pure[c]; ++i) {
       const trm_instruction *o = &computation->instructions[i];
       is_pure[c] = (o->opcode == TRM_OP_PARAMETER || may_compute(o->opcode)) &&
-                   has_types(&o->shape) && calls_pure(o, is_pure);
+                   has_types(module, &o->shape) && calls_pure(o, is_pure);
     }
   }
 }
@@ -441,16 +451,17 @@ static bool is_heavy(trm_opcode opcode) {
  * operands may be there. *out_members: how many there are. */
 static bool is_worth(const cutter *c, int32_t level, uint32_t *out_members) {
   const trm_computation *computation = trm_edit_computation(&c->edit);
+  const int64_t least = least_work();
   int64_t work = 0;
   *out_members = 0;
   for (trm_index i = 0; i < c->count; ++i) {
     if (!c->fits[i] || c->level[i] != level || is_constant(c, i)) continue;
     const trm_instruction *o = &computation->instructions[i];
     ++*out_members;
-    if (is_heavy(o->opcode)) work += WORTH;
+    if (is_heavy(o->opcode)) work += least;
     else if (trm_shape_is_array(&o->shape)) work += trm_shape_count(&o->shape);
   }
-  return work >= WORTH || (c->num_regions > 0 && *out_members > 0);
+  return *out_members > 0 && (work >= least || c->num_regions > 0);
 }
 
 static trm_status cut_level(cutter *c, int32_t level, trm_error *error) {
@@ -489,7 +500,7 @@ static trm_status cut(cutter *c, trm_arena *arena, trm_error *error) {
     const trm_instruction *o = &trm_edit_computation(&c->edit)->instructions[i];
     const trm_computation *own = trm_edit_computation(&c->edit);
     c->fits[i] =
-        has_types(&o->shape) && calls_pure(o, c->is_pure) &&
+        has_types(c->edit.module, &o->shape) && calls_pure(o, c->is_pure) &&
         (may_compute(o->opcode) ||
          (o->num_operands > 0 && trm_can_lower(o, &own->instructions[o->operands[0]].shape)));
   }

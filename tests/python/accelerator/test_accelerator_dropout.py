@@ -35,3 +35,17 @@ def test_same_bits(kind, dims, noise):
     assert alone.returncode == 0 and done.returncode == 0, alone.stderr + done.stderr
     assert "2 instructions of e run on cpu:0" in done.stderr
     assert done.stdout == alone.stdout != ""
+
+
+OVERFLOW = """
+    import numpy as np
+    from tremula import core
+    text = '''HloModule m
+    ENTRY e { x = f16[20000] parameter(0)  ROOT y = f16[20000] multiply(x, x) }'''
+    engine = core.Engine(core.compile(core.Module.read(text), half_overflow="largest"))
+    print(engine.run([np.full(20000, 300, np.float16)])[0][0])
+"""
+
+
+def test_halves_overflow_as_the_program_says():
+    assert run(OVERFLOW, plugin()).stdout == run(OVERFLOW).stdout == "65500.0\n"
