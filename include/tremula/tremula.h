@@ -242,6 +242,19 @@ TRM_API trm_status trm_engine_run_replicated(trm_engine *engine, const void *con
  * the engine's, until the next run. NULL for replica 0, whose outputs are the caller's, and for
  * what is out of range. */
 TRM_API const void *trm_engine_output(const trm_engine *engine, uint32_t replica, size_t i);
+/* Lets runs leave results on the accelerator, if there is one (docs/accelerators.md):
+ * floating-point outputs whose output_versions[o] is not 0. The memory behind such an output does
+ * not have its contents until trm_fetch_left; a run that gets it as an input finds them, in this
+ * engine and in others. Off at first. */
+TRM_API void trm_engine_leave_outputs(trm_engine *engine, bool on);
+/* Brings home what was left for this place, or for memory that contains it. Call it before reading
+ * the memory; it costs little where nothing is left. */
+TRM_API trm_status trm_fetch_left(const void *place, trm_error *error);
+/* Drops what was left there. Call it before writing the memory or giving it back. */
+TRM_API void trm_forget_left(const void *place);
+/* The folder in which code that was compiled for an accelerator is kept, under "accelerated/"; NULL
+ * or "": nowhere. The environment variable TREMULA_ACCELERATOR_CACHE has precedence. */
+TRM_API void trm_set_region_cache(const char *folder);
 /* Asks a run to stop; may be called at any time and from any thread, also from a signal handler.
  * Each call is for one run: the one that is going on, which takes the call with it when it ends,
  * even when it came too late to stop it; or, when none is going on, the next, which then fails with

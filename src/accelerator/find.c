@@ -61,29 +61,39 @@ static bool look_everywhere(const char *name, char out_path[TRM_PLUGIN_PATH]) {
   return own[0] != '\0' && look_in(own, name, out_path);
 }
 
-trm_status trm_plugin_find(const char *wanted, char out_path[TRM_PLUGIN_PATH], int *out_device,
-                           trm_error *error) {
+/* The numbers of "0,2". */
+static bool read_devices(const char *text, trm_plugin_choice *out) {
+  for (out->num_devices = 0; out->num_devices < TRM_MAX_ACCELERATORS;) {
+    const size_t digits = strspn(text, "0123456789");
+    if (digits == 0 || digits > 3 || atoi(text) > TRM_MAX_DEVICE_NUMBER) return false;
+    out->devices[out->num_devices++] = atoi(text);
+    text += digits;
+    if (*text == '\0') return true;
+    if (*text++ != ',') return false;
+  }
+  return false;
+}
+
+trm_status trm_plugin_find(const char *wanted, trm_plugin_choice *out, trm_error *error) {
   char name[TRM_PLUGIN_PATH];
-  *out_device = 0;
+  *out = (trm_plugin_choice){.num_devices = 1};
   if (strlen(wanted) >= sizeof name) FAIL(INVALID_ARGUMENT, "TREMULA_ACCELERATOR is too long");
   snprintf(name, sizeof name, "%s", wanted);
   char *colon = strrchr(name, ':');
   if (colon != NULL) {
-    const size_t digits = strspn(colon + 1, "0123456789");
-    if (digits == 0 || digits > 4 || colon[1 + digits] != '\0') {
+    if (!read_devices(colon + 1, out)) {
       FAIL(INVALID_ARGUMENT,
            "TREMULA_ACCELERATOR is '%s': behind the colon stands the number of a device, as in "
-           "cuda:0",
-           wanted);
+           "cuda:0, or up to %d with commas between them, each at most %d",
+           wanted, TRM_MAX_ACCELERATORS, TRM_MAX_DEVICE_NUMBER);
     }
     *colon = '\0';
-    *out_device = atoi(colon + 1);
   }
   if (strchr(name, '/') != NULL) {
-    snprintf(out_path, TRM_PLUGIN_PATH, "%s", name);
+    snprintf(out->path, sizeof out->path, "%s", name);
     return TRM_OK;
   }
-  if (name[0] != '\0' && strpbrk(name, "*?[") == NULL && look_everywhere(name, out_path)) {
+  if (name[0] != '\0' && strpbrk(name, "*?[") == NULL && look_everywhere(name, out->path)) {
     return TRM_OK;
   }
   FAIL(NOT_FOUND,

@@ -1,18 +1,21 @@
-/* Owns: PJRT, the C interface of the plugins: loading, devices, buffers, executables, errors.
+/* Owns: PJRT, the C interface of the plugins: loading, devices, arrays, regions, errors. One file,
+ * because its header defines constants, which two files cannot both.
  *
  * PJRT's rules (xla/pjrt/c/README.md): structs and the table of functions only grow within a major
  * version, and each says its size. So this code asks for version 0, for a table at least as long as
  * what it calls, and passes the sizes of the header that it was compiled with. */
 #define _GNU_SOURCE
-#include "accelerator/accelerator.h"
-
 #include <dlfcn.h>
 #include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <xla/pjrt/c/pjrt_c_api.h>
 #include <xxhash.h>
 
+#include "accelerator/accelerator.h"
+#include "accelerator/cache.h"
 #include "accelerator/find.h"
 #include "base/memory.h"
 #include "timeline/mark.h"
@@ -21,21 +24,12 @@
 struct trm_accelerator {
   const PJRT_Api *api;
   PJRT_Client *client;
-  PJRT_Device *device;
-  int device_number; /* among the client's */
+  size_t num_devices; /* that the user has chosen */
+  PJRT_Device *devices[TRM_MAX_ACCELERATORS];
+  int first_device; /* its number among the client's */
   char name[256];
+  char identity[1024]; /* what compiled code depends on: platform, version, kind of device, API */
 };
-
-struct trm_region {
-  trm_region *next; /* of all regions that are compiled */
-  int references;   /* under regions_lock */
-  XXH128_hash_t key;
-  trm_accelerator *accelerator;
-  PJRT_LoadedExecutable *executable;
-};
-
-static pthread_mutex_t regions_lock = PTHREAD_MUTEX_INITIALIZER;
-static trm_region *regions;
 
 /* A struct of PJRT's with zeros behind it, and a pointer to it. A plugin that is newer than the
  * header refuses structs that are shorter than its own; members that the header does not know are
@@ -48,9 +42,18 @@ enum { NEWER_MEMBERS = 256 };
   } name##_block = {.own = {.struct_size = sizeof name##_block, __VA_ARGS__}}; \
   type *const name = &name##_block.own
 
+/* The device of a replica. */
+static uint32_t device_of(const trm_accelerator *a, uint32_t replica) {
+  return replica % (uint32_t)a->num_devices;
+}
+
+static const char origin[] = "ACCELERATOR";
+static const char no_memory[] =
+    ". The accelerator's memory has run out: make batches smaller, end other programs that use it, "
+    "or run without TREMULA_ACCELERATOR.";
+
 /* ---- Errors --------------------------------------------------------------------------------- */
 
-/* Takes PJRT's error, whose codes are those of trm_status. */
 static trm_status take_error(const PJRT_Api *api, PJRT_Error *problem, const char *what,
                              trm_error *error) {
   if (problem == NULL) return TRM_OK;
@@ -60,7 +63,8 @@ static trm_status take_error(const PJRT_Api *api, PJRT_Error *problem, const cha
   PJRT_Error *other = api->PJRT_Error_GetCode(code);
   const trm_status status =
       other == NULL && code->code > 0 && code->code <= 15 ? (trm_status)code->code : TRM_UNKNOWN;
-  trm_fail(error, status, "%s: %.*s", what, (int)message->message_size, message->message);
+  trm_fail(error, status, "%s: %.*s%s", what, (int)message->message_size, message->message,
+           status == TRM_RESOURCE_EXHAUSTED ? no_memory : "");
   ARGS(PJRT_Error_Destroy_Args, own, .error = problem);
   api->PJRT_Error_Destroy(own);
   if (other != NULL) {
@@ -70,7 +74,6 @@ static trm_status take_error(const PJRT_Api *api, PJRT_Error *problem, const cha
   return status;
 }
 
-/* Waits for an event and releases it. */
 static trm_status await(const PJRT_Api *api, PJRT_Event *event, const char *what,
                         trm_error *error) {
   if (event == NULL) return TRM_OK;
@@ -120,35 +123,66 @@ static trm_status load(const char *path, const PJRT_Api **out_api, trm_error *er
   return TRM_OK;
 }
 
-static trm_status open_device(trm_accelerator *a, const char *wanted, trm_error *error) {
-  char path[TRM_PLUGIN_PATH];
-  int number;
-  TRY(trm_plugin_find(wanted, path, &number, error));
-  TRY(load(path, &a->api, error));
-  ARGS(PJRT_Client_Create_Args, create, .priv = NULL);
-  TRY(take_error(a->api, a->api->PJRT_Client_Create(create), "the accelerator", error));
-  a->client = create->client;
-  ARGS(PJRT_Client_PlatformName_Args, name, .client = a->client);
-  TRY(take_error(a->api, a->api->PJRT_Client_PlatformName(name), "the accelerator", error));
+static trm_status choose_devices(trm_accelerator *a, const trm_plugin_choice *choice,
+                                 trm_error *error) {
   ARGS(PJRT_Client_AddressableDevices_Args, devices, .client = a->client);
   TRY(take_error(a->api, a->api->PJRT_Client_AddressableDevices(devices), "the accelerator",
                  error));
-  if ((size_t)number >= devices->num_addressable_devices) {
-    FAIL(NOT_FOUND, "TREMULA_ACCELERATOR names device %d of %s, which has %zu.", number, path,
-         devices->num_addressable_devices);
+  a->num_devices = choice->num_devices;
+  for (size_t d = 0; d < choice->num_devices; ++d) {
+    const int number = choice->devices[d];
+    if ((size_t)number >= devices->num_addressable_devices) {
+      FAIL(NOT_FOUND, "TREMULA_ACCELERATOR names device %d of %s, which has %zu.", number,
+           choice->path, devices->num_addressable_devices);
+    }
+    a->devices[d] = devices->addressable_devices[number];
   }
-  a->device = devices->addressable_devices[number];
-  a->device_number = number;
-  snprintf(a->name, sizeof a->name, "%.*s:%d", (int)name->platform_name_size, name->platform_name,
-           number);
-  trm_log(TRM_LOG_INFO, "ACCELERATOR", "the accelerator is %s, by %s, PJRT %d.%d", a->name, path,
+  a->first_device = choice->devices[0];
+  return TRM_OK;
+}
+
+/* The names of the accelerator: for messages, and for all on which compiled code depends. */
+static trm_status name_it(trm_accelerator *a, const trm_plugin_choice *choice, trm_error *error) {
+  static const char what[] = "the accelerator";
+  ARGS(PJRT_Client_PlatformName_Args, name, .client = a->client);
+  TRY(take_error(a->api, a->api->PJRT_Client_PlatformName(name), what, error));
+  ARGS(PJRT_Client_PlatformVersion_Args, version, .client = a->client);
+  TRY(take_error(a->api, a->api->PJRT_Client_PlatformVersion(version), what, error));
+  ARGS(PJRT_Device_GetDescription_Args, description, .device = a->devices[0]);
+  TRY(take_error(a->api, a->api->PJRT_Device_GetDescription(description), what, error));
+  ARGS(PJRT_DeviceDescription_Kind_Args, kind,
+       .device_description = description->device_description);
+  TRY(take_error(a->api, a->api->PJRT_DeviceDescription_Kind(kind), what, error));
+  int used =
+      snprintf(a->name, sizeof a->name, "%.*s", (int)name->platform_name_size, name->platform_name);
+  for (size_t d = 0; d < choice->num_devices && used < (int)sizeof a->name; ++d) {
+    used += snprintf(a->name + used, sizeof a->name - (size_t)used, "%c%d", d == 0 ? ':' : ',',
+                     choice->devices[d]);
+  }
+  snprintf(a->identity, sizeof a->identity, "%s|%.*s|%.*s|%d.%d", a->name,
+           (int)version->platform_version_size, version->platform_version,
+           (int)kind->device_kind_size, kind->device_kind, a->api->pjrt_api_version.major_version,
+           a->api->pjrt_api_version.minor_version);
+  return TRM_OK;
+}
+
+static trm_status open_accelerator(trm_accelerator *a, const char *wanted, trm_error *error) {
+  trm_plugin_choice choice;
+  TRY(trm_plugin_find(wanted, &choice, error));
+  TRY(load(choice.path, &a->api, error));
+  ARGS(PJRT_Client_Create_Args, create, .priv = NULL);
+  TRY(take_error(a->api, a->api->PJRT_Client_Create(create), "the accelerator", error));
+  a->client = create->client;
+  TRY(choose_devices(a, &choice, error));
+  TRY(name_it(a, &choice, error));
+  trm_log(TRM_LOG_INFO, origin, "the accelerator is %s, by %s, PJRT %d.%d", a->name, choice.path,
           a->api->pjrt_api_version.major_version, a->api->pjrt_api_version.minor_version);
   return TRM_OK;
 }
 
 trm_status trm_accelerator_get(trm_accelerator **out, trm_error *error) {
   static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-  static trm_accelerator device, *chosen;
+  static trm_accelerator own, *chosen;
   static trm_error why;
   static bool was_tried;
   *out = NULL;
@@ -157,7 +191,7 @@ trm_status trm_accelerator_get(trm_accelerator **out, trm_error *error) {
   pthread_mutex_lock(&lock);
   if (!was_tried) {
     was_tried = true;
-    if (open_device(&device, wanted, &why) == TRM_OK) chosen = &device;
+    if (open_accelerator(&own, wanted, &why) == TRM_OK) chosen = &own;
   }
   pthread_mutex_unlock(&lock);
   *out = chosen;
@@ -165,8 +199,18 @@ trm_status trm_accelerator_get(trm_accelerator **out, trm_error *error) {
 }
 
 const char *trm_accelerator_name(const trm_accelerator *accelerator) { return accelerator->name; }
-
 /* ---- Arrays --------------------------------------------------------------------------------- */
+
+struct trm_device_array {
+  atomic_uint references;
+  trm_accelerator *accelerator;
+  uint32_t device;
+  PJRT_Buffer *buffer;
+  trm_dtype dtype;
+  int32_t rank;
+  size_t bytes;
+  int64_t dims[];
+};
 
 static PJRT_Buffer_Type type_of(trm_dtype dtype) {
   switch (dtype) {
@@ -191,32 +235,85 @@ bool trm_accelerator_has_type(trm_dtype dtype) {
   return type_of(dtype) != PJRT_Buffer_Type_INVALID;
 }
 
-static PJRT_Buffer *buffer_of(trm_device_array *array) { return (PJRT_Buffer *)array; }
-
-trm_status trm_device_array_create(trm_accelerator *a, const trm_host_array *array,
-                                   trm_device_array **out, trm_error *error) {
-  ARGS(PJRT_Client_BufferFromHostBuffer_Args, args, .client = a->client, .data = array->data,
-       .type = type_of(array->dtype), .dims = array->dims, .num_dims = (size_t)array->rank,
-       .host_buffer_semantics = PJRT_HostBufferSemantics_kImmutableUntilTransferCompletes,
-       .device = a->device);
-  static const char what[] = "copying to the accelerator";
-  TRY(take_error(a->api, a->api->PJRT_Client_BufferFromHostBuffer(args), what, error));
-  const trm_status status = await(a->api, args->done_with_host_buffer, what, error);
-  *out = (trm_device_array *)args->buffer;
-  if (status != TRM_OK) trm_device_array_free(a, *out);
-  return status;
-}
-
-void trm_device_array_free(trm_accelerator *a, trm_device_array *array) {
-  if (array == NULL) return;
-  ARGS(PJRT_Buffer_Destroy_Args, args, .buffer = buffer_of(array));
+static void destroy_buffer(const trm_accelerator *a, PJRT_Buffer *buffer) {
+  ARGS(PJRT_Buffer_Destroy_Args, args, .buffer = buffer);
   take_error(a->api, a->api->PJRT_Buffer_Destroy(args), "an array", &(trm_error){0});
 }
 
-static trm_status copy_back(trm_accelerator *a, PJRT_Buffer *buffer, const trm_host_array *array,
-                            PJRT_Event **out_event, trm_error *error) {
+static trm_device_array *array_of(trm_accelerator *a, uint32_t replica, PJRT_Buffer *buffer,
+                                  const trm_host_array *shape) {
+  const size_t dims = (size_t)shape->rank * sizeof *shape->dims;
+  trm_device_array *array = trm_allocate(sizeof *array + dims);
+  if (array == NULL) {
+    destroy_buffer(a, buffer);
+    return NULL;
+  }
+  atomic_init(&array->references, 1);
+  array->accelerator = a;
+  array->device = device_of(a, replica);
+  array->buffer = buffer;
+  array->dtype = shape->dtype;
+  array->rank = shape->rank;
+  array->bytes = shape->bytes;
+  if (dims > 0) memcpy(array->dims, shape->dims, dims);
+  return array;
+}
+
+/* The plugin reads the array before it returns; the way to the accelerator may go on beside what
+ * the accelerator computes. */
+trm_status trm_device_array_create(trm_accelerator *a, uint32_t replica,
+                                   const trm_host_array *array, trm_device_array **out,
+                                   trm_error *error) {
+  *out = NULL;
+  ARGS(PJRT_Client_BufferFromHostBuffer_Args, args, .client = a->client, .data = array->data,
+       .type = type_of(array->dtype), .dims = array->dims, .num_dims = (size_t)array->rank,
+       .host_buffer_semantics = PJRT_HostBufferSemantics_kImmutableOnlyDuringCall,
+       .device = a->devices[device_of(a, replica)]);
+  static const char what[] = "copying to the accelerator";
+  TRY(take_error(a->api, a->api->PJRT_Client_BufferFromHostBuffer(args), what, error));
+  const trm_status status = await(a->api, args->done_with_host_buffer, what, error);
+  if (status != TRM_OK) {
+    destroy_buffer(a, args->buffer);
+    return status;
+  }
+  *out = array_of(a, replica, args->buffer, array);
+  CHECK_MEMORY(*out, "an accelerator's array");
+  return TRM_OK;
+}
+
+trm_device_array *trm_device_array_retain(trm_device_array *array) {
+  atomic_fetch_add(&array->references, 1);
+  return array;
+}
+
+void trm_device_array_release(trm_device_array *array) {
+  if (array == NULL || atomic_fetch_sub(&array->references, 1) != 1) return;
+  destroy_buffer(array->accelerator, array->buffer);
+  trm_free(array);
+}
+
+bool trm_device_array_is_shared(const trm_device_array *array) {
+  return atomic_load(&array->references) > 1;
+}
+
+bool trm_device_array_has_shape(const trm_device_array *array, const trm_host_array *shape) {
+  return array->dtype == shape->dtype && array->rank == shape->rank &&
+         (array->rank == 0 ||
+          memcmp(array->dims, shape->dims, (size_t)array->rank * sizeof *array->dims) == 0);
+}
+
+bool trm_device_array_is_at(const trm_device_array *array, uint32_t replica) {
+  return array->device == device_of(array->accelerator, replica);
+}
+
+size_t trm_device_array_bytes(const trm_device_array *array) { return array->bytes; }
+
+trm_status trm_device_array_read(const trm_device_array *array, void *data, trm_error *error) {
+  static const char what[] = "copying from the accelerator";
+  const PJRT_Api *api = array->accelerator->api;
   int64_t order[32];
   if (array->rank > 32) FAIL(UNIMPLEMENTED, "an array of rank %d", array->rank);
+  if (array->bytes == 0) return TRM_OK;
   for (int32_t d = 0; d < array->rank; ++d) order[d] = array->rank - 1 - d;
   PJRT_Buffer_MemoryLayout layout = {
       .struct_size = PJRT_Buffer_MemoryLayout_STRUCT_SIZE,
@@ -224,22 +321,87 @@ static trm_status copy_back(trm_accelerator *a, PJRT_Buffer *buffer, const trm_h
                 .minor_to_major = order,
                 .minor_to_major_size = (size_t)array->rank},
       .type = PJRT_Buffer_MemoryLayout_Type_Tiled};
-  ARGS(PJRT_Buffer_ToHostBuffer_Args, args, .src = buffer, .host_layout = &layout,
-       .dst = array->data, .dst_size = array->bytes);
-  TRY(take_error(a->api, a->api->PJRT_Buffer_ToHostBuffer(args), "copying from the accelerator",
-                 error));
-  *out_event = args->event;
-  return TRM_OK;
+  ARGS(PJRT_Buffer_ToHostBuffer_Args, args, .src = array->buffer, .host_layout = &layout,
+       .dst = data, .dst_size = array->bytes);
+  TRY(take_error(api, api->PJRT_Buffer_ToHostBuffer(args), what, error));
+  return await(api, args->event, what, error);
+}
+
+trm_status trm_device_event_await(trm_accelerator *a, trm_device_event *event, trm_error *error) {
+  return await(a->api, (PJRT_Event *)event, "running on the accelerator", error);
 }
 
 /* ---- Regions -------------------------------------------------------------------------------- */
 
+struct trm_region {
+  trm_region *next; /* of all regions that are compiled */
+  int references;   /* under regions_lock */
+  XXH128_hash_t key;
+  trm_accelerator *accelerator;
+  PJRT_LoadedExecutable *executable;
+  size_t num_updated;
+  uint32_t updated[]; /* operands that may be overwritten */
+};
+
+static pthread_mutex_t regions_lock = PTHREAD_MUTEX_INITIALIZER;
+static trm_region *regions;
+
+/* ---- Compiling ------------------------------------------------------------------------------ */
+
+/* From the cache of files. */
+static trm_status load_region(trm_region *region, const void *data, size_t size, trm_error *error) {
+  const trm_accelerator *a = region->accelerator;
+  ARGS(PJRT_Executable_DeserializeAndLoad_Args, args, .client = a->client,
+       .serialized_executable = data, .serialized_executable_size = size);
+  TRY(take_error(a->api, a->api->PJRT_Executable_DeserializeAndLoad(args),
+                 "the accelerator's plugin", error));
+  region->executable = args->loaded_executable;
+  return TRM_OK;
+}
+
+static bool find_file(trm_region *region, const char *path) {
+  char *data;
+  size_t size;
+  trm_error why;
+  trm_status status = trm_region_file_read(path, &data, &size, &why);
+  if (status == TRM_NOT_FOUND) return false;
+  if (status == TRM_OK) {
+    status =
+        load_region(region, data + TRM_REGION_FILE_HEADER, size - TRM_REGION_FILE_HEADER, &why);
+    trm_free(data);
+  }
+  trm_log(status == TRM_OK ? TRM_LOG_INFO : TRM_LOG_WARN, origin,
+          status == TRM_OK ? "a region for %s was loaded from %s%s"
+                           : "for %s the file %s cannot be used and is made again: %s",
+          region->accelerator->name, path, status == TRM_OK ? "" : why.message);
+  return status == TRM_OK;
+}
+
+static trm_status store(const trm_region *region, const char *path, trm_error *error) {
+  const PJRT_Api *api = region->accelerator->api;
+  static const char what[] = "the plugin";
+  ARGS(PJRT_LoadedExecutable_GetExecutable_Args, get, .loaded_executable = region->executable);
+  TRY(take_error(api, api->PJRT_LoadedExecutable_GetExecutable(get), what, error));
+  ARGS(PJRT_Executable_Serialize_Args, bytes, .executable = get->executable);
+  trm_status status = take_error(api, api->PJRT_Executable_Serialize(bytes), what, error);
+  if (status == TRM_OK) {
+    status =
+        trm_region_file_write(path, bytes->serialized_bytes, bytes->serialized_bytes_size, error);
+    bytes->serialized_executable_deleter(bytes->serialized_executable);
+  }
+  ARGS(PJRT_Executable_Destroy_Args, destroy, .executable = get->executable);
+  take_error(api, api->PJRT_Executable_Destroy(destroy), what, &(trm_error){0});
+  return status;
+}
+
 /* A CompileOptionsProto with one replica and one partition on device N:
- * executable_build_options (3) { device_ordinal (1), num_replicas (4), num_partitions (5) }. */
+ * executable_build_options (3) { device_ordinal (1), num_replicas (4), num_partitions (5) }; for
+ * several devices compile_portable_executable (4) in place of the device. */
 static size_t compile_options(const trm_accelerator *a, char out[16]) {
-  const char text[] = {0x1a, 6, 0x08, (char)a->device_number, 0x20, 1, 0x28, 1};
-  memcpy(out, text, sizeof text);
-  return sizeof text;
+  const char one[] = {0x1a, 6, 0x08, (char)a->first_device, 0x20, 1, 0x28, 1};
+  static const char portable[] = {0x1a, 4, 0x20, 1, 0x28, 1, 0x20, 1};
+  memcpy(out, a->num_devices > 1 ? portable : one, sizeof one);
+  return sizeof one;
 }
 
 static trm_status compile(trm_region *region, const void *module, size_t size, trm_error *error) {
@@ -257,6 +419,31 @@ static trm_status compile(trm_region *region, const void *module, size_t size, t
   return status;
 }
 
+static trm_status load_or_compile(trm_region *region, const void *module, size_t size,
+                                  trm_error *error) {
+  char path[TRM_PLUGIN_PATH], key[33];
+  trm_error why;
+  trm_region_key(region, key);
+  const bool has_file = trm_region_file_find(key, path);
+  if (has_file && find_file(region, path)) return TRM_OK;
+  TRY(compile(region, module, size, error));
+  trm_log(TRM_LOG_INFO, origin, "a region was compiled for %s", region->accelerator->name);
+  const trm_status status = has_file ? store(region, path, &why) : TRM_OK;
+  if (status != TRM_OK) { /* some plugins cannot */
+    trm_log(status == TRM_UNIMPLEMENTED ? TRM_LOG_INFO : TRM_LOG_WARN, origin,
+            "compiled code is not kept in %s: %s", path, why.message);
+  }
+  return TRM_OK;
+}
+
+static XXH128_hash_t key_of(const trm_accelerator *a, const void *module, size_t size) {
+  char options[16];
+  const size_t options_size = compile_options(a, options);
+  const uint64_t seed =
+      XXH3_64bits_withSeed(a->identity, strlen(a->identity), XXH3_64bits(options, options_size));
+  return XXH3_128bits_withSeed(module, size, seed);
+}
+
 static trm_region *find(XXH128_hash_t key) {
   trm_region *region = regions;
   while (region != NULL && !XXH128_isEqual(region->key, key)) region = region->next;
@@ -264,17 +451,22 @@ static trm_region *find(XXH128_hash_t key) {
   return region;
 }
 
-trm_status trm_region_compile(trm_accelerator *a, const void *module, size_t size, trm_region **out,
+trm_status trm_region_compile(trm_accelerator *a, const void *module, size_t size,
+                              const uint32_t *updated, size_t num_updated, trm_region **out,
                               trm_error *error) {
-  const XXH128_hash_t key = XXH3_128bits(module, size);
+  const XXH128_hash_t key = key_of(a, module, size);
   pthread_mutex_lock(&regions_lock);
   *out = find(key);
   pthread_mutex_unlock(&regions_lock);
   if (*out != NULL) return TRM_OK;
-  trm_region *region = trm_allocate_zeroed(1, sizeof *region);
+  trm_region *region = trm_allocate_zeroed(1, sizeof *region + num_updated * sizeof *updated);
   CHECK_MEMORY(region, "a region");
-  *region = (trm_region){.references = 1, .key = key, .accelerator = a};
-  const trm_status status = compile(region, module, size, error);
+  region->references = 1;
+  region->key = key;
+  region->accelerator = a;
+  region->num_updated = num_updated;
+  if (num_updated > 0) memcpy(region->updated, updated, num_updated * sizeof *updated);
+  const trm_status status = load_or_compile(region, module, size, error);
   if (status != TRM_OK) {
     trm_free(region);
     return status;
@@ -321,43 +513,76 @@ void trm_region_release(trm_region *region) {
 
 trm_accelerator *trm_region_accelerator(const trm_region *region) { return region->accelerator; }
 
-static trm_status copy_all_back(trm_accelerator *a, PJRT_Buffer **buffers,
-                                const trm_host_array *results, size_t count, trm_error *error) {
-  PJRT_Event **events = trm_allocate_zeroed(count + 1, sizeof *events);
-  CHECK_MEMORY(events, "results of an accelerator");
+/* ---- Running -------------------------------------------------------------------------------- */
+
+/* Members of PJRT_ExecuteOptions behind launch_id, which older headers do not have. */
+typedef struct kept_operands {
+  const int64_t *numbers; /* of operands that are not overwritten */
+  size_t count;
+} kept_operands;
+
+static void keep_operands(PJRT_ExecuteOptions *options, kept_operands kept) {
+  const size_t place =
+      (offsetof(PJRT_ExecuteOptions, launch_id) + sizeof options->launch_id + 7) & ~(size_t)7;
+  memcpy((char *)options + place, &kept, sizeof kept);
+}
+
+static trm_status wrap_results(trm_accelerator *a, uint32_t replica, PJRT_Buffer **buffers,
+                               const trm_host_array *shapes, trm_device_array **results,
+                               size_t count, trm_error *error) {
   trm_status status = TRM_OK;
-  for (size_t i = 0; i < count && status == TRM_OK; ++i) {
-    status = copy_back(a, buffers[i], &results[i], &events[i], error);
-  }
   for (size_t i = 0; i < count; ++i) {
-    const trm_status copied = await(a->api, events[i], "copying from the accelerator",
-                                    status == TRM_OK ? error : &(trm_error){0});
-    if (status == TRM_OK) status = copied;
+    results[i] = array_of(a, replica, buffers[i], &shapes[i]);
+    if (results[i] == NULL) {
+      status = trm_fail(error, TRM_RESOURCE_EXHAUSTED, "out of memory for an accelerator's arrays");
+    }
   }
-  trm_free(events);
   return status;
 }
 
-trm_status trm_region_run(const trm_region *region, trm_device_array *const *operands,
-                          size_t num_operands, const trm_host_array *results, size_t num_results,
-                          trm_error *error) {
-  trm_accelerator *a = region->accelerator;
-  PJRT_Buffer **outputs = trm_allocate_zeroed(num_results + 1, sizeof *outputs);
-  CHECK_MEMORY(outputs, "results of an accelerator");
-  ARGS(PJRT_ExecuteOptions, options, .priv = NULL);
-  PJRT_Buffer **arguments = (PJRT_Buffer **)(uintptr_t)operands;
-  PJRT_Event *done = NULL;
-  ARGS(PJRT_LoadedExecutable_Execute_Args, args, .executable = region->executable,
-       .options = options, .argument_lists = &arguments, .num_devices = 1, .num_args = num_operands,
-       .output_lists = &outputs, .device_complete_events = &done);
-  static const char what[] = "running on the accelerator";
-  trm_status status = take_error(a->api, a->api->PJRT_LoadedExecutable_Execute(args), what, error);
-  if (status == TRM_OK) status = copy_all_back(a, outputs, results, num_results, error);
-  const trm_status ended = await(a->api, done, what, status == TRM_OK ? error : &(trm_error){0});
-  if (status == TRM_OK) status = ended;
-  for (size_t i = 0; i < num_results; ++i) {
-    trm_device_array_free(a, (trm_device_array *)outputs[i]);
+static trm_status execute(const trm_region *region, uint32_t replica, PJRT_Buffer **arguments,
+                          size_t num_operands, const bool *may_donate, PJRT_Buffer **outputs,
+                          int64_t *kept, trm_device_event **out_done, trm_error *error) {
+  const trm_accelerator *a = region->accelerator;
+  size_t num_kept = 0;
+  for (size_t i = 0; i < region->num_updated; ++i) {
+    if (!may_donate[region->updated[i]]) kept[num_kept++] = region->updated[i];
   }
-  trm_free(outputs);
+  ARGS(PJRT_ExecuteOptions, options, .launch_id = 0);
+  keep_operands(options, (kept_operands){kept, num_kept});
+  PJRT_Event *done = NULL;
+  PJRT_Buffer **list = arguments;
+  ARGS(PJRT_LoadedExecutable_Execute_Args, args, .executable = region->executable,
+       .options = options, .argument_lists = &list, .num_devices = 1, .num_args = num_operands,
+       .output_lists = &outputs, .device_complete_events = &done,
+       .execute_device = a->num_devices > 1 ? a->devices[device_of(a, replica)] : NULL);
+  const trm_status status = take_error(a->api, a->api->PJRT_LoadedExecutable_Execute(args),
+                                       "running on the accelerator", error);
+  *out_done = (trm_device_event *)done;
+  return status;
+}
+
+trm_status trm_region_run(const trm_region *region, uint32_t replica,
+                          trm_device_array *const *operands, const bool *may_donate,
+                          size_t num_operands, const trm_host_array *shapes,
+                          trm_device_array **results, size_t num_results,
+                          trm_device_event **out_done, trm_error *error) {
+  *out_done = NULL;
+  PJRT_Buffer **buffers = trm_allocate_zeroed(num_operands + num_results + 1, sizeof *buffers);
+  int64_t *kept = trm_allocate_zeroed(num_operands + 1, sizeof *kept);
+  trm_status status = TRM_OK;
+  if (buffers == NULL || kept == NULL) {
+    status = trm_fail(error, TRM_RESOURCE_EXHAUSTED, "out of memory for an accelerator's arrays");
+  } else {
+    for (size_t i = 0; i < num_operands; ++i) buffers[i] = operands[i]->buffer;
+    status = execute(region, replica, buffers, num_operands, may_donate, buffers + num_operands,
+                     kept, out_done, error);
+  }
+  if (status == TRM_OK) {
+    status = wrap_results(region->accelerator, replica, buffers + num_operands, shapes, results,
+                          num_results, error);
+  }
+  trm_free(buffers);
+  trm_free(kept);
   return status;
 }

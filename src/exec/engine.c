@@ -3,6 +3,7 @@
 
 #include "base/float_mode.h"
 #include "exec/engine.h"
+#include "ops/reference.h"
 #include "timeline/mark.h"
 
 /* More than any machine has; memory is the actual limit. */
@@ -15,8 +16,9 @@ static trm_status engine_allocate(trm_engine *engine, trm_error *error) {
   engine->outfeeds = trm_allocate_zeroed(schedule->num_feeds, sizeof *engine->outfeeds);
   engine->host_functions =
       trm_allocate_zeroed(schedule->num_host_calls, sizeof *engine->host_functions);
-  if (engine->host_functions == NULL || engine->replicas == NULL || engine->infeeds == NULL ||
-      engine->outfeeds == NULL) {
+  engine->leaves = trm_allocate_zeroed(2 * engine->executable->num_outputs + 1, sizeof(bool));
+  if (engine->leaves == NULL || engine->host_functions == NULL || engine->replicas == NULL ||
+      engine->infeeds == NULL || engine->outfeeds == NULL) {
     FAIL_NO_MEMORY("an engine");
   }
   if (engine->num_replicas > 1) {
@@ -68,6 +70,7 @@ void trm_engine_free(trm_engine *engine) {
   trm_free(engine->infeeds);
   trm_free(engine->outfeeds);
   trm_free(engine->host_functions);
+  trm_free(engine->leaves);
   trm_free(engine->times);
   trm_executable_free(engine->executable);
   trm_free(engine);
@@ -128,13 +131,26 @@ static trm_status run_member(void *context, uint32_t number, trm_error *error) {
   return trm_replica_run(context, number, error);
 }
 
+/* Which outputs may stay on an accelerator. Integers never do: TensorFlow has kernels of its own
+ * that count with them in the host's memory. Of other replicas the engine reads all itself. */
+static void choose_left(trm_engine *engine, const uint64_t *output_versions) {
+  const size_t count = engine->executable->num_outputs;
+  for (size_t o = 0; o < count; ++o) {
+    engine->leaves[o] = engine->leaves_outputs && output_versions != NULL &&
+                        output_versions[o] != 0 &&
+                        trm_dtype_kind(engine->executable->outputs[o].dtype) == TRM_KIND_FLOAT;
+    engine->leaves[count + o] = true;
+  }
+}
+
 static trm_status run_all(trm_engine *engine, const void *const *inputs, const uint64_t *versions,
                           void *const *outputs, const uint64_t *output_versions, trm_error *error) {
   const trm_schedule *schedule = engine->executable->schedule;
   if (atomic_exchange(&engine->cancelled, false)) FAIL(CANCELLED, "the run was cancelled");
   ++engine->runs;
+  choose_left(engine, output_versions);
   for (uint32_t r = 0; r < engine->num_replicas; ++r) {
-    trm_replica_locate(engine, r, inputs, versions, outputs);
+    TRY(trm_replica_locate(engine, r, inputs, versions, outputs, error));
   }
   for (uint32_t f = 0; f < schedule->num_feeds; ++f) {
     if (engine->infeeds[f] != NULL) trm_infeed_open(engine->infeeds[f]);
@@ -175,5 +191,8 @@ const void *trm_engine_output(const trm_engine *engine, uint32_t replica, size_t
     return NULL;
   }
   const trm_own_output *own = &engine->replicas[replica].own[i];
-  return own->blocks[own->written];
+  const void *block = own->blocks[own->written];
+  return trm_fetch_left(block, &(trm_error){0}) == TRM_OK ? block : NULL;
 }
+
+void trm_engine_leave_outputs(trm_engine *engine, bool on) { engine->leaves_outputs = on; }

@@ -4,6 +4,7 @@
  *   host_calls.c  host functions that programs call
  *   replica.c     one replica: its memory, and the addresses of all values in a run
  *   run.c         running the steps
+ *   residence.c   what of it is on an accelerator
  *   times.c       the time of each step
  *   team.c        the threads of replicas */
 #ifndef TREMULA_EXEC_ENGINE_H_
@@ -13,6 +14,7 @@
 
 #include "exec/executable.h"
 #include "exec/feeds.h"
+#include "exec/residence.h"
 #include "exec/team.h"
 
 /* An output of a replica other than the first. An output that updates an input (a variable) has two
@@ -37,6 +39,7 @@ typedef struct trm_replica {
   const void **inputs;    /* of this run; unused in the first replica, which reads the caller's */
   uint64_t *input_versions;
   void **outputs;
+  trm_residence *residence; /* NULL: the program has no regions of an accelerator */
 } trm_replica;
 
 typedef struct trm_step_time {
@@ -59,6 +62,8 @@ struct trm_engine {
   uint64_t seed, runs;              /* runs since the seed was set */
   uint64_t contents;                /* the number of this run's results; never used twice */
   atomic_bool cancelled;
+  bool leaves_outputs;  /* on the accelerator (trm_engine_leave_outputs) */
+  bool *leaves;         /* by output, those of the first replica in this run, then of the others */
   trm_step_time *times; /* by step, of the first replica; NULL: not measured */
 };
 
@@ -66,8 +71,8 @@ struct trm_engine {
 trm_status trm_replica_create(trm_engine *engine, uint32_t number, trm_error *error);
 void trm_replica_free(const trm_engine *engine, trm_replica *replica);
 /* Fills in the addresses of this run. */
-void trm_replica_locate(trm_engine *engine, uint32_t number, const void *const *inputs,
-                        const uint64_t *versions, void *const *outputs);
+trm_status trm_replica_locate(trm_engine *engine, uint32_t number, const void *const *inputs,
+                              const uint64_t *versions, void *const *outputs, trm_error *error);
 /* Called after a run, with output_versions as in trm_engine_run_replicated; NULL also if the run
  * failed. */
 void trm_replica_keep_outputs(trm_engine *engine, uint32_t number, const uint64_t *output_versions);

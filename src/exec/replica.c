@@ -74,14 +74,18 @@ trm_status trm_replica_create(trm_engine *engine, uint32_t number, trm_error *er
   }
   if (engine->team != NULL) replica->exchange = trm_team_exchange(engine->team, number);
   place_calls(schedule, replica);
+  TRY(trm_residence_create(schedule, number, &replica->residence, error));
   return number == 0 ? TRM_OK : create_own_outputs(engine->executable, replica, error);
 }
 
 void trm_replica_free(const trm_engine *engine, trm_replica *replica) {
   for (size_t o = 0; replica->own != NULL && o < engine->executable->num_outputs; ++o) {
-    trm_free(replica->own[o].blocks[0]);
-    trm_free(replica->own[o].blocks[1]);
+    for (int b = 0; b < 2; ++b) {
+      trm_forget_left(replica->own[o].blocks[b]);
+      trm_free(replica->own[o].blocks[b]);
+    }
   }
+  trm_residence_free(replica->residence);
   const trm_schedule *schedule = engine->executable->schedule;
   trm_free_block(replica->arena, schedule->arena_bytes);
   trm_free_block(replica->persistent, schedule->persistent_bytes);
@@ -155,8 +159,8 @@ static void locate_slots(trm_replica *replica, const trm_schedule *schedule,
   }
 }
 
-void trm_replica_locate(trm_engine *engine, uint32_t number, const void *const *inputs,
-                        const uint64_t *versions, void *const *outputs) {
+trm_status trm_replica_locate(trm_engine *engine, uint32_t number, const void *const *inputs,
+                              const uint64_t *versions, void *const *outputs, trm_error *error) {
   const trm_schedule *schedule = engine->executable->schedule;
   trm_replica *replica = &engine->replicas[number];
   const uint64_t this_run = ++engine->contents | own_number;
@@ -196,4 +200,7 @@ void trm_replica_locate(trm_engine *engine, uint32_t number, const void *const *
     numbers += step->num_operands;
     results += step->num_results;
   }
+  if (replica->residence == NULL) return TRM_OK;
+  return trm_residence_begin(replica->residence, replica->pointers,
+                             has_own ? replica->input_versions : versions, error);
 }

@@ -3,6 +3,7 @@
 
 #include "exec/engine.h"
 #include "exec/float_check.h"
+#include "ops/host/region.h"
 #include "timeline/mark.h"
 
 /* The highest bit of a seed: every replica draws the same numbers. */
@@ -87,10 +88,12 @@ static trm_status run_kernel(const runner *r, uint32_t i, seeds seed, trm_error 
 /* `condition` is where the address of the condition's result stands. */
 static trm_status run_while(const runner *r, const trm_step *step, const void *const *condition,
                             seeds seed, trm_error *error) {
+  trm_residence *residence = r->replica->residence;
   for (uint64_t iteration = 0;; ++iteration) {
     TRY(check_cancelled(r, error));
     const seeds inner = mix_both(seed, iteration);
     TRY(run_range(r, step->ranges[0], inner, error));
+    if (residence != NULL) TRY(trm_residence_bring_home(residence, step, error));
     if (!*(const bool *)*condition) return TRM_OK;
     TRY(run_range(r, step->ranges[1], inner, error));
   }
@@ -192,12 +195,41 @@ static trm_status run_step(const runner *r, uint32_t i, seeds seed, trm_error *e
   FAIL(INTERNAL, "a step has an unknown kind");
 }
 
+/* Among one replica a reduction gives its operands back. */
+static bool is_copy(const runner *r, const trm_step *step) {
+  if (step->kind == TRM_STEP_COPY) return true;
+  const trm_computation *c = &r->schedule->module->computations[step->computation];
+  return step->kind == TRM_STEP_KERNEL && r->replica->exchange == NULL &&
+         trm_instruction_acts_as(&c->instructions[step->instruction]) == TRM_OP_ALL_REDUCE;
+}
+
+/* The same where some values are on an accelerator. */
+static trm_status run_resident(const runner *r, uint32_t i, seeds seed, trm_error *error) {
+  const trm_step *step = &r->schedule->steps[i];
+  trm_residence *residence = r->replica->residence;
+  if (is_copy(r, step) && trm_residence_copy(residence, step)) return TRM_OK;
+  if (step->kind == TRM_STEP_KERNEL && trm_region_kernel_of(step->kernel) != NULL) {
+    const trm_mark mark =
+        trm_mark_begin(TRM_TIMELINE_DRIVERS, "%s", trm_accelerator_name(residence->accelerator));
+    const trm_status status =
+        trm_residence_run(residence, step, r->replica->calls[i].versions, r->times != NULL, error);
+    trm_mark_end(&mark);
+    return note_step(r, step, status, error);
+  }
+  if (step->kind != TRM_STEP_WHILE) TRY(trm_residence_bring_home(residence, step, error));
+  TRY(run_step(r, i, seed, error));
+  trm_residence_wrote(residence, step);
+  return TRM_OK;
+}
+
 static trm_status run_range(const runner *r, trm_step_range range, seeds seed, trm_error *error) {
   for (uint32_t i = range.begin; i < range.end; ++i) {
     const trm_step *step = &r->schedule->steps[i];
     TRY(check_cancelled(r, error));
     const uint64_t start = r->times != NULL ? trm_now() : 0;
-    TRY(run_step(r, i, mix_both(seed, step->identity), error));
+    const seeds own = mix_both(seed, step->identity);
+    TRY(r->replica->residence == NULL ? run_step(r, i, own, error)
+                                      : run_resident(r, i, own, error));
     if (r->times != NULL) {
       r->times[i].nanoseconds += trm_now() - start;
       ++r->times[i].calls;
@@ -216,5 +248,9 @@ trm_status trm_replica_run(trm_engine *engine, uint32_t number, trm_error *error
   const bool own = number > 0 && (engine->seed & identical_replicas) == 0;
   const seeds seed = {own ? mix(shared, number) : shared, shared};
   const trm_step_range all = {0, schedule->num_steps};
-  return run_range(&r, all, seed, error);
+  const trm_status status = run_range(&r, all, seed, error);
+  if (r.replica->residence == NULL) return status;
+  return trm_residence_end(r.replica->residence, status,
+                           engine->leaves + (number > 0 ? engine->executable->num_outputs : 0),
+                           error);
 }

@@ -10,6 +10,7 @@
 
 #include "base/wait.h"
 #include "exec/float_check.h"
+#include "exec/residence.h"
 #include "exec/schedule_build.h"
 #include "program/program.h"
 #include "tremula/log.h"
@@ -385,6 +386,7 @@ trm_status trm_schedule_build(const trm_module *module, bool reference_only, uns
   }
   if (status == TRM_OK)
     status = trm_schedule_assign(schedule, draft.wishes.items, draft.wishes.count, error);
+  if (status == TRM_OK) status = trm_residence_plan(schedule, error);
   VECTOR_FREE(&draft.slots);
   VECTOR_FREE(&draft.steps);
   VECTOR_FREE(&draft.wishes);

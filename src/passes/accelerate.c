@@ -1,40 +1,57 @@
 /* Owns: cutting what runs into regions that an accelerator computes.
  *
- * A region is a set of instructions that touch nothing of the host: no feeds, host calls, random
- * numbers, collectives or custom calls. Level L of an instruction is the most times that a path to
+ * A region is a set of instructions that touch nothing of the host: no feeds, host calls,
+ * collectives, random numbers that the engine seeds, or custom calls other than those that become
+ * plain HLO (lower.h). Level L of an instruction is the most times that a path to
  * it leaves the accelerator for the host and comes back; all instructions of a level are one
  * region, so that no region needs a result of its own through the host. A region becomes a custom
  * call "tremula.region" of a computation. Loops and conditionals that touch nothing of the host are
  * part of regions; of the others the bodies are cut. A region that is not worth the way there, or
- * that the accelerator's compiler refuses, stays with the CPU, and the log says why. */
+ * that the accelerator's compiler refuses, stays with the CPU, and the log says why.
+ *
+ * Values between regions stay on the accelerator (exec/residence.h). So that the host need not wait
+ * for it to know whether a loop goes on, the counters of such loops stay on the host. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "accelerator/accelerator.h"
+#include "ops/reference.h"
 #include "passes/edit.h"
+#include "passes/lower.h"
 #include "passes/pass.h"
 #include "tremula/log.h"
 
-enum { WORTH = 1 << 14 /* elements computed one by one */ };
+enum { MOST_COUNTERS = 64 /* elements */ };
 static const char origin[] = "ACCELERATOR";
+
+/* Elements, computed one by one, that are worth the way to an accelerator. */
+static int64_t least_work(void) {
+  const char *text = getenv("TREMULA_ACCELERATOR_LEAST");
+  return text != NULL && *text != '\0' ? strtoll(text, NULL, 10) : 1 << 14;
+}
 
 typedef struct cutter {
   trm_edit edit;
   trm_accelerator *accelerator;
-  const bool *is_pure; /* by computation: all of it can be in a region */
-  uint32_t count;      /* instructions before the cut */
-  bool *fits;          /* by instruction: may be in a region */
-  int32_t *level;      /* of what fits: its region; of the others: of the regions before */
-  bool *is_used;       /* by instruction: somebody outside its region reads it */
-  trm_index *inside;   /* by instruction, while a region is made: what stands for it */
+  const bool *is_pure;              /* by computation: all of it can be in a region */
+  const trm_computation *condition; /* of the loop whose body this is; NULL: of none */
+  uint32_t count;                   /* instructions before the cut */
+  bool *fits;                       /* by instruction: may be in a region */
+  int32_t *level;    /* of what fits: its region; of the others: of the regions before */
+  bool *is_used;     /* by instruction: somebody outside its region reads it */
+  trm_index *inside; /* by instruction, while a region is made: what stands for it */
   uint32_t num_regions;
 } cutter;
 
 /* ---- What can be in a region ---------------------------------------------------------------- */
 
-static bool has_types(const trm_shape *shape) {
+/* A float16 overflow that is no infinity is the CPU's (exec/float_check.h). */
+static bool has_types(const trm_module *module, const trm_shape *shape) {
+  const bool limits_halves = module->half_overflow != TRM_HALF_INFINITY;
   for (int32_t l = 0; l < trm_shape_num_leaves(shape); ++l) {
     const trm_shape *leaf = trm_shape_leaf(shape, l);
     if (!trm_accelerator_has_type(leaf->dtype) || leaf->dynamic != 0) return false;
+    if (limits_halves && leaf->dtype == TRM_F16) return false;
   }
   return trm_shape_num_leaves(shape) > 0;
 }
@@ -96,7 +113,7 @@ static void find_pure(const trm_module *module, bool *is_pure) {
     for (trm_index i = 0; i < computation->num_instructions && is_pure[c]; ++i) {
       const trm_instruction *o = &computation->instructions[i];
       is_pure[c] = (o->opcode == TRM_OP_PARAMETER || may_compute(o->opcode)) &&
-                   has_types(&o->shape) && calls_pure(o, is_pure);
+                   has_types(module, &o->shape) && calls_pure(o, is_pure);
     }
   }
 }
@@ -146,6 +163,20 @@ static void find_levels(cutter *c) {
   }
 }
 
+/* What a region computes has no effects, so nothing of the host need come after it but what reads
+ * it. */
+static void drop_order(const cutter *c) {
+  for (trm_index i = 0; i < c->count; ++i) {
+    trm_instruction *o = trm_edit_at(&c->edit, i);
+    uint32_t kept = 0;
+    for (uint32_t k = 0; k < o->num_control_predecessors; ++k) {
+      const trm_index before = o->control_predecessors[k];
+      if (c->fits[i] || !c->fits[before]) o->control_predecessors[kept++] = before;
+    }
+    o->num_control_predecessors = kept;
+  }
+}
+
 static bool is_constant(const cutter *c, trm_index i) {
   return trm_edit_computation(&c->edit)->instructions[i].opcode == TRM_OP_CONSTANT;
 }
@@ -176,6 +207,9 @@ static trm_status copy_inside(cutter *c, uint32_t body, trm_index outside, trm_a
   trm_index *operands = ARENA_NEW(arena, trm_index, (size_t)copy.num_operands + 1);
   CHECK_MEMORY(operands, "a region");
   for (uint32_t k = 0; k < copy.num_operands; ++k) operands[k] = c->inside[copy.operands[k]];
+  if (copy.opcode == TRM_OP_CUSTOM_CALL) {
+    return trm_lower(c->edit.module, body, &copy, operands, &c->inside[outside], error);
+  }
   copy.operands = operands;
   copy.name = NULL;
   copy.id = 0;
@@ -186,6 +220,68 @@ static trm_status copy_inside(cutter *c, uint32_t body, trm_index outside, trm_a
     copy.operand_precision = (trm_dims){.count = 2, .items = highest};
   }
   return add_inside(c, body, outside, &copy, error);
+}
+
+/* ---- Counters ------------------------------------------------------------------------------- */
+
+static bool is_small(const trm_instruction *i) {
+  return trm_shape_is_array(&i->shape) && trm_shape_count(&i->shape) <= MOST_COUNTERS;
+}
+
+static bool may_count(const trm_computation *c, const trm_instruction *i) {
+  const trm_kind kind = trm_dtype_kind(i->shape.dtype);
+  bool may =
+      is_small(i) && i->num_called == 0 && (trm_kind_is_integer(kind) || kind == TRM_KIND_PRED);
+  for (uint32_t k = 0; k < i->num_operands; ++k) {
+    may = may && is_small(&c->instructions[i->operands[k]]);
+  }
+  return may;
+}
+
+/* Takes out what computes the n-th part of the state out of small integers; *needs: the parts of
+ * the state that it reads. Operands come before their users. */
+static bool keep_counter(cutter *c, bool *reads, bool *needs, uint32_t n) {
+  const trm_computation *body = trm_edit_computation(&c->edit);
+  const trm_instruction *root = &body->instructions[body->root];
+  bool changes = false;
+  memset(reads, 0, c->count * sizeof *reads);
+  reads[root->operands[n]] = true;
+  for (trm_index i = root->operands[n] + 1; i-- > 0;) {
+    const trm_instruction *o = &body->instructions[i];
+    if (!reads[i]) continue;
+    if (o->opcode == TRM_OP_GET_TUPLE_ELEMENT &&
+        body->instructions[o->operands[0]].opcode == TRM_OP_PARAMETER) {
+      changes = changes || !needs[o->number];
+      needs[o->number] = true;
+    } else if (c->fits[i] && may_count(body, o)) {
+      c->fits[i] = false;
+      for (uint32_t k = 0; k < o->num_operands; ++k) reads[o->operands[k]] = true;
+    }
+  }
+  return changes;
+}
+
+static trm_status keep_counters(cutter *c, trm_arena *arena, trm_error *error) {
+  const trm_computation *body = trm_edit_computation(&c->edit), *condition = c->condition;
+  const trm_instruction *root = &body->instructions[body->root];
+  if (condition == NULL || root->opcode != TRM_OP_TUPLE) return TRM_OK;
+  bool *needs = ARENA_NEW(arena, bool, (size_t)root->num_operands + 1);
+  bool *reads = ARENA_NEW(arena, bool, (size_t)c->count + 1);
+  if (needs == NULL || reads == NULL) FAIL_NO_MEMORY("regions");
+  for (trm_index i = 0; i < condition->num_instructions; ++i) {
+    const trm_instruction *o = &condition->instructions[i];
+    if (o->opcode == TRM_OP_GET_TUPLE_ELEMENT &&
+        condition->instructions[o->operands[0]].opcode == TRM_OP_PARAMETER) {
+      needs[o->number] = true;
+    }
+  }
+  for (bool changes = true; changes;) {
+    changes = false;
+    for (uint32_t n = 0; n < root->num_operands; ++n) {
+      if (needs[n] && keep_counter(c, reads, needs, n)) changes = true;
+    }
+  }
+  return TRM_OK;
 }
 
 typedef VECTOR(trm_index) index_list;
@@ -234,12 +330,49 @@ static trm_status finish_body(cutter *c, uint32_t body, const index_list *result
   return TRM_OK;
 }
 
-static trm_status module_of(const trm_module *module, uint32_t body, void **out_data,
+/* A region of a computation: its operands and results there, and what is made of it. */
+typedef struct region_draft {
+  uint32_t body, num_members;
+  index_list operands, results;
+  VECTOR(uint32_t) updated; /* operands that may be written over by results */
+  trm_alias *aliases;
+  trm_shape shape;
+  char key[33];
+} region_draft;
+
+/* The next value of a part of a loop's state may lie where the last one did. */
+static trm_status find_updates(const cutter *c, region_draft *r, trm_error *error) {
+  trm_module *module = c->edit.module;
+  const trm_computation *loop = trm_edit_computation(&c->edit);
+  const trm_instruction *root = &loop->instructions[loop->root];
+  if (c->condition == NULL || root->opcode != TRM_OP_TUPLE) return TRM_OK;
+  r->aliases = ARENA_NEW(&module->arena, trm_alias, r->operands.count + 1);
+  CHECK_MEMORY(r->aliases, "a region");
+  for (uint32_t k = 0; k < r->operands.count; ++k) {
+    const trm_instruction *o = &loop->instructions[r->operands.items[k]];
+    if (o->opcode != TRM_OP_GET_TUPLE_ELEMENT || o->number >= root->num_operands ||
+        loop->instructions[o->operands[0]].opcode != TRM_OP_PARAMETER) {
+      continue;
+    }
+    size_t at = 0;
+    while (at < r->results.count && r->results.items[at] != root->operands[o->number]) ++at;
+    if (at == r->results.count) continue;
+    int64_t *index = ARENA_NEW(&module->arena, int64_t, 1);
+    if (index == NULL || !VECTOR_PUSH(&r->updated, k)) FAIL_NO_MEMORY("a region");
+    *index = (int64_t)at;
+    r->aliases[r->updated.count - 1] =
+        (trm_alias){.output_index = {.count = 1, .items = index}, .parameter_number = k};
+  }
+  return TRM_OK;
+}
+
+static trm_status module_of(const trm_module *module, const region_draft *r, void **out_data,
                             size_t *out_size, trm_error *error) {
   trm_module *copy;
   TRY(trm_module_clone_lightly(module, &copy, error));
-  copy->entry = body;
-  copy->num_aliases = 0;
+  copy->entry = r->body;
+  copy->num_aliases = (uint32_t)r->updated.count;
+  copy->aliases = r->aliases;
   trm_status status = trm_module_compact(copy, error);
   if (status == TRM_OK) status = trm_module_serialize(copy, out_data, out_size, error);
   trm_module_free(copy);
@@ -247,55 +380,54 @@ static trm_status module_of(const trm_module *module, uint32_t body, void **out_
 }
 
 /* Whether the accelerator takes the region; what its compiler has made waits for the kernel. */
-static trm_status try_region(cutter *c, uint32_t body, uint32_t num_members, bool *out_taken,
-                             char key[33], trm_error *error) {
+static trm_status try_region(cutter *c, region_draft *r, bool *out_taken, trm_error *error) {
   void *data;
   size_t size;
   trm_region *region;
   trm_error why;
-  TRY(module_of(c->edit.module, body, &data, &size, error));
-  const trm_status status = trm_region_compile(c->accelerator, data, size, &region, &why);
+  TRY(module_of(c->edit.module, r, &data, &size, error));
+  const trm_status status = trm_region_compile(c->accelerator, data, size, r->updated.items,
+                                               r->updated.count, &region, &why);
   trm_free(data);
   *out_taken = status == TRM_OK;
   if (status == TRM_OK) {
-    trm_region_key(region, key);
-    trm_log(TRM_LOG_INFO, origin, "%u instructions of %s run on %s", num_members,
+    trm_region_key(region, r->key);
+    trm_log(TRM_LOG_INFO, origin, "%u instructions of %s run on %s", r->num_members,
             trm_edit_computation(&c->edit)->name, trm_accelerator_name(c->accelerator));
   } else {
     trm_log(TRM_LOG_WARN, origin, "%u instructions of %s run on the CPU, not on %s: %s",
-            num_members, trm_edit_computation(&c->edit)->name, trm_accelerator_name(c->accelerator),
-            why.message);
+            r->num_members, trm_edit_computation(&c->edit)->name,
+            trm_accelerator_name(c->accelerator), why.message);
   }
   return TRM_OK;
 }
 
-static trm_status call_region(cutter *c, uint32_t body, const index_list *operands,
-                              const index_list *results, trm_shape shape, const char *key,
-                              trm_error *error) {
+static trm_status call_region(cutter *c, const region_draft *r, trm_error *error) {
+  const index_list *results = (const index_list *)&r->results;
   trm_custom_call *target = ARENA_NEW(&c->edit.module->arena, trm_custom_call, 1);
-  char *config = trm_arena_format(&c->edit.module->arena, "{\"region\":\"%s\"}", key);
+  char *config = trm_arena_format(&c->edit.module->arena, "{\"region\":\"%s\"}", r->key);
   if (target == NULL || config == NULL) FAIL_NO_MEMORY("a region");
   target->target = trm_call_target(TRM_CALL_REGION);
   const trm_instruction call = {.opcode = TRM_OP_CUSTOM_CALL,
-                                .shape = shape,
-                                .num_operands = (uint32_t)operands->count,
-                                .operands = operands->items,
+                                .shape = r->shape,
+                                .num_operands = (uint32_t)r->operands.count,
+                                .operands = r->operands.items,
                                 .num_called = 1,
-                                .called = &body,
+                                .called = (uint32_t[]){r->body},
                                 .custom_call = target,
                                 .backend_config = config,
                                 .backend_config_size = strlen(config)};
   trm_index made;
   TRY(trm_edit_add(&c->edit, results->items[results->count - 1], call, &made, error));
-  for (size_t r = 0; r < results->count; ++r) {
+  for (size_t k = 0; k < results->count; ++k) {
     trm_index element;
     const trm_instruction gte = {.opcode = TRM_OP_GET_TUPLE_ELEMENT,
-                                 .shape = shape.elements[r],
+                                 .shape = r->shape.elements[k],
                                  .num_operands = 1,
                                  .operands = &made,
-                                 .number = (int64_t)r};
-    TRY(trm_edit_add(&c->edit, results->items[r], gte, &element, error));
-    trm_edit_replace(&c->edit, results->items[r], element);
+                                 .number = (int64_t)k};
+    TRY(trm_edit_add(&c->edit, results->items[k], gte, &element, error));
+    trm_edit_replace(&c->edit, results->items[k], element);
   }
   ++c->num_regions;
   return TRM_OK;
@@ -315,59 +447,66 @@ static bool is_heavy(trm_opcode opcode) {
   }
 }
 
-/* Whether the members of a level are worth moving; *out_members: how many there are. */
+/* Whether the members of a level are worth moving: beside another region they are, because their
+ * operands may be there. *out_members: how many there are. */
 static bool is_worth(const cutter *c, int32_t level, uint32_t *out_members) {
   const trm_computation *computation = trm_edit_computation(&c->edit);
+  const int64_t least = least_work();
   int64_t work = 0;
   *out_members = 0;
   for (trm_index i = 0; i < c->count; ++i) {
     if (!c->fits[i] || c->level[i] != level || is_constant(c, i)) continue;
     const trm_instruction *o = &computation->instructions[i];
     ++*out_members;
-    if (is_heavy(o->opcode)) work += WORTH;
+    if (is_heavy(o->opcode)) work += least;
     else if (trm_shape_is_array(&o->shape)) work += trm_shape_count(&o->shape);
   }
-  return work >= WORTH;
+  return *out_members > 0 && (work >= least || c->num_regions > 0);
 }
 
 static trm_status cut_level(cutter *c, int32_t level, trm_error *error) {
-  uint32_t body, members;
-  if (!is_worth(c, level, &members)) return TRM_OK;
-  index_list operands = {0}, results = {0};
+  region_draft r = {0};
+  if (!is_worth(c, level, &r.num_members)) return TRM_OK;
   trm_arena arena = {0};
-  trm_shape shape = {0};
   bool taken = false;
-  char key[33] = "";
   trm_status status = TRM_OK;
   memset(c->inside, 0xff, c->count * sizeof *c->inside);
-  TRY_OR_GOTO(trm_module_add_computation(c->edit.module, NULL, &body, error), done);
+  TRY_OR_GOTO(trm_module_add_computation(c->edit.module, NULL, &r.body, error), done);
   for (trm_index i = 0; i < c->count; ++i) {
     if (!c->fits[i] || c->level[i] != level || is_constant(c, i)) continue;
-    TRY_OR_GOTO(bring_operands(c, body, i, &operands, &arena, error), done);
-    TRY_OR_GOTO(copy_inside(c, body, i, &arena, error), done);
+    TRY_OR_GOTO(bring_operands(c, r.body, i, &r.operands, &arena, error), done);
+    TRY_OR_GOTO(copy_inside(c, r.body, i, &arena, error), done);
     const bool is_result = c->is_used[i] && trm_shape_is_array(&trm_edit_at(&c->edit, i)->shape);
-    if (is_result && !VECTOR_PUSH(&results, i)) {
+    if (is_result && !VECTOR_PUSH(&r.results, i)) {
       FAIL_OR_GOTO(done, RESOURCE_EXHAUSTED, "out of memory for a region");
     }
   }
-  if (results.count == 0) goto done;
-  TRY_OR_GOTO(finish_body(c, body, &results, &shape, error), done);
-  TRY_OR_GOTO(try_region(c, body, members, &taken, key, error), done);
-  if (taken) TRY_OR_GOTO(call_region(c, body, &operands, &results, shape, key, error), done);
+  if (r.results.count == 0) goto done;
+  TRY_OR_GOTO(finish_body(c, r.body, &r.results, &r.shape, error), done);
+  TRY_OR_GOTO(find_updates(c, &r, error), done);
+  TRY_OR_GOTO(try_region(c, &r, &taken, error), done);
+  if (taken) TRY_OR_GOTO(call_region(c, &r, error), done);
 done:
-  VECTOR_FREE(&operands);
-  VECTOR_FREE(&results);
+  VECTOR_FREE(&r.operands);
+  VECTOR_FREE(&r.results);
+  VECTOR_FREE(&r.updated);
   trm_arena_free(&arena);
   return status;
 }
 
-static trm_status cut(cutter *c, trm_error *error) {
+static trm_status cut(cutter *c, trm_arena *arena, trm_error *error) {
   int32_t deepest = -1;
   for (trm_index i = 0; i < c->count; ++i) {
     const trm_instruction *o = &trm_edit_computation(&c->edit)->instructions[i];
-    c->fits[i] = may_compute(o->opcode) && has_types(&o->shape) && calls_pure(o, c->is_pure);
+    const trm_computation *own = trm_edit_computation(&c->edit);
+    c->fits[i] =
+        has_types(c->edit.module, &o->shape) && calls_pure(o, c->is_pure) &&
+        (may_compute(o->opcode) ||
+         (o->num_operands > 0 && trm_can_lower(o, &own->instructions[o->operands[0]].shape)));
   }
+  TRY(keep_counters(c, arena, error));
   drop_tuples(c);
+  drop_order(c);
   find_levels(c);
   find_used(c);
   for (trm_index i = 0; i < c->count; ++i) {
@@ -377,11 +516,19 @@ static trm_status cut(cutter *c, trm_error *error) {
   return TRM_OK;
 }
 
-static trm_status cut_computation(trm_module *module, uint32_t computation, const bool *is_pure,
+typedef struct part {
+  uint32_t computation, condition; /* TRM_NO_INDEX: it is no body of a loop */
+} part;
+
+static trm_status cut_computation(trm_module *module, part p, const bool *is_pure,
                                   trm_accelerator *accelerator, trm_error *error) {
   cutter c = {.accelerator = accelerator, .is_pure = is_pure};
   trm_arena arena = {0};
-  TRY(trm_edit_begin(&c.edit, module, computation, error));
+  const trm_computation condition =
+      p.condition != TRM_NO_INDEX ? module->computations[p.condition] : (trm_computation){0};
+  if (p.condition != TRM_NO_INDEX) c.condition = &condition;
+  TRY(trm_split_random(module, p.computation, error));
+  TRY(trm_edit_begin(&c.edit, module, p.computation, error));
   c.count = trm_edit_computation(&c.edit)->num_instructions;
   const size_t count = (size_t)c.count + 1;
   c.fits = ARENA_NEW(&arena, bool, count);
@@ -392,7 +539,7 @@ static trm_status cut_computation(trm_module *module, uint32_t computation, cons
   if (c.fits == NULL || c.level == NULL || c.is_used == NULL || c.inside == NULL) {
     status = trm_fail(error, TRM_RESOURCE_EXHAUSTED, "out of memory for regions");
   } else {
-    status = cut(&c, error);
+    status = cut(&c, &arena, error);
   }
   status = trm_edit_end(&c.edit, status, error);
   trm_arena_free(&arena);
@@ -402,20 +549,21 @@ static trm_status cut_computation(trm_module *module, uint32_t computation, cons
 /* The bodies and branches that are left. The condition of a loop is a comparison: the CPU's. */
 static trm_status cut_all(trm_module *module, const bool *is_pure, trm_accelerator *accelerator,
                           trm_error *error) {
-  VECTOR(uint32_t) left = {0};
+  VECTOR(part) left = {0};
   trm_status status = TRM_OK;
-  if (!VECTOR_PUSH(&left, module->entry)) FAIL_NO_MEMORY("regions");
+  if (!VECTOR_PUSH(&left, ((part){module->entry, TRM_NO_INDEX}))) FAIL_NO_MEMORY("regions");
   while (left.count > 0 && status == TRM_OK) {
-    const uint32_t c = left.items[--left.count];
+    const part c = left.items[--left.count];
     status = cut_computation(module, c, is_pure, accelerator, error);
     if (status != TRM_OK) break;
-    const trm_computation *computation = &module->computations[c];
+    const trm_computation *computation = &module->computations[c.computation];
     for (trm_index i = 0; i < computation->num_instructions; ++i) {
       const trm_instruction *o = &computation->instructions[i];
       const bool is_while = o->opcode == TRM_OP_WHILE;
       if (!is_while && o->opcode != TRM_OP_CONDITIONAL) continue;
       for (uint32_t k = is_while; k < o->num_called && status == TRM_OK; ++k) {
-        if (VECTOR_PUSH(&left, o->called[k])) continue;
+        const part next = {o->called[k], is_while ? o->called[0] : TRM_NO_INDEX};
+        if (VECTOR_PUSH(&left, next)) continue;
         status = trm_fail(error, TRM_RESOURCE_EXHAUSTED, "out of memory for regions");
       }
     }

@@ -9,6 +9,7 @@
 #include <stdbool.h>
 
 #include "base/memory.h"
+#include "tremula/tremula.h"
 
 enum {
   CLASSES_PER_OCTAVE = 4, /* so at most a quarter of a block is wasted */
@@ -88,6 +89,7 @@ void *trm_tf_pool_allocate(size_t size) {
 
 void trm_tf_pool_release(void *block) {
   if (!block) return;
+  trm_forget_left(block);
   pthread_mutex_lock(&lock);
   header **link = find(block);
   header *h = *link;

@@ -180,6 +180,7 @@ static trm_status load_or_compile(const void *module, size_t size, const trm_tf_
                                   trm_tf_watch *watch, trm_executable **out, trm_error *error) {
   trm_tf_cache_entry entry;
   const bool has_cache = settings->cache_path[0] != '\0';
+  trm_set_region_cache(settings->cache_path);
   if (settings->connection == TRM_TF_CONNECT_PRE_COMPILE && !has_cache) {
     FAIL(FAILED_PRECONDITION,
          "IPU devices have been configured for pre-compilation, however 'executable_cache_path' in "
@@ -223,6 +224,7 @@ static trm_status create_engine(trm_tf_parts *parts, int ordinal, trm_error *err
   TRY(trm_executable_num_replicas(executable, &replicas, error));
   if (!trm_executable_tells_replicas_apart(executable)) replicas = 1;
   TRY(trm_engine_create_replicated(parts->executable, replicas, &parts->engine, error));
+  trm_engine_leave_outputs(parts->engine, true); /* device.c fetches what TensorFlow reads */
   parts->bytes = trm_executable_arena_bytes(executable) * replicas;
   trm_log(TRM_LOG_INFO, "ENGINE", "created an engine of %zu bytes%s for /device:IPU:%d",
           parts->bytes, replicas > 1 ? ", in replicas," : "", ordinal);

@@ -354,7 +354,6 @@ static trm_status set_arguments(trm_tf_parts *parts, TF_Tensor *const *tensors,
     parts->versions[i] = trm_tf_pool_generation(parts->inputs[i]);
   }
   if (made_up != NULL) TRY(make_up_inputs(parts, made_up, error));
-  if (trm_engine_num_replicas(parts->engine) <= 1) return TRM_OK;
   for (size_t i = 0; i < trm_executable_num_outputs(parts->executable); ++i)
     parts->output_versions[i] = trm_tf_pool_generation(outputs[i]);
   return TRM_OK;

@@ -162,6 +162,8 @@ typedef struct random_call {
   uint64_t seed, seed2, id;
   trm_value low, high; /* unless they are operands */
   bool bounds_are_operands;
+  bool stream_is_operand; /* of a tremula.random-stream */
+  bool gives_stream;      /* it is one */
   trm_dtype dtype;
   int64_t count;
 } random_call;
@@ -180,6 +182,11 @@ static trm_status check_operands(const trm_kernel_request *request, random_call 
                                  trm_error *error) {
   const trm_instruction *instruction = request->instruction;
   if (instruction->num_operands == 0) return TRM_OK;
+  const trm_shape *first = trm_operand_shape(request, 0);
+  if (instruction->num_operands == 1 && first->dtype == TRM_U32 && trm_shape_count(first) == 4) {
+    state->stream_is_operand = true;
+    return TRM_OK;
+  }
   bool fits = instruction->num_operands == 2;
   for (uint32_t i = 0; i < 2 && fits; ++i) {
     const trm_shape *shape = trm_operand_shape(request, i);
@@ -195,11 +202,29 @@ static trm_status check_operands(const trm_kernel_request *request, random_call 
   return TRM_OK;
 }
 
+static trm_random_stream stream_of(const random_call *state, const trm_kernel_call *call) {
+  const uint64_t numbers[4] = {state->seed, state->seed2, state->id, call->seed};
+  if (!state->stream_is_operand) return trm_random_stream_make(numbers, 4);
+  uint32_t words[4];
+  memcpy(words, call->operands[0], sizeof words);
+  return (trm_random_stream){.key = (uint64_t)words[1] << 32 | words[0],
+                             .high = (uint64_t)words[3] << 32 | words[2]};
+}
+
+static trm_status run_random_stream(const trm_kernel *kernel, const trm_kernel_call *call,
+                                    trm_error *error) {
+  (void)error;
+  const trm_random_stream stream = stream_of(kernel->state, call);
+  const uint32_t words[4] = {(uint32_t)stream.key, (uint32_t)(stream.key >> 32),
+                             (uint32_t)stream.high, (uint32_t)(stream.high >> 32)};
+  memcpy(call->results[0], words, sizeof words);
+  return TRM_OK;
+}
+
 static trm_status run_random_call(const trm_kernel *kernel, const trm_kernel_call *call,
                                   trm_error *error) {
   const random_call *state = (const random_call *)kernel->state;
-  const uint64_t numbers[4] = {state->seed, state->seed2, state->id, call->seed};
-  const trm_random_stream stream = trm_random_stream_make(numbers, 4);
+  const trm_random_stream stream = stream_of(state, call);
   trm_value low = state->low, high = state->high;
   if (state->bounds_are_operands) {
     low = trm_value_load(state->dtype, call->operands[0], 0);
@@ -267,6 +292,7 @@ static trm_status read_config(random_call *state, json_t *config, trm_error *err
   if (given && json_object_get(config, "maxval") != NULL)
     TRY(check_range(state, state->low, state->high, error));
   const bool is_float = trm_dtype_kind(state->dtype) == TRM_KIND_FLOAT;
+  if (state->gives_stream) return TRM_OK;
   if (is_float != (state->distribution != TRM_UNIFORM_INT)) {
     FAIL(INVALID_ARGUMENT,
          "tremula.random gives %s, but its distribution is for %s; use \"uniform_int\" for "
@@ -287,6 +313,10 @@ static trm_status create_random_call(const trm_kernel_request *request, trm_kern
   CHECK_MEMORY(state, "random numbers");
   state->dtype = instruction->shape.dtype;
   state->count = trm_shape_count(&instruction->shape);
+  state->gives_stream = instruction->call_id == TRM_CALL_RANDOM_STREAM;
+  if (state->gives_stream && (state->dtype != TRM_U32 || state->count != 4)) {
+    return trm_reference_refuse(request, "tremula.random-stream gives u32[4]", error);
+  }
   if (kind == TRM_KIND_FLOAT) state->high.f = 1.0; /* [0, 1), or mean 0 and deviation 1 */
   TRY(check_operands(request, state, error));
   json_error_t problem;
@@ -303,7 +333,7 @@ static trm_status create_random_call(const trm_kernel_request *request, trm_kern
   memset(out_kernel, 0, sizeof *out_kernel);
   out_kernel->name = "reference.random";
   out_kernel->state = state;
-  out_kernel->run = run_random_call;
+  out_kernel->run = state->gives_stream ? run_random_stream : run_random_call;
   return TRM_OK;
 }
 

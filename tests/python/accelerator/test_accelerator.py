@@ -108,6 +108,9 @@ def test_core(tmp_path):
         results[name] = np.load(out)
         regions = done.stderr.count(" run on cpu:0")
         assert regions == 0 if name == "cpu" else regions >= 2, done.stderr
+        # What a run moves: 3 elements, 2 inputs; 3 sums, 3 outputs. Nothing between the steps.
+        moved = " moved 5 arrays of 323840 bytes to cpu:0, 6 arrays of 292608 bytes from there"
+        assert done.stderr.count(moved) == (0 if name == "cpu" else 3), done.stderr
     for key in ("w", "p", "sums"):
         np.testing.assert_allclose(results["accelerated"][key], results["cpu"][key], rtol=1e-5,
                                    atol=1e-6)
@@ -182,12 +185,18 @@ FIT = """
 
 
 def test_keras_fit_with_dropout():
-    """The random bits are the CPU's, so the losses agree."""
+    """The random bits are the CPU's, so the losses agree; only feeds and losses move."""
     losses = []
     for accelerator in ("", plugin()):
-        done = run("import tremula._finder\n" + textwrap.dedent(FIT), accelerator)
+        done = run("import tremula._finder\n" + textwrap.dedent(FIT), accelerator,
+                   POPLAR_LOG_LEVEL="INFO")
         line, = [one for one in done.stdout.splitlines() if one.startswith("LOSSES")] or [""]
         assert line, done.stderr[-2000:]
         losses.append([float(one) for one in line.split()[1:]])
     assert losses[1] == pytest.approx(losses[0], rel=1e-4)
+    # Up: 8 batches with their labels and the keys of the dropout, and 16 bytes of scalars, among
+    # them the number of the step. Down: 8 losses and that number.
+    up, down = 8 * (32 * 32 * 4 + 32 * 4 + 16) + 16, 8 * 4 + 8
+    moved = f" moved 27 arrays of {up} bytes to cpu:0, 9 arrays of {down} bytes from there"
+    assert done.stderr.count(moved) == 2, done.stderr  # the first epoch brings the variables
     assert losses[1][-1] < losses[1][0]

@@ -1,0 +1,257 @@
+/* Owns: moving values between the host and the accelerator. */
+#include "exec/residence.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "ops/host/region.h"
+#include "tremula/log.h"
+
+static uint32_t root_of(const trm_schedule *schedule, uint32_t slot) {
+  return schedule->slots[slot].parent;
+}
+
+static trm_resident *resident_of(const trm_residence *r, uint32_t slot) {
+  return &r->slots[root_of(r->schedule, slot)];
+}
+
+static void drop(trm_resident *resident) {
+  trm_device_array_release(resident->array);
+  *resident = (trm_resident){0};
+}
+
+/* ---- Making and freeing --------------------------------------------------------------------- */
+
+trm_status trm_residence_create(const trm_schedule *schedule, uint32_t replica, trm_residence **out,
+                                trm_error *error) {
+  *out = NULL;
+  const trm_region_kernel *region = NULL;
+  uint32_t most = 0;
+  for (uint32_t k = 0; k < schedule->num_kernels; ++k) {
+    const trm_region_kernel *one = trm_region_kernel_of(schedule->kernels[k]);
+    if (one == NULL) continue;
+    region = one;
+    if (one->num_operands > most) most = one->num_operands;
+    if (one->num_results > most) most = one->num_results;
+  }
+  if (region == NULL) return TRM_OK;
+  trm_residence *r = trm_allocate_zeroed(1, sizeof *r);
+  CHECK_MEMORY(r, "an accelerator's arrays");
+  r->schedule = schedule;
+  r->accelerator = trm_region_accelerator(region->compiled);
+  r->replica = replica;
+  r->slots = trm_allocate_zeroed((size_t)schedule->num_slots + 1, sizeof *r->slots);
+  r->operands = trm_allocate_zeroed(2 * ((size_t)most + 1), sizeof *r->operands);
+  r->may_donate = trm_allocate_zeroed((size_t)most + 1, sizeof *r->may_donate);
+  if (r->slots == NULL || r->operands == NULL || r->may_donate == NULL) {
+    trm_residence_free(r);
+    FAIL_NO_MEMORY("an accelerator's arrays");
+  }
+  r->results = r->operands + most + 1;
+  *out = r;
+  return TRM_OK;
+}
+
+static trm_status await_all(trm_residence *r, trm_error *error) {
+  trm_status status = TRM_OK;
+  for (uint32_t i = 0; i < TRM_RUNS_AHEAD; ++i) {
+    trm_device_event **event = &r->under_way[(r->next + i) % TRM_RUNS_AHEAD];
+    const trm_status ended =
+        trm_device_event_await(r->accelerator, *event, status == TRM_OK ? error : &(trm_error){0});
+    if (status == TRM_OK) status = ended;
+    *event = NULL;
+  }
+  return status;
+}
+
+void trm_residence_free(trm_residence *r) {
+  if (r == NULL) return;
+  await_all(r, &(trm_error){0});
+  for (uint32_t s = 0; r->slots != NULL && s < r->schedule->num_slots; ++s) drop(&r->slots[s]);
+  trm_free(r->slots);
+  trm_free(r->operands);
+  trm_free(r->may_donate);
+  trm_free(r);
+}
+
+/* ---- One slot ------------------------------------------------------------------------------- */
+
+static trm_status bring_one_home(trm_residence *r, uint32_t slot, trm_error *error) {
+  trm_resident *resident = resident_of(r, slot);
+  if (!resident->is_stale) return TRM_OK;
+  TRY(trm_device_array_read(resident->array, r->places[slot], error));
+  resident->is_stale = false;
+  ++r->arrays_down;
+  r->bytes_down += trm_device_array_bytes(resident->array);
+  return TRM_OK;
+}
+
+/* The slot's array, of that shape and on this replica's device. */
+static trm_status send(trm_residence *r, uint32_t slot, const trm_host_array *shape,
+                       uint64_t version, trm_error *error) {
+  trm_resident *resident = resident_of(r, slot);
+  if (resident->array != NULL && trm_device_array_has_shape(resident->array, shape) &&
+      trm_device_array_is_at(resident->array, r->replica)) {
+    return TRM_OK;
+  }
+  TRY(bring_one_home(r, slot, error));
+  drop(resident);
+  trm_host_array array = *shape;
+  array.data = r->places[slot];
+  TRY(trm_device_array_create(r->accelerator, r->replica, &array, &resident->array, error));
+  resident->version = version;
+  ++r->arrays_up;
+  r->bytes_up += shape->bytes;
+  return TRM_OK;
+}
+
+/* ---- Steps ---------------------------------------------------------------------------------- */
+
+trm_status trm_residence_bring_home(trm_residence *r, const trm_step *step, trm_error *error) {
+  for (uint32_t k = 0; k < step->num_operands; ++k) TRY(bring_one_home(r, step->slots[k], error));
+  return TRM_OK;
+}
+
+/* Frees the arrays of operands that nobody reads any more. */
+static void drop_dead(trm_residence *r, const trm_step *step) {
+  for (uint32_t k = 0; k < step->num_operands; ++k) {
+    if (step->is_last[k]) drop(resident_of(r, step->slots[k]));
+  }
+}
+
+void trm_residence_wrote(trm_residence *r, const trm_step *step) {
+  if (step->num_ranges > 0) return; /* its own steps have written */
+  for (uint32_t k = 0; k < step->num_results; ++k) {
+    drop(resident_of(r, step->slots[step->num_operands + k]));
+  }
+  drop_dead(r, step);
+}
+
+bool trm_residence_copy(trm_residence *r, const trm_step *step) {
+  if (step->num_operands != 1 || step->num_results != 1) return false;
+  const trm_resident *from = resident_of(r, step->slots[0]);
+  trm_resident *to = resident_of(r, step->slots[1]);
+  if (from == to) return true;
+  if (from->array == NULL) return false;
+  trm_device_array_retain(from->array);
+  trm_device_array_release(to->array);
+  *to = (trm_resident){.array = from->array, .is_stale = true};
+  drop_dead(r, step);
+  return true;
+}
+
+/* A run's own inputs stay as they are, so that a failure loses nothing. */
+static bool may_donate(const trm_residence *r, const trm_step *step, uint32_t operand) {
+  const trm_resident *resident = resident_of(r, step->slots[operand]);
+  if (!step->is_last[operand] || trm_device_array_is_shared(resident->array)) return false;
+  for (uint32_t k = 0; k < step->num_operands; ++k) {
+    if (k != operand && resident_of(r, step->slots[k]) == resident) return false;
+  }
+  return true;
+}
+
+static trm_status start(trm_residence *r, const trm_step *step, const trm_region_kernel *region,
+                        const uint64_t *versions, trm_error *error) {
+  trm_device_event **oldest = &r->under_way[r->next], *done;
+  for (uint32_t k = 0; k < region->num_operands; ++k) {
+    TRY(send(r, step->slots[k], &region->operands[k], versions[k], error));
+  }
+  const trm_status ended = trm_device_event_await(r->accelerator, *oldest, error);
+  *oldest = NULL;
+  TRY(ended);
+  for (uint32_t k = 0; k < region->num_operands; ++k) {
+    r->operands[k] = resident_of(r, step->slots[k])->array;
+    r->may_donate[k] = may_donate(r, step, k);
+  }
+  const trm_status status =
+      trm_region_run(region->compiled, r->replica, r->operands, r->may_donate, region->num_operands,
+                     region->results, r->results, region->num_results, &done, error);
+  *oldest = done;
+  r->next = (r->next + 1) % TRM_RUNS_AHEAD;
+  return status;
+}
+
+trm_status trm_residence_run(trm_residence *r, const trm_step *step, const uint64_t *versions,
+                             bool waits, trm_error *error) {
+  const trm_region_kernel *region = trm_region_kernel_of(step->kernel);
+  memset(r->results, 0, region->num_results * sizeof *r->results);
+  const trm_status status = start(r, step, region, versions, error);
+  drop_dead(r, step);
+  for (uint32_t k = 0; k < region->num_results; ++k) {
+    trm_resident *resident = resident_of(r, step->slots[step->num_operands + k]);
+    drop(resident);
+    *resident = (trm_resident){.array = r->results[k], .is_stale = r->results[k] != NULL};
+  }
+  if (status == TRM_OK && waits) return await_all(r, error);
+  return status;
+}
+
+/* ---- Runs ----------------------------------------------------------------------------------- */
+
+/* What was left on the accelerator for an input, or is known to be equal to it. */
+static trm_status find_input(trm_residence *r, uint32_t slot, uint64_t version, trm_error *error) {
+  trm_resident *resident = &r->slots[slot];
+  bool is_home = true;
+  trm_device_array *left = trm_left_find(r->places[slot], &is_home);
+  if (left != NULL && trm_device_array_bytes(left) == r->schedule->slots[slot].bytes) {
+    drop(resident);
+    *resident = (trm_resident){.array = left, .version = version, .is_stale = !is_home};
+    return TRM_OK;
+  }
+  trm_device_array_release(left);
+  TRY(trm_fetch_left(r->places[slot], error));
+  if (version == 0 || version != resident->version) drop(resident);
+  resident->is_stale = false; /* nothing is left, so the host has the contents */
+  return TRM_OK;
+}
+
+trm_status trm_residence_begin(trm_residence *r, void *const *places, const uint64_t *versions,
+                               trm_error *error) {
+  const trm_schedule *schedule = r->schedule;
+  r->places = places;
+  r->arrays_up = r->bytes_up = r->arrays_down = r->bytes_down = 0;
+  for (uint32_t s = 0; s < schedule->num_slots; ++s) {
+    const trm_slot *slot = &schedule->slots[s];
+    if (slot->parent != s || slot->bytes == 0) continue;
+    if (slot->kind == TRM_SLOT_OUTPUT) trm_forget_left(places[s]);
+    if (slot->kind != TRM_SLOT_INPUT) continue;
+    TRY(find_input(r, s, versions != NULL ? versions[slot->number] : 0, error));
+  }
+  return TRM_OK;
+}
+
+static trm_status settle_output(trm_residence *r, uint32_t s, const bool *leaves,
+                                trm_error *error) {
+  const trm_resident *resident = &r->slots[s];
+  if (!resident->is_stale) return TRM_OK;
+  if (leaves[r->schedule->slots[s].number]) {
+    return trm_left_put(r->places[s], resident->array, error);
+  }
+  return bring_one_home(r, s, error);
+}
+
+trm_status trm_residence_end(trm_residence *r, trm_status status, const bool *leaves,
+                             trm_error *error) {
+  const trm_schedule *schedule = r->schedule;
+  const trm_status ended = await_all(r, status == TRM_OK ? error : &(trm_error){0});
+  if (status == TRM_OK) status = ended;
+  for (uint32_t s = 0; s < schedule->num_slots; ++s) {
+    const trm_slot *slot = &schedule->slots[s];
+    if (slot->parent != s || slot->kind == TRM_SLOT_CONSTANT || slot->kind == TRM_SLOT_INPUT) {
+      continue;
+    }
+    if (slot->kind == TRM_SLOT_OUTPUT && status == TRM_OK) {
+      status = settle_output(r, s, leaves, error);
+    }
+    drop(&r->slots[s]);
+  }
+  if (status == TRM_OK) {
+    trm_log(TRM_LOG_INFO, "ACCELERATOR",
+            "the run of %s moved %" PRIu64 " arrays of %" PRIu64 " bytes to %s, %" PRIu64
+            " arrays of %" PRIu64 " bytes from there",
+            schedule->module->name, r->arrays_up, r->bytes_up, trm_accelerator_name(r->accelerator),
+            r->arrays_down, r->bytes_down);
+  }
+  return status;
+}

@@ -1,0 +1,19 @@
+/* The kernel of the custom call "tremula.region", a region that an accelerator computes
+ * (passes/accelerate.c). The engine runs it: it alone knows which arrays are where
+ * (exec/residence.h). */
+#ifndef TREMULA_OPS_HOST_REGION_H_
+#define TREMULA_OPS_HOST_REGION_H_
+
+#include "accelerator/accelerator.h"
+#include "ops/kernel.h"
+
+typedef struct trm_region_kernel {
+  trm_region *compiled;
+  uint32_t num_operands, num_results;
+  trm_host_array *operands, *results; /* without data */
+} trm_region_kernel;
+
+/* NULL for other kernels. */
+const trm_region_kernel *trm_region_kernel_of(const trm_kernel *kernel);
+
+#endif /* TREMULA_OPS_HOST_REGION_H_ */

@@ -1,0 +1,106 @@
+/* A PJRT plugin that is another one, FAILING_REAL, but fails as FAILING_HOW says:
+ *   old          its table of functions is that of a version long ago
+ *   execute:N    the N-th run of a region is an INTERNAL error; all others go well
+ *   memory:N     so does the N-th array that is to be made, with RESOURCE_EXHAUSTED
+ *   compile      nothing can be compiled
+ *   serialise    nothing can be serialised
+ * A line on standard error counts each region that is compiled. */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <xla/pjrt/c/pjrt_c_api.h>
+
+static union {
+  PJRT_Api api;
+  char bytes[1 << 13];
+} own;
+static const PJRT_Api *real;
+static struct failure {
+  PJRT_Error_Code code;
+  const char *text;
+} failures[] = {{PJRT_Error_Code_INTERNAL, "the accelerator fell off"},
+                {PJRT_Error_Code_RESOURCE_EXHAUSTED, "no memory is left"},
+                {PJRT_Error_Code_UNIMPLEMENTED, "this is not made"}};
+static atomic_int executions, arrays;
+
+static struct failure *own_failure(const PJRT_Error *error) {
+  for (size_t i = 0; i < sizeof failures / sizeof *failures; ++i) {
+    if ((const void *)error == &failures[i]) return &failures[i];
+  }
+  return NULL;
+}
+
+static PJRT_Error *fail(int i) { return (PJRT_Error *)&failures[i]; }
+
+static void destroy_error(PJRT_Error_Destroy_Args *args) {
+  if (own_failure(args->error) == NULL) real->PJRT_Error_Destroy(args);
+}
+
+static void message_of(PJRT_Error_Message_Args *args) {
+  const struct failure *failure = own_failure(args->error);
+  if (failure == NULL) {
+    real->PJRT_Error_Message(args);
+    return;
+  }
+  args->message = failure->text;
+  args->message_size = strlen(failure->text);
+}
+
+static PJRT_Error *code_of(PJRT_Error_GetCode_Args *args) {
+  const struct failure *failure = own_failure(args->error);
+  if (failure == NULL) return real->PJRT_Error_GetCode(args);
+  args->code = failure->code;
+  return NULL;
+}
+
+static int number_after(const char *how) {
+  const char *wanted = getenv("FAILING_HOW");
+  const size_t size = strlen(how);
+  return strncmp(wanted, how, size) == 0 && wanted[size] == ':' ? atoi(wanted + size + 1) : 0;
+}
+
+static PJRT_Error *execute(PJRT_LoadedExecutable_Execute_Args *args) {
+  if (atomic_fetch_add(&executions, 1) + 1 == number_after("execute")) return fail(0);
+  return real->PJRT_LoadedExecutable_Execute(args);
+}
+
+static PJRT_Error *make_array(PJRT_Client_BufferFromHostBuffer_Args *args) {
+  if (atomic_fetch_add(&arrays, 1) + 1 == number_after("memory")) return fail(1);
+  return real->PJRT_Client_BufferFromHostBuffer(args);
+}
+
+static PJRT_Error *compile(PJRT_Client_Compile_Args *args) {
+  if (strcmp(getenv("FAILING_HOW"), "compile") == 0) return fail(2);
+  fprintf(stderr, "COMPILED\n");
+  return real->PJRT_Client_Compile(args);
+}
+
+static PJRT_Error *serialise(PJRT_Executable_Serialize_Args *args) {
+  if (strcmp(getenv("FAILING_HOW"), "serialise") == 0) return fail(2);
+  return real->PJRT_Executable_Serialize(args);
+}
+
+const PJRT_Api *GetPjrtApi(void) {
+  if (real != NULL) return &own.api;
+  void *library = dlopen(getenv("FAILING_REAL"), RTLD_NOW | RTLD_LOCAL);
+  const PJRT_Api *(*get)(void);
+  void *symbol = dlsym(library, "GetPjrtApi");
+  memcpy(&get, &symbol, sizeof get);
+  real = get();
+  memcpy(&own, real, real->struct_size < sizeof own ? real->struct_size : sizeof own);
+  own.api.PJRT_Error_Destroy = destroy_error;
+  own.api.PJRT_Error_Message = message_of;
+  own.api.PJRT_Error_GetCode = code_of;
+  own.api.PJRT_LoadedExecutable_Execute = execute;
+  own.api.PJRT_Client_BufferFromHostBuffer = make_array;
+  own.api.PJRT_Client_Compile = compile;
+  own.api.PJRT_Executable_Serialize = serialise;
+  if (strcmp(getenv("FAILING_HOW"), "old") == 0) {
+    own.api.struct_size = PJRT_STRUCT_SIZE(PJRT_Api, PJRT_Client_Compile);
+    own.api.pjrt_api_version.minor_version = 3;
+  }
+  return &own.api;
+}

@@ -1,0 +1,137 @@
+"""Plugins that fail, and the cache of what they have compiled. failing_plugin.c stands for them."""
+
+import pathlib
+import shutil
+import subprocess
+import textwrap
+
+import pytest
+
+from test_accelerator import FIT, plugin, run
+
+TRAIN = """
+    import numpy as np
+    from tremula import core
+    module = core.Module.read('''HloModule m
+    step { s = (s32[], f32[128,128]) parameter(0)
+      i = s32[] get-tuple-element(s), index=0  w = f32[128,128] get-tuple-element(s), index=1
+      one = s32[] constant(1)  n = s32[] add(i, one)
+      t = token[] after-all()  in = (f32[128,128], token[]) infeed(t), infeed_config="x"
+      x = f32[128,128] get-tuple-element(in), index=0
+      d = f32[128,128] dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+      h = f32[128,128] tanh(d)  ROOT r = (s32[], f32[128,128]) tuple(n, h) }
+    until3 { s = (s32[], f32[128,128]) parameter(0)  i = s32[] get-tuple-element(s), index=0
+      three = s32[] constant(3)  ROOT c = pred[] compare(i, three), direction=LT }
+    ENTRY e { w = f32[128,128] parameter(0)  z = s32[] constant(0)
+      t = (s32[], f32[128,128]) tuple(z, w)
+      l = (s32[], f32[128,128]) while(t), condition=until3, body=step
+      ROOT n = f32[128,128] get-tuple-element(l), index=1 }''')
+    w = np.random.default_rng(1).normal(size=(128, 128)).astype(np.float32)
+    x = np.random.default_rng(2).normal(size=(128, 128)).astype(np.float32)
+    engine = core.Engine(core.compile(module))
+    infeed = core.Infeed([(np.float32, (128, 128))], 8)
+    engine.bind("x", infeed)
+    for turn in range(3):
+        infeed.reset()
+        for step in range(3):
+            infeed.push(x)
+        try:
+            print("SUM", float(np.abs(engine.run([w])[0]).sum()))
+        except core.TremulaError as error:
+            print(type(error).__name__, error)
+"""
+
+
+@pytest.fixture(scope="module")
+def failing(tmp_path_factory):
+    """The failing plugin's path, and the variables that it reads."""
+    real = plugin()
+    tensorflow = pytest.importorskip("tensorflow")
+    path = tmp_path_factory.mktemp("failing") / "failing_plugin.so"
+    source = pathlib.Path(__file__).with_name("failing_plugin.c")
+    subprocess.run([shutil.which("cc") or "gcc", "-shared", "-fPIC", "-isystem",
+                    tensorflow.sysconfig.get_include(), source, "-o", path, "-ldl"], check=True)
+    return str(path), {"FAILING_REAL": real}
+
+
+def lines_of(failing, how, text=TRAIN, **environment):
+    done = run(text, failing[0], **failing[1], FAILING_HOW=how, **environment)
+    assert done.returncode == 0, done.stderr[-3000:]
+    return done.stdout.splitlines(), done.stderr
+
+
+def test_too_old(failing):
+    with_old = run(TRAIN, failing[0], **failing[1], FAILING_HOW="old")
+    assert "of the PJRT API; Tremula needs" in with_old.stderr
+    assert "Install another version of the plugin" in with_old.stderr
+
+
+@pytest.mark.parametrize("how, words", [
+    ("execute:5", "InternalError running on the accelerator: the accelerator fell off"),
+    ("memory:6", "ResourceExhaustedError copying to the accelerator: no memory is left. The "
+                 "accelerator's memory has run out: make batches smaller"),
+])
+def test_a_run_fails(failing, how, words):
+    """In the middle of the second run's loop. The others give what they give without a failure."""
+    (first, second, third), _ = lines_of(failing, how)
+    assert second.startswith(words), second
+    assert first == third and first.startswith("SUM ")
+    assert lines_of(failing, "never")[0] == [first] * 3
+
+
+def test_what_cannot_be_compiled_runs_on_the_cpu(failing):
+    lines, log = lines_of(failing, "compile")
+    assert " run on the CPU, not on cpu:0: compiling for the accelerator: this is not made" in log
+    assert lines == run(TRAIN).stdout.splitlines()
+
+
+MORE = """
+    def weights():
+        values = model.get_weights()
+        assert all(np.isfinite(one).all() for one in values)
+        return sum(float(np.abs(one).sum()) for one in values)
+    print("BEFORE", weights())
+    try:
+        model.fit(x, y, batch_size=32, epochs=1, shuffle=False, verbose=0)
+    except tf.errors.InternalError as error:
+        print("FAILED", "fell off" in str(error))
+    print("AFTER", weights())
+    model.fit(x, y, batch_size=32, epochs=1, shuffle=False, verbose=0)
+    print("WENT ON", weights())
+"""
+
+
+def test_variables_outlive_a_failure(failing):
+    """They are on the accelerator when a run fails, have the last run's values, and go on."""
+    text = "import tremula._finder\n" + textwrap.dedent(FIT) + textwrap.dedent(MORE)
+    runs = 3 * 8 * 2  # of regions, in three epochs
+    lines, _ = lines_of(failing, f"execute:{runs + 9}", text)
+    whole, _ = lines_of(failing, "never", text)
+    assert "FAILED True" in lines and lines[-1].startswith("WENT ON"), lines
+    sums = [[line for line in one if line.startswith(("BEFORE", "AFTER"))]
+            for one in (lines, whole)]
+    assert sums[0][0] == sums[1][0]  # before the run that failed
+    assert sums[0][0].split()[1] == sums[0][1].split()[1] != sums[1][1].split()[1]
+
+
+def test_compiled_once(failing, tmp_path):
+    """A second process loads what the first has compiled; a damaged file is made again."""
+    def compiled(how="never"):
+        lines, log = lines_of(failing, how, TREMULA_ACCELERATOR_CACHE=str(tmp_path))
+        assert lines == expected
+        return log.count("COMPILED"), log
+    expected, log = lines_of(failing, "never")
+    regions = log.count("COMPILED")
+    assert regions >= 1
+    assert compiled("serialise")[0] == regions
+    assert not list(tmp_path.rglob("*.pjrt"))
+    assert compiled()[0] == regions
+    files = list(tmp_path.rglob("*.pjrt"))
+    assert len(files) == regions
+    assert compiled()[0] == 0
+    for path, cut in ((files[0], 0), (files[0], 100)):
+        data = bytearray(path.read_bytes())
+        path.write_bytes(data[:cut] if cut else bytes(data[:40]) + b"x" + bytes(data[41:]))
+        count, log = compiled()
+        assert count == 1 and "cannot be used and is made again" in log
+        assert compiled()[0] == 0
