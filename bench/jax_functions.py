@@ -57,6 +57,7 @@ REASONS = {
                    "the functions of a random generator cost more than in compiled code",
     "fast.elementwise": "a pass over memory for each instruction; in a loop, a start of a kernel "
                         "for each",
+    "fast.scalar": "in a loop, a start of a kernel for each number",
     "fast.gather": "gathers are not fused with what makes their indices",
     "fast.scatter": "one thread, so that what is added twice is added in order",
     "fast.reduce": "reductions are not fused with what they read",
