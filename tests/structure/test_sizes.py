@@ -12,7 +12,7 @@ FOLDERS = "src", "tools", "include"
 MOST_LINES = 700  # of a file; one of more than 600 wants a reason
 MOST_OF_A_FUNCTION = 70  # of more than 60: a switch or a table
 # Longer functions that are still to be cut. Take out what you have cut; add nothing.
-LONG = {"add_steps", "bring_to_ipu", "cost_fusion", "cost_linear", "plan_cost_evaluate",
+LONG = {"bring_to_ipu", "cost_fusion", "cost_linear", "plan_cost_evaluate",
         "plan_problem_init", "trm_plan_option_set", "trm_program_walk_conditional",
         "trm_program_walk_while", "trm_tile_add_reduction", "walk_family"}
 _NO_FUNCTION = re.compile(r"(typedef|struct|enum|union|extern)\b|#|[^(]*=|.*\) = \{$")

@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "linear_case.h"
+#include "ops/linear/half_products.h"
 #include "ops/threads.h"
 
 static const dot_case cases[] = {
@@ -50,15 +51,32 @@ static const dot_case cases[] = {
     {"five dimensions", 5, 5, {2, 3, 2, 3, 4}, {2, 3, 4, 2, 5}, "02", "03", "4", "2"},
 };
 
+/* How halves are multiplied; what is left out of a product is added to the bound: 2^-16 of it with
+ * three pieces; with bfloat16s 2^-8, which add up as the square root. */
+static trm_half_products wanted = TRM_HALF_PRODUCTS_FLOAT;
+
 static double tolerance(trm_dtype dtype, int64_t contracted, double value) {
   const double eps = dtype == TRM_F32 ? 0x1p-24 : dtype == TRM_F16 ? 0x1p-11 : 0x1p-8;
-  return 4.0 / 3 * (double)contracted * 0x1p-24 + 2 * eps * fabs(value) +
+  const double left_out = wanted == TRM_HALF_PRODUCTS_PIECES3    ? (double)contracted * 0x1p-16
+                          : wanted == TRM_HALF_PRODUCTS_BFLOAT16 ? sqrt((double)contracted) * 0x1p-7
+                                                                 : 0;
+  /* Four products are summed for each of floats. */
+  const double summed = (double)contracted * (wanted == TRM_HALF_PRODUCTS_FLOAT ? 1 : 4);
+  return 4.0 / 3 * summed * 0x1p-24 + 2 * eps * fabs(value) + left_out +
          (dtype == TRM_F16 ? 0x1p-24 : 0);
+}
+
+/* What the kernel's name says. */
+static const char *suffix_of(trm_dtype dtype) {
+  if (dtype == TRM_F32 || !trm_half_units_here().avx512) return "";
+  return trm_half_products_suffix(
+      dtype == TRM_BF16 && wanted != TRM_HALF_PRODUCTS_FLOAT ? TRM_HALF_PRODUCTS_BFLOAT16 : wanted);
 }
 
 static void check(const dot_case *from, trm_dtype dtype, trm_dtype result) {
   linear_case c;
   linear_case_dot(&c, from, dtype, result);
+  c.module.half_products = wanted;
   const trm_kernel_request request = linear_case_request(&c);
   trm_kernel reference, fast;
   trm_error error;
@@ -69,6 +87,7 @@ static void check(const dot_case *from, trm_dtype dtype, trm_dtype result) {
   const trm_status status = trm_onednn_dot_create(&request, &fast, &supported, &error);
   if (status != TRM_OK) fail_msg("%s: %s", from->name, error.message);
   if (!supported) fail_msg("%s: not taken by the fast path", from->name);
+  assert_string_equal(fast.name + strlen("onednn.dot"), suffix_of(dtype));
 
   const int64_t count = trm_shape_count(&c.instructions[2].shape);
   const size_t bytes = trm_shape_bytes(&c.instructions[2].shape);
@@ -117,6 +136,68 @@ static void halves_round_once(void **state) {
 static void bfloat16_rounds_once(void **state) {
   (void)state;
   check_all(TRM_BF16, TRM_BF16);
+  wanted = TRM_HALF_PRODUCTS_BFLOAT16;
+  check_all(TRM_BF16, TRM_BF16);
+  check_all(TRM_BF16, TRM_F32);
+  wanted = TRM_HALF_PRODUCTS_FLOAT;
+}
+
+static void halves_are_multiplied_in_pieces(void **state) {
+  (void)state;
+  static const trm_half_products all[] = {TRM_HALF_PRODUCTS_PIECES3, TRM_HALF_PRODUCTS_PIECES4,
+                                          TRM_HALF_PRODUCTS_BFLOAT16};
+  for (size_t i = 0; i < sizeof all / sizeof *all; ++i) {
+    wanted = all[i];
+    check_all(TRM_F16, TRM_F16);
+    check_all(TRM_F16, TRM_F32); /* with four pieces nothing is left out: the bound of floats */
+  }
+  wanted = TRM_HALF_PRODUCTS_FLOAT;
+}
+
+/* Each row of lhs meets each column of rhs, so all pairs of these are multiplied; the others are
+ * numbers with lower pieces. */
+static void infinities_and_nans_are_those_of_floats(void **state) {
+  (void)state;
+  static const uint16_t special[] = {0x7c00, 0xfc00, 0x7e00, 0x7c01, 0,      0x8000,
+                                     0x3c00, 0x3c01, 0xbfff, 0x0001, 0x83ff, 0x7bff};
+  enum { COUNT = sizeof special / sizeof *special };
+  static const dot_case pairs = {"pairs", 2, 2, {COUNT, 3}, {3, COUNT}, "", "", "1", "0"};
+  static const trm_half_products all[] = {TRM_HALF_PRODUCTS_PIECES3, TRM_HALF_PRODUCTS_PIECES4};
+  for (size_t k = 0; k < sizeof all / sizeof *all; ++k) {
+    linear_case c;
+    linear_case_dot(&c, &pairs, TRM_F16, TRM_F32);
+    c.module.half_products = all[k];
+    uint16_t *lhs = c.data[0], *rhs = c.data[1];
+    for (int i = 0; i < COUNT; ++i) {
+      lhs[i * 3] = rhs[i] = special[i];
+      lhs[i * 3 + 1] = rhs[COUNT + i] = 0x3555;
+      lhs[i * 3 + 2] = rhs[2 * COUNT + i] = 0;
+    }
+    const trm_kernel_request request = linear_case_request(&c);
+    trm_kernel kernel;
+    bool supported = false;
+    trm_error error;
+    assert_int_equal(trm_onednn_dot_create(&request, &kernel, &supported, &error), TRM_OK);
+    assert_true(supported);
+    linear_run run;
+    linear_run_create(&run, &kernel, &c, c.data[2]);
+    assert_int_equal(kernel.run(&kernel, &run.call, &error), TRM_OK);
+    const float third = trm_half_to_float(0x3555);
+    for (int i = 0; i < COUNT * COUNT; ++i) {
+      const float a = trm_half_to_float(special[i / COUNT]);
+      const float b = trm_half_to_float(special[i % COUNT]);
+      const float sum = a * b + third * third, got = ((float *)c.data[2])[i];
+      if (isfinite(sum) ? !(fabsf(got - sum) <= 0x1p-15f * fabsf(a * b) + 0x1p-16f)
+          : isnan(sum)  ? !isnan(got)
+                        : got != sum) {
+        fail_msg("%g times %g plus %g is %g", (double)a, (double)b, (double)(third * third),
+                 (double)got);
+      }
+    }
+    linear_run_free(&run);
+    trm_kernel_destroy(&kernel);
+    linear_case_free(&c);
+  }
 }
 
 /* Layers and their gradients, one with sums that oneDNN would cut for the threads. */
@@ -179,6 +260,8 @@ int main(void) {
       cmocka_unit_test(float32_equals_the_reference),
       cmocka_unit_test(halves_round_once),
       cmocka_unit_test(bfloat16_rounds_once),
+      cmocka_unit_test(halves_are_multiplied_in_pieces),
+      cmocka_unit_test(infinities_and_nans_are_those_of_floats),
       cmocka_unit_test(threads_do_not_change_small_products),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
