@@ -10,6 +10,7 @@
 
 #include "ops/linear/matrix_vector.h"
 #include "ops/linear/onednn_sequence.h"
+#include "ops/linear/tiled_product.h"
 
 enum { LHS, RHS };
 
@@ -19,6 +20,7 @@ enum { LHS, RHS };
 /* oneDNN sums a product whose left operand is transposed in pieces, by the number of threads, where
  * the sums are longer than about this. */
 enum { LONG_SUM = 1024 };
+enum { PAGE = 1024 }; /* floats */
 
 /* A dimension of the product; strides in elements of the operands, 0 where one lacks it. */
 typedef struct extent {
@@ -356,36 +358,103 @@ static trm_status pack_pieces(dot_draft *draft, const_dnnl_memory_desc_t plain,
   return TRM_OK;
 }
 
-static trm_status add_product(dot_draft *draft, bits *out_bits, trm_error *error) {
+/* Descriptors of a product. */
+typedef struct product_descs {
+  const_dnnl_memory_desc_t lhs, rhs, out;
+} product_descs;
+
+static trm_status describe_product(const dot_draft *draft, product_descs *descs, trm_error *error) {
   trm_onednn_sequence *sequence = draft->sequence;
   const matrix *m = draft->matrices;
-  const bool in_pieces = draft->products != TRM_HALF_PRODUCTS_FLOAT;
-  const bool packs = in_pieces && is_kept(draft, RHS);
-  const dnnl_data_type_t type = in_pieces ? dnnl_bf16 : dnnl_f32;
+  const problem *p = &draft->p;
+  const dnnl_data_type_t type = draft->products == TRM_HALF_PRODUCTS_FLOAT ? dnnl_f32 : dnnl_bf16;
   matrix result = {.row_stride = draft->columns, .column_stride = 1};
   int64_t batch_stride = draft->rows * draft->columns;
-  for (int32_t i = draft->p.batch.count - 1; i >= 0; --i) {
-    result.batch_strides[i] = batch_stride, batch_stride *= draft->p.batch.items[i].size;
+  for (int32_t i = p->batch.count - 1; i >= 0; --i) {
+    result.batch_strides[i] = batch_stride, batch_stride *= p->batch.items[i].size;
   }
-  const_dnnl_memory_desc_t lhs, rhs, out, wanted;
-  TRY(describe(sequence, type, &draft->p, &m[LHS], draft->rows, draft->inner, &lhs, error));
-  TRY(describe(sequence, type, &draft->p, &m[RHS], draft->inner, draft->columns, &rhs, error));
-  TRY(describe(sequence, draft->result_type, &draft->p, &result, draft->rows, draft->columns, &out,
-               error));
-  wanted = rhs;
+  TRY(describe(sequence, type, p, &m[LHS], draft->rows, draft->inner, &descs->lhs, error));
+  TRY(describe(sequence, type, p, &m[RHS], draft->inner, draft->columns, &descs->rhs, error));
+  return describe(sequence, draft->result_type, p, &result, draft->rows, draft->columns,
+                  &descs->out, error);
+}
+
+/* Lines that are whole pages apart evict each other from the cache, and sgemm takes twice as long:
+ * copies such an operand to lines that are a little longer. */
+static trm_status spread_lines(dot_draft *draft, int side, trm_error *error) {
+  matrix *m = &draft->matrices[side];
+  const int64_t rows = side == LHS ? draft->rows : draft->inner;
+  const int64_t columns = side == LHS ? draft->inner : draft->columns;
+  const bool by_rows = m->column_stride == 1;
+  const int64_t line = by_rows ? columns : rows, lines = by_rows ? rows : columns;
+  if ((by_rows ? m->row_stride : m->column_stride) % PAGE != 0 || lines < 64) return TRM_OK;
+  const int64_t apart = line + 16;
+  matrix spread = {.row_stride = by_rows ? apart : 1, .column_stride = by_rows ? 1 : apart};
+  int64_t count = apart * lines;
+  for (int32_t i = draft->p.batch.count - 1; i >= 0; --i) {
+    spread.batch_strides[i] = count, count *= draft->p.batch.items[i].size;
+  }
+  const_dnnl_memory_desc_t from, to;
+  TRY(describe(draft->sequence, dnnl_f32, &draft->p, m, rows, columns, &from, error));
+  TRY(describe(draft->sequence, dnnl_f32, &draft->p, &spread, rows, columns, &to, error));
+  const trm_onednn_place place = trm_onednn_scratch(draft->sequence, (size_t)count * sizeof(float));
+  TRY(trm_onednn_add_reorder(draft->sequence, from, draft->places[side], to, place, error));
+  draft->places[side] = place;
+  *m = spread;
+  return TRM_OK;
+}
+
+static trm_status add_tiled_product(dot_draft *draft, trm_error *error) {
+  for (int side = 0; side < 2; ++side) TRY(spread_lines(draft, side, error));
+  trm_tiled_product *own = ARENA_NEW(draft->request->arena, trm_tiled_product, 1);
+  CHECK_MEMORY(own, "a matrix product");
+  *own = (trm_tiled_product){.batch_rank = draft->p.batch.count,
+                             .rows = draft->rows,
+                             .columns = draft->columns,
+                             .inner = draft->inner};
+  for (int side = 0; side < 2; ++side) {
+    const matrix *m = &draft->matrices[side];
+    own->row_stride[side] = m->row_stride, own->column_stride[side] = m->column_stride;
+    memcpy(own->batch_strides[side], m->batch_strides, sizeof m->batch_strides);
+  }
+  for (int32_t i = 0; i < draft->p.batch.count; ++i) {
+    own->batch[i] = draft->p.batch.items[i].size;
+  }
+  return trm_onednn_add_function(draft->sequence, trm_tiled_product_run, own, draft->places[LHS],
+                                 draft->places[RHS], draft->result, error);
+}
+
+static bool is_sgemm(const_dnnl_primitive_desc_t desc) {
+  const char *name = NULL;
+  return dnnl_primitive_desc_query(desc, dnnl_query_impl_info_str, 0, (void *)&name) ==
+             dnnl_success &&
+         strncmp(name, "gemm:", 5) == 0;
+}
+
+static trm_status add_product(dot_draft *draft, bits *out_bits, trm_error *error) {
+  const bool in_pieces = draft->products != TRM_HALF_PRODUCTS_FLOAT;
+  const bool packs = in_pieces && is_kept(draft, RHS);
+  product_descs descs;
+  TRY(describe_product(draft, &descs, error));
+  const_dnnl_memory_desc_t wanted = descs.rhs;
   if (packs) {
     const int64_t dims[] = {draft->inner, draft->columns};
-    TRY(trm_onednn_describe_any(sequence, type, 2, dims, &wanted, error));
+    TRY(trm_onednn_describe_any(draft->sequence, dnnl_bf16, 2, dims, &wanted, error));
   }
   dnnl_primitive_desc_t desc = NULL;
-  TRY(create_product(lhs, wanted, out, &desc, error));
-  *out_bits = bits_of(desc, m[LHS].row_stride == 1, draft->inner);
-  trm_status status = packs ? pack_pieces(draft, rhs, desc, &rhs, error) : TRM_OK;
-  if (status == TRM_OK) {
-    const trm_onednn_argument arguments[] = {{DNNL_ARG_SRC, lhs, draft->places[LHS]},
-                                             {DNNL_ARG_WEIGHTS, rhs, draft->places[RHS]},
-                                             {DNNL_ARG_DST, out, draft->result}};
-    status = trm_onednn_add_primitive(sequence, desc, arguments, 3, error);
+  TRY(create_product(descs.lhs, wanted, descs.out, &desc, error));
+  trm_status status;
+  if (!in_pieces && is_sgemm(desc)) {
+    status = add_tiled_product(draft, error);
+  } else {
+    *out_bits = bits_of(desc, draft->matrices[LHS].row_stride == 1, draft->inner);
+    status = packs ? pack_pieces(draft, descs.rhs, desc, &descs.rhs, error) : TRM_OK;
+    if (status == TRM_OK) {
+      const trm_onednn_argument arguments[] = {{DNNL_ARG_SRC, descs.lhs, draft->places[LHS]},
+                                               {DNNL_ARG_WEIGHTS, descs.rhs, draft->places[RHS]},
+                                               {DNNL_ARG_DST, descs.out, draft->result}};
+      status = trm_onednn_add_primitive(draft->sequence, desc, arguments, 3, error);
+    }
   }
   dnnl_primitive_desc_destroy(desc);
   return status;
