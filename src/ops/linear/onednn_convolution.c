@@ -37,8 +37,9 @@ typedef struct convolution_draft {
   const_dnnl_memory_desc_t x_user, y_user, w_user;  /* as HLO lays them */
   const_dnnl_memory_desc_t x_plain, y_plain, w_any; /* what the primitive is asked for */
   trm_half_products products;
-  int32_t pieces;      /* bfloat16s for a number; 0: floats */
-  dnnl_data_type_t in; /* of what is multiplied */
+  int32_t pieces;       /* bfloat16s for a number; 0: floats */
+  dnnl_data_type_t in;  /* of what is multiplied */
+  dnnl_data_type_t out; /* of the result: bfloat16 where oneDNN rounds it */
   dnnl_primitive_attr_t attributes;
   dnnl_primitive_desc_t forward, desc; /* the hint of a gradient; the primitive's own */
 } convolution_draft;
@@ -99,7 +100,7 @@ static trm_status describe_weights(convolution_draft *draft, const trm_convoluti
                                    trm_error *error) {
   const trm_convolution_problem *p = &draft->p;
   int64_t dims[3 + TRM_MAX_SPATIAL], strides[3 + TRM_MAX_SPATIAL];
-  const dnnl_data_type_t type = p->kind == TRM_BACKWARD_WEIGHTS ? dnnl_f32 : draft->in;
+  const dnnl_data_type_t type = p->kind == TRM_BACKWARD_WEIGHTS ? draft->out : draft->in;
   int r = 0;
   if (p->groups > 1) dims[r] = p->groups, strides[r++] = w->group;
   dims[r] = p->out_channels, strides[r++] = w->outer;
@@ -437,8 +438,8 @@ static trm_status add_inputs(convolution_draft *draft, const trm_kernel_request 
   const trm_dtype dtypes[2] = {trm_operand_shape(request, 0)->dtype,
                                trm_operand_shape(request, is_data ? 0 : 1)->dtype}; /* x, y */
   const bool in_pieces = draft->pieces > 0, reads_y = is_data || is_weights;
-  const dnnl_data_type_t x_type = is_data ? dnnl_f32 : draft->in;
-  const dnnl_data_type_t y_type = reads_y ? draft->in : dnnl_f32;
+  const dnnl_data_type_t x_type = is_data ? draft->out : draft->in;
+  const dnnl_data_type_t y_type = reads_y ? draft->in : draft->out;
   if (in_pieces) TRY(add_pieces(draft, request, error));
   if (!in_pieces && !is_data) {
     TRY(trm_onednn_add_widen(sequence, dtypes[0], p->x.count, false, &draft->x, error));
@@ -466,9 +467,9 @@ static trm_status add_operations(convolution_draft *draft, const trm_kernel_requ
   const trm_dtype dtype = request->instruction->shape.dtype;
   const int64_t result_count = trm_shape_count(&request->instruction->shape);
   trm_onednn_place result = trm_onednn_result(0);
-  if (dtype != TRM_F32) {
-    result = trm_onednn_scratch(sequence, (size_t)result_count * sizeof(float));
-  }
+  const bool narrows = dtype != TRM_F32 && draft->out == dnnl_f32;
+  const size_t result_bytes = (size_t)result_count * dnnl_data_type_size(draft->out);
+  if (narrows) result = trm_onednn_scratch(sequence, result_bytes);
   const bool is_data = p->kind == TRM_BACKWARD_DATA, is_weights = p->kind == TRM_BACKWARD_WEIGHTS;
   draft->x = is_data ? result : trm_onednn_operand(0, 0);
   draft->y = is_data ? trm_onednn_operand(0, 0) : is_weights ? trm_onednn_operand(1, 0) : result;
@@ -482,7 +483,7 @@ static trm_status add_operations(convolution_draft *draft, const trm_kernel_requ
     if (is_data && p->is_x_cropped) {
       clearing *clear = ARENA_NEW(request->arena, clearing, 1);
       CHECK_MEMORY(clear, "a oneDNN kernel");
-      clear->bytes = (size_t)result_count * sizeof(float);
+      clear->bytes = result_bytes;
       TRY(trm_onednn_add_function(sequence, run_clear, clear, result, result, result, error));
     }
     const_dnnl_memory_desc_t user = is_data ? draft->x_user : draft->y_user;
@@ -494,7 +495,7 @@ static trm_status add_operations(convolution_draft *draft, const trm_kernel_requ
     else TRY(add_convolution(draft, request, to, error));
     if (user != plain) TRY(trm_onednn_add_reorder(sequence, plain, to, user, home, error));
   }
-  if (dtype == TRM_F32) return TRM_OK;
+  if (!narrows) return TRM_OK;
   return trm_onednn_add_narrow(sequence, dtype, result_count, result, error);
 }
 
@@ -526,6 +527,9 @@ trm_status trm_onednn_convolution_create(const trm_kernel_request *request, trm_
   draft.products = products_of(request, &draft.p);
   draft.pieces = trm_half_products_pieces(draft.products);
   draft.in = draft.pieces > 0 ? dnnl_bf16 : dnnl_f32;
+  const bool rounds =
+      draft.products == TRM_HALF_PRODUCTS_BFLOAT16 && request->instruction->shape.dtype == TRM_BF16;
+  draft.out = rounds ? dnnl_bf16 : dnnl_f32;
   trm_status status =
       trm_onednn_sequence_create(request, work_of(&draft.p), &draft.sequence, error);
   if (status == TRM_OK) {
