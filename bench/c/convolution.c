@@ -1,10 +1,12 @@
 /* Benchmark: the convolutions of ResNet-50 and ResNeXt-50 and -101, forward and both gradients, as
  * HLO instructions through the kernels that the engine would use.
  *
- *   bench_convolution [--half] [--batch N] [WORD]     only layers whose name contains WORD
+ *   bench_convolution [--half[=PRODUCTS]] [--batch N] [WORD]     only layers whose name contains
+ * WORD
  *
- * Prints the best time of several, GFLOP/s of the multiplications that the layer asks for, and what
- * that is of the machine's peak (measured: independent FMAs of the widest vectors, all threads). */
+ * PRODUCTS: float, pieces3, pieces4 or bfloat16. Prints the best time of several, GFLOP/s of the
+ * multiplications that the layer asks for, and what that is of the machine's peak (measured:
+ * independent FMAs of the widest vectors, all threads). */
 #include <math.h>
 #include <omp.h>
 #include <time.h>
@@ -82,9 +84,12 @@ static double peak_gflops(void) {
 }
 
 /* The best time of one kind of propagation in seconds; the kernel's name in *out_name. */
+static trm_half_products half_products;
+
 static double measure(const convolution_case *from, trm_dtype dtype, const char **out_name) {
   static linear_case c;
   linear_case_convolution(&c, from, dtype);
+  c.module.half_products = half_products;
   linear_case_fill(&c, 1);
   const trm_kernel_request request = linear_case_request(&c);
   trm_kernel kernel;
@@ -120,11 +125,11 @@ int main(int argc, char **argv) {
   int64_t batch = 8;
   const char *word = "";
   for (int i = 1; i < argc; ++i) {
-    if (strcmp(argv[i], "--half") == 0) dtype = TRM_F16;
+    if (linear_case_halves(argv[i], &half_products)) dtype = TRM_F16;
     else if (strcmp(argv[i], "--batch") == 0 && i + 1 < argc) batch = atoll(argv[++i]);
     else if (argv[i][0] != '-') word = argv[i];
     else {
-      fprintf(stderr, "usage: %s [--half] [--batch N] [WORD]\n", argv[0]);
+      fprintf(stderr, "usage: %s [--half[=PRODUCTS]] [--batch N] [WORD]\n", argv[0]);
       return 2;
     }
   }

@@ -1,9 +1,9 @@
 /* Benchmark: HLO dots as TensorFlow emits them, through the kernels that the engine would use: RNN
  * cells, dense layers and their gradients, attention.
  *
- *   bench_dot [--half] [WORD]     only products whose name contains WORD
+ *   bench_dot [--half[=PRODUCTS]] [WORD]     only products whose name contains WORD
  *
- * Prints the best time of several and GFLOP/s. */
+ * PRODUCTS: float, pieces3, pieces4 or bfloat16. Prints the best time of several and GFLOP/s. */
 #include <math.h>
 #include <omp.h>
 #include <time.h>
@@ -43,6 +43,8 @@ static const dot_case products[] = {
     {"square 1024", 2, 2, {1024, 1024}, {1024, 1024}, "", "", "1", "0"},
 };
 
+static trm_half_products half_products;
+
 static double now(void) {
   struct timespec t;
   clock_gettime(CLOCK_MONOTONIC, &t);
@@ -53,10 +55,10 @@ int main(int argc, char **argv) {
   trm_dtype dtype = TRM_F32;
   const char *word = "";
   for (int i = 1; i < argc; ++i) {
-    if (strcmp(argv[i], "--half") == 0) dtype = TRM_F16;
+    if (linear_case_halves(argv[i], &half_products)) dtype = TRM_F16;
     else if (argv[i][0] != '-') word = argv[i];
     else {
-      fprintf(stderr, "usage: %s [--half] [WORD]\n", argv[0]);
+      fprintf(stderr, "usage: %s [--half[=PRODUCTS]] [WORD]\n", argv[0]);
       return 2;
     }
   }
@@ -66,6 +68,7 @@ int main(int argc, char **argv) {
     if (strstr(products[i].name, word) == NULL) continue;
     static linear_case c;
     linear_case_dot(&c, &products[i], dtype, dtype);
+    c.module.half_products = half_products;
     linear_case_fill(&c, 1);
     const trm_kernel_request request = linear_case_request(&c);
     trm_kernel kernel;

@@ -19,6 +19,7 @@ OPTIONS = {
     "division_by_zero": "false",
     "overflow": "false",
     "half_overflow": "infinity",
+    "half_products": "auto",
     "stochastic_rounding": "off",
     "prng_stability": "false",
     "batch_norm_group_size": "1",

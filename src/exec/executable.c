@@ -130,6 +130,7 @@ static trm_status pass_settings(const trm_executable *executable, trm_pass_setti
 static trm_status finish(trm_executable *executable, const pass_run *run, trm_error *error) {
   TRY(trm_module_clone_lightly(executable->shared, &executable->module, error));
   executable->module->half_overflow = half_overflow(&executable->options);
+  executable->module->half_products = executable->options.half_products;
   TRY(trm_passes_run_host(executable->module, &run->settings, run->observer, run->context, error));
   TRY(trm_schedule_build(executable->module, executable->options.reference,
                          float_events(&executable->options), &executable->schedule, error));

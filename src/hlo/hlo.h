@@ -351,6 +351,16 @@ typedef enum trm_half_overflow {
   TRM_HALF_NAN
 } trm_half_overflow;
 
+/* How float16s are multiplied in dots and convolutions: as floats; as three or four products of
+ * bfloat16 pieces; or rounded to bfloat16s (ops/linear/half_products.h). */
+typedef enum trm_half_products {
+  TRM_HALF_PRODUCTS_AUTO,
+  TRM_HALF_PRODUCTS_FLOAT,
+  TRM_HALF_PRODUCTS_PIECES3,
+  TRM_HALF_PRODUCTS_PIECES4,
+  TRM_HALF_PRODUCTS_BFLOAT16
+} trm_half_products;
+
 struct trm_module {
   trm_arena arena;
   const char *name;
@@ -361,7 +371,8 @@ struct trm_module {
   uint32_t num_aliases;
   trm_alias *aliases;
   bool is_scheduled;               /* the order of instructions must be kept */
-  trm_half_overflow half_overflow; /* a compile option; text and proto do not have it */
+  trm_half_overflow half_overflow; /* compile options; text and proto do not have them */
+  trm_half_products half_products;
   const char *frontend_side_table; /* JSON: node id -> TensorFlow name, file, line, shard; NULL */
 };
 

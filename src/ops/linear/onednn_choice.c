@@ -9,6 +9,7 @@
 typedef struct choice {
   trm_kernel one, all;
   int threads;               /* of `all` */
+  size_t packed_by_one;      /* bytes before what `all` keeps */
   atomic_uint_fast64_t best; /* nanoseconds of a run on one thread; 0: there was none */
 } choice;
 
@@ -20,10 +21,11 @@ static trm_status run_choice(const trm_kernel *kernel, const trm_kernel_call *ca
   const bool wakes = TRM_OPENMP_THREADS && best > 0 && !omp_in_parallel() &&
                      omp_get_max_threads() >= own->threads && trm_threads_pay(best - share);
   const trm_kernel *chosen = wakes ? &own->all : &own->one;
-  trm_kernel_call own_call = *call;
-  if (wakes) own_call.persistent = (char *)call->persistent + own->one.persistent_bytes;
+  trm_kernel_call mine = *call;
+  if (wakes && own->packed_by_one > 0)
+    mine.persistent = (char *)mine.persistent + own->packed_by_one;
   const uint64_t start = trm_threads_clock();
-  TRY(chosen->run(chosen, &own_call, error));
+  TRY(chosen->run(chosen, &mine, error));
   const uint64_t took = trm_threads_clock() - start;
   if (wakes) {
     trm_threads_note_cost(took > share ? took - share : 0);
@@ -41,7 +43,8 @@ static void destroy_choice(trm_kernel *kernel) {
 }
 
 trm_status trm_onednn_choose(trm_arena *arena, const trm_kernel *one, const trm_kernel *all,
-                             int threads, trm_kernel *out_kernel, trm_error *error) {
+                             int threads, bool same_packing, trm_kernel *out_kernel,
+                             trm_error *error) {
   choice *own = ARENA_NEW(arena, choice, 1);
   if (own == NULL) {
     trm_kernel unused[2] = {*one, *all};
@@ -51,11 +54,12 @@ trm_status trm_onednn_choose(trm_arena *arena, const trm_kernel *one, const trm_
   own->one = *one;
   own->all = *all;
   own->threads = threads;
+  own->packed_by_one = same_packing ? 0 : one->persistent_bytes;
   atomic_init(&own->best, 0);
   const bool is_larger = one->scratch_bytes > all->scratch_bytes;
   *out_kernel = (trm_kernel){.name = one->name,
                              .scratch_bytes = is_larger ? one->scratch_bytes : all->scratch_bytes,
-                             .persistent_bytes = one->persistent_bytes + all->persistent_bytes,
+                             .persistent_bytes = own->packed_by_one + all->persistent_bytes,
                              .state = own,
                              .run = run_choice,
                              .destroy = destroy_choice};

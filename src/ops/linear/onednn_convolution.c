@@ -1,11 +1,6 @@
 /* HLO convolution by oneDNN.
  *
- * TensorFlow emits three forms, all of them HLO convolutions: the convolution itself, its gradient
- * with respect to the data (spread by the stride: lhs_dilate; kernel reversed) and its gradient
- * with respect to the weights (batch and feature exchanged; the gradient is the kernel). Each is
- * first restated as one of the three propagations of a *forward* convolution
- *     y[n, o, q] = sum over i, k of x[n, i, q * stride + k * dilation - pad_low] * w[o, i, k]
- * with x, w, y as strided arrays, wherever their dimensions lie in memory; then built for oneDNN.
+ * Each is first restated (onednn_convolution_problem.h), then built for oneDNN.
  *
  * Activations are channels-last for oneDNN and reordered where they are not; weights have the
  * format that oneDNN prefers and are packed when their contents change. Groups with few channels
@@ -13,72 +8,21 @@
 #include <string.h>
 
 #include "ops/linear/grouped_convolution.h"
+#include "ops/linear/onednn_convolution_problem.h"
 #include "ops/linear/onednn_sequence.h"
 
-#define MAX_SPATIAL 3
+/* ---- Building -------------------------------------------------------------------------------- */
 
-typedef enum propagation { FORWARD, BACKWARD_DATA, BACKWARD_WEIGHTS } propagation;
-
-/* A strided array: element strides of its roles in the forward convolution. */
-typedef struct layout {
-  int64_t outer, inner;         /* x: batch, channel; y: batch, channel; w: out, in channel */
-  int64_t group;                /* w: from group to group; x, y: inner strides do it */
-  int64_t spatial[MAX_SPATIAL]; /* negative where w is stored reversed */
-  int64_t start;                /* element of index 0 */
-  int64_t count;                /* elements of the whole array */
-} layout;
-
-typedef struct problem {
-  propagation kind;
-  int spatial;
-  int64_t batch, groups, in_channels, out_channels; /* channels of one group */
-  int64_t x_size[MAX_SPATIAL], y_size[MAX_SPATIAL], k_size[MAX_SPATIAL];
-  int64_t stride[MAX_SPATIAL], dilation[MAX_SPATIAL], pad_low[MAX_SPATIAL], pad_high[MAX_SPATIAL];
-  layout x, w, y;
-  bool is_x_cropped; /* elements of x outside what is described: zero in a gradient */
-} problem;
-
-/* ---- From HLO -------------------------------------------------------------------------------- */
-
-static int64_t stride_of(const trm_shape *shape, int64_t dimension) {
-  int64_t stride = 1;
-  for (int64_t i = dimension + 1; i < shape->rank; ++i) stride *= shape->dims[i];
-  return stride;
-}
-
-/* Padding below zero, on either side, leaves out elements of x: x is described without them.
- * Afterwards pad_low >= 0 and -stride < pad_high, as oneDNN wants it. false: nothing is left. */
-static bool crop(problem *p) {
-  for (int i = 0; i < p->spatial; ++i) {
-    const int64_t reach = (p->k_size[i] - 1) * p->dilation[i] + 1;
-    if (p->pad_low[i] < 0) {
-      p->x.start += -p->pad_low[i] * p->x.spatial[i];
-      p->x_size[i] += p->pad_low[i];
-      p->pad_low[i] = 0;
-      p->is_x_cropped = true;
-    }
-    int64_t high = (p->y_size[i] - 1) * p->stride[i] + reach - p->x_size[i] - p->pad_low[i];
-    if (high <= -p->stride[i]) { /* the last elements are not used by any output */
-      p->x_size[i] += high;
-      high = 0;
-      p->is_x_cropped = true;
-    }
-    p->pad_high[i] = high;
-    if (p->x_size[i] <= 0) return false;
+/* Weight gradients of oneDNN 3.2 that read and write outside their arrays (found by random tests):
+ * in three dimensions the generated ones, or they are wrong, when the kernel is large against the
+ * image; without AVX-512 that of a kernel of one element with a stride, when channels are no whole
+ * vectors. */
+static bool is_wrong(const trm_convolution_problem *p, const char *implementation) {
+  if (p->kind != TRM_BACKWARD_WEIGHTS) return false;
+  if (strncmp(implementation, "jit_1x1:avx", 11) == 0 && strstr(implementation, "512") == NULL) {
+    return p->in_channels % 8 != 0 || p->out_channels % 8 != 0;
   }
-  return true;
-}
-
-static bool is_served(const trm_shape *shape) {
-  return (shape->dtype == TRM_F32 || shape->dtype == TRM_F16 || shape->dtype == TRM_BF16) &&
-         trm_shape_count(shape) > 0;
-}
-
-/* oneDNN 3.2's generated weight gradient in three dimensions reads and writes outside its arrays,
- * or is wrong, when the kernel is large against the image (found by random tests, which find one
- * and two dimensions right). */
-static bool is_wrong_when_generated(const problem *p) {
-  if (p->kind != BACKWARD_WEIGHTS || p->spatial < 3) return false;
+  if (p->spatial < 3 || strncmp(implementation, "ref", 3) == 0) return false;
   for (int i = 0; i < p->spatial; ++i) {
     const int64_t pad = p->pad_low[i] > p->pad_high[i] ? p->pad_low[i] : p->pad_high[i];
     if ((p->k_size[i] - 1) * p->dilation[i] + 1 + pad > p->x_size[i]) return true;
@@ -86,171 +30,44 @@ static bool is_wrong_when_generated(const problem *p) {
   return false;
 }
 
-/* Forward, or the gradient that the window and the groups stand for; false: none that oneDNN has.
- */
-static bool choose_kind(const trm_convolution *numbers, const trm_window *window, problem *p) {
-  bool is_spread = false, all_reversed = true, any_reversed = false, is_strided = false;
-  for (int i = 0; i < p->spatial; ++i) {
-    const trm_window_dimension *w = &window->dims[i];
-    if (w->base_dilation > 1) is_spread = true;
-    if (w->stride > 1) is_strided = true;
-    if (w->size > 1) {
-      if (w->reversal) any_reversed = true;
-      else all_reversed = false;
-    }
-  }
-  const int64_t batch_groups = numbers->batch_group_count;
-  const int64_t feature_groups = numbers->feature_group_count;
-  if (batch_groups > 1 && feature_groups > 1) return false;
-  const bool is_exchanged = numbers->input_feature < numbers->input_batch;
-  if (batch_groups > 1 || (is_exchanged && feature_groups == 1 && !is_spread && !any_reversed)) {
-    if (is_spread || any_reversed) return false;
-    p->kind = BACKWARD_WEIGHTS;
-  } else if (is_spread || (any_reversed && all_reversed && !is_strided)) {
-    if (is_strided) return false;
-    p->kind = BACKWARD_DATA;
-  } else {
-    p->kind = FORWARD;
-  }
-  return true;
-}
-
-/* One side of a spatial dimension: its size and stride. */
-typedef struct extent {
-  int64_t size, stride;
-} extent;
-
-static extent extent_of(const trm_shape *shape, int64_t dimension) {
-  return (extent){shape->dims[dimension], stride_of(shape, dimension)};
-}
-
-/* Spatial dimension i, from the instruction's input, kernel and output. */
-static void restate_dimension(problem *p, int i, const trm_window_dimension *w, extent in,
-                              extent kernel, extent out) {
-  if (p->kind == BACKWARD_WEIGHTS) {
-    p->x_size[i] = in.size, p->y_size[i] = kernel.size, p->k_size[i] = out.size;
-    p->x.spatial[i] = in.stride;
-    p->y.spatial[i] = kernel.stride;
-    p->w.spatial[i] = out.stride;
-    p->stride[i] = w->window_dilation;
-    p->dilation[i] = w->stride;
-    p->pad_low[i] = w->padding_low;
-    return;
-  }
-  const bool is_data = p->kind == BACKWARD_DATA;
-  p->x_size[i] = is_data ? out.size : in.size;
-  p->y_size[i] = is_data ? in.size : out.size;
-  p->x.spatial[i] = is_data ? out.stride : in.stride;
-  p->y.spatial[i] = is_data ? in.stride : out.stride;
-  p->k_size[i] = kernel.size;
-  p->w.spatial[i] = kernel.stride;
-  /* The gradient reads the forward kernel from its end. */
-  if (kernel.size > 1 && w->reversal != is_data) {
-    p->w.start += (kernel.size - 1) * kernel.stride;
-    p->w.spatial[i] = -kernel.stride;
-  }
-  p->dilation[i] = w->window_dilation;
-  p->stride[i] = is_data ? w->base_dilation : w->stride;
-  p->pad_low[i] =
-      is_data ? (kernel.size - 1) * w->window_dilation - w->padding_low : w->padding_low;
-}
-
-/* Batch, channels and groups. */
-static void restate_channels(problem *p, const trm_convolution *numbers, const trm_shape *lhs,
-                             const trm_shape *rhs, const trm_shape *out) {
-  const extent batch = extent_of(lhs, numbers->input_batch);
-  const extent feature = extent_of(lhs, numbers->input_feature);
-  const extent kernel_in = extent_of(rhs, numbers->kernel_input_feature);
-  const extent kernel_out = extent_of(rhs, numbers->kernel_output_feature);
-  const int64_t out_outer = stride_of(out, numbers->output_batch);
-  const int64_t out_inner = stride_of(out, numbers->output_feature);
-  if (p->kind == BACKWARD_WEIGHTS) {
-    p->groups = numbers->batch_group_count;
-    p->batch = feature.size;
-    p->in_channels = batch.size / p->groups;
-    p->out_channels = kernel_out.size / p->groups;
-    p->x.outer = feature.stride, p->x.inner = batch.stride;
-    p->y.outer = kernel_in.stride, p->y.inner = kernel_out.stride;
-    p->w.outer = out_inner, p->w.inner = out_outer;
-    p->w.group = p->out_channels * out_inner;
-    p->x.count = trm_shape_count(lhs), p->y.count = trm_shape_count(rhs);
-    p->w.count = trm_shape_count(out);
-    return;
-  }
-  layout *in = p->kind == FORWARD ? &p->x : &p->y, *result = p->kind == FORWARD ? &p->y : &p->x;
-  in->outer = batch.stride, in->inner = feature.stride;
-  result->outer = out_outer, result->inner = out_inner;
-  in->count = trm_shape_count(lhs), result->count = trm_shape_count(out);
-  p->w.count = trm_shape_count(rhs);
-  p->groups = numbers->feature_group_count;
-  p->batch = batch.size;
-  if (p->kind == FORWARD) {
-    p->in_channels = kernel_in.size;
-    p->out_channels = kernel_out.size / p->groups;
-    p->w.inner = kernel_in.stride, p->w.outer = kernel_out.stride;
-    p->w.group = p->out_channels * kernel_out.stride;
-  } else {
-    p->out_channels = kernel_in.size;
-    p->in_channels = kernel_out.size / p->groups;
-    p->w.outer = kernel_in.stride, p->w.inner = kernel_out.stride;
-    p->w.group = p->in_channels * kernel_out.stride;
-  }
-}
-
-static bool restate(const trm_kernel_request *request, problem *p) {
-  const trm_convolution *numbers = request->instruction->convolution;
-  const trm_window *window = request->instruction->window;
-  const trm_shape *lhs = trm_operand_shape(request, 0), *rhs = trm_operand_shape(request, 1);
-  const trm_shape *out = &request->instruction->shape;
-  const int spatial = numbers->spatial_rank;
-  if (spatial < 1 || spatial > MAX_SPATIAL) return false;
-  if (!is_served(lhs) || !is_served(rhs) || !is_served(out)) return false;
-  *p = (problem){.spatial = spatial};
-  if (!choose_kind(numbers, window, p)) return false;
-  for (int i = 0; i < spatial; ++i) {
-    restate_dimension(p, i, &window->dims[i], extent_of(lhs, numbers->input_spatial[i]),
-                      extent_of(rhs, numbers->kernel_spatial[i]),
-                      extent_of(out, numbers->output_spatial[i]));
-  }
-  restate_channels(p, numbers, lhs, rhs, out);
-  return crop(p);
-}
-
-/* ---- Building -------------------------------------------------------------------------------- */
-
 typedef struct convolution_draft {
   trm_onednn_sequence *sequence;
-  problem p;
+  trm_convolution_problem p;
   trm_onednn_place x, w, y; /* float32 arrays as HLO lays them, then as described */
   const_dnnl_memory_desc_t x_user, y_user, w_user;  /* as HLO lays them */
   const_dnnl_memory_desc_t x_plain, y_plain, w_any; /* what the primitive is asked for */
+  trm_half_products products;
+  int32_t pieces;       /* bfloat16s for a number; 0: floats */
+  dnnl_data_type_t in;  /* of what is multiplied */
+  dnnl_data_type_t out; /* of the result: bfloat16 where oneDNN rounds it */
   dnnl_primitive_attr_t attributes;
   dnnl_primitive_desc_t forward, desc; /* the hint of a gradient; the primitive's own */
 } convolution_draft;
 
 /* Describes an activation as it lies in memory, and dense with channels last as oneDNN's kernels
  * want it; the same pointer twice where these agree. */
-static trm_status describe_data(convolution_draft *draft, const layout *a, int64_t channels,
+static trm_status describe_data(convolution_draft *draft, dnnl_data_type_t type,
+                                const trm_convolution_layout *a, int64_t channels,
                                 const int64_t *size, const_dnnl_memory_desc_t *out_user,
                                 const_dnnl_memory_desc_t *out_plain, trm_error *error) {
   const int rank = 2 + draft->p.spatial;
-  int64_t dims[2 + MAX_SPATIAL] = {draft->p.batch, channels};
-  int64_t strides[2 + MAX_SPATIAL] = {a->outer, a->inner};
-  int64_t dense[2 + MAX_SPATIAL] = {0, 1};
+  int64_t dims[2 + TRM_MAX_SPATIAL] = {draft->p.batch, channels};
+  int64_t strides[2 + TRM_MAX_SPATIAL] = {a->outer, a->inner};
+  int64_t dense[2 + TRM_MAX_SPATIAL] = {0, 1};
   for (int i = 2; i < rank; ++i) dims[i] = size[i - 2], strides[i] = a->spatial[i - 2];
   int64_t stride = channels;
   for (int i = rank - 1; i >= 2; --i) dense[i] = stride, stride *= dims[i];
   dense[0] = stride;
   bool is_dense = true;
   for (int i = 0; i < rank; ++i) is_dense = is_dense && (dims[i] == 1 || strides[i] == dense[i]);
-  TRY(trm_onednn_describe(draft->sequence, rank, dims, dense, out_plain, error));
+  TRY(trm_onednn_describe(draft->sequence, type, rank, dims, dense, out_plain, error));
   *out_user = *out_plain;
   if (is_dense) return TRM_OK;
-  return trm_onednn_describe(draft->sequence, rank, dims, strides, out_user, error);
+  return trm_onednn_describe(draft->sequence, type, rank, dims, strides, out_user, error);
 }
 
 /* Whether the weights must be copied by ourselves: stored from the end, which oneDNN cannot say. */
-static bool is_reversed(const problem *p) {
+static bool is_reversed(const trm_convolution_problem *p) {
   for (int i = 0; i < p->spatial; ++i) {
     if (p->w.spatial[i] < 0) return true;
   }
@@ -259,8 +76,9 @@ static bool is_reversed(const problem *p) {
 
 /* Fills in the copy from the weights as HLO has them to [group][kernel][in][out], and the layout of
  * that. */
-static void plan_weight_copy(const problem *p, trm_onednn_copy *copy, layout *dense) {
-  *dense = (layout){.outer = 1, .inner = p->out_channels};
+static void plan_weight_copy(const trm_convolution_problem *p, trm_onednn_copy *copy,
+                             trm_convolution_layout *dense) {
+  *dense = (trm_convolution_layout){.outer = 1, .inner = p->out_channels};
   int64_t stride = p->out_channels * p->in_channels;
   for (int i = p->spatial - 1; i >= 0; --i) dense->spatial[i] = stride, stride *= p->k_size[i];
   dense->group = stride;
@@ -278,47 +96,65 @@ static void plan_weight_copy(const problem *p, trm_onednn_copy *copy, layout *de
   copy->from_strides[r] = p->w.outer, copy->to_strides[r++] = dense->outer;
 }
 
-static trm_status describe_weights(convolution_draft *draft, const layout *w, trm_error *error) {
-  const problem *p = &draft->p;
-  int64_t dims[3 + MAX_SPATIAL], strides[3 + MAX_SPATIAL];
+static trm_status describe_weights(convolution_draft *draft, const trm_convolution_layout *w,
+                                   trm_error *error) {
+  const trm_convolution_problem *p = &draft->p;
+  int64_t dims[3 + TRM_MAX_SPATIAL], strides[3 + TRM_MAX_SPATIAL];
+  const dnnl_data_type_t type = p->kind == TRM_BACKWARD_WEIGHTS ? draft->out : draft->in;
   int r = 0;
   if (p->groups > 1) dims[r] = p->groups, strides[r++] = w->group;
   dims[r] = p->out_channels, strides[r++] = w->outer;
   dims[r] = p->in_channels, strides[r++] = w->inner;
   for (int i = 0; i < p->spatial; ++i) dims[r] = p->k_size[i], strides[r++] = w->spatial[i];
-  TRY(trm_onednn_describe(draft->sequence, r, dims, strides, &draft->w_user, error));
-  return trm_onednn_describe_any(draft->sequence, r, dims, &draft->w_any, error);
+  TRY(trm_onednn_describe(draft->sequence, type, r, dims, strides, &draft->w_user, error));
+  return trm_onednn_describe_any(draft->sequence, type, r, dims, &draft->w_any, error);
+}
+
+/* The same array of bfloat16s, in any format. */
+static trm_status describe_as_bfloat16(convolution_draft *draft, const_dnnl_memory_desc_t *desc,
+                                       trm_error *error) {
+  int rank = 0;
+  const dnnl_dims_t *dims = NULL;
+  TRY_DNNL(dnnl_memory_desc_query(*desc, dnnl_query_ndims_s32, &rank), "describing memory");
+  TRY_DNNL(dnnl_memory_desc_query(*desc, dnnl_query_dims, (void *)&dims), "describing memory");
+  return trm_onednn_describe_any(draft->sequence, dnnl_bf16, rank, *dims, desc, error);
 }
 
 static trm_status create_descs(convolution_draft *draft, trm_error *error) {
-  const problem *p = &draft->p;
+  const trm_convolution_problem *p = &draft->p;
   dnnl_dims_t strides, dilates, low, high;
   for (int i = 0; i < p->spatial; ++i) {
     strides[i] = p->stride[i], dilates[i] = p->dilation[i] - 1;
     low[i] = p->pad_low[i], high[i] = p->pad_high[i];
   }
   dnnl_engine_t engine = trm_onednn_engine();
-  dnnl_primitive_desc_t *forward = p->kind == FORWARD ? &draft->desc : &draft->forward;
-  TRY_DNNL(dnnl_convolution_forward_primitive_desc_create(
-               forward, engine, p->kind == FORWARD ? dnnl_forward_inference : dnnl_forward_training,
-               dnnl_convolution_direct, draft->x_plain, draft->w_any, NULL, draft->y_plain, strides,
-               dilates, low, high, draft->attributes),
-           "choosing a convolution");
-  if (p->kind == BACKWARD_DATA) {
+  const_dnnl_memory_desc_t x = draft->x_plain, w = draft->w_any;
+  dnnl_primitive_desc_t *forward = p->kind == TRM_FORWARD ? &draft->desc : &draft->forward;
+  if (draft->pieces > 0) { /* a hint has no floats among its inputs */
+    if (p->kind == TRM_BACKWARD_DATA) TRY(describe_as_bfloat16(draft, &x, error));
+    if (p->kind == TRM_BACKWARD_WEIGHTS) TRY(describe_as_bfloat16(draft, &w, error));
+  }
+  TRY_DNNL(
+      dnnl_convolution_forward_primitive_desc_create(
+          forward, engine, p->kind == TRM_FORWARD ? dnnl_forward_inference : dnnl_forward_training,
+          dnnl_convolution_direct, x, w, NULL, draft->y_plain, strides, dilates, low, high,
+          draft->attributes),
+      "choosing a convolution");
+  if (p->kind == TRM_BACKWARD_DATA) {
     TRY_DNNL(dnnl_convolution_backward_data_primitive_desc_create(
                  &draft->desc, engine, dnnl_convolution_direct, draft->x_plain, draft->w_any,
                  draft->y_plain, strides, dilates, low, high, draft->forward, draft->attributes),
              "choosing a convolution's gradient");
-  } else if (p->kind == BACKWARD_WEIGHTS) {
+  } else if (p->kind == TRM_BACKWARD_WEIGHTS) {
     TRY_DNNL(dnnl_convolution_backward_weights_primitive_desc_create(
                  &draft->desc, engine, dnnl_convolution_direct, draft->x_plain, draft->w_any, NULL,
                  draft->y_plain, strides, dilates, low, high, draft->forward, draft->attributes),
              "choosing a convolution's gradient");
-    while (is_wrong_when_generated(p)) { /* go on to the plain implementations */
+    for (;;) {
       const char *name = NULL;
       TRY_DNNL(dnnl_primitive_desc_query(draft->desc, dnnl_query_impl_info_str, 0, (void *)&name),
                "asking for an implementation's name");
-      if (strncmp(name, "ref", 3) == 0) break;
+      if (!is_wrong(p, name)) break;
       if (dnnl_primitive_desc_next_impl(draft->desc) != dnnl_success) return TRM_UNIMPLEMENTED;
     }
   }
@@ -337,10 +173,10 @@ static trm_status add_input_reorder(convolution_draft *draft, const_dnnl_memory_
 }
 
 /* Packs the weights of a forward or data convolution, from operand 1. `copy` is NULL unless they
- * are reversed. */
+ * are reversed, `split` unless they become pieces, which reverses them too. */
 static trm_status add_weight_packing(convolution_draft *draft, trm_dtype dtype, bool may_repeat,
-                                     const trm_onednn_copy *copy, const_dnnl_memory_desc_t packed,
-                                     trm_error *error) {
+                                     const trm_onednn_copy *copy, const trm_half_split *split,
+                                     const_dnnl_memory_desc_t packed, trm_error *error) {
   trm_onednn_sequence *sequence = draft->sequence;
   const size_t bytes = dnnl_memory_desc_get_size(packed);
   const bool is_plain = dnnl_memory_desc_equal(packed, draft->w_user) != 0;
@@ -348,7 +184,8 @@ static trm_status add_weight_packing(convolution_draft *draft, trm_dtype dtype, 
   const trm_onednn_place kept =
       may_repeat ? trm_onednn_persistent(sequence, bytes) : trm_onednn_scratch(sequence, bytes);
   if (may_repeat) trm_onednn_pack_begin(sequence, 1);
-  TRY(trm_onednn_add_widen(sequence, dtype, draft->p.w.count, false, &draft->w, error));
+  if (split != NULL) TRY(trm_onednn_add_split(sequence, split, false, &draft->w, error));
+  else TRY(trm_onednn_add_widen(sequence, dtype, draft->p.w.count, false, &draft->w, error));
   if (copy != NULL) {
     const size_t copy_bytes = (size_t)draft->p.w.count * sizeof(float);
     const trm_onednn_place to = is_plain ? kept : trm_onednn_scratch(sequence, copy_bytes);
@@ -363,22 +200,46 @@ static trm_status add_weight_packing(convolution_draft *draft, trm_dtype dtype, 
   return TRM_OK;
 }
 
+/* The weights as pieces, [group][kernel][in][out]. *p counts pieces as channels already. */
+static void plan_weight_split(const convolution_draft *draft, trm_dtype dtype,
+                              trm_half_split *split, trm_convolution_layout *dense) {
+  const trm_convolution_problem *p = &draft->p;
+  const bool is_data = p->kind == TRM_BACKWARD_DATA;
+  const int64_t in = is_data ? p->in_channels : p->in_channels / draft->pieces;
+  const int64_t out = is_data ? p->out_channels / draft->pieces : p->out_channels;
+  trm_onednn_copy copy;
+  plan_weight_copy(p, &copy, dense);
+  *split = (trm_half_split){.dtype = dtype,
+                            .pieces = draft->pieces,
+                            .is_right = true,
+                            .from_start = p->w.start,
+                            .piece_stride = is_data ? out : in * dense->inner};
+  trm_half_split_push(split, p->groups, p->w.group, dense->group);
+  for (int i = 0; i < p->spatial; ++i) {
+    trm_half_split_push(split, p->k_size[i], p->w.spatial[i], dense->spatial[i]);
+  }
+  trm_half_split_push(split, in, p->w.inner, dense->inner);
+  trm_half_split_push(split, out, p->w.outer, dense->outer);
+}
+
 /* The primitive of a convolution or its data gradient, from draft->x or draft->y to `to`. */
 static trm_status add_convolution(convolution_draft *draft, const trm_kernel_request *request,
                                   trm_onednn_place to, trm_error *error) {
-  problem *p = &draft->p;
-  layout dense = p->w;
+  trm_convolution_problem *p = &draft->p;
+  trm_convolution_layout dense = p->w;
   trm_onednn_copy copy;
-  const bool is_copied = is_reversed(p);
+  trm_half_split split;
+  const bool is_split = draft->pieces > 0, is_copied = !is_split && is_reversed(p);
+  const trm_dtype dtype = trm_operand_shape(request, 1)->dtype;
   if (is_copied) plan_weight_copy(p, &copy, &dense);
+  if (is_split) plan_weight_split(draft, dtype, &split, &dense);
   TRY(describe_weights(draft, &dense, error));
   TRY(create_descs(draft, error));
   const_dnnl_memory_desc_t packed =
       dnnl_primitive_desc_query_md(draft->desc, dnnl_query_weights_md, 0);
-  TRY(add_weight_packing(draft, trm_operand_shape(request, 1)->dtype,
-                         trm_onednn_may_repeat(request, 1), is_copied ? &copy : NULL, packed,
-                         error));
-  const bool is_data = p->kind == BACKWARD_DATA;
+  TRY(add_weight_packing(draft, dtype, trm_onednn_may_repeat(request, 1), is_copied ? &copy : NULL,
+                         is_split ? &split : NULL, packed, error));
+  const bool is_data = p->kind == TRM_BACKWARD_DATA;
   const trm_onednn_argument arguments[] = {
       is_data ? (trm_onednn_argument){DNNL_ARG_DIFF_DST, draft->y_plain, draft->y}
               : (trm_onednn_argument){DNNL_ARG_SRC, draft->x_plain, draft->x},
@@ -408,9 +269,9 @@ static trm_status add_weight_gradient(convolution_draft *draft, trm_error *error
 
 /* Whether our own kernels serve the problem; fills in theirs, a convolution in every case: the
  * gradient of the data is that of y with the kernel from its end. */
-static bool plan_thin(const problem *p, trm_grouped_convolution *thin) {
+static bool plan_thin(const trm_convolution_problem *p, trm_grouped_convolution *thin) {
   if (p->groups == 1 || p->in_channels != p->out_channels || p->spatial > 2) return false;
-  const bool is_data = p->kind == BACKWARD_DATA;
+  const bool is_data = p->kind == TRM_BACKWARD_DATA;
   *thin = (trm_grouped_convolution){
       .batch = p->batch, .channels = p->groups * p->in_channels, .group = p->in_channels};
   for (int i = 0; i < 2; ++i) { /* one dimension: a single row */
@@ -434,9 +295,9 @@ static bool plan_thin(const problem *p, trm_grouped_convolution *thin) {
 }
 
 /* The copy from the weights as HLO has them to the packed ones of our kernels. */
-static void plan_thin_copy(const problem *p, const trm_grouped_convolution *thin,
+static void plan_thin_copy(const trm_convolution_problem *p, const trm_grouped_convolution *thin,
                            trm_onednn_copy *copy) {
-  const bool is_data = p->kind == BACKWARD_DATA;
+  const bool is_data = p->kind == TRM_BACKWARD_DATA;
   const int64_t group = thin->group, groups = TRM_GROUPED_LANES / group;
   const int64_t column = group * TRM_GROUPED_LANES, row = thin->k_size[1] * column;
   *copy = (trm_onednn_copy){
@@ -459,13 +320,13 @@ static trm_status add_thin(convolution_draft *draft, const trm_kernel_request *r
                            const trm_grouped_convolution *thin, trm_onednn_place to,
                            trm_error *error) {
   trm_onednn_sequence *sequence = draft->sequence;
-  const problem *p = &draft->p;
+  const trm_convolution_problem *p = &draft->p;
   const trm_grouped_convolution *own = trm_arena_copy(request->arena, thin, sizeof *thin);
   CHECK_MEMORY(own, "a grouped convolution");
   trm_onednn_copy copy;
   plan_thin_copy(p, thin, &copy);
   const size_t bytes = (size_t)p->w.count * sizeof(float);
-  if (p->kind == BACKWARD_WEIGHTS) {
+  if (p->kind == TRM_BACKWARD_WEIGHTS) {
     const size_t parts = (size_t)trm_grouped_convolution_partial_sums(thin);
     const trm_onednn_place packed = trm_onednn_scratch(sequence, parts * bytes);
     TRY(trm_onednn_add_function(sequence, trm_grouped_convolution_backward_weights, own, draft->x,
@@ -485,7 +346,76 @@ static trm_status add_thin(convolution_draft *draft, const trm_kernel_request *r
   TRY(trm_onednn_add_copy(sequence, &copy, draft->w, kept, error));
   trm_onednn_pack_end(sequence);
   return trm_onednn_add_function(sequence, trm_grouped_convolution_forward, own,
-                                 p->kind == FORWARD ? draft->x : draft->y, kept, to, error);
+                                 p->kind == TRM_FORWARD ? draft->x : draft->y, kept, to, error);
+}
+
+/* ---- Halves ---------------------------------------------------------------------------------- */
+
+/* Cuts an activation into pieces and restates it: dense, with channels last. The pieces of a
+ * channel of a group follow each other there; of a gradient's image, one batch follows the other.
+ */
+static trm_status add_data_split(convolution_draft *draft, trm_dtype dtype, bool is_x,
+                                 trm_error *error) {
+  const trm_convolution_problem *p = &draft->p;
+  const bool by_image = p->kind == TRM_BACKWARD_WEIGHTS;
+  trm_convolution_layout *a = is_x ? &draft->p.x : &draft->p.y;
+  trm_onednn_place *place = is_x ? &draft->x : &draft->y;
+  if (dtype == TRM_BF16) return TRM_OK; /* one piece, as it is */
+  const int64_t *size = is_x ? p->x_size : p->y_size;
+  const int64_t channels = is_x ? p->in_channels : p->out_channels;
+  const int64_t wide = by_image ? channels : channels * draft->pieces;
+  trm_convolution_layout dense = {.inner = 1};
+  int64_t stride = wide * p->groups;
+  for (int i = p->spatial - 1; i >= 0; --i) dense.spatial[i] = stride, stride *= size[i];
+  dense.outer = stride;
+  trm_half_split split = {.dtype = dtype,
+                          .pieces = draft->pieces,
+                          .is_right = by_image && !is_x,
+                          .from_start = a->start,
+                          .piece_stride = by_image ? stride * p->batch : channels};
+  trm_half_split_push(&split, p->batch, a->outer, dense.outer);
+  for (int i = 0; i < p->spatial; ++i) {
+    trm_half_split_push(&split, size[i], a->spatial[i], dense.spatial[i]);
+  }
+  if (!by_image) trm_half_split_push(&split, p->groups, a->inner * channels, wide);
+  trm_half_split_push(&split, by_image ? channels * p->groups : channels, a->inner, 1);
+  dense.count = trm_half_split_count(&split);
+  *a = dense;
+  return trm_onednn_add_split(draft->sequence, &split, false, place, error);
+}
+
+/* Cuts what is multiplied into pieces, except the weights; the problem is one of pieces then. */
+static trm_status add_pieces(convolution_draft *draft, const trm_kernel_request *request,
+                             trm_error *error) {
+  trm_convolution_problem *p = &draft->p;
+  const trm_dtype dtype = trm_operand_shape(request, 0)->dtype;
+  if (p->kind != TRM_BACKWARD_DATA) TRY(add_data_split(draft, dtype, true, error));
+  if (p->kind != TRM_FORWARD) TRY(add_data_split(draft, dtype, false, error));
+  if (p->kind == TRM_FORWARD) p->in_channels *= draft->pieces;
+  else if (p->kind == TRM_BACKWARD_DATA) p->out_channels *= draft->pieces;
+  else p->batch *= draft->pieces;
+  return TRM_OK;
+}
+
+/* How this convolution is computed on this CPU. */
+static trm_half_products products_of(const trm_kernel_request *request,
+                                     const trm_convolution_problem *p) {
+  int64_t x = p->batch, y = p->batch, kernel = 1;
+  for (int i = 0; i < p->spatial; ++i) {
+    x *= p->x_size[i], y *= p->y_size[i], kernel *= p->k_size[i];
+  }
+  trm_half_problem halves = {.lhs = trm_operand_shape(request, 0)->dtype,
+                             .rhs = trm_operand_shape(request, 1)->dtype,
+                             .result = request->instruction->shape.dtype,
+                             .rows = y,
+                             .columns = p->out_channels,
+                             .inner = p->in_channels * kernel};
+  if (p->kind == TRM_BACKWARD_DATA) {
+    halves.rows = x, halves.columns = p->in_channels, halves.inner = p->out_channels * kernel;
+  } else if (p->kind == TRM_BACKWARD_WEIGHTS) {
+    halves.rows = p->in_channels * kernel, halves.inner = y;
+  }
+  return trm_half_products_choose(trm_half_units_here(), request->module->half_products, &halves);
 }
 
 /* ---- The whole ------------------------------------------------------------------------------- */
@@ -499,38 +429,52 @@ static void run_clear(const void *data, const void *a, const void *b, void *out)
   memset(out, 0, ((const clearing *)data)->bytes);
 }
 
+/* Brings the activations that are read into the form that is multiplied. */
+static trm_status add_inputs(convolution_draft *draft, const trm_kernel_request *request,
+                             trm_error *error) {
+  trm_onednn_sequence *sequence = draft->sequence;
+  trm_convolution_problem *p = &draft->p;
+  const bool is_data = p->kind == TRM_BACKWARD_DATA, is_weights = p->kind == TRM_BACKWARD_WEIGHTS;
+  const trm_dtype dtypes[2] = {trm_operand_shape(request, 0)->dtype,
+                               trm_operand_shape(request, is_data ? 0 : 1)->dtype}; /* x, y */
+  const bool in_pieces = draft->pieces > 0, reads_y = is_data || is_weights;
+  const dnnl_data_type_t x_type = is_data ? draft->out : draft->in;
+  const dnnl_data_type_t y_type = reads_y ? draft->in : draft->out;
+  if (in_pieces) TRY(add_pieces(draft, request, error));
+  if (!in_pieces && !is_data) {
+    TRY(trm_onednn_add_widen(sequence, dtypes[0], p->x.count, false, &draft->x, error));
+  }
+  if (!in_pieces && reads_y) {
+    TRY(trm_onednn_add_widen(sequence, dtypes[1], p->y.count, false, &draft->y, error));
+  }
+  TRY(describe_data(draft, x_type, &p->x, p->groups * p->in_channels, p->x_size, &draft->x_user,
+                    &draft->x_plain, error));
+  TRY(describe_data(draft, y_type, &p->y, p->groups * p->out_channels, p->y_size, &draft->y_user,
+                    &draft->y_plain, error));
+  draft->x.offset += (size_t)p->x.start * dnnl_data_type_size(x_type);
+  if (!is_data) TRY(add_input_reorder(draft, draft->x_user, draft->x_plain, &draft->x, error));
+  if (!reads_y) return TRM_OK;
+  return add_input_reorder(draft, draft->y_user, draft->y_plain, &draft->y, error);
+}
+
 static trm_status add_operations(convolution_draft *draft, const trm_kernel_request *request,
                                  trm_error *error) {
   trm_onednn_sequence *sequence = draft->sequence;
-  problem *p = &draft->p;
-  TRY(describe_data(draft, &p->x, p->groups * p->in_channels, p->x_size, &draft->x_user,
-                    &draft->x_plain, error));
-  TRY(describe_data(draft, &p->y, p->groups * p->out_channels, p->y_size, &draft->y_user,
-                    &draft->y_plain, error));
+  trm_convolution_problem *p = &draft->p;
   trm_grouped_convolution thin;
-  const bool is_thin = plan_thin(p, &thin);
+  const bool is_thin = draft->pieces == 0 && plan_thin(p, &thin);
 
   const trm_dtype dtype = request->instruction->shape.dtype;
   const int64_t result_count = trm_shape_count(&request->instruction->shape);
   trm_onednn_place result = trm_onednn_result(0);
-  if (dtype != TRM_F32) {
-    result = trm_onednn_scratch(sequence, (size_t)result_count * sizeof(float));
-  }
-  const bool is_data = p->kind == BACKWARD_DATA, is_weights = p->kind == BACKWARD_WEIGHTS;
+  const bool narrows = dtype != TRM_F32 && draft->out == dnnl_f32;
+  const size_t result_bytes = (size_t)result_count * dnnl_data_type_size(draft->out);
+  if (narrows) result = trm_onednn_scratch(sequence, result_bytes);
+  const bool is_data = p->kind == TRM_BACKWARD_DATA, is_weights = p->kind == TRM_BACKWARD_WEIGHTS;
   draft->x = is_data ? result : trm_onednn_operand(0, 0);
   draft->y = is_data ? trm_onednn_operand(0, 0) : is_weights ? trm_onednn_operand(1, 0) : result;
   draft->w = is_weights ? result : trm_onednn_operand(1, 0);
-  if (!is_data) {
-    TRY(trm_onednn_add_widen(sequence, trm_operand_shape(request, 0)->dtype, p->x.count, false,
-                             &draft->x, error));
-  }
-  draft->x.offset += (size_t)p->x.start * sizeof(float);
-  if (!is_data) TRY(add_input_reorder(draft, draft->x_user, draft->x_plain, &draft->x, error));
-  if (is_data || is_weights) {
-    TRY(trm_onednn_add_widen(sequence, trm_operand_shape(request, is_data ? 0 : 1)->dtype,
-                             p->y.count, false, &draft->y, error));
-    TRY(add_input_reorder(draft, draft->y_user, draft->y_plain, &draft->y, error));
-  }
+  TRY(add_inputs(draft, request, error));
 
   if (is_weights) {
     if (is_thin) TRY(add_thin(draft, request, &thin, draft->w, error));
@@ -539,7 +483,7 @@ static trm_status add_operations(convolution_draft *draft, const trm_kernel_requ
     if (is_data && p->is_x_cropped) {
       clearing *clear = ARENA_NEW(request->arena, clearing, 1);
       CHECK_MEMORY(clear, "a oneDNN kernel");
-      clear->bytes = (size_t)result_count * sizeof(float);
+      clear->bytes = result_bytes;
       TRY(trm_onednn_add_function(sequence, run_clear, clear, result, result, result, error));
     }
     const_dnnl_memory_desc_t user = is_data ? draft->x_user : draft->y_user;
@@ -551,12 +495,12 @@ static trm_status add_operations(convolution_draft *draft, const trm_kernel_requ
     else TRY(add_convolution(draft, request, to, error));
     if (user != plain) TRY(trm_onednn_add_reorder(sequence, plain, to, user, home, error));
   }
-  if (dtype == TRM_F32) return TRM_OK;
+  if (!narrows) return TRM_OK;
   return trm_onednn_add_narrow(sequence, dtype, result_count, result, error);
 }
 
 /* As bytes touched; four operations cost what a byte does. */
-static double work_of(const problem *p) {
+static double work_of(const trm_convolution_problem *p) {
   double outputs = (double)(p->batch * p->groups * p->out_channels), kernel = 1;
   for (int i = 0; i < p->spatial; ++i) {
     outputs *= (double)p->y_size[i], kernel *= (double)p->k_size[i];
@@ -566,11 +510,11 @@ static double work_of(const problem *p) {
   return operations / 4 > bytes ? operations / 4 : bytes;
 }
 
-static const char *kernel_name(propagation kind) {
+static const char *kernel_name(trm_propagation kind) {
   switch (kind) {
-    case FORWARD: return "onednn.convolution.forward";
-    case BACKWARD_DATA: return "onednn.convolution.backward_data";
-    case BACKWARD_WEIGHTS: return "onednn.convolution.backward_weights";
+    case TRM_FORWARD: return "onednn.convolution.forward";
+    case TRM_BACKWARD_DATA: return "onednn.convolution.backward_data";
+    case TRM_BACKWARD_WEIGHTS: return "onednn.convolution.backward_weights";
   }
   return "onednn.convolution";
 }
@@ -579,7 +523,13 @@ trm_status trm_onednn_convolution_create(const trm_kernel_request *request, trm_
                                          bool *out_supported, trm_error *error) {
   *out_supported = false;
   convolution_draft draft = {0};
-  if (!restate(request, &draft.p)) return TRM_OK;
+  if (!trm_convolution_restate(request, &draft.p)) return TRM_OK;
+  draft.products = products_of(request, &draft.p);
+  draft.pieces = trm_half_products_pieces(draft.products);
+  draft.in = draft.pieces > 0 ? dnnl_bf16 : dnnl_f32;
+  const bool rounds =
+      draft.products == TRM_HALF_PRODUCTS_BFLOAT16 && request->instruction->shape.dtype == TRM_BF16;
+  draft.out = rounds ? dnnl_bf16 : dnnl_f32;
   trm_status status =
       trm_onednn_sequence_create(request, work_of(&draft.p), &draft.sequence, error);
   if (status == TRM_OK) {
@@ -590,8 +540,8 @@ trm_status trm_onednn_convolution_create(const trm_kernel_request *request, trm_
   }
   if (status == TRM_OK) status = add_operations(&draft, request, error);
   if (status == TRM_OK) {
-    status =
-        trm_onednn_sequence_finish(draft.sequence, kernel_name(draft.p.kind), out_kernel, error);
+    status = trm_onednn_sequence_finish(draft.sequence, kernel_name(draft.p.kind), draft.products,
+                                        out_kernel, error);
   }
   if (draft.forward != NULL) dnnl_primitive_desc_destroy(draft.forward);
   if (draft.desc != NULL) dnnl_primitive_desc_destroy(draft.desc);

@@ -2,14 +2,15 @@
  *
  * The batch, free and contracting dimensions of both operands are collected, neighbours that lie
  * one after the other in memory become one dimension, and what then still is not a matrix with one
- * contiguous side is first copied into scratch. Halves and bfloat16s are widened (exactly), and the
- * float32 sums are rounded once. Products of a vector with rows that are contracted go to
- * matrix_vector.h. Weights need no packing: measured, oneDNN's own format is worth
- * less than 8% over row-major ones, from 1 row to 2048. */
+ * contiguous side is first copied into scratch. Halves and bfloat16s are widened (exactly) or cut
+ * into pieces (half_products.h), and the float32 sums are rounded once. Products of a vector with
+ * rows that are contracted go to matrix_vector.h. Weights need no packing: measured, oneDNN's own
+ * format is worth less than 8% over row-major ones, from 1 row to 2048. */
 #include <string.h>
 
 #include "ops/linear/matrix_vector.h"
 #include "ops/linear/onednn_sequence.h"
+#include "ops/linear/tiled_product.h"
 
 enum { LHS, RHS };
 
@@ -19,6 +20,7 @@ enum { LHS, RHS };
 /* oneDNN sums a product whose left operand is transposed in pieces, by the number of threads, where
  * the sums are longer than about this. */
 enum { LONG_SUM = 1024 };
+enum { PAGE = 1024 }; /* floats */
 
 /* A dimension of the product; strides in elements of the operands, 0 where one lacks it. */
 typedef struct extent {
@@ -178,17 +180,17 @@ static trm_status add_matrix_copy(trm_onednn_sequence *sequence, const problem *
   int64_t stride = 1;
   for (int i = rank - 1; i >= 0; --i) to[i] = stride, stride *= dims[i];
   const_dnnl_memory_desc_t from_desc, to_desc;
-  TRY(trm_onednn_describe(sequence, rank, dims, from, &from_desc, error));
-  TRY(trm_onednn_describe(sequence, rank, dims, to, &to_desc, error));
+  TRY(trm_onednn_describe(sequence, dnnl_f32, rank, dims, from, &from_desc, error));
+  TRY(trm_onednn_describe(sequence, dnnl_f32, rank, dims, to, &to_desc, error));
   const trm_onednn_place target = trm_onednn_scratch(sequence, (size_t)stride * sizeof(float));
   TRY(trm_onednn_add_reorder(sequence, from_desc, *place, to_desc, target, error));
   *place = target;
   return TRM_OK;
 }
 
-static trm_status describe(trm_onednn_sequence *sequence, const problem *p, const matrix *m,
-                           int64_t rows, int64_t columns, const_dnnl_memory_desc_t *out_desc,
-                           trm_error *error) {
+static trm_status describe(trm_onednn_sequence *sequence, dnnl_data_type_t type, const problem *p,
+                           const matrix *m, int64_t rows, int64_t columns,
+                           const_dnnl_memory_desc_t *out_desc, trm_error *error) {
   int64_t dims[TRM_MAX_RANK + 2], strides[TRM_MAX_RANK + 2];
   int rank = 0;
   for (; rank < p->batch.count; ++rank) {
@@ -196,7 +198,7 @@ static trm_status describe(trm_onednn_sequence *sequence, const problem *p, cons
   }
   dims[rank] = rows, strides[rank++] = m->row_stride;
   dims[rank] = columns, strides[rank++] = m->column_stride;
-  return trm_onednn_describe(sequence, rank, dims, strides, out_desc, error);
+  return trm_onednn_describe(sequence, type, rank, dims, strides, out_desc, error);
 }
 
 static double operations_of(const trm_kernel_request *request, const problem *p) {
@@ -224,38 +226,23 @@ static bits bits_of(const_dnnl_primitive_desc_t desc, bool lhs_is_transposed, in
   return lhs_is_transposed && inner >= LONG_SUM ? BITS_DIFFER : BITS_SAME;
 }
 
-/* In a loop the weights of a product are often those of the turn before. */
-static bool may_pack(const trm_kernel_request *request, const problem *p) {
-  return request->is_in_loop && p->batch.count == 0 &&
-         trm_operand_shape(request, RHS)->dtype == TRM_F32 && trm_onednn_may_repeat(request, RHS);
-}
-
-/* Moves the right side to the persistent block, in the form that the primitive wants. */
-static trm_status add_packing(trm_onednn_sequence *sequence, const_dnnl_primitive_desc_t desc,
-                              const_dnnl_memory_desc_t *rhs, trm_onednn_place *place,
-                              trm_error *error) {
-  const_dnnl_memory_desc_t wanted = dnnl_primitive_desc_query_md(desc, dnnl_query_weights_md, 0);
-  const trm_onednn_place packed =
-      trm_onednn_persistent(sequence, dnnl_memory_desc_get_size(wanted));
-  trm_onednn_pack_begin(sequence, RHS);
-  TRY(trm_onednn_add_reorder(sequence, *rhs, *place, wanted, packed, error));
-  trm_onednn_pack_end(sequence);
-  *rhs = wanted;
-  *place = packed;
-  return TRM_OK;
-}
-
-/* With `packs` the right side is packed once for all runs that find the same contents. */
-static trm_status add_steps(trm_onednn_sequence *sequence, const trm_kernel_request *request,
-                            const problem *restated, bool packs, bits *out_bits, trm_error *error) {
-  const problem p = *restated;
-  const int64_t rows = count_of(&p.rows), columns = count_of(&p.columns);
-  const int64_t inner = count_of(&p.inner);
-
-  /* The order of the contracted dimensions is free: take the one that copies less. */
+/* A product while it is built. */
+typedef struct dot_draft {
+  trm_onednn_sequence *sequence;
+  const trm_kernel_request *request;
+  problem p; /* the contracted dimensions in the order that copies less */
   matrix matrices[2];
+  int64_t rows, columns, inner; /* inner: of pieces, where there are any */
+  trm_half_products products;
+  bool packs_floats; /* the right side is packed once for all runs that find the same contents */
+  trm_onednn_place places[2], result;
+  dnnl_data_type_t result_type;
+} dot_draft;
+
+/* The order of the contracted dimensions is free: takes the one that copies less. */
+static void choose_order(dot_draft *draft) {
+  const problem p = draft->p;
   int64_t least = INT64_MAX;
-  problem best = p;
   for (int order = 0; order < 2; ++order) {
     problem tried = p;
     sort_by_stride(&tried.inner, order);
@@ -264,87 +251,269 @@ static trm_status add_steps(trm_onednn_sequence *sequence, const trm_kernel_requ
     int64_t copied = 0;
     for (int side = 0; side < 2; ++side) {
       plan_matrix(&tried, side, &planned[side]);
-      if (planned[side].is_copied) copied += side == LHS ? rows * inner : columns * inner;
+      const int64_t free_size = side == LHS ? draft->rows : draft->columns;
+      if (planned[side].is_copied) copied += free_size * draft->inner;
     }
     if (copied < least) {
-      least = copied, best = tried;
-      memcpy(matrices, planned, sizeof matrices);
+      least = copied, draft->p = tried;
+      memcpy(draft->matrices, planned, sizeof planned);
     }
   }
+}
 
-  trm_onednn_place places[2];
-  for (int side = 0; side < 2; ++side) {
-    const trm_shape *shape = trm_operand_shape(request, (uint32_t)side);
-    places[side] = trm_onednn_operand((uint32_t)side, 0);
-    const bool is_kept = side == RHS && shape->dtype != TRM_F32 && p.batch.count == 0 &&
-                         trm_onednn_may_repeat(request, RHS);
-    if (is_kept) trm_onednn_pack_begin(sequence, RHS);
-    TRY(trm_onednn_add_widen(sequence, shape->dtype, trm_shape_count(shape), is_kept, &places[side],
-                             error));
-    if (is_kept) trm_onednn_pack_end(sequence);
-    if (matrices[side].is_copied) {
-      TRY(add_matrix_copy(sequence, &best, side, &places[side], error));
+/* Whether a matrix is worth keeping as it was made. */
+static bool is_kept(const dot_draft *draft, int side) {
+  return side == RHS && trm_operand_shape(draft->request, RHS)->dtype != TRM_F32 &&
+         draft->p.batch.count == 0 && trm_onednn_may_repeat(draft->request, RHS);
+}
+
+static trm_status add_float_operand(dot_draft *draft, int side, trm_error *error) {
+  const trm_shape *shape = trm_operand_shape(draft->request, (uint32_t)side);
+  const bool kept = is_kept(draft, side);
+  if (kept) trm_onednn_pack_begin(draft->sequence, RHS);
+  TRY(trm_onednn_add_widen(draft->sequence, shape->dtype, trm_shape_count(shape), kept,
+                           &draft->places[side], error));
+  if (kept) trm_onednn_pack_end(draft->sequence);
+  if (!draft->matrices[side].is_copied) return TRM_OK;
+  return add_matrix_copy(draft->sequence, &draft->p, side, &draft->places[side], error);
+}
+
+/* Cuts an operand into pieces, dense, with the contracted dimension last or before last, as it was;
+ * the matrix is restated, with `inner` pieces. */
+static trm_status add_operand_in_pieces(dot_draft *draft, int side, int64_t inner, bool kept,
+                                        trm_error *error) {
+  const problem *p = &draft->p;
+  matrix *m = &draft->matrices[side];
+  const trm_dtype dtype = trm_operand_shape(draft->request, (uint32_t)side)->dtype;
+  if (dtype == TRM_BF16 && !m->is_copied) return TRM_OK; /* one piece, as it is */
+  const int64_t free_size = side == LHS ? draft->rows : draft->columns;
+  const int64_t numbers = count_of(&p->inner);
+  const bool inner_last = (side == LHS ? m->column_stride : m->row_stride) == 1;
+  const int64_t free_stride = inner_last ? inner : 1, inner_stride = inner_last ? 1 : free_size;
+  const extents *frees = side == LHS ? &p->rows : &p->columns;
+  const extents *lists[3] = {&p->batch, inner_last ? frees : &p->inner,
+                             inner_last ? &p->inner : frees};
+  const int64_t steps[3] = {free_size * inner, inner_last ? free_stride : inner_stride, 1};
+  trm_half_split split = {.dtype = dtype,
+                          .pieces = trm_half_products_pieces(draft->products),
+                          .is_right = side == RHS,
+                          .piece_stride = numbers * inner_stride};
+  for (int l = 0; l < 3; ++l) {
+    int64_t stride = steps[l] * count_of(lists[l]);
+    for (int32_t i = 0; i < lists[l]->count; ++i) {
+      const extent *each = &lists[l]->items[i];
+      stride /= each->size;
+      trm_half_split_push(&split, each->size, each->stride[side], stride);
+      if (l == 0) m->batch_strides[i] = stride;
     }
   }
+  if (lists[2]->count == 0) trm_half_split_push(&split, 1, 1, 1);
+  m->row_stride = side == LHS ? free_stride : inner_stride;
+  m->column_stride = side == LHS ? inner_stride : free_stride;
+  return trm_onednn_add_split(draft->sequence, &split, kept, &draft->places[side], error);
+}
 
-  matrix result_matrix = {.row_stride = columns, .column_stride = 1};
-  int64_t batch_stride = rows * columns;
-  for (int32_t i = best.batch.count - 1; i >= 0; --i) {
-    result_matrix.batch_strides[i] = batch_stride, batch_stride *= best.batch.items[i].size;
-  }
-  const trm_shape *shape = &request->instruction->shape;
-  trm_onednn_place result = trm_onednn_result(0);
-  if (shape->dtype != TRM_F32) {
-    result = trm_onednn_scratch(sequence, (size_t)batch_stride * sizeof(float));
-  }
-
-  /* A vector and a matrix whose rows are contracted. */
+/* A vector and a matrix whose rows are contracted go to matrix_vector.h; whether they are that. */
+static trm_status add_matrix_vector(dot_draft *draft, bool *out_added, trm_error *error) {
+  *out_added = false;
   for (int side = 0; side < 2; ++side) {
-    const matrix *m = &matrices[side], *v = &matrices[1 - side];
-    const int64_t size = side == LHS ? rows : columns, others = side == LHS ? columns : rows;
+    const matrix *m = &draft->matrices[side], *v = &draft->matrices[1 - side];
+    const int64_t size = side == LHS ? draft->rows : draft->columns;
+    const int64_t others = side == LHS ? draft->columns : draft->rows;
     const int64_t m_inner = side == LHS ? m->column_stride : m->row_stride;
     const int64_t m_row = side == LHS ? m->row_stride : m->column_stride;
     const int64_t v_inner = side == LHS ? v->row_stride : v->column_stride;
-    if (best.batch.count > 0 || others != 1 || m_inner != 1 || v_inner != 1) continue;
-    trm_matrix_vector *own = ARENA_NEW(request->arena, trm_matrix_vector, 1);
+    if (draft->p.batch.count > 0 || others != 1 || m_inner != 1 || v_inner != 1) continue;
+    trm_matrix_vector *own = ARENA_NEW(draft->request->arena, trm_matrix_vector, 1);
     CHECK_MEMORY(own, "a matrix product");
-    *own = (trm_matrix_vector){size, inner, m_row};
-    TRY(trm_onednn_add_function(sequence, trm_matrix_vector_run, own, places[side],
-                                places[1 - side], result, error));
-    return shape->dtype == TRM_F32
-               ? TRM_OK
-               : trm_onednn_add_narrow(sequence, shape->dtype, batch_stride, result, error);
-  }
-
-  if (packs && matrices[RHS].is_copied) return TRM_UNIMPLEMENTED;
-  const_dnnl_memory_desc_t lhs, rhs, out, any;
-  TRY(describe(sequence, &best, &matrices[LHS], rows, inner, &lhs, error));
-  TRY(describe(sequence, &best, &matrices[RHS], inner, columns, &rhs, error));
-  TRY(describe(sequence, &best, &result_matrix, rows, columns, &out, error));
-  TRY(trm_onednn_describe_any(sequence, 2, (const int64_t[]){inner, columns}, &any, error));
-  dnnl_primitive_attr_t attributes = trm_onednn_attributes();
-  CHECK_MEMORY(attributes, "oneDNN attributes");
-  dnnl_primitive_desc_t desc = NULL;
-  const dnnl_status_t created = dnnl_matmul_primitive_desc_create(
-      &desc, trm_onednn_engine(), lhs, packs ? any : rhs, NULL, out, attributes);
-  dnnl_primitive_attr_destroy(attributes);
-  TRY_DNNL(created, "choosing a matrix product");
-  *out_bits = bits_of(desc, matrices[LHS].row_stride == 1, inner);
-  if (packs) {
-    const trm_status packed = add_packing(sequence, desc, &rhs, &places[RHS], error);
-    if (packed != TRM_OK) dnnl_primitive_desc_destroy(desc);
-    TRY(packed);
-  }
-  const trm_onednn_argument arguments[] = {{DNNL_ARG_SRC, lhs, places[LHS]},
-                                           {DNNL_ARG_WEIGHTS, rhs, places[RHS]},
-                                           {DNNL_ARG_DST, out, result}};
-  const trm_status status = trm_onednn_add_primitive(sequence, desc, arguments, 3, error);
-  dnnl_primitive_desc_destroy(desc);
-  TRY(status);
-  if (shape->dtype != TRM_F32) {
-    TRY(trm_onednn_add_narrow(sequence, shape->dtype, batch_stride, result, error));
+    *own = (trm_matrix_vector){size, draft->inner, m_row};
+    *out_added = true;
+    return trm_onednn_add_function(draft->sequence, trm_matrix_vector_run, own, draft->places[side],
+                                   draft->places[1 - side], draft->result, error);
   }
   return TRM_OK;
+}
+
+static trm_status create_product(const_dnnl_memory_desc_t lhs, const_dnnl_memory_desc_t rhs,
+                                 const_dnnl_memory_desc_t out, dnnl_primitive_desc_t *out_desc,
+                                 trm_error *error) {
+  dnnl_primitive_attr_t attributes = trm_onednn_attributes();
+  CHECK_MEMORY(attributes, "oneDNN attributes");
+  const dnnl_status_t created = dnnl_matmul_primitive_desc_create(out_desc, trm_onednn_engine(),
+                                                                  lhs, rhs, NULL, out, attributes);
+  dnnl_primitive_attr_destroy(attributes);
+  TRY_DNNL(created, "choosing a matrix product");
+  return TRM_OK;
+}
+
+/* In a loop the weights of a product are often those of the turn before. */
+static bool may_pack_floats(const trm_kernel_request *request, const problem *p) {
+  return request->is_in_loop && p->batch.count == 0 &&
+         trm_operand_shape(request, RHS)->dtype == TRM_F32 && trm_onednn_may_repeat(request, RHS);
+}
+
+/* The right side in the format that the product wants; of pieces, pairs of rows lie together. */
+static trm_status pack_right_side(dot_draft *draft, const_dnnl_memory_desc_t plain,
+                                  dnnl_primitive_desc_t desc, const_dnnl_memory_desc_t *out_desc,
+                                  trm_error *error) {
+  *out_desc = dnnl_primitive_desc_query_md(desc, dnnl_query_weights_md, 0);
+  const trm_onednn_place to =
+      trm_onednn_persistent(draft->sequence, dnnl_memory_desc_get_size(*out_desc));
+  if (draft->packs_floats) trm_onednn_pack_begin(draft->sequence, RHS); /* of pieces it has begun */
+  TRY(trm_onednn_add_reorder(draft->sequence, plain, draft->places[RHS], *out_desc, to, error));
+  trm_onednn_pack_end(draft->sequence);
+  draft->places[RHS] = to;
+  return TRM_OK;
+}
+
+/* Descriptors of a product. */
+typedef struct product_descs {
+  const_dnnl_memory_desc_t lhs, rhs, out;
+} product_descs;
+
+static trm_status describe_product(const dot_draft *draft, product_descs *descs, trm_error *error) {
+  trm_onednn_sequence *sequence = draft->sequence;
+  const matrix *m = draft->matrices;
+  const problem *p = &draft->p;
+  const dnnl_data_type_t type = draft->products == TRM_HALF_PRODUCTS_FLOAT ? dnnl_f32 : dnnl_bf16;
+  matrix result = {.row_stride = draft->columns, .column_stride = 1};
+  int64_t batch_stride = draft->rows * draft->columns;
+  for (int32_t i = p->batch.count - 1; i >= 0; --i) {
+    result.batch_strides[i] = batch_stride, batch_stride *= p->batch.items[i].size;
+  }
+  TRY(describe(sequence, type, p, &m[LHS], draft->rows, draft->inner, &descs->lhs, error));
+  TRY(describe(sequence, type, p, &m[RHS], draft->inner, draft->columns, &descs->rhs, error));
+  return describe(sequence, draft->result_type, p, &result, draft->rows, draft->columns,
+                  &descs->out, error);
+}
+
+/* Lines that are whole pages apart evict each other from the cache, and sgemm takes twice as long:
+ * copies such an operand to lines that are a little longer. */
+static trm_status spread_lines(dot_draft *draft, int side, trm_error *error) {
+  matrix *m = &draft->matrices[side];
+  const int64_t rows = side == LHS ? draft->rows : draft->inner;
+  const int64_t columns = side == LHS ? draft->inner : draft->columns;
+  const bool by_rows = m->column_stride == 1;
+  const int64_t line = by_rows ? columns : rows, lines = by_rows ? rows : columns;
+  if ((by_rows ? m->row_stride : m->column_stride) % PAGE != 0 || lines < 64) return TRM_OK;
+  const int64_t apart = line + 16;
+  matrix spread = {.row_stride = by_rows ? apart : 1, .column_stride = by_rows ? 1 : apart};
+  int64_t count = apart * lines;
+  for (int32_t i = draft->p.batch.count - 1; i >= 0; --i) {
+    spread.batch_strides[i] = count, count *= draft->p.batch.items[i].size;
+  }
+  const_dnnl_memory_desc_t from, to;
+  TRY(describe(draft->sequence, dnnl_f32, &draft->p, m, rows, columns, &from, error));
+  TRY(describe(draft->sequence, dnnl_f32, &draft->p, &spread, rows, columns, &to, error));
+  const trm_onednn_place place = trm_onednn_scratch(draft->sequence, (size_t)count * sizeof(float));
+  TRY(trm_onednn_add_reorder(draft->sequence, from, draft->places[side], to, place, error));
+  draft->places[side] = place;
+  *m = spread;
+  return TRM_OK;
+}
+
+static trm_status add_tiled_product(dot_draft *draft, trm_error *error) {
+  for (int side = 0; side < 2; ++side) TRY(spread_lines(draft, side, error));
+  trm_tiled_product *own = ARENA_NEW(draft->request->arena, trm_tiled_product, 1);
+  CHECK_MEMORY(own, "a matrix product");
+  *own = (trm_tiled_product){.batch_rank = draft->p.batch.count,
+                             .rows = draft->rows,
+                             .columns = draft->columns,
+                             .inner = draft->inner};
+  for (int side = 0; side < 2; ++side) {
+    const matrix *m = &draft->matrices[side];
+    own->row_stride[side] = m->row_stride, own->column_stride[side] = m->column_stride;
+    memcpy(own->batch_strides[side], m->batch_strides, sizeof m->batch_strides);
+  }
+  for (int32_t i = 0; i < draft->p.batch.count; ++i) {
+    own->batch[i] = draft->p.batch.items[i].size;
+  }
+  return trm_onednn_add_function(draft->sequence, trm_tiled_product_run, own, draft->places[LHS],
+                                 draft->places[RHS], draft->result, error);
+}
+
+static bool is_sgemm(const_dnnl_primitive_desc_t desc) {
+  const char *name = NULL;
+  return dnnl_primitive_desc_query(desc, dnnl_query_impl_info_str, 0, (void *)&name) ==
+             dnnl_success &&
+         strncmp(name, "gemm:", 5) == 0;
+}
+
+static trm_status add_product(dot_draft *draft, bits *out_bits, trm_error *error) {
+  const bool in_pieces = draft->products != TRM_HALF_PRODUCTS_FLOAT;
+  const bool packs = draft->packs_floats || (in_pieces && is_kept(draft, RHS));
+  product_descs descs;
+  TRY(describe_product(draft, &descs, error));
+  const_dnnl_memory_desc_t wanted = descs.rhs;
+  if (packs) {
+    const int64_t dims[] = {draft->inner, draft->columns};
+    const dnnl_data_type_t type = in_pieces ? dnnl_bf16 : dnnl_f32;
+    TRY(trm_onednn_describe_any(draft->sequence, type, 2, dims, &wanted, error));
+  }
+  dnnl_primitive_desc_t desc = NULL;
+  TRY(create_product(descs.lhs, wanted, descs.out, &desc, error));
+  trm_status status;
+  if (!in_pieces && is_sgemm(desc)) {
+    status = draft->packs_floats ? TRM_UNIMPLEMENTED : add_tiled_product(draft, error);
+  } else {
+    *out_bits = bits_of(desc, draft->matrices[LHS].row_stride == 1, draft->inner);
+    status = packs ? pack_right_side(draft, descs.rhs, desc, &descs.rhs, error) : TRM_OK;
+    if (status == TRM_OK) {
+      const trm_onednn_argument arguments[] = {{DNNL_ARG_SRC, descs.lhs, draft->places[LHS]},
+                                               {DNNL_ARG_WEIGHTS, descs.rhs, draft->places[RHS]},
+                                               {DNNL_ARG_DST, descs.out, draft->result}};
+      status = trm_onednn_add_primitive(draft->sequence, desc, arguments, 3, error);
+    }
+  }
+  dnnl_primitive_desc_destroy(desc);
+  return status;
+}
+
+static trm_status add_operands(dot_draft *draft, trm_error *error) {
+  if (draft->products == TRM_HALF_PRODUCTS_FLOAT) {
+    for (int side = 0; side < 2; ++side) TRY(add_float_operand(draft, side, error));
+    return TRM_OK;
+  }
+  const int64_t inner = draft->inner * trm_half_products_pieces(draft->products);
+  TRY(add_operand_in_pieces(draft, LHS, inner, false, error));
+  /* Ends when the weights are in their final format. */
+  if (is_kept(draft, RHS)) trm_onednn_pack_begin(draft->sequence, RHS);
+  TRY(add_operand_in_pieces(draft, RHS, inner, false, error));
+  draft->inner = inner;
+  return TRM_OK;
+}
+
+static trm_status add_steps(dot_draft *draft, bits *out_bits, trm_error *error) {
+  choose_order(draft);
+  const trm_shape *shape = &draft->request->instruction->shape;
+  const int64_t count = trm_shape_count(shape);
+  /* oneDNN rounds its float sums to bfloat16 itself. */
+  const bool rounds = draft->products == TRM_HALF_PRODUCTS_BFLOAT16 && shape->dtype == TRM_BF16;
+  const bool narrows = shape->dtype != TRM_F32 && !rounds;
+  draft->result_type = rounds ? dnnl_bf16 : dnnl_f32;
+  draft->result = narrows ? trm_onednn_scratch(draft->sequence, (size_t)count * sizeof(float))
+                          : trm_onednn_result(0);
+  for (uint32_t side = 0; side < 2; ++side) draft->places[side] = trm_onednn_operand(side, 0);
+  TRY(add_operands(draft, error));
+  bool is_added = false;
+  if (draft->products == TRM_HALF_PRODUCTS_FLOAT) TRY(add_matrix_vector(draft, &is_added, error));
+  if (draft->packs_floats && (is_added || draft->matrices[RHS].is_copied)) {
+    return TRM_UNIMPLEMENTED;
+  }
+  if (!is_added) TRY(add_product(draft, out_bits, error));
+  if (!narrows) return TRM_OK;
+  return trm_onednn_add_narrow(draft->sequence, shape->dtype, count, draft->result, error);
+}
+
+/* How this product is computed on this CPU. */
+static trm_half_products products_of(const trm_kernel_request *request, const problem *p) {
+  const trm_half_problem halves = {.lhs = trm_operand_shape(request, 0)->dtype,
+                                   .rhs = trm_operand_shape(request, 1)->dtype,
+                                   .result = request->instruction->shape.dtype,
+                                   .rows = count_of(&p->rows),
+                                   .columns = count_of(&p->columns),
+                                   .inner = count_of(&p->inner)};
+  return trm_half_products_choose(trm_half_units_here(), request->module->half_products, &halves);
 }
 
 static bool is_served(const trm_shape *shape) {
@@ -353,15 +522,23 @@ static bool is_served(const trm_shape *shape) {
 }
 
 static trm_status create_sequence(const trm_kernel_request *request, const problem *p, double work,
-                                  bool packs, trm_kernel *out_kernel, int *out_threads,
+                                  bool packs_floats, trm_kernel *out_kernel, int *out_threads,
                                   bits *out_bits, trm_error *error) {
   trm_onednn_sequence *sequence = NULL;
   *out_bits = BITS_UNKNOWN;
   trm_status status = trm_onednn_sequence_create(request, work, &sequence, error);
-  if (status == TRM_OK) status = add_steps(sequence, request, p, packs, out_bits, error);
+  dot_draft draft = {.sequence = sequence,
+                     .request = request,
+                     .p = *p,
+                     .rows = count_of(&p->rows),
+                     .columns = count_of(&p->columns),
+                     .inner = count_of(&p->inner),
+                     .products = products_of(request, p),
+                     .packs_floats = packs_floats};
+  if (status == TRM_OK) status = add_steps(&draft, out_bits, error);
   if (status == TRM_OK) {
     *out_threads = trm_onednn_sequence_threads(sequence);
-    status = trm_onednn_sequence_finish(sequence, "onednn.dot", out_kernel, error);
+    status = trm_onednn_sequence_finish(sequence, "onednn.dot", draft.products, out_kernel, error);
   }
   if (status != TRM_OK) trm_onednn_sequence_free(sequence);
   return status;
@@ -372,7 +549,7 @@ static trm_status create_kernel(const trm_kernel_request *request, const problem
                                 trm_kernel *out_kernel, int *out_threads, bits *out_bits,
                                 trm_error *error) {
   TRY(create_sequence(request, p, work, false, out_kernel, out_threads, out_bits, error));
-  if (!may_pack(request, p)) return TRM_OK;
+  if (!may_pack_floats(request, p)) return TRM_OK;
   trm_kernel packed;
   int threads;
   bits found;
@@ -395,7 +572,9 @@ static trm_status create_for_one(const trm_kernel_request *request, const proble
   const trm_status status = create_kernel(request, p, 0, &one, &thread, &unused, error);
   if (status != TRM_OK || !both) trm_kernel_destroy(kernel);
   if (status == TRM_OK && both) {
-    return trm_onednn_choose(request->arena, &one, kernel, threads, kernel, error);
+    const bool same_packing =
+        products_of(request, p) == TRM_HALF_PRODUCTS_FLOAT && !may_pack_floats(request, p);
+    return trm_onednn_choose(request->arena, &one, kernel, threads, same_packing, kernel, error);
   }
   *kernel = one;
   return status;
@@ -406,7 +585,7 @@ trm_status trm_onednn_dot_create(const trm_kernel_request *request, trm_kernel *
   *out_supported = false;
   if (!is_served(trm_operand_shape(request, 0)) || !is_served(trm_operand_shape(request, 1)) ||
       !is_served(&request->instruction->shape)) {
-    return trm_fast_dot_create(request, out_kernel, out_supported, error);
+    return TRM_OK;
   }
   problem p;
   restate(request, &p);

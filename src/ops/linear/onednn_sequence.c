@@ -179,28 +179,29 @@ static bool is_in_range(int rank, const int64_t *dims) {
   return rank <= DNNL_MAX_NDIMS;
 }
 
-trm_status trm_onednn_describe(trm_onednn_sequence *sequence, int rank, const int64_t *dims,
-                               const int64_t *strides, const_dnnl_memory_desc_t *out_desc,
-                               trm_error *error) {
+trm_status trm_onednn_describe(trm_onednn_sequence *sequence, dnnl_data_type_t type, int rank,
+                               const int64_t *dims, const int64_t *strides,
+                               const_dnnl_memory_desc_t *out_desc, trm_error *error) {
   dnnl_dims_t own_dims = {0}, own_strides = {0};
   if (!is_in_range(rank, dims)) return TRM_UNIMPLEMENTED;
   memcpy(own_dims, dims, (size_t)rank * sizeof *dims);
   memcpy(own_strides, strides, (size_t)rank * sizeof *strides);
   dnnl_memory_desc_t desc = NULL;
-  TRY_DNNL(dnnl_memory_desc_create_with_strides(&desc, rank, own_dims, dnnl_f32, own_strides),
+  TRY_DNNL(dnnl_memory_desc_create_with_strides(&desc, rank, own_dims, type, own_strides),
            "describing memory");
   TRY(keep_descriptor(sequence, desc, error));
   *out_desc = desc;
   return TRM_OK;
 }
 
-trm_status trm_onednn_describe_any(trm_onednn_sequence *sequence, int rank, const int64_t *dims,
-                                   const_dnnl_memory_desc_t *out_desc, trm_error *error) {
+trm_status trm_onednn_describe_any(trm_onednn_sequence *sequence, dnnl_data_type_t type, int rank,
+                                   const int64_t *dims, const_dnnl_memory_desc_t *out_desc,
+                                   trm_error *error) {
   dnnl_dims_t own_dims = {0};
   if (!is_in_range(rank, dims)) return TRM_UNIMPLEMENTED;
   memcpy(own_dims, dims, (size_t)rank * sizeof *dims);
   dnnl_memory_desc_t desc = NULL;
-  TRY_DNNL(dnnl_memory_desc_create_with_tag(&desc, rank, own_dims, dnnl_f32, dnnl_format_tag_any),
+  TRY_DNNL(dnnl_memory_desc_create_with_tag(&desc, rank, own_dims, type, dnnl_format_tag_any),
            "describing memory");
   TRY(keep_descriptor(sequence, desc, error));
   *out_desc = desc;
@@ -316,6 +317,18 @@ trm_status trm_onednn_add_narrow(trm_onednn_sequence *sequence, trm_dtype dtype,
   *own = (conversion){dtype, count};
   return trm_onednn_add_function(sequence, run_narrow, own, from, from, trm_onednn_result(0),
                                  error);
+}
+
+trm_status trm_onednn_add_split(trm_onednn_sequence *sequence, const trm_half_split *split,
+                                bool is_kept, trm_onednn_place *place, trm_error *error) {
+  const trm_half_split *own = trm_arena_copy(sequence->arena, split, sizeof *split);
+  CHECK_MEMORY(own, "a oneDNN kernel");
+  const size_t bytes = (size_t)trm_half_split_count(split) * sizeof(uint16_t);
+  const trm_onednn_place to =
+      is_kept ? trm_onednn_persistent(sequence, bytes) : trm_onednn_scratch(sequence, bytes);
+  TRY(trm_onednn_add_function(sequence, trm_half_split_run, own, *place, *place, to, error));
+  *place = to;
+  return TRM_OK;
 }
 
 static void run_copy(const void *data, const void *a, const void *b, void *out) {
@@ -438,10 +451,14 @@ static void destroy_program(trm_kernel *kernel) {
 }
 
 trm_status trm_onednn_sequence_finish(trm_onednn_sequence *sequence, const char *name,
-                                      trm_kernel *out_kernel, trm_error *error) {
+                                      trm_half_products products, trm_kernel *out_kernel,
+                                      trm_error *error) {
+  const char *full =
+      trm_arena_format(sequence->arena, "%s%s", name, trm_half_products_suffix(products));
+  CHECK_MEMORY(full, "a oneDNN kernel");
   TRY(make_context(sequence, &sequence->context, error));
   restore_threads(sequence);
-  *out_kernel = (trm_kernel){.name = name,
+  *out_kernel = (trm_kernel){.name = full,
                              .scratch_bytes = sequence->scratch_bytes,
                              .persistent_bytes = sequence->persistent_bytes,
                              .state = sequence,

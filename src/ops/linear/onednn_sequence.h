@@ -15,6 +15,7 @@
 #include <oneapi/dnnl/dnnl.h>
 
 #include "ops/kernel.h"
+#include "ops/linear/half_products.h"
 
 typedef enum trm_onednn_space {
   TRM_ONEDNN_OPERAND,
@@ -89,6 +90,11 @@ trm_status trm_onednn_add_widen(trm_onednn_sequence *sequence, trm_dtype dtype, 
 trm_status trm_onednn_add_narrow(trm_onednn_sequence *sequence, trm_dtype dtype, int64_t count,
                                  trm_onednn_place from, trm_error *error);
 
+/* Cuts the halves at *place into pieces (half_products.h), in the persistent block (is_kept) or in
+ * scratch, and moves *place there. */
+trm_status trm_onednn_add_split(trm_onednn_sequence *sequence, const trm_half_split *split,
+                                bool is_kept, trm_onednn_place *place, trm_error *error);
+
 /* Copies float32s between strided arrays; strides in elements, those of `from` may be negative
  * (from_start is where index 0 is). */
 #define TRM_ONEDNN_COPY_RANK 8
@@ -101,14 +107,18 @@ typedef struct trm_onednn_copy {
 trm_status trm_onednn_add_copy(trm_onednn_sequence *sequence, const trm_onednn_copy *copy,
                                trm_onednn_place from, trm_onednn_place to, trm_error *error);
 
-/* Hands the sequence to a kernel, which owns it then. */
+/* Hands the sequence to a kernel, which owns it then. The kernel's name also says how halves are
+ * multiplied. */
 trm_status trm_onednn_sequence_finish(trm_onednn_sequence *sequence, const char *name,
-                                      trm_kernel *out_kernel, trm_error *error);
+                                      trm_half_products products, trm_kernel *out_kernel,
+                                      trm_error *error);
 
 /* One kernel of two that give the same bits: `one` runs on one thread, `all` on `threads`. Each run
- * takes the one that is faster now (onednn_choice.c). Owns both, also when it fails. */
+ * takes the one that is faster now (onednn_choice.c). `same_packing`: the packed weights of one
+ * serve the other. Owns both, also when it fails. */
 trm_status trm_onednn_choose(trm_arena *arena, const trm_kernel *one, const trm_kernel *all,
-                             int threads, trm_kernel *out_kernel, trm_error *error);
+                             int threads, bool same_packing, trm_kernel *out_kernel,
+                             trm_error *error);
 
 /* One kernel of two that give the same bits: `packed` keeps an operand in a form of its own, and
  * runs where the operand's version says that this may serve again. Owns both, also when it fails.
@@ -117,13 +127,14 @@ trm_status trm_onednn_choose_packed(trm_arena *arena, const trm_kernel *plain,
                                     const trm_kernel *packed, uint32_t operand,
                                     trm_kernel *out_kernel, trm_error *error);
 
-/* A strided float32 descriptor, for places and arguments; the sequence keeps and frees it. */
-trm_status trm_onednn_describe(trm_onednn_sequence *sequence, int rank, const int64_t *dims,
-                               const int64_t *strides, const_dnnl_memory_desc_t *out_desc,
-                               trm_error *error);
+/* A strided descriptor, for places and arguments; the sequence keeps and frees it. */
+trm_status trm_onednn_describe(trm_onednn_sequence *sequence, dnnl_data_type_t type, int rank,
+                               const int64_t *dims, const int64_t *strides,
+                               const_dnnl_memory_desc_t *out_desc, trm_error *error);
 /* The same with the format left to oneDNN. */
-trm_status trm_onednn_describe_any(trm_onednn_sequence *sequence, int rank, const int64_t *dims,
-                                   const_dnnl_memory_desc_t *out_desc, trm_error *error);
+trm_status trm_onednn_describe_any(trm_onednn_sequence *sequence, dnnl_data_type_t type, int rank,
+                                   const int64_t *dims, const_dnnl_memory_desc_t *out_desc,
+                                   trm_error *error);
 
 /* Conversions, with the CPU's instructions where it has them (onednn_convert.c). */
 void trm_onednn_widen(trm_dtype dtype, const void *from, float *to, int64_t count);

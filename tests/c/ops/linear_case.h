@@ -27,6 +27,7 @@ typedef struct dot_case {
 
 /* An instruction with two parameters as operands, and buffers. */
 typedef struct linear_case {
+  trm_module module; /* its options */
   trm_arena arena;
   trm_computation computation;
   trm_instruction instructions[3];
@@ -159,8 +160,23 @@ static inline void linear_case_free(linear_case *c) {
 }
 
 static inline trm_kernel_request linear_case_request(linear_case *c) {
-  return (trm_kernel_request){
-      .computation = &c->computation, .instruction = &c->instructions[2], .arena = &c->arena};
+  return (trm_kernel_request){.module = &c->module,
+                              .computation = &c->computation,
+                              .instruction = &c->instructions[2],
+                              .arena = &c->arena};
+}
+
+/* Whether an argument is --half or --half=PRODUCTS, which sets *out_products. */
+static inline bool linear_case_halves(const char *argument, trm_half_products *out_products) {
+  static const char *const words[] = {"auto", "float", "pieces3", "pieces4", "bfloat16"};
+  if (strcmp(argument, "--half") == 0) return true;
+  if (strncmp(argument, "--half=", 7) != 0) return false;
+  for (int i = 0; i < 5; ++i) {
+    if (strcmp(argument + 7, words[i]) != 0) continue;
+    *out_products = (trm_half_products)i;
+    return true;
+  }
+  return false;
 }
 
 /* Reproducible values: floats in [-1, 1), small integers. */

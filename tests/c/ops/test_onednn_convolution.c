@@ -16,6 +16,7 @@
 #include <cmocka.h>
 
 #include "linear_case.h"
+#include "ops/linear/half_products.h"
 
 #define FORWARD "onednn.convolution.forward"
 #define DATA "onednn.convolution.backward_data"
@@ -483,16 +484,30 @@ static const expectation cases[] = {
      {"w nchw", "fb01_io01->01bf", {2, 4, 8, 8}, {2, 8, 4, 4}, BOTH(1, 0, 1, 2, 1, 0), 1, 1}},
 };
 
+/* How halves are multiplied; what is left out is added to the bound (test_onednn_dot.c). */
+static trm_half_products wanted = TRM_HALF_PRODUCTS_FLOAT;
+
 static double tolerance(trm_dtype dtype, int64_t contracted, double value) {
   const double eps = dtype == TRM_F32 ? 0x1p-24 : dtype == TRM_F16 ? 0x1p-11 : 0x1p-8;
-  return 4.0 / 3 * (double)contracted * 0x1p-24 + 2 * eps * fabs(value) +
+  const double left_out = wanted == TRM_HALF_PRODUCTS_PIECES3    ? (double)contracted * 0x1p-16
+                          : wanted == TRM_HALF_PRODUCTS_BFLOAT16 ? sqrt((double)contracted) * 0x1p-7
+                                                                 : 0;
+  return 4.0 / 3 * (double)contracted * 0x1p-24 + 2 * eps * fabs(value) + left_out +
          (dtype == TRM_F16 ? 0x1p-24 : 0);
+}
+
+/* What the kernel's name says of it. */
+static const char *suffix_of(trm_dtype dtype) {
+  if (dtype == TRM_F32 || !trm_half_units_here().avx512) return "";
+  return trm_half_products_suffix(
+      dtype == TRM_BF16 && wanted != TRM_HALF_PRODUCTS_FLOAT ? TRM_HALF_PRODUCTS_BFLOAT16 : wanted);
 }
 
 /* Runs three times: versions unknown, then new weights, then the same (packed) weights. */
 static void check(const expectation *expected, trm_dtype dtype) {
   linear_case c;
   linear_case_convolution(&c, &expected->convolution, dtype);
+  c.module.half_products = wanted;
   linear_case_fill(&c, 1);
   const trm_kernel_request request = linear_case_request(&c);
   trm_kernel reference, fast;
@@ -504,7 +519,9 @@ static void check(const expectation *expected, trm_dtype dtype) {
   const trm_status status = trm_onednn_convolution_create(&request, &fast, &supported, &error);
   if (status != TRM_OK) fail_msg("%s: %s", expected->convolution.name, error.message);
   if (!supported) fail_msg("%s: not taken by the fast path", expected->convolution.name);
-  assert_string_equal(fast.name, expected->kernel);
+  char name[64];
+  (void)snprintf(name, sizeof name, "%s%s", expected->kernel, suffix_of(dtype));
+  assert_string_equal(fast.name, name);
 
   const int64_t count = trm_shape_count(&c.instructions[2].shape);
   const size_t bytes = trm_shape_bytes(&c.instructions[2].shape);
@@ -552,6 +569,20 @@ static void halves_round_once(void **state) {
 static void bfloat16_rounds_once(void **state) {
   (void)state;
   check_all(TRM_BF16);
+  wanted = TRM_HALF_PRODUCTS_BFLOAT16;
+  check_all(TRM_BF16);
+  wanted = TRM_HALF_PRODUCTS_FLOAT;
+}
+
+static void halves_are_multiplied_in_pieces(void **state) {
+  (void)state;
+  static const trm_half_products all[] = {TRM_HALF_PRODUCTS_PIECES3, TRM_HALF_PRODUCTS_PIECES4,
+                                          TRM_HALF_PRODUCTS_BFLOAT16};
+  for (size_t i = 0; i < sizeof all / sizeof *all; ++i) {
+    wanted = all[i];
+    check_all(TRM_F16);
+  }
+  wanted = TRM_HALF_PRODUCTS_FLOAT;
 }
 
 /* The packed weights are reused: with an unchanged version new weights must not be seen. */
@@ -722,6 +753,7 @@ int main(void) {
       cmocka_unit_test(float32_equals_the_reference),
       cmocka_unit_test(halves_round_once),
       cmocka_unit_test(bfloat16_rounds_once),
+      cmocka_unit_test(halves_are_multiplied_in_pieces),
       cmocka_unit_test(packed_weights_are_kept),
       cmocka_unit_test(two_engines_may_share_a_kernel),
       cmocka_unit_test(threads_do_not_change_thin_groups),

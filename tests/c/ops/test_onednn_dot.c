@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "linear_case.h"
+#include "ops/linear/half_products.h"
 #include "ops/threads.h"
 
 static const dot_case cases[] = {
@@ -50,15 +51,32 @@ static const dot_case cases[] = {
     {"five dimensions", 5, 5, {2, 3, 2, 3, 4}, {2, 3, 4, 2, 5}, "02", "03", "4", "2"},
 };
 
+/* How halves are multiplied; what is left out of a product is added to the bound: 2^-16 of it with
+ * three pieces; with bfloat16s 2^-8, which add up as the square root. */
+static trm_half_products wanted = TRM_HALF_PRODUCTS_FLOAT;
+
 static double tolerance(trm_dtype dtype, int64_t contracted, double value) {
   const double eps = dtype == TRM_F32 ? 0x1p-24 : dtype == TRM_F16 ? 0x1p-11 : 0x1p-8;
-  return 4.0 / 3 * (double)contracted * 0x1p-24 + 2 * eps * fabs(value) +
+  const double left_out = wanted == TRM_HALF_PRODUCTS_PIECES3    ? (double)contracted * 0x1p-16
+                          : wanted == TRM_HALF_PRODUCTS_BFLOAT16 ? sqrt((double)contracted) * 0x1p-7
+                                                                 : 0;
+  /* Four products are summed for each of floats. */
+  const double summed = (double)contracted * (wanted == TRM_HALF_PRODUCTS_FLOAT ? 1 : 4);
+  return 4.0 / 3 * summed * 0x1p-24 + 2 * eps * fabs(value) + left_out +
          (dtype == TRM_F16 ? 0x1p-24 : 0);
+}
+
+/* What the kernel's name says. */
+static const char *suffix_of(trm_dtype dtype) {
+  if (dtype == TRM_F32 || !trm_half_units_here().avx512) return "";
+  return trm_half_products_suffix(
+      dtype == TRM_BF16 && wanted != TRM_HALF_PRODUCTS_FLOAT ? TRM_HALF_PRODUCTS_BFLOAT16 : wanted);
 }
 
 static void check(const dot_case *from, trm_dtype dtype, trm_dtype result) {
   linear_case c;
   linear_case_dot(&c, from, dtype, result);
+  c.module.half_products = wanted;
   const trm_kernel_request request = linear_case_request(&c);
   trm_kernel reference, fast;
   trm_error error;
@@ -69,6 +87,7 @@ static void check(const dot_case *from, trm_dtype dtype, trm_dtype result) {
   const trm_status status = trm_onednn_dot_create(&request, &fast, &supported, &error);
   if (status != TRM_OK) fail_msg("%s: %s", from->name, error.message);
   if (!supported) fail_msg("%s: not taken by the fast path", from->name);
+  assert_string_equal(fast.name + strlen("onednn.dot"), suffix_of(dtype));
 
   const int64_t count = trm_shape_count(&c.instructions[2].shape);
   const size_t bytes = trm_shape_bytes(&c.instructions[2].shape);
@@ -117,6 +136,68 @@ static void halves_round_once(void **state) {
 static void bfloat16_rounds_once(void **state) {
   (void)state;
   check_all(TRM_BF16, TRM_BF16);
+  wanted = TRM_HALF_PRODUCTS_BFLOAT16;
+  check_all(TRM_BF16, TRM_BF16);
+  check_all(TRM_BF16, TRM_F32);
+  wanted = TRM_HALF_PRODUCTS_FLOAT;
+}
+
+static void halves_are_multiplied_in_pieces(void **state) {
+  (void)state;
+  static const trm_half_products all[] = {TRM_HALF_PRODUCTS_PIECES3, TRM_HALF_PRODUCTS_PIECES4,
+                                          TRM_HALF_PRODUCTS_BFLOAT16};
+  for (size_t i = 0; i < sizeof all / sizeof *all; ++i) {
+    wanted = all[i];
+    check_all(TRM_F16, TRM_F16);
+    check_all(TRM_F16, TRM_F32); /* with four pieces nothing is left out: the bound of floats */
+  }
+  wanted = TRM_HALF_PRODUCTS_FLOAT;
+}
+
+/* Each row of lhs meets each column of rhs, so all pairs of these are multiplied; the others are
+ * numbers with lower pieces. */
+static void infinities_and_nans_are_those_of_floats(void **state) {
+  (void)state;
+  static const uint16_t special[] = {0x7c00, 0xfc00, 0x7e00, 0x7c01, 0,      0x8000,
+                                     0x3c00, 0x3c01, 0xbfff, 0x0001, 0x83ff, 0x7bff};
+  enum { COUNT = sizeof special / sizeof *special };
+  static const dot_case pairs = {"pairs", 2, 2, {COUNT, 3}, {3, COUNT}, "", "", "1", "0"};
+  static const trm_half_products all[] = {TRM_HALF_PRODUCTS_PIECES3, TRM_HALF_PRODUCTS_PIECES4};
+  for (size_t k = 0; k < sizeof all / sizeof *all; ++k) {
+    linear_case c;
+    linear_case_dot(&c, &pairs, TRM_F16, TRM_F32);
+    c.module.half_products = all[k];
+    uint16_t *lhs = c.data[0], *rhs = c.data[1];
+    for (int i = 0; i < COUNT; ++i) {
+      lhs[i * 3] = rhs[i] = special[i];
+      lhs[i * 3 + 1] = rhs[COUNT + i] = 0x3555;
+      lhs[i * 3 + 2] = rhs[2 * COUNT + i] = 0;
+    }
+    const trm_kernel_request request = linear_case_request(&c);
+    trm_kernel kernel;
+    bool supported = false;
+    trm_error error;
+    assert_int_equal(trm_onednn_dot_create(&request, &kernel, &supported, &error), TRM_OK);
+    assert_true(supported);
+    linear_run run;
+    linear_run_create(&run, &kernel, &c, c.data[2]);
+    assert_int_equal(kernel.run(&kernel, &run.call, &error), TRM_OK);
+    const float third = trm_half_to_float(0x3555);
+    for (int i = 0; i < COUNT * COUNT; ++i) {
+      const float a = trm_half_to_float(special[i / COUNT]);
+      const float b = trm_half_to_float(special[i % COUNT]);
+      const float sum = a * b + third * third, got = ((float *)c.data[2])[i];
+      if (isfinite(sum) ? !(fabsf(got - sum) <= 0x1p-15f * fabsf(a * b) + 0x1p-16f)
+          : isnan(sum)  ? !isnan(got)
+                        : got != sum) {
+        fail_msg("%g times %g plus %g is %g", (double)a, (double)b, (double)(third * third),
+                 (double)got);
+      }
+    }
+    linear_run_free(&run);
+    trm_kernel_destroy(&kernel);
+    linear_case_free(&c);
+  }
 }
 
 /* In a loop: the same bits whether the weights are packed for this run or for those before. */
@@ -158,6 +239,9 @@ static const dot_case small_products[] = {
     {"data gradient", 2, 2, {32, 512}, {784, 512}, "", "", "1", "1"},
     {"long sums", 2, 2, {4096, 64}, {4096, 64}, "", "", "0", "0"},
     {"batch", 3, 3, {8, 64, 128}, {8, 128, 64}, "0", "0", "2", "1"},
+    {"long sums, transposed", 2, 2, {64, 5000}, {64, 5000}, "", "", "1", "1"},
+    {"long sums of a batch", 3, 3, {2, 4096, 64}, {2, 4096, 64}, "0", "0", "1", "1"},
+    {"several tiles", 2, 2, {400, 300}, {300, 500}, "", "", "1", "0"},
 };
 
 static void packed_weights_give_the_same_bits(void **state) {
@@ -192,17 +276,16 @@ static void run_both_ways(const trm_kernel *kernel, linear_case *c, void *first)
 
 static void threads_do_not_change_small_products(void **state) {
   (void)state;
-  /* Without AVX-512 oneDNN has another kernel, whose bits are the same for as many threads. */
-  const bool any_number = __builtin_cpu_supports("avx512f") && getenv("ONEDNN_MAX_CPU_ISA") == NULL;
   const int before = omp_get_max_threads();
   for (size_t i = 0; i < sizeof small_products / sizeof *small_products; ++i) {
     linear_case c;
     linear_case_dot(&c, &small_products[i], TRM_F32, TRM_F32);
     linear_case_fill(&c, 1);
     const size_t bytes = trm_shape_bytes(&c.instructions[2].shape);
-    char *results[2] = {malloc(bytes), malloc(bytes)};
-    for (int t = 0; t < 2; ++t) {
-      omp_set_num_threads(t + 1);
+    char *results[3] = {malloc(bytes), malloc(bytes), malloc(bytes)};
+    for (int t = 0; t < 3; ++t) {
+      const int threads = t == 2 ? 8 : t + 1;
+      omp_set_num_threads(threads);
       const trm_kernel_request request = linear_case_request(&c);
       trm_kernel kernel;
       bool supported = false;
@@ -210,12 +293,12 @@ static void threads_do_not_change_small_products(void **state) {
       assert_int_equal(trm_onednn_dot_create(&request, &kernel, &supported, &error), TRM_OK);
       assert_true(supported);
       run_both_ways(&kernel, &c, results[t]);
-      assert_int_equal(omp_get_max_threads(), t + 1);
+      assert_int_equal(omp_get_max_threads(), threads);
       trm_kernel_destroy(&kernel);
     }
-    if (any_number) assert_memory_equal(results[0], results[1], bytes);
-    free(results[0]);
-    free(results[1]);
+    assert_memory_equal(results[0], results[1], bytes);
+    assert_memory_equal(results[0], results[2], bytes);
+    for (int t = 0; t < 3; ++t) free(results[t]);
     linear_case_free(&c);
   }
   omp_set_num_threads(before);
@@ -227,6 +310,8 @@ int main(void) {
       cmocka_unit_test(halves_round_once),
       cmocka_unit_test(packed_weights_give_the_same_bits),
       cmocka_unit_test(bfloat16_rounds_once),
+      cmocka_unit_test(halves_are_multiplied_in_pieces),
+      cmocka_unit_test(infinities_and_nans_are_those_of_floats),
       cmocka_unit_test(threads_do_not_change_small_products),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

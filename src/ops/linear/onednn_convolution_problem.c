@@ -1,0 +1,170 @@
+/* TensorFlow emits three forms, all of them HLO convolutions: the convolution itself, its gradient
+ * with respect to the data (spread by the stride: lhs_dilate; kernel reversed) and its gradient
+ * with respect to the weights (batch and feature exchanged; the gradient is the kernel). */
+#include "ops/linear/onednn_convolution_problem.h"
+
+static int64_t stride_of(const trm_shape *shape, int64_t dimension) {
+  int64_t stride = 1;
+  for (int64_t i = dimension + 1; i < shape->rank; ++i) stride *= shape->dims[i];
+  return stride;
+}
+
+/* Padding below zero, on either side, leaves out elements of x: x is described without them.
+ * Afterwards pad_low >= 0 and -stride < pad_high, as oneDNN wants it. false: nothing is left. */
+static bool crop(trm_convolution_problem *p) {
+  for (int i = 0; i < p->spatial; ++i) {
+    const int64_t reach = (p->k_size[i] - 1) * p->dilation[i] + 1;
+    if (p->pad_low[i] < 0) {
+      p->x.start += -p->pad_low[i] * p->x.spatial[i];
+      p->x_size[i] += p->pad_low[i];
+      p->pad_low[i] = 0;
+      p->is_x_cropped = true;
+    }
+    int64_t high = (p->y_size[i] - 1) * p->stride[i] + reach - p->x_size[i] - p->pad_low[i];
+    if (high <= -p->stride[i]) { /* the last elements are not used by any output */
+      p->x_size[i] += high;
+      high = 0;
+      p->is_x_cropped = true;
+    }
+    p->pad_high[i] = high;
+    if (p->x_size[i] <= 0) return false;
+  }
+  return true;
+}
+
+static bool is_served(const trm_shape *shape) {
+  return (shape->dtype == TRM_F32 || shape->dtype == TRM_F16 || shape->dtype == TRM_BF16) &&
+         trm_shape_count(shape) > 0;
+}
+
+/* Forward, or the gradient that the window and the groups stand for; false: none that oneDNN has.
+ */
+static bool choose_kind(const trm_convolution *numbers, const trm_window *window,
+                        trm_convolution_problem *p) {
+  bool is_spread = false, all_reversed = true, any_reversed = false, is_strided = false;
+  for (int i = 0; i < p->spatial; ++i) {
+    const trm_window_dimension *w = &window->dims[i];
+    if (w->base_dilation > 1) is_spread = true;
+    if (w->stride > 1) is_strided = true;
+    if (w->size > 1) {
+      if (w->reversal) any_reversed = true;
+      else all_reversed = false;
+    }
+  }
+  const int64_t batch_groups = numbers->batch_group_count;
+  const int64_t feature_groups = numbers->feature_group_count;
+  if (batch_groups > 1 && feature_groups > 1) return false;
+  const bool is_exchanged = numbers->input_feature < numbers->input_batch;
+  if (batch_groups > 1 || (is_exchanged && feature_groups == 1 && !is_spread && !any_reversed)) {
+    if (is_spread || any_reversed) return false;
+    p->kind = TRM_BACKWARD_WEIGHTS;
+  } else if (is_spread || (any_reversed && all_reversed && !is_strided)) {
+    if (is_strided) return false;
+    p->kind = TRM_BACKWARD_DATA;
+  } else {
+    p->kind = TRM_FORWARD;
+  }
+  return true;
+}
+
+/* One side of a spatial dimension: its size and stride. */
+typedef struct extent {
+  int64_t size, stride;
+} extent;
+
+static extent extent_of(const trm_shape *shape, int64_t dimension) {
+  return (extent){shape->dims[dimension], stride_of(shape, dimension)};
+}
+
+/* Spatial dimension i, from the instruction's input, kernel and output. */
+static void restate_dimension(trm_convolution_problem *p, int i, const trm_window_dimension *w,
+                              extent in, extent kernel, extent out) {
+  if (p->kind == TRM_BACKWARD_WEIGHTS) {
+    p->x_size[i] = in.size, p->y_size[i] = kernel.size, p->k_size[i] = out.size;
+    p->x.spatial[i] = in.stride;
+    p->y.spatial[i] = kernel.stride;
+    p->w.spatial[i] = out.stride;
+    p->stride[i] = w->window_dilation;
+    p->dilation[i] = w->stride;
+    p->pad_low[i] = w->padding_low;
+    return;
+  }
+  const bool is_data = p->kind == TRM_BACKWARD_DATA;
+  p->x_size[i] = is_data ? out.size : in.size;
+  p->y_size[i] = is_data ? in.size : out.size;
+  p->x.spatial[i] = is_data ? out.stride : in.stride;
+  p->y.spatial[i] = is_data ? in.stride : out.stride;
+  p->k_size[i] = kernel.size;
+  p->w.spatial[i] = kernel.stride;
+  /* The gradient reads the forward kernel from its end. */
+  if (kernel.size > 1 && w->reversal != is_data) {
+    p->w.start += (kernel.size - 1) * kernel.stride;
+    p->w.spatial[i] = -kernel.stride;
+  }
+  p->dilation[i] = w->window_dilation;
+  p->stride[i] = is_data ? w->base_dilation : w->stride;
+  p->pad_low[i] =
+      is_data ? (kernel.size - 1) * w->window_dilation - w->padding_low : w->padding_low;
+}
+
+/* Batch, channels and groups. */
+static void restate_channels(trm_convolution_problem *p, const trm_convolution *numbers,
+                             const trm_shape *lhs, const trm_shape *rhs, const trm_shape *out) {
+  const extent batch = extent_of(lhs, numbers->input_batch);
+  const extent feature = extent_of(lhs, numbers->input_feature);
+  const extent kernel_in = extent_of(rhs, numbers->kernel_input_feature);
+  const extent kernel_out = extent_of(rhs, numbers->kernel_output_feature);
+  const int64_t out_outer = stride_of(out, numbers->output_batch);
+  const int64_t out_inner = stride_of(out, numbers->output_feature);
+  if (p->kind == TRM_BACKWARD_WEIGHTS) {
+    p->groups = numbers->batch_group_count;
+    p->batch = feature.size;
+    p->in_channels = batch.size / p->groups;
+    p->out_channels = kernel_out.size / p->groups;
+    p->x.outer = feature.stride, p->x.inner = batch.stride;
+    p->y.outer = kernel_in.stride, p->y.inner = kernel_out.stride;
+    p->w.outer = out_inner, p->w.inner = out_outer;
+    p->w.group = p->out_channels * out_inner;
+    p->x.count = trm_shape_count(lhs), p->y.count = trm_shape_count(rhs);
+    p->w.count = trm_shape_count(out);
+    return;
+  }
+  trm_convolution_layout *in = p->kind == TRM_FORWARD ? &p->x : &p->y,
+                         *result = p->kind == TRM_FORWARD ? &p->y : &p->x;
+  in->outer = batch.stride, in->inner = feature.stride;
+  result->outer = out_outer, result->inner = out_inner;
+  in->count = trm_shape_count(lhs), result->count = trm_shape_count(out);
+  p->w.count = trm_shape_count(rhs);
+  p->groups = numbers->feature_group_count;
+  p->batch = batch.size;
+  if (p->kind == TRM_FORWARD) {
+    p->in_channels = kernel_in.size;
+    p->out_channels = kernel_out.size / p->groups;
+    p->w.inner = kernel_in.stride, p->w.outer = kernel_out.stride;
+    p->w.group = p->out_channels * kernel_out.stride;
+  } else {
+    p->out_channels = kernel_in.size;
+    p->in_channels = kernel_out.size / p->groups;
+    p->w.outer = kernel_in.stride, p->w.inner = kernel_out.stride;
+    p->w.group = p->in_channels * kernel_out.stride;
+  }
+}
+
+bool trm_convolution_restate(const trm_kernel_request *request, trm_convolution_problem *p) {
+  const trm_convolution *numbers = request->instruction->convolution;
+  const trm_window *window = request->instruction->window;
+  const trm_shape *lhs = trm_operand_shape(request, 0), *rhs = trm_operand_shape(request, 1);
+  const trm_shape *out = &request->instruction->shape;
+  const int spatial = numbers->spatial_rank;
+  if (spatial < 1 || spatial > TRM_MAX_SPATIAL) return false;
+  if (!is_served(lhs) || !is_served(rhs) || !is_served(out)) return false;
+  *p = (trm_convolution_problem){.spatial = spatial};
+  if (!choose_kind(numbers, window, p)) return false;
+  for (int i = 0; i < spatial; ++i) {
+    restate_dimension(p, i, &window->dims[i], extent_of(lhs, numbers->input_spatial[i]),
+                      extent_of(rhs, numbers->kernel_spatial[i]),
+                      extent_of(out, numbers->output_spatial[i]));
+  }
+  restate_channels(p, numbers, lhs, rhs, out);
+  return crop(p);
+}

@@ -1,0 +1,40 @@
+/* An HLO convolution restated as one of the three propagations of a forward convolution
+ *     y[n, o, q] = sum over i, k of x[n, i, q * stride + k * dilation - pad_low] * w[o, i, k]
+ * with x, w, y as strided arrays, wherever their dimensions lie in memory. */
+#ifndef TREMULA_OPS_LINEAR_ONEDNN_CONVOLUTION_PROBLEM_H_
+#define TREMULA_OPS_LINEAR_ONEDNN_CONVOLUTION_PROBLEM_H_
+
+#include "ops/kernel.h"
+
+#define TRM_MAX_SPATIAL 3
+
+typedef enum trm_propagation {
+  TRM_FORWARD,
+  TRM_BACKWARD_DATA,
+  TRM_BACKWARD_WEIGHTS
+} trm_propagation;
+
+/* A strided array: element strides of its roles in the forward convolution. */
+typedef struct trm_convolution_layout {
+  int64_t outer, inner;             /* x: batch, channel; y: batch, channel; w: out, in channel */
+  int64_t group;                    /* w: from group to group; x, y: inner strides do it */
+  int64_t spatial[TRM_MAX_SPATIAL]; /* negative where w is stored reversed */
+  int64_t start;                    /* element of index 0 */
+  int64_t count;                    /* elements of the whole array */
+} trm_convolution_layout;
+
+typedef struct trm_convolution_problem {
+  trm_propagation kind;
+  int spatial;
+  int64_t batch, groups, in_channels, out_channels; /* channels of one group */
+  int64_t x_size[TRM_MAX_SPATIAL], y_size[TRM_MAX_SPATIAL], k_size[TRM_MAX_SPATIAL];
+  int64_t stride[TRM_MAX_SPATIAL], dilation[TRM_MAX_SPATIAL], pad_low[TRM_MAX_SPATIAL],
+      pad_high[TRM_MAX_SPATIAL];
+  trm_convolution_layout x, w, y;
+  bool is_x_cropped; /* elements of x outside what is described: zero in a gradient */
+} trm_convolution_problem;
+
+/* false: oneDNN has no such convolution. */
+bool trm_convolution_restate(const trm_kernel_request *request, trm_convolution_problem *p);
+
+#endif /* TREMULA_OPS_LINEAR_ONEDNN_CONVOLUTION_PROBLEM_H_ */

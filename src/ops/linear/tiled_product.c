@@ -1,0 +1,73 @@
+/* Tiles of a matrix product, each an sgemm on one thread. */
+#include "ops/linear/tiled_product.h"
+
+#include <oneapi/dnnl/dnnl.h>
+
+#include "ops/threads.h"
+
+/* Rows and columns of a tile: small enough to feed many threads, large enough that packing the
+ * operands costs a hundredth of it. */
+#define TILE ((int64_t)192)
+
+typedef struct job {
+  const trm_tiled_product *p;
+  const float *lhs, *rhs;
+  float *out;
+} job;
+
+static int64_t tiles_of(int64_t size) { return (size + TILE - 1) / TILE; }
+
+static int64_t size_of_tile(int64_t size, int64_t begin) {
+  return size - begin < TILE ? size - begin : TILE;
+}
+
+/* The stride of an operand's rows or columns, whichever are apart; sgemm wants as much as a line
+ * has, also of one that is alone. */
+static int64_t leading(const trm_tiled_product *p, int side, bool is_transposed, int64_t line) {
+  const int64_t stride = is_transposed ? p->column_stride[side] : p->row_stride[side];
+  return stride > line ? stride : line;
+}
+
+static void run_tile(const job *own, int64_t tile) {
+  const trm_tiled_product *p = own->p;
+  const int64_t across = tiles_of(p->columns), down = tiles_of(p->rows);
+  const int64_t column = tile % across * TILE, row = tile / across % down * TILE;
+  const int64_t batch = tile / across / down;
+  const float *operands[2] = {own->lhs + row * p->row_stride[TRM_PRODUCT_LHS],
+                              own->rhs + column * p->column_stride[TRM_PRODUCT_RHS]};
+  int64_t rest = batch;
+  for (int32_t d = p->batch_rank - 1; d >= 0; --d) {
+    const int64_t index = rest % p->batch[d];
+    rest /= p->batch[d];
+    for (int side = 0; side < 2; ++side) operands[side] += index * p->batch_strides[side][d];
+  }
+  float *out = own->out + (batch * p->rows + row) * p->columns + column;
+  const int64_t rows = size_of_tile(p->rows, row), columns = size_of_tile(p->columns, column);
+  const bool lhs_transposed = p->column_stride[TRM_PRODUCT_LHS] != 1;
+  const bool rhs_transposed = p->column_stride[TRM_PRODUCT_RHS] != 1;
+  (void)dnnl_sgemm(
+      lhs_transposed ? 'T' : 'N', rhs_transposed ? 'T' : 'N', rows, columns, p->inner, 1,
+      operands[0], leading(p, TRM_PRODUCT_LHS, lhs_transposed, lhs_transposed ? rows : p->inner),
+      operands[1], leading(p, TRM_PRODUCT_RHS, rhs_transposed, rhs_transposed ? p->inner : columns),
+      0, out, p->columns);
+}
+
+static void run_tiles(const void *context, int64_t begin, int64_t end, int thread) {
+  (void)thread;
+  /* oneDNN takes one thread in a team, and else as many as there are. */
+  const int threads = omp_get_max_threads();
+  omp_set_num_threads(1);
+  for (int64_t tile = begin; tile < end; ++tile) run_tile(context, tile);
+  omp_set_num_threads(threads);
+}
+
+void trm_tiled_product_run(const void *data, const void *lhs, const void *rhs, void *out) {
+  const trm_tiled_product *p = data;
+  const job own = {p, lhs, rhs, out};
+  int64_t tiles = tiles_of(p->rows) * tiles_of(p->columns);
+  for (int32_t d = 0; d < p->batch_rank; ++d) tiles *= p->batch[d];
+  /* Four operations cost what a byte does. */
+  const double work = (double)p->rows * (double)p->columns * (double)p->inner / 2;
+  trm_parallel_ranges(trm_threads_for(work < 0x1p60 ? (size_t)work : (size_t)1 << 60), tiles,
+                      run_tiles, &own);
+}

@@ -1,0 +1,23 @@
+/* Products of float matrices in tiles, for CPUs where oneDNN's matrix product is its sgemm: that
+ * chooses kernels and cuts sums by the number of threads. Tiles follow from the sizes, and each is
+ * computed by one thread, so a result is the same for any number of threads. */
+#ifndef TREMULA_OPS_LINEAR_TILED_PRODUCT_H_
+#define TREMULA_OPS_LINEAR_TILED_PRODUCT_H_
+
+#include "tremula/tremula.h"
+
+enum { TRM_PRODUCT_LHS, TRM_PRODUCT_RHS };
+
+/* out[b, r, c] = sum over k of lhs[b, r, k] * rhs[b, k, c]; `out` is dense. Of each operand's two
+ * strides one is 1. */
+typedef struct trm_tiled_product {
+  int32_t batch_rank;
+  int64_t batch[TRM_MAX_RANK], batch_strides[2][TRM_MAX_RANK]; /* by operand */
+  int64_t rows, columns, inner;
+  int64_t row_stride[2], column_stride[2]; /* of [rows, inner] and [inner, columns] */
+} trm_tiled_product;
+
+/* A step of a oneDNN program: `data` is a trm_tiled_product. */
+void trm_tiled_product_run(const void *data, const void *lhs, const void *rhs, void *out);
+
+#endif /* TREMULA_OPS_LINEAR_TILED_PRODUCT_H_ */
