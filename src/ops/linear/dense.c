@@ -9,9 +9,17 @@
 
 #include "ops/threads.h"
 
+/* One register; GCC takes wider vectors apart badly. No result depends on it. */
+#if defined(__AVX512F__)
+#define VECTOR_BYTES 64
+#elif defined(__AVX__)
+#define VECTOR_BYTES 32
+#else
+#define VECTOR_BYTES 16
+#endif
+
 enum {
-  VECTOR_BYTES = 64,
-  ROWS = 6,      /* sums of a product in registers: with AVX2, two each */
+  ROWS = 6,      /* sums of a product in registers */
   DEPTH = 128,   /* products of a sum in registers */
   PANELS = 8,    /* vectors of b that are packed together */
   BLOCK = 32,    /* columns of a factorisation's step */

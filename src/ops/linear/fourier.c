@@ -7,6 +7,15 @@
 
 #include "ops/threads.h"
 
+/* One register; GCC takes wider vectors apart badly. No result depends on it. */
+#if defined(__AVX512F__)
+#define VECTOR_BYTES 64
+#elif defined(__AVX__)
+#define VECTOR_BYTES 32
+#else
+#define VECTOR_BYTES 16
+#endif
+
 #define PI 3.14159265358979323846
 enum { MAX_PRIME = 31, AT_ONCE = 8 };
 

@@ -14,7 +14,7 @@
 
 #include "base/memory.h"
 
-enum { TRM_FOURIER_VECTOR_BYTES = 64, TRM_FOURIER_MAX_FACTORS = 40 };
+enum { TRM_FOURIER_VECTOR_BYTES = 64 /* at most */, TRM_FOURIER_MAX_FACTORS = 40 };
 
 /* A line of n. Tables are of the type of the lines, of real and imaginary parts in turn. */
 typedef struct trm_fourier_line {
