@@ -39,7 +39,7 @@ static trm_status find_feed(trm_schedule_draft *draft, const char *id, char kind
   if (info.id == NULL || info.elements == NULL) FAIL_NO_MEMORY("a feed");
   for (uint32_t e = 0; e < num_elements; ++e) {
     trm_shape_describe(shape != NULL ? trm_shape_leaf(shape, (int32_t)e) : operand_shapes[e],
-             &info.elements[e]);
+                       &info.elements[e]);
   }
   *out_feed = (uint32_t)draft->feeds.count;
   if (!VECTOR_PUSH(&draft->feeds, info)) FAIL_NO_MEMORY("a feed");
