@@ -16,10 +16,9 @@ typedef struct trm_names {
 
 /* *out_added is false when the name was there already. */
 trm_status trm_names_add(trm_names *names, const char *name, bool *out_added, trm_error *error);
-/* Adds *name, or, where that was there already, the first of "name.<*suffix>", "name.<*suffix +
- * 1>",
- * ... that was not, which *name then is, in the arena. *suffix goes on from there; NULL: every name
- * counts for itself, from 2 on. */
+/* Adds *name. If the set has that name already, *name becomes "name.<number>", in the arena, with
+ * the first number from *suffix on that makes it new; *suffix becomes the number after it. A NULL
+ * suffix counts from 2 on, for each name. */
 trm_status trm_names_make_unique(trm_names *names, trm_arena *arena, int64_t *suffix,
                                  const char **name, trm_error *error);
 void trm_names_free(trm_names *names);

@@ -1,5 +1,6 @@
-/* Owns: the first look at the bytes of a HloModuleProto. protobuf-c unpacks recursively and drops
- * what it does not know into a bag; this walk, which does not recurse, makes both harmless. */
+/* Owns: checking the bytes of a HloModuleProto before protobuf-c unpacks them. protobuf-c recurses,
+ * and keeps fields that it does not know without a word; this walk does not recurse, bounds the
+ * depth, and refuses unknown fields. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -8,8 +9,8 @@
 enum { MAX_DEPTH = 100 };
 
 /* Fields of the descriptors of TensorFlow 2.15 to 2.21 and JAX 0.10 to 0.12 that hlo.proto leaves
- * out. An ignorable one
- * does not change what a program computes; any other is an error when it is set. */
+ * out. An ignorable one does not change what a program computes; any other is an error when it is
+ * set. */
 typedef struct left_out {
   const char *message, *name;
   uint32_t number;

@@ -1,4 +1,4 @@
-/* Owns: reading a module from bytes or a file: telling the formats apart. */
+/* Owns: reading a module from bytes or a file, text or proto by content. */
 #include <string.h>
 
 #include "base/file.h"
