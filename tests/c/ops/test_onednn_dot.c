@@ -9,6 +9,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 
+#include <oneapi/dnnl/dnnl.h>
 #include <cmocka.h>
 
 #include "linear_case.h"
@@ -256,7 +257,10 @@ static void packed_weights_give_the_same_bits(void **state) {
     check_packed(&small_products[i], &packs);
     packed += packs;
   }
-  assert_true(packed > 10);
+  /* Without AVX-512 a product is cut in tiles of sgemm, which take the weights as they are. */
+  const bool has_tiles =
+      (dnnl_get_effective_cpu_isa() & dnnl_cpu_isa_avx512_core) != dnnl_cpu_isa_avx512_core;
+  assert_true(has_tiles ? packed == 0 : packed > 10);
 }
 
 /* Runs the kernel where waking others pays, where it does not, and again; the results are equal. */
