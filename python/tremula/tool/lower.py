@@ -60,7 +60,7 @@ def parse_shape(text):
     return name, _dimensions(sizes)
 
 
-def _full_shape(name, shape, shapes, batch=None):
+def full_shape(name, shape, shapes, batch=None):
     """The shape of the input `name`, a TensorShape, made complete by the user's, or by a batch size
     where the first dimension is unknown."""
     import tensorflow as tf
@@ -84,7 +84,7 @@ def _shape_text(shape):
     return "[" + ",".join("?" if size is None else str(size) for size in shape.as_list()) + "]"
 
 
-def _refuse_idle_batch(batch, known, shapes):
+def refuse_idle_batch(batch, known, shapes):
     """Refuses a batch size that no input takes: `known` are the inputs' own shapes, by name."""
     if batch and not any(shape.rank and shape[0] is None and name not in shapes
                          for name, shape in known.items()):
@@ -94,7 +94,7 @@ def _refuse_idle_batch(batch, known, shapes):
                                        for name, shape in known.items()))
 
 
-def _refuse_unused(shapes, names):
+def refuse_unused(shapes, names):
     if shapes:
         raise tool.Complaint(f"--shape names '{sorted(shapes)[0]}', which is not an input. The "
                              f"inputs are: {', '.join(names)}")
@@ -133,10 +133,10 @@ def _frozen(program, specs, outputs, shapes, batch, called):
     import tensorflow as tf
     from tremula.tf.inner import graphs
     inputs = sorted(specs)
-    _refuse_idle_batch(batch, {one: specs[one].shape for one in inputs}, shapes)
-    full = [tf.TensorSpec(_full_shape(one, specs[one].shape, shapes, batch), specs[one].dtype)
+    refuse_idle_batch(batch, {one: specs[one].shape for one in inputs}, shapes)
+    full = [tf.TensorSpec(full_shape(one, specs[one].shape, shapes, batch), specs[one].dtype)
             for one in inputs]
-    _refuse_unused(shapes, inputs)
+    refuse_unused(shapes, inputs)
     concrete = tf.function(lambda *values: program(**dict(zip(inputs, values))),
                            autograph=False).get_concrete_function(*full)
     frozen = graphs.without_variables(concrete)
@@ -242,13 +242,13 @@ def graph(path, feeds, fetches, shapes, batch=None, variables=False):
         for name, tensor, _, dims in feeds:
             own_shapes[name] = (tf.TensorShape(dims) if dims is not None
                                 else _tensor(known, tensor, path).shape)
-        _refuse_idle_batch(batch, own_shapes, shapes)
+        refuse_idle_batch(batch, own_shapes, shapes)
         for name, tensor, dtype, _ in feeds:
-            shape = _full_shape(name, own_shapes[name], shapes, batch)
+            shape = full_shape(name, own_shapes[name], shapes, batch)
             types.append((dtype or _tensor(known, tensor, path).dtype, shape))
         for fetch in fetches:
             _tensor(known, _tensor_name(fetch), path)
-    _refuse_unused(shapes, names)
+    refuse_unused(shapes, names)
     _check_needed(nodes, {tensor for _, tensor, _, _ in feeds}, fetches, path, variables)
     with tf.Graph().as_default() as result:
         placeholders = [tf.compat.v1.placeholder(dtype, shape, name="tremula_feed")

@@ -4,14 +4,15 @@ MODEL is a SavedModel, a file that Keras has written, or a GraphDef.
 
 Writes DIR/<batch>.hlo.pb for each batch size, 0 where none is given. Weights become inputs, whose
 values a plan does not need; with --training the program is a training step (training.py). How many
-parameters the model has travels in the module's side table.
+parameters the model has travels in the module's side table. A model with pipeline stages is the
+pipeline that fit() or predict() runs (staged.py).
 """
 
 import argparse
 import os
 
 from tremula import tool
-from tremula.tool import lower, training
+from tremula.tool import lower, staged, training
 
 
 def main(arguments=None):
@@ -26,6 +27,8 @@ def main(arguments=None):
     parser.add_argument("--fetch", action="append", default=[])
     arguments = parser.parse_args(arguments)
     with tool.complaining():
+        if staged.has_stages(arguments.model):
+            staged.use_ipu_model()
         tool.need_tensorflow()
         for batch in arguments.batch or [None]:
             module = _module(arguments, batch)
@@ -35,6 +38,8 @@ def main(arguments=None):
 def _module(arguments, batch):
     """The bytes of the module for a batch size."""
     shapes = dict(lower.parse_shape(text) for text in arguments.shape)
+    if staged.has_stages(arguments.model):
+        return staged.lower_program(arguments.model, shapes, batch, arguments.training)
     program = lower.read(arguments, shapes, batch, variables=True)
     return training.lower_step(*program, optimiser=arguments.training)
 
