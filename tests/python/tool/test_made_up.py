@@ -165,7 +165,13 @@ custom_call_has_side_effect=true, backend_config={"feed":"q"}
 
 
 def test_times_are_summed_and_what_is_slow_is_named(tool):
-    path = DATA / "proto/solve_jax012.pb"
+    path = tool.write("slow.hlo", """HloModule slow
+plus { a = f64[] parameter(0)  b = f64[] parameter(1)  ROOT s = f64[] add(a, b) }
+ENTRY main { a = f64[64,64] parameter(0)  z = f64[] constant(0)
+  w = f64[60,60] reduce-window(a, z), window={size=5x5}, to_apply=plus
+  ROOT t = f64[60,60] transpose(w), dimensions={1,0}
+}
+""")
     result = tool("run", path, "--random", "--repeat", "3", "--times", "--threads", "1")
     assert result.returncode == 0 and result.stdout == "", result.stderr
     steps, sums, slow = result.stderr.split("\n\n")
@@ -175,7 +181,8 @@ def test_times_are_summed_and_what_is_slow_is_named(tool):
     assert rows[-1][3] == "all" and rows[-1][2] == "100.0" and len(rows) > 2
     assert sum(float(row[0]) for row in rows[:-1]) == pytest.approx(float(rows[-1][0]), abs=0.01)
     assert len({row[3] for row in rows}) == len(rows)
-    assert re.match(r"slow: [\d.]+% of the time is in reference code.* reference\.lapack", slow)
+    assert re.match(r"slow: [\d.]+% of the time is in reference code", slow)
+    assert "reference.reduce-window" in slow
     fast = tool("run", tool.write("fast.hlo", copies("f32[1000000]")), "--random", "--times")
     assert "slow:" not in fast.stderr and "all" in fast.stderr
 

@@ -55,9 +55,9 @@ def test_keys_act(new_page, html):
     tip = page.page.locator(".tip").first
     assert "tile 1" in tip.inner_text() or "tile 2" in tip.inner_text()
     keyboard.press("w")
-    assert "z=" in page.page.url
+    page.page.wait_for_function("location.hash.includes('z=')")
     keyboard.press("0")
-    assert "z=" not in page.page.url
+    page.page.wait_for_function("!location.hash.includes('z=')")
     keyboard.press("Enter")
     page.page.wait_for_selector("#tile-variables")
     assert "tiles=" in page.page.url
