@@ -16,7 +16,7 @@
 #include "passes/row_needs.h"
 
 enum {
-  BLOCK_BYTES = 128 * 1024, /* all values of a block: they stay in the second-level cache */
+  BLOCK_BYTES = 256 * 1024, /* all values of a block: they stay in the second-level cache */
   LEAST_BYTES = 256 * 1024, /* what a reduce reads; less is in that cache anyway */
   MOST_ROW_BYTES = BLOCK_BYTES,
   LEAST_BLOCKS = 16, /* so that threads have something to share */
