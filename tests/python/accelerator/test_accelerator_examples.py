@@ -18,7 +18,9 @@ runpy.run_path({path!r}, run_name="__main__")
 """
 
 
-@pytest.mark.parametrize("name", ["estimator", "keras_pipeline", "pipelining", "replication"])
+@pytest.mark.parametrize("name", [
+    "estimator", "keras_pipeline", pytest.param("pipelining", marks=pytest.mark.long),
+    pytest.param("replication", marks=pytest.mark.long)])
 def test_same_numbers(name):
     """To some units of the fourth digit after a training; regions of any size are moved."""
     text, outputs = START.format(path=str(EXAMPLES / f"{name}.py")), []

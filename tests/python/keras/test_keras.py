@@ -17,11 +17,13 @@ FOLDER = pathlib.Path(__file__).parent
 SMOKE = ("case_extensions.py", "case_fit_options.py", "case_keras3.py", "case_layers_others.py",
          "case_layers_rnn.py", "case_optimizers.py", "case_pipelines_options.py", "case_saving.py",
          "case_sdk21_programs.py", "case_serving.py", "case_stages.py")
+LONG = ("case_long_runs.py",)
 NOTHING_TO_RUN = 5  # pytest's exit code: the file is for another version of TensorFlow
 
 
 @pytest.mark.parametrize("case", [
-    pytest.param(one.name, marks=pytest.mark.smoke if one.name in SMOKE else ())
+    pytest.param(one.name, marks=[mark for names, mark in (
+        (SMOKE, pytest.mark.smoke), (LONG, pytest.mark.long)) if one.name in names])
     for one in sorted(FOLDER.glob("case_*.py"))])
 def test_cases(case):
     done = subprocess.run([sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider",
