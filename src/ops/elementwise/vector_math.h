@@ -20,6 +20,53 @@
 #define TREMULA_OPS_ELEMENTWISE_VECTOR_MATH_H_
 
 #include "ops/elementwise/vector_bits.h"
+
+#define FUNCTION INLINE
+#define GENERATOR
+#define CALLED
+#define VALUE float
+#define WORD int32_t
+#define MASK int
+#define CONSTANT(x) (x)
+#define BITS(x) (x)
+#define FMA(a, b, c) __builtin_fmaf((a), (b), (c))
+#define ADD(x, y) ((x) + (y))
+#define SUBTRACT(x, y) ((x) - (y))
+#define MULTIPLY(x, y) ((x) * (y))
+#define DIVIDE(x, y) ((x) / (y))
+#define NEGATE(x) (-(x))
+#define ABS(x) abs_f32(x)
+#define COPY_SIGN(magnitude, sign) sign_of((magnitude), (sign))
+#define LESS(x, y) ((x) < (y))
+#define EQUAL(x, y) ((x) == (y))
+#define SELECT(mask, x, y) ((mask) ? (x) : (y))
+#define PICK(mask, x, y) pick((mask), (x), (y))
+#define AT_LEAST(x, low) at_least((x), (low))
+#define AT_MOST(x, high) at_most((x), (high))
+#define SCALE(y, k) scale((y), (k))
+#define AS_BITS(x) ((int32_t)float_bits(x))
+#define AS_FLOAT(w) bits_float((uint32_t)(w))
+#define TO_FLOAT(w) ((float)(w))
+#define ADD_BITS(v, w) ((int32_t)((uint32_t)(v) + (uint32_t)(w)))
+#define SUBTRACT_BITS(v, w) ((int32_t)((uint32_t)(v) - (uint32_t)(w)))
+#define AND_BITS(v, w) ((v) & (w))
+#define LARGER_BITS(v, w) ((v) > (w) ? (v) : (w))
+#define SHIFT_LEFT(w, n) ((int32_t)((uint32_t)(w) << (n)))
+#define SHIFT_RIGHT(w, n) ((w) >> (n))
+
+INLINE float at_least(float x, float low) { return x < low ? low : x; }
+INLINE float at_most(float x, float high) { return x > high ? high : x; }
+/* By bits: of a conditional the compiler would compute what follows it twice. */
+INLINE float pick(int condition, float yes, float no) {
+  const uint32_t mask = 0u - (uint32_t)condition;
+  return bits_float((float_bits(yes) & mask) | (float_bits(no) & ~mask));
+}
+/* In two factors, for results that are denormal or infinite; the first product is exact. */
+INLINE float scale(float y, int32_t k) {
+  const int32_t half = k >> 1, rest = k - half;
+  return (y * bits_float((uint32_t)(half + 127) << 23)) * bits_float((uint32_t)(rest + 127) << 23);
+}
+
 #include "ops/elementwise/vector_math_single.h"
 
 /* To the nearest integer, ties to even. */
