@@ -10,6 +10,8 @@ static trm_status run_code(const trm_kernel *kernel, const trm_kernel_call *call
   return TRM_OK;
 }
 
+static void destroy_code(trm_kernel *kernel) { trm_strip_destroy(kernel->state); }
+
 /* A computation of parameters and a copy of the instruction that works on them. */
 static trm_status wrap_instruction(const trm_kernel_request *request, trm_computation *out_wrapped,
                                    trm_error *error) {
@@ -56,7 +58,10 @@ trm_status trm_fast_elementwise_create(const trm_kernel_request *request, trm_ke
   /* An operand that comes in twice must allow it in both places. */
   const uint32_t num_results = (uint32_t)trm_shape_num_leaves(&instruction->shape);
   uint32_t *in_place = ARENA_NEW(request->arena, uint32_t, num_results);
-  CHECK_MEMORY(in_place, "strip code");
+  if (in_place == NULL) {
+    trm_strip_destroy(code);
+    FAIL_NO_MEMORY("strip code");
+  }
   for (uint32_t r = 0; r < num_results; ++r) {
     const uint32_t allowed = in_place[r] = trm_strip_in_place_operands(code, r);
     for (uint32_t i = 0; i < instruction->num_operands && i < 32; ++i) {
@@ -72,6 +77,7 @@ trm_status trm_fast_elementwise_create(const trm_kernel_request *request, trm_ke
                              .in_place_operands = in_place[0],
                              .more_in_place = in_place + 1,
                              .state = code,
-                             .run = run_code};
+                             .run = run_code,
+                             .destroy = destroy_code};
   return TRM_OK;
 }

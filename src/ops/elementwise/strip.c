@@ -72,7 +72,9 @@ static void run_operations(const trm_vector_ops *ops, const strip_stage *stage,
                            int64_t begin, int64_t n) {
   for (uint32_t i = 0; i < num_operations; ++i) {
     const strip_operation *operation = &operations[i];
-    if (operation->function != NULL) {
+    if (operation->generated != NULL) {
+      operation->generated->function(slots, (size_t)n);
+    } else if (operation->function != NULL) {
       operation->function(slots[operation->out], slots[operation->in[0]], slots[operation->in[1]],
                           slots[operation->in[2]], (size_t)n);
     } else {
@@ -123,6 +125,12 @@ static void run_strips(const void *context, int64_t begin, int64_t end, int thre
       slots[slot] = (char *)slots[slot] + ((size_t)strip << stage->slots[slot].log2_size);
     }
   }
+}
+
+void trm_strip_destroy(trm_strip_code *code) {
+  for (uint32_t i = 0; i < code->num_mappings; ++i)
+    trm_code_unmap(code->mappings[i].memory, code->mappings[i].size);
+  code->num_mappings = 0;
 }
 
 size_t trm_strip_scratch_bytes(const trm_strip_code *code) {

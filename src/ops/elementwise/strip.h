@@ -1,9 +1,11 @@
 /* Strip code: a computation of elementwise instructions, run a strip of elements at a time.
  *
- * The index space is cut in strips that stay in the first-level cache; each instruction is one call
- * of a vectorised loop (vector.h) over a strip, from and to strip registers. Operands that are read
- * in order are read where they are, results are written where they belong; what is broadcast,
- * sliced or reversed is gathered strip by strip, or once when every strip sees the same.
+ * The index space is cut in strips that stay in the first-level cache. With AVX-512, runs of
+ * instructions become machine code (strip_generate.c); without, and for what has no code, each
+ * instruction is one call of a vectorised loop (vector.h) over a strip, from and to strip
+ * registers. Operands that are read in order are read where they are, results are written where
+ * they belong; what is broadcast, sliced or reversed is gathered strip by strip, or once when every
+ * strip sees the same.
  *
  * Serves pred, integers, f16 and f32; elementwise opcodes but those of complex numbers,
  * reduce-precision and stochastic-convert; constants, iota, broadcast, reshape, bitcast, copy,
@@ -26,6 +28,8 @@ typedef struct trm_strip_code trm_strip_code;
 trm_status trm_strip_compile(const trm_module *module, const trm_computation *computation,
                              trm_arena *arena, trm_strip_code **out_code, bool *out_supported,
                              trm_error *error);
+/* Frees the machine code, which is in no arena; functions and iota have none. */
+void trm_strip_destroy(trm_strip_code *code);
 size_t trm_strip_scratch_bytes(const trm_strip_code *code);
 uint32_t trm_strip_in_place_operands(const trm_strip_code *code, uint32_t result);
 void trm_strip_run(const trm_strip_code *code, const void *const *operands, void *const *results,

@@ -5,6 +5,7 @@
 
 #include "ops/elementwise/strip.h"
 #include "ops/elementwise/vector.h"
+#include "ops/generate/generator.h"
 
 typedef enum strip_slot_kind {
   SLOT_REGISTER, /* in the thread's file, at `offset` */
@@ -36,12 +37,27 @@ typedef struct strip_access {
   int64_t base, dims[TRM_MAX_RANK], strides[TRM_MAX_RANK];
 } strip_access;
 
+/* A run of operations that was made into machine code. */
+typedef struct strip_generated {
+  trm_generated_fn function;
+  uint32_t num_reads, num_arrays, num_writes, num_nodes;
+  const uint32_t *reads; /* slots: num_arrays arrays, then scalars */
+  const uint32_t *writes;
+} strip_generated;
+
 typedef struct strip_operation {
-  trm_vector_fn function; /* NULL: load by access */
+  trm_vector_fn function; /* NULL: load by access, or generated */
   const strip_access *access;
   uint32_t out, in[3];
-  uint8_t scalars; /* TRM_SCALAR_ bits */
+  uint8_t scalars;                  /* TRM_SCALAR_ bits */
+  const strip_generated *generated; /* instead of all of the above but `out` */
 } strip_operation;
+
+/* Memory that holds machine code. */
+typedef struct strip_mapping {
+  void *memory;
+  size_t size;
+} strip_mapping;
 
 typedef struct strip_stage {
   int64_t count, strip; /* elements of the index space and of one strip */
@@ -61,6 +77,8 @@ struct trm_strip_code {
   size_t temporary_bytes, file_bytes; /* the largest stage's */
   int max_threads;
   uint32_t *in_place_operands; /* by result */
+  uint32_t num_mappings;
+  strip_mapping *mappings;
 };
 
 /* With is_function, parameters and results are arrays of any length instead of scalars. */

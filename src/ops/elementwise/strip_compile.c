@@ -111,7 +111,7 @@ static uint32_t add_register(compiler *c, uint8_t log2_size) {
 static trm_status add_operation(compiler *c, trm_vector_fn function, const strip_access *access,
                                 uint32_t out, uint32_t a, uint32_t b, uint32_t d,
                                 trm_error *error) {
-  const strip_operation operation = {function, access, out, {a, b, d}, 0};
+  const strip_operation operation = {function, access, out, {a, b, d}, 0, NULL};
   if (out == NO_SLOT || !VECTOR_PUSH(&c->operations, operation)) FAIL_NO_MEMORY("strip code");
   return TRM_OK;
 }
@@ -506,6 +506,10 @@ static trm_status compile_all(compiler *c, trm_strip_code **out_code, trm_error 
   code->temporary_bytes = c->temporary_bytes;
   code->max_threads = 1;
   code->in_place_operands = c->in_place_operands;
+  code->mappings =
+      trm_arena_copy(c->arena, c->mappings.items, c->mappings.count * sizeof(strip_mapping));
+  CHECK_MEMORY(code->mappings, "strip code");
+  code->num_mappings = (uint32_t)c->mappings.count;
   for (uint32_t i = 0; i < code->num_stages; ++i) {
     code->stages[i] = c->stages.items[code->num_stages - 1 - i];
     const size_t bytes = (code->stages[i].file_bytes + 63) & ~(size_t)63;
@@ -529,6 +533,9 @@ trm_status trm_strip_compile_any(const trm_computation *computation, bool is_fun
   *out_supported = is_supported(&c);
   if (!*out_supported) return TRM_OK;
   const trm_status status = compile_all(&c, out_code, error);
+  for (size_t i = 0; status != TRM_OK && i < c.mappings.count; ++i)
+    trm_code_unmap(c.mappings.items[i].memory, c.mappings.items[i].size);
+  VECTOR_FREE(&c.mappings);
   VECTOR_FREE(&c.targets);
   VECTOR_FREE(&c.stages);
   VECTOR_FREE(&c.members);

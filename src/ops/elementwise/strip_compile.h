@@ -33,6 +33,8 @@ typedef struct strip_compiler {
   VECTOR(trm_index) members, stack;
   VECTOR(strip_slot) slots;
   VECTOR(strip_operation) operations;
+  VECTOR(strip_mapping) mappings;
+  bool only_counts;            /* nothing is made to run: the length of a strip is looked for */
   uint32_t *in_place_operands; /* by result */
   uint32_t num_results;
 } strip_compiler;
@@ -43,6 +45,34 @@ static inline const trm_instruction *strip_at(const strip_compiler *c, trm_index
 static inline int64_t strip_count(const strip_compiler *c, trm_index index) {
   return trm_shape_count(&strip_at(c, index)->shape);
 }
+
+/* The slots that an operation reads, and writes. */
+static inline uint32_t strip_num_reads(const strip_operation *operation) {
+  if (operation->generated != NULL) return operation->generated->num_reads;
+  return operation->function == NULL ? 1 : 3;
+}
+static inline uint32_t strip_read(const strip_operation *operation, uint32_t k) {
+  if (operation->generated != NULL) return operation->generated->reads[k];
+  return operation->function == NULL ? operation->access->source : operation->in[k];
+}
+static inline uint32_t strip_num_writes(const strip_operation *operation) {
+  return operation->generated != NULL ? operation->generated->num_writes : 1;
+}
+static inline uint32_t strip_write(const strip_operation *operation, uint32_t k) {
+  return operation->generated != NULL ? operation->generated->writes[k] : operation->out;
+}
+
+/* Makes machine code of runs of operations after the fills (strip_generate.c). */
+trm_status trm_strip_generate(strip_compiler *c, uint32_t num_fills, trm_error *error);
+
+/* Whether an operation from `begin` on reads the slot before another one writes it. */
+bool trm_strip_is_read_later(const strip_operation *operations, size_t begin, size_t end,
+                             uint32_t slot);
+/* The float that fills the register before the first strip. */
+bool trm_strip_find_constant(const strip_compiler *c, uint32_t num_fills, uint32_t slot,
+                             float *out);
+/* Whether all elements of the register are one, of four bytes, read from an array. */
+bool trm_strip_is_uniform(const strip_compiler *c, uint32_t num_fills, uint32_t slot);
 
 /* Makes one operation of several where nothing else reads what is between them; the first
  * *num_fills operations are fills, of which those that become useless go (strip_pairs.c). */

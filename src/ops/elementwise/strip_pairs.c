@@ -1,6 +1,6 @@
 /* Owns: merging neighbouring operations of strip code, so that a chain makes fewer passes over the
- * first-level cache: pairs of operations, polynomials with constant coefficients,
- * and scalars read as such. */
+ * first-level cache: machine code for runs of them (strip_generate.c); what it cannot do as pairs
+ * of operations, polynomials with constant coefficients, and with scalars read as such. */
 #include <string.h>
 
 #include "ops/elementwise/strip_compile.h"
@@ -37,16 +37,19 @@ static bool find_second(const trm_vector_ops *ops, trm_vector_fn function, bool 
 }
 
 static bool reads(const strip_operation *operation, uint32_t slot) {
-  if (operation->function == NULL) return operation->access->source == slot;
-  return operation->in[0] == slot || operation->in[1] == slot || operation->in[2] == slot;
+  for (uint32_t k = 0; k < strip_num_reads(operation); ++k) {
+    if (strip_read(operation, k) == slot) return true;
+  }
+  return false;
 }
 
-/* Whether an operation from `begin` on reads the slot before another one writes it. */
-static bool is_read_later(const strip_operation *operations, size_t begin, size_t end,
-                          uint32_t slot) {
+bool trm_strip_is_read_later(const strip_operation *operations, size_t begin, size_t end,
+                             uint32_t slot) {
   for (size_t i = begin; i < end; ++i) {
     if (reads(&operations[i], slot)) return true;
-    if (operations[i].out == slot) return false;
+    for (uint32_t k = 0; k < strip_num_writes(&operations[i]); ++k) {
+      if (strip_write(&operations[i], k) == slot) return false;
+    }
   }
   return false;
 }
@@ -55,9 +58,11 @@ static bool is_read_later(const strip_operation *operations, size_t begin, size_
 static bool feeds_next(const compiler *c, const strip_operation *operation,
                        const strip_operation *end) {
   const strip_operation *next = operation + 1;
-  if (next >= end || c->slots.items[operation->out].kind != SLOT_REGISTER) return false;
+  if (next >= end || next->generated != NULL ||
+      c->slots.items[operation->out].kind != SLOT_REGISTER)
+    return false;
   return next->out == operation->out ||
-         !is_read_later(operation, 2, (size_t)(end - operation), operation->out);
+         !trm_strip_is_read_later(operation, 2, (size_t)(end - operation), operation->out);
 }
 
 static void merge_pairs(compiler *c, uint32_t num_fills) {
@@ -78,7 +83,8 @@ static void merge_pairs(compiler *c, uint32_t num_fills) {
                                       NULL,
                                       next->out,
                                       {operation.in[0], operation.in[1], other},
-                                      0};
+                                      0,
+                                      NULL};
         ++at;
       }
     }
@@ -87,8 +93,7 @@ static void merge_pairs(compiler *c, uint32_t num_fills) {
   c->operations.count = kept;
 }
 
-/* The float that fills the register before the first strip. */
-static bool find_constant(const compiler *c, uint32_t num_fills, uint32_t slot, float *out) {
+bool trm_strip_find_constant(const compiler *c, uint32_t num_fills, uint32_t slot, float *out) {
   for (uint32_t i = 0; i < num_fills; ++i) {
     const strip_operation *fill = &c->operations.items[i];
     if (fill->out != slot || fill->function != NULL || fill->access->is_iota ||
@@ -109,7 +114,7 @@ static bool is_horner(const compiler *c, uint32_t num_fills, const strip_operati
          operation->in[2] != value &&
          ((operation->in[0] == value && operation->in[1] == z) ||
           (operation->in[1] == value && operation->in[0] == z)) &&
-         find_constant(c, num_fills, operation->in[2], out_constant);
+         trm_strip_find_constant(c, num_fills, operation->in[2], out_constant);
 }
 
 /* How many operations from `at` on are a polynomial of slot `z` whose first operation multiplies
@@ -140,7 +145,7 @@ static trm_status merge_polynomials(compiler *c, uint32_t num_fills, trm_error *
       trm_polynomial *polynomial =
           trm_arena_allocate(c->arena, 1, sizeof *polynomial + count * sizeof(float));
       CHECK_MEMORY(polynomial, "strip code");
-      const bool starts = find_constant(c, num_fills, value, &polynomial->start);
+      const bool starts = trm_strip_find_constant(c, num_fills, value, &polynomial->start);
       polynomial->starts = starts;
       polynomial->count = count;
       memcpy(polynomial->coefficients, constants, count * sizeof(float));
@@ -151,7 +156,8 @@ static trm_status merge_polynomials(compiler *c, uint32_t num_fills, trm_error *
                                     NULL,
                                     c->operations.items[i].out,
                                     {starts ? z : value, z, (uint32_t)c->slots.count - 1},
-                                    0};
+                                    0,
+                                    NULL};
     }
     c->operations.items[kept++] = operation;
   }
@@ -177,8 +183,7 @@ static uint32_t drop_fills(compiler *c, uint32_t num_fills) {
 
 /* ---- Scalars -------------------------------------------------------------------------------- */
 
-/* Whether all elements of the register are one, read from an array of float32. */
-static bool is_uniform(const compiler *c, uint32_t num_fills, uint32_t slot) {
+bool trm_strip_is_uniform(const compiler *c, uint32_t num_fills, uint32_t slot) {
   if (!c->slots.items[slot].keeps || c->slots.items[slot].log2_size != 2) return false;
   for (uint32_t i = 0; i < num_fills; ++i) {
     const strip_operation *fill = &c->operations.items[i];
@@ -194,7 +199,8 @@ static void use_single_scalar(const compiler *c, uint32_t num_fills, strip_opera
   for (size_t k = 0; k < sizeof opcodes / sizeof *opcodes; ++k) {
     if (!is_f32(c->ops, opcodes[k], operation->function)) continue;
     for (uint32_t i = 0; i < 2; ++i) {
-      if (!is_uniform(c, num_fills, operation->in[i]) || operation->in[0] == operation->in[1])
+      if (!trm_strip_is_uniform(c, num_fills, operation->in[i]) ||
+          operation->in[0] == operation->in[1])
         continue;
       operation->scalars = i == 0 ? TRM_SCALAR_A : TRM_SCALAR_B;
       operation->function = c->ops->scalar[operation->scalars][opcodes[k]];
@@ -204,8 +210,9 @@ static void use_single_scalar(const compiler *c, uint32_t num_fills, strip_opera
     return;
   }
   if (is_f32(c->ops, TRM_OP_CLAMP, operation->function) && operation->in[1] != operation->in[0] &&
-      operation->in[1] != operation->in[2] && is_uniform(c, num_fills, operation->in[0]) &&
-      is_uniform(c, num_fills, operation->in[2])) {
+      operation->in[1] != operation->in[2] &&
+      trm_strip_is_uniform(c, num_fills, operation->in[0]) &&
+      trm_strip_is_uniform(c, num_fills, operation->in[2])) {
     operation->scalars = TRM_SCALAR_A | TRM_SCALAR_C;
     operation->function = c->ops->scalar[operation->scalars][TRM_OP_CLAMP];
   }
@@ -215,13 +222,13 @@ static void use_pair_scalars(const compiler *c, uint32_t num_fills, strip_operat
   for (int first = 0; first < TRM_NUM_FIRSTS; ++first) {
     for (int second = 0; second < TRM_NUM_SECONDS; ++second) {
       if (operation->function != c->ops->pair[first][second]) continue;
-      if (first != TRM_FIRST_SUBTRACT && is_uniform(c, num_fills, operation->in[0])) {
+      if (first != TRM_FIRST_SUBTRACT && trm_strip_is_uniform(c, num_fills, operation->in[0])) {
         const uint32_t swapped = operation->in[0];
         operation->in[0] = operation->in[1];
         operation->in[1] = swapped;
       }
-      if (is_uniform(c, num_fills, operation->in[1])) operation->scalars |= TRM_SCALAR_B;
-      if (is_uniform(c, num_fills, operation->in[2])) operation->scalars |= TRM_SCALAR_C;
+      if (trm_strip_is_uniform(c, num_fills, operation->in[1])) operation->scalars |= TRM_SCALAR_B;
+      if (trm_strip_is_uniform(c, num_fills, operation->in[2])) operation->scalars |= TRM_SCALAR_C;
       if (operation->scalars != 0)
         operation->function = c->ops->scalar_pair[operation->scalars][first][second];
       return;
@@ -233,10 +240,13 @@ static void use_pair_scalars(const compiler *c, uint32_t num_fills, strip_operat
 static void use_scalars(compiler *c, uint32_t num_fills) {
   for (uint32_t i = 0; i < num_fills; ++i) {
     const uint32_t slot = c->operations.items[i].out;
-    c->slots.items[slot].is_scalar = is_uniform(c, num_fills, slot);
+    c->slots.items[slot].is_scalar = trm_strip_is_uniform(c, num_fills, slot);
   }
   for (size_t i = 0; i < c->operations.count; ++i) {
     strip_operation *operation = &c->operations.items[i];
+    const strip_generated *generated = operation->generated;
+    for (uint32_t k = 0; generated != NULL && k < generated->num_arrays; ++k)
+      c->slots.items[generated->reads[k]].is_scalar = false;
     if (operation->function == NULL) continue;
     if (i >= num_fills) {
       use_single_scalar(c, num_fills, operation);
@@ -249,6 +259,7 @@ static void use_scalars(compiler *c, uint32_t num_fills) {
 }
 
 trm_status trm_strip_merge_steps(strip_compiler *c, uint32_t *num_fills, trm_error *error) {
+  TRY(trm_strip_generate(c, *num_fills, error));
   merge_pairs(c, *num_fills);
   TRY(merge_polynomials(c, *num_fills, error));
   *num_fills = drop_fills(c, *num_fills);

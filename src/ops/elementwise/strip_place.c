@@ -9,6 +9,27 @@ enum { STRIP_BYTES = 24 * 1024, LARGEST_STRIP = 2048, SMALLEST_STRIP = 64 };
 typedef strip_compiler compiler;
 typedef strip_target target;
 
+/* Places of dead values, by log2 of the size. */
+typedef struct free_units {
+  uint32_t *units[4], count[4];
+} free_units;
+
+/* Frees the registers of the operands that operation i is the last to read. */
+static void free_operands(const compiler *c, const strip_operation *operation, uint32_t i,
+                          const uint32_t *last, const uint32_t *units, free_units *out) {
+  for (uint32_t k = 0; k < strip_num_reads(operation); ++k) {
+    const uint32_t s = strip_read(operation, k);
+    const strip_slot *slot = &c->slots.items[s];
+    bool is_new = true;
+    for (uint32_t before = 0; before < k; ++before)
+      is_new = is_new && strip_read(operation, before) != s;
+    if (slot->kind != SLOT_REGISTER || slot->keeps || last[s] != i || s == operation->out ||
+        units[s] == NO_SLOT || !is_new)
+      continue;
+    out->units[slot->log2_size][out->count[slot->log2_size]++] = units[s];
+  }
+}
+
 /* Gives registers offsets in the thread's file, reusing those whose values are dead. Sizes are in
  * bytes an element; *out_total is their sum. */
 static trm_status place_registers(compiler *c, uint32_t num_fills, uint32_t *units,
@@ -16,40 +37,35 @@ static trm_status place_registers(compiler *c, uint32_t num_fills, uint32_t *uni
   const uint32_t num_slots = (uint32_t)c->slots.count,
                  num_operations = (uint32_t)c->operations.count;
   uint32_t *last = ARENA_NEW(&c->scratch, uint32_t, num_slots + 1);
-  uint32_t *free_units[4] = {0}, num_free[4] = {0};
+  free_units free_lists = {{NULL}, {0}};
   CHECK_MEMORY(last, "strip code");
   for (int i = 0; i < 4; ++i) {
-    free_units[i] = ARENA_NEW(&c->scratch, uint32_t, num_slots + 1);
-    CHECK_MEMORY(free_units[i], "strip code");
+    free_lists.units[i] = ARENA_NEW(&c->scratch, uint32_t, num_slots + 1);
+    CHECK_MEMORY(free_lists.units[i], "strip code");
   }
   for (uint32_t s = 0; s < num_slots; ++s) units[s] = NO_SLOT;
   for (uint32_t i = 0; i < num_operations; ++i) {
     const strip_operation *operation = &c->operations.items[i];
-    last[operation->out] = i;
-    if (operation->function == NULL) continue;
-    for (int k = 0; k < 3; ++k) last[operation->in[k]] = i;
+    for (uint32_t k = 0; k < strip_num_writes(operation); ++k) last[strip_write(operation, k)] = i;
+    for (uint32_t k = 0; k < strip_num_reads(operation); ++k) last[strip_read(operation, k)] = i;
   }
   uint32_t total = 0;
   for (uint32_t i = 0; i < num_operations; ++i) {
     const strip_operation *operation = &c->operations.items[i];
-    /* The operands that die here first: the result may take a place of the same size. */
-    for (int k = 0; k < 3 && operation->function != NULL; ++k) {
-      const uint32_t s = operation->in[k];
-      const strip_slot *slot = &c->slots.items[s];
-      if (slot->kind != SLOT_REGISTER || slot->keeps || last[s] != i || s == operation->out ||
-          units[s] == NO_SLOT || (k > 0 && s == operation->in[0]) ||
-          (k > 1 && s == operation->in[1]))
-        continue;
-      free_units[slot->log2_size][num_free[slot->log2_size]++] = units[s];
+    /* A vector function's result may take the place of an operand that dies here. */
+    if (operation->function != NULL) free_operands(c, operation, i, last, units, &free_lists);
+    for (uint32_t k = 0; k < strip_num_writes(operation); ++k) {
+      const uint32_t s = strip_write(operation, k);
+      const strip_slot *out = &c->slots.items[s];
+      if (out->kind != SLOT_REGISTER || out->is_scalar || units[s] != NO_SLOT) continue;
+      if (i >= num_fills && free_lists.count[out->log2_size] > 0) {
+        units[s] = free_lists.units[out->log2_size][--free_lists.count[out->log2_size]];
+      } else {
+        units[s] = total;
+        total += UINT32_C(1) << out->log2_size;
+      }
     }
-    const strip_slot *out = &c->slots.items[operation->out];
-    if (out->kind != SLOT_REGISTER || out->is_scalar || units[operation->out] != NO_SLOT) continue;
-    if (i >= num_fills && num_free[out->log2_size] > 0) {
-      units[operation->out] = free_units[out->log2_size][--num_free[out->log2_size]];
-    } else {
-      units[operation->out] = total;
-      total += UINT32_C(1) << out->log2_size;
-    }
+    if (operation->generated != NULL) free_operands(c, operation, i, last, units, &free_lists);
   }
   *out_total = total;
   return TRM_OK;
@@ -165,7 +181,9 @@ static trm_status find_strip(compiler *c, int64_t count, int64_t *out_strip, trm
       trm_arena_copy(&c->scratch, c->operations.items, num_operations * sizeof *operations);
   CHECK_MEMORY(operations, "strip code");
   uint32_t num_fills, total, *units;
+  c->only_counts = true;
   TRY(place_steps(c, count, SMALLEST_STRIP, &num_fills, &units, &total, error));
+  c->only_counts = false;
   uint32_t touched = total; /* bytes an element, registers and arrays */
   for (uint32_t s = 0; s < num_slots; ++s)
     if (c->slots.items[s].moves) touched += UINT32_C(1) << c->slots.items[s].log2_size;
@@ -197,7 +215,10 @@ trm_status trm_strip_place_stage(compiler *c, const target *t, trm_error *error)
   stage.num_operations = (uint32_t)c->operations.count;
   const size_t pointers = (stage.num_slots * sizeof(void *) + 63) & ~(size_t)63;
   size_t scalar_bytes = 0;
-  stage.bytes_per_element = 4 * stage.num_operations;
+  for (uint32_t i = 0; i < stage.num_operations; ++i) {
+    const strip_generated *generated = c->operations.items[i].generated;
+    stage.bytes_per_element += generated == NULL ? 4 : 4 + generated->num_nodes / 4;
+  }
   for (uint32_t s = 0; s < stage.num_slots; ++s) {
     strip_slot *slot = &c->slots.items[s];
     if (slot->moves) stage.num_moving++, stage.bytes_per_element += (size_t)1 << slot->log2_size;

@@ -1,0 +1,117 @@
+/* Owns: what takes several nodes of a generator. The results have the bits of vector.c's loops. */
+#include <math.h>
+#include <string.h>
+
+#include "ops/generate/generator.h"
+
+#define NONE TRM_NO_NODE
+#define GENERATE1(kind, a) trm_generate(g, NODE_##kind, (a), NONE, NONE, 0)
+#define GENERATE2(kind, a, b) trm_generate(g, NODE_##kind, (a), (b), NONE, 0)
+#define GENERATE3(kind, a, b, c) trm_generate(g, NODE_##kind, (a), (b), (c), 0)
+#define COMPARED(predicate, a, b) trm_generate(g, NODE_COMPARE, (a), (b), NONE, (predicate))
+#define WHOLE(how, a) trm_generate(g, NODE_TO_WHOLE, (a), NONE, NONE, (how))
+#define NUMBER(word) trm_generate(g, NODE_CONSTANT, NONE, NONE, NONE, (uint32_t)(word))
+
+enum { EQUALS = 0, UNORDERED = 3, IS_LESS = 17, IS_GREATER = 30 };
+
+trm_node trm_generate_constant(trm_generator *g, float value) {
+  uint32_t bits;
+  memcpy(&bits, &value, sizeof bits);
+  return NUMBER(bits);
+}
+
+trm_node trm_generate_abs(trm_generator *g, trm_node x) {
+  return GENERATE2(AND_BITS, x, NUMBER(0x7fffffff));
+}
+trm_node trm_generate_negate(trm_generator *g, trm_node x) {
+  return GENERATE2(XOR_BITS, x, NUMBER(0x80000000u));
+}
+
+/* A constant that is no NaN, and no zero unless `zero` may be. */
+static bool is_number(const trm_generator *g, trm_node node, bool zero) {
+  if (g->failed || g->nodes.items[node].kind != NODE_CONSTANT) return false;
+  const uint32_t magnitude = g->nodes.items[node].number & 0x7fffffffu;
+  return magnitude <= 0x7f800000u && (zero || magnitude != 0);
+}
+
+/* `kind` gives its operand 0 where one is NaN, and where both are equal, as +0 and -0 are. */
+static trm_node extreme(trm_generator *g, trm_node_kind kind, trm_node x, trm_node y) {
+  if (is_number(g, x, false)) return trm_generate(g, kind, y, x, NONE, 0);
+  const trm_node best = trm_generate(g, kind, x, y, NONE, 0);
+  if (is_number(g, y, true)) return best;
+  return GENERATE3(SELECT, COMPARED(UNORDERED, y, y), y, best);
+}
+trm_node trm_generate_maximum(trm_generator *g, trm_node x, trm_node y) {
+  return extreme(g, NODE_LARGER, x, y);
+}
+trm_node trm_generate_minimum(trm_generator *g, trm_node x, trm_node y) {
+  return extreme(g, NODE_SMALLER, x, y);
+}
+trm_node trm_generate_clamp(trm_generator *g, trm_node low, trm_node x, trm_node high) {
+  return trm_generate_minimum(g, high, trm_generate_maximum(g, low, x));
+}
+
+trm_node trm_generate_sign(trm_generator *g, trm_node x) {
+  const trm_node zero = trm_generate_constant(g, 0.0f);
+  const trm_node below =
+      GENERATE3(SELECT, COMPARED(IS_LESS, x, zero), trm_generate_constant(g, -1.0f), x);
+  return GENERATE3(SELECT, COMPARED(IS_GREATER, x, zero), trm_generate_constant(g, 1.0f), below);
+}
+trm_node trm_generate_round(trm_generator *g, trm_node x) {
+  const trm_node a = trm_generate_abs(g, x), near = WHOLE(8, a);
+  const trm_node is_half =
+      COMPARED(EQUALS, GENERATE2(SUBTRACT, a, near), trm_generate_constant(g, 0.5f));
+  const trm_node up = GENERATE2(ADD, near, trm_generate_constant(g, 1.0f));
+  return GENERATE2(COPY_SIGN, GENERATE3(SELECT, is_half, up, near), x);
+}
+trm_node trm_generate_rsqrt(trm_generator *g, trm_node x) {
+  return GENERATE2(DIVIDE, trm_generate_constant(g, 1.0f), GENERATE1(SQRT, x));
+}
+trm_node trm_generate_is_finite(trm_generator *g, trm_node x) {
+  return COMPARED(IS_LESS, trm_generate_abs(g, x), trm_generate_constant(g, INFINITY));
+}
+
+/* ---- The words of vector_math_single.h ------------------------------------------------------ */
+
+#define FUNCTION static
+#define GENERATOR trm_generator *g,
+#define CALLED g,
+#define VALUE trm_node
+#define WORD trm_node
+#define MASK trm_node
+#define CONSTANT(x) trm_generate_constant(g, (x))
+#define BITS(x) NUMBER(x)
+#define FMA(a, b, c) GENERATE3(FMA, a, b, c)
+#define ADD(x, y) GENERATE2(ADD, x, y)
+#define SUBTRACT(x, y) GENERATE2(SUBTRACT, x, y)
+#define MULTIPLY(x, y) GENERATE2(MULTIPLY, x, y)
+#define DIVIDE(x, y) GENERATE2(DIVIDE, x, y)
+#define NEGATE(x) trm_generate_negate(g, (x))
+#define ABS(x) trm_generate_abs(g, (x))
+#define COPY_SIGN(magnitude, sign) GENERATE2(COPY_SIGN, magnitude, sign)
+#define LESS(x, y) COMPARED(IS_LESS, x, y)
+#define EQUAL(x, y) COMPARED(EQUALS, x, y)
+#define SELECT(mask, x, y) GENERATE3(SELECT, mask, x, y)
+#define PICK(mask, x, y) GENERATE3(SELECT, mask, x, y)
+#define AT_LEAST(x, low) GENERATE2(LARGER, x, low)
+#define AT_MOST(x, high) GENERATE2(SMALLER, x, high)
+#define SCALE(y, k) GENERATE2(SCALE, y, GENERATE1(S32_TO_FLOAT, k))
+#define AS_BITS(x) (x)
+#define AS_FLOAT(w) (w)
+#define TO_FLOAT(w) GENERATE1(S32_TO_FLOAT, w)
+#define ADD_BITS(v, w) GENERATE2(ADD_BITS, v, w)
+#define SUBTRACT_BITS(v, w) GENERATE2(SUBTRACT_BITS, v, w)
+#define AND_BITS(v, w) GENERATE2(AND_BITS, v, w)
+#define LARGER_BITS(v, w) GENERATE2(LARGER_S32, v, w)
+#define SHIFT_LEFT(w, n) trm_generate(g, NODE_SHIFT_LEFT_BY, (w), NONE, NONE, (n))
+#define SHIFT_RIGHT(w, n) trm_generate(g, NODE_SHIFT_RIGHT_SIGNED_BY, (w), NONE, NONE, (n))
+
+#include "ops/elementwise/vector_math_single.h"
+
+trm_node trm_generate_exp(trm_generator *g, trm_node x) { return exp_f32(g, x); }
+trm_node trm_generate_expm1(trm_generator *g, trm_node x) { return expm1_f32(g, x); }
+trm_node trm_generate_log(trm_generator *g, trm_node x) { return log_f32(g, x); }
+trm_node trm_generate_log1p(trm_generator *g, trm_node x) { return log1p_f32(g, x); }
+trm_node trm_generate_tanh(trm_generator *g, trm_node x) { return tanh_f32(g, x); }
+trm_node trm_generate_logistic(trm_generator *g, trm_node x) { return logistic_f32(g, x); }
+trm_node trm_generate_erf(trm_generator *g, trm_node x) { return erf_f32(g, x); }

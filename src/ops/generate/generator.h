@@ -1,0 +1,65 @@
+/* Generates a loop over the elements of arrays in machine code, from the list of what it computes
+ * for one element: values stay in registers, 16 lanes at a time.
+ *
+ * A generator collects nodes in the order of computing. A node's value is a vector of float32 or of
+ * 32-bit integers, or a mask of lanes; operands name nodes by number. */
+#ifndef TREMULA_OPS_GENERATE_GENERATOR_H_
+#define TREMULA_OPS_GENERATE_GENERATOR_H_
+
+#include "ops/generate/machine_code.h"
+
+typedef uint32_t trm_node;
+enum { TRM_NO_NODE = UINT32_MAX };
+
+typedef enum trm_node_kind {
+#define NODE(kind, ...) NODE_##kind,
+#include "ops/generate/nodes.def"
+#undef NODE
+  NUM_NODE_KINDS
+} trm_node_kind;
+
+typedef struct trm_node_data {
+  trm_node_kind kind;
+  trm_node operands[3];
+  uint32_t number; /* slot, bits of a constant, immediate of the instruction */
+} trm_node_data;
+
+typedef struct trm_generator {
+  VECTOR(trm_node_data) nodes;
+  bool failed; /* out of memory */
+} trm_generator;
+
+/* Adds a node; operands that its kind has not are not looked at. */
+trm_node trm_generate(trm_generator *g, trm_node_kind kind, trm_node a, trm_node b, trm_node c,
+                      uint32_t number);
+trm_node trm_generate_constant(trm_generator *g, float value);
+
+/* Compositions. As the loops of vector.c do it, to the bit. */
+trm_node trm_generate_maximum(trm_generator *g, trm_node x, trm_node y);
+trm_node trm_generate_minimum(trm_generator *g, trm_node x, trm_node y);
+trm_node trm_generate_clamp(trm_generator *g, trm_node low, trm_node x, trm_node high);
+trm_node trm_generate_sign(trm_generator *g, trm_node x);
+trm_node trm_generate_round(trm_generator *g, trm_node x);
+trm_node trm_generate_rsqrt(trm_generator *g, trm_node x);
+trm_node trm_generate_is_finite(trm_generator *g, trm_node x);
+trm_node trm_generate_abs(trm_generator *g, trm_node x);
+trm_node trm_generate_negate(trm_generator *g, trm_node x);
+/* vector_math_single.h */
+trm_node trm_generate_exp(trm_generator *g, trm_node x);
+trm_node trm_generate_expm1(trm_generator *g, trm_node x);
+trm_node trm_generate_log(trm_generator *g, trm_node x);
+trm_node trm_generate_log1p(trm_generator *g, trm_node x);
+trm_node trm_generate_tanh(trm_generator *g, trm_node x);
+trm_node trm_generate_logistic(trm_generator *g, trm_node x);
+trm_node trm_generate_erf(trm_generator *g, trm_node x);
+
+/* The function that a generator's nodes become: reads and writes elements [0, n) of the arrays that
+ * slots[] points to. */
+typedef void (*trm_generated_fn)(void *const *slots, size_t n);
+
+/* Writes the loop to `code`. False where the nodes need more registers than there are, or memory
+ * has run out; `code` is of no use then. */
+bool trm_generator_finish(const trm_generator *g, trm_machine_code *code);
+void trm_generator_free(trm_generator *g);
+
+#endif /* TREMULA_OPS_GENERATE_GENERATOR_H_ */
