@@ -7,10 +7,12 @@
 #include <stdatomic.h>
 
 #include "ops/body.h"
+#include "ops/row_program.h"
 #include "ops/stream.h"
 #include "ops/threads.h"
 
 typedef struct rows_state {
+  trm_row_program *program; /* instead of a body and blocks */
   trm_body *body;
   int64_t rows, block; /* of the results; of one block */
   uint32_t num_operands, num_results;
@@ -73,6 +75,12 @@ static void run_blocks(const void *context, int64_t begin, int64_t end, int thre
   trm_stream_end();
 }
 
+static void run_program(const void *context, int64_t begin, int64_t end, int thread) {
+  const rows_run *run = context;
+  trm_row_program_run(run->state->program, run->call, begin, end,
+                      (char *)run->call->scratch + (size_t)thread * run->state->file_bytes);
+}
+
 static trm_status run_rows(const trm_kernel *kernel, const trm_kernel_call *call,
                            trm_error *error) {
   const rows_state *state = kernel->state;
@@ -81,13 +89,19 @@ static trm_status run_rows(const trm_kernel *kernel, const trm_kernel_call *call
                   .has_failed = ATOMIC_FLAG_INIT,
                   .status = TRM_OK,
                   .error = error};
+  if (state->program != NULL) {
+    trm_parallel_ranges(trm_threads_for(state->touched), state->rows, run_program, &run);
+    return TRM_OK;
+  }
   trm_parallel_ranges(trm_threads_for(state->touched),
                       (state->rows + state->block - 1) / state->block, run_blocks, &run);
   return run.status;
 }
 
 static void destroy_rows(trm_kernel *kernel) {
-  trm_body_destroy(((rows_state *)kernel->state)->body);
+  const rows_state *state = kernel->state;
+  if (state->program != NULL) trm_row_program_destroy(state->program);
+  else trm_body_destroy(state->body);
 }
 
 /* Rows and bytes of a row of each operand and result. */
@@ -132,16 +146,20 @@ static trm_status stage_results(const trm_kernel_request *request, rows_state *s
   return TRM_OK;
 }
 
-/* Blocks that have rows in common read what they have written: then nothing is in place. */
+static bool may_be_in_place(const rows_state *state, uint32_t result, uint32_t operand) {
+  if (state->program != NULL) return trm_row_program_in_place(state->program, result, operand);
+  /* Blocks that have rows in common read what they have written. */
+  return state->rows % state->block == 0 && trm_body_in_place(state->body, result, operand);
+}
+
 static trm_status allow_in_place(const trm_kernel_request *request, const rows_state *state,
                                  trm_kernel *kernel, trm_error *error) {
   uint32_t *in_place = ARENA_NEW(request->arena, uint32_t, (size_t)state->num_results + 1);
   CHECK_MEMORY(in_place, "rows");
   const trm_instruction *instruction = request->instruction;
-  for (uint32_t r = 0; r < state->num_results && state->rows % state->block == 0; ++r) {
+  for (uint32_t r = 0; r < state->num_results; ++r) {
     for (uint32_t i = 0; i < state->num_operands && i < 32; ++i) {
-      bool may =
-          state->operand_bytes[i] == state->result_bytes[r] && trm_body_in_place(state->body, r, i);
+      bool may = state->operand_bytes[i] == state->result_bytes[r] && may_be_in_place(state, r, i);
       for (uint32_t k = 0; k < state->num_operands; ++k) {
         may = may && (k == i || instruction->operands[k] != instruction->operands[i]);
       }
@@ -153,15 +171,30 @@ static trm_status allow_in_place(const trm_kernel_request *request, const rows_s
   return TRM_OK;
 }
 
+static trm_status try_program(const trm_kernel_request *request, const trm_computation *body,
+                              rows_state *state, trm_error *error) {
+  bool is_supported;
+  bool *is_whole = ARENA_NEW(request->arena, bool, (size_t)state->num_operands + 1);
+  CHECK_MEMORY(is_whole, "rows");
+  for (uint32_t i = 0; i < state->num_operands; ++i) is_whole[i] = state->operand_bytes[i] == 0;
+  TRY(trm_row_program_create(request, body, state->block, is_whole, &state->program, &is_supported,
+                             error));
+  if (is_supported) state->file_bytes = trm_row_program_scratch_bytes(state->program);
+  return TRM_OK;
+}
+
 trm_status trm_rows_create(const trm_kernel_request *request, trm_kernel *out_kernel,
                            bool *out_supported, trm_error *error) {
   const trm_computation *body = &request->module->computations[request->instruction->called[0]];
   rows_state *state = ARENA_NEW(request->arena, rows_state, 1);
   CHECK_MEMORY(state, "rows");
   TRY(measure_rows(request, body, state, error));
-  TRY(trm_body_create(request, body, false, &state->body, error));
-  TRY(stage_results(request, state, error));
-  state->file_bytes = state->staged_bytes + round_up(trm_body_scratch_bytes(state->body));
+  TRY(try_program(request, body, state, error));
+  if (state->program == NULL) {
+    TRY(trm_body_create(request, body, false, &state->body, error));
+    TRY(stage_results(request, state, error));
+    state->file_bytes = state->staged_bytes + round_up(trm_body_scratch_bytes(state->body));
+  }
   *out_supported = true;
   *out_kernel = (trm_kernel){.name = "fast.rows",
                              .scratch_bytes = (size_t)trm_threads_limit() * state->file_bytes,

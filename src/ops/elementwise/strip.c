@@ -179,8 +179,9 @@ trm_status trm_function_compile(const trm_module *module, uint32_t computation, 
                                 trm_function *out_function, bool *out_supported, trm_error *error) {
   const trm_computation *body = &module->computations[computation];
   trm_function function = {.num_parameters = body->num_parameters};
-  TRY(trm_strip_compile_any(body, true, TRM_HALF_INFINITY, arena, &function.code, out_supported,
-                            error));
+  const strip_request request = {
+      .computation = body, .is_function = true, .half_overflow = TRM_HALF_INFINITY};
+  TRY(trm_strip_compile_any(&request, arena, &function.code, out_supported, error));
   if (!*out_supported) return TRM_OK;
   const trm_shape *shape = &body->instructions[body->root].shape;
   function.num_results = shape->dtype == TRM_TUPLE ? (uint32_t)shape->num_elements : 1;

@@ -81,9 +81,16 @@ struct trm_strip_code {
   strip_mapping *mappings;
 };
 
-/* With is_function, parameters and results are arrays of any length instead of scalars. */
-trm_status trm_strip_compile_any(const trm_computation *computation, bool is_function,
-                                 trm_half_overflow half_overflow, trm_arena *arena,
+typedef struct strip_request {
+  const trm_computation *computation;
+  bool is_function; /* parameters and results are arrays of any length instead of scalars */
+  /* NULL, or by result: add, maximum or minimum where the result is 64 (of the extremes 32) running
+   * results over the elements (SUM_INTO of ops/generate/nodes.def), else TRM_NUM_OPCODES. Then the
+   * code is one stage of one generated operation, or it is not supported. */
+  const trm_opcode *running;
+  trm_half_overflow half_overflow;
+} strip_request;
+trm_status trm_strip_compile_any(const strip_request *request, trm_arena *arena,
                                  trm_strip_code **out_code, bool *out_supported, trm_error *error);
 
 #endif /* TREMULA_OPS_ELEMENTWISE_STRIP_CODE_H_ */

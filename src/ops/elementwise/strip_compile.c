@@ -522,14 +522,29 @@ static trm_status compile_all(compiler *c, trm_strip_code **out_code, trm_error 
   return TRM_OK;
 }
 
-trm_status trm_strip_compile_any(const trm_computation *computation, bool is_function,
-                                 trm_half_overflow half_overflow, trm_arena *arena,
+/* What strip_request asks for where results are running ones. */
+static bool is_single(const trm_strip_code *code) {
+  if (code->num_stages != 1 || code->stages[0].num_operations != 1 ||
+      code->stages[0].operations[0].generated == NULL)
+    return false;
+  const strip_stage *stage = &code->stages[0];
+  for (uint32_t i = 0; i < stage->num_fills; ++i) {
+    const strip_operation *fill = &stage->fills[i];
+    if (fill->function != NULL || fill->access->is_iota || fill->access->rank != 0 ||
+        !stage->slots[fill->out].is_scalar)
+      return false;
+  }
+  return true;
+}
+
+trm_status trm_strip_compile_any(const strip_request *request, trm_arena *arena,
                                  trm_strip_code **out_code, bool *out_supported, trm_error *error) {
-  compiler c = {.computation = computation,
+  compiler c = {.computation = request->computation,
                 .ops = trm_vector_ops_get(),
                 .arena = arena,
-                .is_function = is_function,
-                .half_overflow = half_overflow};
+                .is_function = request->is_function,
+                .running = request->running,
+                .half_overflow = request->half_overflow};
   *out_supported = is_supported(&c);
   if (!*out_supported) return TRM_OK;
   const trm_status status = compile_all(&c, out_code, error);
@@ -543,12 +558,17 @@ trm_status trm_strip_compile_any(const trm_computation *computation, bool is_fun
   VECTOR_FREE(&c.slots);
   VECTOR_FREE(&c.operations);
   trm_arena_free(&c.scratch);
+  if (status == TRM_OK && request->running != NULL && !is_single(*out_code)) {
+    trm_strip_destroy(*out_code);
+    *out_supported = false;
+  }
   return status;
 }
 
 trm_status trm_strip_compile(const trm_module *module, const trm_computation *computation,
                              trm_arena *arena, trm_strip_code **out_code, bool *out_supported,
                              trm_error *error) {
-  return trm_strip_compile_any(computation, false, module->half_overflow, arena, out_code,
-                               out_supported, error);
+  const strip_request request = {.computation = computation,
+                                 .half_overflow = module->half_overflow};
+  return trm_strip_compile_any(&request, arena, out_code, out_supported, error);
 }

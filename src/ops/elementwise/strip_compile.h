@@ -20,6 +20,7 @@ typedef struct strip_compiler {
   trm_arena *arena; /* the code's */
   trm_arena scratch;
   bool is_function;
+  const trm_opcode *running; /* strip_request */
   trm_half_overflow half_overflow;
   bool *is_staged;   /* by instruction: has a temporary */
   size_t *temporary; /* its offset */

@@ -256,6 +256,18 @@ static trm_status begin_run(run *r, trm_error *error) {
   return TRM_OK;
 }
 
+static trm_node_kind store_kind(const compiler *c, const strip_slot *slot) {
+  if (slot->kind == SLOT_RESULT && c->running != NULL) {
+    switch (c->running[slot->source]) {
+      case TRM_OP_ADD: return NODE_SUM_INTO;
+      case TRM_OP_MAXIMUM: return NODE_MAXIMUM_INTO;
+      case TRM_OP_MINIMUM: return NODE_MINIMUM_INTO;
+      default: break;
+    }
+  }
+  return slot->log2_size == 0 ? NODE_STORE_MASK : NODE_STORE;
+}
+
 /* Stores what others read; `end` is the operation after the run. Keeps the slots in r->written. */
 static void add_stores(run *r, size_t end) {
   const compiler *c = r->c;
@@ -270,7 +282,7 @@ static void add_stores(run *r, size_t end) {
       continue;
     r->written[r->num_written++] = slot;
     if (r->values[slot] == TRM_NO_NODE) continue; /* a half, which is stored */
-    const trm_node_kind kind = c->slots.items[slot].log2_size == 0 ? NODE_STORE_MASK : NODE_STORE;
+    const trm_node_kind kind = store_kind(c, &c->slots.items[slot]);
     add_node(r, kind, r->values[slot], TRM_NO_NODE, TRM_NO_NODE, slot);
   }
 }

@@ -6,6 +6,7 @@ typedef enum node_form {
   FORM_LOAD,
   FORM_STORE,
   FORM_STORE_MASK,
+  FORM_INTO,
   FORM_BINARY,
   FORM_SWAPPED,
   FORM_UNARY,
@@ -18,7 +19,7 @@ typedef enum node_form {
 } node_form;
 typedef enum node_result { RESULT_VECTOR, RESULT_MASK, RESULT_NONE } node_result;
 
-enum { NUMBER = -2, LANES = 16, TAIL = 1 /* the mask register of the lanes of the last turn */ };
+enum { NUMBER = -2, LANES = 16, UNROLLED = 4, TAIL = 1 /* the mask of the lanes of the last turn */ };
 
 static const struct kind {
   uint8_t operands;
@@ -57,6 +58,8 @@ typedef struct writer {
   uint32_t slots[NUM_POINTERS], num_slots;
   uint32_t free_vectors, free_masks; /* bits by number */
   uint32_t temporaries;              /* vectors that hold a constant for one instruction */
+  uint32_t running;                  /* vectors of running results; 0: the program has none */
+  uint32_t turn;                     /* of the UNROLLED ones, where there are running results */
   bool is_tail, failed;
 } writer;
 
@@ -81,17 +84,17 @@ static uint32_t take(writer *w, uint32_t *free) {
 }
 
 static trm_code_operand in_register(uint32_t number) {
-  return (trm_code_operand){OPERAND_REGISTER, number, 0};
+  return (trm_code_operand){OPERAND_REGISTER, number, 0, 0};
 }
 
 /* An operand that may be in memory. */
 static trm_code_operand operand(writer *w, trm_node node) {
   const trm_node_data *data = node_at(w, node);
   if (data->kind == NODE_CONSTANT)
-    return (trm_code_operand){OPERAND_POOL, trm_code_pool_word(w->code, data->number), 0};
+    return (trm_code_operand){OPERAND_POOL, trm_code_pool_word(w->code, data->number), 0, 0};
   if (data->kind == NODE_SCALAR) {
     trm_code_load_pointer(w->code, RCX, data->number);
-    return (trm_code_operand){OPERAND_SCALAR, RCX, 0};
+    return (trm_code_operand){OPERAND_SCALAR, RCX, 0, 0};
   }
   return in_register(w->place[node]);
 }
@@ -138,7 +141,7 @@ static bool may_overwrite(const writer *w, trm_node node, trm_node read) {
 static trm_code_operand array_of(const writer *w, uint32_t slot, uint8_t log2_size) {
   uint32_t k = 0;
   while (w->slots[k] != slot) ++k;
-  return (trm_code_operand){OPERAND_ARRAY, pointers[k], log2_size};
+  return (trm_code_operand){OPERAND_ARRAY, pointers[k], log2_size, (uint8_t)w->turn};
 }
 
 static uint8_t log2_of(trm_node_kind kind) {
@@ -174,7 +177,7 @@ static void write_store(writer *w, trm_node node, trm_code_form form) {
 static void write_mask_store(writer *w, trm_node node) {
   const trm_node_data *data = node_at(w, node);
   const uint32_t bytes = take(w, &w->free_vectors);
-  const trm_code_operand ones = {OPERAND_POOL, trm_code_pool_word(w->code, 0x01010101), 0};
+  const trm_code_operand ones = {OPERAND_POOL, trm_code_pool_word(w->code, 0x01010101), 0, 0};
   const trm_code_operand to = array_of(w, data->number, 0);
   trm_code_form form = {.map = MAP_0F38, .prefix = PREFIX_F3, .opcode = 0x28};
   trm_code_evex(w->code, form, bytes, 0, in_register(w->place[data->operands[0]]), 0, false);
@@ -183,6 +186,42 @@ static void write_mask_store(writer *w, trm_node node) {
   form = (trm_code_form){.map = MAP_0F, .prefix = PREFIX_F2, .opcode = 0x7f};
   trm_code_evex(w->code, form, bytes, 0, to, w->is_tail ? TAIL : 0, false);
   w->free_vectors |= UINT32_C(1) << bytes;
+}
+
+static uint32_t num_running(trm_node_kind kind) { return kind == NODE_SUM_INTO ? 4 : 2; }
+
+/* The first vector is `place`, the others follow; they are taken before anything else is. */
+static void write_into(writer *w, trm_node node, trm_code_form form) {
+  const trm_node_data *data = node_at(w, node);
+  const uint32_t to = w->place[node] + w->turn % num_running(data->kind);
+  const uint32_t value = vector_of(w, data->operands[0]);
+  if (data->kind == NODE_SUM_INTO) {
+    trm_code_evex(w->code, form, to, to, in_register(value), 0, false);
+    return;
+  }
+  /* max gives its last operand where one is NaN or both are equal. */
+  trm_code_form unordered = form_of(MAP_0F, PREFIX_NONE, 0xc2);
+  unordered.has_immediate = true;
+  unordered.immediate = 3;
+  const uint32_t mask = take(w, &w->free_masks);
+  trm_code_evex(w->code, unordered, mask, value, in_register(value), 0, false);
+  trm_code_evex(w->code, form, to, value, in_register(to), 0, false);
+  trm_code_evex(w->code, form_of(MAP_0F, PREFIX_NONE, 0x28), to, 0, in_register(value), mask,
+                false);
+  w->free_masks |= UINT32_C(1) << mask;
+}
+
+/* Loads or stores all running results. */
+static void move_running(writer *w, uint8_t opcode) {
+  for (trm_node node = 0; node < w->g->nodes.count; ++node) {
+    if (kind_of(w, node)->form != FORM_INTO) continue;
+    trm_code_load_pointer(w->code, RCX, node_at(w, node)->number);
+    for (uint32_t k = 0; k < num_running(node_at(w, node)->kind); ++k) {
+      const trm_code_operand at = {OPERAND_VECTOR, RCX, 0, (uint8_t)k};
+      trm_code_evex(w->code, form_of(MAP_0F, PREFIX_NONE, opcode), w->place[node] + k, 0, at, 0,
+                    false);
+    }
+  }
 }
 
 static bool is_commutative(trm_node_kind kind) {
@@ -275,7 +314,7 @@ static void write_copy_sign(writer *w, trm_node node, trm_code_form form) {
   const trm_node_data *data = node_at(w, node);
   const uint32_t to = own(w, node, data->operands[0]);
   const uint32_t sign = vector_of(w, data->operands[1]);
-  const trm_code_operand bit = {OPERAND_POOL, trm_code_pool_word(w->code, 0x80000000u), 0};
+  const trm_code_operand bit = {OPERAND_POOL, trm_code_pool_word(w->code, 0x80000000u), 0, 0};
   trm_code_evex(w->code, form, to, sign, bit, 0, false);
   keep_result(w, node, to);
 }
@@ -312,6 +351,7 @@ static void write_node(writer *w, trm_node node) {
     case FORM_LOAD: write_load(w, node, form); break;
     case FORM_STORE: write_store(w, node, form); break;
     case FORM_STORE_MASK: write_mask_store(w, node); break;
+    case FORM_INTO: write_into(w, node, form); break;
     case FORM_BINARY:
     case FORM_SWAPPED: write_binary(w, node, form); break;
     case FORM_UNARY: write_unary(w, node, form); break;
@@ -327,7 +367,7 @@ static void write_node(writer *w, trm_node node) {
 
 static void write_turn(writer *w, bool is_tail) {
   w->is_tail = is_tail;
-  w->free_vectors = UINT32_MAX;
+  w->free_vectors = w->running < 32 ? UINT32_MAX << w->running : 0;
   w->free_masks = 0xfc; /* 0 is no mask, 1 is TAIL's */
   w->temporaries = 0;
   for (trm_node node = 0; node < w->g->nodes.count && !w->failed; ++node) {
@@ -359,12 +399,29 @@ static void look_through(writer *w) {
     }
     if (k == w->num_slots) w->slots[w->num_slots++] = node_at(w, node)->number;
   }
+  for (trm_node node = 0; node < n; ++node) {
+    if (kind_of(w, node)->form != FORM_INTO) continue;
+    w->place[node] = (uint8_t)w->running;
+    w->running += num_running(node_at(w, node)->kind);
+  }
 }
 
-static void write_loop(writer *w) {
+/* Turns without a tail, UNROLLED of them at a time. */
+static void write_unrolled(writer *w) {
   trm_machine_code *code = w->code;
-  CODE(code, 0x53, 0x55, 0x41, 0x54, 0x41, 0x55, 0x41, 0x56, 0x41, 0x57); /* push */
-  for (uint32_t k = 0; k < w->num_slots; ++k) trm_code_load_pointer(code, pointers[k], w->slots[k]);
+  move_running(w, 0x10);
+  CODE(code, 0x31, 0xc0); /* xor eax, eax */
+  const size_t again = code->bytes.count;
+  for (w->turn = 0; w->turn < UNROLLED; ++w->turn) write_turn(w, false);
+  CODE(code, 0x48, 0x83, 0xc0, UNROLLED * LANES); /* add rax, 64 */
+  CODE(code, 0x48, 0x39, 0xf0);                   /* cmp rax, rsi */
+  CODE(code, 0x0f, 0x82);                         /* jb again */
+  trm_code_land(code, trm_code_jump(code), again);
+  move_running(w, 0x11);
+}
+
+static void write_turns(writer *w) {
+  trm_machine_code *code = w->code;
   CODE(code, 0x31, 0xc0); /* xor eax, eax */
   const size_t again = code->bytes.count;
   CODE(code, 0x48, 0x8d, 0x48, LANES); /* lea rcx, [rax + 16] */
@@ -384,6 +441,14 @@ static void write_loop(writer *w) {
   CODE(code, 0xc5, 0xf8, 0x92, 0xc9);       /* kmovw k1, ecx */
   write_turn(w, true);
   trm_code_land(code, to_end, code->bytes.count);
+}
+
+static void write_function(writer *w) {
+  trm_machine_code *code = w->code;
+  CODE(code, 0x53, 0x55, 0x41, 0x54, 0x41, 0x55, 0x41, 0x56, 0x41, 0x57); /* push */
+  for (uint32_t k = 0; k < w->num_slots; ++k) trm_code_load_pointer(code, pointers[k], w->slots[k]);
+  if (w->running > 0) write_unrolled(w);
+  else write_turns(w);
   CODE(code, 0xc5, 0xf8, 0x77);                                           /* vzeroupper */
   CODE(code, 0x41, 0x5f, 0x41, 0x5e, 0x41, 0x5d, 0x41, 0x5c, 0x5d, 0x5b); /* pop */
   CODE(code, 0xc3);                                                       /* ret */
@@ -398,7 +463,7 @@ bool trm_generator_finish(const trm_generator *g, trm_machine_code *code) {
   w.is_wanted = ARENA_NEW(&arena, bool, n);
   w.failed = w.failed || w.last == NULL || w.place == NULL || w.is_wanted == NULL;
   if (!w.failed) look_through(&w);
-  if (!w.failed) write_loop(&w);
+  if (!w.failed) write_function(&w);
   trm_arena_free(&arena);
   return !w.failed && !code->failed;
 }

@@ -54,7 +54,7 @@ trm_node trm_generate_logistic(trm_generator *g, trm_node x);
 trm_node trm_generate_erf(trm_generator *g, trm_node x);
 
 /* The function that a generator's nodes become: reads and writes elements [0, n) of the arrays that
- * slots[] points to. */
+ * slots[] points to. With running results, n is a positive multiple of 64. */
 typedef void (*trm_generated_fn)(void *const *slots, size_t n);
 
 /* Writes the loop to `code`. False where the nodes need more registers than there are, or memory

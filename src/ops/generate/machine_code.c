@@ -43,7 +43,10 @@ static void write_operand(trm_machine_code *code, trm_code_form form, uint32_t t
   switch (last.kind) {
     case OPERAND_REGISTER: CODE(code, (uint8_t)(0xc0 | reg | low)); break;
     case OPERAND_ARRAY: /* with a displacement of 8 bits, which rbp and r13 cannot do without */
-      CODE(code, (uint8_t)(0x44 | reg), (uint8_t)(last.log2_size << 6 | low), 0);
+      CODE(code, (uint8_t)(0x44 | reg), (uint8_t)(last.log2_size << 6 | low), last.vectors);
+      break;
+    case OPERAND_VECTOR:
+      CODE(code, (uint8_t)(0x44 | reg), (uint8_t)(0x20 | low), last.vectors);
       break;
     case OPERAND_SCALAR: CODE(code, (uint8_t)(0x44 | reg), (uint8_t)(0x20 | low), 0); break;
     default: {

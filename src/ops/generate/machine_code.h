@@ -27,12 +27,13 @@ typedef struct trm_code_form {
 typedef struct trm_code_operand {
   enum {
     OPERAND_REGISTER, /* vector or mask register `number` */
-    OPERAND_ARRAY,    /* [number + rax << log2_size] */
+    OPERAND_ARRAY,    /* [number + rax << log2_size], and `vectors` vectors behind it */
+    OPERAND_VECTOR,   /* [number], and `vectors` vectors behind it */
     OPERAND_SCALAR,   /* the 32 bits at [number], for all lanes */
     OPERAND_POOL      /* the 32 bits of the pool at `number`, for all lanes */
   } kind;
   uint32_t number;
-  uint8_t log2_size;
+  uint8_t log2_size, vectors;
 } trm_code_operand;
 
 /* A 32-bit distance at `at`, from `end` to a word of the pool. */

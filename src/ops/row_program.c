@@ -1,0 +1,451 @@
+/* Owns: the machine code of the passes of a row program, and running them row by row. */
+#include "ops/row_program.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "ops/elementwise/strip_code.h"
+#include "ops/row_values.h"
+
+enum {
+  SUM_LANES = 64,
+  EXTREME_LANES = 32,
+  SUM_PIECE = 1024, /* as sum_f32 of vector.c */
+  MAX_RUNNING = 16  /* of one pass */
+};
+
+/* Generated code that computes values of one pass, or the numbers of a row between two. */
+typedef struct step {
+  trm_strip_code *code; /* NULL: there is nothing to compute */
+  uint32_t *operands;   /* value by operand of the code */
+  uint32_t *results;    /* value by result; of a running one the reduction */
+  uint32_t num_results, num_running;
+  int64_t count, piece; /* elements; those of one call */
+  uint32_t first_slot;  /* of its slots in those of the program */
+  uint32_t *advancing, num_advancing; /* slots of arrays that a call reads or writes a piece of */
+} step;
+
+struct trm_row_program {
+  const trm_vector_ops *ops;
+  row_values values;
+  uint32_t num_steps;
+  step steps[2 * ROW_MAX_PASSES + 1]; /* numbers before pass 0, pass 0, numbers before pass 1 ... */
+  uint32_t result_of[ROW_MAX_VALUES];  /* by value; ROW_NO_VALUE: none */
+  size_t place[ROW_MAX_VALUES];        /* in the scratch, of what is no operand and no result */
+  size_t lanes[ROW_MAX_VALUES];        /* in the scratch, of a reduction */
+  uint32_t num_slots;
+  size_t slots_offset, moving_offset, scratch_bytes;
+};
+
+/* A pointer that follows the rows. */
+typedef struct moving {
+  void **where;
+  char *start;
+  size_t row_bytes;
+} moving;
+
+/* ---- Making the steps ----------------------------------------------------------------------- */
+
+typedef struct maker {
+  const trm_kernel_request *request;
+  trm_row_program *program;
+  trm_arena *arena; /* the program's */
+  int64_t count;    /* elements of the computation at hand */
+  trm_computation computation;
+  uint32_t inside[ROW_MAX_VALUES]; /* instruction by value */
+  uint32_t capacity;
+  step *step;
+} maker;
+
+static trm_status add_instruction(maker *m, trm_instruction instruction, const uint32_t *operands,
+                                  uint32_t *out_index, trm_error *error) {
+  trm_computation *c = &m->computation;
+  if (c->num_instructions == m->capacity) FAIL(INTERNAL, "a row program is too long");
+  if (instruction.num_operands > 0) {
+    instruction.operands =
+        trm_arena_copy(m->arena, operands, instruction.num_operands * sizeof *operands);
+    CHECK_MEMORY(instruction.operands, "rows");
+  }
+  c->instructions[c->num_instructions] = instruction;
+  *out_index = c->num_instructions++;
+  return TRM_OK;
+}
+
+static trm_status shape_of(maker *m, trm_dtype dtype, bool is_number, trm_shape *out,
+                           trm_error *error) {
+  if (!trm_shape_make(m->arena, dtype, is_number ? 0 : 1, &m->count, out)) FAIL_NO_MEMORY("rows");
+  return TRM_OK;
+}
+
+/* The instruction of a value that the step reads: a parameter, or a constant. */
+static trm_status bring_value(maker *m, uint32_t v, trm_error *error) {
+  if (m->inside[v] != ROW_NO_VALUE) return TRM_OK;
+  const row_value *value = &m->program->values.items[v];
+  const bool is_number = value->extent == EXTENT_ONE ||
+                         (value->extent == EXTENT_ROWS && m->count > 1);
+  trm_instruction o = {.opcode = TRM_OP_PARAMETER};
+  TRY(shape_of(m, value->dtype, is_number, &o.shape, error));
+  if (value->kind == ROW_CONSTANT) {
+    o.opcode = TRM_OP_CONSTANT;
+    o.literal = value->instruction->literal;
+  } else {
+    o.number = m->computation.num_parameters;
+    m->step->operands[m->computation.num_parameters++] = v;
+  }
+  TRY(add_instruction(m, o, NULL, &m->inside[v], error));
+  if (value->kind != ROW_CONSTANT)
+    m->computation.parameters[m->computation.num_parameters - 1] = m->inside[v];
+  if (!is_number) return TRM_OK;
+  trm_instruction broadcast = {.opcode = TRM_OP_BROADCAST, .num_operands = 1};
+  TRY(shape_of(m, value->dtype, false, &broadcast.shape, error));
+  const uint32_t from = m->inside[v];
+  return add_instruction(m, broadcast, &from, &m->inside[v], error);
+}
+
+static bool is_step_of(const row_value *value, uint32_t pass, bool is_numbers) {
+  return value->kind == ROW_OPERATION && value->pass == pass &&
+         (value->extent == EXTENT_ROWS) == is_numbers;
+}
+
+static bool is_read_after(const trm_row_program *program, uint32_t v, uint32_t pass) {
+  for (uint32_t u = 0; u < program->values.count; ++u) {
+    const row_value *user = &program->values.items[u];
+    if (user->kind != ROW_OPERATION || user->pass <= pass) continue;
+    for (uint32_t k = 0; k < user->instruction->num_operands; ++k)
+      if (user->operands[k] == v) return true;
+  }
+  return false;
+}
+
+/* Room in the scratch. */
+static size_t reserve(trm_row_program *program, size_t bytes) {
+  const size_t at = program->scratch_bytes;
+  program->scratch_bytes += (bytes + 63) & ~(size_t)63;
+  return at;
+}
+
+/* The results of the step: what is kept, then what is reduced. */
+static trm_status add_results(maker *m, uint32_t pass, bool is_numbers, trm_opcode *running,
+                              trm_error *error) {
+  trm_row_program *program = m->program;
+  uint32_t roots[ROW_MAX_VALUES], num = 0;
+  for (uint32_t v = 0; v < program->values.count; ++v) {
+    const row_value *value = &program->values.items[v];
+    if (!is_step_of(value, pass, is_numbers)) continue;
+    const bool is_result = program->result_of[v] != ROW_NO_VALUE;
+    if (!is_result && !is_numbers && !is_read_after(program, v, pass)) continue;
+    if (!is_result)
+      program->place[v] = reserve(program, (size_t)m->count * trm_dtype_size(value->dtype));
+    running[num] = TRM_NUM_OPCODES;
+    m->step->results[num] = v;
+    roots[num++] = m->inside[v];
+  }
+  for (uint32_t v = 0; v < program->values.count && !is_numbers; ++v) {
+    const row_value *value = &program->values.items[v];
+    if (value->kind != ROW_REDUCTION || value->pass != pass + 1) continue;
+    TRY(bring_value(m, value->operands[0], error));
+    program->lanes[v] = reserve(program, SUM_LANES * sizeof(float));
+    if (program->result_of[v] == ROW_NO_VALUE) program->place[v] = reserve(program, sizeof(float));
+    if (value->reduction == TRM_OP_ADD) m->step->piece = SUM_PIECE;
+    ++m->step->num_running;
+    running[num] = value->reduction;
+    m->step->results[num] = v;
+    roots[num++] = m->inside[value->operands[0]];
+  }
+  m->step->num_results = num;
+  if (num == 0) return TRM_OK;
+  trm_instruction tuple = {.opcode = TRM_OP_TUPLE, .num_operands = num};
+  tuple.shape = (trm_shape){.dtype = TRM_TUPLE, .num_elements = (int32_t)num};
+  trm_shape *elements = ARENA_NEW(m->arena, trm_shape, num);
+  CHECK_MEMORY(elements, "rows");
+  for (uint32_t i = 0; i < num; ++i) elements[i] = m->computation.instructions[roots[i]].shape;
+  tuple.shape.elements = elements;
+  return add_instruction(m, tuple, roots, &m->computation.root, error);
+}
+
+static trm_status begin_step(maker *m, step *out, int64_t count, trm_error *error) {
+  const uint32_t most = 4 * ROW_MAX_VALUES;
+  for (uint32_t v = 0; v < ROW_MAX_VALUES; ++v) m->inside[v] = ROW_NO_VALUE;
+  m->count = count;
+  m->step = out;
+  m->capacity = most;
+  out->count = out->piece = count;
+  m->computation = (trm_computation){.name = "row"};
+  m->computation.instructions = ARENA_NEW(m->arena, trm_instruction, most);
+  m->computation.parameters = ARENA_NEW(m->arena, trm_index, ROW_MAX_VALUES);
+  out->operands = ARENA_NEW(m->arena, uint32_t, ROW_MAX_VALUES);
+  out->results = ARENA_NEW(m->arena, uint32_t, ROW_MAX_VALUES);
+  CHECK_MEMORY(m->computation.instructions, "rows");
+  CHECK_MEMORY(m->computation.parameters, "rows");
+  CHECK_MEMORY(out->operands, "rows");
+  CHECK_MEMORY(out->results, "rows");
+  return TRM_OK;
+}
+
+/* Whether the slot is that of running results, which come after the others. */
+static bool is_running(const step *s, const strip_slot *slot) {
+  return slot->kind == SLOT_RESULT && slot->source >= s->num_results - s->num_running;
+}
+
+/* The operations of the pass, or the numbers of a row that come before it. */
+static trm_status make_step(maker *m, uint32_t pass, bool is_numbers, step *out,
+                            bool *out_supported, trm_error *error) {
+  trm_opcode running[ROW_MAX_VALUES];
+  const row_values *values = &m->program->values;
+  TRY(begin_step(m, out, is_numbers ? 1 : values->n, error));
+  for (uint32_t v = 0; v < values->count; ++v) {
+    const row_value *value = &values->items[v];
+    if (!is_step_of(value, pass, is_numbers)) continue;
+    trm_instruction o = *value->instruction;
+    uint32_t operands[3];
+    for (uint32_t k = 0; k < o.num_operands; ++k) {
+      TRY(bring_value(m, value->operands[k], error));
+      operands[k] = m->inside[value->operands[k]];
+    }
+    TRY(shape_of(m, value->dtype, false, &o.shape, error));
+    TRY(add_instruction(m, o, operands, &m->inside[v], error));
+  }
+  TRY(add_results(m, pass, is_numbers, running, error));
+  if (out->num_results == 0) return TRM_OK;
+  const strip_request request = {.computation = &m->computation,
+                                 .running = running,
+                                 .half_overflow = m->request->module->half_overflow};
+  trm_strip_code *code = NULL;
+  TRY(trm_strip_compile_any(&request, m->arena, &code, out_supported, error));
+  if (!*out_supported) return TRM_OK;
+  out->code = code;
+  *out_supported = out->num_running <= MAX_RUNNING;
+  out->first_slot = m->program->num_slots;
+  const strip_stage *stage = &code->stages[0];
+  m->program->num_slots += stage->num_slots;
+  out->advancing = ARENA_NEW(m->arena, uint32_t, stage->num_slots);
+  CHECK_MEMORY(out->advancing, "rows");
+  for (uint32_t i = 0; i < stage->num_slots; ++i) {
+    const strip_slot *slot = &stage->slots[i];
+    if (slot->moves && !is_running(out, slot)) out->advancing[out->num_advancing++] = i;
+  }
+  return TRM_OK;
+}
+
+static trm_status make_steps(maker *m, bool *out_supported, trm_error *error) {
+  trm_row_program *program = m->program;
+  for (uint32_t pass = 0; pass <= program->values.num_passes; ++pass) {
+    TRY(make_step(m, pass, true, &program->steps[program->num_steps++], out_supported, error));
+    if (!*out_supported || pass == program->values.num_passes) break;
+    TRY(make_step(m, pass, false, &program->steps[program->num_steps++], out_supported, error));
+    if (!*out_supported) break;
+  }
+  return TRM_OK;
+}
+
+trm_status trm_row_program_create(const trm_kernel_request *request, const trm_computation *body,
+                                  int64_t block, const bool *is_whole,
+                                  trm_row_program **out_program, bool *out_supported,
+                                  trm_error *error) {
+  trm_row_program *program = ARENA_NEW(request->arena, trm_row_program, 1);
+  CHECK_MEMORY(program, "rows");
+  program->ops = trm_vector_ops_get();
+  TRY(trm_row_values_read(request, body, block, is_whole, &program->values, out_supported, error));
+  if (!*out_supported) return TRM_OK;
+  for (uint32_t v = 0; v < ROW_MAX_VALUES; ++v) program->result_of[v] = ROW_NO_VALUE;
+  for (uint32_t r = 0; r < program->values.num_results; ++r)
+    program->result_of[program->values.results[r]] = r;
+  maker *m = ARENA_NEW(request->arena, maker, 1);
+  CHECK_MEMORY(m, "rows");
+  *m = (maker){.request = request, .program = program, .arena = request->arena};
+  const trm_status status = make_steps(m, out_supported, error);
+  if (status != TRM_OK || !*out_supported) {
+    trm_row_program_destroy(program);
+    return status;
+  }
+  program->slots_offset = reserve(program, program->num_slots * sizeof(void *));
+  program->moving_offset = reserve(program, program->num_slots * sizeof(moving));
+  *out_program = program;
+  return TRM_OK;
+}
+
+void trm_row_program_destroy(trm_row_program *program) {
+  for (uint32_t s = 0; s < program->num_steps; ++s)
+    if (program->steps[s].code != NULL) trm_strip_destroy(program->steps[s].code);
+}
+
+size_t trm_row_program_scratch_bytes(const trm_row_program *program) {
+  return program->scratch_bytes;
+}
+
+bool trm_row_program_in_place(const trm_row_program *program, uint32_t result, uint32_t operand) {
+  const row_values *values = &program->values;
+  const row_value *written = &values->items[values->results[result]];
+  for (uint32_t v = 0; v < values->count; ++v) {
+    const row_value *value = &values->items[v];
+    if (value->kind != ROW_OPERAND || value->number != operand) continue;
+    if (value->extent != EXTENT_ALL || written->extent != EXTENT_ALL ||
+        is_read_after(program, v, written->pass))
+      return false;
+    for (uint32_t u = 0; u < values->count; ++u) /* a reduction reads in the pass before its own */
+      if (values->items[u].kind == ROW_REDUCTION && values->items[u].operands[0] == v &&
+          values->items[u].pass > written->pass + 1)
+        return false;
+  }
+  return true;
+}
+
+/* ---- Running -------------------------------------------------------------------------------- */
+
+typedef struct worker {
+  const trm_row_program *program;
+  const trm_kernel_call *call;
+  char *scratch;
+  void **slots;
+  moving *moving;
+  uint32_t num_moving;
+} worker;
+
+/* Where the value is in row 0, and the distance to that of the next row. */
+static char *locate(const worker *w, uint32_t v, size_t *out_row_bytes) {
+  const row_values *values = &w->program->values;
+  const row_value *value = &values->items[v];
+  const size_t size = trm_dtype_size(value->dtype);
+  union {
+    const void *in;
+    char *out;
+  } address; /* operands are only read */
+  *out_row_bytes = value->extent == EXTENT_ALL    ? (size_t)values->n * size
+                   : value->extent == EXTENT_ROWS ? size
+                                                  : 0;
+  if (value->kind == ROW_OPERAND) {
+    address.in = w->call->operands[value->number];
+    return address.out;
+  }
+  if (w->program->result_of[v] != ROW_NO_VALUE) return w->call->results[w->program->result_of[v]];
+  *out_row_bytes = 0;
+  return w->scratch + w->program->place[v];
+}
+
+static char *slot_start(const worker *w, const step *s, uint32_t index, size_t *out_row_bytes) {
+  const strip_stage *stage = &s->code->stages[0];
+  const strip_slot *slot = &stage->slots[index];
+  union {
+    const void *in;
+    char *out;
+  } address;
+  *out_row_bytes = 0;
+  switch (slot->kind) {
+    case SLOT_OPERAND: return locate(w, s->operands[slot->source], out_row_bytes);
+    case SLOT_RESULT:
+      if (is_running(s, slot)) return w->scratch + w->program->lanes[s->results[slot->source]];
+      return locate(w, s->results[slot->source], out_row_bytes);
+    case SLOT_CONSTANT: address.in = slot->data; return address.out;
+    default: break;
+  }
+  for (uint32_t i = 0; i < stage->num_fills; ++i) { /* a number, which is read where it is */
+    const strip_access *access = stage->fills[i].access;
+    if (stage->fills[i].out != index) continue;
+    return slot_start(w, s, access->source, out_row_bytes) +
+           access->base * ((int64_t)1 << slot->log2_size);
+  }
+  return NULL; /* nothing reads it */
+}
+
+static void bind_step(worker *w, const step *s) {
+  for (uint32_t i = 0; i < s->code->stages[0].num_slots; ++i) {
+    size_t row_bytes;
+    void **where = &w->slots[s->first_slot + i];
+    char *start = slot_start(w, s, i, &row_bytes);
+    *where = start;
+    if (row_bytes > 0) w->moving[w->num_moving++] = (moving){where, start, row_bytes};
+  }
+}
+
+static void begin_running(const worker *w, const step *s) {
+  for (uint32_t i = s->num_results - s->num_running; i < s->num_results; ++i) {
+    const trm_opcode reduction = w->program->values.items[s->results[i]].reduction;
+    float *lanes = (float *)(void *)(w->scratch + w->program->lanes[s->results[i]]);
+    if (reduction == TRM_OP_ADD) {
+      memset(lanes, 0, SUM_LANES * sizeof *lanes);
+    } else {
+      for (int l = 0; l < EXTREME_LANES; ++l)
+        lanes[l] = reduction == TRM_OP_MAXIMUM ? -INFINITY : INFINITY;
+    }
+  }
+}
+
+/* Adds the lanes to the total in the order of sum_f32 (vector.c), and clears them. */
+static double add_lanes(double total, float *lanes) {
+  float sums[16];
+  for (int l = 0; l < 16; ++l)
+    sums[l] = (lanes[l] + lanes[16 + l]) + (lanes[32 + l] + lanes[48 + l]);
+  for (int l = 0; l < 16; ++l) total += (double)sums[l];
+  memset(lanes, 0, SUM_LANES * sizeof *lanes);
+  return total;
+}
+
+static void add_pieces(const worker *w, const step *s, double *totals) {
+  for (uint32_t i = 0; i < s->num_running; ++i) {
+    const uint32_t v = s->results[s->num_results - s->num_running + i];
+    if (w->program->values.items[v].reduction == TRM_OP_ADD)
+      totals[i] =
+          add_lanes(totals[i], (float *)(void *)(w->scratch + w->program->lanes[v]));
+  }
+}
+
+static void end_running(const worker *w, const step *s, const double *totals, int64_t row) {
+  for (uint32_t i = 0; i < s->num_running; ++i) {
+    const uint32_t v = s->results[s->num_results - s->num_running + i];
+    const row_value *value = &w->program->values.items[v];
+    const float *lanes = (const float *)(const void *)(w->scratch + w->program->lanes[v]);
+    size_t row_bytes;
+    char *at = locate(w, v, &row_bytes);
+    float both[2] = {value->initial, 0.0f}, result;
+    if (value->reduction == TRM_OP_ADD) {
+      result = (float)((double)value->initial + totals[i]);
+    } else if (value->reduction == TRM_OP_MAXIMUM) {
+      both[1] = w->program->ops->max_f32(lanes, EXTREME_LANES);
+      result = w->program->ops->max_f32(both, 2);
+    } else {
+      both[1] = w->program->ops->min_f32(lanes, EXTREME_LANES);
+      result = w->program->ops->min_f32(both, 2);
+    }
+    memcpy(at + (size_t)row * row_bytes, &result, sizeof result);
+  }
+}
+
+static void run_step(const worker *w, const step *s, int64_t row) {
+  const strip_stage *stage = &s->code->stages[0];
+  const trm_generated_fn function = stage->operations[0].generated->function;
+  void **const slots = w->slots + s->first_slot;
+  double totals[MAX_RUNNING] = {0.0};
+  if (s->num_running > 0) begin_running(w, s);
+  for (int64_t done = 0;;) {
+    const int64_t n = s->count - done < s->piece ? s->count - done : s->piece;
+    function(slots, (size_t)n);
+    if (s->num_running > 0) add_pieces(w, s, totals);
+    done += n;
+    if (done >= s->count) break;
+    for (uint32_t i = 0; i < s->num_advancing; ++i) {
+      const uint32_t slot = s->advancing[i];
+      slots[slot] = (char *)slots[slot] + ((size_t)n << stage->slots[slot].log2_size);
+    }
+  }
+  for (uint32_t i = 0; i < s->num_advancing && s->piece < s->count; ++i) {
+    const uint32_t slot = s->advancing[i];
+    const size_t passed = (size_t)((s->count - 1) / s->piece * s->piece);
+    slots[slot] = (char *)slots[slot] - (passed << stage->slots[slot].log2_size);
+  }
+  if (s->num_running > 0) end_running(w, s, totals, row);
+}
+
+void trm_row_program_run(const trm_row_program *program, const trm_kernel_call *call, int64_t begin,
+                         int64_t end, void *scratch) {
+  worker w = {.program = program, .call = call, .scratch = scratch};
+  w.slots = (void **)(void *)(w.scratch + program->slots_offset);
+  w.moving = (moving *)(void *)(w.scratch + program->moving_offset);
+  for (uint32_t s = 0; s < program->num_steps; ++s)
+    if (program->steps[s].code != NULL) bind_step(&w, &program->steps[s]);
+  for (int64_t row = begin; row < end; ++row) {
+    for (uint32_t i = 0; i < w.num_moving; ++i)
+      *w.moving[i].where = w.moving[i].start + (size_t)row * w.moving[i].row_bytes;
+    for (uint32_t s = 0; s < program->num_steps; ++s)
+      if (program->steps[s].code != NULL) run_step(&w, &program->steps[s], row);
+  }
+}
