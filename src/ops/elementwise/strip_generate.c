@@ -22,7 +22,6 @@ static const struct {
     {TRM_OP_ADD, TRM_V_F32, NODE_ADD},
     {TRM_OP_SUBTRACT, TRM_V_F32, NODE_SUBTRACT},
     {TRM_OP_MULTIPLY, TRM_V_F32, NODE_MULTIPLY},
-    {TRM_OP_DIVIDE, TRM_V_F32, NODE_DIVIDE},
     {TRM_OP_SQRT, TRM_V_F32, NODE_SQRT},
 #define BOTH(opcode, kind) \
   {opcode, TRM_V_S32, kind}, { opcode, TRM_V_U32, kind }
@@ -66,6 +65,7 @@ static const struct {
     {TRM_OP_TANH, trm_generate_tanh, NULL},
     {TRM_OP_LOGISTIC, trm_generate_logistic, NULL},
     {TRM_OP_ERF, trm_generate_erf, NULL},
+    {TRM_OP_DIVIDE, NULL, trm_generate_divide},
     {TRM_OP_MAXIMUM, NULL, trm_generate_maximum},
     {TRM_OP_MINIMUM, NULL, trm_generate_minimum},
 };

@@ -20,6 +20,36 @@ trm_node trm_generate_constant(trm_generator *g, float value) {
   return NUMBER(bits);
 }
 
+static bool is_invariant(const trm_generator *g, trm_node node) {
+  return !g->failed && g->nodes.items[node].is_invariant;
+}
+
+/* By a number that is the same for all elements: by its reciprocal, and twice the remainder. The
+ * first quotient is then faithful and the second correctly rounded (P. Markstein, Computation of
+ * elementary functions on the IBM RISC System/6000 processor, 1990, theorem 7.2), if the remainders
+ * are exact: for 2^-20 <= |y| < 2^20 and 2^-102 <= |x| < 2^100. Other lanes but +0 divide. */
+trm_node trm_generate_divide(trm_generator *g, trm_node x, trm_node y) {
+  if (!is_invariant(g, y) || is_invariant(g, x)) return GENERATE2(DIVIDE, x, y);
+  enum { AT_LEAST_UNSIGNED = 5, IS_NOT = 4 };
+  const uint32_t least = (127 - 102) << 23, end = (127 + 100) << 23;
+  const uint32_t least_y = (127 - 20) << 23, end_y = (127 + 20) << 23;
+  const trm_node size_y = GENERATE2(SUBTRACT_BITS, trm_generate_abs(g, y), NUMBER(least_y));
+  const trm_node is_bad = trm_generate(g, NODE_COMPARE_U32, size_y, NUMBER(end_y - least_y), NONE,
+                                       AT_LEAST_UNSIGNED);
+  const trm_node range = GENERATE3(SELECT, is_bad, NUMBER(0), NUMBER(end - least));
+  const trm_node zero = GENERATE3(SELECT, is_bad, NUMBER(0x7fffffff), NUMBER(0)); /* or a NaN */
+  const trm_node r = GENERATE2(DIVIDE, trm_generate_constant(g, 1.0f), y);
+  const trm_node minus_y = trm_generate_negate(g, y);
+  const trm_node size = GENERATE2(SUBTRACT_BITS, trm_generate_abs(g, x), NUMBER(least));
+  const trm_node is_out =
+      trm_generate(g, NODE_COMPARE_U32, size, range, NONE, AT_LEAST_UNSIGNED);
+  const trm_node is_no_zero = trm_generate(g, NODE_COMPARE_U32, x, zero, NONE, IS_NOT);
+  const trm_node mask = GENERATE2(AND_MASK, is_out, is_no_zero);
+  trm_node q = GENERATE2(MULTIPLY, x, r);
+  for (int i = 0; i < 2; ++i) q = GENERATE3(FMA, GENERATE3(FMA, q, minus_y, x), r, q);
+  return GENERATE3(SELECT, mask, GENERATE3(DIVIDE_WHERE, mask, x, y), q);
+}
+
 trm_node trm_generate_abs(trm_generator *g, trm_node x) {
   return GENERATE2(AND_BITS, x, NUMBER(0x7fffffff));
 }

@@ -15,6 +15,7 @@ typedef enum node_form {
   FORM_ROUND_HALF,
   FORM_COPY_SIGN,
   FORM_SELECT,
+  FORM_DIVIDE_WHERE,
   FORM_MASKS
 } node_form;
 typedef enum node_result { RESULT_VECTOR, RESULT_MASK, RESULT_NONE } node_result;
@@ -42,7 +43,11 @@ enum { NUM_POINTERS = sizeof pointers };
 
 trm_node trm_generate(trm_generator *g, trm_node_kind kind, trm_node a, trm_node b, trm_node c,
                       uint32_t number) {
-  const trm_node_data node = {kind, {a, b, c}, number};
+  trm_node_data node = {kind, {a, b, c}, number, false};
+  node.is_invariant = kinds[kind].form != FORM_LOAD && kinds[kind].result != RESULT_NONE;
+  for (uint32_t i = 0; i < kinds[kind].operands && !g->failed; ++i) {
+    if (!g->nodes.items[node.operands[i]].is_invariant) node.is_invariant = false;
+  }
   if (!VECTOR_PUSH(&g->nodes, node)) g->failed = true;
   return (trm_node)g->nodes.count - 1;
 }
@@ -59,6 +64,7 @@ typedef struct writer {
   uint32_t free_vectors, free_masks; /* bits by number */
   uint32_t temporaries;              /* vectors that hold a constant for one instruction */
   uint32_t running;                  /* vectors of running results; 0: the program has none */
+  uint32_t kept_vectors, kept_masks; /* free ones after what is invariant was computed */
   uint32_t turn;                     /* of the UNROLLED ones, where there are running results */
   bool is_tail, failed;
 } writer;
@@ -327,6 +333,17 @@ static void write_select(writer *w, trm_node node, trm_code_form form) {
   trm_code_evex(w->code, form, place_result(w, node), no, yes, mask, false);
 }
 
+static void write_divide_where(writer *w, trm_node node, trm_code_form form) {
+  const trm_node_data *data = node_at(w, node);
+  const uint32_t mask = w->place[data->operands[0]];
+  const uint32_t a = vector_of(w, data->operands[1]), b = vector_of(w, data->operands[2]);
+  release(w, node);
+  const uint32_t to = place_result(w, node);
+  CODE(w->code, 0xc5, 0xf8, 0x98, (uint8_t)(0xc0 | mask << 3 | mask)); /* kortestw */
+  CODE(w->code, 0x74, 6);                                              /* jz over the division */
+  trm_code_evex(w->code, form, to, a, in_register(b), mask, true);
+}
+
 /* kandw and its like: VEX instructions of two bytes' prefix. */
 static void write_masks(writer *w, trm_node node) {
   const trm_node_data *data = node_at(w, node);
@@ -360,18 +377,30 @@ static void write_node(writer *w, trm_node node) {
     case FORM_ROUND_HALF: write_round_half(w, node, form); break;
     case FORM_COPY_SIGN: write_copy_sign(w, node, form); break;
     case FORM_SELECT: write_select(w, node, form); break;
+    case FORM_DIVIDE_WHERE: write_divide_where(w, node, form); break;
     case FORM_MASKS: write_masks(w, node); break;
   }
   if (kind->result == RESULT_NONE) release(w, node);
 }
 
-static void write_turn(writer *w, bool is_tail) {
-  w->is_tail = is_tail;
+/* What is invariant, before the loop; registers of what a turn reads stay taken. */
+static void write_invariants(writer *w) {
   w->free_vectors = w->running < 32 ? UINT32_MAX << w->running : 0;
   w->free_masks = 0xfc; /* 0 is no mask, 1 is TAIL's */
   w->temporaries = 0;
   for (trm_node node = 0; node < w->g->nodes.count && !w->failed; ++node) {
-    if (w->is_wanted[node]) write_node(w, node);
+    if (w->is_wanted[node] && node_at(w, node)->is_invariant) write_node(w, node);
+  }
+  w->kept_vectors = w->free_vectors;
+  w->kept_masks = w->free_masks;
+}
+
+static void write_turn(writer *w, bool is_tail) {
+  w->is_tail = is_tail;
+  w->free_vectors = w->kept_vectors;
+  w->free_masks = w->kept_masks;
+  for (trm_node node = 0; node < w->g->nodes.count && !w->failed; ++node) {
+    if (w->is_wanted[node] && !node_at(w, node)->is_invariant) write_node(w, node);
   }
 }
 
@@ -384,6 +413,8 @@ static void look_through(writer *w) {
     for (uint32_t i = 0; i < kind->operands && w->is_wanted[node]; ++i) {
       const trm_node read = node_at(w, node)->operands[i];
       if (!w->is_wanted[read]) w->last[read] = node;
+      if (node_at(w, read)->is_invariant && !node_at(w, node)->is_invariant)
+        w->last[read] = TRM_NO_NODE; /* each turn reads it */
       w->is_wanted[read] = true;
     }
   }
@@ -447,6 +478,7 @@ static void write_function(writer *w) {
   trm_machine_code *code = w->code;
   CODE(code, 0x53, 0x55, 0x41, 0x54, 0x41, 0x55, 0x41, 0x56, 0x41, 0x57); /* push */
   for (uint32_t k = 0; k < w->num_slots; ++k) trm_code_load_pointer(code, pointers[k], w->slots[k]);
+  write_invariants(w);
   if (w->running > 0) write_unrolled(w);
   else write_turns(w);
   CODE(code, 0xc5, 0xf8, 0x77);                                           /* vzeroupper */

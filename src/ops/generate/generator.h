@@ -21,7 +21,8 @@ typedef enum trm_node_kind {
 typedef struct trm_node_data {
   trm_node_kind kind;
   trm_node operands[3];
-  uint32_t number; /* slot, bits of a constant, immediate of the instruction */
+  uint32_t number;   /* slot, bits of a constant, immediate of the instruction */
+  bool is_invariant; /* the same for all elements: computed before the loop */
 } trm_node_data;
 
 typedef struct trm_generator {
@@ -35,6 +36,7 @@ trm_node trm_generate(trm_generator *g, trm_node_kind kind, trm_node a, trm_node
 trm_node trm_generate_constant(trm_generator *g, float value);
 
 /* Compositions. As the loops of vector.c do it, to the bit. */
+trm_node trm_generate_divide(trm_generator *g, trm_node x, trm_node y);
 trm_node trm_generate_maximum(trm_generator *g, trm_node x, trm_node y);
 trm_node trm_generate_minimum(trm_generator *g, trm_node x, trm_node y);
 trm_node trm_generate_clamp(trm_generator *g, trm_node low, trm_node x, trm_node high);

@@ -252,8 +252,47 @@ static void test_pressure(void **state) {
   trm_text_free(&text);
 }
 
+/* By one number for all elements: all bits of the quotients, near the ends of the ranges too. */
+static void test_divide_by_number(void **state) {
+  (void)state;
+  enum { COUNT = 20011 };
+  static const char *const text =
+      "HloModule m\n\nENTRY e {\n  x = f32[20011] parameter(0)\n  y = f32[] parameter(1)\n"
+      "  b = f32[20011] broadcast(y), dimensions={}\n  ROOT q = f32[20011] divide(x, b)\n}\n";
+  trm_error error = {0};
+  trm_module *module;
+  case_check(trm_module_read(text, strlen(text), "divide", &module, &error), &error);
+  float *x = case_allocate(COUNT * sizeof(float)), y;
+  for (int round = 0; round < 300; ++round) {
+    const uint32_t exponent = round % 3 == 0 ? (uint32_t)case_random_below(256)
+                                             : 104 + (uint32_t)case_random_below(46);
+    const uint32_t bits = (uint32_t)(case_random() >> 32 & 0x807fffff) | exponent << 23;
+    memcpy(&y, &bits, sizeof y);
+    if (round % 7 == 0) y = (float)case_special();
+    for (int i = 0; i < COUNT; ++i) {
+      uint32_t word = (uint32_t)(case_random() >> 32);
+      if (i / 64 % 2 == 0) word = (word & 0x807fffff) | (uint32_t)(100 + case_random_below(50)) << 23;
+      memcpy(&x[i], &word, sizeof word);
+      if (i % 61 == 0) x[i] = (float)case_special();
+    }
+    const void *operands[] = {x, &y};
+    case_results got;
+    memset(&got, 0, sizeof got);
+    run_program(module, "1", operands, &got);
+    for (int i = 0; i < COUNT; ++i) {
+      const float want = x[i] / y, is = ((const float *)got.data[0])[i];
+      if (memcmp(&want, &is, sizeof is) != 0 && !(isnan(want) && isnan(is)))
+        fail_msg("%a / %a is %a, not %a", (double)x[i], (double)y, (double)want, (double)is);
+    }
+    case_results_free(&got);
+  }
+  trm_free(x);
+  trm_module_free(module);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_random_programs),
+                                     cmocka_unit_test(test_divide_by_number),
                                      cmocka_unit_test(test_pressure)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
