@@ -20,8 +20,8 @@ typedef struct step {
   uint32_t *operands;   /* value by operand of the code */
   uint32_t *results;    /* value by result; of a running one the reduction */
   uint32_t num_results, num_running;
-  int64_t count, piece; /* elements; those of one call */
-  uint32_t first_slot;  /* of its slots in those of the program */
+  int64_t count, piece;               /* elements; those of one call */
+  uint32_t first_slot;                /* of its slots in those of the program */
   uint32_t *advancing, num_advancing; /* slots of arrays that a call reads or writes a piece of */
 } step;
 
@@ -30,9 +30,9 @@ struct trm_row_program {
   row_values values;
   uint32_t num_steps;
   step steps[2 * ROW_MAX_PASSES + 1]; /* numbers before pass 0, pass 0, numbers before pass 1 ... */
-  uint32_t result_of[ROW_MAX_VALUES];  /* by value; ROW_NO_VALUE: none */
-  size_t place[ROW_MAX_VALUES];        /* in the scratch, of what is no operand and no result */
-  size_t lanes[ROW_MAX_VALUES];        /* in the scratch, of a reduction */
+  uint32_t result_of[ROW_MAX_VALUES]; /* by value; ROW_NO_VALUE: none */
+  size_t place[ROW_MAX_VALUES];       /* in the scratch, of what is no operand and no result */
+  size_t lanes[ROW_MAX_VALUES];       /* in the scratch, of a reduction */
   uint32_t num_slots;
   size_t slots_offset, moving_offset, scratch_bytes;
 };
@@ -81,8 +81,8 @@ static trm_status shape_of(maker *m, trm_dtype dtype, bool is_number, trm_shape 
 static trm_status bring_value(maker *m, uint32_t v, trm_error *error) {
   if (m->inside[v] != ROW_NO_VALUE) return TRM_OK;
   const row_value *value = &m->program->values.items[v];
-  const bool is_number = value->extent == EXTENT_ONE ||
-                         (value->extent == EXTENT_ROWS && m->count > 1);
+  const bool is_number =
+      value->extent == EXTENT_ONE || (value->extent == EXTENT_ROWS && m->count > 1);
   trm_instruction o = {.opcode = TRM_OP_PARAMETER};
   TRY(shape_of(m, value->dtype, is_number, &o.shape, error));
   if (value->kind == ROW_CONSTANT) {
@@ -384,8 +384,7 @@ static void add_pieces(const worker *w, const step *s, double *totals) {
   for (uint32_t i = 0; i < s->num_running; ++i) {
     const uint32_t v = s->results[s->num_results - s->num_running + i];
     if (w->program->values.items[v].reduction == TRM_OP_ADD)
-      totals[i] =
-          add_lanes(totals[i], (float *)(void *)(w->scratch + w->program->lanes[v]));
+      totals[i] = add_lanes(totals[i], (float *)(void *)(w->scratch + w->program->lanes[v]));
   }
 }
 

@@ -26,8 +26,7 @@ static uint32_t add_value(reader *r, row_value value) {
 
 static uint32_t read_operand(reader *r, const trm_instruction *o) {
   const int64_t count = trm_shape_count(&o->shape);
-  row_value value = {
-      .kind = ROW_OPERAND, .dtype = o->shape.dtype, .number = (uint32_t)o->number};
+  row_value value = {.kind = ROW_OPERAND, .dtype = o->shape.dtype, .number = (uint32_t)o->number};
   if (!trm_shape_is_array(&o->shape)) return ROW_NO_VALUE;
   if (r->is_whole[value.number]) {
     if (count != 1 && count != r->out->n) return ROW_NO_VALUE;

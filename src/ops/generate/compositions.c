@@ -34,15 +34,14 @@ trm_node trm_generate_divide(trm_generator *g, trm_node x, trm_node y) {
   const uint32_t least = (127 - 102) << 23, end = (127 + 100) << 23;
   const uint32_t least_y = (127 - 20) << 23, end_y = (127 + 20) << 23;
   const trm_node size_y = GENERATE2(SUBTRACT_BITS, trm_generate_abs(g, y), NUMBER(least_y));
-  const trm_node is_bad = trm_generate(g, NODE_COMPARE_U32, size_y, NUMBER(end_y - least_y), NONE,
-                                       AT_LEAST_UNSIGNED);
+  const trm_node is_bad =
+      trm_generate(g, NODE_COMPARE_U32, size_y, NUMBER(end_y - least_y), NONE, AT_LEAST_UNSIGNED);
   const trm_node range = GENERATE3(SELECT, is_bad, NUMBER(0), NUMBER(end - least));
   const trm_node zero = GENERATE3(SELECT, is_bad, NUMBER(0x7fffffff), NUMBER(0)); /* or a NaN */
   const trm_node r = GENERATE2(DIVIDE, trm_generate_constant(g, 1.0f), y);
   const trm_node minus_y = trm_generate_negate(g, y);
   const trm_node size = GENERATE2(SUBTRACT_BITS, trm_generate_abs(g, x), NUMBER(least));
-  const trm_node is_out =
-      trm_generate(g, NODE_COMPARE_U32, size, range, NONE, AT_LEAST_UNSIGNED);
+  const trm_node is_out = trm_generate(g, NODE_COMPARE_U32, size, range, NONE, AT_LEAST_UNSIGNED);
   const trm_node is_no_zero = trm_generate(g, NODE_COMPARE_U32, x, zero, NONE, IS_NOT);
   const trm_node mask = GENERATE2(AND_MASK, is_out, is_no_zero);
   trm_node q = GENERATE2(MULTIPLY, x, r);

@@ -20,7 +20,12 @@ typedef enum node_form {
 } node_form;
 typedef enum node_result { RESULT_VECTOR, RESULT_MASK, RESULT_NONE } node_result;
 
-enum { NUMBER = -2, LANES = 16, UNROLLED = 4, TAIL = 1 /* the mask of the lanes of the last turn */ };
+enum {
+  NUMBER = -2,
+  LANES = 16,
+  UNROLLED = 4,
+  TAIL = 1 /* the mask of the lanes of the last turn */
+};
 
 static const struct kind {
   uint8_t operands;

@@ -264,14 +264,15 @@ static void test_divide_by_number(void **state) {
   case_check(trm_module_read(text, strlen(text), "divide", &module, &error), &error);
   float *x = case_allocate(COUNT * sizeof(float)), y;
   for (int round = 0; round < 300; ++round) {
-    const uint32_t exponent = round % 3 == 0 ? (uint32_t)case_random_below(256)
-                                             : 104 + (uint32_t)case_random_below(46);
+    const uint32_t exponent =
+        round % 3 == 0 ? (uint32_t)case_random_below(256) : 104 + (uint32_t)case_random_below(46);
     const uint32_t bits = (uint32_t)(case_random() >> 32 & 0x807fffff) | exponent << 23;
     memcpy(&y, &bits, sizeof y);
     if (round % 7 == 0) y = (float)case_special();
     for (int i = 0; i < COUNT; ++i) {
       uint32_t word = (uint32_t)(case_random() >> 32);
-      if (i / 64 % 2 == 0) word = (word & 0x807fffff) | (uint32_t)(100 + case_random_below(50)) << 23;
+      if (i / 64 % 2 == 0)
+        word = (word & 0x807fffff) | (uint32_t)(100 + case_random_below(50)) << 23;
       memcpy(&x[i], &word, sizeof word);
       if (i % 61 == 0) x[i] = (float)case_special();
     }
