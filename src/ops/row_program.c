@@ -6,6 +6,7 @@
 
 #include "ops/elementwise/strip_code.h"
 #include "ops/row_values.h"
+#include "ops/stream.h"
 
 enum {
   SUM_LANES = 64,
@@ -33,6 +34,8 @@ struct trm_row_program {
   uint32_t result_of[ROW_MAX_VALUES]; /* by value; ROW_NO_VALUE: none */
   size_t place[ROW_MAX_VALUES];       /* in the scratch, of what is no operand and no result */
   size_t lanes[ROW_MAX_VALUES];       /* in the scratch, of a reduction */
+  /* By result: whether the rows are computed in the scratch, on the way past the caches. */
+  bool is_streamed[ROW_MAX_RESULTS];
   uint32_t num_slots;
   size_t slots_offset, moving_offset, scratch_bytes;
 };
@@ -107,6 +110,12 @@ static bool is_step_of(const row_value *value, uint32_t pass, bool is_numbers) {
          (value->extent == EXTENT_ROWS) == is_numbers;
 }
 
+/* Whether the rows of the value are computed where the caller wants them. */
+static bool is_in_result(const trm_row_program *program, uint32_t v) {
+  const uint32_t r = program->result_of[v];
+  return r != ROW_NO_VALUE && !program->is_streamed[r];
+}
+
 static bool is_read_after(const trm_row_program *program, uint32_t v, uint32_t pass) {
   for (uint32_t u = 0; u < program->values.count; ++u) {
     const row_value *user = &program->values.items[u];
@@ -134,7 +143,7 @@ static trm_status add_results(maker *m, uint32_t pass, bool is_numbers, trm_opco
     if (!is_step_of(value, pass, is_numbers)) continue;
     const bool is_result = program->result_of[v] != ROW_NO_VALUE;
     if (!is_result && !is_numbers && !is_read_after(program, v, pass)) continue;
-    if (!is_result)
+    if (!is_in_result(program, v))
       program->place[v] = reserve(program, (size_t)m->count * trm_dtype_size(value->dtype));
     running[num] = TRM_NUM_OPCODES;
     m->step->results[num] = v;
@@ -145,7 +154,7 @@ static trm_status add_results(maker *m, uint32_t pass, bool is_numbers, trm_opco
     if (value->kind != ROW_REDUCTION || value->pass != pass + 1) continue;
     TRY(bring_value(m, value->operands[0], error));
     program->lanes[v] = reserve(program, SUM_LANES * sizeof(float));
-    if (program->result_of[v] == ROW_NO_VALUE) program->place[v] = reserve(program, sizeof(float));
+    if (!is_in_result(program, v)) program->place[v] = reserve(program, sizeof(float));
     if (value->reduction == TRM_OP_ADD) m->step->piece = SUM_PIECE;
     ++m->step->num_running;
     running[num] = value->reduction;
@@ -248,8 +257,13 @@ trm_status trm_row_program_create(const trm_kernel_request *request, const trm_c
   TRY(trm_row_values_read(request, body, block, is_whole, &program->values, out_supported, error));
   if (!*out_supported) return TRM_OK;
   for (uint32_t v = 0; v < ROW_MAX_VALUES; ++v) program->result_of[v] = ROW_NO_VALUE;
-  for (uint32_t r = 0; r < program->values.num_results; ++r)
+  for (uint32_t r = 0; r < program->values.num_results; ++r) {
+    const row_value *value = &program->values.items[program->values.results[r]];
+    const trm_shape *shape = trm_shape_leaf(&request->instruction->shape, (int32_t)r);
     program->result_of[program->values.results[r]] = r;
+    program->is_streamed[r] =
+        value->extent == EXTENT_ALL && trm_shape_bytes(shape) >= TRM_STREAM_BYTES;
+  }
   maker *m = ARENA_NEW(request->arena, maker, 1);
   CHECK_MEMORY(m, "rows");
   *m = (maker){.request = request, .program = program, .arena = request->arena};
@@ -317,7 +331,7 @@ static char *locate(const worker *w, uint32_t v, size_t *out_row_bytes) {
     address.in = w->call->operands[value->number];
     return address.out;
   }
-  if (w->program->result_of[v] != ROW_NO_VALUE) return w->call->results[w->program->result_of[v]];
+  if (is_in_result(w->program, v)) return w->call->results[w->program->result_of[v]];
   *out_row_bytes = 0;
   return w->scratch + w->program->place[v];
 }
@@ -434,6 +448,14 @@ static void run_step(const worker *w, const step *s, int64_t row) {
   if (s->num_running > 0) end_running(w, s, totals, row);
 }
 
+static void stream_row(const worker *w, uint32_t result, int64_t row) {
+  const row_values *values = &w->program->values;
+  const uint32_t v = values->results[result];
+  const size_t bytes = (size_t)values->n * trm_dtype_size(values->items[v].dtype);
+  trm_stream_copy((char *)w->call->results[result] + (size_t)row * bytes,
+                  w->scratch + w->program->place[v], bytes);
+}
+
 void trm_row_program_run(const trm_row_program *program, const trm_kernel_call *call, int64_t begin,
                          int64_t end, void *scratch) {
   worker w = {.program = program, .call = call, .scratch = scratch};
@@ -446,5 +468,8 @@ void trm_row_program_run(const trm_row_program *program, const trm_kernel_call *
       *w.moving[i].where = w.moving[i].start + (size_t)row * w.moving[i].row_bytes;
     for (uint32_t s = 0; s < program->num_steps; ++s)
       if (program->steps[s].code != NULL) run_step(&w, &program->steps[s], row);
+    for (uint32_t r = 0; r < program->values.num_results; ++r)
+      if (program->is_streamed[r]) stream_row(&w, r, row);
   }
+  trm_stream_end();
 }

@@ -100,7 +100,7 @@ trm_node trm_generate_is_finite(trm_generator *g, trm_node x) {
   return COMPARED(IS_LESS, trm_generate_abs(g, x), trm_generate_constant(g, INFINITY));
 }
 
-/* ---- The words of vector_math_single.h ------------------------------------------------------ */
+/* ---- The words of vector_math_single.def ------------------------------------------------------ */
 
 #define FUNCTION static
 #define GENERATOR trm_generator *g,
@@ -135,7 +135,7 @@ trm_node trm_generate_is_finite(trm_generator *g, trm_node x) {
 #define SHIFT_LEFT(w, n) trm_generate(g, NODE_SHIFT_LEFT_BY, (w), NONE, NONE, (n))
 #define SHIFT_RIGHT(w, n) trm_generate(g, NODE_SHIFT_RIGHT_SIGNED_BY, (w), NONE, NONE, (n))
 
-#include "ops/elementwise/vector_math_single.h"
+#include "ops/elementwise/vector_math_single.def"
 
 trm_node trm_generate_exp(trm_generator *g, trm_node x) { return exp_f32(g, x); }
 trm_node trm_generate_expm1(trm_generator *g, trm_node x) { return expm1_f32(g, x); }

@@ -46,7 +46,7 @@ trm_node trm_generate_rsqrt(trm_generator *g, trm_node x);
 trm_node trm_generate_is_finite(trm_generator *g, trm_node x);
 trm_node trm_generate_abs(trm_generator *g, trm_node x);
 trm_node trm_generate_negate(trm_generator *g, trm_node x);
-/* vector_math_single.h */
+/* vector_math_single.def */
 trm_node trm_generate_exp(trm_generator *g, trm_node x);
 trm_node trm_generate_expm1(trm_generator *g, trm_node x);
 trm_node trm_generate_log(trm_generator *g, trm_node x);
