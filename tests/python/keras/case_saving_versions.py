@@ -1,5 +1,5 @@
-"""Files of a model with stages between {IPU, CPU} x {.venv, .venv-2.21}: what stock Keras loads of a
-stock model, Tremula's loads of its own, with the same predictions, options and stages."""
+"""Files of a model with stages between {IPU, CPU} x {.venv, .venv-2.21}: what stock Keras loads of
+a stock model, Tremula's loads of its own, with the same predictions, options and stages."""
 
 import itertools
 import json
