@@ -147,7 +147,8 @@ def check_training(strategy_of, stock, kind, replicas, schedule, name):
 
 
 def quick(kind, replicas, schedule):
-    """The optimizers that this file tests of a combination; case_matrix.py tests the others."""
+    """The optimizers that this file tests of a combination; case_matrix_pipelines.py has the
+    others."""
     if schedule is Schedule.Grouped:
         return ["sgd", *(OTHERS if kind == "functional" else OTHERS[:1])]
     if kind == "functional" and replicas == 1:

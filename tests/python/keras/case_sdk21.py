@@ -114,7 +114,7 @@ CASES += [(make, form, optimizer) for make, form, names in (
 
 @pytest.mark.parametrize("make, form, optimizer", CASES)
 def test_weights_and_history(expected, make, form, optimizer):
-    """case_matrix.py tests the other combinations."""
+    """case_matrix_sdk21.py tests the other combinations."""
     check_training(expected, make, form, optimizer)
 
 
