@@ -483,10 +483,15 @@ def test_older_spellings(random, session):
     result = compiled(lambda ids: (table.lookup(ids), table.lookup(ids, 1, True)), [ids])
     with session() as s:
         s.run(tf.global_variables_initializer())
-        found, _ = s.run([result, table(iteration_count=3, replication_factor=2)],
-                         {ids: [-1, 2, 6]})
-    for rows in found:
-        np.testing.assert_array_equal(rows, values[[0, 2, 5]])
+        for training in (True, False):
+            found, _ = s.run([result, table(3, replication_factor=2, training=training)],
+                             {ids: [-1, 2, 6]})
+            for rows in found:
+                np.testing.assert_array_equal(rows, values[[0, 2, 5]])
+    compiled(lambda ids: tf.train.GradientDescentOptimizer(1.).minimize(
+        tf.reduce_sum(table.lookup(ids))), [ids])
+    with pytest.raises(NotImplementedError, match="training=False"):
+        table(iteration_count=3, training=False)
 
 
 def test_refusals():
@@ -505,8 +510,6 @@ def test_refusals():
         embedding_ops.HostEmbedding("a", tf.get_variable("ref", [2, 2], use_resource=False))
     with pytest.raises(ValueError, match="iteration count must be positive, but it is 0"):
         table(iteration_count=0)
-    with pytest.raises(NotImplementedError, match="training=False"):
-        table(iteration_count=3, training=False)
     spec = embedding_ops.HostEmbeddingSGDGAOptimizerSpec(0.5, 4)
     assert spec.get_learning_rate() == 0.5 and spec.get_accumulation_factor() == 4
 

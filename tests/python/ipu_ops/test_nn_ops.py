@@ -357,6 +357,22 @@ def test_candidate_samplers(run, kind, unique, sampled):
     np.testing.assert_array_equal(first[0], second[0])
 
 
+def test_candidates_in_a_loop(run):
+    """All three outputs of a sampler that is in a function, as a loop's body is."""
+    def mine(classes):
+        def body(drawn, true_counts, counts):
+            found = tf.random.uniform_candidate_sampler(classes, 20, 12, True, 20)
+            return found[0], true_counts + found[1], counts + found[2]
+
+        return ipu.loops.repeat(3, body, [
+            tf.zeros([12], tf.int64), tf.zeros([1, 20]), tf.zeros([12])])
+
+    drawn, true_counts, counts = run(mine, np.arange(20)[np.newaxis])
+    assert len(set(drawn)) == 12
+    np.testing.assert_allclose(true_counts, np.full([1, 20], 3 * .6), rtol=1e-5)
+    np.testing.assert_allclose(counts, np.full(12, 3 * .6), rtol=1e-5)
+
+
 def test_too_many_unique_candidates():
     with pytest.raises(tf.errors.InvalidArgumentError, match="num_sampled is 21, more than the 20"):
         with ipu.scopes.ipu_scope("/device:IPU:0"):

@@ -162,6 +162,14 @@ def test_numbers_of_eight_bits():
     kernel = f8_ops.convert_from_f8((dense.kernel_data, dense.kernel_metadata))
     np.testing.assert_allclose(result, x @ kernel, rtol=1e-2)
     assert layers.Dense(2)(tf.ones([2, 3])).shape == (2, 2)
+    stock, ours = keras.layers.Dense(2), layers.Dense(2)
+    codes = f8_ops.convert_to_f8(x, f8_ops.create_metadata(f8_ops.Format.F143))
+    expected, _ = stock(x), ours(codes)
+    ours.set_weights(stock.get_weights())
+    found = ours(codes)
+    assert found.dtype == tf.float16
+    np.testing.assert_allclose(found, expected, atol=.1)
+    assert np.abs(found.numpy() - expected.numpy()).max() > 1e-4  # rounded to eight bits
     with pytest.raises(ValueError, match="`kernel_scale` should be in the range .-32, 31.. The "
                        "passed scale was 40."):
         layers.Dense(2, kernel_scale=40)

@@ -127,6 +127,21 @@ def test_an_accumulated_outfeed_gives_one_result_a_weight_update(scope):
     np.testing.assert_allclose(few.losses, each.losses[-1:], rtol=1e-5)
 
 
+def test_the_types_of_accumulated_results_go_by_their_places(scope):
+    names = []
+
+    def dtype(output):
+        names.append(output.name)
+        return tf.float16 if output.name == "PipelineStage:1" else output.dtype
+
+    model = options(model_of(), accumulate_outfeed=True, accumulate_outfeed_dtype=dtype)
+    model.compile("sgd", "mse", metrics=["mae"], steps_per_execution=16)
+    history = model.fit(DATA, verbose=0).history
+    assert names == ["PipelineStage:1", "PipelineStage:2"]  # 0 is what the optimizer gets
+    loss, other = history["loss"][0], history["mae"][0]
+    assert loss == float(np.float16(loss)) and other != float(np.float16(other))
+
+
 def test_functions_are_used_again_until_something_changes(scope):
     model = options(model_of())
     model.fit(DATA, verbose=0)

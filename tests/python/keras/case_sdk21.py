@@ -7,6 +7,8 @@ import tensorflow as tf
 from tensorflow import keras
 from tensorflow.python import ipu
 
+from tremula.tf.keras import optimizers
+
 legacy = keras.optimizers.legacy
 RANDOM = np.random.default_rng(0)
 X = RANDOM.standard_normal((64, 6)).astype("float32")
@@ -15,6 +17,8 @@ Y = (X @ RANDOM.standard_normal((6, 2))).astype("float32")
 OPTIMIZERS = {
     "SGD": lambda: legacy.SGD(0.1), "momentum": lambda: legacy.SGD(0.1, 0.9),
     "Adam": lambda: legacy.Adam(0.05), "RMSprop": lambda: legacy.RMSprop(0.01),
+    "ipu_adam": lambda: optimizers.AdamIpuOptimizer(0.05),
+    "lamb": lambda: optimizers.LAMBIpuOptimizer(0.05),
     "new": lambda: keras.optimizers.SGD(0.1, 0.9),
     "native": lambda: tf.compat.v1.train.MomentumOptimizer(0.1, 0.9)}
 
@@ -101,13 +105,20 @@ CASES = [(make, form, "SGD") for make, forms in (
     (pipeline_sequential, ("accumulated", "in runs")), (pipeline_model, ("all",)))
          for form in forms]
 CASES += [(make, form, optimizer) for make, form, names in (
-    (model, "plain", ("momentum", "Adam", "RMSprop", "native")),
-    (sequential, "accumulated", ("Adam", "new", "native")),
-    (pipeline_model, "all", ("momentum", "RMSprop", "native"))) for optimizer in names]
+    (model, "plain", ("momentum", "Adam", "RMSprop", "native")), (model, "all", ("lamb",)),
+    (sequential, "accumulated", ("Adam", "ipu_adam", "new", "native")),
+    (pipeline_sequential, "accumulated", ("lamb",)),
+    (pipeline_model, "all", ("momentum", "RMSprop", "ipu_adam", "native")))
+          for optimizer in names]
 
 
 @pytest.mark.parametrize("make, form, optimizer", CASES)
 def test_weights_and_history(expected, make, form, optimizer):
+    """case_matrix_sdk21.py tests the other combinations."""
+    check_training(expected, make, form, optimizer)
+
+
+def check_training(expected, make, form, optimizer):
     count, replicas, steps_per_run = FORMS[form]
     summands = count * replicas
     batch = 32 // summands if steps_per_run is None else 16 // summands

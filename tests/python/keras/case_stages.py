@@ -450,6 +450,21 @@ def test_build_takes_shapes_and_inputs(scope):
     assert [one.layer.name for one in model.get_pipeline_stage_assignment()][-1] == model.last.name
 
 
+def test_a_traced_subclass_shows_its_input_layers(scope):
+    model = Subclass([Dense(2), Dense(1)])
+    model.compile("sgd", "mse")
+    own = model.layers
+    for size in (3, None):  # the second trace takes the place of the first
+        model.build((size, 4))
+        (first, *others) = model.layers
+        assert isinstance(first, keras.layers.InputLayer) and others == own
+        assert first.input_shape == [(size, 4)]
+        assert [one.name for one in model.weights] == [
+            one.name for layer in own for one in layer.weights]
+    model.fit(tf.ones([6, 4]), tf.ones([6, 1]), batch_size=3, verbose=0)
+    assert model.layers == [first, *own]
+
+
 def test_what_cannot_be_traced_by_layers_is_called_in_the_program(scope):
     class Branching(keras.Model):
         def __init__(self):

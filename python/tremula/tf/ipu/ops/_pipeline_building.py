@@ -45,6 +45,14 @@ def _unmarked():
     return marks.graph_attributes({scopes.FRONTEND_ATTRIBUTES_NAME: None})
 
 
+class _StageOutput:
+    """What a function that gives a sum's type is called with: an output of the last stage, by the
+    name that the original's operation gives it."""
+
+    def __init__(self, tensor, place):
+        self.name, self.dtype, self.shape = f"PipelineStage:{place}", tensor.dtype, tensor.shape
+
+
 class _Parts:
     """Builds what a mini-batch does, then what is done after all of them."""
 
@@ -73,7 +81,7 @@ class _Parts:
             if not isinstance(stage_values, dict):
                 stage_values = to_list(stage_values)  # one tensor is enqueued as a list of one
             if stage_values:
-                effects += self._out(stage_values)
+                effects += self._out(stage_values, stage_values)
             return effects
         outputs = to_list(stage_values)
         with scopes.ipu_shard(pipeline.devices[-1]), \
@@ -126,17 +134,18 @@ class _Parts:
     def _out_of_training(self, made, outputs):
         pipeline = self.pipeline
         if pipeline.outfeed_loss:
-            return self._out(made.loss)
+            return self._out(made.loss, made.loss)
         mask = pipeline.outfeed_mask or [False] * len(outputs)
         if len(mask) != len(outputs):
             raise ValueError(
                 "The last computational stage has %d outputs, but the `outfeed_mask` has elements "
                 "%d - these need to match in size." % (len(outputs), len(mask)))
         wanted = [one for masked, one in zip(mask, outputs) if not masked]
-        return self._out(wanted) if wanted else []
+        return self._out(wanted, outputs) if wanted else []
 
-    def _out(self, values):
-        """Operations that hand values, a tensor or a structure, to the outfeed, or add them up."""
+    def _out(self, values, outputs):
+        """Operations that hand values, a tensor or a structure, to the outfeed, or add them up.
+        They are some of the outputs of the last stage."""
         pipeline = self.pipeline
         if pipeline.outfeed is None:
             raise ValueError(
@@ -146,7 +155,11 @@ class _Parts:
             return [pipeline.outfeed.enqueue(values)]
         self._outfed = values
         flat = tf.nest.flatten(self._outfed)
-        self._outfed_sums = [accumulation.Accumulator(one, pipeline.outfeed_dtype, "outfeed sum")
+        places = {id(one): place for place, one in enumerate(tf.nest.flatten(outputs))}
+        dtype = pipeline.outfeed_dtype
+        by_name = callable(dtype) and not isinstance(dtype, (type, tf.DType))
+        self._outfed_sums = [accumulation.Accumulator(
+            one, dtype(_StageOutput(one, places[id(one)])) if by_name else dtype, "outfeed sum")
                              for one in flat]
         return [total.add(one) for total, one in zip(self._outfed_sums, flat)]
 

@@ -194,17 +194,19 @@ class HostEmbedding:
 
     def __call__(self, iteration_count=1, replication_factor=1, training=True):
         """As in SDK 1.2: an operation to run beside the program. The table can be used from now on,
-        and the operation does nothing. Raises ValueError for a count below 1, NotImplementedError
-        for training=False, which kept a program from updating: build one without gradients."""
+        and the operation does nothing. training=False is for programs without updates. Raises
+        ValueError for a count below 1, NotImplementedError for training=False where a program has
+        updates of the table: it could not be kept from them."""
         del replication_factor
         if iteration_count <= 0:
             raise ValueError("HostEmbedding call iteration count must be positive, but it is "
                              f"{iteration_count}")
-        if not training:
+        table = _table_of(self._embedding_tensor, self._name)
+        if not training and table.is_updated:
             raise NotImplementedError(
                 "HostEmbedding cannot keep a program with gradients from updating the table: build "
                 "a program without them for training=False.")
-        _table_of(self._embedding_tensor, self._name).set_registered(True)
+        table.set_registered(True)
         if tf.executing_eagerly():
             return None
         with tf.device("cpu"):

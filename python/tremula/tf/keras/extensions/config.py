@@ -143,7 +143,7 @@ def _log_once(message):
 def _saved(model, assignments):
     """Assignments as numbers: (index of the layer, index of its call, stage), or, of a Sequential,
     the stage; for a nested model a list of its own in the stage's place."""
-    layers = {id(layer): index for index, layer in enumerate(model.layers)}
+    layers = {id(layer): index for index, layer in enumerate(model._saved_layers())}
     result = []
     for one in assignments:
         layer = one.nested_model if one.is_nested_model else one.layer
@@ -160,7 +160,7 @@ def _assignments(model, assignments, saved):
     if len(assignments) != len(saved):
         raise ValueError(messages.SAVED_STAGES.format(model.name, len(saved), len(assignments)))
     if assignments and hasattr(assignments[0], "node_index"):
-        layers = {id(layer): index for index, layer in enumerate(model.layers)}
+        layers = {id(layer): index for index, layer in enumerate(model._saved_layers())}
         calls = sorted(range(len(saved)), key=lambda i: (saved[i][0], saved[i][1]))
         order = sorted(range(len(saved)), key=lambda i: (
             layers[id(_layer(assignments[i]))], assignments[i].node_index))

@@ -68,6 +68,10 @@ class Stages:
         else:
             self._check_assignments(self._pipeline_stage_assignment)
 
+    def _saved_layers(self):
+        """The layers, in the order that numbers in a configuration count."""
+        return self.layers
+
     def _stage_outputs(self, tensors):
         """Tensors in the structure that the model returns."""
         return tf.nest.pack_sequence_as(self._stage_graph().outputs, tensors)
@@ -225,6 +229,7 @@ class ModelStages(Stages):
     _LAYER = psa.ModelLayerPipelineStageAssignment
     _NESTED = psa.NestedModelPipelineStageAssignment
     _traced_graph = None
+    _shown_inputs = []  # never changed
 
     def get_pipeline_stage_assignment(self):
         """As for functional models. Raises RuntimeError before build()."""
@@ -263,10 +268,23 @@ class ModelStages(Stages):
         if self._traced_graph is not None:
             self._reset_ipu_extension()
         vars(self)["_traced_graph"] = pipeline_graph.traced(inputs, outputs)
+        self._show_input_layers()
         if self._is_pipelined():
             self._check_kept_assignments()
         else:
             self._use_scopes()
+
+    def _show_input_layers(self):
+        """Puts the input layers of the trace before the other layers: in the original a subclass of
+        Model is a graph once it has been traced."""
+        others = [one for one in self._self_tracked_trackables
+                  if id(one) not in map(id, self._shown_inputs)]
+        shown = list({id(one): one for one in (
+            tensor._keras_history.layer for tensor in self._stage_inputs())}.values())
+        vars(self).update(_shown_inputs=shown, _self_tracked_trackables=[*shown, *others])
+
+    def _saved_layers(self):
+        return self.layers[len(self._shown_inputs):]
 
     def _check_kept_assignments(self):
         try:

@@ -118,7 +118,8 @@ def _random_codes(shape, dtype=None, **kwargs):
 @ipu_layer.registered
 class Dense(inner.public("layers").Dense):
     """Keras' Dense; for inputs [codes, metadata] of eight bits, such as ConvertToF8 gives, with a
-    kernel of eight bits and results in float16.
+    kernel of eight bits and results in float16. For a QuarterTensor, such as convert_to_f8() gives,
+    the layer has Keras' weights, whose kernel is rounded to eight bits in each call.
 
     kernel_format            the f8_ops.Format of the kernel
     kernel_scale             its scale, from -32 to 31
@@ -162,10 +163,15 @@ class Dense(inner.public("layers").Dense):
 
     def call(self, inputs, **kwargs):
         """activation(inputs x kernel + bias)."""
-        if not self._is_quarter:
+        if self._is_quarter:
+            kernel = f8_ops.QuarterTensor(tf.convert_to_tensor(self.kernel_data),
+                                          tf.convert_to_tensor(self.kernel_metadata))
+        elif isinstance(inputs, f8_ops.QuarterTensor):
+            kernel = f8_ops.convert_to_f8(
+                self.kernel, f8_ops.create_metadata(self.kernel_format, self.kernel_scale))
+        else:
             return super().call(inputs)
-        outputs = f8_ops.f8_matmul(f8_ops.QuarterTensor(*inputs), f8_ops.QuarterTensor(
-            tf.convert_to_tensor(self.kernel_data), tf.convert_to_tensor(self.kernel_metadata)))
+        outputs = f8_ops.f8_matmul(f8_ops.QuarterTensor(*inputs), kernel)
         if self.use_bias:
             outputs = tf.nn.bias_add(outputs, tf.cast(self.bias, outputs.dtype))
         return outputs if self.activation is None else self.activation(outputs)

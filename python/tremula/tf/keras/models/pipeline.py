@@ -66,7 +66,7 @@ class _Pipelined(base.IpuModelBase):
                 outfeed_queue=program.outfeed,
                 optimizer_function=self._optimize if mode == steps.TRAIN else None,
                 accumulate_outfeed=accumulate,
-                accumulate_outfeed_dtype=_by_place(accumulate_dtype), name=self.name,
+                accumulate_outfeed_dtype=accumulate_dtype, name=self.name,
                 **{name: getattr(self, name) for name in _HANDED_ON})
 
         return build
@@ -89,20 +89,6 @@ class _Pipelined(base.IpuModelBase):
             metrics = [one / tf.cast(self.gradient_accumulation_count, one.dtype)
                        for one in metrics]
         return [loss, *metrics]
-
-
-def _by_place(dtype):
-    """An accumulate_outfeed_dtype as pipeline() takes one: a function gets, in the place of a
-    tensor, one that is named after its place among the results."""
-    if not callable(dtype) or isinstance(dtype, (type, tf.DType)):
-        return dtype
-    places = iter(range(1 << 30))
-    return lambda like: dtype(_Named(like, f"PipelineStage:{next(places)}"))
-
-
-class _Named:
-    def __init__(self, tensor, name):
-        self.name, self.dtype, self.shape = name, tensor.dtype, tensor.shape
 
 
 class PipelineSequential(_Pipelined):

@@ -156,7 +156,9 @@ def _stage_function(graph_def, function, known, table, numbers):
     for name in _replace_random(function.node_def, known, numbers):
         rewriting.redirect_output(function, name, "output", "results")
     _seed_random(function.node_def, numbers, in_function=True)
-    _call_random(graph_def, known, function.node_def, numbers)
+    for name in _call_random(graph_def, known, function.node_def, numbers):
+        for place, one in enumerate(known[name].op_def.output_arg):
+            rewriting.redirect_output(function, name, one.name, "output", place)
     new_names = {}
     for node in function.node_def:
         operation = known.get(node.name)
@@ -237,7 +239,8 @@ def _known_bounds(operation):
 
 def _call_random(graph_def, operations, nodes, numbers):
     """The same for those that draw something by way of others: they become calls of functions,
-    which are added to the graph's."""
+    which are added to the graph's. Returns their names."""
+    replaced = []
     for node in nodes:
         operation = operations.get(node.name)
         if operation is None or node.op not in random_functions.MAKERS:
@@ -245,6 +248,8 @@ def _call_random(graph_def, operations, nodes, numbers):
         function = random_functions.MAKERS[node.op](operation, numbers.of(operation.name))
         graph_def.library.function.append(function.definition)
         rewriting.call_function(node, function.name, function.input_types, function.output_types)
+        replaced.append(node.name)
+    return replaced
 
 
 def infer_random_shapes(source, shapes):

@@ -220,16 +220,17 @@ def use_custom_calls(nodes, connect):
                         list(node.attr["result_dtypes"].list.type), shapes)
 
 
-def redirect_output(function, name, old_output, new_output):
-    """In a FunctionDef: users of "name:old_output:i" become users of "name:new_output:i"."""
+def redirect_output(function, name, old_output, new_output, first=0):
+    """In a FunctionDef: users of "name:old_output:i" become users of "name:new_output:first + i".
+    """
     old, new = f"{name}:{old_output}:", f"{name}:{new_output}:"
     for node in function.node_def:
         for i, one in enumerate(node.input):
             if one.startswith(old):
-                node.input[i] = new + one[len(old):]
+                node.input[i] = f"{new}{first + int(one[len(old):])}"
     for key, one in list(function.ret.items()):
         if one.startswith(old):
-            function.ret[key] = new + one[len(old):]
+            function.ret[key] = f"{new}{first + int(one[len(old):])}"
 
 
 def order_functions(graph_def):

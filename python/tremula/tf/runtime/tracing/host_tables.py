@@ -22,6 +22,8 @@ class HostTable:
     """The table in `variable`, a resource variable [tokens, encoding] on the CPU, or a tensor that
     is only looked up. `name` is for messages."""
 
+    is_updated = False  # by a program
+
     def __init__(self, name, variable):
         self.id = f"{name}#{graphs.unique_name('host_table')}"
         self.variable = variable
@@ -41,6 +43,7 @@ class HostTable:
         import tensorflow.compat.v1 as tf
         rows = tf.ensure_shape(rows, [_length(indices), self.variable.shape.as_list()[1]])
         tracing.current().updated[self.id] = self
+        self.is_updated = True
         if not accumulates:
             return self._call("update", [rows, indices], [], [], together=True)
         tracing.current().accumulating.setdefault(self.id, self)
