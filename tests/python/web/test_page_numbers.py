@@ -1,5 +1,6 @@
 """Every number of a view is that of `tremula report --json`, or of SQL by Python's sqlite3."""
 
+import collections
 import contextlib
 import json
 import sqlite3
@@ -143,6 +144,34 @@ def test_program_and_trace(new_page, html, profiles, name):
     assert not page.faults
 
 
+@pytest.mark.parametrize("name", ["plain", "loop", "pipeline"])
+def test_sandwich(new_page, html, profiles, name):
+    page = new_page().open(f"{html(name)}#v=trace&mode=sandwich", "trace")
+    with database(profiles[name]) as one:
+        rows = one.execute(
+            "SELECT programs.name, trace.cycles - cycles_overlapped FROM trace JOIN programs ON "
+            "programs.id = program WHERE trace.id > 1 AND trace.cycles > cycles_overlapped"
+        ).fetchall()
+    own, whole, count = collections.Counter(), collections.Counter(), collections.Counter()
+    for text, cycles in rows:
+        parts = [part for part in text.split("/") if part]
+        own[parts[-1]] += cycles
+        for part in set(parts):
+            whole[part] += cycles
+            count[part] += 1
+    found = {row["name"]: tuple(number(row[key]) for key in ("self", "total", "rows"))
+             for row in page.table("frames")}
+    assert found == {part: (own[part], whole[part], count[part]) for part in whole}
+    # The chosen name as a chart: as wide as all of its cycles.
+    most = max(whole, key=lambda part: (whole[part] > own[part], whole[part]))
+    page.go(f"v=trace&mode=sandwich&frame={most}")
+    summary = page.page.locator("#trace-chart").get_attribute("aria-label")
+    assert f"over {whole[most]:,} cycles".replace(",", "\u202f") in summary
+    assert page.page.locator(f'#frames tr[data-key="{most}"]').get_attribute(
+        "aria-selected") == "true"
+    assert not page.faults
+
+
 def test_insights(new_page, html, profiles):
     page = new_page().open(f"{html('large')}#v=insights", "insights")
     wanted = report(profiles["large"])
@@ -202,6 +231,31 @@ def test_source_and_sql(new_page, html, profiles):
             for row in page.table("result")] == types
     page.go("v=sql&q=DELETE FROM meta")
     assert "Only statements that read" in page.main()
+    assert not page.faults
+
+
+def test_sql_of_two_reports(new_page, html, profiles):
+    page = new_page().open(f"{html('plain', 'changed')}#v=sql", "sql")
+    sql = ("SELECT name, a.cycles, o.cycles FROM {main}.compute_sets AS a JOIN "
+           "other.compute_sets AS o USING (name) ORDER BY name")
+
+    def shown():
+        return [(row["c0"], number(row["c1"]), number(row["c2"])) for row in page.table("result")]
+    with database(profiles["plain"]) as one:
+        one.execute("ATTACH ? AS other", (f"file:{profiles['changed']}/profile.pop?mode=ro",))
+        wanted = one.execute(sql.format(main="main")).fetchall()
+        steps = one.execute("SELECT a.value, b.value FROM main.totals AS a JOIN other.totals AS b "
+                            "USING (key) WHERE key = 'num_steps'").fetchone()
+    assert len(wanted) > 3 and steps[0] != steps[1]
+    page.go("v=sql&q=" + sql.format(main="main"))
+    assert shown() == wanted
+    totals_of = "SELECT 1, {}.value FROM {}.totals WHERE key = 'num_steps'"
+    for report_shown, schema, value in (("", "main", steps[0]), ("", "other", steps[1]),
+                                        ("&r=b", "main", steps[1]), ("&r=b", "other", steps[0])):
+        page.go("v=sql&q=" + totals_of.format("totals", schema) + report_shown)
+        assert number(page.table("result")[0]["c1"]) == value
+    page.go("v=sql&q=WITH t AS (SELECT 1) DELETE FROM other.meta")
+    assert "readonly" in page.main()
     assert not page.faults
 
 
