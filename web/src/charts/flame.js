@@ -192,7 +192,7 @@ function paintLevel(view, level, y, tall, options, widths, texts) {
 /** Text that fits; its width is measured once. @param {CanvasRenderingContext2D} g
  * @param {string} text @param {number} x @param {number} y @param {number} room
  * @param {Map<string, number>} widths */
-function boxText(g, text, x, y, room, widths) {
+export function boxText(g, text, x, y, room, widths) {
   let wide = widths.get(text);
   if (wide === undefined) widths.set(text, (wide = g.measureText(text).width));
   if (wide <= room) {
@@ -200,7 +200,7 @@ function boxText(g, text, x, y, room, widths) {
     return;
   }
   const count = Math.floor((text.length * room) / wide) - 1;
-  if (count >= 1) g.fillText(`${text.slice(0, count)}…`, x, y);
+  if (count >= 3) g.fillText(`${text.slice(0, count)}…`, x, y);
 }
 
 /** @param {CanvasRenderingContext2D} g @param {number} x @param {number} y @param {number} w

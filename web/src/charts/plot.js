@@ -99,7 +99,9 @@ export class Plot {
         h(
           "span",
           null,
-          h("span.sample", { style: { background: colour.length === 1 ? `var(--${colour})` : colour } }),
+          h(text.startsWith("hatched") ? "span.sample.hatched" : "span.sample", {
+            style: { "background-color": /^\w+$/.test(colour) ? `var(--${colour})` : colour },
+          }),
           text,
         ),
       ),

@@ -1,7 +1,7 @@
 // V8 Graph: HLO instructions as nested boxes by name scope; a box opens when it is chosen.
 
 import { empty, h, menu, panel, save, toggle } from "../base/dom.js";
-import { cyclesText, grouped, textOf } from "../base/format.js";
+import { cyclesWords, grouped, textOf } from "../base/format.js";
 import { table } from "../base/table.js";
 
 const SVG = "http://www.w3.org/2000/svg";
@@ -24,7 +24,7 @@ function cut(text, most) {
 
 /** @param {any} box */
 function titleOf(box) {
-  return cut(`${box.scope ? (box.open ? "▾ " : "▸ ") : ""}${box.label}`, 27);
+  return box.scope ? cut(`${box.open ? "▾" : "▸"} ${box.label}`, 24) : cut(box.label, 27);
 }
 
 /** @param {any} box */
@@ -221,6 +221,7 @@ function draw(result, look) {
         s(
           "text",
           {
+            class: "edge",
             x: (x0 + x1) / 2 + 4,
             y: (y0 + y1) / 2 + 4,
             "font-size": 10,
@@ -375,7 +376,7 @@ function details(app, box, result, byHlo, values) {
         ],
       }),
     ),
-    one && h("p.dim", null, `${cyclesText(one.cycles)} cycles${one.plan ? `; ${one.plan}` : ""}`),
+    one && h("p.dim", null, `${cyclesWords(one.cycles)}${one.plan ? `; ${one.plan}` : ""}`),
   );
 }
 
