@@ -156,7 +156,12 @@ function paintTiles(view, lanes, c, of) {
     return ((255 << 24) | (b << 16) | (green << 8) | r) >>> 0;
   });
   const pixelCycles = (view.hi - view.lo) / wide;
-  const fill = (/** @type {number} */ pixel, /** @type {number} */ from, /** @type {number} */ to, /** @type {number} */ tone) => {
+  const fill = (
+    /** @type {number} */ pixel,
+    /** @type {number} */ from,
+    /** @type {number} */ to,
+    /** @type {number} */ tone,
+  ) => {
     const last = Math.max(Math.floor((from / tiles) * tall) + 1, Math.floor((to / tiles) * tall));
     for (let y = Math.floor((from / tiles) * tall); y < Math.min(tall, last); ++y) data[y * wide + pixel] = tone;
   };
@@ -182,8 +187,7 @@ function paintTiles(view, lanes, c, of) {
         fill(pixel, base, base + per, tones[0]);
         let top = base;
         for (const r of list) {
-          const share =
-            c.cycles[row] < pixelCycles ? runs.cycles[r] / c.cycles[row] : into < runs.cycles[r] ? 1 : 0;
+          const share = c.cycles[row] < pixelCycles ? runs.cycles[r] / c.cycles[row] : into < runs.cycles[r] ? 1 : 0;
           const first = of.sorted ? top : runs.first_tile[r] + shift;
           top += runs.num_tiles[r];
           fill(pixel, first, first + runs.num_tiles[r], tones[Math.max(0, Math.min(255, Math.round(255 * share)))]);

@@ -3,19 +3,7 @@
 import { empty, h, menu, panel, save, toggle } from "../base/dom.js";
 import { cyclesWords, grouped, textOf } from "../base/format.js";
 import { table } from "../base/table.js";
-
-const SVG = "http://www.w3.org/2000/svg";
-
-/** @param {string} tag @param {Record<string, any>} attributes @param {...(Node|string)} children */
-function s(tag, attributes, ...children) {
-  const element = document.createElementNS(SVG, tag);
-  for (const [key, value] of Object.entries(attributes)) {
-    if (key.startsWith("on")) element.addEventListener(key.slice(2), value);
-    else if (value !== undefined) element.setAttribute(key, String(value));
-  }
-  element.append(...children);
-  return element;
-}
+import { back, s, SVG } from "../charts/svg.js";
 
 /** Text that fits a box. @param {string} text @param {number} most */
 function cut(text, most) {
@@ -192,7 +180,16 @@ function draw(result, look) {
       {},
       s(
         "marker",
-        { id: "arrow", viewBox: "0 0 8 8", refX: 7, refY: 4, markerWidth: 6, markerHeight: 6, orient: "auto" },
+        {
+          id: "arrow",
+          viewBox: "0 0 8 8",
+          refX: 7,
+          refY: 4,
+          markerWidth: 8,
+          markerHeight: 8,
+          markerUnits: "userSpaceOnUse",
+          orient: "auto",
+        },
         s("path", { d: "M0 0L8 4L0 8z", fill: "#7a8699" }),
       ),
     ),
@@ -208,7 +205,7 @@ function draw(result, look) {
       bend = Math.max(14, Math.abs(y1 - y0) / 2);
     svg.append(
       s("path", {
-        d: `M${x0} ${y0}C${x0} ${y0 + bend} ${x1} ${y1 - bend} ${x1} ${y1}`,
+        d: y1 < y0 ? back(from, to) : `M${x0} ${y0}C${x0} ${y0 + bend} ${x1} ${y1 - bend} ${x1} ${y1}`,
         fill: "none",
         stroke: "#7a8699",
         "stroke-width": Math.min(3, 0.8 + Math.log2(edge.count) / 2),

@@ -322,9 +322,7 @@ async function render(app) {
           pairs([
             [
               "Waiting for the host",
-              all > 0
-                ? `${cyclesWords(waits)}, ${share(waits, all)} of the recorded runs`
-                : "no run was recorded",
+              all > 0 ? `${cyclesWords(waits)}, ${share(waits, all)} of the recorded runs` : "no run was recorded",
             ],
             [
               "Transfers with the host",

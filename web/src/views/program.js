@@ -1,9 +1,10 @@
 // V6 Program tree: programs nested as they run, with numbers in columns, and the details of one.
 
 import { empty, h, menu, pairs, panel } from "../base/dom.js";
+import { matcher } from "../base/filter.js";
 import { bytesText, bytesWords, cyclesText, cyclesWords, decimal, grouped, share } from "../base/format.js";
 import { KINDS } from "../base/kinds.js";
-import { matcher, Table, table } from "../base/table.js";
+import { Table, table } from "../base/table.js";
 import { programNames } from "./programs.js";
 
 /** Rows that are in sight: the children of what is open. @param {any} programs @param {Set<number>} open */
@@ -95,7 +96,7 @@ async function render(app) {
     number("bytes_in", "Bytes in", "bytes"),
     number("bytes_out", "Bytes out", "bytes", true),
     number("live_bytes", "Live bytes", "bytes"),
-    number("live_worst", "Fullest tile", "bytes"),
+    number("live_worst", "Fullest tile", "bytes", true),
     number("sync_cycles", "Sync", "cycles", true),
     number("repeat_count", "Turns", "number", true),
     number("ipu", "IPU", "number", true),

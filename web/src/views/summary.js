@@ -143,7 +143,11 @@ export function partsPanel(o) {
       ],
     }),
     o.cycles.overlapped > 0 &&
-      h("p.dim", null, "The parts are those of all IPUs, which work at the same time: together they are more than the run."),
+      h(
+        "p.dim",
+        null,
+        "The parts are those of all IPUs, which work at the same time: together they are more than the run.",
+      ),
   );
 }
 

@@ -164,7 +164,11 @@ async function render(app) {
         "ipu",
       ),
     merged === null &&
-      h("button", { type: "button", onclick: () => plot.show(built.offset, built.total) }, "Fit the run without waiting"),
+      h(
+        "button",
+        { type: "button", onclick: () => plot.show(built.offset, built.total) },
+        "Fit the run without waiting",
+      ),
     hosts !== null && [
       h("button", { type: "button", onclick: () => plot.show(0, runSpan(o, run, built)) }, "Fit the run on the host"),
       h("button", { type: "button", onclick: () => plot.show(hosts.begin, hosts.end) }, "Fit the host's timeline"),
