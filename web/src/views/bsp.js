@@ -21,7 +21,8 @@ function distributions(runs) {
 /** Rows in time order, and the row at an x, the last that began. @param {number[]} rows
  * @param {Record<string, Float64Array>} c @param {number} offset */
 function rowsOver(rows, c, offset) {
-  const order = [...rows].sort((a, b) => c.cycles_base[a] - c.cycles_base[b]);
+  const isSorted = rows.every((row, i) => i === 0 || c.cycles_base[rows[i - 1]] <= c.cycles_base[row]);
+  const order = isSorted ? rows : [...rows].sort((a, b) => c.cycles_base[a] - c.cycles_base[b]);
   const begins = Float64Array.from(order, (i) => c.cycles_base[i] + offset);
   const rowAt = (/** @type {number} */ x) => {
     let low = 0,

@@ -103,9 +103,9 @@ async function render(app) {
     return { element: empty("This profile has no table 'trace': it was written without outputExecutionProfile.") };
   const names = await programNames(app);
   const { columns: c, phases } = await app.ask("trace");
-  const flame = await app.ask("flame");
   const run = o.runs.find((/** @type {any[]} */ row) => row[0] === state.number("run", 0)) ?? null;
   const mode = state.get("mode", o.ipus.length > 2 ? "flat" : "flame");
+  const flame = await app.ask("flame", mode === "flame");
   // A row of a loop or a call that takes more than the loop itself stands for the steps inside.
   const stands = (/** @type {number} */ row) =>
     c.iterations[row] > 1 ||
