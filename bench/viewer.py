@@ -146,10 +146,11 @@ def make(folder, rows=0, megabytes=0):
         add_tiles(database)
         growing = Growing(database)
         if megabytes:
-            before = growing.megabytes()
             growing.to(256)
-            each = (growing.megabytes() - before) / 255
-            growing.to(max(256, int((megabytes - before) / each)))
+            before = growing.megabytes()
+            growing.to(1024)
+            each = (growing.megabytes() - before) / 768
+            growing.to(1024 + max(0, int((megabytes - growing.megabytes()) / each)))
         else:
             growing.to(max(1, -(-rows // growing.sizes["trace"])))
     database.close()
@@ -220,6 +221,7 @@ def show(page, folder, page_file, result):
             sorted(str(file) for file in folder.iterdir()))
     page.wait_for_selector("main[data-view=summary]", timeout=600_000)
     result["summary_seconds"] = watch()
+    result["summary_megabytes"] = page_megabytes()
 
 
 def measure(playwright, folder, page_file):
@@ -250,8 +252,8 @@ def report(one):
     def seconds(pair):
         return f"{pair[0]:.2f} s ({pair[1]:.2f} s of processors)"
     print(f"{one['profile']}: {one['megabytes']:.1f} MB, {one['trace_rows']} rows in the trace; "
-          f"Summary after {seconds(one['summary_seconds'])}; the page has "
-          f"{one['page_megabytes']:.0f} MB in the end")
+          f"Summary after {seconds(one['summary_seconds'])}; the page has then had at most "
+          f"{one['summary_megabytes']:.0f} MB, and {one['page_megabytes']:.0f} MB in the end")
     for name in ("memory", "trace"):
         print(f"  {name}: shown after {seconds(one[f'{name}_seconds'])}; a frame takes "
               f"{one[f'{name}_frame_ms']:.1f} ms of script, 95 % of them at most "

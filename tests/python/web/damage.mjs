@@ -40,7 +40,7 @@ function everything(given) {
       () => profile.overview(), () => profile.programs(), () => profile.sources(), () => profile.streams(),
       () => profile.regions([0, 1]), () => profile.computeSet(0), () => profile.frameworkOptions(),
       () => profile.schema(), () => profile.raw("archive.a", "tile0.mem"), () => profile.raw("debug.cbor", ""),
-      () => traceColumns(profile), () => flame(profile), () => memory.memoryByTile(profile),
+      () => traceColumns(profile), () => flame(profile, true), () => memory.memoryByTile(profile),
       () => memory.variablesOnTiles(profile, [0, 1]), () => memory.variableRows(profile),
       () => memory.variableLines(profile, [0, 1]), () => memory.bytesByScope(profile),
       () => memory.livenessSeries(profile, -1, []), () => memory.livenessSeries(profile, -1, [0]),

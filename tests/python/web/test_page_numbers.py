@@ -214,6 +214,11 @@ def test_compare(new_page, html, profiles):
     for key, name in (("cycles", "cycles of a run"), ("memory_bytes", "bytes of all tiles"),
                       ("worst_tile_bytes", "bytes of the fullest tile")):
         assert shown[name] == (wanted["a"][key], wanted["b"][key])
+    parts = [report(profiles[name])["cycles_by_part"] for name in ("plain", "changed")]
+    assert {name: shown[name] for name in parts[0]} == \
+        {name: (parts[0][name], parts[1][name]) for name in parts[0]}
+    steps = [totals(profiles[name])["num_steps"] for name in ("plain", "changed")]
+    assert shown["programs"] == tuple(steps)
     assert not page.faults
 
 
