@@ -101,8 +101,8 @@ _QUERIES = {
                          "SELECT coalesce(nullif(op_name, ''), nullif(hlo_name, ''), p.name), "
                          "sum(t.cycles), 100.0 * sum(t.cycles) / (SELECT sum(cycles) FROM trace "
                          "WHERE id > 1) FROM trace AS t JOIN programs AS p ON p.id = t.program "
-                         "LEFT JOIN sources AS s ON s.id = p.source WHERE t.id > 1 GROUP BY 1 HAVING sum(t.cycles) "
-                         "> 0", "cycles"),
+                         "LEFT JOIN sources AS s ON s.id = p.source WHERE t.id > 1 GROUP BY 1 "
+                         "HAVING sum(t.cycles) > 0", "cycles"),
     "stages": ("stage busy bubble share",
                "WITH r AS (SELECT * FROM trace WHERE id > 1 AND stage >= 0 AND cycles > 0), span "
                "AS (SELECT max(cycles_base + cycles) - min(cycles_base) AS n FROM r) SELECT stage, "
