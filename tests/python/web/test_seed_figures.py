@@ -11,9 +11,9 @@ from analyser import ROOT, environment, tremula
 
 # The colour in the middle of the host's lane, after a share of the width.
 _PROBE = """share => {
-    const canvas = document.getElementById("trace-chart"), scale = canvas.width / canvas.clientWidth;
-    return [...canvas.getContext("2d").getImageData(share * (canvas.width - 1), 28 * scale, 1, 1).data
-        ].slice(0, 3);
+    const canvas = document.getElementById("trace-chart");
+    const x = share * (canvas.width - 1), y = 28 * canvas.width / canvas.clientWidth;
+    return [...canvas.getContext("2d").getImageData(x, y, 1, 1).data].slice(0, 3);
 }"""
 _COLOUR = """letter => {
     const style = getComputedStyle(document.documentElement);
