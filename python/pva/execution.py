@@ -75,7 +75,8 @@ class Step:
         tiles = program._compilation.target.tilesPerIpu
         if row["tile_cycles"] and program._compilation.has_runs_of_tiles:
             of_ipu = program.estimatedCyclesByTile
-            return [cycles for ipu in self.ipus for cycles in (of_ipu if ipu.cycles else [0] * tiles)]
+            return [cycles for ipu in self.ipus
+                    for cycles in (of_ipu if ipu.cycles else [0] * tiles)]
         return [cycles for ipu in self.ipus
                 for cycles in spread(ipu.cycles, row["cycles_mean"] if ipu.cycles else 0,
                                      ipu.activeTiles, tiles)]

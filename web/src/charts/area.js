@@ -150,7 +150,7 @@ export function areaPainter(options) {
 
 /** @param {CanvasRenderingContext2D} g @param {string} text @param {number} x @param {number} y
  * @param {Record<string, string>} colours @param {CanvasTextAlign} align */
-function label(g, text, x, y, colours, align) {
+export function label(g, text, x, y, colours, align) {
   g.font = "11px system-ui, sans-serif";
   g.textAlign = align;
   g.lineWidth = 3;

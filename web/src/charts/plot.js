@@ -330,8 +330,9 @@ export class Plot {
     const key = `${strip.clientWidth} ${strip.clientHeight} ${devicePixelRatio} ${tones.panel}`;
     if (stripCopy?.key !== key) {
       const g = this.paintOn(strip, ...this.options.domain, tones, true);
+      if (strip.width === 0 || strip.height === 0) return g; // not in the page
       const copy = h("canvas", { width: strip.width, height: strip.height });
-      if (strip.width > 0 && strip.height > 0) copy.getContext("2d").drawImage(strip, 0, 0);
+      copy.getContext("2d").drawImage(strip, 0, 0);
       this.stripCopy = { key, copy };
       return g;
     }

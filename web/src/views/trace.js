@@ -8,6 +8,7 @@ import { KINDS } from "../base/kinds.js";
 import { table } from "../base/table.js";
 import { leftHeavy } from "../data/sums.js";
 import { bspPanel } from "./bsp.js";
+import { heatmapPanel } from "./heatmap.js";
 import { sandwich, sandwichPanel } from "./sandwich.js";
 import {
   align,
@@ -204,6 +205,7 @@ async function render(app) {
     hosts !== null && markPanel(app, hosts),
     hosts !== null && hostMarks(hosts),
     aligned.apart.length > 0 && hostPanel(app, aligned.apart),
+    heatmapPanel(app, app.timelines),
     row >= 0 && row < c.cycles.length && rowPanel(app, names, c, row),
     sides !== null && sandwichPanel(app, sides),
     sumsPanel(app, names, c, ends, kindOf),
