@@ -1,6 +1,7 @@
 """What the page is made of: vendored files, sizes, types, and readers against Python's."""
 
 import hashlib
+import itertools
 import json
 import os
 import pathlib
@@ -10,6 +11,7 @@ import shutil
 import subprocess
 import warnings
 
+import numpy as np
 import pytest
 
 import pva
@@ -61,6 +63,33 @@ def test_types():
     done = subprocess.run([compiler, "-p", WEB, "--noUnusedLocals"], text=True, check=False,
                           capture_output=True, timeout=600)
     assert done.returncode == 0, done.stdout
+
+
+def _lab(colour, matrix):
+    """CIE Lab of '#rrggbb' as somebody sees it whose eyes mix light by a matrix."""
+    light = [int(colour[i:i + 2], 16) / 255 for i in (1, 3, 5)]
+    light = [one / 12.92 if one <= 0.04045 else ((one + 0.055) / 1.055) ** 2.4 for one in light]
+    seen = np.clip(np.array(matrix) @ light, 0, 1)
+    xyz = np.array([[.4124, .3576, .1805], [.2126, .7152, .0722], [.0193, .1192, .9505]]) @ seen
+    xyz = xyz / (.9505, 1, 1.089)
+    x, y, z = np.where(xyz > 0.008856, np.cbrt(xyz), 7.787 * xyz + 16 / 116)
+    return np.array([116 * y - 16, 500 * (x - y), 200 * (y - z)])
+
+
+# Deuteranopia after Machado, Oliveira and Fernandes (2009), and no impairment.
+@pytest.mark.parametrize("matrix", [
+    ((.367322, .860646, -.227968), (.280085, .672501, .047413), (-.01182, .04294, .968881)),
+    ((1, 0, 0), (0, 1, 0), (0, 0, 1))])
+def test_colours_of_kinds_differ(matrix):
+    text = (WEB / "style.css").read_text(encoding="utf-8")
+    themes = [dict(re.findall(r"--([A-Z]): (#\w{6})", text[text.index(begin):].split("}")[0]))
+              for begin in (":root {", ':root[data-theme="dark"] {', "@media (prefers-color")]
+    assert themes[1] == themes[2]
+    for theme in (themes[0], {**themes[0], **themes[1]}):
+        assert len(theme) == 10
+        for one, other in itertools.combinations(theme, 2):
+            far = np.linalg.norm(_lab(theme[one], matrix) - _lab(theme[other], matrix))
+            assert far > 12, (one, other, far)
 
 
 # ---- Readers ------------------------------------------------------------------------------------

@@ -179,7 +179,7 @@ function paintLevel(view, level, y, tall, options, widths, texts) {
       g.strokeStyle = colours.line;
       g.strokeRect(x0 + 0.5, y + 0.5, x1 - x0 - 1.5, tall - 1);
     }
-    if (leaf && options.hatched(row[i])) hatch(g, x0, y, x1 - x0, tall);
+    if (leaf && options.hatched(row[i])) hatch(g, x0, y, x1 - x0, tall, inkOn(toneOf(colours, options.colourOf(row[i]))));
     if (leaf && texts && options.chosen(row[i])) {
       g.strokeStyle = colours.text;
       g.lineWidth = 2;
@@ -241,13 +241,14 @@ export function boxText(g, text, x, y, room, widths) {
 }
 
 /** @param {CanvasRenderingContext2D} g @param {number} x @param {number} y @param {number} w
- * @param {number} tall */
-function hatch(g, x, y, w, tall) {
+ * @param {number} tall @param {string} ink */
+function hatch(g, x, y, w, tall, ink) {
   g.save();
   g.beginPath();
   g.rect(x, y, w, tall);
   g.clip();
-  g.strokeStyle = "rgb(0 0 0 / 45%)";
+  g.strokeStyle = ink;
+  g.globalAlpha = 0.45;
   g.beginPath();
   for (let at = x - tall; at < x + w; at += 7) {
     g.moveTo(at, y + tall);
