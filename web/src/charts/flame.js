@@ -179,7 +179,8 @@ function paintLevel(view, level, y, tall, options, widths, texts) {
       g.strokeStyle = colours.line;
       g.strokeRect(x0 + 0.5, y + 0.5, x1 - x0 - 1.5, tall - 1);
     }
-    if (leaf && options.hatched(row[i])) hatch(g, x0, y, x1 - x0, tall, inkOn(toneOf(colours, options.colourOf(row[i]))));
+    if (leaf && options.hatched(row[i]))
+      hatch(g, x0, y, x1 - x0, tall, inkOn(toneOf(colours, options.colourOf(row[i]))));
     if (leaf && texts && options.chosen(row[i])) {
       g.strokeStyle = colours.text;
       g.lineWidth = 2;
