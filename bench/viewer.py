@@ -1,14 +1,17 @@
 #!/usr/bin/env python3
 """How fast the analyser is: from the file to the Summary, frames while zooming, memory of the page.
 
-    python bench/viewer.py [DIR...] [--rows N] [--output build/viewer.json]
+    python bench/viewer.py [DIR...] [--rows N] [--megabytes N] [--output build/viewer.json]
 
-Shows profiles (by default one that this script makes: the trace of a small program, N rows long, on
-16 x 1472 tiles) in Debian's chromium with software drawing, and prints the medians. Needs what the
-tests of tests/python/web need.
+Shows profiles in Debian's chromium with software drawing, and prints what each took. By default the
+script makes two: a small program that is repeated on 16 x 1472 tiles, to a trace of N rows and to a
+profile.pop of N MB. A frame is the least of several times of the same frame, because other
+processes may use the machine; seconds of processors are those of all of the browser's processes.
+Needs what the tests of tests/python/web need.
 """
 
 import argparse
+import contextlib
 import importlib.util
 import json
 import os
@@ -32,22 +35,107 @@ ENTRY main {
 }
 """
 
-_FRAMES = """async ([id, frames]) => {
-    const canvas = document.getElementById(id), times = [];
+_KEYS = "wwwddsaswwdadawssdwwwwaaddssswdsadwdaws0"
+_ROUNDS = 5
+
+_FRAMES = """async ([id, keys, rounds]) => {
+    const canvas = document.getElementById(id), least = keys.map(() => Infinity);
     canvas.focus();
-    const keys = ["w", "w", "w", "d", "d", "s", "a", "s", "w", "0"];
-    for (let i = 0; i < frames; ++i) {
-        canvas.dispatchEvent(new KeyboardEvent("keydown", { key: keys[i % keys.length] }));
-        await new Promise(requestAnimationFrame);
-        await new Promise(requestAnimationFrame);
-        times.push(Number(canvas.dataset.frame));
+    for (let round = 0; round < rounds; ++round) {
+        for (const [i, key] of keys.entries()) {
+            canvas.dispatchEvent(new KeyboardEvent("keydown", { key }));
+            await new Promise(requestAnimationFrame);
+            await new Promise(requestAnimationFrame);
+            least[i] = Math.min(least[i], Number(canvas.dataset.frame));
+        }
     }
-    return times;
+    return least;
 }"""
 
+# ---- A profile of any size -----------------------------------------------------------------------
 
-def make(folder, rows, ipus):
-    """A profile whose trace and tiles are many: a small program's, repeated."""
+# The tables that grow with a program, and of which table's rows a column holds the number.
+_TABLES = {
+    "programs": {"id": "programs", "parent": "programs", "end": "programs", "source": "sources",
+                 "compute_set": "compute_sets"},
+    "compute_sets": {"compute_set": "compute_sets", "source": "sources",
+                     "shared_with": "compute_sets"},
+    "sources": {"id": "sources"},
+    "variables": {"id": "variables", "source": "sources", "first_step": "programs",
+                  "end_step": "programs"},
+    "liveness": {"program": "programs"},
+    "vertices": {"compute_set": "compute_sets"},
+    "trace": {"id": "trace", "program": "programs", "compute_set": "compute_sets",
+              "cycles_base": "cycles"},
+}
+IPUS = 16
+
+
+class Growing:
+    """A profile.pop whose program is repeated, each time on the next IPU."""
+
+    def __init__(self, database):
+        self.database, self.copies = database, 1
+        self.sizes = {table: database.execute(f"SELECT count(*) FROM {table}").fetchone()[0]
+                      for table in _TABLES}
+        self.sizes["trace"] -= 2  # waiting and loading
+        self.sizes["cycles"], = database.execute("SELECT sum(cycles) FROM trace WHERE id > 1"
+                                                 ).fetchone()
+
+    def _column(self, table, name, have):
+        if name == "parent":
+            return f"CASE WHEN parent < 0 THEN 0 ELSE parent + {have * self.sizes['programs']} END"
+        if name == "ipu":
+            return f"CASE WHEN ipu < 0 THEN ipu ELSE (ipu + {have}) % {IPUS} END"
+        if name == "name":
+            return f"'x{have}/' || name"
+        counted = _TABLES[table].get(name)
+        if counted is None:
+            return f'"{name}"'
+        more = have * self.sizes[counted]
+        return f'CASE WHEN "{name}" < 0 THEN "{name}" ELSE "{name}" + {more} END'
+
+    def to(self, copies):
+        """Repeats the program until it is there so many times."""
+        while self.copies < copies:
+            have, more = self.copies, min(self.copies, copies - self.copies)
+            for table, counts in _TABLES.items():
+                names = [row[1] for row in self.database.execute(f"PRAGMA table_info({table})")]
+                first = next(iter(counts))
+                low, end = (1, 2) if table == "trace" else (-1, 0)
+                self.database.execute(
+                    f"INSERT INTO {table} SELECT "
+                    f"{', '.join(self._column(table, name, have) for name in names)} FROM {table} "
+                    f"WHERE {first} > {low} AND {first} < {more * self.sizes[counts[first]] + end}")
+            self.copies += more
+        self.database.execute('UPDATE programs SET "end" = ?, cycles = ? WHERE id = 0',
+                              (copies * self.sizes["programs"], copies * self.sizes["cycles"]))
+        for key, counted in (("cycles", "cycles"), ("num_steps", "programs"),
+                             ("num_variables", "variables"), ("num_compute_sets", "compute_sets")):
+            self.database.execute("UPDATE totals SET value = ? WHERE key = ?",
+                                  (copies * self.sizes[counted], key))
+
+    def megabytes(self):
+        pages, = self.database.execute("PRAGMA page_count").fetchone()
+        return pages * self.database.execute("PRAGMA page_size").fetchone()[0] / 1e6
+
+
+def add_tiles(database):
+    """The first IPU's memory on all of them."""
+    tiles = database.execute("SELECT count(*) FROM memory_by_tile").fetchone()[0]
+    names = [row[1] for row in database.execute("PRAGMA table_info(memory_by_tile)")]
+    rest = ", ".join(names[2:])
+    for ipu in range(1, IPUS):
+        database.execute(f"INSERT INTO memory_by_tile SELECT tile + {ipu * tiles}, {ipu}, "
+                         f"{rest} FROM memory_by_tile WHERE ipu = 0")
+        database.execute(f"INSERT INTO vars_info SELECT tile + {ipu * tiles}, category, "
+                         f"size_bytes, always_live FROM vars_info WHERE tile < {tiles}")
+        database.execute("INSERT INTO ipus VALUES(?, ?, ?)", (ipu, ipu * tiles, tiles))
+
+
+def make(folder, rows=0, megabytes=0):
+    """A profile with so many rows in its trace, or of such a size."""
+    folder.mkdir()
     (folder / "small.hlo").write_text(_PROGRAM)
     environment = {**os.environ, "POPLAR_ENGINE_OPTIONS": '{"autoReport.all":"true"}'}
     tool = ROOT / "build/release/bin/tremula"
@@ -55,77 +143,144 @@ def make(folder, rows, ipus):
                    check=True, capture_output=True)
     found, = folder.glob("tf_report__*")
     with sqlite3.connect(found / "profile.pop") as database:
-        names = [row[1] for row in database.execute("PRAGMA table_info(trace)")]
-        kept = ", ".join(names[1:]).replace("cycles_base", "cycles_base + {n} * {length}")
-        count, length = database.execute("SELECT count(*), sum(cycles) FROM trace WHERE id > 1"
-                                         ).fetchone()
-        for n in range(1, rows // count):
-            database.execute(
-                f"INSERT INTO trace SELECT id + {n * count}, {kept.format(n=n, length=length)} "
-                f"FROM trace WHERE id > 1 AND id < {count + 2}")
-        tiles = database.execute("SELECT count(*) FROM memory_by_tile").fetchone()[0]
-        rest = ", ".join(row[1] for row in database.execute("PRAGMA table_info(memory_by_tile)"))
-        rest = rest.split(", ", 2)[2]
-        for ipu in range(1, ipus):
-            database.execute(f"INSERT INTO memory_by_tile SELECT tile + {ipu * tiles}, {ipu}, "
-                             f"{rest} FROM memory_by_tile WHERE ipu = 0")
-            database.execute(f"INSERT INTO vars_info SELECT tile + {ipu * tiles}, category, "
-                             f"size_bytes, always_live FROM vars_info WHERE tile < {tiles}")
-            database.execute("INSERT INTO ipus VALUES(?, ?, ?)", (ipu, ipu * tiles, tiles))
+        add_tiles(database)
+        growing = Growing(database)
+        if megabytes:
+            growing.to(256)
+            before = growing.megabytes()
+            growing.to(1024)
+            each = (growing.megabytes() - before) / 768
+            growing.to(1024 + max(0, int((megabytes - growing.megabytes()) / each)))
+        else:
+            growing.to(max(1, -(-rows // growing.sizes["trace"])))
     database.close()
+    (found / "vars.capnp").unlink()  # of the program once
     return found
 
 
-def measure(playwright, folder, page_file):
+# ---- Measuring -----------------------------------------------------------------------------------
+
+def processes_below(root):
+    """The ids of the processes that this one began, and of theirs."""
+    parents = {}
+    for path in pathlib.Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            parents[int(path.parent.name)] = int(path.read_text().rsplit(")", 1)[1].split()[1])
+    found, todo = [], [root]
+    while todo:
+        one = todo.pop()
+        below = [child for child, parent in parents.items() if parent == one]
+        found += below
+        todo += below
+    return found
+
+
+def processor_seconds():
+    total = 0
+    for one in processes_below(os.getpid()):
+        with contextlib.suppress(OSError):
+            fields = pathlib.Path(f"/proc/{one}/stat").read_text().rsplit(")", 1)[1].split()
+            total += int(fields[11]) + int(fields[12])
+    return total / os.sysconf("SC_CLK_TCK")
+
+
+def page_megabytes():
+    """The most memory that the largest process of the browser had: the page's."""
+    most = 0
+    for one in processes_below(os.getpid()):
+        with contextlib.suppress(OSError):
+            text = pathlib.Path(f"/proc/{one}/status").read_text()
+            peak = [line for line in text.splitlines() if line.startswith("VmHWM")]
+            if peak and "chrom" in text.splitlines()[0]:
+                most = max(most, int(peak[0].split()[1]))
+    return most * 1024 / 1e6
+
+
+class Watch:
+    """Seconds on the clock and on processors since it was made."""
+
+    def __init__(self):
+        self.begin, self.used = time.perf_counter(), processor_seconds()
+
+    def __call__(self):
+        return [time.perf_counter() - self.begin, processor_seconds() - self.used]
+
+
+def show(page, folder, page_file, result):
+    """Opens a profile; a large one as chosen files, because a page inside a file is text."""
     from tremula.tool import view
-    begin = time.perf_counter()
-    page_file.write_text(view.make_page([folder]), encoding="utf-8")
-    made = time.perf_counter() - begin
+    is_large = result["megabytes"] > 100
+    page_file.write_text(view.page_text() if is_large else view.make_page([folder]),
+                         encoding="utf-8")
+    watch = Watch()
+    page.goto(page_file.as_uri())
+    if is_large:
+        page.wait_for_selector("#choose-files", state="attached")
+        watch = Watch()
+        page.locator("#choose-files").set_input_files(
+            sorted(str(file) for file in folder.iterdir()))
+    page.wait_for_selector("main[data-view=summary]", timeout=600_000)
+    result["summary_seconds"] = watch()
+    result["summary_megabytes"] = page_megabytes()
+
+
+def measure(playwright, folder, page_file):
     browser = playwright.chromium.launch(
         executable_path=shutil.which("chromium"), args=["--no-sandbox", "--disable-gpu"])
     page = browser.new_page(viewport={"width": 1280, "height": 720})
-    begin = time.perf_counter()
-    page.goto(page_file.as_uri())
-    page.wait_for_selector("main[data-view=summary]", timeout=300_000)
-    result = {"profile": folder.name, "bytes": (folder / "profile.pop").stat().st_size,
-              "page_bytes": page_file.stat().st_size, "making_seconds": made,
-              "summary_seconds": time.perf_counter() - begin}
+    page.set_default_timeout(600_000)
+    with contextlib.closing(sqlite3.connect(folder / "profile.pop")) as database:
+        rows, = database.execute("SELECT count(*) FROM trace").fetchone()
+    result = {"profile": folder.name, "trace_rows": rows,
+              "megabytes": (folder / "profile.pop").stat().st_size / 1e6}
+    show(page, folder, page_file, result)
     for name, view_name, chart in (("memory", "memory", "memory-chart"),
                                    ("trace", "trace&mode=flat", "trace-chart")):
-        begin = time.perf_counter()
+        watch = Watch()
         page.evaluate("link => { location.hash = link; }", f"v={view_name}")
-        page.wait_for_selector(f"#{chart}", timeout=300_000)
-        result[f"{name}_seconds"] = time.perf_counter() - begin
-        times = sorted(page.evaluate(_FRAMES, [chart, 100]))
+        page.wait_for_selector(f"#{chart}")
+        result[f"{name}_seconds"] = watch()
+        times = sorted(page.evaluate(_FRAMES, [chart, list(_KEYS), _ROUNDS]))
         result[f"{name}_frame_ms"] = times[len(times) // 2]
         result[f"{name}_frame_ms_95"] = times[int(0.95 * len(times))]
+    result["page_megabytes"] = page_megabytes()
     browser.close()
     return result
+
+
+def report(one):
+    def seconds(pair):
+        return f"{pair[0]:.2f} s ({pair[1]:.2f} s of processors)"
+    print(f"{one['profile']}: {one['megabytes']:.1f} MB, {one['trace_rows']} rows in the trace; "
+          f"Summary after {seconds(one['summary_seconds'])}; the page has then had at most "
+          f"{one['summary_megabytes']:.0f} MB, and {one['page_megabytes']:.0f} MB in the end")
+    for name in ("memory", "trace"):
+        print(f"  {name}: shown after {seconds(one[f'{name}_seconds'])}; a frame takes "
+              f"{one[f'{name}_frame_ms']:.1f} ms of script, 95 % of them at most "
+              f"{one[f'{name}_frame_ms_95']:.1f} ms")
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folders", nargs="*", type=pathlib.Path)
-    parser.add_argument("--rows", type=int, default=100_000, help="of the trace that is made")
+    parser.add_argument("--rows", type=int, default=100_000, help="of the trace of the first")
+    parser.add_argument("--megabytes", type=int, default=500, help="of the second; 0: none")
     parser.add_argument("--output", default=ROOT / "build" / "viewer.json", type=pathlib.Path)
     arguments = parser.parse_args()
     if importlib.util.find_spec("playwright") is None or shutil.which("chromium") is None:
         print("nothing is measured: playwright and chromium are needed")
         return
     from playwright.sync_api import sync_playwright
+    found = []
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
         folder = pathlib.Path(folder)
-        profiles = arguments.folders or [make(folder, arguments.rows, 16)]
-        found = [measure(playwright, one, folder / "page.html") for one in profiles]
-    for one in found:
-        print(f"{one['profile']}: {one['bytes'] / 1e6:.1f} MB, page "
-              f"{one['page_bytes'] / 1e6:.1f} MB made in {one['making_seconds']:.2f} s; "
-              f"Summary after {one['summary_seconds']:.2f} s")
-        for name in ("memory", "trace"):
-            print(f"  {name}: shown after {one[f'{name}_seconds']:.2f} s; a frame takes "
-                  f"{one[f'{name}_frame_ms']:.1f} ms of script, 95 % of them at most "
-                  f"{one[f'{name}_frame_ms_95']:.1f} ms")
+        profiles = arguments.folders or [make(folder / "rows", rows=arguments.rows)]
+        if arguments.megabytes and not arguments.folders:
+            profiles.append(make(folder / "size", megabytes=arguments.megabytes))
+        for one in profiles:
+            found.append(measure(playwright, one, folder / "page.html"))
+            report(found[-1])
     arguments.output.parent.mkdir(exist_ok=True)
     arguments.output.write_text(json.dumps({"load_average": os.getloadavg()[0], "profiles": found},
                                            indent=1) + "\n")

@@ -210,9 +210,14 @@ try_packages() {
 }
 
 # Debian's chromium, playwright, which drives it, and what checks accessibility and types. The tests
-# that miss one of them are skipped, and say so.
+# that miss one of them are skipped, and say so. "all": also Firefox, and puppeteer, which drives it.
 install_browser() {
   local folder=build/web wanted="axe-core@4.14.1 typescript@7.0.2"
+  if [ "${1:-}" = all ]; then
+    wanted="$wanted puppeteer-core@24.43.1"
+    command -v firefox-esr >/dev/null 2>&1 || try_packages firefox-esr ||
+      say "no firefox-esr: the analyser is not tried in Firefox"
+  fi
   command -v chromium >/dev/null 2>&1 || try_packages chromium ||
     say "no chromium: the tests of the analyser in a browser are skipped"
   install_packages .venv browser playwright==1.65.2

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # What takes longer than a test may, for the night; needs what `make test` has set up, and clang.
-#   scripts/nightly.sh [FUZZ_EXECUTIONS] [INTERRUPTS] [DAMAGED_PROFILES]
+#   scripts/nightly.sh [FUZZ_EXECUTIONS] [INTERRUPTS] [DAMAGED_PROFILES] [DAMAGED_FILES]
 # Fuzz targets (scripts/fuzz.sh), Ctrl-C at random moments (scripts/interrupts.py), profiles damaged
-# at random, and every write failing. Whatever fails belongs into a test or a corpus.
+# at random, through Python and through the analyser's page, and every write failing. Whatever fails
+# belongs into a test or a corpus.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 python=${TREMULA_PYTHON:-.venv/bin/python}
@@ -10,6 +11,8 @@ failed=0
 export TREMULA_LIBRARY_DIR=$PWD/build/release/lib PYTHONPATH=$PWD/python
 TREMULA_DAMAGE_ROUNDS=${3:-20000} TREMULA_WRITES=10000 "$python" -m pytest -q \
   tests/python/tool/test_damaged_profiles.py tests/python/tool/test_failing_writes.py || failed=1
+TREMULA_PAGE_ROUNDS=$((${4:-1000000} / 4)) "$python" -m pytest -q \
+  tests/python/web/test_page.py -k refuse_damage || failed=1
 "$python" scripts/interrupts.py "${2:-300}" "$RANDOM" || failed=1
 "$python" scripts/interrupts.py "$((${2:-300} / 5))" "$RANDOM" --import || failed=1
 bash scripts/fuzz.sh "${1:-1000000}" || failed=1

@@ -108,7 +108,7 @@ if [ "$mode" != sanitize ]; then
   install_packages .venv test "pytest>=7" pytest-xdist cbor2 pycapnp
   # A third party's PJRT plugin, which stands for an accelerator. Without it these tests are skipped.
   (install_packages .venv plugin --no-deps lammps-jax-pjrt-cpu==0.11.2) || true
-  install_browser
+  install_browser "$mode"
   install_packages .venv style clang-format==18.1.8 clang-tidy==18.1.8 ruff==0.17.6
   test_c release
   analyze=()

@@ -68,9 +68,15 @@ class Step:
 
     @property
     def cyclesByTile(self):
-        """Of all IPUs; estimated from the worst tile and the mean (pva.programs.spread)."""
-        tiles = self.program._compilation.target.tilesPerIpu
-        row = self.program._row
+        """Of all IPUs, without sync: those of the program. Of a row that stands for more turns, and
+        of a profile that does not say, estimated from the worst tile and the mean
+        (pva.programs.spread)."""
+        program, row = self.program, self.program._row
+        tiles = program._compilation.target.tilesPerIpu
+        if row["tile_cycles"] and program._compilation.has_runs_of_tiles:
+            of_ipu = program.estimatedCyclesByTile
+            return [cycles for ipu in self.ipus
+                    for cycles in (of_ipu if ipu.cycles else [0] * tiles)]
         return [cycles for ipu in self.ipus
                 for cycles in spread(ipu.cycles, row["cycles_mean"] if ipu.cycles else 0,
                                      ipu.activeTiles, tiles)]

@@ -7,6 +7,8 @@
 Times are microseconds since 1970, durations microseconds. docs/profile_format.md lists the tables.
 """
 
+import json
+import math
 import os
 import sqlite3
 import urllib.request
@@ -22,6 +24,8 @@ _TABLES = {
     "events": "id:i thread:i channel:i parent:i ts_us:r dur_us:n label:t",
     "series": "id:i graph:t name:t unit:t",
     "points": "series:i ts_us:r value:r",
+    "heatmaps": "id:i name:t unit:t edges:t",
+    "counts": "heatmap:i ts_us:r counts:t",
 }
 _KINDS = {"i": ("integer",), "t": ("text",), "r": ("real", "integer"), "n": ("real", "null")}
 
@@ -63,8 +67,30 @@ class Series:
         self.graph, self.name, self.unit, self.points = row["graph"], row["name"], row["unit"], []
 
 
+class Heatmap:
+    """A histogram over time: name, unit, edges, counts (time, how often between each two edges)."""
+
+    def __init__(self, row):
+        self.name, self.unit, self.counts = row["name"], row["unit"], []
+        self.edges = _numbers(row["edges"])
+        if len(self.edges) < 2 or sorted(set(self.edges)) != self.edges:
+            raise DamagedError(f"the edges of the heatmap {self.name} do not rise")
+
+
+def _numbers(text):
+    """The numbers of a JSON array."""
+    try:
+        found = json.loads(text)
+        if not isinstance(found, list) or not all(type(one) in (int, float) and
+                                                  math.isfinite(one) for one in found):
+            raise ValueError("no list of numbers")
+    except ValueError as error:
+        raise DamagedError(f"a list of numbers of a heatmap is damaged: {error}") from error
+    return found
+
+
 class Trace:
-    """A timeline: processes, series, metadata."""
+    """A timeline: processes, series, heatmaps, metadata."""
 
     def __init__(self, rows, metadata):
         self.metadata = metadata
@@ -85,7 +111,15 @@ class Trace:
         for row in rows["points"]:
             if row["series"] in series:
                 series[row["series"]].points.append((row["ts_us"], row["value"]))
+        heatmaps = {row["id"]: Heatmap(row) for row in rows["heatmaps"]}
+        for row in rows["counts"]:
+            found, counts = heatmaps.get(row["heatmap"]), _numbers(row["counts"])
+            if found and len(counts) != len(found.edges) - 1:
+                raise DamagedError(f"the heatmap {found.name} lacks a count between two edges")
+            if found:
+                found.counts.append((row["ts_us"], counts))
         self.processes, self.series = list(processes.values()), list(series.values())
+        self.heatmaps = list(heatmaps.values())
 
 
 def openTrace(path):

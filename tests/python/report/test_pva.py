@@ -170,6 +170,9 @@ def test_visitors_and_execution(report):
     assert len(report.execution.runs) == 2
     worst = max(run.steps, key=lambda step: step.ipus[0].cycles)
     assert max(worst.cyclesByTile) <= worst.ipus[0].cycles
+    for step in run.steps:
+        if step.program.computeset:
+            assert step.cyclesByTile == step.program.computeset.estimatedCyclesByTile
     for program in report.compilation.all_programs:
         tiles = program.estimatedCyclesByTile
         if program.computeset:

@@ -23,6 +23,9 @@ with pvti.Tracepoint(mine, "<img src=x onerror=alert(1)>"):
 loss = pvti.Graph("Loss", "nats").addSeries("Training")
 for value in (3.0, 2.0, 0.5):
     loss.add(value)
+sizes = pvti.HeatmapDouble("Sizes <i>", [0, 1, 10, 100.5], "MB")
+for values in ([0.5, 0.25, 7], [], [9.5, 50, 50, 50, 200]):
+    sizes.add(values)
 """
 
 
@@ -119,10 +122,23 @@ def test_alone_and_before_a_profile(new_page, viewer, recorded):
     files = page.page.locator("#choose-files")
     files.set_input_files(str(other))
     page.page.wait_for_selector("#host-chart")
-    page.page.get_by_role("button", name="As table").click()
+    page.page.get_by_role("button", name="As table").first.click()
     assert len(numbers(page, other)) == 3
     assert "<img src=x" in page.main() and page.page.locator("main img").count() == 0
-    page.page.locator("#host-chart").click(position={"x": 400, "y": 22})
+    heatmap, = pva.openTrace(str(other)).heatmaps
+    assert (heatmap.name, heatmap.unit, heatmap.edges) == ("Sizes <i>", "MB", [0, 1, 10, 100.5])
+    assert [counts for _, counts in heatmap.counts] == [[2, 1, 0], [0, 0, 0], [0, 1, 3]]
+    page.page.locator("figure:has(#heatmap-0-0)").get_by_role("button", name="As table").click()
+    assert [tuple(map(float, row.values())) for row in page.table("heatmap-0-0-table")] == [
+        (at, low, high, count) for at, counts in heatmap.counts
+        for low, high, count in zip(heatmap.edges[:-1], heatmap.edges[1:], counts, strict=True)]
+    page.page.locator("#heatmap-0-0").focus()
+    for key in ("End", "ArrowUp"):
+        page.page.keyboard.press(key)
+    assert "10 to 100.5 MB: 3\nof 4" in page.page.locator(".tip:visible").inner_text()
+    page.page.locator("#host-chart").focus()
+    for key in ("ArrowRight", "ArrowLeft", "Enter"):
+        page.page.keyboard.press(key)
     page.page.wait_for_selector("#chosen-mark")
     page.page.locator("#more-folder").set_input_files(str(profile))
     page.wait("summary")

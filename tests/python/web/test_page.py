@@ -1,13 +1,17 @@
 """What the page is made of: vendored files, sizes, types, and readers against Python's."""
 
 import hashlib
+import itertools
 import json
+import os
+import pathlib
 import random
 import re
 import shutil
 import subprocess
 import warnings
 
+import numpy as np
 import pytest
 
 import pva
@@ -61,6 +65,33 @@ def test_types():
     assert done.returncode == 0, done.stdout
 
 
+def _lab(colour, matrix):
+    """CIE Lab of '#rrggbb' as somebody sees it whose eyes mix light by a matrix."""
+    light = [int(colour[i:i + 2], 16) / 255 for i in (1, 3, 5)]
+    light = [one / 12.92 if one <= 0.04045 else ((one + 0.055) / 1.055) ** 2.4 for one in light]
+    seen = np.clip(np.array(matrix) @ light, 0, 1)
+    xyz = np.array([[.4124, .3576, .1805], [.2126, .7152, .0722], [.0193, .1192, .9505]]) @ seen
+    xyz = xyz / (.9505, 1, 1.089)
+    x, y, z = np.where(xyz > 0.008856, np.cbrt(xyz), 7.787 * xyz + 16 / 116)
+    return np.array([116 * y - 16, 500 * (x - y), 200 * (y - z)])
+
+
+# Deuteranopia after Machado, Oliveira and Fernandes (2009), and no impairment.
+@pytest.mark.parametrize("matrix", [
+    ((.367322, .860646, -.227968), (.280085, .672501, .047413), (-.01182, .04294, .968881)),
+    ((1, 0, 0), (0, 1, 0), (0, 0, 1))])
+def test_colours_of_kinds_differ(matrix):
+    text = (WEB / "style.css").read_text(encoding="utf-8")
+    themes = [dict(re.findall(r"--([A-Z]): (#\w{6})", text[text.index(begin):].split("}")[0]))
+              for begin in (":root {", ':root[data-theme="dark"] {', "@media (prefers-color")]
+    assert themes[1] == themes[2]
+    for theme in (themes[0], {**themes[0], **themes[1]}):
+        assert len(theme) == 10
+        for one, other in itertools.combinations(theme, 2):
+            far = np.linalg.norm(_lab(theme[one], matrix) - _lab(theme[other], matrix))
+            assert far > 12, (one, other, far)
+
+
 # ---- Readers ------------------------------------------------------------------------------------
 
 _READ = """
@@ -83,49 +114,11 @@ console.log(JSON.stringify({{
 }}));
 """
 
-_FUZZ = """
-import {{ readFileSync }} from "node:fs";
-import {{ readVariables }} from "{web}/src/data/capnp.js";
-import {{ readDebug }} from "{web}/src/data/cbor.js";
-import {{ readArchive }} from "{web}/src/data/archive.js";
-import {{ readColumns, PagesError }} from "{web}/src/data/pages.js";
-const [folder, seed, rounds] = process.argv.slice(2);
-let state = Number(seed);
-const random = (most) => {{
-  state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
-  return Math.floor(state / 4294967296 * most);
-}};
-const readers = [["vars.capnp", readVariables, 1e9], ["debug.cbor", readDebug, 20000],
-  ["archive.a", readArchive, 60000],
-  ["profile.pop", (data) => readColumns(data, 1 + random(data.length / 4096), [0, 2, 3], 0), 1e9]];
-let refused = 0, read = 0;
-for (const [name, reader, most] of readers) {{
-  const whole = new Uint8Array(readFileSync(`${{folder}}/${{name}}`)).slice(0, most);
-  for (let round = 0; round < Number(rounds); ++round) {{
-    const data = whole.slice(0, random(4) === 0 ? random(whole.length) : whole.length);
-    for (let i = random(8); i >= 0 && data.length > 0; --i) {{
-      data[random(random(2) ? data.length : Math.min(200, data.length))] = random(256);
-    }}
-    try {{
-      reader(data);
-      ++read;
-    }} catch (error) {{
-      if (!(error instanceof Error) || /undefined|not a function/.test(error.message)) throw error;
-      ++refused;
-    }}
-  }}
-}}
-console.log(JSON.stringify({{ refused, read }}));
-"""
-
-
-def node(tmp_path, text, *arguments):
+def node(script, *arguments, timeout=600):
     if shutil.which("node") is None:
         pytest.skip("node is not installed")
-    script = tmp_path / "script.mjs"
-    script.write_text(text.format(web=WEB), encoding="utf-8")
     done = subprocess.run(["node", script, *map(str, arguments)], text=True, capture_output=True,
-                          timeout=600, check=False)
+                          timeout=timeout, check=False)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
@@ -139,7 +132,8 @@ def folder(profiles, tmp_path):
 
 
 def test_readers_read_what_python_reads(folder, tmp_path):
-    found = node(tmp_path, _READ, folder)
+    (tmp_path / "read.mjs").write_text(_READ.format(web=WEB), encoding="utf-8")
+    found = node(tmp_path / "read.mjs", folder)
     distributions, variables = lowered.read(str(folder / "vars.capnp"))
     assert found["runs"] == [[list(run) for run in one] for one in distributions]
     assert found["variables"] == [[one["name"], one["distribution"], one["firstStep"],
@@ -154,8 +148,11 @@ def test_readers_read_what_python_reads(folder, tmp_path):
     assert found["tile"].splitlines()[1].split() == ["tile", "5"]
 
 
-def test_readers_refuse_damage(folder, tmp_path):
-    """Random damage gives values or an Error with a sentence, and an end."""
-    seed = random.Random(5).randrange(1 << 31)
-    found = node(tmp_path, _FUZZ, folder, seed, 400)
-    assert found["refused"] + found["read"] == 4 * 400 and found["refused"] > 200
+def test_readers_refuse_damage(folder):
+    """Random damage gives values or an Error with a sentence, and an end; scripts/nightly.sh asks
+    for more rounds."""
+    rounds = int(os.environ.get("TREMULA_PAGE_ROUNDS", "400"))
+    seed = random.Random(5 + rounds).randrange(1 << 31)
+    found = node(pathlib.Path(__file__).with_name("damage.mjs"), WEB, folder, seed, rounds,
+                 timeout=600 + rounds // 10)
+    assert found["inputs"] == 4 * rounds + rounds // 20 and found["refused"] > rounds

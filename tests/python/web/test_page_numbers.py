@@ -1,5 +1,7 @@
-"""Every number of a view is that of `tremula report --json`, or of SQL by Python's sqlite3."""
+"""Numbers of views as `tremula report --json` and SQL by Python's sqlite3 have them: what
+test_page_walk.py does not see, which walks over the tables of every view."""
 
+import collections
 import contextlib
 import json
 import sqlite3
@@ -28,31 +30,6 @@ def number(text):
     return None if text in ("", "null") else float(text)
 
 
-@pytest.mark.parametrize("name", ["plain", "large", "run", "pipeline"])
-def test_summary(new_page, html, profiles, name):
-    page = new_page().open(html(name))
-    wanted = report(profiles[name])
-    own = totals(profiles[name])
-    for key in ("cycles", "worst_tile_bytes", "memory_bytes", "num_ipus", "num_replicas",
-                "bytes_per_tile"):
-        assert page.value(key) == wanted[key], key
-    assert page.value("fits") == int(wanted["fits"])
-    for key in ("num_steps", "num_compute_sets", "num_vertices", "num_edges", "num_variables",
-                "flops"):
-        assert page.value(key) == own[key], key
-    parts = {row["part"]: number(row["cycles"]) for row in page.table("parts")}
-    assert parts == wanted["cycles_by_part"]
-    categories = {row["name"]: {"always_live": number(row["always_live"]),
-                                "not_always_live": number(row["not_always_live"])}
-                  for row in page.table("categories")}
-    assert categories == wanted["memory_by_category"]
-    runs = page.table("runs") if wanted["runs"] else []
-    assert [(number(row["cycles"]), number(row["wait_cycles"]), number(row["load_cycles"]))
-            for row in runs] == [(one["cycles"], one["wait_cycles"], one["load_cycles"])
-                                 for one in wanted["runs"]]
-    assert not page.faults
-
-
 @pytest.mark.parametrize("name", ["plain", "pipeline"])
 def test_operations(new_page, html, profiles, name):
     page = new_page().open(f"{html(name)}#v=operations", "operations")
@@ -67,31 +44,15 @@ def test_operations(new_page, html, profiles, name):
     assert not page.faults
 
 
-@pytest.mark.parametrize("name", ["plain", "large", "pipeline"])
-def test_memory(new_page, html, profiles, name):
-    page = new_page().open(f"{html(name)}#v=memory&tiles=0,5&by=category", "memory")
+@pytest.mark.parametrize("name", ["large", "pipeline"])
+def test_sums_of_memory(new_page, html, profiles, name):
+    """The variables of a tile that are alive when it is fullest have its total."""
+    page = new_page().open(f"{html(name)}#v=memory&tiles=5", "memory")
     with database(profiles[name]) as one:
-        columns = ("total_including_gaps", "gaps", "total", "always_live", "not_always_live",
-                   "interleaved", "overflowed")
-        sums = one.execute(f"SELECT {', '.join(f'sum({c})' for c in columns)} "
-                           "FROM memory_by_tile").fetchone()
-        tile = one.execute(f"SELECT {', '.join(columns)} FROM memory_by_tile WHERE tile = 5"
-                           ).fetchone()
-        categories = one.execute(
-            "SELECT name, sum(size_bytes), sum(CASE tile WHEN 5 THEN size_bytes ELSE 0 END) FROM "
-            "vars_info JOIN var_categories ON var_categories.id = category GROUP BY 1").fetchall()
-    rows = page.table("details")
-    assert [number(row["all"]) for row in rows[:7]] == list(sums)
-    assert [number(row["t5"]) for row in rows[:7]] == list(tile)
-    assert sorted((row["what"], number(row["all"]), number(row["t5"])) for row in rows[7:]) == \
-        sorted(categories)
-    assert "DOES NOT HOLD" not in page.main()
-    # The variables of a tile that are alive when it is fullest, and its total.
+        total, = one.execute("SELECT total FROM memory_by_tile WHERE tile = 5").fetchone()
     held = [row for row in page.table("tile-variables") if row["peak"] == "alive"]
-    assert sum(number(row["t5"]) for row in held) == tile[2]
-    page.page.get_by_role("button", name="As table").first.click()
-    shown = page.table("memory-tiles")
-    assert sum(number(row["total"]) for row in shown) == sums[2]
+    assert sum(number(row["t5"]) for row in held) == total
+    assert "holds" in page.main() and "DOES NOT HOLD" not in page.main()
     assert not page.faults
 
 
@@ -143,30 +104,37 @@ def test_program_and_trace(new_page, html, profiles, name):
     assert not page.faults
 
 
-def test_insights(new_page, html, profiles):
-    page = new_page().open(f"{html('large')}#v=insights", "insights")
-    wanted = report(profiles["large"])
-    for one in wanted["fullest_tiles"]:
-        assert page.value(f"fullest.{one['tile']}") == one["bytes"]
-    cycles = [(row["name"], number(row["cycles"])) for row in page.table("insights-cycles")]
-    assert cycles == [(one["op"], one["cycles"]) for one in wanted["ops"][:10]]
-    with database(profiles["large"]) as one:
-        state = one.execute(
-            "SELECT t.name, sum(v.count * v.state_bytes) FROM vertices v JOIN vertex_types t ON "
-            "t.id = v.vertex_type GROUP BY 1 ORDER BY 2 DESC LIMIT 10").fetchall()
-    assert sorted((row["name"], number(row["state"]))
-                  for row in page.table("insights-vertex-state")) == sorted(state)
-    assert "does not fit" in page.main()
+@pytest.mark.parametrize("name", ["plain", "loop", "pipeline"])
+def test_sandwich(new_page, html, profiles, name):
+    page = new_page().open(f"{html(name)}#v=trace&mode=sandwich", "trace")
+    with database(profiles[name]) as one:
+        rows = one.execute(
+            "SELECT programs.name, trace.cycles - cycles_overlapped FROM trace JOIN programs ON "
+            "programs.id = program WHERE trace.id > 1 AND trace.cycles > cycles_overlapped"
+        ).fetchall()
+    own, whole, count = collections.Counter(), collections.Counter(), collections.Counter()
+    for text, cycles in rows:
+        parts = [part for part in text.split("/") if part]
+        own[parts[-1]] += cycles
+        for part in set(parts):
+            whole[part] += cycles
+            count[part] += 1
+    found = {row["name"]: tuple(number(row[key]) for key in ("self", "total", "rows"))
+             for row in page.table("frames")}
+    assert found == {part: (own[part], whole[part], count[part]) for part in whole}
+    # The chosen name as a chart: as wide as all of its cycles.
+    most = max(whole, key=lambda part: (whole[part] > own[part], whole[part]))
+    page.go(f"v=trace&mode=sandwich&frame={most}")
+    summary = page.page.locator("#trace-chart").get_attribute("aria-label")
+    assert f"over {whole[most]:,} cycles".replace(",", "\u202f") in summary
+    assert page.page.locator(f'#frames tr[data-key="{most}"]').get_attribute(
+        "aria-selected") == "true"
     assert not page.faults
 
 
-def test_tile_map(new_page, html, profiles):
-    page = new_page().open(f"{html('plain')}#v=tiles&tiles=3,7", "tiles")
-    with database(profiles["plain"]) as one:
-        for tile in (3, 7):
-            assert page.value(f"map.{tile}") == one.execute(
-                "SELECT total_including_gaps FROM memory_by_tile WHERE tile = ?", (tile,)
-            ).fetchone()[0]
+def test_verdict(new_page, html):
+    page = new_page().open(f"{html('large')}#v=insights", "insights")
+    assert "does not fit" in page.main()
     assert not page.faults
 
 
@@ -185,6 +153,11 @@ def test_compare(new_page, html, profiles):
     for key, name in (("cycles", "cycles of a run"), ("memory_bytes", "bytes of all tiles"),
                       ("worst_tile_bytes", "bytes of the fullest tile")):
         assert shown[name] == (wanted["a"][key], wanted["b"][key])
+    parts = [report(profiles[name])["cycles_by_part"] for name in ("plain", "changed")]
+    assert {name: shown[name] for name in parts[0]} == \
+        {name: (parts[0][name], parts[1][name]) for name in parts[0]}
+    steps = [totals(profiles[name])["num_steps"] for name in ("plain", "changed")]
+    assert shown["programs"] == tuple(steps)
     assert not page.faults
 
 
@@ -202,6 +175,31 @@ def test_source_and_sql(new_page, html, profiles):
             for row in page.table("result")] == types
     page.go("v=sql&q=DELETE FROM meta")
     assert "Only statements that read" in page.main()
+    assert not page.faults
+
+
+def test_sql_of_two_reports(new_page, html, profiles):
+    page = new_page().open(f"{html('plain', 'changed')}#v=sql", "sql")
+    sql = ("SELECT name, a.cycles, o.cycles FROM {main}.compute_sets AS a JOIN "
+           "other.compute_sets AS o USING (name) ORDER BY name")
+
+    def shown():
+        return [(row["c0"], number(row["c1"]), number(row["c2"])) for row in page.table("result")]
+    with database(profiles["plain"]) as one:
+        one.execute("ATTACH ? AS other", (f"file:{profiles['changed']}/profile.pop?mode=ro",))
+        wanted = one.execute(sql.format(main="main")).fetchall()
+        steps = one.execute("SELECT a.value, b.value FROM main.totals AS a JOIN other.totals AS b "
+                            "USING (key) WHERE key = 'num_steps'").fetchone()
+    assert len(wanted) > 3 and steps[0] != steps[1]
+    page.go("v=sql&q=" + sql.format(main="main"))
+    assert shown() == wanted
+    totals_of = "SELECT 1, {}.value FROM {}.totals WHERE key = 'num_steps'"
+    for report_shown, schema, value in (("", "main", steps[0]), ("", "other", steps[1]),
+                                        ("&r=b", "main", steps[1]), ("&r=b", "other", steps[0])):
+        page.go("v=sql&q=" + totals_of.format("totals", schema) + report_shown)
+        assert number(page.table("result")[0]["c1"]) == value
+    page.go("v=sql&q=WITH t AS (SELECT 1) DELETE FROM other.meta")
+    assert "readonly" in page.main()
     assert not page.faults
 
 

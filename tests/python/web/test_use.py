@@ -26,7 +26,7 @@ def test_keys_reach_every_view_and_control(new_page, html):
     for number, view in enumerate(VIEWS[:9], 1):
         page.page.keyboard.press(str(number))
         page.wait(view)
-    for view in VIEWS:
+    for view in [*VIEWS, "trace&mode=sandwich"]:
         page.go(f"v={view}")
         wanted = page.page.locator("main").evaluate("""main => [...main.querySelectorAll(
             "button, a[href], select, input, textarea, canvas[tabindex], [tabindex='0']")].filter(
@@ -181,7 +181,7 @@ def test_a_screen_reader_finds_its_way(new_page, html, scheme):
     page.page.evaluate(AXE.read_text(encoding="utf-8") + "; 0")
     found = []
     rules = {} if scheme == "light" else {"runOnly": ["color-contrast"]}  # what dark changes
-    for view in VIEWS:
+    for view in [*VIEWS, "trace&mode=sandwich"]:
         page.go(f"v={view}&tiles=0&step=3&op=net/wide/MatMul")
         result = page.page.evaluate(
             "rules => axe.run(document, {resultTypes: ['violations'], ...rules})", rules)
@@ -195,7 +195,7 @@ def test_large_text_and_small_windows(new_page, html):
     page = new_page()
     page.page.set_viewport_size({"width": 640, "height": 360})  # 1280 x 720 at 200 %
     page.open(html("plain"))
-    for view in VIEWS:
+    for view in [*VIEWS, "trace&mode=sandwich"]:
         page.go(f"v={view}")
         wide = page.page.evaluate("document.documentElement.scrollWidth - innerWidth")
         assert wide <= 1, view

@@ -34,6 +34,16 @@ export function cyclesText(value) {
   return `${decimal((value / units.clock) * 1e6, 3)}${SPACE}µs`;
 }
 
+/** With the unit, also where the unit is the plain one. @param {number} value */
+export function bytesWords(value) {
+  return bytesText(value) + (units.bytes === "bytes" ? " bytes" : "");
+}
+
+/** @param {number} value */
+export function cyclesWords(value) {
+  return cyclesText(value) + (units.cycles === "cycles" ? " cycles" : "");
+}
+
 /** Megabytes of an IPU: 1000 KB of 1024 bytes. @param {number} value */
 export function megabytes(value) {
   return `${Number((value / 1024000).toPrecision(4))}${SPACE}MB`;

@@ -1,6 +1,7 @@
 // A table of any length: only the rows in sight are in the page. Sorting, filter, columns, export.
 
 import { h, save } from "./dom.js";
+import { matcher } from "./filter.js";
 import { grouped, textOf } from "./format.js";
 
 /**
@@ -34,46 +35,6 @@ import { grouped, textOf } from "./format.js";
 const ROW = 24,
   ALL_BELOW = 120,
   EXTRA = 20;
-
-/** Words that must be in a row's text, and conditions like cycles>1000. @param {string} text
- * @param {Column[]} columns */
-export function matcher(text, columns) {
-  const tests = text
-    .trim()
-    .split(/\s+/)
-    .filter(Boolean)
-    .map((word) => {
-      const match = /^([\w ]+?)(>=|<=|>|<|=)(-?[\d.]+)$/.exec(word);
-      const column = match && columns.find((c) => c.key === match[1] || c.title.toLowerCase() === match[1]);
-      if (match && column) {
-        const bound = Number(match[3]);
-        return (/** @type {any} */ row) => {
-          const value = Number(column.value(row));
-          switch (match[2]) {
-            case ">":
-              return value > bound;
-            case "<":
-              return value < bound;
-            case ">=":
-              return value >= bound;
-            case "<=":
-              return value <= bound;
-            default:
-              return value === bound;
-          }
-        };
-      }
-      const wanted = word.toLowerCase();
-      const texts = columns.filter((c) => c.kind === "text" || c.kind === "long");
-      return (/** @type {any} */ row) =>
-        texts.some((c) =>
-          String(c.value(row) ?? "")
-            .toLowerCase()
-            .includes(wanted),
-        );
-    });
-  return (/** @type {any} */ row) => tests.every((test) => test(row));
-}
 
 export class Table {
   /** @param {TableOptions} options */
@@ -184,6 +145,9 @@ export class Table {
         ? `${grouped(this.rows.length)} rows`
         : `${grouped(this.rows.length)} of ${grouped(options.rows.length)} rows`;
     this.box.classList.toggle("short", this.rows.length <= 12);
+    const first = options.columns[0];
+    const isLong = options.rows.slice(0, 200).some((row) => String(first.value(row) ?? "").length > 24);
+    this.table.classList.toggle("names", isLong);
     this.drawHead();
     this.drawFoot();
     this.active = Math.max(0, Math.min(this.active, this.rows.length - 1));
@@ -253,14 +217,14 @@ export class Table {
   window(anyway) {
     const count = this.rows.length;
     const all = count <= ALL_BELOW;
-    const height = this.box.clientHeight || 500;
-    const first = all ? 0 : Math.max(0, Math.floor(this.box.scrollTop / ROW) - EXTRA);
+    const height = this.box.clientHeight || 500,
+      first = all ? 0 : Math.max(0, Math.floor(this.box.scrollTop / ROW) - EXTRA);
     const last = all ? count : Math.min(count, first + Math.ceil(height / ROW) + 2 * EXTRA);
     if (!anyway && (all || (this.top >= 0 && Math.abs(first - this.top) < EXTRA / 2))) return;
     this.top = first;
-    const focused = this.body.contains(document.activeElement);
-    const rows = [];
-    const columns = this.columns();
+    const focused = this.body.contains(document.activeElement),
+      rows = [],
+      columns = this.columns();
     if (first > 0) rows.push(spacer(first * ROW, columns.length));
     for (let i = first; i < last; ++i) rows.push(this.row(this.rows[i], i, columns));
     if (last < count) rows.push(spacer((count - last) * ROW, columns.length));
@@ -287,7 +251,14 @@ export class Table {
       columns.map((column) => {
         const value = column.value(row);
         const text = textOf(column.kind, value);
-        const kind = numeric(column) ? "td.number" : column.kind === "long" ? "td.long" : "td.name";
+        const tail = column.kind === "text" && column.cell === undefined && text.includes("/");
+        const kind = numeric(column)
+          ? "td.number"
+          : column.kind === "long"
+            ? "td.long"
+            : tail
+              ? "td.name.tail"
+              : "td.name";
         return h(
           kind,
           {
@@ -295,7 +266,7 @@ export class Table {
             "data-column": column.key,
             title: !numeric(column) && text.length > 40 ? text : undefined,
           },
-          column.cell === undefined ? text : column.cell(row),
+          column.cell === undefined ? (tail ? h("bdi", null, text) : text) : column.cell(row),
         );
       }),
     );

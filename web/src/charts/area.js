@@ -150,7 +150,7 @@ export function areaPainter(options) {
 
 /** @param {CanvasRenderingContext2D} g @param {string} text @param {number} x @param {number} y
  * @param {Record<string, string>} colours @param {CanvasTextAlign} align */
-function label(g, text, x, y, colours, align) {
+export function label(g, text, x, y, colours, align) {
   g.font = "11px system-ui, sans-serif";
   g.textAlign = align;
   g.lineWidth = 3;
@@ -217,19 +217,30 @@ function paintStack(g, cells, series, y, colours, limit, whole) {
     });
   }
   if (limit === undefined || whole) return;
-  g.strokeStyle = colours.bad;
+  hatchBeyond(
+    g,
+    cells.flatMap(({ x, w }, i) => (bases[i] > limit ? [{ x, w, high: y(bases[i]) }] : [])),
+    y(limit),
+  );
+}
+
+/** Hatches what stands above a height. @param {CanvasRenderingContext2D} g
+ * @param {{x: number, w: number, high: number}[]} cells @param {number} low */
+function hatchBeyond(g, cells, low) {
+  if (cells.length === 0) return;
+  g.save();
   g.beginPath();
-  for (let i = 0; i < cells.length; ++i) {
-    if (bases[i] <= limit) continue;
-    const { x, w } = cells[i],
-      high = y(bases[i]),
-      low = y(limit);
-    for (let at = Math.ceil(x / 6) * 6; at < x + w; at += 6) {
-      g.moveTo(at, low);
-      g.lineTo(Math.min(x + w, at + 5), high);
-    }
+  for (const { x, w, high } of cells) g.rect(x, high, w, low - high);
+  g.clip();
+  g.strokeStyle = "rgb(0 0 0 / 55%)";
+  g.beginPath();
+  const last = cells[cells.length - 1];
+  for (let at = cells[0].x - low; at < last.x + last.w; at += 8) {
+    g.moveTo(at, low);
+    g.lineTo(at + low, 0);
   }
   g.stroke();
+  g.restore();
 }
 
 /** @param {CanvasRenderingContext2D} g @param {{x: number, w: number, place: number}[]} cells

@@ -14,10 +14,15 @@ export const BOX = 17;
 const GAP = 8,
   TITLE = 15;
 
-/** The first box that ends after x. @param {Float64Array} ends @param {number} x */
-export function firstAfter(ends, x) {
-  let low = 0,
+/** The first box that ends after x; none before `from` does not. @param {Float64Array} ends
+ * @param {number} x @param {number} from */
+export function firstAfter(ends, x, from = 0) {
+  let low = from,
     high = ends.length;
+  for (let step = 1; from > 0 && low + step < high; step *= 2) {
+    if (ends[low + step] > x) high = low + step;
+    else low += step;
+  }
   while (low < high) {
     const middle = (low + high) >> 1;
     if (ends[middle] > x) high = middle;
@@ -146,6 +151,7 @@ function paintLevel(view, level, y, tall, options, widths, texts) {
   const { begin, end, row, label } = level;
   if (level.kind === "moments") return paintMoments(view, level, y, tall, options);
   if (level.kind === "line") return paintLine(view, level, y, tall, options);
+  const run = new Run(g, y, tall);
   for (let i = firstAfter(end, lo); i < begin.length && begin[i] < hi;) {
     const long = end[i] - begin[i];
     if (!texts && row[i] < 0) {
@@ -154,14 +160,14 @@ function paintLevel(view, level, y, tall, options, widths, texts) {
       continue;
     }
     if (long < pixel) {
-      // a pixel of what is too short: the longest of it gives the colour
+      // a pixel of what is too short: the first of it gives the colour
       const x = Math.floor((begin[i] - lo) / pixel);
-      const next = Math.max(i + 1, firstAfter(end, lo + (x + 1) * pixel));
-      g.fillStyle = row[i] < 0 ? colours.line : toneOf(colours, options.colourOf(row[i]));
-      g.fillRect(x, y, 1, tall);
+      const next = Math.max(i + 1, firstAfter(end, lo + (x + 1) * pixel, i));
+      run.add(x, row[i] < 0 ? colours.line : toneOf(colours, options.colourOf(row[i])));
       i = next;
       continue;
     }
+    run.flush();
     const x0 = Math.max(-1, (begin[i] - lo) / pixel),
       x1 = Math.min(width + 1, (end[i] - lo) / pixel);
     const leaf = row[i] >= 0;
@@ -173,7 +179,8 @@ function paintLevel(view, level, y, tall, options, widths, texts) {
       g.strokeStyle = colours.line;
       g.strokeRect(x0 + 0.5, y + 0.5, x1 - x0 - 1.5, tall - 1);
     }
-    if (leaf && options.hatched(row[i])) hatch(g, x0, y, x1 - x0, tall);
+    if (leaf && options.hatched(row[i]))
+      hatch(g, x0, y, x1 - x0, tall, inkOn(toneOf(colours, options.colourOf(row[i]))));
     if (leaf && texts && options.chosen(row[i])) {
       g.strokeStyle = colours.text;
       g.lineWidth = 2;
@@ -187,12 +194,43 @@ function paintLevel(view, level, y, tall, options, widths, texts) {
     }
     ++i;
   }
+  run.flush();
+}
+
+/** Pixels of one colour beside each other, filled at once. */
+class Run {
+  /** @param {CanvasRenderingContext2D} g @param {number} y @param {number} tall */
+  constructor(g, y, tall) {
+    this.g = g;
+    this.y = y;
+    this.tall = tall;
+    this.first = 0;
+    this.last = 0;
+    this.colour = "";
+  }
+
+  /** @param {number} x @param {string} colour */
+  add(x, colour) {
+    if (x !== this.last || colour !== this.colour) {
+      this.flush();
+      this.first = x;
+      this.colour = colour;
+    }
+    this.last = x + 1;
+  }
+
+  flush() {
+    if (this.last <= this.first) return;
+    this.g.fillStyle = this.colour;
+    this.g.fillRect(this.first, this.y, this.last - this.first, this.tall);
+    this.last = this.first;
+  }
 }
 
 /** Text that fits; its width is measured once. @param {CanvasRenderingContext2D} g
  * @param {string} text @param {number} x @param {number} y @param {number} room
  * @param {Map<string, number>} widths */
-function boxText(g, text, x, y, room, widths) {
+export function boxText(g, text, x, y, room, widths) {
   let wide = widths.get(text);
   if (wide === undefined) widths.set(text, (wide = g.measureText(text).width));
   if (wide <= room) {
@@ -200,17 +238,18 @@ function boxText(g, text, x, y, room, widths) {
     return;
   }
   const count = Math.floor((text.length * room) / wide) - 1;
-  if (count >= 1) g.fillText(`${text.slice(0, count)}…`, x, y);
+  if (count >= 3) g.fillText(`${text.slice(0, count)}…`, x, y);
 }
 
 /** @param {CanvasRenderingContext2D} g @param {number} x @param {number} y @param {number} w
- * @param {number} tall */
-function hatch(g, x, y, w, tall) {
+ * @param {number} tall @param {string} ink */
+function hatch(g, x, y, w, tall, ink) {
   g.save();
   g.beginPath();
   g.rect(x, y, w, tall);
   g.clip();
-  g.strokeStyle = "rgb(0 0 0 / 45%)";
+  g.strokeStyle = ink;
+  g.globalAlpha = 0.45;
   g.beginPath();
   for (let at = x - tall; at < x + w; at += 7) {
     g.moveTo(at, y + tall);

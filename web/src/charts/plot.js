@@ -1,8 +1,9 @@
 // What the charts share: a canvas with a range of x that is zoomed and moved by mouse, wheel and
 // keys, a cursor that is spoken, a strip of the whole, a twin as table, and saving.
 
-import { h, save } from "../base/dom.js";
+import { h } from "../base/dom.js";
 import { colours } from "../base/kinds.js";
+import { savePicture } from "./picture.js";
 
 /**
  * @typedef {object} View what a painter gets
@@ -61,6 +62,8 @@ export class Plot {
     this.twinBox = h("div");
     this.element = h("figure.chart", null, this.tools(), box, this.makeLegend(), this.twinBox);
     this.pending = false;
+    /** @type {{key: string, copy: HTMLCanvasElement}|undefined} */
+    this.stripCopy = undefined;
     this.listen();
     new ResizeObserver(() => this.draw()).observe(box);
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.draw());
@@ -85,7 +88,7 @@ export class Plot {
       button("−", "Zoom out (- or s)", () => this.zoom(2)),
       button("All", "Show all (0)", () => this.show(...options.domain)),
       this.twinButton,
-      button("Save PNG", "Save as picture", () => this.savePicture()),
+      button("Save PNG", "Save as picture", () => savePicture(this)),
     );
   }
 
@@ -99,7 +102,9 @@ export class Plot {
         h(
           "span",
           null,
-          h("span.sample", { style: { background: colour.length === 1 ? `var(--${colour})` : colour } }),
+          h(text.startsWith("hatched") ? "span.sample.hatched" : "span.sample", {
+            style: { "background-color": /^\w+$/.test(colour) ? `var(--${colour})` : colour },
+          }),
           text,
         ),
       ),
@@ -306,7 +311,7 @@ export class Plot {
     const tones = colours();
     this.paintOn(this.canvas, this.lo, this.hi, tones, false);
     if (this.strip === null) return;
-    const g = this.paintOn(this.strip, first, last, tones, true);
+    const g = this.paintStrip(tones);
     const width = this.strip.clientWidth;
     const x = (/** @type {number} */ v) => ((v - first) / Math.max(1e-9, last - first)) * width;
     g.fillStyle = tones.page;
@@ -316,6 +321,25 @@ export class Plot {
     g.globalAlpha = 1;
     g.strokeStyle = tones.accent;
     g.strokeRect(x(this.lo) + 0.5, 0.5, Math.max(2, x(this.hi) - x(this.lo) - 1), 25);
+  }
+
+  /** The whole below the chart: it does not change with what is in sight, so it is painted once for
+   * a size and a theme. @param {Record<string, string>} tones */
+  paintStrip(tones) {
+    const { strip, stripCopy } = this;
+    const key = `${strip.clientWidth} ${strip.clientHeight} ${devicePixelRatio} ${tones.panel}`;
+    if (stripCopy?.key !== key) {
+      const g = this.paintOn(strip, ...this.options.domain, tones, true);
+      if (strip.width === 0 || strip.height === 0) return g; // not in the page
+      const copy = h("canvas", { width: strip.width, height: strip.height });
+      copy.getContext("2d").drawImage(strip, 0, 0);
+      this.stripCopy = { key, copy };
+      return g;
+    }
+    const g = /** @type {CanvasRenderingContext2D} */ (strip.getContext("2d"));
+    g.clearRect(0, 0, strip.clientWidth, strip.clientHeight);
+    g.drawImage(stripCopy.copy, 0, 0, strip.clientWidth, strip.clientHeight);
+    return g;
   }
 
   /** @param {HTMLCanvasElement} canvas @param {number} lo @param {number} hi
@@ -351,32 +375,5 @@ export class Plot {
       g.globalAlpha = 1;
     }
     return g;
-  }
-
-  savePicture() {
-    const { canvas, options } = this;
-    const scale = devicePixelRatio || 1,
-      head = 30 * scale,
-      foot = 26 * scale;
-    const copy = h("canvas", { width: canvas.width, height: canvas.height + head + foot });
-    const g = copy.getContext("2d"),
-      tones = colours();
-    g.fillStyle = tones.panel;
-    g.fillRect(0, 0, copy.width, copy.height);
-    g.drawImage(canvas, 0, head);
-    g.fillStyle = tones.text;
-    g.font = `${13 * scale}px sans-serif`;
-    g.fillText(`${options.name} – ${document.title}`, 8 * scale, 20 * scale);
-    let x = 8 * scale;
-    for (const [colour, text] of options.legend ?? []) {
-      g.fillStyle = tones[colour] ?? colour;
-      g.fillRect(x, canvas.height + head + 8 * scale, 10 * scale, 10 * scale);
-      g.fillStyle = tones.text;
-      g.fillText(text, x + 15 * scale, canvas.height + head + 18 * scale);
-      x += g.measureText(text).width + 32 * scale;
-    }
-    copy.toBlob((/** @type {Blob|null} */ blob) => {
-      if (blob) save(`${options.id}.png`, blob);
-    });
   }
 }

@@ -18,10 +18,27 @@ export class Database {
     }
     this.bytes = bytes;
     this.database = new SQL.Database(bytes);
+    /** @type {Database|null} the other report's, for a user's statements */
+    this.attached = null;
     /** @type {Map<string, {names: string[], root: number, rowid: number}>} */
     this.tables = new Map();
     this.readTables();
     this.checkFormat();
+    this.database.run("PRAGMA query_only = 1");
+  }
+
+  /** Makes the other report's tables those of the schema 'other'. @param {Database|null} other */
+  attach(other) {
+    if (this.attached === other) return;
+    if (this.attached !== null) this.database.run("DETACH DATABASE other");
+    this.attached = null;
+    if (other === null) return;
+    this.database.run("ATTACH DATABASE ? AS other", [other.database.filename]);
+    this.attached = other;
+  }
+
+  close() {
+    this.database.close();
   }
 
   readTables() {

@@ -85,8 +85,32 @@ export function pipelineGrid(c, phaseOf) {
 }
 
 /**
+ * The names that rows are made of: cycles of rows that end with a name, and of those that have it
+ * anywhere.
+ * @param {Columns} c @param {(row: number) => string[]|null} partsOf null: the row is left out
+ */
+export function frames(c, partsOf) {
+  /** @type {Map<string, {name: string, self: number, total: number, rows: number}>} */
+  const found = new Map();
+  for (let i = 2; i < c.cycles.length; ++i) {
+    const cycles = c.cycles[i] - c.cycles_overlapped[i];
+    if (cycles <= 0) continue;
+    const parts = partsOf(i);
+    if (parts === null) continue;
+    for (const name of new Set(parts)) {
+      const one = found.get(name) ?? { name, self: 0, total: 0, rows: 0 };
+      one.total += cycles;
+      one.rows += 1;
+      if (name === parts[parts.length - 1]) one.self += cycles;
+      found.set(name, one);
+    }
+  }
+  return [...found.values()];
+}
+
+/**
  * The same frames merged, heaviest first: levels of boxes as a flame chart has them.
- * @param {Columns} c @param {(row: number) => string[]} partsOf
+ * @param {Columns} c @param {(row: number) => string[]|null} partsOf null: the row is left out
  */
 export function leftHeavy(c, partsOf) {
   /** @typedef {{cycles: number, row: number, children: Map<string, any>, label: string}} Frame */
@@ -94,10 +118,10 @@ export function leftHeavy(c, partsOf) {
   const root = { cycles: 0, row: -1, children: new Map(), label: "" };
   for (let i = 2; i < c.cycles.length; ++i) {
     const cycles = c.cycles[i] - c.cycles_overlapped[i];
-    if (cycles <= 0) continue;
+    const parts = cycles > 0 ? partsOf(i) : null;
+    if (parts === null) continue;
     root.cycles += cycles;
     let at = root;
-    const parts = partsOf(i);
     parts.forEach((part, depth) => {
       let next = at.children.get(part);
       if (next === undefined) {

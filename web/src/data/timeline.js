@@ -1,4 +1,4 @@
-// A timeline of the host (.pvti): marks by thread as boxes, moments, and lines of numbers.
+// A timeline of the host (.pvti): marks by thread as boxes, moments, lines of numbers, heat maps.
 
 import { Complaint, message } from "./database.js";
 
@@ -13,6 +13,8 @@ const TABLES = {
   events: "id:i thread:i channel:i parent:i ts_us:r dur_us:n label:t",
   series: "id:i graph:t name:t unit:t",
   points: "series:i ts_us:r value:r",
+  heatmaps: "id:i name:t unit:t edges:t",
+  counts: "heatmap:i ts_us:r counts:t",
 };
 /** @type {Record<string, string>} */
 const KINDS = { i: "'integer'", t: "'text'", r: "'real', 'integer'", n: "'real', 'null'" };
@@ -43,7 +45,7 @@ function checked(database, table) {
   if (table === "events") wrong.push("dur_us NOT BETWEEN 0 AND 1e16");
   if (rowsOf(database, `SELECT 1 FROM ${table} WHERE ${wrong.join(" OR ")} LIMIT 1`).length > 0)
     throw new Error(`a value of its table ${table} is of a wrong kind`);
-  const order = table === "events" ? "ts_us, dur_us DESC, id" : table === "points" ? "ts_us" : "id";
+  const order = table === "events" ? "ts_us, dur_us DESC, id" : columns[0][0] === "id" ? "id" : "ts_us";
   const names = columns.map(([name]) => name).join(", ");
   return rowsOf(database, `SELECT ${names} FROM ${table} ORDER BY ${order}`);
 }
@@ -86,6 +88,34 @@ function threadLevels(events, mine, label) {
   return found;
 }
 
+/** The numbers of a JSON array. @param {string} text @returns {number[]} */
+function numbersOf(text) {
+  const found = JSON.parse(text);
+  if (!Array.isArray(found) || !found.every(Number.isFinite)) throw new Error("a list of numbers is damaged");
+  return found;
+}
+
+/** Histograms over time, each with its counts: times and, for each, as many numbers as bins.
+ * @param {any} database */
+function readHeatmaps(database) {
+  const counts = checked(database, "counts");
+  return checked(database, "heatmaps")
+    .map(([id, name, unit, text]) => {
+      const edges = numbersOf(text),
+        mine = counts.filter((row) => row[0] === id),
+        bins = edges.length - 1;
+      if (bins < 1 || edges.some((edge, i) => i > 0 && edge <= edges[i - 1]))
+        throw new Error(`the edges of the heatmap ${name} do not rise`);
+      const values = mine.map((row) => numbersOf(row[2]));
+      if (values.some((row) => row.length !== bins))
+        throw new Error(`the heatmap ${name} has not a count between each two edges`);
+      return { name, unit, edges, ts: mine.map((row) => /** @type {number} */ (row[1])), values };
+    })
+    .filter((one) => one.ts.length > 0);
+}
+
+/** @typedef {ReturnType<typeof readHeatmaps>[0]} Heatmap */
+
 /** @param {any} database @param {string} name */
 function read(database, name) {
   const meta = Object.fromEntries(rowsOf(database, "SELECT key, value FROM meta"));
@@ -98,6 +128,7 @@ function read(database, name) {
   const events = checked(database, "events");
   const series = checked(database, "series");
   const points = checked(database, "points");
+  const heatmaps = readHeatmaps(database);
   /** @type {Map<string, number>} */
   const labels = new Map();
   const label = (/** @type {string} */ text) => {
@@ -120,9 +151,11 @@ function read(database, name) {
   }
   const end = events.reduce(
     (most, row) => Math.max(most, row[4] + (row[5] ?? 0)),
-    points.reduce((most, row) => Math.max(most, row[1]), 0),
+    Math.max(0, points.at(-1)?.[1] ?? 0, ...heatmaps.map((one) => one.ts.at(-1) ?? 0)),
   );
-  const begin = Math.min(...[events[0]?.[4], points[0]?.[1]].filter((one) => one !== undefined));
+  const begin = Math.min(
+    ...[events[0]?.[4], points[0]?.[1], ...heatmaps.map((one) => one.ts[0])].filter((one) => one !== undefined),
+  );
   for (const [id, graph, title, unit] of series) {
     /** @type {Box[]} */
     const boxes = [];
@@ -156,6 +189,7 @@ function read(database, name) {
     ]),
     lane: laneOf,
     labels: [...labels.keys()],
+    heatmaps,
   };
 }
 
@@ -167,7 +201,7 @@ export function readTimeline(SQL, bytes, name) {
   try {
     database = new SQL.Database(bytes);
     const found = read(database, name);
-    if (found.ts.length === 0) throw new Complaint(`${name} has no marks.`);
+    if (found.ts.length === 0 && found.heatmaps.length === 0) throw new Complaint(`${name} has no marks.`);
     return found;
   } catch (error) {
     if (error instanceof Complaint) throw error;

@@ -42,10 +42,10 @@ function lanesOf(c, ipus) {
 }
 
 /**
- * Boxes of one flame chart: rows nested by the parts of their names. Sorted by lane, depth, begin.
- * @param {Profile} profile
+ * Rows by lane and, for a flame chart, boxes nested by the parts of their names, by depth and begin.
+ * @param {Profile} profile @param {boolean} nested
  */
-export function flame(profile) {
+export function flame(profile, nested) {
   const { columns: c } = traceColumns(profile);
   const names = profile.database.texts("SELECT name FROM programs ORDER BY id");
   const ipus = profile.database.value("SELECT count(*) FROM ipus") || 1;
@@ -67,8 +67,9 @@ export function flame(profile) {
   const lanes = [...rows.keys()]
     .sort((a, b) => a - b)
     .map((key) => {
-      const boxes = laneBoxes(rows.get(key), c, (program) => parts[names.ids[program]] ?? [], label);
-      return { ipu: key >> 1, beside: (key & 1) === 1, ...boxes };
+      const mine = rows.get(key);
+      const levels = nested ? laneLevels(mine, c, (program) => parts[names.ids[program]] ?? [], label) : [];
+      return { ipu: key >> 1, beside: (key & 1) === 1, levels, rows: Int32Array.from(mine) };
     });
   return { lanes, labels: [...labels.keys()], lane };
 }
@@ -79,7 +80,7 @@ export function flame(profile) {
  * @param {(program: number) => string[]} partsOf
  * @param {(text: string) => number} label
  */
-function laneBoxes(rows, c, partsOf, label) {
+function laneLevels(rows, c, partsOf, label) {
   /** @type {{begin: number, end: number, label: number, row: number}[][]} */
   const levels = [];
   /** @type {{text: string, box: any}[]} */
@@ -100,13 +101,10 @@ function laneBoxes(rows, c, partsOf, label) {
       if (!leaf) open.push({ text, box });
     }
   }
-  return {
-    levels: levels.map((boxes) => ({
-      begin: Float64Array.from(boxes, (box) => box.begin),
-      end: Float64Array.from(boxes, (box) => box.end),
-      label: Int32Array.from(boxes, (box) => box.label),
-      row: Int32Array.from(boxes, (box) => box.row),
-    })),
-    rows: Int32Array.from(rows),
-  };
+  return levels.map((boxes) => ({
+    begin: Float64Array.from(boxes, (box) => box.begin),
+    end: Float64Array.from(boxes, (box) => box.end),
+    label: Int32Array.from(boxes, (box) => box.label),
+    row: Int32Array.from(boxes, (box) => box.row),
+  }));
 }

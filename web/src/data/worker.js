@@ -51,7 +51,11 @@ const CALLS = {
     p.database.has("tile_cycles")
       ? p.database.columns("tile_cycles", ["distribution", "first_tile", "num_tiles", "cycles"])
       : null,
-  ask: (/** @type {Profile} */ p, /** @type {string} */ sql) => p.ask(sql),
+  ask: (/** @type {Profile} */ p, /** @type {string} */ sql) => {
+    const other = [...profiles.values()].find((one) => one !== p);
+    p.database.attach(other?.database ?? null);
+    return p.ask(sql);
+  },
   schema: (/** @type {Profile} */ p) => p.schema(),
   raw: (/** @type {Profile} */ p, /** @type {string} */ file, /** @type {string} */ part) => p.raw(file, part),
   queries: () => ({ ...QUERIES, operations: operationsQuery("op") }),
@@ -86,7 +90,8 @@ async function open(report, given, progress) {
   }
   progress("Opening profile.pop");
   const profile = new Profile(await engine, files, given.name);
-  profiles.get(report)?.database.database.close();
+  for (const one of profiles.values()) one.database.attach(null);
+  profiles.get(report)?.database.close();
   profiles.set(report, profile);
   return profile.overview();
 }

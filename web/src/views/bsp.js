@@ -2,7 +2,7 @@
 // them a band of the worst tile, the mean and the active tiles.
 
 import { Plot } from "../charts/plot.js";
-import { h, panel } from "../base/dom.js";
+import { h, panel, toggle } from "../base/dom.js";
 import { decimal, grouped } from "../base/format.js";
 import { ramp } from "../base/kinds.js";
 
@@ -18,15 +18,11 @@ function distributions(runs) {
   return found;
 }
 
-/** @param {import("../base/app.js").App} app @param {import("./programs.js").Programs} names
- * @param {Record<string, Float64Array>} c @param {number} offset @param {Plot} trace */
-export async function bspPanel(app, names, c, offset, trace) {
-  const { programs } = names;
-  const runs = await app.ask("tileCycles");
-  const order = Array.from(c.program.keys())
-    .slice(2)
-    .filter((i) => c.cycles[i] > 0 && c.active_tiles[i] > 0);
-  order.sort((a, b) => c.cycles_base[a] - c.cycles_base[b]);
+/** Rows in time order, and the row at an x, the last that began. @param {number[]} rows
+ * @param {Record<string, Float64Array>} c @param {number} offset */
+function rowsOver(rows, c, offset) {
+  const isSorted = rows.every((row, i) => i === 0 || c.cycles_base[rows[i - 1]] <= c.cycles_base[row]);
+  const order = isSorted ? rows : [...rows].sort((a, b) => c.cycles_base[a] - c.cycles_base[b]);
   const begins = Float64Array.from(order, (i) => c.cycles_base[i] + offset);
   const rowAt = (/** @type {number} */ x) => {
     let low = 0,
@@ -39,7 +35,30 @@ export async function bspPanel(app, names, c, offset, trace) {
     const row = order[low];
     return row !== undefined && x < begins[low] + c.cycles[row] && x >= begins[low] ? row : -1;
   };
-  const tiles = app.overview.numTiles;
+  return { order, begins, rowAt };
+}
+
+/** @param {import("../base/app.js").App} app @param {import("./programs.js").Programs} names
+ * @param {Record<string, Float64Array>} c @param {number} offset @param {Plot} trace */
+export async function bspPanel(app, names, c, offset, trace) {
+  const { programs } = names;
+  const runs = await app.ask("tileCycles");
+  const used = Array.from(c.program.keys())
+    .slice(2)
+    .filter((i) => c.cycles[i] > 0 && c.active_tiles[i] > 0);
+  const { order, begins, rowAt } = rowsOver(used, c, offset);
+  const tiles = app.overview.numTiles,
+    per = app.overview.target.tiles_per_ipu;
+  const places = [...new Set(used.map((i) => c.ipu[i]))];
+  const lanes = places.map((ipu) => ({
+    ipu,
+    ...rowsOver(
+      used.filter((i) => c.ipu[i] === ipu),
+      c,
+      offset,
+    ),
+  }));
+  const sorted = app.state.get("bsp") === "cycles";
   const byTile = runs !== null && programs.tile_cycles !== undefined ? distributions(runs) : null;
   const domain = /** @type {[number, number]} */ ([trace.options.domain[0], trace.options.domain[1]]);
   const height = byTile ? 220 : 90;
@@ -52,7 +71,7 @@ export async function bspPanel(app, names, c, offset, trace) {
     strip: false,
     range: [trace.lo, trace.hi],
     summary: byTile
-      ? `${grouped(tiles)} tiles, tile 0 on top; bright is busy.`
+      ? `${grouped(tiles)} tiles, ${sorted ? "the busiest of each IPU" : "tile 0"} on top; bright is busy.`
       : "The share of the tiles that are active, and how long the mean tile works of the worst.",
     legend: byTile
       ? [
@@ -65,7 +84,7 @@ export async function bspPanel(app, names, c, offset, trace) {
         ],
     paint: (view) => {
       if (byTile === null) paintBand(view, rowAt, c, tiles);
-      else paintTiles(view, rowAt, c, tiles, byTile, runs, programs, offset);
+      else paintTiles(view, lanes, c, { tiles, per, offset, sorted, byTile, runs, distribution: programs.tile_cycles });
     },
     tip: (x) => {
       const row = rowAt(x);
@@ -88,6 +107,12 @@ export async function bspPanel(app, names, c, offset, trace) {
   };
   return panel(
     "Tiles (BSP)",
+    byTile &&
+      h(
+        "div.bar",
+        null,
+        toggle("Busiest tiles on top", sorted, () => app.state.set({ bsp: sorted ? null : "cycles" }), "bsp"),
+      ),
     plot.element,
     byTile
       ? null
@@ -115,36 +140,60 @@ function paintBand(view, rowAt, c, tiles) {
   }
 }
 
-/** @param {import("../charts/plot.js").View} view @param {(x: number) => number} rowAt
- * @param {Record<string, Float64Array>} c @param {number} tiles @param {Map<number, number[]>} byTile
- * @param {any} runs @param {any} programs @param {number} offset */
-function paintTiles(view, rowAt, c, tiles, byTile, runs, programs, offset) {
+/** @param {import("../charts/plot.js").View} view
+ * @param {{ipu: number, rowAt: (x: number) => number}[]} lanes @param {Record<string, Float64Array>} c
+ * @param {{tiles: number, per: number, offset: number, sorted: boolean, byTile: Map<number, number[]>,
+ *   runs: any, distribution: Float64Array}} of */
+function paintTiles(view, lanes, c, of) {
   const { g, width, height } = view;
+  const { tiles, per, runs } = of;
   const scale = g.getTransform().a;
   const wide = Math.max(1, Math.round(width * scale)),
     tall = Math.max(1, Math.round(height * scale));
   const image = g.createImageData(wide, tall);
   const data = new Uint32Array(image.data.buffer);
-  const colour = (/** @type {number} */ share) => {
-    const [r, green, b] = ramp(share);
+  const tones = new Uint32Array(256).map((_, i) => {
+    const [r, green, b] = ramp(i / 255);
     return ((255 << 24) | (b << 16) | (green << 8) | r) >>> 0;
+  });
+  const pixelCycles = (view.hi - view.lo) / wide;
+  const fill = (
+    /** @type {number} */ pixel,
+    /** @type {number} */ from,
+    /** @type {number} */ to,
+    /** @type {number} */ tone,
+  ) => {
+    const last = Math.max(Math.floor((from / tiles) * tall) + 1, Math.floor((to / tiles) * tall));
+    for (let y = Math.floor((from / tiles) * tall); y < Math.min(tall, last); ++y) data[y * wide + pixel] = tone;
   };
-  const busy = colour(1),
-    idle = colour(0);
-  for (let pixel = 0; pixel < wide; ++pixel) {
-    const x = view.lo + ((pixel + 0.5) / wide) * (view.hi - view.lo);
-    const row = rowAt(x);
-    if (row < 0) continue;
-    const list = byTile.get(programs.tile_cycles[c.program[row]]);
-    const into = x - offset - c.cycles_base[row];
-    const pixelCycles = (view.hi - view.lo) / wide;
-    for (let y = 0; y < tall; ++y) data[y * wide + pixel] = idle;
-    for (const r of list ?? []) {
-      const from = Math.floor((runs.first_tile[r] / tiles) * tall);
-      const to = Math.max(from + 1, Math.floor(((runs.first_tile[r] + runs.num_tiles[r]) / tiles) * tall));
-      const tone =
-        c.cycles[row] < pixelCycles ? colour(runs.cycles[r] / c.cycles[row]) : into < runs.cycles[r] ? busy : idle;
-      for (let y = from; y < Math.min(tall, to); ++y) data[y * wide + pixel] = tone;
+  /** @type {Map<number, number[]>} */
+  const ordered = new Map();
+  const listOf = (/** @type {number} */ distribution) => {
+    let list = of.byTile.get(distribution) ?? [];
+    if (!of.sorted) return list;
+    list = ordered.get(distribution) ?? [...list].sort((a, b) => runs.cycles[b] - runs.cycles[a]);
+    ordered.set(distribution, list);
+    return list;
+  };
+  for (const { ipu, rowAt } of lanes) {
+    for (let pixel = 0; pixel < wide; ++pixel) {
+      const x = view.lo + ((pixel + 0.5) / wide) * (view.hi - view.lo);
+      const row = rowAt(x);
+      if (row < 0) continue;
+      const into = x - of.offset - c.cycles_base[row];
+      const list = listOf(of.distribution[c.program[row]]);
+      // A program on all IPUs has the tiles of the first.
+      for (let base = ipu < 0 ? 0 : ipu * per; base < (ipu < 0 ? tiles : (ipu + 1) * per); base += per) {
+        const shift = ipu < 0 ? base : 0;
+        fill(pixel, base, base + per, tones[0]);
+        let top = base;
+        for (const r of list) {
+          const share = c.cycles[row] < pixelCycles ? runs.cycles[r] / c.cycles[row] : into < runs.cycles[r] ? 1 : 0;
+          const first = of.sorted ? top : runs.first_tile[r] + shift;
+          top += runs.num_tiles[r];
+          fill(pixel, first, first + runs.num_tiles[r], tones[Math.max(0, Math.min(255, Math.round(255 * share)))]);
+        }
+      }
     }
   }
   g.putImageData(image, 0, 0);

@@ -1,21 +1,9 @@
 // V8 Graph: HLO instructions as nested boxes by name scope; a box opens when it is chosen.
 
 import { empty, h, menu, panel, save, toggle } from "../base/dom.js";
-import { cyclesText, grouped, textOf } from "../base/format.js";
+import { cyclesWords, grouped, textOf } from "../base/format.js";
 import { table } from "../base/table.js";
-
-const SVG = "http://www.w3.org/2000/svg";
-
-/** @param {string} tag @param {Record<string, any>} attributes @param {...(Node|string)} children */
-function s(tag, attributes, ...children) {
-  const element = document.createElementNS(SVG, tag);
-  for (const [key, value] of Object.entries(attributes)) {
-    if (key.startsWith("on")) element.addEventListener(key.slice(2), value);
-    else if (value !== undefined) element.setAttribute(key, String(value));
-  }
-  element.append(...children);
-  return element;
-}
+import { back, s, SVG } from "../charts/svg.js";
 
 /** Text that fits a box. @param {string} text @param {number} most */
 function cut(text, most) {
@@ -24,7 +12,7 @@ function cut(text, most) {
 
 /** @param {any} box */
 function titleOf(box) {
-  return cut(`${box.scope ? (box.open ? "▾ " : "▸ ") : ""}${box.label}`, 27);
+  return box.scope ? cut(`${box.open ? "▾" : "▸"} ${box.label}`, 24) : cut(box.label, 27);
 }
 
 /** @param {any} box */
@@ -175,7 +163,8 @@ async function render(app) {
 function draw(result, look) {
   const { values, most, chosen, wanted, choose, scale, metric } = look;
   const boxes = new Map(result.boxes.map((/** @type {any} */ box) => [box.id, box]));
-  const { w, h: tall } = result.size;
+  const w = result.size.w + 16, // arrows back go round the outside
+    tall = result.size.h;
   const svg = s(
     "svg",
     {
@@ -192,7 +181,16 @@ function draw(result, look) {
       {},
       s(
         "marker",
-        { id: "arrow", viewBox: "0 0 8 8", refX: 7, refY: 4, markerWidth: 6, markerHeight: 6, orient: "auto" },
+        {
+          id: "arrow",
+          viewBox: "0 0 8 8",
+          refX: 7,
+          refY: 4,
+          markerWidth: 8,
+          markerHeight: 8,
+          markerUnits: "userSpaceOnUse",
+          orient: "auto",
+        },
         s("path", { d: "M0 0L8 4L0 8z", fill: "#7a8699" }),
       ),
     ),
@@ -208,7 +206,7 @@ function draw(result, look) {
       bend = Math.max(14, Math.abs(y1 - y0) / 2);
     svg.append(
       s("path", {
-        d: `M${x0} ${y0}C${x0} ${y0 + bend} ${x1} ${y1 - bend} ${x1} ${y1}`,
+        d: y1 < y0 ? back(from, to) : `M${x0} ${y0}C${x0} ${y0 + bend} ${x1} ${y1 - bend} ${x1} ${y1}`,
         fill: "none",
         stroke: "#7a8699",
         "stroke-width": Math.min(3, 0.8 + Math.log2(edge.count) / 2),
@@ -221,6 +219,7 @@ function draw(result, look) {
         s(
           "text",
           {
+            class: "edge",
             x: (x0 + x1) / 2 + 4,
             y: (y0 + y1) / 2 + 4,
             "font-size": 10,
@@ -375,7 +374,7 @@ function details(app, box, result, byHlo, values) {
         ],
       }),
     ),
-    one && h("p.dim", null, `${cyclesText(one.cycles)} cycles${one.plan ? `; ${one.plan}` : ""}`),
+    one && h("p.dim", null, `${cyclesWords(one.cycles)}${one.plan ? `; ${one.plan}` : ""}`),
   );
 }
 

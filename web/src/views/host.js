@@ -6,6 +6,7 @@ import { Plot } from "../charts/plot.js";
 import { h, panel } from "../base/dom.js";
 import { decimal, grouped } from "../base/format.js";
 import { table } from "../base/table.js";
+import { heatmapPanel } from "./heatmap.js";
 
 /** @typedef {import("../data/timeline.js").Timeline} Timeline */
 /** @typedef {import("../base/app.js").App} App */
@@ -201,6 +202,7 @@ export function hostPage(app) {
       chooseMore(app, "Add timelines …", "more-timelines", false),
     ),
     hostPanel(app, app.timelines),
+    heatmapPanel(app, app.timelines),
   );
 }
 
@@ -256,7 +258,8 @@ export function hostPanel(app, timelines) {
     twin: () => hostTable(hosts),
   });
   plot.cursorY = 20;
-  return h("div.view", null, panel("Host", plot.element, leftNote(hosts)), markPanel(app, hosts));
+  const isEmpty = hosts.rows.length === 0;
+  return h("div.view", null, !isEmpty && panel("Host", plot.element, leftNote(hosts)), markPanel(app, hosts));
 }
 
 /** @param {Hosts} hosts */

@@ -1,7 +1,7 @@
 // V2 Insights: does it fit, who fills the fullest tile, what would help, where the time goes.
 
 import { empty, h, pairs, panel } from "../base/dom.js";
-import { bytesText, cyclesText, grouped, share } from "../base/format.js";
+import { bytesText, bytesWords, cyclesText, cyclesWords, grouped, share } from "../base/format.js";
 import { table } from "../base/table.js";
 import { areaPainter } from "../charts/area.js";
 import { Plot } from "../charts/plot.js";
@@ -27,7 +27,7 @@ function verdict(o) {
       "p",
       null,
       h("strong.bad", null, "It does not fit. "),
-      `${grouped(totals.tiles_over)} tiles hold more than they have; the fullest lacks ${bytesText(totals.bytes_over)} bytes of ${bytesText(target.bytes_per_tile)}.`,
+      `${grouped(totals.tiles_over)} tiles hold more than they have; the fullest lacks ${bytesWords(totals.bytes_over)} of ${bytesText(target.bytes_per_tile)}.`,
     );
   }
   if (totals.is_close) {
@@ -35,14 +35,14 @@ function verdict(o) {
       "p",
       null,
       h("strong.warn", null, "It barely fits. "),
-      `${bytesText(-over)} bytes are left on the fullest tile, which is less than this estimate is exact to: on an IPU it may not fit.`,
+      `${bytesWords(-over)} are left on the fullest tile, which is less than this estimate is exact to: on an IPU it may not fit.`,
     );
   }
   return h(
     "p",
     null,
     h("strong.good", null, "It fits. "),
-    `The fullest tile holds ${share(totals.worst_tile_bytes, target.bytes_per_tile)} of what it has; ${bytesText(-over)} bytes are left on it.`,
+    `The fullest tile holds ${share(totals.worst_tile_bytes, target.bytes_per_tile)} of what it has; ${bytesWords(-over)} are left on it.`,
   );
 }
 
@@ -141,7 +141,7 @@ async function render(app) {
     speak: (text) => app.speak(text),
     legend: [
       ["P", "number of tiles"],
-      ["#b3261e", "a tile's end"],
+      ["bad", "a tile's end"],
     ],
     paint: (view) => {
       area.paint(view);
@@ -149,7 +149,7 @@ async function render(app) {
       view.g.fillRect(view.x(end) - 1, 0, 2, view.height - 20);
     },
     tip: (x) =>
-      `${grouped(bins.counts[area.placeAt(x)])} tiles hold ${bytesText(bins.edges[area.placeAt(x)])} to ${bytesText(bins.edges[area.placeAt(x) + 1])} bytes`,
+      `${grouped(bins.counts[area.placeAt(x)])} tiles hold ${bytesText(bins.edges[area.placeAt(x)])} to ${bytesWords(bins.edges[area.placeAt(x) + 1])}`,
     step: (x, direction) =>
       bins.edges[Math.max(0, Math.min(BINS - 1, area.placeAt(x) + direction))] + bins.edges[1] / 2,
     twin: () =>
@@ -245,7 +245,7 @@ async function render(app) {
               h(
                 "span",
                 { "data-key": "half_bytes", "data-value": found.halfBytes },
-                `half of it is ${bytesText(found.halfBytes)} bytes`,
+                `half of it is ${bytesWords(found.halfBytes)}`,
               ),
             ],
           ]),
@@ -322,9 +322,7 @@ async function render(app) {
           pairs([
             [
               "Waiting for the host",
-              all > 0
-                ? `${cyclesText(waits)} cycles, ${share(waits, all)} of the recorded runs`
-                : "no run was recorded",
+              all > 0 ? `${cyclesWords(waits)}, ${share(waits, all)} of the recorded runs` : "no run was recorded",
             ],
             [
               "Transfers with the host",

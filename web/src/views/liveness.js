@@ -3,7 +3,7 @@
 import { areaPainter, axis } from "../charts/area.js";
 import { Plot } from "../charts/plot.js";
 import { empty, h, menu, panel, toggle } from "../base/dom.js";
-import { bytesText, grouped } from "../base/format.js";
+import { bytesText, bytesWords, grouped } from "../base/format.js";
 import { SERIES } from "../base/kinds.js";
 import { table } from "../base/table.js";
 import { beginnings, bands, paintBands } from "./liveness_bands.js";
@@ -161,7 +161,7 @@ async function chart(app, programs, series, steps) {
     tip: (x) => {
       const step = stepAt(x),
         at = area.placeAt(x);
-      return `step ${grouped(step)}: ${nameOf(step)}\nlive: ${bytesText(area.sums[at])} bytes\nat times: ${bytesText(series.values[at])}\nalways: ${bytesText(series.floor)}`;
+      return `step ${grouped(step)}: ${nameOf(step)}\nlive: ${bytesWords(area.sums[at])}\nat times: ${bytesText(series.values[at])}\nalways: ${bytesText(series.floor)}`;
     },
     step: (x, direction) =>
       place(Math.max(0, Math.min(count - 1, stepAt(x) + direction))) + (cycles === null ? 0.5 : 0),

@@ -1,5 +1,7 @@
 // The bands beneath liveness: what encloses each step; and where steps lie in cycles.
 
+import { boxText } from "../charts/flame.js";
+
 /** Where each program begins in cycles of a run: its trace occurrence, else the one before.
  * @param {any} trace @param {number} count */
 export function beginnings(trace, count) {
@@ -51,6 +53,8 @@ export function bands(programs, roleOf) {
 export function paintBands(view, rows, place) {
   const { g, height, colours } = view;
   g.font = "11px system-ui, sans-serif";
+  /** @type {Map<string, number>} */
+  const widths = new Map();
   rows.forEach((row, level) => {
     const y = height - 20 - (rows.length - level) * 17;
     let last = -1;
@@ -63,12 +67,10 @@ export function paintBands(view, rows, place) {
       g.fillRect(x0, y, Math.max(0.5, x1 - x0), 16);
       if (x1 - x0 < 30) return;
       g.fillStyle = colours.text;
-      g.save();
-      g.beginPath();
-      g.rect(Math.max(0, x0), y, x1 - Math.max(0, x0) - 3, 16);
-      g.clip();
-      g.fillText(band.text, Math.max(0, x0) + 4, y + 12);
-      g.restore();
+      const left = Math.max(0, x0) + 4,
+        room = Math.min(view.width, x1) - left - 3;
+      const fits = g.measureText(band.text).width <= room;
+      boxText(g, fits ? band.text : (band.text.split("/").pop() ?? ""), left, y + 12, room, widths);
     });
   });
 }

@@ -4,7 +4,7 @@ import { areaPainter } from "../charts/area.js";
 import { Plot } from "../charts/plot.js";
 import { treemap } from "../charts/treemap.js";
 import { empty, h, menu, panel, toggle } from "../base/dom.js";
-import { bytesText, grouped, parseTiles } from "../base/format.js";
+import { bytesText, bytesWords, grouped, parseTiles } from "../base/format.js";
 import { SERIES } from "../base/kinds.js";
 import { table } from "../base/table.js";
 import { details, regions, tileName, variables } from "./memory_parts.js";
@@ -106,12 +106,12 @@ function chart(app, memory, order) {
     paint: area.paint,
     legend: [
       ...series.map((one) => /** @type {[string, string]} */ ([one.colour, one.name])),
-      ["#b3261e", "hatched: beyond the tile's end"],
+      ["dim", "hatched: beyond the tile's end"],
     ],
     tip: (x) => {
       const tile = tileOf(area.placeAt(x));
       return [
-        `${tileName(o, tile)}: ${bytesText(area.sums[area.placeAt(x)])} bytes`,
+        `${tileName(o, tile)}: ${bytesWords(area.sums[area.placeAt(x)])}`,
         ...series.map((one) => `${one.name}: ${bytesText(one.values[area.placeAt(x)])}`),
         `gaps: ${bytesText(memory.gaps[tile])}`,
       ].join("\n");

@@ -1,7 +1,7 @@
 // A pipeline as stage x mini-batch, with bubbles and the stage that all wait for.
 
 import { h, panel } from "../base/dom.js";
-import { cyclesText, grouped, share } from "../base/format.js";
+import { cyclesText, cyclesWords, grouped, share } from "../base/format.js";
 import { table } from "../base/table.js";
 import { pipelineGrid } from "../data/sums.js";
 
@@ -14,7 +14,7 @@ export function pipelinePanel(app, c, phases) {
   const facts = h(
     "p",
     null,
-    `Stage ${critical} is the busiest: ${cyclesText(grid.rows[critical].busy)} cycles of the ${cyclesText(span)} from the first stage's begin to the last one's end. Were all stages as long as their mean, each would be busy ${cyclesText(Math.round(grid.balanced))} cycles.`,
+    `Stage ${critical} is the busiest: ${cyclesWords(grid.rows[critical].busy)} of the ${cyclesText(span)} from the first stage's begin to the last one's end. Were all stages as long as their mean, each would be busy ${cyclesWords(Math.round(grid.balanced))}.`,
   );
   const stages = table({
     name: "Stages",

@@ -1,9 +1,10 @@
 // V6 Program tree: programs nested as they run, with numbers in columns, and the details of one.
 
 import { empty, h, menu, pairs, panel } from "../base/dom.js";
-import { bytesText, cyclesText, decimal, grouped, share } from "../base/format.js";
+import { matcher } from "../base/filter.js";
+import { bytesText, bytesWords, cyclesText, cyclesWords, decimal, grouped, share } from "../base/format.js";
 import { KINDS } from "../base/kinds.js";
-import { matcher, Table, table } from "../base/table.js";
+import { Table, table } from "../base/table.js";
 import { programNames } from "./programs.js";
 
 /** Rows that are in sight: the children of what is open. @param {any} programs @param {Set<number>} open */
@@ -95,7 +96,7 @@ async function render(app) {
     number("bytes_in", "Bytes in", "bytes"),
     number("bytes_out", "Bytes out", "bytes", true),
     number("live_bytes", "Live bytes", "bytes"),
-    number("live_worst", "Fullest tile", "bytes"),
+    number("live_worst", "Fullest tile", "bytes", true),
     number("sync_cycles", "Sync", "cycles", true),
     number("repeat_count", "Turns", "number", true),
     number("ipu", "IPU", "number", true),
@@ -151,7 +152,8 @@ async function render(app) {
   const search = h("input.find", {
     type: "search",
     value: state.get("q"),
-    placeholder: "name, cycles>1000, type …",
+    placeholder: "all programs: name, cycles>1000",
+    size: 28,
     "aria-label": "Find programs",
     "data-focus": "program-find",
     onchange: () => state.set({ q: search.value }),
@@ -269,7 +271,7 @@ async function details(app, names, i) {
             ? [
                 /** @type {[string, string]} */ ([
                   "Stream",
-                  `${stream[2]} ${stream[1]}, ${stream[3]}, ${bytesText(stream[4])} bytes in a run`,
+                  `${stream[2]} ${stream[1]}, ${stream[3]}, ${bytesWords(stream[4])} in a run`,
                 ]),
               ]
             : []),
@@ -282,7 +284,7 @@ async function details(app, names, i) {
         h(
           "p",
           null,
-          `${set.set[0]}: ${grouped(set.set[1])} vertices, ${grouped(set.set[2])} edges, ${cyclesText(set.set[4])} cycles of the worst tile, ${share(set.set[5], set.set[4])} of them on the mean tile.`,
+          `${set.set[0]}: ${grouped(set.set[1])} vertices, ${grouped(set.set[2])} edges, ${cyclesWords(set.set[4])} of the worst tile, ${share(set.set[5], set.set[4])} of them on the mean tile.`,
         ),
         table({
           name: "Vertices",

@@ -1,4 +1,4 @@
-// V12 SQL: statements that read, over the report that is shown.
+// V12 SQL: statements that read, over the report that is shown and the other one beside it.
 
 import { empty, h, panel } from "../base/dom.js";
 import { grouped, textOf } from "../base/format.js";
@@ -34,6 +34,17 @@ const EXAMPLES = /** @type {[string, string][]} */ ([
   ],
 ]);
 
+const OF_BOTH = /** @type {[string, string][]} */ ([
+  [
+    "Compute sets that both have",
+    "SELECT name, main.compute_sets.cycles AS here, o.cycles AS other\nFROM main.compute_sets JOIN other.compute_sets AS o USING (name) ORDER BY abs(other - here) DESC",
+  ],
+  [
+    "Totals of both",
+    "SELECT key, main.totals.value AS here, o.value AS other\nFROM main.totals JOIN other.totals AS o USING (key)",
+  ],
+]);
+
 /** @param {any} result */
 function lineOf(result) {
   const numeric = result.columns.map((/** @type {string} */ _, /** @type {number} */ i) =>
@@ -60,6 +71,9 @@ function lineOf(result) {
 /** @param {import("../base/app.js").App} app */
 async function render(app) {
   const { state } = app;
+  const letter = app.report === 0 ? "B" : "A",
+    isPair = app.reports.length > 1;
+  const examples = isPair ? [...EXAMPLES, ...OF_BOTH] : EXAMPLES;
   const text = state.get("q", EXAMPLES[0][1]);
   const area = h("textarea", {
     value: text,
@@ -121,13 +135,15 @@ async function render(app) {
               "aria-label": "Examples",
               "data-focus": "examples",
               onchange: (/** @type {any} */ e) => {
-                if (e.target.value !== "") state.set({ q: EXAMPLES[Number(e.target.value)][1] });
+                if (e.target.value !== "") state.set({ q: examples[Number(e.target.value)][1] });
               },
             },
             h("option", { value: "" }, "Examples …"),
-            EXAMPLES.map(([name], i) => h("option", { value: String(i) }, name)),
+            examples.map(([name], i) => h("option", { value: String(i) }, name)),
           ),
         ),
+        isPair &&
+          h("p.dim", null, `Tables of report ${letter} have the same names behind 'other.', as in other.programs.`),
         h(
           "details",
           null,

@@ -1,9 +1,18 @@
 // V1 Summary: target, memory, cycles by part, runs, options, files.
 
 import { h, pairs, panel } from "../base/dom.js";
-import { bytesText, cyclesText, decimal, grouped, megabytes, share, short } from "../base/format.js";
+import { bytesText, bytesWords, cyclesText, decimal, grouped, megabytes, share, short } from "../base/format.js";
 import { PART_LETTERS } from "../base/kinds.js";
 import { table } from "../base/table.js";
+
+/** Rows of the table meta with names for readers. */
+const META = {
+  program_hash: "Hash of the program",
+  instance: "Instance",
+  num_instances: "Instances",
+  replica_offset: "First replica",
+  hostname: "Host",
+};
 
 /** A value with the exact number for tests and copies. @param {string} key @param {number} value
  * @param {string} text */
@@ -47,12 +56,12 @@ function verdict(o) {
     one(
       "Fullest tile",
       figure("worst_tile_bytes", totals.worst_tile_bytes, share(totals.worst_tile_bytes, target.bytes_per_tile, 0)),
-      `${bytesText(totals.worst_tile_bytes)} of ${bytesText(target.bytes_per_tile)} bytes, tile ${totals.worst_tile % target.tiles_per_ipu} of IPU ${Math.floor(totals.worst_tile / target.tiles_per_ipu)}`,
+      `${bytesText(totals.worst_tile_bytes)} of ${bytesWords(target.bytes_per_tile)}, tile ${totals.worst_tile % target.tiles_per_ipu} of IPU ${Math.floor(totals.worst_tile / target.tiles_per_ipu)}`,
     ),
     one(
       "All tiles",
       figure("memory_bytes", totals.memory_bytes_with_gaps, megabytes(totals.memory_bytes_with_gaps)),
-      `${bytesText(totals.memory_bytes_with_gaps)} bytes of ${megabytes(capacity)}, gaps included`,
+      `${bytesWords(totals.memory_bytes_with_gaps)} of ${megabytes(capacity)}, gaps included`,
     ),
     one(
       "Cycles of a run",
@@ -133,6 +142,12 @@ export function partsPanel(o) {
         },
       ],
     }),
+    o.cycles.overlapped > 0 &&
+      h(
+        "p.dim",
+        null,
+        "The parts are those of all IPUs, which work at the same time: together they are more than the run.",
+      ),
   );
 }
 
@@ -261,9 +276,9 @@ async function render(app) {
             ["Module", meta.module],
             ["Written", meta.timestamp],
             ["By", meta.producer],
-            ...["program_hash", "instance", "num_instances", "replica_offset", "hostname"]
-              .filter((key) => key in meta)
-              .map((key) => /** @type {[string, string]} */ ([key, String(meta[key])])),
+            ...Object.entries(META)
+              .filter(([key]) => key in meta)
+              .map(([key, name]) => /** @type {[string, string]} */ ([name, String(meta[key])])),
           ]),
         ),
       ),

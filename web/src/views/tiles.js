@@ -215,11 +215,13 @@ function ipuMap(app, ipu, plan, per, data) {
       g.fillRect(x, y, cell - 1, row % plan.island === plan.island - 1 ? tall - 1 : tall - 0.4);
       if (memory.overflowed[tile] > 0) {
         g.strokeStyle = shareOf(values[tile]) > 0.6 ? "#10151c" : "#ffffff";
+        const half = tall / 2 - 0.8,
+          middle = x + (cell - 1) / 2;
         g.beginPath();
-        g.moveTo(x + 2, y + 1);
-        g.lineTo(x + cell - 3, y + tall - 1);
-        g.moveTo(x + cell - 3, y + 1);
-        g.lineTo(x + 2, y + tall - 1);
+        for (const side of [-half, half]) {
+          g.moveTo(middle - side, y + tall / 2 - half);
+          g.lineTo(middle + side, y + tall / 2 + half);
+        }
         g.stroke();
       }
       if (chosen.has(tile) || (focused && t === cursor)) {

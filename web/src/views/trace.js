@@ -3,11 +3,13 @@
 import { flamePainter, laneMoves, lanesHeight } from "../charts/flame.js";
 import { Plot } from "../charts/plot.js";
 import { empty, h, menu, panel, save } from "../base/dom.js";
-import { bytesText, cyclesText, grouped, share } from "../base/format.js";
+import { bytesText, cyclesWords, grouped, share } from "../base/format.js";
 import { KINDS } from "../base/kinds.js";
 import { table } from "../base/table.js";
 import { leftHeavy } from "../data/sums.js";
 import { bspPanel } from "./bsp.js";
+import { heatmapPanel } from "./heatmap.js";
+import { sandwich, sandwichPanel } from "./sandwich.js";
 import {
   align,
   chooseMore,
@@ -89,6 +91,12 @@ function lanesOf(app, names, flame, c, run, mode) {
   return { lanes: [host, ...lanes], labels, offset, total };
 }
 
+/** @param {Record<string, Float64Array>} c @param {(row: number) => string[]|null} partsOf */
+function heavyLanes(c, partsOf) {
+  const { levels, labels, total } = leftHeavy(c, partsOf);
+  return { lanes: [{ title: "all rows, equal names merged, heaviest first", levels }], labels, offset: 0, total };
+}
+
 /** @param {import("../base/app.js").App} app */
 async function render(app) {
   const { state, overview: o } = app;
@@ -96,35 +104,33 @@ async function render(app) {
     return { element: empty("This profile has no table 'trace': it was written without outputExecutionProfile.") };
   const names = await programNames(app);
   const { columns: c, phases } = await app.ask("trace");
-  const flame = await app.ask("flame");
   const run = o.runs.find((/** @type {any[]} */ row) => row[0] === state.number("run", 0)) ?? null;
   const mode = state.get("mode", o.ipus.length > 2 ? "flat" : "flame");
+  const flame = await app.ask("flame", mode === "flame");
   // A row of a loop or a call that takes more than the loop itself stands for the steps inside.
   const stands = (/** @type {number} */ row) =>
     c.iterations[row] > 1 ||
     (c.program[row] >= 0 && names.programs.end[c.program[row]] > c.program[row] + 1 && c.cycles[row] > 100);
   const letterOf = (/** @type {number} */ row) => names.letter(c.program[row]);
-  const partOf = (/** @type {number} */ row) => (stands(row) ? "…" : letterOf(row));
-  const heavy = mode === "heavy" ? leftHeavy(c, (row) => names.name(c.program[row]).split("/").filter(Boolean)) : null;
-  const built =
-    heavy !== null
-      ? {
-          lanes: [{ title: "all rows, equal names merged, heaviest first", levels: heavy.levels }],
-          labels: heavy.labels,
-          offset: 0,
-          total: heavy.total,
-        }
-      : lanesOf(app, names, flame, c, run, mode);
+  const kindOf = (/** @type {number} */ row) => (stands(row) ? "…" : letterOf(row));
+  const only = state.get("ipu");
+  const partsOf = (/** @type {number} */ row) =>
+    only === "" || c.ipu[row] < 0 || String(c.ipu[row]) === only
+      ? names.name(c.program[row]).split("/").filter(Boolean)
+      : null;
+  const sides = mode === "sandwich" ? sandwich(c, partsOf, state.get("frame")) : null;
+  const merged = mode === "heavy" ? heavyLanes(c, partsOf) : sides;
+  const built = merged ?? lanesOf(app, names, flame, c, run, mode);
   const aligned = align(app, run);
   const hosts =
-    heavy === null && aligned.over.length > 0
+    merged === null && aligned.over.length > 0
       ? hostLanes(aligned.over, aligned.place, c.program.length, built.labels.length)
       : null;
   if (hosts !== null) {
     built.lanes = [...hosts.lanes, ...built.lanes];
     built.labels = [...built.labels, ...hosts.labels];
   }
-  const plot = tracePlot(app, names, c, built, letterOf, stands, heavy !== null, hosts, aligned.wall);
+  const plot = tracePlot(app, names, c, built, letterOf, stands, merged !== null, hosts, aligned.wall);
   const range = rangeOf(state.get("range"));
   const ends = range.length === 2 && range[1] > range[0] ? range.map((x) => x - built.offset) : [-Infinity, Infinity];
   const controls = h(
@@ -144,6 +150,7 @@ async function render(app) {
         ["flame", "flame by name"],
         ["flat", "flat"],
         ["heavy", "left heavy"],
+        ["sandwich", "sandwich"],
       ],
       mode,
       (value) => state.set({ mode: value, z: null }),
@@ -157,7 +164,12 @@ async function render(app) {
         (value) => state.set({ ipu: value }),
         "ipu",
       ),
-    h("button", { type: "button", onclick: () => plot.show(built.offset, built.total) }, "Fit the run without waiting"),
+    merged === null &&
+      h(
+        "button",
+        { type: "button", onclick: () => plot.show(built.offset, built.total) },
+        "Fit the run without waiting",
+      ),
     hosts !== null && [
       h("button", { type: "button", onclick: () => plot.show(0, runSpan(o, run, built)) }, "Fit the run on the host"),
       h("button", { type: "button", onclick: () => plot.show(hosts.begin, hosts.end) }, "Fit the host's timeline"),
@@ -193,11 +205,13 @@ async function render(app) {
     hosts !== null && markPanel(app, hosts),
     hosts !== null && hostMarks(hosts),
     aligned.apart.length > 0 && hostPanel(app, aligned.apart),
+    heatmapPanel(app, app.timelines),
     row >= 0 && row < c.cycles.length && rowPanel(app, names, c, row),
-    sumsPanel(app, names, c, ends, partOf),
+    sides !== null && sandwichPanel(app, sides),
+    sumsPanel(app, names, c, ends, kindOf),
     pipelinePanel(app, c, phases),
     await app.part(() => streamsPanel(app)),
-    await app.part(() => bspPanel(app, names, c, built.offset, plot)),
+    merged === null && (await app.part(() => bspPanel(app, names, c, built.offset, plot))),
   );
   return {
     element,
@@ -279,7 +293,7 @@ function tracePlot(app, names, c, built, letterOf, stands, merged, hosts, wall) 
         row = level.row[at];
       if (hosts !== null && hosts.has(row)) return hosts.tip(row);
       const cycles = level.end[at] - level.begin[at];
-      const head = `${labels[level.label[at]]}\n${cyclesText(cycles)} cycles, ${share(cycles, built.total)} of the run\nfrom ${grouped(level.begin[at])}`;
+      const head = `${labels[level.label[at]]}\n${cyclesWords(cycles)}, ${share(cycles, built.total)} of the run${merged ? "" : `\nfrom ${grouped(level.begin[at])}`}`;
       if (row < 2) return head;
       return `${head}\n${names.name(c.program[row])}\n${letterOf(row)} ${KINDS[letterOf(row)]}${stands(row) ? `, stands for ${grouped(c.iterations[row])} turn${c.iterations[row] === 1 ? "" : "s"}` : ""}\nsync ${grouped(c.sync_cycles[row])}, tiles ${grouped(c.active_tiles[row])}, in ${bytesText(c.data_in[row])}, out ${bytesText(c.data_out[row])}`;
     },
@@ -293,7 +307,8 @@ function tracePlot(app, names, c, built, letterOf, stands, merged, hosts, wall) 
       const box = boxAt(x, y);
       if (box === null) return;
       const row = box.level.row[box.at];
-      if (isHost(row)) state.set({ mark: row - c.program.length });
+      if (state.get("mode") === "sandwich") state.set({ frame: labels[box.level.label[box.at]], z: null });
+      else if (isHost(row)) state.set({ mark: row - c.program.length });
       else if (row >= 2) state.set({ row, step: c.program[row], range: null });
       else if (!merged)
         state.set({ range: `${Math.floor(box.level.begin[box.at])}-${Math.ceil(box.level.end[box.at])}`, row: null });

@@ -1,7 +1,7 @@
 // What stands below the trace: the chosen row, the sums of a range, and the export to Perfetto.
 
 import { empty, h, panel } from "../base/dom.js";
-import { bytesText, cyclesText, decimal, grouped, share } from "../base/format.js";
+import { bytesText, cyclesText, cyclesWords, decimal, grouped, share } from "../base/format.js";
 import { KINDS } from "../base/kinds.js";
 import { table } from "../base/table.js";
 import { rangeSums } from "../data/sums.js";
@@ -23,7 +23,7 @@ export function rowPanel(app, names, c, row) {
     h(
       "p.dim",
       null,
-      `${cyclesText(c.cycles[row])} cycles from ${grouped(c.cycles_base[row])} on; ${grouped(c.iterations[row])} turn${c.iterations[row] === 1 ? "" : "s"}; mean of tiles ${decimal(c.cycles_mean[row], 1)}.`,
+      `${cyclesWords(c.cycles[row])} from ${grouped(c.cycles_base[row])} on; ${grouped(c.iterations[row])} turn${c.iterations[row] === 1 ? "" : "s"}; mean of tiles ${decimal(c.cycles_mean[row], 1)}.`,
     ),
     app.showIn([
       ["Program", "program", { step: program, row: null }],

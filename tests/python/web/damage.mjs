@@ -1,0 +1,95 @@
+// Damaged files through the page's readers, and through all that the worker does with a profile:
+//   node damage.mjs WEB PROFILE SEED ROUNDS
+// Each input gives values or an Error that is a sentence, and an end. Prints the numbers of both.
+
+import { readFileSync } from "node:fs";
+import { pathToFileURL } from "node:url";
+
+const [web, folder, seed, rounds] = process.argv.slice(2);
+const load = (name) => import(pathToFileURL(`${web}/src/data/${name}.js`));
+const { readVariables } = await load("capnp");
+const { readDebug } = await load("cbor");
+const { readArchive } = await load("archive");
+const { readColumns } = await load("pages");
+const { Profile } = await load("profile");
+const { flame, traceColumns } = await load("trace");
+const memory = await load("memory");
+const { insights, operations, sourceLines } = await load("operations");
+const { graph } = await load("graph");
+
+const vendored = { exports: {} };
+new Function("module", "exports", "require", "__dirname", readFileSync(`${web}/vendor/sql-wasm-inline.js`, "utf8"))(
+  vendored, vendored.exports, () => ({}), "");
+const SQL = await vendored.exports();
+
+let state = Number(seed);
+const random = (most) => {
+  state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
+  return Math.floor((state / 4294967296) * most);
+};
+
+const files = new Map();
+for (const name of ["profile.pop", "vars.capnp", "debug.cbor", "archive.a", "framework.json"])
+  files.set(name, new Uint8Array(readFileSync(`${folder}/${name}`)));
+
+/** What views ask for; each answer is a value or a sentence of its own. */
+function everything(given) {
+  const profile = new Profile(SQL, given, "damaged");
+  try {
+    for (const ask of [
+      () => profile.overview(), () => profile.programs(), () => profile.sources(), () => profile.streams(),
+      () => profile.regions([0, 1]), () => profile.computeSet(0), () => profile.frameworkOptions(),
+      () => profile.schema(), () => profile.raw("archive.a", "tile0.mem"), () => profile.raw("debug.cbor", ""),
+      () => traceColumns(profile), () => flame(profile, true), () => memory.memoryByTile(profile),
+      () => memory.variablesOnTiles(profile, [0, 1]), () => memory.variableRows(profile),
+      () => memory.variableLines(profile, [0, 1]), () => memory.bytesByScope(profile),
+      () => memory.livenessSeries(profile, -1, []), () => memory.livenessSeries(profile, -1, [0]),
+      () => memory.aliveAt(profile, [3], -1, []), () => operations(profile, "op"), () => sourceLines(profile),
+      () => insights(profile), () => graph(profile, "", [], true, false),
+    ])
+      attempt(ask);
+  } finally {
+    profile.database.close();
+  }
+}
+
+const counts = { refused: 0, read: 0 };
+
+function attempt(act) {
+  try {
+    act();
+    ++counts.read;
+  } catch (error) {
+    if (!(error instanceof Error) || /undefined|null|not a function|not iterable/.test(error.message)) throw error;
+    ++counts.refused;
+  }
+}
+
+/** A copy with some bytes changed, and at times without its end. */
+function damaged(whole) {
+  const data = whole.slice(0, random(4) === 0 ? random(whole.length) : whole.length);
+  for (let i = random(8); i >= 0 && data.length > 0; --i)
+    data[random(random(2) ? data.length : Math.min(200, data.length))] = random(256);
+  return data;
+}
+
+everything(files);
+if (counts.refused > 0) throw new Error("the whole profile is refused");
+
+const single = [
+  ["vars.capnp", readVariables, 1e9],
+  ["debug.cbor", readDebug, 20000],
+  ["archive.a", readArchive, 60000],
+  ["profile.pop", (data) => readColumns(data, 1 + random(data.length / 4096), [0, 2, 3], 0), 1e9],
+];
+let inputs = 0;
+for (const [name, reader, most] of single) {
+  const whole = files.get(name).slice(0, most);
+  for (let round = 0; round < Number(rounds); ++round, ++inputs) attempt(() => reader(damaged(whole)));
+}
+const names = [...files.keys()];
+for (let round = 0; round < Number(rounds) / 20; ++round, ++inputs) {
+  const name = names[random(2) ? 0 : random(names.length)];
+  attempt(() => everything(new Map([...files, [name, damaged(files.get(name))]])));
+}
+console.log(JSON.stringify({ ...counts, inputs }));
