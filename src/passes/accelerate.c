@@ -23,6 +23,7 @@
 
 enum { MOST_COUNTERS = 64 /* elements */ };
 static const char origin[] = "ACCELERATOR";
+static const char kernel_of_the_cpu[] = "a kernel of the CPU's computes it";
 
 /* Elements, computed one by one, that are worth the way to an accelerator. */
 static int64_t least_work(void) {
@@ -30,18 +31,25 @@ static int64_t least_work(void) {
   return text != NULL && *text != '\0' ? strtoll(text, NULL, 10) : 1 << 14;
 }
 
+typedef struct destination {
+  trm_accelerator *accelerator;
+  bool fastest;
+} destination;
+
 typedef struct cutter {
   trm_edit edit;
-  trm_accelerator *accelerator;
+  const destination *on;
   const bool *is_pure;              /* by computation: all of it can be in a region */
   const trm_computation *condition; /* of the loop whose body this is; NULL: of none */
   uint32_t count;                   /* instructions before the cut */
-  bool *fits;                       /* by instruction: may be in a region */
+  const char **reasons;             /* by instruction: why it is the CPU's; NULL: it need not be */
   int32_t *level;    /* of what fits: its region; of the others: of the regions before */
   bool *is_used;     /* by instruction: somebody outside its region reads it */
   trm_index *inside; /* by instruction, while a region is made: what stands for it */
   uint32_t num_regions;
 } cutter;
+
+static bool fits(const cutter *c, trm_index i) { return c->reasons[i] == NULL; }
 
 /* ---- What can be in a region ---------------------------------------------------------------- */
 
@@ -56,32 +64,22 @@ static bool has_types(const trm_module *module, const trm_shape *shape) {
   return trm_shape_num_leaves(shape) > 0;
 }
 
-/* Random bits are the CPU's own, factorisations and FFTs are libraries of a plugin's choice. */
-static bool may_compute(trm_opcode opcode) {
+/* Why an accelerator does not compute an opcode, or a custom call; NULL: it can. */
+static const char *reason_of(const trm_instruction *i) {
+  const trm_opcode opcode = trm_instruction_acts_as(i);
+  const bool is_own = i->opcode == TRM_OP_CUSTOM_CALL;
+  switch (trm_opcode_class_of(opcode)) {
+    case TRM_CLASS_COLLECTIVE: return "replicas meet in it";
+    case TRM_CLASS_COMMUNICATION:
+      if (!is_own || opcode != i->opcode) return "the host takes part";
+    default: break;
+  }
+  const bool is_other = trm_opcode_class_of(opcode) == TRM_CLASS_OTHER;
+  if (trm_opcode_replicas_of(opcode) == TRM_REPLICAS_OWN) {
+    return is_other ? "its random numbers are the CPU's" : "each replica has its own";
+  }
   switch (opcode) {
-    case TRM_OP_PARAMETER:
-    case TRM_OP_CUSTOM_CALL:
-    case TRM_OP_INFEED:
-    case TRM_OP_OUTFEED:
-    case TRM_OP_SEND:
-    case TRM_OP_SEND_DONE:
-    case TRM_OP_RECV:
-    case TRM_OP_RECV_DONE:
-    case TRM_OP_AFTER_ALL:
-    case TRM_OP_ADD_DEPENDENCY:
-    case TRM_OP_ALL_GATHER:
-    case TRM_OP_ALL_REDUCE:
-    case TRM_OP_ALL_TO_ALL:
-    case TRM_OP_RAGGED_ALL_TO_ALL:
-    case TRM_OP_COLLECTIVE_BROADCAST:
-    case TRM_OP_COLLECTIVE_PERMUTE:
-    case TRM_OP_REDUCE_SCATTER:
-    case TRM_OP_REPLICA_ID:
-    case TRM_OP_PARTITION_ID:
-    case TRM_OP_DOMAIN:
-    case TRM_OP_RNG:
-    case TRM_OP_RNG_BIT_GENERATOR:
-    case TRM_OP_RNG_GET_AND_UPDATE_STATE:
+    case TRM_OP_OPT_BARRIER: return NULL;
     case TRM_OP_STOCHASTIC_CONVERT:
     case TRM_OP_CHOLESKY:
     case TRM_OP_TRIANGULAR_SOLVE:
@@ -90,12 +88,11 @@ static bool may_compute(trm_opcode opcode) {
     case TRM_OP_SCAN:
     case TRM_OP_RAGGED_DOT:
     case TRM_OP_SCALED_DOT:
-    case TRM_OP_GET_DIMENSION_SIZE:
-    case TRM_OP_SET_DIMENSION_SIZE:
     case TRM_OP_DYNAMIC_RESHAPE:
-    case TRM_OP_FUSION: return false;
-    default: return true;
+    case TRM_OP_FUSION: return kernel_of_the_cpu;
+    default: break;
   }
+  return is_own || is_other ? kernel_of_the_cpu : NULL;
 }
 
 static bool calls_pure(const trm_instruction *i, const bool *is_pure) {
@@ -112,12 +109,12 @@ static void find_pure(const trm_module *module, bool *is_pure) {
     is_pure[c] = !computation->has_side_effect;
     for (trm_index i = 0; i < computation->num_instructions && is_pure[c]; ++i) {
       const trm_instruction *o = &computation->instructions[i];
-      is_pure[c] = (o->opcode == TRM_OP_PARAMETER || may_compute(o->opcode)) &&
-                   has_types(module, &o->shape) && calls_pure(o, is_pure);
+      is_pure[c] = reason_of(o) == NULL && has_types(module, &o->shape) && calls_pure(o, is_pure);
     }
   }
 }
 
+static const char tuple_of_the_cpu[] = "it is of a tuple of the CPU's";
 static bool is_tuple(const trm_instruction *i) { return i->shape.dtype == TRM_TUPLE; }
 
 /* Tuples are only made for loops and conditionals of a region, and only taken apart: what does not
@@ -128,19 +125,19 @@ static void drop_tuples(cutter *c) {
     changes = false;
     for (trm_index i = 0; i < c->count; ++i) {
       const trm_instruction *o = &computation->instructions[i];
-      bool fits = c->fits[i];
-      if (is_tuple(o) && i == computation->root) fits = false;
+      const char *reason = c->reasons[i];
+      if (is_tuple(o) && i == computation->root) reason = tuple_of_the_cpu;
       for (uint32_t k = 0; k < o->num_operands; ++k) {
         const trm_index operand = o->operands[k];
         if (!is_tuple(&computation->instructions[operand])) continue;
-        if (!c->fits[operand]) fits = false; /* a tuple from outside */
-        if (!fits && c->fits[operand] && o->opcode != TRM_OP_GET_TUPLE_ELEMENT) {
-          c->fits[operand] = false; /* somebody outside reads the whole tuple */
+        if (!fits(c, operand)) reason = tuple_of_the_cpu;
+        if (reason != NULL && fits(c, operand) && o->opcode != TRM_OP_GET_TUPLE_ELEMENT) {
+          c->reasons[operand] = tuple_of_the_cpu; /* somebody outside reads all of it */
           changes = true;
         }
       }
-      changes |= fits != c->fits[i];
-      c->fits[i] = fits;
+      changes |= reason != NULL && fits(c, i);
+      if (fits(c, i)) c->reasons[i] = reason;
     }
   }
 }
@@ -154,7 +151,7 @@ static void find_levels(cutter *c) {
     for (uint32_t k = 0; k < o->num_operands + o->num_control_predecessors; ++k) {
       const trm_index before =
           k < o->num_operands ? o->operands[k] : o->control_predecessors[k - o->num_operands];
-      const int32_t least = c->level[before] + (c->fits[before] && !c->fits[i]);
+      const int32_t least = c->level[before] + (fits(c, before) && !fits(c, i));
       if (computation->instructions[before].opcode != TRM_OP_CONSTANT && least > level) {
         level = least;
       }
@@ -171,7 +168,7 @@ static void drop_order(const cutter *c) {
     uint32_t kept = 0;
     for (uint32_t k = 0; k < o->num_control_predecessors; ++k) {
       const trm_index before = o->control_predecessors[k];
-      if (c->fits[i] || !c->fits[before]) o->control_predecessors[kept++] = before;
+      if (fits(c, i) || !fits(c, before)) o->control_predecessors[kept++] = before;
     }
     o->num_control_predecessors = kept;
   }
@@ -181,13 +178,17 @@ static bool is_constant(const cutter *c, trm_index i) {
   return trm_edit_computation(&c->edit)->instructions[i].opcode == TRM_OP_CONSTANT;
 }
 
+static bool is_member(const cutter *c, trm_index i, int32_t level) {
+  return fits(c, i) && c->level[i] == level && !is_constant(c, i);
+}
+
 static void find_used(cutter *c) {
   const trm_computation *computation = trm_edit_computation(&c->edit);
   for (trm_index i = 0; i < c->count; ++i) {
     const trm_instruction *o = &computation->instructions[i];
     for (uint32_t k = 0; k < o->num_operands; ++k) {
       const trm_index operand = o->operands[k];
-      if (!c->fits[i] || c->level[i] != c->level[operand]) c->is_used[operand] = true;
+      if (!fits(c, i) || c->level[i] != c->level[operand]) c->is_used[operand] = true;
     }
   }
   c->is_used[computation->root] = true;
@@ -216,7 +217,7 @@ static trm_status copy_inside(cutter *c, uint32_t body, trm_index outside, trm_a
   copy.num_control_predecessors = 0;
   copy.sharding = NULL;
   static int64_t highest[] = {2, 2};
-  if (copy.opcode == TRM_OP_DOT || copy.opcode == TRM_OP_CONVOLUTION) {
+  if ((copy.opcode == TRM_OP_DOT || copy.opcode == TRM_OP_CONVOLUTION) && !c->on->fastest) {
     copy.operand_precision = (trm_dims){.count = 2, .items = highest};
   }
   return add_inside(c, body, outside, &copy, error);
@@ -253,8 +254,8 @@ static bool keep_counter(cutter *c, bool *reads, bool *needs, uint32_t n) {
         body->instructions[o->operands[0]].opcode == TRM_OP_PARAMETER) {
       changes = changes || !needs[o->number];
       needs[o->number] = true;
-    } else if (c->fits[i] && may_count(body, o)) {
-      c->fits[i] = false;
+    } else if (fits(c, i) && may_count(body, o)) {
+      c->reasons[i] = "the host counts with it";
       for (uint32_t k = 0; k < o->num_operands; ++k) reads[o->operands[k]] = true;
     }
   }
@@ -386,18 +387,18 @@ static trm_status try_region(cutter *c, region_draft *r, bool *out_taken, trm_er
   trm_region *region;
   trm_error why;
   TRY(module_of(c->edit.module, r, &data, &size, error));
-  const trm_status status = trm_region_compile(c->accelerator, data, size, r->updated.items,
-                                               r->updated.count, &region, &why);
+  const trm_region_source source = {data, size, r->updated.items, r->updated.count, c->on->fastest};
+  const trm_status status = trm_region_compile(c->on->accelerator, &source, &region, &why);
   trm_free(data);
   *out_taken = status == TRM_OK;
   if (status == TRM_OK) {
     trm_region_key(region, r->key);
     trm_log(TRM_LOG_INFO, origin, "%u instructions of %s run on %s", r->num_members,
-            trm_edit_computation(&c->edit)->name, trm_accelerator_name(c->accelerator));
+            trm_edit_computation(&c->edit)->name, trm_accelerator_name(c->on->accelerator));
   } else {
     trm_log(TRM_LOG_WARN, origin, "%u instructions of %s run on the CPU, not on %s: %s",
             r->num_members, trm_edit_computation(&c->edit)->name,
-            trm_accelerator_name(c->accelerator), why.message);
+            trm_accelerator_name(c->on->accelerator), why.message);
   }
   return TRM_OK;
 }
@@ -455,7 +456,7 @@ static bool is_worth(const cutter *c, int32_t level, uint32_t *out_members) {
   int64_t work = 0;
   *out_members = 0;
   for (trm_index i = 0; i < c->count; ++i) {
-    if (!c->fits[i] || c->level[i] != level || is_constant(c, i)) continue;
+    if (!is_member(c, i, level)) continue;
     const trm_instruction *o = &computation->instructions[i];
     ++*out_members;
     if (is_heavy(o->opcode)) work += least;
@@ -464,16 +465,25 @@ static bool is_worth(const cutter *c, int32_t level, uint32_t *out_members) {
   return *out_members > 0 && (work >= least || c->num_regions > 0);
 }
 
+static void leave_level(cutter *c, int32_t level, const char *reason) {
+  for (trm_index i = 0; i < c->count; ++i) {
+    if (is_member(c, i, level)) c->reasons[i] = reason;
+  }
+}
+
 static trm_status cut_level(cutter *c, int32_t level, trm_error *error) {
   region_draft r = {0};
-  if (!is_worth(c, level, &r.num_members)) return TRM_OK;
+  if (!is_worth(c, level, &r.num_members)) {
+    leave_level(c, level, "it is too little work");
+    return TRM_OK;
+  }
   trm_arena arena = {0};
   bool taken = false;
   trm_status status = TRM_OK;
   memset(c->inside, 0xff, c->count * sizeof *c->inside);
   TRY_OR_GOTO(trm_module_add_computation(c->edit.module, NULL, &r.body, error), done);
   for (trm_index i = 0; i < c->count; ++i) {
-    if (!c->fits[i] || c->level[i] != level || is_constant(c, i)) continue;
+    if (!is_member(c, i, level)) continue;
     TRY_OR_GOTO(bring_operands(c, r.body, i, &r.operands, &arena, error), done);
     TRY_OR_GOTO(copy_inside(c, r.body, i, &arena, error), done);
     const bool is_result = c->is_used[i] && trm_shape_is_array(&trm_edit_at(&c->edit, i)->shape);
@@ -486,6 +496,7 @@ static trm_status cut_level(cutter *c, int32_t level, trm_error *error) {
   TRY_OR_GOTO(find_updates(c, &r, error), done);
   TRY_OR_GOTO(try_region(c, &r, &taken, error), done);
   if (taken) TRY_OR_GOTO(call_region(c, &r, error), done);
+  else leave_level(c, level, "the accelerator's compiler refuses it");
 done:
   VECTOR_FREE(&r.operands);
   VECTOR_FREE(&r.results);
@@ -494,15 +505,40 @@ done:
   return status;
 }
 
+/* The attribute TRM_STAYS of what the CPU computes, and a line in the log for each reason. */
+static trm_status note_reasons(cutter *c, trm_error *error) {
+  trm_arena *arena = &c->edit.module->arena;
+  for (trm_index i = 0; i < c->count; ++i) {
+    const char *reason = c->reasons[i];
+    uint32_t count = 0;
+    for (trm_index k = i; k < c->count && reason != NULL; ++k) {
+      trm_instruction *o = trm_edit_at(&c->edit, k);
+      if (c->reasons[k] != reason) continue;
+      c->reasons[k] = NULL;
+      if (is_tuple(o) || o->opcode == TRM_OP_PARAMETER || is_constant(c, k)) continue;
+      const char *const pair[] = {TRM_STAYS, reason, NULL};
+      o->frontend_attributes = trm_arena_copy(arena, pair, sizeof pair);
+      CHECK_MEMORY(o->frontend_attributes, "regions");
+      ++count;
+    }
+    if (count == 0) continue;
+    trm_log(TRM_LOG_INFO, origin, "%u instructions of %s stay on the CPU: %s", count,
+            trm_edit_computation(&c->edit)->name, reason);
+  }
+  return TRM_OK;
+}
+
 static trm_status cut(cutter *c, trm_arena *arena, trm_error *error) {
   int32_t deepest = -1;
   for (trm_index i = 0; i < c->count; ++i) {
     const trm_instruction *o = &trm_edit_computation(&c->edit)->instructions[i];
     const trm_computation *own = trm_edit_computation(&c->edit);
-    c->fits[i] =
-        has_types(c->edit.module, &o->shape) && calls_pure(o, c->is_pure) &&
-        (may_compute(o->opcode) ||
-         (o->num_operands > 0 && trm_can_lower(o, &own->instructions[o->operands[0]].shape)));
+    const bool lowers =
+        o->num_operands > 0 && trm_can_lower(o, &own->instructions[o->operands[0]].shape);
+    if (!has_types(c->edit.module, &o->shape)) c->reasons[i] = "it has a type of the CPU's";
+    else if (!calls_pure(o, c->is_pure)) c->reasons[i] = "the CPU has a part in what it calls";
+    else if (o->opcode == TRM_OP_PARAMETER) c->reasons[i] = "it is an input";
+    else if (!lowers) c->reasons[i] = reason_of(o);
   }
   TRY(keep_counters(c, arena, error));
   drop_tuples(c);
@@ -510,10 +546,10 @@ static trm_status cut(cutter *c, trm_arena *arena, trm_error *error) {
   find_levels(c);
   find_used(c);
   for (trm_index i = 0; i < c->count; ++i) {
-    if (c->fits[i] && c->level[i] > deepest) deepest = c->level[i];
+    if (fits(c, i) && c->level[i] > deepest) deepest = c->level[i];
   }
   for (int32_t level = 0; level <= deepest; ++level) TRY(cut_level(c, level, error));
-  return TRM_OK;
+  return note_reasons(c, error);
 }
 
 typedef struct part {
@@ -521,8 +557,8 @@ typedef struct part {
 } part;
 
 static trm_status cut_computation(trm_module *module, part p, const bool *is_pure,
-                                  trm_accelerator *accelerator, trm_error *error) {
-  cutter c = {.accelerator = accelerator, .is_pure = is_pure};
+                                  const destination *on, trm_error *error) {
+  cutter c = {.on = on, .is_pure = is_pure};
   trm_arena arena = {0};
   const trm_computation condition =
       p.condition != TRM_NO_INDEX ? module->computations[p.condition] : (trm_computation){0};
@@ -531,12 +567,12 @@ static trm_status cut_computation(trm_module *module, part p, const bool *is_pur
   TRY(trm_edit_begin(&c.edit, module, p.computation, error));
   c.count = trm_edit_computation(&c.edit)->num_instructions;
   const size_t count = (size_t)c.count + 1;
-  c.fits = ARENA_NEW(&arena, bool, count);
+  c.reasons = ARENA_NEW(&arena, const char *, count);
   c.level = ARENA_NEW(&arena, int32_t, count);
   c.is_used = ARENA_NEW(&arena, bool, count);
   c.inside = ARENA_NEW(&arena, trm_index, count);
   trm_status status = TRM_OK;
-  if (c.fits == NULL || c.level == NULL || c.is_used == NULL || c.inside == NULL) {
+  if (c.reasons == NULL || c.level == NULL || c.is_used == NULL || c.inside == NULL) {
     status = trm_fail(error, TRM_RESOURCE_EXHAUSTED, "out of memory for regions");
   } else {
     status = cut(&c, &arena, error);
@@ -547,14 +583,14 @@ static trm_status cut_computation(trm_module *module, part p, const bool *is_pur
 }
 
 /* The bodies and branches that are left. The condition of a loop is a comparison: the CPU's. */
-static trm_status cut_all(trm_module *module, const bool *is_pure, trm_accelerator *accelerator,
+static trm_status cut_all(trm_module *module, const bool *is_pure, const destination *on,
                           trm_error *error) {
   VECTOR(part) left = {0};
   trm_status status = TRM_OK;
   if (!VECTOR_PUSH(&left, ((part){module->entry, TRM_NO_INDEX}))) FAIL_NO_MEMORY("regions");
   while (left.count > 0 && status == TRM_OK) {
     const part c = left.items[--left.count];
-    status = cut_computation(module, c, is_pure, accelerator, error);
+    status = cut_computation(module, c, is_pure, on, error);
     if (status != TRM_OK) break;
     const trm_computation *computation = &module->computations[c.computation];
     for (trm_index i = 0; i < computation->num_instructions; ++i) {
@@ -572,14 +608,33 @@ static trm_status cut_all(trm_module *module, const bool *is_pure, trm_accelerat
   return status;
 }
 
-trm_status trm_pass_accelerate(trm_module *module, trm_error *error) {
-  trm_accelerator *accelerator;
-  TRY(trm_accelerator_get(&accelerator, error));
-  if (accelerator == NULL) return TRM_OK;
+/* What the environment says where the caller says nothing. */
+static trm_status wants_fastest(const trm_accelerator_settings *settings, bool *out,
+                                trm_error *error) {
+  const char *text = getenv("TREMULA_ACCELERATOR_PRECISION");
+  *out = settings->fastest;
+  if (text == NULL || *text == '\0' || strcmp(text, "exact") == 0) return TRM_OK;
+  if (strcmp(text, "fastest") != 0) {
+    FAIL(INVALID_ARGUMENT, "TREMULA_ACCELERATOR_PRECISION is exact or fastest, not '%s'", text);
+  }
+  *out = true;
+  return TRM_OK;
+}
+
+trm_status trm_pass_accelerate(trm_module *module, const trm_accelerator_settings *settings,
+                               trm_error *error) {
+  destination on;
+  TRY(trm_accelerator_get(settings->name, &on.accelerator, error));
+  if (on.accelerator == NULL) return TRM_OK;
+  TRY(wants_fastest(settings, &on.fastest, error));
+  if (on.fastest) {
+    trm_log(TRM_LOG_INFO, origin, "%s computes with the precision that is fastest there",
+            trm_accelerator_name(on.accelerator));
+  }
   bool *is_pure = trm_allocate_zeroed((size_t)module->num_computations + 1, sizeof *is_pure);
   CHECK_MEMORY(is_pure, "regions");
   find_pure(module, is_pure);
-  trm_status status = cut_all(module, is_pure, accelerator, error);
+  trm_status status = cut_all(module, is_pure, &on, error);
   trm_free(is_pure);
   return status == TRM_OK ? trm_module_compact(module, error) : status;
 }
