@@ -35,7 +35,6 @@ typedef struct trm_region_source {
   size_t size;
   const uint32_t *updated; /* the operands that results may be written over (its aliases) */
   size_t num_updated;
-  bool fastest; /* values between instructions may keep more bits than their type */
 } trm_region_source;
 
 /* Compiles, or finds what was compiled of an equal source: in this process, or in the cache of

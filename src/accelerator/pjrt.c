@@ -403,26 +403,21 @@ static trm_status store(const trm_region *region, const char *path, trm_error *e
 
 /* A CompileOptionsProto with one replica and one partition on device N:
  * executable_build_options (3) { device_ordinal (1), num_replicas (4), num_partitions (5) }; for
- * several devices compile_portable_executable (4) in place of the device. Then
- * env_option_overrides (7) { key (1), value (2) { bool_field (2) } }: halves are rounded after
- * every instruction. */
-static size_t compile_options(const trm_accelerator *a, bool fastest, char out[64]) {
-  static const char exactly[] = "\x3a\x20\x0a\x1axla_allow_excess_precision\x12\x02\x10";
+ * several devices compile_portable_executable (4) in place of the device. */
+static size_t compile_options(const trm_accelerator *a, char out[16]) {
   const char one[] = {0x1a, 6, 0x08, (char)a->choice.devices[0], 0x20, 1, 0x28, 1};
   static const char portable[] = {0x1a, 4, 0x20, 1, 0x28, 1, 0x20, 1};
   memcpy(out, a->choice.num_devices > 1 ? portable : one, sizeof one);
-  memcpy(out + sizeof one, exactly, sizeof exactly); /* its NUL is `false` */
-  return sizeof one + (fastest ? 0 : sizeof exactly);
+  return sizeof one;
 }
 
 static trm_status compile(trm_region *region, const trm_region_source *source, trm_error *error) {
   const trm_accelerator *a = region->accelerator;
-  char options[64];
+  char options[16];
   ARGS(PJRT_Program, program, .code = (char *)(uintptr_t)source->module, .code_size = source->size,
        .format = "hlo", .format_size = 3);
   ARGS(PJRT_Client_Compile_Args, args, .client = a->client, .program = program,
-       .compile_options = options,
-       .compile_options_size = compile_options(a, source->fastest, options));
+       .compile_options = options, .compile_options_size = compile_options(a, options));
   const trm_mark mark = trm_mark_begin(TRM_TIMELINE_DRIVERS, "compile for %s", a->name);
   const trm_status status =
       take_error(a->api, a->api->PJRT_Client_Compile(args), "compiling for the accelerator", error);
@@ -449,8 +444,8 @@ static trm_status load_or_compile(trm_region *region, const trm_region_source *s
 }
 
 static XXH128_hash_t key_of(const trm_accelerator *a, const trm_region_source *source) {
-  char options[64];
-  const size_t options_size = compile_options(a, source->fastest, options);
+  char options[16];
+  const size_t options_size = compile_options(a, options);
   const uint64_t seed =
       XXH3_64bits_withSeed(a->identity, strlen(a->identity), XXH3_64bits(options, options_size));
   return XXH3_128bits_withSeed(source->module, source->size, seed);

@@ -53,15 +53,14 @@ static bool fits(const cutter *c, trm_index i) { return c->reasons[i] == NULL; }
 
 /* ---- What can be in a region ---------------------------------------------------------------- */
 
-/* A float16 overflow that is no infinity is the CPU's (exec/float_check.h). */
-static bool has_types(const trm_module *module, const trm_shape *shape) {
-  const bool limits_halves = module->half_overflow != TRM_HALF_INFINITY;
-  for (int32_t l = 0; l < trm_shape_num_leaves(shape); ++l) {
-    const trm_shape *leaf = trm_shape_leaf(shape, l);
+static bool has_types(const trm_module *module, const trm_instruction *i) {
+  const bool limits = module->half_overflow != TRM_HALF_INFINITY && !trm_can_limit_halves(i);
+  for (int32_t l = 0; l < trm_shape_num_leaves(&i->shape); ++l) {
+    const trm_shape *leaf = trm_shape_leaf(&i->shape, l);
     if (!trm_accelerator_has_type(leaf->dtype) || leaf->dynamic != 0) return false;
-    if (limits_halves && leaf->dtype == TRM_F16) return false;
+    if (limits && leaf->dtype == TRM_F16) return false;
   }
-  return trm_shape_num_leaves(shape) > 0;
+  return trm_shape_num_leaves(&i->shape) > 0;
 }
 
 /* Why an accelerator does not compute an opcode, or a custom call; NULL: it can. */
@@ -109,7 +108,7 @@ static void find_pure(const trm_module *module, bool *is_pure) {
     is_pure[c] = !computation->has_side_effect;
     for (trm_index i = 0; i < computation->num_instructions && is_pure[c]; ++i) {
       const trm_instruction *o = &computation->instructions[i];
-      is_pure[c] = reason_of(o) == NULL && has_types(module, &o->shape) && calls_pure(o, is_pure);
+      is_pure[c] = reason_of(o) == NULL && has_types(module, o) && calls_pure(o, is_pure);
     }
   }
 }
@@ -208,9 +207,6 @@ static trm_status copy_inside(cutter *c, uint32_t body, trm_index outside, trm_a
   trm_index *operands = ARENA_NEW(arena, trm_index, (size_t)copy.num_operands + 1);
   CHECK_MEMORY(operands, "a region");
   for (uint32_t k = 0; k < copy.num_operands; ++k) operands[k] = c->inside[copy.operands[k]];
-  if (copy.opcode == TRM_OP_CUSTOM_CALL) {
-    return trm_lower(c->edit.module, body, &copy, operands, &c->inside[outside], error);
-  }
   copy.operands = operands;
   copy.name = NULL;
   copy.id = 0;
@@ -367,14 +363,17 @@ static trm_status find_updates(const cutter *c, region_draft *r, trm_error *erro
   return TRM_OK;
 }
 
-static trm_status module_of(const trm_module *module, const region_draft *r, void **out_data,
-                            size_t *out_size, trm_error *error) {
+static trm_status module_of(const trm_module *module, const region_draft *r, bool fastest,
+                            void **out_data, size_t *out_size, trm_error *error) {
   trm_module *copy;
   TRY(trm_module_clone_lightly(module, &copy, error));
   copy->entry = r->body;
   copy->num_aliases = (uint32_t)r->updated.count;
   copy->aliases = r->aliases;
-  trm_status status = trm_module_compact(copy, error);
+  copy->half_overflow = module->half_overflow;
+  trm_status status = trm_lower(copy, r->body, error);
+  if (status == TRM_OK && !fastest) status = trm_exact_halves(copy, r->body, error);
+  if (status == TRM_OK) status = trm_module_compact(copy, error);
   if (status == TRM_OK) status = trm_module_serialize(copy, out_data, out_size, error);
   trm_module_free(copy);
   return status;
@@ -386,8 +385,8 @@ static trm_status try_region(cutter *c, region_draft *r, bool *out_taken, trm_er
   size_t size;
   trm_region *region;
   trm_error why;
-  TRY(module_of(c->edit.module, r, &data, &size, error));
-  const trm_region_source source = {data, size, r->updated.items, r->updated.count, c->on->fastest};
+  TRY(module_of(c->edit.module, r, c->on->fastest, &data, &size, error));
+  const trm_region_source source = {data, size, r->updated.items, r->updated.count};
   const trm_status status = trm_region_compile(c->on->accelerator, &source, &region, &why);
   trm_free(data);
   *out_taken = status == TRM_OK;
@@ -535,7 +534,7 @@ static trm_status cut(cutter *c, trm_arena *arena, trm_error *error) {
     const trm_computation *own = trm_edit_computation(&c->edit);
     const bool lowers =
         o->num_operands > 0 && trm_can_lower(o, &own->instructions[o->operands[0]].shape);
-    if (!has_types(c->edit.module, &o->shape)) c->reasons[i] = "it has a type of the CPU's";
+    if (!has_types(c->edit.module, o)) c->reasons[i] = "it has a type of the CPU's";
     else if (!calls_pure(o, c->is_pure)) c->reasons[i] = "the CPU has a part in what it calls";
     else if (o->opcode == TRM_OP_PARAMETER) c->reasons[i] = "it is an input";
     else if (!lowers) c->reasons[i] = reason_of(o);
