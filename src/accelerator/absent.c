@@ -26,7 +26,7 @@ NEVER(const char *, trm_accelerator_name, "", const trm_accelerator *a)
 NEVER(trm_status, trm_region_compile, TRM_UNIMPLEMENTED, trm_accelerator *a,
       const trm_region_source *source, trm_region **out, trm_error *error)
 NOTHING(trm_region_release, trm_region *region)
-NOTHING(trm_region_key, const trm_region *region, char out_key[33])
+NEVER(const char *, trm_region_key, "", const trm_region *region)
 NEVER(trm_region *, trm_region_take, NULL, const char *key)
 NEVER(trm_accelerator *, trm_region_accelerator, NULL, const trm_region *region)
 NEVER(trm_status, trm_device_array_create, TRM_UNIMPLEMENTED, trm_accelerator *a, uint32_t replica,

@@ -44,7 +44,7 @@ trm_status trm_region_compile(trm_accelerator *accelerator, const trm_region_sou
 void trm_region_release(trm_region *region);
 /* The pass that cuts regions compiles them and hands them over to kernels by their keys: `take`
  * gives the region of a key, whose count the pass has raised. NULL: there is none. */
-void trm_region_key(const trm_region *region, char out_key[33]);
+const char *trm_region_key(const trm_region *region);
 trm_region *trm_region_take(const char *key);
 trm_accelerator *trm_region_accelerator(const trm_region *region);
 

@@ -343,7 +343,7 @@ trm_status trm_device_event_await(trm_accelerator *a, trm_device_event *event, t
 struct trm_region {
   trm_region *next; /* of all regions that are compiled */
   int references;   /* under regions_lock */
-  XXH128_hash_t key;
+  char key[33];
   trm_accelerator *accelerator;
   PJRT_LoadedExecutable *executable;
   size_t num_updated;
@@ -428,10 +428,9 @@ static trm_status compile(trm_region *region, const trm_region_source *source, t
 
 static trm_status load_or_compile(trm_region *region, const trm_region_source *source,
                                   trm_error *error) {
-  char path[TRM_PLUGIN_PATH], key[33];
+  char path[TRM_PLUGIN_PATH];
   trm_error why;
-  trm_region_key(region, key);
-  const bool has_file = trm_region_file_find(key, path);
+  const bool has_file = trm_region_file_find(region->key, path);
   if (has_file && find_file(region, path)) return TRM_OK;
   TRY(compile(region, source, error));
   trm_log(TRM_LOG_INFO, origin, "a region was compiled for %s", region->accelerator->name);
@@ -443,33 +442,37 @@ static trm_status load_or_compile(trm_region *region, const trm_region_source *s
   return TRM_OK;
 }
 
-static XXH128_hash_t key_of(const trm_accelerator *a, const trm_region_source *source) {
+static void key_of(const trm_accelerator *a, const trm_region_source *source, char out[33]) {
   char options[16];
   const size_t options_size = compile_options(a, options);
   const uint64_t seed =
       XXH3_64bits_withSeed(a->identity, strlen(a->identity), XXH3_64bits(options, options_size));
-  return XXH3_128bits_withSeed(source->module, source->size, seed);
+  const XXH128_hash_t hash = XXH3_128bits_withSeed(source->module, source->size, seed);
+  snprintf(out, 33, "%016llx%016llx", (unsigned long long)hash.high64,
+           (unsigned long long)hash.low64);
 }
 
-static trm_region *find(XXH128_hash_t key) {
+/* The region of a key, with `more` references to it. */
+static trm_region *find(const char *key, int more) {
+  pthread_mutex_lock(&regions_lock);
   trm_region *region = regions;
-  while (region != NULL && !XXH128_isEqual(region->key, key)) region = region->next;
-  if (region != NULL) ++region->references;
+  while (region != NULL && strcmp(region->key, key) != 0) region = region->next;
+  if (region != NULL) region->references += more;
+  pthread_mutex_unlock(&regions_lock);
   return region;
 }
 
 trm_status trm_region_compile(trm_accelerator *a, const trm_region_source *source, trm_region **out,
                               trm_error *error) {
-  const XXH128_hash_t key = key_of(a, source);
-  pthread_mutex_lock(&regions_lock);
-  *out = find(key);
-  pthread_mutex_unlock(&regions_lock);
+  char key[33];
+  key_of(a, source, key);
+  *out = find(key, 1);
   if (*out != NULL) return TRM_OK;
   trm_region *region =
       trm_allocate_zeroed(1, sizeof *region + source->num_updated * sizeof *source->updated);
   CHECK_MEMORY(region, "a region");
   region->references = 1;
-  region->key = key;
+  memcpy(region->key, key, sizeof key);
   region->accelerator = a;
   region->num_updated = source->num_updated;
   for (size_t u = 0; u < source->num_updated; ++u) region->updated[u] = source->updated[u];
@@ -486,22 +489,8 @@ trm_status trm_region_compile(trm_accelerator *a, const trm_region_source *sourc
   return TRM_OK;
 }
 
-void trm_region_key(const trm_region *region, char out_key[33]) {
-  snprintf(out_key, 33, "%016llx%016llx", (unsigned long long)region->key.high64,
-           (unsigned long long)region->key.low64);
-}
-
-trm_region *trm_region_take(const char *key) {
-  char own[33];
-  pthread_mutex_lock(&regions_lock);
-  trm_region *region = regions;
-  for (; region != NULL; region = region->next) {
-    trm_region_key(region, own);
-    if (strcmp(own, key) == 0) break;
-  }
-  pthread_mutex_unlock(&regions_lock);
-  return region;
-}
+const char *trm_region_key(const trm_region *region) { return region->key; }
+trm_region *trm_region_take(const char *key) { return find(key, 0); }
 
 void trm_region_release(trm_region *region) {
   if (region == NULL) return;
@@ -521,18 +510,6 @@ void trm_region_release(trm_region *region) {
 trm_accelerator *trm_region_accelerator(const trm_region *region) { return region->accelerator; }
 
 /* ---- Running -------------------------------------------------------------------------------- */
-
-/* Members of PJRT_ExecuteOptions behind launch_id, which older headers do not have. */
-typedef struct kept_operands {
-  const int64_t *numbers; /* of operands that are not overwritten */
-  size_t count;
-} kept_operands;
-
-static void keep_operands(PJRT_ExecuteOptions *options, kept_operands kept) {
-  const size_t place =
-      (offsetof(PJRT_ExecuteOptions, launch_id) + sizeof options->launch_id + 7) & ~(size_t)7;
-  memcpy((char *)options + place, &kept, sizeof kept);
-}
 
 static trm_status wrap_results(trm_accelerator *a, uint32_t replica, PJRT_Buffer **buffers,
                                const trm_host_array *shapes, trm_device_array **results,
@@ -556,7 +533,12 @@ static trm_status execute(const trm_region *region, uint32_t replica, PJRT_Buffe
     if (!may_donate[region->updated[i]]) kept[num_kept++] = region->updated[i];
   }
   ARGS(PJRT_ExecuteOptions, options, .launch_id = 0);
-  keep_operands(options, (kept_operands){kept, num_kept});
+  /* Behind launch_id newer headers have the numbers of the operands that are not overwritten. */
+  char *behind =
+      (char *)options +
+      ((offsetof(PJRT_ExecuteOptions, launch_id) + sizeof options->launch_id + 7) & ~7ul);
+  memcpy(behind, &kept, sizeof kept);
+  memcpy(behind + sizeof kept, &num_kept, sizeof num_kept);
   PJRT_Event *done = NULL;
   PJRT_Buffer **list = arguments;
   ARGS(PJRT_LoadedExecutable_Execute_Args, args, .executable = region->executable,

@@ -8,12 +8,8 @@
 #include "ops/host/region.h"
 #include "tremula/log.h"
 
-static uint32_t root_of(const trm_schedule *schedule, uint32_t slot) {
-  return schedule->slots[slot].parent;
-}
-
 static trm_resident *resident_of(const trm_residence *r, uint32_t slot) {
-  return &r->slots[root_of(r->schedule, slot)];
+  return &r->slots[r->schedule->slots[slot].parent];
 }
 
 static void drop(trm_resident *resident) {

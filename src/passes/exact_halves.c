@@ -14,12 +14,12 @@ static trm_shape shape_at(const trm_maker *m, trm_index i) {
 /* How |x| compares with a number. */
 static trm_index size_is(trm_maker *m, trm_index x, trm_comparison how, double number) {
   const trm_shape shape = shape_at(m, x);
-  const trm_index size = trm_make_unary(m, TRM_OP_ABS, shape, x);
-  return trm_make_compare(m, size, how, trm_make_filled(m, shape, number));
+  const trm_index size = trm_unary(m, TRM_OP_ABS, shape, x);
+  return trm_compare(m, size, how, trm_filled(m, shape, number));
 }
 
 static trm_index choose(trm_maker *m, trm_index which, trm_index yes, trm_index no) {
-  return trm_make_ternary(m, TRM_OP_SELECT, shape_at(m, no), which, yes, no);
+  return trm_ternary(m, TRM_OP_SELECT, shape_at(m, no), which, yes, no);
 }
 
 /* What is beyond float16, infinities too, becomes 65504 or NaN. */
@@ -28,17 +28,17 @@ static trm_index limit(trm_maker *m, trm_index x) {
   const double least = shape.dtype == TRM_F16 ? INFINITY : 65520; /* that is rounded to infinity */
   if (m->edit->module->half_overflow == TRM_HALF_INFINITY) return x;
   if (m->edit->module->half_overflow == TRM_HALF_LARGEST) {
-    return trm_make_ternary(m, TRM_OP_CLAMP, shape, trm_make_filled(m, one, -65504), x,
-                            trm_make_filled(m, one, 65504));
+    return trm_ternary(m, TRM_OP_CLAMP, shape, trm_filled(m, one, -65504), x,
+                       trm_filled(m, one, 65504));
   }
-  return choose(m, size_is(m, x, TRM_CMP_GE, least), trm_make_filled(m, shape, NAN), x);
+  return choose(m, size_is(m, x, TRM_CMP_GE, least), trm_filled(m, shape, NAN), x);
 }
 
 /* An infinity, which is new at a pole and of too large a result; else an operand has it. */
 static trm_index limit_infinity(trm_maker *m, const trm_instruction *i, trm_index x,
                                 trm_index limited) {
   trm_index special = limited;
-  const trm_index nan = trm_make_filled(m, shape_at(m, x), NAN);
+  const trm_index nan = trm_filled(m, shape_at(m, x), NAN);
   switch (i->opcode) {
     case TRM_OP_DIVIDE:
     case TRM_OP_LOG:
@@ -61,8 +61,8 @@ static trm_index limit_infinity(trm_maker *m, const trm_instruction *i, trm_inde
  * numbers for zero, nor sums, which keep the last bit of 0.75: 2^-24, as that of small halves. */
 static trm_index round_as_half(trm_maker *m, trm_index x) {
   const trm_shape shape = shape_at(m, x);
-  const trm_index middle = trm_make_filled(m, shape, 0.75);
-  const trm_index sum = trm_make_binary(m, TRM_OP_ADD, shape, x, middle);
+  const trm_index middle = trm_filled(m, shape, 0.75);
+  const trm_index sum = trm_binary(m, TRM_OP_ADD, shape, x, middle);
   const trm_index rounded = trm_make(m, &(trm_instruction){.opcode = TRM_OP_REDUCE_PRECISION,
                                                            .shape = shape,
                                                            .num_operands = 1,
@@ -70,7 +70,7 @@ static trm_index round_as_half(trm_maker *m, trm_index x) {
                                                            .exponent_bits = 5,
                                                            .mantissa_bits = 10});
   return choose(m, size_is(m, x, TRM_CMP_LT, 0x1p-14),
-                trm_make_binary(m, TRM_OP_SUBTRACT, shape, sum, middle), rounded);
+                trm_binary(m, TRM_OP_SUBTRACT, shape, sum, middle), rounded);
 }
 
 static trm_index elementwise(trm_maker *m, const trm_instruction *i) {

@@ -13,13 +13,12 @@
 static void multiply(trm_maker *m, trm_shape shape, trm_index x, uint32_t number, trm_index *low,
                      trm_index *high) {
   const trm_shape wide = trm_shape_as(shape, TRM_U64);
-  const trm_index product =
-      trm_make_binary(m, TRM_OP_MULTIPLY, wide, trm_make_unary(m, TRM_OP_CONVERT, wide, x),
-                      trm_make_filled(m, wide, number));
-  *low = trm_make_unary(m, TRM_OP_CONVERT, shape, product);
-  *high = trm_make_unary(
-      m, TRM_OP_CONVERT, shape,
-      trm_make_binary(m, TRM_OP_SHIFT_RIGHT_LOGICAL, wide, product, trm_make_filled(m, wide, 32)));
+  const trm_index product = trm_binary(
+      m, TRM_OP_MULTIPLY, wide, trm_unary(m, TRM_OP_CONVERT, wide, x), trm_filled(m, wide, number));
+  *low = trm_unary(m, TRM_OP_CONVERT, shape, product);
+  *high =
+      trm_unary(m, TRM_OP_CONVERT, shape,
+                trm_binary(m, TRM_OP_SHIFT_RIGHT_LOGICAL, wide, product, trm_filled(m, wide, 32)));
 }
 
 /* trm_philox of the counters and keys, arrays of one shape. */
@@ -28,16 +27,12 @@ static void philox(trm_maker *m, trm_shape shape, trm_index c[4], trm_index key0
     trm_index p_low, p_high, q_low, q_high;
     multiply(m, shape, c[0], UINT32_C(0xD2511F53), &p_low, &p_high);
     multiply(m, shape, c[2], UINT32_C(0xCD9E8D57), &q_low, &q_high);
-    c[0] = trm_make_binary(m, TRM_OP_XOR, shape,
-                           trm_make_binary(m, TRM_OP_XOR, shape, q_high, c[1]), key0);
+    c[0] = trm_binary(m, TRM_OP_XOR, shape, trm_binary(m, TRM_OP_XOR, shape, q_high, c[1]), key0);
     c[1] = q_low;
-    c[2] = trm_make_binary(m, TRM_OP_XOR, shape,
-                           trm_make_binary(m, TRM_OP_XOR, shape, p_high, c[3]), key1);
+    c[2] = trm_binary(m, TRM_OP_XOR, shape, trm_binary(m, TRM_OP_XOR, shape, p_high, c[3]), key1);
     c[3] = p_low;
-    key0 = trm_make_binary(m, TRM_OP_ADD, shape, key0,
-                           trm_make_filled(m, shape, UINT32_C(0x9E3779B9)));
-    key1 = trm_make_binary(m, TRM_OP_ADD, shape, key1,
-                           trm_make_filled(m, shape, UINT32_C(0xBB67AE85)));
+    key0 = trm_binary(m, TRM_OP_ADD, shape, key0, trm_filled(m, shape, UINT32_C(0x9E3779B9)));
+    key1 = trm_binary(m, TRM_OP_ADD, shape, key1, trm_filled(m, shape, UINT32_C(0xBB67AE85)));
   }
 }
 
@@ -60,8 +55,7 @@ static trm_index slice_row(trm_maker *m, trm_index x, trm_dtype dtype, int64_t f
 static trm_index key_word(trm_maker *m, trm_shape shape, trm_index seed, int64_t at) {
   const trm_index word = slice_row(m, seed, shape.dtype, at, at + 1);
   const trm_shape scalar = {.dtype = shape.dtype};
-  return trm_make_broadcast(m, shape, trm_make_unary(m, TRM_OP_RESHAPE, scalar, word),
-                            (trm_dims){0});
+  return trm_broadcast(m, shape, trm_unary(m, TRM_OP_RESHAPE, scalar, word), (trm_dims){0});
 }
 
 /* `count` random words in a row, `used` of each block: all, or every second one. The stream is a
@@ -76,18 +70,18 @@ static trm_index random_words(trm_maker *m, int64_t count, int used, trm_index s
   c[0] = trm_make(m, &(trm_instruction){.opcode = TRM_OP_IOTA,
                                         .shape = shape,
                                         .dimensions = trm_make_dims(m, 1, (int64_t[]){0})});
-  c[1] = c[2] = c[3] = trm_make_filled(m, shape, 0);
+  c[1] = c[2] = c[3] = trm_filled(m, shape, 0);
   if (has_high) c[2] = key_word(m, shape, stream, 2), c[3] = key_word(m, shape, stream, 3);
   philox(m, shape, c, key_word(m, shape, stream, 0), key_word(m, shape, stream, 1));
-  for (int w = 0; w < used; ++w) c[w] = trm_make_unary(m, TRM_OP_RESHAPE, columns, c[w * 4 / used]);
+  for (int w = 0; w < used; ++w) c[w] = trm_unary(m, TRM_OP_RESHAPE, columns, c[w * 4 / used]);
   const trm_index all =
       trm_make(m, &(trm_instruction){.opcode = TRM_OP_CONCATENATE,
                                      .shape = table,
                                      .num_operands = (uint32_t)used,
                                      .operands = c,
                                      .dimensions = trm_make_dims(m, 1, (int64_t[]){1})});
-  const trm_index row = trm_make_unary(
-      m, TRM_OP_RESHAPE, trm_make_shape(m, TRM_U32, 1, (int64_t[]){used * blocks}), all);
+  const trm_index row =
+      trm_unary(m, TRM_OP_RESHAPE, trm_make_shape(m, TRM_U32, 1, (int64_t[]){used * blocks}), all);
   return slice_row(m, row, TRM_U32, 0, count);
 }
 
@@ -105,10 +99,10 @@ static trm_index noise_for(trm_maker *m, const trm_shape *x, const json_t *noise
     along[rank++] = d;
     count *= x->dims[d];
   }
-  const trm_index noise = trm_make_unary(m, TRM_OP_RESHAPE, trm_make_shape(m, TRM_U32, rank, dims),
-                                         random_words(m, count, 4, seed, false));
+  const trm_index noise = trm_unary(m, TRM_OP_RESHAPE, trm_make_shape(m, TRM_U32, rank, dims),
+                                    random_words(m, count, 4, seed, false));
   if (rank == x->rank) return noise;
-  return trm_make_broadcast(m, trm_shape_as(*x, TRM_U32), noise, trm_make_dims(m, rank, along));
+  return trm_broadcast(m, trm_shape_as(*x, TRM_U32), noise, trm_make_dims(m, rank, along));
 }
 
 static trm_index lower_dropout(trm_maker *m, const trm_instruction *call, const json_t *config) {
@@ -119,20 +113,20 @@ static trm_index lower_dropout(trm_maker *m, const trm_instruction *call, const 
   const uint64_t threshold = (uint64_t)rint(rate * 0x1p32);
   const trm_shape pair = trm_make_shape(m, TRM_U32, 1, (int64_t[]){2});
   const trm_dtype given = trm_edit_at(m->edit, call->operands[1])->shape.dtype;
-  trm_index seed = trm_make_unary(m, TRM_OP_RESHAPE, trm_shape_as(pair, given), call->operands[1]);
-  if (given != TRM_U32) seed = trm_make_unary(m, TRM_OP_BITCAST_CONVERT, pair, seed);
+  trm_index seed = trm_unary(m, TRM_OP_RESHAPE, trm_shape_as(pair, given), call->operands[1]);
+  if (given != TRM_U32) seed = trm_unary(m, TRM_OP_BITCAST_CONVERT, pair, seed);
   const trm_index noise = noise_for(m, &own, json_object_get(config, "noise_shape"), seed);
   const trm_shape wide = trm_shape_as(own, TRM_U64);
-  const trm_index kept = trm_make_compare(m, trm_make_unary(m, TRM_OP_CONVERT, wide, noise),
-                                          TRM_CMP_GE, trm_make_filled(m, wide, (double)threshold));
+  const trm_index kept = trm_compare(m, trm_unary(m, TRM_OP_CONVERT, wide, noise), TRM_CMP_GE,
+                                     trm_filled(m, wide, (double)threshold));
   const bool is_half = own.dtype != TRM_F32;
   const trm_index x =
-      is_half ? trm_make_unary(m, TRM_OP_CONVERT, single, call->operands[0]) : call->operands[0];
+      is_half ? trm_unary(m, TRM_OP_CONVERT, single, call->operands[0]) : call->operands[0];
   const trm_index scaled =
-      trm_make_binary(m, TRM_OP_MULTIPLY, single, x, trm_make_filled(m, single, (double)scale));
+      trm_binary(m, TRM_OP_MULTIPLY, single, x, trm_filled(m, single, (double)scale));
   const trm_index result =
-      trm_make_ternary(m, TRM_OP_SELECT, single, kept, scaled, trm_make_filled(m, single, 0));
-  return is_half ? trm_make_unary(m, TRM_OP_CONVERT, own, result) : result;
+      trm_ternary(m, TRM_OP_SELECT, single, kept, scaled, trm_filled(m, single, 0));
+  return is_half ? trm_unary(m, TRM_OP_CONVERT, own, result) : result;
 }
 
 /* ---- Uniform numbers ------------------------------------------------------------------------ */
@@ -153,13 +147,13 @@ static bool is_unit_uniform(const trm_instruction *call) {
 static trm_index lower_uniform(trm_maker *m, const trm_instruction *call, trm_index stream) {
   const trm_shape single = trm_shape_as(call->shape, TRM_F32),
                   bits = trm_shape_as(call->shape, TRM_U32);
-  const trm_index noise = trm_make_unary(
-      m, TRM_OP_RESHAPE, bits, random_words(m, trm_shape_count(&single), 2, stream, true));
-  return trm_make_binary(m, TRM_OP_MULTIPLY, single,
-                         trm_make_unary(m, TRM_OP_CONVERT, single,
-                                        trm_make_binary(m, TRM_OP_SHIFT_RIGHT_LOGICAL, bits, noise,
-                                                        trm_make_filled(m, bits, 9))),
-                         trm_make_filled(m, single, 0x1p-23));
+  const trm_index noise = trm_unary(m, TRM_OP_RESHAPE, bits,
+                                    random_words(m, trm_shape_count(&single), 2, stream, true));
+  return trm_binary(
+      m, TRM_OP_MULTIPLY, single,
+      trm_unary(m, TRM_OP_CONVERT, single,
+                trm_binary(m, TRM_OP_SHIFT_RIGHT_LOGICAL, bits, noise, trm_filled(m, bits, 9))),
+      trm_filled(m, single, 0x1p-23));
 }
 
 static trm_status split_random(trm_edit *edit, trm_index i, void *state, trm_error *error) {

@@ -9,27 +9,26 @@ trm_index trm_make(trm_maker *m, const trm_instruction *prototype) {
   return made;
 }
 
-trm_index trm_make_ternary(trm_maker *m, trm_opcode opcode, trm_shape shape, trm_index x,
-                           trm_index y, trm_index z) {
+trm_index trm_ternary(trm_maker *m, trm_opcode opcode, trm_shape shape, trm_index x, trm_index y,
+                      trm_index z) {
   return trm_make(
       m,
       &(trm_instruction){
           .opcode = opcode, .shape = shape, .num_operands = 3, .operands = (trm_index[]){x, y, z}});
 }
 
-trm_index trm_make_binary(trm_maker *m, trm_opcode opcode, trm_shape shape, trm_index x,
-                          trm_index y) {
+trm_index trm_binary(trm_maker *m, trm_opcode opcode, trm_shape shape, trm_index x, trm_index y) {
   return trm_make(
       m, &(trm_instruction){
              .opcode = opcode, .shape = shape, .num_operands = 2, .operands = (trm_index[]){x, y}});
 }
 
-trm_index trm_make_unary(trm_maker *m, trm_opcode opcode, trm_shape shape, trm_index x) {
+trm_index trm_unary(trm_maker *m, trm_opcode opcode, trm_shape shape, trm_index x) {
   return trm_make(
       m, &(trm_instruction){.opcode = opcode, .shape = shape, .num_operands = 1, .operands = &x});
 }
 
-trm_index trm_make_compare(trm_maker *m, trm_index x, trm_comparison comparison, trm_index y) {
+trm_index trm_compare(trm_maker *m, trm_index x, trm_comparison comparison, trm_index y) {
   return trm_make(
       m, &(trm_instruction){.opcode = TRM_OP_COMPARE,
                             .shape = trm_shape_as(trm_edit_at(m->edit, x)->shape, TRM_PRED),
@@ -38,7 +37,7 @@ trm_index trm_make_compare(trm_maker *m, trm_index x, trm_comparison comparison,
                             .comparison = comparison});
 }
 
-trm_index trm_make_broadcast(trm_maker *m, trm_shape shape, trm_index x, trm_dims along) {
+trm_index trm_broadcast(trm_maker *m, trm_shape shape, trm_index x, trm_dims along) {
   return trm_make(m, &(trm_instruction){.opcode = TRM_OP_BROADCAST,
                                         .shape = shape,
                                         .num_operands = 1,
@@ -46,12 +45,12 @@ trm_index trm_make_broadcast(trm_maker *m, trm_shape shape, trm_index x, trm_dim
                                         .dimensions = along});
 }
 
-trm_index trm_make_filled(trm_maker *m, trm_shape shape, double number) {
+trm_index trm_filled(trm_maker *m, trm_shape shape, double number) {
   trm_index one = 0;
   if (m->status == TRM_OK) {
     m->status = trm_edit_scalar(m->edit, m->like, shape.dtype, number, &one, m->error);
   }
-  return shape.rank == 0 ? one : trm_make_broadcast(m, shape, one, (trm_dims){0});
+  return shape.rank == 0 ? one : trm_broadcast(m, shape, one, (trm_dims){0});
 }
 
 trm_shape trm_make_shape(trm_maker *m, trm_dtype dtype, int32_t rank, const int64_t *dims) {

@@ -13,16 +13,16 @@ typedef struct trm_maker {
 } trm_maker;
 
 trm_index trm_make(trm_maker *maker, const trm_instruction *prototype);
-trm_index trm_make_unary(trm_maker *maker, trm_opcode opcode, trm_shape shape, trm_index x);
-trm_index trm_make_binary(trm_maker *maker, trm_opcode opcode, trm_shape shape, trm_index x,
-                          trm_index y);
-trm_index trm_make_ternary(trm_maker *maker, trm_opcode opcode, trm_shape shape, trm_index x,
-                           trm_index y, trm_index z);
-trm_index trm_make_compare(trm_maker *maker, trm_index x, trm_comparison comparison, trm_index y);
+trm_index trm_unary(trm_maker *maker, trm_opcode opcode, trm_shape shape, trm_index x);
+trm_index trm_binary(trm_maker *maker, trm_opcode opcode, trm_shape shape, trm_index x,
+                     trm_index y);
+trm_index trm_ternary(trm_maker *maker, trm_opcode opcode, trm_shape shape, trm_index x,
+                      trm_index y, trm_index z);
+trm_index trm_compare(trm_maker *maker, trm_index x, trm_comparison comparison, trm_index y);
 /* An array whose dimensions `along` are those of x. */
-trm_index trm_make_broadcast(trm_maker *maker, trm_shape shape, trm_index x, trm_dims along);
+trm_index trm_broadcast(trm_maker *maker, trm_shape shape, trm_index x, trm_dims along);
 /* An array of one number. */
-trm_index trm_make_filled(trm_maker *maker, trm_shape shape, double number);
+trm_index trm_filled(trm_maker *maker, trm_shape shape, double number);
 
 trm_shape trm_make_shape(trm_maker *maker, trm_dtype dtype, int32_t rank, const int64_t *dims);
 /* The same dimensions, dense. */
