@@ -227,6 +227,7 @@ _SIGNATURES = {
     "trm_engine_run": (_status, [_handle, _pointers, POINTER(ctypes.c_uint64), _pointers, _error]),
     "trm_engine_cancel": (None, [_handle]),
     "trm_engine_time_steps": (None, [_handle, c_bool]),
+    "trm_executable_accelerator": (c_char_p, [_handle]),
     "trm_engine_create_with": (_status, [_handle, POINTER(_EngineSettings), _out, _error]),
     "trm_engine_print_accelerator": (_status, [_handle, _out, _error]),
     "trm_engine_print_times": (_status, [_handle, _out, _error]),
@@ -389,6 +390,8 @@ class Executable(_Object):
     aliases           for each output the index of the input that it updates (a variable), or -1
     feeds             a FeedInfo each
     arena_bytes       the memory of a run beside inputs and outputs
+    accelerator       the one that it was compiled for, such as "cuda:0"; None where there is none,
+                      or the CPU computes all of it
     """
 
     _free = "trm_executable_free"
@@ -403,6 +406,8 @@ class Executable(_Object):
         self.aliases = [core.trm_executable_output_alias(handle, i)
                         for i in range(len(self.outputs))]
         self.arena_bytes = core.trm_executable_arena_bytes(handle)
+        name = core.trm_executable_accelerator(handle)
+        self.accelerator = name and name.decode()
 
     @property
     def feeds(self):

@@ -86,8 +86,10 @@ trm_status trm_plugin_find(const char *wanted, trm_plugin_choice *out, trm_error
   if (name[0] != '\0' && strpbrk(name, "*?[{,") == NULL && look_everywhere(name, out->path)) {
     return TRM_OK;
   }
-  FAIL(NOT_FOUND,
-       "TREMULA_ACCELERATOR is '%s', of which no PJRT plugin is installed. Install it (for an "
-       "NVIDIA GPU: pip install \"tremula[cuda]\"), or give the path of a plugin.",
-       wanted);
+  FAIL(
+      NOT_FOUND,
+      "TREMULA_ACCELERATOR is '%s', of which no PJRT plugin is installed. Install it (for an "
+      "NVIDIA GPU: pip install \"tremula[cuda]\"; for one of AMD's: pip install jax-rocm7-plugin), "
+      "or give the path of a plugin.",
+      wanted);
 }

@@ -2,12 +2,11 @@
  *
  * A region is a set of instructions that touch nothing of the host: no feeds, host calls,
  * collectives, random numbers that the engine seeds, or custom calls other than those that become
- * plain HLO (lower.h). Level L of an instruction is the most times that a path to
- * it leaves the accelerator for the host and comes back; all instructions of a level are one
- * region, so that no region needs a result of its own through the host. A region becomes a custom
- * call "tremula.region" of a computation. Loops and conditionals that touch nothing of the host are
- * part of regions; of the others the bodies are cut. A region that is not worth the way there, or
- * that the accelerator's compiler refuses, stays with the CPU, and the log says why.
+ * plain HLO (lower.h). Level L of an instruction is the most times that a path to it leaves the
+ * accelerator for the host and comes back; all instructions of a level are one region, so that no
+ * region needs a result of its own through the host. A region becomes a custom call
+ * "tremula.region" of a computation. Loops and conditionals that touch nothing of the host are part
+ * of regions; of the others the bodies are cut. The log says why the rest stays with the CPU.
  *
  * Values between regions stay on the accelerator (exec/residence.h). So that the host need not wait
  * for it to know whether a loop goes on, the counters of such loops stay on the host. */
@@ -500,7 +499,10 @@ static trm_status note_reasons(cutter *c, trm_error *error) {
       trm_instruction *o = trm_edit_at(&c->edit, k);
       if (c->at[k].reason != reason) continue;
       c->at[k].reason = NULL;
-      if (is_tuple(o) || o->opcode == TRM_OP_PARAMETER || is_constant(c, k)) continue;
+      if (is_tuple(o) ||
+          IS_AMONG(o->opcode, TRM_OP_PARAMETER, TRM_OP_GET_TUPLE_ELEMENT, TRM_OP_CONSTANT)) {
+        continue;
+      }
       const char *const pair[] = {TRM_STAYS, reason, NULL};
       o->frontend_attributes = trm_arena_copy(arena, pair, sizeof pair);
       CHECK_MEMORY(o->frontend_attributes, "regions");

@@ -14,6 +14,7 @@ START = """
     x = np.diag(np.arange(1, 129)).astype(np.float32)
 """
 ENGINES = START + """
+    print(executable.accelerator)
     for accelerator in (None, PLUGIN, "", PLUGIN + ":7", PLUGIN):
         try:
             engine = core.Engine(executable, accelerator=accelerator)
@@ -32,7 +33,15 @@ def test_engines_of_one_executable():
     value = " 8.955"
     assert [line[:-len(line.split()[-1]) - 1] + f" {float(line.split()[-1]):.3f}"
             if "[" in line else line for line in done.stdout.splitlines()] == [
-        alone + value, there + value, alone + value, "NotFoundError", there + value]
+        "None", alone + value, there + value, alone + value, "NotFoundError", there + value]
+
+
+def test_the_environment_chooses_for_executables():
+    """An engine of the CPU's can be made of such an executable too."""
+    done = run(f"PLUGIN = {plugin()!r}\n" + ENGINES.replace("\n    ", "\n"), plugin())
+    lines = done.stdout.splitlines()
+    assert lines[0] == "cpu:0" and lines[1] == lines[2] != lines[3], done.stderr
+    assert "0 regions" in lines[3]
 
 
 PRECISION = """
