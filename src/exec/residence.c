@@ -70,8 +70,6 @@ void trm_residence_free(trm_residence *r) {
   trm_free(r);
 }
 
-/* ---- One slot ------------------------------------------------------------------------------- */
-
 static trm_status bring_one_home(trm_residence *r, uint32_t slot, trm_error *error) {
   trm_resident *resident = resident_of(r, slot);
   if (!resident->is_stale) return TRM_OK;

@@ -468,10 +468,10 @@ static trm_status cut_level(cutter *c, int32_t level, trm_error *error) {
   }
   bool taken;
   for (trm_index i = 0; i < c->count; ++i) c->at[i].inside = TRM_NO_INDEX;
-  r.operands = ARENA_NEW(&c->arena, trm_index, (size_t)c->count + 1);
-  r.results = ARENA_NEW(&c->arena, trm_index, (size_t)c->count + 1);
-  r.updated = ARENA_NEW(&c->arena, uint32_t, (size_t)c->count + 1);
-  if (r.operands == NULL || r.results == NULL || r.updated == NULL) FAIL_NO_MEMORY("a region");
+  r.operands = ARENA_NEW(&c->arena, trm_index, 3 * ((size_t)c->count + 1));
+  CHECK_MEMORY(r.operands, "a region");
+  r.results = r.operands + c->count + 1;
+  r.updated = r.results + c->count + 1;
   TRY(trm_module_add_computation(c->edit.module, NULL, &r.body, error));
   for (trm_index i = 0; i < c->count; ++i) {
     if (!is_member(c, i, level)) continue;
@@ -499,10 +499,8 @@ static trm_status note_reasons(cutter *c, trm_error *error) {
       trm_instruction *o = trm_edit_at(&c->edit, k);
       if (c->at[k].reason != reason) continue;
       c->at[k].reason = NULL;
-      if (is_tuple(o) ||
-          IS_AMONG(o->opcode, TRM_OP_PARAMETER, TRM_OP_GET_TUPLE_ELEMENT, TRM_OP_CONSTANT)) {
-        continue;
-      }
+      if (is_tuple(o) || is_constant(c, k) || o->opcode == TRM_OP_PARAMETER) continue;
+      if (o->opcode == TRM_OP_GET_TUPLE_ELEMENT) continue;
       const char *const pair[] = {TRM_STAYS, reason, NULL};
       o->frontend_attributes = trm_arena_copy(arena, pair, sizeof pair);
       CHECK_MEMORY(o->frontend_attributes, "regions");
