@@ -15,11 +15,13 @@ PROGRAM = """
         "square": "a=@ multiply(x,x) ROOT r=@ subtract(a,x)",
         "third": "c=f16[] constant(3) d=@ broadcast(c), dimensions={} ROOT r=@ divide(x,d)",
         "sum": "ROOT r=@ add(x,y)", "product": "ROOT r=@ multiply(x,y)",
-        "quotient": "ROOT r=@ divide(x,y)", "log": "ROOT r=@ log(x)", "exp": "ROOT r=@ exponential(x)",
+        "quotient": "ROOT r=@ divide(x,y)", "log": "ROOT r=@ log(x)",
+        "exp": "ROOT r=@ exponential(x)",
         "rsqrt": "ROOT r=@ rsqrt(x)",
-        "cast": "v=f32[4096] convert(x) g=f32[4096] multiply(v,v) h=@ convert(g) ROOT r=@ negate(h)",
-        "loop": "z=s32[] constant(0) t=(s32[],@) tuple(z,x) w=(s32[],@) while(t), condition=c, body=b"
-                " ROOT r=@ get-tuple-element(w), index=1"}
+        "cast": "v=f32[4096] convert(x) g=f32[4096] multiply(v,v) h=@ convert(g) "
+                "ROOT r=@ negate(h)",
+        "loop": "z=s32[] constant(0) t=(s32[],@) tuple(z,x) w=(s32[],@) while(t), condition=c, "
+                "body=b ROOT r=@ get-tuple-element(w), index=1"}
     NEAR = {
         "power": "ROOT r=@ power(x,y)", "logistic": "ROOT r=@ logistic(x)",
         "tanh": "ROOT r=@ tanh(x)",
@@ -80,8 +82,9 @@ FASTEST = """
       ROOT b = f16[20000] subtract(a, x) }'''
     executable = core.compile(core.Module.read(text))
     x = np.linspace(1, 5, 20000).astype(np.float16)
-    print(*[core.Engine(executable, accelerator=PLUGIN, fastest=one).run([x])[0].view(np.int16).sum()
-            for one in (False, True)])
+    for one in (False, True):
+        engine = core.Engine(executable, accelerator=PLUGIN, fastest=one)
+        print(engine.run([x])[0].view(np.int16).sum())
 """
 
 
