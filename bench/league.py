@@ -37,9 +37,9 @@ MOST_SECONDS = 900  # for one answer of a peer
 class Peer:
     """One row in one peer's process."""
 
-    def __init__(self, name, row, threads, python):
+    def __init__(self, name, row, threads, python, more):
         environment = {key: value for key, value in os.environ.items()
-                       if key != "PYTHONPATH" or PEERS[name] == "jax"}
+                       if key != "PYTHONPATH" or PEERS[name] == "jax"} | more
         script = ROOT / "bench/comparison/league/peer.py"
         self.name = name
         self._printed = tempfile.TemporaryFile("w+", errors="replace")
@@ -93,9 +93,12 @@ class Peer:
         self._printed.close()
 
 
-def measure(row, names, threads, pythons, seconds):
-    """{peer: what was found}, in turns for so many seconds each."""
-    peers = [Peer(name, row.name, threads, pythons[PEERS[name]]) for name in names]
+def measure(row, names, threads, pythons, seconds, environments=None):
+    """{peer: what was found}, in turns for so many seconds each; `environments`: more variables of
+    some peers."""
+    more = environments or {}
+    peers = [Peer(name, row.name, threads, pythons[PEERS[name]], more.get(name, {}))
+             for name in names]
     try:
         for peer in peers:
             peer.run(1)

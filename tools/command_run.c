@@ -29,7 +29,8 @@ static void print_help(void) {
       "                           and what is slow\n"
       "  --threads N              compute with N threads\n"
       "  --accelerator NAME       compute on an accelerator: cuda, cuda:1 or the path of a PJRT\n"
-      "                           plugin (TREMULA_ACCELERATOR; docs/accelerators.md)\n"
+      "                           plugin (TREMULA_ACCELERATOR; docs/accelerators.md); then says\n"
+      "                           what the CPU computes, and why\n"
       "  --seed N                 the seed of the program's random numbers\n");
 }
 
@@ -38,6 +39,7 @@ typedef struct arguments {
   string_list inputs, infeeds;
   long repeat;
   long threads; /* 0: as many as there are cores */
+  const char *accelerator;
   bool is_timed, times, has_seed;
   uint64_t seed, random_seed;
   missing_data missing;
@@ -119,7 +121,10 @@ static int parse(int argc, char **argv, arguments *a) {
           return complain_usage("run", "--threads wants a number from 1 to 4096, not '%s'", optarg);
         }
         break;
-      case OPTION_ACCELERATOR: memory = setenv("TREMULA_ACCELERATOR", optarg, 1) == 0; break;
+      case OPTION_ACCELERATOR:
+        a->accelerator = optarg;
+        memory = setenv("TREMULA_ACCELERATOR", optarg, 1) == 0;
+        break;
       case 'h': print_help(); return 0;
       case ':': return complain_usage("run", "%s wants a value", argv[optind - 1]);
       default: return complain_usage("run", "unknown option %s", argv[optind - 1]);
@@ -193,6 +198,18 @@ static trm_status run_often(const arguments *a, run_data *data, trm_engine *engi
   return status;
 }
 
+typedef trm_status (*print_fn)(const trm_engine *engine, char **out_text, trm_error *error);
+
+static trm_status print_text(print_fn print, const trm_engine *engine, trm_status status,
+                             trm_error *error) {
+  char *text;
+  if (status == TRM_OK) status = print(engine, &text, error);
+  if (status != TRM_OK) return status;
+  fputs(text, stderr);
+  trm_free(text);
+  return TRM_OK;
+}
+
 static trm_status run_engine(const arguments *a, run_data *data, trm_engine *engine,
                              trm_report *report, trm_error *error) {
   double *seconds = calloc((size_t)a->repeat, sizeof *seconds);
@@ -210,14 +227,9 @@ static trm_status run_engine(const arguments *a, run_data *data, trm_engine *eng
     status = run_data_write(data, a->output, error);
   }
   if (status == TRM_OK && a->is_timed) print_seconds(seconds, a->repeat);
-  if (status == TRM_OK && a->times) {
-    char *text;
-    status = trm_engine_print_times(engine, &text, error);
-    if (status == TRM_OK) {
-      fputs(text, stderr);
-      trm_free(text);
-    }
-  }
+  if (a->accelerator != NULL)
+    status = print_text(trm_engine_print_accelerator, engine, status, error);
+  if (a->times) status = print_text(trm_engine_print_times, engine, status, error);
   free(seconds);
   free(versions);
   return status;

@@ -202,6 +202,8 @@ TRM_API bool trm_executable_tells_replicas_apart(const trm_executable *executabl
 /* Whether trm_report_create has found out if the program fits on the machine that it was compiled
  * for. The answer is saved with the executable. */
 TRM_API bool trm_executable_is_judged(const trm_executable *executable);
+/* The accelerator that it was made for, such as "cuda:0"; NULL: none, or the CPU does all of it. */
+TRM_API const char *trm_executable_accelerator(const trm_executable *executable);
 /* Bytes of the arena that a run needs, beside inputs and outputs. */
 TRM_API size_t trm_executable_arena_bytes(const trm_executable *executable);
 
@@ -222,6 +224,22 @@ TRM_API trm_status trm_engine_create(trm_executable *executable, trm_engine **ou
  * program's, the first, of num_replicas. A failure of one replica ends the run of all. */
 TRM_API trm_status trm_engine_create_replicated(trm_executable *executable, uint32_t num_replicas,
                                                 trm_engine **out_engine, trm_error *error);
+/* How an engine computes. The first member is sizeof, so that later libraries can have more. */
+typedef struct trm_engine_settings {
+  size_t size;
+  uint32_t num_replicas; /* as in trm_engine_create_replicated; 0: one */
+  /* As in TREMULA_ACCELERATOR (docs/accelerators.md): "cuda", "cuda:0,1" or the path of a PJRT
+   * plugin; "": the CPU. NULL: what the environment chose when the executable was made. */
+  const char *accelerator;
+  /* The accelerator's fastest arithmetic, such as TF32, in place of float32's own. The same as
+   * TREMULA_ACCELERATOR_PRECISION=fastest. Without an accelerator it changes nothing. */
+  bool fastest;
+} trm_engine_settings;
+/* The same with settings. An engine whose settings name an accelerator compiles the program for it,
+ * which fails where the accelerator cannot be had. The executable does not change. */
+TRM_API trm_status trm_engine_create_with(trm_executable *executable,
+                                          const trm_engine_settings *settings,
+                                          trm_engine **out_engine, trm_error *error);
 TRM_API uint32_t trm_engine_num_replicas(const trm_engine *engine);
 /* Computes once. inputs[i] and outputs[i] point to bytes as trm_executable_input/_output state
  * them, aligned for their type; inputs are read in place and never written; outputs must not
@@ -270,6 +288,10 @@ TRM_API void trm_engine_time_steps(trm_engine *engine, bool on);
  * of the time is in reference code, a line that says so. Free with trm_free. */
 TRM_API trm_status trm_engine_print_times(const trm_engine *engine, char **out_text,
                                           trm_error *error);
+/* What an accelerator computes, and for each reason how many steps the CPU does: some lines. Free
+ * with trm_free. */
+TRM_API trm_status trm_engine_print_accelerator(const trm_engine *engine, char **out_text,
+                                                trm_error *error);
 TRM_API void trm_engine_free(trm_engine *engine);
 
 /* ---- Feeds --------------------------------------------------------------------------------- */

@@ -4,9 +4,9 @@ import os
 import sys
 
 
-def settle():
-    """Tells the library the folders of this Python's packages. Call this before a program is
-    compiled."""
-    if os.environ.get("TREMULA_ACCELERATOR"):
+def settle(wanted=None):
+    """Tells the library the folders of this Python's packages, if an accelerator is wanted. Call
+    this before a program is compiled for one."""
+    if wanted or os.environ.get("TREMULA_ACCELERATOR"):
         folders = [path for path in sys.path if path and os.path.isdir(path)]
         os.environ.setdefault("TREMULA_PLUGIN_PATH", ":".join(folders))

@@ -168,6 +168,11 @@ class _TensorInfo(ctypes.Structure):  # trm_tensor_info
                           tuple(self.dims[:self.rank]))
 
 
+class _EngineSettings(ctypes.Structure):  # trm_engine_settings
+    _fields_ = [("size", c_size_t), ("num_replicas", ctypes.c_uint32), ("accelerator", c_char_p),
+                ("fastest", c_bool)]
+
+
 class _Option(ctypes.Structure):  # trm_option
     _fields_ = [("key", c_char_p), ("value", c_char_p)]
 
@@ -222,6 +227,9 @@ _SIGNATURES = {
     "trm_engine_run": (_status, [_handle, _pointers, POINTER(ctypes.c_uint64), _pointers, _error]),
     "trm_engine_cancel": (None, [_handle]),
     "trm_engine_time_steps": (None, [_handle, c_bool]),
+    "trm_executable_accelerator": (c_char_p, [_handle]),
+    "trm_engine_create_with": (_status, [_handle, POINTER(_EngineSettings), _out, _error]),
+    "trm_engine_print_accelerator": (_status, [_handle, _out, _error]),
     "trm_engine_print_times": (_status, [_handle, _out, _error]),
     "trm_engine_free": (None, [_handle]),
     "trm_engine_bind_infeed": (_status, [_handle, c_char_p, _handle, _error]),
@@ -382,6 +390,8 @@ class Executable(_Object):
     aliases           for each output the index of the input that it updates (a variable), or -1
     feeds             a FeedInfo each
     arena_bytes       the memory of a run beside inputs and outputs
+    accelerator       the one that it was compiled for, such as "cuda:0"; None where there is none,
+                      or the CPU computes all of it
     """
 
     _free = "trm_executable_free"
@@ -396,6 +406,8 @@ class Executable(_Object):
         self.aliases = [core.trm_executable_output_alias(handle, i)
                         for i in range(len(self.outputs))]
         self.arena_bytes = core.trm_executable_arena_bytes(handle)
+        name = core.trm_executable_accelerator(handle)
+        self.accelerator = name and name.decode()
 
     @property
     def feeds(self):
@@ -480,15 +492,27 @@ def _addresses(arrays):
 
 
 class Engine(_Object):
-    """An executable with memory of its own. One thread at a time runs it."""
+    """An executable with memory of its own. One thread at a time runs it.
+
+    accelerator  as in TREMULA_ACCELERATOR; "": the CPU; None: as the environment says
+    fastest      the accelerator's fastest arithmetic, in place of float32's own
+    """
 
     _free = "trm_engine_free"
 
-    def __init__(self, executable):
+    def __init__(self, executable, accelerator=None, fastest=False):
         super().__init__(c_void_p())
         self.executable = executable
         self._feeds = []
-        _call("trm_engine_create", executable._handle, byref(self._handle))
+        accelerators.settle(accelerator)
+        name = None if accelerator is None else accelerator.encode()
+        settings = _EngineSettings(ctypes.sizeof(_EngineSettings), 1, name, fastest)
+        _call("trm_engine_create_with", executable._handle, byref(settings), byref(self._handle))
+
+    @property
+    def accelerated(self):
+        """What an accelerator computes, and for each reason how many steps the CPU does."""
+        return _text_of("trm_engine_print_accelerator", self._handle)
 
     def run(self, inputs=(), versions=None, outputs=None):
         """Computes once and returns the outputs.

@@ -3,8 +3,8 @@
  *
  * The environment variable TREMULA_ACCELERATOR chooses: the path of a plugin, or a name of which
  * Python has found the plugin (python/tremula/accelerators.py), with ":N" behind it for the N-th
- * device, or ":N,M" for several, on which replicas take turns. A plugin is loaded once, at the
- * first module that is compiled, and stays. */
+ * device, or ":N,M" for several, on which replicas take turns. A plugin is loaded once, when it is
+ * first asked for, and stays. */
 #ifndef TREMULA_ACCELERATOR_ACCELERATOR_H_
 #define TREMULA_ACCELERATOR_ACCELERATOR_H_
 
@@ -20,25 +20,31 @@ typedef struct trm_region trm_region;             /* a compiled region, counted 
 typedef struct trm_device_array trm_device_array; /* contents that do not change; counted */
 typedef struct trm_device_event trm_device_event; /* the end of a run */
 
-/* The accelerator that the environment chooses; NULL: none. Fails where the plugin cannot be loaded
- * or is too old, or has no such device: with what to do. A plugin that could not be loaded is not
- * tried again. */
-trm_status trm_accelerator_get(trm_accelerator **out_accelerator, trm_error *error);
+/* The accelerator of that name; NULL: the one that the environment chooses. *out is NULL where none
+ * is chosen, or the name is "". Fails where the plugin cannot be loaded or is too old, or has no
+ * such device: with what to do. A plugin that could not be loaded is not tried again. */
+trm_status trm_accelerator_get(const char *wanted, trm_accelerator **out_accelerator,
+                               trm_error *error);
 /* "cuda:0" or "cuda:0,1", for messages. */
 const char *trm_accelerator_name(const trm_accelerator *accelerator);
 /* Whether arrays of the type can be on an accelerator. */
 bool trm_accelerator_has_type(trm_dtype dtype);
 
-/* Compiles a serialised HloModuleProto, or finds what was compiled of an equal one: in this
- * process, or in the cache of files. `updated`: the operands that the module allows to be
- * overwritten by results (its aliases). */
-trm_status trm_region_compile(trm_accelerator *accelerator, const void *module, size_t size,
-                              const uint32_t *updated, size_t num_updated, trm_region **out_region,
-                              trm_error *error);
+typedef struct trm_region_source {
+  const void *module; /* a serialised HloModuleProto */
+  size_t size;
+  const uint32_t *updated; /* the operands that results may be written over (its aliases) */
+  size_t num_updated;
+} trm_region_source;
+
+/* Compiles, or finds what was compiled of an equal source: in this process, or in the cache of
+ * files. */
+trm_status trm_region_compile(trm_accelerator *accelerator, const trm_region_source *source,
+                              trm_region **out_region, trm_error *error);
 void trm_region_release(trm_region *region);
 /* The pass that cuts regions compiles them and hands them over to kernels by their keys: `take`
  * gives the region of a key, whose count the pass has raised. NULL: there is none. */
-void trm_region_key(const trm_region *region, char out_key[33]);
+const char *trm_region_key(const trm_region *region);
 trm_region *trm_region_take(const char *key);
 trm_accelerator *trm_region_accelerator(const trm_region *region);
 

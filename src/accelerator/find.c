@@ -10,28 +10,18 @@
 
 #include "tremula/tremula.h"
 
-/* Where packages of PyPI keep their plugins, under site-packages; %s is the accelerator's name. */
-static const char *const places[] = {"jax_plugins/xla_%s*/xla_%s_plugin.so",
-                                     "jax_plugins/*%s*/*.so", "*/pjrt_c_api_%s_plugin.so"};
-
-/* The first file in `folder` that is a plugin of the name. */
+/* The first file in `folder` that is a plugin of the name, where packages of PyPI keep theirs. */
 static bool look_in(const char *folder, const char *name, char out_path[TRM_PLUGIN_PATH]) {
-  bool found = false;
-  for (size_t p = 0; p < sizeof places / sizeof *places && !found; ++p) {
-    char place[512], pattern[TRM_PLUGIN_PATH];
-    glob_t files;
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wformat-nonliteral"
-#pragma GCC diagnostic ignored "-Wformat-extra-args"
-    snprintf(place, sizeof place, places[p], name, name);
-#pragma GCC diagnostic pop
-    snprintf(pattern, sizeof pattern, "%s/%s", folder, place);
-    if (glob(pattern, 0, NULL, &files) != 0) continue;
-    found = files.gl_pathc > 0;
-    if (found) snprintf(out_path, TRM_PLUGIN_PATH, "%s", files.gl_pathv[0]);
-    globfree(&files);
-  }
-  return found;
+  char pattern[2 * TRM_PLUGIN_PATH];
+  glob_t files;
+  snprintf(pattern, sizeof pattern,
+           "%s/{jax_plugins/xla_%s*/xla_%s_plugin.so,jax_plugins/*%s*/*.so,"
+           "*/pjrt_c_api_%s_plugin.so}",
+           folder, name, name, name, name);
+  if (glob(pattern, GLOB_BRACE, NULL, &files) != 0) return false;
+  snprintf(out_path, TRM_PLUGIN_PATH, "%s", files.gl_pathv[0]);
+  globfree(&files);
+  return true;
 }
 
 /* site-packages, of a library that is site-packages/tremula/lib/libtremula.so. */
@@ -93,11 +83,13 @@ trm_status trm_plugin_find(const char *wanted, trm_plugin_choice *out, trm_error
     snprintf(out->path, sizeof out->path, "%s", name);
     return TRM_OK;
   }
-  if (name[0] != '\0' && strpbrk(name, "*?[") == NULL && look_everywhere(name, out->path)) {
+  if (name[0] != '\0' && strpbrk(name, "*?[{,") == NULL && look_everywhere(name, out->path)) {
     return TRM_OK;
   }
-  FAIL(NOT_FOUND,
-       "TREMULA_ACCELERATOR is '%s', of which no PJRT plugin is installed. Install it (for an "
-       "NVIDIA GPU: pip install \"tremula[cuda]\"), or give the path of a plugin.",
-       wanted);
+  FAIL(
+      NOT_FOUND,
+      "TREMULA_ACCELERATOR is '%s', of which no PJRT plugin is installed. Install it (for an "
+      "NVIDIA GPU: pip install \"tremula[cuda]\"; for one of AMD's: pip install jax-rocm7-plugin), "
+      "or give the path of a plugin.",
+      wanted);
 }

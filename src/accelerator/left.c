@@ -36,14 +36,6 @@ static left *find(const void *place) {
   return offset == 0 || offset < trm_device_array_bytes(entry->array) ? entry : NULL;
 }
 
-static trm_device_array *remove_entry(left *entry) {
-  trm_device_array *array = entry->array;
-  const size_t i = (size_t)(entry - all.items);
-  memmove(entry, entry + 1, (all.count - i - 1) * sizeof *entry);
-  atomic_store(&count, --all.count);
-  return array;
-}
-
 trm_status trm_left_put(void *place, trm_device_array *array, trm_error *error) {
   trm_forget_left(place);
   pthread_mutex_lock(&lock);
@@ -89,7 +81,11 @@ void trm_forget_left(const void *place) {
   if (atomic_load(&count) == 0) return;
   pthread_mutex_lock(&lock);
   left *entry = find(place);
-  trm_device_array *array = entry != NULL ? remove_entry(entry) : NULL;
+  trm_device_array *array = entry != NULL ? entry->array : NULL;
+  if (entry != NULL) {
+    memmove(entry, entry + 1, (size_t)(all.items + all.count - entry - 1) * sizeof *entry);
+    atomic_store(&count, --all.count);
+  }
   pthread_mutex_unlock(&lock);
   trm_device_array_release(array);
 }

@@ -22,11 +22,13 @@
 #include "tremula/log.h"
 
 struct trm_accelerator {
+  trm_accelerator *next; /* of all that were asked for */
+  const char *wanted;
+  trm_error why; /* that it cannot be had */
+  trm_plugin_choice choice;
   const PJRT_Api *api;
   PJRT_Client *client;
-  size_t num_devices; /* that the user has chosen */
   PJRT_Device *devices[TRM_MAX_ACCELERATORS];
-  int first_device; /* its number among the client's */
   char name[256];
   char identity[1024]; /* what compiled code depends on: platform, version, kind of device, API */
 };
@@ -44,7 +46,7 @@ enum { NEWER_MEMBERS = 256 };
 
 /* The device of a replica. */
 static uint32_t device_of(const trm_accelerator *a, uint32_t replica) {
-  return replica % (uint32_t)a->num_devices;
+  return replica % (uint32_t)a->choice.num_devices;
 }
 
 static const char origin[] = "ACCELERATOR";
@@ -123,26 +125,23 @@ static trm_status load(const char *path, const PJRT_Api **out_api, trm_error *er
   return TRM_OK;
 }
 
-static trm_status choose_devices(trm_accelerator *a, const trm_plugin_choice *choice,
-                                 trm_error *error) {
+static trm_status choose_devices(trm_accelerator *a, trm_error *error) {
   ARGS(PJRT_Client_AddressableDevices_Args, devices, .client = a->client);
   TRY(take_error(a->api, a->api->PJRT_Client_AddressableDevices(devices), "the accelerator",
                  error));
-  a->num_devices = choice->num_devices;
-  for (size_t d = 0; d < choice->num_devices; ++d) {
-    const int number = choice->devices[d];
+  for (size_t d = 0; d < a->choice.num_devices; ++d) {
+    const int number = a->choice.devices[d];
     if ((size_t)number >= devices->num_addressable_devices) {
       FAIL(NOT_FOUND, "TREMULA_ACCELERATOR names device %d of %s, which has %zu.", number,
-           choice->path, devices->num_addressable_devices);
+           a->choice.path, devices->num_addressable_devices);
     }
     a->devices[d] = devices->addressable_devices[number];
   }
-  a->first_device = choice->devices[0];
   return TRM_OK;
 }
 
 /* The names of the accelerator: for messages, and for all on which compiled code depends. */
-static trm_status name_it(trm_accelerator *a, const trm_plugin_choice *choice, trm_error *error) {
+static trm_status name_it(trm_accelerator *a, trm_error *error) {
   static const char what[] = "the accelerator";
   ARGS(PJRT_Client_PlatformName_Args, name, .client = a->client);
   TRY(take_error(a->api, a->api->PJRT_Client_PlatformName(name), what, error));
@@ -155,9 +154,9 @@ static trm_status name_it(trm_accelerator *a, const trm_plugin_choice *choice, t
   TRY(take_error(a->api, a->api->PJRT_DeviceDescription_Kind(kind), what, error));
   int used =
       snprintf(a->name, sizeof a->name, "%.*s", (int)name->platform_name_size, name->platform_name);
-  for (size_t d = 0; d < choice->num_devices && used < (int)sizeof a->name; ++d) {
+  for (size_t d = 0; d < a->choice.num_devices && used < (int)sizeof a->name; ++d) {
     used += snprintf(a->name + used, sizeof a->name - (size_t)used, "%c%d", d == 0 ? ':' : ',',
-                     choice->devices[d]);
+                     a->choice.devices[d]);
   }
   snprintf(a->identity, sizeof a->identity, "%s|%.*s|%.*s|%d.%d", a->name,
            (int)version->platform_version_size, version->platform_version,
@@ -166,36 +165,54 @@ static trm_status name_it(trm_accelerator *a, const trm_plugin_choice *choice, t
   return TRM_OK;
 }
 
-static trm_status open_accelerator(trm_accelerator *a, const char *wanted, trm_error *error) {
-  trm_plugin_choice choice;
-  TRY(trm_plugin_find(wanted, &choice, error));
-  TRY(load(choice.path, &a->api, error));
-  ARGS(PJRT_Client_Create_Args, create, .priv = NULL);
-  TRY(take_error(a->api, a->api->PJRT_Client_Create(create), "the accelerator", error));
-  a->client = create->client;
-  TRY(choose_devices(a, &choice, error));
-  TRY(name_it(a, &choice, error));
-  trm_log(TRM_LOG_INFO, origin, "the accelerator is %s, by %s, PJRT %d.%d", a->name, choice.path,
+static trm_accelerator *all; /* the last one first */
+
+/* A plugin has one client, whose memory its devices share. */
+static trm_status open_accelerator(trm_accelerator *a, trm_error *error) {
+  TRY(trm_plugin_find(a->wanted, &a->choice, error));
+  for (const trm_accelerator *one = all; one != NULL && a->client == NULL; one = one->next) {
+    if (strcmp(one->choice.path, a->choice.path) != 0) continue;
+    a->api = one->api;
+    a->client = one->client;
+  }
+  if (a->client == NULL) {
+    TRY(load(a->choice.path, &a->api, error));
+    ARGS(PJRT_Client_Create_Args, create, .priv = NULL);
+    TRY(take_error(a->api, a->api->PJRT_Client_Create(create), "the accelerator", error));
+    a->client = create->client;
+  }
+  TRY(choose_devices(a, error));
+  TRY(name_it(a, error));
+  trm_log(TRM_LOG_INFO, origin, "the accelerator is %s, by %s, PJRT %d.%d", a->name, a->choice.path,
           a->api->pjrt_api_version.major_version, a->api->pjrt_api_version.minor_version);
   return TRM_OK;
 }
 
-trm_status trm_accelerator_get(trm_accelerator **out, trm_error *error) {
+static trm_accelerator *find_or_open(const char *wanted) {
+  trm_accelerator *a = all;
+  while (a != NULL && strcmp(a->wanted, wanted) != 0) a = a->next;
+  if (a != NULL) return a;
+  const size_t length = strlen(wanted) + 1;
+  a = trm_allocate_zeroed(1, sizeof *a + length);
+  if (a == NULL) return NULL;
+  a->wanted = memcpy(a + 1, wanted, length);
+  open_accelerator(a, &a->why);
+  a->next = all;
+  return all = a;
+}
+
+trm_status trm_accelerator_get(const char *wanted, trm_accelerator **out, trm_error *error) {
   static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-  static trm_accelerator own, *chosen;
-  static trm_error why;
-  static bool was_tried;
   *out = NULL;
-  const char *wanted = getenv("TREMULA_ACCELERATOR");
+  if (wanted == NULL) wanted = getenv("TREMULA_ACCELERATOR");
   if (wanted == NULL || *wanted == '\0') return TRM_OK;
   pthread_mutex_lock(&lock);
-  if (!was_tried) {
-    was_tried = true;
-    if (open_accelerator(&own, wanted, &why) == TRM_OK) chosen = &own;
-  }
+  trm_accelerator *a = find_or_open(wanted);
   pthread_mutex_unlock(&lock);
-  *out = chosen;
-  return chosen != NULL ? TRM_OK : trm_fail(error, why.status, "%s", why.message);
+  CHECK_MEMORY(a, "an accelerator");
+  if (a->why.status != TRM_OK) return trm_fail(error, a->why.status, "%s", a->why.message);
+  *out = a;
+  return TRM_OK;
 }
 
 const char *trm_accelerator_name(const trm_accelerator *accelerator) { return accelerator->name; }
@@ -213,22 +230,12 @@ struct trm_device_array {
 };
 
 static PJRT_Buffer_Type type_of(trm_dtype dtype) {
-  switch (dtype) {
-    case TRM_PRED: return PJRT_Buffer_Type_PRED;
-    case TRM_S8: return PJRT_Buffer_Type_S8;
-    case TRM_S16: return PJRT_Buffer_Type_S16;
-    case TRM_S32: return PJRT_Buffer_Type_S32;
-    case TRM_S64: return PJRT_Buffer_Type_S64;
-    case TRM_U8: return PJRT_Buffer_Type_U8;
-    case TRM_U16: return PJRT_Buffer_Type_U16;
-    case TRM_U32: return PJRT_Buffer_Type_U32;
-    case TRM_U64: return PJRT_Buffer_Type_U64;
-    case TRM_F16: return PJRT_Buffer_Type_F16;
-    case TRM_F32: return PJRT_Buffer_Type_F32;
-    case TRM_F64: return PJRT_Buffer_Type_F64;
-    case TRM_BF16: return PJRT_Buffer_Type_BF16;
-    default: return PJRT_Buffer_Type_INVALID;
-  }
+#define TYPE(name) [TRM_##name] = PJRT_Buffer_Type_##name
+  static const PJRT_Buffer_Type types[] = {TYPE(PRED), TYPE(S8),  TYPE(S16), TYPE(S32), TYPE(S64),
+                                           TYPE(U8),   TYPE(U16), TYPE(U32), TYPE(U64), TYPE(F16),
+                                           TYPE(F32),  TYPE(F64), TYPE(BF16)};
+  /* INVALID is 0 */
+  return dtype < sizeof types / sizeof *types ? types[dtype] : PJRT_Buffer_Type_INVALID;
 }
 
 bool trm_accelerator_has_type(trm_dtype dtype) {
@@ -336,7 +343,7 @@ trm_status trm_device_event_await(trm_accelerator *a, trm_device_event *event, t
 struct trm_region {
   trm_region *next; /* of all regions that are compiled */
   int references;   /* under regions_lock */
-  XXH128_hash_t key;
+  char key[33];
   trm_accelerator *accelerator;
   PJRT_LoadedExecutable *executable;
   size_t num_updated;
@@ -398,17 +405,17 @@ static trm_status store(const trm_region *region, const char *path, trm_error *e
  * executable_build_options (3) { device_ordinal (1), num_replicas (4), num_partitions (5) }; for
  * several devices compile_portable_executable (4) in place of the device. */
 static size_t compile_options(const trm_accelerator *a, char out[16]) {
-  const char one[] = {0x1a, 6, 0x08, (char)a->first_device, 0x20, 1, 0x28, 1};
+  const char one[] = {0x1a, 6, 0x08, (char)a->choice.devices[0], 0x20, 1, 0x28, 1};
   static const char portable[] = {0x1a, 4, 0x20, 1, 0x28, 1, 0x20, 1};
-  memcpy(out, a->num_devices > 1 ? portable : one, sizeof one);
+  memcpy(out, a->choice.num_devices > 1 ? portable : one, sizeof one);
   return sizeof one;
 }
 
-static trm_status compile(trm_region *region, const void *module, size_t size, trm_error *error) {
+static trm_status compile(trm_region *region, const trm_region_source *source, trm_error *error) {
   const trm_accelerator *a = region->accelerator;
   char options[16];
-  ARGS(PJRT_Program, program, .code = (char *)(uintptr_t)module, .code_size = size, .format = "hlo",
-       .format_size = 3);
+  ARGS(PJRT_Program, program, .code = (char *)(uintptr_t)source->module, .code_size = source->size,
+       .format = "hlo", .format_size = 3);
   ARGS(PJRT_Client_Compile_Args, args, .client = a->client, .program = program,
        .compile_options = options, .compile_options_size = compile_options(a, options));
   const trm_mark mark = trm_mark_begin(TRM_TIMELINE_DRIVERS, "compile for %s", a->name);
@@ -419,14 +426,13 @@ static trm_status compile(trm_region *region, const void *module, size_t size, t
   return status;
 }
 
-static trm_status load_or_compile(trm_region *region, const void *module, size_t size,
+static trm_status load_or_compile(trm_region *region, const trm_region_source *source,
                                   trm_error *error) {
-  char path[TRM_PLUGIN_PATH], key[33];
+  char path[TRM_PLUGIN_PATH];
   trm_error why;
-  trm_region_key(region, key);
-  const bool has_file = trm_region_file_find(key, path);
+  const bool has_file = trm_region_file_find(region->key, path);
   if (has_file && find_file(region, path)) return TRM_OK;
-  TRY(compile(region, module, size, error));
+  TRY(compile(region, source, error));
   trm_log(TRM_LOG_INFO, origin, "a region was compiled for %s", region->accelerator->name);
   const trm_status status = has_file ? store(region, path, &why) : TRM_OK;
   if (status != TRM_OK) { /* some plugins cannot */
@@ -436,37 +442,41 @@ static trm_status load_or_compile(trm_region *region, const void *module, size_t
   return TRM_OK;
 }
 
-static XXH128_hash_t key_of(const trm_accelerator *a, const void *module, size_t size) {
+static void key_of(const trm_accelerator *a, const trm_region_source *source, char out[33]) {
   char options[16];
   const size_t options_size = compile_options(a, options);
   const uint64_t seed =
       XXH3_64bits_withSeed(a->identity, strlen(a->identity), XXH3_64bits(options, options_size));
-  return XXH3_128bits_withSeed(module, size, seed);
+  const XXH128_hash_t hash = XXH3_128bits_withSeed(source->module, source->size, seed);
+  snprintf(out, 33, "%016llx%016llx", (unsigned long long)hash.high64,
+           (unsigned long long)hash.low64);
 }
 
-static trm_region *find(XXH128_hash_t key) {
+/* The region of a key, with `more` references to it. */
+static trm_region *find(const char *key, int more) {
+  pthread_mutex_lock(&regions_lock);
   trm_region *region = regions;
-  while (region != NULL && !XXH128_isEqual(region->key, key)) region = region->next;
-  if (region != NULL) ++region->references;
+  while (region != NULL && strcmp(region->key, key) != 0) region = region->next;
+  if (region != NULL) region->references += more;
+  pthread_mutex_unlock(&regions_lock);
   return region;
 }
 
-trm_status trm_region_compile(trm_accelerator *a, const void *module, size_t size,
-                              const uint32_t *updated, size_t num_updated, trm_region **out,
+trm_status trm_region_compile(trm_accelerator *a, const trm_region_source *source, trm_region **out,
                               trm_error *error) {
-  const XXH128_hash_t key = key_of(a, module, size);
-  pthread_mutex_lock(&regions_lock);
-  *out = find(key);
-  pthread_mutex_unlock(&regions_lock);
+  char key[33];
+  key_of(a, source, key);
+  *out = find(key, 1);
   if (*out != NULL) return TRM_OK;
-  trm_region *region = trm_allocate_zeroed(1, sizeof *region + num_updated * sizeof *updated);
+  trm_region *region =
+      trm_allocate_zeroed(1, sizeof *region + source->num_updated * sizeof *source->updated);
   CHECK_MEMORY(region, "a region");
   region->references = 1;
-  region->key = key;
+  memcpy(region->key, key, sizeof key);
   region->accelerator = a;
-  region->num_updated = num_updated;
-  if (num_updated > 0) memcpy(region->updated, updated, num_updated * sizeof *updated);
-  const trm_status status = load_or_compile(region, module, size, error);
+  region->num_updated = source->num_updated;
+  for (size_t u = 0; u < source->num_updated; ++u) region->updated[u] = source->updated[u];
+  const trm_status status = load_or_compile(region, source, error);
   if (status != TRM_OK) {
     trm_free(region);
     return status;
@@ -479,22 +489,8 @@ trm_status trm_region_compile(trm_accelerator *a, const void *module, size_t siz
   return TRM_OK;
 }
 
-void trm_region_key(const trm_region *region, char out_key[33]) {
-  snprintf(out_key, 33, "%016llx%016llx", (unsigned long long)region->key.high64,
-           (unsigned long long)region->key.low64);
-}
-
-trm_region *trm_region_take(const char *key) {
-  char own[33];
-  pthread_mutex_lock(&regions_lock);
-  trm_region *region = regions;
-  for (; region != NULL; region = region->next) {
-    trm_region_key(region, own);
-    if (strcmp(own, key) == 0) break;
-  }
-  pthread_mutex_unlock(&regions_lock);
-  return region;
-}
+const char *trm_region_key(const trm_region *region) { return region->key; }
+trm_region *trm_region_take(const char *key) { return find(key, 0); }
 
 void trm_region_release(trm_region *region) {
   if (region == NULL) return;
@@ -514,18 +510,6 @@ void trm_region_release(trm_region *region) {
 trm_accelerator *trm_region_accelerator(const trm_region *region) { return region->accelerator; }
 
 /* ---- Running -------------------------------------------------------------------------------- */
-
-/* Members of PJRT_ExecuteOptions behind launch_id, which older headers do not have. */
-typedef struct kept_operands {
-  const int64_t *numbers; /* of operands that are not overwritten */
-  size_t count;
-} kept_operands;
-
-static void keep_operands(PJRT_ExecuteOptions *options, kept_operands kept) {
-  const size_t place =
-      (offsetof(PJRT_ExecuteOptions, launch_id) + sizeof options->launch_id + 7) & ~(size_t)7;
-  memcpy((char *)options + place, &kept, sizeof kept);
-}
 
 static trm_status wrap_results(trm_accelerator *a, uint32_t replica, PJRT_Buffer **buffers,
                                const trm_host_array *shapes, trm_device_array **results,
@@ -549,13 +533,18 @@ static trm_status execute(const trm_region *region, uint32_t replica, PJRT_Buffe
     if (!may_donate[region->updated[i]]) kept[num_kept++] = region->updated[i];
   }
   ARGS(PJRT_ExecuteOptions, options, .launch_id = 0);
-  keep_operands(options, (kept_operands){kept, num_kept});
+  /* Behind launch_id newer headers have the numbers of the operands that are not overwritten. */
+  char *behind =
+      (char *)options +
+      ((offsetof(PJRT_ExecuteOptions, launch_id) + sizeof options->launch_id + 7) & ~7ul);
+  memcpy(behind, &kept, sizeof kept);
+  memcpy(behind + sizeof kept, &num_kept, sizeof num_kept);
   PJRT_Event *done = NULL;
   PJRT_Buffer **list = arguments;
   ARGS(PJRT_LoadedExecutable_Execute_Args, args, .executable = region->executable,
        .options = options, .argument_lists = &list, .num_devices = 1, .num_args = num_operands,
        .output_lists = &outputs, .device_complete_events = &done,
-       .execute_device = a->num_devices > 1 ? a->devices[device_of(a, replica)] : NULL);
+       .execute_device = a->choice.num_devices > 1 ? a->devices[device_of(a, replica)] : NULL);
   const trm_status status = take_error(a->api, a->api->PJRT_LoadedExecutable_Execute(args),
                                        "running on the accelerator", error);
   *out_done = (trm_device_event *)done;

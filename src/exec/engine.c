@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "base/float_mode.h"
+#include "base/sized.h"
 #include "exec/engine.h"
 #include "ops/reference.h"
 #include "timeline/mark.h"
@@ -30,15 +31,15 @@ static trm_status engine_allocate(trm_engine *engine, trm_error *error) {
   return TRM_OK;
 }
 
-trm_status trm_engine_create_replicated(trm_executable *executable, uint32_t num_replicas,
-                                        trm_engine **out_engine, trm_error *error) {
-  if (num_replicas < 1 || num_replicas > MAX_REPLICAS) {
-    FAIL(INVALID_ARGUMENT, "an engine runs from 1 to %d replicas, not %u", MAX_REPLICAS,
-         num_replicas);
-  }
+/* Takes over the reference to the executable, also on failure. */
+static trm_status create(trm_executable *executable, uint32_t num_replicas, trm_engine **out_engine,
+                         trm_error *error) {
   trm_engine *engine = trm_allocate_zeroed(1, sizeof *engine);
-  CHECK_MEMORY(engine, "an engine");
-  engine->executable = trm_executable_retain(executable);
+  if (engine == NULL) {
+    trm_executable_free(executable);
+    FAIL_NO_MEMORY("an engine");
+  }
+  engine->executable = executable;
   engine->num_replicas = num_replicas;
   atomic_init(&engine->cancelled, false);
   const trm_status status = engine_allocate(engine, error);
@@ -48,6 +49,33 @@ trm_status trm_engine_create_replicated(trm_executable *executable, uint32_t num
   }
   *out_engine = engine;
   return TRM_OK;
+}
+
+static trm_status check_replicas(uint32_t num_replicas, trm_error *error) {
+  if (num_replicas < 1 || num_replicas > MAX_REPLICAS) {
+    FAIL(INVALID_ARGUMENT, "an engine runs from 1 to %d replicas, not %u", MAX_REPLICAS,
+         num_replicas);
+  }
+  return TRM_OK;
+}
+
+trm_status trm_engine_create_replicated(trm_executable *executable, uint32_t num_replicas,
+                                        trm_engine **out_engine, trm_error *error) {
+  TRY(check_replicas(num_replicas, error));
+  return create(trm_executable_retain(executable), num_replicas, out_engine, error);
+}
+
+trm_status trm_engine_create_with(trm_executable *executable, const trm_engine_settings *given,
+                                  trm_engine **out_engine, trm_error *error) {
+  trm_engine_settings settings = {.size = sizeof settings};
+  TRY(trm_sized_take(given, &settings, sizeof settings, "trm_engine_settings", error));
+  if (settings.num_replicas == 0) settings.num_replicas = 1;
+  TRY(check_replicas(settings.num_replicas, error));
+  const trm_accelerator_settings accelerator = {settings.accelerator, settings.fastest};
+  trm_executable *own;
+  if (accelerator.name == NULL && !accelerator.fastest) own = trm_executable_retain(executable);
+  else TRY(trm_executable_for(executable, &accelerator, &own, error));
+  return create(own, settings.num_replicas, out_engine, error);
 }
 
 trm_status trm_engine_create(trm_executable *executable, trm_engine **out_engine,

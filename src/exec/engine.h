@@ -5,6 +5,7 @@
  *   replica.c     one replica: its memory, and the addresses of all values in a run
  *   run.c         running the steps
  *   residence.c   what of it is on an accelerator
+ *   accelerated.c what an accelerator computes
  *   times.c       the time of each step
  *   team.c        the threads of replicas */
 #ifndef TREMULA_EXEC_ENGINE_H_
@@ -83,6 +84,9 @@ trm_status trm_replica_run(trm_engine *engine, uint32_t number, trm_error *error
 /* host_calls.c. Calls the function for the host call of step i. */
 trm_status trm_replica_call_host(const trm_engine *engine, uint32_t number, uint32_t i,
                                  trm_error *error);
+
+/* accelerated.c. Why the CPU computes a step, where an accelerator is chosen; NULL: no reason. */
+const char *trm_step_stays(const trm_schedule *schedule, const trm_step *step);
 
 /* times.c. Nanoseconds of a monotonic clock. */
 uint64_t trm_now(void);

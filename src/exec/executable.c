@@ -176,9 +176,10 @@ trm_status trm_compile(const trm_module *module, const trm_option *options, size
   return trm_compile_observed(module, options, num_options, NULL, NULL, out_executable, error);
 }
 
-trm_status trm_executable_from_shared(trm_module *module, const trm_option *options,
-                                      size_t num_options, trm_executable **out_executable,
-                                      trm_error *error) {
+/* Takes over the module, also on failure. */
+static trm_status from_shared(trm_module *module, const trm_option *options, size_t num_options,
+                              const trm_accelerator_settings *accelerator,
+                              trm_executable **out_executable, trm_error *error) {
   trm_executable *executable;
   trm_status status = executable_new(&executable, error);
   if (status != TRM_OK) {
@@ -189,6 +190,7 @@ trm_status trm_executable_from_shared(trm_module *module, const trm_option *opti
   status = trm_options_parse(&executable->arena, options, num_options, &executable->options, error);
   pass_run run = {0};
   if (status == TRM_OK) status = pass_settings(executable, &run.settings, error);
+  run.settings.accelerator = *accelerator;
   if (status == TRM_OK) status = finish(executable, &run, error);
   if (status != TRM_OK) {
     trm_executable_free(executable);
@@ -196,6 +198,27 @@ trm_status trm_executable_from_shared(trm_module *module, const trm_option *opti
   }
   *out_executable = executable;
   return TRM_OK;
+}
+
+trm_status trm_executable_from_shared(trm_module *module, const trm_option *options,
+                                      size_t num_options, trm_executable **out_executable,
+                                      trm_error *error) {
+  const trm_accelerator_settings chosen = {0};
+  return from_shared(module, options, num_options, &chosen, out_executable, error);
+}
+
+trm_status trm_executable_for(const trm_executable *executable,
+                              const trm_accelerator_settings *accelerator,
+                              trm_executable **out_executable, trm_error *error) {
+  trm_option options[TRM_NUM_OPTIONS];
+  bool plans;
+  for (size_t o = 0; o < TRM_NUM_OPTIONS; ++o) {
+    options[o] = (trm_option){trm_options_row(o, &plans)->key, executable->options.texts[o]};
+  }
+  trm_module *shared;
+  TRY(trm_module_clone(executable->shared, &shared, error));
+  shared->half_overflow = executable->shared->half_overflow;
+  return from_shared(shared, options, TRM_NUM_OPTIONS, accelerator, out_executable, error);
 }
 
 size_t trm_executable_num_inputs(const trm_executable *executable) {

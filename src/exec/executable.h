@@ -43,5 +43,9 @@ trm_status trm_compile_observed(const trm_module *module, const trm_option *opti
 trm_status trm_executable_from_shared(trm_module *module, const trm_option *options,
                                       size_t num_options, trm_executable **out_executable,
                                       trm_error *error);
+/* The same program, with another accelerator. */
+trm_status trm_executable_for(const trm_executable *executable,
+                              const trm_accelerator_settings *accelerator,
+                              trm_executable **out_executable, trm_error *error);
 
 #endif /* TREMULA_EXEC_EXECUTABLE_H_ */

@@ -8,12 +8,8 @@
 #include "ops/host/region.h"
 #include "tremula/log.h"
 
-static uint32_t root_of(const trm_schedule *schedule, uint32_t slot) {
-  return schedule->slots[slot].parent;
-}
-
 static trm_resident *resident_of(const trm_residence *r, uint32_t slot) {
-  return &r->slots[root_of(r->schedule, slot)];
+  return &r->slots[r->schedule->slots[slot].parent];
 }
 
 static void drop(trm_resident *resident) {
@@ -26,20 +22,19 @@ static void drop(trm_resident *resident) {
 trm_status trm_residence_create(const trm_schedule *schedule, uint32_t replica, trm_residence **out,
                                 trm_error *error) {
   *out = NULL;
-  const trm_region_kernel *region = NULL;
   uint32_t most = 0;
   for (uint32_t k = 0; k < schedule->num_kernels; ++k) {
     const trm_region_kernel *one = trm_region_kernel_of(schedule->kernels[k]);
     if (one == NULL) continue;
-    region = one;
     if (one->num_operands > most) most = one->num_operands;
     if (one->num_results > most) most = one->num_results;
   }
-  if (region == NULL) return TRM_OK;
+  trm_accelerator *accelerator = trm_schedule_accelerator(schedule);
+  if (accelerator == NULL) return TRM_OK;
   trm_residence *r = trm_allocate_zeroed(1, sizeof *r);
   CHECK_MEMORY(r, "an accelerator's arrays");
   r->schedule = schedule;
-  r->accelerator = trm_region_accelerator(region->compiled);
+  r->accelerator = accelerator;
   r->replica = replica;
   r->slots = trm_allocate_zeroed((size_t)schedule->num_slots + 1, sizeof *r->slots);
   r->operands = trm_allocate_zeroed(2 * ((size_t)most + 1), sizeof *r->operands);
@@ -74,8 +69,6 @@ void trm_residence_free(trm_residence *r) {
   trm_free(r->may_donate);
   trm_free(r);
 }
-
-/* ---- One slot ------------------------------------------------------------------------------- */
 
 static trm_status bring_one_home(trm_residence *r, uint32_t slot, trm_error *error) {
   trm_resident *resident = resident_of(r, slot);

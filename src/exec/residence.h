@@ -32,6 +32,9 @@ typedef struct trm_residence {
   uint64_t arrays_up, bytes_up, arrays_down, bytes_down; /* in this run */
 } trm_residence;
 
+/* accelerated.c. NULL: the schedule has no regions. */
+trm_accelerator *trm_schedule_accelerator(const trm_schedule *schedule);
+
 /* Finds the last uses of slots, by step and operand, if the schedule has regions. */
 trm_status trm_residence_plan(trm_schedule *schedule, trm_error *error);
 

@@ -7,7 +7,6 @@
 
 #include "base/memory.h"
 #include "exec/residence.h"
-#include "ops/host/region.h"
 
 typedef struct plan {
   trm_schedule *schedule;
@@ -103,11 +102,7 @@ static trm_status walk(plan *p, trm_step_range range, bool *alive, trm_error *er
 }
 
 trm_status trm_residence_plan(trm_schedule *schedule, trm_error *error) {
-  bool any = false;
-  for (uint32_t k = 0; k < schedule->num_kernels && !any; ++k) {
-    any = trm_region_kernel_of(schedule->kernels[k]) != NULL;
-  }
-  if (!any) return TRM_OK;
+  if (trm_schedule_accelerator(schedule) == NULL) return TRM_OK;
   plan p = {.schedule = schedule};
   bool *alive = new_set(&p, NULL);
   trm_status status = TRM_OK;

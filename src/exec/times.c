@@ -51,13 +51,15 @@ static void print_steps(const trm_schedule *schedule, const timed_step *times, u
   for (uint32_t i = 0; i < count; ++i) {
     const trm_step *step = &schedule->steps[times[i].step];
     char instruction[512];
+    const char *stays = trm_step_stays(schedule, step);
     trm_text_format(
-        text, "%10.3f %8llu  %-32s %s\n", (double)times[i].nanoseconds * 1e-6,
+        text, "%10.3f %8llu  %-32s %s%s%s\n", (double)times[i].nanoseconds * 1e-6,
         (unsigned long long)times[i].calls, times[i].kernel,
         trm_instruction_text(
             schedule->module,
             &schedule->module->computations[step->computation].instructions[step->instruction],
-            instruction, sizeof instruction));
+            instruction, sizeof instruction),
+        stays != NULL ? "  on the CPU: " : "", stays != NULL ? stays : "");
   }
 }
 

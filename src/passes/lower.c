@@ -5,166 +5,90 @@
 #include <string.h>
 
 #include "hlo/config.h"
-#include "hlo/literal.h"
-#include "passes/edit.h"
-
-/* A computation that grows. After the first failure nothing happens any more. */
-typedef struct lowering {
-  trm_module *module;
-  uint32_t computation;
-  trm_status status;
-  trm_error *error;
-} lowering;
-
-static trm_index add(lowering *l, const trm_instruction *prototype) {
-  trm_index made = 0;
-  if (l->status == TRM_OK) {
-    l->status = trm_computation_add(l->module, l->computation, prototype, &made, l->error);
-  }
-  return made;
-}
-
-static trm_shape shape_of(lowering *l, trm_dtype dtype, int32_t rank, const int64_t *dims) {
-  trm_shape shape = {.dtype = dtype};
-  if (l->status == TRM_OK && !trm_shape_make(&l->module->arena, dtype, rank, dims, &shape)) {
-    l->status = trm_fail(l->error, TRM_RESOURCE_EXHAUSTED, "out of memory for a region");
-  }
-  return shape;
-}
-
-static trm_shape as_type(trm_shape shape, trm_dtype dtype) {
-  shape.dtype = dtype;
-  shape.layout = NULL;
-  return shape;
-}
-
-/* Attributes live in the module's arena. */
-static trm_dims axes(lowering *l, int32_t count, const int64_t *items) {
-  int64_t *copy = trm_arena_copy(&l->module->arena, items, (size_t)count * sizeof *items);
-  if (l->status == TRM_OK && copy == NULL) {
-    l->status = trm_fail(l->error, TRM_RESOURCE_EXHAUSTED, "out of memory for a region");
-  }
-  return (trm_dims){.count = copy != NULL ? count : 0, .items = copy};
-}
-
-static trm_index unary(lowering *l, trm_opcode opcode, trm_shape shape, trm_index x) {
-  return add(
-      l, &(trm_instruction){.opcode = opcode, .shape = shape, .num_operands = 1, .operands = &x});
-}
-
-static trm_index binary(lowering *l, trm_opcode opcode, trm_shape shape, trm_index x, trm_index y) {
-  return add(
-      l, &(trm_instruction){
-             .opcode = opcode, .shape = shape, .num_operands = 2, .operands = (trm_index[]){x, y}});
-}
-
-/* An array whose dimensions `along` are those of x. */
-static trm_index broadcast(lowering *l, trm_shape shape, trm_index x, trm_dims along) {
-  return add(l, &(trm_instruction){.opcode = TRM_OP_BROADCAST,
-                                   .shape = shape,
-                                   .num_operands = 1,
-                                   .operands = &x,
-                                   .dimensions = along});
-}
-
-/* An array of one number, whose bytes are given. */
-static trm_index filled(lowering *l, trm_shape shape, const void *number) {
-  trm_literal *literal;
-  if (l->status != TRM_OK) return 0;
-  const trm_shape scalar = {.dtype = shape.dtype};
-  l->status = trm_literal_make(&l->module->arena, &scalar, &literal, l->error);
-  if (l->status != TRM_OK) return 0;
-  memcpy((void *)(uintptr_t)literal->leaves[0], number, trm_shape_bytes(&scalar));
-  const trm_index one =
-      add(l, &(trm_instruction){.opcode = TRM_OP_CONSTANT, .shape = scalar, .literal = literal});
-  return shape.rank == 0 ? one : broadcast(l, shape, one, (trm_dims){0});
-}
-
-static trm_index words(lowering *l, trm_shape shape, uint64_t number) {
-  const uint32_t narrow = (uint32_t)number;
-  return filled(l, shape, shape.dtype == TRM_U64 ? (const void *)&number : &narrow);
-}
+#include "passes/maker.h"
 
 /* ---- Philox --------------------------------------------------------------------------------- */
 
 /* The halves of the 64-bit products of words and a number. */
-static void multiply(lowering *l, trm_shape shape, trm_index x, uint32_t number, trm_index *low,
+static void multiply(trm_maker *m, trm_shape shape, trm_index x, uint32_t number, trm_index *low,
                      trm_index *high) {
-  const trm_shape wide = as_type(shape, TRM_U64);
-  const trm_index product =
-      binary(l, TRM_OP_MULTIPLY, wide, unary(l, TRM_OP_CONVERT, wide, x), words(l, wide, number));
-  *low = unary(l, TRM_OP_CONVERT, shape, product);
-  *high = unary(l, TRM_OP_CONVERT, shape,
-                binary(l, TRM_OP_SHIFT_RIGHT_LOGICAL, wide, product, words(l, wide, 32)));
+  const trm_shape wide = trm_shape_as(shape, TRM_U64);
+  const trm_index product = trm_binary(
+      m, TRM_OP_MULTIPLY, wide, trm_unary(m, TRM_OP_CONVERT, wide, x), trm_filled(m, wide, number));
+  *low = trm_unary(m, TRM_OP_CONVERT, shape, product);
+  *high =
+      trm_unary(m, TRM_OP_CONVERT, shape,
+                trm_binary(m, TRM_OP_SHIFT_RIGHT_LOGICAL, wide, product, trm_filled(m, wide, 32)));
 }
 
 /* trm_philox of the counters and keys, arrays of one shape. */
-static void philox(lowering *l, trm_shape shape, trm_index c[4], trm_index key0, trm_index key1) {
+static void philox(trm_maker *m, trm_shape shape, trm_index c[4], trm_index key0, trm_index key1) {
   for (int round = 0; round < 10; ++round) {
     trm_index p_low, p_high, q_low, q_high;
-    multiply(l, shape, c[0], UINT32_C(0xD2511F53), &p_low, &p_high);
-    multiply(l, shape, c[2], UINT32_C(0xCD9E8D57), &q_low, &q_high);
-    c[0] = binary(l, TRM_OP_XOR, shape, binary(l, TRM_OP_XOR, shape, q_high, c[1]), key0);
+    multiply(m, shape, c[0], UINT32_C(0xD2511F53), &p_low, &p_high);
+    multiply(m, shape, c[2], UINT32_C(0xCD9E8D57), &q_low, &q_high);
+    c[0] = trm_binary(m, TRM_OP_XOR, shape, trm_binary(m, TRM_OP_XOR, shape, q_high, c[1]), key0);
     c[1] = q_low;
-    c[2] = binary(l, TRM_OP_XOR, shape, binary(l, TRM_OP_XOR, shape, p_high, c[3]), key1);
+    c[2] = trm_binary(m, TRM_OP_XOR, shape, trm_binary(m, TRM_OP_XOR, shape, p_high, c[3]), key1);
     c[3] = p_low;
-    key0 = binary(l, TRM_OP_ADD, shape, key0, words(l, shape, UINT32_C(0x9E3779B9)));
-    key1 = binary(l, TRM_OP_ADD, shape, key1, words(l, shape, UINT32_C(0xBB67AE85)));
+    key0 = trm_binary(m, TRM_OP_ADD, shape, key0, trm_filled(m, shape, UINT32_C(0x9E3779B9)));
+    key1 = trm_binary(m, TRM_OP_ADD, shape, key1, trm_filled(m, shape, UINT32_C(0xBB67AE85)));
   }
 }
 
 /* Elements [from, to) of an array of one dimension. */
-static trm_index slice_row(lowering *l, trm_index x, trm_dtype dtype, int64_t from, int64_t to) {
+static trm_index slice_row(trm_maker *m, trm_index x, trm_dtype dtype, int64_t from, int64_t to) {
   const trm_slice_dimension part = {.start = from, .limit = to, .stride = 1};
-  trm_slice_dimension *slice = trm_arena_copy(&l->module->arena, &part, sizeof part);
-  const trm_shape shape = shape_of(l, dtype, 1, (int64_t[]){to - from});
-  if (l->status == TRM_OK && slice == NULL) {
-    l->status = trm_fail(l->error, TRM_RESOURCE_EXHAUSTED, "out of memory for a region");
+  trm_slice_dimension *slice = trm_arena_copy(&m->edit->module->arena, &part, sizeof part);
+  const trm_shape shape = trm_make_shape(m, dtype, 1, (int64_t[]){to - from});
+  if (m->status == TRM_OK && slice == NULL) {
+    m->status = trm_fail(m->error, TRM_RESOURCE_EXHAUSTED, "out of memory for a region");
   }
-  return add(l, &(trm_instruction){.opcode = TRM_OP_SLICE,
-                                   .shape = shape,
-                                   .num_operands = 1,
-                                   .operands = &x,
-                                   .slice = slice});
+  return trm_make(m, &(trm_instruction){.opcode = TRM_OP_SLICE,
+                                        .shape = shape,
+                                        .num_operands = 1,
+                                        .operands = &x,
+                                        .slice = slice});
 }
 
 /* Element `at` of an array of two words, as an array of that shape. */
-static trm_index key_word(lowering *l, trm_shape shape, trm_index seed, int64_t at) {
-  const trm_index word = slice_row(l, seed, shape.dtype, at, at + 1);
+static trm_index key_word(trm_maker *m, trm_shape shape, trm_index seed, int64_t at) {
+  const trm_index word = slice_row(m, seed, shape.dtype, at, at + 1);
   const trm_shape scalar = {.dtype = shape.dtype};
-  return broadcast(l, shape, unary(l, TRM_OP_RESHAPE, scalar, word), (trm_dims){0});
+  return trm_broadcast(m, shape, trm_unary(m, TRM_OP_RESHAPE, scalar, word), (trm_dims){0});
 }
 
 /* `count` random words in a row, `used` of each block: all, or every second one. The stream is a
  * key of two words and, where has_high, the counter's upper half. */
-static trm_index random_words(lowering *l, int64_t count, int used, trm_index stream,
+static trm_index random_words(trm_maker *m, int64_t count, int used, trm_index stream,
                               bool has_high) {
   const int64_t blocks = (count + used - 1) / used;
-  const trm_shape shape = shape_of(l, TRM_U32, 1, &blocks);
-  const trm_shape columns = shape_of(l, TRM_U32, 2, (int64_t[]){blocks, 1});
-  const trm_shape table = shape_of(l, TRM_U32, 2, (int64_t[]){blocks, used});
+  const trm_shape shape = trm_make_shape(m, TRM_U32, 1, &blocks);
+  const trm_shape columns = trm_make_shape(m, TRM_U32, 2, (int64_t[]){blocks, 1});
+  const trm_shape table = trm_make_shape(m, TRM_U32, 2, (int64_t[]){blocks, used});
   trm_index c[4];
-  c[0] =
-      add(l, &(trm_instruction){
-                 .opcode = TRM_OP_IOTA, .shape = shape, .dimensions = axes(l, 1, (int64_t[]){0})});
-  c[1] = c[2] = c[3] = words(l, shape, 0);
-  if (has_high) c[2] = key_word(l, shape, stream, 2), c[3] = key_word(l, shape, stream, 3);
-  philox(l, shape, c, key_word(l, shape, stream, 0), key_word(l, shape, stream, 1));
-  for (int w = 0; w < used; ++w) c[w] = unary(l, TRM_OP_RESHAPE, columns, c[w * 4 / used]);
-  const trm_index all = add(l, &(trm_instruction){.opcode = TRM_OP_CONCATENATE,
-                                                  .shape = table,
-                                                  .num_operands = (uint32_t)used,
-                                                  .operands = c,
-                                                  .dimensions = axes(l, 1, (int64_t[]){1})});
+  c[0] = trm_make(m, &(trm_instruction){.opcode = TRM_OP_IOTA,
+                                        .shape = shape,
+                                        .dimensions = trm_make_dims(m, 1, (int64_t[]){0})});
+  c[1] = c[2] = c[3] = trm_filled(m, shape, 0);
+  if (has_high) c[2] = key_word(m, shape, stream, 2), c[3] = key_word(m, shape, stream, 3);
+  philox(m, shape, c, key_word(m, shape, stream, 0), key_word(m, shape, stream, 1));
+  for (int w = 0; w < used; ++w) c[w] = trm_unary(m, TRM_OP_RESHAPE, columns, c[w * 4 / used]);
+  const trm_index all =
+      trm_make(m, &(trm_instruction){.opcode = TRM_OP_CONCATENATE,
+                                     .shape = table,
+                                     .num_operands = (uint32_t)used,
+                                     .operands = c,
+                                     .dimensions = trm_make_dims(m, 1, (int64_t[]){1})});
   const trm_index row =
-      unary(l, TRM_OP_RESHAPE, shape_of(l, TRM_U32, 1, (int64_t[]){used * blocks}), all);
-  return slice_row(l, row, TRM_U32, 0, count);
+      trm_unary(m, TRM_OP_RESHAPE, trm_make_shape(m, TRM_U32, 1, (int64_t[]){used * blocks}), all);
+  return slice_row(m, row, TRM_U32, 0, count);
 }
 
 /* ---- Dropout -------------------------------------------------------------------------------- */
 
 /* The noise for all of x: one word holds along dimensions in which the noise has size 1. */
-static trm_index noise_for(lowering *l, const trm_shape *x, const json_t *noise_shape,
+static trm_index noise_for(trm_maker *m, const trm_shape *x, const json_t *noise_shape,
                            trm_index seed) {
   int64_t dims[TRM_MAX_RANK], along[TRM_MAX_RANK], count = 1;
   int32_t rank = 0;
@@ -175,42 +99,34 @@ static trm_index noise_for(lowering *l, const trm_shape *x, const json_t *noise_
     along[rank++] = d;
     count *= x->dims[d];
   }
-  const trm_index noise = unary(l, TRM_OP_RESHAPE, shape_of(l, TRM_U32, rank, dims),
-                                random_words(l, count, 4, seed, false));
+  const trm_index noise = trm_unary(m, TRM_OP_RESHAPE, trm_make_shape(m, TRM_U32, rank, dims),
+                                    random_words(m, count, 4, seed, false));
   if (rank == x->rank) return noise;
-  return broadcast(l, as_type(*x, TRM_U32), noise, axes(l, rank, along));
+  return trm_broadcast(m, trm_shape_as(*x, TRM_U32), noise, trm_make_dims(m, rank, along));
 }
 
-static trm_index lower_dropout(lowering *l, const trm_instruction *call, const trm_index *operands,
-                               const json_t *config) {
-  const trm_shape own = as_type(call->shape, call->shape.dtype);
-  const trm_shape single = as_type(own, TRM_F32), flags = as_type(own, TRM_PRED);
+static trm_index lower_dropout(trm_maker *m, const trm_instruction *call, const json_t *config) {
+  const trm_shape own = trm_shape_as(call->shape, call->shape.dtype);
+  const trm_shape single = trm_shape_as(own, TRM_F32);
   const double rate = json_number_value(json_object_get(config, "rate"));
-  const float scale = (float)json_number_value(json_object_get(config, "scale")), zero = 0;
+  const float scale = (float)json_number_value(json_object_get(config, "scale"));
   const uint64_t threshold = (uint64_t)rint(rate * 0x1p32);
-  const trm_computation *body = &l->module->computations[l->computation];
-  const trm_shape pair = shape_of(l, TRM_U32, 1, (int64_t[]){2});
-  const trm_dtype given = body->instructions[operands[1]].shape.dtype;
-  trm_index seed = unary(l, TRM_OP_RESHAPE, as_type(pair, given), operands[1]);
-  if (given != TRM_U32) seed = unary(l, TRM_OP_BITCAST_CONVERT, pair, seed);
-  const trm_index noise = noise_for(l, &own, json_object_get(config, "noise_shape"), seed);
-  const trm_shape wide = as_type(own, TRM_U64);
-  const trm_index kept =
-      add(l, &(trm_instruction){.opcode = TRM_OP_COMPARE,
-                                .shape = flags,
-                                .num_operands = 2,
-                                .operands = (trm_index[]){unary(l, TRM_OP_CONVERT, wide, noise),
-                                                          words(l, wide, threshold)},
-                                .comparison = TRM_CMP_GE});
+  const trm_shape pair = trm_make_shape(m, TRM_U32, 1, (int64_t[]){2});
+  const trm_dtype given = trm_edit_at(m->edit, call->operands[1])->shape.dtype;
+  trm_index seed = trm_unary(m, TRM_OP_RESHAPE, trm_shape_as(pair, given), call->operands[1]);
+  if (given != TRM_U32) seed = trm_unary(m, TRM_OP_BITCAST_CONVERT, pair, seed);
+  const trm_index noise = noise_for(m, &own, json_object_get(config, "noise_shape"), seed);
+  const trm_shape wide = trm_shape_as(own, TRM_U64);
+  const trm_index kept = trm_compare(m, trm_unary(m, TRM_OP_CONVERT, wide, noise), TRM_CMP_GE,
+                                     trm_filled(m, wide, (double)threshold));
   const bool is_half = own.dtype != TRM_F32;
-  const trm_index x = is_half ? unary(l, TRM_OP_CONVERT, single, operands[0]) : operands[0];
-  const trm_index scaled = binary(l, TRM_OP_MULTIPLY, single, x, filled(l, single, &scale));
+  const trm_index x =
+      is_half ? trm_unary(m, TRM_OP_CONVERT, single, call->operands[0]) : call->operands[0];
+  const trm_index scaled =
+      trm_binary(m, TRM_OP_MULTIPLY, single, x, trm_filled(m, single, (double)scale));
   const trm_index result =
-      add(l, &(trm_instruction){.opcode = TRM_OP_SELECT,
-                                .shape = single,
-                                .num_operands = 3,
-                                .operands = (trm_index[]){kept, scaled, filled(l, single, &zero)}});
-  return is_half ? unary(l, TRM_OP_CONVERT, own, result) : result;
+      trm_ternary(m, TRM_OP_SELECT, single, kept, scaled, trm_filled(m, single, 0));
+  return is_half ? trm_unary(m, TRM_OP_CONVERT, own, result) : result;
 }
 
 /* ---- Uniform numbers ------------------------------------------------------------------------ */
@@ -228,15 +144,16 @@ static bool is_unit_uniform(const trm_instruction *call) {
   return is_unit;
 }
 
-static trm_index lower_uniform(lowering *l, const trm_instruction *call, trm_index stream) {
-  const trm_shape single = as_type(call->shape, TRM_F32), bits = as_type(call->shape, TRM_U32);
-  const trm_index noise =
-      unary(l, TRM_OP_RESHAPE, bits, random_words(l, trm_shape_count(&single), 2, stream, true));
-  const float unit = 0x1p-23f;
-  return binary(l, TRM_OP_MULTIPLY, single,
-                unary(l, TRM_OP_CONVERT, single,
-                      binary(l, TRM_OP_SHIFT_RIGHT_LOGICAL, bits, noise, words(l, bits, 9))),
-                filled(l, single, &unit));
+static trm_index lower_uniform(trm_maker *m, const trm_instruction *call, trm_index stream) {
+  const trm_shape single = trm_shape_as(call->shape, TRM_F32),
+                  bits = trm_shape_as(call->shape, TRM_U32);
+  const trm_index noise = trm_unary(m, TRM_OP_RESHAPE, bits,
+                                    random_words(m, trm_shape_count(&single), 2, stream, true));
+  return trm_binary(
+      m, TRM_OP_MULTIPLY, single,
+      trm_unary(m, TRM_OP_CONVERT, single,
+                trm_binary(m, TRM_OP_SHIFT_RIGHT_LOGICAL, bits, noise, trm_filled(m, bits, 9))),
+      trm_filled(m, single, 0x1p-23));
 }
 
 static trm_status split_random(trm_edit *edit, trm_index i, void *state, trm_error *error) {
@@ -245,11 +162,13 @@ static trm_status split_random(trm_edit *edit, trm_index i, void *state, trm_err
   if (call.num_operands > 0 || trm_shape_count(&call.shape) == 0 || !is_unit_uniform(&call)) {
     return TRM_OK;
   }
-  trm_custom_call *target = ARENA_NEW(&edit->module->arena, trm_custom_call, 1);
-  CHECK_MEMORY(target, "a random number");
-  *target = *call.custom_call;
-  target->target = trm_call_target(TRM_CALL_RANDOM_STREAM);
-  stream.custom_call = target;
+  trm_custom_call *targets = ARENA_NEW(&edit->module->arena, trm_custom_call, 2);
+  CHECK_MEMORY(targets, "a random number");
+  targets[0] = targets[1] = *call.custom_call;
+  targets[0].target = trm_call_target(TRM_CALL_RANDOM_STREAM);
+  targets[1].has_side_effect = false;
+  stream.custom_call = &targets[0];
+  call.custom_call = &targets[1];
   stream.num_control_predecessors = 0;
   trm_index made;
   if (!trm_shape_make(&edit->module->arena, TRM_U32, 1, (int64_t[]){4}, &stream.shape)) {
@@ -276,13 +195,19 @@ bool trm_can_lower(const trm_instruction *call, const trm_shape *first_operand) 
   return call->call_id == TRM_CALL_DROPOUT && trm_shape_equal(first_operand, &call->shape);
 }
 
-trm_status trm_lower(trm_module *module, uint32_t computation, const trm_instruction *call,
-                     const trm_index *operands, trm_index *out, trm_error *error) {
-  lowering l = {module, computation, TRM_OK, error};
-  const trm_instruction own = *call;
-  json_t *config = trm_instruction_config(&own, 0, NULL);
-  *out = own.call_id == TRM_CALL_DROPOUT ? lower_dropout(&l, &own, operands, config)
-                                         : lower_uniform(&l, &own, operands[0]);
+static trm_status lower(trm_edit *edit, trm_index at, void *state, trm_error *error) {
+  (void)state;
+  trm_maker m = {.edit = edit, .like = at, .error = error};
+  const trm_instruction call = *trm_edit_at(edit, at);
+  if (call.opcode != TRM_OP_CUSTOM_CALL) return TRM_OK;
+  json_t *config = trm_instruction_config(&call, 0, NULL);
+  trm_edit_replace(edit, at,
+                   call.call_id == TRM_CALL_DROPOUT ? lower_dropout(&m, &call, config)
+                                                    : lower_uniform(&m, &call, call.operands[0]));
   json_decref(config);
-  return l.status;
+  return m.status;
+}
+
+trm_status trm_lower(trm_module *module, uint32_t computation, trm_error *error) {
+  return trm_edit_instructions(module, computation, lower, NULL, error);
 }

@@ -1,17 +1,20 @@
-/* Our own custom calls as plain HLO, for an accelerator's compiler (accelerate.c): the same bits as
- * the kernels of src/ops/random. */
+/* What a region's module needs before an accelerator's compiler gets it (accelerate.c). */
 #ifndef TREMULA_PASSES_LOWER_H_
 #define TREMULA_PASSES_LOWER_H_
 
 #include "hlo/hlo.h"
 
-/* Whether trm_lower knows the custom call, which has an operand. */
+/* lower.c: our own custom calls become plain HLO with the bits of the kernels of src/ops/random.
+ * Whether it knows the custom call, which has an operand. */
 bool trm_can_lower(const trm_instruction *call, const trm_shape *first_operand);
 /* What the engine seeds gets its numbers from an instruction of its own, tremula.random-stream, so
  * that the rest can be lowered. */
 trm_status trm_split_random(trm_module *module, uint32_t computation, trm_error *error);
-/* Adds to a computation what computes the call from its operands there. */
-trm_status trm_lower(trm_module *module, uint32_t computation, const trm_instruction *call,
-                     const trm_index *operands, trm_index *out_index, trm_error *error);
+trm_status trm_lower(trm_module *module, uint32_t computation, trm_error *error);
+
+/* exact_halves.c: float16 is computed as the CPU does, with its overflows, in a computation and the
+ * bodies of its loops and conditionals. Overflows of some instructions it cannot limit. */
+bool trm_can_limit_halves(const trm_instruction *instruction);
+trm_status trm_exact_halves(trm_module *module, uint32_t computation, trm_error *error);
 
 #endif /* TREMULA_PASSES_LOWER_H_ */

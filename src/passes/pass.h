@@ -65,9 +65,17 @@ trm_status trm_pass_expand_batch_norm(trm_module *module, trm_error *error);
 trm_status trm_pass_top_k(trm_module *module, trm_error *error);
 /* hoist.c: moves out of while loops what does not change in them. */
 trm_status trm_pass_hoist(trm_module *module, trm_error *error);
-/* accelerate.c: what an accelerator can compute becomes calls of regions, if the environment
- * chooses one (accelerator/accelerator.h). */
-trm_status trm_pass_accelerate(trm_module *module, trm_error *error);
+typedef struct trm_accelerator_settings {
+  const char *name; /* NULL: what the environment chooses; "": none */
+  bool fastest;     /* else float32 is float32, as far as the environment says nothing else */
+} trm_accelerator_settings;
+
+/* accelerate.c: what an accelerator can compute becomes calls of regions, if one is chosen
+ * (accelerator/accelerator.h). What the CPU computes gets the frontend attribute TRM_STAYS, which
+ * says why. */
+#define TRM_STAYS "on_cpu"
+trm_status trm_pass_accelerate(trm_module *module, const trm_accelerator_settings *settings,
+                               trm_error *error);
 /* drop_state.c: what loops compute for themselves alone goes. */
 trm_status trm_pass_drop_state(trm_module *module, trm_error *error);
 /* batch_products.c: products of one part of an array in each turn of a loop become one product of
@@ -108,6 +116,7 @@ typedef struct trm_pass_settings {
   const char *disabled;   /* names of optimising passes with commas between them; NULL: none */
   trm_rounding_settings rounding;
   uint32_t batch_norm_group; /* of replicas with common statistics; 0, 1: none */
+  trm_accelerator_settings accelerator;
 } trm_pass_settings;
 
 /* Those that host and IPU share, in order. */

@@ -28,6 +28,11 @@ static trm_status distribute_batch_norm(trm_module *module, const trm_pass_setti
                                         settings->rounding.replicas, error);
 }
 
+static trm_status accelerate(trm_module *module, const trm_pass_settings *settings,
+                             trm_error *error) {
+  return trm_pass_accelerate(module, &settings->accelerator, error);
+}
+
 static const pass_row pipeline[] = {
     {"synchronous", trm_pass_synchronous, ALWAYS, NULL},
     {"inline", trm_pass_inline, ALWAYS, NULL},
@@ -51,7 +56,7 @@ static const pass_row pipeline[] = {
     {"batch-products", trm_pass_batch_products, HIDING, NULL},
     {"sink-slices", trm_pass_sink_slices, HIDING, NULL},
     {"hoist-again", trm_pass_hoist, HIDING, NULL},
-    {"accelerate", trm_pass_accelerate, HIDING, NULL},
+    {"accelerate", NULL, HIDING, accelerate},
     {"fuse", trm_pass_fuse, HIDING, NULL},
     {"group-rows", trm_pass_group_rows, HIDING, NULL},
     {"unique-names-again", trm_pass_unique_names, ALWAYS, NULL},

@@ -72,7 +72,8 @@ void trm_profile_summary(const trm_profile *p, trm_text *text) {
                   megabytes(p->memory_bytes_with_gaps), floor(megabytes(capacity(p))),
                   share(p->worst_tile_bytes, p->bytes_per_tile), p->fits ? "" : " (does not fit)");
   const double seconds = host_seconds(p);
-  if (seconds > 0) trm_text_format(text, "; this CPU: %.4g %s/s", rate(p, seconds), p->item);
+  if (seconds == 0) return;
+  trm_text_format(text, "; %s: %.4g %s/s", p->accelerator, rate(p, seconds), p->item);
 }
 
 static void append_head(const trm_profile *p, trm_text *text) {

@@ -81,6 +81,7 @@ static taken take_value(trm_profile *p, sqlite3_stmt *row) {
   TEXT(framework_version, "framework_version")
   TEXT(timestamp, "timestamp")
   TEXT(item, "item")
+  TEXT(accelerator, "accelerator")
   TEXT(target, "name")
   TEXT(architecture, "architecture")
   REAL(clock_frequency)
@@ -322,6 +323,7 @@ trm_status trm_profile_read(const char *path, trm_profile *out_profile, trm_erro
                                .framework = "",
                                .framework_version = "",
                                .timestamp = "",
+                               .accelerator = "this CPU",
                                .target = "",
                                .architecture = "",
                                .item = "runs"};

@@ -28,8 +28,8 @@ typedef struct trm_profile_run {
 
 typedef struct trm_profile {
   trm_arena arena;
-  const char *path, *module, *framework, *framework_version, *timestamp, *target, *architecture,
-      *item; /* "images", "samples" */
+  const char *path, *module, *framework, *framework_version, *timestamp, *accelerator, *target,
+      *architecture, *item; /* "images", "samples" */
   double clock_frequency, items_per_run;
   int64_t num_ipus, ipus_per_replica, num_replicas, tiles_per_ipu, bytes_per_tile;
   /* Totals, by the names of trm_program_totals. */

@@ -14,7 +14,8 @@ import time
 
 THREADS = int(sys.argv[3])
 os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:THREADS])
-os.environ.update(OMP_NUM_THREADS=str(THREADS), TF_CPP_MIN_LOG_LEVEL="3", JAX_PLATFORMS="cpu")
+os.environ.update(OMP_NUM_THREADS=str(THREADS), TF_CPP_MIN_LOG_LEVEL="3",
+                  JAX_PLATFORMS=os.environ.get("BENCH_PLATFORM", "cpu"))
 sys.path[0] = str(pathlib.Path(__file__).resolve().parents[2])
 
 import numpy as np  # noqa: E402

@@ -48,6 +48,33 @@ static void test_numbers_of_replicas(void **state) {
   trm_engine_free(engine);
 }
 
+static void test_engine_settings(void **state) {
+  (void)state;
+  trm_error error;
+  trm_engine *engine = NULL;
+  trm_executable *executable =
+      test_compile("HloModule m\nENTRY e { ROOT i = u32[] replica-id() }\n", &test_modes[0]);
+  trm_engine_settings settings = {0};
+  assert_int_equal(trm_engine_create_with(executable, &settings, &engine, &error),
+                   TRM_INVALID_ARGUMENT); /* without its size */
+  settings = (trm_engine_settings){.size = sizeof settings, .num_replicas = 3, .accelerator = ""};
+  assert_int_equal(trm_engine_create_with(executable, &settings, &engine, &error), TRM_OK);
+  assert_int_equal(trm_engine_num_replicas(engine), 3);
+  uint32_t id = 99;
+  void *outputs[1] = {&id};
+  must_run(engine, NULL, NULL, outputs, NULL);
+  assert_int_equal(*(const uint32_t *)trm_engine_output(engine, 2, 0), 2);
+  trm_engine_free(engine);
+  settings = (trm_engine_settings){.size = sizeof settings, .accelerator = "nothing"};
+  assert_int_not_equal(trm_engine_create_with(executable, &settings, &engine, &error), TRM_OK);
+  assert_non_null(strstr(error.message, "nothing"));
+  settings = (trm_engine_settings){.size = sizeof settings};
+  assert_int_equal(trm_engine_create_with(executable, &settings, &engine, &error), TRM_OK);
+  assert_int_equal(trm_engine_num_replicas(engine), 1);
+  trm_engine_free(engine);
+  trm_executable_free(executable);
+}
+
 /* ---- Variables ------------------------------------------------------------------------------ */
 
 /* w' = w + replica + 1 */
@@ -532,6 +559,7 @@ static void test_telling_replicas_apart(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_numbers_of_replicas),
+      cmocka_unit_test(test_engine_settings),
       cmocka_unit_test(test_variables_stay),
       cmocka_unit_test(test_variables_without_versions),
       cmocka_unit_test(test_packed_weights_of_replicas),

@@ -1,0 +1,142 @@
+/* Owns: float16 in a region as the CPU's engine computes it: elementwise in float32 and rounded
+ * after every instruction, sums in float32, and overflows as trm_half_overflow says. */
+#include <math.h>
+
+#include "ops/elementwise/strip_compile.h"
+#include "passes/lower.h"
+#include "passes/maker.h"
+
+static trm_shape shape_at(const trm_maker *m, trm_index i) {
+  const trm_shape shape = trm_edit_at(m->edit, i)->shape;
+  return trm_shape_as(shape, shape.dtype);
+}
+
+/* How |x| compares with a number. */
+static trm_index size_is(trm_maker *m, trm_index x, trm_comparison how, double number) {
+  const trm_shape shape = shape_at(m, x);
+  const trm_index size = trm_unary(m, TRM_OP_ABS, shape, x);
+  return trm_compare(m, size, how, trm_filled(m, shape, number));
+}
+
+static trm_index choose(trm_maker *m, trm_index which, trm_index yes, trm_index no) {
+  return trm_ternary(m, TRM_OP_SELECT, shape_at(m, no), which, yes, no);
+}
+
+/* What is beyond float16, infinities too, becomes 65504 or NaN. */
+static trm_index limit(trm_maker *m, trm_index x) {
+  const trm_shape shape = shape_at(m, x), one = {.dtype = shape.dtype};
+  const double least = shape.dtype == TRM_F16 ? INFINITY : 65520; /* that is rounded to infinity */
+  if (m->edit->module->half_overflow == TRM_HALF_INFINITY) return x;
+  if (m->edit->module->half_overflow == TRM_HALF_LARGEST) {
+    return trm_ternary(m, TRM_OP_CLAMP, shape, trm_filled(m, one, -65504), x,
+                       trm_filled(m, one, 65504));
+  }
+  return choose(m, size_is(m, x, TRM_CMP_GE, least), trm_filled(m, shape, NAN), x);
+}
+
+/* An infinity, which is new at a pole and of too large a result; else an operand has it. */
+static trm_index limit_infinity(trm_maker *m, const trm_instruction *i, trm_index x,
+                                trm_index limited) {
+  trm_index special = limited;
+  const trm_index nan = trm_filled(m, shape_at(m, x), NAN);
+  switch (i->opcode) {
+    case TRM_OP_DIVIDE:
+    case TRM_OP_LOG:
+    case TRM_OP_LOG_PLUS_ONE:
+    case TRM_OP_RSQRT: special = nan; break;
+    case TRM_OP_POWER:
+      special = choose(m, size_is(m, i->operands[0], TRM_CMP_EQ, 0), nan, limited);
+      break;
+    case TRM_OP_EXPONENTIAL:
+    case TRM_OP_EXPONENTIAL_MINUS_ONE: break;
+    default: return x;
+  }
+  for (uint32_t k = 0; k < i->num_operands; ++k) {
+    special = choose(m, size_is(m, i->operands[k], TRM_CMP_EQ, INFINITY), x, special);
+  }
+  return special;
+}
+
+/* Compilers drop conversions to float16 and back, but neither reduce-precision, which takes small
+ * numbers for zero, nor sums, which keep the last bit of 0.75: 2^-24, as that of small halves. */
+static trm_index round_as_half(trm_maker *m, trm_index x) {
+  const trm_shape shape = shape_at(m, x);
+  const trm_index middle = trm_filled(m, shape, 0.75);
+  const trm_index sum = trm_binary(m, TRM_OP_ADD, shape, x, middle);
+  const trm_index rounded = trm_make(m, &(trm_instruction){.opcode = TRM_OP_REDUCE_PRECISION,
+                                                           .shape = shape,
+                                                           .num_operands = 1,
+                                                           .operands = &x,
+                                                           .exponent_bits = 5,
+                                                           .mantissa_bits = 10});
+  return choose(m, size_is(m, x, TRM_CMP_LT, 0x1p-14),
+                trm_binary(m, TRM_OP_SUBTRACT, shape, sum, middle), rounded);
+}
+
+static trm_index elementwise(trm_maker *m, const trm_instruction *i) {
+  trm_index wide = 0;
+  m->status = i->opcode == TRM_OP_CONVERT
+                  ? trm_edit_convert(m->edit, m->like, TRM_F32, i->operands[0], &wide, m->error)
+                  : trm_edit_widen(m->edit, m->like, i->operands, &wide, m->error);
+  const trm_index limited = m->status == TRM_OK ? limit(m, wide) : wide;
+  if (m->status != TRM_OK || limited == wide) return wide;
+  return choose(m, size_is(m, wide, TRM_CMP_EQ, INFINITY), limit_infinity(m, i, wide, limited),
+                limited);
+}
+
+/* A sum, or a product, of float16 is one of float32. */
+static trm_index combined(trm_maker *m, const trm_instruction *i) {
+  const trm_computation *body =
+      i->num_called == 1 ? &m->edit->module->computations[i->called[0]] : NULL;
+  const trm_opcode root = body != NULL ? body->instructions[body->root].opcode : TRM_OP_DOT;
+  trm_index made = 0;
+  if ((i->opcode == TRM_OP_REDUCE || i->opcode == TRM_OP_REDUCE_WINDOW) &&
+      body->num_instructions == 3 && (root == TRM_OP_ADD || root == TRM_OP_MULTIPLY)) {
+    m->status = trm_edit_widen(m->edit, m->like, i->operands, &made, m->error);
+  } else {
+    made = trm_make(m, i);
+  }
+  return m->status == TRM_OK ? limit(m, made) : made;
+}
+
+static bool combines(const trm_instruction *i) {
+  return i->opcode == TRM_OP_DOT || i->opcode == TRM_OP_CONVOLUTION || i->opcode == TRM_OP_REDUCE ||
+         i->opcode == TRM_OP_REDUCE_WINDOW || i->opcode == TRM_OP_SCATTER ||
+         i->opcode == TRM_OP_SELECT_AND_SCATTER;
+}
+
+static trm_status compute_exactly(trm_edit *edit, trm_index at, void *state, trm_error *error) {
+  (void)state;
+  trm_maker m = {.edit = edit, .like = at, .error = error};
+  const trm_instruction i = *trm_edit_at(edit, at);
+  const trm_opcode_class class = trm_opcode_class_of(i.opcode);
+  const bool is_elementwise = (class == TRM_CLASS_UNARY || class == TRM_CLASS_BINARY) &&
+                              !trm_strip_is_exact(i.opcode) && i.opcode != TRM_OP_REDUCE_PRECISION;
+  if (i.shape.dtype != TRM_F16 || (!is_elementwise && !combines(&i))) return TRM_OK;
+  trm_index made = is_elementwise ? elementwise(&m, &i) : combined(&m, &i);
+  TRY(m.status);
+  if (trm_edit_at(edit, made)->shape.dtype == TRM_F32) made = round_as_half(&m, made);
+  TRY(m.status);
+  TRY(trm_edit_convert(edit, at, TRM_F16, made, &made, error));
+  trm_edit_replace(edit, at, made);
+  return TRM_OK;
+}
+
+bool trm_can_limit_halves(const trm_instruction *i) {
+  return trm_opcode_class_of(i->opcode) == TRM_CLASS_REDUCE
+             ? i->shape.dtype == TRM_F16 || i->opcode == TRM_OP_SORT
+             : i->opcode != TRM_OP_MAP;
+}
+
+trm_status trm_exact_halves(trm_module *module, uint32_t computation, trm_error *error) {
+  const uint32_t count = module->computations[computation].num_instructions;
+  for (trm_index i = 0; i < count; ++i) {
+    const trm_instruction *o = &module->computations[computation].instructions[i];
+    const bool runs = o->opcode == TRM_OP_WHILE || o->opcode == TRM_OP_CONDITIONAL;
+    for (uint32_t k = 0; k < o->num_called && runs; ++k) {
+      TRY(trm_exact_halves(module, o->called[k], error));
+      o = &module->computations[computation].instructions[i];
+    }
+  }
+  return trm_edit_instructions(module, computation, compute_exactly, NULL, error);
+}
