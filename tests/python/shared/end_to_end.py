@@ -16,7 +16,7 @@ import textwrap
 import interpreter
 import pytest
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+ROOT = pathlib.Path(__file__).resolve().parents[3]
 os.environ.setdefault("TREMULA_LIBRARY_DIR", str(ROOT / "build/release/lib"))
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 # Locks of our own: tests must not wait for other programs' IPUs.
