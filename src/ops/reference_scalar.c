@@ -9,57 +9,7 @@
 bool trm_scalar_op_exists(trm_opcode opcode) {
   if (opcode == TRM_OP_BITCAST_CONVERT) return true;
   if (opcode == TRM_OP_STOCHASTIC_CONVERT) return false;
-  const trm_opcode_class class = trm_opcode_class_of(opcode);
-  return class == TRM_CLASS_UNARY || class == TRM_CLASS_BINARY || class == TRM_CLASS_TERNARY;
-}
-
-/* Opcodes that need floats; on integers they have no meaning. */
-static bool is_float_only(trm_opcode opcode) {
-  switch (opcode) {
-    case TRM_OP_ACOS:
-    case TRM_OP_ACOSH:
-    case TRM_OP_ASIN:
-    case TRM_OP_ASINH:
-    case TRM_OP_ATAN2:
-    case TRM_OP_ATANH:
-    case TRM_OP_CBRT:
-    case TRM_OP_CEIL:
-    case TRM_OP_COSH:
-    case TRM_OP_COSINE:
-    case TRM_OP_ERF:
-    case TRM_OP_EXPONENTIAL:
-    case TRM_OP_EXPONENTIAL_MINUS_ONE:
-    case TRM_OP_FLOOR:
-    case TRM_OP_LOG:
-    case TRM_OP_LOG_PLUS_ONE:
-    case TRM_OP_LOGISTIC:
-    case TRM_OP_REDUCE_PRECISION:
-    case TRM_OP_ROUND_NEAREST_AFZ:
-    case TRM_OP_ROUND_NEAREST_EVEN:
-    case TRM_OP_RSQRT:
-    case TRM_OP_SINE:
-    case TRM_OP_SINH:
-    case TRM_OP_SQRT:
-    case TRM_OP_TAN:
-    case TRM_OP_TANH: return true;
-    default: return false;
-  }
-}
-
-static bool is_integer_only(trm_opcode opcode) {
-  switch (opcode) {
-    case TRM_OP_COUNT_LEADING_ZEROS:
-    case TRM_OP_POPULATION_COUNT:
-    case TRM_OP_SHIFT_LEFT:
-    case TRM_OP_SHIFT_RIGHT_ARITHMETIC:
-    case TRM_OP_SHIFT_RIGHT_LOGICAL: return true;
-    default: return false;
-  }
-}
-
-static bool is_bitwise(trm_opcode opcode) {
-  return opcode == TRM_OP_AND || opcode == TRM_OP_OR || opcode == TRM_OP_XOR ||
-         opcode == TRM_OP_NOT;
+  return trm_opcode_is_elementwise(opcode);
 }
 
 trm_status trm_scalar_op_create(const trm_module *module, const trm_computation *computation,
@@ -77,10 +27,7 @@ trm_status trm_scalar_op_create(const trm_module *module, const trm_computation 
   const trm_dtype to = instruction->shape.dtype;
   const trm_kind from_kind = trm_dtype_kind(from), to_kind = trm_dtype_kind(to);
   const bool is_complex = from_kind == TRM_KIND_COMPLEX || to_kind == TRM_KIND_COMPLEX;
-  if (from_kind == TRM_KIND_NONE || to_kind == TRM_KIND_NONE ||
-      (is_float_only(opcode) && from_kind != TRM_KIND_FLOAT && from_kind != TRM_KIND_COMPLEX) ||
-      (is_integer_only(opcode) && !trm_kind_is_integer(from_kind)) ||
-      (is_bitwise(opcode) && !trm_kind_is_integer(from_kind) && from_kind != TRM_KIND_PRED) ||
+  if (!trm_opcode_takes(opcode, from_kind) || to_kind == TRM_KIND_NONE ||
       (opcode == TRM_OP_COMPLEX && !is_complex) || (is_complex && !trm_complex_op_exists(opcode))) {
     FAIL(UNIMPLEMENTED, "no kernel computes %s: '%s' has no meaning for %s",
          trm_instruction_text(module, instruction, text, sizeof text), trm_opcode_name(opcode),

@@ -410,7 +410,6 @@ static void test_integers(void **unused) {
       {TRM_OP_XOR, TRM_PRED, TRM_PRED, 4, {0, 0, 1, 1}, {0, 1, 0, 1}, {0, 1, 1, 0}, 0},
       {TRM_OP_MAXIMUM, TRM_PRED, TRM_PRED, 2, {0, 1}, {1, 0}, {1, 1}, 0},
       {TRM_OP_NOT, TRM_PRED, TRM_PRED, 2, {0, 1}, {0}, {1, 0}, 0},
-      {TRM_OP_IS_FINITE, TRM_S32, TRM_PRED, 1, {7}, {0}, {1}, 0},
   };
   CHECK_ROWS(rows);
 }

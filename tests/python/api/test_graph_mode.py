@@ -2,9 +2,8 @@
 
 import os
 import pathlib
-import subprocess
-import sys
 
+import interpreter
 import pytest
 
 from tremula.tf import graph_mode
@@ -64,8 +63,7 @@ def test_a_program_that_does_not_say_it_wants_graphs(tmp_path, first, code):
     environment.setdefault("TREMULA_LIBRARY_DIR", str(ROOT / "build/release/lib"))
     start = ("import sys, runpy, tremula._finder; sys.argv = sys.argv[1:]; "
              "runpy.run_path(sys.argv[0], run_name='__main__')")
-    result = subprocess.run([sys.executable, "-c", start, str(program)], env=environment,
-                            capture_output=True, text=True, timeout=600, check=False)
+    result = interpreter.run(["-c", start, program], env=environment)
     assert result.returncode == code, result.stderr[-2000:]
     if code == 0:
         assert result.stdout == "[[3.0, 6.0, 9.0], [12.0, 15.0, 18.0]]\n"

@@ -1,13 +1,9 @@
 """Fixtures: those of end-to-end tests."""
 
-import pathlib
-import sys
 
 import pytest
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
-
-from end_to_end import *  # noqa: E402,F401,F403
+from end_to_end import *  # noqa: F401,F403
 
 
 @pytest.fixture(autouse=True)

@@ -2,9 +2,8 @@
 import os
 import pathlib
 import re
-import subprocess
-import sys
 
+import interpreter
 import pytest
 
 EXAMPLES = pathlib.Path(__file__).resolve().parents[3] / "examples"
@@ -14,8 +13,7 @@ pytestmark = pytest.mark.smoke
 def run(tmp_path, name, *arguments, **environment):
     environment = dict(os.environ, TF_CPP_MIN_LOG_LEVEL="1", TREMULA_RUNTIME_DIR=str(tmp_path),
                        **environment)
-    result = subprocess.run([sys.executable, EXAMPLES / f"{name}.py", *arguments], env=environment,
-                            capture_output=True, text=True, timeout=600)
+    result = interpreter.run([EXAMPLES / f"{name}.py", *arguments], env=environment)
     assert result.returncode == 0, result.stderr[-4000:]
     return result.stdout, result.stderr
 
@@ -86,7 +84,6 @@ def test_more_ipus_than_there_are(tmp_path):
     script = tmp_path / "too_many.py"
     script.write_text((EXAMPLES / "sharded_graph.py").read_text().replace("IPUS = 4", "IPUS = 9"))
     environment = dict(os.environ, TREMULA_RUNTIME_DIR=str(tmp_path), TREMULA_INVENTORY="m2000-2")
-    result = subprocess.run([sys.executable, script], env=environment, capture_output=True,
-                            text=True, timeout=600)
+    result = interpreter.run([script], env=environment)
     assert result.returncode != 0
     assert "could not find an IPU device with 9 IPUs" in result.stderr

@@ -4,9 +4,8 @@
 """
 
 import pathlib
-import subprocess
-import sys
 
+import interpreter
 import pytest
 
 FOLDER = pathlib.Path(__file__).parent
@@ -15,7 +14,5 @@ FOLDER = pathlib.Path(__file__).parent
 @pytest.mark.smoke
 @pytest.mark.parametrize("case", sorted(one.name for one in FOLDER.glob("case_*.py")))
 def test_cases(case):
-    done = subprocess.run([sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider",
-                           str(FOLDER / case)],
-                          text=True, capture_output=True, timeout=600, check=False)
+    done = interpreter.run(["-m", "pytest", "-q", "-p", "no:cacheprovider", FOLDER / case])
     assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]

@@ -1,10 +1,9 @@
 """serving: what is exported computes what was exported, without our Python."""
 
 import os
-import subprocess
-import sys
 import textwrap
 
+import interpreter
 import numpy as np
 import pytest
 import tensorflow as tf2
@@ -29,9 +28,8 @@ LOAD = """
 
 def serve(folder, feeds, tmp_path):
     import json
-    done = subprocess.run([sys.executable, "-c", textwrap.dedent(LOAD), folder, json.dumps(feeds)],
-                          env={**os.environ, "TREMULA_RUNTIME_DIR": str(tmp_path)}, text=True,
-                          capture_output=True, timeout=600)
+    done = interpreter.run(["-c", textwrap.dedent(LOAD), folder, json.dumps(feeds)],
+                           env={**os.environ, "TREMULA_RUNTIME_DIR": str(tmp_path)})
     assert done.returncode == 0, done.stderr[-3000:]
     assert "ours: False" in done.stdout
     lines = [json.loads(line[5:]) for line in done.stdout.splitlines() if line.startswith("ran:")]

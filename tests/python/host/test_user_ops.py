@@ -3,8 +3,8 @@
 import os
 import pathlib
 import subprocess
-import sys
 
+import interpreter
 import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
@@ -372,8 +372,7 @@ def test_cache(library, tmp_path, name, files):
     environment = dict(os.environ, TF_POPLAR_FLAGS=f"--executable_cache_path={folder}",
                        TF_CPP_MIN_LOG_LEVEL="0", PYTHONPATH=str(ROOT / "python"))
     for _ in range(2):
-        done = subprocess.run([sys.executable, str(script), library, name], env=environment,
-                              capture_output=True, text=True, timeout=600)
+        done = interpreter.run([script, library, name], env=environment)
         assert "result 5.0" in done.stdout, done.stderr[-3000:]
         assert len(list(folder.glob("*.poplar_exec"))) == files
         assert ("custom user operations which cannot be safely" in done.stderr) == (files == 0)
@@ -384,7 +383,6 @@ def test_cache(library, tmp_path, name, files):
 def test_example(tmp_path):
     environment = dict(os.environ, TREMULA_RUNTIME_DIR=str(tmp_path),
                        PYTHONPATH=str(ROOT / "python"))
-    done = subprocess.run([sys.executable, str(ROOT / "examples/user_op/rotate.py")],
-                          env=environment, capture_output=True, text=True, timeout=600)
+    done = interpreter.run([ROOT / "examples/user_op/rotate.py"], env=environment)
     assert done.returncode == 0, done.stderr[-3000:]
     assert "angle 0.7000 of 0.7000" in done.stdout

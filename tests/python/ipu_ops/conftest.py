@@ -3,16 +3,12 @@
 The fixtures are those of end-to-end tests, and some of their own.
 """
 
-import pathlib
-import sys
 
 import numpy as np
 import pytest
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
-
-from end_to_end import *  # noqa: E402,F401,F403
-from end_to_end import ipu, tf  # noqa: E402
+from end_to_end import *  # noqa: F401,F403
+from end_to_end import ipu, tf
 
 
 class Runner:

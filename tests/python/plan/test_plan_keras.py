@@ -3,9 +3,8 @@
 import json
 import os
 import pathlib
-import subprocess
-import sys
 
+import interpreter
 import numpy as np
 import pytest
 
@@ -65,10 +64,9 @@ ROOT = pathlib.Path(__file__).resolve().parents[3]
 def models(tool_in, tmp_path_factory):
     """(a Tool in a folder with the models, how many parameters net.keras has, what plans said)."""
     folder = tmp_path_factory.mktemp("models")
-    result = subprocess.run([sys.executable, "-c", MODELS], cwd=folder, text=True,
-                            env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3",
-                                 "PYTHONPATH": str(ROOT / "python")}, capture_output=True,
-                            timeout=600, check=False)
+    result = interpreter.run(["-c", MODELS], cwd=folder,
+                             env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3",
+                                  "PYTHONPATH": str(ROOT / "python")})
     assert result.returncode == 0, result.stderr
     parameters, *said = json.loads(result.stdout.splitlines()[-1])
     return tool_in(folder), parameters, said

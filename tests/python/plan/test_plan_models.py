@@ -3,9 +3,8 @@
 import json
 import os
 import pathlib
-import subprocess
-import sys
 
+import interpreter
 import numpy as np
 import pytest
 
@@ -70,10 +69,8 @@ PARAMETERS = TRAINED + 2 * 16
 def models(tmp_path_factory):
     """A folder with the models."""
     folder = tmp_path_factory.mktemp("models")
-    result = subprocess.run([sys.executable, "-c", MODELS], cwd=folder, text=True,
-                            env={**os.environ, "PYTHONPATH": str(ROOT / "python")},
-                            capture_output=True,
-                            timeout=600, check=False)
+    result = interpreter.run(["-c", MODELS], cwd=folder,
+                             env={**os.environ, "PYTHONPATH": str(ROOT / "python")})
     assert result.returncode == 0, result.stderr
     return folder
 

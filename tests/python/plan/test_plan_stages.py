@@ -3,15 +3,15 @@
 import json
 import os
 import pathlib
-import subprocess
-import sys
 
+import interpreter
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 
 # Saves a model with two stages in each form, and the HLO that its fit() launches (launches.hlo.pb).
 MODELS = '''
+import interpreter
 import numpy as np
 import tensorflow as tf
 from tensorflow.python import ipu
@@ -49,10 +49,9 @@ with ipu.ipu_strategy.IPUStrategy().scope():
 @pytest.fixture(scope="module")
 def tool(tool_in, tmp_path_factory):
     folder = tmp_path_factory.mktemp("stages")
-    result = subprocess.run([sys.executable, "-c", MODELS], cwd=folder, text=True,
-                            env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3",
-                                 "PYTHONPATH": str(ROOT / "python")}, capture_output=True,
-                            timeout=600, check=False)
+    result = interpreter.run(["-c", MODELS], cwd=folder,
+                             env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3",
+                                  "PYTHONPATH": str(ROOT / "python")})
     assert result.returncode == 0, result.stderr
     return tool_in(folder)
 

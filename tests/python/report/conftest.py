@@ -3,16 +3,12 @@
 import json
 import os
 import pathlib
-import subprocess
-import sys
 import textwrap
 
+import interpreter
 import pytest
-
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
-
-from end_to_end import *  # noqa: E402,F401,F403
-from profiled_programs import FED, UNFED  # noqa: E402
+from end_to_end import *  # noqa: F401,F403
+from profiled_programs import FED, UNFED
 
 
 @pytest.fixture(scope="session")
@@ -25,10 +21,10 @@ def profiled(tmp_path_factory):
         folder = tmp_path_factory.mktemp("profile")
         wanted = {"autoReport.all": "true", **(options or {})}
         path = os.pathsep.join([str(root / "python"), os.environ.get("PYTHONPATH", "")])
-        done = subprocess.run(
-            [sys.executable, "-c", "import tremula._finder\n" + textwrap.dedent(text)], cwd=folder,
+        done = interpreter.run(
+            ["-c", "import tremula._finder\n" + textwrap.dedent(text)], cwd=folder,
             env={**os.environ, "PYTHONPATH": path, "POPLAR_ENGINE_OPTIONS": json.dumps(wanted),
-                 **environment}, text=True, capture_output=True, timeout=600, check=False)
+                 **environment})
         assert not check or done.returncode == 0, done.stderr
         return folder, done
     return run

@@ -1,10 +1,10 @@
 """SavedModels with a compiled part run where only the plugin is loaded, without our Python."""
 
 import os
-import subprocess
 import sys
 import textwrap
 
+import interpreter
 import pytest
 import tensorflow.compat.v1 as tf
 from tensorflow.python import ipu
@@ -56,9 +56,8 @@ def build(session, folder, inputs, outputs):
 
 def run(folder, tmp_path, before=""):
     text = textwrap.dedent(LOAD.format(before=before))
-    return subprocess.run([sys.executable, "-c", text, folder], text=True, capture_output=True,
-                          env={**os.environ, "TREMULA_RUNTIME_DIR": str(tmp_path)}, timeout=600,
-                          check=False)
+    return interpreter.run(["-c", text, folder],
+                           env={**os.environ, "TREMULA_RUNTIME_DIR": str(tmp_path)})
 
 
 @pytest.mark.parametrize("write", [

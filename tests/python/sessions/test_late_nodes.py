@@ -38,7 +38,7 @@ def test_initializers_made_after_a_run_are_no_warning(script):
             print(*one.run([v, total]))
     """, TF_CPP_MIN_LOG_LEVEL="0")
     assert result.returncode == 0 and "1.0 1.0" in result.stdout, result.stderr[-2000:]
-    assert "cpu_feature_guard" in result.stderr  # TensorFlow's log is on
+    assert "mlir_graph_optimization_pass" in result.stderr  # TensorFlow's log is on
     assert "was changed by" not in result.stderr
 
 

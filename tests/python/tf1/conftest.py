@@ -2,10 +2,9 @@
 
 import os
 import pathlib
-import subprocess
-import sys
 import textwrap
 
+import interpreter
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
@@ -25,8 +24,7 @@ def run(tmp_path):
         environment.setdefault("TREMULA_LIBRARY_DIR", str(ROOT / "build/release/lib"))
         code = ("import sys, tremula._finder; from tremula.tf1 import runner; "
                 "runner.main(sys.argv[1:])")
-        return subprocess.run([sys.executable, "-c", code, str(program)], env=environment,
-                              capture_output=True, text=True, timeout=600, cwd=tmp_path)
+        return interpreter.run(["-c", code, program], env=environment, cwd=tmp_path)
     return run_text
 
 

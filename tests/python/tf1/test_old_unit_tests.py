@@ -2,9 +2,8 @@
 the IPU's at most the helpers of tests."""
 
 import os
-import subprocess
-import sys
 
+import interpreter
 import pytest
 
 DEVICE_ONLY = """
@@ -167,8 +166,7 @@ if __name__ == "__main__":
                          ids=["device", "layers", "order"])
 def test_it_passes(source, runner, tmp_path):
     (tmp_path / "unit_test.py").write_text(source)
-    done = subprocess.run([sys.executable, *runner, "unit_test.py"], cwd=tmp_path,
-                          env={**os.environ, "TREMULA_RUNTIME_DIR": str(tmp_path)},
-                          capture_output=True, text=True, timeout=600)
+    done = interpreter.run([*runner, "unit_test.py"], cwd=tmp_path,
+                           env={**os.environ, "TREMULA_RUNTIME_DIR": str(tmp_path)})
     assert done.returncode == 0, done.stderr[-3000:]
     assert "OK" in done.stderr

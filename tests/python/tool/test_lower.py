@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 
+import interpreter
 import numpy as np
 import pytest
 
@@ -50,9 +51,8 @@ open("graph.pbtxt", "w").write(str(graph.as_graph_def()))
 def models(tmp_path_factory):
     """A folder with the models."""
     folder = tmp_path_factory.mktemp("models")
-    result = subprocess.run([sys.executable, "-c", MODELS], cwd=folder, text=True,
-                            env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"}, capture_output=True,
-                            timeout=600, check=False)
+    result = interpreter.run(["-c", MODELS], cwd=folder,
+                             env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"})
     assert result.returncode == 0, result.stderr
     return folder
 

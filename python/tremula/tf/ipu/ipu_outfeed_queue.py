@@ -104,14 +104,14 @@ class IPUOutfeedQueue(collections.abc.Iterable):
         if any(0 in one.shape.as_list() for one in flat):
             tracing.refuse("Detected an input tensor to an outfeed queue with a dimension of size "
                            "0. Please remove it from the inputs.", errors.INVALID_ARGUMENT)
-        self._structure, self._eager_dequeue = tensors, None
+        feed = self._id if trace is None else trace.feed(self._id)
+        operation = tracing.side_effect(custom_calls.OUTFEED, {"feed": feed}, flat, [], [])
         self._types = [one.dtype.base_dtype for one in flat]
         self._shapes = [one.shape.as_list() for one in flat]
         self._enqueued_in = weakref.ref(graphs.outermost_graph())
-        self._trace = trace
-        feed = self._id if self._trace is None else self._trace.feed(self._id)
-        operation = tracing.side_effect(custom_calls.OUTFEED, {"feed": feed}, flat, [], [])
-        self._place = self._trace or operation
+        self._trace, self._place = trace, trace or operation
+        # With the structure, another thread may dequeue.
+        self._structure, self._eager_dequeue = tensors, None
         return operation
 
     def dequeue(self, wait_for_completion=False):
@@ -137,10 +137,11 @@ class IPUOutfeedQueue(collections.abc.Iterable):
                              "build the program first.")
         if not tf.executing_eagerly():
             return self._dequeue()
-        if self._eager_dequeue is None:
-            self._eager_dequeue = functions.without_retracing_warning(
+        dequeue = self._eager_dequeue  # a thread that enqueues again drops the function
+        if dequeue is None:
+            dequeue = self._eager_dequeue = functions.without_retracing_warning(
                 tf.function(self._dequeue, autograph=False))
-        return self._eager_dequeue()
+        return dequeue()
 
     def _dequeue(self):
         import tensorflow.compat.v1 as tf

@@ -9,14 +9,14 @@ import atexit
 import os
 import pathlib
 import shutil
-import subprocess
 import sys
 import tempfile
 import textwrap
 
+import interpreter
 import pytest
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+ROOT = pathlib.Path(__file__).resolve().parents[3]
 os.environ.setdefault("TREMULA_LIBRARY_DIR", str(ROOT / "build/release/lib"))
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 # Locks of our own: tests must not wait for other programs' IPUs.
@@ -89,9 +89,7 @@ def script():
     def run(text, **environment):
         prologue = os.environ.get("TREMULA_TEST_PROLOGUE", "")
         path = os.pathsep.join([str(ROOT / "python"), os.environ.get("PYTHONPATH", "")])
-        return subprocess.run(
-            [sys.executable, "-c", "import tremula._finder\n" + prologue + "\n"
-             + textwrap.dedent(text)],
-            env={**os.environ, "PYTHONPATH": path, **environment}, text=True, capture_output=True,
-            timeout=600, check=False)
+        return interpreter.run(
+            ["-c", "import tremula._finder\n" + prologue + "\n" + textwrap.dedent(text)],
+            env={**os.environ, "PYTHONPATH": path, **environment})
     return run
