@@ -73,6 +73,8 @@ trm_status trm_pass_drop_state(trm_module *module, trm_error *error);
 /* batch_products.c: products of one part of an array in each turn of a loop become one product of
  * the whole array, which hoist.c moves out. */
 trm_status trm_pass_batch_products(trm_module *module, trm_error *error);
+/* defer_products.c: products that a loop sums up become one product after the loop. */
+trm_status trm_pass_defer_products(trm_module *module, trm_error *error);
 /* sink_slices.c: elementwise instructions of which only slices are read work on slices. */
 trm_status trm_pass_sink_slices(trm_module *module, trm_error *error);
 /* fuse.c: elementwise chains become kLoop fusions: for the host, across shards too. */

@@ -49,6 +49,7 @@ static const pass_row pipeline[] = {
     /* The host's tail: NUM_HOST passes. */
     {"drop-state", trm_pass_drop_state, HIDING, NULL},
     {"batch-products", trm_pass_batch_products, HIDING, NULL},
+    {"defer-products", trm_pass_defer_products, HIDING, NULL},
     {"sink-slices", trm_pass_sink_slices, HIDING, NULL},
     {"hoist-again", trm_pass_hoist, HIDING, NULL},
     {"accelerate", trm_pass_accelerate, HIDING, NULL},
@@ -59,7 +60,7 @@ static const pass_row pipeline[] = {
 
 enum {
   NUM_PASSES = sizeof pipeline / sizeof *pipeline,
-  NUM_HOST = 8,
+  NUM_HOST = 9,
   NUM_SHARED = NUM_PASSES - NUM_HOST
 };
 
@@ -112,12 +113,12 @@ static trm_status check_disabled(const char *disabled, trm_error *error) {
       found = pipeline[i].when != ALWAYS && is_named(pipeline[i].name, name, length);
     }
     if (!found) {
-      FAIL(
-          INVALID_ARGUMENT,
-          "option disabled_passes names '%.*s', which is no optimising pass: "
-          "these are simplify, simplify-tuples, fold-constants, common-subexpressions, "
-          "expand-batch-norm, hoist, top-k, drop-state, batch-products, sink-slices, accelerate, fuse and group-rows",
-          (int)length, name);
+      FAIL(INVALID_ARGUMENT,
+           "option disabled_passes names '%.*s', which is no optimising pass: "
+           "these are simplify, simplify-tuples, fold-constants, common-subexpressions, "
+           "expand-batch-norm, hoist, top-k, drop-state, batch-products, defer-products, "
+           "sink-slices, accelerate, fuse and group-rows",
+           (int)length, name);
     }
     name += length + (name[length] == ',');
   }
