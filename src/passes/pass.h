@@ -77,6 +77,9 @@ trm_status trm_pass_batch_products(trm_module *module, trm_error *error);
 trm_status trm_pass_defer_products(trm_module *module, trm_error *error);
 /* sink_slices.c: elementwise instructions of which only slices are read work on slices. */
 trm_status trm_pass_sink_slices(trm_module *module, trm_error *error);
+/* bfloat16.c: elementwise instructions and reductions of bfloat16 become those of float32, rounded.
+ */
+trm_status trm_pass_widen_bfloat16(trm_module *module, trm_error *error);
 /* fuse.c: elementwise chains become kLoop fusions: for the host, across shards too. */
 trm_status trm_pass_fuse(trm_module *module, trm_error *error);
 /* The same for an IPU: a chain lies where its largest operand does, and what is only inside needs

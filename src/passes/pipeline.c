@@ -53,6 +53,7 @@ static const pass_row pipeline[] = {
     {"sink-slices", trm_pass_sink_slices, HIDING, NULL},
     {"hoist-again", trm_pass_hoist, HIDING, NULL},
     {"accelerate", trm_pass_accelerate, HIDING, NULL},
+    {"widen-bfloat16", trm_pass_widen_bfloat16, HIDING, NULL},
     {"fuse", trm_pass_fuse, HIDING, NULL},
     {"group-rows", trm_pass_group_rows, HIDING, NULL},
     {"unique-names-again", trm_pass_unique_names, ALWAYS, NULL},
@@ -60,7 +61,7 @@ static const pass_row pipeline[] = {
 
 enum {
   NUM_PASSES = sizeof pipeline / sizeof *pipeline,
-  NUM_HOST = 9,
+  NUM_HOST = 10,
   NUM_SHARED = NUM_PASSES - NUM_HOST
 };
 
@@ -117,7 +118,7 @@ static trm_status check_disabled(const char *disabled, trm_error *error) {
            "option disabled_passes names '%.*s', which is no optimising pass: "
            "these are simplify, simplify-tuples, fold-constants, common-subexpressions, "
            "expand-batch-norm, hoist, top-k, drop-state, batch-products, defer-products, "
-           "sink-slices, accelerate, fuse and group-rows",
+           "sink-slices, accelerate, widen-bfloat16, fuse and group-rows",
            (int)length, name);
     }
     name += length + (name[length] == ',');
