@@ -63,28 +63,47 @@ static trm_status pack(widener *w, trm_index wide, trm_index *out, trm_error *er
   return view_as(w, TRM_BF16, bits, out, error);
 }
 
-/* A float32 as the nearest that is a bfloat16, ties to even; a NaN stays one (base/half.h). */
-static trm_status round_off(widener *w, trm_index i, trm_index *out, trm_error *error) {
-  trm_edit *edit = w->edit;
-  const trm_shape shape = shape_as(&at(w, i)->shape, TRM_U32);
-  trm_index bits, odd, sum, quiet;
-  TRY(view_as(w, TRM_U32, i, &bits, error));
-  TRY(with_constant(w, TRM_OP_SHIFT_RIGHT_LOGICAL, bits, SHIFT, &odd, error));
-  TRY(with_constant(w, TRM_OP_AND, odd, 1, &odd, error));
-  TRY(with_constant(w, TRM_OP_ADD, bits, 0x7fff, &sum, error));
-  TRY(trm_edit_binary(edit, i, TRM_OP_ADD, shape, sum, odd, &sum, error));
-  TRY(with_constant(w, TRM_OP_OR, bits, 0x400000, &quiet, error));
-  trm_index same[2] = {i, i};
+/* Whether a NaN that the instruction makes of bfloat16s may have bits in its lower half. That of a
+ * CPU's arithmetic is an operand's or has none, and rounding leaves such a one as it is. */
+static bool makes_long_nans(const trm_instruction *instruction) {
+  switch (instruction->opcode) {
+    case TRM_OP_ADD:
+    case TRM_OP_SUBTRACT:
+    case TRM_OP_MULTIPLY:
+    case TRM_OP_DIVIDE:
+    case TRM_OP_SQRT: return false;
+    default: return true;
+  }
+}
+
+/* In the place of a sum for rounding: of a NaN its own bits, made quiet (as in base/half.h). */
+static trm_status keep_nan(widener *w, trm_index i, trm_index bits, trm_index *sum,
+                           trm_error *error) {
+  const trm_shape shape = at(w, bits)->shape;
+  trm_index same[2] = {i, i}, chosen[3] = {0, 0, *sum};
   const trm_instruction is_nan = {.opcode = TRM_OP_COMPARE,
                                   .shape = shape_as(&shape, TRM_PRED),
                                   .num_operands = 2,
                                   .operands = same,
                                   .comparison = TRM_CMP_NE};
-  trm_index chosen[3] = {0, quiet, sum};
-  TRY(trm_edit_add(edit, i, is_nan, &chosen[0], error));
+  TRY(trm_edit_add(w->edit, i, is_nan, &chosen[0], error));
+  TRY(with_constant(w, TRM_OP_OR, bits, 0x400000, &chosen[1], error));
   const trm_instruction select = {
       .opcode = TRM_OP_SELECT, .shape = shape, .num_operands = 3, .operands = chosen};
-  TRY(trm_edit_add(edit, i, select, &sum, error));
+  return trm_edit_add(w->edit, i, select, sum, error);
+}
+
+/* A float32 as the nearest that is a bfloat16, ties to even; a NaN stays one. */
+static trm_status round_off(widener *w, trm_index i, bool keeps_nan, trm_index *out,
+                            trm_error *error) {
+  const trm_shape shape = shape_as(&at(w, i)->shape, TRM_U32);
+  trm_index bits, odd, sum;
+  TRY(view_as(w, TRM_U32, i, &bits, error));
+  TRY(with_constant(w, TRM_OP_SHIFT_RIGHT_LOGICAL, bits, SHIFT, &odd, error));
+  TRY(with_constant(w, TRM_OP_AND, odd, 1, &odd, error));
+  TRY(with_constant(w, TRM_OP_ADD, bits, 0x7fff, &sum, error));
+  TRY(trm_edit_binary(w->edit, i, TRM_OP_ADD, shape, sum, odd, &sum, error));
+  if (keeps_nan) TRY(keep_nan(w, i, bits, &sum, error));
   TRY(with_constant(w, TRM_OP_AND, sum, 0xffff0000, &sum, error));
   return view_as(w, TRM_F32, sum, out, error);
 }
@@ -162,7 +181,7 @@ static bool is_served(const widener *w, const trm_instruction *instruction) {
 
 /* Puts the float32 `made` in the place of a bfloat16 instruction. */
 static trm_status replace(widener *w, trm_index i, trm_index made, bool rounds, trm_error *error) {
-  if (rounds) TRY(round_off(w, made, &made, error));
+  if (rounds) TRY(round_off(w, made, makes_long_nans(at(w, i)), &made, error));
   w->wide[i] = made;
   trm_index packed;
   TRY(pack(w, made, &packed, error));

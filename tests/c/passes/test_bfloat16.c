@@ -99,6 +99,19 @@ static void test_elementwise(void **state) {
   elementwise("convert(x)", "s32", 4, 0);
 }
 
+/* A float32's NaN has bits that rounding would carry into the sign. */
+static void test_long_nans(void **state) {
+  (void)state;
+  fill(x, 9, true), fill(y, 10, true);
+  expect("HloModule m\nENTRY e { x = bf16[4096] parameter(0)  y = bf16[4096] parameter(1)\n"
+         "  b = u32[] constant(2147483647)  f = f32[] bitcast-convert(b)\n"
+         "  n = f32[4096] broadcast(f), dimensions={}  g = f32[4096] convert(x)\n"
+         "  s = f32[4096] add(g, n)  c = bf16[4096] convert(s)  p = pred[4096] compare(x, y),"
+         " direction=LT\n"
+         "  ROOT r = bf16[4096] select(p, c, y) }\n",
+         COUNT, 2, 0);
+}
+
 /* Each step rounds, and what is between them is no bfloat16 array. */
 static void test_chain(void **state) {
   (void)state;
@@ -156,7 +169,7 @@ static void test_reductions(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_elementwise),
-                                     cmocka_unit_test(test_chain),
+                                     cmocka_unit_test(test_chain), cmocka_unit_test(test_long_nans),
                                      cmocka_unit_test(test_reductions)};
   return cmocka_run_group_tests_name("bfloat16", tests, NULL, NULL);
 }
