@@ -110,18 +110,23 @@ static trm_status check_accumulation(const trm_module *module, const trm_computa
   return TRM_OK;
 }
 
-/* Slots for what changes, and copies of the first values. */
+/* Slots for what changes, and copies of the first values; `turns` is 0 where it is not known.
+ * Checks of results see whole arrays, so they are whole then. */
 static trm_status make_state(trm_schedule_draft *draft, const trm_schedule_scope *s, trm_index i,
-                             const uint32_t *init, const bool *invariant, uint32_t count,
-                             uint32_t *state, trm_error *error) {
+                             const uint32_t *init, const trm_loop *loop, uint64_t turns,
+                             uint32_t count, uint32_t *state, trm_error *error) {
   for (uint32_t k = 0; k < count; ++k) {
     state[k] = init[k];
-    if (invariant[k]) continue;
+    if (loop->invariant[k]) continue;
     TRY(trm_schedule_new_slot(draft, TRM_SLOT_ARENA, draft->slots.items[init[k]].bytes, &state[k],
                               error));
-    TRY(trm_schedule_add_copy(draft, s, i, init[k], state[k], error));
     draft->slots.items[state[k]].at_top = false;
     draft->slots.items[state[k]].changes = true;
+    if (draft->schedule->float_events == 0 && trm_loop_fills(loop, (int32_t)k, turns)) {
+      draft->slots.items[state[k]].written = true;
+      continue;
+    }
+    TRY(trm_schedule_add_copy(draft, s, i, init[k], state[k], error));
     TRY(trm_schedule_wish(
         draft,
         (trm_coalesce){
@@ -149,11 +154,10 @@ trm_status trm_schedule_walk_while(trm_schedule_draft *draft, trm_schedule_scope
   trm_loop_find_invariant(loop.body, invariant, (int32_t)count);
   uint64_t turns;
   bool is_exact;
-  const uint64_t runs = draft->runs;
-  const uint64_t body_runs =
-      trm_loop_trip_count(&loop, &turns, &is_exact) && is_exact ? at_least_product(runs, turns) : 0;
+  if (!trm_loop_trip_count(&loop, &turns, &is_exact) || !is_exact) turns = 0;
+  const uint64_t runs = draft->runs, body_runs = at_least_product(runs, turns);
   if (body_runs > 0) TRY(check_accumulation(draft->module, loop.body, turns, error));
-  TRY(make_state(draft, s, i, init, invariant, count, state, error));
+  TRY(make_state(draft, s, i, init, &loop, turns, count, state, error));
   uint32_t index;
   trm_step step = {.kind = TRM_STEP_WHILE,
                    .computation = s->computation,

@@ -173,13 +173,34 @@ static bool is_empty_copy(const trm_schedule *schedule, const trm_step *step) {
           slots[step->slots[0]].parent == slots[step->slots[1]].parent);
 }
 
-static trm_status drop_empty_copies(trm_schedule *schedule, trm_error *error) {
+/* The first contents of an array that a loop fills. */
+static bool is_unread_broadcast(const trm_schedule *schedule, const trm_step *step,
+                                const bool *is_read) {
+  if (step->kind != TRM_STEP_KERNEL || step->num_results != 1) return false;
+  const trm_slot *slot = &schedule->slots[schedule->slots[step->slots[step->num_operands]].parent];
+  return !is_read[slot->parent] && slot->kind == TRM_SLOT_ARENA &&
+         schedule->module->computations[step->computation].instructions[step->instruction].opcode ==
+             TRM_OP_BROADCAST;
+}
+
+static trm_status drop_needless_steps(trm_schedule *schedule, trm_error *error) {
+  trm_status status = TRM_OK;
   uint32_t *kept_before = trm_allocate(((size_t)schedule->num_steps + 1) * sizeof *kept_before);
-  CHECK_MEMORY(kept_before, "steps");
+  bool *is_read = trm_allocate_zeroed((size_t)schedule->num_slots + 1, sizeof *is_read);
+  if (kept_before == NULL || is_read == NULL) {
+    FAIL_OR_GOTO(done, RESOURCE_EXHAUSTED, "out of memory while planning steps");
+  }
+  for (uint32_t i = 0; i < schedule->num_steps; ++i) {
+    const trm_step *step = &schedule->steps[i];
+    for (uint32_t k = 0; k < step->num_operands; ++k)
+      is_read[schedule->slots[step->slots[k]].parent] = true;
+  }
   uint32_t kept = 0;
   for (uint32_t i = 0; i < schedule->num_steps; ++i) {
+    const trm_step *step = &schedule->steps[i];
     kept_before[i] = kept;
-    if (!is_empty_copy(schedule, &schedule->steps[i])) schedule->steps[kept++] = schedule->steps[i];
+    if (is_empty_copy(schedule, step) || is_unread_broadcast(schedule, step, is_read)) continue;
+    schedule->steps[kept++] = *step;
   }
   kept_before[schedule->num_steps] = kept;
   for (uint32_t i = 0; i < kept; ++i) {
@@ -189,8 +210,10 @@ static trm_status drop_empty_copies(trm_schedule *schedule, trm_error *error) {
     }
   }
   schedule->num_steps = kept;
+done:
   trm_free(kept_before);
-  return TRM_OK;
+  trm_free(is_read);
+  return status;
 }
 
 trm_status trm_schedule_assign(trm_schedule *schedule, const trm_coalesce *wishes,
@@ -219,6 +242,6 @@ trm_status trm_schedule_assign(trm_schedule *schedule, const trm_coalesce *wishe
   for (uint32_t s = 0; s < schedule->num_slots; ++s) {
     schedule->slots[s].parent = trm_slot_find(schedule->slots, s);
   }
-  TRY(drop_empty_copies(schedule, error));
+  TRY(drop_needless_steps(schedule, error));
   return trm_schedule_place_views(schedule, error);
 }

@@ -2,8 +2,8 @@
  *
  * JAX computes a weight's gradient as [out, in] and transposes it. The product of the swapped
  * operands is the transposed result, so the dot computes that, and the transpose only renames it.
- * TensorFlow's x[t] sets sizes that the array has already. A pass could do both, but the module
- * must stay as it is for the estimate. */
+ * TensorFlow's x[t] sets sizes that the array has already. A bitcast-convert gives bytes another
+ * type. A pass could do both, but the module must stay as it is for the estimate. */
 #include <string.h>
 
 #include "exec/float_check.h"
@@ -53,6 +53,14 @@ static bool sets_own_size(const trm_computation *c, const trm_instruction *instr
   return value == c->instructions[instruction->operands[0]].shape.dims[instruction->number];
 }
 
+/* Whether only the type changes, and not the bytes. */
+static bool keeps_bytes(const trm_computation *c, const trm_instruction *instruction) {
+  if (instruction->opcode != TRM_OP_BITCAST_CONVERT) return false;
+  const trm_dtype from = c->instructions[instruction->operands[0]].shape.dtype;
+  const trm_dtype to = instruction->shape.dtype;
+  return from != TRM_PRED && to != TRM_PRED && trm_dtype_bits(from) == trm_dtype_bits(to);
+}
+
 static bool may_rename(const trm_computation *c, const trm_instruction *instruction) {
   return instruction->opcode == TRM_OP_TRANSPOSE &&
          c->instructions[instruction->operands[0]].opcode == TRM_OP_DOT;
@@ -92,7 +100,7 @@ trm_status trm_schedule_find_renames(trm_schedule_draft *draft, trm_schedule_sco
   if (draft->reference_only || draft->schedule->float_events != 0) return TRM_OK;
   bool any = false;
   for (trm_index i = 0; i < c->num_instructions; ++i) {
-    s->renames[i] = sets_own_size(c, &c->instructions[i]);
+    s->renames[i] = sets_own_size(c, &c->instructions[i]) || keeps_bytes(c, &c->instructions[i]);
     any = any || may_rename(c, &c->instructions[i]);
   }
   return any ? find_transposed_dots(draft, s, c, error) : TRM_OK;

@@ -146,6 +146,105 @@ bool trm_loop_trip_count(const trm_loop *loop, uint64_t *out_count, bool *out_ex
   return known;
 }
 
+/* sign * x + offset, where x is instruction i of the body. */
+typedef struct linear {
+  int64_t sign, offset;
+  trm_index i;
+} linear;
+
+/* Takes away one sum or difference with a fixed number, or what moves an index below 0 (JAX). */
+static bool simplify_linear(const trm_loop *loop, linear *l) {
+  const trm_instruction *x = &loop->body->instructions[l->i];
+  int64_t by;
+  switch (x->opcode) {
+    case TRM_OP_CONVERT:
+    case TRM_OP_COPY:
+    case TRM_OP_RESHAPE:
+    case TRM_OP_BITCAST: l->i = x->operands[0]; return true;
+    case TRM_OP_SELECT: {
+      const trm_instruction *is_below = &loop->body->instructions[x->operands[0]];
+      if (l->sign != 1 || l->offset != 0 || is_below->opcode != TRM_OP_COMPARE ||
+          is_below->comparison != TRM_CMP_LT || is_below->operands[0] != x->operands[2] ||
+          !fixed_value(loop, loop->body, is_below->operands[1], &by) || by != 0) {
+        return false;
+      }
+      l->i = x->operands[2]; /* the caller sees that this is never below 0 */
+      return true;
+    }
+    case TRM_OP_ADD:
+    case TRM_OP_SUBTRACT: break;
+    default: return false;
+  }
+  const bool subtracts = x->opcode == TRM_OP_SUBTRACT;
+  const bool is_right = fixed_value(loop, loop->body, x->operands[1], &by);
+  if (!is_right && !fixed_value(loop, loop->body, x->operands[0], &by)) return false;
+  if (by > INT32_MAX || by < INT32_MIN) return false;
+  l->i = x->operands[!is_right];
+  l->offset += subtracts && is_right ? -l->sign * by : l->sign * by;
+  if (subtracts && !is_right) l->sign = -l->sign;
+  return true;
+}
+
+bool trm_loop_counts_through(const trm_loop *loop, trm_index index, uint64_t turns) {
+  enum { MOST_STEPS = 8 };
+  linear l = {.sign = 1, .i = index};
+  for (int step = 0; step < MOST_STEPS; ++step) {
+    const int64_t leaf = state_leaf(loop, loop->body, l.i);
+    if (leaf < 0 || loop->invariant[leaf]) {
+      if (!simplify_linear(loop, &l)) return false;
+      continue;
+    }
+    int64_t first, by;
+    if (!first_integer(loop, leaf, &first) || !step_of(loop, leaf, &by)) return false;
+    if ((by != 1 && by != -1) || first > INT32_MAX || first < INT32_MIN || turns > INT32_MAX) {
+      return false;
+    }
+    const int64_t begin = l.sign * first + l.offset, last = (int64_t)turns - 1;
+    return l.sign * by > 0 ? begin == 0 : begin == last;
+  }
+  return false;
+}
+
+uint32_t trm_count_readers(const trm_computation *c, int64_t element) {
+  uint32_t count = 0;
+  for (trm_index i = 0; i < c->num_instructions; ++i) {
+    const trm_instruction *instruction = &c->instructions[i];
+    const bool takes = instruction->opcode == TRM_OP_GET_TUPLE_ELEMENT;
+    for (uint32_t k = 0; k < instruction->num_operands; ++k) {
+      const trm_instruction *operand = &c->instructions[instruction->operands[k]];
+      count += (!takes && instruction->operands[k] == c->parameters[0]) ||
+               (operand->opcode == TRM_OP_GET_TUPLE_ELEMENT && operand->number == element &&
+                operand->operands[0] == c->parameters[0]);
+    }
+  }
+  const trm_instruction *root = &c->instructions[c->root];
+  return count + (root->opcode == TRM_OP_GET_TUPLE_ELEMENT && root->number == element);
+}
+
+bool trm_loop_fills(const trm_loop *loop, int32_t leaf, uint64_t turns) {
+  const trm_computation *body = loop->body;
+  const trm_instruction *root = &body->instructions[body->root];
+  if (root->opcode != TRM_OP_TUPLE || turns == 0) return false;
+  uint32_t k = 0;
+  while (k < root->num_operands && trm_shape_leaf_offset(loop->state, (int32_t)k) < leaf) ++k;
+  if (k == root->num_operands || trm_shape_leaf_offset(loop->state, (int32_t)k) != leaf) {
+    return false;
+  }
+  const trm_instruction *update = &body->instructions[root->operands[k]];
+  if (update->opcode != TRM_OP_DYNAMIC_UPDATE_SLICE || update->num_operands < 3) return false;
+  const trm_shape *array = &update->shape;
+  const trm_shape *part = &body->instructions[update->operands[1]].shape;
+  if (state_leaf(loop, body, update->operands[0]) != leaf || part->dims[0] != 1 ||
+      (uint64_t)array->dims[0] != turns || update->num_operands != (uint32_t)array->rank + 2) {
+    return false;
+  }
+  for (int32_t d = 1; d < array->rank; ++d)
+    if (part->dims[d] != array->dims[d]) return false;
+  return body->instructions[update->operands[0]].opcode == TRM_OP_GET_TUPLE_ELEMENT &&
+         trm_count_readers(body, k) == 1 && trm_count_readers(loop->condition, k) == 0 &&
+         trm_loop_counts_through(loop, update->operands[2], turns);
+}
+
 void trm_loop_find_invariant(const trm_computation *body, bool *invariant, int32_t count) {
   memset(invariant, 0, (size_t)count * sizeof *invariant);
   const trm_instruction *root = &body->instructions[body->root];

@@ -20,5 +20,13 @@ void trm_loop_find_invariant(const trm_computation *body, bool *invariant, int32
 /* Whether the condition compares a counter, or is several of those with `and`: then the body runs
  * at most *out_count times, and, if *out_exact, not less often. */
 bool trm_loop_trip_count(const trm_loop *loop, uint64_t *out_count, bool *out_exact);
+/* Whether a number of the body is each of 0, 1, ... turns - 1 in one of so many turns, as counters
+ * are that go up or down. */
+bool trm_loop_counts_through(const trm_loop *loop, trm_index index, uint64_t turns);
+/* Instructions that read an element of the computation's parameter, or the parameter as a whole. */
+uint32_t trm_count_readers(const trm_computation *c, int64_t element);
+/* Whether the first contents of a leaf are never read: each of so many turns writes another part of
+ * the array, until all is written, and nothing else reads it. */
+bool trm_loop_fills(const trm_loop *loop, int32_t leaf, uint64_t turns);
 
 #endif /* TREMULA_HLO_LOOPS_H_ */

@@ -6,20 +6,13 @@
  * beyond the end are moved back for x as for x w. */
 #include <string.h>
 
-#include "hlo/loops.h"
-#include "passes/hoist.h"
+#include "passes/loop_state.h"
 #include "passes/pass.h"
 
 enum {
   MOST_ROWS = 256, /* of one part: a larger product gains nothing by company */
   MOST_BYTES = 1 << 26
 };
-
-/* x[i]: one part, along the first dimension, of an array. */
-typedef struct part {
-  trm_index array, index;
-  bool drops; /* the first dimension, which is 1, is dropped */
-} part;
 
 /* ---- The body ------------------------------------------------------------------------------- */
 
@@ -28,60 +21,6 @@ typedef struct batcher {
   uint64_t turns;
   bool *fixed; /* by instruction of the body: does not change in the loop */
 } batcher;
-
-static bool has_dims(const trm_dims *dims, int32_t from, int32_t count) {
-  if (dims->count != count) return false;
-  for (int32_t k = 0; k < count; ++k)
-    if (dims->items[k] != from + k) return false;
-  return true;
-}
-
-/* The sizes are those of the array, but 1 for the first dimension. */
-static bool is_one_part(const trm_shape *array, const trm_dims *sizes) {
-  if (sizes->count != array->rank || array->rank < 2 || sizes->items[0] != 1) return false;
-  for (int32_t d = 1; d < array->rank; ++d)
-    if (sizes->items[d] != array->dims[d]) return false;
-  return true;
-}
-
-static bool is_gather_of_part(const trm_computation *body, const trm_instruction *gather) {
-  const trm_shape *array = &body->instructions[gather->operands[0]].shape;
-  const trm_gather *how = gather->gather;
-  return is_one_part(array, &how->slice_sizes) && how->operand_batching_dims.count == 0 &&
-         has_dims(&how->start_index_map, 0, 1) &&
-         trm_shape_count(&body->instructions[gather->operands[1]].shape) == 1 &&
-         ((how->collapsed_slice_dims.count == 0 && has_dims(&how->offset_dims, 0, array->rank)) ||
-          (has_dims(&how->collapsed_slice_dims, 0, 1) &&
-           has_dims(&how->offset_dims, 0, array->rank - 1)));
-}
-
-static bool find_part(const batcher *b, trm_index i, part *out) {
-  const trm_computation *body = trm_edit_computation(&b->edit);
-  const trm_instruction *instruction = &body->instructions[i];
-  const trm_shape *wanted = &instruction->shape;
-  if (instruction->opcode == TRM_OP_RESHAPE) {
-    instruction = &body->instructions[instruction->operands[0]];
-  }
-  if (instruction->num_control_predecessors > 0) return false;
-  if (instruction->opcode == TRM_OP_GATHER) {
-    if (!is_gather_of_part(body, instruction)) return false;
-  } else if (instruction->opcode == TRM_OP_DYNAMIC_SLICE) {
-    const trm_shape *array = &body->instructions[instruction->operands[0]].shape;
-    if (!is_one_part(array, &instruction->sizes) ||
-        instruction->num_operands != (uint32_t)array->rank + 1) {
-      return false;
-    }
-  } else {
-    return false;
-  }
-  *out = (part){.array = instruction->operands[0], .index = instruction->operands[1]};
-  const trm_shape *array = &body->instructions[out->array].shape;
-  out->drops = wanted->rank == array->rank - 1;
-  if (!b->fixed[out->array] || (!out->drops && wanted->rank != array->rank)) return false;
-  for (int32_t d = 1; d < array->rank; ++d)
-    if (wanted->dims[d - out->drops] != array->dims[d]) return false;
-  return true;
-}
 
 static bool is_worth_it(const batcher *b, const trm_instruction *dot, const trm_shape *array) {
   const trm_dims *contracting = &dot->dot->lhs_contracting;
@@ -96,7 +35,7 @@ static bool is_worth_it(const batcher *b, const trm_instruction *dot, const trm_
 }
 
 /* The product of all parts: its first dimension is that of the parts. */
-static trm_status add_whole(batcher *b, trm_index i, const part *p, trm_index *out,
+static trm_status add_whole(batcher *b, trm_index i, const trm_part *p, trm_index *out,
                             trm_error *error) {
   trm_arena *arena = &b->edit.module->arena;
   trm_instruction whole = *trm_edit_at(&b->edit, i);
@@ -120,7 +59,7 @@ static trm_status add_whole(batcher *b, trm_index i, const part *p, trm_index *o
   return trm_edit_add(&b->edit, i, whole, out, error);
 }
 
-static trm_status batch_product(batcher *b, trm_index i, const part *p, trm_error *error) {
+static trm_status batch_product(batcher *b, trm_index i, const trm_part *p, trm_error *error) {
   trm_edit *edit = &b->edit;
   trm_arena *arena = &edit->module->arena;
   trm_index operands[TRM_MAX_RANK + 1], one;
@@ -153,10 +92,10 @@ static trm_status batch_product(batcher *b, trm_index i, const part *p, trm_erro
 
 static trm_status visit(batcher *b, trm_index i, trm_error *error) {
   const trm_instruction *dot = trm_edit_at(&b->edit, i);
-  part p;
+  trm_part p;
   if (dot->opcode != TRM_OP_DOT || dot->num_control_predecessors > 0 ||
       dot->dot->lhs_batch.count > 0 || !b->fixed[dot->operands[1]] ||
-      !find_part(b, dot->operands[0], &p)) {
+      !trm_find_part(trm_edit_computation(&b->edit), b->fixed, dot->operands[0], &p)) {
     return TRM_OK;
   }
   for (int32_t k = 0; k < dot->dot->lhs_contracting.count; ++k)
@@ -165,83 +104,32 @@ static trm_status visit(batcher *b, trm_index i, trm_error *error) {
   return batch_product(b, i, &p, error);
 }
 
-static void mark_fixed(const trm_computation *body, const int64_t *source, bool *fixed) {
-  for (trm_index i = 0; i < body->num_instructions; ++i) {
-    const trm_instruction *instruction = &body->instructions[i];
-    fixed[i] = source[i] >= 0;
-    if (instruction->opcode == TRM_OP_RESHAPE) fixed[i] = fixed[instruction->operands[0]];
-  }
-}
-
 static trm_status batch_body(trm_module *module, uint32_t body, uint64_t turns, trm_error *error) {
   const uint32_t count = module->computations[body].num_instructions;
   batcher b = {.turns = turns};
-  int64_t *source = trm_allocate(((size_t)count + 1) * sizeof *source);
   b.fixed = trm_allocate_zeroed((size_t)count + 1, sizeof *b.fixed);
   trm_status status = TRM_OK;
-  if (source == NULL || b.fixed == NULL) {
-    FAIL_OR_GOTO(done, RESOURCE_EXHAUSTED, "out of memory for a loop");
-  }
-  if (!trm_hoist_find_sources(&module->computations[body], source)) goto done;
-  mark_fixed(&module->computations[body], source, b.fixed);
+  CHECK_MEMORY(b.fixed, "a loop");
+  if (!trm_find_fixed(&module->computations[body], b.fixed)) goto done;
   TRY_OR_GOTO(trm_edit_begin(&b.edit, module, body, error), done);
   for (trm_index i = 0; i < count && status == TRM_OK; ++i) status = visit(&b, i, error);
   status = trm_edit_end(&b.edit, status, error);
 done:
-  trm_free(source);
   trm_free(b.fixed);
   return status;
 }
 
 /* ---- The loop ------------------------------------------------------------------------------- */
 
-typedef struct beginning {
-  const trm_edit *edit;
-  trm_index init; /* a tuple */
-} beginning;
-
-static const void *first_value(const void *context, int32_t leaf) {
-  const beginning *begin = context;
-  const trm_shape *state = &trm_edit_at(begin->edit, begin->init)->shape;
-  uint32_t k = 0;
-  for (int32_t before = 0; before < leaf; ++k) before += trm_shape_num_leaves(&state->elements[k]);
-  if (trm_shape_leaf_offset(state, (int32_t)k) != leaf || !trm_shape_is_array(&state->elements[k]))
-    return NULL;
-  const trm_index operand = trm_edit_operand(begin->edit, begin->init, k);
-  const trm_instruction *first = trm_edit_at(begin->edit, operand);
-  if (first->opcode != TRM_OP_CONSTANT || first->literal == NULL) return NULL;
-  return trm_shape_count(&first->shape) == 1 ? first->literal->leaves[0] : NULL;
-}
-
-static trm_status count_turns(const trm_edit *edit, trm_index i, uint64_t *out, trm_error *error) {
-  const trm_instruction *instruction = trm_edit_at(edit, i);
-  const int32_t count = trm_shape_num_leaves(&instruction->shape);
-  *out = 0;
-  bool *invariant = trm_allocate_zeroed((size_t)count + 1, sizeof *invariant);
-  CHECK_MEMORY(invariant, "a loop");
-  const beginning begin = {edit, trm_edit_resolve(edit, instruction->operands[0])};
-  const trm_computation *computations = edit->module->computations;
-  const trm_loop loop = {.condition = &computations[instruction->called[0]],
-                         .body = &computations[instruction->called[1]],
-                         .state = &instruction->shape,
-                         .invariant = invariant,
-                         .first_value = first_value,
-                         .context = &begin};
-  trm_loop_find_invariant(loop.body, invariant, count);
-  bool is_exact;
-  if (!trm_loop_trip_count(&loop, out, &is_exact)) *out = 0;
-  trm_free(invariant);
-  return TRM_OK;
-}
-
 static trm_status batch_loop(trm_edit *edit, trm_index i, void *state, trm_error *error) {
   (void)state;
   const trm_instruction *instruction = trm_edit_at(edit, i);
-  if (instruction->opcode != TRM_OP_WHILE || !trm_hoist_is_possible(edit, i)) return TRM_OK;
+  if (instruction->opcode != TRM_OP_WHILE || !trm_loop_may_grow(edit, i)) return TRM_OK;
   const uint32_t body = instruction->called[1];
-  uint64_t turns;
-  TRY(count_turns(edit, i, &turns, error));
-  return turns == 0 ? TRM_OK : batch_body(edit->module, body, turns, error);
+  trm_known_loop known;
+  TRY(trm_known_loop_make(edit, i, &known, error));
+  trm_known_loop_free(&known);
+  return known.turns == 0 ? TRM_OK : batch_body(edit->module, body, known.turns, error);
 }
 
 trm_status trm_pass_batch_products(trm_module *module, trm_error *error) {

@@ -3,7 +3,7 @@
  * an input that needs none is such an element: a product and an array of all steps in each turn. */
 #include <string.h>
 
-#include "passes/hoist.h"
+#include "passes/loop_state.h"
 #include "passes/pass.h"
 
 typedef struct liveness {
@@ -85,7 +85,7 @@ done:
 static trm_status drop_state(trm_edit *edit, trm_index i, void *state, trm_error *error) {
   (void)state;
   const trm_instruction *loop = trm_edit_at(edit, i);
-  if (loop->opcode != TRM_OP_WHILE || !trm_hoist_is_possible(edit, i)) return TRM_OK;
+  if (loop->opcode != TRM_OP_WHILE || !trm_loop_may_grow(edit, i)) return TRM_OK;
   const trm_computation *computations = edit->module->computations;
   const trm_computation *condition = &computations[loop->called[0]];
   const uint32_t index = loop->called[1];

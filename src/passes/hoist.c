@@ -6,13 +6,13 @@
  * memory: not broadcasts or iotas, which fusions make for nothing. */
 #include <string.h>
 
-#include "passes/hoist.h"
+#include "passes/loop_state.h"
 #include "passes/pass.h"
 
 typedef struct loop {
   trm_module *module;
-  uint32_t outer, condition, body;
-  trm_index instruction; /* the while, in outer */
+  uint32_t body;
+  trm_index instruction; /* the while */
 } loop;
 
 static bool may_move(const trm_instruction *instruction) {
@@ -72,32 +72,6 @@ static void find_results(const trm_computation *body, const bool *moves, bool *i
   }
 }
 
-static trm_status append_elements(trm_module *module, uint32_t computation, trm_index index,
-                                  const trm_shape *shapes, uint32_t extra, trm_error *error) {
-  trm_instruction *instruction = &module->computations[computation].instructions[index];
-  const uint32_t before = (uint32_t)instruction->shape.num_elements;
-  trm_shape *elements = ARENA_NEW(&module->arena, trm_shape, before + extra);
-  CHECK_MEMORY(elements, "loop state");
-  memcpy(elements, instruction->shape.elements, before * sizeof *elements);
-  memcpy(elements + before, shapes, extra * sizeof *elements);
-  instruction->shape = (trm_shape){
-      .dtype = TRM_TUPLE, .num_elements = (int32_t)(before + extra), .elements = elements};
-  return TRM_OK;
-}
-
-static trm_status append_operands(trm_module *module, uint32_t computation, trm_index index,
-                                  const trm_index *operands, uint32_t extra, trm_error *error) {
-  trm_instruction *instruction = &module->computations[computation].instructions[index];
-  const uint32_t before = instruction->num_operands;
-  trm_index *grown = ARENA_NEW(&module->arena, trm_index, before + extra);
-  CHECK_MEMORY(grown, "loop state");
-  memcpy(grown, instruction->operands, before * sizeof *grown);
-  memcpy(grown + before, operands, extra * sizeof *grown);
-  instruction->operands = grown;
-  instruction->num_operands = before + extra;
-  return TRM_OK;
-}
-
 /* Copies the moving instructions before the loop, in the order of the body. */
 static trm_status copy_out(const loop *l, trm_edit *edit, trm_index init, const int64_t *source,
                            const bool *moves, trm_index *outside, trm_error *error) {
@@ -143,21 +117,7 @@ static trm_status hoist_moves(const loop *l, trm_edit *edit, const int64_t *sour
     results[extra++] = i;
   }
   const int64_t before = trm_edit_at(edit, init)->shape.num_elements;
-  /* A new tuple: the old one may have other users. */
-  trm_instruction tuple = *trm_edit_at(edit, init);
-  trm_index fresh;
-  TRY_OR_GOTO(trm_edit_add(edit, init, tuple, &fresh, error), done);
-  TRY_OR_GOTO(append_operands(module, l->outer, fresh, operands, extra, error), done);
-  TRY_OR_GOTO(append_elements(module, l->outer, fresh, shapes, extra, error), done);
-  trm_edit_at(edit, l->instruction)->operands[0] = fresh;
-  TRY_OR_GOTO(append_elements(module, l->outer, l->instruction, shapes, extra, error), done);
-  edit->changed = true;
-  for (int side = 0; side < 2; ++side) {
-    const uint32_t c = side == 0 ? l->condition : l->body;
-    TRY_OR_GOTO(
-        append_elements(module, c, module->computations[c].parameters[0], shapes, extra, error),
-        done);
-  }
+  TRY_OR_GOTO(trm_loop_grow(edit, l->instruction, shapes, operands, extra, error), done);
   TRY_OR_GOTO(trm_edit_begin(&inner, module, l->body, error), done);
   const trm_index parameter = module->computations[l->body].parameters[0];
   for (uint32_t r = 0; r < extra && status == TRM_OK; ++r) {
@@ -170,9 +130,9 @@ static trm_status hoist_moves(const loop *l, trm_edit *edit, const int64_t *sour
     status = trm_edit_add(&inner, results[r], gte, &operands[r], error);
     if (status == TRM_OK) trm_edit_replace(&inner, results[r], operands[r]);
   }
-  const trm_index root = module->computations[l->body].root;
-  if (status == TRM_OK) status = append_operands(module, l->body, root, operands, extra, error);
-  if (status == TRM_OK) status = append_elements(module, l->body, root, shapes, extra, error);
+  if (status == TRM_OK) {
+    status = trm_loop_grow_result(module, l->body, shapes, operands, extra, error);
+  }
   status = trm_edit_end(&inner, status, error);
 done:
   trm_free(outside);
@@ -180,52 +140,6 @@ done:
   trm_free(operands);
   trm_free(shapes);
   return status;
-}
-
-bool trm_hoist_find_sources(const trm_computation *body, int64_t *source) {
-  const trm_instruction *root = &body->instructions[body->root];
-  if (root->opcode != TRM_OP_TUPLE) return false;
-  for (trm_index i = 0; i < body->num_instructions; ++i) {
-    const trm_instruction *instruction = &body->instructions[i];
-    source[i] = -1;
-    if (instruction->opcode != TRM_OP_GET_TUPLE_ELEMENT ||
-        body->instructions[instruction->operands[0]].opcode != TRM_OP_PARAMETER ||
-        instruction->number >= (int64_t)root->num_operands) {
-      continue;
-    }
-    const trm_instruction *back = &body->instructions[root->operands[instruction->number]];
-    if (back == instruction ||
-        (back->opcode == TRM_OP_GET_TUPLE_ELEMENT &&
-         back->operands[0] == instruction->operands[0] && back->number == instruction->number)) {
-      source[i] = instruction->number;
-    }
-  }
-  return true;
-}
-
-/* Whether a tuple is only read element by element: others would see that it grows. */
-static bool is_taken_apart(const trm_computation *computation, trm_index index) {
-  for (trm_index i = index + 1; i < computation->num_instructions; ++i) {
-    const trm_instruction *instruction = &computation->instructions[i];
-    for (uint32_t k = 0; k < instruction->num_operands; ++k) {
-      if (instruction->operands[k] == index && instruction->opcode != TRM_OP_GET_TUPLE_ELEMENT) {
-        return false;
-      }
-    }
-  }
-  return computation->root != index;
-}
-
-bool trm_hoist_is_possible(const trm_edit *edit, trm_index i) {
-  const trm_instruction *instruction = trm_edit_at(edit, i);
-  const trm_computation *computations = edit->module->computations;
-  const trm_computation *condition = &computations[instruction->called[0]];
-  const trm_computation *body = &computations[instruction->called[1]];
-  const trm_index init = trm_edit_resolve(edit, instruction->operands[0]);
-  return is_taken_apart(trm_edit_computation(edit), i) &&
-         trm_edit_at(edit, init)->opcode == TRM_OP_TUPLE &&
-         is_taken_apart(body, body->parameters[0]) &&
-         is_taken_apart(condition, condition->parameters[0]);
 }
 
 static trm_status hoist_loop(const loop *l, trm_edit *edit, trm_error *error) {
@@ -238,7 +152,7 @@ static trm_status hoist_loop(const loop *l, trm_edit *edit, trm_error *error) {
   if (source == NULL || moves == NULL || is_result == NULL) {
     FAIL_OR_GOTO(done, RESOURCE_EXHAUSTED, "out of memory while hoisting");
   }
-  if (!trm_hoist_find_sources(body, source) || find_moves(body, source, moves) == 0) goto done;
+  if (!trm_find_sources(body, source) || find_moves(body, source, moves) == 0) goto done;
   find_results(body, moves, is_result);
   /* A broadcast or reshape is not carried: its users in the loop make it again for nothing. What
    * moves may still read the copy outside. */
@@ -262,9 +176,8 @@ done:
 static trm_status hoist(trm_edit *edit, trm_index i, void *state, trm_error *error) {
   (void)state;
   const trm_instruction *instruction = trm_edit_at(edit, i);
-  if (instruction->opcode != TRM_OP_WHILE || !trm_hoist_is_possible(edit, i)) return TRM_OK;
-  const loop l = {edit->module, edit->computation, instruction->called[0], instruction->called[1],
-                  i};
+  if (instruction->opcode != TRM_OP_WHILE || !trm_loop_may_grow(edit, i)) return TRM_OK;
+  const loop l = {edit->module, instruction->called[1], i};
   return hoist_loop(&l, edit, error);
 }
 

@@ -81,8 +81,13 @@ trm_status trm_pass_drop_state(trm_module *module, trm_error *error);
 /* batch_products.c: products of one part of an array in each turn of a loop become one product of
  * the whole array, which hoist.c moves out. */
 trm_status trm_pass_batch_products(trm_module *module, trm_error *error);
+/* defer_products.c: products that a loop sums up become one product after the loop. */
+trm_status trm_pass_defer_products(trm_module *module, trm_error *error);
 /* sink_slices.c: elementwise instructions of which only slices are read work on slices. */
 trm_status trm_pass_sink_slices(trm_module *module, trm_error *error);
+/* bfloat16.c: elementwise instructions and reductions of bfloat16 become those of float32, rounded.
+ */
+trm_status trm_pass_widen_bfloat16(trm_module *module, trm_error *error);
 /* fuse.c: elementwise chains become kLoop fusions: for the host, across shards too. */
 trm_status trm_pass_fuse(trm_module *module, trm_error *error);
 /* The same for an IPU: a chain lies where its largest operand does, and what is only inside needs

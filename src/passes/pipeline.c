@@ -54,9 +54,11 @@ static const pass_row pipeline[] = {
     /* The host's tail: NUM_HOST passes. */
     {"drop-state", trm_pass_drop_state, HIDING, NULL},
     {"batch-products", trm_pass_batch_products, HIDING, NULL},
+    {"defer-products", trm_pass_defer_products, HIDING, NULL},
     {"sink-slices", trm_pass_sink_slices, HIDING, NULL},
     {"hoist-again", trm_pass_hoist, HIDING, NULL},
     {"accelerate", NULL, HIDING, accelerate},
+    {"widen-bfloat16", trm_pass_widen_bfloat16, HIDING, NULL},
     {"fuse", trm_pass_fuse, HIDING, NULL},
     {"group-rows", trm_pass_group_rows, HIDING, NULL},
     {"unique-names-again", trm_pass_unique_names, ALWAYS, NULL},
@@ -64,7 +66,7 @@ static const pass_row pipeline[] = {
 
 enum {
   NUM_PASSES = sizeof pipeline / sizeof *pipeline,
-  NUM_HOST = 8,
+  NUM_HOST = 10,
   NUM_SHARED = NUM_PASSES - NUM_HOST
 };
 
@@ -117,12 +119,12 @@ static trm_status check_disabled(const char *disabled, trm_error *error) {
       found = pipeline[i].when != ALWAYS && is_named(pipeline[i].name, name, length);
     }
     if (!found) {
-      FAIL(
-          INVALID_ARGUMENT,
-          "option disabled_passes names '%.*s', which is no optimising pass: "
-          "these are simplify, simplify-tuples, fold-constants, common-subexpressions, "
-          "expand-batch-norm, hoist, top-k, drop-state, batch-products, sink-slices, accelerate, fuse and group-rows",
-          (int)length, name);
+      FAIL(INVALID_ARGUMENT,
+           "option disabled_passes names '%.*s', which is no optimising pass: "
+           "these are simplify, simplify-tuples, fold-constants, common-subexpressions, "
+           "expand-batch-norm, hoist, top-k, drop-state, batch-products, defer-products, "
+           "sink-slices, accelerate, widen-bfloat16, fuse and group-rows",
+           (int)length, name);
     }
     name += length + (name[length] == ',');
   }

@@ -44,7 +44,7 @@ def refuse_tracers(leaves):
 
 def describe(leaf, x64):
     """The type of a leaf as JAX sees it: (shape, dtype, whether it is weak), or None for what is no
-    array. A jax.ShapeDtypeStruct may stand for one."""
+    array, and for a tracer. A jax.ShapeDtypeStruct may stand for one."""
     kind = type(leaf)
     if kind in _ARRAYS:
         return leaf.shape, leaf.dtype, leaf.weak_type
@@ -54,8 +54,10 @@ def describe(leaf, x64):
     if kind in _SCALARS:
         dtype = _SCALARS[kind]
         return (), dtype if x64 else _X64.get(dtype, dtype), kind is not bool
+    if isinstance(leaf, jax.core.Tracer):
+        return None
     if isinstance(leaf, jax.Array):
-        if hasattr(kind, "weak_type") and not isinstance(leaf, jax.core.Tracer):
+        if hasattr(kind, "weak_type"):
             _ARRAYS.add(kind)
         return leaf.shape, leaf.dtype, getattr(leaf, "weak_type", False)
     if isinstance(leaf, jax.ShapeDtypeStruct):

@@ -68,52 +68,58 @@ class _Slot:
 
 class Program:
     """A compiled function on flat lists of leaves. Threads may share it: each run has an engine of
-    its own."""
+    its own. `types` is what arguments.describe says of each leaf."""
 
-    def __init__(self, executable, lowered):
+    def __init__(self, executable, lowered, types=None):
         self.executable = executable
         self.results = lowered.results
+        self._types = types
         self._inputs = [(info.dtype, one.dtype)
                         for info, one in zip(executable.inputs, lowered.arguments)]
         self._memory = [_Memory(info.shape, info.dtype) for info in executable.outputs]
         self._plain = not any(is_key(one.dtype) or is_float0(one.dtype) for one in self.results)
         self._slots = collections.deque([_Slot(executable)])
 
-    def run(self, leaves):
-        """The results for the leaves of the arguments, which have the program's types."""
+    def run(self, leaves, x64=None):
+        """The results for the leaves of the arguments, which have the program's types; with `x64`,
+        the value of jax_enable_x64, they may have others, and the result is None then."""
         try:
             slot = self._slots.pop()
         except IndexError:  # other threads run all that there are
             slot = _Slot(self.executable)
         try:
-            results = self._run(slot, leaves)
+            results = self._run(slot, leaves, x64)
         finally:
             self._slots.append(slot)
-        return results if self._plain else list(map(_result, results, self.results))
+        return results if self._plain or results is None else list(
+            map(_result, results, self.results))
 
-    def _run(self, slot, leaves):
+    def _run(self, slot, leaves, x64):
         held = []  # what was made for this run
         slot.runs += 1
-        for i, (leaf, (dtype, wanted)) in enumerate(zip(leaves, self._inputs)):
+        last = slot.last
+        for i, leaf in enumerate(leaves):
+            known = last[i]
+            if known is not None and known() is leaf and not leaf.is_deleted():
+                continue  # the same version at the same address
+            if x64 is not None and arguments.describe(leaf, x64) != self._types[i]:
+                return None
+            dtype, wanted = self._inputs[i]
+            last[i] = None
+            slot.versions[i] = 0
             if type(leaf) is np.ndarray and leaf.dtype == dtype:
                 flags = leaf.flags
                 if flags.c_contiguous and flags.aligned:
-                    slot.versions[i] = 0
                     slot.inputs[i] = core.address_of(leaf) if flags.writeable else (
                         leaf.__array_interface__["data"][0])
                     continue
-            known = slot.last[i]
-            if known is not None and known() is leaf and not leaf.is_deleted():
-                continue  # the same version at the same address
             array = arguments.array_of(leaf, wanted)
-            slot.last[i] = None
-            slot.versions[i] = 0
             slot.inputs[i] = array.__array_interface__["data"][0]
             held.append(array)
             if type(leaf) is not np.ndarray and isinstance(leaf, jax.Array):
                 slot.versions[i] = slot.runs
                 if not (array.flags.owndata or is_key(wanted)):  # the leaf's own memory
-                    slot.last[i] = weakref.ref(leaf)
+                    last[i] = weakref.ref(leaf)
         results = [memory.take() for memory in self._memory]
         for o, array in enumerate(results):
             slot.outputs[o] = core.address_of(array)
@@ -156,7 +162,7 @@ class Executable:
                 raise TypeError(f"{self.__name__} was compiled for {wanted.dtype}"
                                 f"{list(wanted.shape)} as argument {self._path(i)}, and is called "
                                 f"with {has}")
-        return finish(self._program, leaves, self._lowered.out_tree, self._as_jax)
+        return finish(self._program.run(leaves), self._lowered.out_tree, self._as_jax)
 
     def _path(self, i):
         tree = jax.tree_util.tree_unflatten(self._lowered.in_tree,
@@ -179,9 +185,8 @@ class Executable:
         self.executable.save(path)
 
 
-def finish(program, leaves, out_tree, as_jax):
-    """Runs a program on leaves; the results as the function returns them."""
-    results = program.run(leaves)
+def finish(results, out_tree, as_jax):
+    """The results of a run as the function returns them."""
     if as_jax:
         results = [jnp.array(one) if isinstance(one, np.ndarray) and not is_float0(one.dtype)
                    else one for one in results]

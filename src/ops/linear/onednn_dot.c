@@ -3,8 +3,8 @@
  * The batch, free and contracting dimensions of both operands are collected, neighbours that lie
  * one after the other in memory become one dimension, and what then still is not a matrix with one
  * contiguous side is first copied into scratch. Halves and bfloat16s are widened (exactly) or cut
- * into pieces (half_products.h), and the float32 sums are rounded once. Products of a vector with
- * rows that are contracted go to matrix_vector.h. Weights need no packing: measured, oneDNN's own
+ * into pieces (half_products.h), and the float32 sums are rounded once. Products of a vector
+ * go to matrix_vector.h. Weights need no packing: measured, oneDNN's own
  * format is worth less than 8% over row-major ones, from 1 row to 2048. */
 #include <string.h>
 
@@ -313,7 +313,7 @@ static trm_status add_operand_in_pieces(dot_draft *draft, int side, int64_t inne
   return trm_onednn_add_split(draft->sequence, &split, kept, &draft->places[side], error);
 }
 
-/* A vector and a matrix whose rows are contracted go to matrix_vector.h; whether they are that. */
+/* Products of a vector and a matrix go to matrix_vector.h; whether this is one. */
 static trm_status add_matrix_vector(dot_draft *draft, bool *out_added, trm_error *error) {
   *out_added = false;
   for (int side = 0; side < 2; ++side) {
@@ -323,13 +323,18 @@ static trm_status add_matrix_vector(dot_draft *draft, bool *out_added, trm_error
     const int64_t m_inner = side == LHS ? m->column_stride : m->row_stride;
     const int64_t m_row = side == LHS ? m->row_stride : m->column_stride;
     const int64_t v_inner = side == LHS ? v->row_stride : v->column_stride;
-    if (draft->p.batch.count > 0 || others != 1 || m_inner != 1 || v_inner != 1) continue;
+    const bool is_rows = m_inner == 1;
+    const bool is_columns = m_row == 1 && trm_vector_matrix_serves(size, draft->inner);
+    if (draft->p.batch.count > 0 || others != 1 || v_inner != 1 || (!is_rows && !is_columns)) {
+      continue;
+    }
     trm_matrix_vector *own = ARENA_NEW(draft->request->arena, trm_matrix_vector, 1);
     CHECK_MEMORY(own, "a matrix product");
-    *own = (trm_matrix_vector){size, draft->inner, m_row};
+    *own = (trm_matrix_vector){size, draft->inner, is_rows ? m_row : m_inner};
     *out_added = true;
-    return trm_onednn_add_function(draft->sequence, trm_matrix_vector_run, own, draft->places[side],
-                                   draft->places[1 - side], draft->result, error);
+    return trm_onednn_add_function(
+        draft->sequence, is_rows ? trm_matrix_vector_run : trm_vector_matrix_run, own,
+        draft->places[side], draft->places[1 - side], draft->result, error);
   }
   return TRM_OK;
 }

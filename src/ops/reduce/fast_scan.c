@@ -2,8 +2,9 @@
  * end at its last one, in one pass over the array.
  *
  * Lanes are lines along the dimension. Where other dimensions lie behind it, neighbouring lines are
- * neighbours in memory, and a row of them is one vector. Else a block of lines is transposed in the
- * first-level cache, scanned, and transposed back. Where there are few lines, and long ones, the
+ * neighbours in memory, and a row of them is one vector. Else sums of floats take a line at a time
+ * (scan_line.h), and for anything else a block of lines is transposed in the first-level cache,
+ * scanned, and transposed back. Where there are few lines, and long ones, the
  * lanes are the chunks of a line: their totals are computed first, then the totals' running sum,
  * then the chunks. Lanes and chunks follow from the shape alone, never from the threads.
  *
@@ -11,6 +12,7 @@
 #include <string.h>
 
 #include "ops/reduce/fast_window.h"
+#include "ops/reduce/scan_line.h"
 #include "ops/threads.h"
 
 enum {
@@ -52,6 +54,8 @@ typedef struct scan_run {
 typedef struct scan_lanes {
   int64_t in, out, in_lane, out_lane, n, count;
 } scan_lanes;
+
+static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
 static scan_file file_of(const scan_run *run, int thread) {
   char *at = run->files + (size_t)thread * run->state->file_bytes;
@@ -189,10 +193,36 @@ static void store_rows(const scan_run *run, const scan_file *file, const scan_la
   }
 }
 
+/* Sums of floats need no tiles where a line's elements are neighbours. */
+static void sum_lines(const scan_run *run, const scan_file *file, const scan_lanes *lanes,
+                      bool has_begun) {
+  const scan_state *state = run->state;
+  const int64_t sign = state->is_reverse ? -1 : 1;
+  const int64_t skipped = run->is_for_totals ? lanes->count
+                          : state->shift < 0 ? 0
+                                             : least(state->shift, lanes->count);
+  double *acc = (double *)(void *)file->acc;
+  for (int64_t l = 0; l < lanes->n; ++l) {
+    const float *x = (const float *)(const void *)source(run, lanes->in + l * lanes->in_lane);
+    const int64_t out = lanes->out + l * lanes->out_lane + sign * (skipped - state->shift);
+    double sum = has_begun ? acc[l] : 0;
+    sum = trm_scan_line(run->ops, sum, NULL, x, skipped, state->is_reverse);
+    if (skipped < lanes->count) {
+      sum = trm_scan_line(run->ops, sum, (float *)(void *)target(run, out), x + sign * skipped,
+                          lanes->count - skipped, state->is_reverse);
+    }
+    acc[l] = sum;
+  }
+}
+
 static void scan(const scan_run *run, const scan_file *file, const scan_lanes *lanes,
                  bool has_begun) {
   const scan_state *state = run->state;
   const window_reducer *reducer = &state->reducer;
+  if (reducer->mode == WINDOW_SUM && !state->is_columns && !reducer->widens) {
+    sum_lines(run, file, lanes, has_begun);
+    return;
+  }
   const int64_t n = lanes->n, most = state->is_columns ? TILE / n : TILE_LINES;
   for (int64_t i = 0; i < lanes->count; i += most) {
     const int64_t rows = lanes->count - i < most ? lanes->count - i : most;
@@ -253,8 +283,6 @@ static scan_lanes line_at(const scan_state *state, int64_t outer, int64_t inner)
                       .n = 1,
                       .count = state->count};
 }
-
-static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
 static void scan_lines(const void *context, int64_t begin, int64_t end, int thread) {
   const scan_run *run = context;

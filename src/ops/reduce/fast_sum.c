@@ -6,7 +6,9 @@
 #include "ops/reduce/fast_reduce.h"
 #include "ops/threads.h"
 
-enum { PIECE = 65536 };
+/* Neighbouring columns are added up together, so that rows are read as they lie; the sums of
+ * WIDE_BLOCK stay in the first-level cache. */
+enum { PIECE = 65536, WIDE_BLOCK = 4096 };
 
 /* One row of n floats to *out (or where it is). */
 static const float *load_row(const sum_rows *rows, int64_t offset, int64_t n, float *out) {
@@ -35,6 +37,7 @@ typedef struct sum_state {
   reduce_layout layout;
   trm_dtype dtype;
   int64_t group;                /* rows that are taken as one wide row, for narrow rows */
+  int64_t width;                /* columns of a block */
   int64_t blocks, chunks, rows; /* column blocks; chunks of rows; (wide) rows */
   int64_t pieces; /* of the reduced part of one result, where the innermost is reduced */
   bool has_partials;
@@ -62,7 +65,7 @@ static void sum_columns(const void *context, int64_t begin, int64_t end, int thr
   const sum_state *state = run->state;
   const reduce_layout *layout = &state->layout;
   double *acc = (double *)(void *)(run->files + (size_t)thread * state->file_bytes);
-  float *tmp = (float *)(void *)(acc + REDUCE_BLOCK);
+  float *tmp = (float *)(void *)(acc + state->width);
   sum_rows rows = {trm_vector_ops_get(), NULL,
                    state->dtype,         layout->num_reduced,
                    layout->reduced_dims, layout->reduced_strides};
@@ -80,9 +83,9 @@ static void sum_columns(const void *context, int64_t begin, int64_t end, int thr
   for (int64_t u = begin; u < end; ++u) {
     const int64_t chunk = u % state->chunks, block = u / state->chunks % state->blocks;
     const int64_t kept = u / state->chunks / state->blocks;
-    const int64_t column = block * REDUCE_BLOCK;
+    const int64_t column = block * state->width;
     const int64_t width = layout->inner * state->group;
-    const int64_t n = width - column < REDUCE_BLOCK ? width - column : REDUCE_BLOCK;
+    const int64_t n = width - column < state->width ? width - column : state->width;
     const int64_t base =
         trm_reduce_offset(layout->num_kept, layout->kept_dims, layout->kept_strides, kept);
     rows.data = (const char *)run->call->operands[0] + (base << log2);
@@ -185,9 +188,10 @@ trm_status trm_fast_sum_create(const trm_kernel_request *request, const reduce_l
         if (layout->reduced_dims[last] % g == 0) state->group = g;
     }
     state->rows = layout->reduced_count / state->group;
-    state->blocks = (layout->inner * state->group + REDUCE_BLOCK - 1) / REDUCE_BLOCK;
+    state->width = state->dtype == TRM_F32 ? WIDE_BLOCK : REDUCE_BLOCK;
+    state->blocks = (layout->inner * state->group + state->width - 1) / state->width;
     const int64_t units = layout->kept_count * state->blocks;
-    if (units < 16 && total >= 4 * PIECE && state->rows >= 128)
+    if (units < 16 && total >= PIECE && state->rows >= 128)
       state->chunks = state->rows / 64 < 16 ? state->rows / 64 : 16;
     state->has_partials = state->chunks > 1;
     if (state->has_partials)
@@ -199,7 +203,8 @@ trm_status trm_fast_sum_create(const trm_kernel_request *request, const reduce_l
       state->partial_bytes = (size_t)(layout->kept_count * state->pieces) * sizeof(double);
   }
   state->partial_bytes = (state->partial_bytes + 63) & ~(size_t)63;
-  state->file_bytes = REDUCE_BLOCK * (sizeof(double) + 8 * sizeof(float));
+  const size_t converted = state->dtype == TRM_F32 ? 0 : 8 * sizeof(float);
+  state->file_bytes = (size_t)state->width * (sizeof(double) + converted);
   *out_kernel = (trm_kernel){
       .name = "fast.sum",
       .scratch_bytes =

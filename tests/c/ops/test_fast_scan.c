@@ -1,7 +1,9 @@
 /* Windows that are running sums (fast.scan) against the reference kernels. */
+#include <math.h>
 #include <omp.h>
 
 #include "fast_case.h"
+#include "ops/reduce/scan_line.h"
 
 /* log(exp(a) + exp(b)), which no single loop computes. */
 static uint32_t log_add_exp(fast_case *c, trm_dtype dtype) {
@@ -152,11 +154,41 @@ static void test_long_line(void **state) {
   case_free(&c);
 }
 
+/* Each instruction set adds in the same order, and what it adds is right. */
+static void test_line_on_each_isa(void **state) {
+  (void)state;
+  enum { MOST = 100 };
+  float x[MOST], baseline[MOST], other[MOST];
+  case_random_state = 86028121;
+  case_fill(TRM_F32, x, MOST, VALUES_TAME);
+  static const char *const names[] = {"avx2", "avx512"};
+  for (int64_t count = 0; count <= MOST; ++count) {
+    for (int reverse = 0; reverse < 2; ++reverse) {
+      const int64_t first = reverse && count > 0 ? count - 1 : 0;
+      const trm_vector_ops *ops = trm_vector_ops_find("baseline");
+      const double total = trm_scan_line(ops, 0.1, baseline + first, x + first, count, reverse);
+      double sum = 0.1;
+      for (int64_t i = 0; i < count; ++i) {
+        const int64_t at = reverse ? first - i : i;
+        sum += (double)x[at];
+        assert_true(fabs((double)baseline[at] - sum) <= 1e-6 * fabs(sum) + 1e-12);
+      }
+      assert_true(fabs(total - sum) <= 1e-12 * (1 + fabs(sum)));
+      for (size_t k = 0; k < 2 && (ops = trm_vector_ops_find(names[k])) != NULL; ++k) {
+        assert_true(total == trm_scan_line(ops, 0.1, other + first, x + first, count, reverse));
+        assert_true(total == trm_scan_line(ops, 0.1, NULL, x + first, count, reverse));
+        assert_memory_equal(baseline, other, (size_t)count * sizeof *other);
+      }
+    }
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_lines_and_columns),
       cmocka_unit_test(test_chunks),
       cmocka_unit_test(test_long_line),
+      cmocka_unit_test(test_line_on_each_isa),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -265,6 +265,37 @@ def test_numpy_arguments_may_change_in_place():
         np.testing.assert_array_equal(f(jnp.array(w), x), np.full((8, 64), 64 * value))
 
 
+def test_a_call_is_told_from_the_one_before():
+    """Types may change from call to call, and one array may change its own."""
+    f = tremula.jax.jit(lambda x, y: x + y)
+    one, two = jnp.asarray(X), jnp.asarray(X + 1)
+    numbers = X.copy()
+    for x, y in ((one, two), (one, two), (two, one), (numbers, one), (numbers.T, two.T),
+                 (one.astype(jnp.int32), two), (one, 2.0), (one, 3), (one, jnp.float32(3)),
+                 (X[:1], one), (one, two)):
+        result = f(x, y)
+        expected = np.asarray(x) + np.asarray(y, np.float32)
+        np.testing.assert_array_equal(result, expected)
+        assert result.dtype == np.float32
+    assert f(numbers, 2).dtype == np.float32
+    numbers.dtype = np.int32
+    assert f(numbers, 2).dtype == np.int32
+    numbers.shape = 6
+    assert f(numbers, 2).shape == (6,)
+    with x64():
+        assert f(np.float64(1), 2).dtype == np.float64
+    assert f(np.float64(1), 2).dtype == np.float32
+
+
+def test_a_function_that_was_called_is_inlined_too():
+    inner = tremula.jax.jit(lambda x: x * 2)
+    np.testing.assert_array_equal(inner(X), 2 * X)
+    outer = tremula.jax.jit(lambda x: inner(x) + 1)
+    np.testing.assert_array_equal(outer(X), 2 * X + 1)
+    with pytest.raises(TypeError, match="called with a tracer"):
+        jax.jit(inner)(X)
+
+
 def test_a_deleted_array_is_refused():
     f = tremula.jax.jit(lambda x: x + 1)
     x = jnp.asarray(X)

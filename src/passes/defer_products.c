@@ -1,0 +1,377 @@
+/* Owns: sums of products over the turns of a loop, s += a[i] b[i]: the gradient of the weights of a
+ * recurrent layer. Where nobody reads s in between, one product after the loop computes the sum; it
+ * sums over the turns as well. The loop keeps a[i] and b[i] of all turns, in the order of an array
+ * of which one of them is a part already.
+ *
+ * The product reads and writes the sum once instead of in every turn. */
+#include <string.h>
+
+#include "passes/loop_state.h"
+#include "passes/pass.h"
+
+enum {
+  LEAST_TURNS = 4,
+  MOST_BYTES = 1 << 26, /* of what the loop keeps */
+  MOST_CHAIN = 4        /* transposes and reshapes between the product and the sum */
+};
+
+/* A value of the body at all turns. */
+typedef struct history {
+  trm_index value, index; /* of the body: what is kept where */
+  int64_t element;        /* of the state, that has it; -1: it must be kept */
+} history;
+
+typedef struct deferred {
+  int64_t element; /* of the state: the sum */
+  trm_index dot, addend;
+  uint32_t sides[2]; /* histories */
+} deferred;
+
+typedef struct deferrer {
+  trm_edit *edit;
+  trm_index loop;
+  const trm_computation *body;
+  trm_known_loop known;
+  uint32_t *uses; /* by instruction of the body */
+  bool *fixed;
+  VECTOR(history) histories;
+  VECTOR(deferred) deferred;
+  size_t kept_bytes;
+} deferrer;
+
+/* ---- Finding -------------------------------------------------------------------------------- */
+
+static const trm_instruction *body_at(const deferrer *d, trm_index i) {
+  return &d->body->instructions[i];
+}
+
+static void count_uses(deferrer *d) {
+  for (trm_index i = 0; i < d->body->num_instructions; ++i) {
+    const trm_instruction *instruction = body_at(d, i);
+    for (uint32_t k = 0; k < instruction->num_operands; ++k) ++d->uses[instruction->operands[k]];
+    for (uint32_t k = 0; k < instruction->num_control_predecessors; ++k)
+      d->uses[instruction->control_predecessors[k]] += 2;
+  }
+}
+
+static bool is_private(const deferrer *d, trm_index i) {
+  return d->uses[i] == 1 && body_at(d, i)->num_control_predecessors == 0;
+}
+
+/* The sum that an element of the state is: what is added in each turn, and its product. */
+static bool find_sum(const deferrer *d, int64_t element, deferred *out) {
+  const trm_index sum = body_at(d, d->body->root)->operands[element];
+  const trm_instruction *add = body_at(d, sum);
+  if (add->opcode != TRM_OP_ADD || add->shape.dtype != TRM_F32 || !is_private(d, sum)) return false;
+  for (uint32_t k = 0; k < 2; ++k) {
+    const trm_instruction *before = body_at(d, add->operands[k]);
+    if (before->opcode != TRM_OP_GET_TUPLE_ELEMENT || before->number != element ||
+        before->operands[0] != d->body->parameters[0] || d->uses[add->operands[k]] != 1) {
+      continue;
+    }
+    trm_index i = add->operands[1 - k];
+    *out = (deferred){.element = element, .addend = i};
+    for (int step = 0; step <= MOST_CHAIN && is_private(d, i); ++step) {
+      const trm_instruction *instruction = body_at(d, i);
+      out->dot = i;
+      if (instruction->opcode == TRM_OP_DOT) {
+        return instruction->dot->lhs_batch.count == 0 &&
+               body_at(d, instruction->operands[0])->shape.dtype == TRM_F32 &&
+               trm_count_readers(d->body, element) == 1 &&
+               trm_count_readers(d->known.loop.condition, element) == 0;
+      }
+      if (instruction->opcode != TRM_OP_TRANSPOSE && instruction->opcode != TRM_OP_RESHAPE) break;
+      i = instruction->operands[0];
+    }
+  }
+  return false;
+}
+
+/* An instruction of the body that counts the turns; TRM_NO_INDEX where there is none. */
+static trm_index find_counter(const deferrer *d) {
+  for (trm_index i = 0; i < d->body->num_instructions; ++i) {
+    if (body_at(d, i)->opcode == TRM_OP_GET_TUPLE_ELEMENT && body_at(d, i)->shape.rank == 0 &&
+        trm_shape_is_array(&body_at(d, i)->shape) &&
+        trm_loop_counts_through(&d->known.loop, i, d->known.turns)) {
+      return i;
+    }
+  }
+  return TRM_NO_INDEX;
+}
+
+/* Whether a value is a part of an array that has one for each turn. */
+static bool find_array(const deferrer *d, trm_index value, history *out) {
+  trm_part part;
+  if (!trm_find_part(d->body, d->fixed, value, &part) || !part.drops) return false;
+  const trm_instruction *array = body_at(d, part.array);
+  if (array->opcode != TRM_OP_GET_TUPLE_ELEMENT || d->known.turns != (uint64_t)array->shape.dims[0])
+    return false;
+  *out = (history){value, part.index, array->number};
+  return trm_loop_counts_through(&d->known.loop, part.index, d->known.turns);
+}
+
+static trm_status add_history(deferrer *d, const history *one, uint32_t *out, trm_error *error) {
+  for (uint32_t h = 0; h < d->histories.count; ++h) {
+    if (d->histories.items[h].value != one->value || d->histories.items[h].index != one->index)
+      continue;
+    *out = h;
+    return TRM_OK;
+  }
+  *out = (uint32_t)d->histories.count;
+  if (!VECTOR_PUSH(&d->histories, *one)) FAIL_NO_MEMORY("a loop");
+  return TRM_OK;
+}
+
+/* Both operands in the order of one index; false where they are not worth to be kept. */
+static bool choose_histories(deferrer *d, const deferred *sum, history *sides) {
+  const trm_instruction *dot = body_at(d, sum->dot);
+  bool is_there[2];
+  for (int side = 0; side < 2; ++side) {
+    is_there[side] = find_array(d, dot->operands[side], &sides[side]);
+    if (!is_there[side]) sides[side] = (history){dot->operands[side], TRM_NO_INDEX, -1};
+    if (body_at(d, dot->operands[side])->shape.rank == TRM_MAX_RANK) return false;
+  }
+  trm_index index = is_there[0] ? sides[0].index : sides[1].index;
+  if (!is_there[0] && !is_there[1]) index = find_counter(d);
+  if (index == TRM_NO_INDEX || trm_shape_count(&body_at(d, index)->shape) != 1) return false;
+  for (int side = 0; side < 2; ++side) {
+    if (sides[side].index != index) sides[side].element = -1;
+    sides[side].index = index;
+    if (sides[side].element >= 0) continue;
+    const size_t bytes = trm_shape_bytes(&body_at(d, sides[side].value)->shape);
+    if (bytes > trm_shape_bytes(&dot->shape) || bytes > MOST_BYTES / d->known.turns) return false;
+    d->kept_bytes += bytes * d->known.turns;
+  }
+  return d->kept_bytes <= MOST_BYTES;
+}
+
+static trm_status find_sums(deferrer *d, trm_error *error) {
+  const uint32_t elements = body_at(d, d->body->root)->num_operands;
+  for (int64_t k = 0; k < elements; ++k) {
+    deferred sum;
+    history sides[2];
+    const size_t kept = d->kept_bytes;
+    if (!find_sum(d, k, &sum)) continue;
+    if (!choose_histories(d, &sum, sides)) {
+      d->kept_bytes = kept;
+      continue;
+    }
+    for (int side = 0; side < 2; ++side) TRY(add_history(d, &sides[side], &sum.sides[side], error));
+    if (!VECTOR_PUSH(&d->deferred, sum)) FAIL_NO_MEMORY("a loop");
+  }
+  return TRM_OK;
+}
+
+/* ---- Rewriting ------------------------------------------------------------------------------ */
+
+static trm_status shape_at_turns(trm_arena *arena, const trm_shape *one, uint64_t turns,
+                                 trm_shape *out, trm_error *error) {
+  int64_t dims[TRM_MAX_RANK] = {(int64_t)turns};
+  memcpy(dims + 1, one->dims, (size_t)one->rank * sizeof *dims);
+  if (!trm_shape_make(arena, one->dtype, one->rank + 1, dims, out)) FAIL_NO_MEMORY("a loop");
+  return TRM_OK;
+}
+
+/* An element of the body's parameter, or of the while. */
+static trm_status take(trm_edit *edit, trm_index like, trm_index from, int64_t number,
+                       trm_index *out, trm_error *error) {
+  const trm_instruction gte = {.opcode = TRM_OP_GET_TUPLE_ELEMENT,
+                               .shape = trm_edit_at(edit, from)->shape.elements[number],
+                               .num_operands = 1,
+                               .operands = &from,
+                               .number = number};
+  return trm_edit_add(edit, like, gte, out, error);
+}
+
+/* In the body: the history with the value of this turn. */
+static trm_status write_turn(trm_edit *body, const history *one, int64_t element, trm_index *out,
+                             trm_error *error) {
+  trm_arena *arena = &body->module->arena;
+  const trm_index parameter = trm_edit_computation(body)->parameters[0];
+  trm_index operands[TRM_MAX_RANK + 3];
+  TRY(take(body, one->value, parameter, element, &operands[0], error));
+  const trm_shape whole = trm_edit_at(body, operands[0])->shape;
+  trm_shape part;
+  TRY(shape_at_turns(arena, &trm_edit_at(body, one->value)->shape, 1, &part, error));
+  TRY(trm_edit_unary(body, one->value, TRM_OP_RESHAPE, part, one->value, &operands[1], error));
+  const trm_shape *index = &trm_edit_at(body, one->index)->shape;
+  const trm_shape scalar = {.dtype = index->dtype};
+  operands[2] = one->index;
+  if (index->rank > 0) {
+    TRY(trm_edit_unary(body, one->value, TRM_OP_RESHAPE, scalar, one->index, &operands[2], error));
+  }
+  for (int32_t k = 1; k < whole.rank; ++k)
+    TRY(trm_edit_scalar(body, one->value, scalar.dtype, 0, &operands[k + 2], error));
+  const trm_instruction update = {.opcode = TRM_OP_DYNAMIC_UPDATE_SLICE,
+                                  .shape = whole,
+                                  .num_operands = (uint32_t)whole.rank + 2,
+                                  .operands = operands};
+  return trm_edit_add(body, one->value, update, out, error);
+}
+
+/* In the body: histories are written, and sums are handed on as they come. `next` has a place for
+ * each history. */
+static trm_status rewrite_body(deferrer *d, uint32_t body, int64_t before, const trm_shape *shapes,
+                               trm_index *next, uint32_t count, trm_error *error) {
+  trm_module *module = d->edit->module;
+  trm_edit edit;
+  TRY(trm_edit_begin(&edit, module, body, error));
+  const trm_index root = trm_edit_computation(&edit)->root;
+  const trm_index parameter = trm_edit_computation(&edit)->parameters[0];
+  const uint32_t elements = trm_edit_at(&edit, root)->num_operands;
+  trm_status status = TRM_OK;
+  trm_index *operands = trm_arena_copy(&module->arena, trm_edit_at(&edit, root)->operands,
+                                       elements * sizeof *operands);
+  if (operands == NULL) FAIL_OR_GOTO(done, RESOURCE_EXHAUSTED, "out of memory for a loop");
+  for (uint32_t h = 0, r = 0; h < d->histories.count; ++h) {
+    const history *one = &d->histories.items[h];
+    if (one->element >= 0) continue;
+    TRY_OR_GOTO(write_turn(&edit, one, before + r, &next[r], error), done);
+    ++r;
+  }
+  for (size_t s = 0; s < d->deferred.count; ++s) {
+    const int64_t k = d->deferred.items[s].element;
+    TRY_OR_GOTO(take(&edit, root, parameter, k, &operands[k], error), done);
+  }
+  trm_edit_at(&edit, root)->operands = operands;
+  edit.changed = true;
+  status = trm_loop_grow_result(module, body, shapes, next, count, error);
+done:
+  return trm_edit_end(&edit, status, error);
+}
+
+/* After the loop: the product of all turns, in the shape of the sum. */
+static trm_status add_product(deferrer *d, const deferred *sum, const trm_index *sides,
+                              trm_index *out, trm_error *error) {
+  trm_arena *arena = &d->edit->module->arena;
+  trm_instruction copy = d->edit->module->computations[trm_edit_at(d->edit, d->loop)->called[1]]
+                             .instructions[sum->dot];
+  trm_dot *how = trm_arena_copy(arena, copy.dot, sizeof *how);
+  CHECK_MEMORY(how, "a product");
+  trm_dims *both[2] = {&how->lhs_contracting, &how->rhs_contracting};
+  for (int side = 0; side < 2; ++side) {
+    const int32_t count = both[side]->count;
+    int64_t *items = ARENA_NEW(arena, int64_t, (size_t)count + 1);
+    CHECK_MEMORY(items, "a product");
+    items[0] = 0;
+    for (int32_t k = 0; k < count; ++k) items[k + 1] = both[side]->items[k] + 1;
+    *both[side] = (trm_dims){.count = count + 1, .items = items};
+  }
+  trm_index operands[2] = {sides[0], sides[1]};
+  copy.dot = how;
+  copy.operands = operands;
+  return trm_edit_add(d->edit, d->loop, copy, out, error);
+}
+
+/* The transposes and reshapes after the product. */
+static trm_status add_chain(deferrer *d, const deferred *sum, trm_index *at, trm_error *error) {
+  const uint32_t body = trm_edit_at(d->edit, d->loop)->called[1];
+  trm_index chain[MOST_CHAIN + 1];
+  int count = 0;
+  for (trm_index i = sum->addend; i != sum->dot; ++count) {
+    chain[count] = i;
+    i = d->edit->module->computations[body].instructions[i].operands[0];
+  }
+  while (count-- > 0) {
+    trm_instruction copy = d->edit->module->computations[body].instructions[chain[count]];
+    trm_index from = *at;
+    copy.operands = &from;
+    TRY(trm_edit_add(d->edit, d->loop, copy, at, error));
+  }
+  return TRM_OK;
+}
+
+/* Whoever reads the sum after the loop reads first + product. `arrays` has each history's. */
+static trm_status replace_sum(deferrer *d, const deferred *sum, trm_index first,
+                              const trm_index *arrays, trm_error *error) {
+  const trm_index sides[2] = {arrays[sum->sides[0]], arrays[sum->sides[1]]};
+  const uint32_t count = trm_edit_computation(d->edit)->num_instructions;
+  trm_index product, whole;
+  TRY(add_product(d, sum, sides, &product, error));
+  TRY(add_chain(d, sum, &product, error));
+  const trm_shape shape = trm_edit_at(d->edit, first)->shape;
+  TRY(trm_edit_binary(d->edit, d->loop, TRM_OP_ADD, shape, first, product, &whole, error));
+  for (trm_index i = 0; i < count; ++i) {
+    const trm_instruction *instruction = trm_edit_at(d->edit, i);
+    if (instruction->opcode == TRM_OP_GET_TUPLE_ELEMENT && instruction->operands[0] == d->loop &&
+        instruction->number == sum->element) {
+      trm_edit_replace(d->edit, i, whole);
+    }
+  }
+  return TRM_OK;
+}
+
+/* The first contents of a history, which nobody reads. */
+static trm_status add_first(trm_edit *edit, trm_index loop, trm_shape shape, trm_index *out,
+                            trm_error *error) {
+  trm_index zero;
+  TRY(trm_edit_scalar(edit, loop, shape.dtype, 0, &zero, error));
+  return trm_edit_broadcast(edit, loop, shape, zero, 0, NULL, out, error);
+}
+
+static trm_status defer(deferrer *d, trm_error *error) {
+  trm_edit *edit = d->edit;
+  trm_module *module = edit->module;
+  const uint32_t body = trm_edit_at(edit, d->loop)->called[1];
+  const int64_t before = trm_edit_at(edit, d->loop)->shape.num_elements;
+  const size_t most = d->histories.count;
+  trm_shape *shapes = ARENA_NEW(&module->arena, trm_shape, most);
+  trm_index *first = ARENA_NEW(&module->arena, trm_index, most);
+  trm_index *next = ARENA_NEW(&module->arena, trm_index, most);
+  trm_index *arrays = ARENA_NEW(&module->arena, trm_index, most);
+  if (shapes == NULL || first == NULL || next == NULL || arrays == NULL) FAIL_NO_MEMORY("a loop");
+  uint32_t count = 0;
+  for (size_t h = 0; h < most; ++h) {
+    const history *one = &d->histories.items[h];
+    if (one->element >= 0) continue;
+    TRY(shape_at_turns(&module->arena, &body_at(d, one->value)->shape, d->known.turns,
+                       &shapes[count], error));
+    TRY(add_first(edit, d->loop, shapes[count], &first[count], error));
+    ++count;
+  }
+  TRY(trm_loop_grow(edit, d->loop, shapes, first, count, error));
+  /* The sums are added up outside before the body loses them. */
+  const trm_index init = trm_edit_resolve(edit, trm_edit_at(edit, d->loop)->operands[0]);
+  for (size_t h = 0, r = 0; h < most; ++h) {
+    const int64_t element = d->histories.items[h].element;
+    if (element >= 0) arrays[h] = trm_edit_operand(edit, init, (uint32_t)element);
+    else TRY(take(edit, d->loop, d->loop, before + (int64_t)r++, &arrays[h], error));
+  }
+  for (size_t s = 0; s < d->deferred.count; ++s) {
+    const deferred *sum = &d->deferred.items[s];
+    const trm_index from = trm_edit_operand(edit, init, (uint32_t)sum->element);
+    TRY(replace_sum(d, sum, from, arrays, error));
+  }
+  return rewrite_body(d, body, before, shapes, next, count, error);
+}
+
+static trm_status defer_in_loop(trm_edit *edit, trm_index i, void *state, trm_error *error) {
+  (void)state;
+  const trm_instruction *loop = trm_edit_at(edit, i);
+  if (loop->opcode != TRM_OP_WHILE || !trm_loop_may_grow(edit, i)) return TRM_OK;
+  deferrer d = {.edit = edit, .loop = i, .body = &edit->module->computations[loop->called[1]]};
+  if (body_at(&d, d.body->root)->opcode != TRM_OP_TUPLE) return TRM_OK;
+  TRY(trm_known_loop_make(edit, i, &d.known, error));
+  trm_status status = TRM_OK;
+  if (!d.known.is_exact || d.known.turns < LEAST_TURNS || d.known.turns > INT32_MAX) goto done;
+  d.uses = trm_allocate_zeroed((size_t)d.body->num_instructions + 1, sizeof *d.uses);
+  d.fixed = trm_allocate_zeroed((size_t)d.body->num_instructions + 1, sizeof *d.fixed);
+  if (d.uses == NULL || d.fixed == NULL) {
+    FAIL_OR_GOTO(done, RESOURCE_EXHAUSTED, "out of memory for a loop");
+  }
+  trm_find_fixed(d.body, d.fixed);
+  count_uses(&d);
+  TRY_OR_GOTO(find_sums(&d, error), done);
+  if (d.deferred.count > 0) status = defer(&d, error);
+done:
+  trm_known_loop_free(&d.known);
+  trm_free(d.uses);
+  trm_free(d.fixed);
+  VECTOR_FREE(&d.histories);
+  VECTOR_FREE(&d.deferred);
+  return status;
+}
+
+trm_status trm_pass_defer_products(trm_module *module, trm_error *error) {
+  return trm_edit_module(module, defer_in_loop, NULL, error);
+}
