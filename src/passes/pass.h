@@ -75,6 +75,8 @@ trm_status trm_pass_drop_state(trm_module *module, trm_error *error);
 trm_status trm_pass_batch_products(trm_module *module, trm_error *error);
 /* sink_slices.c: elementwise instructions of which only slices are read work on slices. */
 trm_status trm_pass_sink_slices(trm_module *module, trm_error *error);
+/* sums.c: the sum of a multiple of an array becomes a multiple of the array's sum. */
+trm_status trm_pass_share_sums(trm_module *module, trm_error *error);
 /* fuse.c: elementwise chains become kLoop fusions: for the host, across shards too. */
 trm_status trm_pass_fuse(trm_module *module, trm_error *error);
 /* The same for an IPU: a chain lies where its largest operand does, and what is only inside needs

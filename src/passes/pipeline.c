@@ -51,6 +51,7 @@ static const pass_row pipeline[] = {
     {"batch-products", trm_pass_batch_products, HIDING, NULL},
     {"sink-slices", trm_pass_sink_slices, HIDING, NULL},
     {"hoist-again", trm_pass_hoist, HIDING, NULL},
+    {"share-sums", trm_pass_share_sums, HIDING, NULL},
     {"accelerate", trm_pass_accelerate, HIDING, NULL},
     {"fuse", trm_pass_fuse, HIDING, NULL},
     {"group-rows", trm_pass_group_rows, HIDING, NULL},
@@ -59,7 +60,7 @@ static const pass_row pipeline[] = {
 
 enum {
   NUM_PASSES = sizeof pipeline / sizeof *pipeline,
-  NUM_HOST = 8,
+  NUM_HOST = 9,
   NUM_SHARED = NUM_PASSES - NUM_HOST
 };
 
@@ -116,7 +117,7 @@ static trm_status check_disabled(const char *disabled, trm_error *error) {
           INVALID_ARGUMENT,
           "option disabled_passes names '%.*s', which is no optimising pass: "
           "these are simplify, simplify-tuples, fold-constants, common-subexpressions, "
-          "expand-batch-norm, hoist, top-k, drop-state, batch-products, sink-slices, accelerate, fuse and group-rows",
+          "expand-batch-norm, hoist, top-k, drop-state, batch-products, sink-slices, share-sums, accelerate, fuse and group-rows",
           (int)length, name);
     }
     name += length + (name[length] == ',');
