@@ -3,9 +3,8 @@
  * The batch, free and contracting dimensions of both operands are collected, neighbours that lie
  * one after the other in memory become one dimension, and what then still is not a matrix with one
  * contiguous side is first copied into scratch. Halves and bfloat16s are widened (exactly) or cut
- * into pieces (half_products.h), and the float32 sums are rounded once. Products of a vector
- * go to matrix_vector.h. Weights need no packing: measured, oneDNN's own
- * format is worth less than 8% over row-major ones, from 1 row to 2048. */
+ * into pieces (half_products.h), and the float32 sums are rounded once. Products of a vector go to
+ * matrix_vector.h. */
 #include <string.h>
 
 #include "ops/linear/matrix_vector.h"
@@ -21,6 +20,10 @@ enum { LHS, RHS };
  * the sums are longer than about this. */
 enum { LONG_SUM = 1024 };
 enum { PAGE = 1024 }; /* floats */
+/* From so many rows on, oneDNN's own format of the right side is worth being made in each run: it
+ * costs a fortieth of the product, and a plain one whose lines are whole pages apart three times
+ * that of the product. */
+enum { PACKING_ROWS = 192 };
 
 /* A dimension of the product; strides in elements of the operands, 0 where one lacks it. */
 typedef struct extent {
@@ -235,6 +238,7 @@ typedef struct dot_draft {
   int64_t rows, columns, inner; /* inner: of pieces, where there are any */
   trm_half_products products;
   bool packs_floats; /* the right side is packed once for all runs that find the same contents */
+  bool packs_always; /* and in each run */
   trm_onednn_place places[2], result;
   dnnl_data_type_t result_type;
 } dot_draft;
@@ -362,8 +366,9 @@ static trm_status pack_right_side(dot_draft *draft, const_dnnl_memory_desc_t pla
                                   dnnl_primitive_desc_t desc, const_dnnl_memory_desc_t *out_desc,
                                   trm_error *error) {
   *out_desc = dnnl_primitive_desc_query_md(desc, dnnl_query_weights_md, 0);
-  const trm_onednn_place to =
-      trm_onednn_persistent(draft->sequence, dnnl_memory_desc_get_size(*out_desc));
+  const size_t bytes = dnnl_memory_desc_get_size(*out_desc);
+  const trm_onednn_place to = draft->packs_always ? trm_onednn_scratch(draft->sequence, bytes)
+                                                  : trm_onednn_persistent(draft->sequence, bytes);
   if (draft->packs_floats) trm_onednn_pack_begin(draft->sequence, RHS); /* of pieces it has begun */
   TRY(trm_onednn_add_reorder(draft->sequence, plain, draft->places[RHS], *out_desc, to, error));
   trm_onednn_pack_end(draft->sequence);
@@ -444,9 +449,14 @@ static bool is_sgemm(const_dnnl_primitive_desc_t desc) {
          strncmp(name, "gemm:", 5) == 0;
 }
 
+static bool is_long_sum(const dot_draft *draft) {
+  return draft->matrices[LHS].row_stride == 1 && draft->inner >= LONG_SUM;
+}
+
 static trm_status add_product(dot_draft *draft, bits *out_bits, trm_error *error) {
   const bool in_pieces = draft->products != TRM_HALF_PRODUCTS_FLOAT;
-  const bool packs = draft->packs_floats || (in_pieces && is_kept(draft, RHS));
+  const bool packs =
+      draft->packs_floats || draft->packs_always || (in_pieces && is_kept(draft, RHS));
   product_descs descs;
   TRY(describe_product(draft, &descs, error));
   const_dnnl_memory_desc_t wanted = descs.rhs;
@@ -458,7 +468,7 @@ static trm_status add_product(dot_draft *draft, bits *out_bits, trm_error *error
   dnnl_primitive_desc_t desc = NULL;
   TRY(create_product(descs.lhs, wanted, descs.out, &desc, error));
   trm_status status;
-  if (!in_pieces && is_sgemm(desc)) {
+  if (!in_pieces && (is_sgemm(desc) || is_long_sum(draft))) {
     status = draft->packs_floats ? TRM_UNIMPLEMENTED : add_tiled_product(draft, error);
   } else {
     *out_bits = bits_of(desc, draft->matrices[LHS].row_stride == 1, draft->inner);
@@ -540,6 +550,9 @@ static trm_status create_sequence(const trm_kernel_request *request, const probl
                      .inner = count_of(&p->inner),
                      .products = products_of(request, p),
                      .packs_floats = packs_floats};
+  draft.packs_always = draft.products == TRM_HALF_PRODUCTS_FLOAT && !packs_floats &&
+                       p->batch.count == 0 && draft.rows >= PACKING_ROWS &&
+                       operations_of(request, p) > MOST_OPERATIONS;
   if (status == TRM_OK) status = add_steps(&draft, out_bits, error);
   if (status == TRM_OK) {
     *out_threads = trm_onednn_sequence_threads(sequence);

@@ -8,9 +8,9 @@
 
 #include "ops/threads.h"
 
-#define MAX_OPERATIONS 16
+#define MAX_OPERATIONS 32 /* three for each part of a gradient, and a few */
 #define MAX_ARGUMENTS 6
-#define MAX_DESCRIPTORS 64
+#define MAX_DESCRIPTORS 160
 #define NO_OPERAND UINT32_MAX
 #define HEADER_BYTES 64 /* at the start of a persistent block: the version that is packed there */
 
@@ -19,6 +19,7 @@ typedef struct operation {
   trm_onednn_function function;
   const void *data;
   bool is_packing;
+  int part; /* of a group; 0: none */
   int num_arguments;
   trm_onednn_argument arguments[MAX_ARGUMENTS]; /* descriptors owned; of a function: a, b, out */
 } operation;
@@ -34,6 +35,7 @@ struct trm_onednn_sequence {
   size_t scratch_bytes, persistent_bytes;
   uint32_t packed_operand;
   bool is_packing;
+  int part;
   int threads, caller_threads; /* of this kernel; to be restored when it is built, else 0 */
   int num_operations, num_descriptors;
   operation operations[MAX_OPERATIONS];
@@ -161,6 +163,11 @@ void trm_onednn_pack_begin(trm_onednn_sequence *sequence, uint32_t operand) {
 
 void trm_onednn_pack_end(trm_onednn_sequence *sequence) { sequence->is_packing = false; }
 
+void trm_onednn_set_part(trm_onednn_sequence *sequence, int part) {
+  sequence->part = part;
+  omp_set_num_threads(part > 0 ? 1 : sequence->threads);
+}
+
 static trm_status keep_descriptor(trm_onednn_sequence *sequence, dnnl_memory_desc_t desc,
                                   trm_error *error) {
   if (sequence->num_descriptors == MAX_DESCRIPTORS) {
@@ -215,6 +222,7 @@ static trm_status new_operation(trm_onednn_sequence *sequence, operation **out_o
   }
   operation *own = &sequence->operations[sequence->num_operations++];
   own->is_packing = sequence->is_packing;
+  own->part = sequence->part;
   *out_operation = own;
   return TRM_OK;
 }
@@ -391,23 +399,65 @@ static void *resolve(const trm_onednn_place *place, const trm_kernel_call *call)
   return NULL;
 }
 
+static dnnl_status_t run_operation(const trm_onednn_sequence *sequence, context *own, int index,
+                                   const trm_kernel_call *call) {
+  const operation *each = &sequence->operations[index];
+  if (each->primitive == NULL) {
+    each->function(each->data, resolve(&each->arguments[0].place, call),
+                   resolve(&each->arguments[1].place, call),
+                   resolve(&each->arguments[2].place, call));
+    return dnnl_success;
+  }
+  for (int j = 0; j < each->num_arguments; ++j) {
+    dnnl_memory_set_data_handle(own->arguments[index][j].memory,
+                                resolve(&each->arguments[j].place, call));
+  }
+  return dnnl_primitive_execute(each->primitive, own->stream, each->num_arguments,
+                                own->arguments[index]);
+}
+
+/* Parts [begin, end) of the group whose operations are [first, last). */
+typedef struct group_run {
+  const trm_onednn_sequence *sequence;
+  context *context;
+  const trm_kernel_call *call;
+  int first, last;
+  atomic_int failure; /* a dnnl_status_t */
+} group_run;
+
+static void run_parts(const void *argument, int64_t begin, int64_t end, int thread) {
+  (void)thread;
+  group_run *group = (group_run *)(uintptr_t)argument;
+  const int threads = omp_get_max_threads();
+  omp_set_num_threads(1);
+  for (int i = group->first; i < group->last; ++i) {
+    const int part = group->sequence->operations[i].part;
+    if (part <= begin || part > end) continue;
+    const dnnl_status_t status = run_operation(group->sequence, group->context, i, group->call);
+    if (status != dnnl_success) atomic_store(&group->failure, (int)status);
+  }
+  omp_set_num_threads(threads);
+}
+
+/* Runs the group that begins at operation `first`; *out_last is the operation behind it. */
+static dnnl_status_t run_group(const trm_onednn_sequence *sequence, context *own, int first,
+                               const trm_kernel_call *call, int *out_last) {
+  int last = first;
+  while (last < sequence->num_operations && sequence->operations[last].part > 0) ++last;
+  group_run group = {sequence, own, call, first, last, dnnl_success};
+  trm_parallel_ranges(sequence->threads, sequence->operations[last - 1].part, run_parts, &group);
+  *out_last = last;
+  return (dnnl_status_t)atomic_load(&group.failure);
+}
+
 static trm_status run_operations(const trm_onednn_sequence *sequence, context *own,
                                  bool skip_packing, const trm_kernel_call *call, trm_error *error) {
-  for (int i = 0; i < sequence->num_operations; ++i) {
+  for (int i = 0; i < sequence->num_operations;) {
     const operation *each = &sequence->operations[i];
-    if (each->is_packing && skip_packing) continue;
-    if (each->primitive == NULL) {
-      each->function(each->data, resolve(&each->arguments[0].place, call),
-                     resolve(&each->arguments[1].place, call),
-                     resolve(&each->arguments[2].place, call));
-      continue;
-    }
-    for (int j = 0; j < each->num_arguments; ++j) {
-      dnnl_memory_set_data_handle(own->arguments[i][j].memory,
-                                  resolve(&each->arguments[j].place, call));
-    }
-    const dnnl_status_t executed = dnnl_primitive_execute(each->primitive, own->stream,
-                                                          each->num_arguments, own->arguments[i]);
+    dnnl_status_t executed = dnnl_success;
+    if (each->part > 0) executed = run_group(sequence, own, i, call, &i);
+    else if (each->is_packing && skip_packing) ++i;
+    else executed = run_operation(sequence, own, i++, call);
     if (executed != dnnl_success) {
       FAIL(INTERNAL, "oneDNN failed with status %d while running a kernel", (int)executed);
     }

@@ -82,6 +82,10 @@ trm_status trm_onednn_add_function(trm_onednn_sequence *sequence, trm_onednn_fun
                                    const void *data, trm_onednn_place a, trm_onednn_place b,
                                    trm_onednn_place out, trm_error *error);
 
+/* Operations from here on are part `part`, from 1, of a group: parts are run by one thread each, at
+ * once. Their primitives are made for one thread. 0 ends the group. */
+void trm_onednn_set_part(trm_onednn_sequence *sequence, int part);
+
 /* Widens `count` halves or bfloat16s at *place into float32, in the persistent block (is_kept) or
  * in scratch, and moves *place there. Nothing is done for float32. */
 trm_status trm_onednn_add_widen(trm_onednn_sequence *sequence, trm_dtype dtype, int64_t count,

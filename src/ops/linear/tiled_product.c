@@ -5,9 +5,11 @@
 
 #include "ops/threads.h"
 
-/* Rows and columns of a tile: small enough to feed many threads, large enough that packing the
- * operands costs a hundredth of it. */
-#define TILE ((int64_t)192)
+/* Rows or columns of a tile at least, and tiles at least: small enough to feed many threads, large
+ * enough that packing the operands costs little of it. */
+#define LEAST_TILE ((int64_t)192)
+#define MOST_TILE ((int64_t)768)
+#define LEAST_TILES 16
 
 typedef struct job {
   const trm_tiled_product *p;
@@ -15,11 +17,18 @@ typedef struct job {
   float *out;
 } job;
 
-static int64_t tiles_of(int64_t size) { return (size + TILE - 1) / TILE; }
+static int64_t count_of(int64_t size, int64_t tile) { return (size + tile - 1) / tile; }
 
-static int64_t size_of_tile(int64_t size, int64_t begin) {
-  return size - begin < TILE ? size - begin : TILE;
+/* The side of a tile; from the sizes alone. */
+static int64_t tile_of(const trm_tiled_product *p) {
+  int64_t tile = MOST_TILE;
+  while (tile > LEAST_TILE && count_of(p->rows, tile) * count_of(p->columns, tile) < LEAST_TILES) {
+    tile /= 2;
+  }
+  return tile;
 }
+
+static int64_t smaller_of(int64_t a, int64_t b) { return a < b ? a : b; }
 
 /* The stride of an operand's rows or columns, whichever are apart; sgemm wants as much as a line
  * has, also of one that is alone. */
@@ -30,8 +39,9 @@ static int64_t leading(const trm_tiled_product *p, int side, bool is_transposed,
 
 static void run_tile(const job *own, int64_t tile) {
   const trm_tiled_product *p = own->p;
-  const int64_t across = tiles_of(p->columns), down = tiles_of(p->rows);
-  const int64_t column = tile % across * TILE, row = tile / across % down * TILE;
+  const int64_t side = tile_of(p);
+  const int64_t across = count_of(p->columns, side), down = count_of(p->rows, side);
+  const int64_t column = tile % across * side, row = tile / across % down * side;
   const int64_t batch = tile / across / down;
   const float *operands[2] = {own->lhs + row * p->row_stride[TRM_PRODUCT_LHS],
                               own->rhs + column * p->column_stride[TRM_PRODUCT_RHS]};
@@ -39,10 +49,11 @@ static void run_tile(const job *own, int64_t tile) {
   for (int32_t d = p->batch_rank - 1; d >= 0; --d) {
     const int64_t index = rest % p->batch[d];
     rest /= p->batch[d];
-    for (int side = 0; side < 2; ++side) operands[side] += index * p->batch_strides[side][d];
+    for (int i = 0; i < 2; ++i) operands[i] += index * p->batch_strides[i][d];
   }
   float *out = own->out + (batch * p->rows + row) * p->columns + column;
-  const int64_t rows = size_of_tile(p->rows, row), columns = size_of_tile(p->columns, column);
+  const int64_t rows = smaller_of(p->rows - row, side),
+                columns = smaller_of(p->columns - column, side);
   const bool lhs_transposed = p->column_stride[TRM_PRODUCT_LHS] != 1;
   const bool rhs_transposed = p->column_stride[TRM_PRODUCT_RHS] != 1;
   (void)dnnl_sgemm(
@@ -64,10 +75,11 @@ static void run_tiles(const void *context, int64_t begin, int64_t end, int threa
 void trm_tiled_product_run(const void *data, const void *lhs, const void *rhs, void *out) {
   const trm_tiled_product *p = data;
   const job own = {p, lhs, rhs, out};
-  int64_t tiles = tiles_of(p->rows) * tiles_of(p->columns);
-  for (int32_t d = 0; d < p->batch_rank; ++d) tiles *= p->batch[d];
+  const int64_t side = tile_of(p);
+  int64_t tiles = count_of(p->rows, side) * count_of(p->columns, side);
   /* Four operations cost what a byte does. */
-  const double work = (double)p->rows * (double)p->columns * (double)p->inner / 2;
+  double work = (double)p->rows * (double)p->columns * (double)p->inner / 2;
+  for (int32_t d = 0; d < p->batch_rank; ++d) tiles *= p->batch[d], work *= (double)p->batch[d];
   trm_parallel_ranges(trm_threads_for(work < 0x1p60 ? (size_t)work : (size_t)1 << 60), tiles,
                       run_tiles, &own);
 }

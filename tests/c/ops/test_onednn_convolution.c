@@ -675,7 +675,38 @@ static void two_engines_may_share_a_kernel(void **state) {
   linear_case_free(&c);
 }
 
-/* Thin groups: the same bits from one thread and from three. */
+static void check_threads(const convolution_case *shape) {
+  static const int counts[] = {1, 2, 3, 5};
+  enum { COUNTS = sizeof counts / sizeof *counts };
+  const int before = omp_get_max_threads();
+  linear_case c;
+  linear_case_convolution(&c, shape, TRM_F32);
+  linear_case_fill(&c, 4);
+  const size_t bytes = trm_shape_bytes(&c.instructions[2].shape);
+  void *results[COUNTS];
+  for (int t = 0; t < COUNTS; ++t) {
+    results[t] = trm_allocate_aligned(bytes);
+    omp_set_num_threads(counts[t]);
+    const trm_kernel_request request = linear_case_request(&c);
+    trm_kernel fast;
+    bool supported = false;
+    assert_int_equal(trm_onednn_convolution_create(&request, &fast, &supported, NULL), TRM_OK);
+    assert_true(supported);
+    linear_run run;
+    linear_run_create(&run, &fast, &c, results[t]);
+    assert_int_equal(fast.run(&fast, &run.call, NULL), TRM_OK);
+    assert_int_equal(omp_get_max_threads(), counts[t]); /* the caller's bound is restored */
+    linear_run_free(&run);
+    fast.destroy(&fast);
+    if (memcmp(results[0], results[t], bytes) != 0) {
+      fail_msg("%s: %d threads give other bits than one", shape->name, counts[t]);
+    }
+  }
+  for (int t = 0; t < COUNTS; ++t) trm_free(results[t]);
+  linear_case_free(&c);
+  omp_set_num_threads(before);
+}
+
 static void threads_do_not_change_thin_groups(void **state) {
   (void)state;
   static const convolution_case shapes[] = {
@@ -689,33 +720,45 @@ static void threads_do_not_change_thin_groups(void **state) {
        1,
        16},
   };
-  const int before = omp_get_max_threads();
-  for (size_t i = 0; i < sizeof shapes / sizeof *shapes; ++i) {
-    linear_case c;
-    linear_case_convolution(&c, &shapes[i], TRM_F32);
-    linear_case_fill(&c, 4);
-    const size_t bytes = trm_shape_bytes(&c.instructions[2].shape);
-    void *results[2] = {trm_allocate_aligned(bytes), trm_allocate_aligned(bytes)};
-    for (int t = 0; t < 2; ++t) {
-      omp_set_num_threads(t == 0 ? 1 : 3);
-      const trm_kernel_request request = linear_case_request(&c);
-      trm_kernel fast;
-      bool supported = false;
-      assert_int_equal(trm_onednn_convolution_create(&request, &fast, &supported, NULL), TRM_OK);
-      assert_true(supported);
-      linear_run run;
-      linear_run_create(&run, &fast, &c, results[t]);
-      assert_int_equal(fast.run(&fast, &run.call, NULL), TRM_OK);
-      assert_int_equal(omp_get_max_threads(), t == 0 ? 1 : 3); /* the caller's bound is restored */
-      linear_run_free(&run);
-      fast.destroy(&fast);
-    }
-    if (__builtin_cpu_supports("avx512f")) assert_memory_equal(results[0], results[1], bytes);
-    trm_free(results[0]);
-    trm_free(results[1]);
-    linear_case_free(&c);
+  if (!__builtin_cpu_supports("avx512f")) skip();
+  for (size_t i = 0; i < sizeof shapes / sizeof *shapes; ++i) check_threads(&shapes[i]);
+}
+
+/* Gradients of weights that oneDNN would sum by threads: parts by images, by channels of y, of x,
+ * by both; and one part. */
+static const expectation gradients[] = {
+    {WEIGHTS,
+     {"images", "f01b_i01o->01bf", {4, 32, 32, 16}, {4, 32, 32, 16}, BOTH(1, 1, 1, 1, 1, 0), 1, 1}},
+    {WEIGHTS,
+     {"of y", "f01b_i01o->01bf", {4, 8, 8, 256}, {4, 8, 8, 128}, BOTH(1, 0, 0, 1, 1, 0), 1, 1}},
+    {WEIGHTS,
+     {"of x", "f01b_i01o->01bf", {4, 8, 8, 128}, {4, 8, 8, 256}, BOTH(1, 0, 0, 1, 1, 0), 1, 1}},
+    {WEIGHTS,
+     {"3x3, of y",
+      "f01b_i01o->fb01",
+      {2, 9, 9, 256},
+      {2, 9, 9, 128},
+      BOTH(1, 1, 1, 1, 1, 0),
+      1,
+      1}},
+    {WEIGHTS,
+     {"both", "f01b_i01o->01bf", {4, 28, 28, 128}, {4, 28, 28, 128}, BOTH(1, 0, 0, 1, 1, 0), 1, 1}},
+    {WEIGHTS,
+     {"one", "f01b_i01o->01bf", {4, 12, 12, 16}, {4, 12, 12, 16}, BOTH(1, 1, 1, 1, 1, 0), 1, 1}},
+    {WEIGHTS,
+     {"groups", "f01b_i01o->01bf", {4, 32, 32, 32}, {4, 32, 32, 32}, BOTH(1, 1, 1, 1, 1, 0), 1, 2}},
+};
+
+static void threads_do_not_change_gradients(void **state) {
+  (void)state;
+  for (size_t i = 0; i < sizeof gradients / sizeof *gradients; ++i) {
+    check_threads(&gradients[i].convolution);
   }
-  omp_set_num_threads(before);
+}
+
+static void gradients_in_parts_equal_the_reference(void **state) {
+  (void)state;
+  for (size_t i = 0; i < sizeof gradients / sizeof *gradients; ++i) check(&gradients[i], TRM_F32);
 }
 
 static void what_it_cannot_do_is_left_to_the_reference(void **state) {
@@ -757,6 +800,8 @@ int main(void) {
       cmocka_unit_test(packed_weights_are_kept),
       cmocka_unit_test(two_engines_may_share_a_kernel),
       cmocka_unit_test(threads_do_not_change_thin_groups),
+      cmocka_unit_test(threads_do_not_change_gradients),
+      cmocka_unit_test(gradients_in_parts_equal_the_reference),
       cmocka_unit_test(what_it_cannot_do_is_left_to_the_reference),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

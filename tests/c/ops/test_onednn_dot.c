@@ -56,6 +56,13 @@ static const dot_case cases[] = {
     {"five dimensions", 5, 5, {2, 3, 2, 3, 4}, {2, 3, 4, 2, 5}, "02", "03", "4", "2"},
 };
 
+/* Too large to be made for one thread too; lines that are whole pages apart. */
+static const dot_case large_products[] = {
+    {"packed in each run", 2, 2, {256, 256}, {256, 1024}, "", "", "1", "0"},
+    {"its data gradient", 2, 2, {256, 1024}, {256, 1024}, "", "", "1", "1"},
+    {"long sums", 2, 2, {40000, 48}, {40000, 48}, "", "", "0", "0"},
+};
+
 /* How halves are multiplied; what is left out of a product is added to the bound: 2^-16 of it with
  * three pieces; with bfloat16s 2^-8, which add up as the square root. */
 static trm_half_products wanted = TRM_HALF_PRODUCTS_FLOAT;
@@ -78,7 +85,7 @@ static const char *suffix_of(trm_dtype dtype) {
       dtype == TRM_BF16 && wanted != TRM_HALF_PRODUCTS_FLOAT ? TRM_HALF_PRODUCTS_BFLOAT16 : wanted);
 }
 
-static void check(const dot_case *from, trm_dtype dtype, trm_dtype result) {
+static void check(const dot_case *from, trm_dtype dtype, trm_dtype result, uint32_t rounds) {
   linear_case c;
   linear_case_dot(&c, from, dtype, result);
   c.module.half_products = wanted;
@@ -100,7 +107,7 @@ static void check(const dot_case *from, trm_dtype dtype, trm_dtype result) {
   linear_run slow_run, run;
   linear_run_create(&slow_run, &reference, &c, oracle);
   linear_run_create(&run, &fast, &c, c.data[2]);
-  for (uint32_t round = 0; round < 4; ++round) { /* versions: unknown, new, the same, newer */
+  for (uint32_t round = 0; round < rounds; ++round) { /* versions: unknown, new, the same, newer */
     run.versions[1] = round == 0 ? 0 : round == 3 ? 8 : 7;
     if (round != 2) linear_case_fill(&c, round + 1);
     memset(c.data[2], 0xff, bytes);
@@ -124,12 +131,15 @@ static void check(const dot_case *from, trm_dtype dtype, trm_dtype result) {
 }
 
 static void check_all(trm_dtype dtype, trm_dtype result) {
-  for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i) check(&cases[i], dtype, result);
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i) check(&cases[i], dtype, result, 4);
 }
 
 static void float32_equals_the_reference(void **state) {
   (void)state;
   check_all(TRM_F32, TRM_F32);
+  for (size_t i = 0; i < sizeof large_products / sizeof *large_products; ++i) {
+    check(&large_products[i], TRM_F32, TRM_F32, 1);
+  }
 }
 
 static void halves_round_once(void **state) {
@@ -248,7 +258,6 @@ static const dot_case small_products[] = {
     {"long sums of a batch", 3, 3, {2, 4096, 64}, {2, 4096, 64}, "0", "0", "1", "1"},
     {"several tiles", 2, 2, {400, 300}, {300, 500}, "", "", "1", "0"},
 };
-
 static void packed_weights_give_the_same_bits(void **state) {
   (void)state;
   int packed = 0;
@@ -282,34 +291,42 @@ static void run_both_ways(const trm_kernel *kernel, linear_case *c, void *first)
   }
 }
 
-static void threads_do_not_change_small_products(void **state) {
-  (void)state;
+static void check_threads(const dot_case *product) {
+  static const int counts[] = {1, 2, 3, 5, 8};
+  enum { COUNTS = sizeof counts / sizeof *counts };
   const int before = omp_get_max_threads();
-  for (size_t i = 0; i < sizeof small_products / sizeof *small_products; ++i) {
-    linear_case c;
-    linear_case_dot(&c, &small_products[i], TRM_F32, TRM_F32);
-    linear_case_fill(&c, 1);
-    const size_t bytes = trm_shape_bytes(&c.instructions[2].shape);
-    char *results[3] = {malloc(bytes), malloc(bytes), malloc(bytes)};
-    for (int t = 0; t < 3; ++t) {
-      const int threads = t == 2 ? 8 : t + 1;
-      omp_set_num_threads(threads);
-      const trm_kernel_request request = linear_case_request(&c);
-      trm_kernel kernel;
-      bool supported = false;
-      trm_error error;
-      assert_int_equal(trm_onednn_dot_create(&request, &kernel, &supported, &error), TRM_OK);
-      assert_true(supported);
-      run_both_ways(&kernel, &c, results[t]);
-      assert_int_equal(omp_get_max_threads(), threads);
-      trm_kernel_destroy(&kernel);
-    }
-    assert_memory_equal(results[0], results[1], bytes);
-    assert_memory_equal(results[0], results[2], bytes);
-    for (int t = 0; t < 3; ++t) free(results[t]);
-    linear_case_free(&c);
+  linear_case c;
+  linear_case_dot(&c, product, TRM_F32, TRM_F32);
+  linear_case_fill(&c, 1);
+  const size_t bytes = trm_shape_bytes(&c.instructions[2].shape);
+  char *results[COUNTS];
+  for (int t = 0; t < COUNTS; ++t) {
+    results[t] = malloc(bytes);
+    omp_set_num_threads(counts[t]);
+    const trm_kernel_request request = linear_case_request(&c);
+    trm_kernel kernel;
+    bool supported = false;
+    trm_error error;
+    assert_int_equal(trm_onednn_dot_create(&request, &kernel, &supported, &error), TRM_OK);
+    assert_true(supported);
+    run_both_ways(&kernel, &c, results[t]);
+    assert_int_equal(omp_get_max_threads(), counts[t]);
+    trm_kernel_destroy(&kernel);
+    assert_memory_equal(results[0], results[t], bytes);
   }
+  for (int t = 0; t < COUNTS; ++t) free(results[t]);
+  linear_case_free(&c);
   omp_set_num_threads(before);
+}
+
+static void threads_do_not_change_products(void **state) {
+  (void)state;
+  for (size_t i = 0; i < sizeof small_products / sizeof *small_products; ++i) {
+    check_threads(&small_products[i]);
+  }
+  for (size_t i = 0; i < sizeof large_products / sizeof *large_products; ++i) {
+    check_threads(&large_products[i]);
+  }
 }
 
 int main(void) {
@@ -320,7 +337,7 @@ int main(void) {
       cmocka_unit_test(bfloat16_rounds_once),
       cmocka_unit_test(halves_are_multiplied_in_pieces),
       cmocka_unit_test(infinities_and_nans_are_those_of_floats),
-      cmocka_unit_test(threads_do_not_change_small_products),
+      cmocka_unit_test(threads_do_not_change_products),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
