@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "ops/linear/grouped_convolution.h"
+#include "ops/linear/half_tiles.h"
 #include "ops/linear/onednn_convolution_problem.h"
 #include "ops/linear/onednn_sequence.h"
 
@@ -397,6 +398,74 @@ static trm_status add_pieces(convolution_draft *draft, const trm_kernel_request 
   return TRM_OK;
 }
 
+/* Whether tiles serve the problem (half_tiles.h); fills in theirs, a convolution in every case. */
+static bool plan_tiles(const convolution_draft *draft, trm_dtype dtype, trm_half_tiles *tiles) {
+  const trm_convolution_problem *p = &draft->p;
+  const bool is_data = p->kind == TRM_BACKWARD_DATA;
+  const trm_convolution_layout *from = is_data ? &p->y : &p->x, *to = is_data ? &p->x : &p->y;
+  if (draft->pieces == 0 || dtype != TRM_F16 || p->kind == TRM_BACKWARD_WEIGHTS || p->spatial > 2 ||
+      to->inner != 1 || (is_data && p->is_x_cropped) || !trm_half_tiles_serve()) {
+    return false;
+  }
+  *tiles = (trm_half_tiles){.products = draft->products,
+                            .threads = trm_onednn_sequence_threads(draft->sequence),
+                            .group_rank = 1,
+                            .groups = {p->groups},
+                            .w_group = {p->w.group},
+                            .batch = p->batch,
+                            .channels = is_data ? p->out_channels : p->in_channels,
+                            .outputs = is_data ? p->in_channels : p->out_channels,
+                            .x_start = from->start,
+                            .x_batch = from->outer,
+                            .x_channel = from->inner,
+                            .w_start = p->w.start,
+                            .w_channel = is_data ? p->w.outer : p->w.inner,
+                            .w_output = is_data ? p->w.inner : p->w.outer};
+  tiles->x_group[0] = tiles->channels * from->inner, tiles->y_group[0] = tiles->outputs;
+  tiles->y_pixel = p->groups * tiles->outputs;
+  int64_t dense = tiles->y_pixel;
+  for (int i = 1; i >= 0; --i) { /* one dimension: a single row */
+    const int at = i - (2 - p->spatial);
+    const bool is_absent = at < 0;
+    const int64_t x_size = is_absent ? 1 : p->x_size[at], y_size = is_absent ? 1 : p->y_size[at];
+    tiles->x_size[i] = is_data ? y_size : x_size, tiles->y_size[i] = is_data ? x_size : y_size;
+    tiles->k_size[i] = is_absent ? 1 : p->k_size[at];
+    tiles->stride[i] = is_absent ? 1 : p->stride[at];
+    tiles->dilation[i] = is_absent ? 1 : p->dilation[at];
+    tiles->pad[i] = is_absent ? 0 : p->pad_low[at];
+    tiles->x_spatial[i] = is_absent ? 0 : from->spatial[at];
+    tiles->w_spatial[i] = is_absent ? 0 : p->w.spatial[at];
+    if (is_data) { /* of y, with the kernel from its end */
+      if (tiles->stride[i] > 1) return false;
+      tiles->pad[i] = (tiles->k_size[i] - 1) * tiles->dilation[i] - tiles->pad[i];
+      tiles->w_start += (tiles->k_size[i] - 1) * tiles->w_spatial[i];
+      tiles->w_spatial[i] = -tiles->w_spatial[i];
+    }
+    if (!is_absent && tiles->y_size[i] > 1 && to->spatial[at] != dense) return false;
+    dense *= tiles->y_size[i];
+  }
+  return p->batch == 1 || to->outer == dense;
+}
+
+static trm_status add_tiles(convolution_draft *draft, const trm_kernel_request *request,
+                            trm_half_tiles *tiles, trm_error *error) {
+  trm_onednn_sequence *sequence = draft->sequence;
+  tiles->rounds = request->instruction->shape.dtype == TRM_F16;
+  trm_half_tiles_plan(tiles);
+  const trm_half_tiles *own = trm_arena_copy(request->arena, tiles, sizeof *tiles);
+  CHECK_MEMORY(own, "a convolution of halves");
+  const size_t bytes = trm_half_tiles_packed_bytes(own);
+  const bool may_repeat = trm_onednn_may_repeat(request, 1);
+  const trm_onednn_place w = trm_onednn_operand(1, 0);
+  const trm_onednn_place packed =
+      may_repeat ? trm_onednn_persistent(sequence, bytes) : trm_onednn_scratch(sequence, bytes);
+  if (may_repeat) trm_onednn_pack_begin(sequence, 1);
+  TRY(trm_onednn_add_function(sequence, trm_half_tiles_pack, own, w, w, packed, error));
+  trm_onednn_pack_end(sequence);
+  return trm_onednn_add_worker(sequence, trm_half_tiles_run, own, trm_onednn_operand(0, 0), packed,
+                               trm_onednn_result(0), trm_half_tiles_scratch_bytes(own), error);
+}
+
 /* How this convolution is computed on this CPU. */
 static trm_half_products products_of(const trm_kernel_request *request,
                                      const trm_convolution_problem *p) {
@@ -461,6 +530,9 @@ static trm_status add_operations(convolution_draft *draft, const trm_kernel_requ
                                  trm_error *error) {
   trm_onednn_sequence *sequence = draft->sequence;
   trm_convolution_problem *p = &draft->p;
+  trm_half_tiles tiles;
+  if (plan_tiles(draft, trm_operand_shape(request, 0)->dtype, &tiles))
+    return add_tiles(draft, request, &tiles, error);
   trm_grouped_convolution thin;
   const bool is_thin = draft->pieces == 0 && plan_thin(p, &thin);
 

@@ -15,12 +15,13 @@
 #define HEADER_BYTES 64 /* at the start of a persistent block: the version that is packed there */
 
 typedef struct operation {
-  dnnl_primitive_t primitive; /* NULL: a function */
+  dnnl_primitive_t primitive; /* NULL: a function or a worker */
   trm_onednn_function function;
+  trm_onednn_worker worker;
   const void *data;
   bool is_packing;
   int num_arguments;
-  trm_onednn_argument arguments[MAX_ARGUMENTS]; /* descriptors owned; of a function: a, b, out */
+  trm_onednn_argument arguments[MAX_ARGUMENTS]; /* descriptors owned; of a function: a, b, out, scratch */
 } operation;
 
 /* What one run needs for itself: oneDNN's memory objects hold the pointers of a run. */
@@ -277,6 +278,16 @@ trm_status trm_onednn_add_function(trm_onednn_sequence *sequence, trm_onednn_fun
   return TRM_OK;
 }
 
+trm_status trm_onednn_add_worker(trm_onednn_sequence *sequence, trm_onednn_worker worker,
+                                 const void *data, trm_onednn_place a, trm_onednn_place b,
+                                 trm_onednn_place out, size_t scratch_bytes, trm_error *error) {
+  TRY(trm_onednn_add_function(sequence, NULL, data, a, b, out, error));
+  operation *own = &sequence->operations[sequence->num_operations - 1];
+  own->worker = worker;
+  own->arguments[3].place = trm_onednn_scratch(sequence, scratch_bytes);
+  return TRM_OK;
+}
+
 /* ---- Operations of our own ------------------------------------------------------------------ */
 
 typedef struct conversion {
@@ -397,9 +408,13 @@ static trm_status run_operations(const trm_onednn_sequence *sequence, context *o
     const operation *each = &sequence->operations[i];
     if (each->is_packing && skip_packing) continue;
     if (each->primitive == NULL) {
-      each->function(each->data, resolve(&each->arguments[0].place, call),
-                     resolve(&each->arguments[1].place, call),
-                     resolve(&each->arguments[2].place, call));
+      void *places[4];
+      for (int j = 0; j < 4; ++j) places[j] = resolve(&each->arguments[j].place, call);
+      if (each->worker != NULL) {
+        each->worker(each->data, places[0], places[1], places[2], places[3]);
+      } else {
+        each->function(each->data, places[0], places[1], places[2]);
+      }
       continue;
     }
     for (int j = 0; j < each->num_arguments; ++j) {

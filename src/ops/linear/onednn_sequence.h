@@ -40,6 +40,10 @@ typedef struct trm_onednn_argument {
  * input. */
 typedef void (*trm_onednn_function)(const void *data, const void *a, const void *b, void *out);
 
+/* One that needs memory of its own while it runs. */
+typedef void (*trm_onednn_worker)(const void *data, const void *a, const void *b, void *out,
+                                  void *scratch);
+
 typedef struct trm_onednn_sequence trm_onednn_sequence;
 
 /* The engine, created at the first call, or NULL. Thread-safe. */
@@ -81,6 +85,10 @@ trm_status trm_onednn_add_reorder(trm_onednn_sequence *sequence, const_dnnl_memo
 trm_status trm_onednn_add_function(trm_onednn_sequence *sequence, trm_onednn_function function,
                                    const void *data, trm_onednn_place a, trm_onednn_place b,
                                    trm_onednn_place out, trm_error *error);
+
+trm_status trm_onednn_add_worker(trm_onednn_sequence *sequence, trm_onednn_worker worker,
+                                 const void *data, trm_onednn_place a, trm_onednn_place b,
+                                 trm_onednn_place out, size_t scratch_bytes, trm_error *error);
 
 /* Widens `count` halves or bfloat16s at *place into float32, in the persistent block (is_kept) or
  * in scratch, and moves *place there. Nothing is done for float32. */
