@@ -12,8 +12,9 @@
 enum { CHUNK = 256, STEP = 32 };
 enum { BLOCK = 32, TILE = 16 }; /* columns and rows */
 enum { TILE_BYTES = 1024, PIECES_BYTES = 2 * TILE_BYTES };
-/* Of a task: its sums, and its rows of a chunk, lie in the second cache. */
-enum { MOST_ROWS = 512, MOST_SUMS = 256 * 1024 };
+/* Of a task: its rows of a chunk, and its sums where there is more than one chunk, lie in the
+ * second cache. */
+enum { MOST_ROWS = 1024, MOST_SUMS = 256 * 1024 };
 
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 static int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
@@ -36,33 +37,37 @@ static int64_t packed_count(const trm_half_tiles *p) {
 
 /* ---- Tasks ----------------------------------------------------------------------------------- */
 
-/* The time of the thread that has most to do, in cycles. A tile unit makes 512 products a cycle;
- * cutting a half into pieces takes a quarter of a cycle. */
+/* The time of the thread that has most to do, in cycles for each number of the inner product. A
+ * tile unit makes 512 products a cycle; a half is cut into pieces in a third of one, or in twice
+ * that if weights come from memory. */
 static double cost_of(const trm_half_tiles *p, int64_t rows, int64_t columns) {
   const int64_t tasks = groups_of(p) * divide_up(rows_of(p), rows) * divide_up(p->outputs, columns);
   const double r = (double)rows, c = (double)columns;
-  const double task = r * c * 3 / 512 + (r + c) / 4;
-  return (double)divide_up(tasks, p->threads) * task;
+  return (double)divide_up(tasks, p->threads) * (r * c * 3 / 512 + r / 3 + c * 2 / 3);
 }
 
-void trm_half_tiles_plan(trm_half_tiles *p) {
-  const int64_t rows = round_up(rows_of(p), TILE), columns = round_up(p->outputs, BLOCK);
+/* How many sums of a task are kept at a time: those of a block where one chunk is all. */
+static int64_t sums_of(const trm_half_tiles *p, int64_t rows, int64_t columns) {
+  return rows * (inner_of(p) <= CHUNK ? least(columns, BLOCK) : columns);
+}
+
+static void plan(trm_half_tiles *p) {
+  const int64_t rows = round_up(rows_of(p), TILE), columns = round_up(p->outputs, TILE);
   double best = 0;
   p->task_rows = p->task_columns = 0;
   for (int64_t down = divide_up(rows, MOST_ROWS); down <= rows / TILE; ++down) {
     const int64_t r = round_up(divide_up(rows, down), TILE);
-    if (r < 4 * TILE && p->task_rows > 0) break;
-    for (int64_t across = 1; across <= columns / BLOCK; ++across) {
+    for (int64_t across = 1; across <= divide_up(columns, BLOCK); ++across) {
       const int64_t c = round_up(divide_up(columns, across), BLOCK);
-      if (r * c > MOST_SUMS) continue;
+      if (sums_of(p, r, c) > MOST_SUMS) continue;
       const double cost = cost_of(p, r, c);
       if (p->task_rows == 0 || cost < best) best = cost, p->task_rows = r, p->task_columns = c;
-      if (c <= 4 * BLOCK) break;
     }
+    if (r <= 4 * TILE && p->task_rows > 0) break;
   }
 }
 
-size_t trm_half_tiles_packed_bytes(const trm_half_tiles *p) {
+static size_t packed_bytes(const trm_half_tiles *p) {
   return (size_t)(groups_of(p) * packed_count(p)) * sizeof(uint16_t);
 }
 
@@ -78,7 +83,7 @@ static size_t chunk_bytes(int64_t lines) { return (size_t)(lines * CHUNK) * size
 
 static size_t workspace_bytes(const trm_half_tiles *p) {
   return 3 * (chunk_bytes(p->task_rows) + chunk_bytes(BLOCK)) +
-         (size_t)(p->task_rows * p->task_columns) * sizeof(float);
+         (size_t)sums_of(p, p->task_rows, p->task_columns) * sizeof(float);
 }
 
 static workspace lay_out(const trm_half_tiles *p, char *at) {
@@ -89,10 +94,6 @@ static workspace lay_out(const trm_half_tiles *p, char *at) {
                      .right = rights,
                      .right_masked = rights + 2 * right,
                      .sums = (float *)(void *)(rights + 3 * right)};
-}
-
-size_t trm_half_tiles_scratch_bytes(const trm_half_tiles *p) {
-  return workspace_bytes(p) * (size_t)p->threads;
 }
 
 /* ---- Weights --------------------------------------------------------------------------------- */
@@ -150,11 +151,11 @@ static void pack_chunks(const void *context, int64_t first, int64_t last, int th
   }
 }
 
-void trm_half_tiles_pack(const void *data, const void *w, const void *unused, void *packed) {
+static void run_packing(const void *data, const void *w, const void *unused, void *packed) {
   (void)unused;
   const trm_half_tiles *p = data;
   const pack_job job = {p, w, packed};
-  trm_parallel_ranges(trm_threads_for(trm_half_tiles_packed_bytes(p)),
+  trm_parallel_ranges(trm_threads_for(packed_bytes(p)),
                       groups_of(p) * divide_up(inner_of(p), CHUNK), pack_chunks, &job);
 }
 
@@ -491,7 +492,7 @@ TARGET void run_tasks(const void *context, int64_t begin, int64_t end, int threa
   _tile_release();
 }
 
-void trm_half_tiles_run(const void *data, const void *x, const void *packed, void *y,
+static void run_product(const void *data, const void *x, const void *packed, void *y,
                         void *scratch) {
   const trm_half_tiles *p = data;
   const run_job job = {p, x, packed, y, scratch};
@@ -500,14 +501,34 @@ void trm_half_tiles_run(const void *data, const void *x, const void *packed, voi
   trm_parallel_ranges(p->threads, tasks, run_tasks, &job);
 }
 
+trm_status trm_half_tiles_add(trm_onednn_sequence *sequence, const trm_kernel_request *request,
+                              const trm_half_tiles *product, trm_error *error) {
+  trm_half_tiles *own = trm_arena_copy(request->arena, product, sizeof *product);
+  CHECK_MEMORY(own, "a product of halves");
+  own->rounds = request->instruction->shape.dtype == TRM_F16;
+  own->threads = trm_onednn_sequence_threads(sequence);
+  plan(own);
+  const size_t bytes = packed_bytes(own);
+  const bool may_repeat = trm_onednn_may_repeat(request, 1);
+  const trm_onednn_place x = trm_onednn_operand(0, 0), w = trm_onednn_operand(1, 0);
+  const trm_onednn_place packed =
+      may_repeat ? trm_onednn_persistent(sequence, bytes) : trm_onednn_scratch(sequence, bytes);
+  if (may_repeat) trm_onednn_pack_begin(sequence, 1);
+  TRY(trm_onednn_add_function(sequence, run_packing, own, w, w, packed, error));
+  trm_onednn_pack_end(sequence);
+  return trm_onednn_add_worker(sequence, run_product, own, x, packed, trm_onednn_result(0),
+                               workspace_bytes(own) * (size_t)own->threads, error);
+}
+
 #else
 
 bool trm_half_tiles_serve(void) { return false; }
 
 /* Never reached. */
-void trm_half_tiles_run(const void *data, const void *x, const void *packed, void *y,
-                        void *scratch) {
-  (void)data, (void)x, (void)packed, (void)y, (void)scratch;
+trm_status trm_half_tiles_add(trm_onednn_sequence *sequence, const trm_kernel_request *request,
+                              const trm_half_tiles *product, trm_error *error) {
+  (void)sequence, (void)request, (void)product, (void)error;
+  return TRM_UNIMPLEMENTED;
 }
 
 #endif

@@ -7,7 +7,7 @@
 #ifndef TREMULA_OPS_LINEAR_HALF_TILES_H_
 #define TREMULA_OPS_LINEAR_HALF_TILES_H_
 
-#include "hlo/hlo.h"
+#include "ops/linear/onednn_sequence.h"
 
 /* For each group g, y[g, n, q, o] = sum over taps k and channels c of
  * x[g, n, q * stride + k * dilation - pad, c] * w[g, k, c, o]; index 0 is rows, 1 columns. A
@@ -15,8 +15,6 @@
  * dense. */
 typedef struct trm_half_tiles {
   trm_half_products products; /* not of floats */
-  bool rounds;                /* the result is halves, else floats */
-  int threads;
   int32_t group_rank;
   int64_t groups[TRM_MAX_RANK], x_group[TRM_MAX_RANK], w_group[TRM_MAX_RANK], y_group[TRM_MAX_RANK];
   int64_t batch, channels, outputs; /* channels and outputs of a group */
@@ -24,19 +22,17 @@ typedef struct trm_half_tiles {
   int64_t x_start, x_batch, x_spatial[2], x_channel;
   int64_t w_start, w_spatial[2], w_channel, w_output;
   int64_t y_pixel;
+  /* Filled in by trm_half_tiles_add. */
+  bool rounds; /* the result is halves, else floats */
+  int threads;
   int64_t task_rows, task_columns; /* of y, computed by one thread at a time */
 } trm_half_tiles;
 
 /* Whether this CPU has AMX, as far as oneDNN may use it, and the system lets us. */
 bool trm_half_tiles_serve(void);
-/* Chooses the tasks. */
-void trm_half_tiles_plan(trm_half_tiles *p);
-size_t trm_half_tiles_packed_bytes(const trm_half_tiles *p);
-size_t trm_half_tiles_scratch_bytes(const trm_half_tiles *p);
-
-/* Steps of a oneDNN program: `data` is a trm_half_tiles. */
-void trm_half_tiles_pack(const void *data, const void *w, const void *unused, void *packed);
-void trm_half_tiles_run(const void *data, const void *x, const void *packed, void *y,
-                        void *scratch);
+/* Adds the product of the request's operands to a sequence that does nothing else. Weights that may
+ * serve again are packed once. */
+trm_status trm_half_tiles_add(trm_onednn_sequence *sequence, const trm_kernel_request *request,
+                              const trm_half_tiles *product, trm_error *error);
 
 #endif /* TREMULA_OPS_LINEAR_HALF_TILES_H_ */

@@ -399,17 +399,14 @@ static trm_status add_pieces(convolution_draft *draft, const trm_kernel_request 
 }
 
 /* Whether tiles serve the problem (half_tiles.h); fills in theirs, a convolution in every case. */
-static bool plan_tiles(const convolution_draft *draft, trm_dtype dtype, trm_half_tiles *tiles) {
-  const trm_convolution_problem *p = &draft->p;
+static bool plan_tiles(const trm_convolution_problem *p, trm_half_tiles *tiles) {
   const bool is_data = p->kind == TRM_BACKWARD_DATA;
   const trm_convolution_layout *from = is_data ? &p->y : &p->x, *to = is_data ? &p->x : &p->y;
-  if (draft->pieces == 0 || dtype != TRM_F16 || p->kind == TRM_BACKWARD_WEIGHTS || p->spatial > 2 ||
-      to->inner != 1 || (is_data && p->is_x_cropped) || !trm_half_tiles_serve()) {
+  if (p->kind == TRM_BACKWARD_WEIGHTS || p->spatial > 2 || to->inner != 1 ||
+      (is_data && p->is_x_cropped) || !trm_half_tiles_serve()) {
     return false;
   }
-  *tiles = (trm_half_tiles){.products = draft->products,
-                            .threads = trm_onednn_sequence_threads(draft->sequence),
-                            .group_rank = 1,
+  *tiles = (trm_half_tiles){.group_rank = 1,
                             .groups = {p->groups},
                             .w_group = {p->w.group},
                             .batch = p->batch,
@@ -447,25 +444,6 @@ static bool plan_tiles(const convolution_draft *draft, trm_dtype dtype, trm_half
   return p->batch == 1 || to->outer == dense;
 }
 
-static trm_status add_tiles(convolution_draft *draft, const trm_kernel_request *request,
-                            trm_half_tiles *tiles, trm_error *error) {
-  trm_onednn_sequence *sequence = draft->sequence;
-  tiles->rounds = request->instruction->shape.dtype == TRM_F16;
-  trm_half_tiles_plan(tiles);
-  const trm_half_tiles *own = trm_arena_copy(request->arena, tiles, sizeof *tiles);
-  CHECK_MEMORY(own, "a convolution of halves");
-  const size_t bytes = trm_half_tiles_packed_bytes(own);
-  const bool may_repeat = trm_onednn_may_repeat(request, 1);
-  const trm_onednn_place w = trm_onednn_operand(1, 0);
-  const trm_onednn_place packed =
-      may_repeat ? trm_onednn_persistent(sequence, bytes) : trm_onednn_scratch(sequence, bytes);
-  if (may_repeat) trm_onednn_pack_begin(sequence, 1);
-  TRY(trm_onednn_add_function(sequence, trm_half_tiles_pack, own, w, w, packed, error));
-  trm_onednn_pack_end(sequence);
-  return trm_onednn_add_worker(sequence, trm_half_tiles_run, own, trm_onednn_operand(0, 0), packed,
-                               trm_onednn_result(0), trm_half_tiles_scratch_bytes(own), error);
-}
-
 /* How this convolution is computed on this CPU. */
 static trm_half_products products_of(const trm_kernel_request *request,
                                      const trm_convolution_problem *p) {
@@ -479,6 +457,9 @@ static trm_half_products products_of(const trm_kernel_request *request,
                              .rows = y,
                              .columns = p->out_channels,
                              .inner = p->in_channels * kernel};
+  trm_half_tiles unused;
+  /* Tiles of thin groups would be cut into more pieces than are multiplied. */
+  halves.by_tiles = p->groups == 1 && p->in_channels >= 16 && plan_tiles(p, &unused);
   if (p->kind == TRM_BACKWARD_DATA) {
     halves.rows = x, halves.columns = p->in_channels, halves.inner = p->out_channels * kernel;
   } else if (p->kind == TRM_BACKWARD_WEIGHTS) {
@@ -531,8 +512,11 @@ static trm_status add_operations(convolution_draft *draft, const trm_kernel_requ
   trm_onednn_sequence *sequence = draft->sequence;
   trm_convolution_problem *p = &draft->p;
   trm_half_tiles tiles;
-  if (plan_tiles(draft, trm_operand_shape(request, 0)->dtype, &tiles))
-    return add_tiles(draft, request, &tiles, error);
+  if (draft->pieces > 0 && trm_operand_shape(request, 0)->dtype == TRM_F16 &&
+      plan_tiles(p, &tiles)) {
+    tiles.products = draft->products;
+    return trm_half_tiles_add(sequence, request, &tiles, error);
+  }
   trm_grouped_convolution thin;
   const bool is_thin = draft->pieces == 0 && plan_thin(p, &thin);
 
