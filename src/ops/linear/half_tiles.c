@@ -11,6 +11,7 @@
  * two thirds of the first cache. */
 enum { CHUNK = 256, STEP = 32 };
 enum { BLOCK = 32, TILE = 16 }; /* columns and rows */
+enum { AHEAD = 6 };             /* rows that are fetched before they are packed */
 enum { TILE_BYTES = 1024, PIECES_BYTES = 2 * TILE_BYTES };
 /* Of a task: its rows of a chunk, and its sums where there is more than one chunk, lie in the
  * second cache. */
@@ -275,7 +276,12 @@ INLINE const uint16_t *line_of(const trm_half_tiles *p, const uint16_t *x, int64
   const int64_t across = p->k_size[1] * p->channels, last = least(end, inner_of(p));
   const bool is_point = p->k_size[0] * p->k_size[1] == 1 && p->pad[0] == 0 && p->pad[1] == 0;
   if (is_point && p->x_channel == 1 && last == end) {
-    return at.image + at.row * p->x_spatial[0] + at.column * p->x_spatial[1] + begin;
+    const uint16_t *from =
+        at.image + at.row * p->x_spatial[0] + at.column * p->x_spatial[1] + begin;
+    for (int64_t i = 0; i < end - begin; i += 32) { /* of a pixel soon after, most often */
+      _mm_prefetch(from + AHEAD * p->x_spatial[1] * p->stride[1] + i, _MM_HINT_T0);
+    }
+    return from;
   }
   memset(line, 0, CHUNK * sizeof *line);
   for (int64_t k = begin; k < last;) {
@@ -423,10 +429,11 @@ TARGET void write_block(const trm_half_tiles *p, const task *t, int64_t column, 
   }
 }
 
-/* Multiplies the packed rows of a chunk with one block of columns. */
+/* Multiplies the packed rows of a chunk with one block of columns. Weights come from memory: those
+ * of the next block, which begin at `ahead`, are fetched meanwhile. */
 TARGET void multiply_block(const trm_half_tiles *p, const workspace *own, int64_t rows,
                            int64_t width, int64_t steps, bool is_first, const bool finite[2],
-                           float *sums) {
+                           const uint16_t *ahead, float *sums) {
   const int64_t tiles = width / TILE;
   const factor b = {.tiles = own->right,
                     .masked = finite[1] ? own->right : own->right_masked,
@@ -434,7 +441,10 @@ TARGET void multiply_block(const trm_half_tiles *p, const workspace *own, int64_
                     .masked_step = tiles * TILE_BYTES,
                     .next = PIECES_BYTES,
                     .masked_next = TILE_BYTES};
+  const int64_t lines = width * steps, share = divide_up(lines, divide_up(rows, 2 * TILE));
   for (int64_t m = 0; m < rows; m += 2 * TILE) {
+    const int64_t fetched = m / (2 * TILE) * share;
+    for (int64_t i = fetched; i < fetched + share; ++i) _mm_prefetch(ahead + i * 32, _MM_HINT_T1);
     const int64_t at = m / TILE * steps;
     factor a = {.tiles = own->left + at * PIECES_BYTES,
                 .step = PIECES_BYTES,
@@ -456,8 +466,10 @@ TARGET void run_task(const trm_half_tiles *p, const task *t, const workspace *ow
       const int64_t width = block_width(p, column);
       /* One chunk: the sums of a block are written at once and need no place of their own. */
       float *sums = own->sums + (padded <= CHUNK ? 0 : (column - t->column) * rows);
-      finite[1] = pack_right(w + column * (end - begin), steps, width / TILE, own);
-      multiply_block(p, own, rows, width, steps, begin == 0, finite, sums);
+      const uint16_t *block = w + column * (end - begin);
+      finite[1] = pack_right(block, steps, width / TILE, own);
+      multiply_block(p, own, rows, width, steps, begin == 0, finite, block + width * (end - begin),
+                     sums);
       if (end == padded) write_block(p, t, column, sums);
     }
   }
