@@ -317,6 +317,24 @@ static void plan_thin_copy(const trm_convolution_problem *p, const trm_grouped_c
   }
 }
 
+static bool is_channels_last(const trm_convolution_problem *p, const trm_convolution_layout *a,
+                             int64_t channels, const int64_t *size) {
+  int64_t stride = channels;
+  for (int i = p->spatial - 1; i >= 0; --i) {
+    if (size[i] > 1 && a->spatial[i] != stride) return false;
+    stride *= size[i];
+  }
+  return a->inner == 1 && (p->batch == 1 || a->outer == stride);
+}
+
+/* Whether our kernels read and write the halves themselves: nothing is to be moved. */
+static bool reads_halves(const trm_convolution_problem *p, const trm_kernel_request *request) {
+  return trm_operand_shape(request, 0)->dtype == TRM_F16 &&
+         request->instruction->shape.dtype == TRM_F16 && p->kind != TRM_BACKWARD_WEIGHTS &&
+         !p->is_x_cropped && is_channels_last(p, &p->x, p->groups * p->in_channels, p->x_size) &&
+         is_channels_last(p, &p->y, p->groups * p->out_channels, p->y_size);
+}
+
 static trm_status add_thin(convolution_draft *draft, const trm_kernel_request *request,
                            const trm_grouped_convolution *thin, trm_onednn_place to,
                            trm_error *error) {
@@ -519,8 +537,12 @@ static trm_status add_operations(convolution_draft *draft, const trm_kernel_requ
   }
   trm_grouped_convolution thin;
   const bool is_thin = draft->pieces == 0 && plan_thin(p, &thin);
-
   const trm_dtype dtype = request->instruction->shape.dtype;
+  if (is_thin && reads_halves(p, request)) {
+    thin.is_half = true;
+    draft->x = draft->y = trm_onednn_operand(0, 0), draft->w = trm_onednn_operand(1, 0);
+    return add_thin(draft, request, &thin, trm_onednn_result(0), error);
+  }
   const int64_t result_count = trm_shape_count(&request->instruction->shape);
   trm_onednn_place result = trm_onednn_result(0);
   const bool narrows = dtype != TRM_F32 && draft->out == dnnl_f32;
