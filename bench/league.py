@@ -162,10 +162,10 @@ HEAD = """# Results
 
 `make bench-league` writes this page. The first column is the least time of the best peer over that
 of Tremula: above 1, Tremula is faster; **bold** where a peer is faster by more than a tenth. Cells
-are the least and the median milliseconds of a call. All peers compute in float32, in turns, each
-held to the same cores. The last two columns are the time until the first result and the memory
-that it took, of Tremula and of the best peer. A dash: the peer has no such thing, or it failed,
-which is said below the table.
+are the least and the median milliseconds of a call. All peers compute in float32 (Tremula in
+float16 where the row says so), in turns, each held to the same cores. The last two columns are the
+time until the first result and the memory that it took, of Tremula and of the best peer. A dash:
+the peer has no such thing, or it failed, which is said below the table.
 
 """
 _NO_TRAINING = "no training"

@@ -26,6 +26,7 @@ _HEAD = (f"{'case':15} {'peer':18} {'min':>10} {'median':>10} {'first':>8}  {'ou
          f"{'differs':>8}")
 
 
+_KERNELS = 4  # that are named: those that take most of the time
 _KERAS_FITS = {"keras-fit": "mlp", "keras-fit-resnet": "resnet"}
 
 
@@ -130,6 +131,9 @@ def _print_case(case):
             f"{entry['difference']:8.0e}")
         print(f"{start} {1e3 * entry['min']:10.3f} {1e3 * entry['median']:10.3f} "
               f"{entry['first_seconds']:8.2f}  {ratio} {differs}".rstrip())
+    kernels = case["peers"].get("core", {}).get("kernels", [])[:_KERNELS]
+    if kernels:
+        print(f"{'':15} by " + ", ".join(f"{name} {share}" for name, share in kernels))
     others = case["others_share"]
     busy = "unknown" if others is None else f"{100 * others:.0f} %"
     print(f"{'':15} load average {case['load_average']}; others took {busy} of the machine\n",

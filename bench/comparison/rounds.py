@@ -71,6 +71,7 @@ def measure(case, peers, rounds):
         try:
             answer = peer.ask("prepare", case.name, seconds=_PREPARE_SECONDS)
             entry["first_seconds"] = answer["first"]
+            entry["kernels"] = answer["kernels"]
             results[peer.name] = answer["results"]
             one = peer.ask("run", 1)
             one = peer.ask("run", max(1, min(20, int(.1 / one))))

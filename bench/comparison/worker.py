@@ -37,7 +37,8 @@ def main(peer, pipe, log):
                 results = [np.array(prepared.run())]
                 first = time.perf_counter() - start
                 results.append(np.array(prepared.run()))  # after an update of the weights
-                answer = {"first": first, "results": results}
+                answer = {"first": first, "results": results,
+                          "kernels": prepared.kernels() if peer == "core" else []}
             elif request[0] == "run":
                 answer = _time(prepared, request[1])
             else:
@@ -173,6 +174,16 @@ class _Core:
         if updated:  # a step reads one set of weights and writes the other
             self._outputs, self._weights = [self._outputs[0], *self._weights], updated
         return result  # until the next run
+
+
+    def kernels(self):
+        """The sums by kernel of one run, the slowest first: [(name, share)]."""
+        self._engine.time_steps()
+        self.run()
+        *_, sums = self._engine.print_times().strip().split("share  kernel\n")
+        self._engine.time_steps(False)
+        lines = [line.split() for line in sums.split("\n\n")[0].splitlines()]
+        return [(line[3], line[2]) for line in lines if len(line) == 4]
 
 
 def _empty(info):

@@ -26,14 +26,18 @@ TITLES = {"tremula": "Tremula", "jax": "JAX", "torch": "PyTorch", "tf": "TensorF
           "onnxruntime": "ONNX Runtime", "openvino": "OpenVINO"}
 
 
-def _jax(row, compiled_by):
+def _jax(row, compiled_by, halves=False):
     """The call, and what makes its executable: None where the first call does."""
     import jax
     import jax.numpy as jnp
     from jax import lax
     b = backends.jax_backend()
-    arrays = [jnp.asarray(one) for one in row.inputs()]
-    found = rows.Weights(lambda value, kind: value)
+
+    def narrowed(value):
+        return value.astype(np.float16) if halves and value.dtype == np.float32 else value
+
+    arrays = [jnp.asarray(narrowed(one)) for one in row.inputs()]
+    found = rows.Weights(lambda value, kind: narrowed(value))
     jax.eval_shape(lambda: row.net(b, found, *arrays))
     weights = [jnp.asarray(one) for one in found.values]
 
@@ -63,7 +67,7 @@ def _jax(row, compiled_by):
 
 def _tremula(row):
     import tremula.jax
-    return _jax(row, tremula.jax.jit)
+    return _jax(row, tremula.jax.jit, row.halves)
 
 
 def _xla_of_jax(row):

@@ -13,13 +13,15 @@ import numpy as np
 
 @dataclasses.dataclass
 class Row:
-    """`rate`: the step is one of training, by gradients of the scalar that `net` gives."""
+    """`rate`: the step is one of training, by gradients of the scalar that `net` gives. `halves`:
+    Tremula computes in float16 what its peers compute in float32."""
     name: str
     title: str
     inputs: Callable
     net: Callable
     rate: float = 0.0
     steps: int = 1  # of training in one call, in a loop of the peer's own where it has one
+    halves: bool = False
 
 
 @functools.cache
@@ -139,6 +141,8 @@ _POLICY = (64, 256, 256, 18)
 ROWS = [
     Row("resnext", "ResNeXt-101 inference, batch 4", lambda: [_random(4, 224, 224, 3)],
         residual_network((3, 4, 23, 3), 32, 128, False)),
+    Row("resnext-f16", "the same, Tremula in float16", lambda: [_random(4, 224, 224, 3)],
+        residual_network((3, 4, 23, 3), 32, 128, False), halves=True),
     Row("resnet", "ResNet-50 inference, batch 8", lambda: [_random(8, 224, 224, 3)],
         residual_network((3, 4, 6, 3), 1, 64, False)),
     Row("resnet-training", "ResNet-50 training, batch 8",
@@ -146,6 +150,8 @@ ROWS = [
         residual_network((3, 4, 6, 3), 1, 64, True), 0.01),
     Row("bert", "BERT-base, 8 x 128", lambda: [_labels((8, 128), 30000)],
         transformer(12, 8, 128, 768, 12, 30000)),
+    Row("bert-f16", "the same, Tremula in float16", lambda: [_labels((8, 128), 30000)],
+        transformer(12, 8, 128, 768, 12, 30000), halves=True),
     Row("bert-training", "BERT-base training, 2 x 128",
         lambda: [_labels((2, 128), 30000), _labels(256, 2)],
         transformer(12, 2, 128, 768, 12, 30000, True), 0.001),

@@ -44,20 +44,28 @@ INLINE __m512i spread_index(int64_t group, int64_t i) {
   return _mm512_add_epi32(base, _mm512_set1_epi32((int)i));
 }
 
-/* Copies 16 channels of a row, one vector after the other, with zeros left and right. Rows in
- * memory lie a power of two apart and would evict each other from the cache. */
-INLINE void copy_row(const float *from, int64_t size, int64_t channels, int64_t pad, int64_t width,
-                     __m512 *to) {
+/* Copies 16 channels of a row of floats or halves, one vector after the other, with zeros left and
+ * right. Rows in memory lie a power of two apart and would evict each other from the cache. */
+INLINE void copy_row(const char *from, bool halves, int64_t size, int64_t channels, int64_t pad,
+                     int64_t width, __m512 *to) {
   const int64_t end = pad + size < width ? pad + size : width;
   for (int64_t t = 0; t < pad; ++t) to[t] = _mm512_setzero_ps();
-  for (int64_t t = pad; t < end; ++t) to[t] = _mm512_loadu_ps(from + (t - pad) * channels);
+  if (halves) {
+    for (int64_t t = pad; t < end; ++t, from += channels * 2) {
+      to[t] = _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(const void *)from));
+    }
+  } else {
+    for (int64_t t = pad; t < end; ++t, from += channels * 4) to[t] = _mm512_loadu_ps(from);
+  }
   for (int64_t t = end; t < width; ++t) to[t] = _mm512_setzero_ps();
 }
 
+static int64_t bytes_of(const trm_grouped_convolution *c) { return c->is_half ? 2 : 4; }
+
 /* The rows of x that the current row of outputs needs: row r in slot r mod k_size[0]. */
 typedef struct window {
-  const float *image; /* channel 0 of the block */
-  int64_t next;       /* the first row that has not been copied */
+  const char *image; /* channel 0 of the block */
+  int64_t next;      /* the first row that has not been copied */
 } window;
 
 INLINE void advance(const trm_grouped_convolution *c, window *own, int64_t row, __m512 *buffer) {
@@ -67,14 +75,15 @@ INLINE void advance(const trm_grouped_convolution *c, window *own, int64_t row, 
   if (own->next < first) own->next = first;
   if (own->next < 0) own->next = 0;
   for (; own->next < last; ++own->next) {
-    copy_row(own->image + own->next * c->x_size[1] * c->channels, c->x_size[1], c->channels,
-             c->pad[1], width, buffer + own->next % c->k_size[0] * width);
+    copy_row(own->image + own->next * c->x_size[1] * c->channels * bytes_of(c), c->is_half,
+             c->x_size[1], c->channels, c->pad[1], width,
+             buffer + own->next % c->k_size[0] * width);
   }
 }
 
 /* Makes `count` neighbouring outputs of one row, the first of which is column `first`. */
 INLINE void make_tile(const trm_grouped_convolution *c, const __m512 *buffer, const float *w,
-                      float *y, int64_t row, int64_t first, int64_t count, int64_t group,
+                      char *y, int64_t row, int64_t first, int64_t count, int64_t group,
                       int64_t stride) {
   const int64_t width = padded_width(c);
   __m512 sums[14];
@@ -104,11 +113,19 @@ INLINE void make_tile(const trm_grouped_convolution *c, const __m512 *buffer, co
     }
   }
 #pragma GCC unroll 14
-  for (int64_t t = 0; t < count; ++t) _mm512_storeu_ps(y + (first + t) * c->channels, sums[t]);
+  for (int64_t t = 0; t < count; ++t) {
+    char *to = y + (first + t) * c->channels * bytes_of(c);
+    if (c->is_half) {
+      const __m256i halves = _mm512_cvtps_ph(sums[t], _MM_FROUND_TO_NEAREST_INT);
+      _mm256_storeu_si256((__m256i *)(void *)to, halves);
+    } else {
+      _mm512_storeu_ps(to, sums[t]);
+    }
+  }
 }
 
 INLINE void make_row(const trm_grouped_convolution *c, const __m512 *buffer, const float *w,
-                     float *y, int64_t row, int64_t group, int64_t stride) {
+                     char *y, int64_t row, int64_t group, int64_t stride) {
   const int64_t width = c->y_size[1];
   int64_t t = 0;
   for (; t + 14 <= width; t += 14) make_tile(c, buffer, w, y, row, t, 14, group, stride);
@@ -116,17 +133,19 @@ INLINE void make_row(const trm_grouped_convolution *c, const __m512 *buffer, con
   for (; t < width; ++t) make_tile(c, buffer, w, y, row, t, 1, group, stride);
 }
 
-TARGET void make_strip(const trm_grouped_convolution *c, const float *x, const float *w, float *y,
+TARGET void make_strip(const trm_grouped_convolution *c, const char *x, const float *w, char *y,
                        int64_t n, int64_t first) {
   __m512 buffer[MAX_BUFFER];
   const int64_t last = first + STRIP < c->y_size[0] ? first + STRIP : c->y_size[0];
   const int64_t block_weights = c->k_size[0] * 3 * c->group * LANES;
   for (int64_t block = 0; block < c->channels / LANES; ++block) {
-    window rows = {x + n * c->x_size[0] * c->x_size[1] * c->channels + block * LANES, 0};
+    const int64_t pixel = n * c->x_size[0] * c->x_size[1];
+    window rows = {x + (pixel * c->channels + block * LANES) * bytes_of(c), 0};
     for (int64_t row = first; row < last; ++row) {
       advance(c, &rows, row, buffer);
       const float *weights = w + block * block_weights;
-      float *to = y + (n * c->y_size[0] + row) * c->y_size[1] * c->channels + block * LANES;
+      const int64_t line = (n * c->y_size[0] + row) * c->y_size[1];
+      char *to = y + (line * c->channels + block * LANES) * bytes_of(c);
       if (c->group == 4 && c->stride[1] == 1) make_row(c, buffer, weights, to, row, 4, 1);
       else if (c->group == 4) make_row(c, buffer, weights, to, row, 4, 2);
       else if (c->stride[1] == 1) make_row(c, buffer, weights, to, row, 8, 1);
@@ -212,11 +231,12 @@ TARGET void make_gradients(const trm_grouped_convolution *c, const float *x, con
   float *to = dw + block * count;
   memset(to, 0, (size_t)count * sizeof(float));
   for (int64_t n = begin; n < end; ++n) {
-    window rows = {x + n * c->x_size[0] * c->x_size[1] * c->channels + block * LANES, 0};
+    const float *image = x + n * c->x_size[0] * c->x_size[1] * c->channels + block * LANES;
+    window rows = {(const char *)image, 0};
     for (int64_t row = 0; row < c->y_size[0]; ++row) {
       advance(c, &rows, row, buffer);
-      copy_row(dy + (n * c->y_size[0] + row) * width * c->channels + block * LANES, width,
-               c->channels, 2, width + 4, gradient);
+      const float *line = dy + (n * c->y_size[0] + row) * width * c->channels + block * LANES;
+      copy_row((const char *)line, false, width, c->channels, 2, width + 4, gradient);
       if (c->group == 4 && c->stride[1] == 1) add_row_gradients(c, buffer, gradient, to, row, 4, 1);
       else if (c->group == 4) add_row_gradients(c, buffer, gradient, to, row, 4, 2);
       else if (c->stride[1] == 1) add_row_gradients(c, buffer, gradient, to, row, 8, 1);

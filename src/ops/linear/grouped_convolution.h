@@ -14,6 +14,7 @@
 typedef struct trm_grouped_convolution {
   int64_t batch, channels, group; /* group: channels of one group */
   int64_t x_size[2], y_size[2], k_size[2], stride[2], dilation[2], pad[2];
+  bool is_half; /* forward: x and y are halves, else floats */
 } trm_grouped_convolution;
 
 /* Whether this CPU and these sizes are served. */

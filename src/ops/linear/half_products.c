@@ -30,7 +30,7 @@ trm_half_products trm_half_products_choose(trm_half_units units, trm_half_produc
   const bool bfloat16s = p->lhs == TRM_BF16 && p->rhs == TRM_BF16;
   if (!units.avx512 || (!halves && !bfloat16s)) return TRM_HALF_PRODUCTS_FLOAT;
   if (wanted == TRM_HALF_PRODUCTS_AUTO) {
-    const bool is_fast = units.amx_bfloat16 || (bfloat16s && units.avx512_bfloat16);
+    const bool is_fast = bfloat16s ? units.avx512_bfloat16 : units.amx_bfloat16 && p->by_tiles;
     if (!is_fast || !fills_tiles(p)) return TRM_HALF_PRODUCTS_FLOAT;
     if (bfloat16s) return TRM_HALF_PRODUCTS_BFLOAT16;
     return p->result == TRM_F16 ? TRM_HALF_PRODUCTS_PIECES3 : TRM_HALF_PRODUCTS_PIECES4;

@@ -24,6 +24,7 @@ typedef struct trm_half_units {
 typedef struct trm_half_problem {
   trm_dtype lhs, rhs, result;
   int64_t rows, columns, inner;
+  bool by_tiles; /* half_tiles.h serves it */
 } trm_half_problem;
 
 /* This CPU's, as far as oneDNN may use them (ONEDNN_MAX_CPU_ISA). */

@@ -9,6 +9,7 @@
 
 #include "ops/linear/gradient_parts.h"
 #include "ops/linear/grouped_convolution.h"
+#include "ops/linear/half_tiles.h"
 #include "ops/linear/onednn_convolution_problem.h"
 #include "ops/linear/onednn_sequence.h"
 
@@ -402,6 +403,24 @@ static void plan_thin_copy(const trm_convolution_problem *p, const trm_grouped_c
   }
 }
 
+static bool is_channels_last(const trm_convolution_problem *p, const trm_convolution_layout *a,
+                             int64_t channels, const int64_t *size) {
+  int64_t stride = channels;
+  for (int i = p->spatial - 1; i >= 0; --i) {
+    if (size[i] > 1 && a->spatial[i] != stride) return false;
+    stride *= size[i];
+  }
+  return a->inner == 1 && (p->batch == 1 || a->outer == stride);
+}
+
+/* Whether our kernels read and write the halves themselves: nothing is to be moved. */
+static bool reads_halves(const trm_convolution_problem *p, const trm_kernel_request *request) {
+  return trm_operand_shape(request, 0)->dtype == TRM_F16 &&
+         request->instruction->shape.dtype == TRM_F16 && p->kind != TRM_BACKWARD_WEIGHTS &&
+         !p->is_x_cropped && is_channels_last(p, &p->x, p->groups * p->in_channels, p->x_size) &&
+         is_channels_last(p, &p->y, p->groups * p->out_channels, p->y_size);
+}
+
 static trm_status add_thin(convolution_draft *draft, const trm_kernel_request *request,
                            const trm_grouped_convolution *thin, trm_onednn_place to,
                            trm_error *error) {
@@ -483,6 +502,52 @@ static trm_status add_pieces(convolution_draft *draft, const trm_kernel_request 
   return TRM_OK;
 }
 
+/* Whether tiles serve the problem (half_tiles.h); fills in theirs, a convolution in every case. */
+static bool plan_tiles(const trm_convolution_problem *p, trm_half_tiles *tiles) {
+  const bool is_data = p->kind == TRM_BACKWARD_DATA;
+  const trm_convolution_layout *from = is_data ? &p->y : &p->x, *to = is_data ? &p->x : &p->y;
+  if (p->kind == TRM_BACKWARD_WEIGHTS || p->spatial > 2 || to->inner != 1 ||
+      (is_data && p->is_x_cropped) || !trm_half_tiles_serve()) {
+    return false;
+  }
+  *tiles = (trm_half_tiles){.group_rank = 1,
+                            .groups = {p->groups},
+                            .w_group = {p->w.group},
+                            .batch = p->batch,
+                            .channels = is_data ? p->out_channels : p->in_channels,
+                            .outputs = is_data ? p->in_channels : p->out_channels,
+                            .x_start = from->start,
+                            .x_batch = from->outer,
+                            .x_channel = from->inner,
+                            .w_start = p->w.start,
+                            .w_channel = is_data ? p->w.outer : p->w.inner,
+                            .w_output = is_data ? p->w.inner : p->w.outer};
+  tiles->x_group[0] = tiles->channels * from->inner, tiles->y_group[0] = tiles->outputs;
+  tiles->y_pixel = p->groups * tiles->outputs;
+  int64_t dense = tiles->y_pixel;
+  for (int i = 1; i >= 0; --i) { /* one dimension: a single row */
+    const int at = i - (2 - p->spatial);
+    const bool is_absent = at < 0;
+    const int64_t x_size = is_absent ? 1 : p->x_size[at], y_size = is_absent ? 1 : p->y_size[at];
+    tiles->x_size[i] = is_data ? y_size : x_size, tiles->y_size[i] = is_data ? x_size : y_size;
+    tiles->k_size[i] = is_absent ? 1 : p->k_size[at];
+    tiles->stride[i] = is_absent ? 1 : p->stride[at];
+    tiles->dilation[i] = is_absent ? 1 : p->dilation[at];
+    tiles->pad[i] = is_absent ? 0 : p->pad_low[at];
+    tiles->x_spatial[i] = is_absent ? 0 : from->spatial[at];
+    tiles->w_spatial[i] = is_absent ? 0 : p->w.spatial[at];
+    if (is_data) { /* of y, with the kernel from its end */
+      if (tiles->stride[i] > 1) return false;
+      tiles->pad[i] = (tiles->k_size[i] - 1) * tiles->dilation[i] - tiles->pad[i];
+      tiles->w_start += (tiles->k_size[i] - 1) * tiles->w_spatial[i];
+      tiles->w_spatial[i] = -tiles->w_spatial[i];
+    }
+    if (!is_absent && tiles->y_size[i] > 1 && to->spatial[at] != dense) return false;
+    dense *= tiles->y_size[i];
+  }
+  return p->batch == 1 || to->outer == dense;
+}
+
 /* How this convolution is computed on this CPU. */
 static trm_half_products products_of(const trm_kernel_request *request,
                                      const trm_convolution_problem *p) {
@@ -496,6 +561,9 @@ static trm_half_products products_of(const trm_kernel_request *request,
                              .rows = y,
                              .columns = p->out_channels,
                              .inner = p->in_channels * kernel};
+  trm_half_tiles unused;
+  /* Tiles of thin groups would be cut into more pieces than are multiplied. */
+  halves.by_tiles = p->groups == 1 && p->in_channels >= 16 && plan_tiles(p, &unused);
   if (p->kind == TRM_BACKWARD_DATA) {
     halves.rows = x, halves.columns = p->in_channels, halves.inner = p->out_channels * kernel;
   } else if (p->kind == TRM_BACKWARD_WEIGHTS) {
@@ -547,10 +615,20 @@ static trm_status add_operations(convolution_draft *draft, const trm_kernel_requ
                                  trm_error *error) {
   trm_onednn_sequence *sequence = draft->sequence;
   trm_convolution_problem *p = &draft->p;
+  trm_half_tiles tiles;
+  if (draft->pieces > 0 && trm_operand_shape(request, 0)->dtype == TRM_F16 &&
+      plan_tiles(p, &tiles)) {
+    tiles.products = draft->products;
+    return trm_half_tiles_add(sequence, request, &tiles, error);
+  }
   trm_grouped_convolution thin;
   const bool is_thin = draft->pieces == 0 && plan_thin(p, &thin);
-
   const trm_dtype dtype = request->instruction->shape.dtype;
+  if (is_thin && reads_halves(p, request)) {
+    thin.is_half = true;
+    draft->x = draft->y = trm_onednn_operand(0, 0), draft->w = trm_onednn_operand(1, 0);
+    return add_thin(draft, request, &thin, trm_onednn_result(0), error);
+  }
   const int64_t result_count = trm_shape_count(&request->instruction->shape);
   trm_onednn_place result = trm_onednn_result(0);
   const bool narrows = dtype != TRM_F32 && draft->out == dnnl_f32;

@@ -7,6 +7,7 @@
  * matrix_vector.h. */
 #include <string.h>
 
+#include "ops/linear/half_tiles.h"
 #include "ops/linear/matrix_vector.h"
 #include "ops/linear/onednn_sequence.h"
 #include "ops/linear/tiled_product.h"
@@ -24,6 +25,7 @@ enum { PAGE = 1024 }; /* floats */
  * costs a fortieth of the product, and a plain one whose lines are whole pages apart three times
  * that of the product. */
 enum { PACKING_ROWS = 192 };
+#define DOT_NAME "onednn.dot" /* of floats; how halves are multiplied is appended */
 
 /* A dimension of the product; strides in elements of the operands, 0 where one lacks it. */
 typedef struct extent {
@@ -498,8 +500,57 @@ static trm_status add_operands(dot_draft *draft, trm_error *error) {
   return TRM_OK;
 }
 
+/* Fills in the product for tiles; false where an operand must be copied first. */
+static bool plan_tiles(const dot_draft *draft, trm_half_tiles *tiles) {
+  const problem *p = &draft->p;
+  const matrix *lhs = &draft->matrices[LHS], *rhs = &draft->matrices[RHS];
+  if (lhs->is_copied || rhs->is_copied || !trm_half_tiles_serve()) return false;
+  *tiles = (trm_half_tiles){.group_rank = p->batch.count,
+                            .batch = 1,
+                            .channels = draft->inner,
+                            .outputs = draft->columns,
+                            .x_size = {1, draft->rows},
+                            .y_size = {1, draft->rows},
+                            .k_size = {1, 1},
+                            .stride = {1, 1},
+                            .dilation = {1, 1},
+                            .x_spatial = {0, lhs->row_stride},
+                            .x_channel = lhs->column_stride,
+                            .w_channel = rhs->row_stride,
+                            .w_output = rhs->column_stride,
+                            .y_pixel = draft->columns};
+  int64_t stride = draft->rows * draft->columns;
+  for (int32_t i = p->batch.count - 1; i >= 0; --i) {
+    tiles->groups[i] = p->batch.items[i].size;
+    tiles->x_group[i] = lhs->batch_strides[i], tiles->w_group[i] = rhs->batch_strides[i];
+    tiles->y_group[i] = stride, stride *= tiles->groups[i];
+  }
+  return true;
+}
+
+/* How this product is computed on this CPU. */
+static trm_half_products products_of(const dot_draft *draft) {
+  const trm_kernel_request *request = draft->request;
+  trm_half_tiles unused;
+  const trm_half_problem halves = {.lhs = trm_operand_shape(request, LHS)->dtype,
+                                   .rhs = trm_operand_shape(request, RHS)->dtype,
+                                   .result = request->instruction->shape.dtype,
+                                   .rows = draft->rows,
+                                   .columns = draft->columns,
+                                   .inner = draft->inner,
+                                   .by_tiles = plan_tiles(draft, &unused)};
+  return trm_half_products_choose(trm_half_units_here(), request->module->half_products, &halves);
+}
+
 static trm_status add_steps(dot_draft *draft, bits *out_bits, trm_error *error) {
   choose_order(draft);
+  draft->products = products_of(draft);
+  trm_half_tiles tiles;
+  if (draft->products != TRM_HALF_PRODUCTS_FLOAT &&
+      trm_operand_shape(draft->request, LHS)->dtype == TRM_F16 && plan_tiles(draft, &tiles)) {
+    tiles.products = draft->products;
+    return trm_half_tiles_add(draft->sequence, draft->request, &tiles, error);
+  }
   const trm_shape *shape = &draft->request->instruction->shape;
   const int64_t count = trm_shape_count(shape);
   /* oneDNN rounds its float sums to bfloat16 itself. */
@@ -520,17 +571,6 @@ static trm_status add_steps(dot_draft *draft, bits *out_bits, trm_error *error) 
   return trm_onednn_add_narrow(draft->sequence, shape->dtype, count, draft->result, error);
 }
 
-/* How this product is computed on this CPU. */
-static trm_half_products products_of(const trm_kernel_request *request, const problem *p) {
-  const trm_half_problem halves = {.lhs = trm_operand_shape(request, 0)->dtype,
-                                   .rhs = trm_operand_shape(request, 1)->dtype,
-                                   .result = request->instruction->shape.dtype,
-                                   .rows = count_of(&p->rows),
-                                   .columns = count_of(&p->columns),
-                                   .inner = count_of(&p->inner)};
-  return trm_half_products_choose(trm_half_units_here(), request->module->half_products, &halves);
-}
-
 static bool is_served(const trm_shape *shape) {
   return (shape->dtype == TRM_F32 || shape->dtype == TRM_F16 || shape->dtype == TRM_BF16) &&
          trm_shape_count(shape) > 0;
@@ -548,7 +588,6 @@ static trm_status create_sequence(const trm_kernel_request *request, const probl
                      .rows = count_of(&p->rows),
                      .columns = count_of(&p->columns),
                      .inner = count_of(&p->inner),
-                     .products = products_of(request, p),
                      .packs_floats = packs_floats};
   draft.packs_always = draft.products == TRM_HALF_PRODUCTS_FLOAT && !packs_floats &&
                        p->batch.count == 0 && draft.rows >= PACKING_ROWS &&
@@ -556,7 +595,7 @@ static trm_status create_sequence(const trm_kernel_request *request, const probl
   if (status == TRM_OK) status = add_steps(&draft, out_bits, error);
   if (status == TRM_OK) {
     *out_threads = trm_onednn_sequence_threads(sequence);
-    status = trm_onednn_sequence_finish(sequence, "onednn.dot", draft.products, out_kernel, error);
+    status = trm_onednn_sequence_finish(sequence, DOT_NAME, draft.products, out_kernel, error);
   }
   if (status != TRM_OK) trm_onednn_sequence_free(sequence);
   return status;
@@ -590,8 +629,8 @@ static trm_status create_for_one(const trm_kernel_request *request, const proble
   const trm_status status = create_kernel(request, p, 0, &one, &thread, &unused, error);
   if (status != TRM_OK || !both) trm_kernel_destroy(kernel);
   if (status == TRM_OK && both) {
-    const bool same_packing =
-        products_of(request, p) == TRM_HALF_PRODUCTS_FLOAT && !may_pack_floats(request, p);
+    /* Packed pieces and packed floats may differ with the threads. */
+    const bool same_packing = strcmp(one.name, DOT_NAME) == 0 && !may_pack_floats(request, p);
     return trm_onednn_choose(request->arena, &one, kernel, threads, same_packing, kernel, error);
   }
   *kernel = one;

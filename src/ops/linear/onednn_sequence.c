@@ -15,13 +15,14 @@
 #define HEADER_BYTES 64 /* at the start of a persistent block: the version that is packed there */
 
 typedef struct operation {
-  dnnl_primitive_t primitive; /* NULL: a function */
+  dnnl_primitive_t primitive; /* NULL: a function or a worker */
   trm_onednn_function function;
+  trm_onednn_worker worker;
   const void *data;
   bool is_packing;
   int part; /* of a group; 0: none */
   int num_arguments;
-  trm_onednn_argument arguments[MAX_ARGUMENTS]; /* descriptors owned; of a function: a, b, out */
+  trm_onednn_argument arguments[MAX_ARGUMENTS]; /* descriptors owned; of a function: a, b, out, scratch */
 } operation;
 
 /* What one run needs for itself: oneDNN's memory objects hold the pointers of a run. */
@@ -285,6 +286,16 @@ trm_status trm_onednn_add_function(trm_onednn_sequence *sequence, trm_onednn_fun
   return TRM_OK;
 }
 
+trm_status trm_onednn_add_worker(trm_onednn_sequence *sequence, trm_onednn_worker worker,
+                                 const void *data, trm_onednn_place a, trm_onednn_place b,
+                                 trm_onednn_place out, size_t scratch_bytes, trm_error *error) {
+  TRY(trm_onednn_add_function(sequence, NULL, data, a, b, out, error));
+  operation *own = &sequence->operations[sequence->num_operations - 1];
+  own->worker = worker;
+  own->arguments[3].place = trm_onednn_scratch(sequence, scratch_bytes);
+  return TRM_OK;
+}
+
 /* ---- Operations of our own ------------------------------------------------------------------ */
 
 typedef struct conversion {
@@ -403,9 +414,13 @@ static dnnl_status_t run_operation(const trm_onednn_sequence *sequence, context 
                                    const trm_kernel_call *call) {
   const operation *each = &sequence->operations[index];
   if (each->primitive == NULL) {
-    each->function(each->data, resolve(&each->arguments[0].place, call),
-                   resolve(&each->arguments[1].place, call),
-                   resolve(&each->arguments[2].place, call));
+    void *places[4];
+    for (int j = 0; j < 4; ++j) places[j] = resolve(&each->arguments[j].place, call);
+    if (each->worker != NULL) {
+      each->worker(each->data, places[0], places[1], places[2], places[3]);
+    } else {
+      each->function(each->data, places[0], places[1], places[2]);
+    }
     return dnnl_success;
   }
   for (int j = 0; j < each->num_arguments; ++j) {

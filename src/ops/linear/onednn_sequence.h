@@ -40,6 +40,10 @@ typedef struct trm_onednn_argument {
  * input. */
 typedef void (*trm_onednn_function)(const void *data, const void *a, const void *b, void *out);
 
+/* One that needs memory of its own while it runs. */
+typedef void (*trm_onednn_worker)(const void *data, const void *a, const void *b, void *out,
+                                  void *scratch);
+
 typedef struct trm_onednn_sequence trm_onednn_sequence;
 
 /* The engine, created at the first call, or NULL. Thread-safe. */
@@ -82,6 +86,9 @@ trm_status trm_onednn_add_function(trm_onednn_sequence *sequence, trm_onednn_fun
                                    const void *data, trm_onednn_place a, trm_onednn_place b,
                                    trm_onednn_place out, trm_error *error);
 
+trm_status trm_onednn_add_worker(trm_onednn_sequence *sequence, trm_onednn_worker worker,
+                                 const void *data, trm_onednn_place a, trm_onednn_place b,
+                                 trm_onednn_place out, size_t scratch_bytes, trm_error *error);
 /* Operations from here on are part `part`, from 1, of a group: parts are run by one thread each, at
  * once. Their primitives are made for one thread. 0 ends the group. */
 void trm_onednn_set_part(trm_onednn_sequence *sequence, int part);

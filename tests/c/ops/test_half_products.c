@@ -27,30 +27,33 @@ static void the_choice_follows_the_cpu_and_the_option(void **state) {
     trm_half_problem problem;
     trm_half_products chosen;
   } rows[] = {
-      {&amx, AUTO, {TRM_F16, TRM_F16, TRM_F16, 1024, 768, 768}, PIECES3},
-      {&amx, AUTO, {TRM_F16, TRM_F16, TRM_F32, 1024, 768, 768}, PIECES4},
-      {&amx, AUTO, {TRM_BF16, TRM_BF16, TRM_BF16, 1024, 768, 768}, BFLOAT16},
-      {&zen4, AUTO, {TRM_F16, TRM_F16, TRM_F16, 1024, 768, 768}, FLOAT},
-      {&zen4, AUTO, {TRM_BF16, TRM_BF16, TRM_BF16, 1024, 768, 768}, BFLOAT16},
-      {&avx512, AUTO, {TRM_F16, TRM_F16, TRM_F16, 1024, 768, 768}, FLOAT},
-      {&avx512, AUTO, {TRM_BF16, TRM_BF16, TRM_BF16, 1024, 768, 768}, FLOAT},
-      {&avx2, AUTO, {TRM_BF16, TRM_BF16, TRM_BF16, 1024, 768, 768}, FLOAT},
+      {&amx, AUTO, {TRM_F16, TRM_F16, TRM_F16, 1024, 768, 768, true}, PIECES3},
+      {&amx, AUTO, {TRM_F16, TRM_F16, TRM_F32, 1024, 768, 768, true}, PIECES4},
+      {&amx, AUTO, {TRM_BF16, TRM_BF16, TRM_BF16, 1024, 768, 768, false}, BFLOAT16},
+      {&zen4, AUTO, {TRM_F16, TRM_F16, TRM_F16, 1024, 768, 768, false}, FLOAT},
+      {&zen4, AUTO, {TRM_BF16, TRM_BF16, TRM_BF16, 1024, 768, 768, false}, BFLOAT16},
+      {&avx512, AUTO, {TRM_F16, TRM_F16, TRM_F16, 1024, 768, 768, false}, FLOAT},
+      {&avx512, AUTO, {TRM_BF16, TRM_BF16, TRM_BF16, 1024, 768, 768, false}, FLOAT},
+      {&avx2, AUTO, {TRM_BF16, TRM_BF16, TRM_BF16, 1024, 768, 768, false}, FLOAT},
       /* Too thin for a tile. */
-      {&amx, AUTO, {TRM_F16, TRM_F16, TRM_F16, 1, 768, 768}, FLOAT},
-      {&amx, AUTO, {TRM_F16, TRM_F16, TRM_F16, 1024, 8, 768}, FLOAT},
-      {&amx, AUTO, {TRM_F16, TRM_F16, TRM_F16, 1024, 768, 16}, FLOAT},
-      {&amx, AUTO, {TRM_F16, TRM_F16, TRM_F16, 16, 16, 32}, PIECES3},
+      {&amx, AUTO, {TRM_F16, TRM_F16, TRM_F16, 1, 768, 768, true}, FLOAT},
+      {&amx, AUTO, {TRM_F16, TRM_F16, TRM_F16, 1024, 8, 768, true}, FLOAT},
+      {&amx, AUTO, {TRM_F16, TRM_F16, TRM_F16, 1024, 768, 16, true}, FLOAT},
+      {&amx, AUTO, {TRM_F16, TRM_F16, TRM_F16, 16, 16, 32, true}, PIECES3},
+      /* What oneDNN would have to do. */
+      {&amx, AUTO, {TRM_F16, TRM_F16, TRM_F16, 1024, 768, 768, false}, FLOAT},
+      {&amx, PIECES3, {TRM_F16, TRM_F16, TRM_F16, 1024, 768, 768, false}, PIECES3},
       /* What is not two halves. */
-      {&amx, AUTO, {TRM_F32, TRM_F32, TRM_F32, 1024, 768, 768}, FLOAT},
-      {&amx, PIECES3, {TRM_F16, TRM_F32, TRM_F32, 1024, 768, 768}, FLOAT},
+      {&amx, AUTO, {TRM_F32, TRM_F32, TRM_F32, 1024, 768, 768, false}, FLOAT},
+      {&amx, PIECES3, {TRM_F16, TRM_F32, TRM_F32, 1024, 768, 768, false}, FLOAT},
       /* The option, wherever oneDNN multiplies bfloat16s. */
-      {&amx, FLOAT, {TRM_F16, TRM_F16, TRM_F16, 1024, 768, 768}, FLOAT},
-      {&amx, FLOAT, {TRM_BF16, TRM_BF16, TRM_BF16, 1024, 768, 768}, FLOAT},
-      {&amx, PIECES4, {TRM_F16, TRM_F16, TRM_F16, 1024, 768, 768}, PIECES4},
-      {&avx512, PIECES3, {TRM_F16, TRM_F16, TRM_F16, 2, 2, 2}, PIECES3},
-      {&avx512, BFLOAT16, {TRM_F16, TRM_F16, TRM_F16, 2, 2, 2}, BFLOAT16},
-      {&avx512, PIECES3, {TRM_BF16, TRM_BF16, TRM_BF16, 2, 2, 2}, BFLOAT16},
-      {&avx2, PIECES3, {TRM_F16, TRM_F16, TRM_F16, 1024, 768, 768}, FLOAT},
+      {&amx, FLOAT, {TRM_F16, TRM_F16, TRM_F16, 1024, 768, 768, true}, FLOAT},
+      {&amx, FLOAT, {TRM_BF16, TRM_BF16, TRM_BF16, 1024, 768, 768, false}, FLOAT},
+      {&amx, PIECES4, {TRM_F16, TRM_F16, TRM_F16, 1024, 768, 768, true}, PIECES4},
+      {&avx512, PIECES3, {TRM_F16, TRM_F16, TRM_F16, 2, 2, 2, false}, PIECES3},
+      {&avx512, BFLOAT16, {TRM_F16, TRM_F16, TRM_F16, 2, 2, 2, false}, BFLOAT16},
+      {&avx512, PIECES3, {TRM_BF16, TRM_BF16, TRM_BF16, 2, 2, 2, false}, BFLOAT16},
+      {&avx2, PIECES3, {TRM_F16, TRM_F16, TRM_F16, 1024, 768, 768, false}, FLOAT},
   };
   for (size_t i = 0; i < sizeof rows / sizeof *rows; ++i) {
     const trm_half_products chosen =
