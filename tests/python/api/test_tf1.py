@@ -2,8 +2,8 @@
 
 import os
 import pathlib
-import subprocess
-import sys
+
+import interpreter
 
 PYTHON = pathlib.Path(__file__).resolve().parents[3] / "python"
 
@@ -77,8 +77,7 @@ def run(tmp_path, source, *arguments):
     script = scripts / "script.py"
     script.write_text(source)
     environment = dict(os.environ, TF_CPP_MIN_LOG_LEVEL="3", PYTHONPATH=str(PYTHON))
-    return subprocess.run([sys.executable, "-m", "tremula.tf1", str(script), *arguments],
-                          capture_output=True, text=True, env=environment)
+    return interpreter.run(["-m", "tremula.tf1", script, *arguments], env=environment)
 
 
 def test_a_tensorflow_1_script(tmp_path):
@@ -123,9 +122,9 @@ def test_an_estimator_whose_train_op_is_an_assignment(tmp_path):
 
 
 def command(folder, *arguments):
-    return subprocess.run([sys.executable, "-m", "tremula.tf1", *arguments], capture_output=True,
-                          text=True, cwd=folder,
-                          env=dict(os.environ, TF_CPP_MIN_LOG_LEVEL="3", PYTHONPATH=str(PYTHON)))
+    return interpreter.run(
+        ["-m", "tremula.tf1", *arguments], cwd=folder,
+        env=dict(os.environ, TF_CPP_MIN_LOG_LEVEL="3", PYTHONPATH=str(PYTHON)))
 
 
 def test_modules_and_texts(tmp_path):
@@ -154,9 +153,7 @@ def test_modules_and_texts(tmp_path):
 def test_exit_codes(tmp_path):
     result = run(tmp_path, "import sys\nsys.exit(3)\n")
     assert result.returncode == 3
-    missing = subprocess.run([sys.executable, "-m", "tremula.tf1", "/nowhere.py"],
-                             capture_output=True, text=True, cwd=PYTHON)
+    missing = command(PYTHON, "/nowhere.py")
     assert missing.returncode == 2 and "/nowhere.py" in missing.stderr
-    usage = subprocess.run([sys.executable, "-m", "tremula.tf1"], capture_output=True, text=True,
-                           cwd=PYTHON)
+    usage = command(PYTHON)
     assert usage.returncode == 2 and "usage" in usage.stderr

@@ -10,8 +10,8 @@ import re
 import subprocess
 import sys
 import textwrap
-import types
 
+import interpreter
 import pytest
 from end_to_end import ROOT
 
@@ -33,20 +33,17 @@ BAR = re.compile(r"\x1b\[2K\[(#*)( *)\] (\d+)% ([A-Z][\w: -]+) "
                  r"\[Elapsed: \d\d:\d\d:\d\d\.\d\]([\r\n]+)")
 
 
-def start(text, environment, **options):
-    return subprocess.Popen(
-        [sys.executable, "-c", "import tremula._finder\n" + textwrap.dedent(text)],
-        env={**os.environ, "PYTHONPATH": str(ROOT / "python"), **environment}, **options)
+def command(text, environment):
+    """(the arguments of Python, the environment) for a program."""
+    return (["-c", "import tremula._finder\n" + textwrap.dedent(text)],
+            {**os.environ, "PYTHONPATH": str(ROOT / "python"), **environment})
 
 
 @pytest.fixture
 def script():
     """As the usual one, but carriage returns stay what they are."""
     def run_script(text, **environment):
-        process = start(text, environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-        out, err = process.communicate(timeout=600)
-        return types.SimpleNamespace(returncode=process.returncode, stdout=out.decode(),
-                                     stderr=err.decode())
+        return interpreter.run(*command(text, environment), newline="")
     return run_script
 
 
@@ -131,8 +128,10 @@ def test_bars_of_several_compilations_at_once(script):
 def test_auto_looks_for_a_terminal_and_a_program_that_takes_long(body, shown):
     """Five products and more take long; on a pseudo-terminal."""
     mine, its = pty.openpty()
-    process = start(PROGRAM.format(body=body), {"TF_POPLAR_FLAGS": "--show_progress_bar=auto"},
-                    stdout=subprocess.DEVNULL, stderr=its)
+    arguments, environment = command(PROGRAM.format(body=body),
+                                     {"TF_POPLAR_FLAGS": "--show_progress_bar=auto"})
+    process = subprocess.Popen([sys.executable, *arguments], env=environment,
+                               stdout=subprocess.DEVNULL, stderr=its)
     os.close(its)
     text = b""
     try:

@@ -23,8 +23,10 @@ def optimizer(name, rate, legacy=False):
     return {"sgd": module.SGD, "adam": module.Adam, "rmsprop": module.RMSprop}[name](rate)
 
 
-# Optimizers of the IPU with one kind: models do not see whose an optimizer is.
-PAIRS = [(kind, name) for kind in ("functional", "sequential", "subclass") for name in RATES
+# Every optimizer with one kind of models: models do not see whose an optimizer is.
+PAIRS = [pytest.param(kind, name, marks=[] if kind == "functional" or name in ("sgd", "adam")
+                      else [pytest.mark.long])
+         for kind in ("functional", "sequential", "subclass") for name in RATES
          if kind == "functional" or name not in OF_THE_IPU]
 
 

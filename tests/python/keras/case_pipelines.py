@@ -135,7 +135,16 @@ def options(model, **keywords):
 def test_training_equals_stock_keras(strategy_of, stock, kind, replicas, schedule):
     names = ["sgd"]
     if schedule is Schedule.Grouped:
-        names += OTHERS if kind == "functional" else OTHERS[:1]
+        names += OTHERS if kind == "functional" and replicas == 1 else OTHERS[:1]
+    check_training(strategy_of, stock, kind, replicas, schedule, names)
+
+
+@pytest.mark.long
+def test_training_by_every_optimizer_on_two_replicas(strategy_of, stock):
+    check_training(strategy_of, stock, "functional", 2, Schedule.Grouped, OTHERS)
+
+
+def check_training(strategy_of, stock, kind, replicas, schedule, names):
     for name in names:
         weights, wanted, measured, predicted = stock(name, replicas)
         with strategy_of(2 * replicas).scope():

@@ -24,8 +24,9 @@ NOTHING_TO_RUN = 5  # pytest's exit code: the file is for another version of Ten
     pytest.param(one.name, marks=[mark for names, mark in (
         (SMOKE, pytest.mark.smoke), (LONG, pytest.mark.long)) if one.name in names])
     for one in sorted(FOLDER.glob("case_*.py"))])
-def test_cases(case):
-    done = interpreter.run(["-m", "pytest", "-q", "-p", "no:cacheprovider", FOLDER / case])
+def test_cases(case, request):
+    quick = ["-m", "not long"] if request.config.option.markexpr else []
+    done = interpreter.run(["-m", "pytest", "-q", "-p", "no:cacheprovider", *quick, FOLDER / case])
     if done.returncode == NOTHING_TO_RUN:
         pytest.skip(done.stdout.strip().splitlines()[-1])
     assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]

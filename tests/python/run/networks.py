@@ -85,8 +85,11 @@ def residual_network(weights, x, classes, blocks, norm, groups, width, bias):
             "bias", classes, 0., .1)
 
 
-def resnext101(weights, x, classes=1000):
-    return residual_network(weights, x, classes, (3, 4, 23, 3), fixed_norm, 32, 128, True)
+RESNEXT_50, RESNEXT_101 = (3, 4, 6, 3), (3, 4, 23, 3)  # blocks of the stages
+
+
+def resnext(weights, x, blocks, classes=1000):
+    return residual_network(weights, x, classes, blocks, fixed_norm, 32, 128, True)
 
 
 def resnet50(weights, x, classes=10):

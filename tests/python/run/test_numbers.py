@@ -7,8 +7,8 @@ import tensorflow.compat.v1 as tf
 from tensorflow.python import ipu
 
 
-def logits(side, dtype, weights_dtype, compiled):
-    """ResNeXt-101's logits for one image. The weights are rounded to `weights_dtype` before they
+def logits(blocks, side, dtype, weights_dtype, compiled):
+    """ResNeXt's logits for one image. The weights are rounded to `weights_dtype` before they
     are used as `dtype`."""
     image = np.random.default_rng(7).random((1, side, side, 4)).astype(weights_dtype.as_numpy_dtype)
     with tf.Graph().as_default(), tf.Session() as session:
@@ -17,7 +17,7 @@ def logits(side, dtype, weights_dtype, compiled):
             x = tf.placeholder(dtype, image.shape)
 
         def network(x):
-            return networks.resnext101(weights, x)
+            return networks.resnext(weights, x, blocks)
 
         if compiled:
             with ipu.scopes.ipu_scope("/device:IPU:0"):
@@ -32,7 +32,7 @@ def distance(a, b):
     return np.linalg.norm(a - b) / np.linalg.norm(b)
 
 
-def check_inference(side):
+def check_inference(blocks, side):
     """In float32 our logits are TensorFlow's.
 
     In float16 no two ways to compute are equal, so each is held against the float32 network with
@@ -40,23 +40,24 @@ def check_inference(side):
     kernels are, with a tenth for luck. Where these sum in float32 (CPUs with AVX512-FP16), as ours
     do, either may be nearer by chance: twice what ours is off by is always allowed.
     """
-    exact = logits(side, tf.float32, tf.float32, compiled=False)
-    assert distance(logits(side, tf.float32, tf.float32, compiled=True), exact) < 1e-5
-    exact = logits(side, tf.float32, tf.float16, compiled=False)
-    ours = distance(logits(side, tf.float16, tf.float16, compiled=True), exact)
-    theirs = distance(logits(side, tf.float16, tf.float16, compiled=False), exact)
+    exact = logits(blocks, side, tf.float32, tf.float32, compiled=False)
+    found = logits(blocks, side, tf.float32, tf.float32, compiled=True)
+    assert distance(found, exact) < 1e-5
+    exact = logits(blocks, side, tf.float32, tf.float16, compiled=False)
+    ours = distance(logits(blocks, side, tf.float16, tf.float16, compiled=True), exact)
+    theirs = distance(logits(blocks, side, tf.float16, tf.float16, compiled=False), exact)
     print(f"float16 at {side}: ours is off by {ours:.2e}, TensorFlow's by {theirs:.2e}")
     assert theirs < 2e-2, "the network is no measure"
     assert ours <= max(1.1 * theirs, 2e-3)
 
 
-def test_resnext101():
-    check_inference(64)
+def test_resnext50():
+    check_inference(networks.RESNEXT_50, 64)
 
 
 @pytest.mark.long
 def test_resnext101_at_full_size():
-    check_inference(224)
+    check_inference(networks.RESNEXT_101, 224)
 
 
 def losses(steps, side, compiled, factor=1.):

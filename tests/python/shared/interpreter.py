@@ -19,15 +19,16 @@ import sys
 import tempfile
 
 TIMEOUT = 600
-VARYING = ("POPLAR_", "PVTI_", "PYTEST_", "TF_POPLAR_", "TREMULA_")
+VARYING = ("POPLAR_", "PVTI_", "PYTEST_", "TF_POPLAR_", "TREMULA_", "XLA_FLAGS")
 MOST_SERVERS = 2  # each takes 250 MB
 
 _servers = collections.OrderedDict()
 
 
-def run(arguments, env=None, cwd=None):
+def run(arguments, env=None, cwd=None, newline=None):
     """What subprocess.run([sys.executable, *arguments], env=env, cwd=cwd, text=True,
-    capture_output=True) returns, for `-c TEXT`, `-m MODULE` and a script, each with arguments."""
+    capture_output=True) returns, for `-c TEXT`, `-m MODULE` and a script, each with arguments.
+    `newline` is that of open()."""
     env = dict(os.environ if env is None else env)
     arguments = [str(one) for one in arguments]
     with tempfile.TemporaryFile() as request:
@@ -35,7 +36,7 @@ def run(arguments, env=None, cwd=None):
         request.seek(0)
         pipes = [os.pipe() for _ in range(2)]
         with concurrent.futures.ThreadPoolExecutor(2) as pool:
-            texts = [pool.submit(_read, reader) for reader, _ in pipes]
+            texts = [pool.submit(_read, reader, newline) for reader, _ in pipes]
             server = _server(env)
             try:
                 server.send([request.fileno(), *(writer for _, writer in pipes)])
@@ -47,8 +48,8 @@ def run(arguments, env=None, cwd=None):
                                        *(text.result() for text in texts))
 
 
-def _read(descriptor):
-    with open(descriptor, encoding="utf-8", errors="replace") as file:
+def _read(descriptor, newline):
+    with open(descriptor, encoding="utf-8", errors="replace", newline=newline) as file:
         return file.read()
 
 
