@@ -66,7 +66,8 @@ static trm_status write_meta(const trm_report_source *s, row_writer *rows, trm_e
   ROW("tt", "framework_version", s->framework_version);
   ROW("tt", "debug_stream", s->debug.stream);
   ROW("tt", "debug_path", s->debug.path);
-  const char *accelerator = trm_executable_accelerator(s->executable);
+  const char *accelerator =
+      s->executable != NULL ? trm_executable_accelerator(s->executable) : NULL;
   if (accelerator != NULL) ROW("tt", "accelerator", accelerator);
   bool images;
   const double items = trm_program_items(s->program, &images);

@@ -5,6 +5,7 @@
 #define TREMULA_OPS_LINEAR_ONEDNN_CONVOLUTION_PROBLEM_H_
 
 #include "ops/kernel.h"
+#include "ops/linear/half_tiles.h"
 
 #define TRM_MAX_SPATIAL 3
 
@@ -36,5 +37,8 @@ typedef struct trm_convolution_problem {
 
 /* false: oneDNN has no such convolution. */
 bool trm_convolution_restate(const trm_kernel_request *request, trm_convolution_problem *p);
+
+/* Whether tiles serve the problem (half_tiles.h); fills in theirs, a convolution in every case. */
+bool trm_convolution_plan_tiles(const trm_convolution_problem *p, trm_half_tiles *tiles);
 
 #endif /* TREMULA_OPS_LINEAR_ONEDNN_CONVOLUTION_PROBLEM_H_ */
