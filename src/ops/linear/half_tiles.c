@@ -418,9 +418,9 @@ TARGET void write_block(const trm_half_tiles *p, const task *t, int64_t column, 
     const __m512 b = second ? _mm512_load_ps(sums + 16) : a;
     if (p->rounds) {
       uint16_t *to = (uint16_t *)(void *)t->y + at;
-      const int nearest = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC;
-      _mm256_mask_storeu_epi16(to, first, _mm512_cvtps_ph(a, nearest));
-      if (second) _mm256_mask_storeu_epi16(to + 16, second, _mm512_cvtps_ph(b, nearest));
+      enum { NEAREST = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC };
+      _mm256_mask_storeu_epi16(to, first, _mm512_cvtps_ph(a, NEAREST));
+      if (second) _mm256_mask_storeu_epi16(to + 16, second, _mm512_cvtps_ph(b, NEAREST));
     } else {
       float *to = (float *)(void *)t->y + at;
       _mm512_mask_storeu_ps(to, first, a);

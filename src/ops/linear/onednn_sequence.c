@@ -22,7 +22,8 @@ typedef struct operation {
   bool is_packing;
   int part; /* of a group; 0: none */
   int num_arguments;
-  trm_onednn_argument arguments[MAX_ARGUMENTS]; /* descriptors owned; of a function: a, b, out, scratch */
+  trm_onednn_argument
+      arguments[MAX_ARGUMENTS]; /* descriptors owned; of a function: a, b, out, scratch */
 } operation;
 
 /* What one run needs for itself: oneDNN's memory objects hold the pointers of a run. */
