@@ -11,7 +11,6 @@ ROOT = pathlib.Path(__file__).resolve().parents[3]
 
 # Saves a model with two stages in each form, and the HLO that its fit() launches (launches.hlo.pb).
 MODELS = '''
-import interpreter
 import numpy as np
 import tensorflow as tf
 from tensorflow.python import ipu
