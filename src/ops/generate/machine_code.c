@@ -67,11 +67,10 @@ void trm_code_evex(trm_machine_code *code, trm_code_form form, uint32_t to, uint
   const uint32_t base = is_pool ? 0 : last.number, high = is_register ? last.number >> 4 & 1 : 0;
   const uint8_t extensions =
       (uint8_t)((to >> 3 & 1) << 7 | high << 6 | (base >> 3 & 1) << 5 | (to >> 4 & 1) << 4);
+  const uint32_t third = (zeroes ? 0x80u : 0u) | (uint32_t)form.length << 5 |
+                         (broadcasts ? 0x10u : 0u) | (~first >> 4 & 1) << 3 | mask;
   CODE(code, 0x62, (uint8_t)((extensions ^ 0xf0) | form.map),
-       (uint8_t)((~first & 15) << 3 | 4 | form.prefix),
-       (uint8_t)((zeroes ? 0x80 : 0) | form.length << 5 | (broadcasts ? 0x10 : 0) |
-                 (~first >> 4 & 1) << 3 | mask),
-       form.opcode);
+       (uint8_t)((~first & 15) << 3 | 4 | form.prefix), (uint8_t)third, form.opcode);
   write_operand(code, form, to, last);
   if (form.has_immediate) CODE(code, form.immediate);
 }

@@ -168,7 +168,7 @@ def test_numbers_of_eight_bits():
     ours.set_weights(stock.get_weights())
     found = ours(codes)
     assert found.dtype == tf.float16
-    np.testing.assert_allclose(found, expected, atol=.1)
+    np.testing.assert_allclose(found, expected, atol=.3)  # three weights of 4 bits
     assert np.abs(found.numpy() - expected.numpy()).max() > 1e-4  # rounded to eight bits
     with pytest.raises(ValueError, match="`kernel_scale` should be in the range .-32, 31.. The "
                        "passed scale was 40."):
