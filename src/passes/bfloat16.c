@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/half.h"
+#include "ops/elementwise/strip.h"
 #include "passes/edit.h"
 #include "passes/pass.h"
 
@@ -127,24 +128,6 @@ static trm_status wide_of(widener *w, trm_index i, trm_index *out, trm_error *er
   return TRM_OK;
 }
 
-/* Results that are bfloat16 when the operands are. */
-static bool is_exact(const trm_instruction *instruction) {
-  switch (instruction->opcode) {
-    case TRM_OP_ABS:
-    case TRM_OP_NEGATE:
-    case TRM_OP_SIGN:
-    case TRM_OP_MAXIMUM:
-    case TRM_OP_MINIMUM:
-    case TRM_OP_CLAMP:
-    case TRM_OP_SELECT:
-    case TRM_OP_CEIL:
-    case TRM_OP_FLOOR:
-    case TRM_OP_ROUND_NEAREST_AFZ:
-    case TRM_OP_ROUND_NEAREST_EVEN: return true;
-    default: return false;
-  }
-}
-
 /* Through float32, without another rounding on the way than in the reference kernel. */
 static bool converts_well(trm_dtype dtype) {
   switch (dtype) {
@@ -213,7 +196,7 @@ static trm_status widen_elementwise(widener *w, trm_index i, trm_error *error) {
   } else {
     TRY(trm_edit_add(w->edit, i, wide, &made, error));
   }
-  if (is_result) return replace(w, i, made, !is_exact(&wide) && !keeps, error);
+  if (is_result) return replace(w, i, made, !trm_strip_is_exact(wide.opcode) && !keeps, error);
   trm_edit_replace(w->edit, i, made);
   return TRM_OK;
 }

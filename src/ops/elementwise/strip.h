@@ -20,6 +20,10 @@
 bool trm_strip_supports(const trm_module *module, const trm_computation *computation,
                         const trm_instruction *instruction);
 
+/* Whether rounding never changes a result of the opcode: it is a half, or a bfloat16, where the
+ * operands are. */
+bool trm_strip_is_exact(trm_opcode opcode);
+
 typedef struct trm_strip_code trm_strip_code;
 
 /* Compiles a whole computation of `module`: parameter i is operand i, an array; the root is an

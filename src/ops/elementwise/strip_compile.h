@@ -91,8 +91,6 @@ trm_vector_fn trm_strip_find_function(const trm_vector_ops *ops, const trm_compu
  * another one. */
 bool trm_strip_is_view(const trm_computation *computation, const trm_instruction *instruction);
 bool trm_strip_is_access(const trm_instruction *instruction);
-/* Whether rounding never changes a half result of the opcode. */
-bool trm_strip_is_exact(trm_opcode opcode);
 
 /* Makes a stage of the slots and operations so far. */
 trm_status trm_strip_place_stage(strip_compiler *c, const strip_target *t, trm_error *error);

@@ -105,7 +105,6 @@ bool trm_strip_supports(const trm_module *module, const trm_computation *computa
   return trm_strip_find_function(trm_vector_ops_get(), computation, instruction) != NULL;
 }
 
-/* A half result that rounding would not change. */
 bool trm_strip_is_exact(trm_opcode opcode) {
   switch (opcode) {
     case TRM_OP_ABS:
