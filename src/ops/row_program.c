@@ -52,8 +52,9 @@ typedef struct moving {
 typedef struct maker {
   const trm_kernel_request *request;
   trm_row_program *program;
-  trm_arena *arena; /* the program's */
-  int64_t count;    /* elements of the computation at hand */
+  trm_arena *arena;  /* the program's */
+  trm_arena scratch; /* of computations, of which the code keeps nothing */
+  int64_t count;     /* elements of the computation at hand */
   trm_computation computation;
   uint32_t inside[ROW_MAX_VALUES]; /* instruction by value */
   uint32_t capacity;
@@ -66,7 +67,7 @@ static trm_status add_instruction(maker *m, trm_instruction instruction, const u
   if (c->num_instructions == m->capacity) FAIL(INTERNAL, "a row program is too long");
   if (instruction.num_operands > 0) {
     instruction.operands =
-        trm_arena_copy(m->arena, operands, instruction.num_operands * sizeof *operands);
+        trm_arena_copy(&m->scratch, operands, instruction.num_operands * sizeof *operands);
     CHECK_MEMORY(instruction.operands, "rows");
   }
   c->instructions[c->num_instructions] = instruction;
@@ -76,7 +77,8 @@ static trm_status add_instruction(maker *m, trm_instruction instruction, const u
 
 static trm_status shape_of(maker *m, trm_dtype dtype, bool is_number, trm_shape *out,
                            trm_error *error) {
-  if (!trm_shape_make(m->arena, dtype, is_number ? 0 : 1, &m->count, out)) FAIL_NO_MEMORY("rows");
+  if (!trm_shape_make(&m->scratch, dtype, is_number ? 0 : 1, &m->count, out))
+    FAIL_NO_MEMORY("rows");
   return TRM_OK;
 }
 
@@ -165,7 +167,7 @@ static trm_status add_results(maker *m, uint32_t pass, bool is_numbers, trm_opco
   if (num == 0) return TRM_OK;
   trm_instruction tuple = {.opcode = TRM_OP_TUPLE, .num_operands = num};
   tuple.shape = (trm_shape){.dtype = TRM_TUPLE, .num_elements = (int32_t)num};
-  trm_shape *elements = ARENA_NEW(m->arena, trm_shape, num);
+  trm_shape *elements = ARENA_NEW(&m->scratch, trm_shape, num);
   CHECK_MEMORY(elements, "rows");
   for (uint32_t i = 0; i < num; ++i) elements[i] = m->computation.instructions[roots[i]].shape;
   tuple.shape.elements = elements;
@@ -180,8 +182,8 @@ static trm_status begin_step(maker *m, step *out, int64_t count, trm_error *erro
   m->capacity = most;
   out->count = out->piece = count;
   m->computation = (trm_computation){.name = "row"};
-  m->computation.instructions = ARENA_NEW(m->arena, trm_instruction, most);
-  m->computation.parameters = ARENA_NEW(m->arena, trm_index, ROW_MAX_VALUES);
+  m->computation.instructions = ARENA_NEW(&m->scratch, trm_instruction, most);
+  m->computation.parameters = ARENA_NEW(&m->scratch, trm_index, ROW_MAX_VALUES);
   out->operands = ARENA_NEW(m->arena, uint32_t, ROW_MAX_VALUES);
   out->results = ARENA_NEW(m->arena, uint32_t, ROW_MAX_VALUES);
   CHECK_MEMORY(m->computation.instructions, "rows");
@@ -251,6 +253,8 @@ trm_status trm_row_program_create(const trm_kernel_request *request, const trm_c
                                   int64_t block, const bool *is_whole,
                                   trm_row_program **out_program, bool *out_supported,
                                   trm_error *error) {
+  *out_supported = trm_strip_generates();
+  if (!*out_supported) return TRM_OK;
   trm_row_program *program = ARENA_NEW(request->arena, trm_row_program, 1);
   CHECK_MEMORY(program, "rows");
   program->ops = trm_vector_ops_get();
@@ -264,10 +268,9 @@ trm_status trm_row_program_create(const trm_kernel_request *request, const trm_c
     program->is_streamed[r] =
         value->extent == EXTENT_ALL && trm_shape_bytes(shape) >= TRM_STREAM_BYTES;
   }
-  maker *m = ARENA_NEW(request->arena, maker, 1);
-  CHECK_MEMORY(m, "rows");
-  *m = (maker){.request = request, .program = program, .arena = request->arena};
-  const trm_status status = make_steps(m, out_supported, error);
+  maker m = {.request = request, .program = program, .arena = request->arena};
+  const trm_status status = make_steps(&m, out_supported, error);
+  trm_arena_free(&m.scratch);
   if (status != TRM_OK || !*out_supported) {
     trm_row_program_destroy(program);
     return status;

@@ -37,6 +37,9 @@ typedef struct strip_access {
   int64_t base, dims[TRM_MAX_RANK], strides[TRM_MAX_RANK];
 } strip_access;
 
+/* Whether runs of operations become machine code: on this CPU, unless TREMULA_GENERATE is 0. */
+bool trm_strip_generates(void);
+
 /* A run of operations that was made into machine code. */
 typedef struct strip_generated {
   trm_generated_fn function;

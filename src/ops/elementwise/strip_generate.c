@@ -321,11 +321,18 @@ static trm_status keep_run(run *r, trm_machine_code *code, strip_operation *out,
   return TRM_OK;
 }
 
-/* Appends operations [begin, end) at *kept, as one where that can be: else by halves. */
+/* Adds operations from `begin` on as long as they have nodes; *out_end is behind the last one. */
+static trm_status fill_run(run *r, size_t begin, size_t end, size_t *out_end, trm_error *error) {
+  TRY(begin_run(r, error));
+  while (begin < end && add_operation(r, &r->c->operations.items[begin])) ++begin;
+  *out_end = begin;
+  return TRM_OK;
+}
+
+/* Appends operations [begin, end), which fill the run, at *kept, as one where that can be: else by
+ * halves. */
 static trm_status make_run(run *r, size_t begin, size_t end, size_t *kept, trm_error *error) {
   strip_operation *const operations = r->c->operations.items;
-  TRY(begin_run(r, error));
-  for (size_t i = begin; i < end; ++i) add_operation(r, &operations[i]);
   add_stores(r, end);
   trm_machine_code code = {0};
   bool is_generated = false;
@@ -341,7 +348,10 @@ static trm_status make_run(run *r, size_t begin, size_t end, size_t *kept, trm_e
     operations[(*kept)++] = operations[begin];
   } else {
     const size_t middle = begin + (end - begin) / 2;
+    size_t filled;
+    TRY(fill_run(r, begin, middle, &filled, error));
     TRY(make_run(r, begin, middle, kept, error));
+    TRY(fill_run(r, middle, end, &filled, error));
     TRY(make_run(r, middle, end, kept, error));
   }
   return TRM_OK;
@@ -361,23 +371,21 @@ static trm_status move_loads(compiler *c, uint32_t num_fills, trm_error *error) 
   return TRM_OK;
 }
 
-/* TREMULA_GENERATE=0 leaves the vector functions to do the work. */
-static bool is_wanted(const compiler *c) {
-  if (c->is_function || strcmp(c->ops->name, "avx512") != 0) return false;
+bool trm_strip_generates(void) {
+  if (strcmp(trm_vector_ops_get()->name, "avx512") != 0) return false;
   const char *asked = getenv("TREMULA_GENERATE");
   return asked == NULL || strcmp(asked, "0") != 0;
 }
 
 trm_status trm_strip_generate(strip_compiler *c, uint32_t num_fills, trm_error *error) {
-  if (!is_wanted(c)) return TRM_OK;
+  if (c->is_function || !trm_strip_generates()) return TRM_OK;
   TRY(move_loads(c, num_fills, error));
   run r = {.c = c, .num_fills = num_fills};
   size_t kept = num_fills;
   trm_status status = TRM_OK;
   for (size_t begin = num_fills; begin < c->operations.count && status == TRM_OK;) {
-    TRY_OR_GOTO(begin_run(&r, error), done);
-    size_t end = begin;
-    while (end < c->operations.count && add_operation(&r, &c->operations.items[end])) ++end;
+    size_t end;
+    TRY_OR_GOTO(fill_run(&r, begin, c->operations.count, &end, error), done);
     if (end == begin) {
       c->operations.items[kept++] = c->operations.items[begin++];
       continue;
