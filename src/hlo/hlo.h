@@ -399,6 +399,10 @@ trm_status trm_computation_add(trm_module *module, uint32_t computation,
                                const trm_instruction *prototype, trm_index *out_index,
                                trm_error *error);
 
+/* The opcode of a computation that is op(p0, p1) or op(p1, p0) of its two parameters, for a
+ * commutative op: add, multiply, maximum, minimum, and, or, xor. Else TRM_NUM_OPCODES. */
+trm_opcode trm_computation_combiner(const trm_computation *computation);
+
 /* How passes change a computation: they append instructions, note in replacement[i] which
  * instruction replaces i (TRM_NO_INDEX: none; the array covers all instructions, new ones too), and
  * call this function once. It redirects every operand, control predecessor and root, drops

@@ -226,3 +226,20 @@ void trm_module_mark_running(const trm_module *module, bool *runs) {
     }
   }
 }
+
+static bool is_commutative(trm_opcode opcode) {
+  return opcode == TRM_OP_ADD || opcode == TRM_OP_MULTIPLY || opcode == TRM_OP_MAXIMUM ||
+         opcode == TRM_OP_MINIMUM || opcode == TRM_OP_AND || opcode == TRM_OP_OR ||
+         opcode == TRM_OP_XOR;
+}
+
+trm_opcode trm_computation_combiner(const trm_computation *computation) {
+  const trm_instruction *root = &computation->instructions[computation->root];
+  if (computation->num_parameters != 2 || !is_commutative(root->opcode) || root->num_operands != 2)
+    return TRM_NUM_OPCODES;
+  const trm_index a = root->operands[0], b = root->operands[1];
+  const trm_instruction *x = &computation->instructions[a], *y = &computation->instructions[b];
+  const bool is_single = a != b && x->opcode == TRM_OP_PARAMETER && y->opcode == TRM_OP_PARAMETER &&
+                         x->shape.dtype == root->shape.dtype && y->shape.dtype == root->shape.dtype;
+  return is_single ? root->opcode : TRM_NUM_OPCODES;
+}

@@ -78,39 +78,33 @@ static uint32_t read_elementwise(reader *r, const scope *s, trm_index index) {
   return add_value(r, value);
 }
 
-static trm_status read_reduction(reader *r, const scope *s, const trm_instruction *o,
-                                 uint32_t *out_value, trm_error *error) {
+static uint32_t read_reduction(reader *r, const scope *s, const trm_instruction *o) {
   const trm_module *module = r->request->module;
-  *out_value = ROW_NO_VALUE;
   if (o->num_operands != 2 || o->shape.dtype != TRM_F32 ||
       trm_shape_count(&o->shape) != r->out->block)
-    return TRM_OK;
+    return ROW_NO_VALUE;
   const uint32_t from = s->values[o->operands[0]][0], initial = s->values[o->operands[1]][0];
   const row_value *operand = &r->out->items[from];
   if (operand->extent != EXTENT_ALL || operand->dtype != TRM_F32 ||
       r->out->items[initial].kind != ROW_CONSTANT)
-    return TRM_OK;
+    return ROW_NO_VALUE;
   const trm_shape *shape = &s->computation->instructions[o->operands[0]].shape;
   for (int32_t d = 1; d < shape->rank; ++d)
-    if (o->dimensions.count != shape->rank - 1 || o->dimensions.items[d - 1] != d) return TRM_OK;
-  trm_function function;
-  bool is_supported;
+    if (o->dimensions.count != shape->rank - 1 || o->dimensions.items[d - 1] != d)
+      return ROW_NO_VALUE;
   row_value value = {.kind = ROW_REDUCTION,
                      .extent = EXTENT_ROWS,
                      .dtype = TRM_F32,
                      .instruction = o,
                      .operands = {from},
                      .pass = operand->pass + 1};
-  TRY(trm_function_compile(module, o->called[0], r->request->arena, &function, &is_supported,
-                           error));
-  if (!is_supported || !trm_function_single_opcode(&function, &value.reduction)) return TRM_OK;
+  value.reduction = trm_computation_combiner(&module->computations[o->called[0]]);
   if (value.reduction != TRM_OP_ADD && value.reduction != TRM_OP_MAXIMUM &&
       value.reduction != TRM_OP_MINIMUM)
-    return TRM_OK;
+    return ROW_NO_VALUE;
   memcpy(&value.initial, r->out->items[initial].instruction->literal->leaves[0],
          sizeof value.initial);
-  *out_value = add_value(r, value);
-  return TRM_OK;
+  return add_value(r, value);
 }
 
 static trm_status read_computation(reader *r, const trm_computation *computation,
@@ -161,7 +155,7 @@ static trm_status read_instruction(reader *r, const scope *s, trm_index index, b
         values[0] = from;
       break;
     }
-    case TRM_OP_REDUCE: TRY(read_reduction(r, s, o, values, error)); break;
+    case TRM_OP_REDUCE: values[0] = read_reduction(r, s, o); break;
     case TRM_OP_FUSION: return read_fusion(r, s, index, out_supported, error);
     case TRM_OP_GET_TUPLE_ELEMENT: values[0] = s->values[o->operands[0]][o->number]; break;
     case TRM_OP_TUPLE:

@@ -86,12 +86,12 @@ static trm_index elementwise(trm_maker *m, const trm_instruction *i) {
 
 /* A sum, or a product, of float16 is one of float32. */
 static trm_index combined(trm_maker *m, const trm_instruction *i) {
-  const trm_computation *body =
-      i->num_called == 1 ? &m->edit->module->computations[i->called[0]] : NULL;
-  const trm_opcode root = body != NULL ? body->instructions[body->root].opcode : TRM_OP_DOT;
+  const trm_opcode opcode =
+      i->num_called == 1 ? trm_computation_combiner(&m->edit->module->computations[i->called[0]])
+                         : TRM_NUM_OPCODES;
   trm_index made = 0;
   if ((i->opcode == TRM_OP_REDUCE || i->opcode == TRM_OP_REDUCE_WINDOW) &&
-      body->num_instructions == 3 && (root == TRM_OP_ADD || root == TRM_OP_MULTIPLY)) {
+      (opcode == TRM_OP_ADD || opcode == TRM_OP_MULTIPLY)) {
     m->status = trm_edit_widen(m->edit, m->like, i->operands, &made, m->error);
   } else {
     made = trm_make(m, i);

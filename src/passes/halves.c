@@ -46,13 +46,6 @@ static trm_status drop_pair(trm_edit *e, trm_index i, void *state, trm_error *er
 
 /* ---- Sums of squares ------------------------------------------------------------------------ */
 
-/* Whether a computation is x + y. */
-static bool is_sum(const trm_computation *body) {
-  const trm_instruction *root = &body->instructions[body->root];
-  return body->num_parameters == 2 && body->num_instructions == 3 && root->opcode == TRM_OP_ADD &&
-         root->operands[0] != root->operands[1];
-}
-
 /* What is squared, or TRM_NO_INDEX. */
 static trm_index squared(const trm_edit *e, trm_index i) {
   const trm_opcode opcode = at(e, i)->opcode;
@@ -68,7 +61,7 @@ static trm_index squared(const trm_edit *e, trm_index i) {
 static trm_status widen_squares(trm_edit *e, trm_index i, trm_error *error) {
   const trm_dtype dtype = dtype_of(e, i);
   if (at(e, i)->num_operands != 2 || (dtype != TRM_F16 && dtype != TRM_F32) ||
-      !is_sum(&e->module->computations[at(e, i)->called[0]])) {
+      trm_computation_combiner(&e->module->computations[at(e, i)->called[0]]) != TRM_OP_ADD) {
     return TRM_OK;
   }
   trm_index summed = trm_edit_operand(e, i, 0);

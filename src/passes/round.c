@@ -26,15 +26,9 @@ static rounding rounding_of(const trm_instruction *instruction, rounding all) {
 
 /* Whether a computation is x + y or x * y of two float16 scalars. */
 static bool is_sum_or_product(const trm_computation *body) {
-  const trm_instruction *root = &body->instructions[body->root];
-  if (body->num_parameters != 2 || body->num_instructions != 3 ||
-      (root->opcode != TRM_OP_ADD && root->opcode != TRM_OP_MULTIPLY)) {
-    return false;
-  }
-  for (uint32_t i = 0; i < 3; ++i) {
-    if (body->instructions[i].shape.dtype != TRM_F16) return false;
-  }
-  return root->operands[0] != root->operands[1];
+  const trm_opcode opcode = trm_computation_combiner(body);
+  return (opcode == TRM_OP_ADD || opcode == TRM_OP_MULTIPLY) &&
+         body->instructions[body->root].shape.dtype == TRM_F16;
 }
 
 static bool is_exact_source(trm_dtype dtype) {

@@ -14,18 +14,12 @@ typedef struct sums {
   trm_index *of; /* by instruction: a sum of it, the last one seen, or TRM_NO_INDEX */
 } sums;
 
-static bool is_addition(const trm_computation *body) {
-  const trm_instruction *root = &body->instructions[body->root];
-  if (root->opcode != TRM_OP_ADD || body->num_instructions != 3) return false;
-  return root->operands[0] != root->operands[1];
-}
-
 static bool is_sum(const trm_edit *e, trm_index i) {
   const trm_instruction *reduce = trm_edit_at(e, i);
   return reduce->opcode == TRM_OP_REDUCE && reduce->num_operands == 2 &&
          reduce->shape.dtype == TRM_F32 && reduce->num_control_predecessors == 0 &&
          reduce->sharding == NULL && trm_edit_is_constant(e, trm_edit_operand(e, i, 1), 0) &&
-         is_addition(&e->module->computations[reduce->called[0]]);
+         trm_computation_combiner(&e->module->computations[reduce->called[0]]) == TRM_OP_ADD;
 }
 
 static bool same_dimensions(const trm_dims *a, const trm_dims *b) {

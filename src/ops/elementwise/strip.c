@@ -158,23 +158,6 @@ void trm_strip_run(const trm_strip_code *code, const void *const *operands, void
 
 /* ---- Functions ------------------------------------------------------------------------------ */
 
-static bool is_commutative(trm_opcode opcode) {
-  return opcode == TRM_OP_ADD || opcode == TRM_OP_MULTIPLY || opcode == TRM_OP_MAXIMUM ||
-         opcode == TRM_OP_MINIMUM || opcode == TRM_OP_AND || opcode == TRM_OP_OR ||
-         opcode == TRM_OP_XOR;
-}
-
-static trm_opcode find_single_opcode(const trm_computation *computation) {
-  const trm_instruction *root = &computation->instructions[computation->root];
-  if (computation->num_parameters != 2 || !is_commutative(root->opcode) || root->num_operands != 2)
-    return TRM_NUM_OPCODES;
-  const trm_index a = root->operands[0], b = root->operands[1];
-  const trm_instruction *x = &computation->instructions[a], *y = &computation->instructions[b];
-  const bool is_single = a != b && x->opcode == TRM_OP_PARAMETER && y->opcode == TRM_OP_PARAMETER &&
-                         x->shape.dtype == root->shape.dtype && y->shape.dtype == root->shape.dtype;
-  return is_single ? root->opcode : TRM_NUM_OPCODES;
-}
-
 trm_status trm_function_compile(const trm_module *module, uint32_t computation, trm_arena *arena,
                                 trm_function *out_function, bool *out_supported, trm_error *error) {
   const trm_computation *body = &module->computations[computation];
@@ -186,7 +169,7 @@ trm_status trm_function_compile(const trm_module *module, uint32_t computation, 
   const trm_shape *shape = &body->instructions[body->root].shape;
   function.num_results = shape->dtype == TRM_TUPLE ? (uint32_t)shape->num_elements : 1;
   function.scratch_bytes = function.code->temporary_bytes + function.code->file_bytes;
-  function.single_opcode = find_single_opcode(body);
+  function.single_opcode = trm_computation_combiner(body);
   *out_function = function;
   return TRM_OK;
 }
