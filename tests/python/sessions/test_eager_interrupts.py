@@ -1,8 +1,6 @@
 """Ctrl-C while a tf.function or an op runs eagerly on an IPU: KeyboardInterrupt, and what runs next
 is as before."""
 
-import pytest
-
 _EAGER = """
     import os, signal, threading
     # A shell that starts a job in the background makes it ignore Ctrl-C.
@@ -111,12 +109,8 @@ _WAITING = """
 """
 
 
-@pytest.mark.long
 def test_a_function_that_waits_for_data(script):
-    """Its dataset never goes on, and nothing but the data can end TensorFlow's call.
-
-    One run in seven hangs on a busy machine: a signal that comes between two runs is lost. Out of
-    the quick tests until the cause is known."""
+    """Its dataset never goes on, and nothing but the data can end TensorFlow's call."""
     process = script(_WAITING)
     assert process.returncode == 0, process.stderr[-3000:]
     assert process.stdout.split() == ["caught", "12.0"]

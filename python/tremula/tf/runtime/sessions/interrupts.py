@@ -324,7 +324,9 @@ def _run_beside(function, arguments, keywords, library):
     server, call = _Server.idle(), _Call(function, arguments, keywords)
     try:
         server.calls.put(call)
-        call.running.acquire()
+        # A signal that comes between Python's look for signals and the wait does not end the wait.
+        while not call.running.acquire(timeout=_LOOK):
+            pass
     except BaseException:
         # The exception may have come before the call was handed over, or when it was over.
         call.dropped = server.retired = True
