@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -62,6 +63,30 @@ static inline void test_expect_f32(const char *text, const void *const *inputs,
       }
     }
   }
+}
+
+/* The outputs, of bytes[i] each, are the same bits in every mode. */
+static inline void test_expect_same_bits(const char *text, const void *const *inputs,
+                                         size_t num_outputs, const size_t *bytes) {
+  void *expected[4], *found[4];
+  assert_true(num_outputs <= 4);
+  for (size_t i = 0; i < num_outputs; ++i) {
+    expected[i] = calloc(1, bytes[i]);
+    found[i] = calloc(1, bytes[i]);
+  }
+  test_run_mode(text, &test_modes[2], inputs, expected);
+  for (int m = 0; m < 2; ++m) {
+    for (size_t i = 0; i < num_outputs; ++i) memset(found[i], 0, bytes[i]);
+    test_run_mode(text, &test_modes[m], inputs, found);
+    for (size_t i = 0; i < num_outputs; ++i) assert_memory_equal(found[i], expected[i], bytes[i]);
+  }
+  for (size_t i = 0; i < num_outputs; ++i) free(expected[i]), free(found[i]);
+}
+
+static inline int test_occurrences(const char *text, const char *word) {
+  int count = 0;
+  for (const char *at = strstr(text, word); at != NULL; at = strstr(at + 1, word)) ++count;
+  return count;
 }
 
 #endif /* TREMULA_TESTS_RUN_H_ */

@@ -10,15 +10,9 @@ static char *optimised(const char *text) {
   return printed;
 }
 
-static int occurrences(const char *text, const char *word) {
-  int count = 0;
-  for (const char *at = strstr(text, word); at != NULL; at = strstr(at + 1, word)) ++count;
-  return count;
-}
-
 static void expect(const char *text, const char *word, int count) {
   char *printed = optimised(text);
-  const int found = occurrences(printed, word);
+  const int found = test_occurrences(printed, word);
   if (found != count) fail_msg("'%s' is there %d times, not %d:\n%s", word, found, count, printed);
   trm_free(printed);
 }

@@ -23,19 +23,13 @@ static float *make_floats(size_t count, unsigned seed) {
   return values;
 }
 
-static size_t occurrences(const char *text, const char *word) {
-  size_t count = 0;
-  for (const char *at = strstr(text, word); at != NULL; at = strstr(at + 1, word)) ++count;
-  return count;
-}
-
 /* How many groups the compiled program has. */
 static size_t count_groups(const char *text) {
   trm_error error;
   char *printed = NULL;
   trm_executable *executable = test_compile(text, &test_modes[0]);
   assert_int_equal(trm_executable_print(executable, &printed, &error), TRM_OK);
-  const size_t groups = occurrences(printed, "tremula.rows");
+  const size_t groups = (size_t)test_occurrences(printed, "tremula.rows");
   trm_free(printed);
   trm_executable_free(executable);
   return groups;

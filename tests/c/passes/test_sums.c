@@ -4,12 +4,6 @@
 
 enum { ROWS = 3, COLUMNS = 4 };
 
-static int occurrences(const char *text, const char *word) {
-  int count = 0;
-  for (const char *at = strstr(text, word); at != NULL; at = strstr(at + 1, word)) ++count;
-  return count;
-}
-
 /* `lines` make y, of which a reduction is `b`; `a` is the sum of x. The entry keeps so many
  * reductions, and all modes give the same numbers. */
 static void expect(const char *lines, const char *b, int reductions) {
@@ -31,21 +25,15 @@ static void expect(const char *lines, const char *b, int reductions) {
   char *printed = NULL;
   if (trm_executable_print(executable, &printed, &error) != TRM_OK) fail_msg("%s", error.message);
   trm_executable_free(executable);
-  if (occurrences(printed, " reduce(") != reductions) {
+  if (test_occurrences(printed, " reduce(") != reductions) {
     fail_msg("not %d reductions:\n%s", reductions, printed);
   }
   trm_free(printed);
   static const float x[ROWS * COLUMNS] = {1, -2, 3, 5, 7, 4, -6, 2, 8, 3, 1, -9};
   static const float c[COLUMNS] = {2, -3, 4, 5}, d[ROWS] = {3, 1, -2};
   const void *inputs[3] = {x, c, d};
-  float expected[2][COLUMNS], found[2][COLUMNS];
-  void *outputs[2] = {expected[0], expected[1]};
-  test_run_mode(text, &test_modes[2], inputs, outputs);
-  outputs[0] = found[0], outputs[1] = found[1];
-  for (int m = 0; m < 2; ++m) {
-    test_run_mode(text, &test_modes[m], inputs, outputs);
-    assert_memory_equal(found, expected, sizeof found);
-  }
+  const size_t bytes[2] = {COLUMNS * sizeof(float), COLUMNS * sizeof(float)};
+  test_expect_same_bits(text, inputs, 2, bytes);
 }
 
 #define BROADCAST "  w = f32[3,4] broadcast(c), dimensions={1}\n"
