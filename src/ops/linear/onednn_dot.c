@@ -545,6 +545,9 @@ static trm_half_products products_of(const dot_draft *draft) {
 static trm_status add_steps(dot_draft *draft, bits *out_bits, trm_error *error) {
   choose_order(draft);
   draft->products = products_of(draft);
+  draft->packs_always = draft->products == TRM_HALF_PRODUCTS_FLOAT && !draft->packs_floats &&
+                        draft->p.batch.count == 0 && draft->rows >= PACKING_ROWS &&
+                        operations_of(draft->request, &draft->p) > MOST_OPERATIONS;
   trm_half_tiles tiles;
   if (draft->products != TRM_HALF_PRODUCTS_FLOAT &&
       trm_operand_shape(draft->request, LHS)->dtype == TRM_F16 && plan_tiles(draft, &tiles)) {
@@ -589,9 +592,6 @@ static trm_status create_sequence(const trm_kernel_request *request, const probl
                      .columns = count_of(&p->columns),
                      .inner = count_of(&p->inner),
                      .packs_floats = packs_floats};
-  draft.packs_always = draft.products == TRM_HALF_PRODUCTS_FLOAT && !packs_floats &&
-                       p->batch.count == 0 && draft.rows >= PACKING_ROWS &&
-                       operations_of(request, p) > MOST_OPERATIONS;
   if (status == TRM_OK) status = add_steps(&draft, out_bits, error);
   if (status == TRM_OK) {
     *out_threads = trm_onednn_sequence_threads(sequence);

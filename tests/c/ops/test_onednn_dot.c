@@ -276,6 +276,27 @@ static void packed_weights_give_the_same_bits(void **state) {
   assert_true(has_tiles ? packed == 0 : packed > 10);
 }
 
+/* A large product packs its right side into scratch, however it lies, where oneDNN multiplies. */
+static void large_products_pack_in_each_run(void **state) {
+  (void)state;
+  const dnnl_cpu_isa_t isa = dnnl_get_effective_cpu_isa();
+  if ((isa & dnnl_cpu_isa_avx512_core) != dnnl_cpu_isa_avx512_core) skip(); /* tiles of sgemm */
+  for (size_t i = 0; i < 2; ++i) {
+    linear_case c;
+    linear_case_dot(&c, &large_products[i], TRM_F32, TRM_F32);
+    const trm_kernel_request request = linear_case_request(&c);
+    trm_kernel kernel;
+    trm_error error;
+    bool supported = false;
+    assert_int_equal(trm_onednn_dot_create(&request, &kernel, &supported, &error), TRM_OK);
+    assert_true(supported);
+    if (kernel.scratch_bytes < trm_shape_bytes(&c.instructions[1].shape))
+      fail_msg("%s is not packed", large_products[i].name);
+    if (kernel.destroy != NULL) kernel.destroy(&kernel);
+    linear_case_free(&c);
+  }
+}
+
 /* Runs the kernel where waking others pays, where it does not, and again; the results are equal. */
 static void run_both_ways(const trm_kernel *kernel, linear_case *c, void *first) {
   const size_t bytes = trm_shape_bytes(&c->instructions[2].shape);
@@ -334,6 +355,7 @@ int main(void) {
       cmocka_unit_test(float32_equals_the_reference),
       cmocka_unit_test(halves_round_once),
       cmocka_unit_test(packed_weights_give_the_same_bits),
+      cmocka_unit_test(large_products_pack_in_each_run),
       cmocka_unit_test(bfloat16_rounds_once),
       cmocka_unit_test(halves_are_multiplied_in_pieces),
       cmocka_unit_test(infinities_and_nans_are_those_of_floats),
