@@ -34,8 +34,7 @@ struct trm_row_program {
   uint32_t result_of[ROW_MAX_VALUES]; /* by value; ROW_NO_VALUE: none */
   size_t place[ROW_MAX_VALUES];       /* in the scratch, of what is no operand and no result */
   size_t lanes[ROW_MAX_VALUES];       /* in the scratch, of a reduction */
-  /* By result: whether the rows are computed in the scratch, on the way past the caches. */
-  bool is_streamed[ROW_MAX_RESULTS];
+  bool is_streamed[ROW_MAX_RESULTS];  /* written past the caches */
   uint32_t num_slots;
   size_t slots_offset, moving_offset, scratch_bytes;
 };
@@ -112,10 +111,9 @@ static bool is_step_of(const row_value *value, uint32_t pass, bool is_numbers) {
          (value->extent == EXTENT_ROWS) == is_numbers;
 }
 
-/* Whether the rows of the value are computed where the caller wants them. */
+/* Whether the value is computed where the caller wants it. */
 static bool is_in_result(const trm_row_program *program, uint32_t v) {
-  const uint32_t r = program->result_of[v];
-  return r != ROW_NO_VALUE && !program->is_streamed[r];
+  return program->result_of[v] != ROW_NO_VALUE;
 }
 
 static bool is_read_after(const trm_row_program *program, uint32_t v, uint32_t pass) {
@@ -126,6 +124,30 @@ static bool is_read_after(const trm_row_program *program, uint32_t v, uint32_t p
       if (user->operands[k] == v) return true;
   }
   return false;
+}
+
+static bool is_read_in(const trm_row_program *program, uint32_t v, uint32_t pass) {
+  for (uint32_t u = 0; u < program->values.count; ++u) {
+    const row_value *user = &program->values.items[u];
+    if (user->kind == ROW_REDUCTION && user->operands[0] == v && user->pass == pass + 1)
+      return true;
+    if (user->kind != ROW_OPERATION || user->extent == EXTENT_ROWS || user->pass != pass) continue;
+    for (uint32_t k = 0; k < user->instruction->num_operands; ++k)
+      if (user->operands[k] == v) return true;
+  }
+  return false;
+}
+
+/* How far ahead the pass brings rows of the value to the cache, in bytes: the second pass over a
+ * large array brings the next row, so that the first one finds it there. */
+static uint32_t bytes_ahead(const maker *m, uint32_t v, uint32_t pass) {
+  const row_value *value = &m->program->values.items[v];
+  if (value->kind != ROW_OPERAND || value->extent != EXTENT_ALL ||
+      trm_shape_bytes(trm_operand_shape(m->request, value->number)) < TRM_STREAM_BYTES)
+    return 0;
+  uint32_t earlier = 0;
+  for (uint32_t p = 0; p < pass; ++p) earlier += is_read_in(m->program, v, p);
+  return earlier == 1 ? (uint32_t)m->program->values.n * (uint32_t)trm_dtype_size(value->dtype) : 0;
 }
 
 /* Room in the scratch. */
@@ -218,8 +240,19 @@ static trm_status make_step(maker *m, uint32_t pass, bool is_numbers, step *out,
   }
   TRY(add_results(m, pass, is_numbers, running, error));
   if (out->num_results == 0) return TRM_OK;
+  bool streams[ROW_MAX_VALUES];
+  uint32_t ahead[ROW_MAX_VALUES];
+  for (uint32_t i = 0; i < out->num_results; ++i) {
+    const uint32_t r = m->program->result_of[out->results[i]];
+    streams[i] = !is_numbers && r != ROW_NO_VALUE && m->program->is_streamed[r] &&
+                 !is_read_after(m->program, out->results[i], pass);
+  }
+  for (uint32_t i = 0; i < m->computation.num_parameters; ++i)
+    ahead[i] = is_numbers ? 0 : bytes_ahead(m, out->operands[i], pass);
   const strip_request request = {.computation = &m->computation,
                                  .running = running,
+                                 .streams = streams,
+                                 .ahead = ahead,
                                  .half_overflow = m->request->module->half_overflow};
   trm_strip_code *code = NULL;
   TRY(trm_strip_compile_any(&request, m->arena, &code, out_supported, error));
@@ -451,14 +484,6 @@ static void run_step(const worker *w, const step *s, int64_t row) {
   if (s->num_running > 0) end_running(w, s, totals, row);
 }
 
-static void stream_row(const worker *w, uint32_t result, int64_t row) {
-  const row_values *values = &w->program->values;
-  const uint32_t v = values->results[result];
-  const size_t bytes = (size_t)values->n * trm_dtype_size(values->items[v].dtype);
-  trm_stream_copy((char *)w->call->results[result] + (size_t)row * bytes,
-                  w->scratch + w->program->place[v], bytes);
-}
-
 void trm_row_program_run(const trm_row_program *program, const trm_kernel_call *call, int64_t begin,
                          int64_t end, void *scratch) {
   worker w = {.program = program, .call = call, .scratch = scratch};
@@ -471,8 +496,6 @@ void trm_row_program_run(const trm_row_program *program, const trm_kernel_call *
       *w.moving[i].where = w.moving[i].start + (size_t)row * w.moving[i].row_bytes;
     for (uint32_t s = 0; s < program->num_steps; ++s)
       if (program->steps[s].code != NULL) run_step(&w, &program->steps[s], row);
-    for (uint32_t r = 0; r < program->values.num_results; ++r)
-      if (program->is_streamed[r]) stream_row(&w, r, row);
   }
   trm_stream_end();
 }

@@ -35,20 +35,20 @@ class _Memory:
     """New arrays for one result. Numpy counts the references to the bytes behind an array and all
     its views, so that bytes that nobody sees any more are found and used again."""
 
-    def __init__(self, shape, dtype):
-        self._shape, self._dtype = shape, dtype
-        self._size = dtype.itemsize * math.prod(shape)
+    def __init__(self, info):
+        self._info = info
+        self._keeps = info.dtype.itemsize * math.prod(info.shape) >= _KEPT_BYTES
         self._kept = []
 
     def take(self):
-        if self._size < _KEPT_BYTES:
-            return np.empty(self._shape, self._dtype)
+        if not self._keeps:
+            return np.empty(self._info.shape, self._info.dtype)
         block = _first_free(self._kept, _FREE)
         if block is None:
-            block = np.empty(self._size, np.uint8)
+            block = core.block_for(self._info)
             if len(self._kept) < _MOST_KEPT:
                 self._kept.append(block)
-        return block.view(self._dtype).reshape(self._shape)
+        return core.array_in(block, self._info)
 
 
 class _Slot:
@@ -76,7 +76,7 @@ class Program:
         self._types = types
         self._inputs = [(info.dtype, one.dtype)
                         for info, one in zip(executable.inputs, lowered.arguments)]
-        self._memory = [_Memory(info.shape, info.dtype) for info in executable.outputs]
+        self._memory = [_Memory(info) for info in executable.outputs]
         self._plain = not any(is_key(one.dtype) or is_float0(one.dtype) for one in self.results)
         self._slots = collections.deque([_Slot(executable)])
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "ops/elementwise/strip_code.h"
+#include "ops/stream.h"
 #include "ops/threads.h"
 
 typedef struct strip_run {
@@ -125,6 +126,7 @@ static void run_strips(const void *context, int64_t begin, int64_t end, int thre
       slots[slot] = (char *)slots[slot] + ((size_t)strip << stage->slots[slot].log2_size);
     }
   }
+  if (stage->streams) trm_stream_end();
 }
 
 void trm_strip_destroy(trm_strip_code *code) {

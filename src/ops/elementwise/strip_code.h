@@ -21,6 +21,7 @@ typedef struct strip_slot {
   bool moves;     /* advances with the strips; otherwise points to the start */
   bool keeps;     /* a register that is filled once, before the first strip */
   bool is_scalar; /* and of which only the first element is read */
+  bool streams;   /* a result that is written past the caches */
   uint8_t log2_size;
   uint32_t source;
   int64_t base; /* elements from the start of the array, where it moves */
@@ -71,6 +72,7 @@ typedef struct strip_stage {
   strip_operation *operations; /* each strip */
   size_t file_bytes;           /* of one thread: the pointers, then the registers */
   size_t bytes_per_element;    /* read, written and worked on: to choose the number of threads */
+  bool streams;                /* a slot does */
 } strip_stage;
 
 struct trm_strip_code {
@@ -91,6 +93,10 @@ typedef struct strip_request {
    * results over the elements (SUM_INTO of ops/generate/nodes.def), else TRM_NUM_OPCODES. Then the
    * code is one stage of one generated operation, or it is not supported. */
   const trm_opcode *running;
+  /* With `running`. By result: whether it is written past the caches. By parameter: how many bytes
+   * behind those that are read others are brought to the second cache; 0: none. */
+  const bool *streams;
+  const uint32_t *ahead;
   trm_half_overflow half_overflow;
 } strip_request;
 trm_status trm_strip_compile_any(const strip_request *request, trm_arena *arena,

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "ops/elementwise/strip_compile.h"
+#include "ops/stream.h"
 #include "ops/threads.h"
 
 typedef strip_compiler compiler;
@@ -253,7 +254,7 @@ static trm_status emit_iota(compiler *c, trm_index index, trm_error *error) {
 /* What a half result is where it overflows and at poles; `out` is not rounded yet. */
 static trm_status emit_half_limit(compiler *c, trm_opcode opcode, uint32_t out, uint32_t a,
                                   uint32_t b, trm_error *error) {
-  const trm_vector_fn limit = c->ops->half_limit[c->half_overflow];
+  const trm_vector_fn limit = c->ops->half_limit[c->request->half_overflow];
   if (limit == NULL) return TRM_OK;
   switch (opcode) {
     case TRM_OP_DIVIDE:
@@ -290,7 +291,7 @@ static trm_status emit_elementwise(compiler *c, trm_index index, bool skip_round
   bool rounds = to == TRM_F16 && !trm_strip_is_exact(opcode) && !skip_rounding;
   bool overflows = to == TRM_F16 && !trm_strip_is_exact(opcode);
   if (opcode == TRM_OP_CONVERT && from == TRM_F32 && to == TRM_F16) {
-    const trm_vector_fn limit = c->ops->half_limit[c->half_overflow];
+    const trm_vector_fn limit = c->ops->half_limit[c->request->half_overflow];
     if (skip_rounding && limit == NULL) {
       c->value_slot[index] = in[0];
       return TRM_OK;
@@ -375,7 +376,7 @@ static trm_status emit_member(compiler *c, const target *t, trm_index index, trm
   const int64_t count = strip_count(c, t->roots[0]);
   strip_access access = {0};
   if (is_leaf(instruction->opcode)) {
-    if (c->is_function && instruction->opcode == TRM_OP_CONSTANT) {
+    if (c->request->is_function && instruction->opcode == TRM_OP_CONSTANT) {
       return emit_scalar(c, index, error);
     }
     access.rank = 1, access.dims[0] = count, access.strides[0] = 1;
@@ -398,6 +399,13 @@ static trm_status emit_member(compiler *c, const target *t, trm_index index, trm
   return emit_elementwise(c, index, skip_rounding, error);
 }
 
+/* Whether the result is written past the caches. */
+static bool is_streamed(const compiler *c, const strip_slot *result, int64_t count) {
+  if (result->kind != SLOT_RESULT || c->request->is_function) return false;
+  if (c->request->streams != NULL) return c->request->streams[result->source];
+  return ((size_t)count << result->log2_size) >= TRM_STREAM_BYTES;
+}
+
 /* Stores the roots. */
 static trm_status emit_roots(compiler *c, const target *t, trm_error *error) {
   for (uint32_t r = 0; r < t->num_roots; ++r) {
@@ -410,6 +418,7 @@ static trm_status emit_roots(compiler *c, const target *t, trm_error *error) {
       place.kind = SLOT_TEMPORARY;
       place.offset = c->temporary[t->roots[r]];
     }
+    place.streams = is_streamed(c, &place, strip_count(c, t->roots[r]));
     uint32_t slot = c->value_slot[t->roots[r]];
     const strip_slot *value = &c->slots.items[slot];
     if (dtype != TRM_F16 && value->kind == SLOT_REGISTER) {
@@ -471,7 +480,7 @@ static bool is_supported(const compiler *c) {
       continue;
     }
     if (!trm_strip_supports(NULL, computation, instruction)) return false;
-    if (c->is_function && trm_shape_count(&instruction->shape) != 1) return false;
+    if (c->request->is_function && trm_shape_count(&instruction->shape) != 1) return false;
   }
   return computation->num_instructions > 0;
 }
@@ -516,7 +525,7 @@ static trm_status compile_all(compiler *c, trm_strip_code **out_code, trm_error 
     if (bytes > code->file_bytes) code->file_bytes = bytes;
     const size_t work = (size_t)code->stages[i].count * code->stages[i].bytes_per_element;
     const int threads = trm_threads_choose(work, trm_threads_limit());
-    if (!c->is_function && threads > code->max_threads) code->max_threads = threads;
+    if (!c->request->is_function && threads > code->max_threads) code->max_threads = threads;
   }
   *out_code = code;
   return TRM_OK;
@@ -539,12 +548,10 @@ static bool is_single(const trm_strip_code *code) {
 
 trm_status trm_strip_compile_any(const strip_request *request, trm_arena *arena,
                                  trm_strip_code **out_code, bool *out_supported, trm_error *error) {
-  compiler c = {.computation = request->computation,
+  compiler c = {.request = request,
+                .computation = request->computation,
                 .ops = trm_vector_ops_get(),
-                .arena = arena,
-                .is_function = request->is_function,
-                .running = request->running,
-                .half_overflow = request->half_overflow};
+                .arena = arena};
   *out_supported = is_supported(&c);
   if (!*out_supported) return TRM_OK;
   const trm_status status = compile_all(&c, out_code, error);

@@ -15,13 +15,11 @@ typedef struct strip_target {
 } strip_target;
 
 typedef struct strip_compiler {
+  const strip_request *request;
   const trm_computation *computation;
   const trm_vector_ops *ops;
   trm_arena *arena; /* the code's */
   trm_arena scratch;
-  bool is_function;
-  const trm_opcode *running; /* strip_request */
-  trm_half_overflow half_overflow;
   bool *is_staged;   /* by instruction: has a temporary */
   size_t *temporary; /* its offset */
   size_t temporary_bytes;

@@ -90,6 +90,13 @@ static trm_node add_word(run *r, uint32_t bits) {
   return add_node(r, NODE_CONSTANT, TRM_NO_NODE, TRM_NO_NODE, TRM_NO_NODE, bits);
 }
 
+/* What strip_request asks to be brought ahead of the array that the node loads. */
+static void add_prefetch(run *r, trm_node load, const strip_slot *slot) {
+  const uint32_t *ahead = r->c->request->ahead;
+  if (ahead != NULL && slot->kind == SLOT_OPERAND && slot->moves && ahead[slot->source] != 0)
+    add_node(r, NODE_PREFETCH, load, TRM_NO_NODE, TRM_NO_NODE, ahead[slot->source]);
+}
+
 /* The node of what is in the slot; `load` says how it is read from memory. */
 static trm_node value_of(run *r, uint32_t slot, trm_node_kind load) {
   if (r->values[slot] != TRM_NO_NODE) return r->values[slot];
@@ -103,6 +110,7 @@ static trm_node value_of(run *r, uint32_t slot, trm_node_kind load) {
   } else {
     node = add_node(r, load, TRM_NO_NODE, TRM_NO_NODE, TRM_NO_NODE, slot);
     r->reads[r->num_arrays++] = slot;
+    add_prefetch(r, node, &r->c->slots.items[slot]);
   }
   r->values[slot] = node;
   return node;
@@ -226,7 +234,9 @@ static bool add_operation(run *r, const strip_operation *o) {
     node = add_node(r, NODE_SELECT, mask, yes, vector_of(r, o->in[2]), 0);
   } else if (o->function == ops->float_to_half) {
     /* Nothing but the result's array has this type. */
-    add_node(r, NODE_STORE_HALF, vector_of(r, o->in[0]), TRM_NO_NODE, TRM_NO_NODE, o->out);
+    const trm_node_kind kind =
+        r->c->slots.items[o->out].streams ? NODE_STREAM_HALF : NODE_STORE_HALF;
+    add_node(r, kind, vector_of(r, o->in[0]), TRM_NO_NODE, TRM_NO_NODE, o->out);
     r->written[r->num_written++] = o->out;
     return true;
   } else if (!find_single(r, o, &node) && !find_composition(r, o, &node) &&
@@ -257,15 +267,16 @@ static trm_status begin_run(run *r, trm_error *error) {
 }
 
 static trm_node_kind store_kind(const compiler *c, const strip_slot *slot) {
-  if (slot->kind == SLOT_RESULT && c->running != NULL) {
-    switch (c->running[slot->source]) {
+  if (slot->kind == SLOT_RESULT && c->request->running != NULL) {
+    switch (c->request->running[slot->source]) {
       case TRM_OP_ADD: return NODE_SUM_INTO;
       case TRM_OP_MAXIMUM: return NODE_MAXIMUM_INTO;
       case TRM_OP_MINIMUM: return NODE_MINIMUM_INTO;
       default: break;
     }
   }
-  return slot->log2_size == 0 ? NODE_STORE_MASK : NODE_STORE;
+  if (slot->log2_size == 0) return NODE_STORE_MASK;
+  return slot->streams ? NODE_STREAM : NODE_STORE;
 }
 
 /* Stores what others read; `end` is the operation after the run. Keeps the slots in r->written. */
@@ -277,12 +288,13 @@ static void add_stores(run *r, size_t end) {
     const uint32_t slot = r->written[i];
     bool is_new = true;
     for (uint32_t k = 0; k < r->num_written; ++k) is_new = is_new && r->written[k] != slot;
-    if (!is_new || (c->slots.items[slot].kind == SLOT_REGISTER &&
-                    !trm_strip_is_read_later(c->operations.items, end, c->operations.count, slot)))
-      continue;
+    const bool is_read =
+        trm_strip_is_read_later(c->operations.items, end, c->operations.count, slot);
+    if (!is_new || (c->slots.items[slot].kind == SLOT_REGISTER && !is_read)) continue;
     r->written[r->num_written++] = slot;
     if (r->values[slot] == TRM_NO_NODE) continue; /* a half, which is stored */
-    const trm_node_kind kind = store_kind(c, &c->slots.items[slot]);
+    trm_node_kind kind = store_kind(c, &c->slots.items[slot]);
+    if (kind == NODE_STREAM && is_read) kind = NODE_STORE;
     add_node(r, kind, r->values[slot], TRM_NO_NODE, TRM_NO_NODE, slot);
   }
 }
@@ -378,7 +390,7 @@ bool trm_strip_generates(void) {
 }
 
 trm_status trm_strip_generate(strip_compiler *c, uint32_t num_fills, trm_error *error) {
-  if (c->is_function || !trm_strip_generates()) return TRM_OK;
+  if (c->request->is_function || !trm_strip_generates()) return TRM_OK;
   TRY(move_loads(c, num_fills, error));
   run r = {.c = c, .num_fills = num_fills};
   size_t kept = num_fills;

@@ -194,7 +194,7 @@ static trm_status find_strip(compiler *c, int64_t count, int64_t *out_strip, trm
   c->slots.count = num_slots;
   for (size_t s = 0; s < num_slots; ++s)
     c->slots.items[s].keeps = c->slots.items[s].is_scalar = false;
-  if (!c->is_function) {
+  if (!c->request->is_function) {
     strip = choose_strip(c, count, strip);
     if (count < strip) strip = count > 0 ? count : 1;
   }
@@ -205,7 +205,7 @@ static trm_status find_strip(compiler *c, int64_t count, int64_t *out_strip, trm
 trm_status trm_strip_place_stage(compiler *c, const target *t, trm_error *error) {
   strip_stage stage = {.count = strip_count(c, t->roots[0])};
   forbid_in_place(c);
-  for (uint32_t s = 0; !c->is_function && s < c->slots.count; ++s)
+  for (uint32_t s = 0; !c->request->is_function && s < c->slots.count; ++s)
     if (c->slots.items[s].kind == SLOT_RESULT) find_in_place(c, s, stage.count);
   TRY(find_strip(c, stage.count, &stage.strip, error));
   const int64_t strip = stage.strip;
@@ -222,6 +222,7 @@ trm_status trm_strip_place_stage(compiler *c, const target *t, trm_error *error)
   for (uint32_t s = 0; s < stage.num_slots; ++s) {
     strip_slot *slot = &c->slots.items[s];
     if (slot->moves) stage.num_moving++, stage.bytes_per_element += (size_t)1 << slot->log2_size;
+    stage.streams = stage.streams || slot->streams;
     if (slot->is_scalar) {
       slot->offset = pointers + scalar_bytes;
       scalar_bytes += 64;

@@ -43,7 +43,7 @@
 #define PICK(mask, x, y) pick((mask), (x), (y))
 #define AT_LEAST(x, low) at_least((x), (low))
 #define AT_MOST(x, high) at_most((x), (high))
-#define SCALE(y, k) scale((y), (k))
+#define SCALE(y, k, place) scale((y), (int32_t)(float_bits(place) - float_bits(PLACE)))
 #define AS_BITS(x) ((int32_t)float_bits(x))
 #define AS_FLOAT(w) bits_float((uint32_t)(w))
 #define TO_FLOAT(w) ((float)(w))

@@ -124,7 +124,7 @@ trm_node trm_generate_is_finite(trm_generator *g, trm_node x) {
 #define PICK(mask, x, y) GENERATE3(SELECT, mask, x, y)
 #define AT_LEAST(x, low) GENERATE2(LARGER, x, low)
 #define AT_MOST(x, high) GENERATE2(SMALLER, x, high)
-#define SCALE(y, k) GENERATE2(SCALE, y, GENERATE1(S32_TO_FLOAT, k))
+#define SCALE(y, k, place) GENERATE2(SCALE, y, k)
 #define AS_BITS(x) (x)
 #define AS_FLOAT(w) (w)
 #define TO_FLOAT(w) GENERATE1(S32_TO_FLOAT, w)

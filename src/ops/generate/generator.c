@@ -6,6 +6,8 @@ typedef enum node_form {
   FORM_LOAD,
   FORM_STORE,
   FORM_STORE_MASK,
+  FORM_STREAM_HALF,
+  FORM_PREFETCH,
   FORM_INTO,
   FORM_BINARY,
   FORM_SWAPPED,
@@ -64,6 +66,7 @@ typedef struct writer {
   trm_machine_code *code;
   trm_node *last;  /* by node: the last node that reads it; itself: none does */
   uint8_t *place;  /* by node: its register */
+  uint8_t *nans;   /* by node, of running extremes: the mask of the lanes that had NaNs */
   bool *is_wanted; /* by node */
   uint32_t slots[NUM_POINTERS], num_slots;
   uint32_t free_vectors, free_masks; /* bits by number */
@@ -71,6 +74,8 @@ typedef struct writer {
   uint32_t running;                  /* vectors of running results; 0: the program has none */
   uint32_t kept_vectors, kept_masks; /* free ones after what is invariant was computed */
   uint32_t turn;                     /* of the UNROLLED ones, where there are running results */
+  uint32_t streamed;                 /* bits by place in `slots` */
+  bool streams;                      /* in the loop at hand */
   bool is_tail, failed;
 } writer;
 
@@ -149,15 +154,19 @@ static bool may_overwrite(const writer *w, trm_node node, trm_node read) {
   return is_constant(w, read) || w->last[read] == node;
 }
 
-static trm_code_operand array_of(const writer *w, uint32_t slot, uint8_t log2_size) {
+static uint8_t pointer_of(const writer *w, uint32_t slot) {
   uint32_t k = 0;
   while (w->slots[k] != slot) ++k;
-  return (trm_code_operand){OPERAND_ARRAY, pointers[k], log2_size, (uint8_t)w->turn};
+  return pointers[k];
+}
+static trm_code_operand array_of(const writer *w, uint32_t slot, uint8_t log2_size) {
+  return (trm_code_operand){OPERAND_ARRAY, pointer_of(w, slot), log2_size, (uint8_t)w->turn};
 }
 
 static uint8_t log2_of(trm_node_kind kind) {
   switch (kind) {
     case NODE_LOAD_HALF:
+    case NODE_STREAM_HALF:
     case NODE_STORE_HALF: return 1;
     case NODE_LOAD_U8:
     case NODE_LOAD_MASK:
@@ -181,8 +190,31 @@ static void write_load(writer *w, trm_node node, trm_code_form form) {
 static void write_store(writer *w, trm_node node, trm_code_form form) {
   const trm_node_data *data = node_at(w, node);
   const uint32_t value = vector_of(w, data->operands[0]);
+  if (data->kind == NODE_STREAM && (w->is_tail || !w->streams))
+    form.opcode = (uint8_t)kinds[NODE_STORE].opcode;
   trm_code_evex(w->code, form, value, 0, array_of(w, data->number, log2_of(data->kind)),
                 w->is_tail ? TAIL : 0, false);
+}
+
+static void write_half_stream(writer *w, trm_node node, trm_code_form form) {
+  if (w->is_tail || !w->streams) {
+    write_store(w, node, form);
+    return;
+  }
+  const trm_node_data *data = node_at(w, node);
+  const uint32_t value = vector_of(w, data->operands[0]), half = take(w, &w->free_vectors);
+  trm_code_evex(w->code, form, value, 0, in_register(half), 0, false);
+  trm_code_form stream = form_of(MAP_0F, PREFIX_NONE, (uint8_t)kinds[NODE_STREAM].opcode);
+  stream.length = 1;
+  trm_code_evex(w->code, stream, half, 0, array_of(w, data->number, 1), 0, false);
+  w->free_vectors |= UINT32_C(1) << half;
+}
+
+static void write_prefetch(writer *w, trm_node node) {
+  const trm_node_data *data = node_at(w, node), *load = node_at(w, data->operands[0]);
+  const uint8_t log2_size = log2_of(load->kind);
+  trm_code_prefetch(w->code, pointer_of(w, load->number), log2_size,
+                    data->number + (w->turn * LANES << log2_size));
 }
 
 static void write_mask_store(writer *w, trm_node node) {
@@ -197,6 +229,14 @@ static void write_mask_store(writer *w, trm_node node) {
   form = (trm_code_form){.map = MAP_0F, .prefix = PREFIX_F2, .opcode = 0x7f};
   trm_code_evex(w->code, form, bytes, 0, to, w->is_tail ? TAIL : 0, false);
   w->free_vectors |= UINT32_C(1) << bytes;
+}
+
+/* kandw and its like: VEX instructions of two bytes' prefix. */
+static void write_mask_operation(writer *w, trm_node_kind kind, uint32_t to, uint32_t first,
+                                 uint32_t last) {
+  const uint32_t is_binary = kinds[kind].operands == 2 ? 4 : 0;
+  CODE(w->code, 0xc5, (uint8_t)(0x80 | (~first & 15) << 3 | is_binary), (uint8_t)kinds[kind].opcode,
+       (uint8_t)(0xc0 | to << 3 | last));
 }
 
 static uint32_t num_running(trm_node_kind kind) { return kind == NODE_SUM_INTO ? 4 : 2; }
@@ -217,20 +257,37 @@ static void write_into(writer *w, trm_node node, trm_code_form form) {
   const uint32_t mask = take(w, &w->free_masks);
   trm_code_evex(w->code, unordered, mask, value, in_register(value), 0, false);
   trm_code_evex(w->code, form, to, value, in_register(to), 0, false);
-  trm_code_evex(w->code, form_of(MAP_0F, PREFIX_NONE, 0x28), to, 0, in_register(value), mask,
-                false);
+  write_mask_operation(w, NODE_OR_MASK, w->nans[node], w->nans[node], mask);
   w->free_masks |= UINT32_C(1) << mask;
 }
 
-/* Loads or stores all running results. */
-static void move_running(writer *w, uint8_t opcode) {
+/* Loads all running results. */
+static void load_running(writer *w) {
+  for (trm_node node = 0; node < w->g->nodes.count; ++node) {
+    if (kind_of(w, node)->form != FORM_INTO) continue;
+    const uint8_t nans = w->nans[node];
+    if (nans != 0) write_mask_operation(w, NODE_XOR_MASK, nans, nans, nans);
+    trm_code_load_pointer(w->code, RCX, node_at(w, node)->number);
+    for (uint32_t k = 0; k < num_running(node_at(w, node)->kind); ++k) {
+      const trm_code_operand at = {OPERAND_VECTOR, RCX, 0, (uint8_t)k};
+      trm_code_evex(w->code, form_of(MAP_0F, PREFIX_NONE, 0x10), w->place[node] + k, 0, at, 0,
+                    false);
+    }
+  }
+}
+
+static void store_running(writer *w) {
+  trm_code_form broadcast = form_of(MAP_0F38, PREFIX_66, 0x18);
+  broadcast.reads_one = true;
+  const trm_code_operand nan = {OPERAND_POOL, trm_code_pool_word(w->code, 0x7fc00000), 0, 0};
   for (trm_node node = 0; node < w->g->nodes.count; ++node) {
     if (kind_of(w, node)->form != FORM_INTO) continue;
     trm_code_load_pointer(w->code, RCX, node_at(w, node)->number);
     for (uint32_t k = 0; k < num_running(node_at(w, node)->kind); ++k) {
+      const uint32_t from = w->place[node] + k;
       const trm_code_operand at = {OPERAND_VECTOR, RCX, 0, (uint8_t)k};
-      trm_code_evex(w->code, form_of(MAP_0F, PREFIX_NONE, opcode), w->place[node] + k, 0, at, 0,
-                    false);
+      if (w->nans[node] != 0) trm_code_evex(w->code, broadcast, from, 0, nan, w->nans[node], false);
+      trm_code_evex(w->code, form_of(MAP_0F, PREFIX_NONE, 0x11), from, 0, at, 0, false);
     }
   }
 }
@@ -349,17 +406,13 @@ static void write_divide_where(writer *w, trm_node node, trm_code_form form) {
   trm_code_evex(w->code, form, to, a, in_register(b), mask, true);
 }
 
-/* kandw and its like: VEX instructions of two bytes' prefix. */
 static void write_masks(writer *w, trm_node node) {
   const trm_node_data *data = node_at(w, node);
-  const struct kind *kind = kind_of(w, node);
-  const bool is_unary = kind->operands == 1;
+  const bool is_unary = kind_of(w, node)->operands == 1;
   const uint32_t first = is_unary ? 0 : w->place[data->operands[0]];
   const uint32_t last = w->place[data->operands[is_unary ? 0 : 1]];
   release(w, node);
-  const uint32_t to = place_result(w, node);
-  CODE(w->code, 0xc5, (uint8_t)(0x80 | (~first & 15) << 3 | (is_unary ? 0 : 4)),
-       (uint8_t)kind->opcode, (uint8_t)(0xc0 | to << 3 | last));
+  write_mask_operation(w, data->kind, place_result(w, node), first, last);
 }
 
 static void write_node(writer *w, trm_node node) {
@@ -373,6 +426,8 @@ static void write_node(writer *w, trm_node node) {
     case FORM_LOAD: write_load(w, node, form); break;
     case FORM_STORE: write_store(w, node, form); break;
     case FORM_STORE_MASK: write_mask_store(w, node); break;
+    case FORM_STREAM_HALF: write_half_stream(w, node, form); break;
+    case FORM_PREFETCH: write_prefetch(w, node); break;
     case FORM_INTO: write_into(w, node, form); break;
     case FORM_BINARY:
     case FORM_SWAPPED: write_binary(w, node, form); break;
@@ -392,6 +447,9 @@ static void write_node(writer *w, trm_node node) {
 static void write_invariants(writer *w) {
   w->free_vectors = w->running < 32 ? UINT32_MAX << w->running : 0;
   w->free_masks = 0xfc; /* 0 is no mask, 1 is TAIL's */
+  for (trm_node node = 0; node < w->g->nodes.count; ++node) {
+    if (w->nans[node] != 0) w->nans[node] = (uint8_t)take(w, &w->free_masks);
+  }
   w->temporaries = 0;
   for (trm_node node = 0; node < w->g->nodes.count && !w->failed; ++node) {
     if (w->is_wanted[node] && node_at(w, node)->is_invariant) write_node(w, node);
@@ -425,7 +483,9 @@ static void look_through(writer *w) {
   }
   for (trm_node node = 0; node < n; ++node) {
     const node_form form = kind_of(w, node)->form;
-    if (!w->is_wanted[node] || (form != FORM_LOAD && form != FORM_STORE && form != FORM_STORE_MASK))
+    const bool streams = node_at(w, node)->kind == NODE_STREAM || form == FORM_STREAM_HALF;
+    if (!w->is_wanted[node] || (form != FORM_LOAD && form != FORM_STORE &&
+                                form != FORM_STORE_MASK && form != FORM_STREAM_HALF))
       continue;
     uint32_t k = 0;
     while (k < w->num_slots && w->slots[k] != node_at(w, node)->number) ++k;
@@ -434,10 +494,12 @@ static void look_through(writer *w) {
       return;
     }
     if (k == w->num_slots) w->slots[w->num_slots++] = node_at(w, node)->number;
+    if (streams) w->streamed |= UINT32_C(1) << k;
   }
   for (trm_node node = 0; node < n; ++node) {
     if (kind_of(w, node)->form != FORM_INTO) continue;
     w->place[node] = (uint8_t)w->running;
+    w->nans[node] = node_at(w, node)->kind != NODE_SUM_INTO; /* has one */
     w->running += num_running(node_at(w, node)->kind);
   }
 }
@@ -445,7 +507,7 @@ static void look_through(writer *w) {
 /* Turns without a tail, UNROLLED of them at a time. */
 static void write_unrolled(writer *w) {
   trm_machine_code *code = w->code;
-  move_running(w, 0x10);
+  load_running(w);
   CODE(code, 0x31, 0xc0); /* xor eax, eax */
   const size_t again = code->bytes.count;
   for (w->turn = 0; w->turn < UNROLLED; ++w->turn) write_turn(w, false);
@@ -453,7 +515,7 @@ static void write_unrolled(writer *w) {
   CODE(code, 0x48, 0x39, 0xf0);                   /* cmp rax, rsi */
   CODE(code, 0x0f, 0x82);                         /* jb again */
   trm_code_land(code, trm_code_jump(code), again);
-  move_running(w, 0x11);
+  store_running(w);
 }
 
 static void write_turns(writer *w) {
@@ -479,13 +541,37 @@ static void write_turns(writer *w) {
   trm_code_land(code, to_end, code->bytes.count);
 }
 
+static void write_loop(writer *w, bool streams) {
+  w->streams = streams;
+  if (w->running > 0) write_unrolled(w);
+  else write_turns(w);
+}
+
+/* Two loops, of which the first is for arrays at whole cache lines. */
+static void write_streaming(writer *w) {
+  trm_machine_code *code = w->code;
+  CODE(code, 0x31, 0xc9); /* xor ecx, ecx */
+  for (uint32_t k = 0; k < w->num_slots; ++k)
+    if ((w->streamed >> k & 1) != 0) /* or ecx, pointer */
+      CODE(code, (uint8_t)(0x40 | pointers[k] >> 3), 0x0b, (uint8_t)(0xc8 | (pointers[k] & 7)));
+  CODE(code, 0xf6, 0xc1, 63); /* test cl, 63 */
+  CODE(code, 0x0f, 0x85);     /* jnz to the second loop */
+  const uint32_t to_second = trm_code_jump(code);
+  write_loop(w, true);
+  CODE(code, 0xe9); /* jmp to the end */
+  const uint32_t to_end = trm_code_jump(code);
+  trm_code_land(code, to_second, code->bytes.count);
+  write_loop(w, false);
+  trm_code_land(code, to_end, code->bytes.count);
+}
+
 static void write_function(writer *w) {
   trm_machine_code *code = w->code;
   CODE(code, 0x53, 0x55, 0x41, 0x54, 0x41, 0x55, 0x41, 0x56, 0x41, 0x57); /* push */
   for (uint32_t k = 0; k < w->num_slots; ++k) trm_code_load_pointer(code, pointers[k], w->slots[k]);
   write_invariants(w);
-  if (w->running > 0) write_unrolled(w);
-  else write_turns(w);
+  if (w->streamed != 0) write_streaming(w);
+  else write_loop(w, false);
   CODE(code, 0xc5, 0xf8, 0x77);                                           /* vzeroupper */
   CODE(code, 0x41, 0x5f, 0x41, 0x5e, 0x41, 0x5d, 0x41, 0x5c, 0x5d, 0x5b); /* pop */
   CODE(code, 0xc3);                                                       /* ret */
@@ -497,8 +583,9 @@ bool trm_generator_finish(const trm_generator *g, trm_machine_code *code) {
   trm_arena arena = {0};
   w.last = ARENA_NEW(&arena, trm_node, n);
   w.place = ARENA_NEW(&arena, uint8_t, n);
+  w.nans = ARENA_NEW(&arena, uint8_t, n);
   w.is_wanted = ARENA_NEW(&arena, bool, n);
-  w.failed = w.failed || w.last == NULL || w.place == NULL || w.is_wanted == NULL;
+  w.failed = w.failed || w.last == NULL || w.place == NULL || w.nans == NULL || w.is_wanted == NULL;
   if (!w.failed) look_through(&w);
   if (!w.failed) write_function(&w);
   trm_arena_free(&arena);

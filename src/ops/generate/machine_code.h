@@ -60,6 +60,9 @@ void trm_code_land(trm_machine_code *code, uint32_t jump, size_t place);
  * become 0. */
 void trm_code_evex(trm_machine_code *code, trm_code_form form, uint32_t to, uint32_t first,
                    trm_code_operand last, uint32_t mask, bool zeroes);
+/* prefetcht1 [number + rax << log2_size + distance]. */
+void trm_code_prefetch(trm_machine_code *code, uint32_t number, uint8_t log2_size,
+                       uint32_t distance);
 /* mov number, [rdi + 8 * slot]. */
 void trm_code_load_pointer(trm_machine_code *code, uint32_t number, uint32_t slot);
 /* The index in the pool of a word. */

@@ -291,9 +291,51 @@ static void test_divide_by_number(void **state) {
   trm_module_free(module);
 }
 
+/* Results that are written past the caches, at whole cache lines and not. */
+static void test_large_results(void **state) {
+  (void)state;
+  enum { COUNT = (8 << 20) + 37, PART = 100003 };
+  static const char *const text =
+      "HloModule m\n\nENTRY e {\n  x = f32[8388645] parameter(0)\n"
+      "  a = f32[8388645] multiply(x, x)\n  h = f16[8388645] convert(a)\n"
+      "  s = f32[8388645] sqrt(a)\n  ROOT r = (f32[8388645], f16[8388645]) tuple(s, h)\n}\n";
+  trm_error error = {0};
+  trm_module *module;
+  case_check(trm_module_read(text, strlen(text), "large", &module, &error), &error);
+  float *x = case_allocate(COUNT * sizeof(float));
+  for (int i = 0; i < COUNT; ++i) x[i] = (float)(i % PART);
+  char *results[] = {case_allocate(COUNT * sizeof(float)), case_allocate(COUNT * 2)};
+  trm_arena arena = {0};
+  trm_strip_code *code;
+  bool is_supported;
+  const trm_computation *entry = &module->computations[module->entry];
+  setenv("TREMULA_GENERATE", "1", 1);
+  case_check(trm_strip_compile(module, entry, &arena, &code, &is_supported, &error), &error);
+  assert_true(is_supported && code->stages[0].streams);
+  void *scratch = case_allocate(trm_strip_scratch_bytes(code));
+  for (size_t offset = 0; offset < 64; offset += 20) {
+    const void *operands[] = {x};
+    void *at[] = {results[0] + offset, results[1] + offset};
+    memset(results[0], 0xcd, COUNT * sizeof(float) + 64);
+    trm_strip_run(code, operands, at, scratch);
+    for (int i = 0; i < COUNT; ++i) assert_true(((float *)at[0])[i] == x[i]);
+    const uint16_t *halves = at[1];
+    assert_int_equal(halves[3], 0x4880); /* 9 */
+    for (int i = PART; i < COUNT; ++i) assert_int_equal(halves[i], halves[i - PART]);
+    assert_int_equal(((unsigned char *)at[0])[COUNT * sizeof(float)], 0xcd);
+  }
+  trm_strip_destroy(code);
+  trm_free(scratch);
+  trm_arena_free(&arena);
+  trm_free(results[0]);
+  trm_free(results[1]);
+  trm_free(x);
+  trm_module_free(module);
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_random_programs),
-                                     cmocka_unit_test(test_divide_by_number),
-                                     cmocka_unit_test(test_pressure)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_random_programs), cmocka_unit_test(test_large_results),
+      cmocka_unit_test(test_divide_by_number), cmocka_unit_test(test_pressure)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

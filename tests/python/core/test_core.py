@@ -63,6 +63,12 @@ def test_run(add):
     assert m is mine[0] and s is mine[1] and s.tolist() == [11, 22]
 
 
+def test_results_begin_at_cache_lines(add):
+    engine = core.Engine(add)
+    for _ in range(4):
+        assert all(array.ctypes.data % 64 == 0 for array in engine.run([A, B, N]))
+
+
 def test_inputs_that_are_not_dense(add):
     wide = np.array([[1, 0], [2, 0]], np.float32)
     assert core.Engine(add).run([wide[:, 0], B, N])[1].tolist() == [11, 22]

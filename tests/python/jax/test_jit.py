@@ -241,6 +241,7 @@ def test_memory_that_nobody_sees_is_used_again(options):
         assert first == 15 * i and params["w"][7] == 15 * (i + 1) and params["n"] == i + 1
         seen.add(address(params["w"]))
     assert len(seen) == 2  # each result in the memory of the one before the last
+    assert all(address % 64 == 0 for address in seen)
     assert not mine["w"].any()
 
 
