@@ -15,6 +15,7 @@ trm_vector_type trm_strip_register_type(trm_dtype dtype) {
     case TRM_U64: return TRM_V_U64;
     case TRM_F16:
     case TRM_F32: return TRM_V_F32;
+    case TRM_F64: return TRM_V_F64;
     default: return TRM_NUM_VECTOR_TYPES;
   }
 }
@@ -35,10 +36,12 @@ trm_vector_fn trm_strip_find_function(const trm_vector_ops *ops, const trm_compu
   switch (instruction->opcode) {
     case TRM_OP_COMPARE:
       if ((uint32_t)instruction->comparison > TRM_CMP_LT) return NULL;
-      if (type == TRM_V_F32 && instruction->comparison_type == TRM_CMPTYPE_TOTALORDER)
-        return ops->compare_total[instruction->comparison];
+      if (instruction->comparison_type == TRM_CMPTYPE_TOTALORDER &&
+          ops->compare_total[type][TRM_CMP_EQ] != NULL)
+        return ops->compare_total[type][instruction->comparison];
       return ops->compare[instruction->comparison][type];
-    case TRM_OP_CONVERT: return ops->convert[type][to];
+    case TRM_OP_CONVERT: /* a half of a float64 is rounded once: not by way of float32 */
+      return from == TRM_F64 && instruction->shape.dtype == TRM_F16 ? NULL : ops->convert[type][to];
     case TRM_OP_SELECT: return ops->select[trm_strip_register_log2(from)];
     default: return ops->op[instruction->opcode][type];
   }

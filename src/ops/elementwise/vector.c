@@ -122,12 +122,14 @@ INLINE int32_t total_order(float x) {
   const uint32_t bits = float_bits(x);
   return (int32_t)(bits ^ (bits >> 31 != 0 ? 0x7fffffffu : 0u));
 }
-LOOP2(total_EQ, uint8_t, float, total_order(x) == total_order(y))
-LOOP2(total_NE, uint8_t, float, total_order(x) != total_order(y))
-LOOP2(total_GE, uint8_t, float, total_order(x) >= total_order(y))
-LOOP2(total_GT, uint8_t, float, total_order(x) > total_order(y))
-LOOP2(total_LE, uint8_t, float, total_order(x) <= total_order(y))
-LOOP2(total_LT, uint8_t, float, total_order(x) < total_order(y))
+LOOP2(total_EQ_F32, uint8_t, float, total_order(x) == total_order(y))
+LOOP2(total_NE_F32, uint8_t, float, total_order(x) != total_order(y))
+LOOP2(total_GE_F32, uint8_t, float, total_order(x) >= total_order(y))
+LOOP2(total_GT_F32, uint8_t, float, total_order(x) > total_order(y))
+LOOP2(total_LE_F32, uint8_t, float, total_order(x) <= total_order(y))
+LOOP2(total_LT_F32, uint8_t, float, total_order(x) < total_order(y))
+
+#include "ops/elementwise/vector_double.h"
 
 /* The fast reduction of angles ends at 2^28; strips with a larger one go element by element
  * through libm, which is then rounded once as well. */
@@ -168,23 +170,29 @@ ANGLE_LOOP(tan_F32, tan_f32, tan)
   LOOP1(convert_##V##_U16, uint16_t, T, x)      \
   LOOP1(convert_##V##_U32, uint32_t, T, x)      \
   LOOP1(convert_##V##_U64, uint64_t, T, x)      \
-  LOOP1(convert_##V##_F32, float, T, x)
+  LOOP1(convert_##V##_F32, float, T, x)         \
+  LOOP1(convert_##V##_F64, double, T, x)
 INTEGER_TYPES(CONVERTS_FROM)
 
 /* As trm_value_convert() says: what is out of range, and NaN, is the smallest int32 or int64. */
 #define IN_RANGE(bound) ((x >= -(bound)) & (x < (bound)) ? x : -(bound))
 #define TO_INT32 ((int32_t)IN_RANGE(0x1p31f))
 #define TO_INT64 ((int64_t)IN_RANGE(0x1p63f))
-LOOP1(convert_F32_PRED, uint8_t, float, x != 0.0f)
-LOOP1(convert_F32_S8, int8_t, float, TO_INT32)
-LOOP1(convert_F32_S16, int16_t, float, TO_INT32)
-LOOP1(convert_F32_U8, uint8_t, float, TO_INT32)
-LOOP1(convert_F32_U16, uint16_t, float, TO_INT32)
-LOOP1(convert_F32_S32, int32_t, float, TO_INT32)
-LOOP1(convert_F32_U32, uint32_t, float, TO_INT64)
-LOOP1(convert_F32_S64, int64_t, float, TO_INT64)
-LOOP1(convert_F32_U64, uint64_t, float,
-      (x >= 0x1p63f) & (x < 0x1p64f) ? (uint64_t)x : (uint64_t)TO_INT64)
+#define CONVERTS_FROM_FLOAT(V, T)                                              \
+  LOOP1(convert_##V##_PRED, uint8_t, T, x != (T)0)                             \
+  LOOP1(convert_##V##_S8, int8_t, T, TO_INT32)                                 \
+  LOOP1(convert_##V##_S16, int16_t, T, TO_INT32)                               \
+  LOOP1(convert_##V##_U8, uint8_t, T, TO_INT32)                                \
+  LOOP1(convert_##V##_U16, uint16_t, T, TO_INT32)                              \
+  LOOP1(convert_##V##_S32, int32_t, T, TO_INT32)                               \
+  LOOP1(convert_##V##_U32, uint32_t, T, TO_INT64)                              \
+  LOOP1(convert_##V##_S64, int64_t, T, TO_INT64)                               \
+  LOOP1(convert_##V##_U64, uint64_t, T,                                        \
+        (x >= (T)0x1p63) & (x < (T)0x1p64) ? (uint64_t)x : (uint64_t)TO_INT64) \
+  LOOP1(convert_##V##_F32, float, T, x)                                        \
+  LOOP1(convert_##V##_F64, double, T, x)
+CONVERTS_FROM_FLOAT(F32, float)
+CONVERTS_FROM_FLOAT(F64, double)
 
 #if defined(__F16C__)
 static void half_to_float(SIGNATURE) {
@@ -401,45 +409,19 @@ static void keep_greater_equal(float *best, int32_t *place, const float *x, int3
 
 /* ---- The table ------------------------------------------------------------------------------ */
 
-#define INTEGER_ENTRIES(OP, name)            \
-  [TRM_OP_##OP] = {[TRM_V_S8] = name##_S8,   \
-                   [TRM_V_S16] = name##_S16, \
-                   [TRM_V_S32] = name##_S32, \
-                   [TRM_V_S64] = name##_S64, \
-                   [TRM_V_U8] = name##_U8,   \
-                   [TRM_V_U16] = name##_U16, \
-                   [TRM_V_U32] = name##_U32, \
-                   [TRM_V_U64] = name##_U64
-#define INTEGERS(OP, name)  \
-  INTEGER_ENTRIES(OP, name) \
-  }                         \
-  ,
-#define INTEGERS_F32(OP, name)                        \
-  INTEGER_ENTRIES(OP, name), [TRM_V_F32] = name##_F32 \
-  }                                                   \
-  ,
-#define INTEGERS_PRED(OP, name, pred)            \
-  INTEGER_ENTRIES(OP, name), [TRM_V_PRED] = pred \
-  }                                              \
-  ,
-#define ALL(OP, name, pred)                                                \
-  INTEGER_ENTRIES(OP, name), [TRM_V_F32] = name##_F32, [TRM_V_PRED] = pred \
-  }                                                                        \
-  ,
-#define F32(OP, name) [TRM_OP_##OP] = {[TRM_V_F32] = name##_F32},
-#define COMPARES(CMP)                                                                      \
-  [TRM_CMP_##CMP] = {[TRM_V_PRED] = compare_##CMP##_U8, [TRM_V_S8] = compare_##CMP##_S8,   \
-                     [TRM_V_S16] = compare_##CMP##_S16, [TRM_V_S32] = compare_##CMP##_S32, \
-                     [TRM_V_S64] = compare_##CMP##_S64, [TRM_V_U8] = compare_##CMP##_U8,   \
-                     [TRM_V_U16] = compare_##CMP##_U16, [TRM_V_U32] = compare_##CMP##_U32, \
-                     [TRM_V_U64] = compare_##CMP##_U64, [TRM_V_F32] = compare_##CMP##_F32},
-#define CONVERTS(V, from)                                                                  \
-  [TRM_V_##V] = {[TRM_V_PRED] = convert_##from##_PRED, [TRM_V_S8] = convert_##from##_S8,   \
-                 [TRM_V_S16] = convert_##from##_S16,   [TRM_V_S32] = convert_##from##_S32, \
-                 [TRM_V_S64] = convert_##from##_S64,   [TRM_V_U8] = convert_##from##_U8,   \
-                 [TRM_V_U16] = convert_##from##_U16,   [TRM_V_U32] = convert_##from##_U32, \
-                 [TRM_V_U64] = convert_##from##_U64,   [TRM_V_F32] = convert_##from##_F32},
-LOOP1(convert_F32_F32, float, float, x)
+#define INTEGER_ENTRIES(name)                                                 \
+  [TRM_V_S8] = name##_S8, [TRM_V_S16] = name##_S16, [TRM_V_S32] = name##_S32, \
+  [TRM_V_S64] = name##_S64, [TRM_V_U8] = name##_U8, [TRM_V_U16] = name##_U16, \
+  [TRM_V_U32] = name##_U32, [TRM_V_U64] = name##_U64
+#define FLOAT_ENTRIES(name) [TRM_V_F32] = name##_F32, [TRM_V_F64] = name##_F64
+#define INTEGERS(name) {INTEGER_ENTRIES(name)}
+#define FLOATS(name) {FLOAT_ENTRIES(name)}
+#define NUMBERS(name) {INTEGER_ENTRIES(name), FLOAT_ENTRIES(name)}
+#define BITS_OF(name, pred) {INTEGER_ENTRIES(name), [TRM_V_PRED] = pred}
+#define ALL(name, pred) {INTEGER_ENTRIES(name), FLOAT_ENTRIES(name), [TRM_V_PRED] = pred}
+#define TOTALS(type)                                                                              \
+  [TRM_CMP_EQ] = total_EQ_##type, [TRM_CMP_NE] = total_NE_##type, [TRM_CMP_GE] = total_GE_##type, \
+  [TRM_CMP_GT] = total_GT_##type, [TRM_CMP_LE] = total_LE_##type, [TRM_CMP_LT] = total_LT_##type
 
 #define CONCATENATE_(a, b) a##b
 #define CONCATENATE(a, b) CONCATENATE_(a, b)
@@ -449,46 +431,80 @@ LOOP1(convert_F32_F32, float, float, x)
 extern const trm_vector_ops CONCATENATE(trm_vector_ops_, TRM_ISA);
 const trm_vector_ops CONCATENATE(trm_vector_ops_, TRM_ISA) = {
     .name = TEXT(TRM_ISA),
-    .op = {ALL(ADD, add, or_PRED) ALL(MULTIPLY, multiply, and_PRED) ALL(MAXIMUM, maximum, or_PRED)
-               ALL(MINIMUM, minimum, and_PRED) ALL(SUBTRACT, subtract, xor_PRED) INTEGERS_F32(
-                   DIVIDE, divide) INTEGERS_F32(REMAINDER, remainder) INTEGERS_F32(CLAMP, clamp)
-                   INTEGERS_F32(ABS, abs) INTEGERS_F32(SIGN, sign) INTEGERS_F32(NEGATE, negate)
-                       INTEGERS_PRED(AND, and, and_PRED) INTEGERS_PRED(OR, or, or_PRED)
-                           INTEGERS_PRED(XOR, xor, xor_PRED) INTEGERS_PRED(NOT, not, not_PRED)
-                               INTEGERS(SHIFT_LEFT, shift_left) INTEGERS(SHIFT_RIGHT_LOGICAL,
-                                                                         shift_logical)
-                                   INTEGERS(SHIFT_RIGHT_ARITHMETIC,
-                                            shift_arithmetic) INTEGERS(POPULATION_COUNT, popcnt)
-                                       INTEGERS(COUNT_LEADING_ZEROS, clz) F32(POWER, power)
-                                           F32(ATAN2, atan2) F32(CEIL, ceil) F32(FLOOR, floor) F32(
-                                               ROUND_NEAREST_EVEN,
-                                               rint) F32(ROUND_NEAREST_AFZ, round) F32(SQRT, sqrt)
-                                               F32(RSQRT, rsqrt) F32(CBRT, cbrt)
-                                                   F32(EXPONENTIAL,
-                                                       exp) F32(EXPONENTIAL_MINUS_ONE, expm1)
-                                                       F32(LOG, log) F32(LOG_PLUS_ONE,
-                                                                         log1p) F32(TANH, tanh)
-                                                           F32(LOGISTIC, logistic) F32(ERF, erf)
-                                                               F32(SINE, sin) F32(COSINE, cos) F32(
-                                                                   TAN,
-                                                                   tan) F32(ACOS, acos)
-                                                                   F32(ACOSH, acosh) F32(ASIN, asin)
-                                                                       F32(ASINH, asinh) F32(ATANH,
-                                                                                             atanh)
-                                                                           F32(COSH, cosh)
-                                                                               F32(SINH, sinh)
-                                                                                   F32(IS_FINITE,
-                                                                                       is_finite)},
-    .compare = {COMPARES(EQ) COMPARES(NE) COMPARES(GE) COMPARES(GT) COMPARES(LE) COMPARES(LT)},
-    .compare_total = {[TRM_CMP_EQ] = total_EQ,
-                      [TRM_CMP_NE] = total_NE,
-                      [TRM_CMP_GE] = total_GE,
-                      [TRM_CMP_GT] = total_GT,
-                      [TRM_CMP_LE] = total_LE,
-                      [TRM_CMP_LT] = total_LT},
-    .convert = {CONVERTS(PRED, U8) CONVERTS(S8, S8) CONVERTS(S16, S16) CONVERTS(S32, S32)
-                    CONVERTS(S64, S64) CONVERTS(U8, U8) CONVERTS(U16, U16) CONVERTS(U32, U32)
-                        CONVERTS(U64, U64) CONVERTS(F32, F32)},
+    .op =
+        {
+            [TRM_OP_ADD] = ALL(add, or_PRED),
+            [TRM_OP_MULTIPLY] = ALL(multiply, and_PRED),
+            [TRM_OP_MAXIMUM] = ALL(maximum, or_PRED),
+            [TRM_OP_MINIMUM] = ALL(minimum, and_PRED),
+            [TRM_OP_SUBTRACT] = ALL(subtract, xor_PRED),
+            [TRM_OP_DIVIDE] = NUMBERS(divide),
+            [TRM_OP_REMAINDER] = NUMBERS(remainder),
+            [TRM_OP_CLAMP] = NUMBERS(clamp),
+            [TRM_OP_ABS] = NUMBERS(abs),
+            [TRM_OP_SIGN] = NUMBERS(sign),
+            [TRM_OP_NEGATE] = NUMBERS(negate),
+            [TRM_OP_AND] = BITS_OF(and, and_PRED),
+            [TRM_OP_OR] = BITS_OF(or, or_PRED),
+            [TRM_OP_XOR] = BITS_OF(xor, xor_PRED),
+            [TRM_OP_NOT] = BITS_OF(not, not_PRED),
+            [TRM_OP_SHIFT_LEFT] = INTEGERS(shift_left),
+            [TRM_OP_SHIFT_RIGHT_LOGICAL] = INTEGERS(shift_logical),
+            [TRM_OP_SHIFT_RIGHT_ARITHMETIC] = INTEGERS(shift_arithmetic),
+            [TRM_OP_POPULATION_COUNT] = INTEGERS(popcnt),
+            [TRM_OP_COUNT_LEADING_ZEROS] = INTEGERS(clz),
+            [TRM_OP_POWER] = FLOATS(power),
+            [TRM_OP_ATAN2] = FLOATS(atan2),
+            [TRM_OP_CEIL] = FLOATS(ceil),
+            [TRM_OP_FLOOR] = FLOATS(floor),
+            [TRM_OP_ROUND_NEAREST_EVEN] = FLOATS(rint),
+            [TRM_OP_ROUND_NEAREST_AFZ] = FLOATS(round),
+            [TRM_OP_SQRT] = FLOATS(sqrt),
+            [TRM_OP_RSQRT] = FLOATS(rsqrt),
+            [TRM_OP_CBRT] = FLOATS(cbrt),
+            [TRM_OP_EXPONENTIAL] = FLOATS(exp),
+            [TRM_OP_EXPONENTIAL_MINUS_ONE] = FLOATS(expm1),
+            [TRM_OP_LOG] = FLOATS(log),
+            [TRM_OP_LOG_PLUS_ONE] = FLOATS(log1p),
+            [TRM_OP_TANH] = FLOATS(tanh),
+            [TRM_OP_LOGISTIC] = FLOATS(logistic),
+            [TRM_OP_ERF] = FLOATS(erf),
+            [TRM_OP_SINE] = FLOATS(sin),
+            [TRM_OP_COSINE] = FLOATS(cos),
+            [TRM_OP_TAN] = FLOATS(tan),
+            [TRM_OP_ACOS] = FLOATS(acos),
+            [TRM_OP_ACOSH] = FLOATS(acosh),
+            [TRM_OP_ASIN] = FLOATS(asin),
+            [TRM_OP_ASINH] = FLOATS(asinh),
+            [TRM_OP_ATANH] = FLOATS(atanh),
+            [TRM_OP_COSH] = FLOATS(cosh),
+            [TRM_OP_SINH] = FLOATS(sinh),
+            [TRM_OP_IS_FINITE] = FLOATS(is_finite),
+        },
+    .compare =
+        {
+            [TRM_CMP_EQ] = ALL(compare_EQ, compare_EQ_U8),
+            [TRM_CMP_NE] = ALL(compare_NE, compare_NE_U8),
+            [TRM_CMP_GE] = ALL(compare_GE, compare_GE_U8),
+            [TRM_CMP_GT] = ALL(compare_GT, compare_GT_U8),
+            [TRM_CMP_LE] = ALL(compare_LE, compare_LE_U8),
+            [TRM_CMP_LT] = ALL(compare_LT, compare_LT_U8),
+        },
+    .compare_total = {[TRM_V_F32] = {TOTALS(F32)}, [TRM_V_F64] = {TOTALS(F64)}},
+    .convert =
+        {
+            [TRM_V_PRED] = ALL(convert_U8, convert_U8_PRED),
+            [TRM_V_S8] = ALL(convert_S8, convert_S8_PRED),
+            [TRM_V_S16] = ALL(convert_S16, convert_S16_PRED),
+            [TRM_V_S32] = ALL(convert_S32, convert_S32_PRED),
+            [TRM_V_S64] = ALL(convert_S64, convert_S64_PRED),
+            [TRM_V_U8] = ALL(convert_U8, convert_U8_PRED),
+            [TRM_V_U16] = ALL(convert_U16, convert_U16_PRED),
+            [TRM_V_U32] = ALL(convert_U32, convert_U32_PRED),
+            [TRM_V_U64] = ALL(convert_U64, convert_U64_PRED),
+            [TRM_V_F32] = ALL(convert_F32, convert_F32_PRED),
+            [TRM_V_F64] = ALL(convert_F64, convert_F64_PRED),
+        },
     .select = {select_0, select_1, select_2, select_3},
     .copy = {copy_0, copy_1, copy_2, copy_3},
     .half_to_float = half_to_float,

@@ -19,6 +19,7 @@ typedef enum trm_vector_type {
   TRM_V_U32,
   TRM_V_U64,
   TRM_V_F32,
+  TRM_V_F64,
   TRM_NUM_VECTOR_TYPES
 } trm_vector_type;
 
@@ -59,8 +60,8 @@ typedef struct trm_vector_ops {
   /* By opcode and by the type of the (first) operand; NULL where there is none. compare, convert
    * and select are below. */
   trm_vector_fn op[TRM_NUM_OPCODES][TRM_NUM_VECTOR_TYPES];
-  trm_vector_fn compare[6][TRM_NUM_VECTOR_TYPES]; /* by trm_comparison; gives pred */
-  trm_vector_fn compare_total[6];                 /* F32, total order */
+  trm_vector_fn compare[6][TRM_NUM_VECTOR_TYPES];       /* by trm_comparison; gives pred */
+  trm_vector_fn compare_total[TRM_NUM_VECTOR_TYPES][6]; /* floats, total order */
   trm_vector_fn convert[TRM_NUM_VECTOR_TYPES][TRM_NUM_VECTOR_TYPES]; /* from, to */
   trm_vector_fn select[4], copy[4]; /* by log2 of the element's bytes; select's a is pred */
   trm_vector_fn pair[TRM_NUM_FIRSTS][TRM_NUM_SECONDS];

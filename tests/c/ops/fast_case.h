@@ -212,6 +212,7 @@ static inline bool case_run(fast_case *c, trm_index index, bool fast, int in_pla
 
 static inline double case_value(trm_dtype dtype, const void *data, int64_t i) {
   if (dtype == TRM_F16) return (double)trm_half_to_float(((const uint16_t *)data)[i]);
+  if (dtype == TRM_F64) return ((const double *)data)[i];
   return (double)((const float *)data)[i];
 }
 
@@ -223,7 +224,7 @@ static inline void case_compare(const case_results *got, const case_results *wan
   for (int32_t leaf = 0; leaf < got->count; ++leaf) {
     const trm_dtype dtype = got->shapes[leaf].dtype;
     const int64_t n = trm_shape_count(&got->shapes[leaf]);
-    if (dtype != TRM_F16 && dtype != TRM_F32) {
+    if (dtype != TRM_F16 && dtype != TRM_F32 && dtype != TRM_F64) {
       const size_t bytes = trm_shape_bytes(&got->shapes[leaf]), size = trm_dtype_size(dtype);
       for (size_t i = 0; i < bytes; ++i) {
         if (((char *)got->data[leaf])[i] != ((char *)want->data[leaf])[i])
@@ -236,9 +237,9 @@ static inline void case_compare(const case_results *got, const case_results *wan
                    w = case_value(dtype, want->data[leaf], i);
       if (isnan(g) && isnan(w)) continue;
       if (g == w && (w != 0.0 || ulps > 0 || signbit(g) == signbit(w))) continue;
-      const double least = dtype == TRM_F16 ? 0x1p-24 : 0x1p-149;
-      double ulp =
-          w == 0.0 || isinf(w) ? least : ldexp(1.0, ilogb(w) - (dtype == TRM_F16 ? 10 : 23));
+      const double least = dtype == TRM_F16 ? 0x1p-24 : dtype == TRM_F32 ? 0x1p-149 : 0x1p-1074;
+      const int digits = dtype == TRM_F16 ? 10 : dtype == TRM_F32 ? 23 : 52;
+      double ulp = w == 0.0 || isinf(w) ? least : ldexp(1.0, ilogb(w) - digits);
       if (ulp < least) ulp = least;
       const double difference = fabs(g - w);
       if (!(difference <= ulps * ulp) && !(difference <= absolute))

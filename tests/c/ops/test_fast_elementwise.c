@@ -6,7 +6,7 @@
 #include "ops/elementwise/vector.h"
 
 static const trm_dtype all_types[] = {TRM_PRED, TRM_S8,  TRM_S16, TRM_S32, TRM_S64, TRM_U8,
-                                      TRM_U16,  TRM_U32, TRM_U64, TRM_F16, TRM_F32};
+                                      TRM_U16,  TRM_U32, TRM_U64, TRM_F16, TRM_F32, TRM_F64};
 enum { NUM_TYPES = sizeof all_types / sizeof *all_types };
 /* Single numbers have kernels of their own: many of them. */
 static const int64_t counts[] = {1, 1, 1, 1, 1, 1, 1, 1, 1,  1,  1,    1,    1,   1,
@@ -79,8 +79,10 @@ static void test_every_opcode(void **state) {
                      trm_dtype_name(all_types[t]), (long long)counts[n]);
             case_both(&c, index, VALUES_WILD, tolerance(opcode), 0, false, what);
             ++served;
-          } else if (all_types[t] == TRM_F32 && (is_for_floats(opcode) || opcode == TRM_OP_ADD)) {
-            fail_msg("%s of f32 is not served", trm_opcode_name(opcode));
+          } else if ((all_types[t] == TRM_F32 || all_types[t] == TRM_F64) &&
+                     (is_for_floats(opcode) || opcode == TRM_OP_ADD)) {
+            fail_msg("%s of %s is not served", trm_opcode_name(opcode),
+                     trm_dtype_name(all_types[t]));
           }
           case_free(&c);
         }
@@ -102,7 +104,12 @@ static void test_converts(void **state) {
       char what[64];
       snprintf(what, sizeof what, "%s to %s", trm_dtype_name(all_types[from]),
                trm_dtype_name(all_types[to]));
-      case_both(&c, index, VALUES_WILD, 0, 0, false, what);
+      /* A half is rounded once, not by way of float32. */
+      if (all_types[from] == TRM_F64 && all_types[to] == TRM_F16)
+        assert_false(
+            trm_strip_supports(c.module, &c.module->computations[c.computation],
+                               &c.module->computations[c.computation].instructions[index]));
+      else case_both(&c, index, VALUES_WILD, 0, 0, false, what);
       case_free(&c);
     }
   }

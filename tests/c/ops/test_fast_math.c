@@ -144,6 +144,12 @@ static void compare_tables(const trm_vector_ops *a, const trm_vector_ops *b) {
         memset(want, 0, sizeof want);
         a->op[o][t](got, in[0], in[1], in[2], n);
         b->op[o][t](want, in[0], in[1], in[2], n);
+        for (size_t i = 0; i < sizeof got / 8 && t == TRM_V_F64; ++i) {
+          double x, y;
+          memcpy(&x, &got[i], 8);
+          memcpy(&y, &want[i], 8);
+          if (isnan(x) && isnan(y)) want[i] = got[i];
+        }
         for (size_t i = 0; i < sizeof got / 4; ++i) {
           float x, y;
           memcpy(&x, (char *)got + 4 * i, 4);

@@ -39,12 +39,12 @@ static void test_single_opcodes(void **state) {
   (void)state;
   static const trm_opcode opcodes[] = {TRM_OP_ADD,      TRM_OP_ADD, TRM_OP_MAXIMUM, TRM_OP_MINIMUM,
                                        TRM_OP_MULTIPLY, TRM_OP_AND, TRM_OP_OR};
-  static const trm_dtype types[] = {TRM_F32, TRM_F16, TRM_S32, TRM_U8, TRM_PRED, TRM_S64};
+  static const trm_dtype types[] = {TRM_F32, TRM_F16, TRM_S32, TRM_U8, TRM_F64, TRM_PRED, TRM_S64};
   for (int64_t seed = 1; seed <= 600; ++seed) {
     case_random_state = (uint64_t)seed * 7919;
     const trm_opcode opcode = opcodes[case_random_below(7)];
-    trm_dtype dtype = types[case_random_below(6)];
-    const bool is_float = dtype == TRM_F32 || dtype == TRM_F16;
+    trm_dtype dtype = types[case_random_below(7)];
+    const bool is_float = dtype == TRM_F32 || dtype == TRM_F16 || dtype == TRM_F64;
     if (is_float && (opcode == TRM_OP_AND || opcode == TRM_OP_OR)) dtype = TRM_PRED;
     fast_case c = case_create();
     int64_t dims[8], reduced[8], kept[8];
@@ -61,11 +61,15 @@ static void test_single_opcodes(void **state) {
     snprintf(what, sizeof what, "reduce by %s of %s, seed %lld", trm_opcode_name(opcode),
              trm_dtype_name(dtype), (long long)seed);
     const bool is_sum = opcode == TRM_OP_ADD && is_float;
-    const bool is_product = opcode == TRM_OP_MULTIPLY && (dtype == TRM_F32 || dtype == TRM_F16);
+    const bool is_product = opcode == TRM_OP_MULTIPLY && is_float;
     /* Products of floats depend on the order: with whole numbers only by overflow. */
     if (!is_product)
       case_both(&c, index, is_sum ? VALUES_TAME : VALUES_WILD, is_sum ? 0.51 : 0.001,
-                is_sum && dtype == TRM_F32 ? 2e-4 : 0, false, what);
+                !is_sum            ? 0
+                : dtype == TRM_F32 ? 2e-4
+                : dtype == TRM_F64 ? 1e-11
+                                   : 0,
+                false, what);
     case_free(&c);
   }
 }
