@@ -1,6 +1,5 @@
-/* Owns: common subexpressions: equal instructions with equal operands become one.
- *
- * Serves the opcodes whose attributes are compared below; others are left alone. */
+/* Owns: common subexpressions: equal instructions with equal operands become one. The pass serves
+ * the opcodes whose attributes it compares. */
 #define XXH_INLINE_ALL
 #include <string.h>
 #include <xxhash.h>
@@ -21,7 +20,7 @@ static bool is_served(const trm_instruction *instruction) {
     case TRM_OP_REVERSE:
     case TRM_OP_SLICE:
     case TRM_OP_TRANSPOSE: return true;
-    case TRM_OP_CONSTANT: /* small ones: comparing must not cost more than it saves */
+    case TRM_OP_CONSTANT: /* comparing a large constant costs more than it saves */
       return instruction->literal->num_leaves == 1 && trm_shape_bytes(&instruction->shape) <= 4096;
     default: return trm_opcode_is_elementwise(instruction->opcode);
   }

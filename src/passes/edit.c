@@ -98,7 +98,7 @@ trm_status trm_edit_scalar(trm_edit *edit, trm_index like, trm_dtype dtype, doub
         bytes.u8 = trm_small_float_encode(dtype, value);
         break;
       }
-      bytes.s64 = (int64_t)value; /* little-endian: the low bytes are the narrower integer */
+      bytes.s64 = (int64_t)value; /* little-endian: a narrower integer is the low bytes */
       break;
   }
   trm_arena *arena = &edit->module->arena;
@@ -128,7 +128,7 @@ trm_status trm_edit_convert(trm_edit *edit, trm_index like, trm_dtype dtype, trm
   return trm_edit_add(edit, like, prototype, out_index, error);
 }
 
-/* A computation of float32 in the place of one of float16. */
+/* Replaces *body by a copy that computes in float32. */
 static trm_status widen_body(trm_module *module, uint32_t *body, trm_error *error) {
   TRY(trm_module_clone_computation(module, *body, body, error));
   trm_computation *computation = &module->computations[*body];

@@ -1,4 +1,4 @@
-/* Owns: the order of the passes: what is shared, the host's tail, the IPU's tail. */
+/* Owns: the order of the passes: the shared ones, the host's tail, the IPU's tail. */
 #include <string.h>
 
 #include "base/wait.h"
@@ -10,9 +10,9 @@ typedef struct pass_row {
   const char *name;
   trm_pass_fn run;
   enum {
-    ALWAYS, /* the engine cannot do without */
+    ALWAYS, /* the engine needs it */
     OPTIMISING,
-    HIDING /* the same, and afterwards some results are in no memory */
+    HIDING /* optimising, and some results are then in no memory */
   } when;
   trm_status (*run_with)(trm_module *module, const trm_pass_settings *settings, trm_error *error);
 } pass_row;
@@ -96,7 +96,8 @@ static void log_module(const trm_module *module, const char *what) {
           module->name, (unsigned long long)count_instructions(module), module->num_computations);
 }
 
-/* Whether `name`, so long, is the pass, or an earlier run of it ("simplify-again"). */
+/* Whether `name`, of `length` characters, is the pass or an earlier run of it
+ * ("simplify-again"). */
 static bool is_named(const char *pass, const char *name, size_t length) {
   return strncmp(pass, name, length) == 0 &&
          (pass[length] == '\0' || strcmp(pass + length, "-again") == 0);
@@ -132,7 +133,7 @@ static trm_status check_disabled(const char *disabled, trm_error *error) {
   return TRM_OK;
 }
 
-/* Runs a pass and logs what it did to the number of instructions, and how long it took. */
+/* Runs a pass; logs the number of instructions before and after, and the time. */
 static trm_status run_pass(const pass_row *pass, trm_module *module,
                            const trm_pass_settings *settings, trm_error *error) {
   const bool logs = trm_log_enabled(TRM_LOG_INFO, origin);
