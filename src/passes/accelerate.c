@@ -24,7 +24,7 @@
 
 enum { MOST_COUNTERS = 64 /* elements of a value that may be a counter */ };
 static const char origin[] = "ACCELERATOR";
-static const char kernel_of_the_cpu[] = "a kernel of the CPU's computes it";
+static const char kernel_of_the_cpu[] = "a kernel of the CPU computes it";
 
 /* The work, in elements of results, below which a region is not worth the transfers. */
 static int64_t least_work(void) {
@@ -86,14 +86,14 @@ static const char *reason_of(const trm_instruction *i) {
   const trm_opcode opcode = trm_instruction_acts_as(i);
   const bool is_own = i->opcode == TRM_OP_CUSTOM_CALL;
   switch (trm_opcode_class_of(opcode)) {
-    case TRM_CLASS_COLLECTIVE: return "replicas meet in it";
+    case TRM_CLASS_COLLECTIVE: return "it exchanges data between replicas";
     case TRM_CLASS_COMMUNICATION:
-      if (!is_own || opcode != i->opcode) return "the host takes part";
+      if (!is_own || opcode != i->opcode) return "it exchanges data with the host";
     default: break;
   }
   const bool is_other = trm_opcode_class_of(opcode) == TRM_CLASS_OTHER;
   if (trm_opcode_replicas_of(opcode) == TRM_REPLICAS_OWN) {
-    return is_other ? "its random numbers are the CPU's" : "each replica has its own";
+    return is_other ? "the CPU draws its random numbers" : "its value is different on each replica";
   }
   if (opcode == TRM_OP_OPT_BARRIER) return NULL;
   return is_own || is_other || is_kernel(opcode) ? kernel_of_the_cpu : NULL;
@@ -108,8 +108,8 @@ static bool calls_pure(const trm_instruction *i, const bool *is_pure) {
 
 static const char *reason_here(const trm_module *module, const trm_instruction *i,
                                const bool *is_pure) {
-  if (!has_types(module, i)) return "it has a type of the CPU's";
-  return calls_pure(i, is_pure) ? reason_of(i) : "the CPU has a part in what it calls";
+  if (!has_types(module, i)) return "only the CPU has its type";
+  return calls_pure(i, is_pure) ? reason_of(i) : "it calls instructions that stay on the CPU";
 }
 
 /* Computations are in the order callees, then callers. */
@@ -123,7 +123,7 @@ static void find_pure(const trm_module *module, bool *is_pure) {
   }
 }
 
-static const char tuple_of_the_cpu[] = "it is of a tuple of the CPU's";
+static const char tuple_of_the_cpu[] = "it belongs to a tuple of the CPU";
 static bool is_tuple(const trm_instruction *i) { return i->shape.dtype == TRM_TUPLE; }
 
 /* A tuple in a region may only be made for a loop or conditional of the region, and only be taken
@@ -263,7 +263,7 @@ static bool keep_counter(cutter *c, bool *reads, bool *needs, uint32_t n) {
       changes = changes || !needs[o->number];
       needs[o->number] = true;
     } else if (fits(c, i) && may_count(body, o)) {
-      c->at[i].reason = "the host counts with it";
+      c->at[i].reason = "the host needs it to count turns of a loop";
       for (uint32_t k = 0; k < o->num_operands; ++k) reads[o->operands[k]] = true;
     }
   }
@@ -425,12 +425,7 @@ static trm_status call_region(cutter *c, const region_draft *r, trm_error *error
   TRY(trm_edit_add(&c->edit, r->results[r->num_results - 1], call, &made, error));
   for (uint32_t k = 0; k < r->num_results; ++k) {
     trm_index element;
-    const trm_instruction gte = {.opcode = TRM_OP_GET_TUPLE_ELEMENT,
-                                 .shape = r->shape.elements[k],
-                                 .num_operands = 1,
-                                 .operands = &made,
-                                 .number = k};
-    TRY(trm_edit_add(&c->edit, r->results[k], gte, &element, error));
+    TRY(trm_edit_element(&c->edit, r->results[k], made, k, &element, error));
     trm_edit_replace(&c->edit, r->results[k], element);
   }
   ++c->num_regions;
@@ -470,7 +465,7 @@ static void leave_level(cutter *c, int32_t level, const char *reason) {
 static trm_status cut_level(cutter *c, int32_t level, trm_error *error) {
   region_draft r = {0};
   if (!is_worth(c, level, &r.num_members)) {
-    leave_level(c, level, "it is too little work");
+    leave_level(c, level, "it is too little work to move");
     return TRM_OK;
   }
   bool taken;
@@ -559,7 +554,7 @@ static trm_status cut_computation(const cutter *like, uint32_t computation, uint
   c.at = ARENA_NEW(&c.arena, seat, (size_t)c.count + 1);
   trm_status status = c.at != NULL
                           ? cut(&c, error)
-                          : trm_fail(error, TRM_RESOURCE_EXHAUSTED, "no memory for regions");
+                          : trm_fail(error, TRM_RESOURCE_EXHAUSTED, "out of memory for regions");
   status = trm_edit_end(&c.edit, status, error);
   trm_arena_free(&c.arena);
   TRY(status);
@@ -583,11 +578,11 @@ trm_status trm_pass_accelerate(trm_module *module, const trm_accelerator_setting
   if (precision == NULL || *precision == '\0') precision = "exact";
   if (strcmp(precision, "fastest") == 0) all.fastest = true;
   else if (strcmp(precision, "exact") != 0) {
-    FAIL(INVALID_ARGUMENT, "TREMULA_ACCELERATOR_PRECISION is exact or fastest, not '%s'",
+    FAIL(INVALID_ARGUMENT, "TREMULA_ACCELERATOR_PRECISION is '%s'; it must be exact or fastest",
          precision);
   }
   if (all.fastest) {
-    trm_log(TRM_LOG_INFO, origin, "%s computes with the precision that is fastest there",
+    trm_log(TRM_LOG_INFO, origin, "%s computes with its fastest precision",
             trm_accelerator_name(all.accelerator));
   }
   bool *is_pure = trm_allocate_zeroed((size_t)module->num_computations + 1, sizeof *is_pure);

@@ -48,18 +48,13 @@ static uint64_t hash_of(const trm_instruction *instruction) {
   return XXH3_64bits_digest(&state);
 }
 
-static bool equal_dims(const trm_dims *a, const trm_dims *b) {
-  return a->count == b->count &&
-         (a->count == 0 || memcmp(a->items, b->items, (size_t)a->count * sizeof *a->items) == 0);
-}
-
 static bool equal(const trm_computation *computation, const trm_instruction *a,
                   const trm_instruction *b) {
   if (a->opcode != b->opcode || a->num_operands != b->num_operands || a->number != b->number ||
       a->comparison != b->comparison || a->comparison_type != b->comparison_type ||
       a->exponent_bits != b->exponent_bits || a->mantissa_bits != b->mantissa_bits ||
-      !trm_shape_equal(&a->shape, &b->shape) || !equal_dims(&a->dimensions, &b->dimensions) ||
-      !equal_dims(&a->sizes, &b->sizes) || (a->sharding == NULL) != (b->sharding == NULL) ||
+      !trm_shape_equal(&a->shape, &b->shape) || !trm_dims_equal(&a->dimensions, &b->dimensions) ||
+      !trm_dims_equal(&a->sizes, &b->sizes) || (a->sharding == NULL) != (b->sharding == NULL) ||
       (a->sharding != NULL && strcmp(a->sharding, b->sharding) != 0)) {
     return false;
   }

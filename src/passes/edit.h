@@ -4,6 +4,7 @@
 #define TREMULA_PASSES_EDIT_H_
 
 #include "hlo/hlo.h"
+#include "hlo/order.h"
 
 typedef struct trm_edit {
   trm_module *module;
@@ -49,6 +50,9 @@ trm_status trm_edit_broadcast(trm_edit *edit, trm_index like, trm_shape shape, t
 trm_status trm_edit_scalar(trm_edit *edit, trm_index like, trm_dtype dtype, double value,
                            trm_index *out_index, trm_error *error);
 
+/* Appends a get-tuple-element of element `number` of the tuple `from`. */
+trm_status trm_edit_element(trm_edit *edit, trm_index like, trm_index from, int64_t number,
+                            trm_index *out_index, trm_error *error);
 /* Converts `operand` to a type; gives `operand` itself where it has that type. The sharding and the
  * frontend attributes come from `like`. */
 trm_status trm_edit_convert(trm_edit *edit, trm_index like, trm_dtype dtype, trm_index operand,
@@ -60,6 +64,10 @@ trm_status trm_edit_widen(trm_edit *edit, trm_index i, const trm_index *operands
                           trm_index *out_index, trm_error *error);
 /* Whether an instruction is a constant (or a broadcast of a scalar one) equal to `value`. */
 bool trm_edit_is_constant(const trm_edit *edit, trm_index i, double value);
+
+/* Lists the users of each instruction, by operands and control edges, in order. The caller releases
+ * the graph with trm_graph_free, also after a failure. */
+trm_status trm_edit_find_users(const trm_edit *edit, trm_graph *out_users, trm_error *error);
 
 /* Rewrites one instruction of an edit; `state` is the pass's own. */
 typedef trm_status (*trm_rewrite)(trm_edit *edit, trm_index index, void *state, trm_error *error);

@@ -41,8 +41,7 @@ typedef struct fuser {
   uint32_t *group_of; /* by instruction */
   bool *is_result;    /* by instruction: used outside its group */
   VECTOR(group) groups;
-  uint32_t *first_user, *next_user; /* lists of users, with control edges; next_user by edge */
-  trm_index *edge_user;
+  trm_graph users; /* with control edges, because a cycle may pass through one */
 } fuser;
 
 /* Whether a slice keeps long runs of consecutive elements. */
@@ -77,36 +76,6 @@ static bool is_member(const fuser *f, const trm_computation *computation, trm_in
          trm_strip_supports(f->edit.module, computation, instruction);
 }
 
-/* Builds the lists of users. A control edge counts, because a cycle may pass through it. */
-static trm_status list_users(fuser *f, const trm_computation *computation, trm_error *error) {
-  size_t edges = 0;
-  for (trm_index i = 0; i < f->count; ++i) {
-    edges += (size_t)computation->instructions[i].num_operands +
-             computation->instructions[i].num_control_predecessors;
-  }
-  f->first_user = trm_allocate((f->count + 1) * sizeof(uint32_t));
-  f->next_user = trm_allocate((edges + 1) * sizeof(uint32_t));
-  f->edge_user = trm_allocate((edges + 1) * sizeof(trm_index));
-  if (f->first_user == NULL || f->next_user == NULL || f->edge_user == NULL) {
-    FAIL_NO_MEMORY("users");
-  }
-  memset(f->first_user, 0xff, (f->count + 1) * sizeof(uint32_t));
-  uint32_t edge = 0;
-  for (trm_index i = 0; i < f->count; ++i) {
-    const trm_instruction *instruction = &computation->instructions[i];
-    const uint32_t total = instruction->num_operands + instruction->num_control_predecessors;
-    for (uint32_t k = 0; k < total; ++k, ++edge) {
-      const trm_index used = k < instruction->num_operands
-                                 ? instruction->operands[k]
-                                 : instruction->control_predecessors[k - instruction->num_operands];
-      f->edge_user[edge] = i;
-      f->next_user[edge] = f->first_user[used];
-      f->first_user[used] = edge;
-    }
-  }
-  return TRM_OK;
-}
-
 static bool same_shard(const trm_instruction *a, const trm_instruction *b) {
   return a->sharding == b->sharding ||
          (a->sharding != NULL && b->sharding != NULL && strcmp(a->sharding, b->sharding) == 0);
@@ -125,10 +94,10 @@ static bool may_join(const fuser *f, const trm_computation *computation, trm_ind
       candidate->operands + instruction->num_operands > f->rules.operands) {
     return false;
   }
-  bool result = i == computation->root;
-  if (result) return false; /* a root is a whole value of its own */
-  for (uint32_t edge = f->first_user[i]; edge != UINT32_MAX; edge = f->next_user[edge]) {
-    const trm_index user = f->edge_user[edge];
+  if (i == computation->root) return false; /* a root is a whole value of its own */
+  bool result = false;
+  for (size_t e = f->users.rows[i + 1]; e-- > f->users.rows[i];) { /* the last user first */
+    const trm_index user = f->users.targets[e];
     if (f->group_of[user] == g) continue;
     if (user < candidate->last) return false;
     result = true;
@@ -141,8 +110,8 @@ static bool may_join(const fuser *f, const trm_computation *computation, trm_ind
 static trm_status group_instruction(fuser *f, const trm_computation *computation, trm_index i,
                                     trm_error *error) {
   if (!is_member(f, computation, i)) return TRM_OK;
-  for (uint32_t edge = f->first_user[i]; edge != UINT32_MAX; edge = f->next_user[edge]) {
-    const uint32_t g = f->group_of[f->edge_user[edge]];
+  for (size_t e = f->users.rows[i + 1]; e-- > f->users.rows[i];) {
+    const uint32_t g = f->group_of[f->users.targets[e]];
     bool result;
     if (g == no_group || !may_join(f, computation, i, g, &result)) continue;
     group *joined = &f->groups.items[g];
@@ -168,11 +137,10 @@ static trm_status group_instruction(fuser *f, const trm_computation *computation
 
 typedef struct maker {
   fuser *f;
-  uint32_t body;                /* the fusion's computation */
-  VECTOR(trm_index) operands;   /* instructions outside, by number of the parameter */
-  VECTOR(trm_index) parameters; /* inside */
-  trm_index *inside;            /* by instruction outside: its copy inside, or TRM_NO_INDEX */
-  VECTOR(trm_index) touched;    /* entries of inside to reset */
+  uint32_t body;              /* the fusion's computation */
+  VECTOR(trm_index) operands; /* instructions outside, by number of the parameter */
+  trm_index *inside;          /* by instruction outside: its copy inside, or TRM_NO_INDEX */
+  VECTOR(trm_index) touched;  /* entries of inside to reset */
 } maker;
 
 static trm_status note_inside(maker *m, trm_index outside, trm_index inside, trm_error *error) {
@@ -279,12 +247,7 @@ static trm_status finish_fusion(maker *m, const trm_index *members, uint32_t num
   }
   for (uint32_t r = 0; r < count; ++r) {
     trm_index element;
-    const trm_instruction gte = {.opcode = TRM_OP_GET_TUPLE_ELEMENT,
-                                 .shape = shapes[r],
-                                 .num_operands = 1,
-                                 .operands = &fused,
-                                 .number = r};
-    TRY(trm_edit_add(&f->edit, results[r], gte, &element, error));
+    TRY(trm_edit_element(&f->edit, results[r], fused, r, &element, error));
     trm_edit_replace(&f->edit, results[r], element);
   }
   return TRM_OK;
@@ -294,8 +257,7 @@ static trm_status make_fusion(maker *m, const trm_index *members, uint32_t num_m
                               trm_error *error) {
   TRY(trm_module_add_computation(m->f->edit.module, NULL, &m->body, error));
   m->operands.count = 0;
-  trm_status status = TRM_OK;
-  for (uint32_t i = 0; i < num_members && status == TRM_OK; ++i) {
+  for (uint32_t i = 0; i < num_members; ++i) {
     for (uint32_t k = 0; k < trm_edit_at(&m->f->edit, members[i])->num_operands; ++k) {
       TRY(bring_operand(m, trm_edit_at(&m->f->edit, members[i])->operands[k], error));
     }
@@ -350,7 +312,7 @@ static trm_status fuse_computation(trm_module *module, uint32_t index, fuse_rule
     FAIL_OR_GOTO(done, RESOURCE_EXHAUSTED, "out of memory while fusing");
   }
   memset(f.group_of, 0xff, (f.count + 1) * sizeof *f.group_of);
-  TRY_OR_GOTO(list_users(&f, computation, error), done);
+  TRY_OR_GOTO(trm_edit_find_users(&f.edit, &f.users, error), done);
   for (trm_index i = f.count; i-- > 0;) {
     TRY_OR_GOTO(group_instruction(&f, computation, i, error), done);
   }
@@ -359,9 +321,7 @@ done:
   VECTOR_FREE(&f.groups);
   trm_free(f.group_of);
   trm_free(f.is_result);
-  trm_free(f.first_user);
-  trm_free(f.next_user);
-  trm_free(f.edge_user);
+  trm_graph_free(&f.users);
   return trm_edit_end(&f.edit, status, error);
 }
 

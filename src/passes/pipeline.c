@@ -1,4 +1,5 @@
 /* Owns: the order of the passes: the shared ones, the host's tail, the IPU's tail. */
+#include <stdio.h>
 #include <string.h>
 
 #include "base/wait.h"
@@ -113,6 +114,17 @@ static bool is_disabled(const pass_row *pass, const char *disabled) {
   return false;
 }
 
+/* Writes the names of the passes that can be disabled, separated by commas. */
+static void list_optimising(char *out, size_t size) {
+  size_t used = 0;
+  out[0] = '\0';
+  for (size_t i = 0; i < NUM_PASSES && used < size; ++i) {
+    if (pipeline[i].when == ALWAYS || strstr(pipeline[i].name, "-again") != NULL) continue;
+    used +=
+        (size_t)snprintf(out + used, size - used, "%s%s", used == 0 ? "" : ", ", pipeline[i].name);
+  }
+}
+
 static trm_status check_disabled(const char *disabled, trm_error *error) {
   for (const char *name = disabled; name != NULL && *name != '\0';) {
     const size_t length = strcspn(name, ",");
@@ -121,12 +133,11 @@ static trm_status check_disabled(const char *disabled, trm_error *error) {
       found = pipeline[i].when != ALWAYS && is_named(pipeline[i].name, name, length);
     }
     if (!found) {
+      char all[512];
+      list_optimising(all, sizeof all);
       FAIL(INVALID_ARGUMENT,
-           "option disabled_passes names '%.*s', which is no optimising pass: "
-           "these are simplify, simplify-tuples, fold-constants, common-subexpressions, "
-           "expand-batch-norm, hoist, top-k, drop-state, batch-products, defer-products, "
-           "sink-slices, share-sums, accelerate, widen-bfloat16, fuse and group-rows",
-           (int)length, name);
+           "option disabled_passes names '%.*s', which is no optimising pass; these are: %s",
+           (int)length, name, all);
     }
     name += length + (name[length] == ',');
   }

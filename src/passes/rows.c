@@ -8,7 +8,6 @@
  * as the users outside come after the group. Inside a group every value is needed by row. */
 #include <string.h>
 
-#include "hlo/order.h"
 #include "ops/elementwise/strip.h"
 #include "passes/edit.h"
 #include "passes/pass.h"
@@ -440,12 +439,9 @@ static trm_status call_body(maker *m, trm_error *error) {
   TRY(trm_edit_add(edit, m->results[m->num_results - 1], call, &made, error));
   for (uint32_t r = 0; r < m->num_results; ++r) {
     trm_index element = made;
-    const trm_instruction gte = {.opcode = TRM_OP_GET_TUPLE_ELEMENT,
-                                 .shape = trm_edit_at(edit, m->results[r])->shape,
-                                 .num_operands = 1,
-                                 .operands = &made,
-                                 .number = r};
-    if (m->num_results > 1) TRY(trm_edit_add(edit, m->results[r], gte, &element, error));
+    if (m->num_results > 1) {
+      TRY(trm_edit_element(edit, m->results[r], made, r, &element, error));
+    }
     trm_edit_replace(edit, m->results[r], element);
   }
   return TRM_OK;
@@ -472,31 +468,6 @@ static trm_status make_call(finder *f, trm_error *error) {
 }
 
 /* ---- One computation ------------------------------------------------------------------------ */
-
-static trm_status find_users(finder *f, trm_error *error) {
-  const trm_computation *computation = trm_edit_computation(&f->edit);
-  size_t edges = 0;
-  for (trm_index i = 0; i < f->count; ++i) {
-    const trm_instruction *o = &computation->instructions[i];
-    edges += (size_t)o->num_operands + o->num_control_predecessors;
-  }
-  TRY(trm_graph_create(f->count, edges, &f->users, error));
-  size_t *rows = f->users.rows;
-  /* Counted one place up, so that filling moves the start of each row to its place. */
-  for (int fills = 0; fills < 2; ++fills) {
-    for (trm_index i = 0; i < f->count; ++i) {
-      const trm_instruction *o = &computation->instructions[i];
-      for (uint32_t k = 0; k < o->num_operands + o->num_control_predecessors; ++k) {
-        const trm_index used =
-            k < o->num_operands ? o->operands[k] : o->control_predecessors[k - o->num_operands];
-        if (fills) f->users.targets[rows[used + 1]++] = i;
-        else if (used + 2 <= f->count) ++rows[used + 2];
-      }
-    }
-    for (trm_index i = 1; !fills && i <= f->count; ++i) rows[i] += rows[i - 1];
-  }
-  return TRM_OK;
-}
 
 /* Begins a group at a reduce over trailing dimensions. False: it is no such reduce, or too
  * small. */
@@ -535,7 +506,7 @@ static trm_status group_computation(trm_module *module, uint32_t computation, tr
   const size_t count = (size_t)f.count + 1;
   f.is_taken = ARENA_NEW(&f.arena, bool, count);
   f.is_member = ARENA_NEW(&f.arena, bool, count);
-  trm_status status = find_users(&f, error);
+  trm_status status = trm_edit_find_users(&f.edit, &f.users, error);
   if (f.is_taken == NULL || f.is_member == NULL) {
     status = trm_fail(error, TRM_RESOURCE_EXHAUSTED, "out of memory for groups of rows");
   }

@@ -2,7 +2,6 @@
  * sum(x) * c where c does not vary over the summed dimensions, and sum(-x) is -sum(x). The gradient
  * of a batch norm has both sums, so this saves a pass over the whole array. Floats are rounded
  * differently; so the pass serves float32 and the host only. */
-#include <string.h>
 
 #include "passes/edit.h"
 #include "passes/pass.h"
@@ -20,11 +19,6 @@ static bool is_sum(const trm_edit *e, trm_index i) {
          reduce->shape.dtype == TRM_F32 && reduce->num_control_predecessors == 0 &&
          reduce->sharding == NULL && trm_edit_is_constant(e, trm_edit_operand(e, i, 1), 0) &&
          trm_computation_combiner(&e->module->computations[reduce->called[0]]) == TRM_OP_ADD;
-}
-
-static bool same_dimensions(const trm_dims *a, const trm_dims *b) {
-  return a->count == b->count &&
-         memcmp(a->items, b->items, (size_t)a->count * sizeof *a->items) == 0;
 }
 
 /* The place of dimension d among the dimensions that stay; -1 where it is summed. */
@@ -92,7 +86,7 @@ static trm_status share(trm_edit *e, trm_index i, void *state, trm_error *error)
   for (int count = 0; count <= MOST_FACTORS; ++count) {
     trm_index sum = s->of[from];
     if (sum != TRM_NO_INDEX && sum != i &&
-        same_dimensions(&trm_edit_at(e, sum)->dimensions, &summed)) {
+        trm_dims_equal(&trm_edit_at(e, sum)->dimensions, &summed)) {
       for (int k = count - 1; k >= 0; --k) {
         TRY(add_product(e, i, &summed, factors[k], &sum, error));
       }
