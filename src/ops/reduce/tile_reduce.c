@@ -1,9 +1,9 @@
 /* Owns: reduce, and the batch normalisations, on an IPU.
  *
- * A reduction works where its operand lies: each tile makes a partial result of every output that
- * it has elements of; the partial results of an output are brought together on the output's tile
- * and reduced there, in one stage when there are fewer than 16, two below 125, else three
- * (docs/machine.md, "Exchange"). Formulas: docs/cost_model.md, "Reduce". */
+ * A reduction works on the tiles of its operand: each tile makes a partial result of every output
+ * of which it has elements. The tile of an output receives the partial results and reduces them, in
+ * one stage for fewer than 16, in two below 125, else in three (docs/machine.md, "Exchange").
+ * Formulas: docs/cost_model.md, "Reduce". */
 #include "ops/reduce/tile_reduce.h"
 
 #include <math.h>
@@ -13,14 +13,14 @@
 #include "target/target.h"
 #include "tile/exchange.h"
 
-/* How many partial results tiles make: the fullest tile, and one on average. */
+/* The number of partial results on the fullest tile, and on average. */
 typedef struct partial_results {
   int64_t worst;
   double mean;
 } partial_results;
 
-/* Of a run of elements that lie in a row: outputs along the dimensions that it covers whole, along
- * the one that it covers in part, and of two outer ones where it goes over an end. */
+/* The outputs of a run of consecutive elements: all of the dimensions inside the run, some of the
+ * one that it covers in part, and two of an outer one if it crosses a border. */
 static partial_results results_of_run(const trm_shape *shape, uint32_t reduced, int64_t run) {
   partial_results results = {1, 1};
   int64_t inner = 1;
@@ -46,8 +46,9 @@ static partial_results results_of_run(const trm_shape *shape, uint32_t reduced, 
   return results;
 }
 
-/* Of a piece of a plan's output, whose dimensions are groups, batch, fields and channels; of a plan
- * with swapped operands the channels come before the others. False: they are not the array's. */
+/* The same of a piece of a plan's output, whose dimensions are groups, batch, fields and channels;
+ * in a plan with swapped operands the channels come before the others. False: these are not the
+ * dimensions of the array. */
 static bool results_of_piece(const trm_mapping *m, const trm_shape *shape, uint32_t reduced,
                              bool swapped, int64_t *out_results) {
   int32_t order[TRM_MAPPING_RANK] = {0};
@@ -70,7 +71,7 @@ static bool results_of_piece(const trm_mapping *m, const trm_shape *shape, uint3
   return d == shape->rank;
 }
 
-/* Results of the tiles' elements: how many outputs each has a part in. */
+/* The outputs to which the elements of each tile belong. */
 static partial_results results_of_tiles(const trm_tile_operand *operand,
                                         const trm_tile_reduction *r) {
   const trm_mapping *m = &operand->mapping;
@@ -98,8 +99,8 @@ static int64_t stage_cycles(int64_t elements, int64_t outputs, trm_dtype type, b
   const int64_t width = trm_tile_vector_width(type);
   const int64_t depth = trm_ceil_divide(elements, trm_most(1, outputs));
   if (minor && depth > 1) {
-    /* Contiguous rows: a row's vectors are loaded and added, one after the other; few rows are cut
-     * between the workers. */
+    /* Contiguous rows: a row's vectors are loaded and added one after the other. If there are few
+     * rows, the workers share them. */
     const int64_t rows = trm_ceil_divide(outputs, workers);
     const int64_t row = outputs < workers ? trm_ceil_divide(depth * outputs, workers) : depth;
     const double vectors = ceil((double)row / (double)width);
@@ -111,7 +112,7 @@ static int64_t stage_cycles(int64_t elements, int64_t outputs, trm_dtype type, b
     const double per_column = 5 + (double)depth * op_cycles + 1;
     return 16 + trm_ceil_divide(columns, workers) * (int64_t)ceil(per_column);
   }
-  /* Fewer columns than workers: rows are cut between them, and their results added. */
+  /* With fewer columns than workers, the workers share the rows and their results are added. */
   const double split = floor((double)workers / (double)columns);
   const double per_column = 5 + (double)depth / split * op_cycles + 1;
   return 16 + (int64_t)ceil(per_column) + 24 + (int64_t)(split * op_cycles);
@@ -121,7 +122,7 @@ static const char *word_of(trm_dtype type) {
   return trm_tile_dtype_bytes(type) == 2 ? "half" : type == TRM_F32 ? "float" : "int";
 }
 
-/* As popops calls the compute sets of a stage. */
+/* The names of the compute sets of a stage in popops. */
 static const char *stage_name(trm_tile_cost *cost, const trm_tile_reduction *r, const char *stage) {
   if (r->name[0] == '\0') return trm_arena_format(cost->arena, "%s/Reduce", stage);
   return trm_arena_format(cost->arena, "%s/%s/Reduce", r->name, stage);
@@ -152,7 +153,7 @@ trm_status trm_tile_add_reduction(const trm_tile_request *request, trm_tile_cost
       together * stage_cycles(elements, local, type, r->minor, r->op_cycles, workers);
   const int64_t flops = trm_shape_count(&operand->shape) * together;
   int64_t partials = trm_ceil_divide(all, trm_most(1, r->outputs)); /* of an output */
-  const bool done = partials <= 1; /* each tile has all of its outputs to itself */
+  const bool done = partials <= 1; /* each tile has all elements of its outputs */
   TRY(trm_tile_add_compute(request, cost,
                            stage_name(cost, r,
                                       done ? "ReduceOnTile/InToOutputNoExchange"
@@ -200,7 +201,7 @@ trm_status trm_tile_add_reduction(const trm_tile_request *request, trm_tile_cost
   return TRM_OK;
 }
 
-/* What the called computation does: an operation that popops has, or one of its own. */
+/* The operation of the called computation: one of popops, or a computation of its own. */
 static void operation_of(const trm_computation *called, trm_tile_reduction *r) {
   r->op_cycles = 1;
   const trm_instruction *root = &called->instructions[called->root];
@@ -222,7 +223,7 @@ static void operation_of(const trm_computation *called, trm_tile_reduction *r) {
   }
   if (r->operation == NULL) {
     r->operation = "CUSTOM";
-    r->op_cycles = 24 + 4.0 * operations; /* as popops' C++ codelets */
+    r->op_cycles = 24 + 4.0 * operations; /* as in popops' C++ codelets */
   }
 }
 
@@ -244,7 +245,7 @@ static bool reduces_minor(const trm_shape *shape, uint32_t reduced) {
   return true;
 }
 
-/* Sums of halves are floats; the greatest of halves is one of them. */
+/* Sums of halves are floats; maxima of halves are halves. */
 static trm_dtype partials_of(const trm_tile_reduction *r, trm_dtype type) {
   const bool chooses = strcmp(r->operation, "MAX") == 0 || strcmp(r->operation, "MIN") == 0;
   return type == TRM_F16 && !chooses ? TRM_F32 : type;
@@ -266,7 +267,7 @@ trm_status trm_tile_reduce(const trm_tile_request *request, trm_tile_cost *cost,
     if (trm_shape_count(&operand->shape) == 0) continue;
     const trm_dtype result = trm_shape_leaf(&instruction->shape, (int32_t)k)->dtype;
     if (trm_shape_count(&operand->shape) == r.outputs && operand->mapping.count == r.outputs) {
-      /* Of one element each: what it was, where it was. */
+      /* Each output has one element, which stays on its tile. */
       cost->results[k].mapping = trm_mapping_like(&operand->mapping, result);
       if (operand->dies && !operand->is_view &&
           trm_tile_dtype_bytes(result) == trm_tile_dtype_bytes(operand->shape.dtype)) {
@@ -283,7 +284,7 @@ trm_status trm_tile_reduce(const trm_tile_request *request, trm_tile_cost *cost,
 
 /* ---- Batch normalisation -------------------------------------------------------------------- */
 
-/* An elementwise pass over the large operand, and nothing moved but a channel's numbers. */
+/* An elementwise pass over the large operand; only the numbers of a channel are exchanged. */
 static trm_status add_pass(const trm_tile_request *request, trm_tile_cost *cost, const char *name,
                            const trm_mapping *place, int64_t channels, double cycles_per_element,
                            trm_dtype type, int64_t flops, trm_error *error) {
@@ -298,13 +299,13 @@ static trm_status add_pass(const trm_tile_request *request, trm_tile_cost *cost,
       trm_mapping_evenness(place), 3, flops * place->count, error);
 }
 
-/* Of an instruction, or of a custom call that it was taken apart into. */
+/* Of a batch norm, or of a custom call that the passes made of it. */
 static int64_t feature_index(const trm_instruction *norm) {
   return norm->opcode == TRM_OP_CUSTOM_CALL ? trm_config_integer(norm, "feature_index", -1)
                                             : norm->number;
 }
 
-/* The channels of operand 0 of a batch norm; all else is reduced. */
+/* Sets the channels of operand 0 of a batch norm as outputs; all other dimensions are reduced. */
 static int64_t set_features(const trm_tile_request *request, trm_tile_reduction *r) {
   const trm_shape *x = &request->operands[0].shape;
   const int64_t feature = feature_index(request->instruction);
@@ -317,7 +318,7 @@ static int64_t set_features(const trm_tile_request *request, trm_tile_reduction 
 /* Mean and inverse standard deviation of operand 0. */
 static trm_status add_statistics(const trm_tile_request *request, trm_tile_cost *cost,
                                  trm_mapping *mean, trm_mapping *deviation, trm_error *error) {
-  /* Sums and sums of squares in the same compute sets, as popnn makes them. */
+  /* popnn computes sums and sums of squares in the same compute sets. */
   trm_tile_reduction r = {.name = "MeanAndPower",
                           .operation = "ADD",
                           .op_cycles = 1,
