@@ -54,7 +54,8 @@ static trm_status make_directory(const char *parent, char out_path[TRM_REPORT_PA
                                  char out_timestamp[64], trm_error *error) {
   if (parent[0] == '\0') parent = ".";
   if (strlen(parent) > TRM_REPORT_PATH - 128) {
-    FAIL(INVALID_ARGUMENT, "autoReport.directory is too long: %zu bytes", strlen(parent));
+    FAIL(INVALID_ARGUMENT, "autoReport.directory has %zu bytes; at most %d are supported",
+         strlen(parent), TRM_REPORT_PATH - 128);
   }
   TRY_NOTE(trm_make_folders(parent, error), "autoReport.directory");
   struct timespec now;

@@ -253,7 +253,7 @@ static trm_status check_tables(trm_profile *p, sqlite3 *database, trm_error *err
     } else if (found == NULL || strcmp(found, wanted) != 0) {
       status = trm_fail(error, TRM_INVALID_ARGUMENT,
                         "%s is no profile that can be read: its table "
-                        "%s is missing or another",
+                        "%s is missing or has other columns",
                         p->path, tables[t]);
     } else if (t >= FIRST_WITH_KINDS) {
       status = check_kinds(p, tables[t], database, error);
@@ -283,7 +283,7 @@ static trm_status read_tables(trm_profile *p, sqlite3 *database, trm_error *erro
   if (p->bytes_per_tile <= 0 || p->bytes_per_tile > MOST_TILE_BYTES || p->tiles_per_ipu <= 0 ||
       p->tiles_per_ipu > MOST_TILES || p->ipus_per_replica > MOST_IPUS ||
       !(p->clock_frequency > 0)) {
-    FAIL(INVALID_ARGUMENT, "%s does not say what its target is", p->path);
+    FAIL(INVALID_ARGUMENT, "%s is damaged: it does not state its target", p->path);
   }
   TRY(each(p, database, ops_query, take_op, error));
   TRY(each(p, database,

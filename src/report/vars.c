@@ -102,7 +102,7 @@ static void put_variables(message *m, size_t list, const trm_report_source *s) {
 trm_status trm_report_write_vars(const trm_report_source *s, const char *path, trm_error *error) {
   const size_t words = count_words(s);
   if (words >= (size_t)1 << 28) {
-    FAIL(RESOURCE_EXHAUSTED, "the variables are too many for one file %s", path);
+    FAIL(RESOURCE_EXHAUSTED, "the program has too many variables for the file %s", path);
   }
   uint64_t *file = trm_allocate_zeroed(words + 1, sizeof *file);
   CHECK_MEMORY(file, "lowered variables");
