@@ -4,14 +4,24 @@
  * of which it has elements. The tile of an output receives the partial results and reduces them, in
  * one stage for fewer than 16, in two below 125, else in three (docs/machine.md, "Exchange").
  * Formulas: docs/cost_model.md, "Reduce". */
-#include "ops/reduce/tile_reduce.h"
-
 #include <math.h>
 #include <string.h>
 
 #include "hlo/config.h"
 #include "target/target.h"
 #include "tile/exchange.h"
+
+/* A reduction, by itself or as a part of another operation (the mean of a batch norm). */
+typedef struct reduction {
+  const char *name;      /* "Reduce", "Mean" */
+  const char *operation; /* popops' name: ADD, MAX, ... */
+  double op_cycles;      /* worker cycles of a vector's operation beside its loads; 1 */
+  int64_t outputs;       /* of the reduction */
+  uint32_t reduced;      /* bit d: dimension d of the operand is reduced */
+  bool minor;         /* the reduced elements are contiguous in the array (the last dimensions) */
+  trm_dtype partials; /* the type of partial sums */
+  int64_t together;   /* reductions of this kind that share the compute sets; at least 1 */
+} reduction;
 
 /* The number of partial results on the fullest tile, and on average. */
 typedef struct partial_results {
@@ -72,8 +82,7 @@ static bool results_of_piece(const trm_mapping *m, const trm_shape *shape, uint3
 }
 
 /* The outputs to which the elements of each tile belong. */
-static partial_results results_of_tiles(const trm_tile_operand *operand,
-                                        const trm_tile_reduction *r) {
+static partial_results results_of_tiles(const trm_tile_operand *operand, const reduction *r) {
   const trm_mapping *m = &operand->mapping;
   const int64_t elements = trm_most(1, trm_least(m->worst, operand->source_count));
   const int64_t count = trm_shape_count(&operand->shape);
@@ -123,46 +132,19 @@ static const char *word_of(trm_dtype type) {
 }
 
 /* The names of the compute sets of a stage in popops. */
-static const char *stage_name(trm_tile_cost *cost, const trm_tile_reduction *r, const char *stage) {
+static const char *stage_name(trm_tile_cost *cost, const reduction *r, const char *stage) {
   if (r->name[0] == '\0') return trm_arena_format(cost->arena, "%s/Reduce", stage);
   return trm_arena_format(cost->arena, "%s/%s/Reduce", r->name, stage);
 }
 
-trm_status trm_tile_add_reduction(const trm_tile_request *request, trm_tile_cost *cost,
-                                  const trm_tile_operand *operand, const trm_tile_reduction *r,
-                                  trm_dtype result_type, trm_mapping *out_mapping,
-                                  trm_error *error) {
+/* Adds the stages that exchange and reduce partial results: `all` of them on all tiles, `partials`
+ * of an output, `held` bytes on the fullest tile. */
+static trm_status add_final_stages(const trm_tile_request *request, trm_tile_cost *cost,
+                                   const reduction *r, const char *codelet, int64_t all,
+                                   int64_t partials, int64_t held, trm_error *error) {
   const trm_target *target = request->target;
-  const int64_t workers = target->num_worker_contexts;
-  const trm_mapping *from = &operand->mapping;
-  const trm_dtype type = operand->shape.dtype;
-  const int64_t elements = trm_most(1, trm_least(from->worst, operand->source_count));
-  const partial_results made = results_of_tiles(operand, r);
-  const int64_t local = made.worst;
-  const uint32_t tiles = from->parts == 0 ? 1 : from->parts;
-  const int64_t all = (int64_t)ceil(made.mean * tiles);
-  *out_mapping =
-      trm_mapping_linear_grain(target, result_type, r->outputs, trm_tile_vector_width(result_type),
-                               4, request->ipu, request->next_tile);
-  const char *codelet = trm_arena_format(cost->arena, "popops::Reduce<ReduceOp::%s,%s,%s>",
-                                         r->operation, word_of(type), word_of(r->partials));
-  CHECK_MEMORY(codelet, "a cost");
-  const double evenness = trm_mapping_evenness(from);
-  const int64_t together = trm_most(1, r->together);
-  const int64_t first =
-      together * stage_cycles(elements, local, type, r->minor, r->op_cycles, workers);
-  const int64_t flops = trm_shape_count(&operand->shape) * together;
-  int64_t partials = trm_ceil_divide(all, trm_most(1, r->outputs)); /* of an output */
-  const bool done = partials <= 1; /* each tile has all elements of its outputs */
-  TRY(trm_tile_add_compute(request, cost,
-                           stage_name(cost, r,
-                                      done ? "ReduceOnTile/InToOutputNoExchange"
-                                           : "ReduceOnTile/InToIntermediateNoExchange"),
-                           codelet, tiles, (uint32_t)together, workers * first + 11, evenness, 2,
-                           flops, error));
-  if (done) return TRM_OK;
+  const int64_t workers = target->num_worker_contexts, together = trm_most(1, r->together);
   const int64_t bytes = together * trm_tile_dtype_bytes(r->partials);
-  const int64_t held = local * bytes;
   const int stages = partials < 16 ? 1 : partials < 125 ? 2 : 3;
   const int64_t per_stage = (int64_t)ceil(pow((double)partials, 1.0 / stages));
   int64_t live = trm_most(all, r->outputs); /* partial results, all tiles */
@@ -196,13 +178,53 @@ trm_status trm_tile_add_reduction(const trm_tile_request *request, trm_tile_cost
     partials = after;
     live = results;
   }
+  return TRM_OK;
+}
+
+/* Adds the stages: partial results on each tile of the operand, then exchanges and final results.
+ * *out_mapping: the mapping of the results. */
+static trm_status add_reduction(const trm_tile_request *request, trm_tile_cost *cost,
+                                const trm_tile_operand *operand, const reduction *r,
+                                trm_dtype result_type, trm_mapping *out_mapping, trm_error *error) {
+  const trm_target *target = request->target;
+  const int64_t workers = target->num_worker_contexts;
+  const trm_mapping *from = &operand->mapping;
+  const trm_dtype type = operand->shape.dtype;
+  const int64_t elements = trm_most(1, trm_least(from->worst, operand->source_count));
+  const partial_results made = results_of_tiles(operand, r);
+  const int64_t local = made.worst;
+  const uint32_t tiles = from->parts == 0 ? 1 : from->parts;
+  const int64_t all = (int64_t)ceil(made.mean * tiles);
+  *out_mapping =
+      trm_mapping_linear_grain(target, result_type, r->outputs, trm_tile_vector_width(result_type),
+                               4, request->ipu, request->next_tile);
+  const char *codelet = trm_arena_format(cost->arena, "popops::Reduce<ReduceOp::%s,%s,%s>",
+                                         r->operation, word_of(type), word_of(r->partials));
+  CHECK_MEMORY(codelet, "a cost");
+  const double evenness = trm_mapping_evenness(from);
+  const int64_t together = trm_most(1, r->together);
+  const int64_t first =
+      together * stage_cycles(elements, local, type, r->minor, r->op_cycles, workers);
+  const int64_t flops = trm_shape_count(&operand->shape) * together;
+  const int64_t partials = trm_ceil_divide(all, trm_most(1, r->outputs)); /* of an output */
+  const bool done = partials <= 1; /* each tile has all elements of its outputs */
+  TRY(trm_tile_add_compute(request, cost,
+                           stage_name(cost, r,
+                                      done ? "ReduceOnTile/InToOutputNoExchange"
+                                           : "ReduceOnTile/InToIntermediateNoExchange"),
+                           codelet, tiles, (uint32_t)together, workers * first + 11, evenness, 2,
+                           flops, error));
+  if (done) return TRM_OK;
+  const int64_t bytes = together * trm_tile_dtype_bytes(r->partials);
+  const int64_t held = local * bytes;
+  TRY(add_final_stages(request, cost, r, codelet, all, partials, held, error));
   cost->temporary_worst = trm_most(cost->temporary_worst, held);
   cost->temporary_total = trm_most(cost->temporary_total, all * bytes);
   return TRM_OK;
 }
 
 /* The operation of the called computation: one of popops, or a computation of its own. */
-static void operation_of(const trm_computation *called, trm_tile_reduction *r) {
+static void operation_of(const trm_computation *called, reduction *r) {
   r->op_cycles = 1;
   const trm_instruction *root = &called->instructions[called->root];
   uint32_t operations = 0;
@@ -246,7 +268,7 @@ static bool reduces_minor(const trm_shape *shape, uint32_t reduced) {
 }
 
 /* Sums of halves are floats; maxima of halves are halves. */
-static trm_dtype partials_of(const trm_tile_reduction *r, trm_dtype type) {
+static trm_dtype partials_of(const reduction *r, trm_dtype type) {
   const bool chooses = strcmp(r->operation, "MAX") == 0 || strcmp(r->operation, "MIN") == 0;
   return type == TRM_F16 && !chooses ? TRM_F32 : type;
 }
@@ -256,10 +278,9 @@ trm_status trm_tile_reduce(const trm_tile_request *request, trm_tile_cost *cost,
   const trm_instruction *instruction = request->instruction;
   const uint32_t arrays = request->num_operands / 2;
   if (cost->num_results == 0 || arrays == 0) return TRM_OK;
-  trm_tile_reduction r = {
-      .name = "",
-      .outputs = trm_most(1, trm_shape_count(trm_shape_leaf(&instruction->shape, 0))),
-      .reduced = reduced_dimensions(&instruction->dimensions)};
+  reduction r = {.name = "",
+                 .outputs = trm_most(1, trm_shape_count(trm_shape_leaf(&instruction->shape, 0))),
+                 .reduced = reduced_dimensions(&instruction->dimensions)};
   r.minor = reduces_minor(&request->operands[0].shape, r.reduced);
   operation_of(&request->module->computations[instruction->called[0]], &r);
   for (uint32_t k = 0; k < arrays && k < cost->num_results; ++k) {
@@ -276,8 +297,7 @@ trm_status trm_tile_reduce(const trm_tile_request *request, trm_tile_cost *cost,
       continue;
     }
     r.partials = partials_of(&r, operand->shape.dtype);
-    TRY(trm_tile_add_reduction(request, cost, operand, &r, result, &cost->results[k].mapping,
-                               error));
+    TRY(add_reduction(request, cost, operand, &r, result, &cost->results[k].mapping, error));
   }
   return TRM_OK;
 }
@@ -306,7 +326,7 @@ static int64_t feature_index(const trm_instruction *norm) {
 }
 
 /* Sets the channels of operand 0 of a batch norm as outputs; all other dimensions are reduced. */
-static int64_t set_features(const trm_tile_request *request, trm_tile_reduction *r) {
+static int64_t set_features(const trm_tile_request *request, reduction *r) {
   const trm_shape *x = &request->operands[0].shape;
   const int64_t feature = feature_index(request->instruction);
   const bool in_rank = feature >= 0 && feature < x->rank;
@@ -319,13 +339,13 @@ static int64_t set_features(const trm_tile_request *request, trm_tile_reduction 
 static trm_status add_statistics(const trm_tile_request *request, trm_tile_cost *cost,
                                  trm_mapping *mean, trm_mapping *deviation, trm_error *error) {
   /* popnn computes sums and sums of squares in the same compute sets. */
-  trm_tile_reduction r = {.name = "MeanAndPower",
-                          .operation = "ADD",
-                          .op_cycles = 1,
-                          .partials = TRM_F32,
-                          .together = 2};
+  reduction r = {.name = "MeanAndPower",
+                 .operation = "ADD",
+                 .op_cycles = 1,
+                 .partials = TRM_F32,
+                 .together = 2};
   set_features(request, &r);
-  TRY(trm_tile_add_reduction(request, cost, &request->operands[0], &r, TRM_F32, mean, error));
+  TRY(add_reduction(request, cost, &request->operands[0], &r, TRM_F32, mean, error));
   *deviation = *mean;
   const int64_t workers = request->target->num_worker_contexts;
   return trm_tile_add_compute(
@@ -339,11 +359,11 @@ static trm_status add_gradient_statistics(const trm_tile_request *request, trm_t
                                           trm_error *error) {
   const trm_tile_operand *x = &request->operands[0], *gradient = &request->operands[4];
   const double vector = 3.0 / trm_tile_vector_width(x->shape.dtype);
-  trm_tile_reduction r = {.name = "JointGammaBeta",
-                          .operation = "ADD",
-                          .op_cycles = 1,
-                          .partials = TRM_F32,
-                          .together = 2};
+  reduction r = {.name = "JointGammaBeta",
+                 .operation = "ADD",
+                 .op_cycles = 1,
+                 .partials = TRM_F32,
+                 .together = 2};
   const int64_t channels = set_features(request, &r);
   const trm_mapping place = x->mapping;
   trm_tile_incoming incoming = {0};
@@ -352,7 +372,7 @@ static trm_status add_gradient_statistics(const trm_tile_request *request, trm_t
   TRY(add_pass(request, cost, "Whiten", &place, channels, 2 * vector, x->shape.dtype, 2, error));
   TRY(add_pass(request, cost, "GammaProduct", &place, 0, vector, x->shape.dtype, 1, error));
   trm_mapping sums;
-  TRY(trm_tile_add_reduction(request, cost, x, &r, TRM_F32, &sums, error));
+  TRY(add_reduction(request, cost, x, &r, TRM_F32, &sums, error));
   const int64_t bytes = trm_tile_dtype_bytes(x->shape.dtype);
   cost->temporary_worst += 2 * place.worst * bytes;
   cost->temporary_total += 2 * place.count * bytes;
@@ -371,11 +391,11 @@ trm_status trm_tile_batch_norm(const trm_tile_request *request, trm_tile_cost *c
   const trm_dtype type = x->shape.dtype;
   const double vector = 3.0 / trm_tile_vector_width(type);
   const trm_mapping place = x->mapping;
-  trm_tile_reduction gamma_beta = {.name = "JointGammaBeta",
-                                   .operation = "ADD",
-                                   .op_cycles = 1,
-                                   .partials = TRM_F32,
-                                   .together = 2};
+  reduction gamma_beta = {.name = "JointGammaBeta",
+                          .operation = "ADD",
+                          .op_cycles = 1,
+                          .partials = TRM_F32,
+                          .together = 2};
   const int64_t channels = set_features(request, &gamma_beta);
   trm_mapping mean, deviation;
   switch (instruction->opcode) {
@@ -408,7 +428,7 @@ trm_status trm_tile_batch_norm(const trm_tile_request *request, trm_tile_cost *c
       TRY(trm_tile_add_incoming(request, cost, &incoming, error));
       TRY(add_pass(request, cost, "Whiten", &place, channels, 2 * vector, type, 2, error));
       TRY(add_pass(request, cost, "GammaProduct", &place, 0, vector, type, 1, error));
-      TRY(trm_tile_add_reduction(request, cost, x, &gamma_beta, TRM_F32, &mean, error));
+      TRY(add_reduction(request, cost, x, &gamma_beta, TRM_F32, &mean, error));
       deviation = mean;
       TRY(add_pass(request, cost, "NormGrad", &place, channels, 4 * vector, type, 5, error));
       /* The whitened operand and its product with the gradient. */
