@@ -91,7 +91,7 @@ static int parse(int argc, char **argv, arguments *a) {
   }
   if (optind >= argc) return complain_usage("compile", "say which MODEL to compile");
   if (argc - optind > 1) {
-    return complain_usage("compile", "one model at a time: '%s' is too many", argv[optind + 1]);
+    return complain_usage("compile", "one model at a time: unexpected '%s'", argv[optind + 1]);
   }
   if (a->output == NULL && a->dumps.count == 0) {
     return complain_usage("compile", "say where to write the executable: -o FILE");
@@ -100,7 +100,7 @@ static int parse(int argc, char **argv, arguments *a) {
   return -1;
 }
 
-/* Dumps are comments and HLO text, so that a dump can be read again. */
+/* Prints the module after a pass as a comment and HLO text, which can be read again. */
 static trm_status dump(const char *pass, const trm_module *module, void *context,
                        trm_error *error) {
   const string_list *wanted = context;

@@ -37,7 +37,7 @@ int command_ops(int argc, char **argv) {
       default: return complain_usage("ops", "unknown option %s", argv[optind - 1]);
     }
   }
-  if (optind < argc) return complain_usage("ops", "'%s' is too many", argv[optind]);
+  if (optind < argc) return complain_usage("ops", "unexpected argument '%s'", argv[optind]);
   if (hlo) {
     print_opcodes();
     return 0;

@@ -118,7 +118,7 @@ static int add_option(char *text, plan_request *request) {
     return complain_usage("plan", "say --%s instead of --option %s=%s", text, text, value);
   }
   if (is_refused(text)) {
-    return complain_usage("plan", "the option %s has no part in a plan", text);
+    return complain_usage("plan", "the option %s does not affect the estimate", text);
   }
   request->options[request->num_options++] = (trm_option){text, value};
   return -1;
@@ -179,7 +179,7 @@ static int check(const plan_request *request) {
   for (size_t o = 0; o < request->num_options && request->swept != NULL; ++o) {
     const trm_option *option = &request->options[o];
     if (strstr(option->value, "availableMemoryProportion") != NULL) {
-      return complain_usage("plan", "%s sets availableMemoryProportion, which --sweep is to change",
+      return complain_usage("plan", "%s sets availableMemoryProportion, which --sweep changes",
                             option->key);
     }
   }
@@ -213,7 +213,7 @@ static int parse(int argc, char **argv, plan_request *request) {
   }
   if (optind >= argc) return complain_usage("plan", "say which MODEL to plan");
   if (argc - optind > 1) {
-    return complain_usage("plan", "one model at a time: '%s' is too many", argv[optind + 1]);
+    return complain_usage("plan", "one model at a time: unexpected '%s'", argv[optind + 1]);
   }
   request->model = argv[optind];
   return check(request);

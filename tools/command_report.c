@@ -71,7 +71,7 @@ int command_report(int argc, char **argv) {
   }
   const int count = argc - optind;
   const int profiles = count_profiles(argv + optind);
-  if (count < 1 || profiles > 2) return complain_usage("report", "say which one or two profiles");
+  if (count < 1 || profiles > 2) return complain_usage("report", "name one or two profiles");
   if (page == NULL && profiles != count) {
     return complain_usage("report",
                           "a timeline (.pvti) is for --html OUT; tremula trace prints it");

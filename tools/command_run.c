@@ -15,22 +15,22 @@ static void print_help(void) {
       "FILE is an executable, or a MODEL that is compiled first (tremula compile).\n\n"
       "  --input NAME=FILE.npy    an input, by its name in the model, its name in the program, or\n"
       "                           its number from 0; repeat for each\n"
-      "  --infeed ID=FILE[,FILE]  what an infeed reads: a file for each array of an element, the\n"
-      "                           first dimension counts the elements; repeat for each\n"
+      "  --infeed ID=FILE[,FILE]  the elements of an infeed: a file for each array, whose first\n"
+      "                           dimension counts the elements; repeat for each infeed\n"
       "  --random[=SEED]          make up the inputs and infeeds for which there is no file:\n"
       "                           floats of the normal distribution, small integers, indices\n"
       "                           within bounds\n"
       "  --zeros                  the same with zeros\n"
-      "  --output DIR             write outputs and what comes from outfeeds as DIR/NAME.npy;\n"
+      "  --output DIR             write outputs and elements of outfeeds as DIR/NAME.npy;\n"
       "                           otherwise they are printed, unless inputs are made up\n"
-      "  --repeat N               run N times and say how long it takes; an output that updates\n"
-      "                           an input is the input of the next run\n"
-      "  --times                  then print the time of every instruction, the sums by kernel,\n"
-      "                           and what is slow\n"
+      "  --repeat N               run N times and print the times; an output that updates an\n"
+      "                           input is the input of the next run\n"
+      "  --times                  print the time of every instruction, the sums by kernel, and\n"
+      "                           what is slow\n"
       "  --threads N              compute with N threads\n"
       "  --accelerator NAME       compute on an accelerator: cuda, cuda:1 or the path of a PJRT\n"
-      "                           plugin (TREMULA_ACCELERATOR; docs/accelerators.md); then says\n"
-      "                           what the CPU computes, and why\n"
+      "                           plugin (TREMULA_ACCELERATOR; docs/accelerators.md); lists\n"
+      "                           afterwards what the CPU computes, and why\n"
       "  --seed N                 the seed of the program's random numbers\n");
 }
 
@@ -52,10 +52,10 @@ static bool parse_seed(const char *text, uint64_t *out_seed) {
   return errno == 0 && text[0] >= '0' && text[0] <= '9' && *end == '\0';
 }
 
-/* How inputs without a file are made up; -1 to go on. */
+/* Sets how to fill inputs without a file. Returns -1 to continue, otherwise the exit code. */
 static int set_missing(arguments *a, missing_data missing) {
   if (a->missing != MISSING_IS_WRONG && a->missing != missing) {
-    return complain_usage("run", "--random and --zeros are two ways to make up inputs: choose one");
+    return complain_usage("run", "--random and --zeros exclude each other: choose one");
   }
   a->missing = missing;
   return -1;

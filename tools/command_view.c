@@ -12,9 +12,9 @@ static void print_help(void) {
       "the IPU's; those of the same process beside a profile are found. Needs Python.\n\n"
       "  --port N    this port instead of a free one\n"
       "  --open      open the browser too\n\n"
-      "On a machine that is far away, choose a port there and forward it:\n"
+      "For profiles on a remote machine, choose a port there and forward it:\n"
       "  there   tremula view DIR --port 8123\n"
-      "  here    ssh -L 8123:127.0.0.1:8123 MACHINE    and open the address that was printed\n"
+      "  here    ssh -L 8123:127.0.0.1:8123 MACHINE    and open the printed address\n"
       "Or make one file with tremula report DIR --html OUT and copy it.\n");
 }
 
@@ -43,7 +43,7 @@ int command_view(int argc, char **argv) {
     }
   }
   if (argc == optind || count_profiles(argv + optind) > 2) {
-    return complain_usage("view", "say which one or two profiles");
+    return complain_usage("view", "name one or two profiles");
   }
   trm_error error = {0};
   string_list list = {0};

@@ -12,22 +12,22 @@ static uint64_t next_bits(uint64_t *state) {
   return z ^ z >> 31;
 }
 
-/* From 0 to below 1. */
+/* A number from 0 to below 1. */
 static double next_uniform(uint64_t *state) { return (double)(next_bits(state) >> 11) * 0x1p-53; }
 
-/* Of the normal distribution (Box and Muller). */
+/* A number of the normal distribution (Box and Muller). */
 static double next_normal(uint64_t *state) {
   const double radius = sqrt(-2 * log(1 - next_uniform(state)));
   return radius * cos(6.283185307179586 * next_uniform(state));
 }
 
-/* A number of normal size as float16, rounded. */
+/* Rounds a number within float16's range to float16; numbers below the normal ones become 0. */
 static uint16_t half_bits(double value) {
   int exponent;
   const double mantissa = frexp(fabs(value), &exponent); /* 0.5 to below 1 */
   const uint16_t sign = value < 0 ? 0x8000 : 0;
   if (exponent < -13) return sign; /* below the normal numbers */
-  /* A mantissa that rounds up to 1 carries into the exponent, as it should. */
+  /* A mantissa that rounds up to 1 carries into the exponent, which is right. */
   const int bits = ((exponent + 13) << 10) + (int)rint(mantissa * 2048);
   return (uint16_t)(sign | bits);
 }
@@ -39,7 +39,7 @@ static uint16_t bfloat16_bits(double value) {
   return (uint16_t)((bits + 0x8000u) >> 16);
 }
 
-/* The bits of 1 of a type of 4 or 8 bits; 0: another type. */
+/* The bits of the number 1 in a type of 4 or 8 bits; 0: another type. */
 static int small_one(trm_dtype dtype) {
   switch (dtype) {
     case TRM_F8E5M2: return 0x3c;
@@ -55,7 +55,7 @@ static int small_one(trm_dtype dtype) {
   }
 }
 
-/* The same number or a neighbour, of either sign. */
+/* The number 1 or one of its neighbours, of either sign. */
 static uint8_t small_bits(trm_dtype dtype, uint64_t *state) {
   const uint64_t bits = next_bits(state);
   const int near = small_one(dtype) + (int)(bits % 3) - 1;
@@ -65,7 +65,7 @@ static uint8_t small_bits(trm_dtype dtype, uint64_t *state) {
 
 enum { SMALL_INTEGERS = 8 };
 
-/* Integers are from 0 to below this: the bound, if there is one, and what the type holds. */
+/* The integers are below this: `bound`, if it is not 0, and the limit of the type. */
 static uint64_t integer_limit(trm_dtype dtype, int64_t bound) {
   uint64_t limit = bound > 0 ? (uint64_t)bound : SMALL_INTEGERS, most = UINT64_MAX;
   switch (dtype) {
@@ -86,7 +86,7 @@ static uint64_t integer_limit(trm_dtype dtype, int64_t bound) {
   return limit < most ? limit : most;
 }
 
-/* Of a larger array this many elements are made up, and come again and again. */
+/* The number of different elements: a larger array repeats them. */
 enum { MOST_DIFFERENT = 1 << 20 };
 
 void make_up(npy_array *array, int64_t bound, uint64_t *state) {

@@ -12,7 +12,7 @@
 
 extern char **environ;
 
-/* tremula.tool.* exit with this code after a message of their own. */
+/* The exit code of tremula.tool.* after they have printed a message. */
 enum { PYTHON_HAS_COMPLAINED = 3 };
 
 bool lowering_option(lowering_options *options, int option, char *value, bool *out_memory) {
@@ -193,7 +193,7 @@ trm_status model_read(const char *path, const lowering_options *options, trm_mod
 bool is_executable_file(const char *path) {
   char start[8];
   struct stat status;
-  if (stat(path, &status) != 0 || !S_ISREG(status.st_mode)) return false; /* a pipe is read once */
+  if (stat(path, &status) != 0 || !S_ISREG(status.st_mode)) return false; /* no pipe */
   FILE *file = fopen(path, "rb");
   if (file == NULL) return false;
   const size_t got = fread(start, 1, sizeof start, file);

@@ -1,9 +1,9 @@
 /* Owns: the names of an executable's inputs and outputs.
  *
- * `tremula compile` keeps the model's own names in the module's side table, as {"inputs": [...],
- * "outputs": [...]}. Without fitting names there, inputs have the names of the program's
- * parameters, and outputs are output0, output1, ...: passes choose the names of results, such as
- * fusion.15. */
+ * `tremula compile` keeps the model's names in the module's side table, as {"inputs": [...],
+ * "outputs": [...]}. Without such names of the right number, inputs have the names of the program's
+ * parameters, and outputs are output0, output1, ..., because passes choose the names of results,
+ * such as fusion.15. */
 #include <errno.h>
 #include <jansson.h>
 #include <stdio.h>
@@ -54,7 +54,7 @@ void interface_names_free(interface_names *names) {
   *names = (interface_names){0};
 }
 
-/* Whether `name` is `full` without the number behind its last point: "x" of "x.1". */
+/* Whether `name` is `full` without the number after its last dot: "x" of "x.1". */
 static bool is_stem(const char *name, const char *full) {
   const size_t length = strlen(name);
   if (strncmp(name, full, length) != 0 || full[length] != '.') return false;

@@ -273,7 +273,7 @@ trm_status npy_parse(const void *data, size_t size, const char *name, npy_array 
   } else if (array.bytes > 0) {
     memcpy(array.data, elements, array.bytes);
   }
-  if (array.dtype == TRM_PRED) { /* a bool has no other byte */
+  if (array.dtype == TRM_PRED) { /* the engine expects 0 or 1 */
     unsigned char *flags = array.data;
     for (size_t i = 0; i < array.bytes; ++i) flags[i] = flags[i] != 0;
   }

@@ -24,8 +24,8 @@ void npy_free(npy_array *array);
  * untrusted. */
 trm_status npy_parse(const void *data, size_t size, const char *name, npy_array *out_array,
                      trm_error *error);
-/* Whether the type is one of those of ml_dtypes that files do not distinguish: an array that was
- * read as one of them may have any. */
+/* Whether files do not distinguish the type from others of ml_dtypes: an array read as this type
+ * may be of any of these. */
 bool npy_is_byte_of_ml_dtypes(trm_dtype dtype);
 trm_status npy_read_file(const char *path, npy_array *out_array, trm_error *error);
 /* Writes version 1. */

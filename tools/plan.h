@@ -43,7 +43,7 @@ typedef struct plan_model {
   long batch;            /* the requested batch size; 0: none */
   int64_t items;         /* items of one run, the first dimension of the first input; 0: unknown */
   bool is_fed;           /* items come from feeds: see trm_program_items */
-  trm_tensor_info input; /* that input; name "" and rank 0: none */
+  trm_tensor_info input; /* the first input; name "" and rank 0: none */
   int64_t parameters, parameter_bytes; /* -1: the model does not say */
 } plan_model;
 

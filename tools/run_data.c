@@ -50,7 +50,7 @@ static const char *info_text(const trm_tensor_info *info, char *buffer) {
   return type_text(info->dtype, info->rank, info->dims, buffer, TYPE_TEXT_SIZE);
 }
 
-/* Lists inputs, "x f32[2], y f32[3]", as many as fit. */
+/* Lists the inputs that fit into the buffer: "x f32[2], y f32[3]". */
 static void list_inputs(const run_data *data, char *buffer, size_t size) {
   const size_t count = trm_executable_num_inputs(data->executable);
   size_t used = 0;
@@ -98,7 +98,7 @@ static trm_status make_array(const trm_tensor_info *info, const char *name, npy_
   return npy_allocate(array, name, error);
 }
 
-/* The inputs without a file; their state is the seed and, each its own, their number. */
+/* Fills the inputs without a file. The random state of each is the seed and the input's number. */
 static trm_status make_up_inputs(run_data *data, const run_sources *sources, trm_error *error) {
   const size_t count = trm_executable_num_inputs(data->executable);
   int64_t *bounds = calloc(count + 1, sizeof *bounds);
@@ -172,7 +172,7 @@ static trm_status read_infeed_file(run_feed *feed, size_t element, const char *p
   if (element > 0 && array->dims[0] != feed->count) {
     return fail(error, TRM_INVALID_ARGUMENT,
                 "the files of the infeed '%s' have %lld and %lld elements (their first dimension); "
-                "they must be as many",
+                "their numbers must be equal",
                 feed->id, (long long)feed->count, (long long)array->dims[0]);
   }
   feed->count = array->dims[0];
@@ -229,7 +229,7 @@ static trm_status find_feeds(run_data *data, trm_error *error) {
   return TRM_OK;
 }
 
-/* One element. */
+/* Fills the one element of an infeed without a file. */
 static trm_status make_up_infeed(run_feed *feed, const run_sources *sources, trm_error *error) {
   feed->arrays = calloc(feed->num_elements + 1, sizeof *feed->arrays);
   if (feed->arrays == NULL) return fail(error, TRM_RESOURCE_EXHAUSTED, "out of memory");
@@ -284,8 +284,8 @@ trm_status run_data_create(trm_executable *executable, const run_sources *source
 
 /* ---- Feeds: running ------------------------------------------------------------------------- */
 
-/* Pushes all elements, then the end; one that is made up without an end. Stops early when the queue
- * is closed. */
+/* Pushes all elements, then the end. An infeed without a file repeats its element without end.
+ * Stops early when the queue is closed. */
 static void *push_all(void *argument) {
   run_feed *feed = argument;
   const void **element = calloc(feed->num_elements + 1, sizeof *element);
@@ -354,7 +354,7 @@ void run_data_stop_feeds(run_data *data) {
 
 /* ---- Results -------------------------------------------------------------------------------- */
 
-/* Makes a file name of a model's name: letters, digits and "_.-" stay. */
+/* Makes a file name from a name in the model: letters, digits and "_.-" stay. */
 static void file_name(char *buffer, size_t size, const char *name) {
   size_t used = 0;
   for (; *name != '\0' && used + 1 < size; ++name) {

@@ -56,7 +56,7 @@ typedef struct string_list {
 } string_list;
 bool string_list_add(string_list *list, char *item);
 
-/* Of paths that end with NULL, how many are no timelines (.pvti). */
+/* The number of paths that are not timelines (.pvti); NULL ends the list. */
 int count_profiles(char *const *paths);
 
 /* ---- model.c -------------------------------------------------------------------------------- */
@@ -109,15 +109,15 @@ typedef struct interface_names {
 
 bool interface_names_create(const trm_executable *executable, interface_names *out_names);
 void interface_names_free(interface_names *names);
-/* The input with this name: a name of the model, a name of the program (its number may be left out
- * if that is unique: "x" for "x.1"), or the index. -1: none. */
+/* The number of the input with this name: a name in the model, a name in the program (whose number
+ * may be left out if that is unique: "x" for "x.1"), or the number itself. -1: none. */
 int64_t interface_find_input(const trm_executable *executable, const interface_names *names,
                              const char *name);
 
 /* ---- made_up.c ------------------------------------------------------------------------------ */
 
-/* Fills an array: floats of the normal distribution, integers from 0 to below `bound` (0: small
- * ones). The same for the same state, which goes on. */
+/* Fills an array with random numbers: floats of the normal distribution, integers from 0 to below
+ * `bound` (0: small ones). Equal states give equal numbers; *state advances. */
 void make_up(npy_array *array, int64_t bound, uint64_t *state);
 
 /* ---- run_data.c ----------------------------------------------------------------------------- */
@@ -131,10 +131,10 @@ typedef struct run_data {
   struct run_feed *feeds;
 } run_data;
 
-/* What inputs and infeeds hold for which no file is given. */
+/* The contents of inputs and infeeds without a file. */
 typedef enum missing_data { MISSING_IS_WRONG, MISSING_IS_ZERO, MISSING_IS_RANDOM } missing_data;
 
-/* Where the data of a run comes from: "NAME=FILE" and "ID=FILE,FILE", which are cut up. */
+/* The sources of a run's data: "NAME=FILE" and "ID=FILE,FILE". The texts are cut into parts. */
 typedef struct run_sources {
   const string_list *inputs, *infeeds;
   missing_data missing;
@@ -142,17 +142,17 @@ typedef struct run_sources {
 } run_sources;
 trm_status run_data_create(trm_executable *executable, const run_sources *sources, run_data *data,
                            trm_error *error);
-/* Makes the queues, binds them, and starts to push what the files hold. */
+/* Makes the queues, binds them, and starts to push the elements. */
 trm_status run_data_start_feeds(run_data *data, trm_engine *engine, trm_error *error);
-/* Stops pushing, even before the end. */
+/* Stops pushing, also before the end. */
 void run_data_stop_feeds(run_data *data);
-/* Writes outputs and the elements of outfeeds into `folder`, or on stdout if it is NULL. */
+/* Writes outputs and the elements of outfeeds into `folder`, or to stdout if it is NULL. */
 trm_status run_data_write(run_data *data, const char *folder, trm_error *error);
 void run_data_free(run_data *data);
 
 /* ---- show.c --------------------------------------------------------------------------------- */
 
-/* Prints an array like NumPy; the middle of a large one is left out. */
+/* Prints an array like NumPy, with the middle of a large one left out. */
 void show_array(FILE *out, const npy_array *array);
 
 #endif /* TREMULA_TOOLS_TOOL_H_ */

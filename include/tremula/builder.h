@@ -10,22 +10,22 @@
  *     trm_builder_build(b, y, &module, &error);
  *     trm_builder_free(b);
  *
- * Errors. No trm_build_... function returns a status. Shapes are inferred at once, and the first
- * mistake is remembered with the operation that made it; everything after it does nothing, and
- * trm_builder_build reports it. So a graph is written without a check on every line.
+ * Errors. No trm_build_... function returns a status. Each infers the shape of its result at once.
+ * The builder remembers the first mistake with the operation that made it; later calls do nothing,
+ * and trm_builder_build reports the mistake. So a program needs no check on every line.
  *
  * Values. A trm_value names one result within its builder and is passed by value. It belongs to the
- * function it was made in and cannot be used in another one; pass it as an argument.
+ * function that was open when it was made. Another function gets it as an argument.
  *
- * Functions. reduce, sort, while and others take functions. trm_builder_begin starts one, what is
- * built then belongs to it, and trm_builder_end closes it; they nest. Functions are not recursive.
+ * Functions. reduce, sort, while and others take functions. trm_builder_begin opens a function,
+ * later instructions belong to it, and trm_builder_end closes it. Functions nest; they are not
+ * recursive.
  *
- * Order. Instructions with side effects (feeds, custom calls that say so) happen in the order in
- * which they were built.
+ * Order. Instructions with side effects (feeds, custom calls that say so) run in the order in which
+ * they were built.
  *
- * Opcodes have HLO's names ("add", "exponential", "shift-left"). Arguments are copied: arrays and
- * strings need to live only as long as the call. A builder is used by one thread at a time.
- */
+ * Opcodes have HLO's names ("add", "exponential", "shift-left"). Arguments are copied, so arrays
+ * and strings need to live only as long as the call. One thread at a time may use a builder. */
 #ifndef TREMULA_BUILDER_H_
 #define TREMULA_BUILDER_H_
 
@@ -37,7 +37,7 @@ extern "C" {
 
 typedef struct trm_builder trm_builder;
 
-/* A result, and a function. Both are handles of one builder. */
+/* A result, and a function. Both are handles that belong to one builder. */
 typedef struct trm_value {
   uint32_t function, instruction;
 } trm_value;
@@ -46,7 +46,7 @@ typedef struct trm_function {
   uint32_t index;
 } trm_function;
 
-/* An array's type: `rank` sizes. */
+/* The type of an array. */
 typedef struct trm_type {
   trm_dtype dtype;
   int32_t rank;
@@ -70,8 +70,9 @@ typedef struct trm_axes {
 
 TRM_API trm_status trm_builder_create(const char *name, trm_builder **out_builder,
                                       trm_error *error);
-/* Ends the program: `root` is its result (a tuple for several). Reports the first mistake; on
- * success the module is verified and the caller's. The builder is spent either way. */
+/* Ends the program. `root` is its result (a tuple for several results). On success the caller owns
+ * the module, which is verified. Otherwise reports the first mistake. Afterwards the builder can
+ * only be freed. */
 TRM_API trm_status trm_builder_build(trm_builder *builder, trm_value root, trm_module **out_module,
                                      trm_error *error);
 TRM_API void trm_builder_free(trm_builder *builder);
@@ -83,21 +84,21 @@ TRM_API trm_status trm_builder_status(const trm_builder *builder);
 TRM_API bool trm_builder_value_info(const trm_builder *builder, trm_value value,
                                     trm_tensor_info *out_info);
 
-/* What is built from now on carries these, until they are set again. */
-/* The IPU of a model that is split over several; -1: none. */
+/* Properties of the instructions that are built later, until they are set again. */
+/* The IPU of the instructions, in a model that is split over several; -1: none. */
 TRM_API void trm_builder_set_device(trm_builder *builder, int64_t device);
-/* Where it comes from, for messages and reports; each may be NULL. */
+/* The source of the instructions, for messages and reports. Each text may be NULL. */
 TRM_API void trm_builder_set_source(trm_builder *builder, const char *op_type, const char *op_name,
                                     const char *file, int32_t line);
-/* Element `output` of the program's result (-1: the result is no tuple) updates parameter
- * `parameter` of the program: a variable. */
+/* Makes parameter `parameter` of the program a variable that element `output` of the result
+ * updates; -1: the result is no tuple. */
 TRM_API void trm_builder_alias(trm_builder *builder, int64_t output, int64_t parameter);
 
 /* ---- Functions ------------------------------------------------------------------------------ */
 
 TRM_API void trm_builder_begin(trm_builder *builder, const char *name);
 TRM_API trm_function trm_builder_end(trm_builder *builder, trm_value root);
-/* (a, b) -> opcode(a, b) for scalars: what a sum or a maximum reduces with. */
+/* The function (a, b) -> opcode(a, b) of scalars, such as the sum or maximum of a reduce. */
 TRM_API trm_function trm_builder_scalar_function(trm_builder *builder, const char *opcode,
                                                  trm_dtype dtype);
 
@@ -106,13 +107,14 @@ TRM_API trm_function trm_builder_scalar_function(trm_builder *builder, const cha
 /* Numbers count from 0 in each function. The name may be NULL. */
 TRM_API trm_value trm_build_parameter(trm_builder *builder, int64_t number, trm_type type,
                                       const char *name);
-/* A parameter of the shape of `value`, which may be of another function, and a tuple. */
+/* A parameter with the shape of `value`, which may be a tuple and may belong to another
+ * function. */
 TRM_API trm_value trm_build_parameter_like(trm_builder *builder, int64_t number, trm_value value,
                                            const char *name);
 /* Copies the dense, row-major elements from `data`, which has `size` bytes. */
 TRM_API trm_value trm_build_constant(trm_builder *builder, trm_type type, const void *data,
                                      size_t size);
-/* A scalar of any type, converted from `value` (rounded to the nearest). */
+/* A scalar constant: `value`, converted to the type and rounded to the nearest. */
 TRM_API trm_value trm_build_scalar(trm_builder *builder, trm_dtype dtype, double value);
 /* 0, 1, 2, ... along `dimension`. */
 TRM_API trm_value trm_build_iota(trm_builder *builder, trm_type type, int64_t dimension);
@@ -141,7 +143,7 @@ TRM_API trm_value trm_build_bitcast_convert(trm_builder *builder, trm_value oper
                                             trm_dtype dtype);
 TRM_API trm_value trm_build_reduce_precision(trm_builder *builder, trm_value operand,
                                              int32_t exponent_bits, int32_t mantissa_bits);
-/* The function is applied to every element of the operands. */
+/* Applies the function to every element of the operands. */
 TRM_API trm_value trm_build_map(trm_builder *builder, const trm_value *operands, size_t count,
                                 trm_function function);
 
@@ -155,22 +157,23 @@ TRM_API trm_value trm_build_reshape(trm_builder *builder, trm_value operand, trm
 TRM_API trm_value trm_build_transpose(trm_builder *builder, trm_value operand,
                                       trm_axes permutation);
 TRM_API trm_value trm_build_reverse(trm_builder *builder, trm_value operand, trm_axes axes);
-/* From start to before limit, every stride-th. strides may be TRM_NO_AXES: all 1. */
+/* Takes the elements from start to before limit, with a stride. strides TRM_NO_AXES: all 1. */
 TRM_API trm_value trm_build_slice(trm_builder *builder, trm_value operand, trm_axes starts,
                                   trm_axes limits, trm_axes strides);
-/* One start value (an integer scalar) for each dimension. */
+/* starts: an integer scalar for each dimension. */
 TRM_API trm_value trm_build_dynamic_slice(trm_builder *builder, trm_value operand,
                                           const trm_value *starts, trm_axes sizes);
 TRM_API trm_value trm_build_dynamic_update_slice(trm_builder *builder, trm_value operand,
                                                  trm_value update, const trm_value *starts);
 TRM_API trm_value trm_build_concatenate(trm_builder *builder, const trm_value *operands,
                                         size_t count, int64_t axis);
-/* low and high may be negative (they crop); interior goes between elements and may be
- * TRM_NO_AXES: none. */
+/* Negative low or high crop the array. interior adds elements between elements; TRM_NO_AXES:
+ * none. */
 TRM_API trm_value trm_build_pad(trm_builder *builder, trm_value operand, trm_value value,
                                 trm_axes low, trm_axes high, trm_axes interior);
 
-/* The dimension numbers of gather and scatter are HLO's: openxla.org/xla/operation_semantics. */
+/* The dimension numbers of gather and scatter are those of HLO
+ * (openxla.org/xla/operation_semantics). */
 typedef struct trm_gather_spec {
   trm_axes offset_dims, collapsed_slice_dims, start_index_map, slice_sizes;
   trm_axes operand_batching_dims, start_indices_batching_dims; /* may be empty */
@@ -194,8 +197,8 @@ TRM_API trm_value trm_build_scatter(trm_builder *builder, trm_value operand, trm
 
 TRM_API trm_value trm_build_reduce(trm_builder *builder, trm_value operand, trm_value init,
                                    trm_axes axes, trm_function combine);
-/* Several arrays reduced together; `combine` takes count left and count right scalars and returns a
- * tuple of count, as the result is. */
+/* Reduces `count` arrays together. `combine` takes count left and count right scalars, and returns
+ * a tuple of count scalars. The result is a tuple of count arrays. */
 TRM_API trm_value trm_build_reduce_many(trm_builder *builder, const trm_value *operands,
                                         const trm_value *inits, size_t count, trm_axes axes,
                                         trm_function combine);
@@ -205,30 +208,30 @@ typedef struct trm_window_spec {
   int64_t size, stride, padding_low, padding_high, window_dilation, base_dilation;
   bool reversal;
 } trm_window_spec;
-/* One window dimension for each of the operand's. */
+/* `windows` has one entry for each dimension of the operand. */
 TRM_API trm_value trm_build_reduce_window(trm_builder *builder, trm_value operand, trm_value init,
                                           const trm_window_spec *window, trm_function combine);
 TRM_API trm_value trm_build_select_and_scatter(trm_builder *builder, trm_value operand,
                                                trm_value source, trm_value init,
                                                const trm_window_spec *window, trm_function select,
                                                trm_function scatter);
-/* Sorts along an axis; `less` takes two scalars of each operand (a0, b0, a1, b1, ...). The result
- * is a tuple when there are several operands. */
+/* Sorts along an axis. `less` takes two scalars of each operand: (a0, b0, a1, b1, ...). With
+ * several operands the result is a tuple. */
 TRM_API trm_value trm_build_sort(trm_builder *builder, const trm_value *operands, size_t count,
                                  int64_t axis, bool is_stable, trm_function less);
 
-/* dtype: of the result; TRM_INVALID_TYPE: the operands'. */
+/* dtype: the type of the result; TRM_INVALID_TYPE: the type of the operands. */
 TRM_API trm_value trm_build_dot(trm_builder *builder, trm_value left, trm_value right,
                                 trm_axes left_batch, trm_axes right_batch,
                                 trm_axes left_contracting, trm_axes right_contracting,
                                 trm_dtype dtype);
-/* `labels` as in HLO text: "b01f_01io->b01f" (batch, feature, spatial dimensions 0, 1, ...; kernel
- * input and output features). The window has one entry a spatial dimension. */
+/* `labels` as in HLO text: "b01f_01io->b01f" (batch, feature, spatial dimensions 0, 1, ...; the
+ * kernel's input and output features). The window has one entry for each spatial dimension. */
 TRM_API trm_value trm_build_convolution(trm_builder *builder, trm_value input, trm_value kernel,
                                         const char *labels, const trm_window_spec *window,
                                         int64_t feature_groups, int64_t batch_groups,
                                         trm_dtype dtype);
-/* (normalised, mean, variance) */
+/* The result is (normalised, mean, variance). */
 TRM_API trm_value trm_build_batch_norm_training(trm_builder *builder, trm_value operand,
                                                 trm_value scale, trm_value offset, float epsilon,
                                                 int64_t feature_axis);
@@ -236,7 +239,7 @@ TRM_API trm_value trm_build_batch_norm_inference(trm_builder *builder, trm_value
                                                  trm_value scale, trm_value offset, trm_value mean,
                                                  trm_value variance, float epsilon,
                                                  int64_t feature_axis);
-/* (gradients of operand, scale, offset) */
+/* The result is (gradients of operand, scale, offset). */
 TRM_API trm_value trm_build_batch_norm_grad(trm_builder *builder, trm_value operand,
                                             trm_value scale, trm_value mean, trm_value variance,
                                             trm_value grad_output, float epsilon,
@@ -256,11 +259,11 @@ TRM_API trm_value trm_build_conditional(trm_builder *builder, trm_value choice,
                                         size_t count);
 TRM_API trm_value trm_build_call(trm_builder *builder, trm_function function,
                                  const trm_value *operands, size_t count);
-/* Sums, or combines otherwise, over all replicas. */
+/* Combines the operand over all replicas with `combine`, such as a sum. */
 TRM_API trm_value trm_build_all_reduce(trm_builder *builder, trm_value operand,
                                        trm_function combine);
-/* One result: an array; another number: a tuple of them. `config` may be NULL. Feeds are the
- * targets "tremula.infeed" and "tremula.outfeed" with the config {"feed":"<id>"}. */
+/* One type: the result is an array; several: a tuple. `config` may be NULL. Feeds are the targets
+ * "tremula.infeed" and "tremula.outfeed" with the config {"feed":"<id>"}. */
 TRM_API trm_value trm_build_custom_call(trm_builder *builder, const char *target,
                                         const trm_value *operands, size_t count,
                                         const trm_type *results, size_t num_results,

@@ -43,7 +43,7 @@ extern "C" {
 
 typedef struct trm_inventory trm_inventory;
 
-/* What is known of one virtual IPU. Strings are never NULL; they live as long as the inventory. */
+/* A virtual IPU. Strings are never NULL; they live as long as the inventory. */
 typedef struct trm_ipu_info {
   uint32_t id;
   const char *architecture;   /* "ipu1", "ipu2" or "ipu21" */
@@ -55,35 +55,35 @@ typedef struct trm_ipu_info {
   const char *software;       /* version of the IPU-Machine's software; "" for a card */
   const char *server_version; /* version of the IPU-Machine's server; "" for a card */
   const char *routing;        /* "DNC" */
-  uint32_t number;            /* which IPU of its board or IPU-Machine */
+  uint32_t number;            /* the number of the IPU on its board or IPU-Machine */
   uint32_t clock_mhz;
   uint32_t numa_node;
 } trm_ipu_info;
 
-/* Reads an inventory: a preset's name, a path of a JSON file, or NULL for what TREMULA_INVENTORY
- * says (the preset mk2-16 when it is unset or empty). What contains '/' or ends in ".json" is a
- * path. Release with trm_inventory_release. */
+/* Reads an inventory: the name of a preset, or the path of a JSON file (a name that contains '/' or
+ * ends in ".json"). NULL: the inventory that TREMULA_INVENTORY names (mk2-16 if that is unset or
+ * empty). Release it with trm_inventory_release. */
 TRM_API trm_status trm_inventory_load(const char *name_or_path, trm_inventory **out_inventory,
                                       trm_error *error);
-/* The same from JSON text of `size` bytes; `source` is what messages call it (may be NULL). */
+/* The same from JSON text of `size` bytes. `source` names the text in messages; it may be NULL. */
 TRM_API trm_status trm_inventory_parse(const void *data, size_t size, const char *source,
                                        trm_inventory **out_inventory, trm_error *error);
-/* Inventories are immutable and counted: keeps one, lets one go (NULL is allowed). */
+/* Inventories are immutable and reference-counted. NULL may be released. */
 TRM_API void trm_inventory_retain(trm_inventory *inventory);
 TRM_API void trm_inventory_release(trm_inventory *inventory);
 
 /* The i-th preset's name; NULL past the last. */
 TRM_API const char *trm_inventory_preset(size_t i);
 
-/* Its name; the name of its partition. They live as long as the inventory. */
+/* The inventory's name, and the name of its partition. They live as long as the inventory. */
 TRM_API const char *trm_inventory_name(const trm_inventory *inventory);
 TRM_API const char *trm_inventory_partition(const trm_inventory *inventory);
-/* The number of IPUs (the ids below are single IPUs) and of all ids. */
+/* The number of IPUs (their ids are the smallest), and the number of all ids. */
 TRM_API uint32_t trm_inventory_num_ipus(const trm_inventory *inventory);
 TRM_API uint32_t trm_inventory_num_ids(const trm_inventory *inventory);
-/* NULL for an id that is not a single IPU's. */
+/* NULL for an id that is not that of a single IPU. */
 TRM_API const trm_ipu_info *trm_inventory_ipu(const trm_inventory *inventory, uint32_t id);
-/* The IPUs that an id names, in routing order, and how many; NULL and 0 for an unknown id. */
+/* The IPUs of an id, in routing order, and their number; NULL and 0 for an unknown id. */
 TRM_API const uint32_t *trm_inventory_members(const trm_inventory *inventory, uint32_t id,
                                               uint32_t *out_count);
 
@@ -91,39 +91,39 @@ TRM_API const uint32_t *trm_inventory_members(const trm_inventory *inventory, ui
 
 typedef struct trm_device trm_device;
 
-/* What to attach to. Zero-initialise it and set what is wanted: num_ipus, or ids. */
+/* The IPUs to attach to. Zero-initialise it, then set num_ipus or ids. */
 typedef struct trm_device_request {
-  /* What messages call the device, such as "/device:IPU:0"; may be NULL. */
+  /* Names the device in messages, such as "/device:IPU:0"; may be NULL. */
   const char *name;
-  /* Select that many IPUs: the first id of that size whose IPUs are all free, in ascending order
-   * of ids. When the inventory has no id of that size, the first free IPUs form a group. 0 when
-   * ids are given (or equal to their IPUs). */
+  /* Select this many IPUs: the first id of that size whose IPUs are all free, in ascending order of
+   * ids. If the inventory has no id of that size, the first free IPUs form a group. 0 if ids are
+   * given (or equal to their number of IPUs). */
   uint32_t num_ipus;
-  /* These ids and no others; they must not share IPUs. */
+  /* Select these ids, which must not share IPUs. */
   const uint32_t *ids;
   size_t num_ids;
-  /* How long to try while the IPUs are taken, and how often; 0: once; poll 0: every 100 ms. */
+  /* Milliseconds to wait while the IPUs are taken, and between attempts. timeout 0: one attempt;
+   * poll 0: 100 ms. */
   uint32_t timeout_ms;
   uint32_t poll_ms;
 } trm_device_request;
 
-/* Attaches. `inventory` may be NULL: the environment's (see trm_inventory_load). A process may hold
- * several devices; none shares an IPU. The locks are files of the user's own in
- * TREMULA_RUNTIME_DIR, or /tmp/tremula-<uid>, in a folder for each inventory. Locks are not
- * inherited: after fork() the child has none of them, and its copy of a device may only be
- * released. Fails with TRM_INTERNAL when the IPUs are taken, TRM_INVALID_ARGUMENT when the
- * inventory has no such device, TRM_FAILED_PRECONDITION when the folder cannot be used. */
+/* Attaches. `inventory` NULL: the environment's (see trm_inventory_load). A process may hold
+ * several devices, which share no IPU. The locks are files of the user in TREMULA_RUNTIME_DIR, or
+ * /tmp/tremula-<uid>, in a folder for each inventory. A child process does not inherit locks: after
+ * fork() it may only release its copy of a device. Fails with TRM_INTERNAL if the IPUs are taken,
+ * TRM_INVALID_ARGUMENT if the inventory has no such device, TRM_FAILED_PRECONDITION if the folder
+ * cannot be used. */
 TRM_API trm_status trm_device_attach(trm_inventory *inventory, const trm_device_request *request,
                                      trm_device **out_device, trm_error *error);
-/* Checks what does not depend on who has what: whether the inventory has such a device. Fails as
- * trm_device_attach does. */
+/* Checks whether the inventory has such a device, free or not. Fails as trm_device_attach does. */
 TRM_API trm_status trm_device_check(trm_inventory *inventory, const trm_device_request *request,
                                     trm_error *error);
-/* Devices are counted: threads that share one keep it each. The last release detaches. */
+/* Devices are reference-counted, for threads that share one. The last release detaches. */
 TRM_API void trm_device_retain(trm_device *device);
 TRM_API void trm_device_release(trm_device *device);
 
-/* What is attached, in the words of the log: "IPU: 0", "IPUs: 24" (an id of several IPUs), or
+/* The attached ids as the log writes them: "IPU: 0", "IPUs: 24" (an id of several IPUs), or
  * "IPUs: 0,1,2" (several ids, or a group without an id). Lives as long as the device. */
 TRM_API const char *trm_device_description(const trm_device *device);
 TRM_API uint32_t trm_device_num_ipus(const trm_device *device);
@@ -132,18 +132,18 @@ TRM_API const trm_ipu_info *trm_device_ipu(const trm_device *device, uint32_t i)
 
 /* ---- Who has what -------------------------------------------------------------------------- */
 
-/* The process that is attached to an IPU, as it wrote itself down. */
+/* The process that is attached to an IPU, as its lock file states it. */
 typedef struct trm_attachment {
-  bool attached;    /* false: free, and the rest is empty */
-  int64_t pid;      /* 0 when the process has not yet written it */
-  int64_t started;  /* when it attached, seconds since 1970 */
+  bool attached;    /* false: the IPU is free, and all other members are empty */
+  int64_t pid;      /* 0 if the process has not written it yet */
+  int64_t started;  /* time of attaching, in seconds since 1970 */
   char command[64]; /* the process's name */
   char user[64];
-  char device[128]; /* the request's name, such as "/device:IPU:0" */
-  char ids[256];    /* what it attached to, as in "IPUs: 24", without the word; may be cut */
+  char device[128]; /* the name in the request, such as "/device:IPU:0" */
+  char ids[256];    /* the attached ids, as in "IPUs: 24" without the word; may be cut */
 } trm_attachment;
 
-/* Asks without taking a lock and without creating anything. */
+/* Takes no lock and creates nothing. */
 TRM_API trm_status trm_inventory_attachment(const trm_inventory *inventory, uint32_t ipu,
                                             trm_attachment *out_attachment, trm_error *error);
 /* The same for every IPU: out_attachments has room for trm_inventory_num_ipus of them. */

@@ -1,5 +1,5 @@
-/* What the tools and the plugin use beyond the rest of the API: passes, options, opcodes, files.
- * Unstable: for those of the same build only. */
+/* Further functions for the tools and the plugin: passes, options, opcodes, files. Not stable: only
+ * for the tools and the plugin of the same build. */
 #ifndef TREMULA_INSPECT_H_
 #define TREMULA_INSPECT_H_
 
@@ -9,7 +9,8 @@
 extern "C" {
 #endif
 
-/* Told of the module after each pass. A status other than TRM_OK ends the compilation with it. */
+/* Gets the module after each pass. A status other than TRM_OK ends the compilation with that
+ * status. */
 typedef trm_status (*trm_inspect_observer)(const char *pass, const trm_module *module,
                                            void *context, trm_error *error);
 TRM_API trm_status trm_inspect_compile(const trm_module *module, const trm_option *options,
@@ -21,7 +22,7 @@ TRM_API const char *trm_inspect_pass(size_t i);
 
 typedef struct trm_inspect_option_row {
   const char *key, *default_value, *help;
-  bool plans; /* false: it has no part in what `tremula plan` says */
+  bool plans; /* false: it does not affect `tremula plan` */
 } trm_inspect_option_row;
 /* false for i out of range. */
 TRM_API bool trm_inspect_option(size_t i, trm_inspect_option_row *out_row);
@@ -29,36 +30,36 @@ TRM_API bool trm_inspect_option(size_t i, trm_inspect_option_row *out_row);
 typedef struct trm_inspect_opcode_row {
   const char *name, *class_name;
   int arity;       /* -1: varies */
-  bool has_kernel; /* false: passes remove it, the engine itself does it, or it cannot run */
+  bool has_kernel; /* false: a pass removes it, the engine handles it, or it cannot run */
 } trm_inspect_opcode_row;
 TRM_API bool trm_inspect_opcode(size_t i, trm_inspect_opcode_row *out_row);
 
-/* How many instructions of the module have one of these opcodes, by their names. */
+/* The number of instructions of the module with one of these opcodes, given by name. */
 TRM_API uint64_t trm_inspect_count(const trm_module *module, const char *const *opcodes,
                                    size_t num_opcodes);
 
-/* Whether the program of a module's bytes can be told from others by these bytes: no user's op in
- * it says {"is_hashable":false}. What cannot be read is for the compiler to refuse: true. */
+/* Whether the bytes of a module identify its program: false if one of its user ops says
+ * {"is_hashable":false}. True for bytes that cannot be read, which the compiler refuses. */
 TRM_API bool trm_inspect_is_hashable(const void *data, size_t size);
 
-/* Writes `head` (head_size bytes, may be 0) and then `data` into a file that then takes the place
- * of `path` at once: nobody sees half of it, what lies there (a link, a FIFO) is not written
- * through, and on failure nothing is left. */
+/* Writes `head` (head_size bytes, may be 0) and then `data` into a new file, which then replaces
+ * `path` at once. No reader sees a part of it. A link or FIFO at `path` is replaced, not written
+ * through. On failure nothing changes. */
 TRM_API trm_status trm_inspect_replace_file(const char *path, const void *head, size_t head_size,
                                             const void *data, size_t size, trm_error *error);
 
-/* Whether a program that has been optimised needs no device, and so has no profile and no events:
- * without side effects, all its results are constants, or all are inputs, or it makes scalars of
+/* Whether an optimised program needs no device, and so has no profile and no events: it has no side
+ * effects, and all its results are constants, or all are inputs, or it only computes scalars from
  * scalars, elementwise. */
 TRM_API bool trm_inspect_is_trivial(const trm_module *module);
 /* The module that an executable runs. */
 TRM_API const trm_module *trm_inspect_module(const trm_executable *executable);
 
-/* For each input the number below which its elements have to be to index what the program indexes
- * with them; 0: none is seen. False when memory runs out. */
+/* For each input: the number below which its elements must be because the program uses them as
+ * indices; 0: no such use is found. False when memory runs out. */
 TRM_API bool trm_inspect_input_bounds(const trm_executable *executable, int64_t *out_bounds);
 
-/* The JSON that travels with a module; NULL: none. */
+/* The JSON text that a framework has added to the module (trm_module_read_lowered); NULL: none. */
 TRM_API const char *trm_inspect_side_table(const trm_executable *executable);
 
 #ifdef __cplusplus

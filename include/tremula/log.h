@@ -1,15 +1,15 @@
-/* The log: what the library tells about its work, on standard error.
+/* The log: messages of the library about its work.
  *
- * POPLAR_LOG_LEVEL says how much: OFF, ERR, WARN (the default), INFO, DEBUG or TRACE.
- * TF_POPLAR_VLOG_LEVEL 1, 2 and more count as INFO, DEBUG and TRACE; the higher of the two holds.
- * POPLIBS_LOG_LEVEL is the same for the origin "POPLIBS", which tells of planning and whose lines
- * have PL in the place of PO. POPLAR_LOG_DEST and POPLIBS_LOG_DEST say where lines go: stderr (the
- * default), stdout, or a file, which is emptied. All are read when the first line is
- * to be written. A line looks like
+ * POPLAR_LOG_LEVEL sets the level: OFF, ERR, WARN (the default), INFO, DEBUG or TRACE.
+ * TF_POPLAR_VLOG_LEVEL 1, 2 and more count as INFO, DEBUG and TRACE; the higher of the two levels
+ * holds. POPLIBS_LOG_LEVEL sets the level of the origin "POPLIBS", the planning of convolutions and
+ * matrix products; its lines have PL in place of PO. POPLAR_LOG_DEST and POPLIBS_LOG_DEST set the
+ * destination: stderr (the default), stdout, or a file, which is emptied first. All are read before
+ * the first line is written. A line looks like
  *
  *     2026-11-21T13:44:44.123456Z PO:COMPILER 4711.4711 I: read the module step: 1234 instructions
  *
- * with the process and the thread before the level's letter. Any thread may write. */
+ * with the process and the thread before the letter of the level. Any thread may write. */
 #ifndef TREMULA_LOG_H_
 #define TREMULA_LOG_H_
 
@@ -28,7 +28,7 @@ typedef enum trm_log_level {
   TRM_LOG_TRACE
 } trm_log_level;
 
-/* Whether lines of this level are written: to be asked before something is computed for one. */
+/* Whether lines of this level are written. Ask before computing something for a line. */
 TRM_API bool trm_log_enabled(trm_log_level level, const char *origin);
 /* Writes a line, cut at 4 KB. `origin` is a word in capitals, such as "COMPILER". */
 TRM_API void trm_log(trm_log_level level, const char *origin, const char *format, ...)

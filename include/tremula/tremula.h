@@ -57,8 +57,8 @@ typedef enum trm_status {
 
 #define TRM_ERROR_SIZE 4096
 
-/* Filled on failure. The message says what is wrong, where, and what to do; it ends with a NUL and
- * is cut, never overrun, at TRM_ERROR_SIZE. */
+/* Filled on failure. The message says what is wrong, where, and what to do. It ends with a NUL and
+ * is cut at TRM_ERROR_SIZE. */
 typedef struct trm_error {
   trm_status status;
   char message[TRM_ERROR_SIZE];
@@ -67,33 +67,33 @@ typedef struct trm_error {
 /* The name of a status, such as "InvalidArgument"; never NULL. */
 TRM_API const char *trm_status_name(trm_status status);
 
-/* Frees what a function of this library handed out as a plain block (texts, serialised modules).
- * NULL is allowed. */
+/* Frees a block that a function of this library gave its caller (texts, serialised modules). NULL
+ * is allowed. */
 TRM_API void trm_free(void *block);
 
 /* ---- Types --------------------------------------------------------------------------------- */
 
-/* Element types. The numbers are HLO's PrimitiveType, so that they can be read from a proto. */
+/* Element types, with the numbers of HLO's PrimitiveType, so that they can be read from a proto. */
 typedef enum trm_dtype {
 #define TRM_DTYPE(id, number, name, bytes, kind) TRM_##id = number,
 #include "tremula/dtype.def"
 #undef TRM_DTYPE
 } trm_dtype;
 
-/* HLO's name of a type, such as "f32"; "invalid" for a number that is not one. */
+/* HLO's name of a type, such as "f32"; "invalid" for an unknown number. */
 TRM_API const char *trm_dtype_name(trm_dtype dtype);
 /* Bytes of one element; 0 for tuples, tokens and opaque values. */
 TRM_API size_t trm_dtype_size(trm_dtype dtype);
-/* One element of an array as HLO text writes it: "-2.5", "nan", "true", "(1, 2)"; cut to `size`
- * bytes, the NUL included. Returns the buffer. */
+/* Writes one element of an array as HLO text: "-2.5", "nan", "true", "(1, 2)", cut to `size` bytes
+ * with the NUL. Returns the buffer. */
 TRM_API const char *trm_element_text(trm_dtype dtype, const void *element, char *buffer,
                                      size_t size);
 
 #define TRM_MAX_RANK 16
 
-/* What an array looks like, as a compiled program's interface states it. */
+/* An array of a program's interface. */
 typedef struct trm_tensor_info {
-  const char *name; /* owned by the object it was asked of; may be "" */
+  const char *name; /* owned by the object that gives the info; may be "" */
   trm_dtype dtype;
   int32_t rank;
   int64_t dims[TRM_MAX_RANK];
@@ -104,15 +104,16 @@ typedef struct trm_tensor_info {
 
 typedef struct trm_module trm_module;
 
-/* Reads a module: a serialised HloModuleProto or XLA's HLO text, told apart by content. `name` is
- * what messages call the input (a file's name); may be NULL. The module is verified. */
+/* Reads a module, a serialised HloModuleProto or XLA's HLO text, which the contents tell apart.
+ * `name` names the input in messages (a file's name); it may be NULL. The module is verified. Free
+ * it with trm_module_free. */
 TRM_API trm_status trm_module_read(const void *data, size_t size, const char *name,
                                    trm_module **out_module, trm_error *error);
 /* The same for a file. */
 TRM_API trm_status trm_module_read_file(const char *path, trm_module **out_module,
                                         trm_error *error);
-/* Reads a HloModuleProto that a framework has lowered from a graph, with notes on the graph: a JSON
- * object, all of whose members may be missing.
+/* Reads a HloModuleProto that a framework has lowered from a graph. `notes` on the graph are a JSON
+ * object, all of whose members are optional:
  *
  *   nodes        {id: {"name", "file" (or null), "line", "shard": [device], "attributes": {key:
  *                text}}}: what an instruction gets of the node whose id is the last such part of
@@ -127,9 +128,9 @@ TRM_API trm_status trm_module_read_file(const char *path, trm_module **out_modul
  * Fails also if the shape of a result depends on values. */
 TRM_API trm_status trm_module_read_lowered(const void *data, size_t size, const char *notes,
                                            trm_module **out_module, trm_error *error);
-/* The arrays of a module's result; nested tuples are flattened. Fills in trm_module_num_outputs()
- * elements each: types and dimensions (names are ""), and the index of the input that the output is
- * the new value of, or -1. */
+/* The arrays of a module's result; nested tuples are flattened. The second function fills in
+ * trm_module_num_outputs() elements of each: types and dimensions (names are ""), and the index of
+ * the input that the output updates, or -1. */
 TRM_API size_t trm_module_num_outputs(const trm_module *module);
 TRM_API trm_status trm_module_outputs(const trm_module *module, trm_tensor_info *out_infos,
                                       int64_t *out_aliases, trm_error *error);
@@ -151,33 +152,34 @@ TRM_API void trm_module_free(trm_module *module);
 
 typedef struct trm_executable trm_executable;
 
-/* An option: a key and its value as text; `tremula compile --help` lists them. trm_compile refuses
- * unknown keys (naming the nearest one) and values that do not fit. */
+/* An option: a key and its value as text. `tremula compile --help` lists the keys. trm_compile
+ * refuses an unknown key, naming the nearest one, and a value that does not fit. */
 typedef struct trm_option {
   const char *key;
   const char *value;
 } trm_option;
 
-/* Compiles. The module is not changed and may be freed afterwards. */
+/* Compiles a module, which does not change and may be freed afterwards. Free the executable with
+ * trm_executable_free. */
 TRM_API trm_status trm_compile(const trm_module *module, const trm_option *options,
                                size_t num_options, trm_executable **out_executable,
                                trm_error *error);
 
 /* Saving and loading. The format has a magic number, a version, a length and a hash
- * (docs/executable_format.md); a file that is cut short or altered is refused. */
+ * (docs/executable_format.md). A file that is cut short or altered is refused. */
 TRM_API trm_status trm_executable_serialize(const trm_executable *executable, void **out_data,
                                             size_t *out_size, trm_error *error);
 TRM_API trm_status trm_executable_deserialize(const void *data, size_t size,
                                               trm_executable **out_executable, trm_error *error);
-/* Replaces the file at once: who reads the path sees the old or the new one, whoever else saves. */
+/* Replaces the file at once: a reader sees the old or the new one, also while others save. */
 TRM_API trm_status trm_executable_save(const trm_executable *executable, const char *path,
                                        trm_error *error);
 TRM_API trm_status trm_executable_load(const char *path, trm_executable **out_executable,
                                        trm_error *error);
 TRM_API void trm_executable_free(trm_executable *executable);
 
-/* The interface: entry parameters and results, nested tuples flattened in order. The pointers live
- * as long as the executable; NULL for an index out of range. */
+/* The interface: the entry's parameters and results, with nested tuples flattened in order. The
+ * pointers live as long as the executable; NULL for an index out of range. */
 TRM_API size_t trm_executable_num_inputs(const trm_executable *executable);
 TRM_API size_t trm_executable_num_outputs(const trm_executable *executable);
 TRM_API const trm_tensor_info *trm_executable_input(const trm_executable *executable, size_t i);
@@ -189,20 +191,21 @@ TRM_API trm_status trm_executable_print(const trm_executable *executable, char *
                                         trm_error *error);
 /* The module's name; lives as long as the executable. */
 TRM_API const char *trm_executable_name(const trm_executable *executable);
-/* On how many IPUs one replica of the program is: the highest IPU that an instruction's sharding
- * names and those before it, rounded up to a power of two. */
+/* The number of IPUs of one replica: the highest IPU in the shardings of instructions, plus one,
+ * rounded up to a power of two. */
 TRM_API uint32_t trm_executable_num_shards(const trm_executable *executable);
-/* How many replicas of the program its IPUs hold (the option `ipus`): IPUs / shards.
+/* The number of replicas on the program's IPUs (the option `ipus`): IPUs / shards. Fails with
  * TRM_INTERNAL if that is not a whole number. */
 TRM_API trm_status trm_executable_num_replicas(const trm_executable *executable,
                                                uint32_t *out_replicas, trm_error *error);
-/* Whether replicas of the program may differ: it has feeds, random numbers, collectives or the
- * replica's number in it. If not, one replica computes what any number of them would. */
+/* Whether replicas may compute different values: the program has feeds, random numbers, collectives
+ * or the replica's number. If not, one replica computes the values of all. */
 TRM_API bool trm_executable_tells_replicas_apart(const trm_executable *executable);
-/* Whether trm_report_create has found out if the program fits on the machine that it was compiled
- * for. The answer is saved with the executable. */
+/* Whether trm_report_create has found out if the program fits the target that it was compiled for.
+ * The answer is saved with the executable. */
 TRM_API bool trm_executable_is_judged(const trm_executable *executable);
-/* The accelerator that it was made for, such as "cuda:0"; NULL: none, or the CPU does all of it. */
+/* The accelerator for which the executable was compiled, such as "cuda:0"; NULL: the CPU computes
+ * everything. */
 TRM_API const char *trm_executable_accelerator(const trm_executable *executable);
 /* Bytes of the arena that a run needs, beside inputs and outputs. */
 TRM_API size_t trm_executable_arena_bytes(const trm_executable *executable);
@@ -213,83 +216,86 @@ typedef struct trm_engine trm_engine;
 typedef struct trm_infeed trm_infeed;
 typedef struct trm_outfeed trm_outfeed;
 
-/* Gives an executable memory. The executable is kept alive by the engine. */
+/* Gives an executable memory for runs. The engine keeps the executable alive. Free it with
+ * trm_engine_free. */
 TRM_API trm_status trm_engine_create(trm_executable *executable, trm_engine **out_engine,
                                      trm_error *error);
-/* The same with num_replicas replicas (1 to 4096): each has memory and a thread of its own, the
- * caller's cores are divided among them. replica-id tells them apart, and collectives bring them
- * together, in the order of the replicas, so that results do not depend on threads. All replicas
- * read the same inputs; an infeed hands its elements to replica 0, 1, ... in turn; an outfeed gets
- * one element tuple of all replicas a step, so its elements have one dimension more than the
- * program's, the first, of num_replicas. A failure of one replica ends the run of all. */
+/* The same with num_replicas replicas (1 to 4096). Each has its own memory and thread, and a share
+ * of the caller's cores. replica-id gives its number. Collectives combine values in the order of
+ * the replicas, so results do not depend on threads. All replicas read the same inputs. An infeed
+ * gives its elements to replica 0, 1, ... in turn. An outfeed gets one element tuple of all
+ * replicas a step: its elements have a first dimension of num_replicas before the program's own. If
+ * one replica fails, the run of all ends. */
 TRM_API trm_status trm_engine_create_replicated(trm_executable *executable, uint32_t num_replicas,
                                                 trm_engine **out_engine, trm_error *error);
-/* How an engine computes. The first member is sizeof, so that later libraries can have more. */
+/* How an engine computes. */
 typedef struct trm_engine_settings {
   size_t size;
   uint32_t num_replicas; /* as in trm_engine_create_replicated; 0: one */
   /* As in TREMULA_ACCELERATOR (docs/accelerators.md): "cuda", "cuda:0,1" or the path of a PJRT
-   * plugin; "": the CPU. NULL: what the environment chose when the executable was made. */
+   * plugin; "": the CPU. NULL: the environment's choice when the executable was made. */
   const char *accelerator;
-  /* The accelerator's fastest arithmetic, such as TF32, in place of float32's own. The same as
-   * TREMULA_ACCELERATOR_PRECISION=fastest. Without an accelerator it changes nothing. */
+  /* Use the accelerator's fastest arithmetic, such as TF32, for float32, as
+   * TREMULA_ACCELERATOR_PRECISION=fastest does. Without an accelerator it has no effect. */
   bool fastest;
 } trm_engine_settings;
 /* The same with settings. An engine whose settings name an accelerator compiles the program for it,
- * which fails where the accelerator cannot be had. The executable does not change. */
+ * and fails if the accelerator cannot be used. The executable does not change. */
 TRM_API trm_status trm_engine_create_with(trm_executable *executable,
                                           const trm_engine_settings *settings,
                                           trm_engine **out_engine, trm_error *error);
 TRM_API uint32_t trm_engine_num_replicas(const trm_engine *engine);
-/* Computes once. inputs[i] and outputs[i] point to bytes as trm_executable_input/_output state
- * them, aligned for their type; inputs are read in place and never written; outputs must not
- * overlap inputs or each other. versions may be NULL; otherwise versions[i], when not 0, is a
- * number that changes whenever the contents behind inputs[i] may have changed, so that packed
- * weights can be kept. Returns TRM_CANCELLED soon after trm_engine_cancel. */
+/* Computes once. inputs[i] and outputs[i] point to arrays as trm_executable_input and _output state
+ * them, aligned for their type. Inputs are read in place and never written. Outputs must not
+ * overlap inputs or each other. versions may be NULL. If versions[i] is not 0, it must change
+ * whenever the contents of inputs[i] may have changed, which lets the engine keep packed weights.
+ * Returns TRM_CANCELLED soon after trm_engine_cancel. */
 TRM_API trm_status trm_engine_run(trm_engine *engine, const void *const *inputs,
                                   const uint64_t *versions, void *const *outputs, trm_error *error);
-/* The same, and keeps variables on the replicas: outputs are those of replica 0. Where output o
+/* The same, with variables kept on the replicas. outputs are those of replica 0. If output o
  * updates an input (trm_executable_output_alias) and output_versions[o] is not 0, every other
- * replica keeps its own new value, and reads that instead of the input in a later run that gives
- * output_versions[o] as the input's version: as long as the host has not written the variable.
- * output_versions may be NULL: all replicas read the input. */
+ * replica keeps its own new value. A later run whose input has that version reads the kept values,
+ * unless the host has written the variable since, which changes the version. output_versions may be
+ * NULL: all replicas read the input. */
 TRM_API trm_status trm_engine_run_replicated(trm_engine *engine, const void *const *inputs,
                                              const uint64_t *versions, void *const *outputs,
                                              const uint64_t *output_versions, trm_error *error);
-/* What a replica other than 0 has computed for output i in the last run, which must have succeeded;
- * the engine's, until the next run. NULL for replica 0, whose outputs are the caller's, and for
- * what is out of range. */
+/* Output i of the last run, which must have succeeded, on a replica other than 0. The engine owns
+ * it until the next run. NULL for replica 0, whose outputs are the caller's, and for numbers out of
+ * range. */
 TRM_API const void *trm_engine_output(const trm_engine *engine, uint32_t replica, size_t i);
 /* Lets runs leave results on the accelerator, if there is one (docs/accelerators.md):
- * floating-point outputs whose output_versions[o] is not 0. The memory behind such an output does
- * not have its contents until trm_fetch_left; a run that gets it as an input finds them, in this
- * engine and in others. Off at first. */
+ * floating-point outputs whose output_versions[o] is not 0. The memory of such an output has no
+ * contents until trm_fetch_left. A run that gets it as an input finds the contents, also in other
+ * engines. Off by default. */
 TRM_API void trm_engine_leave_outputs(trm_engine *engine, bool on);
-/* Brings home what was left for this place, or for memory that contains it. Call it before reading
- * the memory; it costs little where nothing is left. */
+/* Copies the contents that were left on an accelerator to the memory at `place`, or to the array
+ * that contains it. Call it before reading the memory. It costs little if nothing is left. */
 TRM_API trm_status trm_fetch_left(const void *place, trm_error *error);
-/* Drops what was left there. Call it before writing the memory or giving it back. */
+/* Drops the contents that were left for `place`. Call it before writing or freeing the memory. */
 TRM_API void trm_forget_left(const void *place);
-/* The folder in which code that was compiled for an accelerator is kept, under "accelerated/"; NULL
- * or "": nowhere. The environment variable TREMULA_ACCELERATOR_CACHE has precedence. */
+/* Sets the folder for code that was compiled for an accelerator, under "accelerated/"; NULL or "":
+ * no code is kept. The environment variable TREMULA_ACCELERATOR_CACHE has precedence. */
 TRM_API void trm_set_region_cache(const char *folder);
-/* Asks a run to stop; may be called at any time and from any thread, also from a signal handler.
- * Each call is for one run: the one that is going on, which takes the call with it when it ends,
- * even when it came too late to stop it; or, when none is going on, the next, which then fails with
- * TRM_CANCELLED before it computes anything. Calls add nothing to one that waits already. */
+/* Asks a run to stop. It may be called at any time, from any thread and from a signal handler. A
+ * call is for one run: the current one, which consumes the call at its end even if the call came
+ * too late to stop it. Without a current run it is for the next one, which fails with TRM_CANCELLED
+ * before it computes anything. Several calls before a run consumes them count as one. */
 TRM_API void trm_engine_cancel(trm_engine *engine);
-/* Takes back a trm_engine_cancel that no run has taken yet. Whoever cancels until a run has ended
- * calls it then, so that the last call does not hit the next run. Also for signal handlers. */
+/* Withdraws a trm_engine_cancel that no run has consumed. A thread that cancels repeatedly until a
+ * run ends calls it afterwards, so that the last call does not stop the next run. Also for signal
+ * handlers. */
 TRM_API void trm_engine_forget_cancel(trm_engine *engine);
-/* Measures from now on how long each instruction takes on this host (off: costs nothing). */
+/* Measures the time of each instruction from now on. It costs nothing while it is off. */
 TRM_API void trm_engine_time_steps(trm_engine *engine, bool on);
-/* A table of the time of every instruction so far, the slowest first: milliseconds, calls, kernel,
- * instruction; then, after an empty line each, the sums by kernel and, where more than a hundredth
- * of the time is in reference code, a line that says so. Free with trm_free. */
+/* A table of the times so far, the slowest instruction first: milliseconds, calls, kernel,
+ * instruction. After an empty line follow the sums by kernel, and, if more than a hundredth of the
+ * time is spent in reference kernels, after another one a line that says so. Free *out_text with
+ * trm_free. */
 TRM_API trm_status trm_engine_print_times(const trm_engine *engine, char **out_text,
                                           trm_error *error);
-/* What an accelerator computes, and for each reason how many steps the CPU does: some lines. Free
- * with trm_free. */
+/* Some lines on what the accelerator computes, and how many steps the CPU computes for each reason.
+ * Free *out_text with trm_free. */
 TRM_API trm_status trm_engine_print_accelerator(const trm_engine *engine, char **out_text,
                                                 trm_error *error);
 TRM_API void trm_engine_free(trm_engine *engine);
@@ -334,41 +340,40 @@ TRM_API void trm_engine_free(trm_engine *engine);
 /* clang-format on */
 TRM_API trm_status trm_infeed_create(const trm_tensor_info *elements, size_t num_elements,
                                      size_t depth, trm_infeed **out_infeed, trm_error *error);
-/* Copies one element tuple in. Blocks while the queue is full and a consumer is running;
- * *out_accepted is false when the queue is full and nothing consumes (the element stays the
- * caller's). trm_infeed_close makes a blocked push return. */
+/* Copies one element tuple into the queue. Blocks while the queue is full and open. If the queue is
+ * full and not open, *out_accepted is false, and the caller keeps the element. trm_infeed_close
+ * makes a blocked push return. */
 TRM_API trm_status trm_infeed_push(trm_infeed *infeed, const void *const *elements,
                                    bool *out_accepted, trm_error *error);
-/* Says that no element follows: a read past the end fails with `status` and `message`
+/* States that no element follows. A read past the end fails with `status` and `message`
  * (TRM_OUT_OF_RANGE at the end of data, or the producer's own error). */
 TRM_API void trm_infeed_end(trm_infeed *infeed, trm_status status, const char *message);
-/* Empties the queue and forgets an end, as initialising an iterator again does. */
+/* Empties the queue and forgets an end, like initialising an iterator again. */
 TRM_API void trm_infeed_reset(trm_infeed *infeed);
-/* From now on every read gives a copy of this element tuple, and what is pushed waits; NULL: reads
- * give what has been pushed again. */
+/* Lets every read give a copy of this element tuple, while pushed ones wait. NULL: reads give the
+ * pushed tuples again. */
 TRM_API trm_status trm_infeed_repeat(trm_infeed *infeed, const void *const *elements,
                                      trm_error *error);
-/* A run is (or is no longer) going to consume. Counted: each open needs a close. */
+/* A run begins, or ends, to consume elements. Calls are counted: each open needs a close. */
 TRM_API void trm_infeed_open(trm_infeed *infeed);
 TRM_API void trm_infeed_close(trm_infeed *infeed);
-/* The next run reads at least so many element tuples (trm_executable_feed_uses, for each replica);
- * without this call, any number. */
+/* States how many element tuples the next run reads at least (trm_executable_feed_uses, for each
+ * replica). Without this call it may read any number. */
 TRM_API void trm_infeed_expect(trm_infeed *infeed, uint64_t num_tuples);
-/* For a producer that must not get more from its source than runs read. Waits until there is room
- * for an element tuple that the run is known to read, or that it waits for; false: no run is open.
- */
+/* For a producer that must not take more from its source than runs read. Waits until there is room
+ * for an element tuple that the run is known to read or is waiting for. False: no run is open. */
 TRM_API bool trm_infeed_wanted(trm_infeed *infeed);
-/* Seconds that reads have waited for elements in all. */
+/* The seconds for which reads have waited for elements, in total. */
 TRM_API double trm_infeed_waited(trm_infeed *infeed);
 /* NULL is allowed. */
 TRM_API void trm_infeed_release(trm_infeed *infeed);
 
-/* `keep_last`: only the last element tuple is kept (IPUOutfeedMode.LAST). */
+/* `keep_last`: the queue keeps only the last element tuple (IPUOutfeedMode.LAST). */
 TRM_API trm_status trm_outfeed_create(const trm_tensor_info *elements, size_t num_elements,
                                       bool keep_last, trm_outfeed **out_outfeed, trm_error *error);
-/* Takes everything that has been enqueued since the last call. *out_count is the number of element
- * tuples; (*out_blocks)[e] holds *out_count arrays of element e one after the other. Free each
- * block and the array with trm_free. */
+/* Takes all element tuples since the last call. *out_count is their number. (*out_blocks)[e]
+ * holds *out_count arrays of element e one after the other. Free each block and the array with
+ * trm_free. */
 TRM_API trm_status trm_outfeed_take(trm_outfeed *outfeed, size_t *out_count, void ***out_blocks,
                                     trm_error *error);
 TRM_API void trm_outfeed_release(trm_outfeed *outfeed);
@@ -378,44 +383,44 @@ TRM_API trm_status trm_engine_bind_infeed(trm_engine *engine, const char *id, tr
                                           trm_error *error);
 TRM_API trm_status trm_engine_bind_outfeed(trm_engine *engine, const char *id, trm_outfeed *outfeed,
                                            trm_error *error);
-/* The feeds a program uses: kind is 'i' or 'o'; elements has *out_num entries and lives as long as
- * the executable. Returns NULL for i out of range. */
+/* The feeds of a program. kind is 'i' or 'o'; elements has *out_num entries and lives as long as
+ * the executable. NULL for i out of range. */
 TRM_API const char *trm_executable_feed(const trm_executable *executable, size_t i, char *out_kind,
                                         const trm_tensor_info **out_elements, size_t *out_num);
-/* How often a run reads or writes feed i on each replica, at least: how often a loop runs, or which
- * branch, may depend on data. 0 for i out of range. */
+/* The least number of times that a run reads or writes feed i on each replica; loops and branches
+ * may depend on data. 0 for i out of range. */
 TRM_API uint64_t trm_executable_feed_uses(const trm_executable *executable, size_t i);
 
 /* ---- Calls to the host ---------------------------------------------------------------------- */
 
-/* A program calls a function of the host's by custom-call "tremula.host-call"
- * with the backend_config {"host_call":"<id>"}: it gets the operands' arrays and fills in the
- * result's, in the order of their leaves, and the program goes on when it returns. Inputs must not
- * be written. `replica` says whose call it is; replicas call from threads of their own, at the same
- * time, or, with "together":true in the backend_config, one after the other in their order, while
- * all wait. What it returns, with the message, is how the run ends when that is not TRM_OK. The
- * function must not run, free or change the engine; it may cancel it. */
+/* A program calls a function of the host by custom-call "tremula.host-call" with the backend_config
+ * {"host_call":"<id>"}. The function gets the arrays of the operands, which it must not write, and
+ * fills in those of the result, in the order of their leaves. The program goes on when it returns.
+ * `replica` is the number of the calling replica. Replicas call from their own threads, at the same
+ * time. With "together":true in the backend_config they call one after the other in their order,
+ * while all wait. A status other than TRM_OK, with the message, ends the run. The function must not
+ * run, free or change the engine; it may cancel it. */
 typedef trm_status (*trm_host_function)(void *user, const void *const *inputs, void *const *outputs,
                                         uint32_t replica, trm_error *error);
-/* The function for all host calls with this id, in runs from now on; NULL: none, and a run that
- * comes to such a call fails with TRM_FAILED_PRECONDITION. TRM_NOT_FOUND if the program has none.
- */
+/* Sets the function for all host calls with this id, from the next run on. NULL: none; a run that
+ * comes to such a call fails with TRM_FAILED_PRECONDITION. TRM_NOT_FOUND if the program has no such
+ * id. */
 TRM_API trm_status trm_engine_set_host_function(trm_engine *engine, const char *id,
                                                 trm_host_function function, void *user,
                                                 trm_error *error);
-/* The same for host call i alone; TRM_OUT_OF_RANGE where there is none. */
+/* The same for host call i only; TRM_OUT_OF_RANGE if there is none. */
 TRM_API trm_status trm_engine_set_host_call(trm_engine *engine, size_t i,
                                             trm_host_function function, void *user,
                                             trm_error *error);
-/* The id of host call i of a program; several may have the same one. inputs and outputs describe
- * the arrays and live as long as the executable. Returns NULL for i out of range. */
+/* The id of host call i of a program; several may have the same id. inputs and outputs describe the
+ * arrays and live as long as the executable. NULL for i out of range. */
 TRM_API const char *trm_executable_host_call(const trm_executable *executable, size_t i,
                                              const trm_tensor_info **out_inputs,
                                              size_t *out_num_inputs,
                                              const trm_tensor_info **out_outputs,
                                              size_t *out_num_outputs);
 
-/* The seed of the random custom calls (ipu.utils.reset_ipu_seed). */
+/* Sets the seed of the random custom calls (ipu.utils.reset_ipu_seed). */
 TRM_API void trm_engine_set_seed(trm_engine *engine, uint64_t seed);
 
 #ifdef __cplusplus

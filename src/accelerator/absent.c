@@ -1,4 +1,5 @@
-/* Owns: accelerators in a build without PJRT's header: there is none, and who asks hears why. */
+/* Owns: accelerators in a build without PJRT's header: trm_accelerator_get says that there are
+ * none. */
 #include <stdlib.h>
 
 #include "accelerator/accelerator.h"
@@ -8,12 +9,12 @@ trm_status trm_accelerator_get(const char *wanted, trm_accelerator **out, trm_er
   if (wanted == NULL) wanted = getenv("TREMULA_ACCELERATOR");
   if (wanted == NULL || *wanted == '\0') return TRM_OK;
   FAIL(UNIMPLEMENTED,
-       "the accelerator %s is asked for, but this build of Tremula has none: PJRT's header, which "
-       "comes with TensorFlow's package, was not found when it was built.",
+       "TREMULA_ACCELERATOR is '%s', but this build of Tremula has no accelerators: PJRT's header, "
+       "which TensorFlow's package contains, was not found when Tremula was built.",
        wanted);
 }
 
-/* Nothing below is reached: there is no accelerator to hand in. */
+/* The functions below are never called, because there is no accelerator to pass to them. */
 /* NOLINTBEGIN(misc-unused-parameters) */
 #pragma GCC diagnostic ignored "-Wunused-parameter"
 #define NEVER(type, name, value, ...) \

@@ -1,4 +1,4 @@
-/* Owns: the files of compiled regions. */
+/* Owns: files of compiled regions (cache.h). */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>

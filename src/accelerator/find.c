@@ -1,4 +1,4 @@
-/* Owns: finding the plugin of an accelerator. */
+/* Owns: finding the plugin of an accelerator (find.h). */
 #define _GNU_SOURCE
 #include "accelerator/find.h"
 
@@ -10,7 +10,8 @@
 
 #include "tremula/tremula.h"
 
-/* The first file in `folder` that is a plugin of the name, where packages of PyPI keep theirs. */
+/* Finds the first plugin of the name in `folder`, at the places where packages of PyPI install
+ * theirs. */
 static bool look_in(const char *folder, const char *name, char out_path[TRM_PLUGIN_PATH]) {
   char pattern[2 * TRM_PLUGIN_PATH];
   glob_t files;
@@ -24,7 +25,7 @@ static bool look_in(const char *folder, const char *name, char out_path[TRM_PLUG
   return true;
 }
 
-/* site-packages, of a library that is site-packages/tremula/lib/libtremula.so. */
+/* The site-packages folder, if this library is site-packages/tremula/lib/libtremula.so. */
 static void own_folder(char out[TRM_PLUGIN_PATH]) {
   Dl_info info;
   out[0] = '\0';
@@ -51,7 +52,7 @@ static bool look_everywhere(const char *name, char out_path[TRM_PLUGIN_PATH]) {
   return own[0] != '\0' && look_in(own, name, out_path);
 }
 
-/* The numbers of "0,2". */
+/* Parses device numbers such as "0,2". */
 static bool read_devices(const char *text, trm_plugin_choice *out) {
   for (out->num_devices = 0; out->num_devices < TRM_MAX_ACCELERATORS;) {
     const size_t digits = strspn(text, "0123456789");
@@ -67,14 +68,16 @@ static bool read_devices(const char *text, trm_plugin_choice *out) {
 trm_status trm_plugin_find(const char *wanted, trm_plugin_choice *out, trm_error *error) {
   char name[TRM_PLUGIN_PATH];
   *out = (trm_plugin_choice){.num_devices = 1};
-  if (strlen(wanted) >= sizeof name) FAIL(INVALID_ARGUMENT, "TREMULA_ACCELERATOR is too long");
+  if (strlen(wanted) >= sizeof name) {
+    FAIL(INVALID_ARGUMENT, "TREMULA_ACCELERATOR has more than %zu characters", sizeof name - 1);
+  }
   snprintf(name, sizeof name, "%s", wanted);
   char *colon = strrchr(name, ':');
   if (colon != NULL) {
     if (!read_devices(colon + 1, out)) {
       FAIL(INVALID_ARGUMENT,
-           "TREMULA_ACCELERATOR is '%s': behind the colon stands the number of a device, as in "
-           "cuda:0, or up to %d with commas between them, each at most %d",
+           "TREMULA_ACCELERATOR is '%s': after the colon must be the number of a device, as in "
+           "cuda:0, or up to %d numbers separated by commas, each at most %d",
            wanted, TRM_MAX_ACCELERATORS, TRM_MAX_DEVICE_NUMBER);
     }
     *colon = '\0';
@@ -88,8 +91,8 @@ trm_status trm_plugin_find(const char *wanted, trm_plugin_choice *out, trm_error
   }
   FAIL(
       NOT_FOUND,
-      "TREMULA_ACCELERATOR is '%s', of which no PJRT plugin is installed. Install it (for an "
-      "NVIDIA GPU: pip install \"tremula[cuda]\"; for one of AMD's: pip install jax-rocm7-plugin), "
+      "TREMULA_ACCELERATOR is '%s', but no PJRT plugin of that name is installed. Install one (for "
+      "an NVIDIA GPU: pip install \"tremula[cuda]\"; for an AMD GPU: pip install jax-rocm7-plugin), "
       "or give the path of a plugin.",
       wanted);
 }

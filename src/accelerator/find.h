@@ -1,4 +1,4 @@
-/* Which plugin TREMULA_ACCELERATOR means. */
+/* Finding the plugin that TREMULA_ACCELERATOR names. */
 #ifndef TREMULA_ACCELERATOR_FIND_H_
 #define TREMULA_ACCELERATOR_FIND_H_
 
@@ -15,10 +15,10 @@ typedef struct trm_plugin_choice {
   int devices[TRM_MAX_ACCELERATORS];
 } trm_plugin_choice;
 
-/* "cuda:1" is the plugin of that name and its device 1, "cuda:0,2" two devices; what has a '/' is a
- * path. A name's plugin is looked for in the folders that TREMULA_PLUGIN_PATH lists (Python's, with
- * colons between them) and in the one that this library is installed in. NOT_FOUND says what to
- * install. */
+/* "cuda:1" is device 1 of the plugin of that name, "cuda:0,2" two devices. A name with a '/' is a
+ * path. A plugin is looked for in the folders of TREMULA_PLUGIN_PATH (Python's, separated by
+ * colons), then in the folder in which this library is installed. NOT_FOUND: the message says what
+ * to install. */
 trm_status trm_plugin_find(const char *wanted, trm_plugin_choice *out, trm_error *error);
 
 #endif /* TREMULA_ACCELERATOR_FIND_H_ */

@@ -1,4 +1,4 @@
-/* Owns: the table of what was left on accelerators, sorted by place. */
+/* Owns: the table of arrays whose contents are on an accelerator, sorted by place. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -14,9 +14,9 @@ typedef struct left {
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static VECTOR(left) all;
-static atomic_size_t count; /* of all, for who has no lock */
+static atomic_size_t count; /* of `all`, to be read without the lock */
 
-/* The number of entries at or before the place. */
+/* The number of entries at `place` or before it. */
 static size_t before(const void *place) {
   size_t low = 0, high = all.count;
   while (low < high) {
@@ -27,7 +27,7 @@ static size_t before(const void *place) {
   return low;
 }
 
-/* The entry whose place contains this one, or NULL. */
+/* The entry whose array contains `place`, or NULL. */
 static left *find(const void *place) {
   const size_t i = before(place);
   if (i == 0) return NULL;

@@ -1,9 +1,10 @@
-/* Owns: PJRT, the C interface of the plugins: loading, devices, arrays, regions, errors. One file,
- * because its header defines constants, which two files cannot both.
+/* Owns: PJRT, the C interface of plugins: loading, devices, arrays, regions, errors. It is one
+ * file, because PJRT's header defines constants that only one file may include.
  *
- * PJRT's rules (xla/pjrt/c/README.md): structs and the table of functions only grow within a major
- * version, and each says its size. So this code asks for version 0, for a table at least as long as
- * what it calls, and passes the sizes of the header that it was compiled with. */
+ * PJRT's rules (xla/pjrt/c/README.md): within a major version, structs and the table of functions
+ * only grow, and each states its size. So this code requires version 0 and a table that reaches to
+ * the last function that it calls, and passes the struct sizes of the header that it was compiled
+ * with. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <pthread.h>
@@ -22,20 +23,20 @@
 #include "tremula/log.h"
 
 struct trm_accelerator {
-  trm_accelerator *next; /* of all that were asked for */
+  trm_accelerator *next; /* in the list of all that were asked for */
   const char *wanted;
-  trm_error why; /* that it cannot be had */
+  trm_error why; /* the failure, where it cannot be used */
   trm_plugin_choice choice;
   const PJRT_Api *api;
   PJRT_Client *client;
   PJRT_Device *devices[TRM_MAX_ACCELERATORS];
   char name[256];
-  char identity[1024]; /* what compiled code depends on: platform, version, kind of device, API */
+  char identity[1024]; /* everything that compiled code depends on */
 };
 
-/* A struct of PJRT's with zeros behind it, and a pointer to it. A plugin that is newer than the
- * header refuses structs that are shorter than its own; members that the header does not know are
- * zero, which is the default of each. */
+/* A PJRT struct followed by zeros, and a pointer to it. A plugin newer than the header refuses
+ * structs that are shorter than its own. Members that the header does not know are then zero, the
+ * default of each. */
 enum { NEWER_MEMBERS = 256 };
 #define ARGS(type, name, ...)                                                  \
   struct name##_block {                                                        \
@@ -132,15 +133,16 @@ static trm_status choose_devices(trm_accelerator *a, trm_error *error) {
   for (size_t d = 0; d < a->choice.num_devices; ++d) {
     const int number = a->choice.devices[d];
     if ((size_t)number >= devices->num_addressable_devices) {
-      FAIL(NOT_FOUND, "TREMULA_ACCELERATOR names device %d of %s, which has %zu.", number,
-           a->choice.path, devices->num_addressable_devices);
+      FAIL(NOT_FOUND,
+           "TREMULA_ACCELERATOR names device %d of %s, which has %zu devices; the first is 0.",
+           number, a->choice.path, devices->num_addressable_devices);
     }
     a->devices[d] = devices->addressable_devices[number];
   }
   return TRM_OK;
 }
 
-/* The names of the accelerator: for messages, and for all on which compiled code depends. */
+/* Sets the accelerator's name for messages, and its identity for compiled code. */
 static trm_status name_it(trm_accelerator *a, trm_error *error) {
   static const char what[] = "the accelerator";
   ARGS(PJRT_Client_PlatformName_Args, name, .client = a->client);
@@ -165,9 +167,9 @@ static trm_status name_it(trm_accelerator *a, trm_error *error) {
   return TRM_OK;
 }
 
-static trm_accelerator *all; /* the last one first */
+static trm_accelerator *all; /* the newest one first */
 
-/* A plugin has one client, whose memory its devices share. */
+/* Accelerators of one plugin share a client, because its devices share memory. */
 static trm_status open_accelerator(trm_accelerator *a, trm_error *error) {
   TRY(trm_plugin_find(a->wanted, &a->choice, error));
   for (const trm_accelerator *one = all; one != NULL && a->client == NULL; one = one->next) {
@@ -266,8 +268,7 @@ static trm_device_array *array_of(trm_accelerator *a, uint32_t replica, PJRT_Buf
   return array;
 }
 
-/* The plugin reads the array before it returns; the way to the accelerator may go on beside what
- * the accelerator computes. */
+/* The plugin has read the array when this returns. The transfer may overlap with computation. */
 trm_status trm_device_array_create(trm_accelerator *a, uint32_t replica,
                                    const trm_host_array *array, trm_device_array **out,
                                    trm_error *error) {
@@ -318,8 +319,12 @@ size_t trm_device_array_bytes(const trm_device_array *array) { return array->byt
 trm_status trm_device_array_read(const trm_device_array *array, void *data, trm_error *error) {
   static const char what[] = "copying from the accelerator";
   const PJRT_Api *api = array->accelerator->api;
-  int64_t order[32];
-  if (array->rank > 32) FAIL(UNIMPLEMENTED, "an array of rank %d", array->rank);
+  enum { MAX_RANK = 32 };
+  int64_t order[MAX_RANK];
+  if (array->rank > MAX_RANK) {
+    FAIL(UNIMPLEMENTED, "an accelerator's array has %d dimensions; at most %d are supported",
+         array->rank, MAX_RANK);
+  }
   if (array->bytes == 0) return TRM_OK;
   for (int32_t d = 0; d < array->rank; ++d) order[d] = array->rank - 1 - d;
   PJRT_Buffer_MemoryLayout layout = {
@@ -341,13 +346,13 @@ trm_status trm_device_event_await(trm_accelerator *a, trm_device_event *event, t
 /* ---- Regions -------------------------------------------------------------------------------- */
 
 struct trm_region {
-  trm_region *next; /* of all regions that are compiled */
-  int references;   /* under regions_lock */
+  trm_region *next; /* in the list of all compiled regions */
+  int references;   /* guarded by regions_lock */
   char key[33];
   trm_accelerator *accelerator;
   PJRT_LoadedExecutable *executable;
   size_t num_updated;
-  uint32_t updated[]; /* operands that may be overwritten */
+  uint32_t updated[]; /* operands that results may overwrite */
 };
 
 static pthread_mutex_t regions_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -355,7 +360,7 @@ static trm_region *regions;
 
 /* ---- Compiling ------------------------------------------------------------------------------ */
 
-/* From the cache of files. */
+/* Loads compiled code from the cache of files. */
 static trm_status load_region(trm_region *region, const void *data, size_t size, trm_error *error) {
   const trm_accelerator *a = region->accelerator;
   ARGS(PJRT_Executable_DeserializeAndLoad_Args, args, .client = a->client,
@@ -401,9 +406,9 @@ static trm_status store(const trm_region *region, const char *path, trm_error *e
   return status;
 }
 
-/* A CompileOptionsProto with one replica and one partition on device N:
- * executable_build_options (3) { device_ordinal (1), num_replicas (4), num_partitions (5) }; for
- * several devices compile_portable_executable (4) in place of the device. */
+/* Writes a CompileOptionsProto with one replica and one partition on device N:
+ * executable_build_options (3) { device_ordinal (1), num_replicas (4), num_partitions (5) }. For
+ * several devices compile_portable_executable (4) takes the place of the device. Gives the size. */
 static size_t compile_options(const trm_accelerator *a, char out[16]) {
   const char one[] = {0x1a, 6, 0x08, (char)a->choice.devices[0], 0x20, 1, 0x28, 1};
   static const char portable[] = {0x1a, 4, 0x20, 1, 0x28, 1, 0x20, 1};
@@ -435,7 +440,7 @@ static trm_status load_or_compile(trm_region *region, const trm_region_source *s
   TRY(compile(region, source, error));
   trm_log(TRM_LOG_INFO, origin, "a region was compiled for %s", region->accelerator->name);
   const trm_status status = has_file ? store(region, path, &why) : TRM_OK;
-  if (status != TRM_OK) { /* some plugins cannot */
+  if (status != TRM_OK) { /* some plugins cannot serialise code */
     trm_log(status == TRM_UNIMPLEMENTED ? TRM_LOG_INFO : TRM_LOG_WARN, origin,
             "compiled code is not kept in %s: %s", path, why.message);
   }
@@ -452,7 +457,7 @@ static void key_of(const trm_accelerator *a, const trm_region_source *source, ch
            (unsigned long long)hash.low64);
 }
 
-/* The region of a key, with `more` references to it. */
+/* The region with the key, after adding `more` references; NULL: there is none. */
 static trm_region *find(const char *key, int more) {
   pthread_mutex_lock(&regions_lock);
   trm_region *region = regions;
@@ -533,7 +538,7 @@ static trm_status execute(const trm_region *region, uint32_t replica, PJRT_Buffe
     if (!may_donate[region->updated[i]]) kept[num_kept++] = region->updated[i];
   }
   ARGS(PJRT_ExecuteOptions, options, .launch_id = 0);
-  /* Behind launch_id newer headers have the numbers of the operands that are not overwritten. */
+  /* In newer headers the member after launch_id lists the operands that must not be donated. */
   char *behind =
       (char *)options +
       ((offsetof(PJRT_ExecuteOptions, launch_id) + sizeof options->launch_id + 7) & ~7ul);

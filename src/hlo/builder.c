@@ -9,7 +9,8 @@ static const trm_function no_function = {TRM_NO_INDEX};
 
 /* ---- Mistakes ------------------------------------------------------------------------------- */
 
-bool trm_builder_keep(trm_builder *b, trm_status status, const char *what) {
+/* Keeps the failure of a function that was called with &b->first; true if there is none. */
+static bool keep(trm_builder *b, trm_status status, const char *what) {
   if (status == TRM_OK) return true;
   b->first.status = status;
   if (what != NULL) trm_note(&b->first, status, "while building %s", what);
@@ -57,7 +58,7 @@ trm_shape trm_builder_shape(trm_builder *b, trm_type type) {
     MISTAKE(b, "a type of %d dimensions has no sizes", type.rank);
   } else if (!trm_shape_is_array(&given)) {
     MISTAKE(b, "a type must be an array's, not %s", trm_dtype_name(type.dtype));
-  } else if (trm_builder_keep(b, trm_shape_check(&given, &b->first), NULL) &&
+  } else if (keep(b, trm_shape_check(&given, &b->first), NULL) &&
              !trm_shape_make(&b->module->arena, type.dtype, type.rank, type.dims, &shape)) {
     trm_builder_no_memory(b);
   }
@@ -104,8 +105,8 @@ trm_value trm_builder_add(trm_builder *b, trm_instruction *instruction, const tr
   trm_shape shape;
   trm_index index = TRM_NO_INDEX;
   if (trm_builder_is_fine(b) &&
-      trm_builder_keep(b, trm_infer_shape(b->module, computation, instruction, &shape, &b->first),
-                       b->metadata.op_name != NULL ? b->metadata.op_name : opcode)) {
+      keep(b, trm_infer_shape(b->module, computation, instruction, &shape, &b->first),
+           b->metadata.op_name != NULL ? b->metadata.op_name : opcode)) {
     instruction->shape = shape;
     const bool has_effect = trm_instruction_has_side_effect(b->module, instruction);
     if (has_effect && function->last_effect != TRM_NO_INDEX) {
@@ -114,7 +115,7 @@ trm_value trm_builder_add(trm_builder *b, trm_instruction *instruction, const tr
     }
     const trm_status added =
         trm_computation_add(b->module, function->computation, instruction, &index, &b->first);
-    if (trm_builder_keep(b, added, opcode) && has_effect) {
+    if (keep(b, added, opcode) && has_effect) {
       function->last_effect = index;
       b->module->computations[function->computation].has_side_effect = true;
     }
@@ -236,10 +237,9 @@ void trm_builder_begin(trm_builder *builder, const char *name) {
                        builder->module->num_computations);
   if (unique == NULL) {
     trm_builder_no_memory(builder);
-  } else if (trm_builder_keep(
-                 builder,
-                 trm_module_add_computation(builder->module, unique, &index, &builder->first),
-                 "a function") &&
+  } else if (keep(builder,
+                  trm_module_add_computation(builder->module, unique, &index, &builder->first),
+                  "a function") &&
              !VECTOR_PUSH(&builder->open, ((trm_open_function){index, TRM_NO_INDEX}))) {
     trm_builder_no_memory(builder);
   }
@@ -276,8 +276,8 @@ trm_status trm_builder_build(trm_builder *builder, trm_value root, trm_module **
                                      b->aliases.count * sizeof *b->aliases.items);
     if (module->aliases == NULL) trm_builder_no_memory(b);
   }
-  if (trm_builder_is_fine(b)) trm_builder_keep(b, trm_module_compact(module, &b->first), NULL);
-  if (trm_builder_is_fine(b)) trm_builder_keep(b, trm_module_verify(module, &b->first), NULL);
+  if (trm_builder_is_fine(b)) keep(b, trm_module_compact(module, &b->first), NULL);
+  if (trm_builder_is_fine(b)) keep(b, trm_module_verify(module, &b->first), NULL);
   if (!trm_builder_is_fine(b)) return trm_fail(error, b->first.status, "%s", b->first.message);
   b->module = NULL;
   b->first.status = trm_fail(&b->first, TRM_FAILED_PRECONDITION, "the builder has built already");

@@ -41,8 +41,6 @@ static inline bool trm_builder_is_fine(const trm_builder *b) { return b->first.s
     }                                                                               \
   } while (0)
 
-/* Keeps the failure of a function that was called with &b->first; true if there is none. */
-bool trm_builder_keep(trm_builder *b, trm_status status, const char *what);
 void trm_builder_no_memory(trm_builder *b);
 
 /* ---- Copies in the module's arena; empty after a mistake ------------------------------------- */

@@ -202,6 +202,8 @@ typedef struct trm_dims {
   int64_t *items;
 } trm_dims;
 
+bool trm_dims_equal(const trm_dims *a, const trm_dims *b);
+
 /* The array leaf at a path of tuple indices; -1 if there is none. */
 int64_t trm_shape_leaf_at(const trm_shape *shape, const trm_dims *path);
 

@@ -105,6 +105,11 @@ void trm_shape_describe(const trm_shape *shape, trm_tensor_info *out_info) {
   }
 }
 
+bool trm_dims_equal(const trm_dims *a, const trm_dims *b) {
+  return a->count == b->count &&
+         (a->count == 0 || memcmp(a->items, b->items, (size_t)a->count * sizeof *a->items) == 0);
+}
+
 bool trm_shape_same_dims(const trm_shape *a, const trm_shape *b) {
   return a->rank == b->rank &&
          (a->rank == 0 || memcmp(a->dims, b->dims, (size_t)a->rank * sizeof *a->dims) == 0);

@@ -1,5 +1,5 @@
-/* Owns: running a computation instruction by instruction, and the reference kernel of fusions,
- * which is that with reference kernels. */
+/* Owns: running a computation instruction by instruction (body.h), and the reference kernel of
+ * fusions, which does so with reference kernels. */
 #include "ops/body.h"
 
 #include "ops/reference.h"
@@ -14,13 +14,13 @@ struct trm_body {
   uint32_t num_operations, num_leaves, num_parameters, num_roots, num_constants, max_leaves;
   body_operation *operations;
   uint32_t *operand_leaves;
-  size_t *offsets; /* of computed leaves in the scratch buffer; SIZE_MAX: not there */
+  size_t *offsets; /* by leaf: its place in the scratch; SIZE_MAX: it is the call's */
   uint32_t *constant_leaves;
   const void **constants;
   uint32_t *roots;
   size_t *root_bytes;
   size_t tables_bytes, values_bytes,
-      inner_bytes; /* parts of the scratch: the operations' own last */
+      inner_bytes; /* parts of the scratch; the last is that of the operations */
 };
 
 static size_t round_up(size_t size) { return (size + 63) / 64 * 64; }
@@ -30,7 +30,7 @@ size_t trm_body_scratch_bytes(const trm_body *body) {
 }
 
 trm_status trm_body_run(const trm_body *body, const trm_kernel_call *call, trm_error *error) {
-  /* Tables first: where each leaf is, and the arguments of one operation. */
+  /* The scratch begins with tables: the place of each leaf, and the arguments of one operation. */
   const void **leaves = (const void **)call->scratch;
   const void **operands = leaves + body->num_leaves;
   void **results = (void **)(void *)(operands + body->max_leaves);
@@ -77,7 +77,8 @@ void trm_body_destroy(trm_body *body) {
   }
 }
 
-/* Whether operation s, or a later one, reads the leaf; not what s may overwrite. */
+/* Whether operation s, or a later one, reads the leaf. What s itself may overwrite does not
+ * count. */
 static bool is_read_from(const trm_body *body, uint32_t s, uint32_t leaf, uint32_t result) {
   for (uint32_t at = s; at < body->num_operations; ++at) {
     const body_operation *operation = &body->operations[at];
@@ -99,14 +100,15 @@ bool trm_body_in_place(const trm_body *body, uint32_t result, uint32_t operand) 
     const body_operation *operation = &body->operations[s];
     if (leaf < operation->first_result || leaf - operation->first_result >= operation->num_results)
       continue;
-    /* Other results of the operation are written at the same time. */
+    /* An operation writes its results at the same time, so only a single one may overwrite. */
     return operation->num_results == 1 &&
            !is_read_from(body, s, operand, leaf - operation->first_result);
   }
   return false;
 }
 
-/* Leaves of one instruction: the leaf_numbers from `first`. Tuples share their elements'. */
+/* The leaves of one instruction: leaf numbers from `first`. A tuple shares those of its
+ * elements. */
 typedef struct leaf_list {
   uint32_t first, count;
 } leaf_list;
@@ -114,11 +116,11 @@ typedef struct leaf_list {
 typedef struct body_draft {
   VECTOR(uint32_t) numbers;  /* lists of leaf numbers */
   VECTOR(uint32_t) operands; /* lists of leaf numbers, for the operations */
-  VECTOR(size_t) offsets;    /* one a leaf */
+  VECTOR(size_t) offsets;    /* by leaf */
   VECTOR(uint32_t) constant_leaves;
   VECTOR(const void *) constants;
   VECTOR(body_operation) operations;
-  leaf_list *lists; /* one an instruction */
+  leaf_list *lists; /* by instruction */
   size_t values_bytes, inner_bytes;
   uint32_t max_leaves;
   bool reference_only;
@@ -193,7 +195,7 @@ static trm_status add_operation(body_draft *draft, const trm_kernel_request *req
 static trm_status build(body_draft *draft, const trm_kernel_request *request,
                         const trm_computation *fused, uint32_t *out_num_parameters,
                         trm_error *error) {
-  /* Parameters first, so that their leaves are those of the call. */
+  /* Parameters come first, so that their leaves have the numbers of the call's operands. */
   for (uint32_t p = 0; p < fused->num_parameters; ++p) {
     const trm_index index = fused->parameters[p];
     TRY(new_leaves(draft, &fused->instructions[index].shape, false, &draft->lists[index], error));

@@ -1,5 +1,5 @@
-/* Fast kernels of single numbers: the counters, indices and conditions of loops. Exact operations
- * only, so the bits are those of any other kernel. */
+/* Owns: fast kernels of scalars: the counters, indices and conditions of loops. They serve exact
+ * operations only, so their bits are those of every other kernel. */
 #include "ops/kernel.h"
 
 typedef trm_status (*run_fn)(const trm_kernel *kernel, const trm_kernel_call *call,
@@ -36,7 +36,8 @@ BITWISE(uint32_t)
 ORDER(int32_t)
 ORDER(int64_t)
 
-/* By zero: all bits, and the dividend. The smallest number by -1: itself, and zero. */
+/* Division by 0 gives all bits set, and the dividend as remainder. The smallest number divided by
+ * -1 gives itself, and the remainder 0. */
 KERNEL(divide_int32_t, int32_t, int32_t,
        b == 0    ? -1
        : b == -1 ? (int32_t)(0u - (uint32_t)a)
@@ -111,7 +112,7 @@ static run_fn find_select(trm_dtype dtype) {
   }
 }
 
-/* By opcode: pred, 32 bits signed and unsigned, 64 bits signed and unsigned, float. */
+/* Columns: pred, s32, u32, s64, u64, f32. */
 static run_fn find_binary(trm_opcode opcode, trm_dtype dtype) {
   run_fn pred = NULL, s32 = NULL, u32 = NULL, s64 = NULL, u64 = NULL, f32 = NULL;
   switch (opcode) {

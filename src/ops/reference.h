@@ -1,12 +1,12 @@
 /* What the reference kernels share: values of any type, indices, and scalar computations.
  *
- *   reference.c            loading, rounding and storing values; kernel state
+ *   reference_values.c     loading, rounding and storing values; kernel state
  *   reference_scalar.c     one elementwise opcode applied to values
  *   reference_complex.c    the same for complex values
  *   reference_evaluator.c  a whole computation of scalars (of reduce, sort, map, scatter, ...)
  *   body.c                 a fusion, instruction by instruction
  *
- * Nothing here is fast; all of it is meant to be right at first reading. */
+ * No code here is fast; all of it is meant to be right at first reading. */
 #ifndef TREMULA_OPS_REFERENCE_H_
 #define TREMULA_OPS_REFERENCE_H_
 
@@ -16,8 +16,8 @@
 
 /* ---- Values --------------------------------------------------------------------------------- */
 
-/* One element. Signed types are sign-extended in s; pred and unsigned types zero-extended in u;
- * all floats are exact in f; a complex number is f + imag * i. */
+/* One element. Signed types are sign-extended in s, pred and unsigned types zero-extended in u. All
+ * floats are exact in f. A complex number is f + imag * i. */
 typedef struct trm_value {
   union {
     int64_t s;
@@ -28,13 +28,13 @@ typedef struct trm_value {
 } trm_value;
 
 trm_value trm_value_load(trm_dtype dtype, const void *array, int64_t index);
-/* Rounds: integers wrap, f16 and bf16 are rounded by way of f32. */
+/* Rounds and stores: integers wrap; f16 and bf16 are first rounded to f32. */
 void trm_value_store(trm_dtype dtype, void *array, int64_t index, trm_value value);
-/* What a store and a load would give. */
+/* The value that a load gives after a store. */
 trm_value trm_value_round(trm_dtype dtype, trm_value value);
-/* HLO's convert. Float to integer truncates; what does not fit int32 is its smallest number, of
- * which smaller types keep the low bits, as in TensorFlow's kernels (XLA saturates); the same with
- * int64 for 64 bits and for u32. To pred is "not zero". f64 to f16 or bf16 goes by way of f32, as
+/* HLO's convert. Float to integer truncates. A number beyond int32 becomes the smallest int32, of
+ * which smaller types keep the low bits, as in TensorFlow's kernels (XLA saturates). For u32 and 64
+ * bits the same holds with int64. To pred is "not zero". f64 to f16 or bf16 passes through f32, as
  * in XLA. */
 trm_value trm_value_convert(trm_dtype from, trm_dtype to, trm_value value);
 /* The bits of a real value, in the low bytes. */
@@ -42,21 +42,21 @@ uint64_t trm_value_bits(trm_dtype dtype, trm_value value);
 
 /* ---- Indices -------------------------------------------------------------------------------- */
 
-/* Counts through all indices of an array, the last dimension fastest. */
+/* Counts through all indices of an array; the last dimension is the fastest. */
 typedef struct trm_odometer {
   int32_t rank;
   int64_t dims[TRM_MAX_RANK], index[TRM_MAX_RANK];
 } trm_odometer;
 
 void trm_odometer_init(trm_odometer *odometer, int32_t rank, const int64_t *dims);
-/* Returns to zero after the last index. */
+/* Goes to the next index, and from the last to zero. */
 void trm_odometer_next(trm_odometer *odometer);
 int64_t trm_dims_count(int32_t rank, const int64_t *dims);
 /* Row-major strides in elements. */
 void trm_shape_strides(const trm_shape *shape, int64_t strides[TRM_MAX_RANK]);
 int64_t trm_linear_index(int32_t rank, const int64_t *strides, const int64_t *index);
 bool trm_dims_contain(const trm_dims *dims, int64_t dimension);
-/* The dimensions of 0..rank-1 that `dims` does not name, in order; returns how many. */
+/* The dimensions from 0 to rank - 1 that are not in `dims`, in order; returns their number. */
 int32_t trm_dims_others(const trm_dims *dims, int32_t rank, int64_t out_others[TRM_MAX_RANK]);
 
 static inline void trm_copy_element(size_t size, void *to, int64_t to_index, const void *from,
@@ -69,7 +69,7 @@ static inline void trm_copy_element(size_t size, void *to, int64_t to_index, con
 
 typedef struct trm_scalar_op {
   trm_opcode opcode;
-  trm_dtype from, to; /* type of the operands that are computed with; type of the result */
+  trm_dtype from, to; /* the type that operands are computed in; the type of the result */
   trm_comparison comparison;
   trm_comparison_type comparison_type;
   int32_t exponent_bits, mantissa_bits;
@@ -81,9 +81,9 @@ bool trm_scalar_op_exists(trm_opcode opcode);
 trm_status trm_scalar_op_create(const trm_module *module, const trm_computation *computation,
                                 const trm_instruction *instruction, trm_scalar_op *out_op,
                                 trm_error *error);
-/* The result is rounded to its type. */
+/* Applies the opcode; the result is rounded to its type. */
 trm_value trm_scalar_op_apply(const trm_scalar_op *op, const trm_value *operands);
-/* The part of it for complex operands or results. */
+/* The part of trm_scalar_op_apply for complex operands or results. */
 trm_value trm_complex_op_apply(const trm_scalar_op *op, const trm_value *operands);
 bool trm_complex_op_exists(trm_opcode opcode);
 
@@ -94,8 +94,8 @@ typedef struct trm_evaluator_operation {
   uint32_t operands[3], result; /* slots */
 } trm_evaluator_operation;
 
-/* A computation of scalars, flattened: calls are inlined, tuples resolved. Slots 0.. are the
- * parameters' leaves. */
+/* A computation of scalars as a list of operations: calls are inlined, tuples resolved. The first
+ * slots are the leaves of the parameters. */
 typedef struct trm_evaluator {
   uint32_t num_parameters, num_results, num_slots, num_operations, num_constants;
   trm_evaluator_operation *operations;
@@ -103,47 +103,47 @@ typedef struct trm_evaluator {
   trm_value *constants;
   uint32_t *results;
   trm_dtype *parameter_types, *result_types;
-  size_t slot_bytes; /* scratch that an evaluation needs */
+  size_t slot_bytes; /* the scratch of an evaluation */
 } trm_evaluator;
 
-/* Fails when the computation holds what is not scalar, with what it is. */
+/* Fails for a computation with instructions that are not scalar, which the message names. */
 trm_status trm_evaluator_create(const trm_module *module, uint32_t computation, trm_arena *arena,
                                 trm_evaluator **out_evaluator, trm_error *error);
-/* Writes the constants; once before a series of runs in the same slots. */
+/* Writes the constants; called once before a series of runs in the same slots. */
 void trm_evaluator_prepare(const trm_evaluator *evaluator, trm_value *slots);
-/* Parameters in slots[0..], results at slots[evaluator->results[i]]. */
+/* Evaluates: parameters are in slots[0..], results in slots[evaluator->results[i]]. */
 void trm_evaluator_run(const trm_evaluator *evaluator, trm_value *slots);
-/* The opcode when the computation is just one binary operation on its two parameters; otherwise
+/* The opcode if the computation is one binary operation on its two parameters; else
  * TRM_NUM_OPCODES. */
 trm_opcode trm_evaluator_single_opcode(const trm_evaluator *evaluator);
 
 /* ---- Kernels -------------------------------------------------------------------------------- */
 
-/* What every reference kernel keeps: copies, so that the module's arrays may move. */
+/* The state of a reference kernel. It has copies, because the module's arrays may move. */
 typedef struct trm_reference_state {
   trm_instruction instruction;
   trm_shape shape; /* the result */
   uint32_t num_operands;
   trm_shape *operands;
-  trm_evaluator *evaluators[2]; /* of the called computations, where they are scalar */
+  trm_evaluator *evaluators[2]; /* of the called computations that are scalar */
 } trm_reference_state;
 
 typedef trm_status (*trm_kernel_run_fn)(const trm_kernel *kernel, const trm_kernel_call *call,
                                         trm_error *error);
 
-/* Fills *out_kernel with a state made of the request; `num_called` computations are compiled and
- * the scratch for their slots is reserved (evaluator 0's first). */
+/* Fills *out_kernel with a state made of the request, compiles `num_called` computations, and
+ * reserves the scratch for their slots (evaluator 0's first). */
 trm_status trm_reference_kernel_create(const trm_kernel_request *request, const char *name,
                                        trm_kernel_run_fn run, uint32_t num_called,
                                        trm_kernel *out_kernel, trm_error *error);
 static inline trm_reference_state *trm_reference_state_of(const trm_kernel *kernel) {
   return (trm_reference_state *)kernel->state;
 }
-/* Refuses: no reference kernel for this instruction because of `reason`. */
+/* Fails: there is no reference kernel for this instruction because of `reason`. */
 trm_status trm_reference_refuse(const trm_kernel_request *request, const char *reason,
                                 trm_error *error);
 
-/* A fusion, instruction by instruction, with the reference kernels. */
+/* A fusion, run instruction by instruction with reference kernels. */
 trm_status trm_reference_fusion_create(const trm_kernel_request *, trm_kernel *, bool *,
                                        trm_error *);
 trm_status trm_reference_linear_algebra_create(const trm_kernel_request *, trm_kernel *, bool *,

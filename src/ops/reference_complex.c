@@ -1,4 +1,4 @@
-/* Elementwise opcodes on complex values. */
+/* Owns: elementwise opcodes on complex values. */
 #include "ops/reference.h"
 
 #include <complex.h>
@@ -81,7 +81,7 @@ trm_value trm_complex_op_apply(const trm_scalar_op *op, const trm_value *operand
     case TRM_OP_TAN: z = ctan(a); break;
     case TRM_OP_TANH: z = ctanh(a); break;
     case TRM_OP_EXPONENTIAL: z = cexp(a); break;
-    case TRM_OP_EXPONENTIAL_MINUS_ONE: { /* exact near zero: real part by expm1 */
+    case TRM_OP_EXPONENTIAL_MINUS_ONE: { /* expm1 keeps the real part exact near zero */
       const double half_sine = sin(cimag(a) / 2.0), real = expm1(creal(a));
       z = CMPLX(real * cos(cimag(a)) - 2.0 * half_sine * half_sine, exp(creal(a)) * sin(cimag(a)));
       break;

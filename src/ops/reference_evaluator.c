@@ -1,11 +1,11 @@
-/* Computations of scalars, which reduce, sort, map, scatter and others apply to each element:
- * flattened once into a list of operations, then run without allocating. */
+/* Owns: computations of scalars, which reduce, sort, map, scatter and others apply to each element.
+ * A computation is made a list of operations once; a run allocates nothing. */
 #include "ops/reference.h"
 
-/* Calls are inlined; a module of calls that double at each level must not fill the memory. */
+/* The limit of operations: calls that double at each level must not fill the memory. */
 #define MAX_OPERATIONS (1u << 20)
 
-/* The slots of one value: its array leaves, `count` from `first` in the draft's list. */
+/* The slots of one value, by array leaf: `count` from `first` in the draft's list. */
 typedef struct slot_range {
   uint32_t first, count;
 } slot_range;
@@ -13,15 +13,15 @@ typedef struct slot_range {
 /* A computation that is being inlined. */
 typedef struct frame {
   const trm_computation *computation;
-  trm_index next;        /* instruction to do */
-  slot_range *values;    /* one an instruction */
-  slot_range *arguments; /* one a parameter */
+  trm_index next;        /* the next instruction */
+  slot_range *values;    /* by instruction */
+  slot_range *arguments; /* by parameter */
 } frame;
 
 typedef struct evaluator_draft {
   const trm_module *module;
   trm_arena scratch;
-  VECTOR(uint32_t) slots; /* lists of slots that slot_ranges point into */
+  VECTOR(uint32_t) slots; /* lists of slots, into which slot_ranges point */
   VECTOR(trm_evaluator_operation) operations;
   VECTOR(uint32_t) constant_slots;
   VECTOR(trm_value) constants;
@@ -51,7 +51,7 @@ static bool is_call(trm_opcode opcode) {
   return opcode == TRM_OP_CALL || opcode == TRM_OP_FUSION || opcode == TRM_OP_MAP;
 }
 
-/* Moves a value of one element: nothing happens to it. */
+/* Whether the instruction passes a single element on unchanged. */
 static bool is_identity(const trm_instruction *instruction) {
   switch (instruction->opcode) {
     case TRM_OP_COPY:
@@ -92,7 +92,8 @@ static trm_status add_operation(evaluator_draft *draft, const frame *f,
   return push_slot(draft, operation.result, error);
 }
 
-/* Does one instruction of the innermost frame; a call pushes a frame and is finished later. */
+/* Adds one instruction of the innermost frame. A call pushes a frame, whose end finishes the
+ * call. */
 static trm_status add_instruction(evaluator_draft *draft, trm_error *error) {
   frame *f = &draft->frames.items[draft->frames.count - 1];
   const trm_index index = f->next;
@@ -168,7 +169,7 @@ static trm_status build(evaluator_draft *draft, uint32_t computation, slot_range
       *out_root = root;
       return TRM_OK;
     }
-    /* The call that pushed the frame was the last instruction done. */
+    /* The caller's last instruction is the call that pushed the frame. */
     const frame *caller = &draft->frames.items[draft->frames.count - 1];
     caller->values[caller->next - 1] = root;
   }

@@ -1,5 +1,5 @@
-/* One elementwise opcode applied to values: what each opcode means, for every type, edge cases
- * included. Floats are computed in double and rounded to the result's type. */
+/* Owns: the meaning of each elementwise opcode, for every type and with edge cases. Floats are
+ * computed in double and rounded to the result's type. */
 #include "ops/reference.h"
 
 #include <math.h>
@@ -50,7 +50,7 @@ trm_status trm_scalar_op_create(const trm_module *module, const trm_computation 
 
 /* ---- Comparing ------------------------------------------------------------------------------ */
 
-/* Bits of a float as an integer that is ordered as IEEE's totalOrder: -NaN < -inf < ... < -0 < +0
+/* The bits of a float as an integer in the order of IEEE's totalOrder: -NaN < -inf < ... < -0 < +0
  * < ... < inf < NaN. */
 static int64_t total_order_key(trm_dtype dtype, trm_value value) {
   const int bits = trm_dtype_bits(dtype);
@@ -84,7 +84,7 @@ static uint64_t compare(const trm_scalar_op *op, trm_value a, trm_value b) {
 
 /* ---- Floats --------------------------------------------------------------------------------- */
 
-/* NaN when either is; of equal ones (+0 and -0) the first. */
+/* NaN if either is NaN; for equal operands (+0 and -0) the first. */
 static double float_max(double a, double b) {
   if (isnan(a) || isnan(b)) return isnan(a) ? a : b;
   return a >= b ? a : b;
@@ -96,8 +96,8 @@ static double float_min(double a, double b) {
 }
 
 /* Rounds the mantissa to `mantissa_bits` (ties to even); then exponents that `exponent_bits` cannot
- * hold become infinity or zero. Works on the bits of the type: subnormals of a type that has no
- * fewer exponent bits than the result stay. */
+ * hold become infinity or zero. It works on the bits of the type: subnormals stay if the result has
+ * as many exponent bits as the type. */
 static trm_value reduce_precision(const trm_scalar_op *op, trm_value value) {
   if (isnan(value.f)) return value;
   int exponent_width, mantissa_width;
@@ -155,7 +155,7 @@ static double float_unary(trm_opcode opcode, double x) {
     case TRM_OP_ROUND_NEAREST_AFZ: return round(x);
     case TRM_OP_ROUND_NEAREST_EVEN: return nearbyint(x);
     case TRM_OP_RSQRT: return 1.0 / sqrt(x);
-    case TRM_OP_SIGN: return x > 0.0 ? 1.0 : x < 0.0 ? -1.0 : x; /* of zeros and NaN: itself */
+    case TRM_OP_SIGN: return x > 0.0 ? 1.0 : x < 0.0 ? -1.0 : x; /* zeros and NaN stay */
     case TRM_OP_SINE: return sin(x);
     case TRM_OP_SINH: return sinh(x);
     case TRM_OP_SQRT: return sqrt(x);
@@ -183,7 +183,7 @@ static double float_binary(trm_opcode opcode, double a, double b) {
 /* ---- Integers: all arithmetic is modulo 2^64, wrapped to the type by the caller ------------- */
 
 static uint64_t integer_power(bool is_signed, uint64_t base, uint64_t exponent) {
-  if (is_signed && (int64_t)exponent < 0) { /* 1 / base^-exponent, towards zero; of 0: 0 */
+  if (is_signed && (int64_t)exponent < 0) { /* 1 / base^-exponent, towards zero; 0 for base 0 */
     return base == UINT64_MAX ? (exponent & 1 ? base : 1) : base == 1;
   }
   uint64_t result = 1;
@@ -196,7 +196,7 @@ static uint64_t integer_power(bool is_signed, uint64_t base, uint64_t exponent) 
 static uint64_t integer_divide(bool is_signed, uint64_t a, uint64_t b) {
   if (b == 0) return UINT64_MAX;
   if (!is_signed) return a / b;
-  if (b == UINT64_MAX) return 0 - a; /* -1: the smallest number stays itself */
+  if (b == UINT64_MAX) return 0 - a; /* division by -1: the smallest number stays */
   return (uint64_t)((int64_t)a / (int64_t)b);
 }
 
@@ -252,7 +252,7 @@ static uint64_t integer_unary(const trm_scalar_op *op, trm_value a) {
   }
 }
 
-/* Truth values: add and maximum are "or", multiply and minimum "and", subtract is "xor". */
+/* On truth values add and maximum are "or", multiply and minimum are "and", subtract is "xor". */
 static uint64_t pred_binary(trm_opcode opcode, uint64_t a, uint64_t b) {
   switch (opcode) {
     case TRM_OP_ADD:
@@ -332,7 +332,7 @@ static trm_value apply(const trm_scalar_op *op, const trm_value *operands) {
   return trm_value_round(op->to, result);
 }
 
-/* What an infinite half is that comes of finite operands (trm_half_overflow). */
+/* Replaces an infinite float16 that comes of finite operands, as trm_half_overflow says. */
 static double limit_half(const trm_scalar_op *op, const trm_value *operands, double infinity) {
   const trm_opcode_class class = trm_opcode_class_of(op->opcode);
   if ((class != TRM_CLASS_UNARY && class != TRM_CLASS_BINARY) ||

@@ -1,4 +1,4 @@
-/* Values of any type, indices, and the state of reference kernels. */
+/* Owns: values of any type, indices, and the state of reference kernels. */
 #include "ops/reference.h"
 
 #include <math.h>
@@ -6,7 +6,7 @@
 #include "base/half.h"
 #include "base/small_float.h"
 
-/* Types of less than a byte and floats of one. */
+/* Loads types of less than a byte, and floats of one byte. */
 static void load_small(trm_dtype dtype, uint8_t bits, trm_value *value) {
   const int width = trm_dtype_bits(dtype);
   switch (trm_dtype_kind(dtype)) {
@@ -96,13 +96,14 @@ uint64_t trm_value_bits(trm_dtype dtype, trm_value value) {
   return element[0];
 }
 
-/* Towards zero, to `bits` bits (32 or 64); the smallest number for what is out of range and NaN. */
+/* Truncates towards zero to `bits` bits (32 or 64). A number out of range and NaN become the
+ * smallest number. */
 static int64_t float_to_integer(double value, int bits) {
   const double bound = ldexp(1.0, bits - 1);
   return (int64_t)(value >= -bound && value < bound ? value : -bound);
 }
 
-/* As x86 has it, and with it TensorFlow's kernels: small types keep the low bits of an int32, an
+/* The conversion of x86 and TensorFlow's kernels: a small type keeps the low bits of an int32, an
  * unsigned type of 32 or 64 bits those of an int64. */
 static int64_t float_to_signed(double value, int bits) {
   return float_to_integer(value, bits <= 32 ? 32 : 64);

@@ -1,4 +1,4 @@
-/* Which kernels serve which opcode. */
+/* Owns: which kernels serve which opcode. */
 #include <stdio.h>
 #include <string.h>
 

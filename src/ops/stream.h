@@ -1,5 +1,5 @@
-/* Copying to memory that is not read soon, past the caches: the lines need not be read before they
- * are written, and nothing leaves the caches for them. */
+/* Copying to memory that is not read soon, past the caches. The CPU need not read the lines before
+ * it writes them, and the caches keep their contents. */
 #ifndef TREMULA_OPS_STREAM_H_
 #define TREMULA_OPS_STREAM_H_
 
@@ -11,10 +11,10 @@
 #include <emmintrin.h>
 #endif
 
-/* From so many bytes on, an array does not stay in a core's share of the last cache. */
+/* Arrays of this size do not stay in a core's share of the last-level cache. */
 #define TRM_STREAM_BYTES ((size_t)16 << 20)
 
-/* memcpy; trm_stream_end comes after the last of them, before another thread may read. */
+/* Like memcpy. After the last copy trm_stream_end must follow, before another thread reads. */
 static inline void trm_stream_copy(void *to, const void *from, size_t bytes) {
 #if defined(__x86_64__)
   const size_t head = -(uintptr_t)to % 64;

@@ -1,26 +1,27 @@
-/* Decides how many threads work is worth (threads.h). */
+/* Owns: the decision how many threads work is worth (threads.h). */
 #define _POSIX_C_SOURCE 200809L
 #include "ops/threads.h"
 
 #include <stdatomic.h>
 #include <time.h>
 
-/* What waking a team costs, as bytes that one core touches meanwhile: two microseconds and a
- * twentieth of one a thread, at ten bytes a nanosecond. */
+/* The cost of waking a team, as bytes that one core touches in that time: 2 microseconds and 0.05
+ * for each thread, at ten bytes a nanosecond. */
 #define WAKE_BYTES ((size_t)20 * 1024)
 #define WAKE_BYTES_PER_THREAD ((size_t)512)
-/* What the others save must be so many times the cost of waking them: what a step touches is likely
- * to lie in the caller's cache. */
+/* The other threads must save this many times the cost of waking them, because the data of a step
+ * is likely in the caller's cache. */
 #define GAIN 8
-/* Less than that is never split: a larger team must not be woken for less than a smaller one. */
+/* Work of fewer bytes is never split: a larger team must not be woken for less than a smaller
+ * one. */
 #define LEAST_BYTES ((size_t)256 * 1024)
 
-/* The cost as measured is an average over so many wakings. */
+/* The measured cost is an average over about this many wakings. */
 #define AVERAGED 16
-/* No waking counts for more (nanoseconds): work that saves more always wakes the others. */
+/* The limit of one waking's cost, in nanoseconds: work that saves more always wakes the others. */
 #define MOST_COST 1000000
-/* The average falls by such a part whenever nobody was woken because of it: so that a machine that
- * has become quiet is found out. */
+/* The average falls by this part each time it prevents a waking. So the process notices when the
+ * machine is quiet again. */
 #define FORGOTTEN 1024
 
 int trm_threads_choose(size_t bytes, int available) {
@@ -49,7 +50,7 @@ int trm_threads_available(void) {
 
 /* ---- What waking costs here and now --------------------------------------------------------- */
 
-/* Picoseconds. Threads that change it at once may lose a change, which does no harm. */
+/* In picoseconds. Of concurrent changes one may be lost, which does no harm. */
 static atomic_int_fast64_t average;
 
 uint64_t trm_threads_clock(void) {
@@ -80,8 +81,8 @@ void trm_threads_note_wake(void) { atomic_fetch_add_explicit(&wakes, 1, memory_o
 
 /* ---- Work, as measured ---------------------------------------------------------------------- */
 
-/* Of a range function and the bytes that it was said to touch: nanoseconds on one thread. An entry
- * that two kinds of work share is that of the last one. */
+/* The nanoseconds of a range function on one thread, by function and bytes. If two kinds of work
+ * share an entry, it is that of the last one. */
 typedef struct measured {
   atomic_uintptr_t key;
   atomic_int_fast64_t nanoseconds;
@@ -89,10 +90,10 @@ typedef struct measured {
 
 enum { MEASURED = 256 };
 static measured table[MEASURED];
-static _Thread_local size_t asked_bytes; /* what trm_threads_for was asked last */
+static _Thread_local size_t asked_bytes; /* of the last trm_threads_for */
 
 int trm_threads_for(size_t bytes) {
-  if (bytes < LEAST_BYTES) return 1; /* nothing is asked of libgomp */
+  if (bytes < LEAST_BYTES) return 1; /* without asking libgomp */
   asked_bytes = bytes;
   return trm_threads_choose(bytes, trm_threads_available());
 }
@@ -107,7 +108,7 @@ static measured *find_measured(trm_range_fn function) {
   return entry;
 }
 
-/* The least counts most: what disturbs a run only makes it longer. */
+/* Keeps a value near the smallest one, because disturbances only make a run longer. */
 static void note_measured(measured *entry, int64_t nanoseconds) {
   const int64_t known = atomic_load_explicit(&entry->nanoseconds, memory_order_relaxed);
   const int64_t now =
@@ -155,7 +156,7 @@ static uint64_t run_parts(int threads, int64_t count, trm_range_fn function, con
   return 0;
 }
 #else
-/* Returns how long the caller's own part took. */
+/* Returns the nanoseconds of the caller's own part. */
 static uint64_t run_parts(int threads, int64_t count, trm_range_fn function, const void *context) {
   uint64_t own = 0;
 #pragma omp parallel num_threads(trm_threads_available())

@@ -1,15 +1,17 @@
-/* Owns: cutting what runs into regions that an accelerator computes.
+/* Owns: cutting a program into regions that an accelerator computes.
  *
- * A region is a set of instructions that touch nothing of the host: no feeds, host calls,
+ * A region is a set of instructions that need nothing of the host: no feeds, host calls,
  * collectives, random numbers that the engine seeds, or custom calls other than those that become
- * plain HLO (lower.h). Level L of an instruction is the most times that a path to it leaves the
- * accelerator for the host and comes back; all instructions of a level are one region, so that no
- * region needs a result of its own through the host. A region becomes a custom call
- * "tremula.region" of a computation. Loops and conditionals that touch nothing of the host are part
- * of regions; of the others the bodies are cut. The log says why the rest stays with the CPU.
+ * plain HLO (lower.h). The level of an instruction is the largest number of times that a path to it
+ * leaves the accelerator for the host and comes back. All instructions of a level are one region,
+ * so no region waits for one of its own results to pass through the host. A region becomes a custom
+ * call "tremula.region" of a computation. A loop or conditional that needs nothing of the host is
+ * part of a region; the bodies of other loops and conditionals are cut in the same way. The log
+ * says why an instruction stays with the CPU.
  *
- * Values between regions stay on the accelerator (exec/residence.h). So that the host need not wait
- * for it to know whether a loop goes on, the counters of such loops stay on the host. */
+ * Values between regions stay on the accelerator (exec/residence.h). The counters of a loop that
+ * the host runs stay on the host, so the host knows whether the loop goes on without waiting for
+ * the accelerator. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,22 +22,22 @@
 #include "passes/pass.h"
 #include "tremula/log.h"
 
-enum { MOST_COUNTERS = 64 /* elements */ };
+enum { MOST_COUNTERS = 64 /* elements of a value that may be a counter */ };
 static const char origin[] = "ACCELERATOR";
-static const char kernel_of_the_cpu[] = "a kernel of the CPU's computes it";
+static const char kernel_of_the_cpu[] = "a kernel of the CPU computes it";
 
-/* Elements, computed one by one, that are worth the way to an accelerator. */
+/* The work, in elements of results, below which a region is not worth the transfers. */
 static int64_t least_work(void) {
   const char *text = getenv("TREMULA_ACCELERATOR_LEAST");
   return text != NULL && *text != '\0' ? strtoll(text, NULL, 10) : 1 << 14;
 }
 
-/* An instruction. */
+/* What the pass knows of an instruction. */
 typedef struct seat {
-  const char *reason; /* why it is the CPU's; NULL: it need not be */
-  int32_t level;      /* of what fits: its region; of the others: of the regions before */
-  bool is_used;       /* somebody outside its region reads it */
-  trm_index inside;   /* while a region is made: what stands for it */
+  const char *reason; /* why the CPU computes it; NULL: it can be in a region */
+  int32_t level;      /* the number of its region; on the CPU: of regions that come before it */
+  bool is_used;       /* an instruction outside its region reads it */
+  trm_index inside;   /* its copy in the region that is being made */
 } seat;
 
 typedef struct cutter {
@@ -43,8 +45,8 @@ typedef struct cutter {
   trm_arena arena;
   trm_accelerator *accelerator;
   bool fastest;
-  const bool *is_pure;              /* by computation: all of it can be in a region */
-  const trm_computation *condition; /* of the loop whose body this is; NULL: of none */
+  const bool *is_pure;              /* by computation: no instruction needs the host */
+  const trm_computation *condition; /* the condition of the loop whose body this is, or NULL */
   uint32_t count;                   /* instructions before the cut */
   seat *at;                         /* by instruction */
   uint32_t num_regions;
@@ -72,26 +74,26 @@ static bool is_among(trm_opcode opcode, const trm_opcode *list, size_t count) {
   return count > 0;
 }
 
-/* Of others, libraries of a plugin's choice would compute these. */
+/* Opcodes for which only the CPU's kernels give known results. A plugin would choose a library. */
 static bool is_kernel(trm_opcode opcode) {
   return IS_AMONG(opcode, TRM_OP_STOCHASTIC_CONVERT, TRM_OP_CHOLESKY, TRM_OP_TRIANGULAR_SOLVE,
                   TRM_OP_FFT, TRM_OP_TOPK, TRM_OP_SCAN, TRM_OP_RAGGED_DOT, TRM_OP_SCALED_DOT,
                   TRM_OP_DYNAMIC_RESHAPE, TRM_OP_FUSION);
 }
 
-/* Why an accelerator does not compute an opcode, or a custom call; NULL: it can. */
+/* Why an accelerator does not compute an opcode or a custom call; NULL: it can. */
 static const char *reason_of(const trm_instruction *i) {
   const trm_opcode opcode = trm_instruction_acts_as(i);
   const bool is_own = i->opcode == TRM_OP_CUSTOM_CALL;
   switch (trm_opcode_class_of(opcode)) {
-    case TRM_CLASS_COLLECTIVE: return "replicas meet in it";
+    case TRM_CLASS_COLLECTIVE: return "it exchanges data between replicas";
     case TRM_CLASS_COMMUNICATION:
-      if (!is_own || opcode != i->opcode) return "the host takes part";
+      if (!is_own || opcode != i->opcode) return "it exchanges data with the host";
     default: break;
   }
   const bool is_other = trm_opcode_class_of(opcode) == TRM_CLASS_OTHER;
   if (trm_opcode_replicas_of(opcode) == TRM_REPLICAS_OWN) {
-    return is_other ? "its random numbers are the CPU's" : "each replica has its own";
+    return is_other ? "the CPU draws its random numbers" : "its value is different on each replica";
   }
   if (opcode == TRM_OP_OPT_BARRIER) return NULL;
   return is_own || is_other || is_kernel(opcode) ? kernel_of_the_cpu : NULL;
@@ -106,11 +108,11 @@ static bool calls_pure(const trm_instruction *i, const bool *is_pure) {
 
 static const char *reason_here(const trm_module *module, const trm_instruction *i,
                                const bool *is_pure) {
-  if (!has_types(module, i)) return "it has a type of the CPU's";
-  return calls_pure(i, is_pure) ? reason_of(i) : "the CPU has a part in what it calls";
+  if (!has_types(module, i)) return "only the CPU has its type";
+  return calls_pure(i, is_pure) ? reason_of(i) : "it calls instructions that stay on the CPU";
 }
 
-/* Callees come before callers. */
+/* Computations are in the order callees, then callers. */
 static void find_pure(const trm_module *module, bool *is_pure) {
   for (uint32_t c = 0; c < module->num_computations; ++c) {
     const trm_computation *computation = &module->computations[c];
@@ -121,11 +123,12 @@ static void find_pure(const trm_module *module, bool *is_pure) {
   }
 }
 
-static const char tuple_of_the_cpu[] = "it is of a tuple of the CPU's";
+static const char tuple_of_the_cpu[] = "it belongs to a tuple of the CPU";
 static bool is_tuple(const trm_instruction *i) { return i->shape.dtype == TRM_TUPLE; }
 
-/* Tuples are only made for loops and conditionals of a region, and only taken apart: what does not
- * keep to that drops out, with what depends on it, until nothing changes. */
+/* A tuple in a region may only be made for a loop or conditional of the region, and only be taken
+ * apart. An instruction that breaks this rule leaves the region, and with it the instructions that
+ * depend on it; this repeats until nothing changes. */
 static void drop_tuples(cutter *c) {
   const trm_computation *computation = trm_edit_computation(&c->edit);
   for (bool changes = true; changes;) {
@@ -139,7 +142,7 @@ static void drop_tuples(cutter *c) {
         if (!is_tuple(&computation->instructions[operand])) continue;
         if (!fits(c, operand)) reason = tuple_of_the_cpu;
         if (reason != NULL && fits(c, operand) && o->opcode != TRM_OP_GET_TUPLE_ELEMENT) {
-          c->at[operand].reason = tuple_of_the_cpu; /* somebody outside reads all of it */
+          c->at[operand].reason = tuple_of_the_cpu; /* a reader outside needs the whole tuple */
           changes = true;
         }
       }
@@ -149,7 +152,7 @@ static void drop_tuples(cutter *c) {
   }
 }
 
-/* An element of what is in a region is in it too, whoever reads the element. */
+/* An element of a tuple in a region is in the region too, wherever its readers are. */
 static void find_levels(cutter *c) {
   const trm_computation *computation = trm_edit_computation(&c->edit);
   for (trm_index i = 0; i < c->count; ++i) {
@@ -167,8 +170,8 @@ static void find_levels(cutter *c) {
   }
 }
 
-/* What a region computes has no effects, so nothing of the host need come after it but what reads
- * it. */
+/* A region has no side effects, so an instruction on the host need not wait for one except to read
+ * its results. */
 static void drop_order(const cutter *c) {
   for (trm_index i = 0; i < c->count; ++i) {
     trm_instruction *o = trm_edit_at(&c->edit, i);
@@ -208,7 +211,8 @@ static trm_status add_inside(cutter *c, uint32_t body, trm_index outside,
   return trm_computation_add(c->edit.module, body, prototype, &c->at[outside].inside, error);
 }
 
-/* A copy of a member, or of a constant that a member reads. Floats are multiplied as floats. */
+/* Copies a member, or a constant that a member reads, into the region. float32 is multiplied as
+ * float32 unless the settings say "fastest". */
 static trm_status copy_inside(cutter *c, uint32_t body, trm_index outside, trm_error *error) {
   trm_instruction copy = *trm_edit_at(&c->edit, outside);
   trm_index *operands = ARENA_NEW(&c->arena, trm_index, (size_t)copy.num_operands + 1);
@@ -242,8 +246,9 @@ static bool may_count(const trm_computation *c, const trm_instruction *i) {
   return may;
 }
 
-/* Takes out what computes the n-th part of the state out of small integers; *needs: the parts of
- * the state that it reads. Operands come before their users. */
+/* Keeps on the host the small integers from which the body computes element n of the state. Sets
+ * needs[e] for each element e that they read. True where an element is new. Operands come before
+ * their users. */
 static bool keep_counter(cutter *c, bool *reads, bool *needs, uint32_t n) {
   const trm_computation *body = trm_edit_computation(&c->edit);
   const trm_instruction *root = &body->instructions[body->root];
@@ -258,7 +263,7 @@ static bool keep_counter(cutter *c, bool *reads, bool *needs, uint32_t n) {
       changes = changes || !needs[o->number];
       needs[o->number] = true;
     } else if (fits(c, i) && may_count(body, o)) {
-      c->at[i].reason = "the host counts with it";
+      c->at[i].reason = "the host needs it to count turns of a loop";
       for (uint32_t k = 0; k < o->num_operands; ++k) reads[o->operands[k]] = true;
     }
   }
@@ -288,11 +293,12 @@ static trm_status keep_counters(cutter *c, trm_error *error) {
   return TRM_OK;
 }
 
-/* A region of a computation: its operands and results there, and what is made of it. */
+/* A region of a computation: its operands and results in that computation, and the call that is
+ * made of them. */
 typedef struct region_draft {
   uint32_t body, num_members, num_operands, num_results, num_updated;
   trm_index *operands, *results;
-  uint32_t *updated; /* operands that may be written over by results */
+  uint32_t *updated; /* numbers of operands that results may overwrite */
   trm_alias *aliases;
   trm_shape shape;
   const char *key;
@@ -315,7 +321,7 @@ static trm_status bring_operands(cutter *c, region_draft *r, trm_index member, t
   return TRM_OK;
 }
 
-/* The root: a tuple of the results. */
+/* Makes the root, a tuple of the results. */
 static trm_status finish_body(cutter *c, region_draft *r, trm_error *error) {
   trm_module *module = c->edit.module;
   trm_index *inside = ARENA_NEW(&c->arena, trm_index, r->num_results);
@@ -339,7 +345,7 @@ static trm_status finish_body(cutter *c, region_draft *r, trm_error *error) {
   return TRM_OK;
 }
 
-/* The next value of a part of a loop's state may lie where the last one did. */
+/* Finds operands that results may overwrite: an element of a loop's state and its next value. */
 static trm_status find_updates(const cutter *c, region_draft *r, trm_error *error) {
   trm_module *module = c->edit.module;
   const trm_computation *loop = trm_edit_computation(&c->edit);
@@ -381,7 +387,8 @@ static trm_status module_of(const trm_module *module, const region_draft *r, boo
   return status;
 }
 
-/* Whether the accelerator takes the region; what its compiler has made waits for the kernel. */
+/* Compiles the region. Where the accelerator's compiler refuses, *out_taken is false and the log
+ * says why. The compiled code waits under its key until the kernel takes it. */
 static trm_status try_region(cutter *c, region_draft *r, bool *out_taken, trm_error *error) {
   void *data;
   size_t size;
@@ -418,12 +425,7 @@ static trm_status call_region(cutter *c, const region_draft *r, trm_error *error
   TRY(trm_edit_add(&c->edit, r->results[r->num_results - 1], call, &made, error));
   for (uint32_t k = 0; k < r->num_results; ++k) {
     trm_index element;
-    const trm_instruction gte = {.opcode = TRM_OP_GET_TUPLE_ELEMENT,
-                                 .shape = r->shape.elements[k],
-                                 .num_operands = 1,
-                                 .operands = &made,
-                                 .number = k};
-    TRY(trm_edit_add(&c->edit, r->results[k], gte, &element, error));
+    TRY(trm_edit_element(&c->edit, r->results[k], made, k, &element, error));
     trm_edit_replace(&c->edit, r->results[k], element);
   }
   ++c->num_regions;
@@ -437,8 +439,8 @@ static bool is_heavy(trm_opcode opcode) {
                   TRM_OP_SELECT_AND_SCATTER, TRM_OP_REDUCE_WINDOW);
 }
 
-/* Whether the members of a level are worth moving: beside another region they are, because their
- * operands may be there. *out_members: how many there are. */
+/* Whether a level has enough work to move. Beside another region every level has, because its
+ * operands may already be on the accelerator. *out_members: the number of instructions. */
 static bool is_worth(const cutter *c, int32_t level, uint32_t *out_members) {
   const trm_computation *computation = trm_edit_computation(&c->edit);
   const int64_t least = least_work();
@@ -463,7 +465,7 @@ static void leave_level(cutter *c, int32_t level, const char *reason) {
 static trm_status cut_level(cutter *c, int32_t level, trm_error *error) {
   region_draft r = {0};
   if (!is_worth(c, level, &r.num_members)) {
-    leave_level(c, level, "it is too little work");
+    leave_level(c, level, "it is too little work to move");
     return TRM_OK;
   }
   bool taken;
@@ -489,7 +491,7 @@ static trm_status cut_level(cutter *c, int32_t level, trm_error *error) {
   return TRM_OK;
 }
 
-/* The attribute TRM_STAYS of what the CPU computes, and a line in the log for each reason. */
+/* Sets the attribute TRM_STAYS on instructions that the CPU computes, and logs each reason once. */
 static trm_status note_reasons(cutter *c, trm_error *error) {
   trm_arena *arena = &c->edit.module->arena;
   for (trm_index i = 0; i < c->count; ++i) {
@@ -536,8 +538,9 @@ static trm_status cut(cutter *c, trm_error *error) {
   return note_reasons(c, error);
 }
 
-/* Cuts a computation, and then the bodies and branches that are left; `condition` is that of the
- * loop whose body it is, or TRM_NO_INDEX. The condition of a loop is a comparison: the CPU's. */
+/* Cuts a computation, then the bodies and branches that stay outside regions. `condition` is the
+ * condition of the loop whose body the computation is, or TRM_NO_INDEX. The CPU computes
+ * conditions. */
 static trm_status cut_computation(const cutter *like, uint32_t computation, uint32_t condition,
                                   trm_error *error) {
   trm_module *module = like->edit.module;
@@ -551,7 +554,7 @@ static trm_status cut_computation(const cutter *like, uint32_t computation, uint
   c.at = ARENA_NEW(&c.arena, seat, (size_t)c.count + 1);
   trm_status status = c.at != NULL
                           ? cut(&c, error)
-                          : trm_fail(error, TRM_RESOURCE_EXHAUSTED, "no memory for regions");
+                          : trm_fail(error, TRM_RESOURCE_EXHAUSTED, "out of memory for regions");
   status = trm_edit_end(&c.edit, status, error);
   trm_arena_free(&c.arena);
   TRY(status);
@@ -575,11 +578,11 @@ trm_status trm_pass_accelerate(trm_module *module, const trm_accelerator_setting
   if (precision == NULL || *precision == '\0') precision = "exact";
   if (strcmp(precision, "fastest") == 0) all.fastest = true;
   else if (strcmp(precision, "exact") != 0) {
-    FAIL(INVALID_ARGUMENT, "TREMULA_ACCELERATOR_PRECISION is exact or fastest, not '%s'",
+    FAIL(INVALID_ARGUMENT, "TREMULA_ACCELERATOR_PRECISION is '%s'; it must be exact or fastest",
          precision);
   }
   if (all.fastest) {
-    trm_log(TRM_LOG_INFO, origin, "%s computes with the precision that is fastest there",
+    trm_log(TRM_LOG_INFO, origin, "%s computes with its fastest precision",
             trm_accelerator_name(all.accelerator));
   }
   bool *is_pure = trm_allocate_zeroed((size_t)module->num_computations + 1, sizeof *is_pure);

@@ -1,19 +1,20 @@
 /* Owns: batch-norm-inference and batch-norm-training as elementwise instructions, so that they fuse
- * with what follows them.
+ * with the instructions after them.
  *
- * y = (x - mean) * (scale * rsqrt(variance + epsilon)) + offset, in float32; float16 results are
- * rounded once, as the reference kernel does. The statistics of training stay one instruction, a
+ * y = (x - mean) * (scale * rsqrt(variance + epsilon)) + offset, in float32. float16 results are
+ * rounded once, as in the reference kernel. The statistics of training stay one instruction, a
  * custom call whose kernel reads x once.
  *
- * Distributed batch norms have the statistics of groups of replicas, which all have as many
- * elements: the means of their means, of their variances around that, and, for the gradient of x,
- * of the gradients of scale and offset, which themselves stay those of each replica. */
+ * In a distributed batch norm a group of replicas, which all have the same number of elements,
+ * shares its statistics: the mean of the replicas' means, and the mean of their variances around
+ * that mean. The gradient of x uses the group's means of the gradients of scale and offset; the
+ * gradients of scale and offset themselves stay those of each replica. */
 #include <string.h>
 
 #include "passes/edit.h"
 #include "passes/pass.h"
 
-/* The operand in float32. */
+/* The operand as float32. */
 static trm_status as_float(trm_edit *e, trm_index like, trm_index operand, trm_index *out,
                            trm_error *error) {
   trm_shape shape = trm_edit_at(e, operand)->shape;
@@ -24,14 +25,14 @@ static trm_status as_float(trm_edit *e, trm_index like, trm_index operand, trm_i
   return trm_edit_unary(e, like, TRM_OP_CONVERT, shape, operand, out, error);
 }
 
-/* From float32 to the type of a result. */
+/* A float32 value in the type of the result `shape`. */
 static trm_status as_result(trm_edit *e, trm_index like, const trm_shape *shape, trm_index *value,
                             trm_error *error) {
   if (shape->dtype == TRM_F32) return TRM_OK;
   return trm_edit_unary(e, like, TRM_OP_CONVERT, *shape, *value, value, error);
 }
 
-/* The normalised x, of the shape `result`; mean and variance are float32 vectors. */
+/* The normalised x, with the shape `result`. The mean and the variance are float32 vectors. */
 static trm_status normalise(trm_edit *e, trm_index i, trm_shape result, trm_index mean,
                             trm_index variance, trm_index *out, trm_error *error) {
   const int64_t feature[1] = {trm_edit_at(e, i)->number};
@@ -67,7 +68,7 @@ static trm_status expand_inference(trm_edit *e, trm_index i, trm_error *error) {
   return TRM_OK;
 }
 
-/* A custom call with two float32 vectors as results; out_vectors are these. */
+/* Adds a custom call with two float32 vectors as results, out_vectors. */
 static trm_status add_statistics(trm_edit *e, trm_index i, const char *target, const char *config,
                                  const trm_index *operands, uint32_t num_operands,
                                  const trm_shape *vector, trm_index out_vectors[2],
@@ -120,7 +121,7 @@ static trm_status group_mean(trm_edit *e, trm_index i, uint32_t group, trm_index
   return trm_edit_add(e, i, custom, out, error);
 }
 
-/* Puts the tuple of results, which get their types, in the place of a batch norm. */
+/* Replaces a batch norm by a tuple of `results`, each converted to its type. */
 static trm_status replace_with(trm_edit *e, trm_index i, trm_index results[3], trm_error *error) {
   const trm_shape shape = trm_edit_at(e, i)->shape;
   for (int k = 1; k < 3; ++k) TRY(as_result(e, i, &shape.elements[k], &results[k], error));
@@ -132,7 +133,7 @@ static trm_status replace_with(trm_edit *e, trm_index i, trm_index results[3], t
   return TRM_OK;
 }
 
-/* `group`: how many replicas share the statistics. */
+/* `group`: the number of replicas that share the statistics. */
 static trm_status expand_training(trm_edit *e, trm_index i, uint32_t group, trm_error *error) {
   const trm_instruction norm = *trm_edit_at(e, i);
   const char *config =
@@ -155,8 +156,9 @@ static trm_status expand_training(trm_edit *e, trm_index i, uint32_t group, trm_
   return replace_with(e, i, results, error);
 }
 
-/* The gradient of x: scale * r * (dy - offset's - (x - mean) * r * scale's), where r is
- * rsqrt(variance + epsilon) and the two are means over all elements of a feature. */
+/* The gradient of x: scale * r * (dy - m_offset - (x - mean) * r * m_scale). r is rsqrt(variance +
+ * epsilon); m_offset and m_scale are the gradients of offset and scale, divided by the number of
+ * elements of a feature. */
 static trm_status gradient_of_x(trm_edit *e, trm_index i, trm_index d_scale, trm_index d_offset,
                                 trm_index *out, trm_error *error) {
   const trm_instruction norm = *trm_edit_at(e, i);
@@ -235,7 +237,7 @@ static trm_status refuse(const trm_instruction *norm, trm_error *error) {
        norm->name);
 }
 
-/* Which batch norms are to go, and of how many replicas the statistics are. */
+/* Which batch norms to expand, and how many replicas share their statistics. */
 typedef struct expansion {
   bool (*is_wanted)(trm_opcode opcode);
   uint32_t group;

@@ -1,16 +1,16 @@
-/* Owns: products of which every turn of a loop computes one part: x[i] w, with x and w that do not
- * change. Such a product becomes (x w)[i], still in the body; hoist.c moves x w out.
+/* Owns: products x[i] w in a loop that changes neither x nor w. The product becomes (x w)[i], still
+ * in the body; hoist.c then moves x w out of the loop.
  *
- * A recurrent layer multiplies the input of each step by its weights so. All steps at once read the
- * weights once, and keep all cores busy. Whatever the index is, the part is the same one: indices
- * beyond the end are moved back for x as for x w. */
+ * A recurrent layer multiplies the input of each step by its weights in this way. One product for
+ * all steps reads the weights once and keeps all cores busy. The result is the same for every
+ * index: an index beyond the end is moved back for x in the same way as for x w. */
 #include <string.h>
 
 #include "passes/loop_state.h"
 #include "passes/pass.h"
 
 enum {
-  MOST_ROWS = 256, /* of one part: a larger product gains nothing by company */
+  MOST_ROWS = 256, /* of one part: a product with more rows is fast enough alone */
   MOST_BYTES = 1 << 26
 };
 
@@ -19,7 +19,7 @@ enum {
 typedef struct batcher {
   trm_edit edit;
   uint64_t turns;
-  bool *fixed; /* by instruction of the body: does not change in the loop */
+  bool *fixed; /* by instruction of the body: it does not change in the loop */
 } batcher;
 
 static bool is_worth_it(const batcher *b, const trm_instruction *dot, const trm_shape *array) {
@@ -34,7 +34,7 @@ static bool is_worth_it(const batcher *b, const trm_instruction *dot, const trm_
          trm_shape_bytes(&dot->shape) <= (size_t)MOST_BYTES / (size_t)parts;
 }
 
-/* The product of all parts: its first dimension is that of the parts. */
+/* Adds the product of all parts, with the parts as its first dimension. */
 static trm_status add_whole(batcher *b, trm_index i, const trm_part *p, trm_index *out,
                             trm_error *error) {
   trm_arena *arena = &b->edit.module->arena;

@@ -1,9 +1,10 @@
-/* Owns: bfloat16 on the host, for which vectors have no arithmetic. Elementwise instructions, and
- * sums and extremes, become those of float32, each with its result rounded: the same bits, because
- * a float32 has more than twice the digits (but for functions whose float32 kernels are not exact).
+/* Owns: bfloat16 arithmetic in float32 on the host, whose vectors have no bfloat16 arithmetic.
+ * Elementwise instructions, sums and extremes become those of float32, and each result is rounded.
+ * The bits are the same, because float32 has more than twice the digits of bfloat16. Functions
+ * whose float32 kernels are not exact are the exception.
  *
  * A value that only such instructions read stays float32. Elsewhere a bfloat16 is the upper half of
- * a float32: integers are converted and shifted, in the same fusion, and a bitcast-convert between
+ * a float32: integers are converted and shifted in the same fusion, and a bitcast-convert between
  * u16 and bfloat16 costs nothing (exec/schedule_renames.c). */
 #include <string.h>
 
@@ -16,7 +17,7 @@ enum { SHIFT = 16 };
 
 typedef struct widener {
   trm_edit *edit;
-  trm_index *wide; /* by instruction: float32 of the same value, or TRM_NO_INDEX */
+  trm_index *wide; /* by instruction: the float32 of the same value, or TRM_NO_INDEX */
 } widener;
 
 static const trm_instruction *at(const widener *w, trm_index i) { return trm_edit_at(w->edit, i); }
@@ -30,7 +31,7 @@ static trm_shape shape_as(const trm_shape *shape, trm_dtype dtype) {
 
 /* ---- Bits ----------------------------------------------------------------------------------- */
 
-/* opcode(operand, constant), of u32. */
+/* opcode(operand, constant), in u32. */
 static trm_status with_constant(widener *w, trm_opcode opcode, trm_index operand, uint32_t constant,
                                 trm_index *out, trm_error *error) {
   const trm_shape shape = at(w, operand)->shape;
@@ -46,7 +47,7 @@ static trm_status view_as(widener *w, trm_dtype dtype, trm_index operand, trm_in
   return trm_edit_unary(w->edit, operand, TRM_OP_BITCAST_CONVERT, shape, operand, out, error);
 }
 
-/* A bfloat16 as float32. */
+/* Converts a bfloat16 to float32. */
 static trm_status unpack(widener *w, trm_index i, trm_index *out, trm_error *error) {
   trm_index bits;
   TRY(view_as(w, TRM_U16, i, &bits, error));
@@ -55,7 +56,7 @@ static trm_status unpack(widener *w, trm_index i, trm_index *out, trm_error *err
   return view_as(w, TRM_F32, bits, out, error);
 }
 
-/* A float32 that is a bfloat16, as one. */
+/* Converts a float32 whose value is a bfloat16 to bfloat16. */
 static trm_status pack(widener *w, trm_index wide, trm_index *out, trm_error *error) {
   trm_index bits;
   TRY(view_as(w, TRM_U32, wide, &bits, error));
@@ -64,8 +65,8 @@ static trm_status pack(widener *w, trm_index wide, trm_index *out, trm_error *er
   return view_as(w, TRM_BF16, bits, out, error);
 }
 
-/* Whether a NaN that the instruction makes of bfloat16s may have bits in its lower half. That of a
- * CPU's arithmetic is an operand's or has none, and rounding leaves such a one as it is. */
+/* Whether the instruction, on bfloat16 operands, may make a NaN with bits in its lower half. A NaN
+ * of the CPU's arithmetic is an operand's or has no such bits, and rounding does not change it. */
 static bool makes_long_nans(const trm_instruction *instruction) {
   switch (instruction->opcode) {
     case TRM_OP_ADD:
@@ -77,7 +78,8 @@ static bool makes_long_nans(const trm_instruction *instruction) {
   }
 }
 
-/* In the place of a sum for rounding: of a NaN its own bits, made quiet (as in base/half.h). */
+/* Replaces *sum, the sum for rounding, by the NaN's own bits made quiet where x is a NaN (as
+ * base/half.h does). */
 static trm_status keep_nan(widener *w, trm_index i, trm_index bits, trm_index *sum,
                            trm_error *error) {
   const trm_shape shape = at(w, bits)->shape;
@@ -94,7 +96,8 @@ static trm_status keep_nan(widener *w, trm_index i, trm_index bits, trm_index *s
   return trm_edit_add(w->edit, i, select, sum, error);
 }
 
-/* A float32 as the nearest that is a bfloat16, ties to even; a NaN stays one. */
+/* Rounds a float32 to the nearest bfloat16, ties to even; the result is still float32. keeps_nan: a
+ * NaN needs care (makes_long_nans). */
 static trm_status round_off(widener *w, trm_index i, bool keeps_nan, trm_index *out,
                             trm_error *error) {
   const trm_shape shape = shape_as(&at(w, i)->shape, TRM_U32);
@@ -128,7 +131,7 @@ static trm_status wide_of(widener *w, trm_index i, trm_index *out, trm_error *er
   return TRM_OK;
 }
 
-/* Through float32, without another rounding on the way than in the reference kernel. */
+/* Whether a conversion through float32 rounds no more often than the reference kernel. */
 static bool converts_well(trm_dtype dtype) {
   switch (dtype) {
     case TRM_PRED:
@@ -162,7 +165,8 @@ static bool is_served(const widener *w, const trm_instruction *instruction) {
   return any;
 }
 
-/* Puts the float32 `made` in the place of a bfloat16 instruction. */
+/* Replaces a bfloat16 instruction by `made`, a float32; rounds: `made` is not yet a bfloat16
+ * value. */
 static trm_status replace(widener *w, trm_index i, trm_index made, bool rounds, trm_error *error) {
   if (rounds) TRY(round_off(w, made, makes_long_nans(at(w, i)), &made, error));
   w->wide[i] = made;
@@ -201,7 +205,8 @@ static trm_status widen_elementwise(widener *w, trm_index i, trm_error *error) {
   return TRM_OK;
 }
 
-/* A body of one instruction, and the two parameters: its opcode, else TRM_NUM_OPCODES. */
+/* The opcode of a computation that is one instruction of its two parameters, else
+ * TRM_NUM_OPCODES. */
 static trm_opcode opcode_of(const trm_module *module, uint32_t c) {
   const trm_computation *body = &module->computations[c];
   if (body->num_parameters != 2 || body->num_instructions != 3) return TRM_NUM_OPCODES;
@@ -259,7 +264,7 @@ static trm_status visit(widener *w, trm_index i, trm_error *error) {
     case TRM_OP_REDUCE:
     case TRM_OP_REDUCE_WINDOW:
     case TRM_OP_SELECT_AND_SCATTER: return widen_reduction(w, i, error);
-    case TRM_OP_BROADCAST: /* one of floats goes into fusions */
+    case TRM_OP_BROADCAST: /* a broadcast of float32 joins fusions */
     case TRM_OP_RESHAPE: {
       if (shape->dtype != TRM_BF16) return TRM_OK;
       trm_index operand;
@@ -296,7 +301,7 @@ static trm_status widen_computation(trm_module *module, uint32_t c, trm_error *e
   return status;
 }
 
-/* Bodies of reductions and the like stay as they are: their users have copies made. */
+/* Computations of reductions and the like stay as they are; widened reductions call copies. */
 static void mark_bodies(const trm_module *module, bool *is_body) {
   for (uint32_t c = 0; c < module->num_computations; ++c) {
     const trm_computation *computation = &module->computations[c];

@@ -1,11 +1,12 @@
-/* Owns: what a call of an outlined function copies, for the estimate.
+/* Owns: the copies at calls of outlined functions, for the estimate.
  *
- * The original compiles such a function once. A call copies what it is given to the function's own
- * arguments, then runs, then copies the results out of it. A function that is called once is part
- * of its caller. Calls are inline in the module; their instructions say of which call they are.
- * Here copies are put where values go into a call and out of it; fusions do not reach across them.
- * After fusing, what reads an argument waits for all arguments, and what reads a result for all
- * results. Constants, and what the calls in a pipeline hand on, are not copied. */
+ * The original compiles an outlined function once. A call copies its operands to the arguments of
+ * the function, runs the function, and copies the results out. A function with a single call is
+ * part of its caller. In the module calls are inline, and each instruction states the call that it
+ * belongs to. This pass adds a copy where a value enters or leaves a call; fusions do not reach
+ * across copies. After fusing, trm_pass_order_calls makes the readers of an argument wait for all
+ * arguments, and the readers of a result for all results. Constants, and values that one stage of a
+ * pipeline hands to the next, are not copied. */
 #include <string.h>
 
 #include "hlo/marked_calls.h"
@@ -16,19 +17,19 @@ typedef struct copier {
   trm_edit edit;
   const trm_scopes *scopes;
   uint32_t count; /* instructions before the pass */
-  uint32_t *call; /* by instruction; TRM_NO_INDEX: of none */
-  trm_index *out; /* by instruction: the copy that its call gives out; TRM_NO_INDEX: none yet */
+  uint32_t *call; /* by instruction: its call, or TRM_NO_INDEX */
+  trm_index *out; /* by instruction: its copy as a result of its call, or TRM_NO_INDEX */
   struct {
     uint32_t call;
     trm_index copy;
-  } *in; /* by instruction: the copy that a call got last */
+  } *in; /* by instruction: its copy as an argument, and the call that has it */
 } copier;
 
 static bool is_copied(const trm_instruction *instruction) {
   return instruction->opcode != TRM_OP_CONSTANT && trm_shape_is_array(&instruction->shape);
 }
 
-/* Whether a call is made in another one. */
+/* Whether the call `inner` is made by the function of the call `outer`. */
 static bool is_inside(const copier *c, uint32_t inner, uint32_t outer) {
   if (inner == TRM_NO_INDEX || outer == TRM_NO_INDEX || inner % 2 != outer % 2) return false;
   const char *in = c->scopes->items[inner / 2], *out = c->scopes->items[outer / 2];
@@ -36,7 +37,7 @@ static bool is_inside(const copier *c, uint32_t inner, uint32_t outer) {
   return strncmp(in, out, length) == 0 && in[length] == '/';
 }
 
-/* The copy of an argument of a call, or of a result. */
+/* Copies `operand` as an argument or a result (`what`) of a call. */
 static trm_status add_copy(copier *c, trm_index like, trm_index operand, uint32_t call,
                            const char *what, trm_index *out_copy, trm_error *error) {
   trm_arena *arena = &c->edit.module->arena;
@@ -55,7 +56,7 @@ static trm_status add_copy(copier *c, trm_index like, trm_index operand, uint32_
   return trm_edit_add(&c->edit, like, prototype, out_copy, error);
 }
 
-/* Operand k of instruction i, out of its own call and into that of i. */
+/* Lets operand k of instruction i pass out of its own call and into the call of i. */
 static trm_status redirect(copier *c, trm_index i, uint32_t k, trm_error *error) {
   const trm_index from = trm_edit_at(&c->edit, i)->operands[k];
   const uint32_t to_call = c->call[i], from_call = c->call[from];
@@ -78,7 +79,7 @@ static trm_status redirect(copier *c, trm_index i, uint32_t k, trm_error *error)
   return TRM_OK;
 }
 
-/* The call that an instruction is of; in a pipeline its stage is the function. */
+/* The call that an instruction belongs to. In a pipeline the stages are the functions instead. */
 static uint32_t call_of(const trm_instruction *instruction, const trm_scopes *scopes,
                         const uint32_t *matches) {
   bool is_gradient;
@@ -121,7 +122,8 @@ static trm_status copy_in(trm_module *module, uint32_t computation, const trm_sc
   return status;
 }
 
-/* Marks what instructions of calls call: all of that is inside. */
+/* Marks the computations that instructions of calls call: their instructions are inside the
+ * call. */
 static void mark_inside(const trm_module *module, const trm_scopes *scopes, bool *inside) {
   for (uint32_t c = 0; c < module->num_computations; ++c) {
     const trm_computation *computation = &module->computations[c];
@@ -159,7 +161,7 @@ trm_status trm_pass_outlined_calls(trm_module *module, trm_error *error) {
 
 /* ---- The order ------------------------------------------------------------------------------ */
 
-/* The arguments, or the results, that a copy is one of. */
+/* The arguments, or the results, that a copy belongs to: "argument 3" for call 3; else NULL. */
 static const char *group_of(const trm_instruction *instruction) {
   if (instruction->opcode != TRM_OP_COPY) return NULL;
   return trm_instruction_frontend_attribute(instruction, TRM_CALL_COPY);
@@ -168,9 +170,9 @@ static const char *group_of(const trm_instruction *instruction) {
 typedef struct waits {
   trm_computation *computation;
   trm_arena *arena;
-  trm_index *copies; /* the arguments or the results of one call */
+  trm_index *copies; /* the arguments, or the results, of one call */
   uint32_t count;
-  bool *reads, *follows; /* by instruction: one of the copies; what reads one, or what follows */
+  bool *reads, *follows; /* by instruction: reads one of the copies; depends on a reader */
 } waits;
 
 static bool is_operand(const trm_instruction *instruction, trm_index operand) {
@@ -180,7 +182,8 @@ static bool is_operand(const trm_instruction *instruction, trm_index operand) {
   return false;
 }
 
-/* Lets what reads one of the copies wait for those that do not follow from what it computes. */
+/* Makes each reader of one of the copies wait for the others, except for copies that depend on a
+ * reader. */
 static trm_status wait_for_copies(waits *w, trm_error *error) {
   trm_computation *c = w->computation;
   for (trm_index i = 0; i < c->num_instructions; ++i) {
@@ -226,7 +229,7 @@ static trm_status order_calls(trm_module *module, uint32_t computation, waits *w
     for (trm_index j = 0; j < c->num_instructions; ++j) {
       const char *of = group_of(&c->instructions[j]);
       if (of == NULL || strcmp(of, group) != 0) continue;
-      if (j < i) break; /* done */
+      if (j < i) break; /* an earlier pass of the loop did this group */
       w->copies[w->count++] = j;
     }
     if (w->count < 2) continue;

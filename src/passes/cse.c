@@ -1,6 +1,5 @@
-/* Owns: common subexpressions: equal instructions with equal operands become one.
- *
- * Serves the opcodes whose attributes are compared below; others are left alone. */
+/* Owns: common subexpressions: equal instructions with equal operands become one. The pass serves
+ * the opcodes whose attributes it compares. */
 #define XXH_INLINE_ALL
 #include <string.h>
 #include <xxhash.h>
@@ -21,7 +20,7 @@ static bool is_served(const trm_instruction *instruction) {
     case TRM_OP_REVERSE:
     case TRM_OP_SLICE:
     case TRM_OP_TRANSPOSE: return true;
-    case TRM_OP_CONSTANT: /* small ones: comparing must not cost more than it saves */
+    case TRM_OP_CONSTANT: /* comparing a large constant costs more than it saves */
       return instruction->literal->num_leaves == 1 && trm_shape_bytes(&instruction->shape) <= 4096;
     default: return trm_opcode_is_elementwise(instruction->opcode);
   }
@@ -49,18 +48,13 @@ static uint64_t hash_of(const trm_instruction *instruction) {
   return XXH3_64bits_digest(&state);
 }
 
-static bool equal_dims(const trm_dims *a, const trm_dims *b) {
-  return a->count == b->count &&
-         (a->count == 0 || memcmp(a->items, b->items, (size_t)a->count * sizeof *a->items) == 0);
-}
-
 static bool equal(const trm_computation *computation, const trm_instruction *a,
                   const trm_instruction *b) {
   if (a->opcode != b->opcode || a->num_operands != b->num_operands || a->number != b->number ||
       a->comparison != b->comparison || a->comparison_type != b->comparison_type ||
       a->exponent_bits != b->exponent_bits || a->mantissa_bits != b->mantissa_bits ||
-      !trm_shape_equal(&a->shape, &b->shape) || !equal_dims(&a->dimensions, &b->dimensions) ||
-      !equal_dims(&a->sizes, &b->sizes) || (a->sharding == NULL) != (b->sharding == NULL) ||
+      !trm_shape_equal(&a->shape, &b->shape) || !trm_dims_equal(&a->dimensions, &b->dimensions) ||
+      !trm_dims_equal(&a->sizes, &b->sizes) || (a->sharding == NULL) != (b->sharding == NULL) ||
       (a->sharding != NULL && strcmp(a->sharding, b->sharding) != 0)) {
     return false;
   }

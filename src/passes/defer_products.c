@@ -1,9 +1,8 @@
-/* Owns: sums of products over the turns of a loop, s += a[i] b[i]: the gradient of the weights of a
- * recurrent layer. Where nobody reads s in between, one product after the loop computes the sum; it
- * sums over the turns as well. The loop keeps a[i] and b[i] of all turns, in the order of an array
- * of which one of them is a part already.
- *
- * The product reads and writes the sum once instead of in every turn. */
+/* Owns: sums of products over the turns of a loop, s += a[i] b[i], such as the gradient of the
+ * weights of a recurrent layer. Where the loop does not read s otherwise, one product after the
+ * loop, which also sums over the turns, takes their place. It reads and writes the sum once instead
+ * of in every turn. The loop keeps a[i] and b[i] of all turns; where one of them is already a part
+ * of an array, the loop keeps the other in the order of that array. */
 #include <string.h>
 
 #include "passes/loop_state.h"
@@ -11,20 +10,20 @@
 
 enum {
   LEAST_TURNS = 4,
-  MOST_BYTES = 1 << 26, /* of what the loop keeps */
+  MOST_BYTES = 1 << 26, /* of all histories of a loop */
   MOST_CHAIN = 4        /* transposes and reshapes between the product and the sum */
 };
 
-/* A value of the body at all turns. */
+/* The values of an instruction of the body in all turns. */
 typedef struct history {
-  trm_index value, index; /* of the body: what is kept where */
-  int64_t element;        /* of the state, that has it; -1: it must be kept */
+  trm_index value, index; /* instructions of the body: the value, and its place */
+  int64_t element;        /* of the state: the array that has the values already; -1: none */
 } history;
 
 typedef struct deferred {
   int64_t element; /* of the state: the sum */
   trm_index dot, addend;
-  uint32_t sides[2]; /* histories */
+  uint32_t sides[2]; /* numbers of histories */
 } deferred;
 
 typedef struct deferrer {
@@ -58,7 +57,8 @@ static bool is_private(const deferrer *d, trm_index i) {
   return d->uses[i] == 1 && body_at(d, i)->num_control_predecessors == 0;
 }
 
-/* The sum that an element of the state is: what is added in each turn, and its product. */
+/* Whether an element of the state is a sum of products: finds the addend of each turn and its
+ * product. */
 static bool find_sum(const deferrer *d, int64_t element, deferred *out) {
   const trm_index sum = body_at(d, d->body->root)->operands[element];
   const trm_instruction *add = body_at(d, sum);
@@ -87,7 +87,7 @@ static bool find_sum(const deferrer *d, int64_t element, deferred *out) {
   return false;
 }
 
-/* An instruction of the body that counts the turns; TRM_NO_INDEX where there is none. */
+/* An instruction of the body that counts the turns, or TRM_NO_INDEX. */
 static trm_index find_counter(const deferrer *d) {
   for (trm_index i = 0; i < d->body->num_instructions; ++i) {
     if (body_at(d, i)->opcode == TRM_OP_GET_TUPLE_ELEMENT && body_at(d, i)->shape.rank == 0 &&
@@ -99,7 +99,7 @@ static trm_index find_counter(const deferrer *d) {
   return TRM_NO_INDEX;
 }
 
-/* Whether a value is a part of an array that has one for each turn. */
+/* Whether a value is part i of an array with one part for each turn. */
 static bool find_array(const deferrer *d, trm_index value, history *out) {
   trm_part part;
   if (!trm_find_part(d->body, d->fixed, value, &part) || !part.drops) return false;
@@ -122,7 +122,8 @@ static trm_status add_history(deferrer *d, const history *one, uint32_t *out, tr
   return TRM_OK;
 }
 
-/* Both operands in the order of one index; false where they are not worth to be kept. */
+/* Chooses histories for both operands with a common index. False where keeping them costs too
+ * much. */
 static bool choose_histories(deferrer *d, const deferred *sum, history *sides) {
   const trm_instruction *dot = body_at(d, sum->dot);
   bool is_there[2];
@@ -172,7 +173,7 @@ static trm_status shape_at_turns(trm_arena *arena, const trm_shape *one, uint64_
   return TRM_OK;
 }
 
-/* An element of the body's parameter, or of the while. */
+/* Takes an element of the body's parameter or of the while. */
 static trm_status take(trm_edit *edit, trm_index like, trm_index from, int64_t number,
                        trm_index *out, trm_error *error) {
   const trm_instruction gte = {.opcode = TRM_OP_GET_TUPLE_ELEMENT,
@@ -183,7 +184,7 @@ static trm_status take(trm_edit *edit, trm_index like, trm_index from, int64_t n
   return trm_edit_add(edit, like, gte, out, error);
 }
 
-/* In the body: the history with the value of this turn. */
+/* In the body: writes the value of this turn into its history. */
 static trm_status write_turn(trm_edit *body, const history *one, int64_t element, trm_index *out,
                              trm_error *error) {
   trm_arena *arena = &body->module->arena;
@@ -209,8 +210,8 @@ static trm_status write_turn(trm_edit *body, const history *one, int64_t element
   return trm_edit_add(body, one->value, update, out, error);
 }
 
-/* In the body: histories are written, and sums are handed on as they come. `next` has a place for
- * each history. */
+/* In the body: writes the histories, and hands the sums on unchanged. `next` has a place for each
+ * history. */
 static trm_status rewrite_body(deferrer *d, uint32_t body, int64_t before, const trm_shape *shapes,
                                trm_index *next, uint32_t count, trm_error *error) {
   trm_module *module = d->edit->module;
@@ -240,7 +241,7 @@ done:
   return trm_edit_end(&edit, status, error);
 }
 
-/* After the loop: the product of all turns, in the shape of the sum. */
+/* After the loop: adds the product over all turns, in the shape of the dot. */
 static trm_status add_product(deferrer *d, const deferred *sum, const trm_index *sides,
                               trm_index *out, trm_error *error) {
   trm_arena *arena = &d->edit->module->arena;
@@ -263,7 +264,7 @@ static trm_status add_product(deferrer *d, const deferred *sum, const trm_index 
   return trm_edit_add(d->edit, d->loop, copy, out, error);
 }
 
-/* The transposes and reshapes after the product. */
+/* Adds the transposes and reshapes between the product and the sum. */
 static trm_status add_chain(deferrer *d, const deferred *sum, trm_index *at, trm_error *error) {
   const uint32_t body = trm_edit_at(d->edit, d->loop)->called[1];
   trm_index chain[MOST_CHAIN + 1];
@@ -281,7 +282,8 @@ static trm_status add_chain(deferrer *d, const deferred *sum, trm_index *at, trm
   return TRM_OK;
 }
 
-/* Whoever reads the sum after the loop reads first + product. `arrays` has each history's. */
+/* Readers of the sum after the loop read first + product instead. `arrays` has the array of each
+ * history. */
 static trm_status replace_sum(deferrer *d, const deferred *sum, trm_index first,
                               const trm_index *arrays, trm_error *error) {
   const trm_index sides[2] = {arrays[sum->sides[0]], arrays[sum->sides[1]]};
@@ -301,7 +303,7 @@ static trm_status replace_sum(deferrer *d, const deferred *sum, trm_index first,
   return TRM_OK;
 }
 
-/* The first contents of a history, which nobody reads. */
+/* The initial contents of a history, which are never read. */
 static trm_status add_first(trm_edit *edit, trm_index loop, trm_shape shape, trm_index *out,
                             trm_error *error) {
   trm_index zero;
@@ -330,7 +332,7 @@ static trm_status defer(deferrer *d, trm_error *error) {
     ++count;
   }
   TRY(trm_loop_grow(edit, d->loop, shapes, first, count, error));
-  /* The sums are added up outside before the body loses them. */
+  /* Readers of the sums change before the body stops computing the sums. */
   const trm_index init = trm_edit_resolve(edit, trm_edit_at(edit, d->loop)->operands[0]);
   for (size_t h = 0, r = 0; h < most; ++h) {
     const int64_t element = d->histories.items[h].element;

@@ -1,6 +1,7 @@
-/* Owns: elements of a loop's state that nobody reads but the loop, to compute themselves. The body
- * hands them on as they are then, and what computed them goes. The gradient of a recurrent layer by
- * an input that needs none is such an element: a product and an array of all steps in each turn. */
+/* Owns: elements of a loop's state that only their own next values depend on. The body hands such
+ * an element on unchanged, and the instructions that computed it go. An example is the gradient of
+ * a recurrent layer with respect to an input that needs none: each turn computes a product and
+ * copies an array of all steps. */
 #include <string.h>
 
 #include "passes/loop_state.h"
@@ -14,7 +15,7 @@ typedef struct liveness {
   bool changed;
 } liveness;
 
-/* Elements that the computation takes of the tuple `from`. */
+/* Marks the elements that the computation takes from the tuple `from`. */
 static void mark_taken(const trm_computation *computation, trm_index from, bool *live) {
   for (trm_index i = 0; i < computation->num_instructions; ++i) {
     const trm_instruction *instruction = &computation->instructions[i];
@@ -34,7 +35,8 @@ static void need(liveness *l, trm_index i) {
   }
 }
 
-/* One walk from the last instruction to the first; what a live element needs may come again. */
+/* One walk from the last instruction to the first. A live element may make other elements live,
+ * which takes another walk. */
 static void walk(liveness *l) {
   const trm_computation *body = l->body;
   const trm_instruction *root = &body->instructions[body->root];
@@ -52,7 +54,7 @@ static void walk(liveness *l) {
   }
 }
 
-/* The body's result of the elements that are not live becomes what came in. */
+/* Makes the body hand on the elements that are not live. */
 static trm_status hand_on(trm_module *module, uint32_t body, const bool *live, trm_error *error) {
   trm_edit edit;
   TRY(trm_edit_begin(&edit, module, body, error));

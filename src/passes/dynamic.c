@@ -1,23 +1,23 @@
-/* Owns: dimensions whose size is known at run time only, up to a bound (`f32[<=8]`).
+/* Owns: dimensions whose size is known only at run time, up to a bound (`f32[<=8]`).
  *
- * An array keeps its bound, and its size is a value of the program. What moves elements or works on
- * each one takes the size along; what combines elements along such a dimension gets what is beyond
- * the size replaced by what changes nothing. A size begins at set-dimension-size or SliceToDynamic
- * and ends at get-dimension-size or PadToStatic. Everything else is refused: memory and steps of a
- * program are fixed when it is compiled. */
+ * An array has the size of its bound, and the actual size is a value of the program. Elementwise
+ * instructions and moves pass the size on. Reductions and dots along such a dimension first replace
+ * the elements beyond the size by the neutral element. A size begins at set-dimension-size or
+ * SliceToDynamic and ends at get-dimension-size or PadToStatic. The pass refuses everything else,
+ * because memory and steps of a program are fixed when it is compiled. */
 #include <inttypes.h>
 #include <string.h>
 
 #include "passes/edit.h"
 #include "passes/pass.h"
 
-/* The values that say the sizes of one array; TRM_NO_INDEX: the dimension is static. */
+/* The values that hold the sizes of one array; TRM_NO_INDEX: the dimension is static. */
 typedef struct size_row {
   trm_index of[TRM_MAX_RANK];
 } size_row;
 
 typedef struct tracker {
-  const size_row **rows; /* of each instruction that the computation began with; NULL: static */
+  const size_row **rows; /* by instruction of the original computation; NULL: its array is static */
 } tracker;
 
 static trm_status refuse(const trm_edit *edit, trm_index index, const char *why, trm_error *error) {
@@ -33,7 +33,7 @@ static const size_row *row_of(const tracker *t, const trm_edit *edit, trm_index 
   return t->rows[trm_edit_at(edit, index)->operands[k]];
 }
 
-/* A row like another, or of static dimensions. */
+/* A copy of the row `like`, or a row of static dimensions where `like` is NULL. */
 static trm_status new_row(trm_edit *edit, const size_row *like, size_row **out_row,
                           trm_error *error) {
   size_row *row = ARENA_NEW(&edit->module->arena, size_row, 1);
@@ -51,7 +51,7 @@ static bool has_dynamic_leaf(const trm_shape *shape) {
   return false;
 }
 
-/* x with `fill` (a scalar) where dimension d is beyond its size. */
+/* x with `fill` (a scalar) in place of the elements of dimension d beyond `size`. */
 static trm_status mask(trm_edit *edit, trm_index like, trm_index x, int32_t d, trm_index size,
                        trm_index fill, trm_index *out, trm_error *error) {
   trm_shape shape = trm_edit_at(edit, x)->shape;
@@ -77,7 +77,7 @@ static trm_status mask(trm_edit *edit, trm_index like, trm_index x, int32_t d, t
   return trm_edit_add(edit, like, select, out, error);
 }
 
-/* Operand k of the instruction becomes `value`, in a list of its own. */
+/* Replaces operand k of the instruction, in a copy of its list of operands. */
 static trm_status set_operand(trm_edit *edit, trm_index index, uint32_t k, trm_index value,
                               trm_error *error) {
   trm_instruction *instruction = trm_edit_at(edit, index);
@@ -112,8 +112,8 @@ static trm_status merge_operands(tracker *t, trm_edit *edit, trm_index index, tr
   return TRM_OK;
 }
 
-/* The dimension of the result that is dimension d of the operand: as many elements before it, and
- * as many in it. -1: there is none. */
+/* The dimension of the result that is dimension d of the operand: the same number of elements
+ * before it, and the same size. -1: there is none. */
 static int32_t reshaped(const trm_shape *from, const trm_shape *to, int32_t d) {
   int64_t before = 1, other = 1;
   for (int32_t i = 0; i < d; ++i) before *= from->dims[i];
@@ -166,7 +166,7 @@ static trm_status reduce(tracker *t, trm_edit *edit, trm_index index, trm_error 
   const uint32_t count = trm_edit_at(edit, index)->num_operands / 2;
   const trm_dims reduced = trm_edit_at(edit, index)->dimensions;
   const int32_t rank = trm_edit_at(edit, trm_edit_at(edit, index)->operands[0])->shape.rank;
-  TRY(merge_operands(t, edit, index, error)); /* in the operands' dimensions */
+  TRY(merge_operands(t, edit, index, error)); /* numbered by dimensions of the operands */
   const size_row *sizes = t->rows[index];
   size_row *row;
   TRY(new_row(edit, NULL, &row, error));
@@ -218,7 +218,7 @@ static trm_status dot(tracker *t, trm_edit *edit, trm_index index, trm_error *er
         any = true;
         continue;
       }
-      /* Both sides: zero times what is beyond could be NaN. */
+      /* Both operands: 0 times an element beyond the size could be NaN. */
       for (uint32_t side = 0; side < 2; ++side) {
         const trm_dims *sums = side == 0 ? &dims->lhs_contracting : &dims->rhs_contracting;
         trm_index zero;
@@ -237,7 +237,7 @@ static trm_status dot(tracker *t, trm_edit *edit, trm_index index, trm_error *er
 
 static trm_status set_size(tracker *t, trm_edit *edit, trm_index index, trm_error *error) {
   const int64_t d = trm_edit_at(edit, index)->number;
-  if ((trm_edit_at(edit, index)->shape.dynamic >> d & 1) == 0) { /* it stays as it is */
+  if ((trm_edit_at(edit, index)->shape.dynamic >> d & 1) == 0) { /* the result is static */
     if (row_of(t, edit, index, 0) != NULL) {
       return refuse(edit, index, "makes an array static by set-dimension-size", error);
     }
@@ -251,7 +251,8 @@ static trm_status set_size(tracker *t, trm_edit *edit, trm_index index, trm_erro
   return TRM_OK;
 }
 
-/* (array, size, size, ...): the array at its bound and the sizes of all its dimensions. */
+/* PadToStatic gives (array, size, size, ...): the array at its bound and the sizes of all
+ * dimensions. */
 static trm_status pad_to_static(tracker *t, trm_edit *edit, trm_index index, trm_error *error) {
   const trm_shape shape = trm_edit_at(edit, index)->shape;
   const size_row *sizes = row_of(t, edit, index, 0);
@@ -285,7 +286,7 @@ static trm_status pad_to_static(tracker *t, trm_edit *edit, trm_index index, trm
   return TRM_OK;
 }
 
-/* (array, size, size, ...) to an array of these sizes. */
+/* SliceToDynamic makes (array, size, size, ...) an array of these sizes. */
 static trm_status slice_to_dynamic(tracker *t, trm_edit *edit, trm_index index, trm_error *error) {
   const trm_instruction *instruction = trm_edit_at(edit, index);
   const int32_t rank = instruction->shape.rank;

@@ -98,7 +98,7 @@ trm_status trm_edit_scalar(trm_edit *edit, trm_index like, trm_dtype dtype, doub
         bytes.u8 = trm_small_float_encode(dtype, value);
         break;
       }
-      bytes.s64 = (int64_t)value; /* little-endian: the low bytes are the narrower integer */
+      bytes.s64 = (int64_t)value; /* little-endian: a narrower integer is the low bytes */
       break;
   }
   trm_arena *arena = &edit->module->arena;
@@ -128,7 +128,17 @@ trm_status trm_edit_convert(trm_edit *edit, trm_index like, trm_dtype dtype, trm
   return trm_edit_add(edit, like, prototype, out_index, error);
 }
 
-/* A computation of float32 in the place of one of float16. */
+trm_status trm_edit_element(trm_edit *edit, trm_index like, trm_index from, int64_t number,
+                            trm_index *out_index, trm_error *error) {
+  const trm_instruction prototype = {.opcode = TRM_OP_GET_TUPLE_ELEMENT,
+                                     .shape = trm_edit_at(edit, from)->shape.elements[number],
+                                     .num_operands = 1,
+                                     .operands = &from,
+                                     .number = number};
+  return trm_edit_add(edit, like, prototype, out_index, error);
+}
+
+/* Replaces *body by a copy that computes in float32. */
 static trm_status widen_body(trm_module *module, uint32_t *body, trm_error *error) {
   TRY(trm_module_clone_computation(module, *body, body, error));
   trm_computation *computation = &module->computations[*body];
@@ -182,6 +192,32 @@ bool trm_edit_is_constant(const trm_edit *e, trm_index i, double value) {
       return (double)integer == value;
     default: return false;
   }
+}
+
+trm_status trm_edit_find_users(const trm_edit *edit, trm_graph *out_users, trm_error *error) {
+  const trm_computation *computation = trm_edit_computation(edit);
+  const uint32_t count = computation->num_instructions;
+  size_t edges = 0;
+  for (trm_index i = 0; i < count; ++i) {
+    const trm_instruction *o = &computation->instructions[i];
+    edges += (size_t)o->num_operands + o->num_control_predecessors;
+  }
+  TRY(trm_graph_create(count, edges, out_users, error));
+  size_t *rows = out_users->rows;
+  /* Counted one place up, so that filling moves the start of each row to its place. */
+  for (int fills = 0; fills < 2; ++fills) {
+    for (trm_index i = 0; i < count; ++i) {
+      const trm_instruction *o = &computation->instructions[i];
+      for (uint32_t k = 0; k < o->num_operands + o->num_control_predecessors; ++k) {
+        const trm_index used =
+            k < o->num_operands ? o->operands[k] : o->control_predecessors[k - o->num_operands];
+        if (fills) out_users->targets[rows[used + 1]++] = i;
+        else if (used + 2 <= count) ++rows[used + 2];
+      }
+    }
+    for (trm_index i = 1; !fills && i <= count; ++i) rows[i] += rows[i - 1];
+  }
+  return TRM_OK;
 }
 
 trm_status trm_edit_instructions(trm_module *module, uint32_t computation, trm_rewrite rewrite,

@@ -1,5 +1,6 @@
-/* Owns: float16 in a region as the CPU's engine computes it: elementwise in float32 and rounded
- * after every instruction, sums in float32, and overflows as trm_half_overflow says. */
+/* Owns: float16 arithmetic in a region with the results of the CPU's engine: elementwise
+ * instructions compute in float32 and round after every instruction, sums are in float32, and
+ * overflows give the value that trm_half_overflow says. */
 #include <math.h>
 
 #include "ops/elementwise/strip_compile.h"
@@ -11,7 +12,7 @@ static trm_shape shape_at(const trm_maker *m, trm_index i) {
   return trm_shape_as(shape, shape.dtype);
 }
 
-/* How |x| compares with a number. */
+/* Compares |x| with a number. */
 static trm_index size_is(trm_maker *m, trm_index x, trm_comparison how, double number) {
   const trm_shape shape = shape_at(m, x);
   const trm_index size = trm_unary(m, TRM_OP_ABS, shape, x);
@@ -22,10 +23,10 @@ static trm_index choose(trm_maker *m, trm_index which, trm_index yes, trm_index 
   return trm_ternary(m, TRM_OP_SELECT, shape_at(m, no), which, yes, no);
 }
 
-/* What is beyond float16, infinities too, becomes 65504 or NaN. */
+/* Replaces values beyond float16, also infinities, by 65504 or NaN, as the module says. */
 static trm_index limit(trm_maker *m, trm_index x) {
   const trm_shape shape = shape_at(m, x), one = {.dtype = shape.dtype};
-  const double least = shape.dtype == TRM_F16 ? INFINITY : 65520; /* that is rounded to infinity */
+  const double least = shape.dtype == TRM_F16 ? INFINITY : 65520; /* rounds to infinity */
   if (m->edit->module->half_overflow == TRM_HALF_INFINITY) return x;
   if (m->edit->module->half_overflow == TRM_HALF_LARGEST) {
     return trm_ternary(m, TRM_OP_CLAMP, shape, trm_filled(m, one, -65504), x,
@@ -34,7 +35,8 @@ static trm_index limit(trm_maker *m, trm_index x) {
   return choose(m, size_is(m, x, TRM_CMP_GE, least), trm_filled(m, shape, NAN), x);
 }
 
-/* An infinity, which is new at a pole and of too large a result; else an operand has it. */
+/* Limits a result that is infinite. At a pole the infinity is exact, elsewhere the result is too
+ * large; an infinity that an operand has stays. */
 static trm_index limit_infinity(trm_maker *m, const trm_instruction *i, trm_index x,
                                 trm_index limited) {
   trm_index special = limited;
@@ -57,8 +59,9 @@ static trm_index limit_infinity(trm_maker *m, const trm_instruction *i, trm_inde
   return special;
 }
 
-/* Compilers drop conversions to float16 and back, but neither reduce-precision, which takes small
- * numbers for zero, nor sums, which keep the last bit of 0.75: 2^-24, as that of small halves. */
+/* Rounds a float32 to a float16 value. Compilers may drop a conversion to float16 and back, but not
+ * reduce-precision, nor a sum and its difference. reduce-precision flushes small numbers to zero;
+ * for these x + 0.75 keeps multiples of 2^-24, the spacing of small halves. */
 static trm_index round_as_half(trm_maker *m, trm_index x) {
   const trm_shape shape = shape_at(m, x);
   const trm_index middle = trm_filled(m, shape, 0.75);
@@ -84,7 +87,7 @@ static trm_index elementwise(trm_maker *m, const trm_instruction *i) {
                 limited);
 }
 
-/* A sum, or a product, of float16 is one of float32. */
+/* A sum or product of float16 is computed in float32. */
 static trm_index combined(trm_maker *m, const trm_instruction *i) {
   const trm_opcode opcode =
       i->num_called == 1 ? trm_computation_combiner(&m->edit->module->computations[i->called[0]])

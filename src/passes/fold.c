@@ -1,7 +1,6 @@
-/* Owns: computing at compile time what is constant.
- *
- * An instruction whose operands are constants is run by its reference kernel when its result is
- * small. Broadcasts and iotas are left: they cost less than their values. */
+/* Owns: computing constants at compile time. The reference kernel runs an instruction whose
+ * operands are constants and whose result is small. Broadcasts and iotas stay, because they cost
+ * less than their values. */
 #include <string.h>
 
 #include "ops/kernel.h"
@@ -10,7 +9,7 @@
 
 enum { MAX_BYTES = 64 * 1024 };
 
-/* Of all results together: a long chain of constants must not fill the memory. */
+/* Bytes of all results: a long chain of constants must not fill the memory. */
 static const size_t max_total_bytes = (size_t)64 << 20;
 
 static bool is_foldable(const trm_edit *edit, const trm_instruction *instruction) {
@@ -81,7 +80,7 @@ static trm_status run_once(const trm_edit *edit, trm_index i, trm_arena *scratch
   return status;
 }
 
-/* `state` is the size_t of bytes that were folded so far in the module. */
+/* `state`: a size_t, the bytes folded so far in the module. */
 static trm_status fold(trm_edit *edit, trm_index i, void *state, trm_error *error) {
   size_t *total = state;
   trm_instruction *instruction = trm_edit_at(edit, i);

@@ -1,11 +1,11 @@
-/* Owns: making kLoop fusions of elementwise instructions, for the host's strip programs and, on an
- * IPU, for chains that lie in one place.
+/* Owns: making kLoop fusions of elementwise instructions: for the host's strip programs, and for
+ * chains that lie on the same tiles of an IPU.
  *
- * Instructions are visited from users to producers. An instruction joins the group of its users
- * when all of them are in that one group, or, as one more result, when those that are not come
- * after the whole group (so that no cycle can arise). Broadcasts, iotas and scalar constants cost
- * nothing inside a fusion and are copied into each; on the host also slices. Groups of one that
- * absorb nothing stay as they are. */
+ * The walk goes from users to producers. An instruction joins the group of its users when all users
+ * are in that group. It also joins, as one more result of the group, when the other users come
+ * after the whole group; so no cycle arises. Broadcasts, iotas and scalar constants cost nothing
+ * inside a fusion and are copied into each; on the host slices are too. A group of one instruction
+ * that absorbs nothing stays as it is. */
 #include <string.h>
 
 #include "ops/elementwise/strip.h"
@@ -14,23 +14,23 @@
 
 enum { MAX_RESULTS = 12 };
 
-/* How far a group grows. */
+/* Limits of a group. */
 typedef struct fuse_rules {
-  bool by_shard;              /* what runs on different IPUs stays apart */
-  bool reads_slices;          /* slices are read where they are */
-  uint32_t members, operands; /* at most; operands are counted at every member */
+  bool by_shard;              /* instructions on different IPUs stay apart */
+  bool reads_slices;          /* fusions read slices in place */
+  uint32_t members, operands; /* at most; an operand counts once for each member that reads it */
 } fuse_rules;
 /* On the host, the arrays between two fusions go through memory. */
 static const fuse_rules for_host = {false, true, 256, 512}, for_ipu = {true, false, 96, 48};
 
-/* The elements of a slice that follow each other: fewer are better gathered once, by a move. */
+/* Consecutive elements of a slice. A move gathers shorter runs faster, once. */
 enum { SHORTEST_RUN = 16 };
 
 static const uint32_t no_group = UINT32_MAX;
 
 typedef struct group {
-  trm_index last;  /* its highest member: where it stands */
-  trm_index shape; /* a member; all have its dimensions */
+  trm_index last;  /* its last member: the place of the fusion */
+  trm_index shape; /* a member; all members have its dimensions */
   uint32_t members, results, operands;
 } group;
 
@@ -39,13 +39,12 @@ typedef struct fuser {
   fuse_rules rules;
   uint32_t count;     /* instructions before the pass */
   uint32_t *group_of; /* by instruction */
-  bool *is_result;    /* used outside its group */
+  bool *is_result;    /* by instruction: used outside its group */
   VECTOR(group) groups;
-  uint32_t *first_user, *next_user; /* lists of users, control edges too: next_user by edge */
-  trm_index *edge_user;
+  trm_graph users; /* with control edges, because a cycle may pass through one */
 } fuser;
 
-/* A slice of whole runs along the last dimensions. */
+/* Whether a slice keeps long runs of consecutive elements. */
 static bool is_run_slice(const trm_instruction *instruction) {
   const trm_shape *shape = &instruction->shape;
   for (int32_t d = 0; d < shape->rank; ++d)
@@ -53,13 +52,13 @@ static bool is_run_slice(const trm_instruction *instruction) {
   return shape->rank > 0 && shape->dims[shape->rank - 1] >= SHORTEST_RUN;
 }
 
-/* Copied into every fusion that reads it. */
+/* Whether each fusion that reads the instruction gets a copy of it. */
 static bool is_absorbed(const fuse_rules *rules, const trm_computation *computation,
                         const trm_instruction *instruction) {
   if (instruction->num_control_predecessors > 0) return false;
   switch (instruction->opcode) {
     case TRM_OP_BROADCAST:
-      /* A broadcast that hardly grows is better read as it is. */
+      /* A fusion reads a broadcast that grows little as an array. */
       return trm_shape_count(&computation->instructions[instruction->operands[0]].shape) * 2 <=
              trm_shape_count(&instruction->shape);
     case TRM_OP_IOTA: return true;
@@ -77,42 +76,12 @@ static bool is_member(const fuser *f, const trm_computation *computation, trm_in
          trm_strip_supports(f->edit.module, computation, instruction);
 }
 
-/* Builds the lists of users; what waits by a control edge is one, as a cycle may go through it. */
-static trm_status list_users(fuser *f, const trm_computation *computation, trm_error *error) {
-  size_t edges = 0;
-  for (trm_index i = 0; i < f->count; ++i) {
-    edges += (size_t)computation->instructions[i].num_operands +
-             computation->instructions[i].num_control_predecessors;
-  }
-  f->first_user = trm_allocate((f->count + 1) * sizeof(uint32_t));
-  f->next_user = trm_allocate((edges + 1) * sizeof(uint32_t));
-  f->edge_user = trm_allocate((edges + 1) * sizeof(trm_index));
-  if (f->first_user == NULL || f->next_user == NULL || f->edge_user == NULL) {
-    FAIL_NO_MEMORY("users");
-  }
-  memset(f->first_user, 0xff, (f->count + 1) * sizeof(uint32_t));
-  uint32_t edge = 0;
-  for (trm_index i = 0; i < f->count; ++i) {
-    const trm_instruction *instruction = &computation->instructions[i];
-    const uint32_t total = instruction->num_operands + instruction->num_control_predecessors;
-    for (uint32_t k = 0; k < total; ++k, ++edge) {
-      const trm_index used = k < instruction->num_operands
-                                 ? instruction->operands[k]
-                                 : instruction->control_predecessors[k - instruction->num_operands];
-      f->edge_user[edge] = i;
-      f->next_user[edge] = f->first_user[used];
-      f->first_user[used] = edge;
-    }
-  }
-  return TRM_OK;
-}
-
 static bool same_shard(const trm_instruction *a, const trm_instruction *b) {
   return a->sharding == b->sharding ||
          (a->sharding != NULL && b->sharding != NULL && strcmp(a->sharding, b->sharding) == 0);
 }
 
-/* Whether `i` may join group `g`; as a result too when some users are elsewhere. */
+/* Whether `i` may join group `g`; *out_result: as a result, because some users are outside. */
 static bool may_join(const fuser *f, const trm_computation *computation, trm_index i, uint32_t g,
                      bool *out_result) {
   const group *candidate = &f->groups.items[g];
@@ -125,10 +94,10 @@ static bool may_join(const fuser *f, const trm_computation *computation, trm_ind
       candidate->operands + instruction->num_operands > f->rules.operands) {
     return false;
   }
-  bool result = i == computation->root;
-  if (result) return false; /* a root is a whole value of its own */
-  for (uint32_t edge = f->first_user[i]; edge != UINT32_MAX; edge = f->next_user[edge]) {
-    const trm_index user = f->edge_user[edge];
+  if (i == computation->root) return false; /* a root is a whole value of its own */
+  bool result = false;
+  for (size_t e = f->users.rows[i + 1]; e-- > f->users.rows[i];) { /* the last user first */
+    const trm_index user = f->users.targets[e];
     if (f->group_of[user] == g) continue;
     if (user < candidate->last) return false;
     result = true;
@@ -141,8 +110,8 @@ static bool may_join(const fuser *f, const trm_computation *computation, trm_ind
 static trm_status group_instruction(fuser *f, const trm_computation *computation, trm_index i,
                                     trm_error *error) {
   if (!is_member(f, computation, i)) return TRM_OK;
-  for (uint32_t edge = f->first_user[i]; edge != UINT32_MAX; edge = f->next_user[edge]) {
-    const uint32_t g = f->group_of[f->edge_user[edge]];
+  for (size_t e = f->users.rows[i + 1]; e-- > f->users.rows[i];) {
+    const uint32_t g = f->group_of[f->users.targets[e]];
     bool result;
     if (g == no_group || !may_join(f, computation, i, g, &result)) continue;
     group *joined = &f->groups.items[g];
@@ -168,11 +137,10 @@ static trm_status group_instruction(fuser *f, const trm_computation *computation
 
 typedef struct maker {
   fuser *f;
-  uint32_t body;                /* the fusion's computation */
-  VECTOR(trm_index) operands;   /* outside */
-  VECTOR(trm_index) parameters; /* inside */
-  trm_index *inside;            /* by outside instruction; TRM_NO_INDEX: not there yet */
-  VECTOR(trm_index) touched;    /* entries of inside to reset */
+  uint32_t body;              /* the fusion's computation */
+  VECTOR(trm_index) operands; /* instructions outside, by number of the parameter */
+  trm_index *inside;          /* by instruction outside: its copy inside, or TRM_NO_INDEX */
+  VECTOR(trm_index) touched;  /* entries of inside to reset */
 } maker;
 
 static trm_status note_inside(maker *m, trm_index outside, trm_index inside, trm_error *error) {
@@ -205,7 +173,7 @@ static trm_status copy_inside(maker *m, trm_index outside, trm_error *error) {
   return note_inside(m, outside, inside, error);
 }
 
-/* Brings in what a member reads: a parameter, or a copy of what is absorbed. */
+/* Brings in an operand of a member: as a parameter, or as a copy if it is absorbed. */
 static trm_status bring_operand(maker *m, trm_index outside, trm_error *error) {
   if (m->inside[outside] != TRM_NO_INDEX) return TRM_OK;
   const trm_computation *computation = trm_edit_computation(&m->f->edit);
@@ -271,7 +239,7 @@ static trm_status finish_fusion(maker *m, const trm_index *members, uint32_t num
                                   .called = &body,
                                   .fusion_kind = "kLoop"};
   trm_index fused;
-  /* The last result names the fusion: it is what the chain was for. */
+  /* The fusion has the name and metadata of its last result. */
   TRY(trm_edit_add(&f->edit, results[count - 1], fusion, &fused, error));
   if (count == 1) {
     trm_edit_replace(&f->edit, results[0], fused);
@@ -279,12 +247,7 @@ static trm_status finish_fusion(maker *m, const trm_index *members, uint32_t num
   }
   for (uint32_t r = 0; r < count; ++r) {
     trm_index element;
-    const trm_instruction gte = {.opcode = TRM_OP_GET_TUPLE_ELEMENT,
-                                 .shape = shapes[r],
-                                 .num_operands = 1,
-                                 .operands = &fused,
-                                 .number = r};
-    TRY(trm_edit_add(&f->edit, results[r], gte, &element, error));
+    TRY(trm_edit_element(&f->edit, results[r], fused, r, &element, error));
     trm_edit_replace(&f->edit, results[r], element);
   }
   return TRM_OK;
@@ -294,8 +257,7 @@ static trm_status make_fusion(maker *m, const trm_index *members, uint32_t num_m
                               trm_error *error) {
   TRY(trm_module_add_computation(m->f->edit.module, NULL, &m->body, error));
   m->operands.count = 0;
-  trm_status status = TRM_OK;
-  for (uint32_t i = 0; i < num_members && status == TRM_OK; ++i) {
+  for (uint32_t i = 0; i < num_members; ++i) {
     for (uint32_t k = 0; k < trm_edit_at(&m->f->edit, members[i])->num_operands; ++k) {
       TRY(bring_operand(m, trm_edit_at(&m->f->edit, members[i])->operands[k], error));
     }
@@ -318,7 +280,7 @@ static trm_status make_fusions(fuser *f, trm_error *error) {
     FAIL_OR_GOTO(done, RESOURCE_EXHAUSTED, "out of memory while fusing");
   }
   memset(m.inside, 0xff, (f->count + 1) * sizeof *m.inside);
-  /* Members by group, ascending. */
+  /* Sorts the members by group; within a group they stay in order. */
   for (size_t g = 0; g < num_groups; ++g) start[g + 1] = start[g] + f->groups.items[g].members;
   for (trm_index i = 0; i < f->count; ++i) {
     if (f->group_of[i] != no_group) members[start[f->group_of[i]]++] = i;
@@ -350,7 +312,7 @@ static trm_status fuse_computation(trm_module *module, uint32_t index, fuse_rule
     FAIL_OR_GOTO(done, RESOURCE_EXHAUSTED, "out of memory while fusing");
   }
   memset(f.group_of, 0xff, (f.count + 1) * sizeof *f.group_of);
-  TRY_OR_GOTO(list_users(&f, computation, error), done);
+  TRY_OR_GOTO(trm_edit_find_users(&f.edit, &f.users, error), done);
   for (trm_index i = f.count; i-- > 0;) {
     TRY_OR_GOTO(group_instruction(&f, computation, i, error), done);
   }
@@ -359,9 +321,7 @@ done:
   VECTOR_FREE(&f.groups);
   trm_free(f.group_of);
   trm_free(f.is_result);
-  trm_free(f.first_user);
-  trm_free(f.next_user);
-  trm_free(f.edge_user);
+  trm_graph_free(&f.users);
   return trm_edit_end(&f.edit, status, error);
 }
 

@@ -24,7 +24,7 @@ static bool is_cast(const trm_edit *e, trm_index i, trm_dtype from, trm_dtype to
 
 /* ---- Pairs of casts ------------------------------------------------------------------------- */
 
-/* Casts of what is one operation in the original (one_op() of _building.py). */
+/* Whether the cast belongs to one operation of the original (one_op() of _building.py). */
 static bool is_kept(const trm_edit *e, trm_index i) {
   return at(e, i)->num_control_predecessors > 0 ||
          trm_instruction_frontend_attribute(at(e, i), "KEEP_CASTS") != NULL;
@@ -35,7 +35,7 @@ static trm_status drop_pair(trm_edit *e, trm_index i, void *state, trm_error *er
   if (at(e, i)->opcode != TRM_OP_CONVERT || is_kept(e, i)) return TRM_OK;
   const trm_index inner = trm_edit_operand(e, i, 0);
   const trm_dtype to = dtype_of(e, i), from = dtype_of(e, inner);
-  if (from == to) { /* TensorFlow's bridge leaves some */
+  if (from == to) { /* TensorFlow's bridge makes casts to the same type */
     trm_edit_replace(e, i, inner);
   } else if (((from == TRM_F16 && to == TRM_F32) || (from == TRM_F32 && to == TRM_F16)) &&
              is_cast(e, inner, to, from) && !is_kept(e, inner)) {
@@ -46,7 +46,7 @@ static trm_status drop_pair(trm_edit *e, trm_index i, void *state, trm_error *er
 
 /* ---- Sums of squares ------------------------------------------------------------------------ */
 
-/* What is squared, or TRM_NO_INDEX. */
+/* The value that `i` is the square of, or TRM_NO_INDEX. */
 static trm_index squared(const trm_edit *e, trm_index i) {
   const trm_opcode opcode = at(e, i)->opcode;
   if (dtype_of(e, i) != TRM_F16 || (opcode != TRM_OP_MULTIPLY && opcode != TRM_OP_POWER)) {
@@ -83,8 +83,8 @@ static trm_status widen_squares(trm_edit *e, trm_index i, trm_error *error) {
 
 /* A product of an array and a scalar. */
 typedef struct scaling {
-  trm_index product, array, broadcast; /* TRM_NO_INDEX: there is none */
-  trm_index cast;                      /* float32 -> float16 of the scalar, or TRM_NO_INDEX */
+  trm_index product, array, broadcast; /* TRM_NO_INDEX: not such a product */
+  trm_index cast;                      /* of the scalar, from float32 to float16, or TRM_NO_INDEX */
 } scaling;
 
 static scaling scaling_of(const trm_edit *e, trm_index i) {
@@ -105,8 +105,7 @@ static scaling scaling_of(const trm_edit *e, trm_index i) {
   return found;
 }
 
-/* The product in float32, for the sum `like`; `uncast`: with the scalar as it was before the
- * cast. */
+/* The product in float32, for the sum `like`. uncast: with the scalar before its cast. */
 static trm_status widen_scaling(trm_edit *e, trm_index like, scaling s, bool uncast,
                                 trm_index *out_index, trm_error *error) {
   trm_index scalar = trm_edit_operand(e, s.broadcast, 0), array, broadcast;
@@ -136,7 +135,7 @@ static trm_status widen_scaled_sum(trm_edit *e, trm_index i, trm_error *error) {
     if (at(e, sides[1 - k])->opcode == TRM_OP_BROADCAST) scaled[k].product = TRM_NO_INDEX;
     if (scaled[k].product == TRM_NO_INDEX) continue;
     any = true;
-    uncast = uncast && scaled[k].cast != TRM_NO_INDEX; /* all of them, or none */
+    uncast = uncast && scaled[k].cast != TRM_NO_INDEX; /* all scalars, or none */
   }
   if (!any) return TRM_OK;
   trm_index operands[2], sum;
@@ -168,7 +167,7 @@ static trm_status widen(trm_edit *e, trm_index i, void *state, trm_error *error)
 
 trm_status trm_pass_widen_halves(trm_module *module, trm_error *error) {
   const uint32_t count = module->num_computations;
-  TRY(trm_edit_module(module, drop_pair, NULL, error)); /* before there are casts of ours */
+  TRY(trm_edit_module(module, drop_pair, NULL, error)); /* before the pass adds casts */
   TRY(trm_edit_module(module, widen, NULL, error));
   return module->num_computations == count ? TRM_OK : trm_module_compact(module, error);
 }

@@ -1,9 +1,9 @@
-/* Owns: moving out of while loops what does not change in them.
+/* Owns: moving instructions whose results do not change out of while loops.
  *
- * An instruction of the body whose operands are constants or elements of the state that the body
- * hands on unchanged is computed once before the loop and becomes one more element of the state.
- * Only instructions that cannot fail and have no effects move, and only those worth a place in
- * memory: not broadcasts or iotas, which fusions make for nothing. */
+ * An instruction of the body may move if its operands are constants or elements of the state that
+ * the body hands on unchanged. It is computed once before the loop, and its result becomes one more
+ * element of the state. An instruction that can fail or has side effects does not move, nor does
+ * one that is not worth its memory: fusions make broadcasts and iotas at no cost. */
 #include <string.h>
 
 #include "passes/loop_state.h"
@@ -40,8 +40,8 @@ static bool is_free_in_fusions(trm_opcode opcode) {
   return opcode == TRM_OP_BROADCAST || opcode == TRM_OP_RESHAPE;
 }
 
-/* Marks in moves[] what can move; source[] holds, for elements of the state handed on, the index of
- * the element, else -1. */
+/* Marks in moves[] the instructions that can move, and counts them. source[i]: the element of the
+ * state that instruction i is and that the body hands on, else -1. */
 static uint32_t find_moves(const trm_computation *body, const int64_t *source, bool *moves) {
   uint32_t count = 0;
   for (trm_index i = 0; i < body->num_instructions; ++i) {
@@ -54,14 +54,14 @@ static uint32_t find_moves(const trm_computation *body, const int64_t *source, b
       invariant = moves[operand] || source[operand] >= 0 || is_constant;
       constant = constant && is_constant;
     }
-    /* What follows from constants alone is small or was folded. */
+    /* An instruction of constants alone is small, or fold.c would have computed it. */
     moves[i] = invariant && instruction->num_operands > 0 && !constant;
     count += moves[i];
   }
   return count;
 }
 
-/* Leaves only what somebody who stays needs, and what is worth it. */
+/* Marks the moving instructions that an instruction in the body still reads. */
 static void find_results(const trm_computation *body, const bool *moves, bool *is_result) {
   for (trm_index i = 0; i < body->num_instructions; ++i) {
     if (moves[i]) continue;
@@ -87,7 +87,7 @@ static trm_status copy_out(const loop *l, trm_edit *edit, trm_index init, const 
     copy.operands = ARENA_NEW(&l->module->arena, trm_index, from.num_operands);
     CHECK_MEMORY(copy.operands, "operands");
     for (uint32_t k = 0; k < from.num_operands; ++k) copy.operands[k] = outside[from.operands[k]];
-    copy.num_control_predecessors = 0; /* a constant's: indices in the body */
+    copy.num_control_predecessors = 0; /* a constant's are instructions of the body */
     TRY(trm_edit_add(edit, l->instruction, copy, &outside[i], error));
     trm_edit_at(edit, outside[i])->metadata = from.metadata;
   }
@@ -154,8 +154,8 @@ static trm_status hoist_loop(const loop *l, trm_edit *edit, trm_error *error) {
   }
   if (!trm_find_sources(body, source) || find_moves(body, source, moves) == 0) goto done;
   find_results(body, moves, is_result);
-  /* A broadcast or reshape is not carried: its users in the loop make it again for nothing. What
-   * moves may still read the copy outside. */
+  /* The state carries no broadcast or reshape, because fusions in the loop make them at no cost.
+   * Moving instructions may still read the copy outside. */
   bool any = false;
   for (trm_index i = count; i-- > 0;) {
     if (is_result[i] && is_free_in_fusions(body->instructions[i].opcode)) {
@@ -182,6 +182,6 @@ static trm_status hoist(trm_edit *edit, trm_index i, void *state, trm_error *err
 }
 
 trm_status trm_pass_hoist(trm_module *module, trm_error *error) {
-  /* Inner loops come first: what leaves them may leave the outer one too. */
+  /* Inner loops come first, so that an instruction can leave several loops. */
   return trm_edit_module(module, hoist, NULL, error);
 }

@@ -1,10 +1,11 @@
-/* Owns: finding out which values are the same on all replicas.
+/* Owns: finding the values that are the same on all replicas.
  *
- * The program's inputs are, and what follows from them alone, what all replicas compute together,
- * and what the program says is. What comes out of feeds, of random numbers or of custom calls is
- * not. Of a tuple each leaf counts for itself. Loops and branches make it a fixed point: all is
- * taken to be the same until something says otherwise. Should that take too many rounds, the rest
- * is taken to differ, which is always right. */
+ * The same are: inputs of the program, results of collectives of all replicas, values that the
+ * program declares the same, and results computed from such values alone. Not the same are: results
+ * of feeds, random numbers and custom calls. The leaves of a tuple count one by one. Loops and
+ * branches make the analysis a fixed point: all values count as the same until one is found to
+ * differ. After ROUNDS rounds the state of a loop that still changes counts as different, after
+ * LAST_ROUND every value: that is always safe. */
 #include "passes/identical.h"
 
 #include <string.h>
@@ -16,10 +17,10 @@ enum { ROUNDS = 16, LAST_ROUND = 64 };
 typedef struct analysis {
   const trm_module *module;
   uint32_t replicas, round;
-  const uint32_t *const *first; /* by computation and instruction: its first leaf; one more */
-  const uint32_t *const *taken; /* of get-tuple-element: which leaf it begins at */
+  const uint32_t *const *first; /* by computation and instruction: its first leaf; and one more */
+  const uint32_t *const *taken; /* of a get-tuple-element: the leaf at which it begins */
   bool *const *differs;         /* by computation and leaf */
-  bool *diverges;               /* by computation: replicas do not run it alike */
+  bool *diverges; /* by computation: replicas may run it a different number of times */
   bool changed;
 } analysis;
 
@@ -59,7 +60,7 @@ static bool operands_differ(const analysis *a, uint32_t c, const trm_instruction
 
 /* ---- Instructions --------------------------------------------------------------------------- */
 
-/* Whether a collective is of all replicas. */
+/* Whether all replicas take part in a collective. */
 static bool is_of_all(const analysis *a, const trm_collective *collective) {
   if (collective == NULL || collective->replica_groups.count == 0) return true;
   return collective->replica_groups.count == 1 &&
@@ -83,7 +84,7 @@ static bool result_differs(const analysis *a, uint32_t c, const trm_instruction 
   switch (trm_opcode_replicas_of(instruction->opcode)) {
     case TRM_REPLICAS_GROUP: return !is_of_all(a, instruction->collective);
     case TRM_REPLICAS_OWN: return true;
-    default: return operands_differ(a, c, instruction); /* a parameter's come from the caller */
+    default: return operands_differ(a, c, instruction); /* a loop or branch sets parameters */
   }
 }
 
@@ -160,7 +161,7 @@ static void visit(analysis *a, uint32_t c, trm_index i) {
 
 /* ---- The whole ------------------------------------------------------------------------------ */
 
-/* Where the leaves of every instruction of a computation are. */
+/* Numbers the leaves of the instructions of a computation. */
 static trm_status lay_out(const trm_computation *computation, trm_arena *arena,
                           const uint32_t **out_first, const uint32_t **out_taken,
                           bool **out_differs, trm_error *error) {

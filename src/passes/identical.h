@@ -9,12 +9,12 @@ typedef struct trm_identical {
   bool *const *differs;         /* by computation and leaf */
 } trm_identical;
 
-/* For the computations that `runs` marks: the entry, and those of loops and branches. There are no
- * calls. The result lives in the arena; with one replica everything is the same. */
+/* Analyses the computations that `runs` marks: the entry and those of loops and branches. The
+ * module has no calls. The result lives in the arena. With one replica all values are the same. */
 trm_status trm_find_identical(const trm_module *module, const bool *runs, uint32_t replicas,
                               trm_arena *arena, trm_identical *out, trm_error *error);
 
-/* Whether all that an array instruction gives is the same on all replicas. */
+/* Whether the array that an instruction gives is the same on all replicas. */
 static inline bool trm_is_identical(const trm_identical *identical, uint32_t computation,
                                     trm_index instruction) {
   return !identical->differs[computation][identical->first[computation][instruction]];

@@ -1,24 +1,24 @@
-/* Owns: inlining of call and fusion, and giving each while and conditional its own computations.
+/* Owns: inlining calls and fusions, and giving each while and conditional computations of its own.
  *
- * Inlining goes from the top with an explicit stack, so each instruction is copied once whatever
- * the depth of the calls. Side effects stay in order: what follows a call by a control edge follows
- * the last side effect inside it. */
+ * Inlining goes from the entry down with an explicit stack, so each instruction is copied once
+ * whatever the depth of the calls. Side effects stay in order: an instruction with a control edge
+ * from a call waits for the last side effect inside the call. */
 #include <string.h>
 
 #include "passes/pass.h"
 
-/* More instructions than this after inlining, and the module is refused: nested calls can double
- * the program at every level. As many take about a gigabyte. */
+/* The limit of instructions after inlining, because nested calls can double the program at every
+ * level. So many instructions take about a gigabyte. */
 static const uint64_t max_instructions = UINT64_C(1) << 20;
 
 typedef struct frame {
   uint32_t computation;
   trm_index next;
   trm_index call;    /* the call in the frame below */
-  trm_index *map;    /* instruction here -> instruction in the result */
-  trm_index *effect; /* for calls: the last side effect inside, in the result */
+  trm_index *map;    /* by instruction here: its copy in the result */
+  trm_index *effect; /* by call here: the last side effect inside, in the result */
   trm_index last_effect;
-  trm_index entered_after; /* a control predecessor for side effects here, or TRM_NO_INDEX */
+  trm_index entered_after; /* an instruction that side effects here wait for, or TRM_NO_INDEX */
 } frame;
 
 typedef VECTOR(frame) frame_vector;
@@ -58,7 +58,8 @@ static void pop_frame(frame_vector *stack) {
   trm_free(top->effect);
 }
 
-/* The control predecessors of an instruction in terms of the result. */
+/* Sets the control predecessors of `copy`: those of the instruction, as instructions of the
+ * result. */
 static trm_status translate_predecessors(const frame *top, const trm_instruction *instruction,
                                          bool side_effect, trm_arena *arena, trm_instruction *copy,
                                          trm_error *error) {
@@ -78,7 +79,7 @@ static trm_status translate_predecessors(const frame *top, const trm_instruction
   return TRM_OK;
 }
 
-/* One instruction of the top frame; may push a frame. */
+/* Copies one instruction of the top frame, or pushes a frame for a call. */
 static trm_status inline_next(trm_module *module, uint32_t target, frame_vector *stack,
                               trm_error *error) {
   frame *top = &stack->items[stack->count - 1];
@@ -151,11 +152,11 @@ static trm_status inline_computation(trm_module *module, uint32_t index, trm_err
   result->has_side_effect = module->computations[index].has_side_effect;
   const trm_computation old = module->computations[index];
   module->computations[index] = *result;
-  module->computations[target] = old; /* dropped by trm_module_compact when nothing calls it */
+  module->computations[target] = old; /* dropped by trm_module_compact if nothing calls it */
   return TRM_OK;
 }
 
-/* Every while and conditional gets computations that nothing else calls. */
+/* Gives every while and conditional computations that no other instruction calls. */
 static trm_status unshare(trm_module *module, trm_error *error) {
   VECTOR(uint32_t) queue = {0};
   trm_status status = TRM_OK;
@@ -189,8 +190,8 @@ done:
   return status;
 }
 
-/* Counts what inlining and unsharing the entry would give before any of that is made: calls of
- * calls can double it at each level. Callees come before callers. */
+/* Counts the instructions after inlining and unsharing before any are made. Callees come before
+ * callers. */
 static trm_status check_size(const trm_module *module, trm_error *error) {
   uint64_t *size = trm_allocate_zeroed(module->num_computations, sizeof *size);
   CHECK_MEMORY(size, "the call graph");
@@ -225,7 +226,7 @@ trm_status trm_pass_inline(trm_module *module, trm_error *error) {
   const uint32_t count = module->num_computations;
   bool *wanted = trm_allocate_zeroed(count, sizeof *wanted);
   CHECK_MEMORY(wanted, "the call graph");
-  /* Only what is not itself called or fused needs inlining: the rest disappears. */
+  /* Computations that are only called or fused disappear; the others are inlined into. */
   wanted[module->entry] = true;
   for (uint32_t c = 0; c < count; ++c) {
     for (trm_index i = 0; i < module->computations[c].num_instructions; ++i) {
@@ -235,7 +236,7 @@ trm_status trm_pass_inline(trm_module *module, trm_error *error) {
     }
   }
   trm_status status = TRM_OK;
-  /* Callers first: a computation is inlined as it was written, not as it became. */
+  /* Callers come first, so that callees are copied before they change. */
   for (uint32_t c = count; c-- > 0 && status == TRM_OK;) {
     if (wanted[c] && needs_inlining(&module->computations[c])) {
       status = inline_computation(module, c, error);

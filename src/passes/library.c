@@ -1,12 +1,12 @@
-/* Owns: the pass library-calls: which calls of Poplar's libraries stand for an instruction.
+/* Owns: the pass library-calls: which calls of Poplar's libraries an IPU program makes for the
+ * instructions of a module.
  *
- * The original lowers HLO to calls of Poplar's libraries one by one, and brings some patterns of
- * instructions together first: x + a y, a sum with a factor, a filter's gradient with its
- * application, a pool with its division. Its compute sets are called after the TensorFlow op, the
- * HLO instruction or the pattern, and what the library calls them. The pass searches a module for
- * those patterns, through views and fusions, and states each as attributes of its instructions
- * (library.h). The patterns and the words are those that the original's tests of profiles show
- * (tests/data/compute_sets.json). */
+ * The original lowers HLO instructions to library calls one by one, after it has combined some
+ * patterns: x + a y, a sum with a factor, a filter's gradient with its application, a pool with its
+ * division. The names of its compute sets come from the TensorFlow op, the HLO instruction or
+ * pattern, and the library's own name. The pass searches a module for those patterns, through views
+ * and fusions, and states each as frontend attributes of the instructions (library.h). The patterns
+ * and words are those of the original's tests of profiles (tests/data/compute_sets.json). */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,7 +31,7 @@ static bool has_type(const trm_instruction *i, const char *type) {
 
 typedef enum scalar_kind { NO_SCALAR, INPUT_SCALAR, CONSTANT_SCALAR } scalar_kind;
 
-/* Whether a value is one number, repeated or not. */
+/* Whether a value is a scalar or a broadcast of one. */
 static scalar_kind scalar_of(const finder *f, uint32_t v) {
   const trm_instruction *i = at(f, v);
   if (i->opcode == TRM_OP_BROADCAST) {
@@ -63,7 +63,7 @@ static bool is_sum(const finder *f, uint32_t v) {
   return called->instructions[called->root].opcode == TRM_OP_ADD;
 }
 
-/* x y with one of them a scalar, or x / constant: *out_value is the other. */
+/* Whether v is x y, with one of them a scalar, or x / constant. *out_value: the other operand. */
 static scalar_kind scaling_of(const finder *f, uint32_t v, uint32_t *out_value) {
   const trm_instruction *i = at(f, v);
   if (!is_float(i)) return NO_SCALAR;
@@ -88,14 +88,15 @@ static bool in_one_fusion(const finder *f, uint32_t a, uint32_t b) {
   return f->in.computation[a] == f->in.computation[b] && f->in.caller[f->in.computation[a]] != none;
 }
 
-/* `v` is computed by its only user's compute set. */
+/* The compute set of `by`, the only user of `v`, computes `v`. */
 static void take_over(finder *f, uint32_t v, uint32_t by) {
   trm_library_call *call = call_of(f, v);
   if (in_one_fusion(f, v, by)) call->joins = true;
   else call->is_absorbed = true;
 }
 
-/* A cast that widen-halves (src/passes/halves.c) has put around an instruction is part of it. */
+/* A cast that widen-halves (src/passes/halves.c) has put around an instruction is part of the
+ * instruction. */
 static bool absorb_cast(finder *f, uint32_t v, uint32_t n) {
   const char *cast_op = at(f, v)->metadata.op_name, *op = at(f, n)->metadata.op_name;
   const bool is_same = (cast_op == NULL && op == NULL) || same_op(at(f, v), at(f, n));
@@ -104,7 +105,8 @@ static bool absorb_cast(finder *f, uint32_t v, uint32_t n) {
   return true;
 }
 
-/* The cast of the scalar in v = scalar x value: popops takes scalars of either type. */
+/* Absorbs the cast of the scalar in v = scalar x value, because popops takes scalars of either
+ * type. */
 static void absorb_cast_of_scalar(finder *f, uint32_t v, uint32_t value) {
   for (uint32_t k = 0; k < 2; ++k) {
     uint32_t scalar = operand(f, v, k);
@@ -128,8 +130,8 @@ static bool adds_to_zeros(const finder *f, uint32_t v) {
   return i->opcode == TRM_OP_SCATTER && i->num_operands == 3 && is_zero(f, operand(f, v, 0));
 }
 
-/* a x + b y, x + b y and the like: popops::scaledAddTo. With a filter's gradient, or the sum of a
- * bias's, as y, these are one pattern with it. */
+/* a x + b y, x + b y and the like: popops::scaledAddTo. Where y is a filter's gradient or the sum
+ * of a bias's gradient, y and the sum are one pattern. */
 static void find_scaled_sum(finder *f, uint32_t n) {
   const trm_instruction *i = at(f, n);
   const bool subtracts = i->opcode == TRM_OP_SUBTRACT;
@@ -144,7 +146,7 @@ static void find_scaled_sum(finder *f, uint32_t n) {
         at(f, values[k] == none ? v : values[k])->opcode == TRM_OP_BROADCAST) {
       kinds[k] = NO_SCALAR;
     }
-    /* The other side must be an array too. */
+    /* The other operand must be an array too. */
     if (at(f, operand(f, n, 1 - k))->opcode == TRM_OP_BROADCAST &&
         !(kinds[k] != NO_SCALAR && draws_truncated(f, values[k]))) {
       kinds[k] = NO_SCALAR;
@@ -170,7 +172,7 @@ static void find_scaled_sum(finder *f, uint32_t n) {
     if (kinds[scaled] == CONSTANT_SCALAR) call->is_absorbed = true;
     call->last = "negate/Op/Negate";
   } else if (kinds[1 - scaled] == NO_SCALAR && adds_to_zeros(f, y) && is_used_once(f, y)) {
-    /* The update adds to x itself, with the scale. */
+    /* The update itself adds to x with the scale. */
     if (kinds[scaled] == CONSTANT_SCALAR || !subtracts) call->is_absorbed = true;
     call->last = "negate/Op/Negate";
   } else {
@@ -188,12 +190,13 @@ static void find_scaled_sum(finder *f, uint32_t n) {
   if (f->in.user[n] != none) absorb_cast(f, f->in.user[n], n);
 }
 
-/* An op that divides: its factor comes of a later pass of the original, and stays a product. */
+/* Whether the TensorFlow op divides. A later pass of the original makes the factor of such an op,
+ * so the product stays apart. */
 static bool is_division(const trm_instruction *i) {
   return i->metadata.op_type != NULL && strstr(i->metadata.op_type, "Div") != NULL;
 }
 
-/* Sums of squares, sums with a factor, and halves that are summed as they are. */
+/* Sums of squares, sums with a factor, and float16 sums. */
 static void find_reductions(finder *f, uint32_t n) {
   if (!is_sum(f, n)) return;
   trm_library_call *call = call_of(f, n);
@@ -226,7 +229,7 @@ static void find_reductions(finder *f, uint32_t n) {
   uint32_t scaled = none;
   if (user->opcode == TRM_OP_MULTIPLY && operand(f, u, 1) == n &&
       scalar_of(f, operand(f, u, 0)) != NO_SCALAR && is_float(user)) {
-    scaled = n; /* of two scalars either may be the factor */
+    scaled = n; /* where both are scalars, either may be the factor */
   }
   if (user->opcode == TRM_OP_CONVERT && user->shape.dtype == TRM_F16 && halves) {
     call_of(f, u)->is_absorbed = true;
@@ -237,7 +240,7 @@ static void find_reductions(finder *f, uint32_t n) {
   }
 }
 
-/* popnn's non-linearities and their gradients. */
+/* Non-linearities of popnn and their gradients. */
 static void find_nonlinearity(finder *f, uint32_t n) {
   static const struct {
     const char *type, *word;
@@ -252,7 +255,7 @@ static void find_nonlinearity(finder *f, uint32_t n) {
     call->last = "NonLinearityGrad";
     if (is_used_once(f, n) && f->in.user[n] != none && same_op(i, at(f, f->in.user[n]))) {
       take_over(f, n, f->in.user[n]);
-      call->is_absorbed = false; /* two compute sets where two fusions have it */
+      call->is_absorbed = false; /* in two fusions it is two compute sets */
     }
     return;
   }
@@ -266,8 +269,8 @@ static void find_nonlinearity(finder *f, uint32_t n) {
   }
 }
 
-/* Binary and ternary instructions with an operand that is repeated are fusions there; a product of
- * a value with itself is a square, a division by a constant a product. */
+/* In the original, binary and ternary instructions with a broadcast operand are fusions, a product
+ * of a value with itself is a square, and a division by a constant is a product. */
 static void find_binary(finder *f, uint32_t n) {
   const trm_instruction *i = at(f, n);
   trm_library_call *call = call_of(f, n);
@@ -294,7 +297,8 @@ static void find_binary(finder *f, uint32_t n) {
   if (by_constant) call->word = "multiply";
 }
 
-/* Small trees: one expression, whose compute sets are called after its last instruction. */
+/* Small trees of elementwise instructions are one expression. Its compute sets have the name of the
+ * last instruction. */
 static bool may_be_in_expression(const finder *f, uint32_t n) {
   const trm_instruction *i = at(f, n);
   const trm_library_call *call = call_of(f, n);
@@ -337,7 +341,7 @@ static trm_status find_expression(finder *f, uint32_t n, trm_error *error) {
   return TRM_OK;
 }
 
-/* Custom calls that draw random numbers: "rng.7" of "custom-call.7". */
+/* Custom calls that draw random numbers: "custom-call.7" becomes "rng.7". */
 static trm_status find_random(finder *f, uint32_t n, trm_error *error) {
   const trm_instruction *i = at(f, n);
   if (i->call_id != TRM_CALL_RANDOM) return TRM_OK;
@@ -346,7 +350,7 @@ static trm_status find_random(finder *f, uint32_t n, trm_error *error) {
     call->word = "truncated-normal";
     return TRM_OK;
   }
-  /* A factor and something added, both constants, are the numbers' standard deviation and mean. */
+  /* A constant factor and a constant addend are the standard deviation and mean of the numbers. */
   const uint32_t u = f->in.user[n];
   uint32_t scaled = none;
   if (u != none && is_used_once(f, n) && scaling_of(f, u, &scaled) == CONSTANT_SCALAR &&
@@ -368,7 +372,7 @@ static trm_status find_random(finder *f, uint32_t n, trm_error *error) {
   return TRM_OK;
 }
 
-/* Instructions that have one pattern to themselves. */
+/* Instructions that are a pattern alone. */
 static void find_single(finder *f, uint32_t n) {
   const trm_instruction *i = at(f, n);
   trm_library_call *call = call_of(f, n);
@@ -407,7 +411,7 @@ static const char *flags_text(trm_arena *arena, const trm_library_call *call) {
   return trm_arena_string(arena, all, strlen(all));
 }
 
-/* The attributes of a call as pairs. */
+/* Lists the attributes of a call as pairs of key and value; gives the number of texts. */
 static uint32_t list_attributes(trm_arena *arena, const trm_library_call *call,
                                 const char *out_list[MOST_ADDED]) {
   uint32_t count = 0;
@@ -438,7 +442,7 @@ static uint32_t list_attributes(trm_arena *arena, const trm_library_call *call,
 
 static bool is_statement(const char *key) { return strncmp(key, "library_", 8) == 0; }
 
-/* Puts a call on its instruction, in place of what was stated there before. */
+/* Sets the attributes of a call on its instruction, in place of earlier statements. */
 static trm_status state(trm_module *module, trm_instruction *instruction, trm_library_call *call,
                         trm_error *error) {
   const char *added[MOST_ADDED];

@@ -1,7 +1,8 @@
-/* Calls of Poplar's libraries, and the search for them that library.c and library_layers.c share.
+/* Calls of Poplar's libraries, and the search for them in library.c, library_layers.c and
+ * library_casts.c.
  *
- * The pass library-calls states what it finds as frontend attributes "library_...", which the
- * estimate reads (src/program/roles.c). */
+ * The pass library-calls states each call as frontend attributes "library_...", which the estimate
+ * reads (src/program/roles.c). */
 #ifndef TREMULA_PASSES_LIBRARY_H_
 #define TREMULA_PASSES_LIBRARY_H_
 
@@ -30,7 +31,7 @@
 #define TRM_LIBRARY_GROUP "library_group"   /* calls of a group share the number behind the word */
 #define TRM_LIBRARY_IS "library_is"
 
-/* Elementwise trees of at most so many elements are one expression in the original. */
+/* Elementwise trees of at most this many elements are one expression in the original. */
 enum { TRM_EXPRESSION_ELEMENTS = 8 };
 
 typedef struct trm_library_call {
@@ -40,7 +41,7 @@ typedef struct trm_library_call {
 #define FLAG(field, text) bool field;
   TRM_LIBRARY_FLAGS
 #undef FLAG
-  const trm_instruction *op; /* whose TensorFlow op names it: becomes the scope */
+  const trm_instruction *op; /* its TensorFlow op gives the scope */
   uint32_t number, group;    /* 0: none */
 } trm_library_call;
 
@@ -49,7 +50,7 @@ typedef struct trm_library_finder {
   trm_arena *arena;
   trm_library_call *calls; /* by number of an instruction */
   uint32_t num_groups;
-  bool *is_kernel; /* by number of a value: a convolution uses it as it is */
+  bool *is_kernel; /* by number of a value: a convolution uses the value as its kernel, unturned */
 } trm_library_finder;
 
 static inline const trm_instruction *at(const trm_library_finder *f, uint32_t n) {
@@ -73,15 +74,14 @@ static inline bool is_used_once(const trm_library_finder *f, uint32_t v) {
   return f->in.uses[v] == 1 && !f->in.is_output[v];
 }
 
-/* Marked layers and pools, before the patterns of sums. */
+/* Finds marked layers and pools; called before the patterns of sums. */
 trm_status trm_library_find_layers(trm_library_finder *f, trm_error *error);
 
-/* After those patterns: kernels that are turned round, and what fused batch norms were taken apart
- * into. */
+/* Called after the patterns of sums: finds turned kernels, and the parts of fused batch norms. */
 trm_status trm_library_find_kernels(trm_library_finder *f, trm_error *error);
 trm_status trm_library_find_norms(trm_library_finder *f, trm_error *error);
 
-/* At last: conversions that vertices do not make. */
+/* Called last: finds conversions that vertices do not make. */
 void trm_library_find_casts(trm_library_finder *f);
 
 #endif /* TREMULA_PASSES_LIBRARY_H_ */

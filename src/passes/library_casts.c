@@ -1,13 +1,13 @@
-/* Owns: the conversions among the library calls (library.c) that an IPU's vertices do not make.
+/* Owns: finding conversions that an IPU's vertices do not make (library.h).
  *
- * Our passes compute float16 normalisations and scaled sums in float32, for exactness; the vertices
- * of popnn and popops read and write halves. */
+ * Our passes compute float16 normalisations and scaled sums in float32 for exactness. The vertices
+ * of popnn and popops read and write float16. */
 #include <string.h>
 
 #include "ops/elementwise/tile_codelets.h"
 #include "passes/library.h"
 
-/* Whether what comes into a fusion in full size and what goes out of it is float16. */
+/* Whether the results of a fusion, and its operands of the same size, are float16. */
 static bool is_half_outside(const trm_computation *computation, const trm_instruction *fusion) {
   const trm_shape *shape = &fusion->shape;
   const int32_t results = trm_shape_num_leaves(shape);
@@ -26,8 +26,8 @@ static bool is_half_outside(const trm_computation *computation, const trm_instru
   return true;
 }
 
-/* Between types that are one on an IPU, or, where halves come in and go out, between them and
- * float32. Those of a small tree are a part of its expression, and made. */
+/* Whether a conversion does nothing on an IPU: between types that are equal there, or, with float16
+ * outside (in_half), between floats. Small trees are expressions, which do convert. */
 static bool is_no_conversion(const trm_computation *body, const trm_instruction *instruction,
                              bool in_half) {
   if (instruction->opcode != TRM_OP_CONVERT) return false;

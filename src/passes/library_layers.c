@@ -1,6 +1,5 @@
-/* Owns: the layers of popnn among the library calls (library.c): what its normalisations,
- * recurrences, pools and convolutions were taken apart into, and what the library calls the
- * parts. */
+/* Owns: finding the layers of popnn (library.h): normalisations, recurrences, pools and
+ * convolutions, which the module has in parts. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -14,7 +13,7 @@ static const uint32_t none = TRM_NO_INDEX;
 
 /* ---- Marks ---------------------------------------------------------------------------------- */
 
-/* What a library's layer was taken apart into carries the layer's word, its op and the part. */
+/* The parts of a marked layer carry its word, its op and the name of the part as attributes. */
 static void find_marked(finder *f, uint32_t n) {
   const trm_instruction *i = at(f, n);
   const char *word = trm_instruction_frontend_attribute(i, "popnn_word");
@@ -27,7 +26,7 @@ static void find_marked(finder *f, uint32_t n) {
                                       .is_plain = true};
 }
 
-/* "maxPool5x5": of a window's dimensions those that are not the batch and the channels. */
+/* "maxPool5x5": the sizes of a window without the batch and the channels. */
 static const char *pool_name(trm_arena *arena, const char *kind, const trm_window *window) {
   char sizes[128] = "";
   int used = 0;
@@ -59,14 +58,14 @@ static trm_status find_pool(finder *f, uint32_t n, trm_error *error) {
   CHECK_MEMORY(call->prefix, "library calls");
   if (!mean) return TRM_OK;
   call->group = ++f->num_groups;
-  /* What is padded before and divided after belongs to it. */
+  /* The padding before and the division after belong to the pool. */
   const uint32_t before = operand(f, n, 0), after = f->in.user[n];
   if (same_op(at(f, before), i) && call_of(f, before)->word == NULL) *call_of(f, before) = *call;
   if (after != none && same_op(at(f, after), i)) *call_of(f, after) = *call;
   return TRM_OK;
 }
 
-/* The value behind a kernel that is turned round, transposed or converted. */
+/* The kernel of a convolution before it is reversed, transposed or converted. */
 static uint32_t kernel_of(const finder *f, uint32_t n) {
   uint32_t v = operand(f, n, 1);
   for (;;) {
@@ -78,8 +77,9 @@ static uint32_t kernel_of(const finder *f, uint32_t n) {
   }
 }
 
-/* Kernels that are turned round: the gradient of a convolution by its operand. Where the module has
- * the convolution with that kernel too, the original turns the kernel and calls that. */
+/* Finds convolutions with a reversed kernel: gradients with respect to the operand. Where the
+ * module also has the convolution with the plain kernel, the original reverses the kernel and calls
+ * that convolution. */
 static void find_reversed(finder *f, uint32_t n, bool forward) {
   const trm_instruction *i = at(f, n);
   if (i->opcode != TRM_OP_CONVOLUTION) return;
@@ -103,7 +103,7 @@ static void find_reversed(finder *f, uint32_t n, bool forward) {
   }
 }
 
-/* The kernels of groups are transposed by vertices when they are turned round. */
+/* Vertices transpose the reversed kernel of a grouped convolution. */
 static trm_status find_transposed(finder *f, uint32_t n, trm_error *error) {
   const trm_instruction *i = at(f, n);
   trm_library_call *call = call_of(f, n);
@@ -134,7 +134,7 @@ static bool is_of_norm(const trm_instruction *i) {
          strstr(type, "Grad") == NULL;
 }
 
-/* Parameters of a normalisation that are halves: popnn reads them as they are. */
+/* Whether n converts a float16 parameter of a normalisation. popnn reads float16 parameters. */
 static bool is_cast_for_norm(const trm_library_finder *f, uint32_t n) {
   const trm_instruction *i = at(f, n);
   if (i->opcode != TRM_OP_CONVERT || i->shape.rank > 1 ||
@@ -151,10 +151,10 @@ static bool is_cast_for_norm(const trm_library_finder *f, uint32_t n) {
 typedef struct norm {
   const char *op;
   bool is_training;
-  uint32_t number; /* that of all its parts, from .1 on; a lone inference has none */
+  uint32_t number; /* of all its parts, from .1 on; a lone inference has none */
 } norm;
 
-/* The entry of an op in a table of `mask` + 1 entries. */
+/* The entry of an op in a hash table of `mask` + 1 entries. */
 static norm *norm_of(norm *norms, uint32_t mask, const char *op) {
   uint64_t hash = 1;
   for (const char *c = op; *c != '\0'; ++c) hash = trm_layout_combine(hash, (uint8_t)*c);
@@ -164,8 +164,8 @@ static norm *norm_of(norm *norms, uint32_t mask, const char *op) {
   return &norms[slot];
 }
 
-/* What a fused batch norm was taken apart into: one normalisation in the original, of training
- * where the op has statistics of its own. */
+/* The parts of a fused batch norm are one normalisation in the original: of training where the op
+ * computes statistics. */
 trm_status trm_library_find_norms(trm_library_finder *f, trm_error *error) {
   static const char inference[] = "batch-norm-inference";
   uint32_t parts = 0, mask = 1, trained = 0, inferred = 0;

@@ -1,11 +1,12 @@
-/* Owns: reading and growing the state of while loops, for the passes that rewrite loops. */
+/* Owns: reading and growing the state of while loops (loop_state.h). */
 #include "passes/loop_state.h"
 
 #include <string.h>
 
 /* ---- The state ------------------------------------------------------------------------------ */
 
-/* The element of the state that an instruction of the body is and hands on, or -1. */
+/* The element of the state that an instruction of the body takes and the body hands on unchanged,
+ * or -1. */
 static int64_t source_of(const trm_computation *body, trm_index i) {
   const trm_instruction *root = &body->instructions[body->root];
   const trm_instruction *instruction = &body->instructions[i];
@@ -38,7 +39,7 @@ bool trm_find_fixed(const trm_computation *body, bool *fixed) {
   return true;
 }
 
-/* Whether a tuple is only read element by element: others would see that it grows. */
+/* Whether a tuple is only read element by element, so that no reader sees it grow. */
 static bool is_taken_apart(const trm_computation *computation, trm_index index) {
   for (trm_index i = index + 1; i < computation->num_instructions; ++i) {
     const trm_instruction *instruction = &computation->instructions[i];
@@ -93,7 +94,7 @@ trm_status trm_loop_grow(trm_edit *edit, trm_index i, const trm_shape *shapes,
                          const trm_index *first, uint32_t count, trm_error *error) {
   trm_module *module = edit->module;
   const trm_index init = trm_edit_resolve(edit, trm_edit_at(edit, i)->operands[0]);
-  /* A new tuple: the old one may have other users. */
+  /* A new tuple, because the old one may have other users. */
   trm_instruction tuple = *trm_edit_at(edit, init);
   trm_index fresh;
   TRY(trm_edit_add(edit, init, tuple, &fresh, error));
@@ -126,7 +127,7 @@ static bool has_dims(const trm_dims *dims, int32_t from, int32_t count) {
   return true;
 }
 
-/* The sizes are those of the array, but 1 for the first dimension. */
+/* Whether the sizes are those of the array, with 1 for the first dimension. */
 static bool is_one_part(const trm_shape *array, const trm_dims *sizes) {
   if (sizes->count != array->rank || array->rank < 2 || sizes->items[0] != 1) return false;
   for (int32_t d = 1; d < array->rank; ++d)

@@ -1,4 +1,5 @@
-/* Owns: dropout and uniform random numbers as plain HLO (ops/random/dropout.c, distribution.c). */
+/* Owns: dropout and uniform random numbers as plain HLO, with the bits of the kernels
+ * (ops/random/dropout.c, distribution.c). */
 #include "passes/lower.h"
 
 #include <math.h>
@@ -9,7 +10,7 @@
 
 /* ---- Philox --------------------------------------------------------------------------------- */
 
-/* The halves of the 64-bit products of words and a number. */
+/* Computes the low and high 32 bits of the 64-bit products x * number. */
 static void multiply(trm_maker *m, trm_shape shape, trm_index x, uint32_t number, trm_index *low,
                      trm_index *high) {
   const trm_shape wide = trm_shape_as(shape, TRM_U64);
@@ -21,7 +22,7 @@ static void multiply(trm_maker *m, trm_shape shape, trm_index x, uint32_t number
                 trm_binary(m, TRM_OP_SHIFT_RIGHT_LOGICAL, wide, product, trm_filled(m, wide, 32)));
 }
 
-/* trm_philox of the counters and keys, arrays of one shape. */
+/* trm_philox of arrays of counters and keys, all of one shape. */
 static void philox(trm_maker *m, trm_shape shape, trm_index c[4], trm_index key0, trm_index key1) {
   for (int round = 0; round < 10; ++round) {
     trm_index p_low, p_high, q_low, q_high;
@@ -36,7 +37,7 @@ static void philox(trm_maker *m, trm_shape shape, trm_index c[4], trm_index key0
   }
 }
 
-/* Elements [from, to) of an array of one dimension. */
+/* Elements [from, to) of a one-dimensional array. */
 static trm_index slice_row(trm_maker *m, trm_index x, trm_dtype dtype, int64_t from, int64_t to) {
   const trm_slice_dimension part = {.start = from, .limit = to, .stride = 1};
   trm_slice_dimension *slice = trm_arena_copy(&m->edit->module->arena, &part, sizeof part);
@@ -51,15 +52,15 @@ static trm_index slice_row(trm_maker *m, trm_index x, trm_dtype dtype, int64_t f
                                         .slice = slice});
 }
 
-/* Element `at` of an array of two words, as an array of that shape. */
+/* Element `at` of a one-dimensional array, repeated to `shape`. */
 static trm_index key_word(trm_maker *m, trm_shape shape, trm_index seed, int64_t at) {
   const trm_index word = slice_row(m, seed, shape.dtype, at, at + 1);
   const trm_shape scalar = {.dtype = shape.dtype};
   return trm_broadcast(m, shape, trm_unary(m, TRM_OP_RESHAPE, scalar, word), (trm_dims){0});
 }
 
-/* `count` random words in a row, `used` of each block: all, or every second one. The stream is a
- * key of two words and, where has_high, the counter's upper half. */
+/* A row of `count` random words. Each block of four gives `used` words: all, or every second one.
+ * The stream is a key of two words and, if has_high, the upper half of the counter. */
 static trm_index random_words(trm_maker *m, int64_t count, int used, trm_index stream,
                               bool has_high) {
   const int64_t blocks = (count + used - 1) / used;
@@ -87,7 +88,8 @@ static trm_index random_words(trm_maker *m, int64_t count, int used, trm_index s
 
 /* ---- Dropout -------------------------------------------------------------------------------- */
 
-/* The noise for all of x: one word holds along dimensions in which the noise has size 1. */
+/* The noise for all of x. Along a dimension in which the noise has size 1, one word serves all
+ * elements. */
 static trm_index noise_for(trm_maker *m, const trm_shape *x, const json_t *noise_shape,
                            trm_index seed) {
   int64_t dims[TRM_MAX_RANK], along[TRM_MAX_RANK], count = 1;
@@ -131,7 +133,7 @@ static trm_index lower_dropout(trm_maker *m, const trm_instruction *call, const 
 
 /* ---- Uniform numbers ------------------------------------------------------------------------ */
 
-/* Float32 from 0 to 1: what TensorFlow and Keras make others of. */
+/* float32 from 0 to 1: TensorFlow and Keras compute other ranges from it. */
 static bool is_unit_uniform(const trm_instruction *call) {
   if (call->call_id != TRM_CALL_RANDOM || call->shape.dtype != TRM_F32) return false;
   json_t *config = trm_instruction_config(call, 0, NULL);
@@ -175,7 +177,7 @@ static trm_status split_random(trm_edit *edit, trm_index i, void *state, trm_err
     FAIL_NO_MEMORY("a random number");
   }
   TRY(trm_edit_add(edit, i, stream, &made, error));
-  /* The engine makes the seed of the id. */
+  /* The engine derives the seed from the id, so the stream keeps the id of the call. */
   trm_edit_at(edit, i)->id = trm_edit_at(edit, made)->id;
   trm_edit_at(edit, made)->id = call.id;
   call.num_operands = 1;

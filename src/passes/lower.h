@@ -1,19 +1,21 @@
-/* What a region's module needs before an accelerator's compiler gets it (accelerate.c). */
+/* Preparing a region's module for an accelerator's compiler (accelerate.c). */
 #ifndef TREMULA_PASSES_LOWER_H_
 #define TREMULA_PASSES_LOWER_H_
 
 #include "hlo/hlo.h"
 
-/* lower.c: our own custom calls become plain HLO with the bits of the kernels of src/ops/random.
- * Whether it knows the custom call, which has an operand. */
+/* lower.c: makes our custom calls plain HLO with the bits of the kernels of src/ops/random.
+ * trm_can_lower: whether it knows the call; first_operand is the shape of the call's first
+ * operand. */
 bool trm_can_lower(const trm_instruction *call, const trm_shape *first_operand);
-/* What the engine seeds gets its numbers from an instruction of its own, tremula.random-stream, so
- * that the rest can be lowered. */
+/* Draws the key of random numbers, which the engine seeds, by an instruction of its own,
+ * tremula.random-stream. The rest of the call can then be lowered. */
 trm_status trm_split_random(trm_module *module, uint32_t computation, trm_error *error);
 trm_status trm_lower(trm_module *module, uint32_t computation, trm_error *error);
 
-/* exact_halves.c: float16 is computed as the CPU does, with its overflows, in a computation and the
- * bodies of its loops and conditionals. Overflows of some instructions it cannot limit. */
+/* exact_halves.c: float16 arithmetic, with overflows, as the CPU computes it, in a computation and
+ * its loops and conditionals. trm_can_limit_halves: whether it can limit the overflows of an
+ * instruction. */
 bool trm_can_limit_halves(const trm_instruction *instruction);
 trm_status trm_exact_halves(trm_module *module, uint32_t computation, trm_error *error);
 

@@ -1,4 +1,4 @@
-/* Owns: making many instructions (maker.h). */
+/* Owns: appending chains of instructions (maker.h). */
 #include "passes/maker.h"
 
 trm_index trm_make(trm_maker *m, const trm_instruction *prototype) {

@@ -1,5 +1,5 @@
-/* Making many instructions in an edit: after the first failure nothing happens any more, so that
- * who makes them asks once, at the end. */
+/* Appending chains of instructions in an edit. After the first failure every function does nothing,
+ * so the caller checks `status` once, at the end. */
 #ifndef TREMULA_PASSES_MAKER_H_
 #define TREMULA_PASSES_MAKER_H_
 
@@ -7,7 +7,7 @@
 
 typedef struct trm_maker {
   trm_edit *edit;
-  trm_index like; /* whose metadata they have */
+  trm_index like; /* its metadata goes to all instructions */
   trm_status status;
   trm_error *error;
 } trm_maker;
@@ -19,15 +19,15 @@ trm_index trm_binary(trm_maker *maker, trm_opcode opcode, trm_shape shape, trm_i
 trm_index trm_ternary(trm_maker *maker, trm_opcode opcode, trm_shape shape, trm_index x,
                       trm_index y, trm_index z);
 trm_index trm_compare(trm_maker *maker, trm_index x, trm_comparison comparison, trm_index y);
-/* An array whose dimensions `along` are those of x. */
+/* A broadcast of x, whose dimensions become the dimensions `along`. */
 trm_index trm_broadcast(trm_maker *maker, trm_shape shape, trm_index x, trm_dims along);
-/* An array of one number. */
+/* An array of one repeated number. */
 trm_index trm_filled(trm_maker *maker, trm_shape shape, double number);
 
 trm_shape trm_make_shape(trm_maker *maker, trm_dtype dtype, int32_t rank, const int64_t *dims);
-/* The same dimensions, dense. */
+/* The same dimensions with another type and the default layout. */
 trm_shape trm_shape_as(trm_shape shape, trm_dtype dtype);
-/* A copy in the module's arena. */
+/* Copies `items` into the module's arena. */
 trm_dims trm_make_dims(trm_maker *maker, int32_t count, const int64_t *items);
 
 #endif /* TREMULA_PASSES_MAKER_H_ */

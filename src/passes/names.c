@@ -1,8 +1,8 @@
-/* Owns: names that are unique in the module, as the verifier wants them.
+/* Owns: making names unique in the module, as the verifier requires.
  *
- * What the passes add is named after its opcode and id, which may be a name that the module came
- * with. Then the later one is renamed; the parameters and the root of the entry, which are the
- * program's interface, come first. */
+ * An instruction that a pass adds is named after its opcode and id, and the module may have that
+ * name already. The later instruction is renamed. The parameters and the root of the entry come
+ * first, because they are the program's interface. */
 #include "hlo/names.h"
 #include "passes/pass.h"
 

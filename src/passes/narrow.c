@@ -1,11 +1,11 @@
-/* Owns: which float32 values an IPU keeps in float16.
+/* Owns: finding float32 values that an IPU keeps in float16.
  *
- * XLA widens halves before a normalisation or a sum, and the module that the host runs keeps the
- * wide values: on the host that costs little. On an IPU the vertices read halves and compute in
- * float32 inside (popnn's norms, popops::reduce, popops::map), and the original drops such casts.
- * Here the shapes of those values become float16, in the copy of the module that is planned: a
- * widened value all of whose readers take halves, and what a normalisation makes of it. Values are
- * not touched: only shapes are read after this. */
+ * XLA widens float16 before a normalisation or a sum, and the module for the host keeps the wide
+ * values, which costs little there. The vertices of an IPU read float16 and compute in float32
+ * inside (popnn's norms, popops::reduce, popops::map), and the original drops such casts. This pass
+ * gives two kinds of values a float16 shape: a widened value whose readers all take float16, and
+ * the result of a normalisation of such a value. It runs on the estimate's copy of the module, of
+ * which only the shapes are read. */
 #include <string.h>
 
 #include "passes/pass.h"
@@ -16,8 +16,8 @@ typedef struct narrower {
   trm_module *module;
   trm_computation *computation;
   const uint32_t *callers; /* by computation */
-  uint64_t *may;           /* by instruction: leaves all of whose readers take halves */
-  uint64_t *is_narrow;     /* leaves that become float16 */
+  uint64_t *may;           /* by instruction: the leaves whose readers all take float16 */
+  uint64_t *is_narrow;     /* by instruction: the leaves that become float16 */
 } narrower;
 
 static bool is_norm(const trm_instruction *instruction) {
@@ -29,8 +29,8 @@ static bool is_norm(const trm_instruction *instruction) {
   }
 }
 
-/* The operands of full size: the one that is normalised, and its gradient. A custom call has five
- * operands when it is of a gradient's statistics. */
+/* Whether an operand has full size: the normalised array or its gradient. The custom call for the
+ * statistics of a gradient has five operands. */
 static bool is_norm_data(const trm_instruction *norm, uint32_t operand) {
   const bool is_gradient = norm->opcode == TRM_OP_BATCH_NORM_GRAD ||
                            (norm->opcode == TRM_OP_CUSTOM_CALL && norm->num_operands == 5);
@@ -50,12 +50,12 @@ static bool is_view(trm_opcode opcode) {
   }
 }
 
-/* Whether reader u takes halves as its operand k; a view does when its own readers do. */
+/* Whether reader u takes float16 as its operand k. A view does when its own readers do. */
 static bool takes_halves(const narrower *n, trm_index u, uint32_t k) {
   const trm_instruction *reader = &n->computation->instructions[u];
   if (is_norm(reader)) return is_norm_data(reader, k);
   switch (reader->opcode) {
-    case TRM_OP_REDUCE: { /* the greatest of halves is one, which the original widens before */
+    case TRM_OP_REDUCE: { /* a maximum of float16 is float16, and the original widens before it */
       const trm_computation *sum = &n->module->computations[reader->called[0]];
       return k < reader->num_operands / 2 &&
              (reader->shape.dtype == TRM_F16 || sum->instructions[sum->root].opcode == TRM_OP_ADD);
@@ -91,8 +91,8 @@ static bool is_half(const narrower *n, trm_index i) {
   return n->computation->instructions[i].shape.dtype == TRM_F16 || (n->is_narrow[i] & 1) != 0;
 }
 
-/* Whether a value of a computation is a half that was made wide, or the square of one:
- * popops::reduce squares what it reads. */
+/* Whether a value is a widened float16 or the square of one; popops::reduce can square its
+ * operand. */
 static bool is_widened(const trm_computation *c, const trm_instruction *value) {
   if (value->shape.dtype != TRM_F32) return false;
   if (value->opcode == TRM_OP_MULTIPLY && value->operands[0] == value->operands[1]) {
@@ -102,7 +102,7 @@ static bool is_widened(const trm_computation *c, const trm_instruction *value) {
          c->instructions[value->operands[0]].shape.dtype == TRM_F16;
 }
 
-/* Leaves of a fusion that are halves made wide at the end. */
+/* The leaves of a fusion that its body widens at the end. */
 static uint64_t widened_leaves(const narrower *n, const trm_instruction *fusion) {
   const trm_computation *body = &n->module->computations[fusion->called[0]];
   if (n->callers[fusion->called[0]] != 1) return 0;
@@ -147,7 +147,7 @@ static uint64_t narrow_leaves(const narrower *n, trm_index i) {
   }
 }
 
-/* Leaf by leaf; of a tuple that is not nested. */
+/* Sets the leaves of a shape to float16; a tuple must not be nested. */
 static trm_status narrow_shape(narrower *n, trm_shape *shape, uint64_t leaves, trm_error *error) {
   if (shape->dtype == TRM_F32 && (leaves & 1) != 0) shape->dtype = TRM_F16;
   if (shape->dtype != TRM_TUPLE) return TRM_OK;
@@ -162,7 +162,8 @@ static trm_status narrow_shape(narrower *n, trm_shape *shape, uint64_t leaves, t
   return TRM_OK;
 }
 
-/* A fusion's body: its parameters as its operands are, its widened results as its leaves. */
+/* Sets the shapes in a fusion's body: parameters follow the operands, results follow the fusion's
+ * leaves. */
 static trm_status narrow_body(narrower *n, trm_index i, trm_error *error) {
   const trm_instruction *fusion = &n->computation->instructions[i];
   trm_computation *body = &n->module->computations[fusion->called[0]];

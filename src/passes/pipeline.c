@@ -1,4 +1,5 @@
-/* Owns: the order of the passes: what is shared, the host's tail, the IPU's tail. */
+/* Owns: the order of the passes: the shared ones, the host's tail, the IPU's tail. */
+#include <stdio.h>
 #include <string.h>
 
 #include "base/wait.h"
@@ -10,9 +11,9 @@ typedef struct pass_row {
   const char *name;
   trm_pass_fn run;
   enum {
-    ALWAYS, /* the engine cannot do without */
+    ALWAYS, /* the engine needs it */
     OPTIMISING,
-    HIDING /* the same, and afterwards some results are in no memory */
+    HIDING /* optimising, and some results are then in no memory */
   } when;
   trm_status (*run_with)(trm_module *module, const trm_pass_settings *settings, trm_error *error);
 } pass_row;
@@ -96,7 +97,8 @@ static void log_module(const trm_module *module, const char *what) {
           module->name, (unsigned long long)count_instructions(module), module->num_computations);
 }
 
-/* Whether `name`, so long, is the pass, or an earlier run of it ("simplify-again"). */
+/* Whether `name`, of `length` characters, is the pass or an earlier run of it
+ * ("simplify-again"). */
 static bool is_named(const char *pass, const char *name, size_t length) {
   return strncmp(pass, name, length) == 0 &&
          (pass[length] == '\0' || strcmp(pass + length, "-again") == 0);
@@ -112,6 +114,17 @@ static bool is_disabled(const pass_row *pass, const char *disabled) {
   return false;
 }
 
+/* Writes the names of the passes that can be disabled, separated by commas. */
+static void list_optimising(char *out, size_t size) {
+  size_t used = 0;
+  out[0] = '\0';
+  for (size_t i = 0; i < NUM_PASSES && used < size; ++i) {
+    if (pipeline[i].when == ALWAYS || strstr(pipeline[i].name, "-again") != NULL) continue;
+    used +=
+        (size_t)snprintf(out + used, size - used, "%s%s", used == 0 ? "" : ", ", pipeline[i].name);
+  }
+}
+
 static trm_status check_disabled(const char *disabled, trm_error *error) {
   for (const char *name = disabled; name != NULL && *name != '\0';) {
     const size_t length = strcspn(name, ",");
@@ -120,19 +133,18 @@ static trm_status check_disabled(const char *disabled, trm_error *error) {
       found = pipeline[i].when != ALWAYS && is_named(pipeline[i].name, name, length);
     }
     if (!found) {
+      char all[512];
+      list_optimising(all, sizeof all);
       FAIL(INVALID_ARGUMENT,
-           "option disabled_passes names '%.*s', which is no optimising pass: "
-           "these are simplify, simplify-tuples, fold-constants, common-subexpressions, "
-           "expand-batch-norm, hoist, top-k, drop-state, batch-products, defer-products, "
-           "sink-slices, share-sums, accelerate, widen-bfloat16, fuse and group-rows",
-           (int)length, name);
+           "option disabled_passes names '%.*s', which is no optimising pass; these are: %s",
+           (int)length, name, all);
     }
     name += length + (name[length] == ',');
   }
   return TRM_OK;
 }
 
-/* Runs a pass and logs what it did to the number of instructions, and how long it took. */
+/* Runs a pass; logs the number of instructions before and after, and the time. */
 static trm_status run_pass(const pass_row *pass, trm_module *module,
                            const trm_pass_settings *settings, trm_error *error) {
   const bool logs = trm_log_enabled(TRM_LOG_INFO, origin);

@@ -1,10 +1,10 @@
-/* Owns: making the rounding of float16 results an instruction of its own.
+/* Owns: making the stochastic rounding of float16 results an instruction of its own.
  *
- * What computes in float16 is to compute in float32, which the kernels do anyway, and the custom
- * call "tremula.round-half-stochastically" rounds. Without this pass all results are rounded to
- * nearest. What is the same on all replicas may be rounded alike by all, or
- * alone be rounded at random. Reductions other than plain sums and products, scatters and batch
- * norms are left as they are. */
+ * The instruction computes in float32, as its kernel does anyway, and the custom call
+ * "tremula.round-half-stochastically" rounds. Without this pass results are rounded to nearest. The
+ * settings may round only the values that are the same on all replicas, or round those alike on all
+ * replicas. Reductions other than plain sums and products, scatters and batch norms keep rounding
+ * to nearest. */
 #include <string.h>
 
 #include "passes/edit.h"
@@ -35,7 +35,7 @@ static bool is_exact_source(trm_dtype dtype) {
   return dtype == TRM_PRED || dtype == TRM_S8 || dtype == TRM_U8 || dtype == TRM_F16;
 }
 
-/* Whether an instruction rounds to float16 and this pass can take it apart. */
+/* Whether an instruction rounds to float16 and this pass can split its rounding off. */
 static bool is_served(const trm_edit *e, trm_index i) {
   const trm_instruction *instruction = trm_edit_at(e, i);
   if (instruction->shape.dtype != TRM_F16 || instruction->num_control_predecessors > 0) {
@@ -108,7 +108,7 @@ static trm_status take_apart(trm_edit *e, trm_index i, rounding how, trm_error *
   return TRM_OK;
 }
 
-/* What the whole module's roundings follow from. */
+/* Decides on the roundings of a module. */
 typedef struct rounder {
   const trm_rounding_settings *settings;
   trm_identical identical;

@@ -1,4 +1,4 @@
-/* Owns: what a row of a result depends on (row_needs.h). */
+/* Owns: which rows of its operands a row of a result needs (row_needs.h). */
 #include "passes/row_needs.h"
 
 #include <string.h>
@@ -13,8 +13,8 @@ int32_t trm_row_rank(const trm_shape *shape, int64_t rows) {
   return -1;
 }
 
-/* The operand of a broadcast of which `rank` leading dimensions are rows: they are the operand's
- * own rows, or the operand has none of them. */
+/* What a broadcast needs of its operand. The rows are `rank` leading dimensions of the result; the
+ * operand must have all of them, as its own rows, or none. */
 static trm_need need_of_broadcast(const trm_instruction *instruction, const trm_shape *operand,
                                   int32_t rank, int64_t rows) {
   int32_t leading = 0;
@@ -63,7 +63,7 @@ trm_need trm_row_need(const trm_computation *computation, const trm_instruction 
   }
 }
 
-/* Adds to what is known of a value; false where both are needed. */
+/* Adds a need to the known ones. False where rows of a value are needed both by row and whole. */
 static bool add_need(trm_need *known, trm_need more) {
   if (more == TRM_NEED_NOTHING || (*known != TRM_NEED_NOTHING && *known != more)) return false;
   *known = more;
@@ -77,7 +77,7 @@ bool trm_row_needs_of_fusion(const trm_computation *body, int64_t rows, trm_need
     const trm_instruction *o = &body->instructions[i];
     if (needs[i] == TRM_NEED_ROW && o->opcode != TRM_OP_TUPLE && trm_row_rank(&o->shape, rows) < 0)
       return false;
-    /* Rows of an iota that counts the rows differ. */
+    /* A block would count the rows from 0 again. */
     if (needs[i] == TRM_NEED_ROW && o->opcode == TRM_OP_IOTA &&
         o->dimensions.items[0] < trm_row_rank(&o->shape, rows))
       return false;

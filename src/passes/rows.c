@@ -1,42 +1,40 @@
-/* Owns: groups of instructions that work row by row, such as a softmax or a layer norm, which
- * become one custom call "tremula.rows" of a computation on a block of rows (ops/rows.c).
+/* Owns: groups of instructions that work row by row, such as a softmax or a layer norm. A group
+ * becomes one custom call "tremula.rows" of a computation on a block of rows (ops/rows.c).
  *
- * The rows of a value are its leading dimensions, of which `rows` is the product. A value is needed
- * by row where row r of a result depends on row r of the value alone, and whole where each row
+ * The rows of a value are its leading dimensions; `rows` is their product. A value is needed by row
+ * where row r of a result depends only on row r of the value. It is needed whole where each row
  * depends on all of it (a gain of a layer norm). A group begins with a reduce over the trailing
- * dimensions and grows to producers and users whose results have the same number of rows, as long
- * as what others need of them comes after the group. Inside a group every value is needed by row.
- */
+ * dimensions. It grows to producers and users whose results have the same number of rows, as long
+ * as the users outside come after the group. Inside a group every value is needed by row. */
 #include <string.h>
 
-#include "hlo/order.h"
 #include "ops/elementwise/strip.h"
 #include "passes/edit.h"
 #include "passes/pass.h"
 #include "passes/row_needs.h"
 
 enum {
-  BLOCK_BYTES = 256 * 1024, /* all values of a block: they stay in the second-level cache */
-  LEAST_BYTES = 256 * 1024, /* what a reduce reads; less is in that cache anyway */
+  BLOCK_BYTES = 256 * 1024, /* of all values of a block: they stay in the second-level cache */
+  LEAST_BYTES = 256 * 1024, /* of the operand of a reduce; a smaller one is in that cache anyway */
   MOST_ROW_BYTES = BLOCK_BYTES,
-  LEAST_BLOCKS = 16, /* so that threads have something to share */
+  LEAST_BLOCKS = 16, /* so that threads can share the work */
   MAX_MEMBERS = 64,
-  MAX_VALUES = 12 /* results; operands of a group are at most twice that */
+  MAX_VALUES = 12 /* results; a group has at most twice as many operands */
 };
 
 typedef struct finder {
   trm_edit edit;
   trm_arena arena;
   uint32_t count;  /* instructions before the pass */
-  trm_graph users; /* of each instruction, control edges too */
-  bool *is_taken;  /* in a group that was made, or in none for a reason */
-  bool *is_member; /* of the group at hand */
+  trm_graph users; /* of each instruction, with control edges */
+  bool *is_taken;  /* in a group already */
+  bool *is_member; /* in the group that is being made */
   trm_index members[MAX_MEMBERS];
   uint32_t num_members;
   int64_t rows;
 } finder;
 
-/* What instruction i, needed by row, needs of its operands; false: it cannot be had by row. */
+/* What a row of instruction i needs of its operands. False: it cannot be computed by row. */
 static bool needs_of(finder *f, trm_index i, trm_need *needs) {
   const trm_computation *computation = trm_edit_computation(&f->edit);
   const trm_instruction *o = &computation->instructions[i];
@@ -68,7 +66,7 @@ static bool needs_of(finder *f, trm_index i, trm_need *needs) {
 
 /* ---- Groups --------------------------------------------------------------------------------- */
 
-/* Element numbers aside, what computes the value of i. */
+/* The instruction that computes the value of i: behind a get-tuple-element the tuple's. */
 static trm_index source(const trm_computation *computation, trm_index i) {
   const trm_instruction *o = &computation->instructions[i];
   return o->opcode == TRM_OP_GET_TUPLE_ELEMENT ? o->operands[0] : i;
@@ -86,8 +84,8 @@ static bool has_control_edges(const finder *f, trm_index i) {
   return false;
 }
 
-/* Whether all that others need of the members comes after the last member: then the group can stand
- * there, and no cycle arises. */
+/* Whether all users outside come after the last member. Then the call can take the place of that
+ * member, and no cycle arises. */
 static bool stands_together(const finder *f) {
   const trm_computation *computation = trm_edit_computation(&f->edit);
   trm_index last = 0;
@@ -104,7 +102,7 @@ static bool stands_together(const finder *f) {
   return true;
 }
 
-/* Whether the members need each other's values by row, as far as `i` is concerned. */
+/* Whether i and the members need each other's values by row. */
 static bool agrees(finder *f, trm_index i, const trm_need *needs) {
   const trm_computation *computation = trm_edit_computation(&f->edit);
   const trm_instruction *o = &computation->instructions[i];
@@ -126,7 +124,7 @@ static bool agrees(finder *f, trm_index i, const trm_need *needs) {
   return true;
 }
 
-/* Bytes of one row of all that the group reads and writes by row. */
+/* Bytes of one row of all values that the group reads and writes by row. */
 static size_t row_bytes(finder *f) {
   const trm_computation *computation = trm_edit_computation(&f->edit);
   size_t bytes = 0;
@@ -157,7 +155,7 @@ static void add_member(finder *f, trm_index i) {
   f->members[f->num_members++] = i;
 }
 
-/* Adds an instruction, with the elements of its tuple, if the group stays one. */
+/* Adds an instruction, with the elements of its tuple, if the group stays valid. */
 static bool try_member(finder *f, trm_index i) {
   const trm_computation *computation = trm_edit_computation(&f->edit);
   const bool is_tuple = computation->instructions[i].shape.dtype == TRM_TUPLE;
@@ -185,7 +183,7 @@ static bool try_member(finder *f, trm_index i) {
   return true;
 }
 
-/* Adds producers of what the members read by row, and users of what they compute. */
+/* Adds producers of the values that the members read, and users of their results. */
 static void grow(finder *f) {
   const trm_computation *computation = trm_edit_computation(&f->edit);
   for (uint32_t before = 0; before != f->num_members;) {
@@ -211,7 +209,7 @@ static bool is_used_outside(const finder *f, trm_index i) {
   return false;
 }
 
-/* A pass over memory is saved where two members read or write more than an element a row. */
+/* A group saves a pass over memory if two members read or write more than one element a row. */
 static bool is_worth_it(const finder *f) {
   const trm_computation *computation = trm_edit_computation(&f->edit);
   uint32_t passes = 0;
@@ -241,7 +239,7 @@ typedef struct maker {
   trm_index *inside; /* by instruction */
 } maker;
 
-/* The rows of a block: a divisor of all rows, if there is one that is not much smaller. */
+/* The rows of a block: a divisor of all rows, if one is not much smaller than the limit. */
 static int64_t block_rows(finder *f) {
   const size_t bytes = row_bytes(f);
   int64_t block = BLOCK_BYTES / (int64_t)(bytes > 0 ? bytes : 1);
@@ -267,7 +265,8 @@ static trm_status block_shape(const maker *m, const trm_shape *shape, trm_shape 
   return TRM_OK;
 }
 
-/* Dimensions behind the rows, counted again with one dimension for all rows. */
+/* Renumbers the dimensions after the rows, for one dimension of rows. `skipped`: leading dimensions
+ * that are rows. */
 static trm_status block_dimensions(const maker *m, trm_dims *dimensions, int32_t skipped,
                                    int32_t rank, trm_error *error) {
   const int32_t rest = dimensions->count - skipped;
@@ -282,7 +281,7 @@ static trm_status block_dimensions(const maker *m, trm_dims *dimensions, int32_t
 
 static trm_status block_slices(const maker *m, trm_instruction *copy, int32_t rank,
                                trm_error *error) {
-  const int32_t rest = copy->shape.rank - 1; /* behind the rows */
+  const int32_t rest = copy->shape.rank - 1; /* dimensions after the rows */
   trm_slice_dimension *slice =
       ARENA_NEW(&m->f->edit.module->arena, trm_slice_dimension, (size_t)rest + 1);
   CHECK_MEMORY(slice, "rows");
@@ -292,8 +291,8 @@ static trm_status block_slices(const maker *m, trm_instruction *copy, int32_t ra
   return TRM_OK;
 }
 
-/* Makes `copy`, which has the shape and attributes of all rows, one of a block. `operand` is the
- * shape of its first operand, of all rows. */
+/* Makes `copy`, an instruction on all rows, one on a block. `operand`: the shape of its first
+ * operand on all rows. */
 static trm_status make_block(const maker *m, trm_instruction *copy, const trm_shape *operand,
                              trm_error *error) {
   const int64_t rows = m->f->rows;
@@ -335,7 +334,7 @@ static trm_status add_copy(const maker *m, uint32_t computation, trm_instruction
   return trm_computation_add(m->f->edit.module, computation, &copy, out_index, error);
 }
 
-/* The computation of a fusion, for a block. */
+/* Copies the computation of a fusion for a block. */
 static trm_status block_fusion(const maker *m, uint32_t fused, uint32_t *out_body,
                                trm_error *error) {
   trm_module *module = m->f->edit.module;
@@ -363,7 +362,7 @@ done:
   return status;
 }
 
-/* A parameter for what is outside; constants of one element are copied. */
+/* Makes a parameter of an instruction outside; scalar constants are copied. */
 static trm_status bring_operand(maker *m, trm_index outside, trm_need wanted, trm_error *error) {
   if (m->inside[outside] != TRM_NO_INDEX) return TRM_OK;
   const trm_instruction *o = trm_edit_at(&m->f->edit, outside);
@@ -440,12 +439,9 @@ static trm_status call_body(maker *m, trm_error *error) {
   TRY(trm_edit_add(edit, m->results[m->num_results - 1], call, &made, error));
   for (uint32_t r = 0; r < m->num_results; ++r) {
     trm_index element = made;
-    const trm_instruction gte = {.opcode = TRM_OP_GET_TUPLE_ELEMENT,
-                                 .shape = trm_edit_at(edit, m->results[r])->shape,
-                                 .num_operands = 1,
-                                 .operands = &made,
-                                 .number = r};
-    if (m->num_results > 1) TRY(trm_edit_add(edit, m->results[r], gte, &element, error));
+    if (m->num_results > 1) {
+      TRY(trm_edit_element(edit, m->results[r], made, r, &element, error));
+    }
     trm_edit_replace(edit, m->results[r], element);
   }
   return TRM_OK;
@@ -473,32 +469,8 @@ static trm_status make_call(finder *f, trm_error *error) {
 
 /* ---- One computation ------------------------------------------------------------------------ */
 
-static trm_status find_users(finder *f, trm_error *error) {
-  const trm_computation *computation = trm_edit_computation(&f->edit);
-  size_t edges = 0;
-  for (trm_index i = 0; i < f->count; ++i) {
-    const trm_instruction *o = &computation->instructions[i];
-    edges += (size_t)o->num_operands + o->num_control_predecessors;
-  }
-  TRY(trm_graph_create(f->count, edges, &f->users, error));
-  size_t *rows = f->users.rows;
-  /* Counted one place up, so that filling moves each row's begin to where it belongs. */
-  for (int fills = 0; fills < 2; ++fills) {
-    for (trm_index i = 0; i < f->count; ++i) {
-      const trm_instruction *o = &computation->instructions[i];
-      for (uint32_t k = 0; k < o->num_operands + o->num_control_predecessors; ++k) {
-        const trm_index used =
-            k < o->num_operands ? o->operands[k] : o->control_predecessors[k - o->num_operands];
-        if (fills) f->users.targets[rows[used + 1]++] = i;
-        else if (used + 2 <= f->count) ++rows[used + 2];
-      }
-    }
-    for (trm_index i = 1; !fills && i <= f->count; ++i) rows[i] += rows[i - 1];
-  }
-  return TRM_OK;
-}
-
-/* Begins a group at a reduce over trailing dimensions; false: it is none, or too small. */
+/* Begins a group at a reduce over trailing dimensions. False: it is no such reduce, or too
+ * small. */
 static bool begin_group(finder *f, trm_index i) {
   const trm_computation *computation = trm_edit_computation(&f->edit);
   const trm_instruction *o = &computation->instructions[i];
@@ -534,7 +506,7 @@ static trm_status group_computation(trm_module *module, uint32_t computation, tr
   const size_t count = (size_t)f.count + 1;
   f.is_taken = ARENA_NEW(&f.arena, bool, count);
   f.is_member = ARENA_NEW(&f.arena, bool, count);
-  trm_status status = find_users(&f, error);
+  trm_status status = trm_edit_find_users(&f.edit, &f.users, error);
   if (f.is_taken == NULL || f.is_member == NULL) {
     status = trm_fail(error, TRM_RESOURCE_EXHAUSTED, "out of memory for groups of rows");
   }

@@ -25,7 +25,7 @@ static bool is_integer(trm_dtype dtype) {
   }
 }
 
-/* Every value of `from` is one of `to`. */
+/* Whether every value of `from` is a value of `to`. */
 static bool widens_exactly(trm_dtype from, trm_dtype to) {
   if (from == to) return true;
   switch (from) {
@@ -56,7 +56,7 @@ static trm_status simplify_convert(trm_edit *e, trm_index i, trm_error *error) {
   const trm_index origin = trm_edit_operand(e, operand, 0);
   const trm_dtype first = shape_at(e, origin)->dtype;
   if (!widens_exactly(first, from)) return TRM_OK;
-  /* Of a float that does not fit int32 a small type does not keep the low bits. */
+  /* A float beyond int32 loses its low bits in a small type. */
   if (is_integer(first) && !is_integer(from) && is_integer(to)) {
     if (!widens_exactly(first, to)) return TRM_OK;
   }
@@ -70,7 +70,7 @@ static trm_status simplify_convert(trm_edit *e, trm_index i, trm_error *error) {
   return TRM_OK;
 }
 
-/* reshape, and bitcast where it is no more than that. */
+/* reshape, and a bitcast that is one. */
 static trm_status simplify_reshape(trm_edit *e, trm_index i, trm_error *error) {
   const trm_index operand = trm_edit_operand(e, i, 0);
   if (trm_edit_at(e, i)->opcode == TRM_OP_BITCAST &&
@@ -95,7 +95,7 @@ static trm_status simplify_reshape(trm_edit *e, trm_index i, trm_error *error) {
   return TRM_OK;
 }
 
-/* Moves only dimensions of size 1: the order of the elements stays. */
+/* Whether the transpose moves only dimensions of size 1, so that the elements stay in order. */
 static bool keeps_order(const trm_shape *operand, const trm_dims *permutation) {
   int64_t last = -1;
   for (int32_t d = 0; d < permutation->count; ++d) {
@@ -235,7 +235,7 @@ static trm_status simplify_power(trm_edit *e, trm_index i, trm_error *error) {
   return TRM_OK;
 }
 
-/* convolution(x, reverse(w)) over exactly the spatial dimensions: the window turns instead. */
+/* convolution(x, reverse(w)) over spatial dimensions only: the window is reversed instead. */
 static trm_status simplify_convolution(trm_edit *e, trm_index i, trm_error *error) {
   const trm_index kernel = trm_edit_operand(e, i, 1);
   if (trm_edit_at(e, kernel)->opcode != TRM_OP_REVERSE) return TRM_OK;

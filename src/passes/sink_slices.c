@@ -1,7 +1,7 @@
-/* Owns: slices of elementwise instructions of which only slices are read: the slices move to the
- * operands, so that what is sliced need not be in memory. The gates of a recurrent layer are slices
- * of one sum: the sum and the gates become one fusion. Nothing is computed twice, because the
- * slices have no more elements together than what is sliced. */
+/* Owns: slices of elementwise instructions of which only slices are read. The slices move to the
+ * operands, so the whole value is in no memory. For example, the gates of a recurrent layer are
+ * slices of one sum, and the sum and the gates become one fusion. Nothing is computed twice,
+ * because the slices together have no more elements than the value. */
 #include <string.h>
 
 #include "passes/edit.h"
@@ -10,8 +10,8 @@
 enum { MOST_LEVELS = 16 };
 
 typedef struct sinker {
-  int64_t *elements; /* by instruction: of the slices that are users, or -1 where another
-                        instruction is one */
+  /* By instruction: elements of the slices that read it; -1: another instruction reads it. */
+  int64_t *elements;
 } sinker;
 
 static bool is_slice(const trm_instruction *instruction) {
@@ -69,7 +69,7 @@ static trm_status add_slice(trm_edit *edit, trm_index like, trm_index operand,
   return trm_edit_add(edit, like, fresh, out, error);
 }
 
-/* Slices an operand: of a broadcast, what is broadcast. */
+/* Slices an operand; of a broadcast, its source. */
 static trm_status slice_operand(trm_edit *edit, trm_index like, trm_index operand,
                                 const trm_slice_dimension *slice, const trm_shape *shape,
                                 trm_index *out, trm_error *error) {

@@ -1,17 +1,16 @@
-/* Owns: sums over the same dimensions of one array and of its multiples: sum(x * broadcast(c)) is
- * sum(x) * c, where c does not vary over what is summed, and sum(-x) is -sum(x). The gradient of a
- * batch norm has both sums, and a pass over the whole array goes. Floats are rounded otherwise; so
- * this is for float32 and for the host. */
-#include <string.h>
+/* Owns: sums of an array and of its multiples over the same dimensions: sum(x * broadcast(c)) is
+ * sum(x) * c where c does not vary over the summed dimensions, and sum(-x) is -sum(x). The gradient
+ * of a batch norm has both sums, so this saves a pass over the whole array. Floats are rounded
+ * differently; so the pass serves float32 and the host only. */
 
 #include "passes/edit.h"
 #include "passes/pass.h"
 
-/* Instructions between a multiple and what it is a multiple of. */
+/* Multiplications and negations between the array and its multiple. */
 enum { MOST_FACTORS = 4 };
 
 typedef struct sums {
-  trm_index *of; /* by instruction: a sum of it, the last one seen, or TRM_NO_INDEX */
+  trm_index *of; /* by instruction: the first sum of it, or TRM_NO_INDEX */
 } sums;
 
 static bool is_sum(const trm_edit *e, trm_index i) {
@@ -22,12 +21,7 @@ static bool is_sum(const trm_edit *e, trm_index i) {
          trm_computation_combiner(&e->module->computations[reduce->called[0]]) == TRM_OP_ADD;
 }
 
-static bool same_dimensions(const trm_dims *a, const trm_dims *b) {
-  return a->count == b->count &&
-         memcmp(a->items, b->items, (size_t)a->count * sizeof *a->items) == 0;
-}
-
-/* The place of dimension d among those that are not summed; -1 where it is summed. */
+/* The place of dimension d among the dimensions that stay; -1 where it is summed. */
 static int64_t place_of(const trm_dims *summed, int64_t d) {
   int64_t place = d;
   for (int32_t i = 0; i < summed->count; ++i) {
@@ -47,7 +41,7 @@ static bool is_factor(const trm_edit *e, trm_index i, const trm_dims *summed) {
   return true;
 }
 
-/* What `i` is a multiple of, one step down, and the factor; TRM_NO_INDEX: minus one. */
+/* Whether `i` is *out_from times *out_factor, a broadcast; TRM_NO_INDEX: times minus one. */
 static bool step_down(const trm_edit *e, trm_index i, const trm_dims *summed, trm_index *out_from,
                       trm_index *out_factor) {
   const trm_instruction *instruction = trm_edit_at(e, i);
@@ -66,7 +60,7 @@ static bool step_down(const trm_edit *e, trm_index i, const trm_dims *summed, tr
   return false;
 }
 
-/* sum * factor, for the sum of the array that the broadcast `factor` has the shape of. */
+/* *sum becomes *sum * factor; `factor` is a broadcast to the shape before the sum. */
 static trm_status add_product(trm_edit *e, trm_index like, const trm_dims *summed, trm_index factor,
                               trm_index *sum, trm_error *error) {
   const trm_shape shape = trm_edit_at(e, like)->shape;
@@ -92,7 +86,7 @@ static trm_status share(trm_edit *e, trm_index i, void *state, trm_error *error)
   for (int count = 0; count <= MOST_FACTORS; ++count) {
     trm_index sum = s->of[from];
     if (sum != TRM_NO_INDEX && sum != i &&
-        same_dimensions(&trm_edit_at(e, sum)->dimensions, &summed)) {
+        trm_dims_equal(&trm_edit_at(e, sum)->dimensions, &summed)) {
       for (int k = count - 1; k >= 0; --k) {
         TRY(add_product(e, i, &summed, factors[k], &sum, error));
       }

@@ -1,10 +1,8 @@
-/* Owns: what XLA's own schedulers split in time, put together again, and old forms brought up to
- * date; what concerns only who cuts a program up for several devices, left out.
+/* Owns: joining operations that XLA's schedulers split into a start and a done, and rewriting old
+ * and rare forms of instructions; annotations for partitioning over devices go.
  *
- * Operations that XLA's builder or its scaled-dot name become those that compute them.
- *
- * A start becomes the operation itself and a tuple such as the start gave; its end takes the result
- * out of that. So a start whose end is in another turn of a loop works too. */
+ * A start becomes the operation and a tuple like the start's; the done takes the result out of the
+ * tuple. So a start whose done is in another turn of a loop works too. */
 #include <string.h>
 
 #include "hlo/infer.h"
@@ -30,7 +28,7 @@ static trm_status add_tuple(trm_edit *edit, trm_index like, trm_shape shape, uin
   return trm_edit_add(edit, like, prototype, out_index, error);
 }
 
-/* What another program notes in the tuple of a start: zeros, or a token. */
+/* The further elements of a start's tuple, which only a scheduler reads: zeros, or a token. */
 static trm_status add_note(trm_edit *edit, trm_index like, trm_shape shape, trm_index *out_index,
                            trm_error *error) {
   trm_instruction prototype = {.opcode = TRM_OP_AFTER_ALL, .shape = shape};
@@ -43,7 +41,8 @@ static trm_status add_note(trm_edit *edit, trm_index like, trm_shape shape, trm_
   return trm_edit_add(edit, like, prototype, out_index, error);
 }
 
-/* The tuple (operands, result, notes...) of a start; a copy has its result first. */
+/* Makes the tuple (operands, result, ...) of a start; in the tuple of a copy the result comes
+ * first. */
 static trm_status replace_start(trm_edit *edit, trm_index index, trm_index result,
                                 trm_error *error) {
   const trm_instruction start = *trm_edit_at(edit, index);
@@ -72,7 +71,7 @@ static trm_status split_start(trm_edit *edit, trm_index index, trm_error *error)
   trm_instruction operation = *trm_edit_at(edit, index);
   trm_index result;
   operation.opcode = operation_of(operation.opcode);
-  if (operation.opcode == TRM_OP_ALL_REDUCE) { /* it gives the result alone */
+  if (operation.opcode == TRM_OP_ALL_REDUCE) { /* it gives only the result */
     TRY(trm_edit_add(edit, index, operation, &result, error));
     trm_edit_replace(edit, index, result);
     return TRM_OK;
@@ -97,7 +96,7 @@ static trm_status take_element(trm_edit *edit, trm_index index, int64_t element,
   return TRM_OK;
 }
 
-/* Start indices in one array, as before 2019: a scalar for each dimension. */
+/* Start indices in one array (the form before 2019) become a scalar for each dimension. */
 static trm_status split_indices(trm_edit *edit, trm_index index, trm_error *error) {
   trm_instruction slice = *trm_edit_at(edit, index);
   trm_arena *arena = &edit->module->arena;
@@ -135,7 +134,8 @@ static trm_status split_indices(trm_edit *edit, trm_index index, trm_error *erro
   return TRM_OK;
 }
 
-/* Whether a custom call of one operand, whose shape its result has, does what an opcode does. */
+/* Whether a custom call may be an elementwise opcode: its result has the shape of its first
+ * operand. */
 static bool is_plain(const trm_edit *edit, const trm_instruction *call) {
   return call->num_operands > 0 && call->num_called == 0 &&
          trm_shape_equal(&call->shape, &trm_edit_at(edit, call->operands[0])->shape);
@@ -154,7 +154,7 @@ static trm_status rewrite_call(trm_edit *edit, trm_index index, trm_error *error
       !trm_shape_is_array(&call.shape) || !trm_dtype_is_floating(call.shape.dtype)) {
     return TRM_OK;
   }
-  if (opcode == TRM_OP_ATAN2) { /* the angle beside 1 */
+  if (opcode == TRM_OP_ATAN2) { /* of one operand: the angle with 1 */
     trm_index one, ones;
     TRY(trm_edit_scalar(edit, index, call.shape.dtype, 1.0, &one, error));
     TRY(trm_edit_broadcast(edit, index, call.shape, one, 0, NULL, &ones, error));
@@ -166,7 +166,8 @@ static trm_status rewrite_call(trm_edit *edit, trm_index index, trm_error *error
   return TRM_OK;
 }
 
-/* An operand of a scaled-dot times its scale, each element of which is for a block, in float32. */
+/* An operand of a scaled-dot times its scale, in float32. Each element of the scale is for a block
+ * of the operand. */
 static trm_status scale_operand(trm_edit *edit, trm_index index, trm_index operand, trm_index scale,
                                 trm_index *out_product, trm_error *error) {
   trm_arena *arena = &edit->module->arena;

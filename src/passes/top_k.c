@@ -1,7 +1,7 @@
 /* Owns: sorts of which only the first places are read become topk.
  *
- * TensorFlow's top_k, and much else, is lowered to a stable sort of the values and their places,
- * of which a slice is kept. A topk reads each element once, where a sort moves each many times. */
+ * TensorFlow's top_k, among others, is lowered to a stable sort of values and their places, and a
+ * slice of the result. A topk reads each element once; a sort moves each many times. */
 #include <string.h>
 
 #include "ops/reduce/sort_keys.h"
@@ -9,24 +9,24 @@
 #include "passes/edit.h"
 #include "passes/pass.h"
 
-/* Above this part of the dimension a whole sort costs no more. */
+/* Above 1 / LARGEST_PART of the dimension a topk costs as much as the sort. */
 enum { LARGEST_PART = 4 };
 
-/* The dimension that is sorted, if it is the last one, of at least one element; else -1. */
+/* The sorted dimension if it is the last one and not empty; else -1. */
 static int32_t sorted_dimension(const trm_instruction *sort, const trm_shape *values) {
   const bool is_last = sort->dimensions.count == 1 && values->rank > 0 &&
                        sort->dimensions.items[0] == values->rank - 1;
   return is_last && values->dims[values->rank - 1] > 0 ? values->rank - 1 : -1;
 }
 
-/* Whether an instruction is 0, 1, 2, ... along a dimension, in 32 bits. */
+/* Whether an instruction is 0, 1, 2, ... along a dimension, in s32. */
 static bool counts(const trm_instruction *iota, int32_t dimension) {
   return iota->opcode == TRM_OP_IOTA && iota->shape.dtype == TRM_S32 &&
          iota->dimensions.count == 1 && iota->dimensions.items[0] == dimension;
 }
 
-/* How many places a slice keeps, from the first on, of this dimension and all of the others; -1 for
- * any other slice. */
+/* How many places of the dimension a slice keeps, from the first on, with all of the other
+ * dimensions; -1 for any other slice. */
 static int64_t first_places(const trm_instruction *slice, const trm_shape *operand,
                             int32_t dimension) {
   for (int32_t d = 0; d < operand->rank; ++d) {
@@ -37,7 +37,7 @@ static int64_t first_places(const trm_instruction *slice, const trm_shape *opera
   return slice->slice[dimension].limit;
 }
 
-/* The most places that any reader of a sort keeps; -1 where a reader keeps others or all. */
+/* The largest number of places that a reader keeps; -1 where a reader keeps other places. */
 static int64_t most_places(const trm_edit *e, trm_index sort, int32_t dimension) {
   const trm_computation *c = trm_edit_computation(e);
   int64_t most = 0;
@@ -106,7 +106,7 @@ static trm_status rewrite(trm_edit *e, trm_index i, void *state, trm_error *erro
                         .largest = descends,
                         .is_stable = true},
       &topk, error));
-  /* The slices read the topk, whose own dimension is as long as the longest of them. */
+  /* The readers take elements of the topk, whose dimension is as long as the longest slice. */
   trm_edit_replace(e, i, topk);
   const uint32_t count = trm_edit_computation(e)->num_instructions;
   for (trm_index r = i + 1; r < count; ++r) {

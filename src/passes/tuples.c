@@ -3,7 +3,7 @@
 
 #include "passes/pass.h"
 
-/* What a get-tuple-element of `index` gives, or TRM_NO_INDEX. */
+/* The value that a get-tuple-element takes from a tuple, or TRM_NO_INDEX. */
 static trm_index element_of(const trm_computation *computation, const trm_instruction *gte) {
   const trm_instruction *tuple = &computation->instructions[gte->operands[0]];
   return tuple->opcode == TRM_OP_TUPLE ? tuple->operands[gte->number] : TRM_NO_INDEX;
@@ -40,7 +40,7 @@ static trm_status simplify(trm_module *module, uint32_t c, trm_error *error) {
     if (instruction->opcode == TRM_OP_GET_TUPLE_ELEMENT) {
       found = element_of(computation, instruction);
     }
-    /* A root stays a tuple where its shape is one: the loop state is read off it. */
+    /* A root stays a tuple, because the state of a loop is read from it. */
     if (instruction->opcode == TRM_OP_TUPLE && i != computation->root) {
       found = whole_tuple(computation, instruction);
     }

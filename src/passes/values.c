@@ -1,7 +1,7 @@
-/* Owns: what the instructions of a module stand for (values.h). */
+/* Owns: finding the values of a module (values.h). */
 #include "passes/values.h"
 
-/* One step towards the value that `n` stands for; n itself when it is one. */
+/* One step from instruction `n` towards its value; gives n itself if it is the value. */
 static uint32_t step_back(const trm_values *v, uint32_t n) {
   const trm_instruction *i = trm_values_at(v, n);
   const uint32_t c = v->computation[n];
@@ -56,7 +56,7 @@ static void find_values(trm_values *v) {
       else last = next;
     }
     const uint32_t found = v->value[last];
-    for (uint32_t m = n; v->value[m] == TRM_NO_INDEX;) { /* the whole way at once */
+    for (uint32_t m = n; v->value[m] == TRM_NO_INDEX;) { /* all steps on the way have this value */
       const uint32_t next = step_back(v, m);
       v->value[m] = found;
       m = next;
@@ -88,7 +88,8 @@ static void find_uses(trm_values *v) {
     ++v->uses[root];
     v->is_output[root] = true;
   }
-  /* What a fusion of several results hands to somebody who takes the tuple as it is. */
+  /* An instruction may read the tuple of a fusion of several results as a whole. All its values are
+   * outputs. */
   for (uint32_t n = 0; n < v->count; ++n) {
     const trm_instruction *i = trm_values_at(v, n);
     if (i->opcode == TRM_OP_GET_TUPLE_ELEMENT || i->opcode == TRM_OP_FUSION) continue;

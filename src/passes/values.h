@@ -1,23 +1,24 @@
-/* What the instructions of a module stand for: a value under another shape, or on the other
- * side of a fusion's border, is one value here, and its readers are those of all its names. */
+/* The values of a module: an instruction under another shape, or on the other side of a fusion's
+ * border, is the same value here, and the readers of all its names are its readers. */
 #ifndef TREMULA_PASSES_VALUES_H_
 #define TREMULA_PASSES_VALUES_H_
 
 #include "hlo/hlo.h"
 
-/* Where an instruction is: a number over all computations. */
+/* Instructions have numbers over all computations. */
 typedef struct trm_values {
   const trm_module *module;
   uint32_t count;        /* instructions of all computations */
   uint32_t *base;        /* by computation: the number of its first instruction */
   uint32_t *computation; /* by number */
   uint32_t *caller;      /* by computation: the one fusion that calls it, or TRM_NO_INDEX */
-  uint32_t *value;       /* by number: what it is, seen through views and fusions */
-  uint32_t *uses, *user; /* by number of a value: how often it is read; its last reader */
-  bool *is_output;       /* it leaves its computation */
+  uint32_t *value; /* by number: the value of the instruction, seen through views and fusions */
+  uint32_t *uses, *user; /* by number of a value: the number of its reads; its last reader */
+  bool *is_output;       /* by number of a value: it leaves its computation */
 } trm_values;
 
-/* Looks at a module; the arrays are the arena's. */
+/* Finds the values of a module, which must not change while they are used. The arena owns the
+ * arrays. */
 trm_status trm_values_find(const trm_module *module, trm_arena *arena, trm_values *out_values,
                            trm_error *error);
 

@@ -1,4 +1,4 @@
-/* Owns: reports: planning when a program is compiled, the directory, runs. */
+/* Owns: reports of a program: planning it at compile time, its profile directory, its runs. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <stdatomic.h>
@@ -34,7 +34,8 @@ static bool is_instrumented(const trm_engine_options *engine) {
   return engine->instrument || engine->instrument_compute;
 }
 
-/* The executable's own estimate; one with counters in it is made for this report alone. */
+/* Gives the executable's own estimate. With instrumentation the program has counters, so an
+ * estimate is made for this report only. */
 static trm_status estimate(trm_executable *executable, const trm_engine_options *engine,
                            trm_program **out_program, trm_error *error) {
   if (!is_instrumented(engine)) {
@@ -48,12 +49,13 @@ static trm_status estimate(trm_executable *executable, const trm_engine_options 
 
 /* ---- The directory -------------------------------------------------------------------------- */
 
-/* tf_report__<date>__<pid>: mkdir fails if another process has made it. */
+/* Makes tf_report__<date>__<pid>, or a later date where another process has made it. */
 static trm_status make_directory(const char *parent, char out_path[TRM_REPORT_PATH],
                                  char out_timestamp[64], trm_error *error) {
   if (parent[0] == '\0') parent = ".";
   if (strlen(parent) > TRM_REPORT_PATH - 128) {
-    FAIL(INVALID_ARGUMENT, "autoReport.directory is too long: %zu bytes", strlen(parent));
+    FAIL(INVALID_ARGUMENT, "autoReport.directory has %zu bytes; at most %d are supported",
+         strlen(parent), TRM_REPORT_PATH - 128);
   }
   TRY_NOTE(trm_make_folders(parent, error), "autoReport.directory");
   struct timespec now;
@@ -114,7 +116,7 @@ static trm_status write_files(trm_report_source *s, sqlite3 **out_database, trm_
   return trm_report_write_framework(s, path_of(s, "framework.json", path), error);
 }
 
-/* Makes the report that adds runs; the database stays open for it. */
+/* Makes the report to which runs are added. It keeps the database open. */
 static trm_status begin_runs(const trm_report_source *s, sqlite3 *database, trm_report **out_report,
                              trm_error *error) {
   trm_report *report = trm_allocate_zeroed(1, sizeof *report);
@@ -141,7 +143,7 @@ static trm_status begin_runs(const trm_report_source *s, sqlite3 *database, trm_
   return TRM_OK;
 }
 
-/* Deletes the files of a profile that could not be completed. */
+/* Deletes the files of an incomplete profile. */
 static void remove_files(const trm_report_source *s) {
   static const char *const files[] = {"profile.pop", "vars.capnp", "archive.a",
                                       "serialized_graph.hlo", "framework.json"};
@@ -173,8 +175,8 @@ static trm_status write_report(trm_report_source *s, trm_report **out_report, tr
   return begin_runs(s, database, out_report, error);
 }
 
-/* A profile that cannot be written, for want of room or of a right, is no reason not to compile:
- * a warning, and for the programs that follow it no more than a line for those who want to know. */
+/* Writes the profile. A failure (a full disk, missing rights) does not stop the compilation: the
+ * log has a warning for the first program and an INFO line for each further one. */
 static bool try_report(trm_report_source *s, trm_report **out_report) {
   static atomic_bool told;
   trm_error why = {0};
@@ -184,7 +186,7 @@ static bool try_report(trm_report_source *s, trm_report **out_report) {
   return false;
 }
 
-/* Reports a program that does not fit: an error on an IPU, a warning on the IPU Model. */
+/* Reports that a program does not fit: an error on an IPU, a warning on the IPU Model. */
 static trm_status refuse(const trm_executable *executable, const char *why, trm_error *error) {
   if (!executable->options.estimate.ipu_model) FAIL(INTERNAL, "%s", why);
   trm_log(TRM_LOG_WARN, "COMPILER",
@@ -208,15 +210,14 @@ static trm_status judge(const trm_report_source *s, trm_executable *executable, 
   return trm_note(error, status, "Profile saved to: %s/profile.pop", s->directory);
 }
 
-/* Whether the plan says the same each time: the machine is none that a file describes, and nothing
- * is added to the program. */
+/* Whether every estimate of the executable is equal: the target is a preset, whose description does
+ * not change, and the program has no counters. */
 static bool is_lasting(const trm_executable *executable, const trm_engine_options *options) {
-  static const char *const machines[] = {"mk1", "mk2", "bow"};
-  bool known = false;
-  for (size_t i = 0; i < sizeof machines / sizeof *machines; ++i) {
-    known = known || strcmp(machines[i], executable->options.target) == 0;
+  bool is_preset = false;
+  for (size_t i = 0; trm_target_preset(i) != NULL && !is_preset; ++i) {
+    is_preset = strcmp(trm_target_preset(i), executable->options.target) == 0;
   }
-  return known && !is_instrumented(options);
+  return is_preset && !is_instrumented(options);
 }
 
 static trm_status create(trm_executable *executable, const trm_report_framework *framework,
@@ -232,10 +233,10 @@ static trm_status create(trm_executable *executable, const trm_report_framework 
   const trm_status estimated = estimate(executable, options, &program, &why);
   if (estimated != TRM_OK && estimated != TRM_UNIMPLEMENTED) {
     if (error != NULL) *error = why;
-    if (estimated == TRM_INTERNAL) return estimated; /* in Poplar's words */
+    if (estimated == TRM_INTERNAL) return estimated; /* the message is Poplar's */
     return trm_note(error, estimated, "while planning for an IPU");
   }
-  if (estimated != TRM_OK) { /* a run does not need the plan */
+  if (estimated != TRM_OK) { /* the executable runs without an estimate */
     trm_log(TRM_LOG_WARN, "COMPILER",
             "The program is not planned for an IPU, so nothing is known "
             "of its memory and cycles: %s",
@@ -296,7 +297,8 @@ static void close_database(trm_report *report) {
   report->database = NULL;
 }
 
-/* The cycles in which the IPU waits before a run: since it was free. */
+/* The cycles for which the IPU waits for the host between the last run, or its last other use, and
+ * this one. */
 static int64_t wait_before(const trm_report *report, const trm_report_times *times,
                            double *out_seconds) {
   double since = report->last_ended;
@@ -306,7 +308,8 @@ static int64_t wait_before(const trm_report *report, const trm_report_times *tim
   return trm_limit_cycles(*out_seconds * report->clock);
 }
 
-/* When the first run began, in microseconds since 1970: what lays a profile over a timeline. */
+/* Notes when the first run began, in microseconds since 1970, so that readers can lay a profile
+ * over a timeline. */
 static void note_first_run(const trm_report *report) {
   struct timespec now;
   clock_gettime(CLOCK_REALTIME, &now);

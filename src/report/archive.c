@@ -1,5 +1,5 @@
-/* Owns: archive.a, an ar archive with a member for each tile: text of the tile's memory, a
- * "name bytes" line for each category (docs/profile_format.md). */
+/* Owns: archive.a, an ar archive with a text member for each tile: a line "name bytes" for each
+ * category of memory (docs/profile_format.md). */
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -7,7 +7,7 @@
 #include "report/write.h"
 
 static void put_member(trm_text *out, const char *name, const trm_text *contents) {
-  /* Times, owners and modes are fixed, so that equal programs have equal archives. */
+  /* Date, owner and mode are constant, so that equal programs have equal archives. */
   trm_text_format(out, "%-16s%-12d%-6d%-6d%-8s%-10zu`\n", name, 0, 0, 0, "100644",
                   contents->length);
   trm_text_append(out, contents->data, contents->length);

@@ -1,8 +1,8 @@
-/* Owns: timelines and profiles as Chrome's Trace Event Format, which Perfetto opens.
+/* Owns: exporting timelines and profiles to Chrome's Trace Event Format, which Perfetto opens.
  *
- * A host's processes and threads are as the .pvti file has them. Each IPU of a profile is a process
- * of its own; its steps begin where the host began the run, one cycle a tile clock, and no run
- * begins before the one before it has ended. */
+ * The host's processes and threads are those of the .pvti file. Each IPU of a profile is a process.
+ * Its steps begin where the host began the run, and a cycle takes one period of the tile clock. A
+ * run begins after the previous one ends. */
 #include <stdio.h>
 #include <string.h>
 
@@ -10,7 +10,7 @@
 #include "report/stream.h"
 #include "tremula/report.h"
 
-enum { FIRST_IPU = 1 << 30 }; /* numbers of processes that no host has */
+enum { FIRST_IPU = 1 << 30 }; /* larger than any process id of the host */
 
 typedef struct exporter {
   trm_stream stream;
@@ -32,7 +32,7 @@ static void put_real(exporter *e, const char *key, double value) {
   trm_stream_real(&e->stream, value);
 }
 
-/* The name of a process or thread. */
+/* Names a process or thread. */
 static void put_name(exporter *e, const char *what, int64_t process, int64_t thread,
                      const char *name) {
   begin(e, "M", what, process, thread);
@@ -139,9 +139,9 @@ static void take_step(exporter *e, sqlite3_stmt *row) {
   trm_stream_end_object(&e->stream);
 }
 
-/* A run's steps begin at its own start, or when the run before it ends if that is later: the end
- * so far is the largest of start + length of what follows, as a running maximum. Work that overlaps
- * with longer work goes on a second row of the IPU. */
+/* A run's steps begin when the host began the run, or when the previous run ends, if that is later.
+ * So a run begins at the maximum, over the runs up to it, of the run's own start plus the lengths
+ * of the runs between. Steps that overlap with longer ones are on a second row of the IPU. */
 static const char steps[] =
     "WITH clock AS (SELECT CAST(value AS REAL) / 1e6 AS mhz FROM target"
     "  WHERE key = 'clock_frequency'),"

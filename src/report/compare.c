@@ -1,5 +1,5 @@
-/* Owns: two profiles side by side: totals, then every op that differs in cycles, temporary bytes or
- * plan. */
+/* Owns: comparing two profiles: totals, then each op whose cycles, temporary bytes or plan
+ * differ. */
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 #include "report/read.h"
 
 typedef struct pair {
-  const trm_profile_op *a, *b; /* one may be NULL */
+  const trm_profile_op *a, *b; /* NULL: only the other profile has the op */
 } pair;
 
 static int by_name(const void *a, const void *b) {
@@ -29,7 +29,7 @@ static bool differs(const pair *p) {
          strcmp(plan_of(p->a), plan_of(p->b)) != 0;
 }
 
-/* The largest change of cycles first. */
+/* Largest change of cycles first. */
 static int by_change(const void *left, const void *right) {
   const pair *l = left, *r = right;
   const int64_t x = llabs(cycles_of(l->b) - cycles_of(l->a));
@@ -45,7 +45,7 @@ static const trm_profile_op **sorted(const trm_profile *p) {
   return ops;
 }
 
-/* Ops by name; those that are equal are only counted. */
+/* Pairs ops by name. Equal pairs are only counted. */
 static trm_status match(const trm_profile *a, const trm_profile *b, pair **out_pairs,
                         size_t *out_count, size_t *out_equal, trm_error *error) {
   const trm_profile_op **left = sorted(a), **right = sorted(b);

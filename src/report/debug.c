@@ -1,8 +1,8 @@
-/* Owns: debug.cbor, a sequence of CBOR maps (RFC 8742): where programs and variables come from.
+/* Owns: debug.cbor, a sequence of CBOR maps (RFC 8742): the sources of programs and variables.
  *
- * The file is the process's: the first executable makes it, others append. Its first map names the
- * stream, so that a profile knows its own. Maps of an instruction have the map of its TensorFlow op
- * as their parent. */
+ * All executables of a process write one file: the first makes it, the others append. The first map
+ * names the stream, so that a profile recognises its file. The parent of an instruction's map is
+ * the map of its TensorFlow op. */
 #define _GNU_SOURCE
 #include <cbor.h>
 #include <errno.h>
@@ -22,8 +22,9 @@ static const char file_name[] = "debug.cbor";
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static uint64_t next_id = 1;
-static pid_t writer; /* the process that made the file: a fork makes its own, so does a process
-                        that changes its working directory */
+/* The process that made the file: a fork makes its own, and so does a process that changes its
+ * working directory. */
+static pid_t writer;
 static trm_report_debug stream;
 
 static void put(trm_text *out, const unsigned char *data, size_t size) {
@@ -69,7 +70,7 @@ static void put_context(trm_text *out, uint64_t id, uint64_t parent, const char 
   put_text(out, "properties");
 }
 
-/* Ops in order of their names, so that the instructions of one have one parent. */
+/* Orders sources by op, so that the instructions of one op share a parent. */
 static int by_op(const void *a, const void *b, void *context) {
   const trm_program_source *sources = context;
   const uint32_t l = *(const uint32_t *)a, r = *(const uint32_t *)b;
@@ -77,7 +78,7 @@ static int by_op(const void *a, const void *b, void *context) {
   return order != 0 ? order : (l > r) - (l < r);
 }
 
-/* Instructions are first .. first + sources; ops follow. Returns how many ids were used. */
+/* Instruction s has the id `first` + s; the ids of ops follow. *out_used: the number of ids. */
 static trm_status put_sources(const trm_program *p, uint64_t first, trm_text *out,
                               uint64_t *out_used, trm_error *error) {
   uint32_t *order = trm_allocate_zeroed((size_t)p->num_sources + 1, sizeof *order);
@@ -106,7 +107,7 @@ static trm_status put_sources(const trm_program *p, uint64_t first, trm_text *ou
   return TRM_OK;
 }
 
-/* errno, or 0. The file is as it was where not all could be written. */
+/* Gives errno, or 0. After a failure the file has its former length. */
 static int append(int file, const trm_text *text) {
   struct stat info;
   if (fstat(file, &info) != 0) return errno;
@@ -125,7 +126,7 @@ static int append(int file, const trm_text *text) {
   return 0;
 }
 
-/* A link or a FIFO that lies in the file's place is neither followed nor waited for. */
+/* A symbolic link at this path is not followed, and a FIFO is not waited for. */
 static trm_status append_file(const char *path, const trm_text *text, trm_error *error) {
   const int file =
       open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY, 0666);

@@ -1,4 +1,4 @@
-/* Owns: a program in one document (trm_report_describe). */
+/* Owns: describing a program in one document (trm_report_describe). */
 #define _GNU_SOURCE
 #include "report/describe.h"
 
@@ -16,7 +16,7 @@ static bool is_model(const trm_executable *executable) {
   return executable->options.estimate.ipu_model;
 }
 
-/* `what`: what messages call the document. */
+/* `what` is the document's name in messages. */
 static trm_status put_part(const trm_executable *executable, const trm_program *program,
                            trm_report_part part, trm_stream *stream, const char *what,
                            trm_error *error) {

@@ -1,12 +1,13 @@
-/* What the files that describe a program in one document share. */
+/* The parts of a document that describes a program. */
 #ifndef TREMULA_REPORT_DESCRIBE_H_
 #define TREMULA_REPORT_DESCRIBE_H_
 
 #include "program/program.h"
 #include "report/stream.h"
 
-/* graph.c: what was compiled; execution.c: a run of it; tensor_map.c: where every value lies;
- * instruction_info.c: what instructions are for. */
+/* graph.c: what was compiled; execution.c: a run; tensor_map.c: the tiles of every value;
+ * instruction_info.c: the role of instructions in training. Failures of the stream show when it is
+ * closed. */
 trm_status trm_describe_graph(const trm_program *program, bool is_model, trm_stream *stream,
                               trm_error *error);
 void trm_describe_execution(const trm_program *program, trm_stream *stream);

@@ -18,7 +18,7 @@ static trm_status grow(trm_distributions *d, trm_error *error) {
   return TRM_OK;
 }
 
-/* Enters the runs from `first_run` on as a distribution, or finds an equal one and drops them. */
+/* Adds the runs from `first_run` on as a distribution, or drops them if an equal one exists. */
 static trm_status intern(trm_distributions *d, uint32_t first_run, int64_t total,
                          uint32_t *out_index, trm_error *error) {
   const trm_tile_run *runs = d->runs.items + first_run;

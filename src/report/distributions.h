@@ -1,7 +1,7 @@
-/* Numbers by tile (bytes, cycles) as runs of tiles that have the same one.
+/* Distributions: a number for each tile (bytes, cycles), as runs of tiles with equal numbers.
  *
- * Many variables lie alike and many programs keep the same tiles busy: equal numbers by tile are
- * one distribution. Distribution 0 has no runs. */
+ * Many variables have the same layout, and many programs use the same tiles. Equal numbers are
+ * stored as one distribution. Distribution 0 has no runs. */
 #ifndef TREMULA_REPORT_DISTRIBUTIONS_H_
 #define TREMULA_REPORT_DISTRIBUTIONS_H_
 
@@ -9,7 +9,7 @@
 #include "base/status.h"
 
 typedef struct trm_tile_run {
-  uint32_t first_tile, num_tiles; /* ipu * tiles_per_ipu + tile */
+  uint32_t first_tile, num_tiles; /* tile t of IPU i is i * tiles_per_ipu + t */
   int64_t value;                  /* of each tile */
 } trm_tile_run;
 
@@ -26,8 +26,9 @@ typedef struct trm_distributions {
   uint32_t mask;
 } trm_distributions;
 
-/* Enters values[t] of tile `first_tile + t`, or finds an equal distribution. Tiles with the value 0
- * are in no run. The distributions begin as {0}. */
+/* Adds the distribution of values[t] for tile `first_tile + t`, or finds an equal one; *out_index
+ * is its number. Tiles with the value 0 are in no run. A table begins as {0} and ends with
+ * trm_distributions_free. */
 trm_status trm_distributions_add(trm_distributions *distributions, const int64_t *values,
                                  uint32_t num_tiles, uint32_t first_tile, uint32_t *out_index,
                                  trm_error *error);

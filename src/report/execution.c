@@ -1,4 +1,4 @@
-/* Owns: the execution report: the cycles of a run, and of every step of it (docs/events.md). */
+/* Owns: the execution report: the cycles of a run and of each of its steps (docs/events.md). */
 #include "report/describe.h"
 #include "target/target.h"
 
@@ -28,7 +28,7 @@ void trm_describe_execution(const trm_program *p, trm_stream *s) {
   trm_stream_array(s);
   for (uint32_t i = 0; i < p->num_steps; ++i) {
     const trm_program_step *step = &p->steps[i];
-    if (step->end != i + 1) continue; /* it is its children */
+    if (step->end != i + 1) continue; /* its children are listed instead */
     trm_stream_object(s);
     trm_stream_put_int(s, "program", i);
     trm_stream_put_string(s, "type", trm_program_step_type_name(step->type));

@@ -1,23 +1,24 @@
-/* Owns: framework.json: who compiled, with which options, and the graph of HLO instructions. */
+/* Owns: framework.json: the framework that compiled, its options, and the graph of HLO
+ * instructions. */
 #include <jansson.h>
 #include <string.h>
 
 #include "base/file.h"
 #include "report/write.h"
 
-/* Sets a value that json_object_set_new takes; a NULL value is memory that ran out. */
+/* Like json_object_set_new. A NULL value means that memory ran out. */
 static bool set(json_t *object, const char *key, json_t *value) {
   return value != NULL && json_object_set_new(object, key, value) == 0;
 }
 
-/* JSON's text must be UTF-8; names from files need not be. */
+/* Makes a JSON text. JSON needs UTF-8, and names from files may be other bytes. */
 static json_t *text_of(const char *text) {
   if (text == NULL) return json_null();
   json_t *value = json_string(text);
   return value != NULL ? value : json_string("?");
 }
 
-/* The names that `indices` refer to; NULL: out of memory. */
+/* The names of the instructions `indices`; NULL: out of memory. */
 static json_t *names_of(const trm_computation *computation, const trm_index *indices,
                         uint32_t count) {
   json_t *names = json_array();
@@ -30,8 +31,8 @@ static json_t *names_of(const trm_computation *computation, const trm_index *ind
   return names;
 }
 
-/* What only some instructions have: control predecessors, called computations, a sharding, the
- * shape of a tuple. */
+/* Sets properties that few instructions have: control predecessors, called computations, a
+ * sharding, the shape of a tuple. */
 static bool set_rare(json_t *object, const trm_module *module, const trm_computation *computation,
                      const trm_instruction *instruction) {
   bool good = true;
@@ -60,7 +61,7 @@ static bool set_rare(json_t *object, const trm_module *module, const trm_computa
   return good;
 }
 
-/* What sources say of an instruction, by computation and instruction: its role. */
+/* The role of each instruction, which the program's sources state. */
 typedef struct role_table {
   const char **roles; /* by the number of an instruction in the module */
   uint32_t *first;    /* by computation: the number of its first instruction */

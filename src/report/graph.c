@@ -1,5 +1,5 @@
-/* Owns: the graph report: target, compute sets, vertices and memory, in the words and the shape
- * that readers of Poplar's JSON reports look for (docs/events.md). */
+/* Owns: the graph report: target, compute sets, vertices and memory, with the keys and structure of
+ * Poplar's JSON reports (docs/events.md). */
 #include <stdlib.h>
 #include <string.h>
 
@@ -42,7 +42,7 @@ static void put_compute_sets(const trm_program *p, trm_stream *s) {
   trm_stream_key(s, "names");
   trm_stream_array(s);
   for (uint32_t i = 0; i < p->num_compute_sets; ++i) {
-    if (p->compute_sets[i].shared_with != TRM_NO_INDEX) continue; /* compiled once */
+    if (p->compute_sets[i].shared_with != TRM_NO_INDEX) continue; /* counted with that set */
     trm_stream_string(s, p->compute_sets[i].name);
   }
   trm_stream_end_array(s);
@@ -102,7 +102,7 @@ static void put_bytes(trm_stream *s, const char *key, const int64_t *a, const in
   trm_stream_end_array(s);
 }
 
-/* The steps as a tree: each with the bytes that are live then and not always. */
+/* Writes the tree of steps, each with its live bytes that are not always live. */
 static trm_status put_steps(const trm_program *p, trm_stream *s, trm_error *error) {
   uint32_t *open = trm_allocate_zeroed((size_t)p->num_steps + 1, sizeof *open);
   CHECK_MEMORY(open, "a report");

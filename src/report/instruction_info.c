@@ -1,11 +1,13 @@
-/* Owns: what the events of a compilation tell of instructions: {"ml_types": {NAME: NUMBER}}, which
- * part of training or inference each convolution and matrix product is, in the original's numbers.
+/* Owns: the instruction information of a compilation's events: {"ml_types": {NAME: NUMBER}}, the
+ * part of training or inference of each convolution and matrix product, as the original numbers
+ * them.
  *
- * The original goes by what reads what: of the products with the same first operand those that look
- * like a gradient by the weights are weight updates, and the others the forward pass; what else
- * shares its second operand with the forward pass is the backward pass; the rest is inference. An
- * ML_TYPE that the program has set wins. A gradient by a convolution's operand is two instructions
- * of the forward pass where it can use the forward convolution with the kernel turned round. */
+ * The original compares operands. Of products with the same first operand, those that look like the
+ * gradient of weights are weight updates, and the others are the forward pass. Of the rest, a
+ * product with the second operand of a forward product is the backward pass, and any other is
+ * inference. An ML_TYPE that the program sets wins. The gradient with respect to a convolution's
+ * operand is two instructions of the forward pass where it can use the forward convolution with a
+ * reversed kernel. */
 #include <stdio.h>
 #include <string.h>
 
@@ -17,10 +19,10 @@ typedef enum ml_type { NONE, INFERENCE_FWD, TRAINING_FWD, TRAINING_BWD, TRAINING
 
 /* A convolution or a matrix product. */
 typedef struct product {
-  uint32_t n; /* its number, and those of the values that it multiplies */
+  uint32_t n; /* its number; the numbers of its operands' sources */
   uint32_t first, second;
-  bool is_update;   /* looks like a gradient by the weights */
-  bool is_reversed; /* a convolution with its kernel turned round */
+  bool is_update;   /* looks like the gradient of weights */
+  bool is_reversed; /* a convolution with a reversed kernel */
   bool is_strided;
   uint32_t multi_conv; /* the number of its scope, or TRM_NO_INDEX */
   bool is_gradient;
@@ -31,7 +33,7 @@ typedef VECTOR(product) product_list;
 
 typedef struct finder {
   const trm_values *values;
-  uint32_t *loops; /* by computation: the loop that it is the body of, or TRM_NO_INDEX */
+  uint32_t *loops; /* by computation: the loop that calls it, or TRM_NO_INDEX */
 } finder;
 
 static bool swaps_two(const trm_instruction *i, const trm_instruction *from) {
@@ -40,7 +42,8 @@ static bool swaps_two(const trm_instruction *i, const trm_instruction *from) {
          i->shape.dims[0] == from->shape.dims[1] && i->shape.dims[1] == from->shape.dims[0];
 }
 
-/* What enters a loop's body as element `number` of its parameter; `v` if that is no such loop. */
+/* The initial value of element `number` of a loop's state, for an instruction `v` of its body; `v`
+ * itself where that is unknown. */
 static uint32_t before_loop(const finder *f, uint32_t v, int64_t number) {
   const trm_values *values = f->values;
   const uint32_t loop = f->loops[values->computation[v]];
@@ -52,7 +55,7 @@ static uint32_t before_loop(const finder *f, uint32_t v, int64_t number) {
              : v;
 }
 
-/* The value behind what only arranges, fills or cuts it, or takes it into a loop. */
+/* The value behind operand k without transposes, padding, slices and entries into loops. */
 static uint32_t source_of(const finder *f, uint32_t n, uint32_t k) {
   uint32_t v = trm_values_operand(f->values, n, k);
   for (;;) {
@@ -76,7 +79,7 @@ static uint32_t source_of(const finder *f, uint32_t n, uint32_t k) {
   }
 }
 
-/* TensorFlow's gradients hold products with zeros, which the original drops. */
+/* TensorFlow's gradients contain products with zeros, which the original drops. */
 static bool is_zeros(const trm_values *values, uint32_t v) {
   const trm_instruction *i = trm_values_at(values, v);
   if (i->opcode != TRM_OP_BROADCAST) return false;
@@ -117,7 +120,7 @@ static void look_at_convolution(const trm_values *values, product *p) {
   }
 }
 
-/* Whether one before it is of the same multi_conv(), which counts once. */
+/* Whether the list has an earlier product of the same multi_conv(), which counts once. */
 static bool is_counted(const product_list *list, const product *p) {
   if (p->multi_conv == TRM_NO_INDEX) return false;
   for (const product *known = list->items; known < p; ++known) {
@@ -170,7 +173,7 @@ static trm_status find_products(const finder *f, product_list *list, trm_error *
   return TRM_OK;
 }
 
-/* What the program has set; NONE: nothing, or inference. */
+/* The type that the program sets; NONE: nothing, or inference. */
 static ml_type given_type(const trm_instruction *i) {
   static const char *const names[] = {"", "", "TRAINING_FWD", "TRAINING_BWD", "TRAINING_WU"};
   const char *given = trm_instruction_frontend_attribute(i, "ML_TYPE");
@@ -180,7 +183,7 @@ static ml_type given_type(const trm_instruction *i) {
   return NONE;
 }
 
-/* By number of a value: bits of who reads it. */
+/* Bits by number of a value: which products read it. */
 enum {
   READ_FIRST_BY_UPDATE = 1,
   READ_FIRST_BY_OTHER = 2,
@@ -212,7 +215,7 @@ static void classify(const trm_values *values, product_list *list, uint8_t *bits
   }
 }
 
-/* `more` is "" or what follows the name. */
+/* `more` is a suffix of the name. */
 static void put_type(const trm_instruction *i, const char *more, ml_type type, trm_stream *s) {
   const char *op = i->metadata.op_name;
   char name[1024];

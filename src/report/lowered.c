@@ -1,4 +1,4 @@
-/* Owns: expanding mappings into bytes by tile. */
+/* Owns: expanding mappings into bytes by tile (lowered.h). */
 #include "report/lowered.h"
 
 #include <string.h>

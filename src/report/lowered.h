@@ -1,5 +1,5 @@
-/* Variables as they lie on the tiles, expanded from their mappings. Bytes are rounded up to 4 on
- * each tile, as liveness counts them, so that they add up to the program's memory. */
+/* The bytes of variables on each tile, expanded from their mappings. Bytes are rounded up to 4 on
+ * each tile, as in the liveness analysis, so that they add up to the program's memory. */
 #ifndef TREMULA_REPORT_LOWERED_H_
 #define TREMULA_REPORT_LOWERED_H_
 
@@ -8,7 +8,7 @@
 
 typedef struct trm_lowered {
   trm_distributions distributions;            /* bytes */
-  uint32_t *of_variable;                      /* index of a distribution */
+  uint32_t *of_variable;                      /* the number of its distribution */
   int64_t *always[TRM_NUM_MEMORY_CATEGORIES]; /* always live bytes by tile; NULL: none */
   trm_arena arena;
 } trm_lowered;

@@ -1,4 +1,4 @@
-/* Owns: parsing and checking of engine options. */
+/* Owns: parsing and checking engine options (options.h). */
 #include "report/options.h"
 
 #include <jansson.h>
@@ -22,7 +22,7 @@ static const bool acts[TRM_NUM_ENGINE_OPTIONS] = {
 };
 static const trm_option_table table = {rows, NULL, TRM_NUM_ENGINE_OPTIONS, 0};
 
-/* Options for which the log has a line that they have no effect. One line in a process. */
+/* Options whose log line "has no effect" this process has written. */
 static atomic_bool told[TRM_NUM_ENGINE_OPTIONS];
 
 bool trm_report_option(size_t i, trm_report_option_row *out_row) {
@@ -32,7 +32,7 @@ bool trm_report_option(size_t i, trm_report_option_row *out_row) {
   return TRM_GIVE(out_row, row);
 }
 
-/* Flags that nobody gave and that have no default are as autoReport.all. */
+/* A flag that was not given and has no default takes the value of autoReport.all. */
 static void follow_report_all(trm_engine_options *options) {
   for (int i = 0; i < TRM_NUM_ENGINE_OPTIONS; ++i) {
     if (rows[i].kind != OPTION_KIND_FLAG || options->texts[i][0] != '\0') continue;

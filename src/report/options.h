@@ -16,19 +16,19 @@ typedef struct trm_engine_options {
 #define ENGINE_OPTION(member, key, value, kind, acts, help) OPTION_TYPE_##kind member;
 #include "report/options.def"
 #undef ENGINE_OPTION
-  /* In the order of the table, in the arena: the texts that the values were parsed from, which
-   * profiles write down, and which of them somebody gave. */
+  /* In the order of the table, in the arena: the text of each value, which profiles contain, and
+   * whether it was given. */
   const char *texts[TRM_NUM_ENGINE_OPTIONS];
   bool given[TRM_NUM_ENGINE_OPTIONS];
 } trm_engine_options;
 
 void trm_engine_options_default(trm_engine_options *options);
-/* Adds what a JSON object says, over what was there. `source` is what messages call it. Fails for
- * an unknown option, naming the nearest one, for text that is no such object, and for a value that
- * does not fit. */
+/* Parses a JSON object, and overrides the options that it names. `source` names the object in
+ * messages. Fails for an unknown option (the message names the nearest one), for text that is no
+ * such object, and for a value that does not fit. */
 trm_status trm_engine_options_add(trm_engine_options *options, trm_arena *arena, const char *json,
                                   const char *source, trm_error *error);
-/* Whether any file of the profile is asked for. */
+/* Whether the options ask for any file of a profile. */
 bool trm_engine_options_want_report(const trm_engine_options *options);
 
 #endif /* TREMULA_REPORT_OPTIONS_H_ */

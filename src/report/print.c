@@ -1,4 +1,4 @@
-/* Owns: a profile as text and as JSON. */
+/* Owns: printing a profile as text and as JSON. */
 #include <inttypes.h>
 #include <jansson.h>
 #include <math.h>
@@ -25,7 +25,8 @@ const char *trm_profile_number(int64_t number, char buffer[32]) {
   return buffer;
 }
 
-/* An IPU's memory is counted in KB of 1024 bytes and MB of 1000 KB: 918 MB are 1472 x 624 KB. */
+/* Memory of an IPU is counted in KB of 1024 bytes and MB of 1000 KB: 1472 tiles of 624 KB are 918
+ * MB. */
 static double megabytes(int64_t bytes) { return (double)bytes / 1024000; }
 
 static double share(int64_t part, int64_t whole) {
@@ -37,7 +38,7 @@ static int ascending(const void *a, const void *b) {
   return (l > r) - (l < r);
 }
 
-/* The median run on this host; 0: none was recorded. */
+/* The median time of a run on the host, in seconds; 0: no run was recorded. */
 static double host_seconds(const trm_profile *p) {
   if (p->runs.count == 0) return 0;
   double *seconds = trm_allocate_zeroed(p->runs.count, sizeof *seconds);

@@ -1,4 +1,4 @@
-/* Owns: profile.pop but its execution: target, programs, compute sets, variables, memory. */
+/* Owns: profile.pop without its trace: target, programs, compute sets, variables, memory. */
 #define _GNU_SOURCE
 #include <jansson.h>
 #include <stdio.h>
@@ -13,7 +13,7 @@
 #include "report/write.h"
 #include "target/target.h"
 
-/* An index or SQL's -1. */
+/* An index, or -1 for TRM_NO_INDEX. */
 static int64_t index_or_none(uint32_t index) { return index == TRM_NO_INDEX ? -1 : (int64_t)index; }
 
 typedef struct row_writer {
@@ -28,8 +28,8 @@ static trm_status begin(row_writer *rows, const char *sql, trm_error *error) {
 }
 #define ROW(...) TRY(trm_database_insert(rows->statement, error, __VA_ARGS__))
 
-/* Which process of several this is (TF_CONFIG's task among the workers), and the program's own
- * hash: equal programs have equal ones, whatever they were compiled for. */
+/* Writes the number of this process among several (the task of TF_CONFIG among the workers), and a
+ * hash of the program, which does not depend on the target. */
 static trm_status write_instance(const trm_report_source *s, row_writer *rows, trm_error *error) {
   const char *text = getenv("TF_CONFIG");
   json_t *config = text != NULL ? json_loads(text, 0, NULL) : NULL;
@@ -46,7 +46,7 @@ static trm_status write_instance(const trm_report_source *s, row_writer *rows, t
   ROW("ti", "num_instances", known ? (int64_t)workers : (int64_t)1);
   ROW("ti", "replica_offset", known ? index * s->program->totals.replicas : (int64_t)0);
   ROW("tt", "hostname", host);
-  void *module; /* not as text: numbers of frozen networks would be printed one by one */
+  void *module; /* binary: a printed module would have every number of a frozen network */
   size_t size;
   TRY(trm_module_serialize(s->program->module, &module, &size, error));
   char hash[17];
@@ -221,7 +221,7 @@ static trm_status write_compute_sets(const trm_report_source *s, row_writer *row
         o->flops, o->cycles, o->cycles_mean, (int64_t)o->active_tiles,
         index_or_none(o->shared_with));
   }
-  /* Codelets get their numbers from SQLite, which finds equal names by an index. */
+  /* SQLite numbers the codelets; the index finds equal names. */
   TRY(trm_database_run(rows->database, "CREATE UNIQUE INDEX vertex_names ON vertex_types(name)",
                        error));
   TRY(begin(rows,
@@ -287,7 +287,7 @@ static trm_status write_memory(const trm_report_source *s, row_writer *rows, trm
   return TRM_OK;
 }
 
-/* Bytes that are not always live by IPU and step, where they change. */
+/* Writes the live bytes that are not always live, by IPU and step, where they change. */
 static trm_status write_liveness(const trm_report_source *s, row_writer *rows, trm_error *error) {
   const trm_program *p = s->program;
   int64_t *changes = trm_allocate_zeroed((size_t)p->num_steps + 2, sizeof *changes);
@@ -313,8 +313,8 @@ static trm_status write_liveness(const trm_report_source *s, row_writer *rows, t
   return status;
 }
 
-/* What would make the program need less, each planned again: only when it does not fit, or the
- * user asks for it. */
+/* Writes advice on needing less memory, which takes further estimates: only when the program does
+ * not fit, or the user asks for advice. */
 static trm_status write_advice(const trm_report_source *s, row_writer *rows, trm_error *error) {
   if (s->program->totals.fits && !s->options->advice) return TRM_OK;
   TRY(begin(rows, "INSERT INTO advice VALUES(?,?,?,?,?,?,?)", error));
@@ -349,7 +349,7 @@ static trm_status write_tables(const trm_report_source *s, bool with_graph, row_
     TRY(write_liveness(s, rows, error));
   }
   TRY(trm_report_write_trace(s, rows->database, error));
-  /* From here on rows come one run at a time, and somebody may read meanwhile. */
+  /* Later each run adds a row, and others may read the file meanwhile. */
   return trm_database_run(rows->database, "COMMIT; PRAGMA journal_mode = MEMORY", error);
 }
 

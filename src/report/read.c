@@ -1,5 +1,4 @@
-/* Owns: reading profile.pop. A file from elsewhere is untrusted: whatever it holds gives a status.
- */
+/* Owns: reading profile.pop. The file is untrusted: any contents give a status. */
 #include "report/read.h"
 
 #include <jansson.h>
@@ -10,13 +9,14 @@
 #include "report/schema.h"
 #include "report/write.h"
 
-/* Characters that would act on a terminal, and bytes that are no UTF-8, become question marks. */
+/* Control characters, which could act on a terminal, and bytes that are not UTF-8 become question
+ * marks. */
 static const char *text_at(trm_arena *arena, sqlite3_stmt *row, int column) {
   const char *text = (const char *)sqlite3_column_text(row, column);
   if (text == NULL) return NULL;
   char *copy = trm_arena_string(arena, text, strlen(text));
   if (copy == NULL) return NULL;
-  json_t *checked = json_string(copy); /* NULL for what is not UTF-8 */
+  json_t *checked = json_string(copy); /* NULL if not UTF-8 */
   for (char *c = copy; *c != '\0'; ++c) {
     const unsigned char byte = (unsigned char)*c;
     if (byte < ' ' || byte == 0x7f || (byte >= 0x80 && checked == NULL)) *c = '?';
@@ -25,8 +25,8 @@ static const char *text_at(trm_arena *arena, sqlite3_stmt *row, int column) {
   return copy;
 }
 
-/* No number of a profile is beyond 2^62, so that what is added up of a damaged one does not wrap.
- */
+/* No number of a sound profile is beyond 2^62. The limit keeps sums of a damaged profile from
+ * overflowing. */
 static int64_t number_at(sqlite3_stmt *row, int column) {
   const int64_t most = INT64_C(1) << 62, number = sqlite3_column_int64(row, column);
   return number > most ? most : number < -most ? -most : number;
@@ -56,7 +56,7 @@ static trm_status each(trm_profile *p, sqlite3 *database, const char *sql, take_
   return TRM_OK;
 }
 
-/* The values of meta, target and totals have no kind of their own. */
+/* Values of meta, target and totals are of any kind. */
 static taken take_value(trm_profile *p, sqlite3_stmt *row) {
   const char *key = (const char *)sqlite3_column_text(row, 0);
   const int kind = sqlite3_column_type(row, 1);
@@ -154,8 +154,8 @@ static taken take_note(trm_profile *p, sqlite3_stmt *row) {
   return note != NULL && VECTOR_PUSH(&p->notes, note) ? TAKEN : NO_MEMORY;
 }
 
-/* Ops by cycles; of each, the most temporary bytes that one of its programs finds. A tensor is a
- * `variable` that has a name of its own. */
+/* Ops by cycles, each with the most temporary bytes of one of its programs. A variable with a name
+ * of its own is a tensor. */
 static const char ops_query[] =
     "WITH leaves AS (SELECT programs.*, coalesce(nullif(sources.op_name, ''), sources.hlo_name,"
     " programs.name) AS op, coalesce(sources.layer, '') AS layer, sources.plan AS plan"
@@ -177,8 +177,8 @@ static const char ops_query[] =
 
 enum { MOST_IPUS = 1 << 16, MOST_TILES = 1 << 16, MOST_TILE_BYTES = 1 << 30 };
 
-/* The condition that a row of a table has a value of another kind than its column: texts may be
- * missing in `sources` only. `columns`: the table's PRAGMA table_info. */
+/* Appends a condition that a value of a row has another kind than its column. Only `sources` may
+ * have null texts. `columns`: the table's PRAGMA table_info. */
 static void append_wrong_kinds(trm_text *sql, const char *table, sqlite3_stmt *columns) {
   const char *const texts = strcmp(table, "sources") == 0 ? "'text','null'" : "'text'";
   trm_text_format(sql, "SELECT 1 FROM %s WHERE 0", table);
@@ -233,7 +233,7 @@ static char *table_text(trm_arena *arena, sqlite3 *database, const char *table) 
   return text;
 }
 
-/* The tables are those that Tremula makes: no views, no other columns. */
+/* Checks that the tables are those that Tremula makes: no views, no other columns. */
 static trm_status check_tables(trm_profile *p, sqlite3 *database, trm_error *error) {
   static const char *const tables[] = {"meta",           "target",         "totals",   "notes",
                                        "var_categories", "sources",        "programs", "variables",
@@ -253,7 +253,7 @@ static trm_status check_tables(trm_profile *p, sqlite3 *database, trm_error *err
     } else if (found == NULL || strcmp(found, wanted) != 0) {
       status = trm_fail(error, TRM_INVALID_ARGUMENT,
                         "%s is no profile that can be read: its table "
-                        "%s is missing or another",
+                        "%s is missing or has other columns",
                         p->path, tables[t]);
     } else if (t >= FIRST_WITH_KINDS) {
       status = check_kinds(p, tables[t], database, error);
@@ -263,8 +263,8 @@ static trm_status check_tables(trm_profile *p, sqlite3 *database, trm_error *err
   return status;
 }
 
-/* A damaged tree of pages can be walked for ever. No sound profile needs as much work as is
- * allowed, counted in WORK_STEPs of SQLite's instructions. */
+/* Reading a damaged tree of pages may never end. The limit, in WORK_STEPs of SQLite's instructions,
+ * is more than any sound profile needs. */
 enum { WORK_STEP = 1000 };
 
 static int spend(void *context) {
@@ -283,7 +283,7 @@ static trm_status read_tables(trm_profile *p, sqlite3 *database, trm_error *erro
   if (p->bytes_per_tile <= 0 || p->bytes_per_tile > MOST_TILE_BYTES || p->tiles_per_ipu <= 0 ||
       p->tiles_per_ipu > MOST_TILES || p->ipus_per_replica > MOST_IPUS ||
       !(p->clock_frequency > 0)) {
-    FAIL(INVALID_ARGUMENT, "%s does not say what its target is", p->path);
+    FAIL(INVALID_ARGUMENT, "%s is damaged: it does not state its target", p->path);
   }
   TRY(each(p, database, ops_query, take_op, error));
   TRY(each(p, database,
@@ -338,7 +338,7 @@ trm_status trm_profile_read(const char *path, trm_profile *out_profile, trm_erro
   int64_t left = 0;
   if (stat(p->path, &info) != 0) {
     status = trm_fail(error, TRM_NOT_FOUND, "there is no profile.pop in %s", path);
-  } else if (!S_ISREG(info.st_mode)) { /* SQLite would wait for a FIFO's writer */
+  } else if (!S_ISREG(info.st_mode)) { /* SQLite would block on a FIFO */
     status = trm_fail(error, TRM_INVALID_ARGUMENT, "%s is not a regular file", p->path);
   } else if (sqlite3_open_v2(p->path, &database, SQLITE_OPEN_READONLY, NULL) != SQLITE_OK) {
     status = trm_fail(error, TRM_UNAVAILABLE, "cannot open %s", p->path);

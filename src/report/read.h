@@ -1,20 +1,20 @@
-/* A profile read back: what the text report and the comparison need. */
+/* A profile in memory, for the text report and the comparison. */
 #ifndef TREMULA_REPORT_READ_H_
 #define TREMULA_REPORT_READ_H_
 
 #include "base/memory.h"
 #include "tremula/report.h"
 
-/* An op of the framework, or an HLO instruction that comes from none; in one run. */
+/* An op of the framework, or an HLO instruction without one, in one run. */
 typedef struct trm_profile_op {
-  const char *name, *layer, *plan; /* plan: NULL where nothing is planned; of its first one */
+  const char *name, *layer, *plan; /* plan: of its first planned instruction; NULL: none */
   int64_t cycles, compute_cycles, flops;
   int64_t temporary_bytes; /* on the fullest tile: exchange buffers, rearrangements, partials */
 } trm_profile_op;
 
 typedef struct trm_profile_category {
   const char *name;
-  int64_t always_live, not_always_live; /* all tiles, each when it is fullest */
+  int64_t always_live, not_always_live; /* the sums over tiles, each at its peak */
 } trm_profile_category;
 
 typedef struct trm_profile_tile {
@@ -29,39 +29,41 @@ typedef struct trm_profile_run {
 typedef struct trm_profile {
   trm_arena arena;
   const char *path, *module, *framework, *framework_version, *timestamp, *accelerator, *target,
-      *architecture, *item; /* "images", "samples" */
+      *architecture, *item; /* item: "images", "samples" */
   double clock_frequency, items_per_run;
   int64_t num_ipus, ipus_per_replica, num_replicas, tiles_per_ipu, bytes_per_tile;
-  /* Totals, by the names of trm_program_totals. */
+  /* Totals, named as in trm_program_totals. */
   int64_t fits, is_close, cycles, compute_cycles, copy_cycles, exchange_cycles,
       global_exchange_cycles, host_cycles, collective_cycles, sync_cycles, control_cycles,
       overlapped_cycles, flops, memory_bytes_with_gaps, worst_tile_bytes, worst_tile, bytes_over,
       tiles_over, num_steps, num_compute_sets, num_variables, num_vertices, num_edges;
-  VECTOR(trm_profile_op) ops; /* the most cycles first */
+  VECTOR(trm_profile_op) ops; /* most cycles first */
   VECTOR(trm_profile_category) categories;
   VECTOR(trm_profile_tile) tiles; /* the five fullest */
   VECTOR(trm_profile_run) runs;
   VECTOR(const char *) notes;
 } trm_profile;
 
-/* `path`: a directory or a profile.pop. NOT_FOUND, INVALID_ARGUMENT for a file that is no profile
- * of this format. */
+/* Reads a profile. `path`: a directory or a profile.pop. NOT_FOUND: there is none;
+ * INVALID_ARGUMENT: the file is no profile of this format, or damaged. trm_profile_free releases
+ * the profile. */
 trm_status trm_profile_read(const char *path, trm_profile *out_profile, trm_error *error);
 void trm_profile_free(trm_profile *profile);
 
-/* "1 234 567". A buffer is 32 bytes. */
+/* Writes a number such as "1 234 567" into the buffer, and returns the buffer. */
 const char *trm_profile_number(int64_t number, char buffer[32]);
 #define GROUPED(n) trm_profile_number((n), (char[32]){0})
 
-/* print.c, compare.c */
+/* print.c, compare.c: the caller frees *out_text with trm_free. */
 trm_status trm_profile_print(const trm_profile *profile, bool json, char **out_text,
                              trm_error *error);
-/* The same of the text's parts on memory and on cycles; JSON is always whole. */
+/* Like trm_profile_print, with only the parts of the text on memory, on cycles, or both. JSON is
+ * always complete. */
 trm_status trm_profile_print_parts(const trm_profile *profile, bool json, bool memory, bool cycles,
                                    char **out_text, trm_error *error);
 trm_status trm_profile_compare(const trm_profile *a, const trm_profile *b, bool json,
                                char **out_text, trm_error *error);
-/* The line that sums a profile up, without its end. */
+/* Appends a one-line summary, without a line end. */
 void trm_profile_summary(const trm_profile *profile, trm_text *text);
 
 #endif /* TREMULA_REPORT_READ_H_ */

@@ -56,7 +56,7 @@ static const char trm_report_schema[] =
     "  bytes INTEGER);\n"
     "CREATE TABLE advice(id INTEGER PRIMARY KEY, text TEXT, worst_tile_bytes INTEGER,\n"
     "  saved INTEGER, fits INTEGER, num_ipus INTEGER, cycles INTEGER);\n"
-    /* Data fills the interleaved region first, category by category. */
+    /* Data takes the interleaved region first, one category after the other. */
     "CREATE VIEW vars_by_region AS WITH data AS (SELECT tile, category, always_live, size_bytes,\n"
     "  CASE WHEN may_interleave THEN sum(CASE WHEN may_interleave THEN size_bytes ELSE 0 END)\n"
     "  OVER (PARTITION BY tile ORDER BY category, always_live DESC) - size_bytes END AS before\n"

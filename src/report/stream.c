@@ -28,7 +28,7 @@ static void put(trm_stream *s, const void *data, size_t size) {
   if (s->text.length >= BLOCK) flush(s);
 }
 
-/* What stands before a value: nothing, or JSON's comma. */
+/* Writes the separator before a value: nothing, or JSON's comma. */
 static void before(trm_stream *s) {
   if (!s->cbor && s->wants_comma) put(s, ",", 1);
   s->wants_comma = true;
@@ -66,7 +66,7 @@ void trm_stream_key(trm_stream *s, const char *key) {
 
 void trm_stream_string(trm_stream *s, const char *text) {
   before(s);
-  json_t *checked = json_string(text != NULL ? text : ""); /* NULL for what is not UTF-8 */
+  json_t *checked = json_string(text != NULL ? text : ""); /* NULL if not UTF-8 */
   if (s->cbor) {
     unsigned char buffer[9];
     const char *value = checked != NULL ? json_string_value(checked) : "?";

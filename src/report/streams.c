@@ -1,5 +1,5 @@
-/* Owns: which feed, argument or remote buffer a stream copy serves, and the programs' role in
- * training. */
+/* Owns: the streams of a program (the feed, argument or remote buffer of each stream copy), and the
+ * role of its sources in training. */
 #include <stdio.h>
 #include <string.h>
 
@@ -13,7 +13,7 @@ static bool begins(const char *text, const char *start) {
   return text != NULL && strncmp(text, start, strlen(start)) == 0;
 }
 
-/* TensorFlow's ops that change variables, and our own. */
+/* Whether the op changes variables: TensorFlow's ops, and ours. */
 static bool is_update(const trm_program_source *source) {
   const char *type = source->op_type;
   return begins(type, "ResourceApply") || begins(type, "ResourceSparseApply") ||
@@ -47,7 +47,7 @@ static bool ends(const char *text, const char *end) {
   return length >= own && strcmp(text + length - own, end) == 0;
 }
 
-/* The name and the kind of the stream that a StreamCopyMid moves. */
+/* Sets name and kind of the stream that a StreamCopyMid moves. */
 static void describe(const trm_program *p, const trm_program_step *step, trm_report_stream *out) {
   const trm_instruction *i = instruction_of(p, step->source);
   const bool reads = step->bytes_in_total >= step->bytes_out_total;

@@ -1,18 +1,18 @@
-/* Owns: the tensor map: for each computation the values in it, and how many elements of each are on
- * which tile. What only names or views another value has no memory of its own, and is not in it. A
+/* Owns: the tensor map: the values of each computation, with the number of their elements on each
+ * tile. An instruction that only names or views another value has no memory, so it is not listed. A
  * value is an array, in the original's order:
  *
  *   [instruction, number of the leaf, shape, type, is constant, has aliases, elements,
  *    [[tile, elements], ...], name]
  *
- * A copy to another IPU is a value "inter-ipu-copy.1" and so on, as an instruction of the original.
+ * The name is that of the TensorFlow op; the name of an argument is "XLA_Args/" and the name in the
+ * program. A copy to another IPU is a value "inter-ipu-copy.1" and so on, because in the original
+ * it is an instruction.
  *
- * The name is the TensorFlow op's, of an argument "XLA_Args/" and what the program calls it.
- *
- * What is of a stage of a pipeline is, as in the original, in a computation of the stage's own:
- * that of stage 1 in `body` is called "body_stage_1_". Every stage has one, if an empty one. So is
- * what is of an outlined function that is called more than once, and what is of its gradient: they
- * are called after the scope of the first call, "layer" and "layer_grad". */
+ * As in the original, each stage of a pipeline has a computation of its own: values of stage 1 in
+ * `body` are in "body_stage_1_". A stage without values has an empty one, "pipeline_stage_1_". An
+ * outlined function that is called more than once has a computation, and its gradient another one.
+ * They have the name of the first call's scope, "layer" and "layer_grad". */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,7 +22,7 @@
 
 enum { WORD = 4 };
 
-/* Poplar's names of types. */
+/* Names of types in Poplar. */
 static const char *type_name(trm_dtype dtype) {
   switch (dtype) {
     case TRM_F32: return "float";
@@ -41,18 +41,17 @@ static const char *type_name(trm_dtype dtype) {
   }
 }
 
-/* A result of an instruction. A computation that is walked more than once has several. */
+/* A result of an instruction. A computation that is walked several times has several. */
 typedef struct value {
   uint32_t computation;
   int32_t stage; /* of a pipeline, from 0; -1: none */
-  uint32_t call; /* 2 times the call of an outlined function, and 1 if of its gradient; or
-                    TRM_NO_INDEX */
+  uint32_t call; /* 2 * the outlined function's call, + 1 in its gradient; or TRM_NO_INDEX */
   uint32_t instruction, leaf, variable;
   uint32_t copy; /* the number of a copy to another IPU, from 1; 0: none */
   const trm_shape *shape;
 } value;
 
-/* Calls first: theirs is one group, whichever computation they are in. */
+/* Calls come first. Values of one call are one group, in all computations. */
 static int by_group(const value *l, const value *r) {
   if (l->call != r->call) return l->call < r->call ? -1 : 1;
   if (l->call != TRM_NO_INDEX) return 0;
@@ -71,7 +70,8 @@ static int by_name(const void *a, const void *b) {
   return (l->variable > r->variable) - (l->variable < r->variable);
 }
 
-/* The stage that an instruction says it is of; the backward stages are the forward ones' too. */
+/* The stage that an instruction states, or -1. A backward stage has the number of its forward
+ * stage. */
 static int32_t stage_of(const trm_program *p, const trm_instruction *instruction) {
   if (!p->pipeline.present) return -1;
   const char *text = trm_pipeline_attribute(p->module, instruction, "pipeline_stage");
@@ -88,7 +88,7 @@ typedef struct call_list {
   uint32_t *matches;
 } call_list;
 
-/* value.call of an instruction; of a fusion that of the first instruction in it that has one. */
+/* value.call of an instruction. The call of a fusion is that of its first instruction with one. */
 static uint32_t call_of(const trm_program *p, const call_list *calls,
                         const trm_instruction *instruction) {
   bool is_gradient;
@@ -103,7 +103,8 @@ static uint32_t call_of(const trm_program *p, const call_list *calls,
   return 2 * calls->matches[scope] + is_gradient;
 }
 
-/* Whether a variable is a result, and which; otherwise it is code, a buffer, a temporary. */
+/* Whether a variable is a result of an instruction, and of which; other variables are code, buffers
+ * or temporaries. */
 static bool value_of(const trm_program *p, const call_list *calls, uint32_t variable, value *out) {
   const trm_program_variable *v = &p->variables[variable];
   if (v->source == TRM_NO_INDEX) return false;
@@ -130,7 +131,7 @@ static bool value_of(const trm_program *p, const call_list *calls, uint32_t vari
   return trm_shape_is_array(leaf) && trm_shape_count(leaf) == v->count;
 }
 
-/* Elements by tile: the parts of the mapping, those on one tile added up. */
+/* Writes the elements on each tile: the sum over the parts of the mapping on that tile. */
 static void put_tiles(const trm_program *p, const trm_mapping *mapping, int64_t *elements,
                       trm_stream *s) {
   const uint32_t tiles = p->tiles_per_ipu;
@@ -169,7 +170,7 @@ static void put_value(const trm_program *p, const value *result, int64_t *elemen
   trm_stream_end_array(s);
   trm_stream_string(s, type_name(v->dtype));
   trm_stream_int(s, strcmp(source->opcode, "constant") == 0);
-  trm_stream_int(s, 0); /* a variable is memory of its own */
+  trm_stream_int(s, 0); /* each variable has its own memory */
   put_tiles(p, &v->mapping, elements, s);
   const bool is_argument = strcmp(source->opcode, "parameter") == 0 && v->is_input;
   const char *known = source->op_name[0] == '\0' ? source->hlo_name : source->op_name;
@@ -179,7 +180,7 @@ static void put_value(const trm_program *p, const value *result, int64_t *elemen
   trm_stream_end_array(s);
 }
 
-/* The key of a group of values. */
+/* Writes the key of a group of values. */
 static void put_group(const trm_program *p, const call_list *calls, const value *first,
                       trm_stream *s) {
   const char *computation = p->module->computations[first->computation].name;
@@ -195,7 +196,7 @@ static void put_group(const trm_program *p, const call_list *calls, const value 
   trm_stream_key(s, computation);
 }
 
-/* The stages that no value is of. */
+/* Writes an empty computation for each stage without values. */
 static void put_empty_stages(const trm_program *p, const value *values, size_t count,
                              trm_stream *s) {
   for (uint32_t stage = 0; p->pipeline.present && stage < p->pipeline.num_stages; ++stage) {

@@ -1,11 +1,11 @@
 /* Owns: cycles, code and vertex state by tile in profile.pop.
  *
- * The estimate knows the cycles of the worst tile, the mean, and how many tiles are active. Which
- * tiles these are, and how the cycles differ, follows the result that the program writes: when it
- * lies on as many tiles as are active, a tile's cycles are
+ * The estimate knows the worst tile's cycles, the mean, and the number of active tiles. Which tiles
+ * are active, and how their cycles differ, is derived from the result that the program writes. If
+ * the result lies on as many tiles as are active, a tile's cycles are
  *     worst - k (most bytes of the result on a tile - its bytes there),
- * with k such that the mean holds. Else the first tile takes the worst and the other active ones
- * share the rest. docs/profile_format.md says so to readers. */
+ * with k such that the mean holds. Otherwise the first tile takes the worst, and the other active
+ * tiles share the rest. docs/profile_format.md tells readers so. */
 #include <math.h>
 #include <string.h>
 
@@ -17,7 +17,7 @@
 typedef struct by_tile {
   const trm_program *program;
   trm_distributions cycles, bytes;
-  uint32_t *results; /* by source: the variable that it writes, or TRM_NO_INDEX */
+  uint32_t *results; /* by source: the variable with its result, or TRM_NO_INDEX */
   int64_t *result;   /* by tile of an IPU: bytes of the result */
   int64_t *values;   /* by tile of an IPU */
 } by_tile;
@@ -47,8 +47,7 @@ static void end(by_tile *b) {
   trm_free(b->values);
 }
 
-/* The first of the tiles that are active takes the worst, the others what is left of `sum` in
- * equal parts. */
+/* Gives the first active tile the worst, and each other one an equal share of the rest of `sum`. */
 static void share_rest(int64_t *values, uint32_t tiles, int64_t worst, int64_t sum,
                        uint32_t active) {
   int64_t each = active > 1 ? trm_most(0, sum - worst) / (active - 1) : 0;
@@ -62,7 +61,8 @@ static void share_rest(int64_t *values, uint32_t tiles, int64_t worst, int64_t s
   }
 }
 
-/* By the bytes of the result. False: it says nothing of these cycles. */
+/* Derives cycles from the bytes of the result. False: the result lies on another number of
+ * tiles. */
 static bool follow_result(by_tile *b, uint32_t source, int64_t worst, int64_t sum,
                           uint32_t active) {
   const trm_program *p = b->program;
@@ -144,7 +144,7 @@ static trm_status update(sqlite3_stmt *statement, int64_t id, uint32_t cycles, u
   return trm_database_insert(statement, error, "iii", (int64_t)cycles, (int64_t)bytes, id);
 }
 
-/* A compute set's cycles are those of its program, which has no more than the set. */
+/* The cycles of a compute set are those of its program. */
 static trm_status write_compute_sets(by_tile *b, sqlite3_stmt *statement, uint32_t *of_set,
                                      trm_error *error) {
   const trm_program *p = b->program;

@@ -1,11 +1,11 @@
 /* Owns: the execution trace in profile.pop.
  *
- * Every run of a program has the same steps, so they are written once (table trace) and seen for
- * every run through the views steps and steps_by_ipu. The first turns of a loop are written out,
- * the others are one row that stands for all of them. What runs beside something else that takes
- * longer (a pipeline's stages on other IPUs) says so in cycles_overlapped: cycles less
- * cycles_overlapped of all rows add up to the cycles of the run. Row 0 is waiting for the host
- * before the run, row 1 loading the program. */
+ * Every run of a program has the same steps. So the steps are written once (table trace), and the
+ * views steps and steps_by_ipu show them for every run. The first turns of a loop are written in
+ * full; one row stands for the others. A step that runs beside a longer one (a pipeline's stage on
+ * another IPU) states its cycles in cycles_overlapped: the sum over all rows of cycles less
+ * cycles_overlapped is the cycles of the run. Row 0 is the wait for the host before the run, row 1
+ * the loading of the program. */
 #include <stdio.h>
 
 #include "base/cycles.h"
@@ -14,7 +14,7 @@
 #include "target/target.h"
 #include "tile/exchange.h"
 
-/* IO_TURNS: of loops and stages with I/O tiles, since an overlap is a share of all that is done. */
+/* IO_TURNS: for loops and stages with I/O tiles, whose overlap is a share of all turns. */
 enum { TURNS = 2, IO_TURNS = 32, MOST_ROWS = 200000, MOST_SLOTS = 256 };
 
 typedef struct tracer {
@@ -22,15 +22,15 @@ typedef struct tracer {
   sqlite3_stmt *insert;
   int64_t rows;
   int64_t clock;       /* cycles since the run began */
-  bool is_hidden;      /* what is added runs beside something that takes longer */
-  int64_t micro_batch; /* of a pipeline: the first that a row is of; -1: none */
-  const char *phase;   /* of a pipeline: "forward", "backward"; or NULL */
+  bool is_hidden;      /* steps run beside longer ones */
+  int64_t micro_batch; /* of a pipeline: the first mini-batch of a row; -1: none */
+  const char *phase;   /* of a pipeline: "forward" or "backward"; else NULL */
 } tracer;
 
-/* A sequence that is being walked: of one turn of a loop, or of a branch. */
+/* A sequence of steps on the walk: one turn of a loop, or a branch. */
 typedef struct frame {
-  uint32_t step;  /* whose children are walked; TRM_NO_INDEX: the range that was asked for */
-  uint32_t child; /* the next one */
+  uint32_t step;  /* the parent; TRM_NO_INDEX: the steps that the caller gave */
+  uint32_t child; /* the next child */
   uint64_t turn;
 } frame;
 
@@ -47,7 +47,7 @@ static trm_status put(tracer *t, const char *type, int64_t program, int64_t set,
   return TRM_OK;
 }
 
-/* `cycles` of a step, once or, for several iterations, together. */
+/* Adds a row: `cycles` of a step, for one or for several iterations together. */
 static trm_status add(tracer *t, uint32_t s, uint64_t iterations, int64_t cycles,
                       trm_error *error) {
   const trm_program_step *step = &t->program->steps[s];
@@ -61,7 +61,7 @@ static bool has_branches(const trm_program_step *step) {
   return step->type == TRM_STEP_TYPE_IF || step->type == TRM_STEP_TYPE_SWITCH;
 }
 
-/* What a step takes beside the children that are counted. */
+/* The cycles of one turn of a step (*out_turn) less the cycles of its children. */
 static int64_t own_cycles(const trm_program *p, uint32_t s, int64_t *out_turn) {
   const trm_program_step *step = &p->steps[s];
   int64_t sum = 0;
@@ -78,14 +78,14 @@ static trm_status begin_turn(tracer *t, frame *f, trm_error *error) {
   int64_t turn;
   const int64_t own = own_cycles(t->program, f->step, &turn);
   f->child = has_branches(step) ? step->taken : f->step + 1;
-  if (own <= 0) return TRM_OK; /* below: the sums are at their bound */
+  if (own <= 0) return TRM_OK; /* negative: the sums have reached their limit */
   return add(t, f->step, 1, own, error);
 }
 
 static trm_status trace_pipeline(tracer *t, trm_error *error);
 static trm_status trace_io_loop(tracer *t, uint32_t loop, trm_error *error);
 
-/* Whether streams of the loop run beside what computes. */
+/* Whether streams of the loop run beside its computation. */
 static bool has_io_tiles(const trm_program *p, uint32_t s) {
   const trm_program_step *step = &p->steps[s];
   if (step->type != TRM_STEP_TYPE_REPEAT && step->type != TRM_STEP_TYPE_REPEAT_WHILE) return false;
@@ -97,7 +97,7 @@ static bool is_pipeline(const trm_program *p, uint32_t s) {
   return p->pipeline.present && s > 0 && s == p->pipeline.loop_step;
 }
 
-/* The steps [begin, end), siblings. */
+/* Traces the steps [begin, end), which have one parent. */
 static trm_status walk(tracer *t, uint32_t begin, uint32_t end, trm_error *error) {
   const trm_program *p = t->program;
   VECTOR(frame) stack = {0};
@@ -154,11 +154,11 @@ done:
 
 enum { COMPUTE = 1 << TRM_FEED_NONE, IN = 1 << TRM_FEED_IN, OUT = 1 << TRM_FEED_OUT };
 
-/* The children of a loop that go these ways, of a pipeline's those of a stage (-1: all). */
+/* Traces the children of a loop with these `ways`; in a pipeline, those of a stage (-1: all). */
 static trm_status walk_ways(tracer *t, uint32_t loop, int ways, int64_t stage, trm_error *error) {
   const trm_program *p = t->program;
   const uint32_t end = p->steps[loop].end;
-  uint32_t first = TRM_NO_INDEX; /* of children in a row that are wanted */
+  uint32_t first = TRM_NO_INDEX; /* of consecutive children to trace */
   for (uint32_t c = loop + 1; c < end; c = p->steps[c].end) {
     const bool of_stage = stage < 0 || trm_pipeline_entry_of(p, c) == stage;
     if (of_stage && (ways >> p->steps[c].feed & 1) != 0) {
@@ -171,15 +171,15 @@ static trm_status walk_ways(tracer *t, uint32_t loop, int ways, int64_t stage, t
   return first == TRM_NO_INDEX ? TRM_OK : walk(t, first, end, error);
 }
 
-/* What runs beside each other: streams, and what computes. */
+/* Streams and computation that run beside each other. */
 typedef struct side_by_side {
   uint32_t loop;
-  int streams;              /* the ways of those that run */
-  int64_t stage, again;     /* of a pipeline; the stage that is computed again; -1: none */
-  int64_t own, compute, io; /* cycles: of the loop itself, of what computes, of the streams */
+  int streams;              /* the directions of the streams */
+  int64_t stage, again;     /* of a pipeline: the stage, and the stage to recompute; -1: none */
+  int64_t own, compute, io; /* cycles: of the loop itself, of the computation, of the streams */
 } side_by_side;
 
-/* The shorter of the two overlaps with the other. */
+/* The shorter of streams and computation overlaps with the longer. */
 static trm_status trace_side_by_side(tracer *t, const side_by_side *o, trm_error *error) {
   const int64_t begin = t->clock;
   const bool was_hidden = t->is_hidden;
@@ -195,7 +195,8 @@ static trm_status trace_side_by_side(tracer *t, const side_by_side *o, trm_error
   return TRM_OK;
 }
 
-/* A loop whose feeds go through I/O tiles: the first element, turns, the last results. */
+/* A loop whose feeds go through I/O tiles: the first element comes in, turns follow, the last
+ * results go out. */
 static trm_status trace_io_loop(tracer *t, uint32_t loop, trm_error *error) {
   const trm_io_turn turn = trm_io_turn_of(t->program, loop);
   const uint64_t turns = t->program->steps[loop].repeat_count;
@@ -224,16 +225,16 @@ static trm_status trace_io_loop(tracer *t, uint32_t loop, trm_error *error) {
 
 /* ---- Pipelines ------------------------------------------------------------------------------ */
 
-/* What is being traced of a loop over mini-batches: slots one after the other, in which stages run
- * side by side, each on its IPU (trm_pipeline_stride). A slot takes as long as the slowest IPU of
- * any slot: the rest is Sync. */
+/* The trace of a pipeline's loop over mini-batches. It has slots one after the other, in which
+ * stages run side by side, each on its IPU (trm_pipeline_stride). Every slot takes as long as the
+ * slowest IPU of any slot; a Sync fills the rest. */
 typedef struct pipeline_trace {
   tracer *tracer;
   uint64_t stride;
-  int64_t *busy; /* by IPU: cycles since the slot began */
+  int64_t *busy; /* by IPU: cycles since the begin of the slot */
 } pipeline_trace;
 
-/* Mini-batch m in a stage: its steps, or one row for `count` mini-batches from m on. */
+/* Traces mini-batch m in a stage: its steps, or one row for `count` mini-batches from m on. */
 static trm_status trace_mini_batch(tracer *t, uint32_t entry, uint64_t m, uint64_t count,
                                    trm_error *error) {
   const trm_pipeline *pipeline = &t->program->pipeline;
@@ -262,7 +263,8 @@ static trm_status trace_stage(tracer *t, uint32_t entry, uint64_t m, uint64_t co
   return status;
 }
 
-/* Mini-batches that an entry works on in the slots [first, end). */
+/* The number of mini-batches on which an entry works in the slots [first, end); *out_first is the
+ * first. */
 static uint64_t mini_batches_in(const pipeline_trace *o, uint32_t entry, uint64_t first,
                                 uint64_t end, uint64_t *out_first) {
   const uint64_t count = o->tracer->program->pipeline.mini_batches;
@@ -278,8 +280,8 @@ static void add_busy(pipeline_trace *o, const trm_pipeline_stage *stage, uint64_
   *busy = trm_add_cycles(*busy, trm_multiply_cycles(count, stage->cycles));
 }
 
-/* What forward or backward stages (`all`: both) do in the slots [first, end), which take `cycles`.
- * The IPU that has most to do is counted; the others overlap with it. */
+/* Traces the forward or the backward stages (`all`: both) in the slots [first, end), which take
+ * `cycles`. The other IPUs overlap with the busiest one. */
 static trm_status trace_slots(pipeline_trace *o, uint64_t first, uint64_t end, bool all,
                               bool backward, int64_t cycles, trm_error *error) {
   tracer *t = o->tracer;
@@ -315,7 +317,7 @@ static trm_status trace_slots(pipeline_trace *o, uint64_t first, uint64_t end, b
   return put(t, "Sync", pipeline->loop_step, -1, -1, -1, 1, cycles - longest, NULL, error);
 }
 
-/* Whether a forward, or a backward, stage has something to do in a slot. */
+/* Whether a forward, or a backward, stage works in a slot. */
 static bool any_in(const pipeline_trace *o, bool backward, uint64_t slot) {
   const trm_pipeline *pipeline = &o->tracer->program->pipeline;
   for (uint32_t e = 0; e < pipeline->num_entries; ++e) {

@@ -1,14 +1,14 @@
 /* Owns: vars.capnp, a Cap'n Proto message of one segment (data/schema/vars.capnp).
  *
- * Sizes are known before anything is written, so objects get their places in one pass: the root,
- * the list of distributions, that of variables, then runs and names as they come. */
+ * All sizes are known in advance, so one pass gives the objects their places: the root, the list of
+ * distributions, the list of variables, then runs and names in order. */
 #include <string.h>
 
 #include "base/file.h"
 #include "report/write.h"
 
 enum {
-  /* Words of data and of pointers, as `capnp compile` lays the structs out. */
+  /* Words of data and pointers in each struct, as `capnp compile` lays them out. */
   ROOT_DATA = 2,
   ROOT_POINTERS = 2,
   DISTRIBUTION_DATA = 1,
@@ -27,19 +27,20 @@ static void put_u32(uint64_t *data, size_t index, uint32_t value) {
   data[index / 2] |= (uint64_t)value << (index % 2 * 32);
 }
 
-/* A struct pointer at word `at` to `target`. */
+/* Writes at word `at` a pointer to a struct at word `target`. */
 static void point_to_struct(message *m, size_t at, size_t target, unsigned data,
                             unsigned pointers) {
   const uint32_t offset = (uint32_t)(target - at - 1) << 2;
   m->words[at] = offset | (uint64_t)data << 32 | (uint64_t)pointers << 48;
 }
 
-/* A list of structs: makes room, returns the word of its first element. */
+/* Makes room for a list of structs, with a pointer at word `at`. Gives the word of its first
+ * element. */
 static size_t add_structs(message *m, size_t at, size_t count, unsigned data, unsigned pointers) {
   const size_t tag = m->used;
   const size_t words = count * (data + pointers);
   const uint32_t offset = (uint32_t)(tag - at - 1) << 2 | 1;
-  m->words[at] = offset | (uint64_t)(words << 3 | 7) << 32; /* 7: composite */
+  m->words[at] = offset | (uint64_t)(words << 3 | 7) << 32; /* 7: a list of structs */
   m->words[tag] = (uint32_t)count << 2 | (uint64_t)data << 32 | (uint64_t)pointers << 48;
   m->used = tag + 1 + words;
   return tag + 1;
@@ -50,7 +51,7 @@ static size_t text_words(const char *text) { return (strlen(text) + 8) / 8; }
 static void add_text(message *m, size_t at, const char *text) {
   const size_t size = strlen(text) + 1;
   const uint32_t offset = (uint32_t)(m->used - at - 1) << 2 | 1;
-  m->words[at] = offset | (uint64_t)(size << 3 | 2) << 32; /* 2: bytes */
+  m->words[at] = offset | (uint64_t)(size << 3 | 2) << 32; /* 2: a list of bytes */
   memcpy(&m->words[m->used], text, size);
   m->used += text_words(text);
 }
@@ -101,11 +102,11 @@ static void put_variables(message *m, size_t list, const trm_report_source *s) {
 trm_status trm_report_write_vars(const trm_report_source *s, const char *path, trm_error *error) {
   const size_t words = count_words(s);
   if (words >= (size_t)1 << 28) {
-    FAIL(RESOURCE_EXHAUSTED, "the variables are too many for one file %s", path);
+    FAIL(RESOURCE_EXHAUSTED, "the program has too many variables for the file %s", path);
   }
   uint64_t *file = trm_allocate_zeroed(words + 1, sizeof *file);
   CHECK_MEMORY(file, "lowered variables");
-  file[0] = (uint64_t)words << 32; /* one segment, and its size */
+  file[0] = (uint64_t)words << 32; /* one segment, then its size */
   message m = {.words = file + 1, .used = 1 + ROOT_DATA + ROOT_POINTERS};
   point_to_struct(&m, 0, 1, ROOT_DATA, ROOT_POINTERS);
   put_u32(m.words + 1, 0, TRM_REPORT_FORMAT);

@@ -1,4 +1,4 @@
-/* What the files that write a profile share. */
+/* The files of a profile: what each function needs, and the functions that write them. */
 #ifndef TREMULA_REPORT_WRITE_H_
 #define TREMULA_REPORT_WRITE_H_
 
@@ -15,11 +15,12 @@ enum {
   TRM_REPORT_FORMAT = 1   /* of debug.cbor and vars.capnp */
 };
 
-/* The contexts of debug.cbor of one executable: source s is `first + s`, and 0 is none. */
+/* The contexts of one executable in debug.cbor: source s has the id `first + s`; the id 0 is
+ * none. */
 typedef struct trm_report_debug {
   uint64_t first;
-  char stream[64];            /* names the process's debug.cbor */
-  char path[TRM_REPORT_PATH]; /* absolute; "" when none is written */
+  char stream[64];            /* names the debug.cbor of this process */
+  char path[TRM_REPORT_PATH]; /* absolute; "": none is written */
 } trm_report_debug;
 
 typedef struct trm_report_source {
@@ -34,40 +35,39 @@ typedef struct trm_report_source {
   trm_report_debug debug;
 } trm_report_source;
 
-/* streams.c: what the stream copies of a program move; numbered in the order of their first copy.
- */
+/* streams.c: a stream of a program. Streams are numbered in the order of their first copy. */
 typedef struct trm_report_stream {
-  char name[256];        /* of a feed the feed's, else the instruction's */
+  char name[256];        /* the feed's name, else the instruction's */
   const char *kind;      /* "infeed", "outfeed", "arguments", "results", "remote", "host" */
   const char *direction; /* "in" or "out" of the IPU */
   uint32_t source;       /* of the first copy, or TRM_NO_INDEX */
-  double bytes;          /* of one run, all tiles of a replica */
+  double bytes;          /* of one run, on all tiles of a replica */
 } trm_report_stream;
 
 typedef struct trm_report_streams {
   VECTOR(trm_report_stream) list;
-  int64_t *of_step; /* by step: index in list, or -1 */
+  int64_t *of_step; /* by step: the number of its stream, or -1 */
 } trm_report_streams;
 
 trm_status trm_report_find_streams(const trm_program *program, trm_report_streams *out_streams,
                                    trm_error *error);
 void trm_report_free_streams(trm_report_streams *streams);
-/* What a source is for: "forward", "backward", "update", in a program without gradients
- * "inference"; NULL where there is no TensorFlow op. */
+/* trm_report_role: "forward", "backward" or "update"; "inference" in a program without gradients;
+ * NULL for a source without a TensorFlow op. */
 bool trm_report_is_training(const trm_program *program);
 const char *trm_report_role(const trm_program_source *source, bool is_training);
 
-/* profile.c: the tables; `with_graph` those of programs, variables and memory. The database stays
- * open, in autocommit mode. */
+/* profile.c: writes the tables, with_graph: also those of programs, variables and memory. The
+ * caller closes the database, which is in autocommit mode. */
 trm_status trm_report_write_profile(const trm_report_source *source, const char *path,
                                     bool with_graph, sqlite3 **out_database, trm_error *error);
-/* tiles.c: cycles, code and vertex state by tile, of the rows that are in the tables. */
+/* tiles.c: adds cycles, code and vertex state by tile to the rows of the tables. */
 trm_status trm_report_write_tiles(const trm_report_source *source, sqlite3 *database,
                                   trm_error *error);
-/* trace.c: the steps of one run, and the views steps and steps_by_ipu over runs. */
+/* trace.c: writes the steps of one run, and the views steps and steps_by_ipu over all runs. */
 trm_status trm_report_write_trace(const trm_report_source *source, sqlite3 *database,
                                   trm_error *error);
-/* debug.c: appends this executable's contexts; fills in source->debug. */
+/* debug.c: appends the contexts of this executable, and sets source->debug. */
 trm_status trm_report_write_debug(trm_report_source *source, trm_error *error);
 /* vars.c, archive.c, framework.c */
 trm_status trm_report_write_vars(const trm_report_source *source, const char *path,

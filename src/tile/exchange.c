@@ -7,14 +7,17 @@
  * that the pieces of two tiles have in common. */
 enum { GROUP_ELEMENTS = 16, ROWS_OF_A_PIECE = 4 };
 
-int64_t trm_exchange_cycles(const trm_target *target, int64_t bytes_in, int64_t bytes_out) {
+/* Cycles of an exchange in which the worst tile receives and sends this many bytes, without sync.
+ */
+static int64_t exchange_cycles(const trm_target *target, int64_t bytes_in, int64_t bytes_out) {
   const int64_t bytes = trm_most(bytes_in, bytes_out);
   return bytes <= 0 ? 0
                     : target->exchange_phase_cycles +
                           trm_ceil_divide(bytes, target->exchange_bytes_per_cycle);
 }
 
-int64_t trm_copy_cycles(const trm_target *target, int64_t bytes, int64_t run) {
+/* Cycles of copying on one tile, by all its workers, in runs of `run` bytes. */
+static int64_t copy_cycles(const trm_target *target, int64_t bytes, int64_t run) {
   const int64_t rate = trm_most(1, trm_least(run, target->memcpy_bytes_per_cycle));
   return bytes <= 0 ? 0 : target->copy_call_cycles + trm_ceil_divide(bytes, rate);
 }
@@ -33,7 +36,7 @@ trm_status trm_tile_add_exchange(const trm_tile_request *request, trm_tile_cost 
   const trm_phase phase = {
       .kind = TRM_PHASE_EXCHANGE,
       .name = name,
-      .cycles = trm_exchange_cycles(request->target, in_worst, out_worst),
+      .cycles = exchange_cycles(request->target, in_worst, out_worst),
       .cycles_mean = (double)total / tiles / request->target->exchange_bytes_per_cycle,
       .active_tiles =
           in_worst <= 0 ? 1 : (uint32_t)trm_least(tiles, trm_ceil_divide(total, in_worst)),
@@ -54,7 +57,7 @@ trm_status trm_tile_add_copy(const trm_tile_request *request, trm_tile_cost *cos
                              trm_error *error) {
   if (worst <= 0) return TRM_OK;
   const trm_target *target = request->target;
-  const int64_t cycles = trm_copy_cycles(target, worst, run);
+  const int64_t cycles = copy_cycles(target, worst, run);
   const int64_t each = trm_copy_vertices(target, worst);
   trm_phase phase = {
       .kind = TRM_PHASE_COPY,

@@ -9,11 +9,6 @@ static inline int64_t trm_ceil_divide(int64_t a, int64_t b) { return a / b + (a 
 static inline int64_t trm_least(int64_t a, int64_t b) { return a < b ? a : b; }
 static inline int64_t trm_most(int64_t a, int64_t b) { return a > b ? a : b; }
 
-/* Cycles of an exchange in which the worst tile receives and sends this many bytes, without sync.
- */
-int64_t trm_exchange_cycles(const trm_target *target, int64_t bytes_in, int64_t bytes_out);
-/* Cycles of copying on one tile, by all its workers, in runs of `run` bytes. */
-int64_t trm_copy_cycles(const trm_target *target, int64_t bytes, int64_t run);
 /* Vertices that copy this many bytes on one tile: one for each worker, as long as each has a
  * vector. */
 int64_t trm_copy_vertices(const trm_target *target, int64_t bytes);

@@ -1,7 +1,7 @@
-/* Owns: what a collective asks for: its attributes or its custom call's configuration, its groups,
- * and when the replicas meet.
+/* Owns: what a collective instruction means: its attributes or its custom call's configuration, its
+ * groups, and the meeting of the replicas.
  *
- * Custom calls, and what their backend_config may say beside "group_size" (0: all replicas):
+ * Custom calls, and the members of their backend_config beside "group_size" (0: all replicas):
  *   tremula.all-reduce          {"op": "add" | "mul" | "min" | "max" | "logical_and" | "logical_or"
  *                                      | "square_add" | "local" | "mean"}
  *   tremula.all-gather          the result has one dimension more, the first
@@ -58,7 +58,7 @@ static trm_status find_group(const trm_collective_state *state, meeting *m, trm_
   return TRM_OK;
 }
 
-/* `alone` is where the only call stands when there is one replica. */
+/* Meets the other replicas. With a single replica *alone is the only call. */
 static trm_status meet(const trm_kernel *kernel, const trm_kernel_call *call,
                        const trm_kernel_call **alone, meeting *m, trm_error *error) {
   trm_exchange *exchange = call->exchange;
@@ -79,7 +79,7 @@ static trm_status part(const trm_kernel_call *call, trm_error *error) {
   return call->exchange == NULL ? TRM_OK : call->exchange->part(call->exchange, error);
 }
 
-/* What a group of the wrong size would read or write beyond an array. */
+/* Fails for a group of the wrong size, which would read or write beyond an array. */
 static trm_status check_group_count(const meeting *m, int64_t expected, trm_error *error) {
   if (m->group.count == expected) return TRM_OK;
   FAIL(INVALID_ARGUMENT,
@@ -92,7 +92,7 @@ static trm_status check_group_count(const meeting *m, int64_t expected, trm_erro
 
 enum { MAX_GROUP = 4096 };
 
-/* The group's operands (and, for `targets`, results) of one leaf. */
+/* Collects one leaf of the group's operands and, if `targets` is not NULL, results. */
 static void collect(const meeting *m, uint32_t leaf, const void **sources, void **targets) {
   for (uint32_t k = 0; k < m->group.count; ++k) {
     const trm_kernel_call *call = m->calls[trm_group_member(&m->group, k)];
@@ -115,7 +115,7 @@ static trm_status meet_group(const trm_kernel *kernel, const trm_kernel_call *ca
   return check_group(m, error);
 }
 
-/* Whether the only operand of a group is the result. */
+/* Whether the result of a group of one is its operand. */
 static bool keeps_one(trm_combine combine) {
   return combine == TRM_COMBINE_ADD || combine == TRM_COMBINE_MUL || combine == TRM_COMBINE_MIN ||
          combine == TRM_COMBINE_MAX || combine == TRM_COMBINE_MEAN;
@@ -145,7 +145,7 @@ static trm_status run_all_reduce(const trm_kernel *kernel, const trm_kernel_call
     }
     const trm_combine_job job = {state,   operand->dtype, sources,      m.group.count,
                                  targets, m.group.count,  call->scratch};
-    /* Parts of whole cache lines, so that no two replicas write to one. */
+    /* Parts are whole cache lines, so that no two replicas write to one line. */
     const int64_t lines = (count + 63) / 64, share = m.group.position;
     const int64_t begin = lines * share / m.group.count * 64;
     const int64_t end = lines * (share + 1) / m.group.count * 64;
@@ -167,7 +167,7 @@ static trm_status run_reduce_scatter(const trm_kernel *kernel, const trm_kernel_
     const int64_t long_side = operand->dims[state->dimension];
     const int64_t short_side = result->dims[state->dimension];
     const int64_t n = m.group.count, p = m.group.position;
-    /* Parts are padded, so that several numbers of replicas may have parts of one size. */
+    /* Parts are padded, so that different numbers of replicas may have parts of equal size. */
     const bool fits = short_side == 0 || (long_side + n - 1) / n == short_side;
     TRY(check_group_count(&m, fits ? n : (long_side + short_side - 1) / short_side, error));
     collect(&m, leaf, sources, NULL);
@@ -240,7 +240,7 @@ static trm_status run_all_to_all(const trm_kernel *kernel, const trm_kernel_call
   return part(call, error);
 }
 
-/* Takes from the replica that `source` says, or zeros. */
+/* Copies the operand of replica `source`, or writes zeros. */
 static trm_status take(const trm_collective_state *state, const meeting *m, int64_t source,
                        const trm_kernel_call *call, trm_error *error) {
   if (source >= m->num_replicas) {
@@ -343,7 +343,7 @@ static trm_status read_config(const trm_instruction *instruction, trm_collective
   return status;
 }
 
-/* The combination that a computation is, where there is a name for it. */
+/* The combination with a name that the computation is, or CALLED. */
 static trm_combine combine_of(const trm_evaluator *evaluator) {
   switch (trm_evaluator_single_opcode(evaluator)) {
     case TRM_OP_ADD: return TRM_COMBINE_ADD;
@@ -369,7 +369,7 @@ static trm_status check_combine(const trm_collective_state *state, trm_error *er
   return TRM_OK;
 }
 
-/* What the readers have checked of HLO's own instructions, for our custom calls. */
+/* Checks a custom call as the module's readers check HLO's own collectives. */
 static trm_status check_custom_call(const trm_collective_state *state, trm_kernel_run_fn run,
                                     trm_error *error) {
   const trm_shape *result = &state->base.shape;
@@ -406,7 +406,7 @@ static trm_status check_custom_call(const trm_collective_state *state, trm_kerne
 
 typedef struct collective_kind {
   trm_opcode opcode;
-  trm_call_id call; /* the custom call that does the same; TRM_CALL_NONE: there is none */
+  trm_call_id call; /* the custom call that does the same, or TRM_CALL_NONE */
   const char *name;
   trm_kernel_run_fn run;
 } collective_kind;

@@ -1,20 +1,20 @@
-/* Collectives: what replicas compute together.
+/* Collectives: computing together with other replicas.
  *
- *   collective.c  what an instruction asks for: attributes, custom calls, groups
- *   combine.c     bringing equal elements of several replicas into one
- *   move.c        bringing pieces to where they belong
+ *   collective.c  what an instruction means: attributes, custom calls, groups
+ *   combine.c     combining the equally placed elements of several replicas
+ *   move.c        moving blocks between replicas
  *
- * Each result element is computed by one replica, from the operands in the order of the replicas,
- * so the result is the same for every number of threads and, after an all-reduce, on every
- * replica. */
+ * One replica computes each element of a result, from the operands in the order of the replicas. So
+ * the result does not depend on the number of threads, and after an all-reduce it is equal on all
+ * replicas. */
 #ifndef TREMULA_OPS_COLLECTIVE_COLLECTIVE_H_
 #define TREMULA_OPS_COLLECTIVE_COLLECTIVE_H_
 
 #include "ops/kernel.h"
 #include "ops/reference.h"
 
-/* How elements are combined. CALLED: as the instruction's computation does; the others in float32
- * for floats, rounded once. LOCAL: nothing is combined, a replica keeps its own. */
+/* How elements are combined. CALLED: by the instruction's computation. Others combine floats in
+ * float32 and round once. LOCAL: each replica keeps its own elements. */
 typedef enum trm_combine {
   TRM_COMBINE_ADD,
   TRM_COMBINE_MUL,
@@ -28,9 +28,9 @@ typedef enum trm_combine {
   TRM_COMBINE_CALLED
 } trm_combine;
 
-/* The replicas that a replica works with, and its place among them. */
+/* The replicas of a group, and the place of this replica among them. */
 typedef struct trm_group {
-  const int64_t *members; /* NULL: `first` and those after it */
+  const int64_t *members; /* NULL: `first` and its successors */
   int64_t first;
   uint32_t count, position;
 } trm_group;
@@ -40,20 +40,20 @@ static inline uint32_t trm_group_member(const trm_group *group, uint32_t i) {
 }
 
 typedef struct trm_collective_state {
-  trm_reference_state base; /* first: evaluators[0] is the computation of CALLED */
+  trm_reference_state base; /* first member; evaluators[0] is the computation of CALLED */
   trm_combine combine;
-  trm_replica_groups groups; /* none: groups of group_size */
+  trm_replica_groups groups; /* empty: groups of group_size */
   int64_t group_size;        /* 0: all replicas */
   trm_dims pairs;            /* collective-permute: source, target, source, target, ... */
-  int32_t dimension;         /* all-gather, reduce-scatter: along which */
+  int32_t dimension;         /* of all-gather and reduce-scatter */
   int32_t split, concat;     /* all-to-all; -1: operand i is for member i */
 } trm_collective_state;
 
-/* combine.c. Whether elements of the type can be combined like that. */
+/* combine.c. Whether elements of the type can be combined in this way. */
 bool trm_combine_fits(trm_combine combine, trm_dtype dtype);
-/* Combines elements [begin, end) of `count` sources and writes them to each of the targets, from
- * its element `at` on. A target may be a source if its places are the same. `slots`: scratch of
- * the evaluator, for CALLED. */
+/* Combines elements [begin, end) of `count` sources, and writes them to each target from its
+ * element `at` on. A target may be a source if the places are the same. `slots`: the evaluator's
+ * scratch, for CALLED. */
 typedef struct trm_combine_job {
   const trm_collective_state *state;
   trm_dtype dtype;
@@ -65,7 +65,8 @@ typedef struct trm_combine_job {
 } trm_combine_job;
 void trm_combine_range(const trm_combine_job *job, int64_t begin, int64_t end, int64_t at);
 
-/* move.c. The result leaf `leaf` of the replica at group->position, out of all calls. */
+/* move.c. Computes result leaf `leaf` of the replica at group->position from the operands of all
+ * calls. */
 void trm_collective_gather(const trm_collective_state *state, const trm_group *group,
                            const trm_kernel_call *const *calls, const trm_kernel_call *mine,
                            uint32_t leaf);

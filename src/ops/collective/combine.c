@@ -1,7 +1,7 @@
 /* Owns: combining the elements of several replicas.
  *
- * float32, float16 and bfloat16 go through strips of float32; what is left through values of any
- * type, which is slow and seldom. */
+ * float32, float16 and bfloat16 are combined in strips of float32. Other types go through values of
+ * any type, which is slow but rare. */
 #include <math.h>
 
 #include "base/half.h"
@@ -59,7 +59,7 @@ static void store_strip(trm_dtype dtype, void *target, int64_t to, int64_t count
   }
 }
 
-/* HLO's minimum and maximum: a NaN wins. */
+/* HLO's minimum and maximum: NaN if either is NaN. */
 static float lesser(float a, float b) { return isnan(a) || a < b ? a : isnan(b) || b < a ? b : a; }
 static float greater(float a, float b) { return isnan(a) || a > b ? a : isnan(b) || b > a ? b : a; }
 
@@ -138,7 +138,8 @@ static trm_value combine_two(trm_combine combine, trm_kind kind, trm_value a, tr
   }
 }
 
-/* The neutral element, where the first value cannot stand for itself. */
+/* Combines the first value with the neutral element, for combinations that change a single
+ * value. */
 static trm_value combine_first(trm_combine combine, trm_kind kind, trm_value value) {
   const trm_value zero = {.u = 0};
   if (combine == TRM_COMBINE_SQUARE_ADD) return combine_two(combine, kind, zero, value);

@@ -1,5 +1,5 @@
-/* Owns: what leaves an IPU: collectives between replicas, feeds and other streams of the host.
- * Formulas: docs/cost_model.md, "Collectives, links, host". */
+/* Owns: transfers that leave an IPU: collectives between replicas, feeds and other streams of the
+ * host. Formulas: docs/cost_model.md, "Collectives, links, host". */
 #include <math.h>
 #include <string.h>
 
@@ -21,7 +21,7 @@ static trm_status add_transfer(const trm_tile_request *request, trm_tile_cost *c
                                trm_phase_kind kind, const char *name, int64_t cycles, int64_t bytes,
                                bool in, trm_error *error) {
   const uint32_t tiles = request->target->tiles_per_ipu;
-  /* What the host sends or takes goes straight to its tiles, or from them. */
+  /* The host reads and writes the memory of tiles directly, without a buffer. */
   const bool held = kind == TRM_PHASE_GLOBAL_EXCHANGE || kind == TRM_PHASE_CROSS_REPLICA;
   const trm_phase phase = {
       .kind = kind,
@@ -42,7 +42,7 @@ static trm_status add_transfer(const trm_tile_request *request, trm_tile_cost *c
   return trm_tile_cost_add(cost, &phase, error);
 }
 
-/* Replicas that take part in one group. */
+/* The number of replicas in a group. */
 static int64_t group_size(const trm_tile_request *request) {
   const trm_collective *c = request->instruction->collective;
   int64_t size = request->options->replicas;
@@ -54,14 +54,14 @@ static int64_t group_size(const trm_tile_request *request) {
   return trm_most(1, size);
 }
 
-/* A ring: every step sends a share to the next replica. `rounds` of (R - 1) steps; `reduces`: what
- * comes is added. */
+/* A ring: in each step every replica sends a share to the next. `rounds` of (R - 1) steps;
+ * `reduces`: the receiver adds the share. */
 static trm_status add_ring(const trm_tile_request *request, trm_tile_cost *cost, const char *name,
                            int64_t bytes, int64_t replicas, int64_t rounds, bool reduces,
                            trm_error *error) {
   const trm_target *target = request->target;
   if (replicas <= 1 || bytes == 0) {
-    /* Alone: a copy of what is there. */
+    /* A group of one copies its operand. */
     return trm_tile_add_copy(request, cost, name, trm_ceil_divide(bytes, target->tiles_per_ipu),
                              bytes, 8, target->tiles_per_ipu, error);
   }
@@ -138,7 +138,7 @@ static trm_status add_host(const trm_tile_request *request, trm_tile_cost *cost,
       reads, error);
 }
 
-/* Between the I/O tiles and the others: the I/O tiles, which are fewer, decide. */
+/* A copy between the I/O tiles and the others. The I/O tiles are fewer, so they decide the time. */
 static trm_status add_io_copy(const trm_tile_request *request, trm_tile_cost *cost, bool reads,
                               int64_t bytes, trm_error *error) {
   const trm_target *target = request->target;
@@ -159,7 +159,7 @@ static trm_status add_io_copy(const trm_tile_request *request, trm_tile_cost *co
   return trm_tile_cost_add(cost, &phase, error);
 }
 
-/* A feed through the I/O tiles, whose memory the program counts (program/io_tiles.c). */
+/* A feed through the I/O tiles. The program counts their memory (program/io_tiles.c). */
 static trm_status add_io_feed(const trm_tile_request *request, trm_tile_cost *cost, bool reads,
                               int64_t bytes, trm_error *error) {
   if (!reads) TRY(add_io_copy(request, cost, reads, bytes, error));
@@ -167,7 +167,7 @@ static trm_status add_io_feed(const trm_tile_request *request, trm_tile_cost *co
   return reads ? add_io_copy(request, cost, reads, bytes, error) : TRM_OK;
 }
 
-/* Whether the data of a feed, or of a host embedding's table, is made up. */
+/* Whether the data of a feed, or of a host embedding's table, is synthetic. */
 static bool is_synthetic(const trm_tile_request *request) {
   const trm_instruction *instruction = request->instruction;
   const uint32_t bits = request->options->synthetic;
@@ -181,8 +181,8 @@ static bool is_synthetic(const trm_tile_request *request) {
   }
 }
 
-/* Feeds, sends and receives: one copy for all arrays of an element. A call of the host sends its
- * operands and waits for its results. */
+/* Feeds, sends and receives: one copy for all arrays of an element. A host call sends its operands
+ * and waits for its results. */
 trm_status trm_tile_transfer(const trm_tile_request *request, trm_tile_cost *cost,
                              trm_error *error) {
   TRY(trm_tile_cost_begin(cost, request, error));

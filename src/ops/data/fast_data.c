@@ -1,4 +1,5 @@
-/* Fast kernels of the opcodes that move elements: moves that are made with the kernel. */
+/* Owns: fast kernels of the opcodes that move elements to known places. Their moves are made with
+ * the kernel. */
 #include "ops/data/fast_data.h"
 
 #include <string.h>
@@ -9,8 +10,8 @@
 
 typedef struct move_state {
   trm_move move;
-  int64_t base;       /* of the operand */
-  int64_t fill_count; /* pad: elements to fill first; 0 otherwise */
+  int64_t base;       /* in the operand */
+  int64_t fill_count; /* of pad: the elements to fill first; else 0 */
   int64_t to_base;
 } move_state;
 
@@ -35,7 +36,7 @@ void trm_row_major_strides(const trm_shape *shape, int64_t *out_strides) {
   }
 }
 
-/* Where element (0, ..) of the result is read, and the strides of reading. */
+/* Finds the place from which element (0, ..) of the result is read, and the strides of reading. */
 static void plan_reading(const trm_instruction *instruction, const trm_shape *operand,
                          int64_t *from, int64_t *out_base) {
   int64_t strides[TRM_MAX_RANK], base = 0;
@@ -49,13 +50,13 @@ static void plan_reading(const trm_instruction *instruction, const trm_shape *op
         base += instruction->slice[d].start * strides[d];
         from[d] = instruction->slice[d].stride * strides[d];
         break;
-      default: from[d] = strides[d]; break; /* reverse: see below */
+      default: from[d] = strides[d]; break; /* reverse: its strides change below */
     }
   }
   if (instruction->opcode == TRM_OP_REVERSE) {
     for (int32_t i = 0; i < instruction->dimensions.count; ++i) {
       const int64_t d = instruction->dimensions.items[i];
-      if (from[d] <= 0) continue; /* named twice */
+      if (from[d] <= 0) continue; /* the dimension is named twice */
       base += (operand->dims[d] - 1) * strides[d];
       from[d] = -strides[d];
     }
@@ -87,7 +88,7 @@ static trm_status create_pad(const trm_kernel_request *request, trm_kernel *out_
   for (int32_t d = 0; d < operand->rank; ++d) {
     const trm_padding_dimension *p = &request->instruction->padding[d];
     const int64_t step = p->interior + 1;
-    /* The first element that is not cut off, and how many are left. */
+    /* The first element that is not cut off, and the number of elements that are left. */
     const int64_t first = p->low < 0 ? (-p->low + step - 1) / step : 0;
     const int64_t position = p->low + first * step;
     const int64_t room =

@@ -1,11 +1,11 @@
-/* Between the files of the fast data kernels. */
+/* Declarations that the fast data kernels share. */
 #ifndef TREMULA_OPS_DATA_FAST_DATA_H_
 #define TREMULA_OPS_DATA_FAST_DATA_H_
 
 #include "ops/data/fast_move.h"
 #include "ops/kernel.h"
 
-/* In elements. */
+/* Strides in elements. */
 void trm_row_major_strides(const trm_shape *shape, int64_t *out_strides);
 
 /* dynamic-slice, dynamic-update-slice, gather, scatter. */

@@ -1,5 +1,5 @@
-/* Fast kernels of the opcodes that move slices to or from places told by other operands. A slice
- * (or a window of updates) is one move, made with the kernel; a run finds the bases. */
+/* Owns: fast kernels of the opcodes that move slices to or from places that other operands state. A
+ * slice (or a window of updates) is one move, made with the kernel; a run finds the places. */
 #include <string.h>
 
 #include "ops/data/fast_data.h"
@@ -23,8 +23,8 @@ typedef struct slice_state {
   trm_move move;
   size_t bytes; /* of the result, for dynamic-update-slice */
   int32_t rank;
-  uint32_t first; /* operand that holds the first start */
-  bool is_vector; /* all starts in one operand */
+  uint32_t first; /* the operand with the first start */
+  bool is_vector; /* one operand holds all starts */
   trm_dtype dtypes[TRM_MAX_RANK];
   int64_t highest[TRM_MAX_RANK], strides[TRM_MAX_RANK];
 } slice_state;
@@ -96,25 +96,26 @@ static trm_status create_slice(const trm_kernel_request *request, trm_kernel *ou
 
 typedef struct indexed_state {
   trm_positions positions;
-  trm_move move;     /* gather: of one slice */
-  bool never_fits;   /* scatter: a window larger than the operand */
-  bool is_divisible; /* scatter: threads may share the innermost dimension */
-  /* scatter: */
+  trm_move move;     /* of gather: one slice */
+  bool never_fits;   /* of scatter: a window is larger than the operand */
+  bool is_divisible; /* of scatter: threads may share the innermost dimension */
+  /* Of scatter: */
   size_t bytes; /* of the operand */
   trm_function function;
   bool assigns;
-  /* Where windows are single elements: does many of them, in order; NULL: window by window. */
+  /* Does many updates of single elements, in order; NULL: windows are larger. */
   void (*update_elements)(void *operand, const int64_t *to, const void *updates,
                           const int64_t *from, int64_t count);
-  int32_t window_rank; /* dims and strides of the window; the last runs on in both, or is 1 */
+  /* Of the window, as are dims and strides; the last dimension is contiguous in both, or is 1. */
+  int32_t window_rank;
   int64_t window_dims[TRM_MAX_RANK + 1], window_operand[TRM_MAX_RANK + 1],
       window_updates[TRM_MAX_RANK + 1];
   int64_t slice_count;
   uint8_t log2_size;
 } indexed_state;
 
-/* Fills the parts that gather and scatter share. `others` are the dimensions of the result (or the
- * updates) that are batch dimensions; strides are those of the result (or the updates). */
+/* Fills the members that gather and scatter share. `others`: the batch dimensions of the result (or
+ * the updates); strides are those of the result (or the updates). */
 static bool plan_indices(indexed_state *state, const trm_shape *operand, const trm_shape *indices,
                          const trm_shape *other, const trm_dims *other_window,
                          int64_t vector_dimension, const trm_dims *map,
@@ -164,7 +165,7 @@ typedef struct gather_run {
 #define COPY_ELEMENTS(E) \
   for (int64_t i = 0; i < count; ++i) ((E *)result)[to[i]] = ((const E *)operand)[from[i]]
 
-/* Slices of one element: false where its size has no type. */
+/* Copies slices of one element. False for a size without a type. */
 static bool copy_elements(uint8_t log2_size, void *result, const int64_t *to, const void *operand,
                           const int64_t *from, int64_t count) {
   switch (log2_size) {
@@ -247,7 +248,7 @@ static trm_status create_gather(const trm_kernel_request *request, trm_kernel *o
   return TRM_OK;
 }
 
-/* Updates of single elements. A place below 0 is outside. */
+/* Updates of single elements. A place below 0 is out of bounds. */
 #define UPDATE_ELEMENTS(name, E, expression)                                                   \
   static void name(void *operand, const int64_t *to, const void *updates, const int64_t *from, \
                    int64_t count) {                                                            \
@@ -269,7 +270,7 @@ UPDATE_ELEMENTS(add_f64, double, x + y)
 UPDATE_ELEMENTS(add_u32, uint32_t, x + y)
 UPDATE_ELEMENTS(add_u64, uint64_t, x + y)
 
-/* What does single elements; NULL: nothing does. */
+/* Chooses the function for updates of single elements; NULL: there is none. */
 static void choose_update(const trm_computation *body, indexed_state *state) {
   const trm_instruction *root = &body->instructions[body->root];
   static void (*const set[])(void *, const int64_t *, const void *, const int64_t *, int64_t) = {
@@ -331,8 +332,7 @@ static void scatter_window(const indexed_state *state, char *result, int64_t to,
 }
 
 /* A thread does the part [begin, end) of the innermost dimension of all windows, in the order of
- * the positions, so that what is added twice is added in the same order by any number of threads.
- */
+ * the positions. So every element gets its updates in the same order for any number of threads. */
 static void scatter_range(const void *context, int64_t begin, int64_t end, int thread) {
   const scatter_run *run = context;
   const indexed_state *state = run->state;
@@ -371,7 +371,7 @@ static trm_status run_scatter(const trm_kernel *kernel, const trm_kernel_call *c
   return TRM_OK;
 }
 
-/* The window's dimensions, collapsed, the innermost contiguous in operand and updates. */
+/* Plans the window: its collapsed dimensions, the innermost contiguous in operand and updates. */
 static void plan_window(indexed_state *state, int32_t rank, const int64_t *dims,
                         const int64_t *operand, const int64_t *updates) {
   int32_t r = 0;
@@ -394,8 +394,8 @@ static void plan_window(indexed_state *state, int32_t rank, const int64_t *dims,
   state->window_rank = r;
 }
 
-/* Whether parts of the innermost dimension of all windows never meet: windows start at multiples of
- * its size, wherever the indices put them. */
+/* Whether parts of the innermost dimension of all windows never overlap: windows start at multiples
+ * of the dimension's size for all indices. */
 static bool is_divisible(const indexed_state *state, const trm_scatter *scatter,
                          const int64_t *operand_strides) {
   const int64_t inner = state->window_dims[state->window_rank - 1];

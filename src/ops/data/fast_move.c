@@ -1,4 +1,4 @@
-/* Makes and runs moves (fast_move.h). */
+/* Owns: making and running moves (fast_move.h). */
 #include "ops/data/fast_move.h"
 
 #include <string.h>
@@ -7,7 +7,7 @@
 
 enum { TRANSPOSE_BLOCK = 64, RUN_BLOCK_BYTES = 64 * 1024 };
 
-/* Drops dimensions of 1 and merges neighbours that run on, on both sides. */
+/* Drops dimensions of size 1, and merges neighbours that are contiguous on both sides. */
 static void collapse(trm_move *move) {
   int32_t rank = 0;
   for (int32_t d = 0; d < move->rank; ++d) {
@@ -27,7 +27,7 @@ static void collapse(trm_move *move) {
   move->rank = rank;
 }
 
-/* Moves dimension d to place `where`, which is behind it. */
+/* Moves dimension d to the later place `where`. */
 static void move_dimension(trm_move *move, int32_t d, int32_t where) {
   const int64_t dim = move->dims[d], to = move->to[d], from = move->from[d];
   for (; d < where; ++d) {
@@ -77,7 +77,7 @@ typedef struct move_run {
 } move_run;
 
 static void copy_run(char *to, const char *from, size_t bytes) {
-  switch (bytes) { /* short ones are not worth a call */
+  switch (bytes) { /* a call costs more than a short copy */
     case 1: *to = *from; break;
     case 2: memcpy(to, from, 2); break;
     case 4: memcpy(to, from, 4); break;
@@ -104,7 +104,7 @@ static void copy_scattered(char *to, int64_t to_stride, const char *from, int64_
   }
 }
 
-/* One block of the inner part, at the offsets of the outer index. */
+/* Moves one block of the inner part, at the offsets of the outer index. */
 static void move_block(const move_run *run, int64_t to, int64_t from, int64_t block) {
   const trm_move *move = run->move;
   const int32_t last = move->rank - 1;

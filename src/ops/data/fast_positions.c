@@ -1,5 +1,5 @@
-/* Index vectors become places (fast_positions.h): the batch positions by counting, then one
- * component of all index vectors after the other, in a loop for its type. */
+/* Owns: turning index vectors into places (fast_positions.h). Batch positions are counted; then a
+ * loop for the type adds one component of all index vectors after the other. */
 #include "ops/data/fast_positions.h"
 
 bool trm_positions_is_integer(trm_dtype dtype) {
@@ -22,7 +22,8 @@ int64_t trm_positions_load(trm_dtype dtype, const void *array, int64_t i) {
   }
 }
 
-/* A batch position: its dimensions, and where its index vector and its part of the places are. */
+/* A batch position: its index in each dimension, the place of its index vector, and its part of the
+ * places. */
 typedef struct cursor {
   int64_t index[TRM_MAX_RANK], at, operand, other;
 } cursor;
@@ -39,13 +40,13 @@ static cursor start_at(const trm_positions *p, int64_t position) {
   return c;
 }
 
-/* How many positions, up to `count`, lie in one row of the innermost dimension. */
+/* How many of the next `count` positions lie in one row of the innermost dimension. */
 static int64_t row_length(const trm_positions *p, const cursor *c, int64_t count) {
   const int64_t left = p->batch_dims[p->batch_rank - 1] - c->index[p->batch_rank - 1];
   return left < count ? left : count;
 }
 
-/* Moves on by positions of one row. */
+/* Advances by `count` positions of one row. */
 static void move_on(const trm_positions *p, cursor *c, int64_t count) {
   const int32_t last = p->batch_rank - 1;
   c->index[last] += count;
@@ -76,7 +77,7 @@ static void walk(const trm_positions *p, int64_t first, int64_t count, int64_t *
   }
 }
 
-/* Elements of type E of one row, where the index vectors are single numbers. */
+/* Gathers elements of type E of one row, where index vectors are scalars. */
 #define GATHER_ROW(E)                                                                              \
   for (int64_t j = 0; j < run; ++j) {                                                              \
     const int64_t start = starts[j * step], positive = start < 0 ? 0 : start;                      \
@@ -121,7 +122,7 @@ void trm_positions_collapse(trm_positions *p) {
     p->batch_other_strides[rank] = p->batch_other_strides[b];
     p->batch_operand_strides[rank++] = p->batch_operand_strides[b];
   }
-  if (rank == 0) p->batch_dims[rank++] = 1; /* one position; its strides are 0 */
+  if (rank == 0) p->batch_dims[rank++] = 1; /* one position, with strides 0 */
   p->batch_rank = rank;
 }
 

@@ -1,5 +1,5 @@
-/* Reference kernels of the opcodes that move elements to places known in advance: broadcast,
- * reshape, transpose, slice, concatenate, pad, reverse, iota and the like. */
+/* Owns: reference kernels of the opcodes that move elements to known places: broadcast, reshape,
+ * transpose, slice, concatenate, pad, reverse, iota and the like. */
 #include "ops/reference.h"
 
 /* Element i of the result is element place(state, index of i) of operand 0. */
@@ -85,8 +85,8 @@ static trm_status run_same_bytes(const trm_kernel *kernel, const trm_kernel_call
   return TRM_OK;
 }
 
-/* bitcast-convert where one side has elements of less than a byte: those lie in the other side's
- * from the lowest bits up. */
+/* bitcast-convert with elements of less than a byte on one side: they fill the other side's
+ * elements from the lowest bits up. */
 static trm_status run_repack(const trm_kernel *kernel, const trm_kernel_call *call,
                              trm_error *error) {
   (void)error;
@@ -155,7 +155,7 @@ static trm_status run_pad(const trm_kernel *kernel, const trm_kernel_call *call,
   const int64_t operand_count = trm_shape_count(operand);
   for (int64_t i = 0; i < operand_count; ++i, trm_odometer_next(&at)) {
     int64_t place = 0;
-    bool inside = true; /* negative padding cuts elements off */
+    bool inside = true; /* negative padding removes elements */
     for (int32_t d = 0; d < operand->rank; ++d) {
       const trm_padding_dimension *padding = &state->instruction.padding[d];
       const int64_t position = padding->low + at.index[d] * (padding->interior + 1);
@@ -193,7 +193,7 @@ static trm_status run_get_dimension_size(const trm_kernel *kernel, const trm_ker
   return TRM_OK;
 }
 
-/* All shapes are static here, so only the size that the dimension has can be set. */
+/* All shapes are static here, so the size can only be the one that the dimension has. */
 static trm_status run_set_dimension_size(const trm_kernel *kernel, const trm_kernel_call *call,
                                          trm_error *error) {
   const trm_reference_state *state = trm_reference_state_of(kernel);

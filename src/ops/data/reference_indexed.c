@@ -1,8 +1,8 @@
-/* Reference kernels of the opcodes that move elements to places told by other operands:
+/* Owns: reference kernels of the opcodes that move elements to places that other operands state:
  * dynamic-slice, dynamic-update-slice, gather and scatter. */
 #include "ops/reference.h"
 
-/* An index of any integer type; a huge unsigned one stays out of bounds. */
+/* Loads an index of any integer type. A huge unsigned index stays out of bounds. */
 static int64_t load_index(const trm_shape *shape, const void *array, int64_t i) {
   const trm_value value = trm_value_load(shape->dtype, array, i);
   if (trm_dtype_kind(shape->dtype) != TRM_KIND_SIGNED && value.u > INT64_MAX) return INT64_MAX;
@@ -13,8 +13,8 @@ static int64_t clamp_index(int64_t index, int64_t high) {
   return index < 0 ? 0 : index > high ? high : index;
 }
 
-/* The start of a slice of `sizes` in `operand`, moved so that the slice lies inside. The start
- * comes as one scalar operand a dimension, or as one vector. */
+/* Loads the start of a slice of `sizes` in `operand`, moved so that the slice lies inside. The
+ * start is one scalar operand for each dimension, or one vector. */
 static void load_starts(const trm_reference_state *state, const trm_kernel_call *call,
                         uint32_t first, const int64_t *sizes, int64_t *out_starts) {
   const trm_shape *operand = &state->operands[0];
@@ -104,7 +104,8 @@ static trm_status run_gather(const trm_kernel *kernel, const trm_kernel_call *ca
   trm_odometer_init(&at, state->shape.rank, state->shape.dims);
   const int64_t count = trm_shape_count(&state->shape);
   for (int64_t i = 0; i < count; ++i, trm_odometer_next(&at)) {
-    /* A result index is a batch index and an offset in the slice, mixed by offset_dims. */
+    /* An index of the result is a batch index and an offset in the slice, mixed as offset_dims
+     * says. */
     int64_t batch[TRM_MAX_RANK], offsets[TRM_MAX_RANK], start[TRM_MAX_RANK];
     int32_t num_batch = 0, num_offsets = 0;
     for (int32_t d = 0; d < state->shape.rank; ++d) {
@@ -126,8 +127,8 @@ static trm_status run_gather(const trm_kernel *kernel, const trm_kernel_call *ca
   return TRM_OK;
 }
 
-/* The place in the operand where the update at `index` goes, or -1 when it is out of bounds. A
- * window that lies partly outside is skipped as a whole. */
+/* The place in the operand for the update at `index`, or -1 if it is out of bounds. A window that
+ * is partly outside is skipped as a whole. */
 static int64_t scatter_place(const trm_reference_state *state, const void *index_array,
                              const trm_shape *operand, const trm_shape *indices,
                              const trm_shape *updates, const int64_t *strides,
@@ -220,7 +221,7 @@ trm_status trm_reference_indexed_create(const trm_kernel_request *request, trm_k
         return trm_reference_refuse(request, "its computation has too many parameters or too few",
                                     error);
       }
-      return TRM_OK; /* not in place: the updates may be the operand itself */
+      return TRM_OK; /* not in place, because the updates may be the operand itself */
     }
     default: return trm_reference_refuse(request, "it is not an indexed data movement", error);
   }

@@ -1,8 +1,8 @@
 /* Owns: dynamic slices and updates, gather, scatter, pad, reverse and copies on an IPU.
  *
- * A tensor that is sliced is cut along the dimensions that are not, so that each tile has all
- * slices of its elements and a slice moves nothing between tiles; the plan wishes for that, and
- * brings the operand there when it lies elsewhere. Formulas: docs/cost_model.md, "Slices". */
+ * A tensor that is sliced is cut along its other dimensions. Then each tile has all slices of its
+ * elements, and a slice moves nothing between tiles. The plan asks for this layout, and rearranges
+ * an operand that has another. Formulas: docs/cost_model.md, "Slices". */
 #include <math.h>
 
 #include "target/target.h"
@@ -12,12 +12,12 @@ static int64_t workers_of(const trm_tile_request *request) {
   return request->target->num_worker_contexts;
 }
 
-/* Rows of a table: the dimensions that indices choose from; columns: the rest. */
+/* A table: indices choose rows; columns are the other dimensions. */
 typedef struct table_shape {
   int64_t rows, columns;
 } table_shape;
 
-/* Cut over columns in grains of a vector; when those are too few for the tiles, over rows too. */
+/* Cuts columns in grains of a vector; if there are fewer grains than tiles, also rows. */
 static trm_mapping sliceable(const trm_tile_request *request, trm_dtype dtype, table_shape shape) {
   const int64_t tiles = request->target->tiles_per_ipu;
   const int64_t dims[2] = {shape.rows, shape.columns};
@@ -25,18 +25,18 @@ static trm_mapping sliceable(const trm_tile_request *request, trm_dtype dtype, t
   const int64_t grains[2] = {1, grain};
   const int64_t most_columns = trm_ceil_divide(shape.columns, grain);
   const int64_t columns = trm_least(tiles, most_columns);
-  /* As many tiles as give each 128 bytes. */
+  /* Uses as many tiles as give each 128 bytes. */
   const int64_t wanted = trm_least(
       tiles, trm_ceil_divide(shape.rows * shape.columns * trm_tile_dtype_bytes(dtype), 128));
   const uint32_t cuts[2] = {1, (uint32_t)trm_most(1, trm_least(columns, wanted))};
   return trm_mapping_grid(request->target, dtype, 2, dims, cuts, grains, request->ipu, 0);
 }
 
-/* What a worker can write without touching what another writes. */
+/* The smallest write of a worker that touches no data of another. */
 enum { ATOM_BYTES = 4 };
 
-/* The same, rows too: for embeddings, whose lookup then has a second, reducing stage. Columns are
- * cut in grains of what one worker can write. */
+/* Like sliceable, also over rows, for embeddings: a lookup then has a second, reducing stage.
+ * Columns are cut in grains of ATOM_BYTES. */
 static trm_mapping sliceable_rows(const trm_tile_request *request, trm_dtype dtype,
                                   table_shape shape, int64_t lookups) {
   const int64_t tiles = request->target->tiles_per_ipu;
@@ -45,21 +45,21 @@ static trm_mapping sliceable_rows(const trm_tile_request *request, trm_dtype dty
   const int64_t grains[2] = {1, grain};
   const int64_t columns = trm_least(tiles, trm_ceil_divide(shape.columns, grain));
   int64_t rows = trm_least(tiles / trm_most(1, columns), trm_ceil_divide(shape.rows, 1));
-  /* A second stage costs an exchange of every lookup once a row part: not for tables that are
-   * small, or for one row. */
+  /* A second stage exchanges every lookup once for each row part, so small tables and single rows
+   * have none. */
   const int64_t bytes = trm_tile_dtype_bytes(dtype);
   const int64_t column_bytes = shape.rows * trm_ceil_divide(shape.columns, columns) * bytes;
   const int64_t allowed =
       (int64_t)(request->options->slice_memory_proportion * request->target->bytes_per_tile);
   if (column_bytes <= trm_least(allowed, 4096) || lookups <= 1) rows = 1;
-  /* Nor for what is smaller than its lookups: those are cut instead (lookup_parts). */
+  /* Nor has a table that is smaller than its lookups, which are cut instead (lookup_parts). */
   if (column_bytes <= allowed && column_bytes <= lookups * grain * bytes) rows = 1;
   const uint32_t cuts[2] = {(uint32_t)trm_most(1, rows), (uint32_t)trm_most(1, columns)};
   return trm_mapping_grid(request->target, dtype, 2, dims, cuts, grains, request->ipu, 0);
 }
 
-/* Where rows are not cut, lookups are, over the tiles that are left: each such part needs a copy of
- * the rows, and has a lookup for each worker. 1: that is dearer than the lookups. */
+/* If rows are not cut, the lookups are cut over the tiles that are left. Each part needs a copy of
+ * the rows, and has at least a lookup for each worker. 1: copies would cost more than lookups. */
 static int64_t lookup_parts(const trm_tile_request *request, const trm_mapping *place,
                             int64_t lookups) {
   const int64_t column = place->part_size[1] * place->element_bytes;
@@ -123,7 +123,7 @@ trm_status trm_tile_slice(const trm_tile_request *request, trm_tile_cost *cost, 
     add_wish(cost, 1, &slice_place);
   }
   const int64_t index_bytes = 4 * (int64_t)trm_most(1, table->shape.rank);
-  incoming.in_worst += index_bytes; /* the offsets, to every tile */
+  incoming.in_worst += index_bytes; /* the offsets, which every tile needs */
   incoming.in_total += index_bytes * place.parts;
   incoming.out_worst += 4;
   incoming.messages += 1;
@@ -145,7 +145,7 @@ trm_status trm_tile_slice(const trm_tile_request *request, trm_tile_cost *cost, 
   return TRM_OK;
 }
 
-/* Rows of `operand` that indices address, columns that come along. */
+/* The table of `operand`: rows that indices address, and columns. */
 static table_shape gather_shape(const trm_instruction *instruction, const trm_shape *operand) {
   table_shape shape = {1, 1};
   for (int32_t d = 0; d < operand->rank; ++d) {
@@ -170,9 +170,9 @@ static table_shape scatter_shape(const trm_instruction *instruction, const trm_s
   return shape;
 }
 
-/* MULTISLICE: workers share a tile's indices; W (29 + indices x (19 + 2 vectors)), vectors of 8
- * bytes, of halves 4. What indices are is not known: each counts as being in the range of each tile
- * that has a part of the rows. */
+/* MULTISLICE: the workers share a tile's indices: W (29 + indices x (19 + 2 vectors)); vectors have
+ * 8 bytes, of halves 4. The indices are unknown, so each counts as being in the range of every tile
+ * with a part of the rows. */
 static int64_t multi_slice_cycles(const trm_tile_request *request, trm_dtype dtype, int64_t lookups,
                                   int64_t columns) {
   const int64_t workers = workers_of(request);
@@ -186,7 +186,7 @@ trm_status trm_tile_gather(const trm_tile_request *request, trm_tile_cost *cost,
   const int64_t results = trm_shape_count(&request->instruction->shape);
   if (trm_shape_count(&table->shape) == 0 || results == 0) return TRM_OK;
   const table_shape shape = gather_shape(request->instruction, &table->shape);
-  int64_t row = 1; /* elements that one lookup gives */
+  int64_t row = 1; /* elements of one lookup */
   for (int32_t d = 0; d < request->instruction->gather->slice_sizes.count; ++d) {
     row *= trm_most(1, request->instruction->gather->slice_sizes.items[d]);
   }
@@ -218,7 +218,7 @@ trm_status trm_tile_gather(const trm_tile_request *request, trm_tile_cost *cost,
   phase->temporary_total = received * tiles;
   phase->temporary_is_message = true;
   if (place.cuts[0] > 1) {
-    /* Second stage: the parts that hold a row's lookup are chosen from all row parts. */
+    /* Second stage: tiles with a part of a row's lookups choose from all row parts. */
     const int64_t held = lookups * columns * bytes;
     cost->temporary_worst += held;
     cost->temporary_total += held * place.parts;
@@ -243,7 +243,7 @@ trm_status trm_tile_gather(const trm_tile_request *request, trm_tile_cost *cost,
   return TRM_OK;
 }
 
-/* Each part of the lookups was added to zeros of its own: the parts' sums, then the table's. */
+/* Each part of the lookups was added to its own zeros: adds up the parts, then the table. */
 static trm_status add_lookup_sums(const trm_tile_request *request, trm_tile_cost *cost,
                                   const trm_mapping *place, int64_t parts, trm_error *error) {
   const int64_t workers = workers_of(request);
@@ -264,8 +264,8 @@ static trm_status add_lookup_sums(const trm_tile_request *request, trm_tile_cost
                               trm_mapping_evenness(place), 3, place->count, error);
 }
 
-/* MULTIUPDATE: W (28 + indices (12 + 3 (atoms - 1))), of floats 11 for 12; workers share the rows,
- * and as what indices are is not known, each counts as being one worker's. */
+/* MULTIUPDATE: W (28 + indices (12 + 3 (atoms - 1))); for floats 11 in place of 12. The workers
+ * share the rows. The indices are unknown, so each counts as being in the rows of one worker. */
 trm_status trm_tile_scatter(const trm_tile_request *request, trm_tile_cost *cost,
                             trm_error *error) {
   TRY(trm_tile_cost_begin(cost, request, error));
@@ -288,9 +288,9 @@ trm_status trm_tile_scatter(const trm_tile_request *request, trm_tile_cost *cost
     const int64_t columns = place.part_size[1];
     const int64_t parts = lookup_parts(request, &place, lookups);
     const uint32_t tiles = (uint32_t)(place.parts * parts);
-    const int64_t seen = trm_ceil_divide(lookups, parts); /* by a tile */
+    const int64_t seen = trm_ceil_divide(lookups, parts); /* lookups that a tile sees */
     const int64_t index_bytes = trm_ceil_divide(4 * trm_shape_count(&indices->shape), parts);
-    /* Every row part needs every index and every update of its columns. */
+    /* Every row part needs all indices and all updates of its columns. */
     const int64_t in = index_bytes + seen * columns * bytes;
     TRY(trm_tile_add_exchange(request, cost, "ExchangePre", in, in * tiles,
                               updates->mapping.worst * bytes, trm_ceil_divide(seen, 16), error));
@@ -316,7 +316,7 @@ trm_status trm_tile_scatter(const trm_tile_request *request, trm_tile_cost *cost
   return TRM_OK;
 }
 
-/* The padding is a constant that concatenates; the result is written as one array. */
+/* The padding is a constant; a concatenation writes the result as one array. */
 trm_status trm_tile_pad(const trm_tile_request *request, trm_tile_cost *cost, trm_error *error) {
   TRY(trm_tile_cost_begin(cost, request, error));
   if (request->num_operands < 2 || cost->results[0].mapping.kind == TRM_MAPPING_NONE) return TRM_OK;
@@ -342,7 +342,7 @@ trm_status trm_tile_copy(const trm_tile_request *request, trm_tile_cost *cost, t
     const int64_t bytes = trm_tile_dtype_bytes(operand->shape.dtype);
     if (trm_shape_count(&operand->shape) == 0) continue;
     if (!operand->is_view && operand->mapping.kind != TRM_MAPPING_NONE) {
-      /* A plain array is copied where it lies. */
+      /* A plain array is copied on its own tiles. */
       cost->results[k].mapping = operand->mapping;
       TRY(trm_tile_add_copy(request, cost, "OnTileCopy", trm_mapping_worst_bytes(&operand->mapping),
                             trm_mapping_total_bytes(&operand->mapping), 8 * bytes,
@@ -373,10 +373,10 @@ trm_status trm_tile_concatenate(const trm_tile_request *request, trm_tile_cost *
     part.layout = 0;
     incoming.out_worst = 0;
     trm_tile_incoming_add(&incoming, operand, &part);
-    out_worst = trm_most(out_worst, incoming.out_worst); /* sources lie on tiles of their own */
+    out_worst = trm_most(out_worst, incoming.out_worst); /* each source lies on other tiles */
     run = trm_least(run, trm_most(1, operand->contiguous) * bytes);
   }
-  incoming.in_worst = trm_least(incoming.in_worst, worst); /* no tile receives more than it has */
+  incoming.in_worst = trm_least(incoming.in_worst, worst); /* no tile receives more than its part */
   incoming.out_worst =
       trm_most(out_worst, trm_ceil_divide(incoming.in_total, request->target->tiles_per_ipu));
   TRY(trm_tile_add_incoming(request, cost, &incoming, error));

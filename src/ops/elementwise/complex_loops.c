@@ -1,6 +1,6 @@
-/* Fast kernels of elementwise instructions on complex numbers: loops for what is frequent, the
- * reference's function for what is not; all on as many threads as they are worth. Everything is
- * computed in double and rounded once, as the reference kernel does. */
+/* Owns: fast kernels of elementwise instructions on complex numbers: loops for frequent opcodes,
+ * the reference's function for the others, on as many threads as the work is worth. All compute in
+ * double and round once, as the reference kernel does. */
 #include <complex.h>
 #include <math.h>
 #include <string.h>
@@ -17,8 +17,8 @@ struct complex_state {
   trm_scalar_op op;
   trm_dtype types[3], result_type;
   uint32_t num_operands;
-  int64_t steps[3];    /* 0: a scalar that serves every element */
-  int64_t count, cost; /* of an element, as bytes */
+  int64_t steps[3];    /* 0: a scalar, which all elements use */
+  int64_t count, cost; /* cost: of an element, in bytes */
 };
 
 static inline double complex at_f32(const void *array, int64_t i) {
@@ -30,7 +30,7 @@ static inline double complex at_f64(const void *array, int64_t i) {
   return CMPLX(x[0], x[1]);
 }
 
-/* z from the operands a and b, or a number x from a. */
+/* A loop that computes z, or a number x, from the operands a and b. */
 #define LOOP(name, R, suffix, second, expression)                                      \
   static void name##_##suffix(const complex_state *state, const trm_kernel_call *call, \
                               int64_t begin, int64_t end) {                            \
@@ -54,7 +54,7 @@ static inline double complex at_f64(const void *array, int64_t i) {
       out[i] = (R)(expression);                                                        \
     }                                                                                  \
   }
-/* Parts that are put together; `imaginary` reads the second operand at the index `j`. */
+/* Joins two parts; `imaginary` reads the second operand at the index `j`. */
 #define JOIN_LOOP(name, R, suffix, second, imaginary)                                  \
   static void name##_##suffix(const complex_state *state, const trm_kernel_call *call, \
                               int64_t begin, int64_t end) {                            \
@@ -62,14 +62,14 @@ static inline double complex at_f64(const void *array, int64_t i) {
     const R *const left = call->operands[0], *const right = call->operands[second];    \
     (void)right;                                                                       \
     for (int64_t i = begin; i < end; ++i) {                                            \
-      const R im = (imaginary); /* may lie where the result goes */                    \
+      const R im = (imaginary); /* read first: the result may be in its place */       \
       const R re = left[i * state->steps[0]];                                          \
       out[2 * i] = re;                                                                 \
       out[2 * i + 1] = im;                                                             \
     }                                                                                  \
   }
 
-/* Where nothing can overflow or be infinite without the operands being so. */
+/* exp for operands whose result neither overflows nor needs infinities. */
 static inline double complex exponential(double complex a) {
   const double x = creal(a), y = cimag(a);
   if (!(fabs(x) < 700.0) || !(fabs(y) < INFINITY) || y == 0.0) return cexp(a);
@@ -109,7 +109,7 @@ static void any_other(const complex_state *state, const trm_kernel_call *call, i
   }
 }
 
-/* Moves the bytes, so that a NaN keeps its bits. */
+/* Copies bytes, so that a NaN keeps its bits. */
 static void choose(const complex_state *state, const trm_kernel_call *call, int64_t begin,
                    int64_t end) {
   const size_t size = trm_dtype_size(state->result_type);
@@ -178,7 +178,7 @@ trm_status trm_fast_complex_create(const trm_kernel_request *request, trm_kernel
       instruction->opcode == TRM_OP_BITCAST_CONVERT || instruction->opcode == TRM_OP_MAP) {
     return TRM_OK;
   }
-  /* It checks the shapes, and knows what may be written in place. */
+  /* The reference kernel checks the shapes, and states what may be written in place. */
   TRY(trm_reference_elementwise_create(request, &reference, out_supported, error));
   complex_state *state = ARENA_NEW(request->arena, complex_state, 1);
   CHECK_MEMORY(state, "an elementwise kernel");
@@ -186,7 +186,7 @@ trm_status trm_fast_complex_create(const trm_kernel_request *request, trm_kernel
   state->num_operands = instruction->num_operands;
   state->result_type = result;
   state->count = trm_shape_count(&instruction->shape);
-  bool are_equal = true; /* real or complex, of numbers of one size */
+  bool are_equal = true; /* all numbers, real or complex, have one size */
   const bool is_double = result == TRM_C128 || result == TRM_F64;
   for (uint32_t k = 0; k < state->num_operands; ++k) {
     const trm_shape *shape = trm_operand_shape(request, k);

@@ -1,4 +1,4 @@
-/* Chooses the table of vectorised loops for the CPU that we run on, once. */
+/* Owns: choosing the table of vectorised loops for this CPU, once. */
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -13,8 +13,8 @@ extern const trm_vector_ops trm_vector_ops_avx2, trm_vector_ops_avx512;
 #endif
 
 #if defined(__x86_64__)
-/* What -march=x86-64-v3 and -v4 may use; GCC 11 does not know these names here. Nor does clang 14
- * (scripts/fuzz.sh) know the last three, which every CPU with bmi2 has. */
+/* The features that -march=x86-64-v3 and -v4 use. GCC 11 does not know these names here, and clang
+ * 14 (scripts/fuzz.sh) does not know the last three, which every CPU with bmi2 has. */
 static bool has_v3(void) {
 #if !defined(__clang__)
   if (!__builtin_cpu_supports("f16c") || !__builtin_cpu_supports("lzcnt") ||

@@ -1,4 +1,4 @@
-/* Fast kernels of elementwise instructions and of kLoop fusions: strip code. */
+/* Owns: fast kernels of elementwise instructions and of kLoop fusions: strip code. */
 #include <string.h>
 
 #include "ops/elementwise/strip.h"
@@ -12,7 +12,7 @@ static trm_status run_code(const trm_kernel *kernel, const trm_kernel_call *call
 
 static void destroy_code(trm_kernel *kernel) { trm_strip_destroy(kernel->state); }
 
-/* A computation of parameters and a copy of the instruction that works on them. */
+/* Makes a computation of parameters and a copy of the instruction that works on them. */
 static trm_status wrap_instruction(const trm_kernel_request *request, trm_computation *out_wrapped,
                                    trm_error *error) {
   const uint32_t n = request->instruction->num_operands;
@@ -55,7 +55,7 @@ trm_status trm_fast_elementwise_create(const trm_kernel_request *request, trm_ke
     TRY(trm_strip_compile(request->module, &wrapped, request->arena, &code, out_supported, error));
   }
   if (!*out_supported) return TRM_OK;
-  /* An operand that comes in twice must allow it in both places. */
+  /* An operand that is used twice must allow overwriting in both uses. */
   const uint32_t num_results = (uint32_t)trm_shape_num_leaves(&instruction->shape);
   uint32_t *in_place = ARENA_NEW(request->arena, uint32_t, num_results);
   if (in_place == NULL) {

@@ -1,11 +1,11 @@
-/* Reference kernels of the elementwise opcodes and of map. */
+/* Owns: reference kernels of the elementwise opcodes and of map. */
 #include "ops/reference.h"
 
 typedef struct elementwise_state {
   trm_scalar_op op;
   trm_dtype result_type, types[3];
   uint32_t num_operands;
-  bool is_scalar[3]; /* a scalar that serves every element */
+  bool is_scalar[3]; /* a scalar, which all elements use */
   int64_t count;
 } elementwise_state;
 
@@ -24,7 +24,7 @@ static trm_status run_elementwise(const trm_kernel *kernel, const trm_kernel_cal
   return TRM_OK;
 }
 
-/* Moves the bytes, so that a NaN keeps its bits. */
+/* Copies bytes, so that a NaN keeps its bits. */
 static trm_status run_select(const trm_kernel *kernel, const trm_kernel_call *call,
                              trm_error *error) {
   (void)error;

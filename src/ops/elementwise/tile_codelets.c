@@ -25,7 +25,7 @@ trm_codelet_kind trm_codelet_kind_of(trm_dtype dtype) {
     case TRM_F64:
     case TRM_C64:
     case TRM_C128: return TRM_CODELET_FLOAT;
-    default: /* small floats are computed as half */
+    default: /* small floats compute as half */
       return trm_dtype_is_small_float(dtype) ? TRM_CODELET_HALF : TRM_CODELET_INTEGER;
   }
 }
@@ -53,7 +53,7 @@ const char *trm_codelet_type(trm_dtype dtype) {
   }
 }
 
-/* Worker cycles of a cast, per element: source and target by size. */
+/* Worker cycles of a cast of one element, by the sizes of source and target. */
 static double cast_cycles(trm_dtype from, trm_dtype to) {
   const trm_codelet_kind a = trm_codelet_kind_of(from), b = trm_codelet_kind_of(to);
   if (a != TRM_CODELET_INTEGER && b != TRM_CODELET_INTEGER) { /* a vector in, one out */

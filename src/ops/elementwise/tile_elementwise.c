@@ -1,10 +1,10 @@
 /* Owns: elementwise instructions and fusions of them on an IPU.
  *
- * One instruction is one compute set, in a kLoop fusion too: that says what lies in one place.
- * Where the original has one codelet for several (popops::scaledAddTo, a ReLU's gradient), which
- * their roles say, an instruction that is used once, inside the fusion, joins its user. A result
- * lies where the largest operand lies; operands from elsewhere are exchanged first. Formulas:
- * docs/cost_model.md, "Elementwise". */
+ * Each instruction is one compute set, also in a kLoop fusion, which states what lies in one place.
+ * The original has one codelet for some patterns (popops::scaledAddTo, a ReLU's gradient), which
+ * the roles of instructions state. There an instruction with one use, inside the fusion, joins its
+ * user. A result lies on the tiles of the largest operand; other operands are exchanged first.
+ * Formulas: docs/cost_model.md, "Elementwise". */
 #include "ops/elementwise/tile_codelets.h"
 #include "target/target.h"
 #include "tile/exchange.h"
@@ -13,19 +13,19 @@ enum { MAX_LEAVES = 24 };
 
 /* ---- Bodies --------------------------------------------------------------------------------- */
 
-/* An elementwise computation as compute sets. A single instruction is the body of itself. */
+/* An elementwise computation as compute sets. A single instruction is its own body. */
 typedef struct body {
   const trm_tile_request *request;
   trm_tile_cost *cost;
   const trm_computation *computation;
   uint32_t count;
-  uint32_t *uses;     /* of each instruction, inside */
+  uint32_t *uses;     /* by instruction: uses inside */
   int32_t *result_of; /* leaf of the result, or -1 */
-  int32_t *leader_of; /* operand leaf where the instruction's value lies; -1: nowhere yet */
-  double *cycles;     /* worker cycles an element of the expression that ends there */
-  uint16_t *size;     /* instructions in it */
-  bool in_half;       /* what comes in and goes out is float16, float32 is only inside */
-  int32_t written;    /* operand leaf that may be written; -1: none */
+  int32_t *leader_of; /* by instruction: the operand leaf with its mapping; -1: none yet */
+  double *cycles;     /* worker cycles of an element of the expression that ends there */
+  uint16_t *size;     /* by instruction: the number of instructions in that expression */
+  bool in_half;       /* operands and results are float16; float32 is only inside */
+  int32_t written;    /* the operand leaf that may be overwritten; -1: none */
   int64_t *flops;
 } body;
 
@@ -46,7 +46,7 @@ static int32_t operand_leaf(const body *b, trm_index i) {
   }
 }
 
-/* Whether the value is read as it is, or repeated. */
+/* Whether the value is repeated rather than read as it is. */
 static bool is_repeated(const body *b, trm_index i) {
   const trm_instruction *instruction = &b->computation->instructions[i];
   if (instruction->opcode == TRM_OP_BROADCAST) return true;
@@ -63,7 +63,7 @@ static trm_tile_role *role_of(const body *b, trm_index i) {
   return &b->request->roles[b->computation - b->request->module->computations][i];
 }
 
-/* Of the whole fusion. */
+/* The role of the whole fusion. */
 static const trm_tile_role *fusion_role(const trm_tile_request *request) {
   if (request->roles == NULL) return NULL;
   const ptrdiff_t i = request->instruction - request->computation->instructions;
@@ -81,7 +81,7 @@ typedef struct gathered {
   bool too_many;
 } gathered;
 
-/* The inputs of the expression that ends at `root`: what is computed or given elsewhere. */
+/* Collects the inputs of the expression that ends at `root`. */
 static void gather(const body *b, trm_index root, gathered *out) {
   trm_index stack[64];
   uint32_t depth = 0;
@@ -105,8 +105,8 @@ static void gather(const body *b, trm_index root, gathered *out) {
   }
 }
 
-/* One compute set, with the exchange before it. *leader: the mapping of the value, set where it is
- * the first of the body. */
+/* Adds one compute set, with the exchange before it. *leader: the mapping of the value; the first
+ * compute set of the body sets it. */
 static trm_status add_compute_set(body *b, trm_index root, const trm_mapping *place,
                                   trm_error *error) {
   const trm_target *target = b->request->target;
@@ -141,7 +141,7 @@ static trm_status add_compute_set(body *b, trm_index root, const trm_mapping *pl
       scalar = true;
     }
   }
-  if (in_place && edges > 1) --edges; /* popops' vertices in place have one pointer for both */
+  if (in_place && edges > 1) --edges; /* popops' in-place vertices have one pointer for both */
   TRY(trm_tile_add_incoming(b->request, b->cost, &incoming, error));
   const int64_t workers = target->num_worker_contexts;
   const int64_t elements = trm_most(1, place->worst);
@@ -167,14 +167,14 @@ static trm_status add_compute_set(body *b, trm_index root, const trm_mapping *pl
                               b->flops[root] * trm_shape_count(&instruction->shape), error);
 }
 
-/* Whether another instruction's compute set computes it. */
+/* Whether another instruction's compute set computes the instruction. */
 static bool is_absorbed(const body *b, trm_index i) {
   const trm_tile_role *role = role_of(b, i);
   return role != NULL && role->is_absorbed;
 }
 
-/* The operand leaf that the values follow: one of full size, rather one that dies and has the
- * result's type, rather one that is not a view. -1: none. */
+/* Chooses the operand leaf whose mapping the values follow: one of full size; preferably one that
+ * dies and has the result's type; preferably no view. -1: none. */
 static int32_t choose_leader(const body *b, const trm_shape *result) {
   const trm_tile_request *request = b->request;
   const int64_t count = trm_shape_count(result);
@@ -191,7 +191,7 @@ static int32_t choose_leader(const body *b, const trm_shape *result) {
         trm_tile_dtype_bytes(operand->shape.dtype) == trm_tile_dtype_bytes(result->dtype);
     const int score = (operand->dies && same_size && !operand->is_view ? 4 : 0) +
                       (operand->is_view ? 0 : 2) + (same_size ? 1 : 0);
-    /* A view of few tiles would gather all the work there. */
+    /* A view on few tiles would concentrate all work there. */
     const int64_t usual = trm_least(count / 32, operand->mapping.tiles);
     if (operand->is_view && (int64_t)operand->mapping.parts * 4 < usual) {
       continue;
@@ -201,7 +201,7 @@ static int32_t choose_leader(const body *b, const trm_shape *result) {
   return best;
 }
 
-/* Of two operands of full size one may be better allocated where the other is. */
+/* Of two operands of full size, asks to allocate one with the other's mapping if that is better. */
 static void wish_to_follow(const trm_tile_request *request, trm_tile_cost *cost, int32_t leader) {
   if (leader < 0) return;
   const trm_tile_operand *first = &request->operands[leader];
@@ -237,7 +237,7 @@ static trm_status allocate_body(body *b, trm_error *error) {
   return TRM_OK;
 }
 
-/* Counts uses and marks results. */
+/* Counts the uses of instructions and marks results. */
 static void look_at(body *b) {
   const trm_computation *c = b->computation;
   for (trm_index i = 0; i < b->count; ++i) b->result_of[i] = -1;
@@ -260,9 +260,9 @@ static bool has_compute_set(const body *b, trm_index i) {
          !is_absorbed(b, i) && (b->uses[i] > 0 || b->result_of[i] >= 0);
 }
 
-/* Bytes of an element of the values inside that are held beside the results, at the most: a value
- * is written over one that it is made of and that nobody else needs, and one lies where a result
- * will. */
+/* Bytes of an element of the values inside that are live beside the results, at their peak. A
+ * value overwrites one of its operands that has no other use, and one value lies where a result
+ * will be. */
 static trm_status inner_bytes(const body *b, int64_t *out_bytes, trm_error *error) {
   int64_t live = 0, most = 0, widest = 0;
   uint32_t *left = ARENA_NEW(b->cost->arena, uint32_t, b->count);
@@ -356,7 +356,7 @@ static trm_status cost_fusion(const trm_tile_request *request, trm_tile_cost *co
 }
 
 /* A single instruction: a body that is not a computation of its own. */
-/* Cycles of a worker before its first element, of an instruction by itself. */
+/* Cycles of a worker before its first element, for an instruction by itself. */
 static int64_t setup_cycles(const trm_instruction *instruction, trm_codelet_kind kind,
                             bool scalar) {
   if (instruction->num_operands < 2) {
@@ -414,7 +414,8 @@ static trm_status cost_single(const trm_tile_request *request, trm_tile_cost *co
                               trm_codelet_flops(instruction) * count, error);
 }
 
-/* map: the called computation on every element; each of its instructions as an expression. */
+/* map: applies the called computation to every element; each of its instructions is an
+ * expression. */
 static trm_status cost_map(const trm_tile_request *request, trm_tile_cost *cost, trm_error *error) {
   const trm_computation *called = &request->module->computations[request->instruction->called[0]];
   double cycles = 0;

@@ -1,6 +1,6 @@
-/* The vectorised loops (vector.h). Compiled once for each instruction set, with TRM_ISA its name;
- * written so that the compiler vectorises them and that all sets give the same bits: no fused
- * multiply-adds, sums in lanes whose number does not depend on the set. */
+/* Owns: the vectorised loops (vector.h). The file is compiled once for each instruction set, with
+ * TRM_ISA as its name. It is written so that the compiler vectorises it and all sets give the same
+ * bits: no fused multiply-adds, and sums in a number of lanes that does not depend on the set. */
 #include "ops/elementwise/vector.h"
 
 #include <string.h>
@@ -131,8 +131,8 @@ LOOP2(total_LT_F32, uint8_t, float, total_order(x) < total_order(y))
 
 #include "ops/elementwise/vector_double.h"
 
-/* The fast reduction of angles ends at 2^28; strips with a larger one go element by element
- * through libm, which is then rounded once as well. */
+/* The fast reduction of angles ends at 2^28. Strips with a larger angle go element by element
+ * through libm, and are rounded once too. */
 #define ANGLE_LOOP(name, function, slow)                                                \
   LOOP1(name##_near, float, float, function(x))                                         \
   static void name(SIGNATURE) {                                                         \
@@ -174,7 +174,7 @@ ANGLE_LOOP(tan_F32, tan_f32, tan)
   LOOP1(convert_##V##_F64, double, T, x)
 INTEGER_TYPES(CONVERTS_FROM)
 
-/* As trm_value_convert() says: what is out of range, and NaN, is the smallest int32 or int64. */
+/* As trm_value_convert(): a number out of range, and NaN, becomes the smallest int32 or int64. */
 #define IN_RANGE(bound) ((x >= -(bound)) & (x < (bound)) ? x : -(bound))
 #define TO_INT32 ((int32_t)IN_RANGE(0x1p31f))
 #define TO_INT64 ((int64_t)IN_RANGE(0x1p63f))
@@ -234,7 +234,7 @@ LOOP1(float_to_half, uint16_t, float, trm_float_to_half(x))
 LOOP1(round_half, float, float, round_half_f32(x))
 #endif
 
-/* Of a float that a half cannot hold; 65520 is the least that is rounded to more than 65504. */
+/* Limits a float beyond float16's range; 65520 is the least that rounds to more than 65504. */
 LOOP1(half_largest, float, float,
       (abs_f32(x) > 65504.0f) & (abs_f32(x) < INFINITY) ? (x > 0.0f ? 65504.0f : -65504.0f) : x)
 LOOP1(half_nan, float, float, (abs_f32(x) >= 65520.0f) & (abs_f32(x) < INFINITY) ? NAN : x)
@@ -293,7 +293,8 @@ MOVES(1, uint16_t)
 MOVES(2, uint32_t)
 MOVES(3, uint64_t)
 
-/* 32-bit elements in blocks of 4 x 4 by shuffles: gathers and scalar loads are slower. */
+/* Moves 32-bit elements in blocks of 4 x 4 by shuffles, which are faster than gathers and scalar
+ * loads. */
 typedef uint32_t quad __attribute__((vector_size(16)));
 
 INLINE void transpose_quad(uint32_t *o, int64_t out_stride, const uint32_t *p, int64_t stride) {
@@ -338,10 +339,12 @@ static void transpose_words(void *out, int64_t out_stride, const void *a, int64_
 
 /* ---- Sums ----------------------------------------------------------------------------------- */
 
-/* Blocks of 1024 are summed in 64 float lanes of 16 additions, the lanes and blocks in double. */
+/* Blocks of 1024 are summed in 64 float32 lanes of 16 additions each; lanes and blocks are added in
+ * double. */
 enum { BLOCK = 1024 };
 
-/* expression: of lanes x, what is summed; element: of float x, the same for the tail. */
+/* expression: the terms of the sum, from lanes x; element: the same from a float x, for the
+ * tail. */
 #define SUM_BODY(expression, element)                       \
   double total = 0.0;                                       \
   size_t i = 0;                                             \

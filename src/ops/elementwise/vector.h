@@ -1,8 +1,10 @@
-/* The vectorised loops: one table of functions for each instruction set, all giving the same bits.
+/* The vectorised loops: a table of functions for each instruction set. All tables give the same
+ * bits.
  *
- * A function works on n elements; out may be one of the inputs (the same pointer, elements of the
- * same size) and otherwise overlaps none. Halves are computed as float32 values that have been
- * rounded to half, so there is no half column: a half operation is the F32 one, then round_half. */
+ * A function works on n elements. out may be one of the inputs (the same pointer, with elements of
+ * the same size) and otherwise overlaps none. Halves are computed as float32 values that were
+ * rounded to half, so there is no column for half: a half operation is the F32 one, then
+ * round_half. */
 #ifndef TREMULA_OPS_ELEMENTWISE_VECTOR_H_
 #define TREMULA_OPS_ELEMENTWISE_VECTOR_H_
 
@@ -25,8 +27,8 @@ typedef enum trm_vector_type {
 
 typedef void (*trm_vector_fn)(void *out, const void *a, const void *b, const void *c, size_t n);
 
-/* Two float32 operations in one pass: t = a FIRST b, out = t SECOND c (or c SECOND t). The same
- * bits as the two passes. */
+/* Two float32 operations in one pass: t = a FIRST b, out = t SECOND c (or c SECOND t), with the
+ * bits of two passes. */
 typedef enum trm_pair_first {
   TRM_FIRST_ADD,
   TRM_FIRST_SUBTRACT,
@@ -43,8 +45,8 @@ typedef enum trm_pair_second {
   TRM_NUM_SECONDS
 } trm_pair_second;
 
-/* The c of the function `polynomial`: out = ((s z + c0) z + c1) z + ...; z is b, s is a or, with
- * starts, `start`. */
+/* The argument c of the function `polynomial`: out = ((s z + c0) z + c1) z + ...; z is b, s is a
+ * or, with starts, `start`. */
 typedef struct trm_polynomial {
   bool starts;
   float start;
@@ -52,46 +54,47 @@ typedef struct trm_polynomial {
   float coefficients[]; /* c0 first */
 } trm_polynomial;
 
-/* Which operands of a function are one number instead of an array: bits by operand. */
+/* Bits by operand: the operand is a scalar instead of an array. */
 enum { TRM_SCALAR_A = 1, TRM_SCALAR_B = 2, TRM_SCALAR_C = 4, TRM_NUM_SCALARS = 8 };
 
 typedef struct trm_vector_ops {
   const char *name;
-  /* By opcode and by the type of the (first) operand; NULL where there is none. compare, convert
-   * and select are below. */
+  /* By opcode and by the type of the (first) operand; NULL: none. compare, convert and select are
+   * below. */
   trm_vector_fn op[TRM_NUM_OPCODES][TRM_NUM_VECTOR_TYPES];
-  trm_vector_fn compare[6][TRM_NUM_VECTOR_TYPES];       /* by trm_comparison; gives pred */
+  trm_vector_fn compare[6][TRM_NUM_VECTOR_TYPES];       /* by trm_comparison; the result is pred */
   trm_vector_fn compare_total[TRM_NUM_VECTOR_TYPES][6]; /* floats, total order */
   trm_vector_fn convert[TRM_NUM_VECTOR_TYPES][TRM_NUM_VECTOR_TYPES]; /* from, to */
   trm_vector_fn select[4], copy[4]; /* by log2 of the element's bytes; select's a is pred */
   trm_vector_fn pair[TRM_NUM_FIRSTS][TRM_NUM_SECONDS];
-  /* F32, the same with scalars, by TRM_SCALAR_ bits; NULL where there is none. */
+  /* F32 functions with scalar operands, by TRM_SCALAR_ bits; NULL: none. */
   trm_vector_fn scalar[TRM_NUM_SCALARS][TRM_NUM_OPCODES];
   trm_vector_fn scalar_pair[TRM_NUM_SCALARS][TRM_NUM_FIRSTS][TRM_NUM_SECONDS];
-  trm_vector_fn polynomial; /* the same bits as its multiplications and additions one by one */
+  trm_vector_fn polynomial; /* with the bits of its multiplications and additions one by one */
   trm_vector_fn half_to_float, float_to_half;
-  trm_vector_fn round_half; /* float to float, through half */
-  /* By trm_half_overflow. What is finite and too large for half, before it is rounded; and, of
-   * (result, operands), an infinity that comes of finite operands: at a pole, and of too large a
-   * result (or power's pole). NULL for INFINITY. */
+  trm_vector_fn round_half; /* float to float, rounded through half */
+  /* By trm_half_overflow, NULL for INFINITY. half_limit: limits finite values that are too large
+   * for half, before rounding. The others take (result, operands) and replace an infinity that
+   * comes of finite operands: half_pole at a pole, half_large for a result that is too large (or
+   * power's pole). */
   trm_vector_fn half_limit[3], half_pole, half_large;
-  /* Sums whose order of additions is fixed by n alone. */
+  /* Sums whose order of additions depends only on n. */
   double (*sum_f32)(const float *a, size_t n);
   double (*sum_half)(const uint16_t *a, size_t n);
-  /* The largest and the least of at least one; NaN when any is. */
+  /* The largest and the smallest of at least one element; NaN if any is NaN. */
   float (*max_f32)(const float *a, size_t n);
   float (*min_f32)(const float *a, size_t n);
   /* sum of (a - mean)^2 */
   double (*sum_squares_f32)(const float *a, float mean, size_t n);
-  /* acc[i] += a[i]; and the sum of 8 rows, added as a tree in float32. */
+  /* acc[i] += a[i]; the sum of 8 rows, added as a tree in float32. */
   void (*accumulate_double)(double *acc, const float *a, size_t n);
   void (*accumulate_8)(double *acc, const float *const *rows, size_t n);
   /* Running sums: adds rows of n to acc, one after the other, and writes acc after each. */
   void (*scan_double)(double *acc, float *out, int64_t out_stride, const float *a, int64_t stride,
                       size_t rows, size_t n);
-  /* Batch norm, with everything an array of n: acc[i] += sum over rows of (x - mean)^2; the same of
-   * grad * (x - mean); (x - mean) * scale + offset;
-   * scale * (grad - grad_mean - (x - mean) * slope). */
+  /* Batch norm; all arrays have n elements: acc[i] += sum over rows of (x - mean)^2; the same of
+   * grad * (x - mean); (x - mean) * scale + offset; scale * (grad - grad_mean - (x - mean) *
+   * slope). */
   void (*squares_rows)(double *acc, const float *const *rows, size_t num_rows, const float *mean,
                        size_t n);
   void (*products_rows)(double *acc, const float *const *grads, const float *const *rows,
@@ -100,8 +103,8 @@ typedef struct trm_vector_ops {
                     const float *offset, size_t n);
   void (*normalize_grad)(float *out, const float *grad, const float *x, const float *mean,
                          const float *scale, const float *grad_mean, const float *slope, size_t n);
-  /* Pooling's gradient: where best is not greater (or equal), x takes its place, and `at` place's.
-   */
+  /* For the gradient of pooling: where x is greater than best (or equal), x and the place `at`
+   * replace best and place. */
   void (*keep_greater)(float *best, int32_t *place, const float *x, int32_t at, size_t n);
   void (*keep_greater_equal)(float *best, int32_t *place, const float *x, int32_t at, size_t n);
   /* Strided loads: out[i] = a[i * stride], and transposed tiles: out[j * out_stride + i] =
@@ -111,9 +114,9 @@ typedef struct trm_vector_ops {
                        size_t columns);
 } trm_vector_ops;
 
-/* The table for this CPU; TREMULA_ISA=baseline|avx2|avx512 asks for a lesser one. */
+/* The table for this CPU. TREMULA_ISA=baseline|avx2|avx512 asks for a smaller instruction set. */
 const trm_vector_ops *trm_vector_ops_get(void);
-/* For tests: a table by name; NULL when this build or CPU has not got it. */
+/* For tests: a table by name; NULL if this build or CPU does not have it. */
 const trm_vector_ops *trm_vector_ops_find(const char *name);
 
 #endif /* TREMULA_OPS_ELEMENTWISE_VECTOR_H_ */

@@ -1,4 +1,4 @@
-/* What the parts of vector.c share: floats as bits, NaNs, vectors of lanes. */
+/* Helpers of the parts of vector.c: floats as bits, NaNs, vectors of lanes. */
 #ifndef TREMULA_OPS_ELEMENTWISE_VECTOR_BITS_H_
 #define TREMULA_OPS_ELEMENTWISE_VECTOR_BITS_H_
 
@@ -34,7 +34,7 @@ INLINE float sign_of(float magnitude, float sign) {
   return bits_float((float_bits(magnitude) & 0x7fffffffu) | (float_bits(sign) & 0x80000000u));
 }
 
-/* NaN when either is; of equal ones (+0 and -0) the first. */
+/* NaN if either is NaN; for equal operands (+0 and -0) the first. */
 INLINE float max_nan(float x, float y) { return (x >= y) | (x != x) ? x : y; }
 INLINE float min_nan(float x, float y) { return (x <= y) | (x != x) ? x : y; }
 

@@ -1,4 +1,4 @@
-/* How the loops of vector.c are written. */
+/* Macros that define the loops of vector.c. */
 #ifndef TREMULA_OPS_ELEMENTWISE_VECTOR_LOOPS_H_
 #define TREMULA_OPS_ELEMENTWISE_VECTOR_LOOPS_H_
 
@@ -8,7 +8,7 @@
 #define UNUSED(x) (void)(x)
 #define SIGNATURE void *out, const void *a, const void *b, const void *c, size_t n
 
-/* One loop: R and T are the types of result and operands; x, y, z the operands' elements. */
+/* A loop. R and T are the types of result and operands; x, y, z are elements of the operands. */
 #define LOOP1(name, R, T, expression)      \
   static void name(SIGNATURE) {            \
     UNUSED(b), UNUSED(c);                  \

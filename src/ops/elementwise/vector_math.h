@@ -1,5 +1,5 @@
-/* The float32 functions of the vectorised loops, without branches, so that the compiler vectorises
- * the loops around them (vector.c). Those that networks call often compute in float32
+/* The float32 functions of the vectorised loops (vector.c), without branches, so that the compiler
+ * vectorises the loops around them. The functions that networks call often compute in float32
  * (vector_math_single.def); the others compute in float64 with short polynomials and round once.
  *
  * Largest errors against the exact result, in units of the last place of float32 (denormals,
@@ -56,12 +56,13 @@
 
 INLINE float at_least(float x, float low) { return x < low ? low : x; }
 INLINE float at_most(float x, float high) { return x > high ? high : x; }
-/* By bits: of a conditional the compiler would compute what follows it twice. */
+/* Chooses by bits. For a conditional the compiler would compute the following code twice. */
 INLINE float pick(int condition, float yes, float no) {
   const uint32_t mask = 0u - (uint32_t)condition;
   return bits_float((float_bits(yes) & mask) | (float_bits(no) & ~mask));
 }
-/* In two factors, for results that are denormal or infinite; the first product is exact. */
+/* Multiplies by 2^k in two factors, for results that are denormal or infinite; the first product is
+ * exact. */
 INLINE float scale(float y, int32_t k) {
   const int32_t half = k >> 1, rest = k - half;
   return (y * bits_float((uint32_t)(half + 127) << 23)) * bits_float((uint32_t)(rest + 127) << 23);
@@ -69,7 +70,7 @@ INLINE float scale(float y, int32_t k) {
 
 #include "ops/elementwise/vector_math_single.def"
 
-/* To the nearest integer, ties to even. */
+/* Rounds to the nearest integer, ties to even. */
 INLINE float rint_f32(float x) {
   const float a = abs_f32(x);
   const float r = sign_of((a + 0x1p23f) - 0x1p23f, x);
@@ -83,7 +84,7 @@ INLINE float ceil_f32(float x) {
   const float r = rint_f32(x);
   return sign_of(r < x ? r + 1.0f : r, x);
 }
-/* Ties away from zero. */
+/* Rounds to the nearest integer, ties away from zero. */
 INLINE float round_f32(float x) {
   const float a = abs_f32(x), r = rint_f32(a);
   return sign_of(a - r == 0.5f ? r + 1.0f : r, x);
@@ -156,7 +157,7 @@ INLINE float pow_f32(float x, float y) {
   const double p = limit((double)y * l, -150.0, 150.0);
   float r = (float)exp_double(p);
   const float half = y * 0.5f;
-  const int integer = rint_f32(y) == y; /* infinities too */
+  const int integer = rint_f32(y) == y; /* also true for infinities */
   const int odd = integer & (rint_f32(half) != half) & (ay < 0x1p24f);
   const int negative = float_bits(x) >> 31 != 0;
   const int bad = (x < 0.0f) & (a < INFINITY) & !integer;
@@ -258,7 +259,8 @@ INLINE float acos_f32(float x) {
   return a <= 1.0 ? r : NAN;
 }
 
-/* e^|x|, where the sums below have their last digits beyond float32's largest. */
+/* Clamped to 110: e^110 / 2 is beyond float32's largest number, so the results for larger |x| are
+ * infinite too. */
 INLINE float cosh_f32(float x) {
   const double e = exp_double(limit((double)abs_f32(x), 0.0, 110.0));
   const float r = (float)(0.5 * (e + 1.0 / e));
@@ -269,7 +271,7 @@ INLINE float sinh_f32(float x) {
   const float r = sign_of((float)(0.5 * (e + e / (e + 1.0))), x);
   return x != x ? x : r;
 }
-/* Below 2^-10 the power series, where the logarithm would lose digits. */
+/* Uses the power series below 2^-10, where the logarithm would lose digits. */
 INLINE float asinh_f32(float x) {
   const double a = (double)abs_f32(x), z = a * a;
   const double small = a * (1.0 - z * (1.0 / 6 - z * (3.0 / 40)));
@@ -289,7 +291,7 @@ INLINE float atanh_f32(float x) {
   return a <= 1.0 ? v : NAN;
 }
 
-/* The value that rounding to half and back gives: the same bits as base/half.h. */
+/* Rounds to half and back, with the bits of base/half.h. */
 INLINE float round_half_f32(float x) {
   const uint32_t bits = float_bits(x), sign = bits & 0x80000000u, magnitude = bits & 0x7fffffffu;
   const uint32_t normal = (magnitude + 0xfffu + (magnitude >> 13 & 1u)) & 0xffffe000u;

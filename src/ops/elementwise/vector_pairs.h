@@ -1,4 +1,4 @@
-/* The part of vector.c that merges steps: two operations in one pass, operands that are one number,
+/* The part of vector.c that merges steps: two operations in one pass, scalar operands,
  * polynomials. */
 #ifndef TREMULA_OPS_ELEMENTWISE_VECTOR_PAIRS_H_
 #define TREMULA_OPS_ELEMENTWISE_VECTOR_PAIRS_H_
@@ -47,7 +47,7 @@ static void polynomial(SIGNATURE) {
   }
 }
 
-/* x FIRST y, then with z; the maximum keeps which operand was first. */
+/* x FIRST y, then SECOND with z. The maximum distinguishes which operand came first. */
 #define PAIRS(name, t)                                 \
   LOOP3(name##_add, float, float, (t) + z)             \
   LOOP3(name##_subtract, float, float, (t) - z)        \
@@ -59,7 +59,7 @@ PAIRS(pair_add, x + y)
 PAIRS(pair_subtract, x - y)
 PAIRS(pair_multiply, x *y)
 
-/* The same with scalars. OF_ARRAY and OF_SCALAR say how the elements of x, y and z are read. */
+/* The same with scalar operands. OF_ARRAY and OF_SCALAR read the elements of x, y and z. */
 #define OF_ARRAY(p, first) (p)[i]
 #define OF_SCALAR(p, first) (first)
 #define SCALAR_LOOP(name, X, Y, Z, expression)              \

@@ -1,4 +1,4 @@
-/* The part of vector.c that works on rows: sums of them in lanes, running sums, batch norm. */
+/* The part of vector.c that works on rows: sums of rows in lanes, running sums, batch norm. */
 #ifndef TREMULA_OPS_ELEMENTWISE_VECTOR_ROWS_H_
 #define TREMULA_OPS_ELEMENTWISE_VECTOR_ROWS_H_
 
@@ -10,7 +10,7 @@
 
 typedef int32_t lane_bits __attribute__((vector_size(LANES * sizeof(int32_t))));
 
-/* Macros: a function that returns vectors has another ABI in each instruction set. */
+/* Macros, because a function that returns vectors has another ABI in each instruction set. */
 #define PICK_LANES(mask, yes, no) (lanes)(((lane_bits)(yes) & (mask)) | ((lane_bits)(no) & ~(mask)))
 #define MAX_LANES(x, y) PICK_LANES(((x) >= (y)) | ((x) != (x)), x, y)
 #define MIN_LANES(x, y) PICK_LANES(((x) <= (y)) | ((x) != (x)), x, y)

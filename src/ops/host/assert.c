@@ -1,4 +1,4 @@
-/* The custom call "tremula.assert": fails the run where its operand, a pred[], is false.
+/* Owns: the custom call "tremula.assert", which fails the run if its operand, a pred[], is false.
  * backend_config {"message":TEXT}. */
 #include "ops/reference.h"
 

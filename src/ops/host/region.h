@@ -1,5 +1,5 @@
 /* The kernel of the custom call "tremula.region", a region that an accelerator computes
- * (passes/accelerate.c). The engine runs it: it alone knows which arrays are where
+ * (passes/accelerate.c). The engine runs it, because only the engine knows where each array is
  * (exec/residence.h). */
 #ifndef TREMULA_OPS_HOST_REGION_H_
 #define TREMULA_OPS_HOST_REGION_H_
@@ -13,7 +13,7 @@ typedef struct trm_region_kernel {
   trm_host_array *operands, *results; /* without data */
 } trm_region_kernel;
 
-/* NULL for other kernels. */
+/* The region of a kernel; NULL for other kernels. */
 const trm_region_kernel *trm_region_kernel_of(const trm_kernel *kernel);
 
 #endif /* TREMULA_OPS_HOST_REGION_H_ */

@@ -1,10 +1,10 @@
-/* The custom call "tremula.user-op": a function of the user's in a shared library.
+/* Owns: the custom call "tremula.user-op", a function of the user's in a shared library.
  *
- * backend_config {"library":PATH,"op":NAME,"name":TEXT,"attributes":TEXT}, and of a gradient
+ * backend_config {"library":PATH,"op":NAME,"name":TEXT,"attributes":TEXT}; of a gradient also
  * "gradient_size" and "partial_derivative_index". The function has the signature of
- * include/tremula/user_op.h, which a symbol NAME_tremula says. With "callback":true it may instead
- * be a host callback as written for the original, which takes C++ vectors and strings by reference
- * and only reads them; they are laid out here as the C++ library of GCC does. */
+ * include/tremula/user_op.h, as a symbol NAME_tremula states. With "callback":true it may instead
+ * be a host callback in the original's form, which takes C++ vectors and strings by reference and
+ * only reads them. They are laid out here like those of GCC's C++ library. */
 #define _GNU_SOURCE
 #include "ops/reference.h"
 
@@ -31,9 +31,9 @@ typedef void (*callback)(const vector *data, const vector *number_of_elements,
 typedef struct user_op {
   void *library;
   trm_user_op function;
-  callback callback;     /* not NULL: called instead */
-  pthread_mutex_t lock;  /* callbacks are not told whose call it is, and come one at a time */
-  trm_user_op_call call; /* what is the same in every run */
+  callback callback;     /* if not NULL, it is called instead of the op */
+  pthread_mutex_t lock;  /* callbacks do not get the replica's number, so they run one at a time */
+  trm_user_op_call call; /* the parts that are equal in every run */
   uint32_t *counts;      /* elements of the inputs */
 } user_op;
 
@@ -84,14 +84,14 @@ static void destroy_user_op(trm_kernel *kernel) {
 
 /* ---- Making --------------------------------------------------------------------------------- */
 
-/* A function's address: ISO C has no cast from a data pointer. */
+/* Finds a function by its symbol. ISO C has no cast from a data pointer to a function's. */
 static bool find_function(void *library, const char *symbol, void *out_function) {
   void *address = dlsym(library, symbol);
   memcpy(out_function, &address, sizeof address);
   return address != NULL;
 }
 
-/* With `callbacks`, one for the original's host will do. */
+/* Finds the op; with `callbacks` a host callback in the original's form serves too. */
 static trm_status find_op(user_op *op, const char *path, const char *name, bool callbacks,
                           trm_arena *arena, trm_error *error) {
   const size_t size = strlen(name) + sizeof "_tremula";
@@ -134,7 +134,7 @@ static trm_status describe(trm_arena *arena, const trm_shape *const *shapes, uin
   return TRM_OK;
 }
 
-/* Shapes of all operands' or results' arrays. */
+/* Describes the arrays of all operands or results. */
 static trm_status describe_operands(user_op *op, const trm_kernel_request *request,
                                     trm_error *error) {
   const trm_instruction *instruction = request->instruction;

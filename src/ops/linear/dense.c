@@ -1,5 +1,5 @@
-/* Blocked linear algebra (dense.h). Compiled once for each instruction set, with TRM_ISA its name;
- * dense_choice.c chooses. */
+/* Owns: blocked linear algebra (dense.h). The file is compiled once for each instruction set, with
+ * TRM_ISA as its name; dense_choice.c chooses one. */
 #include "ops/linear/dense.h"
 
 #include <float.h>
@@ -9,7 +9,7 @@
 
 #include "ops/threads.h"
 
-/* One register; GCC takes wider vectors apart badly. No result depends on it. */
+/* The bytes of a register, because GCC splits wider vectors badly. Results do not depend on it. */
 #if defined(__AVX512F__)
 #define VECTOR_BYTES 64
 #elif defined(__AVX__)
@@ -21,9 +21,9 @@
 enum {
   ROWS = 6,      /* sums of a product in registers */
   DEPTH = 128,   /* products of a sum in registers */
-  PANELS = 8,    /* vectors of b that are packed together */
+  PANELS = 8,    /* vectors of b in a packed panel */
   BLOCK = 32,    /* columns of a factorisation's step */
-  COLUMNS = 128, /* that a thread updates at once */
+  COLUMNS = 128, /* that a thread updates at a time */
   LANES = 32,    /* of a sum of products */
   SWEEPS = 64,   /* of rotations before they are applied */
   MAX_ROUNDS = 60,
@@ -31,7 +31,7 @@ enum {
 
 static inline int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
-/* Four operations cost what a byte does (threads.h). */
+/* Four operations cost as much as a byte (threads.h). */
 static void run_parts(int threads, int64_t operations, int64_t count, trm_range_fn function,
                       const void *context) {
   const int worth = threads <= 1 ? 1 : trm_threads_for((size_t)operations / 4);
@@ -50,7 +50,7 @@ static double length_of(double x, double y) {
   return squares > 0x1p-900 && squares < 0x1p900 ? sqrt(squares) : hypot(x, y);
 }
 
-/* Scales a matrix into a range in which squares neither overflow nor vanish; a power of 2. */
+/* A power of 2 that scales a matrix so that squares neither overflow nor vanish. */
 static double scale_for(double most) {
   int exponent;
   frexp(most, &exponent);
@@ -62,7 +62,7 @@ typedef struct ranked {
   int64_t place;
 } ranked;
 
-/* NaN behind all; equal ones as they were. */
+/* NaN comes last; equal ones keep their order. */
 static int compare_rising(const void *left, const void *right) {
   const ranked *a = left, *b = right;
   if (isnan(a->value) != isnan(b->value)) return isnan(a->value) ? 1 : -1;
@@ -71,7 +71,7 @@ static int compare_rising(const void *left, const void *right) {
   return a->place < b->place ? -1 : 1;
 }
 
-/* order[i]: the place of the value of rank i. `order` has room for n of `ranked`. */
+/* Sets order[i] to the place of the value of rank i. `order` has room for n of `ranked`. */
 static void sort_keys(const double *keys, int64_t n, double sign, int64_t *order) {
   ranked *const all = (ranked *)(void *)order;
   for (int64_t i = 0; i < n; ++i) all[i] = (ranked){sign < 0 ? -fabs(keys[i]) : keys[i], i};

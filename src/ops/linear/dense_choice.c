@@ -1,4 +1,4 @@
-/* Which build of dense.c the CPU runs, and products on several threads. */
+/* Owns: choosing the build of dense.c for this CPU, and products on several threads. */
 #include <string.h>
 
 #include "ops/elementwise/vector.h"

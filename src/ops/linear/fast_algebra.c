@@ -1,6 +1,6 @@
-/* Fast kernels of cholesky, triangular-solve and the custom calls of factorisations, for float32
- * and float64: the blocked routines of dense.h. The reference kernels check the shapes; complex
- * matrices, halves and empty arrays stay with them. */
+/* Owns: fast kernels of cholesky, triangular-solve and the custom calls of factorisations, for
+ * float32 and float64, with the blocked routines of dense.h. The reference kernels check the
+ * shapes; they also serve complex matrices, halves and empty arrays. */
 #include <math.h>
 #include <string.h>
 
@@ -12,23 +12,23 @@ enum { MAX_LEAVES = 5, NOWHERE = -1 };
 
 typedef struct algebra_state {
   trm_dense_routine routine;
-  trm_dense_call sizes;                                                /* what all matrices share */
+  trm_dense_call sizes;                                                /* equal for all matrices */
   int64_t batch, result_batch_size[MAX_LEAVES], operand_batch_size[2]; /* bytes of one matrix */
   int num_operands;
-  int leaves[4];  /* out[i] of the routine is this leaf; NOWHERE */
+  int leaves[4];  /* the leaf of out[i] of the routine, or NOWHERE */
   bool copies;    /* leaf 0 is a copy of the operand that nothing reads */
-  bool clears;    /* the other triangle becomes 0, and a matrix without factor NaN: as HLO wants */
-  size_t scratch; /* bytes of one matrix */
+  bool clears;    /* as HLO: zeros in the other triangle, NaN for a matrix without a factor */
+  size_t scratch; /* bytes for one matrix */
   bool is_double;
 } algebra_state;
 
 typedef struct algebra_run {
   const algebra_state *state;
   const trm_kernel_call *call;
-  int threads; /* of one matrix */
+  int threads; /* for one matrix */
 } algebra_run;
 
-/* HLO's cholesky: 0 in the other triangle, NaN where there is no factor. */
+/* HLO's cholesky: zeros in the other triangle, NaN if there is no factor. */
 static void finish_cholesky(const algebra_state *state, void *matrix, bool failed) {
   const int64_t n = state->sizes.n;
   for (int64_t i = 0; i < n; ++i) {
@@ -75,14 +75,14 @@ static trm_status run_algebra(const trm_kernel *kernel, const trm_kernel_call *c
   const int available = trm_threads_available();
   const int64_t m = state->sizes.m, n = state->sizes.n;
   const size_t work = (size_t)(m * n * (m < n ? m : n) + m * n) * (size_t)state->batch;
-  /* A batch is shared out where it has a matrix for each thread. */
+  /* Threads share a batch that has a matrix for each of them. */
   const bool shares = state->batch >= available;
   const algebra_run run = {state, call, shares ? 1 : available};
   trm_parallel_ranges(shares ? trm_threads_for(work) : 1, state->batch, run_range, &run);
   return TRM_OK;
 }
 
-/* Which routine, and where its results go. */
+/* Finds the routine, and the leaves for its results. */
 static bool find_routine(const trm_instruction *instruction, algebra_state *state) {
   static const struct {
     trm_call_id call;
@@ -152,7 +152,7 @@ static void read_options(const trm_instruction *instruction, trm_dense_call *siz
   }
 }
 
-/* The routine's `columns`, and what of the shapes it needs to know besides. */
+/* Sets the routine's `columns`, and other sizes that it needs. */
 static void read_shapes(const trm_kernel_request *request, algebra_state *state) {
   trm_dense_call *sizes = &state->sizes;
   const trm_shape *result = &request->instruction->shape;

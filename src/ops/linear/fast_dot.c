@@ -1,6 +1,6 @@
-/* dot of integers, float64 and complex numbers, by the blocked product of dense.c. Integers are
- * added modulo 2^32, or 2^64 where the result has 64 bits, so all sums are exact. A complex product
- * is four of its parts. onednn_dot.c has the other types. */
+/* Owns: dots of integers, float64 and complex numbers, with the blocked product of dense.h.
+ * Integers are added modulo 2^32, or 2^64 for results of 64 bits, so all sums are exact. A complex
+ * product is four products of its parts. onednn_dot.c serves the other types. */
 #include <string.h>
 
 #include "ops/linear/dense.h"
@@ -9,18 +9,18 @@
 
 enum { LHS, RHS };
 
-/* An operand as a matrix [rows, columns] for each batch: where the elements are. */
+/* An operand as a matrix [rows, columns] for each batch, with the places of its elements. */
 typedef struct side {
   trm_dtype dtype;
   int64_t rows, columns;
   const int64_t *batch_offsets, *row_offsets, *column_offsets;
-  bool is_copied; /* into a dense matrix: other strides or another type */
+  bool is_copied; /* it has other strides or another type, so it is copied to a dense matrix */
 } side;
 
 typedef struct dot_state {
   trm_dense_type type;
   trm_dtype dtype; /* of the result */
-  size_t size;     /* of a number in the products; of a part of complex ones */
+  size_t size;     /* of a number in the products; of a part of a complex one */
   int parts;       /* 2: complex */
   int64_t batch, m, n, k;
   side sides[2];
@@ -82,7 +82,7 @@ static void copy_range(const void *context, int64_t begin, int64_t end, int thre
   }
 }
 
-/* The operand of a batch, in units of `size` bytes; copied where it has to be. */
+/* The operand of a batch, in units of `size` bytes; copied if necessary. */
 static trm_dense_matrix find_matrix(const dot_state *state, int which, const void *data,
                                     int64_t batch, char *scratch, int threads) {
   const side *s = &state->sides[which];
@@ -177,7 +177,7 @@ static trm_status run_dot(const trm_kernel *kernel, const trm_kernel_call *call,
 
 /* ---- Creation ------------------------------------------------------------------------------- */
 
-/* Where each index of the dimensions lies, in row-major order of them. NULL: no memory. */
+/* The offsets of all indices of the dimensions, in row-major order. NULL: no memory. */
 static int64_t *list_offsets(trm_arena *arena, const trm_shape *shape, int32_t rank,
                              const int64_t *dimensions, int64_t *out_count) {
   int64_t strides[TRM_MAX_RANK], dims[TRM_MAX_RANK], steps[TRM_MAX_RANK];
@@ -239,7 +239,7 @@ static bool is_integer(trm_dtype dtype) {
   return (dtype >= TRM_S8 && dtype <= TRM_S64) || (dtype >= TRM_U8 && dtype <= TRM_U64);
 }
 
-/* The numbers that the product is made of. */
+/* Chooses the type of the numbers in the product. */
 static bool choose_type(trm_dtype lhs, trm_dtype rhs, dot_state *state) {
   const trm_dtype result = state->dtype;
   state->parts = result == TRM_C64 || result == TRM_C128 ? 2 : 1;

@@ -1,5 +1,5 @@
-/* Fast kernel of fft: one dimension after the other, the last first; for irfft, last. Transforms of
- * float32 are in float32 with tables rounded from float64. */
+/* Owns: the fast kernel of fft: one dimension after the other, the last one first, or in irfft
+ * last. Transforms of float32 compute in float32, with tables rounded from float64. */
 #include "ops/linear/fourier.h"
 #include "ops/reference.h"
 #include "ops/threads.h"

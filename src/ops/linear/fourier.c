@@ -1,5 +1,5 @@
-/* Fourier transforms of lines (fourier.h). Compiled once for each instruction set, with TRM_ISA its
- * name; fourier_plan.c chooses. */
+/* Owns: Fourier transforms of lines (fourier.h). The file is compiled once for each instruction
+ * set, with TRM_ISA as its name; fourier_plan.c chooses one. */
 #include "ops/linear/fourier.h"
 
 #include <math.h>
@@ -7,7 +7,7 @@
 
 #include "ops/threads.h"
 
-/* One register; GCC takes wider vectors apart badly. No result depends on it. */
+/* The bytes of a register, because GCC splits wider vectors badly. Results do not depend on it. */
 #if defined(__AVX512F__)
 #define VECTOR_BYTES 64
 #elif defined(__AVX__)

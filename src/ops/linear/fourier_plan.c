@@ -1,4 +1,4 @@
-/* The tables of Fourier transforms, and which build of fourier.c the CPU runs. */
+/* Owns: the tables of Fourier transforms, and choosing the build of fourier.c for this CPU. */
 #include <complex.h>
 #include <math.h>
 #include <string.h>
@@ -28,7 +28,8 @@ void trm_fourier_run(const trm_fourier_pass *pass, bool is_double) {
   ops->run[is_double](pass);
 }
 
-/* exp(-2 pi i k / n), right to the last place: the angle is below an eighth of a turn. */
+/* exp(-2 pi i k / n), exact to the last place, because the angle is reduced to an eighth of a
+ * turn. */
 static double complex turn(int64_t k, int64_t n) {
   k %= n;
   const int64_t eighth = 8 * k / n;

@@ -1,16 +1,16 @@
-/* Chooses the parts of a gradient of weights, and sums them. */
+/* Owns: choosing the parts of a gradient of weights, and adding their sums. */
 #include "ops/linear/gradient_parts.h"
 
 #include "ops/threads.h"
 
 /* A smaller gradient is one part. */
 #define LEAST_OPERATIONS 16e6
-/* Sums of fewer products cost more to write and to add up than a twentieth of making them. */
+/* Shorter sums cost more than a twentieth of their products to write and add up. */
 enum { LEAST_SUMMED = 1500 };
 enum { LEAST_SLICE = 64, LANES = 16 }; /* channels */
 
-/* The most parts, up to `most`, into which `count` falls equally with `least` units in each, the
- * units being whole `unit`s. */
+/* The largest number of parts, up to `most`, into which `count` divides equally, with at least
+ * `least` units in each. A part consists of whole `unit`s. */
 static int64_t equal_parts(int64_t count, int64_t most, int64_t least, int64_t unit) {
   int64_t parts = most;
   while (parts > 1 && (count % (parts * unit) != 0 || count / parts < least)) --parts;

@@ -1,6 +1,6 @@
-/* The gradient of a convolution's weights in parts that one thread each computes. oneDNN would cut
- * the sums by the number of threads; the parts follow from the sizes alone, so a result is the same
- * for any number of threads. */
+/* The gradient of a convolution's weights in parts, each computed by one thread. oneDNN would
+ * divide the sums by the number of threads. These parts depend on the sizes only, so the result is
+ * the same for any number of threads. */
 #ifndef TREMULA_OPS_LINEAR_GRADIENT_PARTS_H_
 #define TREMULA_OPS_LINEAR_GRADIENT_PARTS_H_
 
@@ -8,8 +8,8 @@
 
 enum { TRM_GRADIENT_PARTS = 8 }; /* at most */
 
-/* `images` ranges of images, whose gradients are summed, for each of `slices` ranges of channels:
- * of x or of y, whichever has less to copy. */
+/* A part is one of `images` ranges of images, whose gradients are summed, and one of `slices`
+ * ranges of channels: of x or of y, whichever needs less copying. */
 typedef struct trm_gradient_parts {
   int64_t images, slices;
   bool slices_x;

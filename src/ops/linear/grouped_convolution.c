@@ -1,9 +1,9 @@
-/* Convolutions of thin groups, on vectors of 16 channels that span several groups.
+/* Owns: convolutions of thin groups, on vectors of 16 channels that span several groups.
  *
- * A vector of x is spread once for each input channel i of a group: every lane gets channel i of
- * the lane's own group (one permutation), and is multiplied with the weights of the three kernel
- * columns that meet it, so that no multiplication by zero is done. Each result is summed by one
- * thread in one order, whatever the number of threads. */
+ * A vector of x is permuted once for each input channel i of a group, so that every lane has
+ * channel i of its own group. It is multiplied with the weights of the three kernel columns that
+ * meet it, so no product is with a zero. One thread sums each result in one order, whatever the
+ * number of threads. */
 #include "ops/linear/grouped_convolution.h"
 
 #include <string.h>
@@ -274,7 +274,7 @@ int64_t trm_grouped_convolution_partial_sums(const trm_grouped_convolution *c) {
   return 1;
 }
 
-/* Never reached: nothing is served. */
+/* Never called, because no problem is served. */
 void trm_grouped_convolution_forward(const void *data, const void *x, const void *w, void *y) {
   (void)data, (void)x, (void)w, (void)y;
 }

@@ -1,4 +1,4 @@
-/* The choice of arithmetic for products of halves, and halves as pieces. */
+/* Owns: choosing the arithmetic for products of halves, and splitting halves into pieces. */
 #include "ops/linear/half_products.h"
 
 #include <oneapi/dnnl/dnnl.h>
@@ -19,7 +19,8 @@ trm_half_units trm_half_units_here(void) {
                           .avx512 = (isa & wide) == wide};
 }
 
-/* A tile has 16 rows and columns and sums 32 products; what does not fill one is not worth it. */
+/* Whether a problem is large enough for tiles, which have 16 rows and columns and sum 32
+ * products. */
 static bool fills_tiles(const trm_half_problem *p) {
   return p->rows >= 16 && p->columns >= 16 && p->inner >= 32;
 }
@@ -78,8 +79,8 @@ static inline bool is_low(const trm_half_split *split, int32_t p) {
   return (p & (split->is_right ? 2 : 1)) != 0;
 }
 
-/* Where piece p of a finite number comes from (hi, lo), and of an infinity or NaN: zero, save in
- * piece 0. */
+/* The pieces of a finite number (hi, lo). An infinity or NaN has zeros in all pieces but the
+ * first. */
 static void split_one(const trm_half_split *split, uint16_t half, uint16_t *to) {
   const float value = trm_half_to_float(half);
   uint32_t bits;

@@ -1,4 +1,4 @@
-/* Products of halves on AMX tiles: tasks, packing, and the tiles themselves. */
+/* Owns: products of halves on AMX tiles: tasks, packing, and the tiles themselves. */
 #define _GNU_SOURCE
 #include "ops/linear/half_tiles.h"
 
@@ -13,8 +13,8 @@ enum { CHUNK = 256, STEP = 32 };
 enum { BLOCK = 32, TILE = 16 }; /* columns and rows */
 enum { AHEAD = 6 };             /* rows that are fetched before they are packed */
 enum { TILE_BYTES = 1024, PIECES_BYTES = 2 * TILE_BYTES };
-/* Of a task: its rows of a chunk, and its sums where there is more than one chunk, lie in the
- * second cache. */
+/* Limits of a task: its rows of a chunk, and its sums if there are several chunks, stay in the
+ * second-level cache. */
 enum { MOST_ROWS = 1024, MOST_SUMS = 256 * 1024 };
 
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
@@ -38,16 +38,17 @@ static int64_t packed_count(const trm_half_tiles *p) {
 
 /* ---- Tasks ----------------------------------------------------------------------------------- */
 
-/* The time of the thread that has most to do, in cycles for each number of the inner product. A
- * tile unit makes 512 products a cycle; a half is cut into pieces in a third of one, or in twice
- * that if weights come from memory. */
+/* The cycles of the thread with the most work, for each element of the inner product. A tile unit
+ * makes 512 products a cycle. Splitting a half takes a third of a cycle, or twice that for weights
+ * that come from memory. */
 static double cost_of(const trm_half_tiles *p, int64_t rows, int64_t columns) {
   const int64_t tasks = groups_of(p) * divide_up(rows_of(p), rows) * divide_up(p->outputs, columns);
   const double r = (double)rows, c = (double)columns;
   return (double)divide_up(tasks, p->threads) * (r * c * 3 / 512 + r / 3 + c * 2 / 3);
 }
 
-/* How many sums of a task are kept at a time: those of a block where one chunk is all. */
+/* The number of sums of a task that are kept at a time: with a single chunk only those of a
+ * block. */
 static int64_t sums_of(const trm_half_tiles *p, int64_t rows, int64_t columns) {
   return rows * (inner_of(p) <= CHUNK ? least(columns, BLOCK) : columns);
 }
@@ -72,7 +73,7 @@ static size_t packed_bytes(const trm_half_tiles *p) {
   return (size_t)(groups_of(p) * packed_count(p)) * sizeof(uint16_t);
 }
 
-/* A thread's own. */
+/* The buffers of a thread. */
 typedef struct workspace {
   char *left, *left_masked;   /* [tile of rows][step][hi, lo], and [tile of rows][step] */
   char *right, *right_masked; /* [step][tile of columns][hi, lo], and [step][tile of columns] */
@@ -190,7 +191,7 @@ INLINE __m512 widen_bfloat16(__m256i from) {
   return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(from), 16));
 }
 
-/* Cuts 32 halves; returns which are infinities or NaNs. Their lower piece is zero. */
+/* Splits 32 halves; gives the mask of infinities and NaNs, whose lower piece is zero. */
 INLINE __mmask32 split(__m512i halves, char *high, char *low) {
   const __m512i exponent = _mm512_set1_epi16(0x7c00);
   const __mmask32 special = _mm512_cmpeq_epi16_mask(_mm512_and_si512(halves, exponent), exponent);
@@ -225,7 +226,7 @@ INLINE void copy_halves(const uint16_t *from, int64_t count, uint16_t *to) {
   _mm512_mask_storeu_epi16(to + i, rest, _mm512_maskz_loadu_epi16(rest, from + i));
 }
 
-/* Where an output pixel's inner product begins. */
+/* The begin of an output pixel's inner product. */
 typedef struct pixel {
   const uint16_t *image; /* of the group */
   int64_t row, column;   /* of the first tap; may be outside */
@@ -237,8 +238,8 @@ INLINE pixel pixel_of(const trm_half_tiles *p, const uint16_t *x, int64_t m) {
                  rest % p->y_size[0] * p->stride[0] - p->pad[0], column * p->stride[1] - p->pad[1]};
 }
 
-/* Copies elements [begin, end) of the inner product of a pixel that lie in one row of taps, which
- * begins at element `first` of it; the line is zero where the image has nothing. */
+/* Copies elements [begin, end) of a pixel's inner product that lie in one row of taps, which begins
+ * at element `first`. Elements outside the image are zero. */
 INLINE void copy_taps(const trm_half_tiles *p, const pixel *at, int64_t row, int64_t first,
                       int64_t begin, int64_t end, uint16_t *line) {
   const int64_t source = at->row + row * p->dilation[0];
@@ -327,7 +328,7 @@ TARGET bool pack_right(const uint16_t *from, int64_t steps, int64_t tiles, const
 
 /* ---- Tiles ----------------------------------------------------------------------------------- */
 
-/* The operands of up to 2 x 2 tiles of sums. Where all are finite, `masked` is `tiles`. */
+/* An operand of up to 2 x 2 tiles of sums. If all numbers are finite, `masked` is `tiles`. */
 typedef struct factor {
   const char *tiles, *masked;
   int64_t step, masked_step; /* bytes from a step to the next */
@@ -407,7 +408,7 @@ static int64_t block_width(const trm_half_tiles *p, int64_t column) {
   return least(BLOCK, packed_columns(p) - column);
 }
 
-/* The sums of a block of columns become results. */
+/* Writes the sums of a block of columns to the results. */
 TARGET void write_block(const trm_half_tiles *p, const task *t, int64_t column, const float *sums) {
   const int64_t width = block_width(p, column), count = least(width, p->outputs - column);
   const __mmask16 first = (__mmask16)((1u << least(count, 16)) - 1);
@@ -429,8 +430,8 @@ TARGET void write_block(const trm_half_tiles *p, const task *t, int64_t column, 
   }
 }
 
-/* Multiplies the packed rows of a chunk with one block of columns. Weights come from memory: those
- * of the next block, which begin at `ahead`, are fetched meanwhile. */
+/* Multiplies the packed rows of a chunk with one block of columns. The weights come from memory, so
+ * those of the next block, at `ahead`, are prefetched. */
 TARGET void multiply_block(const trm_half_tiles *p, const workspace *own, int64_t rows,
                            int64_t width, int64_t steps, bool is_first, const bool finite[2],
                            const uint16_t *ahead, float *sums) {
@@ -464,7 +465,7 @@ TARGET void run_task(const trm_half_tiles *p, const task *t, const workspace *ow
     const uint16_t *w = t->w + begin * packed_columns(p);
     for (int64_t column = t->column; column < t->column + t->columns; column += BLOCK) {
       const int64_t width = block_width(p, column);
-      /* One chunk: the sums of a block are written at once and need no place of their own. */
+      /* With one chunk, the sums of a block are written at once and share a buffer. */
       float *sums = own->sums + (padded <= CHUNK ? 0 : (column - t->column) * rows);
       const uint16_t *block = w + column * (end - begin);
       finite[1] = pack_right(block, steps, width / TILE, own);
@@ -536,7 +537,7 @@ trm_status trm_half_tiles_add(trm_onednn_sequence *sequence, const trm_kernel_re
 
 bool trm_half_tiles_serve(void) { return false; }
 
-/* Never reached. */
+/* Never called. */
 trm_status trm_half_tiles_add(trm_onednn_sequence *sequence, const trm_kernel_request *request,
                               const trm_half_tiles *product, trm_error *error) {
   (void)sequence, (void)request, (void)product, (void)error;

@@ -1,6 +1,7 @@
-/* A row-major matrix times a vector: every sum has 32 partial sums, added up in one order. A vector
- * times a row-major matrix: every sum has two, of the even and of the odd rows. So neither the CPU
- * nor the number of threads changes a result. */
+/* Owns: products of a matrix and a vector. A row-major matrix times a vector: every sum is 32
+ * partial sums, added in a fixed order. A vector times a row-major matrix: every sum is two partial
+ * sums, of the even and of the odd rows. So results depend neither on the CPU nor on the number of
+ * threads. */
 #include "ops/linear/matrix_vector.h"
 
 #include <string.h>

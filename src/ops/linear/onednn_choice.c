@@ -1,5 +1,6 @@
-/* A kernel that is made twice, for one thread and for all: the number of threads of a primitive is
- * fixed when it is created, and whether others are worth waking is known when it runs. */
+/* Owns: kernels with a version for one thread and one for all threads. oneDNN fixes the number of
+ * threads of a primitive when it is created; whether waking the other threads pays is known only in
+ * a run. */
 #include <omp.h>
 #include <stdatomic.h>
 
@@ -9,8 +10,8 @@
 typedef struct choice {
   trm_kernel one, all;
   int threads;               /* of `all` */
-  size_t packed_by_one;      /* bytes before what `all` keeps */
-  atomic_uint_fast64_t best; /* nanoseconds of a run on one thread; 0: there was none */
+  size_t packed_by_one;      /* bytes before the part of `all` */
+  atomic_uint_fast64_t best; /* nanoseconds of a run on one thread; 0: none yet */
 } choice;
 
 static trm_status run_choice(const trm_kernel *kernel, const trm_kernel_call *call,

@@ -1,6 +1,6 @@
-/* Halves and bfloat16s to float32 and back, whole arrays at a time. The CPU's conversions (F16C,
- * AVX-512) give the bits of base/half.h, except that a NaN's payload may differ in nothing: both
- * quieten and keep the upper bits. */
+/* Owns: converting arrays of halves and bfloat16s to float32 and back. The CPU's conversions (F16C,
+ * AVX-512) give the bits of base/half.h, also for NaNs: both make them quiet and keep the upper
+ * bits. */
 #include "base/half.h"
 #include "ops/linear/onednn_sequence.h"
 #include "ops/threads.h"

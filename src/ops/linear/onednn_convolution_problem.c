@@ -1,6 +1,7 @@
-/* TensorFlow emits three forms, all of them HLO convolutions: the convolution itself, its gradient
- * with respect to the data (spread by the stride: lhs_dilate; kernel reversed) and its gradient
- * with respect to the weights (batch and feature exchanged; the gradient is the kernel). */
+/* Owns: restating HLO convolutions. TensorFlow emits three forms: the convolution itself, its
+ * gradient with respect to the data (spread by the stride: lhs_dilate; kernel reversed) and its
+ * gradient with respect to the weights (batch and feature exchanged; the gradient is the
+ * kernel). */
 #include "ops/linear/onednn_convolution_problem.h"
 
 static int64_t stride_of(const trm_shape *shape, int64_t dimension) {

@@ -1,4 +1,4 @@
-/* Programs of oneDNN primitives: building them, and running them without allocating. */
+/* Owns: sequences of oneDNN primitives: building them, and running them without allocating. */
 #include "ops/linear/onednn_sequence.h"
 
 #include <omp.h>
@@ -26,7 +26,7 @@ typedef struct operation {
       arguments[MAX_ARGUMENTS]; /* descriptors owned; of a function: a, b, out, scratch */
 } operation;
 
-/* What one run needs for itself: oneDNN's memory objects hold the pointers of a run. */
+/* The state of one run: oneDNN's memory objects hold its pointers. */
 typedef struct context {
   dnnl_stream_t stream;
   dnnl_exec_arg_t arguments[MAX_OPERATIONS][MAX_ARGUMENTS];
@@ -498,7 +498,7 @@ static trm_status run_program(const trm_kernel *kernel, const trm_kernel_call *c
   if (!atomic_flag_test_and_set_explicit(&sequence->is_busy, memory_order_acquire)) {
     status = run_operations(sequence, &sequence->context, skip_packing, call, error);
     atomic_flag_clear_explicit(&sequence->is_busy, memory_order_release);
-  } else { /* another engine is running this kernel at this moment */
+  } else { /* another engine is running this kernel */
     context own = {0};
     status = make_context(sequence, &own, error);
     if (status == TRM_OK) status = run_operations(sequence, &own, skip_packing, call, error);

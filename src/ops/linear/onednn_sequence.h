@@ -1,14 +1,13 @@
-/* What the oneDNN kernels share: the process's oneDNN engine, and sequences.
+/* The process's oneDNN engine, and sequences, which the oneDNN kernels run.
  *
- * A sequence is what a kernel runs: a short list of operations over named places (an operand, the
- * result, scratch, the persistent block). An operation is a oneDNN primitive or a function of our
- * own. Everything is made at create time; a run only sets pointers. Operations between
- * trm_onednn_pack_begin and trm_onednn_pack_end depend on one operand alone (the weights) and write
- * to the persistent block; they are skipped while that operand's version says that its contents are
- * those of the last run.
+ * A sequence is a short list of operations over named places (an operand, the result, scratch, the
+ * persistent block). An operation is a oneDNN primitive or a function of our own. Everything is
+ * made at create time; a run only sets pointers. Operations between trm_onednn_pack_begin and
+ * trm_onednn_pack_end depend on one operand alone (the weights) and write to the persistent block.
+ * A run skips them if that operand's version states that its contents are those of the last run.
  *
- * Functions here that build return TRM_UNIMPLEMENTED, without a message, for what oneDNN does not
- * have: the creator then reports "not supported" and another kernel serves. */
+ * The building functions return TRM_UNIMPLEMENTED, without a message, for work that oneDNN does not
+ * support. The creator then reports "not supported", and another kernel serves. */
 #ifndef TREMULA_OPS_LINEAR_ONEDNN_SEQUENCE_H_
 #define TREMULA_OPS_LINEAR_ONEDNN_SEQUENCE_H_
 
@@ -40,7 +39,7 @@ typedef struct trm_onednn_argument {
  * input. */
 typedef void (*trm_onednn_function)(const void *data, const void *a, const void *b, void *out);
 
-/* One that needs memory of its own while it runs. */
+/* An operation that needs its own memory while it runs. */
 typedef void (*trm_onednn_worker)(const void *data, const void *a, const void *b, void *out,
                                   void *scratch);
 
@@ -48,16 +47,16 @@ typedef struct trm_onednn_sequence trm_onednn_sequence;
 
 /* The engine, created at the first call, or NULL. Thread-safe. */
 dnnl_engine_t trm_onednn_engine(void);
-/* Primitive attributes with the scratchpad in the caller's hands; NULL when memory runs out.
- * Destroy with dnnl_primitive_attr_destroy. */
+/* Primitive attributes with a scratchpad that the caller gives; NULL when memory runs out. Destroy
+ * them with dnnl_primitive_attr_destroy. */
 dnnl_primitive_attr_t trm_onednn_attributes(void);
 /* TRM_UNIMPLEMENTED for what oneDNN cannot do (without a message), else an error. */
 trm_status trm_onednn_status(dnnl_status_t status, const char *what, trm_error *error);
 #define TRY_DNNL(expression, what) TRY(trm_onednn_status((expression), (what), error))
 
-/* `work` is the bytes touched, or as many cheap operations: it bounds the threads, here and in
- * every run. Until trm_onednn_sequence_finish or _free the calling thread has that bound too, since
- * oneDNN cuts the work when a primitive is created. */
+/* `work` is the number of bytes touched, or of as many cheap operations. It bounds the threads of
+ * building and of every run. oneDNN divides the work when it creates a primitive, so the calling
+ * thread has that bound until trm_onednn_sequence_finish or _free. */
 trm_status trm_onednn_sequence_create(const trm_kernel_request *request, double work,
                                       trm_onednn_sequence **out_sequence, trm_error *error);
 void trm_onednn_sequence_free(trm_onednn_sequence *sequence);
@@ -69,13 +68,13 @@ trm_onednn_place trm_onednn_result(size_t offset);
 trm_onednn_place trm_onednn_scratch(trm_onednn_sequence *sequence, size_t bytes);
 trm_onednn_place trm_onednn_persistent(trm_onednn_sequence *sequence, size_t bytes);
 
-/* Whether later calls may bring the same contents (a parameter or constant): worth keeping packed.
- */
+/* Whether later calls may have the same contents (a parameter or constant), so that packing
+ * pays. */
 bool trm_onednn_may_repeat(const trm_kernel_request *request, uint32_t operand);
 void trm_onednn_pack_begin(trm_onednn_sequence *sequence, uint32_t operand);
 void trm_onednn_pack_end(trm_onednn_sequence *sequence);
 
-/* Creates the primitive of *desc (which stays the caller's) and gives it scratch. */
+/* Creates the primitive of *desc, which stays the caller's, and reserves scratch for it. */
 trm_status trm_onednn_add_primitive(trm_onednn_sequence *sequence, const_dnnl_primitive_desc_t desc,
                                     const trm_onednn_argument *arguments, int num_arguments,
                                     trm_error *error);
@@ -89,8 +88,8 @@ trm_status trm_onednn_add_function(trm_onednn_sequence *sequence, trm_onednn_fun
 trm_status trm_onednn_add_worker(trm_onednn_sequence *sequence, trm_onednn_worker worker,
                                  const void *data, trm_onednn_place a, trm_onednn_place b,
                                  trm_onednn_place out, size_t scratch_bytes, trm_error *error);
-/* Operations from here on are part `part`, from 1, of a group: parts are run by one thread each, at
- * once. Their primitives are made for one thread. 0 ends the group. */
+/* Later operations belong to part `part`, from 1, of a group. Parts run at the same time, each on
+ * one thread, for which their primitives are made. 0 ends the group. */
 void trm_onednn_set_part(trm_onednn_sequence *sequence, int part);
 
 /* Widens `count` halves or bfloat16s at *place into float32, in the persistent block (is_kept) or
@@ -118,22 +117,22 @@ typedef struct trm_onednn_copy {
 trm_status trm_onednn_add_copy(trm_onednn_sequence *sequence, const trm_onednn_copy *copy,
                                trm_onednn_place from, trm_onednn_place to, trm_error *error);
 
-/* Hands the sequence to a kernel, which owns it then. The kernel's name also says how halves are
+/* Gives the sequence to a kernel, which then owns it. The kernel's name also states how halves are
  * multiplied. */
 trm_status trm_onednn_sequence_finish(trm_onednn_sequence *sequence, const char *name,
                                       trm_half_products products, trm_kernel *out_kernel,
                                       trm_error *error);
 
-/* One kernel of two that give the same bits: `one` runs on one thread, `all` on `threads`. Each run
- * takes the one that is faster now (onednn_choice.c). `same_packing`: the packed weights of one
- * serve the other. Owns both, also when it fails. */
+/* A kernel that runs one of two with the same bits: `one` on one thread, `all` on `threads`. Each
+ * run takes the faster one (onednn_choice.c). `same_packing`: both use the same packed weights.
+ * Owns both, also when it fails. */
 trm_status trm_onednn_choose(trm_arena *arena, const trm_kernel *one, const trm_kernel *all,
                              int threads, bool same_packing, trm_kernel *out_kernel,
                              trm_error *error);
 
-/* One kernel of two that give the same bits: `packed` keeps an operand in a form of its own, and
- * runs where the operand's version says that this may serve again. Owns both, also when it fails.
- */
+/* A kernel that runs one of two with the same bits: `packed` keeps an operand in its own format,
+ * and runs if the operand's version says that the contents may serve again. Owns both, also when it
+ * fails. */
 trm_status trm_onednn_choose_packed(trm_arena *arena, const trm_kernel *plain,
                                     const trm_kernel *packed, uint32_t operand,
                                     trm_kernel *out_kernel, trm_error *error);

@@ -1,5 +1,5 @@
-/* Owns: what a partition costs. The terms are those of the original's planner (docs/planner.md,
- * "The cost"), with sync, exchange set-up and launches from the target added to each step. */
+/* Owns: the cost of a partition. The terms are those of the original's planner (docs/planner.md,
+ * "The cost"), with sync, exchange set-up and launches of the target added to each step. */
 #include <string.h>
 
 #include "ops/linear/plan_internal.h"
@@ -38,7 +38,7 @@ void plan_cost_evaluate(const plan_problem *p, const plan_channels *c, const pla
   out->broadcast = broadcast;
 
   int64_t inputs = c->tile_groups * at->tile_batch * c->tile_in;
-  int64_t own = inputs; /* of the inputs, before they are dealt to the tiles that share them */
+  int64_t own = inputs; /* of the inputs, before tiles that share them divide them */
   int64_t weights = c->tile_groups * c->tile_in * c->tile_out;
   int64_t kernel_parts = 1;
   for (uint32_t d = 0; d < p->shape.num_dims; ++d) {
@@ -55,8 +55,8 @@ void plan_cost_evaluate(const plan_problem *p, const plan_channels *c, const pla
   out->weight_bytes = weights * p->in_bytes;
   out->partial_elements = partials;
 
-  /* Operands: each tile holds an equal part of what it shares with others. Of inputs it lacks the
-   * overlap with what the field's or the kernel's next part begins at. */
+  /* Operands: each tile holds an equal part of the data that it shares with others. Of inputs it
+   * lacks the overlap with the next part of the field or kernel. */
   out->received_inputs = out->input_bytes - own * p->in_bytes / c->out_parallel;
   out->received_weights = out->weight_bytes - out->weight_bytes / at->parts;
   const bool shared_bus =
@@ -74,8 +74,8 @@ void plan_cost_evaluate(const plan_problem *p, const plan_channels *c, const pla
                                          input_messages + weight_messages);
   }
 
-  /* Rearrangements happen on the tiles that take part: once, or in each turn what it reads when
-   * the turns cut both operands. */
+  /* Operands are rearranged on the tiles that take part: once, or, if the turns cut both operands,
+   * in each turn the part that it reads. */
   out->rearranges = sums_turns ? turns : 1;
   if (p->rearranged_operands + p->rearranged_output > 0) {
     const int64_t used = depth * c->groups * c->out_parallel * at->parts;
@@ -134,14 +134,14 @@ void plan_cost_evaluate(const plan_problem *p, const plan_channels *c, const pla
     out->cycles += out->output_exchange + out->output_copy + step + launch;
   }
 
-  /* Memory: the worst of the moments, and what lives over all turns. */
+  /* Memory: the largest of the moments, and the data that lives over all turns. */
   int64_t convolve = (broadcast ? 0 : out->input_bytes) + out->weight_bytes + slice_bytes +
                      partials * p->partial_bytes;
   if (p->method == TRM_METHOD_SLIC) {
     convolve += partials * p->partial_bytes / c->tile_groups + SLIC_SPARE_BYTES;
   }
   if (p->method == TRM_METHOD_VMAC) {
-    /* Each worker adds to sums of its own, of one block of groups and one channel. */
+    /* Each worker has its own sums, of one block of groups and one channel. */
     out->worker_bytes =
         at->count * p->group_grain * p->partial_bytes * (int64_t)target->num_worker_contexts;
     convolve += out->worker_bytes;

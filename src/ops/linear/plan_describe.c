@@ -1,4 +1,4 @@
-/* Owns: what a plan says of itself: its phases, how its operands lie, its text. */
+/* Owns: describing a plan: its phases, the mapping of its operands, its text. */
 #include <math.h>
 #include <string.h>
 

@@ -1,10 +1,10 @@
-/* Reference kernels of cholesky and triangular-solve, in double. */
+/* Owns: reference kernels of cholesky and triangular-solve, in double. */
 #include "ops/reference.h"
 
 #include <math.h>
 
-/* The factor L of one n x n matrix A = L L', in the triangle that is asked for; the other triangle
- * is zero. A matrix that is not positive definite gives NaN throughout the triangle. */
+/* The factor L of one n x n matrix A = L L', in the requested triangle; the other triangle is zero.
+ * For a matrix that is not positive definite the whole triangle is NaN. */
 static void factor(const trm_reference_state *state, const trm_kernel_call *call, int64_t base,
                    int64_t n, double *l) {
   const bool lower = state->instruction.lower;

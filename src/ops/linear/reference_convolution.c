@@ -1,5 +1,5 @@
-/* Reference kernel of convolution: any dimension numbers, strides, dilations of both operands,
- * reversal, negative padding, feature groups and batch groups. */
+/* Owns: the reference kernel of convolution: any dimension numbers, strides, dilations of both
+ * operands, reversal, negative padding, feature groups and batch groups. */
 #include "ops/linear/reference_linear.h"
 
 typedef struct convolution_plan {

@@ -1,5 +1,5 @@
-/* Reference kernel of dot: batch, contracting and free dimensions in any order. Floats of every
- * width are summed in double and rounded once; integers wrap. */
+/* Owns: the reference kernel of dot: batch, contracting and free dimensions in any order. Floats of
+ * every width are summed in double and rounded once; integers wrap. */
 #include "ops/linear/reference_linear.h"
 
 void trm_value_multiply_add(trm_kind kind, trm_value *sum, trm_value a, trm_value b) {

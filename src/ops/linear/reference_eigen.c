@@ -1,9 +1,9 @@
-/* Reference kernel of the custom call "Eigh", which TensorFlow's self-adjoint eigenvalues become:
- * Jacobi's method for symmetric and Hermitian matrices, in double.
+/* Owns: the reference kernel of the custom call "Eigh", which TensorFlow's self-adjoint eigenvalues
+ * become: Jacobi's method for symmetric and Hermitian matrices, in double.
  *
- * Of each matrix only the triangle that the call names is read. Results: the eigenvectors in
- * columns, and the eigenvalues, which rise. A vector's sign (or phase) is not determined; ours is
- * what the rotations leave. */
+ * The kernel reads only the triangle of each matrix that the call names. Results: the eigenvectors
+ * in columns, and the eigenvalues in ascending order. The sign (or phase) of a vector is not
+ * determined; here it is the one that the rotations leave. */
 #include <complex.h>
 #include <math.h>
 #include <stdlib.h>
@@ -55,7 +55,7 @@ typedef struct eigenvalue {
   int64_t column;
 } eigenvalue;
 
-/* NaN behind all numbers; equal ones as they were. */
+/* NaN comes last; equal ones keep their order. */
 static int compare(const void *left, const void *right) {
   const eigenvalue *a = left, *b = right;
   if (isnan(a->value) != isnan(b->value)) return isnan(a->value) ? 1 : -1;
@@ -143,7 +143,7 @@ trm_status trm_reference_eigen_create(const trm_kernel_request *request, trm_ker
       !trm_shape_equal(&result->elements[1], &values)) {
     return trm_reference_refuse(request, "its results must be the vectors and the values", error);
   }
-  /* "lower,sort,sweeps,tolerance": we always sort, and go on until nothing changes. */
+  /* "lower,sort,sweeps,tolerance": this kernel always sorts, and sweeps until nothing changes. */
   const char *config = instruction->backend_config;
   if (config == NULL || (config[0] != '0' && config[0] != '1') || config[1] != ',') {
     return trm_reference_refuse(request, "its configuration does not say which triangle to read",

@@ -1,15 +1,15 @@
-/* Reference kernel of fft: one dimension after the other, in double. A line of n values is cut by
- * the prime factors of n (Cooley and Tukey, 1965); a prime factor is summed as it is defined. The
- * transform runs over the last fft_length dimensions. */
+/* Owns: the reference kernel of fft: one dimension after the other, in double. A line of n values
+ * is divided by the prime factors of n (Cooley and Tukey, 1965); for a prime factor the definition
+ * is summed. The transform runs over the last fft_length dimensions. */
 #include "ops/reference.h"
 
 #include <math.h>
 
 enum { FFT, IFFT, RFFT, IRFFT };
 
-/* What lines of one length share. All are in `scratch`, of 8 doubles for each value. */
+/* State for lines of one length, in `scratch`, of 8 doubles for each value. */
 typedef struct line_state {
-  int64_t n;       /* the length that `turns` is for; 0: none yet */
+  int64_t n;       /* the length of `turns`; 0: none yet */
   double *turns;   /* cos and sin of 2 pi k / n, for each k below n */
   double *given;   /* the line: real and imaginary parts in turn */
   double *results; /* its transform */

@@ -1,9 +1,9 @@
-/* Reference kernels of LAPACK's factorisations as JAX calls them, "lapack_spotrf_ffi" and the like:
- * a letter for the type (s, d, c, z), the routine, and its options in the configuration, as
- * {uplo = 76 : ui8}, where 76 is 'L'. Batches of matrices; in double.
+/* Owns: reference kernels of LAPACK's factorisations in JAX's form, "lapack_spotrf_ffi" and the
+ * like: a letter for the type (s, d, c, z), the routine, and its options in the configuration, as
+ * {uplo = 76 : ui8}, where 76 is 'L'. They take batches of matrices and compute in double.
  *
- * Signs and phases of vectors are not determined where LAPACK's are not; infos are 0 or what LAPACK
- * says: the first pivot that is not positive (potrf) or is 0 (getrf). */
+ * Signs and phases of vectors are not determined where LAPACK's are not. Infos are 0 or LAPACK's:
+ * the first pivot that is not positive (potrf) or is 0 (getrf). */
 #include <complex.h>
 #include <math.h>
 #include <stdlib.h>
@@ -212,7 +212,7 @@ typedef struct ranked {
   int64_t column;
 } ranked;
 
-/* Falling, NaN behind all; equal ones as they were. */
+/* Descending, NaN last; equal ones keep their order. */
 static int compare_falling(const void *left, const void *right) {
   const ranked *a = left, *b = right;
   if (isnan(a->value) != isnan(b->value)) return isnan(a->value) ? 1 : -1;

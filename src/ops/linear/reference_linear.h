@@ -1,4 +1,4 @@
-/* What the reference kernels of dot, convolution and linear algebra share. */
+/* Functions that the reference kernels of dot, convolution and linear algebra share. */
 #ifndef TREMULA_OPS_LINEAR_REFERENCE_LINEAR_H_
 #define TREMULA_OPS_LINEAR_REFERENCE_LINEAR_H_
 
@@ -11,12 +11,12 @@ void trm_value_multiply_add(trm_kind kind, trm_value *sum, trm_value a, trm_valu
 /* Loads an operand for a result of type `as`: converted where the kinds differ. */
 trm_value trm_value_load_as(trm_dtype dtype, trm_dtype as, const void *array, int64_t index);
 
-/* Of the triangle of a Hermitian n x n matrix: the eigenvalues on the diagonal of `a`, in no order,
- * and the vectors in columns. */
+/* Of a Hermitian n x n matrix, given by a triangle: the eigenvalues on the diagonal of `a`,
+ * unsorted, and the vectors in columns. */
 void trm_hermitian_eigen(const double complex *matrix, int64_t n, bool lower, double complex *a,
                          double complex *vectors);
 
-/* The letter of an option of JAX's calls, such as `uplo = 76 : ui8`; 0 where there is none. */
+/* The letter of an option of JAX's calls, such as `uplo = 76 : ui8`; 0 if there is none. */
 uint8_t trm_lapack_option(const char *config, const char *name);
 /* The custom calls "lapack_..._ffi" of JAX. */
 trm_status trm_reference_lapack_create(const trm_kernel_request *, trm_kernel *, bool *,

@@ -1,9 +1,9 @@
-/* Reference kernels of the custom calls "Qr" and "ProductOfElementaryHouseholderReflectors", which
- * TensorFlow's matrix inverse, solve and QR decomposition become. In double.
+/* Owns: reference kernels of the custom calls "Qr" and "ProductOfElementaryHouseholderReflectors",
+ * which TensorFlow's matrix inverse, solve and QR decomposition become. They compute in double.
  *
- * Qr gives, as LAPACK's geqrf, R in the upper triangle and below it the reflectors v (v[k] = 1 is
+ * Qr gives, like LAPACK's geqrf, R in the upper triangle and below it the reflectors v (v[k] = 1 is
  * not stored), and taus: Q = H(0) H(1) ..., H = I - tau v v'. The product gives the first n columns
- * of Q, as orgqr. */
+ * of Q, like orgqr. */
 #include "ops/reference.h"
 
 #include <math.h>

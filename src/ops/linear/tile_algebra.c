@@ -11,7 +11,7 @@
 static trm_status add_matmul(const trm_tile_request *request, trm_tile_cost *cost, const char *name,
                              int64_t batch, int64_t m, int64_t k, int64_t n, int64_t times,
                              trm_error *error) {
-  /* What the planner would refuse as too large is done in turns. */
+  /* A product that is too large for the planner is done in turns. */
   const int64_t most_rows = INT64_C(1) << 28;
   if (m > most_rows) {
     times *= trm_ceil_divide(m, most_rows);
@@ -22,7 +22,7 @@ static trm_status add_matmul(const trm_tile_request *request, trm_tile_cost *cos
   return trm_tile_add_plan(request, cost, plan, name, times, error);
 }
 
-/* What one tile does with a block by scalar code: block^3 / divisor multiply-adds of 5 cycles. */
+/* The work of one tile on a block in scalar code: block^3 / divisor multiply-adds of 5 cycles. */
 static trm_status add_block(const trm_tile_request *request, trm_tile_cost *cost, const char *name,
                             const char *codelet, int64_t batch, int64_t block, double divisor,
                             int64_t times, trm_error *error) {
@@ -45,7 +45,7 @@ static int64_t batch_of(const trm_shape *shape, int32_t inner) {
   return batch;
 }
 
-enum { BLOCK = 64 }; /* poplibs: about the default of its block sizes */
+enum { BLOCK = 64 }; /* near the default of poplibs' block sizes */
 
 trm_status trm_tile_algebra(const trm_tile_request *request, trm_tile_cost *cost,
                             trm_error *error) {
@@ -71,7 +71,7 @@ trm_status trm_tile_algebra(const trm_tile_request *request, trm_tile_cost *cost
     return add_matmul(request, cost, "Cholesky/Update", batch, trm_most(1, n / 2), block,
                       trm_most(1, n / 2), blocks - 1, error);
   }
-  /* QR: a Householder panel, then its update of the rest, and Q of them. */
+  /* QR: a Householder panel, its update of the rest, and Q. */
   const int64_t rows = a->dims[a->rank - 2];
   const int64_t panels = trm_ceil_divide(trm_least(rows, n), block);
   TRY(add_block(request, cost, "Householder", "poplin::Householder<float>", batch, block, 1.0 / 2,

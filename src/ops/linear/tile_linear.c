@@ -1,9 +1,9 @@
-/* Owns: convolution and dot on an IPU: what the planner (plan.h) found, as phases.
+/* Owns: convolution and dot on an IPU: the phases of the planner's plan (plan.h).
  *
- * A step of the plan becomes an exchange and a compute set. An operand that does not lie where the
- * plan wants it is fetched in the plan's own first exchange, which then moves more; one whose
- * elements are scattered (a transposed view) is copied into order first ("preRegroup"). What the
- * plan rearranges anyway is brought by that, from wherever it is. */
+ * A step of the plan becomes an exchange and a compute set. An operand with another mapping than
+ * the plan's is fetched in the plan's first exchange, which then moves more data. If the elements
+ * of the operand are scattered (a transposed view), they are first copied into order
+ * ("preRegroup"). Operands that the plan rearranges anyway are fetched by that rearrangement. */
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdio.h>
@@ -13,7 +13,7 @@
 #include "ops/linear/tile_linear.h"
 #include "tile/exchange.h"
 
-/* Copies of less than this many bytes in a row are regrouped before the vertices see them. */
+/* Runs of fewer bytes than this are copied into order before the vertices read them. */
 enum { REGROUP_BYTES = 8 };
 
 /* Code of a codelet on a tile, bytes: docs/cost_model.md, "Memory". */
@@ -54,7 +54,7 @@ static trm_mapping convert_mapping(const trm_tile_request *request, const trm_pl
   return m;
 }
 
-/* What poplin calls a convolution: "Conv_3x3_stride2x2" by its kernel; a product is "Conv_1". */
+/* poplin's name of a convolution: "Conv_3x3_stride2x2" by its kernel; a product is "Conv_1". */
 static const char *convolution_name(trm_arena *arena, const trm_instruction *instruction) {
   const trm_window *window = instruction->window;
   if (instruction->opcode != TRM_OP_CONVOLUTION || window == NULL || window->rank == 0) {
@@ -164,8 +164,8 @@ trm_status trm_tile_add_plan(const trm_tile_request *request, trm_tile_cost *cos
   return TRM_OK;
 }
 
-/* Whether the elements that a product adds up do not follow each other in an operand that lies
- * elsewhere: its last dimension does, but weights lie with their input channels last. */
+/* Whether the elements that a product sums are not contiguous in an operand with another mapping:
+ * the last dimension is contiguous, but weights have their input channels last. */
 static bool is_turned(const trm_tile_request *request, uint32_t k) {
   const trm_dot *dot = request->instruction->dot;
   const trm_tile_operand *operand = &request->operands[k];
@@ -178,14 +178,14 @@ static bool is_turned(const trm_tile_request *request, uint32_t k) {
   return is_last == (k == 1 && is_weights);
 }
 
-/* What arrives in order where a plan wants it, of both operands. */
+/* The fetched operands. */
 typedef struct prepared {
   trm_tile_incoming incoming; /* with the first exchange */
-  int64_t worst, total;       /* bytes of what is regrouped: arrays until the vertices have run */
-  bool is_there[2];           /* the operand, or what it was regrouped to, lies as the plan wants */
+  int64_t worst, total; /* bytes of regrouped arrays, which live until the vertices have run */
+  bool is_there[2];     /* the operand, or its regrouped copy, has the plan's mapping */
 } prepared;
 
-/* What it takes that operand k is not where the plan wants it. */
+/* Adds the work for operand k if it does not have the plan's mapping. */
 static trm_status fetch_operand(const trm_tile_request *request, trm_tile_cost *cost, uint32_t k,
                                 const trm_mapping *wanted, prepared *p, trm_error *error) {
   const trm_tile_operand *operand = &request->operands[k];
@@ -197,7 +197,7 @@ static trm_status fetch_operand(const trm_tile_request *request, trm_tile_cost *
   if (operand->source_count <= 1 || wanted->worst <= 0) return TRM_OK;
   if (run >= REGROUP_BYTES && !is_turned(request, k)) return TRM_OK;
   p->is_there[k] = true;
-  /* It takes the place of an operand that is not needed again. */
+  /* The copy takes the place of an operand that is not needed again. */
   const trm_mapping *old = &operand->mapping;
   const int64_t freed = operand->dies ? trm_mapping_worst_bytes(old) : 0;
   const int64_t freed_total = operand->dies ? trm_mapping_total_bytes(old) : 0;
@@ -240,7 +240,7 @@ static trm_status describe_plan(trm_tile_cost *cost, const trm_linear_plan *plan
   return TRM_OK;
 }
 
-/* Products that one element of the result adds up. */
+/* The number of products in one element of the result. */
 static int64_t depth_of(const trm_tile_request *request) {
   const trm_instruction *instruction = request->instruction;
   const trm_shape *lhs = &request->operands[0].shape, *rhs = &request->operands[1].shape;
@@ -257,8 +257,8 @@ static int64_t depth_of(const trm_tile_request *request) {
   return depth;
 }
 
-/* Multiply-adds by scalar instructions, for the types that have no convolution units (integers, and
- * what an IPU has not at all) and for shapes that the planner does not take. */
+/* Multiply-adds by scalar instructions: for types without convolution units (integers, and types
+ * that an IPU lacks) and for shapes that the planner does not take. */
 static trm_status cost_scalar(const trm_tile_request *request, trm_tile_cost *cost,
                               trm_error *error) {
   const trm_mapping *place = &cost->results[0].mapping;
@@ -315,7 +315,7 @@ static trm_plan_pass pass_of(const trm_instruction *instruction) {
   return TRM_PASS_NONE;
 }
 
-/* The options of a recurrent layer, JSON: those that its products have. */
+/* Sets the options of a recurrent layer (JSON), which its products have. */
 static trm_status set_layer_options(const char *json, trm_plan_options *options, trm_error *error) {
   static const char *const keys[] = {"partialsType", "availableMemoryProportion"};
   json_t *object = json_loads(json, 0, NULL);
@@ -336,7 +336,7 @@ static trm_status set_layer_options(const char *json, trm_plan_options *options,
   return status;
 }
 
-/* An option that scopes put on one op, by poplibs' name. */
+/* An option that scopes set for one op, by poplibs' name. */
 static trm_status own_options(const trm_instruction *instruction, trm_plan_options *options,
                               trm_error *error) {
   static const char *const keys[][2] = {{"PARTIALS_TYPE", "partialsType"},
@@ -349,8 +349,8 @@ static trm_status own_options(const trm_instruction *instruction, trm_plan_optio
   return layer == NULL ? TRM_OK : set_layer_options(layer, options, error);
 }
 
-/* Of a result that is larger than what was planned (trm_linear_plan.shape), the rest is zeros,
- * which lie among what was computed. */
+/* A result that is larger than the planned one (trm_linear_plan.shape) has zeros among the computed
+ * elements. */
 static trm_status add_zeros(const trm_tile_request *request, trm_tile_cost *cost,
                             trm_mapping *result, trm_error *error) {
   const trm_shape *shape = &request->instruction->shape;
@@ -378,7 +378,7 @@ static trm_status cost_linear(const trm_tile_request *request, trm_tile_cost *co
   const trm_instruction *instruction = request->instruction;
   if (cost->results[0].mapping.kind == TRM_MAPPING_NONE || request->num_operands < 2) return TRM_OK;
   for (uint32_t k = 0; k < 2; ++k) {
-    if (trm_shape_count(&request->operands[k].shape) == 0) { /* a sum of nothing: zeros */
+    if (trm_shape_count(&request->operands[k].shape) == 0) { /* a sum of no products: zeros */
       return trm_tile_add_compute(request, cost, "Fill", "popops::Fill",
                                   cost->results[0].mapping.parts, 1,
                                   26 + cost->results[0].mapping.worst / 2, 1.0, 1, 0, error);
@@ -407,7 +407,8 @@ static trm_status cost_linear(const trm_tile_request *request, trm_tile_cost *co
   for (uint32_t k = 0; k < 2; ++k) {
     const trm_tile_operand *operand = &request->operands[k];
     const trm_shape *shape = &operand->shape;
-    /* Laid out anew it may have zeros, or elements more than once: the operand has not. */
+    /* A rearranged operand may contain zeros or repeated elements, which the operand itself does
+     * not. */
     if (rearranged[k] && places[k].count != trm_shape_count(shape)) {
       places[k] = trm_mapping_linear(request->target, shape, request->ipu, 0);
     }
@@ -440,7 +441,7 @@ static trm_status cost_linear(const trm_tile_request *request, trm_tile_cost *co
       if (phase->kind == TRM_PHASE_COMPUTE) break;
     }
     if (exchange == NULL) {
-      /* Before everything else: into a loop it would count every turn. */
+      /* Comes before all else, because in a loop every turn would count it. */
       TRY(trm_tile_add_incoming(request, cost, &incoming, error));
       const trm_phase added = cost->phases.items[cost->phases.count - 1];
       memmove(&cost->phases.items[first + 1], &cost->phases.items[first],
@@ -460,7 +461,7 @@ static trm_status cost_linear(const trm_tile_request *request, trm_tile_cost *co
   *result = convert_mapping(request, &plan->outputs, instruction->shape.dtype);
   TRY(add_zeros(request, cost, result, error));
   if (cost->phases.count > 0) {
-    /* The result is among what the last step holds, and is a variable of its own here. */
+    /* The last step holds the result, which is a variable of its own here. */
     trm_phase *last = &cost->phases.items[cost->phases.count - 1];
     last->temporary_worst = trm_most(0, last->temporary_worst - trm_mapping_worst_bytes(result));
     last->temporary_total = trm_most(0, last->temporary_total - trm_mapping_total_bytes(result));

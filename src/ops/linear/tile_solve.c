@@ -1,7 +1,7 @@
-/* Owns: triangular-solve on an IPU, as poplin does it: the triangle is taken, divided by its
- * diagonal, and halved until a block is left. A block is solved row by row: a product of the row
- * with what is solved so far, a subtraction, a copy; all blocks of a solve share that code. The
- * halves are connected by matrix multiplications. Formulas: docs/cost_model.md, "Algebra". */
+/* Owns: triangular-solve on an IPU, as poplin does it. The triangle is copied, divided by its
+ * diagonal, and halved until blocks are left. A block is solved row by row: a product of the row
+ * with the solved part, a subtraction, a copy; all blocks of a solve share that code. Matrix
+ * multiplications connect the halves. Formulas: docs/cost_model.md, "Algebra". */
 #include "ops/linear/tile_linear.h"
 #include "tile/exchange.h"
 
@@ -10,8 +10,8 @@ enum { DEFAULT_BLOCK = 64, SUBTRACT = 3, DIVIDE = 10 }; /* cycles of two floats:
 /* The sizes of a solve: n x n by n x columns, `batch` times. */
 typedef struct solve {
   int64_t batch, n, columns;
-  int64_t block;  /* rows that are solved one by one */
-  int64_t width;  /* columns of what they are solved for */
+  int64_t block;  /* rows that are solved one after the other */
+  int64_t width;  /* columns of the right sides */
   int64_t levels; /* halvings of n until a block is left */
   bool in_blocks;
 } solve;
@@ -32,8 +32,8 @@ static solve sizes_of(const trm_tile_request *request) {
   return s;
 }
 
-/* An elementwise step of popops on `count` floats that lie evenly, `times` times; a product that is
- * subtracted is brought from where its plan left it. */
+/* An elementwise step of popops on `count` evenly spread floats, `times` times. A product that is
+ * subtracted is first fetched from its plan's mapping. */
 static trm_status add_elementwise(const trm_tile_request *request, trm_tile_cost *cost,
                                   const char *name, const char *codelet, int64_t count,
                                   int64_t cycles_of_two, int64_t times, trm_error *error) {
@@ -51,7 +51,7 @@ static trm_status add_elementwise(const trm_tile_request *request, trm_tile_cost
   return TRM_OK;
 }
 
-/* Copies of `count` floats to where a step needs them: between tiles, then in order. */
+/* Copies `count` floats to the place where a step needs them: between tiles, then in order. */
 static trm_status add_move(const trm_tile_request *request, trm_tile_cost *cost, const char *name,
                            int64_t count, int64_t run, int64_t times, trm_error *error) {
   const int64_t tiles = trm_least(request->target->tiles_per_ipu, trm_ceil_divide(count, 2));
@@ -63,7 +63,7 @@ static trm_status add_move(const trm_tile_request *request, trm_tile_cost *cost,
   return TRM_OK;
 }
 
-/* The rows of a block, for every block: a call of one function that the blocks share. */
+/* The rows of a block, for every block: calls of one function. */
 static trm_status add_rows(const trm_tile_request *request, trm_tile_cost *cost, const solve *s,
                            int64_t calls, trm_error *error) {
   const int64_t square = s->batch * s->block * s->block, sides = s->batch * s->block * s->width;
@@ -78,7 +78,7 @@ static trm_status add_rows(const trm_tile_request *request, trm_tile_cost *cost,
         trm_arena_format(cost->arena, "solve/substituteB%d/Op/Subtract", (int)row);
     CHECK_MEMORY(product, "a cost");
     CHECK_MEMORY(difference, "a cost");
-    /* The row and what is solved are parts of arrays that lie otherwise. */
+    /* The row and the solved part are parts of arrays with other mappings. */
     TRY(add_move(request, cost, "solve/preRegroup", s->batch * row * (1 + s->width), 1, calls,
                  error));
     TRY(trm_tile_add_plan(request, cost, plan, product, calls, error));
@@ -101,7 +101,8 @@ trm_status trm_tile_triangular_solve(const trm_tile_request *request, trm_tile_c
     TRY(add_elementwise(request, cost, "scaleB/Op/Divide", "popops::BinaryOp1D<DIVIDE,float>",
                         sides, DIVIDE, 1, error));
   }
-  /* The triangle and the scaled right sides: in the place of operands that are not needed again. */
+  /* The triangle and the scaled right sides take the place of operands that are not needed
+   * again. */
   const int64_t tiles = request->target->tiles_per_ipu;
   int64_t held = (request->operands[0].dies ? 0 : matrix) +
                  (request->operands[1].dies || s.columns == 0 ? 0 : sides);
@@ -119,7 +120,7 @@ trm_status trm_tile_triangular_solve(const trm_tile_request *request, trm_tile_c
     TRY(add_elementwise(request, cost, "solve/B21-A21*X11/Op/Subtract",
                         "popops::BinaryOp1D<SUBTRACT,float>", s.batch * rows * columns, SUBTRACT,
                         calls, error));
-    held += s.batch * rows * columns; /* the rest of the right sides, while its half is solved */
+    held += s.batch * rows * columns; /* the other half of the right sides */
     calls *= 2;
   }
   if (s.in_blocks) held += s.batch * s.block * (s.block + 2 * s.width);

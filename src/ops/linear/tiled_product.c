@@ -1,12 +1,12 @@
-/* Tiles of a matrix product, each an sgemm on one thread. */
+/* Owns: tiles of a matrix product, each an sgemm on one thread. */
 #include "ops/linear/tiled_product.h"
 
 #include <oneapi/dnnl/dnnl.h>
 
 #include "ops/threads.h"
 
-/* Rows or columns of a tile at least, and tiles at least: small enough to feed many threads, large
- * enough that packing the operands costs little of it. */
+/* The smallest number of rows or columns of a tile, and of tiles: small enough for many threads,
+ * large enough that packing the operands is cheap in comparison. */
 #define LEAST_TILE ((int64_t)192)
 #define MOST_TILE ((int64_t)768)
 #define LEAST_TILES 16
@@ -19,7 +19,7 @@ typedef struct job {
 
 static int64_t count_of(int64_t size, int64_t tile) { return (size + tile - 1) / tile; }
 
-/* The side of a tile; from the sizes alone. */
+/* The side of a tile, which depends on the sizes only. */
 static int64_t tile_of(const trm_tiled_product *p) {
   int64_t tile = MOST_TILE;
   while (tile > LEAST_TILE && count_of(p->rows, tile) * count_of(p->columns, tile) < LEAST_TILES) {
@@ -30,8 +30,8 @@ static int64_t tile_of(const trm_tiled_product *p) {
 
 static int64_t smaller_of(int64_t a, int64_t b) { return a < b ? a : b; }
 
-/* The stride of an operand's rows or columns, whichever are apart; sgemm wants as much as a line
- * has, also of one that is alone. */
+/* The stride between rows or columns of an operand. sgemm wants at least the length of a line, also
+ * for a single line. */
 static int64_t leading(const trm_tiled_product *p, int side, bool is_transposed, int64_t line) {
   const int64_t stride = is_transposed ? p->column_stride[side] : p->row_stride[side];
   return stride > line ? stride : line;
@@ -77,7 +77,7 @@ void trm_tiled_product_run(const void *data, const void *lhs, const void *rhs, v
   const job own = {p, lhs, rhs, out};
   const int64_t side = tile_of(p);
   int64_t tiles = count_of(p->rows, side) * count_of(p->columns, side);
-  /* Four operations cost what a byte does. */
+  /* Four operations cost as much as a byte. */
   double work = (double)p->rows * (double)p->columns * (double)p->inner / 2;
   for (int32_t d = 0; d < p->batch_rank; ++d) tiles *= p->batch[d], work *= (double)p->batch[d];
   trm_parallel_ranges(trm_threads_for(work < 0x1p60 ? (size_t)work : (size_t)1 << 60), tiles,

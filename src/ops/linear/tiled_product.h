@@ -1,6 +1,6 @@
-/* Products of float matrices in tiles, for CPUs where oneDNN's matrix product is its sgemm: that
- * chooses kernels and cuts sums by the number of threads. Tiles follow from the sizes, and each is
- * computed by one thread, so a result is the same for any number of threads. */
+/* Products of float matrices in tiles, for CPUs on which oneDNN's matrix product is its sgemm,
+ * which chooses kernels and divides sums by the number of threads. Tiles depend on the sizes only,
+ * and one thread computes each, so a result is the same for any number of threads. */
 #ifndef TREMULA_OPS_LINEAR_TILED_PRODUCT_H_
 #define TREMULA_OPS_LINEAR_TILED_PRODUCT_H_
 
@@ -8,8 +8,8 @@
 
 enum { TRM_PRODUCT_LHS, TRM_PRODUCT_RHS };
 
-/* out[b, r, c] = sum over k of lhs[b, r, k] * rhs[b, k, c]; `out` is dense. Of each operand's two
- * strides one is 1. */
+/* out[b, r, c] = sum over k of lhs[b, r, k] * rhs[b, k, c]; `out` is dense. One of the two strides
+ * of each operand is 1. */
 typedef struct trm_tiled_product {
   int32_t batch_rank;
   int64_t batch[TRM_MAX_RANK], batch_strides[2][TRM_MAX_RANK]; /* by operand */

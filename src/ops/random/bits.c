@@ -1,4 +1,4 @@
-/* Counter-based random bits. */
+/* Owns: counter-based random bits (bits.h). */
 #include "ops/random/bits.h"
 
 void trm_philox(const uint32_t counter[4], uint64_t key, uint32_t out_bits[4]) {
@@ -65,7 +65,7 @@ void trm_threefry(const uint32_t counter[2], uint64_t key, uint32_t out_bits[2])
   out_bits[0] = x0, out_bits[1] = x1;
 }
 
-/* The finaliser of SplitMix64: every input bit reaches every output bit. */
+/* The finaliser of SplitMix64: every bit of the input affects every bit of the output. */
 static uint64_t mix(uint64_t x) {
   x += UINT64_C(0x9E3779B97F4A7C15);
   x = (x ^ x >> 30) * UINT64_C(0xBF58476D1CE4E5B9);

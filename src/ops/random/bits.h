@@ -5,18 +5,17 @@
 
 #include <stdint.h>
 
-/* 128 bits of the block that the counter numbers. */
+/* Gives the 128 bits of block `counter`. */
 void trm_philox(const uint32_t counter[4], uint64_t key, uint32_t out_bits[4]);
-/* The words of TRM_PHILOX_LANES blocks, whose counters have `first`, `first` + 1, ... as their
- * lower half and `high` as their upper one. */
+/* Gives the words of TRM_PHILOX_LANES blocks. The lower halves of their counters are `first`,
+ * `first` + 1, ...; the upper half is `high`. */
 enum { TRM_PHILOX_LANES = 16, TRM_PHILOX_WORDS = 4 * TRM_PHILOX_LANES };
 void trm_philox_lanes(uint64_t first, uint64_t high, uint64_t key,
                       uint32_t out_words[TRM_PHILOX_WORDS]);
-/* 64 bits. */
+/* Gives the 64 bits of block `counter`. */
 void trm_threefry(const uint32_t counter[2], uint64_t key, uint32_t out_bits[2]);
 
-/* A stream of blocks that belongs to a handful of numbers (seeds, ids): equal numbers, equal bits.
- */
+/* A stream of blocks, made from a few numbers (seeds, ids): equal numbers give equal bits. */
 typedef struct trm_random_stream {
   uint64_t key, high; /* Philox key, and the counter's upper half */
 } trm_random_stream;

@@ -1,7 +1,9 @@
-/* Distributions. Uniform values use two words of a block an element, normal ones too (Box and
- * Muller), truncated ones a block: two candidates, then the next variant of the block.
+/* Owns: random values of each distribution. A uniform or normal value (Box and Muller) uses two
+ * words of a block. A truncated normal value uses a block: two candidates, then the next variant of
+ * the block.
  *
- * Normal values of up to 32 bits are computed in float32 by vectorised loops, others in double. */
+ * Vectorised loops compute normal values of up to 32 bits in float32; others are computed in
+ * double. */
 #include "ops/random/distribution.h"
 
 #include <math.h>
@@ -13,7 +15,7 @@
 enum {
   SEGMENT = 4096,
   WORDS = TRM_PHILOX_WORDS,
-  MOST_ATTEMPTS = 1024, /* one candidate in 22 is refused; 2048 in a row never are */
+  MOST_ATTEMPTS = 1024, /* one candidate in 22 is refused, so 2048 in a row never are */
   LANES = TRM_PHILOX_LANES,
 };
 
@@ -28,7 +30,7 @@ typedef struct fill_run {
 
 /* ---- Uniform -------------------------------------------------------------------------------- */
 
-/* In [0, 1), with as many bits as the mantissa of the type keeps. */
+/* A number in [0, 1), with as many bits as the type's mantissa has. */
 static double unit_uniform(trm_dtype dtype, const uint32_t *words) {
   switch (dtype) {
     case TRM_F16: return (double)(words[0] >> 22) * 0x1p-10;
@@ -75,7 +77,7 @@ static double standard_normal(const uint32_t *words) {
   return radius * cos(6.28318530717958647692 * ((double)words[1] * 0x1p-32));
 }
 
-/* Of n pairs of words. */
+/* Standard normal values from n pairs of words. */
 static void standard_normals(const uint32_t *words, int n, float *out) {
   const trm_vector_ops *vector = trm_vector_ops_get();
   float radius[WORDS / 2], angle[WORDS / 2];
@@ -113,7 +115,7 @@ static void store_scaled(const fill_run *run, int64_t at, double standard) {
                   (trm_value){{.f = standard * run->high.f + run->low.f}, 0.0});
 }
 
-/* n elements from `at` on, which is the first of the blocks. */
+/* n elements from `at` on, the first of which uses the first of the blocks. */
 static void fill_truncated(const fill_run *run, int64_t at, const uint32_t words[WORDS], int n) {
   float candidates[WORDS / 2];
   if (run->dtype != TRM_F64) standard_normals(words, 2 * n, candidates);

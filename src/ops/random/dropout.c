@@ -1,10 +1,11 @@
-/* The custom call "tremula.dropout": (x, seed) -> x where it is kept, times a factor, else zero.
+/* Owns: the custom call "tremula.dropout": (x, seed) -> x times a factor for elements that are
+ * kept, else zero.
  *
- * What is kept follows from the seed alone, so that the gradient is the same call on the incoming
- * gradient and no mask is stored. Operands: f16 or f32 of any shape; s32[2] or u32[2], the Philox
+ * The seed alone decides which elements are kept. So the gradient is the same call on the incoming
+ * gradient, and no mask is stored. Operands: f16 or f32 of any shape; s32[2] or u32[2], the Philox
  * key, low word first. backend_config {"rate":R,"scale":S,"noise_shape":[...]}: element i of the
- * noise, in row-major order, is word i % 4 of block i / 4, and keeps when it is >= R * 2^32. A
- * noise dimension of 1 holds for all of x along it; without noise_shape it is x's shape. */
+ * noise, in row-major order, is word i % 4 of block i / 4, and keeps if it is >= R * 2^32. A noise
+ * dimension of 1 serves all of x along it. Without noise_shape the noise has x's shape. */
 #include "ops/reference.h"
 
 #include <math.h>
@@ -20,8 +21,8 @@ typedef struct dropout {
   trm_dtype dtype;
   uint64_t threshold;
   float scale;
-  /* x, cut in rows of `length` that use `length` noise words in a row (steps) or all the same. */
-  int32_t rank; /* of what is outside a row */
+  /* x is cut into rows of `length`, each with consecutive noise words (steps) or one word. */
+  int32_t rank; /* of the dimensions outside a row */
   int64_t dims[TRM_MAX_RANK], strides[TRM_MAX_RANK];
   int64_t rows, length, segments;
   bool steps;
@@ -60,7 +61,7 @@ static void keep(const dropout_run *run, int64_t at, const uint32_t *words, int6
   }
 }
 
-/* Where the noise of a row begins. */
+/* The first noise word of a row. */
 static uint64_t noise_of_row(const dropout *state, int64_t row) {
   int64_t noise = 0;
   for (int32_t d = state->rank - 1; d >= 0; --d) {
@@ -110,7 +111,7 @@ static trm_status run_dropout(const trm_kernel *kernel, const trm_kernel_call *c
   return TRM_OK;
 }
 
-/* Cuts x in rows: dimensions of the same kind that stand side by side are one. */
+/* Cuts x into rows. Neighbouring dimensions of the same kind count as one. */
 static trm_status cut_rows(dropout *state, const trm_shape *x, const json_t *noise_shape,
                            trm_error *error) {
   if (noise_shape != NULL &&
@@ -119,7 +120,7 @@ static trm_status cut_rows(dropout *state, const trm_shape *x, const json_t *noi
          x->rank);
   }
   int64_t dims[TRM_MAX_RANK], strides[TRM_MAX_RANK], stride = 1;
-  int32_t count = 0; /* from the innermost */
+  int32_t count = 0; /* dimensions, from the innermost */
   for (int32_t d = x->rank - 1; d >= 0; --d) {
     const json_t *noise = noise_shape == NULL ? NULL : json_array_get(noise_shape, (size_t)d);
     const int64_t size = noise == NULL ? x->dims[d] : json_integer_value(noise);

@@ -1,7 +1,6 @@
-/* Kernels of rng, rng-bit-generator and the custom call "tremula.random". rng-bit-generator gives
- * the bits that XLA gives on a CPU. The other two draw from a stream that belongs to the
- * instruction, its seeds and the seed of the call; element i of a result depends on nothing else.
- */
+/* Owns: kernels of rng, rng-bit-generator and the custom call "tremula.random". rng-bit-generator
+ * gives the bits that XLA gives on a CPU. The other two draw from a stream of the instruction, its
+ * seeds and the seed of the call; element i of a result depends on nothing else. */
 #include "ops/reference.h"
 
 #include "hlo/config.h"
@@ -92,7 +91,7 @@ static void generate_threefry(const uint64_t *state, uint64_t *out_state, const 
   trm_odometer_init(&at, shape->rank, shape->dims);
   const int64_t count = trm_shape_count(shape);
   for (int64_t i = 0; i < count; ++i, trm_odometer_next(&at)) {
-    /* The place in an array whose split dimension is halved. */
+    /* The place in an array whose split dimension is cut into two halves. */
     int64_t block = i;
     int64_t part = 0;
     if (!is_wide && shape->rank > 0) {
@@ -160,10 +159,10 @@ static trm_status create_bit_generator(const trm_kernel_request *request, trm_ke
 typedef struct random_call {
   trm_distribution distribution;
   uint64_t seed, seed2, id;
-  trm_value low, high; /* unless they are operands */
+  trm_value low, high; /* if they are not operands */
   bool bounds_are_operands;
-  bool stream_is_operand; /* of a tremula.random-stream */
-  bool gives_stream;      /* it is one */
+  bool stream_is_operand; /* the result of a tremula.random-stream */
+  bool gives_stream;      /* the call is a tremula.random-stream */
   trm_dtype dtype;
   int64_t count;
 } random_call;
@@ -177,7 +176,7 @@ static trm_status check_range(const random_call *state, trm_value low, trm_value
        (long long)low.s, (long long)high.s);
 }
 
-/* Bounds of integers that are not known when compiling come as two scalars. */
+/* Bounds of integers that are unknown at compile time are two scalar operands. */
 static trm_status check_operands(const trm_kernel_request *request, random_call *state,
                                  trm_error *error) {
   const trm_instruction *instruction = request->instruction;

@@ -1,9 +1,9 @@
-/* The custom call "tremula.round-half-stochastically": f32 -> f16.
+/* Owns: the custom call "tremula.round-half-stochastically": f32 -> f16.
  *
- * A number is rounded up or down with the probability that makes the mean right. What is finite and
- * too large, which is what nearest rounding takes to infinity, 65520 and more, becomes what the
- * module's half_overflow says. The random bits of element i follow from the seed of the call and i
- * alone; with backend_config {"alike":true} the seed is that of all replicas. */
+ * A number is rounded up or down with probabilities whose mean is the number. A finite number of at
+ * least 65520, which rounding to nearest would make infinite, becomes the value that the module's
+ * half_overflow says. The random bits of element i depend only on the seed of the call and i. With
+ * backend_config {"alike":true} the seed is equal on all replicas. */
 #include "ops/reference.h"
 
 #include <string.h>
@@ -26,17 +26,17 @@ typedef struct round_half_run {
   trm_random_stream stream;
 } round_half_run;
 
-/* Of a finite number below 65520. */
+/* Rounds a finite number below 65520. */
 static uint16_t round_at_random(float value, uint32_t random) {
   uint32_t bits;
   memcpy(&bits, &value, sizeof bits);
   const uint16_t sign = (uint16_t)(bits >> 16 & 0x8000u);
   const uint32_t magnitude = bits & 0x7fffffffu;
-  if (magnitude >= 0x477fe000u) return (uint16_t)(sign | 0x7bffu); /* 65504 and what is above */
+  if (magnitude >= 0x477fe000u) return (uint16_t)(sign | 0x7bffu); /* 65504 and above */
   if (magnitude >= 0x38800000u) {
     return (uint16_t)(sign | ((magnitude - 0x38000000u + (random & 0x1fffu)) >> 13));
   }
-  /* Subnormal: units of 2^-24. The value is mantissa * 2^(exponent - 150). */
+  /* Subnormal: a multiple of 2^-24. The value is mantissa * 2^(exponent - 150). */
   const uint32_t exponent = magnitude >> 23;
   uint64_t mantissa = exponent == 0 ? 0 : (magnitude & 0x7fffffu) | 0x800000u;
   uint32_t drop = 126 - exponent; /* at least 14 */
@@ -61,7 +61,7 @@ static uint16_t round_one(const round_half *state, float value, uint32_t random)
   return finite ? round_at_random(value, random) : trm_float_to_half(value);
 }
 
-/* Blocks of four elements. */
+/* `begin` and `end` count blocks of four elements. */
 static void run_blocks(const void *context, int64_t begin, int64_t end, int thread) {
   (void)thread;
   const round_half_run *run = context;

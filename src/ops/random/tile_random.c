@@ -4,7 +4,7 @@
 #include "target/target.h"
 #include "tile/exchange.h"
 
-/* As poprand calls the compute set. */
+/* The name of the compute set in poprand. */
 static const char *word_of(bool dropout, bool normal, const trm_instruction *instruction) {
   if (dropout) return "dropout";
   if (trm_config_is_text(instruction, "distribution", "truncated_normal")) return "truncatedNormal";
@@ -21,7 +21,7 @@ trm_status trm_tile_random(const trm_tile_request *request, trm_tile_cost *cost,
     if (place->kind == TRM_MAPPING_NONE) continue;
     if (instruction->opcode != TRM_OP_RNG && instruction->opcode != TRM_OP_CUSTOM_CALL &&
         trm_shape_count(shape) <= 4) {
-      continue; /* a state */
+      continue; /* the generator's state */
     }
     const bool dropout = instruction->call_id == TRM_CALL_DROPOUT;
     if (dropout && request->num_operands > 0 && !request->operands[0].is_view &&
@@ -33,14 +33,14 @@ trm_status trm_tile_random(const trm_tile_request *request, trm_tile_cost *cost,
                         trm_config_is_text(instruction, "distribution", "normal") ||
                         trm_config_is_text(instruction, "distribution", "truncated_normal");
     const int64_t width = trm_tile_vector_width(shape->dtype);
-    /* A vector: urand64, two or four conversions, a scaled add, a store. */
+    /* For a vector: urand64, two or four conversions, a scaled add, a store. */
     const int64_t per_vector = dropout ? 4 : normal ? 8 : 5;
     const int64_t vectors = trm_ceil_divide(trm_ceil_divide(place->worst, width), workers);
     const char *codelet = dropout  ? "poprand::Dropout"
                           : normal ? "poprand::Normal"
                                    : "poprand::Uniform";
     if (dropout) {
-      /* Its seed goes to every tile, and is set there and put back. */
+      /* Every tile gets the seed, sets it, and restores its own afterwards. */
       TRY(trm_tile_add_exchange(request, cost, "ExchangePre", 8, 8 * (int64_t)place->parts, 8, 1,
                                 error));
       TRY(trm_tile_add_compute(request, cost, "setSeed", "poprand::SetSeed", place->parts, 1, 120,
@@ -51,7 +51,7 @@ trm_status trm_tile_random(const trm_tile_request *request, trm_tile_cost *cost,
                              trm_mapping_evenness(place), dropout ? 3 : 1, place->count, error));
   }
   if (cost->phases.count > 0) return TRM_OK;
-  /* A generator's state alone. */
+  /* The result is only the generator's state. */
   return trm_tile_add_compute(request, cost, "updateState", "poprand::SetSeed", 1, 1, 60, 1.0, 1, 0,
                               error);
 }

@@ -1,14 +1,14 @@
-/* Fast kernels of the batch-norm opcodes, and of the custom call "tremula.batch-norm-statistics"
- * that the passes make of batch-norm-training: its operand's mean and variance for each feature,
- * the index of the feature dimension in the backend_config, {"feature_index":3}. The custom call
- * "tremula.batch-norm-gradient-statistics" takes the operands of batch-norm-grad, needs an
- * "epsilon" too, and gives the gradients of scale and offset alone.
+/* Owns: fast kernels of the batch-norm opcodes, and of two custom calls that the passes make of
+ * them. "tremula.batch-norm-statistics" gives the mean and variance of its operand for each
+ * feature; the backend_config has the index of the feature dimension, {"feature_index":3}.
+ * "tremula.batch-norm-gradient-statistics" takes the operands of batch-norm-grad and also needs an
+ * "epsilon"; it gives the gradients of scale and offset.
  *
- * The array is [before, features, after]. It is walked as rows of lanes: with the features last
- * (after = 1) a row is one or several whole lines of features, each lane a feature; otherwise a row
- * is a piece of one feature's contiguous run, all of its lanes one feature. Statistics are taken
- * in one pass over memory: in blocks that stay in the cache, first the mean, then the squares
- * around it; blocks, lanes and chunks are merged in a fixed order in double. */
+ * The array is [before, features, after]. It is walked as rows of lanes. With the features last
+ * (after = 1) a row is one or several lines of features, each lane a feature; otherwise a row is a
+ * piece of one feature's contiguous run, with all lanes of that feature. Statistics take one pass
+ * over memory, in blocks that stay in the cache: first the mean, then the squares around it.
+ * Blocks, lanes and chunks are merged in a fixed order in double. */
 #include <math.h>
 #include <string.h>
 
@@ -20,7 +20,7 @@ enum { LANES = 512, BLOCK_ROWS = 64, MAX_CHUNKS = 16, NUM_ARRAYS = 4 };
 
 typedef struct norm_state {
   trm_opcode opcode;
-  bool statistics_only; /* results are the mean and the variance */
+  bool statistics_only; /* the only results are the mean and the variance */
   trm_dtype dtypes[5], result_types[3];
   int64_t before, features, after;
   double epsilon;
@@ -32,7 +32,8 @@ typedef struct norm_state {
   size_t moments_bytes, file_bytes;
 } norm_state;
 
-/* Count, mean and squares of differences; for the gradient sum and product are in the last two. */
+/* Count, mean and sum of squared differences; for the gradient, sum and product are in the last
+ * two. */
 typedef struct moments {
   double count, mean, squares;
 } moments;
@@ -58,7 +59,7 @@ static void store(trm_dtype dtype, void *array, int64_t i, double value) {
   else trm_vector_ops_get()->float_to_half((uint16_t *)array + i, &f, NULL, NULL, 1);
 }
 
-/* Lanes [0, n) at `offset`, in place or converted to tmp. */
+/* Lanes [0, n) at `offset`: in place, or converted to tmp. */
 static const float *lanes_at(const norm_run *run, uint32_t operand, int64_t offset, int64_t n,
                              float *tmp) {
   const void *array = run->call->operands[operand];
@@ -67,7 +68,7 @@ static const float *lanes_at(const norm_run *run, uint32_t operand, int64_t offs
   return tmp;
 }
 
-/* Row r of block b: where it starts and how many lanes it has. */
+/* The start of row r of a block, and its number of lanes. */
 static int64_t row_at(const norm_state *state, int64_t block, int64_t r, int64_t *out_lanes) {
   if (state->after == 1) {
     const int64_t column = block * LANES, left = state->width - column;
@@ -262,7 +263,7 @@ static trm_status run_batch_norm(const trm_kernel *kernel, const trm_kernel_call
       m.mean = load(state->dtypes[3], call->operands[3], f);
       m.squares = load(state->dtypes[4], call->operands[4], f);
     } else {
-      if (total == 0) m.mean = m.squares = (double)NAN; /* of nothing */
+      if (total == 0) m.mean = m.squares = (double)NAN; /* an empty array */
       else m.squares /= count;
       store(state->result_types[1], call->results[1], f, m.mean);
       store(state->result_types[2], call->results[2], f, m.squares);

@@ -1,5 +1,5 @@
-/* Fast reductions by any computation that is associative, as HLO demands: maxima, products, and,
- * or, arg-max and the like. Elements are combined in their order, many lanes at once: lanes are
+/* Owns: fast reductions with any associative computation (HLO demands that): maxima, products, and,
+ * or, arg-max and the like. Elements are combined in their order, many lanes at once. Lanes are
  * results, or segments of one long row. A single commutative opcode is one vector function. */
 #include <string.h>
 
@@ -11,11 +11,11 @@ enum { SHORTEST_ROW = 32 };
 typedef struct combine_state {
   reduce_layout layout;
   trm_function function;
-  trm_vector_fn direct;                   /* instead of the function */
-  float (*row)(const float *a, size_t n); /* all of a row at once; NULL: there is none */
+  trm_vector_fn direct;                   /* a vector function in place of `function` */
+  float (*row)(const float *a, size_t n); /* reduces a whole row; NULL: there is none */
   uint32_t n;                             /* operands */
   uint8_t log2[REDUCE_MAX_OPERANDS];
-  int64_t blocks, chunks, chunk_results; /* columns: blocks of them; chunks of the rows */
+  int64_t blocks, chunks, chunk_results; /* column blocks; chunks of the rows */
   size_t lane_bytes, file_bytes, partial_bytes;
 } combine_state;
 
@@ -25,7 +25,8 @@ typedef struct combine_run {
   char *partials, *files;
 } combine_run;
 
-/* A thread's place: accumulators, their successors, and loaded elements, a buffer an operand. */
+/* The buffers of a thread, one for each operand: accumulators, their next values, loaded
+ * elements. */
 typedef struct lanes {
   const combine_state *state;
   void *acc[REDUCE_MAX_OPERANDS], *next[REDUCE_MAX_OPERANDS], *in[REDUCE_MAX_OPERANDS];
@@ -62,7 +63,7 @@ static void combine(lanes *l, void *const *left, void *const *right, int64_t m) 
   }
 }
 
-/* Pointers to element `offset` of every operand; they are only read. */
+/* Sets pointers to element `offset` of every operand, for reading. */
 static void point_to(const combine_state *state, const trm_kernel_call *call, int64_t offset,
                      void **out) {
   for (uint32_t k = 0; k < state->n; ++k) {
@@ -84,7 +85,7 @@ static void load_lanes(const combine_state *state, const trm_kernel_call *call, 
   }
 }
 
-/* Puts m accumulators in place, after the initial value. */
+/* Combines m accumulators with the initial value and writes them to results. */
 static void finish(lanes *l, const trm_kernel_call *call, int64_t place, int64_t m) {
   const combine_state *state = l->state;
   const trm_vector_ops *ops = trm_vector_ops_get();
@@ -96,7 +97,7 @@ static void finish(lanes *l, const trm_kernel_call *call, int64_t place, int64_t
            (size_t)m << state->log2[k]);
 }
 
-/* Where the partial results of a chunk are kept. */
+/* The place of the partial results of a chunk. */
 static char *partial(const combine_run *run, uint32_t k, int64_t chunk, int64_t place) {
   const combine_state *state = run->state;
   const int64_t all = state->chunks * state->chunk_results;
@@ -140,7 +141,7 @@ static void combine_columns(const void *context, int64_t begin, int64_t end, int
   }
 }
 
-/* Brings the chunks' partial results together, in order. */
+/* Combines the partial results of the chunks, in order. */
 static void combine_partials(const combine_run *run) {
   const combine_state *state = run->state;
   lanes l = open_lanes(run, 0);
@@ -156,11 +157,11 @@ static void combine_partials(const combine_run *run) {
   }
 }
 
-/* Reduces m accumulators to the first, neighbours together, so that the order is kept. */
+/* Reduces m accumulators to the first by combining neighbours, which keeps the order. */
 static void fold(lanes *l, int64_t m) {
   const combine_state *state = l->state;
   const trm_vector_ops *ops = trm_vector_ops_get();
-  if (state->direct != NULL) { /* commutative: halves together */
+  if (state->direct != NULL) { /* commutative: combines halves */
     while (m > 1) {
       const int64_t half = m / 2;
       void *const right = (char *)l->acc[0] + ((m - half) << state->log2[0]);
@@ -213,7 +214,7 @@ static void reduce_run(lanes *l, const trm_kernel_call *call, int64_t offset, in
   *out_done = each * m;
 }
 
-/* The same where one function reduces a row. */
+/* The same for a function that reduces a whole row. */
 static void reduce_rows(const void *context, int64_t begin, int64_t end, int thread) {
   const combine_run *run = context;
   const combine_state *state = run->state;

@@ -1,4 +1,4 @@
-/* Fast kernels of the reduce family: which one serves, and how an array is cut for reduce. */
+/* Owns: choosing the fast kernel of a reduce, and its layout. */
 #include "ops/reduce/fast_reduce.h"
 
 uint8_t trm_log2_size(trm_dtype dtype) { return (uint8_t)__builtin_ctzll(trm_dtype_size(dtype)); }
@@ -76,7 +76,7 @@ static trm_status create_reduce(const trm_kernel_request *request, trm_kernel *o
                            &supported, error));
   if (!supported || function.num_parameters != 2 * n || function.num_results != n) return TRM_OK;
   for (uint32_t i = 0; i < n; ++i) {
-    /* Accumulators and elements of one type: no promotion on the way. */
+    /* Accumulators and elements must have one type, because nothing converts between them. */
     const trm_dtype dtype = trm_operand_shape(request, i)->dtype;
     const trm_dtype initial = trm_operand_shape(request, n + i)->dtype;
     const trm_dtype result = trm_shape_leaf(&instruction->shape, (int32_t)i)->dtype;

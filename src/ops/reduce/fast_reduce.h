@@ -1,4 +1,4 @@
-/* Between the files of the fast reduction kernels. */
+/* Declarations that the fast reduction kernels share. */
 #ifndef TREMULA_OPS_REDUCE_FAST_REDUCE_H_
 #define TREMULA_OPS_REDUCE_FAST_REDUCE_H_
 
@@ -8,8 +8,8 @@
 
 enum { REDUCE_MAX_OPERANDS = 8, REDUCE_BLOCK = 512 };
 
-/* How an array is reduced: dimensions merged as far as kept and reduced ones alternate. The
- * innermost is contiguous; `kept` and `reduced` are the others, outermost first. */
+/* The dimensions of a reduction, merged until kept and reduced ones alternate. The innermost is
+ * contiguous; `kept` and `reduced` are the others, outermost first. */
 typedef struct reduce_layout {
   bool inner_is_kept;
   int64_t inner;
@@ -21,15 +21,15 @@ typedef struct reduce_layout {
 
 void trm_reduce_layout(const trm_shape *operand, const trm_dims *dimensions,
                        reduce_layout *out_layout);
-/* The offset of element `index` of the space of dims. */
+/* The offset of element `index` in the space of `dims`. */
 int64_t trm_reduce_offset(int32_t rank, const int64_t *dims, const int64_t *strides, int64_t index);
 
-/* A vector function for one commutative opcode on a type; NULL where only a trm_function serves
- * (f16 is computed in f32 and rounded). */
+/* The vector function of a commutative opcode on a type. NULL: only a trm_function serves (f16 is
+ * computed in f32 and rounded). */
 trm_vector_fn trm_reduce_vector_fn(trm_opcode opcode, trm_dtype dtype);
 uint8_t trm_log2_size(trm_dtype dtype);
 
-/* Sums of floats (f32, f16), accumulated beyond their precision. */
+/* Sums of floats (f32, f16), accumulated with more precision than the type has. */
 trm_status trm_fast_sum_create(const trm_kernel_request *request, const reduce_layout *layout,
                                trm_kernel *out_kernel, trm_error *error);
 trm_status trm_fast_combine_create(const trm_kernel_request *request, const reduce_layout *layout,

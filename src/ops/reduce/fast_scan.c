@@ -1,14 +1,14 @@
-/* Running sums and the like: windows that all begin at the first element of their dimension, or all
- * end at its last one, in one pass over the array.
+/* Owns: running sums and other scans: windows that all begin at the first element of their
+ * dimension, or all end at its last one, in one pass over the array.
  *
- * Lanes are lines along the dimension. Where other dimensions lie behind it, neighbouring lines are
- * neighbours in memory, and a row of them is one vector. Else sums of floats take a line at a time
- * (scan_line.h), and for anything else a block of lines is transposed in the first-level cache,
- * scanned, and transposed back. Where there are few lines, and long ones, the
- * lanes are the chunks of a line: their totals are computed first, then the totals' running sum,
- * then the chunks. Lanes and chunks follow from the shape alone, never from the threads.
+ * Lanes are lines along the dimension. If there are dimensions after it, neighbouring lines are
+ * neighbours in memory, and a row of them is one vector. Otherwise sums of floats take one line at
+ * a time (scan_line.h); for other computations a block of lines is transposed in the first-level
+ * cache, scanned, and transposed back. With few, long lines the lanes are chunks of a line: first
+ * the totals of the chunks are computed, then the running sum of the totals, then the chunks. Lanes
+ * and chunks depend only on the shape, never on the threads.
  *
- * Like XLA's rewriting of such windows this takes the computation for associative. */
+ * The computation must be associative, as in XLA's rewriting of such windows. */
 #include <string.h>
 
 #include "ops/reduce/fast_window.h"
@@ -16,7 +16,7 @@
 #include "ops/threads.h"
 
 enum {
-  TILE_LINES = 64, /* of a block that is transposed: as many elements of as many lines */
+  TILE_LINES = 64, /* in a block that is transposed: as many lines, and elements of each */
   TILE = TILE_LINES * TILE_LINES,
   PADDED_LINE = TILE_LINES + 16, /* in elements: lines of a tile must not share a cache set */
   FEW_LINES = 32,
@@ -28,9 +28,9 @@ typedef struct scan_state {
   window_reducer reducer;
   bool is_reverse, is_columns;
   int64_t outer, inner;  /* lines: outer x inner, inner elements apart */
-  int64_t in_dim, count; /* elements of a line, and how many of them any result needs */
+  int64_t in_dim, count; /* elements of a line; how many of them results need */
   int64_t out_dim;
-  int64_t shift;         /* result o is the scan at o + shift; before 0 it is the initial value */
+  int64_t shift;         /* result o is the scan at o + shift; before 0 the initial value */
   int64_t lanes, groups; /* in one unit; units of one index of outer */
   int64_t chunks;        /* of a line; 0: lanes are lines */
   size_t file_bytes, files_bytes;
@@ -46,11 +46,11 @@ typedef struct scan_run {
   const trm_kernel_call *call;
   const trm_vector_ops *ops;
   char *files;
-  double *totals; /* of chunks, then what is before them: lane elements in 8 bytes each */
+  double *totals; /* of chunks, then the scans before them: lane elements, in 8 bytes each */
   bool is_for_totals;
 } scan_run;
 
-/* Lanes to scan: where position 0 of lane 0 is, and the step to the next lane, in elements. */
+/* Lanes to scan: the place of position 0 of lane 0, and the step to the next lane, in elements. */
 typedef struct scan_lanes {
   int64_t in, out, in_lane, out_lane, n, count;
 } scan_lanes;
@@ -82,8 +82,8 @@ static void combine(const scan_run *run, const scan_file *file, void *out, const
   trm_function_apply(&reducer->function, args, &out, (size_t)n, file->scratch);
 }
 
-/* Takes rows of n lanes in, and writes acc after each; strides in lane elements. Without a value to
- * begin with, the first row is that. */
+/* Combines rows of n lanes with acc, and writes acc after each row; strides in lane elements.
+ * !has_begun: the first row becomes acc. */
 static void scan_rows(const scan_run *run, const scan_file *file, bool has_begun, const char *x,
                       int64_t x_stride, char *out, int64_t out_stride, int64_t rows, int64_t n) {
   const window_reducer *reducer = &run->state->reducer;
@@ -129,7 +129,7 @@ static char *target(const scan_run *run, int64_t place) {
   return (char *)run->call->results[0] + place * ((int64_t)1 << run->state->reducer.log2);
 }
 
-/* Rows [i, i + rows) as lane elements: *out_x, rows *out_stride apart. */
+/* Loads rows [i, i + rows) as lane elements, *out_stride apart, to *out_x. */
 static void load_rows(const scan_run *run, const scan_file *file, const scan_lanes *lanes,
                       int64_t i, int64_t rows, const char **out_x, int64_t *out_stride) {
   const scan_state *state = run->state;
@@ -160,7 +160,7 @@ static void load_rows(const scan_run *run, const scan_file *file, const scan_lan
   *out_stride = sign * n;
 }
 
-/* Writes rows of the tile file->out, the first at position i: those that are results. */
+/* Writes the rows of the tile file->out that are results; the first row is position i. */
 static void store_rows(const scan_run *run, const scan_file *file, const scan_lanes *lanes,
                        int64_t i, int64_t rows) {
   const scan_state *state = run->state;
@@ -177,7 +177,7 @@ static void store_rows(const scan_run *run, const scan_file *file, const scan_la
     }
     return;
   }
-  /* In the tile the rows lie in the order of memory: the skipped ones first, or last. */
+  /* The rows of the tile are in the order of memory, so the skipped ones come first or last. */
   const int64_t kept = rows - skipped;
   const char *from = file->out + (state->is_reverse ? 0 : skipped * n << reducer->lane_log2);
   if (reducer->widens) {
@@ -193,7 +193,7 @@ static void store_rows(const scan_run *run, const scan_file *file, const scan_la
   }
 }
 
-/* Sums of floats need no tiles where a line's elements are neighbours. */
+/* Sums of floats need no tile if the elements of a line are contiguous. */
 static void sum_lines(const scan_run *run, const scan_file *file, const scan_lanes *lanes,
                       bool has_begun) {
   const scan_state *state = run->state;
@@ -244,7 +244,7 @@ static void scan(const scan_run *run, const scan_file *file, const scan_lanes *l
   }
 }
 
-/* Writes acc to results [begin, end) of the lanes. */
+/* Fills results [begin, end) of the lanes with acc. */
 static void fill(const scan_run *run, const scan_file *file, const scan_lanes *lanes, int64_t begin,
                  int64_t end) {
   const scan_state *state = run->state;
@@ -307,12 +307,12 @@ static void scan_lines(const void *context, int64_t begin, int64_t end, int thre
   }
 }
 
-/* Units: a line's groups of chunks, and one for the rest. */
+/* Units: groups of chunks of a line, and one for the rest of the line. */
 static void scan_chunks(const void *context, int64_t begin, int64_t end, int thread) {
   const scan_run *run = context;
   const scan_state *state = run->state;
   const scan_file file = file_of(run, thread);
-  const int64_t stride = state->chunks + 1; /* of totals: one for the rest */
+  const int64_t stride = state->chunks + 1; /* of totals, with one for the rest */
   const size_t acc_bytes =
       state->reducer.mode == WINDOW_SUM ? sizeof(double) : (size_t)1 << state->reducer.lane_log2;
   for (int64_t u = begin; u < end; ++u) {
@@ -327,7 +327,7 @@ static void scan_chunks(const void *context, int64_t begin, int64_t end, int thr
     lanes.count = is_rest ? state->count - state->chunks * CHUNK : CHUNK;
     char *totals = (char *)(run->totals + line * stride + first);
     if (run->is_for_totals) {
-      if (is_rest) continue; /* nothing follows it */
+      if (is_rest) continue; /* nothing needs the total of the rest */
       scan(run, &file, &lanes, false);
       for (int64_t l = 0; l < lanes.n; ++l)
         memcpy(totals + l * 8, file.acc + (size_t)l * acc_bytes, acc_bytes);
@@ -339,7 +339,7 @@ static void scan_chunks(const void *context, int64_t begin, int64_t end, int thr
   }
 }
 
-/* From the totals of a line's chunks to what is before each of them. */
+/* Turns the totals of a line's chunks into the scans before each chunk. */
 static void scan_totals(const scan_run *run, int64_t line) {
   const scan_state *state = run->state;
   const scan_file file = file_of(run, 0);
@@ -393,8 +393,8 @@ static trm_status run_scan(const trm_kernel *kernel, const trm_kernel_call *call
 
 /* ---- Creating -------------------------------------------------------------------------------- */
 
-/* Whether all windows begin at the first element, or all end at the last one. Short ones are not
- * worth it: they are summed as they stand. */
+/* Whether all windows begin at the first element, or all end at the last one. Short windows are
+ * faster one by one. */
 static bool is_scan(const window_layout *layout, bool *out_reverse, int64_t *out_shift) {
   enum { SHORT = 8 };
   if (layout->rank == 0) return false;

@@ -1,6 +1,6 @@
-/* Fast select-and-scatter, as the gradient of max pooling has it: select is a >= b or a > b, and
- * scatter adds floats. Lanes are channels. Threads share out what no window crosses: the outer
- * dimensions without a window, and blocks of channels. Sums are kept in float32. */
+/* Owns: fast select-and-scatter in the form of max pooling's gradient: select is a >= b or a > b,
+ * and scatter adds floats. Lanes are channels. Threads split dimensions that no window crosses: the
+ * outer ones without a window, and blocks of channels. Sums are float32. */
 #include <string.h>
 
 #include "ops/reduce/fast_window.h"
@@ -13,7 +13,7 @@ typedef struct select_state {
   trm_dtype dtype;
   bool greater_equal;
   int64_t outer;          /* images: product of the leading dimensions without a window */
-  int64_t image, windows; /* elements, windows of one image */
+  int64_t image, windows; /* elements and windows of one image */
   int64_t blocks, count;
   size_t file_bytes, sums_bytes;
 } select_state;
@@ -22,7 +22,7 @@ typedef struct select_run {
   const select_state *state;
   const trm_kernel_call *call;
   const trm_vector_ops *ops;
-  float *sums; /* like the operand */
+  float *sums; /* in the layout of the operand */
   float initial;
   char *files;
 } select_run;

@@ -1,7 +1,7 @@
-/* Fast sort: always stable. Where the comparator compares keys (sort_keys.h), the keys become
- * unsigned numbers, which are merged or, many of them, sorted digit by digit, the last key first.
- * Floats compared without a total order, with NaNs among them, and all other comparators are
- * merged (sort_merge.c). */
+/* Owns: fast sorts, which are always stable. If the comparator compares keys (sort_keys.h), the
+ * keys become unsigned numbers. Few numbers are merged, many are sorted digit by digit, the last
+ * key first. Merging by comparisons (sort_merge.c) serves all other comparators, and NaNs among
+ * floats without a total order. */
 #include <string.h>
 
 #include "hlo/infer.h"
@@ -11,7 +11,7 @@
 
 enum { INSERTION = 16, MERGED = 512, WIDE_DIGITS = 1 << 15, MAX_DIGITS = 2048 };
 
-/* Keys of 64 bits, or numbers; narrower keys are put in one number with their place. */
+/* A key of 64 bits with its place. Narrower keys share one number with their place. */
 typedef struct wide_entry {
   union {
     uint64_t key;
@@ -26,7 +26,7 @@ typedef struct sort_state {
   sort_merge merge; /* of comparators without keys, or with NaNs */
   int64_t n, stride, lines;
   uint8_t log2[REDUCE_MAX_OPERANDS];
-  bool carries; /* the one operand's values travel with the key: nothing is looked up */
+  bool carries; /* the values of the single operand travel with the key, so none is looked up */
   size_t file_bytes;
 } sort_state;
 
@@ -71,8 +71,8 @@ uint64_t *trm_sort_numbers(uint64_t *from, uint64_t *to, int64_t n) {
   return from;
 }
 
-/* One pass for each digit of the key's bits, from the lowest; digits that are all equal cost
- * nothing but their count. Stable. */
+/* One pass for each digit of the key's bits, from the lowest. It is stable. A digit that is equal
+ * in all numbers is only counted. */
 #define RADIX(name, T, FIELD)                                                                 \
   static T *name(T *from, T *to, int64_t n, int first_bit, int bits) {                        \
     const int width = n >= WIDE_DIGITS && bits > 16 ? 11 : 8;                                 \
@@ -99,8 +99,8 @@ uint64_t *trm_sort_numbers(uint64_t *from, uint64_t *to, int64_t n) {
 RADIX(radix_narrow, uint64_t, NARROW_FIELD)
 RADIX(radix_wide, wide_entry, WIDE_FIELD)
 
-/* Numbers among which are NaNs, which have no order: comparison by comparison what the reference
- * does. Returns where the result is. */
+/* Sorts numbers with NaNs, which have no order, by the same comparisons as the reference kernel.
+ * Returns the array with the result. */
 static wide_entry *merge_numbers(wide_entry *from, wide_entry *to, int64_t n) {
   for (int64_t width = 1; width < n; width *= 2) {
     for (int64_t low = 0; low < n; low += 2 * width) {
@@ -123,8 +123,8 @@ static wide_entry *merge_numbers(wide_entry *from, wide_entry *to, int64_t n) {
 
 /* ---- A line --------------------------------------------------------------------------------- */
 
-/* The scratch of a thread, for a line of n: keys, two arrays of entries, places, and a column for
- * the values of a function. */
+/* A thread's scratch for a line of n: keys, two arrays of entries, places, and a column for values
+ * of a function. */
 typedef struct line_files {
   uint64_t *keys;
   wide_entry *first, *second;
@@ -203,7 +203,7 @@ static uint64_t *sort_narrow(const sort_state *state, const sort_key *key, const
   return radix_narrow(entries, other, state->n, 32, trm_sort_key_bits(key));
 }
 
-/* The values themselves behind the key: small ones, of one operand. */
+/* Sorts small values of one operand, which are stored with the key. */
 static void sort_values(const sort_state *state, const trm_kernel_call *call, int64_t base,
                         const line_files *files) {
   const int64_t n = state->n, stride = state->stride;
@@ -253,7 +253,7 @@ static void sort_numbers(const sort_state *state, const trm_kernel_call *call, i
   place_line(state, call, base, files->places);
 }
 
-/* False when a NaN has no order among keys that only the comparator itself can tell. */
+/* Sorts one line. False: keys that only the comparator can order include a NaN. */
 static bool sort_line(const sort_state *state, const trm_kernel_call *call, int64_t base,
                       const line_files *files) {
   uint32_t *places = files->places;
@@ -271,7 +271,7 @@ static bool sort_line(const sort_state *state, const trm_kernel_call *call, int6
     }
     for (int64_t i = 0; is_first && i < state->n; ++i) places[i] = (uint32_t)i;
     if (trm_sort_key_bits(key) <= 32) {
-      /* Merging needs entries that differ in order: their numbers, not their places. */
+      /* Merging needs distinct entries: numbers of elements instead of places. */
       uint32_t *numbers = (uint32_t *)files->column;
       for (int64_t i = 0; i < state->n; ++i) numbers[i] = (uint32_t)i;
       const uint64_t *sorted = sort_narrow(state, key, files, numbers);
@@ -347,7 +347,7 @@ trm_status trm_fast_sort_create(const trm_kernel_request *request, trm_kernel *o
                          error));
   bool merges;
   TRY(trm_sort_merge_create(request, state->n, state->stride, &state->merge, &merges, error));
-  bool needs_merge = state->keys.count == 0; /* NaNs that have no order do too */
+  bool needs_merge = state->keys.count == 0; /* also for NaNs without an order */
   for (uint32_t k = 0; k < state->keys.count; ++k) {
     const sort_key *key = &state->keys.keys[k];
     needs_merge = needs_merge || (!key->is_total && trm_dtype_is_floating(key->dtype) &&

@@ -1,16 +1,16 @@
-/* Fast sums of floats. Work is cut by the shape alone, in pieces that are summed in short float32
- * sums and doubles; the pieces are added in order. So a sum does not depend on the threads, and its
- * error is far below that of adding one after the other. */
+/* Owns: fast sums of floats. The shape alone determines the pieces. A piece is summed in short
+ * float32 sums and doubles, and the pieces are added in order. So a sum does not depend on the
+ * threads, and its error is far smaller than that of adding one element after the other. */
 #include <string.h>
 
 #include "ops/reduce/fast_reduce.h"
 #include "ops/threads.h"
 
-/* Neighbouring columns are added up together, so that rows are read as they lie; the sums of
- * WIDE_BLOCK stay in the first-level cache. */
+/* Neighbouring columns are summed together, so that rows are read in the order of memory. The sums
+ * of WIDE_BLOCK columns stay in the first-level cache. */
 enum { PIECE = 65536, WIDE_BLOCK = 4096 };
 
-/* One row of n floats to *out (or where it is). */
+/* One row of n floats: in place, or converted to `out`. */
 static const float *load_row(const sum_rows *rows, int64_t offset, int64_t n, float *out) {
   if (rows->dtype == TRM_F32) return (const float *)(const void *)rows->data + offset;
   rows->ops->half_to_float(out, (const uint16_t *)(const void *)rows->data + offset, NULL, NULL,
@@ -36,10 +36,10 @@ void trm_sum_rows(const sum_rows *rows, int64_t begin, int64_t end, int64_t colu
 typedef struct sum_state {
   reduce_layout layout;
   trm_dtype dtype;
-  int64_t group;                /* rows that are taken as one wide row, for narrow rows */
+  int64_t group;                /* rows that count as one wide row, if rows are narrow */
   int64_t width;                /* columns of a block */
   int64_t blocks, chunks, rows; /* column blocks; chunks of rows; (wide) rows */
-  int64_t pieces; /* of the reduced part of one result, where the innermost is reduced */
+  int64_t pieces; /* of the reduced part of one result, if the innermost dimension is reduced */
   bool has_partials;
   size_t file_bytes; /* of one thread */
   size_t partial_bytes;

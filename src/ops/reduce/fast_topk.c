@@ -1,6 +1,6 @@
-/* Fast topk of elements of up to 32 bits, along the last dimension; of equal ones the earlier comes
- * first. A buffer takes what is better than the k-th best so far: few stay sorted, many are sorted
- * and cut when it is full. */
+/* Owns: fast topk of elements of up to 32 bits, along the last dimension; of equal elements the
+ * earlier one comes first. A buffer takes the elements that are better than the k-th best so far.
+ * Few entries stay sorted; many are sorted when the buffer is full, and the best k are kept. */
 #include <string.h>
 
 #include "ops/reduce/sort_keys.h"
@@ -37,7 +37,7 @@ static void store_line(const topk_state *state, const trm_kernel_call *call, int
   }
 }
 
-/* Puts the entry among the best, which are sorted, in place of the worst where there are k. */
+/* Inserts the entry into the sorted best ones; the worst goes if there are k. */
 static int64_t insert(uint64_t *best, int64_t count, int64_t k, uint64_t entry) {
   int64_t at = count < k ? count++ : k - 1;
   for (; at > 0 && best[at - 1] > entry; --at) best[at] = best[at - 1];

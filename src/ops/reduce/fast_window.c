@@ -1,5 +1,6 @@
-/* Fast reduce-window: lanes are channels where the last dimensions have no window (NHWC), else the
- * results along the last dimension. Float sums are kept in double, other floats in float32. */
+/* Owns: fast reduce-window. Lanes are channels if the last dimensions have no window (NHWC),
+ * else results along the last dimension. Float sums are accumulated in double, other floats in
+ * float32. */
 #include "ops/reduce/fast_window.h"
 
 #include <string.h>
@@ -9,7 +10,7 @@
 typedef struct pool_state {
   window_layout layout;
   window_reducer reducer;
-  int64_t line;   /* lanes are this many results along the last windowed dimension; 0: channels */
+  int64_t line;   /* lanes: so many results along the last windowed dimension; 0: channels */
   int64_t blocks; /* of lanes */
   size_t file_bytes;
 } pool_state;
@@ -25,7 +26,7 @@ typedef struct pool_lanes {
   char *acc, *next, *in, *raw, *scratch;
 } pool_lanes;
 
-/* acc[first..first + n) takes in n elements at `offset`, `stride` apart. */
+/* Combines acc[first..first + n) with n elements at `offset`, `stride` apart. */
 static void take(const pool_run *run, pool_lanes *lanes, int64_t offset, int64_t stride,
                  int64_t first, int64_t n) {
   const pool_state *state = run->state;
@@ -87,7 +88,8 @@ static void end_lanes(const pool_run *run, const pool_lanes *lanes, int64_t plac
   else memcpy(result, from, (size_t)n << state->reducer.log2);
 }
 
-/* All elements of the windows of results [start, start + n) along the last windowed dimension. */
+/* Combines all elements of the windows of results [start, start + n) along the last windowed
+ * dimension. */
 static void take_line(const pool_run *run, pool_lanes *lanes, int64_t position, int64_t start,
                       int64_t n) {
   const window_layout *layout = &run->state->layout;
@@ -98,7 +100,7 @@ static void take_line(const pool_run *run, pool_lanes *lanes, int64_t position, 
   trm_window_start(&walk, layout, last, position);
   while (trm_window_next(&walk, &offset)) {
     for (int64_t k = 0; k < w->size; ++k) {
-      /* Results whose k-th element lies inside: 0 <= o * stride + shift < dim. */
+      /* The results whose k-th element is inside: 0 <= o * stride + shift < dim. */
       const int64_t shift = k * w->window_dilation - w->padding_low;
       int64_t low = shift < 0 ? (-shift + w->stride - 1) / w->stride : 0;
       const int64_t room = layout->in_dims[last] - shift;

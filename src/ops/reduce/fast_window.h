@@ -1,5 +1,5 @@
-/* How the fast window kernels walk: many lanes at once, and for them all the elements of their
- * window. */
+/* The walk of the fast window kernels: many lanes at once, and for them all elements of their
+ * windows. */
 #ifndef TREMULA_OPS_REDUCE_FAST_WINDOW_H_
 #define TREMULA_OPS_REDUCE_FAST_WINDOW_H_
 
@@ -7,7 +7,7 @@
 
 typedef enum window_mode { WINDOW_SUM, WINDOW_DIRECT, WINDOW_FUNCTION } window_mode;
 
-/* What combines the elements of a window: a sum in double, one vectorised loop, or any function. */
+/* Combines the elements of a window: a sum in double, one vectorised loop, or any function. */
 typedef struct window_reducer {
   window_mode mode;
   trm_vector_fn direct;
@@ -17,8 +17,8 @@ typedef struct window_reducer {
   bool widens;
 } window_reducer;
 
-/* The windowed dimensions are the first `rank`; what is behind them has no window and is one
- * contiguous run of `inner` elements, the channels. */
+/* The windowed dimensions are the first `rank`. The others have no window and are one contiguous
+ * run of `inner` elements, the channels. */
 typedef struct window_layout {
   int32_t rank;
   int64_t in_dims[TRM_MAX_RANK], in_strides[TRM_MAX_RANK], out_dims[TRM_MAX_RANK];
@@ -26,14 +26,14 @@ typedef struct window_layout {
   int64_t inner, positions; /* windows: product of out_dims */
 } window_layout;
 
-/* `out` are the dimensions of what has one element a window. */
+/* `out`: the shape with one element for each window. */
 void trm_window_layout(const trm_window *window, const trm_shape *in, const trm_shape *out,
                        window_layout *out_layout);
 
-/* Walks through the elements of one window, in order, that lie in the array. */
+/* A walk through the elements of one window that lie in the array, in order. */
 typedef struct window_walk {
   const window_layout *layout;
-  int32_t rank; /* dimensions that are walked: the first ones */
+  int32_t rank; /* the first dimensions, which are walked */
   int64_t at[TRM_MAX_RANK], k[TRM_MAX_RANK], offsets[TRM_MAX_RANK + 1];
   bool is_empty;
 } window_walk;
@@ -43,8 +43,8 @@ void trm_window_start(window_walk *walk, const window_layout *layout, int32_t ra
 /* The next element's offset in the array; false when there is none left. */
 bool trm_window_next(window_walk *walk, int64_t *out_offset);
 
-/* Windows that all begin at the first element, or all end at the last one, along one dimension:
- * running sums and the like, in one pass (fast_scan.c). */
+/* Serves windows along one dimension that all begin at the first element, or all end at the last
+ * one: running sums and the like, in one pass (fast_scan.c). */
 trm_status trm_fast_scan_create(const trm_kernel_request *request, const window_layout *layout,
                                 const window_reducer *reducer, trm_kernel *out_kernel,
                                 bool *out_supported, trm_error *error);

@@ -1,4 +1,4 @@
-/* Lays windows out and walks through them (fast_window.h). */
+/* Owns: laying windows out and walking through them (fast_window.h). */
 #include "ops/reduce/fast_window.h"
 
 static bool is_trivial(const trm_window_dimension *w) {
@@ -23,7 +23,7 @@ void trm_window_layout(const trm_window *window, const trm_shape *in, const trm_
   *out_layout = layout;
 }
 
-/* The first k >= from that lies in the array along d, or -1. */
+/* The first k >= from whose element lies in the array along d, or -1. */
 static int64_t find_inside(const window_walk *walk, int32_t d, int64_t from) {
   const trm_window_dimension *w = &walk->layout->window[d];
   const int64_t origin = walk->at[d] * w->stride - w->padding_low;
@@ -76,7 +76,7 @@ bool trm_window_next(window_walk *walk, int64_t *out_offset) {
     break;
   }
   if (d < 0) {
-    walk->is_empty = true; /* this was the last */
+    walk->is_empty = true; /* that was the last element */
     return true;
   }
   for (d++; d < walk->rank; ++d) set(walk, d, find_inside(walk, d, 0));

@@ -1,4 +1,4 @@
-/* Reference kernels of the batch-norm opcodes. All sums are in double and round once. */
+/* Owns: reference kernels of the batch-norm opcodes. All sums are in double and round once. */
 #include "ops/reference.h"
 
 #include <math.h>

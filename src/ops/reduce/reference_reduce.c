@@ -1,4 +1,4 @@
-/* Reference kernel of reduce, and the reducer that it shares with reduce-window. */
+/* Owns: the reference kernel of reduce, and the reducer that it shares with reduce-window. */
 #include "ops/reduce/reference_reduce.h"
 
 bool trm_reducer_is_float_sum(const trm_evaluator *evaluator) {
@@ -50,7 +50,7 @@ void trm_reducer_add(trm_reducer *reducer, int64_t place) {
     slots[n + k] = trm_value_load(operands[k].dtype, data[k], place);
   }
   trm_evaluator_run(reducer->evaluator, slots);
-  /* Results may be parameters: take all before writing any. */
+  /* Results may be parameters: reads all before writing any. */
   trm_value *next = slots + reducer->evaluator->num_slots;
   for (uint32_t k = 0; k < n; ++k) next[k] = slots[reducer->evaluator->results[k]];
   for (uint32_t k = 0; k < n; ++k) slots[k] = next[k];

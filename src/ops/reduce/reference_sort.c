@@ -1,4 +1,4 @@
-/* Reference kernels of sort and topk. */
+/* Owns: reference kernels of sort and topk. */
 #include "ops/reference.h"
 
 /* ---- Sort: a bottom-up merge sort of places, stable whether asked or not --------------------- */
@@ -7,7 +7,7 @@ typedef struct sorter {
   const trm_reference_state *state;
   const trm_kernel_call *call;
   trm_value *slots;
-  int64_t base, stride; /* of the line that is being sorted */
+  int64_t base, stride; /* of the line */
 } sorter;
 
 /* The comparator takes the pairs of all operands: a0, b0, a1, b1, ... */
@@ -74,19 +74,19 @@ static trm_status run_sort(const trm_kernel *kernel, const trm_kernel_call *call
 
 /* ---- Topk: along the last dimension; of equal ones the earlier comes first ------------------- */
 
-/* A number ordered as the elements are; floats by IEEE's totalOrder. */
+/* A number in the order of the elements; floats in the order of IEEE's totalOrder. */
 static uint64_t order_key(trm_dtype dtype, trm_value value) {
   const uint64_t sign = UINT64_C(1) << 63;
   const trm_kind kind = trm_dtype_kind(dtype);
   if (kind == TRM_KIND_SIGNED) return value.u ^ sign;
   if (kind != TRM_KIND_FLOAT) return value.u;
   uint64_t bits;
-  memcpy(&bits, &value.f, sizeof bits); /* doubles keep the order of narrower floats */
+  memcpy(&bits, &value.f, sizeof bits); /* as doubles, narrower floats keep their order */
   return bits & sign ? ~bits : bits | sign;
 }
 
 static void sift_down(uint64_t *keys, int64_t *places, int64_t count, int64_t i) {
-  /* A heap whose top comes last: the greatest key, of equal ones the latest place. */
+  /* A heap whose top is the last in order: the greatest key, and of equal keys the latest place. */
   while (true) {
     int64_t top = i;
     for (int64_t child = 2 * i + 1; child <= 2 * i + 2; ++child) {

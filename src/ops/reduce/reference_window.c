@@ -1,4 +1,4 @@
-/* Reference kernels of reduce-window and select-and-scatter. */
+/* Owns: reference kernels of reduce-window and select-and-scatter. */
 #include "ops/reduce/reference_reduce.h"
 
 /* The place of window element `in_window` of the window at `window_index` in the operand, or -1
@@ -25,8 +25,7 @@ static void window_odometer(const trm_window *window, trm_odometer *out_odometer
   trm_odometer_init(out_odometer, window->rank, sizes);
 }
 
-/* Padding counts as the initial value, which need not be applied again: it is where the
- * accumulation starts. */
+/* The accumulation begins with the initial value, so padding, which has that value, is skipped. */
 static trm_status run_reduce_window(const trm_kernel *kernel, const trm_kernel_call *call,
                                     trm_error *error) {
   (void)error;

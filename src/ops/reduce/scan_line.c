@@ -1,10 +1,9 @@
-/* Running sums of floats, in double, eight elements at a time. The sums of eight form a tree, the
- * same one on each instruction set:
+/* Owns: running sums of floats (scan_line.h), in double, eight elements at a time. The sums of
+ * eight form a tree, which is the same for each instruction set:
  *
  *     pairs         x1 += x0, x3 += x2, x5 += x4, x7 += x6
  *     fours         x2 += x1, x3 += x1, x6 += x5, x7 += x5
- *     eight         x4 += x3, ..., x7 += x3
- */
+ *     eight         x4 += x3, ..., x7 += x3 */
 #include "ops/reduce/scan_line.h"
 
 #include <stddef.h>
@@ -12,7 +11,7 @@
 
 enum { GROUP = 8 };
 
-/* Running sums of four elements. Not an array, which would go through memory. */
+/* Running sums of four elements. An array would be kept in memory. */
 typedef struct four {
   double a, b, c, d;
 } four;

@@ -1,4 +1,4 @@
-/* The running sum of one line of floats that lie beside each other. */
+/* The running sum of one line of contiguous floats. */
 #ifndef TREMULA_OPS_REDUCE_SCAN_LINE_H_
 #define TREMULA_OPS_REDUCE_SCAN_LINE_H_
 

@@ -1,4 +1,5 @@
-/* Owns: what the comparator of a sort compares, and keys as unsigned numbers of the same order. */
+/* Owns: finding the keys that a sort's comparator compares, and keys as unsigned numbers of the
+ * same order. */
 #include "ops/reduce/sort_keys.h"
 
 #include <math.h>
@@ -12,14 +13,14 @@ typedef struct comparator {
   const trm_module *module;
   const trm_computation *computation;
   trm_arena *arena;
-  uint32_t *visits; /* values that are used often are visited often: not for ever */
+  uint32_t *visits; /* their number is limited: a value with many uses is visited often */
 } comparator;
 
 static const trm_instruction *at(const comparator *c, trm_index index) {
   return &c->computation->instructions[index];
 }
 
-/* Whether b is a with every parameter 2k in the place of 2k + 1 and the other way round. */
+/* Whether b is a with every parameter 2k and 2k + 1 exchanged. */
 static bool mirrors(const comparator *c, trm_index a, trm_index b, int depth) {
   const trm_instruction *x = at(c, a), *y = at(c, b);
   if (x->opcode != y->opcode || depth == MAX_DEPTH || ++*c->visits > MAX_VISITS ||
@@ -41,7 +42,7 @@ static bool mirrors(const comparator *c, trm_index a, trm_index b, int depth) {
   return true;
 }
 
-/* The one parameter that a value is made of; false when there are none or several. */
+/* The only parameter on which a value depends; false: there are none or several. */
 static bool find_parameter(const comparator *c, trm_index index, int depth, int64_t *number) {
   const trm_instruction *x = at(c, index);
   if (x->opcode == TRM_OP_CONSTANT) return true;
@@ -100,7 +101,7 @@ static bool is_key_type(trm_dtype dtype) {
   return (dtype >= TRM_PRED && dtype <= TRM_F64) || dtype == TRM_BF16;
 }
 
-/* What a value is behind broadcasts of scalars and selects by a constant, as TensorFlow wraps its
+/* The value behind broadcasts of scalars and selects by a constant, with which TensorFlow wraps its
  * comparators. */
 static trm_index see_through(const comparator *c, trm_index index) {
   for (int depth = 0; depth < MAX_DEPTH; ++depth) {
@@ -118,7 +119,7 @@ static trm_index see_through(const comparator *c, trm_index index) {
   return index;
 }
 
-/* `less` is a < b or a > b, b the mirror of a. */
+/* The key of `less`, which is a < b or a > b, with b the mirror of a. */
 static trm_status find_key(const comparator *c, trm_index less, sort_key *key, bool *out_found,
                            trm_error *error) {
   const trm_instruction *compare = at(c, less);
@@ -207,7 +208,7 @@ static inline uint64_t order_float(uint64_t bits, uint64_t top, uint64_t infinit
   if (canonical || !total) {
     if (magnitude == 0) bits = 0;
     if (magnitude > infinity) {
-      if (canonical) bits = infinity | (infinity & -infinity) >> 1; /* the quiet one, positive */
+      if (canonical) bits = infinity | (infinity & -infinity) >> 1; /* quiet and positive */
       else *has_nan = true;
     }
   }

@@ -1,5 +1,5 @@
-/* What the comparator of a sort compares: keys, one after the other, as TensorFlow's and JAX's do.
- */
+/* The keys that the comparator of a sort compares one after the other, as those of TensorFlow and
+ * JAX do. */
 #ifndef TREMULA_OPS_REDUCE_SORT_KEYS_H_
 #define TREMULA_OPS_REDUCE_SORT_KEYS_H_
 
@@ -9,8 +9,8 @@ enum { SORT_MAX_KEYS = 4 };
 
 typedef enum sort_key_kind {
   SORT_KEY_PLAIN,     /* the operand's elements */
-  SORT_KEY_CANONICAL, /* these, with one zero and one NaN (JAX) */
-  SORT_KEY_FUNCTION   /* what `function` makes of the operand's elements */
+  SORT_KEY_CANONICAL, /* with one zero and one NaN (JAX) */
+  SORT_KEY_FUNCTION   /* the results of `function` on the operand's elements */
 } sort_key_kind;
 
 typedef struct sort_key {
@@ -23,24 +23,24 @@ typedef struct sort_key {
 } sort_key;
 
 typedef struct sort_keys {
-  uint32_t count;               /* 0: the comparator is something else */
-  sort_key keys[SORT_MAX_KEYS]; /* the first decides */
+  uint32_t count;               /* 0: the comparator does not compare keys */
+  sort_key keys[SORT_MAX_KEYS]; /* the first one decides first */
 } sort_keys;
 
-/* Recognises p < q of one operand's two elements, or of the same function of each, and a
- * lexicographic order of such. */
+/* Recognises p < q of one operand's two elements, or of the same function of each, and
+ * lexicographic orders of such comparisons. */
 trm_status trm_sort_find_keys(const trm_module *module, uint32_t comparator, trm_arena *arena,
                               sort_keys *out_keys, trm_error *error);
 
-/* Writes n keys as numbers whose unsigned order is the key's: element i is at
- * base + (places == NULL ? i : places[i]) * stride. Returns whether there is a NaN without order.
- */
+/* Writes n keys as numbers whose unsigned order is the order of the keys. Element i is at base +
+ * (places == NULL ? i : places[i]) * stride. Returns whether a NaN without an order is among
+ * them. */
 bool trm_sort_load_keys(const sort_key *key, const void *operand, int64_t base, int64_t stride,
                         const uint32_t *places, int64_t n, uint64_t *out_keys);
-/* Bits of such a number that may be set. */
+/* The number of low bits that such a number uses. */
 int trm_sort_key_bits(const sort_key *key);
 
-/* Sorts numbers that all differ; returns which of the two arrays has them. */
+/* Sorts distinct numbers; returns the array of the two that holds them. */
 uint64_t *trm_sort_numbers(uint64_t *numbers, uint64_t *other, int64_t n);
 
 #endif /* TREMULA_OPS_REDUCE_SORT_KEYS_H_ */

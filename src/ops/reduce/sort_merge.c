@@ -1,7 +1,7 @@
 /* Owns: sorting by a comparator, bottom up. The merges of a level are streams that advance in step:
- * each step compares the heads of all of them in one call of the compiled comparator. Where a level
- * has few merges they are cut into parts, whose ends are searched in step too; a comparator that is
- * an order gives the same for every cut. */
+ * each step compares the heads of all streams in one call of the compiled comparator. If a level
+ * has few merges, they are cut into parts, whose ends are searched in step too. A comparator that
+ * is an order gives the same result for every cut. */
 #include "ops/reduce/sort_merge.h"
 
 #include <string.h>
@@ -19,7 +19,7 @@ typedef struct merger {
   const sort_merge *merge;
   const trm_kernel_call *call;
   int64_t *order, *other;
-  char *columns; /* of each parameter, STREAMS elements of up to 8 bytes */
+  char *columns; /* for each parameter STREAMS elements of up to 8 bytes */
   uint8_t *result;
   void *function;
   stream *streams;
@@ -54,7 +54,7 @@ static merger make_merger(const sort_merge *merge, const trm_kernel_call *call, 
 
 /* ---- Comparing ------------------------------------------------------------------------------ */
 
-/* Puts the element at `offset` into slot `s` of one side: 0 is the one that may go before. */
+/* Loads the element at `offset` into slot `s` of one side; side 0 may go before side 1. */
 static inline void load_side(const merger *m, uint32_t side, uint32_t s, int64_t offset) {
   for (uint32_t k = 0; k < m->merge->num_operands; ++k) {
     char *column = m->columns + (2 * k + side) * STREAMS * sizeof(uint64_t);
@@ -68,7 +68,7 @@ static inline void load_side(const merger *m, uint32_t side, uint32_t s, int64_t
   }
 }
 
-/* A slot takes over another's elements. */
+/* Copies the elements of one slot to another. */
 static void move_slot(const merger *m, uint32_t to, uint32_t from) {
   for (uint32_t p = 0; p < 2 * m->merge->num_operands; ++p) {
     const size_t size = (size_t)1 << m->merge->log2[p / 2];
@@ -124,7 +124,7 @@ static void run_streams(merger *m) {
         continue;
       }
       finish(now);
-      if (--count > s) { /* the last one comes here, and its comparison with it */
+      if (--count > s) { /* the last slot moves here, with its comparison */
         *now = m->streams[count];
         m->result[s] = m->result[count];
         move_slot(m, s, count);
@@ -139,7 +139,8 @@ static void add_stream(merger *m, stream s) {
   if (m->count == STREAMS) run_streams(m);
 }
 
-/* Cuts a merge at `parts` - 1 places of its result: from_a[i] is how many of a come before. */
+/* Cuts a merge at `parts` - 1 places of its result; from_a[i] is the number of elements of a before
+ * cut i. */
 static void cut_merge(merger *m, const stream *whole, uint32_t parts, int64_t *from_a) {
   const int64_t total = whole->a_left + whole->b_left;
   int64_t low[STREAMS], high[STREAMS];
@@ -169,7 +170,7 @@ static void cut_merge(merger *m, const stream *whole, uint32_t parts, int64_t *f
   }
   from_a[parts] = whole->a_left;
   for (uint32_t p = 1; p < parts; ++p) {
-    /* What is no order may cut backwards: both sides go forward all the same. */
+    /* A comparator that is no order may cut backwards; both sides advance nevertheless. */
     const int64_t step = total * p / parts - total * (p - 1) / parts;
     int64_t i = low[p];
     if (i < from_a[p - 1]) i = from_a[p - 1];
@@ -184,7 +185,7 @@ static void merge_pair(merger *m, stream whole, uint32_t parts) {
     return;
   }
   int64_t from_a[STREAMS + 1];
-  run_streams(m); /* the cut takes the columns */
+  run_streams(m); /* the cut uses the columns */
   cut_merge(m, &whole, parts, from_a);
   const int64_t total = whole.a_left + whole.b_left;
   for (uint32_t p = 0; p < parts; ++p) {
@@ -200,7 +201,7 @@ static void sort_block(merger *m, int64_t lines) {
   const int64_t n = m->merge->n;
   for (int64_t width = 1; width < n; width *= 2) {
     const int64_t merges = lines * ((n + 2 * width - 1) / (2 * width));
-    /* A part of less than 64 is not worth its search. */
+    /* The search for the end of a part of less than 64 elements costs too much. */
     int64_t parts = merges >= STREAMS / 2 ? 1 : STREAMS / merges;
     if (parts > width / 32) parts = width / 32;
     for (int64_t line = 0; line < lines; ++line) {

@@ -1,5 +1,5 @@
-/* Sorting by any comparator that strips can compute: many merges at a time, a comparison of each in
- * one call. */
+/* Sorting by any comparator that strips can compute: many merges at a time, with one call for a
+ * comparison of each. */
 #ifndef TREMULA_OPS_REDUCE_SORT_MERGE_H_
 #define TREMULA_OPS_REDUCE_SORT_MERGE_H_
 
@@ -16,7 +16,7 @@ typedef struct sort_merge {
 trm_status trm_sort_merge_create(const trm_kernel_request *request, int64_t n, int64_t stride,
                                  sort_merge *out_merge, bool *out_supported, trm_error *error);
 size_t trm_sort_merge_bytes(const sort_merge *merge);
-/* Sorts lines [begin, end), stably; for comparators that are no order gives some permutation. */
+/* Sorts lines [begin, end), stably. A comparator that is no order gives some permutation. */
 void trm_sort_merge_lines(const sort_merge *merge, const trm_kernel_call *call, int64_t begin,
                           int64_t end, void *scratch);
 

@@ -1,11 +1,9 @@
 /* Owns: reduce, and the batch normalisations, on an IPU.
  *
- * A reduction works where its operand lies: each tile makes a partial result of every output that
- * it has elements of; the partial results of an output are brought together on the output's tile
- * and reduced there, in one stage when there are fewer than 16, two below 125, else three
- * (docs/machine.md, "Exchange"). Formulas: docs/cost_model.md, "Reduce". */
-#include "ops/reduce/tile_reduce.h"
-
+ * A reduction works on the tiles of its operand: each tile makes a partial result of every output
+ * of which it has elements. The tile of an output receives the partial results and reduces them, in
+ * one stage for fewer than 16, in two below 125, else in three (docs/machine.md, "Exchange").
+ * Formulas: docs/cost_model.md, "Reduce". */
 #include <math.h>
 #include <string.h>
 
@@ -13,14 +11,26 @@
 #include "target/target.h"
 #include "tile/exchange.h"
 
-/* How many partial results tiles make: the fullest tile, and one on average. */
+/* A reduction, by itself or as a part of another operation (the mean of a batch norm). */
+typedef struct reduction {
+  const char *name;      /* "Reduce", "Mean" */
+  const char *operation; /* popops' name: ADD, MAX, ... */
+  double op_cycles;      /* worker cycles of a vector's operation beside its loads; 1 */
+  int64_t outputs;       /* of the reduction */
+  uint32_t reduced;      /* bit d: dimension d of the operand is reduced */
+  bool minor;         /* the reduced elements are contiguous in the array (the last dimensions) */
+  trm_dtype partials; /* the type of partial sums */
+  int64_t together;   /* reductions of this kind that share the compute sets; at least 1 */
+} reduction;
+
+/* The number of partial results on the fullest tile, and on average. */
 typedef struct partial_results {
   int64_t worst;
   double mean;
 } partial_results;
 
-/* Of a run of elements that lie in a row: outputs along the dimensions that it covers whole, along
- * the one that it covers in part, and of two outer ones where it goes over an end. */
+/* The outputs of a run of consecutive elements: all of the dimensions inside the run, some of the
+ * one that it covers in part, and two of an outer one if it crosses a border. */
 static partial_results results_of_run(const trm_shape *shape, uint32_t reduced, int64_t run) {
   partial_results results = {1, 1};
   int64_t inner = 1;
@@ -46,8 +56,9 @@ static partial_results results_of_run(const trm_shape *shape, uint32_t reduced, 
   return results;
 }
 
-/* Of a piece of a plan's output, whose dimensions are groups, batch, fields and channels; of a plan
- * with swapped operands the channels come before the others. False: they are not the array's. */
+/* The same of a piece of a plan's output, whose dimensions are groups, batch, fields and channels;
+ * in a plan with swapped operands the channels come before the others. False: these are not the
+ * dimensions of the array. */
 static bool results_of_piece(const trm_mapping *m, const trm_shape *shape, uint32_t reduced,
                              bool swapped, int64_t *out_results) {
   int32_t order[TRM_MAPPING_RANK] = {0};
@@ -70,9 +81,8 @@ static bool results_of_piece(const trm_mapping *m, const trm_shape *shape, uint3
   return d == shape->rank;
 }
 
-/* Results of the tiles' elements: how many outputs each has a part in. */
-static partial_results results_of_tiles(const trm_tile_operand *operand,
-                                        const trm_tile_reduction *r) {
+/* The outputs to which the elements of each tile belong. */
+static partial_results results_of_tiles(const trm_tile_operand *operand, const reduction *r) {
   const trm_mapping *m = &operand->mapping;
   const int64_t elements = trm_most(1, trm_least(m->worst, operand->source_count));
   const int64_t count = trm_shape_count(&operand->shape);
@@ -98,8 +108,8 @@ static int64_t stage_cycles(int64_t elements, int64_t outputs, trm_dtype type, b
   const int64_t width = trm_tile_vector_width(type);
   const int64_t depth = trm_ceil_divide(elements, trm_most(1, outputs));
   if (minor && depth > 1) {
-    /* Contiguous rows: a row's vectors are loaded and added, one after the other; few rows are cut
-     * between the workers. */
+    /* Contiguous rows: a row's vectors are loaded and added one after the other. If there are few
+     * rows, the workers share them. */
     const int64_t rows = trm_ceil_divide(outputs, workers);
     const int64_t row = outputs < workers ? trm_ceil_divide(depth * outputs, workers) : depth;
     const double vectors = ceil((double)row / (double)width);
@@ -111,7 +121,7 @@ static int64_t stage_cycles(int64_t elements, int64_t outputs, trm_dtype type, b
     const double per_column = 5 + (double)depth * op_cycles + 1;
     return 16 + trm_ceil_divide(columns, workers) * (int64_t)ceil(per_column);
   }
-  /* Fewer columns than workers: rows are cut between them, and their results added. */
+  /* With fewer columns than workers, the workers share the rows and their results are added. */
   const double split = floor((double)workers / (double)columns);
   const double per_column = 5 + (double)depth / split * op_cycles + 1;
   return 16 + (int64_t)ceil(per_column) + 24 + (int64_t)(split * op_cycles);
@@ -121,47 +131,20 @@ static const char *word_of(trm_dtype type) {
   return trm_tile_dtype_bytes(type) == 2 ? "half" : type == TRM_F32 ? "float" : "int";
 }
 
-/* As popops calls the compute sets of a stage. */
-static const char *stage_name(trm_tile_cost *cost, const trm_tile_reduction *r, const char *stage) {
+/* The names of the compute sets of a stage in popops. */
+static const char *stage_name(trm_tile_cost *cost, const reduction *r, const char *stage) {
   if (r->name[0] == '\0') return trm_arena_format(cost->arena, "%s/Reduce", stage);
   return trm_arena_format(cost->arena, "%s/%s/Reduce", r->name, stage);
 }
 
-trm_status trm_tile_add_reduction(const trm_tile_request *request, trm_tile_cost *cost,
-                                  const trm_tile_operand *operand, const trm_tile_reduction *r,
-                                  trm_dtype result_type, trm_mapping *out_mapping,
-                                  trm_error *error) {
+/* Adds the stages that exchange and reduce partial results: `all` of them on all tiles, `partials`
+ * of an output, `held` bytes on the fullest tile. */
+static trm_status add_final_stages(const trm_tile_request *request, trm_tile_cost *cost,
+                                   const reduction *r, const char *codelet, int64_t all,
+                                   int64_t partials, int64_t held, trm_error *error) {
   const trm_target *target = request->target;
-  const int64_t workers = target->num_worker_contexts;
-  const trm_mapping *from = &operand->mapping;
-  const trm_dtype type = operand->shape.dtype;
-  const int64_t elements = trm_most(1, trm_least(from->worst, operand->source_count));
-  const partial_results made = results_of_tiles(operand, r);
-  const int64_t local = made.worst;
-  const uint32_t tiles = from->parts == 0 ? 1 : from->parts;
-  const int64_t all = (int64_t)ceil(made.mean * tiles);
-  *out_mapping =
-      trm_mapping_linear_grain(target, result_type, r->outputs, trm_tile_vector_width(result_type),
-                               4, request->ipu, request->next_tile);
-  const char *codelet = trm_arena_format(cost->arena, "popops::Reduce<ReduceOp::%s,%s,%s>",
-                                         r->operation, word_of(type), word_of(r->partials));
-  CHECK_MEMORY(codelet, "a cost");
-  const double evenness = trm_mapping_evenness(from);
-  const int64_t together = trm_most(1, r->together);
-  const int64_t first =
-      together * stage_cycles(elements, local, type, r->minor, r->op_cycles, workers);
-  const int64_t flops = trm_shape_count(&operand->shape) * together;
-  int64_t partials = trm_ceil_divide(all, trm_most(1, r->outputs)); /* of an output */
-  const bool done = partials <= 1; /* each tile has all of its outputs to itself */
-  TRY(trm_tile_add_compute(request, cost,
-                           stage_name(cost, r,
-                                      done ? "ReduceOnTile/InToOutputNoExchange"
-                                           : "ReduceOnTile/InToIntermediateNoExchange"),
-                           codelet, tiles, (uint32_t)together, workers * first + 11, evenness, 2,
-                           flops, error));
-  if (done) return TRM_OK;
+  const int64_t workers = target->num_worker_contexts, together = trm_most(1, r->together);
   const int64_t bytes = together * trm_tile_dtype_bytes(r->partials);
-  const int64_t held = local * bytes;
   const int stages = partials < 16 ? 1 : partials < 125 ? 2 : 3;
   const int64_t per_stage = (int64_t)ceil(pow((double)partials, 1.0 / stages));
   int64_t live = trm_most(all, r->outputs); /* partial results, all tiles */
@@ -195,13 +178,53 @@ trm_status trm_tile_add_reduction(const trm_tile_request *request, trm_tile_cost
     partials = after;
     live = results;
   }
+  return TRM_OK;
+}
+
+/* Adds the stages: partial results on each tile of the operand, then exchanges and final results.
+ * *out_mapping: the mapping of the results. */
+static trm_status add_reduction(const trm_tile_request *request, trm_tile_cost *cost,
+                                const trm_tile_operand *operand, const reduction *r,
+                                trm_dtype result_type, trm_mapping *out_mapping, trm_error *error) {
+  const trm_target *target = request->target;
+  const int64_t workers = target->num_worker_contexts;
+  const trm_mapping *from = &operand->mapping;
+  const trm_dtype type = operand->shape.dtype;
+  const int64_t elements = trm_most(1, trm_least(from->worst, operand->source_count));
+  const partial_results made = results_of_tiles(operand, r);
+  const int64_t local = made.worst;
+  const uint32_t tiles = from->parts == 0 ? 1 : from->parts;
+  const int64_t all = (int64_t)ceil(made.mean * tiles);
+  *out_mapping =
+      trm_mapping_linear_grain(target, result_type, r->outputs, trm_tile_vector_width(result_type),
+                               4, request->ipu, request->next_tile);
+  const char *codelet = trm_arena_format(cost->arena, "popops::Reduce<ReduceOp::%s,%s,%s>",
+                                         r->operation, word_of(type), word_of(r->partials));
+  CHECK_MEMORY(codelet, "a cost");
+  const double evenness = trm_mapping_evenness(from);
+  const int64_t together = trm_most(1, r->together);
+  const int64_t first =
+      together * stage_cycles(elements, local, type, r->minor, r->op_cycles, workers);
+  const int64_t flops = trm_shape_count(&operand->shape) * together;
+  const int64_t partials = trm_ceil_divide(all, trm_most(1, r->outputs)); /* of an output */
+  const bool done = partials <= 1; /* each tile has all elements of its outputs */
+  TRY(trm_tile_add_compute(request, cost,
+                           stage_name(cost, r,
+                                      done ? "ReduceOnTile/InToOutputNoExchange"
+                                           : "ReduceOnTile/InToIntermediateNoExchange"),
+                           codelet, tiles, (uint32_t)together, workers * first + 11, evenness, 2,
+                           flops, error));
+  if (done) return TRM_OK;
+  const int64_t bytes = together * trm_tile_dtype_bytes(r->partials);
+  const int64_t held = local * bytes;
+  TRY(add_final_stages(request, cost, r, codelet, all, partials, held, error));
   cost->temporary_worst = trm_most(cost->temporary_worst, held);
   cost->temporary_total = trm_most(cost->temporary_total, all * bytes);
   return TRM_OK;
 }
 
-/* What the called computation does: an operation that popops has, or one of its own. */
-static void operation_of(const trm_computation *called, trm_tile_reduction *r) {
+/* The operation of the called computation: one of popops, or a computation of its own. */
+static void operation_of(const trm_computation *called, reduction *r) {
   r->op_cycles = 1;
   const trm_instruction *root = &called->instructions[called->root];
   uint32_t operations = 0;
@@ -222,7 +245,7 @@ static void operation_of(const trm_computation *called, trm_tile_reduction *r) {
   }
   if (r->operation == NULL) {
     r->operation = "CUSTOM";
-    r->op_cycles = 24 + 4.0 * operations; /* as popops' C++ codelets */
+    r->op_cycles = 24 + 4.0 * operations; /* as in popops' C++ codelets */
   }
 }
 
@@ -244,8 +267,8 @@ static bool reduces_minor(const trm_shape *shape, uint32_t reduced) {
   return true;
 }
 
-/* Sums of halves are floats; the greatest of halves is one of them. */
-static trm_dtype partials_of(const trm_tile_reduction *r, trm_dtype type) {
+/* Sums of halves are floats; maxima of halves are halves. */
+static trm_dtype partials_of(const reduction *r, trm_dtype type) {
   const bool chooses = strcmp(r->operation, "MAX") == 0 || strcmp(r->operation, "MIN") == 0;
   return type == TRM_F16 && !chooses ? TRM_F32 : type;
 }
@@ -255,10 +278,9 @@ trm_status trm_tile_reduce(const trm_tile_request *request, trm_tile_cost *cost,
   const trm_instruction *instruction = request->instruction;
   const uint32_t arrays = request->num_operands / 2;
   if (cost->num_results == 0 || arrays == 0) return TRM_OK;
-  trm_tile_reduction r = {
-      .name = "",
-      .outputs = trm_most(1, trm_shape_count(trm_shape_leaf(&instruction->shape, 0))),
-      .reduced = reduced_dimensions(&instruction->dimensions)};
+  reduction r = {.name = "",
+                 .outputs = trm_most(1, trm_shape_count(trm_shape_leaf(&instruction->shape, 0))),
+                 .reduced = reduced_dimensions(&instruction->dimensions)};
   r.minor = reduces_minor(&request->operands[0].shape, r.reduced);
   operation_of(&request->module->computations[instruction->called[0]], &r);
   for (uint32_t k = 0; k < arrays && k < cost->num_results; ++k) {
@@ -266,7 +288,7 @@ trm_status trm_tile_reduce(const trm_tile_request *request, trm_tile_cost *cost,
     if (trm_shape_count(&operand->shape) == 0) continue;
     const trm_dtype result = trm_shape_leaf(&instruction->shape, (int32_t)k)->dtype;
     if (trm_shape_count(&operand->shape) == r.outputs && operand->mapping.count == r.outputs) {
-      /* Of one element each: what it was, where it was. */
+      /* Each output has one element, which stays on its tile. */
       cost->results[k].mapping = trm_mapping_like(&operand->mapping, result);
       if (operand->dies && !operand->is_view &&
           trm_tile_dtype_bytes(result) == trm_tile_dtype_bytes(operand->shape.dtype)) {
@@ -275,15 +297,14 @@ trm_status trm_tile_reduce(const trm_tile_request *request, trm_tile_cost *cost,
       continue;
     }
     r.partials = partials_of(&r, operand->shape.dtype);
-    TRY(trm_tile_add_reduction(request, cost, operand, &r, result, &cost->results[k].mapping,
-                               error));
+    TRY(add_reduction(request, cost, operand, &r, result, &cost->results[k].mapping, error));
   }
   return TRM_OK;
 }
 
 /* ---- Batch normalisation -------------------------------------------------------------------- */
 
-/* An elementwise pass over the large operand, and nothing moved but a channel's numbers. */
+/* An elementwise pass over the large operand; only the numbers of a channel are exchanged. */
 static trm_status add_pass(const trm_tile_request *request, trm_tile_cost *cost, const char *name,
                            const trm_mapping *place, int64_t channels, double cycles_per_element,
                            trm_dtype type, int64_t flops, trm_error *error) {
@@ -298,14 +319,14 @@ static trm_status add_pass(const trm_tile_request *request, trm_tile_cost *cost,
       trm_mapping_evenness(place), 3, flops * place->count, error);
 }
 
-/* Of an instruction, or of a custom call that it was taken apart into. */
+/* Of a batch norm, or of a custom call that the passes made of it. */
 static int64_t feature_index(const trm_instruction *norm) {
   return norm->opcode == TRM_OP_CUSTOM_CALL ? trm_config_integer(norm, "feature_index", -1)
                                             : norm->number;
 }
 
-/* The channels of operand 0 of a batch norm; all else is reduced. */
-static int64_t set_features(const trm_tile_request *request, trm_tile_reduction *r) {
+/* Sets the channels of operand 0 of a batch norm as outputs; all other dimensions are reduced. */
+static int64_t set_features(const trm_tile_request *request, reduction *r) {
   const trm_shape *x = &request->operands[0].shape;
   const int64_t feature = feature_index(request->instruction);
   const bool in_rank = feature >= 0 && feature < x->rank;
@@ -317,14 +338,14 @@ static int64_t set_features(const trm_tile_request *request, trm_tile_reduction 
 /* Mean and inverse standard deviation of operand 0. */
 static trm_status add_statistics(const trm_tile_request *request, trm_tile_cost *cost,
                                  trm_mapping *mean, trm_mapping *deviation, trm_error *error) {
-  /* Sums and sums of squares in the same compute sets, as popnn makes them. */
-  trm_tile_reduction r = {.name = "MeanAndPower",
-                          .operation = "ADD",
-                          .op_cycles = 1,
-                          .partials = TRM_F32,
-                          .together = 2};
+  /* popnn computes sums and sums of squares in the same compute sets. */
+  reduction r = {.name = "MeanAndPower",
+                 .operation = "ADD",
+                 .op_cycles = 1,
+                 .partials = TRM_F32,
+                 .together = 2};
   set_features(request, &r);
-  TRY(trm_tile_add_reduction(request, cost, &request->operands[0], &r, TRM_F32, mean, error));
+  TRY(add_reduction(request, cost, &request->operands[0], &r, TRM_F32, mean, error));
   *deviation = *mean;
   const int64_t workers = request->target->num_worker_contexts;
   return trm_tile_add_compute(
@@ -338,11 +359,11 @@ static trm_status add_gradient_statistics(const trm_tile_request *request, trm_t
                                           trm_error *error) {
   const trm_tile_operand *x = &request->operands[0], *gradient = &request->operands[4];
   const double vector = 3.0 / trm_tile_vector_width(x->shape.dtype);
-  trm_tile_reduction r = {.name = "JointGammaBeta",
-                          .operation = "ADD",
-                          .op_cycles = 1,
-                          .partials = TRM_F32,
-                          .together = 2};
+  reduction r = {.name = "JointGammaBeta",
+                 .operation = "ADD",
+                 .op_cycles = 1,
+                 .partials = TRM_F32,
+                 .together = 2};
   const int64_t channels = set_features(request, &r);
   const trm_mapping place = x->mapping;
   trm_tile_incoming incoming = {0};
@@ -351,7 +372,7 @@ static trm_status add_gradient_statistics(const trm_tile_request *request, trm_t
   TRY(add_pass(request, cost, "Whiten", &place, channels, 2 * vector, x->shape.dtype, 2, error));
   TRY(add_pass(request, cost, "GammaProduct", &place, 0, vector, x->shape.dtype, 1, error));
   trm_mapping sums;
-  TRY(trm_tile_add_reduction(request, cost, x, &r, TRM_F32, &sums, error));
+  TRY(add_reduction(request, cost, x, &r, TRM_F32, &sums, error));
   const int64_t bytes = trm_tile_dtype_bytes(x->shape.dtype);
   cost->temporary_worst += 2 * place.worst * bytes;
   cost->temporary_total += 2 * place.count * bytes;
@@ -370,11 +391,11 @@ trm_status trm_tile_batch_norm(const trm_tile_request *request, trm_tile_cost *c
   const trm_dtype type = x->shape.dtype;
   const double vector = 3.0 / trm_tile_vector_width(type);
   const trm_mapping place = x->mapping;
-  trm_tile_reduction gamma_beta = {.name = "JointGammaBeta",
-                                   .operation = "ADD",
-                                   .op_cycles = 1,
-                                   .partials = TRM_F32,
-                                   .together = 2};
+  reduction gamma_beta = {.name = "JointGammaBeta",
+                          .operation = "ADD",
+                          .op_cycles = 1,
+                          .partials = TRM_F32,
+                          .together = 2};
   const int64_t channels = set_features(request, &gamma_beta);
   trm_mapping mean, deviation;
   switch (instruction->opcode) {
@@ -407,7 +428,7 @@ trm_status trm_tile_batch_norm(const trm_tile_request *request, trm_tile_cost *c
       TRY(trm_tile_add_incoming(request, cost, &incoming, error));
       TRY(add_pass(request, cost, "Whiten", &place, channels, 2 * vector, type, 2, error));
       TRY(add_pass(request, cost, "GammaProduct", &place, 0, vector, type, 1, error));
-      TRY(trm_tile_add_reduction(request, cost, x, &gamma_beta, TRM_F32, &mean, error));
+      TRY(add_reduction(request, cost, x, &gamma_beta, TRM_F32, &mean, error));
       deviation = mean;
       TRY(add_pass(request, cost, "NormGrad", &place, channels, 4 * vector, type, 5, error));
       /* The whitened operand and its product with the gradient. */

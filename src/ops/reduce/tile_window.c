@@ -13,27 +13,27 @@ static int64_t window_size(const trm_window *window) {
 
 /* ---- Pooling --------------------------------------------------------------------------------- */
 
-enum { POOL_CHANNELS = 8 }; /* of a group, as popnn has them for halves and floats */
+enum { POOL_CHANNELS = 8 }; /* of a group: popnn's number for halves and floats */
 
 /* An array that windows slide over: rows of positions, groups of channels. */
 typedef struct pooling {
   int64_t rows, columns, groups, vectors; /* vectors of a group's channels */
-  int64_t window, height, width;          /* elements; of a column and of a row of positions */
-  double row_step, column_step;           /* strides; of the gradient, results for an element */
+  int64_t window, height, width;          /* elements; positions in a column, and in a row, of it */
+  double row_step, column_step;           /* strides; of the gradient: results for each element */
   bool gradient;
   int64_t image_rows, result_rows, result_columns; /* of the gradient, of one image */
 } pooling;
 
-/* How a tile's share of it is cut, and what that costs. */
+/* A division of the work over tiles, and its cost. */
 typedef struct pooling_plan {
   uint32_t tiles;
   int64_t read; /* elements of one operand that the tile reads */
   int64_t cycles;
 } pooling_plan;
 
-/* Dimensions with windows are rows and, the last of them, columns; the last one without a window
- * after those is the channels; all others are rows too. Of the gradient the positions are the
- * operand's, and `results` is the shape of what the windows gave; else NULL. */
+/* The dimensions with windows are rows; the last of them are columns. The last dimension without a
+ * window after those is channels; all others are rows too. In the gradient positions are those of
+ * the operand, and `results` is the shape of the windows' results; else NULL. */
 static pooling pooling_of(const trm_window *window, const trm_shape *shape,
                           const trm_shape *results) {
   pooling p = {.rows = 1,
@@ -81,10 +81,11 @@ static pooling pooling_of(const trm_window *window, const trm_shape *shape,
   return p;
 }
 
-/* The vertices of a tile with so many rows, columns and groups: docs/cost_model.md, "Windows". */
+/* Cycles of a tile's vertices with this many rows, columns and groups: docs/cost_model.md,
+ * "Windows". */
 static int64_t pooling_cycles(const pooling *p, int64_t workers, int64_t rows, int64_t columns,
                               int64_t groups) {
-  const int64_t share = trm_least(columns, trm_most(1, workers / rows)); /* workers of a row */
+  const int64_t share = trm_least(columns, trm_most(1, workers / rows)); /* workers for each row */
   const int64_t each = trm_ceil_divide(rows, workers);
   int64_t length = trm_ceil_divide(columns, share), items = p->window;
   int64_t vector = 3 + 4 + 3 * (length - 1), group = 13;
@@ -102,7 +103,7 @@ static int64_t pooling_cycles(const pooling *p, int64_t workers, int64_t rows, i
          13;
 }
 
-/* The fastest of the cuts in groups, then rows, then columns. */
+/* Finds the fastest division into groups, then rows, then columns. */
 static pooling_plan plan_pooling(const trm_target *target, const pooling *p) {
   const int64_t all = target->tiles_per_ipu, workers = target->num_worker_contexts;
   pooling_plan best = {.cycles = INT64_MAX};
@@ -135,7 +136,7 @@ static pooling_plan plan_pooling(const trm_target *target, const pooling *p) {
   return best;
 }
 
-/* Pooling has a plan of its own: what a tile reads is fetched, `operands` arrays of it. */
+/* Pooling has its own plan: a tile fetches the elements that it reads, of `operands` arrays. */
 static trm_status add_pooling(const trm_tile_request *request, trm_tile_cost *cost,
                               const pooling *p, int64_t operands, int64_t arrays, const char *name,
                               const char *codelet, trm_error *error) {
@@ -165,10 +166,10 @@ static trm_status add_pooling(const trm_tile_request *request, trm_tile_cost *co
   return TRM_OK;
 }
 
-/* Windows of more elements are no pooling: sums up to each element, say. */
+/* Windows with more elements are not pooling, but for example running sums. */
 enum { POOL_WINDOW = 1024 };
 
-/* One pass for every element of a window, all results in a row. */
+/* One pass for each element of a window, over all results. */
 static trm_status add_long_windows(const trm_tile_request *request, trm_tile_cost *cost,
                                    int64_t window, int64_t arrays, trm_error *error) {
   const trm_tile_operand *x = &request->operands[0];
@@ -223,7 +224,7 @@ trm_status trm_tile_select_and_scatter(const trm_tile_request *request, trm_tile
   const trm_instruction *instruction = request->instruction;
   if (cost->results[0].mapping.kind == TRM_MAPPING_NONE || request->num_operands < 2) return TRM_OK;
   const trm_tile_operand *x = &request->operands[0];
-  /* The gradient lies where the operand lies; results and their gradients are fetched. */
+  /* The gradient has the mapping of the operand; results and their gradients are fetched. */
   const trm_mapping place = x->is_view ? cost->results[0].mapping : x->mapping;
   cost->results[0].mapping = trm_mapping_like(&place, instruction->shape.dtype);
   const pooling p = pooling_of(instruction->window, &x->shape, &request->operands[1].shape);
@@ -232,8 +233,8 @@ trm_status trm_tile_select_and_scatter(const trm_tile_request *request, trm_tile
 
 /* ---- Sort and scan -------------------------------------------------------------------------- */
 
-/* A bitonic network over the tiles: log2 n (log2 n + 1) / 2 compare-and-swap steps; those whose
- * distance is beyond a tile exchange first. `independent` sorts run side by side. */
+/* A bitonic network over the tiles: log2 n (log2 n + 1) / 2 compare-and-swap steps. Steps over a
+ * distance beyond a tile exchange first. `independent` sorts run side by side. */
 static trm_status add_sort(const trm_tile_request *request, trm_tile_cost *cost,
                            const trm_tile_operand *keys, int64_t length, int64_t arrays,
                            int64_t kept, trm_error *error) {
@@ -245,11 +246,11 @@ static trm_status add_sort(const trm_tile_request *request, trm_tile_cost *cost,
   const int64_t here = trm_most(1, place.worst);
   TRY(trm_tile_bring(request, cost, keys, &place, error));
   const int64_t levels = (int64_t)ceil(log2((double)trm_most(2, length)));
-  /* topk stops merging beyond k: its levels above log2 k are single steps. */
+  /* topk stops merging beyond k, so its levels above log2 k are single steps. */
   const int64_t full = kept >= length ? levels : (int64_t)ceil(log2((double)trm_most(2, kept)));
   const int64_t steps = full * (full + 1) / 2 + (levels - full) * (full + 1);
   const int64_t near = (int64_t)floor(log2((double)trm_most(2, here)));
-  int64_t far = 0; /* steps whose distance is a tile or more */
+  int64_t far = 0; /* steps over a distance of at least a tile */
   for (int64_t level = 1; level <= levels; ++level) {
     far += trm_most(0, trm_least(level, full + 1) - near);
   }

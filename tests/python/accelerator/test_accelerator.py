@@ -133,8 +133,8 @@ SMALL = """
 
 @pytest.mark.parametrize("accelerator, words", [
     ("/nowhere/plugin.so", "NotFoundError The accelerator's plugin cannot be loaded"),
-    ("nothing", "NotFoundError TREMULA_ACCELERATOR is 'nothing', of which no PJRT plugin"),
-    ("cuda:x", "InvalidArgumentError TREMULA_ACCELERATOR is 'cuda:x': behind the colon"),
+    ("nothing", "NotFoundError TREMULA_ACCELERATOR is 'nothing', but no PJRT plugin"),
+    ("cuda:x", "InvalidArgumentError TREMULA_ACCELERATOR is 'cuda:x': after the colon"),
     (None, "InvalidArgumentError {} is no PJRT plugin: it has no function GetPjrtApi"),
 ])
 def test_plugins_that_cannot_be_had(accelerator, words):

@@ -22,7 +22,7 @@ ENGINES = START + """
         except core.TremulaError as error:
             print(type(error).__name__)
 """
-ON_CPU = "on the CPU: 1 step, such as c: a kernel of the CPU's computes it"
+ON_CPU = "on the CPU: 1 step, such as c: a kernel of the CPU computes it"
 
 
 def test_engines_of_one_executable():
@@ -61,8 +61,8 @@ PRECISION = """
 
 def test_the_log_says_what_precision():
     done = run(PRECISION, plugin(), POPLAR_LOG_LEVEL="INFO")
-    assert done.stderr.count("cpu:0 computes with the precision that is fastest there") == 1
+    assert done.stderr.count("cpu:0 computes with its fastest precision") == 1
     done = run(PRECISION, plugin(), TREMULA_ACCELERATOR_PRECISION="quick")
-    assert "TREMULA_ACCELERATOR_PRECISION is exact or fastest, not 'quick'" in done.stderr
+    assert "TREMULA_ACCELERATOR_PRECISION is 'quick'; it must be exact or fastest" in done.stderr
 
 

@@ -13,7 +13,7 @@ ENTRY e { x = f32[128,128] parameter(0)
   c = f32[128,128] cholesky(d), lower=true
   t = f32[128,128] tanh(c)  ROOT r = f32[128,128] multiply(t, d) }
 """
-REASON = "a kernel of the CPU's computes it"
+REASON = "a kernel of the CPU computes it"
 
 
 @pytest.fixture(scope="module")

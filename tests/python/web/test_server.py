@@ -94,7 +94,7 @@ def test_command_and_browser(profiles, new_page):
 def test_mistakes(tmp_path, profiles):
     plain = str(profiles["plain"])
     for arguments, code, text in (
-            (["view"], 2, "say which one or two profiles"),
+            (["view"], 2, "name one or two profiles"),
             (["view", plain, "--port", "x"], 2, "--port wants a number from 1 to 65535, not 'x'"),
             (["view", str(tmp_path)], 1, "no profile.pop"),
             (["view", "missing"], 1, "there is no profile missing"),
