@@ -98,6 +98,9 @@ trm_status trm_pass_place_together(trm_module *module, trm_error *error);
 /* rows.c: what works row by row, and reduces rows, becomes a call that takes some rows at a time:
  * after fuse. */
 trm_status trm_pass_group_rows(trm_module *module, trm_error *error);
+/* reductions.c: reductions of the same arrays become a call that reads these once: after
+ * group-rows, which serves those of rows. */
+trm_status trm_pass_group_reductions(trm_module *module, trm_error *error);
 /* calls.c: calls of outlined functions get copies of what goes in and comes out: copy instructions
  * with the mark TRM_CALL_COPY, which are no views. */
 #define TRM_CALL_COPY "call_copy"
