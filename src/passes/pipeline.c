@@ -52,6 +52,7 @@ static const pass_row pipeline[] = {
     {"top-k", trm_pass_top_k, HIDING, NULL},
     {"unique-names", trm_pass_unique_names, ALWAYS, NULL},
     /* The host's tail: NUM_HOST passes. */
+    {"recompute-parts", trm_pass_recompute_parts, HIDING, NULL},
     {"drop-state", trm_pass_drop_state, HIDING, NULL},
     {"batch-products", trm_pass_batch_products, HIDING, NULL},
     {"defer-products", trm_pass_defer_products, HIDING, NULL},
@@ -68,7 +69,7 @@ static const pass_row pipeline[] = {
 
 enum {
   NUM_PASSES = sizeof pipeline / sizeof *pipeline,
-  NUM_HOST = 12,
+  NUM_HOST = 13,
   NUM_SHARED = NUM_PASSES - NUM_HOST
 };
 
@@ -125,7 +126,7 @@ static trm_status check_disabled(const char *disabled, trm_error *error) {
           INVALID_ARGUMENT,
           "option disabled_passes names '%.*s', which is no optimising pass: "
           "these are simplify, simplify-tuples, fold-constants, common-subexpressions, "
-          "expand-batch-norm, hoist, top-k, drop-state, batch-products, defer-products, "
+          "expand-batch-norm, hoist, top-k, recompute-parts, drop-state, batch-products, defer-products, "
           "sink-slices, share-sums, accelerate, widen-bfloat16, fuse, group-rows and group-reductions",
           (int)length, name);
     }
