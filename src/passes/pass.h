@@ -76,8 +76,8 @@ typedef struct trm_accelerator_settings {
 #define TRM_STAYS "on_cpu"
 trm_status trm_pass_accelerate(trm_module *module, const trm_accelerator_settings *settings,
                                trm_error *error);
-/* recompute_parts.c: parts of arrays that one loop fills, and another reads, are computed by that of
- * others, where that is cheap. */
+/* recompute_parts.c: parts of arrays that one loop fills, and another reads, are computed by that
+ * of others, where that is cheap. */
 trm_status trm_pass_recompute_parts(trm_module *module, trm_error *error);
 /* drop_state.c: what loops compute for themselves alone goes. */
 trm_status trm_pass_drop_state(trm_module *module, trm_error *error);
