@@ -101,7 +101,9 @@ static trm_status drop_state(trm_edit *edit, trm_index i, void *state, trm_error
     FAIL_OR_GOTO(done, RESOURCE_EXHAUSTED, "out of memory for a loop");
   }
   mark_taken(trm_edit_computation(edit), i, l.live);
-  mark_taken(condition, condition->parameters[0], l.live);
+  for (size_t k = 0; k < elements; ++k) {
+    l.live[k] |= trm_count_readers(condition, (int64_t)k) > 0;
+  }
   while (l.changed) walk(&l);
   status = hand_on(edit->module, index, l.live, error);
 done:

@@ -78,6 +78,9 @@ typedef struct trm_accelerator_settings {
 #define TRM_STAYS "on_cpu"
 trm_status trm_pass_accelerate(trm_module *module, const trm_accelerator_settings *settings,
                                trm_error *error);
+/* recompute_parts.c: parts of arrays that one loop fills, and another reads, are computed by that
+ * of others, where that is cheap. */
+trm_status trm_pass_recompute_parts(trm_module *module, trm_error *error);
 /* drop_state.c: removes elements of a loop's state that only their own next values depend on. */
 trm_status trm_pass_drop_state(trm_module *module, trm_error *error);
 /* batch_products.c: a product with one part of an array in each turn of a loop becomes a product
@@ -99,6 +102,9 @@ trm_status trm_pass_place_together(trm_module *module, trm_error *error);
 /* rows.c: reductions of rows, and row by row work around them, become calls that take a block of
  * rows at a time. Runs after fuse. */
 trm_status trm_pass_group_rows(trm_module *module, trm_error *error);
+/* reductions.c: reductions of the same arrays become a call that reads these once: after
+ * group-rows, which serves those of rows. */
+trm_status trm_pass_group_reductions(trm_module *module, trm_error *error);
 /* calls.c: adds copies of the arguments and results of outlined functions: copy instructions with
  * the mark TRM_CALL_COPY, which are no views. */
 #define TRM_CALL_COPY "call_copy"

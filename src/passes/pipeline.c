@@ -53,6 +53,7 @@ static const pass_row pipeline[] = {
     {"top-k", trm_pass_top_k, HIDING, NULL},
     {"unique-names", trm_pass_unique_names, ALWAYS, NULL},
     /* The host's tail: NUM_HOST passes. */
+    {"recompute-parts", trm_pass_recompute_parts, HIDING, NULL},
     {"drop-state", trm_pass_drop_state, HIDING, NULL},
     {"batch-products", trm_pass_batch_products, HIDING, NULL},
     {"defer-products", trm_pass_defer_products, HIDING, NULL},
@@ -63,12 +64,13 @@ static const pass_row pipeline[] = {
     {"widen-bfloat16", trm_pass_widen_bfloat16, HIDING, NULL},
     {"fuse", trm_pass_fuse, HIDING, NULL},
     {"group-rows", trm_pass_group_rows, HIDING, NULL},
+    {"group-reductions", trm_pass_group_reductions, HIDING, NULL},
     {"unique-names-again", trm_pass_unique_names, ALWAYS, NULL},
 };
 
 enum {
   NUM_PASSES = sizeof pipeline / sizeof *pipeline,
-  NUM_HOST = 11,
+  NUM_HOST = 13,
   NUM_SHARED = NUM_PASSES - NUM_HOST
 };
 

@@ -75,7 +75,7 @@ class _Jitted:
         self._static = _Static(function, given) if {"static_argnums", "static_argnames"} & set(
             given) else None
         self._programs = {}
-        self._last = None  # (tree, settings, program, out_tree) of the last call
+        self._last = None  # (tree, context, jax_enable_x64, program, out_tree) of the last call
         self._lock = threading.RLock()
         functools.update_wrapper(self, function)
         self.__wrapped__ = function
@@ -92,13 +92,14 @@ class _Jitted:
         else:
             fixed, dynamic = self._static.split(args, kwargs)
         leaves, tree = jax.tree_util.tree_flatten(dynamic)
-        settings = arguments.settings()
+        context = arguments.context()
         last = self._last
-        if last is not None and tree == last[0] and settings == last[1]:
+        if last is not None and tree == last[0] and context == last[1]:
             # Most calls are like the one before: leaves that are the same need no description.
-            results = last[2].run(leaves, settings[0])
+            results = last[3].run(leaves, last[2])
             if results is not None:
-                return finish(results, last[3], self._as_jax)
+                return finish(results, last[4], self._as_jax)
+        settings = arguments.settings()
         key = tree, tuple([arguments.describe(one, settings[0]) for one in leaves]), fixed, settings
         try:
             found = self._programs.get(key)
@@ -112,7 +113,7 @@ class _Jitted:
             found = self._find(key, args, kwargs)
         program, out_tree = found
         if self._static is None and key is not None:
-            self._last = tree, settings, program, out_tree
+            self._last = tree, context, settings[0], program, out_tree
         return finish(program.run(leaves), out_tree, self._as_jax)
 
     def _find(self, key, args, kwargs):

@@ -10,6 +10,7 @@
 #define LEAST_TILE ((int64_t)192)
 #define MOST_TILE ((int64_t)768)
 #define LEAST_TILES 16
+#define LANES 16 /* of sgemm's vectors */
 
 typedef struct job {
   const trm_tiled_product *p;
@@ -30,6 +31,12 @@ static int64_t tile_of(const trm_tiled_product *p) {
 
 static int64_t smaller_of(int64_t a, int64_t b) { return a < b ? a : b; }
 
+/* The rows or columns of a tile where `size` are cut into as many equal tiles as `tile` makes. */
+static int64_t even(int64_t size, int64_t tile) {
+  const int64_t count = count_of(size, tile);
+  return ((size + count - 1) / count + LANES - 1) / LANES * LANES;
+}
+
 /* The stride between rows or columns of an operand. sgemm wants at least the length of a line, also
  * for a single line. */
 static int64_t leading(const trm_tiled_product *p, int side, bool is_transposed, int64_t line) {
@@ -39,9 +46,9 @@ static int64_t leading(const trm_tiled_product *p, int side, bool is_transposed,
 
 static void run_tile(const job *own, int64_t tile) {
   const trm_tiled_product *p = own->p;
-  const int64_t side = tile_of(p);
-  const int64_t across = count_of(p->columns, side), down = count_of(p->rows, side);
-  const int64_t column = tile % across * side, row = tile / across % down * side;
+  const int64_t high = even(p->rows, tile_of(p)), wide = even(p->columns, tile_of(p));
+  const int64_t across = count_of(p->columns, wide), down = count_of(p->rows, high);
+  const int64_t column = tile % across * wide, row = tile / across % down * high;
   const int64_t batch = tile / across / down;
   const float *operands[2] = {own->lhs + row * p->row_stride[TRM_PRODUCT_LHS],
                               own->rhs + column * p->column_stride[TRM_PRODUCT_RHS]};
@@ -52,8 +59,8 @@ static void run_tile(const job *own, int64_t tile) {
     for (int i = 0; i < 2; ++i) operands[i] += index * p->batch_strides[i][d];
   }
   float *out = own->out + (batch * p->rows + row) * p->columns + column;
-  const int64_t rows = smaller_of(p->rows - row, side),
-                columns = smaller_of(p->columns - column, side);
+  const int64_t rows = smaller_of(p->rows - row, high),
+                columns = smaller_of(p->columns - column, wide);
   const bool lhs_transposed = p->column_stride[TRM_PRODUCT_LHS] != 1;
   const bool rhs_transposed = p->column_stride[TRM_PRODUCT_RHS] != 1;
   (void)dnnl_sgemm(
@@ -75,8 +82,8 @@ static void run_tiles(const void *context, int64_t begin, int64_t end, int threa
 void trm_tiled_product_run(const void *data, const void *lhs, const void *rhs, void *out) {
   const trm_tiled_product *p = data;
   const job own = {p, lhs, rhs, out};
-  const int64_t side = tile_of(p);
-  int64_t tiles = count_of(p->rows, side) * count_of(p->columns, side);
+  int64_t tiles = count_of(p->rows, even(p->rows, tile_of(p))) *
+                  count_of(p->columns, even(p->columns, tile_of(p)));
   /* Four operations cost as much as a byte. */
   double work = (double)p->rows * (double)p->columns * (double)p->inner / 2;
   for (int32_t d = 0; d < p->batch_rank; ++d) tiles *= p->batch[d], work *= (double)p->batch[d];

@@ -6,7 +6,7 @@
 #include "ops/reduce/fast_reduce.h"
 #include "ops/threads.h"
 
-enum { SHORTEST_ROW = 32 };
+enum { SHORTEST_ROW = 32, ROW_PIECE = 65536, FEW_RESULTS = 16 };
 
 typedef struct combine_state {
   reduce_layout layout;
@@ -16,6 +16,7 @@ typedef struct combine_state {
   uint32_t n;                             /* operands */
   uint8_t log2[REDUCE_MAX_OPERANDS];
   int64_t blocks, chunks, chunk_results; /* column blocks; chunks of the rows */
+  int64_t pieces;                        /* of a row, for `row`; 1: it is not cut */
   size_t lane_bytes, file_bytes, partial_bytes;
 } combine_state;
 
@@ -236,6 +237,37 @@ static void reduce_rows(const void *context, int64_t begin, int64_t end, int thr
   }
 }
 
+/* Long rows of few results: units are pieces of rows. */
+static void reduce_pieces(const void *context, int64_t begin, int64_t end, int thread) {
+  const combine_run *run = context;
+  const combine_state *state = run->state;
+  const reduce_layout *layout = &state->layout;
+  float *const partials = (float *)(void *)run->partials;
+  (void)thread;
+  for (int64_t u = begin; u < end; ++u) {
+    const int64_t row = u / state->pieces, start = u % state->pieces * ROW_PIECE;
+    const int64_t left = layout->inner - start;
+    const int64_t offset = start +
+                           trm_reduce_offset(layout->num_kept, layout->kept_dims,
+                                             layout->kept_strides, row / layout->reduced_count) +
+                           trm_reduce_offset(layout->num_reduced, layout->reduced_dims,
+                                             layout->reduced_strides, row % layout->reduced_count);
+    partials[u] = state->row((const float *)run->call->operands[0] + offset,
+                             (size_t)(left < ROW_PIECE ? left : ROW_PIECE));
+  }
+}
+
+static void combine_pieces(const combine_run *run) {
+  const combine_state *state = run->state;
+  const float *const partials = (const float *)(const void *)run->partials;
+  const size_t each = (size_t)(state->layout.reduced_count * state->pieces);
+  for (int64_t kept = 0; kept < state->layout.kept_count; ++kept) {
+    const float both[2] = {*(const float *)run->call->operands[1],
+                           state->row(partials + (size_t)kept * each, each)};
+    ((float *)run->call->results[0])[kept] = state->row(both, 2);
+  }
+}
+
 /* The innermost dimension is reduced, and there are few results or long rows: units are results. */
 static void combine_rows(const void *context, int64_t begin, int64_t end, int thread) {
   const combine_run *run = context;
@@ -325,6 +357,10 @@ static trm_status run_combine(const trm_kernel *kernel, const trm_kernel_call *c
     trm_parallel_ranges(threads, layout->kept_count * state->blocks * state->chunks,
                         combine_columns, &run);
     if (state->chunks > 1) combine_partials(&run);
+  } else if (state->pieces > 1) {
+    trm_parallel_ranges(threads, layout->kept_count * layout->reduced_count * state->pieces,
+                        reduce_pieces, &run);
+    combine_pieces(&run);
   } else if (state->row != NULL && layout->inner >= SHORTEST_ROW) {
     trm_parallel_ranges(threads, layout->kept_count, reduce_rows, &run);
   } else if (lanes_are_results(state)) {
@@ -366,6 +402,13 @@ trm_status trm_fast_combine_create(const trm_kernel_request *request, const redu
       layout->reduced_count >= 128 && layout->reduced_count * results >= 1 << 18) {
     state->chunks = 8;
     state->partial_bytes = (size_t)(state->chunks * results) * 8 * state->n;
+  }
+  state->pieces = 1;
+  if (!layout->inner_is_kept && state->row != NULL && results < FEW_RESULTS && results > 0 &&
+      layout->reduced_count > 0 && layout->inner >= 2 * ROW_PIECE) {
+    state->pieces = (layout->inner + ROW_PIECE - 1) / ROW_PIECE;
+    state->partial_bytes =
+        (size_t)(results * layout->reduced_count * state->pieces) * sizeof(float);
   }
   state->partial_bytes = (state->partial_bytes + 63) & ~(size_t)63;
   state->lane_bytes = state->n * REDUCE_BLOCK * sizeof(uint64_t);

@@ -192,7 +192,8 @@ static void test_large_sums(void **state) {
 
 static void test_large_maxima(void **state) {
   (void)state;
-  static const int64_t shapes[][2] = {{1, 1000003}, {40000, 50}, {50, 40000}, {100001, 3}};
+  static const int64_t shapes[][2] = {
+      {1, 1000003}, {3, 300007}, {40000, 50}, {50, 40000}, {100001, 3}};
   for (size_t s = 0; s < sizeof shapes / sizeof *shapes; ++s) {
     for (int64_t which = 0; which < 2; ++which) {
       fast_case c = case_create();

@@ -160,7 +160,8 @@ static void test_dropped_state(void **state) {
   expect_state(1, three, 2); /* the first sum reads the second */
   expect_state(2, three, 1);
   expect_state(3, three, 0);
-  /* The condition reads the first sum. */
+  /* The condition takes the first sum, for nothing; and reads it. */
+  expect_state(2, "a = f32[4] get-tuple-element(s), index=1  n = s32[] constant(3)", 1);
   expect_state(3,
                "a = f32[4] get-tuple-element(s), index=1  h = f32[1] slice(a), slice={[0:1]}\n"
                "  f = f32[] reshape(h)  n = s32[] convert(f)",

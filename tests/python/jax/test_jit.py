@@ -11,6 +11,7 @@ import pytest
 
 import tremula.jax
 from tremula import core
+from tremula.jax import arguments
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3)
 
@@ -401,3 +402,19 @@ def test_infinities_of_a_sum_are_computed_without_warnings(recwarn):
     with contextlib.suppress(FloatingPointError):
         tremula.jax.jit(lambda x: 1 / (x - x))(X)
     assert not recwarn.list
+
+
+@pytest.mark.parametrize("name", arguments._SETTINGS)
+def test_each_setting_changes_the_context(name):
+    """A call like the one before is recognised by it."""
+    value = getattr(jax.config, name)
+    others = {"jax_default_matmul_precision": "highest", "jax_numpy_dtype_promotion": "strict",
+              "jax_numpy_rank_promotion": "raise", "jax_default_prng_impl": "rbg"}
+    before = arguments.context()
+    assert arguments.context() == before
+    jax.config.update(name, others.get(name, not value))
+    try:
+        assert arguments.context() != before
+    finally:
+        jax.config.update(name, value)
+    assert arguments.context() == before

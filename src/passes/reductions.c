@@ -1,0 +1,248 @@
+/* Owns: groups of reductions that read the same large arrays, which become one custom call
+ * "tremula.reductions" that reads them once (ops/reduce/fast_reductions.c). An operand of a
+ * reduction may be a product of two arrays, such as a square, that nothing else reads. */
+#include <string.h>
+
+#include "ops/reduce/reductions.h"
+#include "passes/edit.h"
+#include "passes/pass.h"
+
+enum {
+  LEAST_BYTES = 1024 * 1024, /* of an array: less is in a cache when it is read again */
+  LEAST_ROWS = 16,
+  LEAST_COLUMNS = 128,
+  MOST_COLUMNS = 16 * 1024, /* eight rows stay in the second-level cache */
+  MOST_MEMBERS = 8
+};
+
+typedef struct finder {
+  trm_edit edit;
+  uint32_t count;        /* instructions before the pass */
+  trm_index *first_user; /* by instruction; control edges too */
+  uint32_t *num_users;   /* edges */
+  bool *is_taken;
+  int32_t cut; /* of the group at hand, 0: not known yet */
+  trm_index members[MOST_MEMBERS];
+  uint32_t num_members;
+} finder;
+
+static const trm_instruction *at(const finder *f, trm_index i) { return trm_edit_at(&f->edit, i); }
+
+/* The arrays that a reduction reads: its operand, or those that are multiplied for it alone. */
+static void arrays_of(const finder *f, trm_index reduce, trm_index out_arrays[2]) {
+  const trm_index operand = at(f, reduce)->operands[0];
+  const trm_instruction *o = at(f, operand);
+  const bool is_product = o->opcode == TRM_OP_MULTIPLY && f->num_users[operand] == 1 &&
+                          o->num_control_predecessors == 0;
+  for (int k = 0; k < 2; ++k) out_arrays[k] = is_product ? o->operands[k] : operand;
+}
+
+static bool is_product(const finder *f, trm_index reduce) {
+  trm_index arrays[2];
+  arrays_of(f, reduce, arrays);
+  return arrays[0] != at(f, reduce)->operands[0];
+}
+
+static bool fits_cut(const trm_instruction *reduce, const trm_shape *shape, int32_t cut) {
+  int64_t rows, columns;
+  return trm_reductions_cut(shape, &reduce->dimensions, cut, &rows, &columns) &&
+         rows >= LEAST_ROWS && columns >= LEAST_COLUMNS && columns <= MOST_COLUMNS;
+}
+
+static bool is_candidate(const finder *f, trm_index i) {
+  const trm_instruction *reduce = at(f, i);
+  if (reduce->opcode != TRM_OP_REDUCE || reduce->num_operands != 2 || f->is_taken[i] ||
+      reduce->num_control_predecessors > 0 || reduce->shape.dtype != TRM_F32)
+    return false;
+  const trm_shape *shape = &at(f, reduce->operands[0])->shape;
+  return shape->dtype == TRM_F32 && trm_shape_bytes(shape) >= LEAST_BYTES &&
+         trm_reductions_combine_by(
+             trm_computation_combiner(&f->edit.module->computations[reduce->called[0]]));
+}
+
+/* Whether what others need of the members comes after the last of them: then the call can stand
+ * there, and no member needs another. */
+static bool stands_together(const finder *f, trm_index last) {
+  for (uint32_t m = 0; m < f->num_members; ++m) {
+    if (f->first_user[f->members[m]] <= last) return false;
+  }
+  return true;
+}
+
+/* Whether reduction i reads an array that a member reads. */
+static bool shares_array(const finder *f, trm_index i) {
+  trm_index mine[2], theirs[2];
+  arrays_of(f, i, mine);
+  for (uint32_t m = 0; m < f->num_members; ++m) {
+    arrays_of(f, f->members[m], theirs);
+    if (mine[0] == theirs[0] || mine[0] == theirs[1] || mine[1] == theirs[0] ||
+        mine[1] == theirs[1])
+      return true;
+  }
+  return false;
+}
+
+static void try_member(finder *f, trm_index i) {
+  const trm_instruction *reduce = at(f, i);
+  const trm_shape *shape = &at(f, reduce->operands[0])->shape;
+  const int32_t own = trm_reductions_cut_of(reduce, shape), cut = f->cut != 0 ? f->cut : own;
+  if (f->num_members == MOST_MEMBERS || !fits_cut(reduce, shape, cut != 0 ? cut : 1) ||
+      (f->num_members > 0 && (!shares_array(f, i) || !stands_together(f, i))))
+    return;
+  f->cut = cut;
+  f->members[f->num_members++] = i;
+}
+
+/* ---- Making a call -------------------------------------------------------------------------- */
+
+typedef struct body {
+  finder *f;
+  uint32_t computation;
+  trm_index operands[3 * MOST_MEMBERS], inside[3 * MOST_MEMBERS];
+  uint32_t num_operands;
+} body;
+
+/* The parameter for what is outside. */
+static trm_status bring(body *b, trm_index outside, trm_index *out, trm_error *error) {
+  for (uint32_t k = 0; k < b->num_operands; ++k) {
+    if (b->operands[k] != outside) continue;
+    *out = b->inside[k];
+    return TRM_OK;
+  }
+  const trm_instruction parameter = {
+      .opcode = TRM_OP_PARAMETER, .shape = at(b->f, outside)->shape, .number = b->num_operands};
+  TRY(trm_computation_add(b->f->edit.module, b->computation, &parameter, out, error));
+  b->inside[b->num_operands] = *out;
+  b->operands[b->num_operands++] = outside;
+  return TRM_OK;
+}
+
+static trm_status copy_reduce(body *b, trm_index i, trm_index *out, trm_error *error) {
+  finder *f = b->f;
+  trm_instruction reduce = *at(f, i);
+  trm_index operands[2], arrays[2], inside[2];
+  arrays_of(f, i, arrays);
+  for (int k = 0; k < 2; ++k) TRY(bring(b, arrays[k], &inside[k], error));
+  TRY(bring(b, reduce.operands[1], &operands[1], error));
+  operands[0] = inside[0];
+  if (is_product(f, i)) {
+    trm_instruction product = *at(f, reduce.operands[0]);
+    product.operands = inside;
+    product.name = NULL;
+    product.id = 0;
+    TRY(trm_computation_add(f->edit.module, b->computation, &product, &operands[0], error));
+  }
+  reduce.operands = operands;
+  reduce.name = NULL;
+  reduce.id = 0;
+  return trm_computation_add(f->edit.module, b->computation, &reduce, out, error);
+}
+
+static trm_status make_call(finder *f, trm_error *error) {
+  trm_module *module = f->edit.module;
+  const uint32_t count = f->num_members;
+  body b = {.f = f};
+  trm_index inside[MOST_MEMBERS], root, call;
+  trm_shape shapes[MOST_MEMBERS], shape;
+  TRY(trm_module_add_computation(module, NULL, &b.computation, error));
+  for (uint32_t m = 0; m < count; ++m) {
+    shapes[m] = at(f, f->members[m])->shape;
+    TRY(copy_reduce(&b, f->members[m], &inside[m], error));
+  }
+  trm_custom_call *target = ARENA_NEW(&module->arena, trm_custom_call, 1);
+  if (target == NULL || !trm_shape_make_tuple(&module->arena, (int32_t)count, shapes, &shape)) {
+    FAIL_NO_MEMORY("reductions");
+  }
+  const trm_instruction tuple = {
+      .opcode = TRM_OP_TUPLE, .shape = shape, .num_operands = count, .operands = inside};
+  TRY(trm_computation_add(module, b.computation, &tuple, &root, error));
+  module->computations[b.computation].root = root;
+  target->target = trm_call_target(TRM_CALL_REDUCTIONS);
+  const trm_instruction made = {
+      .opcode = TRM_OP_CUSTOM_CALL,
+      .shape = shape,
+      .num_operands = b.num_operands,
+      .operands = b.operands,
+      .num_called = 1,
+      .called = &b.computation,
+      .custom_call = target,
+      .frontend_attributes = at(f, f->members[count - 1])->frontend_attributes};
+  TRY(trm_edit_add(&f->edit, f->members[count - 1], made, &call, error));
+  for (uint32_t m = 0; m < count; ++m) {
+    const trm_instruction element = {.opcode = TRM_OP_GET_TUPLE_ELEMENT,
+                                     .shape = shapes[m],
+                                     .num_operands = 1,
+                                     .operands = &call,
+                                     .number = m};
+    trm_index result;
+    TRY(trm_edit_add(&f->edit, f->members[m], element, &result, error));
+    trm_edit_replace(&f->edit, f->members[m], result);
+    f->is_taken[f->members[m]] = true;
+  }
+  return TRM_OK;
+}
+
+/* ---- One computation ------------------------------------------------------------------------ */
+
+static void count_users(finder *f) {
+  for (trm_index i = 0; i < f->count; ++i) f->first_user[i] = TRM_NO_INDEX;
+  for (trm_index i = 0; i < f->count; ++i) {
+    const trm_instruction *o = at(f, i);
+    for (uint32_t k = 0; k < o->num_operands + o->num_control_predecessors; ++k) {
+      const trm_index used =
+          k < o->num_operands ? o->operands[k] : o->control_predecessors[k - o->num_operands];
+      ++f->num_users[used];
+      if (f->first_user[used] == TRM_NO_INDEX) f->first_user[used] = i;
+    }
+  }
+  ++f->num_users[trm_edit_computation(&f->edit)->root];
+}
+
+static trm_status find_groups(finder *f, trm_error *error) {
+  for (trm_index i = 0; i < f->count; ++i) {
+    f->num_members = 0;
+    f->cut = 0;
+    if (!is_candidate(f, i)) continue;
+    try_member(f, i);
+    for (trm_index k = i + 1; k < f->count && f->num_members > 0; ++k) {
+      if (is_candidate(f, k)) try_member(f, k);
+    }
+    if (f->num_members > 1 || (f->num_members == 1 && is_product(f, i))) TRY(make_call(f, error));
+  }
+  return TRM_OK;
+}
+
+static trm_status group_computation(trm_module *module, uint32_t computation, trm_error *error) {
+  finder f = {0};
+  trm_arena arena = {0};
+  TRY(trm_edit_begin(&f.edit, module, computation, error));
+  f.count = trm_edit_computation(&f.edit)->num_instructions;
+  const size_t count = (size_t)f.count + 1;
+  f.first_user = ARENA_NEW(&arena, trm_index, count);
+  f.num_users = ARENA_NEW(&arena, uint32_t, count);
+  f.is_taken = ARENA_NEW(&arena, bool, count);
+  trm_status status = TRM_OK;
+  if (f.first_user == NULL || f.num_users == NULL || f.is_taken == NULL) {
+    status = trm_fail(error, TRM_RESOURCE_EXHAUSTED, "out of memory for groups of reductions");
+  } else {
+    count_users(&f);
+    status = find_groups(&f, error);
+  }
+  status = trm_edit_end(&f.edit, status, error);
+  trm_arena_free(&arena);
+  return status;
+}
+
+trm_status trm_pass_group_reductions(trm_module *module, trm_error *error) {
+  const uint32_t count = module->num_computations;
+  bool *runs = trm_allocate_zeroed(count, sizeof *runs);
+  CHECK_MEMORY(runs, "the call graph");
+  trm_module_mark_running(module, runs);
+  trm_status status = TRM_OK;
+  for (uint32_t c = 0; c < count && status == TRM_OK; ++c) {
+    if (runs[c]) status = group_computation(module, c, error);
+  }
+  trm_free(runs);
+  TRY(status);
+  return trm_module_compact(module, error);
+}
