@@ -449,36 +449,57 @@ LOOP1(convert_F32_F32, float, float, x)
 extern const trm_vector_ops CONCATENATE(trm_vector_ops_, TRM_ISA);
 const trm_vector_ops CONCATENATE(trm_vector_ops_, TRM_ISA) = {
     .name = TEXT(TRM_ISA),
-    .op = {ALL(ADD, add, or_PRED) ALL(MULTIPLY, multiply, and_PRED) ALL(MAXIMUM, maximum, or_PRED)
-               ALL(MINIMUM, minimum, and_PRED) ALL(SUBTRACT, subtract, xor_PRED) INTEGERS_F32(
-                   DIVIDE, divide) INTEGERS_F32(REMAINDER, remainder) INTEGERS_F32(CLAMP, clamp)
-                   INTEGERS_F32(ABS, abs) INTEGERS_F32(SIGN, sign) INTEGERS_F32(NEGATE, negate)
-                       INTEGERS_PRED(AND, and, and_PRED) INTEGERS_PRED(OR, or, or_PRED)
-                           INTEGERS_PRED(XOR, xor, xor_PRED) INTEGERS_PRED(NOT, not, not_PRED)
-                               INTEGERS(SHIFT_LEFT, shift_left) INTEGERS(SHIFT_RIGHT_LOGICAL,
-                                                                         shift_logical)
-                                   INTEGERS(SHIFT_RIGHT_ARITHMETIC,
-                                            shift_arithmetic) INTEGERS(POPULATION_COUNT, popcnt)
-                                       INTEGERS(COUNT_LEADING_ZEROS, clz) F32(POWER, power)
-                                           F32(ATAN2, atan2) F32(CEIL, ceil) F32(FLOOR, floor) F32(
-                                               ROUND_NEAREST_EVEN,
-                                               rint) F32(ROUND_NEAREST_AFZ, round) F32(SQRT, sqrt)
-                                               F32(RSQRT, rsqrt) F32(CBRT, cbrt)
-                                                   F32(EXPONENTIAL,
-                                                       exp) F32(EXPONENTIAL_MINUS_ONE, expm1)
-                                                       F32(LOG, log) F32(LOG_PLUS_ONE,
-                                                                         log1p) F32(TANH, tanh)
-                                                           F32(LOGISTIC, logistic) F32(ERF, erf)
-                                                               F32(SINE, sin) F32(COSINE, cos) F32(
-                                                                   TAN,
-                                                                   tan) F32(ACOS, acos)
-                                                                   F32(ACOSH, acosh) F32(ASIN, asin)
-                                                                       F32(ASINH, asinh) F32(ATANH,
-                                                                                             atanh)
-                                                                           F32(COSH, cosh)
-                                                                               F32(SINH, sinh)
-                                                                                   F32(IS_FINITE,
-                                                                                       is_finite)},
+    /* clang-format off */
+    .op = {
+        ALL(ADD, add, or_PRED)
+        ALL(MULTIPLY, multiply, and_PRED)
+        ALL(MAXIMUM, maximum, or_PRED)
+        ALL(MINIMUM, minimum, and_PRED)
+        ALL(SUBTRACT, subtract, xor_PRED)
+        INTEGERS_F32(DIVIDE, divide)
+        INTEGERS_F32(REMAINDER, remainder)
+        INTEGERS_F32(CLAMP, clamp)
+        INTEGERS_F32(ABS, abs)
+        INTEGERS_F32(SIGN, sign)
+        INTEGERS_F32(NEGATE, negate)
+        INTEGERS_PRED(AND, and, and_PRED)
+        INTEGERS_PRED(OR, or, or_PRED)
+        INTEGERS_PRED(XOR, xor, xor_PRED)
+        INTEGERS_PRED(NOT, not, not_PRED)
+        INTEGERS(SHIFT_LEFT, shift_left)
+        INTEGERS(SHIFT_RIGHT_LOGICAL, shift_logical)
+        INTEGERS(SHIFT_RIGHT_ARITHMETIC, shift_arithmetic)
+        INTEGERS(POPULATION_COUNT, popcnt)
+        INTEGERS(COUNT_LEADING_ZEROS, clz)
+        F32(POWER, power)
+        F32(ATAN2, atan2)
+        F32(CEIL, ceil)
+        F32(FLOOR, floor)
+        F32(ROUND_NEAREST_EVEN, rint)
+        F32(ROUND_NEAREST_AFZ, round)
+        F32(SQRT, sqrt)
+        F32(RSQRT, rsqrt)
+        F32(CBRT, cbrt)
+        F32(EXPONENTIAL, exp)
+        F32(EXPONENTIAL_MINUS_ONE, expm1)
+        F32(LOG, log)
+        F32(LOG_PLUS_ONE, log1p)
+        F32(TANH, tanh)
+        F32(LOGISTIC, logistic)
+        F32(ERF, erf)
+        F32(SINE, sin)
+        F32(COSINE, cos)
+        F32(TAN, tan)
+        F32(ACOS, acos)
+        F32(ACOSH, acosh)
+        F32(ASIN, asin)
+        F32(ASINH, asinh)
+        F32(ATANH, atanh)
+        F32(COSH, cosh)
+        F32(SINH, sinh)
+        F32(IS_FINITE, is_finite)
+    },
+    /* clang-format on */
     .compare = {COMPARES(EQ) COMPARES(NE) COMPARES(GE) COMPARES(GT) COMPARES(LE) COMPARES(LT)},
     .compare_total = {[TRM_CMP_EQ] = total_EQ,
                       [TRM_CMP_NE] = total_NE,
