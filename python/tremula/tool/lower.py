@@ -308,7 +308,7 @@ def lower(from_graph, placeholders, outputs, input_names, output_names, updates=
         for tensor, name in zip(tensors, names):
             if tensor.dtype.name not in kernel_list.TYPES:
                 raise tool.Complaint(f"the {kind} '{name}' is of the type {tensor.dtype.name}, "
-                                     "which an IPU has not")
+                                     "which an IPU does not have")
     try:
         source = staging.stage(from_graph, placeholders, [], outputs, _DEVICE)
         return lowering.lower(
