@@ -179,8 +179,8 @@ def plan(executable, target=None, ipus=None):
     ipus     on how many IPUs: a program of one IPU is cut into that many shards, another one is
              replicated. None: those that the program names
 
-    Raises core.InvalidArgumentError for an unknown target, or a number of IPUs that is no multiple
-    of the program's own.
+    Raises core.NotFoundError for an unknown target, and core.InvalidArgumentError for a number of
+    IPUs that is no multiple of the program's own.
     """
     loaded = _library()
     machine, program = c_void_p(), c_void_p()

@@ -74,7 +74,7 @@ def full_shape(name, shape, shapes, batch=None):
         return wanted
     if not shape.is_fully_defined():
         raise tool.Complaint(f"the input '{name}' has the shape {_shape_text(shape)}, but an IPU "
-                             f"program is static: say what it is to be with --shape {name}=DIMS")
+                             f"program is static: give its shape with --shape {name}=DIMS")
     return shape.as_list()
 
 
