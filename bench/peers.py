@@ -6,6 +6,7 @@ run, in turns. bench/league.py has more peers.
 
 Prints a table and writes everything as JSON. Times are of one call; the least and the median of
 several rounds. A ratio below 1 means that ours is faster; it is of the least times.
+--before DIR adds Tremula as it was: another checkout, with `cmake --build --preset release` done.
 """
 
 import argparse
@@ -37,6 +38,10 @@ def main():
     parser.add_argument("--quick", action="store_true", help="two rounds: whether it runs at all")
     parser.add_argument("--only", action="append", choices=names, metavar="NAME",
                         help="one of " + ", ".join(names) + "; may be repeated")
+    parser.add_argument("--peers", default="", help="of " + ", ".join(worker.PEERS)
+                        + ", with commas between them; all otherwise")
+    parser.add_argument("--before", metavar="DIR", type=pathlib.Path,
+                        help="another checkout of Tremula, built, to compare with")
     parser.add_argument("--rounds", type=int, help="rounds, instead of 7 (startup: 5)")
     parser.add_argument("--log", default=ROOT / "build" / "logs" / "peers.log", type=pathlib.Path,
                         help="for what TensorFlow writes to the standard error")
@@ -44,6 +49,12 @@ def main():
     arguments = parser.parse_args()
     if arguments.rounds is not None and arguments.rounds < 1:
         parser.error("--rounds must be at least 1")
+    chosen = [one for one in arguments.peers.split(",") if one] or list(worker.PEERS)
+    for one in set(chosen) - set(worker.PEERS):
+        parser.error(f"--peers: '{one}' is none of {', '.join(worker.PEERS)}")
+    library = arguments.before and arguments.before / "build/release/lib/libtremula.so"
+    if library and not library.exists():
+        parser.error(f"--before: there is no {library}; build that checkout")
 
     record = {"machine": _machine(), "cases": [], "startup": None,
               "first-step": None, **dict.fromkeys(_KERAS_FITS)}
@@ -53,8 +64,10 @@ def main():
     wanted = arguments.only or names
     count = arguments.rounds or (2 if arguments.quick else 7)
     try:
-        _compare([case for case in networks.cases() if case.name in wanted], count,
-                 arguments.log, record)
+        peers = [rounds.Peer(name, arguments.log) for name in chosen]
+        if arguments.before:
+            peers.append(rounds.Peer("before", arguments.log, arguments.before))
+        _compare([case for case in networks.cases() if case.name in wanted], count, peers, record)
         if "startup" in wanted:
             record["startup"] = startup.measure(
                 arguments.rounds or (1 if arguments.quick else 5))
@@ -75,7 +88,7 @@ def main():
         print(f"\nwritten: {arguments.output}")
     failed = [f"{one['name']} ({name})" for one in record["cases"]
               for name, entry in one["peers"].items()
-              if "error" in entry and name in ("ours", "core")]
+              if "error" in entry and name in ("core", *worker.OURS)]
     for name in ("startup", "first-step", *_KERAS_FITS):
         failed += [f"{name} ({kind})" for kind, entry in (record[name] or {"kinds": {}})[
             "kinds"].items() if "error" in entry]
@@ -83,13 +96,12 @@ def main():
         sys.exit("failed: " + ", ".join(failed))
 
 
-def _compare(cases, count, log, record):
+def _compare(cases, count, peers, record):
     if not cases:
         return
     print("\nTimes of one call in ms; first: building, compiling and the first call, in seconds.\n"
           "differs: the largest difference from TensorFlow's result, in parts of the largest "
           "number.\n\n" + _HEAD)
-    peers = [rounds.Peer(name, log) for name in worker.PEERS]
     try:
         for case in cases:
             record["cases"].append(rounds.measure(case, peers, count))
@@ -122,7 +134,7 @@ def _print_machine(found):
 def _print_case(case):
     ours = case["peers"].get("ours", {}).get("min")
     for name, entry in case["peers"].items():
-        start = f"{case['name']:15} {worker.PEERS[name]:18}"
+        start = f"{case['name']:15} {(worker.PEERS | worker.BEFORE)[name]:18}"
         if "error" in entry:
             print(f"{start} {entry['error'][:200]}")
             continue

@@ -54,7 +54,7 @@ _FRAMES = """async ([id, keys, rounds]) => {
 
 # ---- A profile of any size -----------------------------------------------------------------------
 
-# The tables that grow with a program, and of which table's rows a column holds the number.
+# The tables that grow with a program; for each column that refers to a table, that table.
 _TABLES = {
     "programs": {"id": "programs", "parent": "programs", "end": "programs", "source": "sources",
                  "compute_set": "compute_sets"},

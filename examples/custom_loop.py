@@ -1,4 +1,4 @@
-# TensorFlow 2: a training loop of one's own, on the device: 200 steps a launch.
+# TensorFlow 2: a custom training loop on the device, 200 steps a launch.
 import numpy as np
 import tensorflow as tf
 

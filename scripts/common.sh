@@ -16,7 +16,7 @@ die() {
   exit 1
 }
 
-# quietly NAME COMMAND...: output goes to a file of which a failure shows the end.
+# quietly NAME COMMAND...: writes the output to a file, and shows the end of it after a failure.
 quietly() {
   local log="$LOGS/$1.log"
   shift
@@ -195,7 +195,7 @@ tensorflow_version() {
 
 # ---- A browser, for the tests of the analyser -------------------------------------------------
 
-# try_packages PACKAGE...: the system's packages, as far as they can be had.
+# try_packages PACKAGE...: installs packages of the system where that is possible.
 try_packages() {
   local root=()
   if ! command -v apt-get >/dev/null 2>&1; then return 1; fi

@@ -5,7 +5,10 @@ several rounds is what the program itself takes.
 """
 
 import multiprocessing
+import os
+import pathlib
 import statistics
+from unittest import mock
 
 import numpy as np
 
@@ -17,11 +20,19 @@ _ROUND_SECONDS = .2  # what a peer does in a round: this long, or a single call
 
 
 class Peer:
-    """A worker process, started when it is first wanted and again after it had to be ended."""
+    """A worker process, started when it is first wanted and again after it had to be ended.
 
-    def __init__(self, name, log):
+    tree: of "before", the folder of another checkout of Tremula, built there
+    """
+
+    def __init__(self, name, log, tree=None):
         self.name, self._log = name, str(log)
         self._process = self._pipe = None
+        self._environment = {}
+        if tree is not None:
+            tree = pathlib.Path(tree).resolve()
+            self._environment = {"PYTHONPATH": str(tree / "python"),
+                                 worker.LIBRARY_DIR: str(tree / "build/release/lib")}
 
     @property
     def pid(self):
@@ -34,7 +45,8 @@ class Peer:
             self._pipe, theirs = context.Pipe()
             self._process = context.Process(target=worker.main, args=(self.name, theirs, self._log),
                                             daemon=True)
-            self._process.start()
+            with mock.patch.dict(os.environ, self._environment):
+                self._process.start()
             theirs.close()
         self._pipe.send(request)
         try:

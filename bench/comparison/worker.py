@@ -14,6 +14,9 @@ import numpy as np
 from comparison import machine, networks
 
 PEERS = {"ours": "ipu_compiler", "tf": "TensorFlow graph", "xla": "XLA", "core": "C core alone"}
+BEFORE = {"before": "ipu_compiler before"}  # ours, of another tree
+OURS = ("ours", "before")
+LIBRARY_DIR = "TREMULA_LIBRARY_DIR"
 
 
 def main(peer, pipe, log):
@@ -52,8 +55,12 @@ def main(peer, pipe, log):
 def _import(peer):
     """What startup times measure is left out here."""
     import tensorflow  # pylint: disable=unused-import
-    if peer == "ours":
+    if peer in OURS:
+        import tremula
         from tensorflow.python.ipu import ipu_compiler  # pylint: disable=unused-import
+        chosen = os.environ.get("PYTHONPATH", "").split(os.pathsep)[0]
+        if peer == "before" and not tremula.__file__.startswith(chosen + os.sep):
+            raise ImportError(f"tremula is that of {tremula.__file__}, not of {chosen}")
     elif peer == "core":
         from tremula import core
         core.library()
@@ -75,7 +82,7 @@ class _Session:
         self._graph = tf.Graph()
         specs = case.weight_specs()
         with self._graph.as_default():
-            place = (lambda: _ipu_scope()) if peer == "ours" else (lambda: tf.device("/CPU:0"))
+            place = (lambda: _ipu_scope()) if peer in OURS else (lambda: tf.device("/CPU:0"))
             arrays = case.inputs()
             with tf.device("/CPU:0"):
                 inputs = [tf1.placeholder(one.dtype, one.shape) for one in arrays]
@@ -89,7 +96,7 @@ class _Session:
                 return _step(case, variables, values)
 
             with place():
-                if peer == "ours":
+                if peer in OURS:
                     from tensorflow.python.ipu import ipu_compiler
                     self._result = ipu_compiler.compile(step, inputs)[0]
                 elif peer == "xla":

@@ -1,4 +1,4 @@
-"""The package ipu_tensorflow_addons of Graphcore's SDK: layers that its TensorFlow once had.
+"""Graphcore's package ipu_tensorflow_addons: layers that were once part of its TensorFlow.
 
 `layers` and `v1.layers` are ipu.rnn_ops, `keras` is tremula.tf.keras.
 """

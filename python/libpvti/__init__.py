@@ -60,7 +60,7 @@ def _text(what, value):
 # ---- Channels ----
 
 class TraceChannel:
-    """What marks are sorted by: createTraceChannel() makes one."""
+    """A channel, by which marks are sorted: createTraceChannel() makes one."""
 
     def __init__(self, name, number=None):
         self.name = _text("The name of a channel", name)
@@ -79,7 +79,7 @@ def createTraceChannel(name):
 
 
 def enableTraceChannel(channel):
-    """Switches a channel on; nothing where PVTI_OPTIONS asks for no trace."""
+    """Switches a channel on. Without PVTI_OPTIONS it does nothing."""
     _call("enable", _channel(channel)._number, True)
 
 
@@ -104,7 +104,7 @@ def getCurrentTraceFilename():
 
 
 def closeTrace():
-    """Writes what is not written yet and ends the trace; the end of the process does that too."""
+    """Writes the last rows and ends the trace. The end of the process does the same."""
     _call("close")
 
 
@@ -137,7 +137,7 @@ class Tracepoint:
 
     @staticmethod
     def end(channel, label):
-        """Marks where what began under that label ends."""
+        """Marks the end of what begin() marked with the same label."""
         _call("end", _channel(channel)._number, _text("A label", label).encode())
 
     @staticmethod
@@ -195,7 +195,8 @@ class Series:
 
 
 class HeatmapDouble:
-    """How often numbers are between each two of the `edges`, which rise, over time."""
+    """A histogram over time: how many numbers are between each two of `edges`, a rising list of
+    at least two. Raises ValueError for other edges."""
 
     def __init__(self, name, edges, unit=""):
         self.name, self.unit = _text("The name of a heatmap", name), _text("A unit", unit)

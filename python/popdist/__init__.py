@@ -1,9 +1,9 @@
-"""What a program asks PopDist about the processes it was started with.
+"""PopDist: the numbers of the processes that PopRun has started.
 
-Programs of SDK 2.0 and later import this whether PopRun started them or not. Tremula has no PopRun:
-a program is one process (an "instance"), which `isPopdistEnvSet` tells, and its numbers are those
-of one process. Should something else have set PopRun's variables, they are read as PopDist does,
-and more than one process is refused where processes would have to talk (docs/devices.md).
+Programs of SDK 2.0 and later import this whether PopRun started them or not. Tremula has no PopRun,
+so a program is one process (an "instance"): `isPopdistEnvSet` is False, and the numbers are those
+of one process. Where PopRun's variables are set all the same, they are read as PopDist reads them,
+and functions by which several processes would communicate raise an error (docs/devices.md).
 
 PopDist's own text files and its functions for PyTorch are not here.
 """
@@ -63,7 +63,7 @@ def getNumIpusPerReplica():
 
 
 def checkNumIpusPerReplica(ipus_per_replica):
-    """Raises ValueError where the program wants another number than PopRun was given."""
+    """Raises ValueError where the program wants another number of IPUs than PopRun was told."""
     if isPopdistEnvSet() and getNumIpusPerReplica() != ipus_per_replica:
         raise ValueError(f"The program uses {ipus_per_replica} IPUs for a replica, PopRun was told "
                          f"{getNumIpusPerReplica()} (--ipus-per-replica).")
@@ -78,7 +78,7 @@ def getDeviceId(ipus_per_replica=None):
 
 
 def init():
-    """Begins what processes do together: nothing in one process.
+    """Starts the communication between processes; in one process there is nothing to start.
 
     Raises NotImplementedError with more than one.
     """

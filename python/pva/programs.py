@@ -131,7 +131,7 @@ class Program:
 
     @property
     def operation(self):
-        """The TensorFlow op that it comes from, or the HLO instruction where there is none."""
+        """The TensorFlow op that the program comes from, or else the HLO instruction."""
         return self._source("op_name") or self._source("hlo_name")
 
     def _source(self, column):

@@ -11,7 +11,7 @@ from pva.execution import ExecutionReport
 
 
 class PoplarVersion:
-    """What made a profile; of Tremula, its own version."""
+    """The version of what made a profile: Tremula's own."""
 
     def __init__(self, text):
         self.string = text
@@ -94,7 +94,7 @@ def openReport(profile, debugInfo=None):
     """Opens a profile.pop, or the directory that it is in.
 
     `debugInfo` is a debug.cbor; by default it is looked for beside the profile, in the directories
-    above it, where it was written, and in the working directory. Raises FileNotFoundError,
-    ValueError.
+    above it, where it was written, and in the working directory. Raises FileNotFoundError where
+    there is no profile, and ValueError for a file that is none or is damaged.
     """
     return Report(profile, debugInfo)

@@ -7,8 +7,10 @@
     outputs = engine.run([x, y])          # numpy arrays in, numpy arrays out
 
 One class for each object of include/tremula/tremula.h, one method for each function; what the
-header says about bounds, threads and owners holds here. What fails in C is a TremulaError. Needs
-numpy and no TensorFlow.
+header says about bounds, threads and owners holds here. Every function that calls the library
+raises a TremulaError of the kind that the library reports: InvalidArgumentError for input that is
+wrong in itself, ResourceExhaustedError where memory runs out, and so on. Needs numpy and no
+TensorFlow.
 """
 
 import ctypes
@@ -46,7 +48,7 @@ _CODES = {
 
 
 class CancelledError(TremulaError):
-    """Somebody asked a run to stop."""
+    """Engine.cancel() or an interrupt stopped a run."""
 
 
 class InvalidArgumentError(TremulaError):
@@ -54,11 +56,11 @@ class InvalidArgumentError(TremulaError):
 
 
 class NotFoundError(TremulaError):
-    """What was named does not exist."""
+    """A file or another named thing does not exist."""
 
 
 class AlreadyExistsError(TremulaError):
-    """What was named exists already."""
+    """A file or another named thing exists already."""
 
 
 class ResourceExhaustedError(TremulaError):
@@ -66,11 +68,11 @@ class ResourceExhaustedError(TremulaError):
 
 
 class FailedPreconditionError(TremulaError):
-    """Right in itself, wrong at this time."""
+    """The call is valid, but not in the present state."""
 
 
 class AbortedError(TremulaError):
-    """Try again."""
+    """The call was given up; it may be tried again."""
 
 
 class OutOfRangeError(TremulaError):
@@ -329,8 +331,9 @@ class Module(_Object):
 
     @classmethod
     def read(cls, data, name=None):
-        """Reads a serialised HloModuleProto (bytes) or HLO text (bytes or str). `name` is what
-        messages call the input."""
+        """Reads and verifies a serialised HloModuleProto (bytes) or HLO text (bytes or str). `name`
+        is what messages call the input. Raises InvalidArgumentError with line and column, or the
+        instruction, for input that is no valid module."""
         data = data.encode() if isinstance(data, str) else bytes(data)
         handle = c_void_p()
         _call("trm_module_read", data, len(data), name.encode() if name else None, byref(handle))
@@ -345,8 +348,8 @@ class Module(_Object):
 
     @classmethod
     def read_lowered(cls, data, notes):
-        """Reads a serialised HloModuleProto with notes on the graph that it was lowered from: a
-        dict, trm_module_read_lowered() in tremula.h says of what."""
+        """Reads a serialised HloModuleProto with notes on the graph that it was lowered from.
+        `notes` is a dict; trm_module_read_lowered() in tremula.h lists its keys."""
         handle = c_void_p()
         _call("trm_module_read_lowered", data, len(data), json.dumps(notes).encode(),
               byref(handle))
@@ -374,7 +377,9 @@ class Module(_Object):
 
 
 def compile(module, **options):  # pylint: disable=redefined-builtin
-    """Compiles a module. Options are those of `tremula compile`, such as reference=True."""
+    """Compiles a module; returns an Executable. Options are those of `tremula compile --option`,
+    such as reference=True. Raises InvalidArgumentError for an unknown option or value, and
+    UnimplementedError for an instruction that nothing computes."""
     def text(value):
         return str(value).lower() if isinstance(value, bool) else str(value)
     packed = (_Option * max(1, len(options)))(
@@ -390,7 +395,7 @@ class Executable(_Object):
     inputs, outputs   a TensorInfo each; nested tuples are flattened
     aliases           for each output the index of the input that it updates (a variable), or -1
     feeds             a FeedInfo each
-    arena_bytes       the memory of a run beside inputs and outputs
+    arena_bytes       bytes of memory that a run needs beside inputs and outputs
     accelerator       the one that it was compiled for, such as "cuda:0"; None where there is none,
                       or the CPU computes all of it
     """
@@ -477,7 +482,7 @@ def array_in(block, info):
 
 
 def address_of(array):
-    """Where the elements of a dense array that can be written lie."""
+    """The address of the first element of a dense array that can be written."""
     try:
         return ctypes.addressof(c_char.from_buffer(array))  # much the faster way
     except (TypeError, ValueError):  # no elements, or a type that has no buffer
@@ -532,10 +537,14 @@ class Engine(_Object):
     def run(self, inputs=(), versions=None, outputs=None):
         """Computes once and returns the outputs.
 
-        inputs    numpy arrays; read in place where they are dense
+        inputs    numpy arrays of exactly the types and shapes of `executable.inputs`; read in
+                  place where they are dense
         versions  for each input a number that changes whenever its contents may have, or 0: weights
                   that have not changed are not packed again
-        outputs   arrays to write to, which must not overlap anything; None: new ones
+        outputs   dense arrays to write to, which must not overlap anything; None: new ones
+
+        Raises InvalidArgumentError for another number, type or shape of arrays, CancelledError
+        after cancel(), and the error that a feed was ended with.
         """
         infos = self.executable.inputs
         if len(inputs) != len(infos):
@@ -570,7 +579,8 @@ class Engine(_Object):
         library().trm_engine_time_steps(self._handle, on)
 
     def print_times(self):
-        """A table of the time of every instruction so far, the slowest first."""
+        """A table of the milliseconds that every instruction has taken since time_steps(), the
+        slowest first."""
         return _text_of("trm_engine_print_times", self._handle)
 
     def bind(self, feed_id, queue):
@@ -604,7 +614,8 @@ class Infeed(_Object):
               byref(self._handle))
 
     def push(self, *arrays):
-        """Copies one tuple in; false when the queue is full and nothing consumes."""
+        """Copies one tuple of arrays into the queue. Waits while the queue is full and open();
+        returns False when the queue is full and no run consumes."""
         if len(arrays) != len(self.elements):
             raise InvalidArgumentError(
                 f"{len(self.elements)} arrays are wanted, not {len(arrays)}")
@@ -623,11 +634,11 @@ class Infeed(_Object):
         library().trm_infeed_reset(self._handle)
 
     def open(self):
-        """A run is going to consume: push waits while the queue is full."""
+        """Says that a run is about to consume, so push() waits while the queue is full."""
         library().trm_infeed_open(self._handle)
 
     def close(self):
-        """It is no longer going to."""
+        """Says that no run consumes any more, so push() does not wait."""
         library().trm_infeed_close(self._handle)
 
 
@@ -643,8 +654,8 @@ class Outfeed(_Object):
               byref(self._handle))
 
     def take(self):
-        """What has been enqueued since the last call: for each element one array, its first
-        dimension the number of tuples."""
+        """The tuples that were enqueued since the last call: one array for each element, of the
+        shape [tuples, *element's shape]."""
         count, blocks = c_size_t(), POINTER(c_void_p)()
         _call("trm_outfeed_take", self._handle, byref(count), byref(blocks))
         taken = []

@@ -43,7 +43,11 @@ class _Layer(ctypes.Structure):  # trm_program_layer
 
 
 class Layer(NamedTuple):
-    """A layer of a plan: a scope of names; "" for what belongs to none. Bytes and cycles."""
+    """A layer of a plan: a scope of names, or "" for instructions without one.
+
+    steps of the program, cycles and floating-point operations of one run; bytes on all tiles, and
+    worst_tile_bytes on the fullest tile
+    """
     name: str
     steps: int
     cycles: int
@@ -103,7 +107,8 @@ def _bytes(count):
 
 class Plan:
     """What a program needs. Its attributes are the members of trm_program_totals
-    (include/tremula/program.h) and
+    (include/tremula/program.h): bytes, cycles of one run at a tile's clock, and `seconds`. Beside
+    them are
 
     target   the machine's name; None: that for which the program was compiled
     notes    what a reader of the numbers should know
@@ -168,11 +173,14 @@ class Plan:
 
 
 def plan(executable, target=None, ipus=None):
-    """Plans a core.Executable.
+    """Plans a core.Executable; returns a Plan, also of a program that does not fit.
 
     target   mk1, mk2, bow or a file that describes a machine; None: what it was compiled for
     ipus     on how many IPUs: a program of one IPU is cut into that many shards, another one is
              replicated. None: those that the program names
+
+    Raises core.NotFoundError for an unknown target, and core.InvalidArgumentError for a number of
+    IPUs that is no multiple of the program's own.
     """
     loaded = _library()
     machine, program = c_void_p(), c_void_p()
@@ -182,8 +190,8 @@ def plan(executable, target=None, ipus=None):
     ipus = shards if ipus is None else ipus
     if ipus < 1 or ipus % shards:
         raise core.InvalidArgumentError(
-            f"the program is on {shards} IPU{'s' if shards > 1 else ''} itself, of which ipus="
-            f"{ipus} is no multiple")
+            f"ipus={ipus} is no multiple of the {shards} IPU{'s' if shards > 1 else ''} that the "
+            "program itself is on")
     split = shards == 1 and ipus > 1
     options.num_ipus, options.replicas = shards, 1 if split else ipus // shards
     if target is not None:

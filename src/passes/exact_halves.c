@@ -112,9 +112,7 @@ static trm_status compute_exactly(trm_edit *edit, trm_index at, void *state, trm
   (void)state;
   trm_maker m = {.edit = edit, .like = at, .error = error};
   const trm_instruction i = *trm_edit_at(edit, at);
-  const trm_opcode_class class = trm_opcode_class_of(i.opcode);
-  const bool is_elementwise = (class == TRM_CLASS_UNARY || class == TRM_CLASS_BINARY) &&
-                              !trm_strip_is_exact(i.opcode) && i.opcode != TRM_OP_REDUCE_PRECISION;
+  const bool is_elementwise = trm_strip_rounds(i.opcode);
   if (i.shape.dtype != TRM_F16 || (!is_elementwise && !combines(&i))) return TRM_OK;
   trm_index made = is_elementwise ? elementwise(&m, &i) : combined(&m, &i);
   TRY(m.status);

@@ -7,6 +7,7 @@
  * to nearest. */
 #include <string.h>
 
+#include "ops/elementwise/strip.h"
 #include "passes/edit.h"
 #include "passes/identical.h"
 #include "passes/pass.h"
@@ -44,40 +45,13 @@ static bool is_served(const trm_edit *e, trm_index i) {
   switch (instruction->opcode) {
     case TRM_OP_CONVERT:
       return !is_exact_source(trm_edit_at(e, instruction->operands[0])->shape.dtype);
-    case TRM_OP_ADD:
-    case TRM_OP_SUBTRACT:
-    case TRM_OP_MULTIPLY:
-    case TRM_OP_DIVIDE:
-    case TRM_OP_POWER:
-    case TRM_OP_REMAINDER:
-    case TRM_OP_ATAN2:
-    case TRM_OP_CBRT:
-    case TRM_OP_ACOS:
-    case TRM_OP_ACOSH:
-    case TRM_OP_ASIN:
-    case TRM_OP_ASINH:
-    case TRM_OP_ATANH:
-    case TRM_OP_COSH:
-    case TRM_OP_SINH:
-    case TRM_OP_COSINE:
-    case TRM_OP_ERF:
-    case TRM_OP_EXPONENTIAL:
-    case TRM_OP_EXPONENTIAL_MINUS_ONE:
-    case TRM_OP_LOG:
-    case TRM_OP_LOG_PLUS_ONE:
-    case TRM_OP_LOGISTIC:
-    case TRM_OP_RSQRT:
-    case TRM_OP_SINE:
-    case TRM_OP_SQRT:
-    case TRM_OP_TAN:
-    case TRM_OP_TANH:
     case TRM_OP_DOT:
     case TRM_OP_CONVOLUTION: return true;
     case TRM_OP_REDUCE:
     case TRM_OP_REDUCE_WINDOW:
       return instruction->num_operands == 2 &&
              is_sum_or_product(&e->module->computations[instruction->called[0]]);
-    default: return false;
+    default: return trm_strip_rounds(instruction->opcode);
   }
 }
 

@@ -47,6 +47,13 @@ def test_links_lead_to_files_and_headings(document):
     assert not missing
 
 
+def test_find_package_asks_for_the_present_version():
+    header = (ROOT / "include/tremula/tremula.h").read_text()
+    version = re.search(r'#define TRM_VERSION_STRING "(\d+\.\d+)', header)[1]
+    asked = re.findall(r"find_package\(tremula ([\d.]+)", (ROOT / "docs/c_library.md").read_text())
+    assert set(asked) == {version}
+
+
 @pytest.mark.parametrize("document", DOCUMENTS, ids=_names)
 def test_files_in_backquotes_exist(document):
     cited = re.findall(rf"`((?:{FOLDERS})/[\w./-]+)`", document.read_text())

@@ -27,8 +27,8 @@ operation works with any inputs:
   they come from the function itself, not from its inputs. Outside of `compile` their values are
   taken when the operation runs.
 - **Some HLO is not computed.** It is refused when it is compiled, with the instruction's name:
-  communication between programs (`send`, `recv`), dynamic dimensions, and custom calls that the
-  library does not know. `tremula ops --hlo` lists the HLO that is computed.
+  communication between programs (`send`, `recv`), results of dynamic size, and custom calls that
+  the library does not know. `tremula ops --hlo` lists the HLO that is computed.
 - float64 and complex types are not types of an IPU.
 - Operations that take functions (`While`, `If`, `Case`, `PartitionedCall`) and operations on
   handles (`TensorList`, `TensorArray`, `Stack`) work within a compiled function only.

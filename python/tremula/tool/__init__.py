@@ -46,8 +46,8 @@ def complaining():
 
 @contextlib.contextmanager
 def _quietly():
-    """Keeps TensorFlow's log, of which no level silences all, off stderr, unless there is a
-    failure that nobody has explained. TF_CPP_MIN_LOG_LEVEL=0 shows it."""
+    """Keeps TensorFlow's log off stderr; no level of the log silences all of it. A failure other
+    than a Complaint shows the log, and so does TF_CPP_MIN_LOG_LEVEL=0."""
     if os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3") == "0":
         yield
         return

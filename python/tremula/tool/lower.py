@@ -74,7 +74,7 @@ def full_shape(name, shape, shapes, batch=None):
         return wanted
     if not shape.is_fully_defined():
         raise tool.Complaint(f"the input '{name}' has the shape {_shape_text(shape)}, but an IPU "
-                             f"program is static: say what it is to be with --shape {name}=DIMS")
+                             f"program is static: give its shape with --shape {name}=DIMS")
     return shape.as_list()
 
 
@@ -308,7 +308,7 @@ def lower(from_graph, placeholders, outputs, input_names, output_names, updates=
         for tensor, name in zip(tensors, names):
             if tensor.dtype.name not in kernel_list.TYPES:
                 raise tool.Complaint(f"the {kind} '{name}' is of the type {tensor.dtype.name}, "
-                                     "which an IPU has not")
+                                     "which an IPU does not have")
     try:
         source = staging.stage(from_graph, placeholders, [], outputs, _DEVICE)
         return lowering.lower(

@@ -1,7 +1,7 @@
 """A training step of an inference model, to be planned: loss, gradients, the optimiser's updates.
 
-Constants and variables of the model become inputs. Nothing is run, so that their values do not
-matter; what matters is which ops there are, and how large what they work on.
+Constants and variables of the model become inputs. Nothing is run, so their values do not matter:
+the plan follows from the ops and the sizes of their arrays.
 """
 
 import collections
@@ -25,7 +25,7 @@ def lower_step(graph, placeholders, outputs, input_names, output_names, optimise
     The loss is the cross-entropy of the first floating-point output with labels (an input more)
     where that is of the shape [items, classes], otherwise the mean squared difference from a
     target. Batch normalisation works with the batch's statistics and keeps moving averages up.
-    Raises a Complaint for a model of which no gradients can be taken.
+    Raises a Complaint for a model that has no gradients.
     """
     import tensorflow as tf
     with tf.Graph().as_default():
@@ -230,14 +230,14 @@ def _rate(step, optimiser):
 
 
 def _source(tensor):
-    """What a tensor is, behind ops that only pass it on."""
+    """The tensor behind ops that only pass it on."""
     while tensor.op.type in _PASSED_THROUGH:
         tensor = tensor.op.inputs[0]
     return tensor
 
 
 def _scope(tensor):
-    """The name scope of the first op that computes with a weight, for its update to be in."""
+    """The name scope of the first op that computes with a weight; its update goes there."""
     waiting = list(tensor.consumers())
     while waiting:
         op = waiting.pop(0)

@@ -23,6 +23,8 @@ bool trm_strip_supports(const trm_module *module, const trm_computation *computa
 /* Whether rounding never changes a result of the opcode: it is a half, or a bfloat16, where the
  * operands are. */
 bool trm_strip_is_exact(trm_opcode opcode);
+/* Whether an opcode of one or two operands computes in float32 and rounds to a half. */
+bool trm_strip_rounds(trm_opcode opcode);
 
 typedef struct trm_strip_code trm_strip_code;
 

@@ -121,7 +121,15 @@ bool trm_strip_is_exact(trm_opcode opcode) {
     case TRM_OP_FLOOR:
     case TRM_OP_ROUND_NEAREST_AFZ:
     case TRM_OP_ROUND_NEAREST_EVEN:
-    case TRM_OP_REMAINDER: return true;
+    case TRM_OP_REMAINDER:
+    case TRM_OP_REAL:
+    case TRM_OP_IMAG: return true;
     default: return false;
   }
+}
+
+bool trm_strip_rounds(trm_opcode opcode) {
+  const trm_opcode_class class = trm_opcode_class_of(opcode);
+  return (class == TRM_CLASS_UNARY || class == TRM_CLASS_BINARY) && !trm_strip_is_exact(opcode) &&
+         opcode != TRM_OP_REDUCE_PRECISION && opcode != TRM_OP_STOCHASTIC_CONVERT;
 }

@@ -13,7 +13,7 @@ import textwrap
 
 import interpreter
 import pytest
-from end_to_end import ROOT
+from own_ipus import ROOT
 
 PROGRAM = """
     import numpy as np, tensorflow.compat.v1 as tf

@@ -1,32 +1,14 @@
 """Fixtures of the cases: TensorFlow 2 programs, each file in a process of its own
 (test_tensorflow2.py), because the programs of other folders turn TensorFlow 2's behaviour off."""
 
-import atexit
-import os
-import pathlib
-import shutil
-import sys
-import tempfile
-
+import own_ipus
 import pytest
-
-ROOT = pathlib.Path(__file__).resolve().parents[3]
 
 
 @pytest.fixture(scope="session")
 def ipu():
     """The IPU API, over virtual IPUs of our own."""
-    os.environ.setdefault("TREMULA_LIBRARY_DIR", str(ROOT / "build/release/lib"))
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-    os.environ["TREMULA_RUNTIME_DIR"] = tempfile.mkdtemp(prefix="tremula-test-")
-    atexit.register(shutil.rmtree, os.environ["TREMULA_RUNTIME_DIR"], ignore_errors=True)
-    if str(ROOT / "python") not in sys.path:
-        sys.path.insert(0, str(ROOT / "python"))
-    import tremula._finder  # noqa: F401  (serves tensorflow.python.ipu)
-    from tremula.tf.inner import versions
-    versions.prefer_legacy_keras()
-    from tensorflow.python import ipu as module
-    return module
+    return own_ipus.load()
 
 
 @pytest.fixture

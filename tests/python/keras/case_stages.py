@@ -2,6 +2,7 @@
 
 import pytest
 import tensorflow as tf
+from fitting import flat
 from tensorflow.python import ipu
 
 from tremula.tf.keras.extensions import pipeline_graph, pipeline_stage_assignment as psa
@@ -318,14 +319,6 @@ def nested(outer, inner_kind, scopes=False):
                    "inside")
     parts = [made(Dense(3, name="a"), 0), inside, made(Dense(3, name="d"), 3)]
     return build(outer, parts, (3,), "outside")
-
-
-def flat(assignments):
-    for one in assignments:
-        if one.is_nested_model:
-            yield from flat(one.pipeline_stage_assignments)
-        else:
-            yield one
 
 
 @pytest.mark.parametrize("inside", [Functional, Sequential, Subclass])

@@ -1,17 +1,10 @@
 """Fixtures of the cases: Keras on IPUs next to stock Keras and NumPy, each file in a process of its
 own (test_keras.py), because the programs of other folders turn TensorFlow 2's behaviour off."""
 
-import os
-import pathlib
-import sys
-
+import own_ipus
 import pytest
 
-ROOT = pathlib.Path(__file__).resolve().parents[3]
-os.environ.setdefault("TREMULA_LIBRARY_DIR", str(ROOT / "build/release/lib"))
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-if str(ROOT / "python") not in sys.path:
-    sys.path.insert(0, str(ROOT / "python"))
+own_ipus.prepare()
 
 
 @pytest.fixture

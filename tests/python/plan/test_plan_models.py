@@ -173,7 +173,7 @@ def test_a_graph_with_variables(tool, models):
 
 def test_complaints(tool, models):
     saved = models / "saved"
-    assert "say what it is to be with --shape images=DIMS" in tool.fails("plan", saved)
+    assert "give its shape with --shape images=DIMS" in tool.fails("plan", saved)
     assert ("--batch sets the first dimension of inputs where that is unknown, but there is none: "
             "images is [2,16,16,4]") in tool.fails("plan", saved, "--signature", "fixed", "--batch",
                                                    "2")

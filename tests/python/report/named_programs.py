@@ -1,7 +1,8 @@
 """Small programs whose compute sets have known names (tests/data/compute_sets.json says which)."""
 
 import tensorflow.compat.v1 as tf
-from program_parts import compiled, convolution, descent, feed, on_ipu, ones, variable
+from program_parts import (
+    compiled, convolution, descent, feed, on_ipu, ones, trained_calls, variable)
 from tensorflow.compiler.plugin.poplar.ops import gen_popnn_ops
 from tensorflow.python import ipu
 
@@ -371,17 +372,7 @@ def function_trained():
     @ipu.outlined_function
     def function(x, w, b):
         return tf.sigmoid(tf.matmul(x, w) + b)
-
-    def network(a, b, c, labels):
-        with tf.variable_scope("vs", use_resource=True):
-            weights = [variable(name, [64, 64]) for name in ("w0", "w1")]
-        a = function(a, weights[0], b)
-        a = a - function(a, weights[1], c)
-        loss = tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(
-            logits=a, labels=labels))
-        return a, descent(loss, 0.001)
-    return compiled(network, feed(64, 64), feed(64, 64), feed(64, 64),
-                     feed(64, dtype=tf.int32))
+    return trained_calls(function)
 
 
 def function_of_two_types():

@@ -45,6 +45,19 @@ def descent(loss, rate=0.1):
     return tf.train.GradientDescentOptimizer(rate).minimize(loss)
 
 
+def trained_calls(function):
+    """Training of the difference of two calls of function(x, weights, offset), all 64 x 64."""
+    def network(a, b, c, labels):
+        with tf.variable_scope("vs", use_resource=True):
+            weights = [variable(name, [64, 64]) for name in ("w0", "w1")]
+        a = function(a, weights[0], b)
+        a = a - function(a, weights[1], c)
+        loss = tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(
+            logits=a, labels=labels))
+        return a, descent(loss, 0.001)
+    return compiled(network, feed(64, 64), feed(64, 64), feed(64, 64), feed(64, dtype=tf.int32))
+
+
 def trained_in_loop(network, batch=2, steps=5, width=16):
     """A hundred steps of Adam on the squared error of network(elements of an infeed)."""
     data = tf.data.Dataset.from_tensors((tf.zeros([batch, steps, width]),

@@ -3,7 +3,7 @@ docs/fidelity.md compares), from one layer to a short ResNet."""
 
 import numpy as np
 import tensorflow.compat.v1 as tf
-from program_parts import compiled, descent, feed, on_ipu, ones, variable
+from program_parts import compiled, descent, feed, on_ipu, ones, trained_calls, variable
 from tensorflow.python import ipu
 
 # ---- layers ----
@@ -326,17 +326,7 @@ def function_of_halves_trained():
     def function(x, w, b):
         left, right = tf.split(w, 2, -1)
         return tf.sigmoid(tf.concat([tf.matmul(x, left), tf.matmul(x, right)], axis=1) + b)
-
-    def network(a, b, c, labels):
-        with tf.variable_scope("vs", use_resource=True):
-            weights = [variable(name, [64, 64]) for name in ("w0", "w1")]
-        a = function(a, weights[0], b)
-        a = a - function(a, weights[1], c)
-        loss = tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(
-            logits=a, labels=labels))
-        return a, descent(loss, 0.001)
-    return compiled(network, feed(64, 64), feed(64, 64), feed(64, 64),
-                     feed(64, dtype=tf.int32))
+    return trained_calls(function)
 
 
 def function_of_broadcasts():

@@ -8,7 +8,7 @@ from tensorflow.python import ipu
 
 
 def build_dead(x):
-    """Operations that an IPU has not, or of types that it has not, and that nothing needs."""
+    """Operations, or types, that an IPU does not have, and that nothing needs."""
     one = tf.placeholder(tf.float32, [2], name="dead")
     tf.square(one) + x
     tf.placeholder(tf.float32, [None, 3])

@@ -1,36 +1,18 @@
 """Fixtures of end-to-end tests: programs through TensorFlow, the plugin and libtremula.
 
-A conftest.py imports them. The libraries come from TREMULA_LIBRARY_DIR, by default the release
-build. TensorFlow is the one of the interpreter that runs pytest. The programs are TensorFlow 1
-programs; those that need a process of their own get one from the fixture `script`.
+A conftest.py imports them. The programs are TensorFlow 1 programs; those that need a process of
+their own get one from the fixture `script`.
 """
 
-import atexit
 import os
-import pathlib
-import shutil
-import sys
-import tempfile
 import textwrap
 
 import interpreter
+import own_ipus
 import pytest
 
-ROOT = pathlib.Path(__file__).resolve().parents[3]
-os.environ.setdefault("TREMULA_LIBRARY_DIR", str(ROOT / "build/release/lib"))
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-# Locks of our own: tests must not wait for other programs' IPUs.
-os.environ["TREMULA_RUNTIME_DIR"] = tempfile.mkdtemp(prefix="tremula-test-")
-atexit.register(shutil.rmtree, os.environ["TREMULA_RUNTIME_DIR"], ignore_errors=True)
-if str(ROOT / "python") not in sys.path:
-    sys.path.insert(0, str(ROOT / "python"))
-
-import tremula._finder  # noqa: E402,F401  (serves tensorflow.python.ipu)
-from tremula.tf.inner import versions  # noqa: E402
-
-versions.prefer_legacy_keras()
+ipu = own_ipus.load()
 import tensorflow.compat.v1 as tf  # noqa: E402
-from tensorflow.python import ipu  # noqa: E402
 
 tf.disable_v2_behavior()
 
@@ -88,7 +70,7 @@ def script():
     """Runs a program in a process of its own; returns the completed process."""
     def run(text, **environment):
         prologue = os.environ.get("TREMULA_TEST_PROLOGUE", "")
-        path = os.pathsep.join([str(ROOT / "python"), os.environ.get("PYTHONPATH", "")])
+        path = os.pathsep.join([str(own_ipus.ROOT / "python"), os.environ.get("PYTHONPATH", "")])
         return interpreter.run(
             ["-c", "import tremula._finder\n" + prologue + "\n" + textwrap.dedent(text)],
             env={**os.environ, "PYTHONPATH": path, **environment})

@@ -117,11 +117,11 @@ def test_what_is_wrong_with_a_saved_model_is_said(tool, models):
         tool, [saved], [saved, "--shape", "zeta=3,5"], [saved, "--signature", "other"],
         [saved, "--signature", "words"], [saved, "--shape", "zeta=3,4", "--shape", "beta=1"],
         ["empty"])
-    assert unknown == ("the input 'zeta' has the shape [?,4], but an IPU program is static: say "
-                       "what it is to be with --shape zeta=DIMS")
+    assert unknown == ("the input 'zeta' has the shape [?,4], but an IPU program is static: give "
+                       "its shape with --shape zeta=DIMS")
     assert misfit == "the input 'zeta' has the shape [?,4], which --shape zeta=3,5 does not fit"
     assert signature.endswith("has no signature 'other'. It has: serving_default, words")
-    assert text == "the input 'text' is of the type string, which an IPU has not"
+    assert text == "the input 'text' is of the type string, which an IPU does not have"
     assert misnamed.startswith("--shape names 'beta', which is not an input. The inputs are: alpha")
     assert empty == "empty is a folder without a saved_model.pb, so not a SavedModel"
 

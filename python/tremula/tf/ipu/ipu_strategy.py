@@ -48,7 +48,7 @@ class IPUStrategyV1(tf.compat.v1.distribute.Strategy, keras_extensions.KerasExte
     def run(self, fn, args=(), kwargs=None, options=None):
         """fn(*args, **kwargs) on the IPU: `fn` is a tf.function, which becomes one program, or
         inside of a tf.function any function. A tf.function that does not say `jit_compile=True`
-        and cannot be one program runs operation by operation; those that an IPU has not run on the
+        and cannot be one program runs operation by operation; those that an IPU lacks run on the
         CPU.
 
         Raises ValueError for other functions, TypeError for float64, and what `fn` raises.

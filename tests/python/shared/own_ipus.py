@@ -1,0 +1,35 @@
+"""The IPU API over virtual IPUs that no other program has, for the process of a test.
+
+The libraries come from TREMULA_LIBRARY_DIR, by default the release build. TensorFlow is the one of
+the interpreter that runs pytest.
+"""
+
+import atexit
+import os
+import pathlib
+import shutil
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+
+
+def prepare():
+    """Sets up the process, before TensorFlow is imported."""
+    os.environ.setdefault("TREMULA_LIBRARY_DIR", str(ROOT / "build/release/lib"))
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    # Locks of our own: tests must not wait for other programs' IPUs.
+    os.environ["TREMULA_RUNTIME_DIR"] = tempfile.mkdtemp(prefix="tremula-test-")
+    atexit.register(shutil.rmtree, os.environ["TREMULA_RUNTIME_DIR"], ignore_errors=True)
+    if str(ROOT / "python") not in sys.path:
+        sys.path.insert(0, str(ROOT / "python"))
+
+
+def load():
+    """The same, and returns tensorflow.python.ipu."""
+    prepare()
+    import tremula._finder  # noqa: F401  (serves tensorflow.python.ipu)
+    from tremula.tf.inner import versions
+    versions.prefer_legacy_keras()
+    from tensorflow.python import ipu
+    return ipu
