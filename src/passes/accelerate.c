@@ -1,12 +1,12 @@
 /* Owns: cutting what runs into regions that an accelerator computes.
  *
  * A region is a set of instructions that touch nothing of the host: no feeds, host calls,
- * collectives, random numbers that the engine seeds, or custom calls other than those that become
- * plain HLO (lower.h). Level L of an instruction is the most times that a path to it leaves the
- * accelerator for the host and comes back; all instructions of a level are one region, so that no
- * region needs a result of its own through the host. A region becomes a custom call
- * "tremula.region" of a computation. Loops and conditionals that touch nothing of the host are part
- * of regions; of the others the bodies are cut. The log says why the rest stays with the CPU.
+ * collectives, or custom calls other than those that become plain HLO (lower.h). Level L of an
+ * instruction is the most times that a path to it leaves the accelerator for the host and comes
+ * back; all instructions of a level are one region, so that no region needs a result of its own
+ * through the host. A region becomes a custom call "tremula.region" of a computation. Loops and
+ * conditionals that touch nothing of the host are part of regions; of the others the bodies are
+ * cut. The log says why the rest stays with the CPU.
  *
  * Values between regions stay on the accelerator (exec/residence.h). So that the host need not wait
  * for it to know whether a loop goes on, the counters of such loops stay on the host. */
@@ -20,7 +20,7 @@
 #include "passes/pass.h"
 #include "tremula/log.h"
 
-enum { MOST_COUNTERS = 64 /* elements */ };
+enum { MOST_COUNTERS = 64 /* elements */, PHILOX = 2 /* of HLO's random algorithms */ };
 static const char origin[] = "ACCELERATOR";
 static const char kernel_of_the_cpu[] = "a kernel of the CPU's computes it";
 
@@ -93,7 +93,7 @@ static const char *reason_of(const trm_instruction *i) {
   if (trm_opcode_replicas_of(opcode) == TRM_REPLICAS_OWN) {
     return is_other ? "its random numbers are the CPU's" : "each replica has its own";
   }
-  if (opcode == TRM_OP_OPT_BARRIER) return NULL;
+  if (opcode == TRM_OP_OPT_BARRIER || opcode == TRM_OP_RNG_BIT_GENERATOR) return NULL;
   return is_own || is_other || is_kernel(opcode) ? kernel_of_the_cpu : NULL;
 }
 
@@ -104,9 +104,12 @@ static bool calls_pure(const trm_instruction *i, const bool *is_pure) {
   return true;
 }
 
-static const char *reason_here(const trm_module *module, const trm_instruction *i,
-                               const bool *is_pure) {
+static const char *reason_here(const trm_module *module, const trm_computation *computation,
+                               const trm_instruction *i, const bool *is_pure) {
+  const char *stays = trm_instruction_frontend_attribute(i, TRM_STAYS);
+  if (stays != NULL) return stays;
   if (!has_types(module, i)) return "it has a type of the CPU's";
+  if (trm_can_lower(computation, i)) return NULL;
   return calls_pure(i, is_pure) ? reason_of(i) : "the CPU has a part in what it calls";
 }
 
@@ -116,7 +119,7 @@ static void find_pure(const trm_module *module, bool *is_pure) {
     const trm_computation *computation = &module->computations[c];
     is_pure[c] = !computation->has_side_effect;
     for (trm_index i = 0; i < computation->num_instructions && is_pure[c]; ++i) {
-      is_pure[c] = reason_here(module, &computation->instructions[i], is_pure) == NULL;
+      is_pure[c] = reason_here(module, computation, &computation->instructions[i], is_pure) == NULL;
     }
   }
 }
@@ -219,6 +222,7 @@ static trm_status copy_inside(cutter *c, uint32_t body, trm_index outside, trm_e
   copy.id = 0;
   copy.num_control_predecessors = 0;
   copy.sharding = NULL;
+  if (copy.opcode == TRM_OP_RNG_BIT_GENERATOR && copy.algorithm == 0) copy.algorithm = PHILOX;
   static int64_t highest[] = {2, 2};
   if ((copy.opcode == TRM_OP_DOT || copy.opcode == TRM_OP_CONVOLUTION) && !c->fastest) {
     copy.operand_precision = (trm_dims){.count = 2, .items = highest};
@@ -517,12 +521,8 @@ static trm_status cut(cutter *c, trm_error *error) {
   int32_t deepest = -1;
   for (trm_index i = 0; i < c->count; ++i) {
     const trm_instruction *o = &trm_edit_computation(&c->edit)->instructions[i];
-    const trm_computation *own = trm_edit_computation(&c->edit);
-    const bool lowers =
-        o->num_operands > 0 && trm_can_lower(o, &own->instructions[o->operands[0]].shape);
-    c->at[i].reason = reason_here(c->edit.module, o, c->is_pure);
+    c->at[i].reason = reason_here(c->edit.module, trm_edit_computation(&c->edit), o, c->is_pure);
     if (o->opcode == TRM_OP_PARAMETER) c->at[i].reason = "it is an input";
-    if (lowers && has_types(c->edit.module, o)) c->at[i].reason = NULL;
   }
   TRY(keep_counters(c, error));
   drop_tuples(c);

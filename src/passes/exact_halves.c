@@ -129,14 +129,5 @@ bool trm_can_limit_halves(const trm_instruction *i) {
 }
 
 trm_status trm_exact_halves(trm_module *module, uint32_t computation, trm_error *error) {
-  const uint32_t count = module->computations[computation].num_instructions;
-  for (trm_index i = 0; i < count; ++i) {
-    const trm_instruction *o = &module->computations[computation].instructions[i];
-    const bool runs = o->opcode == TRM_OP_WHILE || o->opcode == TRM_OP_CONDITIONAL;
-    for (uint32_t k = 0; k < o->num_called && runs; ++k) {
-      TRY(trm_exact_halves(module, o->called[k], error));
-      o = &module->computations[computation].instructions[i];
-    }
-  }
-  return trm_edit_instructions(module, computation, compute_exactly, NULL, error);
+  return trm_edit_running(module, computation, compute_exactly, error);
 }

@@ -4,10 +4,10 @@
 
 #include "hlo/hlo.h"
 
-/* lower.c: our own custom calls become plain HLO with the bits of the kernels of src/ops/random.
- * Whether it knows the custom call, which has an operand. */
-bool trm_can_lower(const trm_instruction *call, const trm_shape *first_operand);
-/* What the engine seeds gets its numbers from an instruction of its own, tremula.random-stream, so
+/* lower.c: our own custom calls become plain HLO with the bits of the kernels of src/ops/random, in
+ * a computation and the bodies of its loops and conditionals. Whether it knows the custom call. */
+bool trm_can_lower(const trm_computation *computation, const trm_instruction *call);
+/* What the engine seeds gets its bits from an instruction of its own, tremula.random-stream, so
  * that the rest can be lowered. */
 trm_status trm_split_random(trm_module *module, uint32_t computation, trm_error *error);
 trm_status trm_lower(trm_module *module, uint32_t computation, trm_error *error);
