@@ -24,12 +24,12 @@ static trm_index choose(trm_maker *m, trm_index which, trm_index yes, trm_index 
 
 /* What is beyond float16, infinities too, becomes 65504 or NaN. */
 static trm_index limit(trm_maker *m, trm_index x) {
-  const trm_shape shape = shape_at(m, x), one = {.dtype = shape.dtype};
+  const trm_shape shape = shape_at(m, x);
   const double least = shape.dtype == TRM_F16 ? INFINITY : 65520; /* that is rounded to infinity */
   if (m->edit->module->half_overflow == TRM_HALF_INFINITY) return x;
   if (m->edit->module->half_overflow == TRM_HALF_LARGEST) {
-    return trm_ternary(m, TRM_OP_CLAMP, shape, trm_filled(m, one, -65504), x,
-                       trm_filled(m, one, 65504));
+    return trm_ternary(m, TRM_OP_CLAMP, shape, trm_filled(m, shape, -65504), x,
+                       trm_filled(m, shape, 65504));
   }
   return choose(m, size_is(m, x, TRM_CMP_GE, least), trm_filled(m, shape, NAN), x);
 }

@@ -464,16 +464,29 @@ bool trm_can_lower(const trm_computation *computation, const trm_instruction *ca
   }
 }
 
+/* XLA of 2026 ends the process at bounds that are scalars, where x is a reshape of an array. */
+static trm_index fill_bounds(trm_maker *m, const trm_instruction *clamp) {
+  const trm_shape shape = trm_shape_as(clamp->shape, clamp->shape.dtype);
+  trm_index x[3];
+  for (int k = 0; k < 3; ++k) {
+    const bool is_scalar = trm_edit_at(m->edit, clamp->operands[k])->shape.rank == 0;
+    x[k] =
+        is_scalar ? trm_broadcast(m, shape, clamp->operands[k], (trm_dims){0}) : clamp->operands[k];
+  }
+  return trm_ternary(m, TRM_OP_CLAMP, shape, x[0], x[1], x[2]);
+}
+
 static trm_status lower(trm_edit *edit, trm_index at, void *state, trm_error *error) {
   (void)state;
   trm_maker m = {.edit = edit, .like = at, .error = error};
   const trm_instruction call = *trm_edit_at(edit, at);
   trm_index made = at;
+  if (call.opcode == TRM_OP_CLAMP && call.shape.rank > 0) made = fill_bounds(&m, &call);
   switch (call.call_id) {
     case TRM_CALL_DROPOUT: made = lower_dropout(&m, &call); break;
     case TRM_CALL_RANDOM: made = lower_random(&m, &call); break;
     case TRM_CALL_ROUND_HALF: made = lower_rounding(&m, &call); break;
-    default: return TRM_OK;
+    default: break;
   }
   trm_edit_replace(edit, at, made);
   return m.status;
