@@ -17,6 +17,7 @@
 #include "ops/reference.h"
 #include "passes/edit.h"
 #include "passes/lower.h"
+#include "passes/maker.h"
 #include "passes/pass.h"
 #include "tremula/log.h"
 
@@ -369,6 +370,19 @@ static trm_status find_updates(const cutter *c, region_draft *r, trm_error *erro
   return TRM_OK;
 }
 
+/* Small ids, one after the other: XLA's passes have arrays as long as the largest, and newer JAX
+ * gives ids beyond 2^32. */
+static void number_anew(trm_module *module) {
+  int64_t id = 1;
+  for (uint32_t c = 0; c < module->num_computations; ++c) {
+    trm_computation *computation = &module->computations[c];
+    computation->id = id++;
+    for (trm_index i = 0; i < computation->num_instructions; ++i) {
+      computation->instructions[i].id = id++;
+    }
+  }
+}
+
 static trm_status module_of(const trm_module *module, const region_draft *r, bool fastest,
                             void **out_data, size_t *out_size, trm_error *error) {
   trm_module *copy;
@@ -380,6 +394,7 @@ static trm_status module_of(const trm_module *module, const region_draft *r, boo
   trm_status status = trm_lower(copy, r->body, error);
   if (status == TRM_OK && !fastest) status = trm_exact_halves(copy, r->body, error);
   if (status == TRM_OK) status = trm_module_compact(copy, error);
+  number_anew(copy);
   if (status == TRM_OK) status = trm_module_serialize(copy, out_data, out_size, error);
   trm_module_free(copy);
   return status;
@@ -418,18 +433,13 @@ static trm_status call_region(cutter *c, const region_draft *r, trm_error *error
                                 .custom_call = target,
                                 .backend_config = config,
                                 .backend_config_size = strlen(config)};
-  trm_index made;
-  TRY(trm_edit_add(&c->edit, r->results[r->num_results - 1], call, &made, error));
+  trm_maker m = {.edit = &c->edit, .like = r->results[r->num_results - 1], .error = error};
+  const trm_index made = trm_make(&m, &call);
   for (uint32_t k = 0; k < r->num_results; ++k) {
-    trm_index element;
-    const trm_instruction gte = {.opcode = TRM_OP_GET_TUPLE_ELEMENT,
-                                 .shape = r->shape.elements[k],
-                                 .num_operands = 1,
-                                 .operands = &made,
-                                 .number = k};
-    TRY(trm_edit_add(&c->edit, r->results[k], gte, &element, error));
-    trm_edit_replace(&c->edit, r->results[k], element);
+    m.like = r->results[k];
+    trm_edit_replace(&c->edit, r->results[k], trm_element(&m, r->shape, made, k));
   }
+  TRY(m.status);
   ++c->num_regions;
   return TRM_OK;
 }
