@@ -40,6 +40,8 @@ typedef struct trm_residence {
 
 /* accelerated.c. NULL: the schedule has no regions. */
 trm_accelerator *trm_schedule_accelerator(const trm_schedule *schedule);
+/* What stands behind the accelerator's name in what people read: "", or that it is the fastest. */
+const char *trm_schedule_precision(const trm_schedule *schedule);
 
 /* Finds the last uses of slots, by step and operand, if the schedule has regions. */
 trm_status trm_residence_plan(trm_schedule *schedule, trm_error *error);

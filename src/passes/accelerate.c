@@ -25,7 +25,7 @@ enum { MOST_COUNTERS = 64 /* elements */, PHILOX = 2 /* of HLO's random algorith
 static const char origin[] = "ACCELERATOR";
 static const char kernel_of_the_cpu[] = "a kernel of the CPU's computes it";
 
-/* Elements, computed one by one, that are worth the way to an accelerator. */
+/* Elements, computed one by one, worth the way to an accelerator. */
 static int64_t least_work(void) {
   const char *text = getenv("TREMULA_ACCELERATOR_LEAST");
   return text != NULL && *text != '\0' ? strtoll(text, NULL, 10) : 1 << 14;
@@ -370,19 +370,6 @@ static trm_status find_updates(const cutter *c, region_draft *r, trm_error *erro
   return TRM_OK;
 }
 
-/* Small ids, one after the other: XLA's passes have arrays as long as the largest, and newer JAX
- * gives ids beyond 2^32. */
-static void number_anew(trm_module *module) {
-  int64_t id = 1;
-  for (uint32_t c = 0; c < module->num_computations; ++c) {
-    trm_computation *computation = &module->computations[c];
-    computation->id = id++;
-    for (trm_index i = 0; i < computation->num_instructions; ++i) {
-      computation->instructions[i].id = id++;
-    }
-  }
-}
-
 static trm_status module_of(const trm_module *module, const region_draft *r, bool fastest,
                             void **out_data, size_t *out_size, trm_error *error) {
   trm_module *copy;
@@ -394,7 +381,7 @@ static trm_status module_of(const trm_module *module, const region_draft *r, boo
   trm_status status = trm_lower(copy, r->body, error);
   if (status == TRM_OK && !fastest) status = trm_exact_halves(copy, r->body, error);
   if (status == TRM_OK) status = trm_module_compact(copy, error);
-  number_anew(copy);
+  trm_number_anew(copy);
   if (status == TRM_OK) status = trm_module_serialize(copy, out_data, out_size, error);
   trm_module_free(copy);
   return status;
@@ -421,7 +408,8 @@ static trm_status try_region(cutter *c, region_draft *r, bool *out_taken, trm_er
 
 static trm_status call_region(cutter *c, const region_draft *r, trm_error *error) {
   trm_custom_call *target = ARENA_NEW(&c->edit.module->arena, trm_custom_call, 1);
-  char *config = trm_arena_format(&c->edit.module->arena, "{\"region\":\"%s\"}", r->key);
+  char *config = trm_arena_format(&c->edit.module->arena, "{\"region\":\"%s\",\"fastest\":%s}",
+                                  r->key, c->fastest ? "true" : "false");
   if (target == NULL || config == NULL) FAIL_NO_MEMORY("a region");
   target->target = trm_call_target(TRM_CALL_REGION);
   const trm_instruction call = {.opcode = TRM_OP_CUSTOM_CALL,

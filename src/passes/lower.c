@@ -495,3 +495,14 @@ static trm_status lower(trm_edit *edit, trm_index at, void *state, trm_error *er
 trm_status trm_lower(trm_module *module, uint32_t computation, trm_error *error) {
   return trm_edit_running(module, computation, lower, error);
 }
+
+void trm_number_anew(trm_module *module) {
+  int64_t id = 1;
+  for (uint32_t c = 0; c < module->num_computations; ++c) {
+    trm_computation *computation = &module->computations[c];
+    computation->id = id++;
+    for (trm_index i = 0; i < computation->num_instructions; ++i) {
+      computation->instructions[i].id = id++;
+    }
+  }
+}

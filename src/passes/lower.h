@@ -12,6 +12,10 @@ bool trm_can_lower(const trm_computation *computation, const trm_instruction *ca
 trm_status trm_split_random(trm_module *module, uint32_t computation, trm_error *error);
 trm_status trm_lower(trm_module *module, uint32_t computation, trm_error *error);
 
+/* Gives small ids, one after the other: XLA's passes have arrays as long as the largest id, and JAX
+ * gives ids beyond 2^32. */
+void trm_number_anew(trm_module *module);
+
 /* exact_halves.c: float16 is computed as the CPU does, with its overflows, in a computation and the
  * bodies of its loops and conditionals. Overflows of some instructions it cannot limit. */
 bool trm_can_limit_halves(const trm_instruction *instruction);
