@@ -45,6 +45,7 @@ def _seconds(take, give):
     seconds = []
     for _ in range(ROUNDS):
         if give:
+            infeed.open()
             host = threading.Thread(target=lambda: [infeed.push(element) for _ in range(ELEMENTS)])
             host.start()
         start = time.perf_counter()
