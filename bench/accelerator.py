@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Tremula on an accelerator: networks of the league beside JAX on the same device, in turns; what an
-element of a feed costs; whole scripts of TensorFlow beside Tremula on the CPU.
+"""Tremula on an accelerator: networks of the league beside JAX on the same device, in turns; what
+an element of a feed costs; whole scripts of TensorFlow beside Tremula on the CPU.
 
     python bench/accelerator.py [--accelerator cuda] [--rows NAME[,NAME]...]
 

@@ -89,8 +89,9 @@ FASTEST = """
 
 
 def test_fastest_need_not_round(tmp_path):
-    """Also by the environment: XLA is not asked to round; without either the CPU's numbers come out.
-    What the fastest arithmetic gives depends on the CPU."""
+    """Also by the environment: XLA is not asked to round, and what it gives then depends on the CPU.
+    Without either the CPU's numbers come out."""
+
     def roundings(name, text, accelerator="", **environment):
         folder = tmp_path / name
         done = run(text, accelerator, XLA_FLAGS=f"--xla_dump_to={folder}", **environment)

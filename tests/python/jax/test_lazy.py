@@ -1,5 +1,5 @@
-"""outputs="lazy": results that stay on an accelerator until somebody reads them. A third party's CPU
-plugin stands for one: PLUGIN, or the package that has it."""
+"""outputs="lazy": results that stay on an accelerator until somebody reads them. A third party's
+CPU plugin stands for one: PLUGIN, or the package that has it."""
 
 import gc
 import importlib.util
