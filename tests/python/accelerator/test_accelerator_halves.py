@@ -89,7 +89,7 @@ FASTEST = """
 
 
 def test_fastest_need_not_round(tmp_path):
-    """Also by the environment: XLA is not asked to round, and what it gives then depends on the CPU.
+    """Also by the environment: XLA is not asked to round; what it gives then depends on the CPU.
     Without either the CPU's numbers come out."""
 
     def roundings(name, text, accelerator="", **environment):
