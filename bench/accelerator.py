@@ -1,16 +1,21 @@
 #!/usr/bin/env python3
-"""Tremula on an accelerator beside JAX on the same device, in turns: networks of the league.
+"""Tremula on an accelerator: networks of the league beside JAX on the same device, in turns; what
+an element of a feed costs; whole scripts of TensorFlow beside Tremula on the CPU.
 
     python bench/accelerator.py [--accelerator cuda] [--rows NAME[,NAME]...]
 
 Says that there is nothing to measure where no plugin of that name is installed. --platform is
-JAX's name of the device, where that is another one. Prints a table.
+JAX's name of the device, where that is another one. Prints tables. `--rows ""` leaves the networks
+out, `--scripts ""` the scripts.
 """
 
 import argparse
+import json
+import os
 import pathlib
 import subprocess
 import sys
+import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "bench"))
@@ -20,6 +25,16 @@ from comparison import machine  # noqa: E402
 from comparison.league import rows  # noqa: E402
 
 ROWS = ["resnext", "resnet-training", "bert", "lstm-training"]
+MLP, RESNET = (("bench/comparison/keras_fit.py", "ours", "100", one) for one in ("mlp", "resnet"))
+SCRIPTS = {"resnext": ("ResNeXt-101 by IPU feeds", ("examples/resnext.py",)),
+           "keras": ("model.fit of our example", ("examples/keras_fit.py",)),
+           "mlp": ("model.fit of 784-256-10", MLP), "resnet": ("model.fit of ResNet-50", RESNET)}
+SCRIPT = """
+import runpy, sys
+import tremula._finder
+sys.argv = %r
+runpy.run_path(sys.argv[0], run_name="__main__")
+"""
 FIND = """
 import numpy as np
 from tremula import core
@@ -37,6 +52,9 @@ def main():
     parser.add_argument("--platform", default="", help="as in JAX_PLATFORMS; the same without")
     parser.add_argument("--rows", default=",".join(ROWS), help="of " + ", ".join(names))
     parser.add_argument("--seconds", type=float, default=2, help="for each peer and row")
+    parser.add_argument("--scripts", default=",".join(SCRIPTS), help="of " + ", ".join(SCRIPTS))
+    parser.add_argument("--tensorflow", default=str(ROOT / ".venv/bin/python"),
+                        help="a Python that has TensorFlow, for the scripts")
     parser.add_argument("--python", default=str(ROOT / ".venv-bench-jax/bin/python"))
     arguments = parser.parse_args()
     if not pathlib.Path(arguments.python).exists():
@@ -60,6 +78,43 @@ def main():
                                 arguments.seconds, environments)
         league.check(result)
         print(line(row.title, result["tremula"], result["jax"]), flush=True)
+    found = script_of(arguments.python, ["bench/comparison/feed_loop.py"], arguments.accelerator)
+    print(f"\nA loop's element, from an infeed and to an outfeed: {found['microseconds']:.0f} us; "
+          f"an iteration without feeds: {found['alone']:.0f} us" if "alone" in found else
+          f"\nNo feed loop: {found['error']}")
+    print("\n| script, from its start to its end | accelerator, s | again | CPU, s | "
+          "steps/s | CPU's |\n|---|---|---|---|---|---|", flush=True)
+    for name, (title, words) in SCRIPTS.items():
+        if name not in arguments.scripts.split(","):
+            continue
+        found = [script_of(arguments.tensorflow, words, one)
+                 for one in (arguments.accelerator, arguments.accelerator, "")]
+        print(script_line(title, *found), flush=True)
+
+
+def script_of(python, words, accelerator):
+    """{"seconds": ...} and what a script of this tree prints as its last line, if that is JSON; or
+    {"error": ...}."""
+    command = [python, "-c", SCRIPT % [*words]]
+    start = time.time()
+    environment = {**os.environ, "TREMULA_ACCELERATOR": accelerator,
+                   "TREMULA_BENCH_START": str(start), "TF_CPP_MIN_LOG_LEVEL": "3"}
+    done = subprocess.run(command, cwd=ROOT, env=environment, text=True, capture_output=True,
+                          check=False)
+    if done.returncode != 0:
+        return {"error": (done.stderr.strip().splitlines() or ["no reason"])[-1][:200]}
+    last = (done.stdout.strip().splitlines() or [""])[-1]
+    return {"seconds": time.time() - start} | (json.loads(last) if last.startswith("{") else {})
+
+
+def script_line(title, first, second, cpu):
+    for one in (first, second, cpu):
+        if "error" in one:
+            return f"| {title} | {one['error']} |"
+    steps = [f"{one['steps_a_second']:.0f}" if "steps_a_second" in one else "-"
+             for one in (second, cpu)]
+    return (f"| {title} | {first['seconds']:.1f} | {second['seconds']:.1f} | "
+            f"{cpu['seconds']:.1f} | {' | '.join(steps)} |")
 
 
 def line(title, ours, theirs):

@@ -232,6 +232,9 @@ _SIGNATURES = {
     "trm_engine_time_steps": (None, [_handle, c_bool]),
     "trm_executable_accelerator": (c_char_p, [_handle]),
     "trm_engine_create_with": (_status, [_handle, POINTER(_EngineSettings), _out, _error]),
+    "trm_engine_leave_outputs": (None, [_handle, c_bool]),
+    "trm_fetch_left": (_status, [c_void_p, _error]),
+    "trm_forget_left": (None, [c_void_p]),
     "trm_engine_print_accelerator": (_status, [_handle, _out, _error]),
     "trm_engine_print_times": (_status, [_handle, _out, _error]),
     "trm_engine_free": (None, [_handle]),
@@ -489,21 +492,33 @@ def address_of(array):
         return array.__array_interface__["data"][0]
 
 
-def engine_call(engine, inputs, versions, outputs):
+def fetch_left(address):
+    """Brings home what a run has left on an accelerator for this place."""
+    _call("trm_fetch_left", address)
+
+
+def forget_left(address):
+    """Drops it there."""
+    library().trm_forget_left(address)
+
+
+def engine_call(engine, inputs, versions, outputs, left=None):
     """A function without arguments that runs an engine, for callers that run it often: inputs and
     outputs are arrays of c_void_p and versions one of c_uint64, or None, which are read anew at
-    each call, and checked by nobody. One thread at a time calls it."""
+    each call, and checked by nobody. `left`, of c_uint64, is not 0 for outputs that may stay on an
+    accelerator until fetch_left. One thread at a time calls it."""
     error = _Error()
+    library().trm_engine_leave_outputs(engine._handle, left is not None)
     arguments = [None if one is None else ctypes.addressof(one)
-                 for one in (inputs, versions, outputs)]
-    run = ctypes.CFUNCTYPE(c_int, *[c_void_p] * 5)(
-        ctypes.cast(library().trm_engine_run, c_void_p).value)
+                 for one in (inputs, versions, outputs, left)]
+    run = ctypes.CFUNCTYPE(c_int, *[c_void_p] * 6)(
+        ctypes.cast(library().trm_engine_run_replicated, c_void_p).value)
     run = functools.partial(run, engine._handle.value, *arguments, ctypes.addressof(error))
 
     def call():
         if run() != 0:
             _raise(error)
-    call.keeps_alive = engine, inputs, versions, outputs
+    call.keeps_alive = engine, inputs, versions, outputs, left
     return call
 
 

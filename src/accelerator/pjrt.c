@@ -55,6 +55,10 @@ static const char no_memory[] =
     ". The accelerator's memory has run out: make batches smaller, end other programs that use it, "
     "or run without TREMULA_ACCELERATOR.";
 
+static const char running[] = "running on the accelerator";
+static const char unwell[] =
+    ". Variables are as before the run: run again, or without TREMULA_ACCELERATOR.";
+
 /* ---- Errors --------------------------------------------------------------------------------- */
 
 static trm_status take_error(const PJRT_Api *api, PJRT_Error *problem, const char *what,
@@ -67,7 +71,9 @@ static trm_status take_error(const PJRT_Api *api, PJRT_Error *problem, const cha
   const trm_status status =
       other == NULL && code->code > 0 && code->code <= 15 ? (trm_status)code->code : TRM_UNKNOWN;
   trm_fail(error, status, "%s: %.*s%s", what, (int)message->message_size, message->message,
-           status == TRM_RESOURCE_EXHAUSTED ? no_memory : "");
+           status == TRM_RESOURCE_EXHAUSTED ? no_memory
+           : what == running                ? unwell
+                                            : "");
   ARGS(PJRT_Error_Destroy_Args, own, .error = problem);
   api->PJRT_Error_Destroy(own);
   if (other != NULL) {
@@ -340,7 +346,7 @@ trm_status trm_device_array_read(const trm_device_array *array, void *data, trm_
 }
 
 trm_status trm_device_event_await(trm_accelerator *a, trm_device_event *event, trm_error *error) {
-  return await(a->api, (PJRT_Event *)event, "running on the accelerator", error);
+  return await(a->api, (PJRT_Event *)event, running, error);
 }
 
 /* ---- Regions -------------------------------------------------------------------------------- */
@@ -550,8 +556,8 @@ static trm_status execute(const trm_region *region, uint32_t replica, PJRT_Buffe
        .options = options, .argument_lists = &list, .num_devices = 1, .num_args = num_operands,
        .output_lists = &outputs, .device_complete_events = &done,
        .execute_device = a->choice.num_devices > 1 ? a->devices[device_of(a, replica)] : NULL);
-  const trm_status status = take_error(a->api, a->api->PJRT_LoadedExecutable_Execute(args),
-                                       "running on the accelerator", error);
+  const trm_status status =
+      take_error(a->api, a->api->PJRT_LoadedExecutable_Execute(args), running, error);
   *out_done = (trm_device_event *)done;
   return status;
 }

@@ -4,12 +4,22 @@
 #include "exec/engine.h"
 #include "ops/host/region.h"
 
-trm_accelerator *trm_schedule_accelerator(const trm_schedule *schedule) {
-  for (uint32_t k = 0; k < schedule->num_kernels; ++k) {
-    const trm_region_kernel *region = trm_region_kernel_of(schedule->kernels[k]);
-    if (region != NULL) return trm_region_accelerator(region->compiled);
+static const trm_region_kernel *first_region(const trm_schedule *schedule) {
+  const trm_region_kernel *region = NULL;
+  for (uint32_t k = 0; k < schedule->num_kernels && region == NULL; ++k) {
+    region = trm_region_kernel_of(schedule->kernels[k]);
   }
-  return NULL;
+  return region;
+}
+
+trm_accelerator *trm_schedule_accelerator(const trm_schedule *schedule) {
+  const trm_region_kernel *region = first_region(schedule);
+  return region != NULL ? trm_region_accelerator(region->compiled) : NULL;
+}
+
+const char *trm_schedule_precision(const trm_schedule *schedule) {
+  const trm_region_kernel *region = first_region(schedule);
+  return region != NULL && region->is_fastest ? " at its fastest precision" : "";
 }
 
 const char *trm_step_stays(const trm_schedule *schedule, const trm_step *step) {
@@ -51,9 +61,9 @@ trm_status trm_engine_print_accelerator(const trm_engine *engine, char **out_tex
   uint32_t regions = 0;
   trm_text text = {0};
   for (uint32_t i = 0; i < schedule->num_steps; ++i) regions += is_region(&schedule->steps[i]);
-  trm_text_format(&text, "on %s: %u region%s\n",
+  trm_text_format(&text, "on %s%s: %u region%s\n",
                   accelerator != NULL ? trm_accelerator_name(accelerator) : "an accelerator",
-                  regions, regions == 1 ? "" : "s");
+                  trm_schedule_precision(schedule), regions, regions == 1 ? "" : "s");
   for (uint32_t i = 0; i < schedule->num_steps; ++i) {
     if (trm_step_stays(schedule, &schedule->steps[i]) != NULL) print_reason(schedule, i, &text);
   }

@@ -276,6 +276,13 @@ trm_status trm_infeed_pop(trm_infeed *infeed, void *const *results, const atomic
   return status;
 }
 
+bool trm_infeed_is_empty(trm_infeed *infeed) {
+  pthread_mutex_lock(&infeed->mutex);
+  const bool is_empty = infeed->repeated == NULL && infeed->count == 0;
+  pthread_mutex_unlock(&infeed->mutex);
+  return is_empty;
+}
+
 trm_status trm_infeed_check(const trm_infeed *infeed, const char *id, const trm_tensor_info *infos,
                             size_t count, trm_error *error) {
   return elements_check(&infeed->elements, "infeed", id, infos, count, 1, error);

@@ -13,6 +13,8 @@ trm_outfeed *trm_outfeed_retain(trm_outfeed *outfeed);
  * status after the end of the data, or TRM_CANCELLED when *cancelled becomes true. */
 trm_status trm_infeed_pop(trm_infeed *infeed, void *const *results, const atomic_bool *cancelled,
                           trm_error *error);
+/* Whether that would block now. */
+bool trm_infeed_is_empty(trm_infeed *infeed);
 /* Appends one element tuple, the operands of all replicas' calls; on failure nothing is appended.
  */
 trm_status trm_outfeed_push(trm_outfeed *outfeed, const trm_kernel_call *const *calls,

@@ -227,6 +227,8 @@ static trm_status settle_output(trm_residence *r, uint32_t s, const bool *leaves
 trm_status trm_residence_end(trm_residence *r, trm_status status, const bool *leaves,
                              trm_error *error) {
   const trm_schedule *schedule = r->schedule;
+  const trm_status given = trm_residence_give(r, NULL, status == TRM_OK ? error : &(trm_error){0});
+  if (status == TRM_OK) status = given;
   const trm_status ended = await_all(r, status == TRM_OK ? error : &(trm_error){0});
   if (status == TRM_OK) status = ended;
   for (uint32_t s = 0; s < schedule->num_slots; ++s) {

@@ -10,13 +10,18 @@
 #include "accelerator/accelerator.h"
 #include "exec/schedule.h"
 
-enum { TRM_RUNS_AHEAD = 2 /* regions that may be under way when the next one starts */ };
+enum {
+  TRM_RUNS_AHEAD = 2, /* regions that may be under way when the next one starts */
+  TRM_MOST_HELD = 64  /* arrays of an element that an outfeed gets later */
+};
 
 typedef struct trm_resident {
   trm_device_array *array; /* NULL: none */
   uint64_t version;        /* an input's, when it was copied; 0: unknown */
   bool is_stale;           /* the host's memory does not have the contents */
 } trm_resident;
+
+typedef struct trm_held trm_held; /* an element of an outfeed */
 
 typedef struct trm_residence {
   const trm_schedule *schedule;
@@ -28,12 +33,15 @@ typedef struct trm_residence {
   trm_device_array **results;  /* the same */
   bool *may_donate;            /* the same */
   trm_device_event *under_way[TRM_RUNS_AHEAD];
+  trm_held *held;                                        /* the oldest first */
   uint32_t next;                                         /* of under_way: the oldest */
   uint64_t arrays_up, bytes_up, arrays_down, bytes_down; /* in this run */
 } trm_residence;
 
 /* accelerated.c. NULL: the schedule has no regions. */
 trm_accelerator *trm_schedule_accelerator(const trm_schedule *schedule);
+/* What stands behind the accelerator's name in what people read: "", or that it is the fastest. */
+const char *trm_schedule_precision(const trm_schedule *schedule);
 
 /* Finds the last uses of slots, by step and operand, if the schedule has regions. */
 trm_status trm_residence_plan(trm_schedule *schedule, trm_error *error);
@@ -57,8 +65,15 @@ bool trm_residence_copy(trm_residence *residence, const trm_step *step);
 /* versions: of the step's operands. `waits`: for its end, to be timed. */
 trm_status trm_residence_run(trm_residence *residence, const trm_step *step,
                              const uint64_t *versions, bool waits, trm_error *error);
-/* After a run: waits for all of it. Outputs come home, but those with leaves[number] stay, for
- * trm_fetch_left. */
+/* held.c: an element of an outfeed, of at most TRM_MOST_HELD arrays, is given to it later, so that
+ * the next element of a feed is copied while this one is computed. */
+trm_status trm_residence_hold(trm_residence *residence, trm_outfeed *outfeed, const trm_step *step,
+                              const void *const *operands, trm_error *error);
+/* Waits for what is held for an outfeed (NULL: for all), and gives it and what is older. */
+trm_status trm_residence_give(trm_residence *residence, const trm_outfeed *outfeed,
+                              trm_error *error);
+/* After a run: gives what is held, also after a failure, and waits for all of it. Outputs come
+ * home, but those with leaves[number] stay, for trm_fetch_left. */
 trm_status trm_residence_end(trm_residence *residence, trm_status status, const bool *leaves,
                              trm_error *error);
 

@@ -195,12 +195,37 @@ static trm_status run_step(const runner *r, uint32_t i, seeds seed, trm_error *e
   FAIL(INTERNAL, "a step has an unknown kind");
 }
 
+static const trm_instruction *instruction_of(const runner *r, const trm_step *step) {
+  return &r->schedule->module->computations[step->computation].instructions[step->instruction];
+}
+
 /* Among one replica a reduction gives its operands back. */
 static bool is_copy(const runner *r, const trm_step *step) {
   if (step->kind == TRM_STEP_COPY) return true;
-  const trm_computation *c = &r->schedule->module->computations[step->computation];
   return step->kind == TRM_STEP_KERNEL && r->replica->exchange == NULL &&
-         trm_instruction_acts_as(&c->instructions[step->instruction]) == TRM_OP_ALL_REDUCE;
+         trm_instruction_acts_as(instruction_of(r, step)) == TRM_OP_ALL_REDUCE;
+}
+
+/* What the accelerator still computes for outfeeds: another element of the outfeed waits for the
+ * one before, the host sees all of it when it is asked for something. */
+static trm_status order_outfeeds(const runner *r, const trm_step *step, trm_error *error) {
+  const trm_engine *engine = r->engine;
+  trm_residence *residence = r->replica->residence;
+  if (residence->held == NULL) return TRM_OK;
+  if (step->kind == TRM_STEP_OUTFEED) {
+    return trm_residence_give(residence, engine->outfeeds[step->feed], error);
+  }
+  const bool blocks = step->kind == TRM_STEP_INFEED && engine->infeeds[step->feed] != NULL &&
+                      trm_infeed_is_empty(engine->infeeds[step->feed]);
+  const bool asks = step->kind == TRM_STEP_HOST_CALL ||
+                    (step->kind == TRM_STEP_KERNEL &&
+                     trm_instruction_has_side_effect(r->schedule->module, instruction_of(r, step)));
+  return blocks || asks ? trm_residence_give(residence, NULL, error) : TRM_OK;
+}
+
+static bool may_hold(const runner *r, const trm_step *step) {
+  return step->kind == TRM_STEP_OUTFEED && r->replica->exchange == NULL && r->times == NULL &&
+         r->engine->outfeeds[step->feed] != NULL && step->num_operands <= TRM_MOST_HELD;
 }
 
 /* The same where some values are on an accelerator. */
@@ -215,6 +240,13 @@ static trm_status run_resident(const runner *r, uint32_t i, seeds seed, trm_erro
         trm_residence_run(residence, step, r->replica->calls[i].versions, r->times != NULL, error);
     trm_mark_end(&mark);
     return note_step(r, step, status, error);
+  }
+  TRY(order_outfeeds(r, step, error));
+  if (may_hold(r, step)) {
+    TRY(trm_residence_hold(residence, r->engine->outfeeds[step->feed], step,
+                           r->replica->calls[i].operands, error));
+    trm_residence_wrote(residence, step);
+    return TRM_OK;
   }
   if (step->kind != TRM_STEP_WHILE) TRY(trm_residence_bring_home(residence, step, error));
   TRY(run_step(r, i, seed, error));

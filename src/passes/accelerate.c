@@ -1,8 +1,7 @@
 /* Owns: cutting a program into regions that an accelerator computes.
  *
  * A region is a set of instructions that need nothing of the host: no feeds, host calls,
- * collectives, random numbers that the engine seeds, or custom calls other than those that become
- * plain HLO (lower.h). The level of an instruction is the largest number of times that a path to it
+ * collectives, or custom calls other than those that become plain HLO (lower.h). The level of an instruction is the largest number of times that a path to it
  * leaves the accelerator for the host and comes back. All instructions of a level are one region,
  * so no region waits for one of its own results to pass through the host. A region becomes a custom
  * call "tremula.region" of a computation. A loop or conditional that needs nothing of the host is
@@ -19,10 +18,11 @@
 #include "ops/reference.h"
 #include "passes/edit.h"
 #include "passes/lower.h"
+#include "passes/maker.h"
 #include "passes/pass.h"
 #include "tremula/log.h"
 
-enum { MOST_COUNTERS = 64 /* elements of a value that may be a counter */ };
+enum { MOST_COUNTERS = 64 /* elements */, PHILOX = 2 /* of HLO's random algorithms */ };
 static const char origin[] = "ACCELERATOR";
 static const char kernel_of_the_cpu[] = "a kernel of the CPU computes it";
 
@@ -95,7 +95,7 @@ static const char *reason_of(const trm_instruction *i) {
   if (trm_opcode_replicas_of(opcode) == TRM_REPLICAS_OWN) {
     return is_other ? "the CPU draws its random numbers" : "its value is different on each replica";
   }
-  if (opcode == TRM_OP_OPT_BARRIER) return NULL;
+  if (opcode == TRM_OP_OPT_BARRIER || opcode == TRM_OP_RNG_BIT_GENERATOR) return NULL;
   return is_own || is_other || is_kernel(opcode) ? kernel_of_the_cpu : NULL;
 }
 
@@ -106,9 +106,12 @@ static bool calls_pure(const trm_instruction *i, const bool *is_pure) {
   return true;
 }
 
-static const char *reason_here(const trm_module *module, const trm_instruction *i,
-                               const bool *is_pure) {
+static const char *reason_here(const trm_module *module, const trm_computation *computation,
+                               const trm_instruction *i, const bool *is_pure) {
+  const char *stays = trm_instruction_frontend_attribute(i, TRM_STAYS);
+  if (stays != NULL) return stays;
   if (!has_types(module, i)) return "only the CPU has its type";
+  if (trm_can_lower(computation, i)) return NULL;
   return calls_pure(i, is_pure) ? reason_of(i) : "it calls instructions that stay on the CPU";
 }
 
@@ -118,7 +121,7 @@ static void find_pure(const trm_module *module, bool *is_pure) {
     const trm_computation *computation = &module->computations[c];
     is_pure[c] = !computation->has_side_effect;
     for (trm_index i = 0; i < computation->num_instructions && is_pure[c]; ++i) {
-      is_pure[c] = reason_here(module, &computation->instructions[i], is_pure) == NULL;
+      is_pure[c] = reason_here(module, computation, &computation->instructions[i], is_pure) == NULL;
     }
   }
 }
@@ -223,6 +226,7 @@ static trm_status copy_inside(cutter *c, uint32_t body, trm_index outside, trm_e
   copy.id = 0;
   copy.num_control_predecessors = 0;
   copy.sharding = NULL;
+  if (copy.opcode == TRM_OP_RNG_BIT_GENERATOR && copy.algorithm == 0) copy.algorithm = PHILOX;
   static int64_t highest[] = {2, 2};
   if ((copy.opcode == TRM_OP_DOT || copy.opcode == TRM_OP_CONVOLUTION) && !c->fastest) {
     copy.operand_precision = (trm_dims){.count = 2, .items = highest};
@@ -382,6 +386,7 @@ static trm_status module_of(const trm_module *module, const region_draft *r, boo
   trm_status status = trm_lower(copy, r->body, error);
   if (status == TRM_OK && !fastest) status = trm_exact_halves(copy, r->body, error);
   if (status == TRM_OK) status = trm_module_compact(copy, error);
+  trm_number_anew(copy);
   if (status == TRM_OK) status = trm_module_serialize(copy, out_data, out_size, error);
   trm_module_free(copy);
   return status;
@@ -409,7 +414,8 @@ static trm_status try_region(cutter *c, region_draft *r, bool *out_taken, trm_er
 
 static trm_status call_region(cutter *c, const region_draft *r, trm_error *error) {
   trm_custom_call *target = ARENA_NEW(&c->edit.module->arena, trm_custom_call, 1);
-  char *config = trm_arena_format(&c->edit.module->arena, "{\"region\":\"%s\"}", r->key);
+  char *config = trm_arena_format(&c->edit.module->arena, "{\"region\":\"%s\",\"fastest\":%s}",
+                                  r->key, c->fastest ? "true" : "false");
   if (target == NULL || config == NULL) FAIL_NO_MEMORY("a region");
   target->target = trm_call_target(TRM_CALL_REGION);
   const trm_instruction call = {.opcode = TRM_OP_CUSTOM_CALL,
@@ -421,13 +427,13 @@ static trm_status call_region(cutter *c, const region_draft *r, trm_error *error
                                 .custom_call = target,
                                 .backend_config = config,
                                 .backend_config_size = strlen(config)};
-  trm_index made;
-  TRY(trm_edit_add(&c->edit, r->results[r->num_results - 1], call, &made, error));
+  trm_maker m = {.edit = &c->edit, .like = r->results[r->num_results - 1], .error = error};
+  const trm_index made = trm_make(&m, &call);
   for (uint32_t k = 0; k < r->num_results; ++k) {
-    trm_index element;
-    TRY(trm_edit_element(&c->edit, r->results[k], made, k, &element, error));
-    trm_edit_replace(&c->edit, r->results[k], element);
+    m.like = r->results[k];
+    trm_edit_replace(&c->edit, r->results[k], trm_element(&m, r->shape, made, k));
   }
+  TRY(m.status);
   ++c->num_regions;
   return TRM_OK;
 }
@@ -519,12 +525,8 @@ static trm_status cut(cutter *c, trm_error *error) {
   int32_t deepest = -1;
   for (trm_index i = 0; i < c->count; ++i) {
     const trm_instruction *o = &trm_edit_computation(&c->edit)->instructions[i];
-    const trm_computation *own = trm_edit_computation(&c->edit);
-    const bool lowers =
-        o->num_operands > 0 && trm_can_lower(o, &own->instructions[o->operands[0]].shape);
-    c->at[i].reason = reason_here(c->edit.module, o, c->is_pure);
+    c->at[i].reason = reason_here(c->edit.module, trm_edit_computation(&c->edit), o, c->is_pure);
     if (o->opcode == TRM_OP_PARAMETER) c->at[i].reason = "it is an input";
-    if (lowers && has_types(c->edit.module, o)) c->at[i].reason = NULL;
   }
   TRY(keep_counters(c, error));
   drop_tuples(c);

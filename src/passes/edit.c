@@ -239,3 +239,17 @@ trm_status trm_edit_module(trm_module *module, trm_rewrite rewrite, void *state,
   }
   return TRM_OK;
 }
+
+trm_status trm_edit_running(trm_module *module, uint32_t computation, trm_rewrite rewrite,
+                            trm_error *error) {
+  const uint32_t count = module->computations[computation].num_instructions;
+  for (trm_index i = 0; i < count; ++i) {
+    const trm_instruction *o = &module->computations[computation].instructions[i];
+    const bool runs = o->opcode == TRM_OP_WHILE || o->opcode == TRM_OP_CONDITIONAL;
+    for (uint32_t k = 0; k < o->num_called && runs; ++k) {
+      TRY(trm_edit_running(module, o->called[k], rewrite, error));
+      o = &module->computations[computation].instructions[i];
+    }
+  }
+  return trm_edit_instructions(module, computation, rewrite, NULL, error);
+}

@@ -79,4 +79,8 @@ trm_status trm_edit_instructions(trm_module *module, uint32_t computation, trm_r
  * meanwhile are not visited. */
 trm_status trm_edit_module(trm_module *module, trm_rewrite rewrite, void *state, trm_error *error);
 
+/* The same for a computation and before it for the bodies of its loops and conditionals. */
+trm_status trm_edit_running(trm_module *module, uint32_t computation, trm_rewrite rewrite,
+                            trm_error *error);
+
 #endif /* TREMULA_PASSES_EDIT_H_ */

@@ -25,12 +25,12 @@ static trm_index choose(trm_maker *m, trm_index which, trm_index yes, trm_index 
 
 /* Replaces values beyond float16, also infinities, by 65504 or NaN, as the module says. */
 static trm_index limit(trm_maker *m, trm_index x) {
-  const trm_shape shape = shape_at(m, x), one = {.dtype = shape.dtype};
+  const trm_shape shape = shape_at(m, x);
   const double least = shape.dtype == TRM_F16 ? INFINITY : 65520; /* rounds to infinity */
   if (m->edit->module->half_overflow == TRM_HALF_INFINITY) return x;
   if (m->edit->module->half_overflow == TRM_HALF_LARGEST) {
-    return trm_ternary(m, TRM_OP_CLAMP, shape, trm_filled(m, one, -65504), x,
-                       trm_filled(m, one, 65504));
+    return trm_ternary(m, TRM_OP_CLAMP, shape, trm_filled(m, shape, -65504), x,
+                       trm_filled(m, shape, 65504));
   }
   return choose(m, size_is(m, x, TRM_CMP_GE, least), trm_filled(m, shape, NAN), x);
 }
@@ -130,14 +130,5 @@ bool trm_can_limit_halves(const trm_instruction *i) {
 }
 
 trm_status trm_exact_halves(trm_module *module, uint32_t computation, trm_error *error) {
-  const uint32_t count = module->computations[computation].num_instructions;
-  for (trm_index i = 0; i < count; ++i) {
-    const trm_instruction *o = &module->computations[computation].instructions[i];
-    const bool runs = o->opcode == TRM_OP_WHILE || o->opcode == TRM_OP_CONDITIONAL;
-    for (uint32_t k = 0; k < o->num_called && runs; ++k) {
-      TRY(trm_exact_halves(module, o->called[k], error));
-      o = &module->computations[computation].instructions[i];
-    }
-  }
-  return trm_edit_instructions(module, computation, compute_exactly, NULL, error);
+  return trm_edit_running(module, computation, compute_exactly, error);
 }

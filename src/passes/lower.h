@@ -4,14 +4,17 @@
 
 #include "hlo/hlo.h"
 
-/* lower.c: makes our custom calls plain HLO with the bits of the kernels of src/ops/random.
- * trm_can_lower: whether it knows the call; first_operand is the shape of the call's first
- * operand. */
-bool trm_can_lower(const trm_instruction *call, const trm_shape *first_operand);
+/* lower.c: makes our custom calls plain HLO with the bits of the kernels of src/ops/random, in a
+ * computation and its loops and conditionals. trm_can_lower: whether it knows the call. */
+bool trm_can_lower(const trm_computation *computation, const trm_instruction *call);
 /* Draws the key of random numbers, which the engine seeds, by an instruction of its own,
  * tremula.random-stream. The rest of the call can then be lowered. */
 trm_status trm_split_random(trm_module *module, uint32_t computation, trm_error *error);
 trm_status trm_lower(trm_module *module, uint32_t computation, trm_error *error);
+
+/* Numbers instructions from 1 on: XLA's passes have arrays as long as the largest id, and JAX gives
+ * ids beyond 2^32. */
+void trm_number_anew(trm_module *module);
 
 /* exact_halves.c: float16 arithmetic, with overflows, as the CPU computes it, in a computation and
  * its loops and conditionals. trm_can_limit_halves: whether it can limit the overflows of an

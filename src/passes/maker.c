@@ -53,9 +53,33 @@ trm_index trm_filled(trm_maker *m, trm_shape shape, double number) {
   return shape.rank == 0 ? one : trm_broadcast(m, shape, one, (trm_dims){0});
 }
 
+trm_index trm_tuple(trm_maker *m, trm_shape shape, const trm_index *elements) {
+  return trm_make(m, &(trm_instruction){.opcode = TRM_OP_TUPLE,
+                                        .shape = shape,
+                                        .num_operands = (uint32_t)shape.num_elements,
+                                        .operands = (trm_index *)elements});
+}
+
+trm_index trm_element(trm_maker *m, trm_shape shape, trm_index tuple, int64_t k) {
+  return trm_make(m, &(trm_instruction){.opcode = TRM_OP_GET_TUPLE_ELEMENT,
+                                        .shape = shape.elements[k],
+                                        .num_operands = 1,
+                                        .operands = &tuple,
+                                        .number = k});
+}
+
 trm_shape trm_make_shape(trm_maker *m, trm_dtype dtype, int32_t rank, const int64_t *dims) {
   trm_shape shape = {.dtype = dtype};
   if (m->status == TRM_OK && !trm_shape_make(&m->edit->module->arena, dtype, rank, dims, &shape)) {
+    m->status = trm_fail(m->error, TRM_RESOURCE_EXHAUSTED, "out of memory for a shape");
+  }
+  return shape;
+}
+
+trm_shape trm_make_tuple_shape(trm_maker *m, int32_t count, const trm_shape *elements) {
+  trm_shape shape = {.dtype = TRM_TUPLE};
+  if (m->status == TRM_OK &&
+      !trm_shape_make_tuple(&m->edit->module->arena, count, elements, &shape)) {
     m->status = trm_fail(m->error, TRM_RESOURCE_EXHAUSTED, "out of memory for a shape");
   }
   return shape;
@@ -73,4 +97,30 @@ trm_dims trm_make_dims(trm_maker *m, int32_t count, const int64_t *items) {
     m->status = trm_fail(m->error, TRM_RESOURCE_EXHAUSTED, "out of memory for dimensions");
   }
   return (trm_dims){.count = copy != NULL ? count : 0, .items = copy};
+}
+
+trm_maker *trm_part_begin(trm_maker *outer, trm_part *part, uint32_t count,
+                          const trm_shape *parameters) {
+  trm_module *module = outer->edit->module;
+  trm_maker *m = &part->maker;
+  uint32_t computation = 0;
+  part->edit = (trm_edit){.module = module, .computation = outer->edit->computation};
+  *m = (trm_maker){.edit = &part->edit, .status = outer->status, .error = outer->error};
+  if (m->status == TRM_OK) {
+    m->status = trm_module_add_computation(module, NULL, &computation, m->error);
+  }
+  for (uint32_t k = 0; k < count && m->status == TRM_OK; ++k) {
+    const trm_instruction parameter = {
+        .opcode = TRM_OP_PARAMETER, .shape = parameters[k], .number = k};
+    trm_index made;
+    m->status = trm_computation_add(module, computation, &parameter, &made, m->error);
+  }
+  if (m->status == TRM_OK) m->status = trm_edit_begin(m->edit, module, computation, m->error);
+  return m;
+}
+
+uint32_t trm_part_end(trm_maker *outer, trm_part *part, trm_index root) {
+  if (part->maker.status == TRM_OK) trm_edit_computation(&part->edit)->root = root;
+  outer->status = trm_edit_end(&part->edit, part->maker.status, outer->error);
+  return part->edit.computation;
 }

@@ -7,6 +7,8 @@
 #include <unistd.h>
 #include <xxhash.h>
 
+#include "exec/executable.h"
+#include "exec/residence.h"
 #include "program/advice.h"
 #include "report/database.h"
 #include "report/schema.h"
@@ -68,7 +70,12 @@ static trm_status write_meta(const trm_report_source *s, row_writer *rows, trm_e
   ROW("tt", "debug_path", s->debug.path);
   const char *accelerator =
       s->executable != NULL ? trm_executable_accelerator(s->executable) : NULL;
-  if (accelerator != NULL) ROW("tt", "accelerator", accelerator);
+  char named[320];
+  if (accelerator != NULL) {
+    snprintf(named, sizeof named, "%s%s", accelerator,
+             trm_schedule_precision(s->executable->schedule));
+    ROW("tt", "accelerator", named);
+  }
   bool images;
   const double items = trm_program_items(s->program, &images);
   ROW("tt", "item", items == 0 ? "runs" : images ? "images" : "samples");

@@ -5,6 +5,7 @@
 Reads numbers of calls from the standard input, a line each, and answers with lines of JSON.
 """
 
+import functools
 import json
 import os
 import pathlib
@@ -67,7 +68,8 @@ def _jax(row, compiled_by, halves=False):
 
 def _tremula(row):
     import tremula.jax
-    return _jax(row, tremula.jax.jit, row.halves)
+    options = {"outputs": "lazy"} if os.environ.get("TREMULA_ACCELERATOR") else {}
+    return _jax(row, functools.partial(tremula.jax.jit, **options), row.halves)
 
 
 def _xla_of_jax(row):

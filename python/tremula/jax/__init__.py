@@ -24,6 +24,7 @@ if tuple(map(int, _jax.__version__.split(".")[:3])) < (0, 4, 30):
                       "pip install --upgrade 'jax[cpu]'")
 
 from tremula.jax.executable import Executable  # noqa: E402
+from tremula.jax.lazy import LazyArray  # noqa: E402
 from tremula.jax.transform import compile, jit  # noqa: E402
 
-__all__ = ["Executable", "compile", "jit"]
+__all__ = ["Executable", "LazyArray", "compile", "jit"]

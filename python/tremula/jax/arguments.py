@@ -5,6 +5,7 @@ import operator
 import jax
 import numpy as np
 
+from tremula.jax.lazy import LazyArray
 from tremula.jax.lowering import bits_of, is_key
 
 _X64 = {np.dtype(wide): np.dtype(narrow) for wide, narrow in (
@@ -74,6 +75,8 @@ def describe(leaf, x64):
     if kind in _SCALARS:
         dtype = _SCALARS[kind]
         return (), dtype if x64 else _X64.get(dtype, dtype), kind is not bool
+    if kind is LazyArray:
+        return leaf.shape, leaf.dtype, False
     if isinstance(leaf, jax.core.Tracer):
         return None
     if isinstance(leaf, jax.Array):
@@ -89,8 +92,19 @@ def describe(leaf, x64):
     return None
 
 
+def without_lazy(tree):
+    """The tree with the types of LazyArrays in their place, which tracing does not read."""
+    if not any(type(leaf) is LazyArray for leaf in jax.tree_util.tree_leaves(tree)):
+        return tree
+    return jax.tree_util.tree_map(
+        lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype) if type(leaf) is LazyArray
+        else leaf, tree)
+
+
 def array_of(leaf, dtype):
     """The dense array of that dtype that a program reads for a leaf; of a typed key the bits."""
+    if type(leaf) is LazyArray and leaf.dtype == dtype:
+        return leaf.unread()
     if hasattr(leaf, "__jax_array__"):
         leaf = leaf.__jax_array__()
     array = bits_of(leaf) if is_key(dtype) else np.asarray(leaf, dtype)

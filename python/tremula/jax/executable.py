@@ -12,6 +12,7 @@ import numpy as np
 
 from tremula import core, planning
 from tremula.jax import arguments
+from tremula.jax.lazy import LazyArray
 from tremula.jax.lowering import is_float0, is_key
 
 # Memory of a result of at least so many bytes is kept for a later result: new pages cost more than
@@ -53,24 +54,26 @@ class _Memory:
 
 class _Slot:
     """An engine and the addresses of a run. Versions tell the engine which inputs have changed:
-    a jax.Array never does, a numpy array (version 0) may."""
+    a jax.Array and a LazyArray never do, a numpy array (version 0) may."""
 
-    def __init__(self, executable):
+    def __init__(self, executable, is_lazy):
         inputs, outputs = max(1, len(executable.inputs)), max(1, len(executable.outputs))
         self.engine = core.Engine(executable)
         self.inputs = (ctypes.c_void_p * inputs)()
         self.outputs = (ctypes.c_void_p * outputs)()
         self.versions = (ctypes.c_uint64 * inputs)()
-        self.run = core.engine_call(self.engine, self.inputs, self.versions, self.outputs)
+        left = (ctypes.c_uint64 * outputs)(*[1] * outputs) if is_lazy else None
+        self.run = core.engine_call(self.engine, self.inputs, self.versions, self.outputs, left)
         self.last = [None] * inputs  # weak references to the jax.Arrays of the last run
         self.runs = 0
 
 
 class Program:
     """A compiled function on flat lists of leaves. Threads may share it: each run has an engine of
-    its own. `types` is what arguments.describe says of each leaf."""
+    its own. `types` is what arguments.describe says of each leaf. If is_lazy, results may stay on
+    an accelerator: the caller makes LazyArrays of them."""
 
-    def __init__(self, executable, lowered, types=None):
+    def __init__(self, executable, lowered, types=None, is_lazy=False):
         self.executable = executable
         self.results = lowered.results
         self._types = types
@@ -78,7 +81,8 @@ class Program:
                         for info, one in zip(executable.inputs, lowered.arguments)]
         self._memory = [_Memory(info) for info in executable.outputs]
         self._plain = not any(is_key(one.dtype) or is_float0(one.dtype) for one in self.results)
-        self._slots = collections.deque([_Slot(executable)])
+        self._is_lazy = is_lazy
+        self._slots = collections.deque([_Slot(executable, is_lazy)])
 
     def run(self, leaves, x64=None):
         """The results for the leaves of the arguments, which have the program's types; with `x64`,
@@ -86,7 +90,7 @@ class Program:
         try:
             slot = self._slots.pop()
         except IndexError:  # other threads run all that there are
-            slot = _Slot(self.executable)
+            slot = _Slot(self.executable, self._is_lazy)
         try:
             results = self._run(slot, leaves, x64)
         finally:
@@ -116,7 +120,7 @@ class Program:
             array = arguments.array_of(leaf, wanted)
             slot.inputs[i] = array.__array_interface__["data"][0]
             held.append(array)
-            if type(leaf) is not np.ndarray and isinstance(leaf, jax.Array):
+            if type(leaf) is not np.ndarray and isinstance(leaf, (jax.Array, LazyArray)):
                 slot.versions[i] = slot.runs
                 if not (array.flags.owndata or is_key(wanted)):  # the leaf's own memory
                     last[i] = weakref.ref(leaf)
@@ -142,8 +146,8 @@ class Executable:
     Calling it computes; static arguments are left out, as of what jax.jit(f).lower(...).compile()
     returns. `executable` is the core.Executable."""
 
-    def __init__(self, program, lowered, name, as_jax):
-        self._program, self._lowered, self._as_jax = program, lowered, as_jax
+    def __init__(self, program, lowered, name, outputs):
+        self._program, self._lowered, self._outputs = program, lowered, outputs
         self.executable = program.executable
         self.__name__ = name
 
@@ -162,7 +166,7 @@ class Executable:
                 raise TypeError(f"{self.__name__} was compiled for {wanted.dtype}"
                                 f"{list(wanted.shape)} as argument {self._path(i)}, and is called "
                                 f"with {has}")
-        return finish(self._program.run(leaves), self._lowered.out_tree, self._as_jax)
+        return finish(self._program.run(leaves), self._lowered.out_tree, self._outputs)
 
     def _path(self, i):
         tree = jax.tree_util.tree_unflatten(self._lowered.in_tree,
@@ -185,9 +189,13 @@ class Executable:
         self.executable.save(path)
 
 
-def finish(results, out_tree, as_jax):
+OUTPUTS = {"numpy": None, "jax": jnp.array, "lazy": LazyArray}  # what makes them of arrays
+
+
+def finish(results, out_tree, outputs):
     """The results of a run as the function returns them."""
-    if as_jax:
-        results = [jnp.array(one) if isinstance(one, np.ndarray) and not is_float0(one.dtype)
+    make = OUTPUTS[outputs]
+    if make is not None:
+        results = [make(one) if isinstance(one, np.ndarray) and not is_float0(one.dtype)
                    else one for one in results]
     return jax.tree_util.tree_unflatten(out_tree, results)

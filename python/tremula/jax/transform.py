@@ -9,9 +9,8 @@ import jax
 
 from tremula import core
 from tremula.jax import arguments, lowering
-from tremula.jax.executable import Executable, Program, finish
+from tremula.jax.executable import OUTPUTS, Executable, Program, finish
 
-_OUTPUTS = ("numpy", "jax")
 _REFUSED = {
     "in_shardings": "IPUs are chosen by plan(ipus=...)",
     "out_shardings": "IPUs are chosen by plan(ipus=...)",
@@ -34,7 +33,7 @@ def jit(fun=None, *, static_argnums=None, static_argnames=None, donate_argnums=N
     static_argnums, static_argnames    arguments that are a part of the program
     donate_argnums, donate_argnames    arguments whose memory results may take
     keep_unused                        accepted; unused arguments are always kept
-    outputs                            "numpy" or "jax": what arrays the results are
+    outputs                            "numpy", "jax" or "lazy": what arrays the results are
     options                            a dict of options of the compiler: {"target": "bow"}
 
     Without `fun`, a decorator.
@@ -46,8 +45,8 @@ def jit(fun=None, *, static_argnums=None, static_argnames=None, donate_argnums=N
     for name in others:
         why = f": {_REFUSED[name]}" if name in _REFUSED else ""
         raise TypeError(f"tremula.jax.jit has no option {name}{why}")
-    if outputs not in _OUTPUTS:
-        raise ValueError(f'outputs is "numpy" or "jax", not {outputs!r}')
+    if outputs not in OUTPUTS:
+        raise ValueError(f'outputs is "numpy", "jax" or "lazy", not {outputs!r}')
     if not isinstance(keep_unused, bool):
         raise TypeError(f"keep_unused is True or False, not {keep_unused!r}")
     if fun is None:
@@ -71,7 +70,7 @@ class _Jitted:
             function = function.__wrapped__
         self._jitted = jax.jit(_counted(function), keep_unused=True, **given)
         self._options = dict(options or {})
-        self._as_jax = outputs == "jax"
+        self._outputs = outputs
         self._static = _Static(function, given) if {"static_argnums", "static_argnames"} & set(
             given) else None
         self._programs = {}
@@ -98,7 +97,7 @@ class _Jitted:
             # Most calls are like the one before: leaves that are the same need no description.
             results = last[3].run(leaves, last[2])
             if results is not None:
-                return finish(results, last[4], self._as_jax)
+                return finish(results, last[4], self._outputs)
         settings = arguments.settings()
         key = tree, tuple([arguments.describe(one, settings[0]) for one in leaves]), fixed, settings
         try:
@@ -114,7 +113,7 @@ class _Jitted:
         program, out_tree = found
         if self._static is None and key is not None:
             self._last = tree, context, settings[0], program, out_tree
-        return finish(program.run(leaves), out_tree, self._as_jax)
+        return finish(program.run(leaves), out_tree, self._outputs)
 
     def _find(self, key, args, kwargs):
         """The program for a key, compiled unless another thread has done it."""
@@ -126,20 +125,21 @@ class _Jitted:
             return found
 
     def _compile(self, args, kwargs, types=None):
+        args, kwargs = arguments.without_lazy((args, kwargs))
         lowered = lowering.lower(self._jitted, args, kwargs)
         executable = lowering.compile_module(lowered, self._jitted, args, kwargs, self._options)
         if len(executable.inputs) != len(lowered.arguments):
             raise core.UnimplementedError(
                 "the function has ordered effects, which need a token; take callbacks with "
                 "ordered=True out of it")
-        return Program(executable, lowered, types), lowered
+        return Program(executable, lowered, types, self._outputs == "lazy"), lowered
 
     def compile(self, *args, **kwargs):
         """Compiles for arguments like these, of which jax.ShapeDtypeStructs will do; the
         Executable."""
         program, lowered = self._compile(args, kwargs)
         return Executable(program, lowered, getattr(self, "__name__", "the function"),
-                          self._as_jax)
+                          self._outputs)
 
     def clear_cache(self):
         """Forgets the compiled programs."""

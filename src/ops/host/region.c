@@ -54,6 +54,7 @@ trm_status trm_region_create(const trm_kernel_request *request, trm_kernel *out_
   for (uint32_t i = 0; i < r->num_results; ++i) {
     describe(trm_shape_leaf(&instruction->shape, (int32_t)i), &r->results[i]);
   }
+  r->is_fastest = trm_config_is(instruction, "fastest", JSON_TRUE);
   TRY(find_compiled(request, &r->compiled, error));
   out_kernel->name = "accelerator.region";
   out_kernel->state = r;

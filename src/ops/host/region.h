@@ -9,6 +9,7 @@
 
 typedef struct trm_region_kernel {
   trm_region *compiled;
+  bool is_fastest; /* not every instruction is rounded as on the CPU */
   uint32_t num_operands, num_results;
   trm_host_array *operands, *results; /* without data */
 } trm_region_kernel;

@@ -1,6 +1,8 @@
 /* Owns: counter-based random bits (bits.h). */
 #include "ops/random/bits.h"
 
+#include <string.h>
+
 void trm_philox(const uint32_t counter[4], uint64_t key, uint32_t out_bits[4]) {
   uint32_t c0 = counter[0], c1 = counter[1], c2 = counter[2], c3 = counter[3];
   uint32_t k0 = (uint32_t)key, k1 = (uint32_t)(key >> 32);
@@ -80,6 +82,13 @@ trm_random_stream trm_random_stream_make(const uint64_t *numbers, int count) {
     stream.high = mix(stream.high + numbers[i]);
   }
   return stream;
+}
+
+trm_random_stream trm_random_stream_read(const void *words) {
+  uint32_t word[4];
+  memcpy(word, words, sizeof word);
+  return (trm_random_stream){.key = (uint64_t)word[1] << 32 | word[0],
+                             .high = (uint64_t)word[3] << 32 | word[2]};
 }
 
 void trm_random_block(const trm_random_stream *stream, uint64_t index, uint32_t attempt,

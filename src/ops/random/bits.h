@@ -21,6 +21,8 @@ typedef struct trm_random_stream {
 } trm_random_stream;
 
 trm_random_stream trm_random_stream_make(const uint64_t *numbers, int count);
+/* The stream that a tremula.random-stream gives: four words of 32 bits, the low ones first. */
+trm_random_stream trm_random_stream_read(const void *words);
 /* Block `index` (below 2^48), variant `attempt`. */
 void trm_random_block(const trm_random_stream *stream, uint64_t index, uint32_t attempt,
                       uint32_t out_bits[4]);

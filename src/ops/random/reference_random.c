@@ -163,6 +163,8 @@ typedef struct random_call {
   bool bounds_are_operands;
   bool stream_is_operand; /* the result of a tremula.random-stream */
   bool gives_stream;      /* the call is a tremula.random-stream */
+  bool of_rounding;       /* the stream is for a rounding */
+  bool alike;             /* and its seed is equal on all replicas */
   trm_dtype dtype;
   int64_t count;
 } random_call;
@@ -203,11 +205,11 @@ static trm_status check_operands(const trm_kernel_request *request, random_call 
 
 static trm_random_stream stream_of(const random_call *state, const trm_kernel_call *call) {
   const uint64_t numbers[4] = {state->seed, state->seed2, state->id, call->seed};
-  if (!state->stream_is_operand) return trm_random_stream_make(numbers, 4);
-  uint32_t words[4];
-  memcpy(words, call->operands[0], sizeof words);
-  return (trm_random_stream){.key = (uint64_t)words[1] << 32 | words[0],
-                             .high = (uint64_t)words[3] << 32 | words[2]};
+  if (state->of_rounding) {
+    return trm_random_stream_make(state->alike ? &call->shared_seed : &call->seed, 1);
+  }
+  return state->stream_is_operand ? trm_random_stream_read(call->operands[0])
+                                  : trm_random_stream_make(numbers, 4);
 }
 
 static trm_status run_random_stream(const trm_kernel *kernel, const trm_kernel_call *call,
@@ -252,6 +254,8 @@ static trm_status read_member(random_call *state, const char *key, const json_t 
                               trm_error *error) {
   static const char *const names[] = {"uniform", "normal", "truncated_normal", "uniform_int"};
   const trm_kind kind = trm_dtype_kind(state->dtype);
+  const bool is_bound = strcmp(key, "minval") == 0 || strcmp(key, "maxval") == 0;
+  if (is_bound && state->gives_stream) return TRM_OK; /* they are the reader's */
   if (strcmp(key, "minval") == 0) return read_bound(value, kind, key, &state->low, error);
   if (strcmp(key, "maxval") == 0) return read_bound(value, kind, key, &state->high, error);
   if (strcmp(key, "distribution") == 0) {
@@ -288,10 +292,10 @@ static trm_status read_config(random_call *state, json_t *config, trm_error *err
     FAIL(INVALID_ARGUMENT, "tremula.random is given its bounds twice, as operands and in its "
                            "backend_config");
   }
+  if (state->gives_stream) return TRM_OK;
   if (given && json_object_get(config, "maxval") != NULL)
     TRY(check_range(state, state->low, state->high, error));
   const bool is_float = trm_dtype_kind(state->dtype) == TRM_KIND_FLOAT;
-  if (state->gives_stream) return TRM_OK;
   if (is_float != (state->distribution != TRM_UNIFORM_INT)) {
     FAIL(INVALID_ARGUMENT,
          "tremula.random gives %s, but its distribution is for %s; use \"uniform_int\" for "
@@ -313,6 +317,9 @@ static trm_status create_random_call(const trm_kernel_request *request, trm_kern
   state->dtype = instruction->shape.dtype;
   state->count = trm_shape_count(&instruction->shape);
   state->gives_stream = instruction->call_id == TRM_CALL_RANDOM_STREAM;
+  state->of_rounding =
+      state->gives_stream && !trm_config_is(instruction, "distribution", JSON_STRING);
+  state->alike = trm_config_is(instruction, "alike", JSON_TRUE);
   if (state->gives_stream && (state->dtype != TRM_U32 || state->count != 4)) {
     return trm_reference_refuse(request, "tremula.random-stream gives u32[4]", error);
   }
@@ -325,7 +332,7 @@ static trm_status create_random_call(const trm_kernel_request *request, trm_kern
     FAIL(INVALID_ARGUMENT, "the backend_config of tremula.random is not a JSON object: %s",
          problem.text);
   }
-  const trm_status status = read_config(state, config, error);
+  const trm_status status = state->of_rounding ? TRM_OK : read_config(state, config, error);
   json_decref(config);
   char text[512];
   TRY_NOTE(status, "in %s", trm_instruction_text(request->module, instruction, text, sizeof text));

@@ -3,7 +3,8 @@
  * A number is rounded up or down with probabilities whose mean is the number. A finite number of at
  * least 65520, which rounding to nearest would make infinite, becomes the value that the module's
  * half_overflow says. The random bits of element i depend only on the seed of the call and i. With
- * backend_config {"alike":true} the seed is equal on all replicas. */
+ * backend_config {"alike":true} the seed is equal on all replicas. A second operand, the result of
+ * a tremula.random-stream, replaces the stream that the seed makes. */
 #include "ops/reference.h"
 
 #include <string.h>
@@ -15,7 +16,7 @@
 
 typedef struct round_half {
   int64_t count;
-  bool alike;
+  bool alike, stream_is_operand;
   trm_half_overflow half_overflow;
 } round_half;
 
@@ -82,7 +83,9 @@ static trm_status run_round_half(const trm_kernel *kernel, const trm_kernel_call
   const round_half *state = kernel->state;
   const round_half_run run = {
       state, call->operands[0], call->results[0],
-      trm_random_stream_make(state->alike ? &call->shared_seed : &call->seed, 1)};
+      state->stream_is_operand
+          ? trm_random_stream_read(call->operands[1])
+          : trm_random_stream_make(state->alike ? &call->shared_seed : &call->seed, 1)};
   const size_t work = (size_t)state->count * 24;
   trm_parallel_ranges(trm_threads_for(work), (state->count + 3) / 4, run_blocks, &run);
   return TRM_OK;
@@ -91,7 +94,11 @@ static trm_status run_round_half(const trm_kernel *kernel, const trm_kernel_call
 trm_status trm_round_half_create(const trm_kernel_request *request, trm_kernel *out_kernel,
                                  bool *out_supported, trm_error *error) {
   const trm_instruction *instruction = request->instruction;
-  const trm_shape *x = instruction->num_operands == 1 ? trm_operand_shape(request, 0) : NULL;
+  const bool has_stream = instruction->num_operands == 2 &&
+                          trm_operand_shape(request, 1)->dtype == TRM_U32 &&
+                          trm_shape_count(trm_operand_shape(request, 1)) == 4;
+  const trm_shape *x =
+      instruction->num_operands == 1 || has_stream ? trm_operand_shape(request, 0) : NULL;
   if (x == NULL || x->dtype != TRM_F32 || instruction->shape.dtype != TRM_F16 ||
       !trm_shape_same_dims(x, &instruction->shape)) {
     return trm_reference_refuse(
@@ -101,6 +108,7 @@ trm_status trm_round_half_create(const trm_kernel_request *request, trm_kernel *
   CHECK_MEMORY(state, "a rounding");
   *state = (round_half){.count = trm_shape_count(x),
                         .half_overflow = request->module->half_overflow,
+                        .stream_is_operand = has_stream,
                         .alike = trm_config_is(instruction, "alike", JSON_TRUE)};
   *out_supported = true;
   *out_kernel = (trm_kernel){.name = "reference.round-half", .state = state, .run = run_round_half};

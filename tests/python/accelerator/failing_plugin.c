@@ -4,7 +4,9 @@
  *   memory:N     so does the N-th array that is to be made, with RESOURCE_EXHAUSTED
  *   compile      nothing can be compiled
  *   serialise    nothing can be serialised
- * A line on standard error counts each region that is compiled. */
+ *   say          nothing fails
+ * A line on standard error counts each region that is compiled; to `say` belong lines for each copy
+ * to the accelerator, run, and copy back. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdatomic.h>
@@ -62,14 +64,25 @@ static int number_after(const char *how) {
   return strncmp(wanted, how, size) == 0 && wanted[size] == ':' ? atoi(wanted + size + 1) : 0;
 }
 
+static void say(const char *what) {
+  if (strcmp(getenv("FAILING_HOW"), "say") == 0) fprintf(stderr, "DOES %s\n", what);
+}
+
 static PJRT_Error *execute(PJRT_LoadedExecutable_Execute_Args *args) {
+  say("run");
   if (atomic_fetch_add(&executions, 1) + 1 == number_after("execute")) return fail(0);
   return real->PJRT_LoadedExecutable_Execute(args);
 }
 
 static PJRT_Error *make_array(PJRT_Client_BufferFromHostBuffer_Args *args) {
+  say("up");
   if (atomic_fetch_add(&arrays, 1) + 1 == number_after("memory")) return fail(1);
   return real->PJRT_Client_BufferFromHostBuffer(args);
+}
+
+static PJRT_Error *read_array(PJRT_Buffer_ToHostBuffer_Args *args) {
+  say("down");
+  return real->PJRT_Buffer_ToHostBuffer(args);
 }
 
 static PJRT_Error *compile(PJRT_Client_Compile_Args *args) {
@@ -96,6 +109,7 @@ const PJRT_Api *GetPjrtApi(void) {
   own.api.PJRT_Error_GetCode = code_of;
   own.api.PJRT_LoadedExecutable_Execute = execute;
   own.api.PJRT_Client_BufferFromHostBuffer = make_array;
+  own.api.PJRT_Buffer_ToHostBuffer = read_array;
   own.api.PJRT_Client_Compile = compile;
   own.api.PJRT_Executable_Serialize = serialise;
   if (strcmp(getenv("FAILING_HOW"), "old") == 0) {

@@ -160,6 +160,25 @@ def test_found_by_name():
     assert done.stdout.splitlines() == ["64.0", "64.0"], done.stderr
 
 
+CLAMP = """
+    import numpy as np
+    from tremula import core
+    module = core.Module.read('''HloModule m
+    ENTRY e { x = f32[1,1000] parameter(0)  a = f32[1000] reshape(x)  b = f32[1000] exponential(a)
+      l = f32[] constant(-3)  h = f32[] constant(5)  c = f32[1000] clamp(l, b, h)
+      ROOT r = f32[1,1000] reshape(c) }''')
+    engine = core.Engine(core.compile(module))
+    result, = engine.run([np.full((1, 1000), 2, np.float32)])
+    print(engine.accelerated.splitlines()[0], result.sum())
+"""
+
+
+def test_bounds_that_are_scalars():
+    """XLA's compiler ends the process at a clamp that has them, beside a reshape."""
+    done = run(CLAMP, plugin(), TREMULA_ACCELERATOR_LEAST="0")
+    assert done.stdout == "on cpu:0: 1 region 5000.0\n", done.stderr[-2000:]
+
+
 FIT = """
     import numpy as np
     import tensorflow as tf

@@ -67,7 +67,8 @@ def test_too_old(failing):
 
 
 @pytest.mark.parametrize("how, words", [
-    ("execute:5", "InternalError running on the accelerator: the accelerator fell off"),
+    ("execute:5", "InternalError running on the accelerator: the accelerator fell off. Variables "
+                  "are as before the run: run again, or without TREMULA_ACCELERATOR."),
     ("memory:6", "ResourceExhaustedError copying to the accelerator: no memory is left. The "
                  "accelerator's memory has run out: make batches smaller"),
 ])

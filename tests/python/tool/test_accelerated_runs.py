@@ -34,10 +34,13 @@ def test_why_a_step_stays_on_the_cpu(tool, plugin):
 
 
 def test_a_report_says_whose_rate_was_measured(tool, plugin):
-    for name, words in (("", "; this CPU: "), (plugin, "; cpu:0: ")):
+    fastest = "; cpu:0 at its fastest precision: "
+    for name, precision, words in (("", "", "; this CPU: "), (plugin, "", "; cpu:0: "),
+                                   (plugin, "fastest", fastest)):
         options = f'{{"autoReport.all":"true","autoReport.directory":"{tool.folder}"}}'
         tool.ok("run", tool.write("m.hlo", PROGRAM), "--zeros", "--repeat", "3",
-                POPLAR_ENGINE_OPTIONS=options, TREMULA_ACCELERATOR=name)
+                POPLAR_ENGINE_OPTIONS=options, TREMULA_ACCELERATOR=name,
+                TREMULA_ACCELERATOR_PRECISION=precision)
         profile, = tool.folder.rglob("profile.pop")
         last = tool.ok("report", profile).splitlines()[-1]
         assert words in last and last.endswith(" runs/s")
