@@ -9,13 +9,14 @@ import random
 import re
 import shutil
 import subprocess
+import sys
 import warnings
 
 import numpy as np
 import pytest
 
 import pva
-from analyser import ROOT
+from analyser import ROOT, environment
 from pva import debug, lowered
 
 WEB = ROOT / "web"
@@ -148,11 +149,26 @@ def test_readers_read_what_python_reads(folder, tmp_path):
     assert found["tile"].splitlines()[1].split() == ["tile", "5"]
 
 
+_MARKS = """
+import libpvti as pvti
+with pvti.Tracepoint(pvti.traceFramework, "outside"):
+    with pvti.Tracepoint(pvti.traceDrivers, "inside"):
+        pvti.Tracepoint.event(pvti.traceDrivers, "now")
+loss = pvti.Graph("Loss", "nats").addSeries("Training")
+sizes = pvti.HeatmapDouble("Sizes", [0, 1, 10], "MB")
+for value in (3.0, 2.0, 0.5):
+    loss.add(value)
+    sizes.add([value, 2 * value])
+"""
+
+
 def test_readers_refuse_damage(folder):
     """Random damage gives values or an Error with a sentence, and an end; scripts/nightly.sh asks
     for more rounds."""
+    subprocess.run([sys.executable, "-c", _MARKS], check=True, timeout=600, cwd=folder,
+                   env=environment(PVTI_OPTIONS='{"enable":"true"}'))
     rounds = int(os.environ.get("TREMULA_PAGE_ROUNDS", "400"))
     seed = random.Random(5 + rounds).randrange(1 << 31)
     found = node(pathlib.Path(__file__).with_name("damage.mjs"), WEB, folder, seed, rounds,
                  timeout=600 + rounds // 10)
-    assert found["inputs"] == 4 * rounds + rounds // 20 and found["refused"] > rounds
+    assert found["inputs"] == 5 * rounds + rounds // 20 and found["refused"] > rounds

@@ -102,6 +102,7 @@ async function render(app) {
   const { state, overview: o } = app;
   if (!o.tables.includes("trace"))
     return { element: empty("This profile has no table 'trace': it was written without outputExecutionProfile.") };
+  await app.readTimelines();
   const names = await programNames(app);
   const { columns: c, phases } = await app.ask("trace");
   const run = o.runs.find((/** @type {any[]} */ row) => row[0] === state.number("run", 0)) ?? null;
