@@ -1,4 +1,4 @@
-// What several views know of programs: names, kinds, the row of a source.
+// What several views know of programs: names, kinds, the row of a source, stages.
 
 import { kindOf } from "../base/kinds.js";
 
@@ -36,6 +36,16 @@ export async function programNames(app) {
       return source?.[3] || source?.[1] || (programs.name.table[programs.name.ids[p]] ?? "");
     },
   };
+}
+
+/** The stage of a pipeline that an instruction is in. @param {import("../base/app.js").App} app
+ * @param {any[][]} sources @returns {Promise<Map<string, number>>} */
+export async function stagesOf(app, sources) {
+  const { source, stage } = await app.ask("programs");
+  const names = new Map(sources.map((row) => [row[0], row[1]]));
+  const found = new Map();
+  for (let i = 0; i < source.length; ++i) if (stage[i] >= 0) found.set(names.get(source[i]), stage[i]);
+  return found;
 }
 
 /** @typedef {Awaited<ReturnType<typeof programNames>>} Programs */
