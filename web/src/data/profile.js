@@ -242,23 +242,53 @@ export class Profile {
   }
 
   copies() {
-    const rows = this.rowsIf(
-      "vertices",
-      "SELECT v.compute_set, t.name FROM vertices AS v JOIN " +
-        "vertex_types AS t ON t.id = v.vertex_type GROUP BY v.compute_set HAVING v.rowid = " +
-        "min(v.rowid)",
+    const types = new Map(
+      this.rowsIf("vertex_types", "SELECT id, name FROM vertex_types").map(([id, name]) => [id, name]),
     );
-    const last = rows.reduce((most, row) => Math.max(most, row[0]), -1);
-    const found = new Uint8Array(last + 1);
-    for (const [set, name] of rows) if (String(name).startsWith("poplar_rt::")) found[set] = 1;
+    if (!this.database.has("vertices")) return new Uint8Array(0);
+    const { compute_set, vertex_type } = this.database.columns("vertices", ["compute_set", "vertex_type"]);
+    const found = new Uint8Array(compute_set.reduce((most, set) => Math.max(most, set), -1) + 1).fill(2);
+    for (let i = 0; i < compute_set.length; ++i) {
+      // The first row of a set says what it is.
+      if (found[compute_set[i]] === 2)
+        found[compute_set[i]] = String(types.get(vertex_type[i])).startsWith("poplar_rt::") ? 1 : 0;
+    }
     return found;
   }
 
+  /** id, hlo_name, opcode, op_name, op_type, layer, file, line, plan, note, role of each. */
   sources() {
-    const rows = this.rowsIf("sources", QUERIES.sources);
-    if (!this.database.has("sources", "role")) return rows;
-    const roles = this.database.rows("SELECT role FROM sources ORDER BY id");
-    return rows.map((row, i) => [...row, roles[i][0]]);
+    const { database } = this;
+    if (!database.has("sources")) return [];
+    const { id, line } = database.columns("sources", ["id", "line"]);
+    const [hlo, opcode, op, type, layer, file, plan, note, role] = [
+      "hlo_name",
+      "opcode",
+      "op_name",
+      "op_type",
+      "layer",
+      "file",
+      "plan",
+      "note",
+      "role",
+    ].map((name) => {
+      if (!database.has("sources", name)) return () => "";
+      const { ids, table } = database.texts("sources", name);
+      return (/** @type {number} */ i) => table[ids[i]];
+    });
+    return Array.from(id, (_, i) => [
+      id[i],
+      hlo(i),
+      opcode(i),
+      op(i),
+      type(i),
+      layer(i),
+      file(i),
+      line[i],
+      plan(i) || null,
+      note(i) || null,
+      role(i),
+    ]);
   }
 
   /** Bytes of chosen tiles by region and category; null: this profile does not say.

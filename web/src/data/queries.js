@@ -81,7 +81,6 @@ export const QUERIES = {
     "coalesce(s.layer, ''), CASE WHEN s.file IS NULL OR s.file = '' THEN '' ELSE s.file || ':' || " +
     "s.line END FROM variables AS v LEFT JOIN sources AS s ON s.id = v.source " +
     "LEFT JOIN var_categories AS c ON c.id = v.category ORDER BY v.id",
-  sources: "SELECT id, hlo_name, opcode, op_name, op_type, layer, file, line, plan, note " + "FROM sources ORDER BY id",
   computeSet:
     "SELECT name, vertices, edges, flops, cycles, cycles_mean, active_tiles, " +
     "shared_with FROM compute_sets WHERE compute_set = ?",
