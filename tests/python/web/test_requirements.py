@@ -1,4 +1,4 @@
-"""What docs/analyser.md promises of the graph, tiles over time, pipelines, comparisons and saving."""
+"""What docs/analyser.md promises of the graph, tiles over time, pipelines, comparing and saving."""
 
 import collections
 import contextlib
@@ -101,8 +101,8 @@ def test_tiles_over_time(new_page, html, profiles):
     """A row of pixels for a tile: bright where it works, dark where it waits for the others."""
     with database(profiles["plain"]) as one:
         row, begin, cycles, distribution = one.execute(
-            "SELECT t.id, t.cycles_base, t.cycles, p.tile_cycles FROM trace AS t JOIN programs AS p "
-            "ON p.id = t.program WHERE t.id > 1 AND p.tile_cycles >= 0 AND t.active_tiles > 0 AND "
+            "SELECT t.id, t.cycles_base, t.cycles, p.tile_cycles FROM trace AS t JOIN "
+            "programs AS p ON p.id = t.program WHERE t.id > 1 AND p.tile_cycles >= 0 AND t.active_tiles > 0 AND "
             "(SELECT count(*) FROM tile_cycles AS c WHERE c.distribution = p.tile_cycles) > 1 "
             "ORDER BY t.cycles DESC LIMIT 1").fetchone()
         runs = one.execute("SELECT first_tile, num_tiles, cycles FROM tile_cycles WHERE "
@@ -188,7 +188,8 @@ def test_compare_aligns_renamed_layers(new_page, html):
     ("tiles", "tile-map"), ("insights", "histogram")])
 def test_charts_are_saved_as_pictures(new_page, html, view, chart):
     page = new_page().open(f"{html('plain')}#v={view}", view)
-    page.page.evaluate("() => new Promise((done) => requestAnimationFrame(() => setTimeout(done, 50)))")
+    page.page.evaluate(
+        "() => new Promise((done) => requestAnimationFrame(() => setTimeout(done, 50)))")
     button = page.page.get_by_role("button", name="Save PNG").first
     picture, name = saved(page, button.click)
     assert name == f"{chart}.png" and picture.startswith(b"\x89PNG") and len(picture) > 2000
