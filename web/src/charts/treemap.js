@@ -70,10 +70,10 @@ function shallower(leaves) {
   return found;
 }
 
-/** The last two parts of a name, each on a line. @param {string} name */
-function nameLines(name) {
-  const parts = name.split("/").slice(-2);
-  return parts.map((part, i) => h("div", null, i < parts.length - 1 ? `${part}/` : part));
+/** The last part of a name, below the one before where there is room. @param {string} name @param {boolean} isWide */
+function nameLines(name, isWide) {
+  const parts = name.split("/").slice(isWide ? -2 : -1);
+  return parts.map((part, i) => h("div", null, h("bdi", null, i < parts.length - 1 ? `${part}/` : part)));
 }
 
 /** @param {string} name @param {Leaf[]} leaves @param {(name: string) => void} pick */
@@ -107,7 +107,7 @@ export function treemap(name, leaves, pick) {
             background: `color-mix(in srgb, ${SERIES[i % SERIES.length]} 45%, white)`,
           },
         },
-        one.w > 90 && one.h > 50 ? nameLines(one.leaf.name) : "",
+        one.w > 90 && one.h > 50 ? nameLines(one.leaf.name, one.w > 160) : "",
       ),
     ),
   );

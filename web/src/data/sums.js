@@ -119,9 +119,9 @@ export function frames(c, partsOf) {
  * @param {Columns} c @param {(row: number) => string[]|null} partsOf null: the row is left out
  */
 export function leftHeavy(c, partsOf) {
-  /** @typedef {{cycles: number, row: number, children: Map<string, any>, label: string}} Frame */
+  /** @typedef {{cycles: number, row: number, most: number, children: Map<string, any>, label: string}} Frame */
   /** @type {Frame} */
-  const root = { cycles: 0, row: -1, children: new Map(), label: "" };
+  const root = { cycles: 0, row: -1, most: 0, children: new Map(), label: "" };
   for (let i = 2; i < c.cycles.length; ++i) {
     const cycles = c.cycles[i] - c.cycles_overlapped[i];
     const parts = cycles > 0 ? partsOf(i) : null;
@@ -131,11 +131,14 @@ export function leftHeavy(c, partsOf) {
     parts.forEach((part, depth) => {
       let next = at.children.get(part);
       if (next === undefined) {
-        next = { cycles: 0, row: -1, children: new Map(), label: part };
+        next = { cycles: 0, row: -1, most: 0, children: new Map(), label: part };
         at.children.set(part, next);
       }
       next.cycles += cycles;
-      if (depth === parts.length - 1) next.row = i;
+      if (depth === parts.length - 1 && cycles > next.most) {
+        next.row = i; // the longest says what kind of work it is
+        next.most = cycles;
+      }
       at = next;
     });
   }

@@ -73,12 +73,13 @@ async function render(app) {
         0,
       )
     ];
-  controls.append(
+  controls.insertBefore(
     h(
       "button",
       { type: "button", "data-focus": "highest", onclick: () => state.set({ step: highest, steps: null }) },
       "Highest step",
     ),
+    controls.lastChild,
   );
   const element = h(
     "div.view",
