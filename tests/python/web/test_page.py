@@ -149,7 +149,8 @@ def _random_program(source):
             lines.append(f"  v{number} = f32[{rows},{wide}] {op}(v{number - 1}){named}")
             continue
         before, wide = wide, source.choice([1, 32, 300])
-        lines += [f"  w{number} = f32[{before},{wide}] parameter({sum('parameter' in x for x in lines)})",
+        weights = sum("parameter" in line for line in lines)
+        lines += [f"  w{number} = f32[{before},{wide}] parameter({weights})",
                   f"  v{number} = f32[{rows},{wide}] dot(v{number - 1}, w{number}), "
                   f"lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}{named}"]
     at = max(i for i, line in enumerate(lines) if line.startswith("  v"))
@@ -193,6 +194,18 @@ def test_readers_read_random_programs(tmp_path, count):
         folders.append(found)
     for found, one in zip(node(tmp_path / "read.mjs", *folders), folders, strict=True):
         _compare(found, one)
+
+
+_HEAVY = """
+import {{ leftHeavy }} from "{web}/src/data/sums.js";
+const c = {{ cycles: [0, 0, 5, 100, 3], cycles_overlapped: [0, 0, 0, 0, 0] }};
+console.log(JSON.stringify([...leftHeavy(c, () => ["copy"]).levels[0].row]));
+"""
+
+
+def test_merged_rows_have_the_kind_of_the_longest(tmp_path):
+    (tmp_path / "heavy.mjs").write_text(_HEAVY.format(web=WEB), encoding="utf-8")
+    assert node(tmp_path / "heavy.mjs") == [[3]]
 
 
 _MARKS = """

@@ -102,7 +102,8 @@ def test_tiles_over_time(new_page, html, profiles):
     with database(profiles["plain"]) as one:
         row, begin, cycles, distribution = one.execute(
             "SELECT t.id, t.cycles_base, t.cycles, p.tile_cycles FROM trace AS t JOIN "
-            "programs AS p ON p.id = t.program WHERE t.id > 1 AND p.tile_cycles >= 0 AND t.active_tiles > 0 AND "
+            "programs AS p ON p.id = t.program WHERE t.id > 1 AND p.tile_cycles >= 0 AND "
+            "t.active_tiles > 0 AND "
             "(SELECT count(*) FROM tile_cycles AS c WHERE c.distribution = p.tile_cycles) > 1 "
             "ORDER BY t.cycles DESC LIMIT 1").fetchone()
         runs = one.execute("SELECT first_tile, num_tiles, cycles FROM tile_cycles WHERE "
@@ -207,4 +208,44 @@ def test_tables_are_saved_as_csv(new_page, html):
     page.page.emulate_media(media="print")
     assert not page.page.locator("nav").first.is_visible()
     assert page.page.locator("#operations").is_visible()
+    assert not page.faults
+
+
+# ---- What a user looks for -----------------------------------------------------------------------
+
+def test_one_step_to_what_is_looked_for(new_page, html, profiles):
+    page = new_page().open(f"{html('plain')}#v=liveness", "liveness")
+    with database(profiles["plain"]) as one:
+        steps = [step for step, in one.execute(
+            "SELECT program FROM liveness WHERE not_always_live = "
+            "(SELECT max(not_always_live) FROM liveness)")]
+    page.page.get_by_role("button", name="Highest step").click()
+    page.page.wait_for_selector("#alive")
+    assert int(re.search(r"step=(\d+)", page.page.url)[1]) in steps
+    page.go("v=operations&layer=scope&op=net/wide")
+    assert "Its steps" in page.main(), "a link to a scope inside of another"
+    page.go("v=operations&layer=scope")
+    page.page.get_by_role("link", name="Into net").click()
+    page.page.wait_for_function("location.hash.includes('under=net')")
+    page.go("v=insights")
+    assert "The program fits, so no change was planned" in page.main()
+    page.go("v=memory")
+    assert "a tile has 638\u202f976 bytes" in page.main()
+    assert not page.faults
+
+
+def test_the_pointer_means_the_spike_that_is_drawn(new_page, html):
+    """Of the steps in a pixel the chart draws the fullest: that one is chosen."""
+    page = new_page().open(f"{html('pipeline')}#v=liveness", "liveness")
+    page.page.get_by_role("button", name="As table").first.click()
+    rows = [(number(row["not_always_live"]), number(row["program"]))
+            for row in page.table("liveness-table")]
+    box = page.page.locator("#liveness-chart").bounding_box()
+    with_steps = max(step for _, step in rows) + 1
+    value, step = max(rows)
+    page.page.mouse.click(box["x"] + (step + 0.5) / with_steps * box["width"], box["y"] + 60)
+    page.page.wait_for_selector("#alive")
+    chosen = int(re.search(r"step=(\d+)", page.page.url)[1])
+    shown = max(bytes_ for bytes_, at in rows if at <= chosen)
+    assert shown == value
     assert not page.faults
