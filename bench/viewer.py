@@ -206,16 +206,28 @@ class Watch:
         return [time.perf_counter() - self.begin, processor_seconds() - self.used]
 
 
+def settle():
+    """Waits until a browser that has just begun has nothing left to do."""
+    used = processor_seconds()
+    while True:
+        time.sleep(0.4)
+        before, used = used, processor_seconds()
+        if used - before < 0.02:
+            return
+
+
 def show(page, folder, page_file, result):
     """Opens a profile; a large one as chosen files, because a page inside a file is text."""
     from tremula.tool import view
     is_large = result["megabytes"] > 100
     page_file.write_text(view.page_text() if is_large else view.make_page([folder]),
                          encoding="utf-8")
+    settle()
     watch = Watch()
     page.goto(page_file.as_uri())
     if is_large:
         page.wait_for_selector("#choose-files", state="attached")
+        settle()
         watch = Watch()
         page.locator("#choose-files").set_input_files(
             sorted(str(file) for file in folder.iterdir()))

@@ -274,8 +274,8 @@ static trm_status open_loop(while_walk *w, uint32_t *out_step, trm_error *error)
   if (w->is_known) return TRM_OK;
   return trm_program_add_note(draft,
                               "the loop %s has a count that is not known when compiling: "
-                              "it is counted %" PRIu64 " times",
-                              name, w->turns);
+                              "it is counted %" PRIu64 " time%s",
+                              name, w->turns, w->turns == 1 ? "" : "s");
 }
 
 /* The condition, where its result matters, and the body. */

@@ -287,7 +287,8 @@ async function open(folders) {
  * @param {import("./base/opening.js").Given[]} [timelines] */
 async function choose(folders, timelines = []) {
   app.timelineFaults = [];
-  await app.addTimelines(timelines);
+  app.given.push(...timelines);
+  if (folders.length === 0) await app.readTimelines();
   if (folders.length === 0 && timelines.length > 0) {
     if (app.reports.length === 0 && app.timelines.length === 0) start(app.timelineFaults[0]);
     else if (app.reports.length > 0 && app.state.get("v") !== "trace") app.state.set({ v: "trace" });
@@ -322,6 +323,7 @@ function start(problem) {
   ++turn;
   app.reports = [];
   app.timelines = [];
+  app.given = [];
   nav.hidden = true;
   nav.replaceChildren();
   drawFrame();

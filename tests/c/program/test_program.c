@@ -117,6 +117,9 @@ static void test_unknown_count(void **state) {
     noted = noted || strstr(trm_program_note(p, n), "counted 7 times") != NULL;
   }
   assert_true(noted);
+  for (size_t n = 0; trm_program_note(once, n) != NULL; ++n) {
+    assert_null(strstr(trm_program_note(once, n), "counted 1 times"));
+  }
   /* What is read in the loop lives as long as the loop. */
   for (uint32_t v = 0; v < p->num_variables; ++v) {
     const trm_program_variable *variable = &p->variables[v];

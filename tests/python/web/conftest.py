@@ -25,6 +25,7 @@ def profiles(tmp_path_factory):
     folder = tmp_path_factory.mktemp("profiles")
     options = json.dumps({"autoReport.all": "true", "autoReport.outputSerializedGraph": "true"})
     texts = {"plain": hlo_programs.PLAIN, "changed": hlo_programs.CHANGED,
+             "renamed": hlo_programs.RENAMED, "gradients": hlo_programs.GRADIENTS,
              "large": hlo_programs.LARGE, "loop": hlo_programs.LOOP,
              "hostile": hlo_programs.hostile(), "pipeline": hlo_programs.pipeline()}
     found = {}

@@ -2,7 +2,7 @@
 //   node damage.mjs WEB PROFILE SEED ROUNDS
 // Each input gives values or an Error that is a sentence, and an end. Prints the numbers of both.
 
-import { readFileSync } from "node:fs";
+import { readdirSync, readFileSync } from "node:fs";
 import { pathToFileURL } from "node:url";
 
 const [web, folder, seed, rounds] = process.argv.slice(2);
@@ -10,7 +10,8 @@ const load = (name) => import(pathToFileURL(`${web}/src/data/${name}.js`));
 const { readVariables } = await load("capnp");
 const { readDebug } = await load("cbor");
 const { readArchive } = await load("archive");
-const { readColumns } = await load("pages");
+const { readColumns, readTexts } = await load("pages");
+const { readTimeline } = await load("timeline");
 const { Profile } = await load("profile");
 const { flame, traceColumns } = await load("trace");
 const memory = await load("memory");
@@ -80,11 +81,16 @@ const single = [
   ["vars.capnp", readVariables, 1e9],
   ["debug.cbor", readDebug, 20000],
   ["archive.a", readArchive, 60000],
-  ["profile.pop", (data) => readColumns(data, 1 + random(data.length / 4096), [0, 2, 3], 0), 1e9],
+  ["profile.pop", (data) => (random(2)
+    ? readColumns(data, 1 + random(data.length / 4096), [0, 2, 3], 0)
+    : readTexts(data, 1 + random(data.length / 4096), 1)), 1e9],
 ];
+const timeline = readdirSync(folder).find((name) => name.endsWith(".pvti"));
+readTimeline(SQL, new Uint8Array(readFileSync(`${folder}/${timeline}`)), timeline);
+single.push([timeline, (data) => readTimeline(SQL, data, timeline), 1e9]);
 let inputs = 0;
 for (const [name, reader, most] of single) {
-  const whole = files.get(name).slice(0, most);
+  const whole = new Uint8Array(readFileSync(`${folder}/${name}`)).slice(0, most);
   for (let round = 0; round < Number(rounds); ++round, ++inputs) attempt(() => reader(damaged(whole)));
 }
 const names = [...files.keys()];

@@ -17,6 +17,22 @@ CHANGED = PLAIN.replace("HloModule plain", "HloModule changed").replace(
     "  ROOT y = ", """  t2 = f32[64,512] sine(t), metadata={op_type="Sin" op_name="net/wide/Sin" source_file="model.py" source_line=4}
   ROOT y = """).replace("dot(t, v)", "dot(t2, v)")
 
+# The same with a layer of another name.
+RENAMED = PLAIN.replace("HloModule plain", "HloModule renamed").replace(
+    "net/narrow/MatMul", "net/narrow/MatMul_1")
+
+# A layer and its gradient, named as TensorFlow names them.
+GRADIENTS = """HloModule gradients
+
+ENTRY main {
+  x = f32[64,256] parameter(0)
+  w = f32[256,512] parameter(1)
+  h = f32[64,512] dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}, metadata={op_type="MatMul" op_name="net/layer/MatMul"}
+  t = f32[64,512] tanh(h), metadata={op_type="Tanh" op_name="net/layer/Tanh"}
+  ROOT g = f32[256,512] dot(x, t), lhs_contracting_dims={0}, rhs_contracting_dims={0}, metadata={op_type="MatMul" op_name="gradients/net/layer/MatMul_grad/MatMul_1"}
+}
+"""
+
 # More than an IPU's memory.
 LARGE = """HloModule too_large
 

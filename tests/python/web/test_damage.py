@@ -61,10 +61,15 @@ def test_missing(chosen, file):
     assert not page.faults
 
 
+PLACES = (0, 1, 15, 0.1, 0.5, 0.9, 0.999)
+MORE_PLACES = (7, 16, 100, 1000, *(i / 11 for i in range(1, 10)))
+
+
+@pytest.mark.parametrize("places", [
+    PLACES, pytest.param(MORE_PLACES, marks=pytest.mark.long)], ids=["some", "more"])
 @pytest.mark.parametrize("file", FILES)
-def test_cut_short(chosen, file):
-    """Cut at places all over the file: what is shown is right or a sentence; nothing fails."""
-    places = (0, 1, 15, 0.1, 0.5, 0.9, 0.999)
+def test_cut_short(chosen, file, places):
+    """Cut at 20 places all over the file: what is shown is right or a sentence; nothing fails."""
 
     def cut(place):
         def change(folder):

@@ -9,13 +9,14 @@ import random
 import re
 import shutil
 import subprocess
+import sys
 import warnings
 
 import numpy as np
 import pytest
 
 import pva
-from analyser import ROOT
+from analyser import ROOT, environment, tremula
 from pva import debug, lowered
 
 WEB = ROOT / "web"
@@ -99,20 +100,22 @@ import {{ readFileSync }} from "node:fs";
 import {{ readVariables }} from "{web}/src/data/capnp.js";
 import {{ readDebug }} from "{web}/src/data/cbor.js";
 import {{ memberText, readArchive }} from "{web}/src/data/archive.js";
-const folder = process.argv[2];
-const file = (name) => new Uint8Array(readFileSync(`${{folder}}/${{name}}`));
-const v = readVariables(file("vars.capnp"));
-const archive = file("archive.a"), members = readArchive(archive);
-console.log(JSON.stringify({{
-  runs: [...v.runStart].slice(0, -1).map((start, d) => Array.from(
-    {{ length: v.runStart[d + 1] - start }}, (_, i) =>
-      [v.firstTile[start + i], v.numTiles[start + i], v.bytes[start + i]])),
-  variables: v.names.map((name, i) => [name, v.distribution[i], v.firstStep[i], v.endStep[i],
-    v.category[i], v.alwaysLive[i] === 1]),
-  debug: readDebug(file("debug.cbor")).slice(1).map((one) => [one.get("id"), one.get("name")]),
-  members: [...members.keys()], tile: memberText(archive, members.get("tile5.mem")),
-}}));
+for (const folder of process.argv.slice(2)) {{
+  const file = (name) => new Uint8Array(readFileSync(`${{folder}}/${{name}}`));
+  const v = readVariables(file("vars.capnp"));
+  const archive = file("archive.a"), members = readArchive(archive);
+  console.log(JSON.stringify({{
+    runs: [...v.runStart].slice(0, -1).map((start, d) => Array.from(
+      {{ length: v.runStart[d + 1] - start }}, (_, i) =>
+        [v.firstTile[start + i], v.numTiles[start + i], v.bytes[start + i]])),
+    variables: v.names.map((name, i) => [name, v.distribution[i], v.firstStep[i], v.endStep[i],
+      v.category[i], v.alwaysLive[i] === 1]),
+    debug: readDebug(file("debug.cbor")).slice(1).map((one) => [one.get("id"), one.get("name")]),
+    members: [...members.keys()], tile: memberText(archive, members.get("tile5.mem")),
+  }}));
+}}
 """
+
 
 def node(script, *arguments, timeout=600):
     if shutil.which("node") is None:
@@ -120,7 +123,7 @@ def node(script, *arguments, timeout=600):
     done = subprocess.run(["node", script, *map(str, arguments)], text=True, capture_output=True,
                           timeout=timeout, check=False)
     assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
+    return [json.loads(line) for line in done.stdout.splitlines()]
 
 
 @pytest.fixture
@@ -131,9 +134,31 @@ def folder(profiles, tmp_path):
     return one
 
 
-def test_readers_read_what_python_reads(folder, tmp_path):
-    (tmp_path / "read.mjs").write_text(_READ.format(web=WEB), encoding="utf-8")
-    found = node(tmp_path / "read.mjs", folder)
+def _random_program(source):
+    """A chain of layers with random sizes, scopes and names."""
+    rows, wide = source.choice([1, 16, 100]), source.choice([1, 32, 300])
+    lines = [f"HloModule p{source.randrange(9)}", "", "ENTRY main {",
+             f"  v0 = f32[{rows},{wide}] parameter(0)"]
+    for number in range(1, source.randrange(2, 9)):
+        scope = "/".join(source.choice(["a", "stage_1", "\u00e9", "x" * 300])
+                         for _ in range(source.randrange(4)))
+        named = (f', metadata={{op_name="{scope}/op{number}" source_file="{scope[:9]}.py" '
+                 f'source_line={number}}}' if source.randrange(3) else "")
+        if source.randrange(2):
+            op = source.choice(["tanh", "negate", "exponential"])
+            lines.append(f"  v{number} = f32[{rows},{wide}] {op}(v{number - 1}){named}")
+            continue
+        before, wide = wide, source.choice([1, 32, 300])
+        weights = sum("parameter" in line for line in lines)
+        lines += [f"  w{number} = f32[{before},{wide}] parameter({weights})",
+                  f"  v{number} = f32[{rows},{wide}] dot(v{number - 1}, w{number}), "
+                  f"lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}{named}"]
+    at = max(i for i, line in enumerate(lines) if line.startswith("  v"))
+    lines[at] = "  ROOT" + lines[at][1:]
+    return "\n".join([*lines, "}", ""])
+
+
+def _compare(found, folder):
     distributions, variables = lowered.read(str(folder / "vars.capnp"))
     assert found["runs"] == [[list(run) for run in one] for one in distributions]
     assert found["variables"] == [[one["name"], one["distribution"], one["firstStep"],
@@ -148,11 +173,61 @@ def test_readers_read_what_python_reads(folder, tmp_path):
     assert found["tile"].splitlines()[1].split() == ["tile", "5"]
 
 
+def test_readers_read_what_python_reads(folder, tmp_path):
+    (tmp_path / "read.mjs").write_text(_READ.format(web=WEB), encoding="utf-8")
+    found, = node(tmp_path / "read.mjs", folder)
+    _compare(found, folder)
+
+
+@pytest.mark.parametrize("count", [8, pytest.param(200, marks=pytest.mark.long)])
+def test_readers_read_random_programs(tmp_path, count):
+    (tmp_path / "read.mjs").write_text(_READ.format(web=WEB), encoding="utf-8")
+    source, folders = random.Random(36), []
+    for number in range(count):
+        own = tmp_path / str(number)
+        own.mkdir()
+        (own / "program.hlo").write_text(_random_program(source), encoding="utf-8")
+        tremula("compile", "program.hlo", "-o", "x", folder=own,
+                POPLAR_ENGINE_OPTIONS='{"autoReport.all":"true"}')
+        found, = own.glob("tf_report__*")
+        (own / "debug.cbor").rename(found / "debug.cbor")
+        folders.append(found)
+    for found, one in zip(node(tmp_path / "read.mjs", *folders), folders, strict=True):
+        _compare(found, one)
+
+
+_HEAVY = """
+import {{ leftHeavy }} from "{web}/src/data/sums.js";
+const c = {{ cycles: [0, 0, 5, 100, 3], cycles_overlapped: [0, 0, 0, 0, 0] }};
+console.log(JSON.stringify([...leftHeavy(c, () => ["copy"]).levels[0].row]));
+"""
+
+
+def test_merged_rows_have_the_kind_of_the_longest(tmp_path):
+    (tmp_path / "heavy.mjs").write_text(_HEAVY.format(web=WEB), encoding="utf-8")
+    assert node(tmp_path / "heavy.mjs") == [[3]]
+
+
+_MARKS = """
+import libpvti as pvti
+with pvti.Tracepoint(pvti.traceFramework, "outside"):
+    with pvti.Tracepoint(pvti.traceDrivers, "inside"):
+        pvti.Tracepoint.event(pvti.traceDrivers, "now")
+loss = pvti.Graph("Loss", "nats").addSeries("Training")
+sizes = pvti.HeatmapDouble("Sizes", [0, 1, 10], "MB")
+for value in (3.0, 2.0, 0.5):
+    loss.add(value)
+    sizes.add([value, 2 * value])
+"""
+
+
 def test_readers_refuse_damage(folder):
     """Random damage gives values or an Error with a sentence, and an end; scripts/nightly.sh asks
     for more rounds."""
+    subprocess.run([sys.executable, "-c", _MARKS], check=True, timeout=600, cwd=folder,
+                   env=environment(PVTI_OPTIONS='{"enable":"true"}'))
     rounds = int(os.environ.get("TREMULA_PAGE_ROUNDS", "400"))
     seed = random.Random(5 + rounds).randrange(1 << 31)
-    found = node(pathlib.Path(__file__).with_name("damage.mjs"), WEB, folder, seed, rounds,
+    found, = node(pathlib.Path(__file__).with_name("damage.mjs"), WEB, folder, seed, rounds,
                  timeout=600 + rounds // 10)
-    assert found["inputs"] == 4 * rounds + rounds // 20 and found["refused"] > rounds
+    assert found["inputs"] == 5 * rounds + rounds // 20 and found["refused"] > rounds

@@ -40,6 +40,9 @@ export class App {
     this.sources = new Map();
     /** @type {import("../data/timeline.js").Timeline[]} of the host */
     this.timelines = [];
+    /** @type {import("./opening.js").Given[]} timelines that were not read yet */
+    this.given = [];
+    this.reading = Promise.resolve();
     /** @type {(list: FileList|null) => void} opens chosen files */
     this.take = () => {};
     /** @type {string[]} what could not be read of them */
@@ -68,19 +71,23 @@ export class App {
     }, 200);
   }
 
-  /** Reads timelines; one that cannot be read leaves a sentence.
-   * @param {import("./opening.js").Given[]} given */
-  async addTimelines(given) {
-    for (const one of given.slice(0, MOST_TIMELINES)) {
-      try {
-        const found = await this.client.send(-1, "timeline", [one]);
-        this.timelines = [...this.timelines.filter((other) => other.name !== found.name), found];
-      } catch (error) {
-        this.timelineFaults.push(error instanceof Error ? error.message : String(error));
+  /** Reads the timelines that came along; one that cannot be read leaves a sentence. */
+  readTimelines() {
+    const given = this.given;
+    this.given = [];
+    this.reading = this.reading.then(async () => {
+      for (const one of given.slice(0, MOST_TIMELINES)) {
+        try {
+          const found = await this.client.send(-1, "timeline", [one]);
+          this.timelines = [...this.timelines.filter((other) => other.name !== found.name), found];
+        } catch (error) {
+          this.timelineFaults.push(error instanceof Error ? error.message : String(error));
+        }
       }
-    }
-    if (given.length > MOST_TIMELINES)
-      this.timelineFaults.push(`There are ${given.length} timelines; the first ${MOST_TIMELINES} were read.`);
+      if (given.length > MOST_TIMELINES)
+        this.timelineFaults.push(`There are ${given.length} timelines; the first ${MOST_TIMELINES} were read.`);
+    });
+    return this.reading;
   }
 
   /** The tiles that the user chose. */

@@ -67,7 +67,7 @@ export class Client {
     try {
       return await new Promise((resolve, reject) => {
         this.waiting.set(id, { resolve, reject });
-        worker.postMessage({ id, report, method, arguments: args });
+        worker.postMessage({ id, report, method, arguments: args }, method === "open" ? buffersOf(args[0].files) : []);
       });
     } finally {
       clearTimeout(timer);
@@ -92,8 +92,15 @@ export class Client {
   }
 }
 
-/** @param {string} text */
+/** What is handed over to the worker, not copied. @param {{data: Blob|ArrayBuffer}[]} files */
+function buffersOf(files) {
+  return /** @type {ArrayBuffer[]} */ (files.map((one) => one.data).filter((data) => data instanceof ArrayBuffer));
+}
+
+/** @param {string} text @returns {Uint8Array<ArrayBuffer>} */
 export function fromBase64(text) {
+  const native = /** @type {any} */ (Uint8Array).fromBase64;
+  if (native !== undefined) return native.call(Uint8Array, text);
   const binary = atob(text.trim());
   const bytes = new Uint8Array(binary.length);
   for (let i = 0; i < binary.length; ++i) bytes[i] = binary.charCodeAt(i);

@@ -50,7 +50,7 @@ export function levelAt(lanes, y) {
 }
 
 /**
- * @param {{lanes: Lane[], labels: string[], colourOf: (row: number) => string,
+ * @param {{lanes: Lane[], textOf: (label: number, row: number) => string, colourOf: (row: number) => string,
  *   hatched: (row: number) => boolean, letterOf: (row: number) => string,
  *   chosen: (row: number) => boolean, dimmed?: (label: number) => boolean, kind: string,
  *   wall?: (x: number) => number}} options   wall: from an x to microseconds since 1970
@@ -188,7 +188,8 @@ function paintLevel(view, level, y, tall, options, widths, texts) {
       g.lineWidth = 1;
     }
     if (texts && x1 - x0 > 14) {
-      const words = leaf ? `${options.letterOf(row[i])} ${options.labels[label[i]]}` : options.labels[label[i]];
+      const text = options.textOf(label[i], row[i]);
+      const words = leaf ? `${options.letterOf(row[i])} ${text}` : text;
       g.fillStyle = leaf ? inkOn(toneOf(colours, options.colourOf(row[i]))) : colours.text;
       boxText(g, words, Math.max(0, x0) + 3, y + 12, x1 - Math.max(0, x0) - 5, widths);
     }

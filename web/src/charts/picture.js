@@ -1,4 +1,4 @@
-// A chart as a picture to keep.
+// Charts as pictures to keep.
 
 import { h, save } from "../base/dom.js";
 import { colours } from "../base/kinds.js";
@@ -29,5 +29,31 @@ export function savePicture(plot) {
   }
   copy.toBlob((/** @type {Blob|null} */ blob) => {
     if (blob) save(`${options.id}.png`, blob);
+  });
+}
+
+/** Canvases of one size side by side as PNG, each below its title. @param {string} name @param {string} title
+ * @param {[string, HTMLCanvasElement][]} parts */
+export function savePictures(name, title, parts) {
+  const across = Math.min(4, parts.length),
+    { width, height } = parts[0][1];
+  const wide = Math.max(width, 480 / across) + 20,
+    tall = height + 30;
+  const copy = h("canvas", { width: across * wide, height: 30 + Math.ceil(parts.length / across) * tall });
+  const g = copy.getContext("2d"),
+    tones = colours();
+  g.fillStyle = tones.panel;
+  g.fillRect(0, 0, copy.width, copy.height);
+  g.fillStyle = tones.text;
+  g.font = "13px sans-serif";
+  g.fillText(title, 10, 20);
+  parts.forEach(([label, canvas], i) => {
+    const x = 10 + (i % across) * wide,
+      y = 30 + Math.floor(i / across) * tall;
+    g.fillText(label, x, y + 16);
+    g.drawImage(canvas, x, y + 22);
+  });
+  copy.toBlob((/** @type {Blob|null} */ blob) => {
+    if (blob) save(`${name}.png`, blob);
   });
 }

@@ -46,6 +46,7 @@ export class Plot {
     /** @type {number|null} */
     this.cursor = null;
     this.cursorY = 0;
+    this.byKey = false; // the cursor was put there by a key
     this.clamp();
     this.canvas = h("canvas", {
       tabindex: 0,
@@ -279,6 +280,7 @@ export class Plot {
   point(x, y, pixel, speaks = false) {
     this.cursor = x;
     this.cursorY = y;
+    this.byKey = speaks;
     const text = this.options.tip?.(x, y) ?? "";
     this.tip.hidden = text === "";
     this.tip.textContent = text;

@@ -51,9 +51,34 @@ export function squares(leaves, width, height) {
   return placed;
 }
 
+/** Leaves of fewer parts where there are too many. @param {Leaf[]} leaves */
+function shallower(leaves) {
+  let found = leaves;
+  for (let depth = 6; depth > 0 && found.length > MOST; --depth) {
+    /** @type {Map<string, Leaf[]>} */
+    const groups = new Map();
+    for (const leaf of leaves) {
+      const name = leaf.name.split("/").slice(0, depth).join("/");
+      groups.set(name, [...(groups.get(name) ?? []), leaf]);
+    }
+    found = [...groups].map(([name, inside]) => ({
+      name,
+      value: inside.reduce((sum, leaf) => sum + leaf.value, 0),
+      detail: inside.length === 1 ? inside[0].detail : `${inside.length} scopes`,
+    }));
+  }
+  return found;
+}
+
+/** The last part of a name, below the one before where there is room. @param {string} name @param {boolean} isWide */
+function nameLines(name, isWide) {
+  const parts = name.split("/").slice(isWide ? -2 : -1);
+  return parts.map((part, i) => h("div", null, h("bdi", null, i < parts.length - 1 ? `${part}/` : part)));
+}
+
 /** @param {string} name @param {Leaf[]} leaves @param {(name: string) => void} pick */
 export function treemap(name, leaves, pick) {
-  const some = leaves.filter((leaf) => leaf.value > 0).sort((a, b) => b.value - a.value);
+  const some = shallower(leaves.filter((leaf) => leaf.value > 0)).sort((a, b) => b.value - a.value);
   if (some.length === 0) return empty("Nothing is always live.");
   const shown = some.slice(0, MOST);
   if (some.length > MOST) {
@@ -82,7 +107,7 @@ export function treemap(name, leaves, pick) {
             background: `color-mix(in srgb, ${SERIES[i % SERIES.length]} 45%, white)`,
           },
         },
-        one.w > 60 && one.h > 24 ? one.leaf.name.split("/").slice(-2).join("/") : "",
+        one.w > 90 && one.h > 50 ? nameLines(one.leaf.name, one.w > 160) : "",
       ),
     ),
   );

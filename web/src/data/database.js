@@ -1,6 +1,6 @@
 // profile.pop through sql.js: whether it is a profile, rows, and columns as typed arrays.
 
-import { readColumns, PagesError } from "./pages.js";
+import { PagesError, readColumns, readTexts } from "./pages.js";
 
 export const FORMAT = 2;
 
@@ -72,6 +72,7 @@ export class Database {
           : "This database is no profile that Tremula wrote: it has no table 'meta'.",
       );
     }
+    if (format === undefined) throw new Complaint("profile.pop is damaged: it does not say its format.");
     if (format !== FORMAT) {
       throw new Complaint(
         `profile.pop has the format ${format}; this page reads format ${FORMAT}. ` +
@@ -140,17 +141,22 @@ export class Database {
     return found;
   }
 
-  /** A column of text, each text once. @param {string} sql with one column */
-  texts(sql) {
+  /** A column of text in the order of ids, each text once. @param {string} table @param {string} column */
+  texts(table, column) {
+    const info = this.tables.get(table);
+    try {
+      if (!info || info.root === 0 || info.names[info.rowid] !== "id") throw new PagesError("no plain table");
+      return readTexts(this.bytes, info.root, info.names.indexOf(column));
+    } catch (error) {
+      if (!(error instanceof PagesError)) throw error;
+    }
     /** @type {Map<string, number>} */
     const places = new Map();
-    const rows = this.rows(sql);
-    const ids = new Int32Array(rows.length);
-    rows.forEach(([value], i) => {
+    const ids = Int32Array.from(this.rows(`SELECT ${column} FROM ${table} ORDER BY id`), ([value]) => {
       const text = value === null ? "" : String(value);
-      let place = places.get(text);
-      if (place === undefined) places.set(text, (place = places.size));
-      ids[i] = place;
+      const place = places.get(text) ?? places.size;
+      places.set(text, place);
+      return place;
     });
     return { ids, table: [...places.keys()] };
   }

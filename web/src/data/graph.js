@@ -29,6 +29,15 @@ function pathOf(one, fold) {
   return [...parts.slice(0, Math.max(0, parts.length - 1)), String(one.name)];
 }
 
+/** What TensorFlow calls it, without its scope. @param {any} one */
+function opOf(one) {
+  return (
+    String(one.opName || "")
+      .split("/")
+      .pop() || String(one.name)
+  );
+}
+
 /** The computation with most of the program: a loop's body rather than what calls it.
  * @param {any[]} computations */
 function fullest(computations) {
@@ -74,7 +83,7 @@ export function graph(profile, computation, open, fold, inputs) {
       if (box === undefined) {
         box = {
           id: key,
-          label: path[depth],
+          label: scope ? path[depth] : opOf(one),
           scope,
           open: scope && opened.has(key),
           count: 0,
@@ -132,7 +141,7 @@ export function graph(profile, computation, open, fold, inputs) {
   };
 }
 
-const WIDTH = 190,
+const WIDTH = 206,
   HEIGHT = 38,
   GAP_X = 26,
   GAP_Y = 30,

@@ -89,7 +89,7 @@ export function insights(profile) {
   const top = (/** @type {any[][]} */ list) => [...list].sort((a, b) => b[10] - a[10]).slice(0, 10);
   const floats = rows.filter((row) => row[3] === "f32" && (row[6] || (row[15] <= peak && peak < row[16])));
   const { value: all } = profile.variables();
-  const fullest = profile.rowsIf("memory_by_tile", QUERIES.fullestTiles).map((row) => row[0]);
+  const fullest = profile.fullestTiles().map((row) => row[0]);
   const halves = floats
     .map((row) => ({ row, bytes: all === undefined ? row[9] : bytesOn(all, row[0], fullest) }))
     .filter((one) => one.bytes > 0)

@@ -1,9 +1,10 @@
-// Bulk columns of numbers from the b-tree pages of an SQLite file: six times faster than stepping
-// through rows. Text and records that overflow their page are left to SQLite (PagesError).
+// Bulk columns from the b-tree pages of an SQLite file: six times faster than stepping through rows.
+// Records that overflow their page are left to SQLite (PagesError).
 
 export class PagesError extends Error {}
 
-class Grown {
+/** Numbers that are added one by one. */
+export class Grown {
   constructor() {
     this.data = new Float64Array(1024);
     this.length = 0;
@@ -20,9 +21,52 @@ class Grown {
   }
 }
 
+/** Texts that are added one by one, each kept once: found again by a sum over its bytes. */
+class Texts {
+  /** @param {Uint8Array} bytes */
+  constructor(bytes) {
+    this.bytes = bytes;
+    this.ids = new Grown();
+    /** @type {Map<number, number>} from a sum to the place in the table */
+    this.places = new Map();
+    /** @type {number[]} */
+    this.begins = [];
+    /** @type {number[]} */
+    this.lengths = [];
+  }
+
+  /** @param {number} at @param {number} length */
+  push(at, length) {
+    const { bytes, begins, lengths, places } = this;
+    let sum = length;
+    for (let i = at; i < at + length; ++i) sum = Math.imul(sum ^ bytes[i], 16777619);
+    for (; ; ++sum) {
+      const place = places.get(sum);
+      if (place === undefined) {
+        places.set(sum, begins.length);
+        this.ids.push(begins.length);
+        begins.push(at);
+        lengths.push(length);
+        return;
+      }
+      if (lengths[place] !== length) continue;
+      let same = 0;
+      while (same < length && bytes[begins[place] + same] === bytes[at + same]) ++same;
+      if (same < length) continue;
+      this.ids.push(place);
+      return;
+    }
+  }
+
+  table() {
+    const decoder = new TextDecoder();
+    return this.begins.map((at, i) => decoder.decode(this.bytes.subarray(at, at + this.lengths[i])));
+  }
+}
+
 class Walker {
-  /** @param {Uint8Array} bytes @param {number[]} wanted @param {number} rowid */
-  constructor(bytes, wanted, rowid) {
+  /** @param {Uint8Array} bytes @param {number[]} wanted @param {number} rowid @param {boolean} texts */
+  constructor(bytes, wanted, rowid, texts = false) {
     this.bytes = bytes;
     this.view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
     const size = this.view.getUint16(16);
@@ -36,6 +80,7 @@ class Walker {
     });
     this.rowid = rowid;
     this.columns = wanted.map(() => new Grown());
+    this.texts = texts ? new Texts(bytes) : null;
     this.visited = 0;
     this.at = 0;
   }
@@ -74,18 +119,28 @@ class Walker {
 
   /** @param {number} end of the page */
   record(end) {
-    const payload = this.varint(),
+    const { bytes, slots, columns, last } = this;
+    const payload = bytes[this.at] < 128 ? bytes[this.at++] : this.varint(),
       id = this.varint(),
       begin = this.at;
     if (payload > this.usable - 35 || begin + payload > end) throw new PagesError("a row overflows");
     const headEnd = begin + this.varint();
-    let value = headEnd;
-    for (let column = 0; column <= this.last; ++column) {
-      const kind = this.at < headEnd ? this.varint() : 0;
+    let value = headEnd,
+      at = this.at;
+    for (let column = 0; column <= last; ++column) {
+      let kind = at < headEnd ? bytes[at++] : 0;
+      if (kind > 127) {
+        this.at = at - 1;
+        kind = this.varint();
+        at = this.at;
+      }
       const next = value + (kind < 12 ? SIZES[kind] : (kind - 12) >> 1);
       if (next > begin + payload) throw new PagesError("a row is damaged");
-      const slot = this.slots[column];
-      if (slot >= 0) this.columns[slot].push(column === this.rowid ? id : this.number(kind, value));
+      const slot = slots[column];
+      if (slot >= 0 && this.texts !== null) {
+        if (kind !== 0 && (kind < 13 || kind % 2 === 0)) throw new PagesError("a value is no text");
+        this.texts.push(value, next - value);
+      } else if (slot >= 0) columns[slot].push(column === this.rowid ? id : this.number(kind, value));
       value = next;
     }
   }
@@ -122,6 +177,16 @@ class Walker {
 
 const SIZES = [0, 1, 2, 3, 4, 6, 8, 8, 0, 0, 0, 0];
 
+/** @param {Walker} walker @param {number} root */
+function walk(walker, root) {
+  try {
+    walker.page(root, 0);
+  } catch (error) {
+    if (error instanceof RangeError) throw new PagesError("the file is cut short");
+    throw error;
+  }
+}
+
 /**
  * The columns of a table with root page `root`, in the order of its rows.
  * @param {Uint8Array} bytes of the file
@@ -132,11 +197,17 @@ const SIZES = [0, 1, 2, 3, 4, 6, 8, 8, 0, 0, 0, 0];
  */
 export function readColumns(bytes, root, wanted, rowid) {
   const walker = new Walker(bytes, wanted, rowid);
-  try {
-    walker.page(root, 0);
-  } catch (error) {
-    if (error instanceof RangeError) throw new PagesError("the file is cut short");
-    throw error;
-  }
+  walk(walker, root);
   return walker.columns.map((column) => column.data.slice(0, column.length));
+}
+
+/**
+ * A column of texts, each text once; a missing one is "".
+ * @param {Uint8Array} bytes @param {number} root @param {number} column
+ */
+export function readTexts(bytes, root, column) {
+  const walker = new Walker(bytes, [column], -1, true);
+  walk(walker, root);
+  const texts = /** @type {Texts} */ (walker.texts);
+  return { ids: Int32Array.from(texts.ids.data.subarray(0, texts.ids.length)), table: texts.table() };
 }

@@ -38,11 +38,15 @@ const PART_MEMBERS = [
   "control_cycles",
 ];
 
+/** @typedef {{size: number, read: () => Promise<Uint8Array>, done?: Promise<void>}} Later */
+
 export class Profile {
-  /** @param {any} SQL @param {Map<string, Uint8Array>} files @param {string} name */
-  constructor(SQL, files, name) {
+  /** @param {any} SQL @param {Map<string, Uint8Array>} files @param {string} name
+   * @param {Map<string, Later>} [later] files to read when they are needed */
+  constructor(SQL, files, name, later = new Map()) {
     this.files = files;
     this.name = name;
+    this.later = later;
     const pop = files.get("profile.pop");
     if (pop === undefined) {
       throw new Complaint(
@@ -61,6 +65,18 @@ export class Profile {
         throw new Complaint(`profile.pop is damaged: its target does not say '${key}'.`);
       }
     }
+  }
+
+  /** Reads a file that was left for later; one that cannot be read counts as missing. @param {string} name */
+  async need(name) {
+    const file = this.later.get(name);
+    if (file === undefined) return;
+    file.done ??= file.read().then(
+      (data) => void this.files.set(name, data),
+      () => {},
+    );
+    await file.done;
+    this.later.delete(name);
   }
 
   /** What `make` gives, once. @template T @param {string} key @param {() => T} make @returns {T} */
@@ -128,7 +144,7 @@ export class Profile {
     cycles.overlapped = this.totals.overlapped_cycles ?? 0;
     const states = Object.keys(FILES).map((name) => ({
       name,
-      size: this.files.get(name)?.length ?? -1,
+      size: this.files.get(name)?.length ?? this.later.get(name)?.size ?? -1,
       absence: FILES[name],
     }));
     return {
@@ -143,11 +159,41 @@ export class Profile {
       numTiles: this.rowsIf("ipus", QUERIES.ipus).reduce((sum, row) => sum + row[2], 0) || this.target.tiles_per_ipu,
       ipus: this.rowsIf("ipus", QUERIES.ipus),
       runs: this.rowsIf("runs", QUERIES.runs),
-      categories: this.rowsIf("vars_info", QUERIES.categories),
-      fullestTiles: this.rowsIf("memory_by_tile", QUERIES.fullestTiles),
+      categories: this.categories(),
+      fullestTiles: this.fullestTiles(),
       tables: [...database.tables.keys()],
-      hasVariables: this.files.has("vars.capnp"),
     };
+  }
+
+  /** Name, bytes that are always live and bytes at times of each category, the largest first. Of
+   * tens of thousands of tiles SQLite would need half a second to add them. */
+  categories() {
+    if (!this.database.has("vars_info") || !this.database.has("var_categories")) return [];
+    const info = this.database.columns("vars_info", ["category", "size_bytes", "always_live"]);
+    const names = new Map(this.database.rows(QUERIES.varCategories).map(([id, name]) => [id, name]));
+    /** @type {Map<number, [string, number, number]>} */
+    const found = new Map();
+    for (let i = 0; i < info.category.length; ++i) {
+      let row = found.get(info.category[i]);
+      if (row === undefined) found.set(info.category[i], (row = [names.get(info.category[i]), 0, 0]));
+      row[info.always_live[i] === 1 ? 1 : 2] += info.size_bytes[i];
+    }
+    return [...found.values()]
+      .filter((row) => row[0] !== undefined)
+      .sort((a, b) => b[1] + b[2] - a[1] - a[2] || (a[0] < b[0] ? -1 : 1));
+  }
+
+  /** The five fullest tiles: tile, bytes with gaps, gaps, always live, at times. */
+  fullestTiles() {
+    if (!this.database.has("memory_by_tile")) return [];
+    const names = ["tile", "total_including_gaps", "gaps", "always_live", "not_always_live"];
+    const columns = Object.values(this.database.columns("memory_by_tile", names));
+    if (columns.length < names.length) return [];
+    const [tile, total] = columns;
+    return Array.from(tile.keys())
+      .sort((a, b) => total[b] - total[a] || tile[a] - tile[b])
+      .slice(0, 5)
+      .map((i) => columns.map((column) => column[i]));
   }
 
   frameworkOptions() {
@@ -188,31 +234,61 @@ export class Profile {
     ]);
     return {
       ...numbers,
-      name: database.texts("SELECT name FROM programs ORDER BY id"),
-      type: database.texts("SELECT type FROM programs ORDER BY id"),
+      name: database.texts("programs", "name"),
+      type: database.texts("programs", "type"),
       /** Whether a compute set's vertices copy: 1. */
       copies: this.copies(),
     };
   }
 
   copies() {
-    const rows = this.rowsIf(
-      "vertices",
-      "SELECT v.compute_set, t.name FROM vertices AS v JOIN " +
-        "vertex_types AS t ON t.id = v.vertex_type GROUP BY v.compute_set HAVING v.rowid = " +
-        "min(v.rowid)",
+    const types = new Map(
+      this.rowsIf("vertex_types", "SELECT id, name FROM vertex_types").map(([id, name]) => [id, name]),
     );
-    const last = rows.reduce((most, row) => Math.max(most, row[0]), -1);
-    const found = new Uint8Array(last + 1);
-    for (const [set, name] of rows) if (String(name).startsWith("poplar_rt::")) found[set] = 1;
+    if (!this.database.has("vertices")) return new Uint8Array(0);
+    const { compute_set, vertex_type } = this.database.columns("vertices", ["compute_set", "vertex_type"]);
+    const found = new Uint8Array(compute_set.reduce((most, set) => Math.max(most, set), -1) + 1).fill(2);
+    for (let i = 0; i < compute_set.length; ++i) {
+      // The first row of a set says what it is.
+      if (found[compute_set[i]] === 2)
+        found[compute_set[i]] = String(types.get(vertex_type[i])).startsWith("poplar_rt::") ? 1 : 0;
+    }
     return found;
   }
 
+  /** id, hlo_name, opcode, op_name, op_type, layer, file, line, plan, note, role of each. */
   sources() {
-    const rows = this.rowsIf("sources", QUERIES.sources);
-    if (!this.database.has("sources", "role")) return rows;
-    const roles = this.database.rows("SELECT role FROM sources ORDER BY id");
-    return rows.map((row, i) => [...row, roles[i][0]]);
+    const { database } = this;
+    if (!database.has("sources")) return [];
+    const { id, line } = database.columns("sources", ["id", "line"]);
+    const [hlo, opcode, op, type, layer, file, plan, note, role] = [
+      "hlo_name",
+      "opcode",
+      "op_name",
+      "op_type",
+      "layer",
+      "file",
+      "plan",
+      "note",
+      "role",
+    ].map((name) => {
+      if (!database.has("sources", name)) return () => "";
+      const { ids, table } = database.texts("sources", name);
+      return (/** @type {number} */ i) => table[ids[i]];
+    });
+    return Array.from(id, (_, i) => [
+      id[i],
+      hlo(i),
+      opcode(i),
+      op(i),
+      type(i),
+      layer(i),
+      file(i),
+      line[i],
+      plan(i) || null,
+      note(i) || null,
+      role(i),
+    ]);
   }
 
   /** Bytes of chosen tiles by region and category; null: this profile does not say.

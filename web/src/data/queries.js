@@ -63,14 +63,6 @@ export function operationSizesQuery(layer) {
 }
 
 export const QUERIES = {
-  categories:
-    "SELECT name, sum(CASE vars_info.always_live WHEN 1 THEN size_bytes ELSE 0 END), " +
-    "sum(CASE vars_info.always_live WHEN 1 THEN 0 ELSE size_bytes END) FROM vars_info " +
-    "JOIN var_categories ON var_categories.id = category GROUP BY category " +
-    "ORDER BY sum(size_bytes) DESC, name",
-  fullestTiles:
-    "SELECT tile, total_including_gaps, gaps, always_live, not_always_live " +
-    "FROM memory_by_tile ORDER BY total_including_gaps DESC, tile LIMIT 5",
   notes: "SELECT text FROM notes ORDER BY id",
   options: "SELECT name, value, given, acts FROM engine_options ORDER BY given DESC, name",
   ipus: "SELECT id, first_tile, num_tiles FROM ipus ORDER BY id",
@@ -89,7 +81,6 @@ export const QUERIES = {
     "coalesce(s.layer, ''), CASE WHEN s.file IS NULL OR s.file = '' THEN '' ELSE s.file || ':' || " +
     "s.line END FROM variables AS v LEFT JOIN sources AS s ON s.id = v.source " +
     "LEFT JOIN var_categories AS c ON c.id = v.category ORDER BY v.id",
-  sources: "SELECT id, hlo_name, opcode, op_name, op_type, layer, file, line, plan, note " + "FROM sources ORDER BY id",
   computeSet:
     "SELECT name, vertices, edges, flops, cycles, cycles_mean, active_tiles, " +
     "shared_with FROM compute_sets WHERE compute_set = ?",

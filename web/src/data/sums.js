@@ -4,13 +4,13 @@
 
 /**
  * @param {Columns} c @param {number} lo @param {number} hi cycles since the run's first step
- * @param {(row: number) => string} kindOf @param {(row: number) => string} nameOf
+ * @param {(row: number) => string} kindOf @param {(program: number) => string} nameOf
+ * @param {number} count of programs
  */
-export function rangeSums(c, lo, hi, kindOf, nameOf) {
+export function rangeSums(c, lo, hi, kindOf, nameOf, count) {
   /** @type {Map<string, number>} */
   const kinds = new Map();
-  /** @type {Map<string, number>} */
-  const names = new Map();
+  const programs = new Float64Array(count);
   const sums = { cycles: 0, overlapped: 0, sync: 0, bytesIn: 0, bytesOut: 0, mean: 0, worst: 0, rows: 0 };
   for (let i = 2; i < c.cycles.length; ++i) {
     const begin = c.cycles_base[i],
@@ -22,8 +22,7 @@ export function rangeSums(c, lo, hi, kindOf, nameOf) {
     const sync = c.sync_cycles[i] * part;
     kinds.set(kind, (kinds.get(kind) ?? 0) + cycles * part - sync);
     if (sync > 0) kinds.set("S", (kinds.get("S") ?? 0) + sync);
-    const name = nameOf(i);
-    names.set(name, (names.get(name) ?? 0) + cycles * part);
+    programs[c.program[i]] += cycles * part;
     sums.cycles += cycles * part;
     sums.overlapped += c.cycles_overlapped[i] * part;
     sums.sync += sync;
@@ -35,6 +34,13 @@ export function rangeSums(c, lo, hi, kindOf, nameOf) {
       sums.worst += cycles * part;
     }
   }
+  /** @type {Map<string, number>} */
+  const names = new Map();
+  programs.forEach((cycles, program) => {
+    if (cycles === 0) return;
+    const name = nameOf(program);
+    names.set(name, (names.get(name) ?? 0) + cycles);
+  });
   return { ...sums, kinds, names };
 }
 
@@ -113,9 +119,9 @@ export function frames(c, partsOf) {
  * @param {Columns} c @param {(row: number) => string[]|null} partsOf null: the row is left out
  */
 export function leftHeavy(c, partsOf) {
-  /** @typedef {{cycles: number, row: number, children: Map<string, any>, label: string}} Frame */
+  /** @typedef {{cycles: number, row: number, most: number, children: Map<string, any>, label: string}} Frame */
   /** @type {Frame} */
-  const root = { cycles: 0, row: -1, children: new Map(), label: "" };
+  const root = { cycles: 0, row: -1, most: 0, children: new Map(), label: "" };
   for (let i = 2; i < c.cycles.length; ++i) {
     const cycles = c.cycles[i] - c.cycles_overlapped[i];
     const parts = cycles > 0 ? partsOf(i) : null;
@@ -125,11 +131,14 @@ export function leftHeavy(c, partsOf) {
     parts.forEach((part, depth) => {
       let next = at.children.get(part);
       if (next === undefined) {
-        next = { cycles: 0, row: -1, children: new Map(), label: part };
+        next = { cycles: 0, row: -1, most: 0, children: new Map(), label: part };
         at.children.set(part, next);
       }
       next.cycles += cycles;
-      if (depth === parts.length - 1) next.row = i;
+      if (depth === parts.length - 1 && cycles > next.most) {
+        next.row = i; // the longest says what kind of work it is
+        next.most = cycles;
+      }
       at = next;
     });
   }

@@ -119,6 +119,7 @@ function readHeatmaps(database) {
 /** @param {any} database @param {string} name */
 function read(database, name) {
   const meta = Object.fromEntries(rowsOf(database, "SELECT key, value FROM meta"));
+  if (meta.format === undefined) throw new Error("it does not say its format");
   if (meta.format !== FORMAT)
     throw new Complaint(`${name} has the format ${meta.format}; this page reads format ${FORMAT}.`);
   const processes = new Map(checked(database, "processes").map((row) => [row[0], row[1]]));

@@ -1,5 +1,7 @@
 // The execution trace: rows as columns, and boxes of a flame chart by lane.
 
+import { Grown } from "./pages.js";
+
 /** @typedef {import("./profile.js").Profile} Profile */
 
 /** @param {Profile} profile */
@@ -20,7 +22,7 @@ export function traceColumns(profile) {
     "cycles_mean",
     "micro_batch",
   ]);
-  const texts = database.has("trace", "phase") ? database.texts("SELECT phase FROM trace ORDER BY id") : null;
+  const texts = database.has("trace", "phase") ? database.texts("trace", "phase") : null;
   return { columns, phases: texts };
 }
 
@@ -47,13 +49,14 @@ function lanesOf(c, ipus) {
  */
 export function flame(profile, nested) {
   const { columns: c } = traceColumns(profile);
-  const names = profile.database.texts("SELECT name FROM programs ORDER BY id");
+  const names = profile.database.texts("programs", "name");
   const ipus = profile.database.value("SELECT count(*) FROM ipus") || 1;
   const lane = lanesOf(c, ipus);
+  /** @type {Map<number, Grown>} */
   const rows = new Map();
   for (let i = 2; i < lane.length; ++i) {
     let list = rows.get(lane[i]);
-    if (list === undefined) rows.set(lane[i], (list = []));
+    if (list === undefined) rows.set(lane[i], (list = new Grown()));
     list.push(i);
   }
   /** @type {Map<string, number>} */
@@ -63,48 +66,78 @@ export function flame(profile, nested) {
     if (id === undefined) labels.set(text, (id = labels.size));
     return id;
   };
-  const parts = names.table.map((name) => name.split("/").filter(Boolean));
-  const lanes = [...rows.keys()]
-    .sort((a, b) => a - b)
-    .map((key) => {
-      const mine = rows.get(key);
-      const levels = nested ? laneLevels(mine, c, (program) => parts[names.ids[program]] ?? [], label) : [];
-      return { ipu: key >> 1, beside: (key & 1) === 1, levels, rows: Int32Array.from(mine) };
+  const none = [label("")];
+  const parts = nested ? names.table.map((name) => nonEmpty(name.split("/").filter(Boolean).map(label), none)) : [];
+  const lanes = [...rows]
+    .sort(([a], [b]) => a - b)
+    .map(([key, list]) => {
+      const mine = Int32Array.from(list.data.subarray(0, list.length));
+      const levels = nested ? laneLevels(mine, c, (program) => parts[names.ids[program]] ?? none) : [];
+      return { ipu: key >> 1, beside: (key & 1) === 1, levels, rows: mine };
     });
   return { lanes, labels: [...labels.keys()], lane };
 }
 
+/** @template T @param {T[]} list @param {T[]} otherwise */
+function nonEmpty(list, otherwise) {
+  return list.length > 0 ? list : otherwise;
+}
+
+/** Boxes of a level that are added one by one. */
+class Boxes {
+  constructor() {
+    this.begin = new Grown();
+    this.end = new Grown();
+    this.label = new Grown();
+    this.row = new Grown();
+  }
+
+  /** @param {number} begin @param {number} end @param {number} label @param {number} row */
+  push(begin, end, label, row) {
+    this.begin.push(begin);
+    this.end.push(end);
+    this.label.push(label);
+    this.row.push(row);
+  }
+
+  level() {
+    const { begin, end, label, row } = this;
+    return {
+      begin: begin.data.slice(0, begin.length),
+      end: end.data.slice(0, end.length),
+      label: Int32Array.from(label.data.subarray(0, label.length)),
+      row: Int32Array.from(row.data.subarray(0, row.length)),
+    };
+  }
+}
+
 /**
- * @param {number[]} rows of a lane in time order
+ * @param {Int32Array} rows of a lane in time order
  * @param {Record<string, Float64Array>} c
- * @param {(program: number) => string[]} partsOf
- * @param {(text: string) => number} label
+ * @param {(program: number) => number[]} partsOf labels of the parts of a name
  */
-function laneLevels(rows, c, partsOf, label) {
-  /** @type {{begin: number, end: number, label: number, row: number}[][]} */
+function laneLevels(rows, c, partsOf) {
+  /** @type {Boxes[]} */
   const levels = [];
-  /** @type {{text: string, box: any}[]} */
-  let open = [];
+  let open = 0; // levels whose last box the next row may be in
+  /** @type {number[]} */
+  const labels = [];
   for (const row of rows) {
     const parts = partsOf(c.program[row]);
     const begin = c.cycles_base[row],
       end = begin + c.cycles[row];
     let same = 0;
-    while (same < open.length && same < parts.length - 1 && open[same].text === parts[same]) ++same;
-    open = open.slice(0, same);
-    for (const { box } of open) box.end = Math.max(box.end, end);
-    for (let depth = same; depth < Math.max(1, parts.length); ++depth) {
-      const leaf = depth >= parts.length - 1;
-      const text = parts[depth] ?? "";
-      const box = { begin, end, label: label(text), row: leaf ? row : -1 };
-      (levels[depth] ??= []).push(box);
-      if (!leaf) open.push({ text, box });
+    while (same < open && same < parts.length - 1 && labels[same] === parts[same]) ++same;
+    for (let depth = 0; depth < same; ++depth) {
+      const { data, length } = levels[depth].end;
+      data[length - 1] = Math.max(data[length - 1], end);
     }
+    for (let depth = same; depth < parts.length; ++depth) {
+      levels[depth] ??= new Boxes();
+      levels[depth].push(begin, end, parts[depth], depth === parts.length - 1 ? row : -1);
+      labels[depth] = parts[depth];
+    }
+    open = parts.length - 1;
   }
-  return levels.map((boxes) => ({
-    begin: Float64Array.from(boxes, (box) => box.begin),
-    end: Float64Array.from(boxes, (box) => box.end),
-    label: Int32Array.from(boxes, (box) => box.label),
-    row: Int32Array.from(boxes, (box) => box.row),
-  }));
+  return levels.map((boxes) => boxes.level());
 }

@@ -61,6 +61,23 @@ const CALLS = {
   queries: () => ({ ...QUERIES, operations: operationsQuery("op") }),
 };
 
+/** The file that a call reads beside profile.pop. @type {Record<string, string>} */
+const FILE_OF = {
+  variablesOnTiles: "vars.capnp",
+  variableLines: "vars.capnp",
+  liveness: "vars.capnp",
+  alive: "vars.capnp",
+  insights: "vars.capnp",
+  frameworkOptions: "framework.json",
+  graph: "framework.json",
+};
+
+/** The size of a file: gzip ends with it. @param {Blob|ArrayBuffer} data @param {boolean} packed */
+function sizeOf(data, packed) {
+  if (data instanceof Blob) return data.size;
+  return packed && data.byteLength >= 4 ? new DataView(data).getUint32(data.byteLength - 4, true) : data.byteLength;
+}
+
 /** @param {Blob|ArrayBuffer} data @param {boolean} packed */
 async function bytesOf(data, packed) {
   let blob = data instanceof Blob ? data : new Blob([data]);
@@ -77,19 +94,22 @@ async function bytesOf(data, packed) {
  * @param {(text: string) => void} progress
  */
 async function open(report, given, progress) {
-  const files = new Map();
+  const files = new Map(),
+    later = new Map();
   for (const { name, data, packed } of given.files) {
+    if (name !== "profile.pop") {
+      if (name in FILES) later.set(name, { size: sizeOf(data, packed), read: () => bytesOf(data, packed) });
+      continue;
+    }
     progress(`Reading ${name}`);
-    if (name in FILES) {
-      try {
-        files.set(name, await bytesOf(data, packed));
-      } catch (error) {
-        if (name === "profile.pop") throw new Complaint(`${name} cannot be read: ${message(error)}.`);
-      }
+    try {
+      files.set(name, await bytesOf(data, packed));
+    } catch (error) {
+      throw new Complaint(`${name} cannot be read: ${message(error)}.`);
     }
   }
   progress("Opening profile.pop");
-  const profile = new Profile(await engine, files, given.name);
+  const profile = new Profile(await engine, files, given.name, later);
   for (const one of profiles.values()) one.database.attach(null);
   profiles.get(report)?.database.close();
   profiles.set(report, profile);
@@ -129,6 +149,7 @@ async function answer(asked, progress) {
   const profile = profiles.get(asked.report);
   if (profile === undefined) throw new Complaint("No report is open.");
   const call = /** @type {Record<string, Function>} */ (CALLS)[asked.method];
+  await profile.need(asked.method === "raw" ? asked.arguments[0] : (FILE_OF[asked.method] ?? ""));
   return call(profile, ...asked.arguments);
 }
 

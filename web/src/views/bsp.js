@@ -43,21 +43,16 @@ function rowsOver(rows, c, offset) {
 export async function bspPanel(app, names, c, offset, trace) {
   const { programs } = names;
   const runs = await app.ask("tileCycles");
-  const used = Array.from(c.program.keys())
-    .slice(2)
-    .filter((i) => c.cycles[i] > 0 && c.active_tiles[i] > 0);
+  const used = [];
+  for (let i = 2; i < c.program.length; ++i) if (c.cycles[i] > 0 && c.active_tiles[i] > 0) used.push(i);
   const { order, begins, rowAt } = rowsOver(used, c, offset);
   const tiles = app.overview.numTiles,
     per = app.overview.target.tiles_per_ipu;
   const places = [...new Set(used.map((i) => c.ipu[i]))];
-  const lanes = places.map((ipu) => ({
-    ipu,
-    ...rowsOver(
-      used.filter((i) => c.ipu[i] === ipu),
-      c,
-      offset,
-    ),
-  }));
+  /** @type {Map<number, number[]>} */
+  const byIpu = new Map(places.map((ipu) => [ipu, []]));
+  for (const i of used) byIpu.get(c.ipu[i])?.push(i);
+  const lanes = [...byIpu].map(([ipu, rows]) => ({ ipu, ...rowsOver(rows, c, offset) }));
   const sorted = app.state.get("bsp") === "cycles";
   const byTile = runs !== null && programs.tile_cycles !== undefined ? distributions(runs) : null;
   const domain = /** @type {[number, number]} */ ([trace.options.domain[0], trace.options.domain[1]]);

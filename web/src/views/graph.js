@@ -4,6 +4,7 @@ import { empty, h, menu, panel, save, toggle } from "../base/dom.js";
 import { cyclesWords, grouped, textOf } from "../base/format.js";
 import { table } from "../base/table.js";
 import { back, s, SVG } from "../charts/svg.js";
+import { stagesOf } from "./programs.js";
 
 /** Text that fits a box. @param {string} text @param {number} most */
 function cut(text, most) {
@@ -17,7 +18,8 @@ function titleOf(box) {
 
 /** @param {any} box */
 function detailOf(box) {
-  return cut(box.scope ? `${box.count} instructions` : `${box.opcode} ${box.shape}`, 30);
+  const stage = box.stage === undefined ? "" : `, stage ${box.stage}`;
+  return cut(box.scope ? `${box.count} instructions${stage}` : `${box.opcode} ${box.shape}`, 30);
 }
 
 /** The scopes to open so that an instruction is in sight. @param {string} path */
@@ -40,6 +42,15 @@ async function render(app) {
   const open = [...new Set([...state.get("open").split("|").filter(Boolean), ...(of?.[3] ? openFor(`${of[3]}`) : [])])];
   const result = await app.ask("graph", state.get("computation"), open, fold, inputs);
   if (result.problem) return { element: empty(result.problem) };
+  const stageOf = await stagesOf(app, sources);
+  for (const box of result.boxes) {
+    const on = new Set(
+      box.hlo
+        .map((/** @type {string} */ name) => stageOf.get(name))
+        .filter((/** @type {any} */ one) => one !== undefined),
+    );
+    if (on.size === 1 || on.size === 2) box.stage = [...on].sort((a, b) => a - b).join(" and ");
+  }
   const value = (/** @type {any} */ box) =>
     box.hlo.reduce(
       (/** @type {number} */ sum, /** @type {string} */ name) => sum + (byHlo.get(name)?.[metric] ?? 0),
@@ -320,7 +331,7 @@ function details(app, box, result, byHlo, values) {
       null,
       box.scope
         ? `${grouped(box.count)} instructions, ${textOf("number", values.get(box.id))} in all`
-        : `${box.opcode} ${box.shape}${box.role ? `, ${box.role}` : ""}`,
+        : `${box.hlo[0]}: ${box.opcode} ${box.shape}${box.role ? `, ${box.role}` : ""}${box.stage === undefined ? "" : `, stage ${box.stage}`}`,
     ),
     box.calls.length > 0 &&
       h(

@@ -235,7 +235,7 @@ export function hostPanel(app, timelines) {
     legend: hosts.legend,
     paint: flamePainter({
       lanes,
-      labels,
+      textOf: (label) => labels[label],
       kind: "number",
       colourOf: hosts.colourOf,
       letterOf: hosts.letterOf,

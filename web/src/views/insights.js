@@ -52,6 +52,10 @@ function actions(app, advice) {
     return empty(
       "This profile has no computed advice (table 'advice'). Tremula writes it for a program that does not fit, and with autoReport.advice for any other.",
     );
+  const o = app.overview;
+  const asked = o.options.some((/** @type {any[]} */ row) => row[0] === "autoReport.advice" && row[1] === "true");
+  if (advice.rows.length === 0 && o.totals.fits && !asked)
+    return empty("The program fits, so no change was planned. With autoReport.advice Tremula plans some anyway.");
   if (advice.rows.length === 0) return empty("No change that was planned saves memory.");
   const at = (/** @type {string} */ name) => advice.columns.indexOf(name);
   const value = (/** @type {any[]} */ row, /** @type {string} */ name) => (at(name) < 0 ? null : row[at(name)]);
@@ -85,7 +89,11 @@ function actions(app, advice) {
         },
       ],
     }),
-    h("p.dim", null, "Each change was planned by the compiler when this profile was written; none is a rule of thumb."),
+    h(
+      "p.dim",
+      null,
+      "The compiler planned the program with each change when it wrote this profile, except where a line says otherwise.",
+    ),
   );
 }
 
@@ -105,7 +113,14 @@ function variableTable(app, id, rows) {
       { key: "total", title: "All tiles", kind: "bytes", value: (row) => row[10] },
       { key: "worst", title: "Fullest tile", kind: "bytes", value: (row) => row[9] },
       { key: "dtype", title: "Type", kind: "text", value: (row) => row[3] },
-      { key: "op", title: "Operation", kind: "text", value: (row) => row[18] },
+      // A weight has its operation's name.
+      {
+        key: "op",
+        title: "Operation",
+        kind: "text",
+        hidden: rows.every((row) => row[18] === row[1] || row[18] === ""),
+        value: (row) => row[18],
+      },
     ],
   });
 }

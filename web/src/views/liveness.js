@@ -4,9 +4,8 @@ import { areaPainter, axis } from "../charts/area.js";
 import { Plot } from "../charts/plot.js";
 import { empty, h, menu, panel, toggle } from "../base/dom.js";
 import { bytesText, bytesWords, grouped } from "../base/format.js";
-import { SERIES } from "../base/kinds.js";
 import { table } from "../base/table.js";
-import { beginnings, bands, paintBands } from "./liveness_bands.js";
+import { beginnings, bands, lives, paintBands } from "./liveness_bands.js";
 import { tileField } from "./memory.js";
 import { tileName } from "./memory_parts.js";
 
@@ -66,6 +65,22 @@ async function render(app) {
   const series = await app.ask("liveness", ipu, tiles);
   if (series.problem) return { element: h("div.view", null, controls, empty(series.problem)) };
   const plot = await chart(app, programs, series, steps);
+  const highest =
+    series.steps[
+      series.values.reduce(
+        (/** @type {number} */ best, /** @type {number} */ value, /** @type {number} */ i) =>
+          value > series.values[best] ? i : best,
+        0,
+      )
+    ];
+  controls.insertBefore(
+    h(
+      "button",
+      { type: "button", "data-focus": "highest", onclick: () => state.set({ step: highest, steps: null }) },
+      "Highest step",
+    ),
+    controls.lastChild,
+  );
   const element = h(
     "div.view",
     null,
@@ -127,9 +142,18 @@ async function chart(app, programs, series, steps) {
     }
     return low;
   };
+  // Where a pixel has many steps, the pointer means the fullest within two pixels: what is drawn.
+  const meant = (/** @type {number} */ x) => {
+    if (plot.byKey) return stepAt(x);
+    const near = (2 * (plot.hi - plot.lo)) / Math.max(1, plot.canvas.clientWidth);
+    const from = area.placeAt(x - near),
+      to = area.placeAt(x + near);
+    return to - from < 4 ? stepAt(x) : series.steps[area.peaks.find(from, to + 1)];
+  };
   const nameOf = (/** @type {number} */ p) => programs.name.table[programs.name.ids[p]] ?? "";
   const range = state.get("z").split("-").map(Number);
-  return new Plot({
+  /** @type {Plot} */
+  const plot = new Plot({
     id: "liveness-chart",
     name: "Bytes that are live",
     height: 266 + under,
@@ -159,8 +183,8 @@ async function chart(app, programs, series, steps) {
       }
     },
     tip: (x) => {
-      const step = stepAt(x),
-        at = area.placeAt(x);
+      const step = meant(x),
+        at = area.placeAt(place(step));
       return `step ${grouped(step)}: ${nameOf(step)}\nlive: ${bytesWords(area.sums[at])}\nat times: ${bytesText(series.values[at])}\nalways: ${bytesText(series.floor)}`;
     },
     step: (x, direction) =>
@@ -168,7 +192,7 @@ async function chart(app, programs, series, steps) {
     speak: (text) => app.speak(text),
     onzoom: (lo, hi) => state.keep({ z: lo <= 0 && hi >= end ? null : `${Math.floor(lo)}-${Math.ceil(hi)}` }),
     onpick: (x, _, more) => {
-      const step = stepAt(x);
+      const step = meant(x);
       const next = more ? [...new Set([...steps, step])].slice(-6) : [step];
       state.set({ steps: next.length > 1 ? next.join(",") : null, step: next.length === 1 ? next[0] : null });
     },
@@ -185,6 +209,7 @@ async function chart(app, programs, series, steps) {
         ],
       }),
   });
+  return plot;
 }
 
 /** The capacity, where the bytes come near it. @param {any} series @param {any[]} shown */
@@ -342,37 +367,6 @@ async function aliveTables(app, steps, ipu, tiles, nameOf) {
         list(all.filter((/** @type {any[]} */ row) => !row[6] && row[15] === last)),
       ),
       panel(`Died before step ${last}`, list(all.filter((/** @type {any[]} */ row) => !row[6] && row[16] === last))),
-    ),
-  );
-}
-
-/** Bars of the lives of chosen variables. @param {any[][]} rows @param {number} count */
-function lives(rows, count) {
-  if (rows.length === 0) return null;
-  return panel(
-    "Lives of chosen variables",
-    h(
-      "div.bars",
-      null,
-      rows.map((row, i) => {
-        const begin = row[6] ? 0 : row[15] / count,
-          end = row[6] ? 1 : row[16] / count;
-        return [
-          h("span", null, row[1]),
-          h(
-            "div.meter",
-            null,
-            h("div", {
-              style: {
-                "margin-left": `${100 * begin}%`,
-                width: `${Math.max(0.3, 100 * (end - begin))}%`,
-                background: SERIES[i % SERIES.length],
-              },
-            }),
-          ),
-          h("span.dim", null, row[6] ? "always" : `${row[15]} – ${row[16] - 1}`),
-        ];
-      }),
     ),
   );
 }

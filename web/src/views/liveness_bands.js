@@ -1,5 +1,7 @@
-// The bands beneath liveness: what encloses each step; and where steps lie in cycles.
+// The bands beneath liveness: what encloses each step; where steps lie in cycles; lives of variables.
 
+import { h, panel } from "../base/dom.js";
+import { SERIES } from "../base/kinds.js";
 import { boxText } from "../charts/flame.js";
 
 /** Where each program begins in cycles of a run: its trace occurrence, else the one before.
@@ -69,8 +71,41 @@ export function paintBands(view, rows, place) {
       g.fillStyle = colours.text;
       const left = Math.max(0, x0) + 4,
         room = Math.min(view.width, x1) - left - 3;
-      const fits = g.measureText(band.text).width <= room;
-      boxText(g, fits ? band.text : (band.text.split("/").pop() ?? ""), left, y + 12, room, widths);
+      const tail = band.text.split("/").pop() ?? "";
+      const text = [band.text, tail].find((one) => g.measureText(one).width <= room);
+      if (text !== undefined) g.fillText(text, left, y + 12);
+      else if (room > 60) boxText(g, tail, left, y + 12, room, widths);
     });
   });
+}
+
+/** Bars of the lives of chosen variables. @param {any[][]} rows @param {number} count */
+export function lives(rows, count) {
+  if (rows.length === 0) return null;
+  return panel(
+    "Lives of chosen variables",
+    h(
+      "div.bars",
+      null,
+      rows.map((row, i) => {
+        const begin = row[6] ? 0 : row[15] / count,
+          end = row[6] ? 1 : row[16] / count;
+        return [
+          h("span", null, row[1]),
+          h(
+            "div.meter",
+            null,
+            h("div", {
+              style: {
+                "margin-left": `${100 * begin}%`,
+                width: `${Math.max(0.3, 100 * (end - begin))}%`,
+                background: SERIES[i % SERIES.length],
+              },
+            }),
+          ),
+          h("span.dim", null, row[6] ? "always" : `${row[15]} – ${row[16] - 1}`),
+        ];
+      }),
+    ),
+  );
 }

@@ -70,6 +70,16 @@ export function tileField(app) {
   return h("label.field", null, "Tiles", input);
 }
 
+/** Whether the chart ends at the fullest tile: unless chosen, where most of a tile is free.
+ * @param {import("../base/app.js").App} app @param {any} memory */
+function fitsBytes(app, memory) {
+  const most = memory.total_including_gaps.reduce(
+    (/** @type {number} */ a, /** @type {number} */ b) => Math.max(a, b),
+    0,
+  );
+  return app.state.get("y", most < app.overview.target.bytes_per_tile / 4 ? "fit" : "end") === "fit";
+}
+
 /** @param {import("../base/app.js").App} app @param {any} memory @param {number[]} order */
 function chart(app, memory, order) {
   const { state, overview: o } = app;
@@ -86,7 +96,7 @@ function chart(app, memory, order) {
     limit: o.target.bytes_per_tile,
     kind: "bytes",
     limitName: "end of a tile",
-    fits: state.get("y") === "fit",
+    fits: fitsBytes(app, memory),
     marks: sorted ? [] : o.ipus.slice(1).map((/** @type {any[]} */ row) => row[1]),
     chosen: app.tiles.map((tile) => placeOf.get(tile) ?? tile),
   });
@@ -204,7 +214,8 @@ async function render(app) {
           (a, b) => memory.total_including_gaps[b] - memory.total_including_gaps[a] || a - b,
         );
   const plot = chart(app, memory, order);
-  const gaps = state.get("gaps", "1") === "1";
+  const gaps = state.get("gaps", "1") === "1",
+    fits = fitsBytes(app, memory);
   const element = h(
     "div.view",
     null,
@@ -214,18 +225,15 @@ async function render(app) {
       menu("Breakdown", /** @type {any} */ (BREAKDOWNS), by, (value) => state.set({ by: value }), "by"),
       toggle("Gaps", gaps, () => state.set({ gaps: gaps ? "0" : null }), "gaps"),
       toggle("Fullest first", order.length > 0, () => state.set({ sort: order.length > 0 ? null : "bytes" }), "sort"),
-      toggle(
-        "Scale to the bytes",
-        state.get("y") === "fit",
-        () => state.set({ y: state.get("y") === "fit" ? null : "fit" }),
-        "y",
-      ),
+      toggle("Scale to the bytes", fits, () => state.set({ y: fits ? "end" : "fit" }), "y"),
       tileField(app),
       app.sqlLink("SELECT * FROM memory_by_tile ORDER BY tile"),
     ),
     panel(
       "Memory by tile",
       plot.element,
+      fits &&
+        h("p.dim", null, `The chart ends at the fullest tile; a tile has ${bytesWords(o.target.bytes_per_tile)}.`),
       app.showIn([
         ["Tile map", "tiles", {}],
         ["Liveness of these tiles", "liveness", {}],

@@ -113,7 +113,7 @@ export function details(o, memory, tiles) {
     ["At times, when fullest", memory.not_always_live, 2],
     ["Interleaved", memory.interleaved, 2],
     ["Beyond the end", memory.overflowed, 2],
-    ...memory.categories.map((/** @type {any} */ one) => [one.name, one.bytes, 3]),
+    ...memory.categories.map((/** @type {any} */ one) => [one.name, one.bytes, 2]),
   ];
   const shown = tiles.length > 0 ? tiles : [];
   const checks = ["categories = memory excluding gaps", "always live + at times = memory excluding gaps"];

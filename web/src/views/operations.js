@@ -32,9 +32,10 @@ function scopeTree(rows, under) {
     const name = rest === "" ? path : prefix + rest.split("/")[0];
     const one = groups.get(name);
     if (one === undefined) {
-      groups.set(name, { ...row, name, layer: "", plan: null });
+      groups.set(name, { ...row, name, layer: "", plan: null, scopes: path === name ? 1 : 2 });
       continue;
     }
+    if (path !== name) one.scopes = 2;
     for (const key of [
       "cycles",
       "compute",
@@ -114,12 +115,33 @@ export function operationColumns(o) {
   ];
 }
 
+/** The columns with a way into each scope that has others. @param {import("../base/app.js").App} app
+ * @param {any[]} rows */
+function scopeColumns(app, rows) {
+  const [name, ...others] = operationColumns(app.overview);
+  const cell = (/** @type {any} */ row) => [
+    row.scopes > 1 &&
+      h(
+        "a.into",
+        {
+          href: app.state.link({ under: row.name, op: null }),
+          "aria-label": `Into ${row.name}`,
+          title: "What is in it",
+        },
+        "▸",
+      ),
+    row.name,
+  ];
+  return rows.some((row) => row.scopes > 1) ? [{ ...name, cell }, ...others] : [name, ...others];
+}
+
 /** @param {import("../base/app.js").App} app */
 async function render(app) {
   const { state, overview: o } = app;
   const layer = state.get("layer", "op"),
     chosen = state.values.has("op") ? state.get("op") : null;
-  const under = state.get("under");
+  const parent = (chosen ?? "").split("/").slice(0, -1).join("/");
+  const under = state.get("under", layer === "scope" ? parent : "");
   const queries = await app.ask("queries");
   let rows = await app.ask("operations", layer === "scope" ? "op" : layer);
   if (layer === "scope") rows = scopeTree(rows, under);
@@ -162,7 +184,7 @@ async function render(app) {
         sort: "-cycles",
         keyOf: (row) => row.name,
         selected: chosen === null ? [] : [chosen],
-        columns: operationColumns(o),
+        columns: layer === "scope" ? scopeColumns(app, rows) : operationColumns(o),
         onpick: (row) => state.set({ op: row.name }),
         onkey: (row, event) => {
           if (layer !== "scope" || event.key !== "ArrowRight") return false;

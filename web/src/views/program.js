@@ -49,8 +49,8 @@ async function render(app) {
       value: (i) => names.name(i),
       cell: (i) =>
         h(
-          "span",
-          { style: { "padding-left": `${depth[i] * 14}px` } },
+          "span.cut",
+          { style: { "padding-left": `${depth[i] * 14}px` }, title: names.name(i) },
           programs.end[i] > i + 1
             ? h(
                 "button.fold",
@@ -69,7 +69,8 @@ async function render(app) {
             { title: KINDS[names.letter(i)], style: { background: `var(--${names.letter(i)})` } },
             names.letter(i),
           ),
-          names.name(i),
+          h("span.front", null, names.name(i).replace(/[^/]*$/, "")),
+          h("span", null, names.name(i).replace(/^.*\//, "")),
         ),
     },
     { key: "type", title: "Type", kind: "text", value: (i) => names.type(i) },

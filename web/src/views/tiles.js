@@ -6,6 +6,8 @@ import { ramp } from "../base/kinds.js";
 import { tileField } from "./memory.js";
 import { tileName } from "./memory_parts.js";
 import { histogram } from "./insights.js";
+import { savePictures } from "../charts/picture.js";
+import { table } from "../base/table.js";
 
 /** Columns and tiles of an island. @param {any} target */
 export function floorPlan(target) {
@@ -129,6 +131,22 @@ async function render(app) {
       bound("min", "from", low),
       bound("max", "to", high),
       tileField(app),
+      h(
+        "button",
+        {
+          type: "button",
+          onclick: () => {
+            const canvases = [...document.querySelectorAll("main canvas[id^=map-]")];
+            const label = choices.find(([id]) => id === what)?.[1] ?? what;
+            savePictures(
+              "tile-map",
+              `Tile map – ${document.title}: ${label}, ${text(low)} dark to ${text(high)} bright`,
+              canvases.map((one, i) => [`IPU ${o.ipus[i][0]}`, /** @type {HTMLCanvasElement} */ (one)]),
+            );
+          },
+        },
+        "Save PNG",
+      ),
     ),
     panel(
       "Tile map",
@@ -152,6 +170,7 @@ async function render(app) {
         },
         maps,
       ),
+      twin(app, values, isBytes),
       app.showIn([
         ["Memory by tile", "memory", {}],
         ["Liveness of these tiles", "liveness", { of: "tiles" }],
@@ -176,6 +195,34 @@ async function render(app) {
         ),
   );
   return { element };
+}
+
+/** The same values as a table that is opened. @param {import("../base/app.js").App} app
+ * @param {ArrayLike<number>} values @param {boolean} isBytes */
+function twin(app, values, isBytes) {
+  const box = h("details", { "data-focus": "map-twin" }, h("summary", null, "As table"));
+  box.addEventListener("toggle", () => {
+    if (!box.open || box.childNodes.length > 1) return;
+    box.append(
+      table({
+        name: "Tile map",
+        id: "map-table",
+        rows: Array.from({ length: values.length }, (_, tile) => tile),
+        tools: true,
+        onpick: (tile) => app.state.set({ tiles: tile }),
+        columns: [
+          { key: "tile", title: "Tile", kind: "number", value: (tile) => tile },
+          {
+            key: "value",
+            title: isBytes ? "Bytes" : "Step",
+            kind: isBytes ? "bytes" : "number",
+            value: (tile) => values[tile],
+          },
+        ],
+      }),
+    );
+  });
+  return box;
 }
 
 /** One IPU as a picture with a cursor. @param {import("../base/app.js").App} app @param {number} ipu @param {any} plan @param {number} per @param {any} data */

@@ -29,51 +29,46 @@ import { perfetto, rowPanel, streamsPanel, sumsPanel } from "./trace_parts.js";
 
 /** A level with boxes moved by some cycles. @param {any} level @param {number} by */
 function moved(level, by) {
-  return by === 0
-    ? level
-    : {
-        ...level,
-        begin: level.begin.map((/** @type {number} */ x) => x + by),
-        end: level.end.map((/** @type {number} */ x) => x + by),
-      };
+  if (by === 0) return level;
+  const begin = Float64Array.from(level.begin),
+    end = Float64Array.from(level.end);
+  for (let i = 0; i < begin.length; ++i) {
+    begin[i] += by;
+    end[i] += by;
+  }
+  return { ...level, begin, end };
 }
 
-/** One level of all rows of a lane. @param {any} lane @param {Record<string, Float64Array>} c @param {Map<number, number>} labelOf */
-function flat(lane, c, labelOf) {
-  const rows = lane.rows;
-  return {
-    begin: Float64Array.from(rows, (i) => c.cycles_base[i]),
-    end: Float64Array.from(rows, (i) => c.cycles_base[i] + c.cycles[i]),
-    label: Int32Array.from(rows, (i) => labelOf.get(c.program[i]) ?? 0),
-    row: Int32Array.from(rows),
-  };
+/** One level of all rows of a lane; a box has the name of its row's program.
+ * @param {Int32Array} rows @param {Record<string, Float64Array>} c @param {number} offset */
+function flat(rows, c, offset) {
+  const begin = new Float64Array(rows.length),
+    end = new Float64Array(rows.length);
+  for (let i = 0; i < rows.length; ++i) {
+    begin[i] = c.cycles_base[rows[i]] + offset;
+    end[i] = begin[i] + c.cycles[rows[i]];
+  }
+  return { begin, end, label: new Int32Array(rows.length).fill(-1), row: rows };
 }
 
-/** The lanes to draw. @param {import("../base/app.js").App} app @param {Programs} names
+/** The lanes to draw. @param {import("../base/app.js").App} app
  * @param {any} flame @param {Record<string, Float64Array>} c @param {any[]|null} run @param {string} mode */
-function lanesOf(app, names, flame, c, run, mode) {
+function lanesOf(app, flame, c, run, mode) {
   const wait = run?.[3] ?? 0,
     load = run?.[4] ?? 0,
     offset = wait + load;
   const only = app.state.get("ipu");
   const labels = [...flame.labels];
-  /** @type {Map<number, number>} */
-  const labelOf = new Map();
-  if (mode === "flat") {
-    for (const program of new Set(c.program)) {
-      labelOf.set(program, labels.length);
-      labels.push(names.name(program).split("/").slice(-2).join("/"));
-    }
-  }
   const lanes = flame.lanes
     .filter((/** @type {any} */ lane) => only === "" || String(lane.ipu) === only || lane.ipu < 0)
     .map((/** @type {any} */ lane) => ({
       title:
         (lane.ipu < 0 ? "all IPUs" : `IPU ${lane.ipu}`) +
         (lane.beside ? ", beside it (overlapped, not in the total)" : ""),
-      levels: (mode === "flat" ? [flat(lane, c, labelOf)] : lane.levels).map((/** @type {any} */ level) =>
-        moved(level, offset),
-      ),
+      levels:
+        mode === "flat"
+          ? [flat(lane.rows, c, offset)]
+          : lane.levels.map((/** @type {any} */ level) => moved(level, offset)),
     }));
   const total = run !== null ? run[5] : app.overview.totals.cycles;
   const host = {
@@ -102,6 +97,7 @@ async function render(app) {
   const { state, overview: o } = app;
   if (!o.tables.includes("trace"))
     return { element: empty("This profile has no table 'trace': it was written without outputExecutionProfile.") };
+  await app.readTimelines();
   const names = await programNames(app);
   const { columns: c, phases } = await app.ask("trace");
   const run = o.runs.find((/** @type {any[]} */ row) => row[0] === state.number("run", 0)) ?? null;
@@ -120,7 +116,7 @@ async function render(app) {
       : null;
   const sides = mode === "sandwich" ? sandwich(c, partsOf, state.get("frame")) : null;
   const merged = mode === "heavy" ? heavyLanes(c, partsOf) : sides;
-  const built = merged ?? lanesOf(app, names, flame, c, run, mode);
+  const built = merged ?? lanesOf(app, flame, c, run, mode);
   const aligned = align(app, run);
   const hosts =
     merged === null && aligned.over.length > 0
@@ -252,7 +248,10 @@ function tracePlot(app, names, c, built, letterOf, stands, merged, hosts, wall) 
   const op = state.get("op");
   const chosenRow = state.get("row") === "" ? -1 : state.number("row", -1);
   const { lanes, labels } = built;
-  const kinds = [...new Set(Array.from(c.program, (_, i) => letterOf(i)))];
+  const kinds = new Set();
+  for (let i = 0; i < c.program.length; ++i) kinds.add(letterOf(i));
+  const textOf = (/** @type {number} */ label, /** @type {number} */ row) =>
+    label < 0 ? names.name(c.program[row]).split("/").slice(-2).join("/") : labels[label];
   /** @type {Plot} */
   let plot;
   const { boxAt, step: stepTo, onkey } = laneMoves(lanes, () => plot);
@@ -269,12 +268,12 @@ function tracePlot(app, names, c, built, letterOf, stands, merged, hosts, wall) 
     range: range.length === 2 ? [range[0], range[1]] : hosts !== null ? [0, Math.max(1, built.total)] : undefined,
     summary: `${grouped(c.program.length - 2)} rows over ${grouped(built.total)} cycles, of which ${grouped(built.offset)} are waiting for the host and loading.${hosts !== null ? ` Above it ${grouped(hosts.rows.length)} marks of the host.` : ""}`,
     legend: Object.entries(KINDS)
-      .filter(([letter]) => kinds.includes(letter))
+      .filter(([letter]) => kinds.has(letter))
       .map(([letter, text]) => /** @type {[string, string]} */ ([letter, `${letter} ${text}`]))
       .concat([["T", "hatched: a row that stands for more turns"]], hosts?.legend ?? []),
     paint: flamePainter({
       lanes,
-      labels,
+      textOf,
       kind: "cycles",
       colourOf: (row) => (isHost(row) ? (hosts?.colourOf(row) ?? "T") : letterOf(row)),
       letterOf: (row) => (isHost(row) ? (hosts?.letterOf(row) ?? "") : letterOf(row)),
@@ -293,7 +292,7 @@ function tracePlot(app, names, c, built, letterOf, stands, merged, hosts, wall) 
         row = level.row[at];
       if (hosts !== null && hosts.has(row)) return hosts.tip(row);
       const cycles = level.end[at] - level.begin[at];
-      const head = `${labels[level.label[at]]}\n${cyclesWords(cycles)}, ${share(cycles, built.total)} of the run${merged ? "" : `\nfrom ${grouped(level.begin[at])}`}`;
+      const head = `${textOf(level.label[at], row)}\n${cyclesWords(cycles)}, ${share(cycles, built.total)} of the run${merged ? "" : `\nfrom ${grouped(level.begin[at])}`}`;
       if (row < 2) return head;
       return `${head}\n${names.name(c.program[row])}\n${letterOf(row)} ${KINDS[letterOf(row)]}${stands(row) ? `, stands for ${grouped(c.iterations[row])} turn${c.iterations[row] === 1 ? "" : "s"}` : ""}\nsync ${grouped(c.sync_cycles[row])}, tiles ${grouped(c.active_tiles[row])}, in ${bytesText(c.data_in[row])}, out ${bytesText(c.data_out[row])}`;
     },

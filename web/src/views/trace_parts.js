@@ -36,9 +36,13 @@ export function rowPanel(app, names, c, row) {
 /** @param {import("../base/app.js").App} app @param {Programs} names @param {Record<string, Float64Array>} c
  * @param {number[]} ends @param {(row: number) => string} letterOf */
 export function sumsPanel(app, names, c, ends, letterOf) {
-  const sums = rangeSums(c, ends[0], ends[1], letterOf, (row) => names.op(c.program[row]));
+  const sums = rangeSums(c, ends[0], ends[1], letterOf, names.op, names.programs.id.length);
   const kinds = [...sums.kinds].sort((a, b) => b[1] - a[1]);
-  const top = [...sums.names].sort((a, b) => b[1] - a[1]).slice(0, 20);
+  const least = Float64Array.from(sums.names.values()).sort().at(-20) ?? 0;
+  const top = [...sums.names]
+    .filter((one) => one[1] >= least)
+    .sort((a, b) => b[1] - a[1])
+    .slice(0, 20);
   const whole = ends[0] === -Infinity;
   const compute = (sums.kinds.get("C") ?? 0) + (sums.kinds.get("P") ?? 0);
   const one = (
