@@ -2,6 +2,7 @@
 
 import importlib
 
+import interpreter
 import pytest
 import tensorflow as tf
 
@@ -103,6 +104,16 @@ def test_keras_ipu_is_one_package():
     assert tensorflow.keras.ipu.optimizers is ipu.keras.optimizers
     assert CaptureUpstreamGradients is addons.CaptureUpstreamGradients
     assert importlib.import_module("tensorflow.python.ipu.keras.layers.rnn").LSTM is addons.LSTM
+
+
+def test_tf_keras_when_its_modules_were_imported_by_name():
+    done = interpreter.run(["-c", "import tensorflow as tf\n"
+                            "from tensorflow.python import ipu\n"
+                            "from tensorflow import keras\n"
+                            "from tensorflow.keras.layers import Dense\n"
+                            "assert tf.keras.ipu is keras.ipu is ipu.keras\n"
+                            "assert tf.keras.layers.Dense is Dense"])
+    assert done.returncode == 0, done.stderr
 
 
 def test_every_name_that_the_packages_show():
