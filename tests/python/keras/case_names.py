@@ -98,6 +98,8 @@ def test_keras_ipu_is_one_package():
     import keras.ipu.layers
     from keras.ipu.layers.capture_upstream_gradients import CaptureUpstreamGradients
     import ipu_tensorflow_addons.keras.layers as addons
+    from ipu_tensorflow_addons import test_utils
+    assert test_utils is ipu.test_utils
     assert keras.ipu is tf.keras.ipu is of_tensorflow is ipu.keras
     assert keras.ipu.__ipu__built__ == "1"
     assert keras.ipu.layers is addons is ipu.layers is ipu.keras.layers
