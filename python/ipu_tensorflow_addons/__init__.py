@@ -7,6 +7,6 @@ import importlib
 
 
 def __getattr__(name):
-    if name in ("keras", "layers", "optimizers", "saved_model_tool", "v1"):
+    if name in ("keras", "layers", "optimizers", "saved_model_tool", "test_utils", "v1"):
         return importlib.import_module(f"{__name__}.{name}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

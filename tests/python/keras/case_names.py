@@ -2,6 +2,7 @@
 
 import importlib
 
+import interpreter
 import pytest
 import tensorflow as tf
 
@@ -97,12 +98,24 @@ def test_keras_ipu_is_one_package():
     import keras.ipu.layers
     from keras.ipu.layers.capture_upstream_gradients import CaptureUpstreamGradients
     import ipu_tensorflow_addons.keras.layers as addons
+    from ipu_tensorflow_addons import test_utils
+    assert test_utils is ipu.test_utils
     assert keras.ipu is tf.keras.ipu is of_tensorflow is ipu.keras
     assert keras.ipu.__ipu__built__ == "1"
     assert keras.ipu.layers is addons is ipu.layers is ipu.keras.layers
     assert tensorflow.keras.ipu.optimizers is ipu.keras.optimizers
     assert CaptureUpstreamGradients is addons.CaptureUpstreamGradients
     assert importlib.import_module("tensorflow.python.ipu.keras.layers.rnn").LSTM is addons.LSTM
+
+
+def test_tf_keras_when_its_modules_were_imported_by_name():
+    done = interpreter.run(["-c", "import tensorflow as tf\n"
+                            "from tensorflow.python import ipu\n"
+                            "from tensorflow import keras\n"
+                            "from tensorflow.keras.layers import Dense\n"
+                            "assert tf.keras.ipu is keras.ipu is ipu.keras\n"
+                            "assert tf.keras.layers.Dense is Dense"])
+    assert done.returncode == 0, done.stderr
 
 
 def test_every_name_that_the_packages_show():

@@ -12,6 +12,7 @@ import sys
 
 from tremula import _callers
 from tremula.tf.inner import versions
+from tremula.tf.keras import old_optimizers
 
 FROZEN = "tensorflow.python.keras"
 
@@ -99,6 +100,8 @@ def resolve(fullname):
 
 def private(package, path):
     """The private module of a Keras that is what `path` was in Keras 2.6, or None."""
+    if path.partition(".")[0] == "optimizer_v2":
+        old_optimizers.prefer()
     head, tail = path, ""
     while head:
         if head in MOVED:
@@ -126,6 +129,8 @@ def _existing(name):
 def install(watch):
     """Makes Keras' modules and TensorFlow's copy of them show these names. watch(name, function)
     calls function(module) for a module that is there, or as soon as it is."""
+    # `from tensorflow.keras.layers import Dense` makes another module of the files of tf.keras.
+    watch("tensorflow.keras", lambda module: _complete(module, versions.keras_package(), ""))
     for package in ("keras", "tf_keras"):
         # Those of tf.keras, and of Keras by its own name.
         for root in (package, f"{package}.api._v2.keras", f"{package}.api._v1.keras"):
@@ -139,6 +144,7 @@ def install(watch):
         for path in sorted({path for path, _ in RENAMED}):
             watch(f"{package}.src.{path}",
                   lambda module, package=package, path=path: _complete(module, package, path))
+        old_optimizers.install(watch, package)
         # `keras.optimizer_v2.learning_rate_schedule` as attributes.
         watch(f"{package}.src.optimizers.legacy",
               lambda module, package=package: _complete(module, package, "optimizer_v2"))

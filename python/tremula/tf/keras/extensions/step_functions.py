@@ -104,7 +104,7 @@ def compute_gradients(optimizer, loss, variables, tape):
         return _checked(optimizer._compute_gradients(loss, variables, tape=tape))
     if hasattr(optimizer, "compute_gradients"):
         return _checked(optimizer.compute_gradients(loss, variables, tape))
-    return list(zip(tape.gradient(loss, variables), variables))  # one of TensorFlow 1
+    return optimizer.get_grads(loss, variables)  # Keras' wrapper of one of TensorFlow 1
 
 
 def _checked(gradients):
@@ -145,6 +145,8 @@ class _KerasOptimizerWrapper(tf.compat.v1.train.Optimizer):
         variables = var_list if self._model is None else self._model.trainable_weights
         if isinstance(self._optimizer, inner.legacy_optimizer()):
             return list(zip(self._optimizer.get_gradients(loss, variables), variables))
+        if hasattr(self._optimizer, "get_grads"):  # Keras' wrapper of one of TensorFlow 1
+            return self._optimizer.get_grads(loss, variables)
         if hasattr(self._optimizer, "get_scaled_loss"):
             scaled = tf.gradients(self._optimizer.get_scaled_loss(loss), variables)
             gradients = self._optimizer.get_unscaled_gradients(scaled)

@@ -39,9 +39,9 @@ class AdamIpuOptimizer(ipu_optimizer_base.IpuOptimizerBase):
     def _slots_of(self, var):
         return ["m", "v", "vhat"] if self.amsgrad else ["m", "v"]
 
-    def _scalars(self, var):
+    def _scalars(self, rate):
         dtype = self.opt_dtypes[0]
-        return {"rate": self._decayed_lr(dtype), "beta_1": self._get_hyper("beta_1", dtype),
+        return {"rate": rate, "beta_1": self._get_hyper("beta_1", dtype),
                 "beta_2": self._get_hyper("beta_2", dtype),
                 "step": tf.cast(self.iterations + 1, dtype)}
 
@@ -65,7 +65,7 @@ class AdamIpuOptimizer(ipu_optimizer_base.IpuOptimizerBase):
             v_now = tf.maximum(tf.cast(slots[2], dtype), v_now)
             new_slots.append(v_now)
         change = scalars["rate"] * m_now / (tf.sqrt(v_now) + tf.cast(self.epsilon, dtype))
-        return tf.cast(value, dtype) - change, new_slots
+        return -change, new_slots
 
     def get_config(self):
         """The constructor's arguments."""

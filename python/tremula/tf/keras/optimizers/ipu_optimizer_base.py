@@ -57,12 +57,13 @@ class IpuOptimizerBase(inner.legacy_optimizer()):
         raise NotImplementedError("Must be implemented in subclasses.")
 
     def _step(self, var, value, grad, slots, scalars):
-        """(the new value of the variable `var`, the new values of its slots) from tensors: the
-        value, the gradient, the slots' values, and what _scalars() gives."""
+        """(what is added to the variable `var`, the new values of its slots) from tensors: the
+        variable's value, the gradient, the slots' values, and what _scalars() gives."""
         raise NotImplementedError("Must be implemented in subclasses.")
 
-    def _scalars(self, var):
-        """What a step needs besides: a dict of tensors."""
+    def _scalars(self, rate):
+        """What a step needs besides: a dict of tensors. `rate` is the learning rate in the first
+        type."""
         raise NotImplementedError("Must be implemented in subclasses.")
 
     def _create_slots(self, var_list):
@@ -71,16 +72,18 @@ class IpuOptimizerBase(inner.legacy_optimizer()):
                 self.add_slot(var, name)
 
     def _resource_apply_dense(self, grad, var, apply_state=None):
-        del apply_state
+        place = var.device, var.dtype.base_dtype
+        # A schedule is called once for all variables of a type: it may feed out what it gives.
+        rate = ((apply_state or {}).get(place) or self._fallback_apply_state(*place))["lr_t"]
         slots = [self.get_slot(var, name) for name in self._slots_of(var)]
 
         def step(value, grad, *rest):
             values, scalars = rest[:len(slots)], dict(zip(names, rest[len(slots):]))
-            new, new_slots = self._step(var, value, grad, values, scalars)
-            return [tf.cast(new, var.dtype), *(tf.cast(one, slot.dtype)
-                                               for one, slot in zip(new_slots, slots))]
+            change, new_slots = self._step(var, value, grad, values, scalars)
+            return [value + tf.cast(change, value.dtype), *(tf.cast(one, slot.dtype)
+                                                            for one, slot in zip(new_slots, slots))]
 
-        scalars = self._scalars(var)
+        scalars = self._scalars(tf.cast(rate, self.opt_dtypes[0]))
         names = list(scalars)
         if self.outline_apply_gradients:
             step = functional_ops.outlined_function(step, **self.outline_apply_gradients_kwargs)

@@ -54,9 +54,9 @@ class LAMBIpuOptimizer(ipu_optimizer_base.IpuOptimizerBase):
     def _slots_of(self, var):
         return ["m", "v"]
 
-    def _scalars(self, var):
+    def _scalars(self, rate):
         dtype = self.opt_dtypes[0]
-        return {"rate": self._decayed_lr(dtype),
+        return {"rate": rate,
                 "step": tf.cast(self.iterations + 1, dtype),
                 **{name: self._get_hyper(name, dtype)
                    for name in ("beta_1", "beta_2", "weight_decay_rate")}}
@@ -84,7 +84,7 @@ class LAMBIpuOptimizer(ipu_optimizer_base.IpuOptimizerBase):
             ratio = tf.where(both, norm / tf.where(both, update_norm, tf.ones_like(update_norm)),
                              ratio)
         change = tf.cast(ratio * scalars["rate"], second) * tf.cast(update, second)
-        return tf.cast(value, second) - change, [m, v]
+        return -change, [m, v]
 
     def get_config(self):
         """The constructor's arguments."""

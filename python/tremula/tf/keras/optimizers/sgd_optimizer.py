@@ -37,17 +37,16 @@ class SGDIpuOptimizer(ipu_optimizer_base.IpuOptimizerBase):
     def _slots_of(self, var):
         return ["momentum"] if self._momentum else []
 
-    def _scalars(self, var):
-        dtype = self.opt_dtypes[0]
-        return {"rate": self._decayed_lr(dtype), "momentum": self._get_hyper("momentum", dtype)}
+    def _scalars(self, rate):
+        return {"rate": rate, "momentum": self._get_hyper("momentum", self.opt_dtypes[0])}
 
     def _step(self, var, value, grad, slots, scalars):
         dtype = self.opt_dtypes[0]
-        wide, change = tf.cast(value, dtype), -scalars["rate"] * tf.cast(grad, dtype)
+        change = -scalars["rate"] * tf.cast(grad, dtype)
         if not self._momentum:
-            return wide + change, []
+            return change, []
         kept = tf.cast(slots[0], dtype) * scalars["momentum"] + change
-        return wide + (kept * scalars["momentum"] + change if self.nesterov else kept), [kept]
+        return kept * scalars["momentum"] + change if self.nesterov else kept, [kept]
 
     def get_config(self):
         """The constructor's arguments."""

@@ -5,33 +5,35 @@ node gets a unique name without a meaning, such as "n17". A table says what is k
 src/hlo/lowered.c writes the table's entries on the instructions that the node has become.
 """
 
+import functools
 import itertools
 import os
 
 from tremula.tf.inner import marks
 from tremula.tf.runtime.nodes import node_marks
 
-# Frames below these folders are not the user's.
-_FOREIGN = None
+
+@functools.cache
+def _foreign_folders():
+    """Frames below these folders are not the user's."""
+    import tensorflow
+    import tremula
+    packages = [os.path.dirname(os.path.abspath(package.__file__))
+                for package in (tensorflow, tremula)]
+    beside = os.path.dirname(packages[0])
+    packages += [os.path.join(beside, name) for name in
+                 ("keras", "tf_keras", "tensorflow_estimator")]
+    return tuple(path + os.sep for path in packages)
 
 
+@functools.cache  # asked for each frame of each operation
 def _is_foreign(filename):
-    global _FOREIGN
-    if _FOREIGN is None:
-        import tensorflow
-        import tremula
-        packages = [os.path.dirname(os.path.abspath(package.__file__))
-                    for package in (tensorflow, tremula)]
-        beside = os.path.dirname(packages[0])
-        packages += [os.path.join(beside, name) for name in
-                     ("keras", "tf_keras", "tensorflow_estimator")]
-        _FOREIGN = tuple(path + os.sep for path in packages)
-    return filename.startswith(_FOREIGN) or filename.startswith("<")
+    return filename.startswith(_foreign_folders()) or filename.startswith("<")
 
 
 def user_frame(operation):
     """(file, line) of the program's line that made an operation, or (None, 0)."""
-    for frame in reversed(list(operation.traceback or [])):
+    for frame in reversed(operation.traceback or []):
         if not _is_foreign(frame.filename):
             return frame.filename, frame.lineno
     return None, 0
