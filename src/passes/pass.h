@@ -88,6 +88,8 @@ trm_status trm_pass_sink_slices(trm_module *module, trm_error *error);
 /* bfloat16.c: elementwise instructions and reductions of bfloat16 become those of float32, rounded.
  */
 trm_status trm_pass_widen_bfloat16(trm_module *module, trm_error *error);
+/* norms.c: normalisations and their gradients read fewer arrays. */
+trm_status trm_pass_lean_norms(trm_module *module, trm_error *error);
 /* sums.c: the sum of a multiple of an array becomes a multiple of the array's sum. */
 trm_status trm_pass_share_sums(trm_module *module, trm_error *error);
 /* fuse.c: elementwise chains become kLoop fusions: for the host, across shards too. */

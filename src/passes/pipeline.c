@@ -57,7 +57,9 @@ static const pass_row pipeline[] = {
     {"defer-products", trm_pass_defer_products, HIDING, NULL},
     {"sink-slices", trm_pass_sink_slices, HIDING, NULL},
     {"hoist-again", trm_pass_hoist, HIDING, NULL},
+    {"lean-norms", trm_pass_lean_norms, HIDING, NULL},
     {"share-sums", trm_pass_share_sums, HIDING, NULL},
+    {"common-subexpressions-again", trm_pass_common_subexpressions, HIDING, NULL},
     {"accelerate", NULL, HIDING, accelerate},
     {"widen-bfloat16", trm_pass_widen_bfloat16, HIDING, NULL},
     {"fuse", trm_pass_fuse, HIDING, NULL},
@@ -67,7 +69,7 @@ static const pass_row pipeline[] = {
 
 enum {
   NUM_PASSES = sizeof pipeline / sizeof *pipeline,
-  NUM_HOST = 11,
+  NUM_HOST = 13,
   NUM_SHARED = NUM_PASSES - NUM_HOST
 };
 
@@ -124,7 +126,7 @@ static trm_status check_disabled(const char *disabled, trm_error *error) {
            "option disabled_passes names '%.*s', which is no optimising pass: "
            "these are simplify, simplify-tuples, fold-constants, common-subexpressions, "
            "expand-batch-norm, hoist, top-k, drop-state, batch-products, defer-products, "
-           "sink-slices, share-sums, accelerate, widen-bfloat16, fuse and group-rows",
+           "sink-slices, lean-norms, share-sums, accelerate, widen-bfloat16, fuse and group-rows",
            (int)length, name);
     }
     name += length + (name[length] == ',');
