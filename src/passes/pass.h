@@ -100,6 +100,8 @@ trm_status trm_pass_place_together(trm_module *module, trm_error *error);
 /* rows.c: what works row by row, and reduces rows, becomes a call that takes some rows at a time:
  * after fuse. */
 trm_status trm_pass_group_rows(trm_module *module, trm_error *error);
+/* fused_sums.c: sums of the columns of a fusion's results become one call with it: after fuse. */
+trm_status trm_pass_fuse_sums(trm_module *module, trm_error *error);
 /* calls.c: calls of outlined functions get copies of what goes in and comes out: copy instructions
  * with the mark TRM_CALL_COPY, which are no views. */
 #define TRM_CALL_COPY "call_copy"

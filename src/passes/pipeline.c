@@ -64,12 +64,13 @@ static const pass_row pipeline[] = {
     {"widen-bfloat16", trm_pass_widen_bfloat16, HIDING, NULL},
     {"fuse", trm_pass_fuse, HIDING, NULL},
     {"group-rows", trm_pass_group_rows, HIDING, NULL},
+    {"fuse-sums", trm_pass_fuse_sums, HIDING, NULL},
     {"unique-names-again", trm_pass_unique_names, ALWAYS, NULL},
 };
 
 enum {
   NUM_PASSES = sizeof pipeline / sizeof *pipeline,
-  NUM_HOST = 13,
+  NUM_HOST = 14,
   NUM_SHARED = NUM_PASSES - NUM_HOST
 };
 
@@ -122,12 +123,13 @@ static trm_status check_disabled(const char *disabled, trm_error *error) {
       found = pipeline[i].when != ALWAYS && is_named(pipeline[i].name, name, length);
     }
     if (!found) {
-      FAIL(INVALID_ARGUMENT,
-           "option disabled_passes names '%.*s', which is no optimising pass: "
-           "these are simplify, simplify-tuples, fold-constants, common-subexpressions, "
-           "expand-batch-norm, hoist, top-k, drop-state, batch-products, defer-products, "
-           "sink-slices, lean-norms, share-sums, accelerate, widen-bfloat16, fuse and group-rows",
-           (int)length, name);
+      FAIL(
+          INVALID_ARGUMENT,
+          "option disabled_passes names '%.*s', which is no optimising pass: "
+          "these are simplify, simplify-tuples, fold-constants, common-subexpressions, "
+          "expand-batch-norm, hoist, top-k, drop-state, batch-products, defer-products, "
+          "sink-slices, lean-norms, share-sums, accelerate, widen-bfloat16, fuse, group-rows and fuse-sums",
+          (int)length, name);
     }
     name += length + (name[length] == ',');
   }
