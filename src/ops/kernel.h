@@ -141,6 +141,8 @@ trm_status trm_region_create(const trm_kernel_request *, trm_kernel *, bool *, t
 trm_status trm_rows_create(const trm_kernel_request *, trm_kernel *, bool *, trm_error *);
 /* The custom call "tremula.reductions" (reduce/fast_reductions.c). */
 trm_status trm_reductions_create(const trm_kernel_request *, trm_kernel *, bool *, trm_error *);
+/* The custom call "tremula.sums" (reduce/fused_sums.c). */
+trm_status trm_sums_create(const trm_kernel_request *, trm_kernel *, bool *, trm_error *);
 /* The custom call "tremula.user-op" (host/user_op.c). */
 trm_status trm_user_op_create(const trm_kernel_request *, trm_kernel *, bool *, trm_error *);
 /* The custom call "tremula.round-half-stochastically" (random/round_half.c). */

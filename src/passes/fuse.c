@@ -4,8 +4,9 @@
  * The walk goes from users to producers. An instruction joins the group of its users when all users
  * are in that group. It also joins, as one more result of the group, when the other users come
  * after the whole group; so no cycle arises. Broadcasts, iotas and scalar constants cost nothing
- * inside a fusion and are copied into each; on the host slices are too. A group of one instruction
- * that absorbs nothing stays as it is. */
+ * inside a fusion and are copied into each. On the host slices are too, and short chains over one
+ * array that is in memory anyway, such as x - mean: reading x is as cheap as reading the difference,
+ * which then is not written. A group of one instruction that absorbs nothing stays as it is. */
 #include <string.h>
 
 #include "ops/elementwise/strip.h"
@@ -17,11 +18,14 @@ enum { MAX_RESULTS = 12 };
 /* Limits of a group. */
 typedef struct fuse_rules {
   bool by_shard;              /* instructions on different IPUs stay apart */
-  bool reads_slices;          /* fusions read slices in place */
+  bool is_host;               /* slices are read in place, short chains computed again */
   uint32_t members, operands; /* at most; an operand counts once for each member that reads it */
 } fuse_rules;
 /* On the host, the arrays between two fusions go through memory. */
 static const fuse_rules for_host = {false, true, 256, 512}, for_ipu = {true, false, 96, 48};
+
+/* Instructions of a chain that is computed again. */
+enum { MOST_REPEATED = 4 };
 
 /* Consecutive elements of a slice. A move gathers shorter runs faster, once. */
 enum { SHORTEST_RUN = 16 };
@@ -40,6 +44,7 @@ typedef struct fuser {
   uint32_t count;     /* instructions before the pass */
   uint32_t *group_of; /* by instruction */
   bool *is_result;    /* by instruction: used outside its group */
+  uint8_t *repeated;  /* by instruction: of a chain that is computed again, how many so far */
   VECTOR(group) groups;
   trm_graph users; /* with control edges, because a cycle may pass through one */
 } fuser;
@@ -62,7 +67,7 @@ static bool is_absorbed(const fuse_rules *rules, const trm_computation *computat
       return trm_shape_count(&computation->instructions[instruction->operands[0]].shape) * 2 <=
              trm_shape_count(&instruction->shape);
     case TRM_OP_IOTA: return true;
-    case TRM_OP_SLICE: return rules->reads_slices && is_run_slice(instruction);
+    case TRM_OP_SLICE: return rules->is_host && is_run_slice(instruction);
     case TRM_OP_CONSTANT: return trm_shape_is_scalar(&instruction->shape);
     default: return false;
   }
@@ -76,9 +81,61 @@ static bool is_member(const fuser *f, const trm_computation *computation, trm_in
          trm_strip_supports(f->edit.module, computation, instruction);
 }
 
+/* The one array that a cheap instruction reads, besides what is absorbed; TRM_NO_INDEX: none, or
+ * more than one. */
+static trm_index array_of(const fuser *f, const trm_computation *computation, trm_index i) {
+  const trm_instruction *instruction = &computation->instructions[i];
+  trm_index array = TRM_NO_INDEX;
+  switch (instruction->opcode) {
+    case TRM_OP_ADD:
+    case TRM_OP_MULTIPLY:
+    case TRM_OP_NEGATE:
+    case TRM_OP_SUBTRACT: break;
+    default: return TRM_NO_INDEX;
+  }
+  for (uint32_t k = 0; k < instruction->num_operands; ++k) {
+    const trm_index operand = instruction->operands[k];
+    if (is_absorbed(&f->rules, computation, &computation->instructions[operand])) continue;
+    if (array != TRM_NO_INDEX) return TRM_NO_INDEX;
+    array = operand;
+  }
+  return array;
+}
+
+/* Whether the array stays where it is while it is read; a loop's state would be copied. */
+static bool is_kept(const fuser *f, const trm_computation *computation, trm_index array) {
+  const trm_opcode opcode = computation->instructions[array].opcode;
+  return opcode != TRM_OP_PARAMETER && opcode != TRM_OP_GET_TUPLE_ELEMENT &&
+         !is_member(f, computation, array);
+}
+
+/* Finds the chains that every fusion computes again: only fusions read them. */
+static void find_repeated(fuser *f, const trm_computation *computation) {
+  for (trm_index i = 0; f->rules.is_host && i < f->count; ++i) {
+    const trm_index array =
+        is_member(f, computation, i) ? array_of(f, computation, i) : TRM_NO_INDEX;
+    if (array == TRM_NO_INDEX || i == computation->root) continue;
+    const uint8_t before = f->repeated[array];
+    bool is_read_by_fusions = true;
+    for (size_t e = f->users.rows[i]; e < f->users.rows[i + 1]; ++e) {
+      is_read_by_fusions &= is_member(f, computation, f->users.targets[e]);
+    }
+    if (is_read_by_fusions && before < MOST_REPEATED &&
+        (before > 0 || is_kept(f, computation, array))) {
+      f->repeated[i] = (uint8_t)(before + 1);
+    }
+  }
+}
+
 static bool same_shard(const trm_instruction *a, const trm_instruction *b) {
   return a->sharding == b->sharding ||
          (a->sharding != NULL && b->sharding != NULL && strcmp(a->sharding, b->sharding) == 0);
+}
+
+/* Where the user of a value will stand. */
+static trm_index place_of(const fuser *f, trm_index user) {
+  const uint32_t g = f->group_of[user];
+  return f->rules.is_host && g != no_group ? f->groups.items[g].last : user;
 }
 
 /* Whether `i` may join group `g`; *out_result: as a result, because some users are outside. */
@@ -99,7 +156,7 @@ static bool may_join(const fuser *f, const trm_computation *computation, trm_ind
   for (size_t e = f->users.rows[i + 1]; e-- > f->users.rows[i];) { /* the last user first */
     const trm_index user = f->users.targets[e];
     if (f->group_of[user] == g) continue;
-    if (user < candidate->last) return false;
+    if (place_of(f, user) < candidate->last) return false;
     result = true;
   }
   if (result && candidate->results >= MAX_RESULTS) return false;
@@ -109,7 +166,7 @@ static bool may_join(const fuser *f, const trm_computation *computation, trm_ind
 
 static trm_status group_instruction(fuser *f, const trm_computation *computation, trm_index i,
                                     trm_error *error) {
-  if (!is_member(f, computation, i)) return TRM_OK;
+  if (f->repeated[i] > 0 || !is_member(f, computation, i)) return TRM_OK;
   for (size_t e = f->users.rows[i + 1]; e-- > f->users.rows[i];) {
     const uint32_t g = f->group_of[f->users.targets[e]];
     bool result;
@@ -174,7 +231,7 @@ static trm_status copy_inside(maker *m, trm_index outside, trm_error *error) {
 }
 
 /* Brings in an operand of a member: as a parameter, or as a copy if it is absorbed. */
-static trm_status bring_operand(maker *m, trm_index outside, trm_error *error) {
+static trm_status bring_plain(maker *m, trm_index outside, trm_error *error) {
   if (m->inside[outside] != TRM_NO_INDEX) return TRM_OK;
   const trm_computation *computation = trm_edit_computation(&m->f->edit);
   if (!is_absorbed(&m->f->rules, computation, trm_edit_at(&m->f->edit, outside))) {
@@ -194,11 +251,31 @@ static trm_status bring_operand(maker *m, trm_index outside, trm_error *error) {
   return copy_inside(m, outside, error);
 }
 
+/* Brings in what a member reads: a parameter, or a copy of what is absorbed or computed again. */
+static trm_status bring_operand(maker *m, trm_index outside, trm_error *error) {
+  trm_index chain[MOST_REPEATED];
+  int length = 0;
+  while (m->f->repeated[outside] > 0 && m->inside[outside] == TRM_NO_INDEX) {
+    chain[length++] = outside;
+    outside = array_of(m->f, trm_edit_computation(&m->f->edit), outside);
+  }
+  TRY(bring_plain(m, outside, error));
+  while (length-- > 0) {
+    const trm_index again = chain[length];
+    for (uint32_t k = 0; k < trm_edit_at(&m->f->edit, again)->num_operands; ++k) {
+      TRY(bring_plain(m, trm_edit_at(&m->f->edit, again)->operands[k], error));
+    }
+    TRY(copy_inside(m, again, error));
+  }
+  return TRM_OK;
+}
+
 static bool absorbs_anything(const fuser *f, trm_index i) {
   const trm_computation *computation = trm_edit_computation(&f->edit);
   const trm_instruction *instruction = &computation->instructions[i];
   for (uint32_t k = 0; k < instruction->num_operands; ++k) {
     const trm_instruction *operand = &computation->instructions[instruction->operands[k]];
+    if (f->repeated[instruction->operands[k]] > 0) return true;
     if (operand->opcode != TRM_OP_CONSTANT && is_absorbed(&f->rules, computation, operand))
       return true;
   }
@@ -308,11 +385,13 @@ static trm_status fuse_computation(trm_module *module, uint32_t index, fuse_rule
   trm_status status = TRM_OK;
   f.group_of = trm_allocate((f.count + 1) * sizeof *f.group_of);
   f.is_result = trm_allocate_zeroed((size_t)f.count + 1, sizeof *f.is_result);
-  if (f.group_of == NULL || f.is_result == NULL) {
+  f.repeated = trm_allocate_zeroed((size_t)f.count + 1, sizeof *f.repeated);
+  if (f.group_of == NULL || f.is_result == NULL || f.repeated == NULL) {
     FAIL_OR_GOTO(done, RESOURCE_EXHAUSTED, "out of memory while fusing");
   }
   memset(f.group_of, 0xff, (f.count + 1) * sizeof *f.group_of);
   TRY_OR_GOTO(trm_edit_find_users(&f.edit, &f.users, error), done);
+  find_repeated(&f, computation);
   for (trm_index i = f.count; i-- > 0;) {
     TRY_OR_GOTO(group_instruction(&f, computation, i, error), done);
   }
@@ -321,6 +400,7 @@ done:
   VECTOR_FREE(&f.groups);
   trm_free(f.group_of);
   trm_free(f.is_result);
+  trm_free(f.repeated);
   trm_graph_free(&f.users);
   return trm_edit_end(&f.edit, status, error);
 }

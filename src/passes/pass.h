@@ -92,6 +92,8 @@ trm_status trm_pass_defer_products(trm_module *module, trm_error *error);
 trm_status trm_pass_sink_slices(trm_module *module, trm_error *error);
 /* bfloat16.c: elementwise instructions and reductions of bfloat16 become float32, with rounding. */
 trm_status trm_pass_widen_bfloat16(trm_module *module, trm_error *error);
+/* norms.c: normalisations and their gradients read fewer arrays. */
+trm_status trm_pass_lean_norms(trm_module *module, trm_error *error);
 /* sums.c: the sum of a multiple of an array becomes a multiple of the array's sum. */
 trm_status trm_pass_share_sums(trm_module *module, trm_error *error);
 /* fuse.c: elementwise chains become kLoop fusions for the host, also across shards. */
@@ -102,6 +104,8 @@ trm_status trm_pass_place_together(trm_module *module, trm_error *error);
 /* rows.c: reductions of rows, and row by row work around them, become calls that take a block of
  * rows at a time. Runs after fuse. */
 trm_status trm_pass_group_rows(trm_module *module, trm_error *error);
+/* fused_sums.c: sums of the columns of a fusion's results become one call with it: after fuse. */
+trm_status trm_pass_fuse_sums(trm_module *module, trm_error *error);
 /* reductions.c: reductions of the same arrays become a call that reads these once: after
  * group-rows, which serves those of rows. */
 trm_status trm_pass_group_reductions(trm_module *module, trm_error *error);

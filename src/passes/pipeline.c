@@ -59,18 +59,21 @@ static const pass_row pipeline[] = {
     {"defer-products", trm_pass_defer_products, HIDING, NULL},
     {"sink-slices", trm_pass_sink_slices, HIDING, NULL},
     {"hoist-again", trm_pass_hoist, HIDING, NULL},
+    {"lean-norms", trm_pass_lean_norms, HIDING, NULL},
     {"share-sums", trm_pass_share_sums, HIDING, NULL},
+    {"common-subexpressions-again", trm_pass_common_subexpressions, HIDING, NULL},
     {"accelerate", NULL, HIDING, accelerate},
     {"widen-bfloat16", trm_pass_widen_bfloat16, HIDING, NULL},
     {"fuse", trm_pass_fuse, HIDING, NULL},
     {"group-rows", trm_pass_group_rows, HIDING, NULL},
+    {"fuse-sums", trm_pass_fuse_sums, HIDING, NULL},
     {"group-reductions", trm_pass_group_reductions, HIDING, NULL},
     {"unique-names-again", trm_pass_unique_names, ALWAYS, NULL},
 };
 
 enum {
   NUM_PASSES = sizeof pipeline / sizeof *pipeline,
-  NUM_HOST = 13,
+  NUM_HOST = 16,
   NUM_SHARED = NUM_PASSES - NUM_HOST
 };
 

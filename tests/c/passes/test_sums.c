@@ -29,7 +29,7 @@ static void expect(const char *lines, const char *b, int reductions) {
     fail_msg("not %d reductions:\n%s", reductions, printed);
   }
   trm_free(printed);
-  static const float x[ROWS * COLUMNS] = {1, -2, 3, 5, 7, 4, -6, 2, 8, 3, 1, -9};
+  static const float x[ROWS * COLUMNS] = {1, -3, 3, 5, 7, 4, -7, 2, 7, 2, 1, -10};
   static const float c[COLUMNS] = {2, -3, 4, 5}, d[ROWS] = {3, 1, -2};
   const void *inputs[3] = {x, c, d};
   const size_t bytes[2] = {COLUMNS * sizeof(float), COLUMNS * sizeof(float)};
@@ -48,6 +48,11 @@ static void sums_are_shared(void **state) {
   expect("  f = f32[] constant(3)  w = f32[3,4] broadcast(f), dimensions={}\n"
          "  y = f32[3,4] multiply(x, w)\n",
          SUM, 1);
+  /* x less its mean, which has no rounding here. */
+  expect(
+      "  n = f32[] constant(3)  v = f32[4] broadcast(n), dimensions={}  m = f32[4] divide(a, v)\n"
+      "  w = f32[3,4] broadcast(m), dimensions={1}  y = f32[3,4] subtract(x, w)\n",
+      SUM, 1);
 }
 
 static void other_reductions_stay(void **state) {
@@ -59,6 +64,11 @@ static void other_reductions_stay(void **state) {
   expect("  y = f32[3,4] negate(x)\n", "f32[4] reduce(y, z), dimensions={0}, to_apply=twice", 2);
   expect("  v = f32[4,3] transpose(x), dimensions={1,0}  y = f32[4,3] negate(v)\n",
          "f32[4] reduce(y, z), dimensions={1}, to_apply=sum", 2);
+  expect(BROADCAST "  y = f32[3,4] subtract(x, w)\n", SUM, 2);
+  expect(
+      "  n = f32[] constant(4)  v = f32[4] broadcast(n), dimensions={}  m = f32[4] divide(a, v)\n"
+      "  w = f32[3,4] broadcast(m), dimensions={1}  y = f32[3,4] subtract(x, w)\n",
+      SUM, 2);
   expect(BROADCAST "  v = f32[3,4] multiply(x, w)  k = f32[3] reduce(v, z), dimensions={1},"
                    " to_apply=sum\n  y = f32[3,4] broadcast(k), dimensions={0}\n",
          SUM, 3);
