@@ -12,7 +12,10 @@ enum {
   SUM_LANES = 64,
   EXTREME_LANES = 32,
   SUM_PIECE = 1024, /* as sum_f32 of vector.c */
-  MAX_RUNNING = 16  /* of one pass */
+  MAX_RUNNING = 16, /* of one pass */
+  MAX_STEPS = 2 * ROW_MAX_PASSES + 1,
+  MAX_GROUP = 8,
+  GROUP_BYTES = 16 * 1024 /* of the arrays of a group's rows: they stay in the first-level cache */
 };
 
 /* Generated code that computes values of one pass, or the numbers of a row between two. */
@@ -30,20 +33,30 @@ struct trm_row_program {
   const trm_vector_ops *ops;
   row_values values;
   uint32_t num_steps;
-  step steps[2 * ROW_MAX_PASSES + 1]; /* numbers before pass 0, pass 0, numbers before pass 1 ... */
+  step steps[MAX_STEPS];              /* numbers before pass 0, pass 0, numbers before pass 1 ... */
   uint32_t result_of[ROW_MAX_VALUES]; /* by value; ROW_NO_VALUE: none */
   size_t place[ROW_MAX_VALUES];       /* in the scratch, of what is no operand and no result */
   size_t lanes[ROW_MAX_VALUES];       /* in the scratch, of a reduction */
   bool is_streamed[ROW_MAX_RESULTS];  /* written past the caches */
   uint32_t num_slots;
+  /* Rows of which each step is done before the next step: the end of a row's sums is a chain of
+   * dependent additions, which overlaps with the next row. */
+  int64_t group;
   size_t slots_offset, moving_offset, scratch_bytes;
 };
+
+/* Row 0 of a value, or with in_group the first row of the group in the scratch, and the distance to
+ * the next row. */
+typedef struct rows_place {
+  char *start;
+  size_t row_bytes;
+  bool in_group;
+} rows_place;
 
 /* A pointer that follows the rows. */
 typedef struct moving {
   void **where;
-  char *start;
-  size_t row_bytes;
+  rows_place place;
 } moving;
 
 /* ---- Making the steps ----------------------------------------------------------------------- */
@@ -139,7 +152,7 @@ static bool is_read_in(const trm_row_program *program, uint32_t v, uint32_t pass
 }
 
 /* How far ahead the pass brings rows of the value to the cache, in bytes: the second pass over a
- * large array brings the next row, so that the first one finds it there. */
+ * large array brings the next group, so that the first one finds it there. */
 static uint32_t bytes_ahead(const maker *m, uint32_t v, uint32_t pass) {
   const row_value *value = &m->program->values.items[v];
   if (value->kind != ROW_OPERAND || value->extent != EXTENT_ALL ||
@@ -147,7 +160,8 @@ static uint32_t bytes_ahead(const maker *m, uint32_t v, uint32_t pass) {
     return 0;
   uint32_t earlier = 0;
   for (uint32_t p = 0; p < pass; ++p) earlier += is_read_in(m->program, v, p);
-  return earlier == 1 ? (uint32_t)m->program->values.n * (uint32_t)trm_dtype_size(value->dtype) : 0;
+  const int64_t elements = m->program->group * m->program->values.n;
+  return earlier == 1 ? (uint32_t)elements * (uint32_t)trm_dtype_size(value->dtype) : 0;
 }
 
 /* Room in the scratch. */
@@ -155,6 +169,17 @@ static size_t reserve(trm_row_program *program, size_t bytes) {
   const size_t at = program->scratch_bytes;
   program->scratch_bytes += (bytes + 63) & ~(size_t)63;
   return at;
+}
+
+/* The bytes of a row of a value in the scratch. */
+static size_t scratch_row_bytes(const trm_row_program *program, uint32_t v) {
+  const row_value *value = &program->values.items[v];
+  const size_t count = value->extent == EXTENT_ROWS ? 1 : (size_t)program->values.n;
+  return (count * trm_dtype_size(value->dtype) + 63) & ~(size_t)63;
+}
+
+static size_t reserve_rows(trm_row_program *program, uint32_t v) {
+  return reserve(program, (size_t)program->group * scratch_row_bytes(program, v));
 }
 
 /* The results of the step: what is kept, then what is reduced. */
@@ -167,8 +192,7 @@ static trm_status add_results(maker *m, uint32_t pass, bool is_numbers, trm_opco
     if (!is_step_of(value, pass, is_numbers)) continue;
     const bool is_result = program->result_of[v] != ROW_NO_VALUE;
     if (!is_result && !is_numbers && !is_read_after(program, v, pass)) continue;
-    if (!is_in_result(program, v))
-      program->place[v] = reserve(program, (size_t)m->count * trm_dtype_size(value->dtype));
+    if (!is_in_result(program, v)) program->place[v] = reserve_rows(program, v);
     running[num] = TRM_NUM_OPCODES;
     m->step->results[num] = v;
     roots[num++] = m->inside[v];
@@ -178,7 +202,7 @@ static trm_status add_results(maker *m, uint32_t pass, bool is_numbers, trm_opco
     if (value->kind != ROW_REDUCTION || value->pass != pass + 1) continue;
     TRY(bring_value(m, value->operands[0], error));
     program->lanes[v] = reserve(program, SUM_LANES * sizeof(float));
-    if (!is_in_result(program, v)) program->place[v] = reserve(program, sizeof(float));
+    if (!is_in_result(program, v)) program->place[v] = reserve_rows(program, v);
     if (value->reduction == TRM_OP_ADD) m->step->piece = SUM_PIECE;
     ++m->step->num_running;
     running[num] = value->reduction;
@@ -282,6 +306,18 @@ static trm_status make_steps(maker *m, bool *out_supported, trm_error *error) {
   return TRM_OK;
 }
 
+/* The rows of a group: so many that the arrays that the steps share stay in the cache. */
+static int64_t choose_group(const row_values *values) {
+  size_t row_bytes = 0;
+  for (uint32_t v = 0; v < values->count; ++v) {
+    const row_value *value = &values->items[v];
+    if (value->kind == ROW_OPERAND && value->extent == EXTENT_ALL)
+      row_bytes += (size_t)values->n * trm_dtype_size(value->dtype);
+  }
+  const int64_t group = (int64_t)(GROUP_BYTES / (row_bytes > 0 ? row_bytes : GROUP_BYTES));
+  return group < 1 ? 1 : group > MAX_GROUP ? MAX_GROUP : group;
+}
+
 trm_status trm_row_program_create(const trm_kernel_request *request, const trm_computation *body,
                                   int64_t block, const bool *is_whole,
                                   trm_row_program **out_program, bool *out_supported,
@@ -301,6 +337,7 @@ trm_status trm_row_program_create(const trm_kernel_request *request, const trm_c
     program->is_streamed[r] =
         value->extent == EXTENT_ALL && trm_shape_bytes(shape) >= TRM_STREAM_BYTES;
   }
+  program->group = choose_group(&program->values);
   maker m = {.request = request, .program = program, .arena = request->arena};
   const trm_status status = make_steps(&m, out_supported, error);
   trm_arena_free(&m.scratch);
@@ -348,11 +385,12 @@ typedef struct worker {
   char *scratch;
   void **slots;
   moving *moving;
-  uint32_t num_moving;
+  uint32_t num_moving, first_moving[MAX_STEPS + 1]; /* by step */
+  int64_t first_row;                                /* of the group */
 } worker;
 
-/* Where the value is in row 0, and the distance to that of the next row. */
-static char *locate(const worker *w, uint32_t v, size_t *out_row_bytes) {
+/* Where the rows of the value are. */
+static rows_place locate(const worker *w, uint32_t v) {
   const row_values *values = &w->program->values;
   const row_value *value = &values->items[v];
   const size_t size = trm_dtype_size(value->dtype);
@@ -360,102 +398,106 @@ static char *locate(const worker *w, uint32_t v, size_t *out_row_bytes) {
     const void *in;
     char *out;
   } address; /* operands are only read */
-  *out_row_bytes = value->extent == EXTENT_ALL    ? (size_t)values->n * size
-                   : value->extent == EXTENT_ROWS ? size
-                                                  : 0;
+  rows_place place = {.row_bytes = value->extent == EXTENT_ALL    ? (size_t)values->n * size
+                                   : value->extent == EXTENT_ROWS ? size
+                                                                  : 0};
   if (value->kind == ROW_OPERAND) {
     address.in = w->call->operands[value->number];
-    return address.out;
+    place.start = address.out;
+  } else if (is_in_result(w->program, v)) {
+    place.start = w->call->results[w->program->result_of[v]];
+  } else {
+    place = (rows_place){w->scratch + w->program->place[v], scratch_row_bytes(w->program, v), true};
   }
-  if (is_in_result(w->program, v)) return w->call->results[w->program->result_of[v]];
-  *out_row_bytes = 0;
-  return w->scratch + w->program->place[v];
+  return place;
 }
 
-static char *slot_start(const worker *w, const step *s, uint32_t index, size_t *out_row_bytes) {
+static rows_place place_of_slot(const worker *w, const step *s, uint32_t index) {
   const strip_stage *stage = &s->code->stages[0];
   const strip_slot *slot = &stage->slots[index];
   union {
     const void *in;
     char *out;
   } address;
-  *out_row_bytes = 0;
   switch (slot->kind) {
-    case SLOT_OPERAND: return locate(w, s->operands[slot->source], out_row_bytes);
+    case SLOT_OPERAND: return locate(w, s->operands[slot->source]);
     case SLOT_RESULT:
-      if (is_running(s, slot)) return w->scratch + w->program->lanes[s->results[slot->source]];
-      return locate(w, s->results[slot->source], out_row_bytes);
-    case SLOT_CONSTANT: address.in = slot->data; return address.out;
+      if (!is_running(s, slot)) return locate(w, s->results[slot->source]);
+      return (rows_place){.start = w->scratch + w->program->lanes[s->results[slot->source]]};
+    case SLOT_CONSTANT: address.in = slot->data; return (rows_place){.start = address.out};
     default: break;
   }
   for (uint32_t i = 0; i < stage->num_fills; ++i) { /* a number, which is read where it is */
     const strip_access *access = stage->fills[i].access;
     if (stage->fills[i].out != index) continue;
-    return slot_start(w, s, access->source, out_row_bytes) +
-           access->base * ((int64_t)1 << slot->log2_size);
+    rows_place place = place_of_slot(w, s, access->source);
+    place.start += access->base * ((int64_t)1 << slot->log2_size);
+    return place;
   }
-  return NULL; /* nothing reads it */
+  return (rows_place){.start = NULL}; /* nothing reads it */
 }
 
 static void bind_step(worker *w, const step *s) {
   for (uint32_t i = 0; i < s->code->stages[0].num_slots; ++i) {
-    size_t row_bytes;
     void **where = &w->slots[s->first_slot + i];
-    char *start = slot_start(w, s, i, &row_bytes);
-    *where = start;
-    if (row_bytes > 0) w->moving[w->num_moving++] = (moving){where, start, row_bytes};
+    const rows_place place = place_of_slot(w, s, i);
+    *where = place.start;
+    if (place.row_bytes > 0) w->moving[w->num_moving++] = (moving){where, place};
   }
 }
 
-static void begin_running(const worker *w, const step *s) {
-  for (uint32_t i = s->num_results - s->num_running; i < s->num_results; ++i) {
-    const trm_opcode reduction = w->program->values.items[s->results[i]].reduction;
-    float *lanes = (float *)(void *)(w->scratch + w->program->lanes[s->results[i]]);
-    if (reduction == TRM_OP_ADD) {
-      memset(lanes, 0, SUM_LANES * sizeof *lanes);
-    } else {
-      for (int l = 0; l < EXTREME_LANES; ++l)
-        lanes[l] = reduction == TRM_OP_MAXIMUM ? -INFINITY : INFINITY;
-    }
-  }
+static size_t row_offset(const worker *w, const rows_place *place, int64_t row) {
+  return (size_t)(place->in_group ? row - w->first_row : row) * place->row_bytes;
 }
 
-/* Adds the lanes to the total in the order of sum_f32 (vector.c), and clears them. */
-static double add_lanes(double total, float *lanes) {
+/* Adds the lanes to the total in the order of sum_f32 (vector.c). */
+static double add_lanes(double total, const float *lanes) {
   float sums[16];
   for (int l = 0; l < 16; ++l)
     sums[l] = (lanes[l] + lanes[16 + l]) + (lanes[32 + l] + lanes[48 + l]);
   for (int l = 0; l < 16; ++l) total += (double)sums[l];
-  memset(lanes, 0, SUM_LANES * sizeof *lanes);
   return total;
 }
 
-static void add_pieces(const worker *w, const step *s, double *totals) {
+static const row_value *running_value(const worker *w, const step *s, uint32_t i, uint32_t *out_v) {
+  *out_v = s->results[s->num_results - s->num_running + i];
+  return &w->program->values.items[*out_v];
+}
+
+/* Brings the running results of a piece of the row to the totals. */
+static void add_piece(const worker *w, const step *s, double *totals) {
   for (uint32_t i = 0; i < s->num_running; ++i) {
-    const uint32_t v = s->results[s->num_results - s->num_running + i];
-    if (w->program->values.items[v].reduction == TRM_OP_ADD)
-      totals[i] = add_lanes(totals[i], (float *)(void *)(w->scratch + w->program->lanes[v]));
+    uint32_t v;
+    const trm_opcode reduction = running_value(w, s, i, &v)->reduction;
+    const float *lanes = (const float *)(const void *)(w->scratch + w->program->lanes[v]);
+    if (reduction == TRM_OP_ADD) {
+      totals[i] = add_lanes(totals[i], lanes);
+      continue;
+    }
+    float (*const extreme)(const float *, size_t) =
+        reduction == TRM_OP_MAXIMUM ? w->program->ops->max_f32 : w->program->ops->min_f32;
+    const float both[2] = {(float)totals[i], extreme(lanes, EXTREME_LANES)};
+    totals[i] = (double)extreme(both, 2);
   }
 }
 
-static void end_running(const worker *w, const step *s, const double *totals, int64_t row) {
+static void begin_totals(const worker *w, const step *s, double *totals) {
   for (uint32_t i = 0; i < s->num_running; ++i) {
-    const uint32_t v = s->results[s->num_results - s->num_running + i];
-    const row_value *value = &w->program->values.items[v];
-    const float *lanes = (const float *)(const void *)(w->scratch + w->program->lanes[v]);
-    size_t row_bytes;
-    char *at = locate(w, v, &row_bytes);
-    float both[2] = {value->initial, 0.0f}, result;
-    if (value->reduction == TRM_OP_ADD) {
-      result = (float)((double)value->initial + totals[i]);
-    } else if (value->reduction == TRM_OP_MAXIMUM) {
-      both[1] = w->program->ops->max_f32(lanes, EXTREME_LANES);
-      result = w->program->ops->max_f32(both, 2);
-    } else {
-      both[1] = w->program->ops->min_f32(lanes, EXTREME_LANES);
-      result = w->program->ops->min_f32(both, 2);
-    }
-    memcpy(at + (size_t)row * row_bytes, &result, sizeof result);
+    uint32_t v;
+    const row_value *value = running_value(w, s, i, &v);
+    totals[i] = value->reduction == TRM_OP_ADD ? 0.0 : (double)value->initial;
+  }
+}
+
+static void end_totals(const worker *w, const step *s, const double *totals, int64_t row) {
+  for (uint32_t i = 0; i < s->num_running; ++i) {
+    uint32_t v;
+    const row_value *value = running_value(w, s, i, &v);
+    const rows_place place = locate(w, v);
+    const float result = value->reduction == TRM_OP_ADD
+                             ? (float)((double)value->initial + totals[i])
+                             : (float)totals[i];
+    memcpy(place.start + row_offset(w, &place, row), &result, sizeof result);
   }
 }
 
@@ -463,12 +505,12 @@ static void run_step(const worker *w, const step *s, int64_t row) {
   const strip_stage *stage = &s->code->stages[0];
   const trm_generated_fn function = stage->operations[0].generated->function;
   void **const slots = w->slots + s->first_slot;
-  double totals[MAX_RUNNING] = {0.0};
-  if (s->num_running > 0) begin_running(w, s);
+  double totals[MAX_RUNNING];
+  begin_totals(w, s, totals);
   for (int64_t done = 0;;) {
     const int64_t n = s->count - done < s->piece ? s->count - done : s->piece;
     function(slots, (size_t)n);
-    if (s->num_running > 0) add_pieces(w, s, totals);
+    add_piece(w, s, totals);
     done += n;
     if (done >= s->count) break;
     for (uint32_t i = 0; i < s->num_advancing; ++i) {
@@ -481,7 +523,18 @@ static void run_step(const worker *w, const step *s, int64_t row) {
     const size_t passed = (size_t)((s->count - 1) / s->piece * s->piece);
     slots[slot] = (char *)slots[slot] - (passed << stage->slots[slot].log2_size);
   }
-  if (s->num_running > 0) end_running(w, s, totals, row);
+  end_totals(w, s, totals, row);
+}
+
+/* Runs a step for the rows of the group. */
+static void run_group(const worker *w, uint32_t s, int64_t rows) {
+  for (int64_t row = w->first_row; row < w->first_row + rows; ++row) {
+    for (uint32_t i = w->first_moving[s]; i < w->first_moving[s + 1]; ++i) {
+      const moving *moves = &w->moving[i];
+      *moves->where = moves->place.start + row_offset(w, &moves->place, row);
+    }
+    run_step(w, &w->program->steps[s], row);
+  }
 }
 
 void trm_row_program_run(const trm_row_program *program, const trm_kernel_call *call, int64_t begin,
@@ -489,13 +542,16 @@ void trm_row_program_run(const trm_row_program *program, const trm_kernel_call *
   worker w = {.program = program, .call = call, .scratch = scratch};
   w.slots = (void **)(void *)(w.scratch + program->slots_offset);
   w.moving = (moving *)(void *)(w.scratch + program->moving_offset);
-  for (uint32_t s = 0; s < program->num_steps; ++s)
+  for (uint32_t s = 0; s < program->num_steps; ++s) {
+    w.first_moving[s] = w.num_moving;
     if (program->steps[s].code != NULL) bind_step(&w, &program->steps[s]);
-  for (int64_t row = begin; row < end; ++row) {
-    for (uint32_t i = 0; i < w.num_moving; ++i)
-      *w.moving[i].where = w.moving[i].start + (size_t)row * w.moving[i].row_bytes;
+  }
+  w.first_moving[program->num_steps] = w.num_moving;
+  for (w.first_row = begin; w.first_row < end; w.first_row += program->group) {
+    const int64_t rest = end - w.first_row;
     for (uint32_t s = 0; s < program->num_steps; ++s)
-      if (program->steps[s].code != NULL) run_step(&w, &program->steps[s], row);
+      if (program->steps[s].code != NULL)
+        run_group(&w, s, rest < program->group ? rest : program->group);
   }
   trm_stream_end();
 }

@@ -261,18 +261,21 @@ static void write_into(writer *w, trm_node node, trm_code_form form) {
   w->free_masks |= UINT32_C(1) << mask;
 }
 
-/* Loads all running results. */
-static void load_running(writer *w) {
+/* Begins all running results: sums with 0, extremes with the infinity that any number replaces. */
+static void begin_running(writer *w) {
+  trm_code_form broadcast = form_of(MAP_0F38, PREFIX_66, 0x18);
+  broadcast.reads_one = true;
   for (trm_node node = 0; node < w->g->nodes.count; ++node) {
     if (kind_of(w, node)->form != FORM_INTO) continue;
+    const trm_node_kind kind = node_at(w, node)->kind;
+    const uint32_t first = kind == NODE_SUM_INTO       ? 0
+                           : kind == NODE_MAXIMUM_INTO ? 0xff800000u
+                                                       : 0x7f800000u;
+    const trm_code_operand value = {OPERAND_POOL, trm_code_pool_word(w->code, first), 0, 0};
     const uint8_t nans = w->nans[node];
     if (nans != 0) write_mask_operation(w, NODE_XOR_MASK, nans, nans, nans);
-    trm_code_load_pointer(w->code, RCX, node_at(w, node)->number);
-    for (uint32_t k = 0; k < num_running(node_at(w, node)->kind); ++k) {
-      const trm_code_operand at = {OPERAND_VECTOR, RCX, 0, (uint8_t)k};
-      trm_code_evex(w->code, form_of(MAP_0F, PREFIX_NONE, 0x10), w->place[node] + k, 0, at, 0,
-                    false);
-    }
+    for (uint32_t k = 0; k < num_running(kind); ++k)
+      trm_code_evex(w->code, broadcast, w->place[node] + k, 0, value, 0, false);
   }
 }
 
@@ -507,7 +510,7 @@ static void look_through(writer *w) {
 /* Turns without a tail, UNROLLED of them at a time. */
 static void write_unrolled(writer *w) {
   trm_machine_code *code = w->code;
-  load_running(w);
+  begin_running(w);
   CODE(code, 0x31, 0xc0); /* xor eax, eax */
   const size_t again = code->bytes.count;
   for (w->turn = 0; w->turn < UNROLLED; ++w->turn) write_turn(w, false);
