@@ -10,10 +10,10 @@
 
 enum { MOST_OPERANDS = 3 };
 
-typedef struct relus {
+typedef struct relu_table {
   uint32_t count;
   trm_index *of; /* by instruction: its maximum with zero, or TRM_NO_INDEX */
-} relus;
+} relu_table;
 
 static bool is_scalar_broadcast(const trm_edit *e, trm_index i) {
   const trm_instruction *broadcast = trm_edit_at(e, i);
@@ -63,7 +63,8 @@ static trm_status lift_reshape(trm_edit *e, trm_index i, trm_error *error) {
 }
 
 /* x > 0 as max(x, 0) > 0: the same for NaN, which is above nothing, and for zeros. */
-static trm_status look_at_relu(trm_edit *e, trm_index i, const relus *relus, trm_error *error) {
+static trm_status look_at_relu(trm_edit *e, trm_index i, const relu_table *relus,
+                               trm_error *error) {
   trm_instruction above = *trm_edit_at(e, i);
   if (above.comparison != TRM_CMP_GT || above.comparison_type == TRM_CMPTYPE_TOTALORDER ||
       !trm_edit_is_constant(e, trm_edit_operand(e, i, 1), 0)) {
@@ -79,7 +80,7 @@ static trm_status look_at_relu(trm_edit *e, trm_index i, const relus *relus, trm
   return TRM_OK;
 }
 
-static trm_status rewrite(trm_edit *e, trm_index i, const relus *relus, trm_error *error) {
+static trm_status rewrite(trm_edit *e, trm_index i, const relu_table *relus, trm_error *error) {
   if (trm_edit_at(e, i)->num_control_predecessors > 0) return TRM_OK;
   switch (trm_edit_at(e, i)->opcode) {
     case TRM_OP_RESHAPE: return lift_reshape(e, i, error);
@@ -88,7 +89,7 @@ static trm_status rewrite(trm_edit *e, trm_index i, const relus *relus, trm_erro
   }
 }
 
-static void note_relu(const trm_edit *e, trm_index i, const relus *relus) {
+static void note_relu(const trm_edit *e, trm_index i, const relu_table *relus) {
   const trm_instruction *maximum = trm_edit_at(e, i);
   if (maximum->opcode != TRM_OP_MAXIMUM || maximum->num_control_predecessors > 0) return;
   for (uint32_t k = 0; k < 2; ++k) {
@@ -100,7 +101,7 @@ static void note_relu(const trm_edit *e, trm_index i, const relus *relus) {
 
 static trm_status lean_computation(trm_edit *e, trm_error *error) {
   const uint32_t count = trm_edit_computation(e)->num_instructions;
-  const relus relus = {count, trm_allocate(((size_t)count + 1) * sizeof(trm_index))};
+  const relu_table relus = {count, trm_allocate(((size_t)count + 1) * sizeof(trm_index))};
   CHECK_MEMORY(relus.of, "the ReLUs of a computation");
   trm_status status = TRM_OK;
   for (trm_index i = 0; i < count; ++i) relus.of[i] = TRM_NO_INDEX;
