@@ -400,8 +400,8 @@ static trm_status copy_member(maker *m, trm_index i, trm_error *error) {
 
 static trm_status set_root(maker *m, trm_shape *out_shape, trm_error *error) {
   trm_module *module = m->f->edit.module;
-  trm_index inside[MAX_MEMBERS];
-  trm_shape whole[MAX_MEMBERS], block[MAX_MEMBERS], shape;
+  trm_index inside[MAX_MEMBERS] = {0};
+  trm_shape whole[MAX_MEMBERS] = {{0}}, block[MAX_MEMBERS], shape;
   for (uint32_t r = 0; r < m->num_results; ++r) {
     inside[r] = m->inside[m->results[r]];
     whole[r] = trm_edit_at(&m->f->edit, m->results[r])->shape;

@@ -78,7 +78,7 @@ void trm_code_evex(trm_machine_code *code, trm_code_form form, uint32_t to, uint
 void trm_code_prefetch(trm_machine_code *code, uint32_t number, uint8_t log2_size,
                        uint32_t distance) {
   CODE(code, (uint8_t)(0x40 | (number >> 3 & 1)), 0x0f, 0x18, 0x94,
-       (uint8_t)(log2_size << 6 | (number & 7)));
+       (uint8_t)((uint32_t)log2_size << 6 | (number & 7)));
   write_word(code, distance);
 }
 

@@ -17,7 +17,7 @@ static int count(const char *text, const char *what) {
   return found;
 }
 
-static void expect_same(const char *text, int num_outputs) {
+static void expect_same(const char *text, size_t num_outputs) {
   static float x[COUNT], c[COLUMNS] = {2, -3, 4, 5, 0};
   for (int i = 0; i < COUNT; ++i) x[i] = (float)(i * 7 % 11 - 5);
   x[3] = NAN, x[4] = INFINITY, x[8] = -0.0f, x[9] = -INFINITY;
