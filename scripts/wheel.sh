@@ -16,6 +16,7 @@ make_sysroot() {
   if [ "$(cat "$root/.packages" 2>/dev/null)" = "$packages" ]; then return; fi
   say "fetching the development files of Debian $SYSTEM"
   rm -rf "$root"
+  mkdir -p build/portable
   quietly sysroot mmdebstrap --variant=extract --include="$packages" "$SYSTEM" "$root" ||
     die "the packages of Debian $SYSTEM could not be fetched. The lines above are mmdebstrap's."
   # Links such as /lib/x86_64-linux-gnu/libm.so.6 would lead out of the folder.
