@@ -1,6 +1,7 @@
 // Tiles beside each other over time (BSP): with cycles by tile a row of pixels for each tile; without
 // them a band of the worst tile, the mean and the active tiles.
 
+import { firstAfter } from "../charts/area.js";
 import { Plot } from "../charts/plot.js";
 import { h, panel, toggle } from "../base/dom.js";
 import { decimal, grouped } from "../base/format.js";
@@ -25,13 +26,7 @@ function rowsOver(rows, c, offset) {
   const order = isSorted ? rows : [...rows].sort((a, b) => c.cycles_base[a] - c.cycles_base[b]);
   const begins = Float64Array.from(order, (i) => c.cycles_base[i] + offset);
   const rowAt = (/** @type {number} */ x) => {
-    let low = 0,
-      high = begins.length - 1;
-    while (low < high) {
-      const middle = (low + high + 1) >> 1;
-      if (begins[middle] <= x) low = middle;
-      else high = middle - 1;
-    }
+    const low = Math.max(0, firstAfter(begins, x) - 1);
     const row = order[low];
     return row !== undefined && x < begins[low] + c.cycles[row] && x >= begins[low] ? row : -1;
   };

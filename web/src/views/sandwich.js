@@ -1,7 +1,7 @@
 // The trace as a sandwich: one name, what encloses it above, what it is made of below.
 
 import { empty, h, panel } from "../base/dom.js";
-import { table } from "../base/table.js";
+import { column, table } from "../base/table.js";
 import { frames, leftHeavy } from "../data/sums.js";
 
 /** @typedef {ReturnType<typeof sandwich>} Sandwich */
@@ -42,19 +42,14 @@ export function sandwich(c, partsOf, asked) {
 /** All names, to choose one. @param {import("../base/app.js").App} app @param {Sandwich} sides */
 export function sandwichPanel(app, sides) {
   const { all, whole, chosen } = sides;
-  const column = (
-    /** @type {"self"|"total"} */ key,
+  const both = (
+    /** @type {string} */ key,
     /** @type {string} */ title,
     /** @type {string} */ help,
     /** @type {boolean} */ sum,
   ) => [
-    { key, title, kind: /** @type {"cycles"} */ ("cycles"), help, sum, value: (/** @type {any} */ row) => row[key] },
-    {
-      key: `${key}_share`,
-      title: "Of the run",
-      kind: /** @type {"percent"} */ ("percent"),
-      value: (/** @type {any} */ row) => (100 * row[key]) / (whole || 1),
-    },
+    column(key, title, "cycles", key, { help, sum }),
+    column(`${key}_share`, "Of the run", "percent", (row) => (100 * row[key]) / (whole || 1)),
   ];
   return panel(
     "Names",
@@ -69,10 +64,10 @@ export function sandwichPanel(app, sides) {
       selected: [chosen],
       onpick: (row) => app.state.set({ frame: row.name, z: null }),
       columns: [
-        { key: "name", title: "Name", kind: "text", value: (row) => row.name },
-        ...column("self", "Itself", "rows whose last part is the name", true),
-        ...column("total", "With what is in it", "rows that have the name anywhere", false),
-        { key: "rows", title: "Rows", kind: "number", value: (row) => row.rows },
+        column("name", "Name", "text", "name"),
+        ...both("self", "Itself", "rows whose last part is the name", true),
+        ...both("total", "With what is in it", "rows that have the name anywhere", false),
+        column("rows", "Rows", "number", "rows"),
       ],
     }),
     h("p.dim", null, "Cycles without overlapped ones. A click on a box, or on a row here, chooses its name."),

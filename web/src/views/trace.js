@@ -5,7 +5,7 @@ import { Plot } from "../charts/plot.js";
 import { empty, h, menu, panel, save } from "../base/dom.js";
 import { bytesText, cyclesWords, grouped, share } from "../base/format.js";
 import { KINDS } from "../base/kinds.js";
-import { table } from "../base/table.js";
+import { column, table } from "../base/table.js";
 import { leftHeavy } from "../data/sums.js";
 import { bspPanel } from "./bsp.js";
 import { heatmapPanel } from "./heatmap.js";
@@ -152,14 +152,7 @@ async function render(app) {
       (value) => state.set({ mode: value, z: null }),
       "mode",
     ),
-    o.ipus.length > 1 &&
-      menu(
-        "IPU",
-        [["", "all"], ...o.ipus.map((/** @type {any[]} */ row) => [String(row[0]), `IPU ${row[0]}`])],
-        state.get("ipu"),
-        (value) => state.set({ ipu: value }),
-        "ipu",
-      ),
+    app.ipuMenu(),
     merged === null &&
       h(
         "button",
@@ -318,21 +311,17 @@ function tracePlot(app, names, c, built, letterOf, stands, merged, hosts, wall) 
         id: "trace-table",
         rows: Array.from(c.program.keys()).slice(2),
         columns: [
-          { key: "id", title: "Row", kind: "number", value: (i) => i },
-          { key: "name", title: "Name", kind: "text", value: (i) => names.name(c.program[i]) },
-          { key: "kind", title: "Kind", kind: "text", value: (i) => KINDS[letterOf(i)] },
-          { key: "ipu", title: "IPU", kind: "number", value: (i) => c.ipu[i] },
-          { key: "cycles_base", title: "From", kind: "cycles", value: (i) => c.cycles_base[i] },
-          ...["cycles", "cycles_overlapped", "sync_cycles"].map((key) => ({
-            key,
-            title: key.replace(/_/g, " "),
-            kind: /** @type {"cycles"} */ ("cycles"),
-            sum: true,
-            value: (/** @type {number} */ i) => c[key][i],
-          })),
-          { key: "iterations", title: "Turns", kind: "number", value: (i) => c.iterations[i] },
-          { key: "data_in", title: "Bytes in", kind: "bytes", value: (i) => c.data_in[i] },
-          { key: "data_out", title: "Bytes out", kind: "bytes", value: (i) => c.data_out[i] },
+          column("id", "Row", "number", (i) => i),
+          column("name", "Name", "text", (i) => names.name(c.program[i])),
+          column("kind", "Kind", "text", (i) => KINDS[letterOf(i)]),
+          column("ipu", "IPU", "number", (i) => c.ipu[i]),
+          column("cycles_base", "From", "cycles", (i) => c.cycles_base[i]),
+          ...["cycles", "cycles_overlapped", "sync_cycles"].map((key) =>
+            column(key, key.replace(/_/g, " "), "cycles", (i) => c[key][i], { sum: true }),
+          ),
+          column("iterations", "Turns", "number", (i) => c.iterations[i]),
+          column("data_in", "Bytes in", "bytes", (i) => c.data_in[i]),
+          column("data_out", "Bytes out", "bytes", (i) => c.data_out[i]),
         ],
       }),
   });

@@ -3,7 +3,7 @@
 import { empty, h, panel } from "../base/dom.js";
 import { bytesText, cyclesText, cyclesWords, decimal, grouped, share } from "../base/format.js";
 import { KINDS } from "../base/kinds.js";
-import { table } from "../base/table.js";
+import { column, table } from "../base/table.js";
 import { rangeSums } from "../data/sums.js";
 
 /** @typedef {import("./programs.js").Programs} Programs */
@@ -90,18 +90,14 @@ export function sumsPanel(app, names, c, ends, letterOf) {
         tools: false,
         keyOf: (row) => row[0],
         columns: [
-          {
-            key: "kind",
-            title: "Kind",
-            kind: "text",
-            value: (row) => (row[0] === "…" ? "steps that one row stands for" : KINDS[row[0]]),
+          column("kind", "Kind", "text", (row) => (row[0] === "…" ? "steps that one row stands for" : KINDS[row[0]]), {
             cell: (row) => [
               h("span.kind", { style: { background: `var(--${row[0] === "…" ? "T" : row[0]})` } }, row[0]),
               row[0] === "…" ? "steps that one row stands for" : KINDS[row[0]],
             ],
-          },
-          { key: "cycles", title: "Cycles", kind: "cycles", sum: true, value: (row) => row[1] },
-          { key: "share", title: "Share", kind: "percent", value: (row) => (100 * row[1]) / (sums.cycles || 1) },
+          }),
+          column("cycles", "Cycles", "cycles", 1, { sum: true }),
+          column("share", "Share", "percent", (row) => (100 * row[1]) / (sums.cycles || 1)),
         ],
       }),
       table({
@@ -111,15 +107,11 @@ export function sumsPanel(app, names, c, ends, letterOf) {
         tools: false,
         sort: "-cycles",
         columns: [
-          {
-            key: "name",
-            title: "Operation, the top 20",
-            kind: "text",
-            value: (row) => row[0],
+          column("name", "Operation, the top 20", "text", 0, {
             cell: (row) => h("a", { href: app.state.link({ v: "operations", layer: "op", op: row[0] }) }, row[0]),
-          },
-          { key: "cycles", title: "Cycles", kind: "cycles", value: (row) => row[1] },
-          { key: "share", title: "Share", kind: "percent", value: (row) => (100 * row[1]) / (sums.cycles || 1) },
+          }),
+          column("cycles", "Cycles", "cycles", 1),
+          column("share", "Share", "percent", (row) => (100 * row[1]) / (sums.cycles || 1)),
         ],
       }),
     ),
@@ -160,13 +152,6 @@ export async function streamsPanel(app) {
   const rows = await app.ask("streams");
   if (rows === null) return empty("This profile does not say which stream a copy serves (table 'streams').");
   if (rows.length === 0) return null;
-  const column = (
-    /** @type {string} */ key,
-    /** @type {string} */ title,
-    /** @type {any} */ kind,
-    /** @type {number} */ at,
-    sum = false,
-  ) => ({ key, title, kind, sum, value: (/** @type {any[]} */ row) => row[at] });
   return panel(
     "Streams",
     table({
@@ -179,9 +164,9 @@ export async function streamsPanel(app) {
         column("name", "Stream", "text", 1),
         column("kind", "Kind", "text", 2),
         column("direction", "Direction", "text", 3),
-        column("bytes", "Bytes in a run", "bytes", 4, true),
-        column("cycles", "Cycles of its copies", "cycles", 5, true),
-        column("programs", "Programs", "number", 6, true),
+        column("bytes", "Bytes in a run", "bytes", 4, { sum: true }),
+        column("cycles", "Cycles of its copies", "cycles", 5, { sum: true }),
+        column("programs", "Programs", "number", 6, { sum: true }),
       ],
     }),
   );
