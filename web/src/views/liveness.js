@@ -5,7 +5,7 @@ import { Plot } from "../charts/plot.js";
 import { empty, h, menu, panel, toggle } from "../base/dom.js";
 import { bytesText, bytesWords, grouped } from "../base/format.js";
 import { column, table } from "../base/table.js";
-import { beginnings, bands, lives, paintBands } from "./liveness_bands.js";
+import { bands, lives, paintBands } from "./liveness_bands.js";
 import { tileField } from "./memory.js";
 import { tileName } from "./memory_parts.js";
 
@@ -103,7 +103,7 @@ async function render(app) {
 async function chart(app, programs, series, steps) {
   const { state } = app;
   const count = programs.id.length;
-  const cycles = state.get("x") === "cycles" ? beginnings(await app.ask("trace"), count) : null;
+  const cycles = state.get("x") === "cycles" ? await app.ask("beginnings", count) : null;
   const end = cycles === null ? count : Math.max(1, app.overview.totals.cycles);
   const place = (/** @type {number} */ step) => (cycles === null ? step : step >= count ? end : cycles[step]);
   const edges = Float64Array.from([...series.steps, count], place);

@@ -3,12 +3,13 @@
 import { h, panel } from "../base/dom.js";
 import { cyclesText, cyclesWords, grouped, share } from "../base/format.js";
 import { column, table } from "../base/table.js";
-import { pipelineGrid } from "../data/sums.js";
 
-/** @param {import("../base/app.js").App} app @param {Record<string, Float64Array>} c @param {any} phases */
-export function pipelinePanel(app, c, phases) {
-  const phaseOf = (/** @type {number} */ row) => (phases === null ? "" : phases.table[phases.ids[row]]);
-  const grid = pipelineGrid(c, phaseOf);
+/** @typedef {NonNullable<ReturnType<typeof import("../data/sums.js").pipelineGrid>>} Grid */
+
+/** @param {import("../base/app.js").App} app */
+export async function pipelinePanel(app) {
+  /** @type {Grid|null} */
+  const grid = await app.ask("pipeline");
   if (grid === null) return null;
   const { critical, span } = grid;
   const facts = h(

@@ -203,8 +203,8 @@ async function details(app, names, i) {
     (/** @type {any[]} */ row) =>
       row[2] === programs.source[i] && row[2] >= 0 && (row[6] || (row[15] <= i && i < row[16])),
   );
-  const trace = app.overview.tables.includes("trace") ? (await app.ask("trace")).columns : null;
-  const seen = trace === null ? [] : Array.from(trace.program.keys()).filter((row) => trace.program[row] === i);
+  /** @type {number[]} */
+  const seen = app.overview.tables.includes("trace") ? await app.ask("rowsOfProgram", i) : [];
   const streams = programs.stream?.[i] >= 0 ? await app.ask("streams") : null;
   const stream = streams?.find((/** @type {any[]} */ row) => row[0] === programs.stream[i]);
   return h(
