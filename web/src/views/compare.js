@@ -6,6 +6,7 @@ import { empty, h, panel } from "../base/dom.js";
 import { bytesText, cyclesText, decimal, grouped } from "../base/format.js";
 import { PART_LETTERS } from "../base/kinds.js";
 import { column, table } from "../base/table.js";
+import { linesTable } from "./memory_parts.js";
 
 /** Per cent of A; "new" and "gone" where one has none. @param {number|null} a @param {number|null} b */
 export function changeText(a, b) {
@@ -288,14 +289,11 @@ async function overlay(app, what) {
     wide.set(values);
     return wide;
   });
-  const area = areaPainter({
-    series: [
-      { name: "A", colour: "P", values: padded[0] },
-      { name: "B", colour: "C", values: padded[1] },
-    ],
-    kind: "bytes",
-    lines: true,
-  });
+  const series = [
+    { name: "A", colour: "P", values: padded[0] },
+    { name: "B", colour: "C", values: padded[1] },
+  ];
+  const area = areaPainter({ series, kind: "bytes", lines: true });
   const title = what === "memory" ? "Bytes by tile, both" : "Live bytes over the program, both, in thousandths of it";
   return panel(
     title,
@@ -318,6 +316,13 @@ async function overlay(app, what) {
         const i = area.placeAt(x);
         return `${decimal(i, 0)}\nA ${bytesText(padded[0][i])}\nB ${bytesText(padded[1][i])}\nB − A ${bytesText(padded[1][i] - padded[0][i])}`;
       },
+      twin: () =>
+        linesTable(
+          `overlay-${what}-table`,
+          title,
+          column("place", what === "memory" ? "Tile" : "Thousandth", "number", (i) => i),
+          series,
+        ),
     }).element,
   );
 }

@@ -7,7 +7,7 @@ import { empty, h, menu, panel, toggle } from "../base/dom.js";
 import { bytesText, bytesWords, grouped, parseTiles } from "../base/format.js";
 import { SERIES } from "../base/kinds.js";
 import { column, table } from "../base/table.js";
-import { details, regions, tileName, variables } from "./memory_parts.js";
+import { details, linesTable, regions, tileName, variables } from "./memory_parts.js";
 
 const BREAKDOWNS = [
   ["none", "total"],
@@ -191,6 +191,13 @@ async function lineChart(app) {
         tileName(app.overview, area.placeAt(x)),
         ...series.map((/** @type {any} */ one) => `${one.name}: ${bytesText(one.values[area.placeAt(x)])}`),
       ].join("\n"),
+    twin: () =>
+      linesTable(
+        "lines-table",
+        "Bytes of chosen variables by tile",
+        column("tile", "Tile", "text", (i) => tileName(app.overview, i)),
+        series,
+      ),
   }).element;
 }
 

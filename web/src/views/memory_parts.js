@@ -124,3 +124,15 @@ export function details(o, memory, tiles) {
     h("p.dim", null, checks.map((text, i) => `${text}: ${good[i] ? "holds" : "DOES NOT HOLD"}`).join("; ")),
   );
 }
+
+/** Lines of bytes as a table. @param {string} id @param {string} name @param {import("../base/table.js").Column} place
+ * @param {{name: string, values: ArrayLike<number>}[]} series */
+export function linesTable(id, name, place, series) {
+  return table({
+    name,
+    id,
+    rows: Array.from({ length: series[0]?.values.length ?? 0 }, (_, i) => i),
+    tools: true,
+    columns: [place, ...series.map((one, s) => column(`s${s}`, one.name, "bytes", (i) => one.values[i]))],
+  });
+}
