@@ -366,7 +366,14 @@ append(document.body, [
 ]);
 
 async function begin() {
-  start("");
+  // What is inside of the page stands behind this script: the worker starts while it is read.
+  if (document.readyState === "loading") await new Promise((done) => addEventListener("DOMContentLoaded", done));
+  if (document.querySelector("script[data-file], script[data-timeline], #served") === null) {
+    start("");
+    return;
+  }
+  nav.hidden = true;
+  drawFrame();
   const inside = embedded();
   app.sources = embeddedSources();
   try {

@@ -42,6 +42,12 @@ def page_text():
                          "release), or set TREMULA_LIBRARY_DIR to the folder that has it")
 
 
+def _with_blocks(page, blocks):
+    """The page with blocks behind its script, which starts the worker before they are read."""
+    head, mark, rest = page.rpartition("</body>")
+    return "".join([head, *blocks, mark, rest])
+
+
 def profile_files(path):
     """The files of a profile by name; `path` is a folder or its profile.pop. Raises Complaint."""
     folder = pathlib.Path(path)
@@ -118,8 +124,7 @@ def make_page(given, with_source=False):
             blocks.append(_block(attributes, _read(path)))
         for source, text in _source_files(files["profile.pop"]) if with_source else ():
             blocks.append(_block({"data-source": source}, text))
-    head, mark, rest = page_text().partition('<script type="application/octet-stream" id="worker">')
-    return head + "".join(blocks) + mark + rest
+    return _with_blocks(page_text(), blocks)
 
 
 # ---- The server --------------------------------------------------------------------------------
@@ -152,9 +157,8 @@ class _Server(http.server.ThreadingHTTPServer):
             reports.append({"name": "", "modified": 0, "timeline": True, "files": listed})
         served = json.dumps(reports).replace("<", "\\u003c")
         page = page_text().replace("connect-src 'none'", "connect-src 'self'", 1)
-        head, mark, rest = page.partition('<script type="application/octet-stream" id="worker">')
         block = f'<script type="application/json" id="served">{served}</script>\n'
-        self.page = (head + block + mark + rest).encode()
+        self.page = _with_blocks(page, [block]).encode()
         self.hosts = {f"{name}:{self.server_port}" for name in ("127.0.0.1", "localhost")}
 
     @property

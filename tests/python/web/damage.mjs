@@ -13,7 +13,8 @@ const { readArchive } = await load("archive");
 const { readColumns, readTexts } = await load("pages");
 const { readTimeline } = await load("timeline");
 const { Profile } = await load("profile");
-const { flame, traceColumns } = await load("trace");
+const { flame, trace } = await load("trace");
+const rows = await load("rows");
 const memory = await load("memory");
 const { insights, operations, sourceLines } = await load("operations");
 const { graph } = await load("graph");
@@ -41,7 +42,11 @@ function everything(given) {
       () => profile.overview(), () => profile.programs(), () => profile.sources(), () => profile.streams(),
       () => profile.regions([0, 1]), () => profile.computeSet(0), () => profile.frameworkOptions(),
       () => profile.schema(), () => profile.raw("archive.a", "tile0.mem"), () => profile.raw("debug.cbor", ""),
-      () => traceColumns(profile), () => flame(profile, true), () => memory.memoryByTile(profile),
+      () => trace(profile), () => flame(profile, true, 7), () => flame(profile, false, 0),
+      () => rows.sums(profile, 5, 5000), () => rows.heavy(profile, ""), () => rows.sandwich(profile, "0", ""),
+      () => rows.pipeline(profile), () => rows.working(profile, 7), () => rows.rowsOfProgram(profile, 1),
+      () => rows.beginnings(profile, 9),
+      () => memory.memoryByTile(profile),
       () => memory.variablesOnTiles(profile, [0, 1]), () => memory.variableRows(profile),
       () => memory.variableLines(profile, [0, 1]), () => memory.bytesByScope(profile),
       () => memory.livenessSeries(profile, -1, []), () => memory.livenessSeries(profile, -1, [0]),

@@ -197,15 +197,19 @@ def test_readers_read_random_programs(tmp_path, count):
 
 
 _HEAVY = """
-import {{ leftHeavy }} from "{web}/src/data/sums.js";
-const c = {{ cycles: [0, 0, 5, 100, 3], cycles_overlapped: [0, 0, 0, 0, 0] }};
-console.log(JSON.stringify([...leftHeavy(c, () => ["copy"]).levels[0].row]));
+import {{ byName, leftHeavy }} from "{web}/src/data/sums.js";
+const c = {{ cycles: [0, 0, 5, 100, 3, 900], cycles_overlapped: [0, 0, 0, 0, 0, 0],
+             program: [-1, -2, 0, 1, 0, 0], ipu: [-1, -1, 0, -1, 0, 1] }};
+const groups = byName(c, {{ ids: [0, 1], table: ["a/copy", "b/copy"] }}, "0");
+groups.forEach((group) => group.parts.shift());
+const {{ total, levels }} = leftHeavy(groups);
+console.log(JSON.stringify([total, ...levels[0].row]));
 """
 
 
 def test_merged_rows_have_the_kind_of_the_longest(tmp_path):
     (tmp_path / "heavy.mjs").write_text(_HEAVY.format(web=WEB), encoding="utf-8")
-    assert node(tmp_path / "heavy.mjs") == [[3]]
+    assert node(tmp_path / "heavy.mjs") == [[108, 3]]
 
 
 _MARKS = """

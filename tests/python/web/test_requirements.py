@@ -182,6 +182,28 @@ def test_compare_aligns_renamed_layers(new_page, html):
     assert not page.faults
 
 
+def test_lines_are_tables_too(new_page, html, profiles):
+    """Lines of chosen variables, and the overlays of two reports, with the numbers of SQLite."""
+    press = 'figure:has(#%s) button:text-is("As table")'
+    with database(profiles["plain"]) as one:
+        variable, name, total = one.execute("SELECT id, name, total_bytes FROM variables "
+                                            "ORDER BY total_bytes DESC").fetchone()
+        tiles = one.execute("SELECT tile, total_including_gaps FROM memory_by_tile "
+                            "ORDER BY tile").fetchall()
+    page = new_page().open(f"{html('plain', 'changed')}#v=memory&lines={variable}", "memory")
+    page.page.locator(press % "lines-chart").click()
+    rows = page.table("lines-table")
+    assert name in page.page.locator("#lines-table thead").inner_text()
+    assert len(rows) == len(tiles) and sum(number(row["s0"]) for row in rows) == total
+    page.go("v=compare")
+    page.page.locator(press % "overlay-memory").click()
+    assert [(number(row["place"]), number(row["s0"]))
+            for row in page.table("overlay-memory-table")] == tiles
+    page.page.locator(press % "overlay-liveness").click()
+    assert len(page.table("overlay-liveness-table")) == 1000
+    assert not page.faults
+
+
 # ---- Saving and printing -------------------------------------------------------------------------
 
 @pytest.mark.parametrize("view, chart", [

@@ -1,7 +1,7 @@
 // What every view is given: the reports, the worker, the state, and words for the reader.
 
 import { Client } from "./client.js";
-import { h, empty } from "./dom.js";
+import { empty, h, menu } from "./dom.js";
 import { units } from "./format.js";
 import { State } from "./state.js";
 
@@ -115,6 +115,21 @@ export class App {
       null,
       h("span.dim", null, "Show in"),
       places.map(([text, view, changes]) => h("a", { href: this.state.link({ v: view, ...changes }) }, text)),
+    );
+  }
+
+  /** A menu of the IPUs, where there are several. */
+  ipuMenu() {
+    const { ipus } = this.overview;
+    return (
+      ipus.length > 1 &&
+      menu(
+        "IPU",
+        [["", "all"], ...ipus.map((/** @type {any[]} */ row) => [String(row[0]), `IPU ${row[0]}`])],
+        this.state.get("ipu"),
+        (value) => this.state.set({ ipu: value }),
+        "ipu",
+      )
     );
   }
 

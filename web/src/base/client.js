@@ -1,5 +1,10 @@
 // The page's side of the worker: questions, answers, progress.
 
+/** What takes the worker longer than 100 ms, in words. @type {Record<string, string>} */
+const DOING = {};
+for (const method of ["trace", "flame", "working"]) DOING[method] = "Reading the rows of the trace …";
+for (const method of ["sums", "heavy", "sandwich", "pipeline"]) DOING[method] = "Adding up the rows of the trace …";
+
 export class Client {
   /** @param {(text: string, cancel: (() => void)|null) => void} progress "" when nothing goes on */
   constructor(progress) {
@@ -63,7 +68,7 @@ export class Client {
   async send(report, method, args) {
     const worker = await this.worker;
     const id = ++this.last;
-    const timer = setTimeout(() => this.show("Reading the profile …"), 100);
+    const timer = setTimeout(() => this.show(DOING[method] ?? "Reading the profile …"), 100);
     try {
       return await new Promise((resolve, reject) => {
         this.waiting.set(id, { resolve, reject });

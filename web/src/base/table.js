@@ -363,6 +363,13 @@ function spacer(height, columns) {
   return h("tr.spacer", { "aria-hidden": true }, h("td", { colspan: columns, style: { height: `${height}px` } }));
 }
 
+/** @param {string} key @param {string} title @param {Column["kind"]} kind
+ * @param {((row: any) => any)|string|number} value or the member of a row that is the value
+ * @param {Partial<Column>} [more] @returns {Column} */
+export function column(key, title, kind, value, more) {
+  return { key, title, kind, value: typeof value === "function" ? value : (row) => row[value], ...more };
+}
+
 /** @param {TableOptions} options */
 export function table(options) {
   return new Table(options).element;

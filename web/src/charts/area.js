@@ -7,6 +7,23 @@ import { axisText, textOf } from "../base/format.js";
 
 const STEP = 8;
 
+/** The place of the first of rising numbers that is above x; none before `from` is. @param {Float64Array} ends
+ * @param {number} x @param {number} from */
+export function firstAfter(ends, x, from = 0) {
+  let low = from,
+    high = ends.length;
+  for (let step = 1; from > 0 && low + step < high; step *= 2) {
+    if (ends[low + step] > x) high = low + step;
+    else low += step;
+  }
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (ends[middle] > x) high = middle;
+    else low = middle + 1;
+  }
+  return low;
+}
+
 /** The place of the largest value in any range. */
 export class Peaks {
   /** @param {Float64Array} values */
@@ -74,14 +91,7 @@ export function areaPainter(options) {
   /** The place at an x. @param {number} x */
   const placeAt = (x) => {
     if (edges === undefined) return Math.max(0, Math.min(count - 1, Math.floor(x)));
-    let low = 0,
-      high = count - 1;
-    while (low < high) {
-      const middle = (low + high + 1) >> 1;
-      if (edges[middle] <= x) low = middle;
-      else high = middle - 1;
-    }
-    return low;
+    return Math.max(0, Math.min(count, firstAfter(edges, x)) - 1);
   };
   const begin = (/** @type {number} */ place) => (edges === undefined ? place : edges[place]);
   /** @param {import("./plot.js").View} view */

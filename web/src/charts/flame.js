@@ -3,7 +3,7 @@
 // costs as much as it has pixels.
 
 import { inkOn } from "../base/kinds.js";
-import { axis } from "./area.js";
+import { axis, firstAfter } from "./area.js";
 import { paintLine, paintMoments, wallAxis } from "./host.js";
 
 /** @typedef {{begin: Float64Array, end: Float64Array, label: Int32Array, row: Int32Array,
@@ -13,23 +13,6 @@ import { paintLine, paintMoments, wallAxis } from "./host.js";
 export const BOX = 17;
 const GAP = 8,
   TITLE = 15;
-
-/** The first box that ends after x; none before `from` does not. @param {Float64Array} ends
- * @param {number} x @param {number} from */
-export function firstAfter(ends, x, from = 0) {
-  let low = from,
-    high = ends.length;
-  for (let step = 1; from > 0 && low + step < high; step *= 2) {
-    if (ends[low + step] > x) high = low + step;
-    else low += step;
-  }
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    if (ends[middle] > x) high = middle;
-    else low = middle + 1;
-  }
-  return low;
-}
 
 /** @param {Lane[]} lanes */
 export function lanesHeight(lanes) {

@@ -113,12 +113,16 @@ export class Database {
 
   /**
    * Columns of numbers in the order of rows. NaN where a value is missing.
-   * @param {string} table @param {string[]} names @returns {Record<string, Float64Array>}
+   * @param {string} table @param {string[]} names @param {number} needed so many of the first
+   * @returns {Record<string, Float64Array>}
    */
-  columns(table, names) {
+  columns(table, names, needed = 0) {
     const info = this.tables.get(table);
     if (info === undefined) throw new Complaint(`This profile has no table '${table}'.`);
     const there = names.filter((name) => info.names.includes(name));
+    const missing = names.slice(0, needed).find((name) => !there.includes(name));
+    if (missing !== undefined)
+      throw new Complaint(`profile.pop is damaged: its table '${table}' has no column '${missing}'.`);
     /** @type {Record<string, Float64Array>} */
     const found = {};
     let arrays;

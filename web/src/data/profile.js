@@ -232,13 +232,37 @@ export class Profile {
       "tile_cycles",
       "stream",
     ]);
+    return { ...numbers, ...this.programTexts() };
+  }
+
+  programTexts() {
     return {
-      ...numbers,
-      name: database.texts("programs", "name"),
-      type: database.texts("programs", "type"),
+      name: this.database.texts("programs", "name"),
+      type: this.database.texts("programs", "type"),
       /** Whether a compute set's vertices copy: 1. */
       copies: this.copies(),
     };
+  }
+
+  /** What names of programs take. */
+  programNames() {
+    return { ...this.database.columns("programs", ["end", "source", "compute_set"], 3), ...this.programTexts() };
+  }
+
+  /** As rows of sources(): id, name in the HLO, "", name of the operation. */
+  sourceNames() {
+    if (!this.database.has("sources")) return [];
+    const [hlo, op] = this.sourceTexts(["hlo_name", "op_name"]);
+    return Array.from(this.database.columns("sources", ["id"]).id, (id, i) => [id, hlo(i), "", op(i)]);
+  }
+
+  /** Texts of sources by place; "" where the profile has no such column. @param {string[]} names */
+  sourceTexts(names) {
+    return names.map((name) => {
+      if (!this.database.has("sources", name)) return () => "";
+      const { ids, table } = this.database.texts("sources", name);
+      return (/** @type {number} */ i) => table[ids[i]];
+    });
   }
 
   copies() {
@@ -261,7 +285,7 @@ export class Profile {
     const { database } = this;
     if (!database.has("sources")) return [];
     const { id, line } = database.columns("sources", ["id", "line"]);
-    const [hlo, opcode, op, type, layer, file, plan, note, role] = [
+    const texts = this.sourceTexts([
       "hlo_name",
       "opcode",
       "op_name",
@@ -271,11 +295,8 @@ export class Profile {
       "plan",
       "note",
       "role",
-    ].map((name) => {
-      if (!database.has("sources", name)) return () => "";
-      const { ids, table } = database.texts("sources", name);
-      return (/** @type {number} */ i) => table[ids[i]];
-    });
+    ]);
+    const [hlo, opcode, op, type, layer, file, plan, note, role] = texts;
     return Array.from(id, (_, i) => [
       id[i],
       hlo(i),

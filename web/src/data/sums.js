@@ -1,6 +1,30 @@
-// Sums over a range of the trace: by kind, by operation, balance. Runs in the page, on columns.
+// Sums over rows of the trace: by kind, by operation, by name; balance; a pipeline's grid.
 
-/** @typedef {Record<string, Float64Array>} Columns */
+/** @typedef {import("./trace.js").Columns} Columns */
+/** @typedef {{parts: string[], cycles: number, rows: number, row: number, most: number}} Group rows of one
+ *   name: cycles without overlapped ones, how many rows, the longest */
+
+/** @param {Columns} c @param {{ids: Int32Array, table: string[]}} names of programs @param {string} ipu "": all */
+export function byName(c, names, ipu) {
+  /** @type {Map<number, Group>} */
+  const found = new Map();
+  for (let i = 2; i < c.cycles.length; ++i) {
+    const cycles = c.cycles[i] - c.cycles_overlapped[i];
+    if (cycles <= 0 || (ipu !== "" && c.ipu[i] >= 0 && c.ipu[i] !== Number(ipu))) continue;
+    const id = names.ids[c.program[i]];
+    let group = found.get(id);
+    if (group === undefined) {
+      const parts = (names.table[id] ?? "").split("/").filter(Boolean);
+      found.set(id, (group = { parts, cycles: 0, rows: 0, row: i, most: 0 }));
+    }
+    group.cycles += cycles;
+    group.rows += 1;
+    if (cycles <= group.most) continue;
+    group.row = i;
+    group.most = cycles;
+  }
+  return [...found.values()];
+}
 
 /**
  * @param {Columns} c @param {number} lo @param {number} hi cycles since the run's first step
@@ -90,23 +114,16 @@ export function pipelineGrid(c, phaseOf) {
   return { rows, span, cells: [...cells.values()], critical: critical.stage, balanced: total / stages, hasBatches };
 }
 
-/**
- * The names that rows are made of: cycles of rows that end with a name, and of those that have it
- * anywhere.
- * @param {Columns} c @param {(row: number) => string[]|null} partsOf null: the row is left out
- */
-export function frames(c, partsOf) {
+/** The names that rows are made of: cycles of rows that end with a name, and of those that have it
+ * anywhere. @param {Group[]} groups */
+export function frames(groups) {
   /** @type {Map<string, {name: string, self: number, total: number, rows: number}>} */
   const found = new Map();
-  for (let i = 2; i < c.cycles.length; ++i) {
-    const cycles = c.cycles[i] - c.cycles_overlapped[i];
-    if (cycles <= 0) continue;
-    const parts = partsOf(i);
-    if (parts === null) continue;
+  for (const { parts, cycles, rows } of groups) {
     for (const name of new Set(parts)) {
       const one = found.get(name) ?? { name, self: 0, total: 0, rows: 0 };
       one.total += cycles;
-      one.rows += 1;
+      one.rows += rows;
       if (name === parts[parts.length - 1]) one.self += cycles;
       found.set(name, one);
     }
@@ -114,18 +131,12 @@ export function frames(c, partsOf) {
   return [...found.values()];
 }
 
-/**
- * The same frames merged, heaviest first: levels of boxes as a flame chart has them.
- * @param {Columns} c @param {(row: number) => string[]|null} partsOf null: the row is left out
- */
-export function leftHeavy(c, partsOf) {
+/** The same frames merged, heaviest first: levels of boxes as a flame chart has them. @param {Group[]} groups */
+export function leftHeavy(groups) {
   /** @typedef {{cycles: number, row: number, most: number, children: Map<string, any>, label: string}} Frame */
   /** @type {Frame} */
   const root = { cycles: 0, row: -1, most: 0, children: new Map(), label: "" };
-  for (let i = 2; i < c.cycles.length; ++i) {
-    const cycles = c.cycles[i] - c.cycles_overlapped[i];
-    const parts = cycles > 0 ? partsOf(i) : null;
-    if (parts === null) continue;
+  for (const { parts, cycles, row, most } of groups) {
     root.cycles += cycles;
     let at = root;
     parts.forEach((part, depth) => {
@@ -135,9 +146,9 @@ export function leftHeavy(c, partsOf) {
         at.children.set(part, next);
       }
       next.cycles += cycles;
-      if (depth === parts.length - 1 && cycles > next.most) {
-        next.row = i; // the longest says what kind of work it is
-        next.most = cycles;
+      if (depth === parts.length - 1 && most > next.most) {
+        next.row = row; // the longest says what kind of work it is
+        next.most = most;
       }
       at = next;
     });

@@ -1,33 +1,51 @@
 // The execution trace: rows as columns, and boxes of a flame chart by lane.
 
+import { namesOf, standsFor } from "./names.js";
 import { Grown } from "./pages.js";
 
 /** @typedef {import("./profile.js").Profile} Profile */
+/** @typedef {Record<string, Float64Array|Int32Array>} Columns */
 
-/** @param {Profile} profile */
-export function traceColumns(profile) {
-  const { database } = profile;
-  const columns = database.columns("trace", [
-    "program",
-    "ipu",
-    "stage",
-    "iterations",
-    "cycles_base",
-    "cycles",
-    "cycles_overlapped",
-    "sync_cycles",
-    "active_tiles",
-    "data_in",
-    "data_out",
-    "cycles_mean",
-    "micro_batch",
-  ]);
-  const texts = database.has("trace", "phase") ? database.texts("trace", "phase") : null;
-  return { columns, phases: texts };
+const COLUMNS = [
+  "program",
+  "ipu",
+  "stage",
+  "iterations",
+  "cycles_base",
+  "cycles",
+  "cycles_overlapped",
+  "sync_cycles",
+  "active_tiles",
+  "data_in",
+  "data_out",
+  "cycles_mean",
+  "micro_batch",
+];
+
+/** Half the room where all values are small whole numbers. @param {Float64Array} values */
+function narrow(values) {
+  return values.every((value) => (value | 0) === value) ? Int32Array.from(values) : values;
+}
+
+/** The rows and what they are. @param {Profile} profile */
+export function rowsOf(profile) {
+  return profile.once("rows", () => {
+    const read = profile.database.columns("trace", COLUMNS, COLUMNS.length - 1);
+    const columns = Object.fromEntries(COLUMNS.filter((name) => read[name]).map((name) => [name, narrow(read[name])]));
+    const phases = profile.database.has("trace", "phase") ? profile.database.texts("trace", "phase") : null;
+    const names = namesOf(profile.programNames(), profile.sourceNames());
+    const kinds = new Set(Array.from(columns.program, names.letter));
+    return { columns, phases, names, kinds, stands: standsFor(columns, names.programs.end) };
+  });
+}
+
+/** The columns for the page: a copy, because what is handed over is gone here. @param {Profile} profile */
+export function trace(profile) {
+  return structuredClone(rowsOf(profile).columns);
 }
 
 /** The lanes of rows: IPU (-1: all), and 1 for rows beside what runs on the same IPU already.
- * @param {Record<string, Float64Array>} c @param {number} ipus */
+ * @param {Columns} c @param {number} ipus */
 function lanesOf(c, ipus) {
   const count = c.program.length;
   const lane = new Int16Array(count),
@@ -44,12 +62,12 @@ function lanesOf(c, ipus) {
 }
 
 /**
- * Rows by lane and, for a flame chart, boxes nested by the parts of their names, by depth and begin.
- * @param {Profile} profile @param {boolean} nested
+ * Lanes with boxes: one for each row or, nested, one for each part of the rows' names, by depth.
+ * @param {Profile} profile @param {boolean} nested @param {number} offset of the first row
  */
-export function flame(profile, nested) {
-  const { columns: c } = traceColumns(profile);
-  const names = profile.database.texts("programs", "name");
+export function flame(profile, nested, offset) {
+  const { columns: c, names: known, kinds } = rowsOf(profile);
+  const names = known.programs.name;
   const ipus = profile.database.value("SELECT count(*) FROM ipus") || 1;
   const lane = lanesOf(c, ipus);
   /** @type {Map<number, Grown>} */
@@ -72,10 +90,24 @@ export function flame(profile, nested) {
     .sort(([a], [b]) => a - b)
     .map(([key, list]) => {
       const mine = Int32Array.from(list.data.subarray(0, list.length));
-      const levels = nested ? laneLevels(mine, c, (program) => parts[names.ids[program]] ?? none) : [];
-      return { ipu: key >> 1, beside: (key & 1) === 1, levels, rows: mine };
+      const levels = nested
+        ? laneLevels(mine, c, (program) => parts[names.ids[program]] ?? none, offset)
+        : [flat(mine, c, offset)];
+      return { ipu: key >> 1, beside: (key & 1) === 1, levels };
     });
-  return { lanes, labels: [...labels.keys()], lane };
+  return { lanes, labels: [...labels.keys()], kinds };
+}
+
+/** One level of all rows of a lane; a box has the name of its row's program.
+ * @param {Int32Array} rows @param {Columns} c @param {number} offset */
+function flat(rows, c, offset) {
+  const begin = new Float64Array(rows.length),
+    end = new Float64Array(rows.length);
+  for (let i = 0; i < rows.length; ++i) {
+    begin[i] = c.cycles_base[rows[i]] + offset;
+    end[i] = begin[i] + c.cycles[rows[i]];
+  }
+  return { begin, end, label: new Int32Array(rows.length).fill(-1), row: rows };
 }
 
 /** @template T @param {T[]} list @param {T[]} otherwise */
@@ -113,10 +145,10 @@ class Boxes {
 
 /**
  * @param {Int32Array} rows of a lane in time order
- * @param {Record<string, Float64Array>} c
- * @param {(program: number) => number[]} partsOf labels of the parts of a name
+ * @param {Columns} c
+ * @param {(program: number) => number[]} partsOf labels of the parts of a name @param {number} offset
  */
-function laneLevels(rows, c, partsOf) {
+function laneLevels(rows, c, partsOf, offset) {
   /** @type {Boxes[]} */
   const levels = [];
   let open = 0; // levels whose last box the next row may be in
@@ -124,7 +156,7 @@ function laneLevels(rows, c, partsOf) {
   const labels = [];
   for (const row of rows) {
     const parts = partsOf(c.program[row]);
-    const begin = c.cycles_base[row],
+    const begin = c.cycles_base[row] + offset,
       end = begin + c.cycles[row];
     let same = 0;
     while (same < open && same < parts.length - 1 && labels[same] === parts[same]) ++same;

@@ -16,7 +16,8 @@ import { insights, operations, sourceLines } from "./operations.js";
 import { FILES, Profile } from "./profile.js";
 import { operationsQuery, QUERIES } from "./queries.js";
 import { readTimeline } from "./timeline.js";
-import { flame, traceColumns } from "./trace.js";
+import { beginnings, heavy, pipeline, rowsOfProgram, sandwich, sums, working } from "./rows.js";
+import { flame, trace } from "./trace.js";
 
 /** @type {any} */
 const scope = self;
@@ -39,8 +40,15 @@ const CALLS = {
   programs: (/** @type {Profile} */ p) => p.programs(),
   sources: (/** @type {Profile} */ p) => p.sources(),
   computeSet: (/** @type {Profile} */ p, /** @type {number} */ set) => p.computeSet(set),
-  trace: traceColumns,
+  trace,
   flame,
+  sums,
+  heavy,
+  sandwich,
+  pipeline,
+  working,
+  rowsOfProgram,
+  beginnings,
   operations,
   sourceLines,
   insights,
@@ -120,7 +128,7 @@ async function open(report, given, progress) {
  * @param {any} value @param {Set<ArrayBuffer>} found */
 function buffers(value, found, depth = 0) {
   if (ArrayBuffer.isView(value)) found.add(/** @type {ArrayBuffer} */ (value.buffer));
-  else if (value !== null && typeof value === "object" && depth < 4) {
+  else if (value !== null && typeof value === "object" && depth < 6) {
     const inner = Array.isArray(value) && value.length > 64 ? [] : Object.values(value);
     for (const one of inner) buffers(one, found, depth + 1);
   }

@@ -1,10 +1,13 @@
 // Tiles beside each other over time (BSP): with cycles by tile a row of pixels for each tile; without
 // them a band of the worst tile, the mean and the active tiles.
 
+import { firstAfter } from "../charts/area.js";
 import { Plot } from "../charts/plot.js";
 import { h, panel, toggle } from "../base/dom.js";
 import { decimal, grouped } from "../base/format.js";
 import { ramp } from "../base/kinds.js";
+
+/** @typedef {import("../data/trace.js").Columns} Columns */
 
 /** Cycles of each distribution on each tile of an IPU, as runs. @param {any} runs */
 function distributions(runs) {
@@ -18,41 +21,27 @@ function distributions(runs) {
   return found;
 }
 
-/** Rows in time order, and the row at an x, the last that began. @param {number[]} rows
- * @param {Record<string, Float64Array>} c @param {number} offset */
-function rowsOver(rows, c, offset) {
-  const isSorted = rows.every((row, i) => i === 0 || c.cycles_base[rows[i - 1]] <= c.cycles_base[row]);
-  const order = isSorted ? rows : [...rows].sort((a, b) => c.cycles_base[a] - c.cycles_base[b]);
-  const begins = Float64Array.from(order, (i) => c.cycles_base[i] + offset);
-  const rowAt = (/** @type {number} */ x) => {
-    let low = 0,
-      high = begins.length - 1;
-    while (low < high) {
-      const middle = (low + high + 1) >> 1;
-      if (begins[middle] <= x) low = middle;
-      else high = middle - 1;
-    }
+/** The row at an x, the last that began; -1: none. @param {{order: Int32Array, begins: Float64Array}} rows
+ * @param {Columns} c */
+function rowsAt({ order, begins }, c) {
+  return (/** @type {number} */ x) => {
+    const low = Math.max(0, firstAfter(begins, x) - 1);
     const row = order[low];
     return row !== undefined && x < begins[low] + c.cycles[row] && x >= begins[low] ? row : -1;
   };
-  return { order, begins, rowAt };
 }
 
 /** @param {import("../base/app.js").App} app @param {import("./programs.js").Programs} names
- * @param {Record<string, Float64Array>} c @param {number} offset @param {Plot} trace */
+ * @param {Columns} c @param {number} offset @param {Plot} trace */
 export async function bspPanel(app, names, c, offset, trace) {
   const { programs } = names;
   const runs = await app.ask("tileCycles");
-  const used = [];
-  for (let i = 2; i < c.program.length; ++i) if (c.cycles[i] > 0 && c.active_tiles[i] > 0) used.push(i);
-  const { order, begins, rowAt } = rowsOver(used, c, offset);
+  /** @type {ReturnType<typeof import("../data/rows.js").working>} */
+  const { all, lanes } = await app.ask("working", offset);
+  const { order, begins } = all,
+    rowAt = rowsAt(all, c);
   const tiles = app.overview.numTiles,
     per = app.overview.target.tiles_per_ipu;
-  const places = [...new Set(used.map((i) => c.ipu[i]))];
-  /** @type {Map<number, number[]>} */
-  const byIpu = new Map(places.map((ipu) => [ipu, []]));
-  for (const i of used) byIpu.get(c.ipu[i])?.push(i);
-  const lanes = [...byIpu].map(([ipu, rows]) => ({ ipu, ...rowsOver(rows, c, offset) }));
   const sorted = app.state.get("bsp") === "cycles";
   const byTile = runs !== null && programs.tile_cycles !== undefined ? distributions(runs) : null;
   const domain = /** @type {[number, number]} */ ([trace.options.domain[0], trace.options.domain[1]]);
@@ -120,7 +109,7 @@ export async function bspPanel(app, names, c, offset, trace) {
 }
 
 /** @param {import("../charts/plot.js").View} view @param {(x: number) => number} rowAt
- * @param {Record<string, Float64Array>} c @param {number} tiles */
+ * @param {Columns} c @param {number} tiles */
 function paintBand(view, rowAt, c, tiles) {
   const { g, width, height, colours } = view;
   for (let pixel = 0; pixel < width; ++pixel) {
@@ -136,7 +125,7 @@ function paintBand(view, rowAt, c, tiles) {
 }
 
 /** @param {import("../charts/plot.js").View} view
- * @param {{ipu: number, rowAt: (x: number) => number}[]} lanes @param {Record<string, Float64Array>} c
+ * @param {{ipu: number, order: Int32Array, begins: Float64Array}[]} lanes @param {Columns} c
  * @param {{tiles: number, per: number, offset: number, sorted: boolean, byTile: Map<number, number[]>,
  *   runs: any, distribution: Float64Array}} of */
 function paintTiles(view, lanes, c, of) {
@@ -170,7 +159,9 @@ function paintTiles(view, lanes, c, of) {
     ordered.set(distribution, list);
     return list;
   };
-  for (const { ipu, rowAt } of lanes) {
+  for (const lane of lanes) {
+    const ipu = lane.ipu,
+      rowAt = rowsAt(lane, c);
     for (let pixel = 0; pixel < wide; ++pixel) {
       const x = view.lo + ((pixel + 0.5) / wide) * (view.hi - view.lo);
       const row = rowAt(x);

@@ -5,7 +5,8 @@ import { Plot } from "../charts/plot.js";
 import { empty, h, panel } from "../base/dom.js";
 import { bytesText, cyclesText, decimal, grouped } from "../base/format.js";
 import { PART_LETTERS } from "../base/kinds.js";
-import { table } from "../base/table.js";
+import { column, table } from "../base/table.js";
+import { linesTable } from "./memory_parts.js";
 
 /** Per cent of A; "new" and "gone" where one has none. @param {number|null} a @param {number|null} b */
 export function changeText(a, b) {
@@ -20,10 +21,10 @@ export function changeText(a, b) {
 function sides(kind, a, b) {
   const type = /** @type {"cycles"|"bytes"|"number"} */ (kind);
   return [
-    { key: "a", title: "A", kind: type, value: a, sum: true },
-    { key: "b", title: "B", kind: type, value: b, sum: true },
-    { key: "difference", title: "B − A", kind: type, sum: true, value: (row) => (b(row) ?? 0) - (a(row) ?? 0) },
-    { key: "change", title: "Change", kind: "text", value: (row) => changeText(a(row), b(row)) },
+    column("a", "A", type, a, { sum: true }),
+    column("b", "B", type, b, { sum: true }),
+    column("difference", "B − A", type, (row) => (b(row) ?? 0) - (a(row) ?? 0), { sum: true }),
+    column("change", "Change", "text", (row) => changeText(a(row), b(row))),
   ];
 }
 
@@ -143,22 +144,12 @@ async function render(app) {
           fixed: true,
           tools: false,
           columns: [
-            { key: "side", title: "", kind: "text", value: (row) => row[0] },
-            { key: "module", title: "Module", kind: "text", value: (row) => row[1].meta.module },
-            { key: "name", title: "Folder", kind: "text", value: (row) => row[1].name },
-            {
-              key: "target",
-              title: "Target",
-              kind: "text",
-              value: (row) => `${row[1].target.num_ipus} × ${row[1].target.name}`,
-            },
-            {
-              key: "fits",
-              title: "Fits",
-              kind: "text",
-              value: (row) => (row[1].totals.fits ? "fits" : "out of memory"),
-            },
-            { key: "cycles", title: "Cycles", kind: "cycles", value: (row) => row[1].totals.cycles },
+            column("side", "", "text", 0),
+            column("module", "Module", "text", (row) => row[1].meta.module),
+            column("name", "Folder", "text", (row) => row[1].name),
+            column("target", "Target", "text", (row) => `${row[1].target.num_ipus} × ${row[1].target.name}`),
+            column("fits", "Fits", "text", (row) => (row[1].totals.fits ? "fits" : "out of memory")),
+            column("cycles", "Cycles", "cycles", (row) => row[1].totals.cycles),
           ],
         }),
         a.meta.program_hash !== undefined &&
@@ -181,9 +172,9 @@ async function render(app) {
               fixed: true,
               keyOf: (row) => row[0],
               columns: [
-                { key: "name", title: "Name", kind: "text", value: (row) => row[0] },
-                { key: "a", title: "A", kind: "text", value: (row) => row[1] ?? "not there" },
-                { key: "b", title: "B", kind: "text", value: (row) => row[2] ?? "not there" },
+                column("name", "Name", "text", 0),
+                column("a", "A", "text", (row) => row[1] ?? "not there"),
+                column("b", "B", "text", (row) => row[2] ?? "not there"),
               ],
             }),
       ),
@@ -197,11 +188,11 @@ async function render(app) {
           tools: false,
           keyOf: (row) => row[0],
           columns: [
-            { key: "name", title: "", kind: "text", value: (row) => row[0] },
-            { key: "a", title: "A", kind: "number", value: (row) => row[1] },
-            { key: "b", title: "B", kind: "number", value: (row) => row[2] },
-            { key: "difference", title: "B − A", kind: "number", value: (row) => row[2] - row[1] },
-            { key: "change", title: "Change", kind: "text", value: (row) => changeText(row[1], row[2]) },
+            column("name", "", "text", 0),
+            column("a", "A", "number", 1),
+            column("b", "B", "number", 2),
+            column("difference", "B − A", "number", (row) => row[2] - row[1]),
+            column("change", "Change", "text", (row) => changeText(row[1], row[2])),
           ],
         }),
       ),
@@ -257,17 +248,17 @@ async function render(app) {
           keyOf: (p) => p.name,
           onpick: (p) => state.set({ v: "operations", layer: "op", op: (p.a ?? p.b).name, r: p.a ? null : "b" }),
           columns: [
-            { key: "name", title: "Operation", kind: "text", value: (p) => p.name },
+            column("name", "Operation", "text", "name"),
             ...sides(
               "cycles",
               (p) => p.a?.cycles ?? null,
               (p) => p.b?.cycles ?? null,
             ),
-            { key: "temporary_a", title: "Temporary A", kind: "bytes", value: (p) => p.a?.temporary ?? null },
-            { key: "temporary_b", title: "Temporary B", kind: "bytes", value: (p) => p.b?.temporary ?? null },
-            { key: "how", title: "Matched by", kind: "text", value: (p) => p.how },
-            { key: "plan_a", title: "Plan A", kind: "long", hidden: true, value: (p) => p.a?.plan ?? "" },
-            { key: "plan_b", title: "Plan B", kind: "long", hidden: true, value: (p) => p.b?.plan ?? "" },
+            column("temporary_a", "Temporary A", "bytes", (p) => p.a?.temporary ?? null),
+            column("temporary_b", "Temporary B", "bytes", (p) => p.b?.temporary ?? null),
+            column("how", "Matched by", "text", "how"),
+            column("plan_a", "Plan A", "long", (p) => p.a?.plan ?? "", { hidden: true }),
+            column("plan_b", "Plan B", "long", (p) => p.b?.plan ?? "", { hidden: true }),
           ],
         }),
       ),
@@ -298,14 +289,11 @@ async function overlay(app, what) {
     wide.set(values);
     return wide;
   });
-  const area = areaPainter({
-    series: [
-      { name: "A", colour: "P", values: padded[0] },
-      { name: "B", colour: "C", values: padded[1] },
-    ],
-    kind: "bytes",
-    lines: true,
-  });
+  const series = [
+    { name: "A", colour: "P", values: padded[0] },
+    { name: "B", colour: "C", values: padded[1] },
+  ];
+  const area = areaPainter({ series, kind: "bytes", lines: true });
   const title = what === "memory" ? "Bytes by tile, both" : "Live bytes over the program, both, in thousandths of it";
   return panel(
     title,
@@ -328,6 +316,13 @@ async function overlay(app, what) {
         const i = area.placeAt(x);
         return `${decimal(i, 0)}\nA ${bytesText(padded[0][i])}\nB ${bytesText(padded[1][i])}\nB − A ${bytesText(padded[1][i] - padded[0][i])}`;
       },
+      twin: () =>
+        linesTable(
+          `overlay-${what}-table`,
+          title,
+          column("place", what === "memory" ? "Tile" : "Thousandth", "number", (i) => i),
+          series,
+        ),
     }).element,
   );
 }

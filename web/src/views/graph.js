@@ -2,7 +2,7 @@
 
 import { empty, h, menu, panel, save, toggle } from "../base/dom.js";
 import { cyclesWords, grouped, textOf } from "../base/format.js";
-import { table } from "../base/table.js";
+import { column, table } from "../base/table.js";
 import { back, s, SVG } from "../charts/svg.js";
 import { stagesOf } from "./programs.js";
 
@@ -363,10 +363,10 @@ function details(app, box, result, byHlo, values) {
         keyOf: (row) => row.name,
         onpick: (row) => app.state.set({ v: "operations", layer: "hlo", op: row.name }),
         columns: [
-          { key: "name", title: "Instruction", kind: "text", value: (row) => row.name },
-          { key: "opcode", title: "Opcode", kind: "text", value: (row) => row.opcode ?? "" },
-          { key: "cycles", title: "Cycles", kind: "cycles", sum: true, value: (row) => row.cycles ?? 0 },
-          { key: "flops", title: "FLOPs", kind: "number", sum: true, value: (row) => row.flops ?? 0 },
+          column("name", "Instruction", "text", "name"),
+          column("opcode", "Opcode", "text", (row) => row.opcode ?? ""),
+          column("cycles", "Cycles", "cycles", (row) => row.cycles ?? 0, { sum: true }),
+          column("flops", "FLOPs", "number", (row) => row.flops ?? 0, { sum: true }),
         ],
       }),
       table({
@@ -378,10 +378,10 @@ function details(app, box, result, byHlo, values) {
         ],
         fixed: true,
         columns: [
-          { key: "way", title: "", kind: "text", value: (row) => row[0] },
-          { key: "box", title: "Box", kind: "text", value: (row) => row[1] },
-          { key: "shape", title: "First tensor", kind: "text", value: (row) => row[2] },
-          { key: "count", title: "Tensors", kind: "number", value: (row) => row[3] },
+          column("way", "", "text", 0),
+          column("box", "Box", "text", 1),
+          column("shape", "First tensor", "text", 2),
+          column("count", "Tensors", "number", 3),
         ],
       }),
     ),

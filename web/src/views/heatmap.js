@@ -3,7 +3,7 @@
 import { h, panel } from "../base/dom.js";
 import { grouped } from "../base/format.js";
 import { ramp } from "../base/kinds.js";
-import { table } from "../base/table.js";
+import { column, table } from "../base/table.js";
 import { axis, label } from "../charts/area.js";
 import { clockText } from "../charts/host.js";
 import { Plot } from "../charts/plot.js";
@@ -103,16 +103,10 @@ function chart(app, timeline, map, id) {
         id: `${id}-table`,
         rows: ts.flatMap((_, i) => values[i].map((_count, bin) => [i, bin])),
         columns: [
-          {
-            key: "ts_us",
-            title: "Time (UTC)",
-            kind: "number",
-            value: ([i]) => ts[i],
-            cell: ([i]) => [clockText(ts[i])],
-          },
-          { key: "from", title: "From", kind: "real", value: ([, bin]) => edges[bin] },
-          { key: "to", title: "To", kind: "real", value: ([, bin]) => edges[bin + 1] },
-          { key: "count", title: "Count", kind: "number", value: ([i, bin]) => values[i][bin] },
+          column("ts_us", "Time (UTC)", "number", ([i]) => ts[i], { cell: ([i]) => [clockText(ts[i])] }),
+          column("from", "From", "real", ([, bin]) => edges[bin]),
+          column("to", "To", "real", ([, bin]) => edges[bin + 1]),
+          column("count", "Count", "number", ([i, bin]) => values[i][bin]),
         ],
       }),
   });

@@ -5,7 +5,7 @@ import { flamePainter, laneMoves, lanesHeight } from "../charts/flame.js";
 import { Plot } from "../charts/plot.js";
 import { h, panel } from "../base/dom.js";
 import { decimal, grouped } from "../base/format.js";
-import { table } from "../base/table.js";
+import { column, table } from "../base/table.js";
 import { heatmapPanel } from "./heatmap.js";
 
 /** @typedef {import("../data/timeline.js").Timeline} Timeline */
@@ -154,19 +154,15 @@ export function hostTable(hosts) {
     rows: Array.from(hosts.rows.keys()),
     keyOf: (i) => String(i),
     columns: [
-      { key: "id", title: "Row", kind: "number", value: (i) => i },
-      { key: "label", title: "Mark", kind: "text", value: (i) => of(i)[0].labels[of(i)[0].label[of(i)[1]]] },
-      { key: "channel", title: "Channel", kind: "text", value: (i) => hosts.channelOf(hosts.first + i) },
-      { key: "lane", title: "Lane", kind: "text", value: (i) => of(i)[0].lanes[of(i)[0].lane[of(i)[1]]]?.title ?? "" },
-      {
-        key: "ts_us",
-        title: "Time (UTC)",
-        kind: "number",
-        value: (i) => of(i)[0].ts[of(i)[1]],
+      column("id", "Row", "number", (i) => i),
+      column("label", "Mark", "text", (i) => of(i)[0].labels[of(i)[0].label[of(i)[1]]]),
+      column("channel", "Channel", "text", (i) => hosts.channelOf(hosts.first + i)),
+      column("lane", "Lane", "text", (i) => of(i)[0].lanes[of(i)[0].lane[of(i)[1]]]?.title ?? ""),
+      column("ts_us", "Time (UTC)", "number", (i) => of(i)[0].ts[of(i)[1]], {
         cell: (i) => [clockText(of(i)[0].ts[of(i)[1]])],
-      },
-      { key: "dur_us", title: "µs", kind: "real", sum: true, value: (i) => of(i)[0].dur[of(i)[1]] },
-      { key: "value", title: "Value", kind: "real", value: (i) => of(i)[0].value[of(i)[1]] },
+      }),
+      column("dur_us", "µs", "real", (i) => of(i)[0].dur[of(i)[1]], { sum: true }),
+      column("value", "Value", "real", (i) => of(i)[0].value[of(i)[1]]),
     ],
   });
 }

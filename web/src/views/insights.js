@@ -2,7 +2,7 @@
 
 import { empty, h, pairs, panel } from "../base/dom.js";
 import { bytesText, bytesWords, cyclesText, cyclesWords, grouped, share } from "../base/format.js";
-import { table } from "../base/table.js";
+import { column, table } from "../base/table.js";
 import { areaPainter } from "../charts/area.js";
 import { Plot } from "../charts/plot.js";
 import { tileName } from "./memory_parts.js";
@@ -69,24 +69,15 @@ function actions(app, advice) {
       fixed: true,
       tools: false,
       columns: [
-        { key: "text", title: "Change", kind: "text", value: (row) => value(row, "text") },
-        { key: "saved", title: "Saves on the fullest tile", kind: "bytes", value: (row) => value(row, "saved") },
-        {
-          key: "worst_tile_bytes",
-          title: "Fullest tile then",
-          kind: "bytes",
-          value: (row) => value(row, "worst_tile_bytes"),
-        },
-        { key: "fits", title: "Then it", kind: "text", value: (row) => (value(row, "fits") ? "fits" : "does not fit") },
-        { key: "num_ipus", title: "IPUs", kind: "number", value: (row) => value(row, "num_ipus") },
-        { key: "cycles", title: "Cycles of a run", kind: "cycles", value: (row) => value(row, "cycles") || null },
-        {
-          key: "change",
-          title: "Cycles, change",
-          kind: "percent",
-          value: (row) =>
-            value(row, "cycles") > 0 ? 100 * (value(row, "cycles") / app.overview.totals.cycles - 1) : NaN,
-        },
+        column("text", "Change", "text", (row) => value(row, "text")),
+        column("saved", "Saves on the fullest tile", "bytes", (row) => value(row, "saved")),
+        column("worst_tile_bytes", "Fullest tile then", "bytes", (row) => value(row, "worst_tile_bytes")),
+        column("fits", "Then it", "text", (row) => (value(row, "fits") ? "fits" : "does not fit")),
+        column("num_ipus", "IPUs", "number", (row) => value(row, "num_ipus")),
+        column("cycles", "Cycles of a run", "cycles", (row) => value(row, "cycles") || null),
+        column("change", "Cycles, change", "percent", (row) =>
+          value(row, "cycles") > 0 ? 100 * (value(row, "cycles") / app.overview.totals.cycles - 1) : NaN,
+        ),
       ],
     }),
     h(
@@ -109,18 +100,12 @@ function variableTable(app, id, rows) {
     keyOf: (row) => String(row[0]),
     onpick: (row) => app.state.set({ v: "memory", lines: row[0] }),
     columns: [
-      { key: "name", title: "Variable", kind: "text", value: (row) => row[1] },
-      { key: "total", title: "All tiles", kind: "bytes", value: (row) => row[10] },
-      { key: "worst", title: "Fullest tile", kind: "bytes", value: (row) => row[9] },
-      { key: "dtype", title: "Type", kind: "text", value: (row) => row[3] },
+      column("name", "Variable", "text", 1),
+      column("total", "All tiles", "bytes", 10),
+      column("worst", "Fullest tile", "bytes", 9),
+      column("dtype", "Type", "text", 3),
       // A weight has its operation's name.
-      {
-        key: "op",
-        title: "Operation",
-        kind: "text",
-        hidden: rows.every((row) => row[18] === row[1] || row[18] === ""),
-        value: (row) => row[18],
-      },
+      column("op", "Operation", "text", 18, { hidden: rows.every((row) => row[18] === row[1] || row[18] === "") }),
     ],
   });
 }
@@ -175,9 +160,9 @@ async function render(app) {
         tools: false,
         fixed: true,
         columns: [
-          { key: "from", title: "From", kind: "bytes", value: (i) => bins.edges[i] },
-          { key: "to", title: "To", kind: "bytes", value: (i) => bins.edges[i + 1] },
-          { key: "tiles", title: "Tiles", kind: "number", sum: true, value: (i) => bins.counts[i] },
+          column("from", "From", "bytes", (i) => bins.edges[i]),
+          column("to", "To", "bytes", (i) => bins.edges[i + 1]),
+          column("tiles", "Tiles", "number", (i) => bins.counts[i], { sum: true }),
         ],
       }),
   });
@@ -198,14 +183,9 @@ async function render(app) {
       keyOf: (row) => row.name,
       onpick: (row) => state.set({ v: "operations", layer: "op", op: row.name }),
       columns: [
-        { key: "name", title: "Operation", kind: "text", value: (row) => row.name },
-        { key, title, kind: "cycles", value: (row) => row[key] },
-        {
-          key: "share",
-          title: "Of the run",
-          kind: "percent",
-          value: (row) => (100 * row[key]) / (o.totals.cycles || 1),
-        },
+        column("name", "Operation", "text", "name"),
+        column(key, title, "cycles", key),
+        column("share", "Of the run", "percent", (row) => (100 * row[key]) / (o.totals.cycles || 1)),
       ],
     });
   const vertexTable = (/** @type {string} */ id, /** @type {any[][]} */ rows, /** @type {any[]} */ columns) =>
@@ -277,8 +257,8 @@ async function render(app) {
               tools: false,
               fixed: true,
               columns: [
-                { key: "name", title: "Variable", kind: "text", value: (one) => one.row[1] },
-                { key: "bytes", title: "On a full tile", kind: "bytes", value: (one) => one.bytes },
+                column("name", "Variable", "text", (one) => one.row[1]),
+                column("bytes", "On a full tile", "bytes", "bytes"),
               ],
             }),
         ),
@@ -297,33 +277,33 @@ async function render(app) {
             tools: false,
             fixed: true,
             columns: [
-              { key: "name", title: "Layer", kind: "text", value: (row) => row[0] },
-              { key: "bytes", title: "Bytes of its largest variables", kind: "bytes", value: (row) => row[1] },
+              column("name", "Layer", "text", 0),
+              column("bytes", "Bytes of its largest variables", "bytes", 1),
             ],
           }),
         ),
         panel(
           "Vertices by state",
           vertexTable("vertex-state", found.vertexStates, [
-            { key: "name", title: "Codelet", kind: "text", value: (/** @type {any[]} */ row) => row[0] },
-            { key: "state", title: "State, all tiles", kind: "bytes", value: (/** @type {any[]} */ row) => row[2] },
-            { key: "count", title: "Vertices", kind: "number", value: (/** @type {any[]} */ row) => row[1] },
+            column("name", "Codelet", "text", 0),
+            column("state", "State, all tiles", "bytes", 2),
+            column("count", "Vertices", "number", 1),
           ]),
         ),
         panel(
           "Vertices by code",
           vertexTable("vertex-code", found.vertexCodes, [
-            { key: "name", title: "Codelet", kind: "text", value: (/** @type {any[]} */ row) => row[0] },
-            { key: "code", title: "Code of the codelet", kind: "bytes", value: (/** @type {any[]} */ row) => row[1] },
+            column("name", "Codelet", "text", 0),
+            column("code", "Code of the codelet", "bytes", 1),
           ]),
         ),
         panel(
           "Largest exchanges",
           vertexTable("exchanges", found.exchanges, [
-            { key: "name", title: "Exchange", kind: "text", value: (/** @type {any[]} */ row) => row[1] },
-            { key: "code", title: "Code", kind: "bytes", value: (/** @type {any[]} */ row) => row[2] },
-            { key: "in", title: "Bytes in", kind: "bytes", value: (/** @type {any[]} */ row) => row[3] },
-            { key: "cycles", title: "Cycles", kind: "cycles", value: (/** @type {any[]} */ row) => row[5] },
+            column("name", "Exchange", "text", 1),
+            column("code", "Code", "bytes", 2),
+            column("in", "Bytes in", "bytes", 3),
+            column("cycles", "Cycles", "cycles", 5),
           ]),
         ),
         panel("Operations by cycles", operationTable("insights-cycles", byCycles, "cycles", "Cycles")),

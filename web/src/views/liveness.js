@@ -1,11 +1,11 @@
 // V5 Liveness: bytes over the program, what is alive at chosen steps, lives of variables.
 
-import { areaPainter, axis } from "../charts/area.js";
+import { areaPainter, axis, firstAfter } from "../charts/area.js";
 import { Plot } from "../charts/plot.js";
 import { empty, h, menu, panel, toggle } from "../base/dom.js";
 import { bytesText, bytesWords, grouped } from "../base/format.js";
-import { table } from "../base/table.js";
-import { beginnings, bands, lives, paintBands } from "./liveness_bands.js";
+import { column, table } from "../base/table.js";
+import { bands, lives, paintBands } from "./liveness_bands.js";
 import { tileField } from "./memory.js";
 import { tileName } from "./memory_parts.js";
 
@@ -32,15 +32,7 @@ async function render(app) {
       (value) => state.set({ of: value }),
       "of",
     ),
-    !byTiles &&
-      o.ipus.length > 1 &&
-      menu(
-        "IPU",
-        [["", "all"], ...o.ipus.map((/** @type {any[]} */ row) => [String(row[0]), `IPU ${row[0]}`])],
-        state.get("ipu"),
-        (value) => state.set({ ipu: value }),
-        "ipu",
-      ),
+    !byTiles && app.ipuMenu(),
     byTiles && tileField(app),
     toggle(
       "Always-live floor",
@@ -111,7 +103,7 @@ async function render(app) {
 async function chart(app, programs, series, steps) {
   const { state } = app;
   const count = programs.id.length;
-  const cycles = state.get("x") === "cycles" ? beginnings(await app.ask("trace"), count) : null;
+  const cycles = state.get("x") === "cycles" ? await app.ask("beginnings", count) : null;
   const end = cycles === null ? count : Math.max(1, app.overview.totals.cycles);
   const place = (/** @type {number} */ step) => (cycles === null ? step : step >= count ? end : cycles[step]);
   const edges = Float64Array.from([...series.steps, count], place);
@@ -131,17 +123,8 @@ async function chart(app, programs, series, steps) {
   const rows = bands(programs, (program) => roles.get(programs.source[program]) ?? "");
   const under = 17 * rows.length;
   const peak = area.sums.reduce((a, b) => Math.max(a, b), 0);
-  const stepAt = (/** @type {number} */ x) => {
-    if (cycles === null) return Math.max(0, Math.min(count - 1, Math.floor(x)));
-    let low = 0,
-      high = count - 1;
-    while (low < high) {
-      const middle = (low + high + 1) >> 1;
-      if (cycles[middle] <= x) low = middle;
-      else high = middle - 1;
-    }
-    return low;
-  };
+  const stepAt = (/** @type {number} */ x) =>
+    Math.max(0, Math.min(count, cycles === null ? Math.floor(x) + 1 : firstAfter(cycles, x)) - 1);
   // Where a pixel has many steps, the pointer means the fullest within two pixels: what is drawn.
   const meant = (/** @type {number} */ x) => {
     if (plot.byKey) return stepAt(x);
@@ -202,10 +185,10 @@ async function chart(app, programs, series, steps) {
         id: "liveness-table",
         rows: Array.from(series.steps, (step, i) => [step, series.values[i]]),
         columns: [
-          { key: "program", title: "From program", kind: "number", value: (row) => row[0] },
-          { key: "name", title: "Name", kind: "text", value: (row) => nameOf(row[0]) },
-          { key: "not_always_live", title: "At times", kind: "bytes", value: (row) => row[1] },
-          { key: "live", title: "With always live", kind: "bytes", value: (row) => row[1] + series.floor },
+          column("program", "From program", "number", 0),
+          column("name", "Name", "text", (row) => nameOf(row[0])),
+          column("not_always_live", "At times", "bytes", 1),
+          column("live", "With always live", "bytes", (row) => row[1] + series.floor),
         ],
       }),
   });
@@ -305,52 +288,24 @@ async function aliveTables(app, steps, ipu, tiles, nameOf) {
                   ).join(","),
                 }),
         columns: [
-          { key: "name", title: by === "variable" ? "Variable" : "Of", kind: "text", value: (row) => row.row[1] },
-          ...steps.map((step, i) => ({
-            key: `s${step}`,
-            title: `Step ${step}`,
-            kind: /** @type {"bytes"} */ ("bytes"),
-            sum: true,
-            value: (/** @type {any} */ row) => row.at[i],
-          })),
+          column("name", by === "variable" ? "Variable" : "Of", "text", (row) => row.row[1]),
+          ...steps.map((step, i) => column(`s${step}`, `Step ${step}`, "bytes", (row) => row.at[i], { sum: true })),
           ...(steps.length > 1
             ? [
-                {
-                  key: "difference",
-                  title: "Last − first",
-                  kind: /** @type {"bytes"} */ ("bytes"),
+                column("difference", "Last − first", "bytes", (row) => row.at[steps.length - 1] - row.at[0], {
                   sum: true,
-                  value: (/** @type {any} */ row) => row.at[steps.length - 1] - row.at[0],
-                },
+                }),
               ]
             : []),
           ...(by !== "variable"
             ? []
             : [
-                {
-                  key: "life",
-                  title: "Life",
-                  kind: /** @type {"text"} */ ("text"),
-                  value: (/** @type {any} */ row) => (row.row[6] ? "always" : `${row.row[15]} – ${row.row[16] - 1}`),
-                },
-                {
-                  key: "category",
-                  title: "Category",
-                  kind: /** @type {"text"} */ ("text"),
-                  value: (/** @type {any} */ row) => row.row[5],
-                },
-                {
-                  key: "operation",
-                  title: "Operation",
-                  kind: /** @type {"text"} */ ("text"),
-                  value: (/** @type {any} */ row) => row.row[18],
-                },
-                {
-                  key: "line",
-                  title: "Source",
-                  kind: /** @type {"text"} */ ("text"),
-                  value: (/** @type {any} */ row) => row.row[20],
-                },
+                column("life", "Life", "text", (row) =>
+                  row.row[6] ? "always" : `${row.row[15]} – ${row.row[16] - 1}`,
+                ),
+                column("category", "Category", "text", (row) => row.row[5]),
+                column("operation", "Operation", "text", (row) => row.row[18]),
+                column("line", "Source", "text", (row) => row.row[20]),
               ]),
         ],
       }),

@@ -4,22 +4,6 @@ import { h, panel } from "../base/dom.js";
 import { SERIES } from "../base/kinds.js";
 import { boxText } from "../charts/flame.js";
 
-/** Where each program begins in cycles of a run: its trace occurrence, else the one before.
- * @param {any} trace @param {number} count */
-export function beginnings(trace, count) {
-  const c = trace.columns;
-  const first = new Float64Array(count).fill(NaN);
-  for (let i = 2; i < c.program.length; ++i) {
-    const program = c.program[i];
-    if (program >= 0 && program < count && Number.isNaN(first[program])) first[program] = c.cycles_base[i];
-  }
-  for (let p = 0, last = 0; p < count; ++p) {
-    if (Number.isNaN(first[p]) || first[p] < last) first[p] = last;
-    last = first[p];
-  }
-  return first;
-}
-
 /** Bands beneath: what encloses each step, outermost first; forward, backward and update where the
  * profile tells. @param {any} programs @param {(program: number) => string} roleOf */
 export function bands(programs, roleOf) {

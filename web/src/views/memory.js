@@ -6,8 +6,8 @@ import { treemap } from "../charts/treemap.js";
 import { empty, h, menu, panel, toggle } from "../base/dom.js";
 import { bytesText, bytesWords, grouped, parseTiles } from "../base/format.js";
 import { SERIES } from "../base/kinds.js";
-import { table } from "../base/table.js";
-import { details, regions, tileName, variables } from "./memory_parts.js";
+import { column, table } from "../base/table.js";
+import { details, linesTable, regions, tileName, variables } from "./memory_parts.js";
 
 const BREAKDOWNS = [
   ["none", "total"],
@@ -142,7 +142,7 @@ function chart(app, memory, order) {
         tools: true,
         keyOf: String,
         columns: [
-          { key: "tile", title: "Tile", kind: "number", value: (tile) => tile },
+          column("tile", "Tile", "number", (tile) => tile),
           ...[
             "total",
             "total_including_gaps",
@@ -151,19 +151,11 @@ function chart(app, memory, order) {
             "not_always_live",
             "interleaved",
             "overflowed",
-          ].map((key) => ({
-            key,
-            title: key.replace(/_/g, " "),
-            kind: /** @type {"bytes"} */ ("bytes"),
-            value: (/** @type {number} */ tile) => memory[key][tile],
-          })),
+          ].map((key) => column(key, key.replace(/_/g, " "), "bytes", (tile) => memory[key][tile])),
           ...(by === "category"
-            ? memory.categories.map((/** @type {any} */ one) => ({
-                key: `category.${one.name}`,
-                title: one.name,
-                kind: "bytes",
-                value: (/** @type {number} */ tile) => one.bytes[tile],
-              }))
+            ? memory.categories.map((/** @type {any} */ one) =>
+                column(`category.${one.name}`, one.name, "bytes", (tile) => one.bytes[tile]),
+              )
             : []),
         ],
       }),
@@ -199,6 +191,13 @@ async function lineChart(app) {
         tileName(app.overview, area.placeAt(x)),
         ...series.map((/** @type {any} */ one) => `${one.name}: ${bytesText(one.values[area.placeAt(x)])}`),
       ].join("\n"),
+    twin: () =>
+      linesTable(
+        "lines-table",
+        "Bytes of chosen variables by tile",
+        column("tile", "Tile", "text", (i) => tileName(app.overview, i)),
+        series,
+      ),
   }).element;
 }
 

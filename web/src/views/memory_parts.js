@@ -1,7 +1,7 @@
 // What stands below memory by tile: details of chosen tiles, regions, variables.
 
 import { empty, h, panel } from "../base/dom.js";
-import { table } from "../base/table.js";
+import { column, table } from "../base/table.js";
 
 /** The text of a tile as people write it. @param {any} o overview @param {number} tile */
 export function tileName(o, tile) {
@@ -32,34 +32,21 @@ export async function variables(app) {
         state.set({ lines: next.join(",") });
       },
       columns: [
-        { key: "name", title: "Variable", kind: "text", value: (row) => row.row?.[1] ?? `variable ${row.id}` },
-        ...tiles.map((tile, t) => ({
-          key: `t${tile}`,
-          title: tileName(o, tile),
-          kind: /** @type {"bytes"} */ ("bytes"),
-          sum: true,
-          value: (/** @type {any} */ row) => row.bytes[t],
-        })),
-        { key: "peak", title: "When fullest", kind: "text", value: (row) => (row.alive.some(Boolean) ? "alive" : "") },
-        {
-          key: "life",
-          title: "Life",
-          kind: "text",
-          value: (row) => (!row.row ? "" : row.row[6] ? "always" : `${row.row[15]} – ${row.row[16] - 1}`),
-        },
-        { key: "category", title: "Category", kind: "text", value: (row) => row.row?.[5] ?? "" },
-        { key: "dtype", title: "Type", kind: "text", value: (row) => row.row?.[3] ?? "" },
-        {
-          key: "op",
-          title: "Operation",
-          kind: "text",
-          value: (row) => row.row?.[18] ?? "",
+        column("name", "Variable", "text", (row) => row.row?.[1] ?? `variable ${row.id}`),
+        ...tiles.map((tile, t) => column(`t${tile}`, tileName(o, tile), "bytes", (row) => row.bytes[t], { sum: true })),
+        column("peak", "When fullest", "text", (row) => (row.alive.some(Boolean) ? "alive" : "")),
+        column("life", "Life", "text", (row) =>
+          !row.row ? "" : row.row[6] ? "always" : `${row.row[15]} – ${row.row[16] - 1}`,
+        ),
+        column("category", "Category", "text", (row) => row.row?.[5] ?? ""),
+        column("dtype", "Type", "text", (row) => row.row?.[3] ?? ""),
+        column("op", "Operation", "text", (row) => row.row?.[18] ?? "", {
           cell: (row) => {
             const op = row.row?.[18];
             return op ? h("a", { href: state.link({ v: "operations", layer: "op", op }) }, op) : "";
           },
-        },
-        { key: "total", title: "All tiles", kind: "bytes", value: (row) => row.row?.[10] ?? 0 },
+        }),
+        column("total", "All tiles", "bytes", (row) => row.row?.[10] ?? 0),
       ],
     }),
     h("p.dim", null, "Enter or a click adds a variable's line to the chart of variables, up to 8."),
@@ -86,16 +73,10 @@ export async function regions(app) {
       rows: [...rows.values()],
       fixed: true,
       columns: [
-        { key: "region", title: "Region", kind: "text", value: (row) => row.region },
-        { key: "category", title: "Category", kind: "text", value: (row) => row.category },
-        { key: "live", title: "Live", kind: "text", value: (row) => (row.always ? "always" : "at times") },
-        ...tiles.map((tile, t) => ({
-          key: `t${tile}`,
-          title: tileName(o, tile),
-          kind: /** @type {"bytes"} */ ("bytes"),
-          sum: true,
-          value: (/** @type {any} */ row) => row.bytes[t],
-        })),
+        column("region", "Region", "text", "region"),
+        column("category", "Category", "text", "category"),
+        column("live", "Live", "text", (row) => (row.always ? "always" : "at times")),
+        ...tiles.map((tile, t) => column(`t${tile}`, tileName(o, tile), "bytes", (row) => row.bytes[t], { sum: true })),
       ],
     }),
   );
@@ -133,22 +114,25 @@ export function details(o, memory, tiles) {
       fixed: true,
       keyOf: (row) => row[0],
       columns: [
-        {
-          key: "what",
-          title: "Bytes of",
-          kind: "text",
-          value: (row) => row[0],
+        column("what", "Bytes of", "text", 0, {
           cell: (row) => h("span", { style: { "padding-left": `${row[2] * 14}px` } }, row[0]),
-        },
-        { key: "all", title: "All tiles", kind: "bytes", value: (row) => sum(row[1]) },
-        ...shown.map((tile) => ({
-          key: `t${tile}`,
-          title: tileName(o, tile),
-          kind: /** @type {"bytes"} */ ("bytes"),
-          value: (/** @type {any[]} */ row) => row[1][tile],
-        })),
+        }),
+        column("all", "All tiles", "bytes", (row) => sum(row[1])),
+        ...shown.map((tile) => column(`t${tile}`, tileName(o, tile), "bytes", (row) => row[1][tile])),
       ],
     }),
     h("p.dim", null, checks.map((text, i) => `${text}: ${good[i] ? "holds" : "DOES NOT HOLD"}`).join("; ")),
   );
+}
+
+/** Lines of bytes as a table. @param {string} id @param {string} name @param {import("../base/table.js").Column} place
+ * @param {{name: string, values: ArrayLike<number>}[]} series */
+export function linesTable(id, name, place, series) {
+  return table({
+    name,
+    id,
+    rows: Array.from({ length: series[0]?.values.length ?? 0 }, (_, i) => i),
+    tools: true,
+    columns: [place, ...series.map((one, s) => column(`s${s}`, one.name, "bytes", (i) => one.values[i]))],
+  });
 }

@@ -2,7 +2,7 @@
 
 import { empty, h, menu, pairs, panel } from "../base/dom.js";
 import { bytesText, cyclesText, decimal, grouped } from "../base/format.js";
-import { table } from "../base/table.js";
+import { column, table } from "../base/table.js";
 import { programNames } from "./programs.js";
 
 const LAYER_NAMES = /** @type {[string, string][]} */ ([
@@ -71,13 +71,9 @@ export function operationColumns(o) {
   return [
     plain("name", "Name", "text"),
     plain("cycles", "Cycles", "cycles", { sum: true, help: "of the worst tile, all executions of a run" }),
-    {
-      key: "share",
-      title: "Share",
-      kind: "percent",
-      value: (row) => (o.totals.cycles > 0 ? (100 * row.cycles) / o.totals.cycles : NaN),
+    column("share", "Share", "percent", (row) => (o.totals.cycles > 0 ? (100 * row.cycles) / o.totals.cycles : NaN), {
       sum: false,
-    },
+    }),
     plain("wasted", "Wasted", "cycles", {
       sum: true,
       help: "(cycles - mean of the tiles) x executions of its compute sets",
@@ -85,19 +81,10 @@ export function operationColumns(o) {
     plain("temporary", "Temporary bytes", "bytes", { help: "on the fullest tile, as tremula report prints them" }),
     plain("exchange", "Exchange", "cycles", { sum: true }),
     plain("flops", "FLOPs", "number", { sum: true }),
-    {
-      key: "rate",
-      title: "FLOP a cycle",
-      kind: "real",
-      value: (row) => (row.cycles > 0 ? row.flops / row.cycles : NaN),
-    },
-    {
-      key: "peak",
-      title: "Of the peak",
-      kind: "percent",
+    column("rate", "FLOP a cycle", "real", (row) => (row.cycles > 0 ? row.flops / row.cycles : NaN)),
+    column("peak", "Of the peak", "percent", (row) => (row.cycles > 0 ? (100 * row.flops) / row.cycles / peak : NaN), {
       help: "of half precision's matrix units",
-      value: (row) => (row.cycles > 0 ? (100 * row.flops) / row.cycles / peak : NaN),
-    },
+    }),
     plain("alwaysLive", "Always live", "bytes", { sum: true }),
     plain("weights", "Weights", "bytes", { sum: true }),
     plain("plan", "Plan", "long"),
@@ -305,19 +292,13 @@ async function details(app, rows, layer, chosen) {
         keyOf: String,
         onpick: (i) => app.state.set({ v: "program", step: i }),
         columns: [
-          { key: "id", title: "Step", kind: "number", value: (i) => i },
-          { key: "name", title: "Name", kind: "text", value: (i) => names.name(i) },
-          { key: "type", title: "Type", kind: "text", value: (i) => names.type(i) },
-          { key: "cycles", title: "Cycles", kind: "cycles", value: (i) => programs.cycles[i] },
-          { key: "executions", title: "Executions", kind: "real", value: (i) => programs.executions[i] },
-          {
-            key: "all",
-            title: "In a run",
-            kind: "cycles",
-            sum: true,
-            value: (i) => programs.cycles[i] * programs.executions[i],
-          },
-          { key: "live", title: "Live bytes", kind: "bytes", value: (i) => programs.live_bytes[i] },
+          column("id", "Step", "number", (i) => i),
+          column("name", "Name", "text", (i) => names.name(i)),
+          column("type", "Type", "text", (i) => names.type(i)),
+          column("cycles", "Cycles", "cycles", (i) => programs.cycles[i]),
+          column("executions", "Executions", "real", (i) => programs.executions[i]),
+          column("all", "In a run", "cycles", (i) => programs.cycles[i] * programs.executions[i], { sum: true }),
+          column("live", "Live bytes", "bytes", (i) => programs.live_bytes[i]),
         ],
       }),
     ),
@@ -332,12 +313,12 @@ async function details(app, rows, layer, chosen) {
           sort: "-total",
           onpick: (v) => app.state.set({ v: "memory", lines: v[0] }),
           columns: [
-            { key: "name", title: "Variable", kind: "text", value: (v) => v[1] },
-            { key: "total", title: "All tiles", kind: "bytes", sum: true, value: (v) => v[10] },
-            { key: "worst", title: "Fullest tile", kind: "bytes", value: (v) => v[9] },
-            { key: "dtype", title: "Type", kind: "text", value: (v) => v[3] },
-            { key: "life", title: "Life", kind: "text", value: (v) => (v[6] ? "always" : `${v[15]} – ${v[16] - 1}`) },
-            { key: "category", title: "Category", kind: "text", value: (v) => v[5] },
+            column("name", "Variable", "text", 1),
+            column("total", "All tiles", "bytes", 10, { sum: true }),
+            column("worst", "Fullest tile", "bytes", 9),
+            column("dtype", "Type", "text", 3),
+            column("life", "Life", "text", (v) => (v[6] ? "always" : `${v[15]} – ${v[16] - 1}`)),
+            column("category", "Category", "text", 5),
           ],
         }),
       ),

@@ -2,13 +2,14 @@
 
 import { h, panel } from "../base/dom.js";
 import { cyclesText, cyclesWords, grouped, share } from "../base/format.js";
-import { table } from "../base/table.js";
-import { pipelineGrid } from "../data/sums.js";
+import { column, table } from "../base/table.js";
 
-/** @param {import("../base/app.js").App} app @param {Record<string, Float64Array>} c @param {any} phases */
-export function pipelinePanel(app, c, phases) {
-  const phaseOf = (/** @type {number} */ row) => (phases === null ? "" : phases.table[phases.ids[row]]);
-  const grid = pipelineGrid(c, phaseOf);
+/** @typedef {NonNullable<ReturnType<typeof import("../data/sums.js").pipelineGrid>>} Grid */
+
+/** @param {import("../base/app.js").App} app */
+export async function pipelinePanel(app) {
+  /** @type {Grid|null} */
+  const grid = await app.ask("pipeline");
   if (grid === null) return null;
   const { critical, span } = grid;
   const facts = h(
@@ -23,16 +24,12 @@ export function pipelinePanel(app, c, phases) {
     tools: false,
     keyOf: (row) => String(row.stage),
     columns: [
-      { key: "stage", title: "Stage", kind: "number", value: (row) => row.stage },
-      { key: "busy", title: "Busy", kind: "cycles", value: (row) => row.busy },
-      { key: "bubble", title: "Bubble", kind: "cycles", value: (row) => row.bubble },
-      {
-        key: "share",
-        title: "Busy, of the span",
-        kind: "percent",
-        value: (row) => (100 * row.busy) / span,
+      column("stage", "Stage", "number", "stage"),
+      column("busy", "Busy", "cycles", "busy"),
+      column("bubble", "Bubble", "cycles", "bubble"),
+      column("share", "Busy, of the span", "percent", (row) => (100 * row.busy) / span, {
         cell: (row) => share(row.busy, span),
-      },
+      }),
     ],
   });
   if (!grid.hasBatches || grid.cells.length === 0) {

@@ -4,7 +4,7 @@ import { empty, h, menu, pairs, panel } from "../base/dom.js";
 import { matcher } from "../base/filter.js";
 import { bytesText, bytesWords, cyclesText, cyclesWords, decimal, grouped, share } from "../base/format.js";
 import { KINDS } from "../base/kinds.js";
-import { Table, table } from "../base/table.js";
+import { column, Table, table } from "../base/table.js";
 import { programNames } from "./programs.js";
 
 /** Rows that are in sight: the children of what is open. @param {any} programs @param {Set<number>} open */
@@ -32,21 +32,12 @@ async function render(app) {
   for (let i = 0; i < count; ++i) if (programs.end[i] > i + 1 && depth[i] < level) open.add(i);
   for (let i = step; i >= 0; i = programs.parent[i]) open.add(i);
   const kind = state.get("kind");
-  const number = (/** @type {string} */ key, /** @type {string} */ title, /** @type {any} */ type, hidden = false) => ({
-    key,
-    title,
-    kind: type,
-    hidden,
-    value: (/** @type {number} */ i) => programs[key][i],
-  });
+  const number = (/** @type {string} */ key, /** @type {string} */ title, /** @type {any} */ type, hidden = false) =>
+    column(key, title, type, (i) => programs[key][i], { hidden });
   const opsOf = (/** @type {number} */ i) => names.op(i);
   /** @type {import("../base/table.js").Column[]} */
   const columns = [
-    {
-      key: "name",
-      title: "Program",
-      kind: "text",
-      value: (i) => names.name(i),
+    column("name", "Program", "text", (i) => names.name(i), {
       cell: (i) =>
         h(
           "span.cut",
@@ -72,28 +63,28 @@ async function render(app) {
           h("span.front", null, names.name(i).replace(/[^/]*$/, "")),
           h("span", null, names.name(i).replace(/^.*\//, "")),
         ),
-    },
-    { key: "type", title: "Type", kind: "text", value: (i) => names.type(i) },
+    }),
+    column("type", "Type", "text", (i) => names.type(i)),
     number("cycles", "Cycles", "cycles"),
     number("executions", "Executions", "real"),
-    {
-      key: "share",
-      title: "Share",
-      kind: "percent",
-      help: "cycles x executions, of the run",
-      value: (i) => (o.totals.cycles > 0 ? (100 * programs.cycles[i] * programs.executions[i]) / o.totals.cycles : NaN),
-    },
+    column(
+      "share",
+      "Share",
+      "percent",
+      (i) => (o.totals.cycles > 0 ? (100 * programs.cycles[i] * programs.executions[i]) / o.totals.cycles : NaN),
+      { help: "cycles x executions, of the run" },
+    ),
     number("active_tiles", "Tiles", "number"),
-    {
-      key: "balance",
-      title: "Balance",
-      kind: "percent",
-      help: "mean of the tiles' cycles, of the worst",
-      value: (i) =>
+    column(
+      "balance",
+      "Balance",
+      "percent",
+      (i) =>
         names.type(i) === "OnTileExecute" && programs.cycles[i] > 0
           ? (100 * programs.cycles_mean[i]) / (programs.cycles[i] - programs.sync_cycles[i])
           : NaN,
-    },
+      { help: "mean of the tiles' cycles, of the worst" },
+    ),
     number("bytes_in", "Bytes in", "bytes"),
     number("bytes_out", "Bytes out", "bytes", true),
     number("live_bytes", "Live bytes", "bytes"),
@@ -104,17 +95,17 @@ async function render(app) {
     number("stage", "Stage", "number", true),
     number("flops", "FLOPs", "number", true),
     number("code_bytes", "Code", "bytes", true),
-    { key: "op", title: "Operation", kind: "text", value: opsOf, hidden: true },
-    {
-      key: "line",
-      title: "Source",
-      kind: "text",
-      hidden: true,
-      value: (i) => {
+    column("op", "Operation", "text", opsOf, { hidden: true }),
+    column(
+      "line",
+      "Source",
+      "text",
+      (i) => {
         const s = names.source(i);
         return s?.[6] ? `${s[6]}:${s[7]}` : "";
       },
-    },
+      { hidden: true },
+    ),
   ];
   const rowsNow = () => {
     const text = state.get("q");
@@ -212,8 +203,8 @@ async function details(app, names, i) {
     (/** @type {any[]} */ row) =>
       row[2] === programs.source[i] && row[2] >= 0 && (row[6] || (row[15] <= i && i < row[16])),
   );
-  const trace = app.overview.tables.includes("trace") ? (await app.ask("trace")).columns : null;
-  const seen = trace === null ? [] : Array.from(trace.program.keys()).filter((row) => trace.program[row] === i);
+  /** @type {number[]} */
+  const seen = app.overview.tables.includes("trace") ? await app.ask("rowsOfProgram", i) : [];
   const streams = programs.stream?.[i] >= 0 ? await app.ask("streams") : null;
   const stream = streams?.find((/** @type {any[]} */ row) => row[0] === programs.stream[i]);
   return h(
@@ -294,12 +285,12 @@ async function details(app, names, i) {
           tools: false,
           keyOf: (row) => row[0],
           columns: [
-            { key: "name", title: "Codelet", kind: "text", value: (row) => row[0] },
-            { key: "count", title: "Vertices", kind: "number", sum: true, value: (row) => row[1] },
-            { key: "cycles", title: "Cycles", kind: "cycles", value: (row) => row[2] },
-            { key: "state", title: "State of one", kind: "bytes", value: (row) => row[3] },
-            { key: "states", title: "State of all", kind: "bytes", sum: true, value: (row) => row[4] },
-            { key: "code", title: "Code of the codelet", kind: "bytes", value: (row) => row[5] },
+            column("name", "Codelet", "text", 0),
+            column("count", "Vertices", "number", 1, { sum: true }),
+            column("cycles", "Cycles", "cycles", 2),
+            column("state", "State of one", "bytes", 3),
+            column("states", "State of all", "bytes", 4, { sum: true }),
+            column("code", "Code of the codelet", "bytes", 5),
           ],
         }),
       ),
@@ -313,16 +304,11 @@ async function details(app, names, i) {
           keyOf: (row) => String(row[0]),
           sort: "-total",
           columns: [
-            { key: "name", title: "Variable", kind: "text", value: (row) => row[1] },
-            { key: "total", title: "All tiles", kind: "bytes", sum: true, value: (row) => row[10] },
-            { key: "worst", title: "Fullest tile", kind: "bytes", value: (row) => row[9] },
-            {
-              key: "life",
-              title: "Life",
-              kind: "text",
-              value: (row) => (row[6] ? "always" : `${row[15]} – ${row[16] - 1}`),
-            },
-            { key: "category", title: "Category", kind: "text", value: (row) => row[5] },
+            column("name", "Variable", "text", 1),
+            column("total", "All tiles", "bytes", 10, { sum: true }),
+            column("worst", "Fullest tile", "bytes", 9),
+            column("life", "Life", "text", (row) => (row[6] ? "always" : `${row[15]} – ${row[16] - 1}`)),
+            column("category", "Category", "text", 5),
           ],
         }),
       ),

@@ -2,7 +2,7 @@
 
 import { empty, h, menu, panel } from "../base/dom.js";
 import { bytesText, cyclesText, share } from "../base/format.js";
-import { table } from "../base/table.js";
+import { column, table } from "../base/table.js";
 
 /** The text of a file: from the page or from what was dropped, by its whole name or its last part.
  * @param {import("../base/app.js").App} app @param {string} file */
@@ -52,25 +52,14 @@ async function render(app) {
         selected: [chosen],
         onpick: (row) => state.set({ line: row.name }),
         columns: [
-          { key: "name", title: "Line", kind: "text", value: (row) => row.name },
-          { key: "cycles", title: "Cycles", kind: "cycles", sum: true, value: (row) => row.cycles },
-          {
-            key: "share",
-            title: "Share",
-            kind: "percent",
-            value: (row) => (100 * row.cycles) / (o.totals.cycles || 1),
-          },
-          { key: "temporary", title: "Temporary bytes", kind: "bytes", value: (row) => row.temporary },
-          { key: "alwaysLive", title: "Always live", kind: "bytes", sum: true, value: (row) => row.alwaysLive },
-          {
-            key: "live",
-            title: "Live at the peak",
-            kind: "bytes",
-            help: `at step ${peak}, all tiles`,
-            value: (row) => row.live,
-          },
-          { key: "wasted", title: "Wasted", kind: "cycles", value: (row) => row.wasted },
-          { key: "flops", title: "FLOPs", kind: "number", value: (row) => row.flops },
+          column("name", "Line", "text", "name"),
+          column("cycles", "Cycles", "cycles", "cycles", { sum: true }),
+          column("share", "Share", "percent", (row) => (100 * row.cycles) / (o.totals.cycles || 1)),
+          column("temporary", "Temporary bytes", "bytes", "temporary"),
+          column("alwaysLive", "Always live", "bytes", "alwaysLive", { sum: true }),
+          column("live", "Live at the peak", "bytes", "live", { help: `at step ${peak}, all tiles` }),
+          column("wasted", "Wasted", "cycles", "wasted"),
+          column("flops", "FLOPs", "number", "flops"),
         ],
       }),
       chosen !== "" &&

@@ -2,7 +2,7 @@
 
 import { empty, h, panel } from "../base/dom.js";
 import { grouped, textOf } from "../base/format.js";
-import { table } from "../base/table.js";
+import { column, table } from "../base/table.js";
 import { areaPainter } from "../charts/area.js";
 import { Plot } from "../charts/plot.js";
 
@@ -97,13 +97,9 @@ async function render(app) {
       const number =
         result.rows.length > 0 &&
         result.rows.every((/** @type {any[]} */ row) => row[i] === null || typeof row[i] === "number");
-      return {
-        key: `c${i}`,
-        title: name,
-        kind: number ? "real" : "text",
-        value: (/** @type {any[]} */ row) => row[i],
+      return column(`c${i}`, name, number ? "real" : "text", (row) => row[i], {
         cell: (/** @type {any[]} */ row) => textOf(number ? "real" : "text", row[i]),
-      };
+      });
     });
     return h(
       "div.view",

@@ -3,7 +3,7 @@
 import { h, pairs, panel } from "../base/dom.js";
 import { bytesText, bytesWords, cyclesText, decimal, grouped, megabytes, share, short } from "../base/format.js";
 import { PART_LETTERS } from "../base/kinds.js";
-import { table } from "../base/table.js";
+import { column, table } from "../base/table.js";
 
 /** Rows of the table meta with names for readers. */
 const META = {
@@ -120,11 +120,7 @@ export function partsPanel(o) {
       rows: [...all, ["overlapped", o.cycles.overlapped]],
       keyOf: (row) => row[0],
       columns: [
-        {
-          key: "part",
-          title: "Part",
-          kind: "text",
-          value: (row) => row[0],
+        column("part", "Part", "text", 0, {
           cell: (row) =>
             [
               row[0] === "overlapped"
@@ -132,14 +128,11 @@ export function partsPanel(o) {
                 : h("span.kind", { style: { background: `var(--${PART_LETTERS[row[0]]})` } }, PART_LETTERS[row[0]]),
               row[0] === "overlapped" ? "of these, beside other work" : row[0],
             ].filter(Boolean),
-        },
-        { key: "cycles", title: "Cycles", kind: "cycles", value: (row) => row[1] },
-        {
-          key: "share",
-          title: "Of the run",
-          kind: "percent",
-          value: (row) => (o.totals.cycles > 0 ? (100 * row[1]) / o.totals.cycles : NaN),
-        },
+        }),
+        column("cycles", "Cycles", "cycles", 1),
+        column("share", "Of the run", "percent", (row) =>
+          o.totals.cycles > 0 ? (100 * row[1]) / o.totals.cycles : NaN,
+        ),
       ],
     }),
     o.cycles.overlapped > 0 &&
@@ -153,12 +146,6 @@ export function partsPanel(o) {
 
 /** @param {any} o overview */
 export function runsTable(o) {
-  const column = (
-    /** @type {string} */ key,
-    /** @type {string} */ title,
-    /** @type {any} */ kind,
-    /** @type {number} */ at,
-  ) => ({ key, title, kind, value: (/** @type {any[]} */ row) => row[at] });
   return table({
     name: "Runs",
     id: "runs",
@@ -241,9 +228,9 @@ async function render(app) {
             tools: false,
             keyOf: (row) => row[0],
             columns: [
-              { key: "name", title: "Category", kind: "text", value: (row) => row[0] },
-              { key: "always_live", title: "Always live", kind: "bytes", value: (row) => row[1], sum: true },
-              { key: "not_always_live", title: "At times", kind: "bytes", value: (row) => row[2], sum: true },
+              column("name", "Category", "text", 0),
+              column("always_live", "Always live", "bytes", 1, { sum: true }),
+              column("not_always_live", "At times", "bytes", 2, { sum: true }),
             ],
           }),
         ),
@@ -305,14 +292,9 @@ async function render(app) {
             tools: false,
             keyOf: (row) => row.name,
             columns: [
-              { key: "name", title: "File", kind: "text", value: (row) => row.name },
-              { key: "size", title: "Bytes", kind: "bytes", value: (row) => (row.size < 0 ? null : row.size) },
-              {
-                key: "absence",
-                title: "Without it",
-                kind: "long",
-                value: (row) => (row.size < 0 ? row.absence : "found"),
-              },
+              column("name", "File", "text", "name"),
+              column("size", "Bytes", "bytes", (row) => (row.size < 0 ? null : row.size)),
+              column("absence", "Without it", "long", (row) => (row.size < 0 ? row.absence : "found")),
             ],
           }),
         ),
@@ -329,10 +311,10 @@ async function render(app) {
           tools: true,
           keyOf: (row) => row[0],
           columns: [
-            { key: "name", title: "Option", kind: "text", value: (row) => row[0] },
-            { key: "value", title: "Value", kind: "text", value: (row) => row[1] },
-            { key: "given", title: "Given", kind: "text", value: (row) => (row[2] ? "given" : "") },
-            { key: "acts", title: "Effect", kind: "text", value: (row) => (row[3] ? "has an effect" : "none here") },
+            column("name", "Option", "text", 0),
+            column("value", "Value", "text", 1),
+            column("given", "Given", "text", (row) => (row[2] ? "given" : "")),
+            column("acts", "Effect", "text", (row) => (row[3] ? "has an effect" : "none here")),
           ],
         }),
       ),

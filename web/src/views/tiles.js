@@ -7,7 +7,7 @@ import { tileField } from "./memory.js";
 import { tileName } from "./memory_parts.js";
 import { histogram } from "./insights.js";
 import { savePictures } from "../charts/picture.js";
-import { table } from "../base/table.js";
+import { column, table } from "../base/table.js";
 
 /** Columns and tiles of an island. @param {any} target */
 export function floorPlan(target) {
@@ -211,13 +211,8 @@ function twin(app, values, isBytes) {
         tools: true,
         onpick: (tile) => app.state.set({ tiles: tile }),
         columns: [
-          { key: "tile", title: "Tile", kind: "number", value: (tile) => tile },
-          {
-            key: "value",
-            title: isBytes ? "Bytes" : "Step",
-            kind: isBytes ? "bytes" : "number",
-            value: (tile) => values[tile],
-          },
+          column("tile", "Tile", "number", (tile) => tile),
+          column("value", isBytes ? "Bytes" : "Step", isBytes ? "bytes" : "number", (tile) => values[tile]),
         ],
       }),
     );

@@ -5,11 +5,11 @@ import { Plot } from "../charts/plot.js";
 import { empty, h, menu, panel, save } from "../base/dom.js";
 import { bytesText, cyclesWords, grouped, share } from "../base/format.js";
 import { KINDS } from "../base/kinds.js";
-import { table } from "../base/table.js";
-import { leftHeavy } from "../data/sums.js";
+import { column, table } from "../base/table.js";
+import { standsFor } from "../data/names.js";
 import { bspPanel } from "./bsp.js";
 import { heatmapPanel } from "./heatmap.js";
-import { sandwich, sandwichPanel } from "./sandwich.js";
+import { sandwichPanel } from "./sandwich.js";
 import {
   align,
   chooseMore,
@@ -26,37 +26,15 @@ import { programNames } from "./programs.js";
 import { perfetto, rowPanel, streamsPanel, sumsPanel } from "./trace_parts.js";
 
 /** @typedef {import("./programs.js").Programs} Programs */
-
-/** A level with boxes moved by some cycles. @param {any} level @param {number} by */
-function moved(level, by) {
-  if (by === 0) return level;
-  const begin = Float64Array.from(level.begin),
-    end = Float64Array.from(level.end);
-  for (let i = 0; i < begin.length; ++i) {
-    begin[i] += by;
-    end[i] += by;
-  }
-  return { ...level, begin, end };
-}
-
-/** One level of all rows of a lane; a box has the name of its row's program.
- * @param {Int32Array} rows @param {Record<string, Float64Array>} c @param {number} offset */
-function flat(rows, c, offset) {
-  const begin = new Float64Array(rows.length),
-    end = new Float64Array(rows.length);
-  for (let i = 0; i < rows.length; ++i) {
-    begin[i] = c.cycles_base[rows[i]] + offset;
-    end[i] = begin[i] + c.cycles[rows[i]];
-  }
-  return { begin, end, label: new Int32Array(rows.length).fill(-1), row: rows };
-}
+/** @typedef {import("../data/trace.js").Columns} Columns */
 
 /** The lanes to draw. @param {import("../base/app.js").App} app
- * @param {any} flame @param {Record<string, Float64Array>} c @param {any[]|null} run @param {string} mode */
-function lanesOf(app, flame, c, run, mode) {
+ * @param {any[]|null} run @param {string} mode */
+async function lanesOf(app, run, mode) {
   const wait = run?.[3] ?? 0,
     load = run?.[4] ?? 0,
     offset = wait + load;
+  const flame = await app.ask("flame", mode === "flame", offset);
   const only = app.state.get("ipu");
   const labels = [...flame.labels];
   const lanes = flame.lanes
@@ -65,10 +43,7 @@ function lanesOf(app, flame, c, run, mode) {
       title:
         (lane.ipu < 0 ? "all IPUs" : `IPU ${lane.ipu}`) +
         (lane.beside ? ", beside it (overlapped, not in the total)" : ""),
-      levels:
-        mode === "flat"
-          ? [flat(lane.rows, c, offset)]
-          : lane.levels.map((/** @type {any} */ level) => moved(level, offset)),
+      levels: lane.levels,
     }));
   const total = run !== null ? run[5] : app.overview.totals.cycles;
   const host = {
@@ -83,13 +58,7 @@ function lanesOf(app, flame, c, run, mode) {
     ],
   };
   labels.push("waiting for the host", "loading the program", `run #${run?.[0] ?? 0}`);
-  return { lanes: [host, ...lanes], labels, offset, total };
-}
-
-/** @param {Record<string, Float64Array>} c @param {(row: number) => string[]|null} partsOf */
-function heavyLanes(c, partsOf) {
-  const { levels, labels, total } = leftHeavy(c, partsOf);
-  return { lanes: [{ title: "all rows, equal names merged, heaviest first", levels }], labels, offset: 0, total };
+  return { lanes: [host, ...lanes], labels, offset, total, kinds: flame.kinds };
 }
 
 /** @param {import("../base/app.js").App} app */
@@ -99,24 +68,15 @@ async function render(app) {
     return { element: empty("This profile has no table 'trace': it was written without outputExecutionProfile.") };
   await app.readTimelines();
   const names = await programNames(app);
-  const { columns: c, phases } = await app.ask("trace");
+  /** @type {Columns} */
+  const c = await app.ask("trace");
   const run = o.runs.find((/** @type {any[]} */ row) => row[0] === state.number("run", 0)) ?? null;
   const mode = state.get("mode", o.ipus.length > 2 ? "flat" : "flame");
-  const flame = await app.ask("flame", mode === "flame");
-  // A row of a loop or a call that takes more than the loop itself stands for the steps inside.
-  const stands = (/** @type {number} */ row) =>
-    c.iterations[row] > 1 ||
-    (c.program[row] >= 0 && names.programs.end[c.program[row]] > c.program[row] + 1 && c.cycles[row] > 100);
+  const stands = standsFor(c, names.programs.end);
   const letterOf = (/** @type {number} */ row) => names.letter(c.program[row]);
-  const kindOf = (/** @type {number} */ row) => (stands(row) ? "…" : letterOf(row));
-  const only = state.get("ipu");
-  const partsOf = (/** @type {number} */ row) =>
-    only === "" || c.ipu[row] < 0 || String(c.ipu[row]) === only
-      ? names.name(c.program[row]).split("/").filter(Boolean)
-      : null;
-  const sides = mode === "sandwich" ? sandwich(c, partsOf, state.get("frame")) : null;
-  const merged = mode === "heavy" ? heavyLanes(c, partsOf) : sides;
-  const built = merged ?? lanesOf(app, flame, c, run, mode);
+  const sides = mode === "sandwich" ? await app.ask("sandwich", state.get("ipu"), state.get("frame")) : null;
+  const merged = mode === "heavy" ? await app.ask("heavy", state.get("ipu")) : sides;
+  const built = merged ?? (await lanesOf(app, run, mode));
   const aligned = align(app, run);
   const hosts =
     merged === null && aligned.over.length > 0
@@ -128,7 +88,7 @@ async function render(app) {
   }
   const plot = tracePlot(app, names, c, built, letterOf, stands, merged !== null, hosts, aligned.wall);
   const range = rangeOf(state.get("range"));
-  const ends = range.length === 2 && range[1] > range[0] ? range.map((x) => x - built.offset) : [-Infinity, Infinity];
+  const ends = range.length === 2 && range[1] > range[0] ? range.map((x) => x - built.offset) : [];
   const controls = h(
     "div.bar",
     null,
@@ -152,14 +112,7 @@ async function render(app) {
       (value) => state.set({ mode: value, z: null }),
       "mode",
     ),
-    o.ipus.length > 1 &&
-      menu(
-        "IPU",
-        [["", "all"], ...o.ipus.map((/** @type {any[]} */ row) => [String(row[0]), `IPU ${row[0]}`])],
-        state.get("ipu"),
-        (value) => state.set({ ipu: value }),
-        "ipu",
-      ),
+    app.ipuMenu(),
     merged === null &&
       h(
         "button",
@@ -175,10 +128,12 @@ async function render(app) {
       "button",
       {
         type: "button",
-        onclick: () => {
+        onclick: async () => {
+          const { offset } = built,
+            flame = await app.ask("flame", false, offset);
           const scale = 1e6 / o.target.clock_frequency;
           const more = hosts === null ? [] : hostEvents(hosts, (us) => aligned.place(us) * scale);
-          save("trace.json", perfetto(names, c, built, flame, o, more));
+          save("trace.json", perfetto(names, c, offset, flame, o, more));
         },
       },
       "Save for Perfetto",
@@ -204,8 +159,8 @@ async function render(app) {
     heatmapPanel(app, app.timelines),
     row >= 0 && row < c.cycles.length && rowPanel(app, names, c, row),
     sides !== null && sandwichPanel(app, sides),
-    sumsPanel(app, names, c, ends, kindOf),
-    pipelinePanel(app, c, phases),
+    await sumsPanel(app, ends),
+    await pipelinePanel(app),
     await app.part(() => streamsPanel(app)),
     merged === null && (await app.part(() => bspPanel(app, names, c, built.offset, plot))),
   );
@@ -239,7 +194,7 @@ function runSpan(o, run, built) {
   return Math.max(built.total, (run?.[3] ?? 0) + (run?.[8] ?? 0) * o.target.clock_frequency);
 }
 
-/** @param {import("../base/app.js").App} app @param {Programs} names @param {Record<string, Float64Array>} c
+/** @param {import("../base/app.js").App} app @param {Programs} names @param {Columns} c
  * @param {any} built @param {(row: number) => string} letterOf @param {(row: number) => boolean} stands
  * @param {boolean} merged @param {import("./host.js").Hosts|null} hosts @param {(x: number) => number} wall */
 function tracePlot(app, names, c, built, letterOf, stands, merged, hosts, wall) {
@@ -248,8 +203,6 @@ function tracePlot(app, names, c, built, letterOf, stands, merged, hosts, wall) 
   const op = state.get("op");
   const chosenRow = state.get("row") === "" ? -1 : state.number("row", -1);
   const { lanes, labels } = built;
-  const kinds = new Set();
-  for (let i = 0; i < c.program.length; ++i) kinds.add(letterOf(i));
   const textOf = (/** @type {number} */ label, /** @type {number} */ row) =>
     label < 0 ? names.name(c.program[row]).split("/").slice(-2).join("/") : labels[label];
   /** @type {Plot} */
@@ -268,7 +221,7 @@ function tracePlot(app, names, c, built, letterOf, stands, merged, hosts, wall) 
     range: range.length === 2 ? [range[0], range[1]] : hosts !== null ? [0, Math.max(1, built.total)] : undefined,
     summary: `${grouped(c.program.length - 2)} rows over ${grouped(built.total)} cycles, of which ${grouped(built.offset)} are waiting for the host and loading.${hosts !== null ? ` Above it ${grouped(hosts.rows.length)} marks of the host.` : ""}`,
     legend: Object.entries(KINDS)
-      .filter(([letter]) => kinds.has(letter))
+      .filter(([letter]) => built.kinds.has(letter))
       .map(([letter, text]) => /** @type {[string, string]} */ ([letter, `${letter} ${text}`]))
       .concat([["T", "hatched: a row that stands for more turns"]], hosts?.legend ?? []),
     paint: flamePainter({
@@ -318,21 +271,17 @@ function tracePlot(app, names, c, built, letterOf, stands, merged, hosts, wall) 
         id: "trace-table",
         rows: Array.from(c.program.keys()).slice(2),
         columns: [
-          { key: "id", title: "Row", kind: "number", value: (i) => i },
-          { key: "name", title: "Name", kind: "text", value: (i) => names.name(c.program[i]) },
-          { key: "kind", title: "Kind", kind: "text", value: (i) => KINDS[letterOf(i)] },
-          { key: "ipu", title: "IPU", kind: "number", value: (i) => c.ipu[i] },
-          { key: "cycles_base", title: "From", kind: "cycles", value: (i) => c.cycles_base[i] },
-          ...["cycles", "cycles_overlapped", "sync_cycles"].map((key) => ({
-            key,
-            title: key.replace(/_/g, " "),
-            kind: /** @type {"cycles"} */ ("cycles"),
-            sum: true,
-            value: (/** @type {number} */ i) => c[key][i],
-          })),
-          { key: "iterations", title: "Turns", kind: "number", value: (i) => c.iterations[i] },
-          { key: "data_in", title: "Bytes in", kind: "bytes", value: (i) => c.data_in[i] },
-          { key: "data_out", title: "Bytes out", kind: "bytes", value: (i) => c.data_out[i] },
+          column("id", "Row", "number", (i) => i),
+          column("name", "Name", "text", (i) => names.name(c.program[i])),
+          column("kind", "Kind", "text", (i) => KINDS[letterOf(i)]),
+          column("ipu", "IPU", "number", (i) => c.ipu[i]),
+          column("cycles_base", "From", "cycles", (i) => c.cycles_base[i]),
+          ...["cycles", "cycles_overlapped", "sync_cycles"].map((key) =>
+            column(key, key.replace(/_/g, " "), "cycles", (i) => c[key][i], { sum: true }),
+          ),
+          column("iterations", "Turns", "number", (i) => c.iterations[i]),
+          column("data_in", "Bytes in", "bytes", (i) => c.data_in[i]),
+          column("data_out", "Bytes out", "bytes", (i) => c.data_out[i]),
         ],
       }),
   });

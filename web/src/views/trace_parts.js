@@ -3,12 +3,11 @@
 import { empty, h, panel } from "../base/dom.js";
 import { bytesText, cyclesText, cyclesWords, decimal, grouped, share } from "../base/format.js";
 import { KINDS } from "../base/kinds.js";
-import { table } from "../base/table.js";
-import { rangeSums } from "../data/sums.js";
+import { column, table } from "../base/table.js";
 
 /** @typedef {import("./programs.js").Programs} Programs */
 
-/** @param {import("../base/app.js").App} app @param {Programs} names @param {Record<string, Float64Array>} c @param {number} row */
+/** @param {import("../base/app.js").App} app @param {Programs} names @param {import("../data/trace.js").Columns} c @param {number} row */
 export function rowPanel(app, names, c, row) {
   const program = c.program[row];
   const op = names.op(program);
@@ -33,18 +32,11 @@ export function rowPanel(app, names, c, row) {
   );
 }
 
-/** @param {import("../base/app.js").App} app @param {Programs} names @param {Record<string, Float64Array>} c
- * @param {number[]} ends @param {(row: number) => string} letterOf */
-export function sumsPanel(app, names, c, ends, letterOf) {
-  const sums = rangeSums(c, ends[0], ends[1], letterOf, names.op, names.programs.id.length);
-  const kinds = [...sums.kinds].sort((a, b) => b[1] - a[1]);
-  const least = Float64Array.from(sums.names.values()).sort().at(-20) ?? 0;
-  const top = [...sums.names]
-    .filter((one) => one[1] >= least)
-    .sort((a, b) => b[1] - a[1])
-    .slice(0, 20);
-  const whole = ends[0] === -Infinity;
-  const compute = (sums.kinds.get("C") ?? 0) + (sums.kinds.get("P") ?? 0);
+/** @param {import("../base/app.js").App} app @param {number[]} ends cycles since the first step; none: of the run */
+export async function sumsPanel(app, ends) {
+  /** @type {ReturnType<typeof import("../data/rows.js").sums>} */
+  const sums = await app.ask("sums", ...ends);
+  const compute = sums.kinds.reduce((sum, [kind, cycles]) => sum + (kind === "C" || kind === "P" ? cycles : 0), 0);
   const one = (
     /** @type {string} */ key,
     /** @type {string} */ name,
@@ -58,7 +50,7 @@ export function sumsPanel(app, names, c, ends, letterOf) {
       h("dd", null, h("span", { "data-key": `range.${key}`, "data-value": value }, text)),
     );
   return panel(
-    whole ? "Sums of the run" : "Sums of the range",
+    ends.length === 0 ? "Sums of the run" : "Sums of the range",
     h(
       "dl.figures",
       null,
@@ -86,40 +78,32 @@ export function sumsPanel(app, names, c, ends, letterOf) {
       table({
         name: "By kind",
         id: "range-kinds",
-        rows: kinds,
+        rows: sums.kinds,
         tools: false,
         keyOf: (row) => row[0],
         columns: [
-          {
-            key: "kind",
-            title: "Kind",
-            kind: "text",
-            value: (row) => (row[0] === "…" ? "steps that one row stands for" : KINDS[row[0]]),
+          column("kind", "Kind", "text", (row) => (row[0] === "…" ? "steps that one row stands for" : KINDS[row[0]]), {
             cell: (row) => [
               h("span.kind", { style: { background: `var(--${row[0] === "…" ? "T" : row[0]})` } }, row[0]),
               row[0] === "…" ? "steps that one row stands for" : KINDS[row[0]],
             ],
-          },
-          { key: "cycles", title: "Cycles", kind: "cycles", sum: true, value: (row) => row[1] },
-          { key: "share", title: "Share", kind: "percent", value: (row) => (100 * row[1]) / (sums.cycles || 1) },
+          }),
+          column("cycles", "Cycles", "cycles", 1, { sum: true }),
+          column("share", "Share", "percent", (row) => (100 * row[1]) / (sums.cycles || 1)),
         ],
       }),
       table({
         name: "Top operations",
         id: "range-operations",
-        rows: top,
+        rows: sums.names,
         tools: false,
         sort: "-cycles",
         columns: [
-          {
-            key: "name",
-            title: "Operation, the top 20",
-            kind: "text",
-            value: (row) => row[0],
+          column("name", "Operation, the top 20", "text", 0, {
             cell: (row) => h("a", { href: app.state.link({ v: "operations", layer: "op", op: row[0] }) }, row[0]),
-          },
-          { key: "cycles", title: "Cycles", kind: "cycles", value: (row) => row[1] },
-          { key: "share", title: "Share", kind: "percent", value: (row) => (100 * row[1]) / (sums.cycles || 1) },
+          }),
+          column("cycles", "Cycles", "cycles", 1),
+          column("share", "Share", "percent", (row) => (100 * row[1]) / (sums.cycles || 1)),
         ],
       }),
     ),
@@ -127,9 +111,9 @@ export function sumsPanel(app, names, c, ends, letterOf) {
 }
 
 /** Chrome's trace events, which Perfetto opens; times in microseconds. @param {Programs} names
- * @param {Record<string, Float64Array>} c @param {any} built @param {any} flame @param {any} o
+ * @param {import("../data/trace.js").Columns} c @param {number} offset @param {any} flame @param {any} o
  * @param {any[]} more events of the host */
-export function perfetto(names, c, built, flame, o, more) {
+export function perfetto(names, c, offset, flame, o, more) {
   const scale = 1e6 / o.target.clock_frequency;
   const events = flame.lanes.map((/** @type {any} */ lane, /** @type {number} */ tid) => ({
     ph: "M",
@@ -139,14 +123,14 @@ export function perfetto(names, c, built, flame, o, more) {
     args: { name: lane.ipu < 0 ? "all IPUs" : `IPU ${lane.ipu}${lane.beside ? " beside" : ""}` },
   }));
   flame.lanes.forEach((/** @type {any} */ lane, /** @type {number} */ tid) => {
-    for (const i of lane.rows) {
+    for (const i of lane.levels[0].row) {
       events.push({
         ph: "X",
         pid: 1,
         tid,
         name: names.name(c.program[i]),
         cat: KINDS[names.letter(c.program[i])],
-        ts: (built.offset + c.cycles_base[i]) * scale,
+        ts: (offset + c.cycles_base[i]) * scale,
         dur: c.cycles[i] * scale,
         args: { cycles: c.cycles[i], turns: c.iterations[i] },
       });
@@ -160,13 +144,6 @@ export async function streamsPanel(app) {
   const rows = await app.ask("streams");
   if (rows === null) return empty("This profile does not say which stream a copy serves (table 'streams').");
   if (rows.length === 0) return null;
-  const column = (
-    /** @type {string} */ key,
-    /** @type {string} */ title,
-    /** @type {any} */ kind,
-    /** @type {number} */ at,
-    sum = false,
-  ) => ({ key, title, kind, sum, value: (/** @type {any[]} */ row) => row[at] });
   return panel(
     "Streams",
     table({
@@ -179,9 +156,9 @@ export async function streamsPanel(app) {
         column("name", "Stream", "text", 1),
         column("kind", "Kind", "text", 2),
         column("direction", "Direction", "text", 3),
-        column("bytes", "Bytes in a run", "bytes", 4, true),
-        column("cycles", "Cycles of its copies", "cycles", 5, true),
-        column("programs", "Programs", "number", 6, true),
+        column("bytes", "Bytes in a run", "bytes", 4, { sum: true }),
+        column("cycles", "Cycles of its copies", "cycles", 5, { sum: true }),
+        column("programs", "Programs", "number", 6, { sum: true }),
       ],
     }),
   );

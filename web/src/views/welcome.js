@@ -1,7 +1,7 @@
 // The first page, and the list of many reports.
 
 import { h } from "../base/dom.js";
-import { table } from "../base/table.js";
+import { column, table } from "../base/table.js";
 
 /** @param {string} problem @param {(list: FileList|null) => void} take */
 export function welcome(problem, take) {
@@ -125,11 +125,7 @@ export async function reportList(app, folders, open) {
       keyOf: (row) => row.folder.name,
       onpick: (row) => open([row.folder]),
       columns: [
-        {
-          key: "pick",
-          title: "",
-          kind: "text",
-          value: () => "",
+        column("pick", "", "text", () => "", {
           cell: (row) =>
             h("input", {
               type: "checkbox",
@@ -140,21 +136,17 @@ export async function reportList(app, folders, open) {
                 button.disabled = picked.size !== 2;
               },
             }),
-        },
-        {
-          key: "name",
-          title: "Folder",
-          kind: "text",
-          value: (row) => row.folder.name,
+        }),
+        column("name", "Folder", "text", (row) => row.folder.name, {
           cell: (row) => h("button.link", { type: "button", onclick: () => open([row.folder]) }, row.folder.name),
-        },
-        { key: "module", title: "Module", kind: "text", value: (row) => row.module },
-        { key: "time", title: "Time", kind: "text", value: (row) => row.time },
-        { key: "target", title: "Target", kind: "text", value: (row) => row.target },
-        { key: "ipus", title: "IPUs", kind: "number", value: (row) => row.ipus },
-        { key: "fits", title: "Fits", kind: "text", value: (row) => row.fits },
-        { key: "cycles", title: "Cycles", kind: "number", value: (row) => row.cycles },
-        { key: "steps", title: "Programs", kind: "number", value: (row) => row.steps },
+        }),
+        column("module", "Module", "text", "module"),
+        column("time", "Time", "text", "time"),
+        column("target", "Target", "text", "target"),
+        column("ipus", "IPUs", "number", "ipus"),
+        column("fits", "Fits", "text", "fits"),
+        column("cycles", "Cycles", "number", "cycles"),
+        column("steps", "Programs", "number", "steps"),
       ],
     }),
   );

@@ -1,0 +1,125 @@
+// What views ask of all rows of the trace. The worker answers: a million rows take it a while.
+
+import { byName, frames, leftHeavy, pipelineGrid, rangeSums } from "./sums.js";
+import { rowsOf } from "./trace.js";
+
+/** @typedef {import("./profile.js").Profile} Profile */
+/** @typedef {import("./sums.js").Group} Group */
+
+const TOP = 20;
+
+/** Sums of a range of cycles: kinds and the top operations, those that take most first.
+ * @param {Profile} profile @param {number|null} lo @param {number|null} hi null: no bound */
+export function sums(profile, lo, hi) {
+  const { columns: c, names, stands } = rowsOf(profile);
+  const kindOf = (/** @type {number} */ row) => (stands(row) ? "…" : names.letter(c.program[row]));
+  const count = names.programs.name.ids.length;
+  const found = rangeSums(c, lo ?? -Infinity, hi ?? Infinity, kindOf, names.op, count);
+  const sorted = (/** @type {Map<string, number>} */ map) => [...map].sort((a, b) => b[1] - a[1]);
+  return { ...found, kinds: sorted(found.kinds), names: sorted(found.names).slice(0, TOP) };
+}
+
+/** @param {Profile} profile @param {string} ipu "": all */
+function groupsOf(profile, ipu) {
+  const { columns, names } = rowsOf(profile);
+  return byName(columns, names.programs.name, ipu);
+}
+
+/** The rows with equal names merged. @param {Profile} profile @param {string} ipu */
+export function heavy(profile, ipu) {
+  const { levels, labels, total } = leftHeavy(groupsOf(profile, ipu));
+  return {
+    lanes: [{ title: "all rows, equal names merged, heaviest first", levels }],
+    labels,
+    offset: 0,
+    total,
+    kinds: rowsOf(profile).kinds,
+  };
+}
+
+/** Lanes around the asked name; around the name that takes most itself where none is asked.
+ * @param {Profile} profile @param {string} ipu @param {string} asked */
+export function sandwich(profile, ipu, asked) {
+  const groups = groupsOf(profile, ipu);
+  const all = frames(groups);
+  const whole = all.reduce((sum, one) => sum + one.self, 0);
+  const heaviest = all.reduce((a, b) => (b.self > a.self ? b : a), { name: "", self: -1 });
+  const chosen = asked === "" ? heaviest.name : asked;
+  const around = (/** @type {(parts: string[], at: number) => string[]} */ take) =>
+    leftHeavy(
+      groups
+        .filter((group) => group.parts.includes(chosen))
+        .map((group) => ({ ...group, parts: take(group.parts, group.parts.indexOf(chosen)) })),
+    );
+  const callers = around((parts, at) => parts.slice(0, at + 1).reverse());
+  const callees = around((parts, at) => parts.slice(at));
+  const shift = callers.labels.length;
+  // Scopes around it stand for no row of their own.
+  const above = callers.levels.slice(1).map((level) => ({ ...level, row: level.row.map(() => -1) }));
+  const below = callees.levels.map((level) => ({ ...level, label: level.label.map((label) => label + shift) }));
+  return {
+    lanes: [
+      { title: `what '${chosen}' is in, the nearest below`, levels: above.reverse() },
+      { title: `'${chosen}' and what is in it`, levels: below },
+    ],
+    labels: [...callers.labels, ...callees.labels],
+    offset: 0,
+    kinds: rowsOf(profile).kinds,
+    total: all.find((one) => one.name === chosen)?.total ?? 0,
+    all,
+    whole,
+    chosen,
+  };
+}
+
+/** @param {Profile} profile */
+export function pipeline(profile) {
+  const { columns, phases } = rowsOf(profile);
+  return pipelineGrid(columns, (row) => (phases === null ? "" : phases.table[phases.ids[row]]));
+}
+
+/** Rows in which tiles work, in time order, and where each begins; of each IPU, too.
+ * @param {Profile} profile @param {number} offset */
+export function working(profile, offset) {
+  const { columns: c } = rowsOf(profile);
+  /** @type {Map<number, number[]>} */
+  const byIpu = new Map();
+  for (let i = 2; i < c.program.length; ++i) {
+    if (c.cycles[i] <= 0 || c.active_tiles[i] <= 0) continue;
+    const list = byIpu.get(c.ipu[i]);
+    if (list === undefined) byIpu.set(c.ipu[i], [i]);
+    else list.push(i);
+  }
+  const over = (/** @type {number[]} */ rows) => {
+    const order = Int32Array.from(rows);
+    const base = c.cycles_base;
+    if (order.some((row, i) => i > 0 && base[order[i - 1]] > base[row]))
+      order.sort((a, b) => base[a] - base[b] || a - b);
+    return { order, begins: Float64Array.from(order, (i) => base[i] + offset) };
+  };
+  const lanes = [...byIpu].map(([ipu, rows]) => ({ ipu, ...over(rows) }));
+  return { all: lanes.length === 1 ? lanes[0] : over([...byIpu.values()].flat()), lanes };
+}
+
+/** The rows of a program. @param {Profile} profile @param {number} program */
+export function rowsOfProgram(profile, program) {
+  const { columns: c } = rowsOf(profile);
+  const found = [];
+  for (let i = c.program.indexOf(program); i >= 0; i = c.program.indexOf(program, i + 1)) found.push(i);
+  return found;
+}
+
+/** The cycle at which each step begins first. @param {Profile} profile @param {number} count of steps */
+export function beginnings(profile, count) {
+  const { columns: c } = rowsOf(profile);
+  const first = new Float64Array(count).fill(NaN);
+  for (let i = 2; i < c.program.length; ++i) {
+    const program = c.program[i];
+    if (program >= 0 && program < count && Number.isNaN(first[program])) first[program] = c.cycles_base[i];
+  }
+  for (let p = 0, last = 0; p < count; ++p) {
+    if (Number.isNaN(first[p]) || first[p] < last) first[p] = last;
+    last = first[p];
+  }
+  return first;
+}
