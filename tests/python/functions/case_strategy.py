@@ -251,6 +251,24 @@ def test_reductions_over_replicas(ipu, devices):
         strategy.extended._reduce_to("x", 1., None)
 
 
+def test_gradients_of_sums_over_replicas_by_a_tape(ipu, devices):
+    devices(2)
+
+    @tf.function(jit_compile=True)
+    def step(x):
+        with tf.GradientTape(persistent=True) as tape:
+            tape.watch(x)
+            total = ipu.cross_replica_ops.cross_replica_sum(x)
+            squared = total * ipu.cross_replica_ops.cross_replica_mean(x)
+            [part] = tf.while_loop(lambda *_: True, lambda part: [
+                ipu.cross_replica_ops.cross_replica_sum(part)], [x], maximum_iterations=2)
+        return tape.gradient(squared, x), tf.gradients(total * 2., x)[0], tape.gradient(part, x)
+
+    results = ipu.ipu_strategy.IPUStrategy().run(step, args=(tf.constant(3.),))
+    # Each replica's x is in 2x * x of both of them, in 2 * 2x, and in 4x.
+    assert [float(one) for one in results] == [2 * (3. + 3.), 4., 4.]
+
+
 def test_datasets_of_tensorflow_s_own(strategy):
     dataset = strategy.experimental_distribute_dataset(tf.data.Dataset.range(3))
     assert [int(one) for one in dataset] == [0, 1, 2]

@@ -55,11 +55,45 @@ class OwnDescent(embedding_ops.HostEmbeddingOptimizerSpec):
         return gen_pop_datastream_ops.ipu_host_embedding_deregister(embedding_tensor, name)
 
 
-def test_a_table_must_be_a_resource_variable():
-    with tf.Graph().as_default():
+@pytest.mark.parametrize("is_resource", [False, True])
+def test_lookups_before_the_table_is_known(is_resource, on_ipu, session):
+    known = {"embedding_id": "late_rows", "embedding_shape": [4, 2]}
+    start = np.arange(8, dtype="f").reshape(4, 2)
+
+    def program():
+        rows = gen_pop_datastream_ops.ipu_device_embedding_lookup([2], dtype=tf.float32, **known)
+        return rows, gen_pop_datastream_ops.ipu_device_embedding_update_add(
+            rows, 10 * rows, tf.constant([0]), **known)
+
+    run = on_ipu(program)
+    with tf.device("cpu"):
+        table = tf.get_variable("late_table", initializer=start, use_resource=is_resource)
+        other = tf.get_variable("other", [5, 2], use_resource=is_resource)
+    begin = gen_pop_datastream_ops.ipu_host_embedding_register(table, "late_rows")
+    end = gen_pop_datastream_ops.ipu_host_embedding_deregister(table, "late_rows")
+    with pytest.raises(ValueError, match=r"is float32 \(4, 2\), not float32 \(5, 2\)"):
+        gen_pop_datastream_ops.ipu_host_embedding_register(other, "late_rows")
+    with session() as sess:
+        sess.run(tf.global_variables_initializer())
+        with pytest.raises(tf.errors.FailedPreconditionError):
+            sess.run(run)
+        sess.run(begin)
+        np.testing.assert_array_equal(sess.run(run)[0], [[4, 5]])
+        wanted = start + [[40, 50], [0, 0], [0, 0], [0, 0]]
+        np.testing.assert_array_equal(sess.run(end), wanted)
+        np.testing.assert_array_equal(sess.run(table), wanted)
+
+
+def test_a_table_of_another_kind_is_registered_by_a_copy():
+    with tf.Graph().as_default(), tf.Session() as sess:
         table = tf.get_variable("old_rows", [4, 2], use_resource=False)
         with pytest.raises(ValueError, match="old_rows must be a resource variable"):
-            gen_pop_datastream_ops.ipu_host_embedding_register(table, "old_rows")
+            embedding_ops.HostEmbedding("old_rows", table)
+        begin = gen_pop_datastream_ops.ipu_host_embedding_register(table, "old_rows")
+        end = gen_pop_datastream_ops.ipu_host_embedding_deregister(table, "old_rows")
+        sess.run(table.initializer)
+        sess.run(begin)
+        np.testing.assert_array_equal(sess.run(end), sess.run(table))
 
 
 def test_an_optimizer_of_embeddings_of_ones_own(on_ipu, session):
@@ -102,8 +136,6 @@ def test_lookups_and_updates_of_an_embedding_by_its_name(on_ipu, session):
         with embedding.register(sess):
             np.testing.assert_array_equal(sess.run(run)[0], [[4, 5]])
         np.testing.assert_array_equal(sess.run(embedding.get_embedding_tensor())[0], [40, 51])
-    with pytest.raises(ValueError, match="There is no host embedding 'nobody'"):
-        embedding_ops.tensor_of("nobody", [4, 2], tf.float32)
     with pytest.raises(ValueError, match=r"is float32 \(4, 2\), not float32 \[5, 2\]"):
         embedding_ops.tensor_of("plain_rows", [5, 2], tf.float32)
 

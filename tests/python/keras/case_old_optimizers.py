@@ -139,6 +139,24 @@ def test_subclasses_with_methods_of_the_old_ones(strategy):
     check(others, trained(OLD.SGD(0.05, momentum=0.9)))
 
 
+class Decaying(Plain):
+    """Tells that it is written for the old classes by an argument alone."""
+
+    def __init__(self, learning_rate, decay=0.5, **keywords):
+        self.rates = [learning_rate]
+        super().__init__(learning_rate, decay=decay, **keywords)
+
+
+def test_a_subclass_that_hands_an_old_argument_to_its_base(strategy):
+    with strategy.scope():
+        optimizer = Decaying(0.1)
+        weights = trained(optimizer, OPTIONS)
+    assert isinstance(optimizer, OLD.SGD) and optimizer.rates == [0.1]
+    again = Decaying.from_config(optimizer.get_config())
+    for one in weights, trained(again):
+        check(one, trained(OLD.SGD(0.1, decay=0.5)))
+
+
 def test_subclasses_for_the_new_ones_stay(strategy):
     assert issubclass(Newer, tf.keras.optimizers.Optimizer)
     with strategy.scope():

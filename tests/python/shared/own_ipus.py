@@ -23,13 +23,13 @@ def prepare():
     atexit.register(shutil.rmtree, os.environ["TREMULA_RUNTIME_DIR"], ignore_errors=True)
     if str(ROOT / "python") not in sys.path:
         sys.path.insert(0, str(ROOT / "python"))
+    from tremula.tf.inner import versions
+    versions.prefer_legacy_keras()
 
 
 def load():
     """The same, and returns tensorflow.python.ipu."""
     prepare()
     import tremula._finder  # noqa: F401  (serves tensorflow.python.ipu)
-    from tremula.tf.inner import versions
-    versions.prefer_legacy_keras()
     from tensorflow.python import ipu
     return ipu

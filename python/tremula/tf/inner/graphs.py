@@ -85,6 +85,13 @@ def apply_op(op, name=None, **arguments):
     return operation
 
 
+def record(operation):
+    """Tells gradient tapes of a node that apply_op() has added and whose op has a gradient."""
+    from tensorflow.python.eager import execute
+    if execute.must_record_gradient():
+        execute.record_gradient(operation.type, list(operation.inputs), (), operation.outputs)
+
+
 def lift(tensor, to_graph):
     """Copies a tensor and what it needs from a function graph into another graph."""
     from tensorflow.python.eager import lift_to_graph

@@ -4,9 +4,10 @@ Keras 2.15 has other classes under these names and keeps the old ones in `optimi
 new ones refuse the old ones' arguments, or ignore them, and never call the methods that a subclass
 of an old one overrides. Here a call with such an argument gives the old class, as does any call in
 a program that imports `keras.optimizer_v2`, and a program's subclass with such a method gets the
-old class as its base.
+old class as its base. A subclass that only hands such an argument to its base gets it when it does.
 """
 
+import functools
 import importlib
 
 # Keyword arguments that only the old classes take. The new ones log that they ignore `lr`.
@@ -51,6 +52,9 @@ class _Classes:
             own = {name for one in cls.__mro__ if not self._is_stock(one) for name in vars(one)}
             if not self._is_stock(cls) and own & self._methods() and "update_step" not in own:
                 self._inherit_old(cls)
+            for base in cls.__mro__:
+                if issubclass(base, new) and not self._is_stock(cls) and self._old(base):
+                    self._watch_arguments(base)
 
         new.__new__ = staticmethod(create)
         new.__init_subclass__ = classmethod(inherit)
@@ -70,6 +74,23 @@ class _Classes:
         return {name for name in set(dir(old)) - set(dir(self._new))
                 if callable(getattr(old, name)) and (
                     name.startswith("_") or name == "get_gradients")}
+
+    def _watch_arguments(self, base):
+        """Has a new class give an object of a program's subclass that begins with an argument of
+        the old classes to the old one."""
+        begin = base.__init__
+        if hasattr(begin, "for_subclasses"):
+            return
+
+        @functools.wraps(begin)
+        def begin_either(optimizer, *arguments, **keywords):
+            if self._is_stock(type(optimizer)) or not _OLD & keywords.keys():
+                return begin(optimizer, *arguments, **keywords)
+            self._inherit_old(type(optimizer))
+            return self._old(base).__init__(optimizer, *arguments, **keywords)
+
+        begin_either.for_subclasses = True
+        base.__init__ = begin_either
 
     def _inherit_old(self, cls):
         """Puts old classes in the place of the new ones that a class of a program inherits from,

@@ -67,6 +67,8 @@ def all_reduce(value, op, size, name):
     """All elements of `value`, combined with those of the other replicas in groups of `size`
     (0: all), by the compiler's reduction `op`.
 
+    The gradient is in cross_replica_ops_grad.py.
+
     A shape that is known only when the program runs is a ValueError inside loops and conditions,
     and with groups.
     """
@@ -74,9 +76,12 @@ def all_reduce(value, op, size, name):
     trace = tracing.current()
     at_top = trace is not None and trace.graph is tf.get_default_graph()
     if at_top and not size and not value.shape.is_fully_defined():
-        return collective_shapes.stand_in(value, op, name)
-    return call(collective_shapes.TARGET, {"op": op, "group_size": size}, tensor(value, name),
-                value.shape, name)
+        result = collective_shapes.stand_in(value, op, name)
+    else:
+        result = call(collective_shapes.TARGET, {"op": op, "group_size": size},
+                      tensor(value, name), value.shape, name)
+    graphs.record(result.op)
+    return result
 
 
 def factor(name=None):

@@ -4,7 +4,8 @@ import tensorflow.compat.v1 as tf
 
 from tremula.tf.inner import graphs
 from tremula.tf.ipu import scopes
-from tremula.tf.ipu.ops import _collectives, cross_replica_ops_grad
+from tremula.tf.ipu.ops import _collectives
+from tremula.tf.ipu.ops import cross_replica_ops_grad  # noqa: F401  (registers gradients)
 from tremula.tf.runtime.tracing import tracing
 
 
@@ -17,13 +18,13 @@ def cross_replica_sum(x, replica_group_size=None, name=None):
 
     Raises ValueError for a group size that is no number.
     """
-    return cross_replica_ops_grad.differentiable(
+    return _collectives.all_reduce(
         x, "add", _size(replica_group_size), name or "IpuCrossReplicaSum")
 
 
 def cross_replica_mean(x, replica_group_size=None, name=None):
     """As cross_replica_sum, but the mean."""
-    return cross_replica_ops_grad.differentiable(
+    return _collectives.all_reduce(
         x, "mean", _size(replica_group_size), name or "IpuCrossReplicaMean")
 
 

@@ -286,12 +286,12 @@ _tensors = {}  # by the name of an embedding: its table, weakly
 
 
 def tensor_of(name, shape, dtype):
-    """The table of the latest HostEmbedding of that name. Raises ValueError if there is none, or
-    one of another shape or type."""
-    tensor = _tensors[name]() if name in _tensors else None
+    """The table of the latest HostEmbedding of that name. In a session's graph that has none, a
+    variable that register_table() fills later. Raises ValueError without a session if there is
+    none, and for one of another shape or type."""
+    tensor = _tensor_now(name)
     if tensor is None:
-        raise ValueError(f"There is no host embedding {name!r}: make a HostEmbedding of that name "
-                         "before its lookups.")
+        tensor = _stand_in(name, shape, tf.as_dtype(dtype))
     if tensor.shape.as_list() != tf.TensorShape(shape).as_list() \
             or tensor.dtype.base_dtype != tf.as_dtype(dtype).base_dtype:
         raise ValueError(f"The host embedding {name} is {tensor.dtype.base_dtype.name} "
@@ -299,13 +299,55 @@ def tensor_of(name, shape, dtype):
     return tensor
 
 
+def _tensor_now(name):
+    """The table of that name in the outermost graph, or None."""
+    with tf.init_scope():
+        tensor = _tensors.get(name, lambda: None)()
+        if tensor is None or tf.executing_eagerly() or tensor.graph is tf.get_default_graph():
+            return tensor
+        return None
+
+
+def _stand_in(name, shape, dtype):
+    """A variable for the table `name`, which is to be registered by register_table()."""
+    with tf.init_scope():
+        if tf.executing_eagerly():
+            raise ValueError(f"There is no host embedding {name!r}: make a HostEmbedding of that "
+                             "name before its lookups.")
+        with tf.device("cpu"):
+            variable = tf.Variable(lambda: tf.zeros(shape, dtype), trainable=False, collections=[],
+                                   use_resource=True, name=f"{name}_rows")
+        variable._tremula_stands_in = True
+        with _lock:
+            _tensors[name] = weakref.ref(variable)
+        tf.add_to_collection("tremula_stand_ins", variable)  # as long as the graph
+        return variable
+
+
 def register_table(embedding_tensor, name, registered):
-    """What HostEmbedding.register() begins or ends with, for a table by its name. Raises
-    ValueError for a variable that is no resource variable."""
-    _check_holds_rows(name, embedding_tensor, False)
-    with _lock:
-        _tensors.setdefault(name, weakref.ref(embedding_tensor))
+    """What HostEmbedding.register() begins or ends with, for a table by its name. Where a stand-in
+    has its rows while it is registered, they get back to it at the end, and a session gets them."""
+    now = _tensor_now(name)
+    if now is None and isinstance(embedding_tensor, tf.Variable) \
+            and not hasattr(embedding_tensor, "handle"):
+        now = _stand_in(name, embedding_tensor.shape, embedding_tensor.dtype.base_dtype)
+    if hasattr(now, "_tremula_stands_in"):
+        return _register_stand_in(now, embedding_tensor, name, registered)
+    if now is None:
+        _tensors[name] = weakref.ref(embedding_tensor)
     return _register(_table_of(embedding_tensor, name), registered)
+
+
+def _register_stand_in(variable, embedding_tensor, name, registered):
+    tensor_of(name, embedding_tensor.shape, embedding_tensor.dtype.base_dtype)
+    table = _table_of(variable, name)
+    if registered:
+        with tf.control_dependencies([variable.assign(embedding_tensor, read_value=False)]):
+            return table.register_operation(True)
+    with tf.control_dependencies([table.register_operation(False)]):
+        rows = variable.read_value()
+        is_variable = hasattr(embedding_tensor, "assign")
+        return embedding_tensor.assign(rows) if is_variable else rows
 
 
 def _check_holds_rows(name, embedding_tensor, is_trained):

@@ -24,6 +24,12 @@ def stand_in(value, op, name):
     return result
 
 
+def reduction(attribute):
+    """The compiler's name of the reduction that a stand-in's attribute `reduce_op` names."""
+    text = attribute.decode()
+    return next(op for op, one in REDUCTIONS.items() if one == text)
+
+
 def replace(source, shapes):
     """Makes the stand-ins in a Source's graph custom calls, now that its arguments' shapes are
     `shapes`."""
@@ -31,9 +37,8 @@ def replace(source, shapes):
     if not nodes:
         return
     operations = graphs.inferred_operations(source, shapes)
-    names = {attribute: op for op, attribute in REDUCTIONS.items()}
     for node in nodes:
-        config = {"op": names[node.attr["reduce_op"].s.decode()], "group_size": 0}
+        config = {"op": reduction(node.attr["reduce_op"].s), "group_size": 0}
         dtype = node.attr["T"].type
         inputs = [one for one in node.input if not one.startswith("^")][:1]
         controls = [one for one in node.input if one.startswith("^")]
