@@ -31,6 +31,9 @@ def functions(text):
             while not line[:1].isalpha() and start > 0:  # a signature of several lines
                 start -= 1
                 line = lines[start]
+            if _NO_FUNCTION.match(line):  # a table in a table
+                start = None
+                continue
             found = re.search(r"(\w+)\(", line)
             name = found[1] if found else line
         elif start is not None and line.startswith("}"):
@@ -64,6 +67,7 @@ def test_files_and_functions_are_small():
     ("int f(void) {\n  return 1;\n}\n", [("f", 1, 3)]),
     ("/* f */\nstatic int g(int a,\n             int b) {\n  return a;\n}\n", [("g", 2, 4)]),
     ("typedef struct s {\n  int a;\n} s;\nstatic const int t[] = {\n  1};\n", []),
+    ("const int NAME(t) = {\n  .a =\n    {\n      1,\n    },\n};\n", []),
 ])
 def test_functions_are_found(text, expected):
     assert list(functions(text)) == expected

@@ -1,6 +1,12 @@
 /* The part of vector.c that works on float64. exp, expm1, tanh and logistic are vectorised, as
  * those of float32 in vector_math_single.def, to 1, 2, 3 and 3 units of the last place; other
  * functions are libm's, one element after the other, with the bits of the reference kernels. */
+#ifndef TREMULA_OPS_ELEMENTWISE_VECTOR_DOUBLE_H_
+#define TREMULA_OPS_ELEMENTWISE_VECTOR_DOUBLE_H_
+
+#include "ops/elementwise/vector_bits.h"
+#include "ops/elementwise/vector_loops.h"
+
 INLINE double max_nan_f64(double x, double y) { return (x >= y) | (x != x) ? x : y; }
 INLINE double min_nan_f64(double x, double y) { return (x <= y) | (x != x) ? x : y; }
 
@@ -116,3 +122,5 @@ LOOP2(total_GE_F64, uint8_t, double, total_order_f64(x) >= total_order_f64(y))
 LOOP2(total_GT_F64, uint8_t, double, total_order_f64(x) > total_order_f64(y))
 LOOP2(total_LE_F64, uint8_t, double, total_order_f64(x) <= total_order_f64(y))
 LOOP2(total_LT_F64, uint8_t, double, total_order_f64(x) < total_order_f64(y))
+
+#endif /* TREMULA_OPS_ELEMENTWISE_VECTOR_DOUBLE_H_ */
