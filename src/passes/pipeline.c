@@ -61,7 +61,7 @@ static const pass_row pipeline[] = {
     {"hoist-again", trm_pass_hoist, HIDING, NULL},
     {"lean-norms", trm_pass_lean_norms, HIDING, NULL},
     {"share-sums", trm_pass_share_sums, HIDING, NULL},
-    {"common-subexpressions-again", trm_pass_common_subexpressions, HIDING, NULL},
+    {"common-subexpressions-again-2", trm_pass_common_subexpressions, HIDING, NULL},
     {"accelerate", NULL, HIDING, accelerate},
     {"widen-bfloat16", trm_pass_widen_bfloat16, HIDING, NULL},
     {"fuse", trm_pass_fuse, HIDING, NULL},
@@ -102,11 +102,11 @@ static void log_module(const trm_module *module, const char *what) {
           module->name, (unsigned long long)count_instructions(module), module->num_computations);
 }
 
-/* Whether `name`, of `length` characters, is the pass or an earlier run of it
- * ("simplify-again"). */
+/* Whether `name`, of `length` characters, is the pass or an earlier run of it ("simplify-again",
+ * "simplify-again-2"). */
 static bool is_named(const char *pass, const char *name, size_t length) {
   return strncmp(pass, name, length) == 0 &&
-         (pass[length] == '\0' || strcmp(pass + length, "-again") == 0);
+         (pass[length] == '\0' || strncmp(pass + length, "-again", strlen("-again")) == 0);
 }
 
 static bool is_disabled(const pass_row *pass, const char *disabled) {

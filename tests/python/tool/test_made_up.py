@@ -166,10 +166,10 @@ custom_call_has_side_effect=true, backend_config={"feed":"q"}
 
 def test_times_are_summed_and_what_is_slow_is_named(tool):
     path = tool.write("slow.hlo", """HloModule slow
-plus { a = f64[] parameter(0)  b = f64[] parameter(1)  ROOT s = f64[] add(a, b) }
-ENTRY main { a = f64[64,64] parameter(0)  z = f64[] constant(0)
-  w = f64[60,60] reduce-window(a, z), window={size=5x5}, to_apply=plus
-  ROOT t = f64[60,60] transpose(w), dimensions={1,0}
+plus { a = f8e5m2[] parameter(0)  b = f8e5m2[] parameter(1)  ROOT s = f8e5m2[] add(a, b) }
+ENTRY main { a = f8e5m2[64,64] parameter(0)  z = f8e5m2[] constant(0)
+  w = f8e5m2[60,60] reduce-window(a, z), window={size=5x5}, to_apply=plus
+  ROOT t = f8e5m2[60,60] transpose(w), dimensions={1,0}
 }
 """)
     result = tool("run", path, "--random", "--repeat", "3", "--times", "--threads", "1")
