@@ -1,12 +1,13 @@
 /* Owns: cutting a program into regions that an accelerator computes.
  *
  * A region is a set of instructions that need nothing of the host: no feeds, host calls,
- * collectives, or custom calls other than those that become plain HLO (lower.h). The level of an instruction is the largest number of times that a path to it
- * leaves the accelerator for the host and comes back. All instructions of a level are one region,
- * so no region waits for one of its own results to pass through the host. A region becomes a custom
- * call "tremula.region" of a computation. A loop or conditional that needs nothing of the host is
- * part of a region; the bodies of other loops and conditionals are cut in the same way. The log
- * says why an instruction stays with the CPU.
+ * collectives, or custom calls other than those that become plain HLO (lower.h). The level of an
+ * instruction is the largest number of times that a path to it leaves the accelerator for the host
+ * and comes back. All instructions of a level are one region, so no region waits for one of its own
+ * results to pass through the host. A region becomes a custom call "tremula.region" of a
+ * computation. A loop or conditional that needs nothing of the host is part of a region; the bodies
+ * of other loops and conditionals are cut in the same way. The log says why an instruction stays
+ * with the CPU.
  *
  * Values between regions stay on the accelerator (exec/residence.h). The counters of a loop that
  * the host runs stay on the host, so the host knows whether the loop goes on without waiting for

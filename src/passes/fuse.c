@@ -5,8 +5,9 @@
  * are in that group. It also joins, as one more result of the group, when the other users come
  * after the whole group; so no cycle arises. Broadcasts, iotas and scalar constants cost nothing
  * inside a fusion and are copied into each. On the host slices are too, and short chains over one
- * array that is in memory anyway, such as x - mean: reading x is as cheap as reading the difference,
- * which then is not written. A group of one instruction that absorbs nothing stays as it is. */
+ * array that is in memory anyway, such as x - mean: reading x is as cheap as reading the
+ * difference, which then is not written. A group of one instruction that absorbs nothing stays as
+ * it is. */
 #include <string.h>
 
 #include "ops/elementwise/strip.h"
