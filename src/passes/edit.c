@@ -240,6 +240,21 @@ trm_status trm_edit_module(trm_module *module, trm_rewrite rewrite, void *state,
   return TRM_OK;
 }
 
+trm_status trm_edit_each_running(trm_module *module, trm_computation_pass pass, const void *context,
+                                 trm_error *error) {
+  const uint32_t count = module->num_computations;
+  bool *runs = trm_allocate_zeroed(count, sizeof *runs);
+  CHECK_MEMORY(runs, "the call graph");
+  trm_module_mark_running(module, runs);
+  trm_status status = TRM_OK;
+  for (uint32_t c = 0; c < count && status == TRM_OK; ++c) {
+    if (runs[c]) status = pass(module, c, context, error);
+  }
+  trm_free(runs);
+  TRY(status);
+  return trm_module_compact(module, error);
+}
+
 trm_status trm_edit_running(trm_module *module, uint32_t computation, trm_rewrite rewrite,
                             trm_error *error) {
   const uint32_t count = module->computations[computation].num_instructions;

@@ -79,7 +79,16 @@ trm_status trm_edit_instructions(trm_module *module, uint32_t computation, trm_r
  * meanwhile are not visited. */
 trm_status trm_edit_module(trm_module *module, trm_rewrite rewrite, void *state, trm_error *error);
 
-/* The same for a computation and before it for the bodies of its loops and conditionals. */
+/* Edits a computation; `context` is the pass's own. */
+typedef trm_status (*trm_computation_pass)(trm_module *module, uint32_t computation,
+                                           const void *context, trm_error *error);
+/* Calls `pass` for the computations that run (not the scalar functions of reductions), and removes
+ * the computations that nothing calls any more. Computations that are added are not visited. */
+trm_status trm_edit_each_running(trm_module *module, trm_computation_pass pass, const void *context,
+                                 trm_error *error);
+
+/* The same as trm_edit_instructions for a computation, and before it for the bodies of its loops
+ * and conditionals. */
 trm_status trm_edit_running(trm_module *module, uint32_t computation, trm_rewrite rewrite,
                             trm_error *error);
 

@@ -378,10 +378,10 @@ done:
   return status;
 }
 
-static trm_status fuse_computation(trm_module *module, uint32_t index, fuse_rules rules,
+static trm_status fuse_computation(trm_module *module, uint32_t index, const void *rules,
                                    trm_error *error) {
   const trm_computation *computation = &module->computations[index];
-  fuser f = {.count = computation->num_instructions, .rules = rules};
+  fuser f = {.count = computation->num_instructions, .rules = *(const fuse_rules *)rules};
   TRY(trm_edit_begin(&f.edit, module, index, error));
   trm_status status = TRM_OK;
   f.group_of = trm_allocate((f.count + 1) * sizeof *f.group_of);
@@ -406,24 +406,10 @@ done:
   return trm_edit_end(&f.edit, status, error);
 }
 
-static trm_status fuse_module(trm_module *module, fuse_rules rules, trm_error *error) {
-  const uint32_t count = module->num_computations;
-  bool *runs = trm_allocate_zeroed(count, sizeof *runs);
-  CHECK_MEMORY(runs, "the call graph");
-  trm_module_mark_running(module, runs);
-  trm_status status = TRM_OK;
-  for (uint32_t c = 0; c < count && status == TRM_OK; ++c) {
-    if (runs[c]) status = fuse_computation(module, c, rules, error);
-  }
-  trm_free(runs);
-  TRY(status);
-  return trm_module_compact(module, error);
-}
-
 trm_status trm_pass_fuse(trm_module *module, trm_error *error) {
-  return fuse_module(module, for_host, error);
+  return trm_edit_each_running(module, fuse_computation, &for_host, error);
 }
 
 trm_status trm_pass_place_together(trm_module *module, trm_error *error) {
-  return fuse_module(module, for_ipu, error);
+  return trm_edit_each_running(module, fuse_computation, &for_ipu, error);
 }

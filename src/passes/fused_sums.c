@@ -265,12 +265,7 @@ static trm_status add_element(const maker *m, trm_index call, trm_index old, trm
                               trm_error *error) {
   trm_edit *e = &m->f->edit;
   trm_index element;
-  const trm_instruction gte = {.opcode = TRM_OP_GET_TUPLE_ELEMENT,
-                               .shape = trm_edit_at(e, old)->shape,
-                               .num_operands = 1,
-                               .operands = &call,
-                               .number = slot};
-  TRY(trm_edit_add(e, old, gte, &element, error));
+  TRY(trm_edit_element(e, old, call, slot, &element, error));
   trm_edit_replace(e, old, element);
   return TRM_OK;
 }
@@ -341,7 +336,9 @@ static void list_uses(finder *f) {
   }
 }
 
-static trm_status fuse_sums_in(trm_module *module, uint32_t computation, trm_error *error) {
+static trm_status fuse_sums_in(trm_module *module, uint32_t computation, const void *context,
+                               trm_error *error) {
+  (void)context;
   finder f = {0};
   TRY(trm_edit_begin(&f.edit, module, computation, error));
   f.count = trm_edit_computation(&f.edit)->num_instructions;
@@ -370,15 +367,5 @@ done:
 }
 
 trm_status trm_pass_fuse_sums(trm_module *module, trm_error *error) {
-  const uint32_t count = module->num_computations;
-  bool *runs = trm_allocate_zeroed(count, sizeof *runs);
-  CHECK_MEMORY(runs, "the call graph");
-  trm_module_mark_running(module, runs);
-  trm_status status = TRM_OK;
-  for (uint32_t c = 0; c < count && status == TRM_OK; ++c) {
-    if (runs[c]) status = fuse_sums_in(module, c, error);
-  }
-  trm_free(runs);
-  TRY(status);
-  return trm_module_compact(module, error);
+  return trm_edit_each_running(module, fuse_sums_in, NULL, error);
 }

@@ -17,9 +17,8 @@ enum {
 
 typedef struct finder {
   trm_edit edit;
-  uint32_t count;        /* instructions before the pass */
-  trm_index *first_user; /* by instruction; control edges too */
-  uint32_t *num_users;   /* edges */
+  uint32_t count;  /* instructions before the pass */
+  trm_graph users; /* of each instruction, with control edges */
   bool *is_taken;
   int32_t cut; /* of the group at hand, 0: not known yet */
   trm_index members[MOST_MEMBERS];
@@ -28,12 +27,21 @@ typedef struct finder {
 
 static const trm_instruction *at(const finder *f, trm_index i) { return trm_edit_at(&f->edit, i); }
 
+static trm_index first_user(const finder *f, trm_index i) {
+  const size_t row = f->users.rows[i];
+  return row < f->users.rows[i + 1] ? f->users.targets[row] : TRM_NO_INDEX;
+}
+
+static bool is_used_once(const finder *f, trm_index i) {
+  return f->users.rows[i + 1] - f->users.rows[i] == 1 && i != trm_edit_computation(&f->edit)->root;
+}
+
 /* The arrays that a reduction reads: its operand, or those that are multiplied for it alone. */
 static void arrays_of(const finder *f, trm_index reduce, trm_index out_arrays[2]) {
   const trm_index operand = at(f, reduce)->operands[0];
   const trm_instruction *o = at(f, operand);
-  const bool is_product = o->opcode == TRM_OP_MULTIPLY && f->num_users[operand] == 1 &&
-                          o->num_control_predecessors == 0;
+  const bool is_product =
+      o->opcode == TRM_OP_MULTIPLY && is_used_once(f, operand) && o->num_control_predecessors == 0;
   for (int k = 0; k < 2; ++k) out_arrays[k] = is_product ? o->operands[k] : operand;
 }
 
@@ -64,7 +72,7 @@ static bool is_candidate(const finder *f, trm_index i) {
  * there, and no member needs another. */
 static bool stands_together(const finder *f, trm_index last) {
   for (uint32_t m = 0; m < f->num_members; ++m) {
-    if (f->first_user[f->members[m]] <= last) return false;
+    if (first_user(f, f->members[m]) <= last) return false;
   }
   return true;
 }
@@ -169,13 +177,8 @@ static trm_status make_call(finder *f, trm_error *error) {
       .frontend_attributes = at(f, f->members[count - 1])->frontend_attributes};
   TRY(trm_edit_add(&f->edit, f->members[count - 1], made, &call, error));
   for (uint32_t m = 0; m < count; ++m) {
-    const trm_instruction element = {.opcode = TRM_OP_GET_TUPLE_ELEMENT,
-                                     .shape = shapes[m],
-                                     .num_operands = 1,
-                                     .operands = &call,
-                                     .number = m};
     trm_index result;
-    TRY(trm_edit_add(&f->edit, f->members[m], element, &result, error));
+    TRY(trm_edit_element(&f->edit, f->members[m], call, m, &result, error));
     trm_edit_replace(&f->edit, f->members[m], result);
     f->is_taken[f->members[m]] = true;
   }
@@ -183,20 +186,6 @@ static trm_status make_call(finder *f, trm_error *error) {
 }
 
 /* ---- One computation ------------------------------------------------------------------------ */
-
-static void count_users(finder *f) {
-  for (trm_index i = 0; i < f->count; ++i) f->first_user[i] = TRM_NO_INDEX;
-  for (trm_index i = 0; i < f->count; ++i) {
-    const trm_instruction *o = at(f, i);
-    for (uint32_t k = 0; k < o->num_operands + o->num_control_predecessors; ++k) {
-      const trm_index used =
-          k < o->num_operands ? o->operands[k] : o->control_predecessors[k - o->num_operands];
-      ++f->num_users[used];
-      if (f->first_user[used] == TRM_NO_INDEX) f->first_user[used] = i;
-    }
-  }
-  ++f->num_users[trm_edit_computation(&f->edit)->root];
-}
 
 static trm_status find_groups(finder *f, trm_error *error) {
   for (trm_index i = 0; i < f->count; ++i) {
@@ -212,37 +201,23 @@ static trm_status find_groups(finder *f, trm_error *error) {
   return TRM_OK;
 }
 
-static trm_status group_computation(trm_module *module, uint32_t computation, trm_error *error) {
+static trm_status group_computation(trm_module *module, uint32_t computation, const void *context,
+                                    trm_error *error) {
+  (void)context;
   finder f = {0};
-  trm_arena arena = {0};
   TRY(trm_edit_begin(&f.edit, module, computation, error));
   f.count = trm_edit_computation(&f.edit)->num_instructions;
-  const size_t count = (size_t)f.count + 1;
-  f.first_user = ARENA_NEW(&arena, trm_index, count);
-  f.num_users = ARENA_NEW(&arena, uint32_t, count);
-  f.is_taken = ARENA_NEW(&arena, bool, count);
-  trm_status status = TRM_OK;
-  if (f.first_user == NULL || f.num_users == NULL || f.is_taken == NULL) {
+  f.is_taken = trm_allocate_zeroed((size_t)f.count + 1, sizeof *f.is_taken);
+  trm_status status = trm_edit_find_users(&f.edit, &f.users, error);
+  if (f.is_taken == NULL) {
     status = trm_fail(error, TRM_RESOURCE_EXHAUSTED, "out of memory for groups of reductions");
-  } else {
-    count_users(&f);
-    status = find_groups(&f, error);
   }
-  status = trm_edit_end(&f.edit, status, error);
-  trm_arena_free(&arena);
-  return status;
+  if (status == TRM_OK) status = find_groups(&f, error);
+  trm_free(f.is_taken);
+  trm_graph_free(&f.users);
+  return trm_edit_end(&f.edit, status, error);
 }
 
 trm_status trm_pass_group_reductions(trm_module *module, trm_error *error) {
-  const uint32_t count = module->num_computations;
-  bool *runs = trm_allocate_zeroed(count, sizeof *runs);
-  CHECK_MEMORY(runs, "the call graph");
-  trm_module_mark_running(module, runs);
-  trm_status status = TRM_OK;
-  for (uint32_t c = 0; c < count && status == TRM_OK; ++c) {
-    if (runs[c]) status = group_computation(module, c, error);
-  }
-  trm_free(runs);
-  TRY(status);
-  return trm_module_compact(module, error);
+  return trm_edit_each_running(module, group_computation, NULL, error);
 }

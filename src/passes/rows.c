@@ -499,7 +499,9 @@ static trm_status find_groups(finder *f, trm_error *error) {
   return TRM_OK;
 }
 
-static trm_status group_computation(trm_module *module, uint32_t computation, trm_error *error) {
+static trm_status group_computation(trm_module *module, uint32_t computation, const void *context,
+                                    trm_error *error) {
+  (void)context;
   finder f = {0};
   TRY(trm_edit_begin(&f.edit, module, computation, error));
   f.count = trm_edit_computation(&f.edit)->num_instructions;
@@ -518,15 +520,5 @@ static trm_status group_computation(trm_module *module, uint32_t computation, tr
 }
 
 trm_status trm_pass_group_rows(trm_module *module, trm_error *error) {
-  const uint32_t count = module->num_computations;
-  bool *runs = trm_allocate_zeroed(count, sizeof *runs);
-  CHECK_MEMORY(runs, "the call graph");
-  trm_module_mark_running(module, runs);
-  trm_status status = TRM_OK;
-  for (uint32_t c = 0; c < count && status == TRM_OK; ++c) {
-    if (runs[c]) status = group_computation(module, c, error);
-  }
-  trm_free(runs);
-  TRY(status);
-  return trm_module_compact(module, error);
+  return trm_edit_each_running(module, group_computation, NULL, error);
 }
