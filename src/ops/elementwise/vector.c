@@ -72,10 +72,34 @@ LOOP1(not_PRED, uint8_t, uint8_t, x == 0)
 
 /* ---- float32 -------------------------------------------------------------------------------- */
 
-LOOP2(add_F32, float, float, x + y)
-LOOP2(subtract_F32, float, float, x - y)
-LOOP2(multiply_F32, float, float, x *y)
-LOOP2(divide_F32, float, float, x / y)
+/* Total order: negative NaN < -inf < ... < -0 < 0 < ... < inf < NaN. */
+INLINE int32_t total_order(float x) {
+  const uint32_t bits = float_bits(x);
+  return (int32_t)(bits ^ (bits >> 31 != 0 ? 0x7fffffffu : 0u));
+}
+
+/* The loops that float32 and float64 share; `order` maps a number to its place in the total order.
+ */
+#define FLOAT_LOOPS(V, T, order)                                  \
+  LOOP2(add_##V, T, T, x + y)                                     \
+  LOOP2(subtract_##V, T, T, x - y)                                \
+  LOOP2(multiply_##V, T, T, x *y)                                 \
+  LOOP2(divide_##V, T, T, x / y)                                  \
+  LOOP1(sign_##V, T, T, x > (T)0 ? (T)1 : x < (T)0 ? (T) - 1 : x) \
+  LOOP2(compare_EQ_##V, uint8_t, T, x == y)                       \
+  LOOP2(compare_NE_##V, uint8_t, T, x != y)                       \
+  LOOP2(compare_GE_##V, uint8_t, T, x >= y)                       \
+  LOOP2(compare_GT_##V, uint8_t, T, x > y)                        \
+  LOOP2(compare_LE_##V, uint8_t, T, x <= y)                       \
+  LOOP2(compare_LT_##V, uint8_t, T, x < y)                        \
+  LOOP2(total_EQ_##V, uint8_t, T, order(x) == order(y))           \
+  LOOP2(total_NE_##V, uint8_t, T, order(x) != order(y))           \
+  LOOP2(total_GE_##V, uint8_t, T, order(x) >= order(y))           \
+  LOOP2(total_GT_##V, uint8_t, T, order(x) > order(y))            \
+  LOOP2(total_LE_##V, uint8_t, T, order(x) <= order(y))           \
+  LOOP2(total_LT_##V, uint8_t, T, order(x) < order(y))
+
+FLOAT_LOOPS(F32, float, total_order)
 LOOP2(maximum_F32, float, float, max_nan(x, y))
 LOOP2(minimum_F32, float, float, min_nan(x, y))
 LOOP2(remainder_F32, float, float, fmodf(x, y))
@@ -87,7 +111,6 @@ LOOP3(clamp_F32, float, float, min_nan(z, max_nan(x, y)))
 
 LOOP1(abs_F32, float, float, abs_f32(x))
 LOOP1(negate_F32, float, float, bits_float(float_bits(x) ^ 0x80000000u))
-LOOP1(sign_F32, float, float, x > 0.0f ? 1.0f : x < 0.0f ? -1.0f : x)
 LOOP1(ceil_F32, float, float, ceil_f32(x))
 LOOP1(floor_F32, float, float, floor_f32(x))
 LOOP1(rint_F32, float, float, rint_f32(x))
@@ -110,26 +133,9 @@ LOOP1(atanh_F32, float, float, atanh_f32(x))
 LOOP1(cosh_F32, float, float, cosh_f32(x))
 LOOP1(sinh_F32, float, float, sinh_f32(x))
 LOOP1(is_finite_F32, uint8_t, float, abs_f32(x) < INFINITY)
-LOOP2(compare_EQ_F32, uint8_t, float, x == y)
-LOOP2(compare_NE_F32, uint8_t, float, x != y)
-LOOP2(compare_GE_F32, uint8_t, float, x >= y)
-LOOP2(compare_GT_F32, uint8_t, float, x > y)
-LOOP2(compare_LE_F32, uint8_t, float, x <= y)
-LOOP2(compare_LT_F32, uint8_t, float, x < y)
-
-/* Total order: negative NaN < -inf < ... < -0 < 0 < ... < inf < NaN. */
-INLINE int32_t total_order(float x) {
-  const uint32_t bits = float_bits(x);
-  return (int32_t)(bits ^ (bits >> 31 != 0 ? 0x7fffffffu : 0u));
-}
-LOOP2(total_EQ_F32, uint8_t, float, total_order(x) == total_order(y))
-LOOP2(total_NE_F32, uint8_t, float, total_order(x) != total_order(y))
-LOOP2(total_GE_F32, uint8_t, float, total_order(x) >= total_order(y))
-LOOP2(total_GT_F32, uint8_t, float, total_order(x) > total_order(y))
-LOOP2(total_LE_F32, uint8_t, float, total_order(x) <= total_order(y))
-LOOP2(total_LT_F32, uint8_t, float, total_order(x) < total_order(y))
 
 #include "ops/elementwise/vector_double.h"
+FLOAT_LOOPS(F64, double, total_order_f64)
 
 /* The fast reduction of angles ends at 2^28. Strips with a larger angle go element by element
  * through libm, and are rounded once too. */

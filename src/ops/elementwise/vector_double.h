@@ -67,10 +67,6 @@ INLINE double logistic_f64(double x) {
   return (x < 0.0 ? e : 1.0) / (1.0 + e);
 }
 
-LOOP2(add_F64, double, double, x + y)
-LOOP2(subtract_F64, double, double, x - y)
-LOOP2(multiply_F64, double, double, x *y)
-LOOP2(divide_F64, double, double, x / y)
 LOOP2(maximum_F64, double, double, max_nan_f64(x, y))
 LOOP2(minimum_F64, double, double, min_nan_f64(x, y))
 LOOP2(remainder_F64, double, double, fmod(x, y))
@@ -79,7 +75,6 @@ LOOP2(atan2_F64, double, double, atan2(x, y))
 LOOP3(clamp_F64, double, double, min_nan_f64(z, max_nan_f64(x, y)))
 LOOP1(abs_F64, double, double, bits_double(double_bits(x) & INT64_MAX))
 LOOP1(negate_F64, double, double, bits_double(double_bits(x) ^ UINT64_C(1) << 63))
-LOOP1(sign_F64, double, double, x > 0.0 ? 1.0 : x < 0.0 ? -1.0 : x)
 LOOP1(ceil_F64, double, double, ceil(x))
 LOOP1(floor_F64, double, double, floor(x))
 LOOP1(rint_F64, double, double, nearbyint(x))
@@ -105,22 +100,10 @@ LOOP1(atanh_F64, double, double, atanh(x))
 LOOP1(cosh_F64, double, double, cosh(x))
 LOOP1(sinh_F64, double, double, sinh(x))
 LOOP1(is_finite_F64, uint8_t, double, bits_double(double_bits(x) & INT64_MAX) < INFINITY)
-LOOP2(compare_EQ_F64, uint8_t, double, x == y)
-LOOP2(compare_NE_F64, uint8_t, double, x != y)
-LOOP2(compare_GE_F64, uint8_t, double, x >= y)
-LOOP2(compare_GT_F64, uint8_t, double, x > y)
-LOOP2(compare_LE_F64, uint8_t, double, x <= y)
-LOOP2(compare_LT_F64, uint8_t, double, x < y)
 
 INLINE int64_t total_order_f64(double x) {
   const uint64_t bits = double_bits(x);
   return (int64_t)(bits ^ (bits >> 63 != 0 ? (uint64_t)INT64_MAX : 0u));
 }
-LOOP2(total_EQ_F64, uint8_t, double, total_order_f64(x) == total_order_f64(y))
-LOOP2(total_NE_F64, uint8_t, double, total_order_f64(x) != total_order_f64(y))
-LOOP2(total_GE_F64, uint8_t, double, total_order_f64(x) >= total_order_f64(y))
-LOOP2(total_GT_F64, uint8_t, double, total_order_f64(x) > total_order_f64(y))
-LOOP2(total_LE_F64, uint8_t, double, total_order_f64(x) <= total_order_f64(y))
-LOOP2(total_LT_F64, uint8_t, double, total_order_f64(x) < total_order_f64(y))
 
 #endif /* TREMULA_OPS_ELEMENTWISE_VECTOR_DOUBLE_H_ */
