@@ -327,3 +327,16 @@ def test_without_extensions():
     expected = compiled()
     expected.fit(data(), verbose=0)
     fitting.same_weights(made, expected)
+
+
+def test_the_epochs_of_a_fit_share_one_optimised_dataset(monkeypatch):
+    """TensorFlow optimises a dataset when its first iterator starts, which takes longer than a
+    short epoch, and keeps the result with the dataset."""
+    from tremula.tf.inner import datasets
+    started = []
+    restart = datasets.restart_iterator
+    monkeypatch.setattr(datasets, "restart_iterator", lambda iterator, dataset: (
+        started.append(dataset), restart(iterator, dataset)))
+    with fitting.scope():
+        compiled().fit(data(), epochs=4, verbose=0)
+    assert len(started) == 3 and all(one is started[0] for one in started)

@@ -76,6 +76,7 @@ class IPUInfeedQueue:
         self._dequeued = self._initialized = False
         with tf.device("/device:CPU:0"):
             self._is_at_start = tf.executing_eagerly()
+            self._source = dataset
             self._dataset = datasets.without_autotuning(dataset) if self._is_at_start else dataset
             self._iterator = strategies.plain_iterator(self._dataset) if self._is_at_start else (
                 tf.data.make_initializable_iterator(dataset))
@@ -126,7 +127,10 @@ class IPUInfeedQueue:
     def restart(self, dataset):
         """Eager mode: starts the queue again, from the beginning of a dataset whose elements have
         the same types and shapes. For the runtime."""
-        self._dataset, self._is_at_start = datasets.without_autotuning(dataset), False
+        # TensorFlow keeps its optimised form with the dataset: another one is optimised again.
+        if dataset is not self._source:
+            self._source, self._dataset = dataset, datasets.without_autotuning(dataset)
+        self._is_at_start = False
         self._initialize_now()
 
     def next_element(self):
