@@ -29,17 +29,19 @@ static void load_iota(const strip_access *access, int64_t begin, int64_t n, int6
   }
 }
 
-/* Loads elements [begin, begin + n) of the index space, in runs along the innermost dimension. */
-static void load(const trm_vector_ops *ops, const strip_access *access, const char *source,
-                 uint8_t log2_size, int64_t begin, int64_t n, char *out) {
+/* The elements [begin, begin + n) of the index space: their place in the source, with `points` and
+ * where they lie there together, else `out`, to which they are copied in runs along the innermost
+ * dimension. */
+static const char *load(const trm_vector_ops *ops, const strip_access *access, const char *source,
+                        uint8_t log2_size, int64_t begin, int64_t n, bool points, char *out) {
   const int32_t rank = access->rank;
   if (access->is_iota) {
     load_iota(access, begin, n, (int64_t *)(void *)out);
-    return;
+    return out;
   }
   if (rank == 0) {
     ops->strided[log2_size](out, source + (access->base << log2_size), 0, (size_t)n);
-    return;
+    return out;
   }
   int64_t index[TRM_MAX_RANK], offset = access->base, rest = begin;
   for (int32_t d = rank - 1; d >= 0; --d) {
@@ -48,15 +50,16 @@ static void load(const trm_vector_ops *ops, const strip_access *access, const ch
     offset += index[d] * access->strides[d];
   }
   const int64_t inner = access->dims[rank - 1], stride = access->strides[rank - 1];
-  for (;;) {
+  if (points && n <= inner - index[rank - 1]) return source + offset * ((int64_t)1 << log2_size);
+  for (char *to = out;;) {
     int64_t run = inner - index[rank - 1];
     if (run > n) run = n;
     const char *from = source + offset * ((int64_t)1 << log2_size);
-    if (stride == 1) memcpy(out, from, (size_t)run << log2_size);
-    else ops->strided[log2_size](out, from, stride, (size_t)run);
+    if (stride == 1) memcpy(to, from, (size_t)run << log2_size);
+    else ops->strided[log2_size](to, from, stride, (size_t)run);
     n -= run;
-    if (n == 0) return;
-    out += (size_t)run << log2_size;
+    if (n == 0) return out;
+    to += (size_t)run << log2_size;
     offset -= index[rank - 1] * stride;
     index[rank - 1] = 0;
     for (int32_t d = rank - 2; d >= 0; --d) {
@@ -66,6 +69,20 @@ static void load(const trm_vector_ops *ops, const strip_access *access, const ch
       index[d] = 0;
     }
   }
+}
+
+/* Loads what the operation reads, or lets its register point there. */
+static void run_load(const trm_vector_ops *ops, const strip_stage *stage,
+                     const strip_operation *operation, void **slots, int64_t begin, int64_t n) {
+  const strip_slot *slot = &stage->slots[operation->out];
+  char *const out = operation->points ? (char *)slots + slot->offset : slots[operation->out];
+  union {
+    const char *in;
+    void *out;
+  } address; /* a register that points to its source is only read */
+  address.in = load(ops, operation->access, slots[operation->access->source], slot->log2_size,
+                    begin, n, operation->points, out);
+  slots[operation->out] = address.out;
 }
 
 static void run_operations(const trm_vector_ops *ops, const strip_stage *stage,
@@ -79,8 +96,7 @@ static void run_operations(const trm_vector_ops *ops, const strip_stage *stage,
       operation->function(slots[operation->out], slots[operation->in[0]], slots[operation->in[1]],
                           slots[operation->in[2]], (size_t)n);
     } else {
-      load(ops, operation->access, slots[operation->access->source],
-           stage->slots[operation->out].log2_size, begin, n, slots[operation->out]);
+      run_load(ops, stage, operation, slots, begin, n);
     }
   }
 }

@@ -55,6 +55,7 @@ typedef struct strip_operation {
   uint32_t out, in[3];
   uint8_t scalars;                  /* TRM_SCALAR_ bits */
   const strip_generated *generated; /* instead of all of the above but `out` */
+  bool points;                      /* a load whose register may point to the source */
 } strip_operation;
 
 /* Memory that holds machine code. */

@@ -112,7 +112,7 @@ static uint32_t add_register(compiler *c, uint8_t log2_size) {
 static trm_status add_operation(compiler *c, trm_vector_fn function, const strip_access *access,
                                 uint32_t out, uint32_t a, uint32_t b, uint32_t d,
                                 trm_error *error) {
-  const strip_operation operation = {function, access, out, {a, b, d}, 0, NULL};
+  const strip_operation operation = {function, access, out, {a, b, d}, 0, NULL, false};
   if (out == NO_SLOT || !VECTOR_PUSH(&c->operations, operation)) FAIL_NO_MEMORY("strip code");
   return TRM_OK;
 }

@@ -84,7 +84,8 @@ static void merge_pairs(compiler *c, uint32_t num_fills) {
                                       next->out,
                                       {operation.in[0], operation.in[1], other},
                                       0,
-                                      NULL};
+                                      NULL,
+                                      false};
         ++at;
       }
     }
@@ -157,7 +158,8 @@ static trm_status merge_polynomials(compiler *c, uint32_t num_fills, trm_error *
                                     c->operations.items[i].out,
                                     {starts ? z : value, z, (uint32_t)c->slots.count - 1},
                                     0,
-                                    NULL};
+                                    NULL,
+                                    false};
     }
     c->operations.items[kept++] = operation;
   }

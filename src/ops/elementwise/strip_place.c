@@ -4,7 +4,12 @@
 
 #include "ops/elementwise/strip_compile.h"
 
-enum { STRIP_BYTES = 24 * 1024, LARGEST_STRIP = 2048, SMALLEST_STRIP = 64 };
+enum {
+  STRIP_BYTES = 24 * 1024,
+  LARGEST_STRIP = 2048,
+  SMALLEST_STRIP = 64,
+  STRIP_GRAIN = 16 /* elements of a vector */
+};
 
 typedef strip_compiler compiler;
 typedef strip_target target;
@@ -81,16 +86,42 @@ static int64_t period_of(const strip_access *access, int64_t count) {
   return count / access->dims[0];
 }
 
-/* A strip that is a multiple of the periods found, where that keeps it long enough. */
+/* Whether the elements of a turn of the innermost dimension lie together in the source. */
+static bool has_runs(const strip_access *access) {
+  return access != NULL && !access->is_iota && access->rank > 1 &&
+         access->strides[access->rank - 1] == 1;
+}
+
+/* A strip that is a multiple of the periods found, where that keeps it long enough, and a part of
+ * the runs that are loaded, where it may be: then registers point to them. */
 static int64_t choose_strip(const compiler *c, int64_t count, int64_t wanted) {
-  int64_t unit = 1;
+  int64_t unit = 1, run = 0;
   for (size_t i = 0; i < c->operations.count; ++i) {
     const strip_access *access = c->operations.items[i].access;
     const int64_t period = access == NULL ? 0 : period_of(access, count);
+    if (has_runs(access)) run = access->dims[access->rank - 1];
     if (period <= 1 || unit % period == 0) continue;
     if (period % unit == 0 && period <= wanted) unit = period;
   }
-  return wanted / unit * unit;
+  const int64_t strip = wanted / unit * unit;
+  if (run == 0) return strip;
+  for (int64_t parts = (run - 1) / strip + 1; run / parts >= SMALLEST_STRIP; ++parts) {
+    const int64_t part = run / parts;
+    if (run % parts == 0 && part % unit == 0 && part % STRIP_GRAIN == 0) return part;
+  }
+  return strip;
+}
+
+/* Finds the loads whose registers nothing else writes. */
+static void find_pointing(compiler *c, uint32_t num_fills) {
+  for (size_t i = num_fills; i < c->operations.count; ++i) {
+    strip_operation *load = &c->operations.items[i];
+    if (load->function != NULL || load->generated != NULL || !has_runs(load->access)) continue;
+    load->points = c->slots.items[load->out].kind == SLOT_REGISTER;
+    for (size_t k = 0; k < c->operations.count && load->points; ++k)
+      for (uint32_t w = 0; w < strip_num_writes(&c->operations.items[k]); ++w)
+        if (k != i && strip_write(&c->operations.items[k], w) == load->out) load->points = false;
+  }
 }
 
 /* Moves the loads that are the same for every strip, and what is computed from them alone, to the
@@ -211,6 +242,7 @@ trm_status trm_strip_place_stage(compiler *c, const target *t, trm_error *error)
   const int64_t strip = stage.strip;
   uint32_t total, *units;
   TRY(place_steps(c, stage.count, strip, &stage.num_fills, &units, &total, error));
+  find_pointing(c, stage.num_fills);
   stage.num_slots = (uint32_t)c->slots.count;
   stage.num_operations = (uint32_t)c->operations.count;
   const size_t pointers = (stage.num_slots * sizeof(void *) + 63) & ~(size_t)63;

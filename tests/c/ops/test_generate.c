@@ -333,9 +333,54 @@ static void test_large_results(void **state) {
   trm_module_free(module);
 }
 
+/* Columns of wider arrays: registers point to them where a strip lies in a row, else they are
+ * copied. */
+static void test_columns(void **state) {
+  (void)state;
+  enum { ROWS = 37, MOST = 1500 };
+  static const int widths[] = {16, 80, 96, 100, 256, 257, 1000, 1500};
+  float *x = case_allocate((size_t)4 * ROWS * MOST * sizeof *x);
+  uint8_t *chosen = case_allocate((size_t)2 * ROWS * MOST);
+  for (int i = 0; i < 4 * ROWS * MOST; ++i) x[i] = (float)(i % 10007);
+  for (int i = 0; i < 2 * ROWS * MOST; ++i) chosen[i] = (uint8_t)(i % 7 % 2);
+  for (size_t k = 0; k < sizeof widths / sizeof *widths; ++k) {
+    const int w = widths[k];
+    trm_text text = {0};
+    trm_text_format(&text,
+                    "HloModule m\n\nENTRY e {\n  x = f32[37,%d] parameter(0)\n"
+                    "  k = pred[37,%d] parameter(1)\n"
+                    "  a = f32[37,%d] slice(x), slice={[0:37], [%d:%d]}\n"
+                    "  b = f32[37,%d] slice(x), slice={[0:37], [%d:%d]}\n"
+                    "  c = pred[37,%d] slice(k), slice={[0:37], [%d:%d]}\n"
+                    "  n = f32[37,%d] negate(a)\n  ROOT s = f32[37,%d] select(c, n, b)\n}\n",
+                    4 * w, 2 * w, w, w, 2 * w, w, 3 * w, 4 * w, w, w, 2 * w, w, w);
+    trm_error error = {0};
+    trm_module *module;
+    case_check(trm_module_read(text.data, text.length, "columns", &module, &error), &error);
+    const void *operands[] = {x, chosen};
+    for (int generates = 0; generates < 2; ++generates) {
+      case_results got;
+      memset(&got, 0, sizeof got);
+      run_program(module, generates ? "1" : "0", operands, &got);
+      for (int i = 0; i < ROWS * w; ++i) {
+        const int row = i / w, column = i % w;
+        const float want = chosen[row * 2 * w + w + column] ? -x[row * 4 * w + w + column]
+                                                            : x[row * 4 * w + 3 * w + column];
+        assert_true(((const float *)got.data[0])[i] == want);
+      }
+      case_results_free(&got);
+    }
+    trm_module_free(module);
+    trm_text_free(&text);
+  }
+  trm_free(x);
+  trm_free(chosen);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_random_programs), cmocka_unit_test(test_large_results),
-      cmocka_unit_test(test_divide_by_number), cmocka_unit_test(test_pressure)};
+      cmocka_unit_test(test_divide_by_number), cmocka_unit_test(test_pressure),
+      cmocka_unit_test(test_columns)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
