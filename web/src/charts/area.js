@@ -1,5 +1,5 @@
-// A stepped, stacked area: memory by tile and liveness. Each pixel shows the place of its largest
-// sum, found in a pyramid, so that a spike is never lost.
+// A stepped, stacked area, for memory by tile and liveness. A pixel shows the largest sum of its
+// range, which a pyramid finds, so that no spike is lost.
 
 import { axisText, textOf } from "../base/format.js";
 
@@ -7,8 +7,8 @@ import { axisText, textOf } from "../base/format.js";
 
 const STEP = 8;
 
-/** The place of the first of rising numbers that is above x; none before `from` is. @param {Float64Array} ends
- * @param {number} x @param {number} from */
+/** The first place, from `from` on, of a number above x in rising numbers.
+ * @param {Float64Array} ends @param {number} x @param {number} from */
 export function firstAfter(ends, x, from = 0) {
   let low = from,
     high = ends.length;

@@ -13,7 +13,7 @@ import { savePicture } from "./picture.js";
  * @property {(value: number) => number} x              from a value to a pixel
  * @property {Record<string, string>} colours
  * @property {number|null} cursor                       an x
- * @property {boolean} whole                            it is the strip
+ * @property {boolean} whole                            whether it is the strip
  */
 
 /**
@@ -25,7 +25,7 @@ import { savePicture } from "./picture.js";
  * @property {(x: number, y: number) => string} [tip]  the text for a place
  * @property {(x: number, direction: number) => number} [step]  the next place from a place
  * @property {(x: number, y: number, more: boolean) => void} [onpick]
- * @property {(lo: number, hi: number) => void} [onrange]  a range was drawn; else it is zoomed to
+ * @property {(lo: number, hi: number) => void} [onrange]  of a drawn range; else it zooms
  * @property {() => Node} [twin]      the table with the same numbers
  * @property {[string, string][]} [legend] colours (CSS values or names) and texts
  * @property {[number, number]} [range] at first
@@ -46,7 +46,7 @@ export class Plot {
     /** @type {number|null} */
     this.cursor = null;
     this.cursorY = 0;
-    this.byKey = false; // the cursor was put there by a key
+    this.byKey = false; // a key has moved the cursor
     this.clamp();
     this.canvas = h("canvas", {
       tabindex: 0,
@@ -325,8 +325,8 @@ export class Plot {
     g.strokeRect(x(this.lo) + 0.5, 0.5, Math.max(2, x(this.hi) - x(this.lo) - 1), 25);
   }
 
-  /** The whole below the chart: it does not change with what is in sight, so it is painted once for
-   * a size and a theme. @param {Record<string, string>} tones */
+  /** The strip below the chart, which shows the whole. It does not change with the range in sight,
+   * so it is painted once for a size and a theme. @param {Record<string, string>} tones */
   paintStrip(tones) {
     const { strip, stripCopy } = this;
     const key = `${strip.clientWidth} ${strip.clientHeight} ${devicePixelRatio} ${tones.panel}`;

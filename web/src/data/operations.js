@@ -58,7 +58,7 @@ export function operations(profile, layer) {
   }));
 }
 
-/** Lines of source: cycles, bytes, what is live where the fullest tile is. @param {Profile} profile */
+/** Lines of source: cycles, bytes, live bytes on the fullest tile. @param {Profile} profile */
 export function sourceLines(profile) {
   const peak =
     profile.totals.worst_step ??
@@ -77,7 +77,7 @@ export function sourceLines(profile) {
   return { rows, peak };
 }
 
-/** What Insights shows beside the overview. @param {Profile} profile */
+/** The data of Insights beside the overview. @param {Profile} profile */
 export function insights(profile) {
   const { database } = profile;
   const tile = database.rows(
