@@ -366,7 +366,7 @@ append(document.body, [
 ]);
 
 async function begin() {
-  // What is inside of the page stands behind this script: the worker starts while it is read.
+  // Reports inside the page come after this script: the worker starts while the browser reads them.
   if (document.readyState === "loading") await new Promise((done) => addEventListener("DOMContentLoaded", done));
   if (document.querySelector("script[data-file], script[data-timeline], #served") === null) {
     start("");

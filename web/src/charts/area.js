@@ -234,7 +234,7 @@ function paintStack(g, cells, series, y, colours, limit, whole) {
   );
 }
 
-/** Hatches what stands above a height. @param {CanvasRenderingContext2D} g
+/** Hatches the part above a height. @param {CanvasRenderingContext2D} g
  * @param {{x: number, w: number, high: number}[]} cells @param {number} low */
 function hatchBeyond(g, cells, low) {
   if (cells.length === 0) return;

@@ -1,12 +1,12 @@
-// What the charts share: a canvas with a range of x that is zoomed and moved by mouse, wheel and
-// keys, a cursor that is spoken, a strip of the whole, a twin as table, and saving.
+// The base of charts: a canvas with a range of x that mouse, wheel and keys zoom and move, a cursor
+// that is spoken, a strip of the whole, a table of the same numbers, and saving.
 
 import { h } from "../base/dom.js";
 import { colours } from "../base/kinds.js";
 import { savePicture } from "./picture.js";
 
 /**
- * @typedef {object} View what a painter gets
+ * @typedef {object} View the argument of a painter
  * @property {CanvasRenderingContext2D} g
  * @property {number} width @property {number} height   in CSS pixels
  * @property {number} lo @property {number} hi          the x in sight
