@@ -92,7 +92,12 @@ static trm_status add_statistics(trm_edit *e, trm_index i, const char *target, c
                                   .sharding = trm_edit_at(e, i)->sharding};
   TRY(trm_edit_add(e, i, custom, &statistics, error));
   for (int k = 0; k < 2; ++k) {
-    TRY(trm_edit_element(e, i, statistics, k, &out_vectors[k], error));
+    const trm_instruction gte = {.opcode = TRM_OP_GET_TUPLE_ELEMENT,
+                                 .shape = vectors[k],
+                                 .num_operands = 1,
+                                 .operands = &statistics,
+                                 .number = k};
+    TRY(trm_edit_add(e, i, gte, &out_vectors[k], error));
   }
   return TRM_OK;
 }

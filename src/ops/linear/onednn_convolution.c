@@ -327,7 +327,7 @@ static trm_status add_gradient_parts(const convolution_draft *whole, convolution
   return TRM_OK;
 }
 
-/* Adds the primitives of a weight gradient. */
+/* The primitives of a weight gradient, to draft->w. */
 static trm_status add_weight_gradient(convolution_draft *draft, trm_error *error) {
   trm_gradient_parts parts = {1, 1, false};
   if (draft->pieces == 0) parts = trm_gradient_parts_choose(&draft->p);

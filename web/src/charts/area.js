@@ -7,8 +7,8 @@ import { axisText, textOf } from "../base/format.js";
 
 const STEP = 8;
 
-/** The first place, from `from` on, of a number above x in rising numbers.
- * @param {Float64Array} ends @param {number} x @param {number} from */
+/** The place of the first of rising numbers that is above x; none before `from` is. @param {Float64Array} ends
+ * @param {number} x @param {number} from */
 export function firstAfter(ends, x, from = 0) {
   let low = from,
     high = ends.length;

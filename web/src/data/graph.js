@@ -38,7 +38,7 @@ function opOf(one) {
   );
 }
 
-/** The computation with most of the program: a loop's body rather than its caller.
+/** The computation with most of the program: a loop's body rather than what calls it.
  * @param {any[]} computations */
 function fullest(computations) {
   const named = (/** @type {any} */ c) =>

@@ -58,7 +58,7 @@ export function operations(profile, layer) {
   }));
 }
 
-/** Lines of source: cycles, bytes, live bytes on the fullest tile. @param {Profile} profile */
+/** Lines of source: cycles, bytes, what is live where the fullest tile is. @param {Profile} profile */
 export function sourceLines(profile) {
   const peak =
     profile.totals.worst_step ??

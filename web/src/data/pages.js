@@ -1,5 +1,5 @@
-// Reads whole columns from the b-tree pages of an SQLite file: six times faster than SQLite's own
-// steps through rows. Records that overflow their page fail with PagesError; SQLite reads these.
+// Bulk columns from the b-tree pages of an SQLite file: six times faster than stepping through rows.
+// Records that overflow their page are left to SQLite (PagesError).
 
 export class PagesError extends Error {}
 
@@ -21,7 +21,7 @@ export class Grown {
   }
 }
 
-/** Texts that are added one by one. Equal ones are kept once, found by a sum over their bytes. */
+/** Texts that are added one by one, each kept once: found again by a sum over its bytes. */
 class Texts {
   /** @param {Uint8Array} bytes */
   constructor(bytes) {

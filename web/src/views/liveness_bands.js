@@ -1,12 +1,11 @@
-// The bands below liveness: the loops and calls around each step, the steps in cycles, lives of
-// variables.
+// The bands beneath liveness: what encloses each step; where steps lie in cycles; lives of variables.
 
 import { h, panel } from "../base/dom.js";
 import { SERIES } from "../base/kinds.js";
 import { boxText } from "../charts/flame.js";
 
-/** Bands: the programs that enclose each step, outermost first; forward, backward and update if the
- * profile has them. @param {any} programs @param {(program: number) => string} roleOf */
+/** Bands beneath: what encloses each step, outermost first; forward, backward and update where the
+ * profile tells. @param {any} programs @param {(program: number) => string} roleOf */
 export function bands(programs, roleOf) {
   const depth = new Int16Array(programs.id.length);
   /** @type {{begin: number, end: number, text: string}[][]} */

@@ -2,9 +2,9 @@
 
 Keras 2.15 has other classes under these names and keeps the old ones in `optimizers.legacy`. The
 new ones refuse the old ones' arguments, or ignore them, and never call the methods that a subclass
-of an old one overrides. Here the old class serves in four cases: a call with such an argument; any
-call in a program that imports `keras.optimizer_v2`; as the base of a program's subclass with such a
-method; and for a subclass that passes such an argument to its base.
+of an old one overrides. Here a call with such an argument gives the old class, as does any call in
+a program that imports `keras.optimizer_v2`, and a program's subclass with such a method gets the
+old class as its base. A subclass that only hands such an argument to its base gets it when it does.
 """
 
 import functools
