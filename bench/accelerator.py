@@ -4,9 +4,9 @@ an element of a feed costs; whole scripts of TensorFlow beside Tremula on the CP
 
     python bench/accelerator.py [--accelerator cuda] [--rows NAME[,NAME]...]
 
-Says that there is nothing to measure where no plugin of that name is installed. --platform is
-JAX's name of the device, where that is another one. Prints tables. `--rows ""` leaves the networks
-out, `--scripts ""` the scripts.
+Prints tables; without a plugin of that name, a line that there is nothing to measure. --platform
+is JAX's name of the device, if it is another one. `--rows ""` leaves the networks out,
+`--scripts ""` the scripts.
 """
 
 import argparse
@@ -93,7 +93,7 @@ def main():
 
 
 def script_of(python, words, accelerator):
-    """{"seconds": ...} and what a script of this tree prints as its last line, if that is JSON; or
+    """Runs a script of this tree: {"seconds": ...} with its last line, if that is JSON; or
     {"error": ...}."""
     command = [python, "-c", SCRIPT % [*words]]
     start = time.time()

@@ -3,8 +3,8 @@
 
     python bench/jax_functions.py [--threads N] [--rounds N] [--output PAGE.md] [PART OF A NAME]...
 
-Needs JAX in its Python. Both compile what the same tracing gives. A ratio below 1 means that ours
-is faster; those above 2 have the kernels that take the time, and the reason, behind them.
+Needs JAX in its Python. Both compile the result of the same tracing. A ratio below 1 means that
+ours is faster. After a ratio above 2 come the kernels that take the time, and the reason.
 """
 
 import argparse
@@ -27,7 +27,8 @@ def _arguments():
 
 
 def _limit_threads(count):
-    """Before JAX and libgomp are loaded: XLA's pool has a thread for each core that it may use."""
+    """Limits the threads of both. Call it before JAX and libgomp are loaded: XLA's pool has a
+    thread for each core that it may use."""
     cores = sorted(os.sched_getaffinity(0))[:count]
     os.sched_setaffinity(0, cores)
     os.environ["OMP_NUM_THREADS"] = str(count)
@@ -47,7 +48,7 @@ from comparison import machine  # noqa: E402
 
 RANDOM = np.random.default_rng(0)
 SLOW = 2.0
-# Why a kernel is behind XLA's.
+# The reason that a kernel is slower than XLA's.
 REASONS = {
     "reference.elementwise": "no vector loops for bfloat16 and float64",
     "fast.algebra": "small matrices: what is not a product takes most of the time",

@@ -50,7 +50,8 @@ class Peer:
         self.seconds = []
 
     def _answer(self):
-        """What the process says; or why it says nothing: it has died, or takes too long."""
+        """The answer of the process, or the reason that there is none: it has died, or takes too
+        long."""
         late = threading.Event()
 
         def give_up():
@@ -78,7 +79,7 @@ class Peer:
             self._process.stdin.write(f"{calls}\n")
             self._process.stdin.flush()
         except OSError:
-            pass  # it has died, and _answer says how
+            pass  # it has died: _answer says how
         answer = self._answer()
         if "error" in answer:
             self.start = answer
@@ -94,8 +95,8 @@ class Peer:
 
 
 def measure(row, names, threads, pythons, seconds, environments=None):
-    """{peer: what was found}, in turns for so many seconds each; `environments`: more variables of
-    some peers."""
+    """{peer: its record}. The peers run in turns, each for `seconds`; `environments`: more
+    variables for some peers."""
     more = environments or {}
     peers = [Peer(name, row.name, threads, pythons[PEERS[name]], more.get(name, {}))
              for name in names]
@@ -123,7 +124,7 @@ def measure(row, names, threads, pythons, seconds, environments=None):
 
 
 def check(found):
-    """Marks peers whose result is another one."""
+    """Marks peers whose result differs."""
     right = found.get("jax", found.get("tremula", {})).get("digest")
     for entry in found.values():
         if right is not None and "digest" in entry:
@@ -172,7 +173,7 @@ _NO_TRAINING = "no training"
 
 
 def failures(where):
-    """Lines about what failed and why."""
+    """Lines about the failures and their reasons."""
     return [f"- {TITLES[name]}, {key.split()[0]}, threads {key.split()[1]}: {entry['error']}"
             for key, found in where["rows"].items() for name, entry in found.items()
             if "error" in entry and _NO_TRAINING not in entry["error"]]
@@ -234,7 +235,7 @@ def place_of(record, note):
 
 
 def versions(pythons):
-    """What the environments have, in a line."""
+    """The versions in the environments, as a line."""
     found = []
     packages = {"jax": ["jax"], "torch": ["torch"], "onnx": ["onnxruntime", "openvino"],
                 "tf": ["tensorflow-cpu"]}

@@ -27,7 +27,7 @@ _HEAD = (f"{'case':15} {'peer':18} {'min':>10} {'median':>10} {'first':>8}  {'ou
          f"{'differs':>8}")
 
 
-_KERNELS = 4  # that are named: those that take most of the time
+_KERNELS = 4  # that are shown: those that take most of the time
 _KERAS_FITS = {"keras-fit": "mlp", "keras-fit-resnet": "resnet"}
 
 

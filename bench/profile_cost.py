@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""What a profile costs: a small convolutional network's training, 1000 batches a step from an
+"""The cost of a profile: a small convolutional network's training, 1000 batches a step from an
 infeed, with and without POPLAR_ENGINE_OPTIONS='{"autoReport.all":"true"}', in turns.
 
     python bench/profile_cost.py [--rounds N] [--batches N] [--steps N]
                                  [--output build/profile_cost.json]
 
 Each run is a process of its own. Prints the least wall time and processor time of each, their
-ratios (with a profile / without), and the bytes of the files. The ratio of processor time is the
-better one on a machine that others use too.
+ratios (with a profile / without), and the bytes of the files. On a machine that others use too,
+the ratio of processor times is the better one.
 """
 
 import argparse
@@ -90,7 +90,7 @@ def main():
 
 
 def _measure(is_profiled, arguments):
-    """One run of the program: its seconds, and the bytes that it left behind."""
+    """One run of the program: its seconds, and the bytes of its files."""
     environment = {key: value for key, value in os.environ.items()
                    if key != "POPLAR_ENGINE_OPTIONS"}
     if is_profiled:

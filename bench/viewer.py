@@ -3,11 +3,11 @@
 
     python bench/viewer.py [DIR...] [--rows N] [--megabytes N] [--output build/viewer.json]
 
-Shows profiles in Debian's chromium with software drawing, and prints what each took. By default the
-script makes two: a small program that is repeated on 16 x 1472 tiles, to a trace of N rows and to a
-profile.pop of N MB. A frame is the least of several times of the same frame, because other
-processes may use the machine; seconds of processors are those of all of the browser's processes.
-Needs what the tests of tests/python/web need.
+Shows profiles in Debian's chromium with software drawing, and prints the times of each. By default
+it makes two profiles, by repeating a small program on 16 x 1472 tiles: one with a trace of N rows,
+one with a profile.pop of N MB. The time of a frame is the least of several, because other processes
+may use the machine. Processor seconds are those of all processes of the browser. Needs the packages
+that the tests of tests/python/web need.
 """
 
 import argparse
@@ -78,7 +78,7 @@ class Growing:
         self.database, self.copies = database, 1
         self.sizes = {table: database.execute(f"SELECT count(*) FROM {table}").fetchone()[0]
                       for table in _TABLES}
-        self.sizes["trace"] -= 2  # waiting and loading
+        self.sizes["trace"] -= 2  # steps of waiting and loading
         self.sizes["cycles"], = database.execute("SELECT sum(cycles) FROM trace WHERE id > 1"
                                                  ).fetchone()
 
@@ -154,7 +154,7 @@ def make(folder, rows=0, megabytes=0):
         else:
             growing.to(max(1, -(-rows // growing.sizes["trace"])))
     database.close()
-    (found / "vars.capnp").unlink()  # of the program once
+    (found / "vars.capnp").unlink()  # rows of one program
     return found
 
 
@@ -197,7 +197,7 @@ def page_megabytes():
 
 
 class Watch:
-    """Seconds on the clock and on processors since it was made."""
+    """Seconds of the clock and of processors since the object was made."""
 
     def __init__(self):
         self.begin, self.used = time.perf_counter(), processor_seconds()
@@ -207,7 +207,7 @@ class Watch:
 
 
 def settle():
-    """Waits until a browser that has just begun has nothing left to do."""
+    """Waits until a browser that has just started is idle."""
     used = processor_seconds()
     while True:
         time.sleep(0.4)

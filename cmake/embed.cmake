@@ -1,6 +1,6 @@
-# Compiles the machine descriptions of data/targets into the library, so that the presets are found
-# wherever it is installed. Writes a C file when cmake configures; a changed description
-# configures again.
+# Compiles the machine descriptions of data/targets into the library, which then has the presets
+# wherever it is installed. cmake writes a C file of them when it configures, which it does again
+# when a description changes.
 function(tremula_embed_targets output)
   set(text "/* Generated from data/targets by cmake/embed.cmake. */\n#include \"target/target.h\"\n\n")
   set(rows "")

@@ -1,4 +1,4 @@
-# What is installed where.
+# What is installed, and where.
 #   In a wheel (scikit-build-core): the libraries in tremula/lib, the tools in the environment's bin,
 #   tremula.pth beside the package, so that `tensorflow.python.ipu` can be imported.
 #   Otherwise (cmake --install): bin, lib and include of the prefix, for programs in C, which find
@@ -21,13 +21,13 @@ if(SKBUILD)
       "plugin would be of no use. Install TensorFlow into the environment that builds and build "
       "in it: `make demo`, or `pip install --no-build-isolation .`")
   endif()
-  # A wheel has no links, so of libtremula only the name that programs load is packed.
+  # A wheel has no links, so it has libtremula by one name only: the one that programs load.
   set_target_properties(tremula PROPERTIES VERSION 0 INSTALL_RPATH "$ORIGIN:$ORIGIN/../../../..")
   set_target_properties(tremula_tf PROPERTIES INSTALL_RPATH "$ORIGIN")
   install(TARGETS tremula LIBRARY DESTINATION tremula/lib NAMELINK_SKIP)
   install(TARGETS tremula_tf LIBRARY DESTINATION tremula/lib)
   install(FILES ${CMAKE_SOURCE_DIR}/python/tremula.pth DESTINATION .)
-  # The wheel is for every Python 3, and a tool looks for the library in that of its environment.
+  # The wheel is for every Python 3. A tool looks for the library in the Python of its environment.
   set(tool_rpath "$ORIGIN/../lib")
   foreach(minor RANGE 9 14)
     string(APPEND tool_rpath ":$ORIGIN/../lib/python3.${minor}/site-packages/tremula/lib")
@@ -56,7 +56,7 @@ else()
     COMPATIBILITY SameMinorVersion)
   install(FILES ${CMAKE_BINARY_DIR}/tremula-config.cmake
     ${CMAKE_BINARY_DIR}/tremula-config-version.cmake DESTINATION ${package_folder})
-  # Told from where the file lies, so that an installed folder can be moved.
+  # Paths begin at the file's own folder, so that an installed folder can be moved.
   file(RELATIVE_PATH prefix_above_lib ${CMAKE_INSTALL_FULL_LIBDIR} ${CMAKE_INSTALL_PREFIX})
   configure_file(${CMAKE_SOURCE_DIR}/cmake/tremula.pc.in ${CMAKE_BINARY_DIR}/tremula.pc @ONLY)
   install(FILES ${CMAKE_BINARY_DIR}/tremula.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)

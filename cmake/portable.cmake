@@ -12,5 +12,6 @@ set(ENV{PKG_CONFIG_LIBDIR} ${folder}/pkgconfig:${CMAKE_SYSROOT}/usr/share/pkgcon
 set(link_flags "-B${folder} -L${folder} -L${CMAKE_SYSROOT}/lib/x86_64-linux-gnu")
 string(APPEND link_flags " -Wl,-rpath-link,${folder}:${CMAKE_SYSROOT}/lib/x86_64-linux-gnu")
 set(CMAKE_SHARED_LINKER_FLAGS_INIT "${link_flags}")
-# libtremula was linked with --no-undefined: a tool need not see what libtremula needs in turn.
+# libtremula was linked with --no-undefined, so a tool's link need not see the libraries that
+# libtremula uses.
 set(CMAKE_EXE_LINKER_FLAGS_INIT "${link_flags} -Wl,--allow-shlib-undefined")

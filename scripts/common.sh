@@ -1,6 +1,6 @@
-# What the scripts share: saying what happens, and getting a machine ready. Sourced by bash.
+# Functions that the scripts share: saying what happens, and setting up a machine. Sourced by bash.
 #
-# Everything may be run again: what is there already is found and left alone.
+# All may be run again: they leave alone what is installed already.
 
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -152,10 +152,10 @@ install_tensorflow() {
     install_packages "$1" tensorflow tensorflow-cpu==2.15.1
   else
     install_packages "$1" tensorflow tensorflow-cpu==2.21.0
-    # Its only requirement is TensorFlow, under a name that would bring a second copy of 600 MB.
+    # Its only requirement is TensorFlow, by a name that would install a second copy of 600 MB.
     install_packages "$1" keras --no-deps tf_keras==2.21.0
   fi
-  # What tf.contrib.layers became, for old programs.
+  # The later home of tf.contrib.layers, for old programs.
   install_packages "$1" slim --no-deps tf_slim==1.1.0
 }
 
@@ -178,7 +178,7 @@ install_jax() {
   install_onednn "$1" onednn-cpu-gomp==2023.2.0
 }
 
-# oneDNN's wheel has its library of 54 MB three times, since a wheel has no links.
+# oneDNN's wheel has its library of 54 MB three times, because a wheel has no links.
 install_onednn() {
   local lib=$1/lib
   shift
@@ -209,8 +209,9 @@ try_packages() {
     --no-install-recommends -o APT::Keep-Downloaded-Packages=false "$@" 2>/dev/null
 }
 
-# Debian's chromium, playwright, which drives it, and what checks accessibility and types. The tests
-# that miss one of them are skipped, and say so. "all": also Firefox, and puppeteer, which drives it.
+# Installs Debian's chromium, playwright, which drives it, and the tools that check accessibility
+# and types. A test that misses one of them is skipped, and says so. "all": also Firefox, and
+# puppeteer, which drives it.
 install_browser() {
   local folder=build/web wanted="axe-core@4.14.1 typescript@7.0.2"
   if [ "${1:-}" = all ]; then
@@ -265,7 +266,7 @@ install_tremula() {
   touch "$stamp"
 }
 
-# The set-up that everything starts with: .venv with TensorFlow and Tremula.
+# The set-up with which everything begins: .venv with TensorFlow and Tremula.
 set_up() {
   [ "$(uname -sm)" = "Linux x86_64" ] ||
     die "make sets up Linux on x86-64 only; this is $(uname -sm)." \

@@ -3,10 +3,10 @@
 # sanitizers; meant for the night.
 #   scripts/fuzz.sh [EXECUTIONS] [TARGET...]
 # EXECUTIONS: of each target (1 000 000); FUZZ_SECONDS=N ends a target earlier. Needs clang, its
-# compiler-rt and OpenMP (on Debian: clang, libclang-rt-14-dev, libomp-14-dev). What is learnt stays
-# in build/fuzz/corpus/TARGET; an input that fails lies in build/fuzz/findings/TARGET. Once the fault
-# is mended, put it (smaller: build/fuzz/bin/fuzz_TARGET -minimize_crash=1 FILE) into
-# tests/fuzz/corpus/TARGET, which the tests replay.
+# compiler-rt and OpenMP (on Debian: clang, libclang-rt-14-dev, libomp-14-dev). New inputs stay in
+# build/fuzz/corpus/TARGET; an input that fails is in build/fuzz/findings/TARGET. Once the fault is
+# mended, put that input into tests/fuzz/corpus/TARGET, which the tests replay. To make it smaller:
+# build/fuzz/bin/fuzz_TARGET -minimize_crash=1 FILE
 set -euo pipefail
 cd "$(dirname "$0")/.."
 executions=${1:-1000000}
@@ -28,8 +28,7 @@ for target in "${targets[@]}"; do
   learnt=build/fuzz/corpus/$target findings=build/fuzz/findings/$target log=build/fuzz/$target.log
   mkdir -p "$learnt" "$findings"
   result=0
-  # A timeout or memory beyond these is a finding too. Leaks are looked for at the end: jansson and
-  # SQLite keep nothing.
+  # A timeout, or more memory than this, is a finding too. Leaks are looked for once, at the end.
   nice -n 19 "build/fuzz/bin/fuzz_$target" -runs="$executions" -timeout=60 -rss_limit_mb=4096 \
     -max_total_time="${FUZZ_SECONDS:-0}" -malloc_limit_mb=3072 -print_final_stats=1 \
     -artifact_prefix="$findings/" \

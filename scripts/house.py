@@ -5,9 +5,9 @@ by folder, long files and functions, circles of imports, tests, and walks. `pyth
 --page` writes the table of docs/design/history.md again, from 37f36e1 and the working tree.
 
 A walk starts at a function and follows its calls in the order of the source, each function once,
-with those in the tables that a function reads. It counts the files that it enters, and the calls
-into a file that it had left before. Functions of less than ten lines do not count, nor does
-src/base: every file calls these. Where a pointer of a struct leads is not seen.
+with those in the tables that a function reads. It counts the files that it enters, the functions,
+and the calls into a file that it had left before. Functions of less than ten lines and src/base do
+not count, because every file calls these. A walk does not follow function pointers in structs.
 """
 
 import ast
@@ -28,7 +28,7 @@ PARTS = {  # name in the table: (folder, endings)
     "tests/c": ("tests/c", (".c", ".h")), "tests/python": ("tests/python", (".py",)),
     "docs": ("docs", (".md",)),
 }
-# What is walked, functions that it begins with (the first that a revision has), and where it ends.
+# The walks: name, functions to begin with (the first that a revision has), and where to stop.
 COMPILING = re.compile(r"trm_(compile|inspect_compile|module_read|program_create|executable_load|"
                        r"report_)\w*$")
 WALKS = [
@@ -77,7 +77,7 @@ def python_functions(path):
 
 
 def in_circles(graph):
-    """How many nodes lead to themselves."""
+    """The number of nodes from which a way leads back to them."""
     count = 0
     for start in graph:
         seen, waiting = set(), list(graph[start])
@@ -90,7 +90,7 @@ def in_circles(graph):
     return count
 
 
-# As tests/structure/test_layers.py has it: TensorFlow's private packages, without those of ours.
+# TensorFlow's private packages, without ours, as in tests/structure/test_layers.py.
 PRIVATE = re.compile(r"tensorflow\.(?!python\.ipu\b|compiler\.plugin\b)"
                      r"(python|core|compiler|lite|tools|_api)\b")
 

@@ -24,7 +24,7 @@ _MOST_BYTES = 2_000_000
 
 
 def _modules(entry, found, stack=()):
-    """Texts of modules by path, those that others import first."""
+    """Texts of modules by path; a module comes after those that it imports."""
     if entry in found:
         return
     if entry in stack:
@@ -36,7 +36,7 @@ def _modules(entry, found, stack=()):
 
 
 def bundle(entry):
-    """The script that a module and all that it imports make."""
+    """One script of a module and of all that it imports."""
     texts = {}
     _modules(entry.resolve(), texts)
     names = {path: f"module{i}" for i, path in enumerate(texts)}

@@ -4,9 +4,10 @@ dequeuing, closing, ending; with --import while it starts.
 
     scripts/interrupts.py [COUNT] [SEED] [--import]
 
-Each program must end with KeyboardInterrupt (or be done already), as Python's exit code says, hold
-no IPU, and leave no half file in its cache; then another one must work. COUNT is 100. The programs
-are forks of one process that has imported TensorFlow, so that each takes a second or two.
+Each program must end with KeyboardInterrupt, or be done already, which Python's exit code tells. It
+must hold no IPU and leave no half file in its cache, and then another program must work. COUNT is
+100. The programs are forks of one process that has imported TensorFlow, so that each takes a second
+or two.
 """
 
 import contextlib
@@ -21,12 +22,12 @@ import tempfile
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-PATIENCE = 300  # seconds: then a program hangs
-ENDS = b"The program is done; Python ends.\n"  # and has no handler of SIGINT any more
+PATIENCE = 300  # seconds after which a program counts as hanging
+ENDS = b"The program is done; Python ends.\n"  # it has no handler of SIGINT any more
 
 
 def program():
-    """Feeds in a loop, a pipeline, variables, a checkpoint; all that may be interrupted."""
+    """A program to interrupt: feeds in a loop, a pipeline, variables, a checkpoint."""
     import tensorflow.compat.v1 as tf
     from tensorflow.python import ipu
     tf.disable_v2_behavior()
@@ -71,7 +72,7 @@ def start(child_output, command=None):
 
 
 def wait(pid, seconds):
-    """The status of a process, or None if it has not ended by then."""
+    """The status of a process, or None if it has not ended in time."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         done, status = os.waitpid(pid, os.WNOHANG)
@@ -82,11 +83,11 @@ def wait(pid, seconds):
 
 
 def judge(code, text, work):
-    """What is wrong with a program that was interrupted; None: nothing."""
+    """The fault of a program that was interrupted, or None."""
     if code is None:
         return "it hangs"
     if code == 1 and "/site-packages/tensorflow/" in text.rsplit('  File "', 1)[-1]:
-        code = 0  # TensorFlow took the exception for another one
+        code = 0  # TensorFlow raised another exception instead
     if code not in (0, -signal.SIGINT):
         return f"exit code {code}"
     if code and "KeyboardInterrupt" not in text and ENDS.decode() not in text:
@@ -103,7 +104,7 @@ def judge(code, text, work):
 
 
 def main():
-    """None in a program; else how many failed."""
+    """None in a program; in the parent, the number of failures."""
     words = [one for one in sys.argv[1:] if one != "--import"]
     count = int(words[0]) if words else 100
     generator = random.Random(int(words[1]) if len(words) > 1 else 0)

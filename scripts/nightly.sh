@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# What takes longer than a test may, for the night; needs what `make test` has set up, and clang.
+# Searches that take hours, for the night. Needs the set-up of `make test`, and clang.
 #   scripts/nightly.sh [FUZZ_EXECUTIONS] [INTERRUPTS] [DAMAGED_PROFILES] [DAMAGED_FILES]
 # Fuzz targets (scripts/fuzz.sh), Ctrl-C at random moments (scripts/interrupts.py), profiles damaged
-# at random, through Python and through the analyser's page, and every write failing. Whatever fails
-# belongs into a test or a corpus.
+# at random, through Python and through the analyser's page, and every write failing. Make a test or
+# a file of a corpus of what fails.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 python=${TREMULA_PYTHON:-.venv/bin/python}

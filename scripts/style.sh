@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# make style: what clang-format, clang-tidy and ruff find in the tree. Changes nothing.
+# make style: runs clang-format, clang-tidy and ruff over the tree. Changes nothing.
 #   scripts/style.sh [--analyze]   --analyze: with the analyzer of clang-tidy, which takes minutes
-# Needs what `make test` has set up: the environment .venv and the configured build/release.
+# Needs the set-up of `make test`: the environment .venv and the configured build/release.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 tools=.venv/bin
@@ -12,7 +12,7 @@ failed=0
 git ls-files '*.c' '*.h' | xargs "$tools/clang-format" --dry-run -Werror || failed=1
 "$tools/ruff" check --quiet . || failed=1
 
-# clang has no omp.h of its own here, cannot read all of gcc's, and spells CMPLX in another way.
+# clang has no omp.h of its own here, cannot read all of gcc's, and writes CMPLX in another way.
 headers=$PWD/build/style
 mkdir -p "$headers"
 sed 's/__malloc__ (omp_free)/__malloc__/' "$(gcc -print-file-name=include)/omp.h" >"$headers/omp.h"

@@ -5,7 +5,7 @@ source "$(dirname "$0")/common.sh"
 mode=${1:-quick}
 
 CLOSING=()
-# run NAME COMMAND...: shows the output as it comes and keeps the line that closes it.
+# run NAME COMMAND...: shows the output as it comes, and keeps its last line.
 run() {
   local name=$1 log="$LOGS/$1.log" result=0
   shift
@@ -20,12 +20,12 @@ run() {
 }
 FAILED=0
 
-# What goes on beside the Python tests, which leave their cores idle now and then.
+# ---- Jobs beside the Python tests, which leave cores idle now and then ----
 AHEAD=
 NEWEST=
 trap 'kill $AHEAD $NEWEST 2>/dev/null || true' EXIT
 
-# build_ahead PRESET: begins a build that test_c will want, on one core.
+# build_ahead PRESET: begins a build that test_c needs later, on one core.
 build_ahead() {
   (configure "$1" && exec nice -n 19 ninja -C "build/$1" -j 1) >"$LOGS/ahead-$1.log" 2>&1 &
   AHEAD=$!
@@ -44,14 +44,14 @@ begin_newest() {
     install_onednn .venv-2.21 onednn-cpu-gomp==2023.2.0
     install_packages .venv-2.21 test "pytest>=7" cbor2 pycapnp
     install_tremula .venv-2.21
-    # What goes on beside others ignores SIGINT otherwise, and some tests are of that.
+    # A job in the background ignores SIGINT otherwise, and some tests send it.
     exec nice -n 10 env --default-signal=INT .venv-2.21/bin/python -m pytest -q -m smoke \
       -p no:cacheprovider
   ) >"$LOGS/newest.log" 2>&1 &
   NEWEST=$!
 }
 
-# Its output, as if it had been run now.
+# Shows the output of the job, as if it had run now.
 end_newest() {
   local result=0
   wait "$NEWEST" || result=$?
@@ -69,7 +69,7 @@ configure() {
 # test_c PRESET: builds and runs the C tests and the replays of the fuzzers.
 test_c() {
   if [ -n "$AHEAD" ]; then
-    wait "$AHEAD" || true # what went wrong is said below
+    wait "$AHEAD" || true # a failure shows again below
     AHEAD=
   fi
   quietly "configure-$1" configure "$1" || die "cmake failed for the preset $1."

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Tries the wheel of `make wheel` where nothing else is: Debian 11 with Python and no compiler.
+# Tries the wheel of `make wheel` on a bare system: Debian 11 with Python and no compiler.
 # Part of `make test-all`; needs root, for chroot.
 source "$(dirname "$0")/common.sh"
 wheel=$(echo build/portable/tremula-*-manylinux*.whl)
@@ -17,15 +17,15 @@ if [ ! -e "$root/usr/bin/python3" ]; then
 fi
 if [ -e "$root/usr/bin/gcc" ]; then die "the bare system has a compiler."; fi
 
-# pip on this side has the network; the bare system gets files. pip reads conditions such as
-# "Python before 3.10" for the Python that it runs on, so those packages are named.
+# The host's pip downloads the packages for the bare system. It reads conditions such as "Python
+# before 3.10" for the host's Python, so packages with such conditions are named here.
 mkdir -p "$root/wheels"
 .venv/bin/python -m pip download -q --dest "$root/wheels" --only-binary=:all: \
   --python-version 3.9 --platform manylinux2014_x86_64 tensorflow-cpu==2.15.1 tf_slim==1.1.0 \
   importlib-metadata zipp ||
   die "pip could not fetch TensorFlow's wheels for Python 3.9."
 cp "$wheel" examples/basic_graph.py "$root/wheels/"
-# The mount of /proc ends with the command: the dynamic linker asks it where a program lies.
+# /proc is mounted while the command runs: the dynamic linker asks it where a program is.
 inside() {
   env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/ TF_CPP_MIN_LOG_LEVEL=1 ROOT="$root" \
     unshare --mount sh -c 'mount --bind /proc "$ROOT/proc" && exec chroot "$ROOT" "$@"' - "$@"

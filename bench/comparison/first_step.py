@@ -3,7 +3,7 @@
     python bench/comparison/first_step.py ours|tf
 
 prints {"imports", "graph", "initialise", "first", "step"} in seconds, as JSON; "first" is the first
-step with all that happens before it, "step" the least of three later ones.
+step with its compilation, "step" the least of three later ones.
 """
 
 import json

@@ -4,8 +4,8 @@ jit_compile=True, each with 1 and with 100 steps an execution, in new processes.
     python bench/comparison/keras_fit.py ours|tf|xla 1|100 mlp|resnet
 
 prints {"started", "overhead", "steps_a_second"} as JSON: when the first execution was finished, by
-the clock that the caller has in TREMULA_BENCH_START; the first epoch less a later one, which is
-tracing, lowering and compiling; steps a second of the best later epoch.
+the clock whose start is in TREMULA_BENCH_START; the first epoch minus a later one, which is the
+time of tracing, lowering and compiling; steps a second of the best later epoch.
 """
 
 import collections
@@ -24,7 +24,7 @@ PEERS = {"ours": "ours", "tf": "stock Keras", "xla": "stock Keras, jit_compile=T
 
 
 def kinds(case):
-    """{kind: what it is} of a case."""
+    """{kind: description} of a case."""
     return {f"{peer} {steps} {case}": f"{name}, {steps} a launch"
             for peer, name in PEERS.items() for steps in (1, 100)}
 

@@ -1,4 +1,4 @@
-"""What the machine is, and how busy others keep it meanwhile."""
+"""The machine, and how busy other processes keep it."""
 
 import os
 import time
@@ -20,13 +20,13 @@ def cpu_model():
 
 
 def load_average():
-    """Of the last minute."""
+    """The load average of the last minute."""
     return round(os.getloadavg()[0], 2)
 
 
 class Watch:
-    """From its making to taken(): the share of the machine's processor time that processes other
-    than ours took, from 0 to 1; None where /proc does not say."""
+    """taken() gives the share of the machine's processor time that other processes took since the
+    object was made, from 0 to 1; None where /proc does not tell."""
 
     def __init__(self, pids):
         self._pids = pids
@@ -48,8 +48,8 @@ class Watch:
 
 
 def _busy_ticks():
-    """Ticks of all processors that were neither idle nor waiting for a disk, time stolen by other
-    virtual machines included."""
+    """Ticks of all processors that were neither idle nor waiting for a disk, with time that other
+    virtual machines stole."""
     try:
         with open("/proc/stat", encoding="utf-8") as file:
             user, nice, system, _, _, *rest = map(int, file.readline().split()[1:9])

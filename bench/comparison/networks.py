@@ -1,7 +1,7 @@
-"""What is computed: the networks, each as a Case that every peer builds from the same code.
+"""The networks, each as a Case that every peer builds from the same code.
 
-Weights come from outside, so that one peer can keep them in variables and another can pass them as
-arguments. Their values follow from the case alone.
+The caller gives the weights, so that one peer can keep them in variables and another can pass them
+as arguments. The case determines their values.
 """
 
 import dataclasses
@@ -28,8 +28,8 @@ class WeightSpec:
 
 @dataclasses.dataclass
 class Case:
-    """compute(weights, *inputs) gives the result; where there is a learning rate, the result is a
-    loss and the step includes an update of the weights by their gradients."""
+    """compute(weights, *inputs) gives the result. With a learning rate, the result is a loss, and a
+    step includes the update of the weights by their gradients."""
     name: str
     title: str
     inputs: Callable  # () -> list of arrays
@@ -38,7 +38,7 @@ class Case:
     core: bool = False  # whether the C core alone is measured, too
 
     def weight_specs(self):
-        """Found by building the network once, on paper."""
+        """The weights, found by building the network once as a graph."""
         import tensorflow as tf
         with tf.Graph().as_default():
             weights = Weights(None)
@@ -47,7 +47,7 @@ class Case:
 
 
 class Weights:
-    """Hands out the given tensors in order or, without any, placeholders, noting what they are."""
+    """Hands out the given tensors in order; without any, placeholders, whose shapes it notes."""
 
     def __init__(self, given):
         self._given = None if given is None else iter(given)
@@ -102,7 +102,7 @@ class _Layers:
             step = stride if block == 0 else 1
             y = tf.nn.relu(self.norm(self.convolution(x, 1, inner, step)))
             y = tf.nn.relu(self.norm(self.convolution(y, 3, inner, 1, groups)))
-            # Small, so that the sum over all blocks stays within float16.
+            # Small numbers, so that the sum over all blocks stays within float16.
             y = self.norm(self.convolution(y, 1, outer, 1), scale=.2)
             if block == 0:
                 x = self.norm(self.convolution(x, 1, outer, step))
@@ -135,7 +135,7 @@ def _labels(count, classes):
 # ---- The cases -----------------------------------------------------------------------------------
 
 def _resnext(dtype, batch=4, side=224):
-    """The network of the guide's ResNeXt-101 program (examples/resnext.py): 32 groups of 4."""
+    """The network of examples/resnext.py: ResNeXt-101 with 32 groups of 4."""
     def compute(weights, images):
         return _residual(_Layers(weights, dtype, training=False), images,
                          [(128, 256), (256, 512), (512, 1024), (1024, 2048)], [3, 4, 23, 3], 32)
@@ -193,7 +193,7 @@ def _loop(steps=1000, batch=32, units=(512, 512, 10)):
 
 
 def _last_hidden(weights, x, units, **loop):
-    """The hidden values of an LSTM of so many units after x: [steps, batch, inputs]."""
+    """The last hidden values of an LSTM, after all steps of x: [steps, batch, inputs]."""
     import tensorflow as tf
     kernel, recurrent = (weights.get([units, 4 * units], "float32", deviation=units ** -.5)
                          for _ in range(2))
@@ -218,7 +218,7 @@ def _lstm(steps=100, batch=32, units=256):
 
 
 def _lstm_training(steps=100, batch=32, units=256):
-    """Back through all steps: the sum of the squares of the last hidden values."""
+    """The loss of training: the sum of the squares of the last hidden values."""
     def compute(weights, x):
         import tensorflow as tf
         hidden = _last_hidden(weights, x, units, maximum_iterations=steps)
@@ -290,7 +290,7 @@ def _elementwise(count=1 << 24):
 
 
 def _cumulative():
-    """Along the rows: along the columns XLA on a CPU takes half a minute."""
+    """Along the rows, because along the columns XLA on a CPU takes half a minute."""
     def compute(_, x):
         import tensorflow as tf
         return tf.cumsum(x, axis=1)

@@ -1,7 +1,7 @@
 """Runs the peers of a case in turns, and keeps the times of every round.
 
-Others use the machine, too: what disturbs one round disturbs all peers of it, and the least of
-several rounds is what the program itself takes.
+Others may use the machine: they disturb all peers of a round alike, and the least time of several
+rounds is the program's own.
 """
 
 import multiprocessing
@@ -16,11 +16,11 @@ from comparison import machine, worker
 
 _PREPARE_SECONDS = 600
 _RUN_SECONDS = 300
-_ROUND_SECONDS = .2  # what a peer does in a round: this long, or a single call
+_ROUND_SECONDS = .2  # seconds of calls of a peer in a round, at least one call
 
 
 class Peer:
-    """A worker process, started when it is first wanted and again after it had to be ended.
+    """A worker process. It starts at its first use, and again after it was ended.
 
     tree: of "before", the folder of another checkout of Tremula, built there
     """
@@ -39,7 +39,7 @@ class Peer:
         return self._process.pid if self._process else None
 
     def ask(self, *request, seconds=_RUN_SECONDS):
-        """The answer. Raises RuntimeError with what went wrong."""
+        """The answer. Raises RuntimeError with the message of a failure."""
         if self._process is None:
             context = multiprocessing.get_context("spawn")
             self._pipe, theirs = context.Pipe()
@@ -72,7 +72,7 @@ class Peer:
 
 
 def measure(case, peers, rounds):
-    """The record of a case: for each peer the seconds of every round, or what went wrong."""
+    """The record of a case: for each peer the seconds of every round, or its failure."""
     record = {"name": case.name, "title": case.title, "load_average": machine.load_average(),
               "peers": {}}
     results, calls = {}, {}
@@ -116,11 +116,11 @@ def measure(case, peers, rounds):
 
 
 def _difference(results, name):
-    """The largest difference of the first two results from TensorFlow's, in parts of the largest
-    number among those."""
+    """The largest difference of the first two results from TensorFlow's, divided by the largest
+    number of TensorFlow's."""
     if "tf" not in results:
         return None
     ours, theirs = (np.stack(results[one]).astype(np.float64) for one in (name, "tf"))
     if not np.isfinite(theirs).all():
-        return None  # nothing can be said
+        return None  # there is nothing to compare
     return float(np.abs(ours - theirs).max() / max(np.abs(theirs).max(), 1e-30))

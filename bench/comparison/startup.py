@@ -1,9 +1,9 @@
-"""What a user waits for, in new processes: from the start of Python to the first result of a small
-program, and from the graph of ResNet-50's training to its first step.
+"""Waiting times in new processes: from the start of Python to the first result of a small program,
+and from the graph of ResNet-50's training to its first step.
 
 ours, cold      no caches: a new HOME and XDG_CACHE_HOME each time
-ours            the same again: the list of ops is cached
-ours, programs  and compiled programs, too (--executable_cache_path)
+ours            the list of ops is cached
+ours, programs  and so are compiled programs (--executable_cache_path)
 tf              the same graph by stock TensorFlow: no Tremula in the process
 """
 
@@ -17,7 +17,7 @@ import time
 
 from comparison import machine
 
-# A guide's first program; %s is what is different on an IPU.
+# A guide's first program; %s stands for the lines that differ on an IPU.
 _PROGRAM = """
 import numpy as np
 import tensorflow.compat.v1 as tf
@@ -47,7 +47,7 @@ KINDS = {"cold": "ours, no caches", "cached": "ours, cached",
          "programs": "ours, cached, programs too", "tf": "stock TensorFlow"}
 
 
-# Of training: without the list of ops nothing is different, so "cold" would say nothing new.
+# Kinds for the training. "cold" would tell nothing new: the list of ops makes no difference here.
 TRAINING = [kind for kind in KINDS if kind != "cold"]
 
 
@@ -62,8 +62,8 @@ def measure(rounds):
 
 
 def measure_training(rounds):
-    """{kind: {"seconds": [record of first_step.py, ...], "min": {part: ...}}}. Its "to_step" is
-    what lies between the graph and the first step: initialising and the first step, less a step."""
+    """{kind: {"seconds": [record of first_step.py, ...], "min": {part: ...}}}. "to_step" is the
+    time from the graph to the first step: initialising and the first step, minus a later step."""
     record = in_turns(TRAINING, rounds, _run_training)
     for entry in record["kinds"].values():
         for one in entry["seconds"]:
@@ -75,12 +75,12 @@ def measure_training(rounds):
 
 
 def in_turns(kinds, rounds, run):
-    """{"kinds": {kind: {"seconds": [what run(kind, home) gives, ...]}}}, with "error" where one
-    fails; the first round is not counted."""
+    """{"kinds": {kind: {"seconds": [results of run(kind, home)]}}}, with "error" where one fails.
+    The first round does not count."""
     record = {"load_average": machine.load_average(),
               "kinds": {kind: {"seconds": []} for kind in kinds}}
     with tempfile.TemporaryDirectory() as folder:
-        for number in range(-1, rounds):  # the first one fills the caches and is not counted
+        for number in range(-1, rounds):  # the first one fills the caches and does not count
             turn = max(number, 0) % len(kinds)
             for kind in kinds[turn:] + kinds[:turn]:
                 entry = record["kinds"][kind]

@@ -20,7 +20,7 @@ LIBRARY_DIR = "TREMULA_LIBRARY_DIR"
 
 
 def main(peer, pipe, log):
-    """`log` is the file that what TensorFlow writes to the standard error goes to."""
+    """`log`: the file to which TensorFlow's standard error goes."""
     with open(log, "ab") as file:
         os.dup2(file.fileno(), 2)
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
@@ -53,7 +53,7 @@ def main(peer, pipe, log):
 
 
 def _import(peer):
-    """What startup times measure is left out here."""
+    """Imports TensorFlow before the measurement; startup.py measures that."""
     import tensorflow  # pylint: disable=unused-import
     if peer in OURS:
         import tremula
@@ -103,7 +103,7 @@ class _Session:
                     self._result = tf.function(step, jit_compile=True, autograph=False)(*inputs)
                 else:
                     self._result = step(*inputs)
-            # Not through initialisers: a graph holds no more than 2 GB.
+            # Without initialisers, because a graph holds no more than 2 GB.
             with tf.device("/CPU:0"):
                 assign = [tf.raw_ops.AssignVariableOp(resource=variable.handle, value=source)
                           for variable, source in zip(variables, sources)]
@@ -124,7 +124,7 @@ class _Session:
 
 def _ipu_scope():
     from tensorflow.python.ipu import config, scopes
-    # The IPU Model: what is measured is this machine, and not everything here fits on one IPU.
+    # On the IPU Model, because not every network here fits on one IPU.
     os.environ.setdefault("TF_POPLAR_FLAGS", "--use_ipu_model")
     configuration = config.IPUConfig()
     configuration.auto_select_ipus = 1
@@ -172,7 +172,7 @@ class _Core:
         executable = core.compile(core.Module.read(module))
         self._engine = core.Engine(executable)
         self._outputs = [_empty(info) for info in executable.outputs]
-        # Weights of one version are packed once; those that every step changes have none.
+        # The core packs weights with a version once; weights that every step changes have none.
         self._weights, self._version = weights, 0 if case.rate else 1
 
     def run(self):
@@ -180,7 +180,7 @@ class _Core:
         result, *updated = self._engine.run(self._inputs + self._weights, versions, self._outputs)
         if updated:  # a step reads one set of weights and writes the other
             self._outputs, self._weights = [self._outputs[0], *self._weights], updated
-        return result  # until the next run
+        return result  # valid until the next run
 
 
     def kernels(self):

@@ -5,9 +5,9 @@
 layers.csv has what poplibs' own regression tests expect of Graphcore's IPU Model of a GC2 and an
 MK2 (tests/benchmark_results.csv of its last public versions), and the layers' sizes
 (tests/CMakeLists.txt there). Every layer becomes an HLO module that does what the benchmark does
-(docs/fidelity.md), is planned with `tremula plan`, and compared. Half of the layers, by the parity
-of the CRC-32 of the name, are held out: causes are looked for in the others. No TensorFlow is
-needed.
+(docs/fidelity.md). `tremula plan` plans the module, and the result is compared. Half of the layers
+are held out, by the parity of the CRC-32 of the name: we looked for causes in the others only. No
+TensorFlow is needed.
 """
 
 import argparse
@@ -101,7 +101,7 @@ def conv(field, kernel, stride, before, after, inputs, outputs, groups, batch):
     by_batch = f", batch_group_count={g}" if g > 1 else ""
     size = "x".join(str(k) for k in kernel)
     many = "x".join(str(p) for p in out)
-    back_labels = "b01f_01io->b01f" if g > 1 else "b01f_01oi->b01f"  # of groups: depthwise only
+    back_labels = "b01f_01io->b01f" if g > 1 else "b01f_01oi->b01f"  # groups: depthwise only
     assert g == 1 or i == o == 1
     return ("HloModule conv, input_output_alias={ {2}: (1, {}, may-alias) }\n\nENTRY main {\n"
             f"  x = f16[{x}] parameter(0)\n  w = f16[{w}] parameter(1)\n"
@@ -218,7 +218,7 @@ def _keep_step(dtype, rows, size, kept, value, into):
 
 
 def lstm(batch, steps, inputs, outputs, dtype):
-    """The forward pass of training, which is what the test runs: one product a step; keeps gates,
+    """The forward pass of training, as the test runs it, with one product a step. It keeps gates,
     the cell and its tanh for a backward pass."""
     b, n, i, o, t = int(batch), int(steps), int(inputs), int(outputs), dtype
     v, g = f"{t}[{b},{o}]", f"{t}[{b},{4 * o}]"
@@ -241,7 +241,7 @@ def lstm(batch, steps, inputs, outputs, dtype):
 
 
 def gru(batch, steps, inputs, outputs, dtype):
-    """Likewise, with two products a step: of the gates, then of the candidate."""
+    """The same for a GRU, with two products a step: of the gates, then of the candidate."""
     b, n, i, o, t = int(batch), int(steps), int(inputs), int(outputs), dtype
     v, g, joined = f"{t}[{b},{o}]", f"{t}[{b},{2 * o}]", f"{t}[{b},{i + o}]"
     ys, kept = f"{t}[{n},{b},{o}]", f"{t}[{n},{b},{3 * o}]"
@@ -290,15 +290,15 @@ def is_held_out(name):
     return zlib.crc32(name.encode()) % 2 == 1
 
 
-# The IPU Model that the tests ran knew an MK2's tiles and memory, but eight of its sixteen units:
-# docs/fidelity.md says how that shows.
+# The IPU Model of the tests had an MK2's tiles and memory, but eight of its sixteen units:
+# docs/fidelity.md tells how that shows.
 UNITS = ("fp16InFp16OutConvUnitsPerTile", "fp16InFp32OutConvUnitsPerTile",
          "fp32InFp32OutConvUnitsPerTile")
 
 
 def plan_arguments(module, folder, tiles=0):
-    """What `tremula` is called with to plan a module for both machines; writes into a folder.
-    `tiles` of each IPU, 0: all."""
+    """The arguments with which `tremula` plans a module for both machines, writing into a folder.
+    `tiles` of each IPU; 0: all."""
     path, machine = os.path.join(folder, "layer.hlo"), os.path.join(folder, "mk2.json")
     with open(machine, "w", encoding="utf-8") as file:
         json.dump({"base": "mk2", "name": "mk2-8", **{key: 8 for key in UNITS}}, file)

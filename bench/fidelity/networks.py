@@ -1,10 +1,10 @@
-"""Whole networks against what Graphcore published of them: rates, and what was known to fit.
+"""Whole networks against Graphcore's publications: rates, and networks that are known to fit.
 
     python bench/fidelity/networks.py [--update FILE.md]
 
-Builds the networks as graphs of TensorFlow's, plans them with `tremula plan` and prints two tables,
-or puts them between the marks of a document. Needs TensorFlow and takes some minutes. Nothing is
-fitted to these numbers. docs/fidelity.md says where they come from.
+Builds the networks as graphs of TensorFlow, plans them with `tremula plan`, and prints two tables,
+or puts them between the marks of a document. Needs TensorFlow and takes some minutes. No formula is
+fitted to these numbers. docs/fidelity.md has their sources.
 """
 
 import argparse
@@ -145,17 +145,17 @@ def vit_base_17():
     transformer(3, 17, 768, 12, 197)
 
 
-# ---- What was published --------------------------------------------------------------------------
+# ---- Publications --------------------------------------------------------------------------------
 
 @dataclasses.dataclass
 class Rate:
-    """Items a second on 16 Bow IPUs; the stages of a pipeline on `ipus` IPUs are of equal length
-    here, and what is published includes the update of the weights after `accumulated` mini-batches
-    and what is not in our graphs (embeddings, dropout, the heads' losses)."""
+    """Items a second on 16 Bow IPUs. We assume stages of equal length in a pipeline on `ipus` IPUs.
+    The published rate includes the update of the weights after `accumulated` mini-batches, and
+    parts that our graphs lack (embeddings, dropout, the heads' losses)."""
     what: str
     network: object
-    items: int      # of a mini-batch
-    ipus: int       # that our graph is spread over
+    items: int      # in a mini-batch
+    ipus: int       # over which our graph is spread
     replicas: int
     rate: float
     proportion: float
@@ -163,7 +163,7 @@ class Rate:
     batch: bool = True  # whether the graph is lowered for a batch size
 
 
-# BERT's optimizer keeps its state in streaming memory: as if it had none.
+# BERT's optimizer keeps its state in streaming memory, so it counts as one without a state.
 OFFLOADED = "sgd"
 
 RATES = [
@@ -173,12 +173,12 @@ RATES = [
          32, 1, 4, 15173, 0.28, OFFLOADED, False),
     Rate("BERT-Large pre-training, 8 sequences of 128, a stage of 7 layers, recomputed", bert_large,
          8, 1, 4, 4527, 0.25, OFFLOADED, False),
-    # Of the last SDK before 3.0, with other numbers of images (held out).
+    # Held out: from the last SDK before 3.0, with other numbers of images.
     Rate("ResNet-50 training, 20 images, recomputed, SDK 2.5 (held out)", resnet50, 20, 1, 16,
          42029, 0.15),
     Rate("ResNeXt-101 training, the same with group norms written out (as its configuration has)",
          resnext101_group_norm, 6, 2, 8, 12277, 0.6),
-    # Held out: nothing was looked for in these.
+    # Held out: we looked for no cause in these.
     Rate("BERT-Base pre-training, 8 sequences of 512, a stage of 4 layers, recomputed, PopART "
          "(held out)", bert_base_512, 8, 1, 4, 3656, 0.2, OFFLOADED, False),
     Rate("ViT-Base fine-tuning, 17 images, a stage of 3 layers, recomputed (held out)", vit_base_17,

@@ -1,12 +1,12 @@
-"""Bytes and cycles of programs like those of the original's tests, against what those assert.
+"""Bytes and cycles of programs like those of the original's tests, against the tests' assertions.
 
     python bench/fidelity/numbers_of_tests.py [--update FILE.md] [PROGRAM ...]
 
-tests/data/profile_numbers.json has the bytes of all tiles ("total"), of the fullest ("max"), of
-what is always live, and the cycles of a run, with the tolerance of the test;
-tests/python/report has the programs, in named_programs.py, sized_programs.py and
-recurrent_programs.py. Prints a table and how many numbers and programs are within the tolerance, or
-puts that between the marks of a document. Needs the TensorFlow plugin.
+tests/data/profile_numbers.json has the bytes of all tiles ("total"), of the fullest tile ("max"),
+of data that is always live, the cycles of a run, and the tolerance of the test. named_programs.py,
+sized_programs.py and recurrent_programs.py of tests/python/report have the programs. Prints a table
+and how many numbers and programs are within the tolerance, or puts that between the marks of a
+document. Needs the TensorFlow plugin.
 """
 
 import argparse
@@ -45,7 +45,7 @@ def measure(report, what):
 
 
 def cases_of(names):
-    """The cases of the programs of these names, of none: all."""
+    """The cases of the programs with these names; without names, all."""
     with open(os.path.join(ROOT, "tests", "data", "profile_numbers.json"),
               encoding="utf-8") as file:
         return [case for case in json.load(file) if not names or case["program"] in names]

@@ -1,4 +1,4 @@
-"""What the scripts of this folder share: the tool `tremula`, and the tables in documents."""
+"""Shared by the scripts of this folder: the tool `tremula`, and the tables in documents."""
 
 import os
 import shutil
@@ -6,7 +6,7 @@ import sys
 
 
 def find_tremula():
-    """The tool of TREMULA_BIN_DIR, else of the release build, else of PATH."""
+    """The tool in TREMULA_BIN_DIR, in the release build, or in PATH: the first one found."""
     root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
     folders = [os.environ.get("TREMULA_BIN_DIR"), os.path.join(root, "build", "release", "bin")]
     for folder in filter(None, folders):

@@ -1,6 +1,6 @@
 /* Owns: the log on standard error: its levels, and the format of a line. */
 #define _GNU_SOURCE
-#include "base/log.h"
+#include "tremula/log.h"
 
 #include <pthread.h>
 #include <stdarg.h>
@@ -22,7 +22,8 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 static trm_log_level poplar_level = TRM_LOG_WARN, poplibs_level = TRM_LOG_WARN;
 static FILE *poplar_file, *poplibs_file; /* NULL: standard error */
 
-bool trm_log_level_parse(const char *name, trm_log_level *out_level) {
+/* Names are in any case. */
+static bool parse_level(const char *name, trm_log_level *out_level) {
   for (size_t i = 0; i < sizeof names / sizeof *names; ++i) {
     if (strcasecmp(name, names[i]) == 0) {
       *out_level = (trm_log_level)i;
@@ -35,7 +36,7 @@ bool trm_log_level_parse(const char *name, trm_log_level *out_level) {
 static trm_log_level level_from(const char *variable, trm_log_level otherwise) {
   const char *text = getenv(variable);
   trm_log_level level = otherwise;
-  if (text != NULL && *text != '\0' && !trm_log_level_parse(text, &level)) {
+  if (text != NULL && *text != '\0' && !parse_level(text, &level)) {
     fprintf(stderr, "%s is \"%.40s\", but it must be OFF, ERR, WARN, INFO, DEBUG or TRACE\n",
             variable, text);
   }

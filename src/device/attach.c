@@ -7,8 +7,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/log.h"
 #include "device/locks.h"
+#include "tremula/log.h"
 #include "tremula/timeline.h"
 
 struct trm_device {

@@ -4,10 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/log.h"
 #include "exec/float_check.h"
 #include "program/program.h"
 #include "timeline/mark.h"
+#include "tremula/log.h"
 
 trm_executable *trm_executable_retain(trm_executable *executable) {
   atomic_fetch_add(&executable->references, 1);

@@ -136,7 +136,5 @@ trm_status trm_schedule_assign(trm_schedule *schedule, const trm_coalesce *wishe
                                size_t num_wishes, trm_error *error);
 /* schedule_views.c: lists the uses of views, when the steps are final. */
 trm_status trm_schedule_place_views(trm_schedule *schedule, trm_error *error);
-/* The representative of a slot. */
-uint32_t trm_slot_find(trm_slot *slots, uint32_t slot);
 
 #endif /* TREMULA_EXEC_SCHEDULE_H_ */

@@ -4,7 +4,8 @@
 
 #include "exec/schedule.h"
 
-uint32_t trm_slot_find(trm_slot *slots, uint32_t slot) {
+/* The slot that stands for all that were merged with `slot`. */
+static uint32_t find_slot(trm_slot *slots, uint32_t slot) {
   while (slots[slot].parent != slot) {
     slots[slot].parent = slots[slots[slot].parent].parent;
     slot = slots[slot].parent;
@@ -227,8 +228,8 @@ trm_status trm_schedule_assign(trm_schedule *schedule, const trm_coalesce *wishe
     for (size_t i = 0; i < num_wishes; ++i) {
       const trm_coalesce *wish = &wishes[i];
       if ((int)wish->kind != order[o]) continue;
-      const uint32_t target = trm_slot_find(schedule->slots, wish->target);
-      const uint32_t source = trm_slot_find(schedule->slots, wish->source);
+      const uint32_t target = find_slot(schedule->slots, wish->target);
+      const uint32_t source = find_slot(schedule->slots, wish->source);
       if (target == source) continue;
       if (may_merge_kinds(&schedule->slots[target], &schedule->slots[source]) &&
           is_safe(&schedule->slots[target], &schedule->slots[source], wish)) {
@@ -240,7 +241,7 @@ trm_status trm_schedule_assign(trm_schedule *schedule, const trm_coalesce *wishe
   TRY(lay_out(schedule, error));
   /* The engine follows one parent only. */
   for (uint32_t s = 0; s < schedule->num_slots; ++s) {
-    schedule->slots[s].parent = trm_slot_find(schedule->slots, s);
+    schedule->slots[s].parent = find_slot(schedule->slots, s);
   }
   TRY(drop_needless_steps(schedule, error));
   return trm_schedule_place_views(schedule, error);

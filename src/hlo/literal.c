@@ -10,8 +10,8 @@
 #include <string.h>
 
 #include "base/half.h"
-#include "base/log.h"
 #include "base/small_float.h"
+#include "tremula/log.h"
 
 enum { MAX_NUMBER_LENGTH = 1100, MAX_ELIDED_BYTES = 1 << 30 };
 

@@ -9,8 +9,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/log.h"
 #include "hlo/literal.h"
+#include "tremula/log.h"
 
 trm_status trm_parse_name(trm_parser *parser, const char *what, const char **out_name,
                           size_t *out_length) {

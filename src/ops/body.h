@@ -3,6 +3,8 @@
 #ifndef TREMULA_OPS_BODY_H_
 #define TREMULA_OPS_BODY_H_
 
+#include <stdatomic.h>
+
 #include "ops/kernel.h"
 
 typedef struct trm_body trm_body;
@@ -19,5 +21,19 @@ size_t trm_body_scratch_bytes(const trm_body *body);
 trm_status trm_body_run(const trm_body *body, const trm_kernel_call *call, trm_error *error);
 /* Whether result leaf `result` may overwrite operand leaf `operand`. */
 bool trm_body_in_place(const trm_body *body, uint32_t result, uint32_t operand);
+
+/* The first failure of threads that run a body side by side. */
+typedef struct trm_first_failure {
+  atomic_flag is_taken; /* begins as ATOMIC_FLAG_INIT */
+  trm_status status;    /* begins as TRM_OK */
+  trm_error *error;
+} trm_first_failure;
+
+static inline void trm_note_failure(trm_first_failure *first, trm_status status,
+                                    const trm_error *error) {
+  if (atomic_flag_test_and_set(&first->is_taken)) return;
+  first->status = status;
+  *first->error = *error;
+}
 
 #endif /* TREMULA_OPS_BODY_H_ */

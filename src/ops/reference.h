@@ -76,8 +76,6 @@ typedef struct trm_scalar_op {
   trm_half_overflow half_overflow;
 } trm_scalar_op;
 
-/* Whether trm_scalar_op_create knows the opcode. */
-bool trm_scalar_op_exists(trm_opcode opcode);
 trm_status trm_scalar_op_create(const trm_module *module, const trm_computation *computation,
                                 const trm_instruction *instruction, trm_scalar_op *out_op,
                                 trm_error *error);

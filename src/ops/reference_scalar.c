@@ -6,7 +6,7 @@
 
 #include "base/small_float.h"
 
-bool trm_scalar_op_exists(trm_opcode opcode) {
+static bool is_scalar_op(trm_opcode opcode) {
   if (opcode == TRM_OP_BITCAST_CONVERT) return true;
   if (opcode == TRM_OP_STOCHASTIC_CONVERT) return false;
   return trm_opcode_is_elementwise(opcode);
@@ -17,8 +17,7 @@ trm_status trm_scalar_op_create(const trm_module *module, const trm_computation 
                                 trm_error *error) {
   char text[512];
   const trm_opcode opcode = instruction->opcode;
-  if (!trm_scalar_op_exists(opcode) || instruction->num_operands < 1 ||
-      instruction->num_operands > 3) {
+  if (!is_scalar_op(opcode) || instruction->num_operands < 1 || instruction->num_operands > 3) {
     FAIL(UNIMPLEMENTED, "no kernel computes %s: '%s' is not elementwise",
          trm_instruction_text(module, instruction, text, sizeof text), trm_opcode_name(opcode));
   }

@@ -4,8 +4,6 @@
  * The called computation has the shapes of one block. An operand that has a row for each row of the
  * results is read block by block, any other operand whole. Where the last block has fewer rows, it
  * begins earlier: the rows that two blocks have in common are computed twice, to the same bits. */
-#include <stdatomic.h>
-
 #include "ops/body.h"
 #include "ops/row_program.h"
 #include "ops/stream.h"
@@ -27,9 +25,7 @@ typedef struct rows_state {
 typedef struct rows_run {
   const rows_state *state;
   const trm_kernel_call *call;
-  atomic_flag has_failed;
-  trm_status status;
-  trm_error *error;
+  trm_first_failure failure;
 } rows_run;
 
 static size_t round_up(size_t size) { return (size + 63) / 64 * 64; }
@@ -66,10 +62,7 @@ static void run_blocks(const void *context, int64_t begin, int64_t end, int thre
       if (state->staged[i] != 0) trm_stream_copy(result, results[i], bytes);
     }
     if (status == TRM_OK) continue;
-    if (!atomic_flag_test_and_set(&run->has_failed)) {
-      run->status = status;
-      *run->error = error;
-    }
+    trm_note_failure(&run->failure, status, &error);
     break;
   }
   trm_stream_end();
@@ -84,18 +77,14 @@ static void run_program(const void *context, int64_t begin, int64_t end, int thr
 static trm_status run_rows(const trm_kernel *kernel, const trm_kernel_call *call,
                            trm_error *error) {
   const rows_state *state = kernel->state;
-  rows_run run = {.state = state,
-                  .call = call,
-                  .has_failed = ATOMIC_FLAG_INIT,
-                  .status = TRM_OK,
-                  .error = error};
+  rows_run run = {state, call, {ATOMIC_FLAG_INIT, TRM_OK, error}};
   if (state->program != NULL) {
     trm_parallel_ranges(trm_threads_for(state->touched), state->rows, run_program, &run);
     return TRM_OK;
   }
   trm_parallel_ranges(trm_threads_for(state->touched),
                       (state->rows + state->block - 1) / state->block, run_blocks, &run);
-  return run.status;
+  return run.failure.status;
 }
 
 static void destroy_rows(trm_kernel *kernel) {

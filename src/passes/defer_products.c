@@ -173,24 +173,13 @@ static trm_status shape_at_turns(trm_arena *arena, const trm_shape *one, uint64_
   return TRM_OK;
 }
 
-/* Takes an element of the body's parameter or of the while. */
-static trm_status take(trm_edit *edit, trm_index like, trm_index from, int64_t number,
-                       trm_index *out, trm_error *error) {
-  const trm_instruction gte = {.opcode = TRM_OP_GET_TUPLE_ELEMENT,
-                               .shape = trm_edit_at(edit, from)->shape.elements[number],
-                               .num_operands = 1,
-                               .operands = &from,
-                               .number = number};
-  return trm_edit_add(edit, like, gte, out, error);
-}
-
 /* In the body: writes the value of this turn into its history. */
 static trm_status write_turn(trm_edit *body, const history *one, int64_t element, trm_index *out,
                              trm_error *error) {
   trm_arena *arena = &body->module->arena;
   const trm_index parameter = trm_edit_computation(body)->parameters[0];
   trm_index operands[TRM_MAX_RANK + 3];
-  TRY(take(body, one->value, parameter, element, &operands[0], error));
+  TRY(trm_edit_element(body, one->value, parameter, element, &operands[0], error));
   const trm_shape whole = trm_edit_at(body, operands[0])->shape;
   trm_shape part;
   TRY(shape_at_turns(arena, &trm_edit_at(body, one->value)->shape, 1, &part, error));
@@ -232,7 +221,7 @@ static trm_status rewrite_body(deferrer *d, uint32_t body, int64_t before, const
   }
   for (size_t s = 0; s < d->deferred.count; ++s) {
     const int64_t k = d->deferred.items[s].element;
-    TRY_OR_GOTO(take(&edit, root, parameter, k, &operands[k], error), done);
+    TRY_OR_GOTO(trm_edit_element(&edit, root, parameter, k, &operands[k], error), done);
   }
   trm_edit_at(&edit, root)->operands = operands;
   edit.changed = true;
@@ -337,7 +326,7 @@ static trm_status defer(deferrer *d, trm_error *error) {
   for (size_t h = 0, r = 0; h < most; ++h) {
     const int64_t element = d->histories.items[h].element;
     if (element >= 0) arrays[h] = trm_edit_operand(edit, init, (uint32_t)element);
-    else TRY(take(edit, d->loop, d->loop, before + (int64_t)r++, &arrays[h], error));
+    else TRY(trm_edit_element(edit, d->loop, d->loop, before + (int64_t)r++, &arrays[h], error));
   }
   for (size_t s = 0; s < d->deferred.count; ++s) {
     const deferred *sum = &d->deferred.items[s];

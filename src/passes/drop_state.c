@@ -70,13 +70,7 @@ static trm_status hand_on(trm_module *module, uint32_t body, const bool *live, t
     const bool is_handed_on = now->opcode == TRM_OP_GET_TUPLE_ELEMENT &&
                               now->operands[0] == parameter && now->number == (int64_t)k;
     if (live[k] || is_handed_on) continue;
-    trm_index from = parameter;
-    const trm_instruction element = {.opcode = TRM_OP_GET_TUPLE_ELEMENT,
-                                     .shape = root.shape.elements[k],
-                                     .num_operands = 1,
-                                     .operands = &from,
-                                     .number = k};
-    TRY_OR_GOTO(trm_edit_add(&edit, index, element, &operands[k], error), done);
+    TRY_OR_GOTO(trm_edit_element(&edit, index, parameter, k, &operands[k], error), done);
     edit.changed = true;
   }
   trm_edit_at(&edit, index)->operands = operands;

@@ -121,13 +121,7 @@ static trm_status hoist_moves(const loop *l, trm_edit *edit, const int64_t *sour
   TRY_OR_GOTO(trm_edit_begin(&inner, module, l->body, error), done);
   const trm_index parameter = module->computations[l->body].parameters[0];
   for (uint32_t r = 0; r < extra && status == TRM_OK; ++r) {
-    trm_index from = parameter;
-    const trm_instruction gte = {.opcode = TRM_OP_GET_TUPLE_ELEMENT,
-                                 .shape = shapes[r],
-                                 .num_operands = 1,
-                                 .operands = &from,
-                                 .number = before + r};
-    status = trm_edit_add(&inner, results[r], gte, &operands[r], error);
+    status = trm_edit_element(&inner, results[r], parameter, before + r, &operands[r], error);
     if (status == TRM_OK) trm_edit_replace(&inner, results[r], operands[r]);
   }
   if (status == TRM_OK) {

@@ -200,18 +200,11 @@ static bool find_tree(const finder *f, const filled *one, tree *t) {
 /* The part of another element at the place of `slice`, without the first dimension. */
 static trm_status add_part(trm_edit *edit, trm_index slice, int64_t place, trm_shape shape,
                            trm_index *out, trm_error *error) {
-  const trm_computation *body = trm_edit_computation(edit);
   trm_instruction part = *trm_edit_at(edit, slice);
-  trm_index parameter = body->parameters[0];
-  const trm_instruction element = {
-      .opcode = TRM_OP_GET_TUPLE_ELEMENT,
-      .shape = body->instructions[body->parameters[0]].shape.elements[place],
-      .num_operands = 1,
-      .operands = &parameter,
-      .number = place};
+  const trm_index parameter = trm_edit_computation(edit)->parameters[0];
   trm_index operands[TRM_MAX_RANK + 1];
   memcpy(operands, part.operands, part.num_operands * sizeof *operands);
-  TRY(trm_edit_add(edit, slice, element, &operands[0], error));
+  TRY(trm_edit_element(edit, slice, parameter, place, &operands[0], error));
   part.operands = operands;
   TRY(trm_edit_add(edit, slice, part, out, error));
   return trm_edit_unary(edit, slice, TRM_OP_RESHAPE, shape, *out, out, error);

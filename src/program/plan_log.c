@@ -1,7 +1,7 @@
 /* Owns: the log of plans (POPLIBS_LOG_LEVEL): the plan of each operation and its cost. */
 #include "base/cycles.h"
-#include "base/log.h"
 #include "program/draft.h"
+#include "tremula/log.h"
 
 static const char origin[] = "POPLIBS";
 

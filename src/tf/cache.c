@@ -1,3 +1,4 @@
+/* Owns: the files of the executable cache: their locks, how they are read and written. */
 #define _GNU_SOURCE
 #include "cache.h"
 

@@ -246,9 +246,6 @@ void trm_tf_forget_units(void) {
 
 /* ---- What they take and give ---- */
 
-size_t trm_tf_unit_num_inputs(const trm_tf_unit *p) {
-  return trm_executable_num_inputs(p->parts->executable);
-}
 size_t trm_tf_unit_num_outputs(const trm_tf_unit *p) {
   return trm_executable_num_outputs(p->parts->executable);
 }
@@ -270,9 +267,9 @@ trm_status trm_tf_unit_find_infeed(const trm_tf_unit *p, const trm_tf_call *call
 
 trm_status trm_tf_unit_check(const trm_tf_unit *p, TF_Tensor *const *tensors, size_t count,
                              trm_error *error) {
-  if (count != trm_tf_unit_num_inputs(p)) {
-    FAIL(INVALID_ARGUMENT, "The program takes %zu inputs and was given %zu.",
-         trm_tf_unit_num_inputs(p), count);
+  const size_t num_inputs = trm_executable_num_inputs(p->parts->executable);
+  if (count != num_inputs) {
+    FAIL(INVALID_ARGUMENT, "The program takes %zu inputs and was given %zu.", num_inputs, count);
   }
   for (size_t i = 0; i < count; ++i) {
     const trm_tensor_info *info = trm_executable_input(p->parts->executable, i);

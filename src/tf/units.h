@@ -36,7 +36,6 @@ void trm_tf_unit_drop(trm_tf_unit *unit);
 
 /* ---- For those who use it ---- */
 
-size_t trm_tf_unit_num_inputs(const trm_tf_unit *unit);
 size_t trm_tf_unit_num_outputs(const trm_tf_unit *unit);
 const trm_tensor_info *trm_tf_unit_output(const trm_tf_unit *unit, size_t i);
 

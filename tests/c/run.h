@@ -1,4 +1,4 @@
-/* What tests of whole programs need: compile HLO text, run it, look at the numbers. */
+/* For tests of whole programs: compiles HLO text, runs it, compares the numbers. */
 #ifndef TREMULA_TESTS_RUN_H_
 #define TREMULA_TESTS_RUN_H_
 
@@ -45,6 +45,20 @@ static inline void test_run_mode(const char *text, const trm_option *mode,
       fail_msg("does not run (%s): %s", mode->key, error.message);
     }
   }
+  trm_engine_free(engine);
+}
+
+/* Runs the optimised program once. *out_times is the table of the steps' times, for trm_free. */
+static inline void test_times(const char *text, const void *const *inputs, void *const *outputs,
+                              char **out_times) {
+  trm_error error;
+  trm_engine *engine = NULL;
+  trm_executable *executable = test_compile(text, &test_modes[0]);
+  assert_int_equal(trm_engine_create(executable, &engine, &error), TRM_OK);
+  trm_executable_free(executable);
+  trm_engine_time_steps(engine, true);
+  assert_int_equal(trm_engine_run(engine, inputs, NULL, outputs, &error), TRM_OK);
+  assert_int_equal(trm_engine_print_times(engine, out_times, &error), TRM_OK);
   trm_engine_free(engine);
 }
 

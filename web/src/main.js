@@ -1,4 +1,4 @@
-// The page: the way in, the frame around views, keys.
+// The page: opening reports, the frame around views, keys.
 
 import { App } from "./base/app.js";
 import { append, h } from "./base/dom.js";
@@ -188,7 +188,7 @@ function drawFrame() {
   );
 }
 
-/** Draws the view that the state names; what had the focus has it again. */
+/** Draws the view that the state names, and gives the focus back to the element that had it. */
 async function draw() {
   const mine = ++turn;
   if (app.reports.length === 0) {
@@ -366,7 +366,7 @@ append(document.body, [
 ]);
 
 async function begin() {
-  // What is inside of the page stands behind this script: the worker starts while it is read.
+  // Reports inside the page come after this script: the worker starts while the browser reads them.
   if (document.readyState === "loading") await new Promise((done) => addEventListener("DOMContentLoaded", done));
   if (document.querySelector("script[data-file], script[data-timeline], #served") === null) {
     start("");

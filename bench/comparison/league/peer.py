@@ -28,7 +28,7 @@ TITLES = {"tremula": "Tremula", "jax": "JAX", "torch": "PyTorch", "tf": "TensorF
 
 
 def _jax(row, compiled_by, halves=False):
-    """The call, and what makes its executable: None where the first call does."""
+    """The call, and a function that makes its executable; None where the first call makes it."""
     import jax
     import jax.numpy as jnp
     from jax import lax
@@ -178,7 +178,7 @@ MODULES = {"tremula": "tremula.jax", "jax": "jax", "torch": "torch", "tf": "tens
 
 
 def _digest(result):
-    """The mean size of the first array of a result, by which peers are compared."""
+    """The mean magnitude of the first array of a result, by which results are compared."""
     while isinstance(result, (list, tuple)):
         result = result[0]
     return float(np.abs(np.asarray(result, np.float64)).mean())
@@ -192,7 +192,7 @@ def main():
     peer, name = sys.argv[1:3]
     row = next(one for one in rows.ROWS if one.name == name)
     answers = os.fdopen(os.dup(1), "w", buffering=1)
-    os.dup2(2, 1)  # what libraries print
+    os.dup2(2, 1)  # for what libraries print
     try:
         __import__(MODULES[peer])
         before = _memory()

@@ -1,7 +1,7 @@
-"""The rows of the table: what is computed, over the operations of a backend.
+"""The rows of the table: networks, written over the operations of a backend.
 
-A network is net(b, weight, *inputs): `b` has the operations, weight(shape, deviation) the next
-weight, the same in every backend. Images are NHWC here and have the backend's own layout inside.
+A network is net(b, weight, *inputs): `b` has the operations; weight(shape, deviation) gives the
+next weight, the same in every backend. Images are NHWC here; a backend may use another layout.
 """
 
 import dataclasses
@@ -13,14 +13,14 @@ import numpy as np
 
 @dataclasses.dataclass
 class Row:
-    """`rate`: the step is one of training, by gradients of the scalar that `net` gives. `halves`:
-    Tremula computes in float16 what its peers compute in float32."""
+    """`rate`: the learning rate of training, where `net` gives the loss. `halves`: Tremula computes
+    in float16, its peers in float32."""
     name: str
     title: str
     inputs: Callable
     net: Callable
     rate: float = 0.0
-    steps: int = 1  # of training in one call, in a loop of the peer's own where it has one
+    steps: int = 1  # of training in one call, in the peer's own loop if it has one
     halves: bool = False
 
 
@@ -194,7 +194,7 @@ ROWS = [
 
 
 class Weights:
-    """Hands out weights: made at the first pass, by their number; after that those given."""
+    """Hands out weights: in the first pass it makes them, by their number; later it gives these."""
 
     def __init__(self, make, given=None):
         self._make, self._given, self.values = make, given, []
@@ -211,5 +211,5 @@ class Weights:
         return self.values[-1]
 
     def kernel(self, size, wide, narrow):
-        """Of a convolution, HWIO."""
+        """The weights of a convolution, HWIO."""
         return self((size, size, wide, narrow), (2 / (size * size * wide)) ** .5, kind="kernel")

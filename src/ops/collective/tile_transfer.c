@@ -72,9 +72,10 @@ static trm_status add_ring(const trm_tile_request *request, trm_tile_cost *cost,
   cost->phases.items[cost->phases.count - 1].repeats = steps * rounds;
   if (!reduces) return TRM_OK;
   const int64_t worst = trm_ceil_divide(share / 4 + 1, target->tiles_per_ipu);
-  TRY(trm_tile_add_compute(request, cost, "AllReduceAdd", "popops::BinaryOp1DInPlace<ADD,float>",
-                           target->tiles_per_ipu, 1, 6 * (58 + trm_ceil_divide(worst, 6) * 2) + 11,
-                           1.0, 2, share / 4, error));
+  const int64_t workers = target->num_worker_contexts;
+  TRY(trm_tile_add_compute(
+      request, cost, "AllReduceAdd", "popops::BinaryOp1DInPlace<ADD,float>", target->tiles_per_ipu,
+      1, workers * (58 + trm_ceil_divide(worst, workers) * 2) + 11, 1.0, 2, share / 4, error));
   cost->phases.items[cost->phases.count - 1].repeats = steps;
   return TRM_OK;
 }

@@ -282,6 +282,49 @@ static trm_status inner_bytes(const body *b, int64_t *out_bytes, trm_error *erro
   return TRM_OK;
 }
 
+/* Gives the results the place of the leader. One of them may overwrite a leader that dies. */
+static void place_results(const trm_tile_request *request, trm_tile_cost *cost,
+                          const trm_mapping *place, int32_t overwritten) {
+  const trm_shape *shape = &request->instruction->shape;
+  for (uint32_t l = 0; l < cost->num_results; ++l) {
+    cost->results[l].mapping = trm_mapping_like(place, trm_shape_leaf(shape, (int32_t)l)->dtype);
+  }
+  for (uint32_t l = 0; overwritten >= 0 && l < cost->num_results; ++l) {
+    const trm_dtype dtype = trm_shape_leaf(shape, (int32_t)l)->dtype;
+    const trm_dtype old = request->operands[overwritten].shape.dtype;
+    if (trm_tile_dtype_bytes(dtype) != trm_tile_dtype_bytes(old)) continue;
+    cost->results[l].in_place = overwritten;
+    break;
+  }
+}
+
+/* Counts the work of instruction i, with that of the operands that its compute set computes too. */
+static void count_work(body *b, trm_index i) {
+  const trm_instruction *instruction = &b->computation->instructions[i];
+  b->size[i] = 1;
+  b->cycles[i] = trm_codelet_cycles(b->computation, instruction, b->in_half);
+  b->flops[i] = trm_codelet_flops(instruction);
+  bool is_expression = false;
+  for (uint32_t k = 0; k < instruction->num_operands; ++k) {
+    const trm_index operand = instruction->operands[k];
+    if (!is_elementwise(&b->computation->instructions[operand]) || !joins_user(b, operand)) {
+      continue;
+    }
+    b->size[i] = (uint16_t)(b->size[i] + b->size[operand]);
+    b->flops[i] += b->flops[operand];
+    const trm_dtype type = instruction->shape.dtype;
+    if (b->size[operand] == 1) {
+      b->cycles[operand] = trm_codelet_cycles_inside(b->cycles[operand], type);
+    }
+    if (k == 0 && trm_codelet_is_relu_gradient(b->computation, instruction)) {
+      b->cycles[operand] = 0;
+    }
+    if (!is_expression) b->cycles[i] = trm_codelet_cycles_inside(b->cycles[i], type);
+    is_expression = true;
+    b->cycles[i] += b->cycles[operand];
+  }
+}
+
 static trm_status cost_fusion(const trm_tile_request *request, trm_tile_cost *cost,
                               trm_error *error) {
   body b = {.request = request,
@@ -299,46 +342,11 @@ static trm_status cost_fusion(const trm_tile_request *request, trm_tile_cost *co
   const bool dies =
       leader >= 0 && request->operands[leader].dies && !request->operands[leader].is_view;
   b.written = dies ? leader : -1;
-  for (uint32_t l = 0; l < cost->num_results; ++l) {
-    const trm_dtype dtype = trm_shape_leaf(&request->instruction->shape, (int32_t)l)->dtype;
-    cost->results[l].mapping = trm_mapping_like(&place, dtype);
-  }
-  if (dies) {
-    for (uint32_t l = 0; l < cost->num_results; ++l) {
-      const trm_dtype dtype = trm_shape_leaf(&request->instruction->shape, (int32_t)l)->dtype;
-      if (trm_tile_dtype_bytes(dtype) !=
-          trm_tile_dtype_bytes(request->operands[leader].shape.dtype)) {
-        continue;
-      }
-      cost->results[l].in_place = leader;
-      break;
-    }
-  }
+  place_results(request, cost, &place, b.written);
   for (trm_index i = 0; i < b.count; ++i) {
     const trm_instruction *instruction = &b.computation->instructions[i];
     if (!is_elementwise(instruction)) continue;
-    b.size[i] = 1;
-    b.cycles[i] = trm_codelet_cycles(b.computation, instruction, b.in_half);
-    b.flops[i] = trm_codelet_flops(instruction);
-    bool expression = false;
-    for (uint32_t k = 0; k < instruction->num_operands; ++k) {
-      const trm_index operand = instruction->operands[k];
-      if (!is_elementwise(&b.computation->instructions[operand]) || !joins_user(&b, operand)) {
-        continue;
-      }
-      b.size[i] = (uint16_t)(b.size[i] + b.size[operand]);
-      b.flops[i] += b.flops[operand];
-      const trm_dtype type = instruction->shape.dtype;
-      if (b.size[operand] == 1) {
-        b.cycles[operand] = trm_codelet_cycles_inside(b.cycles[operand], type);
-      }
-      if (k == 0 && trm_codelet_is_relu_gradient(b.computation, instruction)) {
-        b.cycles[operand] = 0;
-      }
-      if (!expression) b.cycles[i] = trm_codelet_cycles_inside(b.cycles[i], type);
-      expression = true;
-      b.cycles[i] += b.cycles[operand];
-    }
+    count_work(&b, i);
     if (!has_compute_set(&b, i)) continue;
     const trm_mapping here = trm_mapping_like(&place, instruction->shape.dtype);
     const size_t first = cost->phases.count;

@@ -1,4 +1,4 @@
-/* Owns: products of halves on AMX tiles: tasks, packing, and the tiles themselves. */
+/* Owns: products of halves on AMX tiles: tasks, packing, the instructions for tiles. */
 #define _GNU_SOURCE
 #include "ops/linear/half_tiles.h"
 
@@ -7,14 +7,14 @@
 #include "ops/linear/half_products.h"
 #include "ops/threads.h"
 
-/* The inner dimension is cut into chunks: a chunk of 32 columns of weights, in two pieces, fills
- * two thirds of the first cache. */
+/* The inner dimension is cut into chunks. A chunk of 32 columns of weights, in two pieces, fills
+ * two thirds of the first-level cache. */
 enum { CHUNK = 256, STEP = 32 };
 enum { BLOCK = 32, TILE = 16 }; /* columns and rows */
-enum { AHEAD = 6 };             /* rows that are fetched before they are packed */
+enum { AHEAD = 6 };             /* a row is prefetched so many rows before it is packed */
 enum { TILE_BYTES = 1024, PIECES_BYTES = 2 * TILE_BYTES };
-/* Limits of a task: its rows of a chunk, and its sums if there are several chunks, stay in the
- * second-level cache. */
+/* Limits of a task, so that its rows of a chunk, and its sums if there are several chunks, stay in
+ * the second-level cache. */
 enum { MOST_ROWS = 1024, MOST_SUMS = 256 * 1024 };
 
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
@@ -30,7 +30,7 @@ static int64_t groups_of(const trm_half_tiles *p) {
   for (int32_t d = 0; d < p->group_rank; ++d) count *= p->groups[d];
   return count;
 }
-/* Of weights, as packed: [group][chunk][block][pair of inner][column][2]. */
+/* Packed weights are [group][chunk][block][pair of inner][column][2]. */
 static int64_t packed_columns(const trm_half_tiles *p) { return round_up(p->outputs, TILE); }
 static int64_t packed_count(const trm_half_tiles *p) {
   return round_up(inner_of(p), STEP) * packed_columns(p);
@@ -47,7 +47,7 @@ static double cost_of(const trm_half_tiles *p, int64_t rows, int64_t columns) {
   return (double)divide_up(tasks, p->threads) * (r * c * 3 / 512 + r / 3 + c * 2 / 3);
 }
 
-/* The number of sums of a task that are kept at a time: with a single chunk only those of a
+/* The number of sums that a task keeps at a time. With a single chunk, these are the sums of one
  * block. */
 static int64_t sums_of(const trm_half_tiles *p, int64_t rows, int64_t columns) {
   return rows * (inner_of(p) <= CHUNK ? least(columns, BLOCK) : columns);
@@ -80,7 +80,7 @@ typedef struct workspace {
   float *sums;                /* [block][row][column] */
 } workspace;
 
-/* Bytes of pieces of a chunk, masked or one of two. */
+/* Bytes of one kind of pieces of a chunk: high, low or masked. */
 static size_t chunk_bytes(int64_t lines) { return (size_t)(lines * CHUNK) * sizeof(uint16_t); }
 
 static size_t workspace_bytes(const trm_half_tiles *p) {
@@ -115,7 +115,7 @@ static int64_t group_offset(const trm_half_tiles *p, const int64_t *strides, int
   return offset;
 }
 
-/* Element (k, 0) of a group's weights; NULL past the end. */
+/* The address of element (k, 0) of a group's weights; NULL past the end. */
 static const uint16_t *weight_row(const trm_half_tiles *p, const uint16_t *from, int64_t k) {
   if (k >= inner_of(p)) return NULL;
   const int64_t tap = k / p->channels, row = tap / p->k_size[1], column = tap % p->k_size[1];
@@ -191,7 +191,7 @@ INLINE __m512 widen_bfloat16(__m256i from) {
   return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(from), 16));
 }
 
-/* Splits 32 halves; gives the mask of infinities and NaNs, whose lower piece is zero. */
+/* Splits 32 halves. Returns the mask of infinities and NaNs, whose lower piece is zero. */
 INLINE __mmask32 split(__m512i halves, char *high, char *low) {
   const __m512i exponent = _mm512_set1_epi16(0x7c00);
   const __mmask32 special = _mm512_cmpeq_epi16_mask(_mm512_and_si512(halves, exponent), exponent);
@@ -226,10 +226,10 @@ INLINE void copy_halves(const uint16_t *from, int64_t count, uint16_t *to) {
   _mm512_mask_storeu_epi16(to + i, rest, _mm512_maskz_loadu_epi16(rest, from + i));
 }
 
-/* The begin of an output pixel's inner product. */
+/* Where the inner product of an output pixel begins. */
 typedef struct pixel {
   const uint16_t *image; /* of the group */
-  int64_t row, column;   /* of the first tap; may be outside */
+  int64_t row, column;   /* of the first tap; may be outside of the image */
 } pixel;
 
 INLINE pixel pixel_of(const trm_half_tiles *p, const uint16_t *x, int64_t m) {
@@ -238,16 +238,16 @@ INLINE pixel pixel_of(const trm_half_tiles *p, const uint16_t *x, int64_t m) {
                  rest % p->y_size[0] * p->stride[0] - p->pad[0], column * p->stride[1] - p->pad[1]};
 }
 
-/* Copies elements [begin, end) of a pixel's inner product that lie in one row of taps, which begins
- * at element `first`. Elements outside the image are zero. */
+/* Copies elements [begin, end) of a pixel's inner product, which belong to one row of taps. The row
+ * begins at element `first`. Elements outside of the image stay zero. */
 INLINE void copy_taps(const trm_half_tiles *p, const pixel *at, int64_t row, int64_t first,
                       int64_t begin, int64_t end, uint16_t *line) {
   const int64_t source = at->row + row * p->dilation[0];
   if (source < 0 || source >= p->x_size[0]) return;
   const uint16_t *from = at->image + source * p->x_spatial[0];
   if (p->x_channel == 1 && p->dilation[1] == 1 && p->x_spatial[1] == p->channels) {
-    /* A row of taps lies in one piece. */
-    const int64_t left = at->column * p->channels; /* where it begins in the image's row */
+    /* A row of taps is contiguous. */
+    const int64_t left = at->column * p->channels; /* where the taps begin in the image's row */
     int64_t low = begin, high = end;
     if (left + low - first < 0) low = first - left;
     if (left + high - first > p->x_size[1] * p->channels) {
@@ -270,7 +270,7 @@ INLINE void copy_taps(const trm_half_tiles *p, const pixel *at, int64_t row, int
   }
 }
 
-/* Elements [begin, end) of the inner product of a pixel, in place or in `line`. */
+/* Elements [begin, end) of a pixel's inner product, in the image or copied to `line`. */
 INLINE const uint16_t *line_of(const trm_half_tiles *p, const uint16_t *x, int64_t m, int64_t begin,
                                int64_t end, uint16_t *line) {
   const pixel at = pixel_of(p, x, m);
@@ -279,7 +279,7 @@ INLINE const uint16_t *line_of(const trm_half_tiles *p, const uint16_t *x, int64
   if (is_point && p->x_channel == 1 && last == end) {
     const uint16_t *from =
         at.image + at.row * p->x_spatial[0] + at.column * p->x_spatial[1] + begin;
-    for (int64_t i = 0; i < end - begin; i += 32) { /* of a pixel soon after, most often */
+    for (int64_t i = 0; i < end - begin; i += 32) { /* usually of a later pixel */
       _mm_prefetch(from + AHEAD * p->x_spatial[1] * p->stride[1] + i, _MM_HINT_T0);
     }
     return from;
@@ -293,7 +293,7 @@ INLINE const uint16_t *line_of(const trm_half_tiles *p, const uint16_t *x, int64
   return line;
 }
 
-/* Packs rows [first, first + count) of a chunk; whether all are finite. */
+/* Packs rows [first, first + count) of a chunk. Returns whether all numbers are finite. */
 TARGET bool pack_left(const trm_half_tiles *p, const uint16_t *x, int64_t first, int64_t count,
                       int64_t begin, int64_t end, const workspace *own) {
   const int64_t steps = (end - begin) / STEP;
@@ -328,11 +328,11 @@ TARGET bool pack_right(const uint16_t *from, int64_t steps, int64_t tiles, const
 
 /* ---- Tiles ----------------------------------------------------------------------------------- */
 
-/* An operand of up to 2 x 2 tiles of sums. If all numbers are finite, `masked` is `tiles`. */
+/* An operand of a product of up to 2 x 2 tiles. If all numbers are finite, `masked` is `tiles`. */
 typedef struct factor {
   const char *tiles, *masked;
   int64_t step, masked_step; /* bytes from a step to the next */
-  int64_t next, masked_next; /* and from a tile to its neighbour */
+  int64_t next, masked_next; /* bytes from a tile to its neighbour */
 } factor;
 
 #define LOAD(first, second, from, next, is_two)           \
@@ -352,7 +352,7 @@ typedef struct factor {
     }                                           \
   } while (0)
 
-/* Multiplies `steps` steps. `sums` has lines of `line` bytes. */
+/* Adds the products of `steps` steps to `sums`, whose lines are `line` bytes apart. */
 INLINE void multiply(trm_half_products products, const factor *a, const factor *b, int64_t steps,
                      bool two_rows, bool two_columns, bool is_first, float *sums, int64_t line) {
   char *const upper = (char *)sums, *const lower = upper + TILE * line;
@@ -430,8 +430,8 @@ TARGET void write_block(const trm_half_tiles *p, const task *t, int64_t column, 
   }
 }
 
-/* Multiplies the packed rows of a chunk with one block of columns. The weights come from memory, so
- * those of the next block, at `ahead`, are prefetched. */
+/* Multiplies the packed rows of a chunk with one block of columns. Prefetches the weights of the
+ * next block, at `ahead`, because they come from memory. */
 TARGET void multiply_block(const trm_half_tiles *p, const workspace *own, int64_t rows,
                            int64_t width, int64_t steps, bool is_first, const bool finite[2],
                            const uint16_t *ahead, float *sums) {
@@ -465,7 +465,7 @@ TARGET void run_task(const trm_half_tiles *p, const task *t, const workspace *ow
     const uint16_t *w = t->w + begin * packed_columns(p);
     for (int64_t column = t->column; column < t->column + t->columns; column += BLOCK) {
       const int64_t width = block_width(p, column);
-      /* With one chunk, the sums of a block are written at once and share a buffer. */
+      /* With one chunk, the sums of a block are written at once, and all blocks share a buffer. */
       float *sums = own->sums + (padded <= CHUNK ? 0 : (column - t->column) * rows);
       const uint16_t *block = w + column * (end - begin);
       finite[1] = pack_right(block, steps, width / TILE, own);
@@ -537,7 +537,7 @@ trm_status trm_half_tiles_add(trm_onednn_sequence *sequence, const trm_kernel_re
 
 bool trm_half_tiles_serve(void) { return false; }
 
-/* Never called. */
+/* Not called, because trm_half_tiles_serve() is false. */
 trm_status trm_half_tiles_add(trm_onednn_sequence *sequence, const trm_kernel_request *request,
                               const trm_half_tiles *product, trm_error *error) {
   (void)sequence, (void)request, (void)product, (void)error;

@@ -1,6 +1,6 @@
-/* Owns: kernels with a version for one thread and one for all threads. oneDNN fixes the number of
- * threads of a primitive when it is created; whether waking the other threads pays is known only in
- * a run. */
+/* Owns: kernels that choose between two versions in each run: for one thread or for all, packed or
+ * plain. oneDNN fixes the number of threads when it creates a primitive, but only a run can tell
+ * whether waking the other threads pays. */
 #include <omp.h>
 #include <stdatomic.h>
 
@@ -10,7 +10,7 @@
 typedef struct choice {
   trm_kernel one, all;
   int threads;               /* of `all` */
-  size_t packed_by_one;      /* bytes before the part of `all` */
+  size_t packed_by_one;      /* bytes of the persistent block before the part of `all` */
   atomic_uint_fast64_t best; /* nanoseconds of a run on one thread; 0: none yet */
 } choice;
 

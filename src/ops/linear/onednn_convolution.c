@@ -1,10 +1,9 @@
-/* HLO convolution by oneDNN.
+/* Owns: HLO convolutions by oneDNN. A convolution is first restated (onednn_convolution_problem.h),
+ * then built for oneDNN.
  *
- * Each is first restated (onednn_convolution_problem.h), then built for oneDNN.
- *
- * Activations are channels-last for oneDNN and reordered where they are not; weights have the
- * format that oneDNN prefers and are packed when their contents change. Groups with few channels
- * go to kernels of our own (grouped_convolution.h). */
+ * oneDNN gets activations with channels last; others are reordered. It chooses the format of the
+ * weights, which are packed again when their contents change. Groups with few channels have kernels
+ * of our own (grouped_convolution.h). */
 #include <string.h>
 
 #include "ops/linear/gradient_parts.h"
@@ -15,9 +14,9 @@
 
 /* ---- Building -------------------------------------------------------------------------------- */
 
-/* Weight gradients of oneDNN 3.2 that read and write outside their arrays (found by random tests):
- * in three dimensions the generated ones, or they are wrong, when the kernel is large against the
- * image; without AVX-512 that of a kernel of one element with a stride, when channels are no whole
+/* Whether a weight gradient of oneDNN 3.2 reads or writes outside its arrays, or is wrong. Random
+ * tests found two: those in three dimensions by generated code, when the kernel is large against
+ * the image; and without AVX-512 those of a kernel of one element, when channels are no whole
  * vectors. */
 static bool is_wrong(const trm_convolution_problem *p, const char *implementation) {
   if (p->kind != TRM_BACKWARD_WEIGHTS) return false;
@@ -36,19 +35,19 @@ typedef struct convolution_draft {
   trm_arena *arena;
   trm_onednn_sequence *sequence;
   trm_convolution_problem p;
-  trm_onednn_place x, w, y; /* float32 arrays as HLO lays them, then as described */
-  const_dnnl_memory_desc_t x_user, y_user, w_user;  /* as HLO lays them */
-  const_dnnl_memory_desc_t x_plain, y_plain, w_any; /* what the primitive is asked for */
+  trm_onednn_place x, w, y; /* float32 arrays, first in HLO's layout, then in the primitive's */
+  const_dnnl_memory_desc_t x_user, y_user, w_user;  /* HLO's layout */
+  const_dnnl_memory_desc_t x_plain, y_plain, w_any; /* the layout that the primitive gets */
   trm_half_products products;
   int32_t pieces;       /* bfloat16s for a number; 0: floats */
-  dnnl_data_type_t in;  /* of what is multiplied */
+  dnnl_data_type_t in;  /* of the factors */
   dnnl_data_type_t out; /* of the result: bfloat16 where oneDNN rounds it */
   dnnl_primitive_attr_t attributes;
-  dnnl_primitive_desc_t forward, desc; /* the hint of a gradient; the primitive's own */
+  dnnl_primitive_desc_t forward, desc; /* a gradient's hint; the primitive's own */
 } convolution_draft;
 
-/* Describes an activation as it lies in memory, and dense with channels last as oneDNN's kernels
- * want it; the same pointer twice where these agree. */
+/* Describes an activation twice: as it lies in memory, and dense with channels last, for oneDNN's
+ * kernels. Gives the same pointer twice where these agree. */
 static trm_status describe_data(convolution_draft *draft, dnnl_data_type_t type,
                                 const trm_convolution_layout *a, int64_t channels,
                                 const int64_t *size, const_dnnl_memory_desc_t *out_user,
@@ -69,7 +68,7 @@ static trm_status describe_data(convolution_draft *draft, dnnl_data_type_t type,
   return trm_onednn_describe(draft->sequence, type, rank, dims, strides, out_user, error);
 }
 
-/* Whether the weights must be copied by ourselves: stored from the end, which oneDNN cannot say. */
+/* Whether weights are stored from the end. oneDNN cannot describe that, so we copy them. */
 static bool is_reversed(const trm_convolution_problem *p) {
   for (int i = 0; i < p->spatial; ++i) {
     if (p->w.spatial[i] < 0) return true;
@@ -77,8 +76,8 @@ static bool is_reversed(const trm_convolution_problem *p) {
   return false;
 }
 
-/* Fills in the copy from the weights as HLO has them to [group][kernel][in][out], and the layout of
- * that. */
+/* Sets *copy to the copy of HLO's weights to [group][kernel][in][out], and *dense to the layout of
+ * the result. */
 static void plan_weight_copy(const trm_convolution_problem *p, trm_onednn_copy *copy,
                              trm_convolution_layout *dense) {
   *dense = (trm_convolution_layout){.outer = 1, .inner = p->out_channels};
@@ -113,7 +112,7 @@ static trm_status describe_weights(convolution_draft *draft, const trm_convoluti
   return trm_onednn_describe_any(draft->sequence, type, r, dims, &draft->w_any, error);
 }
 
-/* The same array of bfloat16s, in any format. */
+/* Describes the same array with bfloat16s, in any format. */
 static trm_status describe_as_bfloat16(convolution_draft *draft, const_dnnl_memory_desc_t *desc,
                                        trm_error *error) {
   int rank = 0;
@@ -133,7 +132,7 @@ static trm_status create_descs(convolution_draft *draft, trm_error *error) {
   dnnl_engine_t engine = trm_onednn_engine();
   const_dnnl_memory_desc_t x = draft->x_plain, w = draft->w_any;
   dnnl_primitive_desc_t *forward = p->kind == TRM_FORWARD ? &draft->desc : &draft->forward;
-  if (draft->pieces > 0) { /* a hint has no floats among its inputs */
+  if (draft->pieces > 0) { /* no input of a hint is a float */
     if (p->kind == TRM_BACKWARD_DATA) TRY(describe_as_bfloat16(draft, &x, error));
     if (p->kind == TRM_BACKWARD_WEIGHTS) TRY(describe_as_bfloat16(draft, &w, error));
   }
@@ -164,7 +163,7 @@ static trm_status create_descs(convolution_draft *draft, trm_error *error) {
   return TRM_OK;
 }
 
-/* Brings an activation into the layout the primitive wants; *place moves. */
+/* Brings an activation into the primitive's layout, and moves *place there. */
 static trm_status add_input_reorder(convolution_draft *draft, const_dnnl_memory_desc_t user,
                                     const_dnnl_memory_desc_t plain, trm_onednn_place *place,
                                     trm_error *error) {
@@ -175,8 +174,8 @@ static trm_status add_input_reorder(convolution_draft *draft, const_dnnl_memory_
   return TRM_OK;
 }
 
-/* Packs the weights of a forward or data convolution, from operand 1. `copy` is NULL unless they
- * are reversed, `split` unless they become pieces, which reverses them too. */
+/* Packs the weights of a convolution or its data gradient, from operand 1. `copy` is NULL unless
+ * they are stored from the end; `split`, which handles that too, unless they become pieces. */
 static trm_status add_weight_packing(convolution_draft *draft, trm_dtype dtype, bool may_repeat,
                                      const trm_onednn_copy *copy, const trm_half_split *split,
                                      const_dnnl_memory_desc_t packed, trm_error *error) {
@@ -203,7 +202,8 @@ static trm_status add_weight_packing(convolution_draft *draft, trm_dtype dtype, 
   return TRM_OK;
 }
 
-/* The weights as pieces, [group][kernel][in][out]. *p counts pieces as channels already. */
+/* Sets *split to cut the weights into pieces, [group][kernel][in][out], and *dense to the layout of
+ * the result. Channels of draft->p count pieces. */
 static void plan_weight_split(const convolution_draft *draft, trm_dtype dtype,
                               trm_half_split *split, trm_convolution_layout *dense) {
   const trm_convolution_problem *p = &draft->p;
@@ -225,7 +225,7 @@ static void plan_weight_split(const convolution_draft *draft, trm_dtype dtype,
   trm_half_split_push(split, out, p->w.outer, dense->outer);
 }
 
-/* The primitive of a convolution or its data gradient, from draft->x or draft->y to `to`. */
+/* Adds the primitive of a convolution (from draft->x) or of its data gradient (from draft->y). */
 static trm_status add_convolution(convolution_draft *draft, const trm_kernel_request *request,
                                   trm_onednn_place to, trm_error *error) {
   trm_convolution_problem *p = &draft->p;
@@ -251,8 +251,8 @@ static trm_status add_convolution(convolution_draft *draft, const trm_kernel_req
   return trm_onednn_add_primitive(draft->sequence, draft->desc, arguments, 3, error);
 }
 
-/* A range of an activation's channels as one part reads it, copied to a dense array; *place moves.
- */
+/* Copies the channels of an activation that one part reads to a dense array, and moves *place
+ * there. */
 static trm_status add_slice(convolution_draft *part, const convolution_draft *whole, bool is_x,
                             int64_t slice, trm_onednn_place *place, trm_error *error) {
   const trm_convolution_problem *p = &part->p;
@@ -273,7 +273,7 @@ static trm_status add_slice(convolution_draft *part, const convolution_draft *wh
   return TRM_OK;
 }
 
-/* Part (image, slice) of a gradient, to `to`. */
+/* Adds part (image, slice) of a gradient. */
 static trm_status add_gradient_part(const convolution_draft *whole, convolution_draft *part,
                                     const trm_gradient_parts *parts, int64_t image, int64_t slice,
                                     const_dnnl_memory_desc_t packed, trm_onednn_place to,
@@ -290,7 +290,7 @@ static trm_status add_gradient_part(const convolution_draft *whole, convolution_
   return trm_onednn_add_primitive(part->sequence, part->desc, arguments, 3, error);
 }
 
-/* The parts of a gradient, their sums, and these in the user's layout. */
+/* Adds the parts of a gradient, their sums, and the reorder of the sums to HLO's layout. */
 static trm_status add_gradient_parts(const convolution_draft *whole, convolution_draft *part,
                                      const trm_gradient_parts *parts, trm_error *error) {
   trm_onednn_sequence *sequence = part->sequence;
@@ -337,7 +337,7 @@ static trm_status add_weight_gradient(convolution_draft *draft, trm_error *error
   else part.p.out_channels /= parts.slices;
   const trm_convolution_problem *p = &part.p;
   const_dnnl_memory_desc_t unused;
-  trm_convolution_layout dense = {0}; /* channels last whatever it says */
+  trm_convolution_layout dense = {0}; /* not used: channels are last */
   if (draft->pieces == 0) trm_onednn_set_part(draft->sequence, 1);
   TRY(describe_data(&part, draft->in, &dense, p->groups * p->in_channels, p->x_size, &unused,
                     &part.x_plain, error));
@@ -354,14 +354,14 @@ static trm_status add_weight_gradient(convolution_draft *draft, trm_error *error
 
 /* ---- Thin groups ----------------------------------------------------------------------------- */
 
-/* Whether our own kernels serve the problem; fills in theirs, a convolution in every case: the
- * gradient of the data is that of y with the kernel from its end. */
+/* Whether our own kernels serve the problem. Sets *thin, which is always a convolution: a data
+ * gradient is the convolution of y with the kernel from its end. */
 static bool plan_thin(const trm_convolution_problem *p, trm_grouped_convolution *thin) {
   if (p->groups == 1 || p->in_channels != p->out_channels || p->spatial > 2) return false;
   const bool is_data = p->kind == TRM_BACKWARD_DATA;
   *thin = (trm_grouped_convolution){
       .batch = p->batch, .channels = p->groups * p->in_channels, .group = p->in_channels};
-  for (int i = 0; i < 2; ++i) { /* one dimension: a single row */
+  for (int i = 0; i < 2; ++i) { /* a single dimension becomes a row */
     const int from = i - (2 - p->spatial);
     const bool is_absent = from < 0;
     const int64_t x_size = is_absent ? 1 : p->x_size[from];
@@ -381,7 +381,7 @@ static bool plan_thin(const trm_convolution_problem *p, trm_grouped_convolution 
   return trm_grouped_convolution_serves(thin);
 }
 
-/* The copy from the weights as HLO has them to the packed ones of our kernels. */
+/* Sets *copy to the copy of HLO's weights to the packed ones of our kernels. */
 static void plan_thin_copy(const trm_convolution_problem *p, const trm_grouped_convolution *thin,
                            trm_onednn_copy *copy) {
   const bool is_data = p->kind == TRM_BACKWARD_DATA;
@@ -413,7 +413,7 @@ static bool is_channels_last(const trm_convolution_problem *p, const trm_convolu
   return a->inner == 1 && (p->batch == 1 || a->outer == stride);
 }
 
-/* Whether our kernels read and write the halves themselves: nothing is to be moved. */
+/* Whether our kernels read and write the halves themselves, in HLO's layout. */
 static bool reads_halves(const trm_convolution_problem *p, const trm_kernel_request *request) {
   return trm_operand_shape(request, 0)->dtype == TRM_F16 &&
          request->instruction->shape.dtype == TRM_F16 && p->kind != TRM_BACKWARD_WEIGHTS &&
@@ -456,16 +456,16 @@ static trm_status add_thin(convolution_draft *draft, const trm_kernel_request *r
 
 /* ---- Halves ---------------------------------------------------------------------------------- */
 
-/* Cuts an activation into pieces and restates it: dense, with channels last. The pieces of a
- * channel of a group follow each other there; of a gradient's image, one batch follows the other.
- */
+/* Cuts an activation into pieces, and restates it as dense with channels last. First pieces of a
+ * group's channels come before the second ones. In a weight gradient, the batch of first pieces
+ * comes before that of the second ones. */
 static trm_status add_data_split(convolution_draft *draft, trm_dtype dtype, bool is_x,
                                  trm_error *error) {
   const trm_convolution_problem *p = &draft->p;
   const bool by_image = p->kind == TRM_BACKWARD_WEIGHTS;
   trm_convolution_layout *a = is_x ? &draft->p.x : &draft->p.y;
   trm_onednn_place *place = is_x ? &draft->x : &draft->y;
-  if (dtype == TRM_BF16) return TRM_OK; /* one piece, as it is */
+  if (dtype == TRM_BF16) return TRM_OK; /* it is one piece already */
   const int64_t *size = is_x ? p->x_size : p->y_size;
   const int64_t channels = is_x ? p->in_channels : p->out_channels;
   const int64_t wide = by_image ? channels : channels * draft->pieces;
@@ -489,7 +489,7 @@ static trm_status add_data_split(convolution_draft *draft, trm_dtype dtype, bool
   return trm_onednn_add_split(draft->sequence, &split, false, place, error);
 }
 
-/* Cuts what is multiplied into pieces, except the weights; the problem is one of pieces then. */
+/* Cuts the activations that are multiplied into pieces. The problem then counts pieces. */
 static trm_status add_pieces(convolution_draft *draft, const trm_kernel_request *request,
                              trm_error *error) {
   trm_convolution_problem *p = &draft->p;
@@ -502,7 +502,7 @@ static trm_status add_pieces(convolution_draft *draft, const trm_kernel_request 
   return TRM_OK;
 }
 
-/* How this convolution is computed on this CPU. */
+/* How halves are multiplied in this convolution, on this CPU. */
 static trm_half_products products_of(const trm_kernel_request *request,
                                      const trm_convolution_problem *p) {
   int64_t x = p->batch, y = p->batch, kernel = 1;
@@ -516,7 +516,7 @@ static trm_half_products products_of(const trm_kernel_request *request,
                              .columns = p->out_channels,
                              .inner = p->in_channels * kernel};
   trm_half_tiles unused;
-  /* Tiles of thin groups would be cut into more pieces than are multiplied. */
+  /* With tiles, thin groups would cost more for cutting pieces than for products. */
   halves.by_tiles =
       p->groups == 1 && p->in_channels >= 16 && trm_convolution_plan_tiles(p, &unused);
   if (p->kind == TRM_BACKWARD_DATA) {
@@ -538,7 +538,7 @@ static void run_clear(const void *data, const void *a, const void *b, void *out)
   memset(out, 0, ((const clearing *)data)->bytes);
 }
 
-/* Brings the activations that are read into the form that is multiplied. */
+/* Brings the activations that are read to the type and layout of the primitive. */
 static trm_status add_inputs(convolution_draft *draft, const trm_kernel_request *request,
                              trm_error *error) {
   trm_onednn_sequence *sequence = draft->sequence;
@@ -618,7 +618,7 @@ static trm_status add_operations(convolution_draft *draft, const trm_kernel_requ
   return trm_onednn_add_narrow(sequence, dtype, result_count, result, error);
 }
 
-/* As bytes touched; four operations cost what a byte does. */
+/* The work in bytes; four operations cost as much as touching a byte. */
 static double work_of(const trm_convolution_problem *p) {
   double outputs = (double)(p->batch * p->groups * p->out_channels), kernel = 1;
   for (int i = 0; i < p->spatial; ++i) {

@@ -1,7 +1,6 @@
-/* Owns: restating HLO convolutions. TensorFlow emits three forms: the convolution itself, its
- * gradient with respect to the data (spread by the stride: lhs_dilate; kernel reversed) and its
- * gradient with respect to the weights (batch and feature exchanged; the gradient is the
- * kernel). */
+/* Owns: restating HLO convolutions. TensorFlow emits three forms: a convolution; its gradient by
+ * the data (lhs_dilate is the stride, and the kernel is reversed); its gradient by the weights
+ * (batch and feature are exchanged, and the gradient is the kernel). */
 #include "ops/linear/onednn_convolution_problem.h"
 
 static int64_t stride_of(const trm_shape *shape, int64_t dimension) {
@@ -10,8 +9,8 @@ static int64_t stride_of(const trm_shape *shape, int64_t dimension) {
   return stride;
 }
 
-/* Padding below zero, on either side, leaves out elements of x: x is described without them.
- * Afterwards pad_low >= 0 and -stride < pad_high, as oneDNN wants it. false: nothing is left. */
+/* Describes x without the elements that negative padding leaves out. Afterwards pad_low >= 0 and
+ * pad_high > -stride, as oneDNN needs it. False if no element is left. */
 static bool crop(trm_convolution_problem *p) {
   for (int i = 0; i < p->spatial; ++i) {
     const int64_t reach = (p->k_size[i] - 1) * p->dilation[i] + 1;
@@ -22,7 +21,7 @@ static bool crop(trm_convolution_problem *p) {
       p->is_x_cropped = true;
     }
     int64_t high = (p->y_size[i] - 1) * p->stride[i] + reach - p->x_size[i] - p->pad_low[i];
-    if (high <= -p->stride[i]) { /* the last elements are not used by any output */
+    if (high <= -p->stride[i]) { /* no output reads the last elements */
       p->x_size[i] += high;
       high = 0;
       p->is_x_cropped = true;
@@ -38,8 +37,7 @@ static bool is_served(const trm_shape *shape) {
          trm_shape_count(shape) > 0;
 }
 
-/* Forward, or the gradient that the window and the groups stand for; false: none that oneDNN has.
- */
+/* Finds from window and groups which of the three it is; false if oneDNN has none for it. */
 static bool choose_kind(const trm_convolution *numbers, const trm_window *window,
                         trm_convolution_problem *p) {
   bool is_spread = false, all_reversed = true, any_reversed = false, is_strided = false;
@@ -77,7 +75,7 @@ static extent extent_of(const trm_shape *shape, int64_t dimension) {
   return (extent){shape->dims[dimension], stride_of(shape, dimension)};
 }
 
-/* Spatial dimension i, from the instruction's input, kernel and output. */
+/* Sets spatial dimension i from the instruction's input, kernel and output. */
 static void restate_dimension(trm_convolution_problem *p, int i, const trm_window_dimension *w,
                               extent in, extent kernel, extent out) {
   if (p->kind == TRM_BACKWARD_WEIGHTS) {
@@ -108,7 +106,7 @@ static void restate_dimension(trm_convolution_problem *p, int i, const trm_windo
       is_data ? (kernel.size - 1) * w->window_dilation - w->padding_low : w->padding_low;
 }
 
-/* Batch, channels and groups. */
+/* Sets batch, channels and groups. */
 static void restate_channels(trm_convolution_problem *p, const trm_convolution *numbers,
                              const trm_shape *lhs, const trm_shape *rhs, const trm_shape *out) {
   const extent batch = extent_of(lhs, numbers->input_batch);
@@ -192,7 +190,7 @@ bool trm_convolution_plan_tiles(const trm_convolution_problem *p, trm_half_tiles
   tiles->x_group[0] = tiles->channels * from->inner, tiles->y_group[0] = tiles->outputs;
   tiles->y_pixel = p->groups * tiles->outputs;
   int64_t dense = tiles->y_pixel;
-  for (int i = 1; i >= 0; --i) { /* one dimension: a single row */
+  for (int i = 1; i >= 0; --i) { /* a single dimension becomes a row */
     const int at = i - (2 - p->spatial);
     const bool is_absent = at < 0;
     const int64_t x_size = is_absent ? 1 : p->x_size[at], y_size = is_absent ? 1 : p->y_size[at];
@@ -203,7 +201,7 @@ bool trm_convolution_plan_tiles(const trm_convolution_problem *p, trm_half_tiles
     tiles->pad[i] = is_absent ? 0 : p->pad_low[at];
     tiles->x_spatial[i] = is_absent ? 0 : from->spatial[at];
     tiles->w_spatial[i] = is_absent ? 0 : p->w.spatial[at];
-    if (is_data) { /* of y, with the kernel from its end */
+    if (is_data) { /* a convolution of y with the kernel from its end */
       if (tiles->stride[i] > 1) return false;
       tiles->pad[i] = (tiles->k_size[i] - 1) * tiles->dilation[i] - tiles->pad[i];
       tiles->w_start += (tiles->k_size[i] - 1) * tiles->w_spatial[i];

@@ -1,6 +1,6 @@
 /* An HLO convolution restated as one of the three propagations of a forward convolution
  *     y[n, o, q] = sum over i, k of x[n, i, q * stride + k * dilation - pad_low] * w[o, i, k]
- * with x, w, y as strided arrays, wherever their dimensions lie in memory. */
+ * whose x, w and y are strided arrays. */
 #ifndef TREMULA_OPS_LINEAR_ONEDNN_CONVOLUTION_PROBLEM_H_
 #define TREMULA_OPS_LINEAR_ONEDNN_CONVOLUTION_PROBLEM_H_
 
@@ -15,12 +15,12 @@ typedef enum trm_propagation {
   TRM_BACKWARD_WEIGHTS
 } trm_propagation;
 
-/* A strided array: element strides of its roles in the forward convolution. */
+/* A strided array; strides in elements, by role in the forward convolution. */
 typedef struct trm_convolution_layout {
   int64_t outer, inner;             /* x: batch, channel; y: batch, channel; w: out, in channel */
-  int64_t group;                    /* w: from group to group; x, y: inner strides do it */
+  int64_t group;                    /* of w; groups of x and y follow each other */
   int64_t spatial[TRM_MAX_SPATIAL]; /* negative where w is stored reversed */
-  int64_t start;                    /* element of index 0 */
+  int64_t start;                    /* the element with index 0 */
   int64_t count;                    /* elements of the whole array */
 } trm_convolution_layout;
 
@@ -32,13 +32,13 @@ typedef struct trm_convolution_problem {
   int64_t stride[TRM_MAX_SPATIAL], dilation[TRM_MAX_SPATIAL], pad_low[TRM_MAX_SPATIAL],
       pad_high[TRM_MAX_SPATIAL];
   trm_convolution_layout x, w, y;
-  bool is_x_cropped; /* elements of x outside what is described: zero in a gradient */
+  bool is_x_cropped; /* elements of x that x_size leaves out are zero in a gradient */
 } trm_convolution_problem;
 
-/* false: oneDNN has no such convolution. */
+/* Restates an HLO convolution; false if oneDNN has none for it. */
 bool trm_convolution_restate(const trm_kernel_request *request, trm_convolution_problem *p);
 
-/* Whether tiles serve the problem (half_tiles.h); fills in theirs, a convolution in every case. */
+/* Whether AMX tiles serve the problem (half_tiles.h). Sets *tiles, always to a convolution. */
 bool trm_convolution_plan_tiles(const trm_convolution_problem *p, trm_half_tiles *tiles);
 
 #endif /* TREMULA_OPS_LINEAR_ONEDNN_CONVOLUTION_PROBLEM_H_ */

@@ -1,10 +1,10 @@
-/* HLO dot by oneDNN: any dimension numbers become one batched [M, K] x [K, N] on strides.
+/* Owns: HLO dots by oneDNN: any dimension numbers become one batched [M, K] x [K, N] on strides.
  *
- * The batch, free and contracting dimensions of both operands are collected, neighbours that lie
- * one after the other in memory become one dimension, and what then still is not a matrix with one
+ * The batch, free and contracting dimensions of both operands are collected. Neighbours that lie
+ * one after the other in memory become one dimension. An operand that is still no matrix with one
  * contiguous side is first copied into scratch. Halves and bfloat16s are widened (exactly) or cut
- * into pieces (half_products.h), and the float32 sums are rounded once. Products of a vector go to
- * matrix_vector.h. */
+ * into pieces (half_products.h), and the float32 sums are rounded once. matrix_vector.h has the
+ * products of a vector. */
 #include <string.h>
 
 #include "ops/linear/half_tiles.h"
@@ -14,20 +14,21 @@
 
 enum { LHS, RHS };
 
-/* Up to this (operations, about a millisecond) a product runs on one thread where waking the others
- * costs more than they save. */
+/* A product of at most so many operations (about a millisecond) runs on one thread if waking the
+ * others costs more than they save. */
 #define MOST_OPERATIONS 128e6
-/* oneDNN sums a product whose left operand is transposed in pieces, by the number of threads, where
- * the sums are longer than about this. */
+/* If the left operand is transposed and sums are longer than about this, oneDNN cuts the sums by
+ * the number of threads. */
 enum { LONG_SUM = 1024 };
 enum { PAGE = 1024 }; /* floats */
-/* From so many rows on, oneDNN's own format of the right side is worth being made in each run: it
- * costs a fortieth of the product, and a plain one whose lines are whole pages apart three times
- * that of the product. */
+/* From so many rows on, each run packs the right side into oneDNN's own format. Packing takes a
+ * fortieth of the product's time. A plain right side whose lines are whole pages apart makes the
+ * product take three times as long. */
 enum { PACKING_ROWS = 192 };
-#define DOT_NAME "onednn.dot" /* of floats; how halves are multiplied is appended */
+#define DOT_NAME "onednn.dot" /* of floats; a suffix says how halves are multiplied */
 
-/* A dimension of the product; strides in elements of the operands, 0 where one lacks it. */
+/* A dimension of the product; strides in elements of each operand, 0 where it has no such
+ * dimension. */
 typedef struct extent {
   int64_t size, stride[2];
 } extent;
@@ -38,7 +39,7 @@ typedef struct extents {
 } extents;
 
 typedef struct problem {
-  extents batch, rows, columns, inner; /* [batch, rows, columns] is the result, in this order */
+  extents batch, rows, columns, inner; /* the result is [batch, rows, columns] */
 } problem;
 
 static int64_t stride_of(const trm_shape *shape, int64_t dimension) {
@@ -79,8 +80,8 @@ static void sort_by_stride(extents *list, int side) {
   }
 }
 
-/* The size of the list as one dimension and its stride in one operand; false when its dimensions
- * do not lie one after the other there. */
+/* Sets the size of the list as one dimension, and its stride in one operand. False if the
+ * dimensions do not lie one after the other there. */
 static bool as_one(const extents *list, int side, int64_t *size, int64_t *stride) {
   *size = 1, *stride = 1;
   for (int32_t i = list->count - 1; i >= 0; --i) {
@@ -131,7 +132,7 @@ static void restate(const trm_kernel_request *request, problem *p) {
   join(&p->columns);
 }
 
-/* An operand as the matrix product wants it: [batch, outer, inner] with one stride each. */
+/* An operand of the matrix product: [batch..., rows, columns] with one stride each. */
 typedef struct matrix {
   bool is_copied;
   int64_t row_stride, column_stride; /* of [rows, inner] or [inner, columns] */
@@ -146,7 +147,7 @@ static void plan_matrix(const problem *p, int side, matrix *m) {
   free_size = count_of(free_list), inner_size = count_of(&p->inner);
   m->is_copied = !free_is_one || !inner_is_one;
   if (!m->is_copied) {
-    /* One side contiguous; a dimension of size 1 counts as contiguous or not as it suits. */
+    /* One side must be contiguous; a dimension of size 1 may count as such. */
     if (free_size > 1 && inner_size > 1 && free_stride != 1 && inner_stride != 1) {
       m->is_copied = true;
     } else if (free_size == 1) {
@@ -168,7 +169,7 @@ static void plan_matrix(const problem *p, int side, matrix *m) {
   m->column_stride = side == LHS ? inner_stride : free_stride;
 }
 
-/* Adds the copy of an operand into a dense matrix; *place moves. */
+/* Copies an operand into a dense matrix, and moves *place there. */
 static trm_status add_matrix_copy(trm_onednn_sequence *sequence, const problem *p, int side,
                                   trm_onednn_place *place, trm_error *error) {
   const extents *lists[3] = {&p->batch, side == LHS ? &p->rows : &p->inner,
@@ -210,7 +211,7 @@ static double operations_of(const trm_kernel_request *request, const problem *p)
   return (double)trm_shape_count(&request->instruction->shape) * 2 * (double)count_of(&p->inner);
 }
 
-/* As bytes touched; four operations cost what a byte does. */
+/* The work in bytes; four operations cost as much as touching a byte. */
 static double work_of(const trm_kernel_request *request, const problem *p) {
   const double outputs = (double)trm_shape_count(&request->instruction->shape);
   const double bytes = (double)trm_shape_bytes(trm_operand_shape(request, 0)) +
@@ -219,7 +220,7 @@ static double work_of(const trm_kernel_request *request, const problem *p) {
   return operations / 4 > bytes ? operations / 4 : bytes;
 }
 
-/* What is known of a product's bits for other numbers of threads. */
+/* Whether a product has the same bits with another number of threads. */
 typedef enum bits { BITS_UNKNOWN, BITS_SAME, BITS_DIFFER } bits;
 
 static bits bits_of(const_dnnl_primitive_desc_t desc, bool lhs_is_transposed, int64_t inner) {
@@ -235,17 +236,17 @@ static bits bits_of(const_dnnl_primitive_desc_t desc, bool lhs_is_transposed, in
 typedef struct dot_draft {
   trm_onednn_sequence *sequence;
   const trm_kernel_request *request;
-  problem p; /* the contracted dimensions in the order that copies less */
+  problem p; /* its contracted dimensions are in the order that copies less */
   matrix matrices[2];
-  int64_t rows, columns, inner; /* inner: of pieces, where there are any */
+  int64_t rows, columns, inner; /* inner counts pieces, where there are any */
   trm_half_products products;
-  bool packs_floats; /* the right side is packed once for all runs that find the same contents */
-  bool packs_always; /* and in each run */
+  bool packs_floats; /* the right side is packed when its contents change */
+  bool packs_always; /* the right side is packed in each run */
   trm_onednn_place places[2], result;
   dnnl_data_type_t result_type;
 } dot_draft;
 
-/* The order of the contracted dimensions is free: takes the one that copies less. */
+/* Chooses the order of the contracted dimensions, which is free: the one that copies less. */
 static void choose_order(dot_draft *draft) {
   const problem p = draft->p;
   int64_t least = INT64_MAX;
@@ -267,7 +268,7 @@ static void choose_order(dot_draft *draft) {
   }
 }
 
-/* Whether a matrix is worth keeping as it was made. */
+/* Whether to keep the converted operand between runs. */
 static bool is_kept(const dot_draft *draft, int side) {
   return side == RHS && trm_operand_shape(draft->request, RHS)->dtype != TRM_F32 &&
          draft->p.batch.count == 0 && trm_onednn_may_repeat(draft->request, RHS);
@@ -284,14 +285,14 @@ static trm_status add_float_operand(dot_draft *draft, int side, trm_error *error
   return add_matrix_copy(draft->sequence, &draft->p, side, &draft->places[side], error);
 }
 
-/* Cuts an operand into pieces, dense, with the contracted dimension last or before last, as it was;
- * the matrix is restated, with `inner` pieces. */
+/* Cuts an operand into pieces, dense, and restates its matrix with `inner` pieces. The contracted
+ * dimension stays the last one or the one before. */
 static trm_status add_operand_in_pieces(dot_draft *draft, int side, int64_t inner, bool kept,
                                         trm_error *error) {
   const problem *p = &draft->p;
   matrix *m = &draft->matrices[side];
   const trm_dtype dtype = trm_operand_shape(draft->request, (uint32_t)side)->dtype;
-  if (dtype == TRM_BF16 && !m->is_copied) return TRM_OK; /* one piece, as it is */
+  if (dtype == TRM_BF16 && !m->is_copied) return TRM_OK; /* it is one piece already */
   const int64_t free_size = side == LHS ? draft->rows : draft->columns;
   const int64_t numbers = count_of(&p->inner);
   const bool inner_last = (side == LHS ? m->column_stride : m->row_stride) == 1;
@@ -319,7 +320,7 @@ static trm_status add_operand_in_pieces(dot_draft *draft, int side, int64_t inne
   return trm_onednn_add_split(draft->sequence, &split, kept, &draft->places[side], error);
 }
 
-/* Products of a vector and a matrix go to matrix_vector.h; whether this is one. */
+/* Adds a product of a vector and a matrix (matrix_vector.h), if it is one. */
 static trm_status add_matrix_vector(dot_draft *draft, bool *out_added, trm_error *error) {
   *out_added = false;
   for (int side = 0; side < 2; ++side) {
@@ -357,13 +358,14 @@ static trm_status create_product(const_dnnl_memory_desc_t lhs, const_dnnl_memory
   return TRM_OK;
 }
 
-/* In a loop the weights of a product are often those of the turn before. */
+/* In a loop, the weights of a product are often those of the last turn. */
 static bool may_pack_floats(const trm_kernel_request *request, const problem *p) {
   return request->is_in_loop && p->batch.count == 0 &&
          trm_operand_shape(request, RHS)->dtype == TRM_F32 && trm_onednn_may_repeat(request, RHS);
 }
 
-/* The right side in the format that the product wants; of pieces, pairs of rows lie together. */
+/* Packs the right side into the format of the product, in which pairs of rows of pieces lie
+ * together. */
 static trm_status pack_right_side(dot_draft *draft, const_dnnl_memory_desc_t plain,
                                   dnnl_primitive_desc_t desc, const_dnnl_memory_desc_t *out_desc,
                                   trm_error *error) {
@@ -371,7 +373,8 @@ static trm_status pack_right_side(dot_draft *draft, const_dnnl_memory_desc_t pla
   const size_t bytes = dnnl_memory_desc_get_size(*out_desc);
   const trm_onednn_place to = draft->packs_always ? trm_onednn_scratch(draft->sequence, bytes)
                                                   : trm_onednn_persistent(draft->sequence, bytes);
-  if (draft->packs_floats) trm_onednn_pack_begin(draft->sequence, RHS); /* of pieces it has begun */
+  /* add_operands has begun the packing of pieces. */
+  if (draft->packs_floats) trm_onednn_pack_begin(draft->sequence, RHS);
   TRY(trm_onednn_add_reorder(draft->sequence, plain, draft->places[RHS], *out_desc, to, error));
   trm_onednn_pack_end(draft->sequence);
   draft->places[RHS] = to;
@@ -399,8 +402,8 @@ static trm_status describe_product(const dot_draft *draft, product_descs *descs,
                   &descs->out, error);
 }
 
-/* Lines that are whole pages apart evict each other from the cache, and sgemm takes twice as long:
- * copies such an operand to lines that are a little longer. */
+/* Copies an operand whose lines are whole pages apart to lines that are a little longer. Such lines
+ * evict each other from the cache, and sgemm takes twice as long. */
 static trm_status spread_lines(dot_draft *draft, int side, trm_error *error) {
   matrix *m = &draft->matrices[side];
   const int64_t rows = side == LHS ? draft->rows : draft->inner;
@@ -493,14 +496,14 @@ static trm_status add_operands(dot_draft *draft, trm_error *error) {
   }
   const int64_t inner = draft->inner * trm_half_products_pieces(draft->products);
   TRY(add_operand_in_pieces(draft, LHS, inner, false, error));
-  /* Ends when the weights are in their final format. */
+  /* The packing ends when the weights are in their final format (pack_right_side). */
   if (is_kept(draft, RHS)) trm_onednn_pack_begin(draft->sequence, RHS);
   TRY(add_operand_in_pieces(draft, RHS, inner, false, error));
   draft->inner = inner;
   return TRM_OK;
 }
 
-/* Fills in the product for tiles; false where an operand must be copied first. */
+/* Sets *tiles to the product; false if an operand must be copied first. */
 static bool plan_tiles(const dot_draft *draft, trm_half_tiles *tiles) {
   const problem *p = &draft->p;
   const matrix *lhs = &draft->matrices[LHS], *rhs = &draft->matrices[RHS];
@@ -528,7 +531,7 @@ static bool plan_tiles(const dot_draft *draft, trm_half_tiles *tiles) {
   return true;
 }
 
-/* How this product is computed on this CPU. */
+/* How halves are multiplied in this product, on this CPU. */
 static trm_half_products products_of(const dot_draft *draft) {
   const trm_kernel_request *request = draft->request;
   trm_half_tiles unused;
@@ -601,7 +604,7 @@ static trm_status create_sequence(const trm_kernel_request *request, const probl
   return status;
 }
 
-/* Without a message, and TRM_UNIMPLEMENTED, where oneDNN does not have the product. */
+/* TRM_UNIMPLEMENTED, without a message, if oneDNN does not have the product. */
 static trm_status create_kernel(const trm_kernel_request *request, const problem *p, double work,
                                 trm_kernel *out_kernel, int *out_threads, bits *out_bits,
                                 trm_error *error) {
@@ -620,7 +623,8 @@ static trm_status create_kernel(const trm_kernel_request *request, const problem
   return trm_onednn_choose_packed(request->arena, out_kernel, &packed, RHS, out_kernel, error);
 }
 
-/* A kernel for one thread takes the place of *kernel or, if `both`, stands beside it. */
+/* Creates a kernel for one thread. It takes the place of *kernel; if `both`, a kernel that chooses
+ * between the two does. */
 static trm_status create_for_one(const trm_kernel_request *request, const problem *p, bool both,
                                  int threads, trm_kernel *kernel, trm_error *error) {
   trm_kernel one;
@@ -629,7 +633,7 @@ static trm_status create_for_one(const trm_kernel_request *request, const proble
   const trm_status status = create_kernel(request, p, 0, &one, &thread, &unused, error);
   if (status != TRM_OK || !both) trm_kernel_destroy(kernel);
   if (status == TRM_OK && both) {
-    /* Packed pieces and packed floats may differ with the threads. */
+    /* The format of packed pieces and floats may depend on the number of threads. */
     const bool same_packing = strcmp(one.name, DOT_NAME) == 0 && !may_pack_floats(request, p);
     return trm_onednn_choose(request->arena, &one, kernel, threads, same_packing, kernel, error);
   }

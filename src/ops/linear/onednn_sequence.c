@@ -8,11 +8,11 @@
 
 #include "ops/threads.h"
 
-#define MAX_OPERATIONS 32 /* three for each part of a gradient, and a few */
+#define MAX_OPERATIONS 32 /* three for each part of a gradient, and a few more */
 #define MAX_ARGUMENTS 6
 #define MAX_DESCRIPTORS 160
 #define NO_OPERAND UINT32_MAX
-#define HEADER_BYTES 64 /* at the start of a persistent block: the version that is packed there */
+#define HEADER_BYTES 64 /* before a persistent block: the version that is packed there */
 
 typedef struct operation {
   dnnl_primitive_t primitive; /* NULL: a function or a worker */
@@ -20,10 +20,10 @@ typedef struct operation {
   trm_onednn_worker worker;
   const void *data;
   bool is_packing;
-  int part; /* of a group; 0: none */
+  int part; /* trm_onednn_set_part; 0: none */
   int num_arguments;
   trm_onednn_argument
-      arguments[MAX_ARGUMENTS]; /* descriptors owned; of a function: a, b, out, scratch */
+      arguments[MAX_ARGUMENTS]; /* with descriptors of its own; of a function: a, b, out, scratch */
 } operation;
 
 /* The state of one run: oneDNN's memory objects hold its pointers. */
@@ -38,7 +38,8 @@ struct trm_onednn_sequence {
   uint32_t packed_operand;
   bool is_packing;
   int part;
-  int threads, caller_threads; /* of this kernel; to be restored when it is built, else 0 */
+  int threads;
+  int caller_threads; /* to restore when the kernel is built; then 0 */
   int num_operations, num_descriptors;
   operation operations[MAX_OPERATIONS];
   dnnl_memory_desc_t descriptors[MAX_DESCRIPTORS];
@@ -180,7 +181,7 @@ static trm_status keep_descriptor(trm_onednn_sequence *sequence, dnnl_memory_des
   return TRM_OK;
 }
 
-/* oneDNN computes blocks in 32-bit integers: a dimension of 2^32 becomes a division by zero. */
+/* oneDNN counts blocks in 32-bit integers, and divides by zero for a dimension of 2^32. */
 static bool is_in_range(int rank, const int64_t *dims) {
   for (int d = 0; d < rank; ++d) {
     if (dims[d] > INT32_MAX / 2) return false;
@@ -235,7 +236,7 @@ trm_status trm_onednn_add_primitive(trm_onednn_sequence *sequence, const_dnnl_pr
   operation *own = NULL;
   TRY(new_operation(sequence, &own, error));
   for (int i = 0; i < num_arguments; ++i) own->arguments[i] = arguments[i];
-  /* The descriptors inside *desc die with it. */
+  /* The descriptors that *desc gives are destroyed with it. */
   for (int i = 0; i < num_arguments; ++i) {
     dnnl_memory_desc_t copy = NULL;
     TRY_DNNL(dnnl_memory_desc_clone(&copy, arguments[i].desc), "copying a descriptor");
@@ -432,7 +433,7 @@ static dnnl_status_t run_operation(const trm_onednn_sequence *sequence, context 
                                 own->arguments[index]);
 }
 
-/* Parts [begin, end) of the group whose operations are [first, last). */
+/* A run of the group whose operations are [first, last). */
 typedef struct group_run {
   const trm_onednn_sequence *sequence;
   context *context;
@@ -455,7 +456,7 @@ static void run_parts(const void *argument, int64_t begin, int64_t end, int thre
   omp_set_num_threads(threads);
 }
 
-/* Runs the group that begins at operation `first`; *out_last is the operation behind it. */
+/* Runs the group that begins at operation `first`; *out_last is the operation after it. */
 static dnnl_status_t run_group(const trm_onednn_sequence *sequence, context *own, int first,
                                const trm_kernel_call *call, int *out_last) {
   int last = first;
@@ -489,7 +490,7 @@ static trm_status run_program(const trm_kernel *kernel, const trm_kernel_call *c
   if (sequence->packed_operand != NO_OPERAND) {
     if (call->versions != NULL) version = call->versions[sequence->packed_operand];
     skip_packing = version != 0 && *(const uint64_t *)call->persistent == version;
-    *(uint64_t *)call->persistent = 0; /* until the run has succeeded */
+    *(uint64_t *)call->persistent = 0; /* stays if the run fails */
   }
   const int caller_threads = omp_get_max_threads();
   if (sequence->threads < caller_threads) omp_set_num_threads(sequence->threads);
@@ -498,7 +499,7 @@ static trm_status run_program(const trm_kernel *kernel, const trm_kernel_call *c
   if (!atomic_flag_test_and_set_explicit(&sequence->is_busy, memory_order_acquire)) {
     status = run_operations(sequence, &sequence->context, skip_packing, call, error);
     atomic_flag_clear_explicit(&sequence->is_busy, memory_order_release);
-  } else { /* another engine is running this kernel */
+  } else { /* another engine runs this kernel now */
     context own = {0};
     status = make_context(sequence, &own, error);
     if (status == TRM_OK) status = run_operations(sequence, &own, skip_packing, call, error);

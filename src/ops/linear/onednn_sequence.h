@@ -50,17 +50,18 @@ dnnl_engine_t trm_onednn_engine(void);
 /* Primitive attributes with a scratchpad that the caller gives; NULL when memory runs out. Destroy
  * them with dnnl_primitive_attr_destroy. */
 dnnl_primitive_attr_t trm_onednn_attributes(void);
-/* TRM_UNIMPLEMENTED for what oneDNN cannot do (without a message), else an error. */
+/* TRM_OK for success; TRM_UNIMPLEMENTED, without a message, if oneDNN does not support the work;
+ * else a failure with a message. */
 trm_status trm_onednn_status(dnnl_status_t status, const char *what, trm_error *error);
 #define TRY_DNNL(expression, what) TRY(trm_onednn_status((expression), (what), error))
 
-/* `work` is the number of bytes touched, or of as many cheap operations. It bounds the threads of
- * building and of every run. oneDNN divides the work when it creates a primitive, so the calling
- * thread has that bound until trm_onednn_sequence_finish or _free. */
+/* `work`: bytes that a run touches, or cheap operations. It bounds the number of threads of every
+ * run. oneDNN divides the work when it creates a primitive, so the bound is set for the calling
+ * thread until trm_onednn_sequence_finish or _free. */
 trm_status trm_onednn_sequence_create(const trm_kernel_request *request, double work,
                                       trm_onednn_sequence **out_sequence, trm_error *error);
 void trm_onednn_sequence_free(trm_onednn_sequence *sequence);
-/* How many threads its primitives are made for. */
+/* The number of threads of a run. */
 int trm_onednn_sequence_threads(const trm_onednn_sequence *sequence);
 
 trm_onednn_place trm_onednn_operand(uint32_t operand, size_t offset);
@@ -68,8 +69,8 @@ trm_onednn_place trm_onednn_result(size_t offset);
 trm_onednn_place trm_onednn_scratch(trm_onednn_sequence *sequence, size_t bytes);
 trm_onednn_place trm_onednn_persistent(trm_onednn_sequence *sequence, size_t bytes);
 
-/* Whether later calls may have the same contents (a parameter or constant), so that packing
- * pays. */
+/* Whether the operand may have the same contents in later calls, so that packing pays: it is a
+ * parameter or a constant. */
 bool trm_onednn_may_repeat(const trm_kernel_request *request, uint32_t operand);
 void trm_onednn_pack_begin(trm_onednn_sequence *sequence, uint32_t operand);
 void trm_onednn_pack_end(trm_onednn_sequence *sequence);
@@ -88,8 +89,9 @@ trm_status trm_onednn_add_function(trm_onednn_sequence *sequence, trm_onednn_fun
 trm_status trm_onednn_add_worker(trm_onednn_sequence *sequence, trm_onednn_worker worker,
                                  const void *data, trm_onednn_place a, trm_onednn_place b,
                                  trm_onednn_place out, size_t scratch_bytes, trm_error *error);
-/* Later operations belong to part `part`, from 1, of a group. Parts run at the same time, each on
- * one thread, for which their primitives are made. 0 ends the group. */
+/* Operations that are added from now on belong to part `part`, from 1, of a group; 0 ends the
+ * group. Parts run at the same time, each on one thread, and their primitives are created for
+ * one. */
 void trm_onednn_set_part(trm_onednn_sequence *sequence, int part);
 
 /* Widens `count` halves or bfloat16s at *place into float32, in the persistent block (is_kept) or
@@ -105,8 +107,8 @@ trm_status trm_onednn_add_narrow(trm_onednn_sequence *sequence, trm_dtype dtype,
 trm_status trm_onednn_add_split(trm_onednn_sequence *sequence, const trm_half_split *split,
                                 bool is_kept, trm_onednn_place *place, trm_error *error);
 
-/* Copies float32s between strided arrays; strides in elements, those of `from` may be negative
- * (from_start is where index 0 is). */
+/* A copy of float32s between strided arrays. Strides are in elements; those of `from` may be
+ * negative. from_start is the element of `from` with index 0. */
 #define TRM_ONEDNN_COPY_RANK 8
 typedef struct trm_onednn_copy {
   int32_t rank;
@@ -117,31 +119,30 @@ typedef struct trm_onednn_copy {
 trm_status trm_onednn_add_copy(trm_onednn_sequence *sequence, const trm_onednn_copy *copy,
                                trm_onednn_place from, trm_onednn_place to, trm_error *error);
 
-/* Gives the sequence to a kernel, which then owns it. The kernel's name also states how halves are
- * multiplied. */
+/* Creates a kernel, which then owns the sequence. Its name also says how halves are multiplied. */
 trm_status trm_onednn_sequence_finish(trm_onednn_sequence *sequence, const char *name,
                                       trm_half_products products, trm_kernel *out_kernel,
                                       trm_error *error);
 
-/* A kernel that runs one of two with the same bits: `one` on one thread, `all` on `threads`. Each
- * run takes the faster one (onednn_choice.c). `same_packing`: both use the same packed weights.
- * Owns both, also when it fails. */
+/* Creates a kernel from two that give the same bits: `one` on one thread, `all` on `threads`. Each
+ * run takes the one that should be faster (onednn_choice.c). `same_packing`: both use the same
+ * packed weights. It takes over both kernels, also when it fails. */
 trm_status trm_onednn_choose(trm_arena *arena, const trm_kernel *one, const trm_kernel *all,
                              int threads, bool same_packing, trm_kernel *out_kernel,
                              trm_error *error);
 
-/* A kernel that runs one of two with the same bits: `packed` keeps an operand in its own format,
- * and runs if the operand's version says that the contents may serve again. Owns both, also when it
- * fails. */
+/* Creates a kernel from two that give the same bits. `packed` keeps an operand in its own format;
+ * it runs if the operand has a version, so that its contents may serve again. Takes over both
+ * kernels, also when it fails. */
 trm_status trm_onednn_choose_packed(trm_arena *arena, const trm_kernel *plain,
                                     const trm_kernel *packed, uint32_t operand,
                                     trm_kernel *out_kernel, trm_error *error);
 
-/* A strided descriptor, for places and arguments; the sequence keeps and frees it. */
+/* Creates a descriptor of a strided array, which the sequence owns. */
 trm_status trm_onednn_describe(trm_onednn_sequence *sequence, dnnl_data_type_t type, int rank,
                                const int64_t *dims, const int64_t *strides,
                                const_dnnl_memory_desc_t *out_desc, trm_error *error);
-/* The same with the format left to oneDNN. */
+/* Creates a descriptor that leaves the format to oneDNN. */
 trm_status trm_onednn_describe_any(trm_onednn_sequence *sequence, dnnl_data_type_t type, int rank,
                                    const int64_t *dims, const_dnnl_memory_desc_t *out_desc,
                                    trm_error *error);

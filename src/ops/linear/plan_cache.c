@@ -1,10 +1,10 @@
-/* Owns: making a plan: checks, the cache, the ladder of memory bounds. */
+/* Owns: making a plan: the checks, the cache, the bounds of memory that are tried. */
 #include <string.h>
 #include <xxhash.h>
 
 #include "ops/linear/plan_internal.h"
 
-/* What decides a plan, without padding bytes between or after. */
+/* All that a plan depends on. It is hashed, so key_of sets its padding bytes to zero. */
 typedef struct plan_key {
   uint64_t target, constraints;
   int64_t numbers[8 + 7 * TRM_PLAN_MAX_DIMS];
@@ -18,7 +18,7 @@ typedef struct plan_entry {
 
 struct trm_plan_cache {
   VECTOR(plan_entry *) entries;
-  uint32_t *slots; /* entry + 1; 0: empty; a power of two of them, at most half full */
+  uint32_t *slots; /* an entry's number + 1; 0: empty. A power of two, at most half full */
   size_t num_slots;
   uint64_t hits, misses;
 };
@@ -141,7 +141,7 @@ static trm_status plan_new(const trm_target *target, const trm_conv_params *cano
   TRY(plan_search(target, canonical, options, &constraints, bound, NULL, &result, error));
   out->candidates = result.candidates;
   if (!result.found) {
-    /* The least bytes tell which of the doubled bounds, up to two tiles, can be met. */
+    /* The least bytes of any plan tell which doubled bound, up to two tiles, a plan can meet. */
     TRY(plan_search(target, canonical, options, &constraints, -1, NULL, &least, error));
     out->candidates += least.candidates;
     if (!least.found) {

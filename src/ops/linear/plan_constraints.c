@@ -8,7 +8,7 @@
  *                        "outChanSplit": {"parallel": 4, "serial": 2}, "inChanSplit": 4,
  *                        "convGroupSplit": 1}}}
  *
- * Dimensions are counted over those that have a window. The text is untrusted. */
+ * A dimension's number counts only dimensions with a window. The text is untrusted. */
 #include <jansson.h>
 #include <string.h>
 
@@ -42,7 +42,7 @@ static trm_status need_object(const json_t *value, const char *what, trm_error *
   return TRM_OK;
 }
 
-/* {"0": n, "1": n}. */
+/* Reads {"0": n, "1": n}. */
 static trm_status take_dims(const json_t *value, const char *key, uint32_t out[TRM_PLAN_MAX_DIMS],
                             trm_error *error) {
   TRY(need_object(value, key, error));
@@ -60,7 +60,7 @@ static trm_status take_dims(const json_t *value, const char *key, uint32_t out[T
   return TRM_OK;
 }
 
-/* n, or {"parallel": n, "serial": n}. */
+/* Reads n, or {"parallel": n, "serial": n}. */
 static trm_status take_channels(const json_t *value, const char *key, uint32_t *parallel,
                                 uint32_t *serial, trm_error *error) {
   if (json_is_integer(value)) return take_count(value, key, parallel, error);

@@ -90,6 +90,13 @@ static uint64_t kernel_positions(const plan_channels *c, uint32_t dims, uint32_t
   return product;
 }
 
+/* Setting partial results to zero. */
+static uint64_t zero_cycles(const plan_problem *problem, int64_t elements) {
+  const int64_t workers = problem->target->num_worker_contexts;
+  const int64_t vector = problem->target->data_path_width / 8 / problem->partial_bytes;
+  return (uint64_t)(workers * (plan_ceil_div(plan_ceil_div(elements, workers), vector) + 5));
+}
+
 static uint64_t amp_partials(const plan_problem *p, const plan_channels *c, int64_t positions,
                              uint64_t inner, uint64_t inner_zero) {
   const uint64_t groups = (uint64_t)c->tile_groups;
@@ -109,7 +116,7 @@ static uint64_t amp_partials(const plan_problem *p, const plan_channels *c, int6
   const uint64_t block = outer * (14 + inner_positions * (12 + passes * (load + extra + 3))) +
                          outer * inner_positions * passes * inner;
   return 109 + groups * (16 + in * (14 + out * (14 + block))) +
-         plan_zero_cycles(p, positions * c->tile_out * c->tile_groups);
+         zero_cycles(p, positions * c->tile_out * c->tile_groups);
 }
 
 /* ---- SLIC ----------------------------------------------------------------------------------- */
@@ -208,7 +215,7 @@ static uint64_t hmac_partials(const plan_problem *p, const plan_channels *c, int
   const uint64_t overhead = is_float(p->in_bytes) ? 58 : 65;
   return overhead - (p->pointwise ? 10 : 0) +
          (uint64_t)c->tile_groups * (23 + in * (15 + out * (10 + kernels * inner + 16 * workers))) +
-         plan_zero_cycles(p, positions * c->tile_out * c->tile_groups);
+         zero_cycles(p, positions * c->tile_out * c->tile_groups);
 }
 
 static uint64_t vmac_partials(const plan_problem *p, const plan_channels *c, int64_t positions) {
@@ -357,12 +364,6 @@ uint64_t plan_partial_cycles(const plan_problem *problem, const plan_channels *c
     case TRM_METHOD_OUTER_PRODUCT: break;
   }
   return outer_product_partials(problem, channels, positions);
-}
-
-uint64_t plan_zero_cycles(const plan_problem *problem, int64_t elements) {
-  const int64_t workers = problem->target->num_worker_contexts;
-  const int64_t vector = problem->target->data_path_width / 8 / problem->partial_bytes;
-  return (uint64_t)(workers * (plan_ceil_div(plan_ceil_div(elements, workers), vector) + 5));
 }
 
 /* ---- Sums of partial sums -------------------------------------------------------------------- */

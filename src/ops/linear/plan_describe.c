@@ -86,13 +86,13 @@ static trm_plan_phase *add_phase(describer *d, trm_plan_step step, const char *v
   return phase;
 }
 
-/* A compute set of one vertex a tile that reads and writes so many regions. */
+/* `each`: vertices on a tile; `edges`: regions that a vertex reads and writes. */
 static void set_vertices(trm_plan_phase *phase, uint64_t each, uint64_t edges) {
   phase->vertices = each * phase->tiles;
   phase->edges = edges * phase->vertices;
 }
 
-/* A copy of `bytes` a tile into another order, `exchanged` of them in all by the exchange. */
+/* A copy of `bytes` on each tile into another order. `exchanged`: bytes that all tiles receive. */
 static void set_rearranged(const describer *d, trm_plan_phase *phase, int64_t bytes,
                            uint64_t exchanged) {
   phase->bytes_in = phase->bytes_out = (uint64_t)bytes;
@@ -124,10 +124,10 @@ static void describe_before(describer *d) {
   }
 }
 
-/* A vertex's lists of what each worker has to do. The units' have rows of outputs for each position
- * of the kernel that they do at once, an entry of three 2-byte numbers each; rows that are fewer
- * than the workers are cut. The vertical one has an entry of four for each output position and row
- * of the kernel. */
+/* Bytes of a vertex's lists of work for its workers. The lists for convolution units have rows of
+ * outputs, an entry of three 2-byte numbers each, for each group of kernel positions that the units
+ * do at once. Rows are cut if there are fewer than workers. The list of the vertical method has an
+ * entry of four numbers for each output position and row of the kernel. */
 static uint64_t list_bytes(const describer *d, uint64_t kernels) {
   const plan_problem *p = &d->choice->problem;
   const plan_positions *at = &d->choice->positions;
@@ -148,7 +148,7 @@ static uint64_t list_bytes(const describer *d, uint64_t kernels) {
     case TRM_METHOD_SLIC: at_once = WINDOW; break;
     case TRM_METHOD_HMAC: break;
   }
-  double rows = (double)at->tile_batch * p->busy[last]; /* that meet an input */
+  double rows = (double)at->tile_batch * p->busy[last]; /* rows that meet an input */
   for (uint32_t i = 0; i < last; ++i) rows *= (double)at->tile_field[i] * p->busy[i];
   const uint64_t lists = (kernels + at_once - 1) / at_once * workers;
   const double entries = ceil(rows / (double)workers) * p->busy[last];
@@ -268,9 +268,10 @@ static void describe_after(describer *d) {
 
 /* ---- Mappings -------------------------------------------------------------------------------- */
 
-/* Tiles are numbered with output channels fastest, so that neighbours, which may share a bus, read
- * the same inputs: out, kernel, in, field (of each the last dimension first), batch, groups. What
- * shares inputs (out, kernel), outputs (kernel, in) or weights (field, batch) is then in a row. */
+/* The order in which cuts number the tiles, the fastest first: output channels, kernel, input
+ * channels, field, batch, groups (of kernel and field the last dimension first). So neighbours,
+ * which may share a bus, read the same inputs, and tiles with the same inputs, outputs or weights
+ * follow each other. */
 typedef struct tile_strides {
   uint32_t out, kernels, kernel[TRM_PLAN_MAX_DIMS], in, field[TRM_PLAN_MAX_DIMS], batch, groups;
 } tile_strides;
@@ -323,7 +324,7 @@ static void describe_mappings(const describer *d) {
   add_cut(&out, shape->batch, at->tile_batch, 1, at->batch, s.batch);
   uint32_t kernel_parts = 1;
   for (uint32_t i = 0; i < shape->num_dims; ++i) {
-    /* The part of an input holds what its outputs begin at; the overlap is exchanged. */
+    /* A tile holds the inputs where its outputs begin; it receives the overlap. */
     const int64_t part = plan_ceil_div(shape->dims[i].input, at->field[i]);
     add_cut(&in, shape->dims[i].input, part, 1, at->field[i], s.field[i]);
     add_cut(&weights, shape->dims[i].kernel, c->tile_kernel[i], 1, c->kernel[i], s.kernel[i]);
@@ -335,7 +336,7 @@ static void describe_mappings(const describer *d) {
   add_cut(&weights, shape->in_channels, c->tile_in, c->in_serial, c->in_parallel, s.in);
   add_cut(&out, shape->out_channels, c->tile_out, c->out_serial, c->out_parallel, s.out);
 
-  /* What several tiles read, or add to, is dealt to them. */
+  /* Data that several tiles read, or add to, is dealt to them. */
   in.share = c->out_parallel * kernel_parts;
   in.share_stride = s.out;
   weights.share = at->parts;

@@ -1,20 +1,21 @@
 /* Owns: the space of plans and the exact search through it (branch and bound).
  *
- * The space. Transforms x methods x grains (candidates below), and for each all partitions where
- *   - a dimension of n grains is cut in p = ceil(n / s) parts for some s: of all p that give a tile
- *     s grains, the smallest;
- *   - serial splits divide the number of grains, are at most 1024, and only one of the two is above
- *     1;
+ * The space: transforms x methods x grains (try_methods), and for each all partitions where
+ *   - a dimension of n grains is cut in p = ceil(n / s) parts for some s: p is the smallest number
+ *     of parts that gives a tile s grains;
+ *   - serial splits divide the number of grains and are at most 1024, and only one of the two is
+ *     above 1;
  *   - the product of the parallel splits is at most the number of tiles;
- *   - the kernel is not split in its innermost dimension;
- * with and without broadcasting the input before the loop where output channels are cut serially.
+ *   - the innermost dimension of the kernel is not split.
+ * Where output channels are cut serially, each partition is tried with and without a broadcast of
+ * the input before the loop.
  *
- * The way. Everything but batch and field is chosen first (a node); what remains of the tiles
- * bounds the positions of a tile from below, so the cycles and the bytes too. Nodes are expanded in
- * the order of their bound until it is above the best plan so far; equal ones are not left out, so
- * the result is the minimum of (cycles, temporary bytes), as of all partitions. Shapes far from any
- * that is used could take seconds: after MAX_CANDIDATES the search stops, and the plan says which
- * bound it proved. */
+ * The search: a node is a choice of everything but the parts of batch and field. The tiles that it
+ * leaves for these bound the positions of a tile from below, and so cycles and bytes. Nodes are
+ * expanded in the order of their bound, until the bound is above the cost of the best plan so far.
+ * Nodes whose bound equals that cost are expanded too, so the result is the minimum of (cycles,
+ * temporary bytes) over all partitions. Unusual shapes could take seconds: after
+ * MAX_CANDIDATES the search stops, and the plan says which bound it proved. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -33,8 +34,8 @@ typedef struct search_node {
   plan_channels channels;
   uint32_t rest;       /* tiles left for positions */
   uint32_t index;      /* in the order of enumeration */
-  uint64_t bound;      /* on cycles; on bytes when those are sought */
-  uint64_t least_rest; /* cycles of a turn beside the vertices, at least */
+  uint64_t bound;      /* on cycles, or on bytes in a search for the least bytes */
+  uint64_t least_rest; /* cycles of a turn beside those of the vertices, at least */
   int64_t weight_bytes;
 } search_node;
 
@@ -48,8 +49,8 @@ typedef struct search {
   plan_problem problem;
   uint32_t tiles;
   uint32_t num_positions;
-  plan_positions *positions; /* by ascending inner cycles */
-  /* [r], 1 to tiles: the least over all cuts into at most r parts. */
+  plan_positions *positions; /* sorted by inner cycles */
+  /* [r], for r from 1 to tiles: the least over all cuts into at most r parts. */
   uint64_t *least_inner, *least_inner_zero;
   int64_t *least_count, *least_inputs;
   VECTOR(search_node) nodes;
@@ -57,12 +58,12 @@ typedef struct search {
   bool found;
   plan_choice best;
   uint64_t candidates;
-  uint64_t open_bound; /* the least bound of what was not expanded; UINT64_MAX: nothing was left */
+  uint64_t open_bound; /* the least bound of nodes that were not expanded; UINT64_MAX: none */
 } search;
 
 /* ---- Splits ---------------------------------------------------------------------------------- */
 
-/* The canonical numbers of parts, or the one that is given. */
+/* Lists the numbers of parts that the search tries, or the given one alone. */
 static trm_status list_splits(search *s, int64_t grains, uint32_t given, split_list *out,
                               trm_error *error) {
   const int64_t most = plan_min(grains, s->tiles);
@@ -85,14 +86,14 @@ static int by_inner(const void *a, const void *b) {
   return x->parts < y->parts ? -1 : x->parts > y->parts;
 }
 
-/* How a plan may cut batch and field, and how busy each number of parts keeps a tile. */
+/* The cuts of batch and field that the search tries; busy[d][i] is for fields[d].parts[i]. */
 typedef struct cuts {
   split_list batches, fields[MAX_DIMS];
   plan_busy *busy[MAX_DIMS];
 } cuts;
 
-/* The parts that the constraints ask for, 0: any. They name dimensions of the canonical shape. Of
- * an operation without windows the rows are the batch, whatever dimension is named. */
+/* The numbers of parts that the constraints ask for; 0: any. The constraints name dimensions of the
+ * canonical shape. A dimension without a window is a part of the batch. */
 static uint32_t given_parts(const search *s, uint32_t fields[MAX_DIMS]) {
   const trm_plan_partition *given = &s->constraints->partition;
   uint32_t batch = given->batch, kept = 0;
@@ -127,7 +128,7 @@ static trm_status list_cuts(search *s, plan_busy *none, cuts *out, trm_error *er
   return TRM_OK;
 }
 
-/* The position with batches[b] parts of the batch and fields[d][at[d]] of field d. */
+/* Sets the positions with batches[b] parts of the batch and fields[d][at[d]] parts of field d. */
 static void set_position(const search *s, const cuts *c, uint32_t b, const uint32_t at[MAX_DIMS],
                          uint64_t parts, plan_positions *out) {
   const plan_problem *p = &s->problem;
@@ -146,7 +147,7 @@ static void set_position(const search *s, const cuts *c, uint32_t b, const uint3
   plan_inner_cycles(p, busy, out);
 }
 
-/* Counts the positions of at most `tiles` parts, and writes them where `out` is given. */
+/* Counts the cuts into at most `tiles` parts, and writes them to `out` unless it is NULL. */
 static uint32_t walk_positions(const search *s, const cuts *c, plan_positions *out) {
   uint32_t n = 0, at[MAX_DIMS];
   for (uint32_t b = 0; b < c->batches.count; ++b) {
@@ -168,7 +169,7 @@ static uint32_t walk_positions(const search *s, const cuts *c, plan_positions *o
   return n;
 }
 
-/* The least inner cycles, elements and inputs of any position with at most so many parts. */
+/* Sets least_inner and the other bounds. */
 static trm_status bound_positions(search *s, trm_error *error) {
   const plan_problem *p = &s->problem;
   const size_t entries = (size_t)s->tiles + 1;
@@ -190,7 +191,7 @@ static trm_status bound_positions(search *s, trm_error *error) {
     if (at->inner < *inner) *inner = at->inner;
     if (at->inner_zero < *zero) *zero = at->inner_zero;
     s->least_count[at->parts] = plan_min(s->least_count[at->parts], at->count);
-    int64_t inputs = at->tile_batch; /* of a kernel of one position */
+    int64_t inputs = at->tile_batch; /* for a kernel of one position */
     for (uint32_t d = 0; d < p->shape.num_dims; ++d) {
       inputs *= plan_input_extent(&p->shape.dims[d], at->tile_field[d], 1);
     }
@@ -207,7 +208,7 @@ static trm_status bound_positions(search *s, trm_error *error) {
   return TRM_OK;
 }
 
-/* All cuts of batch and field into at most `tiles` parts. */
+/* Lists all cuts of batch and field into at most `tiles` parts. */
 static trm_status list_positions(search *s, trm_error *error) {
   plan_busy none = {0};
   cuts c = {0};
@@ -249,9 +250,8 @@ static void try_leaf(search *s, const plan_channels *c, const plan_positions *at
 
 static void expand(search *s, const search_node *node);
 
-/* Everything but the positions is chosen; `used` tiles are taken. Kept when its bound allows;
- * expanded at once when no bound of the problem was lower, so that there is soon a good plan to
- * compare with. */
+/* Adds a node that takes `used` tiles, unless its bound excludes it. A node with the lowest bound
+ * so far is expanded at once, so that the search soon has a good plan to compare with. */
 static trm_status add_node(search *s, const plan_channels *c, uint64_t used, trm_error *error) {
   const plan_problem *p = &s->problem;
   search_node node = {.channels = *c,
@@ -269,7 +269,7 @@ static trm_status add_node(search *s, const plan_channels *c, uint64_t used, trm
   const trm_target *target = s->target;
   const uint64_t turns = (uint64_t)c->in_serial * c->out_serial;
   const int64_t depth = (int64_t)(used / ((uint64_t)c->groups * c->out_parallel));
-  /* Of partial sums at least half of a tile's own are exchanged. */
+  /* A tile exchanges at least half of its partial sums. */
   if (depth > 1) {
     node.least_rest =
         (uint64_t)(partial * count / 2 * p->exchanged_bytes) / target->exchange_bytes_per_cycle +
@@ -299,7 +299,7 @@ static int by_bound(const void *a, const void *b) {
   return x->index < y->index ? -1 : x->index > y->index;
 }
 
-/* All positions of a node. */
+/* Tries all positions of a node. */
 static void expand(search *s, const search_node *node) {
   const plan_problem *p = &s->problem;
   const plan_channels *c = &node->channels;
@@ -310,7 +310,7 @@ static void expand(search *s, const search_node *node) {
     const plan_positions *at = &s->positions[i];
     if (at->parts > node->rest) continue;
     if (cycles_bound && s->found) {
-      /* Inner cycles ascend, so a vertex that is too slow ends the list. */
+      /* Positions are sorted by inner cycles: after one that is too slow, all are. */
       const uint64_t least =
           plan_partial_cycles(p, c, count, s->least_inner[node->rest], at->inner_zero);
       if (turns * (least + node->least_rest) > s->best.cycles) break;
@@ -348,7 +348,7 @@ static void expand_nodes(search *s) {
 
 /* ---- A problem ------------------------------------------------------------------------------- */
 
-/* Serial splits: the divisors of the grains, or the one that is given. */
+/* Serial splits are the divisors of the grains, or the given one alone. */
 static bool serial_allowed(int64_t grains, uint32_t serial, uint32_t given) {
   return given > 0 ? serial == given && serial <= grains : grains % serial == 0;
 }
@@ -372,7 +372,7 @@ static trm_status search_channels(search *s, uint32_t in_serial, uint32_t out_se
       if (two > s->tiles) break;
       c.out_parallel = outs.parts[o];
       c.tile_out = plan_ceil_div(out_grains, c.out_parallel) * p->out_grain;
-      /* SLIC's vertices have one grain of each. */
+      /* A vertex of SLIC has one grain of output channels and one of input channels. */
       if (p->method == TRM_METHOD_SLIC && c.tile_out > p->out_grain) continue;
       for (uint32_t i = 0; i < ins.count; ++i) {
         const uint64_t three = two * ins.parts[i];
@@ -416,7 +416,7 @@ static trm_status search_problem_lists(search *s, trm_error *error) {
     if (kept + 1 < p->shape.num_dims) {
       TRY(list_splits(s, p->shape.dims[kept].kernel, given->kernel[d], &kernels[kept], error));
     } else if (given->kernel[d] > 1) {
-      return TRM_OK; /* the innermost dimension is not split */
+      return TRM_OK; /* no plan splits the innermost dimension */
     }
     ++kept;
   }
@@ -439,7 +439,7 @@ static trm_status search_problem_lists(search *s, trm_error *error) {
   return TRM_OK;
 }
 
-/* The least cycles that any partition could need: all tiles at the method's highest rate
+/* A bound on the cycles of all partitions: all tiles at the method's highest rate
  * (multiply-accumulates a cycle). */
 static uint64_t least_cycles(const search *s) {
   const plan_problem *p = &s->problem;
@@ -493,14 +493,14 @@ static uint32_t conv_units(const search *s) {
                                               : s->target->fp16_in_fp32_out_conv_units;
 }
 
-/* All methods and grains of a transform. */
+/* Tries all methods and grains with a transform. */
 static trm_status try_methods(search *s, const trm_plan_transform *transform, trm_error *error) {
   const bool is_half = s->canonical->input_type == TRM_F16;
   const uint32_t all_units = conv_units(s);
   const uint32_t full = 4 * (is_half ? s->target->fp16_conv_unit_load_elements
                                      : s->target->fp32_conv_unit_load_elements);
   const uint32_t load = full / 4;
-  /* Where there are sixteen units, a vertex may use eight. */
+  /* A vertex may use eight of sixteen units. */
   for (uint32_t units = all_units; units == all_units || units == 8; units /= 2) {
     if (units == 0) break;
     for (uint32_t in_grain = full; in_grain >= load; in_grain /= 2) {
@@ -553,8 +553,8 @@ trm_status plan_search(const trm_target *target, const trm_conv_params *canonica
     if (constraints->swap_operands >= 0 && constraints->swap_operands != (int)swap) continue;
     for (uint32_t expand = 0; expand < 1u << dims && status == TRM_OK; ++expand) {
       if (constraints->has_expand_dims && constraints->expand_dims != expand) continue;
-      if (swap == 1 && expand != (1u << dims) - 1) continue; /* what has windows is not swapped */
-      bool sensible = true; /* a kernel of 1 has nothing to lay out */
+      if (swap == 1 && expand != (1u << dims) - 1) continue; /* operands with windows stay */
+      bool sensible = true;                                  /* a kernel of 1 is not expanded */
       for (uint32_t d = 0; d < dims; ++d) {
         if ((expand >> d & 1) != 0 && canonical->dims[d].kernel == 1) sensible = false;
       }

@@ -1,4 +1,4 @@
-/* Owns: the shapes that are planned: of an HLO instruction, checked, canonical, transformed. */
+/* Owns: the shapes that the planner takes: made from HLO, checked, canonical, transformed. */
 #include <string.h>
 
 #include "ops/linear/plan_internal.h"
@@ -20,10 +20,10 @@ trm_conv_params trm_conv_params_matmul(trm_dtype input_type, trm_dtype output_ty
                            .first_is_weights = true};
 }
 
-/* ---- Of an instruction ---------------------------------------------------------------------- */
+/* ---- From an instruction -------------------------------------------------------------------- */
 
-/* An IPU's convolution units know half and float; what is neither is planned as the one of its
- * size: integers run on the vector units of the same width. */
+/* Convolution units take half and float. Another type is planned as the one of its size, because
+ * the vector units have the same width for integers. */
 static trm_dtype planned_type(trm_dtype dtype) {
   switch (dtype) {
     case TRM_F16:
@@ -58,7 +58,7 @@ static trm_status params_from_convolution(const trm_computation *computation,
                               .pad_high = w->padding_high,
                               .input_dilation = w->base_dilation,
                               .kernel_dilation = w->window_dilation};
-    /* What needs no window is batch, however many such dimensions there are. */
+    /* Any number of dimensions without a window become a part of the batch. */
     if (dim.kernel == 1 && dim.input_dilation == 1 && dim.pad_low == 0 && dim.pad_high == 0) {
       out->batch *= trm_conv_output_size(&dim);
       continue;
@@ -118,7 +118,7 @@ trm_status trm_conv_params_from_instruction(const trm_computation *computation,
 
 /* ---- Checks --------------------------------------------------------------------------------- */
 
-/* Keep every product of the planner within 63 bits, padding and bytes included. */
+/* With these limits every product in the planner has at most 63 bits, with padding and bytes. */
 static const int64_t max_size = (int64_t)1 << 31, max_elements = (int64_t)1 << 42,
                      max_work = (int64_t)1 << 52;
 
@@ -199,10 +199,10 @@ trm_conv_params plan_canonical(const trm_conv_params *params) {
     const int64_t output = trm_conv_output_size(&dim);
     if (output == 1) dim.stride = 1;
     if (dim.kernel == 1 && dim.input_dilation == 1 && dim.pad_low == 0 && dim.pad_high == 0) {
-      c.batch *= output; /* a stride only leaves inputs out */
+      c.batch *= output; /* a stride only skips inputs */
       continue;
     }
-    /* The gradient of a strided pointwise convolution: most of its outputs meet no input. */
+    /* In the gradient of a strided pointwise convolution most outputs meet no input. */
     const int64_t busy = plan_busy_outputs(&dim, 0, output, 0);
     if (dim.kernel == 1 && dim.input_dilation > 1 && busy > 0) {
       c.batch *= busy;

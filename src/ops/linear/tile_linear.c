@@ -181,8 +181,9 @@ static bool is_turned(const trm_tile_request *request, uint32_t k) {
 /* The fetched operands. */
 typedef struct prepared {
   trm_tile_incoming incoming; /* with the first exchange */
-  int64_t worst, total; /* bytes of regrouped arrays, which live until the vertices have run */
-  bool is_there[2];     /* the operand, or its regrouped copy, has the plan's mapping */
+  int64_t worst, total;  /* bytes of regrouped arrays, which live until the vertices have run */
+  bool is_there[2];      /* the operand, or its regrouped copy, has the plan's mapping */
+  int64_t read_in_place; /* bytes of a tile that the vertices read where they are */
 } prepared;
 
 /* Adds the work for operand k if it does not have the plan's mapping. */
@@ -372,16 +373,85 @@ static trm_status add_zeros(const trm_tile_request *request, trm_tile_cost *cost
                               error);
 }
 
+/* Says where the plan wants the operands, and fetches those that it does not rearrange. */
+static trm_status fetch_operands(const trm_tile_request *request, trm_tile_cost *cost,
+                                 const trm_linear_plan *plan, prepared *operands,
+                                 trm_error *error) {
+  const trm_plan_mapping *const planned[2] = {&plan->inputs, &plan->weights};
+  const bool rearranged[2] = {plan->inputs_rearranged, plan->weights_rearranged};
+  const uint64_t in_place[2] = {plan->inputs_in_place, plan->weights_in_place};
+  for (uint32_t k = 0; k < 2; ++k) {
+    const trm_shape *shape = &request->operands[k].shape;
+    trm_mapping place = convert_mapping(request, planned[k], request->operands[0].shape.dtype);
+    /* A rearranged operand may contain zeros or repeated elements, which the operand itself does
+     * not. */
+    if (rearranged[k] && place.count != trm_shape_count(shape)) {
+      place = trm_mapping_linear(request->target, shape, request->ipu, 0);
+    }
+    if (!rearranged[k]) {
+      TRY(fetch_operand(request, cost, k, &place, operands, error));
+      operands->read_in_place += operands->is_there[k] ? (int64_t)in_place[k] : 0;
+    }
+    cost->wishes[cost->num_wishes++] = (trm_tile_wish){
+        .operand = k, .mapping = place, .kind = k == 0 ? TRM_WISH_ACTIVATION : TRM_WISH_WEIGHTS};
+  }
+  return TRM_OK;
+}
+
+/* Adds the steps of the plan. */
+static trm_status add_steps(const trm_tile_request *request, trm_tile_cost *cost,
+                            const trm_linear_plan *plan, const prepared *operands,
+                            trm_error *error) {
+  const char *convolution = convolution_name(cost->arena, request->instruction);
+  CHECK_MEMORY(convolution, "a cost");
+  for (uint32_t s = 0; s < plan->num_phases; ++s) {
+    TRY(add_step(request, cost, plan, convolution, &plan->phases[s], error));
+    if (plan->phases[s].step != TRM_STEP_PARTIALS) continue;
+    trm_phase *phase = &cost->phases.items[cost->phases.count - 1];
+    const int64_t there = operands->read_in_place;
+    phase->temporary_worst = trm_most(0, phase->temporary_worst - there) + operands->worst;
+    phase->temporary_total =
+        trm_most(0, phase->temporary_total - there * phase->active_tiles) + operands->total;
+  }
+  return TRM_OK;
+}
+
+/* Adds the fetched data to the first exchange among the phases from `first` on. Without one before
+ * the first compute set, it has an exchange of its own. That comes before all else, because in a
+ * loop every turn would count it. */
+static trm_status add_fetched(const trm_tile_request *request, trm_tile_cost *cost, size_t first,
+                              const trm_tile_incoming *incoming, trm_error *error) {
+  if (incoming->in_worst <= 0) return TRM_OK;
+  for (size_t p = first; p < cost->phases.count; ++p) {
+    trm_phase *phase = &cost->phases.items[p];
+    if (phase->kind == TRM_PHASE_COMPUTE) break;
+    if (phase->kind != TRM_PHASE_EXCHANGE || phase->repeats != 1) continue;
+    phase->cycles += trm_ceil_divide(incoming->in_worst, request->target->exchange_bytes_per_cycle);
+    phase->bytes_in_worst += incoming->in_worst;
+    phase->bytes_in_total += incoming->in_total;
+    phase->bytes_out_worst += incoming->out_worst;
+    phase->bytes_out_total += incoming->in_total;
+    phase->messages_worst += incoming->messages;
+    return TRM_OK;
+  }
+  TRY(trm_tile_add_incoming(request, cost, incoming, error));
+  const trm_phase added = cost->phases.items[cost->phases.count - 1];
+  memmove(&cost->phases.items[first + 1], &cost->phases.items[first],
+          (cost->phases.count - 1 - first) * sizeof added);
+  cost->phases.items[first] = added;
+  return TRM_OK;
+}
+
 static trm_status cost_linear(const trm_tile_request *request, trm_tile_cost *cost,
                               const trm_plan_options *base, trm_error *error) {
   TRY(trm_tile_cost_begin(cost, request, error));
   const trm_instruction *instruction = request->instruction;
-  if (cost->results[0].mapping.kind == TRM_MAPPING_NONE || request->num_operands < 2) return TRM_OK;
+  trm_mapping *result = &cost->results[0].mapping;
+  if (result->kind == TRM_MAPPING_NONE || request->num_operands < 2) return TRM_OK;
   for (uint32_t k = 0; k < 2; ++k) {
     if (trm_shape_count(&request->operands[k].shape) == 0) { /* a sum of no products: zeros */
-      return trm_tile_add_compute(request, cost, "Fill", "popops::Fill",
-                                  cost->results[0].mapping.parts, 1,
-                                  26 + cost->results[0].mapping.worst / 2, 1.0, 1, 0, error);
+      return trm_tile_add_compute(request, cost, "Fill", "popops::Fill", result->parts, 1,
+                                  26 + result->worst / 2, 1.0, 1, 0, error);
     }
   }
   const trm_dtype type = request->operands[0].shape.dtype;
@@ -398,66 +468,11 @@ static trm_status cost_linear(const trm_tile_request *request, trm_tile_cost *co
   TRY(make_plan(request, &options, cost, plan, &taken, error));
   if (!taken) return cost_scalar(request, cost, error);
   TRY(describe_plan(cost, plan, error));
-  trm_mapping places[2] = {convert_mapping(request, &plan->inputs, type),
-                           convert_mapping(request, &plan->weights, type)};
-  const bool rearranged[2] = {plan->inputs_rearranged, plan->weights_rearranged};
-  const uint64_t in_place[2] = {plan->inputs_in_place, plan->weights_in_place};
-  int64_t read_in_place = 0;
   prepared operands = {0};
-  for (uint32_t k = 0; k < 2; ++k) {
-    const trm_tile_operand *operand = &request->operands[k];
-    const trm_shape *shape = &operand->shape;
-    /* A rearranged operand may contain zeros or repeated elements, which the operand itself does
-     * not. */
-    if (rearranged[k] && places[k].count != trm_shape_count(shape)) {
-      places[k] = trm_mapping_linear(request->target, shape, request->ipu, 0);
-    }
-    if (!rearranged[k]) {
-      TRY(fetch_operand(request, cost, k, &places[k], &operands, error));
-      read_in_place += operands.is_there[k] ? (int64_t)in_place[k] : 0;
-    }
-    cost->wishes[cost->num_wishes++] =
-        (trm_tile_wish){.operand = k,
-                        .mapping = places[k],
-                        .kind = k == 0 ? TRM_WISH_ACTIVATION : TRM_WISH_WEIGHTS};
-  }
+  TRY(fetch_operands(request, cost, plan, &operands, error));
   const size_t first = cost->phases.count;
-  const char *convolution = convolution_name(cost->arena, instruction);
-  CHECK_MEMORY(convolution, "a cost");
-  for (uint32_t s = 0; s < plan->num_phases; ++s) {
-    TRY(add_step(request, cost, plan, convolution, &plan->phases[s], error));
-    if (plan->phases[s].step != TRM_STEP_PARTIALS) continue;
-    trm_phase *phase = &cost->phases.items[cost->phases.count - 1];
-    phase->temporary_worst = trm_most(0, phase->temporary_worst - read_in_place) + operands.worst;
-    phase->temporary_total =
-        trm_most(0, phase->temporary_total - read_in_place * phase->active_tiles) + operands.total;
-  }
-  const trm_tile_incoming incoming = operands.incoming;
-  if (incoming.in_worst > 0) {
-    trm_phase *exchange = NULL;
-    for (size_t p = first; p < cost->phases.count && exchange == NULL; ++p) {
-      trm_phase *phase = &cost->phases.items[p];
-      if (phase->kind == TRM_PHASE_EXCHANGE && phase->repeats == 1) exchange = phase;
-      if (phase->kind == TRM_PHASE_COMPUTE) break;
-    }
-    if (exchange == NULL) {
-      /* Comes before all else, because in a loop every turn would count it. */
-      TRY(trm_tile_add_incoming(request, cost, &incoming, error));
-      const trm_phase added = cost->phases.items[cost->phases.count - 1];
-      memmove(&cost->phases.items[first + 1], &cost->phases.items[first],
-              (cost->phases.count - 1 - first) * sizeof added);
-      cost->phases.items[first] = added;
-    } else {
-      exchange->cycles +=
-          trm_ceil_divide(incoming.in_worst, request->target->exchange_bytes_per_cycle);
-      exchange->bytes_in_worst += incoming.in_worst;
-      exchange->bytes_in_total += incoming.in_total;
-      exchange->bytes_out_worst += incoming.out_worst;
-      exchange->bytes_out_total += incoming.in_total;
-      exchange->messages_worst += incoming.messages;
-    }
-  }
-  trm_mapping *result = &cost->results[0].mapping;
+  TRY(add_steps(request, cost, plan, &operands, error));
+  TRY(add_fetched(request, cost, first, &operands.incoming, error));
   *result = convert_mapping(request, &plan->outputs, instruction->shape.dtype);
   TRY(add_zeros(request, cost, result, error));
   if (cost->phases.count > 0) {

@@ -3,8 +3,8 @@
 
 uint8_t trm_log2_size(trm_dtype dtype) { return (uint8_t)__builtin_ctzll(trm_dtype_size(dtype)); }
 
-void trm_reduce_layout(const trm_shape *operand, const trm_dims *dimensions,
-                       reduce_layout *out_layout) {
+static void find_layout(const trm_shape *operand, const trm_dims *dimensions,
+                        reduce_layout *out_layout) {
   int64_t dims[TRM_MAX_RANK], strides[TRM_MAX_RANK], stride = 1;
   bool reduced[TRM_MAX_RANK];
   int32_t rank = 0;
@@ -86,7 +86,7 @@ static trm_status create_reduce(const trm_kernel_request *request, trm_kernel *o
   }
   *out_supported = true;
   reduce_layout layout;
-  trm_reduce_layout(trm_operand_shape(request, 0), &instruction->dimensions, &layout);
+  find_layout(trm_operand_shape(request, 0), &instruction->dimensions, &layout);
   const trm_dtype dtype = trm_operand_shape(request, 0)->dtype;
   trm_opcode opcode;
   if (trm_function_single_opcode(&function, &opcode) && opcode == TRM_OP_ADD &&

@@ -19,8 +19,6 @@ typedef struct reduce_layout {
   int64_t kept_count, reduced_count; /* products, without the innermost */
 } reduce_layout;
 
-void trm_reduce_layout(const trm_shape *operand, const trm_dims *dimensions,
-                       reduce_layout *out_layout);
 /* The offset of element `index` in the space of `dims`. */
 int64_t trm_reduce_offset(int32_t rank, const int64_t *dims, const int64_t *strides, int64_t index);
 
@@ -42,20 +40,7 @@ trm_status trm_fast_select_and_scatter_create(const trm_kernel_request *request,
                                               trm_error *error);
 trm_status trm_fast_sort_create(const trm_kernel_request *request, trm_kernel *out_kernel,
                                 bool *out_supported, trm_error *error);
-
 trm_status trm_fast_topk_create(const trm_kernel_request *request, trm_kernel *out_kernel,
                                 bool *out_supported, trm_error *error);
-
-/* Adds rows of n floats (or halves) in double: acc[i] = sum over rows of row(r)[i]. Rows are added
- * in float32 by eights. tmp: 8 * n floats. */
-typedef struct sum_rows {
-  const trm_vector_ops *ops;
-  const char *data;
-  trm_dtype dtype;
-  int32_t rank;
-  const int64_t *dims, *strides; /* of the rows */
-} sum_rows;
-void trm_sum_rows(const sum_rows *rows, int64_t begin, int64_t end, int64_t column, int64_t n,
-                  double *acc, float *tmp);
 
 #endif /* TREMULA_OPS_REDUCE_FAST_REDUCE_H_ */

@@ -10,16 +10,26 @@
  * of WIDE_BLOCK columns stay in the first-level cache. */
 enum { PIECE = 65536, WIDE_BLOCK = 4096 };
 
+typedef struct row_source {
+  const trm_vector_ops *ops;
+  const char *data;
+  trm_dtype dtype;
+  int32_t rank;
+  const int64_t *dims, *strides; /* of the rows */
+} row_source;
+
 /* One row of n floats: in place, or converted to `out`. */
-static const float *load_row(const sum_rows *rows, int64_t offset, int64_t n, float *out) {
+static const float *load_row(const row_source *rows, int64_t offset, int64_t n, float *out) {
   if (rows->dtype == TRM_F32) return (const float *)(const void *)rows->data + offset;
   rows->ops->half_to_float(out, (const uint16_t *)(const void *)rows->data + offset, NULL, NULL,
                            (size_t)n);
   return out;
 }
 
-void trm_sum_rows(const sum_rows *rows, int64_t begin, int64_t end, int64_t column, int64_t n,
-                  double *acc, float *tmp) {
+/* Adds up rows of n floats (or halves) in double: acc[i] = sum over rows r of row(r)[i]. Eight rows
+ * at a time are added in float32. tmp: 8 * n floats. */
+static void sum_rows(const row_source *rows, int64_t begin, int64_t end, int64_t column, int64_t n,
+                     double *acc, float *tmp) {
   memset(acc, 0, (size_t)n * sizeof *acc);
   for (int64_t r = begin; r < end;) {
     const float *eight[8];
@@ -66,9 +76,9 @@ static void sum_columns(const void *context, int64_t begin, int64_t end, int thr
   const reduce_layout *layout = &state->layout;
   double *acc = (double *)(void *)(run->files + (size_t)thread * state->file_bytes);
   float *tmp = (float *)(void *)(acc + state->width);
-  sum_rows rows = {trm_vector_ops_get(), NULL,
-                   state->dtype,         layout->num_reduced,
-                   layout->reduced_dims, layout->reduced_strides};
+  row_source rows = {trm_vector_ops_get(), NULL,
+                     state->dtype,         layout->num_reduced,
+                     layout->reduced_dims, layout->reduced_strides};
   const uint8_t log2 = trm_log2_size(state->dtype);
   int64_t wide_dims[TRM_MAX_RANK], wide_strides[TRM_MAX_RANK];
   const int32_t last = layout->num_reduced - 1;
@@ -91,7 +101,7 @@ static void sum_columns(const void *context, int64_t begin, int64_t end, int thr
     rows.data = (const char *)run->call->operands[0] + (base << log2);
     const int64_t first = state->rows * chunk / state->chunks;
     const int64_t stop = state->rows * (chunk + 1) / state->chunks;
-    trm_sum_rows(&rows, first, stop, column, n, acc, tmp);
+    sum_rows(&rows, first, stop, column, n, acc, tmp);
     for (int64_t g = 1; g < state->group; ++g)
       for (int64_t i = 0; i < layout->inner; ++i) acc[i] += acc[g * layout->inner + i];
     const int64_t columns = n / state->group;

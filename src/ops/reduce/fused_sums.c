@@ -5,7 +5,6 @@
  * Its result r is result r of the call, or, where that is one row, what is summed. Sums are made as
  * those of fast_sum.c: eight rows as a tree in float32, the trees of a chunk of blocks in double,
  * and the chunks in order. Blocks and chunks follow from the shapes alone. */
-#include <stdatomic.h>
 #include <string.h>
 
 #include "ops/body.h"
@@ -28,9 +27,7 @@ typedef struct sums_state {
 typedef struct sums_run {
   const sums_state *state;
   const trm_kernel_call *call;
-  atomic_flag has_failed;
-  trm_status status;
-  trm_error *error;
+  trm_first_failure failure;
 } sums_run;
 
 static size_t round_up(size_t size) { return (size + 63) / 64 * 64; }
@@ -108,10 +105,7 @@ static void run_chunks(const void *context, int64_t begin, int64_t end, int thre
     trm_error error;
     const trm_status status = run_chunk(run, file, chunk, &error);
     if (status == TRM_OK) continue;
-    if (!atomic_flag_test_and_set(&run->has_failed)) {
-      run->status = status;
-      *run->error = error;
-    }
+    trm_note_failure(&run->failure, status, &error);
     return;
   }
 }
@@ -119,9 +113,9 @@ static void run_chunks(const void *context, int64_t begin, int64_t end, int thre
 static trm_status run_sums(const trm_kernel *kernel, const trm_kernel_call *call,
                            trm_error *error) {
   const sums_state *state = kernel->state;
-  sums_run run = {state, call, ATOMIC_FLAG_INIT, TRM_OK, error};
+  sums_run run = {state, call, {ATOMIC_FLAG_INIT, TRM_OK, error}};
   trm_parallel_ranges(trm_threads_for(state->touched), state->chunks, run_chunks, &run);
-  TRY(run.status);
+  TRY(run.failure.status);
   const double *partials = call->scratch;
   const int64_t stride = state->num_sums * state->columns;
   uint32_t s = 0;

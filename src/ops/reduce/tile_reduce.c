@@ -354,29 +354,38 @@ static trm_status add_statistics(const trm_tile_request *request, trm_tile_cost 
       1.0, 2, 2 * r.outputs, error);
 }
 
-/* The custom call tremula.batch-norm-gradient-statistics. */
-static trm_status add_gradient_statistics(const trm_tile_request *request, trm_tile_cost *cost,
-                                          trm_error *error) {
-  const trm_tile_operand *x = &request->operands[0], *gradient = &request->operands[4];
-  const double vector = 3.0 / trm_tile_vector_width(x->shape.dtype);
+/* The gradient; or its sums alone, for the custom call tremula.batch-norm-gradient-statistics. */
+static trm_status add_gradient(const trm_tile_request *request, trm_tile_cost *cost,
+                               trm_error *error) {
+  const bool is_whole = request->instruction->opcode != TRM_OP_CUSTOM_CALL;
+  const trm_tile_operand *x = &request->operands[0];
+  const trm_tile_operand *gradient = &request->operands[request->num_operands - 1];
+  const trm_dtype type = x->shape.dtype;
+  const double vector = 3.0 / trm_tile_vector_width(type);
+  const trm_mapping place = x->mapping;
   reduction r = {.name = "JointGammaBeta",
                  .operation = "ADD",
                  .op_cycles = 1,
                  .partials = TRM_F32,
                  .together = 2};
   const int64_t channels = set_features(request, &r);
-  const trm_mapping place = x->mapping;
+  trm_mapping sums;
   trm_tile_incoming incoming = {0};
   trm_tile_incoming_add(&incoming, gradient, &place);
   TRY(trm_tile_add_incoming(request, cost, &incoming, error));
-  TRY(add_pass(request, cost, "Whiten", &place, channels, 2 * vector, x->shape.dtype, 2, error));
-  TRY(add_pass(request, cost, "GammaProduct", &place, 0, vector, x->shape.dtype, 1, error));
-  trm_mapping sums;
+  TRY(add_pass(request, cost, "Whiten", &place, channels, 2 * vector, type, 2, error));
+  TRY(add_pass(request, cost, "GammaProduct", &place, 0, vector, type, 1, error));
   TRY(add_reduction(request, cost, x, &r, TRM_F32, &sums, error));
-  const int64_t bytes = trm_tile_dtype_bytes(x->shape.dtype);
+  if (is_whole) {
+    TRY(add_pass(request, cost, "NormGrad", &place, channels, 4 * vector, type, 5, error));
+  }
+  /* The whitened operand and its product with the gradient. */
+  const int64_t bytes = trm_tile_dtype_bytes(type);
   cost->temporary_worst += 2 * place.worst * bytes;
   cost->temporary_total += 2 * place.count * bytes;
-  for (uint32_t k = 0; k < cost->num_results; ++k) cost->results[k].mapping = sums;
+  for (uint32_t k = 0; k < cost->num_results; ++k) {
+    cost->results[k].mapping = is_whole && k == 0 ? place : sums;
+  }
   return TRM_OK;
 }
 
@@ -391,16 +400,12 @@ trm_status trm_tile_batch_norm(const trm_tile_request *request, trm_tile_cost *c
   const trm_dtype type = x->shape.dtype;
   const double vector = 3.0 / trm_tile_vector_width(type);
   const trm_mapping place = x->mapping;
-  reduction gamma_beta = {.name = "JointGammaBeta",
-                          .operation = "ADD",
-                          .op_cycles = 1,
-                          .partials = TRM_F32,
-                          .together = 2};
-  const int64_t channels = set_features(request, &gamma_beta);
+  reduction features = {0};
+  const int64_t channels = set_features(request, &features);
   trm_mapping mean, deviation;
   switch (instruction->opcode) {
     case TRM_OP_CUSTOM_CALL: /* statistics alone */
-      if (request->num_operands == 5) return add_gradient_statistics(request, cost, error);
+      if (request->num_operands == 5) return add_gradient(request, cost, error);
       TRY(add_statistics(request, cost, &mean, &deviation, error));
       if (cost->num_results >= 2) {
         cost->results[0].mapping = mean;
@@ -421,26 +426,6 @@ trm_status trm_tile_batch_norm(const trm_tile_request *request, trm_tile_cost *c
       cost->results[1].mapping = mean;
       cost->results[2].mapping = deviation;
       return TRM_OK;
-    default: { /* the gradient */
-      const trm_tile_operand *gradient = &request->operands[request->num_operands - 1];
-      trm_tile_incoming incoming = {0};
-      trm_tile_incoming_add(&incoming, gradient, &place);
-      TRY(trm_tile_add_incoming(request, cost, &incoming, error));
-      TRY(add_pass(request, cost, "Whiten", &place, channels, 2 * vector, type, 2, error));
-      TRY(add_pass(request, cost, "GammaProduct", &place, 0, vector, type, 1, error));
-      TRY(add_reduction(request, cost, x, &gamma_beta, TRM_F32, &mean, error));
-      deviation = mean;
-      TRY(add_pass(request, cost, "NormGrad", &place, channels, 4 * vector, type, 5, error));
-      /* The whitened operand and its product with the gradient. */
-      const int64_t bytes = trm_tile_dtype_bytes(type);
-      cost->temporary_worst += 2 * place.worst * bytes;
-      cost->temporary_total += 2 * place.count * bytes;
-      cost->results[0].mapping = place;
-      if (cost->num_results >= 3) {
-        cost->results[1].mapping = mean;
-        cost->results[2].mapping = deviation;
-      }
-      return TRM_OK;
-    }
+    default: return add_gradient(request, cost, error);
   }
 }

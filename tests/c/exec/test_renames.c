@@ -58,21 +58,6 @@ static void test_same_numbers(void **state) {
   }
 }
 
-/* The kernels of a program, by what is measured of its steps. */
-static char *kernels_of(const char *text, const void *const *inputs, void *const *outputs) {
-  trm_error error;
-  char *times = NULL;
-  trm_engine *engine = NULL;
-  trm_executable *executable = test_compile(text, &test_modes[0]);
-  assert_int_equal(trm_engine_create(executable, &engine, &error), TRM_OK);
-  trm_executable_free(executable);
-  trm_engine_time_steps(engine, true);
-  assert_int_equal(trm_engine_run(engine, inputs, NULL, outputs, &error), TRM_OK);
-  assert_int_equal(trm_engine_print_times(engine, &times, &error), TRM_OK);
-  trm_engine_free(engine);
-  return times;
-}
-
 static void test_nothing_is_moved(void **state) {
   (void)state;
   static float x[105], y[135], u[189], v[189];
@@ -83,7 +68,8 @@ static void test_nothing_is_moved(void **state) {
     const bool also_used = i % 2 == 1;
     char text[1024];
     write_program(s, "f32", also_used, text, sizeof text);
-    char *times = kernels_of(text, inputs, outputs);
+    char *times;
+    test_times(text, inputs, outputs, &times);
     assert_non_null(strstr(times, "onednn.dot"));
     assert_int_equal(strstr(times, "fast.move") == NULL, s->is_renamed && !also_used);
     trm_free(times);
@@ -106,7 +92,8 @@ static void test_sizes_that_are_set_already(void **state) {
   }
   float y[6], z[6];
   void *outputs[2] = {y, z};
-  char *times = kernels_of(text, inputs, outputs);
+  char *times;
+  test_times(text, inputs, outputs, &times);
   assert_null(strstr(times, "reference."));
   trm_free(times);
 }

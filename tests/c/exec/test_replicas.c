@@ -1,8 +1,8 @@
 /* Replicas: their variables, feeds, random numbers and shards; failing, diverging, cancelling. */
 #include <omp.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 #include "../run.h"
 
@@ -456,38 +456,57 @@ static void test_collectives_in_other_orders(void **state) {
   trm_engine_free(engine);
 }
 
-/* Replica 0 waits for ever in a loop, the others at an all-reduce. */
+/* Each replica gives an element to the outfeed; then replica 0 loops without an end, and the others
+ * wait at an all-reduce. */
 static const char *endless =
     "HloModule m\n"
     "add { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT s = f32[] add(a, b) }\n"
     "cond { s = (u32[]) parameter(0)  i = u32[] get-tuple-element(s), index=0\n"
     "  z = u32[] constant(0)  ROOT l = pred[] compare(i, z), direction=EQ }\n"
     "body { ROOT s = (u32[]) parameter(0) }\n"
-    "ENTRY e { id = u32[] replica-id()  t = (u32[]) tuple(id)\n"
+    "ENTRY e { id = u32[] replica-id()  token = token[] after-all()\n"
+    "  o = token[] outfeed(id, token), outfeed_config=\"begun\"  t = (u32[]) tuple(id)\n"
     "  w = (u32[]) while(t), condition=cond, body=body  i = u32[] get-tuple-element(w), index=0\n"
     "  x = f32[] convert(i)\n"
     "  ROOT y = f32[] all-reduce(x), replica_groups={}, to_apply=add }\n";
 
-static void *cancel_soon(void *engine) {
-  usleep(20 * 1000);
-  trm_engine_cancel(engine);
+typedef struct endless_run {
+  trm_engine *engine;
+  trm_outfeed *begun;
+} endless_run;
+
+/* Cancels when all replicas run. */
+static void *cancel_begun(void *argument) {
+  const endless_run *run = argument;
+  size_t count = 0;
+  void **blocks = NULL;
+  for (; count == 0; sched_yield()) {
+    if (trm_outfeed_take(run->begun, &count, &blocks, NULL) != TRM_OK) return NULL;
+    if (blocks != NULL) trm_free(blocks[0]);
+    trm_free(blocks);
+  }
+  trm_engine_cancel(run->engine);
   return NULL;
 }
 
 static void test_cancel(void **state) {
   (void)state;
-  trm_engine *engine = engine_of(endless, 4);
+  static const trm_tensor_info of_replicas = {"", TRM_U32, 1, {4}, 16};
+  trm_error error;
+  endless_run run = {.engine = engine_of(endless, 4)};
+  assert_int_equal(trm_outfeed_create(&of_replicas, 1, false, &run.begun, &error), TRM_OK);
+  assert_int_equal(trm_engine_bind_outfeed(run.engine, "begun", run.begun, &error), TRM_OK);
   for (int i = 0; i < 2; ++i) {
-    trm_error error;
     float result;
     void *outputs[1] = {&result};
     pthread_t thread;
-    pthread_create(&thread, NULL, cancel_soon, engine);
-    assert_int_equal(trm_engine_run(engine, NULL, NULL, outputs, &error), TRM_CANCELLED);
+    pthread_create(&thread, NULL, cancel_begun, &run);
+    assert_int_equal(trm_engine_run(run.engine, NULL, NULL, outputs, &error), TRM_CANCELLED);
     assert_string_equal(error.message, "the run was cancelled");
     pthread_join(thread, NULL);
   }
-  trm_engine_free(engine);
+  trm_engine_free(run.engine);
+  trm_outfeed_release(run.begun);
 }
 
 /* ---- Shards --------------------------------------------------------------------------------- */

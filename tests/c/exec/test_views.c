@@ -115,23 +115,15 @@ static void test_parts_in_nested_loops(void **state) {
 /* And that they are no copies: the table of times has their steps. */
 static void test_parts_are_not_copied(void **state) {
   (void)state;
-  trm_executable *executable = test_compile(of_input, &test_modes[0]);
-  trm_engine *engine = NULL;
-  trm_error error;
-  assert_int_equal(trm_engine_create(executable, &engine, &error), TRM_OK);
   static const float x[6];
   float y[2];
   const void *inputs[1] = {x};
   void *outputs[1] = {y};
-  trm_engine_time_steps(engine, true);
-  assert_int_equal(trm_engine_run(engine, inputs, NULL, outputs, &error), TRM_OK);
-  char *text = NULL;
-  assert_int_equal(trm_engine_print_times(engine, &text, &error), TRM_OK);
+  char *text;
+  test_times(of_input, inputs, outputs, &text);
   assert_non_null(strstr(text, " view "));
   assert_null(strstr(text, "fast.dynamic-slice"));
   trm_free(text);
-  trm_engine_free(engine);
-  trm_executable_free(executable);
 }
 
 int main(void) {

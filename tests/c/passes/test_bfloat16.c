@@ -22,19 +22,10 @@ static void fill(uint16_t *values, uint32_t seed, bool is_tame) {
 }
 
 static void expect_fast(const char *text, const void *const *inputs, void *const *outputs) {
-  trm_error error;
-  trm_executable *executable = test_compile(text, &test_modes[0]);
-  trm_engine *engine = NULL;
-  if (trm_engine_create(executable, &engine, &error) != TRM_OK) fail_msg("%s", error.message);
-  trm_executable_free(executable);
-  trm_engine_time_steps(engine, true);
-  if (trm_engine_run(engine, inputs, NULL, outputs, &error) != TRM_OK)
-    fail_msg("%s", error.message);
-  char *times = NULL;
-  if (trm_engine_print_times(engine, &times, &error) != TRM_OK) fail_msg("%s", error.message);
+  char *times;
+  test_times(text, inputs, outputs, &times);
   if (strstr(times, "reference.") != NULL) fail_msg("%s", times);
   trm_free(times);
-  trm_engine_free(engine);
 }
 
 static bool is_nan(uint16_t bits) { return (bits & 0x7fffu) > 0x7f80u; }

@@ -155,20 +155,11 @@ static void expect_filled(const char *limit, const char *index, const char *part
   void *outputs[1] = {expected};
   test_run_mode(text, &test_modes[2], inputs, outputs);
   test_expect_f32(text, inputs, expected, 12);
-  trm_error error;
-  trm_executable *executable = test_compile(text, &test_modes[0]);
-  trm_engine *engine = NULL;
-  if (trm_engine_create(executable, &engine, &error) != TRM_OK) fail_msg("%s", error.message);
-  trm_executable_free(executable);
-  trm_engine_time_steps(engine, true);
-  if (trm_engine_run(engine, inputs, NULL, outputs, &error) != TRM_OK)
-    fail_msg("%s", error.message);
-  char *times = NULL;
-  if (trm_engine_print_times(engine, &times, &error) != TRM_OK) fail_msg("%s", error.message);
+  char *times;
+  test_times(text, inputs, outputs, &times);
   if (test_occurrences(times, "= f32[4,3] broadcast(") != copies)
     fail_msg("not %d:\n%s", copies, times);
   trm_free(times);
-  trm_engine_free(engine);
 }
 
 static void test_filled(void **state) {

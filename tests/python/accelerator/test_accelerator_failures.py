@@ -9,7 +9,8 @@ import pytest
 
 from test_accelerator import FIT, plugin, run
 
-TRAIN = """
+# A loop that multiplies its state w by elements of the infeed x.
+FEEDING = """
     import numpy as np
     from tremula import core
     module = core.Module.read('''HloModule m
@@ -19,18 +20,28 @@ TRAIN = """
       t = token[] after-all()  in = (f32[128,128], token[]) infeed(t), infeed_config="x"
       x = f32[128,128] get-tuple-element(in), index=0
       d = f32[128,128] dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}
-      h = f32[128,128] tanh(d)  ROOT r = (s32[], f32[128,128]) tuple(n, h) }
-    until3 { s = (s32[], f32[128,128]) parameter(0)  i = s32[] get-tuple-element(s), index=0
-      three = s32[] constant(3)  ROOT c = pred[] compare(i, three), direction=LT }
+      h = f32[128,128] tanh(d)  OUTFEED
+      ROOT r = (s32[], f32[128,128]) tuple(n, h) }
+    more { s = (s32[], f32[128,128]) parameter(0)  i = s32[] get-tuple-element(s), index=0
+      turns = s32[] constant(TURNS)  ROOT c = pred[] compare(i, turns), direction=LT }
     ENTRY e { w = f32[128,128] parameter(0)  z = s32[] constant(0)
       t = (s32[], f32[128,128]) tuple(z, w)
-      l = (s32[], f32[128,128]) while(t), condition=until3, body=step
+      l = (s32[], f32[128,128]) while(t), condition=more, body=step
       ROOT n = f32[128,128] get-tuple-element(l), index=1 }''')
-    w = np.random.default_rng(1).normal(size=(128, 128)).astype(np.float32)
-    x = np.random.default_rng(2).normal(size=(128, 128)).astype(np.float32)
     engine = core.Engine(core.compile(module))
     infeed = core.Infeed([(np.float32, (128, 128))], 8)
     engine.bind("x", infeed)
+"""
+
+
+def feeding(turns, outfeed=""):
+    """The script's begin, with a loop of so many turns; `outfeed`: instructions of its body."""
+    return FEEDING.replace("TURNS", str(turns)).replace("OUTFEED", outfeed)
+
+
+TRAIN = feeding(3) + """
+    w = np.random.default_rng(1).normal(size=(128, 128)).astype(np.float32)
+    x = np.random.default_rng(2).normal(size=(128, 128)).astype(np.float32)
     for turn in range(3):
         infeed.reset()
         for step in range(3):

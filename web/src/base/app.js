@@ -1,4 +1,4 @@
-// What every view is given: the reports, the worker, the state, and words for the reader.
+// The App that every view gets: the reports, the worker, the state, messages for the user.
 
 import { Client } from "./client.js";
 import { empty, h, menu } from "./dom.js";
@@ -6,7 +6,7 @@ import { units } from "./format.js";
 import { State } from "./state.js";
 
 /**
- * @typedef {object} Shown what a view gives
+ * @typedef {object} Shown the result of a view
  * @property {Node} element
  * @property {Record<string, () => void>} [keys] of this view
  * @property {() => void} [after] called when the view is in the page
@@ -45,7 +45,7 @@ export class App {
     this.reading = Promise.resolve();
     /** @type {(list: FileList|null) => void} opens chosen files */
     this.take = () => {};
-    /** @type {string[]} what could not be read of them */
+    /** @type {string[]} messages about timelines that could not be read */
     this.timelineFaults = [];
   }
 
@@ -71,7 +71,7 @@ export class App {
     }, 200);
   }
 
-  /** Reads the timelines that came along; one that cannot be read leaves a sentence. */
+  /** Reads the timelines that came with the reports; one that cannot be read leaves a message. */
   readTimelines() {
     const given = this.given;
     this.given = [];
@@ -118,7 +118,7 @@ export class App {
     );
   }
 
-  /** A menu of the IPUs, where there are several. */
+  /** A menu of the IPUs, if there are several. */
   ipuMenu() {
     const { ipus } = this.overview;
     return (
@@ -138,7 +138,7 @@ export class App {
     return h("a", { href: this.state.link({ v: "sql", q: sql }), title: sql }, "SQL");
   }
 
-  /** A part of a view that may fail alone: the sentence stands in its place.
+  /** A part of a view. If it fails, the message stands in its place.
    * @param {() => Promise<Node>|Node} make */
   async part(make) {
     try {

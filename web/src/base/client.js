@@ -1,12 +1,12 @@
 // The page's side of the worker: questions, answers, progress.
 
-/** What takes the worker longer than 100 ms, in words. @type {Record<string, string>} */
+/** Descriptions of calls that take longer than 100 ms. @type {Record<string, string>} */
 const DOING = {};
 for (const method of ["trace", "flame", "working"]) DOING[method] = "Reading the rows of the trace …";
 for (const method of ["sums", "heavy", "sandwich", "pipeline"]) DOING[method] = "Adding up the rows of the trace …";
 
 export class Client {
-  /** @param {(text: string, cancel: (() => void)|null) => void} progress "" when nothing goes on */
+  /** @param {(text: string, cancel: (() => void)|null) => void} progress "": the worker is idle */
   constructor(progress) {
     this.progress = progress;
     /** @type {Map<number, {resolve: Function, reject: Function}>} */
@@ -37,7 +37,7 @@ export class Client {
     this.progress(text, text === "" ? null : () => this.cancel());
   }
 
-  /** Ends what the worker does; reports are to be opened again. */
+  /** Ends the worker's call; the reports must be opened again. */
   async cancel() {
     (await this.worker).terminate();
     for (const { reject } of this.waiting.values()) reject(new Error("It was cancelled."));
@@ -79,8 +79,8 @@ export class Client {
     }
   }
 
-  /** The same answer for the same question. @param {number} report @param {string} method
-   * @param {...any} args @returns {Promise<any>} */
+  /** Asks the worker once for each question, and keeps the answer.
+   * @param {number} report @param {string} method @param {...any} args @returns {Promise<any>} */
   ask(report, method, ...args) {
     const key = `${report} ${method} ${JSON.stringify(args)}`;
     let found = this.kept.get(key);
@@ -97,7 +97,7 @@ export class Client {
   }
 }
 
-/** What is handed over to the worker, not copied. @param {{data: Blob|ArrayBuffer}[]} files */
+/** The buffers to move to the worker, not to copy. @param {{data: Blob|ArrayBuffer}[]} files */
 function buffersOf(files) {
   return /** @type {ArrayBuffer[]} */ (files.map((one) => one.data).filter((data) => data instanceof ArrayBuffer));
 }

@@ -1,4 +1,4 @@
-// What a filter field means: words, and conditions on columns.
+// Filter fields: words, and conditions on columns.
 
 /** @typedef {import("./table.js").Column} Column */
 

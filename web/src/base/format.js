@@ -1,6 +1,6 @@
-// Numbers as text. Exact ones always: thousands are separated, never shortened alone.
+// Numbers as text. Texts show exact numbers, with thousands apart; a short form is only added.
 
-/** What the user chose: how bytes and cycles are shown. */
+/** The user's choice of how bytes and cycles are shown. */
 export const units = { bytes: "bytes", cycles: "cycles", clock: 1 };
 
 const SIZES = { bytes: 1, KiB: 1024, kB: 1000 };
@@ -54,7 +54,7 @@ export function share(part, whole, digits = 1) {
   return whole > 0 ? `${((100 * part) / whole).toFixed(digits)}${SPACE}%` : "–";
 }
 
-/** As C's %.4g writes numbers of people's size. @param {number} value */
+/** As C's %.4g without an exponent. @param {number} value */
 export function short(value) {
   if (!Number.isFinite(value)) return "–";
   return Math.abs(value) >= 1e4 ? grouped(value) : String(Number(value.toPrecision(4)));
@@ -97,7 +97,7 @@ export function axisText(value, kind) {
   return String(Number(value.toPrecision(4)));
 }
 
-/** Tiles as a user writes them: `0, 5, 3000-3010, ipu2:17`. Wrong parts are left out.
+/** Reads a user's list of tiles: `0, 5, 3000-3010, ipu2:17`. Wrong parts are left out.
  * @param {string} text @param {number} tilesPerIpu @param {number} count */
 export function parseTiles(text, tilesPerIpu, count) {
   const found = new Set();

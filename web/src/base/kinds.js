@@ -73,7 +73,7 @@ export function inkOn(colour) {
   return ink;
 }
 
-/** Colours for series without a kind, far apart also for the colour-blind. */
+/** Colours for series without a kind, which colour-blind people can tell apart too. */
 export const SERIES = [
   "#0072b2",
   "#e69f00",

@@ -1,4 +1,4 @@
-// The three ways in: files of the user's, files inside the page, files of `tremula view`.
+// Opening reports: files of the user's, files inside the page, files of `tremula view`.
 
 import { fromBase64 } from "./client.js";
 
@@ -55,7 +55,7 @@ export function chosen(list) {
   return [...(list ?? [])].map((file) => ({ path: file.webkitRelativePath || file.name, file }));
 }
 
-/** Files of what was dropped, folders walked. @param {DataTransfer} transfer */
+/** The files that were dropped, and those in dropped folders. @param {DataTransfer} transfer */
 export async function dropped(transfer) {
   const entries = [...transfer.items].map((item) => item.webkitGetAsEntry?.()).filter(Boolean);
   if (entries.length === 0) return chosen(transfer.files);
@@ -80,7 +80,7 @@ export async function dropped(transfer) {
   return found;
 }
 
-/** What `tremula report --html` put into the page. @returns {Folder[]} */
+/** The reports that `tremula report --html` put into the page. @returns {Folder[]} */
 export function embedded() {
   /** @type {Map<string, Folder>} */
   const reports = new Map();
@@ -114,7 +114,7 @@ export function embeddedSources() {
   return texts;
 }
 
-/** What `tremula view` serves. @param {(text: string) => void} progress
+/** The files that `tremula view` serves. @param {(text: string) => void} progress
  * @returns {Promise<{folders: Folder[], timelines: Given[]}>} */
 export async function served(progress) {
   const block = document.getElementById("served");

@@ -1,4 +1,4 @@
-// The palette: every command with its key, every view, every operation. Ctrl+K or ?.
+// The palette (Ctrl+K or ?): every command with its key, every view, every operation.
 
 import { h } from "./dom.js";
 

@@ -1,4 +1,4 @@
-// What the page shows, in location.hash: #v=memory&tiles=5,7&... Links work on file:// too.
+// The state of the page in location.hash: #v=memory&tiles=5,7&... Links work on file:// too.
 
 export class State {
   constructor() {
@@ -21,8 +21,8 @@ export class State {
     });
   }
 
-  /** A page inside another one (a notebook's cell) has no address that could change: the state is
-   * kept here, and links are followed here. */
+  /** A page inside another one (a notebook's cell) has no address that could change. So it keeps
+   * the state itself, and follows links itself. */
   get isInside() {
     return location.protocol === "about:";
   }
@@ -67,7 +67,7 @@ export class State {
     if (link !== this.link({})) this.move(link);
   }
 
-  /** A change that is no step and draws nothing again, as zooming.
+  /** A change that makes no step for "back" and draws nothing again, such as zooming.
    * @param {Record<string, string|number|null|undefined>} changes */
   keep(changes) {
     const link = this.link(changes);

@@ -10,7 +10,7 @@ import { grouped, textOf } from "./format.js";
  * @property {string} title
  * @property {"text"|"long"|"bytes"|"cycles"|"number"|"real"|"percent"} kind
  * @property {(row: any) => any} value
- * @property {(row: any) => any} [cell]  what the cell holds instead of the value as text
+ * @property {(row: any) => any} [cell]  the cell's content, if not the value as text
  * @property {boolean} [hidden] at first
  * @property {boolean} [sum] below the column
  * @property {string} [help]
@@ -25,7 +25,7 @@ import { grouped, textOf } from "./format.js";
  * @property {(row: any) => string} [keyOf]
  * @property {string[]} [selected]  keys
  * @property {(row: any, more: boolean) => void} [onpick]
- * @property {string} [sort]        a column's key, "-" before it: the most first
+ * @property {string} [sort]        a column's key; with "-" before it, the largest first
  * @property {boolean} [tools]      filter, columns, export; true unless the table is short
  * @property {boolean} [fixed]      rows keep their order
  * @property {string} [filter]      at first

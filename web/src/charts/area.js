@@ -1,5 +1,5 @@
-// A stepped, stacked area: memory by tile and liveness. Each pixel shows the place of its largest
-// sum, found in a pyramid, so that a spike is never lost.
+// A stepped, stacked area, for memory by tile and liveness. A pixel shows the largest sum of its
+// range, which a pyramid finds, so that no spike is lost.
 
 import { axisText, textOf } from "../base/format.js";
 
@@ -234,7 +234,7 @@ function paintStack(g, cells, series, y, colours, limit, whole) {
   );
 }
 
-/** Hatches what stands above a height. @param {CanvasRenderingContext2D} g
+/** Hatches the part above a height. @param {CanvasRenderingContext2D} g
  * @param {{x: number, w: number, high: number}[]} cells @param {number} low */
 function hatchBeyond(g, cells, low) {
   if (cells.length === 0) return;

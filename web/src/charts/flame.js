@@ -19,7 +19,7 @@ export function lanesHeight(lanes) {
   return lanes.reduce((sum, lane) => sum + lane.levels.length * BOX + GAP + TITLE, 0) + 26;
 }
 
-/** What is at a pixel's height: lane and level. @param {Lane[]} lanes @param {number} y */
+/** The lane and level at a pixel's height. @param {Lane[]} lanes @param {number} y */
 export function levelAt(lanes, y) {
   let top = 0;
   for (const [place, lane] of lanes.entries()) {
@@ -78,7 +78,7 @@ export function flamePainter(options) {
 }
 
 /**
- * What a cursor does on lanes: the box under it, steps along a level, up and down.
+ * A cursor on lanes: the box under it, steps along a level, up and down.
  * @param {Lane[]} lanes @param {() => import("./plot.js").Plot} plotOf
  */
 export function laneMoves(lanes, plotOf) {
@@ -143,7 +143,7 @@ function paintLevel(view, level, y, tall, options, widths, texts) {
       continue;
     }
     if (long < pixel) {
-      // a pixel of what is too short: the first of it gives the colour
+      // a pixel of boxes that are too short has the colour of the first
       const x = Math.floor((begin[i] - lo) / pixel);
       const next = Math.max(i + 1, firstAfter(end, lo + (x + 1) * pixel, i));
       run.add(x, row[i] < 0 ? colours.line : toneOf(colours, options.colourOf(row[i])));

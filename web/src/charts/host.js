@@ -1,4 +1,4 @@
-// What lanes of the host have beside boxes: moments as ticks, lines of numbers, an axis of wall time.
+// Parts of the host's lanes beside boxes: moments as ticks, lines of numbers, an axis of wall time.
 
 /** @typedef {import("./flame.js").Level} Level */
 /** @typedef {import("./plot.js").View} View */
@@ -45,7 +45,7 @@ export function paintLine(view, level, y, tall, options) {
   g.lineWidth = 1;
 }
 
-/** Time of day in UTC, to a microsecond where that is asked. @param {number} us since 1970
+/** Time of day in UTC, to a microsecond if asked. @param {number} us since 1970
  * @param {number} [step] in µs: as many digits as tell steps apart */
 export function clockText(us, step = 1) {
   const seconds = Math.floor(us / 1e6);

@@ -1,4 +1,4 @@
-// Charts as pictures to keep.
+// Charts saved as pictures.
 
 import { h, save } from "../base/dom.js";
 import { colours } from "../base/kinds.js";

@@ -1,19 +1,19 @@
-// What the charts share: a canvas with a range of x that is zoomed and moved by mouse, wheel and
-// keys, a cursor that is spoken, a strip of the whole, a twin as table, and saving.
+// The base of charts: a canvas with a range of x that mouse, wheel and keys zoom and move, a cursor
+// that is spoken, a strip of the whole, a table of the same numbers, and saving.
 
 import { h } from "../base/dom.js";
 import { colours } from "../base/kinds.js";
 import { savePicture } from "./picture.js";
 
 /**
- * @typedef {object} View what a painter gets
+ * @typedef {object} View the argument of a painter
  * @property {CanvasRenderingContext2D} g
  * @property {number} width @property {number} height   in CSS pixels
  * @property {number} lo @property {number} hi          the x in sight
  * @property {(value: number) => number} x              from a value to a pixel
  * @property {Record<string, string>} colours
  * @property {number|null} cursor                       an x
- * @property {boolean} whole                            it is the strip
+ * @property {boolean} whole                            whether it is the strip
  */
 
 /**
@@ -25,7 +25,7 @@ import { savePicture } from "./picture.js";
  * @property {(x: number, y: number) => string} [tip]  the text for a place
  * @property {(x: number, direction: number) => number} [step]  the next place from a place
  * @property {(x: number, y: number, more: boolean) => void} [onpick]
- * @property {(lo: number, hi: number) => void} [onrange]  a range was drawn; else it is zoomed to
+ * @property {(lo: number, hi: number) => void} [onrange]  of a drawn range; else it zooms
  * @property {() => Node} [twin]      the table with the same numbers
  * @property {[string, string][]} [legend] colours (CSS values or names) and texts
  * @property {[number, number]} [range] at first
@@ -46,7 +46,7 @@ export class Plot {
     /** @type {number|null} */
     this.cursor = null;
     this.cursorY = 0;
-    this.byKey = false; // the cursor was put there by a key
+    this.byKey = false; // a key has moved the cursor
     this.clamp();
     this.canvas = h("canvas", {
       tabindex: 0,
@@ -325,8 +325,8 @@ export class Plot {
     g.strokeRect(x(this.lo) + 0.5, 0.5, Math.max(2, x(this.hi) - x(this.lo) - 1), 25);
   }
 
-  /** The whole below the chart: it does not change with what is in sight, so it is painted once for
-   * a size and a theme. @param {Record<string, string>} tones */
+  /** The strip below the chart, which shows the whole. It does not change with the range in sight,
+   * so it is painted once for a size and a theme. @param {Record<string, string>} tones */
   paintStrip(tones) {
     const { strip, stripCopy } = this;
     const key = `${strip.clientWidth} ${strip.clientHeight} ${devicePixelRatio} ${tones.panel}`;

@@ -1,4 +1,4 @@
-// A squarified treemap of buttons, so that it needs no keys of its own.
+// A squarified treemap. Its boxes are buttons, so it needs no keys of its own.
 
 import { empty, h } from "../base/dom.js";
 import { SERIES } from "../base/kinds.js";
@@ -51,7 +51,7 @@ export function squares(leaves, width, height) {
   return placed;
 }
 
-/** Leaves of fewer parts where there are too many. @param {Leaf[]} leaves */
+/** Leaves with shorter names, joined, if there are too many. @param {Leaf[]} leaves */
 function shallower(leaves) {
   let found = leaves;
   for (let depth = 6; depth > 0 && found.length > MOST; --depth) {

@@ -1,6 +1,6 @@
 // archive.a: an ar archive with a text member for each tile.
 
-/** Where each member lies: name -> [begin, end]. @param {Uint8Array} data */
+/** The places of the members: name -> [begin, end]. @param {Uint8Array} data */
 export function readArchive(data) {
   const decoder = new TextDecoder("latin1");
   if (decoder.decode(data.subarray(0, 8)) !== "!<arch>\n") throw new Error("it is no ar archive");

@@ -26,7 +26,7 @@ class Segment {
     this.view = new DataView(data.buffer, data.byteOffset + 8, 8 * words);
     this.bytes = data.subarray(8, 8 + 8 * words);
     this.words = words;
-    this.left = 4 * words + 64; // lists that lie over each other could be read without end
+    this.left = 4 * words + 64; // a bound, because lists that overlap could be read without end
   }
 
   /** @param {number} word */

@@ -43,7 +43,7 @@ export function comparePairs(a, b) {
   const inOrder = (/** @type {Operation[]} */ list) => list.sort((x, y) => x.first - y.first);
   inOrder(lonely);
   inOrder(rest);
-  // A layer that was renamed: the same kind of op in the same scope, digits aside.
+  // Layers that were renamed: pairs of the same kind of op in the same scope, without digits.
   const like = (/** @type {Operation} */ one) => `${one.layer.replace(/\d+/g, "#")}|${one.opType || one.opcode}`;
   const matched = commonSubsequence(lonely.map(like), rest.map(like));
   const takenA = new Set(),

@@ -1,10 +1,10 @@
-// profile.pop through sql.js: whether it is a profile, rows, and columns as typed arrays.
+// profile.pop through sql.js: checks that it is a profile; gives rows, and columns as typed arrays.
 
 import { PagesError, readColumns, readTexts } from "./pages.js";
 
 export const FORMAT = 2;
 
-/** A failure whose text is for the user. */
+/** A failure with a message for the user. */
 export class Complaint extends Error {}
 
 export class Database {

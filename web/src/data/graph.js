@@ -1,4 +1,4 @@
-// The graph of HLO instructions as nested boxes by name scope; only what is open is laid out.
+// The graph of HLO instructions as nested boxes by name scope; only open boxes are laid out.
 
 /** @typedef {import("./profile.js").Profile} Profile */
 /** @typedef {{id: string, label: string, scope: boolean, open: boolean, count: number,
@@ -29,7 +29,7 @@ function pathOf(one, fold) {
   return [...parts.slice(0, Math.max(0, parts.length - 1)), String(one.name)];
 }
 
-/** What TensorFlow calls it, without its scope. @param {any} one */
+/** TensorFlow's name of it, without the scope. @param {any} one */
 function opOf(one) {
   return (
     String(one.opName || "")
@@ -223,7 +223,7 @@ function layout(boxes, edges) {
 
 /** @param {string[]} ids @param {Map<string, Box>} boxes @param {Map<string, Set<string>>} next */
 function stack(ids, boxes, next) {
-  // The longest path to each, arrows back (folded gradients make circles) left out.
+  // The longest path to each, without arrows back: folded gradients make circles.
   /** @type {string[]} */
   const order = [];
   /** @type {Map<string, number>} 1: begun, 2: done */

@@ -1,4 +1,4 @@
-// What a program is called and what kind of work it is, for the worker and the page.
+// The name of a program and its kind of work, for the worker and the page.
 
 import { kindOf } from "../base/kinds.js";
 

@@ -77,7 +77,7 @@ export function sourceLines(profile) {
   return { rows, peak };
 }
 
-/** What Insights shows beside the overview. @param {Profile} profile */
+/** The data of Insights beside the overview. @param {Profile} profile */
 export function insights(profile) {
   const { database } = profile;
   const tile = database.rows(

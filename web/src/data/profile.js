@@ -1,4 +1,4 @@
-// One profile: its files, what each query gives, and what needs more than SQL. Lives in the worker.
+// One profile, in the worker: its files, results of queries, results that need more than SQL.
 
 import { memberText, readArchive } from "./archive.js";
 import { readVariables } from "./capnp.js";
@@ -16,7 +16,7 @@ export const FILES = {
   "serialized_graph.hlo": "no HLO text in the Files view",
 };
 
-/** What happens of a kind of program: its letter in charts is the key of KINDS in base/kinds.js. */
+/** The kind of work of a type of program: its letter is a key of KINDS in base/kinds.js. */
 const PARTS = [
   "compute",
   "copies",
@@ -67,7 +67,7 @@ export class Profile {
     }
   }
 
-  /** Reads a file that was left for later; one that cannot be read counts as missing. @param {string} name */
+  /** Reads a file of `later`; a file that cannot be read counts as missing. @param {string} name */
   async need(name) {
     const file = this.later.get(name);
     if (file === undefined) return;
@@ -79,7 +79,7 @@ export class Profile {
     this.later.delete(name);
   }
 
-  /** What `make` gives, once. @template T @param {string} key @param {() => T} make @returns {T} */
+  /** The result of `make`, called once. @template T @param {string} key @param {() => T} make @returns {T} */
   once(key, make) {
     if (!this.kept.has(key)) this.kept.set(key, make());
     return this.kept.get(key);
@@ -90,7 +90,7 @@ export class Profile {
     return this.database.has(table) ? this.database.rows(sql) : [];
   }
 
-  /** A file that other files of the profile may lack. @param {string} name @param {Function} read */
+  /** An optional file of the profile. @param {string} name @param {Function} read */
   file(name, read) {
     return this.once(name, () => {
       const data = this.files.get(name);
@@ -137,7 +137,7 @@ export class Profile {
     });
   }
 
-  /** What the summary shows, and what the list of reports needs. */
+  /** The data of the summary and of the list of reports. */
   overview() {
     const database = this.database;
     const cycles = Object.fromEntries(PARTS.map((part, i) => [part, this.totals[PART_MEMBERS[i]] ?? 0]));
@@ -165,8 +165,8 @@ export class Profile {
     };
   }
 
-  /** Name, bytes that are always live and bytes at times of each category, the largest first. Of
-   * tens of thousands of tiles SQLite would need half a second to add them. */
+  /** Name, bytes that are always live, and other bytes of each category, the largest first. SQLite
+   * would need half a second to add those of tens of thousands of tiles. */
   categories() {
     if (!this.database.has("vars_info") || !this.database.has("var_categories")) return [];
     const info = this.database.columns("vars_info", ["category", "size_bytes", "always_live"]);
@@ -183,7 +183,7 @@ export class Profile {
       .sort((a, b) => b[1] + b[2] - a[1] - a[2] || (a[0] < b[0] ? -1 : 1));
   }
 
-  /** The five fullest tiles: tile, bytes with gaps, gaps, always live, at times. */
+  /** The five fullest tiles: tile, bytes with gaps, gaps, always live, other bytes. */
   fullestTiles() {
     if (!this.database.has("memory_by_tile")) return [];
     const names = ["tile", "total_including_gaps", "gaps", "always_live", "not_always_live"];
@@ -244,7 +244,7 @@ export class Profile {
     };
   }
 
-  /** What names of programs take. */
+  /** The data for names of programs. */
   programNames() {
     return { ...this.database.columns("programs", ["end", "source", "compute_set"], 3), ...this.programTexts() };
   }
@@ -273,7 +273,7 @@ export class Profile {
     const { compute_set, vertex_type } = this.database.columns("vertices", ["compute_set", "vertex_type"]);
     const found = new Uint8Array(compute_set.reduce((most, set) => Math.max(most, set), -1) + 1).fill(2);
     for (let i = 0; i < compute_set.length; ++i) {
-      // The first row of a set says what it is.
+      // The first row of a set has its kind.
       if (found[compute_set[i]] === 2)
         found[compute_set[i]] = String(types.get(vertex_type[i])).startsWith("poplar_rt::") ? 1 : 0;
     }
@@ -312,7 +312,7 @@ export class Profile {
     ]);
   }
 
-  /** Bytes of chosen tiles by region and category; null: this profile does not say.
+  /** Bytes of chosen tiles by region and category; null: this profile does not have them.
    * @param {number[]} tiles */
   regions(tiles) {
     if (!this.database.has("vars_by_region")) return null;
@@ -323,7 +323,7 @@ export class Profile {
     );
   }
 
-  /** What moves through each stream, and the cycles of a run that its copies take. */
+  /** The bytes of each stream, and the cycles of its copies in a run. */
   streams() {
     if (!this.database.has("streams") || !this.database.has("programs", "stream")) return null;
     return this.database.rows(

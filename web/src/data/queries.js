@@ -16,7 +16,7 @@ const LEAVES =
   "WHERE NOT (var_categories.name = 'variable' AND variables.name <> 'variable') " +
   "GROUP BY leaves.id) ";
 
-/** What operations are grouped by: a label and the SQL of the group's name. */
+/** The groupings of operations: a label, and the SQL of the group's name. */
 export const LAYERS = {
   op: { label: "TensorFlow op", name: "op" },
   hlo: { label: "HLO instruction", name: "coalesce(hlo, name)" },

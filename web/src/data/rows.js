@@ -1,4 +1,4 @@
-// What views ask of all rows of the trace. The worker answers: a million rows take it a while.
+// Answers to views about all rows of the trace, made by the worker: a million rows take time.
 
 import { byName, frames, leftHeavy, pipelineGrid, rangeSums } from "./sums.js";
 import { rowsOf } from "./trace.js";
@@ -8,7 +8,7 @@ import { rowsOf } from "./trace.js";
 
 const TOP = 20;
 
-/** Sums of a range of cycles: kinds and the top operations, those that take most first.
+/** Sums of a range of cycles: kinds and the top operations, the largest first.
  * @param {Profile} profile @param {number|null} lo @param {number|null} hi null: no bound */
 export function sums(profile, lo, hi) {
   const { columns: c, names, stands } = rowsOf(profile);
@@ -37,7 +37,7 @@ export function heavy(profile, ipu) {
   };
 }
 
-/** Lanes around the asked name; around the name that takes most itself where none is asked.
+/** Lanes around the name `asked`; if it is "", around the name with the most cycles of its own.
  * @param {Profile} profile @param {string} ipu @param {string} asked */
 export function sandwich(profile, ipu, asked) {
   const groups = groupsOf(profile, ipu);
@@ -54,7 +54,7 @@ export function sandwich(profile, ipu, asked) {
   const callers = around((parts, at) => parts.slice(0, at + 1).reverse());
   const callees = around((parts, at) => parts.slice(at));
   const shift = callers.labels.length;
-  // Scopes around it stand for no row of their own.
+  // Scopes around the name have no rows of their own.
   const above = callers.levels.slice(1).map((level) => ({ ...level, row: level.row.map(() => -1) }));
   const below = callees.levels.map((level) => ({ ...level, label: level.label.map((label) => label + shift) }));
   return {

@@ -114,8 +114,8 @@ export function pipelineGrid(c, phaseOf) {
   return { rows, span, cells: [...cells.values()], critical: critical.stage, balanced: total / stages, hasBatches };
 }
 
-/** The names that rows are made of: cycles of rows that end with a name, and of those that have it
- * anywhere. @param {Group[]} groups */
+/** The parts of rows' names: cycles of the rows that end with a part, and of those that contain
+ * it. @param {Group[]} groups */
 export function frames(groups) {
   /** @type {Map<string, {name: string, self: number, total: number, rows: number}>} */
   const found = new Map();
@@ -147,7 +147,7 @@ export function leftHeavy(groups) {
       }
       next.cycles += cycles;
       if (depth === parts.length - 1 && most > next.most) {
-        next.row = row; // the longest says what kind of work it is
+        next.row = row; // the longest row gives the kind of work
         next.most = most;
       }
       at = next;

@@ -4,7 +4,7 @@ import { Complaint, message } from "./database.js";
 
 const FORMAT = 1;
 const DEEPEST = 24; // levels of a lane; deeper marks are in the table only
-const CLOSE = 1; // µs: marks that overlap by less follow one another
+const CLOSE = 1; // µs: marks that overlap by less count as one after the other
 
 const TABLES = {
   processes: "id:i name:t",
@@ -33,7 +33,7 @@ function rowsOf(database, sql) {
   }
 }
 
-/** Rows of a table after a look at their values, as pva.openTrace looks.
+/** Rows of a table, checked as in pva.openTrace.
  * @param {any} database @param {keyof typeof TABLES} table */
 function checked(database, table) {
   const columns = TABLES[table].split(" ").map((one) => one.split(":"));
@@ -61,7 +61,7 @@ function level(boxes, more) {
   };
 }
 
-/** Levels of the marks of a thread: a mark stands under its parent and beside nothing.
+/** Levels of the marks of a thread. A mark is below its parent; marks of a level do not overlap.
  * @param {any[][]} events @param {number[]} mine @param {(text: string) => number} label */
 function threadLevels(events, mine, label) {
   /** @type {Box[][]} */

@@ -22,7 +22,7 @@ const COLUMNS = [
   "micro_batch",
 ];
 
-/** Half the room where all values are small whole numbers. @param {Float64Array} values */
+/** Takes half the memory if all values are small whole numbers. @param {Float64Array} values */
 function narrow(values) {
   return values.every((value) => (value | 0) === value) ? Int32Array.from(values) : values;
 }
@@ -39,12 +39,12 @@ export function rowsOf(profile) {
   });
 }
 
-/** The columns for the page: a copy, because what is handed over is gone here. @param {Profile} profile */
+/** A copy of the columns for the page, because a move takes them away. @param {Profile} profile */
 export function trace(profile) {
   return structuredClone(rowsOf(profile).columns);
 }
 
-/** The lanes of rows: IPU (-1: all), and 1 for rows beside what runs on the same IPU already.
+/** The lanes of rows: IPU (-1: all), and 1 for a row that runs beside another one of its IPU.
  * @param {Columns} c @param {number} ipus */
 function lanesOf(c, ipus) {
   const count = c.program.length;

@@ -1,4 +1,4 @@
-// The worker: opens profiles and answers what the page asks. Everything that reads is here.
+// The worker: opens profiles and answers the page's calls. All reading is done here.
 
 import { comparePairs } from "./compare.js";
 import { Complaint, message } from "./database.js";
@@ -80,7 +80,7 @@ const FILE_OF = {
   graph: "framework.json",
 };
 
-/** The size of a file: gzip ends with it. @param {Blob|ArrayBuffer} data @param {boolean} packed */
+/** A file's size; gzip has it at the end. @param {Blob|ArrayBuffer} data @param {boolean} packed */
 function sizeOf(data, packed) {
   if (data instanceof Blob) return data.size;
   return packed && data.byteLength >= 4 ? new DataView(data).getUint32(data.byteLength - 4, true) : data.byteLength;
@@ -124,7 +124,7 @@ async function open(report, given, progress) {
   return profile.overview();
 }
 
-/** Buffers of typed arrays that nothing here keeps are handed over, not copied.
+/** The buffers of typed arrays that the worker does not keep; they are moved, not copied.
  * @param {any} value @param {Set<ArrayBuffer>} found */
 function buffers(value, found, depth = 0) {
   if (ArrayBuffer.isView(value)) found.add(/** @type {ArrayBuffer} */ (value.buffer));
@@ -135,7 +135,7 @@ function buffers(value, found, depth = 0) {
   return found;
 }
 
-/** A failure as a sentence. @param {unknown} error */
+/** The message of a failure. @param {unknown} error */
 function sentence(error) {
   if (error instanceof Complaint) return error.message;
   return `This part of the profile cannot be read: ${message(error)}.`;

@@ -8,7 +8,7 @@ import { PART_LETTERS } from "../base/kinds.js";
 import { column, table } from "../base/table.js";
 import { linesTable } from "./memory_parts.js";
 
-/** Per cent of A; "new" and "gone" where one has none. @param {number|null} a @param {number|null} b */
+/** Per cent of A; "new" or "gone" if one has none. @param {number|null} a @param {number|null} b */
 export function changeText(a, b) {
   if (a === null) return "new";
   if (b === null) return "gone";

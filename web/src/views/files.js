@@ -1,4 +1,4 @@
-// V13 Files: what the files of the profile hold, as text.
+// V13 Files: the contents of the profile's files, as text.
 
 import { empty, h, menu, panel } from "../base/dom.js";
 import { grouped } from "../base/format.js";

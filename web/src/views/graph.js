@@ -174,7 +174,7 @@ async function render(app) {
 function draw(result, look) {
   const { values, most, chosen, wanted, choose, scale, metric } = look;
   const boxes = new Map(result.boxes.map((/** @type {any} */ box) => [box.id, box]));
-  const w = result.size.w + 16, // arrows back go round the outside
+  const w = result.size.w + 16, // arrows back pass outside
     tall = result.size.h;
   const svg = s(
     "svg",

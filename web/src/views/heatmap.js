@@ -1,4 +1,4 @@
-// Heat maps of the host's timelines: how often numbers lay between each two edges, over time.
+// Heat maps of the host's timelines: how many numbers are between two edges, over time.
 
 import { h, panel } from "../base/dom.js";
 import { grouped } from "../base/format.js";

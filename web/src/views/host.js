@@ -22,8 +22,8 @@ export function rangeOf(text) {
   return match && Number(match[2]) > Number(match[1]) ? [Number(match[1]), Number(match[2])] : [];
 }
 
-/** When a run began, in µs since 1970, as `tremula trace` lays it out: at its own start, or when the
- * runs before it end if that is later. @param {any} o overview @param {any[]} run */
+/** The begin of a run in µs since 1970, as in `tremula trace`: its own start, or the end of the runs
+ * before it if that is later. @param {any} o overview @param {any[]} run */
 function beganAt(o, run) {
   const clock = o.target.clock_frequency;
   let most = -Infinity;
@@ -36,8 +36,8 @@ function beganAt(o, run) {
   return most;
 }
 
-/** Which timelines stand over the run's lanes, which apart, and why. x is in cycles from the run's
- * waiting on. @param {App} app @param {any[]|null} run */
+/** The timelines above the run's lanes, the others, and the reason for these. x is in cycles since
+ * the run began to wait. @param {App} app @param {any[]|null} run */
 export function align(app, run) {
   const { overview: o, timelines } = app;
   const notes = [...app.timelineFaults];
@@ -69,7 +69,7 @@ export function align(app, run) {
   return { over, apart, notes, place, wall };
 }
 
-/** The letters of channels: the first of the name that is free, small to differ from kinds.
+/** The letters of channels: the first free one of the name, small to differ from kinds.
  * @param {string[]} names */
 function lettersOf(names) {
   /** @type {Map<string, string>} */
@@ -167,7 +167,7 @@ export function hostTable(hosts) {
   });
 }
 
-/** A button that chooses files or a folder to open beside what is open.
+/** A button that opens files or a folder beside those that are open.
  * @param {App} app @param {string} text @param {string} id @param {boolean} folder */
 export function chooseMore(app, text, id, folder) {
   const input = h("input.unseen", {

@@ -1,4 +1,4 @@
-// V2 Insights: does it fit, who fills the fullest tile, what would help, where the time goes.
+// V2 Insights: whether it fits, what fills the fullest tile, what would help, where the time goes.
 
 import { empty, h, pairs, panel } from "../base/dom.js";
 import { bytesText, bytesWords, cyclesText, cyclesWords, grouped, share } from "../base/format.js";

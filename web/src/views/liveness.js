@@ -1,4 +1,4 @@
-// V5 Liveness: bytes over the program, what is alive at chosen steps, lives of variables.
+// V5 Liveness: bytes over the program, variables alive at chosen steps, lives of variables.
 
 import { areaPainter, axis, firstAfter } from "../charts/area.js";
 import { Plot } from "../charts/plot.js";
@@ -125,7 +125,7 @@ async function chart(app, programs, series, steps) {
   const peak = area.sums.reduce((a, b) => Math.max(a, b), 0);
   const stepAt = (/** @type {number} */ x) =>
     Math.max(0, Math.min(count, cycles === null ? Math.floor(x) + 1 : firstAfter(cycles, x)) - 1);
-  // Where a pixel has many steps, the pointer means the fullest within two pixels: what is drawn.
+  // If a pixel has many steps, the pointer chooses the fullest within two pixels, which is drawn.
   const meant = (/** @type {number} */ x) => {
     if (plot.byKey) return stepAt(x);
     const near = (2 * (plot.hi - plot.lo)) / Math.max(1, plot.canvas.clientWidth);
@@ -195,7 +195,7 @@ async function chart(app, programs, series, steps) {
   return plot;
 }
 
-/** The capacity, where the bytes come near it. @param {any} series @param {any[]} shown */
+/** The capacity, if the bytes come near it. @param {any} series @param {any[]} shown */
 function limitOf(series, shown) {
   let most = 0;
   for (let i = 0; i < series.values.length; ++i) {

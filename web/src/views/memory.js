@@ -70,7 +70,7 @@ export function tileField(app) {
   return h("label.field", null, "Tiles", input);
 }
 
-/** Whether the chart ends at the fullest tile: unless chosen, where most of a tile is free.
+/** Whether the chart ends at the fullest tile: by choice, or because most of each tile is free.
  * @param {import("../base/app.js").App} app @param {any} memory */
 function fitsBytes(app, memory) {
   const most = memory.total_including_gaps.reduce(

@@ -1,9 +1,9 @@
-// What stands below memory by tile: details of chosen tiles, regions, variables.
+// The parts below memory by tile: details of chosen tiles, regions, variables.
 
 import { empty, h, panel } from "../base/dom.js";
 import { column, table } from "../base/table.js";
 
-/** The text of a tile as people write it. @param {any} o overview @param {number} tile */
+/** The name of a tile for people. @param {any} o overview @param {number} tile */
 export function tileName(o, tile) {
   const per = o.target.tiles_per_ipu;
   return o.ipus.length > 1 ? `IPU ${Math.floor(tile / per)} tile ${tile % per}` : `tile ${tile}`;
@@ -53,7 +53,8 @@ export async function variables(app) {
   );
 }
 
-/** Bytes of the chosen tiles by region and category, where the profile tells. @param {import("../base/app.js").App} app */
+/** Bytes of the chosen tiles by region and category, if the profile has them.
+ * @param {import("../base/app.js").App} app */
 export async function regions(app) {
   const { tiles, overview: o } = app;
   const found = await app.ask("regions", tiles);

@@ -1,4 +1,4 @@
-// V7 Operations: a table by a layer of software; the chosen one's steps, variables, cycles by IPU.
+// V7 Operations: a table by a layer of software; steps, variables, cycles by IPU of the chosen row.
 
 import { empty, h, menu, pairs, panel } from "../base/dom.js";
 import { bytesText, cyclesText, decimal, grouped } from "../base/format.js";

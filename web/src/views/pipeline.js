@@ -1,4 +1,4 @@
-// A pipeline as stage x mini-batch, with bubbles and the stage that all wait for.
+// A pipeline as stage x mini-batch, with bubbles and the slowest stage.
 
 import { h, panel } from "../base/dom.js";
 import { cyclesText, cyclesWords, grouped, share } from "../base/format.js";

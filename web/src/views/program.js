@@ -7,7 +7,7 @@ import { KINDS } from "../base/kinds.js";
 import { column, Table, table } from "../base/table.js";
 import { programNames } from "./programs.js";
 
-/** Rows that are in sight: the children of what is open. @param {any} programs @param {Set<number>} open */
+/** The rows in sight: children of open programs. @param {any} programs @param {Set<number>} open */
 function visible(programs, open) {
   const rows = [];
   for (let i = 0; i < programs.id.length;) {

@@ -1,8 +1,8 @@
-// What several views know of programs: names, kinds, the row of a source, stages.
+// Programs, for several views: names, kinds, the row of a source, stages.
 
 import { namesOf } from "../data/names.js";
 
-/** @type {WeakMap<object, ReturnType<typeof namesOf>>} by what the worker told */
+/** @type {WeakMap<object, ReturnType<typeof namesOf>>} by the worker's answer */
 const made = new WeakMap();
 
 /** @param {import("../base/app.js").App} app */

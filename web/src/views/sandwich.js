@@ -1,4 +1,4 @@
-// The trace as a sandwich: one name, what encloses it above, what it is made of below.
+// The trace as a sandwich: one name, above it the names around it, below it its parts.
 
 import { empty, h, panel } from "../base/dom.js";
 import { column, table } from "../base/table.js";

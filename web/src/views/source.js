@@ -1,10 +1,10 @@
-// V11 Source: cycles and bytes by file and line, beside the text where it is known.
+// V11 Source: cycles and bytes by file and line, beside the text if the page has it.
 
 import { empty, h, menu, panel } from "../base/dom.js";
 import { bytesText, cyclesText, share } from "../base/format.js";
 import { column, table } from "../base/table.js";
 
-/** The text of a file: from the page or from what was dropped, by its whole name or its last part.
+/** The text of a file, from the page or from dropped files, by its whole name or its last part.
  * @param {import("../base/app.js").App} app @param {string} file */
 function textOfFile(app, file) {
   return app.sources.get(file) ?? app.sources.get(file.split("/").pop() ?? "");

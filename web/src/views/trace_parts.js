@@ -1,4 +1,4 @@
-// What stands below the trace: the chosen row, the sums of a range, and the export to Perfetto.
+// The parts below the trace: the chosen row, the sums of a range, the export to Perfetto.
 
 import { empty, h, panel } from "../base/dom.js";
 import { bytesText, cyclesText, cyclesWords, decimal, grouped, share } from "../base/format.js";
@@ -139,7 +139,8 @@ export function perfetto(names, c, offset, flame, o, more) {
   return new Blob([JSON.stringify({ traceEvents: [...events, ...more] })], { type: "application/json" });
 }
 
-/** What moves between the IPU and the host or remote memory. @param {import("../base/app.js").App} app */
+/** The data that moves between the IPU and the host or remote memory.
+ * @param {import("../base/app.js").App} app */
 export async function streamsPanel(app) {
   const rows = await app.ask("streams");
   if (rows === null) return empty("This profile does not say which stream a copy serves (table 'streams').");

@@ -2,8 +2,8 @@
 
 Keras 3 calls a function of its own for each execution of `steps_per_execution` steps. In the scope
 that function takes the batches from the host's iterator and runs those of one shape as one program
-with a loop. So a last batch may be smaller. What is beyond stock Keras (accumulation, pipelines,
-replicas) needs Keras 2.
+with a loop. So a last batch may be smaller. Accumulation, pipelines and replicas, which stock Keras
+does not have, need Keras 2.
 """
 
 import functools
@@ -24,7 +24,7 @@ _ONE_IPU = (
 
 @functools.cache
 def install():
-    """Has Keras 3 ask here as soon as it is there."""
+    """Makes Keras 3 call this module as soon as it is imported."""
     _finder.watch("keras.src.backend.tensorflow.trainer", _install_trainer)
     _finder.watch("keras.src.trainers.trainer", _install_compile)
 
@@ -43,8 +43,8 @@ def _install_compile(module):
 
 
 def _not_for_ipus(resolve):
-    """Keras compiles where there are devices beside CPUs. A model that is not in the scope of a
-    strategy does not run on IPUs, so they do not count."""
+    """Keras compiles if there are devices beside CPUs. IPUs must not count, because a model outside
+    of a strategy's scope does not run on them."""
     def resolve_auto_jit_compile(self):
         kinds = {one.device_type for one in tf.config.list_physical_devices()}
         return resolve(self) if kinds - {"CPU", "IPU"} else False
@@ -107,8 +107,8 @@ def _joined(value):
 
 
 class _Execution:
-    """Runs steps of a model on the IPU. One program serves all executions with so many batches of
-    these shapes."""
+    """Runs steps of a model on the IPU. One program serves all executions with the same number of
+    batches of the same shapes."""
 
     def __init__(self, model, step, mode):
         if model.run_eagerly:
@@ -119,8 +119,8 @@ class _Execution:
         self._programs = {}
 
     def __call__(self, batches):
-        """What the steps give, by runs of batches of one shape, in a list: of the last step, or of
-        all, behind a dimension for the steps."""
+        """A list of the results of each run of batches of one shape: those of the last step, or
+        those of all with a dimension for the steps."""
         device = self._strategy.extended.non_slot_devices(None)
         count = utils.get_num_of_ipus_in_device(device)
         if count != 1:
@@ -155,7 +155,7 @@ class _Execution:
 
 
 def _plain(value):
-    """A value of an element as a tensor that an IPU has; None for one that is not there."""
+    """A value of an element as a tensor of a type that an IPU has; None for None."""
     if value is None or isinstance(value, tf.experimental.Optional):
         return None
     value = tf.convert_to_tensor(value)

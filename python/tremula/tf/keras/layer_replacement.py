@@ -9,8 +9,8 @@ _NOT_REPLACED = ("GroupNorm", "InstanceNorm", "SerialDense")
 
 
 class IPULayerReplacer:
-    """Called with a layer of Keras, gives the IPU's layer of the same name, with its arguments and
-    weights; another layer is returned as it is."""
+    """A call with a layer of Keras gives the IPU's layer of the same name, with its arguments and
+    weights. A layer without such a name is returned as it is."""
 
     def get_ipu_layer_names(self):
         """The names of the IPU's layers, sorted."""
@@ -18,7 +18,7 @@ class IPULayerReplacer:
             "IPULayer", "CaptureUpstreamGradients", "CaptureActivationGradients")]
 
     def get_blacklisted_ipu_layer_names(self):
-        """The names of those that replace none."""
+        """The names of the IPU's layers that replace none of Keras."""
         return sorted(_NOT_REPLACED)
 
     def __call__(self, layer):

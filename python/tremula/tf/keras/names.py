@@ -1,9 +1,9 @@
 """Names of Keras 2.6 and of TensorFlow 2.1's Keras that programs import, and where they are now.
 
-The finder at the end of the import path asks here for modules that nobody has. Keras' public
+The finder at the end of the import path looks here for modules that do not exist, and Keras' public
 modules look here for names that they lack. TensorFlow keeps a frozen copy of Keras for itself,
-`tensorflow.python.keras`, whose classes are not those of `tf.keras`: a program that takes a name
-from it gets Keras' own, TensorFlow goes on to get the copy's.
+`tensorflow.python.keras`, whose classes are not those of `tf.keras`. A program that takes a name
+from it gets Keras' own; TensorFlow still gets the copy's.
 """
 
 import importlib
@@ -16,7 +16,7 @@ from tremula.tf.keras import old_optimizers
 
 FROZEN = "tensorflow.python.keras"
 
-# What the names begin with.
+# The beginnings of the names.
 ROOTS = ("keras", "tf_keras", "tensorflow.keras", FROZEN)
 
 # Path in Keras 2.6 -> path in the private modules of 2.15. The longest that is a prefix counts;
@@ -81,7 +81,7 @@ _PUBLIC = ("activations", "backend", "callbacks", "constraints", "initializers",
 
 
 def resolve(fullname):
-    """The module that serves a name that nobody has, or None."""
+    """The module for a name that no module has, or None."""
     if fullname in TENSORFLOW:
         return TENSORFLOW[fullname]
     root = next((one for one in ROOTS if fullname.startswith(one + ".")), None)
@@ -99,7 +99,7 @@ def resolve(fullname):
 
 
 def private(package, path):
-    """The private module of a Keras that is what `path` was in Keras 2.6, or None."""
+    """The private module of a Keras that had the path `path` in Keras 2.6, or None."""
     if path.partition(".")[0] == "optimizer_v2":
         old_optimizers.prefer()
     head, tail = path, ""
@@ -124,7 +124,7 @@ def _existing(name):
         return None
 
 
-# ---- What modules that exist lack ----
+# ---- Missing names of modules that exist ----
 
 def install(watch):
     """Makes Keras' modules and TensorFlow's copy of them show these names. watch(name, function)
@@ -154,7 +154,7 @@ def install(watch):
 
 
 def _complete(module, package, path):
-    """Gives a public module the names that it lacks."""
+    """Adds the names that a public module lacks."""
     before = vars(module).get("__getattr__")
 
     def get(name):
@@ -173,7 +173,7 @@ def _complete(module, package, path):
 
 
 def _lacking(package, path, name):
-    """What a public module had under a name in Keras 2.6, or None."""
+    """The object that a public module had under a name in Keras 2.6, or None."""
     inside = private(package, f"{path}.{name}" if path else name)
     if inside is not None:
         return importlib.import_module(inside)
@@ -202,7 +202,7 @@ def share(module):
 
 
 def _instead(module_name, name):
-    """What Keras has for a name of a module of the copy, or None."""
+    """Keras' object for a name of a module of the copy, or None."""
     package = versions.keras_package()
     path = module_name[len(FROZEN) + 1:]
     if not path and name == "optimizers":

@@ -1,17 +1,17 @@
 """How models that are made in the scope of an IPUStrategy fit, evaluate and predict on IPUs
 (`keras.ipu.extensions`).
 
-    register_extensions   which classes are extended, and the methods of Keras that hand over
+    register_extensions   the extended classes, and Keras' methods that call the extensions
     extensions_base       fit, evaluate and predict
     options               the methods set_..._options()
     data_adapter          steps of an epoch, from the data that Keras takes
-    step_functions        the functions that are compiled, of models that are no pipelines
+    step_functions        the compiled functions of models that are no pipelines
     data_feed_manager     the queues of a model
     pipeline_stage_assignment, stage_assignments, stage_summary   the stages of a model's layers
-    pipeline_graph        the calls of layers that a pipeline makes
-    pipeline_functions    the functions that are compiled, of pipelines
+    pipeline_graph        the calls of layers in a pipeline
+    pipeline_functions    the compiled functions of pipelines
     polling_thread        callbacks after each step, while the program runs
-    config                options and stages in get_config(), and models that are made of it
+    config                options and stages in get_config(), and models made from it
     exporting             SavedModels for TensorFlow Serving
     messages              the texts of errors and of the log
 """

@@ -1,7 +1,7 @@
-"""Options and stages in the configuration of a model, and models that are made of one.
+"""Options and stages in the configuration of a model, and models made from a configuration.
 
-What get_config() adds to Keras' own is in _KEYS and "pipeline_stage_assignment". Arguments of
-accumulating optimizers and of pipelines are not in it.
+get_config() adds the entries of _KEYS and "pipeline_stage_assignment" to those of Keras. Arguments
+of accumulating optimizers and of pipelines are not saved.
 """
 
 import contextlib
@@ -30,8 +30,8 @@ _CALLED = "get_config_has_been_called"
 _OURS = {*_KEYS, _STAGES, "pipeline_stage_assignment_valid", _GRAPH, _CALLED}
 _NETWORK = ("name", "layers", "input_layers", "output_layers")
 
-# Whether a model with stages is being made of its configuration, in which PipelineStage scopes and
-# the stages of nested models say nothing yet.
+# True while a model with stages is made from its configuration: PipelineStage scopes and the stages
+# of nested models do not count then.
 _remaking = contextvars.ContextVar("remaking", default=False)
 _errors = contextvars.ContextVar("errors", default=None)
 
@@ -99,7 +99,7 @@ class SequentialConfig(Config):
             self.set_pipeline_stage_assignment(
                 _assignments(self, self.get_pipeline_stage_assignment(), stages))
             return
-        # Layers were added or removed: the number of assignments still says so.
+        # Layers were added or removed, which the number of assignments still shows.
         layers = self.layers
         self._keep_assignments([
             self._LAYER(layers[min(index, len(layers) - 1)], stage)
@@ -141,8 +141,8 @@ def _log_once(message):
 # ---- Stages ----
 
 def _saved(model, assignments):
-    """Assignments as numbers: (index of the layer, index of its call, stage), or, of a Sequential,
-    the stage; for a nested model a list of its own in the stage's place."""
+    """Assignments as numbers: the stage in a Sequential, else (index of the layer, index of its
+    call, stage). A nested model has a list of its own in the place of the stage."""
     layers = {id(layer): index for index, layer in enumerate(model._saved_layers())}
     result = []
     for one in assignments:
@@ -155,8 +155,8 @@ def _saved(model, assignments):
 
 
 def _assignments(model, assignments, saved):
-    """A model's new assignments with the stages that are saved. Layers are called again in the
-    order in which they were, but their first call may have another index."""
+    """A model's new assignments with the saved stages. The layers' calls have the saved order, but
+    a layer's first call may have another index."""
     if len(assignments) != len(saved):
         raise ValueError(messages.SAVED_STAGES.format(model.name, len(saved), len(assignments)))
     if assignments and hasattr(assignments[0], "node_index"):
@@ -189,7 +189,7 @@ def _network_config(model):
     functional = inner.module("engine.functional")
 
     class Network(functional.Functional):
-        _tremula_own_fit = True  # no strategy extends it
+        _tremula_own_fit = True  # the extensions do not change it
 
     graph = model._traced_graph
     return functional.get_network_config(Network(graph.inputs, graph.outputs, name=model.name))
@@ -214,8 +214,8 @@ def _inputs(config):
 # ---- Making models ----
 
 def make_from_config(stock):
-    """A `from_config(cls, config, custom_objects)` of Keras that gives models in the scope of a
-    strategy their options and stages, and that leaves these out elsewhere."""
+    """Keras' `from_config(cls, config, custom_objects)` with options and stages for models that are
+    made in the scope of a strategy. Elsewhere it ignores options and stages."""
     def from_config(cls, config, custom_objects=None):
         cls = vars(cls).get("__original_class__", cls)
         try:
@@ -287,7 +287,7 @@ def make_clone(clone):
                   _STAGES: _saved(model, model._pipeline_stage_assignment)}
         extended = type(model)
         with _remaking_of(config):
-            model.__class__ = model.__original_class__  # the clone's, if there is no strategy
+            model.__class__ = model.__original_class__  # of the clone, if there is no strategy
             try:
                 made = clone(model, *arguments, **keywords)
             finally:
@@ -301,7 +301,7 @@ def make_clone(clone):
 # ---- SavedModels ----
 
 def make_reconstruct(reconstruct):
-    """Keras' method that makes the graph of a functional or Sequential model of a SavedModel."""
+    """Keras' method that makes the graph of a functional or Sequential model in a SavedModel."""
     def reconstruct_with_options(self, model_id, model, layers):
         config = inner.module("saving.legacy.saved_model.json_utils").decode(
             self._metadata[model_id].metadata)["config"]
@@ -330,9 +330,9 @@ def make_revive(revive):
 
 
 def make_finalize(finalize):
-    """Keras' method that ends the loading of a SavedModel. A subclass whose own from_config() has
-    made its model gets options and stages here, when its layers are there, and a model whose class
-    is not known its stages."""
+    """Keras' method that ends the loading of a SavedModel. The layers exist then. So a model that a
+    subclass's own from_config() has made gets its options and stages here, and a model of an
+    unknown class its stages."""
     def finalize_with_options(self):
         finalize(self)
         decode = inner.module("saving.legacy.saved_model.json_utils").decode
@@ -353,8 +353,8 @@ def make_finalize(finalize):
 
 
 def _take_stages(model, config):
-    """Gives a model whose class is not known the stages of its configuration, which has the calls
-    of its layers. Those of nested models are not there."""
+    """Gives a model of an unknown class the stages of its configuration, which lists the calls of
+    its layers, without those of nested models."""
     if not config.get(_STAGES) or not config.get(_GRAPH) or any(
             isinstance(layer, Config) for layer in model.layers):
         return
@@ -365,8 +365,8 @@ def _take_stages(model, config):
 
 
 def make_revive_custom(revive):
-    """Keras' function that makes an object of what has been traced, because its class is not known.
-    Such a model has its options here; its stages come with its layers (make_finalize)."""
+    """Keras' function that makes an object of an unknown class from traced functions. A model gets
+    its options here, and its stages when its layers exist (make_finalize)."""
     def revive_with_options(identifier, metadata):
         made, setter = revive(identifier, metadata)
         config = metadata.get("config")

@@ -65,8 +65,8 @@ class IPUDataHandler(_stock.DataHandler):
     # ---- Steps ----
 
     def set_replication_factor(self, value):
-        """Says how many replicas there are. Raises ValueError if the data are too few for them or
-        do not go on by whole executions, or if their shapes or their number is not known."""
+        """Sets the number of replicas. Raises ValueError if the data are too few for these, are no
+        whole number of executions, or have unknown shapes or an unknown number."""
         self._replication_factor = value
         self._inferred_steps = self._infer_steps(self._steps_per_epoch, self._dataset)
         self._validate_dataset(self._dataset)
@@ -109,7 +109,7 @@ class IPUDataHandler(_stock.DataHandler):
         wanted, steps = self._steps_per_execution_value, self._inferred_steps
         replica = messages.TO_REPLICA if self._replication_factor > 1 else ""
         if steps == 0:
-            size = len(self._dataset)  # TypeError if nobody knows, as of an empty array
+            size = len(self._dataset)  # TypeError if it is unknown, as for an empty array
             each = math.ceil(size / self._replication_factor)
             raise ValueError(messages.TOO_FEW_ITEMS.format(
                 size, self._replication_factor, each, each * self._replication_factor))
@@ -120,12 +120,12 @@ class IPUDataHandler(_stock.DataHandler):
 
     @property
     def steps_per_execution_value(self):
-        """The steps of an execution, as the model is compiled."""
+        """The steps of an execution that the model was compiled with."""
         return self._steps_per_execution_value
 
     @property
     def steps_of_an_execution(self):
-        """The same, but no more than an epoch has."""
+        """The same, at most those of an epoch."""
         return min(self._steps_per_execution_value, self._inferred_steps)
 
     @property
@@ -140,7 +140,7 @@ class IPUDataHandler(_stock.DataHandler):
 
     @property
     def batch_size(self):
-        """The number of samples in a batch, None if it is not known."""
+        """The number of samples in a batch; None: unknown."""
         size = self._adapter.batch_size()
         if size is None:
             first = tf.nest.flatten(self.element_spec)[:1]
@@ -148,7 +148,7 @@ class IPUDataHandler(_stock.DataHandler):
         return size
 
     def enumerate_epochs_with_reuse(self, manager, mode, infeed_kwargs):
-        """Yields (epoch, iterator), where the iterator is `manager`'s for a mode."""
+        """Yields (epoch, iterator). `manager` has the iterator of each mode."""
         self._check_factor("enumerate_epochs_with_reuse")
         with self._truncate_execution_to_epoch():
             iterator = None
@@ -174,7 +174,7 @@ def _warn_of_arrays(**given):
 
 
 def _without_float64(dataset):
-    """The dataset with float32 for float64, as Keras' layers would make of it."""
+    """The dataset with float32 in the place of float64, which Keras' layers would convert too."""
     spec = dataset.element_spec
     if not inner.module("engine.base_layer_utils").v2_dtype_behavior_enabled() or all(
             one.dtype != tf.float64 for one in tf.nest.flatten(spec)):

@@ -1,5 +1,5 @@
-"""The queues of a model. Each mode has an infeed and an outfeed for each type of elements, which
-are used again by each call, so that a function that reads them needs no new program."""
+"""The queues of a model. Each mode has an infeed and an outfeed for each type of elements. All
+calls use the same queues, so that a function that reads them needs no new program."""
 
 import enum
 import weakref
@@ -71,5 +71,5 @@ class OutfeedManager(_Manager):
         ipu_outfeed_queue.delete(queue._id)
 
     def empty(self, queue):
-        """Drops what has not been read."""
+        """Drops the elements that were not read."""
         self._delete_one(queue)

@@ -24,14 +24,14 @@ class Executions:
         self._begin = getattr(callbacks, f"on_{kind}_batch_begin")
         self._end = getattr(callbacks, f"on_{kind}_batch_end")
         self._again = None  # the Call of the last execution
-        # Where no callback looks at steps, the last execution's results are read alone.
+        # Without a callback for steps, only the last execution's results are read.
         self._is_watched = kind == "predict" or getattr(
             callbacks, f"_should_call_{kind}_batch_hooks", True)
         self._is_synthetic = utils.use_synthetic_data_for(utils.SyntheticDataCategory.Outfeed)
 
     def run(self, function, iterator, asynchronous):
-        """Returns the results of the last step, or the list of all outputs of predict; None if
-        there was no step. With `asynchronous` a thread calls the callbacks."""
+        """Returns the results of the last step (of predict: the list of all outputs), or None
+        without a step. With `asynchronous` a thread calls the callbacks."""
         self._again = None
         if asynchronous and not self._is_synthetic:
             return self._run_asynchronously(function, iterator)
@@ -75,7 +75,7 @@ class Executions:
             thread.cancel()
 
     def _execute(self, function, step, iterator):
-        # TensorFlow's profiler knows a step by this name and number, as one of stock Keras.
+        # TensorFlow's profiler knows steps by this name and number, as in stock Keras.
         with tf.profiler.experimental.Trace(self._kind, step_num=step, _r=1):
             self._launch(function, step, iterator)
 
@@ -97,19 +97,19 @@ class Executions:
     # ---- Results ----
 
     def _read(self):
-        """What there is, as a structure of arrays [steps(, replicas), ...], or None."""
+        """The outfeed's elements, as a structure of arrays [steps(, replicas), ...]; None: none."""
         found = self._outfeed.read()
         return found if found is None else self._unpack(found)
 
     def _read_all(self):
         found = self._read()
-        if found is None:  # nothing leaves a device with synthetic data
+        if found is None:  # a device with synthetic data sends nothing
             lead = (self._steps, self._replicas) if self._replicas > 1 else (self._steps,)
             found = self._unpack(self._outfeed.zeros(lead))
         return found
 
     def _unpack(self, found):
-        """The results in what a program enqueues: a pipeline enqueues a list of them."""
+        """The results in an element of the outfeed. A pipeline enqueues a list with them."""
         return found[0] if self._model._is_pipelined() else found
 
     def _merge(self, one):
@@ -120,6 +120,6 @@ class Executions:
 
 
 def joined(parts):
-    """The outputs of predict, from those of its executions."""
+    """The outputs of predict, from the outputs of its executions."""
     return tf.nest.map_structure(
         lambda *one: one[0] if len(one) == 1 else np.concatenate(one), *parts)

@@ -23,9 +23,9 @@ class Exporting:
         output_names      names of the outputs, by default output_0, output_1, ...
         *_signature       list of tf.TensorSpec of the arguments of a step
 
-        A call of what is exported does one step on one IPU: neither the `steps_per_execution` of
-        compile() nor pipeline stages make a difference to what it gives. Returns a function of
-        tensors that calls what was exported.
+        A call of the exported function does one step on one IPU. Neither the
+        `steps_per_execution` of compile() nor pipeline stages change its results. Returns a
+        function of tensors that calls the exported one.
 
         Raises RuntimeError for a model whose inputs are not known, ValueError for one whose shapes
         are not and for a folder that is not empty.
@@ -80,7 +80,7 @@ def _with_batch_size(specs, batch_size):
 
 
 def _named(function, signature):
-    """The function with arguments that are called like the inputs, where these can be names."""
+    """The function with arguments that have the names of the inputs, if these can be names."""
     names = [one.name or "" for one in signature]
     if len(set(names)) == len(names) and all(one.isidentifier() for one in names):
         function.__signature__ = inspect.Signature([

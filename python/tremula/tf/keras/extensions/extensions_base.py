@@ -18,18 +18,18 @@ logged_steps_per_execution_warning = False  # whether messages.ONE_STEP has been
 
 
 def inputs_of(element_spec):
-    """The types of a model's inputs in those of an element (x, y, sample_weight)."""
+    """The types of a model's inputs, from those of an element (x, y, sample_weight)."""
     return inner.module("engine.data_adapter").unpack_x_y_sample_weight(element_spec)[0]
 
 
 class KerasExtensionBase(options.Options, exporting.Exporting, stage_assignments.Stages,
                          keras_extensions.KerasExtension):
-    """What every model has in the scope of an IPUStrategy."""
+    """The extension of every model in the scope of an IPUStrategy."""
 
     _validation_handler = None  # the validation data of the fit() that runs
 
     def __init__(self, *args, **kwargs):
-        del args, kwargs  # Keras gives those of a functional model to every base
+        del args, kwargs  # Keras passes those of a functional model to every base
         if "_replication_factor" not in self.__dict__:
             self._init_options()
             self._keep(_infeed_manager=data_feed_manager.InfeedManager(),
@@ -60,7 +60,7 @@ class KerasExtensionBase(options.Options, exporting.Exporting, stage_assignments
     def _trackable_children_delegate(self, save_type="checkpoint", **kwargs):
         names = ("_ipu_train_function", "_ipu_test_function", "_ipu_predict_function")
         functions = {name: self.__dict__[name] for name in names}
-        self._keep(**dict.fromkeys(names))  # a SavedModel has no use for them
+        self._keep(**dict.fromkeys(names))  # a SavedModel does not need them
         try:
             return _training.Model._trackable_children.__original_func__(
                 self, save_type, **kwargs)
@@ -107,7 +107,7 @@ class KerasExtensionBase(options.Options, exporting.Exporting, stage_assignments
     # ---- Functions ----
 
     def _function(self, attribute, key, refuse, make):
-        """The function that an attribute holds; made anew by make() where `key` has changed."""
+        """The function that an attribute holds. make() makes it again if `key` has changed."""
         if self.__dict__[attribute] is None or self._function_keys.get(attribute) != key:
             refuse()
             self._keep(**{attribute: make()})
@@ -170,7 +170,7 @@ class KerasExtensionBase(options.Options, exporting.Exporting, stage_assignments
         self._check_mode()
 
     def _handler(self, **arguments):
-        """The data of a call. The model has weights then, and replicas."""
+        """The data of a call. Afterwards the model has weights and replicas."""
         if self._steps_per_execution is None:
             self._configure_steps_per_execution(1)
         handler = data_adapter.IPUDataHandler(
@@ -207,7 +207,7 @@ class KerasExtensionBase(options.Options, exporting.Exporting, stage_assignments
     # ---- Running ----
 
     def _is_asynchronous(self, count):
-        """Whether a thread calls the callbacks; `count` steps give one result where a pipeline
+        """Whether a thread calls the callbacks. `count`: the steps of one result, where a pipeline
         accumulates its outfeed."""
         is_accumulated = self._is_pipelined() and self._pipelining_accumulate_outfeed and count > 1
         return self._asynchronous_callbacks and not is_accumulated

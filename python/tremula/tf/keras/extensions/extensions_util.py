@@ -13,8 +13,8 @@ def merge_into_batch_dimension(results, replication_factor):
 
 
 def with_two_dimensions(value):
-    """A tensor [n], or the TensorSpec of one, as [n, 1]: so Keras 2.6 took an element's parts.
-    What has more dimensions, or is no tensor, stays."""
+    """A tensor [n], or its TensorSpec, as [n, 1], because Keras 2.6 did so with an element's parts.
+    Tensors of more dimensions and other objects stay."""
     if isinstance(value, tf.TensorSpec):
         return tf.TensorSpec([*value.shape, 1], value.dtype) if value.shape.rank == 1 else value
     return tf.expand_dims(value, -1) if tf.is_tensor(value) and value.shape.rank == 1 else value

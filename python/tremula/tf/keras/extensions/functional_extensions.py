@@ -11,7 +11,7 @@ FunctionalLayerPipelineStageAssignment = (
 
 class FunctionalExtension(config.FunctionalConfig, stage_assignments.FunctionalStages,
                           extensions_base.KerasExtensionBase):
-    """What a functional model has in the scope of an IPUStrategy."""
+    """The extension of a functional model in the scope of an IPUStrategy."""
 
     def _build_for_data(self, element_spec):
-        """Nothing: such a model has its weights."""
+        """Does nothing: such a model has its weights."""

@@ -1,4 +1,4 @@
-"""What the extensions say, in the original's words.
+"""The messages of the extensions, in the original's words.
 
 Origin: graphcore/keras, SDK 3.4, keras/ipu/extensions/{extensions_base, data_adapter,
 model_extensions, functional_extensions, sequential_extensions}.py. A text that is ours says so.

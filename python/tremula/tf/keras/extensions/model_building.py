@@ -8,7 +8,7 @@ from tremula.tf.keras.extensions import (extensions_base, extensions_util, messa
 
 
 class ModelBuilding(stage_assignments.ModelStages):
-    """build() of such an object, and what takes its place before the first data."""
+    """build() of such an object, or its work before the first data."""
 
     _named_inputs = ()  # ids of the keras.Inputs that build() was given
 
@@ -34,8 +34,8 @@ class ModelBuilding(stage_assignments.ModelStages):
 
     def _build_for_data(self, element_spec):
         """Makes the weights for the first element of the data, and traces call(), which may have
-        stages. A model whose call() cannot be traced by layers, and has no stages, calls its layers
-        in the program only."""
+        stages. A model without stages whose call() cannot be traced by layers calls its layers in
+        the program only."""
         if self._traced_graph is not None:
             return
         self._validate_call_function()
@@ -43,7 +43,7 @@ class ModelBuilding(stage_assignments.ModelStages):
                                       extensions_base.inputs_of(element_spec))
         shapes = tf.nest.map_structure(lambda one: tuple(one.shape), specs)
         if not self.built and getattr(type(self).build, "__original_func__", None) is None:
-            self.build(shapes)  # the program's own
+            self.build(shapes)  # the user's own
             if self._traced_graph is not None:
                 return
         try:
@@ -71,8 +71,8 @@ class ModelBuilding(stage_assignments.ModelStages):
 
 
 def _named_specs(inputs, named):
-    """The types of inputs for a SavedModel. Those that the program has not made, `named`, are
-    called as other subclasses of Model call theirs: input_1, input_2, ..."""
+    """The types of inputs for a SavedModel. Inputs that the program has not made (`named`) get the
+    names that other subclasses of Model give: input_1, input_2, ..."""
     names = inner.module("engine.compile_utils").create_pseudo_input_names(inputs)
     specs = [tf.TensorSpec(one.shape, one.dtype, one.name if id(one) in named else name)
              for one, name in zip(tf.nest.flatten(inputs), names)]

@@ -9,4 +9,4 @@ ModelLayerPipelineStageAssignment = pipeline_stage_assignment.ModelLayerPipeline
 
 class ModelExtension(config.ModelConfig, model_building.ModelBuilding,
                      extensions_base.KerasExtensionBase):
-    """What an object of a subclass of Model has in the scope of an IPUStrategy."""
+    """The extension of an object of a subclass of Model in the scope of an IPUStrategy."""

@@ -1,4 +1,4 @@
-"""What can be set on a model: the methods set_..._options(), and their checks."""
+"""The options of a model: the methods set_..._options(), and their checks."""
 
 import enum
 
@@ -17,8 +17,8 @@ _INCOMPATIBLE = ("outfeed_loss", "outfeed_mask", "batch_serialization_iterations
 
 
 class ReplicatedMetricReductionMethod(enum.Enum):
-    """What becomes of the replicas' metrics. NONE: those of the last replica count. LIST: an array
-    of all. SUM, MEAN: their sum and mean."""
+    """How the replicas' metrics become one. NONE: the last replica's count. LIST: an array of all.
+    SUM, MEAN: their sum or mean."""
     NONE = 1
     LIST = 2
     SUM = 3
@@ -26,7 +26,7 @@ class ReplicatedMetricReductionMethod(enum.Enum):
 
     @classmethod
     def parse(cls, method):
-        """The member that is meant: a member, or its name in any case. Raises ValueError."""
+        """The member for a member, or for its name in any case. Raises ValueError."""
         if isinstance(method, cls):
             return method
         if isinstance(method, str) and method.upper() in cls.__members__:
@@ -35,8 +35,8 @@ class ReplicatedMetricReductionMethod(enum.Enum):
 
 
 class Options:
-    """The methods set_..._options() of a model. What they change takes effect at the next call of
-    fit, evaluate or predict. None leaves an option as it is."""
+    """The methods set_..._options() of a model. A change takes effect at the next call of fit,
+    evaluate or predict. None leaves an option as it is."""
 
     def _init_options(self):
         self._keep(
@@ -51,12 +51,12 @@ class Options:
 
     def set_asynchronous_callbacks(self, asynchronous=False):
         """`asynchronous` calls the callbacks of a batch after each step, from a thread, while the
-        program runs. Otherwise they are called once an execution. It makes no difference where a
-        pipeline accumulates its outfeed."""
+        program runs. Otherwise they are called once an execution. A pipeline that accumulates its
+        outfeed ignores it."""
         self._keep(_asynchronous_callbacks=asynchronous)
 
     def set_replication_options(self, replicated_metric_reduction_method="NONE"):
-        """Says what becomes of the metrics, and of the outputs of predict, of several replicas: a
+        """Sets how the metrics, and the outputs of predict, of several replicas become one: a
         ReplicatedMetricReductionMethod or its name. Set it before the first call.
 
         Raises ValueError for another method.
@@ -139,21 +139,21 @@ class Options:
                   **{name: value for name, value in given.items() if value is not None})
 
     def set_infeed_queue_options(self, **kwargs):
-        """Arguments of the infeed queues, in the place of all earlier ones. Raises ValueError for
-        those that Keras sets."""
+        """Sets the arguments of the infeed queues, which replace all earlier ones. Raises
+        ValueError for those that Keras sets."""
         _refuse(kwargs, ("dataset", "infeed_spec", "element_spec"), messages.AUTOMATIC, "kwargs")
         _refuse(kwargs, ("_internal_id",), messages.INCOMPATIBLE, "kwargs")
         self._set(_infeed_kwargs=kwargs)
 
     def set_outfeed_queue_options(self, **kwargs):
-        """Arguments of the outfeed queues, in the place of all earlier ones. Raises ValueError for
-        those that Keras sets."""
+        """Sets the arguments of the outfeed queues, which replace all earlier ones. Raises
+        ValueError for those that Keras sets."""
         _refuse(kwargs, ("outfeed_mode", "device_ordinal", "_internal_id"), messages.INCOMPATIBLE,
                 "kwargs")
         self._set(_outfeed_kwargs=kwargs)
 
     def _keep(self, **values):
-        """Sets attributes behind the back of Keras, which would track what is in them."""
+        """Sets attributes without Keras, which would track their values."""
         self.__dict__.update(values)
 
     def _set(self, **values):

@@ -78,7 +78,7 @@ def _forward(model, repeat_count, accumulation_count, measure, accumulate):
     return _function(build)
 
 
-# Options that say nothing about a pipeline without an optimizer.
+# Options that have no meaning for a pipeline without an optimizer.
 _OF_TRAINING = (
     "gradient_accumulation_for_captured_grads", "gradient_accumulation_dtype",
     "offload_gradient_accumulation_buffers", "backward_propagation_stages_poplar_options",
@@ -116,9 +116,9 @@ def _function(build):
 class _Stages:
     """The stages of a pipeline as functions of lists of tensors.
 
-    measure       function(outputs, targets, sample weights, losses of layers) of what the last
-                  stage returns
-    element_spec  the structure of what the first stage gets
+    measure       function(outputs, targets, sample weights, losses of layers) that gives the
+                  results of the last stage
+    element_spec  the structure of the first stage's arguments
     """
 
     def __init__(self, model, steps, training, measure, element_spec):
@@ -151,7 +151,7 @@ class _Stages:
         return stage
 
     def _first_values(self, flat):
-        """The values at the beginning of a batch, whose tensors are given."""
+        """The values at the beginning of a batch, from its tensors."""
         element = tf.nest.pack_sequence_as(self._element_spec, flat)
         x, y, weights = keras.module("engine.data_adapter").unpack_x_y_sample_weight(element)
         x, y, weights = tf.nest.map_structure(extensions_util.with_two_dimensions, (x, y, weights))
@@ -167,13 +167,13 @@ class _Stages:
             values.tensors.update(zip(step.gives, step.run(given)))
 
     def _needed_after(self, number):
-        """Keys of what later stages use."""
+        """Keys of the values that later stages use."""
         keys = {key for step in self._steps.steps if step.stage > number for key in step.takes}
         return {self._steps.origin(key) for key in [*keys, *self._steps.outputs]}
 
 
 class _Values:
-    """What goes from stage to stage for one batch.
+    """The values of one batch that go from stage to stage.
 
     tensors  by key; targets: [targets, sample weights]; losses: of layers
     """
@@ -184,8 +184,8 @@ class _Values:
         self._masked = []
 
     def sent(self, keys):
-        """A flat list of all of it, without the tensors that are not among `keys`. A mask that
-        Keras keeps on a tensor is a tensor of the list."""
+        """A flat list of the values, of the tensors only those in `keys`. A mask that Keras keeps
+        on a tensor is a tensor of the list."""
         self.tensors = {key: one for key, one in self.tensors.items() if key in keys}
         masks = {key: getattr(one, "_keras_mask", None) for key, one in self.tensors.items()}
         self._masked = [key for key, mask in masks.items() if mask is not None]
@@ -209,9 +209,8 @@ class _Values:
         return [one for one in tf.nest.flatten(self.targets) if one is not None]
 
     def take_losses(self, layers):
-        """Adds what the calls of layers have added with add_loss(), and the losses of their
-        weights. The latter belong to the stage in which a layer is called first: the weights are
-        there."""
+        """Adds the losses of the calls of layers (add_loss()) and of their weights. The latter
+        belong to the stage of a layer's first call, where the weights are."""
         for layer in layers:
             for part in layer._flatten_layers():
                 self.losses += part._eager_losses
@@ -228,7 +227,7 @@ class _Values:
 def _metrics(model, y, outputs, weights, count, accumulate):
     model.compiled_metrics.update_state(y, outputs, weights)
     found = model.get_metrics_result()
-    if accumulate:  # a sum over the batches: only the last one counts
+    if accumulate:  # a sum over the batches, so only the last one counts
         is_last = tf.equal(internal_ops.get_current_iteration_counter(), count - 1)
         found = {name: tf.where(is_last, value, tf.zeros_like(value))
                  for name, value in found.items()}

@@ -1,7 +1,7 @@
-"""What a pipelined model runs: calls of layers, each in a stage, with nested models taken apart.
+"""The calls of layers of a pipelined model, each in a stage, with nested models taken apart.
 
-A value is called by a number, its key: the outputs of different calls have different keys, even if
-the layer, or the model around it, is the same.
+A value has a number, its key. The outputs of different calls have different keys, even if the layer
+or the model around it is the same.
 """
 
 import collections
@@ -36,8 +36,8 @@ class Step:
     """One call of a layer.
 
     stage          its stage
-    takes, gives   keys of what it gets and returns
-    training       what the call of a model around it says, or None
+    takes, gives   keys of its arguments and results
+    training       the argument `training` of the call of a model around it, or None
     """
 
     def __init__(self, layer, stage, takes, gives, training, node=None):
@@ -97,7 +97,7 @@ class Steps:
         return [keys[str(id(tensor))] for tensor in tf.nest.flatten(graph.outputs)]
 
     def _call(self, assignment, takes, training, node=None):
-        """Adds the steps of a call. Returns the keys of what it gives."""
+        """Adds the steps of a call. Returns the keys of its results."""
         if not assignment.is_nested_model:
             gives = [self._key() for _ in (node.flat_output_ids if node else [None])]
             self.steps.append(Step(assignment.layer, assignment.pipeline_stage, takes, gives,
@@ -113,7 +113,7 @@ class Steps:
         return self._take_apart(model, assignment.pipeline_stage_assignments, takes, training)
 
     def origin(self, key):
-        """The key of what is computed, of which a value is another form."""
+        """The key of the computed value of which this one is another form."""
         while key in self._same:
             key = self._same[key][0]
         return key
@@ -128,7 +128,7 @@ class Steps:
 
 
 def check_order(steps):
-    """Raises ValueError if a step takes what a later stage gives."""
+    """Raises ValueError if a step takes a result of a later stage."""
     ready = set(steps.inputs)
     for stage in sorted({step.stage for step in steps.steps}):
         for step in steps.steps:

@@ -1,4 +1,4 @@
-"""PipelineStage, and the classes that say in which stage a layer of a model runs
+"""PipelineStage, and the classes for the stage in which a layer of a model runs
 (`keras.ipu.PipelineStage`, `keras.ipu.extensions.pipeline_stage_assignment`)."""
 
 import functools
@@ -12,7 +12,7 @@ from tremula.tf.ipu import ipu_strategy
 
 class PipelineStage:
     """A scope in the scope of an IPUStrategy: layers that are made in it, and calls of layers in
-    it, belong to a stage. The stage of a call goes before that of its layer."""
+    it, belong to a stage. The stage of a call has precedence over that of its layer."""
 
     def __init__(self, stage):
         """`stage` counts from 0."""
@@ -62,14 +62,14 @@ def stage_of(node):
 # ---- Assignments ----
 
 class _OfCall:
-    """What belongs to one call of a layer: the layer's `node_index`-th."""
+    """The assignment of one call of a layer: the layer's `node_index`-th."""
 
     def __init__(self, layer, node_index):
         self._layer, self._node_index = layer, node_index
 
     @property
     def node_index(self):
-        """Which call of the layer, or of the nested model, this is."""
+        """The number of this call among those of the layer or the nested model."""
         return self._node_index
 
     @property

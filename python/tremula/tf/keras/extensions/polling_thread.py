@@ -12,10 +12,10 @@ _READS_A_STEP = 1.9
 
 
 class PollingThread(threading.Thread):
-    """Reads an outfeed until so many steps are there. For each step, and for each replica in turn,
+    """Reads an outfeed until all steps have come. For each step, and for each replica in turn,
     calls batch_begin_fn(step) and batch_end_fn(step, results).
 
-    read  gives what the outfeed has: a structure of arrays [steps(, replicas), ...], or None
+    read  takes the outfeed's elements: a structure of arrays [steps(, replicas), ...], or None
     """
 
     def __init__(self, read, num_steps, replication_factor, batch_begin_fn,
@@ -60,7 +60,7 @@ class PollingThread(threading.Thread):
         self._result = found
 
     def _adapt_wait(self, count):
-        """Makes the thread wait for about half a step, as soon as it knows how long one takes."""
+        """Waits for about half a step, once the time of a step is known."""
         if self._first_data is None:
             self._first_data = time.monotonic()
         elif self._wait == _LONGEST_WAIT:
@@ -72,7 +72,7 @@ class PollingThread(threading.Thread):
         return self._error is not None
 
     def end_after(self, num_steps):
-        """Says that so many steps come in all."""
+        """Sets the number of all steps."""
         self._num_steps = num_steps
 
     def cancel(self):
@@ -85,8 +85,8 @@ class PollingThread(threading.Thread):
         return self._cancelled.is_set()
 
     def get_result(self):
-        """The results of the last step, when the thread has ended. Raises what a callback has
-        raised."""
+        """The results of the last step, after the end of the thread. Raises the exception of a
+        callback."""
         self.join()
         if self._error is not None:
             raise self._error

@@ -1,4 +1,4 @@
-"""Which classes of Keras are extended, and the methods that hand over to the extensions."""
+"""The extended classes of Keras, and the methods that call the extensions."""
 
 import functools
 

@@ -13,7 +13,7 @@ SequentialLayerPipelineStageAssignment = (
 
 class SequentialExtension(config.SequentialConfig, stage_assignments.SequentialStages,
                           extensions_base.KerasExtensionBase):
-    """What a Sequential has in the scope of an IPUStrategy."""
+    """The extension of a Sequential in the scope of an IPUStrategy."""
 
     def _build_supported(self, input_shape=None):
         return any(tf.is_tensor(one) for one in tf.nest.flatten(input_shape))

@@ -1,4 +1,4 @@
-"""Which stage each layer of a model runs in: the methods of models that concern it."""
+"""The stage of each layer of a model: the methods of models for it."""
 
 import inspect
 
@@ -11,8 +11,8 @@ from tremula.tf.keras.extensions import (
 class Stages:
     """Base of the three mixins.
 
-    Each says what its model's calls are: _stage_nodes(), _stage_graph(), _stage_inputs(),
-    _stage_arguments(); and which classes its assignments have.
+    Each gives the calls of its model (_stage_nodes(), _stage_graph(), _stage_inputs(),
+    _stage_arguments()) and the classes of its assignments.
     """
 
     _pipeline_stage_assignment = []  # never changed: lists are put in its place
@@ -41,7 +41,7 @@ class Stages:
         self._keep_assignments(pipeline_stage_assignment)
 
     def reset_pipeline_stage_assignment(self):
-        """Makes the model one that is no pipeline."""
+        """Makes the model no pipeline."""
         self._keep_assignments([])
 
     def _keep_assignments(self, assignments):
@@ -61,15 +61,15 @@ class Stages:
             raise RuntimeError(messages.OWN_CALL.format(self.name, kind))
 
     def _check_kept_assignments(self):
-        """Raises ValueError if the model has changed since its stages were set. What has been added
-        to it in scopes, such as losses, has their stages."""
+        """Raises ValueError if the model has changed since its stages were set. Calls that were
+        added in scopes, such as those of losses, get the scopes' stages."""
         if self._stages_come_from_scopes:
             self._use_scopes()
         else:
             self._check_assignments(self._pipeline_stage_assignment)
 
     def _saved_layers(self):
-        """The layers, in the order that numbers in a configuration count."""
+        """The layers, in the order of their numbers in a configuration."""
         return self.layers
 
     def _stage_outputs(self, tensors):
@@ -79,8 +79,8 @@ class Stages:
     # ---- Making ----
 
     def _new_assignments(self, of_scopes=False, stage=None):
-        """Assignments of the stages that scopes have given, or of None. `stage` is for calls that
-        have none."""
+        """Assignments with the stages that scopes have given, or None. `stage`: for calls without
+        one."""
         return [self._new_assignment(layer, node, of_scopes, stage)
                 for layer, node in self._stage_calls()]
 
@@ -165,7 +165,7 @@ def _has_stage(node):
 
 
 def _trace_call(model, node):
-    """Traces the calls in a nested model that knows nothing of them yet."""
+    """Traces the calls in a nested model that has not been traced."""
     if isinstance(model, ModelStages) and model._traced_graph is None and node is not None:
         model._trace_calls(tf.nest.map_structure(
             lambda one: keras.public().Input(batch_shape=one.shape, dtype=one.dtype),
@@ -173,7 +173,7 @@ def _trace_call(model, node):
 
 
 def _copies(assignments):
-    """The same assignments in objects of their own: each call of a nested model has its stages."""
+    """Copies of the assignments, because each call of a nested model has stages of its own."""
     copies = []
     for one in assignments:
         where = [one.node_index] if hasattr(one, "node_index") else []
@@ -253,11 +253,11 @@ class ModelStages(Stages):
         super()._check_matches(assignment, layer, node)
 
     def _trace_calls(self, inputs):
-        """Calls the model with symbolic tensors, to see which layers it calls. A stage that scopes
-        in call() give counts, unless stages are set: those must fit.
+        """Calls the model with symbolic tensors, to see which layers it calls. Stages that are set
+        must fit; without these, the scopes in call() give the stages.
 
-        Raises NotImplementedError where there is no call(), RuntimeError where the stages that have
-        been set do not fit.
+        Raises NotImplementedError without a call(), RuntimeError if the stages that are set do not
+        fit.
         """
         self._validate_call_function()
         for layer in self.layers:

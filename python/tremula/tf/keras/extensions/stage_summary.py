@@ -22,7 +22,7 @@ class _Table:
 def print_summary(name, assignments, has_inputs, line_length=None, print_fn=None):
     """Prints the stages of the layers of a model.
 
-    has_inputs   whether there is a column for the layers that a layer gets its inputs from
+    has_inputs   whether a column has the layers from which a layer gets its inputs
     line_length  89 without it, 60 without such a column
     print_fn     is called with each line; print() without it
     """

@@ -58,7 +58,7 @@ def _loop(model, step, name):
 
 
 def _reduced(model, results):
-    """The results of a step as they are wanted of several replicas."""
+    """The results of a step, of several replicas as the option asks."""
     method, count = model._replicated_metric_reduction_method, model._get_replication_factor()
     if count == 1 or method is _Reduction.NONE:
         return results
@@ -74,8 +74,8 @@ def _reduced(model, results):
 
 
 def create_variables(model, element_spec):
-    """Makes what training keeps, slots and metrics, before a function is traced: TensorFlow traces
-    a function again that has made variables. What is not known yet is left to the trace."""
+    """Makes slots and metrics before a function is traced, because TensorFlow traces a function
+    again that makes variables. The trace makes those that cannot be made yet."""
     if not model.built:
         return
     optimizer, variables = model.optimizer, model.trainable_variables
@@ -115,8 +115,8 @@ def _checked(gradients):
 
 
 def check_optimizer(optimizer):
-    """Raises ValueError for an optimizer whose minimize() is the program's own: sums of gradients
-    are applied without it."""
+    """Raises ValueError for an optimizer with a minimize() of the user's own, which is not called
+    when sums of gradients are applied."""
     legacy = inner.legacy_optimizer()
     optimizer = getattr(optimizer, "inner_optimizer", optimizer)
     if isinstance(optimizer, legacy) and type(optimizer).minimize is not legacy.minimize:
@@ -135,7 +135,7 @@ class _KerasOptimizerWrapper(tf.compat.v1.train.Optimizer):
 
     @property
     def supports_captured_grads(self):
-        """Whether the optimizer takes what layers have captured."""
+        """Whether the optimizer takes gradients that layers have captured."""
         return _captured_gradients.are_taken_by(self._optimizer)
 
     def compute_gradients(self, loss, var_list=None, **_):
@@ -181,7 +181,7 @@ def _applier(model, count):
 
 
 def accumulating(model, optimizer, count):
-    """An optimizer around one that is applied in each `count`th step."""
+    """An optimizer that applies another one in each `count`th step."""
     from tremula.tf.keras.optimizers import als_optimizer
     from tremula.tf.keras.optimizers import gradient_accumulation_optimizer as by_variable
     check_optimizer(optimizer)

@@ -22,7 +22,7 @@ class _GradientCaptureLayerBase(inner.layer_class()):
         self._tag = tag
 
     def _call_inner(self, inputs, *args, **kwargs):
-        """What the call of the layer inside gives."""
+        """The results of the call of the layer inside."""
         call = self._layer.call
         if "training" in kwargs:
             parameters = inspect.signature(call).parameters
@@ -48,12 +48,12 @@ class _GradientCaptureLayerBase(inner.layer_class()):
         self.built = True
 
     def compute_output_shape(self, input_shape):
-        """That of the layer inside."""
+        """The output shape of the layer inside."""
         return self._layer.compute_output_shape(input_shape)
 
     @property
     def tag(self):
-        """The name of what is captured."""
+        """The name of the captured gradients."""
         return self._tag
 
     @property
@@ -91,8 +91,8 @@ class _GradientCaptureLayerBase(inner.layer_class()):
 
 @ipu_layer.registered
 class CaptureUpstreamGradients(_GradientCaptureLayerBase):
-    """Captures the gradients that come to the outputs of `layer`, under `tag`; by default the
-    layer's name and "_cug"."""
+    """Captures the gradients at the outputs of `layer`, under `tag`; by default the layer's name
+    and "_cug"."""
 
     def __init__(self, layer, tag=None):
         _check_is_layer(layer)

@@ -1,4 +1,4 @@
-"""Dense layers whose product is done in parts, or with numbers of eight bits."""
+"""Dense layers that compute their product in parts, or with numbers of eight bits."""
 
 import numpy as np
 import tensorflow as tf
@@ -7,7 +7,7 @@ from tremula.tf.ipu.ops import f8_ops, math_ops
 from tremula.tf.inner import keras as inner
 from tremula.tf.keras.layers import ipu_layer
 
-# What the layer calls the dimension that is cut -> what serialized_matmul() calls it.
+# The layer's name of the dimension that is cut -> that of serialized_matmul().
 _DIMENSIONS = {"input_columns": "a_columns", "input_rows_kernel_columns": "a_rows_b_columns",
                "kernel_rows": "b_rows"}
 
@@ -109,7 +109,7 @@ class SerialDense(ipu_layer.IPULayer):
 
 
 def _random_codes(shape, dtype=None, **kwargs):
-    """Codes of random numbers, none of which is the one that stands for no number."""
+    """Codes of random numbers, without the code for NaN."""
     del dtype, kwargs
     codes = np.random.randint(0, 256, size=tuple(shape), dtype=np.uint8)
     return tf.constant(np.where(codes == 0x80, 0, codes).astype(np.uint8))
@@ -138,7 +138,7 @@ class Dense(inner.public("layers").Dense):
         self.kernel_scale = kernel_scale
         self.kernel_data_initializer = kernel_data_initializer
         self._is_quarter = False
-        self.input_spec = None  # until it is known which kind of inputs there are
+        self.input_spec = None  # until the kind of the inputs is known
 
     def build(self, input_shape):
         """Makes the weights: `kernel` and `bias`, or `kernel_data`, `kernel_metadata`, `bias`."""

@@ -13,9 +13,9 @@ class Dropout(ipu_layer.IPULayer):
 
     rate         the part that is set to zero
     noise_shape  as rand_ops.dropout()'s
-    seed         two 32-bit integers, or one: the same elements are dropped in every execution.
-                 None: others in each
-    ref          no difference
+    seed         one or two 32-bit integers: every execution drops the same elements. None: each
+                 execution drops others
+    ref          is not used
     """
 
     def __init__(self, rate, noise_shape=None, seed=None, **kwargs):
@@ -27,7 +27,7 @@ class Dropout(ipu_layer.IPULayer):
         self.supports_masking = True
 
     def build(self, input_shape):
-        """Makes nothing."""
+        """Makes no weights."""
         self.built = True
 
     def call(self, inputs, training=None):

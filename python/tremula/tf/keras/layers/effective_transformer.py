@@ -15,7 +15,7 @@ class EffectiveTransformer(ipu_layer.IPULayer):
     max_batch_size          most sequences that the original handled at once
     use_scale               whether a weight `scale` multiplies the scores
     num_attention_heads, attention_head_size
-    sequences_per_iter      as max_batch_size; both change no number
+    sequences_per_iter      like max_batch_size, it changes no number
     qkv_activation          of the queries, keys and values
     attention_dropout_prob, output_dropout_prob   dropout in training, or None
     output_activation       of the output layer
@@ -80,7 +80,7 @@ class EffectiveTransformer(ipu_layer.IPULayer):
 
     def call(self, inputs, training=True):
         """inputs: from_sequences [batch, N], from_lengths [batch], to_sequences [batch, M],
-        to_lengths [batch], and, or not, q_mask, bool [batch, heads]: which heads count.
+        to_lengths [batch], and optionally q_mask, bool [batch, heads]: which heads count.
 
         Returns (output [batch, output_layer_size], context [batch, N, heads, head size] in
         float32). Raises ValueError for inputs that do not fit each other."""
@@ -125,7 +125,7 @@ class EffectiveTransformer(ipu_layer.IPULayer):
         return mask[0]
 
     def _embed(self, sequences, lengths, layer):
-        """What `layer` gives for each token: [batch, tokens, heads, head size]; 0 for padding."""
+        """The outputs of `layer` by token: [batch, tokens, heads, head size]; 0 for padding."""
         count = sequences.shape[1]
         tokens = layer(tf.cast(sequences[..., tf.newaxis], self.compute_dtype))
         tokens = tf.reshape(tokens, [-1, count, self.num_attention_heads,

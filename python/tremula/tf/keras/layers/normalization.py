@@ -8,7 +8,7 @@ from tremula.tf.keras.layers import ipu_layer
 
 
 class _Normalization(ipu_layer.IPULayer):
-    """What the layers have in common: the variables `gamma` and `beta`."""
+    """The base of the layers: the variables `gamma` and `beta`."""
 
     def __init__(self, center, scale, epsilon, beta_initializer, gamma_initializer, trainable,
                  **kwargs):
@@ -28,7 +28,7 @@ class _Normalization(ipu_layer.IPULayer):
                 setattr(self, name, self.add_weight(name, shape, initializer=initializer))
 
     def _normalize(self, inputs, cut, name):
-        """Inputs normalized in the groups `cut`; gamma and beta count for the channels."""
+        """Inputs normalized in the groups `cut`, with gamma and beta of the channels."""
         def parameter(variable, otherwise):
             if variable is None:
                 return tf.fill([cut.channels], tf.cast(otherwise, inputs.dtype))
@@ -61,7 +61,7 @@ class GroupNormalization(_Normalization):
     strided_channel_grouping  whether group g has the channels g, g + groups, ... instead of
                               neighbouring ones
 
-    Without an initializer a variable gets what Keras gives to variables without one.
+    A variable without an initializer gets Keras' default.
     """
 
     def __init__(self, groups=2, channels_axis=-1, center=True, scale=True, epsilon=1e-3,

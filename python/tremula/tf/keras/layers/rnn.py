@@ -27,11 +27,11 @@ _REFUSED = ("kernel_regularizer", "recurrent_regularizer", "bias_regularizer",
 
 
 class _PopnnRNN(ipu_layer.IPULayer):
-    """What the two layers have in common; arguments as those of Keras' layers, and
+    """The base of the two layers. Arguments are those of Keras' layers, and
 
     dropout_seed             two 32-bit integers: of the dropout of inputs
     partials_dtype, options, options_bwd   of the products' plans; they change no number
-    seed                     is kept, and makes no difference: initializers have seeds of their own
+    seed                     is not used: initializers have seeds of their own
     time_major               whether inputs and outputs are [time, batch, ...]
     """
 
@@ -48,7 +48,7 @@ class _PopnnRNN(ipu_layer.IPULayer):
         activations = inner.public("activations")
         self.activation = activations.get(activation)
         self.recurrent_activation = activations.get(recurrent_activation)
-        # Of text the name itself: functions of Keras may share one.
+        # A text is the name itself, because functions of Keras may share a name.
         self._activation_name = _known(
             activation, self.activation, ACCEPTED_ACTIVATIONS, "an activation",
             ACCEPTED_ACTIVATIONS_STR)
@@ -164,7 +164,7 @@ class _PopnnRNN(ipu_layer.IPULayer):
 
     def __call__(self, inputs, *args, initial_state=None, **kwargs):
         if initial_state is not None:
-            # As a list a structure that Keras sees through: states may be symbolic tensors.
+            # A list is a structure that Keras flattens, because states may be symbolic tensors.
             kwargs["initial_state"] = list(tf.nest.flatten(initial_state))
         return super().__call__(inputs, *args, **kwargs)
 
@@ -173,10 +173,10 @@ class _PopnnRNN(ipu_layer.IPULayer):
 
         inputs         [batch, time, inputs]
         mask           refused
-        training       whether dropout is applied. With False nothing is kept for gradients: they
-                       do the forward pass again
-        initial_state  (h, c), of a GRU h; zeros by default, or what the last call of a stateful
-                       layer left
+        training       whether dropout is applied. With False nothing is kept for gradients, which
+                       compute the forward pass again
+        initial_state  (h, c), of a GRU h; by default zeros, in a stateful layer the state after
+                       the last call
         """
         self._check_unsupported(mask is not None, "mask", "call")
         inputs = tf.convert_to_tensor(inputs)
@@ -196,7 +196,7 @@ class _PopnnRNN(ipu_layer.IPULayer):
         else:
             state = [tf.cast(one, dtype) for one in tf.nest.flatten(initial_state)]
         kernel = tf.concat([tf.cast(self.kernel, dtype), tf.cast(self.recurrent_kernel, dtype)], 0)
-        # A tape may want gradients of a call that says nothing, as with Keras' layers.
+        # A tape may ask for gradients of a call without `training`, as with Keras' layers.
         is_kept = not isinstance(training, (bool, int)) or bool(training)
         with tf.name_scope(f"Popnn{self._kind}Layer"), _building.one_op():
             outputs, *state = self._run(inputs, state, kernel, tf.cast(self.biases, dtype), is_kept)
@@ -249,7 +249,7 @@ class _PopnnRNN(ipu_layer.IPULayer):
 
 @ipu_layer.registered
 class PopnnLSTM(_PopnnRNN):
-    """Keras' LSTM. What the IPU's operation cannot do raises ValueError."""
+    """Keras' LSTM. Arguments that the IPU's operation cannot honour raise ValueError."""
 
     _kind, _gates, _rnn_mode = "LSTM", POPNN_LSTM_NUM_GATES, POPNN_LSTM
     _state_names = ("h", "c")
@@ -305,7 +305,7 @@ class PopnnLSTM(_PopnnRNN):
 
 @ipu_layer.registered
 class PopnnGRU(_PopnnRNN):
-    """Keras' GRU. What the IPU's operation cannot do raises ValueError."""
+    """Keras' GRU. Arguments that the IPU's operation cannot honour raise ValueError."""
 
     _kind, _gates, _rnn_mode = "GRU", POPNN_GRU_NUM_GATES, POPNN_GRU
     _state_names = ("h",)

@@ -1,4 +1,4 @@
-"""Checks of what is passed to the models' methods."""
+"""Checks of the arguments of the models' methods."""
 
 import inspect
 
@@ -8,7 +8,7 @@ from tremula.tf.inner import keras as inner
 from tremula.tf.inner import logs
 from tremula.tf.keras.models import messages
 
-# In the order in which a message names them.
+# In the order of their names in a message.
 _UNSUPPORTED = (
     "sample_weight_mode", "weighted_metrics", "target_tensors", "distribute", "run_eagerly",
     "validation_split", "validation_data", "class_weight", "sample_weight", "validation_steps",

@@ -1,4 +1,4 @@
-"""What the models of SDK 2.1 have in common."""
+"""The base of the models of SDK 2.1."""
 
 import tensorflow as tf
 
@@ -44,7 +44,7 @@ class IpuModelBase(inner.public().Model):
         self()
 
     def build(self, input_shape):
-        """Makes the weights, where there are none yet."""
+        """Makes the weights, if there are none yet."""
 
     def save(self, filepath, overwrite=True, include_optimizer=True, save_format=None,
              signatures=None, options=None):
@@ -59,7 +59,7 @@ class IpuModelBase(inner.public().Model):
         """As keras.Model.compile. `optimizer` may be one of TensorFlow 1, too.
 
         Raises ValueError for `loss_weights` that are no list and for optimizers of Keras 1,
-        NotImplementedError for what these models do not have.
+        NotImplementedError for arguments that these models do not have.
         """
         arguments.check_compile(optimizer, loss_weights, kwargs)
         self._programs = {}
@@ -80,7 +80,7 @@ class IpuModelBase(inner.public().Model):
         try:
             ipus = settings.num_ipus(ordinal)
         except RuntimeError:
-            ipus = 1  # what is used without having been configured
+            ipus = 1  # the default without a configuration
         if self.shard_count > ipus:
             raise ValueError(messages.TOO_FEW_IPUS % (ipus, self.shard_count))
         return ipus // self.shard_count
@@ -92,10 +92,10 @@ class IpuModelBase(inner.public().Model):
 
         x, y             a dataset of inputs and targets; or arrays, with `batch_size`, the size of
                          a replica's mini-batch
-        steps_per_epoch  updates of the weights in an epoch, those of all replicas; as many as the
-                         data is enough for, if it is not given
-        steps_per_run    updates of a replica in one execution; all of the epoch's, if not given
-        shuffle          makes no difference: a dataset shuffles itself
+        steps_per_epoch  updates of the weights in an epoch, of all replicas together; by default
+                         all for which there are data
+        steps_per_run    updates of a replica in one execution; by default all of the epoch
+        shuffle          is not used: a dataset shuffles itself
 
         Raises ValueError for numbers and data that do not fit, NotImplementedError for arguments
         of Keras' that these models do not have.
@@ -148,7 +148,7 @@ class IpuModelBase(inner.public().Model):
             self.infeed = self.outfeed = None
 
     def _program(self, mode, steps_per_run, outfeed_options, dataset, prefetch_depth):
-        """The program for these arguments, which a call before has made or this one makes."""
+        """The program for these arguments, made by the first call that needs it."""
         strategy = strategies.strategy()
         key = (mode, steps_per_run, outfeed_options, prefetch_depth, strategy._device_ordinal,
                self.replication_factor, self.gradient_accumulation_count,
@@ -161,7 +161,8 @@ class IpuModelBase(inner.public().Model):
         return self._programs[key]
 
     def _make_variables(self, mode, dataset):
-        """Makes the variables that the first trace would make: TensorFlow would trace again."""
+        """Makes the variables that the first trace would make, after which TensorFlow would trace
+        again."""
         specs = self._in_order(*feed_arguments.of_element(dataset.element_spec), mode)
         outputs = self._symbolic_outputs(specs[0])
         if mode == PREDICT:
@@ -176,11 +177,11 @@ class IpuModelBase(inner.public().Model):
         if mode == steps.TRAIN:
             programs.make_slots(self.optimizer, self.trainable_variables)
 
-    # ---- What the classes say ----
+    # ---- Implemented by the classes ----
 
     def _symbolic_outputs(self, spec):
-        """The outputs, as Keras' symbols. `spec` is the first input's; layers that have no weights
-        yet make them."""
+        """The outputs, as Keras' symbols. `spec` is the first input's. Layers make their weights,
+        if they have none yet."""
         raise NotImplementedError
 
     def _build_program(self, mode, steps_per_run, accumulate, accumulate_dtype):

@@ -1,4 +1,4 @@
-"""Datasets of mini-batches, of what fit, evaluate and predict take."""
+"""Datasets of mini-batches, from the arguments of fit, evaluate and predict."""
 
 import tensorflow as tf
 
@@ -31,7 +31,7 @@ def of_input(x, y, batch_size):
 
 
 def _narrowed(dataset, made):
-    """`dataset` without float64; it holds elements ready if `made`, which it is made of, does."""
+    """`dataset` without float64. It prefetches if `made`, from which it is made, does."""
     dataset = _without_float64(dataset)
     depth = datasets.prefetched(made)
     if dataset is not made and depth is not None:
@@ -54,7 +54,7 @@ def _without_float64(dataset):
 
 
 def nothing_like(dataset):
-    """A dataset without elements, of the same types and shapes, that holds nothing of the other."""
+    """A dataset without elements, of the types and shapes of another, which it does not keep."""
     spec = dataset.element_spec
     return tf.data.Dataset.range(0).map(lambda _: tf.nest.map_structure(
         lambda one: tf.zeros(one.shape, one.dtype), spec))

@@ -1,4 +1,4 @@
-"""What these models say, in the original's words where it has some."""
+"""The messages of these models, in the original's words where it has one."""
 
 # ---- Construction ----
 

@@ -7,7 +7,7 @@ from tremula.tf.keras.models import arguments, base, messages, programs, steps
 
 
 class IPUSequential(base.IpuModelBase):
-    """Layers one after the other, trained on single IPUs: a larger device has a replica on each.
+    """Layers one after the other, each replica on one IPU. A larger device has several replicas.
 
     model_layers  the list of layers
     """
@@ -15,7 +15,7 @@ class IPUSequential(base.IpuModelBase):
     def __init__(self, layers=None, gradient_accumulation_count=1,
                  gradient_accumulation_dtype=None, layer_replacement=False, accumulation_count=1,
                  accumulation_dtype=None):
-        """`layer_replacement` makes no difference, as in the original; `accumulation_count` and
+        """`layer_replacement` is not used, as in the original; `accumulation_count` and
         `accumulation_dtype` are older names.
 
         Raises ValueError for what is no list of layers.
@@ -100,7 +100,7 @@ class FunctionalBase(base.IpuModelBase, inner.module("engine.functional").Functi
 
 
 class IPUModel(FunctionalBase):
-    """A functional model on single IPUs: a larger device has a replica on each."""
+    """A functional model, each replica on one IPU. A larger device has several replicas."""
 
     def __init__(self, *args, gradient_accumulation_count=1, gradient_accumulation_dtype=None,
                  layer_replacement=False, accumulation_count=1, accumulation_dtype=None, **kwargs):

@@ -9,7 +9,7 @@ from tremula.tf.ipu.ops import pipelining_ops
 from tremula.tf.keras.extensions import pipeline_stage_assignment
 from tremula.tf.keras.models import arguments, base, messages, model, programs, steps
 
-# What both classes hand on to pipelining_ops.pipeline.
+# The arguments that both classes pass on to pipelining_ops.pipeline.
 _HANDED_ON = (
     "device_mapping", "pipeline_schedule", "recomputation_mode",
     "forward_propagation_stages_poplar_options", "backward_propagation_stages_poplar_options",
@@ -19,7 +19,7 @@ _HANDED_ON = (
 
 
 class _Pipelined(base.IpuModelBase):
-    """What pipelines have in common.
+    """The base of pipelines.
 
     stages  of a PipelineSequential the lists of layers, of a PipelineModel lists of calls
     """
@@ -79,7 +79,7 @@ class _Pipelined(base.IpuModelBase):
             compute_gradients_kwargs={"var_list": self.trainable_variables})
 
     def _results(self, mode, program, accumulate, outputs, targets):
-        """What the last stage returns."""
+        """The results of the last stage."""
         if mode == steps.PREDICT:
             return list(outputs)
         found = programs.losses_and_metrics(self, targets, outputs, self._extra_losses())
@@ -103,8 +103,8 @@ class PipelineSequential(_Pipelined):
                  offload_gradient_accumulation_buffers=None, replicated_weight_sharding=None,
                  offload_weights=None, layer_replacement=False, **kwargs):
         """`stages` is a list of lists of layers. `batch_serialization_iterations` and
-        `layer_replacement` make no difference, as in the original; what else there is, is as in
-        pipelining_ops.pipeline, and `name`.
+        `layer_replacement` are not used, as in the original. The other arguments, except for
+        `name`, are those of pipelining_ops.pipeline.
 
         Raises ValueError for what is no list of lists of layers.
         """
@@ -162,8 +162,8 @@ class PipelineModel(_Pipelined, model.FunctionalBase):
                  offload_weights=None, layer_replacement=False, **kwargs):
         """(inputs, outputs, name=None, trainable=True), and as PipelineSequential.
 
-        Raises ValueError where a layer has no stage, stages are left out, or a layer takes what a
-        later stage gives.
+        Raises ValueError if a layer has no stage, stages are left out, or a layer takes a result of
+        a later stage.
         """
         options = {name: value for name, value in locals().items() if name in _HANDED_ON}
         del layer_replacement

@@ -1,8 +1,8 @@
-"""What a model runs on the IPU: one function a mode, with the queues that feed the function and
-that take its results.
+"""The functions that a model runs on the IPU, one for each mode, and the queues of their data and
+results.
 
-A Program is kept from call to call. Its infeed queue goes on with the dataset of the next call, so
-nothing is traced and compiled twice.
+A Program is kept from call to call. Its infeed queue continues with the dataset of the next call,
+so nothing is traced and compiled twice.
 """
 
 import functools
@@ -21,27 +21,27 @@ from tremula.tf.keras.models import data, messages, steps
 class Program:
     """A function for an IPU with its queues.
 
-    names    of the results that a mini-batch, or a step, puts into the outfeed; none in predict
+    names    of the results that a mini-batch, or a step, enqueues in the outfeed; none in predict
     infeed   an IPUInfeedQueue; outfeed: an IPUOutfeedQueue
     """
 
     def __init__(self, name, build, dataset, device_ordinal, prefetch_depth):
-        """build(program) traces what runs: it reads `infeed`, writes to `outfeed` and sets `names`.
-        """
+        """build(program) traces the function: it reads `infeed`, writes to `outfeed` and sets
+        `names`."""
         self._iterator = ipu_infeed_queue.IPUOwnedIterator(
             dataset=dataset, device_ordinal=device_ordinal, prefetch_depth=prefetch_depth)
         self._nothing, self._is_at_start = data.nothing_like(dataset), True
         self.infeed = self._iterator._queue
         self.outfeed = ipu_outfeed_queue.ScopedIPUOutfeedQueue(device_ordinal=device_ordinal)
         self.names = []
-        # A partial is an object of its own to TensorFlow, which warns of one that it often traces.
+        # A partial is a new object for TensorFlow, which warns if it traces one object often.
         traced = functools.partial(build, self)
         traced.__name__ = name
         self._function = tf.function(traced, autograph=False, jit_compile=True)
 
     def start(self, dataset):
-        """Feeds the program from the beginning of a dataset, the first time of that which it was
-        made with: an iterator more would draw other random numbers."""
+        """Feeds the program from the beginning of a dataset. The first time it is the dataset that
+        the program was made with: another iterator would draw other random numbers."""
         if not self._is_at_start:
             self._iterator.restart(dataset)
         self._is_at_start = False
@@ -51,7 +51,7 @@ class Program:
         strategy.run(self._function)
 
     def stop(self):
-        """Empties both queues and lets the dataset go."""
+        """Empties both queues and drops the dataset."""
         self._is_at_start = False
         with eager.eagerly_on_cpu():
             self._iterator.restart(self._nothing)
@@ -59,12 +59,12 @@ class Program:
         _empty("IpuOutfeedDelete", feed=self.outfeed._id)
 
 
-_BROKEN_OFF_SECONDS = 10  # for a run that an error has ended early to stop
+_BROKEN_OFF_SECONDS = 10  # until a run that an error ended has stopped
 
 
 def _empty(op, **options):
-    """Empties a queue. A run that was broken off may still use the queue for a moment: what the
-    run leaves there would count for the next method."""
+    """Empties a queue. A run that was cancelled may still use it for a moment, and its elements
+    must not count for the next method."""
     until = time.monotonic() + _BROKEN_OFF_SECONDS
     while True:
         try:
@@ -80,8 +80,8 @@ def _empty(op, **options):
 # ---- Layers ----
 
 def call_layer(layer, training, /, *arguments, **keywords):
-    """What a layer gives, called as in training or not where it has a say in that and the call
-    does not fix it."""
+    """The outputs of a layer. `training` is passed on if the layer takes it and the call does not
+    fix it."""
     if keywords.get("training") is None:
         keywords.pop("training", None)
     if getattr(layer, "_expects_training_arg", False) and not layer._call_spec.arg_was_passed(
@@ -91,7 +91,7 @@ def call_layer(layer, training, /, *arguments, **keywords):
 
 
 def symbolic_outputs(layers, spec):
-    """What layers give, one after the other, as a symbol of Keras', for an input like `spec`."""
+    """The output of layers, one after the other, as Keras' symbol, for an input like `spec`."""
     x = inner.public().Input(batch_shape=spec.shape, dtype=spec.dtype)
     for layer in layers:
         x = layer(x)
@@ -99,14 +99,14 @@ def symbolic_outputs(layers, spec):
 
 
 def call_layers(layers, x, training):
-    """What layers give, one after the other."""
+    """The output of layers, one after the other."""
     for layer in layers:
         x = call_layer(layer, training, x)
     return x
 
 
 class _Given:
-    """Keras' calls take a value off a list of it for each time that it is used."""
+    """Lists of values. Keras' calls take a value off its list at each use."""
 
     def __init__(self, values):
         self._values = values
@@ -116,7 +116,7 @@ class _Given:
 
 
 def run_nodes(nodes, values, training):
-    """Runs calls of a functional model: adds what they give to `values`, {Keras' id: tensor}."""
+    """Runs calls of a functional model; adds their results to `values`, {Keras' id: tensor}."""
     for node in nodes:
         arguments, keywords = node.map_arguments(_Given(values))
         returned = call_layer(node.layer, training, *arguments, **keywords)
@@ -124,7 +124,7 @@ def run_nodes(nodes, values, training):
 
 
 def with_masks(tensors):
-    """Tensors, and after them the masks that Keras keeps with them."""
+    """Tensors, followed by the masks that Keras keeps with them."""
     masks = [getattr(one, "_keras_mask", None) for one in tensors]
     return [*tensors, *(one for one in masks if one is not None)]
 
@@ -144,7 +144,7 @@ def losses_and_metrics(model, targets, outputs, extra_losses):
 
 
 def optimizer_of(model):
-    """The model's optimizer as one of TensorFlow 1. Raises ValueError for what is none."""
+    """The model's optimizer as one of TensorFlow 1. Raises ValueError for another object."""
     found = model.optimizer
     if isinstance(found, inner.module("optimizers.optimizer_v1").TFOptimizer):
         return _Native(found.optimizer)

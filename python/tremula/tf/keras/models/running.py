@@ -9,7 +9,7 @@ from tremula.tf.keras.models import steps
 
 
 def callback_list(model, callbacks, mode, verbose, epochs, plan):
-    """Keras' list of callbacks. Training has a History and a progress bar besides."""
+    """Keras' list of callbacks, for training with a History and a progress bar."""
     kinds = inner.public("callbacks")
     if isinstance(callbacks, kinds.CallbackList):
         return callbacks
@@ -24,7 +24,7 @@ def callback_list(model, callbacks, mode, verbose, epochs, plan):
 
 def _progress_bar(base):
     class ProgressBar(base):
-        """Counts the steps of an execution, of which Keras knows nothing."""
+        """A progress bar that counts steps. Keras knows executions only."""
 
         def on_train_batch_end(self, batch, logs=None):
             """Shows the steps that are done: `batch` is the first one of the execution."""
@@ -33,7 +33,7 @@ def _progress_bar(base):
     return ProgressBar(count_mode="steps")
 
 
-# What TensorFlow's profiler calls a step, as in stock Keras.
+# TensorFlow's profiler knows steps by this name, as in stock Keras.
 _TRACED = {steps.TRAIN: "train", steps.TEST: "test", steps.PREDICT: "predict"}
 
 
@@ -80,7 +80,7 @@ def run(model, mode, program, strategy, dataset, callbacks, plan, epochs, initia
 
 
 def _outfed(program, model, plan, accumulated):
-    """What an epoch has put into the outfeed, an array for each result: the mini-batches of all
+    """The elements of an epoch's outfeed, an array for each result: the mini-batches of all
     replicas one after the other."""
     if utils.use_synthetic_data_for(utils.SyntheticDataCategory.Outfeed):
         count = plan.mini_batches

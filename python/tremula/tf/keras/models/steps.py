@@ -1,4 +1,4 @@
-"""How many mini-batches, steps and executions an epoch has.
+"""The numbers of mini-batches, steps and executions of an epoch.
 
 A step is one update of the weights: `count` mini-batches, those whose gradients are added up. The
 steps of all replicas count.
@@ -35,7 +35,7 @@ def plan(who, mode, cardinality, size, steps, steps_per_run, count, replicas, in
 
     cardinality  the dataset's, negative where it is infinite or unknown
     size         the number of mini-batches of data that was given as arrays, else None
-    steps        what the program says, or None; so is steps_per_run
+    steps        the user's argument or None; so is steps_per_run
     infer        infer(mini-batches or None) gives their number by the dataset: Keras' own function
 
     Raises ValueError for numbers that do not fit.
@@ -79,7 +79,7 @@ def _check_divisible(who, mode, steps, steps_per_run, replicas):
 
 
 def _derived(mode, size, steps_per_run, count, replicas):
-    """The steps that an array's mini-batches are enough for."""
+    """The number of steps for which an array has mini-batches."""
     together = count * replicas * (steps_per_run or 1)
     per_run = messages.TIMES_STEPS_PER_RUN % steps_per_run if steps_per_run else ""
     if size < together:

@@ -51,9 +51,9 @@ class ALSOptimizer(_Wrapper):
     increase_factor              a power of two: the factor is multiplied or divided by it
     max_loss_scaling_factor      a power of two that the factor stays below
     accumulate_statistics_over_update_period
-                                 whether the gradients of all steps count, or of the last one
-    ratio_threshold              the part of large gradients above which the factor shrinks
-    captured_grads_only          whether only gradients count that layers have captured
+                                 whether the gradients of all steps count, or those of the last one
+    ratio_threshold              the share of large gradients above which the factor shrinks
+    captured_grads_only          whether only gradients that layers have captured count
     lpf_alpha                    0 to 1: how much of the old statistics is kept by a change
     histogram_bin_edge           the magnitude from which on a gradient is large
 
@@ -119,7 +119,7 @@ class ALSOptimizer(_Wrapper):
 
     @property
     def increase_factor(self):
-        """What the factor is multiplied or divided by."""
+        """The factor is multiplied or divided by this."""
         return self._settings["increase_factor"]
 
     @increase_factor.setter
@@ -133,7 +133,7 @@ class ALSOptimizer(_Wrapper):
 
     @property
     def max_loss_scaling_factor(self):
-        """What the factor stays below."""
+        """The factor stays below this."""
         return self._settings["max_loss_scaling_factor"]
 
     @max_loss_scaling_factor.setter
@@ -164,7 +164,7 @@ class ALSOptimizer(_Wrapper):
 
     @property
     def ratio_threshold(self):
-        """The part of large gradients above which the factor shrinks."""
+        """The share of large gradients above which the factor shrinks."""
         return self._settings["ratio_threshold"]
 
     @ratio_threshold.setter
@@ -231,7 +231,7 @@ class ALSOptimizer(_Wrapper):
 
     def apply_gradients(self, grads_and_vars, captured_grads=None, global_step=None, name=None,
                         experimental_aggregate_gradients=True):
-        """Takes the factor out of gradients of a scaled loss, and applies them with the optimizer
+        """Divides gradients of a scaled loss by the factor, and applies them with the optimizer
         inside.
 
         captured_grads  {tag: gradient or list of gradients} that layers have captured, or None

@@ -36,7 +36,7 @@ class AutomaticLossScalingOptimizer(als_optimizer.ALSOptimizer):
 
     @property
     def decrease_factor(self):
-        """What the factor is multiplied by when it shrinks."""
+        """The factor is multiplied by this when it shrinks."""
         return self._decrease_factor
 
     @decrease_factor.setter

@@ -48,8 +48,8 @@ class _Accumulating(optimizer_v2_wrapper._OptimizerV2Wrapper):
         return "THREESTATE_ON" if value else "THREESTATE_OFF"
 
     def _create_sums(self, variables):
-        """The sums, and the count of mini-batches that are in them. They are no weights: what is
-        saved between two steps has nothing of an unfinished one."""
+        """The sums, and the number of mini-batches in them. They are no weights, so that nothing of
+        an unfinished step is saved."""
         with tf.init_scope(), self._distribution_strategy_scope():
             if self._count is None:
                 self._count = tf.Variable(0, trainable=False, dtype=tf.int32,
@@ -64,7 +64,7 @@ class _Accumulating(optimizer_v2_wrapper._OptimizerV2Wrapper):
                     trainable=False, dtype=dtype or var.dtype, name=f"{self._name}/sum")
 
     def apply_gradients(self, grads_and_vars, name=None, experimental_aggregate_gradients=True):
-        """Adds gradients up, and applies the sums if these are the last."""
+        """Adds gradients up, and applies the sums after the last ones."""
         grads_and_vars = [(grad, var) for grad, var in grads_and_vars if grad is not None]
         variables = [var for _, var in grads_and_vars]
         if not variables:

@@ -57,13 +57,12 @@ class IpuOptimizerBase(inner.legacy_optimizer()):
         raise NotImplementedError("Must be implemented in subclasses.")
 
     def _step(self, var, value, grad, slots, scalars):
-        """(what is added to the variable `var`, the new values of its slots) from tensors: the
-        variable's value, the gradient, the slots' values, and what _scalars() gives."""
+        """(the change of the variable `var`, the new values of its slots) from tensors: the
+        variable's value, the gradient, the slots' values, and the results of _scalars()."""
         raise NotImplementedError("Must be implemented in subclasses.")
 
     def _scalars(self, rate):
-        """What a step needs besides: a dict of tensors. `rate` is the learning rate in the first
-        type."""
+        """Further tensors for a step, a dict. `rate` is the learning rate in the first type."""
         raise NotImplementedError("Must be implemented in subclasses.")
 
     def _create_slots(self, var_list):
@@ -73,7 +72,7 @@ class IpuOptimizerBase(inner.legacy_optimizer()):
 
     def _resource_apply_dense(self, grad, var, apply_state=None):
         place = var.device, var.dtype.base_dtype
-        # A schedule is called once for all variables of a type: it may feed out what it gives.
+        # A schedule is called once for all variables of a type, because it may enqueue its results.
         rate = ((apply_state or {}).get(place) or self._fallback_apply_state(*place))["lr_t"]
         slots = [self.get_slot(var, name) for name in self._slots_of(var)]
 

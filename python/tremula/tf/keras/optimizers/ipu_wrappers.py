@@ -8,12 +8,12 @@ from tremula.tf.keras.optimizers import optimizer_v2_wrapper
 
 @inner.registered
 class IpuOptimizer(optimizer_v2_wrapper._OptimizerV2Wrapper):
-    """Hands everything on to the optimizer `opt`. preprocess_gradients() is there for subclasses:
-    it maps (gradient, variable) pairs before they are applied, after that of the optimizer
+    """Passes everything on to the optimizer `opt`. preprocess_gradients() is for subclasses: it
+    maps (gradient, variable) pairs before they are applied, and after the one of the optimizer
     inside."""
 
     def preprocess_gradients(self, grad, var):
-        """(gradient, variable), as the optimizer inside would have them."""
+        """(gradient, variable), as the optimizer inside maps them."""
         inside = getattr(self._opt, "preprocess_gradients", None)
         return inside(grad, var) if inside is not None else (grad, var)
 
@@ -22,7 +22,7 @@ class IpuOptimizer(optimizer_v2_wrapper._OptimizerV2Wrapper):
                 for grad, var in grads_and_vars]
 
     def apply_gradients(self, grads_and_vars, name=None, experimental_aggregate_gradients=True):
-        """Applies the gradients that preprocess_gradients() gives."""
+        """Applies the results of preprocess_gradients()."""
         return super().apply_gradients(
             self._mapped(grads_and_vars), name=name,
             experimental_aggregate_gradients=experimental_aggregate_gradients)

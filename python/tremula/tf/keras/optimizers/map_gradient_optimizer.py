@@ -6,8 +6,8 @@ from tremula.tf.keras.optimizers import ipu_wrappers
 
 @inner.registered
 class MapGradientOptimizer(ipu_wrappers.IpuOptimizer):
-    """Applies gradient_mapping_function(gradient, variable) of each gradient; of several, one
-    around the other, the innermost maps first. Raises ValueError for what cannot be called."""
+    """Applies gradient_mapping_function(gradient, variable) for each gradient. Of several around
+    each other, the innermost maps first. Raises ValueError for what cannot be called."""
 
     def __init__(self, opt, gradient_mapping_function, name="MapGradientOptimizer"):
         if not callable(gradient_mapping_function):
@@ -33,7 +33,7 @@ class MapGradientOptimizer(ipu_wrappers.IpuOptimizer):
 
 @inner.registered
 class MapGradientOptimizerInvertedChaining(MapGradientOptimizer):
-    """The same, but of several the outermost maps first."""
+    """The same, but the outermost of several maps first."""
 
     def __init__(self, opt, gradient_mapping_function,
                  name="MapGradientOptimizerInvertedChaining"):

@@ -8,10 +8,10 @@ _Base = inner.legacy_optimizer()
 
 
 class _OptimizerV2Wrapper(_Base):
-    """Hands on what it does not do itself to the optimizer `opt`: hyperparameters, slots, weights
-    and steps are that one's. An optimizer of the newer kind is made one with slots first.
+    """Passes on to the optimizer `opt` what it does not do itself. Hyperparameters, slots, weights
+    and steps belong to `opt`. An optimizer of the newer kind is first replaced by one with slots.
 
-    Raises ValueError for what is no optimizer of Keras.
+    Raises ValueError for an object that is no optimizer of Keras.
     """
 
     _HAS_AGGREGATE_GRAD = True
@@ -61,7 +61,7 @@ class _OptimizerV2Wrapper(_Base):
 
     @property
     def weights(self):
-        """The weights of this optimizer and of that inside."""
+        """The weights of this optimizer and of the one inside."""
         return [*self._weights, *self._opt.weights]
 
     def variables(self):
@@ -167,7 +167,7 @@ class _OptimizerV2Wrapper(_Base):
 
 
 def _has_hyper(optimizer, name):
-    """Whether a hyperparameter is an optimizer's, or that of one inside of it."""
+    """Whether a hyperparameter belongs to an optimizer or to one inside it."""
     while isinstance(optimizer, _OptimizerV2Wrapper):
         optimizer = optimizer._opt
     return name in optimizer._hyper

@@ -19,7 +19,7 @@ class _ParameterUnscalingOptimizer:
         self._lsf = self._prev_lsf = float(loss_scale_factor)
 
     def _set_factors(self, factor, before):
-        """Takes the variables of the ALSOptimizer around."""
+        """Takes the variables of the ALSOptimizer around it."""
         object.__setattr__(self, "_lsf", factor)
         object.__setattr__(self, "_prev_lsf", before)
 
