@@ -11,6 +11,7 @@
 #include "ops/linear/half_tiles.h"
 #include "ops/linear/onednn_convolution_problem.h"
 #include "ops/linear/onednn_sequence.h"
+#include "ops/linear/weight_gradient.h"
 
 /* ---- Building -------------------------------------------------------------------------------- */
 
@@ -327,8 +328,22 @@ static trm_status add_gradient_parts(const convolution_draft *whole, convolution
   return TRM_OK;
 }
 
+/* A weight gradient by our own panels, to draft->w. */
+static trm_status add_panels(convolution_draft *draft, const trm_weight_gradient *gradient,
+                             trm_error *error) {
+  trm_weight_gradient *own = trm_arena_copy(draft->arena, gradient, sizeof *gradient);
+  CHECK_MEMORY(own, "a gradient of weights");
+  own->threads = trm_onednn_sequence_threads(draft->sequence);
+  return trm_onednn_add_worker(draft->sequence, trm_weight_gradient_run, own, draft->x, draft->y,
+                               draft->w, trm_weight_gradient_scratch_bytes(own), error);
+}
+
 /* The primitives of a weight gradient, to draft->w. */
 static trm_status add_weight_gradient(convolution_draft *draft, trm_error *error) {
+  trm_weight_gradient gradient;
+  if (draft->pieces == 0 && trm_weight_gradient_plan(&draft->p, &gradient)) {
+    return add_panels(draft, &gradient, error);
+  }
   trm_gradient_parts parts = {1, 1, false};
   if (draft->pieces == 0) parts = trm_gradient_parts_choose(&draft->p);
   convolution_draft part = *draft;
