@@ -77,6 +77,12 @@ test_c() {
   run "C tests ($1)" ctest --preset "$1" -j "$(nproc)"
 }
 
+# install_plugin ENVIRONMENT: a third party's PJRT plugin, which stands for an accelerator. Without
+# it the tests of accelerators are skipped.
+install_plugin() {
+  (install_packages "$1" plugin --no-deps lammps-jax-pjrt-cpu==0.11.2) || true
+}
+
 # test_jax one|all: the tests of tremula.jax with the newest JAX, or everything with a range.
 test_jax() {
   local version folder words=(-m "not long")
@@ -86,6 +92,7 @@ test_jax() {
     make_environment "$folder" "$PYTHON"
     install_jax "$folder" "$version"
     install_tremula "$folder"
+    install_plugin "$folder"
     run "Python tests (JAX $version)" "$folder/bin/python" -m pytest -q -p no:cacheprovider \
       ${words[@]+"${words[@]}"} tests/python/jax
   done
@@ -106,8 +113,7 @@ install_missing
 
 if [ "$mode" != sanitize ]; then
   install_packages .venv test "pytest>=7" pytest-xdist cbor2 pycapnp
-  # A third party's PJRT plugin, which stands for an accelerator. Without it these tests are skipped.
-  (install_packages .venv plugin --no-deps lammps-jax-pjrt-cpu==0.11.2) || true
+  install_plugin .venv
   install_browser "$mode"
   install_packages .venv style clang-format==18.1.8 clang-tidy==18.1.8 ruff==0.17.6
   test_c release

@@ -36,8 +36,7 @@ NEVER(trm_status, trm_device_array_create, TRM_UNIMPLEMENTED, trm_accelerator *a
 NEVER(trm_device_array *, trm_device_array_retain, a, trm_device_array *a)
 NOTHING(trm_device_array_release, trm_device_array *a)
 NEVER(bool, trm_device_array_is_shared, true, array a)
-NEVER(bool, trm_device_array_has_shape, false, array a, const trm_host_array *shape)
-NEVER(bool, trm_device_array_is_at, false, array a, uint32_t replica)
+NEVER(bool, trm_device_array_fits, false, array a, uint32_t replica, const trm_host_array *shape)
 NEVER(size_t, trm_device_array_bytes, 0, array a)
 NEVER(trm_status, trm_device_array_read, TRM_UNIMPLEMENTED, array a, void *data, trm_error *error)
 NEVER(trm_status, trm_region_run, TRM_UNIMPLEMENTED, const trm_region *region, uint32_t replica,

@@ -2,7 +2,7 @@
  * through PJRT plugins, each a library of the accelerator's maker (docs/accelerators.md).
  *
  * The environment variable TREMULA_ACCELERATOR chooses one: the path of a plugin, or the name of an
- * installed one (find.h), followed by ":N" for the N-th device, or ":N,M" for several, on which
+ * installed one (files.h), followed by ":N" for the N-th device, or ":N,M" for several, on which
  * replicas take turns. A plugin is loaded when it is first asked for, and stays loaded. */
 #ifndef TREMULA_ACCELERATOR_ACCELERATOR_H_
 #define TREMULA_ACCELERATOR_ACCELERATOR_H_
@@ -66,9 +66,9 @@ trm_device_array *trm_device_array_retain(trm_device_array *array);
 void trm_device_array_release(trm_device_array *array); /* NULL is allowed */
 /* Whether the array has more than one reference. */
 bool trm_device_array_is_shared(const trm_device_array *array);
-bool trm_device_array_has_shape(const trm_device_array *array, const trm_host_array *shape);
-/* Whether the array is on the device of the replica. */
-bool trm_device_array_is_at(const trm_device_array *array, uint32_t replica);
+/* Whether the array is on the device of the replica, and has the shape. */
+bool trm_device_array_fits(const trm_device_array *array, uint32_t replica,
+                           const trm_host_array *shape);
 size_t trm_device_array_bytes(const trm_device_array *array);
 /* Waits for the array's contents and copies them to `data` on the host. */
 trm_status trm_device_array_read(const trm_device_array *array, void *data, trm_error *error);

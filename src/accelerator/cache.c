@@ -1,11 +1,11 @@
-/* Owns: files of compiled regions (cache.h). */
+/* Owns: files of compiled regions (files.h). */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <xxhash.h>
 
-#include "accelerator/cache.h"
+#include "accelerator/files.h"
 #include "base/file.h"
 #include "base/memory.h"
 #include "tremula/tremula.h"

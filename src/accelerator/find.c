@@ -1,6 +1,6 @@
-/* Owns: finding the plugin of an accelerator (find.h). */
+/* Owns: finding the plugin of an accelerator (files.h). */
 #define _GNU_SOURCE
-#include "accelerator/find.h"
+#include "accelerator/files.h"
 
 #include <dlfcn.h>
 #include <glob.h>

@@ -12,12 +12,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include <xla/pjrt/c/pjrt_c_api.h>
 #include <xxhash.h>
 
 #include "accelerator/accelerator.h"
-#include "accelerator/cache.h"
-#include "accelerator/find.h"
+#include "accelerator/files.h"
 #include "base/memory.h"
 #include "timeline/mark.h"
 #include "tremula/log.h"
@@ -30,6 +30,7 @@ struct trm_accelerator {
   const PJRT_Api *api;
   PJRT_Client *client;
   PJRT_Device *devices[TRM_MAX_ACCELERATORS];
+  pid_t process; /* that opened it */
   char name[256];
   char identity[1024]; /* everything that compiled code depends on */
 };
@@ -45,19 +46,34 @@ enum { NEWER_MEMBERS = 256 };
   } name##_block = {.own = {.struct_size = sizeof name##_block, __VA_ARGS__}}; \
   type *const name = &name##_block.own
 
+/* Calls a function of the plugin, of the local name `api`, with members of its struct, to which
+ * `name` points afterwards. `what` is for messages. */
+#define CALL(function, name, what, ...)            \
+  ARGS(PJRT_##function##_Args, name, __VA_ARGS__); \
+  TRY(take_error(api, api->PJRT_##function(name), what, error))
+
+/* The same where a failure is no concern of the caller's. */
+#define CALL_ANYWAY(function, ...)                                        \
+  do {                                                                    \
+    ARGS(PJRT_##function##_Args, args, __VA_ARGS__);                      \
+    take_error(api, api->PJRT_##function(args), plugin, &(trm_error){0}); \
+  } while (0)
+
+static const char origin[] = "ACCELERATOR", device[] = "the accelerator";
+static const char running[] = "running on the accelerator", home[] = "copying from the accelerator";
+static const char there[] = "copying to the accelerator",
+                  compiling[] = "compiling for the accelerator",
+                  plugin[] = "the accelerator's plugin";
+static const char no_memory[] =
+    ". The accelerator's memory has run out: make batches smaller, end other programs that use it, "
+    "or run without TREMULA_ACCELERATOR.";
+static const char unwell[] =
+    ". Variables are as before the run: run again, or without TREMULA_ACCELERATOR.";
+
 /* The device of a replica. */
 static uint32_t device_of(const trm_accelerator *a, uint32_t replica) {
   return replica % (uint32_t)a->choice.num_devices;
 }
-
-static const char origin[] = "ACCELERATOR";
-static const char no_memory[] =
-    ". The accelerator's memory has run out: make batches smaller, end other programs that use it, "
-    "or run without TREMULA_ACCELERATOR.";
-
-static const char running[] = "running on the accelerator";
-static const char unwell[] =
-    ". Variables are as before the run: run again, or without TREMULA_ACCELERATOR.";
 
 /* ---- Errors --------------------------------------------------------------------------------- */
 
@@ -88,8 +104,7 @@ static trm_status await(const PJRT_Api *api, PJRT_Event *event, const char *what
   if (event == NULL) return TRM_OK;
   ARGS(PJRT_Event_Await_Args, wait, .event = event);
   const trm_status status = take_error(api, api->PJRT_Event_Await(wait), what, error);
-  ARGS(PJRT_Event_Destroy_Args, destroy, .event = event);
-  take_error(api, api->PJRT_Event_Destroy(destroy), what, &(trm_error){0});
+  CALL_ANYWAY(Event_Destroy, .event = event);
   return status;
 }
 
@@ -111,11 +126,15 @@ static trm_status check_version(const PJRT_Api *api, const char *path, trm_error
 static trm_status load(const char *path, const PJRT_Api **out_api, trm_error *error) {
   void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
   if (library == NULL) {
-    FAIL(
-        NOT_FOUND,
-        "The accelerator's plugin cannot be loaded: %s. TREMULA_ACCELERATOR is the path of a PJRT "
-        "plugin, or a name such as cuda whose plugin is installed (pip install \"tremula[cuda]\").",
-        dlerror());
+    const char *why = dlerror(); /* of a file for another processor it says that there is none */
+    FAIL(NOT_FOUND,
+         "The accelerator's plugin cannot be loaded: %s%s. TREMULA_ACCELERATOR is the path of a "
+         "PJRT plugin, or a name such as cuda whose plugin is installed (pip install "
+         "\"tremula[cuda]\").",
+         why,
+         access(path, R_OK) == 0 && strstr(why, "No such file") != NULL
+             ? " (the file is there, but is for another processor, or lacks a library)"
+             : "");
   }
   const PJRT_Api *(*get)(void);
   void *symbol = dlsym(library, "GetPjrtApi");
@@ -126,16 +145,14 @@ static trm_status load(const char *path, const PJRT_Api **out_api, trm_error *er
     FAIL(INVALID_ARGUMENT, "%s is no PJRT plugin: it has no function GetPjrtApi.", path);
   }
   TRY(check_version(api, path, error));
-  ARGS(PJRT_Plugin_Initialize_Args, initialize, .priv = NULL);
-  TRY(take_error(api, api->PJRT_Plugin_Initialize(initialize), "the accelerator's plugin", error));
+  CALL(Plugin_Initialize, initialize, plugin, .priv = NULL);
   *out_api = api;
   return TRM_OK;
 }
 
 static trm_status choose_devices(trm_accelerator *a, trm_error *error) {
-  ARGS(PJRT_Client_AddressableDevices_Args, devices, .client = a->client);
-  TRY(take_error(a->api, a->api->PJRT_Client_AddressableDevices(devices), "the accelerator",
-                 error));
+  const PJRT_Api *api = a->api;
+  CALL(Client_AddressableDevices, devices, device, .client = a->client);
   for (size_t d = 0; d < a->choice.num_devices; ++d) {
     const int number = a->choice.devices[d];
     if ((size_t)number >= devices->num_addressable_devices) {
@@ -150,16 +167,11 @@ static trm_status choose_devices(trm_accelerator *a, trm_error *error) {
 
 /* Sets the accelerator's name for messages, and its identity for compiled code. */
 static trm_status name_it(trm_accelerator *a, trm_error *error) {
-  static const char what[] = "the accelerator";
-  ARGS(PJRT_Client_PlatformName_Args, name, .client = a->client);
-  TRY(take_error(a->api, a->api->PJRT_Client_PlatformName(name), what, error));
-  ARGS(PJRT_Client_PlatformVersion_Args, version, .client = a->client);
-  TRY(take_error(a->api, a->api->PJRT_Client_PlatformVersion(version), what, error));
-  ARGS(PJRT_Device_GetDescription_Args, description, .device = a->devices[0]);
-  TRY(take_error(a->api, a->api->PJRT_Device_GetDescription(description), what, error));
-  ARGS(PJRT_DeviceDescription_Kind_Args, kind,
-       .device_description = description->device_description);
-  TRY(take_error(a->api, a->api->PJRT_DeviceDescription_Kind(kind), what, error));
+  const PJRT_Api *api = a->api;
+  CALL(Client_PlatformName, name, device, .client = a->client);
+  CALL(Client_PlatformVersion, version, device, .client = a->client);
+  CALL(Device_GetDescription, about, device, .device = a->devices[0]);
+  CALL(DeviceDescription_Kind, kind, device, .device_description = about->device_description);
   int used =
       snprintf(a->name, sizeof a->name, "%.*s", (int)name->platform_name_size, name->platform_name);
   for (size_t d = 0; d < a->choice.num_devices && used < (int)sizeof a->name; ++d) {
@@ -168,8 +180,8 @@ static trm_status name_it(trm_accelerator *a, trm_error *error) {
   }
   snprintf(a->identity, sizeof a->identity, "%s|%.*s|%.*s|%d.%d", a->name,
            (int)version->platform_version_size, version->platform_version,
-           (int)kind->device_kind_size, kind->device_kind, a->api->pjrt_api_version.major_version,
-           a->api->pjrt_api_version.minor_version);
+           (int)kind->device_kind_size, kind->device_kind, api->pjrt_api_version.major_version,
+           api->pjrt_api_version.minor_version);
   return TRM_OK;
 }
 
@@ -185,12 +197,13 @@ static trm_status open_accelerator(trm_accelerator *a, trm_error *error) {
   }
   if (a->client == NULL) {
     TRY(load(a->choice.path, &a->api, error));
-    ARGS(PJRT_Client_Create_Args, create, .priv = NULL);
-    TRY(take_error(a->api, a->api->PJRT_Client_Create(create), "the accelerator", error));
+    const PJRT_Api *api = a->api;
+    CALL(Client_Create, create, device, .priv = NULL);
     a->client = create->client;
   }
   TRY(choose_devices(a, error));
   TRY(name_it(a, error));
+  a->process = getpid();
   trm_log(TRM_LOG_INFO, origin, "the accelerator is %s, by %s, PJRT %d.%d", a->name, a->choice.path,
           a->api->pjrt_api_version.major_version, a->api->pjrt_api_version.minor_version);
   return TRM_OK;
@@ -209,6 +222,17 @@ static trm_accelerator *find_or_open(const char *wanted) {
   return all = a;
 }
 
+static bool is_forked(const trm_accelerator *a) { return a->process != getpid(); }
+
+/* A plugin's threads are not in a process that was forked, so its functions would wait forever. */
+static trm_status check_process(const trm_accelerator *a, trm_error *error) {
+  if (!is_forked(a)) return TRM_OK;
+  FAIL(FAILED_PRECONDITION,
+       "%s belongs to the process that this one was forked from. Start the process anew (with "
+       "multiprocessing: the method \"spawn\"), or fork before the first program is compiled.",
+       a->name);
+}
+
 trm_status trm_accelerator_get(const char *wanted, trm_accelerator **out, trm_error *error) {
   static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
   *out = NULL;
@@ -220,10 +244,11 @@ trm_status trm_accelerator_get(const char *wanted, trm_accelerator **out, trm_er
   CHECK_MEMORY(a, "an accelerator");
   if (a->why.status != TRM_OK) return trm_fail(error, a->why.status, "%s", a->why.message);
   *out = a;
-  return TRM_OK;
+  return check_process(a, error);
 }
 
 const char *trm_accelerator_name(const trm_accelerator *accelerator) { return accelerator->name; }
+
 /* ---- Arrays --------------------------------------------------------------------------------- */
 
 struct trm_device_array {
@@ -239,9 +264,9 @@ struct trm_device_array {
 
 static PJRT_Buffer_Type type_of(trm_dtype dtype) {
 #define TYPE(name) [TRM_##name] = PJRT_Buffer_Type_##name
-  static const PJRT_Buffer_Type types[] = {TYPE(PRED), TYPE(S8),  TYPE(S16), TYPE(S32), TYPE(S64),
-                                           TYPE(U8),   TYPE(U16), TYPE(U32), TYPE(U64), TYPE(F16),
-                                           TYPE(F32),  TYPE(F64), TYPE(BF16)};
+  static const PJRT_Buffer_Type types[] = {
+      TYPE(PRED), TYPE(S8),  TYPE(S16), TYPE(S32), TYPE(S64),  TYPE(U8),  TYPE(U16), TYPE(U32),
+      TYPE(U64),  TYPE(F16), TYPE(F32), TYPE(F64), TYPE(BF16), TYPE(C64), TYPE(C128)};
   /* INVALID is 0 */
   return dtype < sizeof types / sizeof *types ? types[dtype] : PJRT_Buffer_Type_INVALID;
 }
@@ -251,8 +276,8 @@ bool trm_accelerator_has_type(trm_dtype dtype) {
 }
 
 static void destroy_buffer(const trm_accelerator *a, PJRT_Buffer *buffer) {
-  ARGS(PJRT_Buffer_Destroy_Args, args, .buffer = buffer);
-  take_error(a->api, a->api->PJRT_Buffer_Destroy(args), "an array", &(trm_error){0});
+  const PJRT_Api *api = a->api;
+  if (!is_forked(a)) CALL_ANYWAY(Buffer_Destroy, .buffer = buffer);
 }
 
 static trm_device_array *array_of(trm_accelerator *a, uint32_t replica, PJRT_Buffer *buffer,
@@ -278,14 +303,14 @@ static trm_device_array *array_of(trm_accelerator *a, uint32_t replica, PJRT_Buf
 trm_status trm_device_array_create(trm_accelerator *a, uint32_t replica,
                                    const trm_host_array *array, trm_device_array **out,
                                    trm_error *error) {
+  const PJRT_Api *api = a->api;
   *out = NULL;
-  ARGS(PJRT_Client_BufferFromHostBuffer_Args, args, .client = a->client, .data = array->data,
+  TRY(check_process(a, error));
+  CALL(Client_BufferFromHostBuffer, args, there, .client = a->client, .data = array->data,
        .type = type_of(array->dtype), .dims = array->dims, .num_dims = (size_t)array->rank,
        .host_buffer_semantics = PJRT_HostBufferSemantics_kImmutableOnlyDuringCall,
        .device = a->devices[device_of(a, replica)]);
-  static const char what[] = "copying to the accelerator";
-  TRY(take_error(a->api, a->api->PJRT_Client_BufferFromHostBuffer(args), what, error));
-  const trm_status status = await(a->api, args->done_with_host_buffer, what, error);
+  const trm_status status = await(api, args->done_with_host_buffer, there, error);
   if (status != TRM_OK) {
     destroy_buffer(a, args->buffer);
     return status;
@@ -310,27 +335,20 @@ bool trm_device_array_is_shared(const trm_device_array *array) {
   return atomic_load(&array->references) > 1;
 }
 
-bool trm_device_array_has_shape(const trm_device_array *array, const trm_host_array *shape) {
+bool trm_device_array_fits(const trm_device_array *array, uint32_t replica,
+                           const trm_host_array *shape) {
   return array->dtype == shape->dtype && array->rank == shape->rank &&
+         array->device == device_of(array->accelerator, replica) &&
          (array->rank == 0 ||
           memcmp(array->dims, shape->dims, (size_t)array->rank * sizeof *array->dims) == 0);
-}
-
-bool trm_device_array_is_at(const trm_device_array *array, uint32_t replica) {
-  return array->device == device_of(array->accelerator, replica);
 }
 
 size_t trm_device_array_bytes(const trm_device_array *array) { return array->bytes; }
 
 trm_status trm_device_array_read(const trm_device_array *array, void *data, trm_error *error) {
-  static const char what[] = "copying from the accelerator";
   const PJRT_Api *api = array->accelerator->api;
-  enum { MAX_RANK = 32 };
-  int64_t order[MAX_RANK];
-  if (array->rank > MAX_RANK) {
-    FAIL(UNIMPLEMENTED, "an accelerator's array has %d dimensions; at most %d are supported",
-         array->rank, MAX_RANK);
-  }
+  int64_t order[TRM_MAX_RANK];
+  TRY(check_process(array->accelerator, error));
   if (array->bytes == 0) return TRM_OK;
   for (int32_t d = 0; d < array->rank; ++d) order[d] = array->rank - 1 - d;
   PJRT_Buffer_MemoryLayout layout = {
@@ -339,10 +357,9 @@ trm_status trm_device_array_read(const trm_device_array *array, void *data, trm_
                 .minor_to_major = order,
                 .minor_to_major_size = (size_t)array->rank},
       .type = PJRT_Buffer_MemoryLayout_Type_Tiled};
-  ARGS(PJRT_Buffer_ToHostBuffer_Args, args, .src = array->buffer, .host_layout = &layout,
-       .dst = data, .dst_size = array->bytes);
-  TRY(take_error(api, api->PJRT_Buffer_ToHostBuffer(args), what, error));
-  return await(api, args->event, what, error);
+  CALL(Buffer_ToHostBuffer, args, home, .src = array->buffer, .host_layout = &layout, .dst = data,
+       .dst_size = array->bytes);
+  return await(api, args->event, home, error);
 }
 
 trm_status trm_device_event_await(trm_accelerator *a, trm_device_event *event, trm_error *error) {
@@ -368,11 +385,9 @@ static trm_region *regions;
 
 /* Loads compiled code from the cache of files. */
 static trm_status load_region(trm_region *region, const void *data, size_t size, trm_error *error) {
-  const trm_accelerator *a = region->accelerator;
-  ARGS(PJRT_Executable_DeserializeAndLoad_Args, args, .client = a->client,
+  const PJRT_Api *api = region->accelerator->api;
+  CALL(Executable_DeserializeAndLoad, args, plugin, .client = region->accelerator->client,
        .serialized_executable = data, .serialized_executable_size = size);
-  TRY(take_error(a->api, a->api->PJRT_Executable_DeserializeAndLoad(args),
-                 "the accelerator's plugin", error));
   region->executable = args->loaded_executable;
   return TRM_OK;
 }
@@ -397,18 +412,15 @@ static bool find_file(trm_region *region, const char *path) {
 
 static trm_status store(const trm_region *region, const char *path, trm_error *error) {
   const PJRT_Api *api = region->accelerator->api;
-  static const char what[] = "the plugin";
-  ARGS(PJRT_LoadedExecutable_GetExecutable_Args, get, .loaded_executable = region->executable);
-  TRY(take_error(api, api->PJRT_LoadedExecutable_GetExecutable(get), what, error));
+  CALL(LoadedExecutable_GetExecutable, get, plugin, .loaded_executable = region->executable);
   ARGS(PJRT_Executable_Serialize_Args, bytes, .executable = get->executable);
-  trm_status status = take_error(api, api->PJRT_Executable_Serialize(bytes), what, error);
+  trm_status status = take_error(api, api->PJRT_Executable_Serialize(bytes), plugin, error);
   if (status == TRM_OK) {
     status =
         trm_region_file_write(path, bytes->serialized_bytes, bytes->serialized_bytes_size, error);
     bytes->serialized_executable_deleter(bytes->serialized_executable);
   }
-  ARGS(PJRT_Executable_Destroy_Args, destroy, .executable = get->executable);
-  take_error(api, api->PJRT_Executable_Destroy(destroy), what, &(trm_error){0});
+  CALL_ANYWAY(Executable_Destroy, .executable = get->executable);
   return status;
 }
 
@@ -430,8 +442,7 @@ static trm_status compile(trm_region *region, const trm_region_source *source, t
   ARGS(PJRT_Client_Compile_Args, args, .client = a->client, .program = program,
        .compile_options = options, .compile_options_size = compile_options(a, options));
   const trm_mark mark = trm_mark_begin(TRM_TIMELINE_DRIVERS, "compile for %s", a->name);
-  const trm_status status =
-      take_error(a->api, a->api->PJRT_Client_Compile(args), "compiling for the accelerator", error);
+  const trm_status status = take_error(a->api, a->api->PJRT_Client_Compile(args), compiling, error);
   trm_mark_end(&mark);
   region->executable = args->executable;
   return status;
@@ -513,8 +524,9 @@ void trm_region_release(trm_region *region) {
   pthread_mutex_unlock(&regions_lock);
   if (!last) return;
   const PJRT_Api *api = region->accelerator->api;
-  ARGS(PJRT_LoadedExecutable_Destroy_Args, args, .executable = region->executable);
-  take_error(api, api->PJRT_LoadedExecutable_Destroy(args), "a region", &(trm_error){0});
+  if (!is_forked(region->accelerator)) {
+    CALL_ANYWAY(LoadedExecutable_Destroy, .executable = region->executable);
+  }
   trm_free(region);
 }
 
@@ -568,6 +580,7 @@ trm_status trm_region_run(const trm_region *region, uint32_t replica,
                           trm_device_array **results, size_t num_results,
                           trm_device_event **out_done, trm_error *error) {
   *out_done = NULL;
+  TRY(check_process(region->accelerator, error));
   PJRT_Buffer **buffers = trm_allocate_zeroed(num_operands + num_results + 1, sizeof *buffers);
   int64_t *kept = trm_allocate_zeroed(num_operands + 1, sizeof *kept);
   trm_status status = TRM_OK;

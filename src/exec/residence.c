@@ -84,8 +84,7 @@ static trm_status bring_one_home(trm_residence *r, uint32_t slot, trm_error *err
 static trm_status send(trm_residence *r, uint32_t slot, const trm_host_array *shape,
                        uint64_t version, trm_error *error) {
   trm_resident *resident = resident_of(r, slot);
-  if (resident->array != NULL && trm_device_array_has_shape(resident->array, shape) &&
-      trm_device_array_is_at(resident->array, r->replica)) {
+  if (resident->array != NULL && trm_device_array_fits(resident->array, r->replica, shape)) {
     return TRM_OK;
   }
   TRY(bring_one_home(r, slot, error));

@@ -27,38 +27,19 @@ static uint32_t behind(const trm_step *step, uint32_t i) {
   return step->num_ranges > 0 ? step->ranges[step->num_ranges - 1].end : i + 1;
 }
 
-/* Adds what the steps read of what they have not written before. */
-static trm_status add_exposed(plan *p, trm_step_range range, const bool *before, bool *exposed,
-                              trm_error *error) {
-  bool *written = new_set(p, before);
-  CHECK_MEMORY(written, "an accelerator's arrays");
-  for (uint32_t i = range.begin; i < range.end;) {
-    const trm_step *step = &p->schedule->steps[i];
-    for (uint32_t k = 0; k < step->num_operands && step->kind != TRM_STEP_WHILE; ++k) {
-      if (!written[root_of(p, step->slots[k])]) exposed[root_of(p, step->slots[k])] = true;
-    }
-    for (uint32_t g = 0; g < step->num_ranges; ++g) {
-      TRY(add_exposed(p, step->ranges[g], written, exposed, error));
-    }
-    for (uint32_t k = 0; k < step->num_results; ++k) {
-      written[root_of(p, step->slots[step->num_operands + k])] = true;
-    }
-    i = behind(step, i);
-  }
-  return TRM_OK;
-}
-
 static trm_status walk(plan *p, trm_step_range range, bool *alive, trm_error *error);
 
+/* The first turn finds what an iteration reads of the one before, the second the last uses. */
 static trm_status walk_while(plan *p, const trm_step *step, bool *alive, trm_error *error) {
-  TRY(add_exposed(p, step->ranges[0], NULL, alive, error));
-  TRY(add_exposed(p, step->ranges[1], NULL, alive, error));
-  bool *inside = new_set(p, alive);
-  CHECK_MEMORY(inside, "an accelerator's arrays");
-  TRY(walk(p, step->ranges[1], inside, error));
-  memcpy(inside, alive, p->schedule->num_slots * sizeof *alive);
-  inside[root_of(p, step->slots[0])] = true;
-  return walk(p, step->ranges[0], inside, error);
+  const bool *after = new_set(p, alive);
+  CHECK_MEMORY(after, "an accelerator's arrays");
+  for (int turn = 0; turn < 2; ++turn) {
+    TRY(walk(p, step->ranges[1], alive, error));
+    for (uint32_t s = 0; s < p->schedule->num_slots; ++s) alive[s] = alive[s] || after[s];
+    alive[root_of(p, step->slots[0])] = true;
+    TRY(walk(p, step->ranges[0], alive, error));
+  }
+  return TRM_OK;
 }
 
 static trm_status walk_branches(plan *p, const trm_step *step, bool *alive, trm_error *error) {

@@ -75,11 +75,10 @@ static bool is_among(trm_opcode opcode, const trm_opcode *list, size_t count) {
   return count > 0;
 }
 
-/* Opcodes for which only the CPU's kernels give known results. A plugin would choose a library. */
+/* Opcodes that compilers refuse, or for which they have bits of their own. */
 static bool is_kernel(trm_opcode opcode) {
-  return IS_AMONG(opcode, TRM_OP_STOCHASTIC_CONVERT, TRM_OP_CHOLESKY, TRM_OP_TRIANGULAR_SOLVE,
-                  TRM_OP_FFT, TRM_OP_TOPK, TRM_OP_SCAN, TRM_OP_RAGGED_DOT, TRM_OP_SCALED_DOT,
-                  TRM_OP_DYNAMIC_RESHAPE, TRM_OP_FUSION);
+  return IS_AMONG(opcode, TRM_OP_STOCHASTIC_CONVERT, TRM_OP_SCAN, TRM_OP_RAGGED_DOT,
+                  TRM_OP_SCALED_DOT, TRM_OP_DYNAMIC_RESHAPE, TRM_OP_FUSION);
 }
 
 /* Why an accelerator does not compute an opcode or a custom call; NULL: it can. */
@@ -237,6 +236,8 @@ static trm_status copy_inside(cutter *c, uint32_t body, trm_index outside, trm_e
 
 /* ---- Counters ------------------------------------------------------------------------------- */
 
+static const char counts_turns[] = "the host needs it to count turns of a loop";
+
 static bool is_small(const trm_instruction *i) {
   return trm_shape_is_array(&i->shape) && trm_shape_count(&i->shape) <= MOST_COUNTERS;
 }
@@ -251,24 +252,31 @@ static bool may_count(const trm_computation *c, const trm_instruction *i) {
   return may;
 }
 
-/* Keeps on the host the small integers from which the body computes element n of the state. Sets
- * needs[e] for each element e that they read. True where an element is new. Operands come before
- * their users. */
-static bool keep_counter(cutter *c, bool *reads, bool *needs, uint32_t n) {
+/* The element of the parameter, a loop's state, that an instruction takes, or -1. */
+static int64_t element_of_state(const trm_computation *c, const trm_instruction *i) {
+  return i->opcode == TRM_OP_GET_TUPLE_ELEMENT &&
+                 c->instructions[i->operands[0]].opcode == TRM_OP_PARAMETER
+             ? i->number
+             : -1;
+}
+
+/* Keeps on the host the small integers from which the body computes what the condition reads.
+ * Sets reads[i] for these instructions, and needs[e] for the elements of the state that they read.
+ * True where an element is new. Operands come before their users. */
+static bool keep_needed(cutter *c, bool *reads, bool *needs) {
   const trm_computation *body = trm_edit_computation(&c->edit);
   const trm_instruction *root = &body->instructions[body->root];
   bool changes = false;
-  memset(reads, 0, c->count * sizeof *reads);
-  reads[root->operands[n]] = true;
-  for (trm_index i = root->operands[n] + 1; i-- > 0;) {
+  for (uint32_t n = 0; n < root->num_operands; ++n) reads[root->operands[n]] |= needs[n];
+  for (trm_index i = c->count; i-- > 0;) {
     const trm_instruction *o = &body->instructions[i];
+    const int64_t element = element_of_state(body, o);
     if (!reads[i]) continue;
-    if (o->opcode == TRM_OP_GET_TUPLE_ELEMENT &&
-        body->instructions[o->operands[0]].opcode == TRM_OP_PARAMETER) {
-      changes = changes || !needs[o->number];
-      needs[o->number] = true;
-    } else if (fits(c, i) && may_count(body, o)) {
-      c->at[i].reason = "the host needs it to count turns of a loop";
+    if (element >= 0) {
+      changes |= !needs[element];
+      needs[element] = true;
+    } else if (may_count(body, o) && (fits(c, i) || c->at[i].reason == counts_turns)) {
+      c->at[i].reason = counts_turns;
       for (uint32_t k = 0; k < o->num_operands; ++k) reads[o->operands[k]] = true;
     }
   }
@@ -277,24 +285,15 @@ static bool keep_counter(cutter *c, bool *reads, bool *needs, uint32_t n) {
 
 static trm_status keep_counters(cutter *c, trm_error *error) {
   const trm_computation *body = trm_edit_computation(&c->edit), *condition = c->condition;
-  const trm_instruction *root = &body->instructions[body->root];
-  if (condition == NULL || root->opcode != TRM_OP_TUPLE) return TRM_OK;
-  bool *needs = ARENA_NEW(&c->arena, bool, (size_t)root->num_operands + 1);
+  if (condition == NULL || body->instructions[body->root].opcode != TRM_OP_TUPLE) return TRM_OK;
+  bool *needs = ARENA_NEW(&c->arena, bool, (size_t)body->instructions[body->root].num_operands + 1);
   bool *reads = ARENA_NEW(&c->arena, bool, (size_t)c->count + 1);
   if (needs == NULL || reads == NULL) FAIL_NO_MEMORY("regions");
   for (trm_index i = 0; i < condition->num_instructions; ++i) {
-    const trm_instruction *o = &condition->instructions[i];
-    if (o->opcode == TRM_OP_GET_TUPLE_ELEMENT &&
-        condition->instructions[o->operands[0]].opcode == TRM_OP_PARAMETER) {
-      needs[o->number] = true;
-    }
+    const int64_t element = element_of_state(condition, &condition->instructions[i]);
+    if (element >= 0) needs[element] = true;
   }
-  for (bool changes = true; changes;) {
-    changes = false;
-    for (uint32_t n = 0; n < root->num_operands; ++n) {
-      if (needs[n] && keep_counter(c, reads, needs, n)) changes = true;
-    }
-  }
+  while (keep_needed(c, reads, needs)) continue;
   return TRM_OK;
 }
 
@@ -359,13 +358,10 @@ static trm_status find_updates(const cutter *c, region_draft *r, trm_error *erro
   r->aliases = ARENA_NEW(&module->arena, trm_alias, (size_t)r->num_operands + 1);
   CHECK_MEMORY(r->aliases, "a region");
   for (uint32_t k = 0; k < r->num_operands; ++k) {
-    const trm_instruction *o = &loop->instructions[r->operands[k]];
-    if (o->opcode != TRM_OP_GET_TUPLE_ELEMENT || o->number >= root->num_operands ||
-        loop->instructions[o->operands[0]].opcode != TRM_OP_PARAMETER) {
-      continue;
-    }
+    const int64_t element = element_of_state(loop, &loop->instructions[r->operands[k]]);
     int64_t at = 0, *index = ARENA_NEW(&module->arena, int64_t, 1);
-    while (at < r->num_results && r->results[at] != root->operands[o->number]) ++at;
+    if (element < 0 || element >= root->num_operands) continue;
+    while (at < r->num_results && r->results[at] != root->operands[element]) ++at;
     if (at == r->num_results) continue;
     CHECK_MEMORY(index, "a region");
     *index = at;
@@ -432,7 +428,7 @@ static trm_status call_region(cutter *c, const region_draft *r, trm_error *error
   const trm_index made = trm_make(&m, &call);
   for (uint32_t k = 0; k < r->num_results; ++k) {
     m.like = r->results[k];
-    trm_edit_replace(&c->edit, r->results[k], trm_element(&m, r->shape, made, k));
+    trm_edit_replace(&c->edit, r->results[k], trm_element(&m, made, k));
   }
   TRY(m.status);
   ++c->num_regions;
@@ -442,8 +438,9 @@ static trm_status call_region(cutter *c, const region_draft *r, trm_error *error
 /* ---- One computation ------------------------------------------------------------------------ */
 
 static bool is_heavy(trm_opcode opcode) {
-  return IS_AMONG(opcode, TRM_OP_DOT, TRM_OP_CONVOLUTION, TRM_OP_WHILE, TRM_OP_SORT,
-                  TRM_OP_SELECT_AND_SCATTER, TRM_OP_REDUCE_WINDOW);
+  return IS_AMONG(opcode, TRM_OP_DOT, TRM_OP_CONVOLUTION, TRM_OP_WHILE, TRM_OP_SORT, TRM_OP_TOPK,
+                  TRM_OP_SELECT_AND_SCATTER, TRM_OP_REDUCE_WINDOW, TRM_OP_FFT, TRM_OP_CHOLESKY,
+                  TRM_OP_TRIANGULAR_SOLVE);
 }
 
 /* Whether a level has enough work to move. Beside another region every level has, because its
@@ -508,8 +505,8 @@ static trm_status note_reasons(cutter *c, trm_error *error) {
       trm_instruction *o = trm_edit_at(&c->edit, k);
       if (c->at[k].reason != reason) continue;
       c->at[k].reason = NULL;
-      if (is_tuple(o) || is_constant(c, k) || o->opcode == TRM_OP_PARAMETER) continue;
-      if (o->opcode == TRM_OP_GET_TUPLE_ELEMENT) continue;
+      if (o->opcode == TRM_OP_PARAMETER || o->opcode == TRM_OP_GET_TUPLE_ELEMENT) continue;
+      if (is_constant(c, k) || (is_tuple(o) && o->opcode != TRM_OP_CUSTOM_CALL)) continue;
       const char *const pair[] = {TRM_STAYS, reason, NULL};
       o->frontend_attributes = trm_arena_copy(arena, pair, sizeof pair);
       CHECK_MEMORY(o->frontend_attributes, "regions");

@@ -9,206 +9,138 @@
  * shares its statistics: the mean of the replicas' means, and the mean of their variances around
  * that mean. The gradient of x uses the group's means of the gradients of scale and offset; the
  * gradients of scale and offset themselves stay those of each replica. */
+#include <stdio.h>
 #include <string.h>
 
-#include "passes/edit.h"
+#include "passes/maker.h"
 #include "passes/pass.h"
 
-/* The operand as float32. */
-static trm_status as_float(trm_edit *e, trm_index like, trm_index operand, trm_index *out,
-                           trm_error *error) {
-  trm_shape shape = trm_edit_at(e, operand)->shape;
-  *out = operand;
-  if (shape.dtype == TRM_F32) return TRM_OK;
-  shape.dtype = TRM_F32;
-  shape.layout = NULL;
-  return trm_edit_unary(e, like, TRM_OP_CONVERT, shape, operand, out, error);
+/* Operand k of the batch norm as float32. */
+static trm_index as_float(trm_maker *m, uint32_t k) {
+  const trm_index x = trm_edit_operand(m->edit, m->like, k);
+  const trm_shape shape = trm_shape_at(m, x);
+  if (shape.dtype == TRM_F32) return x;
+  return trm_recast(m, TRM_OP_CONVERT, trm_shape_as(shape, TRM_F32), x);
 }
 
 /* A float32 value in the type of the result `shape`. */
-static trm_status as_result(trm_edit *e, trm_index like, const trm_shape *shape, trm_index *value,
-                            trm_error *error) {
-  if (shape->dtype == TRM_F32) return TRM_OK;
-  return trm_edit_unary(e, like, TRM_OP_CONVERT, *shape, *value, value, error);
+static trm_index as_result(trm_maker *m, trm_shape shape, trm_index value) {
+  return shape.dtype == TRM_F32 ? value : trm_recast(m, TRM_OP_CONVERT, shape, value);
+}
+
+/* rsqrt(variance + epsilon) */
+static trm_index inverse_deviation(trm_maker *m, trm_index variance) {
+  const double epsilon = (double)trm_edit_at(m->edit, m->like)->epsilon;
+  return trm_unary(m, TRM_OP_RSQRT, trm_with(m, TRM_OP_ADD, variance, epsilon));
+}
+
+/* A vector of features in the shape of x. */
+static trm_index spread(trm_maker *m, trm_shape full, trm_index vector) {
+  int64_t feature = trm_edit_at(m->edit, m->like)->number;
+  return trm_broadcast(m, trm_shape_as(full, TRM_F32), vector, (trm_dims){1, &feature});
 }
 
 /* The normalised x, with the shape `result`. The mean and the variance are float32 vectors. */
-static trm_status normalise(trm_edit *e, trm_index i, trm_shape result, trm_index mean,
-                            trm_index variance, trm_index *out, trm_error *error) {
-  const int64_t feature[1] = {trm_edit_at(e, i)->number};
-  const float small = trm_edit_at(e, i)->epsilon;
-  trm_shape full = result, vector = trm_edit_at(e, mean)->shape;
-  full.dtype = TRM_F32;
-  full.layout = vector.layout = NULL;
-  trm_index x, scale, offset, epsilon, factor, y;
-  TRY(as_float(e, i, trm_edit_operand(e, i, 0), &x, error));
-  TRY(as_float(e, i, trm_edit_operand(e, i, 1), &scale, error));
-  TRY(as_float(e, i, trm_edit_operand(e, i, 2), &offset, error));
-  TRY(trm_edit_scalar(e, i, TRM_F32, (double)small, &epsilon, error));
-  TRY(trm_edit_broadcast(e, i, vector, epsilon, 0, NULL, &epsilon, error));
-  TRY(trm_edit_binary(e, i, TRM_OP_ADD, vector, variance, epsilon, &factor, error));
-  TRY(trm_edit_unary(e, i, TRM_OP_RSQRT, vector, factor, &factor, error));
-  TRY(trm_edit_binary(e, i, TRM_OP_MULTIPLY, vector, scale, factor, &factor, error));
-  TRY(trm_edit_broadcast(e, i, full, mean, 1, feature, &mean, error));
-  TRY(trm_edit_broadcast(e, i, full, factor, 1, feature, &factor, error));
-  TRY(trm_edit_broadcast(e, i, full, offset, 1, feature, &offset, error));
-  TRY(trm_edit_binary(e, i, TRM_OP_SUBTRACT, full, x, mean, &y, error));
-  TRY(trm_edit_binary(e, i, TRM_OP_MULTIPLY, full, y, factor, &y, error));
-  TRY(trm_edit_binary(e, i, TRM_OP_ADD, full, y, offset, &y, error));
-  *out = y;
-  return as_result(e, i, &result, out, error);
+static trm_index normalise(trm_maker *m, trm_shape result, trm_index mean, trm_index variance) {
+  const trm_index x = as_float(m, 0), scale = as_float(m, 1), offset = as_float(m, 2);
+  const trm_index factor = trm_binary(m, TRM_OP_MULTIPLY, scale, inverse_deviation(m, variance));
+  const trm_index off = trm_binary(m, TRM_OP_SUBTRACT, x, spread(m, result, mean));
+  const trm_index scaled = trm_binary(m, TRM_OP_MULTIPLY, off, spread(m, result, factor));
+  const trm_index y = trm_binary(m, TRM_OP_ADD, scaled, spread(m, result, offset));
+  return as_result(m, result, y);
 }
 
-static trm_status expand_inference(trm_edit *e, trm_index i, trm_error *error) {
-  trm_index mean, variance, y;
-  TRY(as_float(e, i, trm_edit_operand(e, i, 3), &mean, error));
-  TRY(as_float(e, i, trm_edit_operand(e, i, 4), &variance, error));
-  TRY(normalise(e, i, trm_edit_at(e, i)->shape, mean, variance, &y, error));
-  trm_edit_replace(e, i, y);
-  return TRM_OK;
+static trm_index expand_inference(trm_maker *m, const trm_instruction *norm) {
+  const trm_index mean = as_float(m, 3);
+  return normalise(m, norm->shape, mean, as_float(m, 4));
 }
 
-/* Adds a custom call with two float32 vectors as results, out_vectors. */
-static trm_status add_statistics(trm_edit *e, trm_index i, const char *target, const char *config,
-                                 const trm_index *operands, uint32_t num_operands,
-                                 const trm_shape *vector, trm_index out_vectors[2],
-                                 trm_error *error) {
-  trm_arena *arena = &e->module->arena;
-  trm_shape vectors[2] = {*vector, *vector}, pair;
-  for (int k = 0; k < 2; ++k) vectors[k].dtype = TRM_F32, vectors[k].layout = NULL;
-  trm_custom_call *call = ARENA_NEW(arena, trm_custom_call, 1);
-  if (call == NULL || config == NULL || !trm_shape_make_tuple(arena, 2, vectors, &pair)) {
-    FAIL_NO_MEMORY("a batch norm");
-  }
-  *call = (trm_custom_call){.target = target};
-  trm_index statistics;
-  const trm_instruction custom = {.opcode = TRM_OP_CUSTOM_CALL,
-                                  .shape = pair,
-                                  .num_operands = num_operands,
-                                  .operands = (trm_index *)operands,
-                                  .custom_call = call,
-                                  .backend_config = config,
-                                  .backend_config_size = strlen(config),
-                                  .sharding = trm_edit_at(e, i)->sharding};
-  TRY(trm_edit_add(e, i, custom, &statistics, error));
-  for (int k = 0; k < 2; ++k) {
-    const trm_instruction gte = {.opcode = TRM_OP_GET_TUPLE_ELEMENT,
-                                 .shape = vectors[k],
-                                 .num_operands = 1,
-                                 .operands = &statistics,
-                                 .number = k};
-    TRY(trm_edit_add(e, i, gte, &out_vectors[k], error));
-  }
-  return TRM_OK;
+static trm_index custom_call(trm_maker *m, trm_call_id id, trm_shape shape, const char *config,
+                             const trm_index *operands, uint32_t num_operands) {
+  const trm_custom_call call = {.target = trm_call_target(id)};
+  return trm_make(m, &(trm_instruction){.opcode = TRM_OP_CUSTOM_CALL,
+                                        .shape = shape,
+                                        .num_operands = num_operands,
+                                        .operands = (trm_index *)operands,
+                                        .custom_call = trm_keep(m, &call, sizeof call),
+                                        .backend_config = trm_keep(m, config, strlen(config) + 1),
+                                        .backend_config_size = strlen(config),
+                                        .sharding = trm_edit_at(m->edit, m->like)->sharding});
+}
+
+/* Two float32 vectors: the statistics of x, or the gradients of scale and offset. */
+static void add_statistics(trm_maker *m, trm_call_id id, const char *config, uint32_t num_operands,
+                           trm_index out_vectors[2]) {
+  const trm_shape vector = trm_shape_as(trm_edit_at(m->edit, m->like)->shape.elements[1], TRM_F32);
+  const trm_shape pair = trm_make_tuple_shape(m, 2, (trm_shape[]){vector, vector});
+  trm_index operands[5];
+  for (uint32_t k = 0; k < num_operands; ++k) operands[k] = trm_edit_operand(m->edit, m->like, k);
+  const trm_index statistics = custom_call(m, id, pair, config, operands, num_operands);
+  for (int k = 0; k < 2; ++k) out_vectors[k] = trm_element(m, statistics, k);
 }
 
 /* The mean of a float32 vector over the replicas of a group. */
-static trm_status group_mean(trm_edit *e, trm_index i, uint32_t group, trm_index vector,
-                             trm_index *out, trm_error *error) {
-  trm_arena *arena = &e->module->arena;
-  trm_custom_call *call = ARENA_NEW(arena, trm_custom_call, 1);
-  const char *config = trm_arena_format(arena, "{\"op\":\"mean\",\"group_size\":%u}", group);
-  if (call == NULL || config == NULL) FAIL_NO_MEMORY("a batch norm");
-  *call = (trm_custom_call){.target = trm_call_target(TRM_CALL_ALL_REDUCE)};
-  const trm_instruction custom = {.opcode = TRM_OP_CUSTOM_CALL,
-                                  .shape = trm_edit_at(e, vector)->shape,
-                                  .num_operands = 1,
-                                  .operands = &vector,
-                                  .custom_call = call,
-                                  .backend_config = config,
-                                  .backend_config_size = strlen(config),
-                                  .sharding = trm_edit_at(e, i)->sharding};
-  return trm_edit_add(e, i, custom, out, error);
+static trm_index group_mean(trm_maker *m, uint32_t group, trm_index vector) {
+  char config[64];
+  snprintf(config, sizeof config, "{\"op\":\"mean\",\"group_size\":%u}", group);
+  return custom_call(m, TRM_CALL_ALL_REDUCE, trm_shape_at(m, vector), config, &vector, 1);
 }
 
-/* Replaces a batch norm by a tuple of `results`, each converted to its type. */
-static trm_status replace_with(trm_edit *e, trm_index i, trm_index results[3], trm_error *error) {
-  const trm_shape shape = trm_edit_at(e, i)->shape;
-  for (int k = 1; k < 3; ++k) TRY(as_result(e, i, &shape.elements[k], &results[k], error));
-  const trm_instruction tuple = {
-      .opcode = TRM_OP_TUPLE, .shape = shape, .num_operands = 3, .operands = results};
-  trm_index whole;
-  TRY(trm_edit_add(e, i, tuple, &whole, error));
-  trm_edit_replace(e, i, whole);
-  return TRM_OK;
+/* The tuple of a batch norm, each element in its type. */
+static trm_index tuple_of(trm_maker *m, const trm_instruction *norm, trm_index results[3]) {
+  for (int k = 1; k < 3; ++k) results[k] = as_result(m, norm->shape.elements[k], results[k]);
+  return trm_tuple(m, norm->shape, results);
 }
 
 /* `group`: the number of replicas that share the statistics. */
-static trm_status expand_training(trm_edit *e, trm_index i, uint32_t group, trm_error *error) {
-  const trm_instruction norm = *trm_edit_at(e, i);
-  const char *config =
-      trm_arena_format(&e->module->arena, "{\"feature_index\":%d}", (int)norm.number);
-  const trm_index x = trm_edit_operand(e, i, 0);
+static trm_index expand_training(trm_maker *m, const trm_instruction *norm, uint32_t group) {
+  char config[64];
   trm_index results[3];
-  TRY(add_statistics(e, i, trm_call_target(TRM_CALL_BATCH_NORM_STATISTICS), config, &x, 1,
-                     &norm.shape.elements[1], &results[1], error));
+  snprintf(config, sizeof config, "{\"feature_index\":%d}", (int)norm->number);
+  add_statistics(m, TRM_CALL_BATCH_NORM_STATISTICS, config, 1, &results[1]);
   if (group > 1) {
-    const trm_shape vector = trm_edit_at(e, results[1])->shape;
-    trm_index mean, off;
-    TRY(group_mean(e, i, group, results[1], &mean, error));
-    TRY(trm_edit_binary(e, i, TRM_OP_SUBTRACT, vector, results[1], mean, &off, error));
-    TRY(trm_edit_binary(e, i, TRM_OP_MULTIPLY, vector, off, off, &off, error));
-    TRY(trm_edit_binary(e, i, TRM_OP_ADD, vector, results[2], off, &off, error));
-    TRY(group_mean(e, i, group, off, &results[2], error));
+    const trm_index mean = group_mean(m, group, results[1]);
+    const trm_index off = trm_binary(m, TRM_OP_SUBTRACT, results[1], mean);
+    const trm_index square = trm_binary(m, TRM_OP_MULTIPLY, off, off);
+    results[2] = group_mean(m, group, trm_binary(m, TRM_OP_ADD, results[2], square));
     results[1] = mean;
   }
-  TRY(normalise(e, i, norm.shape.elements[0], results[1], results[2], &results[0], error));
-  return replace_with(e, i, results, error);
+  results[0] = normalise(m, norm->shape.elements[0], results[1], results[2]);
+  return tuple_of(m, norm, results);
 }
 
 /* The gradient of x: scale * r * (dy - m_offset - (x - mean) * r * m_scale). r is rsqrt(variance +
  * epsilon); m_offset and m_scale are the gradients of offset and scale, divided by the number of
  * elements of a feature. */
-static trm_status gradient_of_x(trm_edit *e, trm_index i, trm_index d_scale, trm_index d_offset,
-                                trm_index *out, trm_error *error) {
-  const trm_instruction norm = *trm_edit_at(e, i);
-  const int64_t feature[1] = {norm.number};
-  trm_shape full = norm.shape.elements[0];
-  const trm_shape vector = trm_edit_at(e, d_scale)->shape;
-  full.dtype = TRM_F32;
-  full.layout = NULL;
+static trm_index gradient_of_x(trm_maker *m, const trm_instruction *norm, trm_index d_scale,
+                               trm_index d_offset) {
+  const trm_shape full = norm->shape.elements[0], vector = trm_shape_at(m, d_scale);
   const int64_t features = trm_shape_count(&vector);
   const int64_t numbers = features == 0 ? 1 : trm_shape_count(&full) / features;
-  const double count = (double)numbers;
-  trm_index in[5], share, factor, product;
-  for (uint32_t k = 0; k < 5; ++k) {
-    TRY(as_float(e, i, trm_edit_operand(e, i, k), &in[k], error));
-  }
+  trm_index in[5];
+  for (uint32_t k = 0; k < 5; ++k) in[k] = as_float(m, k);
   const trm_index x = in[0], scale = in[1], mean = in[2], variance = in[3], dy = in[4];
-  TRY(trm_edit_scalar(e, i, TRM_F32, (double)norm.epsilon, &factor, error));
-  TRY(trm_edit_broadcast(e, i, vector, factor, 0, NULL, &factor, error));
-  TRY(trm_edit_binary(e, i, TRM_OP_ADD, vector, variance, factor, &factor, error));
-  TRY(trm_edit_unary(e, i, TRM_OP_RSQRT, vector, factor, &factor, error));
-  TRY(trm_edit_scalar(e, i, TRM_F32, 1 / count, &share, error));
-  TRY(trm_edit_broadcast(e, i, vector, share, 0, NULL, &share, error));
-  TRY(trm_edit_binary(e, i, TRM_OP_MULTIPLY, vector, d_offset, share, &d_offset, error));
-  TRY(trm_edit_binary(e, i, TRM_OP_MULTIPLY, vector, d_scale, share, &d_scale, error));
-  TRY(trm_edit_binary(e, i, TRM_OP_MULTIPLY, vector, d_scale, factor, &d_scale, error));
-  TRY(trm_edit_binary(e, i, TRM_OP_MULTIPLY, vector, scale, factor, &factor, error));
-  trm_index wide[4] = {mean, d_offset, d_scale, factor};
-  for (int k = 0; k < 4; ++k) {
-    TRY(trm_edit_broadcast(e, i, full, wide[k], 1, feature, &wide[k], error));
-  }
-  TRY(trm_edit_binary(e, i, TRM_OP_SUBTRACT, full, x, wide[0], &product, error));
-  TRY(trm_edit_binary(e, i, TRM_OP_MULTIPLY, full, product, wide[2], &product, error));
-  TRY(trm_edit_binary(e, i, TRM_OP_SUBTRACT, full, dy, wide[1], out, error));
-  TRY(trm_edit_binary(e, i, TRM_OP_SUBTRACT, full, *out, product, out, error));
-  TRY(trm_edit_binary(e, i, TRM_OP_MULTIPLY, full, *out, wide[3], out, error));
-  return as_result(e, i, &norm.shape.elements[0], out, error);
+  const trm_index r = inverse_deviation(m, variance);
+  const double share = 1 / (double)numbers;
+  d_offset = trm_with(m, TRM_OP_MULTIPLY, d_offset, share);
+  d_scale = trm_binary(m, TRM_OP_MULTIPLY, trm_with(m, TRM_OP_MULTIPLY, d_scale, share), r);
+  const trm_index factor = trm_binary(m, TRM_OP_MULTIPLY, scale, r);
+  const trm_index off = trm_binary(m, TRM_OP_SUBTRACT, x, spread(m, full, mean));
+  const trm_index product = trm_binary(m, TRM_OP_MULTIPLY, off, spread(m, full, d_scale));
+  trm_index dx = trm_binary(m, TRM_OP_SUBTRACT, dy, spread(m, full, d_offset));
+  dx = trm_binary(m, TRM_OP_SUBTRACT, dx, product);
+  return as_result(m, full, trm_binary(m, TRM_OP_MULTIPLY, dx, spread(m, full, factor)));
 }
 
-static trm_status expand_gradient(trm_edit *e, trm_index i, uint32_t group, trm_error *error) {
-  const trm_instruction norm = *trm_edit_at(e, i);
-  const char *config =
-      trm_arena_format(&e->module->arena, "{\"feature_index\":%d,\"epsilon\":%.9g}",
-                       (int)norm.number, (double)norm.epsilon);
-  trm_index operands[5], results[3], sums[2];
-  for (uint32_t k = 0; k < 5; ++k) operands[k] = trm_edit_operand(e, i, k);
-  TRY(add_statistics(e, i, trm_call_target(TRM_CALL_BATCH_NORM_GRADIENT_STATISTICS), config,
-                     operands, 5, &norm.shape.elements[1], &results[1], error));
-  for (int k = 0; k < 2; ++k) TRY(group_mean(e, i, group, results[k + 1], &sums[k], error));
-  TRY(gradient_of_x(e, i, sums[0], sums[1], &results[0], error));
-  return replace_with(e, i, results, error);
+static trm_index expand_gradient(trm_maker *m, const trm_instruction *norm, uint32_t group) {
+  char config[96];
+  trm_index results[3];
+  snprintf(config, sizeof config, "{\"feature_index\":%d,\"epsilon\":%.9g}", (int)norm->number,
+           (double)norm->epsilon);
+  add_statistics(m, TRM_CALL_BATCH_NORM_GRADIENT_STATISTICS, config, 5, &results[1]);
+  const trm_index d_scale = group_mean(m, group, results[1]);
+  results[0] = gradient_of_x(m, norm, d_scale, group_mean(m, group, results[2]));
+  return tuple_of(m, norm, results);
 }
 
 static bool is_served(const trm_edit *e, trm_index i) {
@@ -222,11 +154,16 @@ static bool is_served(const trm_edit *e, trm_index i) {
 }
 
 static trm_status expand(trm_edit *e, trm_index i, uint32_t group, trm_error *error) {
-  switch (trm_edit_at(e, i)->opcode) {
-    case TRM_OP_BATCH_NORM_INFERENCE: return expand_inference(e, i, error);
-    case TRM_OP_BATCH_NORM_TRAINING: return expand_training(e, i, group, error);
-    default: return expand_gradient(e, i, group, error);
+  const trm_instruction norm = *trm_edit_at(e, i);
+  trm_maker m = {.edit = e, .like = i, .error = error};
+  trm_index made;
+  switch (norm.opcode) {
+    case TRM_OP_BATCH_NORM_INFERENCE: made = expand_inference(&m, &norm); break;
+    case TRM_OP_BATCH_NORM_TRAINING: made = expand_training(&m, &norm, group); break;
+    default: made = expand_gradient(&m, &norm, group); break;
   }
+  trm_edit_replace(e, i, made);
+  return m.status;
 }
 
 static trm_status refuse(const trm_instruction *norm, trm_error *error) {

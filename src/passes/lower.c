@@ -1,100 +1,26 @@
-/* Owns: dropout, random numbers and stochastic rounding as plain HLO (ops/random: dropout.c,
- * distribution.c, round_half.c). */
+/* Owns: dropout, random numbers and stochastic rounding (ops/random: dropout.c, distribution.c,
+ * round_half.c), and statistics of batch norms, as plain HLO. */
 #include "passes/lower.h"
 
 #include <math.h>
 #include <string.h>
 
-#include "base/half.h"
 #include "hlo/config.h"
 #include "passes/maker.h"
 #include "passes/pass.h"
 
-/* ---- Philox --------------------------------------------------------------------------------- */
-
-/* Computes the low and high 32 bits of the 64-bit products x * number. */
-static void multiply(trm_maker *m, trm_shape shape, trm_index x, uint32_t number, trm_index *low,
-                     trm_index *high) {
-  const trm_shape wide = trm_shape_as(shape, TRM_U64);
-  const trm_index product = trm_binary(
-      m, TRM_OP_MULTIPLY, wide, trm_unary(m, TRM_OP_CONVERT, wide, x), trm_filled(m, wide, number));
-  *low = trm_unary(m, TRM_OP_CONVERT, shape, product);
-  *high =
-      trm_unary(m, TRM_OP_CONVERT, shape,
-                trm_binary(m, TRM_OP_SHIFT_RIGHT_LOGICAL, wide, product, trm_filled(m, wide, 32)));
-}
-
-/* trm_philox of arrays of counters and keys, all of one shape. */
-static void philox(trm_maker *m, trm_shape shape, trm_index c[4], trm_index key0, trm_index key1) {
-  for (int round = 0; round < 10; ++round) {
-    trm_index p_low, p_high, q_low, q_high;
-    multiply(m, shape, c[0], UINT32_C(0xD2511F53), &p_low, &p_high);
-    multiply(m, shape, c[2], UINT32_C(0xCD9E8D57), &q_low, &q_high);
-    c[0] = trm_binary(m, TRM_OP_XOR, shape, trm_binary(m, TRM_OP_XOR, shape, q_high, c[1]), key0);
-    c[1] = q_low;
-    c[2] = trm_binary(m, TRM_OP_XOR, shape, trm_binary(m, TRM_OP_XOR, shape, p_high, c[3]), key1);
-    c[3] = p_low;
-    key0 = trm_binary(m, TRM_OP_ADD, shape, key0, trm_filled(m, shape, UINT32_C(0x9E3779B9)));
-    key1 = trm_binary(m, TRM_OP_ADD, shape, key1, trm_filled(m, shape, UINT32_C(0xBB67AE85)));
-  }
-}
-
-/* Elements [from, to) of a one-dimensional array. */
-static trm_index slice_row(trm_maker *m, trm_index x, trm_dtype dtype, int64_t from, int64_t to) {
-  const trm_slice_dimension part = {.start = from, .limit = to, .stride = 1};
-  trm_slice_dimension *slice = trm_arena_copy(&m->edit->module->arena, &part, sizeof part);
-  const trm_shape shape = trm_make_shape(m, dtype, 1, (int64_t[]){to - from});
-  if (m->status == TRM_OK && slice == NULL) {
-    m->status = trm_fail(m->error, TRM_RESOURCE_EXHAUSTED, "out of memory for a region");
-  }
-  return trm_make(m, &(trm_instruction){.opcode = TRM_OP_SLICE,
-                                        .shape = shape,
-                                        .num_operands = 1,
-                                        .operands = &x,
-                                        .slice = slice});
-}
-
-/* Element `at` of a one-dimensional array, repeated to `shape`. */
-static trm_index key_word(trm_maker *m, trm_shape shape, trm_index seed, int64_t at) {
-  const trm_index word = slice_row(m, seed, shape.dtype, at, at + 1);
-  const trm_shape scalar = {.dtype = shape.dtype};
-  return trm_broadcast(m, shape, trm_unary(m, TRM_OP_RESHAPE, scalar, word), (trm_dims){0});
-}
-
-/* The words of blocks 0 to `count`, each an array. The stream is a key of two words and, where
- * has_high, the counter's upper half. `variant`: the counter's second word, or TRM_NO_INDEX. */
-static void random_blocks(trm_maker *m, int64_t count, trm_index variant, trm_index stream,
-                          bool has_high, trm_index c[4]) {
-  const trm_shape shape = trm_make_shape(m, TRM_U32, 1, &count);
-  c[0] = trm_make(m, &(trm_instruction){.opcode = TRM_OP_IOTA,
-                                        .shape = shape,
-                                        .dimensions = trm_make_dims(m, 1, (int64_t[]){0})});
-  c[1] = c[2] = c[3] = trm_filled(m, shape, 0);
-  if (variant != TRM_NO_INDEX) c[1] = trm_broadcast(m, shape, variant, (trm_dims){0});
-  if (has_high) c[2] = key_word(m, shape, stream, 2), c[3] = key_word(m, shape, stream, 3);
-  philox(m, shape, c, key_word(m, shape, stream, 0), key_word(m, shape, stream, 1));
-}
-
-/* The words as an array of that shape: words first, first + 4 / used, ... of each block. */
-static trm_index random_words(trm_maker *m, trm_shape like, int used, int first, trm_index stream,
-                              bool has_high) {
-  const trm_shape result = trm_shape_as(like, TRM_U32);
-  const int64_t count = trm_shape_count(&like), blocks = (count + used - 1) / used;
-  const trm_shape columns = trm_make_shape(m, TRM_U32, 2, (int64_t[]){blocks, 1});
-  const trm_shape table = trm_make_shape(m, TRM_U32, 2, (int64_t[]){blocks, used});
-  trm_index c[4];
-  random_blocks(m, blocks, TRM_NO_INDEX, stream, has_high, c);
-  for (int w = 0; w < used; ++w)
-    c[w] = trm_unary(m, TRM_OP_RESHAPE, columns, c[w * 4 / used + first]);
-  const trm_index all =
-      trm_make(m, &(trm_instruction){.opcode = TRM_OP_CONCATENATE,
-                                     .shape = table,
-                                     .num_operands = (uint32_t)used,
-                                     .operands = c,
-                                     .dimensions = trm_make_dims(m, 1, (int64_t[]){1})});
-  const trm_index row =
-      trm_unary(m, TRM_OP_RESHAPE, trm_make_shape(m, TRM_U32, 1, (int64_t[]){used * blocks}), all);
-  return trm_unary(m, TRM_OP_RESHAPE, result, slice_row(m, row, TRM_U32, 0, count));
+/* Random bits of Philox as u32 or u64, in order. The stream, u64[3], is a key and the number of the
+ * first block, whose lower half comes first. */
+static trm_index random_bits(trm_maker *m, trm_shape shape, trm_index stream) {
+  enum { PHILOX = 2 };
+  const trm_shape pair = trm_make_tuple_shape(m, 2, (trm_shape[]){trm_shape_at(m, stream), shape});
+  return trm_element(m,
+                     trm_make(m, &(trm_instruction){.opcode = TRM_OP_RNG_BIT_GENERATOR,
+                                                    .shape = pair,
+                                                    .num_operands = 1,
+                                                    .operands = &stream,
+                                                    .algorithm = PHILOX}),
+                     1);
 }
 
 /* ---- Dropout -------------------------------------------------------------------------------- */
@@ -102,7 +28,7 @@ static trm_index random_words(trm_maker *m, trm_shape like, int used, int first,
 /* The noise for all of x. Along a dimension in which the noise has size 1, one word serves all
  * elements. */
 static trm_index noise_for(trm_maker *m, const trm_shape *x, const json_t *noise_shape,
-                           trm_index seed) {
+                           trm_index stream) {
   int64_t dims[TRM_MAX_RANK], along[TRM_MAX_RANK];
   int32_t rank = 0;
   for (int32_t d = 0; d < x->rank; ++d) {
@@ -111,36 +37,33 @@ static trm_index noise_for(trm_maker *m, const trm_shape *x, const json_t *noise
     dims[rank] = x->dims[d];
     along[rank++] = d;
   }
-  const trm_index noise =
-      random_words(m, trm_make_shape(m, TRM_U32, rank, dims), 4, 0, seed, false);
+  const trm_index noise = random_bits(m, trm_make_shape(m, TRM_U32, rank, dims), stream);
   if (rank == x->rank) return noise;
-  return trm_broadcast(m, trm_shape_as(*x, TRM_U32), noise, trm_make_dims(m, rank, along));
+  return trm_broadcast(m, trm_shape_as(*x, TRM_U32), noise, (trm_dims){rank, along});
+}
+
+/* The stream of a key of two words of 32 bits. */
+static trm_index stream_of(trm_maker *m, trm_index key) {
+  const trm_shape pair = trm_make_shape(m, trm_shape_at(m, key).dtype, 2, (int64_t[]){1, 2});
+  key = trm_recast(m, TRM_OP_RESHAPE, pair, key);
+  key = trm_recast(m, TRM_OP_BITCAST_CONVERT, trm_make_shape(m, TRM_U64, 1, (int64_t[]){1}), key);
+  const trm_index zeros = trm_filled(m, trm_make_shape(m, TRM_U64, 1, (int64_t[]){2}), 0);
+  return trm_concatenate(m, (trm_index[]){key, zeros}, 2);
 }
 
 static trm_index lower_dropout(trm_maker *m, const trm_instruction *call) {
   json_t *config = trm_instruction_config(call, 0, NULL);
-  const trm_shape own = trm_shape_as(call->shape, call->shape.dtype);
-  const trm_shape single = trm_shape_as(own, TRM_F32);
   const double rate = json_number_value(json_object_get(config, "rate"));
   const float scale = (float)json_number_value(json_object_get(config, "scale"));
-  const uint64_t threshold = (uint64_t)rint(rate * 0x1p32);
-  const trm_shape pair = trm_make_shape(m, TRM_U32, 1, (int64_t[]){2});
-  const trm_dtype given = trm_edit_at(m->edit, call->operands[1])->shape.dtype;
-  trm_index seed = trm_unary(m, TRM_OP_RESHAPE, trm_shape_as(pair, given), call->operands[1]);
-  if (given != TRM_U32) seed = trm_unary(m, TRM_OP_BITCAST_CONVERT, pair, seed);
-  const trm_index noise = noise_for(m, &own, json_object_get(config, "noise_shape"), seed);
+  const trm_index noise = noise_for(m, &call->shape, json_object_get(config, "noise_shape"),
+                                    stream_of(m, call->operands[1]));
   json_decref(config);
-  const trm_shape wide = trm_shape_as(own, TRM_U64);
-  const trm_index kept = trm_compare(m, trm_unary(m, TRM_OP_CONVERT, wide, noise), TRM_CMP_GE,
-                                     trm_filled(m, wide, (double)threshold));
-  const bool is_half = own.dtype != TRM_F32;
-  const trm_index x =
-      is_half ? trm_unary(m, TRM_OP_CONVERT, single, call->operands[0]) : call->operands[0];
-  const trm_index scaled =
-      trm_binary(m, TRM_OP_MULTIPLY, single, x, trm_filled(m, single, (double)scale));
-  const trm_index result =
-      trm_ternary(m, TRM_OP_SELECT, single, kept, scaled, trm_filled(m, single, 0));
-  return is_half ? trm_unary(m, TRM_OP_CONVERT, own, result) : result;
+  const trm_index kept =
+      trm_compare(m, trm_convert(m, TRM_U64, noise), TRM_CMP_GE, rint(rate * 0x1p32));
+  const trm_index x = trm_convert(m, TRM_F32, call->operands[0]);
+  const trm_index scaled = trm_with(m, TRM_OP_MULTIPLY, x, (double)scale);
+  const trm_index zeros = trm_filled(m, trm_shape_at(m, x), 0);
+  return trm_convert(m, call->shape.dtype, trm_select(m, kept, scaled, zeros));
 }
 
 /* ---- Random numbers ------------------------------------------------------------------------- */
@@ -154,7 +77,7 @@ typedef enum drawing {
 } drawing;
 
 /* What a tremula.random draws: floats from 0 to 1 or with mean 0 and deviation 1, as TensorFlow and
- * Keras want them, or integers whose bounds, if there are any, a double holds; or others. */
+ * Keras want them, or integers whose bounds, if they are no operands, a double holds; or others. */
 static drawing drawing_of(const trm_instruction *call, double bounds[2]) {
   static const char *const names[] = {"", "uniform", "normal", "truncated_normal", "uniform_int"};
   const trm_dtype dtype = call->shape.dtype;
@@ -175,83 +98,60 @@ static drawing drawing_of(const trm_instruction *call, double bounds[2]) {
 
 /* The upper bits of words as float32 numbers, times `unit`; `more` is added to them before. */
 static trm_index upper_bits(trm_maker *m, trm_index words, int dropped, double more, double unit) {
-  const trm_shape bits = trm_shape_as(trm_edit_at(m->edit, words)->shape, TRM_U32);
-  const trm_shape single = trm_shape_as(bits, TRM_F32);
-  trm_index upper =
-      trm_binary(m, TRM_OP_SHIFT_RIGHT_LOGICAL, bits, words, trm_filled(m, bits, dropped));
-  if (more != 0) upper = trm_binary(m, TRM_OP_ADD, bits, upper, trm_filled(m, bits, more));
-  return trm_binary(m, TRM_OP_MULTIPLY, single, trm_unary(m, TRM_OP_CONVERT, single, upper),
-                    trm_filled(m, single, unit));
+  trm_index upper = trm_with(m, TRM_OP_SHIFT_RIGHT_LOGICAL, words, dropped);
+  if (more != 0) upper = trm_with(m, TRM_OP_ADD, upper, more);
+  return trm_with(m, TRM_OP_MULTIPLY, trm_convert(m, TRM_F32, upper), unit);
 }
 
 /* Box and Muller's normal numbers of two words each. */
-static trm_index normal_numbers(trm_maker *m, trm_index first, trm_index second) {
+static trm_index normal_numbers(trm_maker *m, trm_index words) {
   const float turn = 6.28318530717958647692f * 0x1p-24f;
-  const trm_index radius = upper_bits(m, first, 8, 1, 0x1p-24);
-  const trm_index angle = upper_bits(m, second, 8, 0, (double)turn);
-  const trm_shape shape = trm_shape_as(trm_edit_at(m->edit, radius)->shape, TRM_F32);
-  const trm_index square = trm_binary(
-      m, TRM_OP_MULTIPLY, shape, trm_unary(m, TRM_OP_LOG, shape, radius), trm_filled(m, shape, -2));
-  return trm_binary(m, TRM_OP_MULTIPLY, shape, trm_unary(m, TRM_OP_SQRT, shape, square),
-                    trm_unary(m, TRM_OP_COSINE, shape, angle));
+  const trm_index high = trm_with(m, TRM_OP_SHIFT_RIGHT_LOGICAL, words, 32);
+  const trm_index radius = upper_bits(m, trm_convert(m, TRM_U32, words), 8, 1, 0x1p-24);
+  const trm_index angle = upper_bits(m, trm_convert(m, TRM_U32, high), 8, 0, (double)turn);
+  const trm_index square = trm_with(m, TRM_OP_MULTIPLY, trm_unary(m, TRM_OP_LOG, radius), -2);
+  return trm_binary(m, TRM_OP_MULTIPLY, trm_unary(m, TRM_OP_SQRT, square),
+                    trm_unary(m, TRM_OP_COSINE, angle));
 }
 
 /* x where it is nearer than two deviations to the mean, else y. */
 static trm_index near_or(trm_maker *m, trm_index x, trm_index y) {
-  const trm_shape shape = trm_shape_as(trm_edit_at(m->edit, x)->shape, TRM_F32);
-  const trm_index size = trm_unary(m, TRM_OP_ABS, shape, x);
-  return trm_ternary(m, TRM_OP_SELECT, shape,
-                     trm_compare(m, size, TRM_CMP_LT, trm_filled(m, shape, 2)), x, y);
+  return trm_select(m, trm_compare(m, trm_unary(m, TRM_OP_ABS, x), TRM_CMP_LT, 2), x, y);
 }
 
-/* The state of the loop that draws truncated normal numbers: the variant of the blocks, the numbers
- * so far, 2 where there is none, and the stream. */
-enum { VARIANT, NUMBERS, STREAM, STATE };
+/* The state of the loop that draws truncated normal numbers: the numbers so far, f32[n,1], 2 where
+ * there is none, and the stream. */
+enum { NUMBERS, STREAM, STATE };
 
-/* One more variant of the blocks: two candidates for each number that is still missing. */
+/* One more variant of the blocks (trm_random_block): two candidates for each number. */
 static uint32_t next_candidates(trm_maker *outer, trm_shape state) {
   trm_part part;
   trm_maker *m = trm_part_begin(outer, &part, 1, &state);
-  const trm_shape variant = state.elements[VARIANT], numbers = state.elements[NUMBERS];
-  trm_index next[STATE], c[4];
-  for (int k = 0; k < STATE; ++k) next[k] = trm_element(m, state, 0, k);
-  const trm_index word =
-      trm_binary(m, TRM_OP_SHIFT_LEFT, variant, next[VARIANT], trm_filled(m, variant, 16));
-  random_blocks(m, trm_shape_count(&numbers), word, next[STREAM], true, c);
-  const trm_index second = normal_numbers(m, c[2], c[3]);
-  next[NUMBERS] = near_or(m, next[NUMBERS], near_or(m, normal_numbers(m, c[0], c[1]), second));
-  next[VARIANT] = trm_binary(m, TRM_OP_ADD, variant, next[VARIANT], trm_filled(m, variant, 1));
+  const trm_index numbers = trm_element(m, 0, NUMBERS), stream = trm_element(m, 0, STREAM);
+  const int64_t dims[] = {trm_shape_count(&state.elements[NUMBERS]), 2};
+  const trm_shape pairs = trm_make_shape(m, TRM_U64, 2, dims);
+  const trm_index drawn = normal_numbers(m, random_bits(m, pairs, stream));
+  const trm_index other = near_or(m, trm_part_of(m, drawn, 0, 1), trm_part_of(m, drawn, 1, 2));
+  const trm_shape word = trm_make_shape(m, TRM_U64, 1, (int64_t[]){1});
+  const trm_index zero = trm_filled(m, word, 0), step = trm_filled(m, word, 0x1p48);
+  const trm_index steps = trm_concatenate(m, (trm_index[]){zero, step, zero}, 3);
+  const trm_index next[] = {near_or(m, numbers, other), trm_binary(m, TRM_OP_ADD, stream, steps)};
   return trm_part_end(outer, &part, trm_tuple(m, state, next));
 }
 
 static uint32_t is_one_missing(trm_maker *outer, trm_shape state) {
-  const trm_shape one = {.dtype = TRM_F32};
-  trm_part larger, part;
-  trm_maker *m = trm_part_begin(outer, &larger, 2, (trm_shape[]){one, one});
-  uint32_t combiner = trm_part_end(outer, &larger, trm_binary(m, TRM_OP_MAXIMUM, one, 0, 1));
-  m = trm_part_begin(outer, &part, 1, &state);
-  const trm_index sizes =
-      trm_unary(m, TRM_OP_ABS, state.elements[NUMBERS], trm_element(m, state, 0, NUMBERS));
-  const trm_index largest =
-      trm_make(m, &(trm_instruction){.opcode = TRM_OP_REDUCE,
-                                     .shape = one,
-                                     .num_operands = 2,
-                                     .operands = (trm_index[]){sizes, trm_filled(m, one, 0)},
-                                     .dimensions = trm_make_dims(m, 1, (int64_t[]){0}),
-                                     .num_called = 1,
-                                     .called = &combiner});
-  return trm_part_end(outer, &part, trm_compare(m, largest, TRM_CMP_GE, trm_filled(m, one, 2)));
+  trm_part part;
+  trm_maker *m = trm_part_begin(outer, &part, 1, &state);
+  const trm_index sizes = trm_unary(m, TRM_OP_ABS, trm_element(m, 0, NUMBERS));
+  const trm_index largest = trm_reduce(m, TRM_OP_MAXIMUM, sizes, -1);
+  return trm_part_end(outer, &part, trm_compare(m, largest, TRM_CMP_GE, 2));
 }
 
 static trm_index truncated_numbers(trm_maker *m, int64_t count, trm_index stream) {
-  const trm_shape parts[STATE] = {[VARIANT] = {.dtype = TRM_U32},
-                                  [NUMBERS] = trm_make_shape(m, TRM_F32, 1, &count),
-                                  [STREAM] = trm_make_shape(m, TRM_U32, 1, (int64_t[]){4})};
-  const trm_shape state = trm_make_tuple_shape(m, STATE, parts);
-  const trm_index first = trm_tuple(m, state,
-                                    (trm_index[]){[VARIANT] = trm_filled(m, parts[VARIANT], 0),
-                                                  [NUMBERS] = trm_filled(m, parts[NUMBERS], 2),
-                                                  [STREAM] = stream});
+  const trm_shape numbers = trm_make_shape(m, TRM_F32, 2, (int64_t[]){count, 1});
+  const trm_shape state =
+      trm_make_tuple_shape(m, STATE, (trm_shape[]){numbers, trm_shape_at(m, stream)});
+  const trm_index first = trm_tuple(m, state, (trm_index[]){trm_filled(m, numbers, 2), stream});
   uint32_t called[] = {is_one_missing(m, state), next_candidates(m, state)};
   const trm_index last = trm_make(m, &(trm_instruction){.opcode = TRM_OP_WHILE,
                                                         .shape = state,
@@ -259,115 +159,141 @@ static trm_index truncated_numbers(trm_maker *m, int64_t count, trm_index stream
                                                         .operands = (trm_index *)&first,
                                                         .num_called = 2,
                                                         .called = called});
-  return trm_element(m, state, last, NUMBERS);
+  return trm_element(m, last, NUMBERS);
 }
 
-/* low + words % (high - low), in 64 bits; where both are equal, all bits. */
-static trm_index integers(trm_maker *m, trm_shape shape, const double bounds[2], trm_index low_word,
-                          trm_index high_word) {
-  const trm_shape wide = trm_shape_as(shape, TRM_U64);
-  const trm_index upper =
-      trm_binary(m, TRM_OP_SHIFT_LEFT, wide, trm_unary(m, TRM_OP_CONVERT, wide, high_word),
-                 trm_filled(m, wide, 32));
-  trm_index bits =
-      trm_binary(m, TRM_OP_OR, wide, upper, trm_unary(m, TRM_OP_CONVERT, wide, low_word));
-  if (bounds[0] != bounds[1]) {
-    bits = trm_binary(m, TRM_OP_REMAINDER, wide, bits, trm_filled(m, wide, bounds[1] - bounds[0]));
-    bits = trm_binary(m, TRM_OP_ADD, wide, bits, trm_filled(m, wide, bounds[0]));
+/* A bound of integers in 64 bits, as an array. */
+static trm_index bound(trm_maker *m, const trm_instruction *call, uint32_t k, double number) {
+  const trm_shape wide = trm_shape_as(call->shape, TRM_U64);
+  if (call->num_operands == 1) return trm_filled(m, wide, number);
+  const bool is_signed = trm_dtype_kind(call->shape.dtype) == TRM_KIND_SIGNED;
+  const trm_index x = trm_convert(m, is_signed ? TRM_S64 : TRM_U64, call->operands[k]);
+  return trm_broadcast(m, wide, trm_convert(m, TRM_U64, x), (trm_dims){0});
+}
+
+/* low + bits % (high - low); where both are equal, all bits. */
+static trm_index integers(trm_maker *m, const trm_instruction *call, const double bounds[2],
+                          trm_index bits) {
+  if (call->num_operands > 1 || bounds[0] != bounds[1]) {
+    const trm_index low = bound(m, call, 0, bounds[0]);
+    const trm_index range = trm_binary(m, TRM_OP_SUBTRACT, bound(m, call, 1, bounds[1]), low);
+    bits = trm_binary(m, TRM_OP_ADD, trm_binary(m, TRM_OP_REMAINDER, bits, range), low);
   }
-  return trm_unary(m, TRM_OP_CONVERT, shape, bits);
+  return bits;
 }
 
 static trm_index lower_random(trm_maker *m, const trm_instruction *call) {
   static const int dropped[] = {[TRM_F32] = 9, [TRM_F16] = 22, [TRM_BF16] = 25};
-  const trm_shape own = trm_shape_as(call->shape, call->shape.dtype);
-  const trm_index stream = call->operands[0];
+  const trm_dtype dtype = call->shape.dtype;
+  const trm_index stream = call->operands[call->num_operands - 1];
   double bounds[2];
   const drawing kind = drawing_of(call, bounds);
-  trm_index numbers;
+  trm_index made;
   if (kind == DRAWS_NEAR) {
-    numbers = truncated_numbers(m, trm_shape_count(&own), stream);
-    numbers = trm_unary(m, TRM_OP_RESHAPE, trm_shape_as(own, TRM_F32), numbers);
+    made = truncated_numbers(m, trm_shape_count(&call->shape), stream);
+    made = trm_recast(m, TRM_OP_RESHAPE, trm_shape_as(call->shape, TRM_F32), made);
   } else {
-    const trm_index first = random_words(m, own, 2, 0, stream, true);
-    const int bits = kind == DRAWS_UNIFORM ? dropped[own.dtype] : 0;
-    if (bits > 0) numbers = upper_bits(m, first, bits, 0, ldexp(1, bits - 32));
+    made = random_bits(m, trm_shape_as(call->shape, TRM_U64), stream);
+    if (kind == DRAWS_INTEGERS) made = integers(m, call, bounds, made);
+    else if (kind == DRAWS_NORMAL) made = normal_numbers(m, made);
     else {
-      const trm_index second = random_words(m, own, 2, 1, stream, true);
-      if (kind == DRAWS_INTEGERS) return integers(m, own, bounds, first, second);
-      numbers = normal_numbers(m, first, second);
+      made = upper_bits(m, trm_convert(m, TRM_U32, made), dropped[dtype], 0,
+                        ldexp(1, dropped[dtype] - 32));
     }
   }
-  return own.dtype == TRM_F32 ? numbers : trm_unary(m, TRM_OP_CONVERT, own, numbers);
+  return trm_convert(m, dtype, made);
 }
 
 /* ---- Stochastic rounding -------------------------------------------------------------------- */
 
-/* Instructions on arrays of 32 bits. */
-typedef struct words {
-  trm_maker *m;
-  trm_shape shape;
-} words;
-
-static trm_index number(const words *w, double x) { return trm_filled(w->m, w->shape, x); }
-static trm_index with(const words *w, trm_opcode opcode, trm_index x, double y) {
-  return trm_binary(w->m, opcode, w->shape, x, number(w, y));
-}
-static trm_index from(const words *w, trm_index x, double least, trm_index yes, trm_index no) {
-  return trm_ternary(w->m, TRM_OP_SELECT, w->shape,
-                     trm_compare(w->m, x, TRM_CMP_GE, number(w, least)), yes, no);
-}
-
-/* Of a number below 2^-14, in units of 2^-24: mantissa * 2^(exponent - 126), and noise below. */
-static trm_index round_small(const words *w, trm_index magnitude, trm_index random) {
-  const trm_shape shape = w->shape, wide = trm_shape_as(shape, TRM_U64);
-  const trm_index exponent = with(w, TRM_OP_SHIFT_RIGHT_LOGICAL, magnitude, 23);
-  const trm_index low = with(w, TRM_OP_AND, magnitude, 0x7fffff);
-  const trm_index mantissa = from(w, exponent, 1, with(w, TRM_OP_OR, low, 0x800000), number(w, 0));
-  const trm_index all = trm_binary(w->m, TRM_OP_SUBTRACT, shape, number(w, 126), exponent);
-  const trm_index dropped = with(w, TRM_OP_MINIMUM, all, 32);
-  const trm_index shifted = trm_binary(w->m, TRM_OP_SHIFT_RIGHT_LOGICAL, shape, mantissa,
-                                       trm_binary(w->m, TRM_OP_SUBTRACT, shape, all, dropped));
-  const trm_index mask =
-      trm_binary(w->m, TRM_OP_SHIFT_RIGHT_LOGICAL, shape, number(w, UINT32_MAX),
-                 trm_binary(w->m, TRM_OP_SUBTRACT, shape, number(w, 32), dropped));
-  const trm_index noise = trm_binary(w->m, TRM_OP_AND, shape, random, mask);
-  const trm_index sum =
-      trm_binary(w->m, TRM_OP_ADD, wide, trm_unary(w->m, TRM_OP_CONVERT, wide, shifted),
-                 trm_unary(w->m, TRM_OP_CONVERT, wide, noise));
-  return trm_unary(w->m, TRM_OP_CONVERT, shape,
-                   trm_binary(w->m, TRM_OP_SHIFT_RIGHT_LOGICAL, wide, sum,
-                              trm_unary(w->m, TRM_OP_CONVERT, wide, dropped)));
+/* The rounded half of a finite number below 65504: its bits, or its mantissa below 2^-14, lose
+ * `dropped` bits. Noise is added to these, of which there may be 32, before. */
+static trm_index round_at_random(trm_maker *m, trm_index magnitude, trm_index random) {
+  const trm_shape words = trm_shape_at(m, magnitude);
+  const trm_index exponent = trm_with(m, TRM_OP_SHIFT_RIGHT_LOGICAL, magnitude, 23);
+  const trm_index is_normal = trm_compare(m, magnitude, TRM_CMP_GE, 0x38800000);
+  const trm_index low = trm_with(m, TRM_OP_AND, magnitude, 0x7fffff);
+  const trm_index mantissa =
+      trm_select(m, trm_compare(m, exponent, TRM_CMP_GE, 1), trm_with(m, TRM_OP_OR, low, 0x800000),
+                 trm_filled(m, words, 0));
+  const trm_index rest = trm_with(m, TRM_OP_SUBTRACT, magnitude, 0x38000000);
+  const trm_index small = trm_binary(m, TRM_OP_SUBTRACT, trm_filled(m, words, 126), exponent);
+  const trm_index dropped = trm_select(m, is_normal, trm_filled(m, words, 13), small);
+  const trm_index all = trm_convert(m, TRM_U64, trm_select(m, is_normal, rest, mantissa));
+  const trm_index value =
+      trm_binary(m, TRM_OP_SHIFT_RIGHT_LOGICAL, trm_with(m, TRM_OP_SHIFT_LEFT, all, 32),
+                 trm_convert(m, TRM_U64, dropped));
+  const trm_index unused = trm_binary(m, TRM_OP_SUBTRACT, trm_filled(m, words, 32),
+                                      trm_with(m, TRM_OP_MINIMUM, dropped, 32));
+  const trm_index noise = trm_binary(m, TRM_OP_SHIFT_LEFT, random, unused);
+  const trm_index sum = trm_binary(m, TRM_OP_ADD, value, trm_convert(m, TRM_U64, noise));
+  return trm_convert(m, TRM_U32, trm_with(m, TRM_OP_SHIFT_RIGHT_LOGICAL, sum, 32));
 }
 
 static trm_index lower_rounding(trm_maker *m, const trm_instruction *call) {
-  static const uint16_t limits[] = {
+  static const uint16_t overflow[] = {
       [TRM_HALF_INFINITY] = 0x7c00, [TRM_HALF_LARGEST] = 0x7bff, [TRM_HALF_NAN] = 0x7e00};
-  const words w = {m, trm_shape_as(call->shape, TRM_U32)};
-  const trm_shape narrow = trm_shape_as(call->shape, TRM_U16);
-  const trm_index random = random_words(m, w.shape, 4, 0, call->operands[1], true);
-  const trm_index bits = trm_unary(m, TRM_OP_BITCAST_CONVERT, w.shape, call->operands[0]);
-  const trm_index magnitude = with(&w, TRM_OP_AND, bits, 0x7fffffff);
+  const struct {
+    double least;                   /* bits of a float32 */
+    double half;                    /* what it becomes from there on */
+  } rows[] = {{0x477fe000, 0x7bff}, /* 65504 */
+              {0x477ff000, overflow[m->edit->module->half_overflow]},
+              {0x7f800000, 0x7c00}};
+  const trm_shape words = trm_shape_as(call->shape, TRM_U32);
+  const trm_index random = random_bits(m, words, call->operands[1]);
+  const trm_index bits = trm_recast(m, TRM_OP_BITCAST_CONVERT, words, call->operands[0]);
+  const trm_index magnitude = trm_with(m, TRM_OP_AND, bits, 0x7fffffff);
+  const trm_index upper = trm_with(m, TRM_OP_SHIFT_RIGHT_LOGICAL, magnitude, 13);
+  const trm_index nan = trm_with(m, TRM_OP_OR, trm_with(m, TRM_OP_AND, upper, 0x3ff), 0x7e00);
+  trm_index half = round_at_random(m, magnitude, random);
+  for (size_t k = 0; k < sizeof rows / sizeof *rows; ++k) {
+    half = trm_select(m, trm_compare(m, magnitude, TRM_CMP_GE, rows[k].least),
+                      trm_filled(m, words, rows[k].half), half);
+  }
+  half = trm_select(m, trm_compare(m, magnitude, TRM_CMP_GT, 0x7f800000), nan, half);
   const trm_index sign =
-      with(&w, TRM_OP_AND, with(&w, TRM_OP_SHIFT_RIGHT_LOGICAL, bits, 16), 0x8000);
-  const trm_index shifted = with(&w, TRM_OP_SUBTRACT, magnitude, 0x38000000);
-  const trm_index noise = with(&w, TRM_OP_AND, random, 0x1fff);
-  const trm_index sum = trm_binary(m, TRM_OP_ADD, w.shape, shifted, noise);
-  const trm_index upper = with(&w, TRM_OP_SHIFT_RIGHT_LOGICAL, magnitude, 13);
-  const trm_index nan = with(&w, TRM_OP_OR, with(&w, TRM_OP_AND, upper, 0x3ff), 0x7e00);
-  trm_index half = round_small(&w, magnitude, random);
-  half = from(&w, magnitude, 0x38800000, with(&w, TRM_OP_SHIFT_RIGHT_LOGICAL, sum, 13), half);
-  half = from(&w, magnitude, 0x477fe000, number(&w, 0x7bff), half); /* 65504 */
-  half = from(&w, magnitude, 0x477ff000, number(&w, limits[m->edit->module->half_overflow]), half);
-  half = from(&w, magnitude, 0x7f800000, number(&w, 0x7c00), half);
-  half = from(&w, magnitude, 0x7f800001, nan, half);
-  half = trm_binary(m, TRM_OP_OR, w.shape, half, sign);
-  return trm_unary(m, TRM_OP_BITCAST_CONVERT, trm_shape_as(call->shape, TRM_F16),
-                   trm_unary(m, TRM_OP_CONVERT, narrow, half));
+      trm_with(m, TRM_OP_AND, trm_with(m, TRM_OP_SHIFT_RIGHT_LOGICAL, bits, 16), 0x8000);
+  half = trm_convert(m, TRM_U16, trm_binary(m, TRM_OP_OR, half, sign));
+  return trm_recast(m, TRM_OP_BITCAST_CONVERT, trm_shape_as(call->shape, TRM_F16), half);
+}
+
+/* ---- Batch norms ---------------------------------------------------------------------------- */
+
+/* The mean and the variance of x for each feature, or the gradients of scale and offset. */
+static trm_index lower_statistics(trm_maker *m, const trm_instruction *call) {
+  json_t *config = trm_instruction_config(call, 0, NULL);
+  const int64_t feature = json_integer_value(json_object_get(config, "feature_index"));
+  const double epsilon = json_number_value(json_object_get(config, "epsilon"));
+  const int32_t kept = (int32_t)feature;
+  const bool is_gradient = call->call_id == TRM_CALL_BATCH_NORM_GRADIENT_STATISTICS;
+  json_decref(config);
+  trm_index in[5], results[2];
+  for (uint32_t k = 0; k < call->num_operands; ++k) {
+    in[k] = trm_convert(m, TRM_F32, call->operands[k]);
+  }
+  const trm_shape whole = trm_shape_at(m, in[0]);
+  const int64_t size = whole.dims[feature];
+  const double share = size == 0 ? 0 : (double)size / (double)trm_shape_count(&whole);
+  const trm_index sum = is_gradient ? in[2] : trm_reduce(m, TRM_OP_ADD, in[0], kept);
+  const trm_index mean = is_gradient ? sum : trm_with(m, TRM_OP_MULTIPLY, sum, share);
+  const trm_index wide = trm_broadcast(m, whole, mean, (trm_dims){1, (int64_t *)&feature});
+  const trm_index off = trm_binary(m, TRM_OP_SUBTRACT, in[0], wide);
+  const trm_index product = trm_binary(m, TRM_OP_MULTIPLY, off, is_gradient ? in[4] : off);
+  const trm_index all = trm_reduce(m, TRM_OP_ADD, product, kept);
+  if (is_gradient) {
+    const trm_index variance = trm_with(m, TRM_OP_ADD, in[3], epsilon);
+    results[0] = trm_binary(m, TRM_OP_MULTIPLY, all, trm_unary(m, TRM_OP_RSQRT, variance));
+    results[1] = trm_reduce(m, TRM_OP_ADD, in[4], kept);
+  } else {
+    results[0] = mean;
+    results[1] = trm_with(m, TRM_OP_MULTIPLY, all, share);
+  }
+  return trm_tuple(m, call->shape, results);
 }
 
 /* ---- Streams -------------------------------------------------------------------------------- */
 
+enum { STREAM_WORDS = 3 };
 static const char *const engine_seeds[] = {TRM_STAYS, "the engine seeds random numbers", NULL};
 
 /* What the engine seeds, and has no stream yet. */
@@ -375,29 +301,25 @@ static bool wants_stream(const trm_instruction *call) {
   double bounds[2];
   if (trm_shape_count(&call->shape) == 0) return false;
   return call->call_id == TRM_CALL_RANDOM
-             ? call->num_operands == 0 && drawing_of(call, bounds) != DRAWS_OTHERS
+             ? call->num_operands % 2 == 0 && drawing_of(call, bounds) != DRAWS_OTHERS
              : call->call_id == TRM_CALL_ROUND_HALF && call->num_operands == 1;
 }
 
 /* The same custom call by another target, without effects. */
 static trm_custom_call *call_of(trm_maker *m, const trm_instruction *like, trm_call_id id) {
-  trm_custom_call *call = trm_arena_copy(&m->edit->module->arena, like->custom_call, sizeof *call);
-  if (call != NULL) {
-    call->target = trm_call_target(id);
-    call->has_side_effect = false;
-  } else if (m->status == TRM_OK) {
-    m->status = trm_fail(m->error, TRM_RESOURCE_EXHAUSTED, "out of memory for random numbers");
-  }
+  trm_custom_call *call = trm_keep(m, like->custom_call, sizeof *call);
+  if (call != NULL) call->target = trm_call_target(id), call->has_side_effect = false;
   return call;
 }
 
-/* The engine makes the stream of the call's id. */
+/* The engine makes the stream of the call's id, and checks bounds that are operands. */
 static trm_index stream_for(trm_maker *m, trm_index i) {
   trm_instruction stream = *trm_edit_at(m->edit, i);
   m->like = i;
+  if (stream.call_id == TRM_CALL_ROUND_HALF) stream.num_operands = 0;
   stream.custom_call = call_of(m, &stream, TRM_CALL_RANDOM_STREAM);
-  stream.num_operands = stream.num_control_predecessors = 0;
-  stream.shape = trm_make_shape(m, TRM_U32, 1, (int64_t[]){4});
+  stream.num_control_predecessors = 0;
+  stream.shape = trm_make_shape(m, TRM_U64, 1, (int64_t[]){STREAM_WORDS});
   stream.frontend_attributes = engine_seeds;
   const trm_index made = trm_make(m, &stream);
   if (m->status != TRM_OK) return 0;
@@ -407,27 +329,16 @@ static trm_index stream_for(trm_maker *m, trm_index i) {
   return made;
 }
 
-static void give_stream(trm_maker *m, trm_index i, trm_index streams, int64_t at) {
+static void give_stream(trm_maker *m, trm_index i, trm_index streams, uint32_t k) {
   trm_instruction call = *trm_edit_at(m->edit, i);
+  trm_index operands[3];
   m->like = i;
-  const trm_index stream = slice_row(m, streams, TRM_U32, at, at + 4);
-  trm_index operands[] = {call.num_operands > 0 ? call.operands[0] : stream, stream};
+  if (call.num_operands > 0) memcpy(operands, call.operands, call.num_operands * sizeof *operands);
+  operands[call.num_operands++] = trm_part_of(m, streams, STREAM_WORDS * k, STREAM_WORDS * (k + 1));
   call.custom_call = call_of(m, &call, call.call_id);
-  ++call.num_operands;
   call.operands = operands;
   const trm_index made = trm_make(m, &call);
   if (m->status == TRM_OK) trm_edit_replace(m->edit, i, made);
-}
-
-/* One array has all streams, so that one goes to the accelerator. */
-static trm_index join_streams(trm_maker *m, const trm_index *streams, uint32_t count) {
-  return trm_make(
-      m, &(trm_instruction){.opcode = TRM_OP_CONCATENATE,
-                            .shape = trm_make_shape(m, TRM_U32, 1, (int64_t[]){4 * (int64_t)count}),
-                            .num_operands = count,
-                            .operands = (trm_index *)streams,
-                            .dimensions = trm_make_dims(m, 1, (int64_t[]){0}),
-                            .frontend_attributes = engine_seeds});
 }
 
 trm_status trm_split_random(trm_module *module, uint32_t computation, trm_error *error) {
@@ -444,8 +355,10 @@ trm_status trm_split_random(trm_module *module, uint32_t computation, trm_error 
     calls[used] = i;
     streams[used++] = stream_for(&m, i);
   }
-  const trm_index all = used > 0 ? join_streams(&m, streams, used) : 0;
-  for (uint32_t k = 0; k < used && m.status == TRM_OK; ++k) give_stream(&m, calls[k], all, 4 * k);
+  /* One array has all streams, so that one goes to the accelerator. */
+  const trm_index all = used > 0 ? trm_concatenate(&m, streams, used) : 0;
+  if (used > 0) trm_edit_at(&edit, all)->frontend_attributes = engine_seeds;
+  for (uint32_t k = 0; k < used && m.status == TRM_OK; ++k) give_stream(&m, calls[k], all, k);
   trm_free(streams);
   return trm_edit_end(&edit, m.status, error);
 }
@@ -459,22 +372,23 @@ bool trm_can_lower(const trm_computation *computation, const trm_instruction *ca
     case TRM_CALL_DROPOUT:
       return trm_shape_equal(&computation->instructions[call->operands[0]].shape, &call->shape);
     case TRM_CALL_RANDOM:
-      return call->num_operands == 1 && drawing_of(call, bounds) != DRAWS_OTHERS;
+      return call->num_operands % 2 == 1 && drawing_of(call, bounds) != DRAWS_OTHERS;
     case TRM_CALL_ROUND_HALF: return call->num_operands == 2;
+    case TRM_CALL_BATCH_NORM_STATISTICS:
+    case TRM_CALL_BATCH_NORM_GRADIENT_STATISTICS: return true;
     default: return false;
   }
 }
 
 /* XLA of 2026 ends the process at bounds that are scalars, where x is a reshape of an array. */
 static trm_index fill_bounds(trm_maker *m, const trm_instruction *clamp) {
-  const trm_shape shape = trm_shape_as(clamp->shape, clamp->shape.dtype);
-  trm_index x[3];
-  for (int k = 0; k < 3; ++k) {
-    const bool is_scalar = trm_edit_at(m->edit, clamp->operands[k])->shape.rank == 0;
-    x[k] =
-        is_scalar ? trm_broadcast(m, shape, clamp->operands[k], (trm_dims){0}) : clamp->operands[k];
+  trm_instruction filled = *clamp;
+  trm_index x[] = {clamp->operands[0], clamp->operands[1], clamp->operands[2]};
+  for (int k = 0; k < 3; k += 2) {
+    if (trm_shape_at(m, x[k]).rank == 0) x[k] = trm_broadcast(m, clamp->shape, x[k], (trm_dims){0});
   }
-  return trm_ternary(m, TRM_OP_CLAMP, shape, x[0], x[1], x[2]);
+  filled.operands = x;
+  return trm_make(m, &filled);
 }
 
 static trm_status lower(trm_edit *edit, trm_index at, void *state, trm_error *error) {
@@ -487,6 +401,8 @@ static trm_status lower(trm_edit *edit, trm_index at, void *state, trm_error *er
     case TRM_CALL_DROPOUT: made = lower_dropout(&m, &call); break;
     case TRM_CALL_RANDOM: made = lower_random(&m, &call); break;
     case TRM_CALL_ROUND_HALF: made = lower_rounding(&m, &call); break;
+    case TRM_CALL_BATCH_NORM_STATISTICS:
+    case TRM_CALL_BATCH_NORM_GRADIENT_STATISTICS: made = lower_statistics(&m, &call); break;
     default: break;
   }
   trm_edit_replace(edit, at, made);

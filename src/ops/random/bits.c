@@ -85,10 +85,9 @@ trm_random_stream trm_random_stream_make(const uint64_t *numbers, int count) {
 }
 
 trm_random_stream trm_random_stream_read(const void *words) {
-  uint32_t word[4];
+  uint64_t word[TRM_STREAM_WORDS];
   memcpy(word, words, sizeof word);
-  return (trm_random_stream){.key = (uint64_t)word[1] << 32 | word[0],
-                             .high = (uint64_t)word[3] << 32 | word[2]};
+  return (trm_random_stream){.key = word[0], .high = word[2]};
 }
 
 void trm_random_block(const trm_random_stream *stream, uint64_t index, uint32_t attempt,

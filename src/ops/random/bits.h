@@ -21,7 +21,9 @@ typedef struct trm_random_stream {
 } trm_random_stream;
 
 trm_random_stream trm_random_stream_make(const uint64_t *numbers, int count);
-/* The stream that a tremula.random-stream gives: four words of 32 bits, the low ones first. */
+/* The stream that a tremula.random-stream gives: three words of 64 bits, as rng-bit-generator wants
+ * them: the key, 0 for the number of the first block, and the counter's upper half. */
+enum { TRM_STREAM_WORDS = 3 };
 trm_random_stream trm_random_stream_read(const void *words);
 /* Block `index` (below 2^48), variant `attempt`. */
 void trm_random_block(const trm_random_stream *stream, uint64_t index, uint32_t attempt,

@@ -181,14 +181,14 @@ static trm_status check_range(const random_call *state, trm_value low, trm_value
 /* Bounds of integers that are unknown at compile time are two scalar operands. */
 static trm_status check_operands(const trm_kernel_request *request, random_call *state,
                                  trm_error *error) {
-  const trm_instruction *instruction = request->instruction;
-  if (instruction->num_operands == 0) return TRM_OK;
-  const trm_shape *first = trm_operand_shape(request, 0);
-  if (instruction->num_operands == 1 && first->dtype == TRM_U32 && trm_shape_count(first) == 4) {
-    state->stream_is_operand = true;
-    return TRM_OK;
-  }
-  bool fits = instruction->num_operands == 2;
+  const uint32_t count = request->instruction->num_operands;
+  const trm_shape *last = count % 2 == 1 ? trm_operand_shape(request, count - 1) : NULL;
+  state->stream_is_operand = last != NULL && !state->gives_stream && last->dtype == TRM_U64 &&
+                             trm_shape_count(last) == TRM_STREAM_WORDS;
+  const uint32_t num_bounds = count - state->stream_is_operand;
+  if (num_bounds == 0) return TRM_OK;
+  if (state->gives_stream) state->dtype = trm_operand_shape(request, 0)->dtype;
+  bool fits = num_bounds == 2;
   for (uint32_t i = 0; i < 2 && fits; ++i) {
     const trm_shape *shape = trm_operand_shape(request, i);
     fits = shape->dtype == state->dtype && shape->rank == 0;
@@ -196,7 +196,7 @@ static trm_status check_operands(const trm_kernel_request *request, random_call 
   if (!fits) {
     return trm_reference_refuse(request,
                                 "tremula.random takes no operands, or minval and maxval as "
-                                "scalars of the result's type",
+                                "scalars of the result's type, and perhaps a stream",
                                 error);
   }
   state->bounds_are_operands = true;
@@ -208,16 +208,24 @@ static trm_random_stream stream_of(const random_call *state, const trm_kernel_ca
   if (state->of_rounding) {
     return trm_random_stream_make(state->alike ? &call->shared_seed : &call->seed, 1);
   }
-  return state->stream_is_operand ? trm_random_stream_read(call->operands[0])
-                                  : trm_random_stream_make(numbers, 4);
+  return state->stream_is_operand
+             ? trm_random_stream_read(call->operands[state->bounds_are_operands ? 2 : 0])
+             : trm_random_stream_make(numbers, 4);
+}
+
+static trm_status read_bounds(const random_call *state, const trm_kernel_call *call,
+                              trm_value out_bounds[2], trm_error *error) {
+  for (int k = 0; k < 2; ++k) out_bounds[k] = trm_value_load(state->dtype, call->operands[k], 0);
+  return check_range(state, out_bounds[0], out_bounds[1], error);
 }
 
 static trm_status run_random_stream(const trm_kernel *kernel, const trm_kernel_call *call,
                                     trm_error *error) {
-  (void)error;
-  const trm_random_stream stream = stream_of(kernel->state, call);
-  const uint32_t words[4] = {(uint32_t)stream.key, (uint32_t)(stream.key >> 32),
-                             (uint32_t)stream.high, (uint32_t)(stream.high >> 32)};
+  const random_call *state = kernel->state;
+  const trm_random_stream stream = stream_of(state, call);
+  const uint64_t words[TRM_STREAM_WORDS] = {stream.key, 0, stream.high};
+  trm_value bounds[2];
+  if (state->bounds_are_operands) TRY(read_bounds(state, call, bounds, error));
   memcpy(call->results[0], words, sizeof words);
   return TRM_OK;
 }
@@ -226,14 +234,10 @@ static trm_status run_random_call(const trm_kernel *kernel, const trm_kernel_cal
                                   trm_error *error) {
   const random_call *state = (const random_call *)kernel->state;
   const trm_random_stream stream = stream_of(state, call);
-  trm_value low = state->low, high = state->high;
-  if (state->bounds_are_operands) {
-    low = trm_value_load(state->dtype, call->operands[0], 0);
-    high = trm_value_load(state->dtype, call->operands[1], 0);
-    TRY(check_range(state, low, high, error));
-  }
-  trm_distribution_fill(state->distribution, state->dtype, low, high, &stream, call->results[0],
-                        state->count);
+  trm_value bounds[2] = {state->low, state->high};
+  if (state->bounds_are_operands) TRY(read_bounds(state, call, bounds, error));
+  trm_distribution_fill(state->distribution, state->dtype, bounds[0], bounds[1], &stream,
+                        call->results[0], state->count);
   return TRM_OK;
 }
 
@@ -320,8 +324,8 @@ static trm_status create_random_call(const trm_kernel_request *request, trm_kern
   state->of_rounding =
       state->gives_stream && !trm_config_is(instruction, "distribution", JSON_STRING);
   state->alike = trm_config_is(instruction, "alike", JSON_TRUE);
-  if (state->gives_stream && (state->dtype != TRM_U32 || state->count != 4)) {
-    return trm_reference_refuse(request, "tremula.random-stream gives u32[4]", error);
+  if (state->gives_stream && (state->dtype != TRM_U64 || state->count != TRM_STREAM_WORDS)) {
+    return trm_reference_refuse(request, "tremula.random-stream gives u64[3]", error);
   }
   if (kind == TRM_KIND_FLOAT) state->high.f = 1.0; /* [0, 1), or mean 0 and deviation 1 */
   TRY(check_operands(request, state, error));

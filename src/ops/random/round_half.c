@@ -95,8 +95,8 @@ trm_status trm_round_half_create(const trm_kernel_request *request, trm_kernel *
                                  bool *out_supported, trm_error *error) {
   const trm_instruction *instruction = request->instruction;
   const bool has_stream = instruction->num_operands == 2 &&
-                          trm_operand_shape(request, 1)->dtype == TRM_U32 &&
-                          trm_shape_count(trm_operand_shape(request, 1)) == 4;
+                          trm_operand_shape(request, 1)->dtype == TRM_U64 &&
+                          trm_shape_count(trm_operand_shape(request, 1)) == TRM_STREAM_WORDS;
   const trm_shape *x =
       instruction->num_operands == 1 || has_stream ? trm_operand_shape(request, 0) : NULL;
   if (x == NULL || x->dtype != TRM_F32 || instruction->shape.dtype != TRM_F16 ||

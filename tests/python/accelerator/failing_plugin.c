@@ -1,5 +1,8 @@
 /* A PJRT plugin that is another one, FAILING_REAL, but fails as FAILING_HOW says:
  *   old          its table of functions is that of a version long ago
+ *   newer        it says that it is of a later minor version, with a longer table
+ *   other        it is of another major version
+ *   start        it finds no device
  *   execute:N    the N-th run of a region is an INTERNAL error; all others go well
  *   memory:N     so does the N-th array that is to be made, with RESOURCE_EXHAUSTED
  *   compile      nothing can be compiled
@@ -25,7 +28,8 @@ static struct failure {
   const char *text;
 } failures[] = {{PJRT_Error_Code_INTERNAL, "the accelerator fell off"},
                 {PJRT_Error_Code_RESOURCE_EXHAUSTED, "no memory is left"},
-                {PJRT_Error_Code_UNIMPLEMENTED, "this is not made"}};
+                {PJRT_Error_Code_UNIMPLEMENTED, "this is not made"},
+                {PJRT_Error_Code_FAILED_PRECONDITION, "no device is there"}};
 static atomic_int executions, arrays;
 
 static struct failure *own_failure(const PJRT_Error *error) {
@@ -66,6 +70,11 @@ static int number_after(const char *how) {
 
 static void say(const char *what) {
   if (strcmp(getenv("FAILING_HOW"), "say") == 0) fprintf(stderr, "DOES %s\n", what);
+}
+
+static PJRT_Error *no_client(PJRT_Client_Create_Args *args) {
+  (void)args;
+  return fail(3);
 }
 
 static PJRT_Error *execute(PJRT_LoadedExecutable_Execute_Args *args) {
@@ -116,5 +125,11 @@ const PJRT_Api *GetPjrtApi(void) {
     own.api.struct_size = PJRT_STRUCT_SIZE(PJRT_Api, PJRT_Client_Compile);
     own.api.pjrt_api_version.minor_version = 3;
   }
+  if (strcmp(getenv("FAILING_HOW"), "newer") == 0) {
+    own.api.struct_size = sizeof own;
+    own.api.pjrt_api_version.minor_version += 100;
+  }
+  if (strcmp(getenv("FAILING_HOW"), "other") == 0) ++own.api.pjrt_api_version.major_version;
+  if (strcmp(getenv("FAILING_HOW"), "start") == 0) own.api.PJRT_Client_Create = no_client;
   return &own.api;
 }

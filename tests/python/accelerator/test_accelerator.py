@@ -149,6 +149,17 @@ def test_plugins_that_cannot_be_had(accelerator, words):
     assert lines[0].startswith(words)
 
 
+def test_a_plugin_for_another_processor(tmp_path):
+    """The loader says that there is no such file."""
+    with open(plugin(), "rb") as file:
+        head = bytearray(file.read(4096))
+    head[18:20] = b"\xb7\x00"  # e_machine: AArch64
+    path = tmp_path / "plugin.so"
+    path.write_bytes(head)
+    done = run(SMALL, str(path))
+    assert "the file is there, but is for another processor" in done.stdout, done.stdout
+
+
 def test_a_device_that_is_not_there():
     done = run(SMALL, plugin() + ":7")
     assert "NotFoundError TREMULA_ACCELERATOR names device 7 of" in done.stdout, done.stderr
@@ -215,7 +226,7 @@ def test_keras_fit_with_dropout():
     assert losses[1] == pytest.approx(losses[0], rel=1e-4)
     # Up: 8 batches with their labels and the keys of the dropout, and 16 bytes of scalars, among
     # them the number of the step. Down: 8 losses and that number.
-    up, down = 8 * (32 * 32 * 4 + 32 * 4 + 16) + 16, 8 * 4 + 8
+    up, down = 8 * (32 * 32 * 4 + 32 * 4 + 24) + 16, 8 * 4 + 8
     moved = f" moved 27 arrays of {up} bytes to cpu:0, 9 arrays of {down} bytes from there"
     assert done.stderr.count(moved) == 2, done.stderr  # the first epoch brings the variables
     assert losses[1][-1] < losses[1][0]

@@ -18,9 +18,13 @@ runpy.run_path({path!r}, run_name="__main__")
 """
 
 
-@pytest.mark.parametrize("name", [
-    "estimator", "keras_pipeline", pytest.param("pipelining", marks=pytest.mark.long),
-    pytest.param("replication", marks=pytest.mark.long)])
+QUICK = ["basic_graph", "compiled_graph", "estimator", "feeds", "keras_fit", "keras_pipeline"]
+LONG = ["custom_loop", "gradient_accumulation", "mixed_precision", "pipelining", "replication",
+        "sharded_graph", "sharded_training"]
+
+
+@pytest.mark.parametrize("name", QUICK + [pytest.param(one, marks=pytest.mark.long)
+                                          for one in LONG])
 def test_same_numbers(name):
     """To some units of the fourth digit after a training; regions of any size are moved."""
     text, outputs = START.format(path=str(EXAMPLES / f"{name}.py")), []

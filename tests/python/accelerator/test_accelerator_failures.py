@@ -1,5 +1,6 @@
 """Plugins that fail, and the cache of what they have compiled. failing_plugin.c stands for them."""
 
+import concurrent.futures
 import pathlib
 import shutil
 import subprocess
@@ -71,10 +72,18 @@ def lines_of(failing, how, text=TRAIN, **environment):
     return done.stdout.splitlines(), done.stderr
 
 
-def test_too_old(failing):
-    with_old = run(TRAIN, failing[0], **failing[1], FAILING_HOW="old")
-    assert "of the PJRT API; Tremula needs" in with_old.stderr
-    assert "Install another version of the plugin" in with_old.stderr
+@pytest.mark.parametrize("how, words", [
+    ("old", "of the PJRT API; Tremula needs"), ("other", "has version 1."),
+    ("other", "Install another version of the plugin"), ("start", "no device is there")])
+def test_plugins_that_cannot_be_used(failing, how, words):
+    done = run(TRAIN, failing[0], **failing[1], FAILING_HOW=how)
+    assert words in done.stderr.splitlines()[-1], done.stderr
+
+
+def test_a_newer_plugin(failing):
+    """A later minor version only adds to what this one knows."""
+    lines, log = lines_of(failing, "newer", POPLAR_LOG_LEVEL="INFO")
+    assert lines == lines_of(failing, "never")[0] and " run on cpu:0" in log
 
 
 @pytest.mark.parametrize("how, words", [
@@ -147,3 +156,90 @@ def test_compiled_once(failing, tmp_path):
         count, log = compiled()
         assert count == 1 and "cannot be used and is made again" in log
         assert compiled()[0] == 0
+
+
+def test_two_processes_at_once(failing, tmp_path):
+    """Both compile, and keep the same files; a third loads them."""
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        both = [pool.submit(lines_of, failing, "never", TREMULA_ACCELERATOR_CACHE=str(tmp_path))
+                for _ in range(2)]
+        (first, log), (second, _) = (one.result() for one in both)
+    assert first == second and "cannot be used" not in log
+    third, log = lines_of(failing, "never", TREMULA_ACCELERATOR_CACHE=str(tmp_path))
+    assert third == first and "COMPILED" not in log
+    assert {path.suffix for path in tmp_path.rglob("*") if path.is_file()} == {".pjrt"}
+
+
+FORK = """
+    import os
+    if os.fork() == 0:
+        for again in range(2):
+            for step in range(3):
+                infeed.push(x)
+            try:
+                engine.run([w])
+            except core.TremulaError as error:
+                print("CHILD", type(error).__name__, error, flush=True)
+            infeed.reset()
+        del engine
+        os._exit(0)
+    print("CHILD ended with", os.wait()[1])
+    for step in range(3):
+        infeed.push(x)
+    print("SUM", float(np.abs(engine.run([w])[0]).sum()))
+"""
+
+
+def test_a_process_that_forks(failing):
+    """The child is told what to do, and does not wait for threads that it does not have."""
+    lines, _ = lines_of(failing, "never", TRAIN + FORK)
+    assert len(lines) == 7 and lines[5] == "CHILD ended with 0" and lines[6] == lines[0], lines
+    for line in lines[3:5]:
+        assert line.startswith("CHILD FailedPreconditionError cpu:0 belongs to the process that")
+        assert 'the method "spawn"' in line
+
+
+STOP = """
+    import os, signal, threading
+    import numpy as np
+    import tremula._finder
+    import tensorflow.compat.v1 as tf
+    from tensorflow.python import ipu
+    from tremula.tf.runtime.device import plugin
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    tf.disable_v2_behavior()
+    config = ipu.config.IPUConfig()
+    config.auto_select_ipus = 1
+    config.configure_ipu_system()
+    queue = ipu.ipu_outfeed_queue.IPUOutfeedQueue(
+        outfeed_mode=ipu.ipu_outfeed_queue.IPUOutfeedMode.LAST)
+
+    def step(x):
+        x = tf.tanh(tf.matmul(x, x))
+        return x, queue.enqueue(tf.reduce_sum(x))
+
+    turns = tf.placeholder(tf.int32, [])
+    with ipu.scopes.ipu_scope("/device:IPU:0"):
+        result, = ipu.ipu_compiler.compile(
+            lambda turns: ipu.loops.repeat(turns, step, [tf.ones([128, 128])]), [turns])
+
+    def interrupt():
+        while not plugin.library().trm_tf_interrupt_is_watched():
+            threading.Event().wait(0.01)
+        threading.Event().wait(0.2)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    with tf.Session() as session:
+        print(session.run(result, {turns: 5}).sum())
+        threading.Thread(target=interrupt).start()
+        try:
+            session.run(result, {turns: 2000000000})
+        except KeyboardInterrupt:
+            print("STOPPED")
+        print(session.run(result, {turns: 5}).sum())
+"""
+
+
+def test_ctrl_c_ends_a_run(failing):
+    lines, log = lines_of(failing, "never", STOP, POPLAR_LOG_LEVEL="INFO")
+    assert lines == [lines[0], "STOPPED", lines[0]] and " run on cpu:0" in log

@@ -43,6 +43,12 @@ EXACT = COMPARE + """
         config = dict(zip(("minval", "maxval"), bounds))
         compare(f"{dtype}{bounds}".replace(" ", ""), drawn(
             f"{dtype}[20001]", distribution="uniform_int", seed=3, id=1, **config))
+    for dtype, kind, *bounds in (("s32", np.int32, -7, 1000), ("s64", np.int64, -2 ** 60, 2 ** 61),
+                                 ("u8", np.uint8, 3, 200)):
+        text = drawn(f"{dtype}[20001]", distribution="uniform_int", seed=3, id=1)
+        text = text.replace("custom-call()", "custom-call(a, b)").replace(
+            "ENTRY e {", f"ENTRY e {{ a = {dtype}[] parameter(0)  b = {dtype}[] parameter(1) ")
+        compare(f"given-{dtype}", text, [np.array(one, kind) for one in bounds])
     for algorithm in ("rng_default", "rng_philox", "rng_three_fry"):
         for dtype in ("u8", "u32", "u64"):
             compare(f"{algorithm}-{dtype}", 'HloModule m\\nENTRY e { '
@@ -106,7 +112,7 @@ def test_floats():
 
 def test_integers_and_generators():
     found = compared(EXACT)
-    assert len(found) == 15
+    assert len(found) == 18
     for name, (differ, _, changes) in found.items():
         assert differ == "0" and changes == str(not name.startswith("rng")), name
 
@@ -119,3 +125,28 @@ def test_stochastic_rounding():
 def test_dropout_in_a_loop():
     """The whole loop is one region."""
     assert compared(LOOP) == {"dropout": ["0", "0", "False"]}
+
+
+NO_RANGE = """
+    import numpy as np
+    from tremula import core
+    engine = core.Engine(core.compile(core.Module.read('''HloModule m
+        ENTRY e { a = s32[] parameter(0)  b = s32[] parameter(1)
+          ROOT r = s32[20001] custom-call(a, b), custom_call_target="tremula.random",
+            custom_call_has_side_effect=true,
+          backend_config="{\\\\"distribution\\\\":\\\\"uniform_int\\\\"}"
+        }''')))
+    for bounds in ((5, 5), (5, 6)):
+        try:
+            print(engine.run([np.int32(one) for one in bounds])[0].max())
+        except core.TremulaError as error:
+            print(error)
+"""
+
+
+def test_bounds_without_numbers_between_them():
+    """They are an error on an accelerator too, and the engine goes on."""
+    done = run(NO_RANGE, plugin())
+    first, second = done.stdout.splitlines()
+    assert "minval < maxval, but minval is 5 and maxval 5" in first, done.stderr
+    assert second == "5"
