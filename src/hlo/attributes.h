@@ -22,6 +22,7 @@ typedef enum trm_attribute_kind {
   KIND_PAIRS,
   KIND_WORD,
   KIND_STRING,
+  KIND_LITERAL, /* a shape and its values */
   KIND_TEXT,
   KIND_FRONTEND,
   KIND_CONTROL,

@@ -291,19 +291,21 @@ typedef struct trm_instruction {
 
   trm_dims dimensions; /* broadcast, concatenate, map, reduce, reverse, sort, transpose, iota */
   int64_t number;      /* parameter's number; get-tuple-element's index; batch-norm's feature_index;
-                          get/set-dimension-size's dimension; topk's k */
+                          get/set-dimension-size's dimension; topk's k; scan's carries */
   trm_comparison comparison;
   trm_comparison_type comparison_type;
   bool is_stable;                       /* sort, topk */
   bool lower;                           /* cholesky */
   bool largest;                         /* topk */
+  bool is_reverse;                      /* scan */
   float epsilon;                        /* batch-norm */
   int32_t exponent_bits, mantissa_bits; /* reduce-precision */
   int32_t distribution;                 /* rng: HLO's RandomDistribution (1 uniform, 2 normal) */
   int32_t algorithm;                    /* rng-bit-generator: 0 default, 1 three-fry, 2 philox */
   int32_t fft_type;                     /* 0 FFT, 1 IFFT, 2 RFFT, 3 IRFFT */
   int64_t delta;                        /* rng-get-and-update-state */
-  trm_dims sizes;                 /* dynamic_slice_sizes; fft_length; slice_sizes live in gather */
+  trm_dims sizes;                 /* dynamic_slice_sizes; fft_length; shuffle's shifts; slice_sizes
+                                     live in gather */
   trm_slice_dimension *slice;     /* rank of the operand */
   trm_padding_dimension *padding; /* rank of the operand */
   trm_window *window;
@@ -314,8 +316,8 @@ typedef struct trm_instruction {
   trm_collective *collective;
   trm_triangular_solve *triangular_solve;
   trm_custom_call *custom_call;
-  trm_call_id call_id; /* the row of the custom call's target; trm_computation_add sets it */
-  const trm_literal *literal;
+  trm_call_id call_id;        /* the row of the custom call's target; trm_computation_add sets it */
+  const trm_literal *literal; /* constant; shuffle's indices */
   trm_dims operand_precision; /* precision_config: 0 default, 1 high, 2 highest */
   const char *fusion_kind;    /* "kLoop", "kInput", "kOutput", "kCustom" */
   const char *backend_config; /* bytes, possibly with NULs; one more NUL follows them */

@@ -305,6 +305,7 @@ static trm_status infer_collective(trm_inference *c) {
   TRY(check_pairs(c));
   switch (c->instruction->opcode) {
     case TRM_OP_ALL_REDUCE:
+    case TRM_OP_COLLECTIVE_REDUCE:
     case TRM_OP_ALL_REDUCE_START: TRY(check_reducer(c)); return give_operands(c);
     case TRM_OP_ALL_GATHER: return infer_scaled(c, &c->instruction->shape, true);
     case TRM_OP_REDUCE_SCATTER:

@@ -244,6 +244,33 @@ static trm_status infer_get_tuple_element(trm_inference *c) {
   return trm_infer_give_same(c, &tuple->elements[index]);
 }
 
+/* Either a shift for each dimension that it names, or indices: literals of the operand's sizes (or
+ * 1) with a place along each such dimension. */
+static trm_status infer_shuffle(trm_inference *c) {
+  const trm_shape *operand = trm_infer_operand(c, 0);
+  const trm_dims *dims = &c->instruction->dimensions;
+  const trm_literal *indices = c->instruction->literal;
+  TRY(trm_infer_check_distinct(c, "dimensions", dims, operand->rank));
+  CHECK(c, (indices == NULL) == (c->instruction->sizes.count > 0) || dims->count == 0,
+        "takes shifts or indices");
+  if (indices == NULL) {
+    CHECK(c, c->instruction->sizes.count == dims->count, "has %d shifts for %d dimensions",
+          c->instruction->sizes.count, dims->count);
+    return trm_infer_give_same(c, operand);
+  }
+  const trm_shape *from = &indices->shape;
+  bool fits = from->rank == operand->rank + (from->rank == operand->rank ? 0 : 1) &&
+              (trm_dtype_kind(from->dtype) == TRM_KIND_SIGNED ||
+               trm_dtype_kind(from->dtype) == TRM_KIND_UNSIGNED);
+  for (int32_t d = 0; fits && d < operand->rank; ++d) {
+    fits = from->dims[d] == 1 || from->dims[d] == operand->dims[d];
+  }
+  fits = fits && dims->count == (from->rank > operand->rank ? from->dims[operand->rank] : 1);
+  CHECK(c, fits, "the indices %s do not fit the operand %s and %d dimensions",
+        trm_infer_text(c, from), trm_infer_text(c, operand), dims->count);
+  return trm_infer_give_same(c, operand);
+}
+
 static trm_status infer_parameter(trm_inference *c) {
   trm_error *error = c->error;
   const trm_shape *stated = &c->instruction->shape;
@@ -276,6 +303,7 @@ trm_status trm_infer_data(trm_inference *c) {
     case TRM_OP_DYNAMIC_UPDATE_SLICE: return infer_dynamic_update_slice(c);
     case TRM_OP_CONCATENATE: return infer_concatenate(c);
     case TRM_OP_PAD: return infer_pad(c);
+    case TRM_OP_SHUFFLE: return infer_shuffle(c);
     case TRM_OP_REVERSE:
       TRY(trm_infer_check_distinct(c, "dimensions", &c->instruction->dimensions,
                                    trm_infer_operand(c, 0)->rank));

@@ -145,6 +145,63 @@ static trm_status infer_topk(trm_inference *c) {
   return give_arrays(c, types, 2, operand->rank, dims);
 }
 
+/* The shape of an array of a turn's elements. */
+static bool is_of_turns(const trm_shape *whole, const trm_shape *element, int64_t along,
+                        int64_t size) {
+  if (!trm_shape_is_array(whole) || whole->dtype != element->dtype ||
+      whole->rank != element->rank + 1 || along >= whole->rank || whole->dims[along] != size) {
+    return false;
+  }
+  for (int32_t d = 0; d < element->rank; ++d) {
+    if (whole->dims[d < along ? d : d + 1] != element->dims[d]) return false;
+  }
+  return true;
+}
+
+/* The computation takes an element of each input and the carries, and gives those of the outputs
+ * and the next carries. */
+static trm_status infer_scan(trm_inference *c) {
+  const uint32_t count = c->instruction->num_operands;
+  const int64_t carries = c->instruction->number;
+  const trm_dims *dims = &c->instruction->dimensions;
+  const trm_shape *stated = &c->instruction->shape;
+  const trm_computation *called;
+  TRY(trm_infer_called(c, 0, &called));
+  const trm_shape *root = trm_infer_root(called);
+  CHECK(c, carries >= 0 && carries < count,
+        "has %" PRId64 " carries among its %" PRIu32 " operands", carries, count);
+  const trm_shape *first = trm_infer_operand(c, 0);
+  CHECK(c, dims->count == 1 && dims->items[0] >= 0 && dims->items[0] < first->rank,
+        "must name one dimension of %s", trm_infer_text(c, first));
+  const int64_t along = dims->items[0], size = first->dims[along];
+  CHECK(c, size <= INT32_MAX, "has too many elements to scan in %s", trm_infer_text(c, first));
+  CHECK(c,
+        called->num_parameters == count && stated->dtype == TRM_TUPLE && root->dtype == TRM_TUPLE &&
+            stated->num_elements == root->num_elements && root->num_elements >= carries,
+        "its computation %s does not take %" PRIu32 " values and give %s", called->name, count,
+        trm_infer_text(c, stated));
+  for (uint32_t i = 0; i < count; ++i) {
+    const trm_shape *operand = trm_infer_operand(c, i), *taken = trm_infer_parameter(called, i);
+    CHECK(c,
+          taken != NULL && (i < count - carries ? is_of_turns(operand, taken, along, size)
+                                                : trm_shape_equal(operand, taken)),
+          "operand %" PRIu32 " %s does not fit parameter %" PRIu32 " of %s", i,
+          trm_infer_text(c, operand), i, called->name);
+  }
+  for (int32_t i = 0; i < stated->num_elements; ++i) {
+    const trm_shape *given = &root->elements[i], *result = &stated->elements[i];
+    const int64_t carry = i - (stated->num_elements - carries);
+    CHECK(c,
+          carry < 0 ? is_of_turns(result, given, along, size)
+                    : trm_shape_equal(result, given) &&
+                          trm_shape_equal(
+                              result, trm_infer_operand(c, (uint32_t)(count - carries + carry))),
+          "element %d of its result is %s, but %s gives %s", i, trm_infer_text(c, result),
+          called->name, trm_infer_text(c, given));
+  }
+  return trm_infer_give_same(c, stated);
+}
+
 /* All other operands are one value a feature, but for the gradient, which is like operand 0. */
 static trm_status infer_batch_norm(trm_inference *c) {
   const trm_shape *operand = trm_infer_operand(c, 0);
@@ -176,6 +233,7 @@ trm_status trm_infer_reduction(trm_inference *c) {
     case TRM_OP_SELECT_AND_SCATTER: return infer_select_and_scatter(c);
     case TRM_OP_SORT: return infer_sort(c);
     case TRM_OP_TOPK: return infer_topk(c);
+    case TRM_OP_SCAN: return infer_scan(c);
     case TRM_OP_BATCH_NORM_GRAD:
     case TRM_OP_BATCH_NORM_INFERENCE:
     case TRM_OP_BATCH_NORM_TRAINING: return infer_batch_norm(c);

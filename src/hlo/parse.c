@@ -79,7 +79,43 @@ static trm_status add_parameter(trm_reader *r, trm_pending_computation *computat
   return TRM_OK;
 }
 
-/* `%x`, `f32[2] %x`, or an instruction: `f32[2] add(%x, %y)`, `add(%x, %y)`. */
+static trm_status push_instruction(trm_reader *r, trm_pending_computation *computation,
+                                   const trm_pending_instruction *pending) {
+  trm_error *error = r->parser.error;
+  if (r->instructions.count >= TRM_NO_INDEX / 4 || !VECTOR_PUSH(&r->instructions, *pending)) {
+    FAIL_NO_MEMORY("instructions");
+  }
+  ++computation->count;
+  return TRM_OK;
+}
+
+/* `%x#1#0`: element 0 of element 1 of %x. Each `#` makes a get-tuple-element. */
+static trm_status parse_elements(trm_reader *r, trm_pending_computation *computation,
+                                 trm_reference *reference) {
+  trm_parser *parser = &r->parser;
+  trm_error *error = parser->error;
+  while (trm_lexer_accept(&parser->lexer, '#')) {
+    const trm_reference whole = {.name = reference->name, .length = reference->length};
+    trm_pending_instruction element = {.at = parser->lexer.token,
+                                       .operands = parser->operands.count,
+                                       .controls = parser->controls.count,
+                                       .called = parser->called.count,
+                                       .num_constraints = TRM_NO_INDEX};
+    element.instruction.opcode = TRM_OP_GET_TUPLE_ELEMENT;
+    element.instruction.num_operands = 1;
+    TRY(trm_lexer_integer(&parser->lexer, &element.instruction.number));
+    reference->name = trm_arena_format(&parser->module->arena, "get-tuple-element.anon.%" PRIu32,
+                                       computation->count);
+    CHECK_MEMORY(reference->name, "a name");
+    reference->length = (uint32_t)strlen(reference->name);
+    element.instruction.name = reference->name;
+    if (!VECTOR_PUSH(&parser->operands, whole)) FAIL_NO_MEMORY("operands");
+    TRY(push_instruction(r, computation, &element));
+  }
+  return TRM_OK;
+}
+
+/* `%x`, `%x#0`, `f32[2] %x`, or an instruction: `f32[2] add(%x, %y)`, `add(%x, %y)`. */
 static trm_status parse_operand(trm_reader *r, trm_pending_computation *computation, int depth) {
   trm_parser *parser = &r->parser;
   trm_error *error = parser->error;
@@ -98,6 +134,7 @@ static trm_status parse_operand(trm_reader *r, trm_pending_computation *computat
   } else {
     TRY(trm_parse_name(parser, "an operand", &reference.name, &length));
     reference.length = (uint32_t)length;
+    TRY(parse_elements(r, computation, &reference));
   }
   if (!VECTOR_PUSH(&parser->open, reference)) FAIL_NO_MEMORY("operands");
   return TRM_OK;
@@ -272,16 +309,6 @@ static trm_status parse_async(trm_reader *r, trm_pending_computation *computatio
   return TRM_OK;
 }
 
-static trm_status push_instruction(trm_reader *r, trm_pending_computation *computation,
-                                   const trm_pending_instruction *pending) {
-  trm_error *error = r->parser.error;
-  if (r->instructions.count >= TRM_NO_INDEX / 4 || !VECTOR_PUSH(&r->instructions, *pending)) {
-    FAIL_NO_MEMORY("instructions");
-  }
-  ++computation->count;
-  return TRM_OK;
-}
-
 /* `add(%a, %b)` as an operand; `shape` stood before it, or is NULL. */
 static trm_status parse_anonymous(trm_reader *r, trm_pending_computation *computation, int depth,
                                   const trm_shape *shape, trm_reference *reference) {
@@ -355,8 +382,6 @@ static trm_status parse_instruction(trm_reader *r, trm_pending_computation *comp
 /* `(p: f32[2], q: (s32[], f32[])) -> f32[2]` */
 static trm_status parse_signature(trm_parser *parser, trm_pending_computation *computation) {
   trm_lexer *lexer = &parser->lexer;
-  trm_error *error = parser->error;
-  const size_t base = parser->shapes.count;
   TRY(trm_lexer_expect(lexer, '(', "'('"));
   if (lexer->kind != ')') {
     do {
@@ -366,18 +391,12 @@ static trm_status parse_signature(trm_parser *parser, trm_pending_computation *c
       TRY(trm_parse_name(parser, "a parameter's name", &name, &length));
       TRY(trm_lexer_expect(lexer, ':', "':' and the parameter's shape"));
       TRY(trm_parse_shape(parser, &shape));
-      if (!VECTOR_PUSH(&parser->shapes, shape)) FAIL_NO_MEMORY("a signature");
     } while (trm_lexer_accept(lexer, ','));
   }
   TRY(trm_lexer_expect(lexer, ')', "',' or ')'"));
   TRY(trm_lexer_expect(lexer, TOKEN_ARROW, "'->' and the result's shape"));
   TRY(trm_parse_shape(parser, &computation->result));
   computation->has_signature = true;
-  computation->num_parameters = (uint32_t)(parser->shapes.count - base);
-  computation->parameters = trm_arena_copy(&parser->module->arena, parser->shapes.items + base,
-                                           computation->num_parameters * sizeof(trm_shape));
-  CHECK_MEMORY(computation->parameters, "a signature");
-  parser->shapes.count = base;
   return TRM_OK;
 }
 
@@ -389,6 +408,8 @@ static trm_status end_computation(trm_reader *r, trm_pending_computation *comput
                           SLICE_ARGS(computation->name, computation->length));
   }
   if (computation->root == TRM_NO_INDEX) computation->root = computation->count - 1;
+  computation->unbounded = r->parser.unbounded;
+  r->parser.unbounded = NULL;
   if (!VECTOR_PUSH(&r->computations, *computation)) FAIL_NO_MEMORY("computations");
   return TRM_OK;
 }
@@ -473,7 +494,14 @@ static trm_status parse_text(trm_reader *r) {
                           "XLA's HLO text or a serialised HloModuleProto");
   }
   if (*r->parser.module->name == '\0') r->parser.module->name = "module"; /* had no header */
-  while (lexer->kind != TOKEN_END) TRY(parse_computation(r));
+  while (lexer->kind != TOKEN_END) {
+    if (trm_lexer_is(lexer, "HloModule")) {
+      return trm_lexer_fail(lexer, lexer->token,
+                            "a second module begins; a text has one (cut a file of XLA's tests at "
+                            "its lines '// -----')");
+    }
+    TRY(parse_computation(r));
+  }
   const size_t count = r->computations.count;
   if (count == 0) {
     return trm_lexer_fail(lexer, lexer->token, "the module has no computations");

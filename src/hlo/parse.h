@@ -50,7 +50,8 @@ typedef struct trm_parser {
   trm_module *module;
   trm_error *error;
   trm_references operands, controls, called;
-  trm_references open; /* scratch: operands of instructions that are being read */
+  trm_references open;   /* scratch: operands of instructions that are being read */
+  const char *unbounded; /* the first `?` among the sizes of the computation being read, or NULL */
   VECTOR(trm_pending_inline) inlines;
   VECTOR(int64_t) numbers;    /* scratch */
   VECTOR(trm_shape) shapes;   /* scratch: elements of tuples that are open */
@@ -65,10 +66,9 @@ typedef struct trm_pending_computation {
   uint32_t first, count; /* its instructions among all */
   uint32_t root;         /* of them; TRM_NO_INDEX: none was marked */
   const char *at;
+  const char *unbounded; /* a size `?`, or NULL */
   bool has_signature;
-  uint32_t num_parameters; /* of the signature */
-  const trm_shape *parameters;
-  trm_shape result;
+  trm_shape result; /* of the signature */
 } trm_pending_computation;
 
 /* `custom-call-start` and the like: short for async-start of a computation of one instruction. */

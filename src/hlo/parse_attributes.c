@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "hlo/literal.h"
 #include "hlo/parse.h"
 #include "hlo/proto.h"
 
@@ -380,6 +381,13 @@ static trm_status read_number(trm_parser *parser, const trm_attribute *attribute
   return TRM_OK;
 }
 
+/* `s32[2]{0} {1, 0}`. */
+static trm_status read_literal(trm_parser *parser, const trm_literal **out_literal) {
+  trm_shape shape;
+  TRY(trm_parse_shape(parser, &shape));
+  return trm_literal_parse(&parser->lexer, &parser->module->arena, &shape, out_literal);
+}
+
 static trm_status read_value(trm_parser *parser, const trm_attribute *attribute,
                              trm_pending_instruction *pending) {
   trm_lexer *lexer = &parser->lexer;
@@ -408,6 +416,7 @@ static trm_status read_value(trm_parser *parser, const trm_attribute *attribute,
     case KIND_FLOAT: return read_float(parser, place);
     case KIND_WORD: return read_word_text(parser, place);
     case KIND_STRING: return trm_lexer_string(lexer, arena, place, NULL);
+    case KIND_LITERAL: return read_literal(parser, place);
     case KIND_TEXT: return read_sharding(parser, place);
     case KIND_FRONTEND: return trm_parse_frontend_attributes(parser, place);
     case KIND_METADATA: return read_metadata(parser, place);

@@ -338,6 +338,7 @@ static trm_status add_instruction(parse_draft *b, uint32_t target, trm_pending_i
   return TRM_OK;
 }
 
+/* As in XLA: of a signature only the result is checked. */
 static trm_status check_signature(const trm_reader *r, const trm_pending_computation *pending,
                                   const trm_computation *computation) {
   const trm_lexer *lexer = &r->parser.lexer;
@@ -351,25 +352,11 @@ static trm_status check_signature(const trm_reader *r, const trm_pending_computa
     }
   }
   if (!pending->has_signature) return TRM_OK;
-  if (pending->num_parameters != computation->num_parameters) {
-    return trm_lexer_fail(lexer, pending->at,
-                          "computation %s has %" PRIu32 " parameters, its signature %" PRIu32,
-                          computation->name, computation->num_parameters, pending->num_parameters);
-  }
   const trm_shape *result = &computation->instructions[computation->root].shape;
   if (!trm_shape_equal(&pending->result, result)) {
     return trm_lexer_fail(lexer, pending->at, "computation %s gives %s, its signature says %s",
                           computation->name, trm_shape_text(result, found, sizeof found),
                           trm_shape_text(&pending->result, said, sizeof said));
-  }
-  for (uint32_t p = 0; p < pending->num_parameters; ++p) {
-    const trm_shape *shape = &computation->instructions[computation->parameters[p]].shape;
-    if (!trm_shape_equal(&pending->parameters[p], shape)) {
-      return trm_lexer_fail(lexer, pending->at,
-                            "parameter %" PRIu32 " of computation %s is %s, its signature says %s",
-                            p, computation->name, trm_shape_text(shape, found, sizeof found),
-                            trm_shape_text(&pending->parameters[p], said, sizeof said));
-    }
   }
   return TRM_OK;
 }
@@ -380,6 +367,11 @@ static trm_status build_computation(parse_draft *b, uint32_t index) {
   trm_error *error = parser->error;
   trm_module *module = parser->module;
   const trm_pending_computation *computation = &r->computations.items[index];
+  if (computation->unbounded != NULL) {
+    return trm_lexer_fail(&parser->lexer, computation->unbounded,
+                          "a dimension without a bound is not supported; write a size, or a "
+                          "bound as in f32[<=8]");
+  }
   size_t num_edges = 0;
   for (uint32_t i = 0; i < computation->count; ++i) {
     const trm_instruction *pending = &r->instructions.items[computation->first + i].instruction;
@@ -427,6 +419,22 @@ done:
   return status;
 }
 
+/* Marks the computations that the entry calls, and those that they call: the others stay out of
+ * the module. `order` has callees first. */
+static void mark_called(const parse_draft *b, const uint32_t *order, bool *is_called) {
+  const trm_reader *r = b->r;
+  is_called[r->entry] = true;
+  for (size_t i = r->computations.count; i-- > 0;) {
+    const trm_pending_computation *computation = &r->computations.items[order[i]];
+    for (uint32_t k = 0; k < computation->count && is_called[order[i]]; ++k) {
+      const trm_pending_instruction *pending = &r->instructions.items[computation->first + k];
+      for (uint32_t c = 0; c < pending->instruction.num_called; ++c) {
+        is_called[b->called[pending->called + c]] = true;
+      }
+    }
+  }
+}
+
 trm_status trm_parse_build(trm_reader *r) {
   parse_draft state = {.r = r}, *b = &state;
   trm_module *module = r->parser.module;
@@ -434,21 +442,24 @@ trm_status trm_parse_build(trm_reader *r) {
   const uint32_t count = (uint32_t)r->computations.count;
   trm_status status = TRM_OK;
   uint32_t *order = trm_allocate_zeroed(count, sizeof *order);
+  bool *is_called = trm_allocate_zeroed(count, sizeof *is_called);
   b->computation_index = trm_allocate_zeroed(count, sizeof *b->computation_index);
-  if (order == NULL || b->computation_index == NULL) {
+  if (order == NULL || is_called == NULL || b->computation_index == NULL) {
     FAIL_OR_GOTO(done, RESOURCE_EXHAUSTED, "out of memory while reading a module");
   }
   /* Computations take the ids behind the instructions'. */
   module->next_id = (int64_t)r->instructions.count + 1;
   TRY_OR_GOTO(resolve_computations(b, order), done);
   TRY_OR_GOTO(unique_names(b), done);
+  mark_called(b, order, is_called);
   for (uint32_t i = 0; i < count; ++i) {
-    TRY_OR_GOTO(build_computation(b, order[i]), done);
+    if (is_called[order[i]]) TRY_OR_GOTO(build_computation(b, order[i]), done);
   }
   module->entry = b->computation_index[r->entry];
   status = trm_module_settle(module, error);
 done:
   trm_free(order);
+  trm_free(is_called);
   trm_names_free(&b->module_names);
   trm_free(b->names);
   trm_free(b->computation_index);

@@ -104,12 +104,6 @@ static trm_status parse_array_shape(trm_parser *parser, trm_shape *out_shape) {
   trm_lexer_next(lexer);
   TRY(trm_lexer_expect(lexer, '[', "'[' of a shape"));
   while (lexer->kind != ']') {
-    if (lexer->kind == '?') {
-      return trm_lexer_fail(
-          lexer, lexer->token,
-          "a dimension without a bound is not supported; write a size, or a bound "
-          "as in f32[<=8]");
-    }
     if (rank == TRM_MAX_RANK || !is_array) {
       return trm_lexer_fail(lexer, lexer->token, "a shape has more than %d dimensions",
                             is_array ? TRM_MAX_RANK : 0);
@@ -118,7 +112,13 @@ static trm_status parse_array_shape(trm_parser *parser, trm_shape *out_shape) {
       TRY(trm_lexer_expect(lexer, '=', "'<=' before a bound"));
       dynamic |= UINT32_C(1) << rank;
     }
-    TRY(trm_lexer_integer(lexer, &dims[rank++]));
+    if (lexer->kind == '?') { /* refused later, if the computation runs */
+      if (parser->unbounded == NULL) parser->unbounded = lexer->token;
+      dims[rank++] = 1;
+      trm_lexer_next(lexer);
+    } else {
+      TRY(trm_lexer_integer(lexer, &dims[rank++]));
+    }
     if (!trm_lexer_accept(lexer, ',')) break;
   }
   TRY(trm_lexer_expect(lexer, ']', "']' of a shape"));

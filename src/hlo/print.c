@@ -293,6 +293,7 @@ static bool is_set(const trm_attribute *attribute, const trm_instruction *instru
     case KIND_WORD:
     case KIND_STRING:
     case KIND_TEXT:
+    case KIND_LITERAL:
     case KIND_SLICE:
     case KIND_PADDING:
     case KIND_FRONTEND:
@@ -356,6 +357,11 @@ static void print_value(const trm_module *module, const trm_computation *computa
     case KIND_WORD:
     case KIND_STRING:
     case KIND_TEXT: print_text_value(attribute, place, out); break;
+    case KIND_LITERAL:
+      trm_shape_print(&instruction->literal->shape, true, out);
+      append(out, " ");
+      trm_literal_print(instruction->literal, out);
+      break;
     case KIND_FRONTEND: print_frontend(instruction->frontend_attributes, out); break;
     case KIND_METADATA: print_metadata(place, out); break;
     case KIND_BACKEND_CONFIG:

@@ -51,8 +51,6 @@ static const left_out left_out_fields[] = {
     {"HloInstructionProto", "is_composite", 89, true},
     {"HloInstructionProto", "ragged_dot_dimension_numbers", 90, false},
     {"HloInstructionProto", "result_accuracy", 91, true},
-    {"HloInstructionProto", "is_reverse", 94, false},
-    {"HloInstructionProto", "num_carries", 95, false},
     {"HloInstructionProto", "is_associative", 96, true},
     {"HloInstructionProto", "conv_kind", 97, true},
     {"HloInstructionProto", "sparsity_config", 98, false},

@@ -242,7 +242,11 @@ static trm_status write_attribute(writer *w, const trm_instruction *from,
   const trm_proto_field *f = trm_proto_field_of(attribute);
   /* The place is only read. */
   const void *place = trm_attribute_place(attribute, (trm_instruction *)(uintptr_t)from);
-  if (f->field == NULL || place == NULL || is_absent(attribute, place)) return TRM_OK;
+  if (place == NULL || is_absent(attribute, place)) return TRM_OK;
+  if (from->opcode == TRM_OP_SHUFFLE && f->field == NULL && attribute->kind != KIND_CONTROL) {
+    FAIL(UNIMPLEMENTED, "protos of shuffles (%s) are not supported", from->name);
+  }
+  if (f->field == NULL) return TRM_OK;
   void *message = proto;
   if (f->outer != NULL) {
     void **slot = trm_proto_at(proto, f->outer->offset);

@@ -12,6 +12,7 @@ bool trm_complex_op_exists(trm_opcode opcode) {
     case TRM_OP_ACOSH:
     case TRM_OP_ASIN:
     case TRM_OP_ASINH:
+    case TRM_OP_ATAN:
     case TRM_OP_ATANH:
     case TRM_OP_COSH:
     case TRM_OP_SINH:
@@ -73,6 +74,7 @@ trm_value trm_complex_op_apply(const trm_scalar_op *op, const trm_value *operand
     case TRM_OP_ACOSH: z = cacosh(a); break;
     case TRM_OP_ASIN: z = casin(a); break;
     case TRM_OP_ASINH: z = casinh(a); break;
+    case TRM_OP_ATAN: z = catan(a); break;
     case TRM_OP_ATANH: z = catanh(a); break;
     case TRM_OP_COSH: z = ccosh(a); break;
     case TRM_OP_SINH: z = csinh(a); break;

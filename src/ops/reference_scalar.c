@@ -136,6 +136,7 @@ static double float_unary(trm_opcode opcode, double x) {
     case TRM_OP_ACOSH: return acosh(x);
     case TRM_OP_ASIN: return asin(x);
     case TRM_OP_ASINH: return asinh(x);
+    case TRM_OP_ATAN: return atan(x);
     case TRM_OP_ATANH: return atanh(x);
     case TRM_OP_CBRT: return cbrt(x);
     case TRM_OP_CEIL: return ceil(x);
@@ -206,6 +207,17 @@ static uint64_t integer_remainder(bool is_signed, uint64_t a, uint64_t b) {
   return (uint64_t)((int64_t)a % (int64_t)b);
 }
 
+/* The upper half of the product of two numbers of `width` bits. */
+static uint64_t integer_mulhi(bool is_signed, int width, uint64_t a, uint64_t b) {
+  if (width < 64) return is_signed ? (uint64_t)((int64_t)(a * b) >> width) : a * b >> width;
+  const uint64_t low = UINT32_MAX, p = (a & low) * (b & low), q = (a & low) * (b >> 32);
+  const uint64_t r = (a >> 32) * (b & low) + (p >> 32) + (q & low);
+  uint64_t high = (a >> 32) * (b >> 32) + (q >> 32) + (r >> 32);
+  if (is_signed && (int64_t)a < 0) high -= b;
+  if (is_signed && (int64_t)b < 0) high -= a;
+  return high;
+}
+
 static uint64_t integer_binary(const trm_scalar_op *op, trm_value a, trm_value b) {
   const bool is_signed = trm_dtype_kind(op->from) == TRM_KIND_SIGNED;
   const uint64_t width = (uint64_t)trm_dtype_bits(op->from);
@@ -216,6 +228,7 @@ static uint64_t integer_binary(const trm_scalar_op *op, trm_value a, trm_value b
     case TRM_OP_ADD: return a.u + b.u;
     case TRM_OP_SUBTRACT: return a.u - b.u;
     case TRM_OP_MULTIPLY: return a.u * b.u;
+    case TRM_OP_MULHI: return integer_mulhi(is_signed, (int)width, a.u, b.u);
     case TRM_OP_DIVIDE: return integer_divide(is_signed, a.u, b.u);
     case TRM_OP_REMAINDER: return integer_remainder(is_signed, a.u, b.u);
     case TRM_OP_POWER: return integer_power(is_signed, a.u, b.u);

@@ -8,6 +8,7 @@
 #include "hlo/infer.h"
 #include "hlo/literal.h"
 #include "passes/edit.h"
+#include "passes/expand.h"
 #include "passes/pass.h"
 
 /* The operation that a start begins; TRM_NUM_OPCODES where it is none. */
@@ -141,6 +142,29 @@ static bool is_plain(const trm_edit *edit, const trm_instruction *call) {
          trm_shape_equal(&call->shape, &trm_edit_at(edit, call->operands[0])->shape);
 }
 
+/* The arc tangent of an array of floats: the angle with 1. */
+static trm_status rewrite_atan(trm_edit *edit, trm_index index, trm_error *error) {
+  const trm_shape shape = trm_edit_at(edit, index)->shape;
+  const trm_index x = trm_edit_at(edit, index)->operands[0];
+  trm_index one, result;
+  if (shape.rank == 0 || trm_dtype_is_complex(shape.dtype)) return TRM_OK;
+  TRY(trm_edit_scalar(edit, index, shape.dtype, 1.0, &one, error));
+  TRY(trm_edit_broadcast(edit, index, shape, one, 0, NULL, &one, error));
+  TRY(trm_edit_binary(edit, index, TRM_OP_ATAN2, shape, x, one, &result, error));
+  trm_edit_replace(edit, index, result);
+  return TRM_OK;
+}
+
+/* A reduction whose result only the first of a group gets: the others may get it too. */
+static trm_status rewrite_collective_reduce(trm_edit *edit, trm_index index, trm_error *error) {
+  trm_instruction reduce = *trm_edit_at(edit, index);
+  trm_index result;
+  reduce.opcode = TRM_OP_ALL_REDUCE;
+  TRY(trm_edit_add(edit, index, reduce, &result, error));
+  trm_edit_replace(edit, index, result);
+  return TRM_OK;
+}
+
 static trm_status rewrite_call(trm_edit *edit, trm_index index, trm_error *error) {
   const trm_instruction call = *trm_edit_at(edit, index);
   const trm_opcode opcode = trm_instruction_acts_as(&call);
@@ -154,14 +178,8 @@ static trm_status rewrite_call(trm_edit *edit, trm_index index, trm_error *error
       !trm_shape_is_array(&call.shape) || !trm_dtype_is_floating(call.shape.dtype)) {
     return TRM_OK;
   }
-  if (opcode == TRM_OP_ATAN2) { /* of one operand: the angle with 1 */
-    trm_index one, ones;
-    TRY(trm_edit_scalar(edit, index, call.shape.dtype, 1.0, &one, error));
-    TRY(trm_edit_broadcast(edit, index, call.shape, one, 0, NULL, &ones, error));
-    TRY(trm_edit_binary(edit, index, opcode, call.shape, call.operands[0], ones, &result, error));
-  } else {
-    TRY(trm_edit_unary(edit, index, opcode, call.shape, call.operands[0], &result, error));
-  }
+  if (opcode == TRM_OP_ATAN) return rewrite_atan(edit, index, error);
+  TRY(trm_edit_unary(edit, index, opcode, call.shape, call.operands[0], &result, error));
   trm_edit_replace(edit, index, result);
   return TRM_OK;
 }
@@ -240,6 +258,10 @@ static trm_status rewrite(trm_edit *edit, trm_index index, void *state, trm_erro
     case TRM_OP_ASYNC_DONE: return take_element(edit, index, 1, error);
     case TRM_OP_COPY_DONE: return take_element(edit, index, 0, error);
     case TRM_OP_CUSTOM_CALL: return rewrite_call(edit, index, error);
+    case TRM_OP_ATAN: return rewrite_atan(edit, index, error);
+    case TRM_OP_COLLECTIVE_REDUCE: return rewrite_collective_reduce(edit, index, error);
+    case TRM_OP_SCAN: return trm_expand_scan(edit, index, error);
+    case TRM_OP_SHUFFLE: return trm_expand_shuffle(edit, index, error);
     case TRM_OP_SCALED_DOT: return expand_scaled_dot(edit, index, error);
     case TRM_OP_DYNAMIC_SLICE:
     case TRM_OP_DYNAMIC_UPDATE_SLICE: return split_indices(edit, index, error);

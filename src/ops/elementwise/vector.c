@@ -65,6 +65,24 @@ SIGNED_TYPES(SIGNED_LOOPS)
   LOOP2(shift_arithmetic_##V, T, T, (int##bits##_t)x >> (y < bits ? y : (U)(bits - 1)))
 UNSIGNED_TYPES(UNSIGNED_LOOPS)
 
+/* The upper half of a product: in a type of twice the bits, or of four products of halves. */
+INLINE uint64_t upper_half(uint64_t x, uint64_t y) {
+  const uint64_t low = UINT32_MAX, p = (x & low) * (y & low), q = (x & low) * (y >> 32);
+  const uint64_t r = (x >> 32) * (y & low) + (p >> 32) + (q & low);
+  return (x >> 32) * (y >> 32) + (q >> 32) + (r >> 32);
+}
+#define UPPER_LOOP(V, T, wide, bits) LOOP2(mulhi_##V, T, T, (T)((wide)x * (wide)y >> bits))
+UPPER_LOOP(S8, int8_t, int32_t, 8)
+UPPER_LOOP(S16, int16_t, int32_t, 16)
+UPPER_LOOP(S32, int32_t, int64_t, 32)
+UPPER_LOOP(U8, uint8_t, uint32_t, 8)
+UPPER_LOOP(U16, uint16_t, uint32_t, 16)
+UPPER_LOOP(U32, uint32_t, uint64_t, 32)
+LOOP2(mulhi_U64, uint64_t, uint64_t, upper_half(x, y))
+LOOP2(mulhi_S64, int64_t, int64_t,
+      (int64_t)(upper_half((uint64_t)x, (uint64_t)y) - (x < 0 ? (uint64_t)y : 0) -
+                (y < 0 ? (uint64_t)x : 0)))
+
 LOOP2(and_PRED, uint8_t, uint8_t, x &y)
 LOOP2(or_PRED, uint8_t, uint8_t, x | y)
 LOOP2(xor_PRED, uint8_t, uint8_t, x ^ y)
@@ -444,6 +462,7 @@ const trm_vector_ops CONCATENATE(trm_vector_ops_, TRM_ISA) = {
         {
             [TRM_OP_ADD] = ALL(add, or_PRED),
             [TRM_OP_MULTIPLY] = ALL(multiply, and_PRED),
+            [TRM_OP_MULHI] = INTEGERS(mulhi),
             [TRM_OP_MAXIMUM] = ALL(maximum, or_PRED),
             [TRM_OP_MINIMUM] = ALL(minimum, and_PRED),
             [TRM_OP_SUBTRACT] = ALL(subtract, xor_PRED),

@@ -214,8 +214,8 @@ static void test_mutations(void **state) {
 static void test_unknown_fields(void **state) {
   (void)state;
   const uint8_t unknown_number[] = {0xd8, 0x07, 0x01}; /* 123: 1 */
-  /* 3 { 2 { 95: 1 } } */
-  const uint8_t carries[] = {0x1a, 0x05, 0x12, 0x03, 0xf8, 0x05, 0x01};
+  /* 3 { 2 { 100: 1 } } */
+  const uint8_t root[] = {0x1a, 0x05, 0x12, 0x03, 0xa0, 0x06, 0x01};
   const uint8_t is_dynamic[] = {0x58, 0x01}; /* 11: 1, ignorable */
   /* 3 { 2 { 98 {} } }, as JAX 0.10 writes for every dot; with 98 { 1 {} }; with 98 { 1 { 1: 2 } }
    */
@@ -228,7 +228,7 @@ static void test_unknown_fields(void **state) {
                           "\x1a\x02\x10\x01\xfa\x03\x02LT\xb2\x06\x01X";
   const uint8_t group[] = {0x0b, 0x0c};
   expect_refused(unknown_number, sizeof unknown_number, "field 123 of HloModuleProto");
-  expect_refused(carries, sizeof carries, "num_carries (95) of HloInstructionProto");
+  expect_refused(root, sizeof root, "has_dynamic_root (100) of HloInstructionProto");
   expect_refused(is_dynamic, sizeof is_dynamic, "no computation with the id of its entry");
   expect_refused(no_sparsity, sizeof no_sparsity, "the opcode \"\" is not known");
   expect_refused(empty_sparsity, sizeof empty_sparsity, "the opcode \"\" is not known");

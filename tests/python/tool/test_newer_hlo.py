@@ -264,3 +264,189 @@ ENTRY main {{
     wanted = np.fft.fft(x.astype(np.complex128))
     np.testing.assert_allclose(out[:3], wanted, atol=1e-6 * np.abs(wanted).max())
     np.testing.assert_allclose(out[3:], x, atol=1e-5)
+
+
+def compute(tool, opcode, dtype, *inputs, attributes="", result=None):
+    """The result of a program of one instruction, whose operands have one type."""
+    shapes = [f"{dtype}[{','.join(map(str, v.shape))}]" for v in inputs]
+    lines = [f"  p{i} = {shape} parameter({i})" for i, shape in enumerate(shapes)]
+    names = ", ".join(f"p{i}" for i in range(len(inputs)))
+    return run(tool, "HloModule one\nENTRY main {\n" + "\n".join(lines) + f"""
+  ROOT r = {result or shapes[0]} {opcode}({names}){attributes}
+}}
+""", *inputs)[0]
+
+
+@pytest.mark.parametrize("dtype", ["f32", "f64", "c64"])
+def test_arc_tangent(tool, dtype):
+    x = matrix(dtype, 3, 5) / 2
+    np.testing.assert_allclose(compute(tool, "atan", dtype, x), np.arctan(x), rtol=BOUND[dtype])
+
+
+@pytest.mark.parametrize("dtype", ["s8", "s16", "s32", "s64", "u8", "u16", "u32", "u64"])
+def test_upper_half_of_a_product(tool, dtype):
+    kind = np.dtype(("u" if dtype[0] == "u" else "") + f"int{dtype[1:]}")
+    limits = np.iinfo(kind)
+    random = np.random.default_rng(0)
+    x, y = random.integers(limits.min, limits.max, (2, 37), kind, endpoint=True)
+    x[:2], y[:2] = limits.min, (limits.min, limits.max)
+    wanted = [int(a) * int(b) >> limits.bits for a, b in zip(x, y)]
+    assert compute(tool, "mulhi", dtype, x, y).tolist() == wanted
+
+
+def test_the_arc_tangent_of_a_number_of_a_map(tool):
+    x = matrix("f32", 7)
+    out, = run(tool, """HloModule maps
+f {
+  x = f32[] parameter(0)
+  ROOT y = f32[] atan(x)
+}
+ENTRY main {
+  x = f32[7] parameter(0)
+  ROOT r = f32[7] map(x), dimensions={0}, to_apply=f
+}
+""", x)
+    np.testing.assert_allclose(out, np.arctan(x), rtol=1e-6)
+
+
+def test_shuffles(tool):
+    x = matrix("f32", 4, 5)
+    rotated = compute(tool, "shuffle", "f32", x,
+                      attributes=", dimensions={0,1}, mode=rotate, shifts={1,-2}")
+    np.testing.assert_array_equal(rotated, np.roll(x, (-1, 2), (0, 1)))
+    rows = compute(tool, "shuffle", "f32", x, attributes=", dimensions={0}, mode=permute, "
+                   "indices=s8[4,1]{1,0} { {2}, {0}, {3}, {1} }")
+    np.testing.assert_array_equal(rows, x[[2, 0, 3, 1]])
+    x = matrix("f32", 3, 2)
+    places = np.array([[[0, 2], [1, 0]], [[0, 0], [1, 2]], [[0, 1], [1, 1]]])
+    moved = compute(tool, "shuffle", "f32", x, attributes=", dimensions={1,0}, mode=permute, "
+                    "indices=s32[3,2,2]{2,1,0} { { {0,2}, {1,0} }, { {0,0}, {1,2} }, "
+                    "{ {0,1}, {1,1} } }")
+    np.testing.assert_array_equal(moved, x[places[..., 1], places[..., 0]])
+    tool.write("s.hlo", "HloModule s\nENTRY e { p = f32[4] parameter(0)\n"
+               "  ROOT r = f32[4] shuffle(p), dimensions={0}, mode=rotate }")
+    assert "takes shifts or indices" in tool.fails("compile", "s.hlo", "-o", "s.poplar_exec")
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_scan(tool, reverse):
+    """Two inputs, two carries, three outputs, one of them of another shape and type."""
+    x, y = matrix("f32", 2, 6, 3), np.arange(12, dtype=np.int32).reshape(2, 6)
+    results = run(tool, """HloModule scans
+step {
+  x = f32[2,3] parameter(0)
+  y = s32[2] parameter(1)
+  sum = f32[2,3] parameter(2)
+  last = s32[2] parameter(3)
+  next = f32[2,3] add(x, sum)
+  fell = pred[2] compare(y, last), direction=LT
+  ROOT r = (f32[2,3], pred[2], s32[2], f32[2,3], s32[2]) tuple(next, fell, last, next, y)
+}
+ENTRY main {
+  x = f32[2,6,3] parameter(0)
+  y = s32[2,6] parameter(1)
+  zero = f32[] constant(0)
+  sum = f32[2,3] broadcast(zero), dimensions={}
+  last = s32[2] constant({7, 7})
+  ROOT r = (f32[2,6,3], pred[2,6], s32[2,6], f32[2,3], s32[2]) scan(x, y, sum, last),
+    dimensions={1}, num_carries=2, is_associative=false, to_apply=step""" +
+                  (", is_reverse=true\n}\n" if reverse else "\n}\n"), x, y)
+    turned = slice(None, None, -1 if reverse else 1)
+    before = np.concatenate([[[7], [7]], y[:, turned][:, :-1]], 1)[:, turned]
+    np.testing.assert_allclose(results[0], np.cumsum(x[:, turned], 1)[:, turned], rtol=1e-6)
+    np.testing.assert_array_equal(results[1], y < before)
+    np.testing.assert_array_equal(results[2], before)
+    np.testing.assert_allclose(results[3], x.sum(1), rtol=1e-5)
+    np.testing.assert_array_equal(results[4], y[:, 0 if reverse else -1])
+
+
+def test_scans_that_do_not_fit_are_named(tool):
+    scan = """HloModule s
+step {{
+  x = {} parameter(0)
+  c = f32[] parameter(1)
+  ROOT r = (f32[], f32[]) tuple(c, c)
+}}
+ENTRY e {{
+  x = f32[4] parameter(0)
+  c = f32[] constant(0)
+  ROOT r = (f32[{}], f32[]) scan(x, c), dimensions={{0}}, num_carries=1, to_apply=step
+}}
+"""
+    for taken, size, message in (("f32[2]", 4, "operand 0 f32[4] does not fit parameter 0 of step"),
+                                 ("f32[]", 5, "element 0 of its result is f32[5], but step gives")):
+        tool.write("s.hlo", scan.format(taken, size))
+        assert message in tool.fails("compile", "s.hlo", "-o", "s.poplar_exec")
+
+
+def test_a_collective_reduce_of_one_replica(tool):
+    x = matrix("f32", 5)
+    out, = run(tool, """HloModule reduces
+add {
+  a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT s = f32[] add(a, b)
+}
+ENTRY main {
+  x = f32[5] parameter(0)
+  ROOT r = f32[5] collective-reduce(x), replica_groups={{0}}, has_dynamic_root=false, to_apply=add
+}
+""", x)
+    np.testing.assert_array_equal(out, x)
+
+
+def test_elements_of_tuples_as_operands(tool):
+    """`%t#1#0` stands for two get-tuple-elements."""
+    x, y = matrix("f32", 4), matrix("f32", 4, seed=1)
+    out, = run(tool, """HloModule elements
+ENTRY main {
+  %x = f32[4] parameter(0)
+  %y = f32[4] parameter(1)
+  %inner = tuple(%x, %y)
+  %t = tuple(%y, %inner)
+  ROOT %r = subtract(f32[4] %t#1#0, add(t#0, %inner#1))
+}
+""", x, y)
+    np.testing.assert_allclose(out, x - 2 * y, rtol=1e-6)
+    tool.write("e.hlo", "HloModule e\nENTRY e {\n  t = (f32[]) parameter(0)\n"
+               "  ROOT r = negate(t#1)\n}")
+    assert "line 4" in tool.fails("compile", "e.hlo", "-o", "e.poplar_exec")
+
+
+def test_the_parameters_of_a_signature_are_not_checked(tool):
+    """As in XLA, whose own files name others there."""
+    x = matrix("f32", 2)
+    out, = run(tool, """HloModule signature
+ENTRY main (x: f32[3], y: s32[]) -> f32[2] {
+  x = f32[2] parameter(0)
+  ROOT r = f32[2] negate(x)
+}
+""", x)
+    np.testing.assert_array_equal(out, -x)
+
+
+def test_computations_that_nothing_calls_are_only_read(tool):
+    out, = run(tool, """HloModule dead
+unbounded {
+  x = f32[?,3] parameter(0)
+  ROOT y = f32[?,3] abs(x)
+}
+wrong (x: f32[2]) -> f32[3] {
+  x = f32[4] parameter(0)
+  ROOT r = f32[3] ragged-dot(x, x, x)
+}
+ENTRY main {
+  ROOT x = f32[2] parameter(0)
+}
+""", matrix("f32", 2))
+    np.testing.assert_array_equal(out, matrix("f32", 2))
+    tool.write("u.hlo", "HloModule u\nENTRY e {\n  ROOT x = f32[?] parameter(0)\n}\n")
+    message = tool.fails("compile", "u.hlo", "-o", "u.poplar_exec")
+    assert "line 3, column 16: a dimension without a bound" in message
+
+
+def test_a_text_of_several_modules_says_where_the_second_begins(tool):
+    module = "HloModule m\nENTRY e {\n  ROOT x = f32[2] parameter(0)\n}\n"
+    tool.write("two.hlo", module + "\n// -----\n\n" + module)
+    message = tool.fails("compile", "two.hlo", "-o", "two.poplar_exec")
+    assert "line 8, column 1: a second module begins" in message

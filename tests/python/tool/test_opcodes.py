@@ -104,7 +104,9 @@ REASONS = {
     "rng-get-and-update-state": "refused: the state would be shared by all programs of a process; "
                                 "`rng-bit-generator` has its state as operand",
     "scaled-dot": "a pass makes a dot of scaled operands of it",
-    "scan": "refused so far: write a `while`, as JAX and TensorFlow do",
+    "scan": "a pass makes a `while` of it",
+    "shuffle": "a pass makes slices or a `gather` of it",
+    "collective-reduce": "a pass makes an `all-reduce` of it: every replica gets the result",
     "stochastic-convert": "refused: an IPU rounds stochastically by a mode of the program, the "
                           "option `stochastic_rounding`",
 }
@@ -112,6 +114,7 @@ REASONS.update(dict.fromkeys(
     ["all-gather-start", "all-gather-done", "all-reduce-start", "all-reduce-done", "async-start",
      "async-update", "async-done", "collective-permute-start", "collective-permute-done",
      "copy-start", "copy-done"], HALF))
+ALIKE = {"atan": ("atan2", 2, "BINARY")}  # a pass makes one the other
 PARTS = {"c64": "f32", "c128": "f64"}
 HEAD = """# HLO opcodes
 
@@ -232,7 +235,7 @@ def page():
         if not has_kernel:
             nobody.append(f"| {name} | {REASONS[name]} |")
             continue
-        fast, reference = kernels(name, arity, kind)
+        fast, reference = kernels(*ALIKE.get(name, (name, arity, kind)))
         assert reference, f"nothing computes {name}"
         rows.append(f"| {name} | {cell(fast, lambda one: not one.startswith('reference.'))} | "
                     f"{cell(reference, lambda one: True)} |")
