@@ -155,6 +155,8 @@ class _Stages:
         element = tf.nest.pack_sequence_as(self._element_spec, flat)
         x, y, weights = keras.module("engine.data_adapter").unpack_x_y_sample_weight(element)
         x, y, weights = tf.nest.map_structure(extensions_util.with_two_dimensions, (x, y, weights))
+        keras.module("engine.input_spec").assert_input_compatibility(
+            self._model.input_spec, x, self._model.name)
         inputs = self._model._stage_arguments(x)
         for one in inputs:
             one._keras_mask = None
