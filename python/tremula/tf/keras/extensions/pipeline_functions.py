@@ -2,7 +2,7 @@
 
 import tensorflow as tf
 
-from tremula.tf.inner import keras, logs
+from tremula.tf.inner import functions, keras, logs
 from tremula.tf.ipu.eager import backprop
 from tremula.tf.ipu.ops import internal_ops, pipelining_ops
 from tremula.tf.keras.extensions import (extensions_util, messages, pipeline_graph,
@@ -103,12 +103,11 @@ def _options(model):
 
 
 def _function(build):
-    @tf.function(jit_compile=True)
     def pipelined(steps, iterator, outfeed):
         del steps
         build(feed_arguments.infeed(iterator.infeed_spec.feed_id), outfeed, iterator.element_spec)
 
-    return pipelined
+    return functions.without_retracing_warning(tf.function(pipelined, jit_compile=True))
 
 
 # ---- Stages ----
