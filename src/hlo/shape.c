@@ -62,8 +62,17 @@ static const trm_shape *walk_leaf(walk *w) {
   return NULL;
 }
 
+/* How many elements of a tuple, from the first and `most` at most, are arrays. The state of a loop
+ * may have a thousand, and is mostly a tuple of nothing else. */
+static int32_t count_arrays(const trm_shape *tuple, int32_t most) {
+  int32_t count = 0;
+  while (count < most && trm_shape_is_array(&tuple->elements[count])) ++count;
+  return count;
+}
+
 int32_t trm_shape_num_leaves(const trm_shape *shape) {
   if (shape->dtype != TRM_TUPLE) return trm_shape_is_array(shape) ? 1 : 0;
+  if (count_arrays(shape, shape->num_elements) == shape->num_elements) return shape->num_elements;
   walk w;
   int32_t count = 0;
   walk_start(&w, shape);
@@ -73,6 +82,10 @@ int32_t trm_shape_num_leaves(const trm_shape *shape) {
 
 const trm_shape *trm_shape_leaf(const trm_shape *shape, int32_t i) {
   if (trm_shape_is_array(shape)) return i == 0 ? shape : NULL;
+  if (shape->dtype == TRM_TUPLE && i >= 0 && i < shape->num_elements &&
+      count_arrays(shape, i + 1) == i + 1) {
+    return &shape->elements[i];
+  }
   walk w;
   walk_start(&w, shape);
   const trm_shape *leaf = walk_leaf(&w);

@@ -305,8 +305,28 @@ static void test_structure(void **state) {
   trm_module_free(module);
 }
 
+/* The arrays in tuples of arrays, and in tuples that have tuples and tokens between. */
+static void test_leaves(void **state) {
+  (void)state;
+  trm_shape flat[] = {{.dtype = TRM_F32}, {.dtype = TRM_S32}, {.dtype = TRM_PRED}};
+  const trm_shape inner = {.dtype = TRM_TUPLE, .num_elements = 3, .elements = flat};
+  assert_int_equal(trm_shape_num_leaves(&inner), 3);
+  for (int32_t i = 0; i < 3; ++i) assert_ptr_equal(trm_shape_leaf(&inner, i), &flat[i]);
+  assert_null(trm_shape_leaf(&inner, 3));
+  trm_shape mixed[] = {{.dtype = TRM_F16}, {.dtype = TRM_TOKEN}, inner, {.dtype = TRM_U8}};
+  const trm_shape outer = {.dtype = TRM_TUPLE, .num_elements = 4, .elements = mixed};
+  const trm_shape *leaves[] = {&mixed[0], &flat[0], &flat[1], &flat[2], &mixed[3], NULL};
+  assert_int_equal(trm_shape_num_leaves(&outer), 5);
+  for (int32_t i = 0; i < 6; ++i) assert_ptr_equal(trm_shape_leaf(&outer, i), leaves[i]);
+  assert_int_equal(trm_shape_leaf_offset(&outer, 3), 4);
+  assert_int_equal(trm_shape_num_leaves(&mixed[1]), 0);
+  const trm_shape empty = {.dtype = TRM_TUPLE};
+  assert_int_equal(trm_shape_num_leaves(&empty), 0);
+  assert_null(trm_shape_leaf(&empty, 0));
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_cases),
-                                     cmocka_unit_test(test_structure)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_cases), cmocka_unit_test(test_structure),
+                                     cmocka_unit_test(test_leaves)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -254,6 +254,20 @@ def test_log_lines():
         in lines
 
 
+def test_the_effective_batch_counts_the_replicas_of_all_processes(monkeypatch):
+    monkeypatch.setenv("POPDIST_NUM_TOTAL_REPLICAS", "3")
+    made, calls = compiled(steps=4), fitting.Calls()
+    made.set_gradient_accumulation_options(2)
+    with fitting.logged() as lines:
+        made.fit(data(), verbose=0, callbacks=[calls])
+    assert ("Training is distributed and accumulating 2 batches per optimizer step across 3 "
+            "replicas, your effective batch size is 48.") in lines
+    # Steps are those of this process.
+    assert "Doing 2 weight updates per execution per replica, which is 4 per epoch per replica." \
+        in lines
+    assert calls.count("train_batch_end") == 2
+
+
 def handler(x, y=None, **options):
     return data_adapter.IPUDataHandler(x, y, **options)
 

@@ -119,6 +119,16 @@ class Own(tf.keras.optimizers.Optimizer):
                 "rate": self._serialize_hyperparameter("learning_rate")}
 
 
+def test_all_are_optimizers():
+    from tensorflow.keras.optimizers import Optimizer
+    for base in (Optimizer, tf.keras.optimizers.Optimizer, tf.optimizers.Optimizer):
+        for one in (tf.keras.optimizers.SGD(0.1), tf.keras.optimizers.SGD(0.1, decay=0.5),
+                    AdamIpuOptimizer(0.1), Own(0.1), Newer(0.1)):
+            assert isinstance(one, base) and issubclass(type(one), base)
+        assert not isinstance("sgd", base) and not issubclass(dict, base)
+    assert not isinstance(OLD.SGD(0.1), Newer)
+
+
 class Newer(tf.keras.optimizers.SGD):
     """Written for the new base."""
 

@@ -243,3 +243,17 @@ def test_a_subclass_with_several_inputs_and_a_training_argument(strategy):
 
     check(strategy, Two, ({"a": X, "b": X2}, {"out": Y}), loss={"out": "mse"},
           metrics={"out": ["mae"]})
+
+
+def test_data_with_fewer_inputs_than_the_model(strategy):
+    with strategy.scope():
+        inputs = [keras.Input((6,)), keras.Input((3,))]
+        with stage(0):
+            hidden = Dense(4)(inputs[0])
+        with stage(1):
+            outputs = Dense(2)(keras.layers.Concatenate()([hidden, inputs[1]]))
+        model = keras.Model(inputs, outputs)
+        model.set_pipelining_options(gradient_accumulation_steps_per_replica=COUNT)
+        model.compile("sgd", "mse", steps_per_execution=COUNT)
+        with pytest.raises(ValueError, match=r"expects 2 input\(s\), but it received 1 input"):
+            model.fit(dataset((X, Y)), verbose=0)

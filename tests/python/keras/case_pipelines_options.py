@@ -334,3 +334,13 @@ def test_a_sequential_model_that_is_no_graph(scope):
         "The Sequential model net cannot be represented as a graph network, this could be "
         "because:\n * A layer in your model failed to evaluate.\n * The layer is dynamic and "
         "therefore not graph compatible.")
+
+
+def test_functions_of_several_lengths_are_no_retraces(scope):
+    from tremula.tf.keras.extensions import pipeline_functions
+    with mock.patch.object(tf.get_logger(), "warning") as warning:
+        for count in range(2, 8):  # TensorFlow warns at the fifth
+            function = pipeline_functions._function(lambda *_, count=count: tf.constant(count))
+            with mock.patch.object(pipeline_functions.feed_arguments, "infeed"):
+                scope.run(function, args=(tf.constant(1), iter(DATA), tf.constant(0)))
+    assert "retracing" not in str(warning.mock_calls)

@@ -38,12 +38,18 @@ def variable_handle(dtype, shape):
 def unborn_variable(dtype, shape):
     """The eager handle of a variable that never gets a value."""
     import tensorflow as tf
-    from tremula.tf.inner import graphs
     with tf.init_scope(), tf.device("/device:CPU:0"):
-        handle = tf.raw_ops.VarHandleOp(
-            dtype=dtype, shape=shape, shared_name=graphs.unique_name("state"))
-        set_variable_type(handle, dtype, shape)
-        return handle
+        return new_handle(dtype, shape)
+
+
+def new_handle(dtype, shape):
+    """The eager handle of a variable without a value, which lives as long as the handle."""
+    import tensorflow as tf
+    from tensorflow.python.eager import context
+    # All such variables share the kernel that makes them. A name would need a kernel of its own.
+    handle = tf.raw_ops.VarHandleOp(dtype=dtype, shape=shape, shared_name=context.anonymous_name())
+    set_variable_type(handle, dtype, shape)
+    return handle
 
 
 def set_variable_type(handle, dtype, shape):

@@ -5,8 +5,12 @@ new ones refuse the old ones' arguments, or ignore them, and never call the meth
 of an old one overrides. Here a call with such an argument gives the old class, as does any call in
 a program that imports `keras.optimizer_v2`, and a program's subclass with such a method gets the
 old class as its base. A subclass that only hands such an argument to its base gets it when it does.
+
+`isinstance(optimizer, tf.keras.optimizers.Optimizer)` is true for both families, as all optimizers
+were of that class.
 """
 
+import abc
 import functools
 import importlib
 
@@ -30,6 +34,42 @@ def install(watch, package):
           lambda module: _Classes(package, module.Optimizer).install())
     watch(f"{package}.src.mixed_precision.loss_scale_optimizer",
           lambda module: _inherit_loss_scaling(package, module))
+    for root in (package, f"{package}.api._v2.keras", "tensorflow.keras"):
+        for place in ("optimizers", "optimizers.experimental"):
+            watch(f"{root}.{place}", _show_both)
+
+
+class _Both(abc.ABCMeta):
+    """The class of a stand-in for the base of the new optimizers, whose objects are those of
+    `families`. A subclass of the stand-in has no others than its own."""
+
+    def __instancecheck__(cls, instance):
+        return isinstance(instance, vars(cls).get("families", ())) or super().__instancecheck__(
+            instance)
+
+    def __subclasscheck__(cls, subclass):
+        return issubclass(subclass, vars(cls).get("families", ())) or super().__subclasscheck__(
+            subclass)
+
+
+@functools.cache
+def _both(new, old):
+    """A class that programs take for the base of all optimizers, and inherit from as from `new`."""
+    return _Both(new.__name__, (new,), {
+        "__module__": new.__module__, "__qualname__": new.__qualname__, "__doc__": new.__doc__,
+        "families": (new, old)})
+
+
+def _show_both(module):
+    """Gives a public module the stand-in for its `Optimizer`. Keras' own modules keep the class."""
+    new = getattr(module, "Optimizer", None)
+    package = getattr(new, "__module__", "").partition(".")[0]
+    try:
+        legacy = importlib.import_module(f"{package}.src.optimizers.legacy.optimizer_v2")
+    except ImportError:  # Keras 3
+        return
+    if not isinstance(new, _Both):
+        module.Optimizer = _both(new, legacy.OptimizerV2)
 
 
 class _Classes:

@@ -2,6 +2,8 @@
 
 import copy
 
+import popdist
+
 from tremula.tf.inner import keras as inner
 from tremula.tf.inner import logs
 from tremula.tf.ipu import keras_extensions, utils
@@ -193,7 +195,8 @@ class KerasExtensionBase(options.Options, exporting.Exporting, stage_assignments
             epochs=epochs, steps=handler.inferred_steps)
 
     def _log_training(self, handler, count):
-        replicas, steps = self._get_replication_factor(), handler.steps_of_an_execution
+        replicas = self._get_replication_factor() * popdist.getNumInstances()
+        steps = handler.steps_of_an_execution
         if replicas > 1 or count > 1:
             logs.module().info(messages.EFFECTIVE.format(
                 " distributed" if replicas > 1 else " not distributed",

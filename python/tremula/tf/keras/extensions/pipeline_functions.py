@@ -2,7 +2,7 @@
 
 import tensorflow as tf
 
-from tremula.tf.inner import keras, logs
+from tremula.tf.inner import functions, keras, logs
 from tremula.tf.ipu.eager import backprop
 from tremula.tf.ipu.ops import internal_ops, pipelining_ops
 from tremula.tf.keras.extensions import (extensions_util, messages, pipeline_graph,
@@ -103,12 +103,11 @@ def _options(model):
 
 
 def _function(build):
-    @tf.function(jit_compile=True)
     def pipelined(steps, iterator, outfeed):
         del steps
         build(feed_arguments.infeed(iterator.infeed_spec.feed_id), outfeed, iterator.element_spec)
 
-    return pipelined
+    return functions.without_retracing_warning(tf.function(pipelined, jit_compile=True))
 
 
 # ---- Stages ----
@@ -155,6 +154,8 @@ class _Stages:
         element = tf.nest.pack_sequence_as(self._element_spec, flat)
         x, y, weights = keras.module("engine.data_adapter").unpack_x_y_sample_weight(element)
         x, y, weights = tf.nest.map_structure(extensions_util.with_two_dimensions, (x, y, weights))
+        keras.module("engine.input_spec").assert_input_compatibility(
+            self._model.input_spec, x, self._model.name)
         inputs = self._model._stage_arguments(x)
         for one in inputs:
             one._keras_mask = None

@@ -147,16 +147,13 @@ def _lower(source, shapes, constants):
 
 
 def _variable(argument):
-    """The handle of a variable to lower with. Its zeros are never touched, so they take no
+    """The handle of a variable to lower with. Nobody reads or writes its value, so that takes no
     memory."""
-    import numpy as np
     import tensorflow as tf
     dtype = tf.dtypes.as_dtype(argument.dtype)
-    handle = tf.raw_ops.VarHandleOp(dtype=dtype, shape=argument.shape,
-                                    shared_name=graphs.unique_name("variable"))
-    zeros = tf.constant(np.zeros(argument.shape, dtype.as_numpy_dtype))
-    tf.raw_ops.AssignVariableOp(resource=handle, value=zeros)
-    handles.set_variable_type(handle, dtype, argument.shape)  # which the update ops' shapes need
+    handle = handles.new_handle(dtype, argument.shape)
+    value = tf.raw_ops.Empty(shape=tf.constant(argument.shape, tf.int32), dtype=dtype)
+    tf.raw_ops.AssignVariableOp(resource=handle, value=value)
     return handle
 
 

@@ -31,12 +31,19 @@ def _is_foreign(filename):
     return filename.startswith(_foreign_folders()) or filename.startswith("<")
 
 
+_frames = {}  # hash of a traceback: what user_frame() says. Many operations come from one line.
+
+
 def user_frame(operation):
     """(file, line) of the program's line that made an operation, or (None, 0)."""
-    for frame in reversed(operation.traceback or []):
-        if not _is_foreign(frame.filename):
-            return frame.filename, frame.lineno
-    return None, 0
+    frames = operation.traceback or []
+    key = hash(frames) if frames else None
+    if key not in _frames:
+        if len(_frames) > 20000:
+            _frames.clear()
+        _frames[key] = next(((frame.filename, frame.lineno) for frame in reversed(frames)
+                             if not _is_foreign(frame.filename)), (None, 0))
+    return _frames[key]
 
 
 def describe(operation):
