@@ -7,7 +7,7 @@ import { axisText, textOf } from "../base/format.js";
 
 const STEP = 8;
 
-/** The place of the first of rising numbers that is above x; none before `from` is. @param {Float64Array} ends
+/** The place of the first of rising numbers that is above x; none before `from` is. @param {ArrayLike<number>} ends
  * @param {number} x @param {number} from */
 export function firstAfter(ends, x, from = 0) {
   let low = from,

@@ -48,6 +48,43 @@ export function variableRows(profile) {
   return profile.once("variables", () => profile.rowsIf("variables", QUERIES.variables));
 }
 
+/** @param {Profile} profile @param {number[]} ids in the order of the answer */
+export function variablesById(profile, ids) {
+  const byId = new Map(variableRows(profile).map((row) => [row[0], row]));
+  return ids.map((id) => byId.get(id)).filter((row) => row !== undefined);
+}
+
+/** The variables of an operation, a name scope or a source line.
+ * @param {Profile} profile @param {string} layer @param {string} name */
+export function variablesOf(profile, layer, name) {
+  /** @type {Record<string, (row: any[]) => boolean>} */
+  const tests = {
+    op: (row) => row[18] === name,
+    scope: (row) => `${row[19]}/`.startsWith(`${name}/`),
+    source: (row) => row[20] === name,
+  };
+  return layer in tests ? variableRows(profile).filter(tests[layer]) : [];
+}
+
+/** The variables of an instruction that are alive at a step.
+ * @param {Profile} profile @param {number} source @param {number} step */
+export function variablesOfSource(profile, source, step) {
+  if (!(source >= 0)) return [];
+  return variableRows(profile).filter(
+    (row) => row[2] === source && (row[6] || (row[15] <= step && step < row[16])),
+  );
+}
+
+/** What becomes alive at a step and what died before it: the first few, and how many.
+ * @param {Profile} profile @param {number} step */
+export function turnover(profile, step) {
+  const some = (/** @type {number} */ place) => {
+    const rows = variableRows(profile).filter((row) => !row[6] && row[place] === step);
+    return { rows: rows.slice(0, 8), count: rows.length };
+  };
+  return { born: some(15), died: some(16) };
+}
+
 /**
  * The bytes of each variable on chosen tiles, and whether it is alive when each tile is fullest.
  * @param {Profile} profile @param {number[]} tiles

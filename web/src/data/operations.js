@@ -2,6 +2,7 @@
 
 import { variableRows } from "./memory.js";
 import { operationsQuery, operationSizesQuery, QUERIES } from "./queries.js";
+import { Texts, textsOf } from "./texts.js";
 
 /** @typedef {import("./profile.js").Profile} Profile */
 /** @typedef {"op"|"hlo"|"scope"|"source"|"type"|"opcode"} Layer */
@@ -56,6 +57,45 @@ export function operations(profile, layer) {
     weights: variables.get(r[0])?.[2] ?? 0,
     variables: variables.get(r[0])?.[3] ?? 0,
   }));
+}
+
+const TEXTS = ["name", "layer", "plan", "opType", "file", "hlo", "opcode"];
+
+/** @typedef {{count: number, numbers: Record<string, Float64Array>, texts: Record<string, import("./texts.js").Packed>}} PackedOperations */
+
+/** As columns, to hand over. @param {any[]} rows @returns {PackedOperations} */
+export function packOperations(rows) {
+  /** @type {PackedOperations} */
+  const packed = { count: rows.length, numbers: {}, texts: {} };
+  for (const key of Object.keys(rows[0] ?? {})) {
+    const values = rows.map((row) => row[key]);
+    if (TEXTS.includes(key)) packed.texts[key] = textsOf(values).packed();
+    else packed.numbers[key] = Float64Array.from(values);
+  }
+  return packed;
+}
+
+/** Rows whose members are read when they are asked for. @param {PackedOperations} packed @returns {any[]} */
+export function unpackOperations({ count, numbers, texts }) {
+  class Row {
+    /** @param {number} row */
+    constructor(row) {
+      this.row = row;
+    }
+  }
+  const member = (/** @type {string} */ key, /** @type {(row: number) => any} */ read) =>
+    Object.defineProperty(Row.prototype, key, {
+      enumerable: true,
+      get() {
+        return read(this.row);
+      },
+    });
+  for (const [key, values] of Object.entries(numbers)) member(key, (row) => values[row]);
+  for (const [key, packed] of Object.entries(texts)) {
+    const values = new Texts(packed);
+    member(key, (row) => values.at(row));
+  }
+  return Array.from({ length: count }, (_, row) => new Row(row));
 }
 
 /** Lines of source: cycles, bytes, what is live where the fullest tile is. @param {Profile} profile */

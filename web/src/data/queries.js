@@ -63,12 +63,6 @@ export function operationSizesQuery(layer) {
 }
 
 export const QUERIES = {
-  notes: "SELECT text FROM notes ORDER BY id",
-  options: "SELECT name, value, given, acts FROM engine_options ORDER BY given DESC, name",
-  ipus: "SELECT id, first_tile, num_tiles FROM ipus ORDER BY id",
-  runs:
-    "SELECT id, name, cycles_base, wait_cycles, load_cycles, cycles, start_seconds, " +
-    "wait_seconds, host_seconds, infeed_wait_seconds FROM runs ORDER BY id",
   varCategories: "SELECT id, name, always_live FROM var_categories ORDER BY id",
   tileCategories: "SELECT tile, category, size_bytes, always_live FROM vars_info",
   tiles: "SELECT * FROM memory_by_tile ORDER BY tile",

@@ -1,28 +1,35 @@
 // The worker: opens profiles and answers what the page asks. Everything that reads is here.
 
 import { comparePairs } from "./compare.js";
-import { Complaint, message } from "./database.js";
+import { Complaint, message, Unbegun } from "./database.js";
 import { graph } from "./graph.js";
 import {
   aliveAt,
   bytesByScope,
   livenessSeries,
   memoryByTile,
+  turnover,
   variableLines,
-  variableRows,
+  variablesById,
+  variablesOf,
+  variablesOfSource,
   variablesOnTiles,
 } from "./memory.js";
-import { insights, operations, sourceLines } from "./operations.js";
+import { insights, operations, packOperations, sourceLines } from "./operations.js";
+import { piecesOf, WHOLE } from "./pieces.js";
 import { FILES, Profile } from "./profile.js";
 import { operationsQuery, QUERIES } from "./queries.js";
+import { bands, stepsOf } from "./steps.js";
 import { readTimeline } from "./timeline.js";
 import { beginnings, heavy, pipeline, rowsOfProgram, sandwich, sums, working } from "./rows.js";
 import { flame, trace } from "./trace.js";
 
 /** @type {any} */
 const scope = self;
-/** @type {Promise<any>} */
-const engine = scope.initSqlJs();
+/** @type {Promise<any>|undefined} */
+let started;
+/** SQLite; most profiles open without it, so that it starts after the first of them is shown. */
+const engine = () => (started ??= scope.initSqlJs());
 /** @type {Map<number, Profile>} */
 const profiles = new Map();
 
@@ -33,7 +40,12 @@ const CALLS = {
   memory: memoryByTile,
   variablesOnTiles,
   variableLines,
-  variables: variableRows,
+  variablesById,
+  variablesOf,
+  variablesOfSource,
+  turnover,
+  stepsOf,
+  bands,
   bytesByScope,
   liveness: livenessSeries,
   alive: aliveAt,
@@ -49,7 +61,7 @@ const CALLS = {
   working,
   rowsOfProgram,
   beginnings,
-  operations,
+  operations: (/** @type {Profile} */ p, /** @type {any} */ layer) => packOperations(operations(p, layer)),
   sourceLines,
   insights,
   graph,
@@ -88,12 +100,11 @@ function sizeOf(data, packed) {
 
 /** @param {Blob|ArrayBuffer} data @param {boolean} packed */
 async function bytesOf(data, packed) {
-  let blob = data instanceof Blob ? data : new Blob([data]);
   if (packed) {
-    const plain = blob.stream().pipeThrough(new DecompressionStream("gzip"));
-    blob = await new Response(plain).blob();
+    const plain = new Blob([data]).stream().pipeThrough(new DecompressionStream("gzip"));
+    return new Uint8Array(await new Response(plain).arrayBuffer());
   }
-  return new Uint8Array(await blob.arrayBuffer());
+  return new Uint8Array(data instanceof Blob ? await data.arrayBuffer() : data);
 }
 
 /**
@@ -111,17 +122,26 @@ async function open(report, given, progress) {
     }
     progress(`Reading ${name}`);
     try {
-      files.set(name, await bytesOf(data, packed));
+      const isLarge = data instanceof Blob && !packed && data.size > WHOLE;
+      files.set(name, isLarge ? piecesOf(data) : await bytesOf(data, packed));
     } catch (error) {
       throw new Complaint(`${name} cannot be read: ${message(error)}.`);
     }
   }
   progress("Opening profile.pop");
-  const profile = new Profile(await engine, files, given.name, later);
+  const profile = new Profile(files, given.name, later);
+  let overview;
+  try {
+    overview = profile.open();
+  } catch (error) {
+    if (!(error instanceof Unbegun)) throw error;
+    profile.database.begin(await engine());
+    overview = profile.open();
+  }
   for (const one of profiles.values()) one.database.attach(null);
   profiles.get(report)?.database.close();
   profiles.set(report, profile);
-  return profile.overview();
+  return overview;
 }
 
 /** Buffers of typed arrays that nothing here keeps are handed over, not copied.
@@ -147,8 +167,9 @@ async function answer(asked, progress) {
   if (asked.method === "timeline") {
     const { name, data, packed } = asked.arguments[0];
     progress(`Reading ${name}`);
-    return readTimeline(await engine, await bytesOf(data, packed), name);
+    return readTimeline(await engine(), await bytesOf(data, packed), name);
   }
+  for (const one of profiles.values()) one.database.begin(await engine());
   if (asked.method === "compare") {
     const [a, b] = asked.arguments.map((/** @type {number} */ id) => profiles.get(id));
     if (a === undefined || b === undefined) throw new Complaint("Two reports are needed.");
@@ -168,6 +189,7 @@ scope.onmessage = async (/** @type {MessageEvent} */ event) => {
     const value = await answer(event.data, progress);
     const handed = event.data.method === "open" ? [] : [...buffers(value, new Set())];
     scope.postMessage({ id, value }, handed);
+    engine();
   } catch (error) {
     scope.postMessage({ id, problem: sentence(error) });
   }

@@ -4,7 +4,7 @@ import { empty, h, menu, panel, save, toggle } from "../base/dom.js";
 import { cyclesWords, grouped, textOf } from "../base/format.js";
 import { column, table } from "../base/table.js";
 import { back, s, SVG } from "../charts/svg.js";
-import { stagesOf } from "./programs.js";
+import { operationsIn, programNames, stagesOf } from "./programs.js";
 
 /** Text that fits a box. @param {string} text @param {number} most */
 function cut(text, most) {
@@ -34,15 +34,16 @@ async function render(app) {
   const inputs = state.get("inputs") === "1";
   const fold = state.get("fold", "1") === "1",
     metric = state.get("metric", "cycles");
-  const operations = await app.ask("operations", "hlo");
+  const operations = await operationsIn(app, "hlo");
   const byHlo = new Map(operations.map((/** @type {any} */ one) => [one.name, one]));
   const wanted = state.get("hlo");
-  const sources = await app.ask("sources");
-  const of = sources.find((/** @type {any[]} */ row) => row[1] === wanted);
-  const open = [...new Set([...state.get("open").split("|").filter(Boolean), ...(of?.[3] ? openFor(`${of[3]}`) : [])])];
+  const names = await programNames(app),
+    { sources } = names;
+  const of = wanted === "" ? undefined : sources.find((one) => one.hlo === wanted);
+  const open = [...new Set([...state.get("open").split("|").filter(Boolean), ...(of?.op ? openFor(of.op) : [])])];
   const result = await app.ask("graph", state.get("computation"), open, fold, inputs);
   if (result.problem) return { element: empty(result.problem) };
-  const stageOf = await stagesOf(app, sources);
+  const stageOf = stagesOf(names);
   for (const box of result.boxes) {
     const on = new Set(
       box.hlo
@@ -84,9 +85,9 @@ async function render(app) {
     onchange: () => {
       const text = search.value.toLowerCase();
       const found =
-        sources.find((/** @type {any[]} */ row) => String(row[1]).toLowerCase() === text) ??
-        sources.find((/** @type {any[]} */ row) => `${row[1]} ${row[3]}`.toLowerCase().includes(text));
-      if (found) state.set({ hlo: found[1], box: null });
+        sources.find((one) => one.hlo.toLowerCase() === text) ??
+        sources.find((one) => `${one.hlo} ${one.op}`.toLowerCase().includes(text));
+      if (found) state.set({ hlo: found.hlo, box: null });
       else app.speak(`Nothing is called ${search.value}`);
     },
   });

@@ -182,7 +182,9 @@ export function jsonTree(value, open = true) {
 async function render(app) {
   const o = app.overview;
   const { target, totals, meta } = o;
-  const framework = await app.part(async () => {
+  // The page is there before this file is read.
+  const framework = h("div", { id: "framework" }, h("p.dim", null, "Reading framework.json …"));
+  const fill = async () => {
     const { value, problem } = await app.ask("frameworkOptions");
     return problem
       ? h("p.empty", null, problem)
@@ -198,7 +200,7 @@ async function render(app) {
           h("h3", null, "Compiler options"),
           jsonTree(value.options, false),
         );
-  });
+  };
   const given = o.options.filter((/** @type {any[]} */ row) => row[2]);
   return {
     element: h(
@@ -319,6 +321,7 @@ async function render(app) {
         }),
       ),
     ),
+    after: async () => framework.replaceChildren(await app.part(fill)),
   };
 }
 

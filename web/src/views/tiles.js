@@ -73,8 +73,8 @@ async function render(app) {
     ...memory.categories.map((/** @type {any} */ one) => [`category:${one.name}`, one.name]),
   ]);
   if (what.startsWith("variable:")) {
-    const names = await app.ask("variables");
-    choices.push([what, names[Number(what.slice(9))]?.[1] ?? what]);
+    const [row] = await app.ask("variablesById", [Number(what.slice(9))]);
+    choices.push([what, row?.[1] ?? what]);
   }
   const bound = (/** @type {string} */ key, /** @type {string} */ label, /** @type {number} */ value) =>
     h(
