@@ -249,9 +249,7 @@ export class Table {
           ? "td.number"
           : column.kind === "long"
             ? "td.long"
-            : tail
-              ? "td.name.tail"
-              : "td.name";
+            : "td.name";
         return h(
           kind,
           {
@@ -259,7 +257,7 @@ export class Table {
             "data-column": column.key,
             title: !numeric(column) && text.length > 40 ? text : undefined,
           },
-          column.cell === undefined ? (tail ? h("bdi", null, text) : text) : column.cell(row),
+          column.cell === undefined ? (tail ? path(text) : text) : column.cell(row),
         );
       }),
     );
@@ -363,6 +361,12 @@ function sorted(rows, column, sign) {
   return Array.from(rows.keys())
     .sort(compare)
     .map((i) => rows[i]);
+}
+
+/** A name whose scopes are cut where it is too long, not what it ends with. @param {string} text */
+function path(text) {
+  const last = text.lastIndexOf("/", text.length - 2) + 1;
+  return h("span.cut", null, h("bdi.front", null, text.slice(0, last)), h("bdi", null, text.slice(last)));
 }
 
 /** @param {Column} column */

@@ -33,6 +33,14 @@ const engine = () => (started ??= scope.initSqlJs());
 /** @type {Map<number, Profile>} */
 const profiles = new Map();
 
+/** The graph, and what the instructions that it shows take. @param {Profile} profile @param {...any} given */
+function graphWithCosts(profile, ...given) {
+  const found = /** @type {any} */ (graph)(profile, ...given);
+  if (found.problem !== undefined) return found;
+  const shown = new Set(found.boxes.flatMap((/** @type {any} */ box) => box.hlo));
+  return { ...found, operations: packOperations(operations(profile, "hlo").filter((one) => shown.has(one.name))) };
+}
+
 /** Calls of the page: (profile, ...arguments). */
 const CALLS = {
   overview: (/** @type {Profile} */ p) => p.overview(),
@@ -64,7 +72,7 @@ const CALLS = {
   operations: (/** @type {Profile} */ p, /** @type {any} */ layer) => packOperations(operations(p, layer)),
   sourceLines,
   insights,
-  graph,
+  graph: graphWithCosts,
   streams: (/** @type {Profile} */ p) => p.streams(),
   regions: (/** @type {Profile} */ p, /** @type {number[]} */ tiles) => p.regions(tiles),
   tileCycles: (/** @type {Profile} */ p) =>

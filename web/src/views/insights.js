@@ -129,6 +129,8 @@ async function render(app) {
     series: [{ name: "tiles", colour: "P", values: bins.counts }],
     edges: bins.edges,
     kind: "number",
+    across: "bytes",
+    upwards: "tiles",
   });
   const end = o.target.bytes_per_tile;
   const chart = new Plot({
@@ -266,7 +268,7 @@ async function render(app) {
         panel("Always live", variableTable(app, "Always live", found.always)),
         panel(
           `Alive when the fullest tile is fullest`,
-          h("p.dim", null, `step ${found.peak}: ${found.peakName}`),
+          h("p.dim.wide", null, `step ${found.peak}: ${found.peakName}`),
           variableTable(app, "Alive at the peak", found.atPeak),
         ),
         panel(

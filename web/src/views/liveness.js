@@ -157,7 +157,7 @@ async function chart(app, names, series, steps) {
       area.paint(low);
       view.g.clearRect(0, view.height - 20 - under, view.width, 20 + under);
       paintBands(view, rows, place, stepAt);
-      axis(view, view.height - 6, cycles === null ? "number" : "cycles");
+      axis(view, view.height - 6, ...(cycles === null ? ["number", "steps"] : ["cycles"]));
       for (const step of steps) {
         view.g.fillStyle = view.colours.accent;
         view.g.fillRect(
@@ -269,7 +269,7 @@ async function aliveTables(app, steps, ipu, tiles, nameOf) {
     ),
     panel(
       `Alive at step ${steps.join(", ")}`,
-      ...steps.map((step) => h("p.dim", null, `${step}: ${nameOf(step)}`)),
+      ...steps.map((step) => h("p.dim.wide", null, `${step}: ${nameOf(step)}`)),
       table({
         name: "Alive",
         id: "alive",

@@ -26,7 +26,11 @@ const operations = new WeakMap();
 /** The operations of a layer, those with most cycles first. @param {import("../base/app.js").App} app
  * @param {string} layer @returns {Promise<any[]>} */
 export async function operationsIn(app, layer) {
-  const packed = await app.ask("operations", layer);
+  return operationRows(await app.ask("operations", layer));
+}
+
+/** Rows of what the worker told. @param {any} packed @returns {any[]} */
+export function operationRows(packed) {
   const rows = operations.get(packed) ?? unpackOperations(packed);
   operations.set(packed, rows);
   return rows;
