@@ -19,6 +19,7 @@ const { bands, stepsOf } = await load("steps");
 const { flame, trace } = await load("trace");
 const rows = await load("rows");
 const memory = await load("memory");
+const variables = await load("variables");
 const { insights, operations, packOperations, sourceLines } = await load("operations");
 const { graph } = await load("graph");
 
@@ -60,9 +61,9 @@ function everything(given) {
       () => rows.pipeline(profile), () => rows.working(profile, 7), () => rows.rowsOfProgram(profile, 1),
       () => rows.beginnings(profile, 9),
       () => memory.memoryByTile(profile),
-      () => memory.variablesOnTiles(profile, [0, 1]), () => memory.variablesById(profile, [0, 1]),
-      () => memory.variablesOf(profile, "op", ""), () => memory.variablesOfSource(profile, 0, 3),
-      () => memory.turnover(profile, 3), () => stepsOf(profile, "op", ""), () => bands(profile),
+      () => memory.variablesOnTiles(profile, [0, 1]), () => variables.variablesById(profile, [0, 1]),
+      () => variables.variablesOf(profile, "op", ""), () => variables.variablesOfSource(profile, 0, 3),
+      () => variables.turnover(profile, 3), () => stepsOf(profile, "op", ""), () => bands(profile),
       () => memory.variableLines(profile, [0, 1]), () => memory.bytesByScope(profile),
       () => memory.livenessSeries(profile, -1, []), () => memory.livenessSeries(profile, -1, [0]),
       () => memory.aliveAt(profile, [3], -1, []), () => packOperations(operations(profile, "op")), () => sourceLines(profile),

@@ -8,6 +8,19 @@ import { Texts } from "./texts.js";
 /** Columns of texts of the table 'sources'. */
 export const SOURCE_TEXTS = ["hlo_name", "opcode", "op_name", "op_type", "layer", "file", "plan", "note", "role"];
 
+/** Where an id is among ids that rise; -1: nowhere. @param {Float64Array} ids @param {number} id */
+export function placeOf(ids, id) {
+  if (ids[id] === id) return id;
+  let low = 0,
+    high = ids.length;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (ids[middle] < id) low = middle + 1;
+    else high = middle;
+  }
+  return ids[low] === id ? low : -1;
+}
+
 /** An instruction that programs come from; its texts are read when they are asked for. */
 export class Source {
   /** @param {SourceTable} table @param {number} row */
@@ -54,17 +67,10 @@ export class Sources {
     return new Source(this.table, row);
   }
 
-  /** The one with an id: ids rise. @param {number} id @returns {Source|undefined} */
+  /** @param {number} id @returns {Source|undefined} */
   byId(id) {
-    const ids = this.table.id;
-    let low = 0,
-      high = ids.length;
-    while (low < high) {
-      const middle = (low + high) >> 1;
-      if (ids[middle] < id) low = middle + 1;
-      else high = middle;
-    }
-    return ids[low] === id ? this.at(low) : undefined;
+    const row = placeOf(this.table.id, id);
+    return row < 0 ? undefined : this.at(row);
   }
 
   /** The first that a test holds for. @param {(one: Source) => boolean} holds */

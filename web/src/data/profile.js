@@ -44,6 +44,11 @@ const RUN =
     " ",
   );
 
+const PROGRAM = (
+  "id parent end source compute_set ipu stage repeat_count executions cycles sync_cycles cycles_mean active_tiles bytes_in " +
+  "bytes_in_worst bytes_out bytes_out_worst flops code_bytes live_bytes live_worst live_worst_tile tile_cycles stream"
+).split(" ");
+
 /** @typedef {{size: number, read: () => Promise<Uint8Array>, done?: Promise<void>}} Later */
 
 export class Profile {
@@ -227,32 +232,7 @@ export class Profile {
   /** Names and numbers of the programs, in order. */
   programs() {
     const database = this.database;
-    const numbers = database.columns("programs", [
-      "id",
-      "parent",
-      "end",
-      "source",
-      "compute_set",
-      "ipu",
-      "stage",
-      "repeat_count",
-      "executions",
-      "cycles",
-      "sync_cycles",
-      "cycles_mean",
-      "active_tiles",
-      "bytes_in",
-      "bytes_in_worst",
-      "bytes_out",
-      "bytes_out_worst",
-      "flops",
-      "code_bytes",
-      "live_bytes",
-      "live_worst",
-      "live_worst_tile",
-      "tile_cycles",
-      "stream",
-    ]);
+    const numbers = database.columns("programs", PROGRAM);
     const { name, type } = this.programTexts();
     return { ...numbers, name: name.packed(), type: type.packed(), copies: this.copies() };
   }

@@ -8,11 +8,7 @@ import {
   bytesByScope,
   livenessSeries,
   memoryByTile,
-  turnover,
   variableLines,
-  variablesById,
-  variablesOf,
-  variablesOfSource,
   variablesOnTiles,
 } from "./memory.js";
 import { insights, operations, packOperations, sourceLines } from "./operations.js";
@@ -23,6 +19,7 @@ import { bands, stepsOf } from "./steps.js";
 import { readTimeline } from "./timeline.js";
 import { beginnings, heavy, pipeline, rowsOfProgram, sandwich, sums, working } from "./rows.js";
 import { flame, trace } from "./trace.js";
+import { turnover, variablesById, variablesOf, variablesOfSource } from "./variables.js";
 
 /** @type {any} */
 const scope = self;

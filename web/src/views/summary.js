@@ -178,6 +178,18 @@ export function jsonTree(value, open = true) {
   );
 }
 
+const MOST_NOTES = 4;
+
+/** What the estimate assumes: a few in sight, many to open. @param {string[]} texts */
+function notes(texts) {
+  const shown = texts.map((text) => h("p.note", null, text));
+  const rest = shown.slice(MOST_NOTES);
+  return [
+    ...shown.slice(0, MOST_NOTES),
+    rest.length > 0 && h("details", null, h("summary", null, `${rest.length} more notes`), h("div.view", null, rest)),
+  ];
+}
+
 /** @param {import("../base/app.js").App} app */
 async function render(app) {
   const o = app.overview;
@@ -206,7 +218,6 @@ async function render(app) {
     element: h(
       "div.view",
       null,
-      ...o.notes.map((/** @type {string} */ text) => h("p.note", null, text)),
       panel(
         "At a glance",
         verdict(o),
@@ -217,6 +228,7 @@ async function render(app) {
           ["Insights", "insights", {}],
         ]),
       ),
+      notes(o.notes),
       h(
         "div.columns",
         null,
