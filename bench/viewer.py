@@ -38,6 +38,14 @@ ENTRY main {
 _KEYS = "wwwddsaswwdadawssdwwwwaaddssswdsadwdaws0"
 _ROUNDS = 5
 
+# Tasks of the page's thread that are longer than 50 ms: it does not answer while one lasts.
+_TASKS = """window.longest = 0;
+new PerformanceObserver((list) => {
+    for (const one of list.getEntries()) window.longest = Math.max(window.longest, one.duration);
+}).observe({ type: "longtask" });"""
+_VIEWS = ("insights", "memory", "tiles", "liveness", "program", "operations", "graph", "trace",
+          "trace&mode=flat", "trace&mode=heavy", "source", "sql", "files")
+
 _FRAMES = """async ([id, keys, rounds]) => {
     const canvas = document.getElementById(id), least = keys.map(() => Infinity);
     canvas.focus();
@@ -236,16 +244,32 @@ def show(page, folder, page_file, result):
     result["summary_megabytes"] = page_megabytes()
 
 
+def longest_task(page):
+    """Milliseconds of the longest task since the last question; at most 50: 0."""
+    page.wait_for_timeout(300)  # a task is told of after its end
+    return round(page.evaluate("[window.longest, window.longest = 0][0]"))
+
+
 def measure(playwright, folder, page_file):
     browser = playwright.chromium.launch(
         executable_path=shutil.which("chromium"), args=["--no-sandbox", "--disable-gpu"])
     page = browser.new_page(viewport={"width": 1280, "height": 720})
     page.set_default_timeout(600_000)
+    page.add_init_script(_TASKS)
     with contextlib.closing(sqlite3.connect(folder / "profile.pop")) as database:
         rows, = database.execute("SELECT count(*) FROM trace").fetchone()
     result = {"profile": folder.name, "trace_rows": rows,
               "megabytes": (folder / "profile.pop").stat().st_size / 1e6}
     show(page, folder, page_file, result)
+    result["longest_task_ms"] = {"summary": longest_task(page)}
+    for link in _VIEWS:
+        page.evaluate("""link => {
+            document.querySelector("main").dataset.drawn = "";
+            location.hash = `v=${link}`;
+        }""", link)
+        page.wait_for_selector("main[data-drawn]:not([data-drawn=''])")
+        result["longest_task_ms"][link] = longest_task(page)
+    result["page_megabytes"] = page_megabytes()
     for name, view_name, chart in (("memory", "memory", "memory-chart"),
                                    ("trace", "trace&mode=flat", "trace-chart")):
         watch = Watch()
@@ -255,7 +279,6 @@ def measure(playwright, folder, page_file):
         times = sorted(page.evaluate(_FRAMES, [chart, list(_KEYS), _ROUNDS]))
         result[f"{name}_frame_ms"] = times[len(times) // 2]
         result[f"{name}_frame_ms_95"] = times[int(0.95 * len(times))]
-    result["page_megabytes"] = page_megabytes()
     browser.close()
     return result
 
@@ -270,6 +293,8 @@ def report(one):
         print(f"  {name}: shown after {seconds(one[f'{name}_seconds'])}; a frame takes "
               f"{one[f'{name}_frame_ms']:.1f} ms of script, 95 % of them at most "
               f"{one[f'{name}_frame_ms_95']:.1f} ms")
+    tasks = ", ".join(f"{view} {time} ms" for view, time in one["longest_task_ms"].items() if time)
+    print(f"  tasks of the page's thread that are longer than 50 ms: {tasks or 'none'}")
 
 
 def main():

@@ -4,6 +4,7 @@ import { App } from "./base/app.js";
 import { append, h } from "./base/dom.js";
 import { chosen, dropped, embedded, embeddedSources, embeddedTimelines, group, served } from "./base/opening.js";
 import { makePalette } from "./base/palette.js";
+import { operationsIn } from "./views/programs.js";
 import { hostPage } from "./views/host.js";
 import { reportList, welcome } from "./views/welcome.js";
 import { VIEWS } from "./views/all.js";
@@ -18,7 +19,7 @@ let turn = 0;
 
 const palette = makePalette(commands, async () => {
   if (app.reports.length === 0) return [];
-  const operations = await app.ask("operations", "op");
+  const operations = await operationsIn(app, "op");
   return operations.map((/** @type {any} */ one) => ({
     text: `Operation ${one.name}`,
     act: () => app.state.set({ v: "operations", layer: "op", op: one.name }),

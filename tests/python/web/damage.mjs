@@ -13,10 +13,14 @@ const { readArchive } = await load("archive");
 const { readColumns, readTexts } = await load("pages");
 const { readTimeline } = await load("timeline");
 const { Profile } = await load("profile");
+const { Unbegun } = await load("database");
+const { Pieces } = await load("pieces");
+const { bands, stepsOf } = await load("steps");
 const { flame, trace } = await load("trace");
 const rows = await load("rows");
 const memory = await load("memory");
-const { insights, operations, sourceLines } = await load("operations");
+const variables = await load("variables");
+const { insights, operations, packOperations, sourceLines } = await load("operations");
 const { graph } = await load("graph");
 
 const vendored = { exports: {} };
@@ -36,8 +40,18 @@ for (const name of ["profile.pop", "vars.capnp", "debug.cbor", "archive.a", "fra
 
 /** What views ask for; each answer is a value or a sentence of its own. */
 function everything(given) {
-  const profile = new Profile(SQL, given, "damaged");
+  const pop = given.get("profile.pop");
+  const bytes = random(2) ? pop : new Pieces(pop.length, (from, to) => pop.slice(from, to), 8192);
+  const profile = new Profile(new Map([...given, ["profile.pop", bytes]]), "damaged");
   try {
+    try {
+      profile.open();
+    } catch (error) {
+      if (!(error instanceof Unbegun)) throw error;
+      profile.database.begin(SQL);
+      profile.open();
+    }
+    profile.database.begin(SQL);
     for (const ask of [
       () => profile.overview(), () => profile.programs(), () => profile.sources(), () => profile.streams(),
       () => profile.regions([0, 1]), () => profile.computeSet(0), () => profile.frameworkOptions(),
@@ -47,10 +61,12 @@ function everything(given) {
       () => rows.pipeline(profile), () => rows.working(profile, 7), () => rows.rowsOfProgram(profile, 1),
       () => rows.beginnings(profile, 9),
       () => memory.memoryByTile(profile),
-      () => memory.variablesOnTiles(profile, [0, 1]), () => memory.variableRows(profile),
+      () => memory.variablesOnTiles(profile, [0, 1]), () => variables.variablesById(profile, [0, 1]),
+      () => variables.variablesOf(profile, "op", ""), () => variables.variablesOfSource(profile, 0, 3),
+      () => variables.turnover(profile, 3), () => stepsOf(profile, "op", ""), () => bands(profile),
       () => memory.variableLines(profile, [0, 1]), () => memory.bytesByScope(profile),
       () => memory.livenessSeries(profile, -1, []), () => memory.livenessSeries(profile, -1, [0]),
-      () => memory.aliveAt(profile, [3], -1, []), () => operations(profile, "op"), () => sourceLines(profile),
+      () => memory.aliveAt(profile, [3], -1, []), () => packOperations(operations(profile, "op")), () => sourceLines(profile),
       () => insights(profile), () => graph(profile, "", [], true, false),
     ])
       attempt(ask);

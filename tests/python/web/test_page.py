@@ -44,7 +44,7 @@ def test_sizes_and_what_no_source_may_do():
             assert wrong not in text, (path, wrong)
     assert [path for path in SOURCES if "fetch(" in path.read_text(encoding="utf-8")] == \
         [WEB / "src/base/opening.js"]
-    assert sum(path.stat().st_size for path in SOURCES) < 400_000
+    assert sum(path.stat().st_size for path in SOURCES) < 424_000
 
 
 def test_the_page_has_no_network(viewer):
@@ -200,7 +200,7 @@ _HEAVY = """
 import {{ byName, leftHeavy }} from "{web}/src/data/sums.js";
 const c = {{ cycles: [0, 0, 5, 100, 3, 900], cycles_overlapped: [0, 0, 0, 0, 0, 0],
              program: [-1, -2, 0, 1, 0, 0], ipu: [-1, -1, 0, -1, 0, 1] }};
-const groups = byName(c, {{ ids: [0, 1], table: ["a/copy", "b/copy"] }}, "0");
+const groups = byName(c, {{ ids: [0, 1], text: (id) => ["a/copy", "b/copy"][id] }}, "0");
 groups.forEach((group) => group.parts.shift());
 const {{ total, levels }} = leftHeavy(groups);
 console.log(JSON.stringify([total, ...levels[0].row]));
@@ -210,6 +210,27 @@ console.log(JSON.stringify([total, ...levels[0].row]));
 def test_merged_rows_have_the_kind_of_the_longest(tmp_path):
     (tmp_path / "heavy.mjs").write_text(_HEAVY.format(web=WEB), encoding="utf-8")
     assert node(tmp_path / "heavy.mjs") == [[108, 3]]
+
+
+_PIECES = """
+import {{ Pieces }} from "{web}/src/data/pieces.js";
+const whole = Uint8Array.from({{ length: 1000 }}, (_, i) => (i * 7) % 251);
+let reads = 0;
+const file = new Pieces(whole.length, (from, to) => (++reads, whole.slice(from, to)), 8);
+const same = (from, to) => String(file.subarray(from, to)) === String(whole.subarray(from, to));
+const good = [];
+for (let from = 0; from < 1000; from += 3)
+  for (const size of [1, 8, 9, 100]) good.push(same(from, Math.min(1000, from + size)));
+const before = reads;
+good.push(same(992, 1000), same(992, 2000));
+console.log(JSON.stringify([good.every(Boolean), file.kept.size, reads - before]));
+"""
+
+
+def test_a_large_file_in_pieces(tmp_path):
+    """Any range has its bytes; of all pieces the last ones are kept."""
+    (tmp_path / "pieces.mjs").write_text(_PIECES.format(web=WEB), encoding="utf-8")
+    assert node(tmp_path / "pieces.mjs") == [[True, 64, 0]]
 
 
 _MARKS = """

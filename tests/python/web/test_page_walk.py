@@ -1,118 +1,52 @@
 """A walk through every view: each table there is one that page_wants knows, with its numbers."""
 
-import collections
-import contextlib
-import json
-import sqlite3
-
 import pytest
 
-import page_wants
+import five_programs
+import walking
 from analyser import VIEWS, tremula
-
-# The views with something chosen, so that all of their tables are there.
-LINKS = ["v=summary", "v=insights", "v=memory&tiles=0,5", "v=tiles&tiles=0,5",
-         "v=liveness&steps=3,9&step=9", "v=program&depth=20&step={step}", "v=operations&op={op}",
-         "v=graph", "v=trace", "v=trace&mode=sandwich", "v=compare", "v=source", "v=sql", "v=files"]
-# Other tests: frames in test_page_numbers.py, range-kinds (their sum) there too.
-ELSEWHERE = {"frames", "range-kinds"}
-# Texts, and what `tremula report` gives by operation only.
-DERIVED = {"trace-table": {"kind"}, "lines": {"temporary"}, "files": {"absence"}}
-# Tables that a profile may lack.
-OPTIONAL = {"advice", "runs", "stages", "lines", "halves", "touched", "vertices", "op-variables",
-            "streams"}
-
-
-def plain(value):
-    """Numbers to ten digits; one text for what is not there."""
-    if value in (None, "", "null", "NaN"):
-        return ""
-    try:
-        return f"{float(value):.10g}"
-    except ValueError:
-        return value
-
-
-def check(table, rows, want, folder):
-    columns, wanted, how = want
-    shown = set(rows[0]) - DERIVED.get(table, set())
-    assert shown == set(columns), (folder, table)
-    found = collections.Counter(tuple(plain(row[name]) for name in columns) for row in rows)
-    every = collections.Counter(tuple(map(plain, row)) for row in wanted)
-    if how == "all":
-        assert found == every, table
-        return
-    assert not found - every, table
-    at = columns.index(how)
-    assert sorted((float(row[at]) for row in found.elements()), reverse=True) == \
-        sorted((float(row[at]) for row in every.elements()), reverse=True)[:len(rows)], table
-    assert len(rows) == min(10 if table != "range-operations" else 20, every.total()), table
-
-
-def figures(one, report, folder):
-    """{key: number} that the page shows beside its tables."""
-    found = {key: int(report[key]) for key in ("fits", "cycles", "worst_tile_bytes", "memory_bytes",
-                                               "num_ipus", "num_replicas", "bytes_per_tile")}
-    found |= {key: value for key, value in one.execute("SELECT key, value FROM totals")
-              if key not in found}
-    found |= {f"fullest.{row['tile']}": row["bytes"] for row in report["fullest_tiles"]}
-    found |= {f"map.{tile}": total for tile, total in one.execute(
-        "SELECT tile, total_including_gaps FROM memory_by_tile WHERE tile IN (0, 5)")}
-    found["half_bytes"] = sum(size for _, size in page_wants.halves(one, folder)) / 2
-    ranges = one.execute(
-        "WITH r AS (SELECT *, type = 'OnTileExecute' AS computes FROM trace WHERE id > 1) SELECT "
-        "sum(cycles) - sum(cycles_overlapped), sum(cycles_overlapped), sum(sync_cycles), "
-        "sum(data_in), sum(data_out), sum(computes * cycles_mean) / sum(computes * cycles), "
-        "1.0 * sum(computes * (cycles - sync_cycles)) / sum(cycles) FROM r").fetchone()
-    names = "cycles overlapped sync in out balance compute".split()
-    return found | {f"range.{name}": value for name, value in zip(names, ranges, strict=True)}
-
-
-def check_layers(page, one):
-    """The layers of Insights are sums over the variables of the tables beside them."""
-    layers = dict(one.execute("SELECT coalesce(nullif(op_name, ''), hlo_name), layer FROM sources"))
-    wanted = collections.Counter()
-    for table in ("insights-always-live", "insights-alive-at-the-peak"):
-        if page.page.locator(f"#{table}").count() == 0:
-            continue
-        for row in page.table(table):
-            wanted[layers.get(row["op"]) or row["op"] or "(none)"] += float(row["total"])
-    shown = {row["name"]: float(row["bytes"]) for row in page.table("insights-layers")}
-    assert shown.items() <= wanted.items()
-    assert sorted(shown.values()) == sorted(wanted.values())[-len(shown):]
 
 
 @pytest.mark.parametrize("name", ["plain", "large", "run", "pipeline"])
 def test_every_table_and_figure(new_page, html, profiles, name):
-    folder = profiles[name]
-    report = json.loads(tremula("report", folder, "--json").stdout)
     page = new_page().open(html(name))
-    seen = set()
-    one = sqlite3.connect(f"file:{folder}/profile.pop?mode=ro", uri=True)
-    with contextlib.closing(one):
-        step, = one.execute("SELECT id FROM programs WHERE compute_set >= 0 AND source >= 0 "
-                            "ORDER BY cycles DESC LIMIT 1").fetchone()
-        op = report["ops"][0]["op"]
-        wanted = page_wants.wants(one, report, folder, step, op)
-        numbers = figures(one, report, folder)
-        for link in LINKS:
-            page.go(link.format(step=step, op=op))
-            for button in page.page.get_by_role("button", name="As table").all():
-                button.click()
-            for table in page.page.locator("main table[id]").evaluate_all("a => a.map(t => t.id)"):
-                if table in ELSEWHERE:
-                    continue
-                rows = page.table(table)
-                if table == "files":
-                    rows = [row for row in rows if (folder / row["name"]).exists()]
-                if table == "insights-layers":
-                    check_layers(page, one)
-                elif rows:
-                    check(table, rows, wanted[table], folder)
-                seen.add(table)
-            for key, value in page.page.locator("main [data-key][data-value]").evaluate_all(
-                    "all => all.map((one) => [one.dataset.key, one.dataset.value])"):
-                assert float(value) == pytest.approx(numbers[key], rel=1e-12), key
-    assert set(wanted) - seen <= OPTIONAL
-    assert {link.split("&")[0][2:] for link in LINKS} == set(VIEWS)
+    walking.compare_numbers(page, profiles[name])
     assert not page.faults
+
+
+# ---- Networks of a user's size ------------------------------------------------------------------
+
+@pytest.fixture(scope="module", params=list(five_programs.PROGRAMS))
+def network(request, tmp_path_factory):
+    """The profile of one of the five programs, and the address of its page."""
+    folder = tmp_path_factory.mktemp(request.param)
+    profile = five_programs.make(request.param, folder)
+    tremula("report", profile, "--html", folder / "page.html")
+    return profile, (folder / "page.html").as_uri()
+
+
+@pytest.mark.long
+def test_numbers_of_networks(new_page, network):
+    profile, url = network
+    page = new_page().open(url)
+    walking.compare_numbers(page, profile)
+    assert not page.faults
+
+
+@pytest.mark.long
+def test_keys_and_readers_of_networks(new_page, network):
+    """Keys reach every control, and a reader's tree is in order, in both themes and with large
+    text."""
+    for scheme in ("light", "dark"):
+        page = new_page(color_scheme=scheme, bypass_csp=True).open(network[1])
+        links = [f"v={view}&tiles=0&step=9" for view in [*VIEWS, "trace&mode=sandwich"]]
+        walking.find_nothing_serious(page, links, {})
+        assert not page.faults
+    for view in VIEWS:
+        page.go(f"v={view}")
+        walking.reach_every_control(page)
+    page.page.set_viewport_size({"width": 640, "height": 360})
+    for view in VIEWS:
+        page.go(f"v={view}")
+        wide = page.page.evaluate("document.documentElement.scrollWidth - innerWidth")
+        assert wide <= 1, view

@@ -6,9 +6,13 @@ import csv
 import io
 import json
 import re
+import shutil
 import sqlite3
+import subprocess
 
 import pytest
+
+from analyser import ROOT
 
 
 @contextlib.contextmanager
@@ -77,6 +81,35 @@ def test_graph_opens_finds_and_says_what_is_missing(new_page, html):
     picture, name = saved(page, lambda: page.page.get_by_role("button", name="Save SVG").click())
     assert name == "graph.svg" and picture.startswith(b"<svg") and b"Tanh" in picture
     assert not page.faults
+
+
+_ALIKE = """
+import {{ graph }} from "{web}/src/data/graph.js";
+const one = (name, opName) => (
+  {{ name, opName, opcode: "add", operands: [], type: "f32", dimensions: [] }});
+const sums = (count) =>
+  Array.from({{ length: count }}, (_, i) => one(`a${{i}}`, i ? `Sum_${{i}}` : "Sum"));
+const ids = (instructions, open = []) => {{
+  const value = {{ computations: [{{ name: "c", instructions }}] }};
+  return graph({{ framework: () => ({{ value }}) }}, "", open, true, true).boxes.map((b) => b.id);
+}};
+const folded = ids([...sums(6), one("x", "net/x")]);
+console.log(JSON.stringify([folded, ids(sums(6), ["(Sum)/"]).length, ids(sums(5))]));
+"""
+
+
+def test_many_of_one_name_are_one_box(tmp_path):
+    """Ops without a scope that differ in their number have a scope together, as a hundred sums of
+    gradients would hide the layers."""
+    if shutil.which("node") is None:
+        pytest.skip("node is not installed")
+    (tmp_path / "alike.mjs").write_text(_ALIKE.format(web=ROOT / "web"), encoding="utf-8")
+    done = subprocess.run(["node", tmp_path / "alike.mjs"], text=True, capture_output=True,
+                          timeout=600, check=False)
+    assert done.returncode == 0, done.stderr
+    folded, opened, few = json.loads(done.stdout)
+    assert folded == ["(Sum)/", "net/"] and opened == 7
+    assert few == ["a0", "a1", "a2", "a3", "a4"]
 
 
 def test_gradients_fold_to_their_op(new_page, html):

@@ -1,6 +1,5 @@
 """Keys, links, names, and what leaves the page."""
 
-import json
 import pathlib
 import re
 import subprocess
@@ -8,10 +7,8 @@ import sys
 
 import pytest
 
+import walking
 from analyser import ROOT, VIEWS, environment, tremula
-
-AXE = ROOT / "build/web/node_modules/axe-core/axe.min.js"
-
 
 def focused(page):
     return page.page.evaluate("""() => {
@@ -28,21 +25,7 @@ def test_keys_reach_every_view_and_control(new_page, html):
         page.wait(view)
     for view in [*VIEWS, "trace&mode=sandwich"]:
         page.go(f"v={view}")
-        wanted = page.page.locator("main").evaluate("""main => [...main.querySelectorAll(
-            "button, a[href], select, input, textarea, canvas[tabindex], [tabindex='0']")].filter(
-            (one) => one.tabIndex >= 0 && one.checkVisibility() &&
-                !one.closest("details:not([open]) > :not(summary)")).length""")
-        page.page.locator("main").focus()
-        reached = set()
-        for _ in range(wanted + 3):
-            page.page.keyboard.press("Tab")
-            place = page.page.evaluate("""() => {
-                const main = document.querySelector("main");
-                const one = document.activeElement;
-                return main.contains(one) ? [...main.querySelectorAll("*")].indexOf(one) : -1;
-            }""")
-            reached.add(place)
-        assert len(reached - {-1}) >= wanted, (view, wanted, len(reached))
+        walking.reach_every_control(page)
     assert not page.faults
 
 
@@ -175,20 +158,11 @@ def test_a_notebook_shows_the_page(new_page, profiles, tmp_path):
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_a_screen_reader_finds_its_way(new_page, html, scheme):
-    if not AXE.exists():
-        pytest.skip("axe-core is not installed (make test installs it)")
     page = new_page(color_scheme=scheme, bypass_csp=True).open(html("plain", "changed"))
-    page.page.evaluate(AXE.read_text(encoding="utf-8") + "; 0")
-    found = []
+    links = [f"v={view}&tiles=0&step=3&op=net/wide/MatMul"
+             for view in [*VIEWS, "trace&mode=sandwich"]]
     rules = {} if scheme == "light" else {"runOnly": ["color-contrast"]}  # what dark changes
-    for view in [*VIEWS, "trace&mode=sandwich"]:
-        page.go(f"v={view}&tiles=0&step=3&op=net/wide/MatMul")
-        result = page.page.evaluate(
-            "rules => axe.run(document, {resultTypes: ['violations'], ...rules})", rules)
-        found += [(view, one["id"], one["nodes"][0]["html"][:160],
-                   one["nodes"][0].get("failureSummary", "")[:300])
-                  for one in result["violations"] if one["impact"] in ("serious", "critical")]
-    assert not found, json.dumps(found, indent=1)
+    walking.find_nothing_serious(page, links, rules)
 
 
 def test_large_text_and_small_windows(new_page, html):

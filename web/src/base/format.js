@@ -81,6 +81,11 @@ export function textOf(kind, value) {
   }
 }
 
+/** What plain numbers of a kind count; other units stand beside each number. @param {string} kind */
+export function unitOf(kind) {
+  return (kind === "bytes" || kind === "cycles") && units[kind] === kind ? kind : "";
+}
+
 /** Axis labels are short; the exact number is in the table and on hover.
  * @param {number} value @param {string} kind */
 export function axisText(value, kind) {

@@ -126,7 +126,7 @@ export async function served(progress) {
       const answer = await fetch(new URL(file.url, location.href));
       if (!answer.ok)
         throw new Error(`${file.name} could not be fetched (${answer.status}). Is tremula view still running?`);
-      file.data = await answer.arrayBuffer();
+      file.data = await answer.blob(); // the browser may keep a large one on disk
       file.packed = false;
     }
   }

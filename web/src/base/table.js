@@ -131,14 +131,7 @@ export class Table {
       down = this.sort.startsWith("-");
     const column = options.columns.find((c) => c.key === key);
     if (column !== undefined) {
-      const values = new Map(this.rows.map((row) => [row, column.value(row)]));
-      const sign = down ? -1 : 1;
-      this.rows.sort((a, b) => {
-        const x = values.get(a),
-          y = values.get(b);
-        if (typeof x === "number" && typeof y === "number") return sign * (x - y);
-        return sign * String(x ?? "").localeCompare(String(y ?? ""));
-      });
+      this.rows = sorted(this.rows, column, down ? -1 : 1);
     }
     this.status.textContent =
       this.rows.length === options.rows.length
@@ -256,9 +249,7 @@ export class Table {
           ? "td.number"
           : column.kind === "long"
             ? "td.long"
-            : tail
-              ? "td.name.tail"
-              : "td.name";
+            : "td.name";
         return h(
           kind,
           {
@@ -266,7 +257,7 @@ export class Table {
             "data-column": column.key,
             title: !numeric(column) && text.length > 40 ? text : undefined,
           },
-          column.cell === undefined ? (tail ? h("bdi", null, text) : text) : column.cell(row),
+          column.cell === undefined ? (tail ? path(text) : text) : column.cell(row),
         );
       }),
     );
@@ -351,6 +342,31 @@ export class Table {
     await navigator.clipboard?.writeText(this.text("\t")).catch(() => {});
     this.status.textContent = `${grouped(this.rows.length)} rows copied`;
   }
+}
+
+const collator = new Intl.Collator();
+
+/** Rows by a column; equal ones keep their order. @param {any[]} rows @param {Column} column @param {1|-1} sign */
+function sorted(rows, column, sign) {
+  const values = rows.map(column.value);
+  const compare = (/** @type {number} */ a, /** @type {number} */ b) => {
+    const x = values[a],
+      y = values[b];
+    if (typeof x === "number" && typeof y === "number") return sign * (x - y);
+    return sign * collator.compare(String(x ?? ""), String(y ?? ""));
+  };
+  let at = 1;
+  while (at < rows.length && compare(at - 1, at) <= 0) ++at;
+  if (at >= rows.length) return rows;
+  return Array.from(rows.keys())
+    .sort(compare)
+    .map((i) => rows[i]);
+}
+
+/** A name whose scopes are cut where it is too long, not what it ends with. @param {string} text */
+function path(text) {
+  const last = text.lastIndexOf("/", text.length - 2) + 1;
+  return h("span.cut", null, h("bdi.front", null, text.slice(0, last)), h("bdi", null, text.slice(last)));
 }
 
 /** @param {Column} column */

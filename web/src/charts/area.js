@@ -1,13 +1,13 @@
 // A stepped, stacked area, for memory by tile and liveness. A pixel shows the largest sum of its
 // range, which a pyramid finds, so that no spike is lost.
 
-import { axisText, textOf } from "../base/format.js";
+import { axisText, textOf, unitOf } from "../base/format.js";
 
 /** @typedef {{name: string, colour: string, values: Float64Array}} Series */
 
 const STEP = 8;
 
-/** The place of the first of rising numbers that is above x; none before `from` is. @param {Float64Array} ends
+/** The place of the first of rising numbers that is above x; none before `from` is. @param {ArrayLike<number>} ends
  * @param {number} x @param {number} from */
 export function firstAfter(ends, x, from = 0) {
   let low = from,
@@ -70,7 +70,8 @@ export class Peaks {
 /**
  * A painter of stacked steps. `edges`: where each value begins, and the end; none: 0, 1, 2, ...
  * @param {{series: Series[], edges?: Float64Array, limit?: number, kind: string, marks?: number[],
- *   chosen?: number[], limitName?: string, lines?: boolean, fits?: boolean}} options
+ *   chosen?: number[], limitName?: string, lines?: boolean, fits?: boolean, across?: string,
+ *   upwards?: string}} options   across, upwards: what is counted on each axis
  */
 export function areaPainter(options) {
   const { series, edges, limit } = options;
@@ -100,7 +101,7 @@ export function areaPainter(options) {
     const bottom = whole ? height : height - 20,
       left = 0;
     const y = (/** @type {number} */ value) => bottom - (value / top) * (bottom - (whole ? 1 : 6));
-    const labels = whole ? () => {} : grid(view, top, y, options.kind);
+    const labels = whole ? () => {} : grid(view, top, y, options);
     const from = placeAt(view.lo),
       to = placeAt(view.hi) + 1;
     const wide = to - from > width;
@@ -174,8 +175,8 @@ export function label(g, text, x, y, colours, align) {
 }
 
 /** @param {import("./plot.js").View} view @param {number} top @param {(value: number) => number} y
- * @param {string} kind */
-function grid(view, top, y, kind) {
+ * @param {{kind: string, across?: string, upwards?: string}} options */
+function grid(view, top, y, { kind, across, upwards = kind === "bytes" ? unitOf(kind) : "" }) {
   const { g, width, colours } = view;
   const rough = top / 5,
     power = 10 ** Math.floor(Math.log10(rough));
@@ -184,26 +185,30 @@ function grid(view, top, y, kind) {
     g.fillStyle = colours.line;
     g.fillRect(0, Math.round(y(value)), width, 1);
   }
-  axis(view, view.height - 5);
+  axis(view, view.height - 5, "number", across);
   return () => {
     for (let value = step; value <= top; value += step) {
-      label(g, axisText(value, kind), 4, y(value) - 3, colours, "left");
+      const last = value + step > top;
+      label(g, `${axisText(value, kind)}${last ? ` ${upwards}` : ""}`, 4, Math.max(11, y(value) - 3), colours, "left");
     }
   };
 }
 
-/** Ticks of x. @param {import("./plot.js").View} view @param {number} y */
-export function axis(view, y, kind = "number") {
+/** Ticks of x, and what they count. @param {import("./plot.js").View} view @param {number} y */
+export function axis(view, y, kind = "number", unit = unitOf(kind)) {
   const { g, colours, lo, hi, width } = view;
   const rough = (hi - lo) / Math.max(2, width / 110),
     power = 10 ** Math.floor(Math.log10(rough));
   const step = Math.max(1, [1, 2, 5, 10].map((one) => one * power).find((one) => one >= rough) ?? rough);
   g.font = "11px system-ui, sans-serif";
   g.fillStyle = colours.dim;
+  g.textAlign = "right";
+  g.fillText(unit, width - 4, y);
+  const room = width - 30 - (unit === "" ? 0 : g.measureText(unit).width);
   g.textAlign = "center";
   for (let value = Math.ceil(lo / step) * step; value <= hi; value += step) {
     const x = view.x(value);
-    if (x > 24 && x < width - 24) g.fillText(textOf(kind, value), x, y);
+    if (x > 24 && x < room) g.fillText(textOf(kind, value), x, y);
   }
   g.textAlign = "left";
 }

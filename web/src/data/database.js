@@ -1,15 +1,33 @@
 // profile.pop through sql.js: checks that it is a profile; gives rows, and columns as typed arrays.
 
-import { PagesError, readColumns, readTexts } from "./pages.js";
+import { PagesError, readColumns, readRows, readTexts } from "./pages.js";
+import { textsOf } from "./texts.js";
+
+/** @typedef {import("./pieces.js").Bytes} Bytes */
 
 export const FORMAT = 2;
 
 /** A failure with a message for the user. */
 export class Complaint extends Error {}
 
+/** Only SQLite can say it: begin() first. */
+export class Unbegun extends Error {}
+
+/** Columns of a table by its CREATE statement, and which is the row's id. @param {string} sql */
+function columnsOf(sql) {
+  const inner = sql.slice(sql.indexOf("(") + 1, sql.lastIndexOf(")"));
+  const parts = inner.split(/,(?![^(]*\))/).map((part) => part.trim());
+  const names = parts.map((part) => /^\w+/.exec(part)?.[0] ?? "");
+  if (names.some((name) => name === "" || /^(PRIMARY|UNIQUE|CHECK|FOREIGN|CONSTRAINT)$/i.test(name)))
+    throw new PagesError("a table that another program made");
+  const apart = /WITHOUT\s+ROWID\s*$/i.test(sql);
+  if (apart && !/PRIMARY\s+KEY/i.test(parts[0])) throw new PagesError("a key that is not the first column");
+  return { names, rowid: apart ? -1 : parts.findIndex((part) => /^\w+\s+INTEGER\s+PRIMARY\s+KEY/i.test(part)) };
+}
+
 export class Database {
-  /** @param {any} SQL what initSqlJs gives @param {Uint8Array} bytes */
-  constructor(SQL, bytes) {
+  /** What opens without SQLite; begin() gives the rest. @param {Bytes} bytes */
+  constructor(bytes) {
     const magic = new TextDecoder("latin1").decode(bytes.subarray(0, 15));
     if (magic !== "SQLite format 3") {
       throw new Complaint(
@@ -17,14 +35,34 @@ export class Database {
       );
     }
     this.bytes = bytes;
-    this.database = new SQL.Database(bytes);
+    /** @type {any} */
+    this.engine = null;
     /** @type {Database|null} the other report's, for a user's statements */
     this.attached = null;
     /** @type {Map<string, {names: string[], root: number, rowid: number}>} */
     this.tables = new Map();
+  }
+
+  /** @param {any} SQL what initSqlJs gives */
+  begin(SQL) {
+    if (this.engine !== null) return;
+    // SQLite reads the bytes where they are: what slice() gives, sql.js takes as its file.
+    const { bytes } = this;
+    const file = { length: bytes.length, subarray: bytes.subarray.bind(bytes), slice: () => bytes };
+    this.engine = new SQL.Database(file);
+  }
+
+  get database() {
+    if (this.engine === null) throw new Unbegun("SQLite has not begun");
+    return this.engine;
+  }
+
+  /** The tables and their format, before anything else. */
+  open() {
+    this.tables.clear();
     this.readTables();
     this.checkFormat();
-    this.database.run("PRAGMA query_only = 1");
+    return this;
   }
 
   /** Makes the other report's tables those of the schema 'other'. @param {Database|null} other */
@@ -38,40 +76,58 @@ export class Database {
   }
 
   close() {
-    this.database.close();
+    this.engine?.close();
   }
 
   readTables() {
+    /** @type {any[][]} */
     let rows;
     try {
-      rows = this.rows("SELECT name, rootpage, sql FROM sqlite_master WHERE type IN ('table','view')");
+      try {
+        // type, name, tbl_name, rootpage, sql
+        rows = readRows(this.bytes, 1, [0, 1, 3, 4], -1);
+      } catch (error) {
+        if (!(error instanceof PagesError)) throw error;
+        rows = this.rows("SELECT type, name, rootpage, sql FROM sqlite_master");
+      }
     } catch (error) {
+      if (error instanceof Unbegun) throw error;
       throw new Complaint(`profile.pop is damaged or cut short: ${message(error)}.`);
     }
-    for (const [name, root, sql] of rows) {
-      let columns;
+    for (const [type, name, root, sql] of rows) {
+      if (type === "view") this.tables.set(name, { names: [], root: 0, rowid: -1 });
+      if (type !== "table") continue;
       try {
-        columns = this.rows(`SELECT name, type, pk FROM pragma_table_info(?)`, [name]);
-      } catch {
-        continue; // a view of a table that is not there
+        this.tables.set(name, { ...columnsOf(String(sql)), root });
+      } catch (error) {
+        if (!(error instanceof PagesError)) throw error;
+        const names = this.rows("SELECT name FROM pragma_table_info(?)", [name]).map((row) => row[0]);
+        this.tables.set(name, { names, root: 0, rowid: -1 });
       }
-      const rowid = columns.findIndex(([, type, key]) => key === 1 && type === "INTEGER");
-      const plain = root > 0 && !/WITHOUT\s+ROWID/i.test(String(sql));
-      this.tables.set(name, { names: columns.map((c) => c[0]), root: plain ? root : 0, rowid });
+    }
+  }
+
+  /** The names of a view's columns, and of a table's. @param {string} name */
+  columnNames(name) {
+    const known = this.tables.get(name)?.names ?? [];
+    if (known.length > 0) return known;
+    try {
+      return this.rows("SELECT name FROM pragma_table_info(?)", [name]).map((row) => row[0]);
+    } catch {
+      return []; // a view of a table that is not there
     }
   }
 
   checkFormat() {
     let format;
     try {
-      format = this.value("SELECT value FROM meta WHERE key = 'format'");
+      format = this.keys("meta").format;
     } catch (error) {
-      throw new Complaint(
-        this.tables.has("meta")
-          ? `profile.pop is damaged or cut short: ${message(error)}.`
-          : "This database is no profile that Tremula wrote: it has no table 'meta'.",
-      );
+      if (error instanceof Unbegun) throw error;
+      throw new Complaint(`profile.pop is damaged or cut short: ${message(error)}.`);
     }
+    if (!this.has("meta"))
+      throw new Complaint("This database is no profile that Tremula wrote: it has no table 'meta'.");
     if (format === undefined) throw new Complaint("profile.pop is damaged: it does not say its format.");
     if (format !== FORMAT) {
       throw new Complaint(
@@ -108,7 +164,22 @@ export class Database {
 
   /** A table of keys and values. @param {string} table @returns {Record<string, any>} */
   keys(table) {
-    return this.has(table) ? Object.fromEntries(this.rows(`SELECT key, value FROM ${table}`)) : {};
+    return Object.fromEntries(this.records(table, ["key", "value"]));
+  }
+
+  /** The rows of a short table in their order; none where the table is missing. null: no such column.
+   * @param {string} table @param {string[]} names @returns {any[][]} */
+  records(table, names) {
+    const info = this.tables.get(table);
+    if (info === undefined) return [];
+    const places = names.map((name) => info.names.indexOf(name));
+    try {
+      if (info.root === 0 || places.includes(-1)) throw new PagesError("no plain table");
+      return readRows(this.bytes, info.root, places, info.rowid);
+    } catch (error) {
+      if (!(error instanceof PagesError)) throw error;
+    }
+    return this.rows(`SELECT ${names.map((n, i) => (places[i] < 0 ? "NULL" : `"${n}"`)).join(", ")} FROM "${table}"`);
   }
 
   /**
@@ -125,6 +196,7 @@ export class Database {
       throw new Complaint(`profile.pop is damaged: its table '${table}' has no column '${missing}'.`);
     /** @type {Record<string, Float64Array>} */
     const found = {};
+    if (there.length === 0) return found;
     let arrays;
     try {
       if (info.root === 0) throw new PagesError("no plain table");
@@ -145,7 +217,7 @@ export class Database {
     return found;
   }
 
-  /** A column of text in the order of ids, each text once. @param {string} table @param {string} column */
+  /** A column of text in the order of ids. @param {string} table @param {string} column */
   texts(table, column) {
     const info = this.tables.get(table);
     try {
@@ -154,15 +226,7 @@ export class Database {
     } catch (error) {
       if (!(error instanceof PagesError)) throw error;
     }
-    /** @type {Map<string, number>} */
-    const places = new Map();
-    const ids = Int32Array.from(this.rows(`SELECT ${column} FROM ${table} ORDER BY id`), ([value]) => {
-      const text = value === null ? "" : String(value);
-      const place = places.get(text) ?? places.size;
-      places.set(text, place);
-      return place;
-    });
-    return { ids, table: [...places.keys()] };
+    return textsOf(this.rows(`SELECT ${column} FROM ${table} ORDER BY id`).map((row) => row[0]));
   }
 
   /**
@@ -170,6 +234,7 @@ export class Database {
    * @param {string} sql @param {number} most
    */
   ask(sql, most) {
+    this.database.run("PRAGMA query_only = 1");
     const statement = this.database.prepare(sql);
     try {
       const rows = [];

@@ -6,6 +6,7 @@
  *  depth: number, role: string, calls: string[]}} Box */
 
 const MOST_BOXES = 500;
+const MANY = 6;
 const INPUTS = new Set(["parameter", "constant", "get-tuple-element", "tuple", "iota"]);
 
 /** @param {any} one */
@@ -35,6 +36,26 @@ function opOf(one) {
     String(one.opName || "")
       .split("/")
       .pop() || String(one.name)
+  );
+}
+
+/** A name without the number behind it. @param {string} name */
+export function unnumbered(name) {
+  return name.replace(/_\d+$/, "");
+}
+
+/** The path of each instruction; of those without a scope, many of one name have one together.
+ * @param {any[]} instructions @param {boolean} fold */
+function pathsOf(instructions, fold) {
+  const paths = instructions.map((one) => pathOf(one, fold));
+  /** @type {Map<string, number>} */
+  const alike = new Map();
+  const names = instructions.map((one) => unnumbered(opOf(one)));
+  paths.forEach((path, i) => {
+    if (path.length === 1) alike.set(names[i], (alike.get(names[i]) ?? 0) + 1);
+  });
+  return paths.map((path, i) =>
+    path.length === 1 && (alike.get(names[i]) ?? 0) >= MANY ? [`(${names[i]})`, ...path] : path,
   );
 }
 
@@ -72,8 +93,9 @@ export function graph(profile, computation, open, fold, inputs) {
   const instructions = inputs
     ? chosen.instructions
     : chosen.instructions.filter((/** @type {any} */ i) => !INPUTS.has(i.opcode));
-  for (const one of instructions) {
-    const path = pathOf(one, fold);
+  const paths = pathsOf(instructions, fold);
+  for (const [place, one] of instructions.entries()) {
+    const path = paths[place];
     let id = "";
     for (let depth = 0; depth < path.length; ++depth) {
       const scope = depth < path.length - 1;

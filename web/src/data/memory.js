@@ -1,6 +1,7 @@
 // Memory by tile: arrays for charts, details of chosen tiles, variables on tiles.
 
 import { QUERIES } from "./queries.js";
+import { variablesIn } from "./variables.js";
 
 /** @typedef {import("./profile.js").Profile} Profile */
 
@@ -43,11 +44,6 @@ export function memoryByTile(profile) {
   return { ...tiles, categories };
 }
 
-/** The variables table as rows. @param {Profile} profile @returns {any[][]} */
-export function variableRows(profile) {
-  return profile.once("variables", () => profile.rowsIf("variables", QUERIES.variables));
-}
-
 /**
  * The bytes of each variable on chosen tiles, and whether it is alive when each tile is fullest.
  * @param {Profile} profile @param {number[]} tiles
@@ -56,7 +52,7 @@ export function variablesOnTiles(profile, tiles) {
   const { value: all, problem } = profile.variables();
   if (all === undefined) return { problem, rows: [] };
   const rows = [];
-  const variables = variableRows(profile);
+  const variables = variablesIn(profile);
   const peaks = new Map(
     /** @type {[number, number][]} */ (
       profile.database.rows(
@@ -79,7 +75,7 @@ export function variablesOnTiles(profile, tiles) {
         any = true;
       }
     }
-    if (any) rows.push({ id: v, row: variables[v] ?? null, bytes, alive });
+    if (any) rows.push({ id: v, row: v < variables.count ? variables.row(v) : null, bytes, alive });
   }
   rows.sort((a, b) => Math.max(...b.bytes) - Math.max(...a.bytes));
   return { rows };
@@ -110,11 +106,12 @@ export function variableLines(profile, ids) {
 export function bytesByScope(profile) {
   /** @type {Map<string, {scope: string, always: number, temporary: number, count: number}>} */
   const scopes = new Map();
-  for (const row of variableRows(profile)) {
-    const scope = String(row[19] || row[18].replace(/\/[^/]*$/, "") || "(no layer)");
+  const { c, count, op, layer } = variablesIn(profile);
+  for (let i = 0; i < count; ++i) {
+    const scope = layer(i) || op(i).replace(/\/[^/]*$/, "") || "(no layer)";
     const one = scopes.get(scope) ?? { scope, always: 0, temporary: 0, count: 0 };
-    if (row[6]) one.always += row[10];
-    else one.temporary += row[10];
+    if (c.always_live[i] === 1) one.always += c.total_bytes[i];
+    else one.temporary += c.total_bytes[i];
     one.count += 1;
     scopes.set(scope, one);
   }
@@ -223,12 +220,12 @@ export function aliveAt(profile, steps, ipu, tiles) {
       found.rows.map((one) => /** @type {[number, number]} */ ([one.id, one.bytes.reduce((a, b) => a + b, 0)])),
     );
   }
-  for (const row of variableRows(profile)) {
-    if (tiles.length === 0 && ipu >= 0 && row[7] >= 0 && row[7] !== ipu) continue;
-    const bytes = tiles.length > 0 ? (onTiles.get(row[0]) ?? 0) : row[10];
-    if (bytes === 0) continue;
-    const at = steps.map((step) => (row[6] || (step >= row[15] && step < row[16]) ? bytes : 0));
-    if (at.some((one) => one > 0)) rows.push({ row, at });
+  const { c, count, alive, row } = variablesIn(profile);
+  for (let i = 0; i < count; ++i) {
+    if (tiles.length === 0 && ipu >= 0 && c.ipu[i] >= 0 && c.ipu[i] !== ipu) continue;
+    const bytes = tiles.length > 0 ? (onTiles.get(c.id[i]) ?? 0) : c.total_bytes[i];
+    if (bytes === 0 || !steps.some((step) => alive(i, step))) continue;
+    rows.push({ row: row(i), at: steps.map((step) => (alive(i, step) ? bytes : 0)) });
   }
   rows.sort((a, b) => Math.max(...b.at) - Math.max(...a.at));
   return { rows };

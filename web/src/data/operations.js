@@ -1,7 +1,8 @@
 // Operations by layer, source lines, insights: aggregates of several tables.
 
-import { variableRows } from "./memory.js";
 import { operationsQuery, operationSizesQuery, QUERIES } from "./queries.js";
+import { Texts, textsOf } from "./texts.js";
+import { variablesIn } from "./variables.js";
 
 /** @typedef {import("./profile.js").Profile} Profile */
 /** @typedef {"op"|"hlo"|"scope"|"source"|"type"|"opcode"} Layer */
@@ -58,6 +59,45 @@ export function operations(profile, layer) {
   }));
 }
 
+const TEXTS = ["name", "layer", "plan", "opType", "file", "hlo", "opcode"];
+
+/** @typedef {{count: number, numbers: Record<string, Float64Array>, texts: Record<string, import("./texts.js").Packed>}} PackedOperations */
+
+/** As columns, to hand over. @param {any[]} rows @returns {PackedOperations} */
+export function packOperations(rows) {
+  /** @type {PackedOperations} */
+  const packed = { count: rows.length, numbers: {}, texts: {} };
+  for (const key of Object.keys(rows[0] ?? {})) {
+    const values = rows.map((row) => row[key]);
+    if (TEXTS.includes(key)) packed.texts[key] = textsOf(values).packed();
+    else packed.numbers[key] = Float64Array.from(values);
+  }
+  return packed;
+}
+
+/** Rows whose members are read when they are asked for. @param {PackedOperations} packed @returns {any[]} */
+export function unpackOperations({ count, numbers, texts }) {
+  class Row {
+    /** @param {number} row */
+    constructor(row) {
+      this.row = row;
+    }
+  }
+  const member = (/** @type {string} */ key, /** @type {(row: number) => any} */ read) =>
+    Object.defineProperty(Row.prototype, key, {
+      enumerable: true,
+      get() {
+        return read(this.row);
+      },
+    });
+  for (const [key, values] of Object.entries(numbers)) member(key, (row) => values[row]);
+  for (const [key, packed] of Object.entries(texts)) {
+    const values = new Texts(packed);
+    member(key, (row) => values.at(row));
+  }
+  return Array.from({ length: count }, (_, row) => new Row(row));
+}
+
 /** Lines of source: cycles, bytes, what is live where the fullest tile is. @param {Profile} profile */
 export function sourceLines(profile) {
   const peak =
@@ -68,10 +108,9 @@ export function sourceLines(profile) {
     0;
   /** @type {Map<string, number>} */
   const live = new Map();
-  for (const row of variableRows(profile)) {
-    if (row[6] || (row[15] <= peak && peak < row[16])) {
-      live.set(row[20], (live.get(row[20]) ?? 0) + row[10]);
-    }
+  const { c, count, alive, where } = variablesIn(profile);
+  for (let i = 0; i < count; ++i) {
+    if (alive(i, peak)) live.set(where(i), (live.get(where(i)) ?? 0) + c.total_bytes[i]);
   }
   const rows = operations(profile, "source").map((one) => ({ ...one, live: live.get(one.name) ?? 0 }));
   return { rows, peak };
@@ -85,13 +124,17 @@ export function insights(profile) {
       "memory_by_tile ORDER BY total_including_gaps DESC, tile LIMIT 1",
   )[0] ?? [0, 0, 0, 0];
   const peak = tile[3];
-  const rows = variableRows(profile);
-  const top = (/** @type {any[][]} */ list) => [...list].sort((a, b) => b[10] - a[10]).slice(0, 10);
-  const floats = rows.filter((row) => row[3] === "f32" && (row[6] || (row[15] <= peak && peak < row[16])));
+  const { c, alive, places, row, type } = variablesIn(profile);
+  const top = (/** @type {number[]} */ list) =>
+    list
+      .sort((a, b) => c.total_bytes[b] - c.total_bytes[a])
+      .slice(0, 10)
+      .map(row);
+  const floats = places((i) => alive(i, peak) && type(i) === "f32");
   const { value: all } = profile.variables();
   const fullest = profile.fullestTiles().map((row) => row[0]);
   const halves = floats
-    .map((row) => ({ row, bytes: all === undefined ? row[9] : bytesOn(all, row[0], fullest) }))
+    .map((i) => ({ i, bytes: all === undefined ? c.worst_bytes[i] : bytesOn(all, c.id[i], fullest) }))
     .filter((one) => one.bytes > 0)
     .sort((a, b) => b.bytes - a.bytes);
   const byCode = database.has("vertex_types")
@@ -101,9 +144,9 @@ export function insights(profile) {
     tile,
     peak,
     peakName: database.value("SELECT name FROM programs WHERE id = ?", [peak]) ?? "",
-    always: top(rows.filter((row) => row[6])),
-    atPeak: top(rows.filter((row) => !row[6] && row[15] <= peak && peak < row[16])),
-    halves: halves.slice(0, 10),
+    always: top(places((i) => c.always_live[i] === 1)),
+    atPeak: top(places((i) => c.always_live[i] !== 1 && alive(i, peak))),
+    halves: halves.slice(0, 10).map((one) => ({ row: row(one.i), bytes: one.bytes })),
     halfBytes: halves.reduce((sum, one) => sum + one.bytes, 0) / 2,
     vertexStates: database.has("vertices") ? database.rows(QUERIES.vertexTypes).slice(0, 10) : [],
     vertexCodes: byCode,

@@ -4,6 +4,7 @@ import { memberText, readArchive } from "./archive.js";
 import { readVariables } from "./capnp.js";
 import { readDebug } from "./cbor.js";
 import { Complaint, Database, message } from "./database.js";
+import { SOURCE_TEXTS } from "./names.js";
 import { QUERIES } from "./queries.js";
 
 /** The files of a profile and what the page loses without each. */
@@ -38,12 +39,22 @@ const PART_MEMBERS = [
   "control_cycles",
 ];
 
+const RUN =
+  "id name cycles_base wait_cycles load_cycles cycles start_seconds wait_seconds host_seconds infeed_wait_seconds".split(
+    " ",
+  );
+
+const PROGRAM = (
+  "id parent end source compute_set ipu stage repeat_count executions cycles sync_cycles cycles_mean active_tiles bytes_in " +
+  "bytes_in_worst bytes_out bytes_out_worst flops code_bytes live_bytes live_worst live_worst_tile tile_cycles stream"
+).split(" ");
+
 /** @typedef {{size: number, read: () => Promise<Uint8Array>, done?: Promise<void>}} Later */
 
 export class Profile {
-  /** @param {any} SQL @param {Map<string, Uint8Array>} files @param {string} name
-   * @param {Map<string, Later>} [later] files to read when they are needed */
-  constructor(SQL, files, name, later = new Map()) {
+  /** @param {Map<string, any>} files their bytes: of profile.pop Bytes, else a Uint8Array
+   * @param {string} name @param {Map<string, Later>} [later] files to read when they are needed */
+  constructor(files, name, later = new Map()) {
     this.files = files;
     this.name = name;
     this.later = later;
@@ -54,17 +65,27 @@ export class Profile {
           'that a program writes with POPLAR_ENGINE_OPTIONS=\'{"autoReport.all":"true"}\'.',
       );
     }
-    this.database = new Database(SQL, pop);
+    this.database = new Database(pop);
     /** @type {Map<string, any>} */
     this.kept = new Map();
-    this.meta = this.database.keys("meta");
-    this.target = this.database.keys("target");
-    this.totals = this.database.keys("totals");
+    /** @type {Record<string, any>} */
+    this.meta = {};
+    this.target = this.meta;
+    this.totals = this.meta;
+  }
+
+  /** Reads what the summary shows. Most profiles need no SQLite for it; else Unbegun is thrown. */
+  open() {
+    const database = this.database.open();
+    this.meta = database.keys("meta");
+    this.target = database.keys("target");
+    this.totals = database.keys("totals");
     for (const key of ["bytes_per_tile", "tiles_per_ipu", "clock_frequency"]) {
       if (!(this.target[key] > 0)) {
         throw new Complaint(`profile.pop is damaged: its target does not say '${key}'.`);
       }
     }
+    return this.overview();
   }
 
   /** Reads a file of `later`; a file that cannot be read counts as missing. @param {string} name */
@@ -139,7 +160,8 @@ export class Profile {
 
   /** The data of the summary and of the list of reports. */
   overview() {
-    const database = this.database;
+    const { database } = this,
+      ipus = database.records("ipus", ["id", "first_tile", "num_tiles"]);
     const cycles = Object.fromEntries(PARTS.map((part, i) => [part, this.totals[PART_MEMBERS[i]] ?? 0]));
     cycles.overlapped = this.totals.overlapped_cycles ?? 0;
     const states = Object.keys(FILES).map((name) => ({
@@ -154,11 +176,13 @@ export class Profile {
       totals: this.totals,
       cycles,
       files: states,
-      options: this.rowsIf("engine_options", QUERIES.options),
-      notes: this.rowsIf("notes", QUERIES.notes).map((row) => row[0]),
-      numTiles: this.rowsIf("ipus", QUERIES.ipus).reduce((sum, row) => sum + row[2], 0) || this.target.tiles_per_ipu,
-      ipus: this.rowsIf("ipus", QUERIES.ipus),
-      runs: this.rowsIf("runs", QUERIES.runs),
+      options: database
+        .records("engine_options", ["name", "value", "given", "acts"])
+        .sort((a, b) => b[2] - a[2] || (a[0] < b[0] ? -1 : 1)),
+      notes: database.records("notes", ["text"]).map((row) => row[0]),
+      numTiles: ipus.reduce((sum, row) => sum + row[2], 0) || this.target.tiles_per_ipu,
+      ipus,
+      runs: database.records("runs", RUN),
       categories: this.categories(),
       fullestTiles: this.fullestTiles(),
       tables: [...database.tables.keys()],
@@ -170,16 +194,18 @@ export class Profile {
   categories() {
     if (!this.database.has("vars_info") || !this.database.has("var_categories")) return [];
     const info = this.database.columns("vars_info", ["category", "size_bytes", "always_live"]);
-    const names = new Map(this.database.rows(QUERIES.varCategories).map(([id, name]) => [id, name]));
+    const names = new Map(
+      this.database.records("var_categories", ["id", "name"]).map((row) => /** @type {[number, string]} */ (row)),
+    );
     /** @type {Map<number, [string, number, number]>} */
     const found = new Map();
     for (let i = 0; i < info.category.length; ++i) {
       let row = found.get(info.category[i]);
-      if (row === undefined) found.set(info.category[i], (row = [names.get(info.category[i]), 0, 0]));
+      if (row === undefined) found.set(info.category[i], (row = [names.get(info.category[i]) ?? "", 0, 0]));
       row[info.always_live[i] === 1 ? 1 : 2] += info.size_bytes[i];
     }
     return [...found.values()]
-      .filter((row) => row[0] !== undefined)
+      .filter((row) => row[0] !== "")
       .sort((a, b) => b[1] + b[2] - a[1] - a[2] || (a[0] < b[0] ? -1 : 1));
   }
 
@@ -206,63 +232,26 @@ export class Profile {
   /** Names and numbers of the programs, in order. */
   programs() {
     const database = this.database;
-    const numbers = database.columns("programs", [
-      "id",
-      "parent",
-      "end",
-      "source",
-      "compute_set",
-      "ipu",
-      "stage",
-      "repeat_count",
-      "executions",
-      "cycles",
-      "sync_cycles",
-      "cycles_mean",
-      "active_tiles",
-      "bytes_in",
-      "bytes_in_worst",
-      "bytes_out",
-      "bytes_out_worst",
-      "flops",
-      "code_bytes",
-      "live_bytes",
-      "live_worst",
-      "live_worst_tile",
-      "tile_cycles",
-      "stream",
-    ]);
-    return { ...numbers, ...this.programTexts() };
+    const numbers = database.columns("programs", PROGRAM);
+    const { name, type } = this.programTexts();
+    return { ...numbers, name: name.packed(), type: type.packed(), copies: this.copies() };
   }
 
+  /** Texts for this side of the worker; packed() hands copies over. */
   programTexts() {
-    return {
+    return this.once("programTexts", () => ({
       name: this.database.texts("programs", "name"),
       type: this.database.texts("programs", "type"),
-      /** Whether a compute set's vertices copy: 1. */
-      copies: this.copies(),
-    };
+    }));
   }
 
   /** The data for names of programs. */
   programNames() {
-    return { ...this.database.columns("programs", ["end", "source", "compute_set"], 3), ...this.programTexts() };
-  }
-
-  /** As rows of sources(): id, name in the HLO, "", name of the operation. */
-  sourceNames() {
-    if (!this.database.has("sources")) return [];
-    const [hlo, op] = this.sourceTexts(["hlo_name", "op_name"]);
-    return Array.from(this.database.columns("sources", ["id"]).id, (id, i) => [id, hlo(i), "", op(i)]);
-  }
-
-  /** Texts of sources by place; "" where the profile has no such column. @param {string[]} names */
-  sourceTexts(names) {
-    return names.map((name) => {
-      if (!this.database.has("sources", name)) return () => "";
-      const { ids, table } = this.database.texts("sources", name);
-      return (/** @type {number} */ i) => table[ids[i]];
-    });
+    return {
+      ...this.database.columns("programs", ["end", "source", "compute_set"], 3),
+      ...this.programTexts(),
+      copies: this.copies(),
+    };
   }
 
   copies() {
@@ -280,36 +269,29 @@ export class Profile {
     return found;
   }
 
-  /** id, hlo_name, opcode, op_name, op_type, layer, file, line, plan, note, role of each. */
+  /** The instructions that programs come from: numbers, and texts where the profile has them. */
+  sourceTable() {
+    return this.once("sources", () => {
+      const { database } = this;
+      if (!database.has("sources")) return { id: new Float64Array(0), line: new Float64Array(0), texts: {} };
+      const names = SOURCE_TEXTS.filter((name) => database.has("sources", name));
+      const { id, line = new Float64Array(id.length) } = database.columns("sources", ["id", "line"], 1);
+      return {
+        id,
+        line,
+        texts: Object.fromEntries(names.map((name) => [name, database.texts("sources", name)])),
+      };
+    });
+  }
+
+  /** A copy of sourceTable() to hand over. */
   sources() {
-    const { database } = this;
-    if (!database.has("sources")) return [];
-    const { id, line } = database.columns("sources", ["id", "line"]);
-    const texts = this.sourceTexts([
-      "hlo_name",
-      "opcode",
-      "op_name",
-      "op_type",
-      "layer",
-      "file",
-      "plan",
-      "note",
-      "role",
-    ]);
-    const [hlo, opcode, op, type, layer, file, plan, note, role] = texts;
-    return Array.from(id, (_, i) => [
-      id[i],
-      hlo(i),
-      opcode(i),
-      op(i),
-      type(i),
-      layer(i),
-      file(i),
-      line[i],
-      plan(i) || null,
-      note(i) || null,
-      role(i),
-    ]);
+    const { id, line, texts } = this.sourceTable();
+    return {
+      id: id.slice(),
+      line: line.slice(),
+      texts: Object.fromEntries(Object.entries(texts).map(([name, one]) => [name, one.packed()])),
+    };
   }
 
   /** Bytes of chosen tiles by region and category; null: this profile does not have them.
@@ -350,7 +332,7 @@ export class Profile {
 
   schema() {
     return [...this.database.tables]
-      .map(([name, table]) => ({ name, columns: table.names }))
+      .map(([name]) => ({ name, columns: this.database.columnNames(name) }))
       .filter((table) => !table.name.startsWith("sqlite_"));
   }
 

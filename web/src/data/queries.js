@@ -63,24 +63,8 @@ export function operationSizesQuery(layer) {
 }
 
 export const QUERIES = {
-  notes: "SELECT text FROM notes ORDER BY id",
-  options: "SELECT name, value, given, acts FROM engine_options ORDER BY given DESC, name",
-  ipus: "SELECT id, first_tile, num_tiles FROM ipus ORDER BY id",
-  runs:
-    "SELECT id, name, cycles_base, wait_cycles, load_cycles, cycles, start_seconds, " +
-    "wait_seconds, host_seconds, infeed_wait_seconds FROM runs ORDER BY id",
   varCategories: "SELECT id, name, always_live FROM var_categories ORDER BY id",
-  tileCategories: "SELECT tile, category, size_bytes, always_live FROM vars_info",
-  tiles: "SELECT * FROM memory_by_tile ORDER BY tile",
-  liveness: "SELECT program, ipu, not_always_live FROM liveness ORDER BY program, ipu",
   alwaysLiveByIpu: "SELECT ipu, sum(always_live) FROM memory_by_tile GROUP BY ipu ORDER BY ipu",
-  variables:
-    "SELECT v.id, v.name, v.source, v.dtype, v.elements, c.name, v.always_live, v.ipu, " +
-    "v.tiles, v.worst_bytes, v.total_bytes, v.is_input, v.is_output, v.is_weight, v.interleaved, " +
-    "v.first_step, v.end_step, v.distribution, coalesce(nullif(s.op_name, ''), s.hlo_name, ''), " +
-    "coalesce(s.layer, ''), CASE WHEN s.file IS NULL OR s.file = '' THEN '' ELSE s.file || ':' || " +
-    "s.line END FROM variables AS v LEFT JOIN sources AS s ON s.id = v.source " +
-    "LEFT JOIN var_categories AS c ON c.id = v.category ORDER BY v.id",
   computeSet:
     "SELECT name, vertices, edges, flops, cycles, cycles_mean, active_tiles, " +
     "shared_with FROM compute_sets WHERE compute_set = ?",
@@ -97,6 +81,4 @@ export const QUERIES = {
     "p.executions FROM programs AS p WHERE p.type IN ('DoExchange', 'GlobalExchange') " +
     "ORDER BY p.code_bytes DESC, p.bytes_in DESC LIMIT 10",
   advice: "SELECT * FROM advice",
-  streams: "SELECT * FROM streams",
-  files: "SELECT file, line, count(*) FROM sources WHERE file <> '' GROUP BY file, line",
 };

@@ -4,7 +4,7 @@
 /** @typedef {{parts: string[], cycles: number, rows: number, row: number, most: number}} Group rows of one
  *   name: cycles without overlapped ones, how many rows, the longest */
 
-/** @param {Columns} c @param {{ids: Int32Array, table: string[]}} names of programs @param {string} ipu "": all */
+/** @param {Columns} c @param {import("./texts.js").Texts} names of programs @param {string} ipu "": all */
 export function byName(c, names, ipu) {
   /** @type {Map<number, Group>} */
   const found = new Map();
@@ -14,7 +14,7 @@ export function byName(c, names, ipu) {
     const id = names.ids[c.program[i]];
     let group = found.get(id);
     if (group === undefined) {
-      const parts = (names.table[id] ?? "").split("/").filter(Boolean);
+      const parts = names.text(id).split("/").filter(Boolean);
       found.set(id, (group = { parts, cycles: 0, rows: 0, row: i, most: 0 }));
     }
     group.cycles += cycles;

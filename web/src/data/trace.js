@@ -1,6 +1,6 @@
 // The execution trace: rows as columns, and boxes of a flame chart by lane.
 
-import { namesOf, standsFor } from "./names.js";
+import { namesOf, Sources, standsFor } from "./names.js";
 import { Grown } from "./pages.js";
 
 /** @typedef {import("./profile.js").Profile} Profile */
@@ -27,13 +27,18 @@ function narrow(values) {
   return values.every((value) => (value | 0) === value) ? Int32Array.from(values) : values;
 }
 
+/** What programs are called. @param {Profile} profile @returns {ReturnType<typeof namesOf>} */
+export function namesIn(profile) {
+  return profile.once("names", () => namesOf(profile.programNames(), new Sources(profile.sourceTable())));
+}
+
 /** The rows and what they are. @param {Profile} profile */
 export function rowsOf(profile) {
   return profile.once("rows", () => {
     const read = profile.database.columns("trace", COLUMNS, COLUMNS.length - 1);
     const columns = Object.fromEntries(COLUMNS.filter((name) => read[name]).map((name) => [name, narrow(read[name])]));
     const phases = profile.database.has("trace", "phase") ? profile.database.texts("trace", "phase") : null;
-    const names = namesOf(profile.programNames(), profile.sourceNames());
+    const names = namesIn(profile);
     const kinds = new Set(Array.from(columns.program, names.letter));
     return { columns, phases, names, kinds, stands: standsFor(columns, names.programs.end) };
   });
@@ -85,7 +90,9 @@ export function flame(profile, nested, offset) {
     return id;
   };
   const none = [label("")];
-  const parts = nested ? names.table.map((name) => nonEmpty(name.split("/").filter(Boolean).map(label), none)) : [];
+  const parts = Array.from({ length: nested ? names.count : 0 }, (_, id) =>
+    nonEmpty(names.text(id).split("/").filter(Boolean).map(label), none),
+  );
   const lanes = [...rows]
     .sort(([a], [b]) => a - b)
     .map(([key, list]) => {

@@ -1,7 +1,7 @@
 // The worker: opens profiles and answers the page's calls. All reading is done here.
 
 import { comparePairs } from "./compare.js";
-import { Complaint, message } from "./database.js";
+import { Complaint, message, Unbegun } from "./database.js";
 import { graph } from "./graph.js";
 import {
   aliveAt,
@@ -9,22 +9,34 @@ import {
   livenessSeries,
   memoryByTile,
   variableLines,
-  variableRows,
   variablesOnTiles,
 } from "./memory.js";
-import { insights, operations, sourceLines } from "./operations.js";
+import { insights, operations, packOperations, sourceLines } from "./operations.js";
+import { piecesOf, WHOLE } from "./pieces.js";
 import { FILES, Profile } from "./profile.js";
 import { operationsQuery, QUERIES } from "./queries.js";
+import { bands, stepsOf } from "./steps.js";
 import { readTimeline } from "./timeline.js";
 import { beginnings, heavy, pipeline, rowsOfProgram, sandwich, sums, working } from "./rows.js";
 import { flame, trace } from "./trace.js";
+import { turnover, variablesById, variablesOf, variablesOfSource } from "./variables.js";
 
 /** @type {any} */
 const scope = self;
-/** @type {Promise<any>} */
-const engine = scope.initSqlJs();
+/** @type {Promise<any>|undefined} */
+let started;
+/** SQLite; most profiles open without it, so that it starts after the first of them is shown. */
+const engine = () => (started ??= scope.initSqlJs());
 /** @type {Map<number, Profile>} */
 const profiles = new Map();
+
+/** The graph, and what the instructions that it shows take. @param {Profile} profile @param {...any} given */
+function graphWithCosts(profile, ...given) {
+  const found = /** @type {any} */ (graph)(profile, ...given);
+  if (found.problem !== undefined) return found;
+  const shown = new Set(found.boxes.flatMap((/** @type {any} */ box) => box.hlo));
+  return { ...found, operations: packOperations(operations(profile, "hlo").filter((one) => shown.has(one.name))) };
+}
 
 /** Calls of the page: (profile, ...arguments). */
 const CALLS = {
@@ -33,7 +45,12 @@ const CALLS = {
   memory: memoryByTile,
   variablesOnTiles,
   variableLines,
-  variables: variableRows,
+  variablesById,
+  variablesOf,
+  variablesOfSource,
+  turnover,
+  stepsOf,
+  bands,
   bytesByScope,
   liveness: livenessSeries,
   alive: aliveAt,
@@ -49,10 +66,10 @@ const CALLS = {
   working,
   rowsOfProgram,
   beginnings,
-  operations,
+  operations: (/** @type {Profile} */ p, /** @type {any} */ layer) => packOperations(operations(p, layer)),
   sourceLines,
   insights,
-  graph,
+  graph: graphWithCosts,
   streams: (/** @type {Profile} */ p) => p.streams(),
   regions: (/** @type {Profile} */ p, /** @type {number[]} */ tiles) => p.regions(tiles),
   tileCycles: (/** @type {Profile} */ p) =>
@@ -88,12 +105,11 @@ function sizeOf(data, packed) {
 
 /** @param {Blob|ArrayBuffer} data @param {boolean} packed */
 async function bytesOf(data, packed) {
-  let blob = data instanceof Blob ? data : new Blob([data]);
   if (packed) {
-    const plain = blob.stream().pipeThrough(new DecompressionStream("gzip"));
-    blob = await new Response(plain).blob();
+    const plain = new Blob([data]).stream().pipeThrough(new DecompressionStream("gzip"));
+    return new Uint8Array(await new Response(plain).arrayBuffer());
   }
-  return new Uint8Array(await blob.arrayBuffer());
+  return new Uint8Array(data instanceof Blob ? await data.arrayBuffer() : data);
 }
 
 /**
@@ -111,17 +127,26 @@ async function open(report, given, progress) {
     }
     progress(`Reading ${name}`);
     try {
-      files.set(name, await bytesOf(data, packed));
+      const isLarge = data instanceof Blob && !packed && data.size > WHOLE;
+      files.set(name, isLarge ? piecesOf(data) : await bytesOf(data, packed));
     } catch (error) {
       throw new Complaint(`${name} cannot be read: ${message(error)}.`);
     }
   }
   progress("Opening profile.pop");
-  const profile = new Profile(await engine, files, given.name, later);
+  const profile = new Profile(files, given.name, later);
+  let overview;
+  try {
+    overview = profile.open();
+  } catch (error) {
+    if (!(error instanceof Unbegun)) throw error;
+    profile.database.begin(await engine());
+    overview = profile.open();
+  }
   for (const one of profiles.values()) one.database.attach(null);
   profiles.get(report)?.database.close();
   profiles.set(report, profile);
-  return profile.overview();
+  return overview;
 }
 
 /** The buffers of typed arrays that the worker does not keep; they are moved, not copied.
@@ -147,8 +172,9 @@ async function answer(asked, progress) {
   if (asked.method === "timeline") {
     const { name, data, packed } = asked.arguments[0];
     progress(`Reading ${name}`);
-    return readTimeline(await engine, await bytesOf(data, packed), name);
+    return readTimeline(await engine(), await bytesOf(data, packed), name);
   }
+  for (const one of profiles.values()) one.database.begin(await engine());
   if (asked.method === "compare") {
     const [a, b] = asked.arguments.map((/** @type {number} */ id) => profiles.get(id));
     if (a === undefined || b === undefined) throw new Complaint("Two reports are needed.");
@@ -168,6 +194,7 @@ scope.onmessage = async (/** @type {MessageEvent} */ event) => {
     const value = await answer(event.data, progress);
     const handed = event.data.method === "open" ? [] : [...buffers(value, new Set())];
     scope.postMessage({ id, value }, handed);
+    engine();
   } catch (error) {
     scope.postMessage({ id, problem: sentence(error) });
   }

@@ -99,7 +99,7 @@ export async function bspPanel(app, names, c, offset, trace) {
       ),
     plot.element,
     byTile
-      ? null
+      ? h("p.dim", null, "Where nothing is drawn, no tile works, or one row stands for more turns.")
       : h(
           "p.dim",
           null,

@@ -293,7 +293,12 @@ async function overlay(app, what) {
     { name: "A", colour: "P", values: padded[0] },
     { name: "B", colour: "C", values: padded[1] },
   ];
-  const area = areaPainter({ series, kind: "bytes", lines: true });
+  const area = areaPainter({
+    series,
+    kind: "bytes",
+    across: what === "memory" ? "tiles" : "thousandths",
+    lines: true,
+  });
   const title = what === "memory" ? "Bytes by tile, both" : "Live bytes over the program, both, in thousandths of it";
   return panel(
     title,

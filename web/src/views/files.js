@@ -3,6 +3,14 @@
 import { empty, h, menu, panel } from "../base/dom.js";
 import { grouped } from "../base/format.js";
 
+/** A long text in pieces, of which the browser lays out those in sight. @param {string} text */
+function pieces(text) {
+  const lines = text.split("\n"),
+    found = [];
+  for (let at = 0; at < lines.length; at += 200) found.push(h("div", null, lines.slice(at, at + 200).join("\n")));
+  return found;
+}
+
 /** @param {import("../base/app.js").App} app */
 async function render(app) {
   const { state, overview: o } = app;
@@ -18,7 +26,7 @@ async function render(app) {
       "div.view",
       null,
       cut && h("p.note", null, "Only the beginning is shown."),
-      h("pre.text", { tabindex: 0, "aria-label": file }, text),
+      h("pre.text", { tabindex: 0, "aria-label": file }, pieces(text)),
     );
   });
   return {

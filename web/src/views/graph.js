@@ -4,7 +4,8 @@ import { empty, h, menu, panel, save, toggle } from "../base/dom.js";
 import { cyclesWords, grouped, textOf } from "../base/format.js";
 import { column, table } from "../base/table.js";
 import { back, s, SVG } from "../charts/svg.js";
-import { stagesOf } from "./programs.js";
+import { unnumbered } from "../data/graph.js";
+import { operationRows, programNames, stagesOf } from "./programs.js";
 
 /** Text that fits a box. @param {string} text @param {number} most */
 function cut(text, most) {
@@ -25,7 +26,8 @@ function detailOf(box) {
 /** The scopes to open so that an instruction is in sight. @param {string} path */
 function openFor(path) {
   const parts = path.split("/").filter(Boolean);
-  return parts.slice(0, -1).map((_, i) => `${parts.slice(0, i + 1).join("/")}/`);
+  const scopes = parts.slice(0, -1).map((_, i) => `${parts.slice(0, i + 1).join("/")}/`);
+  return [`(${unnumbered(parts[parts.length - 1] ?? "")})/`, ...scopes];
 }
 
 /** @param {import("../base/app.js").App} app */
@@ -34,15 +36,14 @@ async function render(app) {
   const inputs = state.get("inputs") === "1";
   const fold = state.get("fold", "1") === "1",
     metric = state.get("metric", "cycles");
-  const operations = await app.ask("operations", "hlo");
-  const byHlo = new Map(operations.map((/** @type {any} */ one) => [one.name, one]));
   const wanted = state.get("hlo");
-  const sources = await app.ask("sources");
-  const of = sources.find((/** @type {any[]} */ row) => row[1] === wanted);
-  const open = [...new Set([...state.get("open").split("|").filter(Boolean), ...(of?.[3] ? openFor(`${of[3]}`) : [])])];
+  const names = await programNames(app);
+  const of = wanted === "" ? undefined : names.sources.find((one) => one.hlo === wanted);
+  const open = [...new Set([...state.get("open").split("|").filter(Boolean), ...(of?.op ? openFor(of.op) : [])])];
   const result = await app.ask("graph", state.get("computation"), open, fold, inputs);
   if (result.problem) return { element: empty(result.problem) };
-  const stageOf = await stagesOf(app, sources);
+  const byHlo = new Map(operationRows(result.operations).map((one) => [one.name, one]));
+  const stageOf = stagesOf(names);
   for (const box of result.boxes) {
     const on = new Set(
       box.hlo
@@ -84,9 +85,9 @@ async function render(app) {
     onchange: () => {
       const text = search.value.toLowerCase();
       const found =
-        sources.find((/** @type {any[]} */ row) => String(row[1]).toLowerCase() === text) ??
-        sources.find((/** @type {any[]} */ row) => `${row[1]} ${row[3]}`.toLowerCase().includes(text));
-      if (found) state.set({ hlo: found[1], box: null });
+        names.sources.find((one) => one.hlo.toLowerCase() === text) ??
+        names.sources.find((one) => `${one.hlo} ${one.op}`.toLowerCase().includes(text));
+      if (found) state.set({ hlo: found.hlo, box: null });
       else app.speak(`Nothing is called ${search.value}`);
     },
   });

@@ -65,7 +65,7 @@ function chart(app, timeline, map, id) {
           g.fillRect(begin, top, wide, Math.round((bins - bin) * tall) - top);
         });
       }
-      axis(view, height - 5);
+      axis(view, height - 5, "number", "µs");
       label(g, String(edges[bins]), 4, 12, colours, "left");
       label(g, String(edges[0]), 4, height - FOOT - 4, colours, "left");
       if (view.cursor === null) return;

@@ -6,6 +6,7 @@ import { column, table } from "../base/table.js";
 import { areaPainter } from "../charts/area.js";
 import { Plot } from "../charts/plot.js";
 import { tileName } from "./memory_parts.js";
+import { operationsIn } from "./programs.js";
 
 const BINS = 48;
 
@@ -114,7 +115,7 @@ function variableTable(app, id, rows) {
 async function render(app) {
   const { overview: o, state } = app;
   const found = await app.ask("insights");
-  const operations = await app.ask("operations", "op");
+  const operations = await operationsIn(app, "op");
   const byCycles = operations.slice(0, 10);
   const byWaste = [...operations]
     .sort((a, b) => b.wasted - a.wasted)
@@ -128,6 +129,8 @@ async function render(app) {
     series: [{ name: "tiles", colour: "P", values: bins.counts }],
     edges: bins.edges,
     kind: "number",
+    across: "bytes",
+    upwards: "tiles",
   });
   const end = o.target.bytes_per_tile;
   const chart = new Plot({
@@ -265,7 +268,7 @@ async function render(app) {
         panel("Always live", variableTable(app, "Always live", found.always)),
         panel(
           `Alive when the fullest tile is fullest`,
-          h("p.dim", null, `step ${found.peak}: ${found.peakName}`),
+          h("p.dim.wide", null, `step ${found.peak}: ${found.peakName}`),
           variableTable(app, "Alive at the peak", found.atPeak),
         ),
         panel(

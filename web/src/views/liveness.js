@@ -5,19 +5,20 @@ import { Plot } from "../charts/plot.js";
 import { empty, h, menu, panel, toggle } from "../base/dom.js";
 import { bytesText, bytesWords, grouped } from "../base/format.js";
 import { column, table } from "../base/table.js";
-import { bands, lives, paintBands } from "./liveness_bands.js";
+import { bandOf, lives, paintBands } from "./liveness_bands.js";
 import { tileField } from "./memory.js";
 import { tileName } from "./memory_parts.js";
+import { programNames } from "./programs.js";
 
 /** @param {import("../base/app.js").App} app */
 async function render(app) {
   const { state, overview: o } = app;
-  const programs = await app.ask("programs");
+  const names = await programNames(app),
+    nameOf = names.name;
   const ipu = state.number("ipu", -1),
     byTiles = state.get("of") === "tiles" || state.get("of") === "fullest";
   const tiles = state.get("of") === "fullest" ? [o.totals.worst_tile] : byTiles ? app.tiles : [];
   const steps = state.get("steps", state.get("step")).split(",").filter(Boolean).map(Number);
-  const nameOf = (/** @type {number} */ p) => programs.name.table[programs.name.ids[p]] ?? "";
   const controls = h(
     "div.bar",
     null,
@@ -56,7 +57,7 @@ async function render(app) {
     return { element: h("div.view", null, controls, empty("Choose tiles in the field or in the Memory view.")) };
   const series = await app.ask("liveness", ipu, tiles);
   if (series.problem) return { element: h("div.view", null, controls, empty(series.problem)) };
-  const plot = await chart(app, programs, series, steps);
+  const plot = await chart(app, names, series, steps);
   const highest =
     series.steps[
       series.values.reduce(
@@ -99,14 +100,17 @@ async function render(app) {
   };
 }
 
-/** @param {import("../base/app.js").App} app @param {any} programs @param {any} series @param {number[]} steps */
-async function chart(app, programs, series, steps) {
+/** @param {import("../base/app.js").App} app @param {import("./programs.js").Programs} names
+ * @param {any} series @param {number[]} steps */
+async function chart(app, names, series, steps) {
   const { state } = app;
-  const count = programs.id.length;
+  const count = names.programs.id.length,
+    nameOf = names.name;
   const cycles = state.get("x") === "cycles" ? await app.ask("beginnings", count) : null;
   const end = cycles === null ? count : Math.max(1, app.overview.totals.cycles);
   const place = (/** @type {number} */ step) => (cycles === null ? step : step >= count ? end : cycles[step]);
-  const edges = Float64Array.from([...series.steps, count], place);
+  const edges = new Float64Array(series.steps.length + 1).fill(end);
+  for (let i = 0; i < series.steps.length; ++i) edges[i] = place(series.steps[i]);
   const floor = new Float64Array(series.values.length).fill(series.floor);
   const shown = [
     ...(state.get("floor", "1") === "1" ? [{ name: "always live", colour: "P", values: floor }] : []),
@@ -119,8 +123,8 @@ async function chart(app, programs, series, steps) {
     limit: limitOf(series, shown),
     limitName: "capacity",
   });
-  const roles = new Map((await app.ask("sources")).map((/** @type {any[]} */ row) => [row[0], row[10] ?? ""]));
-  const rows = bands(programs, (program) => roles.get(programs.source[program]) ?? "");
+  /** @type {import("./liveness_bands.js").Band[]} */
+  const rows = (await app.ask("bands")).map(bandOf);
   const under = 17 * rows.length;
   const peak = area.sums.reduce((a, b) => Math.max(a, b), 0);
   const stepAt = (/** @type {number} */ x) =>
@@ -133,7 +137,6 @@ async function chart(app, programs, series, steps) {
       to = area.placeAt(x + near);
     return to - from < 4 ? stepAt(x) : series.steps[area.peaks.find(from, to + 1)];
   };
-  const nameOf = (/** @type {number} */ p) => programs.name.table[programs.name.ids[p]] ?? "";
   const range = state.get("z").split("-").map(Number);
   /** @type {Plot} */
   const plot = new Plot({
@@ -153,8 +156,8 @@ async function chart(app, programs, series, steps) {
       const low = { ...view, height: view.height - under };
       area.paint(low);
       view.g.clearRect(0, view.height - 20 - under, view.width, 20 + under);
-      paintBands(view, rows, place);
-      axis(view, view.height - 6, cycles === null ? "number" : "cycles");
+      paintBands(view, rows, place, stepAt);
+      axis(view, view.height - 6, ...(cycles === null ? ["number", "steps"] : ["cycles"]));
       for (const step of steps) {
         view.g.fillStyle = view.colours.accent;
         view.g.fillRect(
@@ -231,18 +234,15 @@ async function aliveTables(app, steps, ipu, tiles, nameOf) {
     shown = [...groups.values()];
   }
   const last = steps[steps.length - 1],
-    all = await app.ask("variables");
-  const list = (/** @type {any[][]} */ some) =>
-    some.length === 0
+    { born, died } = await app.ask("turnover", last);
+  const list = (/** @type {{rows: any[][], count: number}} */ some) =>
+    some.count === 0
       ? h("p.dim", null, "nothing")
       : h(
           "p",
           null,
-          some
-            .slice(0, 8)
-            .map((row) => `${row[1]} (${bytesText(row[10])})`)
-            .join(", "),
-          some.length > 8 ? ` and ${some.length - 8} more` : "",
+          some.rows.map((row) => `${row[1]} (${bytesText(row[10])})`).join(", "),
+          some.count > some.rows.length ? ` and ${some.count - some.rows.length} more` : "",
         );
   return h(
     "div.view",
@@ -269,7 +269,7 @@ async function aliveTables(app, steps, ipu, tiles, nameOf) {
     ),
     panel(
       `Alive at step ${steps.join(", ")}`,
-      ...steps.map((step) => h("p.dim", null, `${step}: ${nameOf(step)}`)),
+      ...steps.map((step) => h("p.dim.wide", null, `${step}: ${nameOf(step)}`)),
       table({
         name: "Alive",
         id: "alive",
@@ -310,18 +310,12 @@ async function aliveTables(app, steps, ipu, tiles, nameOf) {
         ],
       }),
     ),
-    lives(
-      all.filter((/** @type {any[]} */ row) => lines.includes(row[0])),
-      app.overview.totals.num_steps,
-    ),
+    lives(await app.ask("variablesById", lines), app.overview.totals.num_steps),
     h(
       "div.columns",
       null,
-      panel(
-        `Became alive at step ${last}`,
-        list(all.filter((/** @type {any[]} */ row) => !row[6] && row[15] === last)),
-      ),
-      panel(`Died before step ${last}`, list(all.filter((/** @type {any[]} */ row) => !row[6] && row[16] === last))),
+      panel(`Became alive at step ${last}`, list(born)),
+      panel(`Died before step ${last}`, list(died)),
     ),
   );
 }

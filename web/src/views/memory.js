@@ -95,6 +95,7 @@ function chart(app, memory, order) {
     series,
     limit: o.target.bytes_per_tile,
     kind: "bytes",
+    across: sorted ? "tiles, the fullest first" : "tiles",
     limitName: "end of a tile",
     fits: fitsBytes(app, memory),
     marks: sorted ? [] : o.ipus.slice(1).map((/** @type {any[]} */ row) => row[1]),
@@ -173,7 +174,7 @@ async function lineChart(app) {
     colour: SERIES[i],
     values: one.bytes,
   }));
-  const area = areaPainter({ series, kind: "bytes", lines: true });
+  const area = areaPainter({ series, kind: "bytes", across: "tiles", lines: true });
   return new Plot({
     id: "lines-chart",
     name: "Bytes of chosen variables by tile",

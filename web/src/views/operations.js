@@ -3,7 +3,7 @@
 import { empty, h, menu, pairs, panel } from "../base/dom.js";
 import { bytesText, cyclesText, decimal, grouped } from "../base/format.js";
 import { column, table } from "../base/table.js";
-import { programNames } from "./programs.js";
+import { operationsIn, programNames } from "./programs.js";
 
 const LAYER_NAMES = /** @type {[string, string][]} */ ([
   ["op", "TensorFlow op"],
@@ -20,6 +20,13 @@ function peakFlops(o) {
   return o.numTiles * (o.target.architecture === "ipu1" ? 64 : 128);
 }
 
+/** The members of a row of operations, with their values. @param {any} row @returns {[string, any][]} */
+function members(row) {
+  const found = [];
+  for (const key in row) found.push(/** @type {[string, any]} */ ([key, row[key]]));
+  return found;
+}
+
 /** Sums of name scopes, one below the other: a tree by "/". @param {any[]} rows @param {string} under */
 function scopeTree(rows, under) {
   /** @type {Map<string, any>} */
@@ -32,7 +39,8 @@ function scopeTree(rows, under) {
     const name = rest === "" ? path : prefix + rest.split("/")[0];
     const one = groups.get(name);
     if (one === undefined) {
-      groups.set(name, { ...row, name, layer: "", plan: null, scopes: path === name ? 1 : 2 });
+      const own = { name, layer: "", plan: "", scopes: path === name ? 1 : 2 };
+      groups.set(name, { ...Object.fromEntries(members(row)), ...own });
       continue;
     }
     if (path !== name) one.scopes = 2;
@@ -130,7 +138,7 @@ async function render(app) {
   const parent = (chosen ?? "").split("/").slice(0, -1).join("/");
   const under = state.get("under", layer === "scope" ? parent : "");
   const queries = await app.ask("queries");
-  let rows = await app.ask("operations", layer === "scope" ? "op" : layer);
+  let rows = await operationsIn(app, layer === "scope" ? "op" : layer);
   if (layer === "scope") rows = scopeTree(rows, under);
   const up = under.includes("/") ? under.slice(0, under.lastIndexOf("/")) : "";
   const crumbs =
@@ -195,44 +203,16 @@ async function render(app) {
   };
 }
 
-/** Whether a program belongs to a group. @param {import("./programs.js").Programs} names @param {string} layer
- * @param {string} group @param {number} i */
-function belongs(names, layer, group, i) {
-  const s = names.source(i);
-  switch (layer) {
-    case "hlo":
-      return (s?.[1] ?? names.name(i)) === group;
-    case "scope":
-      return `${s?.[5] || names.op(i)}/`.startsWith(`${group}/`);
-    case "source":
-      return (s?.[6] ? `${s[6]}:${s[7]}` : "") === group;
-    case "type":
-      return (s?.[4] || s?.[2] || names.type(i)) === group;
-    case "opcode":
-      return (s?.[2] ?? names.type(i)) === group;
-    default:
-      return names.op(i) === group;
-  }
-}
-
 /** @param {import("../base/app.js").App} app @param {any[]} rows @param {string} layer @param {string} chosen */
 async function details(app, rows, layer, chosen) {
   const row = rows.find((one) => one.name === chosen);
   if (row === undefined) return empty(`There is no operation '${chosen}' in this layer of this report.`);
   const names = await programNames(app);
   const { programs } = names;
-  const steps = Array.from(programs.id.keys()).filter(
-    (i) => programs.end[i] === i + 1 && belongs(names, layer, chosen, i),
-  );
-  const variables = (await app.ask("variables")).filter((/** @type {any[]} */ v) =>
-    layer === "op"
-      ? v[18] === chosen
-      : layer === "scope"
-        ? `${v[19]}/`.startsWith(`${chosen}/`)
-        : layer === "source"
-          ? v[20] === chosen
-          : false,
-  );
+  /** @type {number[]} */
+  const steps = Array.from(await app.ask("stepsOf", layer, chosen));
+  /** @type {any[][]} */
+  const variables = await app.ask("variablesOf", layer, chosen);
   const byIpu = new Map();
   for (const i of steps)
     byIpu.set(programs.ipu[i], (byIpu.get(programs.ipu[i]) ?? 0) + programs.cycles[i] * programs.executions[i]);
@@ -269,7 +249,7 @@ async function details(app, rows, layer, chosen) {
           ["Programs", grouped(steps.length)],
         ]),
         pairs([
-          ["Plan", row.plan ?? "none"],
+          ["Plan", row.plan || "none"],
           ["Layer", row.layer || "none"],
           ["Op type", row.opType || "none"],
           ["Source", row.file ? `${row.file}:${row.line}` : "not known"],

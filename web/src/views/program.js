@@ -100,10 +100,7 @@ async function render(app) {
       "line",
       "Source",
       "text",
-      (i) => {
-        const s = names.source(i);
-        return s?.[6] ? `${s[6]}:${s[7]}` : "";
-      },
+      (i) => names.source(i)?.where ?? "",
       { hidden: true },
     ),
   ];
@@ -198,11 +195,7 @@ async function details(app, names, i) {
   const source = names.source(i);
   const set = programs.compute_set[i] >= 0 ? await app.ask("computeSet", programs.compute_set[i]) : null;
   const op = names.op(i);
-  const all = await app.ask("variables");
-  const touched = all.filter(
-    (/** @type {any[]} */ row) =>
-      row[2] === programs.source[i] && row[2] >= 0 && (row[6] || (row[15] <= i && i < row[16])),
-  );
+  const touched = await app.ask("variablesOfSource", programs.source[i], i);
   /** @type {number[]} */
   const seen = app.overview.tables.includes("trace") ? await app.ask("rowsOfProgram", i) : [];
   const streams = programs.stream?.[i] >= 0 ? await app.ask("streams") : null;
@@ -245,12 +238,12 @@ async function details(app, names, i) {
         ]),
         pairs([
           ["Operation", op],
-          ["HLO", source ? `${source[1]} (${source[2]})` : ""],
-          ["Op type", source?.[4] ?? ""],
-          ["Layer", source?.[5] ?? ""],
-          ["Source", source?.[6] ? `${source[6]}:${source[7]}` : "not known"],
-          ["Plan", source?.[8] ?? "none"],
-          ["Note", source?.[9] ?? "none"],
+          ["HLO", source ? `${source.hlo} (${source.text("opcode")})` : ""],
+          ["Op type", source?.text("op_type") ?? ""],
+          ["Layer", source?.text("layer") ?? ""],
+          ["Source", source?.where || "not known"],
+          ["Plan", source?.text("plan") || "none"],
+          ["Note", source?.text("note") || "none"],
           [
             "Rows of the trace",
             seen.length === 0

@@ -1,6 +1,8 @@
 // Programs, for several views: names, kinds, the row of a source, stages.
 
-import { namesOf } from "../data/names.js";
+import { namesOf, unpackSources } from "../data/names.js";
+import { unpackOperations } from "../data/operations.js";
+import { Texts } from "../data/texts.js";
 
 /** @type {WeakMap<object, ReturnType<typeof namesOf>>} by the worker's answer */
 const made = new WeakMap();
@@ -8,19 +10,37 @@ const made = new WeakMap();
 /** @param {import("../base/app.js").App} app */
 export async function programNames(app) {
   const programs = await app.ask("programs");
-  const sources = await app.ask("sources");
-  const names = made.get(programs) ?? namesOf(programs, sources);
+  const names =
+    made.get(programs) ??
+    namesOf(
+      { ...programs, name: new Texts(programs.name), type: new Texts(programs.type) },
+      unpackSources(await app.ask("sources")),
+    );
   made.set(programs, names);
   return names;
 }
 
-/** The stage of a pipeline that an instruction is in. @param {import("../base/app.js").App} app
- * @param {any[][]} sources @returns {Promise<Map<string, number>>} */
-export async function stagesOf(app, sources) {
-  const { source, stage } = await app.ask("programs");
-  const names = new Map(sources.map((row) => [row[0], row[1]]));
+/** @type {WeakMap<object, any[]>} */
+const operations = new WeakMap();
+
+/** The operations of a layer, those with most cycles first. @param {import("../base/app.js").App} app
+ * @param {string} layer @returns {Promise<any[]>} */
+export async function operationsIn(app, layer) {
+  return operationRows(await app.ask("operations", layer));
+}
+
+/** Rows of what the worker told. @param {any} packed @returns {any[]} */
+export function operationRows(packed) {
+  const rows = operations.get(packed) ?? unpackOperations(packed);
+  operations.set(packed, rows);
+  return rows;
+}
+
+/** The stage of a pipeline that an instruction is in. @param {Programs} names @returns {Map<string, number>} */
+export function stagesOf(names) {
+  const { stage } = names.programs;
   const found = new Map();
-  for (let i = 0; i < source.length; ++i) if (stage[i] >= 0) found.set(names.get(source[i]), stage[i]);
+  for (let i = 0; i < stage.length; ++i) if (stage[i] >= 0) found.set(names.source(i)?.hlo, stage[i]);
   return found;
 }
 

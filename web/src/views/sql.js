@@ -53,7 +53,7 @@ function lineOf(result) {
   const at = numeric.lastIndexOf(true);
   if (at < 1 || result.rows.length < 3) return null;
   const values = Float64Array.from(result.rows, (/** @type {any[]} */ row) => Math.max(0, row[at]));
-  const area = areaPainter({ series: [{ name: result.columns[at], colour: "P", values }], kind: "number" });
+  const area = areaPainter({ series: [{ name: result.columns[at], colour: "P", values }], kind: "number", across: "rows" });
   return new Plot({
     id: "sql-chart",
     name: `${result.columns[at]} by row, named by ${result.columns[0]}`,

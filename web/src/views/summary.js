@@ -178,11 +178,25 @@ export function jsonTree(value, open = true) {
   );
 }
 
+const MOST_NOTES = 4;
+
+/** What the estimate assumes: a few in sight, many to open. @param {string[]} texts */
+function notes(texts) {
+  const shown = texts.map((text) => h("p.note", null, text));
+  const rest = shown.slice(MOST_NOTES);
+  return [
+    ...shown.slice(0, MOST_NOTES),
+    rest.length > 0 && h("details", null, h("summary", null, `${rest.length} more notes`), h("div.view", null, rest)),
+  ];
+}
+
 /** @param {import("../base/app.js").App} app */
 async function render(app) {
   const o = app.overview;
   const { target, totals, meta } = o;
-  const framework = await app.part(async () => {
+  // The page is there before this file is read.
+  const framework = h("div", { id: "framework" }, h("p.dim", null, "Reading framework.json …"));
+  const fill = async () => {
     const { value, problem } = await app.ask("frameworkOptions");
     return problem
       ? h("p.empty", null, problem)
@@ -198,13 +212,12 @@ async function render(app) {
           h("h3", null, "Compiler options"),
           jsonTree(value.options, false),
         );
-  });
+  };
   const given = o.options.filter((/** @type {any[]} */ row) => row[2]);
   return {
     element: h(
       "div.view",
       null,
-      ...o.notes.map((/** @type {string} */ text) => h("p.note", null, text)),
       panel(
         "At a glance",
         verdict(o),
@@ -215,6 +228,7 @@ async function render(app) {
           ["Insights", "insights", {}],
         ]),
       ),
+      notes(o.notes),
       h(
         "div.columns",
         null,
@@ -319,6 +333,7 @@ async function render(app) {
         }),
       ),
     ),
+    after: async () => framework.replaceChildren(await app.part(fill)),
   };
 }
 

@@ -1,7 +1,7 @@
 // V4 Tile map: the floor plan of each IPU, coloured by bytes; all IPUs side by side.
 
 import { empty, h, menu, panel, toggle } from "../base/dom.js";
-import { bytesText, grouped } from "../base/format.js";
+import { bytesText, bytesWords, grouped } from "../base/format.js";
 import { ramp } from "../base/kinds.js";
 import { tileField } from "./memory.js";
 import { tileName } from "./memory_parts.js";
@@ -59,6 +59,7 @@ async function render(app) {
     per = o.target.tiles_per_ipu,
     chosen = new Set(app.tiles);
   const text = (/** @type {number} */ value) => (isBytes ? bytesText(value) : `step ${grouped(value)}`);
+  const words = (/** @type {number} */ value) => (isBytes ? bytesWords(value) : text(value));
   const maps = o.ipus.map((/** @type {any[]} */ row) =>
     ipuMap(app, row[0], plan, per, { memory, values, shareOf, chosen, text }),
   );
@@ -73,8 +74,8 @@ async function render(app) {
     ...memory.categories.map((/** @type {any} */ one) => [`category:${one.name}`, one.name]),
   ]);
   if (what.startsWith("variable:")) {
-    const names = await app.ask("variables");
-    choices.push([what, names[Number(what.slice(9))]?.[1] ?? what]);
+    const [row] = await app.ask("variablesById", [Number(what.slice(9))]);
+    choices.push([what, row?.[1] ?? what]);
   }
   const bound = (/** @type {string} */ key, /** @type {string} */ label, /** @type {number} */ value) =>
     h(
@@ -115,9 +116,9 @@ async function render(app) {
     h(
       "div.bar",
       null,
-      h("span.dim", null, text(least)),
+      h("span.dim", null, words(least)),
       h("span", { style: { flex: "1" } }),
-      h("span.dim", null, text(most)),
+      h("span.dim", null, words(most)),
     ),
   );
   const element = h(

@@ -1,0 +1,81 @@
+// What views ask of all programs: those of an operation, and what encloses them.
+
+import { Grown } from "./pages.js";
+import { TextsMaker } from "./texts.js";
+import { namesIn } from "./trace.js";
+
+/** @typedef {import("./profile.js").Profile} Profile */
+
+/** The steps of a group of operations. @param {Profile} profile @param {string} layer @param {string} group */
+export function stepsOf(profile, layer, group) {
+  const names = namesIn(profile),
+    { end } = names.programs;
+  const { type, op, source } = names;
+  /** @type {Record<string, (i: number) => boolean>} */
+  const tests = {
+    hlo: (i) => (source(i)?.hlo ?? names.name(i)) === group,
+    scope: (i) => `${source(i)?.text("layer") || op(i)}/`.startsWith(`${group}/`),
+    source: (i) => (source(i)?.where ?? "") === group,
+    type: (i) => (source(i)?.text("op_type") || source(i)?.text("opcode") || type(i)) === group,
+    opcode: (i) => (source(i)?.text("opcode") ?? type(i)) === group,
+  };
+  const belongs = tests[layer] ?? ((/** @type {number} */ i) => op(i) === group);
+  const found = new Grown();
+  for (let i = 0; i < end.length; ++i) if (end[i] === i + 1 && belongs(i)) found.push(i);
+  return Int32Array.from(found.data.subarray(0, found.length));
+}
+
+/** Bands of steps that are added one by one. */
+class Bands {
+  constructor() {
+    this.begin = new Grown();
+    this.end = new Grown();
+    this.text = new TextsMaker();
+    this.last = "";
+  }
+
+  /** @param {number} begin @param {number} end @param {string} text */
+  push(begin, end, text) {
+    const bytes = new TextEncoder().encode(text);
+    this.begin.push(begin);
+    this.end.push(end);
+    this.text.push(bytes, 0, bytes.length);
+    this.last = text;
+  }
+
+  /** A step more, in the band before if that has the same text and ends here. @param {number} step @param {string} text */
+  grow(step, text) {
+    const { data, length } = this.end;
+    if (length > 0 && this.last === text && data[length - 1] === step) data[length - 1] = step + 1;
+    else this.push(step, step + 1, text);
+  }
+
+  packed() {
+    const whole = (/** @type {Grown} */ one) => Int32Array.from(one.data.subarray(0, one.length));
+    return { begin: whole(this.begin), end: whole(this.end), text: this.text.texts().packed() };
+  }
+}
+
+/** What encloses each step, outermost first; forward, backward and update where the profile tells.
+ * @param {Profile} profile */
+export function bands(profile) {
+  const names = namesIn(profile),
+    { end } = names.programs;
+  const { parent } = profile.database.columns("programs", ["parent"], 1);
+  const depth = new Int16Array(end.length);
+  const outer = new Bands(),
+    scopes = new Bands(),
+    roles = new Bands();
+  /** @type {string[]} of names of programs, by their place in the list of names */
+  const scopeOf = [];
+  for (let i = 0; i < end.length; ++i) {
+    depth[i] = parent[i] >= 0 && parent[i] < i ? depth[parent[i]] + 1 : 0;
+    if (depth[i] === 1 && end[i] > i + 1) outer.push(i, end[i], names.type(i));
+    const id = names.programs.name.ids[i];
+    scopes.grow(i, (scopeOf[id] ??= names.name(i).split("/").slice(0, 2).join("/")));
+    const role = names.source(i)?.text("role") ?? "";
+    if (role !== "") roles.grow(i, role);
+  }
+  const all = roles.begin.length > 1 ? [outer, roles, scopes] : [outer, scopes];
+  return all.map((one) => one.packed());
+}
