@@ -17,6 +17,12 @@ typedef struct scan_loop {
   int64_t along, size; /* the scanned dimension and its size */
 } scan_loop;
 
+/* A copy in the module's arena. */
+static trm_dims kept_dims(trm_maker *m, int32_t count, const int64_t *items) {
+  int64_t *copy = trm_keep(m, items, (size_t)count * sizeof *items);
+  return (trm_dims){.count = copy != NULL ? count : 0, .items = copy};
+}
+
 static const trm_shape number = {.dtype = TRM_S32};
 
 /* A slice of one along the scanned dimension. */
@@ -44,15 +50,15 @@ static trm_index take_turn(trm_maker *m, const scan_loop *loop, trm_index array,
                                      .shape = one,
                                      .num_operands = 1 + (uint32_t)whole.rank,
                                      .operands = operands,
-                                     .sizes = trm_make_dims(m, one.rank, one.dims)});
-  return trm_unary(m, TRM_OP_RESHAPE, element, slice);
+                                     .sizes = kept_dims(m, one.rank, one.dims)});
+  return trm_recast(m, TRM_OP_RESHAPE, element, slice);
 }
 
 static trm_index put_turn(trm_maker *m, const scan_loop *loop, trm_index array, trm_index at,
                           trm_index element) {
   const trm_shape whole = trm_edit_at(m->edit, array)->shape;
   trm_index operands[2 + TRM_MAX_RANK] = {array};
-  operands[1] = trm_unary(m, TRM_OP_RESHAPE, turn_shape(m, loop, whole), element);
+  operands[1] = trm_recast(m, TRM_OP_RESHAPE, turn_shape(m, loop, whole), element);
   turn_start(m, loop, whole, at, operands + 2);
   return trm_make(m, &(trm_instruction){.opcode = TRM_OP_DYNAMIC_UPDATE_SLICE,
                                         .shape = whole,
@@ -63,9 +69,8 @@ static trm_index put_turn(trm_maker *m, const scan_loop *loop, trm_index array, 
 static uint32_t make_condition(trm_maker *outer, const scan_loop *loop) {
   trm_part part;
   trm_maker *m = trm_part_begin(outer, &part, 1, &loop->state);
-  const trm_index turn = trm_element(m, loop->state, 0, 0);
-  const trm_index limit = trm_filled(m, number, (double)loop->size);
-  return trm_part_end(outer, &part, trm_compare(m, turn, TRM_CMP_LT, limit));
+  const trm_index turn = trm_element(m, 0, 0);
+  return trm_part_end(outer, &part, trm_compare(m, turn, TRM_CMP_LT, (double)loop->size));
 }
 
 static uint32_t make_body(trm_maker *outer, const scan_loop *loop, trm_index *elements) {
@@ -76,12 +81,12 @@ static uint32_t make_body(trm_maker *outer, const scan_loop *loop, trm_index *el
   trm_part part;
   trm_maker *m = trm_part_begin(outer, &part, 1, &loop->state);
   for (int32_t k = 0; k < loop->state.num_elements; ++k) {
-    elements[k] = trm_element(m, loop->state, 0, k);
+    elements[k] = trm_element(m, 0, k);
   }
   trm_index at = elements[0];
   if (loop->scan.is_reverse) {
     const trm_index last = trm_filled(m, number, (double)(loop->size - 1));
-    at = trm_binary(m, TRM_OP_SUBTRACT, number, last, at);
+    at = trm_binary(m, TRM_OP_SUBTRACT, last, at);
   }
   trm_index *operands = elements + loop->state.num_elements; /* of the call */
   for (uint32_t k = 0; k < loop->inputs && m->status == TRM_OK; ++k) {
@@ -97,13 +102,12 @@ static uint32_t make_body(trm_maker *outer, const scan_loop *loop, trm_index *el
                                                         .num_called = 1,
                                                         .called = loop->scan.called});
   for (uint32_t k = 0; k < loop->outputs && m->status == TRM_OK; ++k) {
-    elements[outputs + k] =
-        put_turn(m, loop, elements[outputs + k], at, trm_element(m, result, call, k));
+    elements[outputs + k] = put_turn(m, loop, elements[outputs + k], at, trm_element(m, call, k));
   }
   for (uint32_t k = 0; k < loop->carries && m->status == TRM_OK; ++k) {
-    elements[1 + k] = trm_element(m, result, call, loop->outputs + k);
+    elements[1 + k] = trm_element(m, call, loop->outputs + k);
   }
-  elements[0] = trm_binary(m, TRM_OP_ADD, number, elements[0], trm_filled(m, number, 1));
+  elements[0] = trm_binary(m, TRM_OP_ADD, elements[0], trm_filled(m, number, 1));
   return trm_part_end(outer, &part, trm_tuple(m, loop->state, elements));
 }
 
@@ -148,8 +152,7 @@ static void expand_scan(trm_maker *m, scan_loop *loop, trm_shape *shapes, trm_in
                                                        .num_called = 2,
                                                        .called = called});
   for (uint32_t k = 0; k < loop->outputs + loop->carries; ++k) {
-    elements[k] =
-        trm_element(m, loop->state, end, k < loop->outputs ? outputs + k : 1 + k - loop->outputs);
+    elements[k] = trm_element(m, end, k < loop->outputs ? outputs + k : 1 + k - loop->outputs);
   }
   const trm_index result = trm_tuple(m, scan->shape, elements);
   if (m->status == TRM_OK) trm_edit_replace(m->edit, m->like, result);
@@ -209,7 +212,7 @@ static trm_index rotate(trm_maker *m, trm_index x, const trm_instruction *shuffl
                                        .shape = trm_shape_as(shape, shape.dtype),
                                        .num_operands = 2,
                                        .operands = (trm_index *)parts,
-                                       .dimensions = trm_make_dims(m, 1, &along)});
+                                       .dimensions = kept_dims(m, 1, &along)});
   }
   return x;
 }
@@ -267,10 +270,10 @@ static trm_index permute(trm_maker *m, trm_index x, const trm_instruction *shuff
   }
   if (m->status != TRM_OK) return x;
   fill_places(shuffle, shape, (int32_t *)places->leaves[0]);
-  gather->collapsed_slice_dims = trm_make_dims(m, shape.rank, all);
+  gather->collapsed_slice_dims = kept_dims(m, shape.rank, all);
   gather->start_index_map = gather->collapsed_slice_dims;
   gather->index_vector_dim = shape.rank;
-  gather->slice_sizes = trm_make_dims(m, shape.rank, ones);
+  gather->slice_sizes = kept_dims(m, shape.rank, ones);
   const trm_index from = trm_make(
       m, &(trm_instruction){.opcode = TRM_OP_CONSTANT, .shape = places_shape, .literal = places});
   return trm_make(m, &(trm_instruction){.opcode = TRM_OP_GATHER,
