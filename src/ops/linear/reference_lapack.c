@@ -9,31 +9,24 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ops/linear/reference_lapack.h"
 #include "ops/linear/reference_linear.h"
 #include "ops/reference.h"
 
-typedef double complex number;
-enum { MAX_SWEEPS = 64, MAX_RESULTS = 5 };
-
-typedef struct routine routine;
-typedef struct matrices {
-  const routine *routine;
-  int64_t m, n, columns; /* the first operand; the second's columns (trsm) or taus (orgqr) */
-  int64_t batch;
-  uint8_t uplo, side, trans, diag, mode;
-} matrices;
+typedef trm_lapack_number number;
+typedef trm_lapack_matrices matrices;
+enum { MAX_SWEEPS = 64, MAX_RESULTS = 6 };
 
 typedef struct lapack_state {
   trm_reference_state base; /* first: trm_reference_state_of */
   matrices sizes;
 } lapack_state;
 
-struct routine {
+struct trm_lapack_routine {
   trm_call_id call;
-  uint32_t num_operands, num_results;
-  /* The operands, dense, may be overwritten; results[i] are dense, too. */
-  void (*run)(const matrices *sizes, number *const *operands, number *const *results,
-              number *scratch);
+  uint32_t num_operands, num_results; /* of real matrices */
+  trm_lapack_run *run;
+  uint32_t fewer; /* results of complex matrices, than of real ones */
 };
 
 /* ---- Cholesky, LU, triangular systems ------------------------------------------------------- */
@@ -144,17 +137,8 @@ static void run_geqrf(const matrices *s, number *const *operands, number *const 
   (void)scratch;
   memcpy(a, operands[0], (size_t)(m * n) * sizeof *a);
   for (int64_t k = 0; k < m && k < n; ++k) {
-    const number alpha = a[k * n + k];
-    double squares = 0.0;
-    for (int64_t i = k + 1; i < m; ++i) squares += creal(a[i * n + k] * conj(a[i * n + k]));
-    taus[k] = 0.0;
-    if (squares == 0.0 && cimag(alpha) == 0.0) continue; /* nothing to remove */
-    const double size = sqrt(creal(alpha * conj(alpha)) + squares);
-    const double beta = creal(alpha) > 0.0 ? -size : size;
-    taus[k] = (beta - alpha) / beta;
-    for (int64_t i = k + 1; i < m; ++i) a[i * n + k] /= alpha - beta;
+    taus[k] = trm_lapack_reflector(&a[k * n + k], n, m - k);
     reflect(a, m, n, k + 1, a, n, k, conj(taus[k]));
-    a[k * n + k] = beta;
   }
 }
 
@@ -310,15 +294,29 @@ static void run_syevd(const matrices *s, number *const *operands, number *const 
 
 /* ---- The kernel ----------------------------------------------------------------------------- */
 
-static const routine routines[] = {
-    {TRM_CALL_LAPACK_POTRF, 1, 2, run_potrf}, {TRM_CALL_LAPACK_GETRF, 1, 3, run_getrf},
-    {TRM_CALL_LAPACK_TRSM, 2, 1, run_trsm},   {TRM_CALL_LAPACK_GEQRF, 1, 2, run_geqrf},
-    {TRM_CALL_LAPACK_ORGQR, 2, 1, run_orgqr}, {TRM_CALL_LAPACK_UNGQR, 2, 1, run_orgqr},
-    {TRM_CALL_LAPACK_GESDD, 1, 5, run_gesdd}, {TRM_CALL_LAPACK_SYEVD, 1, 3, run_syevd},
-    {TRM_CALL_LAPACK_HEEVD, 1, 3, run_syevd},
+static const trm_lapack_routine routines[] = {
+    {TRM_CALL_LAPACK_POTRF, 1, 2, run_potrf, 0},
+    {TRM_CALL_LAPACK_GETRF, 1, 3, run_getrf, 0},
+    {TRM_CALL_LAPACK_TRSM, 2, 1, run_trsm, 0},
+    {TRM_CALL_LAPACK_GEQRF, 1, 2, run_geqrf, 0},
+    {TRM_CALL_LAPACK_ORGQR, 2, 1, run_orgqr, 0},
+    {TRM_CALL_LAPACK_UNGQR, 2, 1, run_orgqr, 0},
+    {TRM_CALL_LAPACK_GESDD, 1, 5, run_gesdd, 0},
+    {TRM_CALL_LAPACK_SYEVD, 1, 3, run_syevd, 0},
+    {TRM_CALL_LAPACK_HEEVD, 1, 3, run_syevd, 0},
+    {TRM_CALL_LAPACK_GEQP3, 2, 3, trm_lapack_geqp3, 0},
+    {TRM_CALL_LAPACK_GEHRD, 1, 3, trm_lapack_gehrd, 0},
+    {TRM_CALL_LAPACK_SYTRD, 1, 5, trm_lapack_sytrd, 0},
+    {TRM_CALL_LAPACK_HETRD, 1, 5, trm_lapack_sytrd, 0},
+    {TRM_CALL_LAPACK_GEES, 1, 6, trm_lapack_gees, 1},
+    {TRM_CALL_LAPACK_GEEV, 1, 5, trm_lapack_geev, 1},
 };
 
-static const routine *find_routine(trm_call_id call) {
+static uint32_t num_results(const matrices *s) {
+  return s->routine->num_results - (s->is_complex ? s->routine->fewer : 0);
+}
+
+static const trm_lapack_routine *find_routine(trm_call_id call) {
   for (size_t i = 0; i < sizeof routines / sizeof *routines; ++i) {
     if (routines[i].call == call) return &routines[i];
   }
@@ -342,7 +340,7 @@ static trm_status run(const trm_kernel *kernel, const trm_kernel_call *call, trm
   const lapack_state *state = kernel->state;
   const trm_reference_state *base = &state->base;
   const matrices *sizes = &state->sizes;
-  const routine *r = sizes->routine;
+  const trm_lapack_routine *r = sizes->routine;
   for (int64_t b = 0; b < sizes->batch; ++b) {
     number *operands[2], *results[MAX_RESULTS], *at = call->scratch;
     for (uint32_t k = 0; k < r->num_operands; ++k) {
@@ -352,15 +350,16 @@ static trm_status run(const trm_kernel *kernel, const trm_kernel_call *call, trm
         const trm_value v =
             trm_value_load(base->operands[k].dtype, call->operands[k], b * count + i);
         const bool is_complex = trm_dtype_kind(base->operands[k].dtype) == TRM_KIND_COMPLEX;
-        *at++ = CMPLX(v.f, is_complex ? v.imag : 0.0);
+        const bool whole = trm_dtype_kind(base->operands[k].dtype) == TRM_KIND_SIGNED;
+        *at++ = CMPLX(whole ? (double)v.s : v.f, is_complex ? v.imag : 0.0);
       }
     }
-    for (uint32_t k = 0; k < r->num_results; ++k) {
+    for (uint32_t k = 0; k < num_results(sizes); ++k) {
       results[k] = at;
       at += leaf_size(trm_shape_leaf(&base->shape, (int32_t)k), sizes->batch);
     }
     r->run(sizes, operands, results, at);
-    for (uint32_t k = 0; k < r->num_results; ++k) {
+    for (uint32_t k = 0; k < num_results(sizes); ++k) {
       const trm_shape *shape = trm_shape_leaf(&base->shape, (int32_t)k);
       const int64_t count = leaf_size(shape, sizes->batch);
       const bool whole = trm_dtype_kind(shape->dtype) == TRM_KIND_SIGNED;
@@ -385,13 +384,23 @@ static bool has_shape(const trm_shape *shape, const matrices *s, trm_dtype dtype
          (inner < 2 || shape->dims[shape->rank - 2] == rows);
 }
 
+static bool geev_fits(const matrices *s, trm_dtype type, const trm_shape *const *leaf) {
+  const trm_dtype vectors = s->is_complex ? type : type == TRM_F64 ? TRM_C128 : TRM_C64;
+  const int values = s->is_complex ? 1 : 2;
+  const int64_t n = s->n;
+  return s->m == n && has_shape(leaf[0], s, type, 1, 0, n) &&
+         has_shape(leaf[values - 1], s, type, 1, 0, n) &&
+         has_shape(leaf[values], s, vectors, 2, n, n) &&
+         has_shape(leaf[values + 1], s, vectors, 2, n, n) &&
+         has_shape(leaf[values + 2], s, TRM_S32, 0, 0, 0);
+}
+
 static bool shapes_fit(const trm_kernel_request *request, matrices *s) {
   const trm_shape *a = trm_operand_shape(request, 0), *result = &request->instruction->shape;
   const trm_shape *leaf[MAX_RESULTS];
   const trm_dtype type = a->dtype;
   const trm_dtype real = type == TRM_C64 ? TRM_F32 : type == TRM_C128 ? TRM_F64 : type;
-  for (uint32_t k = 0; k < s->routine->num_results; ++k)
-    leaf[k] = trm_shape_leaf(result, (int32_t)k);
+  for (uint32_t k = 0; k < num_results(s); ++k) leaf[k] = trm_shape_leaf(result, (int32_t)k);
   const int64_t m = s->m, n = s->n, k = m < n ? m : n;
   if (s->routine->run == run_trsm) {
     const trm_shape *b = trm_operand_shape(request, 1);
@@ -408,7 +417,28 @@ static bool shapes_fit(const trm_kernel_request *request, matrices *s) {
     return m >= n && s->columns <= n && has_shape(taus, s, type, 1, 0, s->columns) &&
            has_shape(leaf[0], s, type, 2, m, n);
   }
+  if (s->routine->run == trm_lapack_geev) return geev_fits(s, type, leaf);
   if (!has_shape(leaf[0], s, type, 2, m, n)) return false;
+  if (s->routine->run == trm_lapack_geqp3) {
+    return has_shape(trm_operand_shape(request, 1), s, TRM_S32, 1, 0, n) &&
+           has_shape(leaf[1], s, TRM_S32, 1, 0, n) && has_shape(leaf[2], s, type, 1, 0, k);
+  }
+  if (s->routine->run == trm_lapack_gehrd) {
+    return m == n && n > 0 && has_shape(leaf[1], s, type, 1, 0, n - 1) &&
+           has_shape(leaf[2], s, TRM_S32, 0, 0, 0);
+  }
+  if (s->routine->run == trm_lapack_sytrd) {
+    return m == n && n > 0 && has_shape(leaf[1], s, real, 1, 0, n) &&
+           has_shape(leaf[2], s, real, 1, 0, n - 1) && has_shape(leaf[3], s, type, 1, 0, n - 1) &&
+           has_shape(leaf[4], s, TRM_S32, 0, 0, 0);
+  }
+  if (s->routine->run == trm_lapack_gees) {
+    const int values = s->is_complex ? 1 : 2;
+    return m == n && has_shape(leaf[1], s, type, 2, n, n) && has_shape(leaf[2], s, type, 1, 0, n) &&
+           has_shape(leaf[1 + values], s, type, 1, 0, n) &&
+           has_shape(leaf[2 + values], s, TRM_S32, 0, 0, 0) &&
+           has_shape(leaf[3 + values], s, TRM_S32, 0, 0, 0);
+  }
   if (s->routine->run == run_potrf) return m == n && has_shape(leaf[1], s, TRM_S32, 0, 0, 0);
   if (s->routine->run == run_getrf) {
     return has_shape(leaf[1], s, TRM_S32, 1, 0, k) && has_shape(leaf[2], s, TRM_S32, 0, 0, 0);
@@ -428,33 +458,41 @@ static bool shapes_fit(const trm_kernel_request *request, matrices *s) {
 trm_status trm_reference_lapack_create(const trm_kernel_request *request, trm_kernel *out_kernel,
                                        bool *out_supported, trm_error *error) {
   const trm_instruction *instruction = request->instruction;
-  const routine *r = find_routine(instruction->call_id);
+  const trm_lapack_routine *r = find_routine(instruction->call_id);
   *out_supported = true;
   if (r == NULL) {
-    return trm_reference_refuse(request,
-                                "of LAPACK's routines it knows potrf, getrf, trsm, geqrf, "
-                                "orgqr, ungqr, gesdd, syevd and heevd, as lapack_spotrf_ffi",
-                                error);
-  }
-  if (instruction->num_operands != r->num_operands ||
-      trm_shape_num_leaves(&instruction->shape) != (int32_t)r->num_results) {
-    return trm_reference_refuse(request, "it has too many operands or results or too few", error);
+    return trm_reference_refuse(
+        request,
+        "of LAPACK's routines it knows potrf, getrf, trsm, geqrf, "
+        "orgqr, ungqr, gesdd, syevd, heevd, geqp3, gehrd, sytrd, hetrd, gees "
+        "and geev, as lapack_spotrf_ffi",
+        error);
   }
   const trm_shape *a = trm_operand_shape(request, 0);
   const trm_kind kind = trm_dtype_kind(a->dtype);
   if ((kind != TRM_KIND_FLOAT && kind != TRM_KIND_COMPLEX) || a->rank < 2) {
     return trm_reference_refuse(request, "it takes matrices of floats", error);
   }
+  const bool is_complex = kind == TRM_KIND_COMPLEX;
+  if (instruction->num_operands != r->num_operands ||
+      trm_shape_num_leaves(&instruction->shape) !=
+          (int32_t)(r->num_results - (is_complex ? r->fewer : 0))) {
+    return trm_reference_refuse(request, "it has too many operands or results or too few", error);
+  }
   const char *config = instruction->backend_config;
   matrices sizes = {.routine = r,
                     .m = a->dims[a->rank - 2],
                     .n = a->dims[a->rank - 1],
                     .batch = 1,
+                    .is_complex = is_complex,
                     .uplo = trm_lapack_option(config, "uplo"),
                     .side = trm_lapack_option(config, "side"),
                     .trans = trm_lapack_option(config, "trans_x"),
                     .diag = trm_lapack_option(config, "diag"),
-                    .mode = trm_lapack_option(config, "mode")};
+                    .mode = trm_lapack_option(config, "mode"),
+                    .left_mode = trm_lapack_option(config, "compute_left")};
+  const uint8_t right_mode = trm_lapack_option(config, "compute_right");
+  if (right_mode != 0) sizes.mode = right_mode;
   for (int32_t d = 0; d < a->rank - 2; ++d) sizes.batch *= a->dims[d];
   if (sizes.uplo == 0) sizes.uplo = 'L';
   if (!shapes_fit(request, &sizes)) {
@@ -471,7 +509,7 @@ trm_status trm_reference_lapack_create(const trm_kernel_request *request, trm_ke
   for (uint32_t k = 0; k < r->num_operands; ++k) {
     entries += (size_t)leaf_size(trm_operand_shape(request, k), sizes.batch);
   }
-  for (uint32_t k = 0; k < r->num_results; ++k) {
+  for (uint32_t k = 0; k < num_results(&sizes); ++k) {
     entries += (size_t)leaf_size(trm_shape_leaf(&instruction->shape, (int32_t)k), sizes.batch) + 1;
   }
   out_kernel->scratch_bytes = entries * sizeof(number);

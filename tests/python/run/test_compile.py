@@ -134,6 +134,22 @@ def test_initial_value_from_the_computation(on_ipu, session):
         np.testing.assert_array_equal(s.run(result)[0], [4, 4])
 
 
+def test_collections_of_variables_made_inside(on_ipu, session):
+    def step(x):
+        with tf.variable_scope("inner", use_resource=True):
+            count = tf.train.get_or_create_global_step()
+            assert tf.train.get_or_create_global_step() is count
+            mine = tf.get_variable("mine", [], collections=["mine", tf.GraphKeys.GLOBAL_VARIABLES])
+            assert tf.get_collection("mine")[0] is mine
+            return x + tf.cast(tf.assign_add(tf.train.get_global_step(), 2), tf.float32)
+
+    with ipu.scopes.ipu_scope("/device:IPU:0"):
+        result = ipu.ipu_compiler.compile(step, [tf.constant(1.0)])
+    assert tf.train.get_global_step().name == "inner/global_step:0"
+    session.run(tf.global_variables_initializer())
+    assert session.run(result) == [3.0]
+
+
 def test_returned_operation_runs(on_ipu, session):
     def computation():
         v = tf.get_variable("v", [], initializer=tf.zeros_initializer())

@@ -136,12 +136,121 @@ def test_eigenvalues(tool, dtype):
     np.testing.assert_array_equal(info, [0, 0, 0])
 
 
+def results_of(array, form):
+    """Shapes of results: "m" matrix, "v" vector of one less, "w" vector, "r" real "w", "q" real
+    "v", "c" complex matrix, "i" whole number."""
+    n, name = array.shape[-1], shape_of(array).split("[")[0]
+    batch = "".join(f"{d}," for d in array.shape[:-2])
+    real, other = ("f64", "c128") if name == "f64" else ("f32", "c64")
+    shapes = {"m": f"{name}[{batch}{n},{n}]", "v": f"{name}[{batch}{n - 1}]", "i":
+              f"s32[{batch[:-1]}]", "w": f"{name}[{batch}{n}]", "r": f"{real}[{batch}{n}]",
+              "q": f"{real}[{batch}{n - 1}]", "c": f"{other}[{batch}{n},{n}]"}
+    return [shapes[letter] for letter in form]
+
+
+def product(packed, taus, size):
+    """Q of reflectors that are below the subdiagonal."""
+    q = np.eye(size, dtype=packed.dtype)
+    for k, tau in enumerate(taus):
+        v = np.zeros(size, packed.dtype)
+        v[k + 1] = 1
+        v[k + 2:] = packed[k + 2:, k]
+        q = q @ (np.eye(size) - tau * np.outer(v, v.conj()))
+    return q
+
+
+ROTATIONS = np.kron(np.diag([1.0, 2.0, 3.0]), [[0.0, 1.0], [-1.0, 0.0]])
+MATRICES = {"random": None, "rotations": ROTATIONS, "zero": np.zeros((6, 6)),
+            "cycle": np.roll(np.eye(6), 1, axis=0), "jordan": np.diag([2.0] * 6) + np.eye(6, k=1),
+            "symmetric": np.add.outer(np.arange(6.0), np.arange(6.0))}
+
+
+def square(dtype, kind):
+    return matrix(dtype, 6, 6) if kind == "random" else MATRICES[kind].astype(TYPES[dtype])
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+def test_hessenberg(tool, dtype):
+    a = matrix(dtype, 2, 5, 5)
+    packed, taus, info = call(tool, "gehrd", results_of(a, "mvi"), a)
+    for one, p, t in zip(a, packed, taus):
+        q = product(p, t, 5)
+        np.testing.assert_allclose(q @ np.triu(p, -1) @ adjoint(q), one, atol=20 * BOUND[dtype])
+    np.testing.assert_array_equal(info, [0, 0])
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("uplo", "LU")
+def test_tridiagonal_form(tool, dtype, uplo):
+    a = matrix(dtype, 5, 5)
+    a = a + adjoint(a)
+    given = np.tril(a) if uplo == "L" else np.triu(a)
+    routine = "hetrd" if dtype == "c64" else "sytrd"
+    packed, diagonal, beside, taus, _ = call(tool, routine, results_of(a, "mrqvi"), given,
+                                             uplo=uplo)
+    form = np.diag(diagonal) + np.diag(beside, 1) + np.diag(beside, -1)
+    np.testing.assert_allclose(np.linalg.eigvalsh(form), np.linalg.eigvalsh(a),
+                               atol=20 * BOUND[dtype])
+    if uplo == "L":
+        q = product(packed, taus, 5)
+        np.testing.assert_allclose(q @ form @ adjoint(q), a, atol=20 * BOUND[dtype])
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+def test_qr_with_pivots(tool, dtype):
+    a = matrix(dtype, 6, 4)
+    first = np.array([0, 0, 0, 1], np.int32)
+    for fixed in (0 * first, first):
+        packed, order, taus = call(tool, "geqp3", [shape_of(a), "s32[4]", shape_of(a[0])], a, fixed)
+        q, = call(tool, "orgqr" if dtype != "c64" else "ungqr", [shape_of(a)], packed, taus)
+        np.testing.assert_allclose(q @ np.triu(packed[:4]), a[:, order - 1], atol=BOUND[dtype])
+        sizes = np.abs(np.diag(packed))[fixed.sum():]
+        assert (np.diff(sizes) <= 0).all() and (order[0] == 4 or not fixed.any())
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("kind", MATRICES)
+def test_schur_form(tool, dtype, kind):
+    a = square(dtype, kind)
+    form = "mmwii" if dtype == "c64" else "mmwwii"
+    t, z, *values, _, info = call(tool, "gees", results_of(a, form), a, mode="V", sort="N")
+    assert info == 0
+    np.testing.assert_allclose(z @ t @ adjoint(z), a, atol=50 * BOUND[dtype])
+    np.testing.assert_allclose(adjoint(z) @ z, np.eye(6), atol=5 * BOUND[dtype])
+    assert (np.tril(t, -2) == 0).all()
+    below = np.diag(t, -1)
+    assert dtype != "c64" or (below == 0).all()
+    for k in np.flatnonzero(below):  # a pair: standard form
+        assert t[k, k] == t[k + 1, k + 1] and t[k, k + 1] * t[k + 1, k] < 0
+    found = values[0] if dtype == "c64" else values[0] + 1j * values[1]
+    if kind == "random":
+        np.testing.assert_allclose(np.sort_complex(found), np.sort_complex(np.linalg.eigvals(a)),
+                                   atol=50 * BOUND[dtype])
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("kind", sorted(set(MATRICES) - {"jordan"}))
+def test_eigenvectors(tool, dtype, kind):
+    a = square(dtype, kind)
+    form = "wmmi" if dtype == "c64" else "wwcci"
+    *values, left, right, info = call(tool, "geev", results_of(a, form), a, compute_left="V",
+                                      compute_right="V")
+    found = values[0] if dtype == "c64" else values[0] + 1j * values[1]
+    assert info == 0
+    np.testing.assert_allclose(a @ right, right * found, atol=100 * BOUND[dtype])
+    np.testing.assert_allclose(adjoint(left) @ a, found[:, None] * adjoint(left),
+                               atol=100 * BOUND[dtype])
+    np.testing.assert_allclose(np.linalg.norm(right, axis=0), 1, atol=5 * BOUND[dtype])
+    if dtype != "c64":
+        assert (right[:, values[1] == 0].imag == 0).all()
+
+
 def test_a_routine_that_is_not_known_is_named(tool):
     tool.write("g.hlo", """HloModule g
 ENTRY e { p = f32[4,4] parameter(0)
-  ROOT r = (f32[4,4], f32[3], s32[]) custom-call(p), custom_call_target="lapack_sgehrd_ffi" }""")
+  ROOT r = (f32[4,4], f32[3], s32[]) custom-call(p), custom_call_target="lapack_sgebal_ffi" }""")
     message = tool.fails("compile", "g.hlo", "-o", "g.poplar_exec")
-    assert "potrf, getrf, trsm, geqrf, orgqr, ungqr, gesdd, syevd and heevd" in message
+    assert "potrf, getrf, trsm, geqrf, orgqr, ungqr, gesdd, syevd, heevd" in message
 
 
 def test_solve_as_jax_writes_it(tool):

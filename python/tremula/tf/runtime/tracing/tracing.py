@@ -102,9 +102,18 @@ class Trace:
                 arguments["initial_value"] = lambda: graphs.lift(value, outer)
             variable = next_creator(**arguments)
             self._created.append(getattr(variable, "handle", None))
+            self._collect(variable, arguments.get("collections") or ())
             return variable
 
         return self.graph._variable_creator_scope(create)
+
+    def _collect(self, variable, names):
+        """Collections such as that of the global step are copied from the graph outside before the
+        variable is made; the computation finds it, too."""
+        for name in names:
+            collection = self.graph.get_collection_ref(name)
+            if not any(other is variable for other in collection):
+                collection.append(variable)
 
     def _name_scope(self):
         """Names begin with the name scope that the program is built in, as in the original, where
