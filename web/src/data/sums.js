@@ -40,8 +40,9 @@ export function rangeSums(c, lo, hi, kindOf, nameOf, count) {
     const begin = c.cycles_base[i],
       cycles = c.cycles[i],
       end = begin + cycles;
-    if (begin >= hi || end <= lo || cycles <= 0) continue;
-    const part = (Math.min(hi, end) - Math.max(lo, begin)) / cycles;
+    // A row without cycles may move bytes.
+    if (cycles < 0 || begin >= hi || (cycles === 0 ? begin < lo : end <= lo)) continue;
+    const part = cycles === 0 ? 1 : (Math.min(hi, end) - Math.max(lo, begin)) / cycles;
     const kind = kindOf(i);
     const sync = c.sync_cycles[i] * part;
     kinds.set(kind, (kinds.get(kind) ?? 0) + cycles * part - sync);
