@@ -134,7 +134,7 @@ def test_initial_value_from_the_computation(on_ipu, session):
         np.testing.assert_array_equal(s.run(result)[0], [4, 4])
 
 
-def test_collections_of_variables_made_inside(on_ipu, session):
+def test_collections_of_variables_made_inside():
     def step(x):
         with tf.variable_scope("inner", use_resource=True):
             count = tf.train.get_or_create_global_step()
@@ -146,8 +146,9 @@ def test_collections_of_variables_made_inside(on_ipu, session):
     with ipu.scopes.ipu_scope("/device:IPU:0"):
         result = ipu.ipu_compiler.compile(step, [tf.constant(1.0)])
     assert tf.train.get_global_step().name == "inner/global_step:0"
-    session.run(tf.global_variables_initializer())
-    assert session.run(result) == [3.0]
+    with tf.Session() as sess:
+        sess.run(tf.global_variables_initializer())
+        assert sess.run(result) == [3.0]
 
 
 def test_returned_operation_runs(on_ipu, session):
