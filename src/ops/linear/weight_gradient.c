@@ -19,7 +19,7 @@ enum {
   POSITIONS = 224,     /* of dy that are packed at a time, about; two panels fit in 48 KB */
   LEAST_SUMMED = 1500, /* positions of a part: shorter sums cost too much to add up */
   MOST_PARTS = 8,
-  TASKS = 8,        /* wanted, so that many threads share them evenly */
+  TASKS = 8,        /* wanted, so that a few threads share them evenly */
   MOST_BLOCK = 256, /* channels */
   LEAST_BLOCK = 64,
 };
@@ -103,6 +103,14 @@ static int64_t tasks_of(const trm_weight_gradient *g) {
   return g->parts * blocks(g->in_channels, g->in_block) * blocks(g->out_channels, g->out_block);
 }
 
+/* Halves blocks of channels until there are so many tasks. */
+static void divide_blocks(trm_weight_gradient *g, int64_t tasks, int64_t least_block) {
+  while (tasks_of(g) < tasks && (g->in_block > least_block || g->out_block > least_block)) {
+    int64_t *larger = g->in_block > g->out_block ? &g->in_block : &g->out_block;
+    *larger = round_up(divide_up(*larger, 2), WIDE);
+  }
+}
+
 /* Large blocks pack little, many tasks share well. */
 static void choose_tasks(trm_weight_gradient *g) {
   const int64_t positions = g->batch * g->y_size[0] * g->y_size[1];
@@ -113,10 +121,12 @@ static void choose_tasks(trm_weight_gradient *g) {
          positions / (2 * g->parts) >= LEAST_SUMMED) {
     g->parts *= 2;
   }
-  while (tasks_of(g) < TASKS && (g->in_block > LEAST_BLOCK || g->out_block > LEAST_BLOCK)) {
-    int64_t *larger = g->in_block > g->out_block ? &g->in_block : &g->out_block;
-    *larger = round_up(divide_up(*larger, 2), WIDE);
-  }
+  divide_blocks(g, TASKS, LEAST_BLOCK);
+}
+
+void trm_weight_gradient_share(trm_weight_gradient *g, int threads) {
+  g->threads = threads;
+  if (2 * threads > TASKS) divide_blocks(g, 2 * (int64_t)threads, WIDE);
 }
 
 static bool is_dense(const trm_convolution_problem *p) {

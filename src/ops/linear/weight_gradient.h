@@ -1,6 +1,6 @@
 /* Gradients of the weights of convolutions in float32, as products of packed panels with AVX-512:
  * oneDNN reaches two thirds of the machine there, and divides sums by the number of threads.
- * Tasks, and the order of each sum, follow from the sizes alone. */
+ * The order of each sum follows from the sizes alone. */
 #ifndef TREMULA_OPS_LINEAR_WEIGHT_GRADIENT_H_
 #define TREMULA_OPS_LINEAR_WEIGHT_GRADIENT_H_
 
@@ -20,6 +20,10 @@ typedef struct trm_weight_gradient {
 /* Restates a gradient of weights and chooses how it is computed; false: this CPU or these sizes are
  * not served. */
 bool trm_weight_gradient_plan(const trm_convolution_problem *p, trm_weight_gradient *out_gradient);
+
+/* Sets how many threads compute it. For many of them the blocks of channels become smaller, which
+ * changes no sum. */
+void trm_weight_gradient_share(trm_weight_gradient *g, int threads);
 
 size_t trm_weight_gradient_scratch_bytes(const trm_weight_gradient *g);
 /* A worker of a oneDNN sequence; `data` is a trm_weight_gradient. */

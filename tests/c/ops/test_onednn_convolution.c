@@ -676,7 +676,7 @@ static void two_engines_may_share_a_kernel(void **state) {
 }
 
 static void check_threads(const convolution_case *shape) {
-  static const int counts[] = {1, 2, 3, 5};
+  static const int counts[] = {1, 2, 3, 5, 16};
   enum { COUNTS = sizeof counts / sizeof *counts };
   const int before = omp_get_max_threads();
   linear_case c;
