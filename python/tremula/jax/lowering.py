@@ -13,7 +13,7 @@ _CALLBACK = ("It is a call of Python in the middle of the program (jax.debug.pri
              "function, or return the value and use it outside")
 _KERNEL = ("It is a kernel that was written for one kind of device (Pallas, Triton, "
            "jax.ffi.ffi_call): call the same in jax.numpy or jax.lax")
-_LAPACK = "Of LAPACK, Tremula has what cholesky, solve, lu, qr, svd and eigh need (docs/jax.md)"
+_LAPACK = "docs/jax.md lists the functions of LAPACK that Tremula has"
 _ADVICE = (("python_cpu_callback", _CALLBACK), ("LAPACK", _LAPACK), ("custom call", _KERNEL))
 
 # JAX before 0.5 calls LAPACK in a form that has no kernel. It lowers the same functions without

@@ -65,7 +65,7 @@ def test_values_of_every_type_are_made_up(dtype):
       "b = f32[2,3] copy-done(s)", "r = f32[2,3] add(a, b)"), "copy-start must have one user"),
     (("r = (f32[2,3], f32[2,3], u32[]) copy-start(p)",),
      "must have one user, which ends it, not 0"),
-        (("r = f32[2,3] scan(p), dimensions={0}",), "scan lacks its attribute 'to_apply'"),
+    (("r = f32[2,3] scan(p), dimensions={0}",), "scan lacks its attribute 'to_apply'"),
 ])
 def test_refused(lines, what):
     with pytest.raises(core.TremulaError, match=what):
