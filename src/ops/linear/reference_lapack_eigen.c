@@ -344,20 +344,29 @@ static void eigenvalues(const number *t, int64_t n, number *values) {
   }
 }
 
+/* Makes t its Schur form and z the vectors, and writes the eigenvalues to results[0] on, of real
+ * matrices their parts. Returns LAPACK's info. */
+static int64_t decompose(const matrices *s, number *t, number *z, number *const *results,
+                         number *scratch) {
+  const int64_t n = s->n;
+  reduce(t, n, z, scratch);
+  const int64_t info = s->is_complex ? complex_schur(t, n, z, scratch) : real_schur(t, n, z);
+  eigenvalues(t, n, scratch);
+  for (int64_t i = 0; i < n; ++i) {
+    results[0][i] = s->is_complex ? scratch[i] : creal(scratch[i]);
+    if (!s->is_complex) results[1][i] = cimag(scratch[i]);
+  }
+  return info;
+}
+
 /* Results: t, the vectors, eigenvalues (of real matrices their parts, one after the other), the
  * number of sorted ones, info. */
 void trm_lapack_gees(const matrices *s, number *const *operands, number *const *results,
                      number *scratch) {
   const int64_t n = s->n;
-  number *const t = results[0], *const z = results[1], *const values = scratch;
+  number *const t = results[0];
   memcpy(t, operands[0], (size_t)(n * n) * sizeof *t);
-  reduce(t, n, z, scratch);
-  const int64_t info = s->is_complex ? complex_schur(t, n, z, scratch) : real_schur(t, n, z);
-  eigenvalues(t, n, values);
-  for (int64_t i = 0; i < n; ++i) {
-    results[2][i] = s->is_complex ? values[i] : creal(values[i]);
-    if (!s->is_complex) results[3][i] = cimag(values[i]);
-  }
+  const int64_t info = decompose(s, t, results[1], results + 2, scratch);
   number *const *rest = results + (s->is_complex ? 3 : 4);
   *rest[0] = 0.0;
   *rest[1] = (double)info;
@@ -434,13 +443,7 @@ void trm_lapack_geev(const matrices *s, number *const *operands, number *const *
   const int64_t n = s->n;
   number *const t = scratch, *const z = t + n * n, *const more = z + n * n;
   memcpy(t, operands[0], (size_t)(n * n) * sizeof *t);
-  reduce(t, n, z, more);
-  const int64_t info = s->is_complex ? complex_schur(t, n, z, more) : real_schur(t, n, z);
-  eigenvalues(t, n, more);
-  for (int64_t i = 0; i < n; ++i) {
-    results[0][i] = s->is_complex ? more[i] : creal(more[i]);
-    if (!s->is_complex) results[1][i] = cimag(more[i]);
-  }
+  const int64_t info = decompose(s, t, z, results, more);
   number *const *vectors = results + (s->is_complex ? 1 : 2);
   triangular(t, n, z, more);
   for (int side = 0; side < 2; ++side) {
