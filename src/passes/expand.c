@@ -19,8 +19,7 @@ typedef struct scan_loop {
 
 /* A copy in the module's arena. */
 static trm_dims kept_dims(trm_maker *m, int32_t count, const int64_t *items) {
-  int64_t *copy = trm_keep(m, items, (size_t)count * sizeof *items);
-  return (trm_dims){.count = copy != NULL ? count : 0, .items = copy};
+  return (trm_dims){count, trm_keep(m, items, (size_t)count * sizeof *items)};
 }
 
 static const trm_shape number = {.dtype = TRM_S32};
