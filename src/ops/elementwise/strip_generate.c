@@ -1,5 +1,5 @@
 /* Owns: machine code for runs of operations of strip code, so that what they compute stays in
- * registers (ops/generate). Where the CPU has no AVX-512, the vector functions run as they are. */
+ * registers (ops/generate). Where the CPU has no AVX2, the vector functions run as they are. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -383,8 +383,10 @@ static trm_status move_loads(compiler *c, uint32_t num_fills, trm_error *error) 
   return TRM_OK;
 }
 
+static bool is_wide(void) { return strcmp(trm_vector_ops_get()->name, "avx512") == 0; }
+
 bool trm_strip_generates(void) {
-  if (strcmp(trm_vector_ops_get()->name, "avx512") != 0) return false;
+  if (!is_wide() && strcmp(trm_vector_ops_get()->name, "avx2") != 0) return false;
   const char *asked = getenv("TREMULA_GENERATE");
   return asked == NULL || strcmp(asked, "0") != 0;
 }
@@ -392,7 +394,7 @@ bool trm_strip_generates(void) {
 trm_status trm_strip_generate(strip_compiler *c, uint32_t num_fills, trm_error *error) {
   if (c->request->is_function || !trm_strip_generates()) return TRM_OK;
   TRY(move_loads(c, num_fills, error));
-  run r = {.c = c, .num_fills = num_fills};
+  run r = {.c = c, .num_fills = num_fills, .g = {.is_wide = is_wide()}};
   size_t kept = num_fills;
   trm_status status = TRM_OK;
   for (size_t begin = num_fills; begin < c->operations.count && status == TRM_OK;) {

@@ -1,5 +1,5 @@
 /* Generates a loop over the elements of arrays in machine code, from the list of what it computes
- * for one element: values stay in registers, 16 lanes at a time.
+ * for one element: values stay in registers, 16 lanes at a time with AVX-512, 8 with AVX2.
  *
  * A generator collects nodes in the order of computing. A node's value is a vector of float32 or of
  * 32-bit integers, or a mask of lanes; operands name nodes by number. */
@@ -26,6 +26,7 @@ typedef struct trm_node_data {
 } trm_node_data;
 
 typedef struct trm_generator {
+  bool is_wide; /* for AVX-512, else for AVX2; set it before the first node is added */
   VECTOR(trm_node_data) nodes;
   bool failed; /* out of memory */
 } trm_generator;
@@ -34,6 +35,10 @@ typedef struct trm_generator {
 trm_node trm_generate(trm_generator *g, trm_node_kind kind, trm_node a, trm_node b, trm_node c,
                       uint32_t number);
 trm_node trm_generate_constant(trm_generator *g, float value);
+/* A kind that AVX2 has no instruction for, as nodes of other kinds; false where it has one. Called
+ * by trm_generate. */
+bool trm_generate_narrow(trm_generator *g, trm_node_kind kind, const trm_node *operands,
+                         uint32_t number, trm_node *out);
 
 /* Compositions. As the loops of vector.c do it, to the bit. */
 trm_node trm_generate_divide(trm_generator *g, trm_node x, trm_node y);

@@ -36,19 +36,29 @@ uint32_t trm_code_pool_word(trm_machine_code *code, uint32_t word) {
   return (uint32_t)code->pool.count - 1;
 }
 
+/* SIB and what follows it: a displacement that EVEX counts in vectors, of 8 bits; VEX counts in
+ * bytes. */
+static void write_displacement(trm_machine_code *code, uint8_t reg, uint8_t sib, uint32_t vectors,
+                               uint32_t vector_bytes) {
+  CODE(code, (uint8_t)((code->is_wide ? 0x44 : 0x84) | reg), sib);
+  if (code->is_wide) CODE(code, (uint8_t)vectors);
+  else write_word(code, vectors * vector_bytes);
+}
+
 /* ModRM and what follows it. */
 static void write_operand(trm_machine_code *code, trm_code_form form, uint32_t to,
                           trm_code_operand last) {
   const uint8_t reg = (uint8_t)((to & 7) << 3), low = (uint8_t)(last.number & 7);
   switch (last.kind) {
     case OPERAND_REGISTER: CODE(code, (uint8_t)(0xc0 | reg | low)); break;
-    case OPERAND_ARRAY: /* with a displacement of 8 bits, which rbp and r13 cannot do without */
-      CODE(code, (uint8_t)(0x44 | reg), (uint8_t)(last.log2_size << 6 | low), last.vectors);
+    case OPERAND_ARRAY:
+      write_displacement(code, reg, (uint8_t)(last.log2_size << 6 | low), last.vectors,
+                         8u << last.log2_size);
       break;
     case OPERAND_VECTOR:
-      CODE(code, (uint8_t)(0x44 | reg), (uint8_t)(0x20 | low), last.vectors);
+      write_displacement(code, reg, (uint8_t)(0x20 | low), last.vectors, 32);
       break;
-    case OPERAND_SCALAR: CODE(code, (uint8_t)(0x44 | reg), (uint8_t)(0x20 | low), 0); break;
+    case OPERAND_SCALAR: write_displacement(code, reg, (uint8_t)(0x20 | low), 0, 0); break;
     default: {
       CODE(code, (uint8_t)(0x05 | reg));
       const uint32_t at = trm_code_jump(code);
@@ -59,18 +69,32 @@ static void write_operand(trm_machine_code *code, trm_code_form form, uint32_t t
   }
 }
 
-void trm_code_evex(trm_machine_code *code, trm_code_form form, uint32_t to, uint32_t first,
-                   trm_code_operand last, uint32_t mask, bool zeroes) {
+static void write_evex(trm_machine_code *code, trm_code_form form, uint32_t to, uint32_t first,
+                       trm_code_operand last, uint32_t mask, bool zeroes) {
   const bool is_register = last.kind == OPERAND_REGISTER;
   const bool is_pool = last.kind == OPERAND_POOL;
   const bool broadcasts = (last.kind == OPERAND_SCALAR || is_pool) && !form.reads_one;
   const uint32_t base = is_pool ? 0 : last.number, high = is_register ? last.number >> 4 & 1 : 0;
   const uint8_t extensions =
       (uint8_t)((to >> 3 & 1) << 7 | high << 6 | (base >> 3 & 1) << 5 | (to >> 4 & 1) << 4);
-  const uint32_t third = (zeroes ? 0x80u : 0u) | (uint32_t)form.length << 5 |
-                         (broadcasts ? 0x10u : 0u) | (~first >> 4 & 1) << 3 | mask;
+  const uint32_t third = (zeroes ? 0x80u : 0u) | (2u - form.part) << 5 | (broadcasts ? 0x10u : 0u) |
+                         (~first >> 4 & 1) << 3 | mask;
   CODE(code, 0x62, (uint8_t)((extensions ^ 0xf0) | form.map),
        (uint8_t)((~first & 15) << 3 | 4 | form.prefix), (uint8_t)third, form.opcode);
+}
+
+static void write_vex(trm_machine_code *code, trm_code_form form, uint32_t to, uint32_t first,
+                      trm_code_operand last) {
+  const uint32_t base = last.kind == OPERAND_POOL ? 0 : last.number;
+  const uint8_t extensions = (uint8_t)((to >> 3 & 1) << 7 | (base >> 3 & 1) << 5);
+  CODE(code, 0xc4, (uint8_t)((extensions ^ 0xe0) | form.map),
+       (uint8_t)((~first & 15) << 3 | (1u - form.part) << 2 | form.prefix), form.opcode);
+}
+
+void trm_code_vector(trm_machine_code *code, trm_code_form form, uint32_t to, uint32_t first,
+                     trm_code_operand last, uint32_t mask, bool zeroes) {
+  if (code->is_wide) write_evex(code, form, to, first, last, mask, zeroes);
+  else write_vex(code, form, to, first, last);
   write_operand(code, form, to, last);
   if (form.has_immediate) CODE(code, form.immediate);
 }
@@ -88,19 +112,21 @@ void trm_code_load_pointer(trm_machine_code *code, uint32_t number, uint32_t slo
 }
 
 void *trm_code_map(trm_machine_code *code, size_t *out_size) {
+  const size_t copies = code->is_wide ? 1 : 8; /* of a word: EVEX broadcasts by itself */
+  const size_t word_size = copies * sizeof(uint32_t);
   const size_t pool = (code->bytes.count + 63) & ~(size_t)63;
-  const size_t size = pool + code->pool.count * sizeof(uint32_t);
+  const size_t size = pool + code->pool.count * word_size;
   *out_size = size;
   if (code->failed || size == 0) return NULL;
   for (size_t i = 0; i < code->fixups.count; ++i) {
     const trm_code_fixup *fixup = &code->fixups.items[i];
-    put_distance(code, fixup->at, fixup->end, pool + fixup->index * sizeof(uint32_t));
+    put_distance(code, fixup->at, fixup->end, pool + fixup->index * word_size);
   }
   char *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) return NULL;
   memcpy(memory, code->bytes.items, code->bytes.count);
-  if (code->pool.count > 0)
-    memcpy(memory + pool, code->pool.items, code->pool.count * sizeof(uint32_t));
+  for (size_t i = 0; i < code->pool.count * copies; ++i)
+    memcpy(memory + pool + i * sizeof(uint32_t), &code->pool.items[i / copies], sizeof(uint32_t));
   if (mprotect(memory, size, PROT_READ | PROT_EXEC) == 0) return memory;
   munmap(memory, size);
   return NULL;

@@ -1,5 +1,5 @@
-/* Writing x86-64 machine code: EVEX instructions on vectors of 512 bits (AVX-512 F, BW, DQ, VL), a
- * pool of constants behind the code, and memory that may be run.
+/* Writing x86-64 machine code: instructions on vectors of 512 bits (AVX-512 F, BW, DQ, VL) or of
+ * 256 bits (AVX2, FMA, F16C), a pool of constants behind the code, and memory that may be run.
  *
  * Encodings: Intel 64 and IA-32 Architectures Software Developer's Manual, volume 2, chapters 2.7
  * (EVEX) and 2.3 (VEX). */
@@ -17,7 +17,7 @@ typedef enum trm_code_prefix { PREFIX_NONE, PREFIX_66, PREFIX_F3, PREFIX_F2 } tr
 /* What an instruction is, but for its operands. */
 typedef struct trm_code_form {
   uint8_t map, prefix, opcode;
-  uint8_t length; /* of its vectors: 0: 128 bits, 1: 256, 2: 512 */
+  uint8_t part;   /* of its vectors: 0: whole ones, 1: their lower halves, 2: quarters */
   bool reads_one; /* reads one element from memory without being told to */
   bool has_immediate;
   uint8_t immediate;
@@ -29,7 +29,7 @@ typedef struct trm_code_operand {
     OPERAND_REGISTER, /* vector or mask register `number` */
     OPERAND_ARRAY,    /* [number + rax << log2_size], and `vectors` vectors behind it */
     OPERAND_VECTOR,   /* [number], and `vectors` vectors behind it */
-    OPERAND_SCALAR,   /* the 32 bits at [number], for all lanes */
+    OPERAND_SCALAR,   /* the 32 bits at [number], for all lanes where the code is wide */
     OPERAND_POOL      /* the 32 bits of the pool at `number`, for all lanes */
   } kind;
   uint32_t number;
@@ -42,6 +42,7 @@ typedef struct trm_code_fixup {
 } trm_code_fixup;
 
 typedef struct trm_machine_code {
+  bool is_wide; /* vectors of 512 bits; set it before anything is written */
   VECTOR(uint8_t) bytes;
   VECTOR(uint32_t) pool;
   VECTOR(trm_code_fixup) fixups;
@@ -55,11 +56,11 @@ void trm_code_bytes(trm_machine_code *code, const uint8_t *bytes, size_t count);
 uint32_t trm_code_jump(trm_machine_code *code);
 void trm_code_land(trm_machine_code *code, uint32_t jump, size_t place);
 
-/* One EVEX instruction. `to`: the destination, or what is stored; `first`: the first source (0:
- * none); mask: 0, or the mask register of the lanes that take part; with `zeroes`, the others
- * become 0. */
-void trm_code_evex(trm_machine_code *code, trm_code_form form, uint32_t to, uint32_t first,
-                   trm_code_operand last, uint32_t mask, bool zeroes);
+/* One instruction on vectors. `to`: the destination, or what is stored; `first`: the first source
+ * (0: none). Of wide code only, mask: 0, or the mask register of the lanes that take part; with
+ * `zeroes`, the others become 0. */
+void trm_code_vector(trm_machine_code *code, trm_code_form form, uint32_t to, uint32_t first,
+                     trm_code_operand last, uint32_t mask, bool zeroes);
 /* prefetcht1 [number + rax << log2_size + distance]. */
 void trm_code_prefetch(trm_machine_code *code, uint32_t number, uint8_t log2_size,
                        uint32_t distance);
