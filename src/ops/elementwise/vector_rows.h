@@ -8,41 +8,58 @@
 #define IVDEP _Pragma("GCC ivdep")
 #endif
 
-typedef int32_t lane_bits __attribute__((vector_size(LANES * sizeof(int32_t))));
+/* LANES values in vectors that the CPU has: of larger ones compilers compare number by number. */
+#if defined(__AVX512F__)
+enum { PART_LANES = 16 };
+#elif defined(__AVX2__)
+enum { PART_LANES = 8 };
+#else
+enum { PART_LANES = 4 };
+#endif
+enum { PARTS = LANES / PART_LANES };
+typedef float part __attribute__((vector_size(PART_LANES * sizeof(float))));
+typedef int32_t part_bits __attribute__((vector_size(PART_LANES * sizeof(int32_t))));
 
 /* Macros, because a function that returns vectors has another ABI in each instruction set. */
-#define PICK_LANES(mask, yes, no) (lanes)(((lane_bits)(yes) & (mask)) | ((lane_bits)(no) & ~(mask)))
+#define PICK_LANES(mask, yes, no) (part)(((part_bits)(yes) & (mask)) | ((part_bits)(no) & ~(mask)))
 #define MAX_LANES(x, y) PICK_LANES(((x) >= (y)) | ((x) != (x)), x, y)
 #define MIN_LANES(x, y) PICK_LANES(((x) <= (y)) | ((x) != (x)), x, y)
 
-static const lane_bits rotations[] = {{8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7},
-                                      {4, 5, 6, 7, 0, 1, 2, 3, 12, 13, 14, 15, 8, 9, 10, 11},
-                                      {2, 3, 0, 1, 6, 7, 4, 5, 10, 11, 8, 9, 14, 15, 12, 13},
-                                      {1, 0, 3, 2, 5, 4, 7, 6, 9, 8, 11, 10, 13, 12, 15, 14}};
+/* Of lanes that lie so far apart the lower one gets the extreme. */
+#define MEET(VECTOR_FUNCTION, apart)                                       \
+  do {                                                                     \
+    for (size_t l = 0; l < PART_LANES; ++l) s1[0][l] = s0[0][l ^ (apart)]; \
+    s0[0] = VECTOR_FUNCTION(s0[0], s1[0]);                                 \
+  } while (0)
 
-#define EXTREME(name, function, VECTOR_FUNCTION)                          \
-  static float name(const float *a, size_t n) {                           \
-    float best = a[0];                                                    \
-    size_t i = 0;                                                         \
-    if (n >= 2 * LANES) {                                                 \
-      lanes s0, s1, x;                                                    \
-      LOAD_LANES(s0, a);                                                  \
-      LOAD_LANES(s1, a + LANES);                                          \
-      for (i = 2 * LANES; i + 2 * LANES <= n; i += 2 * LANES) {           \
-        LOAD_LANES(x, a + i);                                             \
-        s0 = VECTOR_FUNCTION(s0, x);                                      \
-        LOAD_LANES(x, a + i + LANES);                                     \
-        s1 = VECTOR_FUNCTION(s1, x);                                      \
-      }                                                                   \
-      s0 = VECTOR_FUNCTION(s0, s1);                                       \
-      for (size_t k = 0; k < sizeof rotations / sizeof *rotations; ++k) { \
-        for (size_t l = 0; l < LANES; ++l) s1[l] = s0[rotations[k][l]];   \
-        s0 = VECTOR_FUNCTION(s0, s1);                                     \
-      }                                                                   \
-      best = s0[0];                                                       \
-    }                                                                     \
-    for (; i < n; ++i) best = function(best, a[i]);                       \
-    return best;                                                          \
+/* Lane i takes every LANESth element; then lanes that lie 8, 4, 2 and 1 apart meet. */
+#define EXTREME(name, function, VECTOR_FUNCTION)                                          \
+  static float name(const float *a, size_t n) {                                           \
+    float best = a[0];                                                                    \
+    size_t i = 0;                                                                         \
+    if (n >= 2 * LANES) {                                                                 \
+      part s0[PARTS], s1[PARTS], x;                                                       \
+      memcpy(s0, a, sizeof s0);                                                           \
+      memcpy(s1, a + LANES, sizeof s1);                                                   \
+      for (i = 2 * LANES; i + 2 * LANES <= n; i += 2 * LANES) {                           \
+        for (size_t p = 0; p < PARTS; ++p) {                                              \
+          LOAD_LANES(x, a + i + p * PART_LANES);                                          \
+          s0[p] = VECTOR_FUNCTION(s0[p], x);                                              \
+          LOAD_LANES(x, a + i + LANES + p * PART_LANES);                                  \
+          s1[p] = VECTOR_FUNCTION(s1[p], x);                                              \
+        }                                                                                 \
+      }                                                                                   \
+      for (size_t p = 0; p < PARTS; ++p) s0[p] = VECTOR_FUNCTION(s0[p], s1[p]);           \
+      for (size_t count = PARTS / 2; count > 0; count /= 2)                               \
+        for (size_t p = 0; p < count; ++p) s0[p] = VECTOR_FUNCTION(s0[p], s0[p + count]); \
+      if (PART_LANES > 8) MEET(VECTOR_FUNCTION, 8);                                       \
+      if (PART_LANES > 4) MEET(VECTOR_FUNCTION, 4);                                       \
+      MEET(VECTOR_FUNCTION, 2);                                                           \
+      MEET(VECTOR_FUNCTION, 1);                                                           \
+      best = s0[0][0];                                                                    \
+    }                                                                                     \
+    for (; i < n; ++i) best = function(best, a[i]);                                       \
+    return best;                                                                          \
   }
 EXTREME(max_f32, max_nan, MAX_LANES)
 EXTREME(min_f32, min_nan, MIN_LANES)
