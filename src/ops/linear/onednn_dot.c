@@ -402,26 +402,40 @@ static trm_status describe_product(const dot_draft *draft, product_descs *descs,
                   &descs->out, error);
 }
 
-/* Copies an operand whose lines are whole pages apart to lines that are a little longer. Such lines
- * evict each other from the cache, and sgemm takes twice as long. */
+/* Whether the lines of an operand are whole pages apart, and many. Such lines evict each other from
+ * the cache, and sgemm takes twice as long. */
+static bool has_page_lines(const dot_draft *draft, int side) {
+  const matrix *m = &draft->matrices[side];
+  const int64_t rows = side == LHS ? draft->rows : draft->inner;
+  const int64_t columns = side == LHS ? draft->inner : draft->columns;
+  const bool by_rows = m->column_stride == 1;
+  return (by_rows ? m->row_stride : m->column_stride) % PAGE == 0 &&
+         (by_rows ? rows : columns) >= 64;
+}
+
+/* Copies such an operand to lines that are a little longer. */
 static trm_status spread_lines(dot_draft *draft, int side, trm_error *error) {
+  if (!has_page_lines(draft, side)) return TRM_OK;
   matrix *m = &draft->matrices[side];
   const int64_t rows = side == LHS ? draft->rows : draft->inner;
   const int64_t columns = side == LHS ? draft->inner : draft->columns;
   const bool by_rows = m->column_stride == 1;
-  const int64_t line = by_rows ? columns : rows, lines = by_rows ? rows : columns;
-  if ((by_rows ? m->row_stride : m->column_stride) % PAGE != 0 || lines < 64) return TRM_OK;
-  const int64_t apart = line + 16;
+  const int64_t apart = (by_rows ? columns : rows) + 16;
   matrix spread = {.row_stride = by_rows ? apart : 1, .column_stride = by_rows ? 1 : apart};
-  int64_t count = apart * lines;
+  int64_t count = apart * (by_rows ? rows : columns);
   for (int32_t i = draft->p.batch.count - 1; i >= 0; --i) {
     spread.batch_strides[i] = count, count *= draft->p.batch.items[i].size;
   }
   const_dnnl_memory_desc_t from, to;
   TRY(describe(draft->sequence, dnnl_f32, &draft->p, m, rows, columns, &from, error));
   TRY(describe(draft->sequence, dnnl_f32, &draft->p, &spread, rows, columns, &to, error));
-  const trm_onednn_place place = trm_onednn_scratch(draft->sequence, (size_t)count * sizeof(float));
+  const bool is_kept_copy = draft->packs_floats && side == RHS;
+  const size_t bytes = (size_t)count * sizeof(float);
+  const trm_onednn_place place = is_kept_copy ? trm_onednn_persistent(draft->sequence, bytes)
+                                              : trm_onednn_scratch(draft->sequence, bytes);
+  if (is_kept_copy) trm_onednn_pack_begin(draft->sequence, RHS);
   TRY(trm_onednn_add_reorder(draft->sequence, from, draft->places[side], to, place, error));
+  if (is_kept_copy) trm_onednn_pack_end(draft->sequence);
   draft->places[side] = place;
   *m = spread;
   return TRM_OK;
@@ -474,7 +488,8 @@ static trm_status add_product(dot_draft *draft, bits *out_bits, trm_error *error
   TRY(create_product(descs.lhs, wanted, descs.out, &desc, error));
   trm_status status;
   if (!in_pieces && (is_sgemm(desc) || is_long_sum(draft))) {
-    status = draft->packs_floats ? TRM_UNIMPLEMENTED : add_tiled_product(draft, error);
+    const bool has_no_use = draft->packs_floats && !has_page_lines(draft, RHS);
+    status = has_no_use ? TRM_UNIMPLEMENTED : add_tiled_product(draft, error);
   } else {
     *out_bits = bits_of(desc, draft->matrices[LHS].row_stride == 1, draft->inner);
     status = packs ? pack_right_side(draft, descs.rhs, desc, &descs.rhs, error) : TRM_OK;

@@ -257,6 +257,7 @@ static const dot_case small_products[] = {
     {"long sums, transposed", 2, 2, {64, 5000}, {64, 5000}, "", "", "1", "1"},
     {"long sums of a batch", 3, 3, {2, 4096, 64}, {2, 4096, 64}, "0", "0", "1", "1"},
     {"several tiles", 2, 2, {400, 300}, {300, 500}, "", "", "1", "0"},
+    {"lines a page apart", 2, 2, {32, 256}, {256, 1024}, "", "", "1", "0"},
 };
 static void packed_weights_give_the_same_bits(void **state) {
   (void)state;
@@ -270,10 +271,11 @@ static void packed_weights_give_the_same_bits(void **state) {
     check_packed(&small_products[i], &packs);
     packed += packs;
   }
-  /* Without AVX-512 a product is cut in tiles of sgemm, which take the weights as they are. */
+  /* Without AVX-512 a product is cut in tiles of sgemm, which take the weights as they are, unless
+   * their lines are whole pages apart. */
   const bool has_tiles =
       (dnnl_get_effective_cpu_isa() & dnnl_cpu_isa_avx512_core) != dnnl_cpu_isa_avx512_core;
-  assert_true(has_tiles ? packed == 0 : packed > 10);
+  assert_true(has_tiles ? packed == 1 : packed > 10);
 }
 
 /* A large product packs its right side into scratch, however it lies, where oneDNN multiplies. */
