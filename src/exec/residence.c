@@ -105,10 +105,12 @@ trm_status trm_residence_bring_home(trm_residence *r, const trm_step *step, trm_
   return TRM_OK;
 }
 
-/* Frees the arrays of operands that nobody reads any more. */
+/* Frees the arrays of operands whose slots nobody reads after the step. */
 static void drop_dead(trm_residence *r, const trm_step *step) {
   for (uint32_t k = 0; k < step->num_operands; ++k) {
-    if (step->is_last[k]) drop(resident_of(r, step->slots[k]));
+    const trm_slot *slot = &r->schedule->slots[r->schedule->slots[step->slots[k]].parent];
+    if (slot->kind == TRM_SLOT_ARENA && slot->end == step->time)
+      drop(resident_of(r, step->slots[k]));
   }
 }
 
@@ -133,14 +135,17 @@ bool trm_residence_copy(trm_residence *r, const trm_step *step) {
   return true;
 }
 
-/* A run's own inputs stay as they are, so that a failure loses nothing. */
+/* Whether a result takes the operand's slot. That is never an input of the run, so that a failure
+ * loses nothing. */
 static bool may_donate(const trm_residence *r, const trm_step *step, uint32_t operand) {
   const trm_resident *resident = resident_of(r, step->slots[operand]);
-  if (!step->is_last[operand] || trm_device_array_is_shared(resident->array)) return false;
-  for (uint32_t k = 0; k < step->num_operands; ++k) {
-    if (k != operand && resident_of(r, step->slots[k]) == resident) return false;
+  bool is_written = false;
+  for (uint32_t k = 0; k < step->num_operands + step->num_results; ++k) {
+    if (k == operand || resident_of(r, step->slots[k]) != resident) continue;
+    if (k < step->num_operands) return false; /* another operand is the same array */
+    is_written = true;
   }
-  return true;
+  return is_written && !trm_device_array_is_shared(resident->array);
 }
 
 static trm_status start(trm_residence *r, const trm_step *step, const trm_region_kernel *region,

@@ -43,9 +43,6 @@ trm_accelerator *trm_schedule_accelerator(const trm_schedule *schedule);
 /* What stands behind the accelerator's name in what people read: "", or that it is the fastest. */
 const char *trm_schedule_precision(const trm_schedule *schedule);
 
-/* Finds the last uses of slots, by step and operand, if the schedule has regions. */
-trm_status trm_residence_plan(trm_schedule *schedule, trm_error *error);
-
 /* NULL for a schedule without regions. */
 trm_status trm_residence_create(const trm_schedule *schedule, uint32_t replica,
                                 trm_residence **out_residence, trm_error *error);
