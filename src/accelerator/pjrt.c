@@ -531,13 +531,15 @@ trm_accelerator *trm_region_accelerator(const trm_region *region) { return regio
 
 /* ---- Running -------------------------------------------------------------------------------- */
 
-static trm_status execute(const trm_region *region, uint32_t replica, PJRT_Buffer **arguments,
-                          size_t num_operands, const bool *may_donate, PJRT_Buffer **outputs,
-                          int64_t *kept, trm_device_event **out_done, trm_error *error) {
+/* buffers: of the operands, then of the results. kept: room for numbers of operands. */
+static trm_status execute(const trm_region *region, const trm_region_call *call,
+                          PJRT_Buffer **buffers, int64_t *kept, trm_device_event **out_done,
+                          trm_error *error) {
   const trm_accelerator *a = region->accelerator;
+  const PJRT_Api *api = a->api;
   size_t num_kept = 0;
   for (size_t i = 0; i < region->num_updated; ++i) {
-    if (!may_donate[region->updated[i]]) kept[num_kept++] = region->updated[i];
+    if (!call->may_donate[region->updated[i]]) kept[num_kept++] = region->updated[i];
   }
   ARGS(PJRT_ExecuteOptions, options, .launch_id = 0);
   /* In newer headers the member after launch_id lists the operands that must not be donated. */
@@ -546,39 +548,34 @@ static trm_status execute(const trm_region *region, uint32_t replica, PJRT_Buffe
       ((offsetof(PJRT_ExecuteOptions, launch_id) + sizeof options->launch_id + 7) & ~7ul);
   memcpy(behind, &kept, sizeof kept);
   memcpy(behind + sizeof kept, &num_kept, sizeof num_kept);
+  PJRT_Buffer **results = buffers + call->num_operands;
   PJRT_Event *done = NULL;
-  PJRT_Buffer **list = arguments;
-  ARGS(PJRT_LoadedExecutable_Execute_Args, args, .executable = region->executable,
-       .options = options, .argument_lists = &list, .num_devices = 1, .num_args = num_operands,
-       .output_lists = &outputs, .device_complete_events = &done,
-       .execute_device = a->choice.num_devices > 1 ? a->devices[device_of(a, replica)] : NULL);
-  const trm_status status =
-      take_error(a->api, a->api->PJRT_LoadedExecutable_Execute(args), running, error);
+  CALL(
+      LoadedExecutable_Execute, args, running, .executable = region->executable, .options = options,
+      .argument_lists = &buffers, .num_devices = 1, .num_args = call->num_operands,
+      .output_lists = &results, .device_complete_events = &done,
+      .execute_device = a->choice.num_devices > 1 ? a->devices[device_of(a, call->replica)] : NULL);
   *out_done = (trm_device_event *)done;
-  return status;
+  return TRM_OK;
 }
 
-trm_status trm_region_run(const trm_region *region, uint32_t replica,
-                          trm_device_array *const *operands, const bool *may_donate,
-                          size_t num_operands, const trm_host_array *shapes,
-                          trm_device_array **results, size_t num_results,
+trm_status trm_region_run(const trm_region *region, const trm_region_call *call,
                           trm_device_event **out_done, trm_error *error) {
+  const size_t in = call->num_operands, out = call->num_results;
   *out_done = NULL;
   TRY(check_process(region->accelerator, error));
-  trm_accelerator *a = region->accelerator;
-  PJRT_Buffer **buffers = trm_allocate_zeroed(num_operands + num_results + 1, sizeof *buffers);
-  int64_t *kept = trm_allocate_zeroed(num_operands + 1, sizeof *kept);
+  PJRT_Buffer **buffers = trm_allocate_zeroed(in + out + 1, sizeof *buffers);
+  int64_t *kept = trm_allocate_zeroed(in + 1, sizeof *kept);
   bool fits = buffers != NULL && kept != NULL;
   trm_status status = TRM_OK;
-  for (size_t i = 0; i < num_operands && fits; ++i) buffers[i] = operands[i]->buffer;
-  if (fits) {
-    status = execute(region, replica, buffers, num_operands, may_donate, buffers + num_operands,
-                     kept, out_done, error);
+  for (size_t i = 0; i < in && fits; ++i) buffers[i] = call->operands[i]->buffer;
+  if (fits) status = execute(region, call, buffers, kept, out_done, error);
+  const size_t made = fits && status == TRM_OK ? out : 0;
+  for (size_t i = 0; i < made; ++i) {
+    call->results[i] =
+        array_of(region->accelerator, call->replica, buffers[in + i], &call->shapes[i]);
+    fits = fits && call->results[i] != NULL;
   }
-  for (size_t i = 0; i < num_results && fits && status == TRM_OK; ++i) {
-    results[i] = array_of(a, replica, buffers[num_operands + i], &shapes[i]);
-  }
-  for (size_t i = 0; i < num_results && status == TRM_OK; ++i) fits = fits && results[i] != NULL;
   trm_free(buffers);
   trm_free(kept);
   if (!fits) FAIL_NO_MEMORY("an accelerator's arrays");

@@ -68,19 +68,11 @@ static bool has_types(const trm_module *module, const trm_instruction *i) {
   return trm_shape_num_leaves(&i->shape) > 0;
 }
 
-#define IS_AMONG(opcode, ...)                         \
-  is_among(opcode, (const trm_opcode[]){__VA_ARGS__}, \
-           sizeof(trm_opcode[]){__VA_ARGS__} / sizeof(trm_opcode))
-static bool is_among(trm_opcode opcode, const trm_opcode *list, size_t count) {
-  while (count > 0 && list[count - 1] != opcode) --count;
-  return count > 0;
-}
-
 /* Opcodes that compilers refuse, or for which they have bits of their own. */
-static bool is_kernel(trm_opcode opcode) {
-  return IS_AMONG(opcode, TRM_OP_STOCHASTIC_CONVERT, TRM_OP_SCAN, TRM_OP_RAGGED_DOT,
-                  TRM_OP_SCALED_DOT, TRM_OP_DYNAMIC_RESHAPE, TRM_OP_FUSION);
-}
+static const bool is_kernel[TRM_NUM_OPCODES] = {
+    [TRM_OP_STOCHASTIC_CONVERT] = true, [TRM_OP_SCAN] = true,
+    [TRM_OP_RAGGED_DOT] = true,         [TRM_OP_SCALED_DOT] = true,
+    [TRM_OP_DYNAMIC_RESHAPE] = true,    [TRM_OP_FUSION] = true};
 
 /* Why an accelerator does not compute an opcode or a custom call; NULL: it can. */
 static const char *reason_of(const trm_instruction *i) {
@@ -97,7 +89,7 @@ static const char *reason_of(const trm_instruction *i) {
     return is_other ? "the CPU draws its random numbers" : "its value is different on each replica";
   }
   if (opcode == TRM_OP_OPT_BARRIER || opcode == TRM_OP_RNG_BIT_GENERATOR) return NULL;
-  return is_own || is_other || is_kernel(opcode) ? kernel_of_the_cpu : NULL;
+  return is_own || is_other || is_kernel[opcode] ? kernel_of_the_cpu : NULL;
 }
 
 static bool calls_pure(const trm_instruction *i, const bool *is_pure) {
@@ -428,11 +420,12 @@ static trm_status call_region(cutter *c, const region_draft *r, trm_error *error
 
 /* ---- One computation ------------------------------------------------------------------------ */
 
-static bool is_heavy(trm_opcode opcode) {
-  return IS_AMONG(opcode, TRM_OP_DOT, TRM_OP_CONVOLUTION, TRM_OP_WHILE, TRM_OP_SORT, TRM_OP_TOPK,
-                  TRM_OP_SELECT_AND_SCATTER, TRM_OP_REDUCE_WINDOW, TRM_OP_FFT, TRM_OP_CHOLESKY,
-                  TRM_OP_TRIANGULAR_SOLVE);
-}
+static const bool is_heavy[TRM_NUM_OPCODES] = {
+    [TRM_OP_DOT] = true,      [TRM_OP_CONVOLUTION] = true,
+    [TRM_OP_WHILE] = true,    [TRM_OP_SORT] = true,
+    [TRM_OP_TOPK] = true,     [TRM_OP_SELECT_AND_SCATTER] = true,
+    [TRM_OP_FFT] = true,      [TRM_OP_REDUCE_WINDOW] = true,
+    [TRM_OP_CHOLESKY] = true, [TRM_OP_TRIANGULAR_SOLVE] = true};
 
 /* Whether a level has enough work to move. Beside another region every level has, because its
  * operands may already be on the accelerator. *out_members: the number of instructions. */
@@ -445,7 +438,7 @@ static bool is_worth(const cutter *c, int32_t level, uint32_t *out_members) {
     if (!is_member(c, i, level)) continue;
     const trm_instruction *o = &computation->instructions[i];
     ++*out_members;
-    if (is_heavy(o->opcode)) work += least;
+    if (is_heavy[o->opcode]) work += least;
     else if (trm_shape_is_array(&o->shape)) work += trm_shape_count(&o->shape);
   }
   return *out_members > 0 && (work >= least || c->num_regions > 0);
