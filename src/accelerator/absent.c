@@ -39,10 +39,8 @@ NEVER(bool, trm_device_array_is_shared, true, array a)
 NEVER(bool, trm_device_array_fits, false, array a, uint32_t replica, const trm_host_array *shape)
 NEVER(size_t, trm_device_array_bytes, 0, array a)
 NEVER(trm_status, trm_device_array_read, TRM_UNIMPLEMENTED, array a, void *data, trm_error *error)
-NEVER(trm_status, trm_region_run, TRM_UNIMPLEMENTED, const trm_region *region, uint32_t replica,
-      trm_device_array *const *operands, const bool *may_donate, size_t num_operands,
-      const trm_host_array *shapes, trm_device_array **results, size_t num_results,
-      trm_device_event **out_done, trm_error *error)
+NEVER(trm_status, trm_region_run, TRM_UNIMPLEMENTED, const trm_region *region,
+      const trm_region_call *call, trm_device_event **out_done, trm_error *error)
 NEVER(trm_status, trm_device_event_await, TRM_OK, trm_accelerator *a, trm_device_event *event,
       trm_error *error)
 /* NOLINTEND(misc-unused-parameters) */

@@ -73,14 +73,18 @@ size_t trm_device_array_bytes(const trm_device_array *array);
 /* Waits for the array's contents and copies them to `data` on the host. */
 trm_status trm_device_array_read(const trm_device_array *array, void *data, trm_error *error);
 
-/* Starts a region on the device of a replica, where the operands are. results[r], with the given
- * shapes, have their contents after the event; the caller owns them and the event. The caller keeps
- * the operands. An operand with may_donate must have no other reference, and has no contents
- * afterwards. */
-trm_status trm_region_run(const trm_region *region, uint32_t replica,
-                          trm_device_array *const *operands, const bool *may_donate,
-                          size_t num_operands, const trm_host_array *shapes,
-                          trm_device_array **results, size_t num_results,
+/* The arrays of a region's run. */
+typedef struct trm_region_call {
+  uint32_t replica, num_operands, num_results;
+  trm_device_array **operands, **results;
+  bool *may_donate;             /* by operand */
+  const trm_host_array *shapes; /* of the results */
+} trm_region_call;
+
+/* Starts a region on the device of a replica, where the operands are. Results have their contents
+ * after the event; the caller owns them and the event, and keeps the operands. An operand with
+ * may_donate must have no other reference, and has no contents afterwards. */
+trm_status trm_region_run(const trm_region *region, const trm_region_call *call,
                           trm_device_event **out_done, trm_error *error);
 /* Waits for an event and frees it; NULL is allowed. Fails as the event's run failed. */
 trm_status trm_device_event_await(trm_accelerator *accelerator, trm_device_event *event,

@@ -11,7 +11,6 @@
 #include "tremula/tremula.h"
 
 enum { MAX_FILE_BYTES = 1 << 30 };
-_Static_assert(TRM_REGION_FILE_HEADER == sizeof(XXH128_canonical_t), "a file begins with a hash");
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static char folder[TRM_PLUGIN_PATH];
@@ -34,17 +33,19 @@ bool trm_region_file_find(const char *key, char out_path[TRM_PLUGIN_PATH]) {
 
 trm_status trm_region_file_read(const char *path, char **out_data, size_t *out_size,
                                 trm_error *error) {
-  XXH128_canonical_t said;
+  XXH128_canonical_t hash;
   TRY(trm_read_regular(path, "accelerator's code", MAX_FILE_BYTES, out_data, out_size, error));
-  if (*out_size >= sizeof said) {
-    memcpy(&said, *out_data, sizeof said);
-    if (XXH128_isEqual(XXH128_hashFromCanonical(&said),
-                       XXH3_128bits(*out_data + sizeof said, *out_size - sizeof said))) {
-      return TRM_OK;
-    }
+  const bool has_hash = *out_size >= sizeof hash;
+  if (has_hash) {
+    *out_size -= sizeof hash;
+    XXH128_canonicalFromHash(&hash, XXH3_128bits(*out_data + sizeof hash, *out_size));
   }
-  trm_free(*out_data);
-  FAIL(DATA_LOSS, "it is damaged");
+  if (!has_hash || memcmp(*out_data, &hash, sizeof hash) != 0) {
+    trm_free(*out_data);
+    FAIL(DATA_LOSS, "it is damaged");
+  }
+  memmove(*out_data, *out_data + sizeof hash, *out_size);
+  return TRM_OK;
 }
 
 trm_status trm_region_file_write(const char *path, const void *data, size_t size,

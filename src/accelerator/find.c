@@ -16,9 +16,9 @@ static bool look_in(const char *folder, const char *name, char out_path[TRM_PLUG
   char pattern[2 * TRM_PLUGIN_PATH];
   glob_t files;
   snprintf(pattern, sizeof pattern,
-           "%s/{jax_plugins/xla_%s*/xla_%s_plugin.so,jax_plugins/*%s*/*.so,"
-           "*/pjrt_c_api_%s_plugin.so}",
-           folder, name, name, name, name);
+           "%s/{jax_plugins/xla_%s*/xla_%s_plugin.so,jax_plugins/*%s*/*.so,jax_plugins/*/*_%s.so,"
+           "*/pjrt_c_api_%s_plugin.so,lib%s/lib%s.so}",
+           folder, name, name, name, name, name, name, name);
   if (glob(pattern, GLOB_BRACE, NULL, &files) != 0) return false;
   snprintf(out_path, TRM_PLUGIN_PATH, "%s", files.gl_pathv[0]);
   globfree(&files);

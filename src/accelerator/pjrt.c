@@ -384,30 +384,18 @@ static trm_region *regions;
 /* ---- Compiling ------------------------------------------------------------------------------ */
 
 /* Loads compiled code from the cache of files. */
-static trm_status load_region(trm_region *region, const void *data, size_t size, trm_error *error) {
+static trm_status load_region(trm_region *region, const char *path, trm_error *error) {
   const PJRT_Api *api = region->accelerator->api;
-  CALL(Executable_DeserializeAndLoad, args, plugin, .client = region->accelerator->client,
-       .serialized_executable = data, .serialized_executable_size = size);
-  region->executable = args->loaded_executable;
-  return TRM_OK;
-}
-
-static bool find_file(trm_region *region, const char *path) {
   char *data;
   size_t size;
-  trm_error why;
-  trm_status status = trm_region_file_read(path, &data, &size, &why);
-  if (status == TRM_NOT_FOUND) return false;
-  if (status == TRM_OK) {
-    status =
-        load_region(region, data + TRM_REGION_FILE_HEADER, size - TRM_REGION_FILE_HEADER, &why);
-    trm_free(data);
-  }
-  trm_log(status == TRM_OK ? TRM_LOG_INFO : TRM_LOG_WARN, origin,
-          status == TRM_OK ? "a region for %s was loaded from %s%s"
-                           : "for %s the file %s cannot be used and is made again: %s",
-          region->accelerator->name, path, status == TRM_OK ? "" : why.message);
-  return status == TRM_OK;
+  TRY(trm_region_file_read(path, &data, &size, error));
+  ARGS(PJRT_Executable_DeserializeAndLoad_Args, args, .client = region->accelerator->client,
+       .serialized_executable = data, .serialized_executable_size = size);
+  const trm_status status =
+      take_error(api, api->PJRT_Executable_DeserializeAndLoad(args), plugin, error);
+  trm_free(data);
+  region->executable = args->loaded_executable;
+  return status;
 }
 
 static trm_status store(const trm_region *region, const char *path, trm_error *error) {
@@ -451,12 +439,21 @@ static trm_status compile(trm_region *region, const trm_region_source *source, t
 static trm_status load_or_compile(trm_region *region, const trm_region_source *source,
                                   trm_error *error) {
   char path[TRM_PLUGIN_PATH];
+  const char *name = region->accelerator->name;
   trm_error why;
   const bool has_file = trm_region_file_find(region->key, path);
-  if (has_file && find_file(region, path)) return TRM_OK;
+  trm_status status = has_file ? load_region(region, path, &why) : TRM_NOT_FOUND;
+  if (status == TRM_OK) {
+    trm_log(TRM_LOG_INFO, origin, "a region for %s was loaded from %s", name, path);
+    return TRM_OK;
+  }
+  if (status != TRM_NOT_FOUND) {
+    trm_log(TRM_LOG_WARN, origin, "for %s the file %s cannot be used and is made again: %s", name,
+            path, why.message);
+  }
   TRY(compile(region, source, error));
-  trm_log(TRM_LOG_INFO, origin, "a region was compiled for %s", region->accelerator->name);
-  const trm_status status = has_file ? store(region, path, &why) : TRM_OK;
+  trm_log(TRM_LOG_INFO, origin, "a region was compiled for %s", name);
+  status = has_file ? store(region, path, &why) : TRM_OK;
   if (status != TRM_OK) { /* some plugins cannot serialise code */
     trm_log(status == TRM_UNIMPLEMENTED ? TRM_LOG_INFO : TRM_LOG_WARN, origin,
             "compiled code is not kept in %s: %s", path, why.message);
@@ -534,26 +531,15 @@ trm_accelerator *trm_region_accelerator(const trm_region *region) { return regio
 
 /* ---- Running -------------------------------------------------------------------------------- */
 
-static trm_status wrap_results(trm_accelerator *a, uint32_t replica, PJRT_Buffer **buffers,
-                               const trm_host_array *shapes, trm_device_array **results,
-                               size_t count, trm_error *error) {
-  trm_status status = TRM_OK;
-  for (size_t i = 0; i < count; ++i) {
-    results[i] = array_of(a, replica, buffers[i], &shapes[i]);
-    if (results[i] == NULL) {
-      status = trm_fail(error, TRM_RESOURCE_EXHAUSTED, "out of memory for an accelerator's arrays");
-    }
-  }
-  return status;
-}
-
-static trm_status execute(const trm_region *region, uint32_t replica, PJRT_Buffer **arguments,
-                          size_t num_operands, const bool *may_donate, PJRT_Buffer **outputs,
-                          int64_t *kept, trm_device_event **out_done, trm_error *error) {
+/* buffers: of the operands, then of the results. kept: room for numbers of operands. */
+static trm_status execute(const trm_region *region, const trm_region_call *call,
+                          PJRT_Buffer **buffers, int64_t *kept, trm_device_event **out_done,
+                          trm_error *error) {
   const trm_accelerator *a = region->accelerator;
+  const PJRT_Api *api = a->api;
   size_t num_kept = 0;
   for (size_t i = 0; i < region->num_updated; ++i) {
-    if (!may_donate[region->updated[i]]) kept[num_kept++] = region->updated[i];
+    if (!call->may_donate[region->updated[i]]) kept[num_kept++] = region->updated[i];
   }
   ARGS(PJRT_ExecuteOptions, options, .launch_id = 0);
   /* In newer headers the member after launch_id lists the operands that must not be donated. */
@@ -562,40 +548,36 @@ static trm_status execute(const trm_region *region, uint32_t replica, PJRT_Buffe
       ((offsetof(PJRT_ExecuteOptions, launch_id) + sizeof options->launch_id + 7) & ~7ul);
   memcpy(behind, &kept, sizeof kept);
   memcpy(behind + sizeof kept, &num_kept, sizeof num_kept);
+  PJRT_Buffer **results = buffers + call->num_operands;
   PJRT_Event *done = NULL;
-  PJRT_Buffer **list = arguments;
-  ARGS(PJRT_LoadedExecutable_Execute_Args, args, .executable = region->executable,
-       .options = options, .argument_lists = &list, .num_devices = 1, .num_args = num_operands,
-       .output_lists = &outputs, .device_complete_events = &done,
-       .execute_device = a->choice.num_devices > 1 ? a->devices[device_of(a, replica)] : NULL);
-  const trm_status status =
-      take_error(a->api, a->api->PJRT_LoadedExecutable_Execute(args), running, error);
+  CALL(
+      LoadedExecutable_Execute, args, running, .executable = region->executable, .options = options,
+      .argument_lists = &buffers, .num_devices = 1, .num_args = call->num_operands,
+      .output_lists = &results, .device_complete_events = &done,
+      .execute_device = a->choice.num_devices > 1 ? a->devices[device_of(a, call->replica)] : NULL);
   *out_done = (trm_device_event *)done;
-  return status;
+  return TRM_OK;
 }
 
-trm_status trm_region_run(const trm_region *region, uint32_t replica,
-                          trm_device_array *const *operands, const bool *may_donate,
-                          size_t num_operands, const trm_host_array *shapes,
-                          trm_device_array **results, size_t num_results,
+trm_status trm_region_run(const trm_region *region, const trm_region_call *call,
                           trm_device_event **out_done, trm_error *error) {
+  const size_t in = call->num_operands, out = call->num_results;
   *out_done = NULL;
   TRY(check_process(region->accelerator, error));
-  PJRT_Buffer **buffers = trm_allocate_zeroed(num_operands + num_results + 1, sizeof *buffers);
-  int64_t *kept = trm_allocate_zeroed(num_operands + 1, sizeof *kept);
+  PJRT_Buffer **buffers = trm_allocate_zeroed(in + out + 1, sizeof *buffers);
+  int64_t *kept = trm_allocate_zeroed(in + 1, sizeof *kept);
+  bool fits = buffers != NULL && kept != NULL;
   trm_status status = TRM_OK;
-  if (buffers == NULL || kept == NULL) {
-    status = trm_fail(error, TRM_RESOURCE_EXHAUSTED, "out of memory for an accelerator's arrays");
-  } else {
-    for (size_t i = 0; i < num_operands; ++i) buffers[i] = operands[i]->buffer;
-    status = execute(region, replica, buffers, num_operands, may_donate, buffers + num_operands,
-                     kept, out_done, error);
-  }
-  if (status == TRM_OK) {
-    status = wrap_results(region->accelerator, replica, buffers + num_operands, shapes, results,
-                          num_results, error);
+  for (size_t i = 0; i < in && fits; ++i) buffers[i] = call->operands[i]->buffer;
+  if (fits) status = execute(region, call, buffers, kept, out_done, error);
+  const size_t made = fits && status == TRM_OK ? out : 0;
+  for (size_t i = 0; i < made; ++i) {
+    call->results[i] =
+        array_of(region->accelerator, call->replica, buffers[in + i], &call->shapes[i]);
+    fits = fits && call->results[i] != NULL;
   }
   trm_free(buffers);
   trm_free(kept);
+  if (!fits) FAIL_NO_MEMORY("an accelerator's arrays");
   return status;
 }

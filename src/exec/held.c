@@ -56,16 +56,17 @@ static trm_status give(trm_residence *r, const trm_held *held, trm_error *error)
   return status == TRM_OK ? trm_outfeed_push(held->outfeed, &calls, 1, error) : status;
 }
 
-trm_status trm_residence_give(trm_residence *r, const trm_outfeed *outfeed, trm_error *error) {
+trm_status trm_residence_give(trm_residence *r, const trm_outfeed *outfeed, trm_status status,
+                              trm_error *error) {
   uint32_t wanted = 0, count = 0;
-  trm_status status = TRM_OK;
   for (const trm_held *one = r->held; one != NULL; one = one->next) {
     ++count;
     if (outfeed == NULL || one->outfeed == outfeed) wanted = count;
   }
   for (; wanted > 0; --wanted) {
     trm_held *first = r->held;
-    const trm_status given = give(r, first, status == TRM_OK ? error : &(trm_error){0});
+    trm_error ignored, *failure = status == TRM_OK ? error : &ignored;
+    const trm_status given = give(r, first, failure);
     if (status == TRM_OK) status = given;
     r->held = first->next;
     trm_free(first);

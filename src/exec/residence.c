@@ -22,12 +22,11 @@ static void drop(trm_resident *resident) {
 trm_status trm_residence_create(const trm_schedule *schedule, uint32_t replica, trm_residence **out,
                                 trm_error *error) {
   *out = NULL;
-  uint32_t most = 0;
+  uint32_t most = 1; /* operands and results of a region */
   for (uint32_t k = 0; k < schedule->num_kernels; ++k) {
     const trm_region_kernel *one = trm_region_kernel_of(schedule->kernels[k]);
-    if (one == NULL) continue;
-    if (one->num_operands > most) most = one->num_operands;
-    if (one->num_results > most) most = one->num_results;
+    const uint32_t arrays = one != NULL ? one->num_operands + one->num_results : 0;
+    if (arrays > most) most = arrays;
   }
   trm_accelerator *accelerator = trm_schedule_accelerator(schedule);
   if (accelerator == NULL) return TRM_OK;
@@ -37,23 +36,22 @@ trm_status trm_residence_create(const trm_schedule *schedule, uint32_t replica, 
   r->accelerator = accelerator;
   r->replica = replica;
   r->slots = trm_allocate_zeroed((size_t)schedule->num_slots + 1, sizeof *r->slots);
-  r->operands = trm_allocate_zeroed(2 * ((size_t)most + 1), sizeof *r->operands);
-  r->may_donate = trm_allocate_zeroed((size_t)most + 1, sizeof *r->may_donate);
-  if (r->slots == NULL || r->operands == NULL || r->may_donate == NULL) {
+  r->arrays = trm_allocate_zeroed(most, sizeof *r->arrays);
+  r->may_donate = trm_allocate_zeroed(most, sizeof *r->may_donate);
+  if (r->slots == NULL || r->arrays == NULL || r->may_donate == NULL) {
     trm_residence_free(r);
     FAIL_NO_MEMORY("an accelerator's arrays");
   }
-  r->results = r->operands + most + 1;
   *out = r;
   return TRM_OK;
 }
 
-static trm_status await_all(trm_residence *r, trm_error *error) {
-  trm_status status = TRM_OK;
+/* Gives the first failure: `status`, or what the regions that are under way end with. */
+static trm_status await_all(trm_residence *r, trm_status status, trm_error *error) {
   for (uint32_t i = 0; i < TRM_RUNS_AHEAD; ++i) {
     trm_device_event **event = &r->under_way[(r->next + i) % TRM_RUNS_AHEAD];
-    const trm_status ended =
-        trm_device_event_await(r->accelerator, *event, status == TRM_OK ? error : &(trm_error){0});
+    trm_error ignored, *failure = status == TRM_OK ? error : &ignored;
+    const trm_status ended = trm_device_event_await(r->accelerator, *event, failure);
     if (status == TRM_OK) status = ended;
     *event = NULL;
   }
@@ -62,10 +60,10 @@ static trm_status await_all(trm_residence *r, trm_error *error) {
 
 void trm_residence_free(trm_residence *r) {
   if (r == NULL) return;
-  await_all(r, &(trm_error){0});
+  await_all(r, TRM_OK, &(trm_error){0});
   for (uint32_t s = 0; r->slots != NULL && s < r->schedule->num_slots; ++s) drop(&r->slots[s]);
   trm_free(r->slots);
-  trm_free(r->operands);
+  trm_free(r->arrays);
   trm_free(r->may_donate);
   trm_free(r);
 }
@@ -105,10 +103,12 @@ trm_status trm_residence_bring_home(trm_residence *r, const trm_step *step, trm_
   return TRM_OK;
 }
 
-/* Frees the arrays of operands that nobody reads any more. */
+/* Frees the arrays of operands whose slots nobody reads after the step. */
 static void drop_dead(trm_residence *r, const trm_step *step) {
   for (uint32_t k = 0; k < step->num_operands; ++k) {
-    if (step->is_last[k]) drop(resident_of(r, step->slots[k]));
+    const trm_slot *slot = &r->schedule->slots[r->schedule->slots[step->slots[k]].parent];
+    if (slot->kind == TRM_SLOT_ARENA && slot->end == step->time)
+      drop(resident_of(r, step->slots[k]));
   }
 }
 
@@ -133,50 +133,60 @@ bool trm_residence_copy(trm_residence *r, const trm_step *step) {
   return true;
 }
 
-/* A run's own inputs stay as they are, so that a failure loses nothing. */
-static bool may_donate(const trm_residence *r, const trm_step *step, uint32_t operand) {
-  const trm_resident *resident = resident_of(r, step->slots[operand]);
-  if (!step->is_last[operand] || trm_device_array_is_shared(resident->array)) return false;
-  for (uint32_t k = 0; k < step->num_operands; ++k) {
-    if (k != operand && resident_of(r, step->slots[k]) == resident) return false;
+/* Sets may_donate of operands whose slots results take, unless they are read twice. These are never
+ * inputs of the run, so that a failure loses nothing. */
+static void find_donated(trm_residence *r, const trm_step *step) {
+  const uint32_t operands = step->num_operands, slots = operands + step->num_results;
+  for (uint32_t k = 0; k < operands; ++k) ++resident_of(r, step->slots[k])->reads;
+  for (uint32_t k = operands; k < slots; ++k) resident_of(r, step->slots[k])->is_written = true;
+  for (uint32_t k = 0; k < operands; ++k) {
+    const trm_resident *one = resident_of(r, step->slots[k]);
+    r->may_donate[k] =
+        one->reads == 1 && one->is_written && !trm_device_array_is_shared(one->array);
   }
-  return true;
+  for (uint32_t k = 0; k < slots; ++k) {
+    trm_resident *one = resident_of(r, step->slots[k]);
+    one->reads = 0, one->is_written = false;
+  }
 }
 
 static trm_status start(trm_residence *r, const trm_step *step, const trm_region_kernel *region,
                         const uint64_t *versions, trm_error *error) {
-  trm_device_event **oldest = &r->under_way[r->next], *done;
+  trm_device_event **oldest = &r->under_way[r->next];
   for (uint32_t k = 0; k < region->num_operands; ++k) {
     TRY(send(r, step->slots[k], &region->operands[k], versions[k], error));
   }
-  const trm_status ended = trm_device_event_await(r->accelerator, *oldest, error);
+  trm_device_event *last = *oldest;
   *oldest = NULL;
-  TRY(ended);
+  TRY(trm_device_event_await(r->accelerator, last, error));
   for (uint32_t k = 0; k < region->num_operands; ++k) {
-    r->operands[k] = resident_of(r, step->slots[k])->array;
-    r->may_donate[k] = may_donate(r, step, k);
+    r->arrays[k] = resident_of(r, step->slots[k])->array;
   }
-  const trm_status status =
-      trm_region_run(region->compiled, r->replica, r->operands, r->may_donate, region->num_operands,
-                     region->results, r->results, region->num_results, &done, error);
-  *oldest = done;
+  find_donated(r, step);
+  const trm_region_call call = {.replica = r->replica,
+                                .num_operands = region->num_operands,
+                                .num_results = region->num_results,
+                                .operands = r->arrays,
+                                .results = r->arrays + region->num_operands,
+                                .may_donate = r->may_donate,
+                                .shapes = region->results};
   r->next = (r->next + 1) % TRM_RUNS_AHEAD;
-  return status;
+  return trm_region_run(region->compiled, &call, oldest, error);
 }
 
 trm_status trm_residence_run(trm_residence *r, const trm_step *step, const uint64_t *versions,
                              bool waits, trm_error *error) {
   const trm_region_kernel *region = trm_region_kernel_of(step->kernel);
-  memset(r->results, 0, region->num_results * sizeof *r->results);
+  trm_device_array **results = r->arrays + region->num_operands;
+  memset(results, 0, region->num_results * sizeof *results);
   const trm_status status = start(r, step, region, versions, error);
   drop_dead(r, step);
   for (uint32_t k = 0; k < region->num_results; ++k) {
     trm_resident *resident = resident_of(r, step->slots[step->num_operands + k]);
     drop(resident);
-    *resident = (trm_resident){.array = r->results[k], .is_stale = r->results[k] != NULL};
+    *resident = (trm_resident){.array = results[k], .is_stale = results[k] != NULL};
   }
-  if (status == TRM_OK && waits) return await_all(r, error);
-  return status;
+  return waits ? await_all(r, status, error) : status;
 }
 
 /* ---- Runs ----------------------------------------------------------------------------------- */
@@ -226,10 +236,8 @@ static trm_status settle_output(trm_residence *r, uint32_t s, const bool *leaves
 trm_status trm_residence_end(trm_residence *r, trm_status status, const bool *leaves,
                              trm_error *error) {
   const trm_schedule *schedule = r->schedule;
-  const trm_status given = trm_residence_give(r, NULL, status == TRM_OK ? error : &(trm_error){0});
-  if (status == TRM_OK) status = given;
-  const trm_status ended = await_all(r, status == TRM_OK ? error : &(trm_error){0});
-  if (status == TRM_OK) status = ended;
+  status = trm_residence_give(r, NULL, status, error);
+  status = await_all(r, status, error);
   for (uint32_t s = 0; s < schedule->num_slots; ++s) {
     const trm_slot *slot = &schedule->slots[s];
     if (slot->parent != s || slot->kind == TRM_SLOT_CONSTANT || slot->kind == TRM_SLOT_INPUT) {

@@ -19,6 +19,8 @@ typedef struct trm_resident {
   trm_device_array *array; /* NULL: none */
   uint64_t version;        /* an input's, when it was copied; 0: unknown */
   bool is_stale;           /* the host's memory does not have the contents */
+  uint32_t reads;          /* by the region that is about to run */
+  bool is_written;         /* the same */
 } trm_resident;
 
 typedef struct trm_held trm_held; /* an element of an outfeed */
@@ -27,11 +29,10 @@ typedef struct trm_residence {
   const trm_schedule *schedule;
   trm_accelerator *accelerator;
   uint32_t replica;
-  trm_resident *slots;         /* by slot; of representatives only */
-  void *const *places;         /* by slot: the host's memory in this run */
-  trm_device_array **operands; /* of one region at a time */
-  trm_device_array **results;  /* the same */
-  bool *may_donate;            /* the same */
+  trm_resident *slots;       /* by slot; of representatives only */
+  void *const *places;       /* by slot: the host's memory in this run */
+  trm_device_array **arrays; /* operands and results of one region at a time */
+  bool *may_donate;          /* the same */
   trm_device_event *under_way[TRM_RUNS_AHEAD];
   trm_held *held;                                        /* the oldest first */
   uint32_t next;                                         /* of under_way: the oldest */
@@ -42,9 +43,6 @@ typedef struct trm_residence {
 trm_accelerator *trm_schedule_accelerator(const trm_schedule *schedule);
 /* What stands behind the accelerator's name in what people read: "", or that it is the fastest. */
 const char *trm_schedule_precision(const trm_schedule *schedule);
-
-/* Finds the last uses of slots, by step and operand, if the schedule has regions. */
-trm_status trm_residence_plan(trm_schedule *schedule, trm_error *error);
 
 /* NULL for a schedule without regions. */
 trm_status trm_residence_create(const trm_schedule *schedule, uint32_t replica,
@@ -69,9 +67,10 @@ trm_status trm_residence_run(trm_residence *residence, const trm_step *step,
  * the next element of a feed is copied while this one is computed. */
 trm_status trm_residence_hold(trm_residence *residence, trm_outfeed *outfeed, const trm_step *step,
                               const void *const *operands, trm_error *error);
-/* Waits for what is held for an outfeed (NULL: for all), and gives it and what is older. */
+/* Waits for what is held for an outfeed (NULL: for all), and gives it and what is older, also after
+ * a failure (`status`). Gives the first failure. */
 trm_status trm_residence_give(trm_residence *residence, const trm_outfeed *outfeed,
-                              trm_error *error);
+                              trm_status status, trm_error *error);
 /* After a run: gives what is held, also after a failure, and waits for all of it. Outputs come
  * home, but those with leaves[number] stay, for trm_fetch_left. */
 trm_status trm_residence_end(trm_residence *residence, trm_status status, const bool *leaves,

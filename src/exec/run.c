@@ -213,14 +213,14 @@ static trm_status order_outfeeds(const runner *r, const trm_step *step, trm_erro
   trm_residence *residence = r->replica->residence;
   if (residence->held == NULL) return TRM_OK;
   if (step->kind == TRM_STEP_OUTFEED) {
-    return trm_residence_give(residence, engine->outfeeds[step->feed], error);
+    return trm_residence_give(residence, engine->outfeeds[step->feed], TRM_OK, error);
   }
   const bool blocks = step->kind == TRM_STEP_INFEED && engine->infeeds[step->feed] != NULL &&
                       trm_infeed_is_empty(engine->infeeds[step->feed]);
   const bool asks = step->kind == TRM_STEP_HOST_CALL ||
                     (step->kind == TRM_STEP_KERNEL &&
                      trm_instruction_has_side_effect(r->schedule->module, instruction_of(r, step)));
-  return blocks || asks ? trm_residence_give(residence, NULL, error) : TRM_OK;
+  return blocks || asks ? trm_residence_give(residence, NULL, TRM_OK, error) : TRM_OK;
 }
 
 static bool may_hold(const runner *r, const trm_step *step) {

@@ -65,8 +65,8 @@ typedef struct trm_step {
   trm_index instruction;
   uint64_t identity; /* what tells its random numbers from those of other steps */
   uint32_t num_operands, num_results;
-  uint32_t *slots;  /* operands, then results */
-  bool *is_last;    /* by operand: nobody reads the slot's contents after this; NULL: no regions */
+  uint32_t *slots; /* operands, then results */
+  uint32_t time;
   uint32_t scratch; /* slot, or TRM_NO_INDEX */
   trm_kernel *kernel;
   bool limits_halves; /* call trm_limit_halves after the kernel */

@@ -10,7 +10,6 @@
 
 #include "base/wait.h"
 #include "exec/float_check.h"
-#include "exec/residence.h"
 #include "exec/schedule_build.h"
 #include "program/program.h"
 #include "tremula/log.h"
@@ -58,7 +57,7 @@ trm_status trm_schedule_new_leaves(trm_schedule_draft *draft, const trm_shape *s
 
 trm_status trm_schedule_add_step(trm_schedule_draft *draft, trm_step step, const uint32_t *operands,
                                  const uint32_t *results, uint32_t *out_index, trm_error *error) {
-  ++draft->clock;
+  step.time = ++draft->clock;
   /* The instruction's own number: the same whatever the host's passes make of those around it. */
   step.identity =
       (uint64_t)draft->module->computations[step.computation].instructions[step.instruction].id;
@@ -183,6 +182,7 @@ static trm_status walk_kernel(trm_schedule_draft *draft, trm_schedule_scope *s, 
   if (draft->schedule->float_events != 0 || limits_halves) {
     kernel->in_place_operands = 0;
     kernel->more_in_place = NULL;
+    kernel->in_place_everywhere = false;
   }
   if (!VECTOR_PUSH(&draft->kernels, kernel)) {
     trm_kernel_destroy(kernel);
@@ -386,7 +386,6 @@ trm_status trm_schedule_build(const trm_module *module, bool reference_only, uns
   }
   if (status == TRM_OK)
     status = trm_schedule_assign(schedule, draft.wishes.items, draft.wishes.count, error);
-  if (status == TRM_OK) status = trm_residence_plan(schedule, error);
   VECTOR_FREE(&draft.slots);
   VECTOR_FREE(&draft.steps);
   VECTOR_FREE(&draft.wishes);

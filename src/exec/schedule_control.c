@@ -17,11 +17,10 @@ static uint32_t written_in_place(const trm_schedule_draft *draft, uint32_t writt
     uint32_t leaf = 0;
     while (leaf < step->num_results && step->slots[step->num_operands + leaf] != written) ++leaf;
     if (leaf == step->num_results) continue;
-    const uint32_t allowed = trm_kernel_in_place(step->kernel, leaf);
     bool reads = false;
     for (uint32_t k = 0; k < step->num_operands; ++k) {
       if (step->slots[k] != state) continue;
-      if (k >= 32 || (allowed >> k & 1) == 0) return 0;
+      if (!trm_kernel_may_overwrite(step->kernel, leaf, k)) return 0;
       reads = true;
     }
     return reads ? draft->slots.items[written].begin : 0;

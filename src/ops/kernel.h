@@ -61,6 +61,7 @@ struct trm_kernel {
   size_t scratch_bytes, persistent_bytes;
   uint32_t in_place_operands;    /* bit i: result leaf 0 may overwrite operand leaf i */
   const uint32_t *more_in_place; /* the same for result leaves from 1 on; NULL: none may */
+  bool in_place_everywhere;      /* any result leaf may overwrite any operand leaf */
   void *state;                   /* in the request's arena, or released by destroy */
   trm_status (*run)(const trm_kernel *kernel, const trm_kernel_call *call, trm_error *error);
   void (*destroy)(trm_kernel *kernel); /* NULL: nothing to release */
@@ -93,6 +94,11 @@ void trm_kernel_destroy(trm_kernel *kernel);
 static inline uint32_t trm_kernel_in_place(const trm_kernel *kernel, uint32_t leaf) {
   if (leaf == 0) return kernel->in_place_operands;
   return kernel->more_in_place != NULL ? kernel->more_in_place[leaf - 1] : 0;
+}
+static inline bool trm_kernel_may_overwrite(const trm_kernel *kernel, uint32_t leaf,
+                                            uint32_t operand) {
+  return kernel->in_place_everywhere ||
+         (operand < 32 && (trm_kernel_in_place(kernel, leaf) >> operand & 1) != 0);
 }
 /* Whether any kernel may serve this opcode (for documentation). */
 bool trm_kernel_exists(trm_opcode opcode);

@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "accelerator/accelerator.h"
+#include "ops/host/region.h"
 #include "ops/reference.h"
 #include "passes/edit.h"
 #include "passes/lower.h"
@@ -67,19 +68,11 @@ static bool has_types(const trm_module *module, const trm_instruction *i) {
   return trm_shape_num_leaves(&i->shape) > 0;
 }
 
-#define IS_AMONG(opcode, ...)                         \
-  is_among(opcode, (const trm_opcode[]){__VA_ARGS__}, \
-           sizeof(trm_opcode[]){__VA_ARGS__} / sizeof(trm_opcode))
-static bool is_among(trm_opcode opcode, const trm_opcode *list, size_t count) {
-  while (count > 0 && list[count - 1] != opcode) --count;
-  return count > 0;
-}
-
 /* Opcodes that compilers refuse, or for which they have bits of their own. */
-static bool is_kernel(trm_opcode opcode) {
-  return IS_AMONG(opcode, TRM_OP_STOCHASTIC_CONVERT, TRM_OP_SCAN, TRM_OP_RAGGED_DOT,
-                  TRM_OP_SCALED_DOT, TRM_OP_DYNAMIC_RESHAPE, TRM_OP_FUSION);
-}
+static const bool is_kernel[TRM_NUM_OPCODES] = {
+    [TRM_OP_STOCHASTIC_CONVERT] = true, [TRM_OP_SCAN] = true,
+    [TRM_OP_RAGGED_DOT] = true,         [TRM_OP_SCALED_DOT] = true,
+    [TRM_OP_DYNAMIC_RESHAPE] = true,    [TRM_OP_FUSION] = true};
 
 /* Why an accelerator does not compute an opcode or a custom call; NULL: it can. */
 static const char *reason_of(const trm_instruction *i) {
@@ -96,7 +89,7 @@ static const char *reason_of(const trm_instruction *i) {
     return is_other ? "the CPU draws its random numbers" : "its value is different on each replica";
   }
   if (opcode == TRM_OP_OPT_BARRIER || opcode == TRM_OP_RNG_BIT_GENERATOR) return NULL;
-  return is_own || is_other || is_kernel(opcode) ? kernel_of_the_cpu : NULL;
+  return is_own || is_other || is_kernel[opcode] ? kernel_of_the_cpu : NULL;
 }
 
 static bool calls_pure(const trm_instruction *i, const bool *is_pure) {
@@ -207,33 +200,6 @@ static void find_used(cutter *c) {
   c->at[computation->root].is_used = true;
 }
 
-/* ---- Making regions ------------------------------------------------------------------------- */
-
-static trm_status add_inside(cutter *c, uint32_t body, trm_index outside,
-                             const trm_instruction *prototype, trm_error *error) {
-  return trm_computation_add(c->edit.module, body, prototype, &c->at[outside].inside, error);
-}
-
-/* Copies a member, or a constant that a member reads, into the region. float32 is multiplied as
- * float32 unless the settings say "fastest". */
-static trm_status copy_inside(cutter *c, uint32_t body, trm_index outside, trm_error *error) {
-  trm_instruction copy = *trm_edit_at(&c->edit, outside);
-  trm_index *operands = ARENA_NEW(&c->arena, trm_index, (size_t)copy.num_operands + 1);
-  CHECK_MEMORY(operands, "a region");
-  for (uint32_t k = 0; k < copy.num_operands; ++k) operands[k] = c->at[copy.operands[k]].inside;
-  copy.operands = operands;
-  copy.name = NULL;
-  copy.id = 0;
-  copy.num_control_predecessors = 0;
-  copy.sharding = NULL;
-  if (copy.opcode == TRM_OP_RNG_BIT_GENERATOR && copy.algorithm == 0) copy.algorithm = PHILOX;
-  static int64_t highest[] = {2, 2};
-  if ((copy.opcode == TRM_OP_DOT || copy.opcode == TRM_OP_CONVOLUTION) && !c->fastest) {
-    copy.operand_precision = (trm_dims){.count = 2, .items = highest};
-  }
-  return add_inside(c, body, outside, &copy, error);
-}
-
 /* ---- Counters ------------------------------------------------------------------------------- */
 
 static const char counts_turns[] = "the host needs it to count turns of a loop";
@@ -297,77 +263,94 @@ static trm_status keep_counters(cutter *c, trm_error *error) {
   return TRM_OK;
 }
 
+/* ---- Making regions ------------------------------------------------------------------------- */
+
 /* A region of a computation: its operands and results in that computation, and the call that is
  * made of them. */
 typedef struct region_draft {
+  int32_t level;
   uint32_t body, num_members, num_operands, num_results, num_updated;
-  trm_index *operands, *results;
-  uint32_t *updated; /* numbers of operands that results may overwrite */
+  trm_index *operands, *results, *inside; /* inside: the results' copies */
+  uint32_t *updated;                      /* numbers of operands that results may overwrite */
   trm_alias *aliases;
-  trm_shape shape;
+  trm_shape *shapes, shape; /* of the results, and the tuple of them */
   const char *key;
 } region_draft;
 
-static trm_status bring_operands(cutter *c, region_draft *r, trm_index member, trm_error *error) {
-  for (uint32_t k = 0; k < trm_edit_at(&c->edit, member)->num_operands; ++k) {
-    const trm_index outside = trm_edit_at(&c->edit, member)->operands[k];
-    if (c->at[outside].inside != TRM_NO_INDEX) continue;
-    if (is_constant(c, outside)) {
-      TRY(copy_inside(c, r->body, outside, error));
-      continue;
-    }
-    const trm_instruction parameter = {.opcode = TRM_OP_PARAMETER,
-                                       .shape = trm_edit_at(&c->edit, outside)->shape,
-                                       .number = r->num_operands};
-    TRY(add_inside(c, r->body, outside, &parameter, error));
+/* Brings an instruction into the region: a member or a constant as a copy, others as a parameter.
+ * float32 is multiplied as float32 unless the settings say "fastest". */
+static trm_status bring(cutter *c, region_draft *r, trm_index outside, trm_error *error) {
+  static int64_t highest[] = {2, 2};
+  trm_instruction copy = *trm_edit_at(&c->edit, outside);
+  if (c->at[outside].inside != TRM_NO_INDEX) return TRM_OK;
+  if (!is_member(c, outside, r->level) && !is_constant(c, outside)) {
+    copy = (trm_instruction){
+        .opcode = TRM_OP_PARAMETER, .shape = copy.shape, .number = r->num_operands};
     r->operands[r->num_operands++] = outside;
   }
-  return TRM_OK;
+  trm_index *operands = ARENA_NEW(&c->arena, trm_index, (size_t)copy.num_operands + 1);
+  CHECK_MEMORY(operands, "a region");
+  for (uint32_t k = 0; k < copy.num_operands; ++k) {
+    TRY(bring(c, r, copy.operands[k], error)); /* a member that is read is inside already */
+    operands[k] = c->at[copy.operands[k]].inside;
+  }
+  copy.operands = operands;
+  copy.name = NULL;
+  copy.id = 0;
+  copy.num_control_predecessors = 0;
+  copy.sharding = NULL;
+  if (copy.opcode == TRM_OP_RNG_BIT_GENERATOR && copy.algorithm == 0) copy.algorithm = PHILOX;
+  if ((copy.opcode == TRM_OP_DOT || copy.opcode == TRM_OP_CONVOLUTION) && !c->fastest) {
+    copy.operand_precision = (trm_dims){.count = 2, .items = highest};
+  }
+  return trm_computation_add(c->edit.module, r->body, &copy, &c->at[outside].inside, error);
 }
 
-/* Makes the root, a tuple of the results. */
-static trm_status finish_body(cutter *c, region_draft *r, trm_error *error) {
+/* Brings the members of a level inside; the root is a tuple of the results. */
+static trm_status make_body(cutter *c, region_draft *r, trm_error *error) {
   trm_module *module = c->edit.module;
-  trm_index *inside = ARENA_NEW(&c->arena, trm_index, r->num_results);
-  trm_shape *shapes = ARENA_NEW(&module->arena, trm_shape, r->num_results);
-  if (inside == NULL || shapes == NULL) FAIL_NO_MEMORY("a region");
-  for (uint32_t k = 0; k < r->num_results; ++k) {
-    inside[k] = c->at[r->results[k]].inside;
-    shapes[k] = trm_edit_at(&c->edit, r->results[k])->shape;
-    shapes[k].layout = NULL;
+  TRY(trm_module_add_computation(module, NULL, &r->body, error));
+  for (trm_index i = 0; i < c->count; ++i) c->at[i].inside = TRM_NO_INDEX;
+  for (trm_index i = 0; i < c->count; ++i) {
+    if (!is_member(c, i, r->level)) continue;
+    TRY(bring(c, r, i, error));
+    const trm_shape shape = trm_edit_at(&c->edit, i)->shape;
+    if (!c->at[i].is_used || !trm_shape_is_array(&shape)) continue;
+    r->inside[r->num_results] = c->at[i].inside;
+    r->shapes[r->num_results] = trm_shape_as(shape, shape.dtype);
+    r->results[r->num_results++] = i;
   }
-  if (!trm_shape_make_tuple(&module->arena, (int32_t)r->num_results, shapes, &r->shape)) {
+  if (!trm_shape_make_tuple(&module->arena, (int32_t)r->num_results, r->shapes, &r->shape)) {
     FAIL_NO_MEMORY("a region");
   }
   const trm_instruction tuple = {.opcode = TRM_OP_TUPLE,
                                  .shape = r->shape,
                                  .num_operands = r->num_results,
-                                 .operands = inside};
-  trm_index root;
-  TRY(trm_computation_add(module, r->body, &tuple, &root, error));
-  module->computations[r->body].root = root;
-  return TRM_OK;
+                                 .operands = r->inside};
+  return trm_computation_add(module, r->body, &tuple, &module->computations[r->body].root, error);
 }
 
 /* Finds operands that results may overwrite: an element of a loop's state and its next value. */
 static trm_status find_updates(const cutter *c, region_draft *r, trm_error *error) {
-  trm_module *module = c->edit.module;
+  trm_arena *arena = &c->edit.module->arena;
   const trm_computation *loop = trm_edit_computation(&c->edit);
   const trm_instruction *root = &loop->instructions[loop->root];
-  if (c->condition == NULL || root->opcode != TRM_OP_TUPLE) return TRM_OK;
-  r->aliases = ARENA_NEW(&module->arena, trm_alias, (size_t)r->num_operands + 1);
+  const bool is_loop = c->condition != NULL && root->opcode == TRM_OP_TUPLE;
+  r->aliases = ARENA_NEW(arena, trm_alias, (size_t)r->num_operands + 1);
   CHECK_MEMORY(r->aliases, "a region");
-  for (uint32_t k = 0; k < r->num_operands; ++k) {
-    const int64_t element = element_of_state(loop, &loop->instructions[r->operands[k]]);
-    int64_t at = 0, *index = ARENA_NEW(&module->arena, int64_t, 1);
-    if (element < 0 || element >= root->num_operands) continue;
-    while (at < r->num_results && r->results[at] != root->operands[element]) ++at;
-    if (at == r->num_results) continue;
-    CHECK_MEMORY(index, "a region");
-    *index = at;
+  for (uint32_t at = 0; at < r->num_results && is_loop; ++at) {
+    uint32_t k = 0;
+    for (; k < r->num_operands; ++k) {
+      const int64_t element = element_of_state(loop, &loop->instructions[r->operands[k]]);
+      if (element >= 0 && root->operands[element] == r->results[at]) break;
+    }
+    if (k == r->num_operands) continue;
+    const int64_t index[] = {at};
+    int64_t *kept = trm_arena_copy(arena, index, sizeof index);
+    CHECK_MEMORY(kept, "a region");
     r->updated[r->num_updated] = k;
     r->aliases[r->num_updated++] =
-        (trm_alias){.output_index = {.count = 1, .items = index}, .parameter_number = k};
+        (trm_alias){.output_index = {.count = 1, .items = kept}, .parameter_number = k};
   }
   return TRM_OK;
 }
@@ -411,8 +394,8 @@ static trm_status try_region(cutter *c, region_draft *r, bool *out_taken, trm_er
 
 static trm_status call_region(cutter *c, const region_draft *r, trm_error *error) {
   trm_custom_call *target = ARENA_NEW(&c->edit.module->arena, trm_custom_call, 1);
-  char *config = trm_arena_format(&c->edit.module->arena, "{\"region\":\"%s\",\"fastest\":%s}",
-                                  r->key, c->fastest ? "true" : "false");
+  char *config = trm_arena_format(&c->edit.module->arena, "%s %s",
+                                  c->fastest ? TRM_REGION_FASTEST : "exact", r->key);
   if (target == NULL || config == NULL) FAIL_NO_MEMORY("a region");
   target->target = trm_call_target(TRM_CALL_REGION);
   const trm_instruction call = {.opcode = TRM_OP_CUSTOM_CALL,
@@ -437,11 +420,12 @@ static trm_status call_region(cutter *c, const region_draft *r, trm_error *error
 
 /* ---- One computation ------------------------------------------------------------------------ */
 
-static bool is_heavy(trm_opcode opcode) {
-  return IS_AMONG(opcode, TRM_OP_DOT, TRM_OP_CONVOLUTION, TRM_OP_WHILE, TRM_OP_SORT, TRM_OP_TOPK,
-                  TRM_OP_SELECT_AND_SCATTER, TRM_OP_REDUCE_WINDOW, TRM_OP_FFT, TRM_OP_CHOLESKY,
-                  TRM_OP_TRIANGULAR_SOLVE);
-}
+static const bool is_heavy[TRM_NUM_OPCODES] = {
+    [TRM_OP_DOT] = true,      [TRM_OP_CONVOLUTION] = true,
+    [TRM_OP_WHILE] = true,    [TRM_OP_SORT] = true,
+    [TRM_OP_TOPK] = true,     [TRM_OP_SELECT_AND_SCATTER] = true,
+    [TRM_OP_FFT] = true,      [TRM_OP_REDUCE_WINDOW] = true,
+    [TRM_OP_CHOLESKY] = true, [TRM_OP_TRIANGULAR_SOLVE] = true};
 
 /* Whether a level has enough work to move. Beside another region every level has, because its
  * operands may already be on the accelerator. *out_members: the number of instructions. */
@@ -454,7 +438,7 @@ static bool is_worth(const cutter *c, int32_t level, uint32_t *out_members) {
     if (!is_member(c, i, level)) continue;
     const trm_instruction *o = &computation->instructions[i];
     ++*out_members;
-    if (is_heavy(o->opcode)) work += least;
+    if (is_heavy[o->opcode]) work += least;
     else if (trm_shape_is_array(&o->shape)) work += trm_shape_count(&o->shape);
   }
   return *out_members > 0 && (work >= least || c->num_regions > 0);
@@ -467,27 +451,21 @@ static void leave_level(cutter *c, int32_t level, const char *reason) {
 }
 
 static trm_status cut_level(cutter *c, int32_t level, trm_error *error) {
-  region_draft r = {0};
+  const size_t most = (size_t)c->count + 1;
+  region_draft r = {.level = level};
   if (!is_worth(c, level, &r.num_members)) {
     leave_level(c, level, "it is too little work to move");
     return TRM_OK;
   }
-  bool taken;
-  for (trm_index i = 0; i < c->count; ++i) c->at[i].inside = TRM_NO_INDEX;
-  r.operands = ARENA_NEW(&c->arena, trm_index, 3 * ((size_t)c->count + 1));
-  CHECK_MEMORY(r.operands, "a region");
-  r.results = r.operands + c->count + 1;
-  r.updated = r.results + c->count + 1;
-  TRY(trm_module_add_computation(c->edit.module, NULL, &r.body, error));
-  for (trm_index i = 0; i < c->count; ++i) {
-    if (!is_member(c, i, level)) continue;
-    TRY(bring_operands(c, &r, i, error));
-    TRY(copy_inside(c, r.body, i, error));
-    const bool is_array = trm_shape_is_array(&trm_edit_at(&c->edit, i)->shape);
-    if (c->at[i].is_used && is_array) r.results[r.num_results++] = i;
-  }
+  r.operands = ARENA_NEW(&c->arena, trm_index, 4 * most);
+  r.shapes = ARENA_NEW(&c->arena, trm_shape, most);
+  if (r.operands == NULL || r.shapes == NULL) FAIL_NO_MEMORY("a region");
+  r.results = r.operands + most;
+  r.inside = r.results + most;
+  r.updated = r.inside + most;
+  TRY(make_body(c, &r, error));
   if (r.num_results == 0) return TRM_OK;
-  TRY(finish_body(c, &r, error));
+  bool taken;
   TRY(find_updates(c, &r, error));
   TRY(try_region(c, &r, &taken, error));
   if (taken) return call_region(c, &r, error);

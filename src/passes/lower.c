@@ -365,18 +365,24 @@ trm_status trm_split_random(trm_module *module, uint32_t computation, trm_error 
 
 /* ---- All ------------------------------------------------------------------------------------ */
 
+typedef trm_index lowering(trm_maker *m, const trm_instruction *call);
+static lowering *const lowerings[TRM_NUM_CALLS] = {
+    [TRM_CALL_DROPOUT] = lower_dropout,
+    [TRM_CALL_RANDOM] = lower_random,
+    [TRM_CALL_ROUND_HALF] = lower_rounding,
+    [TRM_CALL_BATCH_NORM_STATISTICS] = lower_statistics,
+    [TRM_CALL_BATCH_NORM_GRADIENT_STATISTICS] = lower_statistics};
+
 bool trm_can_lower(const trm_computation *computation, const trm_instruction *call) {
   double bounds[2];
-  if (call->opcode != TRM_OP_CUSTOM_CALL || trm_shape_count(&call->shape) == 0) return false;
+  if (lowerings[call->call_id] == NULL || trm_shape_count(&call->shape) == 0) return false;
   switch (call->call_id) {
     case TRM_CALL_DROPOUT:
       return trm_shape_equal(&computation->instructions[call->operands[0]].shape, &call->shape);
     case TRM_CALL_RANDOM:
       return call->num_operands % 2 == 1 && drawing_of(call, bounds) != DRAWS_OTHERS;
     case TRM_CALL_ROUND_HALF: return call->num_operands == 2;
-    case TRM_CALL_BATCH_NORM_STATISTICS:
-    case TRM_CALL_BATCH_NORM_GRADIENT_STATISTICS: return true;
-    default: return false;
+    default: return true;
   }
 }
 
@@ -397,14 +403,7 @@ static trm_status lower(trm_edit *edit, trm_index at, void *state, trm_error *er
   const trm_instruction call = *trm_edit_at(edit, at);
   trm_index made = at;
   if (call.opcode == TRM_OP_CLAMP && call.shape.rank > 0) made = fill_bounds(&m, &call);
-  switch (call.call_id) {
-    case TRM_CALL_DROPOUT: made = lower_dropout(&m, &call); break;
-    case TRM_CALL_RANDOM: made = lower_random(&m, &call); break;
-    case TRM_CALL_ROUND_HALF: made = lower_rounding(&m, &call); break;
-    case TRM_CALL_BATCH_NORM_STATISTICS:
-    case TRM_CALL_BATCH_NORM_GRADIENT_STATISTICS: made = lower_statistics(&m, &call); break;
-    default: break;
-  }
+  if (lowerings[call.call_id] != NULL) made = lowerings[call.call_id](&m, &call);
   trm_edit_replace(edit, at, made);
   return m.status;
 }

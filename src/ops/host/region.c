@@ -1,7 +1,8 @@
 /* Owns: creating the kernels of regions. */
 #include "ops/host/region.h"
 
-#include "hlo/config.h"
+#include <string.h>
+
 #include "ops/reference.h"
 
 static trm_status run_region(const trm_kernel *kernel, const trm_kernel_call *call,
@@ -26,18 +27,6 @@ static void describe(const trm_shape *shape, trm_host_array *out) {
                           .bytes = trm_shape_bytes(shape)};
 }
 
-static trm_status find_compiled(const trm_kernel_request *request, trm_region **out,
-                                trm_error *error) {
-  json_t *config = trm_instruction_config(request->instruction, 0, NULL);
-  const char *key = json_string_value(json_object_get(config, "region"));
-  *out = trm_region_take(key != NULL ? key : "");
-  json_decref(config);
-  if (*out == NULL) {
-    FAIL(INTERNAL, "%s was not compiled for the accelerator", request->instruction->name);
-  }
-  return TRM_OK;
-}
-
 trm_status trm_region_create(const trm_kernel_request *request, trm_kernel *out_kernel,
                              bool *out_supported, trm_error *error) {
   const trm_instruction *instruction = request->instruction;
@@ -54,12 +43,17 @@ trm_status trm_region_create(const trm_kernel_request *request, trm_kernel *out_
   for (uint32_t i = 0; i < r->num_results; ++i) {
     describe(trm_shape_leaf(&instruction->shape, (int32_t)i), &r->results[i]);
   }
-  r->is_fastest = trm_config_is(instruction, "fastest", JSON_TRUE);
-  TRY(find_compiled(request, &r->compiled, error));
+  const char *config = instruction->backend_config, *space = config ? strchr(config, ' ') : NULL;
+  r->compiled = space != NULL ? trm_region_take(space + 1) : NULL;
+  if (r->compiled == NULL) {
+    FAIL(INTERNAL, "%s was not compiled for the accelerator", instruction->name);
+  }
+  r->is_fastest = strncmp(config, TRM_REGION_FASTEST, strlen(TRM_REGION_FASTEST)) == 0;
   out_kernel->name = "accelerator.region";
   out_kernel->state = r;
   out_kernel->run = run_region;
   out_kernel->destroy = destroy_region;
+  out_kernel->in_place_everywhere = true;
   *out_supported = true;
   return TRM_OK;
 }

@@ -7,6 +7,9 @@
 #include "accelerator/accelerator.h"
 #include "ops/kernel.h"
 
+/* The call's backend_config is "exact" or this word, a space, and the region's key. */
+#define TRM_REGION_FASTEST "fastest"
+
 typedef struct trm_region_kernel {
   trm_region *compiled;
   bool is_fastest; /* not every instruction is rounded as on the CPU */

@@ -8,6 +8,8 @@
  *   compile      nothing can be compiled
  *   serialise    nothing can be serialised
  *   say          nothing fails
+ *   programs     the same; each program that is compiled is written to the file FAILING_PROGRAM
+ *   donate       the same; a line says how many operands each run must not write over
  * A line on standard error counts each region that is compiled; to `say` belong lines for each copy
  * to the accelerator, run, and copy back. */
 #define _GNU_SOURCE
@@ -79,6 +81,14 @@ static PJRT_Error *no_client(PJRT_Client_Create_Args *args) {
 
 static PJRT_Error *execute(PJRT_LoadedExecutable_Execute_Args *args) {
   say("run");
+  if (strcmp(getenv("FAILING_HOW"), "donate") == 0) {
+    /* Newer headers list these operands after launch_id: an address, and their number. */
+    const size_t launch_id = offsetof(PJRT_ExecuteOptions, launch_id);
+    size_t kept;
+    memcpy(&kept, (char *)args->options + ((launch_id + sizeof(int) + 7) & ~7ul) + sizeof(void *),
+           sizeof kept);
+    fprintf(stderr, "KEEPS %zu\n", kept);
+  }
   if (atomic_fetch_add(&executions, 1) + 1 == number_after("execute")) return fail(0);
   return real->PJRT_LoadedExecutable_Execute(args);
 }
@@ -97,6 +107,11 @@ static PJRT_Error *read_array(PJRT_Buffer_ToHostBuffer_Args *args) {
 static PJRT_Error *compile(PJRT_Client_Compile_Args *args) {
   if (strcmp(getenv("FAILING_HOW"), "compile") == 0) return fail(2);
   fprintf(stderr, "COMPILED\n");
+  if (strcmp(getenv("FAILING_HOW"), "programs") == 0) {
+    FILE *file = fopen(getenv("FAILING_PROGRAM"), "w");
+    fwrite(args->program->code, 1, args->program->code_size, file);
+    fclose(file);
+  }
   return real->PJRT_Client_Compile(args);
 }
 

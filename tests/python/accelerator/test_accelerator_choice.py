@@ -1,6 +1,11 @@
 """An engine's own accelerator, its precision, and what is said about what runs where."""
 
+import os
+
+import pytest
+
 from test_accelerator import plugin, run
+from test_accelerator_failures import failing  # noqa: F401
 
 START = """
     import numpy as np
@@ -67,3 +72,48 @@ def test_the_log_says_what_precision():
     assert "TREMULA_ACCELERATOR_PRECISION is 'quick'; it must be exact or fastest" in done.stderr
 
 
+NAMES = """
+    import numpy as np
+    from tremula import core
+    module = core.Module.read("HloModule m ENTRY e { x = f32[200,200] parameter(0) "
+                              "ROOT y = f32[200,200] add(x, x) }")
+    x = np.ones((200, 200), np.float32)
+    for name in NAMES:
+        engine = core.Engine(core.compile(module), accelerator=name)
+        print(name, engine.accelerated.splitlines()[0], engine.run([x])[0].sum())
+"""
+
+
+def test_names_of_plugins(tmp_path):
+    """Of each maker's package, in the folder where pip puts it."""
+    places = {"cuda": "jax_plugins/xla_cuda13/xla_cuda_plugin.so",
+              "rocm": "jax_plugins/xla_rocm7/xla_rocm_plugin.so",
+              "xpu": "jax_plugins/intel_extension_for_openxla/pjrt_plugin_xpu.so",
+              "tpu": "libtpu/libtpu.so", "other": "somebody/pjrt_c_api_other_plugin.so"}
+    for place in places.values():
+        (tmp_path / place).parent.mkdir(parents=True)
+        os.symlink(plugin(), tmp_path / place)
+    text = f"NAMES = {list(places)}\n" + NAMES.replace("\n    ", "\n")
+    done = run(text, TREMULA_PLUGIN_PATH=f"/nowhere:{tmp_path}")
+    assert done.stdout.splitlines() == [
+        f"{name} on cpu:0: 1 region 80000.0" for name in places], done.stderr[-2000:]
+
+
+PRODUCT = """
+    from tremula import core
+    module = core.Module.read("HloModule m ENTRY e { x = f32[128,128] parameter(0)  ROOT d = "
+        "f32[128,128] dot(x, x), lhs_contracting_dims={1}, rhs_contracting_dims={0} }")
+    core.compile(module)
+    print(core.Module.read_file(PROGRAM).print())
+"""
+
+
+@pytest.mark.parametrize("precision, is_highest", [("exact", True), ("fastest", False)])
+def test_products_of_float32(failing, tmp_path, precision, is_highest):  # noqa: F811
+    """They ask for float32, so that no GPU takes TF32, unless the user wants what is fastest."""
+    path = str(tmp_path / "program")
+    done = run(f"PROGRAM = {path!r}\n" + PRODUCT.replace("\n    ", "\n"), failing[0], **failing[1],
+               FAILING_HOW="programs", FAILING_PROGRAM=path,
+               TREMULA_ACCELERATOR_PRECISION=precision)
+    assert " dot(" in done.stdout, done.stderr[-2000:]
+    assert ("operand_precision={highest,highest}" in done.stdout) == is_highest

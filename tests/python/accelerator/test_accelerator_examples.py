@@ -10,11 +10,22 @@ from test_accelerator import plugin, run
 
 EXAMPLES = pathlib.Path(__file__).resolve().parents[3] / "examples"
 NUMBER = re.compile(r"-?\d+\.\d+(?:e[-+]?\d+)?")
+# Imports TensorFlow once, then runs the example in two processes, whose output goes to files.
 START = """
-import sys, runpy
+import os, runpy, sys
 import tremula._finder
-sys.argv = [{path!r}]
-runpy.run_path({path!r}, run_name="__main__")
+import tensorflow
+for number, accelerator in enumerate(ACCELERATORS):
+    child = os.fork()
+    if child == 0:
+        for stream, name in ((1, "out"), (2, "err")):
+            os.dup2(os.open(f"{FOLDER}/{number}.{name}", os.O_WRONLY | os.O_CREAT), stream)
+        os.environ["TREMULA_ACCELERATOR"] = accelerator
+        sys.argv = [PATH]
+        runpy.run_path(PATH, run_name="__main__")
+        sys.exit()
+    if os.waitpid(child, 0)[1] != 0:
+        sys.exit(open(f"{FOLDER}/{number}.err").read()[-3000:])
 """
 
 
@@ -25,15 +36,17 @@ LONG = ["custom_loop", "gradient_accumulation", "mixed_precision", "pipelining",
 
 @pytest.mark.parametrize("name", QUICK + [pytest.param(one, marks=pytest.mark.long)
                                           for one in LONG])
-def test_same_numbers(name):
+def test_same_numbers(name, tmp_path):
     """To some units of the fourth digit after a training; regions of any size are moved."""
-    text, outputs = START.format(path=str(EXAMPLES / f"{name}.py")), []
-    for accelerator in ("", plugin()):
-        done = run(text, accelerator, TREMULA_ACCELERATOR_LEAST="0", POPLAR_LOG_LEVEL="INFO")
-        assert done.returncode == 0, done.stderr[-3000:]
-        outputs.append(done.stdout)
-        assert bool(accelerator) == (" run on cpu:0" in done.stderr)
-        assert " run on the CPU, not on" not in done.stderr
+    settings = (f"ACCELERATORS = {['', plugin()]!r}; FOLDER = {str(tmp_path)!r}; "
+                f"PATH = {str(EXAMPLES / name)!r} + '.py'")
+    done = run(settings + START, TREMULA_ACCELERATOR_LEAST="0", POPLAR_LOG_LEVEL="INFO",
+               TREMULA_RUNTIME_DIR=str(tmp_path))
+    assert done.returncode == 0, done.stderr
+    outputs = [(tmp_path / f"{number}.out").read_text() for number in range(2)]
+    logs = [(tmp_path / f"{number}.err").read_text() for number in range(2)]
+    assert [" run on cpu:0" in log for log in logs] == [False, True]
+    assert " run on the CPU, not on" not in logs[1]
     numbers = [[float(one) for one in NUMBER.findall(output)] for output in outputs]
-    assert NUMBER.sub("N", outputs[0]) == NUMBER.sub("N", outputs[1])
+    assert outputs[0] and NUMBER.sub("N", outputs[0]) == NUMBER.sub("N", outputs[1])
     assert numbers[1] == pytest.approx(numbers[0], rel=2e-3, abs=2e-4)
