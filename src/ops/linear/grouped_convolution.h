@@ -1,5 +1,6 @@
-/* Convolutions of thin groups (4 or 8 channels each) with kernels 3 wide, where oneDNN reaches
- * a fifth of the machine. AVX-512 only; others are left to oneDNN. */
+/* Convolutions of thin groups (4 or 8 channels each; 16 with AVX2) with kernels 3 wide, where
+ * oneDNN reaches a twentieth to two thirds of the machine. AVX-512 or AVX2; others are left to
+ * oneDNN. */
 #ifndef TREMULA_OPS_LINEAR_GROUPED_CONVOLUTION_H_
 #define TREMULA_OPS_LINEAR_GROUPED_CONVOLUTION_H_
 

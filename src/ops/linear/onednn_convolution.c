@@ -3,15 +3,12 @@
  *
  * oneDNN gets activations with channels last; others are reordered. It chooses the format of the
  * weights, which are packed again when their contents change. Groups with few channels have kernels
- * of our own (grouped_convolution.h). */
+ * of our own (grouped_convolution.h). Gradients of weights are in onednn_weight_gradient.c. */
 #include <string.h>
 
-#include "ops/linear/gradient_parts.h"
 #include "ops/linear/grouped_convolution.h"
 #include "ops/linear/half_tiles.h"
-#include "ops/linear/onednn_convolution_problem.h"
-#include "ops/linear/onednn_sequence.h"
-#include "ops/linear/weight_gradient.h"
+#include "ops/linear/onednn_convolution_draft.h"
 
 /* ---- Building -------------------------------------------------------------------------------- */
 
@@ -32,27 +29,10 @@ static bool is_wrong(const trm_convolution_problem *p, const char *implementatio
   return false;
 }
 
-typedef struct convolution_draft {
-  trm_arena *arena;
-  trm_onednn_sequence *sequence;
-  trm_convolution_problem p;
-  trm_onednn_place x, w, y; /* float32 arrays, first in HLO's layout, then in the primitive's */
-  const_dnnl_memory_desc_t x_user, y_user, w_user;  /* HLO's layout */
-  const_dnnl_memory_desc_t x_plain, y_plain, w_any; /* the layout that the primitive gets */
-  trm_half_products products;
-  int32_t pieces;       /* bfloat16s for a number; 0: floats */
-  dnnl_data_type_t in;  /* of the factors */
-  dnnl_data_type_t out; /* of the result: bfloat16 where oneDNN rounds it */
-  dnnl_primitive_attr_t attributes;
-  dnnl_primitive_desc_t forward, desc; /* a gradient's hint; the primitive's own */
-} convolution_draft;
-
-/* Describes an activation twice: as it lies in memory, and dense with channels last, for oneDNN's
- * kernels. Gives the same pointer twice where these agree. */
-static trm_status describe_data(convolution_draft *draft, dnnl_data_type_t type,
-                                const trm_convolution_layout *a, int64_t channels,
-                                const int64_t *size, const_dnnl_memory_desc_t *out_user,
-                                const_dnnl_memory_desc_t *out_plain, trm_error *error) {
+trm_status trm_convolution_describe_data(trm_convolution_draft *draft, dnnl_data_type_t type,
+                                         const trm_convolution_layout *a, int64_t channels,
+                                         const int64_t *size, const_dnnl_memory_desc_t *out_user,
+                                         const_dnnl_memory_desc_t *out_plain, trm_error *error) {
   const int rank = 2 + draft->p.spatial;
   int64_t dims[2 + TRM_MAX_SPATIAL] = {draft->p.batch, channels};
   int64_t strides[2 + TRM_MAX_SPATIAL] = {a->outer, a->inner};
@@ -99,8 +79,8 @@ static void plan_weight_copy(const trm_convolution_problem *p, trm_onednn_copy *
   copy->from_strides[r] = p->w.outer, copy->to_strides[r++] = dense->outer;
 }
 
-static trm_status describe_weights(convolution_draft *draft, const trm_convolution_layout *w,
-                                   trm_error *error) {
+trm_status trm_convolution_describe_weights(trm_convolution_draft *draft,
+                                            const trm_convolution_layout *w, trm_error *error) {
   const trm_convolution_problem *p = &draft->p;
   int64_t dims[3 + TRM_MAX_SPATIAL], strides[3 + TRM_MAX_SPATIAL];
   const dnnl_data_type_t type = p->kind == TRM_BACKWARD_WEIGHTS ? draft->out : draft->in;
@@ -114,7 +94,7 @@ static trm_status describe_weights(convolution_draft *draft, const trm_convoluti
 }
 
 /* Describes the same array with bfloat16s, in any format. */
-static trm_status describe_as_bfloat16(convolution_draft *draft, const_dnnl_memory_desc_t *desc,
+static trm_status describe_as_bfloat16(trm_convolution_draft *draft, const_dnnl_memory_desc_t *desc,
                                        trm_error *error) {
   int rank = 0;
   const dnnl_dims_t *dims = NULL;
@@ -123,7 +103,7 @@ static trm_status describe_as_bfloat16(convolution_draft *draft, const_dnnl_memo
   return trm_onednn_describe_any(draft->sequence, dnnl_bf16, rank, *dims, desc, error);
 }
 
-static trm_status create_descs(convolution_draft *draft, trm_error *error) {
+trm_status trm_convolution_create_descs(trm_convolution_draft *draft, trm_error *error) {
   const trm_convolution_problem *p = &draft->p;
   dnnl_dims_t strides, dilates, low, high;
   for (int i = 0; i < p->spatial; ++i) {
@@ -165,7 +145,7 @@ static trm_status create_descs(convolution_draft *draft, trm_error *error) {
 }
 
 /* Brings an activation into the primitive's layout, and moves *place there. */
-static trm_status add_input_reorder(convolution_draft *draft, const_dnnl_memory_desc_t user,
+static trm_status add_input_reorder(trm_convolution_draft *draft, const_dnnl_memory_desc_t user,
                                     const_dnnl_memory_desc_t plain, trm_onednn_place *place,
                                     trm_error *error) {
   if (user == plain) return TRM_OK;
@@ -177,7 +157,7 @@ static trm_status add_input_reorder(convolution_draft *draft, const_dnnl_memory_
 
 /* Packs the weights of a convolution or its data gradient, from operand 1. `copy` is NULL unless
  * they are stored from the end; `split`, which handles that too, unless they become pieces. */
-static trm_status add_weight_packing(convolution_draft *draft, trm_dtype dtype, bool may_repeat,
+static trm_status add_weight_packing(trm_convolution_draft *draft, trm_dtype dtype, bool may_repeat,
                                      const trm_onednn_copy *copy, const trm_half_split *split,
                                      const_dnnl_memory_desc_t packed, trm_error *error) {
   trm_onednn_sequence *sequence = draft->sequence;
@@ -205,7 +185,7 @@ static trm_status add_weight_packing(convolution_draft *draft, trm_dtype dtype, 
 
 /* Sets *split to cut the weights into pieces, [group][kernel][in][out], and *dense to the layout of
  * the result. Channels of draft->p count pieces. */
-static void plan_weight_split(const convolution_draft *draft, trm_dtype dtype,
+static void plan_weight_split(const trm_convolution_draft *draft, trm_dtype dtype,
                               trm_half_split *split, trm_convolution_layout *dense) {
   const trm_convolution_problem *p = &draft->p;
   const bool is_data = p->kind == TRM_BACKWARD_DATA;
@@ -227,7 +207,7 @@ static void plan_weight_split(const convolution_draft *draft, trm_dtype dtype,
 }
 
 /* Adds the primitive of a convolution (from draft->x) or of its data gradient (from draft->y). */
-static trm_status add_convolution(convolution_draft *draft, const trm_kernel_request *request,
+static trm_status add_convolution(trm_convolution_draft *draft, const trm_kernel_request *request,
                                   trm_onednn_place to, trm_error *error) {
   trm_convolution_problem *p = &draft->p;
   trm_convolution_layout dense = p->w;
@@ -237,8 +217,8 @@ static trm_status add_convolution(convolution_draft *draft, const trm_kernel_req
   const trm_dtype dtype = trm_operand_shape(request, 1)->dtype;
   if (is_copied) plan_weight_copy(p, &copy, &dense);
   if (is_split) plan_weight_split(draft, dtype, &split, &dense);
-  TRY(describe_weights(draft, &dense, error));
-  TRY(create_descs(draft, error));
+  TRY(trm_convolution_describe_weights(draft, &dense, error));
+  TRY(trm_convolution_create_descs(draft, error));
   const_dnnl_memory_desc_t packed =
       dnnl_primitive_desc_query_md(draft->desc, dnnl_query_weights_md, 0);
   TRY(add_weight_packing(draft, dtype, trm_onednn_may_repeat(request, 1), is_copied ? &copy : NULL,
@@ -250,121 +230,6 @@ static trm_status add_convolution(convolution_draft *draft, const trm_kernel_req
       {DNNL_ARG_WEIGHTS, packed, draft->w},
       {is_data ? DNNL_ARG_DIFF_SRC : DNNL_ARG_DST, is_data ? draft->x_plain : draft->y_plain, to}};
   return trm_onednn_add_primitive(draft->sequence, draft->desc, arguments, 3, error);
-}
-
-/* Copies the channels of an activation that one part reads to a dense array, and moves *place
- * there. */
-static trm_status add_slice(convolution_draft *part, const convolution_draft *whole, bool is_x,
-                            int64_t slice, trm_onednn_place *place, trm_error *error) {
-  const trm_convolution_problem *p = &part->p;
-  const int64_t all = is_x ? whole->p.in_channels : whole->p.out_channels;
-  const int64_t channels = is_x ? p->in_channels : p->out_channels;
-  const int64_t *size = is_x ? p->x_size : p->y_size;
-  const const_dnnl_memory_desc_t plain = is_x ? part->x_plain : part->y_plain;
-  trm_convolution_layout wide = {.inner = 1};
-  int64_t stride = all;
-  for (int i = p->spatial - 1; i >= 0; --i) wide.spatial[i] = stride, stride *= size[i];
-  wide.outer = stride;
-  const_dnnl_memory_desc_t from, unused;
-  TRY(describe_data(part, dnnl_f32, &wide, channels, size, &from, &unused, error));
-  const trm_onednn_place to = trm_onednn_scratch(part->sequence, dnnl_memory_desc_get_size(plain));
-  place->offset += (size_t)(slice * channels) * sizeof(float);
-  TRY(trm_onednn_add_reorder(part->sequence, from, *place, plain, to, error));
-  *place = to;
-  return TRM_OK;
-}
-
-/* Adds part (image, slice) of a gradient. */
-static trm_status add_gradient_part(const convolution_draft *whole, convolution_draft *part,
-                                    const trm_gradient_parts *parts, int64_t image, int64_t slice,
-                                    const_dnnl_memory_desc_t packed, trm_onednn_place to,
-                                    trm_error *error) {
-  trm_onednn_place x = whole->x, y = whole->y;
-  x.offset += (size_t)image * dnnl_memory_desc_get_size(whole->x_plain) / (size_t)parts->images;
-  y.offset += (size_t)image * dnnl_memory_desc_get_size(whole->y_plain) / (size_t)parts->images;
-  if (parts->slices > 1) {
-    TRY(add_slice(part, whole, parts->slices_x, slice, parts->slices_x ? &x : &y, error));
-  }
-  const trm_onednn_argument arguments[] = {{DNNL_ARG_SRC, part->x_plain, x},
-                                           {DNNL_ARG_DIFF_DST, part->y_plain, y},
-                                           {DNNL_ARG_DIFF_WEIGHTS, packed, to}};
-  return trm_onednn_add_primitive(part->sequence, part->desc, arguments, 3, error);
-}
-
-/* Adds the parts of a gradient, their sums, and the reorder of the sums to HLO's layout. */
-static trm_status add_gradient_parts(const convolution_draft *whole, convolution_draft *part,
-                                     const trm_gradient_parts *parts, trm_error *error) {
-  trm_onednn_sequence *sequence = part->sequence;
-  const_dnnl_memory_desc_t packed =
-      dnnl_primitive_desc_query_md(part->desc, dnnl_query_diff_weights_md, 0);
-  const size_t bytes = dnnl_memory_desc_get_size(packed);
-  const bool is_plain = dnnl_memory_desc_equal(packed, part->w_user) != 0;
-  const trm_onednn_place home =
-      trm_onednn_scratch(sequence, bytes * (size_t)(parts->images * parts->slices));
-  trm_onednn_place places[TRM_GRADIENT_PARTS];
-  for (int64_t i = 0; i < parts->images * parts->slices; ++i) {
-    const int64_t slice = i / parts->images, image = i % parts->images;
-    places[i] = home, places[i].offset += (size_t)i * bytes;
-    if (is_plain && parts->images == 1 && parts->slices == 1) places[i] = whole->w;
-    if (whole->pieces == 0) trm_onednn_set_part(sequence, (int)i + 1);
-    TRY(add_gradient_part(whole, part, parts, image, slice, packed, places[i], error));
-  }
-  trm_onednn_set_part(sequence, 0);
-  if (is_plain && parts->images == 1 && parts->slices == 1) return TRM_OK;
-  for (int64_t slice = 0; slice < parts->slices; ++slice) {
-    const trm_onednn_place from = places[slice * parts->images];
-    trm_gradient_sum *sum = ARENA_NEW(whole->arena, trm_gradient_sum, 1);
-    CHECK_MEMORY(sum, "a oneDNN kernel");
-    *sum = (trm_gradient_sum){parts->images, (int64_t)(bytes / sizeof(float))};
-    if (parts->images > 1) {
-      TRY(trm_onednn_add_function(sequence, trm_gradient_sum_run, sum, from, from, from, error));
-    }
-    trm_onednn_place to = whole->w;
-    to.offset += sizeof(float) *
-                 (size_t)(slice * (parts->slices_x ? part->p.in_channels * part->p.w.inner
-                                                   : part->p.out_channels * part->p.w.outer));
-    TRY(trm_onednn_add_reorder(sequence, packed, from, part->w_user, to, error));
-  }
-  return TRM_OK;
-}
-
-/* A weight gradient by our own panels, to draft->w. */
-static trm_status add_panels(convolution_draft *draft, const trm_weight_gradient *gradient,
-                             trm_error *error) {
-  trm_weight_gradient *own = trm_arena_copy(draft->arena, gradient, sizeof *gradient);
-  CHECK_MEMORY(own, "a gradient of weights");
-  trm_weight_gradient_share(own, trm_onednn_sequence_threads(draft->sequence));
-  return trm_onednn_add_worker(draft->sequence, trm_weight_gradient_run, own, draft->x, draft->y,
-                               draft->w, trm_weight_gradient_scratch_bytes(own), error);
-}
-
-/* The primitives of a weight gradient, to draft->w. */
-static trm_status add_weight_gradient(convolution_draft *draft, trm_error *error) {
-  trm_weight_gradient gradient;
-  if (draft->pieces == 0 && trm_weight_gradient_plan(&draft->p, &gradient)) {
-    return add_panels(draft, &gradient, error);
-  }
-  trm_gradient_parts parts = {1, 1, false};
-  if (draft->pieces == 0) parts = trm_gradient_parts_choose(&draft->p);
-  convolution_draft part = *draft;
-  part.p.batch /= parts.images;
-  if (parts.slices_x) part.p.in_channels /= parts.slices;
-  else part.p.out_channels /= parts.slices;
-  const trm_convolution_problem *p = &part.p;
-  const_dnnl_memory_desc_t unused;
-  trm_convolution_layout dense = {0}; /* not used: channels are last */
-  if (draft->pieces == 0) trm_onednn_set_part(draft->sequence, 1);
-  TRY(describe_data(&part, draft->in, &dense, p->groups * p->in_channels, p->x_size, &unused,
-                    &part.x_plain, error));
-  TRY(describe_data(&part, draft->in, &dense, p->groups * p->out_channels, p->y_size, &unused,
-                    &part.y_plain, error));
-  TRY(describe_weights(&part, &p->w, error));
-  trm_status status = create_descs(&part, error);
-  if (status == TRM_OK) status = add_gradient_parts(draft, &part, &parts, error);
-  trm_onednn_set_part(draft->sequence, 0);
-  if (part.forward != NULL) dnnl_primitive_desc_destroy(part.forward);
-  if (part.desc != NULL) dnnl_primitive_desc_destroy(part.desc);
-  return status;
 }
 
 /* ---- Thin groups ----------------------------------------------------------------------------- */
@@ -436,7 +301,7 @@ static bool reads_halves(const trm_convolution_problem *p, const trm_kernel_requ
          is_channels_last(p, &p->y, p->groups * p->out_channels, p->y_size);
 }
 
-static trm_status add_thin(convolution_draft *draft, const trm_kernel_request *request,
+static trm_status add_thin(trm_convolution_draft *draft, const trm_kernel_request *request,
                            const trm_grouped_convolution *thin, trm_onednn_place to,
                            trm_error *error) {
   trm_onednn_sequence *sequence = draft->sequence;
@@ -474,7 +339,7 @@ static trm_status add_thin(convolution_draft *draft, const trm_kernel_request *r
 /* Cuts an activation into pieces, and restates it as dense with channels last. First pieces of a
  * group's channels come before the second ones. In a weight gradient, the batch of first pieces
  * comes before that of the second ones. */
-static trm_status add_data_split(convolution_draft *draft, trm_dtype dtype, bool is_x,
+static trm_status add_data_split(trm_convolution_draft *draft, trm_dtype dtype, bool is_x,
                                  trm_error *error) {
   const trm_convolution_problem *p = &draft->p;
   const bool by_image = p->kind == TRM_BACKWARD_WEIGHTS;
@@ -505,7 +370,7 @@ static trm_status add_data_split(convolution_draft *draft, trm_dtype dtype, bool
 }
 
 /* Cuts the activations that are multiplied into pieces. The problem then counts pieces. */
-static trm_status add_pieces(convolution_draft *draft, const trm_kernel_request *request,
+static trm_status add_pieces(trm_convolution_draft *draft, const trm_kernel_request *request,
                              trm_error *error) {
   trm_convolution_problem *p = &draft->p;
   const trm_dtype dtype = trm_operand_shape(request, 0)->dtype;
@@ -554,7 +419,7 @@ static void run_clear(const void *data, const void *a, const void *b, void *out)
 }
 
 /* Brings the activations that are read to the type and layout of the primitive. */
-static trm_status add_inputs(convolution_draft *draft, const trm_kernel_request *request,
+static trm_status add_inputs(trm_convolution_draft *draft, const trm_kernel_request *request,
                              trm_error *error) {
   trm_onednn_sequence *sequence = draft->sequence;
   trm_convolution_problem *p = &draft->p;
@@ -571,17 +436,17 @@ static trm_status add_inputs(convolution_draft *draft, const trm_kernel_request 
   if (!in_pieces && reads_y) {
     TRY(trm_onednn_add_widen(sequence, dtypes[1], p->y.count, false, &draft->y, error));
   }
-  TRY(describe_data(draft, x_type, &p->x, p->groups * p->in_channels, p->x_size, &draft->x_user,
-                    &draft->x_plain, error));
-  TRY(describe_data(draft, y_type, &p->y, p->groups * p->out_channels, p->y_size, &draft->y_user,
-                    &draft->y_plain, error));
+  TRY(trm_convolution_describe_data(draft, x_type, &p->x, p->groups * p->in_channels, p->x_size,
+                                    &draft->x_user, &draft->x_plain, error));
+  TRY(trm_convolution_describe_data(draft, y_type, &p->y, p->groups * p->out_channels, p->y_size,
+                                    &draft->y_user, &draft->y_plain, error));
   draft->x.offset += (size_t)p->x.start * dnnl_data_type_size(x_type);
   if (!is_data) TRY(add_input_reorder(draft, draft->x_user, draft->x_plain, &draft->x, error));
   if (!reads_y) return TRM_OK;
   return add_input_reorder(draft, draft->y_user, draft->y_plain, &draft->y, error);
 }
 
-static trm_status add_operations(convolution_draft *draft, const trm_kernel_request *request,
+static trm_status add_operations(trm_convolution_draft *draft, const trm_kernel_request *request,
                                  trm_error *error) {
   trm_onednn_sequence *sequence = draft->sequence;
   trm_convolution_problem *p = &draft->p;
@@ -612,7 +477,7 @@ static trm_status add_operations(convolution_draft *draft, const trm_kernel_requ
 
   if (is_weights) {
     if (is_thin) TRY(add_thin(draft, request, &thin, draft->w, error));
-    else TRY(add_weight_gradient(draft, error));
+    else TRY(trm_convolution_add_weight_gradient(draft, error));
   } else {
     if (is_data && p->is_x_cropped) {
       clearing *clear = ARENA_NEW(request->arena, clearing, 1);
@@ -656,7 +521,7 @@ static const char *kernel_name(trm_propagation kind) {
 trm_status trm_onednn_convolution_create(const trm_kernel_request *request, trm_kernel *out_kernel,
                                          bool *out_supported, trm_error *error) {
   *out_supported = false;
-  convolution_draft draft = {0};
+  trm_convolution_draft draft = {0};
   if (!trm_convolution_restate(request, &draft.p)) return TRM_OK;
   draft.arena = request->arena;
   draft.products = products_of(request, &draft.p);

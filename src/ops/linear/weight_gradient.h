@@ -1,6 +1,6 @@
-/* Gradients of the weights of convolutions in float32, as products of packed panels with AVX-512:
- * oneDNN reaches two thirds of the machine there, and divides sums by the number of threads.
- * The order of each sum follows from the sizes alone. */
+/* Gradients of the weights of convolutions in float32, as products of packed panels with AVX-512 or
+ * AVX2: oneDNN reaches a third to two thirds of the machine there, and divides sums by the number
+ * of threads. The order of each sum follows from the sizes alone. */
 #ifndef TREMULA_OPS_LINEAR_WEIGHT_GRADIENT_H_
 #define TREMULA_OPS_LINEAR_WEIGHT_GRADIENT_H_
 
