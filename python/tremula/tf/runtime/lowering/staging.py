@@ -5,7 +5,7 @@ import zlib
 from tremula.tf.inner import errors, graphs, handles
 from tremula.tf.runtime.host import outside
 from tremula.tf.runtime.lowering import lowering
-from tremula.tf.runtime.nodes import name_order, node_table, rewriting
+from tremula.tf.runtime.nodes import name_order, node_table, quick_ops, rewriting
 from tremula.tf.runtime.ops import random_functions, support
 from tremula.tf.runtime.tracing import pruning
 
@@ -54,6 +54,7 @@ def stage(graph, arguments, variables, outputs, device, state=(), host=None, nam
                         numbers, frames)
     _call_random(graph_def, {new_names[name]: one for name, one in operations.items()
                              if name in new_names}, graph_def.node, numbers)
+    quick_ops.use_quick_ops(graph_def.node, table)
     rewriting.rename_functions(graph_def)
 
     def name(tensor):
@@ -168,6 +169,7 @@ def _stage_function(graph_def, function, known, table, numbers, frames):
             else {"name": node.name, "file": None, "line": 0})
     rewriting.rename_function(function, new_names)
     rewriting.strip(function.node_def)
+    quick_ops.use_quick_ops(function.node_def, table, function)
 
 
 def _operations_of(function, graph):
