@@ -69,11 +69,13 @@ static trm_status annotate(trm_module *module, trm_instruction *instruction, con
                            trm_error *error) {
   const char *name = json_string_value(json_object_get(node, "name"));
   const char *file = json_string_value(json_object_get(node, "file"));
+  const char *type = json_string_value(json_object_get(node, "type")); /* where it was rewritten */
   const json_t *shard = json_object_get(node, "shard");
   if (name == NULL) FAIL(INVALID_ARGUMENT, "a node has no name");
   instruction->metadata.source_file = NULL;
   TRY(copy_text(module, name, &instruction->metadata.op_name, error));
   if (file != NULL) TRY(copy_text(module, file, &instruction->metadata.source_file, error));
+  if (type != NULL) TRY(copy_text(module, type, &instruction->metadata.op_type, error));
   instruction->metadata.source_line = (int32_t)json_integer_value(json_object_get(node, "line"));
   if (shard != NULL) {
     if (json_array_size(shard) != 1) {

@@ -22,7 +22,7 @@ static const char text[] =
     "  c = f32[2] call(x), to_apply=program\n"
     "  sum = f32[2] add(v, s), metadata={op_type=\"Add\" op_name=\"main/n2/n1/inner\" "
     "source_file=\"bridge.py\" source_line=7}, frontend_attributes={b=\"old\",z=\"kept\"}\n"
-    "  next = f32[2] multiply(s, sum), metadata={op_name=\"n3\"}\n"
+    "  next = f32[2] multiply(s, sum), metadata={op_type=\"Mul\" op_name=\"n3\"}\n"
     "  ROOT r = (f32[2], f32[2], f32[2]) tuple(next, sum, c)\n"
     "}\n";
 
@@ -31,7 +31,8 @@ static const char notes[] =
     "\"aliases\": [[1, 0]], \"nodes\": {"
     "\"n1\": {\"name\": \"dense/add\", \"file\": \"model.py\", \"line\": 3, \"shard\": [1], "
     "\"attributes\": {\"b\": \"new\", \"a\": \"1\"}},"
-    "\"n2\": {\"name\": \"outer\", \"file\": null, \"line\": 0}}}";
+    "\"n2\": {\"name\": \"outer\", \"file\": null, \"line\": 0},"
+    "\"n3\": {\"name\": \"relu\", \"file\": null, \"line\": 0, \"type\": \"Relu\"}}}";
 
 static void to_proto(const char *hlo, void **out_data, size_t *out_size) {
   trm_error error = {0};
@@ -85,6 +86,7 @@ static void test_notes_are_applied(void **state) {
       "sharding={maximal device=1}",
       "frontend_attributes={a=\"1\",b=\"new\",z=\"kept\"}",
       "metadata={op_type=\"Add\" op_name=\"dense/add\" source_file=\"model.py\" source_line=3}",
+      "metadata={op_type=\"Relu\" op_name=\"relu\"}",
       "%s = f32[2]{0} broadcast(f32[] %zero.",
       "tuple(f32[2]{0} %sum, f32[2]{0} %c)"};
   for (size_t i = 0; i < sizeof expected / sizeof *expected; ++i) {

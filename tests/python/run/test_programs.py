@@ -1,12 +1,14 @@
 """Programs in processes of their own: attaching, flags, the cache; and what lowering keeps."""
 
 import re
+import types
 
 import pytest
 import tensorflow.compat.v1 as tf
 from tensorflow.python import ipu
 from tremula.tf.inner import protos
 from tremula.tf.runtime.lowering import lowering, staging
+from tremula.tf.runtime.nodes import node_table
 from tremula.tf.runtime.tracing import tracing
 
 ADD_ONE = """
@@ -121,6 +123,22 @@ def test_names_lines_shards_and_attributes():
     assert tanh.metadata.source_file.endswith("test_programs.py")
     assert list(tanh.sharding.tile_assignment_devices) == [2]
     assert dict(tanh.frontend_attributes.map) == {"PARTIALS_TYPE": "half"}
+
+
+def test_tracebacks_with_one_hash_are_told_apart():
+    class Traceback(list):
+        def __hash__(self):
+            return 1
+
+    def operation(line):
+        return types.SimpleNamespace(traceback=Traceback(
+            [types.SimpleNamespace(filename="model.py", lineno=line)]))
+
+    known = {}
+    made = [operation(line) for line in (3, 4, 3)]
+    assert [node_table.user_frame(one, known) for one in made] == [
+        ("model.py", 3), ("model.py", 4), ("model.py", 3)]
+    assert len(known) == 2
 
 
 def test_gradients_are_on_their_forward_ops_ipu():

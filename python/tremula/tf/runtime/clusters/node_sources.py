@@ -37,7 +37,8 @@ def describe(nodes):
     samples = nodes[::max(1, len(nodes) // _MOST_SAMPLES)]
     graph = max(graphs, default=None,
                 key=lambda one: sum(_find(one, node) is not None for node in samples))
-    return {node.name: _entry(node, graph and _find(graph, node)) for node in nodes}
+    known = {}
+    return {node.name: _entry(node, graph and _find(graph, node), known) for node in nodes}
 
 
 def _find(graph, node):
@@ -48,7 +49,7 @@ def _find(graph, node):
     return operation if operation.type == node.op else None
 
 
-def _entry(node, operation):
+def _entry(node, operation, known):
     if operation is None:
         return {"name": node.name, "file": None, "line": 0}
-    return node_table.describe(operation)
+    return node_table.describe(operation, known)

@@ -5,7 +5,7 @@ import zlib
 from tremula.tf.inner import errors, graphs, handles
 from tremula.tf.runtime.host import outside
 from tremula.tf.runtime.lowering import lowering
-from tremula.tf.runtime.nodes import name_order, node_table, rewriting
+from tremula.tf.runtime.nodes import name_order, node_table, quick_ops, rewriting
 from tremula.tf.runtime.ops import random_functions, support
 from tremula.tf.runtime.tracing import pruning
 
@@ -45,14 +45,16 @@ def stage(graph, arguments, variables, outputs, device, state=(), host=None, nam
     order = None if names is None else name_order.of_graph(graph_def, _called(
         [*arguments, *variables, *state], [*names, *(one.op.name for one in state)]))
     table = node_table.NodeTable()
-    new_names = _rename_graph(graph_def, operations, table)
+    frames = {}  # of this graph's operations: see node_table.user_frame()
+    new_names = _rename_graph(graph_def, operations, table, frames)
     if order is not None:
         name_order.apply(graph_def, [new_names[name] for name in order])
     for function in list(graph_def.library.function):
         _stage_function(graph_def, function, known.get(function.signature.name, {}), table,
-                        numbers)
+                        numbers, frames)
     _call_random(graph_def, {new_names[name]: one for name, one in operations.items()
                              if name in new_names}, graph_def.node, numbers)
+    quick_ops.use_quick_ops(graph_def.node, table)
     rewriting.rename_functions(graph_def)
 
     def name(tensor):
@@ -141,15 +143,15 @@ def _variable_argument(handle, name):
     return lowering.Argument(name, dtype.as_datatype_enum, shape.as_list())
 
 
-def _rename_graph(graph_def, operations, table):
-    new_names = {node.name: table.add(node_table.describe(operations[node.name]))
+def _rename_graph(graph_def, operations, table, frames):
+    new_names = {node.name: table.add(node_table.describe(operations[node.name], frames))
                  for node in graph_def.node}
     rewriting.rename(graph_def.node, new_names)
     rewriting.strip(graph_def.node)
     return new_names
 
 
-def _stage_function(graph_def, function, known, table, numbers):
+def _stage_function(graph_def, function, known, table, numbers, frames):
     """The same for a FunctionDef; `known` is what it is made of as _operations_of() says it."""
     for name in rewriting.use_plain_ops(function.node_def):
         rewriting.redirect_output(function, name, "y", "output")
@@ -163,10 +165,11 @@ def _stage_function(graph_def, function, known, table, numbers):
     for node in function.node_def:
         operation = known.get(node.name)
         new_names[node.name] = table.add(
-            node_table.describe(operation) if operation is not None
+            node_table.describe(operation, frames) if operation is not None
             else {"name": node.name, "file": None, "line": 0})
     rewriting.rename_function(function, new_names)
     rewriting.strip(function.node_def)
+    quick_ops.use_quick_ops(function.node_def, table, function)
 
 
 def _operations_of(function, graph):

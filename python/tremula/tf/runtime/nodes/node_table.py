@@ -31,25 +31,26 @@ def _is_foreign(filename):
     return filename.startswith(_foreign_folders()) or filename.startswith("<")
 
 
-_frames = {}  # hash of a traceback: what user_frame() says. Many operations come from one line.
+def user_frame(operation, known=None):
+    """(file, line) of the program's line that made an operation, or (None, 0). `known` remembers
+    answers by tracebacks, which live only as long as their operations."""
+    frames = operation.traceback
+    if frames is None:
+        return None, 0
+    found = known.get(frames) if known is not None else None
+    if found is None:
+        found = next(((frame.filename, frame.lineno) for frame in reversed(frames)
+                      if not _is_foreign(frame.filename)), (None, 0))
+        if known is not None:
+            known[frames] = found
+    return found
 
 
-def user_frame(operation):
-    """(file, line) of the program's line that made an operation, or (None, 0)."""
-    frames = operation.traceback or []
-    key = hash(frames) if frames else None
-    if key not in _frames:
-        if len(_frames) > 20000:
-            _frames.clear()
-        _frames[key] = next(((frame.filename, frame.lineno) for frame in reversed(frames)
-                             if not _is_foreign(frame.filename)), (None, 0))
-    return _frames[key]
-
-
-def describe(operation):
+def describe(operation, known=None):
     """What the table says about an operation: {"name", "file", "line"} and, where they are set,
-    "shard" (a list of IPU numbers) and "attributes" (a dict of text)."""
-    file, line = user_frame(operation)
+    "shard" (a list of IPU numbers) and "attributes" (a dict of text). `known` as for user_frame():
+    many operations come from one line. "type" is added to nodes whose op is rewritten."""
+    file, line = user_frame(operation, known)
     entry = {"name": operation.name, "file": file, "line": line}
     sharding, attributes = _marks(operation)
     if sharding:
@@ -77,7 +78,8 @@ def _marks(operation):
         seen.add(operation)
         sharding = sharding or marks.operation_attribute(operation, node_marks.SHARDING)
         own = marks.operation_attribute(operation, node_marks.FRONTEND_ATTRIBUTES)
-        attributes = {**node_marks.decode_attributes(own or b""), **attributes}
+        if own:
+            attributes = {**node_marks.decode_attributes(own), **attributes}
         operation = getattr(operation, "_original_op", None)
     return sharding, attributes
 
