@@ -245,6 +245,22 @@ def test_a_subclass_with_several_inputs_and_a_training_argument(strategy):
           metrics={"out": ["mae"]})
 
 
+def test_keys_of_inputs_that_are_no_strings(strategy):
+    """predict() has nothing but the dict, and its keys cannot be names of arguments."""
+    class Numbered(keras.Model):
+        def __init__(self):
+            super().__init__()
+            self.first, self.second = Dense(4), Dense(2)
+
+        def call(self, inputs):
+            with stage(0):
+                h = self.first(inputs[True])
+            with stage(1):
+                return self.second(tf.concat([h, inputs[False]], 1))
+
+    check(strategy, Numbered, ({True: X, False: X2}, Y))
+
+
 def test_data_with_fewer_inputs_than_the_model(strategy):
     with strategy.scope():
         inputs = [keras.Input((6,)), keras.Input((3,))]

@@ -293,6 +293,14 @@ def test_scopes_in_call_and_models_without_call(scope):
                                                   "class you must implement the `call` function."):
         bare.build((None, 2))
 
+    class Needing(keras.Model):
+        def call(self, x, other, training=False):
+            return x + other
+
+    with pytest.raises(ValueError, match=r"you cannot build your model if it has positional or "
+                                         r"keyword arguments that are not inputs"):
+        Needing().build([(None, 2), (None, 2)])
+
 
 # ---- Nested models ----
 

@@ -78,6 +78,12 @@ BUILD_TYPES = (
     "You cannot pass a plain shape to your model's `build` function if your layers do not support "
     "float type inputs. You must pass a `keras.Input` object with the required dtype, or `call` "
     "your model on real tensor data (of the correct dtype).")
+BUILD_ARGUMENTS = (  # Keras'
+    "Currently, you cannot build your model if it has positional or keyword arguments that are not "
+    "inputs to the model, but are required for its `call()` method. Instead, in order to "
+    "instantiate and build your model, `call()` your model on real tensor data with all expected "
+    "call arguments. The argument for `call()` can be a single list/tuple that contains multiple "
+    "inputs.")
 
 # ---- Stages ----
 

@@ -19,9 +19,11 @@ class ModelBuilding(stage_assignments.ModelStages):
     def _build_delegate(self, input_shape):
         """Makes the weights and traces call() for shapes, float32 inputs, or keras.Inputs.
 
-        Raises ValueError for anything else, and for shapes where call() wants other types.
+        Raises ValueError for anything else, for shapes where call() wants other types, and for a
+        call() that needs more than its inputs.
         """
         self._validate_call_function()
+        _check_arguments(self._call_spec.full_argspec)
         inputs = _map_shapes(input_shape, _symbolic)
         plain = [one for one in _flat(input_shape) if not _is_input(one)]
         errors = (tf.errors.InvalidArgumentError, TypeError) if plain else ()
@@ -77,6 +79,14 @@ def _named_specs(inputs, named):
     specs = [tf.TensorSpec(one.shape, one.dtype, one.name if id(one) in named else name)
              for one, name in zip(tf.nest.flatten(inputs), names)]
     return tf.nest.pack_sequence_as(inputs, specs)
+
+
+def _check_arguments(spec):
+    """Raises ValueError if a call() needs other arguments than the first and `training`. The first
+    of the FullArgSpec is `self`."""
+    needed = spec.args[2:len(spec.args) - len(spec.defaults or ())]
+    if set(needed) - {"training"}:
+        raise ValueError(messages.BUILD_ARGUMENTS)
 
 
 # ---- Shapes as build() takes them ----

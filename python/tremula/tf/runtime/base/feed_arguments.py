@@ -76,9 +76,10 @@ def check(options):
 
 def of_element(element):
     """An element of a dataset as (positional arguments, arguments by name): the elements of a
-    tuple, or what a dict holds, also if it is all that a tuple holds."""
+    tuple, or what a dict holds, also if it is all that a tuple holds. A dict with a key that is no
+    string is one argument."""
     if isinstance(element, tuple) and len(element) == 1:
         element = element[0]
-    if isinstance(element, dict):
+    if isinstance(element, dict) and all(isinstance(key, str) for key in element):
         return (), element
     return (element if isinstance(element, tuple) else (element,)), {}
