@@ -148,8 +148,18 @@ static bool converts_well(trm_dtype dtype) {
   }
 }
 
+/* The same for a conversion between bfloat16 and 64 bits, which have no kernel of their own. */
+static bool is_conversion_of_64_bits(const widener *w, const trm_instruction *instruction) {
+  if (instruction->opcode != TRM_OP_CONVERT) return false;
+  const trm_dtype from = at(w, instruction->operands[0])->shape.dtype;
+  const trm_dtype to = instruction->shape.dtype, other = from == TRM_BF16 ? to : from;
+  return (from == TRM_BF16) != (to == TRM_BF16) &&
+         (other == TRM_F64 || other == TRM_S64 || other == TRM_U64);
+}
+
 static bool is_served(const widener *w, const trm_instruction *instruction) {
   bool any = instruction->shape.dtype == TRM_BF16;
+  if (is_conversion_of_64_bits(w, instruction)) return true;
   if (!trm_opcode_is_elementwise(instruction->opcode) || instruction->num_called > 0 ||
       instruction->opcode == TRM_OP_REDUCE_PRECISION ||
       instruction->opcode == TRM_OP_STOCHASTIC_CONVERT ||

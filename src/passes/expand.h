@@ -1,4 +1,4 @@
-/* Opcodes that become others before all passes: loops and gathers. */
+/* Opcodes that become others before all passes: loops, gathers, rare forms. */
 #ifndef TREMULA_PASSES_EXPAND_H_
 #define TREMULA_PASSES_EXPAND_H_
 
@@ -8,5 +8,9 @@
 trm_status trm_expand_scan(trm_edit *edit, trm_index index, trm_error *error);
 /* A shuffle becomes slices side by side (it has shifts) or a gather (it has indices). */
 trm_status trm_expand_shuffle(trm_edit *edit, trm_index index, trm_error *error);
+/* expand_rare.c: a call of TopK with a comparator that orders values becomes topk. */
+trm_status trm_expand_top_k_call(trm_edit *edit, trm_index index, trm_error *error);
+/* Rounds up where the random bits are below the fraction. Integers of up to 32 bits only. */
+trm_status trm_expand_stochastic_convert(trm_edit *edit, trm_index index, trm_error *error);
 
 #endif /* TREMULA_PASSES_EXPAND_H_ */

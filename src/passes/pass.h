@@ -65,6 +65,9 @@ trm_status trm_pass_distribute_batch_norm(trm_module *module, uint32_t group, ui
 trm_status trm_pass_expand_batch_norm(trm_module *module, trm_error *error);
 /* top_k.c: sorts of which only the first places are read become topk. */
 trm_status trm_pass_top_k(trm_module *module, trm_error *error);
+/* expand_rare.c: maps of elementwise instructions become those instructions, and conversions
+ * of complex numbers those of their parts. */
+trm_status trm_pass_rare_forms(trm_module *module, trm_error *error);
 /* hoist.c: moves instructions whose results do not change out of while loops. */
 trm_status trm_pass_hoist(trm_module *module, trm_error *error);
 typedef struct trm_accelerator_settings {

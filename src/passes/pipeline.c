@@ -53,6 +53,7 @@ static const pass_row pipeline[] = {
     {"top-k", trm_pass_top_k, HIDING, NULL},
     {"unique-names", trm_pass_unique_names, ALWAYS, NULL},
     /* The host's tail: NUM_HOST passes. */
+    {"rare-forms", trm_pass_rare_forms, HIDING, NULL},
     {"recompute-parts", trm_pass_recompute_parts, HIDING, NULL},
     {"drop-state", trm_pass_drop_state, HIDING, NULL},
     {"batch-products", trm_pass_batch_products, HIDING, NULL},
@@ -73,7 +74,7 @@ static const pass_row pipeline[] = {
 
 enum {
   NUM_PASSES = sizeof pipeline / sizeof *pipeline,
-  NUM_HOST = 16,
+  NUM_HOST = 17,
   NUM_SHARED = NUM_PASSES - NUM_HOST
 };
 

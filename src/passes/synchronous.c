@@ -169,6 +169,7 @@ static trm_status rewrite_call(trm_edit *edit, trm_index index, trm_error *error
   const trm_instruction call = *trm_edit_at(edit, index);
   const trm_opcode opcode = trm_instruction_acts_as(&call);
   trm_index result;
+  if (call.call_id == TRM_CALL_TOP_K) return trm_expand_top_k_call(edit, index, error);
   if (!is_plain(edit, &call)) return TRM_OK;
   if (opcode == TRM_OP_COPY) {
     trm_edit_replace(edit, index, call.operands[0]);
@@ -262,6 +263,7 @@ static trm_status rewrite(trm_edit *edit, trm_index index, void *state, trm_erro
     case TRM_OP_COLLECTIVE_REDUCE: return rewrite_collective_reduce(edit, index, error);
     case TRM_OP_SCAN: return trm_expand_scan(edit, index, error);
     case TRM_OP_SHUFFLE: return trm_expand_shuffle(edit, index, error);
+    case TRM_OP_STOCHASTIC_CONVERT: return trm_expand_stochastic_convert(edit, index, error);
     case TRM_OP_SCALED_DOT: return expand_scaled_dot(edit, index, error);
     case TRM_OP_DYNAMIC_SLICE:
     case TRM_OP_DYNAMIC_UPDATE_SLICE: return split_indices(edit, index, error);

@@ -1,7 +1,9 @@
-/* Owns: reference kernels of cholesky and triangular-solve, in double. */
+/* Owns: reference kernels of cholesky and triangular-solve of real matrices, in double. */
 #include "ops/reference.h"
 
 #include <math.h>
+
+#include "ops/linear/reference_linear.h"
 
 /* The factor L of one n x n matrix A = L L', in the requested triangle; the other triangle is zero.
  * For a matrix that is not positive definite the whole triangle is NaN. */
@@ -90,12 +92,14 @@ trm_status trm_reference_linear_algebra_create(const trm_kernel_request *request
                                                trm_error *error) {
   const trm_shape *a = trm_operand_shape(request, 0);
   *out_supported = true;
-  if (trm_dtype_kind(a->dtype) != TRM_KIND_FLOAT || a->rank < 2 ||
+  const bool is_complex = trm_dtype_kind(a->dtype) == TRM_KIND_COMPLEX;
+  if ((trm_dtype_kind(a->dtype) != TRM_KIND_FLOAT && !is_complex) || a->rank < 2 ||
       a->dims[a->rank - 1] != a->dims[a->rank - 2]) {
-    return trm_reference_refuse(request, "it takes square matrices of real floats", error);
+    return trm_reference_refuse(request, "it takes square matrices of floats", error);
   }
   const size_t n = (size_t)a->dims[a->rank - 1];
   if (request->instruction->opcode == TRM_OP_CHOLESKY) {
+    if (is_complex) return trm_reference_complex_algebra_create(request, out_kernel, error);
     TRY(trm_reference_kernel_create(request, "reference.cholesky", run_cholesky, 0, out_kernel,
                                     error));
     out_kernel->scratch_bytes = n * n * sizeof(double);
@@ -107,6 +111,7 @@ trm_status trm_reference_linear_algebra_create(const trm_kernel_request *request
       b->dims[b->rank - (solve->left_side ? 2 : 1)] != (int64_t)n) {
     return trm_reference_refuse(request, "the matrices do not fit together", error);
   }
+  if (is_complex) return trm_reference_complex_algebra_create(request, out_kernel, error);
   TRY(trm_reference_kernel_create(request, "reference.triangular-solve", run_triangular_solve, 0,
                                   out_kernel, error));
   out_kernel->scratch_bytes = n * sizeof(double);

@@ -464,8 +464,8 @@ trm_status trm_reference_lapack_create(const trm_kernel_request *request, trm_ke
     return trm_reference_refuse(
         request,
         "of LAPACK's routines it knows potrf, getrf, trsm, geqrf, "
-        "orgqr, ungqr, gesdd, syevd, heevd, geqp3, gehrd, sytrd, hetrd, gees "
-        "and geev, as lapack_spotrf_ffi",
+        "orgqr, ungqr, gesdd, syevd, heevd, geqp3, gehrd, sytrd, hetrd, gees, "
+        "geev and gtsv, as lapack_spotrf_ffi",
         error);
   }
   const trm_shape *a = trm_operand_shape(request, 0);

@@ -16,6 +16,14 @@ trm_value trm_value_load_as(trm_dtype dtype, trm_dtype as, const void *array, in
 void trm_hermitian_eigen(const double complex *matrix, int64_t n, bool lower, double complex *a,
                          double complex *vectors);
 
+/* cholesky and triangular-solve of complex matrices that fit together. */
+trm_status trm_reference_complex_algebra_create(const trm_kernel_request *, trm_kernel *,
+                                                trm_error *);
+
+/* The custom calls "lapack_?gtsv_ffi" of JAX. */
+trm_status trm_reference_tridiagonal_create(const trm_kernel_request *, trm_kernel *, bool *,
+                                            trm_error *);
+
 /* The letter of an option of JAX's calls, such as `uplo = 76 : ui8`; 0 if there is none. */
 uint8_t trm_lapack_option(const char *config, const char *name);
 /* The custom calls "lapack_..._ffi" of JAX. */

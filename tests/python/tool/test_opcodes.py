@@ -107,8 +107,8 @@ REASONS = {
     "scan": "a pass makes a `while` of it",
     "shuffle": "a pass makes slices or a `gather` of it",
     "collective-reduce": "a pass makes an `all-reduce` of it: every replica gets the result",
-    "stochastic-convert": "refused: an IPU rounds stochastically by a mode of the program, the "
-                          "option `stochastic_rounding`",
+    "stochastic-convert": "a pass compares fractions with the random bits; results of 64 bits and "
+                          "floats are refused",
 }
 REASONS.update(dict.fromkeys(
     ["all-gather-start", "all-gather-done", "all-reduce-start", "all-reduce-done", "async-start",

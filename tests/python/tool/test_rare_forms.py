@@ -1,0 +1,188 @@
+"""What programs of XLA's tests and of JAX have beside the usual: systems of complex matrices and
+with three diagonals, TopK calls, stochastic-convert, maps, conversions of complex numbers."""
+
+import shutil
+
+import numpy as np
+import pytest
+
+COMPLEX = {"c64": np.complex64, "c128": np.complex128}
+BOUND = {"c64": 1e-5, "c128": 1e-12}
+
+
+def run(tool, text, *inputs):
+    program = tool.compile(text)
+    given = [f"{i}={tool.save(f'{i}.npy', value)}" for i, value in enumerate(inputs)]
+    shutil.rmtree(tool.folder / "out", ignore_errors=True)
+    tool.ok("run", program, *[part for one in given for part in ("--input", one)], "--output",
+            "out")
+    return [tool.load(path) for path in sorted((tool.folder / "out").iterdir())]
+
+
+def numbers(dtype, *shape, seed=0):
+    random = np.random.default_rng(seed)
+    values = random.standard_normal(shape) + 1j * random.standard_normal(shape)
+    return values.astype(COMPLEX[dtype])
+
+
+def adjoint(a):
+    return np.conj(np.swapaxes(a, -1, -2))
+
+
+@pytest.mark.parametrize("lower", [True, False])
+@pytest.mark.parametrize("dtype", COMPLEX)
+def test_complex_cholesky(tool, dtype, lower):
+    b = numbers(dtype, 2, 5, 5)
+    a = b @ adjoint(b) + np.eye(5, dtype=COMPLEX[dtype])
+    a[1, 0, 0] = -1  # no factor
+    other = np.triu(np.full((5, 5), 7j), 1) if lower else np.tril(np.full((5, 5), 7j), -1)
+    seen = np.where(other != 0, other, a).astype(COMPLEX[dtype])  # one triangle is read
+    factor, = run(tool, f"""HloModule factor
+ENTRY main {{
+  a = {dtype}[2,5,5] parameter(0)
+  ROOT l = {dtype}[2,5,5] cholesky(a), lower={str(lower).lower()}
+}}
+""", seen)
+    first = factor[0] if lower else adjoint(factor[0])
+    np.testing.assert_allclose(first @ adjoint(first), a[0], atol=40 * BOUND[dtype])
+    np.testing.assert_array_equal(np.triu(first, 1), 0)
+    assert np.isnan(factor[1][2, 2]) and factor[1][(0, 4) if lower else (4, 0)] == 0
+
+
+@pytest.mark.parametrize("left", [True, False])
+@pytest.mark.parametrize("transpose", ["NO_TRANSPOSE", "TRANSPOSE", "ADJOINT"])
+def test_complex_triangular_systems(tool, transpose, left):
+    a = numbers("c128", 2, 4, 4) + 2 * np.eye(4)
+    b = numbers("c128", 2, *((4, 3) if left else (3, 4)), seed=1)
+    size = ",".join(map(str, b.shape))
+    for lower in (True, False):
+        for unit in (True, False):
+            x, = run(tool, f"""HloModule solve
+ENTRY main {{
+  a = c128[2,4,4] parameter(0)
+  b = c128[{size}] parameter(1)
+  ROOT x = c128[{size}] triangular-solve(a, b), left_side={str(left).lower()}, \
+lower={str(lower).lower()}, unit_diagonal={str(unit).lower()}, transpose_a={transpose}
+}}
+""", a, b)
+            half = np.tril(a, -1) if lower else np.triu(a, 1)
+            half = half + (np.eye(4) if unit else np.eye(4) * a)
+            op = {"NO_TRANSPOSE": half, "TRANSPOSE": np.swapaxes(half, 1, 2),
+                  "ADJOINT": adjoint(half)}[transpose]
+            np.testing.assert_allclose(op @ x if left else x @ op, b, atol=1e-9)
+
+
+@pytest.mark.parametrize("letter, dtype", [("s", "f32"), ("d", "f64"), ("z", "c128")])
+def test_tridiagonal_systems(tool, letter, dtype):
+    real = {"f32": np.float32, "f64": np.float64}
+    kind = real.get(dtype) or COMPLEX[dtype]
+    lower, middle, upper, b = (numbers("c128", 2, *shape, seed=seed) for seed, shape in
+                               enumerate([(6,), (6,), (6,), (6, 3)]))
+    middle[0, 2] = 0  # needs a pivot
+    middle[1], lower[1] = 0, 0  # has none
+    given = [(x if dtype == "c128" else x.real).astype(kind) for x in (lower, middle, upper, b)]
+    *_, x, info = run(tool, f"""HloModule solve
+ENTRY main {{
+  dl = {dtype}[2,6] parameter(0)
+  d = {dtype}[2,6] parameter(1)
+  du = {dtype}[2,6] parameter(2)
+  b = {dtype}[2,6,3] parameter(3)
+  ROOT r = ({dtype}[2,6], {dtype}[2,6], {dtype}[2,6], {dtype}[2,6,3], s32[2]) \
+custom-call(dl, d, du, b), custom_call_target="lapack_{letter}gtsv_ffi", \
+api_version=API_VERSION_TYPED_FFI, backend_config={{}}
+}}
+""", *given)
+    matrix = np.diag(given[1][0]) + np.diag(given[0][0][1:], -1) + np.diag(given[2][0][:-1], 1)
+    np.testing.assert_allclose(matrix @ x[0], given[3][0], atol=1e-4 if dtype == "f32" else 1e-10)
+    assert info.tolist() == [0, 1]
+
+
+@pytest.mark.parametrize("direction", ["GT", "LT"])
+def test_top_k_call(tool, direction):
+    x = np.random.default_rng(0).permutation(111).reshape(3, 37).astype(np.float32)
+    values, places = run(tool, f"""HloModule top
+order {{
+  a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  i = s32[] parameter(2)
+  j = s32[] parameter(3)
+  ROOT first = pred[] compare(a, b), direction={direction}
+}}
+ENTRY main {{
+  x = f32[3,37] parameter(0)
+  ROOT r = (f32[3,5], s32[3,5]) custom-call(x), custom_call_target="TopK", \
+called_computations={{order}}
+}}
+""", x)
+    wanted = np.argsort(-x if direction == "GT" else x, axis=1)[:, :5]
+    np.testing.assert_array_equal(places, wanted)
+    np.testing.assert_array_equal(values, np.take_along_axis(x, wanted, 1))
+
+
+@pytest.mark.parametrize("to", ["s8", "u16", "s32"])
+def test_stochastic_convert(tool, to):
+    kind = {"s8": np.int8, "u16": np.uint16, "s32": np.int32}[to]
+    random = np.random.default_rng(0)
+    x = np.repeat([2.25, -2.25, 3.0, 0.5, 1e20, -1e20], 4000).astype(np.float32)
+    bits = random.integers(0, 1 << 32, x.size, dtype=np.uint32)
+    got, = run(tool, f"""HloModule convert
+ENTRY main {{
+  x = f32[{x.size}] parameter(0)
+  bits = u32[{x.size}] parameter(1)
+  ROOT r = {to}[{x.size}] stochastic-convert(x, bits)
+}}
+""", x, bits)
+    limits = np.iinfo(kind)
+    size = np.floor(np.abs(x)) + (bits < (np.abs(x) % 1).astype(np.float64) * 2.0**32)
+    wanted = np.clip(np.copysign(size, x), limits.min, limits.max)
+    np.testing.assert_array_equal(got, wanted.astype(np.int64).astype(kind))
+    assert abs(got[:4000].mean() - 2.25) < 0.05
+
+
+def test_maps_are_elementwise(tool):
+    text = """HloModule maps
+f {
+  a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  two = f32[] constant(2)
+  less = pred[] compare(a, b), direction=LT
+  c = f32[] multiply(a, two)
+  ROOT r = f32[] select(less, b, c)
+}
+ENTRY main {
+  p = f32[9,37] parameter(0)
+  q = f32[9,37] parameter(1)
+  ROOT r = f32[9,37] map(p, q), dimensions={0,1}, to_apply=f
+}
+"""
+    p, q = np.random.default_rng(0).standard_normal((2, 9, 37)).astype(np.float32)
+    got, = run(tool, text, p, q)
+    np.testing.assert_array_equal(got, np.where(p < q, q, p * 2))
+    assert "reference" not in tool.ok("run", "program.poplar_exec", "--random", "--times")
+
+
+def test_conversions_of_complex_numbers(tool):
+    text = """HloModule conversions
+ENTRY main {
+  z = c64[300] parameter(0)
+  i = s64[300] parameter(1)
+  h = bf16[300] convert(i)
+  a = c128[300] convert(z)
+  part = f32[300] real(z)
+  long = f64[300] convert(part)
+  b = f16[300] convert(long)
+  c = c64[300] convert(i)
+  d = f64[300] convert(h)
+  e = s64[300] convert(h)
+  ROOT r = (c128[300], f16[300], c64[300], f64[300], s64[300]) tuple(a, b, c, d, e)
+}
+"""
+    z = numbers("c64", 300)
+    i = np.random.default_rng(1).integers(-200, 200, 300)
+    a, b, c, d, e = run(tool, text, z, i)
+    np.testing.assert_array_equal(a, z.astype(np.complex128))
+    np.testing.assert_array_equal(b, z.real.astype(np.float16))
+    np.testing.assert_array_equal(c, i.astype(np.complex64))
+    np.testing.assert_array_equal(d, i)
+    np.testing.assert_array_equal(e, i)
+    assert "reference" not in tool.ok("run", "program.poplar_exec", "--random", "--times")
