@@ -20,7 +20,7 @@ const { flame, trace } = await load("trace");
 const rows = await load("rows");
 const memory = await load("memory");
 const variables = await load("variables");
-const { insights, operations, packOperations, sourceLines } = await load("operations");
+const { insights, operations, sourceLines } = await load("operations");
 const { graph } = await load("graph");
 
 const vendored = { exports: {} };
@@ -66,7 +66,7 @@ function everything(given) {
       () => variables.turnover(profile, 3), () => stepsOf(profile, "op", ""), () => bands(profile),
       () => memory.variableLines(profile, [0, 1]), () => memory.bytesByScope(profile),
       () => memory.livenessSeries(profile, -1, []), () => memory.livenessSeries(profile, -1, [0]),
-      () => memory.aliveAt(profile, [3], -1, []), () => packOperations(operations(profile, "op")), () => sourceLines(profile),
+      () => memory.aliveAt(profile, [3], -1, []), () => operations(profile, "op"), () => sourceLines(profile),
       () => insights(profile), () => graph(profile, "", [], true, false),
     ])
       attempt(ask);

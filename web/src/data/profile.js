@@ -6,6 +6,7 @@ import { readDebug } from "./cbor.js";
 import { Complaint, Database, message } from "./database.js";
 import { SOURCE_TEXTS } from "./names.js";
 import { QUERIES } from "./queries.js";
+import { variablesIn } from "./variables.js";
 
 /** The files of a profile and what the page loses without each. */
 export const FILES = {
@@ -128,8 +129,7 @@ export class Profile {
   variables() {
     return this.file("vars.capnp", (/** @type {Uint8Array} */ data) => {
       const all = readVariables(data);
-      const count = this.database.value("SELECT count(*) FROM variables");
-      if (count !== all.names.length) throw new Error("it belongs to another profile");
+      if (variablesIn(this).count !== all.names.length) throw new Error("it belongs to another profile");
       return all;
     });
   }
@@ -229,11 +229,15 @@ export class Profile {
     return { value: { framework, version, tremula, module, options, engineOptions } };
   }
 
-  /** Names and numbers of the programs, in order. */
+  /** The numbers of the programs, in order. */
+  programColumns() {
+    return this.once("programs", () => this.database.columns("programs", PROGRAM, 5));
+  }
+
+  /** Names and numbers of the programs, to hand over. */
   programs() {
-    const database = this.database;
-    const numbers = database.columns("programs", PROGRAM);
     const { name, type } = this.programTexts();
+    const numbers = structuredClone(this.programColumns());
     return { ...numbers, name: name.packed(), type: type.packed(), copies: this.copies() };
   }
 
@@ -247,11 +251,7 @@ export class Profile {
 
   /** The data for names of programs. */
   programNames() {
-    return {
-      ...this.database.columns("programs", ["end", "source", "compute_set"], 3),
-      ...this.programTexts(),
-      copies: this.copies(),
-    };
+    return { ...this.programColumns(), ...this.programTexts(), copies: this.copies() };
   }
 
   copies() {
@@ -276,11 +276,7 @@ export class Profile {
       if (!database.has("sources")) return { id: new Float64Array(0), line: new Float64Array(0), texts: {} };
       const names = SOURCE_TEXTS.filter((name) => database.has("sources", name));
       const { id, line = new Float64Array(id.length) } = database.columns("sources", ["id", "line"], 1);
-      return {
-        id,
-        line,
-        texts: Object.fromEntries(names.map((name) => [name, database.texts("sources", name)])),
-      };
+      return { id, line, texts: Object.fromEntries(names.map((name) => [name, database.texts("sources", name)])) };
     });
   }
 

@@ -68,7 +68,9 @@ export function variablesIn(profile) {
       where(i),
     ];
     const type = (/** @type {number} */ i) => types?.at(i) ?? "";
-    return { c, count, op, layer, where, type, alive, places, row };
+    const name = (/** @type {number} */ i) => names?.at(i) ?? "";
+    const category = (/** @type {number} */ i) => categories.get(c.category[i]) ?? "";
+    return { c, count, op, layer, where, type, name, category, alive, places, row };
   });
 }
 

@@ -3,18 +3,11 @@
 import { comparePairs } from "./compare.js";
 import { Complaint, message, Unbegun } from "./database.js";
 import { graph } from "./graph.js";
-import {
-  aliveAt,
-  bytesByScope,
-  livenessSeries,
-  memoryByTile,
-  variableLines,
-  variablesOnTiles,
-} from "./memory.js";
-import { insights, operations, packOperations, sourceLines } from "./operations.js";
+import { aliveAt, bytesByScope, livenessSeries, memoryByTile, variableLines, variablesOnTiles } from "./memory.js";
+import { insights, operations, pick, sourceLines, unpackOperations } from "./operations.js";
 import { piecesOf, WHOLE } from "./pieces.js";
 import { FILES, Profile } from "./profile.js";
-import { operationsQuery, QUERIES } from "./queries.js";
+import { QUERIES } from "./queries.js";
 import { bands, stepsOf } from "./steps.js";
 import { readTimeline } from "./timeline.js";
 import { beginnings, heavy, pipeline, rowsOfProgram, sandwich, sums, working } from "./rows.js";
@@ -35,7 +28,15 @@ function graphWithCosts(profile, ...given) {
   const found = /** @type {any} */ (graph)(profile, ...given);
   if (found.problem !== undefined) return found;
   const shown = new Set(found.boxes.flatMap((/** @type {any} */ box) => box.hlo));
-  return { ...found, operations: packOperations(operations(profile, "hlo").filter((one) => shown.has(one.name))) };
+  const all = operations(profile, "hlo"),
+    rows = unpackOperations(all);
+  return {
+    ...found,
+    operations: pick(
+      all,
+      [...rows.keys()].filter((row) => shown.has(rows[row].name)),
+    ),
+  };
 }
 
 /** Calls of the page: (profile, ...arguments). */
@@ -66,7 +67,7 @@ const CALLS = {
   working,
   rowsOfProgram,
   beginnings,
-  operations: (/** @type {Profile} */ p, /** @type {any} */ layer) => packOperations(operations(p, layer)),
+  operations,
   sourceLines,
   insights,
   graph: graphWithCosts,
@@ -83,7 +84,7 @@ const CALLS = {
   },
   schema: (/** @type {Profile} */ p) => p.schema(),
   raw: (/** @type {Profile} */ p, /** @type {string} */ file, /** @type {string} */ part) => p.raw(file, part),
-  queries: () => ({ ...QUERIES, operations: operationsQuery("op") }),
+  queries: () => QUERIES,
 };
 
 /** The file that a call reads beside profile.pop. @type {Record<string, string>} */

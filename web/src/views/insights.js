@@ -306,7 +306,7 @@ async function render(app) {
             column("name", "Exchange", "text", 1),
             column("code", "Code", "bytes", 2),
             column("in", "Bytes in", "bytes", 3),
-            column("cycles", "Cycles", "cycles", 5),
+            column("cycles", "Cycles", "cycles", 4),
           ]),
         ),
         panel("Operations by cycles", operationTable("insights-cycles", byCycles, "cycles", "Cycles")),

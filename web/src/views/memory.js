@@ -27,7 +27,8 @@ export function breakdown(memory, by, gaps) {
     ];
   }
   if (by === "region") {
-    const plain = memory.total_including_gaps.map(
+    const plain = Float64Array.from(
+      memory.total_including_gaps,
       (/** @type {number} */ all, /** @type {number} */ i) => all - memory.interleaved[i] - memory.overflowed[i],
     );
     return [

@@ -26,7 +26,7 @@ async function valuesOf(app, memory, what) {
   const end = app.overview.target.bytes_per_tile;
   if (what === "gaps" || what === "always_live" || what === "not_always_live" || what === "interleaved")
     return memory[what];
-  if (what === "free") return memory.total_including_gaps.map((/** @type {number} */ bytes) => end - bytes);
+  if (what === "free") return Float64Array.from(memory.total_including_gaps, (bytes) => end - bytes);
   if (what.startsWith("category:"))
     return memory.categories.find((/** @type {any} */ one) => one.name === what.slice(9))?.bytes ?? memory.total;
   if (what.startsWith("variable:")) {
