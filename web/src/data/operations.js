@@ -129,21 +129,26 @@ export function operations(profile, layer) {
   for (const key of ["cycles", "compute", "flops", "wasted", "bytesIn", "bytesOut", "sync", "exchange"])
     n[key] = n[key].map(Math.trunc);
   const order = Array.from(names.keys()).sort((a, b) => n.cycles[b] - n.cycles[a] || (names[a] < names[b] ? -1 : 1));
-  return pick({ count, numbers: n, texts: { name: textsOf(names).packed(), ...texts.packed() } }, order);
+  for (const key of Object.keys(n)) n[key] = Float64Array.from(order, (g) => n[key][g]);
+  return { count, numbers: n, texts: { name: textsOf(order.map((g) => names[g])).packed(), ...texts.packed(order) } };
 }
 
 const NEEDED = "source cycles executions sync_cycles cycles_mean bytes_in bytes_out flops code_bytes live_worst".split(
   " ",
 );
 
-/** Some rows of packed operations. @param {PackedOperations} all @param {ArrayLike<number>} rows @returns {PackedOperations} */
+/** Some rows of packed operations, with their texts only. @param {PackedOperations} all @param {number[]} rows
+ * @returns {PackedOperations} */
 export function pick({ numbers, texts }, rows) {
   const mapped = (/** @type {Record<string, any>} */ all, /** @type {(one: any) => any} */ map) =>
     Object.fromEntries(Object.entries(all).map(([key, one]) => [key, map(one)]));
   return {
     count: rows.length,
     numbers: mapped(numbers, (values) => Float64Array.from(rows, (row) => values[row])),
-    texts: mapped(texts, ({ ids, bytes, ends }) => ({ ids: Int32Array.from(rows, (row) => ids[row]), bytes, ends })),
+    texts: mapped(texts, (packed) => {
+      const all = new Texts(packed);
+      return textsOf(rows.map((row) => all.at(row))).packed();
+    }),
   };
 }
 
@@ -171,9 +176,13 @@ function textsOfGroups({ table }, count) {
     none: (g) => {
       layers.ids[g] = -2;
     },
-    packed: () =>
+    /** @param {number[]} order */
+    packed: (order) =>
       Object.fromEntries(
-        kept.map(({ key, texts, ids }) => [key, { ids, bytes: texts.bytes.slice(), ends: texts.ends.slice() }]),
+        kept.map(({ key, texts: { bytes, ends }, ids }) => [
+          key,
+          { ids: Int32Array.from(order, (g) => ids[g]), bytes: bytes.slice(), ends: ends.slice() },
+        ]),
       ),
   };
 }
@@ -292,6 +301,9 @@ export function insights(profile) {
     .map((i) => ({ i, bytes: all === undefined ? c.worst_bytes[i] : bytesOn(all, c.id[i], fullest) }))
     .filter((one) => one.bytes > 0)
     .sort((a, b) => b.bytes - a.bytes);
+  const rows = unpackOperations(operations(profile, "op"));
+  const some = (list) => list.map(({ name, cycles, wasted }) => ({ name, cycles, wasted }));
+  const byWaste = largest([...rows.keys()], (i) => rows[i].wasted).map((i) => rows[i]);
   const byCode = database.has("vertex_types")
     ? database.rows("SELECT name, code_bytes FROM vertex_types ORDER BY code_bytes DESC, name LIMIT 10")
     : [];
@@ -306,6 +318,8 @@ export function insights(profile) {
     vertexStates: database.has("vertices") ? vertexStates(database) : [],
     vertexCodes: byCode,
     exchanges: largestExchanges(profile),
+    byCycles: some(rows.slice(0, 10)),
+    byWaste: some(byWaste.filter((one) => one.wasted > 0)),
     advice: database.has("advice") ? database.ask(QUERIES.advice, 100) : null,
     histogram: database.columns("memory_by_tile", ["total_including_gaps"]).total_including_gaps,
   };

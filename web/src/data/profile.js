@@ -301,13 +301,19 @@ export class Profile {
     );
   }
 
-  /** The bytes of each stream, and the cycles of its copies in a run. */
+  /** Each stream's id, name, kind, direction and bytes, cycles of its copies in a run, and their number. */
   streams() {
-    if (!this.database.has("streams") || !this.database.has("programs", "stream")) return null;
-    return this.database.rows(
-      "SELECT s.id, s.name, s.kind, s.direction, s.bytes, CAST(coalesce(sum(p.cycles * p.executions), 0) " +
-        "AS INTEGER), count(p.id) FROM streams AS s LEFT JOIN programs AS p ON p.stream = s.id GROUP BY s.id ORDER BY 6 DESC",
-    );
+    const c = this.programColumns();
+    if (!this.database.has("streams") || c.stream === undefined) return null;
+    const rows = this.database.records("streams", ["id", "name", "kind", "direction", "bytes"]);
+    const found = new Map(rows.map((row) => [row[0], [...row, 0, 0]]));
+    for (let i = 0; i < c.stream.length; ++i) {
+      const one = c.stream[i] >= 0 ? found.get(c.stream[i]) : undefined;
+      if (one === undefined) continue;
+      one[5] += c.cycles[i] * c.executions[i];
+      one[6] += 1;
+    }
+    return [...found.values()].sort((a, b) => b[5] - a[5]);
   }
 
   /** @param {number} set */
@@ -346,7 +352,7 @@ export class Profile {
     if (file === "debug.cbor") {
       const { value, problem } = this.debug();
       if (value === undefined) return { problem };
-      const plain = (/** @type {any} */ one) =>
+      const plain = (one) =>
         one instanceof Map ? Object.fromEntries([...one].map(([key, inner]) => [key, plain(inner)])) : one;
       return {
         text: value

@@ -1,5 +1,6 @@
 // The worker: opens profiles and answers the page's calls. All reading is done here.
 
+import { buffersIn } from "./buffers.js";
 import { comparePairs } from "./compare.js";
 import { Complaint, message, Unbegun } from "./database.js";
 import { graph } from "./graph.js";
@@ -27,7 +28,7 @@ const profiles = new Map();
 function graphWithCosts(profile, ...given) {
   const found = /** @type {any} */ (graph)(profile, ...given);
   if (found.problem !== undefined) return found;
-  const shown = new Set(found.boxes.flatMap((/** @type {any} */ box) => box.hlo));
+  const shown = new Set(found.boxes.flatMap((box) => box.hlo));
   const all = operations(profile, "hlo"),
     rows = unpackOperations(all);
   return {
@@ -150,17 +151,6 @@ async function open(report, given, progress) {
   return overview;
 }
 
-/** The buffers of typed arrays that the worker does not keep; they are moved, not copied.
- * @param {any} value @param {Set<ArrayBuffer>} found */
-function buffers(value, found, depth = 0) {
-  if (ArrayBuffer.isView(value)) found.add(/** @type {ArrayBuffer} */ (value.buffer));
-  else if (value !== null && typeof value === "object" && depth < 6) {
-    const inner = Array.isArray(value) && value.length > 64 ? [] : Object.values(value);
-    for (const one of inner) buffers(one, found, depth + 1);
-  }
-  return found;
-}
-
 /** The message of a failure. @param {unknown} error */
 function sentence(error) {
   if (error instanceof Complaint) return error.message;
@@ -193,7 +183,7 @@ scope.onmessage = async (/** @type {MessageEvent} */ event) => {
   const progress = (/** @type {string} */ text) => scope.postMessage({ id, progress: text });
   try {
     const value = await answer(event.data, progress);
-    const handed = event.data.method === "open" ? [] : [...buffers(value, new Set())];
+    const handed = event.data.method === "open" ? [] : [...buffersIn(value, new Set())];
     scope.postMessage({ id, value }, handed);
     engine();
   } catch (error) {

@@ -17,21 +17,17 @@ async function render(app) {
   const { rows, peak } = await app.ask("sourceLines");
   const known = operationRows(rows).filter((row) => row.name !== "");
   const chosen = state.get("line");
-  const files = [...new Set(known.map((/** @type {any} */ row) => row.file))].sort();
+  const files = [...new Set(known.map((row) => row.file))].sort();
   if (known.length === 0)
     return { element: empty("No operation of this profile says which line of source it comes from.") };
   const file = chosen !== "" ? chosen.slice(0, chosen.lastIndexOf(":")) : files[0];
   const text = textOfFile(app, file);
-  const byLine = new Map(
-    known.filter((/** @type {any} */ row) => row.file === file).map((/** @type {any} */ row) => [row.line, row]),
-  );
+  const byLine = new Map(known.filter((row) => row.file === file).map((row) => [row.line, row]));
   const most = [...byLine.values()].reduce((a, row) => Math.max(a, row.cycles), 1);
   const element = h(
     "div.view",
-    null,
     h(
       "div.bar",
-      null,
       menu(
         "File",
         files.map((name) => /** @type {[string, string]} */ ([name, name])),
@@ -77,16 +73,13 @@ async function render(app) {
           )
         : h(
             "div.tablebox",
-            null,
             h(
               "table.source",
               { "aria-label": `Source of ${file}` },
               h(
                 "thead",
-                null,
                 h(
                   "tr",
-                  null,
                   ["Cycles", "Share", "Live at the peak", "Line", "Text"].map((title, i) =>
                     h(i < 4 ? "th.number" : "th", { scope: "col" }, title),
                   ),
@@ -94,7 +87,6 @@ async function render(app) {
               ),
               h(
                 "tbody",
-                null,
                 text
                   .split("\n")
                   .slice(0, 4000)
@@ -114,9 +106,9 @@ async function render(app) {
                           : null,
                         row ? cyclesText(row.cycles) : "",
                       ),
-                      h("td.number", null, row ? share(row.cycles, o.totals.cycles) : ""),
-                      h("td.number", null, row ? bytesText(row.live) : ""),
-                      h("td.number.dim", null, i + 1),
+                      h("td.number", row ? share(row.cycles, o.totals.cycles) : ""),
+                      h("td.number", row ? bytesText(row.live) : ""),
+                      h("td.number.dim", i + 1),
                       h("td", { style: { "white-space": "pre" } }, line),
                     );
                   }),
