@@ -104,7 +104,7 @@ const single = [
   ["archive.a", readArchive, 60000],
   ["profile.pop", (data) => (random(2)
     ? readColumns(data, 1 + random(data.length / 4096), [0, 2, 3], 0)
-    : readTexts(data, 1 + random(data.length / 4096), 1)), 1e9],
+    : readTexts(data, 1 + random(data.length / 4096), [1])), 1e9],
 ];
 const timeline = readdirSync(folder).find((name) => name.endsWith(".pvti"));
 readTimeline(SQL, new Uint8Array(readFileSync(`${folder}/${timeline}`)), timeline);

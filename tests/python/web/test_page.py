@@ -44,7 +44,7 @@ def test_sizes_and_what_no_source_may_do():
             assert wrong not in text, (path, wrong)
     assert [path for path in SOURCES if "fetch(" in path.read_text(encoding="utf-8")] == \
         [WEB / "src/base/opening.js"]
-    assert sum(path.stat().st_size for path in SOURCES) < 424_000
+    assert sum(path.stat().st_size for path in SOURCES) < 431_000
 
 
 def test_the_page_has_no_network(viewer):

@@ -1,8 +1,8 @@
 // The rows of a table in their order and those in sight, for tables of millions of rows.
 
-export const ROW = 24, // pixels
-  EXTRA = 20, // rows above and below those in sight
-  PAUSE = 2048; // rows between two pauses
+export const ROW = 24; // pixels
+export const EXTRA = 20; // rows above and below those in sight
+export const PAUSE = 2048; // rows between two pauses
 const MOST = 16e6; // pixels; Firefox draws 17.8 million, chromium 33.5
 
 const collator = new Intl.Collator();

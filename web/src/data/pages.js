@@ -210,20 +210,20 @@ function isText(kind) {
 }
 
 /**
- * A column of texts, each text once; a missing one is "".
- * @param {Bytes} file @param {number} root @param {number} column
+ * Columns of texts, each text of a column once; a missing one is "".
+ * @param {Bytes} file @param {number} root @param {number[]} columns
  */
-export function readTexts(file, root, column) {
-  const made = new TextsMaker();
+export function readTexts(file, root, columns) {
+  const made = columns.map(() => new TextsMaker());
   walk(
     file,
     root,
-    valuesOf([column], (walker, _, kind, at, size) => {
+    valuesOf(columns, (walker, slot, kind, at, size) => {
       if (kind !== 0 && !isText(kind)) throw new PagesError("a value is no text");
-      made.push(walker.bytes, at, size);
+      made[slot].push(walker.bytes, at, size);
     }),
   );
-  return made.texts();
+  return made.map((one) => one.texts());
 }
 
 /**

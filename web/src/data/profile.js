@@ -243,10 +243,10 @@ export class Profile {
 
   /** Texts for this side of the worker; packed() hands copies over. */
   programTexts() {
-    return this.once("programTexts", () => ({
-      name: this.database.texts("programs", "name"),
-      type: this.database.texts("programs", "type"),
-    }));
+    return this.once("programTexts", () => {
+      const [name, type] = this.database.texts("programs", ["name", "type"]);
+      return { name, type };
+    });
   }
 
   /** The data for names of programs. */
@@ -276,7 +276,8 @@ export class Profile {
       if (!database.has("sources")) return { id: new Float64Array(0), line: new Float64Array(0), texts: {} };
       const names = SOURCE_TEXTS.filter((name) => database.has("sources", name));
       const { id, line = new Float64Array(id.length) } = database.columns("sources", ["id", "line"], 1);
-      return { id, line, texts: Object.fromEntries(names.map((name) => [name, database.texts("sources", name)])) };
+      const texts = database.texts("sources", names);
+      return { id, line, texts: Object.fromEntries(names.map((name, i) => [name, texts[i]])) };
     });
   }
 

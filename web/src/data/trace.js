@@ -31,7 +31,7 @@ export function namesIn(profile) {
 export function rowsOf(profile) {
   return profile.once("rows", () => {
     const columns = profile.database.columns("trace", COLUMNS, COLUMNS.length - 1);
-    const phases = profile.database.has("trace", "phase") ? profile.database.texts("trace", "phase") : null;
+    const phases = profile.database.has("trace", "phase") ? profile.database.texts("trace", ["phase"])[0] : null;
     const names = namesIn(profile);
     const kinds = new Set();
     for (const program of columns.program) kinds.add(names.letter(program));

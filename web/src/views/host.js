@@ -97,7 +97,7 @@ export function hostLanes(timelines, place, first, firstLabel) {
       rowBase = first + rows.length;
     for (const lane of one.lanes) {
       lanes.push({
-        title: lane.title.slice(0, 200),
+        title: lane.title.length > 80 ? `${lane.title.slice(0, 79)}…` : lane.title,
         levels: lane.levels.map((level) => ({
           ...level,
           begin: level.begin.map(place),
