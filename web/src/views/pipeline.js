@@ -49,6 +49,7 @@ export async function pipelinePanel(app) {
   const tables = phasesThere.map((phase) =>
     h(
       "div.tablebox.short",
+      { tabindex: 0, role: "region", "aria-label": `Stages and mini-batches, ${phase || "all phases"}` },
       h(
         "table",
         { "aria-label": `Cycles of stage and mini-batch, ${phase || "all phases"}` },

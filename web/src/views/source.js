@@ -73,6 +73,7 @@ async function render(app) {
           )
         : h(
             "div.tablebox",
+            { tabindex: 0, role: "region", "aria-label": `Text of ${file}` },
             h(
               "table.source",
               { "aria-label": `Source of ${file}` },
