@@ -262,12 +262,15 @@ def measure(playwright, folder, page_file):
               "megabytes": (folder / "profile.pop").stat().st_size / 1e6}
     show(page, folder, page_file, result)
     result["longest_task_ms"] = {"summary": longest_task(page)}
+    result["view_seconds"] = {}
     for link in _VIEWS:
+        watch = Watch()
         page.evaluate("""link => {
             document.querySelector("main").dataset.drawn = "";
             location.hash = `v=${link}`;
         }""", link)
         page.wait_for_selector("main[data-drawn]:not([data-drawn=''])")
+        result["view_seconds"][link] = [*watch(), page_megabytes()]
         result["longest_task_ms"][link] = longest_task(page)
     result["page_megabytes"] = page_megabytes()
     for name, view_name, chart in (("memory", "memory", "memory-chart"),
@@ -293,6 +296,10 @@ def report(one):
         print(f"  {name}: shown after {seconds(one[f'{name}_seconds'])}; a frame takes "
               f"{one[f'{name}_frame_ms']:.1f} ms of script, 95 % of them at most "
               f"{one[f'{name}_frame_ms_95']:.1f} ms")
+    views = ", ".join(f"{view} {used:.1f} s {most:.0f} MB"
+                      for view, (_, used, most) in one["view_seconds"].items() if used > 1)
+    print(f"  views that take more than a second of processors, and the most memory that the page "
+          f"has then had: {views or 'none'}")
     tasks = ", ".join(f"{view} {time} ms" for view, time in one["longest_task_ms"].items() if time)
     print(f"  tasks of the page's thread that are longer than 50 ms: {tasks or 'none'}")
 

@@ -18,7 +18,7 @@ import re
 import sys
 
 _IMPORT = re.compile(r'^import\s+\{(?P<names>[^}]*)\}\s+from\s+"(?P<path>[^"]+)";\n', re.M)
-_EXPORT = re.compile(r"^export ((?:async )?(?:function|class|const|let) +(?P<name>\w+))", re.M)
+_EXPORT = re.compile(r"^export ((?:async )?(?:function\*?|class|const|let) +(?P<name>\w+))", re.M)
 _VENDOR = ["sql-wasm-inline.js"]
 _MOST_BYTES = 2_000_000
 

@@ -9,6 +9,7 @@ import { hostPage } from "./views/host.js";
 import { reportList, welcome } from "./views/welcome.js";
 import { VIEWS } from "./views/all.js";
 
+const MOST_COMMANDS = 20000; // operations in the palette: those with most cycles
 const app = new App();
 const main = h("main", { id: "main", tabindex: -1 });
 const nav = h("nav", { "aria-label": "Views" });
@@ -20,10 +21,12 @@ let turn = 0;
 const palette = makePalette(commands, async () => {
   if (app.reports.length === 0) return [];
   const operations = await operationsIn(app, "op");
-  return operations.map((/** @type {any} */ one) => ({
-    text: `Operation ${one.name}`,
-    act: () => app.state.set({ v: "operations", layer: "op", op: one.name }),
-  }));
+  return operations
+    .slice(0, MOST_COMMANDS)
+    .map((one) => ({
+      text: `Operation ${one.name}`,
+      act: () => app.state.set({ v: "operations", layer: "op", op: one.name }),
+    }));
 });
 
 function commands() {
@@ -110,11 +113,9 @@ function drawFrame() {
   nav.replaceChildren(
     h(
       "ul",
-      null,
       VIEWS.map((view, i) =>
         h(
           "li",
-          null,
           h(
             "a",
             {
@@ -136,12 +137,10 @@ function drawFrame() {
       ? null
       : h(
           "span.bar",
-          null,
           ["A", "B"].map((letter, i) =>
             h(
               "button",
               {
-                type: "button",
                 "aria-pressed": String(app.report === i),
                 title: names[i],
                 "data-focus": `report-${letter}`,
@@ -157,13 +156,13 @@ function drawFrame() {
       {
         "aria-label": label,
         "data-focus": `unit-${name}`,
-        onchange: (/** @type {any} */ e) => app.state.set({ [name]: e.target.value || null }),
+        onchange: (e) => app.state.set({ [name]: e.target.value || null }),
       },
       values.map(([value, text]) => h("option", { value, selected: app.state.get(name) === value }, text)),
     );
   head.replaceChildren(
     ...[
-      h("span.brand", null, "Tremula ", h("span", null, "analyser")),
+      h("span.brand", "Tremula ", h("span", "analyser")),
       h("span.where", { title: names[app.report] }, names[app.report] ?? ""),
       choice,
       app.reports.length > 0 &&
@@ -177,14 +176,14 @@ function drawFrame() {
           ["", "cycles"],
           ["us", "µs"],
         ]),
-      h("button", { type: "button", onclick: () => start(""), "data-focus": "open" }, "Open …"),
+      h("button", { onclick: () => start(""), "data-focus": "open" }, "Open …"),
       h(
         "button",
-        { type: "button", onclick: palette.open, "data-focus": "palette", "aria-keyshortcuts": "Control+K ?" },
+        { onclick: palette.open, "data-focus": "palette", "aria-keyshortcuts": "Control+K ?" },
         "Commands ",
-        h("kbd", null, "?"),
+        h("kbd", "?"),
       ),
-      h("button", { type: "button", onclick: changeTheme, "data-focus": "theme" }, "Light / dark"),
+      h("button", { onclick: changeTheme, "data-focus": "theme" }, "Light / dark"),
     ].filter(Boolean),
   );
 }
@@ -212,9 +211,7 @@ async function draw() {
   viewKeys = shown.keys ?? {};
   const changes = main.dataset.view !== view.id;
   main.dataset.view = view.id;
-  main.replaceChildren(
-    h("div.view", null, h("div.title", null, h("h1", null, view.title), h("p", null, view.hint)), shown.element),
-  );
+  main.replaceChildren(h("div.view", h("div.title", h("h1", view.title), h("p", view.hint)), shown.element));
   main.dataset.drawn = String(mine);
   main.scrollTop = scrolled;
   shown.after?.();

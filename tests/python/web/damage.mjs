@@ -20,7 +20,7 @@ const { flame, trace } = await load("trace");
 const rows = await load("rows");
 const memory = await load("memory");
 const variables = await load("variables");
-const { insights, operations, packOperations, sourceLines } = await load("operations");
+const { insights, operations, sourceLines } = await load("operations");
 const { graph } = await load("graph");
 
 const vendored = { exports: {} };
@@ -66,7 +66,7 @@ function everything(given) {
       () => variables.turnover(profile, 3), () => stepsOf(profile, "op", ""), () => bands(profile),
       () => memory.variableLines(profile, [0, 1]), () => memory.bytesByScope(profile),
       () => memory.livenessSeries(profile, -1, []), () => memory.livenessSeries(profile, -1, [0]),
-      () => memory.aliveAt(profile, [3], -1, []), () => packOperations(operations(profile, "op")), () => sourceLines(profile),
+      () => memory.aliveAt(profile, [3], -1, []), () => operations(profile, "op"), () => sourceLines(profile),
       () => insights(profile), () => graph(profile, "", [], true, false),
     ])
       attempt(ask);
@@ -104,7 +104,7 @@ const single = [
   ["archive.a", readArchive, 60000],
   ["profile.pop", (data) => (random(2)
     ? readColumns(data, 1 + random(data.length / 4096), [0, 2, 3], 0)
-    : readTexts(data, 1 + random(data.length / 4096), 1)), 1e9],
+    : readTexts(data, 1 + random(data.length / 4096), [1])), 1e9],
 ];
 const timeline = readdirSync(folder).find((name) => name.endsWith(".pvti"));
 readTimeline(SQL, new Uint8Array(readFileSync(`${folder}/${timeline}`)), timeline);

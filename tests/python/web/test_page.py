@@ -44,7 +44,7 @@ def test_sizes_and_what_no_source_may_do():
             assert wrong not in text, (path, wrong)
     assert [path for path in SOURCES if "fetch(" in path.read_text(encoding="utf-8")] == \
         [WEB / "src/base/opening.js"]
-    assert sum(path.stat().st_size for path in SOURCES) < 424_000
+    assert sum(path.stat().st_size for path in SOURCES) < 431_000
 
 
 def test_the_page_has_no_network(viewer):
@@ -256,3 +256,31 @@ def test_readers_refuse_damage(folder):
     found, = node(pathlib.Path(__file__).with_name("damage.mjs"), WEB, folder, seed, rounds,
                  timeout=600 + rounds // 10)
     assert found["inputs"] == 5 * rounds + rounds // 20 and found["refused"] > rounds
+
+
+_ROWS = """
+import {{ sorted, windowOf }} from "{web}/src/base/arrange.js";
+const rows = Array.from({{ length: 30000 }}, (_, i) => [i, (i * 7919) % 97]);
+const work = sorted(rows, {{ value: (row) => row[1] }}, -1);
+let pauses = 0, part;
+while (!(part = work.next()).done) ++pauses;
+const order = part.value.map((row) => row[0]);
+const wanted = [...rows].sort((a, b) => b[1] - a[1] || a[0] - b[0]).map((row) => row[0]);
+const ends = [1000, 700000, 5000000].map((count) => {{
+  const high = (part) => part.above + part.below + 24 * (part.last - part.first);
+  const tall = high(windowOf(count, 480, 0)), end = windowOf(count, 480, tall - 480);
+  const first = end.first + Math.ceil((tall - 480 - end.above) / 24);
+  return [windowOf(count, 480, 0).first, end.last, first, tall, high(end)];
+}});
+console.log(JSON.stringify([String(order) === String(wanted), pauses > 20, ...ends]));
+"""
+
+
+def test_rows_of_long_tables(tmp_path):
+    """Sorting has pauses; the scroll bar reaches the last of millions of rows, and no browser has
+    to draw more than 16 million pixels."""
+    (tmp_path / "rows.mjs").write_text(_ROWS.format(web=WEB), encoding="utf-8")
+    (order, pauses, *ends), = node(tmp_path / "rows.mjs")
+    assert order and pauses
+    assert ends == [[0, count, count - 20, min(24 * count, 16e6), min(24 * count, 16e6)]
+                    for count in (1000, 700000, 5000000)]

@@ -4,6 +4,7 @@ test_page_walk.py does not see, which walks over the tables of every view."""
 import collections
 import contextlib
 import json
+import re
 import sqlite3
 
 import pytest
@@ -30,6 +31,22 @@ def number(text):
     return None if text in ("", "null") else float(text)
 
 
+# What the page adds up in arrays, by SQL: the group of each layer, sums over its programs, and over
+# the compute sets and variables of its instructions.
+_LAYERS = {
+    "hlo": "coalesce(s.hlo_name, p.name)", "opcode": "coalesce(s.opcode, p.type)",
+    "type": "coalesce(nullif(s.op_type, ''), s.opcode, p.type)",
+    "source": "CASE WHEN s.file IS NULL OR s.file = '' THEN '' ELSE s.file || ':' || s.line END"}
+_SUMS = ("cycles", "wasted", "exchange", "flops", "alwaysLive", "weights")
+_LAYER = (
+    "SELECT {} AS name, CAST(sum(cycles * executions) AS INTEGER), CAST(sum((type = "
+    "'OnTileExecute') * (cycles - cycles_mean) * executions) AS INTEGER), CAST(sum((type = "
+    "'DoExchange') * cycles * executions) AS INTEGER), CAST(sum(flops * executions) AS INTEGER) "
+    "FROM programs AS p LEFT JOIN sources AS s ON s.id = p.source WHERE end = p.id + 1 GROUP BY 1")
+_OWN = ("SELECT {} AS name, sum(v.always_live * total_bytes), sum(is_weight * total_bytes) FROM "
+        "variables AS v JOIN sources AS s ON s.id = v.source GROUP BY 1")
+
+
 @pytest.mark.parametrize("name", ["plain", "pipeline"])
 def test_operations(new_page, html, profiles, name):
     page = new_page().open(f"{html(name)}#v=operations", "operations")
@@ -38,9 +55,17 @@ def test_operations(new_page, html, profiles, name):
     assert found == {one["op"]: (one["cycles"], one["flops"], one["temporary_bytes"])
                      for one in report(profiles[name])["ops"]}
     cycles = sum(one[0] for one in found.values())
-    for layer in ("hlo", "type", "opcode", "source", "scope"):
+    page.go("v=operations&layer=scope")
+    assert sum(number(row["cycles"]) for row in page.table("operations")) == cycles
+    for layer, group in _LAYERS.items():
         page.go(f"v=operations&layer={layer}")
-        assert sum(number(row["cycles"]) for row in page.table("operations")) == cycles, layer
+        with database(profiles[name]) as one:
+            own = {key: sums for key, *sums in one.execute(
+                _OWN.format(re.sub(r"p\.\w+", "NULL", group)))}
+            wanted = [(*row, *own.get(row[0], (0, 0))) for row in one.execute(_LAYER.format(group))]
+        rows = page.table("operations")
+        assert sorted((row["name"], *(number(row[key]) for key in _SUMS)) for row in rows) == \
+            sorted(wanted), layer
     assert not page.faults
 
 

@@ -26,9 +26,7 @@ export class App {
     this.live = h("div.unseen", { "aria-live": "polite" });
     this.client = new Client((text, cancel) => {
       this.progress.hidden = text === "";
-      this.progress.replaceChildren(
-        ...(text === "" ? [] : [text, h("button.plain", { type: "button", onclick: cancel }, "Cancel")]),
-      );
+      this.progress.replaceChildren(...(text === "" ? [] : [text, h("button.plain", { onclick: cancel }, "Cancel")]));
     });
     /** @type {any[]} overviews */
     this.reports = [];
@@ -112,8 +110,7 @@ export class App {
   showIn(places) {
     return h(
       "p.bar",
-      null,
-      h("span.dim", null, "Show in"),
+      h("span.dim", "Show in"),
       places.map(([text, view, changes]) => h("a", { href: this.state.link({ v: view, ...changes }) }, text)),
     );
   }
@@ -125,7 +122,7 @@ export class App {
       ipus.length > 1 &&
       menu(
         "IPU",
-        [["", "all"], ...ipus.map((/** @type {any[]} */ row) => [String(row[0]), `IPU ${row[0]}`])],
+        [["", "all"], ...ipus.map((row) => [String(row[0]), `IPU ${row[0]}`])],
         this.state.get("ipu"),
         (value) => this.state.set({ ipu: value }),
         "ipu",

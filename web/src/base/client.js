@@ -1,5 +1,9 @@
 // The page's side of the worker: questions, answers, progress.
 
+import { bytesIn } from "../data/buffers.js";
+
+const MOST_KEPT = 256e6; // bytes of answers
+
 /** Descriptions of calls that take longer than 100 ms. @type {Record<string, string>} */
 const DOING = {};
 for (const method of ["trace", "flame", "working"]) DOING[method] = "Reading the rows of the trace …";
@@ -11,7 +15,7 @@ export class Client {
     this.progress = progress;
     /** @type {Map<number, {resolve: Function, reject: Function}>} */
     this.waiting = new Map();
-    /** @type {Map<string, Promise<any>>} */
+    /** @type {Map<string, {answer: Promise<any>, bytes: number}>} in the order of their last use */
     this.kept = new Map();
     this.last = 0;
     /** @type {Promise<Worker>} */
@@ -79,17 +83,33 @@ export class Client {
     }
   }
 
-  /** Asks the worker once for each question, and keeps the answer.
+  /** Asks the worker once for each question, and keeps the answers that were asked for last.
    * @param {number} report @param {string} method @param {...any} args @returns {Promise<any>} */
   ask(report, method, ...args) {
     const key = `${report} ${method} ${JSON.stringify(args)}`;
     let found = this.kept.get(key);
     if (found === undefined) {
-      found = this.send(report, method, args);
-      this.kept.set(key, found);
-      found.catch(() => this.kept.delete(key));
+      const one = { answer: this.send(report, method, args), bytes: 0 };
+      found = one;
+      one.answer.then(
+        (value) => {
+          one.bytes = bytesIn(value);
+          this.trim();
+        },
+        () => this.kept.delete(key),
+      );
     }
-    return found;
+    this.kept.delete(key);
+    this.kept.set(key, found);
+    return found.answer;
+  }
+
+  trim() {
+    let sum = 0;
+    for (const [key, { bytes }] of [...this.kept].reverse()) {
+      sum += bytes;
+      if (sum > MOST_KEPT && bytes > 0) this.kept.delete(key);
+    }
   }
 
   forget() {

@@ -4,15 +4,18 @@
 
 /**
  * h("td.number", {title: "..."}, children...). A key that begins with "on" is a listener; a style
- * is set by CSSOM, which the page's policy allows.
- * @param {string} tag @param {Record<string, any>|null} [attributes] @param {...Child} children
+ * is set by CSSOM, which the page's policy allows. Without attributes, children follow the tag.
+ * @param {string} tag @param {Record<string, any>|Child} [first] @param {...Child} children
  * @returns {any}
  */
-export function h(tag, attributes, ...children) {
+export function h(tag, first, ...children) {
+  const isPlain = typeof first === "object" && first !== null && Object.getPrototypeOf(first) === Object.prototype;
+  const attributes = isPlain ? first : {};
   const [name, ...classes] = tag.split(".");
   const element = document.createElement(name);
+  if (name === "button") element.setAttribute("type", "button");
   if (classes.length > 0) element.className = classes.join(" ");
-  for (const [key, value] of Object.entries(attributes ?? {})) {
+  for (const [key, value] of Object.entries(attributes)) {
     if (value === undefined || value === null || value === false) continue;
     if (key.startsWith("on")) element.addEventListener(key.slice(2), value);
     else if (key === "style") {
@@ -25,7 +28,7 @@ export function h(tag, attributes, ...children) {
       element.setAttribute(key, value === true ? "" : String(value));
     }
   }
-  append(element, children);
+  append(element, isPlain ? children : [/** @type {Child} */ (first), ...children]);
   return element;
 }
 
@@ -45,7 +48,7 @@ export function panel(title, ...children) {
 
 /** Pairs of terms and values. @param {[string, Child][]} rows */
 export function pairs(rows) {
-  return h("dl.pairs", null, ...rows.map(([term, value]) => [h("dt", null, term), h("dd", null, value)]));
+  return h("dl.pairs", ...rows.map(([term, value]) => [h("dt", term), h("dd", value)]));
 }
 
 /** @param {string} text */
@@ -62,13 +65,13 @@ export function menu(label, choices, value, change, focus) {
     ...choices.map(([id, text]) => h("option", { value: id, selected: id === value }, text)),
   );
   select.value = value;
-  return h("label.field", null, label, select);
+  return h("label.field", label, select);
 }
 
 /** A button that is on or off. @param {string} text @param {boolean} on
  * @param {() => void} change @param {string} focus */
 export function toggle(text, on, change, focus) {
-  return h("button", { type: "button", "aria-pressed": String(on), "data-focus": focus, onclick: change }, text);
+  return h("button", { "aria-pressed": String(on), "data-focus": focus, onclick: change }, text);
 }
 
 /** Saves data as a file of the user's. @param {string} name @param {Blob} blob */

@@ -14,7 +14,7 @@ export function matcher(text, columns) {
       const column = match && columns.find((c) => c.key === match[1] || c.title.toLowerCase() === match[1]);
       if (match && column) {
         const bound = Number(match[3]);
-        return (/** @type {any} */ row) => {
+        return (row) => {
           const value = Number(column.value(row));
           switch (match[2]) {
             case ">":
@@ -32,12 +32,12 @@ export function matcher(text, columns) {
       }
       const wanted = word.toLowerCase();
       const texts = columns.filter((c) => c.kind === "text" || c.kind === "long");
-      return (/** @type {any} */ row) =>
+      return (row) =>
         texts.some((c) =>
           String(c.value(row) ?? "")
             .toLowerCase()
             .includes(wanted),
         );
     });
-  return (/** @type {any} */ row) => tests.every((test) => test(row));
+  return (row) => tests.every((test) => test(row));
 }

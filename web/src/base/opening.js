@@ -130,9 +130,9 @@ export async function served(progress) {
       file.packed = false;
     }
   }
-  const isTimeline = (/** @type {any} */ one) => one.timeline === true;
+  const isTimeline = (one) => one.timeline === true;
   return {
-    folders: reports.filter((/** @type {any} */ one) => !isTimeline(one)),
-    timelines: reports.filter(isTimeline).flatMap((/** @type {any} */ one) => one.files),
+    folders: reports.filter((one) => !isTimeline(one)),
+    timelines: reports.filter(isTimeline).flatMap((one) => one.files),
   };
 }

@@ -19,7 +19,7 @@ export function makePalette(commands, more) {
   const dialog = h(
     "dialog",
     { "aria-label": "Commands and keys", id: "palette" },
-    h("div", null, input, list, h("p.dim", null, "Enter runs the chosen one. Esc closes.")),
+    h("div", input, list, h("p.dim", "Enter runs the chosen one. Esc closes.")),
   );
   /** @type {Command[]} */
   let all = [];
@@ -37,8 +37,8 @@ export function makePalette(commands, more) {
         h(
           "li",
           { role: "option", id: `command-${i}`, "aria-selected": String(i === active), onclick: () => run(i) },
-          h("span", null, one.text),
-          one.key && h("kbd", null, one.key),
+          h("span", one.text),
+          one.key && h("kbd", one.key),
         ),
       ),
     );

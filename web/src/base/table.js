@@ -1,5 +1,6 @@
 // A table of any length: only the rows in sight are in the page. Sorting, filter, columns, export.
 
+import { EXTRA, PAUSE, ROW, sorted, windowOf } from "./arrange.js";
 import { h, save } from "./dom.js";
 import { matcher } from "./filter.js";
 import { grouped, textOf } from "./format.js";
@@ -32,9 +33,8 @@ import { grouped, textOf } from "./format.js";
  * @property {(row: any, event: KeyboardEvent) => boolean} [onkey]
  */
 
-const ROW = 24,
-  ALL_BELOW = 120,
-  EXTRA = 20;
+const ALL_BELOW = 120,
+  SLICE = 40; // milliseconds
 
 export class Table {
   /** @param {TableOptions} options */
@@ -81,19 +81,16 @@ export class Table {
         ? null
         : h(
             "details",
-            null,
-            h("summary", null, "Columns"),
+            h("summary", "Columns"),
             h(
               "div.bar",
-              null,
               options.columns.map((column) =>
                 h(
                   "label.field",
-                  null,
                   h("input", {
                     type: "checkbox",
                     checked: !this.hidden.has(column.key),
-                    onchange: (/** @type {any} */ e) => {
+                    onchange: (e) => {
                       if (e.target.checked) this.hidden.delete(column.key);
                       else this.hidden.add(column.key);
                       this.arrange();
@@ -106,13 +103,12 @@ export class Table {
           );
     return h(
       "div.bar",
-      null,
       search,
       this.status,
-      h("button.plain", { type: "button", onclick: () => this.copy() }, "Copy as text"),
+      h("button.plain", { onclick: () => this.copy() }, "Copy as text"),
       h(
         "button.plain",
-        { type: "button", onclick: () => save(`${options.id}.csv`, new Blob([this.text(",")], { type: "text/csv" })) },
+        { onclick: async () => save(`${options.id}.csv`, new Blob([await this.text(",")], { type: "text/csv" })) },
         "Save CSV",
       ),
       columns,
@@ -123,36 +119,54 @@ export class Table {
     return this.options.columns.filter((column) => !this.hidden.has(column.key));
   }
 
+  /** Filters, sorts and sums up; of many rows in slices, so that the page answers meanwhile. */
   arrange() {
-    const { options } = this;
-    const wanted = matcher(this.filter, options.columns);
-    this.rows = this.filter.trim() === "" ? [...options.rows] : options.rows.filter(wanted);
-    const key = this.sort.replace(/^-/, ""),
-      down = this.sort.startsWith("-");
-    const column = options.columns.find((c) => c.key === key);
-    if (column !== undefined) {
-      this.rows = sorted(this.rows, column, down ? -1 : 1);
-    }
-    this.status.textContent =
-      this.rows.length === options.rows.length
-        ? `${grouped(this.rows.length)} rows`
-        : `${grouped(this.rows.length)} of ${grouped(options.rows.length)} rows`;
-    this.box.classList.toggle("short", this.rows.length <= 12);
-    const first = options.columns[0];
-    const isLong = options.rows.slice(0, 200).some((row) => String(first.value(row) ?? "").length > 24);
-    this.table.classList.toggle("names", isLong);
+    const work = this.arranging();
+    this.work = work;
+    const go = () => {
+      const begin = performance.now();
+      while (this.work === work && performance.now() < begin + SLICE) if (work.next().done) return;
+      if (this.work !== work) return; // another filter or order was asked for
+      this.status.textContent = `Arranging ${grouped(this.options.rows.length)} rows …`;
+      setTimeout(go);
+    };
+    go();
+  }
+
+  *arranging() {
+    const { options } = this,
+      all = options.rows;
     this.drawHead();
-    this.drawFoot();
-    this.active = Math.max(0, Math.min(this.active, this.rows.length - 1));
+    let rows = all;
+    if (this.filter.trim() !== "") {
+      const wanted = matcher(this.filter, options.columns);
+      rows = [];
+      for (let i = 0; i < all.length; ++i) {
+        if (wanted(all[i])) rows.push(all[i]);
+        if (i % PAUSE === 0) yield;
+      }
+    }
+    const column = options.columns.find((c) => c.key === this.sort.replace(/^-/, ""));
+    if (column !== undefined) rows = yield* sorted(rows, column, this.sort.startsWith("-") ? -1 : 1);
+    this.rows = rows;
+    this.status.textContent =
+      rows.length === all.length
+        ? `${grouped(rows.length)} rows`
+        : `${grouped(rows.length)} of ${grouped(all.length)} rows`;
+    this.box.classList.toggle("short", rows.length <= 12);
+    const first = options.columns[0];
+    const isLong = all.slice(0, 200).some((row) => String(first.value(row) ?? "").length > 24);
+    this.table.classList.toggle("names", isLong);
+    this.active = Math.max(0, Math.min(this.active, rows.length - 1));
     this.top = -1;
     this.window(true);
+    yield* this.drawFoot();
   }
 
   drawHead() {
     this.head.replaceChildren(
       h(
         "tr",
-        null,
         this.columns().map((column) => {
           const sorted = this.sort.replace(/^-/, "") === column.key;
           const down = this.sort.startsWith("-");
@@ -161,7 +175,6 @@ export class Table {
             : h(
                 "button",
                 {
-                  type: "button",
                   title: column.help,
                   "data-focus": `${this.options.id}-${column.key}`,
                   onclick: () => {
@@ -187,40 +200,41 @@ export class Table {
     );
   }
 
-  drawFoot() {
-    const columns = this.columns();
-    if (!columns.some((c) => c.sum) || this.rows.length < 2) {
-      this.foot.replaceChildren();
-      return;
+  *drawFoot() {
+    const columns = this.columns(),
+      { rows } = this;
+    this.foot.replaceChildren();
+    if (!columns.some((c) => c.sum) || rows.length < 2) return;
+    const totals = columns.map(() => 0);
+    for (let i = 0; i < rows.length; ++i) {
+      columns.forEach((column, k) => {
+        if (column.sum) totals[k] += Number(column.value(rows[i])) || 0;
+      });
+      if (i % PAUSE === 0) yield;
     }
-    this.foot.replaceChildren(
-      h(
-        "tr",
-        null,
-        columns.map((column, i) => {
-          if (!column.sum) return h("td", null, i === 0 ? "Total" : "");
-          const total = this.rows.reduce((sum, row) => sum + (Number(column.value(row)) || 0), 0);
-          return h("td.number", { "data-value": total, "data-column": column.key }, textOf(column.kind, total));
-        }),
-      ),
-    );
+    const cell = (/** @type {Column} */ column, /** @type {number} */ k) =>
+      column.sum
+        ? h("td.number", { "data-value": totals[k], "data-column": column.key }, textOf(column.kind, totals[k]))
+        : h("td", k === 0 ? "Total" : "");
+    this.foot.replaceChildren(h("tr", columns.map(cell)));
   }
 
   /** Puts the rows in sight into the page. @param {boolean} anyway */
   window(anyway) {
     const count = this.rows.length;
     const all = count <= ALL_BELOW;
-    const height = this.box.clientHeight || 500,
-      first = all ? 0 : Math.max(0, Math.floor(this.box.scrollTop / ROW) - EXTRA);
-    const last = all ? count : Math.min(count, first + Math.ceil(height / ROW) + 2 * EXTRA);
-    if (!anyway && (all || (this.top >= 0 && Math.abs(first - this.top) < EXTRA / 2))) return;
+    const part = windowOf(count, this.box.clientHeight || 500, this.box.scrollTop);
+    const first = all ? 0 : part.first,
+      last = all ? count : part.last;
+    const near = part.scale === 1 && this.top >= 0 && Math.abs(first - this.top) < EXTRA / 2;
+    if (!anyway && (all || near)) return;
     this.top = first;
     const focused = this.body.contains(document.activeElement),
       rows = [],
       columns = this.columns();
-    if (first > 0) rows.push(spacer(first * ROW, columns.length));
+    if (first > 0) rows.push(spacer(part.above, columns.length));
     for (let i = first; i < last; ++i) rows.push(this.row(this.rows[i], i, columns));
-    if (last < count) rows.push(spacer((count - last) * ROW, columns.length));
+    if (last < count) rows.push(spacer(part.below, columns.length));
     this.table.setAttribute("aria-rowcount", String(count + 1));
     this.body.replaceChildren(...rows);
     if (focused) this.focus(this.active, false);
@@ -245,11 +259,7 @@ export class Table {
         const value = column.value(row);
         const text = textOf(column.kind, value);
         const tail = column.kind === "text" && column.cell === undefined && text.includes("/");
-        const kind = numeric(column)
-          ? "td.number"
-          : column.kind === "long"
-            ? "td.long"
-            : "td.name";
+        const kind = numeric(column) ? "td.number" : column.kind === "long" ? "td.long" : "td.name";
         return h(
           kind,
           {
@@ -267,19 +277,24 @@ export class Table {
   focus(place, scroll = true) {
     this.active = Math.max(0, Math.min(this.rows.length - 1, place));
     if (scroll) {
-      const at = this.active * ROW,
-        box = this.box;
-      if (at < box.scrollTop + ROW) box.scrollTop = Math.max(0, at - ROW);
-      else if (at > box.scrollTop + box.clientHeight - 3 * ROW) {
-        box.scrollTop = at - box.clientHeight + 3 * ROW;
-      }
-      this.window(true);
+      this.bring(this.active, 1);
     }
     const row = this.body.querySelector(`[data-place="${this.active}"]`);
     if (row === null) return;
     for (const other of this.body.querySelectorAll("[tabindex='0']")) other.setAttribute("tabindex", "-1");
     row.setAttribute("tabindex", "0");
     /** @type {HTMLElement} */ (row).focus({ preventScroll: scroll });
+  }
+
+  /** Scrolls so that a row is in sight. @param {number} place @param {number} above rows that stay above it */
+  bring(place, above) {
+    const { box } = this,
+      { scale } = windowOf(this.rows.length, box.clientHeight || 500, box.scrollTop);
+    const at = place * ROW,
+      top = box.scrollTop * scale;
+    if (at < top + above * ROW) box.scrollTop = Math.max(0, at - above * ROW) / scale;
+    else if (at > top + box.clientHeight - 3 * ROW) box.scrollTop = (at - box.clientHeight + 3 * ROW) / scale;
+    this.window(true);
   }
 
   /** @param {KeyboardEvent} event */
@@ -325,48 +340,37 @@ export class Table {
     this.options.onpick?.(this.rows[this.active], event.shiftKey || event.ctrlKey || event.metaKey);
   }
 
-  /** All rows as text. @param {string} separator */
-  text(separator) {
-    const quote = (/** @type {any} */ value) => {
+  /** All rows as text, made in slices. @param {string} separator */
+  async text(separator) {
+    const quote = (value) => {
       const text = String(value ?? "");
       if (separator === "\t") return text.replace(/[\t\n\r]+/g, " ");
       return /[",\n\r]/.test(text) ? `"${text.replace(/"/g, '""')}"` : text;
     };
-    const columns = this.columns();
-    return [columns.map((c) => quote(c.title)), ...this.rows.map((row) => columns.map((c) => quote(c.value(row))))]
-      .map((cells) => cells.join(separator))
-      .join("\n");
+    const columns = this.columns(),
+      { rows } = this;
+    const lines = [columns.map((c) => quote(c.title)).join(separator)];
+    for (let begin = performance.now(), i = 0; i < rows.length; ++i) {
+      lines.push(columns.map((c) => quote(c.value(rows[i]))).join(separator));
+      if (i % PAUSE > 0 || performance.now() < begin + SLICE) continue;
+      this.status.textContent = `${grouped(i)} of ${grouped(rows.length)} rows written …`;
+      await new Promise((done) => setTimeout(done));
+      begin = performance.now();
+    }
+    this.status.textContent = `${grouped(rows.length)} rows`;
+    return lines.join("\n");
   }
 
   async copy() {
-    await navigator.clipboard?.writeText(this.text("\t")).catch(() => {});
+    await navigator.clipboard?.writeText(await this.text("\t")).catch(() => {});
     this.status.textContent = `${grouped(this.rows.length)} rows copied`;
   }
-}
-
-const collator = new Intl.Collator();
-
-/** Rows by a column; equal ones keep their order. @param {any[]} rows @param {Column} column @param {1|-1} sign */
-function sorted(rows, column, sign) {
-  const values = rows.map(column.value);
-  const compare = (/** @type {number} */ a, /** @type {number} */ b) => {
-    const x = values[a],
-      y = values[b];
-    if (typeof x === "number" && typeof y === "number") return sign * (x - y);
-    return sign * collator.compare(String(x ?? ""), String(y ?? ""));
-  };
-  let at = 1;
-  while (at < rows.length && compare(at - 1, at) <= 0) ++at;
-  if (at >= rows.length) return rows;
-  return Array.from(rows.keys())
-    .sort(compare)
-    .map((i) => rows[i]);
 }
 
 /** A name whose scopes are cut where it is too long, not what it ends with. @param {string} text */
 function path(text) {
   const last = text.lastIndexOf("/", text.length - 2) + 1;
-  return h("span.cut", null, h("bdi.front", null, text.slice(0, last)), h("bdi", null, text.slice(last)));
+  return h("span.cut", h("bdi.front", text.slice(0, last)), h("bdi", text.slice(last)));
 }
 
 /** @param {Column} column */

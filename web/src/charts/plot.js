@@ -57,11 +57,11 @@ export class Plot {
     });
     this.strip = options.strip === false ? null : h("canvas.strip", { "aria-hidden": true });
     this.tip = h("div.tip", { hidden: true });
-    const box = h("div.canvases", null, this.canvas, this.strip, this.tip);
+    const box = h("div.canvases", this.canvas, this.strip, this.tip);
     this.canvas.style.height = `${options.height}px`;
     if (this.strip) this.strip.style.height = "26px";
     this.twinBox = h("div");
-    this.element = h("figure.chart", null, this.tools(), box, this.makeLegend(), this.twinBox);
+    this.element = h("figure.chart", this.tools(), box, this.makeLegend(), this.twinBox);
     this.pending = false;
     /** @type {{key: string, copy: HTMLCanvasElement}|undefined} */
     this.stripCopy = undefined;
@@ -75,16 +75,14 @@ export class Plot {
     const button = (/** @type {string} */ text, /** @type {string} */ title, /** @type {() => void} */ act) =>
       h(
         "button.plain",
-        { type: "button", title, "aria-label": `${/\w/.test(text) ? text : title}: ${options.name}`, onclick: act },
+        { title, "aria-label": `${/\w/.test(text) ? text : title}: ${options.name}`, onclick: act },
         text,
       );
     this.twinButton =
-      options.twin &&
-      h("button.plain", { type: "button", "aria-expanded": "false", onclick: () => this.showTwin() }, "As table");
+      options.twin && h("button.plain", { "aria-expanded": "false", onclick: () => this.showTwin() }, "As table");
     return h(
       "figcaption.bar",
-      null,
-      h("span.dim", null, options.name),
+      h("span.dim", options.name),
       button("+", "Zoom in (+ or w)", () => this.zoom(0.5)),
       button("−", "Zoom out (- or s)", () => this.zoom(2)),
       button("All", "Show all (0)", () => this.show(...options.domain)),
@@ -98,11 +96,9 @@ export class Plot {
     if (legend === undefined || legend.length === 0) return null;
     return h(
       "div.legend",
-      null,
       legend.map(([colour, text]) =>
         h(
           "span",
-          null,
           h(text.startsWith("hatched") ? "span.sample.hatched" : "span.sample", {
             style: { "background-color": /^\w+$/.test(colour) ? `var(--${colour})` : colour },
           }),

@@ -73,7 +73,7 @@ function shallower(leaves) {
 /** The last part of a name, below the one before where there is room. @param {string} name @param {boolean} isWide */
 function nameLines(name, isWide) {
   const parts = name.split("/").slice(isWide ? -2 : -1);
-  return parts.map((part, i) => h("div", null, h("bdi", null, i < parts.length - 1 ? `${part}/` : part)));
+  return parts.map((part, i) => h("div", h("bdi", i < parts.length - 1 ? `${part}/` : part)));
 }
 
 /** @param {string} name @param {Leaf[]} leaves @param {(name: string) => void} pick */
@@ -93,7 +93,6 @@ export function treemap(name, leaves, pick) {
       h(
         "button",
         {
-          type: "button",
           title: `${one.leaf.name}\n${one.leaf.detail}`,
           "aria-label": `${one.leaf.name}: ${one.leaf.detail}`,
           "data-value": one.leaf.value,

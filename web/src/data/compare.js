@@ -1,8 +1,9 @@
 // Two profiles side by side: operations aligned by name, then by scope and type in their order.
 
-import { operations } from "./operations.js";
+import { operations, unpackOperations } from "./operations.js";
 
-/** @typedef {import("./operations.js").Operation} Operation */
+/** @typedef {{name: string, layer: string, plan: string, opType: string, opcode: string, cycles: number,
+ *   temporary: number, first: number}} Operation */
 /** @typedef {{name: string, a: Operation|null, b: Operation|null, how: string}} Pair */
 
 /** Places of a longest common subsequence: pairs of places. @param {string[]} a @param {string[]} b */
@@ -25,10 +26,26 @@ export function commonSubsequence(a, b) {
   return pairs;
 }
 
+/** Operations as the page gets them. @param {import("./profile.js").Profile} profile @returns {Operation[]} */
+function operationsOf(profile) {
+  return unpackOperations(operations(profile, "op")).map(
+    ({ name, layer, plan, opType, opcode, cycles, temporary, first }) => ({
+      name,
+      layer,
+      plan,
+      opType,
+      opcode,
+      cycles,
+      temporary,
+      first,
+    }),
+  );
+}
+
 /** @param {import("./profile.js").Profile} a @param {import("./profile.js").Profile} b */
 export function comparePairs(a, b) {
-  const left = operations(a, "op"),
-    right = operations(b, "op");
+  const left = operationsOf(a),
+    right = operationsOf(b);
   const byName = new Map(right.map((one) => [one.name, one]));
   /** @type {Pair[]} */
   const pairs = [];

@@ -217,16 +217,18 @@ export class Database {
     return found;
   }
 
-  /** A column of text in the order of ids. @param {string} table @param {string} column */
-  texts(table, column) {
+  /** Columns of text in the order of ids, read at once. @param {string} table @param {string[]} columns */
+  texts(table, columns) {
     const info = this.tables.get(table);
     try {
       if (!info || info.root === 0 || info.names[info.rowid] !== "id") throw new PagesError("no plain table");
-      return readTexts(this.bytes, info.root, info.names.indexOf(column));
+      const places = columns.map((name) => info.names.indexOf(name));
+      if (places.includes(-1)) throw new PagesError("a column is missing");
+      return readTexts(this.bytes, info.root, places);
     } catch (error) {
       if (!(error instanceof PagesError)) throw error;
     }
-    return textsOf(this.rows(`SELECT ${column} FROM ${table} ORDER BY id`).map((row) => row[0]));
+    return columns.map((name) => textsOf(this.rows(`SELECT ${name} FROM ${table} ORDER BY id`).map((row) => row[0])));
   }
 
   /**

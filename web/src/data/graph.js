@@ -62,8 +62,7 @@ function pathsOf(instructions, fold) {
 /** The computation with most of the program: a loop's body rather than what calls it.
  * @param {any[]} computations */
 function fullest(computations) {
-  const named = (/** @type {any} */ c) =>
-    c.instructions.filter((/** @type {any} */ i) => i.opName && i.opcode !== "parameter").length;
+  const named = (c) => c.instructions.filter((i) => i.opName && i.opcode !== "parameter").length;
   return computations.reduce(
     (best, c) => (best === undefined || named(c) > named(best) ? c : best),
     /** @type {any} */ (undefined),
@@ -77,22 +76,19 @@ function fullest(computations) {
 export function graph(profile, computation, open, fold, inputs) {
   const { value, problem } = profile.framework();
   if (value === undefined) return { problem };
-  const list = value.computations.map((/** @type {any} */ c) => ({
+  const list = value.computations.map((c) => ({
     name: String(c.name),
     entry: c.entry === true,
     count: (c.instructions ?? []).length,
   }));
-  const chosen =
-    value.computations.find((/** @type {any} */ c) => c.name === computation) ?? fullest(value.computations);
+  const chosen = value.computations.find((c) => c.name === computation) ?? fullest(value.computations);
   if (chosen === undefined) return { problem: "framework.json has no computations." };
   const opened = new Set(open);
   /** @type {Map<string, Box>} */
   const boxes = new Map();
   /** @type {Map<string, string>} the box that shows an instruction */
   const shown = new Map();
-  const instructions = inputs
-    ? chosen.instructions
-    : chosen.instructions.filter((/** @type {any} */ i) => !INPUTS.has(i.opcode));
+  const instructions = inputs ? chosen.instructions : chosen.instructions.filter((i) => !INPUTS.has(i.opcode));
   const paths = pathsOf(instructions, fold);
   for (const [place, one] of instructions.entries()) {
     const path = paths[place];
@@ -140,14 +136,14 @@ export function graph(profile, computation, open, fold, inputs) {
       const key = `${from}\n${to}`;
       const edge = edges.get(key);
       if (edge === undefined) {
-        const producer = instructions.find((/** @type {any} */ i) => i.name === operand);
+        const producer = instructions.find((i) => i.name === operand);
         edges.set(key, { from, to, shape: producer ? shapeOf(producer) : "", count: 1 });
       } else {
         edge.count += 1;
       }
     }
   }
-  const cut = instructions.some((/** @type {any} */ i) => {
+  const cut = instructions.some((i) => {
     const key = shown.get(String(i.name));
     return key === undefined || !boxes.has(key);
   });
@@ -159,7 +155,7 @@ export function graph(profile, computation, open, fold, inputs) {
     edges: [...edges.values()].filter((e) => boxes.has(e.from) && boxes.has(e.to)),
     cut,
     size,
-    hasCalls: instructions.some((/** @type {any} */ i) => i.calls !== undefined),
+    hasCalls: instructions.some((i) => i.calls !== undefined),
   };
 }
 

@@ -1,7 +1,11 @@
 // Operations by layer, source lines, insights: aggregates of several tables.
 
-import { operationsQuery, operationSizesQuery, QUERIES } from "./queries.js";
+import { Complaint } from "./database.js";
+import { placeOf } from "./names.js";
+import { Grown } from "./pages.js";
+import { QUERIES } from "./queries.js";
 import { Texts, textsOf } from "./texts.js";
+import { namesIn } from "./trace.js";
 import { variablesIn } from "./variables.js";
 
 /** @typedef {import("./profile.js").Profile} Profile */
@@ -20,59 +24,222 @@ import { variablesIn } from "./variables.js";
  * @property {number} alwaysLive @property {number} weights @property {number} variables
  */
 
-/** @param {Profile} profile @param {Layer} layer @returns {Operation[]} */
-export function operations(profile, layer) {
-  const rows = profile.database.rows(operationsQuery(layer));
-  const sizes = operationSizesQuery(layer);
-  const vertices = new Map(
-    profile.database.has("compute_sets") ? profile.database.rows(sizes.vertices).map((row) => [row[0], row]) : [],
-  );
-  const variables = new Map(profile.database.rows(sizes.variables).map((row) => [row[0], row]));
-  return rows.map((r) => ({
-    name: String(r[0] ?? ""),
-    layer: String(r[1] ?? ""),
-    plan: r[2],
-    cycles: r[3],
-    compute: r[4],
-    flops: r[5],
-    temporary: r[6],
-    wasted: r[7],
-    code: r[8],
-    bytesIn: r[9],
-    bytesOut: r[10],
-    sync: r[11],
-    executions: r[12],
-    programs: r[13],
-    liveWorst: r[14],
-    first: r[15],
-    opType: r[16] ?? "",
-    file: r[17] ?? "",
-    line: r[18] ?? 0,
-    hlo: r[19] ?? "",
-    opcode: r[20] ?? "",
-    exchange: r[21],
-    vertices: vertices.get(r[0])?.[1] ?? 0,
-    edges: vertices.get(r[0])?.[2] ?? 0,
-    alwaysLive: variables.get(r[0])?.[1] ?? 0,
-    weights: variables.get(r[0])?.[2] ?? 0,
-    variables: variables.get(r[0])?.[3] ?? 0,
-  }));
-}
-
-const TEXTS = ["name", "layer", "plan", "opType", "file", "hlo", "opcode"];
-
 /** @typedef {{count: number, numbers: Record<string, Float64Array>, texts: Record<string, import("./texts.js").Packed>}} PackedOperations */
 
-/** As columns, to hand over. @param {any[]} rows @returns {PackedOperations} */
-export function packOperations(rows) {
-  /** @type {PackedOperations} */
-  const packed = { count: rows.length, numbers: {}, texts: {} };
-  for (const key of Object.keys(rows[0] ?? {})) {
-    const values = rows.map((row) => row[key]);
-    if (TEXTS.includes(key)) packed.texts[key] = textsOf(values).packed();
-    else packed.numbers[key] = Float64Array.from(values);
+/**
+ * The groups of a layer, found by their names.
+ * @param {Profile} profile @param {Layer} layer
+ */
+function groupsOf(profile, layer) {
+  const { sources, op, type, name } = namesIn(profile);
+  const ofSource = new Int32Array(sources.length).fill(-2); // -2: not asked for yet, -1: none
+  /** @type {Map<string, number>} */
+  const places = new Map();
+  /** @type {Record<string, (of: import("./names.js").Source) => string>} of an instruction */
+  const texts = {
+    op: (of) => of.op || of.hlo,
+    hlo: (of) => of.hlo,
+    scope: (of) => of.text("layer"),
+    source: (of) => of.where,
+    type: (of) => of.text("op_type") || of.text("opcode"),
+    opcode: (of) => of.text("opcode"),
+  };
+  /** @type {Record<string, (program: number) => string>} of a program without one */
+  const others = { op, hlo: name, scope: () => "", source: () => "", type, opcode: type };
+  const add = (/** @type {string} */ text) => {
+    let place = places.get(text);
+    if (place === undefined) places.set(text, (place = places.size));
+    return place;
+  };
+  return {
+    places,
+    /** The group of a program, whose instruction is at a place of the sources. @param {number} p @param {number} s */
+    of: (p, s) => {
+      if (s < 0) return add(others[layer](p));
+      if (ofSource[s] < 0) ofSource[s] = add(texts[layer](sources.at(s)));
+      return ofSource[s];
+    },
+    /** The group of an instruction, if a program is in it; else -1. @param {number} s */
+    ofSource: (s) => {
+      if (ofSource[s] === -2) ofSource[s] = places.get(texts[layer](sources.at(s))) ?? -1;
+      return ofSource[s];
+    },
+  };
+}
+
+const SUMS =
+  "cycles compute flops wasted code bytesIn bytesOut sync programs exchange vertices edges alwaysLive weights variables";
+const MOST = "temporary executions liveWorst line";
+
+/** What operationsQuery() asks, in arrays: SQLite would need seconds and a gigabyte for a million programs.
+ * @param {Profile} profile @param {Layer} layer @returns {PackedOperations} */
+export function operations(profile, layer) {
+  const c = profile.programColumns();
+  const { sources, type } = namesIn(profile);
+  const { end } = c;
+  const missing = NEEDED.find((name) => c[name] === undefined);
+  if (missing !== undefined)
+    throw new Complaint(`profile.pop is damaged: its table 'programs' has no column '${missing}'.`);
+  const groups = groupsOf(profile, layer);
+  const leaves = new Grown(true),
+    group = new Grown(true),
+    source = new Grown(true);
+  for (let i = 0; i < end.length; ++i) {
+    if (end[i] !== i + 1) continue;
+    const s = placeOf(sources.table.id, c.source[i]);
+    leaves.push(i);
+    source.push(s);
+    group.push(groups.of(i, s));
   }
-  return packed;
+  const names = [...groups.places.keys()],
+    count = names.length;
+  const n = Object.fromEntries(`${SUMS} ${MOST} first`.split(" ").map((key) => [key, new Float64Array(count)]));
+  n.first.fill(Infinity);
+  const texts = textsOfGroups(sources, count);
+  const alive = aliveOf(profile);
+  for (let k = 0; k < leaves.length; ++k) {
+    const i = leaves.data[k],
+      g = group.data[k],
+      s = source.data[k];
+    const { cycles, executions } = { cycles: c.cycles[i], executions: c.executions[i] };
+    n.cycles[g] += cycles * executions;
+    if (type(i) === "OnTileExecute") {
+      n.compute[g] += cycles * executions;
+      n.wasted[g] += (cycles - c.cycles_mean[i]) * executions;
+    }
+    if (type(i) === "DoExchange") n.exchange[g] += cycles * executions;
+    n.flops[g] += c.flops[i] * executions;
+    n.code[g] += c.code_bytes[i];
+    n.bytesIn[g] += c.bytes_in[i] * executions;
+    n.bytesOut[g] += c.bytes_out[i] * executions;
+    n.sync[g] += c.sync_cycles[i] * executions;
+    n.programs[g] += 1;
+    n.executions[g] = Math.max(n.executions[g], executions);
+    n.liveWorst[g] = Math.max(n.liveWorst[g], c.live_worst[i]);
+    n.first[g] = Math.min(n.first[g], i);
+    if (s < 0) {
+      texts.none(g);
+      continue;
+    }
+    n.line[g] = Math.max(n.line[g], sources.table.line[s] || 0);
+    n.temporary[g] = Math.max(n.temporary[g], alive(s, i));
+    texts.add(g, s);
+  }
+  addSizes(profile, groups, n);
+  for (const key of ["cycles", "compute", "flops", "wasted", "bytesIn", "bytesOut", "sync", "exchange"])
+    n[key] = n[key].map(Math.trunc);
+  const order = Array.from(names.keys()).sort((a, b) => n.cycles[b] - n.cycles[a] || (names[a] < names[b] ? -1 : 1));
+  for (const key of Object.keys(n)) n[key] = Float64Array.from(order, (g) => n[key][g]);
+  return { count, numbers: n, texts: { name: textsOf(order.map((g) => names[g])).packed(), ...texts.packed(order) } };
+}
+
+const NEEDED = "source cycles executions sync_cycles cycles_mean bytes_in bytes_out flops code_bytes live_worst".split(
+  " ",
+);
+
+/** Some rows of packed operations, with their texts only. @param {PackedOperations} all @param {number[]} rows
+ * @returns {PackedOperations} */
+export function pick({ numbers, texts }, rows) {
+  const mapped = (/** @type {Record<string, any>} */ all, /** @type {(one: any) => any} */ map) =>
+    Object.fromEntries(Object.entries(all).map(([key, one]) => [key, map(one)]));
+  return {
+    count: rows.length,
+    numbers: mapped(numbers, (values) => Float64Array.from(rows, (row) => values[row])),
+    texts: mapped(texts, (packed) => {
+      const all = new Texts(packed);
+      return textsOf(rows.map((row) => all.at(row))).packed();
+    }),
+  };
+}
+
+/** Texts of groups: of several instructions the greatest text, but the least layer.
+ * @param {import("./names.js").Sources} sources @param {number} count of groups */
+function textsOfGroups({ table }, count) {
+  /** @type {Record<string, string>} */
+  const columns = { plan: "plan", opType: "op_type", file: "file", hlo: "hlo_name", opcode: "opcode", layer: "layer" };
+  const kept = Object.entries(columns).map(([key, column]) => {
+    const texts = table.texts[column] ?? textsOf(Array.from({ length: table.id.length }, () => ""));
+    return { key, texts, least: key === "layer", ids: new Int32Array(count).fill(-1) };
+  });
+  const layers = kept[kept.length - 1];
+  return {
+    /** @param {number} g @param {number} s */
+    add: (g, s) => {
+      for (const { texts, ids, least } of kept) {
+        const id = texts.ids[s],
+          old = ids[g];
+        if (old === id || old === -2) continue;
+        if (old < 0 || texts.text(id) > texts.text(old) !== least) ids[g] = id;
+      }
+    },
+    /** A program without an instruction has no layer. @param {number} g */
+    none: (g) => {
+      layers.ids[g] = -2;
+    },
+    /** @param {number[]} order */
+    packed: (order) =>
+      Object.fromEntries(
+        kept.map(({ key, texts: { bytes, ends }, ids }) => [
+          key,
+          { ids: Int32Array.from(order, (g) => ids[g]), bytes: bytes.slice(), ends: ends.slice() },
+        ]),
+      ),
+  };
+}
+
+/** Gives the bytes of an instruction's variables that are alive at a step, on the fullest tile of each.
+ * @param {Profile} profile @returns {(source: number, step: number) => number} */
+function aliveOf(profile) {
+  const { sources } = namesIn(profile);
+  const { c, count, category, name } = variablesIn(profile);
+  const begin = new Int32Array(sources.length + 1),
+    places = new Int32Array(count);
+  const each = (/** @type {(s: number, v: number) => void} */ act) => {
+    for (let v = 0; v < count; ++v) {
+      const s = c.always_live[v] === 1 ? -1 : placeOf(sources.table.id, c.source[v]);
+      if (s >= 0 && (category(v) !== "variable" || name(v) === "variable")) act(s, v);
+    }
+  };
+  each((s) => void ++begin[s]);
+  for (let s = 0; s < sources.length; ++s) begin[s + 1] += begin[s];
+  // begin[s] is the end of s now, and its begin after all are placed.
+  each((s, v) => void (places[--begin[s]] = v));
+  return (s, step) => {
+    let bytes = 0;
+    for (let k = begin[s]; k < begin[s + 1]; ++k) {
+      const v = places[k];
+      if (c.first_step[v] <= step && step < c.end_step[v]) bytes += c.worst_bytes[v];
+    }
+    return bytes;
+  };
+}
+
+/** Vertices, edges and bytes of variables. @param {Profile} profile
+ * @param {ReturnType<typeof groupsOf>} groups @param {Record<string, Float64Array>} n */
+function addSizes(profile, groups, n) {
+  const { database } = profile,
+    { id } = namesIn(profile).sources.table;
+  const groupOf = (/** @type {number} */ source) => {
+    const s = placeOf(id, source);
+    return s < 0 ? -1 : groups.ofSource(s);
+  };
+  const sets = database.has("compute_sets")
+    ? database.columns("compute_sets", ["source", "vertices", "edges"], 3)
+    : null;
+  for (let k = 0; k < (sets?.source.length ?? 0); ++k) {
+    const g = groupOf(sets?.source[k] ?? -1);
+    if (g < 0 || sets === null) continue;
+    n.vertices[g] += sets.vertices[k];
+    n.edges[g] += sets.edges[k];
+  }
+  const { c, count } = variablesIn(profile);
+  for (let v = 0; v < count; ++v) {
+    const g = groupOf(c.source[v]);
+    if (g < 0) continue;
+    n.variables[g] += 1;
+    if (c.always_live[v] === 1) n.alwaysLive[g] += c.total_bytes[v];
+    if (c.is_weight[v] === 1) n.weights[g] += c.total_bytes[v];
+  }
 }
 
 /** Rows whose members are read when they are asked for. @param {PackedOperations} packed @returns {any[]} */
@@ -112,7 +279,8 @@ export function sourceLines(profile) {
   for (let i = 0; i < count; ++i) {
     if (alive(i, peak)) live.set(where(i), (live.get(where(i)) ?? 0) + c.total_bytes[i]);
   }
-  const rows = operations(profile, "source").map((one) => ({ ...one, live: live.get(one.name) ?? 0 }));
+  const rows = operations(profile, "source");
+  rows.numbers.live = Float64Array.from(unpackOperations(rows), (row) => live.get(row.name) ?? 0);
   return { rows, peak };
 }
 
@@ -125,11 +293,7 @@ export function insights(profile) {
   )[0] ?? [0, 0, 0, 0];
   const peak = tile[3];
   const { c, alive, places, row, type } = variablesIn(profile);
-  const top = (/** @type {number[]} */ list) =>
-    list
-      .sort((a, b) => c.total_bytes[b] - c.total_bytes[a])
-      .slice(0, 10)
-      .map(row);
+  const top = (/** @type {number[]} */ list) => largest(list, (i) => c.total_bytes[i]).map(row);
   const floats = places((i) => alive(i, peak) && type(i) === "f32");
   const { value: all } = profile.variables();
   const fullest = profile.fullestTiles().map((row) => row[0]);
@@ -137,6 +301,9 @@ export function insights(profile) {
     .map((i) => ({ i, bytes: all === undefined ? c.worst_bytes[i] : bytesOn(all, c.id[i], fullest) }))
     .filter((one) => one.bytes > 0)
     .sort((a, b) => b.bytes - a.bytes);
+  const rows = unpackOperations(operations(profile, "op"));
+  const some = (list) => list.map(({ name, cycles, wasted }) => ({ name, cycles, wasted }));
+  const byWaste = largest([...rows.keys()], (i) => rows[i].wasted).map((i) => rows[i]);
   const byCode = database.has("vertex_types")
     ? database.rows("SELECT name, code_bytes FROM vertex_types ORDER BY code_bytes DESC, name LIMIT 10")
     : [];
@@ -148,12 +315,54 @@ export function insights(profile) {
     atPeak: top(places((i) => c.always_live[i] !== 1 && alive(i, peak))),
     halves: halves.slice(0, 10).map((one) => ({ row: row(one.i), bytes: one.bytes })),
     halfBytes: halves.reduce((sum, one) => sum + one.bytes, 0) / 2,
-    vertexStates: database.has("vertices") ? database.rows(QUERIES.vertexTypes).slice(0, 10) : [],
+    vertexStates: database.has("vertices") ? vertexStates(database) : [],
     vertexCodes: byCode,
-    exchanges: database.rows(QUERIES.exchanges),
+    exchanges: largestExchanges(profile),
+    byCycles: some(rows.slice(0, 10)),
+    byWaste: some(byWaste.filter((one) => one.wasted > 0)),
     advice: database.has("advice") ? database.ask(QUERIES.advice, 100) : null,
     histogram: database.columns("memory_by_tile", ["total_including_gaps"]).total_including_gaps,
   };
+}
+
+/** The ten places with the largest values; of equal ones the first. @param {ArrayLike<number>} places
+ * @param {(place: number) => number} value */
+function largest(places, value) {
+  /** @type {number[]} */
+  const found = [];
+  for (let k = 0; k < places.length; ++k) {
+    const place = places[k];
+    let at = found.length;
+    while (at > 0 && value(found[at - 1]) < value(place)) --at;
+    if (at < 10) found.splice(at, 0, place);
+    if (found.length > 10) found.pop();
+  }
+  return found;
+}
+
+/** Name, vertices and bytes of state of the codelets with most state. @param {import("./database.js").Database} database */
+function vertexStates(database) {
+  const { vertex_type, count, state_bytes } = database.columns("vertices", ["vertex_type", "count", "state_bytes"], 3);
+  /** @type {Map<number, any[]>} */
+  const found = new Map(database.records("vertex_types", ["id", "name"]).map(([id, name]) => [id, [name, 0, 0]]));
+  for (let i = 0; i < count.length; ++i) {
+    const one = found.get(vertex_type[i]);
+    if (one === undefined) continue;
+    one[1] += count[i];
+    one[2] += count[i] * state_bytes[i];
+  }
+  const rows = [...found.values()].filter((one) => one[1] > 0);
+  return largest([...rows.keys()], (i) => rows[i][2]).map((i) => rows[i]);
+}
+
+/** Step, name, bytes of code, bytes in and cycles. @param {Profile} profile */
+function largestExchanges(profile) {
+  const { name, type } = namesIn(profile),
+    c = profile.programColumns();
+  const places = new Grown(true);
+  for (let i = 0; i < c.id.length; ++i) if (type(i) === "DoExchange" || type(i) === "GlobalExchange") places.push(i);
+  const found = largest(places.data.subarray(0, places.length), (i) => c.code_bytes[i] + c.bytes_in[i] / 2 ** 50);
+  return found.map((i) => [i, name(i), c.code_bytes[i], c.bytes_in[i], c.cycles[i]]);
 }
 
 /** @param {import("./capnp.js").Variables} all @param {number} id @param {number[]} tiles */

@@ -7,21 +7,34 @@ import { TextsMaker } from "./texts.js";
 
 export class PagesError extends Error {}
 
-/** Numbers that are added one by one. */
+/** @typedef {Float64Array|Int32Array|Int16Array|Int8Array} Numbers */
+const KINDS = [Int8Array, Int16Array, Int32Array, Float64Array];
+
+/** Numbers that are added one by one, as Float64; if narrow, in the narrowest array that has them all. */
 export class Grown {
-  constructor() {
-    this.data = new Float64Array(1024);
+  constructor(narrow = false) {
+    this.kind = narrow ? 0 : 3;
+    this.data = /** @type {Float64Array} */ (new KINDS[this.kind](1024));
     this.length = 0;
   }
 
   /** @param {number} value */
   push(value) {
-    if (this.length === this.data.length) {
-      const wider = new Float64Array(2 * this.length);
-      wider.set(this.data);
-      this.data = wider;
+    const at = this.length++;
+    if (at === this.data.length) this.move(2 * at);
+    this.data[at] = value;
+    while (this.data[at] !== value && this.kind < 3) {
+      ++this.kind;
+      this.move(this.data.length);
+      this.data[at] = value;
     }
-    this.data[this.length++] = value;
+  }
+
+  /** @param {number} length */
+  move(length) {
+    const wider = new KINDS[this.kind](length);
+    wider.set(this.data);
+    this.data = /** @type {Float64Array} */ (wider);
   }
 }
 
@@ -170,7 +183,8 @@ function walk(file, root, record) {
 }
 
 /**
- * The columns of a table with root page `root`, in the order of its rows.
+ * The columns of a table with root page `root`, in the order of its rows. Each is as narrow as its numbers:
+ * what is computed of them needs an array of its own.
  * @param {Bytes} file
  * @param {number} root
  * @param {number[]} wanted  places of columns in a record
@@ -178,7 +192,7 @@ function walk(file, root, record) {
  * @returns {Float64Array[]}
  */
 export function readColumns(file, root, wanted, rowid) {
-  const columns = wanted.map(() => new Grown());
+  const columns = wanted.map(() => new Grown(true));
   const ids = wanted.indexOf(rowid);
   walk(
     file,
@@ -196,20 +210,20 @@ function isText(kind) {
 }
 
 /**
- * A column of texts, each text once; a missing one is "".
- * @param {Bytes} file @param {number} root @param {number} column
+ * Columns of texts, each text of a column once; a missing one is "".
+ * @param {Bytes} file @param {number} root @param {number[]} columns
  */
-export function readTexts(file, root, column) {
-  const made = new TextsMaker();
+export function readTexts(file, root, columns) {
+  const made = columns.map(() => new TextsMaker());
   walk(
     file,
     root,
-    valuesOf([column], (walker, _, kind, at, size) => {
+    valuesOf(columns, (walker, slot, kind, at, size) => {
       if (kind !== 0 && !isText(kind)) throw new PagesError("a value is no text");
-      made.push(walker.bytes, at, size);
+      made[slot].push(walker.bytes, at, size);
     }),
   );
-  return made.texts();
+  return made.map((one) => one.texts());
 }
 
 /**

@@ -6,6 +6,7 @@ import { readDebug } from "./cbor.js";
 import { Complaint, Database, message } from "./database.js";
 import { SOURCE_TEXTS } from "./names.js";
 import { QUERIES } from "./queries.js";
+import { variablesIn } from "./variables.js";
 
 /** The files of a profile and what the page loses without each. */
 export const FILES = {
@@ -128,8 +129,7 @@ export class Profile {
   variables() {
     return this.file("vars.capnp", (/** @type {Uint8Array} */ data) => {
       const all = readVariables(data);
-      const count = this.database.value("SELECT count(*) FROM variables");
-      if (count !== all.names.length) throw new Error("it belongs to another profile");
+      if (variablesIn(this).count !== all.names.length) throw new Error("it belongs to another profile");
       return all;
     });
   }
@@ -229,29 +229,29 @@ export class Profile {
     return { value: { framework, version, tremula, module, options, engineOptions } };
   }
 
-  /** Names and numbers of the programs, in order. */
+  /** The numbers of the programs, in order. */
+  programColumns() {
+    return this.once("programs", () => this.database.columns("programs", PROGRAM, 5));
+  }
+
+  /** Names and numbers of the programs, to hand over. */
   programs() {
-    const database = this.database;
-    const numbers = database.columns("programs", PROGRAM);
     const { name, type } = this.programTexts();
+    const numbers = structuredClone(this.programColumns());
     return { ...numbers, name: name.packed(), type: type.packed(), copies: this.copies() };
   }
 
   /** Texts for this side of the worker; packed() hands copies over. */
   programTexts() {
-    return this.once("programTexts", () => ({
-      name: this.database.texts("programs", "name"),
-      type: this.database.texts("programs", "type"),
-    }));
+    return this.once("programTexts", () => {
+      const [name, type] = this.database.texts("programs", ["name", "type"]);
+      return { name, type };
+    });
   }
 
   /** The data for names of programs. */
   programNames() {
-    return {
-      ...this.database.columns("programs", ["end", "source", "compute_set"], 3),
-      ...this.programTexts(),
-      copies: this.copies(),
-    };
+    return { ...this.programColumns(), ...this.programTexts(), copies: this.copies() };
   }
 
   copies() {
@@ -276,11 +276,8 @@ export class Profile {
       if (!database.has("sources")) return { id: new Float64Array(0), line: new Float64Array(0), texts: {} };
       const names = SOURCE_TEXTS.filter((name) => database.has("sources", name));
       const { id, line = new Float64Array(id.length) } = database.columns("sources", ["id", "line"], 1);
-      return {
-        id,
-        line,
-        texts: Object.fromEntries(names.map((name) => [name, database.texts("sources", name)])),
-      };
+      const texts = database.texts("sources", names);
+      return { id, line, texts: Object.fromEntries(names.map((name, i) => [name, texts[i]])) };
     });
   }
 
@@ -305,13 +302,19 @@ export class Profile {
     );
   }
 
-  /** The bytes of each stream, and the cycles of its copies in a run. */
+  /** Each stream's id, name, kind, direction and bytes, cycles of its copies in a run, and their number. */
   streams() {
-    if (!this.database.has("streams") || !this.database.has("programs", "stream")) return null;
-    return this.database.rows(
-      "SELECT s.id, s.name, s.kind, s.direction, s.bytes, CAST(coalesce(sum(p.cycles * p.executions), 0) " +
-        "AS INTEGER), count(p.id) FROM streams AS s LEFT JOIN programs AS p ON p.stream = s.id GROUP BY s.id ORDER BY 6 DESC",
-    );
+    const c = this.programColumns();
+    if (!this.database.has("streams") || c.stream === undefined) return null;
+    const rows = this.database.records("streams", ["id", "name", "kind", "direction", "bytes"]);
+    const found = new Map(rows.map((row) => [row[0], [...row, 0, 0]]));
+    for (let i = 0; i < c.stream.length; ++i) {
+      const one = c.stream[i] >= 0 ? found.get(c.stream[i]) : undefined;
+      if (one === undefined) continue;
+      one[5] += c.cycles[i] * c.executions[i];
+      one[6] += 1;
+    }
+    return [...found.values()].sort((a, b) => b[5] - a[5]);
   }
 
   /** @param {number} set */
@@ -350,7 +353,7 @@ export class Profile {
     if (file === "debug.cbor") {
       const { value, problem } = this.debug();
       if (value === undefined) return { problem };
-      const plain = (/** @type {any} */ one) =>
+      const plain = (one) =>
         one instanceof Map ? Object.fromEntries([...one].map(([key, inner]) => [key, plain(inner)])) : one;
       return {
         text: value

@@ -75,7 +75,7 @@ export function sandwich(profile, ipu, asked) {
 /** @param {Profile} profile */
 export function pipeline(profile) {
   const { columns, phases } = rowsOf(profile);
-  return pipelineGrid(columns, (row) => (phases?.at(row) ?? ""));
+  return pipelineGrid(columns, (row) => phases?.at(row) ?? "");
 }
 
 /** Rows in which tiles work, in time order, and where each begins; of each IPU, too.

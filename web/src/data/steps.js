@@ -61,7 +61,7 @@ class Bands {
 export function bands(profile) {
   const names = namesIn(profile),
     { end } = names.programs;
-  const { parent } = profile.database.columns("programs", ["parent"], 1);
+  const { parent } = profile.programColumns();
   const depth = new Int16Array(end.length);
   const outer = new Bands(),
     scopes = new Bands(),

@@ -134,18 +134,17 @@ export function frames(groups) {
 
 /** The same frames merged, heaviest first: levels of boxes as a flame chart has them. @param {Group[]} groups */
 export function leftHeavy(groups) {
-  /** @typedef {{cycles: number, row: number, most: number, children: Map<string, any>, label: string}} Frame */
-  /** @type {Frame} */
-  const root = { cycles: 0, row: -1, most: 0, children: new Map(), label: "" };
+  /** @typedef {{cycles: number, row: number, most: number, children: Map<string, any>|null, label: string}} Frame */
+  const frame = (/** @type {string} */ label) =>
+    /** @type {Frame} */ ({ cycles: 0, row: -1, most: 0, children: null, label });
+  const root = frame("");
   for (const { parts, cycles, row, most } of groups) {
     root.cycles += cycles;
     let at = root;
     parts.forEach((part, depth) => {
+      at.children ??= new Map();
       let next = at.children.get(part);
-      if (next === undefined) {
-        next = { cycles: 0, row: -1, most: 0, children: new Map(), label: part };
-        at.children.set(part, next);
-      }
+      if (next === undefined) at.children.set(part, (next = frame(part)));
       next.cycles += cycles;
       if (depth === parts.length - 1 && most > next.most) {
         next.row = row; // the longest row gives the kind of work
@@ -161,14 +160,14 @@ export function leftHeavy(groups) {
   /** @param {Frame} frame @param {number} begin @param {number} depth */
   const place = (frame, begin, depth) => {
     let at = begin;
-    const children = [...frame.children.values()].sort((a, b) => b.cycles - a.cycles);
+    const children = [...(frame.children?.values() ?? [])].sort((a, b) => b.cycles - a.cycles);
     for (const child of children) {
       const level = (levels[depth] ??= { begin: [], end: [], label: [], row: [] });
       if (!labels.has(child.label)) labels.set(child.label, labels.size);
       level.begin.push(at);
       level.end.push(at + child.cycles);
       level.label.push(labels.get(child.label) ?? 0);
-      level.row.push(child.children.size === 0 ? child.row : -1);
+      level.row.push(child.children === null ? child.row : -1);
       place(child, at, depth + 1);
       at += child.cycles;
     }

@@ -5,6 +5,7 @@
  *   behind one another; where each ends */
 
 const decoder = new TextDecoder();
+const KNOWN = 1 << 17; // texts that are kept decoded
 
 export class Texts {
   /** @param {Packed} packed */
@@ -12,8 +13,8 @@ export class Texts {
     this.ids = packed.ids;
     this.bytes = packed.bytes;
     this.ends = packed.ends;
-    /** @type {(string|undefined)[]} */
-    this.known = [];
+    /** @type {Map<number, string>} */
+    this.known = new Map();
   }
 
   /** The number of different texts. */
@@ -24,7 +25,13 @@ export class Texts {
   /** A text; "" where there is none. @param {number} id */
   text(id) {
     if (!(id >= 0 && id < this.ends.length)) return "";
-    return (this.known[id] ??= decoder.decode(this.bytes.subarray(id === 0 ? 0 : this.ends[id - 1], this.ends[id])));
+    let text = this.known.get(id);
+    if (text === undefined) {
+      text = decoder.decode(this.bytes.subarray(id === 0 ? 0 : this.ends[id - 1], this.ends[id]));
+      if (this.known.size >= KNOWN) this.known.clear();
+      this.known.set(id, text);
+    }
+    return text;
   }
 
   /** The text of a row. @param {number} row */

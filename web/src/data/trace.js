@@ -4,7 +4,7 @@ import { namesOf, Sources, standsFor } from "./names.js";
 import { Grown } from "./pages.js";
 
 /** @typedef {import("./profile.js").Profile} Profile */
-/** @typedef {Record<string, Float64Array|Int32Array>} Columns */
+/** @typedef {Record<string, Float64Array>} Columns */
 
 const COLUMNS = [
   "program",
@@ -22,11 +22,6 @@ const COLUMNS = [
   "micro_batch",
 ];
 
-/** Takes half the memory if all values are small whole numbers. @param {Float64Array} values */
-function narrow(values) {
-  return values.every((value) => (value | 0) === value) ? Int32Array.from(values) : values;
-}
-
 /** What programs are called. @param {Profile} profile @returns {ReturnType<typeof namesOf>} */
 export function namesIn(profile) {
   return profile.once("names", () => namesOf(profile.programNames(), new Sources(profile.sourceTable())));
@@ -35,11 +30,11 @@ export function namesIn(profile) {
 /** The rows and what they are. @param {Profile} profile */
 export function rowsOf(profile) {
   return profile.once("rows", () => {
-    const read = profile.database.columns("trace", COLUMNS, COLUMNS.length - 1);
-    const columns = Object.fromEntries(COLUMNS.filter((name) => read[name]).map((name) => [name, narrow(read[name])]));
-    const phases = profile.database.has("trace", "phase") ? profile.database.texts("trace", "phase") : null;
+    const columns = profile.database.columns("trace", COLUMNS, COLUMNS.length - 1);
+    const phases = profile.database.has("trace", "phase") ? profile.database.texts("trace", ["phase"])[0] : null;
     const names = namesIn(profile);
-    const kinds = new Set(Array.from(columns.program, names.letter));
+    const kinds = new Set();
+    for (const program of columns.program) kinds.add(names.letter(program));
     return { columns, phases, names, kinds, stands: standsFor(columns, names.programs.end) };
   });
 }

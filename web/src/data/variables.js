@@ -17,9 +17,7 @@ export function variablesIn(profile) {
     const c = database.has("variables")
       ? database.columns("variables", NUMBERS, NUMBERS.length)
       : Object.fromEntries(NUMBERS.map((name) => [name, new Float64Array(0)]));
-    const [names, types] = database.has("variables")
-      ? [database.texts("variables", "name"), database.texts("variables", "dtype")]
-      : [];
+    const [names, types] = database.has("variables") ? database.texts("variables", ["name", "dtype"]) : [];
     const sources = new Sources(profile.sourceTable());
     const categories = new Map(
       database.records("var_categories", ["id", "name"]).map((row) => /** @type {[number, string]} */ (row)),
@@ -68,7 +66,9 @@ export function variablesIn(profile) {
       where(i),
     ];
     const type = (/** @type {number} */ i) => types?.at(i) ?? "";
-    return { c, count, op, layer, where, type, alive, places, row };
+    const name = (/** @type {number} */ i) => names?.at(i) ?? "";
+    const category = (/** @type {number} */ i) => categories.get(c.category[i]) ?? "";
+    return { c, count, op, layer, where, type, name, category, alive, places, row };
   });
 }
 

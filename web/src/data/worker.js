@@ -1,20 +1,14 @@
 // The worker: opens profiles and answers the page's calls. All reading is done here.
 
+import { buffersIn } from "./buffers.js";
 import { comparePairs } from "./compare.js";
 import { Complaint, message, Unbegun } from "./database.js";
 import { graph } from "./graph.js";
-import {
-  aliveAt,
-  bytesByScope,
-  livenessSeries,
-  memoryByTile,
-  variableLines,
-  variablesOnTiles,
-} from "./memory.js";
-import { insights, operations, packOperations, sourceLines } from "./operations.js";
+import { aliveAt, bytesByScope, livenessSeries, memoryByTile, variableLines, variablesOnTiles } from "./memory.js";
+import { insights, operations, pick, sourceLines, unpackOperations } from "./operations.js";
 import { piecesOf, WHOLE } from "./pieces.js";
 import { FILES, Profile } from "./profile.js";
-import { operationsQuery, QUERIES } from "./queries.js";
+import { QUERIES } from "./queries.js";
 import { bands, stepsOf } from "./steps.js";
 import { readTimeline } from "./timeline.js";
 import { beginnings, heavy, pipeline, rowsOfProgram, sandwich, sums, working } from "./rows.js";
@@ -34,8 +28,16 @@ const profiles = new Map();
 function graphWithCosts(profile, ...given) {
   const found = /** @type {any} */ (graph)(profile, ...given);
   if (found.problem !== undefined) return found;
-  const shown = new Set(found.boxes.flatMap((/** @type {any} */ box) => box.hlo));
-  return { ...found, operations: packOperations(operations(profile, "hlo").filter((one) => shown.has(one.name))) };
+  const shown = new Set(found.boxes.flatMap((box) => box.hlo));
+  const all = operations(profile, "hlo"),
+    rows = unpackOperations(all);
+  return {
+    ...found,
+    operations: pick(
+      all,
+      [...rows.keys()].filter((row) => shown.has(rows[row].name)),
+    ),
+  };
 }
 
 /** Calls of the page: (profile, ...arguments). */
@@ -66,7 +68,7 @@ const CALLS = {
   working,
   rowsOfProgram,
   beginnings,
-  operations: (/** @type {Profile} */ p, /** @type {any} */ layer) => packOperations(operations(p, layer)),
+  operations,
   sourceLines,
   insights,
   graph: graphWithCosts,
@@ -83,7 +85,7 @@ const CALLS = {
   },
   schema: (/** @type {Profile} */ p) => p.schema(),
   raw: (/** @type {Profile} */ p, /** @type {string} */ file, /** @type {string} */ part) => p.raw(file, part),
-  queries: () => ({ ...QUERIES, operations: operationsQuery("op") }),
+  queries: () => QUERIES,
 };
 
 /** The file that a call reads beside profile.pop. @type {Record<string, string>} */
@@ -149,17 +151,6 @@ async function open(report, given, progress) {
   return overview;
 }
 
-/** The buffers of typed arrays that the worker does not keep; they are moved, not copied.
- * @param {any} value @param {Set<ArrayBuffer>} found */
-function buffers(value, found, depth = 0) {
-  if (ArrayBuffer.isView(value)) found.add(/** @type {ArrayBuffer} */ (value.buffer));
-  else if (value !== null && typeof value === "object" && depth < 6) {
-    const inner = Array.isArray(value) && value.length > 64 ? [] : Object.values(value);
-    for (const one of inner) buffers(one, found, depth + 1);
-  }
-  return found;
-}
-
 /** The message of a failure. @param {unknown} error */
 function sentence(error) {
   if (error instanceof Complaint) return error.message;
@@ -192,7 +183,7 @@ scope.onmessage = async (/** @type {MessageEvent} */ event) => {
   const progress = (/** @type {string} */ text) => scope.postMessage({ id, progress: text });
   try {
     const value = await answer(event.data, progress);
-    const handed = event.data.method === "open" ? [] : [...buffers(value, new Set())];
+    const handed = event.data.method === "open" ? [] : [...buffersIn(value, new Set())];
     scope.postMessage({ id, value }, handed);
     engine();
   } catch (error) {

@@ -94,15 +94,13 @@ export async function bspPanel(app, names, c, offset, trace) {
     byTile &&
       h(
         "div.bar",
-        null,
         toggle("Busiest tiles on top", sorted, () => app.state.set({ bsp: sorted ? null : "cycles" }), "bsp"),
       ),
     plot.element,
     byTile
-      ? h("p.dim", null, "Where nothing is drawn, no tile works, or one row stands for more turns.")
+      ? h("p.dim", "Where nothing is drawn, no tile works, or one row stands for more turns.")
       : h(
           "p.dim",
-          null,
           "This profile has no cycles by tile (table tile_cycles), so this is a band: how many tiles are active, and the mean of their cycles beside the worst tile's.",
         ),
   );

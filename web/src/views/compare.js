@@ -53,7 +53,6 @@ function waterfall(name, steps, from, text) {
     h("span", { style: { "max-width": "44ch", overflow: "hidden", "text-overflow": "ellipsis" }, title: label }, label),
     h(
       "div.meter",
-      null,
       h("div", {
         style: {
           "margin-left": `${(100 * (Math.min(begin, end) - floor)) / width}%`,
@@ -62,7 +61,7 @@ function waterfall(name, steps, from, text) {
         },
       }),
     ),
-    h("span", null, value),
+    h("span", value),
   ];
   return h(
     "div.bars",
@@ -85,7 +84,7 @@ async function render(app) {
   const [a, b] = reports;
   const pairs = await app.client.ask(0, "compare", 0, 1);
   const equal = pairs.filter(
-    (/** @type {any} */ p) =>
+    (p) =>
       p.a &&
       p.b &&
       p.how === "name" &&
@@ -93,10 +92,8 @@ async function render(app) {
       p.a.temporary === p.b.temporary &&
       (p.a.plan ?? "") === (p.b.plan ?? ""),
   ).length;
-  const differing = (/** @type {any} */ x, /** @type {any} */ y) =>
-    [...new Set([...Object.keys(x), ...Object.keys(y)])].filter((key) => x[key] !== y[key]);
-  const options = (/** @type {any} */ o) =>
-    Object.fromEntries(o.options.map((/** @type {any[]} */ row) => [row[0], row[1]]));
+  const differing = (x, y) => [...new Set([...Object.keys(x), ...Object.keys(y)])].filter((key) => x[key] !== y[key]);
+  const options = (o) => Object.fromEntries(o.options.map((row) => [row[0], row[1]]));
   const targets = differing(a.target, b.target).map((key) => [`target: ${key}`, a.target[key], b.target[key]]);
   const optionsA = options(a),
     optionsB = options(b);
@@ -131,7 +128,6 @@ async function render(app) {
   return {
     element: h(
       "div.view",
-      null,
       panel(
         "A and B",
         table({
@@ -155,7 +151,6 @@ async function render(app) {
         a.meta.program_hash !== undefined &&
           h(
             "p.dim",
-            null,
             a.meta.program_hash === b.meta.program_hash
               ? "Both compiled the same program."
               : "They compiled different programs.",
@@ -198,7 +193,6 @@ async function render(app) {
       ),
       h(
         "div.columns",
-        null,
         panel(
           "Where the cycles come from",
           waterfall(
@@ -216,7 +210,7 @@ async function render(app) {
           "Which operations",
           waterfall(
             "Cycles by operation",
-            pairs.map((/** @type {any} */ p) => [p.name, (p.b?.cycles ?? 0) - (p.a?.cycles ?? 0), "C"]),
+            pairs.map((p) => [p.name, (p.b?.cycles ?? 0) - (p.a?.cycles ?? 0), "C"]),
             a.totals.cycles,
             cyclesText,
           ),
@@ -235,7 +229,6 @@ async function render(app) {
         "Operations",
         h(
           "p.dim",
-          null,
           h("span", { "data-key": "equal_ops", "data-value": equal }, grouped(equal)),
           ` operations are alike in both. They are matched by name, then by scope and type in their order.`,
         ),
@@ -293,12 +286,7 @@ async function overlay(app, what) {
     { name: "A", colour: "P", values: padded[0] },
     { name: "B", colour: "C", values: padded[1] },
   ];
-  const area = areaPainter({
-    series,
-    kind: "bytes",
-    across: what === "memory" ? "tiles" : "thousandths",
-    lines: true,
-  });
+  const area = areaPainter({ series, kind: "bytes", across: what === "memory" ? "tiles" : "thousandths", lines: true });
   const title = what === "memory" ? "Bytes by tile, both" : "Live bytes over the program, both, in thousandths of it";
   return panel(
     title,

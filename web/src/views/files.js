@@ -7,7 +7,7 @@ import { grouped } from "../base/format.js";
 function pieces(text) {
   const lines = text.split("\n"),
     found = [];
-  for (let at = 0; at < lines.length; at += 200) found.push(h("div", null, lines.slice(at, at + 200).join("\n")));
+  for (let at = 0; at < lines.length; at += 200) found.push(h("div", lines.slice(at, at + 200).join("\n")));
   return found;
 }
 
@@ -15,7 +15,7 @@ function pieces(text) {
 async function render(app) {
   const { state, overview: o } = app;
   const names = o.files
-    .map((/** @type {any} */ one) => one.name)
+    .map((one) => one.name)
     .filter((/** @type {string} */ name) => !["profile.pop", "vars.capnp"].includes(name));
   const file = state.get("file", "framework.json");
   const tile = app.tiles[0] ?? 0;
@@ -24,18 +24,15 @@ async function render(app) {
     if (problem) return empty(problem);
     return h(
       "div.view",
-      null,
-      cut && h("p.note", null, "Only the beginning is shown."),
+      cut && h("p.note", "Only the beginning is shown."),
       h("pre.text", { tabindex: 0, "aria-label": file }, pieces(text)),
     );
   });
   return {
     element: h(
       "div.view",
-      null,
       h(
         "div.bar",
-        null,
         menu(
           "File",
           names.map((/** @type {string} */ name) => [name, name]),
@@ -46,25 +43,23 @@ async function render(app) {
         file === "archive.a" &&
           h(
             "label.field",
-            null,
             "Tile",
             h("input", {
               type: "text",
               size: 8,
               value: String(tile),
               "data-focus": "tile",
-              onchange: (/** @type {any} */ e) => state.set({ tiles: e.target.value }),
+              onchange: (e) => state.set({ tiles: e.target.value }),
             }),
           ),
         h(
           "span.dim",
-          null,
           o.files
-            .filter((/** @type {any} */ one) => one.name === file)
-            .map((/** @type {any} */ one) => (one.size < 0 ? "not there" : `${grouped(one.size)} bytes`)),
+            .filter((one) => one.name === file)
+            .map((one) => (one.size < 0 ? "not there" : `${grouped(one.size)} bytes`)),
         ),
       ),
-      h("p.dim", null, "profile.pop is read by the SQL view, vars.capnp by Memory."),
+      h("p.dim", "profile.pop is read by the SQL view, vars.capnp by Memory."),
       panel(file, shown),
     ),
   };

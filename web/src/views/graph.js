@@ -46,24 +46,19 @@ async function render(app) {
   const stageOf = stagesOf(names);
   for (const box of result.boxes) {
     const on = new Set(
-      box.hlo
-        .map((/** @type {string} */ name) => stageOf.get(name))
-        .filter((/** @type {any} */ one) => one !== undefined),
+      box.hlo.map((/** @type {string} */ name) => stageOf.get(name)).filter((one) => one !== undefined),
     );
     if (on.size === 1 || on.size === 2) box.stage = [...on].sort((a, b) => a - b).join(" and ");
   }
-  const value = (/** @type {any} */ box) =>
+  const value = (box) =>
     box.hlo.reduce(
       (/** @type {number} */ sum, /** @type {string} */ name) => sum + (byHlo.get(name)?.[metric] ?? 0),
       0,
     );
-  const values = new Map(result.boxes.map((/** @type {any} */ box) => [box.id, value(box)]));
-  const most = Math.max(
-    1,
-    ...result.boxes.filter((/** @type {any} */ box) => !box.open).map((/** @type {any} */ box) => values.get(box.id)),
-  );
+  const values = new Map(result.boxes.map((box) => [box.id, value(box)]));
+  const most = Math.max(1, ...result.boxes.filter((box) => !box.open).map((box) => values.get(box.id)));
   const chosen = state.get("box");
-  const choose = (/** @type {any} */ box) => {
+  const choose = (box) => {
     if (box.scope)
       state.set({
         open: (box.open ? open.filter((id) => !id.startsWith(box.id)) : [...open, box.id]).join("|"),
@@ -75,7 +70,7 @@ async function render(app) {
   const scale = state.number("zoom", 1);
   const picture = draw(result, { values, most, chosen, wanted, metric, choose, scale });
   const box = result.boxes.find(
-    (/** @type {any} */ one) => one.id === chosen || (wanted !== "" && one.hlo.length === 1 && one.hlo[0] === wanted),
+    (one) => one.id === chosen || (wanted !== "" && one.hlo.length === 1 && one.hlo[0] === wanted),
   );
   const search = h("input.find", {
     type: "search",
@@ -93,17 +88,12 @@ async function render(app) {
   });
   const element = h(
     "div.view",
-    null,
     h(
       "div.bar",
-      null,
       search,
       menu(
         "Computation",
-        result.computations.map((/** @type {any} */ c) => [
-          c.name,
-          `${cut(c.name, 40)} (${c.count})${c.entry ? ", entry" : ""}`,
-        ]),
+        result.computations.map((c) => [c.name, `${cut(c.name, 40)} (${c.count})${c.entry ? ", entry" : ""}`]),
         result.chosen,
         (name) => state.set({ computation: name, open: null, box: null }),
         "computation",
@@ -123,40 +113,26 @@ async function render(app) {
       ),
       toggle("Inputs", inputs, () => state.set({ inputs: inputs ? null : "1" }), "inputs"),
       toggle("Fold gradients", fold, () => state.set({ fold: fold ? "0" : null }), "fold"),
-      h(
-        "button",
-        { type: "button", onclick: () => state.set({ zoom: Math.min(2, scale * 1.25) }), "aria-label": "Larger" },
-        "+",
-      ),
-      h(
-        "button",
-        { type: "button", onclick: () => state.set({ zoom: Math.max(0.25, scale / 1.25) }), "aria-label": "Smaller" },
-        "−",
-      ),
-      h("button", { type: "button", onclick: () => state.set({ open: null, box: null, hlo: null }) }, "Fold all"),
+      h("button", { onclick: () => state.set({ zoom: Math.min(2, scale * 1.25) }), "aria-label": "Larger" }, "+"),
+      h("button", { onclick: () => state.set({ zoom: Math.max(0.25, scale / 1.25) }), "aria-label": "Smaller" }, "−"),
+      h("button", { onclick: () => state.set({ open: null, box: null, hlo: null }) }, "Fold all"),
       h(
         "button",
         {
-          type: "button",
           onclick: () =>
             save("graph.svg", new Blob([new XMLSerializer().serializeToString(picture)], { type: "image/svg+xml" })),
         },
         "Save SVG",
       ),
     ),
-    result.cut && h("p.note", null, "Too much is open: some boxes are not drawn. Fold a scope."),
+    result.cut && h("p.note", "Too much is open: some boxes are not drawn. Fold a scope."),
     !result.hasCalls &&
-      h(
-        "p.dim",
-        null,
-        "This framework.json does not say which computations an instruction calls; choose them in the menu.",
-      ),
+      h("p.dim", "This framework.json does not say which computations an instruction calls; choose them in the menu."),
     panel(
       "Graph",
-      h("div.graphbox", null, picture),
+      h("div.graphbox", picture),
       h(
         "p.dim",
-        null,
         `${grouped(result.boxes.length)} boxes, ${grouped(result.edges.length)} arrows. Enter opens or folds a scope.`,
       ),
     ),
@@ -174,7 +150,7 @@ async function render(app) {
 /** @param {any} result @param {any} look */
 function draw(result, look) {
   const { values, most, chosen, wanted, choose, scale, metric } = look;
-  const boxes = new Map(result.boxes.map((/** @type {any} */ box) => [box.id, box]));
+  const boxes = new Map(result.boxes.map((box) => [box.id, box]));
   const w = result.size.w + 16, // arrows back pass outside
     tall = result.size.h;
   const svg = s(
@@ -323,13 +299,12 @@ function draw(result, look) {
 function details(app, box, result, byHlo, values) {
   const rows = box.hlo.map((/** @type {string} */ name) => ({ name, ...(byHlo.get(name) ?? {}) }));
   const one = byHlo.get(box.hlo[0]);
-  const into = result.edges.filter((/** @type {any} */ e) => e.to === box.id),
-    out = result.edges.filter((/** @type {any} */ e) => e.from === box.id);
+  const into = result.edges.filter((e) => e.to === box.id),
+    out = result.edges.filter((e) => e.from === box.id);
   return panel(
     box.label,
     h(
       "p.dim",
-      null,
       box.scope
         ? `${grouped(box.count)} instructions, ${textOf("number", values.get(box.id))} in all`
         : `${box.hlo[0]}: ${box.opcode} ${box.shape}${box.role ? `, ${box.role}` : ""}${box.stage === undefined ? "" : `, stage ${box.stage}`}`,
@@ -337,7 +312,6 @@ function details(app, box, result, byHlo, values) {
     box.calls.length > 0 &&
       h(
         "p",
-        null,
         "Calls ",
         box.calls.map((/** @type {string} */ name) => [
           h("a", { href: app.state.link({ computation: name, open: null, box: null, hlo: null }) }, name),
@@ -355,7 +329,6 @@ function details(app, box, result, byHlo, values) {
     ]),
     h(
       "div.columns",
-      null,
       table({
         name: "Instructions",
         id: "box-instructions",
@@ -374,8 +347,8 @@ function details(app, box, result, byHlo, values) {
         name: "Tensors",
         id: "box-edges",
         rows: [
-          ...into.map((/** @type {any} */ e) => ["from", e.from, e.shape, e.count]),
-          ...out.map((/** @type {any} */ e) => ["to", e.to, e.shape, e.count]),
+          ...into.map((e) => ["from", e.from, e.shape, e.count]),
+          ...out.map((e) => ["to", e.to, e.shape, e.count]),
         ],
         fixed: true,
         columns: [
@@ -386,7 +359,7 @@ function details(app, box, result, byHlo, values) {
         ],
       }),
     ),
-    one && h("p.dim", null, `${cyclesWords(one.cycles)}${one.plan ? `; ${one.plan}` : ""}`),
+    one && h("p.dim", `${cyclesWords(one.cycles)}${one.plan ? `; ${one.plan}` : ""}`),
   );
 }
 

@@ -117,5 +117,5 @@ function chart(app, timeline, map, id) {
 /** The heat maps of timelines. @param {import("../base/app.js").App} app @param {Timeline[]} timelines */
 export function heatmapPanel(app, timelines) {
   const charts = timelines.flatMap((one, t) => one.heatmaps.map((map, i) => chart(app, one, map, `heatmap-${t}-${i}`)));
-  return charts.length > 0 && panel("Heat maps of the host", h("div.view", null, charts));
+  return charts.length > 0 && panel("Heat maps of the host", h("div.view", charts));
 }

@@ -29,8 +29,8 @@ function beganAt(o, run) {
   let most = -Infinity;
   for (const first of o.runs) {
     if (first[0] > run[0]) continue;
-    const between = o.runs.filter((/** @type {any[]} */ one) => one[0] >= first[0] && one[0] < run[0]);
-    const cycles = between.reduce((/** @type {number} */ sum, /** @type {any[]} */ one) => sum + one[5] - one[3], 0);
+    const between = o.runs.filter((one) => one[0] >= first[0] && one[0] < run[0]);
+    const cycles = between.reduce((/** @type {number} */ sum, one) => sum + one[5] - one[3], 0);
     most = Math.max(most, o.meta.first_run_us + first[6] * 1e6 + (cycles / clock) * 1e6);
   }
   return most;
@@ -97,7 +97,7 @@ export function hostLanes(timelines, place, first, firstLabel) {
       rowBase = first + rows.length;
     for (const lane of one.lanes) {
       lanes.push({
-        title: lane.title.slice(0, 200),
+        title: lane.title.length > 80 ? `${lane.title.slice(0, 79)}…` : lane.title,
         levels: lane.levels.map((level) => ({
           ...level,
           begin: level.begin.map(place),
@@ -179,21 +179,19 @@ export function chooseMore(app, text, id, folder) {
     tabindex: -1,
     "aria-label": text,
     "aria-hidden": "true",
-    onchange: (/** @type {any} */ e) => app.take(e.target.files),
+    onchange: (e) => app.take(e.target.files),
   });
-  return [h("button", { type: "button", "data-focus": id, onclick: () => input.click() }, text), input];
+  return [h("button", { "data-focus": id, onclick: () => input.click() }, text), input];
 }
 
 /** Timelines without a profile. @param {App} app */
 export function hostPage(app) {
   return h(
     "div.view",
-    null,
-    h("div.title", null, h("h1", null, "Timeline of the host"), h("p", null, "What this program did on the host.")),
+    h("div.title", h("h1", "Timeline of the host"), h("p", "What this program did on the host.")),
     app.timelineFaults.map((text) => h("p.note.bad", { role: "alert" }, text)),
     h(
       "div.bar",
-      null,
       chooseMore(app, "Add a profile's folder …", "more-folder", true),
       chooseMore(app, "Add timelines …", "more-timelines", false),
     ),
@@ -255,12 +253,12 @@ export function hostPanel(app, timelines) {
   });
   plot.cursorY = 20;
   const isEmpty = hosts.rows.length === 0;
-  return h("div.view", null, !isEmpty && panel("Host", plot.element, leftNote(hosts)), markPanel(app, hosts));
+  return h("div.view", !isEmpty && panel("Host", plot.element, leftNote(hosts)), markPanel(app, hosts));
 }
 
 /** @param {Hosts} hosts */
 export function leftNote(hosts) {
-  return hosts.left > 0 && h("p.note", null, `${grouped(hosts.left)} more lanes are in the table only.`);
+  return hosts.left > 0 && h("p.note", `${grouped(hosts.left)} more lanes are in the table only.`);
 }
 
 /** Marks as Chrome's trace events. @param {Hosts} hosts @param {(us: number) => number} place to the trace's µs */

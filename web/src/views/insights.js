@@ -6,7 +6,6 @@ import { column, table } from "../base/table.js";
 import { areaPainter } from "../charts/area.js";
 import { Plot } from "../charts/plot.js";
 import { tileName } from "./memory_parts.js";
-import { operationsIn } from "./programs.js";
 
 const BINS = 48;
 
@@ -26,23 +25,20 @@ function verdict(o) {
   if (!totals.fits) {
     return h(
       "p",
-      null,
-      h("strong.bad", null, "It does not fit. "),
+      h("strong.bad", "It does not fit. "),
       `${grouped(totals.tiles_over)} tiles hold more than they have; the fullest lacks ${bytesWords(totals.bytes_over)} of ${bytesText(target.bytes_per_tile)}.`,
     );
   }
   if (totals.is_close) {
     return h(
       "p",
-      null,
-      h("strong.warn", null, "It barely fits. "),
+      h("strong.warn", "It barely fits. "),
       `${bytesWords(-over)} are left on the fullest tile, which is less than this estimate is exact to: on an IPU it may not fit.`,
     );
   }
   return h(
     "p",
-    null,
-    h("strong.good", null, "It fits. "),
+    h("strong.good", "It fits. "),
     `The fullest tile holds ${share(totals.worst_tile_bytes, target.bytes_per_tile)} of what it has; ${bytesWords(-over)} are left on it.`,
   );
 }
@@ -54,15 +50,14 @@ function actions(app, advice) {
       "This profile has no computed advice (table 'advice'). Tremula writes it for a program that does not fit, and with autoReport.advice for any other.",
     );
   const o = app.overview;
-  const asked = o.options.some((/** @type {any[]} */ row) => row[0] === "autoReport.advice" && row[1] === "true");
+  const asked = o.options.some((row) => row[0] === "autoReport.advice" && row[1] === "true");
   if (advice.rows.length === 0 && o.totals.fits && !asked)
     return empty("The program fits, so no change was planned. With autoReport.advice Tremula plans some anyway.");
   if (advice.rows.length === 0) return empty("No change that was planned saves memory.");
   const at = (/** @type {string} */ name) => advice.columns.indexOf(name);
-  const value = (/** @type {any[]} */ row, /** @type {string} */ name) => (at(name) < 0 ? null : row[at(name)]);
+  const value = (row, /** @type {string} */ name) => (at(name) < 0 ? null : row[at(name)]);
   return h(
     "div",
-    null,
     table({
       name: "What would help",
       id: "advice",
@@ -83,7 +78,6 @@ function actions(app, advice) {
     }),
     h(
       "p.dim",
-      null,
       "The compiler planned the program with each change when it wrote this profile, except where a line says otherwise.",
     ),
   );
@@ -115,12 +109,7 @@ function variableTable(app, id, rows) {
 async function render(app) {
   const { overview: o, state } = app;
   const found = await app.ask("insights");
-  const operations = await operationsIn(app, "op");
-  const byCycles = operations.slice(0, 10);
-  const byWaste = [...operations]
-    .sort((a, b) => b.wasted - a.wasted)
-    .slice(0, 10)
-    .filter((one) => one.wasted > 0);
+  const { byCycles, byWaste } = found;
   const scopes = new Map();
   for (const row of found.always.concat(found.atPeak))
     scopes.set(row[19] || row[18] || "(none)", (scopes.get(row[19] || row[18] || "(none)") ?? 0) + row[10]);
@@ -169,14 +158,9 @@ async function render(app) {
         ],
       }),
   });
-  const waits = o.runs.reduce((/** @type {number} */ sum, /** @type {any[]} */ run) => sum + run[3], 0),
-    all = o.runs.reduce((/** @type {number} */ sum, /** @type {any[]} */ run) => sum + run[5], 0);
-  const operationTable = (
-    /** @type {string} */ id,
-    /** @type {any[]} */ rows,
-    /** @type {string} */ key,
-    /** @type {string} */ title,
-  ) =>
+  const waits = o.runs.reduce((/** @type {number} */ sum, run) => sum + run[3], 0),
+    all = o.runs.reduce((/** @type {number} */ sum, run) => sum + run[5], 0);
+  const operationTable = (/** @type {string} */ id, rows, /** @type {string} */ key, /** @type {string} */ title) =>
     table({
       name: title,
       id,
@@ -191,14 +175,13 @@ async function render(app) {
         column("share", "Of the run", "percent", (row) => (100 * row[key]) / (o.totals.cycles || 1)),
       ],
     });
-  const vertexTable = (/** @type {string} */ id, /** @type {any[][]} */ rows, /** @type {any[]} */ columns) =>
+  const vertexTable = (/** @type {string} */ id, rows, columns) =>
     rows.length === 0
       ? empty("None.")
       : table({ name: id, id: `insights-${id}`, rows, tools: false, fixed: true, columns });
   return {
     element: h(
       "div.view",
-      null,
       panel(
         "Verdict",
         verdict(o),
@@ -211,13 +194,11 @@ async function render(app) {
       panel("What would help", actions(app, found.advice)),
       h(
         "div.columns",
-        null,
         panel(
           "Five fullest tiles",
           h(
             "div.bars",
-            null,
-            o.fullestTiles.map((/** @type {any[]} */ row) => [
+            o.fullestTiles.map((row) => [
               h("a", { href: state.link({ v: "memory", tiles: row[0] }) }, tileName(o, row[0])),
               h(
                 row[1] > end ? "div.meter.over" : "div.meter",
@@ -247,11 +228,7 @@ async function render(app) {
               ),
             ],
           ]),
-          h(
-            "p.dim",
-            null,
-            "An upper bound: the sum over variables of half the most bytes that any of these tiles holds.",
-          ),
+          h("p.dim", "An upper bound: the sum over variables of half the most bytes that any of these tiles holds."),
           found.halves.length > 0 &&
             table({
               name: "float32 variables",
@@ -268,7 +245,7 @@ async function render(app) {
         panel("Always live", variableTable(app, "Always live", found.always)),
         panel(
           `Alive when the fullest tile is fullest`,
-          h("p.dim.wide", null, `step ${found.peak}: ${found.peakName}`),
+          h("p.dim.wide", `step ${found.peak}: ${found.peakName}`),
           variableTable(app, "Alive at the peak", found.atPeak),
         ),
         panel(
@@ -306,14 +283,14 @@ async function render(app) {
             column("name", "Exchange", "text", 1),
             column("code", "Code", "bytes", 2),
             column("in", "Bytes in", "bytes", 3),
-            column("cycles", "Cycles", "cycles", 5),
+            column("cycles", "Cycles", "cycles", 4),
           ]),
         ),
         panel("Operations by cycles", operationTable("insights-cycles", byCycles, "cycles", "Cycles")),
         panel(
           "Operations by wasted cycles",
           byWaste.length === 0 ? empty("None.") : operationTable("insights-wasted", byWaste, "wasted", "Wasted cycles"),
-          h("p.dim", null, "Wasted: worst tile − mean of the tiles, times executions."),
+          h("p.dim", "Wasted: worst tile − mean of the tiles, times executions."),
         ),
         panel(
           "Outside of computing",

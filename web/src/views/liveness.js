@@ -21,7 +21,6 @@ async function render(app) {
   const steps = state.get("steps", state.get("step")).split(",").filter(Boolean).map(Number);
   const controls = h(
     "div.bar",
-    null,
     menu(
       "Of",
       [
@@ -54,9 +53,9 @@ async function render(app) {
     app.sqlLink("SELECT program, ipu, not_always_live FROM liveness ORDER BY program, ipu"),
   );
   if (byTiles && tiles.length === 0)
-    return { element: h("div.view", null, controls, empty("Choose tiles in the field or in the Memory view.")) };
+    return { element: h("div.view", controls, empty("Choose tiles in the field or in the Memory view.")) };
   const series = await app.ask("liveness", ipu, tiles);
-  if (series.problem) return { element: h("div.view", null, controls, empty(series.problem)) };
+  if (series.problem) return { element: h("div.view", controls, empty(series.problem)) };
   const plot = await chart(app, names, series, steps);
   const highest =
     series.steps[
@@ -67,16 +66,11 @@ async function render(app) {
       )
     ];
   controls.insertBefore(
-    h(
-      "button",
-      { type: "button", "data-focus": "highest", onclick: () => state.set({ step: highest, steps: null }) },
-      "Highest step",
-    ),
+    h("button", { "data-focus": "highest", onclick: () => state.set({ step: highest, steps: null }) }, "Highest step"),
     controls.lastChild,
   );
   const element = h(
     "div.view",
-    null,
     controls,
     panel(
       tiles.length > 0
@@ -85,7 +79,7 @@ async function render(app) {
           ? `Live bytes of IPU ${ipu}`
           : "Live bytes of all tiles",
       plot.element,
-      h("p.dim", null, "Enter or a click chooses a step; with Shift more, as columns beside each other."),
+      h("p.dim", "Enter or a click chooses a step; with Shift more, as columns beside each other."),
     ),
     steps.length > 0 ? await app.part(() => aliveTables(app, steps, ipu, tiles, nameOf)) : empty("No step is chosen."),
   );
@@ -237,19 +231,16 @@ async function aliveTables(app, steps, ipu, tiles, nameOf) {
     { born, died } = await app.ask("turnover", last);
   const list = (/** @type {{rows: any[][], count: number}} */ some) =>
     some.count === 0
-      ? h("p.dim", null, "nothing")
+      ? h("p.dim", "nothing")
       : h(
           "p",
-          null,
           some.rows.map((row) => `${row[1]} (${bytesText(row[10])})`).join(", "),
           some.count > some.rows.length ? ` and ${some.count - some.rows.length} more` : "",
         );
   return h(
     "div.view",
-    null,
     h(
       "div.bar",
-      null,
       menu(
         "Alive, by",
         [
@@ -269,7 +260,7 @@ async function aliveTables(app, steps, ipu, tiles, nameOf) {
     ),
     panel(
       `Alive at step ${steps.join(", ")}`,
-      ...steps.map((step) => h("p.dim.wide", null, `${step}: ${nameOf(step)}`)),
+      ...steps.map((step) => h("p.dim.wide", `${step}: ${nameOf(step)}`)),
       table({
         name: "Alive",
         id: "alive",
@@ -311,12 +302,7 @@ async function aliveTables(app, steps, ipu, tiles, nameOf) {
       }),
     ),
     lives(await app.ask("variablesById", lines), app.overview.totals.num_steps),
-    h(
-      "div.columns",
-      null,
-      panel(`Became alive at step ${last}`, list(born)),
-      panel(`Died before step ${last}`, list(died)),
-    ),
+    h("div.columns", panel(`Became alive at step ${last}`, list(born)), panel(`Died before step ${last}`, list(died))),
   );
 }
 

@@ -56,15 +56,13 @@ export function lives(rows, count) {
     "Lives of chosen variables",
     h(
       "div.bars",
-      null,
       rows.map((row, i) => {
         const begin = row[6] ? 0 : row[15] / count,
           end = row[6] ? 1 : row[16] / count;
         return [
-          h("span", null, row[1]),
+          h("span", row[1]),
           h(
             "div.meter",
-            null,
             h("div", {
               style: {
                 "margin-left": `${100 * begin}%`,
@@ -73,7 +71,7 @@ export function lives(rows, count) {
               },
             }),
           ),
-          h("span.dim", null, row[6] ? "always" : `${row[15]} – ${row[16] - 1}`),
+          h("span.dim", row[6] ? "always" : `${row[15]} – ${row[16] - 1}`),
         ];
       }),
     ),

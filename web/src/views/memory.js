@@ -27,7 +27,8 @@ export function breakdown(memory, by, gaps) {
     ];
   }
   if (by === "region") {
-    const plain = memory.total_including_gaps.map(
+    const plain = Float64Array.from(
+      memory.total_including_gaps,
       (/** @type {number} */ all, /** @type {number} */ i) => all - memory.interleaved[i] - memory.overflowed[i],
     );
     return [
@@ -38,7 +39,7 @@ export function breakdown(memory, by, gaps) {
   }
   if (by === "category") {
     return [
-      ...memory.categories.map((/** @type {any} */ one, /** @type {number} */ i) => ({
+      ...memory.categories.map((one, /** @type {number} */ i) => ({
         name: one.name,
         colour: SERIES[i % SERIES.length],
         values: one.bytes,
@@ -67,7 +68,7 @@ export function tileField(app) {
     "aria-label": "Tiles",
     onchange: () => app.state.set({ tiles: parseTiles(input.value, o.target.tiles_per_ipu, o.numTiles).join(",") }),
   });
-  return h("label.field", null, "Tiles", input);
+  return h("label.field", "Tiles", input);
 }
 
 /** Whether the chart ends at the fullest tile: by choice, or because most of each tile is free.
@@ -98,7 +99,7 @@ function chart(app, memory, order) {
     across: sorted ? "tiles, the fullest first" : "tiles",
     limitName: "end of a tile",
     fits: fitsBytes(app, memory),
-    marks: sorted ? [] : o.ipus.slice(1).map((/** @type {any[]} */ row) => row[1]),
+    marks: sorted ? [] : o.ipus.slice(1).map((row) => row[1]),
     chosen: app.tiles.map((tile) => placeOf.get(tile) ?? tile),
   });
   const most = memory.total_including_gaps.reduce(
@@ -154,7 +155,7 @@ function chart(app, memory, order) {
             "overflowed",
           ].map((key) => column(key, key.replace(/_/g, " "), "bytes", (tile) => memory[key][tile])),
           ...(by === "category"
-            ? memory.categories.map((/** @type {any} */ one) =>
+            ? memory.categories.map((one) =>
                 column(`category.${one.name}`, one.name, "bytes", (tile) => one.bytes[tile]),
               )
             : []),
@@ -169,7 +170,7 @@ async function lineChart(app) {
   if (ids.length === 0) return null;
   const { lines, problem } = await app.ask("variableLines", ids);
   if (problem) return empty(problem);
-  const series = lines.map((/** @type {any} */ one, /** @type {number} */ i) => ({
+  const series = lines.map((one, /** @type {number} */ i) => ({
     name: one.name,
     colour: SERIES[i],
     values: one.bytes,
@@ -184,13 +185,13 @@ async function lineChart(app) {
     strip: false,
     summary: `${lines.length} variables.`,
     paint: area.paint,
-    legend: series.map((/** @type {any} */ one) => [one.colour, one.name]),
+    legend: series.map((one) => [one.colour, one.name]),
     step: (x, direction) => area.placeAt(x) + direction + 0.5,
     speak: (text) => app.speak(text),
     tip: (x) =>
       [
         tileName(app.overview, area.placeAt(x)),
-        ...series.map((/** @type {any} */ one) => `${one.name}: ${bytesText(one.values[area.placeAt(x)])}`),
+        ...series.map((one) => `${one.name}: ${bytesText(one.values[area.placeAt(x)])}`),
       ].join("\n"),
     twin: () =>
       linesTable(
@@ -218,10 +219,8 @@ async function render(app) {
     fits = fitsBytes(app, memory);
   const element = h(
     "div.view",
-    null,
     h(
       "div.bar",
-      null,
       menu("Breakdown", /** @type {any} */ (BREAKDOWNS), by, (value) => state.set({ by: value }), "by"),
       toggle("Gaps", gaps, () => state.set({ gaps: gaps ? "0" : null }), "gaps"),
       toggle("Fullest first", order.length > 0, () => state.set({ sort: order.length > 0 ? null : "bytes" }), "sort"),
@@ -232,8 +231,7 @@ async function render(app) {
     panel(
       "Memory by tile",
       plot.element,
-      fits &&
-        h("p.dim", null, `The chart ends at the fullest tile; a tile has ${bytesWords(o.target.bytes_per_tile)}.`),
+      fits && h("p.dim", `The chart ends at the fullest tile; a tile has ${bytesWords(o.target.bytes_per_tile)}.`),
       app.showIn([
         ["Tile map", "tiles", {}],
         ["Liveness of these tiles", "liveness", {}],
@@ -243,14 +241,13 @@ async function render(app) {
     await app.part(async () => (await lineChart(app)) ?? h("span")),
     h(
       "div.columns",
-      null,
       panel("Details", details(o, memory, app.tiles)),
       panel(
         "Bytes by layer",
         await app.part(async () =>
           treemap(
             "Bytes by layer",
-            (await app.ask("bytesByScope")).map((/** @type {any} */ one) => ({
+            (await app.ask("bytesByScope")).map((one) => ({
               name: one.scope,
               value: one.always,
               detail: `${bytesText(one.always)} always live, ${one.count} variables`,

@@ -19,7 +19,6 @@ export async function variables(app) {
   if (problem) return empty(problem);
   return h(
     "div",
-    null,
     table({
       name: "Variables on these tiles",
       id: "tile-variables",
@@ -49,7 +48,7 @@ export async function variables(app) {
         column("total", "All tiles", "bytes", (row) => row.row?.[10] ?? 0),
       ],
     }),
-    h("p.dim", null, "Enter or a click adds a variable's line to the chart of variables, up to 8."),
+    h("p.dim", "Enter or a click adds a variable's line to the chart of variables, up to 8."),
   );
 }
 
@@ -85,8 +84,7 @@ export async function regions(app) {
 
 /** The tree of a tile's memory, a column for each. @param {any} o @param {any} memory @param {number[]} tiles */
 export function details(o, memory, tiles) {
-  const sum = (/** @type {any} */ values) =>
-    values.reduce((/** @type {number} */ a, /** @type {number} */ b) => a + b, 0);
+  const sum = (values) => values.reduce((/** @type {number} */ a, /** @type {number} */ b) => a + b, 0);
   const rows = [
     ["Memory including gaps", memory.total_including_gaps, 0],
     ["Gaps", memory.gaps, 1],
@@ -95,18 +93,17 @@ export function details(o, memory, tiles) {
     ["At times, when fullest", memory.not_always_live, 2],
     ["Interleaved", memory.interleaved, 2],
     ["Beyond the end", memory.overflowed, 2],
-    ...memory.categories.map((/** @type {any} */ one) => [one.name, one.bytes, 2]),
+    ...memory.categories.map((one) => [one.name, one.bytes, 2]),
   ];
   const shown = tiles.length > 0 ? tiles : [];
   const checks = ["categories = memory excluding gaps", "always live + at times = memory excluding gaps"];
   const total = sum(memory.total);
   const good = [
-    sum(Float64Array.from(memory.categories, (/** @type {any} */ one) => one.sum)) === total,
+    sum(Float64Array.from(memory.categories, (one) => one.sum)) === total,
     sum(memory.always_live) + sum(memory.not_always_live) === total,
   ];
   return h(
     "div",
-    null,
     table({
       name: "Details",
       id: "details",
@@ -122,7 +119,7 @@ export function details(o, memory, tiles) {
         ...shown.map((tile) => column(`t${tile}`, tileName(o, tile), "bytes", (row) => row[1][tile])),
       ],
     }),
-    h("p.dim", null, checks.map((text, i) => `${text}: ${good[i] ? "holds" : "DOES NOT HOLD"}`).join("; ")),
+    h("p.dim", checks.map((text, i) => `${text}: ${good[i] ? "holds" : "DOES NOT HOLD"}`).join("; ")),
   );
 }
 

@@ -69,12 +69,13 @@ function scopeTree(rows, under) {
 
 /** @param {any} o overview @returns {import("../base/table.js").Column[]} */
 export function operationColumns(o) {
-  const plain = (
-    /** @type {string} */ key,
-    /** @type {string} */ title,
-    /** @type {any} */ kind,
-    /** @type {any} */ more = {},
-  ) => ({ key, title, kind, value: (/** @type {any} */ row) => row[key], ...more });
+  const plain = (/** @type {string} */ key, /** @type {string} */ title, kind, /** @type {any} */ more = {}) => ({
+    key,
+    title,
+    kind,
+    value: (row) => row[key],
+    ...more,
+  });
   const peak = peakFlops(o);
   return [
     plain("name", "Name", "text"),
@@ -114,7 +115,7 @@ export function operationColumns(o) {
  * @param {any[]} rows */
 function scopeColumns(app, rows) {
   const [name, ...others] = operationColumns(app.overview);
-  const cell = (/** @type {any} */ row) => [
+  const cell = (row) => [
     row.scopes > 1 &&
       h(
         "a.into",
@@ -146,8 +147,7 @@ async function render(app) {
       ? null
       : h(
           "div.bar",
-          null,
-          h("span.dim", null, "Scope"),
+          h("span.dim", "Scope"),
           h("a", { href: state.link({ under: null }) }, "all"),
           under
             .split("/")
@@ -159,10 +159,8 @@ async function render(app) {
         );
   const element = h(
     "div.view",
-    null,
     h(
       "div.bar",
-      null,
       menu("Layer", LAYER_NAMES, layer, (value) => state.set({ layer: value, op: null, under: null }), "layer"),
       app.sqlLink(
         layer === "op" ? queries.operations : "SELECT * FROM programs JOIN sources ON sources.id = programs.source",
@@ -224,7 +222,6 @@ async function details(app, rows, layer, chosen) {
     .join(",");
   return h(
     "div.view",
-    null,
     panel(
       chosen,
       app.showIn([
@@ -238,7 +235,6 @@ async function details(app, rows, layer, chosen) {
       ]),
       h(
         "div.columns",
-        null,
         pairs([
           ["Cycles", cyclesText(row.cycles)],
           ["Wasted", cyclesText(row.wasted)],

@@ -14,7 +14,6 @@ export async function pipelinePanel(app) {
   const { critical, span } = grid;
   const facts = h(
     "p",
-    null,
     `Stage ${critical} is the busiest: ${cyclesWords(grid.rows[critical].busy)} of the ${cyclesText(span)} from the first stage's begin to the last one's end. Were all stages as long as their mean, each would be busy ${cyclesWords(Math.round(grid.balanced))}.`,
   );
   const stages = table({
@@ -39,7 +38,6 @@ export async function pipelinePanel(app) {
       stages,
       h(
         "p.empty",
-        null,
         "This profile does not say which mini-batch a row of the trace belongs to (columns micro_batch and phase); a newer Tremula writes it.",
       ),
     );
@@ -51,29 +49,25 @@ export async function pipelinePanel(app) {
   const tables = phasesThere.map((phase) =>
     h(
       "div.tablebox.short",
-      null,
+      { tabindex: 0, role: "region", "aria-label": `Stages and mini-batches, ${phase || "all phases"}` },
       h(
         "table",
         { "aria-label": `Cycles of stage and mini-batch, ${phase || "all phases"}` },
         h(
           "thead",
-          null,
           h(
             "tr",
-            null,
             h("th", { scope: "col" }, phase || "Stage"),
             batches.map((batch) => h("th.number", { scope: "col" }, `mini-batch ${batch}`)),
           ),
         ),
         h(
           "tbody",
-          null,
           grid.rows
             .filter((row) => batches.some((batch) => cells.has(`${row.stage} ${batch} ${phase}`)))
             .map((row) =>
               h(
                 "tr",
-                null,
                 h("th", { scope: "row" }, `stage ${row.stage}`),
                 batches.map((batch) => {
                   const cell = cells.get(`${row.stage} ${batch} ${phase}`);

@@ -32,7 +32,7 @@ async function render(app) {
   for (let i = 0; i < count; ++i) if (programs.end[i] > i + 1 && depth[i] < level) open.add(i);
   for (let i = step; i >= 0; i = programs.parent[i]) open.add(i);
   const kind = state.get("kind");
-  const number = (/** @type {string} */ key, /** @type {string} */ title, /** @type {any} */ type, hidden = false) =>
+  const number = (/** @type {string} */ key, /** @type {string} */ title, type, hidden = false) =>
     column(key, title, type, (i) => programs[key][i], { hidden });
   const opsOf = (/** @type {number} */ i) => names.op(i);
   /** @type {import("../base/table.js").Column[]} */
@@ -46,7 +46,6 @@ async function render(app) {
             ? h(
                 "button.fold",
                 {
-                  type: "button",
                   tabindex: -1,
                   "aria-label": `${open.has(i) ? "Fold" : "Open"} ${names.name(i)}`,
                   "aria-expanded": String(open.has(i)),
@@ -60,8 +59,8 @@ async function render(app) {
             { title: KINDS[names.letter(i)], style: { background: `var(--${names.letter(i)})` } },
             names.letter(i),
           ),
-          h("span.front", null, names.name(i).replace(/[^/]*$/, "")),
-          h("span", null, names.name(i).replace(/^.*\//, "")),
+          h("span.front", names.name(i).replace(/[^/]*$/, "")),
+          h("span", names.name(i).replace(/^.*\//, "")),
         ),
     }),
     column("type", "Type", "text", (i) => names.type(i)),
@@ -96,13 +95,7 @@ async function render(app) {
     number("flops", "FLOPs", "number", true),
     number("code_bytes", "Code", "bytes", true),
     column("op", "Operation", "text", opsOf, { hidden: true }),
-    column(
-      "line",
-      "Source",
-      "text",
-      (i) => names.source(i)?.where ?? "",
-      { hidden: true },
-    ),
+    column("line", "Source", "text", (i) => names.source(i)?.where ?? "", { hidden: true }),
   ];
   const rowsNow = () => {
     const text = state.get("q");
@@ -150,10 +143,8 @@ async function render(app) {
   const here = step >= 0 ? grid.rows.indexOf(step) : -1;
   const element = h(
     "div.view",
-    null,
     h(
       "div.bar",
-      null,
       search,
       menu(
         "Kind",
@@ -176,15 +167,14 @@ async function render(app) {
       ),
       app.sqlLink("SELECT * FROM programs ORDER BY id"),
     ),
-    panel("Programs", grid.element, h("p.dim", null, "→ opens, ← folds, Enter shows a program's details.")),
+    panel("Programs", grid.element, h("p.dim", "→ opens, ← folds, Enter shows a program's details.")),
     step >= 0 && step < count ? await app.part(() => details(app, names, step)) : empty("No program is chosen."),
   );
   const deeper = (/** @type {number} */ by) => state.set({ depth: Math.max(0, Math.min(deepest, level + by)) });
   const after = () => {
     if (here <= 8) return;
-    grid.box.scrollTop = (here - 6) * 24;
     grid.active = here;
-    grid.window(true);
+    grid.bring(here, 6);
   };
   return { element, after, keys: { "[": () => deeper(-1), "]": () => deeper(1) } };
 }
@@ -199,18 +189,12 @@ async function details(app, names, i) {
   /** @type {number[]} */
   const seen = app.overview.tables.includes("trace") ? await app.ask("rowsOfProgram", i) : [];
   const streams = programs.stream?.[i] >= 0 ? await app.ask("streams") : null;
-  const stream = streams?.find((/** @type {any[]} */ row) => row[0] === programs.stream[i]);
+  const stream = streams?.find((row) => row[0] === programs.stream[i]);
   return h(
     "div.view",
-    null,
     panel(
       `Program ${i}`,
-      h(
-        "p",
-        null,
-        h("span.kind", { style: { background: `var(--${names.letter(i)})` } }, names.letter(i)),
-        names.name(i),
-      ),
+      h("p", h("span.kind", { style: { background: `var(--${names.letter(i)})` } }, names.letter(i)), names.name(i)),
       app.showIn([
         ["Trace", "trace", { step: i, row: null }],
         ["Liveness", "liveness", { step: i }],
@@ -219,7 +203,6 @@ async function details(app, names, i) {
       ]),
       h(
         "div.columns",
-        null,
         pairs([
           ["Type", names.type(i)],
           ["Cycles", cyclesText(programs.cycles[i])],
@@ -268,7 +251,6 @@ async function details(app, names, i) {
         "Compute set",
         h(
           "p",
-          null,
           `${set.set[0]}: ${grouped(set.set[1])} vertices, ${grouped(set.set[2])} edges, ${cyclesWords(set.set[4])} of the worst tile, ${share(set.set[5], set.set[4])} of them on the mean tile.`,
         ),
         table({

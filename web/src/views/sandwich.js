@@ -36,6 +36,6 @@ export function sandwichPanel(app, sides) {
         column("rows", "Rows", "number", "rows"),
       ],
     }),
-    h("p.dim", null, "Cycles without overlapped ones. A click on a box, or on a row here, chooses its name."),
+    h("p.dim", "Cycles without overlapped ones. A click on a box, or on a row here, chooses its name."),
   );
 }

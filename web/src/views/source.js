@@ -3,6 +3,7 @@
 import { empty, h, menu, panel } from "../base/dom.js";
 import { bytesText, cyclesText, share } from "../base/format.js";
 import { column, table } from "../base/table.js";
+import { operationRows } from "./programs.js";
 
 /** The text of a file, from the page or from dropped files, by its whole name or its last part.
  * @param {import("../base/app.js").App} app @param {string} file */
@@ -14,23 +15,19 @@ function textOfFile(app, file) {
 async function render(app) {
   const { state, overview: o } = app;
   const { rows, peak } = await app.ask("sourceLines");
-  const known = rows.filter((/** @type {any} */ row) => row.name !== "");
+  const known = operationRows(rows).filter((row) => row.name !== "");
   const chosen = state.get("line");
-  const files = [...new Set(known.map((/** @type {any} */ row) => row.file))].sort();
+  const files = [...new Set(known.map((row) => row.file))].sort();
   if (known.length === 0)
     return { element: empty("No operation of this profile says which line of source it comes from.") };
   const file = chosen !== "" ? chosen.slice(0, chosen.lastIndexOf(":")) : files[0];
   const text = textOfFile(app, file);
-  const byLine = new Map(
-    known.filter((/** @type {any} */ row) => row.file === file).map((/** @type {any} */ row) => [row.line, row]),
-  );
+  const byLine = new Map(known.filter((row) => row.file === file).map((row) => [row.line, row]));
   const most = [...byLine.values()].reduce((a, row) => Math.max(a, row.cycles), 1);
   const element = h(
     "div.view",
-    null,
     h(
       "div.bar",
-      null,
       menu(
         "File",
         files.map((name) => /** @type {[string, string]} */ ([name, name])),
@@ -76,16 +73,14 @@ async function render(app) {
           )
         : h(
             "div.tablebox",
-            null,
+            { tabindex: 0, role: "region", "aria-label": `Text of ${file}` },
             h(
               "table.source",
               { "aria-label": `Source of ${file}` },
               h(
                 "thead",
-                null,
                 h(
                   "tr",
-                  null,
                   ["Cycles", "Share", "Live at the peak", "Line", "Text"].map((title, i) =>
                     h(i < 4 ? "th.number" : "th", { scope: "col" }, title),
                   ),
@@ -93,7 +88,6 @@ async function render(app) {
               ),
               h(
                 "tbody",
-                null,
                 text
                   .split("\n")
                   .slice(0, 4000)
@@ -113,9 +107,9 @@ async function render(app) {
                           : null,
                         row ? cyclesText(row.cycles) : "",
                       ),
-                      h("td.number", null, row ? share(row.cycles, o.totals.cycles) : ""),
-                      h("td.number", null, row ? bytesText(row.live) : ""),
-                      h("td.number.dim", null, i + 1),
+                      h("td.number", row ? share(row.cycles, o.totals.cycles) : ""),
+                      h("td.number", row ? bytesText(row.live) : ""),
+                      h("td.number.dim", i + 1),
                       h("td", { style: { "white-space": "pre" } }, line),
                     );
                   }),

@@ -48,12 +48,16 @@ const OF_BOTH = /** @type {[string, string][]} */ ([
 /** @param {any} result */
 function lineOf(result) {
   const numeric = result.columns.map((/** @type {string} */ _, /** @type {number} */ i) =>
-    result.rows.every((/** @type {any[]} */ row) => typeof row[i] === "number"),
+    result.rows.every((row) => typeof row[i] === "number"),
   );
   const at = numeric.lastIndexOf(true);
   if (at < 1 || result.rows.length < 3) return null;
-  const values = Float64Array.from(result.rows, (/** @type {any[]} */ row) => Math.max(0, row[at]));
-  const area = areaPainter({ series: [{ name: result.columns[at], colour: "P", values }], kind: "number", across: "rows" });
+  const values = Float64Array.from(result.rows, (row) => Math.max(0, row[at]));
+  const area = areaPainter({
+    series: [{ name: result.columns[at], colour: "P", values }],
+    kind: "number",
+    across: "rows",
+  });
   return new Plot({
     id: "sql-chart",
     name: `${result.columns[at]} by row, named by ${result.columns[0]}`,
@@ -95,18 +99,15 @@ async function render(app) {
     const took = performance.now() - begin;
     const columns = result.columns.map((/** @type {string} */ name, /** @type {number} */ i) => {
       const number =
-        result.rows.length > 0 &&
-        result.rows.every((/** @type {any[]} */ row) => row[i] === null || typeof row[i] === "number");
+        result.rows.length > 0 && result.rows.every((row) => row[i] === null || typeof row[i] === "number");
       return column(`c${i}`, name, number ? "real" : "text", (row) => row[i], {
-        cell: (/** @type {any[]} */ row) => textOf(number ? "real" : "text", row[i]),
+        cell: (row) => textOf(number ? "real" : "text", row[i]),
       });
     });
     return h(
       "div.view",
-      null,
       h(
         "p.dim",
-        null,
         `${grouped(result.rows.length)} rows${result.cut ? ", the first 10 000" : ""} in ${took.toFixed(0)} ms`,
       ),
       lineOf(result),
@@ -116,21 +117,19 @@ async function render(app) {
   return {
     element: h(
       "div.view",
-      null,
       panel(
         "Statement",
         area,
         h(
           "div.bar",
-          null,
-          h("button.main", { type: "button", onclick: run, "data-focus": "sql-run" }, "Run"),
-          h("span.dim", null, "Ctrl+Enter"),
+          h("button.main", { onclick: run, "data-focus": "sql-run" }, "Run"),
+          h("span.dim", "Ctrl+Enter"),
           h(
             "select",
             {
               "aria-label": "Examples",
               "data-focus": "examples",
-              onchange: (/** @type {any} */ e) => {
+              onchange: (e) => {
                 if (e.target.value !== "") state.set({ q: examples[Number(e.target.value)][1] });
               },
             },
@@ -138,21 +137,15 @@ async function render(app) {
             examples.map(([name], i) => h("option", { value: String(i) }, name)),
           ),
         ),
-        isPair &&
-          h("p.dim", null, `Tables of report ${letter} have the same names behind 'other.', as in other.programs.`),
+        isPair && h("p.dim", `Tables of report ${letter} have the same names behind 'other.', as in other.programs.`),
         h(
           "details",
-          null,
-          h("summary", null, "Tables"),
+          h("summary", "Tables"),
           schema.length === 0
             ? empty("None.")
             : h(
                 "dl.pairs",
-                null,
-                schema.map((/** @type {any} */ one) => [
-                  h("dt.mono", null, one.name),
-                  h("dd.mono", null, one.columns.join(", ")),
-                ]),
+                schema.map((one) => [h("dt.mono", one.name), h("dd.mono", one.columns.join(", "))]),
               ),
         ),
       ),

@@ -23,18 +23,15 @@ export function figure(key, value, text) {
 /** @param {any} o overview */
 function verdict(o) {
   const { totals, target, meta } = o;
-  const median = o.runs
-    .map((/** @type {any[]} */ run) => run[8])
-    .sort((/** @type {number} */ a, /** @type {number} */ b) => a - b);
+  const median = o.runs.map((run) => run[8]).sort((/** @type {number} */ a, /** @type {number} */ b) => a - b);
   const seconds = median.length === 0 ? 0 : (median[(median.length - 1) >> 1] + median[median.length >> 1]) / 2;
   const items = meta.items_per_run > 0 ? meta.items_per_run : 1;
   const item = meta.item ?? "runs";
   const capacity = target.bytes_per_tile * target.tiles_per_ipu * Math.max(1, target.ipus_per_replica ?? 1);
-  const one = (/** @type {string} */ name, /** @type {any} */ value, /** @type {any} */ detail) =>
-    h("div.figure", null, h("dt", null, name), h("dd", null, value, h("small", null, detail)));
+  const one = (/** @type {string} */ name, value, detail) =>
+    h("div.figure", h("dt", name), h("dd", value, h("small", detail)));
   return h(
     "dl.figures",
-    null,
     one(
       "Memory",
       h(
@@ -136,11 +133,7 @@ export function partsPanel(o) {
       ],
     }),
     o.cycles.overlapped > 0 &&
-      h(
-        "p.dim",
-        null,
-        "The parts are those of all IPUs, which work at the same time: together they are more than the run.",
-      ),
+      h("p.dim", "The parts are those of all IPUs, which work at the same time: together they are more than the run."),
   );
 }
 
@@ -167,13 +160,13 @@ export function runsTable(o) {
 
 /** @param {any} value as a tree */
 export function jsonTree(value, open = true) {
-  if (value === null || typeof value !== "object") return h("span.mono", null, String(value));
+  if (value === null || typeof value !== "object") return h("span.mono", String(value));
   const entries = Object.entries(value);
-  if (entries.length === 0) return h("span.dim", null, "none");
+  if (entries.length === 0) return h("span.dim", "none");
   return h(
     "details",
     { open },
-    h("summary", null, `${grouped(entries.length)} entries`),
+    h("summary", `${grouped(entries.length)} entries`),
     pairs(entries.map(([key, inner]) => [key, jsonTree(inner, false)])),
   );
 }
@@ -182,11 +175,11 @@ const MOST_NOTES = 4;
 
 /** What the estimate assumes: a few in sight, many to open. @param {string[]} texts */
 function notes(texts) {
-  const shown = texts.map((text) => h("p.note", null, text));
+  const shown = texts.map((text) => h("p.note", text));
   const rest = shown.slice(MOST_NOTES);
   return [
     ...shown.slice(0, MOST_NOTES),
-    rest.length > 0 && h("details", null, h("summary", null, `${rest.length} more notes`), h("div.view", null, rest)),
+    rest.length > 0 && h("details", h("summary", `${rest.length} more notes`), h("div.view", rest)),
   ];
 }
 
@@ -195,29 +188,27 @@ async function render(app) {
   const o = app.overview;
   const { target, totals, meta } = o;
   // The page is there before this file is read.
-  const framework = h("div", { id: "framework" }, h("p.dim", null, "Reading framework.json …"));
+  const framework = h("div", { id: "framework" }, h("p.dim", "Reading framework.json …"));
   const fill = async () => {
     const { value, problem } = await app.ask("frameworkOptions");
     return problem
-      ? h("p.empty", null, problem)
+      ? h("p.empty", problem)
       : h(
           "div",
-          null,
-          h("h3", null, "Framework"),
+          h("h3", "Framework"),
           pairs([
             ["Name", value.framework || "none"],
             ["Version", value.version],
             ["Tremula", value.tremula],
           ]),
-          h("h3", null, "Compiler options"),
+          h("h3", "Compiler options"),
           jsonTree(value.options, false),
         );
   };
-  const given = o.options.filter((/** @type {any[]} */ row) => row[2]);
+  const given = o.options.filter((row) => row[2]);
   return {
     element: h(
       "div.view",
-      null,
       panel(
         "At a glance",
         verdict(o),
@@ -231,7 +222,6 @@ async function render(app) {
       notes(o.notes),
       h(
         "div.columns",
-        null,
         partsPanel(o),
         panel(
           "Memory by category",
@@ -288,14 +278,12 @@ async function render(app) {
         o.runs.length === 0
           ? h(
               "p.empty",
-              null,
               "No run was recorded: the program was compiled only, or its profile was written without outputExecutionProfile. Cycles are those of the estimate.",
             )
           : runsTable(o),
       ),
       h(
         "div.columns",
-        null,
         panel(
           "Files",
           table({
@@ -316,7 +304,7 @@ async function render(app) {
       ),
       panel(
         "Engine options",
-        h("p.dim", null, `${grouped(given.length)} of ${grouped(o.options.length)} were given by the program.`),
+        h("p.dim", `${grouped(given.length)} of ${grouped(o.options.length)} were given by the program.`),
         table({
           name: "Engine options",
           id: "options",

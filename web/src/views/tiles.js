@@ -26,9 +26,9 @@ async function valuesOf(app, memory, what) {
   const end = app.overview.target.bytes_per_tile;
   if (what === "gaps" || what === "always_live" || what === "not_always_live" || what === "interleaved")
     return memory[what];
-  if (what === "free") return memory.total_including_gaps.map((/** @type {number} */ bytes) => end - bytes);
+  if (what === "free") return Float64Array.from(memory.total_including_gaps, (bytes) => end - bytes);
   if (what.startsWith("category:"))
-    return memory.categories.find((/** @type {any} */ one) => one.name === what.slice(9))?.bytes ?? memory.total;
+    return memory.categories.find((one) => one.name === what.slice(9))?.bytes ?? memory.total;
   if (what.startsWith("variable:")) {
     const { lines, problem } = await app.ask("variableLines", [Number(what.slice(9))]);
     if (problem) throw new Error(problem);
@@ -60,9 +60,7 @@ async function render(app) {
     chosen = new Set(app.tiles);
   const text = (/** @type {number} */ value) => (isBytes ? bytesText(value) : `step ${grouped(value)}`);
   const words = (/** @type {number} */ value) => (isBytes ? bytesWords(value) : text(value));
-  const maps = o.ipus.map((/** @type {any[]} */ row) =>
-    ipuMap(app, row[0], plan, per, { memory, values, shareOf, chosen, text }),
-  );
+  const maps = o.ipus.map((row) => ipuMap(app, row[0], plan, per, { memory, values, shareOf, chosen, text }));
   const choices = /** @type {[string, string][]} */ ([
     ["total", "total"],
     ["free", "free bytes"],
@@ -71,7 +69,7 @@ async function render(app) {
     ["not_always_live", "at times"],
     ["interleaved", "interleaved"],
     ["peak", "step when fullest"],
-    ...memory.categories.map((/** @type {any} */ one) => [`category:${one.name}`, one.name]),
+    ...memory.categories.map((one) => [`category:${one.name}`, one.name]),
   ]);
   if (what.startsWith("variable:")) {
     const [row] = await app.ask("variablesById", [Number(what.slice(9))]);
@@ -80,14 +78,13 @@ async function render(app) {
   const bound = (/** @type {string} */ key, /** @type {string} */ label, /** @type {number} */ value) =>
     h(
       "label.field",
-      null,
       label,
       h("input", {
         type: "text",
         size: 9,
         value: String(value),
         "data-focus": key,
-        onchange: (/** @type {any} */ e) => state.set({ [key]: e.target.value }),
+        onchange: (e) => state.set({ [key]: e.target.value }),
       }),
     );
   const bins = histogram(
@@ -113,20 +110,12 @@ async function render(app) {
         }),
       ),
     ),
-    h(
-      "div.bar",
-      null,
-      h("span.dim", null, words(least)),
-      h("span", { style: { flex: "1" } }),
-      h("span.dim", null, words(most)),
-    ),
+    h("div.bar", h("span.dim", words(least)), h("span", { style: { flex: "1" } }), h("span.dim", words(most))),
   );
   const element = h(
     "div.view",
-    null,
     h(
       "div.bar",
-      null,
       menu("Colour", choices, what, (value) => state.set({ colour: value, min: null, max: null }), "colour"),
       toggle("Logarithmic", log, () => state.set({ scale: log ? null : "log" }), "scale"),
       bound("min", "from", low),
@@ -135,7 +124,6 @@ async function render(app) {
       h(
         "button",
         {
-          type: "button",
           onclick: () => {
             const canvases = [...document.querySelectorAll("main canvas[id^=map-]")];
             const label = choices.find(([id]) => id === what)?.[1] ?? what;
@@ -153,7 +141,6 @@ async function render(app) {
       "Tile map",
       h(
         "p.dim",
-        null,
         plan.known
           ? `${plan.columns} columns of ${plan.rows} tiles, islands of ${plan.island}, as the target file says.`
           : `${plan.columns} columns of ${plan.rows} tiles: the order is assumed, the target file does not say it.`,
@@ -183,11 +170,9 @@ async function render(app) {
           "Chosen tiles",
           h(
             "ul",
-            null,
             app.tiles.map((tile) =>
               h(
                 "li",
-                null,
                 `${tileName(o, tile)}: `,
                 h("span", { "data-key": `map.${tile}`, "data-value": values[tile] }, text(values[tile])),
               ),
@@ -201,7 +186,7 @@ async function render(app) {
 /** The same values as a table that is opened. @param {import("../base/app.js").App} app
  * @param {ArrayLike<number>} values @param {boolean} isBytes */
 function twin(app, values, isBytes) {
-  const box = h("details", { "data-focus": "map-twin" }, h("summary", null, "As table"));
+  const box = h("details", { "data-focus": "map-twin" }, h("summary", "As table"));
   box.addEventListener("toggle", () => {
     if (!box.open || box.childNodes.length > 1) return;
     box.append(
@@ -320,7 +305,7 @@ function ipuMap(app, ipu, plan, per, data) {
   return h(
     "figure",
     { style: { margin: 0 } },
-    many && h("figcaption.dim", null, `IPU ${ipu}`),
+    many && h("figcaption.dim", `IPU ${ipu}`),
     canvas,
     h("div", { style: { height: "20px", overflow: "hidden" } }, status),
   );

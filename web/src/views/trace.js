@@ -38,8 +38,8 @@ async function lanesOf(app, run, mode) {
   const only = app.state.get("ipu");
   const labels = [...flame.labels];
   const lanes = flame.lanes
-    .filter((/** @type {any} */ lane) => only === "" || String(lane.ipu) === only || lane.ipu < 0)
-    .map((/** @type {any} */ lane) => ({
+    .filter((lane) => only === "" || String(lane.ipu) === only || lane.ipu < 0)
+    .map((lane) => ({
       title:
         (lane.ipu < 0 ? "all IPUs" : `IPU ${lane.ipu}`) +
         (lane.beside ? ", beside it (overlapped, not in the total)" : ""),
@@ -70,7 +70,7 @@ async function render(app) {
   const names = await programNames(app);
   /** @type {Columns} */
   const c = await app.ask("trace");
-  const run = o.runs.find((/** @type {any[]} */ row) => row[0] === state.number("run", 0)) ?? null;
+  const run = o.runs.find((row) => row[0] === state.number("run", 0)) ?? null;
   const mode = state.get("mode", o.ipus.length > 2 ? "flat" : "flame");
   const stands = standsFor(c, names.programs.end);
   const letterOf = (/** @type {number} */ row) => names.letter(c.program[row]);
@@ -91,11 +91,10 @@ async function render(app) {
   const ends = range.length === 2 && range[1] > range[0] ? range.map((x) => x - built.offset) : [];
   const controls = h(
     "div.bar",
-    null,
     o.runs.length > 0 &&
       menu(
         "Run",
-        o.runs.map((/** @type {any[]} */ row) => [String(row[0]), `#${row[0]}${row[1] ? ` ${row[1]}` : ""}`]),
+        o.runs.map((row) => [String(row[0]), `#${row[0]}${row[1] ? ` ${row[1]}` : ""}`]),
         String(run?.[0] ?? 0),
         (value) => state.set({ run: value, z: null, range: null }),
         "run",
@@ -114,20 +113,15 @@ async function render(app) {
     ),
     app.ipuMenu(),
     merged === null &&
-      h(
-        "button",
-        { type: "button", onclick: () => plot.show(built.offset, built.total) },
-        "Fit the run without waiting",
-      ),
+      h("button", { onclick: () => plot.show(built.offset, built.total) }, "Fit the run without waiting"),
     hosts !== null && [
-      h("button", { type: "button", onclick: () => plot.show(0, runSpan(o, run, built)) }, "Fit the run on the host"),
-      h("button", { type: "button", onclick: () => plot.show(hosts.begin, hosts.end) }, "Fit the host's timeline"),
+      h("button", { onclick: () => plot.show(0, runSpan(o, run, built)) }, "Fit the run on the host"),
+      h("button", { onclick: () => plot.show(hosts.begin, hosts.end) }, "Fit the host's timeline"),
     ],
     app.timelines.length === 0 && chooseMore(app, "Add the host's timeline …", "more-timelines", false),
     h(
       "button",
       {
-        type: "button",
         onclick: async () => {
           const { offset } = built,
             flame = await app.ask("flame", false, offset);
@@ -143,15 +137,14 @@ async function render(app) {
   const row = state.get("row") !== "" ? state.number("row", 0) : c.program.indexOf(state.number("step", NaN));
   const element = h(
     "div.view",
-    null,
     controls,
-    o.runs.length === 0 && h("p.note", null, "No run was recorded; these are the steps of the estimate."),
-    aligned.notes.map((text) => h("p.note", null, text)),
+    o.runs.length === 0 && h("p.note", "No run was recorded; these are the steps of the estimate."),
+    aligned.notes.map((text) => h("p.note", text)),
     panel(
       "Trace",
       plot.element,
       hosts !== null && leftNote(hosts),
-      h("p.dim", null, "Drag for a range, Shift and drag to move; click or Enter chooses a row."),
+      h("p.dim", "Drag for a range, Shift and drag to move; click or Enter chooses a row."),
     ),
     hosts !== null && markPanel(app, hosts),
     hosts !== null && hostMarks(hosts),
@@ -181,7 +174,7 @@ async function render(app) {
 
 /** The marks of the host as a table that is opened. @param {import("./host.js").Hosts} hosts */
 function hostMarks(hosts) {
-  const box = h("details.panel", { "data-focus": "host-marks" }, h("summary", null, "Marks of the host as a table"));
+  const box = h("details.panel", { "data-focus": "host-marks" }, h("summary", "Marks of the host as a table"));
   box.addEventListener("toggle", () => {
     if (box.open && box.childNodes.length === 1) box.append(hostTable(hosts));
   });

@@ -15,13 +15,11 @@ export function rowPanel(app, names, c, row) {
     "Chosen row",
     h(
       "p",
-      null,
       h("span.kind", { style: { background: `var(--${names.letter(program)})` } }, names.letter(program)),
       names.name(program),
     ),
     h(
       "p.dim",
-      null,
       `${cyclesWords(c.cycles[row])} from ${grouped(c.cycles_base[row])} on; ${grouped(c.iterations[row])} turn${c.iterations[row] === 1 ? "" : "s"}; mean of tiles ${decimal(c.cycles_mean[row], 1)}.`,
     ),
     app.showIn([
@@ -42,18 +40,11 @@ export async function sumsPanel(app, ends) {
     /** @type {string} */ name,
     /** @type {number} */ value,
     /** @type {string} */ text,
-  ) =>
-    h(
-      "div.figure",
-      null,
-      h("dt", null, name),
-      h("dd", null, h("span", { "data-key": `range.${key}`, "data-value": value }, text)),
-    );
+  ) => h("div.figure", h("dt", name), h("dd", h("span", { "data-key": `range.${key}`, "data-value": value }, text)));
   return panel(
     ends.length === 0 ? "Sums of the run" : "Sums of the range",
     h(
       "dl.figures",
-      null,
       one(
         "cycles",
         "Cycles, overlapped ones left out",
@@ -74,7 +65,6 @@ export async function sumsPanel(app, ends) {
     ),
     h(
       "div.columns",
-      null,
       table({
         name: "By kind",
         id: "range-kinds",
@@ -115,14 +105,14 @@ export async function sumsPanel(app, ends) {
  * @param {any[]} more events of the host */
 export function perfetto(names, c, offset, flame, o, more) {
   const scale = 1e6 / o.target.clock_frequency;
-  const events = flame.lanes.map((/** @type {any} */ lane, /** @type {number} */ tid) => ({
+  const events = flame.lanes.map((lane, /** @type {number} */ tid) => ({
     ph: "M",
     pid: 1,
     tid,
     name: "thread_name",
     args: { name: lane.ipu < 0 ? "all IPUs" : `IPU ${lane.ipu}${lane.beside ? " beside" : ""}` },
   }));
-  flame.lanes.forEach((/** @type {any} */ lane, /** @type {number} */ tid) => {
+  flame.lanes.forEach((lane, /** @type {number} */ tid) => {
     for (const i of lane.levels[0].row) {
       events.push({
         ph: "X",

@@ -14,50 +14,44 @@ export function welcome(problem, take) {
       class: "unseen",
       tabindex: -1,
       "aria-hidden": true,
-      onchange: (/** @type {any} */ e) => take(e.target.files),
+      onchange: (e) => take(e.target.files),
     });
   const folder = input("choose-folder", true),
     files = input("choose-files", false);
   return h(
     "div.welcome",
-    null,
-    h("h1", null, "Open a profile"),
+    h("h1", "Open a profile"),
     problem !== "" && h("p.note.bad", { role: "alert" }, problem),
     h(
       "div.drop",
-      null,
       h(
         "p",
-        null,
         "Drop a folder ",
-        h("code", null, "tf_report__…"),
+        h("code", "tf_report__…"),
         " here, two of them to compare, or a folder that holds many. A timeline of the host (",
-        h("code", null, ".pvti"),
+        h("code", ".pvti"),
         ") may come along, before or after.",
       ),
       h(
         "div.bar",
-        null,
-        h("button.main", { type: "button", onclick: () => folder.click() }, "Choose a folder"),
-        h("button", { type: "button", onclick: () => files.click() }, "Choose files"),
+        h("button.main", { onclick: () => folder.click() }, "Choose a folder"),
+        h("button", { onclick: () => files.click() }, "Choose files"),
       ),
       folder,
       files,
     ),
     h(
       "p.dim",
-      null,
       "A program writes a profile when ",
-      h("code", null, 'POPLAR_ENGINE_OPTIONS=\'{"autoReport.all":"true"}\''),
+      h("code", 'POPLAR_ENGINE_OPTIONS=\'{"autoReport.all":"true"}\''),
       " is set. Nothing leaves this page: it has no network.",
     ),
     h(
       "p.dim",
-      null,
       "Other ways: ",
-      h("code", null, "tremula view DIR [DIR2]"),
+      h("code", "tremula view DIR [DIR2]"),
       " serves this page; ",
-      h("code", null, "tremula report DIR --html report.html"),
+      h("code", "tremula report DIR --html report.html"),
       " makes one file to send.",
     ),
   );
@@ -97,25 +91,23 @@ export async function reportList(app, folders, open) {
     }
   }
   const most = Math.max(...rows.map((row) => row.cycles));
-  const trivial = (/** @type {any} */ row) => (row.cycles < most / 1000 ? 1 : 0);
+  const trivial = (row) => (row.cycles < most / 1000 ? 1 : 0);
   rows.sort((a, b) => trivial(a) - trivial(b) || (a.time < b.time ? 1 : -1));
   /** @type {Set<any>} */
   const picked = new Set();
   const button = h(
     "button.main",
-    { type: "button", disabled: true, onclick: () => open([...picked]) },
+    { disabled: true, onclick: () => open([...picked]) },
     "Compare the two that are ticked",
   );
   return h(
     "div.view",
-    null,
     h(
       "div.title",
-      null,
-      h("h1", null, "Reports"),
-      h("p", null, "Enter opens one; tick two to compare. The newest come first, trivial programs last."),
+      h("h1", "Reports"),
+      h("p", "Enter opens one; tick two to compare. The newest come first, trivial programs last."),
     ),
-    h("div.bar", null, button),
+    h("div.bar", button),
     table({
       name: "Reports",
       id: "reports",
@@ -130,7 +122,7 @@ export async function reportList(app, folders, open) {
             h("input", {
               type: "checkbox",
               "aria-label": `Compare ${row.folder.name}`,
-              onchange: (/** @type {any} */ e) => {
+              onchange: (e) => {
                 if (e.target.checked) picked.add(row.folder);
                 else picked.delete(row.folder);
                 button.disabled = picked.size !== 2;
@@ -138,7 +130,7 @@ export async function reportList(app, folders, open) {
             }),
         }),
         column("name", "Folder", "text", (row) => row.folder.name, {
-          cell: (row) => h("button.link", { type: "button", onclick: () => open([row.folder]) }, row.folder.name),
+          cell: (row) => h("button.link", { onclick: () => open([row.folder]) }, row.folder.name),
         }),
         column("module", "Module", "text", "module"),
         column("time", "Time", "text", "time"),
