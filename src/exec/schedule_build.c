@@ -212,22 +212,6 @@ static trm_status walk_kernel(trm_schedule_draft *draft, trm_schedule_scope *s, 
 
 /* ---- The walk ------------------------------------------------------------------------------- */
 
-/* A bitcast keeps bytes, and arrays here are row-major; with another layout it is a transposition.
- */
-static trm_status check_bitcast(const trm_schedule_draft *draft, const trm_schedule_scope *s,
-                                trm_index i, trm_error *error) {
-  char text[512];
-  const trm_instruction *bitcast = trm_schedule_at(draft, s, i),
-                        *operand = trm_schedule_at(draft, s, bitcast->operands[0]);
-  if (trm_shape_is_row_major(&bitcast->shape) && trm_shape_is_row_major(&operand->shape)) {
-    return TRM_OK;
-  }
-  FAIL(UNIMPLEMENTED,
-       "%s reads an array by its layout, which is not row-major. A compiler's layout assignment "
-       "makes such instructions; give the module as it was before that pass",
-       trm_instruction_text(draft->module, bitcast, text, sizeof text));
-}
-
 static trm_status walk_instruction(trm_schedule_draft *draft, trm_schedule_scope *s, trm_index i,
                                    trm_error *error) {
   const trm_instruction *instruction = trm_schedule_at(draft, s, i);
@@ -246,9 +230,6 @@ static trm_status walk_instruction(trm_schedule_draft *draft, trm_schedule_scope
                                 (int32_t)instruction->number);
       return TRM_OK;
     case TRM_OP_BITCAST:
-      TRY(check_bitcast(draft, s, i, error));
-      s->leaves[i] = s->leaves[instruction->operands[0]];
-      return TRM_OK;
     case TRM_OP_RESHAPE:
     case TRM_OP_COPY:
     case TRM_OP_DOMAIN:

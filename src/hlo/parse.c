@@ -408,8 +408,8 @@ static trm_status end_computation(trm_reader *r, trm_pending_computation *comput
                           SLICE_ARGS(computation->name, computation->length));
   }
   if (computation->root == TRM_NO_INDEX) computation->root = computation->count - 1;
-  computation->unbounded = r->parser.unbounded;
-  r->parser.unbounded = NULL;
+  computation->refusal = r->parser.refusal;
+  r->parser.refusal = (trm_refusal){NULL, NULL};
   if (!VECTOR_PUSH(&r->computations, *computation)) FAIL_NO_MEMORY("computations");
   return TRM_OK;
 }

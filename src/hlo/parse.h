@@ -45,13 +45,19 @@ typedef struct trm_pending_inline {
   const char *name;
 } trm_pending_inline;
 
+/* What Tremula reads and does not compile: an error only where the computation runs. */
+typedef struct trm_refusal {
+  const char *at; /* NULL: none */
+  const char *message;
+} trm_refusal;
+
 typedef struct trm_parser {
   trm_lexer lexer;
   trm_module *module;
   trm_error *error;
   trm_references operands, controls, called;
-  trm_references open;   /* scratch: operands of instructions that are being read */
-  const char *unbounded; /* the first `?` among the sizes of the computation being read, or NULL */
+  trm_references open; /* scratch: operands of instructions that are being read */
+  trm_refusal refusal; /* the first one of the computation being read */
   VECTOR(trm_pending_inline) inlines;
   VECTOR(int64_t) numbers;    /* scratch */
   VECTOR(trm_shape) shapes;   /* scratch: elements of tuples that are open */
@@ -66,7 +72,7 @@ typedef struct trm_pending_computation {
   uint32_t first, count; /* its instructions among all */
   uint32_t root;         /* of them; TRM_NO_INDEX: none was marked */
   const char *at;
-  const char *unbounded; /* a size `?`, or NULL */
+  trm_refusal refusal;
   bool has_signature;
   trm_shape result; /* of the signature */
 } trm_pending_computation;
@@ -88,6 +94,8 @@ typedef struct trm_reader {
   bool is_single;      /* the text is one instruction: its operands are the parameters */
 } trm_reader;
 
+/* Notes a refusal, unless the computation has one already. `message` is copied. */
+trm_status trm_parser_refuse(trm_parser *parser, const char *at, const char *message);
 /* "f32[2,3]{1,0}", "(s32[], f32[4])". */
 trm_status trm_parse_shape(trm_parser *parser, trm_shape *out_shape);
 /* The next tokens are a shape, not a name. */

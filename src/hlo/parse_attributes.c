@@ -512,7 +512,8 @@ static trm_status read_over_literal(trm_parser *parser) {
   return TRM_OK;
 }
 
-/* A value that asks for nothing is read over: false, 0, `{}`. */
+/* A value that asks for nothing is read over: false, 0, `{}`. Any other is refused when its
+ * computation is built. */
 static trm_status refuse_value(trm_parser *parser, const trm_pending_instruction *pending,
                                const char *name, size_t length, const char *advice) {
   trm_lexer *lexer = &parser->lexer;
@@ -520,11 +521,13 @@ static trm_status refuse_value(trm_parser *parser, const trm_pending_instruction
       trm_lexer_is(lexer, "false") ||
       (lexer->kind == TOKEN_NUMBER && lexer->length == 1 && *lexer->token == '0') ||
       (lexer->kind == '{' && trm_lexer_peek(lexer) == '}');
-  TRY(trm_lexer_skip_value(lexer));
-  if (is_nothing) return TRM_OK;
-  trm_lexer_fail(lexer, pending->at, "%s with '%.*s' is not supported; %s",
-                 trm_opcode_name(pending->instruction.opcode), SLICE_ARGS(name, length), advice);
-  return parser->error->status = TRM_UNIMPLEMENTED;
+  if (!is_nothing) {
+    char text[256];
+    snprintf(text, sizeof text, "%s with '%.*s' is not supported; %s",
+             trm_opcode_name(pending->instruction.opcode), SLICE_ARGS(name, length), advice);
+    TRY(trm_parser_refuse(parser, pending->at, text));
+  }
+  return trm_lexer_skip_value(lexer);
 }
 
 trm_status trm_parse_attribute(trm_parser *parser, trm_pending_instruction *pending) {

@@ -367,10 +367,9 @@ static trm_status build_computation(parse_draft *b, uint32_t index) {
   trm_error *error = parser->error;
   trm_module *module = parser->module;
   const trm_pending_computation *computation = &r->computations.items[index];
-  if (computation->unbounded != NULL) {
-    return trm_lexer_fail(&parser->lexer, computation->unbounded,
-                          "a dimension without a bound is not supported; write a size, or a "
-                          "bound as in f32[<=8]");
+  if (computation->refusal.at != NULL) {
+    trm_lexer_fail(&parser->lexer, computation->refusal.at, "%s", computation->refusal.message);
+    return error->status = TRM_UNIMPLEMENTED;
   }
   size_t num_edges = 0;
   for (uint32_t i = 0; i < computation->count; ++i) {

@@ -43,6 +43,15 @@ static trm_status parse_level_types(trm_lexer *lexer) {
   return trm_lexer_expect(lexer, ')', "')'");
 }
 
+trm_status trm_parser_refuse(trm_parser *parser, const char *at, const char *message) {
+  trm_error *error = parser->error;
+  if (parser->refusal.at != NULL) return TRM_OK;
+  parser->refusal.message = trm_arena_string(&parser->module->arena, message, strlen(message));
+  CHECK_MEMORY(parser->refusal.message, "a message");
+  parser->refusal.at = at;
+  return TRM_OK;
+}
+
 /* `{1,0:T(8,128)S(1)}`: the permutation is kept, tiles and memory spaces are not. */
 static trm_status parse_layout(trm_parser *parser, trm_shape *shape) {
   trm_lexer *lexer = &parser->lexer;
@@ -112,8 +121,10 @@ static trm_status parse_array_shape(trm_parser *parser, trm_shape *out_shape) {
       TRY(trm_lexer_expect(lexer, '=', "'<=' before a bound"));
       dynamic |= UINT32_C(1) << rank;
     }
-    if (lexer->kind == '?') { /* refused later, if the computation runs */
-      if (parser->unbounded == NULL) parser->unbounded = lexer->token;
+    if (lexer->kind == '?') {
+      TRY(trm_parser_refuse(parser, lexer->token,
+                            "a dimension without a bound is not supported; write a size, or a "
+                            "bound as in f32[<=8]"));
       dims[rank++] = 1;
       trm_lexer_next(lexer);
     } else {

@@ -12,5 +12,7 @@ trm_status trm_expand_shuffle(trm_edit *edit, trm_index index, trm_error *error)
 trm_status trm_expand_top_k_call(trm_edit *edit, trm_index index, trm_error *error);
 /* Rounds up where the random bits are below the fraction. Integers of up to 32 bits only. */
 trm_status trm_expand_stochastic_convert(trm_edit *edit, trm_index index, trm_error *error);
+/* A bitcast keeps bytes, and a layout says how they lie; arrays are row-major afterwards. */
+trm_status trm_expand_bitcast(trm_edit *edit, trm_index index, trm_error *error);
 
 #endif /* TREMULA_PASSES_EXPAND_H_ */

@@ -1,5 +1,6 @@
-/* Owns: TopK calls as topk, stochastic-convert as comparisons with its random bits, maps as
- * elementwise instructions, and conversions that have no fast kernel as several that have one. */
+/* Owns: TopK calls as topk, stochastic-convert as comparisons with its random bits, bitcasts of
+ * layouts as transposes, maps as elementwise instructions, and conversions that have no fast kernel
+ * as several that have one. */
 #include <math.h>
 #include <string.h>
 
@@ -86,6 +87,47 @@ trm_status trm_expand_stochastic_convert(trm_edit *edit, trm_index index, trm_er
   const trm_shape shape = trm_shape_at(m, result);
   result = trm_select(m, trm_compare(m, x, TRM_CMP_LE, least), trm_filled(m, shape, least), result);
   result = trm_select(m, trm_compare(m, x, TRM_CMP_GE, most), trm_filled(m, shape, most), result);
+  if (maker.status == TRM_OK) trm_edit_replace(edit, index, result);
+  return maker.status;
+}
+
+/* ---- Bitcasts ------------------------------------------------------------------------------- */
+
+/* The dimensions of an array from major to minor, as its bytes lie. */
+static void order_of(const trm_shape *shape, int64_t *out_order) {
+  for (int32_t k = 0; k < shape->rank; ++k) {
+    out_order[k] = shape->layout == NULL ? k : shape->layout[shape->rank - 1 - k];
+  }
+}
+
+static trm_index transpose(trm_maker *m, trm_shape shape, trm_index x, const int64_t *permutation) {
+  int64_t *kept = trm_keep(m, permutation, (size_t)shape.rank * sizeof *permutation);
+  return trm_make(m, &(trm_instruction){.opcode = TRM_OP_TRANSPOSE,
+                                        .shape = shape,
+                                        .num_operands = 1,
+                                        .operands = &x,
+                                        .dimensions = {shape.rank, kept}});
+}
+
+static trm_shape in_order(trm_maker *m, const trm_shape *shape, const int64_t *order) {
+  int64_t dims[TRM_MAX_RANK];
+  for (int32_t k = 0; k < shape->rank; ++k) dims[k] = shape->dims[order[k]];
+  return trm_make_shape(m, shape->dtype, shape->rank, dims);
+}
+
+/* The operand's array as its bytes lie, seen as the result's bytes, in the result's dimensions. */
+trm_status trm_expand_bitcast(trm_edit *edit, trm_index index, trm_error *error) {
+  const trm_instruction bitcast = *trm_edit_at(edit, index);
+  const trm_shape from = trm_edit_at(edit, bitcast.operands[0])->shape, to = bitcast.shape;
+  if (trm_shape_is_row_major(&from) && trm_shape_is_row_major(&to)) return TRM_OK;
+  trm_maker maker = {.edit = edit, .like = index, .error = error}, *m = &maker;
+  int64_t order[TRM_MAX_RANK], places[TRM_MAX_RANK];
+  order_of(&from, order);
+  trm_index result = transpose(m, in_order(m, &from, order), bitcast.operands[0], order);
+  order_of(&to, order);
+  result = trm_recast(m, TRM_OP_BITCAST, in_order(m, &to, order), result);
+  for (int32_t k = 0; k < to.rank; ++k) places[order[k]] = k;
+  result = transpose(m, to, result, places);
   if (maker.status == TRM_OK) trm_edit_replace(edit, index, result);
   return maker.status;
 }

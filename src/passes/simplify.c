@@ -73,11 +73,7 @@ static trm_status simplify_convert(trm_edit *e, trm_index i, trm_error *error) {
 /* reshape, and a bitcast that is one. */
 static trm_status simplify_reshape(trm_edit *e, trm_index i, trm_error *error) {
   const trm_index operand = trm_edit_operand(e, i, 0);
-  if (trm_edit_at(e, i)->opcode == TRM_OP_BITCAST &&
-      (shape_at(e, i)->dtype != shape_at(e, operand)->dtype ||
-       !trm_shape_is_row_major(shape_at(e, i)) || !trm_shape_is_row_major(shape_at(e, operand)))) {
-    return TRM_OK;
-  }
+  if (shape_at(e, i)->dtype != shape_at(e, operand)->dtype) return TRM_OK; /* a bitcast */
   if (trm_shape_equal(shape_at(e, i), shape_at(e, operand))) {
     trm_edit_replace(e, i, operand);
     return TRM_OK;

@@ -263,6 +263,7 @@ static trm_status rewrite(trm_edit *edit, trm_index index, void *state, trm_erro
     case TRM_OP_COLLECTIVE_REDUCE: return rewrite_collective_reduce(edit, index, error);
     case TRM_OP_SCAN: return trm_expand_scan(edit, index, error);
     case TRM_OP_SHUFFLE: return trm_expand_shuffle(edit, index, error);
+    case TRM_OP_BITCAST: return trm_expand_bitcast(edit, index, error);
     case TRM_OP_STOCHASTIC_CONVERT: return trm_expand_stochastic_convert(edit, index, error);
     case TRM_OP_SCALED_DOT: return expand_scaled_dot(edit, index, error);
     case TRM_OP_DYNAMIC_SLICE:

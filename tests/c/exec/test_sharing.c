@@ -89,12 +89,15 @@ static void expect_refused(const char *text, trm_status status, const char *word
 
 static void test_bitcast_of_layouts(void **state) {
   (void)state;
-  expect_refused("HloModule m\nENTRY e { p = f32[2,3]{1,0} parameter(0)\n"
-                 "  ROOT b = f32[3,2]{0,1} bitcast(p) }\n",
-                 TRM_UNIMPLEMENTED, "layout");
-  expect_refused("HloModule m\nENTRY e { p = f32[3,3]{1,0} parameter(0)\n"
-                 "  ROOT b = f32[3,3]{0,1} bitcast(p) }\n",
-                 TRM_UNIMPLEMENTED, "layout");
+  /* The bytes 1 to 6 in two columns of three; those of a square, by columns. */
+  const float six[6] = {1, 2, 3, 4, 5, 6}, columns[6] = {1, 4, 2, 5, 3, 6};
+  test_expect_f32("HloModule m\nENTRY e { p = f32[2,3]{1,0} parameter(0)\n"
+                  "  ROOT b = f32[3,2]{0,1} bitcast(p) }\n",
+                  (const void *const[]){six}, columns, 6);
+  const float square[4] = {1, 2, 3, 4}, turned[4] = {1, 3, 2, 4};
+  test_expect_f32("HloModule m\nENTRY e { p = f32[2,2]{1,0} parameter(0)\n"
+                  "  ROOT b = f32[2,2]{0,1} bitcast(p) }\n",
+                  (const void *const[]){square}, turned, 4);
   /* Dimensions of size 1 stand anywhere. */
   const float p[3] = {1, 2, 3};
   test_expect_f32("HloModule m\nENTRY e { p = f32[1,3]{1,0} parameter(0)\n"

@@ -227,24 +227,27 @@ static void test_orders(void **state) {
 /* What is read and not supported is named, and is no mistake of syntax. */
 static void test_named_refusals(void **state) {
   (void)state;
-  static const char *const attributes[][2] = {
-      {"dot(p, p), lhs_contracting_dims={1}, rhs_contracting_dims={1}, sparsity_config={lhs={1}}",
+  static const char *const refused[][2] = {
+      {"f32[?] parameter(1)", "line 4, column 16: a dimension without a bound"},
+      {"f32[4,4] dot(p, p), lhs_contracting_dims={1}, rhs_contracting_dims={1}, "
+       "sparsity_config={lhs={1}}",
        "dot with 'sparsity_config' is not supported"},
-      {"dot(p, p), lhs_contracting_dims={1}, rhs_contracting_dims={1}, block_scaling_config={lhs={1}}",
+      {"f32[4,4] dot(p, p), lhs_contracting_dims={1}, rhs_contracting_dims={1}, "
+       "block_scaling_config={lhs={1}}",
        "dot with 'block_scaling_config' is not supported"},
-      {"collective-broadcast(p), replica_groups={{0,1}}, has_dynamic_root=true",
+      {"f32[4,4] collective-broadcast(p), replica_groups={{0,1}}, has_dynamic_root=true",
        "collective-broadcast with 'has_dynamic_root' is not supported"},
   };
-  for (size_t i = 0; i < sizeof attributes / sizeof *attributes; ++i) {
+  for (size_t i = 0; i < sizeof refused / sizeof *refused; ++i) {
     char text[512];
     trm_module *module = NULL;
     trm_error error;
     snprintf(text, sizeof text,
-             "HloModule m\nENTRY e {\n  p = f32[4,4] parameter(0)\n  ROOT r = f32[4,4] %s\n}",
-             attributes[i][0]);
+             "HloModule m\nENTRY e {\n  p = f32[4,4] parameter(0)\n  ROOT r = %s\n}",
+             refused[i][0]);
     assert_int_equal(trm_module_read(text, strlen(text), "test", &module, &error),
                      TRM_UNIMPLEMENTED);
-    if (strstr(error.message, attributes[i][1]) == NULL) fail_msg("%s", error.message);
+    if (strstr(error.message, refused[i][1]) == NULL) fail_msg("%s", error.message);
   }
   expect_read("HloModule m\nENTRY e {\n  p = f32[4,4] parameter(0)\n  ROOT r = f32[4,4] dot(p, p), "
               "lhs_contracting_dims={1}, rhs_contracting_dims={1}, sparsity_config={}\n}",

@@ -544,6 +544,16 @@ wrong (x: f32[2]) -> f32[3] {
   x = f32[4] parameter(0)
   ROOT r = f32[3] ragged-dot(x, x, x)
 }
+add (a: f32[], b: f32[]) -> f32[] {
+  a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT c = f32[] add(a, b)
+}
+refused {
+  x = f32[8] parameter(0)
+  root = s32[1] parameter(1)
+  ROOT r = f32[8] collective-reduce(x, root), replica_groups={{0}}, has_dynamic_root=true, to_apply=add
+}
 ENTRY main {
   ROOT x = f32[2] parameter(0)
 }

@@ -1,5 +1,6 @@
 """What programs of XLA's tests and of JAX have beside the usual: systems of complex matrices and
-with three diagonals, TopK calls, stochastic-convert, maps, conversions of complex numbers."""
+with three diagonals, TopK calls, stochastic-convert, maps, conversions of complex numbers,
+bitcasts of arrays whose layouts differ."""
 
 import shutil
 
@@ -186,3 +187,32 @@ ENTRY main {
     np.testing.assert_array_equal(d, i)
     np.testing.assert_array_equal(e, i)
     assert "reference" not in tool.ok("run", "program.poplar_exec", "--random", "--times")
+
+
+LAYOUTS = [  # sizes and layouts, from minor to major, of an array and of two bitcasts of it
+    (((3, 4), (1, 0)), ((3, 4, 1), (2, 0, 1)), ((12,), (0,))),
+    (((4, 6), (0, 1)), ((2, 3, 4), (0, 2, 1)), ((6, 4), (1, 0))),
+    (((2, 3, 4), (1, 2, 0)), ((8, 3), (0, 1)), ((3, 2, 4), (1, 0, 2))),
+]
+
+
+@pytest.mark.parametrize("arrays", LAYOUTS)
+def test_bitcasts_keep_bytes(tool, arrays):
+    """XLA's texts of after the layout assignment have them."""
+    def shape(dims, layout):
+        return f"f32[{','.join(map(str, dims))}]{{{','.join(map(str, layout))}}}"
+
+    (dims, layout), _, (last, last_layout) = arrays
+    x = np.random.default_rng(0).standard_normal(dims).astype(np.float32)
+    texts = [shape(*one) for one in arrays]
+    out, = run(tool, f"""HloModule bytes
+ENTRY main {{
+  x = {texts[0]} parameter(0)
+  n = {texts[0]} negate(x)
+  b = {texts[1]} bitcast(n)
+  c = {texts[2]} bitcast(b)
+  ROOT a = {texts[2]} copy(c)
+}}
+""", x)
+    lies = np.transpose(-x, layout[::-1]).reshape([last[d] for d in last_layout[::-1]])
+    np.testing.assert_array_equal(out, np.transpose(lies, np.argsort(last_layout[::-1])))
