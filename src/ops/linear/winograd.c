@@ -24,19 +24,23 @@ static int64_t tiles_of(const trm_winograd *w) {
   return w->batch * trm_winograd_down(w, 0) * trm_winograd_down(w, 1);
 }
 
-static bool pays(const trm_winograd *w) {
-  const double direct = 9 * (double)(w->batch * w->y_size[0] * w->y_size[1]);
-  const double products = TRM_WINOGRAD_PLANES * (double)tiles_of(w);
-  return tiles_of(w) >= LEAST_ALL && direct >= LEAST_GAIN * products &&
-         2 * w->channels * w->outputs >= LEAST_CHANNELS * (w->channels + w->outputs);
+bool trm_winograd_pays(int64_t batch, int64_t channels, int64_t outputs, const int64_t y_size[2]) {
+  if (trm_winograd_tiles_get() == NULL || channels % TRM_WINOGRAD_UNIT != 0 ||
+      outputs % TRM_WINOGRAD_UNIT != 0 || channels > TRM_WINOGRAD_MOST_CHANNELS) {
+    return false;
+  }
+  const trm_winograd w = {.batch = batch, .y_size = {y_size[0], y_size[1]}};
+  const double direct = 9 * (double)(batch * y_size[0] * y_size[1]);
+  return tiles_of(&w) >= LEAST_ALL &&
+         direct >= LEAST_GAIN * TRM_WINOGRAD_PLANES * (double)tiles_of(&w) &&
+         2 * channels * outputs >= LEAST_CHANNELS * (channels + outputs);
 }
 
 bool trm_winograd_plan(const trm_convolution_problem *p, trm_winograd *out_winograd) {
   const bool is_data = p->kind == TRM_BACKWARD_DATA;
   if (p->kind == TRM_BACKWARD_WEIGHTS || p->groups > 1 || p->spatial != 2 || p->is_x_cropped ||
       !trm_convolution_is_channels_last(p, &p->x, p->in_channels, p->x_size) ||
-      !trm_convolution_is_channels_last(p, &p->y, p->out_channels, p->y_size) ||
-      trm_winograd_tiles_get() == NULL) {
+      !trm_convolution_is_channels_last(p, &p->y, p->out_channels, p->y_size)) {
     return false;
   }
   trm_winograd w = {.batch = p->batch,
@@ -45,10 +49,6 @@ bool trm_winograd_plan(const trm_convolution_problem *p, trm_winograd *out_winog
                     .w_start = p->w.start,
                     .w_channel = is_data ? p->w.outer : p->w.inner,
                     .w_output = is_data ? p->w.inner : p->w.outer};
-  if (w.channels % TRM_WINOGRAD_UNIT != 0 || w.outputs % TRM_WINOGRAD_UNIT != 0 ||
-      w.channels > TRM_WINOGRAD_MOST_CHANNELS) {
-    return false;
-  }
   for (int d = 0; d < 2; ++d) {
     if (p->k_size[d] != 3 || p->stride[d] != 1 || p->dilation[d] != 1) return false;
     w.x_size[d] = is_data ? p->y_size[d] : p->x_size[d];
@@ -61,7 +61,7 @@ bool trm_winograd_plan(const trm_convolution_problem *p, trm_winograd *out_winog
     }
   }
   *out_winograd = w;
-  return pays(&w);
+  return trm_winograd_pays(w.batch, w.channels, w.outputs, w.y_size);
 }
 
 /* ---- Running --------------------------------------------------------------------------------- */
@@ -102,14 +102,13 @@ static size_t workspace_bytes(const state *own) {
 static void choose_tasks(state *own) {
   const int64_t tiles = tiles_of(&own->w), rows = trm_winograd_tiles_get()->rows;
   const int64_t shared =
-      trm_winograd_divide_up(trm_winograd_divide_up(tiles, MOST_TILES), own->threads) *
-      own->threads;
-  const int64_t blocks = trm_winograd_divide_up(tiles, MOST_TILES);
+      trm_divide_up(trm_divide_up(tiles, MOST_TILES), own->threads) * own->threads;
+  const int64_t blocks = trm_divide_up(tiles, MOST_TILES);
   const int64_t wanted = tiles / shared >= LEAST_TILES ? shared : blocks;
-  own->task_tiles = trm_winograd_divide_up(trm_winograd_divide_up(tiles, wanted), rows) * rows;
+  own->task_tiles = trm_divide_up(trm_divide_up(tiles, wanted), rows) * rows;
   int64_t parts = 1;
   while (wanted * parts < own->threads && 2 * parts <= own->panels) parts *= 2;
-  own->task_panels = trm_winograd_divide_up(own->panels, parts);
+  own->task_panels = trm_divide_up(own->panels, parts);
 }
 
 static void transform_filters(const void *context, int64_t begin, int64_t end, int thread) {
@@ -127,7 +126,7 @@ static void run_tasks(const void *context, int64_t begin, int64_t end, int threa
   run *each = (run *)(uintptr_t)context;
   const state *own = each->own;
   const int64_t tiles = tiles_of(&own->w);
-  const int64_t parts = trm_winograd_divide_up(own->panels, own->task_panels);
+  const int64_t parts = trm_divide_up(own->panels, own->task_panels);
   trm_winograd_task task = {.w = &own->w, .x = each->x, .filters = each->filters, .y = each->y};
   task.inputs = (float *)(void *)(each->workspaces + (size_t)thread * workspace_bytes(own));
   task.products = task.inputs + input_count(own);
@@ -165,8 +164,8 @@ static trm_status run_winograd(const trm_kernel *kernel, const trm_kernel_call *
     const int64_t strips = own->w.channels / TRM_WINOGRAD_STRIP;
     trm_parallel_ranges(own->threads, own->panels * strips, transform_filters, &each);
   }
-  const int64_t blocks = trm_winograd_divide_up(tiles_of(&own->w), own->task_tiles);
-  const int64_t parts = trm_winograd_divide_up(own->panels, own->task_panels);
+  const int64_t blocks = trm_divide_up(tiles_of(&own->w), own->task_tiles);
+  const int64_t parts = trm_divide_up(own->panels, own->task_panels);
   trm_parallel_ranges(own->threads, blocks * parts, run_tasks, &each);
   if (atomic_load(&each.is_finite)) return TRM_OK;
   return own->direct.run(&own->direct, call, error);
@@ -191,12 +190,11 @@ trm_status trm_winograd_create(const trm_kernel_request *request, const trm_wino
                             (double)(winograd->channels * winograd->outputs);
   /* Four operations cost as much as touching a byte. */
   const size_t work = operations / 4 < 0x1p60 ? (size_t)(operations / 4) : (size_t)1 << 60;
-  *own =
-      (state){.w = *winograd,
-              .direct = *direct,
-              .keeps_filters = trm_onednn_may_repeat(request, 1),
-              .threads = trm_threads_choose(work, trm_threads_available()),
-              .panels = trm_winograd_divide_up(winograd->outputs, trm_winograd_tiles_get()->wide)};
+  *own = (state){.w = *winograd,
+                 .direct = *direct,
+                 .keeps_filters = trm_onednn_may_repeat(request, 1),
+                 .threads = trm_threads_choose(work, trm_threads_available()),
+                 .panels = trm_divide_up(winograd->outputs, trm_winograd_tiles_get()->wide)};
   choose_tasks(own);
   size_t scratch = (size_t)own->threads * workspace_bytes(own);
   if (!own->keeps_filters) scratch += filter_bytes(own);

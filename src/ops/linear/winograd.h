@@ -18,6 +18,10 @@ typedef struct trm_winograd {
   int64_t w_start, w_spatial[2], w_channel, w_output; /* in elements */
 } trm_winograd;
 
+/* Whether transforms make a convolution of 3x3 elements faster on this CPU, or its gradients:
+ * enough channels on both sides, and few results beyond the image in the last tiles. */
+bool trm_winograd_pays(int64_t batch, int64_t channels, int64_t outputs, const int64_t y_size[2]);
+
 /* Whether this CPU computes the convolution, or the gradient of its data, faster so than directly.
  * Sets *out_winograd, to a convolution in both cases. */
 bool trm_winograd_plan(const trm_convolution_problem *p, trm_winograd *out_winograd);

@@ -45,6 +45,7 @@ __attribute__((target("avx2"), always_inline)) static inline void transpose(cons
 #define INLINE __attribute__((target("avx512f"), always_inline)) static inline
 #define LANES 16
 #define ROWS 12          /* tiles of a panel */
+#define UNIT 8           /* input channels of a gradient that are multiplied together */
 #define WIDE (2 * LANES) /* outputs of a panel */
 #define PANELS 2
 #define FLOATS __m512
@@ -57,14 +58,17 @@ __attribute__((target("avx2"), always_inline)) static inline void transpose(cons
 #define SET1 _mm512_set1_ps
 
 #include "ops/linear/winograd_tiles.def"
-static const trm_winograd_tiles tiles_avx512 = {ROWS, WIDE, PANELS, transform_filters_avx512,
-                                                run_task_avx512};
+
+#include "ops/linear/winograd_gradient.def" /* uses the former */
+static const trm_winograd_tiles tiles_avx512 = {
+    ROWS, WIDE, PANELS, UNIT, transform_filters_avx512, run_task_avx512, run_gradient_avx512};
 
 #undef NAME
 #undef TARGET
 #undef INLINE
 #undef LANES
 #undef ROWS
+#undef UNIT
 #undef WIDE
 #undef PANELS
 #undef FLOATS
@@ -83,6 +87,7 @@ static const trm_winograd_tiles tiles_avx512 = {ROWS, WIDE, PANELS, transform_fi
 #define INLINE __attribute__((target("avx2,fma"), always_inline)) static inline
 #define LANES 8
 #define ROWS 6
+#define UNIT 6
 #define WIDE (2 * LANES)
 #define PANELS 4
 #define FLOATS __m256
@@ -95,8 +100,10 @@ static const trm_winograd_tiles tiles_avx512 = {ROWS, WIDE, PANELS, transform_fi
 #define SET1 _mm256_set1_ps
 
 #include "ops/linear/winograd_tiles.def"
-static const trm_winograd_tiles tiles_avx2 = {ROWS, WIDE, PANELS, transform_filters_avx2,
-                                              run_task_avx2};
+
+#include "ops/linear/winograd_gradient.def" /* uses the former */
+static const trm_winograd_tiles tiles_avx2 = {
+    ROWS, WIDE, PANELS, UNIT, transform_filters_avx2, run_task_avx2, run_gradient_avx2};
 
 const trm_winograd_tiles *trm_winograd_tiles_get(void) {
   const char *name = trm_vector_ops_get()->name;

@@ -2,8 +2,8 @@
  * not depend on the threads or the width of vectors, and treat what is not finite as the reference
  * does.
  *
- * The bounds are those of docs/design/numerics.md: of each result, and of the root mean square
- * error, which is 2^-24 sqrt(C) of the results' with C channels. */
+ * The bounds, of each result and of the root mean square error, are those of
+ * docs/design/numerics.md. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -194,6 +194,90 @@ static void results_are_near_the_exact_sums(void **state) {
   }
 }
 
+/* ---- Gradients of weights --------------------------------------------------------------------- */
+
+static const convolution_case weight_cases[] = {
+    {"w same", "f01b_i01o->01bf", {4, 14, 16, 32}, {4, 14, 16, 48}, BOTH(1, 1, 0), 1, 1},
+    {"w odd", "f01b_i01o->01bf", {3, 13, 15, 48}, {3, 13, 15, 32}, BOTH(1, 1, 0), 1, 1},
+    {"w valid", "f01b_i01o->01bf", {3, 16, 18, 32}, {3, 14, 16, 32}, BOTH(0, 0, 0), 1, 1},
+    {"w uneven",
+     "f01b_i01o->01bf",
+     {3, 13, 15, 32},
+     {3, 13, 15, 80},
+     {W(2, 0, 0), W(0, 2, 0)},
+     1,
+     1},
+    {"w blocks", "f01b_i01o->01bf", {2, 14, 16, 160}, {2, 14, 16, 208}, BOTH(1, 1, 0), 1, 1},
+    {"w parts", "f01b_i01o->01bf", {8, 28, 28, 32}, {8, 28, 28, 32}, BOTH(1, 1, 0), 1, 1},
+};
+
+static trm_weight_gradient transformed(linear_case *c, trm_weight_gradient *direct) {
+  const trm_kernel_request request = linear_case_request(c);
+  trm_convolution_problem p;
+  trm_weight_gradient g;
+  assert_true(trm_convolution_restate(&request, &p) && trm_weight_gradient_plan(&p, direct) &&
+              trm_weight_gradient_transform(direct, &g));
+  return g;
+}
+
+/* Element (row, column) of the gradient of channels `in` and `out`. */
+static exact exact_gradient(const linear_case *c, int64_t row, int64_t column, int64_t in,
+                            int64_t out) {
+  exact e = {0, 0};
+  const int64_t *y = c->dims[1];
+  const int64_t tiles[2] = {(y[1] + 1) / 2, (y[2] + 1) / 2};
+  for (int64_t t = 0; t < y[0] * tiles[0] * tiles[1]; ++t) {
+    const int64_t n = t / (tiles[0] * tiles[1]);
+    const int64_t top = t / tiles[1] % tiles[0] * 2, left = t % tiles[1] * 2;
+    const int64_t x_top = top - c->window_dims[0].padding_low;
+    const int64_t x_left = left - c->window_dims[1].padding_low;
+    double largest_x = 0, largest_y = 0;
+    for (int64_t k = 0; k < 4; ++k) {
+      const int64_t h = k / 2, v = k % 2;
+      if (top + h >= y[1] || left + v >= y[2]) continue;
+      const double dy = element(c, 1, (const int64_t[4]){n, top + h, left + v, out});
+      e.sum += dy * input(c, n, x_top + h + row, x_left + v + column, in);
+      largest_y = fmax(largest_y, fabs(dy));
+    }
+    for (int64_t k = 0; k < 16; ++k) {
+      largest_x = fmax(largest_x, fabs(input(c, n, x_top + k / 4, x_left + k % 4, in)));
+    }
+    e.bound += largest_x * largest_y;
+  }
+  e.bound *= 36 * (double)(y[0] * tiles[0] * tiles[1] + 10) * 0x1p-24;
+  return e;
+}
+
+static void gradients_are_near_the_exact_sums(void **state) {
+  (void)state;
+  require_tiles();
+  for (size_t i = 0; i < sizeof weight_cases / sizeof *weight_cases; ++i) {
+    linear_case c;
+    trm_kernel kernel = create(&c, &weight_cases[i]);
+    trm_weight_gradient direct;
+    (void)transformed(&c, &direct);
+    run_once(&kernel, &c, c.data[2]);
+    const int64_t count = trm_shape_count(&c.instructions[2].shape);
+    const int64_t in = c.dims[2][2], out = c.dims[2][3];
+    double squares = 0, typical = 0;
+    for (int64_t at = 0; at < count; at += 19) {
+      const int64_t k = at / (in * out);
+      const exact e = exact_gradient(&c, k / 3, k % 3, at / out % in, at % out);
+      const double error = ((const float *)c.data[2])[at] - e.sum;
+      if (!(fabs(error) <= e.bound)) {
+        fail_msg("%s: result %lld is %.9g off", weight_cases[i].name, (long long)at, error);
+      }
+      squares += error * error, typical += e.sum * e.sum;
+    }
+    const double relative = sqrt(squares / typical);
+    if (!(relative < 8 * 0x1p-24)) { /* sums of 64 tiles */
+      fail_msg("%s: the error is %.3g of the results", weight_cases[i].name, relative);
+    }
+    trm_kernel_destroy(&kernel);
+    linear_case_free(&c);
+  }
+}
+
 /* ---- What is not finite ------------------------------------------------------------------------ */
 
 typedef struct oddity {
@@ -201,81 +285,101 @@ typedef struct oddity {
   int operand;
   int64_t at[2];
   float values[2];
-  float weights; /* a factor of all */
+  float weights;  /* a factor of all */
+  bool is_finite; /* the result, everywhere */
 } oddity;
+
+/* Compares with the reference. */
+static void check_oddity(const convolution_case *from, const oddity *odd) {
+  linear_case c;
+  trm_kernel kernel = create(&c, from);
+  for (int k = 0; k < 2; ++k) ((float *)c.data[odd->operand])[odd->at[k]] = odd->values[k];
+  for (int64_t k = 0; k < trm_shape_count(&c.instructions[1].shape); ++k) {
+    ((float *)c.data[1])[k] *= odd->weights;
+  }
+  const trm_kernel_request request = linear_case_request(&c);
+  trm_kernel reference;
+  bool supported = false;
+  assert_int_equal(trm_reference_convolution_create(&request, &reference, &supported, NULL), 0);
+  const int64_t count = trm_shape_count(&c.instructions[2].shape);
+  float *oracle = trm_allocate_aligned((size_t)count * sizeof *oracle);
+  run_once(&reference, &c, oracle);
+  run_once(&kernel, &c, c.data[2]);
+  const double scale = isfinite(odd->values[0]) ? (double)odd->values[0] : 0;
+  int64_t not_finite = 0;
+  for (int64_t k = 0; k < count; ++k) {
+    const float a = ((const float *)c.data[2])[k], b = oracle[k];
+    if (!isfinite(b)) ++not_finite;
+    const bool equal = isnan(b)       ? isnan(a)
+                       : !isfinite(b) ? a == b
+                                      : fabs((double)a - b) <= 1e-4 + 1e-6 * scale;
+    if (!equal) {
+      fail_msg("%s, %s: result %lld is %g instead of %g", from->name, odd->what, (long long)k,
+               (double)a, (double)b);
+    }
+  }
+  assert_true(odd->is_finite == (not_finite == 0));
+  trm_free(oracle);
+  trm_kernel_destroy(&reference);
+  trm_kernel_destroy(&kernel);
+  linear_case_free(&c);
+}
 
 /* A transform would spread these over a tile, or overflow. */
 static void not_finite_values_reach_what_they_should(void **state) {
   (void)state;
   require_tiles();
   static const oddity oddities[] = {
-      {"an infinity", 0, {5000, 5001}, {INFINITY, 1}, 1},
-      {"two infinities", 0, {5000, 5032}, {INFINITY, -INFINITY}, 1},
-      {"a NaN at the edge", 0, {0, 1}, {NAN, 1}, 1},
-      {"an infinite weight", 1, {40, 41}, {-INFINITY, 1}, 1},
-      {"an overflow of the transform", 0, {5024, 5056}, {3e38f, 3e38f}, 0.25f},
-      {"an overflow of the result", 0, {5024, 5056}, {3e38f, 1}, 4},
+      {"an infinity", 0, {5000, 5001}, {INFINITY, 1}, 1, false},
+      {"two infinities", 0, {5000, 5032}, {INFINITY, -INFINITY}, 1, false},
+      {"a NaN at the edge", 0, {0, 1}, {NAN, 1}, 1, false},
+      {"an infinite weight", 1, {40, 41}, {-INFINITY, 1}, 1, false},
+      {"an overflow of the transform", 0, {5024, 5056}, {3e38f, 3e38f}, 0.25f, true},
+      {"an overflow of the result", 0, {5024, 5056}, {3e38f, 1}, 4, false},
   };
   for (size_t i = 0; i < sizeof oddities / sizeof *oddities; ++i) {
-    linear_case c;
-    trm_kernel kernel = create(&c, &cases[0].convolution);
-    const oddity *odd = &oddities[i];
-    for (int k = 0; k < 2; ++k) ((float *)c.data[odd->operand])[odd->at[k]] = odd->values[k];
-    for (int64_t k = 0; k < trm_shape_count(&c.instructions[1].shape); ++k) {
-      ((float *)c.data[1])[k] *= odd->weights;
-    }
-    const trm_kernel_request request = linear_case_request(&c);
-    trm_kernel reference;
-    bool supported = false;
-    assert_int_equal(trm_reference_convolution_create(&request, &reference, &supported, NULL), 0);
-    const int64_t count = trm_shape_count(&c.instructions[2].shape);
-    float *oracle = trm_allocate_aligned((size_t)count * sizeof *oracle);
-    run_once(&reference, &c, oracle);
-    run_once(&kernel, &c, c.data[2]);
-    const double scale = isfinite(odd->values[0]) ? (double)odd->values[0] : 0;
-    int64_t not_finite = 0;
-    for (int64_t k = 0; k < count; ++k) {
-      const float a = ((const float *)c.data[2])[k], b = oracle[k];
-      if (!isfinite(b)) ++not_finite;
-      const bool equal = isnan(b)       ? isnan(a)
-                         : !isfinite(b) ? a == b
-                                        : fabs((double)a - b) <= 1e-4 + 1e-6 * scale;
-      if (!equal) fail_msg("%s: result %lld is %g instead of %g", odd->what, (long long)k, a, b);
-    }
-    assert_true((i == 4) == (not_finite == 0));
-    trm_free(oracle);
-    trm_kernel_destroy(&reference);
-    trm_kernel_destroy(&kernel);
-    linear_case_free(&c);
+    check_oddity(&cases[0].convolution, &oddities[i]);
+  }
+  static const oddity of_gradients[] = {
+      {"an infinity at a corner", 0, {0, 1}, {INFINITY, 1}, 1, false},
+      {"a NaN at an edge", 0, {40, 41}, {NAN, 1}, 1, false},
+      {"an infinity of y", 1, {4080, 4081}, {INFINITY, 1}, 1, false},
+      {"an overflow of the transform", 0, {5024, 5056}, {3e38f, 3e38f}, 0.25f, true},
+  };
+  for (size_t i = 0; i < sizeof of_gradients / sizeof *of_gradients; ++i) {
+    check_oddity(&weight_cases[0], &of_gradients[i]);
   }
 }
 
 /* ---- The same bits ----------------------------------------------------------------------------- */
 
+static void check_threads(const convolution_case *from) {
+  static const int counts[] = {1, 2, 3, 5, 16};
+  const int before = omp_get_max_threads();
+  float *first = NULL;
+  for (int t = 0; t < 5; ++t) {
+    linear_case c;
+    omp_set_num_threads(counts[t]);
+    trm_kernel kernel = create(&c, from);
+    const size_t bytes = trm_shape_bytes(&c.instructions[2].shape);
+    if (t == 0) first = trm_allocate_aligned(bytes);
+    run_once(&kernel, &c, t == 0 ? (void *)first : c.data[2]);
+    if (t > 0 && memcmp(first, c.data[2], bytes) != 0) {
+      fail_msg("%s: %d threads give other bits than one", from->name, counts[t]);
+    }
+    trm_kernel_destroy(&kernel);
+    linear_case_free(&c);
+  }
+  trm_free(first);
+  omp_set_num_threads(before);
+}
+
 static void threads_do_not_change_results(void **state) {
   (void)state;
   require_tiles();
-  static const int counts[] = {1, 2, 3, 5, 16};
-  enum { COUNTS = sizeof counts / sizeof *counts };
-  const int before = omp_get_max_threads();
-  for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i) {
-    float *first = NULL;
-    for (int t = 0; t < COUNTS; ++t) {
-      linear_case c;
-      omp_set_num_threads(counts[t]);
-      trm_kernel kernel = create(&c, &cases[i].convolution);
-      const size_t bytes = trm_shape_bytes(&c.instructions[2].shape);
-      if (t == 0) first = trm_allocate_aligned(bytes);
-      run_once(&kernel, &c, t == 0 ? (void *)first : c.data[2]);
-      if (t > 0 && memcmp(first, c.data[2], bytes) != 0) {
-        fail_msg("%s: %d threads give other bits than one", cases[i].convolution.name, counts[t]);
-      }
-      trm_kernel_destroy(&kernel);
-      linear_case_free(&c);
-    }
-    trm_free(first);
-  }
-  omp_set_num_threads(before);
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i) check_threads(&cases[i].convolution);
+  for (size_t i = 0; i < sizeof weight_cases / sizeof *weight_cases; ++i)
+    check_threads(&weight_cases[i]);
 }
 
 /* Vectors of 16 on any CPU, in the form that AVX-512 has. */
@@ -294,6 +398,7 @@ static void transpose(const float *from, int64_t stride, float *to, int64_t line
 #define INLINE __attribute__((target("avx2,fma"), always_inline)) static inline
 #define LANES 16
 #define ROWS 12
+#define UNIT 8
 #define WIDE (2 * LANES)
 #define PANELS 2
 #define FLOATS wide_vector
@@ -315,6 +420,8 @@ static void transpose(const float *from, int64_t stride, float *to, int64_t line
 
 #include "ops/linear/winograd_tiles.def"
 
+#include "ops/linear/winograd_gradient.def" /* uses the former */
+
 static void wide_vectors_give_the_same_bits(void **state) {
   (void)state;
   require_tiles();
@@ -329,7 +436,7 @@ static void wide_vectors_give_the_same_bits(void **state) {
     trm_winograd w;
     assert_true(trm_convolution_restate(&request, &p) && trm_winograd_plan(&p, &w));
     const int64_t tiles = w.batch * trm_winograd_down(&w, 0) * trm_winograd_down(&w, 1);
-    const int64_t panels = trm_winograd_divide_up(w.outputs, WIDE);
+    const int64_t panels = trm_divide_up(w.outputs, WIDE);
     const int64_t planes[3] = {panels * trm_winograd_filter_plane(&w, WIDE),
                                trm_winograd_tile_plane(tiles, ROWS, w.channels),
                                trm_winograd_tile_plane(tiles, ROWS, PANELS * WIDE)};
@@ -348,6 +455,36 @@ static void wide_vectors_give_the_same_bits(void **state) {
     if (memcmp(result, c.data[2], bytes) != 0) fail_msg("%s: other bits", each->convolution.name);
     for (int k = 0; k < 3; ++k) trm_free(parts[k]);
     trm_free(result);
+    trm_kernel_destroy(&kernel);
+    linear_case_free(&c);
+  }
+}
+
+static void wide_vectors_give_the_same_gradients(void **state) {
+  (void)state;
+  require_tiles();
+  for (size_t i = 0; i < sizeof weight_cases / sizeof *weight_cases; ++i) {
+    linear_case c;
+    trm_kernel kernel = create(&c, &weight_cases[i]);
+    run_once(&kernel, &c, c.data[2]);
+    trm_weight_gradient direct;
+    const trm_weight_gradient g = transformed(&c, &direct);
+    const trm_gradient_block b = trm_winograd_gradient_block(&g, 0, UNIT, WIDE);
+    const int64_t floats = 16 * (b.left_plane + b.right_plane + b.sum_plane);
+    float *workspace = trm_allocate_aligned((size_t)floats * sizeof(float));
+    const size_t bytes = trm_shape_bytes(&c.instructions[2].shape);
+    const int64_t count = trm_gradient_count(&g);
+    float *parts = trm_allocate_aligned((size_t)(g.parts * count) * sizeof(float));
+    const trm_gradient_job job = {&g, c.data[0], c.data[1], parts, parts + count, NULL, NULL};
+    const int64_t tasks = g.parts * trm_divide_up(g.in_channels, g.in_block) *
+                          trm_divide_up(g.out_channels, g.out_block);
+    for (int64_t t = 0; t < tasks; ++t) assert_true(run_gradient_wide(&job, t, workspace));
+    for (int64_t part = 1; part < g.parts; ++part) {
+      for (int64_t k = 0; k < count; ++k) parts[k] += parts[part * count + k];
+    }
+    if (memcmp(parts, c.data[2], bytes) != 0) fail_msg("%s: other bits", weight_cases[i].name);
+    trm_free(workspace);
+    trm_free(parts);
     trm_kernel_destroy(&kernel);
     linear_case_free(&c);
   }
@@ -459,10 +596,12 @@ static void computed_filters_are_not_kept(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(results_are_near_the_exact_sums),
+      cmocka_unit_test(gradients_are_near_the_exact_sums),
       cmocka_unit_test(not_finite_values_reach_what_they_should),
       cmocka_unit_test(threads_do_not_change_results),
 #if defined(__x86_64__)
       cmocka_unit_test(wide_vectors_give_the_same_bits),
+      cmocka_unit_test(wide_vectors_give_the_same_gradients),
 #endif
       cmocka_unit_test(others_are_direct),
       cmocka_unit_test(filters_are_kept_by_version),
