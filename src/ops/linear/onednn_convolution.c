@@ -9,6 +9,7 @@
 #include "ops/linear/grouped_convolution.h"
 #include "ops/linear/half_tiles.h"
 #include "ops/linear/onednn_convolution_draft.h"
+#include "ops/linear/winograd.h"
 
 /* ---- Building -------------------------------------------------------------------------------- */
 
@@ -221,7 +222,7 @@ static trm_status add_convolution(trm_convolution_draft *draft, const trm_kernel
   TRY(trm_convolution_create_descs(draft, error));
   const_dnnl_memory_desc_t packed =
       dnnl_primitive_desc_query_md(draft->desc, dnnl_query_weights_md, 0);
-  TRY(add_weight_packing(draft, dtype, trm_onednn_may_repeat(request, 1), is_copied ? &copy : NULL,
+  TRY(add_weight_packing(draft, dtype, draft->keeps_weights, is_copied ? &copy : NULL,
                          is_split ? &split : NULL, packed, error));
   const bool is_data = p->kind == TRM_BACKWARD_DATA;
   const trm_onednn_argument arguments[] = {
@@ -283,22 +284,13 @@ static void plan_thin_copy(const trm_convolution_problem *p, const trm_grouped_c
   }
 }
 
-static bool is_channels_last(const trm_convolution_problem *p, const trm_convolution_layout *a,
-                             int64_t channels, const int64_t *size) {
-  int64_t stride = channels;
-  for (int i = p->spatial - 1; i >= 0; --i) {
-    if (size[i] > 1 && a->spatial[i] != stride) return false;
-    stride *= size[i];
-  }
-  return a->inner == 1 && (p->batch == 1 || a->outer == stride);
-}
-
 /* Whether our kernels read and write the halves themselves, in HLO's layout. */
 static bool reads_halves(const trm_convolution_problem *p, const trm_kernel_request *request) {
   return trm_operand_shape(request, 0)->dtype == TRM_F16 &&
          request->instruction->shape.dtype == TRM_F16 && p->kind != TRM_BACKWARD_WEIGHTS &&
-         !p->is_x_cropped && is_channels_last(p, &p->x, p->groups * p->in_channels, p->x_size) &&
-         is_channels_last(p, &p->y, p->groups * p->out_channels, p->y_size);
+         !p->is_x_cropped &&
+         trm_convolution_is_channels_last(p, &p->x, p->groups * p->in_channels, p->x_size) &&
+         trm_convolution_is_channels_last(p, &p->y, p->groups * p->out_channels, p->y_size);
 }
 
 static trm_status add_thin(trm_convolution_draft *draft, const trm_kernel_request *request,
@@ -518,12 +510,12 @@ static const char *kernel_name(trm_propagation kind) {
   return "onednn.convolution";
 }
 
-trm_status trm_onednn_convolution_create(const trm_kernel_request *request, trm_kernel *out_kernel,
-                                         bool *out_supported, trm_error *error) {
-  *out_supported = false;
-  trm_convolution_draft draft = {0};
-  if (!trm_convolution_restate(request, &draft.p)) return TRM_OK;
-  draft.arena = request->arena;
+/* Creates the kernel of oneDNN; `keeps_weights`: packed, where they may serve again. */
+static trm_status create_direct(const trm_kernel_request *request, const trm_convolution_problem *p,
+                                bool keeps_weights, trm_kernel *out_kernel, bool *out_supported,
+                                trm_error *error) {
+  trm_convolution_draft draft = {.arena = request->arena, .p = *p};
+  draft.keeps_weights = keeps_weights && trm_onednn_may_repeat(request, 1);
   draft.products = products_of(request, &draft.p);
   draft.pieces = trm_half_products_pieces(draft.products);
   draft.in = draft.pieces > 0 ? dnnl_bf16 : dnnl_f32;
@@ -550,4 +542,24 @@ trm_status trm_onednn_convolution_create(const trm_kernel_request *request, trm_
   if (status == TRM_UNIMPLEMENTED) return TRM_OK;
   *out_supported = status == TRM_OK;
   return status;
+}
+
+trm_status trm_onednn_convolution_create(const trm_kernel_request *request, trm_kernel *out_kernel,
+                                         bool *out_supported, trm_error *error) {
+  *out_supported = false;
+  trm_convolution_problem p;
+  if (!trm_convolution_restate(request, &p)) return TRM_OK;
+  trm_winograd winograd;
+  const bool is_winograd = trm_operand_shape(request, 0)->dtype == TRM_F32 &&
+                           trm_operand_shape(request, 1)->dtype == TRM_F32 &&
+                           request->instruction->shape.dtype == TRM_F32 &&
+                           trm_winograd_plan(&p, &winograd);
+  TRY(create_direct(request, &p, !is_winograd, out_kernel, out_supported, error));
+  if (!is_winograd || !*out_supported) return TRM_OK;
+  const char *name = p.kind == TRM_FORWARD ? "winograd.forward" : "winograd.backward_data";
+  *out_supported = false;
+  const trm_kernel direct = *out_kernel;
+  TRY(trm_winograd_create(request, &winograd, name, &direct, out_kernel, error));
+  *out_supported = true;
+  return TRM_OK;
 }

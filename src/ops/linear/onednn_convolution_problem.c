@@ -168,6 +168,17 @@ bool trm_convolution_restate(const trm_kernel_request *request, trm_convolution_
   return crop(p);
 }
 
+bool trm_convolution_is_channels_last(const trm_convolution_problem *p,
+                                      const trm_convolution_layout *a, int64_t channels,
+                                      const int64_t *size) {
+  int64_t stride = channels;
+  for (int i = p->spatial - 1; i >= 0; --i) {
+    if (size[i] > 1 && a->spatial[i] != stride) return false;
+    stride *= size[i];
+  }
+  return a->inner == 1 && (p->batch == 1 || a->outer == stride);
+}
+
 bool trm_convolution_plan_tiles(const trm_convolution_problem *p, trm_half_tiles *tiles) {
   const bool is_data = p->kind == TRM_BACKWARD_DATA;
   const trm_convolution_layout *from = is_data ? &p->y : &p->x, *to = is_data ? &p->x : &p->y;

@@ -38,6 +38,11 @@ typedef struct trm_convolution_problem {
 /* Restates an HLO convolution; false if oneDNN has none for it. */
 bool trm_convolution_restate(const trm_kernel_request *request, trm_convolution_problem *p);
 
+/* Whether an activation is dense with channels last; `channels` is those of all groups. */
+bool trm_convolution_is_channels_last(const trm_convolution_problem *p,
+                                      const trm_convolution_layout *a, int64_t channels,
+                                      const int64_t *size);
+
 /* Whether AMX tiles serve the problem (half_tiles.h). Sets *tiles, always to a convolution. */
 bool trm_convolution_plan_tiles(const trm_convolution_problem *p, trm_half_tiles *tiles);
 

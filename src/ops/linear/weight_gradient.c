@@ -5,9 +5,11 @@
  * around the image, dy in panels of 32 (with AVX2: 6 and 16). A tile of 8 x 32 sums stays in
  * registers while a panel of each is read; then it is added to the gradient in memory. A kernel of
  * several elements reads the panel of x at several places. */
+#include <stdatomic.h>
 #include <string.h>
 
 #include "ops/linear/weight_gradient_panels.h"
+#include "ops/linear/winograd_tiles.h"
 #include "ops/threads.h"
 
 enum {
@@ -19,6 +21,8 @@ enum {
   MOST_BLOCK = 256, /* channels */
   LEAST_BLOCK = 64,
   LEAST_CHANNELS = 16,
+  MOST_TRANSFORMED = 128, /* channels of a block, with Winograd's transforms */
+  TILES = 64,             /* that are transformed at a time */
 };
 #define LEAST_OPERATIONS 4e6 /* smaller gradients stay with oneDNN */
 #define MOST_WORKSPACE ((size_t)4 << 20)
@@ -34,12 +38,20 @@ static int64_t right_count(const trm_weight_gradient *g) {
   return trm_round_up(g->out_block, BLOCK_UNIT) * g->images * g->rows * g->y_size[1];
 }
 static size_t workspace_bytes(const trm_weight_gradient *g) {
+  if (g->direct != NULL) {
+    const trm_winograd_tiles *tiles = trm_winograd_tiles_get();
+    const trm_gradient_block b = trm_winograd_gradient_block(g, 0, tiles->unit, tiles->wide);
+    return (size_t)(TRM_WINOGRAD_PLANES * (b.left_plane + b.right_plane + b.sum_plane)) *
+           sizeof(float);
+  }
   return (size_t)trm_round_up(left_count(g) + right_count(g), LINE) * sizeof(float);
 }
 
 size_t trm_weight_gradient_scratch_bytes(const trm_weight_gradient *g) {
-  return (size_t)((g->parts - 1) * trm_gradient_count(g)) * sizeof(float) +
-         (size_t)g->threads * workspace_bytes(g);
+  const size_t direct = g->direct != NULL ? trm_weight_gradient_scratch_bytes(g->direct) : 0;
+  const size_t bytes = (size_t)((g->parts - 1) * trm_gradient_count(g)) * sizeof(float) +
+                       (size_t)g->threads * workspace_bytes(g);
+  return bytes > direct ? bytes : direct;
 }
 
 /* ---- Planning -------------------------------------------------------------------------------- */
@@ -83,10 +95,10 @@ static void divide_blocks(trm_weight_gradient *g, int64_t tasks, int64_t least_b
 }
 
 /* Large blocks pack little, many tasks share well. */
-static void choose_tasks(trm_weight_gradient *g) {
+static void choose_tasks(trm_weight_gradient *g, int64_t in_block, int64_t out_block) {
   const int64_t positions = g->batch * g->y_size[0] * g->y_size[1];
-  g->in_block = trm_least(g->in_channels, MOST_BLOCK);
-  g->out_block = trm_least(g->out_channels, MOST_BLOCK);
+  g->in_block = trm_least(g->in_channels, in_block);
+  g->out_block = trm_least(g->out_channels, out_block);
   g->parts = 1;
   while (tasks_of(g) < TASKS && 2 * g->parts <= trm_least(g->batch, MOST_PARTS) &&
          positions / (2 * g->parts) >= LEAST_SUMMED) {
@@ -132,7 +144,7 @@ bool trm_weight_gradient_plan(const trm_convolution_problem *p, trm_weight_gradi
   }
   if (operations < LEAST_OPERATIONS) return false;
   flatten(&g);
-  choose_tasks(&g);
+  choose_tasks(&g, MOST_BLOCK, MOST_BLOCK);
   choose_panels(&g);
   if (g.rows * g.images > TRM_GRADIENT_POSITIONS || workspace_bytes(&g) > MOST_WORKSPACE)
     return false;
@@ -140,7 +152,31 @@ bool trm_weight_gradient_plan(const trm_convolution_problem *p, trm_weight_gradi
   return true;
 }
 
+bool trm_weight_gradient_transform(const trm_weight_gradient *direct,
+                                   trm_weight_gradient *out_gradient) {
+  trm_weight_gradient g = *direct;
+  for (int d = 0; d < 2; ++d) {
+    if (g.k_size[d] != 3 || g.stride[d] != 1 || g.dilation[d] != 1) return false;
+  }
+  if (!trm_winograd_pays(g.batch, g.in_channels, g.out_channels, g.y_size)) return false;
+  choose_tasks(&g, MOST_TRANSFORMED, MOST_TRANSFORMED);
+  g.tiles = TILES;
+  g.direct = direct;
+  *out_gradient = g;
+  return true;
+}
+
 /* ---- Running --------------------------------------------------------------------------------- */
+
+static void run_transformed(const void *context, int64_t begin, int64_t end, int thread) {
+  const trm_gradient_job *job = context;
+  char *workspace = job->workspaces + (size_t)thread * workspace_bytes(job->g);
+  for (int64_t i = begin; i < end; ++i) {
+    if (!trm_winograd_tiles_get()->run_gradient(job, i, (float *)(void *)workspace)) {
+      atomic_store(job->is_finite, false);
+    }
+  }
+}
 
 static void run_tasks(const void *context, int64_t begin, int64_t end, int thread) {
   const trm_gradient_job *job = context;
@@ -164,9 +200,16 @@ void trm_weight_gradient_run(const void *data, const void *x, const void *dy, vo
                              void *scratch) {
   const trm_weight_gradient *g = data;
   const int64_t other = (g->parts - 1) * trm_gradient_count(g);
-  const trm_gradient_job job = {g,  x,       dy,
-                                dw, scratch, (char *)scratch + (size_t)other * sizeof(float)};
-  trm_parallel_ranges(g->threads, tasks_of(g), run_tasks, &job);
+  atomic_bool is_finite;
+  atomic_init(&is_finite, true);
+  const trm_gradient_job job = {
+      g, x, dy, dw, scratch, (char *)scratch + (size_t)other * sizeof(float), &is_finite};
+  trm_parallel_ranges(g->threads, tasks_of(g), g->direct != NULL ? run_transformed : run_tasks,
+                      &job);
+  if (!atomic_load(&is_finite)) {
+    trm_weight_gradient_run(g->direct, x, dy, dw, scratch);
+    return;
+  }
   if (g->parts == 1) return;
   const size_t bytes = (size_t)(g->parts * trm_gradient_count(g)) * sizeof(float);
   const int64_t count = g->k_size[0] * g->k_size[1] * g->in_channels * g->out_channels;

@@ -15,11 +15,19 @@ typedef struct trm_weight_gradient {
    * or `rows` rows of one, are packed at a time. */
   int64_t parts, in_block, out_block, images, rows;
   int threads;
+  /* By Winograd's transforms (winograd.h): `tiles` tiles of 2x2 results are transformed at a time,
+   * and what is not finite is computed again by `direct`. */
+  int64_t tiles;
+  const struct trm_weight_gradient *direct;
 } trm_weight_gradient;
 
 /* Restates a gradient of weights and chooses how it is computed; false: this CPU or these sizes are
  * not served. */
 bool trm_weight_gradient_plan(const trm_convolution_problem *p, trm_weight_gradient *out_gradient);
+
+/* Restates a gradient to be computed by Winograd's transforms; false: that would not be faster. */
+bool trm_weight_gradient_transform(const trm_weight_gradient *direct,
+                                   trm_weight_gradient *out_gradient);
 
 /* Sets how many threads compute it. For many of them the blocks of channels become smaller, which
  * changes no sum. */

@@ -3,6 +3,8 @@
 #ifndef TREMULA_OPS_LINEAR_WEIGHT_GRADIENT_PANELS_H_
 #define TREMULA_OPS_LINEAR_WEIGHT_GRADIENT_PANELS_H_
 
+#include <stdatomic.h>
+
 #include "ops/linear/weight_gradient.h"
 
 #define TRM_GRADIENT_POSITIONS 224 /* of dy that are packed at a time, about */
@@ -14,6 +16,7 @@ typedef struct trm_gradient_job {
   float *dw;    /* of part 0 */
   float *other; /* of the parts from 1 on */
   char *workspaces;
+  atomic_bool *is_finite; /* written by Winograd's tasks */
 } trm_gradient_job;
 
 /* What depends on the instruction set. A tile of sums has `unit` input and `wide` output channels.
