@@ -74,6 +74,11 @@ static const bool is_kernel[TRM_NUM_OPCODES] = {
     [TRM_OP_RAGGED_DOT] = true,         [TRM_OP_SCALED_DOT] = true,
     [TRM_OP_DYNAMIC_RESHAPE] = true,    [TRM_OP_FUSION] = true};
 
+/* Custom calls that XLA's compilers expand for every accelerator. (The eigenvectors of its "Eigh"
+ * have other signs than the CPU's.) */
+static const bool is_expanded[TRM_NUM_CALLS] = {
+    [TRM_CALL_QR] = true, [TRM_CALL_HOUSEHOLDER] = true};
+
 /* Why an accelerator does not compute an opcode or a custom call; NULL: it can. */
 static const char *reason_of(const trm_instruction *i) {
   const trm_opcode opcode = trm_instruction_acts_as(i);
@@ -89,6 +94,7 @@ static const char *reason_of(const trm_instruction *i) {
     return is_other ? "the CPU draws its random numbers" : "its value is different on each replica";
   }
   if (opcode == TRM_OP_OPT_BARRIER || opcode == TRM_OP_RNG_BIT_GENERATOR) return NULL;
+  if (is_expanded[i->call_id]) return NULL;
   return is_own || is_other || is_kernel[opcode] ? kernel_of_the_cpu : NULL;
 }
 
@@ -438,7 +444,7 @@ static bool is_worth(const cutter *c, int32_t level, uint32_t *out_members) {
     if (!is_member(c, i, level)) continue;
     const trm_instruction *o = &computation->instructions[i];
     ++*out_members;
-    if (is_heavy[o->opcode]) work += least;
+    if (is_heavy[o->opcode] || is_expanded[o->call_id]) work += least;
     else if (trm_shape_is_array(&o->shape)) work += trm_shape_count(&o->shape);
   }
   return *out_members > 0 && (work >= least || c->num_regions > 0);
