@@ -32,8 +32,8 @@ bool trm_accelerator_has_type(trm_dtype dtype);
 typedef struct trm_region_source {
   const void *module; /* a serialised HloModuleProto */
   size_t size;
-  const uint32_t *updated; /* the operands that results may overwrite (the module's aliases) */
-  size_t num_updated;
+  const trm_alias *aliases; /* the module's: operands that results may overwrite */
+  size_t num_aliases;
 } trm_region_source;
 
 /* Compiles a region, or finds the code of an equal source in this process or in the cache of files.

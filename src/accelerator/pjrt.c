@@ -32,7 +32,8 @@ struct trm_accelerator {
   PJRT_Device *devices[TRM_MAX_ACCELERATORS];
   pid_t process; /* that opened it */
   char name[256];
-  char identity[1024]; /* everything that compiled code depends on */
+  char identity[1024]; /* with the options, everything that compiled code depends on */
+  char options[8];     /* a CompileOptionsProto */
 };
 
 /* A PJRT struct followed by zeros, and a pointer to it. A plugin newer than the header refuses
@@ -153,7 +154,12 @@ static trm_status load(const char *path, const PJRT_Api **out_api, trm_error *er
   return TRM_OK;
 }
 
+/* The options are those of one replica and one partition on device N: executable_build_options (3)
+ * { device_ordinal (1), num_replicas (4), num_partitions (5) }. For several devices
+ * compile_portable_executable (4) takes the place of the device. */
 static trm_status choose_devices(trm_accelerator *a, trm_error *error) {
+  const char one[] = {0x1a, 6, 0x08, (char)a->choice.devices[0], 0x20, 1, 0x28, 1};
+  static const char portable[] = {0x1a, 4, 0x20, 1, 0x28, 1, 0x20, 1};
   const PJRT_Api *api = a->api;
   CALL(Client_AddressableDevices, devices, opening, .client = a->client);
   for (size_t d = 0; d < a->choice.num_devices; ++d) {
@@ -165,6 +171,7 @@ static trm_status choose_devices(trm_accelerator *a, trm_error *error) {
     }
     a->devices[d] = devices->addressable_devices[number];
   }
+  memcpy(a->options, a->choice.num_devices > 1 ? portable : one, sizeof a->options);
   return TRM_OK;
 }
 
@@ -413,23 +420,12 @@ static trm_status store(const trm_region *region, const char *path, trm_error *e
   return status;
 }
 
-/* Writes a CompileOptionsProto with one replica and one partition on device N:
- * executable_build_options (3) { device_ordinal (1), num_replicas (4), num_partitions (5) }. For
- * several devices compile_portable_executable (4) takes the place of the device. Gives the size. */
-static size_t compile_options(const trm_accelerator *a, char out[16]) {
-  const char one[] = {0x1a, 6, 0x08, (char)a->choice.devices[0], 0x20, 1, 0x28, 1};
-  static const char portable[] = {0x1a, 4, 0x20, 1, 0x28, 1, 0x20, 1};
-  memcpy(out, a->choice.num_devices > 1 ? portable : one, sizeof one);
-  return sizeof one;
-}
-
 static trm_status compile(trm_region *region, const trm_region_source *source, trm_error *error) {
   const trm_accelerator *a = region->accelerator;
-  char options[16];
   ARGS(PJRT_Program, program, .code = (char *)(uintptr_t)source->module, .code_size = source->size,
        .format = "hlo", .format_size = 3);
   ARGS(PJRT_Client_Compile_Args, args, .client = a->client, .program = program,
-       .compile_options = options, .compile_options_size = compile_options(a, options));
+       .compile_options = a->options, .compile_options_size = sizeof a->options);
   const trm_mark mark = trm_mark_begin(TRM_TIMELINE_DRIVERS, "compile for %s", a->name);
   const trm_status status =
       take_error(a->api, a->api->PJRT_Client_Compile(args), &compiling, error);
@@ -464,10 +460,8 @@ static trm_status load_or_compile(trm_region *region, const trm_region_source *s
 }
 
 static void key_of(const trm_accelerator *a, const trm_region_source *source, char out[33]) {
-  char options[16];
-  const size_t options_size = compile_options(a, options);
-  const uint64_t seed =
-      XXH3_64bits_withSeed(a->identity, strlen(a->identity), XXH3_64bits(options, options_size));
+  const uint64_t seed = XXH3_64bits_withSeed(a->identity, strlen(a->identity),
+                                             XXH3_64bits(a->options, sizeof a->options));
   const XXH128_hash_t hash = XXH3_128bits_withSeed(source->module, source->size, seed);
   snprintf(out, 33, "%016llx%016llx", (unsigned long long)hash.high64,
            (unsigned long long)hash.low64);
@@ -490,13 +484,15 @@ trm_status trm_region_compile(trm_accelerator *a, const trm_region_source *sourc
   *out = find(key, 1);
   if (*out != NULL) return TRM_OK;
   trm_region *region =
-      trm_allocate_zeroed(1, sizeof *region + source->num_updated * sizeof *source->updated);
+      trm_allocate_zeroed(1, sizeof *region + source->num_aliases * sizeof *region->updated);
   CHECK_MEMORY(region, "a region");
   region->references = 1;
   memcpy(region->key, key, sizeof key);
   region->accelerator = a;
-  region->num_updated = source->num_updated;
-  for (size_t u = 0; u < source->num_updated; ++u) region->updated[u] = source->updated[u];
+  region->num_updated = source->num_aliases;
+  for (size_t u = 0; u < source->num_aliases; ++u) {
+    region->updated[u] = (uint32_t)source->aliases[u].parameter_number;
+  }
   const trm_status status = load_or_compile(region, source, error);
   if (status != TRM_OK) {
     trm_free(region);

@@ -275,11 +275,10 @@ static trm_status keep_counters(cutter *c, trm_error *error) {
  * made of them. */
 typedef struct region_draft {
   int32_t level;
-  uint32_t body, num_members, num_operands, num_results, num_updated;
+  uint32_t body, num_members, num_operands, num_results, num_aliases;
   trm_index *operands, *results, *inside; /* inside: the results' copies */
-  uint32_t *updated;                      /* numbers of operands that results may overwrite */
-  trm_alias *aliases;
-  trm_shape *shapes, shape; /* of the results, and the tuple of them */
+  trm_alias *aliases;                     /* operands that results may overwrite */
+  trm_shape *shapes, shape;               /* of the results, and the tuple of them */
   const char *key;
 } region_draft;
 
@@ -354,8 +353,7 @@ static trm_status find_updates(const cutter *c, region_draft *r, trm_error *erro
     const int64_t index[] = {at};
     int64_t *kept = trm_arena_copy(arena, index, sizeof index);
     CHECK_MEMORY(kept, "a region");
-    r->updated[r->num_updated] = k;
-    r->aliases[r->num_updated++] =
+    r->aliases[r->num_aliases++] =
         (trm_alias){.output_index = {.count = 1, .items = kept}, .parameter_number = k};
   }
   return TRM_OK;
@@ -366,7 +364,7 @@ static trm_status module_of(const trm_module *module, const region_draft *r, boo
   trm_module *copy;
   TRY(trm_module_clone_lightly(module, &copy, error));
   copy->entry = r->body;
-  copy->num_aliases = r->num_updated;
+  copy->num_aliases = r->num_aliases;
   copy->aliases = r->aliases;
   copy->half_overflow = module->half_overflow;
   trm_status status = trm_lower(copy, r->body, error);
@@ -386,7 +384,7 @@ static trm_status try_region(cutter *c, region_draft *r, bool *out_taken, trm_er
   trm_region *region;
   trm_error why = {0};
   TRY(module_of(c->edit.module, r, c->fastest, &data, &size, error));
-  const trm_region_source source = {data, size, r->updated, r->num_updated};
+  const trm_region_source source = {data, size, r->aliases, r->num_aliases};
   const trm_status status = trm_region_compile(c->accelerator, &source, &region, &why);
   trm_free(data);
   *out_taken = status == TRM_OK;
@@ -463,12 +461,11 @@ static trm_status cut_level(cutter *c, int32_t level, trm_error *error) {
     leave_level(c, level, "it is too little work to move");
     return TRM_OK;
   }
-  r.operands = ARENA_NEW(&c->arena, trm_index, 4 * most);
+  r.operands = ARENA_NEW(&c->arena, trm_index, 3 * most);
   r.shapes = ARENA_NEW(&c->arena, trm_shape, most);
   if (r.operands == NULL || r.shapes == NULL) FAIL_NO_MEMORY("a region");
   r.results = r.operands + most;
   r.inside = r.results + most;
-  r.updated = r.inside + most;
   TRY(make_body(c, &r, error));
   if (r.num_results == 0) return TRM_OK;
   bool taken;
