@@ -32,11 +32,11 @@ NEVER(const char *, trm_region_key, "", const trm_region *region)
 NEVER(trm_region *, trm_region_take, NULL, const char *key)
 NEVER(trm_accelerator *, trm_region_accelerator, NULL, const trm_region *region)
 NEVER(trm_status, trm_device_array_create, TRM_UNIMPLEMENTED, trm_accelerator *a, uint32_t replica,
-      const trm_host_array *from, trm_device_array **out, trm_error *error)
+      const trm_shape *shape, const void *data, trm_device_array **out, trm_error *error)
 NEVER(trm_device_array *, trm_device_array_retain, a, trm_device_array *a)
 NOTHING(trm_device_array_release, trm_device_array *a)
 NEVER(bool, trm_device_array_is_shared, true, array a)
-NEVER(bool, trm_device_array_fits, false, array a, uint32_t replica, const trm_host_array *shape)
+NEVER(bool, trm_device_array_fits, false, array a, uint32_t replica, const trm_shape *shape)
 NEVER(size_t, trm_device_array_bytes, 0, array a)
 NEVER(trm_status, trm_device_array_read, TRM_UNIMPLEMENTED, array a, void *data, trm_error *error)
 NEVER(trm_status, trm_region_run, TRM_UNIMPLEMENTED, const trm_region *region,

@@ -11,8 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/status.h"
-#include "tremula/tremula.h"
+#include "hlo/hlo.h"
 
 typedef struct trm_accelerator trm_accelerator;   /* the chosen devices of a plugin; never freed */
 typedef struct trm_region trm_region;             /* compiled code; reference-counted */
@@ -33,8 +32,8 @@ bool trm_accelerator_has_type(trm_dtype dtype);
 typedef struct trm_region_source {
   const void *module; /* a serialised HloModuleProto */
   size_t size;
-  const uint32_t *updated; /* the operands that results may overwrite (the module's aliases) */
-  size_t num_updated;
+  const trm_alias *aliases; /* the module's: operands that results may overwrite */
+  size_t num_aliases;
 } trm_region_source;
 
 /* Compiles a region, or finds the code of an equal source in this process or in the cache of files.
@@ -48,37 +47,27 @@ const char *trm_region_key(const trm_region *region);
 trm_region *trm_region_take(const char *key);
 trm_accelerator *trm_region_accelerator(const trm_region *region);
 
-/* A dense row-major array on the host. */
-typedef struct trm_host_array {
-  trm_dtype dtype;
-  int32_t rank;
-  const int64_t *dims;
-  void *data;
-  size_t bytes;
-} trm_host_array;
-
-/* Copies an array to the device of a replica. `data` may change when this returns, though the
- * transfer may still run. The caller owns a reference to *out. */
+/* Copies a dense row-major array to the device of a replica. `data` may change when this returns,
+ * though the transfer may still run. The caller owns a reference to *out. */
 trm_status trm_device_array_create(trm_accelerator *accelerator, uint32_t replica,
-                                   const trm_host_array *array, trm_device_array **out_array,
-                                   trm_error *error);
+                                   const trm_shape *shape, const void *data,
+                                   trm_device_array **out_array, trm_error *error);
 trm_device_array *trm_device_array_retain(trm_device_array *array);
 void trm_device_array_release(trm_device_array *array); /* NULL is allowed */
 /* Whether the array has more than one reference. */
 bool trm_device_array_is_shared(const trm_device_array *array);
 /* Whether the array is on the device of the replica, and has the shape. */
-bool trm_device_array_fits(const trm_device_array *array, uint32_t replica,
-                           const trm_host_array *shape);
+bool trm_device_array_fits(const trm_device_array *array, uint32_t replica, const trm_shape *shape);
 size_t trm_device_array_bytes(const trm_device_array *array);
 /* Waits for the array's contents and copies them to `data` on the host. */
 trm_status trm_device_array_read(const trm_device_array *array, void *data, trm_error *error);
 
 /* The arrays of a region's run. */
 typedef struct trm_region_call {
-  uint32_t replica, num_operands, num_results;
+  uint32_t replica, num_operands;
   trm_device_array **operands, **results;
-  bool *may_donate;             /* by operand */
-  const trm_host_array *shapes; /* of the results */
+  bool *may_donate;       /* by operand */
+  const trm_shape *shape; /* the tuple of the results */
 } trm_region_call;
 
 /* Starts a region on the device of a replica, where the operands are. Results have their contents

@@ -25,31 +25,20 @@ static bool look_in(const char *folder, const char *name, char out_path[TRM_PLUG
   return true;
 }
 
-/* The site-packages folder, if this library is site-packages/tremula/lib/libtremula.so. */
-static void own_folder(char out[TRM_PLUGIN_PATH]) {
-  Dl_info info;
-  out[0] = '\0';
-  if (dladdr((void *)(uintptr_t)trm_version, &info) == 0 || info.dli_fname == NULL) return;
-  snprintf(out, TRM_PLUGIN_PATH, "%s", info.dli_fname);
-  for (int up = 0; up < 3; ++up) {
-    char *slash = strrchr(out, '/');
-    if (slash == NULL) {
-      out[0] = '\0';
-      return;
-    }
-    *slash = '\0';
-  }
-}
-
 static bool look_everywhere(const char *name, char out_path[TRM_PLUGIN_PATH]) {
   char folders[1 << 16], own[TRM_PLUGIN_PATH], *rest = folders;
   const char *given = getenv("TREMULA_PLUGIN_PATH");
+  Dl_info library;
   snprintf(folders, sizeof folders, "%s", given != NULL ? given : "");
   for (char *folder; (folder = strsep(&rest, ":")) != NULL;) {
     if (*folder != '\0' && look_in(folder, name, out_path)) return true;
   }
-  own_folder(own);
-  return own[0] != '\0' && look_in(own, name, out_path);
+  if (dladdr((void *)(uintptr_t)trm_version, &library) == 0) return false;
+  const char *slash = strrchr(library.dli_fname, '/');
+  if (slash == NULL) return false;
+  /* the library is site-packages/tremula/lib/libtremula.so */
+  snprintf(own, sizeof own, "%.*s/../..", (int)(slash - library.dli_fname), library.dli_fname);
+  return look_in(own, name, out_path);
 }
 
 /* Parses device numbers such as "0,2". */

@@ -32,7 +32,8 @@ struct trm_accelerator {
   PJRT_Device *devices[TRM_MAX_ACCELERATORS];
   pid_t process; /* that opened it */
   char name[256];
-  char identity[1024]; /* everything that compiled code depends on */
+  char identity[1024]; /* with the options, everything that compiled code depends on */
+  char options[8];     /* a CompileOptionsProto */
 };
 
 /* A PJRT struct followed by zeros, and a pointer to it. A plugin newer than the header refuses
@@ -47,28 +48,33 @@ enum { NEWER_MEMBERS = 256 };
   type *const name = &name##_block.own
 
 /* Calls a function of the plugin, of the local name `api`, with members of its struct, to which
- * `name` points afterwards. `what` is for messages. */
-#define CALL(function, name, what, ...)            \
+ * `name` points afterwards. */
+#define CALL(function, name, task, ...)            \
   ARGS(PJRT_##function##_Args, name, __VA_ARGS__); \
-  TRY(take_error(api, api->PJRT_##function(name), what, error))
+  TRY(take_error(api, api->PJRT_##function(name), &(task), error))
 
 /* The same where a failure is no concern of the caller's. */
 #define CALL_ANYWAY(function, ...)                                        \
   do {                                                                    \
     ARGS(PJRT_##function##_Args, args, __VA_ARGS__);                      \
-    take_error(api, api->PJRT_##function(args), plugin, &(trm_error){0}); \
+    take_error(api, api->PJRT_##function(args), &other, &(trm_error){0}); \
   } while (0)
 
-static const char origin[] = "ACCELERATOR", device[] = "the accelerator";
-static const char running[] = "running on the accelerator", home[] = "copying from the accelerator";
-static const char there[] = "copying to the accelerator",
-                  compiling[] = "compiling for the accelerator",
-                  plugin[] = "the accelerator's plugin";
+static const char origin[] = "ACCELERATOR";
 static const char no_memory[] =
     ". The accelerator's memory has run out: make batches smaller, end other programs that use it, "
     "or run without TREMULA_ACCELERATOR.";
-static const char unwell[] =
-    ". Variables are as before the run: run again, or without TREMULA_ACCELERATOR.";
+/* What fails, and what its message says to do. */
+static const struct task {
+  const char *name, *advice;
+} opening = {"opening the accelerator",
+             ". Look whether its driver is installed and other programs can use it, or run without "
+             "TREMULA_ACCELERATOR."},
+  running = {"running on the accelerator",
+             ". Variables are as before the run: run again, or without TREMULA_ACCELERATOR."},
+  home = {"copying from the accelerator", ". Try again, or without TREMULA_ACCELERATOR."},
+  there = {"copying to the accelerator", ". Try again, or without TREMULA_ACCELERATOR."},
+  compiling = {"compiling for the accelerator", ""}, other = {"the accelerator's plugin", ""};
 
 /* The device of a replica. */
 static uint32_t device_of(const trm_accelerator *a, uint32_t replica) {
@@ -77,33 +83,31 @@ static uint32_t device_of(const trm_accelerator *a, uint32_t replica) {
 
 /* ---- Errors --------------------------------------------------------------------------------- */
 
-static trm_status take_error(const PJRT_Api *api, PJRT_Error *problem, const char *what,
+static trm_status take_error(const PJRT_Api *api, PJRT_Error *problem, const struct task *task,
                              trm_error *error) {
   if (problem == NULL) return TRM_OK;
   ARGS(PJRT_Error_Message_Args, message, .error = problem);
   api->PJRT_Error_Message(message);
   ARGS(PJRT_Error_GetCode_Args, code, .error = problem);
-  PJRT_Error *other = api->PJRT_Error_GetCode(code);
+  PJRT_Error *second = api->PJRT_Error_GetCode(code);
   const trm_status status =
-      other == NULL && code->code > 0 && code->code <= 15 ? (trm_status)code->code : TRM_UNKNOWN;
-  trm_fail(error, status, "%s: %.*s%s", what, (int)message->message_size, message->message,
-           status == TRM_RESOURCE_EXHAUSTED ? no_memory
-           : what == running                ? unwell
-                                            : "");
+      second == NULL && code->code > 0 && code->code <= 15 ? (trm_status)code->code : TRM_UNKNOWN;
+  trm_fail(error, status, "%s: %.*s%s", task->name, (int)message->message_size, message->message,
+           status == TRM_RESOURCE_EXHAUSTED ? no_memory : task->advice);
   ARGS(PJRT_Error_Destroy_Args, own, .error = problem);
   api->PJRT_Error_Destroy(own);
-  if (other != NULL) {
-    own->error = other;
+  if (second != NULL) {
+    own->error = second;
     api->PJRT_Error_Destroy(own);
   }
   return status;
 }
 
-static trm_status await(const PJRT_Api *api, PJRT_Event *event, const char *what,
+static trm_status await(const PJRT_Api *api, PJRT_Event *event, const struct task *task,
                         trm_error *error) {
   if (event == NULL) return TRM_OK;
   ARGS(PJRT_Event_Await_Args, wait, .event = event);
-  const trm_status status = take_error(api, api->PJRT_Event_Await(wait), what, error);
+  const trm_status status = take_error(api, api->PJRT_Event_Await(wait), task, error);
   CALL_ANYWAY(Event_Destroy, .event = event);
   return status;
 }
@@ -145,14 +149,19 @@ static trm_status load(const char *path, const PJRT_Api **out_api, trm_error *er
     FAIL(INVALID_ARGUMENT, "%s is no PJRT plugin: it has no function GetPjrtApi.", path);
   }
   TRY(check_version(api, path, error));
-  CALL(Plugin_Initialize, initialize, plugin, .priv = NULL);
+  CALL(Plugin_Initialize, initialize, opening, .priv = NULL);
   *out_api = api;
   return TRM_OK;
 }
 
+/* The options are those of one replica and one partition on device N: executable_build_options (3)
+ * { device_ordinal (1), num_replicas (4), num_partitions (5) }. For several devices
+ * compile_portable_executable (4) takes the place of the device. */
 static trm_status choose_devices(trm_accelerator *a, trm_error *error) {
+  const char one[] = {0x1a, 6, 0x08, (char)a->choice.devices[0], 0x20, 1, 0x28, 1};
+  static const char portable[] = {0x1a, 4, 0x20, 1, 0x28, 1, 0x20, 1};
   const PJRT_Api *api = a->api;
-  CALL(Client_AddressableDevices, devices, device, .client = a->client);
+  CALL(Client_AddressableDevices, devices, opening, .client = a->client);
   for (size_t d = 0; d < a->choice.num_devices; ++d) {
     const int number = a->choice.devices[d];
     if ((size_t)number >= devices->num_addressable_devices) {
@@ -162,16 +171,17 @@ static trm_status choose_devices(trm_accelerator *a, trm_error *error) {
     }
     a->devices[d] = devices->addressable_devices[number];
   }
+  memcpy(a->options, a->choice.num_devices > 1 ? portable : one, sizeof a->options);
   return TRM_OK;
 }
 
 /* Sets the accelerator's name for messages, and its identity for compiled code. */
 static trm_status name_it(trm_accelerator *a, trm_error *error) {
   const PJRT_Api *api = a->api;
-  CALL(Client_PlatformName, name, device, .client = a->client);
-  CALL(Client_PlatformVersion, version, device, .client = a->client);
-  CALL(Device_GetDescription, about, device, .device = a->devices[0]);
-  CALL(DeviceDescription_Kind, kind, device, .device_description = about->device_description);
+  CALL(Client_PlatformName, name, opening, .client = a->client);
+  CALL(Client_PlatformVersion, version, opening, .client = a->client);
+  CALL(Device_GetDescription, about, opening, .device = a->devices[0]);
+  CALL(DeviceDescription_Kind, kind, opening, .device_description = about->device_description);
   int used =
       snprintf(a->name, sizeof a->name, "%.*s", (int)name->platform_name_size, name->platform_name);
   for (size_t d = 0; d < a->choice.num_devices && used < (int)sizeof a->name; ++d) {
@@ -197,8 +207,9 @@ static trm_status open_accelerator(trm_accelerator *a, trm_error *error) {
   }
   if (a->client == NULL) {
     TRY(load(a->choice.path, &a->api, error));
-    const PJRT_Api *api = a->api;
-    CALL(Client_Create, create, device, .priv = NULL);
+    ARGS(PJRT_Client_Create_Args, create, .priv = NULL);
+    TRY_NOTE(take_error(a->api, a->api->PJRT_Client_Create(create), &opening, error),
+             "the plugin is %s", a->choice.path);
     a->client = create->client;
   }
   TRY(choose_devices(a, error));
@@ -256,10 +267,8 @@ struct trm_device_array {
   trm_accelerator *accelerator;
   uint32_t device;
   PJRT_Buffer *buffer;
-  trm_dtype dtype;
-  int32_t rank;
-  size_t bytes;
-  int64_t dims[];
+  trm_shape shape;
+  int64_t dims[]; /* of the shape */
 };
 
 static PJRT_Buffer_Type type_of(trm_dtype dtype) {
@@ -281,7 +290,7 @@ static void destroy_buffer(const trm_accelerator *a, PJRT_Buffer *buffer) {
 }
 
 static trm_device_array *array_of(trm_accelerator *a, uint32_t replica, PJRT_Buffer *buffer,
-                                  const trm_host_array *shape) {
+                                  const trm_shape *shape) {
   const size_t dims = (size_t)shape->rank * sizeof *shape->dims;
   trm_device_array *array = trm_allocate(sizeof *array + dims);
   if (array == NULL) {
@@ -292,30 +301,27 @@ static trm_device_array *array_of(trm_accelerator *a, uint32_t replica, PJRT_Buf
   array->accelerator = a;
   array->device = device_of(a, replica);
   array->buffer = buffer;
-  array->dtype = shape->dtype;
-  array->rank = shape->rank;
-  array->bytes = shape->bytes;
+  array->shape = (trm_shape){.dtype = shape->dtype, .rank = shape->rank, .dims = array->dims};
   if (dims > 0) memcpy(array->dims, shape->dims, dims);
   return array;
 }
 
 /* The plugin has read the array when this returns. The transfer may overlap with computation. */
-trm_status trm_device_array_create(trm_accelerator *a, uint32_t replica,
-                                   const trm_host_array *array, trm_device_array **out,
-                                   trm_error *error) {
+trm_status trm_device_array_create(trm_accelerator *a, uint32_t replica, const trm_shape *shape,
+                                   const void *data, trm_device_array **out, trm_error *error) {
   const PJRT_Api *api = a->api;
   *out = NULL;
   TRY(check_process(a, error));
-  CALL(Client_BufferFromHostBuffer, args, there, .client = a->client, .data = array->data,
-       .type = type_of(array->dtype), .dims = array->dims, .num_dims = (size_t)array->rank,
+  CALL(Client_BufferFromHostBuffer, args, there, .client = a->client, .data = data,
+       .type = type_of(shape->dtype), .dims = shape->dims, .num_dims = (size_t)shape->rank,
        .host_buffer_semantics = PJRT_HostBufferSemantics_kImmutableOnlyDuringCall,
        .device = a->devices[device_of(a, replica)]);
-  const trm_status status = await(api, args->done_with_host_buffer, there, error);
+  const trm_status status = await(api, args->done_with_host_buffer, &there, error);
   if (status != TRM_OK) {
     destroy_buffer(a, args->buffer);
     return status;
   }
-  *out = array_of(a, replica, args->buffer, array);
+  *out = array_of(a, replica, args->buffer, shape);
   CHECK_MEMORY(*out, "an accelerator's array");
   return TRM_OK;
 }
@@ -336,34 +342,36 @@ bool trm_device_array_is_shared(const trm_device_array *array) {
 }
 
 bool trm_device_array_fits(const trm_device_array *array, uint32_t replica,
-                           const trm_host_array *shape) {
-  return array->dtype == shape->dtype && array->rank == shape->rank &&
-         array->device == device_of(array->accelerator, replica) &&
-         (array->rank == 0 ||
-          memcmp(array->dims, shape->dims, (size_t)array->rank * sizeof *array->dims) == 0);
+                           const trm_shape *shape) {
+  return array->device == device_of(array->accelerator, replica) &&
+         trm_shape_equal(&array->shape, shape);
 }
 
-size_t trm_device_array_bytes(const trm_device_array *array) { return array->bytes; }
+size_t trm_device_array_bytes(const trm_device_array *array) {
+  return trm_shape_bytes(&array->shape);
+}
 
 trm_status trm_device_array_read(const trm_device_array *array, void *data, trm_error *error) {
   const PJRT_Api *api = array->accelerator->api;
+  const int32_t rank = array->shape.rank;
+  const size_t bytes = trm_device_array_bytes(array);
   int64_t order[TRM_MAX_RANK];
   TRY(check_process(array->accelerator, error));
-  if (array->bytes == 0) return TRM_OK;
-  for (int32_t d = 0; d < array->rank; ++d) order[d] = array->rank - 1 - d;
+  if (bytes == 0) return TRM_OK;
+  for (int32_t d = 0; d < rank; ++d) order[d] = rank - 1 - d;
   PJRT_Buffer_MemoryLayout layout = {
       .struct_size = PJRT_Buffer_MemoryLayout_STRUCT_SIZE,
       .tiled = {.struct_size = PJRT_Buffer_MemoryLayout_Tiled_STRUCT_SIZE,
                 .minor_to_major = order,
-                .minor_to_major_size = (size_t)array->rank},
+                .minor_to_major_size = (size_t)rank},
       .type = PJRT_Buffer_MemoryLayout_Type_Tiled};
   CALL(Buffer_ToHostBuffer, args, home, .src = array->buffer, .host_layout = &layout, .dst = data,
-       .dst_size = array->bytes);
-  return await(api, args->event, home, error);
+       .dst_size = bytes);
+  return await(api, args->event, &home, error);
 }
 
 trm_status trm_device_event_await(trm_accelerator *a, trm_device_event *event, trm_error *error) {
-  return await(a->api, (PJRT_Event *)event, running, error);
+  return await(a->api, (PJRT_Event *)event, &running, error);
 }
 
 /* ---- Regions -------------------------------------------------------------------------------- */
@@ -392,7 +400,7 @@ static trm_status load_region(trm_region *region, const char *path, trm_error *e
   ARGS(PJRT_Executable_DeserializeAndLoad_Args, args, .client = region->accelerator->client,
        .serialized_executable = data, .serialized_executable_size = size);
   const trm_status status =
-      take_error(api, api->PJRT_Executable_DeserializeAndLoad(args), plugin, error);
+      take_error(api, api->PJRT_Executable_DeserializeAndLoad(args), &other, error);
   trm_free(data);
   region->executable = args->loaded_executable;
   return status;
@@ -400,9 +408,9 @@ static trm_status load_region(trm_region *region, const char *path, trm_error *e
 
 static trm_status store(const trm_region *region, const char *path, trm_error *error) {
   const PJRT_Api *api = region->accelerator->api;
-  CALL(LoadedExecutable_GetExecutable, get, plugin, .loaded_executable = region->executable);
+  CALL(LoadedExecutable_GetExecutable, get, other, .loaded_executable = region->executable);
   ARGS(PJRT_Executable_Serialize_Args, bytes, .executable = get->executable);
-  trm_status status = take_error(api, api->PJRT_Executable_Serialize(bytes), plugin, error);
+  trm_status status = take_error(api, api->PJRT_Executable_Serialize(bytes), &other, error);
   if (status == TRM_OK) {
     status =
         trm_region_file_write(path, bytes->serialized_bytes, bytes->serialized_bytes_size, error);
@@ -412,25 +420,15 @@ static trm_status store(const trm_region *region, const char *path, trm_error *e
   return status;
 }
 
-/* Writes a CompileOptionsProto with one replica and one partition on device N:
- * executable_build_options (3) { device_ordinal (1), num_replicas (4), num_partitions (5) }. For
- * several devices compile_portable_executable (4) takes the place of the device. Gives the size. */
-static size_t compile_options(const trm_accelerator *a, char out[16]) {
-  const char one[] = {0x1a, 6, 0x08, (char)a->choice.devices[0], 0x20, 1, 0x28, 1};
-  static const char portable[] = {0x1a, 4, 0x20, 1, 0x28, 1, 0x20, 1};
-  memcpy(out, a->choice.num_devices > 1 ? portable : one, sizeof one);
-  return sizeof one;
-}
-
 static trm_status compile(trm_region *region, const trm_region_source *source, trm_error *error) {
   const trm_accelerator *a = region->accelerator;
-  char options[16];
   ARGS(PJRT_Program, program, .code = (char *)(uintptr_t)source->module, .code_size = source->size,
        .format = "hlo", .format_size = 3);
   ARGS(PJRT_Client_Compile_Args, args, .client = a->client, .program = program,
-       .compile_options = options, .compile_options_size = compile_options(a, options));
+       .compile_options = a->options, .compile_options_size = sizeof a->options);
   const trm_mark mark = trm_mark_begin(TRM_TIMELINE_DRIVERS, "compile for %s", a->name);
-  const trm_status status = take_error(a->api, a->api->PJRT_Client_Compile(args), compiling, error);
+  const trm_status status =
+      take_error(a->api, a->api->PJRT_Client_Compile(args), &compiling, error);
   trm_mark_end(&mark);
   region->executable = args->executable;
   return status;
@@ -462,10 +460,8 @@ static trm_status load_or_compile(trm_region *region, const trm_region_source *s
 }
 
 static void key_of(const trm_accelerator *a, const trm_region_source *source, char out[33]) {
-  char options[16];
-  const size_t options_size = compile_options(a, options);
-  const uint64_t seed =
-      XXH3_64bits_withSeed(a->identity, strlen(a->identity), XXH3_64bits(options, options_size));
+  const uint64_t seed = XXH3_64bits_withSeed(a->identity, strlen(a->identity),
+                                             XXH3_64bits(a->options, sizeof a->options));
   const XXH128_hash_t hash = XXH3_128bits_withSeed(source->module, source->size, seed);
   snprintf(out, 33, "%016llx%016llx", (unsigned long long)hash.high64,
            (unsigned long long)hash.low64);
@@ -488,13 +484,15 @@ trm_status trm_region_compile(trm_accelerator *a, const trm_region_source *sourc
   *out = find(key, 1);
   if (*out != NULL) return TRM_OK;
   trm_region *region =
-      trm_allocate_zeroed(1, sizeof *region + source->num_updated * sizeof *source->updated);
+      trm_allocate_zeroed(1, sizeof *region + source->num_aliases * sizeof *region->updated);
   CHECK_MEMORY(region, "a region");
   region->references = 1;
   memcpy(region->key, key, sizeof key);
   region->accelerator = a;
-  region->num_updated = source->num_updated;
-  for (size_t u = 0; u < source->num_updated; ++u) region->updated[u] = source->updated[u];
+  region->num_updated = source->num_aliases;
+  for (size_t u = 0; u < source->num_aliases; ++u) {
+    region->updated[u] = (uint32_t)source->aliases[u].parameter_number;
+  }
   const trm_status status = load_or_compile(region, source, error);
   if (status != TRM_OK) {
     trm_free(region);
@@ -561,7 +559,7 @@ static trm_status execute(const trm_region *region, const trm_region_call *call,
 
 trm_status trm_region_run(const trm_region *region, const trm_region_call *call,
                           trm_device_event **out_done, trm_error *error) {
-  const size_t in = call->num_operands, out = call->num_results;
+  const size_t in = call->num_operands, out = (size_t)call->shape->num_elements;
   *out_done = NULL;
   TRY(check_process(region->accelerator, error));
   PJRT_Buffer **buffers = trm_allocate_zeroed(in + out + 1, sizeof *buffers);
@@ -573,7 +571,7 @@ trm_status trm_region_run(const trm_region *region, const trm_region_call *call,
   const size_t made = fits && status == TRM_OK ? out : 0;
   for (size_t i = 0; i < made; ++i) {
     call->results[i] =
-        array_of(region->accelerator, call->replica, buffers[in + i], &call->shapes[i]);
+        array_of(region->accelerator, call->replica, buffers[in + i], &call->shape->elements[i]);
     fits = fits && call->results[i] != NULL;
   }
   trm_free(buffers);

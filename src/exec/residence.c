@@ -22,14 +22,13 @@ static void drop(trm_resident *resident) {
 trm_status trm_residence_create(const trm_schedule *schedule, uint32_t replica, trm_residence **out,
                                 trm_error *error) {
   *out = NULL;
-  uint32_t most = 1; /* operands and results of a region */
-  for (uint32_t k = 0; k < schedule->num_kernels; ++k) {
-    const trm_region_kernel *one = trm_region_kernel_of(schedule->kernels[k]);
-    const uint32_t arrays = one != NULL ? one->num_operands + one->num_results : 0;
-    if (arrays > most) most = arrays;
-  }
   trm_accelerator *accelerator = trm_schedule_accelerator(schedule);
   if (accelerator == NULL) return TRM_OK;
+  size_t most = 1; /* operands and results of a step */
+  for (uint32_t i = 0; i < schedule->num_steps; ++i) {
+    const size_t arrays = (size_t)schedule->steps[i].num_operands + schedule->steps[i].num_results;
+    if (arrays > most) most = arrays;
+  }
   trm_residence *r = trm_allocate_zeroed(1, sizeof *r);
   CHECK_MEMORY(r, "an accelerator's arrays");
   r->schedule = schedule;
@@ -79,20 +78,19 @@ static trm_status bring_one_home(trm_residence *r, uint32_t slot, trm_error *err
 }
 
 /* The slot's array, of that shape and on this replica's device. */
-static trm_status send(trm_residence *r, uint32_t slot, const trm_host_array *shape,
-                       uint64_t version, trm_error *error) {
+static trm_status send(trm_residence *r, uint32_t slot, const trm_shape *shape, uint64_t version,
+                       trm_error *error) {
   trm_resident *resident = resident_of(r, slot);
   if (resident->array != NULL && trm_device_array_fits(resident->array, r->replica, shape)) {
     return TRM_OK;
   }
   TRY(bring_one_home(r, slot, error));
   drop(resident);
-  trm_host_array array = *shape;
-  array.data = r->places[slot];
-  TRY(trm_device_array_create(r->accelerator, r->replica, &array, &resident->array, error));
+  TRY(trm_device_array_create(r->accelerator, r->replica, shape, r->places[slot], &resident->array,
+                              error));
   resident->version = version;
   ++r->arrays_up;
-  r->bytes_up += shape->bytes;
+  r->bytes_up += trm_shape_bytes(shape);
   return TRM_OK;
 }
 
@@ -153,23 +151,23 @@ static void find_donated(trm_residence *r, const trm_step *step) {
 static trm_status start(trm_residence *r, const trm_step *step, const trm_region_kernel *region,
                         const uint64_t *versions, trm_error *error) {
   trm_device_event **oldest = &r->under_way[r->next];
-  for (uint32_t k = 0; k < region->num_operands; ++k) {
-    TRY(send(r, step->slots[k], &region->operands[k], versions[k], error));
+  for (uint32_t k = 0; k < step->num_operands; ++k) {
+    const trm_shape *shape = trm_operand_shape(&region->request, k);
+    TRY(send(r, step->slots[k], shape, versions[k], error));
   }
   trm_device_event *last = *oldest;
   *oldest = NULL;
   TRY(trm_device_event_await(r->accelerator, last, error));
-  for (uint32_t k = 0; k < region->num_operands; ++k) {
+  for (uint32_t k = 0; k < step->num_operands; ++k) {
     r->arrays[k] = resident_of(r, step->slots[k])->array;
   }
   find_donated(r, step);
   const trm_region_call call = {.replica = r->replica,
-                                .num_operands = region->num_operands,
-                                .num_results = region->num_results,
+                                .num_operands = step->num_operands,
                                 .operands = r->arrays,
-                                .results = r->arrays + region->num_operands,
+                                .results = r->arrays + step->num_operands,
                                 .may_donate = r->may_donate,
-                                .shapes = region->results};
+                                .shape = &region->request.instruction->shape};
   r->next = (r->next + 1) % TRM_RUNS_AHEAD;
   return trm_region_run(region->compiled, &call, oldest, error);
 }
@@ -177,11 +175,11 @@ static trm_status start(trm_residence *r, const trm_step *step, const trm_region
 trm_status trm_residence_run(trm_residence *r, const trm_step *step, const uint64_t *versions,
                              bool waits, trm_error *error) {
   const trm_region_kernel *region = trm_region_kernel_of(step->kernel);
-  trm_device_array **results = r->arrays + region->num_operands;
-  memset(results, 0, region->num_results * sizeof *results);
+  trm_device_array **results = r->arrays + step->num_operands;
+  memset(results, 0, step->num_results * sizeof *results);
   const trm_status status = start(r, step, region, versions, error);
   drop_dead(r, step);
-  for (uint32_t k = 0; k < region->num_results; ++k) {
+  for (uint32_t k = 0; k < step->num_results; ++k) {
     trm_resident *resident = resident_of(r, step->slots[step->num_operands + k]);
     drop(resident);
     *resident = (trm_resident){.array = results[k], .is_stale = results[k] != NULL};

@@ -74,6 +74,11 @@ static const bool is_kernel[TRM_NUM_OPCODES] = {
     [TRM_OP_RAGGED_DOT] = true,         [TRM_OP_SCALED_DOT] = true,
     [TRM_OP_DYNAMIC_RESHAPE] = true,    [TRM_OP_FUSION] = true};
 
+/* Custom calls that XLA's compilers expand for every accelerator. (The eigenvectors of its "Eigh"
+ * have other signs than the CPU's.) */
+static const bool is_expanded[TRM_NUM_CALLS] = {
+    [TRM_CALL_QR] = true, [TRM_CALL_HOUSEHOLDER] = true};
+
 /* Why an accelerator does not compute an opcode or a custom call; NULL: it can. */
 static const char *reason_of(const trm_instruction *i) {
   const trm_opcode opcode = trm_instruction_acts_as(i);
@@ -89,6 +94,7 @@ static const char *reason_of(const trm_instruction *i) {
     return is_other ? "the CPU draws its random numbers" : "its value is different on each replica";
   }
   if (opcode == TRM_OP_OPT_BARRIER || opcode == TRM_OP_RNG_BIT_GENERATOR) return NULL;
+  if (is_expanded[i->call_id]) return NULL;
   return is_own || is_other || is_kernel[opcode] ? kernel_of_the_cpu : NULL;
 }
 
@@ -269,11 +275,10 @@ static trm_status keep_counters(cutter *c, trm_error *error) {
  * made of them. */
 typedef struct region_draft {
   int32_t level;
-  uint32_t body, num_members, num_operands, num_results, num_updated;
+  uint32_t body, num_members, num_operands, num_results, num_aliases;
   trm_index *operands, *results, *inside; /* inside: the results' copies */
-  uint32_t *updated;                      /* numbers of operands that results may overwrite */
-  trm_alias *aliases;
-  trm_shape *shapes, shape; /* of the results, and the tuple of them */
+  trm_alias *aliases;                     /* operands that results may overwrite */
+  trm_shape *shapes, shape;               /* of the results, and the tuple of them */
   const char *key;
 } region_draft;
 
@@ -348,8 +353,7 @@ static trm_status find_updates(const cutter *c, region_draft *r, trm_error *erro
     const int64_t index[] = {at};
     int64_t *kept = trm_arena_copy(arena, index, sizeof index);
     CHECK_MEMORY(kept, "a region");
-    r->updated[r->num_updated] = k;
-    r->aliases[r->num_updated++] =
+    r->aliases[r->num_aliases++] =
         (trm_alias){.output_index = {.count = 1, .items = kept}, .parameter_number = k};
   }
   return TRM_OK;
@@ -360,7 +364,7 @@ static trm_status module_of(const trm_module *module, const region_draft *r, boo
   trm_module *copy;
   TRY(trm_module_clone_lightly(module, &copy, error));
   copy->entry = r->body;
-  copy->num_aliases = r->num_updated;
+  copy->num_aliases = r->num_aliases;
   copy->aliases = r->aliases;
   copy->half_overflow = module->half_overflow;
   trm_status status = trm_lower(copy, r->body, error);
@@ -380,7 +384,7 @@ static trm_status try_region(cutter *c, region_draft *r, bool *out_taken, trm_er
   trm_region *region;
   trm_error why = {0};
   TRY(module_of(c->edit.module, r, c->fastest, &data, &size, error));
-  const trm_region_source source = {data, size, r->updated, r->num_updated};
+  const trm_region_source source = {data, size, r->aliases, r->num_aliases};
   const trm_status status = trm_region_compile(c->accelerator, &source, &region, &why);
   trm_free(data);
   *out_taken = status == TRM_OK;
@@ -438,7 +442,7 @@ static bool is_worth(const cutter *c, int32_t level, uint32_t *out_members) {
     if (!is_member(c, i, level)) continue;
     const trm_instruction *o = &computation->instructions[i];
     ++*out_members;
-    if (is_heavy[o->opcode]) work += least;
+    if (is_heavy[o->opcode] || is_expanded[o->call_id]) work += least;
     else if (trm_shape_is_array(&o->shape)) work += trm_shape_count(&o->shape);
   }
   return *out_members > 0 && (work >= least || c->num_regions > 0);
@@ -457,12 +461,11 @@ static trm_status cut_level(cutter *c, int32_t level, trm_error *error) {
     leave_level(c, level, "it is too little work to move");
     return TRM_OK;
   }
-  r.operands = ARENA_NEW(&c->arena, trm_index, 4 * most);
+  r.operands = ARENA_NEW(&c->arena, trm_index, 3 * most);
   r.shapes = ARENA_NEW(&c->arena, trm_shape, most);
   if (r.operands == NULL || r.shapes == NULL) FAIL_NO_MEMORY("a region");
   r.results = r.operands + most;
   r.inside = r.results + most;
-  r.updated = r.inside + most;
   TRY(make_body(c, &r, error));
   if (r.num_results == 0) return TRM_OK;
   bool taken;

@@ -12,9 +12,8 @@
 
 typedef struct trm_region_kernel {
   trm_region *compiled;
-  bool is_fastest; /* not every instruction is rounded as on the CPU */
-  uint32_t num_operands, num_results;
-  trm_host_array *operands, *results; /* without data */
+  bool is_fastest;            /* not every instruction is rounded as on the CPU */
+  trm_kernel_request request; /* operands are arrays, the result is a tuple of arrays */
 } trm_region_kernel;
 
 /* The region of a kernel; NULL for other kernels. */

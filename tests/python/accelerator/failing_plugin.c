@@ -4,7 +4,10 @@
  *   other        it is of another major version
  *   start        it finds no device
  *   execute:N    the N-th run of a region is an INTERNAL error; all others go well
- *   memory:N     so does the N-th array that is to be made, with RESOURCE_EXHAUSTED
+ *   later:N      so does the N-th run, but only its event says so
+ *   full:N       the N-th run of a region ends with RESOURCE_EXHAUSTED
+ *   memory:N     so does the N-th array that is to be made
+ *   home:N       the N-th array that is to be copied to the host is an INTERNAL error
  *   compile      nothing can be compiled
  *   serialise    nothing can be serialised
  *   say          nothing fails
@@ -32,7 +35,8 @@ static struct failure {
                 {PJRT_Error_Code_RESOURCE_EXHAUSTED, "no memory is left"},
                 {PJRT_Error_Code_UNIMPLEMENTED, "this is not made"},
                 {PJRT_Error_Code_FAILED_PRECONDITION, "no device is there"}};
-static atomic_int executions, arrays;
+static atomic_int executions, arrays, reads;
+static _Atomic(PJRT_Event *) bad_event; /* of the run that fails later */
 
 static struct failure *own_failure(const PJRT_Error *error) {
   for (size_t i = 0; i < sizeof failures / sizeof *failures; ++i) {
@@ -89,8 +93,20 @@ static PJRT_Error *execute(PJRT_LoadedExecutable_Execute_Args *args) {
            sizeof kept);
     fprintf(stderr, "KEEPS %zu\n", kept);
   }
-  if (atomic_fetch_add(&executions, 1) + 1 == number_after("execute")) return fail(0);
-  return real->PJRT_LoadedExecutable_Execute(args);
+  const int number = atomic_fetch_add(&executions, 1) + 1;
+  if (number == number_after("execute")) return fail(0);
+  if (number == number_after("full")) return fail(1);
+  PJRT_Error *error = real->PJRT_LoadedExecutable_Execute(args);
+  if (error == NULL && number == number_after("later")) bad_event = *args->device_complete_events;
+  return error;
+}
+
+static PJRT_Error *await(PJRT_Event_Await_Args *args) {
+  PJRT_Event *const bad = bad_event;
+  PJRT_Error *error = real->PJRT_Event_Await(args);
+  if (error != NULL || bad == NULL || args->event != bad) return error;
+  bad_event = NULL;
+  return fail(0);
 }
 
 static PJRT_Error *make_array(PJRT_Client_BufferFromHostBuffer_Args *args) {
@@ -101,6 +117,7 @@ static PJRT_Error *make_array(PJRT_Client_BufferFromHostBuffer_Args *args) {
 
 static PJRT_Error *read_array(PJRT_Buffer_ToHostBuffer_Args *args) {
   say("down");
+  if (args->dst != NULL && atomic_fetch_add(&reads, 1) + 1 == number_after("home")) return fail(0);
   return real->PJRT_Buffer_ToHostBuffer(args);
 }
 
@@ -134,6 +151,7 @@ const PJRT_Api *GetPjrtApi(void) {
   own.api.PJRT_LoadedExecutable_Execute = execute;
   own.api.PJRT_Client_BufferFromHostBuffer = make_array;
   own.api.PJRT_Buffer_ToHostBuffer = read_array;
+  own.api.PJRT_Event_Await = await;
   own.api.PJRT_Client_Compile = compile;
   own.api.PJRT_Executable_Serialize = serialise;
   if (strcmp(getenv("FAILING_HOW"), "old") == 0) {

@@ -99,6 +99,59 @@ def test_names_of_plugins(tmp_path):
         f"{name} on cpu:0: 1 region 80000.0" for name in places], done.stderr[-2000:]
 
 
+# A package that is installed in place: its folder is not in sys.path, and a finder knows it.
+IN_PLACE = """
+    import importlib.util, sys
+
+    class Finder:
+        @staticmethod
+        def find_spec(name, path=None, target=None):
+            places = {"acme": f"{ELSEWHERE}/acme", "bad": f"{ELSEWHERE}/bad"}
+            if name in places:
+                return importlib.util.spec_from_file_location(
+                    name, f"{places[name]}/__init__.py", submodule_search_locations=[places[name]])
+
+    sys.meta_path.append(Finder)
+    sys.path.append(SITE)
+    import numpy as np
+    from tremula import core
+    module = core.Module.read("HloModule m ENTRY e { x = f32[200,200] parameter(0) "
+                              "ROOT y = f32[200,200] add(x, x) }")
+    try:
+        engine = core.Engine(core.compile(module), accelerator="acme")
+        print(engine.accelerated.splitlines()[0])
+    except core.TremulaError as error:
+        print(type(error).__name__, error)
+"""
+NONE = ("NotFoundError TREMULA_ACCELERATOR is 'acme', but no PJRT plugin of that name is "
+        "installed. Install one")
+
+
+@pytest.mark.parametrize("library, words", [
+    ("never", "on cpu:0: 1 region"), ("old", "FailedPreconditionError The accelerator's plugin"),
+    ("text", "NotFoundError The accelerator's plugin cannot be loaded"), ("missing", NONE)])
+def test_entry_points(failing, tmp_path, library, words):  # noqa: F811
+    """Of two, one names a package that cannot be imported, and is in nobody's way."""
+    site, package = tmp_path / "site", tmp_path / "elsewhere/acme"
+    info = site / "acme-1.0.dist-info"
+    for folder in (info, package, tmp_path / "elsewhere/bad"):
+        folder.mkdir(parents=True)
+        (folder / "__init__.py").touch()
+    (tmp_path / "elsewhere/bad/__init__.py").write_text("raise OSError('broken')")
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: acme\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(
+        "[jax_plugins]\nbad = bad.part\ngone = gone.away\nacme = acme:initialize\n")
+    path = package / "pjrt_c_api_acme_plugin.so"
+    if library == "text":
+        path.write_text("no library")
+    elif library != "missing":
+        path.symlink_to(failing[0])
+    settings = f"ELSEWHERE, SITE = {str(tmp_path / 'elsewhere')!r}, {str(site)!r}\n"
+    done = run(settings + IN_PLACE.replace("\n    ", "\n"), **failing[1], FAILING_HOW=library)
+    assert done.stdout.startswith(words), done.stdout + done.stderr
+    assert str(path) in done.stdout or library in ("never", "missing")
+
+
 PRODUCT = """
     from tremula import core
     module = core.Module.read("HloModule m ENTRY e { x = f32[128,128] parameter(0)  ROOT d = "

@@ -74,7 +74,9 @@ def lines_of(failing, how, text=TRAIN, **environment):
 
 @pytest.mark.parametrize("how, words", [
     ("old", "of the PJRT API; Tremula needs"), ("other", "has version 1."),
-    ("other", "Install another version of the plugin"), ("start", "no device is there")])
+    ("other", "Install another version of the plugin"),
+    ("start", "opening the accelerator: no device is there. Look whether its driver is installed"),
+    ("start", "(the plugin is ")])
 def test_plugins_that_cannot_be_used(failing, how, words):
     done = run(TRAIN, failing[0], **failing[1], FAILING_HOW=how)
     assert words in done.stderr.splitlines()[-1], done.stderr
@@ -89,8 +91,14 @@ def test_a_newer_plugin(failing):
 @pytest.mark.parametrize("how, words", [
     ("execute:5", "InternalError running on the accelerator: the accelerator fell off. Variables "
                   "are as before the run: run again, or without TREMULA_ACCELERATOR."),
+    ("later:5", "InternalError running on the accelerator: the accelerator fell off. Variables "
+                "are as before the run: run again, or without TREMULA_ACCELERATOR."),
+    ("full:5", "ResourceExhaustedError running on the accelerator: no memory is left. The "
+               "accelerator's memory has run out: make batches smaller"),
     ("memory:6", "ResourceExhaustedError copying to the accelerator: no memory is left. The "
                  "accelerator's memory has run out: make batches smaller"),
+    ("home:2", "InternalError copying from the accelerator: the accelerator fell off. Try again, "
+               "or without TREMULA_ACCELERATOR."),
 ])
 def test_a_run_fails(failing, how, words):
     """In the middle of the second run's loop. The others give what they give without a failure."""

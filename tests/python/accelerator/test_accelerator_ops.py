@@ -54,6 +54,15 @@ PROGRAMS = {
                 transpose_a=NO_TRANSPOSE
               ROOT t = (f32[3,40,40], f32[3,40,17]) tuple(l, s) }''',
              a + 9 * np.eye(40, dtype=np.float32), x)""",
+    "QR": """
+        show('''HloModule m
+            ENTRY e { a = f32[3,40,40] parameter(0)
+              q = (f32[3,40,40], f32[3,40]) custom-call(a), custom_call_target="Qr"
+              r = f32[3,40,40] get-tuple-element(q), index=0
+              t = f32[3,40] get-tuple-element(q), index=1
+              h = f32[3,40,40] custom-call(r, t),
+                custom_call_target="ProductOfElementaryHouseholderReflectors"
+              ROOT o = (f32[3,40,40], f32[3,40,40]) tuple(r, h) }''', a)""",
     "topk": """
         show('''HloModule m
             ENTRY e { x = f32[30,500] parameter(0)
