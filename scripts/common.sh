@@ -36,6 +36,13 @@ need_library() {
   fi
 }
 
+# update_apt [sudo]: once in a run.
+update_apt() {
+  [ -z "${APT_IS_NEW:-}" ] || return 0
+  APT_IS_NEW=1
+  quietly apt-update "$@" apt-get update
+}
+
 install_missing() {
   [ ${#MISSING[@]} -gt 0 ] || return 0
   local root=()
@@ -52,7 +59,7 @@ install_missing() {
         "apt-get install ${MISSING[*]}" "and then make again."
     fi
   fi
-  quietly apt-update ${root[@]+"${root[@]}"} apt-get update ||
+  update_apt ${root[@]+"${root[@]}"} ||
     say "apt-get update failed (no network?); trying with what apt knows"
   quietly apt-install ${root[@]+"${root[@]}"} env DEBIAN_FRONTEND=noninteractive \
     apt-get install -y --no-install-recommends -o APT::Keep-Downloaded-Packages=false \
@@ -193,7 +200,7 @@ tensorflow_version() {
   "$1/bin/python" -c 'from importlib.metadata import version; print(version("tensorflow-cpu"))'
 }
 
-# ---- A browser, for the tests of the analyser -------------------------------------------------
+# ---- What only the tests use --------------------------------------------------------------
 
 # try_packages PACKAGE...: installs packages of the system where that is possible.
 try_packages() {
@@ -204,9 +211,17 @@ try_packages() {
     root=(sudo -n)
   fi
   say "installing with apt: $*"
-  quietly apt-update ${root[@]+"${root[@]}"} apt-get update 2>/dev/null || true
+  update_apt ${root[@]+"${root[@]}"} 2>/dev/null || true
   quietly apt-browser ${root[@]+"${root[@]}"} env DEBIAN_FRONTEND=noninteractive apt-get install -y \
     --no-install-recommends -o APT::Keep-Downloaded-Packages=false "$@" 2>/dev/null
+}
+
+# Compiles what the wheel and the preset release have in common once, where there is a ccache. The
+# builds have the same files and options but for their folders.
+use_ccache() {
+  command -v ccache >/dev/null 2>&1 || try_packages ccache || return 0
+  export CC=${CC:-gcc} CMAKE_C_COMPILER_LAUNCHER=ccache CCACHE_DIR=${CCACHE_DIR:-$PWD/build/ccache}
+  export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1 CCACHE_DEPEND=1
 }
 
 # Installs Debian's chromium, playwright, which drives it, and the tools that check accessibility
@@ -249,7 +264,8 @@ build_wheel() {
     mkdir -p build/dist
     rm -f build/dist/*.whl
     touch "$stamp.new"
-    quietly build .venv/bin/python -m pip wheel --no-build-isolation --no-deps --no-cache-dir \
+    CMAKE_ARGS="${CMAKE_ARGS:-} -DTREMULA_WERROR=${TREMULA_WERROR:-OFF}" \
+      quietly build .venv/bin/python -m pip wheel --no-build-isolation --no-deps --no-cache-dir \
       --wheel-dir build/dist . || die "the build failed." "All of it is in $LOGS/build.log."
     mv "$stamp.new" "$stamp"
   fi

@@ -12,7 +12,7 @@ run() {
   say "$name"
   "$@" 2>&1 | tee "$log" || result=$?
   CLOSING+=("$name: $(grep -E 'tests passed|tests failed| (passed|failed|error|skipped)|^== .*: ' \
-    "$log" | tail -n 1 | tr -d '=' | xargs)")
+    "$log" | tail -n 1 | tr -d '=' | xargs || true)")
   if [ $result -ne 0 ]; then
     CLOSING+=("$name: FAILED (exit code $result)")
     FAILED=1
@@ -20,16 +20,38 @@ run() {
 }
 FAILED=0
 
-# ---- Jobs beside the Python tests, which leave cores idle now and then ----
-AHEAD=
-NEWEST=
-trap 'kill $AHEAD $NEWEST 2>/dev/null || true' EXIT
+# ---- Jobs beside everything else, which leaves cores idle now and then ----
+declare -A JOBS=()
+trap 'kill "${JOBS[@]}" 2>/dev/null || true' EXIT
 
-# build_ahead PRESET: begins a build that test_c needs later, on one core.
-build_ahead() {
-  (configure "$1" && exec nice -n 19 ninja -C "build/$1" -j 1) >"$LOGS/ahead-$1.log" 2>&1 &
-  AHEAD=$!
+# begin NAME COMMAND...: starts a job with logs of its own.
+begin() {
+  local name=$1
+  shift
+  mkdir -p "$LOGS/$name"
+  (LOGS=$LOGS/$name && "$@") >"$LOGS/$name/output.log" 2>&1 &
+  JOBS[$name]=$!
 }
+
+# finish NAME: waits for a job, and shows its output as if it had run now.
+finish() {
+  local result=0
+  wait "${JOBS[$1]}" || result=$?
+  unset "JOBS[$1]"
+  run "$1" bash -c 'cat "$0"; exit "$1"' "$LOGS/$1/output.log" "$result"
+}
+
+# pytest_beside LEVEL ENVIRONMENT ARGUMENT...: for a job. A job ignores SIGINT otherwise, and some
+# tests send it.
+pytest_beside() {
+  local level=$1 folder=$2
+  shift 2
+  exec nice -n "$level" env --default-signal=INT "$folder/bin/python" -m pytest -q \
+    -p no:cacheprovider "$@"
+}
+
+# build_ahead PRESET: a build that test_c needs later, on one core.
+build_ahead() { configure "$1" && exec nice -n 19 ninja -C "build/$1" -j 1; }
 
 # The newest TensorFlow has no Keras 2 of its own and needs Python 3.10.
 wants_newest() {
@@ -37,27 +59,13 @@ wants_newest() {
     .venv/bin/python -c 'import sys; sys.exit(sys.version_info < (3, 10))'
 }
 
-begin_newest() {
-  (
-    make_environment .venv-2.21 "$PYTHON"
-    install_tensorflow .venv-2.21 new
-    install_onednn .venv-2.21 onednn-cpu-gomp==2023.2.0
-    install_packages .venv-2.21 test "pytest>=7" cbor2 pycapnp
-    install_tremula .venv-2.21
-    # A job in the background ignores SIGINT otherwise, and some tests send it.
-    exec nice -n 10 env --default-signal=INT .venv-2.21/bin/python -m pytest -q -m smoke \
-      -p no:cacheprovider
-  ) >"$LOGS/newest.log" 2>&1 &
-  NEWEST=$!
-}
-
-# Shows the output of the job, as if it had run now.
-end_newest() {
-  local result=0
-  wait "$NEWEST" || result=$?
-  NEWEST=
-  run "Python smoke tests (TensorFlow 2.21.0)" bash -c 'cat "$0"; exit "$1"' \
-    "$LOGS/newest.log" "$result"
+test_newest() {
+  make_environment .venv-2.21 "$PYTHON"
+  install_tensorflow .venv-2.21 new
+  install_onednn .venv-2.21 onednn-cpu-gomp==2023.2.0
+  install_packages .venv-2.21 test "pytest>=7" cbor2 pycapnp
+  install_tremula .venv-2.21
+  pytest_beside 10 .venv-2.21 -m smoke
 }
 
 # configure PRESET
@@ -68,9 +76,9 @@ configure() {
 
 # test_c PRESET: builds and runs the C tests and the replays of the fuzzers.
 test_c() {
-  if [ -n "$AHEAD" ]; then
-    wait "$AHEAD" || true # a failure shows again below
-    AHEAD=
+  if [ -n "${JOBS[$1]:-}" ]; then
+    wait "${JOBS[$1]}" || true # a failure shows again below
+    unset "JOBS[$1]"
   fi
   quietly "configure-$1" configure "$1" || die "cmake failed for the preset $1."
   quietly "build-$1" cmake --build --preset "$1" || die "the build of the preset $1 failed."
@@ -83,35 +91,42 @@ install_plugin() {
   (install_packages "$1" plugin --no-deps lammps-jax-pjrt-cpu==0.11.2) || true
 }
 
-# test_jax one|all: the tests of tremula.jax with the newest JAX, or everything with a range.
+# test_jax LEVEL VERSION ARGUMENT...: the tests of tremula.jax with a version of JAX.
 test_jax() {
-  local version folder words=(-m "not long")
-  if [ "$1" = all ]; then words=(); fi
-  for version in $(jax_versions .venv/bin/python "$1"); do
-    folder=.venv-jax-$version
-    make_environment "$folder" "$PYTHON"
-    install_jax "$folder" "$version"
-    install_tremula "$folder"
-    install_plugin "$folder"
-    run "Python tests (JAX $version)" "$folder/bin/python" -m pytest -q -p no:cacheprovider \
-      ${words[@]+"${words[@]}"} tests/python/jax
+  local level=$1 version=$2 folder=.venv-jax-$2
+  shift 2
+  make_environment "$folder" "$PYTHON"
+  install_jax "$folder" "$version"
+  install_tremula "$folder"
+  install_plugin "$folder"
+  pytest_beside "$level" "$folder" "$@" tests/python/jax
+}
+
+# test_jax_range: everything, with a range of versions.
+test_jax_range() {
+  local version
+  for version in $(jax_versions .venv/bin/python all); do
+    run "Python tests (JAX $version)" test_jax 0 "$version"
   done
 }
 
 WITH_SANITIZERS=0
 if [ "$mode" != quick ] || [ "${TREMULA_SANITIZE_IN_TEST:-1}" = 1 ]; then WITH_SANITIZERS=1; fi
 
+if [ "$mode" != jax ]; then
+  need_library cmocka libcmocka-dev
+  need_command g++ g++
+  need_command ar binutils
+fi
+use_ccache
 set_up
 if [ "$mode" = jax ]; then
-  test_jax all
+  test_jax_range
   exit $FAILED
 fi
-need_library cmocka libcmocka-dev
-need_command g++ g++
-need_command ar binutils
-install_missing
 
 if [ "$mode" != sanitize ]; then
+  if [ $WITH_SANITIZERS = 1 ]; then begin asan-ubsan build_ahead asan-ubsan; fi
   install_packages .venv test "pytest>=7" pytest-xdist cbor2 pycapnp
   install_plugin .venv
   install_browser "$mode"
@@ -120,15 +135,19 @@ if [ "$mode" != sanitize ]; then
   analyze=()
   if [ "$mode" = all ]; then analyze=(--analyze); fi
   run "Style" bash scripts/style.sh ${analyze[@]+"${analyze[@]}"}
-  if [ $WITH_SANITIZERS = 1 ]; then build_ahead asan-ubsan; fi
-  if wants_newest; then begin_newest; fi
+  newest="Python smoke tests (TensorFlow 2.21.0)"
+  jax=$(jax_versions .venv/bin/python one)
   longs=(-m "not long")
   if [ "$mode" = all ]; then longs=(); fi
+  if wants_newest; then begin "$newest" test_newest; fi
+  if [ "$mode" != all ]; then
+    begin "Python tests (JAX $jax)" test_jax 5 "$jax" "${longs[@]}"
+  fi
   run "Python tests (TensorFlow $(tensorflow_version .venv))" \
     .venv/bin/python -m pytest -q -n 2 --dist loadfile ${longs[@]+"${longs[@]}"}
 
-  if [ "$mode" = all ]; then test_jax all; else test_jax one; fi
-  if [ -n "$NEWEST" ]; then end_newest; fi
+  if [ "$mode" = all ]; then test_jax_range; else finish "Python tests (JAX $jax)"; fi
+  if [ -n "${JOBS[$newest]:-}" ]; then finish "$newest"; fi
 fi
 if [ $WITH_SANITIZERS = 1 ]; then test_c asan-ubsan; fi
 if [ "$mode" = all ]; then

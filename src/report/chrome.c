@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "report/database.h"
+#include "report/read.h"
 #include "report/stream.h"
 #include "tremula/report.h"
 
@@ -162,20 +163,26 @@ static trm_status export_ipus(exporter *e, trm_error *error) {
   return each(e, steps, take_step, error);
 }
 
+static trm_status export_file(exporter *e, const char *path, bool is_host, trm_arena *arena,
+                              trm_error *error) {
+  TRY(trm_profile_find(path, is_host ? "timeline" : "profile", arena, &path, error));
+  TRY(open_file(e, path, error));
+  const trm_status status = is_host ? export_host(e, error) : export_ipus(e, error);
+  sqlite3_close(e->database);
+  return status;
+}
+
 static trm_status export_all(exporter *e, const char *const *files, size_t num_files,
                              trm_error *error) {
-  for (size_t f = 0; f < num_files; ++f) {
-    char profile[4160];
+  trm_status status = TRM_OK;
+  trm_arena arena = {0};
+  for (size_t f = 0; f < num_files && status == TRM_OK; ++f) {
     const size_t length = strlen(files[f]);
     const bool is_host = length > 5 && strcmp(files[f] + length - 5, ".pvti") == 0;
-    const bool is_file = length > 4 && strcmp(files[f] + length - 4, ".pop") == 0;
-    snprintf(profile, sizeof profile, is_host || is_file ? "%s" : "%s/profile.pop", files[f]);
-    TRY(open_file(e, profile, error));
-    const trm_status status = is_host ? export_host(e, error) : export_ipus(e, error);
-    sqlite3_close(e->database);
-    TRY(status);
+    status = export_file(e, files[f], is_host, &arena, error);
   }
-  return TRM_OK;
+  trm_arena_free(&arena);
+  return status;
 }
 
 trm_status trm_report_export(const char *const *files, size_t num_files, char **out_text,

@@ -318,6 +318,31 @@ static trm_status check_format(const char *path, sqlite3 *database, trm_error *e
        (long long)format, TRM_PROFILE_FORMAT);
 }
 
+trm_status trm_profile_find(const char *path, const char *what, trm_arena *arena,
+                            const char **out_file, trm_error *error) {
+  struct stat info;
+  if (stat(path, &info) != 0) FAIL(NOT_FOUND, "there is no %s %s", what, path);
+  const char *file = S_ISDIR(info.st_mode) ? trm_arena_format(arena, "%s/profile.pop", path)
+                                           : trm_arena_format(arena, "%s", path);
+  CHECK_MEMORY(file, "a profile");
+  if (stat(file, &info) != 0) FAIL(NOT_FOUND, "there is no profile.pop in %s", path);
+  /* SQLite would block on a FIFO. */
+  if (!S_ISREG(info.st_mode)) FAIL(INVALID_ARGUMENT, "%s is not a regular file", file);
+  *out_file = file;
+  return TRM_OK;
+}
+
+static trm_status open_profile(trm_profile *p, const char *path, sqlite3 **out_database,
+                               int64_t *out_work, trm_error *error) {
+  TRY(trm_profile_find(path, "profile", &p->arena, &p->path, error));
+  if (sqlite3_open_v2(p->path, out_database, SQLITE_OPEN_READONLY, NULL) != SQLITE_OK)
+    FAIL(UNAVAILABLE, "cannot open %s", p->path);
+  struct stat info;
+  *out_work = 1000000 + (stat(p->path, &info) == 0 ? info.st_size / 4 : 0);
+  sqlite3_progress_handler(*out_database, WORK_STEP, spend, out_work);
+  return TRM_OK;
+}
+
 trm_status trm_profile_read(const char *path, trm_profile *out_profile, trm_error *error) {
   *out_profile = (trm_profile){.module = "",
                                .framework = "",
@@ -327,25 +352,10 @@ trm_status trm_profile_read(const char *path, trm_profile *out_profile, trm_erro
                                .target = "",
                                .architecture = "",
                                .item = "runs"};
-  struct stat info;
-  if (stat(path, &info) != 0) FAIL(NOT_FOUND, "there is no profile %s", path);
   trm_profile *p = out_profile;
-  p->path = S_ISDIR(info.st_mode) ? trm_arena_format(&p->arena, "%s/profile.pop", path)
-                                  : trm_arena_format(&p->arena, "%s", path);
-  CHECK_MEMORY(p->path, "a profile");
   sqlite3 *database = NULL;
-  trm_status status = TRM_OK;
   int64_t left = 0;
-  if (stat(p->path, &info) != 0) {
-    status = trm_fail(error, TRM_NOT_FOUND, "there is no profile.pop in %s", path);
-  } else if (!S_ISREG(info.st_mode)) { /* SQLite would block on a FIFO */
-    status = trm_fail(error, TRM_INVALID_ARGUMENT, "%s is not a regular file", p->path);
-  } else if (sqlite3_open_v2(p->path, &database, SQLITE_OPEN_READONLY, NULL) != SQLITE_OK) {
-    status = trm_fail(error, TRM_UNAVAILABLE, "cannot open %s", p->path);
-  } else {
-    left = 1000000 + info.st_size / 4;
-    sqlite3_progress_handler(database, WORK_STEP, spend, &left);
-  }
+  trm_status status = open_profile(p, path, &database, &left, error);
   if (status == TRM_OK) status = check_format(p->path, database, error);
   if (status == TRM_OK) status = read_tables(p, database, error);
   if (left < 0) {

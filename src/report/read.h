@@ -44,6 +44,11 @@ typedef struct trm_profile {
   VECTOR(const char *) notes;
 } trm_profile;
 
+/* The database of a profile or of a timeline: `path`, or its profile.pop if it is a directory.
+ * NOT_FOUND: there is none, and `what` names it; INVALID_ARGUMENT: it is no regular file. */
+trm_status trm_profile_find(const char *path, const char *what, trm_arena *arena,
+                            const char **out_file, trm_error *error);
+
 /* Reads a profile. `path`: a directory or a profile.pop. NOT_FOUND: there is none;
  * INVALID_ARGUMENT: the file is no profile of this format, or damaged. trm_profile_free releases
  * the profile. */

@@ -114,6 +114,19 @@ def _missing(text):
     return missing
 
 
+def test_files_that_build_cite_what_exists():
+    paths = [ROOT / name for name in (".ci/run", "CMakeLists.txt", "Makefile", "pyproject.toml")]
+    missing = {_names(path): _missing(path.read_text()) for path in paths}
+    assert not {path: names for path, names in missing.items() if names}
+
+
+def test_every_example_is_in_its_index():
+    folder = ROOT / "examples"
+    index = (folder / "README.md").read_text()
+    programs = [str(path.relative_to(folder)) for path in folder.rglob("*.py")]
+    assert not [program for program in programs if f"`{program}`" not in index]
+
+
 @pytest.mark.parametrize("folder", SOURCE_FOLDERS)
 def test_comments_cite_what_exists(folder):
     missing = {_names(path): _missing(path.read_text()) for path in SOURCES

@@ -2,6 +2,7 @@
 import os
 import pathlib
 import re
+import textwrap
 
 import interpreter
 import pytest
@@ -22,6 +23,17 @@ def test_basic_graph(tmp_path):
     out, log = run(tmp_path, "basic_graph")
     assert out == "[3. 8.]\n"
     assert "Device /device:IPU:0 attached to IPU: 0\n" in log
+
+
+def test_the_first_program_of_the_readme(tmp_path):
+    text = (EXAMPLES.parent / "README.md").read_text()
+    program = re.search(r"(?:^    .*\n|^\n)*?^    import(?:.*\n)(?:^    .*\n|^\n)*", text, re.M)[0]
+    (tmp_path / "program.py").write_text(textwrap.dedent(program))
+    out, log = run(tmp_path, tmp_path / "program")
+    found = [float(value) for value in re.findall(r"\d\.\d+e-\d+", out)]
+    wanted = [float(value) for value in re.search(r"session.run.* # (.*)", program)[1].split(",")]
+    assert found == pytest.approx(wanted, rel=2e-3)
+    assert re.search(r"# \.\.\. (.*)", program)[1] in log
 
 
 def test_compiled_graph(tmp_path):

@@ -24,8 +24,8 @@ def optimizer(name, rate, legacy=False):
 
 
 # Every optimizer with one kind of models: models do not see whose an optimizer is.
-PAIRS = [pytest.param(kind, name, marks=[] if kind == "functional" or name in ("sgd", "adam")
-                      else [pytest.mark.long])
+QUICK = {"functional": RATES, "sequential": ["adam"], "subclass": ["sgd"]}
+PAIRS = [pytest.param(kind, name, marks=[] if name in QUICK[kind] else [pytest.mark.long])
          for kind in ("functional", "sequential", "subclass") for name in RATES
          if kind == "functional" or name not in OF_THE_IPU]
 

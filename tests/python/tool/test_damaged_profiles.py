@@ -263,11 +263,14 @@ def test_pages_in_a_circle(tool, copy):
 def test_something_else_in_its_place(tool, tmp_path):
     folder = tmp_path / "damaged"
     folder.mkdir()
+    assert tool.fails("trace", folder) == f"there is no profile.pop in {folder}"
+    assert tool.fails("trace", "no.pvti") == "there is no timeline no.pvti"
     for make in (os.mkfifo, os.mkdir, lambda path: open(path, "wb").close(),
                  lambda path: sqlite3.connect(path).execute("CREATE TABLE meta(a)")):
         path = folder / "profile.pop"
         make(path)
         assert check(tool, folder, refused=True)
+        assert str(path) in tool.fails("trace", folder)
         if path.is_dir():
             path.rmdir()
         else:

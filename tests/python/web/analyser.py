@@ -7,8 +7,10 @@ import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
+# Each page compiles SQLite; a second compilation, to make it faster, would only take time.
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
-         "--disable-background-networking", "--disable-component-update", "--disable-sync"]
+         "--disable-background-networking", "--disable-component-update", "--disable-sync",
+         "--js-flags=--liftoff-only"]
 VIEWS = ["summary", "insights", "memory", "tiles", "liveness", "program", "operations", "graph",
          "trace", "compare", "source", "sql", "files"]
 DRAWN = "main[data-view='{}'][data-drawn]:not([data-drawn=''])"
