@@ -145,6 +145,71 @@ def test_run_inside_of_a_function(strategy):
     assert float(outer(tf.constant(2.))) == 7
 
 
+def test_run_inside_of_a_function_is_one_program(strategy, events):
+    with strategy.scope():
+        table, total = tf.Variable(tf.ones([4, 2])), tf.Variable(0.)
+    made = []
+
+    def step(x, ids):
+        if not made:
+            made.append(tf.Variable(0.))
+        made[0].assign_add(1.)
+        states = tf.TensorArray(tf.float32, 3)
+        with tf.GradientTape() as tape:
+            state = tf.nn.embedding_lookup(table, ids)
+            for i in tf.range(3):
+                state = tf.tanh(state + x)
+                states = states.write(i, state)
+            loss = tf.reduce_sum(states.stack())
+        table.assign_sub(tf.convert_to_tensor(tape.gradient(loss, table)))
+        total.assign_add(loss)
+        return {"loss": loss, "ids": (ids, None), "name": "a"}
+
+    @tf.function
+    def outer(x, ids):
+        found = strategy.run(step, args=(x,), kwargs={"ids": ids})
+        assert found["name"] == "a" and found["ids"][1] is None
+        return found["loss"] * 2., found["ids"][0]
+
+    arguments = tf.constant(.5), tf.constant([1, 3])
+    doubled, ids = outer(*arguments)
+    events()
+    outer(*arguments)
+    assert events().count("EXECUTE") == 1
+    np.testing.assert_array_equal(ids, [1, 3])
+    assert float(made[0]) == 2 and float(doubled) > 0
+    assert table.numpy()[0, 0] == 1 and table.numpy()[1, 0] < 1
+
+    @tf.function
+    def with_text(x):
+        return strategy.run(lambda: (tf.strings.as_string(x), x * 2.))
+
+    text, value = with_text(tf.constant(1.))
+    assert text.numpy() == b"1.000000" and float(value) == 2
+
+
+def test_a_function_of_gathers_in_a_device_scope(strategy):
+    with strategy.scope():
+        table = tf.Variable(np.arange(8.).reshape(4, 2).astype(np.float32))
+
+    @tf.function
+    def rows(ids):
+        with tf.device("/device:IPU:0"):
+            return tf.nn.embedding_lookup(table, ids)
+
+    @tf.function
+    def scattered(ids):
+        with tf.device("/device:IPU:0"):
+            found = tf.nn.embedding_lookup(table, ids)
+            table.scatter_sub(tf.IndexedSlices(found, ids))
+            return tf.reduce_sum(found)
+
+    ids = tf.constant([3, 1])
+    np.testing.assert_array_equal(rows(ids), [[6, 7], [2, 3]])
+    assert float(scattered(ids)) == 18
+    np.testing.assert_array_equal(table, [[0, 1], [0, 0], [4, 5], [0, 0]])
+
+
 def test_a_function_that_is_called_in_the_scope(strategy, events):
     """Without variables of the IPU it is the CPU's; with them it is where they are."""
     with strategy.scope():

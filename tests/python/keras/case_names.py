@@ -38,6 +38,23 @@ PAIRS = [
     ("keras.mixed_precision.policy:Policy", "keras.mixed_precision:Policy"),
     ("keras.mixed_precision.policy:set_policy", "keras.mixed_precision:set_global_policy"),
     ("tensorflow.python.keras.mixed_precision.experimental:Policy", "keras.mixed_precision:Policy"),
+    ("tensorflow.python.keras.mixed_precision.experimental:set_policy",
+     "keras.mixed_precision:set_global_policy"),
+    ("tensorflow.python.keras.mixed_precision.experimental:policy",
+     "keras.src.mixed_precision:policy"),
+    ("tensorflow.python.keras.applications:resnet50", "keras.applications:resnet50"),
+    ("tensorflow.python.keras.premade:linear", "keras.src.premade_models:linear"),
+    ("keras.initializers.initializers_v2:GlorotUniform", "keras.initializers:GlorotUniform"),
+    ("keras.initializers:initializers_v2", "keras.src.initializers:initializers"),
+    ("keras.layers:gru_lstm_utils", "keras.src.layers.rnn:gru_lstm_utils"),
+    ("keras.utils.generic_utils:register_keras_serializable",
+     "keras.utils:register_keras_serializable"),
+    ("keras.utils.generic_utils:serialize_keras_object",
+     "keras.src.saving.legacy.serialization:serialize_keras_object"),
+    ("tensorflow.python.training.saving:functional_saver",
+     "tensorflow.python.checkpoint:functional_saver"),
+    ("tensorflow.python.data.experimental.ops.distribute_options:AutoShardPolicy",
+     "tensorflow.data.experimental:AutoShardPolicy"),
     ("keras.keras_parameterized:TestCase", "keras.src.testing_infra.test_combinations:TestCase"),
     ("keras.testing_utils:get_small_mlp", "keras.src.testing_infra.test_utils:get_small_mlp"),
     ("keras.mixed_precision.loss_scale_optimizer:LossScaleOptimizer",
@@ -69,7 +86,9 @@ PAIRS = [
 
 def find(name):
     module, _, symbol = name.partition(":")
-    return getattr(importlib.import_module(module), symbol)
+    space = {"__name__": "program"}
+    exec(f"from {module} import {symbol}", space)
+    return space[symbol]
 
 
 @pytest.mark.parametrize("name, place", PAIRS)
@@ -132,6 +151,18 @@ def test_names_that_nobody_has():
         keras.nothing
     with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
         keras.ipu.nothing
+
+
+def test_without_tensorflow_2_the_copy_is_completed():
+    done = interpreter.run(["-c", "import tensorflow.compat.v1 as tf\n"
+                            "from tensorflow.python import ipu\n"
+                            "from tensorflow.python import keras\n"
+                            "tf.disable_v2_behavior()\n"
+                            "assert keras.layers.LSTM is tf.keras.layers.LSTM\n"
+                            "Dense = keras.layers.Dense\n"
+                            "assert Dense.__module__.startswith('tensorflow.python')\n"
+                            "assert not hasattr(keras.layers, 'Nothing')"])
+    assert done.returncode == 0, done.stderr
 
 
 def test_tensorflow_keeps_its_copy():

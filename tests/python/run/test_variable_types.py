@@ -105,6 +105,22 @@ def test_gathered_and_scattered_in_a_compiled_part(session, on_ipu):
         assert s.run(v).tolist() == [0, 6, 0, 5]
 
 
+def test_gathered_rows_are_the_result_of_a_run(session):
+    """A gather has no kernel, so it is part of a program even where only its result is wanted."""
+    with ipu.scopes.ipu_scope("/device:IPU:0"):
+        v = _variable("float32", shape=[4])
+        with tf.device("cpu"):
+            indices = tf.placeholder(tf.int32, [2])
+        rows = v.sparse_read(indices)
+        more = rows + 1
+    with session() as s:
+        s.run(tf.global_variables_initializer())
+        s.run(v.assign([1, 2, 3, 4]))
+        assert s.run(rows, {indices: [3, 0]}).tolist() == [4, 1]
+        found = s.run([rows, more], {indices: [3, 0]})
+        assert [one.tolist() for one in found] == [[4, 1], [5, 2]]
+
+
 def test_global_step_of_an_optimizer(session, on_ipu):
     def step(x):
         weight = _variable("float32", "w", [])

@@ -142,7 +142,7 @@ def _recording(generate):
             graph = tf.get_default_graph()
             with recording.recorded(graph, current_ipu(), self):
                 returned = traced(*arguments, **keywords)
-            if programs.running() is self:
+            if programs.checks_types(self):
                 _refuse_float64(graph, returned)
             return returned
 

@@ -61,14 +61,15 @@ def known(function, device):
 
 class run_whole:
     """A block in which a strategy runs `function`, a tf.function or a ConcreteFunction: one
-    program, even where that does not say `jit_compile=True`."""
+    program, even where that does not say `jit_compile=True`. `is_users` is false where the strategy
+    has made the function itself."""
 
-    def __init__(self, function):
-        self._function = function
+    def __init__(self, function, is_users=True):
+        self._run = function, is_users
 
     def __enter__(self):
-        self._before = getattr(_local, "run", None)
-        _local.run = self._function
+        self._before = getattr(_local, "run", (None, False))
+        _local.run = self._run
 
     def __exit__(self, *error):
         _local.run = self._before
@@ -76,7 +77,32 @@ class run_whole:
 
 def running():
     """The function of the run_whole block around, or None."""
-    return getattr(_local, "run", None)
+    return getattr(_local, "run", (None, False))[0]
+
+
+def checks_types(function):
+    """Whether a strategy runs a function of the user's, of which it refuses float64 by name."""
+    return getattr(_local, "run", None) == (function, True)
+
+
+def call_whole(function, arguments, keywords):
+    """function(*arguments, **keywords) where a function is traced: one program if it can be one.
+    Otherwise its operations are in the graph that is built, on the device around."""
+    import tensorflow as tf
+    returned = {}
+
+    def call():
+        returned["structure"] = result = function(*arguments, **keywords)
+        returned["flat"] = flat = tf.nest.flatten(result, expand_composites=True)
+        return [one for one in flat if isinstance(one, tf.Tensor)]
+
+    whole = functions.without_retracing_warning(tf.function(call, autograph=False))
+    with run_whole(whole, is_users=False):
+        tensors = iter(whole())
+    return tf.nest.pack_sequence_as(
+        returned["structure"],
+        [next(tensors) if isinstance(one, tf.Tensor) else one for one in returned["flat"]],
+        expand_composites=True)
 
 
 def _is_run(function):

@@ -49,6 +49,13 @@ def is_function(function):
     return isinstance(function, (polymorphic_function.Function, concrete_function.ConcreteFunction))
 
 
+def is_traced():
+    """Whether what is called now is traced for a tf.function."""
+    from tensorflow.python.eager import context
+    from tensorflow.python.framework import ops
+    return not context.executing_eagerly() and ops.get_default_graph().building_function
+
+
 def without_retracing_warning(function):
     """A tf.function that TensorFlow does not warn of: the warning counts the traces of all
     functions that are made in one line."""

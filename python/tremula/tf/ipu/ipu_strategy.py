@@ -10,6 +10,7 @@ from tremula.tf.inner import functions, python_code, strategies
 from tremula.tf.ipu import keras_extensions
 from tremula.tf.ipu.ops import cross_replica_ops
 from tremula.tf.runtime.device import device_names, plugin
+from tremula.tf.runtime.tracing import tracing
 
 _NOT_A_FUNCTION = (
     "IPUStrategyV1.run(fn, ...) does not support eager execution. Either convert `fn` into a "
@@ -60,11 +61,16 @@ class IPUStrategyV1(tf.compat.v1.distribute.Strategy, keras_extensions.KerasExte
         if not isinstance(args, (list, tuple)):
             raise ValueError("positional args must be a list or tuple, got "
                              f"{type(args).__name__}")
-        if not is_function:
-            fn = python_code.user_function(fn)
+        kwargs = kwargs or {}
         with tf.distribute.ReplicaContext(self, replica_id_in_sync_group=0), \
-                tf.device(self._ipu_device), strategies.xla_context(), programs.run_whole(fn):
-            return fn(*args, **(kwargs or {}))
+                tf.device(self._ipu_device), strategies.xla_context():
+            if is_function:
+                with programs.run_whole(fn):
+                    return fn(*args, **kwargs)
+            fn = python_code.user_function(fn)
+            if functions.is_traced() and tracing.current() is None:
+                return programs.call_whole(fn, args, kwargs)
+            return fn(*args, **kwargs)
 
     def experimental_run_v2(self, fn, args=(), kwargs=None):
         """run(), as SDK 2.1 has it."""

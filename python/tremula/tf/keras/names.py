@@ -9,12 +9,15 @@ from it gets Keras' own; TensorFlow still gets the copy's.
 import importlib
 import importlib.util
 import sys
+import threading
 
 from tremula import _callers
 from tremula.tf.inner import versions
 from tremula.tf.keras import old_optimizers
 
 FROZEN = "tensorflow.python.keras"
+
+_local = threading.local()
 
 # The beginnings of the names.
 ROOTS = ("keras", "tf_keras", "tensorflow.keras", FROZEN)
@@ -23,6 +26,7 @@ ROOTS = ("keras", "tf_keras", "tensorflow.keras", FROZEN)
 # a path without an entry is looked for under its own name.
 MOVED = {
     "combinations": "testing_infra.test_combinations",
+    "initializers.initializers_v2": "initializers.initializers",
     "keras_parameterized": "testing_infra.test_combinations",
     "layers.advanced_activations": "layers.activation",
     "layers.convolutional_recurrent": "layers.rnn",
@@ -30,6 +34,7 @@ MOVED = {
     "layers.dense_attention": "layers.attention",
     "layers.einsum_dense": "layers.core.einsum_dense",
     "layers.embeddings": "layers.core.embedding",
+    "layers.gru_lstm_utils": "layers.rnn.gru_lstm_utils",
     "layers.legacy_rnn": "layers.rnn.legacy_cells",
     "layers.local": "layers.locally_connected",
     "layers.merge": "layers.merging",
@@ -40,12 +45,13 @@ MOVED = {
     "layers.recurrent_v2": "layers.rnn",
     "layers.rnn_cell_wrapper_v2": "layers.rnn.cell_wrappers",
     "layers.wrappers": "layers.rnn",
-    "mixed_precision.experimental": "mixed_precision.policy",
+    "mixed_precision.experimental": "mixed_precision",
     "optimizer_v1": "optimizers.optimizer_v1",
     "optimizer_v2": "optimizers.legacy",
     "optimizer_v2.learning_rate_schedule": "optimizers.schedules.learning_rate_schedule",
     "optimizer_v2.legacy_learning_rate_decay": "optimizers.legacy_learning_rate_decay",
     "optimizer_v2.utils": "optimizers.utils",
+    "premade": "premade_models",
     "saving.hdf5_format": "saving.legacy.hdf5_format",
     "saving.model_config": "saving.legacy.model_config",
     "saving.save": "saving.legacy.save",
@@ -55,7 +61,11 @@ MOVED = {
 }
 
 # (Path in 2.15, name in Keras 2.6) -> name.
-RENAMED = {("mixed_precision.policy", "set_policy"): "set_global_policy"}
+RENAMED = {(path, "set_policy"): "set_global_policy"
+           for path in ("mixed_precision", "mixed_precision.policy")}
+
+# Path in 2.15 -> paths in 2.15 of modules that have some of its names now.
+DIVIDED = {"utils.generic_utils": ("saving.object_registration", "saving.legacy.serialization")}
 
 _IN_MOVED = {f"{MOVED[key.rpartition('.')[0]]}.{key.rpartition('.')[2]}": place
              for key, place in MOVED.items() if key.rpartition(".")[0] in MOVED}
@@ -64,7 +74,11 @@ _IN_MOVED = {f"{MOVED[key.rpartition('.')[0]]}.{key.rpartition('.')[2]}": place
 TENSORFLOW = {
     "tensorflow.python.distribute.distribution_strategy_context":
         "tensorflow.python.distribute.distribute_lib",
+    "tensorflow.python.training.saving.functional_saver":
+        "tensorflow.python.checkpoint.functional_saver",
     "tensorflow.python.training.tracking": "tensorflow.python.trackable",
+    **{f"tensorflow.python.data.experimental.ops.{_name}": "tensorflow.python.data.ops.options"
+       for _name in ("distribute_options", "threading_options")},
 }
 for _package in ("training.tracking", "trackable"):  # `from ...training.tracking import util`
     for _name, _place in (("base", "trackable.base"),
@@ -84,6 +98,17 @@ def resolve(fullname):
     """The module for a name that no module has, or None."""
     if fullname in TENSORFLOW:
         return TENSORFLOW[fullname]
+    asked = _local.__dict__.setdefault("asked", set())
+    if fullname in asked:  # one place of Keras asks for another, which asks for the first
+        return None
+    asked.add(fullname)
+    try:
+        return _resolve(fullname)
+    finally:
+        asked.remove(fullname)
+
+
+def _resolve(fullname):
     root = next((one for one in ROOTS if fullname.startswith(one + ".")), None)
     if root is None or not _callers.asked_by_program():
         return None
@@ -92,7 +117,7 @@ def resolve(fullname):
     if path.startswith("src."):
         # `from keras.optimizer_v2 import x` asks for x where optimizer_v2 is now.
         inside = _IN_MOVED.get(path[len("src."):])
-        return f"{package}.src.{inside}" if inside else None
+        return f"{package}.src.{inside}" if inside else public(package, path[len("src."):])
     if path.startswith(("src", "api", "protobuf")):
         return None
     return private(package, path) or (public(package, path) if root == FROZEN else None)
@@ -141,7 +166,7 @@ def install(watch):
         # A module with BatchNormalization in TensorFlow 2.1, and a package that shows nothing now.
         watch(f"{package}.src.layers.normalization",
               lambda module, package=package: _complete(module, package, "layers"))
-        for path in sorted({path for path, _ in RENAMED}):
+        for path in sorted({path for path, _ in RENAMED} | set(DIVIDED)):
             watch(f"{package}.src.{path}",
                   lambda module, package=package, path=path: _complete(module, package, path))
         old_optimizers.install(watch, package)
@@ -177,22 +202,37 @@ def _lacking(package, path, name):
     inside = private(package, f"{path}.{name}" if path else name)
     if inside is not None:
         return importlib.import_module(inside)
-    module = private(package, path) if path else None
     name = RENAMED.get((path, name), name)
-    return getattr(importlib.import_module(module), name, None) if module else None
+    for place in (path, *DIVIDED.get(path, ())) if path else ():
+        module = private(package, place)
+        # Not getattr(): the module may be the one that is asked.
+        found = vars(importlib.import_module(module)).get(name) if module else None
+        if found is not None:
+            return found
+    return None
 
 
 class _Shared(type(sys)):
-    """A module of the copy: a program gets Keras' own where Keras has the name."""
+    """A module of the copy: a program gets Keras' own where Keras has the name. Without TensorFlow
+    2's behaviour, it gets the copy's, and Keras' own of what the copy has lost."""
 
     def __getattribute__(self, name):
-        if not name.startswith("_"):
-            is_v2 = sys.modules.get("tensorflow.python.tf2")
-            if is_v2 is not None and is_v2.enabled() and _callers.asked_by_program():
-                found = _instead(object.__getattribute__(self, "__name__"), name)
-                if found is not None:
-                    return found
-        return super().__getattribute__(name)
+        if name.startswith("_") or not _callers.asked_by_program():
+            return super().__getattribute__(name)
+        is_v2 = sys.modules.get("tensorflow.python.tf2")
+        path = object.__getattribute__(self, "__name__")[len(FROZEN) + 1:]
+        if is_v2 is not None and is_v2.enabled():
+            found = _instead(path, name)
+            return super().__getattribute__(name) if found is None else found
+        try:
+            return super().__getattribute__(name)
+        except AttributeError:
+            module = _existing(".".join(filter(None, (
+                versions.keras_package(), "api._v1.keras", path))))
+            found = getattr(importlib.import_module(module), name, None) if module else None
+            if found is None:
+                raise
+            return found
 
 
 def share(module):
@@ -201,10 +241,9 @@ def share(module):
         module.__class__ = _Shared
 
 
-def _instead(module_name, name):
+def _instead(path, name):
     """Keras' object for a name of a module of the copy, or None."""
     package = versions.keras_package()
-    path = module_name[len(FROZEN) + 1:]
     if not path and name == "optimizers":
         return None  # the copy's, which is asked for its classes in its turn: those with slots
     if path == "optimizers":

@@ -135,7 +135,7 @@ def _is_worth(group):
 def _needed(ordered):
     """The numbers of the nodes that something comes of: in a function there may be others, and what
     has effects is needed there."""
-    is_function = any(node.op in ("_Arg", "_Retval") for node in ordered)
+    is_function = placed_graph.is_function(ordered)
     needed = set()
     for node in reversed(ordered):
         if (node.preserved or node.index in needed or not node.kind.can_join

@@ -104,9 +104,10 @@ class Variables:
                 or node.index in self.bases)
 
     def stays(self, node):
-        """Whether a node that reads may stay where it is for others than the program."""
-        return (node.op in node_kinds.READS and not self._before(node)
-                and node.index not in self._followed)
+        """Whether a node that reads may stay where it is for others than the program, because it
+        has a kernel."""
+        return (node.op in node_kinds.READS and not node.kind.is_program
+                and not self._before(node) and node.index not in self._followed)
 
     def waits(self, variable):
         """The nodes outside that the reading of a variable has to wait for."""

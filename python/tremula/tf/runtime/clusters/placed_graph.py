@@ -57,10 +57,12 @@ def read(graph_def, preserved, fetched):
     """The nodes of a GraphDef in topological order. Raises Unusual."""
     nodes = [Node(i, proto) for i, proto in enumerate(graph_def.node)]
     by_name = {node.name: node for node in nodes}
+    in_function = is_function(nodes)
     for node in nodes:
         node.preserved = node.name in preserved
-        # What gives nothing cannot be fed: it is a target of the run.
-        node.fed = node.preserved and node.name not in fetched and node.kind.outputs != []
+        # What gives nothing cannot be fed: it is a target of the run. In a function nothing is fed.
+        node.fed = (node.preserved and node.name not in fetched and node.kind.outputs != []
+                    and not in_function)
         for text in node.proto.input:
             source = by_name.get(text.removeprefix("^").split(":", 1)[0])
             if source is None:
@@ -84,6 +86,11 @@ def read(graph_def, preserved, fetched):
     _leave_out(ordered)
     _level(ordered)
     return ordered
+
+
+def is_function(nodes):
+    """Whether nodes are those of a function, rather than of a session's graph."""
+    return any(node.op in ("_Arg", "_Retval") for node in nodes)
 
 
 def _is_back_edge(source, target):
