@@ -223,6 +223,8 @@ async function draw() {
   if (changes) app.speak(`${view.title}. ${view.hint}`);
 }
 app.state.changed = draw;
+// Not in each chart: a listener there would keep the charts of all views that were shown, and their numbers.
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
 
 /** Timelines without a profile. */
 function drawTimelines() {

@@ -186,7 +186,7 @@ def halves(one, folder):
         f"{_PEAK} AND {_PEAK} < end_step))") if max(on.get(number, [0])) > 0]
 
 
-def _liveness(one):
+def liveness(one):
     """A row says what an IPU has from a program on; the page shows the sum of all IPUs."""
     floor, = one.execute("SELECT sum(always_live) FROM memory_by_tile").fetchone()
     now, sums = collections.Counter(), {}
@@ -236,7 +236,7 @@ def wants(one, report, folder, step, op):
             ("tile-variables", "name t0 t5 peak life category dtype op total",
              _tile_variables(one, folder), "all"),
             ("halves", "name bytes", halves(one, folder), "bytes"),
-            ("liveness-table", "program name not_always_live live", _liveness(one), "all"),
+            ("liveness-table", "program name not_always_live live", liveness(one), "all"),
             ("histogram-table", "from to tiles", _histogram(one), "all"),
             ("details", "what all t0 t5", _details(one), "all"),
             ("files", "name size", [(path.name, path.stat().st_size)

@@ -44,7 +44,7 @@ def test_sizes_and_what_no_source_may_do():
             assert wrong not in text, (path, wrong)
     assert [path for path in SOURCES if "fetch(" in path.read_text(encoding="utf-8")] == \
         [WEB / "src/base/opening.js"]
-    assert sum(path.stat().st_size for path in SOURCES) < 431_000
+    assert sum(path.stat().st_size for path in SOURCES) < 430_500
 
 
 def test_the_page_has_no_network(viewer):
@@ -200,9 +200,8 @@ _HEAVY = """
 import {{ byName, leftHeavy }} from "{web}/src/data/sums.js";
 const c = {{ cycles: [0, 0, 5, 100, 3, 900], cycles_overlapped: [0, 0, 0, 0, 0, 0],
              program: [-1, -2, 0, 1, 0, 0], ipu: [-1, -1, 0, -1, 0, 1] }};
-const groups = byName(c, {{ ids: [0, 1], text: (id) => ["a/copy", "b/copy"][id] }}, "0");
-groups.forEach((group) => group.parts.shift());
-const {{ total, levels }} = leftHeavy(groups);
+const names = {{ ids: [0, 1], count: 2, text: (id) => ["a/copy", "b/copy"][id] }};
+const {{ total, levels }} = leftHeavy(byName(c, names, "0"), (parts) => parts.slice(1));
 console.log(JSON.stringify([total, ...levels[0].row]));
 """
 
@@ -284,3 +283,39 @@ def test_rows_of_long_tables(tmp_path):
     assert order and pauses
     assert ends == [[0, count, count - 20, min(24 * count, 16e6), min(24 * count, 16e6)]
                     for count in (1000, 700000, 5000000)]
+
+
+_TEXTS = """
+import {{ Grown }} from "{web}/src/data/grown.js";
+import {{ TextsMaker }} from "{web}/src/data/texts.js";
+const texts = Array.from({{ length: 9000 }}, (_, i) =>
+  [`net/layer${{i % 4001}}/Über`, "", `${{"x".repeat(i % 700)}}/${{i % 3}}`][i % 3]);
+const made = new TextsMaker(), encoder = new TextEncoder();
+for (const text of texts) {{
+  const bytes = encoder.encode(`<${{text}}>`);
+  made.push(bytes, 1, bytes.length - 2);
+}}
+const found = made.texts();
+const numbers = [1, -128, NaN, 128, -40000, 2 ** 31, 0.5], kinds = [];
+for (let count = 1; count <= numbers.length; ++count) {{
+  const grown = new Grown(true);
+  for (let i = 0; i < 2000; ++i) grown.push(numbers[i % count]);
+  grown.raise(numbers[count - 1] + 1);
+  const all = grown.whole();
+  const good = all.every((one, i) => i === 1999 ||
+    Object.is(one, numbers[i % count]) || Number.isNaN(numbers[count - 1]));
+  kinds.push([all.constructor.name, all.length, good]);
+}}
+console.log(JSON.stringify([texts.every((text, i) => found.at(i) === text),
+                            found.count === new Set(texts).size, found.bytes.length, kinds]));
+"""
+
+
+def test_columns_that_grow(tmp_path):
+    """Texts come back as they were, in less room than they have; numbers are as wide as needed."""
+    (tmp_path / "texts.mjs").write_text(_TEXTS.format(web=WEB), encoding="utf-8")
+    (same, once, room, kinds), = node(tmp_path / "texts.mjs")
+    assert same and once and room < 1_500_000
+    assert [kind for kind, _, _ in kinds] == \
+        ["Int8Array"] * 2 + ["Float64Array"] * 5
+    assert all(length == 2000 and good for _, length, good in kinds)

@@ -1,5 +1,8 @@
 """A walk through every view: each table there is one that page_wants knows, with its numbers."""
 
+import functools
+import itertools
+
 import pytest
 
 import five_programs
@@ -14,15 +17,30 @@ def test_every_table_and_figure(new_page, html, profiles, name):
     assert not page.faults
 
 
+@pytest.mark.parametrize("names", [("plain", "changed"), ("renamed", "plain"), ("run", "pipeline")])
+def test_two_reports(new_page, html, profiles, names):
+    page = new_page().open(html(*names))
+    walking.compare_two(page, [profiles[name] for name in names])
+    assert not page.faults
+
+
 # ---- Networks of a user's size ------------------------------------------------------------------
 
-@pytest.fixture(scope="module", params=list(five_programs.PROGRAMS))
-def network(request, tmp_path_factory):
+NAMES = list(five_programs.PROGRAMS)
+
+
+@pytest.fixture(scope="module")
+def networks(tmp_path_factory):
+    """networks(name): the profile of one of the five programs, each of which is run once."""
+    return functools.cache(lambda name: five_programs.make(name, tmp_path_factory.mktemp(name)))
+
+
+@pytest.fixture(scope="module", params=NAMES)
+def network(request, networks, tmp_path_factory):
     """The profile of one of the five programs, and the address of its page."""
-    folder = tmp_path_factory.mktemp(request.param)
-    profile = five_programs.make(request.param, folder)
-    tremula("report", profile, "--html", folder / "page.html")
-    return profile, (folder / "page.html").as_uri()
+    profile, page = networks(request.param), tmp_path_factory.mktemp("page") / "page.html"
+    tremula("report", profile, "--html", page)
+    return profile, page.as_uri()
 
 
 @pytest.mark.long
@@ -50,3 +68,14 @@ def test_keys_and_readers_of_networks(new_page, network):
         page.go(f"v={view}")
         wide = page.page.evaluate("document.documentElement.scrollWidth - innerWidth")
         assert wide <= 1, view
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("first, second", [
+    ("inference", "memory"), *itertools.pairwise([*NAMES[1:], NAMES[0]])])
+def test_two_networks(new_page, networks, tmp_path, first, second):
+    profiles = [networks(first), networks(second)]
+    tremula("report", *profiles, "--html", tmp_path / "page.html")
+    page = new_page().open((tmp_path / "page.html").as_uri())
+    walking.compare_two(page, profiles)
+    assert not page.faults

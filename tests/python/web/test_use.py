@@ -90,6 +90,46 @@ def test_links_show_the_same_and_back_works(new_page, html):
     assert not page.faults and not other.faults
 
 
+def test_a_view_that_was_left_is_let_go(new_page, html):
+    """Charts of views that were shown before hold no memory."""
+    page = new_page().open(html("plain"))
+    tools = page.page.context.new_cdp_session(page.page)
+
+    def nodes():
+        for view in ("memory", "trace", "liveness", "summary") * 2:
+            page.go(f"v={view}")
+        tools.send("HeapProfiler.collectGarbage")
+        return tools.send("Memory.getDOMCounters")["nodes"]
+    first = nodes()
+    assert nodes() < first + 100
+    assert not page.faults
+
+
+def test_a_long_sort_is_cancelled(new_page, html):
+    """The rows stay as they were; time stands for a table of millions of rows."""
+    page = new_page().open(f"{html('plain')}#v=operations", "operations")
+    before = page.table("operations")
+    state = page.page.evaluate("""() => {
+        let now = 0;
+        performance.now = () => (now += 30);
+        const box = document.querySelector("section.panel:has(#operations)");
+        const status = box.querySelector("[role=status]");
+        const stop = [...box.querySelectorAll("button")].find((b) => b.textContent === "Cancel");
+        const shown = () => [status.textContent, stop.hidden,
+            box.querySelector("[aria-sort]").textContent];
+        box.querySelector("thead button").click();
+        const during = shown();
+        stop.click();
+        return [during, shown()];
+    }""")
+    (doing, hidden, head), (after, gone, again) = state
+    assert doing.startswith("Arranging") and not hidden and head.startswith("Name")
+    assert after == f"{len(before)} rows" and gone and again.startswith("Cycles")
+    page.page.wait_for_timeout(50)
+    assert page.table("operations") == before
+    assert not page.faults
+
+
 def test_two_reports_swap(new_page, html):
     page = new_page().open(html("plain", "changed"))
     assert "plain" in page.page.title()

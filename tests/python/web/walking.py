@@ -124,6 +124,114 @@ def compare_numbers(page, folder):
     assert {link.split("&")[0][2:] for link in LINKS} == set(VIEWS)
 
 
+def _totals(one, report):
+    """Rows of the table of totals of one of two reports."""
+    totals = dict(one.execute("SELECT key, value FROM totals"))
+    return [("cycles of a run", report["cycles"]), *report["cycles_by_part"].items(),
+            ("bytes of all tiles", report["memory_bytes"]),
+            ("bytes of the fullest tile", report["worst_tile_bytes"]),
+            ("programs", int(totals["num_steps"]))]
+
+
+def _options(one, folder):
+    """What two reports may differ in, by the name that the page shows."""
+    found = {f"target: {key}": value for key, value in one.execute("SELECT * FROM target")}
+    framework = folder / "framework.json"
+    if framework.exists():
+        options = json.loads(framework.read_text(encoding="utf-8")).get("options") or {}
+        found |= {f"compiler: {key}": value for key, value in options.items()}
+    return found | dict(one.execute("SELECT name, value FROM engine_options"))
+
+
+def _overlay(one):
+    """Live bytes at each thousandth of the program."""
+    steps, = one.execute("SELECT count(*) FROM programs").fetchone()
+    changes = [(row[0], row[3]) for row in page_wants.liveness(one)]
+    found, at = [], 0
+    for k in range(1000):
+        while at + 1 < len(changes) and changes[at + 1][0] <= k / 1000 * steps:
+            at += 1
+        found.append(changes[at][1])
+    return found
+
+
+def _change(a, b):
+    if a is None or b is None:
+        return "new" if a is None else "gone"
+    if a == 0:
+        return "new" if b else "0.0 %"
+    return f"{'+' if b > a else ''}{100 * (b / a - 1):.1f} %"
+
+
+def compare_two(page, folders):
+    """Every table of the view Compare of two reports, against `tremula report A B --json`, the JSON
+    of each, and SQL. Change in per cent may differ in its last digit, where a half is rounded."""
+    report = json.loads(tremula("report", *folders, "--json").stdout)
+    each = [json.loads(tremula("report", folder, "--json").stdout) for folder in folders]
+    with contextlib.ExitStack() as stack:
+        both = [stack.enter_context(contextlib.closing(
+            sqlite3.connect(f"file:{folder}/profile.pop?mode=ro", uri=True))) for folder in folders]
+        page.go("v=compare")
+        for button in page.page.get_by_role("button", name="As table").all():
+            button.click()
+        shown = {table: page.table(table) for table in page.page.locator(
+            "main table[id]").evaluate_all("a => a.map(t => t.id)")}
+        # The two reports, and the options in which they differ.
+        for row, side, one, folder in zip(shown.pop("sides"), "ab", both, folders, strict=True):
+            assert (row["name"], float(row["cycles"])) == (folder.name, report[side]["cycles"])
+            assert row["fits"] == ("fits" if report[side]["fits"] else "out of memory")
+            assert (row["module"],) == one.execute(
+                "SELECT value FROM meta WHERE key = 'module'").fetchone()
+        options = [_options(*pair) for pair in zip(both, folders, strict=True)]
+        differ = {key for key in options[0] | options[1]
+                  if options[0].get(key) != options[1].get(key)}
+        assert {row["name"] for row in shown.pop("differences", [])} == differ
+        # Totals.
+        wanted = zip(*(_totals(*pair) for pair in zip(both, each, strict=True)), strict=True)
+        for row, ((name, a), (_, b)) in zip(shown.pop("totals"), wanted, strict=True):
+            assert (row["name"], *(float(row[key]) for key in ("a", "b", "difference"))) == \
+                (name, a, b, b - a)
+            check_change(row["change"], _change(a, b))
+        # Operations: what is matched by scope and type has two names.
+        ops = [{one["op"]: one for one in side["ops"]} for side in each]
+        differing = {one["op"]: one for one in report["ops"]}
+        seen, equal = [], 0
+        for row in shown.pop("pairs"):
+            names = row["name"].split(" → ") if row["how"] == "scope and type" else [row["name"]]
+            seen += names
+            a, b = ops[0].get(names[0]), ops[1].get(names[-1])
+            equal += names[0] not in differing
+            if len(names) == 1 and names[0] in differing:
+                assert [one and one["cycles"] for one in (a, b)] == [
+                    differing[names[0]][side] and differing[names[0]][side]["cycles"]
+                    for side in "ab"]
+            cycles = [None if one is None else one["cycles"] for one in (a, b)]
+            assert [plain(row["a"]), plain(row["b"])] == list(map(plain, cycles)), names
+            assert float(row["difference"]) == (cycles[1] or 0) - (cycles[0] or 0)
+            assert [plain(row["temporary_a"]), plain(row["temporary_b"])] == \
+                [plain(one and one["temporary_bytes"]) for one in (a, b)], names
+            check_change(row["change"], _change(*cycles))
+        assert sorted(seen) == sorted(ops[0] | ops[1])
+        assert page.value("equal_ops") == report["equal_ops"] == equal
+        # Both in one chart.
+        memory = [[row[0] for row in one.execute(
+            "SELECT total_including_gaps FROM memory_by_tile ORDER BY tile")] for one in both]
+        live = [_overlay(one) for one in both]
+        for name, (a, b) in (("memory", memory), ("liveness", live)):
+            rows = shown.pop(f"overlay-{name}-table")
+            assert [float(row["s0"]) for row in rows][:len(a)] == a, name
+            assert [float(row["s1"]) for row in rows][:len(b)] == b, name
+            assert len(rows) == max(len(a), len(b))
+    assert not shown, sorted(shown)
+
+
+def check_change(shown, wanted):
+    if wanted.endswith("%"):
+        assert abs(float(shown[:-2]) - float(wanted[:-2])) < 0.11, (shown, wanted)
+    else:
+        assert shown == wanted
+
+
 def reach_every_control(page):
     """The Tab key goes to each control of the view that is shown."""
     wanted = page.page.locator("main").evaluate("""main => [...main.querySelectorAll(

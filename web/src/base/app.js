@@ -36,7 +36,7 @@ export class App {
     this.fail = () => {};
     /** @type {Map<string, string>} texts of source files that the user gave */
     this.sources = new Map();
-    /** @type {import("../data/timeline.js").Timeline[]} of the host */
+    /** @type {Timeline[]} of the host */
     this.timelines = [];
     /** @type {import("./opening.js").Given[]} timelines that were not read yet */
     this.given = [];
@@ -91,12 +91,7 @@ export class App {
   /** The tiles that the user chose. */
   get tiles() {
     const most = this.overview.numTiles;
-    return this.state
-      .get("tiles")
-      .split(",")
-      .filter(Boolean)
-      .map(Number)
-      .filter((tile) => Number.isInteger(tile) && tile >= 0 && tile < most);
+    return this.state.numbers("tiles").filter((tile) => Number.isInteger(tile) && tile >= 0 && tile < most);
   }
 
   applyUnits() {

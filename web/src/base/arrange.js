@@ -8,7 +8,7 @@ const MOST = 16e6; // pixels; Firefox draws 17.8 million, chromium 33.5
 const collator = new Intl.Collator();
 
 /** Rows by a column; equal ones keep their order: parts are sorted, and merged two by two.
- * @param {any[]} rows @param {import("./table.js").Column} column @param {1|-1} sign @returns {Generator<undefined, any[]>} */
+ * @param {ArrayLike<any>} rows @param {Column} column @param {1|-1} sign @returns {Generator<undefined, ArrayLike<any>>} */
 export function* sorted(rows, column, sign) {
   const values = new Array(rows.length);
   const compare = (/** @type {number} */ a, /** @type {number} */ b) => {
@@ -24,7 +24,7 @@ export function* sorted(rows, column, sign) {
     if (i % PAUSE === 0) yield;
   }
   if (inOrder) return rows;
-  let order = Int32Array.from(rows.keys()),
+  let order = new Int32Array(rows.length).map((_, i) => i),
     other = order.slice();
   for (let at = 0; at < order.length; at += PAUSE) {
     order.subarray(at, at + PAUSE).sort(compare);
@@ -42,6 +42,21 @@ export function* sorted(rows, column, sign) {
     [order, other] = [other, order];
   }
   return Array.from(order, (i) => rows[i]);
+}
+
+/** Adds rows to lines of text, the columns' titles first. @param {ArrayLike<any>} rows
+ * @param {Column[]} columns @param {string} separator a comma: CSV @param {string[]} lines */
+export function* writeLines(rows, columns, separator, lines) {
+  const quote = (value) => {
+    const text = String(value ?? "");
+    if (separator === "\t") return text.replace(/[\t\n\r]+/g, " ");
+    return /[",\n\r]/.test(text) ? `"${text.replace(/"/g, '""')}"` : text;
+  };
+  lines.push(columns.map((c) => quote(c.title)).join(separator));
+  for (let i = 0; i < rows.length; ++i) {
+    lines.push(columns.map((c) => quote(c.value(rows[i]))).join(separator));
+    if (i % PAUSE === 0) yield;
+  }
 }
 
 /**

@@ -1,7 +1,5 @@
 // Filter fields: words, and conditions on columns.
 
-/** @typedef {import("./table.js").Column} Column */
-
 /** Words that must be in a row's text, and conditions like cycles>1000. @param {string} text
  * @param {Column[]} columns */
 export function matcher(text, columns) {

@@ -28,9 +28,7 @@ export function makePalette(commands, more) {
   let active = 0;
   const draw = () => {
     const words = input.value.toLowerCase().split(/\s+/).filter(Boolean);
-    shown = all
-      .filter((one) => words.every((/** @type {string} */ word) => one.text.toLowerCase().includes(word)))
-      .slice(0, 80);
+    shown = all.filter((one) => words.every((word) => one.text.toLowerCase().includes(word))).slice(0, 80);
     active = Math.max(0, Math.min(active, shown.length - 1));
     list.replaceChildren(
       ...shown.map((one, i) =>
@@ -54,7 +52,7 @@ export function makePalette(commands, more) {
     active = 0;
     draw();
   });
-  input.addEventListener("keydown", (/** @type {KeyboardEvent} */ e) => {
+  input.addEventListener("keydown", (e) => {
     if (e.key === "ArrowDown") active += 1;
     else if (e.key === "ArrowUp") active -= 1;
     else if (e.key === "Enter") run(active);

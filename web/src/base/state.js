@@ -51,6 +51,23 @@ export class State {
     return this.values.has(key) && Number.isFinite(value) ? value : otherwise;
   }
 
+  /** Numbers with commas between them. @param {string} key */
+  numbers(key) {
+    return this.get(key).split(",").filter(Boolean).map(Number);
+  }
+
+  /** A range `first-last`, which may be negative; none: []. @param {string} key @returns {number[]} */
+  range(key) {
+    const match = /^(-?\d+)-(-?\d+)$/.exec(this.get(key));
+    return match && Number(match[2]) > Number(match[1]) ? [Number(match[1]), Number(match[2])] : [];
+  }
+
+  /** Keeps the range in sight; the whole is none. @param {string} key @param {number} lo @param {number} hi
+   * @param {number} end of the whole */
+  keepRange(key, lo, hi, end) {
+    this.keep({ [key]: lo <= 0 && hi >= end ? null : `${Math.floor(lo)}-${Math.ceil(hi)}` });
+  }
+
   /** @param {Record<string, string|number|null|undefined>} changes */
   link(changes) {
     const values = new Map(this.values);

@@ -1,6 +1,7 @@
 // A table of any length: only the rows in sight are in the page. Sorting, filter, columns, export.
 
-import { EXTRA, PAUSE, ROW, sorted, windowOf } from "./arrange.js";
+import { EXTRA, PAUSE, ROW, sorted, windowOf, writeLines } from "./arrange.js";
+import { cell, numeric, spacer } from "./cells.js";
 import { h, save } from "./dom.js";
 import { matcher } from "./filter.js";
 import { grouped, textOf } from "./format.js";
@@ -22,7 +23,8 @@ import { grouped, textOf } from "./format.js";
  * @property {string} name          of the table, for people and files
  * @property {string} id            for focus and tests
  * @property {Column[]} columns
- * @property {any[]} rows
+ * @property {ArrayLike<any>} rows
+ * @property {((row: any) => boolean)|null} [only] the rows that count
  * @property {(row: any) => string} [keyOf]
  * @property {string[]} [selected]  keys
  * @property {(row: any, more: boolean) => void} [onpick]
@@ -45,17 +47,18 @@ export class Table {
     this.filter = options.filter ?? "";
     this.active = 0;
     this.top = -1;
-    /** @type {any[]} */
-    this.rows = [];
+    this.rows = options.rows;
+    this.arranged = { sort: "", filter: "" }; // what the rows in sight are
     this.body = h("tbody");
     this.head = h("thead");
     this.foot = h("tfoot");
     this.table = h("table", { id: options.id, "aria-label": options.name }, this.head, this.body, this.foot);
     this.box = h("div.tablebox", { onscroll: () => this.window(false) }, this.table);
     this.status = h("span.dim", { role: "status" });
+    this.stop = h("button.plain", { hidden: true, onclick: () => this.cancel() }, "Cancel");
     this.element = h("div", { style: { display: "grid", gap: "6px" } }, this.makeTools(), this.box);
-    this.body.addEventListener("keydown", (/** @type {KeyboardEvent} */ e) => this.key(e));
-    this.body.addEventListener("click", (/** @type {MouseEvent} */ e) => this.click(e));
+    this.body.addEventListener("keydown", (e) => this.key(e));
+    this.body.addEventListener("click", (e) => this.click(e));
     this.arrange();
     new ResizeObserver(() => this.window(false)).observe(this.box);
   }
@@ -64,7 +67,7 @@ export class Table {
     const { options } = this;
     const tools = options.tools ?? options.rows.length > 12;
     if (!tools) return null;
-    const search = h("input", {
+    this.search = h("input", {
       type: "search",
       value: this.filter,
       placeholder: "filter: text, cycles>1000",
@@ -72,7 +75,7 @@ export class Table {
       "data-focus": `${options.id}-filter`,
       class: "find",
       oninput: () => {
-        this.filter = search.value;
+        this.filter = this.search.value;
         this.arrange();
       },
     });
@@ -103,14 +106,11 @@ export class Table {
           );
     return h(
       "div.bar",
-      search,
+      this.search,
       this.status,
+      this.stop,
       h("button.plain", { onclick: () => this.copy() }, "Copy as text"),
-      h(
-        "button.plain",
-        { onclick: async () => save(`${options.id}.csv`, new Blob([await this.text(",")], { type: "text/csv" })) },
-        "Save CSV",
-      ),
+      h("button.plain", { onclick: () => this.saveText() }, "Save CSV"),
       columns,
     );
   }
@@ -121,16 +121,45 @@ export class Table {
 
   /** Filters, sorts and sums up; of many rows in slices, so that the page answers meanwhile. */
   arrange() {
-    const work = this.arranging();
+    this.slowly(this.arranging(), () => `Arranging ${grouped(this.options.rows.length)} rows …`);
+  }
+
+  /** Does work in slices, until other work is asked for or the user cancels it.
+   * @param {Generator} work @param {() => string} progress */
+  slowly(work, progress) {
     this.work = work;
     const go = () => {
       const begin = performance.now();
-      while (this.work === work && performance.now() < begin + SLICE) if (work.next().done) return;
-      if (this.work !== work) return; // another filter or order was asked for
-      this.status.textContent = `Arranging ${grouped(this.options.rows.length)} rows …`;
+      while (this.work === work && performance.now() < begin + SLICE)
+        if (work.next().done) {
+          this.stop.hidden = true;
+          return;
+        }
+      if (this.work !== work) return;
+      this.status.textContent = progress();
+      this.stop.hidden = false;
       setTimeout(go);
     };
     go();
+  }
+
+  /** Leaves the rows as they were. */
+  cancel() {
+    this.work = undefined;
+    this.stop.hidden = true;
+    Object.assign(this, this.arranged);
+    this.search.value = this.filter;
+    this.drawHead();
+    this.count();
+    this.window(true);
+    this.search.focus();
+  }
+
+  count() {
+    const { rows, options } = this,
+      all = grouped(options.rows.length);
+    this.status.textContent =
+      rows.length === options.rows.length ? `${all} rows` : `${grouped(rows.length)} of ${all} rows`;
   }
 
   *arranging() {
@@ -138,24 +167,26 @@ export class Table {
       all = options.rows;
     this.drawHead();
     let rows = all;
-    if (this.filter.trim() !== "") {
-      const wanted = matcher(this.filter, options.columns);
-      rows = [];
+    if (this.filter.trim() !== "" || options.only) {
+      const wanted = matcher(this.filter, options.columns),
+        { only } = options;
+      const found = [];
       for (let i = 0; i < all.length; ++i) {
-        if (wanted(all[i])) rows.push(all[i]);
+        if ((!only || only(all[i])) && wanted(all[i])) found.push(all[i]);
         if (i % PAUSE === 0) yield;
       }
+      rows = found;
     }
     const column = options.columns.find((c) => c.key === this.sort.replace(/^-/, ""));
     if (column !== undefined) rows = yield* sorted(rows, column, this.sort.startsWith("-") ? -1 : 1);
     this.rows = rows;
-    this.status.textContent =
-      rows.length === all.length
-        ? `${grouped(rows.length)} rows`
-        : `${grouped(rows.length)} of ${grouped(all.length)} rows`;
+    this.arranged = { sort: this.sort, filter: this.filter };
+    this.count();
     this.box.classList.toggle("short", rows.length <= 12);
     const first = options.columns[0];
-    const isLong = all.slice(0, 200).some((row) => String(first.value(row) ?? "").length > 24);
+    const isLong = Array.from({ length: Math.min(200, all.length) }, (_, i) => all[i]).some(
+      (row) => String(first.value(row) ?? "").length > 24,
+    );
     this.table.classList.toggle("names", isLong);
     this.active = Math.max(0, Math.min(this.active, rows.length - 1));
     this.top = -1;
@@ -212,11 +243,11 @@ export class Table {
       });
       if (i % PAUSE === 0) yield;
     }
-    const cell = (/** @type {Column} */ column, /** @type {number} */ k) =>
+    const total = (/** @type {Column} */ column, /** @type {number} */ k) =>
       column.sum
         ? h("td.number", { "data-value": totals[k], "data-column": column.key }, textOf(column.kind, totals[k]))
         : h("td", k === 0 ? "Total" : "");
-    this.foot.replaceChildren(h("tr", columns.map(cell)));
+    this.foot.replaceChildren(h("tr", columns.map(total)));
   }
 
   /** Puts the rows in sight into the page. @param {boolean} anyway */
@@ -255,21 +286,7 @@ export class Table {
         tabindex: place === this.active ? 0 : -1,
         "data-focus": key === undefined ? undefined : `${options.id}-row-${key}`,
       },
-      columns.map((column) => {
-        const value = column.value(row);
-        const text = textOf(column.kind, value);
-        const tail = column.kind === "text" && column.cell === undefined && text.includes("/");
-        const kind = numeric(column) ? "td.number" : column.kind === "long" ? "td.long" : "td.name";
-        return h(
-          kind,
-          {
-            "data-value": value ?? "",
-            "data-column": column.key,
-            title: !numeric(column) && text.length > 40 ? text : undefined,
-          },
-          column.cell === undefined ? (tail ? path(text) : text) : column.cell(row),
-        );
-      }),
+      columns.map((column) => cell(column, row)),
     );
   }
 
@@ -340,47 +357,31 @@ export class Table {
     this.options.onpick?.(this.rows[this.active], event.shiftKey || event.ctrlKey || event.metaKey);
   }
 
-  /** All rows as text, made in slices. @param {string} separator */
-  async text(separator) {
-    const quote = (value) => {
-      const text = String(value ?? "");
-      if (separator === "\t") return text.replace(/[\t\n\r]+/g, " ");
-      return /[",\n\r]/.test(text) ? `"${text.replace(/"/g, '""')}"` : text;
+  /** Makes all rows text, in slices. @param {string} separator @param {(text: string) => void} done */
+  text(separator, done) {
+    if (!this.stop.hidden) return; // what is arranged now is not known yet
+    const { rows } = this,
+      columns = this.columns();
+    const lines = /** @type {string[]} */ ([]),
+      table = this;
+    const work = function* () {
+      yield* writeLines(rows, columns, separator, lines);
+      table.count();
+      done(lines.join("\n"));
     };
-    const columns = this.columns(),
-      { rows } = this;
-    const lines = [columns.map((c) => quote(c.title)).join(separator)];
-    for (let begin = performance.now(), i = 0; i < rows.length; ++i) {
-      lines.push(columns.map((c) => quote(c.value(rows[i]))).join(separator));
-      if (i % PAUSE > 0 || performance.now() < begin + SLICE) continue;
-      this.status.textContent = `${grouped(i)} of ${grouped(rows.length)} rows written …`;
-      await new Promise((done) => setTimeout(done));
-      begin = performance.now();
-    }
-    this.status.textContent = `${grouped(rows.length)} rows`;
-    return lines.join("\n");
+    this.slowly(work(), () => `${grouped(lines.length)} of ${grouped(rows.length)} rows written …`);
   }
 
-  async copy() {
-    await navigator.clipboard?.writeText(await this.text("\t")).catch(() => {});
-    this.status.textContent = `${grouped(this.rows.length)} rows copied`;
+  copy() {
+    this.text("\t", async (text) => {
+      await navigator.clipboard?.writeText(text).catch(() => {});
+      this.status.textContent = `${grouped(this.rows.length)} rows copied`;
+    });
   }
-}
 
-/** A name whose scopes are cut where it is too long, not what it ends with. @param {string} text */
-function path(text) {
-  const last = text.lastIndexOf("/", text.length - 2) + 1;
-  return h("span.cut", h("bdi.front", text.slice(0, last)), h("bdi", text.slice(last)));
-}
-
-/** @param {Column} column */
-function numeric(column) {
-  return column.kind !== "text" && column.kind !== "long";
-}
-
-/** @param {number} height @param {number} columns */
-function spacer(height, columns) {
-  return h("tr.spacer", { "aria-hidden": true }, h("td", { colspan: columns, style: { height: `${height}px` } }));
+  saveText() {
+    this.text(",", (text) => save(`${this.options.id}.csv`, new Blob([text], { type: "text/csv" })));
+  }
 }
 
 /** @param {string} key @param {string} title @param {Column["kind"]} kind

@@ -86,8 +86,8 @@ export function areaPainter(options) {
   const peaks = new Peaks(sums);
   let most = limit ?? 0;
   if (options.lines) most = 0;
-  for (let i = 0; i < count; ++i) if (sums[i] > most) most = sums[i];
-  if (options.fits) most = sums.reduce((a, b) => Math.max(a, b), 0);
+  if (count > 0) most = Math.max(most, sums[peaks.find(0, count)]);
+  if (options.fits) most = count > 0 ? sums[peaks.find(0, count)] : 0;
   const top = most * 1.06 || 1;
   /** The place at an x. @param {number} x */
   const placeAt = (x) => {
@@ -95,7 +95,7 @@ export function areaPainter(options) {
     return Math.max(0, Math.min(count, firstAfter(edges, x)) - 1);
   };
   const begin = (/** @type {number} */ place) => (edges === undefined ? place : edges[place]);
-  /** @param {import("./plot.js").View} view */
+  /** @param {View} view */
   const paint = (view) => {
     const { g, width, height, colours, whole } = view;
     const bottom = whole ? height : height - 20,
@@ -174,7 +174,7 @@ export function label(g, text, x, y, colours, align) {
   g.textAlign = "left";
 }
 
-/** @param {import("./plot.js").View} view @param {number} top @param {(value: number) => number} y
+/** @param {View} view @param {number} top @param {(value: number) => number} y
  * @param {{kind: string, across?: string, upwards?: string}} options */
 function grid(view, top, y, { kind, across, upwards = kind === "bytes" ? unitOf(kind) : "" }) {
   const { g, width, colours } = view;
@@ -194,7 +194,7 @@ function grid(view, top, y, { kind, across, upwards = kind === "bytes" ? unitOf(
   };
 }
 
-/** Ticks of x, and what they count. @param {import("./plot.js").View} view @param {number} y */
+/** Ticks of x, and what they count. @param {View} view @param {number} y */
 export function axis(view, y, kind = "number", unit = unitOf(kind)) {
   const { g, colours, lo, hi, width } = view;
   const rough = (hi - lo) / Math.max(2, width / 110),

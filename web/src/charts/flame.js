@@ -42,7 +42,7 @@ export function flamePainter(options) {
   const { lanes } = options;
   /** @type {Map<string, number>} */
   const widths = new Map();
-  /** @param {import("./plot.js").View} view */
+  /** @param {View} view */
   return (view) => {
     const { g, height, colours, whole } = view;
     g.font = "11px system-ui, sans-serif";
@@ -79,7 +79,7 @@ export function flamePainter(options) {
 
 /**
  * A cursor on lanes: the box under it, steps along a level, up and down.
- * @param {Lane[]} lanes @param {() => import("./plot.js").Plot} plotOf
+ * @param {Lane[]} lanes @param {() => Plot} plotOf
  */
 export function laneMoves(lanes, plotOf) {
   /** @param {number} x @param {number} y @returns {{level: Level, at: number}|null} */
@@ -126,7 +126,7 @@ export function toneOf(colours, name) {
   return colours[name] ?? name;
 }
 
-/** @param {import("./plot.js").View} view @param {Level} level @param {number} y @param {number} tall
+/** @param {View} view @param {Level} level @param {number} y @param {number} tall
  * @param {any} options @param {Map<string, number>} widths @param {boolean} texts */
 function paintLevel(view, level, y, tall, options, widths, texts) {
   const { g, colours, width, lo, hi } = view;

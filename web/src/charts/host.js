@@ -1,7 +1,6 @@
 // Parts of the host's lanes beside boxes: moments as ticks, lines of numbers, an axis of wall time.
 
 /** @typedef {import("./flame.js").Level} Level */
-/** @typedef {import("./plot.js").View} View */
 
 /** @param {View} view @param {Level} level @param {number} y @param {number} tall @param {any} options */
 export function paintMoments(view, level, y, tall, options) {

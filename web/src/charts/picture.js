@@ -27,7 +27,7 @@ export function savePicture(plot) {
     g.fillText(text, x + 15 * scale, canvas.height + head + 18 * scale);
     x += g.measureText(text).width + 32 * scale;
   }
-  copy.toBlob((/** @type {Blob|null} */ blob) => {
+  copy.toBlob((blob) => {
     if (blob) save(`${options.id}.png`, blob);
   });
 }
@@ -53,7 +53,7 @@ export function savePictures(name, title, parts) {
     g.fillText(label, x, y + 16);
     g.drawImage(canvas, x, y + 22);
   });
-  copy.toBlob((/** @type {Blob|null} */ blob) => {
+  copy.toBlob((blob) => {
     if (blob) save(`${name}.png`, blob);
   });
 }

@@ -28,7 +28,7 @@ import { savePicture } from "./picture.js";
  * @property {(lo: number, hi: number) => void} [onrange]  of a drawn range; else it zooms
  * @property {() => Node} [twin]      the table with the same numbers
  * @property {[string, string][]} [legend] colours (CSS values or names) and texts
- * @property {[number, number]} [range] at first
+ * @property {number[]} [range] at first; none or []: the domain
  * @property {(lo: number, hi: number) => void} [onzoom]
  * @property {(text: string) => void} [speak]
  * @property {number} [least]         the shortest range of x
@@ -40,7 +40,7 @@ export class Plot {
   /** @param {PlotOptions} options */
   constructor(options) {
     this.options = options;
-    const [lo, hi] = options.range ?? options.domain;
+    const [lo, hi] = options.range?.length === 2 ? options.range : options.domain;
     this.lo = lo;
     this.hi = hi;
     /** @type {number|null} */
@@ -67,7 +67,6 @@ export class Plot {
     this.stripCopy = undefined;
     this.listen();
     new ResizeObserver(() => this.draw()).observe(box);
-    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.draw());
   }
 
   tools() {
@@ -154,7 +153,7 @@ export class Plot {
     let drag = null;
     canvas.addEventListener(
       "wheel",
-      (/** @type {WheelEvent} */ e) => {
+      (e) => {
         if (e.ctrlKey || e.metaKey || document.activeElement === canvas) {
           e.preventDefault();
           if (Math.abs(e.deltaX) > Math.abs(e.deltaY)) this.pan(e.deltaX / 800);
@@ -163,11 +162,11 @@ export class Plot {
       },
       { passive: false },
     );
-    canvas.addEventListener("pointerdown", (/** @type {PointerEvent} */ e) => {
+    canvas.addEventListener("pointerdown", (e) => {
       drag = { x: e.offsetX, lo: this.lo, hi: this.hi, pans: e.shiftKey || e.button === 1, moved: false };
       canvas.setPointerCapture(e.pointerId);
     });
-    canvas.addEventListener("pointermove", (/** @type {PointerEvent} */ e) => {
+    canvas.addEventListener("pointermove", (e) => {
       if (drag !== null && Math.abs(e.offsetX - drag.x) > 4) drag.moved = true;
       if (drag?.moved && drag.pans) {
         const by = ((drag.x - e.offsetX) / canvas.clientWidth) * (drag.hi - drag.lo);
@@ -177,7 +176,7 @@ export class Plot {
         this.point(this.at(e.offsetX), e.offsetY, e.offsetX);
       }
     });
-    canvas.addEventListener("pointerup", (/** @type {PointerEvent} */ e) => {
+    canvas.addEventListener("pointerup", (e) => {
       const was = drag;
       drag = null;
       this.drawn = undefined;
@@ -197,13 +196,13 @@ export class Plot {
     canvas.addEventListener("blur", () => {
       this.tip.hidden = true;
     });
-    canvas.addEventListener("keydown", (/** @type {KeyboardEvent} */ e) => {
+    canvas.addEventListener("keydown", (e) => {
       if (this.key(e)) {
         e.preventDefault();
         e.stopPropagation();
       }
     });
-    this.strip?.addEventListener("pointerdown", (/** @type {PointerEvent} */ e) => {
+    this.strip?.addEventListener("pointerdown", (e) => {
       const move = (/** @type {PointerEvent} */ event) => {
         const [first, last] = options.domain;
         const middle = first + (event.offsetX / this.strip.clientWidth) * (last - first);

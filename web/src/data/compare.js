@@ -26,7 +26,7 @@ export function commonSubsequence(a, b) {
   return pairs;
 }
 
-/** Operations as the page gets them. @param {import("./profile.js").Profile} profile @returns {Operation[]} */
+/** Operations as the page gets them. @param {Profile} profile @returns {Operation[]} */
 function operationsOf(profile) {
   return unpackOperations(operations(profile, "op")).map(
     ({ name, layer, plan, opType, opcode, cycles, temporary, first }) => ({
@@ -42,7 +42,7 @@ function operationsOf(profile) {
   );
 }
 
-/** @param {import("./profile.js").Profile} a @param {import("./profile.js").Profile} b */
+/** @param {Profile} a @param {Profile} b */
 export function comparePairs(a, b) {
   const left = operationsOf(a),
     right = operationsOf(b);

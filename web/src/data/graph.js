@@ -1,6 +1,5 @@
 // The graph of HLO instructions as nested boxes by name scope; only open boxes are laid out.
 
-/** @typedef {import("./profile.js").Profile} Profile */
 /** @typedef {{id: string, label: string, scope: boolean, open: boolean, count: number,
  *  opcode: string, shape: string, hlo: string[], x: number, y: number, w: number, h: number,
  *  depth: number, role: string, calls: string[]}} Box */

@@ -1,9 +1,8 @@
 // Memory by tile: arrays for charts, details of chosen tiles, variables on tiles.
 
+import { Grown } from "./grown.js";
 import { QUERIES } from "./queries.js";
 import { variablesIn } from "./variables.js";
-
-/** @typedef {import("./profile.js").Profile} Profile */
 
 /** @param {Profile} profile */
 export function memoryByTile(profile) {
@@ -131,8 +130,8 @@ export function livenessSeries(profile, ipu, tiles) {
   } = profile.database.columns("liveness", ["program", "ipu", "not_always_live"]);
   const order = Array.from(program.keys());
   order.sort((a, b) => program[a] - program[b] || of[a] - of[b]);
-  const steps = [],
-    values = [];
+  const steps = new Grown(true),
+    values = new Grown();
   /** @type {Map<number, number>} */
   const now = new Map();
   let sum = 0;
@@ -140,7 +139,7 @@ export function livenessSeries(profile, ipu, tiles) {
     if (ipu >= 0 && of[i] !== ipu) continue;
     sum += bytes[i] - (now.get(of[i]) ?? 0);
     now.set(of[i], bytes[i]);
-    if (steps.length > 0 && steps[steps.length - 1] === program[i]) values[values.length - 1] = sum;
+    if (steps.length > 0 && steps.data[steps.length - 1] === program[i]) values.data[values.length - 1] = sum;
     else {
       steps.push(program[i]);
       values.push(sum);
@@ -150,8 +149,7 @@ export function livenessSeries(profile, ipu, tiles) {
   const floor = floors.reduce((all, [one, live]) => all + (ipu < 0 || one === ipu ? live : 0), 0);
   const perTile = profile.target.bytes_per_tile * profile.target.tiles_per_ipu;
   return {
-    steps: Int32Array.from(steps),
-    values: Float64Array.from(values),
+    ...series(steps, values),
     floor,
     capacity: perTile * (ipu >= 0 ? 1 : Math.max(1, floors.length)),
     numSteps: numSteps(profile),
@@ -161,6 +159,14 @@ export function livenessSeries(profile, ipu, tiles) {
 /** @param {Profile} profile */
 function numSteps(profile) {
   return profile.programColumns().id.length;
+}
+
+/** Steps, the values from each on, and the first with the most. @param {Grown} steps @param {Grown} values */
+function series(steps, values) {
+  let at = 0;
+  for (let i = 1; i < values.length; ++i) if (values.data[i] > values.data[at]) at = i;
+  const most = values.length > 0 ? values.data[at] : 0;
+  return { highest: steps.data[at], most, steps: steps.whole(), values: values.whole() };
 }
 
 /** @param {Profile} profile @param {number[]} tiles */
@@ -186,8 +192,8 @@ function livenessOfTiles(profile, tiles) {
       change[Math.min(count, all.endStep[v])] -= bytes;
     }
   }
-  const steps = [],
-    values = [];
+  const steps = new Grown(true),
+    values = new Grown();
   let sum = 0;
   for (let s = 0; s < count; ++s) {
     sum += change[s];
@@ -196,13 +202,7 @@ function livenessOfTiles(profile, tiles) {
       values.push(sum);
     }
   }
-  return {
-    steps: Int32Array.from(steps),
-    values: Float64Array.from(values),
-    floor,
-    capacity: profile.target.bytes_per_tile * tiles.length,
-    numSteps: count,
-  };
+  return { ...series(steps, values), floor, capacity: profile.target.bytes_per_tile * tiles.length, numSteps: count };
 }
 
 /**

@@ -122,7 +122,7 @@ export function namesOf(programs, sources) {
 }
 
 /** Whether a row of a loop or a call takes more than the loop itself: it stands for the steps inside.
- * @param {import("./trace.js").Columns} c @param {ArrayLike<number>} ends of programs */
+ * @param {Columns} c @param {ArrayLike<number>} ends of programs */
 export function standsFor(c, ends) {
   return (/** @type {number} */ row) =>
     c.iterations[row] > 1 || (ends[c.program[row]] > c.program[row] + 1 && c.cycles[row] > 100);

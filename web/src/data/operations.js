@@ -2,13 +2,12 @@
 
 import { Complaint } from "./database.js";
 import { placeOf } from "./names.js";
-import { Grown } from "./pages.js";
+import { Grown } from "./grown.js";
 import { QUERIES } from "./queries.js";
 import { Texts, textsOf } from "./texts.js";
 import { namesIn } from "./trace.js";
 import { variablesIn } from "./variables.js";
 
-/** @typedef {import("./profile.js").Profile} Profile */
 /** @typedef {"op"|"hlo"|"scope"|"source"|"type"|"opcode"} Layer */
 
 /**

@@ -1,42 +1,12 @@
 // Columns and rows from the b-tree pages of an SQLite file: six times faster than stepping through rows,
 // and before SQLite is there. Records that overflow their page are left to SQLite (PagesError).
 
+import { Grown } from "./grown.js";
 import { TextsMaker } from "./texts.js";
 
 /** @typedef {import("./pieces.js").Bytes} Bytes */
 
 export class PagesError extends Error {}
-
-/** @typedef {Float64Array|Int32Array|Int16Array|Int8Array} Numbers */
-const KINDS = [Int8Array, Int16Array, Int32Array, Float64Array];
-
-/** Numbers that are added one by one, as Float64; if narrow, in the narrowest array that has them all. */
-export class Grown {
-  constructor(narrow = false) {
-    this.kind = narrow ? 0 : 3;
-    this.data = /** @type {Float64Array} */ (new KINDS[this.kind](1024));
-    this.length = 0;
-  }
-
-  /** @param {number} value */
-  push(value) {
-    const at = this.length++;
-    if (at === this.data.length) this.move(2 * at);
-    this.data[at] = value;
-    while (this.data[at] !== value && this.kind < 3) {
-      ++this.kind;
-      this.move(this.data.length);
-      this.data[at] = value;
-    }
-  }
-
-  /** @param {number} length */
-  move(length) {
-    const wider = new KINDS[this.kind](length);
-    wider.set(this.data);
-    this.data = /** @type {Float64Array} */ (wider);
-  }
-}
 
 /** Goes through the records of a tree of pages, in their order. */
 class Walker {
@@ -71,14 +41,15 @@ class Walker {
     if (!(number >= 1 && number <= this.numPages) || depth > 20 || ++this.visited > this.numPages) {
       throw new PagesError("the tree of pages is damaged");
     }
-    const start = (number - 1) * this.pageSize,
-      bytes = this.file.subarray(start, start + this.pageSize);
-    const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+    const start = (number - 1) * this.pageSize;
+    let bytes = this.file.subarray(start, start + this.pageSize);
     const head = number === 1 ? 100 : 0;
-    const kind = bytes[head],
-      cells = view.getUint16(head + 3);
+    const kind = bytes[head];
     const interior = kind === 5 || kind === 2,
       isIndex = kind === 10 || kind === 2; // a table WITHOUT ROWID is an index
+    if (interior) bytes = bytes.slice(); // because the pages below take the place of its piece
+    const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength),
+      cells = view.getUint16(head + 3);
     if (!interior && !isIndex && kind !== 13) throw new PagesError("a page is of another kind");
     const pointers = head + (interior ? 12 : 8);
     if (pointers + 2 * cells > this.pageSize) throw new PagesError("a page is damaged");
@@ -201,7 +172,7 @@ export function readColumns(file, root, wanted, rowid) {
       columns[slot].push(slot === ids ? id : walker.number(kind, at));
     }),
   );
-  return columns.map((column) => column.data.slice(0, column.length));
+  return columns.map((column) => column.whole());
 }
 
 /** @param {number} kind of a value */

@@ -1,6 +1,8 @@
 // The bytes of a file: all of a small one, and of a large one the pieces that were read last, so that
 // a profile of a gigabyte takes no more memory than one of a hundred megabytes.
 
+import { resized } from "./buffers.js";
+
 const PIECE = 1 << 20; // a multiple of every size of an SQLite page
 const KEPT = 64; // pieces
 /** The most bytes of a file that is held whole. */
@@ -27,7 +29,11 @@ export class Pieces {
     if (found === undefined) {
       const from = number * this.size;
       found = this.read(from, Math.min(this.length, from + this.size));
-      if (this.kept.size === KEPT) this.kept.delete(/** @type {number} */ (this.kept.keys().next().value));
+      if (this.kept.size === KEPT) {
+        const [[oldest, bytes]] = this.kept;
+        this.kept.delete(oldest);
+        resized(bytes, 0); // nobody reads a piece after 64 others
+      }
     } else {
       this.kept.delete(number);
     }

@@ -127,7 +127,7 @@ export class Profile {
 
   /** @returns {{value?: import("./capnp.js").Variables, problem?: string}} */
   variables() {
-    return this.file("vars.capnp", (/** @type {Uint8Array} */ data) => {
+    return this.file("vars.capnp", (data) => {
       const all = readVariables(data);
       if (variablesIn(this).count !== all.names.length) throw new Error("it belongs to another profile");
       return all;
@@ -139,7 +139,7 @@ export class Profile {
   }
 
   debug() {
-    return this.file("debug.cbor", (/** @type {Uint8Array} */ data) => {
+    return this.file("debug.cbor", (data) => {
       const maps = readDebug(data);
       if (maps[0].get("stream") !== this.meta.debug_stream) {
         throw new Error("it belongs to another profile");
@@ -149,7 +149,7 @@ export class Profile {
   }
 
   framework() {
-    return this.file("framework.json", (/** @type {Uint8Array} */ data) => {
+    return this.file("framework.json", (data) => {
       const value = JSON.parse(new TextDecoder().decode(data));
       if (value === null || typeof value !== "object" || !Array.isArray(value.computations)) {
         throw new Error("it has no computations");

@@ -3,7 +3,6 @@
 import { byName, frames, leftHeavy, pipelineGrid, rangeSums } from "./sums.js";
 import { rowsOf } from "./trace.js";
 
-/** @typedef {import("./profile.js").Profile} Profile */
 /** @typedef {import("./sums.js").Group} Group */
 
 const TOP = 20;
@@ -46,11 +45,7 @@ export function sandwich(profile, ipu, asked) {
   const heaviest = all.reduce((a, b) => (b.self > a.self ? b : a), { name: "", self: -1 });
   const chosen = asked === "" ? heaviest.name : asked;
   const around = (/** @type {(parts: string[], at: number) => string[]} */ take) =>
-    leftHeavy(
-      groups
-        .filter((group) => group.parts.includes(chosen))
-        .map((group) => ({ ...group, parts: take(group.parts, group.parts.indexOf(chosen)) })),
-    );
+    leftHeavy(groups, (parts) => (parts.includes(chosen) ? take(parts, parts.indexOf(chosen)) : []));
   const callers = around((parts, at) => parts.slice(0, at + 1).reverse());
   const callees = around((parts, at) => parts.slice(at));
   const shift = callers.labels.length;

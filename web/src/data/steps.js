@@ -1,10 +1,8 @@
 // What views ask of all programs: those of an operation, and what encloses them.
 
-import { Grown } from "./pages.js";
+import { Grown } from "./grown.js";
 import { TextsMaker } from "./texts.js";
 import { namesIn } from "./trace.js";
-
-/** @typedef {import("./profile.js").Profile} Profile */
 
 /** The steps of a group of operations. @param {Profile} profile @param {string} layer @param {string} group */
 export function stepsOf(profile, layer, group) {
@@ -19,17 +17,17 @@ export function stepsOf(profile, layer, group) {
     type: (i) => (source(i)?.text("op_type") || source(i)?.text("opcode") || type(i)) === group,
     opcode: (i) => (source(i)?.text("opcode") ?? type(i)) === group,
   };
-  const belongs = tests[layer] ?? ((/** @type {number} */ i) => op(i) === group);
-  const found = new Grown();
+  const belongs = tests[layer] ?? ((i) => op(i) === group);
+  const found = new Grown(true);
   for (let i = 0; i < end.length; ++i) if (end[i] === i + 1 && belongs(i)) found.push(i);
-  return Int32Array.from(found.data.subarray(0, found.length));
+  return found.whole();
 }
 
 /** Bands of steps that are added one by one. */
 class Bands {
   constructor() {
-    this.begin = new Grown();
-    this.end = new Grown();
+    this.begin = new Grown(true);
+    this.end = new Grown(true);
     this.text = new TextsMaker();
     this.last = "";
   }
@@ -46,13 +44,12 @@ class Bands {
   /** A step more, in the band before if that has the same text and ends here. @param {number} step @param {string} text */
   grow(step, text) {
     const { data, length } = this.end;
-    if (length > 0 && this.last === text && data[length - 1] === step) data[length - 1] = step + 1;
+    if (length > 0 && this.last === text && data[length - 1] === step) this.end.raise(step + 1);
     else this.push(step, step + 1, text);
   }
 
   packed() {
-    const whole = (/** @type {Grown} */ one) => Int32Array.from(one.data.subarray(0, one.length));
-    return { begin: whole(this.begin), end: whole(this.end), text: this.text.texts().packed() };
+    return { begin: this.begin.whole(), end: this.end.whole(), text: this.text.texts() };
   }
 }
 
@@ -66,13 +63,15 @@ export function bands(profile) {
   const outer = new Bands(),
     scopes = new Bands(),
     roles = new Bands();
-  /** @type {string[]} of names of programs, by their place in the list of names */
-  const scopeOf = [];
+  let last = -1,
+    scope = "";
   for (let i = 0; i < end.length; ++i) {
     depth[i] = parent[i] >= 0 && parent[i] < i ? depth[parent[i]] + 1 : 0;
     if (depth[i] === 1 && end[i] > i + 1) outer.push(i, end[i], names.type(i));
     const id = names.programs.name.ids[i];
-    scopes.grow(i, (scopeOf[id] ??= names.name(i).split("/").slice(0, 2).join("/")));
+    if (id !== last) scope = names.name(i).split("/", 2).join("/");
+    last = id;
+    scopes.grow(i, scope);
     const role = names.source(i)?.text("role") ?? "";
     if (role !== "") roles.grow(i, role);
   }

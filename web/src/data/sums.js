@@ -1,29 +1,41 @@
 // Sums over rows of the trace: by kind, by operation, by name; balance; a pipeline's grid.
 
-/** @typedef {import("./trace.js").Columns} Columns */
-/** @typedef {{parts: string[], cycles: number, rows: number, row: number, most: number}} Group rows of one
+import { Boxes, Grown } from "./grown.js";
+
+/** @typedef {{text: string, cycles: number, rows: number, row: number, most: number}} Group rows of one
  *   name: cycles without overlapped ones, how many rows, the longest */
 
-/** @param {Columns} c @param {import("./texts.js").Texts} names of programs @param {string} ipu "": all */
+/** @param {string} name */
+export function partsOf(name) {
+  return name.split("/").filter(Boolean);
+}
+
+/** The rows by their names, made one after the other: there may be a million names.
+ * @param {Columns} c @param {Texts} names of programs @param {string} ipu "": all
+ * @returns {Iterable<Group>} */
 export function byName(c, names, ipu) {
-  /** @type {Map<number, Group>} */
-  const found = new Map();
+  const sums = new Float64Array(names.count),
+    counts = new Int32Array(names.count),
+    longest = new Int32Array(names.count),
+    order = new Grown(true);
+  const cyclesOf = (/** @type {number} */ i) => c.cycles[i] - c.cycles_overlapped[i];
   for (let i = 2; i < c.cycles.length; ++i) {
-    const cycles = c.cycles[i] - c.cycles_overlapped[i];
+    const cycles = cyclesOf(i);
     if (cycles <= 0 || (ipu !== "" && c.ipu[i] >= 0 && c.ipu[i] !== Number(ipu))) continue;
     const id = names.ids[c.program[i]];
-    let group = found.get(id);
-    if (group === undefined) {
-      const parts = names.text(id).split("/").filter(Boolean);
-      found.set(id, (group = { parts, cycles: 0, rows: 0, row: i, most: 0 }));
-    }
-    group.cycles += cycles;
-    group.rows += 1;
-    if (cycles <= group.most) continue;
-    group.row = i;
-    group.most = cycles;
+    if (counts[id]++ === 0) order.push(id);
+    sums[id] += cycles;
+    if (counts[id] === 1 || cycles > cyclesOf(longest[id])) longest[id] = i;
   }
-  return [...found.values()];
+  return {
+    *[Symbol.iterator]() {
+      for (let k = 0; k < order.length; ++k) {
+        const id = order.data[k],
+          row = longest[id];
+        yield { text: names.text(id), cycles: sums[id], rows: counts[id], row, most: cyclesOf(row) };
+      }
+    },
+  };
 }
 
 /**
@@ -116,11 +128,12 @@ export function pipelineGrid(c, phaseOf) {
 }
 
 /** The parts of rows' names: cycles of the rows that end with a part, and of those that contain
- * it. @param {Group[]} groups */
+ * it. @param {Iterable<Group>} groups */
 export function frames(groups) {
   /** @type {Map<string, {name: string, self: number, total: number, rows: number}>} */
   const found = new Map();
-  for (const { parts, cycles, rows } of groups) {
+  for (const { text, cycles, rows } of groups) {
+    const parts = partsOf(text);
     for (const name of new Set(parts)) {
       const one = found.get(name) ?? { name, self: 0, total: 0, rows: 0 };
       one.total += cycles;
@@ -132,13 +145,16 @@ export function frames(groups) {
   return [...found.values()];
 }
 
-/** The same frames merged, heaviest first: levels of boxes as a flame chart has them. @param {Group[]} groups */
-export function leftHeavy(groups) {
+/** The same frames merged, heaviest first: levels of boxes as a flame chart has them.
+ * @param {Iterable<Group>} groups @param {(parts: string[]) => string[]} [take] what of each name; nothing: not the group */
+export function leftHeavy(groups, take = (parts) => parts) {
   /** @typedef {{cycles: number, row: number, most: number, children: Map<string, any>|null, label: string}} Frame */
   const frame = (/** @type {string} */ label) =>
     /** @type {Frame} */ ({ cycles: 0, row: -1, most: 0, children: null, label });
   const root = frame("");
-  for (const { parts, cycles, row, most } of groups) {
+  for (const { text, cycles, row, most } of groups) {
+    const parts = take(partsOf(text));
+    if (parts.length === 0) continue;
     root.cycles += cycles;
     let at = root;
     parts.forEach((part, depth) => {
@@ -153,7 +169,7 @@ export function leftHeavy(groups) {
       at = next;
     });
   }
-  /** @type {{begin: number[], end: number[], label: number[], row: number[]}[]} */
+  /** @type {Boxes[]} */
   const levels = [];
   /** @type {Map<string, number>} */
   const labels = new Map();
@@ -161,26 +177,15 @@ export function leftHeavy(groups) {
   const place = (frame, begin, depth) => {
     let at = begin;
     const children = [...(frame.children?.values() ?? [])].sort((a, b) => b.cycles - a.cycles);
+    frame.children = null; // a million frames are free one by one
     for (const child of children) {
-      const level = (levels[depth] ??= { begin: [], end: [], label: [], row: [] });
       if (!labels.has(child.label)) labels.set(child.label, labels.size);
-      level.begin.push(at);
-      level.end.push(at + child.cycles);
-      level.label.push(labels.get(child.label) ?? 0);
-      level.row.push(child.children === null ? child.row : -1);
+      const row = child.children === null ? child.row : -1;
+      (levels[depth] ??= new Boxes()).push(at, at + child.cycles, labels.get(child.label) ?? 0, row);
       place(child, at, depth + 1);
       at += child.cycles;
     }
   };
   place(root, 0, 0);
-  return {
-    total: root.cycles,
-    labels: [...labels.keys()],
-    levels: levels.map((one) => ({
-      begin: Float64Array.from(one.begin),
-      end: Float64Array.from(one.end),
-      label: Int32Array.from(one.label),
-      row: Int32Array.from(one.row),
-    })),
-  };
+  return { total: root.cycles, labels: [...labels.keys()], levels: levels.map((boxes) => boxes.level()) };
 }

@@ -1,11 +1,30 @@
 // A column of texts as bytes, each text once: handed over between the worker and the page as a few
 // arrays, whatever their number, and decoded one by one where a text is asked for.
 
+import { resized } from "./buffers.js";
+
 /** @typedef {{ids: Int32Array, bytes: Uint8Array, ends: Int32Array}} Packed the text of each row; all texts
- *   behind one another; where each ends */
+ *   behind one another, each as how many bytes it has in common with the one before it, and the others; where each
+ *   ends. A million names of one program differ in their last part. */
 
 const decoder = new TextDecoder();
-const KNOWN = 1 << 17; // texts that are kept decoded
+const KNOWN = 1 << 15; // texts that are kept decoded
+const BLOCK = 16; // the first text of so many has nothing in common
+
+let room = new Uint8Array(1 << 12);
+
+/** The bytes of a text, until the next call. @param {Uint8Array} bytes @param {Int32Array} ends @param {number} id */
+function unpacked(bytes, ends, id) {
+  let length = 0;
+  for (let k = id - (id % BLOCK); k <= id; ++k) {
+    const end = ends[k];
+    let at = k === 0 ? 0 : ends[k - 1];
+    length = bytes[at++];
+    while (length + end - at > room.length) room = resized(room, 2 * room.length);
+    while (at < end) room[length++] = bytes[at++];
+  }
+  return room.subarray(0, length);
+}
 
 export class Texts {
   /** @param {Packed} packed */
@@ -27,7 +46,7 @@ export class Texts {
     if (!(id >= 0 && id < this.ends.length)) return "";
     let text = this.known.get(id);
     if (text === undefined) {
-      text = decoder.decode(this.bytes.subarray(id === 0 ? 0 : this.ends[id - 1], this.ends[id]));
+      text = decoder.decode(unpacked(this.bytes, this.ends, id));
       if (this.known.size >= KNOWN) this.known.clear();
       this.known.set(id, text);
     }
@@ -52,55 +71,84 @@ export class TextsMaker {
     this.rows = 0;
     this.bytes = new Uint8Array(1 << 14);
     this.ends = new Int32Array(256);
+    this.sums = new Int32Array(256);
     this.count = 0;
-    /** @type {Map<number, number>} from a sum to the text */
-    this.places = new Map();
+    this.before = new Uint8Array(255); // the beginning of the text that was added last
+    this.known = 0; // bytes of it
+    this.places = new Int32Array(512); // by sum, or behind it: the text's number and 1; 0 is free
   }
 
   /** @param {Uint8Array} from @param {number} at @param {number} length */
   push(from, at, length) {
     const id = this.find(from, at, length);
-    if (this.rows === this.ids.length) this.ids = wider(this.ids, Int32Array);
+    if (this.rows === this.ids.length) this.ids = resized(this.ids, 2 * this.rows);
     this.ids[this.rows++] = id;
   }
 
   /** @param {Uint8Array} from @param {number} at @param {number} length */
   find(from, at, length) {
-    const { places } = this;
     let sum = length;
     for (let i = at; i < at + length; ++i) sum = Math.imul(sum ^ from[i], 16777619);
-    for (; ; ++sum) {
-      const id = places.get(sum);
-      if (id === undefined) {
-        places.set(sum, this.count);
-        return this.add(from, at, length);
-      }
-      const begin = id === 0 ? 0 : this.ends[id - 1];
-      if (this.ends[id] - begin !== length) continue;
-      let same = 0;
-      while (same < length && this.bytes[begin + same] === from[at + same]) ++same;
-      if (same === length) return id;
+    sum ^= sum >>> 15; // the last bytes change the lowest bits too
+    const { places } = this;
+    for (let place = sum; ; ++place) {
+      const id = places[place & (places.length - 1)] - 1;
+      if (id < 0) return this.add(from, at, length, sum);
+      if (this.sums[id] !== sum) continue;
+      const text = unpacked(this.bytes, this.ends, id);
+      if (text.length === length && alike(text, from, at, length) === length) return id;
     }
   }
 
-  /** @param {Uint8Array} from @param {number} at @param {number} length */
-  add(from, at, length) {
-    const begin = this.count === 0 ? 0 : this.ends[this.count - 1];
-    while (begin + length > this.bytes.length) this.bytes = wider(this.bytes, Uint8Array);
-    if (this.count === this.ends.length) this.ends = wider(this.ends, Int32Array);
-    for (let i = 0; i < length; ++i) this.bytes[begin + i] = from[at + i];
-    this.ends[this.count] = begin + length;
-    return this.count++;
+  /** @param {Uint8Array} from @param {number} at @param {number} length @param {number} sum */
+  add(from, at, length, sum) {
+    const id = this.count++,
+      begin = id === 0 ? 0 : this.ends[id - 1];
+    const same = id % BLOCK === 0 ? 0 : alike(this.before, from, at, Math.min(this.known, length));
+    const end = begin + 1 + length - same;
+    while (end > this.bytes.length) this.bytes = resized(this.bytes, 2 * this.bytes.length);
+    if (id === this.ends.length) {
+      this.ends = resized(this.ends, 2 * id);
+      this.sums = resized(this.sums, 2 * id);
+      this.places = new Int32Array(4 * id);
+      for (let i = 0; i < id; ++i) this.place(i);
+    }
+    this.known = Math.min(this.before.length, length);
+    for (let i = 0; i < this.known; ++i) this.before[i] = from[at + i];
+    this.bytes[begin] = same;
+    for (let i = same; i < length; ++i) this.bytes[begin + 1 + i - same] = from[at + i];
+    this.ends[id] = end;
+    this.sums[id] = sum;
+    this.place(id);
+    return id;
   }
 
+  /** @param {number} id */
+  place(id) {
+    const { places } = this,
+      most = places.length - 1;
+    let at = this.sums[id] & most;
+    while (places[at] !== 0) at = (at + 1) & most;
+    places[at] = id + 1;
+  }
+
+  /** All of them; none is added after it. */
   texts() {
     const { rows, count } = this;
     return new Texts({
-      ids: this.ids.slice(0, rows),
-      bytes: this.bytes.slice(0, count === 0 ? 0 : this.ends[count - 1]),
-      ends: this.ends.slice(0, count),
+      ids: resized(this.ids, rows),
+      bytes: resized(this.bytes, count === 0 ? 0 : this.ends[count - 1]),
+      ends: resized(this.ends, count),
     });
   }
+}
+
+/** How many bytes a text begins with that others begin with too.
+ * @param {Uint8Array} text @param {Uint8Array} from @param {number} at of the others @param {number} most */
+function alike(text, from, at, most) {
+  let same = 0;
+  while (same < most && text[same] === from[at + same]) ++same;
+  return same;
 }
 
 /** Texts of which some may be missing. @param {Iterable<any>} values */
@@ -112,11 +160,4 @@ export function textsOf(values) {
     made.push(bytes, 0, bytes.length);
   }
   return made.texts();
-}
-
-/** @template {Int32Array|Uint8Array} T @param {T} array @param {new (length: number) => T} Kind */
-function wider(array, Kind) {
-  const more = new Kind(2 * array.length);
-  more.set(array);
-  return more;
 }

@@ -1,11 +1,12 @@
 // The execution trace: rows as columns, and boxes of a flame chart by lane.
 
 import { namesOf, Sources, standsFor } from "./names.js";
-import { Grown } from "./pages.js";
+import { Boxes, Grown } from "./grown.js";
+import { partsOf } from "./sums.js";
 
-/** @typedef {import("./profile.js").Profile} Profile */
 /** @typedef {Record<string, Float64Array>} Columns */
 
+const MOST_KNOWN = 1 << 16; // names whose parts are kept
 const COLUMNS = [
   "program",
   "ipu",
@@ -66,15 +67,15 @@ function lanesOf(c, ipus) {
  * @param {Profile} profile @param {boolean} nested @param {number} offset of the first row
  */
 export function flame(profile, nested, offset) {
-  const { columns: c, names: known, kinds } = rowsOf(profile);
-  const names = known.programs.name;
+  const { columns: c, names: programs, kinds } = rowsOf(profile);
+  const names = programs.programs.name;
   const ipus = profile.database.value("SELECT count(*) FROM ipus") || 1;
   const lane = lanesOf(c, ipus);
   /** @type {Map<number, Grown>} */
   const rows = new Map();
   for (let i = 2; i < lane.length; ++i) {
     let list = rows.get(lane[i]);
-    if (list === undefined) rows.set(lane[i], (list = new Grown()));
+    if (list === undefined) rows.set(lane[i], (list = new Grown(true)));
     list.push(i);
   }
   /** @type {Map<string, number>} */
@@ -85,86 +86,59 @@ export function flame(profile, nested, offset) {
     return id;
   };
   const none = [label("")];
-  const parts = Array.from({ length: nested ? names.count : 0 }, (_, id) =>
-    nonEmpty(names.text(id).split("/").filter(Boolean).map(label), none),
-  );
+  /** @type {Map<number, number[]>} */
+  const known = new Map();
+  const labelsOf = (/** @type {number} */ program) => {
+    const id = names.ids[program];
+    let parts = known.get(id);
+    if (parts === undefined) {
+      parts = partsOf(names.text(id)).map(label);
+      if (parts.length === 0) parts = none;
+      if (known.size >= MOST_KNOWN) known.clear();
+      known.set(id, parts);
+    }
+    return parts;
+  };
   const lanes = [...rows]
     .sort(([a], [b]) => a - b)
     .map(([key, list]) => {
-      const mine = Int32Array.from(list.data.subarray(0, list.length));
-      const levels = nested
-        ? laneLevels(mine, c, (program) => parts[names.ids[program]] ?? none, offset)
-        : [flat(mine, c, offset)];
+      const mine = list.whole();
+      const levels = nested ? laneLevels(mine, c, labelsOf, offset) : [flat(mine, c, offset)];
       return { ipu: key >> 1, beside: (key & 1) === 1, levels };
     });
   return { lanes, labels: [...labels.keys()], kinds };
 }
 
 /** One level of all rows of a lane; a box has the name of its row's program.
- * @param {Int32Array} rows @param {Columns} c @param {number} offset */
+ * @param {import("./grown.js").Numbers} rows @param {Columns} c @param {number} offset */
 function flat(rows, c, offset) {
-  const begin = new Float64Array(rows.length),
-    end = new Float64Array(rows.length);
-  for (let i = 0; i < rows.length; ++i) {
-    begin[i] = c.cycles_base[rows[i]] + offset;
-    end[i] = begin[i] + c.cycles[rows[i]];
+  const boxes = new Boxes();
+  for (const row of rows) {
+    const begin = c.cycles_base[row] + offset;
+    boxes.push(begin, begin + c.cycles[row], -1, row);
   }
-  return { begin, end, label: new Int32Array(rows.length).fill(-1), row: rows };
-}
-
-/** @template T @param {T[]} list @param {T[]} otherwise */
-function nonEmpty(list, otherwise) {
-  return list.length > 0 ? list : otherwise;
-}
-
-/** Boxes of a level that are added one by one. */
-class Boxes {
-  constructor() {
-    this.begin = new Grown();
-    this.end = new Grown();
-    this.label = new Grown();
-    this.row = new Grown();
-  }
-
-  /** @param {number} begin @param {number} end @param {number} label @param {number} row */
-  push(begin, end, label, row) {
-    this.begin.push(begin);
-    this.end.push(end);
-    this.label.push(label);
-    this.row.push(row);
-  }
-
-  level() {
-    const { begin, end, label, row } = this;
-    return {
-      begin: begin.data.slice(0, begin.length),
-      end: end.data.slice(0, end.length),
-      label: Int32Array.from(label.data.subarray(0, label.length)),
-      row: Int32Array.from(row.data.subarray(0, row.length)),
-    };
-  }
+  return boxes.level();
 }
 
 /**
- * @param {Int32Array} rows of a lane in time order
+ * @param {import("./grown.js").Numbers} rows of a lane in time order
  * @param {Columns} c
- * @param {(program: number) => number[]} partsOf labels of the parts of a name @param {number} offset
+ * @param {(program: number) => number[]} labelsOf labels of the parts of a name @param {number} offset
  */
-function laneLevels(rows, c, partsOf, offset) {
+function laneLevels(rows, c, labelsOf, offset) {
   /** @type {Boxes[]} */
   const levels = [];
   let open = 0; // levels whose last box the next row may be in
   /** @type {number[]} */
   const labels = [];
   for (const row of rows) {
-    const parts = partsOf(c.program[row]);
+    const parts = labelsOf(c.program[row]);
     const begin = c.cycles_base[row] + offset,
       end = begin + c.cycles[row];
     let same = 0;
     while (same < open && same < parts.length - 1 && labels[same] === parts[same]) ++same;
     for (let depth = 0; depth < same; ++depth) {
-      const { data, length } = levels[depth].end;
-      data[length - 1] = Math.max(data[length - 1], end);
+      levels[depth].end.raise(end);
     }
     for (let depth = same; depth < parts.length; ++depth) {
       levels[depth] ??= new Boxes();

@@ -2,8 +2,6 @@
 
 import { placeOf, Sources } from "./names.js";
 
-/** @typedef {import("./profile.js").Profile} Profile */
-
 const NUMBERS = (
   "id source elements category always_live ipu tiles worst_bytes total_bytes is_input is_output is_weight " +
   "interleaved first_step end_step distribution"

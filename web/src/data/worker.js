@@ -167,7 +167,7 @@ async function answer(asked, progress) {
   }
   for (const one of profiles.values()) one.database.begin(await engine());
   if (asked.method === "compare") {
-    const [a, b] = asked.arguments.map((/** @type {number} */ id) => profiles.get(id));
+    const [a, b] = asked.arguments.map((id) => profiles.get(id));
     if (a === undefined || b === undefined) throw new Complaint("Two reports are needed.");
     return comparePairs(a, b);
   }

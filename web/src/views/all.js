@@ -14,7 +14,7 @@ import { summaryView } from "./summary.js";
 import { tilesView } from "./tiles.js";
 import { traceView } from "./trace.js";
 
-/** @type {import("../base/app.js").ViewModule[]} */
+/** @type {ViewModule[]} */
 export const VIEWS = [
   summaryView,
   insightsView,

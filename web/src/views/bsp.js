@@ -7,8 +7,6 @@ import { h, panel, toggle } from "../base/dom.js";
 import { decimal, grouped } from "../base/format.js";
 import { ramp } from "../base/kinds.js";
 
-/** @typedef {import("../data/trace.js").Columns} Columns */
-
 /** Cycles of each distribution on each tile of an IPU, as runs. @param {any} runs */
 function distributions(runs) {
   /** @type {Map<number, number[]>} */
@@ -31,7 +29,7 @@ function rowsAt({ order, begins }, c) {
   };
 }
 
-/** @param {import("../base/app.js").App} app @param {import("./programs.js").Programs} names
+/** @param {App} app @param {Programs} names
  * @param {Columns} c @param {number} offset @param {Plot} trace */
 export async function bspPanel(app, names, c, offset, trace) {
   const { programs } = names;
@@ -106,7 +104,7 @@ export async function bspPanel(app, names, c, offset, trace) {
   );
 }
 
-/** @param {import("../charts/plot.js").View} view @param {(x: number) => number} rowAt
+/** @param {View} view @param {(x: number) => number} rowAt
  * @param {Columns} c @param {number} tiles */
 function paintBand(view, rowAt, c, tiles) {
   const { g, width, height, colours } = view;
@@ -122,7 +120,7 @@ function paintBand(view, rowAt, c, tiles) {
   }
 }
 
-/** @param {import("../charts/plot.js").View} view
+/** @param {View} view
  * @param {{ipu: number, order: Int32Array, begins: Float64Array}[]} lanes @param {Columns} c
  * @param {{tiles: number, per: number, offset: number, sorted: boolean, byTile: Map<number, number[]>,
  *   runs: any, distribution: Float64Array}} of */

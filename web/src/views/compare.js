@@ -17,7 +17,7 @@ export function changeText(a, b) {
 }
 
 /** @param {string} kind @param {(row: any) => number|null} a @param {(row: any) => number|null} b
- * @returns {import("../base/table.js").Column[]} */
+ * @returns {Column[]} */
 function sides(kind, a, b) {
   const type = /** @type {"cycles"|"bytes"|"number"} */ (kind);
   return [
@@ -76,7 +76,7 @@ function waterfall(name, steps, from, text) {
   );
 }
 
-/** @param {import("../base/app.js").App} app */
+/** @param {App} app */
 async function render(app) {
   const { state, reports } = app;
   if (reports.length < 2)
@@ -262,7 +262,7 @@ async function render(app) {
   };
 }
 
-/** Memory or liveness of both in one chart, as lines. @param {import("../base/app.js").App} app @param {string} what */
+/** Memory or liveness of both in one chart, as lines. @param {App} app @param {string} what */
 async function overlay(app, what) {
   const both = await Promise.all(
     [0, 1].map(async (i) => {
@@ -320,7 +320,7 @@ async function overlay(app, what) {
   );
 }
 
-/** @type {import("../base/app.js").ViewModule} */
+/** @type {ViewModule} */
 export const compareView = {
   id: "compare",
   title: "Compare",

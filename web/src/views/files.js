@@ -11,12 +11,10 @@ function pieces(text) {
   return found;
 }
 
-/** @param {import("../base/app.js").App} app */
+/** @param {App} app */
 async function render(app) {
   const { state, overview: o } = app;
-  const names = o.files
-    .map((one) => one.name)
-    .filter((/** @type {string} */ name) => !["profile.pop", "vars.capnp"].includes(name));
+  const names = o.files.map((one) => one.name).filter((name) => !["profile.pop", "vars.capnp"].includes(name));
   const file = state.get("file", "framework.json");
   const tile = app.tiles[0] ?? 0;
   const shown = await app.part(async () => {
@@ -35,7 +33,7 @@ async function render(app) {
         "div.bar",
         menu(
           "File",
-          names.map((/** @type {string} */ name) => [name, name]),
+          names.map((name) => [name, name]),
           file,
           (value) => state.set({ file: value }),
           "file",
@@ -65,5 +63,5 @@ async function render(app) {
   };
 }
 
-/** @type {import("../base/app.js").ViewModule} */
+/** @type {ViewModule} */
 export const filesView = { id: "files", title: "Files", hint: "The files of the profile as they are.", render };

@@ -30,7 +30,7 @@ function openFor(path) {
   return [`(${unnumbered(parts[parts.length - 1] ?? "")})/`, ...scopes];
 }
 
-/** @param {import("../base/app.js").App} app */
+/** @param {App} app */
 async function render(app) {
   const { state } = app;
   const inputs = state.get("inputs") === "1";
@@ -45,16 +45,10 @@ async function render(app) {
   const byHlo = new Map(operationRows(result.operations).map((one) => [one.name, one]));
   const stageOf = stagesOf(names);
   for (const box of result.boxes) {
-    const on = new Set(
-      box.hlo.map((/** @type {string} */ name) => stageOf.get(name)).filter((one) => one !== undefined),
-    );
+    const on = new Set(box.hlo.map((name) => stageOf.get(name)).filter((one) => one !== undefined));
     if (on.size === 1 || on.size === 2) box.stage = [...on].sort((a, b) => a - b).join(" and ");
   }
-  const value = (box) =>
-    box.hlo.reduce(
-      (/** @type {number} */ sum, /** @type {string} */ name) => sum + (byHlo.get(name)?.[metric] ?? 0),
-      0,
-    );
+  const value = (box) => box.hlo.reduce((sum, name) => sum + (byHlo.get(name)?.[metric] ?? 0), 0);
   const values = new Map(result.boxes.map((box) => [box.id, value(box)]));
   const most = Math.max(1, ...result.boxes.filter((box) => !box.open).map((box) => values.get(box.id)));
   const chosen = state.get("box");
@@ -295,9 +289,9 @@ function draw(result, look) {
   return svg;
 }
 
-/** @param {import("../base/app.js").App} app @param {any} box @param {any} result @param {Map<string, any>} byHlo @param {Map<string, number>} values */
+/** @param {App} app @param {any} box @param {any} result @param {Map<string, any>} byHlo @param {Map<string, number>} values */
 function details(app, box, result, byHlo, values) {
-  const rows = box.hlo.map((/** @type {string} */ name) => ({ name, ...(byHlo.get(name) ?? {}) }));
+  const rows = box.hlo.map((name) => ({ name, ...(byHlo.get(name) ?? {}) }));
   const one = byHlo.get(box.hlo[0]);
   const into = result.edges.filter((e) => e.to === box.id),
     out = result.edges.filter((e) => e.from === box.id);
@@ -313,7 +307,7 @@ function details(app, box, result, byHlo, values) {
       h(
         "p",
         "Calls ",
-        box.calls.map((/** @type {string} */ name) => [
+        box.calls.map((name) => [
           h("a", { href: app.state.link({ computation: name, open: null, box: null, hlo: null }) }, name),
           " ",
         ]),
@@ -363,7 +357,7 @@ function details(app, box, result, byHlo, values) {
   );
 }
 
-/** @type {import("../base/app.js").ViewModule} */
+/** @type {ViewModule} */
 export const graphView = {
   id: "graph",
   title: "Graph",

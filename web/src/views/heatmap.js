@@ -8,7 +8,6 @@ import { axis, label } from "../charts/area.js";
 import { clockText } from "../charts/host.js";
 import { Plot } from "../charts/plot.js";
 
-/** @typedef {import("../data/timeline.js").Timeline} Timeline */
 /** @typedef {import("../data/timeline.js").Heatmap} Heatmap */
 
 const FOOT = 20;
@@ -24,7 +23,7 @@ function binText(map, bin) {
   return `${map.edges[bin]} to ${map.edges[bin + 1]}${map.unit ? ` ${map.unit}` : ""}`;
 }
 
-/** @param {import("../base/app.js").App} app @param {Timeline} timeline @param {Heatmap} map @param {string} id */
+/** @param {App} app @param {Timeline} timeline @param {Heatmap} map @param {string} id */
 function chart(app, timeline, map, id) {
   const { ts, values, edges } = map;
   const bins = edges.length - 1,
@@ -114,7 +113,7 @@ function chart(app, timeline, map, id) {
   return plot.element;
 }
 
-/** The heat maps of timelines. @param {import("../base/app.js").App} app @param {Timeline[]} timelines */
+/** The heat maps of timelines. @param {App} app @param {Timeline[]} timelines */
 export function heatmapPanel(app, timelines) {
   const charts = timelines.flatMap((one, t) => one.heatmaps.map((map, i) => chart(app, one, map, `heatmap-${t}-${i}`)));
   return charts.length > 0 && panel("Heat maps of the host", h("div.view", charts));

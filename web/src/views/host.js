@@ -8,19 +8,10 @@ import { decimal, grouped } from "../base/format.js";
 import { column, table } from "../base/table.js";
 import { heatmapPanel } from "./heatmap.js";
 
-/** @typedef {import("../data/timeline.js").Timeline} Timeline */
-/** @typedef {import("../base/app.js").App} App */
-
 const TONES = ["#7b5ea7", "#66c2a5", "#a05d2c", "#5b7fb5", "#b8a13c", "#a6567c", "#6f8f3f", "#8a94a3"];
 const LINE = "#c2452d";
 const DAY = 86400e6;
 const MOST_LANES = 48;
-
-/** The range of a state's text `first-last`, which may be negative. @param {string} text */
-export function rangeOf(text) {
-  const match = /^(-?\d+)-(-?\d+)$/.exec(text);
-  return match && Number(match[2]) > Number(match[1]) ? [Number(match[1]), Number(match[2])] : [];
-}
 
 /** The begin of a run in µs since 1970, as in `tremula trace`: its own start, or the end of the runs
  * before it if that is later. @param {any} o overview @param {any[]} run */
@@ -30,7 +21,7 @@ function beganAt(o, run) {
   for (const first of o.runs) {
     if (first[0] > run[0]) continue;
     const between = o.runs.filter((one) => one[0] >= first[0] && one[0] < run[0]);
-    const cycles = between.reduce((/** @type {number} */ sum, one) => sum + one[5] - one[3], 0);
+    const cycles = between.reduce((sum, one) => sum + one[5] - one[3], 0);
     most = Math.max(most, o.meta.first_run_us + first[6] * 1e6 + (cycles / clock) * 1e6);
   }
   return most;
@@ -102,8 +93,8 @@ export function hostLanes(timelines, place, first, firstLabel) {
           ...level,
           begin: level.begin.map(place),
           end: level.end.map(place),
-          label: level.label.map((/** @type {number} */ id) => id + labelBase),
-          row: level.row.map((/** @type {number} */ id) => id + rowBase),
+          label: level.label.map((id) => id + labelBase),
+          row: level.row.map((id) => id + rowBase),
         })),
       });
     }
@@ -217,14 +208,13 @@ export function hostPanel(app, timelines) {
   /** @type {Plot} */
   let plot;
   const moves = laneMoves(lanes, () => plot);
-  const range = rangeOf(state.get("hz"));
   plot = new Plot({
     id: "host-chart",
     name: "Timeline of the host, in µs from its first mark on",
     height: Math.max(120, lanesHeight(lanes) + 14),
     domain: [0, total],
     least: 1,
-    range: range.length === 2 ? [range[0], range[1]] : undefined,
+    range: state.range("hz"),
     summary: `${grouped(hosts.rows.length)} marks and numbers over ${grouped(total)} µs.`,
     legend: hosts.legend,
     paint: flamePainter({
@@ -244,7 +234,7 @@ export function hostPanel(app, timelines) {
     step: moves.step,
     onkey: moves.onkey,
     speak: (text) => app.speak(text || "nothing here"),
-    onzoom: (lo, hi) => state.keep({ hz: lo <= 0 && hi >= total ? null : `${Math.floor(lo)}-${Math.ceil(hi)}` }),
+    onzoom: (lo, hi) => state.keepRange("hz", lo, hi, total),
     onpick: (x, y) => {
       const box = moves.boxAt(x, y);
       if (box !== null) state.set({ mark: box.level.row[box.at] });

@@ -43,7 +43,7 @@ function verdict(o) {
   );
 }
 
-/** @param {import("../base/app.js").App} app @param {any} advice */
+/** @param {App} app @param {any} advice */
 function actions(app, advice) {
   if (advice === null)
     return empty(
@@ -83,7 +83,7 @@ function actions(app, advice) {
   );
 }
 
-/** @param {import("../base/app.js").App} app @param {string} id @param {any[][]} rows */
+/** @param {App} app @param {string} id @param {any[][]} rows */
 function variableTable(app, id, rows) {
   if (rows.length === 0) return empty("None.");
   return table({
@@ -105,7 +105,7 @@ function variableTable(app, id, rows) {
   });
 }
 
-/** @param {import("../base/app.js").App} app */
+/** @param {App} app */
 async function render(app) {
   const { overview: o, state } = app;
   const found = await app.ask("insights");
@@ -158,8 +158,8 @@ async function render(app) {
         ],
       }),
   });
-  const waits = o.runs.reduce((/** @type {number} */ sum, run) => sum + run[3], 0),
-    all = o.runs.reduce((/** @type {number} */ sum, run) => sum + run[5], 0);
+  const waits = o.runs.reduce((sum, run) => sum + run[3], 0),
+    all = o.runs.reduce((sum, run) => sum + run[5], 0);
   const operationTable = (/** @type {string} */ id, rows, /** @type {string} */ key, /** @type {string} */ title) =>
     table({
       name: title,
@@ -312,7 +312,7 @@ async function render(app) {
   };
 }
 
-/** @type {import("../base/app.js").ViewModule} */
+/** @type {ViewModule} */
 export const insightsView = {
   id: "insights",
   title: "Insights",

@@ -7,10 +7,10 @@ import { bytesText, bytesWords, grouped } from "../base/format.js";
 import { column, table } from "../base/table.js";
 import { bandOf, lives, paintBands } from "./liveness_bands.js";
 import { tileField } from "./memory.js";
-import { tileName } from "./memory_parts.js";
+import { lifeOf, tileName } from "./memory_parts.js";
 import { programNames } from "./programs.js";
 
-/** @param {import("../base/app.js").App} app */
+/** @param {App} app */
 async function render(app) {
   const { state, overview: o } = app;
   const names = await programNames(app),
@@ -57,16 +57,12 @@ async function render(app) {
   const series = await app.ask("liveness", ipu, tiles);
   if (series.problem) return { element: h("div.view", controls, empty(series.problem)) };
   const plot = await chart(app, names, series, steps);
-  const highest =
-    series.steps[
-      series.values.reduce(
-        (/** @type {number} */ best, /** @type {number} */ value, /** @type {number} */ i) =>
-          value > series.values[best] ? i : best,
-        0,
-      )
-    ];
   controls.insertBefore(
-    h("button", { "data-focus": "highest", onclick: () => state.set({ step: highest, steps: null }) }, "Highest step"),
+    h(
+      "button",
+      { "data-focus": "highest", onclick: () => state.set({ step: series.highest, steps: null }) },
+      "Highest step",
+    ),
     controls.lastChild,
   );
   const element = h(
@@ -94,7 +90,7 @@ async function render(app) {
   };
 }
 
-/** @param {import("../base/app.js").App} app @param {import("./programs.js").Programs} names
+/** @param {App} app @param {Programs} names
  * @param {any} series @param {number[]} steps */
 async function chart(app, names, series, steps) {
   const { state } = app;
@@ -106,21 +102,22 @@ async function chart(app, names, series, steps) {
   const edges = new Float64Array(series.steps.length + 1).fill(end);
   for (let i = 0; i < series.steps.length; ++i) edges[i] = place(series.steps[i]);
   const floor = new Float64Array(series.values.length).fill(series.floor);
+  const hasFloor = state.get("floor", "1") === "1",
+    peak = series.most + (hasFloor ? series.floor : 0);
   const shown = [
-    ...(state.get("floor", "1") === "1" ? [{ name: "always live", colour: "P", values: floor }] : []),
+    ...(hasFloor ? [{ name: "always live", colour: "P", values: floor }] : []),
     { name: "at times", colour: "H", values: series.values },
   ];
   const area = areaPainter({
     series: shown,
     edges,
     kind: "bytes",
-    limit: limitOf(series, shown),
+    limit: peak > series.capacity / 4 ? series.capacity : undefined,
     limitName: "capacity",
   });
   /** @type {import("./liveness_bands.js").Band[]} */
   const rows = (await app.ask("bands")).map(bandOf);
   const under = 17 * rows.length;
-  const peak = area.sums.reduce((a, b) => Math.max(a, b), 0);
   const stepAt = (/** @type {number} */ x) =>
     Math.max(0, Math.min(count, cycles === null ? Math.floor(x) + 1 : firstAfter(cycles, x)) - 1);
   // If a pixel has many steps, the pointer chooses the fullest within two pixels, which is drawn.
@@ -131,7 +128,6 @@ async function chart(app, names, series, steps) {
       to = area.placeAt(x + near);
     return to - from < 4 ? stepAt(x) : series.steps[area.peaks.find(from, to + 1)];
   };
-  const range = state.get("z").split("-").map(Number);
   /** @type {Plot} */
   const plot = new Plot({
     id: "liveness-chart",
@@ -139,7 +135,7 @@ async function chart(app, names, series, steps) {
     height: 266 + under,
     domain: [0, end],
     least: 4,
-    range: range.length === 2 && range[1] > range[0] ? [range[0], range[1]] : undefined,
+    range: state.range("z"),
     summary: `${grouped(count)} programs; at most ${grouped(peak)} bytes, of which ${grouped(series.floor)} always.`,
     legend: shown.map((one) => [one.colour, one.name]),
     paint: (view) => {
@@ -170,7 +166,7 @@ async function chart(app, names, series, steps) {
     step: (x, direction) =>
       place(Math.max(0, Math.min(count - 1, stepAt(x) + direction))) + (cycles === null ? 0.5 : 0),
     speak: (text) => app.speak(text),
-    onzoom: (lo, hi) => state.keep({ z: lo <= 0 && hi >= end ? null : `${Math.floor(lo)}-${Math.ceil(hi)}` }),
+    onzoom: (lo, hi) => state.keepRange("z", lo, hi, end),
     onpick: (x, _, more) => {
       const step = meant(x);
       const next = more ? [...new Set([...steps, step])].slice(-6) : [step];
@@ -192,19 +188,7 @@ async function chart(app, names, series, steps) {
   return plot;
 }
 
-/** The capacity, if the bytes come near it. @param {any} series @param {any[]} shown */
-function limitOf(series, shown) {
-  let most = 0;
-  for (let i = 0; i < series.values.length; ++i) {
-    most = Math.max(
-      most,
-      shown.reduce((sum, one) => sum + one.values[i], 0),
-    );
-  }
-  return most > series.capacity / 4 ? series.capacity : undefined;
-}
-
-/** @param {import("../base/app.js").App} app @param {number[]} steps @param {number} ipu
+/** @param {App} app @param {number[]} steps @param {number} ipu
  * @param {number[]} tiles @param {(program: number) => string} nameOf */
 async function aliveTables(app, steps, ipu, tiles, nameOf) {
   const { state } = app;
@@ -212,7 +196,7 @@ async function aliveTables(app, steps, ipu, tiles, nameOf) {
   if (problem) return empty(problem);
   const by = state.get("group", "variable");
   const place = { variable: 1, operation: 18, layer: 19, line: 20 }[by] ?? 1;
-  const lines = state.get("lines").split(",").filter(Boolean).map(Number);
+  const lines = state.numbers("lines");
   let shown = rows;
   if (by !== "variable") {
     /** @type {Map<string, any>} */
@@ -220,7 +204,7 @@ async function aliveTables(app, steps, ipu, tiles, nameOf) {
     for (const { row, at } of rows) {
       const name = row[place] || "(none)";
       const one = groups.get(name) ?? { row: [-1, name], at: steps.map(() => 0) };
-      at.forEach((/** @type {number} */ bytes, /** @type {number} */ i) => {
+      at.forEach((bytes, i) => {
         one.at[i] += bytes;
       });
       groups.set(name, one);
@@ -291,9 +275,7 @@ async function aliveTables(app, steps, ipu, tiles, nameOf) {
           ...(by !== "variable"
             ? []
             : [
-                column("life", "Life", "text", (row) =>
-                  row.row[6] ? "always" : `${row.row[15]} – ${row.row[16] - 1}`,
-                ),
+                column("life", "Life", "text", (row) => lifeOf(row.row)),
                 column("category", "Category", "text", (row) => row.row[5]),
                 column("operation", "Operation", "text", (row) => row.row[18]),
                 column("line", "Source", "text", (row) => row.row[20]),
@@ -306,7 +288,7 @@ async function aliveTables(app, steps, ipu, tiles, nameOf) {
   );
 }
 
-/** @type {import("../base/app.js").ViewModule} */
+/** @type {ViewModule} */
 export const livenessView = {
   id: "liveness",
   title: "Liveness",

@@ -4,6 +4,7 @@ import { h, panel } from "../base/dom.js";
 import { SERIES } from "../base/kinds.js";
 import { firstAfter } from "../charts/area.js";
 import { boxText } from "../charts/flame.js";
+import { lifeOf } from "./memory_parts.js";
 import { Texts } from "../data/texts.js";
 
 /** @typedef {{begin: Int32Array, end: Int32Array, text: Texts}} Band */
@@ -14,7 +15,7 @@ export function bandOf(packed) {
 }
 
 /** Bands beneath the chart; those narrower than a pixel become one.
- * @param {import("../charts/plot.js").View} view @param {Band[]} rows
+ * @param {View} view @param {Band[]} rows
  * @param {(step: number) => number} place @param {(x: number) => number} stepAt */
 export function paintBands(view, rows, place, stepAt) {
   const { g, height, colours, lo, hi, width } = view;
@@ -71,7 +72,7 @@ export function lives(rows, count) {
               },
             }),
           ),
-          h("span.dim", row[6] ? "always" : `${row[15]} – ${row[16] - 1}`),
+          h("span.dim", lifeOf(row)),
         ];
       }),
     ),

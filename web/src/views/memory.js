@@ -29,7 +29,7 @@ export function breakdown(memory, by, gaps) {
   if (by === "region") {
     const plain = Float64Array.from(
       memory.total_including_gaps,
-      (/** @type {number} */ all, /** @type {number} */ i) => all - memory.interleaved[i] - memory.overflowed[i],
+      (all, i) => all - memory.interleaved[i] - memory.overflowed[i],
     );
     return [
       { name: "not interleaved", colour: "P", values: plain },
@@ -39,11 +39,7 @@ export function breakdown(memory, by, gaps) {
   }
   if (by === "category") {
     return [
-      ...memory.categories.map((one, /** @type {number} */ i) => ({
-        name: one.name,
-        colour: SERIES[i % SERIES.length],
-        values: one.bytes,
-      })),
+      ...memory.categories.map((one, i) => ({ name: one.name, colour: SERIES[i % SERIES.length], values: one.bytes })),
       ...(gaps ? [gap] : []),
     ];
   }
@@ -56,7 +52,7 @@ export function breakdown(memory, by, gaps) {
   ];
 }
 
-/** A field for tiles. @param {import("../base/app.js").App} app */
+/** A field for tiles. @param {App} app */
 export function tileField(app) {
   const o = app.overview;
   const input = h("input", {
@@ -72,16 +68,13 @@ export function tileField(app) {
 }
 
 /** Whether the chart ends at the fullest tile: by choice, or because most of each tile is free.
- * @param {import("../base/app.js").App} app @param {any} memory */
+ * @param {App} app @param {any} memory */
 function fitsBytes(app, memory) {
-  const most = memory.total_including_gaps.reduce(
-    (/** @type {number} */ a, /** @type {number} */ b) => Math.max(a, b),
-    0,
-  );
+  const most = memory.total_including_gaps.reduce((a, b) => Math.max(a, b), 0);
   return app.state.get("y", most < app.overview.target.bytes_per_tile / 4 ? "fit" : "end") === "fit";
 }
 
-/** @param {import("../base/app.js").App} app @param {any} memory @param {number[]} order */
+/** @param {App} app @param {any} memory @param {number[]} order */
 function chart(app, memory, order) {
   const { state, overview: o } = app;
   const by = state.get("by", "liveness"),
@@ -102,18 +95,14 @@ function chart(app, memory, order) {
     marks: sorted ? [] : o.ipus.slice(1).map((row) => row[1]),
     chosen: app.tiles.map((tile) => placeOf.get(tile) ?? tile),
   });
-  const most = memory.total_including_gaps.reduce(
-    (/** @type {number} */ a, /** @type {number} */ b) => Math.max(a, b),
-    0,
-  );
-  const range = state.get("z").split("-").map(Number);
+  const most = memory.total_including_gaps.reduce((a, b) => Math.max(a, b), 0);
   return new Plot({
     id: "memory-chart",
     name: "Bytes by tile",
     height: 260,
     domain: [0, count],
     least: 4,
-    range: range.length === 2 && range[1] > range[0] ? [range[0], range[1]] : undefined,
+    range: state.range("z"),
     summary: `${grouped(count)} tiles; the fullest holds ${grouped(most)} bytes of ${grouped(o.target.bytes_per_tile)}.`,
     paint: area.paint,
     legend: [
@@ -135,7 +124,7 @@ function chart(app, memory, order) {
       const tiles = more ? [...new Set([...app.tiles, tile])].slice(-8) : [tile];
       state.set({ tiles: tiles.join(",") });
     },
-    onzoom: (lo, hi) => state.keep({ z: lo <= 0 && hi >= count ? null : `${Math.floor(lo)}-${Math.ceil(hi)}` }),
+    onzoom: (lo, hi) => state.keepRange("z", lo, hi, count),
     twin: () =>
       table({
         name: "Bytes by tile",
@@ -164,17 +153,13 @@ function chart(app, memory, order) {
   });
 }
 
-/** @param {import("../base/app.js").App} app */
+/** @param {App} app */
 async function lineChart(app) {
-  const ids = app.state.get("lines").split(",").filter(Boolean).map(Number);
+  const ids = app.state.numbers("lines");
   if (ids.length === 0) return null;
   const { lines, problem } = await app.ask("variableLines", ids);
   if (problem) return empty(problem);
-  const series = lines.map((one, /** @type {number} */ i) => ({
-    name: one.name,
-    colour: SERIES[i],
-    values: one.bytes,
-  }));
+  const series = lines.map((one, i) => ({ name: one.name, colour: SERIES[i], values: one.bytes }));
   const area = areaPainter({ series, kind: "bytes", across: "tiles", lines: true });
   return new Plot({
     id: "lines-chart",
@@ -203,7 +188,7 @@ async function lineChart(app) {
   }).element;
 }
 
-/** @param {import("../base/app.js").App} app */
+/** @param {App} app */
 async function render(app) {
   const { state, overview: o } = app;
   const memory = await app.ask("memory");
@@ -271,7 +256,7 @@ async function render(app) {
   };
 }
 
-/** @type {import("../base/app.js").ViewModule} */
+/** @type {ViewModule} */
 export const memoryView = {
   id: "memory",
   title: "Memory",

@@ -9,10 +9,15 @@ export function tileName(o, tile) {
   return o.ipus.length > 1 ? `IPU ${Math.floor(tile / per)} tile ${tile % per}` : `tile ${tile}`;
 }
 
-/** @param {import("../base/app.js").App} app */
+/** When a variable is alive. @param {any[]} row as data/variables.js makes it */
+export function lifeOf(row) {
+  return row[6] ? "always" : `${row[15]} – ${row[16] - 1}`;
+}
+
+/** @param {App} app */
 export async function variables(app) {
   const { tiles, state, overview: o } = app;
-  const lines = state.get("lines").split(",").filter(Boolean).map(Number);
+  const lines = state.numbers("lines");
   if (tiles.length === 0)
     return empty("Choose a tile in the chart (Enter or a click, Shift for more) or in the field to see its variables.");
   const { rows, problem } = await app.ask("variablesOnTiles", tiles);
@@ -34,9 +39,7 @@ export async function variables(app) {
         column("name", "Variable", "text", (row) => row.row?.[1] ?? `variable ${row.id}`),
         ...tiles.map((tile, t) => column(`t${tile}`, tileName(o, tile), "bytes", (row) => row.bytes[t], { sum: true })),
         column("peak", "When fullest", "text", (row) => (row.alive.some(Boolean) ? "alive" : "")),
-        column("life", "Life", "text", (row) =>
-          !row.row ? "" : row.row[6] ? "always" : `${row.row[15]} – ${row.row[16] - 1}`,
-        ),
+        column("life", "Life", "text", (row) => (row.row ? lifeOf(row.row) : "")),
         column("category", "Category", "text", (row) => row.row?.[5] ?? ""),
         column("dtype", "Type", "text", (row) => row.row?.[3] ?? ""),
         column("op", "Operation", "text", (row) => row.row?.[18] ?? "", {
@@ -53,7 +56,7 @@ export async function variables(app) {
 }
 
 /** Bytes of the chosen tiles by region and category, if the profile has them.
- * @param {import("../base/app.js").App} app */
+ * @param {App} app */
 export async function regions(app) {
   const { tiles, overview: o } = app;
   const found = await app.ask("regions", tiles);
@@ -84,7 +87,7 @@ export async function regions(app) {
 
 /** The tree of a tile's memory, a column for each. @param {any} o @param {any} memory @param {number[]} tiles */
 export function details(o, memory, tiles) {
-  const sum = (values) => values.reduce((/** @type {number} */ a, /** @type {number} */ b) => a + b, 0);
+  const sum = (values) => values.reduce((a, b) => a + b, 0);
   const rows = [
     ["Memory including gaps", memory.total_including_gaps, 0],
     ["Gaps", memory.gaps, 1],
@@ -123,7 +126,7 @@ export function details(o, memory, tiles) {
   );
 }
 
-/** Lines of bytes as a table. @param {string} id @param {string} name @param {import("../base/table.js").Column} place
+/** Lines of bytes as a table. @param {string} id @param {string} name @param {Column} place
  * @param {{name: string, values: ArrayLike<number>}[]} series */
 export function linesTable(id, name, place, series) {
   return table({

@@ -3,6 +3,7 @@
 import { empty, h, menu, pairs, panel } from "../base/dom.js";
 import { bytesText, cyclesText, decimal, grouped } from "../base/format.js";
 import { column, table } from "../base/table.js";
+import { lifeOf } from "./memory_parts.js";
 import { operationsIn, programNames } from "./programs.js";
 
 const LAYER_NAMES = /** @type {[string, string][]} */ ([
@@ -67,7 +68,7 @@ function scopeTree(rows, under) {
   return [...groups.values()];
 }
 
-/** @param {any} o overview @returns {import("../base/table.js").Column[]} */
+/** @param {any} o overview @returns {Column[]} */
 export function operationColumns(o) {
   const plain = (/** @type {string} */ key, /** @type {string} */ title, kind, /** @type {any} */ more = {}) => ({
     key,
@@ -111,7 +112,7 @@ export function operationColumns(o) {
   ];
 }
 
-/** The columns with a way into each scope that has others. @param {import("../base/app.js").App} app
+/** The columns with a way into each scope that has others. @param {App} app
  * @param {any[]} rows */
 function scopeColumns(app, rows) {
   const [name, ...others] = operationColumns(app.overview);
@@ -131,7 +132,7 @@ function scopeColumns(app, rows) {
   return rows.some((row) => row.scopes > 1) ? [{ ...name, cell }, ...others] : [name, ...others];
 }
 
-/** @param {import("../base/app.js").App} app */
+/** @param {App} app */
 async function render(app) {
   const { state, overview: o } = app;
   const layer = state.get("layer", "op"),
@@ -201,7 +202,7 @@ async function render(app) {
   };
 }
 
-/** @param {import("../base/app.js").App} app @param {any[]} rows @param {string} layer @param {string} chosen */
+/** @param {App} app @param {any[]} rows @param {string} layer @param {string} chosen */
 async function details(app, rows, layer, chosen) {
   const row = rows.find((one) => one.name === chosen);
   if (row === undefined) return empty(`There is no operation '${chosen}' in this layer of this report.`);
@@ -293,7 +294,7 @@ async function details(app, rows, layer, chosen) {
             column("total", "All tiles", "bytes", 10, { sum: true }),
             column("worst", "Fullest tile", "bytes", 9),
             column("dtype", "Type", "text", 3),
-            column("life", "Life", "text", (v) => (v[6] ? "always" : `${v[15]} – ${v[16] - 1}`)),
+            column("life", "Life", "text", lifeOf),
             column("category", "Category", "text", 5),
           ],
         }),
@@ -301,7 +302,7 @@ async function details(app, rows, layer, chosen) {
   );
 }
 
-/** @type {import("../base/app.js").ViewModule} */
+/** @type {ViewModule} */
 export const operationsView = {
   id: "operations",
   title: "Operations",

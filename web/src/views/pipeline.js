@@ -6,7 +6,7 @@ import { column, table } from "../base/table.js";
 
 /** @typedef {NonNullable<ReturnType<typeof import("../data/sums.js").pipelineGrid>>} Grid */
 
-/** @param {import("../base/app.js").App} app */
+/** @param {App} app */
 export async function pipelinePanel(app) {
   /** @type {Grid|null} */
   const grid = await app.ask("pipeline");

@@ -5,19 +5,22 @@ import { matcher } from "../base/filter.js";
 import { bytesText, bytesWords, cyclesText, cyclesWords, decimal, grouped, share } from "../base/format.js";
 import { KINDS } from "../base/kinds.js";
 import { column, Table, table } from "../base/table.js";
+import { Grown } from "../data/grown.js";
+import { placeOf } from "../data/names.js";
+import { lifeOf } from "./memory_parts.js";
 import { programNames } from "./programs.js";
 
-/** The rows in sight: children of open programs. @param {any} programs @param {Set<number>} open */
+/** The rows in sight: children of open programs. @param {any} programs @param {Uint8Array} open 1: it is */
 function visible(programs, open) {
-  const rows = [];
-  for (let i = 0; i < programs.id.length;) {
+  const rows = new Grown(true);
+  for (let i = 0; i < open.length;) {
     rows.push(i);
-    i = open.has(i) || programs.end[i] <= i + 1 ? i + 1 : programs.end[i];
+    i = open[i] || programs.end[i] <= i + 1 ? i + 1 : programs.end[i];
   }
-  return rows;
+  return rows.whole();
 }
 
-/** @param {import("../base/app.js").App} app */
+/** @param {App} app */
 async function render(app) {
   const { state, overview: o } = app;
   const names = await programNames(app);
@@ -28,14 +31,14 @@ async function render(app) {
   const deepest = depth.reduce((a, b) => Math.max(a, b), 0);
   const level = state.number("depth", 2);
   const step = state.get("step") === "" ? -1 : state.number("step", -1);
-  const open = new Set();
-  for (let i = 0; i < count; ++i) if (programs.end[i] > i + 1 && depth[i] < level) open.add(i);
-  for (let i = step; i >= 0; i = programs.parent[i]) open.add(i);
+  const open = new Uint8Array(count);
+  for (let i = 0; i < count; ++i) if (programs.end[i] > i + 1 && depth[i] < level) open[i] = 1;
+  for (let i = step; i >= 0; i = programs.parent[i]) open[i] = 1;
   const kind = state.get("kind");
   const number = (/** @type {string} */ key, /** @type {string} */ title, type, hidden = false) =>
     column(key, title, type, (i) => programs[key][i], { hidden });
   const opsOf = (/** @type {number} */ i) => names.op(i);
-  /** @type {import("../base/table.js").Column[]} */
+  /** @type {Column[]} */
   const columns = [
     column("name", "Program", "text", (i) => names.name(i), {
       cell: (i) =>
@@ -47,11 +50,11 @@ async function render(app) {
                 "button.fold",
                 {
                   tabindex: -1,
-                  "aria-label": `${open.has(i) ? "Fold" : "Open"} ${names.name(i)}`,
-                  "aria-expanded": String(open.has(i)),
+                  "aria-label": `${open[i] === 1 ? "Fold" : "Open"} ${names.name(i)}`,
+                  "aria-expanded": String(open[i] === 1),
                   onclick: () => fold(i),
                 },
-                open.has(i) ? "▾" : "▸",
+                open[i] === 1 ? "▾" : "▸",
               )
             : h("span.fold"),
           h(
@@ -97,18 +100,15 @@ async function render(app) {
     column("op", "Operation", "text", opsOf, { hidden: true }),
     column("line", "Source", "text", (i) => names.source(i)?.where ?? "", { hidden: true }),
   ];
-  const rowsNow = () => {
-    const text = state.get("q");
-    if (text === "" && kind === "") return visible(programs, open);
-    const wanted = matcher(text, columns);
-    return Array.from({ length: count }, (_, i) => i).filter(
-      (i) => (kind === "" || names.letter(i) === kind) && wanted(i),
-    );
-  };
+  const q = state.get("q"),
+    isSearch = q !== "" || kind !== "";
+  const wanted = matcher(q, columns);
+  const rowsNow = () => (isSearch ? new Int32Array(count).map((_, i) => i) : visible(programs, open));
   const grid = new Table({
     name: "Programs",
     id: "programs",
     rows: rowsNow(),
+    only: isSearch ? (i) => (kind === "" || names.letter(i) === kind) && wanted(i) : null,
     fixed: true,
     tools: true,
     keyOf: String,
@@ -116,31 +116,30 @@ async function render(app) {
     columns,
     onpick: (i) => state.set({ step: i, steps: null }),
     onkey: (i, event) => {
-      if (event.key === "ArrowRight" && !open.has(i) && programs.end[i] > i + 1) fold(i);
-      else if (event.key === "ArrowLeft" && open.has(i)) fold(i);
-      else if (event.key === "ArrowLeft" && programs.parent[i] >= 0) grid.focus(grid.rows.indexOf(programs.parent[i]));
+      if (event.key === "ArrowRight" && open[i] !== 1 && programs.end[i] > i + 1) fold(i);
+      else if (event.key === "ArrowLeft" && open[i] === 1) fold(i);
+      else if (event.key === "ArrowLeft" && programs.parent[i] >= 0) grid.focus(placeIn(programs.parent[i]));
       else return false;
       return true;
     },
   });
+  const placeIn = (/** @type {number} */ i) => placeOf(/** @type {any} */ (grid.rows), i);
   /** @param {number} i */
   function fold(i) {
-    if (open.has(i)) open.delete(i);
-    else open.add(i);
+    open[i] = open[i] === 1 ? 0 : 1;
     grid.options.rows = rowsNow();
     grid.arrange();
-    grid.focus(grid.rows.indexOf(i));
+    grid.focus(placeIn(i));
   }
   const search = h("input.find", {
     type: "search",
-    value: state.get("q"),
+    value: q,
     placeholder: "all programs: name, cycles>1000",
-    size: 28,
+    size: 34,
     "aria-label": "Find programs",
     "data-focus": "program-find",
     onchange: () => state.set({ q: search.value }),
   });
-  const here = step >= 0 ? grid.rows.indexOf(step) : -1;
   const element = h(
     "div.view",
     h(
@@ -172,6 +171,7 @@ async function render(app) {
   );
   const deeper = (/** @type {number} */ by) => state.set({ depth: Math.max(0, Math.min(deepest, level + by)) });
   const after = () => {
+    const here = step >= 0 ? placeIn(step) : -1;
     if (here <= 8) return;
     grid.active = here;
     grid.bring(here, 6);
@@ -179,7 +179,7 @@ async function render(app) {
   return { element, after, keys: { "[": () => deeper(-1), "]": () => deeper(1) } };
 }
 
-/** @param {import("../base/app.js").App} app @param {import("./programs.js").Programs} names @param {number} i */
+/** @param {App} app @param {Programs} names @param {number} i */
 async function details(app, names, i) {
   const { programs } = names;
   const source = names.source(i);
@@ -282,7 +282,7 @@ async function details(app, names, i) {
             column("name", "Variable", "text", 1),
             column("total", "All tiles", "bytes", 10, { sum: true }),
             column("worst", "Fullest tile", "bytes", 9),
-            column("life", "Life", "text", (row) => (row[6] ? "always" : `${row[15]} – ${row[16] - 1}`)),
+            column("life", "Life", "text", lifeOf),
             column("category", "Category", "text", 5),
           ],
         }),
@@ -290,7 +290,7 @@ async function details(app, names, i) {
   );
 }
 
-/** @type {import("../base/app.js").ViewModule} */
+/** @type {ViewModule} */
 export const programView = {
   id: "program",
   title: "Program",

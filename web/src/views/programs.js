@@ -7,7 +7,7 @@ import { Texts } from "../data/texts.js";
 /** @type {WeakMap<object, ReturnType<typeof namesOf>>} by the worker's answer */
 const made = new WeakMap();
 
-/** @param {import("../base/app.js").App} app */
+/** @param {App} app */
 export async function programNames(app) {
   const programs = await app.ask("programs");
   const names =
@@ -23,7 +23,7 @@ export async function programNames(app) {
 /** @type {WeakMap<object, any[]>} */
 const operations = new WeakMap();
 
-/** The operations of a layer, those with most cycles first. @param {import("../base/app.js").App} app
+/** The operations of a layer, those with most cycles first. @param {App} app
  * @param {string} layer @returns {Promise<any[]>} */
 export async function operationsIn(app, layer) {
   return operationRows(await app.ask("operations", layer));

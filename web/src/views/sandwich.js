@@ -5,7 +5,7 @@ import { column, table } from "../base/table.js";
 
 /** @typedef {ReturnType<typeof import("../data/rows.js").sandwich>} Sandwich */
 
-/** All names, to choose one. @param {import("../base/app.js").App} app @param {Sandwich} sides */
+/** All names, to choose one. @param {App} app @param {Sandwich} sides */
 export function sandwichPanel(app, sides) {
   const { all, whole, chosen } = sides;
   const both = (

@@ -6,12 +6,12 @@ import { column, table } from "../base/table.js";
 import { operationRows } from "./programs.js";
 
 /** The text of a file, from the page or from dropped files, by its whole name or its last part.
- * @param {import("../base/app.js").App} app @param {string} file */
+ * @param {App} app @param {string} file */
 function textOfFile(app, file) {
   return app.sources.get(file) ?? app.sources.get(file.split("/").pop() ?? "");
 }
 
-/** @param {import("../base/app.js").App} app */
+/** @param {App} app */
 async function render(app) {
   const { state, overview: o } = app;
   const { rows, peak } = await app.ask("sourceLines");
@@ -121,5 +121,5 @@ async function render(app) {
   return { element };
 }
 
-/** @type {import("../base/app.js").ViewModule} */
+/** @type {ViewModule} */
 export const sourceView = { id: "source", title: "Source", hint: "What each line of the program costs.", render };

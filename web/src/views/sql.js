@@ -47,9 +47,7 @@ const OF_BOTH = /** @type {[string, string][]} */ ([
 
 /** @param {any} result */
 function lineOf(result) {
-  const numeric = result.columns.map((/** @type {string} */ _, /** @type {number} */ i) =>
-    result.rows.every((row) => typeof row[i] === "number"),
-  );
+  const numeric = result.columns.map((_, i) => result.rows.every((row) => typeof row[i] === "number"));
   const at = numeric.lastIndexOf(true);
   if (at < 1 || result.rows.length < 3) return null;
   const values = Float64Array.from(result.rows, (row) => Math.max(0, row[at]));
@@ -72,7 +70,7 @@ function lineOf(result) {
   }).element;
 }
 
-/** @param {import("../base/app.js").App} app */
+/** @param {App} app */
 async function render(app) {
   const { state } = app;
   const letter = app.report === 0 ? "B" : "A",
@@ -87,7 +85,7 @@ async function render(app) {
     id: "sql-text",
   });
   const run = () => state.set({ q: area.value });
-  area.addEventListener("keydown", (/** @type {KeyboardEvent} */ e) => {
+  area.addEventListener("keydown", (e) => {
     if (e.key !== "Enter" || !(e.ctrlKey || e.metaKey)) return;
     e.preventDefault();
     run();
@@ -97,7 +95,7 @@ async function render(app) {
     const begin = performance.now();
     const result = await app.ask("ask", text);
     const took = performance.now() - begin;
-    const columns = result.columns.map((/** @type {string} */ name, /** @type {number} */ i) => {
+    const columns = result.columns.map((name, i) => {
       const number =
         result.rows.length > 0 && result.rows.every((row) => row[i] === null || typeof row[i] === "number");
       return column(`c${i}`, name, number ? "real" : "text", (row) => row[i], {
@@ -154,5 +152,5 @@ async function render(app) {
   };
 }
 
-/** @type {import("../base/app.js").ViewModule} */
+/** @type {ViewModule} */
 export const sqlView = { id: "sql", title: "SQL", hint: "Ask the profile itself. Statements only read.", render };

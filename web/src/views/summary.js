@@ -23,7 +23,7 @@ export function figure(key, value, text) {
 /** @param {any} o overview */
 function verdict(o) {
   const { totals, target, meta } = o;
-  const median = o.runs.map((run) => run[8]).sort((/** @type {number} */ a, /** @type {number} */ b) => a - b);
+  const median = o.runs.map((run) => run[8]).sort((a, b) => a - b);
   const seconds = median.length === 0 ? 0 : (median[(median.length - 1) >> 1] + median[median.length >> 1]) / 2;
   const items = meta.items_per_run > 0 ? meta.items_per_run : 1;
   const item = meta.item ?? "runs";
@@ -183,7 +183,7 @@ function notes(texts) {
   ];
 }
 
-/** @param {import("../base/app.js").App} app */
+/** @param {App} app */
 async function render(app) {
   const o = app.overview;
   const { target, totals, meta } = o;
@@ -325,7 +325,7 @@ async function render(app) {
   };
 }
 
-/** @type {import("../base/app.js").ViewModule} */
+/** @type {ViewModule} */
 export const summaryView = {
   id: "summary",
   title: "Summary",

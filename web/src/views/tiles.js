@@ -21,7 +21,7 @@ export function placeOf(plan, tile) {
   return { column: Math.floor(tile / plan.rows), row: tile % plan.rows };
 }
 
-/** The values that colour the map. @param {import("../base/app.js").App} app @param {any} memory @param {string} what */
+/** The values that colour the map. @param {App} app @param {any} memory @param {string} what */
 async function valuesOf(app, memory, what) {
   const end = app.overview.target.bytes_per_tile;
   if (what === "gaps" || what === "always_live" || what === "not_always_live" || what === "interleaved")
@@ -38,15 +38,15 @@ async function valuesOf(app, memory, what) {
   return memory.total_including_gaps;
 }
 
-/** @param {import("../base/app.js").App} app */
+/** @param {App} app */
 async function render(app) {
   const { state, overview: o } = app;
   const memory = await app.ask("memory");
   const what = state.get("colour", "total");
   const values = await valuesOf(app, memory, what);
   const isBytes = what !== "peak";
-  let least = values.reduce((/** @type {number} */ a, /** @type {number} */ b) => Math.min(a, b), Infinity),
-    most = values.reduce((/** @type {number} */ a, /** @type {number} */ b) => Math.max(a, b), -Infinity);
+  let least = values.reduce((a, b) => Math.min(a, b), Infinity),
+    most = values.reduce((a, b) => Math.max(a, b), -Infinity);
   const low = state.number("min", least),
     high = state.number("max", most),
     log = state.get("scale") === "log";
@@ -88,7 +88,7 @@ async function render(app) {
       }),
     );
   const bins = histogram(
-    Float64Array.from(values, (/** @type {number} */ v) => v - Math.min(0, least)),
+    Float64Array.from(values, (v) => v - Math.min(0, least)),
     0,
   );
   const tallest = bins.counts.reduce((a, b) => Math.max(a, b), 1);
@@ -183,7 +183,7 @@ async function render(app) {
   return { element };
 }
 
-/** The same values as a table that is opened. @param {import("../base/app.js").App} app
+/** The same values as a table that is opened. @param {App} app
  * @param {ArrayLike<number>} values @param {boolean} isBytes */
 function twin(app, values, isBytes) {
   const box = h("details", { "data-focus": "map-twin" }, h("summary", "As table"));
@@ -206,7 +206,7 @@ function twin(app, values, isBytes) {
   return box;
 }
 
-/** One IPU as a picture with a cursor. @param {import("../base/app.js").App} app @param {number} ipu @param {any} plan @param {number} per @param {any} data */
+/** One IPU as a picture with a cursor. @param {App} app @param {number} ipu @param {any} plan @param {number} per @param {any} data */
 function ipuMap(app, ipu, plan, per, data) {
   const { memory, values, shareOf, chosen, text } = data;
   const many = app.overview.ipus.length > 1;
@@ -275,11 +275,11 @@ function ipuMap(app, ipu, plan, per, data) {
       row = Math.floor((e.offsetY / canvas.clientHeight) * plan.rows);
     cursor = Math.max(0, Math.min(per - 1, column * plan.rows + row));
   };
-  canvas.addEventListener("mousemove", (/** @type {MouseEvent} */ e) => {
+  canvas.addEventListener("mousemove", (e) => {
     at(e);
     say(false);
   });
-  canvas.addEventListener("click", (/** @type {MouseEvent} */ e) => {
+  canvas.addEventListener("click", (e) => {
     at(e);
     pick(e.shiftKey);
   });
@@ -291,7 +291,7 @@ function ipuMap(app, ipu, plan, per, data) {
     focused = false;
     paint();
   });
-  canvas.addEventListener("keydown", (/** @type {KeyboardEvent} */ e) => {
+  canvas.addEventListener("keydown", (e) => {
     /** @type {Record<string, number>} */
     const moves = { ArrowDown: 1, ArrowUp: -1, ArrowRight: plan.rows, ArrowLeft: -plan.rows, ".": 1, ",": -1 };
     if (e.key in moves) cursor = Math.max(0, Math.min(per - 1, cursor + moves[e.key]));
@@ -311,5 +311,5 @@ function ipuMap(app, ipu, plan, per, data) {
   );
 }
 
-/** @type {import("../base/app.js").ViewModule} */
+/** @type {ViewModule} */
 export const tilesView = { id: "tiles", title: "Tile map", hint: "Where on the chip the bytes lie.", render };

@@ -10,25 +10,12 @@ import { standsFor } from "../data/names.js";
 import { bspPanel } from "./bsp.js";
 import { heatmapPanel } from "./heatmap.js";
 import { sandwichPanel } from "./sandwich.js";
-import {
-  align,
-  chooseMore,
-  hostEvents,
-  hostLanes,
-  hostPanel,
-  hostTable,
-  leftNote,
-  markPanel,
-  rangeOf,
-} from "./host.js";
+import { align, chooseMore, hostEvents, hostLanes, hostPanel, hostTable, leftNote, markPanel } from "./host.js";
 import { pipelinePanel } from "./pipeline.js";
 import { programNames } from "./programs.js";
 import { perfetto, rowPanel, streamsPanel, sumsPanel } from "./trace_parts.js";
 
-/** @typedef {import("./programs.js").Programs} Programs */
-/** @typedef {import("../data/trace.js").Columns} Columns */
-
-/** The lanes to draw. @param {import("../base/app.js").App} app
+/** The lanes to draw. @param {App} app
  * @param {any[]|null} run @param {string} mode */
 async function lanesOf(app, run, mode) {
   const wait = run?.[3] ?? 0,
@@ -61,7 +48,7 @@ async function lanesOf(app, run, mode) {
   return { lanes: [host, ...lanes], labels, offset, total, kinds: flame.kinds };
 }
 
-/** @param {import("../base/app.js").App} app */
+/** @param {App} app */
 async function render(app) {
   const { state, overview: o } = app;
   if (!o.tables.includes("trace"))
@@ -87,8 +74,8 @@ async function render(app) {
     built.labels = [...built.labels, ...hosts.labels];
   }
   const plot = tracePlot(app, names, c, built, letterOf, stands, merged !== null, hosts, aligned.wall);
-  const range = rangeOf(state.get("range"));
-  const ends = range.length === 2 && range[1] > range[0] ? range.map((x) => x - built.offset) : [];
+  const range = state.range("range");
+  const ends = range.map((x) => x - built.offset);
   const controls = h(
     "div.bar",
     o.runs.length > 0 &&
@@ -166,7 +153,7 @@ async function render(app) {
             built.offset + c.cycles_base[row] - c.cycles[row] / 2,
             built.offset + c.cycles_base[row] + 1.5 * c.cycles[row],
           );
-        else if (range.length === 2 && range[1] > range[0]) plot.show(range[0], range[1]);
+        else if (range.length === 2) plot.show(range[0], range[1]);
       },
     },
   };
@@ -187,7 +174,7 @@ function runSpan(o, run, built) {
   return Math.max(built.total, (run?.[3] ?? 0) + (run?.[8] ?? 0) * o.target.clock_frequency);
 }
 
-/** @param {import("../base/app.js").App} app @param {Programs} names @param {Columns} c
+/** @param {App} app @param {Programs} names @param {Columns} c
  * @param {any} built @param {(row: number) => string} letterOf @param {(row: number) => boolean} stands
  * @param {boolean} merged @param {import("./host.js").Hosts|null} hosts @param {(x: number) => number} wall */
 function tracePlot(app, names, c, built, letterOf, stands, merged, hosts, wall) {
@@ -201,7 +188,7 @@ function tracePlot(app, names, c, built, letterOf, stands, merged, hosts, wall) 
   /** @type {Plot} */
   let plot;
   const { boxAt, step: stepTo, onkey } = laneMoves(lanes, () => plot);
-  const range = rangeOf(state.get("z"));
+  const range = state.range("z");
   const isHost = (/** @type {number} */ row) => hosts !== null && hosts.has(row);
   const first = Math.min(0, hosts?.begin ?? 0),
     last = Math.max(1, built.total, hosts?.end ?? 0);
@@ -211,7 +198,7 @@ function tracePlot(app, names, c, built, letterOf, stands, merged, hosts, wall) 
     height: Math.max(150, lanesHeight(lanes) + (hosts !== null ? 14 : 0)),
     domain: [first, last],
     least: 1,
-    range: range.length === 2 ? [range[0], range[1]] : hosts !== null ? [0, Math.max(1, built.total)] : undefined,
+    range: range.length === 0 && hosts !== null ? [0, Math.max(1, built.total)] : range,
     summary: `${grouped(c.program.length - 2)} rows over ${grouped(built.total)} cycles, of which ${grouped(built.offset)} are waiting for the host and loading.${hosts !== null ? ` Above it ${grouped(hosts.rows.length)} marks of the host.` : ""}`,
     legend: Object.entries(KINDS)
       .filter(([letter]) => built.kinds.has(letter))
@@ -245,8 +232,7 @@ function tracePlot(app, names, c, built, letterOf, stands, merged, hosts, wall) 
     step: stepTo,
     onkey,
     speak: (text) => app.speak(text || "nothing here"),
-    onzoom: (lo, hi) =>
-      state.keep({ z: hosts === null && lo <= 0 && hi >= built.total ? null : `${Math.floor(lo)}-${Math.ceil(hi)}` }),
+    onzoom: (lo, hi) => state.keepRange("z", lo, hi, hosts === null ? built.total : Infinity),
     onrange: merged ? undefined : (lo, hi) => state.set({ range: `${Math.floor(lo)}-${Math.ceil(hi)}` }),
     onpick: (x, y) => {
       const box = boxAt(x, y);
@@ -282,7 +268,7 @@ function tracePlot(app, names, c, built, letterOf, stands, merged, hosts, wall) 
   return plot;
 }
 
-/** @type {import("../base/app.js").ViewModule} */
+/** @type {ViewModule} */
 export const traceView = {
   id: "trace",
   title: "Trace",

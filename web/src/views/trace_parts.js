@@ -5,9 +5,7 @@ import { bytesText, cyclesText, cyclesWords, decimal, grouped, share } from "../
 import { KINDS } from "../base/kinds.js";
 import { column, table } from "../base/table.js";
 
-/** @typedef {import("./programs.js").Programs} Programs */
-
-/** @param {import("../base/app.js").App} app @param {Programs} names @param {import("../data/trace.js").Columns} c @param {number} row */
+/** @param {App} app @param {Programs} names @param {Columns} c @param {number} row */
 export function rowPanel(app, names, c, row) {
   const program = c.program[row];
   const op = names.op(program);
@@ -30,7 +28,7 @@ export function rowPanel(app, names, c, row) {
   );
 }
 
-/** @param {import("../base/app.js").App} app @param {number[]} ends cycles since the first step; none: of the run */
+/** @param {App} app @param {number[]} ends cycles since the first step; none: of the run */
 export async function sumsPanel(app, ends) {
   /** @type {ReturnType<typeof import("../data/rows.js").sums>} */
   const sums = await app.ask("sums", ...ends);
@@ -101,18 +99,18 @@ export async function sumsPanel(app, ends) {
 }
 
 /** Chrome's trace events, which Perfetto opens; times in microseconds. @param {Programs} names
- * @param {import("../data/trace.js").Columns} c @param {number} offset @param {any} flame @param {any} o
+ * @param {Columns} c @param {number} offset @param {any} flame @param {any} o
  * @param {any[]} more events of the host */
 export function perfetto(names, c, offset, flame, o, more) {
   const scale = 1e6 / o.target.clock_frequency;
-  const events = flame.lanes.map((lane, /** @type {number} */ tid) => ({
+  const events = flame.lanes.map((lane, tid) => ({
     ph: "M",
     pid: 1,
     tid,
     name: "thread_name",
     args: { name: lane.ipu < 0 ? "all IPUs" : `IPU ${lane.ipu}${lane.beside ? " beside" : ""}` },
   }));
-  flame.lanes.forEach((lane, /** @type {number} */ tid) => {
+  flame.lanes.forEach((lane, tid) => {
     for (const i of lane.levels[0].row) {
       events.push({
         ph: "X",
@@ -130,7 +128,7 @@ export function perfetto(names, c, offset, flame, o, more) {
 }
 
 /** The data that moves between the IPU and the host or remote memory.
- * @param {import("../base/app.js").App} app */
+ * @param {App} app */
 export async function streamsPanel(app) {
   const rows = await app.ask("streams");
   if (rows === null) return empty("This profile does not say which stream a copy serves (table 'streams').");

@@ -58,7 +58,7 @@ export function welcome(problem, take) {
 }
 
 /**
- * @param {import("../base/app.js").App} app @param {import("../base/opening.js").Folder[]} folders
+ * @param {App} app @param {import("../base/opening.js").Folder[]} folders
  * @param {(folders: any[]) => void} open
  */
 export async function reportList(app, folders, open) {
