@@ -34,6 +34,7 @@ struct trm_accelerator {
   char name[256];
   char identity[1024]; /* with the options, everything that compiled code depends on */
   char options[8];     /* a CompileOptionsProto */
+  bool is_portable;    /* compiled code runs on any device, and is told on which */
 };
 
 /* A PJRT struct followed by zeros, and a pointer to it. A plugin newer than the header refuses
@@ -154,11 +155,11 @@ static trm_status load(const char *path, const PJRT_Api **out_api, trm_error *er
   return TRM_OK;
 }
 
-/* The options are those of one replica and one partition on device N: executable_build_options (3)
- * { device_ordinal (1), num_replicas (4), num_partitions (5) }. For several devices
- * compile_portable_executable (4) takes the place of the device. */
+/* The options are those of one replica and one partition: executable_build_options (3) {
+ * device_ordinal (1), num_replicas (4), num_partitions (5) }. Code runs on device 0, whatever the
+ * ordinal; for others compile_portable_executable (4) takes its place. */
 static trm_status choose_devices(trm_accelerator *a, trm_error *error) {
-  const char one[] = {0x1a, 6, 0x08, (char)a->choice.devices[0], 0x20, 1, 0x28, 1};
+  static const char first[] = {0x1a, 6, 0x08, 0, 0x20, 1, 0x28, 1};
   static const char portable[] = {0x1a, 4, 0x20, 1, 0x28, 1, 0x20, 1};
   const PJRT_Api *api = a->api;
   CALL(Client_AddressableDevices, devices, opening, .client = a->client);
@@ -171,7 +172,8 @@ static trm_status choose_devices(trm_accelerator *a, trm_error *error) {
     }
     a->devices[d] = devices->addressable_devices[number];
   }
-  memcpy(a->options, a->choice.num_devices > 1 ? portable : one, sizeof a->options);
+  a->is_portable = a->choice.num_devices > 1 || a->choice.devices[0] != 0;
+  memcpy(a->options, a->is_portable ? portable : first, sizeof a->options);
   return TRM_OK;
 }
 
@@ -548,11 +550,10 @@ static trm_status execute(const trm_region *region, const trm_region_call *call,
   memcpy(behind + sizeof kept, &num_kept, sizeof num_kept);
   PJRT_Buffer **results = buffers + call->num_operands;
   PJRT_Event *done = NULL;
-  CALL(
-      LoadedExecutable_Execute, args, running, .executable = region->executable, .options = options,
-      .argument_lists = &buffers, .num_devices = 1, .num_args = call->num_operands,
-      .output_lists = &results, .device_complete_events = &done,
-      .execute_device = a->choice.num_devices > 1 ? a->devices[device_of(a, call->replica)] : NULL);
+  CALL(LoadedExecutable_Execute, args, running, .executable = region->executable,
+       .options = options, .argument_lists = &buffers, .num_devices = 1,
+       .num_args = call->num_operands, .output_lists = &results, .device_complete_events = &done,
+       .execute_device = a->is_portable ? a->devices[device_of(a, call->replica)] : NULL);
   *out_done = (trm_device_event *)done;
   return TRM_OK;
 }

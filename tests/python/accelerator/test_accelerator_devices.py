@@ -39,7 +39,7 @@ PROGRAM = """
 """
 
 
-@pytest.mark.parametrize("devices", ["0", "0,1", "1,0,1"])
+@pytest.mark.parametrize("devices", ["0", "1", "0,1", "1,0,1"])
 def test_replicas(devices):
     """Four replicas, with a sum over all between two regions; each has the CPU's result."""
     sums = [[float(line.split()[1]) for line in done.stdout.splitlines()] for done in (
