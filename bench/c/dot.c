@@ -1,9 +1,10 @@
 /* Benchmark: HLO dots as TensorFlow emits them, through the kernels that the engine would use: RNN
  * cells, dense layers and their gradients, attention.
  *
- *   bench_dot [--half[=PRODUCTS]] [WORD]     only products whose name contains WORD
+ *   bench_dot [--half[=PRODUCTS]] [--loop] [WORD]     only products whose name contains WORD
  *
- * PRODUCTS: float, pieces3, pieces4 or bfloat16. Prints the best time of several and GFLOP/s. */
+ * PRODUCTS: float, pieces3, pieces4 or bfloat16. --loop: as in a loop that does not change the
+ * right side. Prints the best time of several and GFLOP/s. */
 #include <math.h>
 #include <omp.h>
 #include <time.h>
@@ -31,6 +32,9 @@ static const dot_case products[] = {
     {"fc data gradient 8", 2, 2, {8, 1000}, {2048, 1000}, "", "", "1", "1"},
     {"fc weight gradient 8", 2, 2, {8, 2048}, {8, 1000}, "", "", "0", "0"},
     {"matrix and vector 1000x2048", 2, 1, {1000, 2048}, {2048}, "", "", "1", "0"},
+    {"lstm 256 forward 32x256x1024", 2, 2, {32, 256}, {256, 1024}, "", "", "1", "0"},
+    {"lstm 256 data gradient 32", 2, 2, {32, 1024}, {256, 1024}, "", "", "1", "1"},
+    {"lstm 256 input 3200x256x1024", 2, 2, {3200, 256}, {256, 1024}, "", "", "1", "0"},
     {"bert 512x768x768", 2, 2, {512, 768}, {768, 768}, "", "", "1", "0"},
     {"bert 512x768x3072", 2, 2, {512, 768}, {768, 3072}, "", "", "1", "0"},
     {"bert 1024x768x3072", 2, 2, {1024, 768}, {768, 3072}, "", "", "1", "0"},
@@ -58,11 +62,13 @@ static double now(void) {
 int main(int argc, char **argv) {
   trm_dtype dtype = TRM_F32;
   const char *word = "";
+  bool is_in_loop = false;
   for (int i = 1; i < argc; ++i) {
     if (linear_case_halves(argv[i], &half_products)) dtype = TRM_F16;
+    else if (strcmp(argv[i], "--loop") == 0) is_in_loop = true;
     else if (argv[i][0] != '-') word = argv[i];
     else {
-      fprintf(stderr, "usage: %s [--half[=PRODUCTS]] [WORD]\n", argv[0]);
+      fprintf(stderr, "usage: %s [--half[=PRODUCTS]] [--loop] [WORD]\n", argv[0]);
       return 2;
     }
   }
@@ -74,7 +80,8 @@ int main(int argc, char **argv) {
     linear_case_dot(&c, &products[i], dtype, dtype);
     c.module.half_products = half_products;
     linear_case_fill(&c, 1);
-    const trm_kernel_request request = linear_case_request(&c);
+    trm_kernel_request request = linear_case_request(&c);
+    request.is_in_loop = is_in_loop;
     trm_kernel kernel;
     bool supported = false;
     trm_error error;

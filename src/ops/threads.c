@@ -17,12 +17,12 @@
 #define LEAST_BYTES ((size_t)256 * 1024)
 
 /* The measured cost is an average over about this many wakings. */
-#define AVERAGED 16
+#define AVERAGED 32
 /* The limit of one waking's cost, in nanoseconds: work that saves more always wakes the others. */
 #define MOST_COST 1000000
 /* The average falls by this part each time it prevents a waking. So the process notices when the
  * machine is quiet again. */
-#define FORGOTTEN 1024
+#define FORGOTTEN 2048
 
 int trm_threads_choose(size_t bytes, int available) {
   if (available <= 1 || bytes < LEAST_BYTES) return 1;

@@ -350,7 +350,7 @@ static trm_status make_run(run *r, size_t begin, size_t end, size_t *kept, trm_e
   bool is_generated = false;
   strip_operation generated;
   trm_status status = TRM_OK;
-  if (r->num_written > 0 && trm_generator_finish(&r->g, &code))
+  if (r->num_written > 0 && trm_generator_finish(&r->g, !r->c->only_counts, &code))
     status = keep_run(r, &code, &generated, &is_generated, error);
   trm_code_free(&code);
   if (status != TRM_OK) return status;

@@ -8,7 +8,7 @@ trm_node trm_generate(trm_generator *g, trm_node_kind kind, trm_node a, trm_node
   if (!g->is_wide && trm_generate_narrow(g, kind, (trm_node[]){a, b, c}, number, &narrow))
     return narrow;
   const trm_node_traits *traits = &trm_node_kinds[kind];
-  trm_node_data node = {kind, {a, b, c}, number, false};
+  trm_node_data node = {.kind = kind, .operands = {a, b, c}, .number = number};
   node.is_invariant = traits->form != FORM_LOAD && traits->result != RESULT_NONE;
   for (uint32_t i = 0; i < traits->operands && !g->failed; ++i) {
     if (!g->nodes.items[node.operands[i]].is_invariant) node.is_invariant = false;
@@ -30,24 +30,32 @@ static const trm_node_traits *kind_of(const trm_writer *w, trm_node node) {
 static void write_invariants(trm_writer *w) {
   w->free_vectors = !w->g->is_wide ? 0xffff : w->running < 32 ? UINT32_MAX << w->running : 0;
   w->free_masks = 0xfc; /* 0 is no mask, 1 is the tail's */
-  for (trm_node node = 0; node < w->g->nodes.count; ++node) {
+  for (trm_node node = 0; node < w->num_plain; ++node) {
     if (w->nans[node] != 0) w->nans[node] = (uint8_t)trm_writer_take(w, &w->free_masks);
   }
   w->temporaries = 0;
-  for (trm_node node = 0; node < w->g->nodes.count && !w->failed; ++node) {
+  for (trm_node node = 0; node < w->num_plain && !w->failed; ++node) {
     if (w->is_wanted[node] && node_at(w, node)->is_invariant) trm_write_node(w, node);
   }
   w->kept_vectors = w->free_vectors;
   w->kept_masks = w->free_masks;
 }
 
-static void write_turn(trm_writer *w, bool is_tail) {
-  w->is_tail = is_tail;
+static void write_nodes(trm_writer *w, trm_node begin, trm_node end) {
   w->free_vectors = w->kept_vectors;
   w->free_masks = w->kept_masks;
-  for (trm_node node = 0; node < w->g->nodes.count && !w->failed; ++node) {
+  for (trm_node node = begin; node < end && !w->failed; ++node) {
     if (w->is_wanted[node] && !node_at(w, node)->is_invariant) trm_write_node(w, node);
   }
+}
+static void write_turn(trm_writer *w, bool is_tail) {
+  w->is_tail = is_tail;
+  write_nodes(w, 0, w->num_plain);
+}
+/* The turns that are scheduled together. */
+static void write_turns_together(trm_writer *w) {
+  w->is_tail = false;
+  write_nodes(w, w->num_plain, (trm_node)w->g->nodes.count);
 }
 
 /* Who is read, and last by whom; and the arrays. */
@@ -79,7 +87,7 @@ static void look_through(trm_writer *w) {
     if (k == w->num_slots) w->slots[w->num_slots++] = node_at(w, node)->number;
     if (streams) w->streamed |= UINT32_C(1) << k;
   }
-  for (trm_node node = 0; node < n; ++node) {
+  for (trm_node node = 0; node < w->num_plain; ++node) {
     if (kind_of(w, node)->form != FORM_INTO) continue;
     w->place[node] = (uint8_t)w->running;
     w->nans[node] = w->g->is_wide && node_at(w, node)->kind != NODE_SUM_INTO; /* has one */
@@ -94,7 +102,10 @@ static void write_unrolled(trm_writer *w) {
   trm_write_running_begin(w);
   CODE(code, 0x31, 0xc0); /* xor eax, eax */
   const size_t again = code->bytes.count;
-  for (w->turn = 0; w->turn < ELEMENTS / w->lanes; ++w->turn) write_turn(w, false);
+  for (w->turn = 0; w->turn < ELEMENTS / w->lanes; w->turn += w->turns > 0 ? w->turns : 1) {
+    if (w->turns > 0) write_turns_together(w);
+    else write_turn(w, false);
+  }
   CODE(code, 0x48, 0x83, 0xc0, ELEMENTS); /* add rax, 64 */
   CODE(code, 0x48, 0x39, 0xf0);           /* cmp rax, rsi */
   CODE(code, 0x0f, 0x82);                 /* jb again */
@@ -104,14 +115,15 @@ static void write_unrolled(trm_writer *w) {
 }
 
 /* A loop over `step` elements a turn, as long as there are so many. */
-static void write_while(trm_writer *w, uint32_t step, bool is_tail) {
+static void write_while(trm_writer *w, uint32_t step, bool is_tail, bool together) {
   trm_machine_code *code = w->code;
   const size_t again = code->bytes.count;
   CODE(code, 0x48, 0x8d, 0x48, (uint8_t)step); /* lea rcx, [rax + step] */
   CODE(code, 0x48, 0x39, 0xf1);                /* cmp rcx, rsi */
   CODE(code, 0x0f, 0x87);                      /* ja behind the loop */
   const uint32_t to_end = trm_code_jump(code);
-  write_turn(w, is_tail);
+  if (together) write_turns_together(w);
+  else write_turn(w, is_tail);
   CODE(code, 0x48, 0x83, 0xc0, (uint8_t)step); /* add rax, step */
   CODE(code, 0xe9);                            /* jmp again */
   trm_code_land(code, trm_code_jump(code), again);
@@ -133,9 +145,10 @@ static void write_masked_turn(trm_writer *w) {
 
 static void write_turns(trm_writer *w) {
   CODE(w->code, 0x31, 0xc0); /* xor eax, eax */
-  write_while(w, w->lanes, false);
+  if (w->turns > 0) write_while(w, w->turns * w->lanes, false, true);
+  write_while(w, w->lanes, false, false);
   if (w->g->is_wide) write_masked_turn(w);
-  else write_while(w, 1, true);
+  else write_while(w, 1, true, false);
 }
 
 static void write_loop(trm_writer *w, bool streams) {
@@ -176,9 +189,16 @@ static void write_function(trm_writer *w) {
   CODE(code, 0xc3);                                                       /* ret */
 }
 
-bool trm_generator_finish(const trm_generator *g, trm_machine_code *code) {
+/* The nodes behind the first num_plain are those of `turns` turns together. */
+static bool write_all(const trm_generator *g, uint32_t num_plain, uint32_t turns,
+                      trm_machine_code *code) {
   const size_t n = g->nodes.count + 1;
-  trm_writer w = {.g = g, .code = code, .lanes = g->is_wide ? 16 : 8, .failed = g->failed};
+  trm_writer w = {.g = g,
+                  .code = code,
+                  .num_plain = num_plain,
+                  .turns = turns,
+                  .lanes = g->is_wide ? 16 : 8,
+                  .failed = g->failed};
   code->is_wide = g->is_wide;
   trm_arena arena = {0};
   w.last = ARENA_NEW(&arena, trm_node, n);
@@ -190,4 +210,21 @@ bool trm_generator_finish(const trm_generator *g, trm_machine_code *code) {
   if (!w.failed) write_function(&w);
   trm_arena_free(&arena);
   return !w.failed && !code->failed;
+}
+
+bool trm_generator_finish(const trm_generator *g, bool schedules, trm_machine_code *code) {
+  const uint32_t num_plain = (uint32_t)g->nodes.count;
+  const uint32_t turns = schedules ? trm_schedule_turns(g) : 0;
+  /* With fewer registers for each, more chains go together, but they may run out. */
+  for (uint32_t reserved = TRM_LEAST_RESERVED; turns > 0 && reserved <= TRM_MOST_RESERVED;
+       ++reserved) {
+    trm_generator scheduled;
+    const bool is_done = trm_schedule(g, turns, reserved, &scheduled) &&
+                         write_all(&scheduled, num_plain, turns, code);
+    trm_generator_free(&scheduled);
+    if (is_done) return true;
+    trm_code_free(code);
+    *code = (trm_machine_code){0};
+  }
+  return write_all(g, num_plain, 0, code);
 }

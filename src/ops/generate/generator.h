@@ -23,6 +23,7 @@ typedef struct trm_node_data {
   trm_node operands[3];
   uint32_t number;   /* slot, bits of a constant, immediate of the instruction */
   bool is_invariant; /* the same for all elements: computed before the loop */
+  uint8_t turn;      /* of those that are scheduled together (schedule.c) */
 } trm_node_data;
 
 typedef struct trm_generator {
@@ -64,9 +65,10 @@ trm_node trm_generate_erf(trm_generator *g, trm_node x);
  * slots[] points to. With running results, n is a positive multiple of 64. */
 typedef void (*trm_generated_fn)(void *const *slots, size_t n);
 
-/* Writes the loop to `code`. False where the nodes need more registers than there are, or memory
- * has run out; `code` is of no use then. */
-bool trm_generator_finish(const trm_generator *g, trm_machine_code *code);
+/* Writes the loop to `code`, which is empty. False where the nodes need more registers than there
+ * are, or memory has run out; `code` is of no use then. `schedules`: nodes of several turns may be
+ * put in a better order, which takes longer and changes nothing of the above. */
+bool trm_generator_finish(const trm_generator *g, bool schedules, trm_machine_code *code);
 void trm_generator_free(trm_generator *g);
 
 #endif /* TREMULA_OPS_GENERATE_GENERATOR_H_ */

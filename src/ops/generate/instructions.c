@@ -150,7 +150,7 @@ static uint8_t log2_of(trm_node_kind kind) {
 static trm_code_operand array_at(const trm_writer *w, trm_node node) {
   const trm_node_data *data = node_at(w, node);
   return (trm_code_operand){OPERAND_ARRAY, pointer_of(w, data->number), log2_of(data->kind),
-                            (uint8_t)w->turn};
+                            (uint8_t)(w->turn + data->turn)};
 }
 
 /* One element without masks: a form of 32 bits has an instruction; smaller ones are inserted into
@@ -227,7 +227,7 @@ static void write_prefetch(trm_writer *w, trm_node node) {
   const trm_node_data *data = node_at(w, node), *load = node_at(w, data->operands[0]);
   const uint8_t log2_size = log2_of(load->kind);
   trm_code_prefetch(w->code, pointer_of(w, load->number), log2_size,
-                    data->number + (w->turn * w->lanes << log2_size));
+                    data->number + ((w->turn + data->turn) * w->lanes << log2_size));
 }
 
 /* The lanes of a mask as bytes. */
@@ -293,7 +293,7 @@ static void write_into_memory(trm_writer *w, trm_node node, trm_code_form form) 
   const trm_node_data *data = node_at(w, node);
   const uint32_t value = vector_of(w, data->operands[0]), to = take_temporary(w);
   trm_code_operand at = running_at(w, node);
-  at.vectors = (uint8_t)(w->turn % trm_writer_num_running(w, data->kind));
+  at.vectors = (uint8_t)((w->turn + data->turn) % trm_writer_num_running(w, data->kind));
   trm_code_vector(w->code, form, to, value, at, 0, false);
   if (data->kind != NODE_SUM_INTO) {
     const uint32_t nan = take_temporary(w);
@@ -335,7 +335,7 @@ static void begin_in_memory(trm_writer *w, trm_node node, trm_code_operand value
 }
 
 void trm_write_running_begin(trm_writer *w) {
-  for (trm_node node = 0; node < w->g->nodes.count; ++node) {
+  for (trm_node node = 0; node < w->num_plain; ++node) {
     if (kind_of(w, node)->form != FORM_INTO) continue;
     const trm_node_kind kind = node_at(w, node)->kind;
     const uint32_t first = kind == NODE_SUM_INTO       ? 0
@@ -362,7 +362,7 @@ static void write_running_nan(trm_writer *w, trm_code_operand at) {
 }
 
 void trm_write_running_end(trm_writer *w) {
-  for (trm_node node = 0; node < w->g->nodes.count; ++node) {
+  for (trm_node node = 0; node < w->num_plain; ++node) {
     const trm_node_kind kind = node_at(w, node)->kind;
     if (kind_of(w, node)->form != FORM_INTO || (!is_wide(w) && kind == NODE_SUM_INTO)) continue;
     const uint32_t count = trm_writer_num_running(w, kind);

@@ -10,6 +10,7 @@
 #include "ops/linear/half_tiles.h"
 #include "ops/linear/matrix_vector.h"
 #include "ops/linear/onednn_sequence.h"
+#include "ops/linear/panel_product.h"
 #include "ops/linear/tiled_product.h"
 
 enum { LHS, RHS };
@@ -461,6 +462,39 @@ static trm_status add_tiled_product(dot_draft *draft, trm_error *error) {
                                  draft->places[RHS], draft->result, error);
 }
 
+static trm_status add_panel_product(dot_draft *draft, const trm_panel_product *product,
+                                    trm_error *error) {
+  trm_onednn_sequence *sequence = draft->sequence;
+  const trm_panel_product *own = trm_arena_copy(draft->request->arena, product, sizeof *product);
+  CHECK_MEMORY(own, "a matrix product");
+  const trm_onednn_place lhs = draft->places[LHS], rhs = draft->places[RHS];
+  if (!draft->packs_floats) {
+    return trm_onednn_add_worker(sequence, trm_panel_product_run, own, lhs, rhs, draft->result,
+                                 trm_panel_product_scratch_bytes(own), error);
+  }
+  const trm_onednn_place packed =
+      trm_onednn_persistent(sequence, trm_panel_product_packed_bytes(own));
+  trm_onednn_pack_begin(sequence, RHS);
+  TRY(trm_onednn_add_function(sequence, trm_panel_product_pack, own, rhs, rhs, packed, error));
+  trm_onednn_pack_end(sequence);
+  return trm_onednn_add_function(sequence, trm_panel_product_run_packed, own, lhs, packed,
+                                 draft->result, error);
+}
+
+/* Adds a product on a CPU whose oneDNN has its sgemm alone, or whose sums oneDNN would cut. */
+static trm_status add_own_product(dot_draft *draft, bool is_sgemm, trm_error *error) {
+  const matrix *m = draft->matrices;
+  const trm_panel_product product = {draft->rows,         draft->columns,       draft->inner,
+                                     m[LHS].row_stride,   m[LHS].column_stride, m[RHS].row_stride,
+                                     m[RHS].column_stride};
+  const bool packs_once = may_pack_floats(draft->request, &draft->p);
+  if (is_sgemm && draft->p.batch.count == 0 && trm_panel_product_serves(&product, packs_once)) {
+    return add_panel_product(draft, &product, error);
+  }
+  const bool has_no_use = draft->packs_floats && !has_page_lines(draft, RHS);
+  return has_no_use ? TRM_UNIMPLEMENTED : add_tiled_product(draft, error);
+}
+
 static bool is_sgemm(const_dnnl_primitive_desc_t desc) {
   const char *name = NULL;
   return dnnl_primitive_desc_query(desc, dnnl_query_impl_info_str, 0, (void *)&name) ==
@@ -488,8 +522,7 @@ static trm_status add_product(dot_draft *draft, bits *out_bits, trm_error *error
   TRY(create_product(descs.lhs, wanted, descs.out, &desc, error));
   trm_status status;
   if (!in_pieces && (is_sgemm(desc) || is_long_sum(draft))) {
-    const bool has_no_use = draft->packs_floats && !has_page_lines(draft, RHS);
-    status = has_no_use ? TRM_UNIMPLEMENTED : add_tiled_product(draft, error);
+    status = add_own_product(draft, is_sgemm(desc), error);
   } else {
     *out_bits = bits_of(desc, draft->matrices[LHS].row_stride == 1, draft->inner);
     status = packs ? pack_right_side(draft, descs.rhs, desc, &descs.rhs, error) : TRM_OK;
