@@ -8,6 +8,7 @@ import json
 import re
 import shutil
 import sqlite3
+import struct
 import subprocess
 
 import pytest
@@ -249,6 +250,33 @@ def test_charts_are_saved_as_pictures(new_page, html, view, chart):
     button = page.page.get_by_role("button", name="Save PNG").first
     picture, name = saved(page, button.click)
     assert name == f"{chart}.png" and picture.startswith(b"\x89PNG") and len(picture) > 2000
+    assert not page.faults
+
+
+def test_a_saved_picture_has_its_whole_legend(new_page, html):
+    """What does not fit beside each other stands in lines below the chart."""
+    page = new_page()
+    heights = []
+    for width in (1280, 480):
+        page.page.set_viewport_size({"width": width, "height": 720})
+        page.open(f"{html('plain')}#v=memory&by=category", "memory")
+        page.page.wait_for_function("document.getElementById('memory-chart').dataset.frame")
+        picture, _ = saved(page, page.page.get_by_role("button", name="Save PNG").first.click)
+        wide, tall = struct.unpack(">II", picture[16:24])
+        heights.append(tall - page.page.evaluate(
+            "() => document.getElementById('memory-chart').height"))
+        assert wide == page.page.evaluate("() => document.getElementById('memory-chart').width")
+    assert heights[0] >= 56 and heights[1] >= heights[0] + 20
+    assert not page.faults
+
+
+def test_views_are_printed(new_page, html):
+    """Without the frame around them; a long table has room for its rows in sight."""
+    page = new_page().open(f"{html('plain')}#v=operations", "operations")
+    page.page.emulate_media(media="print")
+    assert not page.page.locator("nav").is_visible() and page.page.locator("h1").is_visible()
+    paper = page.page.pdf()
+    assert paper.startswith(b"%PDF") and len(paper) > 10_000
     assert not page.faults
 
 

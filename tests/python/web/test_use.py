@@ -127,6 +127,9 @@ def test_a_long_sort_is_cancelled(new_page, html):
     assert after == f"{len(before)} rows" and gone and again.startswith("Cycles")
     page.page.wait_for_timeout(50)
     assert page.table("operations") == before
+    page.page.locator("#operations thead button").first.click()
+    page.page.wait_for_selector(f"[role=status]:text-is('{len(before)} rows')")
+    assert page.page.locator("#operations [aria-sort]").inner_text().startswith("Name")
     assert not page.faults
 
 

@@ -181,7 +181,6 @@ export class Table {
     if (column !== undefined) rows = yield* sorted(rows, column, this.sort.startsWith("-") ? -1 : 1);
     this.rows = rows;
     this.arranged = { sort: this.sort, filter: this.filter };
-    this.count();
     this.box.classList.toggle("short", rows.length <= 12);
     const first = options.columns[0];
     const isLong = Array.from({ length: Math.min(200, all.length) }, (_, i) => all[i]).some(
@@ -192,6 +191,7 @@ export class Table {
     this.top = -1;
     this.window(true);
     yield* this.drawFoot();
+    this.count();
   }
 
   drawHead() {

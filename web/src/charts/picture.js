@@ -10,22 +10,33 @@ export function savePicture(plot) {
   const scale = devicePixelRatio || 1,
     head = 30 * scale,
     foot = 26 * scale;
-  const copy = h("canvas", { width: canvas.width, height: canvas.height + head + foot });
-  const g = copy.getContext("2d"),
+  const copy = h("canvas", { width: canvas.width }),
+    g = copy.getContext("2d"),
     tones = colours();
+  const font = (g.font = `${13 * scale}px sans-serif`);
+  let x = 8 * scale,
+    line = 0;
+  const legend = (options.legend ?? []).map(([colour, text]) => {
+    const wide = g.measureText(text).width + 32 * scale;
+    if (x > 8 * scale && x + wide > canvas.width) {
+      x = 8 * scale;
+      ++line;
+    }
+    x += wide;
+    return { colour, text, left: x - wide, top: canvas.height + head + line * 20 * scale };
+  });
+  copy.height = canvas.height + head + foot + line * 20 * scale;
   g.fillStyle = tones.panel;
   g.fillRect(0, 0, copy.width, copy.height);
   g.drawImage(canvas, 0, head);
+  g.font = font; // a new height forgets it
   g.fillStyle = tones.text;
-  g.font = `${13 * scale}px sans-serif`;
   g.fillText(`${options.name} – ${document.title}`, 8 * scale, 20 * scale);
-  let x = 8 * scale;
-  for (const [colour, text] of options.legend ?? []) {
+  for (const { colour, text, left, top } of legend) {
     g.fillStyle = tones[colour] ?? colour;
-    g.fillRect(x, canvas.height + head + 8 * scale, 10 * scale, 10 * scale);
+    g.fillRect(left, top + 8 * scale, 10 * scale, 10 * scale);
     g.fillStyle = tones.text;
-    g.fillText(text, x + 15 * scale, canvas.height + head + 18 * scale);
-    x += g.measureText(text).width + 32 * scale;
+    g.fillText(text, left + 15 * scale, top + 18 * scale);
   }
   copy.toBlob((blob) => {
     if (blob) save(`${options.id}.png`, blob);

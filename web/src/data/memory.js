@@ -4,22 +4,16 @@ import { Grown } from "./grown.js";
 import { QUERIES } from "./queries.js";
 import { variablesIn } from "./variables.js";
 
+/** Columns of bytes of a tile. */
+export const TILE_BYTES = "total total_including_gaps gaps always_live not_always_live interleaved overflowed".split(
+  " ",
+);
+
 /** @param {Profile} profile */
 export function memoryByTile(profile) {
   const { database } = profile;
   /** @type {Record<string, any>} */
-  const tiles = database.columns("memory_by_tile", [
-    "tile",
-    "ipu",
-    "total",
-    "total_including_gaps",
-    "gaps",
-    "always_live",
-    "not_always_live",
-    "interleaved",
-    "overflowed",
-    "peak_program",
-  ]);
+  const tiles = database.columns("memory_by_tile", ["tile", "ipu", "peak_program", ...TILE_BYTES]);
   const count = tiles.tile.length;
   const place = new Map(Array.from(tiles.tile, (tile, i) => [tile, i]));
   const names = profile.rowsIf("var_categories", QUERIES.varCategories);

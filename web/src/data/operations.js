@@ -66,8 +66,11 @@ function groupsOf(profile, layer) {
   };
 }
 
-const SUMS =
-  "cycles compute flops wasted code bytesIn bytesOut sync programs exchange vertices edges alwaysLive weights variables";
+/** Members of an operation that are added up. */
+export const SUMS =
+  "cycles compute flops wasted code bytesIn bytesOut sync programs exchange vertices edges alwaysLive weights variables".split(
+    " ",
+  );
 const MOST = "temporary executions liveWorst line";
 
 /** What operationsQuery() asks, in arrays: SQLite would need seconds and a gigabyte for a million programs.
@@ -92,7 +95,7 @@ export function operations(profile, layer) {
   }
   const names = [...groups.places.keys()],
     count = names.length;
-  const n = Object.fromEntries(`${SUMS} ${MOST} first`.split(" ").map((key) => [key, new Float64Array(count)]));
+  const n = Object.fromEntries([...SUMS, ...`${MOST} first`.split(" ")].map((key) => [key, new Float64Array(count)]));
   n.first.fill(Infinity);
   const texts = textsOfGroups(sources, count);
   const alive = aliveOf(profile);

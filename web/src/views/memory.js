@@ -7,6 +7,7 @@ import { empty, h, menu, panel, toggle } from "../base/dom.js";
 import { bytesText, bytesWords, grouped, parseTiles } from "../base/format.js";
 import { SERIES } from "../base/kinds.js";
 import { column, table } from "../base/table.js";
+import { TILE_BYTES } from "../data/memory.js";
 import { details, linesTable, regions, tileName, variables } from "./memory_parts.js";
 
 const BREAKDOWNS = [
@@ -134,15 +135,7 @@ function chart(app, memory, order) {
         keyOf: String,
         columns: [
           column("tile", "Tile", "number", (tile) => tile),
-          ...[
-            "total",
-            "total_including_gaps",
-            "gaps",
-            "always_live",
-            "not_always_live",
-            "interleaved",
-            "overflowed",
-          ].map((key) => column(key, key.replace(/_/g, " "), "bytes", (tile) => memory[key][tile])),
+          ...TILE_BYTES.map((key) => column(key, key.replace(/_/g, " "), "bytes", (tile) => memory[key][tile])),
           ...(by === "category"
             ? memory.categories.map((one) =>
                 column(`category.${one.name}`, one.name, "bytes", (tile) => one.bytes[tile]),

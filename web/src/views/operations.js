@@ -3,6 +3,7 @@
 import { empty, h, menu, pairs, panel } from "../base/dom.js";
 import { bytesText, cyclesText, decimal, grouped } from "../base/format.js";
 import { column, table } from "../base/table.js";
+import { SUMS } from "../data/operations.js";
 import { lifeOf } from "./memory_parts.js";
 import { operationsIn, programNames } from "./programs.js";
 
@@ -45,24 +46,7 @@ function scopeTree(rows, under) {
       continue;
     }
     if (path !== name) one.scopes = 2;
-    for (const key of [
-      "cycles",
-      "compute",
-      "flops",
-      "wasted",
-      "code",
-      "bytesIn",
-      "bytesOut",
-      "sync",
-      "programs",
-      "exchange",
-      "vertices",
-      "edges",
-      "alwaysLive",
-      "weights",
-      "variables",
-    ])
-      one[key] += row[key];
+    for (const key of SUMS) one[key] += row[key];
     for (const key of ["temporary", "executions", "liveWorst"]) one[key] = Math.max(one[key], row[key]);
   }
   return [...groups.values()];
