@@ -1,19 +1,17 @@
-/* Owns: HLO dots by oneDNN: any dimension numbers become one batched [M, K] x [K, N] on strides.
+/* Owns: HLO dots by oneDNN and by kernels of our own.
  *
- * The batch, free and contracting dimensions of both operands are collected. Neighbours that lie
- * one after the other in memory become one dimension. An operand that is still no matrix with one
- * contiguous side is first copied into scratch. Halves and bfloat16s are widened (exactly) or cut
- * into pieces (half_products.h), and the float32 sums are rounded once. matrix_vector.h has the
- * products of a vector. */
+ * A dot is restated as one product of matrices (onednn_dot_problem.h). An operand that is no matrix
+ * with one contiguous side is first copied into scratch. Halves and bfloat16s are widened (exactly)
+ * or cut into pieces (half_products.h), and the float32 sums are rounded once. matrix_vector.h has
+ * the products of a vector. */
 #include <string.h>
 
 #include "ops/linear/half_tiles.h"
 #include "ops/linear/matrix_vector.h"
+#include "ops/linear/onednn_dot_problem.h"
 #include "ops/linear/onednn_sequence.h"
 #include "ops/linear/panel_product.h"
 #include "ops/linear/tiled_product.h"
-
-enum { LHS, RHS };
 
 /* A product of at most so many operations (about a millisecond) runs on one thread if waking the
  * others costs more than they save. */
@@ -28,153 +26,11 @@ enum { PAGE = 1024 }; /* floats */
 enum { PACKING_ROWS = 192 };
 #define DOT_NAME "onednn.dot" /* of floats; a suffix says how halves are multiplied */
 
-/* A dimension of the product; strides in elements of each operand, 0 where it has no such
- * dimension. */
-typedef struct extent {
-  int64_t size, stride[2];
-} extent;
-
-typedef struct extents {
-  int32_t count;
-  extent items[TRM_MAX_RANK];
-} extents;
-
-typedef struct problem {
-  extents batch, rows, columns, inner; /* the result is [batch, rows, columns] */
-} problem;
-
-static int64_t stride_of(const trm_shape *shape, int64_t dimension) {
-  int64_t stride = 1;
-  for (int64_t i = dimension + 1; i < shape->rank; ++i) stride *= shape->dims[i];
-  return stride;
-}
-
-static void push(extents *list, int64_t size, int64_t lhs_stride, int64_t rhs_stride) {
-  if (size != 1) list->items[list->count++] = (extent){size, {lhs_stride, rhs_stride}};
-}
-
-/* Joins neighbours that lie one after the other in both operands. */
-static void join(extents *list) {
-  int32_t count = 0;
-  for (int32_t i = 0; i < list->count; ++i) {
-    const extent *next = &list->items[i];
-    extent *last = count > 0 ? &list->items[count - 1] : NULL;
-    if (last != NULL && last->stride[LHS] == next->stride[LHS] * next->size &&
-        last->stride[RHS] == next->stride[RHS] * next->size) {
-      last->size *= next->size;
-      last->stride[LHS] = next->stride[LHS], last->stride[RHS] = next->stride[RHS];
-    } else {
-      list->items[count++] = *next;
-    }
-  }
-  list->count = count;
-}
-
-static void sort_by_stride(extents *list, int side) {
-  for (int32_t i = 1; i < list->count; ++i) {
-    const extent moved = list->items[i];
-    int32_t j = i;
-    for (; j > 0 && list->items[j - 1].stride[side] < moved.stride[side]; --j) {
-      list->items[j] = list->items[j - 1];
-    }
-    list->items[j] = moved;
-  }
-}
-
-/* Sets the size of the list as one dimension, and its stride in one operand. False if the
- * dimensions do not lie one after the other there. */
-static bool as_one(const extents *list, int side, int64_t *size, int64_t *stride) {
-  *size = 1, *stride = 1;
-  for (int32_t i = list->count - 1; i >= 0; --i) {
-    const extent *each = &list->items[i];
-    if (i == list->count - 1) *stride = each->stride[side];
-    else if (each->stride[side] != *stride * *size) return false;
-    *size *= each->size;
-  }
-  return true;
-}
-
-static int64_t count_of(const extents *list) {
-  int64_t count = 1;
-  for (int32_t i = 0; i < list->count; ++i) count *= list->items[i].size;
-  return count;
-}
-
-static bool contains(const trm_dims *dims, int64_t item) {
-  for (int32_t i = 0; i < dims->count; ++i) {
-    if (dims->items[i] == item) return true;
-  }
-  return false;
-}
-
-static void restate(const trm_kernel_request *request, problem *p) {
-  const trm_dot *dot = request->instruction->dot;
-  const trm_shape *lhs = trm_operand_shape(request, 0), *rhs = trm_operand_shape(request, 1);
-  memset(p, 0, sizeof *p);
-  for (int32_t i = 0; i < dot->lhs_batch.count; ++i) {
-    push(&p->batch, lhs->dims[dot->lhs_batch.items[i]], stride_of(lhs, dot->lhs_batch.items[i]),
-         stride_of(rhs, dot->rhs_batch.items[i]));
-  }
-  for (int32_t i = 0; i < dot->lhs_contracting.count; ++i) {
-    push(&p->inner, lhs->dims[dot->lhs_contracting.items[i]],
-         stride_of(lhs, dot->lhs_contracting.items[i]),
-         stride_of(rhs, dot->rhs_contracting.items[i]));
-  }
-  for (int32_t d = 0; d < lhs->rank; ++d) {
-    if (contains(&dot->lhs_batch, d) || contains(&dot->lhs_contracting, d)) continue;
-    push(&p->rows, lhs->dims[d], stride_of(lhs, d), 0);
-  }
-  for (int32_t d = 0; d < rhs->rank; ++d) {
-    if (contains(&dot->rhs_batch, d) || contains(&dot->rhs_contracting, d)) continue;
-    push(&p->columns, rhs->dims[d], 0, stride_of(rhs, d));
-  }
-  join(&p->batch);
-  join(&p->rows);
-  join(&p->columns);
-}
-
-/* An operand of the matrix product: [batch..., rows, columns] with one stride each. */
-typedef struct matrix {
-  bool is_copied;
-  int64_t row_stride, column_stride; /* of [rows, inner] or [inner, columns] */
-  int64_t batch_strides[TRM_MAX_RANK];
-} matrix;
-
-static void plan_matrix(const problem *p, int side, matrix *m) {
-  const extents *free_list = side == LHS ? &p->rows : &p->columns;
-  int64_t free_size, free_stride, inner_size, inner_stride;
-  const bool free_is_one = as_one(free_list, side, &free_size, &free_stride);
-  const bool inner_is_one = as_one(&p->inner, side, &inner_size, &inner_stride);
-  free_size = count_of(free_list), inner_size = count_of(&p->inner);
-  m->is_copied = !free_is_one || !inner_is_one;
-  if (!m->is_copied) {
-    /* One side must be contiguous; a dimension of size 1 may count as such. */
-    if (free_size > 1 && inner_size > 1 && free_stride != 1 && inner_stride != 1) {
-      m->is_copied = true;
-    } else if (free_size == 1) {
-      free_stride = inner_stride == 1 ? inner_size : 1;
-    } else if (inner_size == 1) {
-      inner_stride = free_stride == 1 ? free_size : 1;
-    }
-  }
-  if (m->is_copied) { /* [batch, rows, inner] and [batch, inner, columns] */
-    free_stride = side == LHS ? inner_size : 1;
-    inner_stride = side == LHS ? 1 : free_size;
-  }
-  int64_t batch_stride = free_size * inner_size;
-  for (int32_t i = p->batch.count - 1; i >= 0; --i) {
-    m->batch_strides[i] = m->is_copied ? batch_stride : p->batch.items[i].stride[side];
-    batch_stride *= p->batch.items[i].size;
-  }
-  m->row_stride = side == LHS ? free_stride : inner_stride;
-  m->column_stride = side == LHS ? inner_stride : free_stride;
-}
-
 /* Copies an operand into a dense matrix, and moves *place there. */
-static trm_status add_matrix_copy(trm_onednn_sequence *sequence, const problem *p, int side,
+static trm_status add_matrix_copy(trm_onednn_sequence *sequence, const trm_dot_problem *p, int side,
                                   trm_onednn_place *place, trm_error *error) {
-  const extents *lists[3] = {&p->batch, side == LHS ? &p->rows : &p->inner,
-                             side == LHS ? &p->inner : &p->columns};
+  const trm_dot_extents *lists[3] = {&p->batch, side == LHS ? &p->rows : &p->inner,
+                                     side == LHS ? &p->inner : &p->columns};
   int64_t dims[DNNL_MAX_NDIMS], from[DNNL_MAX_NDIMS], to[DNNL_MAX_NDIMS];
   int rank = 0;
   for (int l = 0; l < 3; ++l) {
@@ -195,9 +51,9 @@ static trm_status add_matrix_copy(trm_onednn_sequence *sequence, const problem *
   return TRM_OK;
 }
 
-static trm_status describe(trm_onednn_sequence *sequence, dnnl_data_type_t type, const problem *p,
-                           const matrix *m, int64_t rows, int64_t columns,
-                           const_dnnl_memory_desc_t *out_desc, trm_error *error) {
+static trm_status describe(trm_onednn_sequence *sequence, dnnl_data_type_t type,
+                           const trm_dot_problem *p, const trm_dot_matrix *m, int64_t rows,
+                           int64_t columns, const_dnnl_memory_desc_t *out_desc, trm_error *error) {
   int64_t dims[TRM_MAX_RANK + 2], strides[TRM_MAX_RANK + 2];
   int rank = 0;
   for (; rank < p->batch.count; ++rank) {
@@ -208,12 +64,13 @@ static trm_status describe(trm_onednn_sequence *sequence, dnnl_data_type_t type,
   return trm_onednn_describe(sequence, type, rank, dims, strides, out_desc, error);
 }
 
-static double operations_of(const trm_kernel_request *request, const problem *p) {
-  return (double)trm_shape_count(&request->instruction->shape) * 2 * (double)count_of(&p->inner);
+static double operations_of(const trm_kernel_request *request, const trm_dot_problem *p) {
+  return (double)trm_shape_count(&request->instruction->shape) * 2 *
+         (double)trm_dot_count(&p->inner);
 }
 
 /* The work in bytes; four operations cost as much as touching a byte. */
-static double work_of(const trm_kernel_request *request, const problem *p) {
+static double work_of(const trm_kernel_request *request, const trm_dot_problem *p) {
   const double outputs = (double)trm_shape_count(&request->instruction->shape);
   const double bytes = (double)trm_shape_bytes(trm_operand_shape(request, 0)) +
                        (double)trm_shape_bytes(trm_operand_shape(request, 1)) + 4 * outputs;
@@ -237,8 +94,8 @@ static bits bits_of(const_dnnl_primitive_desc_t desc, bool lhs_is_transposed, in
 typedef struct dot_draft {
   trm_onednn_sequence *sequence;
   const trm_kernel_request *request;
-  problem p; /* its contracted dimensions are in the order that copies less */
-  matrix matrices[2];
+  trm_dot_problem p; /* its contracted dimensions are in the order that copies less */
+  trm_dot_matrix matrices[2];
   int64_t rows, columns, inner; /* inner counts pieces, where there are any */
   trm_half_products products;
   bool packs_floats; /* the right side is packed when its contents change */
@@ -249,16 +106,16 @@ typedef struct dot_draft {
 
 /* Chooses the order of the contracted dimensions, which is free: the one that copies less. */
 static void choose_order(dot_draft *draft) {
-  const problem p = draft->p;
+  const trm_dot_problem p = draft->p;
   int64_t least = INT64_MAX;
   for (int order = 0; order < 2; ++order) {
-    problem tried = p;
-    sort_by_stride(&tried.inner, order);
-    join(&tried.inner);
-    matrix planned[2];
+    trm_dot_problem tried = p;
+    trm_dot_sort(&tried.inner, order);
+    trm_dot_join(&tried.inner);
+    trm_dot_matrix planned[2];
     int64_t copied = 0;
     for (int side = 0; side < 2; ++side) {
-      plan_matrix(&tried, side, &planned[side]);
+      trm_dot_plan_matrix(&tried, side, &planned[side]);
       const int64_t free_size = side == LHS ? draft->rows : draft->columns;
       if (planned[side].is_copied) copied += free_size * draft->inner;
     }
@@ -290,26 +147,26 @@ static trm_status add_float_operand(dot_draft *draft, int side, trm_error *error
  * dimension stays the last one or the one before. */
 static trm_status add_operand_in_pieces(dot_draft *draft, int side, int64_t inner, bool kept,
                                         trm_error *error) {
-  const problem *p = &draft->p;
-  matrix *m = &draft->matrices[side];
+  const trm_dot_problem *p = &draft->p;
+  trm_dot_matrix *m = &draft->matrices[side];
   const trm_dtype dtype = trm_operand_shape(draft->request, (uint32_t)side)->dtype;
   if (dtype == TRM_BF16 && !m->is_copied) return TRM_OK; /* it is one piece already */
   const int64_t free_size = side == LHS ? draft->rows : draft->columns;
-  const int64_t numbers = count_of(&p->inner);
+  const int64_t numbers = trm_dot_count(&p->inner);
   const bool inner_last = (side == LHS ? m->column_stride : m->row_stride) == 1;
   const int64_t free_stride = inner_last ? inner : 1, inner_stride = inner_last ? 1 : free_size;
-  const extents *frees = side == LHS ? &p->rows : &p->columns;
-  const extents *lists[3] = {&p->batch, inner_last ? frees : &p->inner,
-                             inner_last ? &p->inner : frees};
+  const trm_dot_extents *frees = side == LHS ? &p->rows : &p->columns;
+  const trm_dot_extents *lists[3] = {&p->batch, inner_last ? frees : &p->inner,
+                                     inner_last ? &p->inner : frees};
   const int64_t steps[3] = {free_size * inner, inner_last ? free_stride : inner_stride, 1};
   trm_half_split split = {.dtype = dtype,
                           .pieces = trm_half_products_pieces(draft->products),
                           .is_right = side == RHS,
                           .piece_stride = numbers * inner_stride};
   for (int l = 0; l < 3; ++l) {
-    int64_t stride = steps[l] * count_of(lists[l]);
+    int64_t stride = steps[l] * trm_dot_count(lists[l]);
     for (int32_t i = 0; i < lists[l]->count; ++i) {
-      const extent *each = &lists[l]->items[i];
+      const trm_dot_extent *each = &lists[l]->items[i];
       stride /= each->size;
       trm_half_split_push(&split, each->size, each->stride[side], stride);
       if (l == 0) m->batch_strides[i] = stride;
@@ -325,7 +182,7 @@ static trm_status add_operand_in_pieces(dot_draft *draft, int side, int64_t inne
 static trm_status add_matrix_vector(dot_draft *draft, bool *out_added, trm_error *error) {
   *out_added = false;
   for (int side = 0; side < 2; ++side) {
-    const matrix *m = &draft->matrices[side], *v = &draft->matrices[1 - side];
+    const trm_dot_matrix *m = &draft->matrices[side], *v = &draft->matrices[1 - side];
     const int64_t size = side == LHS ? draft->rows : draft->columns;
     const int64_t others = side == LHS ? draft->columns : draft->rows;
     const int64_t m_inner = side == LHS ? m->column_stride : m->row_stride;
@@ -360,7 +217,7 @@ static trm_status create_product(const_dnnl_memory_desc_t lhs, const_dnnl_memory
 }
 
 /* In a loop, the weights of a product are often those of the last turn. */
-static bool may_pack_floats(const trm_kernel_request *request, const problem *p) {
+static bool may_pack_floats(const trm_kernel_request *request, const trm_dot_problem *p) {
   return request->is_in_loop && p->batch.count == 0 &&
          trm_operand_shape(request, RHS)->dtype == TRM_F32 && trm_onednn_may_repeat(request, RHS);
 }
@@ -389,10 +246,10 @@ typedef struct product_descs {
 
 static trm_status describe_product(const dot_draft *draft, product_descs *descs, trm_error *error) {
   trm_onednn_sequence *sequence = draft->sequence;
-  const matrix *m = draft->matrices;
-  const problem *p = &draft->p;
+  const trm_dot_matrix *m = draft->matrices;
+  const trm_dot_problem *p = &draft->p;
   const dnnl_data_type_t type = draft->products == TRM_HALF_PRODUCTS_FLOAT ? dnnl_f32 : dnnl_bf16;
-  matrix result = {.row_stride = draft->columns, .column_stride = 1};
+  trm_dot_matrix result = {.row_stride = draft->columns, .column_stride = 1};
   int64_t batch_stride = draft->rows * draft->columns;
   for (int32_t i = p->batch.count - 1; i >= 0; --i) {
     result.batch_strides[i] = batch_stride, batch_stride *= p->batch.items[i].size;
@@ -406,7 +263,7 @@ static trm_status describe_product(const dot_draft *draft, product_descs *descs,
 /* Whether the lines of an operand are whole pages apart, and many. Such lines evict each other from
  * the cache, and sgemm takes twice as long. */
 static bool has_page_lines(const dot_draft *draft, int side) {
-  const matrix *m = &draft->matrices[side];
+  const trm_dot_matrix *m = &draft->matrices[side];
   const int64_t rows = side == LHS ? draft->rows : draft->inner;
   const int64_t columns = side == LHS ? draft->inner : draft->columns;
   const bool by_rows = m->column_stride == 1;
@@ -417,12 +274,12 @@ static bool has_page_lines(const dot_draft *draft, int side) {
 /* Copies such an operand to lines that are a little longer. */
 static trm_status spread_lines(dot_draft *draft, int side, trm_error *error) {
   if (!has_page_lines(draft, side)) return TRM_OK;
-  matrix *m = &draft->matrices[side];
+  trm_dot_matrix *m = &draft->matrices[side];
   const int64_t rows = side == LHS ? draft->rows : draft->inner;
   const int64_t columns = side == LHS ? draft->inner : draft->columns;
   const bool by_rows = m->column_stride == 1;
   const int64_t apart = (by_rows ? columns : rows) + 16;
-  matrix spread = {.row_stride = by_rows ? apart : 1, .column_stride = by_rows ? 1 : apart};
+  trm_dot_matrix spread = {.row_stride = by_rows ? apart : 1, .column_stride = by_rows ? 1 : apart};
   int64_t count = apart * (by_rows ? rows : columns);
   for (int32_t i = draft->p.batch.count - 1; i >= 0; --i) {
     spread.batch_strides[i] = count, count *= draft->p.batch.items[i].size;
@@ -451,7 +308,7 @@ static trm_status add_tiled_product(dot_draft *draft, trm_error *error) {
                              .columns = draft->columns,
                              .inner = draft->inner};
   for (int side = 0; side < 2; ++side) {
-    const matrix *m = &draft->matrices[side];
+    const trm_dot_matrix *m = &draft->matrices[side];
     own->row_stride[side] = m->row_stride, own->column_stride[side] = m->column_stride;
     memcpy(own->batch_strides[side], m->batch_strides, sizeof m->batch_strides);
   }
@@ -483,7 +340,7 @@ static trm_status add_panel_product(dot_draft *draft, const trm_panel_product *p
 
 /* Adds a product on a CPU whose oneDNN has its sgemm alone, or whose sums oneDNN would cut. */
 static trm_status add_own_product(dot_draft *draft, bool is_sgemm, trm_error *error) {
-  const matrix *m = draft->matrices;
+  const trm_dot_matrix *m = draft->matrices;
   const trm_panel_product product = {draft->rows,         draft->columns,       draft->inner,
                                      m[LHS].row_stride,   m[LHS].column_stride, m[RHS].row_stride,
                                      m[RHS].column_stride};
@@ -553,8 +410,8 @@ static trm_status add_operands(dot_draft *draft, trm_error *error) {
 
 /* Sets *tiles to the product; false if an operand must be copied first. */
 static bool plan_tiles(const dot_draft *draft, trm_half_tiles *tiles) {
-  const problem *p = &draft->p;
-  const matrix *lhs = &draft->matrices[LHS], *rhs = &draft->matrices[RHS];
+  const trm_dot_problem *p = &draft->p;
+  const trm_dot_matrix *lhs = &draft->matrices[LHS], *rhs = &draft->matrices[RHS];
   if (lhs->is_copied || rhs->is_copied || !trm_half_tiles_serve()) return false;
   *tiles = (trm_half_tiles){.group_rank = p->batch.count,
                             .batch = 1,
@@ -630,18 +487,18 @@ static bool is_served(const trm_shape *shape) {
          trm_shape_count(shape) > 0;
 }
 
-static trm_status create_sequence(const trm_kernel_request *request, const problem *p, double work,
-                                  bool packs_floats, trm_kernel *out_kernel, int *out_threads,
-                                  bits *out_bits, trm_error *error) {
+static trm_status create_sequence(const trm_kernel_request *request, const trm_dot_problem *p,
+                                  double work, bool packs_floats, trm_kernel *out_kernel,
+                                  int *out_threads, bits *out_bits, trm_error *error) {
   trm_onednn_sequence *sequence = NULL;
   *out_bits = BITS_UNKNOWN;
   trm_status status = trm_onednn_sequence_create(request, work, &sequence, error);
   dot_draft draft = {.sequence = sequence,
                      .request = request,
                      .p = *p,
-                     .rows = count_of(&p->rows),
-                     .columns = count_of(&p->columns),
-                     .inner = count_of(&p->inner),
+                     .rows = trm_dot_count(&p->rows),
+                     .columns = trm_dot_count(&p->columns),
+                     .inner = trm_dot_count(&p->inner),
                      .packs_floats = packs_floats};
   if (status == TRM_OK) status = add_steps(&draft, out_bits, error);
   if (status == TRM_OK) {
@@ -653,9 +510,9 @@ static trm_status create_sequence(const trm_kernel_request *request, const probl
 }
 
 /* TRM_UNIMPLEMENTED, without a message, if oneDNN does not have the product. */
-static trm_status create_kernel(const trm_kernel_request *request, const problem *p, double work,
-                                trm_kernel *out_kernel, int *out_threads, bits *out_bits,
-                                trm_error *error) {
+static trm_status create_kernel(const trm_kernel_request *request, const trm_dot_problem *p,
+                                double work, trm_kernel *out_kernel, int *out_threads,
+                                bits *out_bits, trm_error *error) {
   TRY(create_sequence(request, p, work, false, out_kernel, out_threads, out_bits, error));
   if (!may_pack_floats(request, p)) return TRM_OK;
   trm_kernel packed;
@@ -673,8 +530,8 @@ static trm_status create_kernel(const trm_kernel_request *request, const problem
 
 /* Creates a kernel for one thread. It takes the place of *kernel; if `both`, a kernel that chooses
  * between the two does. */
-static trm_status create_for_one(const trm_kernel_request *request, const problem *p, bool both,
-                                 int threads, trm_kernel *kernel, trm_error *error) {
+static trm_status create_for_one(const trm_kernel_request *request, const trm_dot_problem *p,
+                                 bool both, int threads, trm_kernel *kernel, trm_error *error) {
   trm_kernel one;
   int thread;
   bits unused;
@@ -696,8 +553,8 @@ trm_status trm_onednn_dot_create(const trm_kernel_request *request, trm_kernel *
       !is_served(&request->instruction->shape)) {
     return TRM_OK;
   }
-  problem p;
-  restate(request, &p);
+  trm_dot_problem p;
+  trm_dot_restate(request, &p);
   int threads = 1;
   bits found;
   trm_status status =

@@ -552,7 +552,8 @@ add (a: f32[], b: f32[]) -> f32[] {
 refused {
   x = f32[8] parameter(0)
   root = s32[1] parameter(1)
-  ROOT r = f32[8] collective-reduce(x, root), replica_groups={{0}}, has_dynamic_root=true, to_apply=add
+  ROOT r = f32[8] collective-reduce(x, root), replica_groups={{0}}, to_apply=add,
+      has_dynamic_root=true
 }
 ENTRY main {
   ROOT x = f32[2] parameter(0)
