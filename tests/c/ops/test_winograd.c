@@ -92,7 +92,7 @@ static void run_once(const trm_kernel *kernel, linear_case *c, void *result) {
   linear_run_free(&run);
 }
 
-/* ---- Against exact sums ----------------------------------------------------------------------- */
+/* ---- Against exact sums ----------------------------------------------------------------------*/
 
 /* The exact sum of a result, and its bound. */
 typedef struct exact {
@@ -194,7 +194,7 @@ static void results_are_near_the_exact_sums(void **state) {
   }
 }
 
-/* ---- Gradients of weights --------------------------------------------------------------------- */
+/* ---- Gradients of weights --------------------------------------------------------------------*/
 
 static const convolution_case weight_cases[] = {
     {"w same", "f01b_i01o->01bf", {4, 14, 16, 32}, {4, 14, 16, 48}, BOTH(1, 1, 0), 1, 1},
@@ -278,7 +278,7 @@ static void gradients_are_near_the_exact_sums(void **state) {
   }
 }
 
-/* ---- What is not finite ------------------------------------------------------------------------ */
+/* ---- What is not finite -----------------------------------------------------------------------*/
 
 typedef struct oddity {
   const char *what;
@@ -351,7 +351,7 @@ static void not_finite_values_reach_what_they_should(void **state) {
   }
 }
 
-/* ---- The same bits ----------------------------------------------------------------------------- */
+/* ---- The same bits ----------------------------------------------------------------------------*/
 
 static void check_threads(const convolution_case *from) {
   static const int counts[] = {1, 2, 3, 5, 16};
@@ -491,7 +491,7 @@ static void wide_vectors_give_the_same_gradients(void **state) {
 }
 #endif
 
-/* ---- Which convolutions ------------------------------------------------------------------------ */
+/* ---- Which convolutions -----------------------------------------------------------------------*/
 
 /* A window with a stride and a dilation. */
 #define FORM(stride, low, high, dilation) {0, stride, low, high, dilation, 1, 0}
