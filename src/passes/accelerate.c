@@ -21,6 +21,7 @@
 #include "passes/edit.h"
 #include "passes/lower.h"
 #include "passes/maker.h"
+#include "passes/outline.h"
 #include "passes/pass.h"
 #include "tremula/log.h"
 
@@ -39,7 +40,6 @@ typedef struct seat {
   const char *reason; /* why the CPU computes it; NULL: it can be in a region */
   int32_t level;      /* the number of its region; on the CPU: of regions that come before it */
   bool is_used;       /* an instruction outside its region reads it */
-  trm_index inside;   /* its copy in the region that is being made */
 } seat;
 
 typedef struct cutter {
@@ -51,6 +51,7 @@ typedef struct cutter {
   const trm_computation *condition; /* the condition of the loop whose body this is, or NULL */
   uint32_t count;                   /* instructions before the cut */
   seat *at;                         /* by instruction */
+  trm_index *inside;                /* by instruction: its copy in the region that is being made */
   uint32_t num_regions;
 } cutter;
 
@@ -287,52 +288,38 @@ typedef struct region_draft {
 static trm_status bring(cutter *c, region_draft *r, trm_index outside, trm_error *error) {
   static int64_t highest[] = {2, 2};
   trm_instruction copy = *trm_edit_at(&c->edit, outside);
-  if (c->at[outside].inside != TRM_NO_INDEX) return TRM_OK;
+  if (c->inside[outside] != TRM_NO_INDEX) return TRM_OK;
   if (!is_member(c, outside, r->level) && !is_constant(c, outside)) {
     copy = (trm_instruction){
         .opcode = TRM_OP_PARAMETER, .shape = copy.shape, .number = r->num_operands};
     r->operands[r->num_operands++] = outside;
   }
-  trm_index *operands = ARENA_NEW(&c->arena, trm_index, (size_t)copy.num_operands + 1);
-  CHECK_MEMORY(operands, "a region");
   for (uint32_t k = 0; k < copy.num_operands; ++k) {
     TRY(bring(c, r, copy.operands[k], error)); /* a member that is read is inside already */
-    operands[k] = c->at[copy.operands[k]].inside;
   }
-  copy.operands = operands;
-  copy.name = NULL;
-  copy.id = 0;
-  copy.num_control_predecessors = 0;
   copy.sharding = NULL;
   if (copy.opcode == TRM_OP_RNG_BIT_GENERATOR && copy.algorithm == 0) copy.algorithm = PHILOX;
   if ((copy.opcode == TRM_OP_DOT || copy.opcode == TRM_OP_CONVOLUTION) && !c->fastest) {
     copy.operand_precision = (trm_dims){.count = 2, .items = highest};
   }
-  return trm_computation_add(c->edit.module, r->body, &copy, &c->at[outside].inside, error);
+  return trm_outline_copy(c->edit.module, r->body, copy, c->inside, &c->inside[outside], error);
 }
 
 /* Brings the members of a level inside; the root is a tuple of the results. */
 static trm_status make_body(cutter *c, region_draft *r, trm_error *error) {
-  trm_module *module = c->edit.module;
-  TRY(trm_module_add_computation(module, NULL, &r->body, error));
-  for (trm_index i = 0; i < c->count; ++i) c->at[i].inside = TRM_NO_INDEX;
+  TRY(trm_module_add_computation(c->edit.module, NULL, &r->body, error));
+  memset(c->inside, 0xff, c->count * sizeof *c->inside);
   for (trm_index i = 0; i < c->count; ++i) {
     if (!is_member(c, i, r->level)) continue;
     TRY(bring(c, r, i, error));
     const trm_shape shape = trm_edit_at(&c->edit, i)->shape;
     if (!c->at[i].is_used || !trm_shape_is_array(&shape)) continue;
-    r->inside[r->num_results] = c->at[i].inside;
+    r->inside[r->num_results] = c->inside[i];
     r->shapes[r->num_results] = trm_shape_as(shape, shape.dtype);
     r->results[r->num_results++] = i;
   }
-  if (!trm_shape_make_tuple(&module->arena, (int32_t)r->num_results, r->shapes, &r->shape)) {
-    FAIL_NO_MEMORY("a region");
-  }
-  const trm_instruction tuple = {.opcode = TRM_OP_TUPLE,
-                                 .shape = r->shape,
-                                 .num_operands = r->num_results,
-                                 .operands = r->inside};
-  return trm_computation_add(module, r->body, &tuple, &module->computations[r->body].root, error);
+  return trm_outline_root(c->edit.module, r->body, r->num_results, r->inside, r->shapes, &r->shape,
+                          error);
 }
 
 /* Finds operands that results may overwrite: an element of a loop's state and its next value. */
@@ -411,15 +398,8 @@ static trm_status call_region(cutter *c, const region_draft *r, trm_error *error
                                 .custom_call = target,
                                 .backend_config = config,
                                 .backend_config_size = strlen(config)};
-  trm_maker m = {.edit = &c->edit, .like = r->results[r->num_results - 1], .error = error};
-  const trm_index made = trm_make(&m, &call);
-  for (uint32_t k = 0; k < r->num_results; ++k) {
-    m.like = r->results[k];
-    trm_edit_replace(&c->edit, r->results[k], trm_element(&m, made, k));
-  }
-  TRY(m.status);
   ++c->num_regions;
-  return TRM_OK;
+  return trm_outline_call(&c->edit, &call, r->results, r->num_results, error);
 }
 
 /* ---- One computation ------------------------------------------------------------------------ */
@@ -533,7 +513,8 @@ static trm_status cut_computation(const cutter *like, uint32_t computation, uint
   TRY(trm_edit_begin(&c.edit, module, computation, error));
   c.count = trm_edit_computation(&c.edit)->num_instructions;
   c.at = ARENA_NEW(&c.arena, seat, (size_t)c.count + 1);
-  trm_status status = c.at != NULL
+  c.inside = ARENA_NEW(&c.arena, trm_index, (size_t)c.count + 1);
+  trm_status status = c.at != NULL && c.inside != NULL
                           ? cut(&c, error)
                           : trm_fail(error, TRM_RESOURCE_EXHAUSTED, "out of memory for regions");
   status = trm_edit_end(&c.edit, status, error);

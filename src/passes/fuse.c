@@ -12,6 +12,7 @@
 
 #include "ops/elementwise/strip.h"
 #include "passes/edit.h"
+#include "passes/outline.h"
 #include "passes/pass.h"
 
 enum { MAX_RESULTS = 12 };
@@ -218,16 +219,9 @@ static trm_status add_parameter(maker *m, trm_index outside, trm_error *error) {
 }
 
 static trm_status copy_inside(maker *m, trm_index outside, trm_error *error) {
-  trm_instruction copy = *trm_edit_at(&m->f->edit, outside);
-  trm_index operands[TRM_MAX_RANK];
-  copy.operands = operands;
-  copy.name = NULL;
-  copy.id = 0;
-  copy.num_control_predecessors = 0;
-  const trm_index *original = trm_edit_at(&m->f->edit, outside)->operands;
-  for (uint32_t k = 0; k < copy.num_operands; ++k) operands[k] = m->inside[original[k]];
   trm_index inside;
-  TRY(trm_computation_add(m->f->edit.module, m->body, &copy, &inside, error));
+  TRY(trm_outline_copy(m->f->edit.module, m->body, *trm_edit_at(&m->f->edit, outside), m->inside,
+                       &inside, error));
   return note_inside(m, outside, inside, error);
 }
 
@@ -298,37 +292,16 @@ static trm_status finish_fusion(maker *m, const trm_index *members, uint32_t num
   }
   if (count == 0) FAIL(INTERNAL, "a fusion has no result");
   trm_shape shape = shapes[0];
-  trm_index root = inside[0];
-  if (count > 1) {
-    if (!trm_shape_make_tuple(&module->arena, (int32_t)count, shapes, &shape)) {
-      FAIL_NO_MEMORY("a fusion");
-    }
-    const trm_instruction tuple = {
-        .opcode = TRM_OP_TUPLE, .shape = shape, .num_operands = count, .operands = inside};
-    TRY(trm_computation_add(module, m->body, &tuple, &root, error));
-  }
-  module->computations[m->body].root = root;
-  uint32_t body = m->body;
+  module->computations[m->body].root = inside[0];
+  if (count > 1) TRY(trm_outline_root(module, m->body, count, inside, shapes, &shape, error));
   const trm_instruction fusion = {.opcode = TRM_OP_FUSION,
                                   .shape = shape,
                                   .num_operands = (uint32_t)m->operands.count,
                                   .operands = m->operands.items,
                                   .num_called = 1,
-                                  .called = &body,
+                                  .called = &m->body,
                                   .fusion_kind = "kLoop"};
-  trm_index fused;
-  /* The fusion has the name and metadata of its last result. */
-  TRY(trm_edit_add(&f->edit, results[count - 1], fusion, &fused, error));
-  if (count == 1) {
-    trm_edit_replace(&f->edit, results[0], fused);
-    return TRM_OK;
-  }
-  for (uint32_t r = 0; r < count; ++r) {
-    trm_index element;
-    TRY(trm_edit_element(&f->edit, results[r], fused, r, &element, error));
-    trm_edit_replace(&f->edit, results[r], element);
-  }
-  return TRM_OK;
+  return trm_outline_call(&f->edit, &fusion, results, count, error);
 }
 
 static trm_status make_fusion(maker *m, const trm_index *members, uint32_t num_members,

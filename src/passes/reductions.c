@@ -5,6 +5,7 @@
 
 #include "ops/reduce/reductions.h"
 #include "passes/edit.h"
+#include "passes/outline.h"
 #include "passes/pass.h"
 
 enum {
@@ -150,7 +151,7 @@ static trm_status make_call(finder *f, trm_error *error) {
   trm_module *module = f->edit.module;
   const uint32_t count = f->num_members;
   body b = {.f = f};
-  trm_index inside[MOST_MEMBERS], root, call;
+  trm_index inside[MOST_MEMBERS];
   trm_shape shapes[MOST_MEMBERS], shape;
   TRY(trm_module_add_computation(module, NULL, &b.computation, error));
   for (uint32_t m = 0; m < count; ++m) {
@@ -158,13 +159,8 @@ static trm_status make_call(finder *f, trm_error *error) {
     TRY(copy_reduce(&b, f->members[m], &inside[m], error));
   }
   trm_custom_call *target = ARENA_NEW(&module->arena, trm_custom_call, 1);
-  if (target == NULL || !trm_shape_make_tuple(&module->arena, (int32_t)count, shapes, &shape)) {
-    FAIL_NO_MEMORY("reductions");
-  }
-  const trm_instruction tuple = {
-      .opcode = TRM_OP_TUPLE, .shape = shape, .num_operands = count, .operands = inside};
-  TRY(trm_computation_add(module, b.computation, &tuple, &root, error));
-  module->computations[b.computation].root = root;
+  CHECK_MEMORY(target, "reductions");
+  TRY(trm_outline_root(module, b.computation, count, inside, shapes, &shape, error));
   target->target = trm_call_target(TRM_CALL_REDUCTIONS);
   const trm_instruction made = {
       .opcode = TRM_OP_CUSTOM_CALL,
@@ -175,14 +171,8 @@ static trm_status make_call(finder *f, trm_error *error) {
       .called = &b.computation,
       .custom_call = target,
       .frontend_attributes = at(f, f->members[count - 1])->frontend_attributes};
-  TRY(trm_edit_add(&f->edit, f->members[count - 1], made, &call, error));
-  for (uint32_t m = 0; m < count; ++m) {
-    trm_index result;
-    TRY(trm_edit_element(&f->edit, f->members[m], call, m, &result, error));
-    trm_edit_replace(&f->edit, f->members[m], result);
-    f->is_taken[f->members[m]] = true;
-  }
-  return TRM_OK;
+  for (uint32_t m = 0; m < count; ++m) f->is_taken[f->members[m]] = true;
+  return trm_outline_call(&f->edit, &made, f->members, count, error);
 }
 
 /* ---- One computation ------------------------------------------------------------------------ */

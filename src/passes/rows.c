@@ -10,6 +10,7 @@
 
 #include "ops/elementwise/strip.h"
 #include "passes/edit.h"
+#include "passes/outline.h"
 #include "passes/pass.h"
 #include "passes/row_needs.h"
 
@@ -321,19 +322,6 @@ static trm_status make_block(const maker *m, trm_instruction *copy, const trm_sh
   }
 }
 
-static trm_status add_copy(const maker *m, uint32_t computation, trm_instruction copy,
-                           const trm_index *inside, trm_index *out_index, trm_error *error) {
-  trm_index operands[MAX_MEMBERS];
-  const trm_index *original = copy.operands;
-  if (copy.num_operands > MAX_MEMBERS) FAIL(INTERNAL, "a group of rows is too large");
-  for (uint32_t k = 0; k < copy.num_operands; ++k) operands[k] = inside[original[k]];
-  copy.operands = operands;
-  copy.name = NULL;
-  copy.id = 0;
-  copy.num_control_predecessors = 0;
-  return trm_computation_add(m->f->edit.module, computation, &copy, out_index, error);
-}
-
 /* Copies the computation of a fusion for a block. */
 static trm_status block_fusion(const maker *m, uint32_t fused, uint32_t *out_body,
                                trm_error *error) {
@@ -354,7 +342,7 @@ static trm_status block_fusion(const maker *m, uint32_t fused, uint32_t *out_bod
           copy.num_operands > 0 ? &from->instructions[copy.operands[0]].shape : NULL;
       TRY_OR_GOTO(make_block(m, &copy, operand, error), done);
     }
-    TRY_OR_GOTO(add_copy(m, *out_body, copy, inside, &inside[i], error), done);
+    TRY_OR_GOTO(trm_outline_copy(module, *out_body, copy, inside, &inside[i], error), done);
   }
   module->computations[*out_body].root = inside[module->computations[fused].root];
 done:
@@ -367,7 +355,7 @@ static trm_status bring_operand(maker *m, trm_index outside, trm_need wanted, tr
   if (m->inside[outside] != TRM_NO_INDEX) return TRM_OK;
   const trm_instruction *o = trm_edit_at(&m->f->edit, outside);
   if (o->opcode == TRM_OP_CONSTANT && trm_shape_is_scalar(&o->shape)) {
-    return add_copy(m, m->body, *o, m->inside, &m->inside[outside], error);
+    return trm_outline_copy(m->f->edit.module, m->body, *o, m->inside, &m->inside[outside], error);
   }
   trm_instruction parameter = {
       .opcode = TRM_OP_PARAMETER, .shape = o->shape, .number = m->num_operands};
@@ -393,7 +381,7 @@ static trm_status copy_member(maker *m, trm_index i, trm_error *error) {
     TRY(block_fusion(m, copy.called[0], &body, error));
     copy.called = &body;
   }
-  TRY(add_copy(m, m->body, copy, m->inside, &m->inside[i], error));
+  TRY(trm_outline_copy(f->edit.module, m->body, copy, m->inside, &m->inside[i], error));
   if (copy.shape.dtype != TRM_TUPLE && is_used_outside(f, i)) m->results[m->num_results++] = i;
   return TRM_OK;
 }
@@ -410,17 +398,10 @@ static trm_status set_root(maker *m, trm_shape *out_shape, trm_error *error) {
   module->computations[m->body].root = inside[0];
   *out_shape = whole[0];
   if (m->num_results == 1) return TRM_OK;
-  const int32_t count = (int32_t)m->num_results;
-  if (!trm_shape_make_tuple(&module->arena, count, whole, out_shape) ||
-      !trm_shape_make_tuple(&module->arena, count, block, &shape)) {
+  if (!trm_shape_make_tuple(&module->arena, (int32_t)m->num_results, whole, out_shape)) {
     FAIL_NO_MEMORY("rows");
   }
-  const trm_instruction tuple = {
-      .opcode = TRM_OP_TUPLE, .shape = shape, .num_operands = m->num_results, .operands = inside};
-  trm_index root;
-  TRY(trm_computation_add(module, m->body, &tuple, &root, error));
-  module->computations[m->body].root = root;
-  return TRM_OK;
+  return trm_outline_root(module, m->body, m->num_results, inside, block, &shape, error);
 }
 
 static trm_status call_body(maker *m, trm_error *error) {
@@ -435,16 +416,7 @@ static trm_status call_body(maker *m, trm_error *error) {
                           .called = &m->body,
                           .custom_call = target};
   TRY(set_root(m, &call.shape, error));
-  trm_index made;
-  TRY(trm_edit_add(edit, m->results[m->num_results - 1], call, &made, error));
-  for (uint32_t r = 0; r < m->num_results; ++r) {
-    trm_index element = made;
-    if (m->num_results > 1) {
-      TRY(trm_edit_element(edit, m->results[r], made, r, &element, error));
-    }
-    trm_edit_replace(edit, m->results[r], element);
-  }
-  return TRM_OK;
+  return trm_outline_call(edit, &call, m->results, m->num_results, error);
 }
 
 static uint32_t count_results(const finder *f) {
