@@ -21,15 +21,11 @@ typedef struct trm_plugin_choice {
  * what to install. */
 trm_status trm_plugin_find(const char *wanted, trm_plugin_choice *out, trm_error *error);
 
-/* cache.c: a file has a hash of the code, then the code in the plugin's own form. It is in the
- * folder of the executable cache (docs/cache.md). */
+/* cache.c: a file has a hash of the code, then the code in the plugin's own form (trm_read_hashed).
+ * It is in the folder of the executable cache (docs/cache.md). */
 
 /* The path of the file for a region's key. False: no files are kept. */
 bool trm_region_file_find(const char *key, char out_path[TRM_PLUGIN_PATH]);
-/* Reads the code; the caller frees *out_data. NOT_FOUND where there is no file, DATA_LOSS where it
- * is damaged. */
-trm_status trm_region_file_read(const char *path, char **out_data, size_t *out_size,
-                                trm_error *error);
 trm_status trm_region_file_write(const char *path, const void *data, size_t size, trm_error *error);
 
 #endif /* TREMULA_ACCELERATOR_FILES_H_ */

@@ -18,6 +18,7 @@
 
 #include "accelerator/accelerator.h"
 #include "accelerator/files.h"
+#include "base/file.h"
 #include "base/memory.h"
 #include "timeline/mark.h"
 #include "tremula/log.h"
@@ -378,6 +379,8 @@ trm_status trm_device_event_await(trm_accelerator *a, trm_device_event *event, t
 
 /* ---- Regions -------------------------------------------------------------------------------- */
 
+enum { MOST_CODE_GIB = 1 };
+
 struct trm_region {
   trm_region *next; /* in the list of all compiled regions */
   int references;   /* guarded by regions_lock */
@@ -391,14 +394,13 @@ struct trm_region {
 static pthread_mutex_t regions_lock = PTHREAD_MUTEX_INITIALIZER;
 static trm_region *regions;
 
-/* ---- Compiling ------------------------------------------------------------------------------ */
-
 /* Loads compiled code from the cache of files. */
 static trm_status load_region(trm_region *region, const char *path, trm_error *error) {
   const PJRT_Api *api = region->accelerator->api;
   char *data;
   size_t size;
-  TRY(trm_region_file_read(path, &data, &size, error));
+  TRY(trm_read_hashed(path, "accelerator's code", "", (size_t)MOST_CODE_GIB << 30, &data, &size,
+                      error));
   ARGS(PJRT_Executable_DeserializeAndLoad_Args, args, .client = region->accelerator->client,
        .serialized_executable = data, .serialized_executable_size = size);
   const trm_status status =

@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
+#include <xxhash.h>
 
 #include "base/memory.h"
 
@@ -268,4 +269,45 @@ trm_status trm_write_file(const char *path, const void *data, size_t size, trm_e
   const int problem =
       is_special(path) ? write_special(path, data, size) : replace_file(path, data, size);
   return problem == 0 ? TRM_OK : fail_to_write(path, problem, error);
+}
+
+/* ---- Files with a hash ---------------------------------------------------------------------- */
+
+static XXH128_canonical_t hash_of(const void *data, size_t size) {
+  XXH128_canonical_t hash;
+  XXH128_canonicalFromHash(&hash, XXH3_128bits(data, size));
+  return hash;
+}
+
+trm_status trm_read_hashed(const char *path, const char *what, const char *magic, size_t most_bytes,
+                           char **out_data, size_t *out_size, trm_error *error) {
+  const size_t begin = strlen(magic), head = begin + sizeof(XXH128_canonical_t);
+  char *data;
+  size_t size;
+  TRY(trm_read_regular(path, what, most_bytes, &data, &size, error));
+  bool is_whole = size >= head && memcmp(data, magic, begin) == 0;
+  if (is_whole) {
+    const XXH128_canonical_t hash = hash_of(data + head, size - head);
+    is_whole = memcmp(data + begin, &hash, sizeof hash) == 0;
+  }
+  if (!is_whole) {
+    trm_free(data);
+    FAIL(DATA_LOSS, "it is damaged, or not Tremula's.");
+  }
+  *out_data = memmove(data, data + head, size - head);
+  *out_size = size - head;
+  return TRM_OK;
+}
+
+trm_status trm_write_hashed(const char *path, const char *magic, const void *data, size_t size,
+                            trm_error *error) {
+  const XXH128_canonical_t hash = hash_of(data, size);
+  trm_new_file file;
+  TRY(trm_new_file_open(path, &file, error));
+  if (fwrite(magic, 1, strlen(magic), file.stream) != strlen(magic) ||
+      fwrite(&hash, 1, sizeof hash, file.stream) != sizeof hash ||
+      fwrite(data, 1, size, file.stream) != size) {
+    file.problem = errno;
+  }
+  return trm_new_file_close(&file, path, true, error);
 }

@@ -44,4 +44,12 @@ trm_status trm_new_file_close(trm_new_file *file, const char *path, bool keep, t
  * FIFO that lies there is not replaced: it gets the bytes. */
 trm_status trm_write_file(const char *path, const void *data, size_t size, trm_error *error);
 
+/* A file of a cache: `magic`, a text that may be empty, the XXH3 hash of 128 bits of the data in
+ * its canonical form, and the data. Reading is as trm_read_regular does; DATA_LOSS where the magic
+ * or the hash is wrong. */
+trm_status trm_read_hashed(const char *path, const char *what, const char *magic, size_t most_bytes,
+                           char **out_data, size_t *out_size, trm_error *error);
+trm_status trm_write_hashed(const char *path, const char *magic, const void *data, size_t size,
+                            trm_error *error);
+
 #endif /* TREMULA_BASE_FILE_H_ */

@@ -10,7 +10,6 @@
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include <xxhash.h>
 
 #include "base/file.h"
 #include "base/memory.h"
@@ -147,19 +146,9 @@ bool trm_tf_cache_store(const trm_tf_cache_entry *entry, trm_tf_cache_writer *wr
   return !problem;
 }
 
-/* ---- For Python -----------------------------------------------------------------------------
- *
- * A file is MAGIC, the XXH3 hash of 128 bits of the bytes in its canonical form, and the bytes. */
+/* ---- For Python ----------------------------------------------------------------------------- */
 
-static const char MAGIC[8] = "TRMLOWR2";
-enum { HEAD_BYTES = sizeof MAGIC + sizeof(XXH128_canonical_t) };
-
-static void make_head(const void *data, size_t size, char head[HEAD_BYTES]) {
-  XXH128_canonical_t digest;
-  XXH128_canonicalFromHash(&digest, XXH3_128bits(data, size));
-  memcpy(head, MAGIC, sizeof MAGIC);
-  memcpy(head + sizeof MAGIC, &digest, sizeof digest);
-}
+static const char MAGIC[] = "TRMLOWR2";
 
 trm_tf_cache_entry *trm_tf_cache_open(const char *folder, const char *name) {
   trm_tf_cache_entry *entry = trm_allocate(sizeof *entry);
@@ -177,23 +166,14 @@ void *trm_tf_cache_read(const trm_tf_cache_entry *entry, int32_t warns, uint64_t
   char *data;
   size_t size;
   trm_error error = {0};
-  const trm_status status = trm_read_regular(entry->path, "lowered graph",
-                                             (size_t)TRM_MAX_FILE_GIB << 30, &data, &size, &error);
+  const trm_status status = trm_read_hashed(entry->path, "lowered graph", MAGIC,
+                                            (size_t)TRM_MAX_FILE_GIB << 30, &data, &size, &error);
   if (status == TRM_NOT_FOUND) return NULL;
   if (status != TRM_OK) {
     if (warns) trm_tf_cache_tell_unusable(entry, error.message);
     return NULL;
   }
-  char head[HEAD_BYTES];
-  const bool is_whole = size >= HEAD_BYTES;
-  if (is_whole) make_head(data + HEAD_BYTES, size - HEAD_BYTES, head);
-  if (!is_whole || memcmp(data, head, HEAD_BYTES) != 0) {
-    if (warns) trm_tf_cache_tell_unusable(entry, "it is damaged, or not Tremula's.");
-    trm_free(data);
-    return NULL;
-  }
-  *out_size = size - HEAD_BYTES;
-  memmove(data, data + HEAD_BYTES, *out_size);
+  *out_size = size;
   return data;
 }
 
@@ -208,14 +188,7 @@ typedef struct bytes {
 
 static trm_status write_bytes(const void *contents, const char *path, trm_error *error) {
   const bytes *all = contents;
-  char head[HEAD_BYTES];
-  make_head(all->data, all->size, head);
-  trm_new_file file;
-  TRY(trm_new_file_open(path, &file, error));
-  if (fwrite(head, 1, HEAD_BYTES, file.stream) != HEAD_BYTES ||
-      fwrite(all->data, 1, all->size, file.stream) != all->size)
-    file.problem = errno;
-  return trm_new_file_close(&file, path, true, error);
+  return trm_write_hashed(path, MAGIC, all->data, all->size, error);
 }
 
 void trm_tf_cache_write(const trm_tf_cache_entry *entry, const void *data, uint64_t size) {
