@@ -14,6 +14,12 @@ static bool read_integer(const trm_shape *shape, const void *bytes, int64_t *out
   }
 }
 
+int64_t trm_state_element(const trm_computation *c, const trm_instruction *i) {
+  const bool is_element = i->opcode == TRM_OP_GET_TUPLE_ELEMENT &&
+                          c->instructions[i->operands[0]].opcode == TRM_OP_PARAMETER;
+  return is_element ? i->number : -1;
+}
+
 /* The leaf of the loop's state that an instruction of the condition or body is, or -1. */
 static int64_t state_leaf(const trm_loop *loop, const trm_computation *c, trm_index i) {
   const trm_instruction *instruction = &c->instructions[i];
@@ -22,11 +28,8 @@ static int64_t state_leaf(const trm_loop *loop, const trm_computation *c, trm_in
     instruction = &c->instructions[instruction->operands[0]];
   }
   if (instruction->opcode == TRM_OP_PARAMETER && trm_shape_is_array(&instruction->shape)) return 0;
-  if (instruction->opcode != TRM_OP_GET_TUPLE_ELEMENT ||
-      c->instructions[instruction->operands[0]].opcode != TRM_OP_PARAMETER) {
-    return -1;
-  }
-  return trm_shape_leaf_offset(loop->state, (int32_t)instruction->number);
+  const int64_t element = trm_state_element(c, instruction);
+  return element < 0 ? -1 : trm_shape_leaf_offset(loop->state, (int32_t)element);
 }
 
 static bool first_integer(const trm_loop *loop, int64_t leaf, int64_t *out) {
@@ -205,6 +208,30 @@ bool trm_loop_counts_through(const trm_loop *loop, trm_index index, uint64_t tur
   return false;
 }
 
+void trm_loop_find_needed(const trm_computation *body, bool *instructions, bool *elements,
+                          bool (*follows)(void *context, trm_index i), void *context) {
+  const trm_instruction *root = &body->instructions[body->root];
+  for (bool changes = true; changes;) {
+    changes = false;
+    for (uint32_t k = 0; k < root->num_operands; ++k)
+      instructions[root->operands[k]] |= elements[k];
+    for (trm_index i = body->num_instructions; i-- > 0;) { /* operands come before their users */
+      const trm_instruction *o = &body->instructions[i];
+      if (!instructions[i]) continue;
+      const int64_t element = trm_state_element(body, o);
+      if (element >= 0) {
+        changes |= !elements[element];
+        elements[element] = true;
+      }
+      if (element < 0 && follows != NULL && !follows(context, i)) continue;
+      for (uint32_t k = 0; k < o->num_operands; ++k) instructions[o->operands[k]] = true;
+      for (uint32_t k = 0; k < o->num_control_predecessors; ++k) {
+        instructions[o->control_predecessors[k]] = true;
+      }
+    }
+  }
+}
+
 uint32_t trm_count_readers(const trm_computation *c, int64_t element) {
   uint32_t count = 0;
   for (trm_index i = 0; i < c->num_instructions; ++i) {
@@ -257,9 +284,7 @@ void trm_loop_find_invariant(const trm_computation *body, bool *invariant, int32
   for (uint32_t k = 0; k < root->num_operands; ++k) {
     const trm_instruction *element = &body->instructions[root->operands[k]];
     const int32_t n = trm_shape_num_leaves(&element->shape);
-    const bool same = element->opcode == TRM_OP_GET_TUPLE_ELEMENT &&
-                      element->number == (int64_t)k &&
-                      body->instructions[element->operands[0]].opcode == TRM_OP_PARAMETER;
+    const bool same = trm_state_element(body, element) == (int64_t)k;
     for (int32_t l = 0; l < n && leaf < count; ++l) invariant[leaf++] = same;
   }
 }

@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "accelerator/accelerator.h"
+#include "hlo/loops.h"
 #include "ops/host/region.h"
 #include "ops/reference.h"
 #include "passes/edit.h"
@@ -225,35 +226,13 @@ static bool may_count(const trm_computation *c, const trm_instruction *i) {
   return may;
 }
 
-/* The element of the parameter, a loop's state, that an instruction takes, or -1. */
-static int64_t element_of_state(const trm_computation *c, const trm_instruction *i) {
-  return i->opcode == TRM_OP_GET_TUPLE_ELEMENT &&
-                 c->instructions[i->operands[0]].opcode == TRM_OP_PARAMETER
-             ? i->number
-             : -1;
-}
-
-/* Keeps on the host the small integers from which the body computes what the condition reads.
- * Sets reads[i] for these instructions, and needs[e] for the elements of the state that they read.
- * True where an element is new. Operands come before their users. */
-static bool keep_needed(cutter *c, bool *reads, bool *needs) {
+/* Keeps on the host a small integer from which the body computes what the condition reads. */
+static bool keep_counter(void *context, trm_index i) {
+  cutter *c = context;
   const trm_computation *body = trm_edit_computation(&c->edit);
-  const trm_instruction *root = &body->instructions[body->root];
-  bool changes = false;
-  for (uint32_t n = 0; n < root->num_operands; ++n) reads[root->operands[n]] |= needs[n];
-  for (trm_index i = c->count; i-- > 0;) {
-    const trm_instruction *o = &body->instructions[i];
-    const int64_t element = element_of_state(body, o);
-    if (!reads[i]) continue;
-    if (element >= 0) {
-      changes |= !needs[element];
-      needs[element] = true;
-    } else if (may_count(body, o) && (fits(c, i) || c->at[i].reason == counts_turns)) {
-      c->at[i].reason = counts_turns;
-      for (uint32_t k = 0; k < o->num_operands; ++k) reads[o->operands[k]] = true;
-    }
-  }
-  return changes;
+  const bool counts = may_count(body, &body->instructions[i]) && fits(c, i);
+  if (counts) c->at[i].reason = counts_turns;
+  return counts || c->at[i].reason == counts_turns;
 }
 
 static trm_status keep_counters(cutter *c, trm_error *error) {
@@ -263,10 +242,10 @@ static trm_status keep_counters(cutter *c, trm_error *error) {
   bool *reads = ARENA_NEW(&c->arena, bool, (size_t)c->count + 1);
   if (needs == NULL || reads == NULL) FAIL_NO_MEMORY("regions");
   for (trm_index i = 0; i < condition->num_instructions; ++i) {
-    const int64_t element = element_of_state(condition, &condition->instructions[i]);
+    const int64_t element = trm_state_element(condition, &condition->instructions[i]);
     if (element >= 0) needs[element] = true;
   }
-  while (keep_needed(c, reads, needs)) continue;
+  trm_loop_find_needed(body, reads, needs, keep_counter, c);
   return TRM_OK;
 }
 
@@ -333,7 +312,7 @@ static trm_status find_updates(const cutter *c, region_draft *r, trm_error *erro
   for (uint32_t at = 0; at < r->num_results && is_loop; ++at) {
     uint32_t k = 0;
     for (; k < r->num_operands; ++k) {
-      const int64_t element = element_of_state(loop, &loop->instructions[r->operands[k]]);
+      const int64_t element = trm_state_element(loop, &loop->instructions[r->operands[k]]);
       if (element >= 0 && root->operands[element] == r->results[at]) break;
     }
     if (k == r->num_operands) continue;
@@ -547,11 +526,10 @@ trm_status trm_pass_accelerate(trm_module *module, const trm_accelerator_setting
     trm_log(TRM_LOG_INFO, origin, "%s computes with its fastest precision",
             trm_accelerator_name(all.accelerator));
   }
-  bool *is_pure = trm_allocate_zeroed((size_t)module->num_computations + 1, sizeof *is_pure);
+  bool *is_pure = ARENA_NEW(&module->arena, bool, (size_t)module->num_computations + 1);
   CHECK_MEMORY(is_pure, "regions");
   find_pure(module, is_pure);
   all.is_pure = is_pure;
-  const trm_status status = cut_computation(&all, module->entry, TRM_NO_INDEX, error);
-  trm_free(is_pure);
-  return status == TRM_OK ? trm_module_compact(module, error) : status;
+  TRY(cut_computation(&all, module->entry, TRM_NO_INDEX, error));
+  return trm_module_compact(module, error);
 }

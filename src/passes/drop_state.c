@@ -7,14 +7,6 @@
 #include "passes/loop_state.h"
 #include "passes/pass.h"
 
-typedef struct liveness {
-  const trm_module *module;
-  const trm_computation *body;
-  bool *live;   /* by element of the state */
-  bool *needed; /* by instruction of the body */
-  bool changed;
-} liveness;
-
 /* Marks the elements that the computation takes from the tuple `from`. */
 static void mark_taken(const trm_computation *computation, trm_index from, bool *live) {
   for (trm_index i = 0; i < computation->num_instructions; ++i) {
@@ -22,35 +14,6 @@ static void mark_taken(const trm_computation *computation, trm_index from, bool 
     if (instruction->opcode == TRM_OP_GET_TUPLE_ELEMENT && instruction->operands[0] == from) {
       live[instruction->number] = true;
     }
-  }
-}
-
-static void need(liveness *l, trm_index i) {
-  if (l->needed[i]) return;
-  l->needed[i] = l->changed = true;
-  const trm_instruction *instruction = &l->body->instructions[i];
-  if (instruction->opcode == TRM_OP_GET_TUPLE_ELEMENT &&
-      instruction->operands[0] == l->body->parameters[0]) {
-    l->live[instruction->number] = true;
-  }
-}
-
-/* One walk from the last instruction to the first. A live element may make other elements live,
- * which takes another walk. */
-static void walk(liveness *l) {
-  const trm_computation *body = l->body;
-  const trm_instruction *root = &body->instructions[body->root];
-  l->changed = false;
-  for (uint32_t k = 0; k < root->num_operands; ++k)
-    if (l->live[k]) need(l, root->operands[k]);
-  for (trm_index i = body->num_instructions; i-- > 0;) {
-    const trm_instruction *instruction = &body->instructions[i];
-    if (i == body->root) continue;
-    if (trm_instruction_has_side_effect(l->module, instruction)) need(l, i);
-    if (!l->needed[i]) continue;
-    for (uint32_t k = 0; k < instruction->num_operands; ++k) need(l, instruction->operands[k]);
-    for (uint32_t k = 0; k < instruction->num_control_predecessors; ++k)
-      need(l, instruction->control_predecessors[k]);
   }
 }
 
@@ -85,24 +48,27 @@ static trm_status drop_state(trm_edit *edit, trm_index i, void *state, trm_error
   const trm_computation *computations = edit->module->computations;
   const trm_computation *condition = &computations[loop->called[0]];
   const uint32_t index = loop->called[1];
-  liveness l = {.module = edit->module, .body = &computations[index], .changed = true};
-  if (l.body->instructions[l.body->root].opcode != TRM_OP_TUPLE) return TRM_OK;
+  const trm_computation *body = &computations[index];
+  if (body->instructions[body->root].opcode != TRM_OP_TUPLE) return TRM_OK;
   const size_t elements = (size_t)loop->shape.num_elements;
-  l.live = trm_allocate_zeroed(elements + 1, sizeof *l.live);
-  l.needed = trm_allocate_zeroed((size_t)l.body->num_instructions + 1, sizeof *l.needed);
+  bool *live = trm_allocate_zeroed(elements + 1, sizeof *live);
+  bool *needed = trm_allocate_zeroed((size_t)body->num_instructions + 1, sizeof *needed);
   trm_status status = TRM_OK;
-  if (l.live == NULL || l.needed == NULL) {
+  if (live == NULL || needed == NULL) {
     FAIL_OR_GOTO(done, RESOURCE_EXHAUSTED, "out of memory for a loop");
   }
-  mark_taken(trm_edit_computation(edit), i, l.live);
+  mark_taken(trm_edit_computation(edit), i, live);
   for (size_t k = 0; k < elements; ++k) {
-    l.live[k] |= trm_count_readers(condition, (int64_t)k) > 0;
+    live[k] |= trm_count_readers(condition, (int64_t)k) > 0;
   }
-  while (l.changed) walk(&l);
-  status = hand_on(edit->module, index, l.live, error);
+  for (trm_index k = 0; k < body->num_instructions; ++k) {
+    needed[k] = trm_instruction_has_side_effect(edit->module, &body->instructions[k]);
+  }
+  trm_loop_find_needed(body, needed, live, NULL, NULL);
+  status = hand_on(edit->module, index, live, error);
 done:
-  trm_free(l.live);
-  trm_free(l.needed);
+  trm_free(live);
+  trm_free(needed);
   return status;
 }
 

@@ -10,11 +10,8 @@
 static int64_t source_of(const trm_computation *body, trm_index i) {
   const trm_instruction *root = &body->instructions[body->root];
   const trm_instruction *instruction = &body->instructions[i];
-  if (instruction->opcode != TRM_OP_GET_TUPLE_ELEMENT ||
-      body->instructions[instruction->operands[0]].opcode != TRM_OP_PARAMETER ||
-      instruction->number >= (int64_t)root->num_operands) {
-    return -1;
-  }
+  const int64_t element = trm_state_element(body, instruction);
+  if (element < 0 || element >= (int64_t)root->num_operands) return -1;
   const trm_instruction *back = &body->instructions[root->operands[instruction->number]];
   const bool is_same = back == instruction || (back->opcode == TRM_OP_GET_TUPLE_ELEMENT &&
                                                back->operands[0] == instruction->operands[0] &&

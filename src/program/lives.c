@@ -1,4 +1,5 @@
 /* Owns: the last uses of values, by position in a computation's order. */
+#include "hlo/loops.h"
 #include "program/draft.h"
 
 static bool hands_on(const trm_program_draft *draft, const trm_computation *computation,
@@ -41,8 +42,7 @@ static void spread_last(const trm_program_draft *draft, const trm_program_scope 
            ++e) {
         const trm_instruction *element = &body->instructions[root->operands[e]];
         const int32_t n = trm_shape_num_leaves(&element->shape);
-        const bool same = element->opcode == TRM_OP_GET_TUPLE_ELEMENT && element->number == e &&
-                          body->instructions[element->operands[0]].opcode == TRM_OP_PARAMETER;
+        const bool same = trm_state_element(body, element) == e;
         for (int32_t j = 0; j < n && l < leaves; ++j, ++l) {
           if (same) raise(&last[l], mine[l]);
         }
