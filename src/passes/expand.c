@@ -144,12 +144,7 @@ static void expand_scan(trm_maker *m, scan_loop *loop, trm_shape *shapes, trm_in
   for (uint32_t k = 0; k < loop->outputs; ++k)
     elements[outputs + k] = zeros(m, shapes[outputs + k]);
   const trm_index begin = trm_tuple(m, loop->state, elements);
-  const trm_index end = trm_make(m, &(trm_instruction){.opcode = TRM_OP_WHILE,
-                                                       .shape = loop->state,
-                                                       .num_operands = 1,
-                                                       .operands = (trm_index *)&begin,
-                                                       .num_called = 2,
-                                                       .called = called});
+  const trm_index end = trm_while(m, loop->state, begin, called);
   for (uint32_t k = 0; k < loop->outputs + loop->carries; ++k) {
     elements[k] = trm_element(m, end, k < loop->outputs ? outputs + k : 1 + k - loop->outputs);
   }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "hlo/config.h"
+#include "ops/random/distribution.h"
 #include "passes/maker.h"
 #include "passes/pass.h"
 
@@ -68,32 +69,21 @@ static trm_index lower_dropout(trm_maker *m, const trm_instruction *call) {
 
 /* ---- Random numbers ------------------------------------------------------------------------- */
 
-typedef enum drawing {
-  DRAWS_OTHERS,
-  DRAWS_UNIFORM,
-  DRAWS_NORMAL,
-  DRAWS_NEAR,
-  DRAWS_INTEGERS
-} drawing;
-
-/* What a tremula.random draws: floats from 0 to 1 or with mean 0 and deviation 1, as TensorFlow and
- * Keras want them, or integers whose bounds, if they are no operands, a double holds; or others. */
-static drawing drawing_of(const trm_instruction *call, double bounds[2]) {
-  static const char *const names[] = {"", "uniform", "normal", "truncated_normal", "uniform_int"};
+/* Whether a tremula.random draws floats from 0 to 1 or with mean 0 and deviation 1, as TensorFlow
+ * and Keras want them, or integers whose bounds, if they are no operands, a double holds. */
+static bool is_plain(const trm_instruction *call, trm_distribution *kind, double bounds[2]) {
   const trm_dtype dtype = call->shape.dtype;
   json_t *config = trm_instruction_config(call, 0, NULL);
   const char *name = json_string_value(json_object_get(config, "distribution"));
   const json_t *low = json_object_get(config, "minval"), *high = json_object_get(config, "maxval");
   const bool is_narrow = dtype == TRM_F32 || dtype == TRM_F16 || dtype == TRM_BF16;
-  int kind = DRAWS_INTEGERS;
-  while (kind > DRAWS_OTHERS && (name == NULL || strcmp(name, names[kind]) != 0)) --kind;
+  const bool is_known = trm_distribution_find(name, kind);
+  const bool is_integer = is_known && *kind == TRM_UNIFORM_INT;
   bounds[0] = json_number_value(low);
-  bounds[1] = high != NULL || kind == DRAWS_INTEGERS ? json_number_value(high) : 1;
+  bounds[1] = high != NULL || is_integer ? json_number_value(high) : 1;
   json_decref(config);
-  const bool is_known = kind == DRAWS_INTEGERS
-                            ? fabs(bounds[0]) < 0x1p53 && fabs(bounds[1]) < 0x1p53
-                            : is_narrow && bounds[0] == 0 && bounds[1] == 1;
-  return is_known ? (drawing)kind : DRAWS_OTHERS;
+  return is_integer ? fabs(bounds[0]) < 0x1p53 && fabs(bounds[1]) < 0x1p53
+                    : is_known && is_narrow && bounds[0] == 0 && bounds[1] == 1;
 }
 
 /* The upper bits of words as float32 numbers, times `unit`; `more` is added to them before. */
@@ -153,13 +143,7 @@ static trm_index truncated_numbers(trm_maker *m, int64_t count, trm_index stream
       trm_make_tuple_shape(m, STATE, (trm_shape[]){numbers, trm_shape_at(m, stream)});
   const trm_index first = trm_tuple(m, state, (trm_index[]){trm_filled(m, numbers, 2), stream});
   uint32_t called[] = {is_one_missing(m, state), next_candidates(m, state)};
-  const trm_index last = trm_make(m, &(trm_instruction){.opcode = TRM_OP_WHILE,
-                                                        .shape = state,
-                                                        .num_operands = 1,
-                                                        .operands = (trm_index *)&first,
-                                                        .num_called = 2,
-                                                        .called = called});
-  return trm_element(m, last, NUMBERS);
+  return trm_element(m, trm_while(m, state, first, called), NUMBERS);
 }
 
 /* A bound of integers in 64 bits, as an array. */
@@ -187,15 +171,16 @@ static trm_index lower_random(trm_maker *m, const trm_instruction *call) {
   const trm_dtype dtype = call->shape.dtype;
   const trm_index stream = call->operands[call->num_operands - 1];
   double bounds[2];
-  const drawing kind = drawing_of(call, bounds);
+  trm_distribution kind = TRM_UNIFORM;
   trm_index made;
-  if (kind == DRAWS_NEAR) {
+  is_plain(call, &kind, bounds); /* trm_can_lower says so */
+  if (kind == TRM_TRUNCATED_NORMAL) {
     made = truncated_numbers(m, trm_shape_count(&call->shape), stream);
     made = trm_recast(m, TRM_OP_RESHAPE, trm_shape_as(call->shape, TRM_F32), made);
   } else {
     made = random_bits(m, trm_shape_as(call->shape, TRM_U64), stream);
-    if (kind == DRAWS_INTEGERS) made = integers(m, call, bounds, made);
-    else if (kind == DRAWS_NORMAL) made = normal_numbers(m, made);
+    if (kind == TRM_UNIFORM_INT) made = integers(m, call, bounds, made);
+    else if (kind == TRM_NORMAL) made = normal_numbers(m, made);
     else {
       made = upper_bits(m, trm_convert(m, TRM_U32, made), dropped[dtype], 0,
                         ldexp(1, dropped[dtype] - 32));
@@ -293,15 +278,15 @@ static trm_index lower_statistics(trm_maker *m, const trm_instruction *call) {
 
 /* ---- Streams -------------------------------------------------------------------------------- */
 
-enum { STREAM_WORDS = 3 };
 static const char *const engine_seeds[] = {TRM_STAYS, "the engine seeds random numbers", NULL};
 
 /* What the engine seeds, and has no stream yet. */
 static bool wants_stream(const trm_instruction *call) {
   double bounds[2];
+  trm_distribution kind;
   if (trm_shape_count(&call->shape) == 0) return false;
   return call->call_id == TRM_CALL_RANDOM
-             ? call->num_operands % 2 == 0 && drawing_of(call, bounds) != DRAWS_OTHERS
+             ? call->num_operands % 2 == 0 && is_plain(call, &kind, bounds)
              : call->call_id == TRM_CALL_ROUND_HALF && call->num_operands == 1;
 }
 
@@ -319,7 +304,7 @@ static trm_index stream_for(trm_maker *m, trm_index i) {
   if (stream.call_id == TRM_CALL_ROUND_HALF) stream.num_operands = 0;
   stream.custom_call = call_of(m, &stream, TRM_CALL_RANDOM_STREAM);
   stream.num_control_predecessors = 0;
-  stream.shape = trm_make_shape(m, TRM_U64, 1, (int64_t[]){STREAM_WORDS});
+  stream.shape = trm_make_shape(m, TRM_U64, 1, (int64_t[]){TRM_STREAM_WORDS});
   stream.frontend_attributes = engine_seeds;
   const trm_index made = trm_make(m, &stream);
   if (m->status != TRM_OK) return 0;
@@ -334,7 +319,8 @@ static void give_stream(trm_maker *m, trm_index i, trm_index streams, uint32_t k
   trm_index operands[3];
   m->like = i;
   if (call.num_operands > 0) memcpy(operands, call.operands, call.num_operands * sizeof *operands);
-  operands[call.num_operands++] = trm_part_of(m, streams, STREAM_WORDS * k, STREAM_WORDS * (k + 1));
+  operands[call.num_operands++] =
+      trm_part_of(m, streams, TRM_STREAM_WORDS * k, TRM_STREAM_WORDS * (k + 1));
   call.custom_call = call_of(m, &call, call.call_id);
   call.operands = operands;
   const trm_index made = trm_make(m, &call);
@@ -375,12 +361,12 @@ static lowering *const lowerings[TRM_NUM_CALLS] = {
 
 bool trm_can_lower(const trm_computation *computation, const trm_instruction *call) {
   double bounds[2];
+  trm_distribution kind;
   if (lowerings[call->call_id] == NULL || trm_shape_count(&call->shape) == 0) return false;
   switch (call->call_id) {
     case TRM_CALL_DROPOUT:
       return trm_shape_equal(&computation->instructions[call->operands[0]].shape, &call->shape);
-    case TRM_CALL_RANDOM:
-      return call->num_operands % 2 == 1 && drawing_of(call, bounds) != DRAWS_OTHERS;
+    case TRM_CALL_RANDOM: return call->num_operands % 2 == 1 && is_plain(call, &kind, bounds);
     case TRM_CALL_ROUND_HALF: return call->num_operands == 2;
     default: return true;
   }

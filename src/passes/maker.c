@@ -110,6 +110,15 @@ trm_index trm_concatenate(trm_maker *m, const trm_index *arrays, uint32_t count)
                                         .dimensions = {1, trm_keep(m, first, sizeof first)}});
 }
 
+trm_index trm_while(trm_maker *m, trm_shape state, trm_index first, uint32_t called[2]) {
+  return trm_make(m, &(trm_instruction){.opcode = TRM_OP_WHILE,
+                                        .shape = state,
+                                        .num_operands = 1,
+                                        .operands = &first,
+                                        .num_called = 2,
+                                        .called = called});
+}
+
 trm_index trm_tuple(trm_maker *m, trm_shape shape, const trm_index *elements) {
   return trm_make(m, &(trm_instruction){.opcode = TRM_OP_TUPLE,
                                         .shape = shape,

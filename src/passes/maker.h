@@ -35,6 +35,8 @@ trm_index trm_part_of(trm_maker *maker, trm_index x, int64_t from, int64_t to);
 trm_index trm_reduce(trm_maker *maker, trm_opcode opcode, trm_index x, int32_t kept);
 /* One-dimensional arrays of one type, one behind the other. */
 trm_index trm_concatenate(trm_maker *maker, const trm_index *arrays, uint32_t count);
+/* A while: `called` is its condition and its body. */
+trm_index trm_while(trm_maker *maker, trm_shape state, trm_index first, uint32_t called[2]);
 trm_index trm_tuple(trm_maker *maker, trm_shape shape, const trm_index *elements);
 trm_index trm_element(trm_maker *maker, trm_index tuple, int64_t k);
 

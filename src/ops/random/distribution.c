@@ -169,6 +169,16 @@ static void fill_segments(const void *context, int64_t begin, int64_t end, int t
   }
 }
 
+bool trm_distribution_find(const char *name, trm_distribution *out) {
+  static const char *const names[] = {"uniform", "normal", "truncated_normal", "uniform_int"};
+  for (int i = 0; i < 4 && name != NULL; ++i) {
+    if (strcmp(name, names[i]) != 0) continue;
+    *out = (trm_distribution)i;
+    return true;
+  }
+  return false;
+}
+
 void trm_distribution_fill(trm_distribution distribution, trm_dtype dtype, trm_value low,
                            trm_value high, const trm_random_stream *stream, void *result,
                            int64_t count) {

@@ -13,6 +13,10 @@ typedef enum trm_distribution {
   TRM_UNIFORM_INT
 } trm_distribution;
 
+/* The distribution that a tremula.random calls "uniform", "normal", "truncated_normal" or
+ * "uniform_int". False for other names, and for NULL. */
+bool trm_distribution_find(const char *name, trm_distribution *out_distribution);
+
 /* Fills `result`, `count` elements of `dtype`. UNIFORM and UNIFORM_INT: low <= value < high;
  * UNIFORM_INT with equal bounds: all bits. The normal ones, for floats: mean `low` and deviation
  * `high`. Element i depends only on the stream and i, not on threads or instruction sets. */

@@ -256,18 +256,13 @@ static trm_status read_bound(const json_t *value, trm_kind kind, const char *key
 
 static trm_status read_member(random_call *state, const char *key, const json_t *value,
                               trm_error *error) {
-  static const char *const names[] = {"uniform", "normal", "truncated_normal", "uniform_int"};
   const trm_kind kind = trm_dtype_kind(state->dtype);
   const bool is_bound = strcmp(key, "minval") == 0 || strcmp(key, "maxval") == 0;
   if (is_bound && state->gives_stream) return TRM_OK; /* they are the reader's */
   if (strcmp(key, "minval") == 0) return read_bound(value, kind, key, &state->low, error);
   if (strcmp(key, "maxval") == 0) return read_bound(value, kind, key, &state->high, error);
   if (strcmp(key, "distribution") == 0) {
-    for (int i = 0; i < 4 && json_is_string(value); ++i) {
-      if (strcmp(json_string_value(value), names[i]) != 0) continue;
-      state->distribution = (trm_distribution)i;
-      return TRM_OK;
-    }
+    if (trm_distribution_find(json_string_value(value), &state->distribution)) return TRM_OK;
     FAIL(INVALID_ARGUMENT,
          "the backend_config of tremula.random must give 'distribution' as \"uniform\", "
          "\"normal\", \"truncated_normal\" or \"uniform_int\"");
