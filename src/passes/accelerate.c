@@ -363,22 +363,19 @@ static trm_status try_region(cutter *c, region_draft *r, bool *out_taken, trm_er
 }
 
 static trm_status call_region(cutter *c, const region_draft *r, trm_error *error) {
-  trm_custom_call *target = ARENA_NEW(&c->edit.module->arena, trm_custom_call, 1);
   char *config = trm_arena_format(&c->edit.module->arena, "%s %s",
                                   c->fastest ? TRM_REGION_FASTEST : "exact", r->key);
-  if (target == NULL || config == NULL) FAIL_NO_MEMORY("a region");
-  target->target = trm_call_target(TRM_CALL_REGION);
-  const trm_instruction call = {.opcode = TRM_OP_CUSTOM_CALL,
-                                .shape = r->shape,
+  CHECK_MEMORY(config, "a region");
+  const trm_instruction call = {.shape = r->shape,
                                 .num_operands = r->num_operands,
                                 .operands = r->operands,
                                 .num_called = 1,
                                 .called = (uint32_t[]){r->body},
-                                .custom_call = target,
                                 .backend_config = config,
                                 .backend_config_size = strlen(config)};
   ++c->num_regions;
-  return trm_outline_call(&c->edit, &call, r->results, r->num_results, error);
+  return trm_outline_custom_call(&c->edit, TRM_CALL_REGION, call, r->results, r->num_results,
+                                 error);
 }
 
 /* ---- One computation ------------------------------------------------------------------------ */

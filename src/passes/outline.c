@@ -41,3 +41,13 @@ trm_status trm_outline_call(trm_edit *edit, const trm_instruction *call, const t
   }
   return TRM_OK;
 }
+
+trm_status trm_outline_custom_call(trm_edit *edit, trm_call_id id, trm_instruction call,
+                                   const trm_index *results, uint32_t count, trm_error *error) {
+  trm_custom_call *target = ARENA_NEW(&edit->module->arena, trm_custom_call, 1);
+  CHECK_MEMORY(target, "a custom call");
+  target->target = trm_call_target(id);
+  call.opcode = TRM_OP_CUSTOM_CALL;
+  call.custom_call = target;
+  return trm_outline_call(edit, &call, results, count, error);
+}

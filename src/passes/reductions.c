@@ -158,21 +158,16 @@ static trm_status make_call(finder *f, trm_error *error) {
     shapes[m] = at(f, f->members[m])->shape;
     TRY(copy_reduce(&b, f->members[m], &inside[m], error));
   }
-  trm_custom_call *target = ARENA_NEW(&module->arena, trm_custom_call, 1);
-  CHECK_MEMORY(target, "reductions");
   TRY(trm_outline_root(module, b.computation, count, inside, shapes, &shape, error));
-  target->target = trm_call_target(TRM_CALL_REDUCTIONS);
   const trm_instruction made = {
-      .opcode = TRM_OP_CUSTOM_CALL,
       .shape = shape,
       .num_operands = b.num_operands,
       .operands = b.operands,
       .num_called = 1,
       .called = &b.computation,
-      .custom_call = target,
       .frontend_attributes = at(f, f->members[count - 1])->frontend_attributes};
   for (uint32_t m = 0; m < count; ++m) f->is_taken[f->members[m]] = true;
-  return trm_outline_call(&f->edit, &made, f->members, count, error);
+  return trm_outline_custom_call(&f->edit, TRM_CALL_REDUCTIONS, made, f->members, count, error);
 }
 
 /* ---- One computation ------------------------------------------------------------------------ */

@@ -405,18 +405,13 @@ static trm_status set_root(maker *m, trm_shape *out_shape, trm_error *error) {
 }
 
 static trm_status call_body(maker *m, trm_error *error) {
-  trm_edit *edit = &m->f->edit;
-  trm_custom_call *target = ARENA_NEW(&edit->module->arena, trm_custom_call, 1);
-  CHECK_MEMORY(target, "rows");
-  target->target = trm_call_target(TRM_CALL_ROWS);
-  trm_instruction call = {.opcode = TRM_OP_CUSTOM_CALL,
-                          .num_operands = m->num_operands,
+  trm_instruction call = {.num_operands = m->num_operands,
                           .operands = m->operands,
                           .num_called = 1,
-                          .called = &m->body,
-                          .custom_call = target};
+                          .called = &m->body};
   TRY(set_root(m, &call.shape, error));
-  return trm_outline_call(edit, &call, m->results, m->num_results, error);
+  return trm_outline_custom_call(&m->f->edit, TRM_CALL_ROWS, call, m->results, m->num_results,
+                                 error);
 }
 
 static uint32_t count_results(const finder *f) {
