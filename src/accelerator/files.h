@@ -15,13 +15,13 @@ typedef struct trm_plugin_choice {
   int devices[TRM_MAX_ACCELERATORS];
 } trm_plugin_choice;
 
-/* find.c: "cuda:1" is device 1 of the plugin of that name, "cuda:0,2" two devices. A name with a
+/* "cuda:1" is device 1 of the plugin of that name, "cuda:0,2" two devices. A name with a
  * '/' is a path. A plugin is looked for in the folders of TREMULA_PLUGIN_PATH (Python's, separated
  * by colons), then in the folder in which this library is installed. NOT_FOUND: the message says
  * what to install. */
 trm_status trm_plugin_find(const char *wanted, trm_plugin_choice *out, trm_error *error);
 
-/* cache.c: a file has a hash of the code, then the code in the plugin's own form (trm_read_hashed).
+/* A region's file has a hash of the code, then the code in the plugin's own form (trm_read_hashed).
  * It is in the folder of the executable cache (docs/cache.md). */
 
 /* The path of the file for a region's key. False: no files are kept. */
