@@ -44,7 +44,7 @@ def test_sizes_and_what_no_source_may_do():
             assert wrong not in text, (path, wrong)
     assert [path for path in SOURCES if "fetch(" in path.read_text(encoding="utf-8")] == \
         [WEB / "src/base/opening.js"]
-    assert sum(path.stat().st_size for path in SOURCES) < 430_500
+    assert sum(path.stat().st_size for path in SOURCES) < 433_500
 
 
 def test_the_page_has_no_network(viewer):
@@ -201,14 +201,46 @@ import {{ byName, leftHeavy }} from "{web}/src/data/sums.js";
 const c = {{ cycles: [0, 0, 5, 100, 3, 900], cycles_overlapped: [0, 0, 0, 0, 0, 0],
              program: [-1, -2, 0, 1, 0, 0], ipu: [-1, -1, 0, -1, 0, 1] }};
 const names = {{ ids: [0, 1], count: 2, text: (id) => ["a/copy", "b/copy"][id] }};
-const {{ total, levels }} = leftHeavy(byName(c, names, "0"), (parts) => parts.slice(1));
+const {{ total, levels }} = leftHeavy(byName(c, names, "0"), new Map(), (parts) => parts.slice(1));
 console.log(JSON.stringify([total, ...levels[0].row]));
+let state = 1;
+const random = (most) => Math.floor(((state = (state * 48271) % 2147483647) / 2147483647) * most);
+const groups = Array.from({{ length: 2000 }}, (_, row) => ({{
+  cycles: 1 + random(9), rows: 1, row, most: 1,
+  text: Array.from({{ length: 1 + random(5) }}, () => `p${{random(12)}}`).join("/") }}));
+const labels = new Map(Array.from({{ length: 200 }}, (_, i) => [`other ${{i}}`, i]));
+const parts = [...(leftHeavy(groups, labels), labels.keys())];
+const found = leftHeavy(groups, labels).levels.map((level) =>
+  Array.from(level.begin, (begin, i) =>
+    [begin, level.end[i] - begin, parts[level.label[i]], level.row[i]]));
+console.log(JSON.stringify([groups.map(({{ text, cycles, row }}) => [text, cycles, row]), found]));
 """
 
 
-def test_merged_rows_have_the_kind_of_the_longest(tmp_path):
+def _merged(groups, depth=0, begin=0):
+    """Boxes of groups by level, made once more in another way."""
+    found, children = {}, {}
+    for group in groups:
+        if len(group[0]) > depth:
+            children.setdefault(group[0][depth], []).append(group)
+    for name, inner in sorted(children.items(), key=lambda one: -sum(two[1] for two in one[1])):
+        cycles = sum(two[1] for two in inner)
+        own = [two for two in inner if len(two[0]) == depth + 1]
+        leaf = len(own) == len(inner)
+        found.setdefault(depth, []).append([begin, cycles, name, own[0][2] if leaf else -1])
+        for level, boxes in _merged(inner, depth + 1, begin).items():
+            found.setdefault(level, []).extend(boxes)
+        begin += cycles
+    return found
+
+
+def test_merged_rows(tmp_path):
+    """They have the kind of the longest; each is as wide as what is in it, and has its own name."""
     (tmp_path / "heavy.mjs").write_text(_HEAVY.format(web=WEB), encoding="utf-8")
-    assert node(tmp_path / "heavy.mjs") == [[108, 3]]
+    longest, (groups, found) = node(tmp_path / "heavy.mjs")
+    assert longest == [108, 3]
+    wanted = _merged([(text.split("/"), cycles, row) for text, cycles, row in groups])
+    assert found == [wanted[level] for level in range(len(wanted))]
 
 
 _PIECES = """

@@ -18,6 +18,12 @@ export function bytesIn(value) {
   return Array.isArray(value) ? 400 * value.length : bytes;
 }
 
+/** Copies of columns, to hand over: a move takes them away. structuredClone would copy them twice.
+ * @param {Record<string, any>} columns */
+export function copyOf(columns) {
+  return Object.fromEntries(Object.entries(columns).map(([name, one]) => [name, one.slice()]));
+}
+
 /** An array of another length with the numbers of this one, whose memory is free at once where the browser can do
  * that: of a large profile, what waits to be collected would take as much as what is kept.
  * @template T @param {T} array that has its buffer to itself @param {number} length @returns {T} */

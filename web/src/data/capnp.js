@@ -125,3 +125,12 @@ export function readVariables(data) {
   }
   return variables;
 }
+
+/** @param {Variables} all @param {number} id of a variable @param {number} tile */
+export function bytesOnTile(all, id, tile) {
+  const d = all.distribution[id];
+  let bytes = 0;
+  for (let r = all.runStart[d]; r < all.runStart[d + 1]; ++r)
+    if (tile >= all.firstTile[r] && tile < all.firstTile[r] + all.numTiles[r]) bytes += all.bytes[r];
+  return bytes;
+}

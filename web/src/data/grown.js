@@ -41,6 +41,12 @@ export class Grown {
   }
 }
 
+/** Sorts places, unless they are in order: most are, and a sort takes the memory of all again.
+ * @param {Int32Array} places @param {(a: number, b: number) => number} compare */
+export function inOrder(places, compare) {
+  return places.some((place, i) => i > 0 && compare(places[i - 1], place) > 0) ? places.sort(compare) : places;
+}
+
 /** Boxes of a level that are added one by one. */
 export class Boxes {
   constructor() {

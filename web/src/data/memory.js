@@ -1,6 +1,7 @@
 // Memory by tile: arrays for charts, details of chosen tiles, variables on tiles.
 
-import { Grown } from "./grown.js";
+import { bytesOnTile } from "./capnp.js";
+import { Grown, inOrder } from "./grown.js";
 import { QUERIES } from "./queries.js";
 import { variablesIn } from "./variables.js";
 
@@ -54,21 +55,12 @@ export function variablesOnTiles(profile, tiles) {
     ),
   );
   for (let v = 0; v < all.names.length; ++v) {
-    const bytes = tiles.map(() => 0),
-      alive = tiles.map(() => false);
-    let any = false;
-    const d = all.distribution[v];
-    for (let r = all.runStart[d]; r < all.runStart[d + 1]; ++r) {
-      for (let t = 0; t < tiles.length; ++t) {
-        const tile = tiles[t];
-        if (tile < all.firstTile[r] || tile >= all.firstTile[r] + all.numTiles[r]) continue;
-        bytes[t] += all.bytes[r];
-        const peak = peaks.get(tile) ?? -1;
-        alive[t] = all.alwaysLive[v] === 1 || (peak >= all.firstStep[v] && peak < all.endStep[v]);
-        any = true;
-      }
-    }
-    if (any) rows.push({ id: v, row: v < variables.count ? variables.row(v) : null, bytes, alive });
+    const bytes = tiles.map((tile) => bytesOnTile(all, v, tile));
+    const alive = tiles.map((tile, t) => {
+      const peak = peaks.get(tile) ?? -1;
+      return bytes[t] > 0 && (all.alwaysLive[v] === 1 || (peak >= all.firstStep[v] && peak < all.endStep[v]));
+    });
+    if (bytes.some(Boolean)) rows.push({ id: v, row: v < variables.count ? variables.row(v) : null, bytes, alive });
   }
   rows.sort((a, b) => Math.max(...b.bytes) - Math.max(...a.bytes));
   return { rows };
@@ -122,8 +114,7 @@ export function livenessSeries(profile, ipu, tiles) {
     ipu: of,
     not_always_live: bytes,
   } = profile.database.columns("liveness", ["program", "ipu", "not_always_live"]);
-  const order = Array.from(program.keys());
-  order.sort((a, b) => program[a] - program[b] || of[a] - of[b]);
+  const order = inOrder(Int32Array.from(program.keys()), (a, b) => program[a] - program[b] || of[a] - of[b]);
   const steps = new Grown(true),
     values = new Grown();
   /** @type {Map<number, number>} */
@@ -171,13 +162,7 @@ function livenessOfTiles(profile, tiles) {
   const change = new Float64Array(count + 1);
   let floor = 0;
   for (let v = 0; v < all.names.length; ++v) {
-    const d = all.distribution[v];
-    let bytes = 0;
-    for (let r = all.runStart[d]; r < all.runStart[d + 1]; ++r) {
-      for (const tile of tiles) {
-        if (tile >= all.firstTile[r] && tile < all.firstTile[r] + all.numTiles[r]) bytes += all.bytes[r];
-      }
-    }
+    const bytes = tiles.reduce((sum, tile) => sum + bytesOnTile(all, v, tile), 0);
     if (bytes === 0) continue;
     if (all.alwaysLive[v]) {
       floor += bytes;

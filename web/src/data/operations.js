@@ -2,9 +2,11 @@
 
 import { Complaint } from "./database.js";
 import { placeOf } from "./names.js";
-import { Grown } from "./grown.js";
+import { resized } from "./buffers.js";
+import { bytesOnTile } from "./capnp.js";
+import { Grown, inOrder } from "./grown.js";
 import { QUERIES } from "./queries.js";
-import { Texts, textsOf } from "./texts.js";
+import { numberOf, Texts, textsOf } from "./texts.js";
 import { namesIn } from "./trace.js";
 import { variablesIn } from "./variables.js";
 
@@ -45,11 +47,7 @@ function groupsOf(profile, layer) {
   };
   /** @type {Record<string, (program: number) => string>} of a program without one */
   const others = { op, hlo: name, scope: () => "", source: () => "", type, opcode: type };
-  const add = (/** @type {string} */ text) => {
-    let place = places.get(text);
-    if (place === undefined) places.set(text, (place = places.size));
-    return place;
-  };
+  const add = (/** @type {string} */ text) => numberOf(places, text);
   return {
     places,
     /** The group of a program, whose instruction is at a place of the sources. @param {number} p @param {number} s */
@@ -95,6 +93,7 @@ export function operations(profile, layer) {
   }
   const names = [...groups.places.keys()],
     count = names.length;
+  /** @type {Record<string, Float64Array>} */
   const n = Object.fromEntries([...SUMS, ...`${MOST} first`.split(" ")].map((key) => [key, new Float64Array(count)]));
   n.first.fill(Infinity);
   const texts = textsOfGroups(sources, count);
@@ -128,11 +127,23 @@ export function operations(profile, layer) {
     texts.add(g, s);
   }
   addSizes(profile, groups, n);
-  for (const key of ["cycles", "compute", "flops", "wasted", "bytesIn", "bytesOut", "sync", "exchange"])
-    n[key] = n[key].map(Math.trunc);
-  const order = Array.from(names.keys()).sort((a, b) => n.cycles[b] - n.cycles[a] || (names[a] < names[b] ? -1 : 1));
-  for (const key of Object.keys(n)) n[key] = Float64Array.from(order, (g) => n[key][g]);
-  return { count, numbers: n, texts: { name: textsOf(order.map((g) => names[g])).packed(), ...texts.packed(order) } };
+  for (const key of "cycles compute flops wasted bytesIn bytesOut sync exchange".split(" "))
+    n[key].forEach((value, g) => (n[key][g] = Math.trunc(value)));
+  const order = inOrder(
+    Int32Array.from(names.keys()),
+    (a, b) => n.cycles[b] - n.cycles[a] || (names[a] < names[b] ? -1 : 1),
+  );
+  for (const [key, values] of Object.entries(n)) {
+    const narrow = new Grown(true);
+    for (const g of order) narrow.push(values[g]);
+    n[key] = narrow.whole();
+    resized(values, 0);
+  }
+  return {
+    count,
+    numbers: n,
+    texts: { name: textsOf(madeOf(order, (g) => names[g])).packed(), ...texts.packed(order) },
+  };
 }
 
 const NEEDED = "source cycles executions sync_cycles cycles_mean bytes_in bytes_out flops code_bytes live_worst".split(
@@ -178,7 +189,7 @@ function textsOfGroups({ table }, count) {
     none: (g) => {
       layers.ids[g] = -2;
     },
-    /** @param {number[]} order */
+    /** @param {Int32Array} order */
     packed: (order) =>
       Object.fromEntries(
         kept.map(({ key, texts: { bytes, ends }, ids }) => [
@@ -265,6 +276,11 @@ export function unpackOperations({ count, numbers, texts }) {
     member(key, (row) => values.at(row));
   }
   return Array.from({ length: count }, (_, row) => new Row(row));
+}
+
+/** @template T @param {Iterable<number>} places @param {(place: number) => T} make */
+function* madeOf(places, make) {
+  for (const place of places) yield make(place);
 }
 
 /** Lines of source: cycles, bytes, what is live where the fullest tile is. @param {Profile} profile */
@@ -367,16 +383,8 @@ function largestExchanges(profile) {
   return found.map((i) => [i, name(i), c.code_bytes[i], c.bytes_in[i], c.cycles[i]]);
 }
 
-/** @param {import("./capnp.js").Variables} all @param {number} id @param {number[]} tiles */
+/** The bytes of a variable on the tile that has most of it. @param {import("./capnp.js").Variables} all
+ * @param {number} id @param {number[]} tiles */
 function bytesOn(all, id, tiles) {
-  const d = all.distribution[id];
-  let most = 0;
-  for (const tile of tiles) {
-    let bytes = 0;
-    for (let r = all.runStart[d]; r < all.runStart[d + 1]; ++r) {
-      if (tile >= all.firstTile[r] && tile < all.firstTile[r] + all.numTiles[r]) bytes += all.bytes[r];
-    }
-    most = Math.max(most, bytes);
-  }
-  return most;
+  return Math.max(0, ...tiles.map((tile) => bytesOnTile(all, id, tile)));
 }

@@ -1,6 +1,7 @@
 // One profile, in the worker: its files, results of queries, results that need more than SQL.
 
 import { memberText, readArchive } from "./archive.js";
+import { copyOf } from "./buffers.js";
 import { readVariables } from "./capnp.js";
 import { readDebug } from "./cbor.js";
 import { Complaint, Database, message } from "./database.js";
@@ -237,8 +238,7 @@ export class Profile {
   /** Names and numbers of the programs, to hand over. */
   programs() {
     const { name, type } = this.programTexts();
-    const numbers = structuredClone(this.programColumns());
-    return { ...numbers, name: name.packed(), type: type.packed(), copies: this.copies() };
+    return { ...copyOf(this.programColumns()), name: name.packed(), type: type.packed(), copies: this.copies() };
   }
 
   /** Texts for this side of the worker; packed() hands copies over. */
@@ -283,10 +283,9 @@ export class Profile {
 
   /** A copy of sourceTable() to hand over. */
   sources() {
-    const { id, line, texts } = this.sourceTable();
+    const { texts, ...numbers } = this.sourceTable();
     return {
-      id: id.slice(),
-      line: line.slice(),
+      ...copyOf(numbers),
       texts: Object.fromEntries(Object.entries(texts).map(([name, one]) => [name, one.packed()])),
     };
   }

@@ -1,6 +1,8 @@
 // Answers to views about all rows of the trace, made by the worker: a million rows take time.
 
+import { Grown, inOrder } from "./grown.js";
 import { byName, frames, leftHeavy, pipelineGrid, rangeSums } from "./sums.js";
+import { textsOf } from "./texts.js";
 import { rowsOf } from "./trace.js";
 
 /** @typedef {import("./sums.js").Group} Group */
@@ -26,10 +28,11 @@ function groupsOf(profile, ipu) {
 
 /** The rows with equal names merged. @param {Profile} profile @param {string} ipu */
 export function heavy(profile, ipu) {
-  const { levels, labels, total } = leftHeavy(groupsOf(profile, ipu));
+  const labels = new Map();
+  const { levels, total } = leftHeavy(groupsOf(profile, ipu), labels);
   return {
     lanes: [{ title: "all rows, equal names merged, heaviest first", levels }],
-    labels,
+    labels: textsOf(labels.keys()).packed(),
     offset: 0,
     total,
     kinds: rowsOf(profile).kinds,
@@ -44,20 +47,20 @@ export function sandwich(profile, ipu, asked) {
   const whole = all.reduce((sum, one) => sum + one.self, 0);
   const heaviest = all.reduce((a, b) => (b.self > a.self ? b : a), { name: "", self: -1 });
   const chosen = asked === "" ? heaviest.name : asked;
+  /** @type {Map<string, number>} */
+  const labels = new Map();
   const around = (/** @type {(parts: string[], at: number) => string[]} */ take) =>
-    leftHeavy(groups, (parts) => (parts.includes(chosen) ? take(parts, parts.indexOf(chosen)) : []));
+    leftHeavy(groups, labels, (parts) => (parts.includes(chosen) ? take(parts, parts.indexOf(chosen)) : []));
   const callers = around((parts, at) => parts.slice(0, at + 1).reverse());
   const callees = around((parts, at) => parts.slice(at));
-  const shift = callers.labels.length;
   // Scopes around the name have no rows of their own.
   const above = callers.levels.slice(1).map((level) => ({ ...level, row: level.row.map(() => -1) }));
-  const below = callees.levels.map((level) => ({ ...level, label: level.label.map((label) => label + shift) }));
   return {
     lanes: [
       { title: `what '${chosen}' is in, the nearest below`, levels: above.reverse() },
-      { title: `'${chosen}' and what is in it`, levels: below },
+      { title: `'${chosen}' and what is in it`, levels: callees.levels },
     ],
-    labels: [...callers.labels, ...callees.labels],
+    labels: textsOf(labels.keys()).packed(),
     offset: 0,
     kinds: rowsOf(profile).kinds,
     total: all.find((one) => one.name === chosen)?.total ?? 0,
@@ -77,23 +80,23 @@ export function pipeline(profile) {
  * @param {Profile} profile @param {number} offset */
 export function working(profile, offset) {
   const { columns: c } = rowsOf(profile);
-  /** @type {Map<number, number[]>} */
+  const base = c.cycles_base;
+  /** @type {Map<number, Grown>} */
   const byIpu = new Map();
+  const every = new Grown();
   for (let i = 2; i < c.program.length; ++i) {
     if (c.cycles[i] <= 0 || c.active_tiles[i] <= 0) continue;
-    const list = byIpu.get(c.ipu[i]);
-    if (list === undefined) byIpu.set(c.ipu[i], [i]);
-    else list.push(i);
+    every.push(i);
+    let list = byIpu.get(c.ipu[i]);
+    if (list === undefined) byIpu.set(c.ipu[i], (list = new Grown()));
+    list.push(i);
   }
-  const over = (/** @type {number[]} */ rows) => {
-    const order = Int32Array.from(rows);
-    const base = c.cycles_base;
-    if (order.some((row, i) => i > 0 && base[order[i - 1]] > base[row]))
-      order.sort((a, b) => base[a] - base[b] || a - b);
+  const over = (/** @type {Grown} */ rows) => {
+    const order = inOrder(Int32Array.from(rows.whole()), (a, b) => base[a] - base[b] || a - b);
     return { order, begins: Float64Array.from(order, (i) => base[i] + offset) };
   };
   const lanes = [...byIpu].map(([ipu, rows]) => ({ ipu, ...over(rows) }));
-  return { all: lanes.length === 1 ? lanes[0] : over([...byIpu.values()].flat()), lanes };
+  return { all: lanes.length === 1 ? lanes[0] : over(every), lanes };
 }
 
 /** The rows of a program. @param {Profile} profile @param {number} program */

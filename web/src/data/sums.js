@@ -1,6 +1,7 @@
 // Sums over rows of the trace: by kind, by operation, by name; balance; a pipeline's grid.
 
-import { Boxes, Grown } from "./grown.js";
+import { Boxes, Grown, inOrder } from "./grown.js";
+import { numberOf } from "./texts.js";
 
 /** @typedef {{text: string, cycles: number, rows: number, row: number, most: number}} Group rows of one
  *   name: cycles without overlapped ones, how many rows, the longest */
@@ -145,47 +146,98 @@ export function frames(groups) {
   return [...found.values()];
 }
 
+/** The parts of names as a tree in arrays: a million objects would stay until they are collected. */
+class Tree {
+  constructor() {
+    this.parent = new Grown();
+    this.label = new Grown();
+    this.cycles = new Grown();
+    this.row = new Grown(); // the longest, which gives the kind of work
+    this.most = new Grown();
+    this.places = new Int32Array(1024); // by parent and label, or behind it: the frame's number and 1; 0 is free
+    this.child(-1, -1);
+  }
+
+  /** The place of a frame, or the free one where it belongs. @param {number} parent @param {number} label */
+  place(parent, label) {
+    const { places } = this,
+      most = places.length - 1;
+    let at = Math.imul(parent, 0x9e3779b1) ^ Math.imul(label, 0x85ebca6b);
+    for (at = (at ^ (at >>> 15)) & most; places[at] !== 0; at = (at + 1) & most) {
+      const frame = places[at] - 1;
+      if (this.parent.data[frame] === parent && this.label.data[frame] === label) break;
+    }
+    return at;
+  }
+
+  /** @param {number} parent @param {number} label */
+  child(parent, label) {
+    const at = this.place(parent, label),
+      frame = this.parent.length;
+    if (this.places[at] !== 0) return this.places[at] - 1;
+    this.places[at] = frame + 1;
+    this.parent.push(parent);
+    this.label.push(label);
+    for (const zeros of [this.cycles, this.most]) zeros.push(0);
+    this.row.push(-1);
+    if (2 * frame > this.places.length) {
+      this.places = new Int32Array(2 * this.places.length);
+      for (let k = 0; k <= frame; ++k) this.places[this.place(this.parent.data[k], this.label.data[k])] = k + 1;
+    }
+    return frame;
+  }
+
+  /** The children of each frame, the heaviest first: those of k are order[begins[k]] to order[begins[k + 1] - 1]. */
+  children() {
+    const count = this.parent.length,
+      begins = new Int32Array(count + 1),
+      order = new Int32Array(count - 1);
+    for (let k = 1; k < count; ++k) ++begins[this.parent.data[k]];
+    for (let k = 0; k < count; ++k) begins[k + 1] += begins[k];
+    // begins[k] is the end of k now, and its begin after all are placed.
+    for (let k = count - 1; k > 0; --k) order[--begins[this.parent.data[k]]] = k;
+    const cycles = this.cycles.data;
+    for (let k = 0; k < count; ++k)
+      if (begins[k + 1] > begins[k] + 1)
+        inOrder(order.subarray(begins[k], begins[k + 1]), (a, b) => cycles[b] - cycles[a]);
+    return { begins, order };
+  }
+}
+
 /** The same frames merged, heaviest first: levels of boxes as a flame chart has them.
- * @param {Iterable<Group>} groups @param {(parts: string[]) => string[]} [take] what of each name; nothing: not the group */
-export function leftHeavy(groups, take = (parts) => parts) {
-  /** @typedef {{cycles: number, row: number, most: number, children: Map<string, any>|null, label: string}} Frame */
-  const frame = (/** @type {string} */ label) =>
-    /** @type {Frame} */ ({ cycles: 0, row: -1, most: 0, children: null, label });
-  const root = frame("");
+ * @param {Iterable<Group>} groups @param {Map<string, number>} labels of parts, to which it adds
+ * @param {(parts: string[]) => string[]} [take] what of each name; nothing: not the group */
+export function leftHeavy(groups, labels, take = (parts) => parts) {
+  const tree = new Tree();
   for (const { text, cycles, row, most } of groups) {
     const parts = take(partsOf(text));
     if (parts.length === 0) continue;
-    root.cycles += cycles;
-    let at = root;
-    parts.forEach((part, depth) => {
-      at.children ??= new Map();
-      let next = at.children.get(part);
-      if (next === undefined) at.children.set(part, (next = frame(part)));
-      next.cycles += cycles;
-      if (depth === parts.length - 1 && most > next.most) {
-        next.row = row; // the longest row gives the kind of work
-        next.most = most;
-      }
-      at = next;
-    });
+    tree.cycles.data[0] += cycles;
+    let at = 0;
+    for (const part of parts) {
+      at = tree.child(at, numberOf(labels, part));
+      tree.cycles.data[at] += cycles;
+    }
+    if (most > tree.most.data[at]) {
+      tree.row.data[at] = row;
+      tree.most.data[at] = most;
+    }
   }
+  const { begins, order } = tree.children();
   /** @type {Boxes[]} */
   const levels = [];
-  /** @type {Map<string, number>} */
-  const labels = new Map();
-  /** @param {Frame} frame @param {number} begin @param {number} depth */
+  /** @param {number} frame @param {number} begin @param {number} depth */
   const place = (frame, begin, depth) => {
     let at = begin;
-    const children = [...(frame.children?.values() ?? [])].sort((a, b) => b.cycles - a.cycles);
-    frame.children = null; // a million frames are free one by one
-    for (const child of children) {
-      if (!labels.has(child.label)) labels.set(child.label, labels.size);
-      const row = child.children === null ? child.row : -1;
-      (levels[depth] ??= new Boxes()).push(at, at + child.cycles, labels.get(child.label) ?? 0, row);
+    for (let k = begins[frame]; k < begins[frame + 1]; ++k) {
+      const child = order[k],
+        end = at + tree.cycles.data[child];
+      const row = begins[child] === begins[child + 1] ? tree.row.data[child] : -1;
+      (levels[depth] ??= new Boxes()).push(at, end, tree.label.data[child], row);
       place(child, at, depth + 1);
-      at += child.cycles;
+      at = end;
     }
   };
-  place(root, 0, 0);
-  return { total: root.cycles, labels: [...labels.keys()], levels: levels.map((boxes) => boxes.level()) };
+  place(0, 0, 0);
+  return { total: tree.cycles.data[0], levels: levels.map((boxes) => boxes.level()) };
 }

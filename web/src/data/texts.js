@@ -151,6 +151,14 @@ function alike(text, from, at, most) {
   return same;
 }
 
+/** The number of a text that is counted by a map, which gets it if it is new.
+ * @param {Map<string, number>} map @param {string} text */
+export function numberOf(map, text) {
+  let number = map.get(text);
+  if (number === undefined) map.set(text, (number = map.size));
+  return number;
+}
+
 /** Texts of which some may be missing. @param {Iterable<any>} values */
 export function textsOf(values) {
   const made = new TextsMaker(),

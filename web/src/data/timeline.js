@@ -1,5 +1,6 @@
 // A timeline of the host (.pvti): marks by thread as boxes, moments, lines of numbers, heat maps.
 
+import { numberOf } from "./texts.js";
 import { Complaint, message } from "./database.js";
 
 const FORMAT = 1;
@@ -132,11 +133,7 @@ function read(database, name) {
   const heatmaps = readHeatmaps(database);
   /** @type {Map<string, number>} */
   const labels = new Map();
-  const label = (/** @type {string} */ text) => {
-    let id = labels.get(text);
-    if (id === undefined) labels.set(text, (id = labels.size));
-    return id;
-  };
+  const label = (/** @type {string} */ text) => numberOf(labels, text);
   /** @type {Map<number, number[]>} */
   const byThread = new Map(threads.map((row) => [row[0], []]));
   events.forEach((row, i) => byThread.get(row[1])?.push(i));

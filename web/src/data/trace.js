@@ -1,8 +1,10 @@
 // The execution trace: rows as columns, and boxes of a flame chart by lane.
 
+import { copyOf } from "./buffers.js";
 import { namesOf, Sources, standsFor } from "./names.js";
 import { Boxes, Grown } from "./grown.js";
 import { partsOf } from "./sums.js";
+import { numberOf, textsOf } from "./texts.js";
 
 /** @typedef {Record<string, Float64Array>} Columns */
 
@@ -40,9 +42,9 @@ export function rowsOf(profile) {
   });
 }
 
-/** A copy of the columns for the page, because a move takes them away. @param {Profile} profile */
+/** The columns for the page. @param {Profile} profile */
 export function trace(profile) {
-  return structuredClone(rowsOf(profile).columns);
+  return copyOf(rowsOf(profile).columns);
 }
 
 /** The lanes of rows: IPU (-1: all), and 1 for a row that runs beside another one of its IPU.
@@ -80,11 +82,7 @@ export function flame(profile, nested, offset) {
   }
   /** @type {Map<string, number>} */
   const labels = new Map();
-  const label = (/** @type {string} */ text) => {
-    let id = labels.get(text);
-    if (id === undefined) labels.set(text, (id = labels.size));
-    return id;
-  };
+  const label = (/** @type {string} */ text) => numberOf(labels, text);
   const none = [label("")];
   /** @type {Map<number, number[]>} */
   const known = new Map();
@@ -106,7 +104,7 @@ export function flame(profile, nested, offset) {
       const levels = nested ? laneLevels(mine, c, labelsOf, offset) : [flat(mine, c, offset)];
       return { ipu: key >> 1, beside: (key & 1) === 1, levels };
     });
-  return { lanes, labels: [...labels.keys()], kinds };
+  return { lanes, labels: textsOf(labels.keys()).packed(), kinds };
 }
 
 /** One level of all rows of a lane; a box has the name of its row's program.

@@ -7,6 +7,7 @@ import { bytesText, cyclesWords, grouped, share } from "../base/format.js";
 import { KINDS } from "../base/kinds.js";
 import { column, table } from "../base/table.js";
 import { standsFor } from "../data/names.js";
+import { Texts } from "../data/texts.js";
 import { bspPanel } from "./bsp.js";
 import { heatmapPanel } from "./heatmap.js";
 import { sandwichPanel } from "./sandwich.js";
@@ -23,7 +24,7 @@ async function lanesOf(app, run, mode) {
     offset = wait + load;
   const flame = await app.ask("flame", mode === "flame", offset);
   const only = app.state.get("ipu");
-  const labels = [...flame.labels];
+  const first = flame.labels.ids.length;
   const lanes = flame.lanes
     .filter((lane) => only === "" || String(lane.ipu) === only || lane.ipu < 0)
     .map((lane) => ({
@@ -39,13 +40,13 @@ async function lanesOf(app, run, mode) {
       {
         begin: Float64Array.of(0, wait, offset),
         end: Float64Array.of(wait, offset, Math.max(offset, total)),
-        label: Int32Array.of(labels.length, labels.length + 1, labels.length + 2),
+        label: Int32Array.of(first, first + 1, first + 2),
         row: Int32Array.of(0, 1, -1),
       },
     ],
   };
-  labels.push("waiting for the host", "loading the program", `run #${run?.[0] ?? 0}`);
-  return { lanes: [host, ...lanes], labels, offset, total, kinds: flame.kinds };
+  const more = ["waiting for the host", "loading the program", `run #${run?.[0] ?? 0}`];
+  return { lanes: [host, ...lanes], labels: flame.labels, more, offset, total, kinds: flame.kinds };
 }
 
 /** @param {App} app */
@@ -64,14 +65,15 @@ async function render(app) {
   const sides = mode === "sandwich" ? await app.ask("sandwich", state.get("ipu"), state.get("frame")) : null;
   const merged = mode === "heavy" ? await app.ask("heavy", state.get("ipu")) : sides;
   const built = merged ?? (await lanesOf(app, run, mode));
+  built.more ??= []; // labels behind those of the worker
   const aligned = align(app, run);
   const hosts =
     merged === null && aligned.over.length > 0
-      ? hostLanes(aligned.over, aligned.place, c.program.length, built.labels.length)
+      ? hostLanes(aligned.over, aligned.place, c.program.length, built.labels.ids.length + built.more.length)
       : null;
   if (hosts !== null) {
     built.lanes = [...hosts.lanes, ...built.lanes];
-    built.labels = [...built.labels, ...hosts.labels];
+    built.more = [...built.more, ...hosts.labels];
   }
   const plot = tracePlot(app, names, c, built, letterOf, stands, merged !== null, hosts, aligned.wall);
   const range = state.range("range");
@@ -182,9 +184,15 @@ function tracePlot(app, names, c, built, letterOf, stands, merged, hosts, wall) 
   const step = state.get("step") === "" ? NaN : state.number("step", NaN);
   const op = state.get("op");
   const chosenRow = state.get("row") === "" ? -1 : state.number("row", -1);
-  const { lanes, labels } = built;
+  const { lanes } = built,
+    labels = new Texts(built.labels),
+    count = labels.ids.length;
   const textOf = (/** @type {number} */ label, /** @type {number} */ row) =>
-    label < 0 ? names.name(c.program[row]).split("/").slice(-2).join("/") : labels[label];
+    label < 0
+      ? names.name(c.program[row]).split("/").slice(-2).join("/")
+      : label < count
+        ? labels.at(label)
+        : built.more[label - count];
   /** @type {Plot} */
   let plot;
   const { boxAt, step: stepTo, onkey } = laneMoves(lanes, () => plot);
@@ -238,7 +246,7 @@ function tracePlot(app, names, c, built, letterOf, stands, merged, hosts, wall) 
       const box = boxAt(x, y);
       if (box === null) return;
       const row = box.level.row[box.at];
-      if (state.get("mode") === "sandwich") state.set({ frame: labels[box.level.label[box.at]], z: null });
+      if (state.get("mode") === "sandwich") state.set({ frame: labels.at(box.level.label[box.at]), z: null });
       else if (isHost(row)) state.set({ mark: row - c.program.length });
       else if (row >= 2) state.set({ row, step: c.program[row], range: null });
       else if (!merged)
