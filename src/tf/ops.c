@@ -6,8 +6,15 @@
 #include "ops.h"
 
 #include <stdio.h>
+#include <string.h>
 
+#include "base/half.h"
 #include "launch.h"
+#include "tensorflow/c/kernels_experimental.h"
+
+/* TensorFlow 2.21 does not export these. */
+#pragma weak TF_AddNVariant
+#pragma weak TF_ZerosLikeVariant
 
 /* Defines the functions that TensorFlow calls for kernels of this file. */
 #define STATIC_CREATE(name, function)                        \
@@ -104,12 +111,83 @@ static trm_status create_site(TF_OpKernelConstruction *construction, void **out_
 
 STATIC_CREATE(create_node, create_site)
 
+/* ---- Tensor lists: ops that TensorFlow takes apart for the device ----------------------------
+ *
+ * The functions that it calls with the tensors of a list own them. */
+
+static void fill_zeros(TF_OpKernelContext *context, TF_Tensor *input, TF_Tensor *out) {
+  (void)context;
+  memset(TF_TensorData(out), 0, TF_TensorByteSize(out));
+  TF_DeleteTensor(input);
+  TF_DeleteTensor(out);
+}
+
+static void add(TF_OpKernelContext *context, TF_Tensor *a, TF_Tensor *b, TF_Tensor *out) {
+  const size_t count = (size_t)TF_TensorElementCount(out);
+  const void *x = TF_TensorData(a), *y = TF_TensorData(b);
+  void *sum = TF_TensorData(out);
+  if (TF_TensorType(out) == TF_FLOAT) {
+    for (size_t i = 0; i < count; ++i)
+      ((float *)sum)[i] = ((const float *)x)[i] + ((const float *)y)[i];
+  } else if (TF_TensorType(out) == TF_HALF) {
+    for (size_t i = 0; i < count; ++i)
+      ((uint16_t *)sum)[i] = trm_float_to_half(trm_half_to_float(((const uint16_t *)x)[i]) +
+                                               trm_half_to_float(((const uint16_t *)y)[i]));
+  } else {
+    TF_Status *status = TF_NewStatus();
+    TF_SetStatus(status, TF_UNIMPLEMENTED,
+                 "AddN of tensor lists on an IPU has the types float32 and float16.");
+    TF_OpKernelContext_Failure(context, status);
+    TF_DeleteStatus(status);
+  }
+  TF_DeleteTensor(a);
+  TF_DeleteTensor(b);
+  TF_DeleteTensor(out);
+}
+
+static trm_status zero_list(void *kernel, TF_OpKernelContext *context, trm_error *error) {
+  (void)kernel;
+  if (TF_ZerosLikeVariant == NULL)
+    FAIL(UNIMPLEMENTED, "This TensorFlow has no ZerosLike of tensor lists for an IPU.");
+  TF_Status *status = TF_NewStatus();
+  TF_ZerosLikeVariant(context, fill_zeros, status);
+  return trm_tf_end_call(status, error);
+}
+
+static trm_status add_lists(void *kernel, TF_OpKernelContext *context, trm_error *error) {
+  (void)kernel;
+  if (TF_AddNVariant == NULL)
+    FAIL(UNIMPLEMENTED, "This TensorFlow has no AddN of tensor lists for an IPU.");
+  TF_Status *status = TF_NewStatus();
+  TF_AddNVariant(context, add, status);
+  return trm_tf_end_call(status, error);
+}
+
+static void compute_zeros(void *kernel, TF_OpKernelContext *context) {
+  if (TF_ExpectedOutputDataType(context, 0) == TF_VARIANT)
+    trm_tf_compute_kernel(zero_list, kernel, context);
+  else trm_tf_launch_compute(kernel, context);
+}
+
+static void compute_sum(void *kernel, TF_OpKernelContext *context) {
+  if (TF_ExpectedOutputDataType(context, 0) == TF_VARIANT)
+    trm_tf_compute_kernel(add_lists, kernel, context);
+  else trm_tf_launch_compute(kernel, context);
+}
+
+typedef void compute_function(void *kernel, TF_OpKernelContext *context);
+
+static compute_function *compute_of(const char *op) {
+  if (strcmp(op, "ZerosLike") == 0) return compute_zeros;
+  return strcmp(op, "AddN") == 0 ? compute_sum : trm_tf_launch_compute;
+}
+
 int32_t trm_tf_register_kernel(const char *op, const char *kernel_def, int32_t on_variables,
                                char *message, uint64_t message_size) {
   TF_KernelBuilder *builder =
-      on_variables ? TF_NewKernelBuilder(op, "IPU", create_named, compute_on_variables, trm_free)
-                   : TF_NewKernelBuilder(op, "IPU", create_node, trm_tf_launch_compute,
-                                         trm_tf_launch_delete);
+      on_variables
+          ? TF_NewKernelBuilder(op, "IPU", create_named, compute_on_variables, trm_free)
+          : TF_NewKernelBuilder(op, "IPU", create_node, compute_of(op), trm_tf_launch_delete);
   trm_error error = {0};
   TF_Status *call = TF_NewStatus();
   TF_RegisterKernelBuilderWithKernelDef(kernel_def, op, builder, call);

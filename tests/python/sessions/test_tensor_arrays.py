@@ -160,3 +160,18 @@ def test_assertions_say_their_text():
         assert session.run(y) == 4
         with pytest.raises(tf.errors.InvalidArgumentError, match="it is not small but"):
             session.run(y, {x: 5})
+
+
+@pytest.mark.skipif(tf.__version__ >= "2.16", reason="TensorFlow does not export what it takes")
+@pytest.mark.parametrize("dtype", [tf.float32, tf.float16])
+def test_zeros_and_sums_of_tensor_lists(dtype):
+    x = tf.placeholder(dtype, [3, 2])
+    with DEVICES["device"]():
+        one = tf.raw_ops.TensorListFromTensor(tensor=x, element_shape=[2])
+        lists = [tf.zeros_like(one), tf.add_n([one, one])]
+        zeros, total = [tf.raw_ops.TensorListStack(
+            input_handle=each, element_shape=[2], element_dtype=dtype) for each in lists]
+    fed = np.arange(6).reshape(3, 2)
+    with tf.Session() as session:
+        np.testing.assert_array_equal(session.run(zeros, {x: fed}), np.zeros([3, 2]))
+        np.testing.assert_array_equal(session.run(total, {x: fed}), fed * 2)
