@@ -338,16 +338,18 @@ static trm_status add_panel_product(dot_draft *draft, const trm_panel_product *p
                                  draft->result, error);
 }
 
-/* Adds a product on a CPU whose oneDNN has its sgemm alone, or whose sums oneDNN would cut. */
-static trm_status add_own_product(dot_draft *draft, bool is_sgemm, trm_error *error) {
+/* Whether panels serve the product, which is then *out_panels. */
+static bool is_panel_product(const dot_draft *draft, trm_panel_product *out_panels) {
   const trm_dot_matrix *m = draft->matrices;
-  const trm_panel_product product = {draft->rows,         draft->columns,       draft->inner,
-                                     m[LHS].row_stride,   m[LHS].column_stride, m[RHS].row_stride,
-                                     m[RHS].column_stride};
-  const bool packs_once = may_pack_floats(draft->request, &draft->p);
-  if (is_sgemm && draft->p.batch.count == 0 && trm_panel_product_serves(&product, packs_once)) {
-    return add_panel_product(draft, &product, error);
-  }
+  *out_panels = (trm_panel_product){draft->rows,         draft->columns,       draft->inner,
+                                    m[LHS].row_stride,   m[LHS].column_stride, m[RHS].row_stride,
+                                    m[RHS].column_stride};
+  return draft->p.batch.count == 0 &&
+         trm_panel_product_serves(out_panels, may_pack_floats(draft->request, &draft->p));
+}
+
+/* Adds a product on a CPU whose oneDNN has its sgemm alone, or whose sums oneDNN would cut. */
+static trm_status add_own_product(dot_draft *draft, trm_error *error) {
   const bool has_no_use = draft->packs_floats && !has_page_lines(draft, RHS);
   return has_no_use ? TRM_UNIMPLEMENTED : add_tiled_product(draft, error);
 }
@@ -367,6 +369,9 @@ static trm_status add_product(dot_draft *draft, bits *out_bits, trm_error *error
   const bool in_pieces = draft->products != TRM_HALF_PRODUCTS_FLOAT;
   const bool packs =
       draft->packs_floats || draft->packs_always || (in_pieces && is_kept(draft, RHS));
+  trm_panel_product panels;
+  if (!in_pieces && is_panel_product(draft, &panels))
+    return add_panel_product(draft, &panels, error);
   product_descs descs;
   TRY(describe_product(draft, &descs, error));
   const_dnnl_memory_desc_t wanted = descs.rhs;
@@ -379,7 +384,7 @@ static trm_status add_product(dot_draft *draft, bits *out_bits, trm_error *error
   TRY(create_product(descs.lhs, wanted, descs.out, &desc, error));
   trm_status status;
   if (!in_pieces && (is_sgemm(desc) || is_long_sum(draft))) {
-    status = add_own_product(draft, is_sgemm(desc), error);
+    status = add_own_product(draft, error);
   } else {
     *out_bits = bits_of(desc, draft->matrices[LHS].row_stride == 1, draft->inner);
     status = packs ? pack_right_side(draft, descs.rhs, desc, &descs.rhs, error) : TRM_OK;
