@@ -9,6 +9,7 @@
 #include "ops/linear/grouped_convolution.h"
 #include "ops/linear/half_tiles.h"
 #include "ops/linear/onednn_convolution_draft.h"
+#include "ops/linear/pointwise_convolution.h"
 #include "ops/linear/winograd.h"
 
 /* ---- Building -------------------------------------------------------------------------------- */
@@ -482,7 +483,10 @@ static trm_status add_operations(trm_convolution_draft *draft, const trm_kernel_
     const trm_onednn_place home = is_data ? draft->x : draft->y;
     const trm_onednn_place to =
         user == plain ? home : trm_onednn_scratch(sequence, dnnl_memory_desc_get_size(plain));
+    trm_panel_product product;
     if (is_thin) TRY(add_thin(draft, request, &thin, to, error));
+    else if (draft->pieces == 0 && trm_pointwise_plan(p, draft->keeps_weights, &product))
+      TRY(trm_pointwise_add(draft, request, &product, is_data ? draft->y : draft->x, to, error));
     else TRY(add_convolution(draft, request, to, error));
     if (user != plain) TRY(trm_onednn_add_reorder(sequence, plain, to, user, home, error));
   }

@@ -168,6 +168,7 @@ static void multiply_group(const job *own, int64_t panel, int64_t panels, int64_
                           .is_swapped = own->is_swapped};
       if (own->packed != NULL) {
         t.rhs = own->packed + ((panel + i) * p->inner + first) * tiles->wide;
+        if (row == begin && i + 1 < panels) t.next = t.rhs + p->inner * tiles->wide;
       } else if (buffer == NULL) {
         t.rhs = own->rhs + column + first * p->rhs_inner, t.rhs_line = p->rhs_inner;
       }

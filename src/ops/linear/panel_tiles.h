@@ -16,6 +16,7 @@ typedef struct trm_panel_tile {
   int64_t out_row, columns; /* columns: of the panel that exist */
   bool adds;                /* to what is in `out` */
   bool is_swapped;          /* writes column c of row r to out[c * out_row + r]; never adds */
+  const float *next;        /* a packed panel that is fetched meanwhile, or NULL */
 } trm_panel_tile;
 
 typedef struct trm_panel_tiles {
