@@ -18,6 +18,7 @@ enum { LEAST_ROWS = 32, MOST_ROWS = 192, MOST_INNER = 512 };
 enum { MANY_ROWS = 192, PAGE = 1024, SHORT_SUM = 16 };
 #define MOST_RIGHT ((int64_t)1 << 20)
 #define MOST_SWAPPED ((int64_t)1 << 17) /* floats that each thread packs for itself */
+#define MOST_HALF_SUM 2304              /* halves of a row, many of which are widened together */
 
 /* How the right side is read. */
 typedef enum way {
@@ -32,9 +33,9 @@ typedef struct job {
   trm_panel_product p;
   const trm_panel_tiles *tiles;
   bool is_swapped;
-  const float *lhs, *rhs; /* rhs: NULL where it is packed */
+  const void *lhs, *rhs; /* rhs: NULL where it is packed */
   const float *packed;
-  float *out;
+  void *out;
   char *scratch;
   int64_t parts; /* ranges of rows */
 } job;
@@ -67,7 +68,7 @@ static int64_t panels_of(const trm_panel_product *p, const trm_panel_tiles *tile
 
 /* The products of a panel are cut in about equal parts. */
 static int64_t depth_of(const job *own) {
-  if (own->is_swapped) return own->p.inner;
+  if (own->is_swapped || own->p.is_half) return own->p.inner;
   return divide_up(own->p.inner, divide_up(own->p.inner, own->tiles->most_depth));
 }
 
@@ -78,7 +79,9 @@ static int64_t group_of(const job *own) {
   return own->p.rows <= TILES * own->tiles->tall ? 1 : least(GROUP, panels);
 }
 
+/* Of packed panels, or of rows that are widened. */
 static size_t buffer_bytes(const job *own) {
+  if (own->p.is_half) return (size_t)(TILES * own->tiles->tall * own->p.inner) * sizeof(float);
   return (size_t)(group_of(own) * depth_of(own) * own->tiles->wide) * sizeof(float);
 }
 
@@ -97,7 +100,7 @@ static job begin_job(const trm_panel_product *p) {
 size_t trm_panel_product_scratch_bytes(const trm_panel_product *p) {
   const job own = begin_job(p);
   switch (way_of(p, own.tiles)) {
-    case BY_LINES: return 0;
+    case BY_LINES: return p->is_half ? buffer_bytes(&own) * (size_t)trm_threads_limit() : 0;
     case IS_WHOLE: return trm_panel_product_packed_bytes(p);
     default: return buffer_bytes(&own) * (size_t)trm_threads_limit();
   }
@@ -121,6 +124,10 @@ int64_t trm_panel_product_row_parts(const trm_panel_product *p, int threads) {
 bool trm_panel_product_serves(const trm_panel_product *p, bool packs_once) {
   const trm_panel_tiles *tiles = trm_panel_tiles_get();
   if (tiles == NULL) return false;
+  if (p->is_half && (!tiles->reads_lines || p->rhs_column != 1 || p->lhs_inner != 1 ||
+                     p->lhs_row != p->inner || p->inner > MOST_HALF_SUM)) {
+    return false;
+  }
   const bool is_tiny = (double)p->rows * (double)p->inner * (double)p->columns <= TINY;
   if (tiles->reads_lines) {
     const bool has_page_lines = p->rhs_column == 1 && p->rhs_inner % PAGE == 0 && !packs_once;
@@ -141,39 +148,56 @@ static void pack_panel(const trm_panel_product *p, const trm_panel_tiles *tiles,
   else tiles->pack_columns(from, p->rhs_column, depth, columns, to);
 }
 
-/* Some panels, for the rows [begin, end) and products from `first` on. buffer: NULL where no panel
- * is to be packed. */
+/* Where tile `t` of a panel finds the panel and the next one. */
+static void place_panel(const job *own, int64_t panel, int64_t first, trm_panel_tile *t) {
+  const trm_panel_product *p = &own->p;
+  const int64_t wide = own->tiles->wide;
+  if (own->packed != NULL) {
+    t->rhs = own->packed + (panel * p->inner + first) * wide;
+    t->next = p->inner * wide;
+  } else {
+    const size_t at = (size_t)(panel * wide + first * p->rhs_inner);
+    t->rhs = (const char *)own->rhs + at * (p->is_half ? sizeof(uint16_t) : sizeof(float));
+    t->rhs_line = p->rhs_inner, t->next = wide;
+  }
+}
+
+/* Some panels, for the rows [begin, end) and products from `first` on. */
 static void multiply_group(const job *own, int64_t panel, int64_t panels, int64_t begin,
                            int64_t end, int64_t first, float *buffer) {
   const trm_panel_product *p = &own->p;
   const trm_panel_tiles *tiles = own->tiles;
   const int64_t depth = least(depth_of(own), p->inner - first), size = depth * tiles->wide;
-  for (int64_t i = 0; i < panels && buffer != NULL; ++i) {
+  const bool packs = buffer != NULL && !p->is_half;
+  for (int64_t i = 0; i < panels && packs; ++i) {
     pack_panel(p, tiles, own->rhs, panel + i, first, depth, buffer + i * size);
   }
   const int64_t many = TILES * tiles->tall;
   for (int64_t row = begin; row < end; row += many) {
+    const int64_t rows = least(end - row, many);
+    const float *lhs = buffer;
+    if (p->is_half)
+      tiles->widen((const uint16_t *)own->lhs + row * p->inner, rows * p->inner, buffer);
+    else lhs = (const float *)own->lhs + row * p->lhs_row + first * p->lhs_inner;
     for (int64_t i = 0; i < panels; ++i) {
-      const int64_t column = (panel + i) * tiles->wide;
-      trm_panel_tile t = {.lhs = own->lhs + row * p->lhs_row + first * p->lhs_inner,
+      const int64_t column = (panel + i) * tiles->wide, at = row * p->columns + column;
+      trm_panel_tile t = {.lhs = lhs,
                           .rhs = buffer + i * size,
                           .lhs_row = p->lhs_row,
                           .lhs_inner = p->lhs_inner,
                           .rhs_line = tiles->wide,
                           .depth = depth,
-                          .out = own->out + row * p->columns + column,
+                          .out = p->is_half ? (void *)((uint16_t *)own->out + at)
+                                            : (void *)((float *)own->out + at),
                           .out_row = p->columns,
                           .columns = p->columns - column,
+                          .is_half = p->is_half,
                           .adds = first > 0,
                           .is_swapped = own->is_swapped};
-      if (own->packed != NULL) {
-        t.rhs = own->packed + ((panel + i) * p->inner + first) * tiles->wide;
-        if (row == begin && i + 1 < panels) t.next = t.rhs + p->inner * tiles->wide;
-      } else if (buffer == NULL) {
-        t.rhs = own->rhs + column + first * p->rhs_inner, t.rhs_line = p->rhs_inner;
-      }
-      if (own->is_swapped) t.out = own->out + column * p->rows + row, t.out_row = p->rows;
-      tiles->multiply(&t, least(end - row, many));
+      if (!packs) place_panel(own, panel + i, first, &t);
+      if (i + 1 == panels) t.next = 0;
+      if (own->is_swapped) t.out = (float *)own->out + column * p->rows + row, t.out_row = p->rows;
+      tiles->multiply(&t, rows);
     }
   }
 }
@@ -192,7 +216,7 @@ static void run_tasks(const void *context, int64_t begin, int64_t end, int threa
     const int64_t row = trm_range_begin(p->rows, part, own->parts);
     const int64_t last = trm_range_begin(p->rows, part + 1, own->parts);
     for (int64_t first = 0; first < p->inner; first += depth) {
-      const int64_t step = buffer != NULL ? group : panels;
+      const int64_t step = buffer != NULL && !p->is_half ? group : panels;
       for (int64_t i = 0; i < panels; i += step) {
         multiply_group(own, panel + i, least(step, panels - i), row, last, first, buffer);
       }
@@ -231,7 +255,7 @@ void trm_panel_product_run(const void *data, const void *lhs, const void *rhs, v
     return;
   }
   own.lhs = own.is_swapped ? rhs : lhs, own.rhs = own.is_swapped ? lhs : rhs;
-  own.out = out, own.scratch = chosen == BY_LINES ? NULL : scratch;
+  own.out = out, own.scratch = chosen == BY_LINES && !p->is_half ? NULL : scratch;
   run(&own);
 }
 

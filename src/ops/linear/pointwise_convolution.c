@@ -1,11 +1,10 @@
 /* Owns: convolutions of one element as products of panels. */
 #include "ops/linear/pointwise_convolution.h"
 
-bool trm_pointwise_plan(const trm_convolution_problem *p, bool keeps_weights,
-                        trm_panel_product *out_product) {
+static bool plan(const trm_convolution_problem *p, bool is_half, bool keeps_weights,
+                 trm_panel_product *out_product) {
   const bool is_data = p->kind == TRM_BACKWARD_DATA;
-  if (p->kind == TRM_BACKWARD_WEIGHTS || p->groups != 1 || p->is_x_cropped ||
-      p->w.start != 0) {
+  if (p->kind == TRM_BACKWARD_WEIGHTS || p->groups != 1 || p->is_x_cropped || p->w.start != 0) {
     return false;
   }
   int64_t rows = p->batch;
@@ -23,9 +22,22 @@ bool trm_pointwise_plan(const trm_convolution_problem *p, bool keeps_weights,
                                      .lhs_row = is_data ? p->out_channels : p->in_channels,
                                      .lhs_inner = 1,
                                      .rhs_inner = is_data ? p->w.outer : p->w.inner,
-                                     .rhs_column = is_data ? p->w.inner : p->w.outer};
+                                     .rhs_column = is_data ? p->w.inner : p->w.outer,
+                                     .is_half = is_half};
   return (out_product->rhs_inner == 1 || out_product->rhs_column == 1) &&
          trm_panel_product_serves(out_product, keeps_weights);
+}
+
+bool trm_pointwise_plan(const trm_convolution_problem *p, bool keeps_weights,
+                        trm_panel_product *out_product) {
+  return plan(p, false, keeps_weights, out_product);
+}
+
+bool trm_pointwise_reads_halves(const trm_convolution_problem *p, const trm_kernel_request *request,
+                                trm_panel_product *out_product) {
+  return trm_operand_shape(request, 0)->dtype == TRM_F16 &&
+         trm_operand_shape(request, 1)->dtype == TRM_F16 &&
+         request->instruction->shape.dtype == TRM_F16 && plan(p, true, false, out_product);
 }
 
 trm_status trm_pointwise_add(trm_convolution_draft *draft, const trm_kernel_request *request,
@@ -35,8 +47,9 @@ trm_status trm_pointwise_add(trm_convolution_draft *draft, const trm_kernel_requ
   const trm_dtype dtype = trm_operand_shape(request, 1)->dtype;
   const trm_panel_product *own = trm_arena_copy(request->arena, product, sizeof *product);
   CHECK_MEMORY(own, "a convolution");
-  if (!draft->keeps_weights) {
-    TRY(trm_onednn_add_widen(sequence, dtype, draft->p.w.count, false, &draft->w, error));
+  if (!draft->keeps_weights || own->is_half) {
+    if (!own->is_half)
+      TRY(trm_onednn_add_widen(sequence, dtype, draft->p.w.count, false, &draft->w, error));
     return trm_onednn_add_worker(sequence, trm_panel_product_run, own, from, draft->w, to,
                                  trm_panel_product_scratch_bytes(own), error);
   }

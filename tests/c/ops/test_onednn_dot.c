@@ -286,7 +286,7 @@ static void packed_weights_give_the_same_bits(void **state) {
    * are, unless their lines are whole pages apart. */
   const bool has_sgemm =
       (dnnl_get_effective_cpu_isa() & dnnl_cpu_isa_avx512_core) != dnnl_cpu_isa_avx512_core;
-  const trm_panel_product panels = {32, 256, 784, 784, 1, 256, 1};
+  const trm_panel_product panels = {32, 256, 784, 784, 1, 256, 1, false};
   assert_true(has_sgemm && !trm_panel_product_serves(&panels, true) ? packed == 1 : packed > 10);
 }
 
@@ -371,20 +371,20 @@ static void panels_are_shared(void **state) {
   (void)state;
   const trm_panel_tiles *tiles = trm_panel_tiles_get();
   if (tiles == NULL) skip();
-  const trm_panel_product lstm = {32, 1024, 256, 256, 1, 1024, 1};
+  const trm_panel_product lstm = {32, 1024, 256, 256, 1, 1024, 1, false};
   for (int threads = 1; threads <= 32; ++threads) {
     assert_int_equal(trm_panel_product_row_parts(&lstm, threads), 1);
   }
-  const trm_panel_product narrow = {80, tiles->wide + 3, 700, 700, 1, tiles->wide + 3, 1};
+  const trm_panel_product narrow = {80, tiles->wide + 3, 700, 700, 1, tiles->wide + 3, 1, false};
   assert_int_equal(trm_panel_product_row_parts(&narrow, 2), 1);
   assert_int_equal(trm_panel_product_row_parts(&narrow, 8), 4);
   const int64_t most = (80 + tiles->tall - 1) / tiles->tall;
   assert_int_equal(trm_panel_product_row_parts(&narrow, 256), most);
   if (!tiles->reads_lines) return;
-  const trm_panel_product tall = {3200, 1024, 256, 256, 1, 1024, 1};
+  const trm_panel_product tall = {3200, 1024, 256, 256, 1, 1024, 1, false};
   assert_true(trm_panel_product_row_parts(&tall, 16) >= 32);
   /* The transposed product has the columns as rows. */
-  const trm_panel_product gradient = {32, 512, 512, 512, 1, 1, 512};
+  const trm_panel_product gradient = {32, 512, 512, 512, 1, 1, 512, false};
   assert_int_equal(trm_panel_product_row_parts(&gradient, 16), 16);
 }
 
