@@ -106,11 +106,11 @@ size_t trm_panel_product_scratch_bytes(const trm_panel_product *p) {
   }
 }
 
-/* Many rows are cut so that a task's rows stay in the second-level cache. */
+/* Many rows are cut so that those of a task stay in the second-level cache. */
 static int64_t row_parts(const job *own, int threads) {
   const int64_t tall = own->tiles->tall, most = divide_up(own->p.rows, tall);
   if (own->is_swapped) return least(threads, most);
-  if (own->tiles->reads_lines && own->p.rows >= threads * TILES * tall) {
+  if (own->tiles->reads_lines && own->p.rows >= 2 * TILES * tall) {
     return divide_up(own->p.rows, TILES * tall);
   }
   return least(divide_up(threads, panels_of(&own->p, own->tiles)), most);

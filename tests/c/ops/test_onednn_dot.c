@@ -381,6 +381,10 @@ static void panels_are_shared(void **state) {
   const int64_t most = (80 + tiles->tall - 1) / tiles->tall;
   assert_int_equal(trm_panel_product_row_parts(&narrow, 256), most);
   if (!tiles->reads_lines) return;
+  /* Blocks of rows and panels, of which each thread gets some. */
+  const trm_panel_product square = {784, 512, 1024, 1024, 1, 512, 1, false};
+  assert_int_equal(trm_panel_product_row_parts(&square, 1), 8);
+  assert_int_equal(trm_panel_product_row_parts(&square, 16), 8);
   const trm_panel_product tall = {3200, 1024, 256, 256, 1, 1024, 1, false};
   assert_true(trm_panel_product_row_parts(&tall, 16) >= 32);
   /* The transposed product has the columns as rows. */
