@@ -15,8 +15,8 @@ enum { LEAST_ROWS = 32, MOST_ROWS = 192, MOST_INNER = 512 };
 #define TINY 65536 /* products that take less time than a call of sgemm */
 /* What gains with AVX-512, as measured on a Zen 5. The right side must stay in the third-level
  * cache. Many rows read lines that are whole pages apart too slowly. Short sums are all writing. */
-enum { MANY_ROWS = 192, PAGE = 1024, SHORT_SUM = 16 };
-#define MOST_RIGHT ((int64_t)1 << 20)
+enum { MANY_ROWS = 192, PAGE = 1024, SHORT_SUM = 16, PACKING_ROWS = 24 };
+#define MOST_RIGHT ((int64_t)1 << 21)
 #define MOST_SWAPPED ((int64_t)1 << 17) /* floats that each thread packs for itself */
 #define MOST_HALF_SUM 2304              /* halves of a row, many of which are widened together */
 
@@ -132,7 +132,8 @@ bool trm_panel_product_serves(const trm_panel_product *p, bool packs_once) {
   if (tiles->reads_lines) {
     const bool has_page_lines = p->rhs_column == 1 && p->rhs_inner % PAGE == 0 && !packs_once;
     return is_tiny || (p->inner >= SHORT_SUM && p->inner * p->columns <= MOST_RIGHT &&
-                       (p->rows < MANY_ROWS || !has_page_lines));
+                       (p->rows < MANY_ROWS || !has_page_lines) &&
+                       (p->rows >= PACKING_ROWS || packs_once || way_of(p, tiles) != IS_WHOLE));
   }
   if (packs_once) return p->rows >= 4 && p->rows <= MOST_ROWS;
   if (p->lhs_row == 1) return p->rows >= LEAST_ROWS && p->inner <= MOST_INNER;
