@@ -48,20 +48,32 @@
   LOOP2(compare_LT_##V, uint8_t, T, x < y)
 INTEGER_TYPES(INTEGER_LOOPS)
 
-#define SIGNED_LOOPS(V, T, U, bits)                                                    \
-  LOOP1(abs_##V, T, T, x < 0 ? (U)(0u - (U)x) : (U)x)                                  \
-  LOOP1(sign_##V, T, T, (x > 0) - (x < 0))                                             \
-  LOOP2(shift_arithmetic_##V, T, T, x >> ((U)y < bits ? (U)y : (U)(bits - 1)))         \
-  LOOP2(divide_##V, T, T, y == 0 ? (T) - 1 : y == -1 ? (T)(U)(0u - (U)x) : (T)(x / y)) \
-  LOOP2(remainder_##V, T, T, y == 0 ? x : y == -1 ? (T)0 : (T)(x % y))
+/* Of integers of up to 32 bits by doubles, for which there are vectors: the quotient of two such
+ * integers is at least 2^-31 away from the next integer, unless it is one. */
+#define QUOTIENT(T, bits, x, y) (bits <= 32 ? (T)((double)(x) / (double)(y)) : (T)((x) / (y)))
+/* y, or 1 where 0 and -1 have results of their own. */
+#define DIVISOR(T, y) ((T)((y) == 0 || (y) == (T) - 1 ? 1 : (y)))
+
+#define SIGNED_LOOPS(V, T, U, bits)                                            \
+  LOOP1(abs_##V, T, T, x < 0 ? (U)(0u - (U)x) : (U)x)                          \
+  LOOP1(sign_##V, T, T, (x > 0) - (x < 0))                                     \
+  LOOP2(shift_arithmetic_##V, T, T, x >> ((U)y < bits ? (U)y : (U)(bits - 1))) \
+  LOOP2(divide_##V, T, T,                                                      \
+        y == 0    ? (T) - 1                                                    \
+        : y == -1 ? (T)(U)(0u - (U)x)                                          \
+                  : QUOTIENT(T, bits, x, DIVISOR(T, y)))                       \
+  LOOP2(remainder_##V, T, T,                                                   \
+        y == 0    ? x                                                          \
+        : y == -1 ? (T)0                                                       \
+                  : (T)((U)x - (U)QUOTIENT(T, bits, x, DIVISOR(T, y)) * (U)y))
 SIGNED_TYPES(SIGNED_LOOPS)
 
-#define UNSIGNED_LOOPS(V, T, U, bits)                    \
-  LOOP1(abs_##V, T, T, x)                                \
-  LOOP1(sign_##V, T, T, x != 0)                          \
-  LOOP2(divide_##V, T, T, y == 0 ? (T) - 1 : (T)(x / y)) \
-  LOOP2(remainder_##V, T, T, y == 0 ? x : (T)(x % y))    \
-  /* The sign bit is spread for unsigned types too. */   \
+#define UNSIGNED_LOOPS(V, T, U, bits)                                                        \
+  LOOP1(abs_##V, T, T, x)                                                                    \
+  LOOP1(sign_##V, T, T, x != 0)                                                              \
+  LOOP2(divide_##V, T, T, y == 0 ? (T) - 1 : QUOTIENT(T, bits, x, y == 0 ? 1 : y))           \
+  LOOP2(remainder_##V, T, T, y == 0 ? x : (T)(x - QUOTIENT(T, bits, x, y == 0 ? 1 : y) * y)) \
+  /* The sign bit is spread for unsigned types too. */                                       \
   LOOP2(shift_arithmetic_##V, T, T, (int##bits##_t)x >> (y < bits ? y : (U)(bits - 1)))
 UNSIGNED_TYPES(UNSIGNED_LOOPS)
 

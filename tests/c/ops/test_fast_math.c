@@ -237,11 +237,45 @@ static void test_extremes(void **state) {
   }
 }
 
+/* Quotients and remainders of the integers around limits and of divisors' multiples. */
+static void check_quotients(const trm_vector_ops *ops, trm_vector_type type, bool is_signed) {
+  enum { SOME = 40 };
+  int64_t some[SOME];
+  int count = 0;
+  for (int shift = 0; shift < 32; shift += 5) {
+    for (int64_t near = -2; near <= 2; ++near) some[count++] = (INT64_C(1) << shift) + near;
+  }
+  some[count++] = INT32_MAX, some[count++] = INT32_MIN, some[count++] = INT32_MIN + 1;
+  some[count++] = -1;
+  uint32_t x[SOME], y[SOME], quotients[SOME], remainders[SOME];
+  for (int d = 0; d < count; ++d) {
+    for (int i = 0; i < count; ++i) x[i] = (uint32_t)some[i], y[i] = (uint32_t)some[d];
+    ops->op[TRM_OP_DIVIDE][type](quotients, x, y, NULL, (size_t)count);
+    ops->op[TRM_OP_REMAINDER][type](remainders, x, y, NULL, (size_t)count);
+    for (int i = 0; i < count; ++i) {
+      const int64_t a = is_signed ? (int64_t)(int32_t)x[i] : (int64_t)x[i];
+      const int64_t b = is_signed ? (int64_t)(int32_t)y[i] : (int64_t)y[i];
+      assert_int_equal(quotients[i], (uint32_t)(b == 0 ? -1 : a / b));
+      assert_int_equal(remainders[i], (uint32_t)(b == 0 ? a : a % b));
+    }
+  }
+}
+static void test_quotients_of_integers(void **state) {
+  (void)state;
+  static const char *const names[] = {"baseline", "avx2", "avx512"};
+  for (size_t i = 0; i < 3; ++i) {
+    const trm_vector_ops *ops = trm_vector_ops_find(names[i]);
+    if (ops == NULL) continue;
+    check_quotients(ops, TRM_V_S32, true);
+    check_quotients(ops, TRM_V_U32, false);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_extremes),      cmocka_unit_test(test_unary_bounds),
       cmocka_unit_test(test_binary_bounds), cmocka_unit_test(test_instruction_sets_agree),
-      cmocka_unit_test(test_all_halves),
+      cmocka_unit_test(test_all_halves),    cmocka_unit_test(test_quotients_of_integers),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
