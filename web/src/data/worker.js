@@ -57,6 +57,7 @@ const CALLS = {
   liveness: livenessSeries,
   alive: aliveAt,
   programs: (/** @type {Profile} */ p) => p.programs(),
+  programNumbers: (/** @type {Profile} */ p) => p.programNumbers(),
   sources: (/** @type {Profile} */ p) => p.sources(),
   computeSet: (/** @type {Profile} */ p, /** @type {number} */ set) => p.computeSet(set),
   trace,

@@ -5,7 +5,7 @@ import { bytesText, cyclesText, decimal, grouped } from "../base/format.js";
 import { column, table } from "../base/table.js";
 import { SUMS } from "../data/operations.js";
 import { lifeOf } from "./memory_parts.js";
-import { operationsIn, programNames } from "./programs.js";
+import { operationsIn, programNames, programNumbers } from "./programs.js";
 
 const LAYER_NAMES = /** @type {[string, string][]} */ ([
   ["op", "TensorFlow op"],
@@ -191,7 +191,7 @@ async function details(app, rows, layer, chosen) {
   const row = rows.find((one) => one.name === chosen);
   if (row === undefined) return empty(`There is no operation '${chosen}' in this layer of this report.`);
   const names = await programNames(app);
-  const { programs } = names;
+  const programs = await programNumbers(app, names);
   /** @type {number[]} */
   const steps = Array.from(await app.ask("stepsOf", layer, chosen));
   /** @type {any[][]} */

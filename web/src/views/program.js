@@ -8,7 +8,7 @@ import { column, Table, table } from "../base/table.js";
 import { Grown } from "../data/grown.js";
 import { placeOf } from "../data/names.js";
 import { lifeOf } from "./memory_parts.js";
-import { programNames } from "./programs.js";
+import { programNames, programNumbers } from "./programs.js";
 
 /** The rows in sight: children of open programs. @param {any} programs @param {Uint8Array} open 1: it is */
 function visible(programs, open) {
@@ -24,7 +24,7 @@ function visible(programs, open) {
 async function render(app) {
   const { state, overview: o } = app;
   const names = await programNames(app);
-  const { programs } = names;
+  const programs = await programNumbers(app, names);
   const count = programs.id.length;
   const depth = new Int16Array(count);
   for (let i = 0; i < count; ++i) depth[i] = programs.parent[i] < 0 ? 0 : depth[programs.parent[i]] + 1;
@@ -167,7 +167,7 @@ async function render(app) {
       app.sqlLink("SELECT * FROM programs ORDER BY id"),
     ),
     panel("Programs", grid.element, h("p.dim", "→ opens, ← folds, Enter shows a program's details.")),
-    step >= 0 && step < count ? await app.part(() => details(app, names, step)) : empty("No program is chosen."),
+    step >= 0 && step < count ? await app.part(() => details(app, names, programs, step)) : empty("No program is chosen."),
   );
   const deeper = (/** @type {number} */ by) => state.set({ depth: Math.max(0, Math.min(deepest, level + by)) });
   const after = () => {
@@ -179,9 +179,8 @@ async function render(app) {
   return { element, after, keys: { "[": () => deeper(-1), "]": () => deeper(1) } };
 }
 
-/** @param {App} app @param {Programs} names @param {number} i */
-async function details(app, names, i) {
-  const { programs } = names;
+/** @param {App} app @param {Programs} names @param {any} programs @param {number} i */
+async function details(app, names, programs, i) {
   const source = names.source(i);
   const set = programs.compute_set[i] >= 0 ? await app.ask("computeSet", programs.compute_set[i]) : null;
   const op = names.op(i);

@@ -20,6 +20,11 @@ export async function programNames(app) {
   return names;
 }
 
+/** All columns of the programs. @param {App} app @param {Programs} names */
+export async function programNumbers(app, names) {
+  return { ...names.programs, ...(await app.ask("programNumbers")) };
+}
+
 /** @type {WeakMap<object, any[]>} */
 const operations = new WeakMap();
 
