@@ -3,6 +3,7 @@
 import { bytesOnTile } from "./capnp.js";
 import { Grown, inOrder } from "./grown.js";
 import { QUERIES } from "./queries.js";
+import { textsOf } from "./texts.js";
 import { variablesIn } from "./variables.js";
 
 /** Columns of bytes of a tile. */
@@ -45,25 +46,37 @@ export function memoryByTile(profile) {
 export function variablesOnTiles(profile, tiles) {
   const { value: all, problem } = profile.variables();
   if (all === undefined) return { problem, rows: [] };
-  const rows = [];
-  const variables = variablesIn(profile);
-  const peaks = new Map(
-    /** @type {[number, number][]} */ (
-      profile.database.rows(
-        `SELECT tile, peak_program FROM memory_by_tile WHERE tile IN (${tiles.map(Number).join(",")})`,
-      )
-    ),
+  const peaks = tiles.map(
+    (tile) => profile.database.value("SELECT peak_program FROM memory_by_tile WHERE tile = ?", [tile]) ?? -1,
   );
-  for (let v = 0; v < all.names.length; ++v) {
-    const bytes = tiles.map((tile) => bytesOnTile(all, v, tile));
-    const alive = tiles.map((tile, t) => {
-      const peak = peaks.get(tile) ?? -1;
-      return bytes[t] > 0 && (all.alwaysLive[v] === 1 || (peak >= all.firstStep[v] && peak < all.endStep[v]));
-    });
-    if (bytes.some(Boolean)) rows.push({ id: v, row: v < variables.count ? variables.row(v) : null, bytes, alive });
-  }
-  rows.sort((a, b) => Math.max(...b.bytes) - Math.max(...a.bytes));
-  return { rows };
+  const { alive, places, packed } = variablesIn(profile);
+  const on = (/** @type {number} */ v) => tiles.map((tile) => bytesOnTile(all, v, tile));
+  const found = largestFirst(
+    places((v) => on(v).some(Boolean)),
+    on,
+  );
+  const more = columnsOf("t", tiles.length, found.rows, found.values);
+  more.alive = Int8Array.from(found.rows, (v, k) =>
+    found.values[k].some((bytes, t) => bytes > 0 && alive(v, peaks[t])) ? 1 : 0,
+  );
+  return { rows: packed(found.rows, more) };
+}
+
+/** Places by their largest value, which come with them. @param {number[]} places
+ * @param {(place: number) => number[]} valuesOf */
+function largestFirst(places, valuesOf) {
+  const all = places.map(valuesOf),
+    most = all.map((values) => Math.max(...values));
+  const order = [...places.keys()].sort((a, b) => most[b] - most[a]);
+  return { rows: order.map((i) => places[i]), values: order.map((i) => all[i]) };
+}
+
+/** A column for each of the values of rows. @param {string} name with a number behind it @param {number} count
+ * @param {number[]} rows @param {number[][]} values @returns {Record<string, any>} */
+function columnsOf(name, count, rows, values) {
+  return Object.fromEntries(
+    Array.from({ length: count }, (_, t) => [`${name}${t}`, Float64Array.from(rows, (_, k) => values[k][t])]),
+  );
 }
 
 /** Bytes by tile of up to 8 variables. @param {Profile} profile @param {number[]} ids */
@@ -185,27 +198,36 @@ function livenessOfTiles(profile, tiles) {
 }
 
 /**
- * The variables that are alive at each of some steps, on an IPU (-1: all) or on chosen tiles.
+ * The bytes that are alive at each of some steps, on an IPU (-1: all) or on chosen tiles.
  * @param {Profile} profile @param {number[]} steps @param {number} ipu @param {number[]} tiles
+ * @param {string} by "variable", "operation", "layer", "line"
  */
-export function aliveAt(profile, steps, ipu, tiles) {
-  const rows = [];
-  /** @type {Map<number, number>} */
-  let onTiles = new Map();
-  if (tiles.length > 0) {
-    const found = variablesOnTiles(profile, tiles);
-    if (found.problem !== undefined) return { problem: found.problem, rows: [] };
-    onTiles = new Map(
-      found.rows.map((one) => /** @type {[number, number]} */ ([one.id, one.bytes.reduce((a, b) => a + b, 0)])),
-    );
+export function aliveAt(profile, steps, ipu, tiles, by) {
+  const { value: all, problem } = tiles.length > 0 ? profile.variables() : {};
+  if (problem !== undefined) return { problem };
+  const { c, alive, places, packed, op, layer, where } = variablesIn(profile);
+  const bytesOf = (/** @type {number} */ i) =>
+    all === undefined ? c.total_bytes[i] : tiles.reduce((sum, tile) => sum + bytesOnTile(all, i, tile), 0);
+  const isThere = (/** @type {number} */ i) => all !== undefined || ipu < 0 || c.ipu[i] < 0 || c.ipu[i] === ipu;
+  const at = (/** @type {number} */ i) => {
+    const bytes = bytesOf(i);
+    return steps.map((step) => (alive(i, step) ? bytes : 0));
+  };
+  const some = places((i) => isThere(i) && steps.some((step) => alive(i, step)) && bytesOf(i) > 0);
+  const nameOf = { operation: op, layer, line: where }[by];
+  if (nameOf === undefined) {
+    const { rows, values } = largestFirst(some, at);
+    return { rows: packed(rows, columnsOf("s", steps.length, rows, values)) };
   }
-  const { c, count, alive, row } = variablesIn(profile);
-  for (let i = 0; i < count; ++i) {
-    if (tiles.length === 0 && ipu >= 0 && c.ipu[i] >= 0 && c.ipu[i] !== ipu) continue;
-    const bytes = tiles.length > 0 ? (onTiles.get(c.id[i]) ?? 0) : c.total_bytes[i];
-    if (bytes === 0 || !steps.some((step) => alive(i, step))) continue;
-    rows.push({ row: row(i), at: steps.map((step) => (alive(i, step) ? bytes : 0)) });
+  /** @type {Map<string, number[]>} */
+  const groups = new Map();
+  for (const i of some) {
+    const name = nameOf(i) || "(none)",
+      sums = groups.get(name);
+    if (sums === undefined) groups.set(name, at(i));
+    else at(i).forEach((bytes, s) => (sums[s] += bytes));
   }
-  rows.sort((a, b) => Math.max(...b.at) - Math.max(...a.at));
-  return { rows };
+  const names = [...groups.keys()],
+    numbers = columnsOf("s", steps.length, [...names.keys()], [...groups.values()]);
+  return { rows: { count: names.length, numbers, texts: { name: textsOf(names).packed() } } };
 }

@@ -110,6 +110,14 @@ export class Profile {
     return this.kept.get(key);
   }
 
+  /** The result of `make`, called again if the memory was needed. @template {object} T
+   * @param {string} key @param {() => T} make @returns {T} */
+  lightly(key, make) {
+    let value = this.kept.get(key)?.deref();
+    if (value === undefined) this.kept.set(key, new WeakRef((value = make())));
+    return value;
+  }
+
   /** Rows, or none where the table is missing or damaged. @param {string} table @param {string} sql */
   rowsIf(table, sql) {
     return this.database.has(table) ? this.database.rows(sql) : [];

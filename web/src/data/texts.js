@@ -8,11 +8,13 @@ import { Grown } from "./grown.js";
  *   behind one another, each as how many bytes it has in common with the one before it, and the others; where each
  *   ends. A million names of one program differ in their last part. */
 
-const decoder = new TextDecoder();
+const decoder = new TextDecoder(),
+  encoder = new TextEncoder();
 const KNOWN = 1 << 11; // texts that are kept decoded
 const BLOCK = 16; // the first text of so many has nothing in common
 
-let room = new Uint8Array(1 << 12);
+let room = new Uint8Array(1 << 12),
+  scratch = new Uint8Array(1 << 12); // what is encoded
 
 /** The bytes of a text, until the next call. @param {Uint8Array} bytes @param {Int32Array} ends @param {number} id */
 function unpacked(bytes, ends, id) {
@@ -81,6 +83,12 @@ export class TextsMaker {
   /** @param {Uint8Array} from @param {number} at @param {number} length */
   push(from, at, length) {
     this.ids.push(this.find(from, at, length));
+  }
+
+  /** The number of a text. @param {string} text */
+  number(text) {
+    if (3 * text.length > scratch.length) scratch = new Uint8Array(6 * text.length);
+    return this.find(scratch, 0, encoder.encodeInto(text, scratch).written);
   }
 
   /** @param {Uint8Array} from @param {number} at @param {number} length */
@@ -159,13 +167,7 @@ export function numberOf(map, text) {
 
 /** Texts of which some may be missing. @param {Iterable<any>} values */
 export function textsOf(values) {
-  const made = new TextsMaker(),
-    encoder = new TextEncoder();
-  let bytes = new Uint8Array(1 << 12);
-  for (const value of values) {
-    const text = value === null ? "" : String(value);
-    if (3 * text.length > bytes.length) bytes = new Uint8Array(6 * text.length);
-    made.push(bytes, 0, encoder.encodeInto(text, bytes).written);
-  }
+  const made = new TextsMaker();
+  for (const value of values) made.ids.push(made.number(value === null ? "" : String(value)));
   return made.texts();
 }

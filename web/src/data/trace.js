@@ -1,6 +1,7 @@
 // The execution trace: rows as columns, and boxes of a flame chart by lane.
 
 import { copyOf } from "./buffers.js";
+import { KINDS } from "../base/kinds.js";
 import { namesOf, Sources, standsFor } from "./names.js";
 import { Boxes, Grown } from "./grown.js";
 import { partsOf } from "./sums.js";
@@ -146,4 +147,30 @@ function laneLevels(rows, c, labelsOf, offset) {
     open = parts.length - 1;
   }
   return levels.map((boxes) => boxes.level());
+}
+
+/** Chrome's trace events, which Perfetto opens; times in microseconds. @param {Profile} profile
+ * @param {number} offset of the first row @param {any[]} more events */
+export function perfetto(profile, offset, more) {
+  const { columns: c, names } = rowsOf(profile),
+    scale = 1e6 / profile.target.clock_frequency;
+  const parts = ['{"traceEvents":['];
+  const add = (/** @type {any} */ event) =>
+    void parts.push((parts.length > 1 ? "," : "") + JSON.stringify({ pid: 1, ...event }));
+  flame(profile, false, offset).lanes.forEach(({ ipu, beside, levels }, tid) => {
+    const name = ipu < 0 ? "all IPUs" : `IPU ${ipu}${beside ? " beside" : ""}`;
+    add({ ph: "M", tid, name: "thread_name", args: { name } });
+    for (const i of levels[0].row)
+      add({
+        ph: "X",
+        tid,
+        name: names.name(c.program[i]),
+        cat: KINDS[names.letter(c.program[i])],
+        ts: (offset + c.cycles_base[i]) * scale,
+        dur: c.cycles[i] * scale,
+        args: { cycles: c.cycles[i], turns: c.iterations[i] },
+      });
+  });
+  more.forEach(add);
+  return new Blob([...parts, "]}"], { type: "application/json" });
 }

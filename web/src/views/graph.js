@@ -5,7 +5,8 @@ import { cyclesWords, grouped, textOf } from "../base/format.js";
 import { column, table } from "../base/table.js";
 import { back, s, SVG } from "../charts/svg.js";
 import { unnumbered } from "../data/graph.js";
-import { operationRows, programNames, stagesOf } from "./programs.js";
+import { unpack } from "../data/records.js";
+import { programNames, stagesOf } from "./programs.js";
 
 /** Text that fits a box. @param {string} text @param {number} most */
 function cut(text, most) {
@@ -42,7 +43,7 @@ async function render(app) {
   const open = [...new Set([...state.get("open").split("|").filter(Boolean), ...(of?.op ? openFor(of.op) : [])])];
   const result = await app.ask("graph", state.get("computation"), open, fold, inputs);
   if (result.problem) return { element: empty(result.problem) };
-  const byHlo = new Map(operationRows(result.operations).map((one) => [one.name, one]));
+  const byHlo = new Map(unpack(result.operations).map((one) => [one.name, one]));
   const stageOf = stagesOf(names);
   for (const box of result.boxes) {
     const on = new Set(box.hlo.map((name) => stageOf.get(name)).filter((one) => one !== undefined));

@@ -7,7 +7,8 @@ import { KINDS } from "../base/kinds.js";
 import { column, Table, table } from "../base/table.js";
 import { Grown } from "../data/grown.js";
 import { placeOf } from "../data/names.js";
-import { lifeOf } from "./memory_parts.js";
+import { unpack } from "../data/records.js";
+import { variableTable } from "./memory_parts.js";
 import { programNames, programNumbers } from "./programs.js";
 
 /** The rows in sight: children of open programs. @param {any} programs @param {Uint8Array} open 1: it is */
@@ -167,7 +168,9 @@ async function render(app) {
       app.sqlLink("SELECT * FROM programs ORDER BY id"),
     ),
     panel("Programs", grid.element, h("p.dim", "→ opens, ← folds, Enter shows a program's details.")),
-    step >= 0 && step < count ? await app.part(() => details(app, names, programs, step)) : empty("No program is chosen."),
+    step >= 0 && step < count
+      ? await app.part(() => details(app, names, programs, step))
+      : empty("No program is chosen."),
   );
   const deeper = (/** @type {number} */ by) => state.set({ depth: Math.max(0, Math.min(deepest, level + by)) });
   const after = () => {
@@ -184,7 +187,7 @@ async function details(app, names, programs, i) {
   const source = names.source(i);
   const set = programs.compute_set[i] >= 0 ? await app.ask("computeSet", programs.compute_set[i]) : null;
   const op = names.op(i);
-  const touched = await app.ask("variablesOfSource", programs.source[i], i);
+  const touched = unpack(await app.ask("variablesOfSource", programs.source[i], i));
   /** @type {number[]} */
   const seen = app.overview.tables.includes("trace") ? await app.ask("rowsOfProgram", i) : [];
   const streams = programs.stream?.[i] >= 0 ? await app.ask("streams") : null;
@@ -271,20 +274,7 @@ async function details(app, names, programs, i) {
     touched.length > 0 &&
       panel(
         "Variables of this instruction that are alive here",
-        table({
-          name: "Variables",
-          id: "touched",
-          rows: touched,
-          keyOf: (row) => String(row[0]),
-          sort: "-total",
-          columns: [
-            column("name", "Variable", "text", 1),
-            column("total", "All tiles", "bytes", 10, { sum: true }),
-            column("worst", "Fullest tile", "bytes", 9),
-            column("life", "Life", "text", lifeOf),
-            column("category", "Category", "text", 5),
-          ],
-        }),
+        variableTable(app, { id: "touched", rows: touched, sort: "-total" }, "name total worst life category"),
       ),
   );
 }

@@ -3,7 +3,7 @@
 import { empty, h, menu, panel } from "../base/dom.js";
 import { bytesText, cyclesText, share } from "../base/format.js";
 import { column, table } from "../base/table.js";
-import { operationRows } from "./programs.js";
+import { unpack } from "../data/records.js";
 
 /** The text of a file, from the page or from dropped files, by its whole name or its last part.
  * @param {App} app @param {string} file */
@@ -15,7 +15,7 @@ function textOfFile(app, file) {
 async function render(app) {
   const { state, overview: o } = app;
   const { rows, peak } = await app.ask("sourceLines");
-  const known = operationRows(rows).filter((row) => row.name !== "");
+  const known = unpack(rows).filter((row) => row.name !== "");
   const chosen = state.get("line");
   const files = [...new Set(known.map((row) => row.file))].sort();
   if (known.length === 0)

@@ -3,6 +3,7 @@
 import { empty, h, menu, panel, toggle } from "../base/dom.js";
 import { bytesText, bytesWords, grouped } from "../base/format.js";
 import { ramp } from "../base/kinds.js";
+import { unpack } from "../data/records.js";
 import { tileField } from "./memory.js";
 import { tileName } from "./memory_parts.js";
 import { histogram } from "./insights.js";
@@ -72,8 +73,8 @@ async function render(app) {
     ...memory.categories.map((one) => [`category:${one.name}`, one.name]),
   ]);
   if (what.startsWith("variable:")) {
-    const [row] = await app.ask("variablesById", [Number(what.slice(9))]);
-    choices.push([what, row?.[1] ?? what]);
+    const [row] = unpack(await app.ask("variablesById", [Number(what.slice(9))]));
+    choices.push([what, row?.name ?? what]);
   }
   const bound = (/** @type {string} */ key, /** @type {string} */ label, /** @type {number} */ value) =>
     h(

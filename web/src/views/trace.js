@@ -14,7 +14,7 @@ import { sandwichPanel } from "./sandwich.js";
 import { align, chooseMore, hostEvents, hostLanes, hostPanel, hostTable, leftNote, markPanel } from "./host.js";
 import { pipelinePanel } from "./pipeline.js";
 import { programNames } from "./programs.js";
-import { perfetto, rowPanel, streamsPanel, sumsPanel } from "./trace_parts.js";
+import { rowPanel, streamsPanel, sumsPanel } from "./trace_parts.js";
 
 /** The lanes to draw. @param {App} app
  * @param {any[]|null} run @param {string} mode */
@@ -112,11 +112,9 @@ async function render(app) {
       "button",
       {
         onclick: async () => {
-          const { offset } = built,
-            flame = await app.ask("flame", false, offset);
           const scale = 1e6 / o.target.clock_frequency;
           const more = hosts === null ? [] : hostEvents(hosts, (us) => aligned.place(us) * scale);
-          save("trace.json", perfetto(names, c, offset, flame, o, more));
+          save("trace.json", await app.client.send(app.report, "perfetto", [built.offset, more]));
         },
       },
       "Save for Perfetto",

@@ -98,35 +98,6 @@ export async function sumsPanel(app, ends) {
   );
 }
 
-/** Chrome's trace events, which Perfetto opens; times in microseconds. @param {Programs} names
- * @param {Columns} c @param {number} offset @param {any} flame @param {any} o
- * @param {any[]} more events of the host */
-export function perfetto(names, c, offset, flame, o, more) {
-  const scale = 1e6 / o.target.clock_frequency;
-  const events = flame.lanes.map((lane, tid) => ({
-    ph: "M",
-    pid: 1,
-    tid,
-    name: "thread_name",
-    args: { name: lane.ipu < 0 ? "all IPUs" : `IPU ${lane.ipu}${lane.beside ? " beside" : ""}` },
-  }));
-  flame.lanes.forEach((lane, tid) => {
-    for (const i of lane.levels[0].row) {
-      events.push({
-        ph: "X",
-        pid: 1,
-        tid,
-        name: names.name(c.program[i]),
-        cat: KINDS[names.letter(c.program[i])],
-        ts: (offset + c.cycles_base[i]) * scale,
-        dur: c.cycles[i] * scale,
-        args: { cycles: c.cycles[i], turns: c.iterations[i] },
-      });
-    }
-  });
-  return new Blob([JSON.stringify({ traceEvents: [...events, ...more] })], { type: "application/json" });
-}
-
 /** The data that moves between the IPU and the host or remote memory.
  * @param {App} app */
 export async function streamsPanel(app) {
