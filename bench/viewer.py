@@ -41,13 +41,11 @@ ENTRY main {
 _KEYS = "wwwddsaswwdadawssdwwwwaaddssswdsadwdaws0"
 _ROUNDS = 5
 
-# Tasks of the page's thread that are longer than 50 ms: it does not answer while one lasts.
-_TASKS = """window.longest = 0;
-new PerformanceObserver((list) => {
-    for (const one of list.getEntries()) window.longest = Math.max(window.longest, one.duration);
-}).observe({ type: "longtask" });"""
-_VIEWS = ("insights", "memory", "tiles", "liveness", "program", "operations", "graph", "trace",
-          "trace&mode=flat", "trace&mode=heavy", "source", "sql", "files")
+_VIEWS = ("insights", "memory", "tiles", "liveness", "program", "operations",
+          "operations&layer=scope", "graph", "trace", "trace&mode=flat", "trace&mode=flame",
+          "trace&mode=heavy", "source", "sql", "files")
+_ACTIONS = {"liveness": "click", "program": "filter", "operations": "filter", "trace": "As table",
+            "trace&mode=flat": "Save for Perfetto"}
 
 _FRAMES = """async ([id, keys, rounds]) => {
     const canvas = document.getElementById(id), least = keys.map(() => Infinity);
@@ -286,10 +284,37 @@ def without_garbage(page, memory):
     return memory.now
 
 
-def longest_task(page):
-    """Milliseconds of the longest task since the last question; at most 50: 0."""
-    page.wait_for_timeout(300)  # a task is told of after its end
-    return round(page.evaluate("[window.longest, window.longest = 0][0]"))
+def longest_task(browser):
+    """Milliseconds of processors of the longest task of the page's thread since the last question:
+    the page does not answer while a task lasts."""
+    time.sleep(0.3)
+    events = json.loads(browser.stop_tracing())["traceEvents"]
+    browser.start_tracing(categories=["toplevel"])
+    pages = {(one["pid"], one["tid"]) for one in events
+             if one["name"] == "thread_name" and one["args"]["name"] == "CrRendererMain"}
+    return max((one.get("tdur", 0) / 1e3 for one in events
+                if one["ph"] == "X" and (one["pid"], one["tid"]) in pages), default=0)
+
+
+def show_view(page, link):
+    page.evaluate("""link => {
+        document.querySelector("main").dataset.drawn = "";
+        location.hash = `v=${link}`;
+    }""", link)
+    page.wait_for_selector("main[data-drawn]:not([data-drawn=''])")
+
+
+def act(page, action):
+    """Does what a user does in a view, and waits for the end."""
+    if action == "click":
+        page.locator("main canvas").first.click(position={"x": 500, "y": 60})
+    elif action == "filter":
+        page.locator("main input.find").last.fill("12")
+    else:
+        page.get_by_role("button", name=action).first.click()
+    page.wait_for_timeout(500)
+    while page.locator(".progress, button:text-is('Cancel')").locator("visible=true").count():
+        page.wait_for_timeout(100)
 
 
 def measure(playwright, folder, page_file):
@@ -298,24 +323,28 @@ def measure(playwright, folder, page_file):
     page = browser.new_page(viewport={"width": 1280, "height": 720})
     memory = Memory()
     page.set_default_timeout(600_000)
-    page.add_init_script(_TASKS)
+    browser.start_tracing(categories=["toplevel"])
     with contextlib.closing(sqlite3.connect(folder / "profile.pop")) as database:
         rows, = database.execute("SELECT count(*) FROM trace").fetchone()
     result = {"profile": folder.name, "trace_rows": rows,
               "megabytes": (folder / "profile.pop").stat().st_size / 1e6}
     show(page, folder, page_file, memory, result)
-    result["longest_task_ms"] = {"summary": longest_task(page)}
+    result["longest_task_ms"] = {"summary": longest_task(browser)}
     result["view_seconds"] = {}
     for link in _VIEWS:
         watch = Watch()
-        page.evaluate("""link => {
-            document.querySelector("main").dataset.drawn = "";
-            location.hash = `v=${link}`;
-        }""", link)
-        page.wait_for_selector("main[data-drawn]:not([data-drawn=''])")
+        show_view(page, link)
         result["view_seconds"][link] = watch()
-        result["longest_task_ms"][link] = longest_task(page)
+        result["longest_task_ms"][link] = longest_task(browser)
         result["view_megabytes"][link] = memory.taken()
+    result["page_megabytes"] = [memory.highest, without_garbage(page, memory)]
+    for link, action in _ACTIONS.items():
+        show_view(page, link)
+        longest_task(browser)
+        act(page, action)
+        result["longest_task_ms"][f"{link}, {action}"] = longest_task(browser)
+    result["page_megabytes"].append(memory.highest)
+    memory.done.set()
     for name, view_name, chart in (("memory", "memory", "memory-chart"),
                                    ("trace", "trace&mode=flat", "trace-chart")):
         watch = Watch()
@@ -325,8 +354,6 @@ def measure(playwright, folder, page_file):
         times = sorted(page.evaluate(_FRAMES, [chart, list(_KEYS), _ROUNDS]))
         result[f"{name}_frame_ms"] = times[len(times) // 2]
         result[f"{name}_frame_ms_95"] = times[int(0.95 * len(times))]
-    result["page_megabytes"] = [memory.highest, without_garbage(page, memory)]
-    memory.done.set()
     browser.close()
     return result
 
@@ -334,11 +361,11 @@ def measure(playwright, folder, page_file):
 def report(one):
     def seconds(pair):
         return f"{pair[0]:.2f} s ({pair[1]:.2f} s of processors)"
-    most, left = one["page_megabytes"]
+    most, left, in_use = one["page_megabytes"]
     print(f"{one['profile']}: {one['megabytes']:.1f} MB, {one['trace_rows']} rows in the trace; "
           f"Summary after {seconds(one['summary_seconds'])}; the page had at most {most:.0f} MB "
-          f"for itself, {most / one['megabytes']:.2f} times the profile, and has {left:.0f} MB in "
-          "the end without garbage")
+          f"for itself, {most / one['megabytes']:.2f} times the profile, after all views, has "
+          f"{left:.0f} MB then without garbage, and had at most {in_use:.0f} MB in use")
     for name in ("memory", "trace"):
         print(f"  {name}: shown after {seconds(one[f'{name}_seconds'])}; a frame takes "
               f"{one[f'{name}_frame_ms']:.1f} ms of script, 95 % of them at most "
@@ -348,8 +375,10 @@ def report(one):
     print(f"  views that take more than a second of processors: {views or 'none'}")
     memory = ", ".join(f"{view} {most:.0f}" for view, most in one["view_megabytes"].items())
     print(f"  the most MB of the page while each view came: {memory}")
-    tasks = ", ".join(f"{view} {time} ms" for view, time in one["longest_task_ms"].items() if time)
-    print(f"  tasks of the page's thread that are longer than 50 ms: {tasks or 'none'}")
+    tasks = ", ".join(f"{what} {time:.0f} ms" for what, time in one["longest_task_ms"].items()
+                      if time > 50)
+    print("  tasks of the page's thread that take more than 50 ms of a processor: "
+          f"{tasks or 'none'}")
 
 
 def main():

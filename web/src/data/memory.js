@@ -3,7 +3,8 @@
 import { bytesOnTile } from "./capnp.js";
 import { Grown, inOrder } from "./grown.js";
 import { QUERIES } from "./queries.js";
-import { textsOf } from "./texts.js";
+import { numbersAt } from "./records.js";
+import { numberOf, textsOf } from "./texts.js";
 import { variablesIn } from "./variables.js";
 
 /** Columns of bytes of a tile. */
@@ -50,33 +51,29 @@ export function variablesOnTiles(profile, tiles) {
     (tile) => profile.database.value("SELECT peak_program FROM memory_by_tile WHERE tile = ?", [tile]) ?? -1,
   );
   const { alive, places, packed } = variablesIn(profile);
-  const on = (/** @type {number} */ v) => tiles.map((tile) => bytesOnTile(all, v, tile));
-  const found = largestFirst(
-    places((v) => on(v).some(Boolean)),
+  const on = (/** @type {number} */ v, /** @type {number} */ t) => bytesOnTile(all, v, tiles[t]);
+  const { rows, more } = largestFirst(
+    places((v) => tiles.some((_, t) => on(v, t) > 0)),
+    "t",
+    tiles.length,
     on,
   );
-  const more = columnsOf("t", tiles.length, found.rows, found.values);
-  more.alive = Int8Array.from(found.rows, (v, k) =>
-    found.values[k].some((bytes, t) => bytes > 0 && alive(v, peaks[t])) ? 1 : 0,
+  more.alive = Int8Array.from(rows, (v, k) =>
+    peaks.some((peak, t) => more[`t${t}`][k] > 0 && alive(v, peak)) ? 1 : 0,
   );
-  return { rows: packed(found.rows, more) };
+  return { rows: packed(rows, more) };
 }
 
-/** Places by their largest value, which come with them. @param {number[]} places
- * @param {(place: number) => number[]} valuesOf */
-function largestFirst(places, valuesOf) {
-  const all = places.map(valuesOf),
-    most = all.map((values) => Math.max(...values));
-  const order = [...places.keys()].sort((a, b) => most[b] - most[a]);
-  return { rows: order.map((i) => places[i]), values: order.map((i) => all[i]) };
-}
-
-/** A column for each of the values of rows. @param {string} name with a number behind it @param {number} count
- * @param {number[]} rows @param {number[][]} values @returns {Record<string, any>} */
-function columnsOf(name, count, rows, values) {
-  return Object.fromEntries(
-    Array.from({ length: count }, (_, t) => [`${name}${t}`, Float64Array.from(rows, (_, k) => values[k][t])]),
-  );
+/** Places by their largest value, and a column of each of the values. @param {number[]} places
+ * @param {string} name of the columns, with a number behind it @param {number} count of values
+ * @param {(place: number, number: number) => number} valueOf */
+function largestFirst(places, name, count, valueOf) {
+  const columns = Array.from({ length: count }, (_, n) => Float64Array.from(places, (place) => valueOf(place, n)));
+  const most = Float64Array.from(places, (_, k) => columns.reduce((most, values) => Math.max(most, values[k]), 0));
+  const order = inOrder(Int32Array.from(places.keys()), (a, b) => most[b] - most[a] || a - b);
+  /** @type {Record<string, any>} */
+  const more = Object.fromEntries(columns.map((values, n) => [`${name}${n}`, numbersAt(values, order)]));
+  return { rows: Array.from(order, (k) => places[k]), more };
 }
 
 /** Bytes by tile of up to 8 variables. @param {Profile} profile @param {number[]} ids */
@@ -209,25 +206,23 @@ export function aliveAt(profile, steps, ipu, tiles, by) {
   const bytesOf = (/** @type {number} */ i) =>
     all === undefined ? c.total_bytes[i] : tiles.reduce((sum, tile) => sum + bytesOnTile(all, i, tile), 0);
   const isThere = (/** @type {number} */ i) => all !== undefined || ipu < 0 || c.ipu[i] < 0 || c.ipu[i] === ipu;
-  const at = (/** @type {number} */ i) => {
-    const bytes = bytesOf(i);
-    return steps.map((step) => (alive(i, step) ? bytes : 0));
-  };
+  const at = (/** @type {number} */ i, /** @type {number} */ s) => (alive(i, steps[s]) ? bytesOf(i) : 0);
   const some = places((i) => isThere(i) && steps.some((step) => alive(i, step)) && bytesOf(i) > 0);
   const nameOf = { operation: op, layer, line: where }[by];
   if (nameOf === undefined) {
-    const { rows, values } = largestFirst(some, at);
-    return { rows: packed(rows, columnsOf("s", steps.length, rows, values)) };
+    const { rows, more } = largestFirst(some, "s", steps.length, at);
+    return { rows: packed(rows, more) };
   }
-  /** @type {Map<string, number[]>} */
-  const groups = new Map();
+  /** @type {Map<string, number>} */
+  const groups = new Map(),
+    sums = steps.map(() => new Grown());
   for (const i of some) {
-    const name = nameOf(i) || "(none)",
-      sums = groups.get(name);
-    if (sums === undefined) groups.set(name, at(i));
-    else at(i).forEach((bytes, s) => (sums[s] += bytes));
+    const g = numberOf(groups, nameOf(i) || "(none)");
+    sums.forEach((sum, s) => {
+      if (g === sum.length) sum.push(0);
+      sum.data[g] += at(i, s);
+    });
   }
-  const names = [...groups.keys()],
-    numbers = columnsOf("s", steps.length, [...names.keys()], [...groups.values()]);
-  return { rows: { count: names.length, numbers, texts: { name: textsOf(names).packed() } } };
+  const numbers = Object.fromEntries(sums.map((sum, s) => [`s${s}`, sum.whole()]));
+  return { rows: { count: groups.size, numbers, texts: { name: textsOf(groups.keys()).packed() } } };
 }

@@ -9,6 +9,7 @@ import { numberOf, textsOf } from "./texts.js";
 
 /** @typedef {Record<string, Float64Array>} Columns */
 
+const MOST_TEXT = 1 << 22;
 const MOST_KNOWN = 1 << 16; // names whose parts are kept
 const COLUMNS = [
   "program",
@@ -154,9 +155,17 @@ function laneLevels(rows, c, labelsOf, offset) {
 export function perfetto(profile, offset, more) {
   const { columns: c, names } = rowsOf(profile),
     scale = 1e6 / profile.target.clock_frequency;
-  const parts = ['{"traceEvents":['];
-  const add = (/** @type {any} */ event) =>
-    void parts.push((parts.length > 1 ? "," : "") + JSON.stringify({ pid: 1, ...event }));
+  /** @type {Blob[]} which are not in the page's memory */
+  const parts = [];
+  let text = '{"traceEvents":[',
+    comma = "";
+  const add = (/** @type {any} */ event) => {
+    text += comma + JSON.stringify({ pid: 1, ...event });
+    comma = ",";
+    if (text.length < MOST_TEXT) return;
+    parts.push(new Blob([text]));
+    text = "";
+  };
   flame(profile, false, offset).lanes.forEach(({ ipu, beside, levels }, tid) => {
     const name = ipu < 0 ? "all IPUs" : `IPU ${ipu}${beside ? " beside" : ""}`;
     add({ ph: "M", tid, name: "thread_name", args: { name } });
@@ -172,5 +181,5 @@ export function perfetto(profile, offset, more) {
       });
   });
   more.forEach(add);
-  return new Blob([...parts, "]}"], { type: "application/json" });
+  return new Blob([...parts, `${text}]}`], { type: "application/json" });
 }

@@ -254,7 +254,7 @@ function tracePlot(app, names, c, built, letterOf, stands, merged, hosts, wall) 
       table({
         name: "Rows of the trace",
         id: "trace-table",
-        rows: Array.from(c.program.keys()).slice(2),
+        rows: new Int32Array(c.program.length - 2).map((_, i) => i + 2),
         columns: [
           column("id", "Row", "number", (i) => i),
           column("name", "Name", "text", (i) => names.name(c.program[i])),
