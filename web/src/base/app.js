@@ -131,7 +131,7 @@ export class App {
   }
 
   /** A part of a view. If it fails, the message stands in its place.
-   * @param {() => Promise<Node>|Node} make */
+   * @param {() => any} make */
   async part(make) {
     try {
       return await make();

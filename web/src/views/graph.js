@@ -279,7 +279,7 @@ function draw(result, look) {
                   y: box.y + 31,
                   "font-size": 11,
                   "font-family": "system-ui, sans-serif",
-                  fill: "#465164",
+                  fill: "#1b2330",
                 },
                 detailOf(box),
               ),

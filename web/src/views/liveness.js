@@ -3,7 +3,7 @@
 import { areaPainter, axis, firstAfter } from "../charts/area.js";
 import { Plot } from "../charts/plot.js";
 import { empty, h, menu, panel, toggle } from "../base/dom.js";
-import { bytesText, bytesWords, grouped } from "../base/format.js";
+import { bytesText, bytesWords, fileName, grouped } from "../base/format.js";
 import { column, table } from "../base/table.js";
 import { bandOf, lives, paintBands } from "./liveness_bands.js";
 import { unpack } from "../data/records.js";
@@ -252,7 +252,7 @@ async function aliveTables(app, steps, ipu, tiles, nameOf) {
                 column("life", "Life", "text", lifeOf),
                 column("category", "Category", "text", "category"),
                 column("operation", "Operation", "text", "op"),
-                column("line", "Source", "text", "where"),
+                column("line", "Source", "text", "where", { cell: ({ where }) => fileName(where) }),
               ]
             : []),
         ],

@@ -216,7 +216,7 @@ async function render(app) {
         ["Insights", "insights", {}],
       ]),
     ),
-    await app.part(async () => (await lineChart(app)) ?? h("span")),
+    await app.part(() => lineChart(app)),
     h(
       "div.columns",
       panel("Details", details(o, memory, app.tiles)),

@@ -38,7 +38,9 @@ export function variableTable(app, options, keys = "name total worst dtype life 
     name: "Variables",
     keyOf: (row) => String(row.id),
     onpick: (row) => app.state.set({ v: "memory", lines: row.id }),
-    columns: VARIABLE.filter((one) => keys.split(" ").includes(one.key)),
+    columns: VARIABLE.filter((one) => keys.split(" ").includes(one.key)).map(
+      (one) => (options.fixed ? { ...one, sum: false } : one), // of the largest only, a sum would mislead
+    ),
     ...options,
   });
 }

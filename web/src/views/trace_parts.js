@@ -43,12 +43,7 @@ export async function sumsPanel(app, ends) {
     ends.length === 0 ? "Sums of the run" : "Sums of the range",
     h(
       "dl.figures",
-      one(
-        "cycles",
-        "Cycles, overlapped ones left out",
-        sums.cycles - sums.overlapped,
-        cyclesText(sums.cycles - sums.overlapped),
-      ),
+      one("cycles", "Cycles, not overlapped", sums.cycles - sums.overlapped, cyclesText(sums.cycles - sums.overlapped)),
       one("overlapped", "Overlapped", sums.overlapped, cyclesText(sums.overlapped)),
       one("sync", "Sync", sums.sync, cyclesText(sums.sync)),
       one("in", "Bytes in", sums.bytesIn, bytesText(sums.bytesIn)),
