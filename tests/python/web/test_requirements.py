@@ -95,7 +95,8 @@ const ids = (instructions, open = []) => {{
   return graph({{ framework: () => ({{ value }}) }}, "", open, true, true).boxes.map((b) => b.id);
 }};
 const folded = ids([...sums(6), one("x", "net/x")]);
-console.log(JSON.stringify([folded, ids(sums(6), ["(Sum)/"]).length, ids(sums(5))]));
+const gradients = ["net/x", "gradients/net/x_grad", "gradient_tape/net/x"].map((name) => one(name, name));
+console.log(JSON.stringify([folded, ids(sums(6), ["(Sum)/"]).length, ids(sums(5)), ids(gradients)]));
 """
 
 
@@ -108,9 +109,9 @@ def test_many_of_one_name_are_one_box(tmp_path):
     done = subprocess.run(["node", tmp_path / "alike.mjs"], text=True, capture_output=True,
                           timeout=600, check=False)
     assert done.returncode == 0, done.stderr
-    folded, opened, few = json.loads(done.stdout)
+    folded, opened, few, gradients = json.loads(done.stdout)
     assert folded == ["(Sum)/", "net/"] and opened == 7
-    assert few == ["a0", "a1", "a2", "a3", "a4"]
+    assert few == ["a0", "a1", "a2", "a3", "a4"] and gradients == ["net/"]
 
 
 def test_gradients_fold_to_their_op(new_page, html):

@@ -2,7 +2,7 @@
 
 import { areaPainter, axis, firstAfter } from "../charts/area.js";
 import { Plot } from "../charts/plot.js";
-import { empty, h, menu, panel, toggle } from "../base/dom.js";
+import { empty, h, panel } from "../base/dom.js";
 import { bytesText, bytesWords, fileName, grouped } from "../base/format.js";
 import { column, table } from "../base/table.js";
 import { bandOf, lives, paintBands } from "./liveness_bands.js";
@@ -20,37 +20,14 @@ async function render(app) {
     byTiles = state.get("of") === "tiles" || state.get("of") === "fullest";
   const tiles = state.get("of") === "fullest" ? [o.totals.worst_tile] : byTiles ? app.tiles : [];
   const steps = state.get("steps", state.get("step")).split(",").filter(Boolean).map(Number);
+  const hasFloor = state.get("floor", "1") === "1";
   const controls = h(
     "div.bar",
-    menu(
-      "Of",
-      [
-        ["", "IPUs"],
-        ["fullest", "the fullest tile"],
-        ["tiles", "chosen tiles"],
-      ],
-      state.get("of"),
-      (value) => state.set({ of: value }),
-      "of",
-    ),
+    app.menu("Of", "of", { "": "IPUs", fullest: "the fullest tile", tiles: "chosen tiles" }),
     !byTiles && app.ipuMenu(),
     byTiles && tileField(app),
-    toggle(
-      "Always-live floor",
-      state.get("floor", "1") === "1",
-      () => state.set({ floor: state.get("floor", "1") === "1" ? "0" : null }),
-      "floor",
-    ),
-    menu(
-      "Across",
-      [
-        ["", "programs in order"],
-        ["cycles", "cycles"],
-      ],
-      state.get("x"),
-      (value) => state.set({ x: value, z: null }),
-      "x",
-    ),
+    app.toggle("Always-live floor", "floor", hasFloor, hasFloor ? "0" : null),
+    app.menu("Across", "x", { "": "programs in order", cycles: "cycles" }, state.get("x"), { z: null }),
     app.sqlLink("SELECT program, ipu, not_always_live FROM liveness ORDER BY program, ipu"),
   );
   if (byTiles && tiles.length === 0)
@@ -209,17 +186,11 @@ async function aliveTables(app, steps, ipu, tiles, nameOf) {
     "div.view",
     h(
       "div.bar",
-      menu(
+      app.menu(
         "Alive, by",
-        [
-          ["variable", "variable"],
-          ["operation", "operation"],
-          ["layer", "layer"],
-          ["line", "source line"],
-        ],
-        by,
-        (value) => state.set({ group: value }),
         "group",
+        { variable: "variable", operation: "operation", layer: "layer", line: "source line" },
+        by,
       ),
       app.showIn([
         ["Program", "program", { step: last, steps: null }],

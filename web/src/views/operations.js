@@ -1,20 +1,20 @@
 // V7 Operations: a table by a layer of software; steps, variables, cycles by IPU of the chosen row.
 
-import { empty, h, menu, pairs, panel } from "../base/dom.js";
+import { empty, h, pairs, panel } from "../base/dom.js";
 import { bytesText, cyclesText, decimal, grouped } from "../base/format.js";
 import { column, table } from "../base/table.js";
 import { unpack } from "../data/records.js";
 import { variableTable } from "./memory_parts.js";
 import { operationsIn, programNames, programNumbers } from "./programs.js";
 
-const LAYER_NAMES = /** @type {[string, string][]} */ ([
-  ["op", "TensorFlow op"],
-  ["hlo", "HLO instruction"],
-  ["scope", "name scope"],
-  ["source", "source line"],
-  ["type", "op type"],
-  ["opcode", "HLO opcode"],
-]);
+const LAYER_NAMES = {
+  op: "TensorFlow op",
+  hlo: "HLO instruction",
+  scope: "name scope",
+  source: "source line",
+  type: "op type",
+  opcode: "HLO opcode",
+};
 
 /** Operations a cycle that all tiles could do in half precision: 250 TFLOP/s of a Mk2, 125 of a Mk1.
  * @param {any} o overview */
@@ -115,7 +115,7 @@ async function render(app) {
     "div.view",
     h(
       "div.bar",
-      menu("Layer", LAYER_NAMES, layer, (value) => state.set({ layer: value, op: null, under: null }), "layer"),
+      app.menu("Layer", "layer", LAYER_NAMES, layer, { op: null, under: null }),
       app.sqlLink(
         layer === "op" ? queries.operations : "SELECT * FROM programs JOIN sources ON sources.id = programs.source",
       ),

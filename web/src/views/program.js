@@ -1,6 +1,6 @@
 // V6 Program tree: programs nested as they run, with numbers in columns, and the details of one.
 
-import { empty, h, menu, pairs, panel } from "../base/dom.js";
+import { empty, h, pairs, panel } from "../base/dom.js";
 import { matcher } from "../base/filter.js";
 import { bytesText, bytesWords, cyclesText, cyclesWords, decimal, grouped, share } from "../base/format.js";
 import { KINDS } from "../base/kinds.js";
@@ -146,24 +146,12 @@ async function render(app) {
     h(
       "div.bar",
       search,
-      menu(
-        "Kind",
-        [
-          ["", "all"],
-          ...Object.entries(KINDS)
-            .slice(0, 8)
-            .map(([letter, text]) => /** @type {[string, string]} */ ([letter, text])),
-        ],
-        kind,
-        (value) => state.set({ kind: value }),
-        "kind",
-      ),
-      menu(
+      app.menu("Kind", "kind", [["", "all"], ...Object.entries(KINDS).slice(0, 8)]),
+      app.menu(
         "Open to depth",
-        Array.from({ length: deepest + 1 }, (_, i) => /** @type {[string, string]} */ ([String(i), String(i)])),
-        String(Math.min(level, deepest)),
-        (value) => state.set({ depth: value }),
         "depth",
+        Array.from({ length: deepest + 1 }, (_, i) => [String(i), String(i)]),
+        String(Math.min(level, deepest)),
       ),
       app.sqlLink("SELECT * FROM programs ORDER BY id"),
     ),

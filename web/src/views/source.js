@@ -1,6 +1,6 @@
 // V11 Source: cycles and bytes by file and line, beside the text if the page has it.
 
-import { empty, h, menu, panel } from "../base/dom.js";
+import { empty, h, panel } from "../base/dom.js";
 import { bytesText, cyclesText, share } from "../base/format.js";
 import { column, table } from "../base/table.js";
 import { unpack } from "../data/records.js";
@@ -28,12 +28,11 @@ async function render(app) {
     "div.view",
     h(
       "div.bar",
-      menu(
+      app.menu(
         "File",
-        files.map((name) => /** @type {[string, string]} */ ([name, name])),
-        file,
-        (value) => state.set({ line: `${value}:0` }),
-        "file",
+        "line",
+        files.map((name) => [`${name}:0`, name]),
+        `${file}:0`,
       ),
       app.sqlLink("SELECT file, line, count(*) FROM sources WHERE file <> '' GROUP BY file, line"),
     ),

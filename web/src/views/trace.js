@@ -2,7 +2,7 @@
 
 import { flamePainter, laneMoves, lanesHeight } from "../charts/flame.js";
 import { Plot } from "../charts/plot.js";
-import { empty, h, menu, panel, save } from "../base/dom.js";
+import { empty, h, panel, save } from "../base/dom.js";
 import { bytesText, cyclesWords, grouped, share } from "../base/format.js";
 import { KINDS } from "../base/kinds.js";
 import { column, table } from "../base/table.js";
@@ -15,6 +15,8 @@ import { align, chooseMore, hostEvents, hostLanes, hostPanel, hostTable, leftNot
 import { pipelinePanel } from "./pipeline.js";
 import { programNames } from "./programs.js";
 import { rowPanel, streamsPanel, sumsPanel } from "./trace_parts.js";
+
+const MODES = { flame: "flame by name", flat: "flat", heavy: "left heavy", sandwich: "sandwich" };
 
 /** The lanes to draw. @param {App} app
  * @param {any[]|null} run @param {string} mode */
@@ -81,25 +83,14 @@ async function render(app) {
   const controls = h(
     "div.bar",
     o.runs.length > 0 &&
-      menu(
+      app.menu(
         "Run",
-        o.runs.map((row) => [String(row[0]), `#${row[0]}${row[1] ? ` ${row[1]}` : ""}`]),
-        String(run?.[0] ?? 0),
-        (value) => state.set({ run: value, z: null, range: null }),
         "run",
+        o.runs.map(([id, name]) => [String(id), `#${id} ${name ?? ""}`]),
+        String(run?.[0] ?? 0),
+        { z: null, range: null },
       ),
-    menu(
-      "Rows",
-      [
-        ["flame", "flame by name"],
-        ["flat", "flat"],
-        ["heavy", "left heavy"],
-        ["sandwich", "sandwich"],
-      ],
-      mode,
-      (value) => state.set({ mode: value, z: null }),
-      "mode",
-    ),
+    app.menu("Rows", "mode", MODES, mode, { z: null }),
     app.ipuMenu(),
     merged === null &&
       h("button", { onclick: () => plot.show(built.offset, built.total) }, "Fit the run without waiting"),
