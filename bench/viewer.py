@@ -343,6 +343,7 @@ def measure(playwright, folder, page_file):
         longest_task(browser)
         act(page, action)
         result["longest_task_ms"][f"{link}, {action}"] = longest_task(browser)
+        result["view_megabytes"][f"{link}, {action}"] = memory.taken()
     result["page_megabytes"].append(memory.highest)
     memory.done.set()
     for name, view_name, chart in (("memory", "memory", "memory-chart"),
@@ -374,7 +375,7 @@ def report(one):
                       if used > 1)
     print(f"  views that take more than a second of processors: {views or 'none'}")
     memory = ", ".join(f"{view} {most:.0f}" for view, most in one["view_megabytes"].items())
-    print(f"  the most MB of the page while each view came: {memory}")
+    print(f"  the most MB of the page meanwhile: {memory}")
     tasks = ", ".join(f"{what} {time:.0f} ms" for what, time in one["longest_task_ms"].items()
                       if time > 50)
     print("  tasks of the page's thread that take more than 50 ms of a processor: "

@@ -152,7 +152,7 @@ function laneLevels(rows, c, labelsOf, offset) {
 
 /** Chrome's trace events, which Perfetto opens; times in microseconds. @param {Profile} profile
  * @param {number} offset of the first row @param {any[]} more events */
-export function perfetto(profile, offset, more) {
+export async function perfetto(profile, offset, more) {
   const { columns: c, names } = rowsOf(profile),
     scale = 1e6 / profile.target.clock_frequency;
   /** @type {Blob[]} which are not in the page's memory */
@@ -162,14 +162,11 @@ export function perfetto(profile, offset, more) {
   const add = (/** @type {any} */ event) => {
     text += comma + JSON.stringify({ pid: 1, ...event });
     comma = ",";
-    if (text.length < MOST_TEXT) return;
-    parts.push(new Blob([text]));
-    text = "";
   };
-  flame(profile, false, offset).lanes.forEach(({ ipu, beside, levels }, tid) => {
+  for (const [tid, { ipu, beside, levels }] of flame(profile, false, offset).lanes.entries()) {
     const name = ipu < 0 ? "all IPUs" : `IPU ${ipu}${beside ? " beside" : ""}`;
     add({ ph: "M", tid, name: "thread_name", args: { name } });
-    for (const i of levels[0].row)
+    for (const i of levels[0].row) {
       add({
         ph: "X",
         tid,
@@ -179,7 +176,12 @@ export function perfetto(profile, offset, more) {
         dur: c.cycles[i] * scale,
         args: { cycles: c.cycles[i], turns: c.iterations[i] },
       });
-  });
+      if (text.length < MOST_TEXT) continue;
+      parts.push(new Blob([text]));
+      text = "";
+      await new Promise((done) => setTimeout(done)); // to let the browser have them
+    }
+  }
   more.forEach(add);
   return new Blob([...parts, `${text}]}`], { type: "application/json" });
 }

@@ -1,5 +1,6 @@
 // V6 Program tree: programs nested as they run, with numbers in columns, and the details of one.
 
+import { kindTag } from "../base/cells.js";
 import { empty, h, pairs, panel } from "../base/dom.js";
 import { matcher } from "../base/filter.js";
 import { bytesText, bytesWords, cyclesText, cyclesWords, decimal, grouped, share } from "../base/format.js";
@@ -58,11 +59,7 @@ async function render(app) {
                 open[i] === 1 ? "▾" : "▸",
               )
             : h("span.fold"),
-          h(
-            "span.kind",
-            { title: KINDS[names.letter(i)], style: { background: `var(--${names.letter(i)})` } },
-            names.letter(i),
-          ),
+          kindTag(names.letter(i)),
           h("span.front", names.name(i).replace(/[^/]*$/, "")),
           h("span", names.name(i).replace(/^.*\//, "")),
         ),
@@ -184,7 +181,7 @@ async function details(app, names, programs, i) {
     "div.view",
     panel(
       `Program ${i}`,
-      h("p", h("span.kind", { style: { background: `var(--${names.letter(i)})` } }, names.letter(i)), names.name(i)),
+      h("p", kindTag(names.letter(i)), names.name(i)),
       app.showIn([
         ["Trace", "trace", { step: i, row: null }],
         ["Liveness", "liveness", { step: i }],

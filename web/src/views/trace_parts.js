@@ -1,5 +1,6 @@
 // The parts below the trace: the chosen row, the sums of a range, the export to Perfetto.
 
+import { kindTag } from "../base/cells.js";
 import { empty, h, panel } from "../base/dom.js";
 import { bytesText, cyclesText, cyclesWords, decimal, grouped, share } from "../base/format.js";
 import { KINDS } from "../base/kinds.js";
@@ -11,11 +12,7 @@ export function rowPanel(app, names, c, row) {
   const op = names.op(program);
   return panel(
     "Chosen row",
-    h(
-      "p",
-      h("span.kind", { style: { background: `var(--${names.letter(program)})` } }, names.letter(program)),
-      names.name(program),
-    ),
+    h("p", kindTag(names.letter(program)), names.name(program)),
     h(
       "p.dim",
       `${cyclesWords(c.cycles[row])} from ${grouped(c.cycles_base[row])} on; ${grouped(c.iterations[row])} turn${c.iterations[row] === 1 ? "" : "s"}; mean of tiles ${decimal(c.cycles_mean[row], 1)}.`,
@@ -67,7 +64,7 @@ export async function sumsPanel(app, ends) {
         columns: [
           column("kind", "Kind", "text", (row) => (row[0] === "…" ? "steps that one row stands for" : KINDS[row[0]]), {
             cell: (row) => [
-              h("span.kind", { style: { background: `var(--${row[0] === "…" ? "T" : row[0]})` } }, row[0]),
+              kindTag(row[0], row[0] === "…" ? "T" : row[0]),
               row[0] === "…" ? "steps that one row stands for" : KINDS[row[0]],
             ],
           }),
