@@ -234,14 +234,8 @@ async function render(app) {
               ],
             }),
         ),
-        panel("Always live", largestVariables(app, "Always live", always)),
         panel(
-          `Alive when the fullest tile is fullest`,
-          h("p.dim.wide", `step ${found.peak}: ${found.peakName}`),
-          largestVariables(app, "Alive at the peak", atPeak),
-        ),
-        panel(
-          "Layers by live bytes then",
+          "Layers by live bytes when the fullest tile is fullest",
           table({
             name: "Layers",
             id: "insights-layers",
@@ -253,6 +247,12 @@ async function render(app) {
               column("bytes", "Bytes of its largest variables", "bytes", 1),
             ],
           }),
+        ),
+        panel("Always live", largestVariables(app, "Always live", always)),
+        panel(
+          `Alive when the fullest tile is fullest`,
+          h("p.dim.wide", `step ${found.peak}: ${found.peakName}`),
+          largestVariables(app, "Alive at the peak", atPeak),
         ),
         panel(
           "Vertices by state",
