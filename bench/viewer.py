@@ -319,7 +319,8 @@ def act(page, action):
 
 def measure(playwright, folder, page_file):
     browser = playwright.chromium.launch(
-        executable_path=shutil.which("chromium"), args=["--no-sandbox", "--disable-gpu", "--js-flags=--expose-gc"])
+        executable_path=shutil.which("chromium"),
+        args=["--no-sandbox", "--disable-gpu", "--js-flags=--expose-gc"])
     page = browser.new_page(viewport={"width": 1280, "height": 720})
     memory = Memory()
     page.set_default_timeout(600_000)

@@ -95,8 +95,10 @@ const ids = (instructions, open = []) => {{
   return graph({{ framework: () => ({{ value }}) }}, "", open, true, true).boxes.map((b) => b.id);
 }};
 const folded = ids([...sums(6), one("x", "net/x")]);
-const gradients = ["net/x", "gradients/net/x_grad", "gradient_tape/net/x"].map((name) => one(name, name));
-console.log(JSON.stringify([folded, ids(sums(6), ["(Sum)/"]).length, ids(sums(5)), ids(gradients)]));
+const names = ["net/x", "gradients/net/x_grad", "gradient_tape/net/x"];
+const gradients = ids(names.map((name) => one(name, name)));
+const opened = ids(sums(6), ["(Sum)/"]).length;
+console.log(JSON.stringify([folded, opened, ids(sums(5)), gradients]));
 """
 
 
