@@ -6,13 +6,15 @@
 Shows profiles in Debian's chromium with software drawing, and prints the times of each. By default
 it makes two profiles, by repeating a small program on 16 x 1472 tiles: one with a trace of N rows,
 one with a profile.pop of N MB. The time of a frame is the least of several, because other processes
-may use the machine. Processor seconds are those of all processes of the browser. Needs the packages
-that the tests of tests/python/web need.
+may use the machine. Processor seconds are those of all processes of the browser. Memory is what the
+page's process has for itself: without the browser's code, with the worker, before garbage is
+collected and after it. Needs the packages that the tests of tests/python/web need.
 """
 
 import argparse
 import contextlib
 import importlib.util
+import itertools
 import json
 import os
 import pathlib
@@ -21,6 +23,7 @@ import sqlite3
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
@@ -38,13 +41,11 @@ ENTRY main {
 _KEYS = "wwwddsaswwdadawssdwwwwaaddssswdsadwdaws0"
 _ROUNDS = 5
 
-# Tasks of the page's thread that are longer than 50 ms: it does not answer while one lasts.
-_TASKS = """window.longest = 0;
-new PerformanceObserver((list) => {
-    for (const one of list.getEntries()) window.longest = Math.max(window.longest, one.duration);
-}).observe({ type: "longtask" });"""
-_VIEWS = ("insights", "memory", "tiles", "liveness", "program", "operations", "graph", "trace",
-          "trace&mode=flat", "trace&mode=heavy", "source", "sql", "files")
+_VIEWS = ("insights", "memory", "tiles", "liveness", "program", "operations",
+          "operations&layer=scope", "graph", "trace", "trace&mode=flat", "trace&mode=flame",
+          "trace&mode=heavy", "source", "sql", "files")
+_ACTIONS = {"liveness": "click", "program": "filter", "operations": "filter", "trace": "As table",
+            "trace&mode=flat": "Save for Perfetto"}
 
 _FRAMES = """async ([id, keys, rounds]) => {
     const canvas = document.getElementById(id), least = keys.map(() => Infinity);
@@ -154,11 +155,11 @@ def make(folder, rows=0, megabytes=0):
         add_tiles(database)
         growing = Growing(database)
         if megabytes:
+            # Rows become longer with their numbers, so that only half of the rest is foreseen.
             growing.to(256)
-            before = growing.megabytes()
-            growing.to(1024)
-            each = (growing.megabytes() - before) / 768
-            growing.to(1024 + max(0, int((megabytes - growing.megabytes()) / each)))
+            while (left := megabytes - growing.megabytes()) > 0.01 * megabytes:
+                growing.to(growing.copies + 1 + int(left / growing.megabytes() / 2
+                                                    * growing.copies))
         else:
             growing.to(max(1, -(-rows // growing.sizes["trace"])))
     database.close()
@@ -192,16 +193,47 @@ def processor_seconds():
     return total / os.sysconf("SC_CLK_TCK")
 
 
-def page_megabytes():
-    """The most memory that the largest process of the browser had: the page's."""
-    most = 0
-    for one in processes_below(os.getpid()):
-        with contextlib.suppress(OSError):
-            text = pathlib.Path(f"/proc/{one}/status").read_text()
-            peak = [line for line in text.splitlines() if line.startswith("VmHWM")]
-            if peak and "chrom" in text.splitlines()[0]:
-                most = max(most, int(peak[0].split()[1]))
-    return most * 1024 / 1e6
+def private_megabytes(process):
+    """What a process has for itself: its memory without the files, such as the browser's own code,
+    that it shares with others."""
+    with contextlib.suppress(OSError):
+        text = pathlib.Path(f"/proc/{process}/status").read_text()
+        return sum(int(line.split()[1]) for line in text.splitlines()
+                   if line.startswith(("RssAnon", "RssShmem"))) * 1024 / 1e6
+    return 0
+
+
+class Memory(threading.Thread):
+    """Looks every 20 ms how much memory the page's process has, the largest of the browser's."""
+
+    def __init__(self):
+        super().__init__(daemon=True)
+        self.now = self.most = self.highest = 0.0
+        self.done = threading.Event()
+        self.start()
+
+    def run(self):
+        processes = []
+        for turn in itertools.count():
+            if turn % 50 == 0:
+                processes = [one for one in processes_below(os.getpid())
+                             if b"--type=renderer" in command_line(one)]
+            self.now = max(map(private_megabytes, processes), default=0)
+            self.most = max(self.most, self.now)
+            self.highest = max(self.highest, self.now)
+            if self.done.wait(0.02):
+                return
+
+    def taken(self):
+        """The most since the last question."""
+        most, self.most = max(self.most, self.now), 0
+        return most
+
+
+def command_line(process):
+    with contextlib.suppress(OSError):
+        return pathlib.Path(f"/proc/{process}/cmdline").read_bytes()
+    return b""
 
 
 class Watch:
@@ -224,7 +256,7 @@ def settle():
             return
 
 
-def show(page, folder, page_file, result):
+def show(page, folder, page_file, memory, result):
     """Opens a profile; a large one as chosen files, because a page inside a file is text."""
     from tremula.tool import view
     is_large = result["megabytes"] > 100
@@ -241,38 +273,80 @@ def show(page, folder, page_file, result):
             sorted(str(file) for file in folder.iterdir()))
     page.wait_for_selector("main[data-view=summary]", timeout=600_000)
     result["summary_seconds"] = watch()
-    result["summary_megabytes"] = page_megabytes()
+    result["view_megabytes"] = {"summary": memory.taken()}
 
 
-def longest_task(page):
-    """Milliseconds of the longest task since the last question; at most 50: 0."""
-    page.wait_for_timeout(300)  # a task is told of after its end
-    return round(page.evaluate("[window.longest, window.longest = 0][0]"))
+def without_garbage(page, memory):
+    """The MB of a page after its garbage is collected."""
+    for one in (page, *page.workers):
+        one.evaluate("gc()")
+    page.wait_for_timeout(500)
+    return memory.now
+
+
+def longest_task(browser):
+    """Milliseconds of processors of the longest task of the page's thread since the last question:
+    the page does not answer while a task lasts."""
+    time.sleep(0.3)
+    events = json.loads(browser.stop_tracing())["traceEvents"]
+    browser.start_tracing(categories=["toplevel"])
+    pages = {(one["pid"], one["tid"]) for one in events
+             if one["name"] == "thread_name" and one["args"]["name"] == "CrRendererMain"}
+    return max((one.get("tdur", 0) / 1e3 for one in events
+                if one["ph"] == "X" and (one["pid"], one["tid"]) in pages), default=0)
+
+
+def show_view(page, link):
+    page.evaluate("""link => {
+        document.querySelector("main").dataset.drawn = "";
+        location.hash = `v=${link}`;
+    }""", link)
+    page.wait_for_selector("main[data-drawn]:not([data-drawn=''])")
+
+
+def act(page, action):
+    """Does what a user does in a view, and waits for the end."""
+    if action == "click":
+        page.locator("main canvas").first.click(position={"x": 500, "y": 60})
+    elif action == "filter":
+        page.locator("main input.find").last.fill("12")
+    else:
+        page.get_by_role("button", name=action).first.click()
+    page.wait_for_timeout(500)
+    while page.locator(".progress, button:text-is('Cancel')").locator("visible=true").count():
+        page.wait_for_timeout(100)
 
 
 def measure(playwright, folder, page_file):
     browser = playwright.chromium.launch(
-        executable_path=shutil.which("chromium"), args=["--no-sandbox", "--disable-gpu"])
+        executable_path=shutil.which("chromium"),
+        args=["--no-sandbox", "--disable-gpu", "--js-flags=--expose-gc"])
     page = browser.new_page(viewport={"width": 1280, "height": 720})
+    memory = Memory()
     page.set_default_timeout(600_000)
-    page.add_init_script(_TASKS)
+    browser.start_tracing(categories=["toplevel"])
     with contextlib.closing(sqlite3.connect(folder / "profile.pop")) as database:
         rows, = database.execute("SELECT count(*) FROM trace").fetchone()
     result = {"profile": folder.name, "trace_rows": rows,
               "megabytes": (folder / "profile.pop").stat().st_size / 1e6}
-    show(page, folder, page_file, result)
-    result["longest_task_ms"] = {"summary": longest_task(page)}
+    show(page, folder, page_file, memory, result)
+    result["longest_task_ms"] = {"summary": longest_task(browser)}
     result["view_seconds"] = {}
     for link in _VIEWS:
         watch = Watch()
-        page.evaluate("""link => {
-            document.querySelector("main").dataset.drawn = "";
-            location.hash = `v=${link}`;
-        }""", link)
-        page.wait_for_selector("main[data-drawn]:not([data-drawn=''])")
-        result["view_seconds"][link] = [*watch(), page_megabytes()]
-        result["longest_task_ms"][link] = longest_task(page)
-    result["page_megabytes"] = page_megabytes()
+        show_view(page, link)
+        result["view_seconds"][link] = watch()
+        result["longest_task_ms"][link] = longest_task(browser)
+        result["view_megabytes"][link] = memory.taken()
+    result["page_megabytes"] = [memory.highest, without_garbage(page, memory)]
+    for link, action in _ACTIONS.items():
+        show_view(page, link)
+        longest_task(browser)
+        act(page, action)
+        result["longest_task_ms"][f"{link}, {action}"] = longest_task(browser)
+        result["view_megabytes"][f"{link}, {action}"] = memory.taken()
+    result["page_megabytes"].append(memory.highest)
+    memory.done.set()
     for name, view_name, chart in (("memory", "memory", "memory-chart"),
                                    ("trace", "trace&mode=flat", "trace-chart")):
         watch = Watch()
@@ -289,19 +363,24 @@ def measure(playwright, folder, page_file):
 def report(one):
     def seconds(pair):
         return f"{pair[0]:.2f} s ({pair[1]:.2f} s of processors)"
+    most, left, in_use = one["page_megabytes"]
     print(f"{one['profile']}: {one['megabytes']:.1f} MB, {one['trace_rows']} rows in the trace; "
-          f"Summary after {seconds(one['summary_seconds'])}; the page has then had at most "
-          f"{one['summary_megabytes']:.0f} MB, and {one['page_megabytes']:.0f} MB in the end")
+          f"Summary after {seconds(one['summary_seconds'])}; the page had at most {most:.0f} MB "
+          f"for itself, {most / one['megabytes']:.2f} times the profile, after all views, has "
+          f"{left:.0f} MB then without garbage, and had at most {in_use:.0f} MB in use")
     for name in ("memory", "trace"):
         print(f"  {name}: shown after {seconds(one[f'{name}_seconds'])}; a frame takes "
               f"{one[f'{name}_frame_ms']:.1f} ms of script, 95 % of them at most "
               f"{one[f'{name}_frame_ms_95']:.1f} ms")
-    views = ", ".join(f"{view} {used:.1f} s {most:.0f} MB"
-                      for view, (_, used, most) in one["view_seconds"].items() if used > 1)
-    print(f"  views that take more than a second of processors, and the most memory that the page "
-          f"has then had: {views or 'none'}")
-    tasks = ", ".join(f"{view} {time} ms" for view, time in one["longest_task_ms"].items() if time)
-    print(f"  tasks of the page's thread that are longer than 50 ms: {tasks or 'none'}")
+    views = ", ".join(f"{view} {used:.1f} s" for view, (_, used) in one["view_seconds"].items()
+                      if used > 1)
+    print(f"  views that take more than a second of processors: {views or 'none'}")
+    memory = ", ".join(f"{view} {most:.0f}" for view, most in one["view_megabytes"].items())
+    print(f"  the most MB of the page meanwhile: {memory}")
+    tasks = ", ".join(f"{what} {time:.0f} ms" for what, time in one["longest_task_ms"].items()
+                      if time > 50)
+    print("  tasks of the page's thread that take more than 50 ms of a processor: "
+          f"{tasks or 'none'}")
 
 
 def main():

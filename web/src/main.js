@@ -197,6 +197,7 @@ async function draw() {
   }
   app.applyUnits();
   const view = VIEWS.find((one) => one.id === app.state.get("v")) ?? VIEWS[0];
+  app.client.view = view.id;
   const focus = /** @type {HTMLElement|null} */ (document.activeElement)?.dataset.focus;
   const scrolled = main.dataset.view === view.id ? main.scrollTop : 0;
   drawFrame();

@@ -67,6 +67,15 @@ class Page:
         }""", link)
         self.wait(view)
 
+    def until(self, condition):
+        """Waits for a condition. The page's policy forbids playwright's own way, whenever the
+        condition does not hold at once."""
+        for _ in range(12_000):
+            if self.page.evaluate(condition):
+                return
+            self.page.wait_for_timeout(10)
+        raise AssertionError(f"never: {condition}")
+
     def value(self, key):
         """The number behind a figure."""
         return float(self.page.locator(f'[data-key="{key}"][data-value]').first.get_attribute(

@@ -186,6 +186,15 @@ def test_compare(new_page, html, profiles):
     assert not page.faults
 
 
+def test_waterfalls_end_at_the_other_report(new_page, html, profiles):
+    """Also where IPUs work at the same time: their operations are then more than the run."""
+    page = new_page().open(f"{html('run', 'pipeline')}#v=compare", "compare")
+    for name in ("Cycles by part", "Cycles by operation"):
+        bars = page.page.get_by_role("group", name=name).locator("> span").all_inner_texts()
+        assert bars[-2] == "B"
+        assert int(re.sub(r"\D", "", bars[-1])) == report(profiles["pipeline"])["cycles"]
+
+
 def test_source_and_sql(new_page, html, profiles):
     page = new_page().open(f"{html('plain')}#v=source", "source")
     with database(profiles["plain"]) as one:

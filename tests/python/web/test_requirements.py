@@ -69,7 +69,7 @@ def test_graph_opens_finds_and_says_what_is_missing(new_page, html):
     assert [key for key, _ in boxes(page)] == ["net/"]
     page.page.locator(".graphbox g").first.focus()
     page.page.keyboard.press("Enter")
-    page.page.wait_for_function("document.querySelectorAll('.graphbox g').length === 3")
+    page.until("document.querySelectorAll('.graphbox g').length === 3")
     field = page.page.get_by_label("Find in the graph")
     field.fill("tanh")
     field.press("Enter")
@@ -95,7 +95,10 @@ const ids = (instructions, open = []) => {{
   return graph({{ framework: () => ({{ value }}) }}, "", open, true, true).boxes.map((b) => b.id);
 }};
 const folded = ids([...sums(6), one("x", "net/x")]);
-console.log(JSON.stringify([folded, ids(sums(6), ["(Sum)/"]).length, ids(sums(5))]));
+const names = ["net/x", "gradients/net/x_grad", "gradient_tape/net/x"];
+const gradients = ids(names.map((name) => one(name, name)));
+const opened = ids(sums(6), ["(Sum)/"]).length;
+console.log(JSON.stringify([folded, opened, ids(sums(5)), gradients]));
 """
 
 
@@ -108,9 +111,9 @@ def test_many_of_one_name_are_one_box(tmp_path):
     done = subprocess.run(["node", tmp_path / "alike.mjs"], text=True, capture_output=True,
                           timeout=600, check=False)
     assert done.returncode == 0, done.stderr
-    folded, opened, few = json.loads(done.stdout)
+    folded, opened, few, gradients = json.loads(done.stdout)
     assert folded == ["(Sum)/", "net/"] and opened == 7
-    assert few == ["a0", "a1", "a2", "a3", "a4"]
+    assert few == ["a0", "a1", "a2", "a3", "a4"] and gradients == ["net/"]
 
 
 def test_gradients_fold_to_their_op(new_page, html):
@@ -147,7 +150,7 @@ def test_tiles_over_time(new_page, html, profiles):
         tiles, = one.execute("SELECT sum(num_tiles) FROM ipus").fetchone()
     low, high = int(begin + offset), int(begin + offset + cycles)
     page = new_page().open(f"{html('plain')}#v=trace&z={low}-{high}&row={row}", "trace")
-    page.page.wait_for_function("document.getElementById('bsp-chart').dataset.frame")
+    page.until("document.getElementById('bsp-chart').dataset.frame")
     busiest = max(runs, key=lambda run: run[2] * (run[1] > 30))
     idle = [tile for tile in range(tiles)
             if not any(first <= tile < first + count for first, count, _ in runs)]
@@ -260,7 +263,7 @@ def test_a_saved_picture_has_its_whole_legend(new_page, html):
     for width in (1280, 480):
         page.page.set_viewport_size({"width": width, "height": 720})
         page.open(f"{html('plain')}#v=memory&by=category", "memory")
-        page.page.wait_for_function("document.getElementById('memory-chart').dataset.frame")
+        page.until("document.getElementById('memory-chart').dataset.frame")
         picture, _ = saved(page, page.page.get_by_role("button", name="Save PNG").first.click)
         wide, tall = struct.unpack(">II", picture[16:24])
         heights.append(tall - page.page.evaluate(
@@ -309,7 +312,7 @@ def test_one_step_to_what_is_looked_for(new_page, html, profiles):
     assert "Its steps" in page.main(), "a link to a scope inside of another"
     page.go("v=operations&layer=scope")
     page.page.get_by_role("link", name="Into net").click()
-    page.page.wait_for_function("location.hash.includes('under=net')")
+    page.until("location.hash.includes('under=net')")
     page.go("v=insights")
     assert "The program fits, so no change was planned" in page.main()
     page.go("v=memory")

@@ -43,7 +43,7 @@ def test_waiting_then_transfers_then_compute(new_page, profile, tmp_path):
     # As much of waiting as of work: on a busy machine work is narrower than a pixel of the whole.
     link = f"v=trace&run=1&z={int(waits - works)}-{int(waits + works)}"
     page = new_page().open(f"{(tmp_path / 'page.html').as_uri()}#{link}", "trace")
-    page.page.wait_for_function("document.getElementById('trace-chart').dataset.frame")
+    page.until("document.getElementById('trace-chart').dataset.frame")
     waiting = page.page.evaluate(_COLOUR, "W")
     for share in (0.1, 0.3, 0.45):
         assert page.page.evaluate(_PROBE, share) == waiting

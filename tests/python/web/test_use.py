@@ -38,9 +38,9 @@ def test_keys_act(new_page, html):
     tip = page.page.locator(".tip").first
     assert "tile 1" in tip.inner_text() or "tile 2" in tip.inner_text()
     keyboard.press("w")
-    page.page.wait_for_function("location.hash.includes('z=')")
+    page.until("location.hash.includes('z=')")
     keyboard.press("0")
-    page.page.wait_for_function("!location.hash.includes('z=')")
+    page.until("!location.hash.includes('z=')")
     keyboard.press("Enter")
     page.page.wait_for_selector("#tile-variables")
     assert "tiles=" in page.page.url

@@ -1,7 +1,7 @@
 // The App that every view gets: the reports, the worker, the state, messages for the user.
 
 import { Client } from "./client.js";
-import { empty, h, menu } from "./dom.js";
+import { empty, h } from "./dom.js";
 import { units } from "./format.js";
 import { State } from "./state.js";
 
@@ -110,19 +110,32 @@ export class App {
     );
   }
 
+  /** A menu of the values of a key of the state. @param {string} label @param {string} key
+   * @param {Record<string, string>|string[][]} choices values with their texts
+   * @param {string} [value] that is chosen @param {Record<string, null>} [others] what a choice clears */
+  menu(label, key, choices, value = this.state.get(key), others = {}) {
+    const select = h(
+      "select",
+      { "data-focus": key, onchange: () => this.state.set({ [key]: select.value, ...others }) },
+      (Array.isArray(choices) ? choices : Object.entries(choices)).map(([id, text]) =>
+        h("option", { value: id, selected: id === value }, text),
+      ),
+    );
+    select.value = value;
+    return h("label.field", label, select);
+  }
+
+  /** A button that is on or off. @param {string} text @param {string} key @param {boolean} on
+   * @param {string|null} next the value of the key after a press */
+  toggle(text, key, on, next) {
+    const change = () => this.state.set({ [key]: next });
+    return h("button", { "aria-pressed": String(on), "data-focus": key, onclick: change }, text);
+  }
+
   /** A menu of the IPUs, if there are several. */
   ipuMenu() {
     const { ipus } = this.overview;
-    return (
-      ipus.length > 1 &&
-      menu(
-        "IPU",
-        [["", "all"], ...ipus.map((row) => [String(row[0]), `IPU ${row[0]}`])],
-        this.state.get("ipu"),
-        (value) => this.state.set({ ipu: value }),
-        "ipu",
-      )
-    );
+    return ipus.length > 1 && this.menu("IPU", "ipu", [["", "all"], ...ipus.map(([id]) => [String(id), `IPU ${id}`])]);
   }
 
   /** The SQL behind a view. @param {string} sql */
@@ -131,7 +144,7 @@ export class App {
   }
 
   /** A part of a view. If it fails, the message stands in its place.
-   * @param {() => Promise<Node>|Node} make */
+   * @param {() => any} make */
   async part(make) {
     try {
       return await make();

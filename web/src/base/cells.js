@@ -2,6 +2,7 @@
 
 import { h } from "./dom.js";
 import { textOf } from "./format.js";
+import { KINDS } from "./kinds.js";
 
 /** A name whose scopes are cut where it is too long, not what it ends with. @param {string} text */
 function path(text) {
@@ -34,4 +35,9 @@ export function cell(column, row) {
     },
     column.cell === undefined ? (tail ? path(text) : text) : column.cell(row),
   );
+}
+
+/** The letter of a kind on its colour. @param {string} letter @param {string} [colour] the kind with that colour */
+export function kindTag(letter, colour = letter) {
+  return h("span.kind", { title: KINDS[letter], style: { background: `var(--${colour})` } }, letter);
 }

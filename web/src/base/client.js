@@ -2,7 +2,7 @@
 
 import { bytesIn } from "../data/buffers.js";
 
-const MOST_KEPT = 256e6; // bytes of answers
+const MOST_KEPT = 96e6; // bytes of answers, and those of the view that is shown
 
 /** Descriptions of calls that take longer than 100 ms. @type {Record<string, string>} */
 const DOING = {};
@@ -15,8 +15,9 @@ export class Client {
     this.progress = progress;
     /** @type {Map<number, {resolve: Function, reject: Function}>} */
     this.waiting = new Map();
-    /** @type {Map<string, {answer: Promise<any>, bytes: number}>} in the order of their last use */
+    /** @type {Map<string, {answer: Promise<any>, bytes: number, view: string}>} in the order of their last use */
     this.kept = new Map();
+    this.view = ""; // that asks
     this.last = 0;
     /** @type {Promise<Worker>} */
     this.worker = this.start();
@@ -89,7 +90,7 @@ export class Client {
     const key = `${report} ${method} ${JSON.stringify(args)}`;
     let found = this.kept.get(key);
     if (found === undefined) {
-      const one = { answer: this.send(report, method, args), bytes: 0 };
+      const one = { answer: this.send(report, method, args), bytes: 0, view: "" };
       found = one;
       one.answer.then(
         (value) => {
@@ -99,6 +100,7 @@ export class Client {
         () => this.kept.delete(key),
       );
     }
+    found.view = this.view;
     this.kept.delete(key);
     this.kept.set(key, found);
     return found.answer;
@@ -106,9 +108,9 @@ export class Client {
 
   trim() {
     let sum = 0;
-    for (const [key, { bytes }] of [...this.kept].reverse()) {
+    for (const [key, { bytes, view }] of [...this.kept].reverse()) {
       sum += bytes;
-      if (sum > MOST_KEPT && bytes > 0) this.kept.delete(key);
+      if (sum > MOST_KEPT && bytes > 0 && view !== this.view) this.kept.delete(key);
     }
   }
 

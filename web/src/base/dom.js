@@ -56,24 +56,6 @@ export function empty(text) {
   return h("p.empty", { role: "note" }, text);
 }
 
-/** A menu with a label. @param {string} label @param {[string, string][]} choices
- * @param {string} value @param {(value: string) => void} change @param {string} focus */
-export function menu(label, choices, value, change, focus) {
-  const select = h(
-    "select",
-    { "data-focus": focus, onchange: () => change(select.value) },
-    ...choices.map(([id, text]) => h("option", { value: id, selected: id === value }, text)),
-  );
-  select.value = value;
-  return h("label.field", label, select);
-}
-
-/** A button that is on or off. @param {string} text @param {boolean} on
- * @param {() => void} change @param {string} focus */
-export function toggle(text, on, change, focus) {
-  return h("button", { "aria-pressed": String(on), "data-focus": focus, onclick: change }, text);
-}
-
 /** Saves data as a file of the user's. @param {string} name @param {Blob} blob */
 export function save(name, blob) {
   const link = h("a", { href: URL.createObjectURL(blob), download: name });

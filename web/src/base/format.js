@@ -116,3 +116,8 @@ export function parseTiles(text, tilesPerIpu, count) {
   }
   return [...found];
 }
+
+/** A path without its folders. @param {string} path */
+export function fileName(path) {
+  return path.slice(path.lastIndexOf("/") + 1);
+}

@@ -12,7 +12,8 @@ import { paintLine, paintMoments, wallAxis } from "./host.js";
 
 export const BOX = 17;
 const GAP = 8,
-  TITLE = 15;
+  TITLE = 15,
+  SEEN = 8; // boxes of a pixel of the strip
 
 /** @param {Lane[]} lanes */
 export function lanesHeight(lanes) {
@@ -137,17 +138,17 @@ function paintLevel(view, level, y, tall, options, widths, texts) {
   const run = new Run(g, y, tall);
   for (let i = firstAfter(end, lo); i < begin.length && begin[i] < hi;) {
     const long = end[i] - begin[i];
-    if (!texts && row[i] < 0) {
-      // the strip shows rows only
-      ++i;
-      continue;
-    }
     if (long < pixel) {
-      // a pixel of boxes that are too short has the colour of the first
+      // a pixel of boxes that are too short has the colour of the first, in the strip of the first row
       const x = Math.floor((begin[i] - lo) / pixel);
       const next = Math.max(i + 1, firstAfter(end, lo + (x + 1) * pixel, i));
-      run.add(x, row[i] < 0 ? colours.line : toneOf(colours, options.colourOf(row[i])));
+      if (!texts) for (let k = 0; k < SEEN && i + 1 < next && row[i] < 0; ++k) ++i;
+      if (texts || row[i] >= 0) run.add(x, row[i] < 0 ? colours.line : toneOf(colours, options.colourOf(row[i])));
       i = next;
+      continue;
+    }
+    if (!texts && row[i] < 0) {
+      ++i;
       continue;
     }
     run.flush();

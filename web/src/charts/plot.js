@@ -304,12 +304,37 @@ export class Plot {
   }
 
   paintNow() {
-    const [first, last] = this.options.domain;
     const tones = colours();
     this.paintOn(this.canvas, this.lo, this.hi, tones, false);
-    if (this.strip === null) return;
-    const g = this.paintStrip(tones);
-    const width = this.strip.clientWidth;
+    const { strip } = this;
+    if (strip === null) return;
+    // The strip does not change with the range in sight, so it is painted once for a size and a theme, after the
+    // chart, because both together may take long.
+    const key = `${strip.clientWidth} ${strip.clientHeight} ${devicePixelRatio} ${tones.panel}`;
+    if (this.stripCopy?.key !== key) setTimeout(() => this.makeStrip(key, tones));
+    else this.paintStrip(this.stripCopy.copy, tones);
+  }
+
+  /** @param {string} key @param {Record<string, string>} tones */
+  makeStrip(key, tones) {
+    const { strip } = this;
+    this.paintOn(strip, ...this.options.domain, tones, true);
+    if (strip.width === 0 || strip.height === 0) return; // not in the page
+    const copy = h("canvas", { width: strip.width, height: strip.height });
+    copy.getContext("2d").drawImage(strip, 0, 0);
+    this.stripCopy = { key, copy };
+    this.paintStrip(copy, tones);
+  }
+
+  /** The strip below the chart, which shows the whole, and which range is in sight.
+   * @param {HTMLCanvasElement} copy of it @param {Record<string, string>} tones */
+  paintStrip(copy, tones) {
+    const { strip } = this,
+      [first, last] = this.options.domain,
+      width = strip.clientWidth;
+    const g = /** @type {CanvasRenderingContext2D} */ (strip.getContext("2d"));
+    g.clearRect(0, 0, width, strip.clientHeight);
+    g.drawImage(copy, 0, 0, width, strip.clientHeight);
     const x = (/** @type {number} */ v) => ((v - first) / Math.max(1e-9, last - first)) * width;
     g.fillStyle = tones.page;
     g.globalAlpha = 0.65;
@@ -318,25 +343,6 @@ export class Plot {
     g.globalAlpha = 1;
     g.strokeStyle = tones.accent;
     g.strokeRect(x(this.lo) + 0.5, 0.5, Math.max(2, x(this.hi) - x(this.lo) - 1), 25);
-  }
-
-  /** The strip below the chart, which shows the whole. It does not change with the range in sight,
-   * so it is painted once for a size and a theme. @param {Record<string, string>} tones */
-  paintStrip(tones) {
-    const { strip, stripCopy } = this;
-    const key = `${strip.clientWidth} ${strip.clientHeight} ${devicePixelRatio} ${tones.panel}`;
-    if (stripCopy?.key !== key) {
-      const g = this.paintOn(strip, ...this.options.domain, tones, true);
-      if (strip.width === 0 || strip.height === 0) return g; // not in the page
-      const copy = h("canvas", { width: strip.width, height: strip.height });
-      copy.getContext("2d").drawImage(strip, 0, 0);
-      this.stripCopy = { key, copy };
-      return g;
-    }
-    const g = /** @type {CanvasRenderingContext2D} */ (strip.getContext("2d"));
-    g.clearRect(0, 0, strip.clientWidth, strip.clientHeight);
-    g.drawImage(stripCopy.copy, 0, 0, strip.clientWidth, strip.clientHeight);
-    return g;
   }
 
   /** @param {HTMLCanvasElement} canvas @param {number} lo @param {number} hi

@@ -19,9 +19,9 @@ export function bytesIn(value) {
 }
 
 /** Copies of columns, to hand over: a move takes them away. structuredClone would copy them twice.
- * @param {Record<string, any>} columns */
-export function copyOf(columns) {
-  return Object.fromEntries(Object.entries(columns).map(([name, one]) => [name, one.slice()]));
+ * @param {Record<string, any>} columns @param {string[]} names of those wanted, if they are there */
+export function copyOf(columns, names = Object.keys(columns)) {
+  return Object.fromEntries(names.filter((name) => name in columns).map((name) => [name, columns[name].slice()]));
 }
 
 /** An array of another length with the numbers of this one, whose memory is free at once where the browser can do

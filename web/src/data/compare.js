@@ -1,6 +1,7 @@
 // Two profiles side by side: operations aligned by name, then by scope and type in their order.
 
-import { operations, unpackOperations } from "./operations.js";
+import { operationsSeen } from "./operations.js";
+import { unpack } from "./records.js";
 
 /** @typedef {{name: string, layer: string, plan: string, opType: string, opcode: string, cycles: number,
  *   temporary: number, first: number}} Operation */
@@ -28,18 +29,16 @@ export function commonSubsequence(a, b) {
 
 /** Operations as the page gets them. @param {Profile} profile @returns {Operation[]} */
 function operationsOf(profile) {
-  return unpackOperations(operations(profile, "op")).map(
-    ({ name, layer, plan, opType, opcode, cycles, temporary, first }) => ({
-      name,
-      layer,
-      plan,
-      opType,
-      opcode,
-      cycles,
-      temporary,
-      first,
-    }),
-  );
+  return unpack(operationsSeen(profile)).map(({ name, layer, plan, opType, opcode, cycles, temporary, first }) => ({
+    name,
+    layer,
+    plan,
+    opType,
+    opcode,
+    cycles,
+    temporary,
+    first,
+  }));
 }
 
 /** @param {Profile} a @param {Profile} b */

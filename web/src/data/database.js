@@ -145,15 +145,7 @@ export class Database {
 
   /** @param {string} sql @param {any[]} [parameters] @returns {any[][]} */
   rows(sql, parameters = []) {
-    const statement = this.database.prepare(sql);
-    try {
-      statement.bind(parameters);
-      const rows = [];
-      while (statement.step()) rows.push(statement.get());
-      return rows;
-    } finally {
-      statement.free();
-    }
+    return rowsOf(this.database, sql, parameters);
   }
 
   /** The first value of the first row. @param {string} sql @param {any[]} [parameters] */
@@ -252,6 +244,19 @@ export class Database {
     } finally {
       statement.free();
     }
+  }
+}
+
+/** @param {any} database of sql.js @param {string} sql @param {any[]} [parameters] @returns {any[][]} */
+export function rowsOf(database, sql, parameters = []) {
+  const statement = database.prepare(sql);
+  try {
+    statement.bind(parameters);
+    const rows = [];
+    while (statement.step()) rows.push(statement.get());
+    return rows;
+  } finally {
+    statement.free();
   }
 }
 

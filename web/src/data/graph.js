@@ -20,7 +20,7 @@ function pathOf(one, fold) {
   if (name === "") return [`(${one.opcode})`, String(one.name)];
   let parts = name.split("/").filter(Boolean);
   if (fold) {
-    const at = parts.findIndex((part) => /^gradients(_\d+)?$/.test(part));
+    const at = parts.findIndex((part) => /^gradient(s(_\d+)?|_tape)$/.test(part));
     if (at >= 0) {
       parts = parts.slice(at + 1).filter((part) => part !== "gradients");
       parts = parts.map((part) => part.replace(/_grad$/, ""));

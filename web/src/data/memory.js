@@ -3,6 +3,8 @@
 import { bytesOnTile } from "./capnp.js";
 import { Grown, inOrder } from "./grown.js";
 import { QUERIES } from "./queries.js";
+import { numbersAt } from "./records.js";
+import { numberOf, textsOf } from "./texts.js";
 import { variablesIn } from "./variables.js";
 
 /** Columns of bytes of a tile. */
@@ -45,25 +47,33 @@ export function memoryByTile(profile) {
 export function variablesOnTiles(profile, tiles) {
   const { value: all, problem } = profile.variables();
   if (all === undefined) return { problem, rows: [] };
-  const rows = [];
-  const variables = variablesIn(profile);
-  const peaks = new Map(
-    /** @type {[number, number][]} */ (
-      profile.database.rows(
-        `SELECT tile, peak_program FROM memory_by_tile WHERE tile IN (${tiles.map(Number).join(",")})`,
-      )
-    ),
+  const peaks = tiles.map(
+    (tile) => profile.database.value("SELECT peak_program FROM memory_by_tile WHERE tile = ?", [tile]) ?? -1,
   );
-  for (let v = 0; v < all.names.length; ++v) {
-    const bytes = tiles.map((tile) => bytesOnTile(all, v, tile));
-    const alive = tiles.map((tile, t) => {
-      const peak = peaks.get(tile) ?? -1;
-      return bytes[t] > 0 && (all.alwaysLive[v] === 1 || (peak >= all.firstStep[v] && peak < all.endStep[v]));
-    });
-    if (bytes.some(Boolean)) rows.push({ id: v, row: v < variables.count ? variables.row(v) : null, bytes, alive });
-  }
-  rows.sort((a, b) => Math.max(...b.bytes) - Math.max(...a.bytes));
-  return { rows };
+  const { alive, places, packed } = variablesIn(profile);
+  const on = (/** @type {number} */ v, /** @type {number} */ t) => bytesOnTile(all, v, tiles[t]);
+  const { rows, more } = largestFirst(
+    places((v) => tiles.some((_, t) => on(v, t) > 0)),
+    "t",
+    tiles.length,
+    on,
+  );
+  more.alive = Int8Array.from(rows, (v, k) =>
+    peaks.some((peak, t) => more[`t${t}`][k] > 0 && alive(v, peak)) ? 1 : 0,
+  );
+  return { rows: packed(rows, more) };
+}
+
+/** Places by their largest value, and a column of each of the values. @param {number[]} places
+ * @param {string} name of the columns, with a number behind it @param {number} count of values
+ * @param {(place: number, number: number) => number} valueOf */
+function largestFirst(places, name, count, valueOf) {
+  const columns = Array.from({ length: count }, (_, n) => Float64Array.from(places, (place) => valueOf(place, n)));
+  const most = Float64Array.from(places, (_, k) => columns.reduce((most, values) => Math.max(most, values[k]), 0));
+  const order = inOrder(Int32Array.from(places.keys()), (a, b) => most[b] - most[a] || a - b);
+  /** @type {Record<string, any>} */
+  const more = Object.fromEntries(columns.map((values, n) => [`${name}${n}`, numbersAt(values, order)]));
+  return { rows: Array.from(order, (k) => places[k]), more };
 }
 
 /** Bytes by tile of up to 8 variables. @param {Profile} profile @param {number[]} ids */
@@ -185,27 +195,34 @@ function livenessOfTiles(profile, tiles) {
 }
 
 /**
- * The variables that are alive at each of some steps, on an IPU (-1: all) or on chosen tiles.
+ * The bytes that are alive at each of some steps, on an IPU (-1: all) or on chosen tiles.
  * @param {Profile} profile @param {number[]} steps @param {number} ipu @param {number[]} tiles
+ * @param {string} by "variable", "operation", "layer", "line"
  */
-export function aliveAt(profile, steps, ipu, tiles) {
-  const rows = [];
-  /** @type {Map<number, number>} */
-  let onTiles = new Map();
-  if (tiles.length > 0) {
-    const found = variablesOnTiles(profile, tiles);
-    if (found.problem !== undefined) return { problem: found.problem, rows: [] };
-    onTiles = new Map(
-      found.rows.map((one) => /** @type {[number, number]} */ ([one.id, one.bytes.reduce((a, b) => a + b, 0)])),
-    );
+export function aliveAt(profile, steps, ipu, tiles, by) {
+  const { value: all, problem } = tiles.length > 0 ? profile.variables() : {};
+  if (problem !== undefined) return { problem };
+  const { c, alive, places, packed, op, layer, where } = variablesIn(profile);
+  const bytesOf = (/** @type {number} */ i) =>
+    all === undefined ? c.total_bytes[i] : tiles.reduce((sum, tile) => sum + bytesOnTile(all, i, tile), 0);
+  const isThere = (/** @type {number} */ i) => all !== undefined || ipu < 0 || c.ipu[i] < 0 || c.ipu[i] === ipu;
+  const at = (/** @type {number} */ i, /** @type {number} */ s) => (alive(i, steps[s]) ? bytesOf(i) : 0);
+  const some = places((i) => isThere(i) && steps.some((step) => alive(i, step)) && bytesOf(i) > 0);
+  const nameOf = { operation: op, layer, line: where }[by];
+  if (nameOf === undefined) {
+    const { rows, more } = largestFirst(some, "s", steps.length, at);
+    return { rows: packed(rows, more) };
   }
-  const { c, count, alive, row } = variablesIn(profile);
-  for (let i = 0; i < count; ++i) {
-    if (tiles.length === 0 && ipu >= 0 && c.ipu[i] >= 0 && c.ipu[i] !== ipu) continue;
-    const bytes = tiles.length > 0 ? (onTiles.get(c.id[i]) ?? 0) : c.total_bytes[i];
-    if (bytes === 0 || !steps.some((step) => alive(i, step))) continue;
-    rows.push({ row: row(i), at: steps.map((step) => (alive(i, step) ? bytes : 0)) });
+  /** @type {Map<string, number>} */
+  const groups = new Map(),
+    sums = steps.map(() => new Grown());
+  for (const i of some) {
+    const g = numberOf(groups, nameOf(i) || "(none)");
+    sums.forEach((sum, s) => {
+      if (g === sum.length) sum.push(0);
+      sum.data[g] += at(i, s);
+    });
   }
-  rows.sort((a, b) => Math.max(...b.at) - Math.max(...a.at));
-  return { rows };
+  const numbers = Object.fromEntries(sums.map((sum, s) => [`s${s}`, sum.whole()]));
+  return { rows: { count: groups.size, numbers, texts: { name: textsOf(groups.keys()).packed() } } };
 }

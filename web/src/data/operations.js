@@ -6,7 +6,8 @@ import { resized } from "./buffers.js";
 import { bytesOnTile } from "./capnp.js";
 import { Grown, inOrder } from "./grown.js";
 import { QUERIES } from "./queries.js";
-import { numberOf, Texts, textsOf } from "./texts.js";
+import { pick, unpack } from "./records.js";
+import { numberOf, textsOf } from "./texts.js";
 import { namesIn } from "./trace.js";
 import { variablesIn } from "./variables.js";
 
@@ -24,8 +25,6 @@ import { variablesIn } from "./variables.js";
  * @property {number} exchange @property {number} vertices @property {number} edges
  * @property {number} alwaysLive @property {number} weights @property {number} variables
  */
-
-/** @typedef {{count: number, numbers: Record<string, Float64Array>, texts: Record<string, import("./texts.js").Packed>}} PackedOperations */
 
 /**
  * The groups of a layer, found by their names.
@@ -65,14 +64,14 @@ function groupsOf(profile, layer) {
 }
 
 /** Members of an operation that are added up. */
-export const SUMS =
+const SUMS =
   "cycles compute flops wasted code bytesIn bytesOut sync programs exchange vertices edges alwaysLive weights variables".split(
     " ",
   );
-const MOST = "temporary executions liveWorst line";
+const MOST = "temporary executions liveWorst".split(" ");
 
 /** What operationsQuery() asks, in arrays: SQLite would need seconds and a gigabyte for a million programs.
- * @param {Profile} profile @param {Layer} layer @returns {PackedOperations} */
+ * @param {Profile} profile @param {Layer} layer @returns {import("./records.js").Records} */
 export function operations(profile, layer) {
   const c = profile.programColumns();
   const { sources, type } = namesIn(profile);
@@ -94,7 +93,7 @@ export function operations(profile, layer) {
   const names = [...groups.places.keys()],
     count = names.length;
   /** @type {Record<string, Float64Array>} */
-  const n = Object.fromEntries([...SUMS, ...`${MOST} first`.split(" ")].map((key) => [key, new Float64Array(count)]));
+  const n = Object.fromEntries([...SUMS, ...MOST, "line", "first"].map((key) => [key, new Float64Array(count)]));
   n.first.fill(Infinity);
   const texts = textsOfGroups(sources, count);
   const alive = aliveOf(profile);
@@ -149,21 +148,6 @@ export function operations(profile, layer) {
 const NEEDED = "source cycles executions sync_cycles cycles_mean bytes_in bytes_out flops code_bytes live_worst".split(
   " ",
 );
-
-/** Some rows of packed operations, with their texts only. @param {PackedOperations} all @param {number[]} rows
- * @returns {PackedOperations} */
-export function pick({ numbers, texts }, rows) {
-  const mapped = (/** @type {Record<string, any>} */ all, /** @type {(one: any) => any} */ map) =>
-    Object.fromEntries(Object.entries(all).map(([key, one]) => [key, map(one)]));
-  return {
-    count: rows.length,
-    numbers: mapped(numbers, (values) => Float64Array.from(rows, (row) => values[row])),
-    texts: mapped(texts, (packed) => {
-      const all = new Texts(packed);
-      return textsOf(rows.map((row) => all.at(row))).packed();
-    }),
-  };
-}
 
 /** Texts of groups: of several instructions the greatest text, but the least layer.
  * @param {import("./names.js").Sources} sources @param {number} count of groups */
@@ -255,27 +239,38 @@ function addSizes(profile, groups, n) {
   }
 }
 
-/** Rows whose members are read when they are asked for. @param {PackedOperations} packed @returns {any[]} */
-export function unpackOperations({ count, numbers, texts }) {
-  class Row {
-    /** @param {number} row */
-    constructor(row) {
-      this.row = row;
-    }
-  }
-  const member = (/** @type {string} */ key, /** @type {(row: number) => any} */ read) =>
-    Object.defineProperty(Row.prototype, key, {
-      enumerable: true,
-      get() {
-        return read(this.row);
-      },
-    });
-  for (const [key, values] of Object.entries(numbers)) member(key, (row) => values[row]);
-  for (const [key, packed] of Object.entries(texts)) {
-    const values = new Texts(packed);
-    member(key, (row) => values.at(row));
-  }
-  return Array.from({ length: count }, (_, row) => new Row(row));
+/** TensorFlow ops, to look at: what is handed over is gone. @param {Profile} profile */
+export function operationsSeen(profile) {
+  return profile.lightly("operations", () => operations(profile, "op"));
+}
+
+/** Sums of the name scopes right below one. scopes: 2 where a scope has others. @param {Profile} profile
+ * @param {string} under "": the outermost @returns {import("./records.js").Records} */
+export function scopes(profile, under) {
+  const all = operationsSeen(profile),
+    prefix = under === "" ? "" : `${under}/`;
+  /** @type {Map<string, number>} */
+  const groups = new Map();
+  const paths = unpack(all).map((row) => row.layer || row.name);
+  const rows = [...paths.keys()].filter((r) => `${paths[r]}/`.startsWith(prefix));
+  const depth = under === "" ? 1 : under.split("/").length + 1;
+  const names = rows.map((r) => paths[r].split("/", depth).join("/"));
+  /** @type {number[]} */
+  const first = [];
+  rows.forEach((r, k) => {
+    if (numberOf(groups, names[k]) === first.length) first.push(r);
+  });
+  const { numbers, texts, count } = pick(all, first);
+  for (const key of [...SUMS, ...MOST]) numbers[key] = new Float64Array(count);
+  numbers.scopes = new Int8Array(count).fill(1);
+  rows.forEach((r, k) => {
+    const g = numberOf(groups, names[k]);
+    if (names[k] !== paths[r]) numbers.scopes[g] = 2;
+    for (const key of SUMS) numbers[key][g] += all.numbers[key][r];
+    for (const key of MOST) numbers[key][g] = Math.max(numbers[key][g], all.numbers[key][r]);
+  });
+  const none = textsOf(Array.from(first, () => "")).packed();
+  return { count, numbers, texts: { ...texts, name: textsOf(groups.keys()).packed(), layer: none, plan: none } };
 }
 
 /** @template T @param {Iterable<number>} places @param {(place: number) => T} make */
@@ -298,7 +293,7 @@ export function sourceLines(profile) {
     if (alive(i, peak)) live.set(where(i), (live.get(where(i)) ?? 0) + c.total_bytes[i]);
   }
   const rows = operations(profile, "source");
-  rows.numbers.live = Float64Array.from(unpackOperations(rows), (row) => live.get(row.name) ?? 0);
+  rows.numbers.live = Float64Array.from(unpack(rows), (row) => live.get(row.name) ?? 0);
   return { rows, peak };
 }
 
@@ -310,8 +305,8 @@ export function insights(profile) {
       "memory_by_tile ORDER BY total_including_gaps DESC, tile LIMIT 1",
   )[0] ?? [0, 0, 0, 0];
   const peak = tile[3];
-  const { c, alive, places, row, type } = variablesIn(profile);
-  const top = (/** @type {number[]} */ list) => largest(list, (i) => c.total_bytes[i]).map(row);
+  const { c, alive, places, packed, type, name } = variablesIn(profile);
+  const top = (/** @type {number[]} */ list) => packed(largest(list, (i) => c.total_bytes[i]));
   const floats = places((i) => alive(i, peak) && type(i) === "f32");
   const { value: all } = profile.variables();
   const fullest = profile.fullestTiles().map((row) => row[0]);
@@ -319,7 +314,7 @@ export function insights(profile) {
     .map((i) => ({ i, bytes: all === undefined ? c.worst_bytes[i] : bytesOn(all, c.id[i], fullest) }))
     .filter((one) => one.bytes > 0)
     .sort((a, b) => b.bytes - a.bytes);
-  const rows = unpackOperations(operations(profile, "op"));
+  const rows = unpack(operationsSeen(profile));
   const some = (list) => list.map(({ name, cycles, wasted }) => ({ name, cycles, wasted }));
   const byWaste = largest([...rows.keys()], (i) => rows[i].wasted).map((i) => rows[i]);
   const byCode = database.has("vertex_types")
@@ -331,7 +326,7 @@ export function insights(profile) {
     peakName: database.value("SELECT name FROM programs WHERE id = ?", [peak]) ?? "",
     always: top(places((i) => c.always_live[i] === 1)),
     atPeak: top(places((i) => c.always_live[i] !== 1 && alive(i, peak))),
-    halves: halves.slice(0, 10).map((one) => ({ row: row(one.i), bytes: one.bytes })),
+    halves: halves.slice(0, 10).map((one) => ({ name: name(one.i), bytes: one.bytes })),
     halfBytes: halves.reduce((sum, one) => sum + one.bytes, 0) / 2,
     vertexStates: database.has("vertices") ? vertexStates(database) : [],
     vertexCodes: byCode,

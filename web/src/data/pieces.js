@@ -4,9 +4,9 @@
 import { resized } from "./buffers.js";
 
 const PIECE = 1 << 20; // a multiple of every size of an SQLite page
-const KEPT = 64; // pieces
+const KEPT = 24; // pieces
 /** The most bytes of a file that is held whole. */
-export const WHOLE = PIECE * KEPT;
+export const WHOLE = PIECE * 64;
 
 /** What a reader needs of bytes: a Uint8Array has it too.
  * @typedef {{length: number, subarray: (from: number, to: number) => Uint8Array}} Bytes */
@@ -32,7 +32,7 @@ export class Pieces {
       if (this.kept.size === KEPT) {
         const [[oldest, bytes]] = this.kept;
         this.kept.delete(oldest);
-        resized(bytes, 0); // nobody reads a piece after 64 others
+        resized(bytes, 0); // nobody reads a piece after so many others
       }
     } else {
       this.kept.delete(number);

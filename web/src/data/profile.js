@@ -47,9 +47,11 @@ const RUN =
   );
 
 const PROGRAM = (
-  "id parent end source compute_set ipu stage repeat_count executions cycles sync_cycles cycles_mean active_tiles bytes_in " +
-  "bytes_in_worst bytes_out bytes_out_worst flops code_bytes live_bytes live_worst live_worst_tile tile_cycles stream"
+  "id parent end source compute_set ipu stage tile_cycles repeat_count executions cycles sync_cycles cycles_mean " +
+  "active_tiles bytes_in bytes_in_worst bytes_out bytes_out_worst flops code_bytes live_bytes live_worst " +
+  "live_worst_tile stream"
 ).split(" ");
+const TREE = 8; // columns of a program that more views need than those that show its numbers
 
 /** @typedef {{size: number, read: () => Promise<Uint8Array>, done?: Promise<void>}} Later */
 
@@ -106,6 +108,14 @@ export class Profile {
   once(key, make) {
     if (!this.kept.has(key)) this.kept.set(key, make());
     return this.kept.get(key);
+  }
+
+  /** The result of `make`, called again if the memory was needed. @template {object} T
+   * @param {string} key @param {() => T} make @returns {T} */
+  lightly(key, make) {
+    let value = this.kept.get(key)?.deref();
+    if (value === undefined) this.kept.set(key, new WeakRef((value = make())));
+    return value;
   }
 
   /** Rows, or none where the table is missing or damaged. @param {string} table @param {string} sql */
@@ -235,10 +245,16 @@ export class Profile {
     return this.once("programs", () => this.database.columns("programs", PROGRAM, 5));
   }
 
-  /** Names and numbers of the programs, to hand over. */
+  /** The names of the programs and how they are nested, to hand over. */
   programs() {
-    const { name, type } = this.programTexts();
-    return { ...copyOf(this.programColumns()), name: name.packed(), type: type.packed(), copies: this.copies() };
+    const { name, type } = this.programTexts(),
+      tree = copyOf(this.programColumns(), PROGRAM.slice(0, TREE));
+    return { ...tree, name: name.packed(), type: type.packed(), copies: this.copies() };
+  }
+
+  /** The other numbers of the programs, to hand over. */
+  programNumbers() {
+    return copyOf(this.programColumns(), PROGRAM.slice(TREE));
   }
 
   /** Texts for this side of the worker; packed() hands copies over. */

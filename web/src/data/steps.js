@@ -34,10 +34,9 @@ class Bands {
 
   /** @param {number} begin @param {number} end @param {string} text */
   push(begin, end, text) {
-    const bytes = new TextEncoder().encode(text);
     this.begin.push(begin);
     this.end.push(end);
-    this.text.push(bytes, 0, bytes.length);
+    this.text.ids.push(this.text.number(text));
     this.last = text;
   }
 

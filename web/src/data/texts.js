@@ -2,16 +2,19 @@
 // arrays, whatever their number, and decoded one by one where a text is asked for.
 
 import { resized } from "./buffers.js";
+import { Grown } from "./grown.js";
 
-/** @typedef {{ids: Int32Array, bytes: Uint8Array, ends: Int32Array}} Packed the text of each row; all texts
+/** @typedef {{ids: import("./grown.js").Numbers, bytes: Uint8Array, ends: Int32Array}} Packed the text of each row; all texts
  *   behind one another, each as how many bytes it has in common with the one before it, and the others; where each
  *   ends. A million names of one program differ in their last part. */
 
-const decoder = new TextDecoder();
-const KNOWN = 1 << 15; // texts that are kept decoded
+const decoder = new TextDecoder(),
+  encoder = new TextEncoder();
+const KNOWN = 1 << 11; // texts that are kept decoded
 const BLOCK = 16; // the first text of so many has nothing in common
 
-let room = new Uint8Array(1 << 12);
+let room = new Uint8Array(1 << 12),
+  scratch = new Uint8Array(1 << 12); // what is encoded
 
 /** The bytes of a text, until the next call. @param {Uint8Array} bytes @param {Int32Array} ends @param {number} id */
 function unpacked(bytes, ends, id) {
@@ -67,8 +70,7 @@ export class Texts {
 /** Texts that are added one by one, each kept once: found again by a sum over its bytes. */
 export class TextsMaker {
   constructor() {
-    this.ids = new Int32Array(1024);
-    this.rows = 0;
+    this.ids = new Grown(true);
     this.bytes = new Uint8Array(1 << 14);
     this.ends = new Int32Array(256);
     this.sums = new Int32Array(256);
@@ -80,9 +82,13 @@ export class TextsMaker {
 
   /** @param {Uint8Array} from @param {number} at @param {number} length */
   push(from, at, length) {
-    const id = this.find(from, at, length);
-    if (this.rows === this.ids.length) this.ids = resized(this.ids, 2 * this.rows);
-    this.ids[this.rows++] = id;
+    this.ids.push(this.find(from, at, length));
+  }
+
+  /** The number of a text. @param {string} text */
+  number(text) {
+    if (3 * text.length > scratch.length) scratch = new Uint8Array(6 * text.length);
+    return this.find(scratch, 0, encoder.encodeInto(text, scratch).written);
   }
 
   /** @param {Uint8Array} from @param {number} at @param {number} length */
@@ -134,9 +140,9 @@ export class TextsMaker {
 
   /** All of them; none is added after it. */
   texts() {
-    const { rows, count } = this;
+    const { count } = this;
     return new Texts({
-      ids: resized(this.ids, rows),
+      ids: this.ids.whole(),
       bytes: resized(this.bytes, count === 0 ? 0 : this.ends[count - 1]),
       ends: resized(this.ends, count),
     });
@@ -161,11 +167,7 @@ export function numberOf(map, text) {
 
 /** Texts of which some may be missing. @param {Iterable<any>} values */
 export function textsOf(values) {
-  const made = new TextsMaker(),
-    encoder = new TextEncoder();
-  for (const value of values) {
-    const bytes = encoder.encode(value === null ? "" : String(value));
-    made.push(bytes, 0, bytes.length);
-  }
+  const made = new TextsMaker();
+  for (const value of values) made.ids.push(made.number(value === null ? "" : String(value)));
   return made.texts();
 }

@@ -1,7 +1,7 @@
 // A timeline of the host (.pvti): marks by thread as boxes, moments, lines of numbers, heat maps.
 
 import { numberOf } from "./texts.js";
-import { Complaint, message } from "./database.js";
+import { Complaint, message, rowsOf } from "./database.js";
 
 const FORMAT = 1;
 const DEEPEST = 24; // levels of a lane; deeper marks are in the table only
@@ -21,18 +21,6 @@ const TABLES = {
 const KINDS = { i: "'integer'", t: "'text'", r: "'real', 'integer'", n: "'real', 'null'" };
 
 /** @typedef {{begin: number, end: number, label: number, row: number}} Box */
-
-/** @param {any} database @param {string} sql @returns {any[][]} */
-function rowsOf(database, sql) {
-  const statement = database.prepare(sql);
-  try {
-    const rows = [];
-    while (statement.step()) rows.push(statement.get());
-    return rows;
-  } finally {
-    statement.free();
-  }
-}
 
 /** Rows of a table, checked as in pva.openTrace.
  * @param {any} database @param {keyof typeof TABLES} table */

@@ -1,6 +1,7 @@
 // The execution trace: rows as columns, and boxes of a flame chart by lane.
 
 import { copyOf } from "./buffers.js";
+import { KINDS } from "../base/kinds.js";
 import { namesOf, Sources, standsFor } from "./names.js";
 import { Boxes, Grown } from "./grown.js";
 import { partsOf } from "./sums.js";
@@ -8,6 +9,7 @@ import { numberOf, textsOf } from "./texts.js";
 
 /** @typedef {Record<string, Float64Array>} Columns */
 
+const MOST_TEXT = 1 << 22;
 const MOST_KNOWN = 1 << 16; // names whose parts are kept
 const COLUMNS = [
   "program",
@@ -146,4 +148,40 @@ function laneLevels(rows, c, labelsOf, offset) {
     open = parts.length - 1;
   }
   return levels.map((boxes) => boxes.level());
+}
+
+/** Chrome's trace events, which Perfetto opens; times in microseconds. @param {Profile} profile
+ * @param {number} offset of the first row @param {any[]} more events */
+export async function perfetto(profile, offset, more) {
+  const { columns: c, names } = rowsOf(profile),
+    scale = 1e6 / profile.target.clock_frequency;
+  /** @type {Blob[]} which are not in the page's memory */
+  const parts = [];
+  let text = '{"traceEvents":[',
+    comma = "";
+  const add = (/** @type {any} */ event) => {
+    text += comma + JSON.stringify({ pid: 1, ...event });
+    comma = ",";
+  };
+  for (const [tid, { ipu, beside, levels }] of flame(profile, false, offset).lanes.entries()) {
+    const name = ipu < 0 ? "all IPUs" : `IPU ${ipu}${beside ? " beside" : ""}`;
+    add({ ph: "M", tid, name: "thread_name", args: { name } });
+    for (const i of levels[0].row) {
+      add({
+        ph: "X",
+        tid,
+        name: names.name(c.program[i]),
+        cat: KINDS[names.letter(c.program[i])],
+        ts: (offset + c.cycles_base[i]) * scale,
+        dur: c.cycles[i] * scale,
+        args: { cycles: c.cycles[i], turns: c.iterations[i] },
+      });
+      if (text.length < MOST_TEXT) continue;
+      parts.push(new Blob([text]));
+      text = "";
+      await new Promise((done) => setTimeout(done)); // to let the browser have them
+    }
+  }
+  more.forEach(add);
+  return new Blob([...parts, `${text}]}`], { type: "application/json" });
 }

@@ -1,12 +1,13 @@
 // The variables of a program as columns: there may be a million, and a row is made where it is shown.
 
 import { placeOf, Sources } from "./names.js";
+import { numbersAt, textsAt } from "./records.js";
 
 const NUMBERS = (
   "id source elements category always_live ipu tiles worst_bytes total_bytes is_input is_output is_weight " +
   "interleaved first_step end_step distribution"
 ).split(" ");
-const PLAIN = NUMBERS.slice(NUMBERS.indexOf("always_live"));
+const SHOWN = "id always_live worst_bytes total_bytes first_step end_step".split(" ");
 
 /** @param {Profile} profile */
 export function variablesIn(profile) {
@@ -48,64 +49,63 @@ export function variablesIn(profile) {
       for (let i = 0; i < count; ++i) if (holds(i)) found.push(i);
       return found;
     };
-    /** id, name, source, type, elements, category, always live, IPU, tiles, bytes on the fullest tile, on all
-     * tiles, input, output, weight, interleaved, first step, end, distribution, operation, layer, line.
-     * @param {number} i @returns {any[]} */
-    const row = (i) => [
-      c.id[i],
-      names?.at(i) ?? "",
-      c.source[i],
-      types?.at(i) ?? "",
-      c.elements[i],
-      categories.get(c.category[i]) ?? null,
-      ...PLAIN.map((name) => c[name][i]),
-      op(i),
-      layer(i),
-      where(i),
-    ];
     const type = (/** @type {number} */ i) => types?.at(i) ?? "";
     const name = (/** @type {number} */ i) => names?.at(i) ?? "";
     const category = (/** @type {number} */ i) => categories.get(c.category[i]) ?? "";
-    return { c, count, op, layer, where, type, name, category, alive, places, row };
+    /** Records of variables. @param {number[]} some their places @param {Record<string, any>} [more] numbers
+     * @returns {import("./records.js").Records} */
+    const packed = (some, more) => {
+      const source = (/** @type {number} */ i) => c.source[i];
+      return {
+        count: some.length,
+        numbers: { ...Object.fromEntries(SHOWN.map((key) => [key, numbersAt(c[key], some)])), ...more },
+        texts: {
+          name: textsAt(some, (i) => names?.ids[i] ?? 0, name),
+          type: textsAt(some, (i) => types?.ids[i] ?? 0, type),
+          category: textsAt(some, (i) => c.category[i], category),
+          op: textsAt(some, source, op),
+          layer: textsAt(some, source, layer),
+          where: textsAt(some, source, where),
+        },
+      };
+    };
+    return { c, count, op, layer, where, type, name, category, alive, places, packed };
   });
 }
 
 /** @param {Profile} profile @param {number[]} ids in the order of the answer */
 export function variablesById(profile, ids) {
-  const { c, row } = variablesIn(profile);
-  return ids
-    .map((id) => placeOf(c.id, id))
-    .filter((i) => i >= 0)
-    .map(row);
+  const { c, packed } = variablesIn(profile);
+  return packed(ids.map((id) => placeOf(c.id, id)).filter((i) => i >= 0));
 }
 
 /** The variables of an operation, a name scope or a source line.
  * @param {Profile} profile @param {string} layer @param {string} name */
 export function variablesOf(profile, layer, name) {
-  const all = variablesIn(profile);
+  const { op, layer: layerOf, where, places, packed } = variablesIn(profile);
   /** @type {Record<string, (i: number) => boolean>} */
   const tests = {
-    op: (i) => all.op(i) === name,
-    scope: (i) => `${all.layer(i)}/`.startsWith(`${name}/`),
-    source: (i) => all.where(i) === name,
+    op: (i) => op(i) === name,
+    scope: (i) => `${layerOf(i)}/`.startsWith(`${name}/`),
+    source: (i) => where(i) === name,
   };
-  return layer in tests ? all.places(tests[layer]).map(all.row) : [];
+  return packed(layer in tests ? places(tests[layer]) : []);
 }
 
 /** The variables of an instruction that are alive at a step.
  * @param {Profile} profile @param {number} source @param {number} step */
 export function variablesOfSource(profile, source, step) {
-  const { c, alive, places, row } = variablesIn(profile);
-  return source >= 0 ? places((i) => c.source[i] === source && alive(i, step)).map(row) : [];
+  const { c, alive, places, packed } = variablesIn(profile);
+  return packed(source >= 0 ? places((i) => c.source[i] === source && alive(i, step)) : []);
 }
 
 /** What becomes alive at a step and what died before it: the first few, and how many.
  * @param {Profile} profile @param {number} step */
 export function turnover(profile, step) {
-  const { c, places, row } = variablesIn(profile);
+  const { c, places, packed } = variablesIn(profile);
   const some = (/** @type {Float64Array} */ steps) => {
     const found = places((i) => c.always_live[i] !== 1 && steps[i] === step);
-    return { rows: found.slice(0, 8).map(row), count: found.length };
+    return { rows: packed(found.slice(0, 8)), count: found.length };
   };
   return { born: some(c.first_step), died: some(c.end_step) };
 }

@@ -5,14 +5,15 @@ import { comparePairs } from "./compare.js";
 import { Complaint, message, Unbegun } from "./database.js";
 import { graph } from "./graph.js";
 import { aliveAt, bytesByScope, livenessSeries, memoryByTile, variableLines, variablesOnTiles } from "./memory.js";
-import { insights, operations, pick, sourceLines, unpackOperations } from "./operations.js";
+import { insights, operations, scopes, sourceLines } from "./operations.js";
+import { pick, unpack } from "./records.js";
 import { piecesOf, WHOLE } from "./pieces.js";
 import { FILES, Profile } from "./profile.js";
 import { QUERIES } from "./queries.js";
 import { bands, stepsOf } from "./steps.js";
 import { readTimeline } from "./timeline.js";
 import { beginnings, heavy, pipeline, rowsOfProgram, sandwich, sums, working } from "./rows.js";
-import { flame, trace } from "./trace.js";
+import { flame, perfetto, trace } from "./trace.js";
 import { turnover, variablesById, variablesOf, variablesOfSource } from "./variables.js";
 
 /** @type {any} */
@@ -30,7 +31,7 @@ function graphWithCosts(profile, ...given) {
   if (found.problem !== undefined) return found;
   const shown = new Set(found.boxes.flatMap((box) => box.hlo));
   const all = operations(profile, "hlo"),
-    rows = unpackOperations(all);
+    rows = unpack(all);
   return {
     ...found,
     operations: pick(
@@ -57,10 +58,12 @@ const CALLS = {
   liveness: livenessSeries,
   alive: aliveAt,
   programs: (/** @type {Profile} */ p) => p.programs(),
+  programNumbers: (/** @type {Profile} */ p) => p.programNumbers(),
   sources: (/** @type {Profile} */ p) => p.sources(),
   computeSet: (/** @type {Profile} */ p, /** @type {number} */ set) => p.computeSet(set),
   trace,
   flame,
+  perfetto,
   sums,
   heavy,
   sandwich,
@@ -69,6 +72,7 @@ const CALLS = {
   rowsOfProgram,
   beginnings,
   operations,
+  scopes,
   sourceLines,
   insights,
   graph: graphWithCosts,

@@ -3,7 +3,7 @@
 
 import { firstAfter } from "../charts/area.js";
 import { Plot } from "../charts/plot.js";
-import { h, panel, toggle } from "../base/dom.js";
+import { h, panel } from "../base/dom.js";
 import { decimal, grouped } from "../base/format.js";
 import { ramp } from "../base/kinds.js";
 
@@ -89,11 +89,7 @@ export async function bspPanel(app, names, c, offset, trace) {
   };
   return panel(
     "Tiles (BSP)",
-    byTile &&
-      h(
-        "div.bar",
-        toggle("Busiest tiles on top", sorted, () => app.state.set({ bsp: sorted ? null : "cycles" }), "bsp"),
-      ),
+    byTile && h("div.bar", app.toggle("Busiest tiles on top", "bsp", sorted, sorted ? null : "cycles")),
     plot.element,
     byTile
       ? h("p.dim", "Where nothing is drawn, no tile works, or one row stands for more turns.")

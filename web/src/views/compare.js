@@ -92,6 +92,9 @@ async function render(app) {
       p.a.temporary === p.b.temporary &&
       (p.a.plan ?? "") === (p.b.plan ?? ""),
   ).length;
+  /** @type {[string, number, string][]} */
+  const changes = pairs.map((p) => [p.name, (p.b?.cycles ?? 0) - (p.a?.cycles ?? 0), "C"]);
+  const rest = changes.reduce((left, [, change]) => left - change, b.totals.cycles - a.totals.cycles);
   const differing = (x, y) => [...new Set([...Object.keys(x), ...Object.keys(y)])].filter((key) => x[key] !== y[key]);
   const options = (o) => Object.fromEntries(o.options.map((row) => [row[0], row[1]]));
   const targets = differing(a.target, b.target).map((key) => [`target: ${key}`, a.target[key], b.target[key]]);
@@ -210,7 +213,7 @@ async function render(app) {
           "Which operations",
           waterfall(
             "Cycles by operation",
-            pairs.map((p) => [p.name, (p.b?.cycles ?? 0) - (p.a?.cycles ?? 0), "C"]),
+            [...changes, ["overlapped, or of no operation", rest, "T"]],
             a.totals.cycles,
             cyclesText,
           ),

@@ -1,6 +1,6 @@
 // V13 Files: the contents of the profile's files, as text.
 
-import { empty, h, menu, panel } from "../base/dom.js";
+import { empty, h, panel } from "../base/dom.js";
 import { grouped } from "../base/format.js";
 
 /** A long text in pieces, of which the browser lays out those in sight. @param {string} text */
@@ -31,12 +31,11 @@ async function render(app) {
       "div.view",
       h(
         "div.bar",
-        menu(
+        app.menu(
           "File",
+          "file",
           names.map((name) => [name, name]),
           file,
-          (value) => state.set({ file: value }),
-          "file",
         ),
         file === "archive.a" &&
           h(

@@ -1,11 +1,20 @@
 // V8 Graph: HLO instructions as nested boxes by name scope; a box opens when it is chosen.
 
-import { empty, h, menu, panel, save, toggle } from "../base/dom.js";
+import { empty, h, panel, save } from "../base/dom.js";
 import { cyclesWords, grouped, textOf } from "../base/format.js";
 import { column, table } from "../base/table.js";
 import { back, s, SVG } from "../charts/svg.js";
 import { unnumbered } from "../data/graph.js";
-import { operationRows, programNames, stagesOf } from "./programs.js";
+import { unpack } from "../data/records.js";
+import { programNames, stagesOf } from "./programs.js";
+
+const METRICS = {
+  cycles: "cycles",
+  flops: "FLOPs",
+  temporary: "temporary bytes",
+  alwaysLive: "always-live bytes",
+  code: "code bytes",
+};
 
 /** Text that fits a box. @param {string} text @param {number} most */
 function cut(text, most) {
@@ -42,7 +51,7 @@ async function render(app) {
   const open = [...new Set([...state.get("open").split("|").filter(Boolean), ...(of?.op ? openFor(of.op) : [])])];
   const result = await app.ask("graph", state.get("computation"), open, fold, inputs);
   if (result.problem) return { element: empty(result.problem) };
-  const byHlo = new Map(operationRows(result.operations).map((one) => [one.name, one]));
+  const byHlo = new Map(unpack(result.operations).map((one) => [one.name, one]));
   const stageOf = stagesOf(names);
   for (const box of result.boxes) {
     const on = new Set(box.hlo.map((name) => stageOf.get(name)).filter((one) => one !== undefined));
@@ -85,28 +94,16 @@ async function render(app) {
     h(
       "div.bar",
       search,
-      menu(
+      app.menu(
         "Computation",
+        "computation",
         result.computations.map((c) => [c.name, `${cut(c.name, 40)} (${c.count})${c.entry ? ", entry" : ""}`]),
         result.chosen,
-        (name) => state.set({ computation: name, open: null, box: null }),
-        "computation",
+        { open: null, box: null },
       ),
-      menu(
-        "Colour",
-        [
-          ["cycles", "cycles"],
-          ["flops", "FLOPs"],
-          ["temporary", "temporary bytes"],
-          ["alwaysLive", "always-live bytes"],
-          ["code", "code bytes"],
-        ],
-        metric,
-        (name) => state.set({ metric: name }),
-        "metric",
-      ),
-      toggle("Inputs", inputs, () => state.set({ inputs: inputs ? null : "1" }), "inputs"),
-      toggle("Fold gradients", fold, () => state.set({ fold: fold ? "0" : null }), "fold"),
+      app.menu("Colour", "metric", METRICS, metric),
+      app.toggle("Inputs", "inputs", inputs, inputs ? null : "1"),
+      app.toggle("Fold gradients", "fold", fold, fold ? "0" : null),
       h("button", { onclick: () => state.set({ zoom: Math.min(2, scale * 1.25) }), "aria-label": "Larger" }, "+"),
       h("button", { onclick: () => state.set({ zoom: Math.max(0.25, scale / 1.25) }), "aria-label": "Smaller" }, "−"),
       h("button", { onclick: () => state.set({ open: null, box: null, hlo: null }) }, "Fold all"),
@@ -278,7 +275,7 @@ function draw(result, look) {
                   y: box.y + 31,
                   "font-size": 11,
                   "font-family": "system-ui, sans-serif",
-                  fill: "#465164",
+                  fill: "#1b2330",
                 },
                 detailOf(box),
               ),

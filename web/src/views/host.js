@@ -30,8 +30,12 @@ function beganAt(o, run) {
 /** The timelines above the run's lanes, the others, and the reason for these. x is in cycles since
  * the run began to wait. @param {App} app @param {any[]|null} run */
 export function align(app, run) {
-  const { overview: o, timelines } = app;
-  const notes = [...app.timelineFaults];
+  const o = app.overview,
+    notes = [...app.timelineFaults];
+  // Of several reports' timelines, those of this one's process.
+  const process = /__(\d+)$/.exec(o.name)?.[1],
+    own = app.timelines.filter((one) => one.name.endsWith(`_${process}.pvti`));
+  const timelines = app.reports.length > 1 && own.length > 0 ? own : app.timelines;
   /** @type {Timeline[]} */
   let over = [];
   let apart = timelines;

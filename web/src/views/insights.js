@@ -5,7 +5,8 @@ import { bytesText, bytesWords, cyclesText, cyclesWords, grouped, share } from "
 import { column, table } from "../base/table.js";
 import { areaPainter } from "../charts/area.js";
 import { Plot } from "../charts/plot.js";
-import { tileName } from "./memory_parts.js";
+import { unpack } from "../data/records.js";
+import { tileName, variableTable } from "./memory_parts.js";
 
 const BINS = 48;
 
@@ -83,26 +84,13 @@ function actions(app, advice) {
   );
 }
 
-/** @param {App} app @param {string} id @param {any[][]} rows */
-function variableTable(app, id, rows) {
+/** @param {App} app @param {string} name @param {any[]} rows */
+function largestVariables(app, name, rows) {
   if (rows.length === 0) return empty("None.");
-  return table({
-    name: id,
-    id: `insights-${id.replace(/\W+/g, "-").toLowerCase()}`,
-    rows,
-    tools: false,
-    fixed: true,
-    keyOf: (row) => String(row[0]),
-    onpick: (row) => app.state.set({ v: "memory", lines: row[0] }),
-    columns: [
-      column("name", "Variable", "text", 1),
-      column("total", "All tiles", "bytes", 10),
-      column("worst", "Fullest tile", "bytes", 9),
-      column("dtype", "Type", "text", 3),
-      // A weight has its operation's name.
-      column("op", "Operation", "text", 18, { hidden: rows.every((row) => row[18] === row[1] || row[18] === "") }),
-    ],
-  });
+  // A weight has its operation's name.
+  const op = rows.some((row) => row.op !== row.name && row.op !== "") ? " op" : "";
+  const id = `insights-${name.replace(/\W+/g, "-").toLowerCase()}`;
+  return variableTable(app, { name, id, rows, tools: false, fixed: true }, `name total worst dtype${op}`);
 }
 
 /** @param {App} app */
@@ -111,8 +99,12 @@ async function render(app) {
   const found = await app.ask("insights");
   const { byCycles, byWaste } = found;
   const scopes = new Map();
-  for (const row of found.always.concat(found.atPeak))
-    scopes.set(row[19] || row[18] || "(none)", (scopes.get(row[19] || row[18] || "(none)") ?? 0) + row[10]);
+  const always = unpack(found.always),
+    atPeak = unpack(found.atPeak);
+  for (const { layer, op, total_bytes } of [...always, ...atPeak]) {
+    const scope = layer || op || "(none)";
+    scopes.set(scope, (scopes.get(scope) ?? 0) + total_bytes);
+  }
   const bins = histogram(found.histogram, o.target.bytes_per_tile);
   const area = areaPainter({
     series: [{ name: "tiles", colour: "P", values: bins.counts }],
@@ -237,19 +229,13 @@ async function render(app) {
               tools: false,
               fixed: true,
               columns: [
-                column("name", "Variable", "text", (one) => one.row[1]),
+                column("name", "Variable", "text", "name"),
                 column("bytes", "On a full tile", "bytes", "bytes"),
               ],
             }),
         ),
-        panel("Always live", variableTable(app, "Always live", found.always)),
         panel(
-          `Alive when the fullest tile is fullest`,
-          h("p.dim.wide", `step ${found.peak}: ${found.peakName}`),
-          variableTable(app, "Alive at the peak", found.atPeak),
-        ),
-        panel(
-          "Layers by live bytes then",
+          "Layers by live bytes when the fullest tile is fullest",
           table({
             name: "Layers",
             id: "insights-layers",
@@ -261,6 +247,12 @@ async function render(app) {
               column("bytes", "Bytes of its largest variables", "bytes", 1),
             ],
           }),
+        ),
+        panel("Always live", largestVariables(app, "Always live", always)),
+        panel(
+          `Alive when the fullest tile is fullest`,
+          h("p.dim.wide", `step ${found.peak}: ${found.peakName}`),
+          largestVariables(app, "Alive at the peak", atPeak),
         ),
         panel(
           "Vertices by state",

@@ -2,12 +2,13 @@
 
 import { areaPainter, axis, firstAfter } from "../charts/area.js";
 import { Plot } from "../charts/plot.js";
-import { empty, h, menu, panel, toggle } from "../base/dom.js";
-import { bytesText, bytesWords, grouped } from "../base/format.js";
+import { empty, h, panel } from "../base/dom.js";
+import { bytesText, bytesWords, fileName, grouped } from "../base/format.js";
 import { column, table } from "../base/table.js";
 import { bandOf, lives, paintBands } from "./liveness_bands.js";
+import { unpack } from "../data/records.js";
 import { tileField } from "./memory.js";
-import { lifeOf, tileName } from "./memory_parts.js";
+import { lifeOf, tileName, toggled } from "./memory_parts.js";
 import { programNames } from "./programs.js";
 
 /** @param {App} app */
@@ -19,37 +20,14 @@ async function render(app) {
     byTiles = state.get("of") === "tiles" || state.get("of") === "fullest";
   const tiles = state.get("of") === "fullest" ? [o.totals.worst_tile] : byTiles ? app.tiles : [];
   const steps = state.get("steps", state.get("step")).split(",").filter(Boolean).map(Number);
+  const hasFloor = state.get("floor", "1") === "1";
   const controls = h(
     "div.bar",
-    menu(
-      "Of",
-      [
-        ["", "IPUs"],
-        ["fullest", "the fullest tile"],
-        ["tiles", "chosen tiles"],
-      ],
-      state.get("of"),
-      (value) => state.set({ of: value }),
-      "of",
-    ),
+    app.menu("Of", "of", { "": "IPUs", fullest: "the fullest tile", tiles: "chosen tiles" }),
     !byTiles && app.ipuMenu(),
     byTiles && tileField(app),
-    toggle(
-      "Always-live floor",
-      state.get("floor", "1") === "1",
-      () => state.set({ floor: state.get("floor", "1") === "1" ? "0" : null }),
-      "floor",
-    ),
-    menu(
-      "Across",
-      [
-        ["", "programs in order"],
-        ["cycles", "cycles"],
-      ],
-      state.get("x"),
-      (value) => state.set({ x: value, z: null }),
-      "x",
-    ),
+    app.toggle("Always-live floor", "floor", hasFloor, hasFloor ? "0" : null),
+    app.menu("Across", "x", { "": "programs in order", cycles: "cycles" }, state.get("x"), { z: null }),
     app.sqlLink("SELECT program, ipu, not_always_live FROM liveness ORDER BY program, ipu"),
   );
   if (byTiles && tiles.length === 0)
@@ -192,50 +170,27 @@ async function chart(app, names, series, steps) {
  * @param {number[]} tiles @param {(program: number) => string} nameOf */
 async function aliveTables(app, steps, ipu, tiles, nameOf) {
   const { state } = app;
-  const { rows, problem } = await app.ask("alive", steps, ipu, tiles);
+  const by = state.get("group", "variable"),
+    isVariable = by === "variable";
+  const { rows, problem } = await app.ask("alive", steps, ipu, tiles, by);
   if (problem) return empty(problem);
-  const by = state.get("group", "variable");
-  const place = { variable: 1, operation: 18, layer: 19, line: 20 }[by] ?? 1;
   const lines = state.numbers("lines");
-  let shown = rows;
-  if (by !== "variable") {
-    /** @type {Map<string, any>} */
-    const groups = new Map();
-    for (const { row, at } of rows) {
-      const name = row[place] || "(none)";
-      const one = groups.get(name) ?? { row: [-1, name], at: steps.map(() => 0) };
-      at.forEach((bytes, i) => {
-        one.at[i] += bytes;
-      });
-      groups.set(name, one);
-    }
-    shown = [...groups.values()];
-  }
   const last = steps[steps.length - 1],
     { born, died } = await app.ask("turnover", last);
-  const list = (/** @type {{rows: any[][], count: number}} */ some) =>
-    some.count === 0
-      ? h("p.dim", "nothing")
-      : h(
-          "p",
-          some.rows.map((row) => `${row[1]} (${bytesText(row[10])})`).join(", "),
-          some.count > some.rows.length ? ` and ${some.count - some.rows.length} more` : "",
-        );
+  const list = (/** @type {{rows: any, count: number}} */ some) => {
+    const texts = unpack(some.rows).map((row) => `${row.name} (${bytesText(row.total_bytes)})`);
+    if (some.count > texts.length) texts.push(`and ${some.count - texts.length} more`);
+    return texts.length === 0 ? h("p.dim", "nothing") : h("p", texts.join(", "));
+  };
   return h(
     "div.view",
     h(
       "div.bar",
-      menu(
+      app.menu(
         "Alive, by",
-        [
-          ["variable", "variable"],
-          ["operation", "operation"],
-          ["layer", "layer"],
-          ["line", "source line"],
-        ],
-        by,
-        (value) => state.set({ group: value }),
         "group",
+        { variable: "variable", operation: "operation", layer: "layer", line: "source line" },
+        by,
       ),
       app.showIn([
         ["Program", "program", { step: last, steps: null }],
@@ -248,42 +203,33 @@ async function aliveTables(app, steps, ipu, tiles, nameOf) {
       table({
         name: "Alive",
         id: "alive",
-        rows: shown,
-        keyOf: (row) => (by === "variable" ? String(row.row[0]) : row.row[1]),
+        rows: unpack(rows),
+        keyOf: (row) => (isVariable ? String(row.id) : row.name),
         sort: `-s${steps[0]}`,
         selected: lines.map(String),
-        onpick:
-          by !== "variable"
-            ? undefined
-            : (row) =>
-                state.set({
-                  lines: (lines.includes(row.row[0])
-                    ? lines.filter((id) => id !== row.row[0])
-                    : [...lines, row.row[0]].slice(-8)
-                  ).join(","),
-                }),
+        onpick: isVariable ? ({ id }) => state.set({ lines: toggled(lines, id).join(",") }) : undefined,
         columns: [
-          column("name", by === "variable" ? "Variable" : "Of", "text", (row) => row.row[1]),
-          ...steps.map((step, i) => column(`s${step}`, `Step ${step}`, "bytes", (row) => row.at[i], { sum: true })),
+          column("name", isVariable ? "Variable" : "Of", "text", "name"),
+          ...steps.map((step, i) => column(`s${step}`, `Step ${step}`, "bytes", `s${i}`, { sum: true })),
           ...(steps.length > 1
             ? [
-                column("difference", "Last − first", "bytes", (row) => row.at[steps.length - 1] - row.at[0], {
+                column("difference", "Last − first", "bytes", (row) => row[`s${steps.length - 1}`] - row.s0, {
                   sum: true,
                 }),
               ]
             : []),
-          ...(by !== "variable"
-            ? []
-            : [
-                column("life", "Life", "text", (row) => lifeOf(row.row)),
-                column("category", "Category", "text", (row) => row.row[5]),
-                column("operation", "Operation", "text", (row) => row.row[18]),
-                column("line", "Source", "text", (row) => row.row[20]),
-              ]),
+          ...(isVariable
+            ? [
+                column("life", "Life", "text", lifeOf),
+                column("category", "Category", "text", "category"),
+                column("operation", "Operation", "text", "op"),
+                column("line", "Source", "text", "where", { cell: ({ where }) => fileName(where) }),
+              ]
+            : []),
         ],
       }),
     ),
-    lives(await app.ask("variablesById", lines), app.overview.totals.num_steps),
+    lives(unpack(await app.ask("variablesById", lines)), app.overview.totals.num_steps),
     h("div.columns", panel(`Became alive at step ${last}`, list(born)), panel(`Died before step ${last}`, list(died))),
   );
 }

@@ -50,7 +50,7 @@ export function paintBands(view, rows, place, stepAt) {
   });
 }
 
-/** Bars of the lives of chosen variables. @param {any[][]} rows @param {number} count */
+/** Bars of the lives of chosen variables. @param {any[]} rows @param {number} count */
 export function lives(rows, count) {
   if (rows.length === 0) return null;
   return panel(
@@ -58,10 +58,10 @@ export function lives(rows, count) {
     h(
       "div.bars",
       rows.map((row, i) => {
-        const begin = row[6] ? 0 : row[15] / count,
-          end = row[6] ? 1 : row[16] / count;
+        const begin = row.always_live ? 0 : row.first_step / count,
+          end = row.always_live ? 1 : row.end_step / count;
         return [
-          h("span", row[1]),
+          h("span", row.name),
           h(
             "div.meter",
             h("div", {

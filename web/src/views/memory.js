@@ -3,19 +3,14 @@
 import { areaPainter } from "../charts/area.js";
 import { Plot } from "../charts/plot.js";
 import { treemap } from "../charts/treemap.js";
-import { empty, h, menu, panel, toggle } from "../base/dom.js";
+import { empty, h, panel } from "../base/dom.js";
 import { bytesText, bytesWords, grouped, parseTiles } from "../base/format.js";
 import { SERIES } from "../base/kinds.js";
 import { column, table } from "../base/table.js";
 import { TILE_BYTES } from "../data/memory.js";
 import { details, linesTable, regions, tileName, variables } from "./memory_parts.js";
 
-const BREAKDOWNS = [
-  ["none", "total"],
-  ["liveness", "liveness"],
-  ["region", "region"],
-  ["category", "category"],
-];
+const BREAKDOWNS = { none: "total", liveness: "liveness", region: "region", category: "category" };
 
 /** Series of a breakdown. @param {any} memory @param {string} by @param {boolean} gaps */
 export function breakdown(memory, by, gaps) {
@@ -199,10 +194,10 @@ async function render(app) {
     "div.view",
     h(
       "div.bar",
-      menu("Breakdown", /** @type {any} */ (BREAKDOWNS), by, (value) => state.set({ by: value }), "by"),
-      toggle("Gaps", gaps, () => state.set({ gaps: gaps ? "0" : null }), "gaps"),
-      toggle("Fullest first", order.length > 0, () => state.set({ sort: order.length > 0 ? null : "bytes" }), "sort"),
-      toggle("Scale to the bytes", fits, () => state.set({ y: fits ? "end" : "fit" }), "y"),
+      app.menu("Breakdown", "by", BREAKDOWNS, by),
+      app.toggle("Gaps", "gaps", gaps, gaps ? "0" : null),
+      app.toggle("Fullest first", "sort", order.length > 0, order.length > 0 ? null : "bytes"),
+      app.toggle("Scale to the bytes", "y", fits, fits ? "end" : "fit"),
       tileField(app),
       app.sqlLink("SELECT * FROM memory_by_tile ORDER BY tile"),
     ),
@@ -216,7 +211,7 @@ async function render(app) {
         ["Insights", "insights", {}],
       ]),
     ),
-    await app.part(async () => (await lineChart(app)) ?? h("span")),
+    await app.part(() => lineChart(app)),
     h(
       "div.columns",
       panel("Details", details(o, memory, app.tiles)),

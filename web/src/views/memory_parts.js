@@ -2,6 +2,7 @@
 
 import { empty, h, panel } from "../base/dom.js";
 import { column, table } from "../base/table.js";
+import { unpack } from "../data/records.js";
 
 /** The name of a tile for people. @param {any} o overview @param {number} tile */
 export function tileName(o, tile) {
@@ -9,9 +10,39 @@ export function tileName(o, tile) {
   return o.ipus.length > 1 ? `IPU ${Math.floor(tile / per)} tile ${tile % per}` : `tile ${tile}`;
 }
 
-/** When a variable is alive. @param {any[]} row as data/variables.js makes it */
+/** When a variable is alive. @param {any} row as data/variables.js makes it */
 export function lifeOf(row) {
-  return row[6] ? "always" : `${row[15]} – ${row[16] - 1}`;
+  return row.always_live ? "always" : `${row.first_step} – ${row.end_step - 1}`;
+}
+
+/** The chosen variables, one more or less: at most 8. @param {number[]} ids @param {number} id */
+export function toggled(ids, id) {
+  return ids.includes(id) ? ids.filter((one) => one !== id) : [...ids, id].slice(-8);
+}
+
+const VARIABLE = [
+  column("name", "Variable", "text", "name"),
+  column("total", "All tiles", "bytes", "total_bytes", { sum: true }),
+  column("worst", "Fullest tile", "bytes", "worst_bytes"),
+  column("dtype", "Type", "text", "type"),
+  column("life", "Life", "text", lifeOf),
+  column("category", "Category", "text", "category"),
+  column("op", "Operation", "text", "op"),
+];
+
+/** Variables; a click shows where one lies. @param {App} app
+ * @param {Partial<import("../base/table.js").TableOptions> & {id: string, rows: any[]}} options
+ * @param {string} keys of columns */
+export function variableTable(app, options, keys = "name total worst dtype life category") {
+  return table({
+    name: "Variables",
+    keyOf: (row) => String(row.id),
+    onpick: (row) => app.state.set({ v: "memory", lines: row.id }),
+    columns: VARIABLE.filter((one) => keys.split(" ").includes(one.key)).map(
+      (one) => (options.fixed ? { ...one, sum: false } : one), // of the largest only, a sum would mislead
+    ),
+    ...options,
+  });
 }
 
 /** @param {App} app */
@@ -27,28 +58,24 @@ export async function variables(app) {
     table({
       name: "Variables on these tiles",
       id: "tile-variables",
-      rows,
+      rows: unpack(rows),
       keyOf: (row) => String(row.id),
       selected: lines.map(String),
       sort: `-t${tiles[0]}`,
       onpick: (row) => {
-        const next = lines.includes(row.id) ? lines.filter((id) => id !== row.id) : [...lines, row.id].slice(-8);
-        state.set({ lines: next.join(",") });
+        state.set({ lines: toggled(lines, row.id).join(",") });
       },
       columns: [
-        column("name", "Variable", "text", (row) => row.row?.[1] ?? `variable ${row.id}`),
-        ...tiles.map((tile, t) => column(`t${tile}`, tileName(o, tile), "bytes", (row) => row.bytes[t], { sum: true })),
-        column("peak", "When fullest", "text", (row) => (row.alive.some(Boolean) ? "alive" : "")),
-        column("life", "Life", "text", (row) => (row.row ? lifeOf(row.row) : "")),
-        column("category", "Category", "text", (row) => row.row?.[5] ?? ""),
-        column("dtype", "Type", "text", (row) => row.row?.[3] ?? ""),
-        column("op", "Operation", "text", (row) => row.row?.[18] ?? "", {
-          cell: (row) => {
-            const op = row.row?.[18];
-            return op ? h("a", { href: state.link({ v: "operations", layer: "op", op }) }, op) : "";
-          },
+        column("name", "Variable", "text", "name"),
+        ...tiles.map((tile, t) => column(`t${tile}`, tileName(o, tile), "bytes", `t${t}`, { sum: true })),
+        column("peak", "When fullest", "text", (row) => (row.alive ? "alive" : "")),
+        column("life", "Life", "text", lifeOf),
+        column("category", "Category", "text", "category"),
+        column("dtype", "Type", "text", "type"),
+        column("op", "Operation", "text", "op", {
+          cell: ({ op }) => op && h("a", { href: state.link({ v: "operations", layer: "op", op }) }, op),
         }),
-        column("total", "All tiles", "bytes", (row) => row.row?.[10] ?? 0),
+        column("total", "All tiles", "bytes", "total_bytes"),
       ],
     }),
     h("p.dim", "Enter or a click adds a variable's line to the chart of variables, up to 8."),

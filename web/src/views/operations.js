@@ -1,55 +1,25 @@
 // V7 Operations: a table by a layer of software; steps, variables, cycles by IPU of the chosen row.
 
-import { empty, h, menu, pairs, panel } from "../base/dom.js";
+import { empty, h, pairs, panel } from "../base/dom.js";
 import { bytesText, cyclesText, decimal, grouped } from "../base/format.js";
 import { column, table } from "../base/table.js";
-import { SUMS } from "../data/operations.js";
-import { lifeOf } from "./memory_parts.js";
-import { operationsIn, programNames } from "./programs.js";
+import { unpack } from "../data/records.js";
+import { variableTable } from "./memory_parts.js";
+import { operationsIn, programNames, programNumbers } from "./programs.js";
 
-const LAYER_NAMES = /** @type {[string, string][]} */ ([
-  ["op", "TensorFlow op"],
-  ["hlo", "HLO instruction"],
-  ["scope", "name scope"],
-  ["source", "source line"],
-  ["type", "op type"],
-  ["opcode", "HLO opcode"],
-]);
+const LAYER_NAMES = {
+  op: "TensorFlow op",
+  hlo: "HLO instruction",
+  scope: "name scope",
+  source: "source line",
+  type: "op type",
+  opcode: "HLO opcode",
+};
 
 /** Operations a cycle that all tiles could do in half precision: 250 TFLOP/s of a Mk2, 125 of a Mk1.
  * @param {any} o overview */
 function peakFlops(o) {
   return o.numTiles * (o.target.architecture === "ipu1" ? 64 : 128);
-}
-
-/** The members of a row of operations, with their values. @param {any} row @returns {[string, any][]} */
-function members(row) {
-  const found = [];
-  for (const key in row) found.push(/** @type {[string, any]} */ ([key, row[key]]));
-  return found;
-}
-
-/** Sums of name scopes, one below the other: a tree by "/". @param {any[]} rows @param {string} under */
-function scopeTree(rows, under) {
-  /** @type {Map<string, any>} */
-  const groups = new Map();
-  const prefix = under === "" ? "" : `${under}/`;
-  for (const row of rows) {
-    const path = row.layer ? `${row.layer}` : row.name;
-    if (prefix !== "" && !`${path}/`.startsWith(prefix)) continue;
-    const rest = path.slice(prefix.length);
-    const name = rest === "" ? path : prefix + rest.split("/")[0];
-    const one = groups.get(name);
-    if (one === undefined) {
-      const own = { name, layer: "", plan: "", scopes: path === name ? 1 : 2 };
-      groups.set(name, { ...Object.fromEntries(members(row)), ...own });
-      continue;
-    }
-    if (path !== name) one.scopes = 2;
-    for (const key of SUMS) one[key] += row[key];
-    for (const key of ["temporary", "executions", "liveWorst"]) one[key] = Math.max(one[key], row[key]);
-  }
-  return [...groups.values()];
 }
 
 /** @param {any} o overview @returns {Column[]} */
@@ -124,8 +94,7 @@ async function render(app) {
   const parent = (chosen ?? "").split("/").slice(0, -1).join("/");
   const under = state.get("under", layer === "scope" ? parent : "");
   const queries = await app.ask("queries");
-  let rows = await operationsIn(app, layer === "scope" ? "op" : layer);
-  if (layer === "scope") rows = scopeTree(rows, under);
+  const rows = layer === "scope" ? unpack(await app.ask("scopes", under)) : await operationsIn(app, layer);
   const up = under.includes("/") ? under.slice(0, under.lastIndexOf("/")) : "";
   const crumbs =
     layer !== "scope"
@@ -146,7 +115,7 @@ async function render(app) {
     "div.view",
     h(
       "div.bar",
-      menu("Layer", LAYER_NAMES, layer, (value) => state.set({ layer: value, op: null, under: null }), "layer"),
+      app.menu("Layer", "layer", LAYER_NAMES, layer, { op: null, under: null }),
       app.sqlLink(
         layer === "op" ? queries.operations : "SELECT * FROM programs JOIN sources ON sources.id = programs.source",
       ),
@@ -191,19 +160,18 @@ async function details(app, rows, layer, chosen) {
   const row = rows.find((one) => one.name === chosen);
   if (row === undefined) return empty(`There is no operation '${chosen}' in this layer of this report.`);
   const names = await programNames(app);
-  const { programs } = names;
+  const programs = await programNumbers(app, names);
   /** @type {number[]} */
   const steps = Array.from(await app.ask("stepsOf", layer, chosen));
-  /** @type {any[][]} */
-  const variables = await app.ask("variablesOf", layer, chosen);
+  const variables = unpack(await app.ask("variablesOf", layer, chosen));
   const byIpu = new Map();
   for (const i of steps)
     byIpu.set(programs.ipu[i], (byIpu.get(programs.ipu[i]) ?? 0) + programs.cycles[i] * programs.executions[i]);
   const first = steps[0];
   const heaviest = [...variables]
-    .sort((a, b) => b[10] - a[10])
+    .sort((a, b) => b.total_bytes - a.total_bytes)
     .slice(0, 8)
-    .map((v) => v[0])
+    .map((one) => one.id)
     .join(",");
   return h(
     "div.view",
@@ -214,7 +182,7 @@ async function details(app, rows, layer, chosen) {
         ["Program", "program", { step: first }],
         ["Liveness", "liveness", { step: first }],
         ["Memory by tile", "memory", { lines: heaviest }],
-        ["Tile map", "tiles", { colour: variables[0] ? `variable:${variables[0][0]}` : null }],
+        ["Tile map", "tiles", { colour: variables[0] ? `variable:${variables[0].id}` : null }],
         ["Graph", "graph", { hlo: row.hlo }],
         ["Source", "source", { line: row.file ? `${row.file}:${row.line}` : null }],
       ]),
@@ -264,25 +232,7 @@ async function details(app, rows, layer, chosen) {
       }),
     ),
     variables.length > 0 &&
-      panel(
-        "Its variables",
-        table({
-          name: "Variables",
-          id: "op-variables",
-          rows: variables,
-          keyOf: (v) => String(v[0]),
-          sort: "-total",
-          onpick: (v) => app.state.set({ v: "memory", lines: v[0] }),
-          columns: [
-            column("name", "Variable", "text", 1),
-            column("total", "All tiles", "bytes", 10, { sum: true }),
-            column("worst", "Fullest tile", "bytes", 9),
-            column("dtype", "Type", "text", 3),
-            column("life", "Life", "text", lifeOf),
-            column("category", "Category", "text", 5),
-          ],
-        }),
-      ),
+      panel("Its variables", variableTable(app, { id: "op-variables", rows: variables, sort: "-total" })),
   );
 }
 

@@ -1,14 +1,16 @@
 // V6 Program tree: programs nested as they run, with numbers in columns, and the details of one.
 
-import { empty, h, menu, pairs, panel } from "../base/dom.js";
+import { kindTag } from "../base/cells.js";
+import { empty, h, pairs, panel } from "../base/dom.js";
 import { matcher } from "../base/filter.js";
 import { bytesText, bytesWords, cyclesText, cyclesWords, decimal, grouped, share } from "../base/format.js";
 import { KINDS } from "../base/kinds.js";
 import { column, Table, table } from "../base/table.js";
 import { Grown } from "../data/grown.js";
 import { placeOf } from "../data/names.js";
-import { lifeOf } from "./memory_parts.js";
-import { programNames } from "./programs.js";
+import { unpack } from "../data/records.js";
+import { variableTable } from "./memory_parts.js";
+import { programNames, programNumbers } from "./programs.js";
 
 /** The rows in sight: children of open programs. @param {any} programs @param {Uint8Array} open 1: it is */
 function visible(programs, open) {
@@ -24,7 +26,7 @@ function visible(programs, open) {
 async function render(app) {
   const { state, overview: o } = app;
   const names = await programNames(app);
-  const { programs } = names;
+  const programs = await programNumbers(app, names);
   const count = programs.id.length;
   const depth = new Int16Array(count);
   for (let i = 0; i < count; ++i) depth[i] = programs.parent[i] < 0 ? 0 : depth[programs.parent[i]] + 1;
@@ -57,11 +59,7 @@ async function render(app) {
                 open[i] === 1 ? "▾" : "▸",
               )
             : h("span.fold"),
-          h(
-            "span.kind",
-            { title: KINDS[names.letter(i)], style: { background: `var(--${names.letter(i)})` } },
-            names.letter(i),
-          ),
+          kindTag(names.letter(i)),
           h("span.front", names.name(i).replace(/[^/]*$/, "")),
           h("span", names.name(i).replace(/^.*\//, "")),
         ),
@@ -145,29 +143,19 @@ async function render(app) {
     h(
       "div.bar",
       search,
-      menu(
-        "Kind",
-        [
-          ["", "all"],
-          ...Object.entries(KINDS)
-            .slice(0, 8)
-            .map(([letter, text]) => /** @type {[string, string]} */ ([letter, text])),
-        ],
-        kind,
-        (value) => state.set({ kind: value }),
-        "kind",
-      ),
-      menu(
+      app.menu("Kind", "kind", [["", "all"], ...Object.entries(KINDS).slice(0, 8)]),
+      app.menu(
         "Open to depth",
-        Array.from({ length: deepest + 1 }, (_, i) => /** @type {[string, string]} */ ([String(i), String(i)])),
-        String(Math.min(level, deepest)),
-        (value) => state.set({ depth: value }),
         "depth",
+        Array.from({ length: deepest + 1 }, (_, i) => [String(i), String(i)]),
+        String(Math.min(level, deepest)),
       ),
       app.sqlLink("SELECT * FROM programs ORDER BY id"),
     ),
     panel("Programs", grid.element, h("p.dim", "→ opens, ← folds, Enter shows a program's details.")),
-    step >= 0 && step < count ? await app.part(() => details(app, names, step)) : empty("No program is chosen."),
+    step >= 0 && step < count
+      ? await app.part(() => details(app, names, programs, step))
+      : empty("No program is chosen."),
   );
   const deeper = (/** @type {number} */ by) => state.set({ depth: Math.max(0, Math.min(deepest, level + by)) });
   const after = () => {
@@ -179,13 +167,12 @@ async function render(app) {
   return { element, after, keys: { "[": () => deeper(-1), "]": () => deeper(1) } };
 }
 
-/** @param {App} app @param {Programs} names @param {number} i */
-async function details(app, names, i) {
-  const { programs } = names;
+/** @param {App} app @param {Programs} names @param {any} programs @param {number} i */
+async function details(app, names, programs, i) {
   const source = names.source(i);
   const set = programs.compute_set[i] >= 0 ? await app.ask("computeSet", programs.compute_set[i]) : null;
   const op = names.op(i);
-  const touched = await app.ask("variablesOfSource", programs.source[i], i);
+  const touched = unpack(await app.ask("variablesOfSource", programs.source[i], i));
   /** @type {number[]} */
   const seen = app.overview.tables.includes("trace") ? await app.ask("rowsOfProgram", i) : [];
   const streams = programs.stream?.[i] >= 0 ? await app.ask("streams") : null;
@@ -194,7 +181,7 @@ async function details(app, names, i) {
     "div.view",
     panel(
       `Program ${i}`,
-      h("p", h("span.kind", { style: { background: `var(--${names.letter(i)})` } }, names.letter(i)), names.name(i)),
+      h("p", kindTag(names.letter(i)), names.name(i)),
       app.showIn([
         ["Trace", "trace", { step: i, row: null }],
         ["Liveness", "liveness", { step: i }],
@@ -272,20 +259,7 @@ async function details(app, names, i) {
     touched.length > 0 &&
       panel(
         "Variables of this instruction that are alive here",
-        table({
-          name: "Variables",
-          id: "touched",
-          rows: touched,
-          keyOf: (row) => String(row[0]),
-          sort: "-total",
-          columns: [
-            column("name", "Variable", "text", 1),
-            column("total", "All tiles", "bytes", 10, { sum: true }),
-            column("worst", "Fullest tile", "bytes", 9),
-            column("life", "Life", "text", lifeOf),
-            column("category", "Category", "text", 5),
-          ],
-        }),
+        variableTable(app, { id: "touched", rows: touched, sort: "-total" }, "name total worst life category"),
       ),
   );
 }

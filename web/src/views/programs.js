@@ -1,7 +1,7 @@
 // Programs, for several views: names, kinds, the row of a source, stages.
 
 import { namesOf, unpackSources } from "../data/names.js";
-import { unpackOperations } from "../data/operations.js";
+import { unpack } from "../data/records.js";
 import { Texts } from "../data/texts.js";
 
 /** @type {WeakMap<object, ReturnType<typeof namesOf>>} by the worker's answer */
@@ -20,20 +20,15 @@ export async function programNames(app) {
   return names;
 }
 
-/** @type {WeakMap<object, any[]>} */
-const operations = new WeakMap();
+/** All columns of the programs. @param {App} app @param {Programs} names */
+export async function programNumbers(app, names) {
+  return { ...names.programs, ...(await app.ask("programNumbers")) };
+}
 
 /** The operations of a layer, those with most cycles first. @param {App} app
  * @param {string} layer @returns {Promise<any[]>} */
 export async function operationsIn(app, layer) {
-  return operationRows(await app.ask("operations", layer));
-}
-
-/** Rows of what the worker told. @param {any} packed @returns {any[]} */
-export function operationRows(packed) {
-  const rows = operations.get(packed) ?? unpackOperations(packed);
-  operations.set(packed, rows);
-  return rows;
+  return unpack(await app.ask("operations", layer));
 }
 
 /** The stage of a pipeline that an instruction is in. @param {Programs} names @returns {Map<string, number>} */

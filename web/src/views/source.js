@@ -1,9 +1,9 @@
 // V11 Source: cycles and bytes by file and line, beside the text if the page has it.
 
-import { empty, h, menu, panel } from "../base/dom.js";
+import { empty, h, panel } from "../base/dom.js";
 import { bytesText, cyclesText, share } from "../base/format.js";
 import { column, table } from "../base/table.js";
-import { operationRows } from "./programs.js";
+import { unpack } from "../data/records.js";
 
 /** The text of a file, from the page or from dropped files, by its whole name or its last part.
  * @param {App} app @param {string} file */
@@ -15,7 +15,7 @@ function textOfFile(app, file) {
 async function render(app) {
   const { state, overview: o } = app;
   const { rows, peak } = await app.ask("sourceLines");
-  const known = operationRows(rows).filter((row) => row.name !== "");
+  const known = unpack(rows).filter((row) => row.name !== "");
   const chosen = state.get("line");
   const files = [...new Set(known.map((row) => row.file))].sort();
   if (known.length === 0)
@@ -28,12 +28,11 @@ async function render(app) {
     "div.view",
     h(
       "div.bar",
-      menu(
+      app.menu(
         "File",
-        files.map((name) => /** @type {[string, string]} */ ([name, name])),
-        file,
-        (value) => state.set({ line: `${value}:0` }),
-        "file",
+        "line",
+        files.map((name) => [`${name}:0`, name]),
+        `${file}:0`,
       ),
       app.sqlLink("SELECT file, line, count(*) FROM sources WHERE file <> '' GROUP BY file, line"),
     ),

@@ -1,5 +1,6 @@
 // V1 Summary: target, memory, cycles by part, runs, options, files.
 
+import { kindTag } from "../base/cells.js";
 import { h, pairs, panel } from "../base/dom.js";
 import { bytesText, bytesWords, cyclesText, decimal, grouped, megabytes, share, short } from "../base/format.js";
 import { PART_LETTERS } from "../base/kinds.js";
@@ -120,9 +121,7 @@ export function partsPanel(o) {
         column("part", "Part", "text", 0, {
           cell: (row) =>
             [
-              row[0] === "overlapped"
-                ? null
-                : h("span.kind", { style: { background: `var(--${PART_LETTERS[row[0]]})` } }, PART_LETTERS[row[0]]),
+              row[0] === "overlapped" ? null : kindTag(PART_LETTERS[row[0]]),
               row[0] === "overlapped" ? "of these, beside other work" : row[0],
             ].filter(Boolean),
         }),

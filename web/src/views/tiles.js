@@ -1,8 +1,9 @@
 // V4 Tile map: the floor plan of each IPU, coloured by bytes; all IPUs side by side.
 
-import { empty, h, menu, panel, toggle } from "../base/dom.js";
+import { empty, h, panel } from "../base/dom.js";
 import { bytesText, bytesWords, grouped } from "../base/format.js";
 import { ramp } from "../base/kinds.js";
+import { unpack } from "../data/records.js";
 import { tileField } from "./memory.js";
 import { tileName } from "./memory_parts.js";
 import { histogram } from "./insights.js";
@@ -61,7 +62,7 @@ async function render(app) {
   const text = (/** @type {number} */ value) => (isBytes ? bytesText(value) : `step ${grouped(value)}`);
   const words = (/** @type {number} */ value) => (isBytes ? bytesWords(value) : text(value));
   const maps = o.ipus.map((row) => ipuMap(app, row[0], plan, per, { memory, values, shareOf, chosen, text }));
-  const choices = /** @type {[string, string][]} */ ([
+  const choices = [
     ["total", "total"],
     ["free", "free bytes"],
     ["gaps", "gaps"],
@@ -70,10 +71,10 @@ async function render(app) {
     ["interleaved", "interleaved"],
     ["peak", "step when fullest"],
     ...memory.categories.map((one) => [`category:${one.name}`, one.name]),
-  ]);
+  ];
   if (what.startsWith("variable:")) {
-    const [row] = await app.ask("variablesById", [Number(what.slice(9))]);
-    choices.push([what, row?.[1] ?? what]);
+    const [row] = unpack(await app.ask("variablesById", [Number(what.slice(9))]));
+    choices.push([what, row?.name ?? what]);
   }
   const bound = (/** @type {string} */ key, /** @type {string} */ label, /** @type {number} */ value) =>
     h(
@@ -116,8 +117,8 @@ async function render(app) {
     "div.view",
     h(
       "div.bar",
-      menu("Colour", choices, what, (value) => state.set({ colour: value, min: null, max: null }), "colour"),
-      toggle("Logarithmic", log, () => state.set({ scale: log ? null : "log" }), "scale"),
+      app.menu("Colour", "colour", choices, what, { min: null, max: null }),
+      app.toggle("Logarithmic", "scale", log, log ? null : "log"),
       bound("min", "from", low),
       bound("max", "to", high),
       tileField(app),

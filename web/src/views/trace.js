@@ -2,7 +2,7 @@
 
 import { flamePainter, laneMoves, lanesHeight } from "../charts/flame.js";
 import { Plot } from "../charts/plot.js";
-import { empty, h, menu, panel, save } from "../base/dom.js";
+import { empty, h, panel, save } from "../base/dom.js";
 import { bytesText, cyclesWords, grouped, share } from "../base/format.js";
 import { KINDS } from "../base/kinds.js";
 import { column, table } from "../base/table.js";
@@ -14,7 +14,9 @@ import { sandwichPanel } from "./sandwich.js";
 import { align, chooseMore, hostEvents, hostLanes, hostPanel, hostTable, leftNote, markPanel } from "./host.js";
 import { pipelinePanel } from "./pipeline.js";
 import { programNames } from "./programs.js";
-import { perfetto, rowPanel, streamsPanel, sumsPanel } from "./trace_parts.js";
+import { rowPanel, streamsPanel, sumsPanel } from "./trace_parts.js";
+
+const MODES = { flame: "flame by name", flat: "flat", heavy: "left heavy", sandwich: "sandwich" };
 
 /** The lanes to draw. @param {App} app
  * @param {any[]|null} run @param {string} mode */
@@ -81,25 +83,14 @@ async function render(app) {
   const controls = h(
     "div.bar",
     o.runs.length > 0 &&
-      menu(
+      app.menu(
         "Run",
-        o.runs.map((row) => [String(row[0]), `#${row[0]}${row[1] ? ` ${row[1]}` : ""}`]),
-        String(run?.[0] ?? 0),
-        (value) => state.set({ run: value, z: null, range: null }),
         "run",
+        o.runs.map(([id, name]) => [String(id), `#${id} ${name ?? ""}`]),
+        String(run?.[0] ?? 0),
+        { z: null, range: null },
       ),
-    menu(
-      "Rows",
-      [
-        ["flame", "flame by name"],
-        ["flat", "flat"],
-        ["heavy", "left heavy"],
-        ["sandwich", "sandwich"],
-      ],
-      mode,
-      (value) => state.set({ mode: value, z: null }),
-      "mode",
-    ),
+    app.menu("Rows", "mode", MODES, mode, { z: null }),
     app.ipuMenu(),
     merged === null &&
       h("button", { onclick: () => plot.show(built.offset, built.total) }, "Fit the run without waiting"),
@@ -112,11 +103,9 @@ async function render(app) {
       "button",
       {
         onclick: async () => {
-          const { offset } = built,
-            flame = await app.ask("flame", false, offset);
           const scale = 1e6 / o.target.clock_frequency;
           const more = hosts === null ? [] : hostEvents(hosts, (us) => aligned.place(us) * scale);
-          save("trace.json", perfetto(names, c, offset, flame, o, more));
+          save("trace.json", await app.client.send(app.report, "perfetto", [built.offset, more]));
         },
       },
       "Save for Perfetto",
@@ -256,7 +245,7 @@ function tracePlot(app, names, c, built, letterOf, stands, merged, hosts, wall) 
       table({
         name: "Rows of the trace",
         id: "trace-table",
-        rows: Array.from(c.program.keys()).slice(2),
+        rows: new Int32Array(c.program.length - 2).map((_, i) => i + 2),
         columns: [
           column("id", "Row", "number", (i) => i),
           column("name", "Name", "text", (i) => names.name(c.program[i])),

@@ -1,5 +1,6 @@
 // The parts below the trace: the chosen row, the sums of a range, the export to Perfetto.
 
+import { kindTag } from "../base/cells.js";
 import { empty, h, panel } from "../base/dom.js";
 import { bytesText, cyclesText, cyclesWords, decimal, grouped, share } from "../base/format.js";
 import { KINDS } from "../base/kinds.js";
@@ -11,11 +12,7 @@ export function rowPanel(app, names, c, row) {
   const op = names.op(program);
   return panel(
     "Chosen row",
-    h(
-      "p",
-      h("span.kind", { style: { background: `var(--${names.letter(program)})` } }, names.letter(program)),
-      names.name(program),
-    ),
+    h("p", kindTag(names.letter(program)), names.name(program)),
     h(
       "p.dim",
       `${cyclesWords(c.cycles[row])} from ${grouped(c.cycles_base[row])} on; ${grouped(c.iterations[row])} turn${c.iterations[row] === 1 ? "" : "s"}; mean of tiles ${decimal(c.cycles_mean[row], 1)}.`,
@@ -43,12 +40,7 @@ export async function sumsPanel(app, ends) {
     ends.length === 0 ? "Sums of the run" : "Sums of the range",
     h(
       "dl.figures",
-      one(
-        "cycles",
-        "Cycles, overlapped ones left out",
-        sums.cycles - sums.overlapped,
-        cyclesText(sums.cycles - sums.overlapped),
-      ),
+      one("cycles", "Cycles, not overlapped", sums.cycles - sums.overlapped, cyclesText(sums.cycles - sums.overlapped)),
       one("overlapped", "Overlapped", sums.overlapped, cyclesText(sums.overlapped)),
       one("sync", "Sync", sums.sync, cyclesText(sums.sync)),
       one("in", "Bytes in", sums.bytesIn, bytesText(sums.bytesIn)),
@@ -72,7 +64,7 @@ export async function sumsPanel(app, ends) {
         columns: [
           column("kind", "Kind", "text", (row) => (row[0] === "…" ? "steps that one row stands for" : KINDS[row[0]]), {
             cell: (row) => [
-              h("span.kind", { style: { background: `var(--${row[0] === "…" ? "T" : row[0]})` } }, row[0]),
+              kindTag(row[0], row[0] === "…" ? "T" : row[0]),
               row[0] === "…" ? "steps that one row stands for" : KINDS[row[0]],
             ],
           }),
@@ -96,35 +88,6 @@ export async function sumsPanel(app, ends) {
       }),
     ),
   );
-}
-
-/** Chrome's trace events, which Perfetto opens; times in microseconds. @param {Programs} names
- * @param {Columns} c @param {number} offset @param {any} flame @param {any} o
- * @param {any[]} more events of the host */
-export function perfetto(names, c, offset, flame, o, more) {
-  const scale = 1e6 / o.target.clock_frequency;
-  const events = flame.lanes.map((lane, tid) => ({
-    ph: "M",
-    pid: 1,
-    tid,
-    name: "thread_name",
-    args: { name: lane.ipu < 0 ? "all IPUs" : `IPU ${lane.ipu}${lane.beside ? " beside" : ""}` },
-  }));
-  flame.lanes.forEach((lane, tid) => {
-    for (const i of lane.levels[0].row) {
-      events.push({
-        ph: "X",
-        pid: 1,
-        tid,
-        name: names.name(c.program[i]),
-        cat: KINDS[names.letter(c.program[i])],
-        ts: (offset + c.cycles_base[i]) * scale,
-        dur: c.cycles[i] * scale,
-        args: { cycles: c.cycles[i], turns: c.iterations[i] },
-      });
-    }
-  });
-  return new Blob([JSON.stringify({ traceEvents: [...events, ...more] })], { type: "application/json" });
 }
 
 /** The data that moves between the IPU and the host or remote memory.
