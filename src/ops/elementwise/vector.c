@@ -341,14 +341,31 @@ INLINE void transpose_quad(uint32_t *o, int64_t out_stride, const uint32_t *p, i
   memcpy(o + 3 * out_stride, &d, sizeof d);
 }
 
+/* 16 x 16: a cache line of both sides. Each line is read and written once and whole, because lines
+ * that are a multiple of a page apart push each other out of the first-level cache. */
+INLINE void transpose_lines(uint32_t *o, int64_t out_stride, const uint32_t *p, int64_t stride) {
+  uint32_t lines[16][16] __attribute__((aligned(64)));
+  for (int i = 0; i < 16; ++i) memcpy(lines[i], p + i * stride, sizeof lines[i]);
+  for (int64_t j = 0; j < 16; j += 4) {
+    for (int64_t i = 0; i < 16; i += 4) {
+      transpose_quad(o + j * out_stride + i, out_stride, &lines[i][j], 16);
+    }
+  }
+}
+
 static void transpose_words(void *out, int64_t out_stride, const void *a, int64_t stride,
                             size_t rows, size_t columns) {
   uint32_t *const o = out;
   const uint32_t *const p = a;
   const size_t whole_rows = rows & ~(size_t)3, whole_columns = columns & ~(size_t)3;
-  for (size_t r = 0; r < whole_rows; r += 16) { /* a cache line of the result */
+  for (size_t r = 0; r < whole_rows; r += 16) {
     const size_t end = r + 16 < whole_rows ? r + 16 : whole_rows;
-    for (size_t j = 0; j < whole_columns; j += 4) {
+    size_t j = 0;
+    for (; r + 16 <= whole_rows && j + 16 <= whole_columns; j += 16) {
+      transpose_lines(o + (int64_t)j * out_stride + (int64_t)r, out_stride,
+                      p + (int64_t)r * stride + (int64_t)j, stride);
+    }
+    for (; j < whole_columns; j += 4) {
       for (size_t i = r; i < end; i += 4) {
         transpose_quad(o + (int64_t)j * out_stride + (int64_t)i, out_stride,
                        p + (int64_t)i * stride + (int64_t)j, stride);

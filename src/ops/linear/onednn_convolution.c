@@ -9,6 +9,7 @@
 #include "ops/linear/grouped_convolution.h"
 #include "ops/linear/half_tiles.h"
 #include "ops/linear/onednn_convolution_draft.h"
+#include "ops/linear/pointwise_convolution.h"
 #include "ops/linear/winograd.h"
 
 /* ---- Building -------------------------------------------------------------------------------- */
@@ -456,6 +457,12 @@ static trm_status add_operations(trm_convolution_draft *draft, const trm_kernel_
     draft->x = draft->y = trm_onednn_operand(0, 0), draft->w = trm_onednn_operand(1, 0);
     return add_thin(draft, request, &thin, trm_onednn_result(0), error);
   }
+  trm_panel_product product;
+  if (draft->pieces == 0 && trm_pointwise_reads_halves(p, request, &product)) {
+    draft->w = trm_onednn_operand(1, 0);
+    return trm_pointwise_add(draft, request, &product, trm_onednn_operand(0, 0),
+                             trm_onednn_result(0), error);
+  }
   const int64_t result_count = trm_shape_count(&request->instruction->shape);
   trm_onednn_place result = trm_onednn_result(0);
   const bool narrows = dtype != TRM_F32 && draft->out == dnnl_f32;
@@ -483,6 +490,8 @@ static trm_status add_operations(trm_convolution_draft *draft, const trm_kernel_
     const trm_onednn_place to =
         user == plain ? home : trm_onednn_scratch(sequence, dnnl_memory_desc_get_size(plain));
     if (is_thin) TRY(add_thin(draft, request, &thin, to, error));
+    else if (draft->pieces == 0 && trm_pointwise_plan(p, draft->keeps_weights, &product))
+      TRY(trm_pointwise_add(draft, request, &product, is_data ? draft->y : draft->x, to, error));
     else TRY(add_convolution(draft, request, to, error));
     if (user != plain) TRY(trm_onednn_add_reorder(sequence, plain, to, user, home, error));
   }

@@ -338,16 +338,18 @@ static trm_status add_panel_product(dot_draft *draft, const trm_panel_product *p
                                  draft->result, error);
 }
 
-/* Adds a product on a CPU whose oneDNN has its sgemm alone, or whose sums oneDNN would cut. */
-static trm_status add_own_product(dot_draft *draft, bool is_sgemm, trm_error *error) {
+/* Whether panels serve the product, which is then *out_panels. */
+static bool is_panel_product(const dot_draft *draft, bool is_half, trm_panel_product *out_panels) {
   const trm_dot_matrix *m = draft->matrices;
-  const trm_panel_product product = {draft->rows,         draft->columns,       draft->inner,
-                                     m[LHS].row_stride,   m[LHS].column_stride, m[RHS].row_stride,
-                                     m[RHS].column_stride};
-  const bool packs_once = may_pack_floats(draft->request, &draft->p);
-  if (is_sgemm && draft->p.batch.count == 0 && trm_panel_product_serves(&product, packs_once)) {
-    return add_panel_product(draft, &product, error);
-  }
+  *out_panels = (trm_panel_product){
+      draft->rows,          draft->columns,    draft->inner,         m[LHS].row_stride,
+      m[LHS].column_stride, m[RHS].row_stride, m[RHS].column_stride, is_half};
+  return draft->p.batch.count == 0 && !(is_half && (m[LHS].is_copied || m[RHS].is_copied)) &&
+         trm_panel_product_serves(out_panels, may_pack_floats(draft->request, &draft->p));
+}
+
+/* Adds a product on a CPU whose oneDNN has its sgemm alone, or whose sums oneDNN would cut. */
+static trm_status add_own_product(dot_draft *draft, trm_error *error) {
   const bool has_no_use = draft->packs_floats && !has_page_lines(draft, RHS);
   return has_no_use ? TRM_UNIMPLEMENTED : add_tiled_product(draft, error);
 }
@@ -367,6 +369,9 @@ static trm_status add_product(dot_draft *draft, bits *out_bits, trm_error *error
   const bool in_pieces = draft->products != TRM_HALF_PRODUCTS_FLOAT;
   const bool packs =
       draft->packs_floats || draft->packs_always || (in_pieces && is_kept(draft, RHS));
+  trm_panel_product panels;
+  if (!in_pieces && is_panel_product(draft, false, &panels))
+    return add_panel_product(draft, &panels, error);
   product_descs descs;
   TRY(describe_product(draft, &descs, error));
   const_dnnl_memory_desc_t wanted = descs.rhs;
@@ -379,7 +384,7 @@ static trm_status add_product(dot_draft *draft, bits *out_bits, trm_error *error
   TRY(create_product(descs.lhs, wanted, descs.out, &desc, error));
   trm_status status;
   if (!in_pieces && (is_sgemm(desc) || is_long_sum(draft))) {
-    status = add_own_product(draft, is_sgemm(desc), error);
+    status = add_own_product(draft, error);
   } else {
     *out_bits = bits_of(desc, draft->matrices[LHS].row_stride == 1, draft->inner);
     status = packs ? pack_right_side(draft, descs.rhs, desc, &descs.rhs, error) : TRM_OK;
@@ -463,14 +468,21 @@ static trm_status add_steps(dot_draft *draft, bits *out_bits, trm_error *error) 
     return trm_half_tiles_add(draft->sequence, draft->request, &tiles, error);
   }
   const trm_shape *shape = &draft->request->instruction->shape;
+  for (uint32_t side = 0; side < 2; ++side) draft->places[side] = trm_onednn_operand(side, 0);
+  draft->result = trm_onednn_result(0);
+  trm_panel_product panels;
+  if (draft->products == TRM_HALF_PRODUCTS_FLOAT && shape->dtype == TRM_F16 &&
+      trm_operand_shape(draft->request, LHS)->dtype == TRM_F16 &&
+      trm_operand_shape(draft->request, RHS)->dtype == TRM_F16 &&
+      is_panel_product(draft, true, &panels)) {
+    return add_panel_product(draft, &panels, error);
+  }
   const int64_t count = trm_shape_count(shape);
   /* oneDNN rounds its float sums to bfloat16 itself. */
   const bool rounds = draft->products == TRM_HALF_PRODUCTS_BFLOAT16 && shape->dtype == TRM_BF16;
   const bool narrows = shape->dtype != TRM_F32 && !rounds;
   draft->result_type = rounds ? dnnl_bf16 : dnnl_f32;
-  draft->result = narrows ? trm_onednn_scratch(draft->sequence, (size_t)count * sizeof(float))
-                          : trm_onednn_result(0);
-  for (uint32_t side = 0; side < 2; ++side) draft->places[side] = trm_onednn_operand(side, 0);
+  if (narrows) draft->result = trm_onednn_scratch(draft->sequence, (size_t)count * sizeof(float));
   TRY(add_operands(draft, error));
   bool is_added = false;
   if (draft->products == TRM_HALF_PRODUCTS_FLOAT) TRY(add_matrix_vector(draft, &is_added, error));

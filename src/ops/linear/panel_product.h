@@ -11,11 +11,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* out[r, c] = sum over k of lhs[r, k] * rhs[k, c]; `out` is dense. Strides are in floats; one of
- * the two of rhs is 1. */
+/* out[r, c] = sum over k of lhs[r, k] * rhs[k, c]; `out` is dense. Strides are in elements; one
+ * of the two of rhs is 1. */
 typedef struct trm_panel_product {
   int64_t rows, columns, inner;
   int64_t lhs_row, lhs_inner, rhs_inner, rhs_column;
+  bool is_half; /* lhs, rhs and `out` are halves, sums floats that are rounded once */
 } trm_panel_product;
 
 /* Whether the CPU has the instructions, and the sizes are those that gain. packs_once: the right

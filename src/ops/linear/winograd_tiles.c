@@ -4,39 +4,11 @@
 #include <string.h>
 
 #include "ops/elementwise/vector.h"
+#include "ops/linear/transposes.h"
 
 #if defined(__x86_64__)
-#include <immintrin.h>
-
 /* What lies around an image. */
 static const float zeros[TRM_WINOGRAD_MOST_CHANNELS];
-
-/* Transposes 8 x 8 floats; lines are `stride` and `line` floats apart. */
-__attribute__((target("avx2"), always_inline)) static inline void transpose(const float *from,
-                                                                            int64_t stride,
-                                                                            float *to,
-                                                                            int64_t line) {
-  __m256 a[8], b[8];
-#pragma GCC unroll 8
-  for (int i = 0; i < 8; ++i) a[i] = _mm256_loadu_ps(from + i * stride);
-#pragma GCC unroll 4
-  for (int i = 0; i < 8; i += 2) {
-    b[i] = _mm256_unpacklo_ps(a[i], a[i + 1]);
-    b[i + 1] = _mm256_unpackhi_ps(a[i], a[i + 1]);
-  }
-#pragma GCC unroll 2
-  for (int i = 0; i < 8; i += 4) {
-    a[i] = _mm256_shuffle_ps(b[i], b[i + 2], 0x44);
-    a[i + 1] = _mm256_shuffle_ps(b[i], b[i + 2], 0xee);
-    a[i + 2] = _mm256_shuffle_ps(b[i + 1], b[i + 3], 0x44);
-    a[i + 3] = _mm256_shuffle_ps(b[i + 1], b[i + 3], 0xee);
-  }
-#pragma GCC unroll 4
-  for (int i = 0; i < 4; ++i) {
-    _mm256_storeu_ps(to + i * line, _mm256_permute2f128_ps(a[i], a[i + 4], 0x20));
-    _mm256_storeu_ps(to + (i + 4) * line, _mm256_permute2f128_ps(a[i], a[i + 4], 0x31));
-  }
-}
 
 /* ---- AVX-512 --------------------------------------------------------------------------------- */
 

@@ -15,6 +15,7 @@
 #include "linear_case.h"
 #include "ops/linear/half_products.h"
 #include "ops/linear/panel_product.h"
+#include "ops/linear/panel_tiles.h"
 #include "ops/threads.h"
 
 static const dot_case cases[] = {
@@ -263,6 +264,11 @@ static const dot_case small_products[] = {
     {"long sums of a batch", 3, 3, {2, 4096, 64}, {2, 4096, 64}, "0", "0", "1", "1"},
     {"several tiles", 2, 2, {400, 300}, {300, 500}, "", "", "1", "0"},
     {"lines a page apart", 2, 2, {32, 256}, {256, 1024}, "", "", "1", "0"},
+    {"transposed product, odd sizes", 2, 2, {61, 133}, {77, 133}, "", "", "1", "1"},
+    {"transposed product, both sides", 2, 2, {133, 62}, {77, 133}, "", "", "0", "1"},
+    {"all packed", 2, 2, {200, 133}, {77, 133}, "", "", "1", "1"},
+    {"rows by blocks", 2, 2, {1500, 1100}, {1100, 45}, "", "", "1", "0"},
+    {"gradient of many rows", 2, 2, {133, 400}, {133, 77}, "", "", "0", "0"},
 };
 static void packed_weights_give_the_same_bits(void **state) {
   (void)state;
@@ -280,7 +286,7 @@ static void packed_weights_give_the_same_bits(void **state) {
    * are, unless their lines are whole pages apart. */
   const bool has_sgemm =
       (dnnl_get_effective_cpu_isa() & dnnl_cpu_isa_avx512_core) != dnnl_cpu_isa_avx512_core;
-  const trm_panel_product panels = {32, 256, 784, 784, 1, 256, 1};
+  const trm_panel_product panels = {32, 256, 784, 784, 1, 256, 1, false};
   assert_true(has_sgemm && !trm_panel_product_serves(&panels, true) ? packed == 1 : packed > 10);
 }
 
@@ -358,19 +364,32 @@ static void threads_do_not_change_products(void **state) {
   }
 }
 
-/* Panels are shared among the threads; rows are cut only where there are fewer panels, so that each
- * thread reads its own part of the right side. */
+/* Few rows: panels are shared among the threads, and rows are cut only where there are fewer
+ * panels, so that each thread reads its own part of the right side. Many rows: each thread has its
+ * own. */
 static void panels_are_shared(void **state) {
   (void)state;
-  const trm_panel_product lstm = {32, 1024, 256, 256, 1, 1024, 1};
-  for (int threads = 1; threads <= 64; ++threads) {
+  const trm_panel_tiles *tiles = trm_panel_tiles_get();
+  if (tiles == NULL) skip();
+  const trm_panel_product lstm = {32, 1024, 256, 256, 1, 1024, 1, false};
+  for (int threads = 1; threads <= 32; ++threads) {
     assert_int_equal(trm_panel_product_row_parts(&lstm, threads), 1);
   }
-  const trm_panel_product narrow = {150, 19, 700, 700, 1, 19, 1}; /* two panels */
-  assert_int_equal(trm_panel_product_row_parts(&narrow, 1), 1);
+  const trm_panel_product narrow = {80, tiles->wide + 3, 700, 700, 1, tiles->wide + 3, 1, false};
   assert_int_equal(trm_panel_product_row_parts(&narrow, 2), 1);
-  assert_int_equal(trm_panel_product_row_parts(&narrow, 16), 8);
-  assert_int_equal(trm_panel_product_row_parts(&narrow, 256), 25); /* tiles of six rows */
+  assert_int_equal(trm_panel_product_row_parts(&narrow, 8), 4);
+  const int64_t most = (80 + tiles->tall - 1) / tiles->tall;
+  assert_int_equal(trm_panel_product_row_parts(&narrow, 256), most);
+  if (!tiles->reads_lines) return;
+  /* Blocks of rows and panels, of which each thread gets some. */
+  const trm_panel_product square = {784, 512, 1024, 1024, 1, 512, 1, false};
+  assert_int_equal(trm_panel_product_row_parts(&square, 1), 8);
+  assert_int_equal(trm_panel_product_row_parts(&square, 16), 8);
+  const trm_panel_product tall = {3200, 1024, 256, 256, 1, 1024, 1, false};
+  assert_true(trm_panel_product_row_parts(&tall, 16) >= 32);
+  /* The transposed product has the columns as rows. */
+  const trm_panel_product gradient = {32, 512, 512, 512, 1, 1, 512, false};
+  assert_int_equal(trm_panel_product_row_parts(&gradient, 16), 16);
 }
 
 int main(void) {

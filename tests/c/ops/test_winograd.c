@@ -14,6 +14,7 @@
 #include <cmocka.h>
 
 #include "linear_case.h"
+#include "ops/linear/transposes.h"
 #include "ops/linear/winograd_tiles.h"
 
 #define FORWARD "winograd.forward"
@@ -388,10 +389,6 @@ typedef float wide_vector __attribute__((vector_size(64)));
 typedef float wide_anywhere __attribute__((vector_size(64), aligned(4), may_alias));
 
 static const float zeros[TRM_WINOGRAD_MOST_CHANNELS];
-
-static void transpose(const float *from, int64_t stride, float *to, int64_t line) {
-  for (int64_t i = 0; i < 64; ++i) to[i % 8 * line + i / 8] = from[i / 8 * stride + i % 8];
-}
 
 #define NAME(name) name##_wide
 #define TARGET __attribute__((target("avx2,fma"))) static

@@ -1,0 +1,65 @@
+/* Owns: convolutions of one element as products of panels. */
+#include "ops/linear/pointwise_convolution.h"
+
+static bool plan(const trm_convolution_problem *p, bool is_half, bool keeps_weights,
+                 trm_panel_product *out_product) {
+  const bool is_data = p->kind == TRM_BACKWARD_DATA;
+  if (p->kind == TRM_BACKWARD_WEIGHTS || p->groups != 1 || p->is_x_cropped || p->w.start != 0) {
+    return false;
+  }
+  int64_t rows = p->batch;
+  for (int i = 0; i < p->spatial; ++i) {
+    if (p->k_size[i] != 1 || p->stride[i] != 1 || p->x_size[i] != p->y_size[i]) return false;
+    rows *= p->x_size[i];
+  }
+  if (!trm_convolution_is_channels_last(p, &p->x, p->in_channels, p->x_size) ||
+      !trm_convolution_is_channels_last(p, &p->y, p->out_channels, p->y_size)) {
+    return false;
+  }
+  *out_product = (trm_panel_product){.rows = rows,
+                                     .columns = is_data ? p->in_channels : p->out_channels,
+                                     .inner = is_data ? p->out_channels : p->in_channels,
+                                     .lhs_row = is_data ? p->out_channels : p->in_channels,
+                                     .lhs_inner = 1,
+                                     .rhs_inner = is_data ? p->w.outer : p->w.inner,
+                                     .rhs_column = is_data ? p->w.inner : p->w.outer,
+                                     .is_half = is_half};
+  return (out_product->rhs_inner == 1 || out_product->rhs_column == 1) &&
+         trm_panel_product_serves(out_product, keeps_weights);
+}
+
+bool trm_pointwise_plan(const trm_convolution_problem *p, bool keeps_weights,
+                        trm_panel_product *out_product) {
+  return plan(p, false, keeps_weights, out_product);
+}
+
+bool trm_pointwise_reads_halves(const trm_convolution_problem *p, const trm_kernel_request *request,
+                                trm_panel_product *out_product) {
+  return trm_operand_shape(request, 0)->dtype == TRM_F16 &&
+         trm_operand_shape(request, 1)->dtype == TRM_F16 &&
+         request->instruction->shape.dtype == TRM_F16 && plan(p, true, false, out_product);
+}
+
+trm_status trm_pointwise_add(trm_convolution_draft *draft, const trm_kernel_request *request,
+                             const trm_panel_product *product, trm_onednn_place from,
+                             trm_onednn_place to, trm_error *error) {
+  trm_onednn_sequence *sequence = draft->sequence;
+  const trm_dtype dtype = trm_operand_shape(request, 1)->dtype;
+  const trm_panel_product *own = trm_arena_copy(request->arena, product, sizeof *product);
+  CHECK_MEMORY(own, "a convolution");
+  if (!draft->keeps_weights || own->is_half) {
+    if (!own->is_half)
+      TRY(trm_onednn_add_widen(sequence, dtype, draft->p.w.count, false, &draft->w, error));
+    return trm_onednn_add_worker(sequence, trm_panel_product_run, own, from, draft->w, to,
+                                 trm_panel_product_scratch_bytes(own), error);
+  }
+  const trm_onednn_place packed =
+      trm_onednn_persistent(sequence, trm_panel_product_packed_bytes(own));
+  trm_onednn_pack_begin(sequence, 1);
+  TRY(trm_onednn_add_widen(sequence, dtype, draft->p.w.count, false, &draft->w, error));
+  TRY(trm_onednn_add_function(sequence, trm_panel_product_pack, own, draft->w, draft->w, packed,
+                              error));
+  trm_onednn_pack_end(sequence);
+  return trm_onednn_add_function(sequence, trm_panel_product_run_packed, own, from, packed, to,
+                                 error);
+}
