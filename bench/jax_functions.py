@@ -64,6 +64,8 @@ REASONS = {
     "fast.reduce": "reductions are not fused with what they read",
     "fast.sum": "reductions are not fused with what they read; in a loop, a start of a kernel each",
     "fast.move": "moves are not fused with what they read",
+    "fast.pad": "pads are not fused with what they read and what reads them",
+    "fast.complex": "a pass over memory for each instruction",
     "fast.topk": "the search within a row costs more than XLA's",
     "onednn.dot": "small products: starting the kernel costs as much as the product",
 }

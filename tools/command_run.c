@@ -252,6 +252,17 @@ static trm_status load(const char *path, trm_executable **out_executable, trm_er
   return status;
 }
 
+/* An engine with the replicas that the option `ipus` asks for, if they can tell. */
+static trm_status create_engine(trm_executable *executable, trm_engine **out_engine,
+                                trm_error *error) {
+  uint32_t replicas = 1;
+  if (trm_executable_tells_replicas_apart(executable)) {
+    const trm_status status = trm_executable_num_replicas(executable, &replicas, error);
+    if (status != TRM_OK) return status;
+  }
+  return trm_engine_create_replicated(executable, replicas, out_engine, error);
+}
+
 static trm_status run(const arguments *a, trm_error *error) {
   trm_executable *executable;
   if (a->threads > 0) omp_set_num_threads((int)a->threads);
@@ -262,7 +273,7 @@ static trm_status run(const arguments *a, trm_error *error) {
   trm_engine *engine = NULL;
   trm_report *report = NULL;
   status = run_data_create(executable, &sources, &data, error);
-  if (status == TRM_OK) status = trm_engine_create(executable, &engine, error);
+  if (status == TRM_OK) status = create_engine(executable, &engine, error);
   if (status == TRM_OK && getenv("POPLAR_ENGINE_OPTIONS") != NULL) {
     status = trm_report_create(executable, NULL, &report, error);
   }

@@ -85,7 +85,7 @@ trm_status run_python(const char *module, char *const *arguments, trm_error *err
               WIFSIGNALED(state) ? WTERMSIG(state) : WEXITSTATUS(state));
 }
 
-/* ---- Models --------------------------------------------------------------------------------- */
+/* ---- Lowering ------------------------------------------------------------------------------- */
 
 static trm_status lower(const char *path, bool is_folder, const lowering_options *options,
                         trm_module **out_module, trm_error *error) {
@@ -127,6 +127,61 @@ static trm_status lower(const char *path, bool is_folder, const lowering_options
   free(arguments.items);
   return status;
 }
+
+/* ---- Texts of several modules --------------------------------------------------------------- */
+
+/* The number behind the last colon of a path that is no file itself, where a file is before it;
+ * 0: none. */
+static long part_of(const char *path, char *file, size_t size) {
+  const char *colon = strrchr(path, ':');
+  long part;
+  if (colon == NULL || access(path, F_OK) == 0 || !parse_count(colon + 1, INT32_MAX, &part) ||
+      (size_t)(colon - path) >= size) {
+    return 0;
+  }
+  snprintf(file, size, "%.*s", (int)(colon - path), path);
+  return access(file, F_OK) == 0 ? part : 0;
+}
+
+/* Blanks all parts but one, so that messages name the lines of the file. Returns how many parts
+ * there are. */
+static long keep_part(char *text, long part) {
+  static const char separator[] = "// -----";
+  long at = 1;
+  for (char *line = text; *line != '\0';) {
+    const size_t length = strcspn(line, "\n");
+    const bool separates = strncmp(line, separator, strlen(separator)) == 0;
+    if (separates) ++at;
+    if (at != part || separates) memset(line, ' ', length);
+    line += length + (line[length] == '\n');
+  }
+  return at;
+}
+
+static trm_status read_part(const char *file, long part, trm_module **out_module,
+                            trm_error *error) {
+  FILE *stream = fopen(file, "rb");
+  char *text = NULL;
+  size_t room = 0;
+  if (stream == NULL) {
+    return fail(error, TRM_UNAVAILABLE, "cannot read %s: %s", file, strerror(errno));
+  }
+  const ssize_t size = getdelim(&text, &room, '\0', stream);
+  const bool is_text = size < 0 || text[size - 1] != '\0';
+  fclose(stream);
+  const long parts = size < 0 ? 0 : keep_part(text, part);
+  trm_status status;
+  if (!is_text || parts < part) {
+    status = fail(error, TRM_INVALID_ARGUMENT,
+                  "%s has no module %ld: its lines '// -----' make %ld of it", file, part, parts);
+  } else {
+    status = trm_module_read(text, (size_t)size, file, out_module, error);
+  }
+  free(text);
+  return status;
+}
+
+/* ---- Models --------------------------------------------------------------------------------- */
 
 /* Whether the path has the suffix of a Keras file. */
 static bool is_keras(const char *path) {
@@ -179,7 +234,10 @@ trm_status model_read(const char *path, const lowering_options *options, trm_mod
                 "--shape is for TensorFlow and Keras models; with a GraphDef give --fetch too");
   }
   if (needs_python) return lower(path, is_folder, options, out_module, error);
-  const trm_status status = trm_module_read_file(path, out_module, error);
+  char file[4096];
+  const long part = part_of(path, file, sizeof file);
+  const trm_status status = part > 0 ? read_part(file, part, out_module, error)
+                                     : trm_module_read_file(path, out_module, error);
   const char *dot = strrchr(path, '.');
   if (status != TRM_OK && status != TRM_NOT_FOUND && error != NULL && dot != NULL &&
       (strcmp(dot, ".pb") == 0 || strcmp(dot, ".pbtxt") == 0)) {

@@ -14,6 +14,7 @@ typedef struct run_feed {
   const char *id;
   char kind;
   const trm_tensor_info *elements;
+  trm_tensor_info *of_all; /* the elements of an outfeed of several replicas */
   size_t num_elements;
   /* The files of an infeed, one for each array of the element. */
   npy_array *arrays;
@@ -315,9 +316,31 @@ static void *push_all(void *argument) {
   return NULL;
 }
 
+/* An outfeed gets an element of all replicas at once: they are its first dimension. */
+static trm_status take_of_all(run_feed *feed, uint32_t replicas, trm_error *error) {
+  if (replicas == 1) return TRM_OK;
+  feed->of_all = calloc(feed->num_elements + 1, sizeof *feed->of_all);
+  if (feed->of_all == NULL) return fail(error, TRM_RESOURCE_EXHAUSTED, "out of memory");
+  for (size_t e = 0; e < feed->num_elements; ++e) {
+    trm_tensor_info *info = &feed->of_all[e];
+    *info = feed->elements[e];
+    if (info->rank >= TRM_MAX_RANK - 1) { /* a file has one more for the number of elements */
+      return fail(error, TRM_UNIMPLEMENTED, "the outfeed '%s' has too many dimensions", feed->id);
+    }
+    memmove(info->dims + 1, info->dims, (size_t)info->rank * sizeof *info->dims);
+    info->dims[0] = replicas;
+    ++info->rank;
+    info->bytes *= replicas;
+  }
+  feed->elements = feed->of_all;
+  return TRM_OK;
+}
+
 static trm_status start_feed(run_feed *feed, trm_engine *engine, trm_error *error) {
   trm_status status;
   if (feed->kind == 'o') {
+    status = take_of_all(feed, trm_engine_num_replicas(engine), error);
+    if (status != TRM_OK) return status;
     status = trm_outfeed_create(feed->elements, feed->num_elements, false, &feed->outfeed, error);
     if (status != TRM_OK) return status;
     return trm_engine_bind_outfeed(engine, feed->id, feed->outfeed, error);
@@ -456,6 +479,7 @@ void run_data_free(run_data *data) {
       npy_free(&feed->arrays[e]);
     }
     free(feed->arrays);
+    free(feed->of_all);
     if (feed->infeed != NULL) trm_infeed_release(feed->infeed);
     if (feed->outfeed != NULL) trm_outfeed_release(feed->outfeed);
   }

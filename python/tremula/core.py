@@ -162,6 +162,13 @@ class FeedInfo(NamedTuple):
     elements: list
 
 
+class HostCallInfo(NamedTuple):
+    """A call of a program to a function of the host, with the TensorInfos of its arrays."""
+    id: str
+    inputs: list
+    outputs: list
+
+
 class _TensorInfo(ctypes.Structure):  # trm_tensor_info
     _fields_ = [("name", c_char_p), ("dtype", c_int), ("rank", ctypes.c_int32),
                 ("dims", ctypes.c_int64 * _MAX_RANK), ("bytes", c_size_t)]
@@ -199,6 +206,7 @@ def _pack_elements(elements):
 _status, _handle, _out = c_int, c_void_p, POINTER(c_void_p)
 _infos, _error = POINTER(_TensorInfo), POINTER(_Error)
 _pointers = POINTER(c_void_p)
+_HOST_FUNCTION = ctypes.CFUNCTYPE(_status, c_void_p, _pointers, _pointers, ctypes.c_uint32, _error)
 _SIGNATURES = {
     "trm_version": (c_char_p, []),
     "trm_free": (None, [c_void_p]),
@@ -226,6 +234,9 @@ _SIGNATURES = {
     "trm_executable_arena_bytes": (c_size_t, [_handle]),
     "trm_executable_feed": (c_char_p, [_handle, c_size_t, POINTER(c_char), POINTER(_infos),
                                        POINTER(c_size_t)]),
+    "trm_executable_host_call": (c_char_p, [_handle, c_size_t, POINTER(_infos), POINTER(c_size_t),
+                                            POINTER(_infos), POINTER(c_size_t)]),
+    "trm_engine_set_host_call": (_status, [_handle, c_size_t, _HOST_FUNCTION, c_void_p, _error]),
     "trm_engine_create": (_status, [_handle, _out, _error]),
     "trm_engine_run": (_status, [_handle, _pointers, POINTER(ctypes.c_uint64), _pointers, _error]),
     "trm_engine_cancel": (None, [_handle]),
@@ -320,7 +331,7 @@ class _Object:
 
     def __del__(self):
         handle, self._handle = getattr(self, "_handle", None), None
-        if handle is not None and handle.value:
+        if handle is not None and handle.value and library is not None:  # None: Python exits
             getattr(library(), self._free)(handle)
 
 
@@ -430,6 +441,17 @@ class Executable(_Object):
             found.append(FeedInfo(name.decode(), "infeed" if kind.value == b"i" else "outfeed",
                                   [elements[i].unpack() for i in range(count.value)]))
 
+    @property
+    def host_calls(self):
+        found, sides = [], [(_infos(), c_size_t()) for _ in range(2)]
+        while True:
+            name = library().trm_executable_host_call(
+                self._handle, len(found), *[byref(one) for side in sides for one in side])
+            if name is None:
+                return found
+            found.append(HostCallInfo(name.decode(), *[
+                [infos[i].unpack() for i in range(count.value)] for infos, count in sides]))
+
     @classmethod
     def deserialize(cls, data):
         """Reads what serialize() wrote."""
@@ -517,9 +539,39 @@ def engine_call(engine, inputs, versions, outputs, left=None):
 
     def call():
         if run() != 0:
+            engine.raise_from_host()
             _raise(error)
     call.keeps_alive = engine, inputs, versions, outputs, left
     return call
+
+
+def _array_at(address, info):
+    """The array of that type at an address; what it is a view of belongs to others."""
+    size = info.dtype.itemsize * int(np.prod(info.shape, dtype=np.int64))
+    if size == 0:
+        return np.empty(info.shape, info.dtype)
+    return np.frombuffer((c_char * size).from_address(address), info.dtype).reshape(info.shape)
+
+
+def _host_function(call, function, problems):
+    """A Python function as the library calls it. What it raises is added to `problems`."""
+
+    def run(_, inputs, outputs, replica, error):
+        try:
+            results = function(*[_array_at(inputs[k], info).copy()
+                                 for k, info in enumerate(call.inputs)])
+            if len(results) != len(call.outputs):
+                raise InvalidArgumentError(f"{call.id} gave {len(results)} arrays, and "
+                                           f"{len(call.outputs)} are wanted")
+            for k, info in enumerate(call.outputs):
+                _array_at(outputs[k], info)[...] = _checked(results[k], info, f"result {k}")
+            return 0
+        except BaseException as problem:  # the run ends with it
+            problems.append(problem)
+            error.contents.message = f"{type(problem).__name__}: {problem}".encode()[:1000]
+            return InternalError.status
+
+    return _HOST_FUNCTION(run)
 
 
 def _addresses(arrays):
@@ -539,6 +591,7 @@ class Engine(_Object):
         super().__init__(c_void_p())
         self.executable = executable
         self._feeds = []
+        self._host_functions, self._problems = {}, []
         accelerators.settle(accelerator)
         name = None if accelerator is None else accelerator.encode()
         settings = _EngineSettings(ctypes.sizeof(_EngineSettings), 1, name, fastest)
@@ -578,7 +631,12 @@ class Engine(_Object):
         for i, (array, info) in enumerate(zip(outputs, infos)):
             if _checked(array, info, f"output {i}") is not array or not array.flags.writeable:
                 raise InvalidArgumentError(f"output {i} must be a dense array that can be written")
-        _call("trm_engine_run", self._handle, _addresses(inputs), versions, _addresses(outputs))
+        try:
+            _call("trm_engine_run", self._handle, _addresses(inputs), versions,
+                  _addresses(outputs))
+        except TremulaError:
+            self.raise_from_host()
+            raise
         return list(outputs)
 
     def cancel(self):
@@ -597,6 +655,20 @@ class Engine(_Object):
         """A table of the milliseconds that every instruction has taken since time_steps(), the
         slowest first."""
         return _text_of("trm_engine_print_times", self._handle)
+
+    def set_host_call(self, i, function):
+        """The function for number i of executable.host_calls, which gets an array for each input
+        and returns one for each output. What it raises ends the run, which raises the same."""
+        call = self.executable.host_calls[i]
+        self._host_functions[i] = _host_function(call, function, self._problems)
+        _call("trm_engine_set_host_call", self._handle, i, self._host_functions[i], None)
+
+    def raise_from_host(self):
+        """Raises what a function of the host has raised in the last run, if one has."""
+        if self._problems:
+            problem = self._problems[0]
+            self._problems.clear()
+            raise problem
 
     def bind(self, feed_id, queue):
         """Connects the feed `feed_id` of the program to an Infeed or an Outfeed."""

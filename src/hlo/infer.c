@@ -158,6 +158,22 @@ trm_status trm_infer_check_scalar_results(trm_inference *c, const trm_computatio
   return TRM_OK;
 }
 
+/* Whether a computation gives its one result in a tuple, as XLA lets a reducer do. */
+static bool gives_tuple_of_one(const trm_computation *called, trm_dtype type) {
+  const trm_shape *root = trm_infer_root(called);
+  return root->dtype == TRM_TUPLE && root->num_elements == 1 &&
+         trm_shape_is_scalar(&root->elements[0]) && root->elements[0].dtype == type;
+}
+
+trm_status trm_infer_check_combiner(trm_inference *c, const trm_dtype *types, uint32_t count,
+                                    bool *out_packed) {
+  const trm_computation *combine;
+  TRY(trm_infer_called(c, 0, &combine));
+  TRY(trm_infer_check_scalar_parameters(c, combine, types, count, 2 * count));
+  *out_packed = count == 1 && gives_tuple_of_one(combine, types[0]);
+  return *out_packed ? TRM_OK : trm_infer_check_scalar_results(c, combine, types, count);
+}
+
 trm_status trm_infer_window(trm_inference *c, const trm_window *window, int32_t rank,
                             const int64_t *dims, int64_t *out_dims) {
   const int64_t limit = (int64_t)1 << 40;

@@ -57,6 +57,10 @@ trm_status trm_infer_check_scalar_parameters(trm_inference *c, const trm_computa
 /* ... and one result of each type: a scalar, or a tuple of them. */
 trm_status trm_infer_check_scalar_results(trm_inference *c, const trm_computation *called,
                                           const trm_dtype *types, uint32_t num_types);
+/* The computation of a reduction, of two scalars of each type. `out_packed`: it gives its one
+ * result in a tuple, and so does the reduction. */
+trm_status trm_infer_check_combiner(trm_inference *c, const trm_dtype *types, uint32_t count,
+                                    bool *out_packed);
 /* The sizes that a window's positions have over `dims`. */
 trm_status trm_infer_window(trm_inference *c, const trm_window *window, int32_t rank,
                             const int64_t *dims, int64_t *out_dims);

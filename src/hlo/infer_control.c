@@ -440,11 +440,10 @@ static trm_status infer_rng_bit_generator(trm_inference *c) {
         "has the algorithm number %d, which is not known", c->instruction->algorithm);
   CHECK(c, state->dtype == TRM_U64 && state->rank <= 1, "the state must be u64 numbers, not %s",
         trm_infer_text(c, state));
-  CHECK(c,
-        stated->dtype == TRM_TUPLE && stated->num_elements == 2 &&
-            trm_shape_equal(&stated->elements[0], state) &&
-            trm_dtype_is_integral(stated->elements[1].dtype),
-        "its result must be a tuple of %s and an array of integers, not %s",
+  const bool has_state = stated->dtype == TRM_TUPLE && stated->num_elements == 2 &&
+                         trm_shape_equal(&stated->elements[0], state);
+  CHECK(c, trm_dtype_is_integral(has_state ? stated->elements[1].dtype : stated->dtype),
+        "its result must be an array of integers, or a tuple of %s and such an array, not %s",
         trm_infer_text(c, state), trm_infer_text(c, stated));
   return trm_infer_give_same(c, stated);
 }

@@ -199,10 +199,8 @@ trm_status trm_infer_scatter(trm_inference *c) {
     types[i] = operand->dtype;
     results[i] = *operand;
   }
-  const trm_computation *combine;
-  TRY(trm_infer_called(c, 0, &combine));
-  TRY(trm_infer_check_scalar_parameters(c, combine, types, count, 2 * count));
-  TRY(trm_infer_check_scalar_results(c, combine, types, count));
-  return count == 1 ? trm_infer_give_same(c, first)
-                    : trm_infer_give_tuple(c, (int32_t)count, results);
+  bool packed;
+  TRY(trm_infer_check_combiner(c, types, count, &packed));
+  return count == 1 && !packed ? trm_infer_give_same(c, first)
+                               : trm_infer_give_tuple(c, (int32_t)count, results);
 }

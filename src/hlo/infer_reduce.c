@@ -27,13 +27,13 @@ static trm_status check_values(trm_inference *c, uint32_t *out_count, trm_dtype 
   return TRM_OK;
 }
 
-/* One array of `dims` for each type, in a tuple when there are several. */
+/* One array of `dims` for each type, in a tuple when there are several or `packed`. */
 static trm_status give_arrays(trm_inference *c, const trm_dtype *types, uint32_t count,
-                              int32_t rank, const int64_t *dims) {
+                              int32_t rank, const int64_t *dims, bool packed) {
   trm_error *error = c->error;
   trm_shape first;
   if (!trm_shape_make(&c->module->arena, types[0], rank, dims, &first)) FAIL_NO_MEMORY("a shape");
-  if (count == 1) {
+  if (count == 1 && !packed) {
     TRY(trm_shape_check(&first, error));
     return trm_infer_give_same(c, &first);
   }
@@ -46,38 +46,33 @@ static trm_status give_arrays(trm_inference *c, const trm_dtype *types, uint32_t
   return trm_infer_give_tuple(c, (int32_t)count, elements);
 }
 
-static trm_status check_combiner(trm_inference *c, const trm_dtype *types, uint32_t count) {
-  const trm_computation *combine;
-  TRY(trm_infer_called(c, 0, &combine));
-  TRY(trm_infer_check_scalar_parameters(c, combine, types, count, 2 * count));
-  return trm_infer_check_scalar_results(c, combine, types, count);
-}
-
 static trm_status infer_reduce(trm_inference *c) {
   uint32_t count;
   trm_dtype *types;
+  bool packed;
   TRY(check_values(c, &count, &types));
   const trm_shape *value = trm_infer_operand(c, 0);
   const trm_dims *dims = &c->instruction->dimensions;
   TRY(trm_infer_check_distinct(c, "dimensions", dims, value->rank));
-  TRY(check_combiner(c, types, count));
+  TRY(trm_infer_check_combiner(c, types, count, &packed));
   int64_t out[TRM_MAX_RANK];
   int32_t rank = 0;
   for (int32_t i = 0; i < value->rank; ++i) {
     if (!trm_infer_contains(dims, i)) out[rank++] = value->dims[i];
   }
-  return give_arrays(c, types, count, rank, out);
+  return give_arrays(c, types, count, rank, out, packed);
 }
 
 static trm_status infer_reduce_window(trm_inference *c) {
   uint32_t count;
   trm_dtype *types;
+  bool packed;
   TRY(check_values(c, &count, &types));
   const trm_shape *value = trm_infer_operand(c, 0);
   int64_t out[TRM_MAX_RANK];
   TRY(trm_infer_window(c, c->instruction->window, value->rank, value->dims, out));
-  TRY(check_combiner(c, types, count));
-  return give_arrays(c, types, count, value->rank, out);
+  TRY(trm_infer_check_combiner(c, types, count, &packed));
+  return give_arrays(c, types, count, value->rank, out, packed);
 }
 
 static trm_status infer_select_and_scatter(trm_inference *c) {
@@ -128,7 +123,7 @@ static trm_status infer_sort(trm_inference *c) {
   TRY(trm_infer_called(c, 0, &compare));
   TRY(trm_infer_check_scalar_parameters(c, compare, pairs, 2 * count, 2 * count));
   TRY(trm_infer_check_scalar_results(c, compare, &pred, 1));
-  return give_arrays(c, types, count, first->rank, first->dims);
+  return give_arrays(c, types, count, first->rank, first->dims, false);
 }
 
 static trm_status infer_topk(trm_inference *c) {
@@ -142,7 +137,7 @@ static trm_status infer_topk(trm_inference *c) {
   for (int32_t i = 0; i < operand->rank; ++i) dims[i] = operand->dims[i];
   dims[operand->rank - 1] = k;
   const trm_dtype types[2] = {operand->dtype, TRM_S32};
-  return give_arrays(c, types, 2, operand->rank, dims);
+  return give_arrays(c, types, 2, operand->rank, dims, false);
 }
 
 /* The shape of an array of a turn's elements. */

@@ -497,8 +497,8 @@ static trm_status parse_text(trm_reader *r) {
   while (lexer->kind != TOKEN_END) {
     if (trm_lexer_is(lexer, "HloModule")) {
       return trm_lexer_fail(lexer, lexer->token,
-                            "a second module begins; a text has one (cut a file of XLA's tests at "
-                            "its lines '// -----')");
+                            "a second module begins; a text has one (where lines '// -----' part "
+                            "modules, the command line takes FILE:2)");
     }
     TRY(parse_computation(r));
   }

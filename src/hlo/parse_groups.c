@@ -54,7 +54,19 @@ typedef struct mesh {
   trm_mesh_axis axes[TRM_MAX_RANK];
 } mesh;
 
-/* `['a'=2,'b'=4]` */
+/* `a`, or `'a'` as older versions of XLA print. */
+static trm_status read_axis_name(trm_parser *parser, const char **out_name) {
+  trm_lexer *lexer = &parser->lexer;
+  trm_arena *arena = &parser->module->arena;
+  if (lexer->kind != TOKEN_IDENTIFIER) return trm_lexer_string(lexer, arena, out_name, NULL);
+  trm_error *error = parser->error;
+  *out_name = trm_arena_string(arena, lexer->token, lexer->length);
+  CHECK_MEMORY(*out_name, "an axis");
+  trm_lexer_next(lexer);
+  return TRM_OK;
+}
+
+/* `[a=2,b=4]` */
 static trm_status read_mesh_axes(trm_parser *parser, mesh *m) {
   trm_lexer *lexer = &parser->lexer;
   TRY(trm_lexer_expect(lexer, '[', "'[' and the axes of a mesh"));
@@ -62,14 +74,14 @@ static trm_status read_mesh_axes(trm_parser *parser, mesh *m) {
     if (m->rank == TRM_MAX_RANK) {
       return trm_lexer_fail(lexer, lexer->token, "a mesh of more than %d axes", TRM_MAX_RANK);
     }
-    TRY(trm_lexer_string(lexer, &parser->module->arena, &m->names[m->rank], NULL));
+    TRY(read_axis_name(parser, &m->names[m->rank]));
     TRY(trm_lexer_expect(lexer, '=', "'=' and an axis's size"));
     TRY(trm_lexer_integer(lexer, &m->sizes[m->rank++]));
   } while (trm_lexer_accept(lexer, ','));
   return trm_lexer_expect(lexer, ']', "']'");
 }
 
-/* `{'a', 'b':(2)4}`: the axes of a group; of 'b' the part of size 4 behind one of size 2. */
+/* `{a, b:(2)4}`: the axes of a group; of b the part of size 4 behind one of size 2. */
 static trm_status read_group_axes(trm_parser *parser, mesh *m) {
   trm_lexer *lexer = &parser->lexer;
   TRY(trm_lexer_expect(lexer, '{', "'{' and the axes of a group"));
@@ -79,7 +91,7 @@ static trm_status read_group_axes(trm_parser *parser, mesh *m) {
       return trm_lexer_fail(lexer, where, "a group over more than %d axes", TRM_MAX_RANK);
     }
     trm_mesh_axis *axis = &m->axes[m->num_axes++];
-    TRY(trm_lexer_string(lexer, &parser->module->arena, &name, NULL));
+    TRY(read_axis_name(parser, &name));
     while (axis->axis < m->rank && strcmp(m->names[axis->axis], name) != 0) ++axis->axis;
     if (axis->axis == m->rank) {
       return trm_lexer_fail(lexer, where, "the mesh has no axis '%.100s'", name);
@@ -98,7 +110,7 @@ static trm_status read_group_axes(trm_parser *parser, mesh *m) {
   return trm_lexer_expect(lexer, '}', "'}'");
 }
 
-/* `mesh['a'=2,'b'=4], device_ids=([4,2]T(1,0)) {'a'}` */
+/* `mesh[a=2,b=4], device_ids=([4,2]T(1,0)) {a}` */
 static trm_status read_mesh_groups(trm_parser *parser, trm_replica_groups *out) {
   trm_lexer *lexer = &parser->lexer;
   const char *where = lexer->token;

@@ -39,6 +39,9 @@ static trm_status parse_level_types(trm_lexer *lexer) {
     }
     if (!trm_lexer_is(lexer, "D")) return trm_lexer_unexpected(lexer, "D, C, S or H");
     trm_lexer_next(lexer);
+    if (*lexer->token == '+' || *lexer->token == '~') { /* not unique, not ordered */
+      return trm_lexer_fail(lexer, lexer->token, "sparse arrays are not supported");
+    }
   } while (trm_lexer_accept(lexer, ','));
   return trm_lexer_expect(lexer, ')', "')'");
 }

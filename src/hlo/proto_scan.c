@@ -92,7 +92,8 @@ static const left_out left_out_fields[] = {
     {"OpSharding", "is_shard_group", 11, true},
     {"OpSharding", "shard_group_id", 12, true},
     {"OpSharding", "shard_group_type", 13, true},
-    {"OpSharding", "named_sharding", 14, false},
+    {"NamedShardingProto", "metadata", 6, true},
+    {"DimensionSharding", "is_closed", 2, true},
     {"PrecisionConfig", "algorithm", 2, true}, /* we accumulate in float32 in any case */
 };
 

@@ -1,5 +1,7 @@
 /* Owns: OpSharding to and from the text that HLO uses: {replicated}, {maximal device=1},
- * {devices=[2,1]0,1}, {devices=[2,2]<=[2,2]T(1,0) last_tile_dim_replicate}, {{...}, {...}}. */
+ * {devices=[2,1]0,1}, {devices=[2,2]<=[2,2]T(1,0) last_tile_dim_replicate}, {{...}, {...}}. Those
+ * that name the axes of a mesh are read as {replicated}, {manual}, {unreduced}, {maximal device=1}
+ * or {unknown}. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -57,18 +59,48 @@ static trm_status print_tiles(trm_text *text, const sharding_proto *proto, trm_e
   return TRM_OK;
 }
 
+typedef Tremula__Hlo__NamedShardingProto named_proto;
+typedef Tremula__Hlo__AxisRefProto axis_proto;
+
+/* Whether `axes` are all axes of the mesh, uncut. */
+static bool are_all(const named_proto *named, axis_proto *const *axes, size_t count) {
+  if (count == 0 || count != named->mesh->n_axes) return false;
+  for (size_t i = 0; i < count; ++i) {
+    if (axes[i]->sub_axis_info != NULL) return false;
+  }
+  return true;
+}
+
+static int32_t type_of_named(const named_proto *named) {
+  if (named->mesh == NULL) return UNKNOWN;
+  if (named->mesh->n_axes == 0) {
+    return named->mesh->n_device_ids == 1 ? MAXIMAL : REPLICATED;
+  }
+  if (are_all(named, named->manual_axes, named->n_manual_axes)) return MANUAL;
+  if (are_all(named, named->unreduced_axes, named->n_unreduced_axes)) return UNREDUCED;
+  bool is_cut = named->n_manual_axes + named->n_unreduced_axes > 0;
+  for (size_t i = 0; i < named->n_dim_shardings && !is_cut; ++i) {
+    is_cut = named->dim_shardings[i]->n_axes > 0;
+  }
+  return is_cut ? UNKNOWN : REPLICATED;
+}
+
 static trm_status print_one(trm_text *text, const sharding_proto *proto, trm_error *error) {
-  const char *plain = plain_name(proto->type);
+  const named_proto *named = proto->named_sharding;
+  const int32_t type = named == NULL ? proto->type : type_of_named(named);
+  const char *plain = plain_name(type);
   trm_text_format(text, "{");
   if (plain != NULL) {
     trm_text_format(text, "%s", plain);
-  } else if (proto->type == MAXIMAL) {
+  } else if (named != NULL) {
+    trm_text_format(text, "maximal device=%" PRId64, named->mesh->device_ids[0]);
+  } else if (type == MAXIMAL) {
     if (proto->n_tile_assignment_devices != 1) {
       FAIL(INVALID_ARGUMENT, "a maximal sharding must name one device, not %zu",
            proto->n_tile_assignment_devices);
     }
     trm_text_format(text, "maximal device=%" PRId64, proto->tile_assignment_devices[0]);
-  } else if (proto->type == OTHER) {
+  } else if (type == OTHER) {
     TRY(print_tiles(text, proto, error));
   } else {
     FAIL(UNIMPLEMENTED, "sharding type %" PRId32 " is not known", proto->type);
@@ -227,17 +259,18 @@ static trm_status parse_tiles(parser *p, sharding_proto *proto) {
   return TRM_OK;
 }
 
-/* Behind the opening brace of a group, to behind the one that closes it. */
-static bool skip_group(parser *p) {
+/* Behind the opening bracket of a group, to behind the one that closes it. */
+static bool skip_group(parser *p, char open, char close) {
   int64_t depth = 1;
   for (; *p->at != '\0' && depth > 0; ++p->at) {
-    if (*p->at == '"') {
-      for (++p->at; *p->at != '\0' && *p->at != '"'; ++p->at) {
+    const char quote = *p->at;
+    if (quote == '"' || quote == '\'') {
+      for (++p->at; *p->at != '\0' && *p->at != quote; ++p->at) {
         if (p->at[0] == '\\' && p->at[1] != '\0') ++p->at;
       }
       if (*p->at == '\0') return false;
-    } else if (*p->at == '{' || *p->at == '}') {
-      depth += *p->at == '{' ? 1 : -1;
+    } else if (*p->at == open || *p->at == close) {
+      depth += *p->at == open ? 1 : -1;
     }
   }
   return depth == 0;
@@ -248,7 +281,7 @@ static trm_status skip_notes(parser *p) {
   int64_t group;
   for (;;) {
     if (accept(p, "metadata={")) {
-      if (!skip_group(p)) return bad(p, "the end of metadata");
+      if (!skip_group(p, '{', '}')) return bad(p, "the end of metadata");
     } else if (accept(p, "shard_as") || accept(p, "shard_like")) {
       if (!parse_number(p, &group)) return bad(p, "a number");
     } else {
@@ -257,26 +290,59 @@ static trm_status skip_notes(parser *p) {
   }
 }
 
+static trm_status set_maximal(parser *p, sharding_proto *proto) {
+  trm_error *error = p->error;
+  int64_t *values = ARENA_NEW(p->arena, int64_t, 2);
+  CHECK_MEMORY(values, "a sharding");
+  if (!parse_number(p, &values[0])) return bad(p, "device=NUMBER");
+  values[1] = 1;
+  proto->type = MAXIMAL;
+  proto->tile_assignment_devices = &values[0];
+  proto->tile_assignment_dimensions = &values[1];
+  proto->n_tile_assignment_devices = proto->n_tile_assignment_dimensions = 1;
+  return TRM_OK;
+}
+
+/* `mesh[a=2,b=4], device_ids=(...), [{a}, {}], manual={b}`, behind the `[`. How axes of a mesh cut
+ * an array is a note for partitioners, which makes it `unknown`; a single word counts. */
+static trm_status parse_mesh(parser *p, sharding_proto *proto) {
+  if (!skip_group(p, '[', ']')) return bad(p, "the end of the mesh");
+  proto->type = UNKNOWN;
+  while (accept(p, ",")) {
+    const int32_t plain = accept_plain(p);
+    bool good = true;
+    if (accept(p, "device_ids=(")) {
+      good = skip_group(p, '(', ')');
+    } else if (plain >= 0 && !accept(p, "={")) {
+      proto->type = plain;
+    } else if (plain >= 0 || accept(p, "metadata={")) {
+      good = skip_group(p, '{', '}');
+    } else {
+      good = accept(p, "[") && skip_group(p, '[', ']');
+    }
+    if (!good) return bad(p, "what the mesh's axes cut");
+  }
+  return TRM_OK;
+}
+
 /* After the opening brace of something that is not a tuple, up to the closing one. */
 static trm_status parse_one(parser *p, sharding_proto *proto) {
   const int32_t plain = accept_plain(p);
   if (plain >= 0) {
     proto->type = plain;
+  } else if (accept(p, "maximal_mesh[device_id=")) {
+    TRY(set_maximal(p, proto));
+    if (!accept(p, "]")) return bad(p, "]");
   } else if (accept(p, "maximal")) {
-    trm_error *error = p->error;
-    int64_t *values = ARENA_NEW(p->arena, int64_t, 2);
-    CHECK_MEMORY(values, "a sharding");
-    if (!accept(p, "device=") || !parse_number(p, &values[0])) return bad(p, "device=NUMBER");
-    values[1] = 1;
-    proto->type = MAXIMAL;
-    proto->tile_assignment_devices = &values[0];
-    proto->tile_assignment_dimensions = &values[1];
-    proto->n_tile_assignment_devices = proto->n_tile_assignment_dimensions = 1;
+    if (!accept(p, "device=")) return bad(p, "device=NUMBER");
+    TRY(set_maximal(p, proto));
+  } else if (accept(p, "mesh[")) {
+    TRY(parse_mesh(p, proto));
   } else if (accept(p, "devices=[")) {
     proto->type = OTHER;
     TRY(parse_tiles(p, proto));
   } else {
-    return bad(p, "replicated, manual, unknown, maximal or devices");
+    return bad(p, "replicated, manual, unknown, maximal, devices or mesh");
   }
   TRY(skip_notes(p));
   return accept(p, "}") ? TRM_OK : bad(p, "}");

@@ -12,6 +12,10 @@ trm_status trm_expand_shuffle(trm_edit *edit, trm_index index, trm_error *error)
 trm_status trm_expand_top_k_call(trm_edit *edit, trm_index index, trm_error *error);
 /* Rounds up where the random bits are below the fraction. Integers of up to 32 bits only. */
 trm_status trm_expand_stochastic_convert(trm_edit *edit, trm_index index, trm_error *error);
+/* A reduction whose computation gives a tuple of one scalar becomes one that gives an array. */
+trm_status trm_expand_packed(trm_edit *edit, trm_index index, trm_error *error);
+/* Random bits without the next state become those with it. */
+trm_status trm_expand_random_bits(trm_edit *edit, trm_index index, trm_error *error);
 /* A bitcast keeps bytes, and a layout says how they lie; arrays are row-major afterwards. */
 trm_status trm_expand_bitcast(trm_edit *edit, trm_index index, trm_error *error);
 

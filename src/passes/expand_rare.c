@@ -1,6 +1,6 @@
-/* Owns: TopK calls as topk, stochastic-convert as comparisons with its random bits, bitcasts of
- * layouts as transposes, maps as elementwise instructions, and conversions that have no fast kernel
- * as several that have one. */
+/* Owns: TopK calls as topk, stochastic-convert as comparisons with its random bits, reductions and
+ * random bits whose results have the other form, bitcasts of layouts as transposes, maps as
+ * elementwise instructions, and conversions that have no fast kernel as several that have one. */
 #include <math.h>
 #include <string.h>
 
@@ -88,6 +88,44 @@ trm_status trm_expand_stochastic_convert(trm_edit *edit, trm_index index, trm_er
   result = trm_select(m, trm_compare(m, x, TRM_CMP_LE, least), trm_filled(m, shape, least), result);
   result = trm_select(m, trm_compare(m, x, TRM_CMP_GE, most), trm_filled(m, shape, most), result);
   if (maker.status == TRM_OK) trm_edit_replace(edit, index, result);
+  return maker.status;
+}
+
+/* ---- Results with and without a tuple ------------------------------------------------------- */
+
+trm_status trm_expand_packed(trm_edit *edit, trm_index index, trm_error *error) {
+  const trm_instruction packed = *trm_edit_at(edit, index);
+  if (packed.shape.dtype != TRM_TUPLE || packed.shape.num_elements != 1) return TRM_OK;
+  const trm_computation *combiner = &edit->module->computations[packed.called[0]];
+  const trm_shape result = combiner->instructions[combiner->root].shape;
+  const trm_shape scalar = {.dtype = result.elements[0].dtype};
+  trm_maker maker = {.edit = edit, .like = index, .error = error}, *m = &maker;
+  trm_part part;
+  trm_maker *inner = trm_part_begin(m, &part, 2, (trm_shape[]){scalar, scalar});
+  const trm_index call = trm_make(inner, &(trm_instruction){.opcode = TRM_OP_CALL,
+                                                            .shape = result,
+                                                            .num_operands = 2,
+                                                            .operands = (trm_index[]){0, 1},
+                                                            .num_called = 1,
+                                                            .called = packed.called});
+  uint32_t unpacked = trm_part_end(m, &part, trm_element(inner, call, 0));
+  trm_instruction single = packed;
+  single.shape = packed.shape.elements[0];
+  single.called = &unpacked;
+  const trm_index array = trm_make(m, &single);
+  const trm_index tuple = trm_tuple(m, packed.shape, &array);
+  if (maker.status == TRM_OK) trm_edit_replace(edit, index, tuple);
+  return maker.status;
+}
+
+trm_status trm_expand_random_bits(trm_edit *edit, trm_index index, trm_error *error) {
+  trm_instruction bits = *trm_edit_at(edit, index);
+  if (bits.shape.dtype == TRM_TUPLE) return TRM_OK;
+  trm_maker maker = {.edit = edit, .like = index, .error = error}, *m = &maker;
+  const trm_shape results[] = {trm_shape_at(m, bits.operands[0]), bits.shape};
+  bits.shape = trm_make_tuple_shape(m, 2, results);
+  const trm_index array = trm_element(m, trm_make(m, &bits), 1);
+  if (maker.status == TRM_OK) trm_edit_replace(edit, index, array);
   return maker.status;
 }
 

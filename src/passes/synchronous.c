@@ -3,6 +3,7 @@
  *
  * A start becomes the operation and a tuple like the start's; the done takes the result out of the
  * tuple. So a start whose done is in another turn of a loop works too. */
+#include <stdio.h>
 #include <string.h>
 
 #include "hlo/infer.h"
@@ -165,10 +166,36 @@ static trm_status rewrite_collective_reduce(trm_edit *edit, trm_index index, trm
   return TRM_OK;
 }
 
+/* `{index = 3 : ui64}` becomes `{"host_call":"python callback 3"}`, or `"ordered python callback
+ * 3"` for a call that takes and gives a token: JAX's function then has one more argument and
+ * result. */
+static trm_status rewrite_callback(trm_edit *edit, trm_index index, trm_error *error) {
+  trm_arena *arena = &edit->module->arena;
+  trm_instruction call = *trm_edit_at(edit, index);
+  const char *config = call.backend_config_size == 0 ? "" : call.backend_config;
+  unsigned number;
+  trm_index result;
+  if (sscanf(config, " { index = %u", &number) != 1) return TRM_OK;
+  trm_custom_call *host_call = trm_arena_copy(arena, call.custom_call, sizeof *host_call);
+  const bool is_ordered =
+      call.num_operands > 0 && trm_edit_at(edit, call.operands[0])->shape.dtype == TRM_TOKEN;
+  call.backend_config = trm_arena_format(arena, "{\"host_call\":\"%spython callback %u\"}",
+                                         is_ordered ? "ordered " : "", number);
+  if (host_call == NULL || call.backend_config == NULL) FAIL_NO_MEMORY("a call");
+  call.backend_config_size = strlen(call.backend_config);
+  host_call->target = trm_call_target(TRM_CALL_HOST_CALL);
+  call.custom_call = host_call;
+  TRY(trm_edit_add(edit, index, call, &result, error));
+  trm_edit_replace(edit, index, result);
+  return TRM_OK;
+}
+
 static trm_status rewrite_call(trm_edit *edit, trm_index index, trm_error *error) {
   const trm_instruction call = *trm_edit_at(edit, index);
   const trm_opcode opcode = trm_instruction_acts_as(&call);
   trm_index result;
+  if (call.call_id == TRM_CALL_NONE) edit->changed = true; /* one that nothing uses goes */
+  if (call.call_id == TRM_CALL_PYTHON_CALLBACK) return rewrite_callback(edit, index, error);
   if (call.call_id == TRM_CALL_TOP_K) return trm_expand_top_k_call(edit, index, error);
   if (!is_plain(edit, &call)) return TRM_OK;
   if (opcode == TRM_OP_COPY) {
@@ -263,6 +290,10 @@ static trm_status rewrite(trm_edit *edit, trm_index index, void *state, trm_erro
     case TRM_OP_COLLECTIVE_REDUCE: return rewrite_collective_reduce(edit, index, error);
     case TRM_OP_SCAN: return trm_expand_scan(edit, index, error);
     case TRM_OP_SHUFFLE: return trm_expand_shuffle(edit, index, error);
+    case TRM_OP_REDUCE:
+    case TRM_OP_REDUCE_WINDOW:
+    case TRM_OP_SCATTER: return trm_expand_packed(edit, index, error);
+    case TRM_OP_RNG_BIT_GENERATOR: return trm_expand_random_bits(edit, index, error);
     case TRM_OP_BITCAST: return trm_expand_bitcast(edit, index, error);
     case TRM_OP_STOCHASTIC_CONVERT: return trm_expand_stochastic_convert(edit, index, error);
     case TRM_OP_SCALED_DOT: return expand_scaled_dot(edit, index, error);

@@ -56,9 +56,11 @@ class _Slot:
     """An engine and the addresses of a run. Versions tell the engine which inputs have changed:
     a jax.Array and a LazyArray never do, a numpy array (version 0) may."""
 
-    def __init__(self, executable, is_lazy):
+    def __init__(self, executable, is_lazy, callbacks):
         inputs, outputs = max(1, len(executable.inputs)), max(1, len(executable.outputs))
         self.engine = core.Engine(executable)
+        for i, call in enumerate(executable.host_calls):
+            self.engine.set_host_call(i, _callback(call.id, callbacks))
         self.inputs = (ctypes.c_void_p * inputs)()
         self.outputs = (ctypes.c_void_p * outputs)()
         self.versions = (ctypes.c_uint64 * inputs)()
@@ -66,6 +68,15 @@ class _Slot:
         self.run = core.engine_call(self.engine, self.inputs, self.versions, self.outputs, left)
         self.last = [None] * inputs  # weak references to the jax.Arrays of the last run
         self.runs = 0
+
+
+def _callback(name, callbacks):
+    """The function of a host call, "python callback 3". Of an "ordered" one, JAX's function has a
+    token as first argument and result, which no array stands for."""
+    function = callbacks[int(name.rpartition(" ")[2])]
+    if name.startswith("ordered"):
+        return lambda *arrays: function(None, *arrays)[1:]
+    return function
 
 
 class Program:
@@ -82,7 +93,11 @@ class Program:
         self._memory = [_Memory(info) for info in executable.outputs]
         self._plain = not any(is_key(one.dtype) or is_float0(one.dtype) for one in self.results)
         self._is_lazy = is_lazy
-        self._slots = collections.deque([_Slot(executable, is_lazy)])
+        self._callbacks = lowered.callbacks
+        self._slots = collections.deque([self._new_slot()])
+
+    def _new_slot(self):
+        return _Slot(self.executable, self._is_lazy, self._callbacks)
 
     def run(self, leaves, x64=None):
         """The results for the leaves of the arguments, which have the program's types; with `x64`,
@@ -90,7 +105,7 @@ class Program:
         try:
             slot = self._slots.pop()
         except IndexError:  # other threads run all that there are
-            slot = _Slot(self.executable, self._is_lazy)
+            slot = self._new_slot()
         try:
             results = self._run(slot, leaves, x64)
         finally:

@@ -9,8 +9,8 @@ from tremula import core
 
 # What comes into a program as a custom call that no kernel computes, and what to do about it.
 _CALLBACK = ("It is a call of Python in the middle of the program (jax.debug.print, "
-             "jax.pure_callback, jax.experimental.io_callback, checkify): take it out of the "
-             "function, or return the value and use it outside")
+             "jax.pure_callback, jax.experimental.io_callback), which this version of JAX makes in "
+             "a form of its own: take a newer JAX, or return the value and use it outside")
 _KERNEL = ("It is a kernel that was written for one kind of device (Pallas, Triton, "
            "jax.ffi.ffi_call): call the same in jax.numpy or jax.lax")
 _LAPACK = "docs/jax.md lists the functions of LAPACK that Tremula has"
@@ -35,6 +35,7 @@ class Lowered(NamedTuple):
     arguments: list
     results: list
     donated: list
+    callbacks: list  # functions of Python that the program calls, by number
 
 
 def lower(jitted, args, kwargs):
@@ -45,7 +46,12 @@ def lower(jitted, args, kwargs):
         _read(lowered), lowered.in_tree, lowered.out_tree,
         [Type(tuple(one.shape), one.dtype) for one in arguments],
         [Type(tuple(one.shape), one.dtype) for one in jax.tree_util.tree_leaves(lowered.out_info)],
-        [one.donated for one in arguments])
+        [one.donated for one in arguments], _callbacks(lowered))
+
+
+def _callbacks(lowered):
+    inner = getattr(lowered, "_lowering", None)
+    return list(getattr(inner, "compile_args", {}).get("host_callbacks") or ())
 
 
 def _read(lowered):

@@ -33,8 +33,11 @@ static trm_status find_in_groups(const trm_replica_groups *groups, meeting *m, t
     const trm_dims *members = &groups->groups[g];
     for (int32_t i = 0; i < members->count; ++i) {
       if (members->items[i] >= m->num_replicas) {
-        FAIL(INVALID_ARGUMENT, "replica group %d names replica %lld, but the program runs on %u", g,
-             (long long)members->items[i], m->num_replicas);
+        FAIL(
+            INVALID_ARGUMENT,
+            "replica group %d names replica %lld, but the program runs on %u; the option ipus says "
+            "on how many",
+            g, (long long)members->items[i], m->num_replicas);
       }
       if (members->items[i] != m->replica) continue;
       m->group = (trm_group){members->items, 0, (uint32_t)members->count, (uint32_t)i};
@@ -244,8 +247,9 @@ static trm_status run_all_to_all(const trm_kernel *kernel, const trm_kernel_call
 static trm_status take(const trm_collective_state *state, const meeting *m, int64_t source,
                        const trm_kernel_call *call, trm_error *error) {
   if (source >= m->num_replicas) {
-    FAIL(INVALID_ARGUMENT, "it names replica %lld, but the program runs on %u", (long long)source,
-         m->num_replicas);
+    FAIL(INVALID_ARGUMENT,
+         "it names replica %lld, but the program runs on %u; the option ipus says on how many",
+         (long long)source, m->num_replicas);
   }
   for (uint32_t leaf = 0; leaf < state->base.num_operands; ++leaf) {
     const size_t bytes = trm_shape_bytes(&state->base.operands[leaf]);

@@ -10,9 +10,7 @@
 
 typedef struct move_state {
   trm_move move;
-  int64_t base;       /* in the operand */
-  int64_t fill_count; /* of pad: the elements to fill first; else 0 */
-  int64_t to_base;
+  int64_t base; /* in the operand */
 } move_state;
 
 static trm_status run_move(const trm_kernel *kernel, const trm_kernel_call *call,
@@ -20,11 +18,8 @@ static trm_status run_move(const trm_kernel *kernel, const trm_kernel_call *call
   (void)error;
   const move_state *state = kernel->state;
   const int64_t size = (int64_t)1 << state->move.log2_size;
-  char *to = call->results[0];
   const char *from = call->operands[0];
-  if (state->fill_count > 0)
-    trm_move_fill(to, call->operands[1], state->move.log2_size, state->fill_count);
-  trm_move_run(&state->move, to + state->to_base * size, from + state->base * size, true);
+  trm_move_run(&state->move, call->results[0], from + state->base * size, true);
   return TRM_OK;
 }
 
@@ -74,38 +69,6 @@ static trm_status create_move(const trm_kernel_request *request, trm_kernel *out
   plan_reading(request->instruction, trm_operand_shape(request, 0), from, &state->base);
   trm_move_make(shape->rank, shape->dims, to, from, trm_dtype_size(shape->dtype), &state->move);
   *out_kernel = (trm_kernel){.name = "fast.move", .state = state, .run = run_move};
-  return TRM_OK;
-}
-
-static trm_status create_pad(const trm_kernel_request *request, trm_kernel *out_kernel,
-                             trm_error *error) {
-  const trm_shape *shape = &request->instruction->shape, *operand = trm_operand_shape(request, 0);
-  move_state *state = ARENA_NEW(request->arena, move_state, 1);
-  CHECK_MEMORY(state, "a data kernel");
-  int64_t to[TRM_MAX_RANK], from[TRM_MAX_RANK], dims[TRM_MAX_RANK], moved = 1;
-  trm_row_major_strides(shape, to);
-  trm_row_major_strides(operand, from);
-  for (int32_t d = 0; d < operand->rank; ++d) {
-    const trm_padding_dimension *p = &request->instruction->padding[d];
-    const int64_t step = p->interior + 1;
-    /* The first element that is not cut off, and the number of elements that are left. */
-    const int64_t first = p->low < 0 ? (-p->low + step - 1) / step : 0;
-    const int64_t position = p->low + first * step;
-    const int64_t room =
-        position < shape->dims[d] ? (shape->dims[d] - position + step - 1) / step : 0;
-    int64_t left = operand->dims[d] - first;
-    if (left > room) left = room;
-    dims[d] = left > 0 ? left : 0;
-    moved *= dims[d];
-    state->base += first * from[d];
-    state->to_base += position * to[d];
-    to[d] *= step;
-  }
-  trm_move_make(shape->rank, dims, to, from, trm_dtype_size(shape->dtype), &state->move);
-  const int64_t count = trm_shape_count(shape);
-  state->fill_count = moved == count ? 0 : count;
-  if (moved == 0) state->base = state->to_base = 0;
-  *out_kernel = (trm_kernel){.name = "fast.pad", .state = state, .run = run_move};
   return TRM_OK;
 }
 
@@ -220,7 +183,7 @@ trm_status trm_fast_data_create(const trm_kernel_request *request, trm_kernel *o
     case TRM_OP_SLICE:
     case TRM_OP_REVERSE:
     case TRM_OP_TRANSPOSE: return create_move(request, out_kernel, error);
-    case TRM_OP_PAD: return create_pad(request, out_kernel, error);
+    case TRM_OP_PAD: return trm_fast_pad_create(request, out_kernel, error);
     case TRM_OP_CONCATENATE: return create_concatenate(request, out_kernel, error);
     case TRM_OP_IOTA: return create_iota(request, out_kernel, out_supported, error);
     case TRM_OP_DYNAMIC_SLICE:

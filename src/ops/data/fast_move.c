@@ -97,8 +97,8 @@ static void copy_run(char *to, const char *from, size_t bytes) {
       ((T *)(void *)to)[i * to_stride] = ((const T *)(const void *)from)[i * from_stride]; \
   } while (0)
 
-static void copy_scattered(char *to, int64_t to_stride, const char *from, int64_t from_stride,
-                           int64_t n, uint8_t log2_size) {
+void trm_move_scatter(char *to, int64_t to_stride, const char *from, int64_t from_stride, int64_t n,
+                      uint8_t log2_size) {
   switch (log2_size) {
     case 0: SCATTERED(uint8_t); break;
     case 1: SCATTERED(uint16_t); break;
@@ -132,7 +132,7 @@ static void move_block(const move_run *run, int64_t to, int64_t from, int64_t bl
       }
       break;
     case MOVE_SCATTERED:
-      copy_scattered(out, move->to[last], in, move->from[last], n, move->log2_size);
+      trm_move_scatter(out, move->to[last], in, move->from[last], n, move->log2_size);
       break;
     default: break;
   }
@@ -170,24 +170,6 @@ void trm_move_run(const trm_move *move, void *to, const void *from, bool may_thr
   const int threads =
       may_thread ? trm_threads_for((size_t)move->count << (move->log2_size + 1)) : 1;
   trm_parallel_ranges(threads, move->outer * move->num_blocks, move_range, &run);
-}
-
-typedef struct fill_run {
-  char *to;
-  const void *value;
-  uint8_t log2_size;
-} fill_run;
-
-static void fill_range(const void *context, int64_t begin, int64_t end, int thread) {
-  (void)thread;
-  const fill_run *run = context;
-  trm_vector_ops_get()->strided[run->log2_size](run->to + (begin << run->log2_size), run->value, 0,
-                                                (size_t)(end - begin));
-}
-
-void trm_move_fill(void *to, const void *value, uint8_t log2_size, int64_t n) {
-  const fill_run run = {to, value, log2_size};
-  trm_parallel_ranges(trm_threads_for((size_t)n << log2_size), n, fill_range, &run);
 }
 
 typedef struct copy_bytes {

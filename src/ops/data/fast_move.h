@@ -29,8 +29,10 @@ void trm_move_make(int32_t rank, const int64_t *dims, const int64_t *to, const i
                    size_t element_bytes, trm_move *out_move);
 /* Moves; to and from point to the block's first elements. may_thread: large moves use threads. */
 void trm_move_run(const trm_move *move, void *to, const void *from, bool may_thread);
-/* Fills n elements with one value; copies bytes. Large ones use threads. */
-void trm_move_fill(void *to, const void *value, uint8_t log2_size, int64_t n);
+/* n elements, one after the other; strides in elements. */
+void trm_move_scatter(char *to, int64_t to_stride, const char *from, int64_t from_stride, int64_t n,
+                      uint8_t log2_size);
+/* Copies bytes. Many use threads. */
 void trm_move_bytes(void *to, const void *from, size_t bytes);
 
 #endif /* TREMULA_OPS_DATA_FAST_MOVE_H_ */

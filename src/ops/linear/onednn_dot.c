@@ -563,7 +563,7 @@ trm_status trm_onednn_dot_create(const trm_kernel_request *request, trm_kernel *
   *out_supported = false;
   if (!is_served(trm_operand_shape(request, 0)) || !is_served(trm_operand_shape(request, 1)) ||
       !is_served(&request->instruction->shape)) {
-    return TRM_OK;
+    return trm_fast_dot_create(request, out_kernel, out_supported, error);
   }
   trm_dot_problem p;
   trm_dot_restate(request, &p);

@@ -12,6 +12,7 @@
 
 #include "hlo.pb-c.h"
 #include "hlo/hlo.h"
+#include "hlo/proto.h"
 
 static const char *const files[] = {"conv_bn_215",  "conv_bn_221",     "effects_215",
                                     "effects_221",  "indexing_215",    "indexing_221",
@@ -680,6 +681,83 @@ static void test_sharding(void **state) {
   }
 }
 
+/* What axes of a mesh cut is a note for partitioners. */
+static const char *const mesh_shardings[][2] = {
+    {"{mesh[a=2,b=4], replicated}", "{replicated}"},
+    {"{mesh[a=2,b=4], manual, metadata={{op_name=\"}\"}}}", "{manual}"},
+    {"{mesh[a=2], unreduced}", "{unreduced}"},
+    {"{mesh[a=2,b=4], [{a}, {b, ?}]}", "{unknown}"},
+    {"{mesh[a=2,b=4], device_ids=([4,2]T(1,0)), [{b:(2)2}], replicated={a}, unreduced={b:(1)2}}",
+     "{unknown}"},
+    {"{mesh['x]'=2], device_ids=(1,0), [{'x]'}]}", "{unknown}"},
+    {"{maximal_mesh[device_id=5]}", "{maximal device=5}"},
+    {"{{mesh[a=2], [{a}]}, {maximal device=1}}", "{{unknown}, {maximal device=1}}"}};
+static const char *const bad_mesh_shardings[] = {"{mesh[a=2, replicated}", "{mesh[a=2], [{a}}",
+                                                 "{mesh[a=2], cut}", "{maximal_mesh[device_id=1}"};
+
+static void test_sharding_of_a_mesh(void **state) {
+  (void)state;
+  trm_arena arena = {0};
+  Tremula__Hlo__OpSharding *proto;
+  const char *text;
+  trm_error error;
+  for (size_t i = 0; i < sizeof mesh_shardings / sizeof *mesh_shardings; ++i) {
+    const char *const *pair = mesh_shardings[i];
+    expect_ok(trm_proto_sharding_parse(&arena, pair[0], &proto, &error), &error, pair[0]);
+    expect_ok(trm_proto_sharding_text(&arena, proto, &text, &error), &error, pair[0]);
+    assert_string_equal(text, pair[1]);
+  }
+  for (size_t i = 0; i < sizeof bad_mesh_shardings / sizeof *bad_mesh_shardings; ++i) {
+    assert_int_equal(trm_proto_sharding_parse(&arena, bad_mesh_shardings[i], &proto, &error),
+                     TRM_INVALID_ARGUMENT);
+  }
+  trm_arena_free(&arena);
+}
+
+/* The proto's own form, which newer versions of XLA write. */
+static void test_named_sharding(void **state) {
+  (void)state;
+  Tremula__Hlo__MeshProto__MeshAxis axis = TREMULA__HLO__MESH_PROTO__MESH_AXIS__INIT;
+  Tremula__Hlo__MeshProto__MeshAxis *axes[] = {&axis, &axis};
+  Tremula__Hlo__AxisRefProto first = TREMULA__HLO__AXIS_REF_PROTO__INIT, second = first;
+  Tremula__Hlo__AxisRefProto *both[] = {&first, &second};
+  Tremula__Hlo__AxisRefProto__SubAxis part = TREMULA__HLO__AXIS_REF_PROTO__SUB_AXIS__INIT;
+  Tremula__Hlo__MeshProto mesh = TREMULA__HLO__MESH_PROTO__INIT;
+  Tremula__Hlo__NamedShardingProto__DimensionSharding cut =
+      TREMULA__HLO__NAMED_SHARDING_PROTO__DIMENSION_SHARDING__INIT;
+  Tremula__Hlo__NamedShardingProto__DimensionSharding *cuts[] = {&cut};
+  Tremula__Hlo__NamedShardingProto named = TREMULA__HLO__NAMED_SHARDING_PROTO__INIT;
+  Tremula__Hlo__OpSharding sharding = TREMULA__HLO__OP_SHARDING__INIT;
+  int64_t device = 3;
+  trm_arena arena = {0};
+  const char *text;
+  trm_error error;
+#define EXPECT(expected)                                                                  \
+  expect_ok(trm_proto_sharding_text(&arena, &sharding, &text, &error), &error, expected); \
+  assert_string_equal(text, expected)
+  sharding.named_sharding = &named;
+  EXPECT("{unknown}"); /* no mesh */
+  named.mesh = &mesh;
+  EXPECT("{replicated}");
+  mesh.n_device_ids = 1, mesh.device_ids = &device;
+  EXPECT("{maximal device=3}");
+  mesh.n_axes = 2, mesh.axes = axes, mesh.n_device_ids = 0;
+  named.n_dim_shardings = 1, named.dim_shardings = cuts;
+  EXPECT("{replicated}");
+  named.manual_axes = both, named.n_manual_axes = 2;
+  EXPECT("{manual}");
+  second.sub_axis_info = &part;
+  EXPECT("{unknown}");
+  second.sub_axis_info = NULL, named.n_manual_axes = 0;
+  named.unreduced_axes = both, named.n_unreduced_axes = 2;
+  EXPECT("{unreduced}");
+  named.n_unreduced_axes = 0;
+  cut.n_axes = 1, cut.axes = both;
+  EXPECT("{unknown}");
+#undef EXPECT
+  trm_arena_free(&arena);
+}
+
 /* ---- Memory --------------------------------------------------------------------------------- */
 
 static void test_allocation_failure(void **state) {
@@ -727,6 +805,8 @@ int main(void) {
       cmocka_unit_test(test_newer_forms),
       cmocka_unit_test(test_schedule),
       cmocka_unit_test(test_sharding),
+      cmocka_unit_test(test_sharding_of_a_mesh),
+      cmocka_unit_test(test_named_sharding),
       cmocka_unit_test(test_allocation_failure),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

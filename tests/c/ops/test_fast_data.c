@@ -309,9 +309,31 @@ static void test_large(void **state) {
   case_free(&c);
 }
 
+/* Rows that are written in several blocks, with and without gaps. */
+static void test_long_pads(void **state) {
+  (void)state;
+  for (int64_t interior = 0; interior < 4; ++interior) {
+    for (int64_t low = -3; low <= 8195; low += 1366) {
+      fast_case c = case_create();
+      const int64_t dims[2] = {3, 5003};
+      trm_padding_dimension padding[2] = {{.low = 1, .high = 0, .interior = 1},
+                                          {.low = low, .high = low % 7, .interior = interior}};
+      const int64_t out[2] = {6, 5003 + 5002 * interior + low + low % 7};
+      const trm_dtype dtype = (trm_dtype[]){TRM_U8, TRM_F16, TRM_F32, TRM_F64}[interior];
+      trm_index p[2] = {case_parameter(&c, c.computation, case_shape(&c, dtype, 2, dims)),
+                        case_parameter(&c, c.computation, case_shape(&c, dtype, 0, NULL))};
+      trm_instruction i = case_op(TRM_OP_PAD, case_shape(&c, dtype, 2, out), 2, p);
+      i.padding = padding;
+      check(&c, i, "long pad", low);
+      case_free(&c);
+    }
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_transpose),
+      cmocka_unit_test(test_long_pads),
       cmocka_unit_test(test_broadcast),
       cmocka_unit_test(test_slice_reverse_pad),
       cmocka_unit_test(test_concatenate_iota_copy),

@@ -383,15 +383,20 @@ def test_other_mistakes():
         tremula.jax.jit(lambda x: x, keep_unused=1)
 
 
+OLD_CALLBACKS = pytest.mark.skipif(jax.__version_info__ >= (0, 6), reason="JAX's own form is known")
+
+
 def printing(x, ordered=False):
     jax.debug.print("{}", x, ordered=ordered)
     return x
 
 
 @pytest.mark.parametrize("function, words", [
-    (printing, "python_cpu_callback.*take it out of the function"),
-    (functools.partial(printing, ordered=True), "take it out of the function"),
-    (lambda x: jax.pure_callback(np.sin, x, x), "jax.pure_callback"),
+    pytest.param(printing, "python_cpu_callback.*take a newer JAX", marks=OLD_CALLBACKS),
+    pytest.param(functools.partial(printing, ordered=True), "take a newer JAX",
+                 marks=OLD_CALLBACKS),
+    pytest.param(lambda x: jax.pure_callback(np.sin, x, x), "jax.pure_callback",
+                 marks=OLD_CALLBACKS),
     pytest.param(lambda x: jax.ffi.ffi_call("lapack_sgbtrf_ffi", X)(x),
                  "docs/jax.md lists the functions of LAPACK",
                  marks=pytest.mark.skipif(not hasattr(jax, "ffi"), reason="JAX has no jax.ffi"))])

@@ -565,8 +565,136 @@ ENTRY main {
     assert "line 3, column 16: a dimension without a bound" in message
 
 
-def test_a_text_of_several_modules_says_where_the_second_begins(tool):
-    module = "HloModule m\nENTRY e {\n  ROOT x = f32[2] parameter(0)\n}\n"
-    tool.write("two.hlo", module + "\n// -----\n\n" + module)
+def test_a_text_of_several_modules(tool):
+    """A number behind the file's name chooses one, and its messages have the lines of the file."""
+    module = "HloModule m\nENTRY e {{\n  x = f32[2] parameter(0)\n  ROOT r = f32[2] {}(x)\n}}\n"
+    tool.write("two.hlo", module.format("negate") + "\n// -----\n\n" + module.format("abs") +
+               "\n// -----\n" + module.format("wrong"))
     message = tool.fails("compile", "two.hlo", "-o", "two.poplar_exec")
-    assert "line 8, column 1: a second module begins" in message
+    assert "line 9, column 1: a second module begins" in message and "FILE:2" in message
+    assert "abs(" in tool.ok("print", "two.hlo:2") and "negate(" in tool.ok("print", "two.hlo:1")
+    x = np.array([-1, 2], np.float32)
+    tool.ok("run", "two.hlo:2", "--input", f"x={tool.save('x.npy', x)}", "--output", "out")
+    np.testing.assert_array_equal(tool.load("out/output0.npy"), np.abs(x))
+    assert "line 19, column 19: unknown opcode 'wrong'" in tool.fails("print", "two.hlo:3")
+    assert "has no module 4: its lines '// -----' make 3" in tool.fails("print", "two.hlo:4")
+    assert "no file two.hlo:0" in tool.fails("print", "two.hlo:0")
+
+
+REPLICATED = """HloModule replicas, replica_count=4
+add {
+  a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT s = f32[] add(a, b)
+}
+ENTRY main {
+  x = f32[2] parameter(0)
+  id = u32[] replica-id()
+  number = f32[] convert(id)
+  spread = f32[2] broadcast(number), dimensions={}
+  own = f32[2] add(x, spread)
+  token = token[] after-all()
+  out = token[] outfeed(own, token), outfeed_shape=f32[2], outfeed_config="seen"
+  ROOT r = f32[2] all-reduce(own), replica_groups={{0,1},{2,3}}, to_apply=add
+}
+"""
+
+
+def test_a_program_of_several_replicas(tool):
+    program = tool.compile(REPLICATED, "program", "--ipus", "4")
+    x = matrix("f32", 2)
+    tool.ok("run", program, "--input", f"x={tool.save('x.npy', x)}", "--output", "out")
+    np.testing.assert_allclose(tool.load("out/output0.npy"), 2 * x + 1, rtol=1e-6)
+    seen = tool.load("out/seen.npy")
+    assert seen.shape == (1, 4, 2)
+    np.testing.assert_allclose(seen[0], x + np.arange(4)[:, None], rtol=1e-6)
+    program = tool.compile(REPLICATED)
+    message = tool.fails("run", program, "--random")
+    assert "names replica 1, but the program runs on 1; the option ipus says on how many" in message
+
+
+
+TUPLED = """HloModule tupled
+add {
+  a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  c = f32[] add(a, b)
+  ROOT t = (f32[]) tuple(c)
+}
+ENTRY main {
+  x = f32[6,4] parameter(0)
+  i = s32[2,1] parameter(1)
+  zero = f32[] constant(0)
+  sums = (f32[6]) reduce(x, zero), dimensions={1}, to_apply=add
+  windows = (f32[3,4]) reduce-window(x, zero), window={size=2x1 stride=2x1}, to_apply=add
+  w = f32[3,4] get-tuple-element(windows), index=0
+  rows = f32[2,4] slice(x), slice={[0:2], [0:4]}
+  scattered = (f32[3,4]) scatter(w, i, rows), update_window_dims={1}, inserted_window_dims={0},
+    scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=add
+  ROOT r = ((f32[6]), (f32[3,4]), (f32[3,4])) tuple(sums, windows, scattered)
+}
+"""
+
+
+def test_reductions_whose_computation_gives_a_tuple_of_one(tool):
+    """As XLA's verifier allows: the result is a tuple of one too."""
+    x, places = matrix("f32", 6, 4), np.array([[2], [2]], np.int32)
+    sums, windows, scattered = run(tool, TUPLED, x, places)
+    pairs = x.reshape(3, 2, 4).sum(1)
+    np.testing.assert_allclose(sums, x.sum(1), atol=1e-6)
+    np.testing.assert_allclose(windows, pairs, atol=1e-6)
+    pairs[2] += x[0] + x[1]
+    np.testing.assert_allclose(scattered, pairs, atol=1e-6)
+    times = tool("run", "program.poplar_exec", "--random", "--times").stderr
+    assert "kernel" in times and "reference.reduce" not in times
+    tool.write("t.hlo", TUPLED.replace("sums = (f32[6]) reduce", "sums = f32[6] reduce"))
+    message = tool.fails("compile", "t.hlo", "-o", "t.poplar_exec")
+    assert "stated as f32[6] and follows as (f32[6])" in message
+
+
+def test_random_bits_without_their_state(tool):
+    """The bits alone are those of the tuple with the next state."""
+    alone, beside = run(tool, """HloModule bits
+ENTRY main {
+  s = u64[2] parameter(0)
+  alone = u32[9] rng-bit-generator(s), algorithm=rng_three_fry
+  both = (u64[2], u32[9]) rng-bit-generator(s), algorithm=rng_three_fry
+  beside = u32[9] get-tuple-element(both), index=1
+  ROOT t = (u32[9], u32[9]) tuple(alone, beside)
+}
+""", np.array([3, 4], np.uint64))
+    np.testing.assert_array_equal(alone, beside)
+    assert len(set(alone.tolist())) == 9
+
+
+def test_a_call_that_nothing_uses_is_left_out(tool):
+    text = """HloModule unused
+ENTRY main {
+  x = f32[2] parameter(0)
+  y = f32[2] custom-call(x), custom_call_target="somebody's"
+  ROOT r = f32[2] negate(x)
+}
+"""
+    out, = run(tool, text, matrix("f32", 2))
+    np.testing.assert_array_equal(out, -matrix("f32", 2))
+    tool.write("u.hlo", text.replace('s"', 's", custom_call_has_side_effect=true'))
+    assert "'somebody's'" in tool.fails("compile", "u.hlo", "-o", "u.poplar_exec")
+
+
+def test_axes_of_meshes_without_quotes(tool):
+    """As the XLA of 2026 prints them, in replica groups and shardings."""
+    x = matrix("f32", 4)
+    out, = run(tool, """HloModule meshes
+add {
+  a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT s = f32[] add(a, b)
+}
+ENTRY main {
+  x = f32[4] parameter(0), sharding={mesh[a=2,b=4], [{a}], unreduced={b:(2)2}}
+  p = f32[4] custom-call(x), custom_call_target="PinToDevice"
+  ROOT r = f32[4] all-reduce(p), replica_groups=mesh[a=1,b=1] {a}, to_apply=add
+}
+""", x)
+    np.testing.assert_array_equal(out, x)
+    assert "sharding={unknown}" in tool.ok("print", "program.hlo")

@@ -20,6 +20,13 @@ def run(tool, text, *inputs):
     return [tool.load(path) for path in sorted((tool.folder / "out").iterdir())]
 
 
+def times_of(tool):
+    """The kernels of the last program, with their times."""
+    result = tool("run", "program.poplar_exec", "--random", "--times")
+    assert result.returncode == 0 and "kernel" in result.stderr
+    return result.stderr
+
+
 def numbers(dtype, *shape, seed=0):
     random = np.random.default_rng(seed)
     values = random.standard_normal(shape) + 1j * random.standard_normal(shape)
@@ -159,7 +166,7 @@ ENTRY main {
     p, q = np.random.default_rng(0).standard_normal((2, 9, 37)).astype(np.float32)
     got, = run(tool, text, p, q)
     np.testing.assert_array_equal(got, np.where(p < q, q, p * 2))
-    assert "reference" not in tool.ok("run", "program.poplar_exec", "--random", "--times")
+    assert "reference" not in times_of(tool)
 
 
 def test_conversions_of_complex_numbers(tool):
@@ -186,7 +193,7 @@ ENTRY main {
     np.testing.assert_array_equal(c, i.astype(np.complex64))
     np.testing.assert_array_equal(d, i)
     np.testing.assert_array_equal(e, i)
-    assert "reference" not in tool.ok("run", "program.poplar_exec", "--random", "--times")
+    assert "reference" not in times_of(tool)
 
 
 LAYOUTS = [  # sizes and layouts, from minor to major, of an array and of two bitcasts of it
@@ -216,3 +223,16 @@ ENTRY main {{
 """, x)
     lies = np.transpose(-x, layout[::-1]).reshape([last[d] for d in last_layout[::-1]])
     np.testing.assert_array_equal(out, np.transpose(lies, np.argsort(last_layout[::-1])))
+
+
+@pytest.mark.parametrize("dtype", ["s8", "u8", "s16", "s32", "u64", "f64", "c64", "c128"])
+def test_dots_of_all_numbers_have_a_fast_kernel(tool, dtype):
+    tool.compile(f"""HloModule dots
+ENTRY main {{
+  a = {dtype}[5,7] parameter(0)
+  b = {dtype}[7,3] parameter(1)
+  ROOT d = {dtype}[5,3] dot(a, b), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}
+}}
+""")
+    times = times_of(tool)
+    assert "fast.dot" in times and "reference" not in times
