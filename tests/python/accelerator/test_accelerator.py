@@ -3,6 +3,7 @@
 import importlib.util
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 import textwrap
@@ -18,6 +19,19 @@ def plugin():
     if spec is None:
         pytest.skip(f"{PACKAGE} is not installed: no PJRT plugin to try")
     return str(pathlib.Path(spec.origin).parent / "pjrt_c_api_cpu_plugin.so")
+
+
+@pytest.mark.smoke
+def test_the_header_of_this_tensorflow():
+    """Newer ones have other names for some members."""
+    tree = pathlib.Path(__file__).resolve().parents[3]
+    spec = importlib.util.find_spec("tensorflow")
+    if spec is None:
+        pytest.skip("TensorFlow, whose package has PJRT's header, is not installed")
+    include = pathlib.Path(spec.origin).parent / "include"
+    subprocess.run([shutil.which("cc") or "gcc", "-std=gnu11", "-fsyntax-only", "-Wall", "-Werror",
+                    f"-I{tree}/src", f"-I{tree}/include", "-isystem", include,
+                    f"{tree}/src/accelerator/pjrt.c"], check=True)
 
 
 def run(text, accelerator="", timeout=300, **environment):

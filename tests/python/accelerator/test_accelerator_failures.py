@@ -73,7 +73,8 @@ def lines_of(failing, how, text=TRAIN, **environment):
 
 
 @pytest.mark.parametrize("how, words", [
-    ("old", "of the PJRT API; Tremula needs"), ("other", "has version 1."),
+    ("old", "has version 0.3 of the PJRT API; Tremula needs 0.46 or a later one"),
+    ("early", "has version 0.38 of the PJRT API; Tremula needs 0.46"), ("other", "has version 1."),
     ("other", "Install another version of the plugin"),
     ("start", "opening the accelerator: no device is there. Look whether its driver is installed"),
     ("start", "(the plugin is ")])
