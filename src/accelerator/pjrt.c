@@ -33,7 +33,7 @@ struct trm_accelerator {
   PJRT_Device *devices[TRM_MAX_ACCELERATORS];
   pid_t process; /* that opened it */
   char name[256];
-  char identity[1024]; /* with the options, everything that compiled code depends on */
+  char identity[4096]; /* with the options, everything that compiled code depends on */
   char options[8];     /* a CompileOptionsProto */
   bool is_portable;    /* compiled code runs on any device, and is told on which */
 };
@@ -196,10 +196,11 @@ static trm_status name_it(trm_accelerator *a, trm_error *error) {
     used += snprintf(a->name + used, sizeof a->name - (size_t)used, "%c%d", d == 0 ? ':' : ',',
                      a->choice.devices[d]);
   }
-  snprintf(a->identity, sizeof a->identity, "%s|%.*s|%.*s|%d.%d", a->name,
+  const char *flags = getenv("XLA_FLAGS"); /* XLA's compilers read it */
+  snprintf(a->identity, sizeof a->identity, "%s|%.*s|%.*s|%d.%d|%s", a->name,
            (int)version->platform_version_size, version->platform_version,
            (int)kind->device_kind_size, kind->device_kind, api->pjrt_api_version.major_version,
-           api->pjrt_api_version.minor_version);
+           api->pjrt_api_version.minor_version, flags != NULL ? flags : "");
   return TRM_OK;
 }
 
