@@ -4,6 +4,8 @@ import pytest
 
 from test_accelerator import plugin, run
 
+tf = pytest.importorskip("tensorflow")
+
 # Two variables are trained in a loop that an infeed drives, and one of the results is read at once,
 # another by an operation on the CPU. Operations outside of `compile` hand their results on.
 SESSION = """
@@ -72,7 +74,36 @@ FUNCTION = """
 """
 
 
-@pytest.mark.parametrize("text", [SESSION, FUNCTION], ids=["session", "function"])
+# The device's kernels add up lists of tensors on the host.
+LISTS = """
+    import numpy as np
+    import tremula._finder
+    import tensorflow.compat.v1 as tf
+    from tensorflow.python import ipu
+    tf.disable_v2_behavior()
+    config = ipu.config.IPUConfig()
+    config.auto_select_ipus = 1
+    config.configure_ipu_system()
+    ones = tf.placeholder(tf.float32, [64, 64])
+    with ipu.scopes.ipu_scope("/device:IPU:0"):
+        x = tf.matmul(ones, ones)
+        none = tf.raw_ops.EmptyTensorList(element_shape=[64, 64], max_num_elements=2,
+                                          element_dtype=tf.float32)
+        one = tf.raw_ops.TensorListPushBack(input_handle=none, tensor=x)
+        total = tf.raw_ops.TensorListStack(input_handle=tf.add_n([one, one]),
+                                           element_shape=[64, 64], element_dtype=tf.float32)
+        squares = total * total
+    with tf.Session() as session:
+        for turn in range(3):
+            values = session.run([total, squares], {ones: np.ones([64, 64])})
+            print("VALUES", *(one.sum() for one in values), *values[0][0, 0, :4])
+"""
+PROGRAMS = {"session": SESSION, "function": FUNCTION}
+if tf.__version__ < "2.16":  # later ones do not export what takes lists apart
+    PROGRAMS["lists"] = LISTS
+
+
+@pytest.mark.parametrize("text", PROGRAMS.values(), ids=PROGRAMS)
 def test_results_of_programs(text, tmp_path):
     numbers = []
     for accelerator in ("", plugin()):
