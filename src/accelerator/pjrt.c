@@ -121,19 +121,6 @@ static trm_status await(const PJRT_Api *api, PJRT_Event *event, const struct tas
 
 /* ---- Plugins -------------------------------------------------------------------------------- */
 
-static trm_status check_version(const PJRT_Api *api, const char *path, trm_error *error) {
-  const int major = api->pjrt_api_version.major_version;
-  const int minor = api->pjrt_api_version.minor_version;
-  if (major != PJRT_API_MAJOR || minor < LEAST_MINOR ||
-      api->struct_size < PJRT_STRUCT_SIZE(PJRT_Api, PJRT_Buffer_ToHostBuffer)) {
-    FAIL(FAILED_PRECONDITION,
-         "The accelerator's plugin %s has version %d.%d of the PJRT API; Tremula needs %d.%d or a "
-         "later one of the same major version. Install another version of the plugin.",
-         path, major, minor, PJRT_API_MAJOR, LEAST_MINOR);
-  }
-  return TRM_OK;
-}
-
 static trm_status load(const char *path, const PJRT_Api **out_api, trm_error *error) {
   void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
   if (library == NULL) {
@@ -155,7 +142,15 @@ static trm_status load(const char *path, const PJRT_Api **out_api, trm_error *er
     dlclose(library);
     FAIL(INVALID_ARGUMENT, "%s is no PJRT plugin: it has no function GetPjrtApi.", path);
   }
-  TRY(check_version(api, path, error));
+  const int major = api->pjrt_api_version.major_version;
+  const int minor = api->pjrt_api_version.minor_version;
+  if (major != PJRT_API_MAJOR || minor < LEAST_MINOR ||
+      api->struct_size < PJRT_STRUCT_SIZE(PJRT_Api, PJRT_Buffer_ToHostBuffer)) {
+    FAIL(FAILED_PRECONDITION,
+         "The accelerator's plugin %s has version %d.%d of the PJRT API; Tremula needs %d.%d or a "
+         "later one of the same major version. Install another version of the plugin.",
+         path, major, minor, PJRT_API_MAJOR, LEAST_MINOR);
+  }
   CALL(Plugin_Initialize, initialize, opening, );
   *out_api = api;
   return TRM_OK;

@@ -30,12 +30,6 @@ enum { MOST_COUNTERS = 64 /* elements */, PHILOX = 2 /* of HLO's random algorith
 static const char origin[] = "ACCELERATOR";
 static const char kernel_of_the_cpu[] = "a kernel of the CPU computes it";
 
-/* The work, in elements of results, below which a region is not worth the transfers. */
-static int64_t least_work(void) {
-  const char *text = getenv("TREMULA_ACCELERATOR_LEAST");
-  return text != NULL && *text != '\0' ? strtoll(text, NULL, 10) : 1 << 14;
-}
-
 /* What the pass knows of an instruction. */
 typedef struct seat {
   const char *reason; /* why the CPU computes it; NULL: it can be in a region */
@@ -60,12 +54,17 @@ static bool fits(const cutter *c, trm_index i) { return c->at[i].reason == NULL;
 
 /* ---- What can be in a region ---------------------------------------------------------------- */
 
-static bool has_types(const trm_module *module, const trm_instruction *i) {
+static bool has_types(const trm_module *module, const trm_computation *c,
+                      const trm_instruction *i) {
   const bool limits = module->half_overflow != TRM_HALF_INFINITY && !trm_can_limit_halves(i);
-  for (int32_t l = 0; l < trm_shape_num_leaves(&i->shape); ++l) {
-    const trm_shape *leaf = trm_shape_leaf(&i->shape, l);
-    if (!trm_accelerator_has_type(leaf->dtype) || leaf->dynamic != 0) return false;
-    if (limits && leaf->dtype == TRM_F16) return false;
+  for (uint32_t k = 0; k <= i->num_operands; ++k) {
+    const bool is_result = k == i->num_operands;
+    const trm_shape *shape = is_result ? &i->shape : &c->instructions[i->operands[k]].shape;
+    for (int32_t l = 0; l < trm_shape_num_leaves(shape); ++l) {
+      const trm_shape *leaf = trm_shape_leaf(shape, l);
+      if (!trm_accelerator_has_type(leaf->dtype) || leaf->dynamic != 0) return false;
+      if (is_result && limits && leaf->dtype == TRM_F16) return false;
+    }
   }
   return trm_shape_num_leaves(&i->shape) > 0;
 }
@@ -111,7 +110,7 @@ static const char *reason_here(const trm_module *module, const trm_computation *
                                const trm_instruction *i, const bool *is_pure) {
   const char *stays = trm_instruction_frontend_attribute(i, TRM_STAYS);
   if (stays != NULL) return stays;
-  if (!has_types(module, i)) return "only the CPU has its type";
+  if (!has_types(module, computation, i)) return "only the CPU has its type";
   if (trm_can_lower(computation, i)) return NULL;
   return calls_pure(i, is_pure) ? reason_of(i) : "it calls instructions that stay on the CPU";
 }
@@ -328,6 +327,7 @@ static trm_status compile(const cutter *c, region_draft *r, trm_error *error) {
   copy->entry = r->body;
   copy->num_aliases = r->num_aliases;
   copy->aliases = r->aliases;
+  copy->is_scheduled = false; /* XLA's passes end the process where a module has a schedule */
   trm_status status = trm_lower(copy, r->body, error);
   if (status == TRM_OK && !c->fastest) status = trm_exact_halves(copy, r->body, error);
   if (status == TRM_OK) status = trm_module_compact(copy, error);
@@ -373,10 +373,11 @@ static const bool is_heavy[TRM_NUM_OPCODES] = {
     [TRM_OP_CHOLESKY] = true, [TRM_OP_TRIANGULAR_SOLVE] = true};
 
 /* Whether a level has enough work to move. Beside another region every level has, because its
- * operands may already be on the accelerator. */
+ * operands may already be on the accelerator. Work is counted in elements of results. */
 static bool is_worth(const cutter *c, int32_t level) {
+  const char *text = getenv("TREMULA_ACCELERATOR_LEAST");
+  const int64_t least = text != NULL && *text != '\0' ? strtoll(text, NULL, 10) : 1 << 14;
   const trm_computation *computation = trm_edit_computation(&c->edit);
-  const int64_t least = least_work();
   int64_t work = 0;
   for (trm_index i = 0; i < c->count; ++i) {
     if (!is_member(c, i, level)) continue;
