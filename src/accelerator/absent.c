@@ -37,8 +37,9 @@ NOTHING(trm_device_array_release, trm_device_array *a)
 NEVER(bool, trm_device_array_fits, array a, uint32_t replica, const trm_shape *shape)
 NEVER(size_t, trm_device_array_bytes, array a)
 NEVER(trm_status, trm_device_array_read, array a, void *data, trm_error *error)
-NEVER(trm_status, trm_region_run, const trm_region *region, const trm_region_call *call,
-      trm_device_event **out_done, trm_error *error)
+NEVER(trm_status, trm_region_run, const trm_region *region, uint32_t replica, uint32_t num_operands,
+      const trm_shape *shape, trm_device_array **arrays, trm_device_event **out_done,
+      trm_error *error)
 NEVER(trm_status, trm_device_event_await, trm_accelerator *a, trm_device_event *event,
       trm_error *error)
 /* NOLINTEND(misc-unused-parameters) */

@@ -52,17 +52,12 @@ size_t trm_device_array_bytes(const trm_device_array *array);
 /* Waits for the array's contents and copies them to `data` on the host. */
 trm_status trm_device_array_read(const trm_device_array *array, void *data, trm_error *error);
 
-/* The arrays of a region's run. */
-typedef struct trm_region_call {
-  uint32_t replica, num_operands;
-  trm_device_array **arrays; /* operands, then results */
-  const trm_shape *shape;    /* the tuple of the results */
-} trm_region_call;
-
-/* Starts a region on the device of a replica, where the operands are. Results have their contents
+/* Starts a region on the device of a replica, where the operands are. `arrays` has the operands,
+ * and gets the results behind them; `shape` is the results' tuple. Results have their contents
  * after the event; the caller owns them and the event, and keeps the operands. A result may
  * overwrite an operand that the module aliases with it, where nobody else has a reference. */
-trm_status trm_region_run(const trm_region *region, const trm_region_call *call,
+trm_status trm_region_run(const trm_region *region, uint32_t replica, uint32_t num_operands,
+                          const trm_shape *shape, trm_device_array **arrays,
                           trm_device_event **out_done, trm_error *error);
 /* Waits for an event and frees it; NULL is allowed. Fails as the event's run failed. */
 trm_status trm_device_event_await(trm_accelerator *accelerator, trm_device_event *event,

@@ -530,10 +530,11 @@ trm_accelerator *trm_region_accelerator(const trm_region *region) { return regio
 
 /* ---- Running -------------------------------------------------------------------------------- */
 
-trm_status trm_region_run(const trm_region *region, const trm_region_call *call,
+trm_status trm_region_run(const trm_region *region, uint32_t replica, uint32_t num_operands,
+                          const trm_shape *shape, trm_device_array **arrays,
                           trm_device_event **out_done, trm_error *error) {
   trm_accelerator *a = region->accelerator;
-  const size_t in = call->num_operands, out = (size_t)call->shape->num_elements;
+  const size_t in = num_operands, out = (size_t)shape->num_elements;
   size_t num_kept = 0;
   *out_done = NULL;
   TRY(check_process(a, error));
@@ -542,10 +543,10 @@ trm_status trm_region_run(const trm_region *region, const trm_region_call *call,
   trm_status status = TRM_OK;
   bool fits = buffers != NULL && kept != NULL;
   if (!fits) FAIL_OR_GOTO(done, RESOURCE_EXHAUSTED, "out of memory for a region's run");
-  for (size_t i = 0; i < in; ++i) buffers[i] = call->arrays[i]->buffer;
+  for (size_t i = 0; i < in; ++i) buffers[i] = arrays[i]->buffer;
   for (size_t i = 0; i < region->num_updated; ++i) {
     const uint32_t operand = region->updated[i];
-    if (atomic_load(&call->arrays[operand]->references) > 1) kept[num_kept++] = operand;
+    if (atomic_load(&arrays[operand]->references) > 1) kept[num_kept++] = operand;
   }
   ARGS(PJRT_ExecuteOptions, options, .launch_id = 0);
   /* In newer headers the member after launch_id lists the operands that must not be donated. */
@@ -558,12 +559,12 @@ trm_status trm_region_run(const trm_region *region, const trm_region_call *call,
   ARGS(PJRT_LoadedExecutable_Execute_Args, args, .executable = region->executable,
        .options = options, .argument_lists = (void *)&buffers, .num_devices = 1, .num_args = in,
        .output_lists = &results, .device_complete_events = out_done,
-       .execute_device = a->is_portable ? a->devices[device_of(a, call->replica)] : NULL);
+       .execute_device = a->is_portable ? a->devices[device_of(a, replica)] : NULL);
   TRY_OR_GOTO(take_error(a->api, a->api->PJRT_LoadedExecutable_Execute(args), &running, error),
               done);
   for (size_t i = 0; i < out; ++i) {
-    trm_device_array **array = &call->arrays[in + i];
-    *array = array_of(a, call->replica, results[i], &call->shape->elements[i]);
+    trm_device_array **array = &arrays[in + i];
+    *array = array_of(a, replica, results[i], &shape->elements[i]);
     fits = fits && *array != NULL;
   }
   if (!fits) status = trm_fail(error, TRM_RESOURCE_EXHAUSTED, "out of memory for arrays");

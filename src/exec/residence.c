@@ -131,9 +131,9 @@ static trm_status start(trm_residence *r, const trm_step *step, const trm_kernel
   /* What nobody reads later has then one reference, and the region may overwrite it. Inputs of the
    * run keep theirs, so that a failure loses nothing. */
   trm_residence_wrote(r, step);
-  const trm_region_call run = {r->replica, step->num_operands, arrays,
-                               &region->request.instruction->shape};
-  return trm_region_run(region->compiled, &run, &r->under_way[TRM_RUNS_AHEAD - 1], error);
+  return trm_region_run(region->compiled, r->replica, step->num_operands,
+                        &region->request.instruction->shape, arrays,
+                        &r->under_way[TRM_RUNS_AHEAD - 1], error);
 }
 
 trm_status trm_residence_run(trm_residence *r, const trm_step *step, const trm_kernel_call *call,

@@ -178,7 +178,8 @@ static bool is_member(const cutter *c, trm_index i, int32_t level) {
 }
 
 /* Also finds what is used outside its region. An element of a tuple in a region is in the region
- * too, wherever its readers are. Gives the number of levels. */
+ * too, wherever its readers are. Gives the number of levels; -1 where a tuple leaves the regions,
+ * because a loop or conditional reads it at a later level. */
 static int32_t find_levels(cutter *c) {
   int32_t count = 0;
   for (trm_index i = 0; i < c->count; ++i) {
@@ -194,7 +195,11 @@ static int32_t find_levels(cutter *c) {
     if (fits(c, i) && level >= count) count = level + 1;
     for (uint32_t k = 0; k < o->num_operands; ++k) {
       seat *operand = &c->at[o->operands[k]];
-      if (!fits(c, i) || operand->level != level) operand->is_used = true;
+      if (fits(c, i) && operand->level == level) continue;
+      operand->is_used = true;
+      if (!fits(c, i) || !is_tuple(trm_edit_at(&c->edit, o->operands[k]))) continue;
+      c->at[i].reason = operand->reason = tuple_of_the_cpu;
+      return -1;
     }
   }
   c->at[trm_edit_computation(&c->edit)->root].is_used = true;
@@ -454,9 +459,12 @@ static trm_status cut(cutter *c, trm_error *error) {
     if (o->opcode == TRM_OP_PARAMETER) c->at[i].reason = "it is an input";
   }
   TRY(keep_counters(c, error));
-  drop_tuples(c);
-  drop_order(c);
-  const int32_t levels = find_levels(c);
+  int32_t levels;
+  do {
+    drop_tuples(c);
+    drop_order(c);
+    levels = find_levels(c);
+  } while (levels < 0);
   for (int32_t level = 0; level < levels; ++level) TRY(cut_level(c, level, error));
   return note_reasons(c, error);
 }

