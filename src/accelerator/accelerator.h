@@ -16,7 +16,7 @@
 typedef struct trm_accelerator trm_accelerator;   /* the chosen devices of a plugin; never freed */
 typedef struct trm_region trm_region;             /* compiled code; reference-counted */
 typedef struct trm_device_array trm_device_array; /* constant contents; reference-counted */
-typedef struct trm_device_event trm_device_event; /* the end of a run */
+typedef struct PJRT_Event trm_device_event;       /* the end of a run */
 
 /* Gives the accelerator `wanted`, or for NULL the one that the environment chooses.
  * *out_accelerator is NULL where none is chosen or the name is "". Fails where the plugin cannot be
@@ -29,22 +29,14 @@ const char *trm_accelerator_name(const trm_accelerator *accelerator);
 /* Whether an accelerator can hold arrays of the type. */
 bool trm_accelerator_has_type(trm_dtype dtype);
 
-typedef struct trm_region_source {
-  const void *module; /* a serialised HloModuleProto */
-  size_t size;
-  const trm_alias *aliases; /* the module's: operands that results may overwrite */
-  size_t num_aliases;
-} trm_region_source;
+enum { TRM_REGION_KEY = 33 }; /* the bytes of a key */
 
-/* Compiles a region, or finds the code of an equal source in this process or in the cache of files.
- * The caller owns a reference to *out. */
-trm_status trm_region_compile(trm_accelerator *accelerator, const trm_region_source *source,
-                              trm_region **out_region, trm_error *error);
+/* Compiles a module, or finds the code of an equal one in this process or in the cache of files.
+ * The pass that cuts regions does so; the kernel of the region takes the code over, by the key. */
+trm_status trm_region_compile(trm_accelerator *accelerator, const trm_module *module,
+                              char out_key[TRM_REGION_KEY], trm_error *error);
+trm_region *trm_region_take(const char *key); /* NULL: there is none */
 void trm_region_release(trm_region *region);
-/* The pass that cuts regions compiles them; the kernel of a region takes over the reference by the
- * key. NULL: there is none. */
-const char *trm_region_key(const trm_region *region);
-trm_region *trm_region_take(const char *key);
 trm_accelerator *trm_region_accelerator(const trm_region *region);
 
 /* Copies a dense row-major array to the device of a replica. `data` may change when this returns,
@@ -54,26 +46,18 @@ trm_status trm_device_array_create(trm_accelerator *accelerator, uint32_t replic
                                    trm_device_array **out_array, trm_error *error);
 trm_device_array *trm_device_array_retain(trm_device_array *array);
 void trm_device_array_release(trm_device_array *array); /* NULL is allowed */
-/* Whether the array has more than one reference. */
-bool trm_device_array_is_shared(const trm_device_array *array);
 /* Whether the array is on the device of the replica, and has the shape. */
 bool trm_device_array_fits(const trm_device_array *array, uint32_t replica, const trm_shape *shape);
 size_t trm_device_array_bytes(const trm_device_array *array);
 /* Waits for the array's contents and copies them to `data` on the host. */
 trm_status trm_device_array_read(const trm_device_array *array, void *data, trm_error *error);
 
-/* The arrays of a region's run. */
-typedef struct trm_region_call {
-  uint32_t replica, num_operands;
-  trm_device_array **operands, **results;
-  bool *may_donate;       /* by operand */
-  const trm_shape *shape; /* the tuple of the results */
-} trm_region_call;
-
-/* Starts a region on the device of a replica, where the operands are. Results have their contents
- * after the event; the caller owns them and the event, and keeps the operands. An operand with
- * may_donate must have no other reference, and has no contents afterwards. */
-trm_status trm_region_run(const trm_region *region, const trm_region_call *call,
+/* Starts a region on the device of a replica, where the operands are. `arrays` has the operands,
+ * and gets the results behind them; `shape` is the results' tuple. Results have their contents
+ * after the event; the caller owns them and the event, and keeps the operands. A result may
+ * overwrite an operand that the module aliases with it, where nobody else has a reference. */
+trm_status trm_region_run(const trm_region *region, uint32_t replica, uint32_t num_operands,
+                          const trm_shape *shape, trm_device_array **arrays,
                           trm_device_event **out_done, trm_error *error);
 /* Waits for an event and frees it; NULL is allowed. Fails as the event's run failed. */
 trm_status trm_device_event_await(trm_accelerator *accelerator, trm_device_event *event,

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "accelerator/accelerator.h"
 #include "base/file.h"
 #include "tremula/tremula.h"
 
@@ -105,17 +106,12 @@ bool trm_region_file_find(const char *key, char out_path[TRM_PLUGIN_PATH]) {
   const char *own = getenv("TREMULA_ACCELERATOR_CACHE");
   pthread_mutex_lock(&lock);
   const char *place = own != NULL && *own != '\0' ? own : folder;
-  const int size = snprintf(out_path, TRM_PLUGIN_PATH, "%s/accelerated/%s.pjrt", place, key);
-  const bool has_folder = *place != '\0' && size > 0 && size < TRM_PLUGIN_PATH;
+  const int above = snprintf(out_path, TRM_PLUGIN_PATH, "%s/accelerated", place);
+  const bool fits =
+      *place != '\0' && above + (int)strlen("/.pjrt") + TRM_REGION_KEY < TRM_PLUGIN_PATH;
   pthread_mutex_unlock(&lock);
-  return has_folder;
-}
-
-trm_status trm_region_file_write(const char *path, const void *data, size_t size,
-                                 trm_error *error) {
-  char above[TRM_PLUGIN_PATH];
-  snprintf(above, sizeof above, "%s", path);
-  *strrchr(above, '/') = '\0';
-  TRY(trm_make_folders(above, error));
-  return trm_write_hashed(path, "", data, size, error);
+  if (!fits) return false;
+  (void)trm_make_folders(out_path, &(trm_error){0}); /* writing the file reports a failure */
+  snprintf(out_path + above, (size_t)(TRM_PLUGIN_PATH - above), "/%s.pjrt", key);
+  return true;
 }

@@ -1,12 +1,12 @@
 /* Owns: PJRT, the C interface of plugins: loading, devices, arrays, regions, errors. It is one
  * file, because PJRT's header defines constants that only one file may include.
  *
- * PJRT's rules (xla/pjrt/c/README.md): within a major version, structs and the table of functions
- * only grow, and each states its size. So this code requires version 0 and a table that reaches to
- * the last function that it calls, and passes the struct sizes of the header that it was compiled
- * with. */
+ * PJRT's rules: within a major version, structs and the table of functions only grow, and each
+ * states its size (its CHANGELOG.md says what came when). So this code requires a major version,
+ * and a table that reaches to the last function that it calls. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
+#include <inttypes.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -33,10 +33,15 @@ struct trm_accelerator {
   PJRT_Device *devices[TRM_MAX_ACCELERATORS];
   pid_t process; /* that opened it */
   char name[256];
-  char identity[1024]; /* with the options, everything that compiled code depends on */
+  char identity[4096]; /* with the options, everything that compiled code depends on */
   char options[8];     /* a CompileOptionsProto */
   bool is_portable;    /* compiled code runs on any device, and is told on which */
 };
+
+/* Of February 2024. Plugins before 0.39 take no list of operands that must not be donated, and
+ * those before some version between it and this one refuse structs that are longer than their own.
+ */
+enum { LEAST_MINOR = 46 };
 
 /* A PJRT struct followed by zeros, and a pointer to it. A plugin newer than the header refuses
  * structs that are shorter than its own. Members that the header does not know are then zero, the
@@ -116,19 +121,6 @@ static trm_status await(const PJRT_Api *api, PJRT_Event *event, const struct tas
 
 /* ---- Plugins -------------------------------------------------------------------------------- */
 
-static trm_status check_version(const PJRT_Api *api, const char *path, trm_error *error) {
-  const int major = api->pjrt_api_version.major_version;
-  const int minor = api->pjrt_api_version.minor_version;
-  if (major != PJRT_API_MAJOR ||
-      api->struct_size < PJRT_STRUCT_SIZE(PJRT_Api, PJRT_Buffer_ToHostBuffer)) {
-    FAIL(FAILED_PRECONDITION,
-         "The accelerator's plugin %s has version %d.%d of the PJRT API; Tremula needs %d.%d or a "
-         "later one of the same major version. Install another version of the plugin.",
-         path, major, minor, PJRT_API_MAJOR, PJRT_API_MINOR);
-  }
-  return TRM_OK;
-}
-
 static trm_status load(const char *path, const PJRT_Api **out_api, trm_error *error) {
   void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
   if (library == NULL) {
@@ -150,8 +142,16 @@ static trm_status load(const char *path, const PJRT_Api **out_api, trm_error *er
     dlclose(library);
     FAIL(INVALID_ARGUMENT, "%s is no PJRT plugin: it has no function GetPjrtApi.", path);
   }
-  TRY(check_version(api, path, error));
-  CALL(Plugin_Initialize, initialize, opening, .priv = NULL);
+  const int major = api->pjrt_api_version.major_version;
+  const int minor = api->pjrt_api_version.minor_version;
+  if (major != PJRT_API_MAJOR || minor < LEAST_MINOR ||
+      api->struct_size < PJRT_STRUCT_SIZE(PJRT_Api, PJRT_Buffer_ToHostBuffer)) {
+    FAIL(FAILED_PRECONDITION,
+         "The accelerator's plugin %s has version %d.%d of the PJRT API; Tremula needs %d.%d or a "
+         "later one of the same major version. Install another version of the plugin.",
+         path, major, minor, PJRT_API_MAJOR, LEAST_MINOR);
+  }
+  CALL(Plugin_Initialize, initialize, opening, );
   *out_api = api;
   return TRM_OK;
 }
@@ -191,10 +191,11 @@ static trm_status name_it(trm_accelerator *a, trm_error *error) {
     used += snprintf(a->name + used, sizeof a->name - (size_t)used, "%c%d", d == 0 ? ':' : ',',
                      a->choice.devices[d]);
   }
-  snprintf(a->identity, sizeof a->identity, "%s|%.*s|%.*s|%d.%d", a->name,
+  const char *flags = getenv("XLA_FLAGS"); /* XLA's compilers read it */
+  snprintf(a->identity, sizeof a->identity, "%s|%.*s|%.*s|%d.%d|%s", a->name,
            (int)version->platform_version_size, version->platform_version,
            (int)kind->device_kind_size, kind->device_kind, api->pjrt_api_version.major_version,
-           api->pjrt_api_version.minor_version);
+           api->pjrt_api_version.minor_version, flags != NULL ? flags : "");
   return TRM_OK;
 }
 
@@ -210,7 +211,7 @@ static trm_status open_accelerator(trm_accelerator *a, trm_error *error) {
   }
   if (a->client == NULL) {
     TRY(load(a->choice.path, &a->api, error));
-    ARGS(PJRT_Client_Create_Args, create, .priv = NULL);
+    ARGS(PJRT_Client_Create_Args, create, );
     TRY_NOTE(take_error(a->api, a->api->PJRT_Client_Create(create), &opening, error),
              "the plugin is %s", a->choice.path);
     a->client = create->client;
@@ -340,10 +341,6 @@ void trm_device_array_release(trm_device_array *array) {
   trm_free(array);
 }
 
-bool trm_device_array_is_shared(const trm_device_array *array) {
-  return atomic_load(&array->references) > 1;
-}
-
 bool trm_device_array_fits(const trm_device_array *array, uint32_t replica,
                            const trm_shape *shape) {
   return array->device == device_of(array->accelerator, replica) &&
@@ -374,7 +371,7 @@ trm_status trm_device_array_read(const trm_device_array *array, void *data, trm_
 }
 
 trm_status trm_device_event_await(trm_accelerator *a, trm_device_event *event, trm_error *error) {
-  return await(a->api, (PJRT_Event *)event, &running, error);
+  return await(a->api, event, &running, error);
 }
 
 /* ---- Regions -------------------------------------------------------------------------------- */
@@ -384,7 +381,7 @@ enum { MOST_CODE_GIB = 1 };
 struct trm_region {
   trm_region *next; /* in the list of all compiled regions */
   int references;   /* guarded by regions_lock */
-  char key[33];
+  char key[TRM_REGION_KEY];
   trm_accelerator *accelerator;
   PJRT_LoadedExecutable *executable;
   size_t num_updated;
@@ -417,17 +414,16 @@ static trm_status store(const trm_region *region, const char *path, trm_error *e
   trm_status status = take_error(api, api->PJRT_Executable_Serialize(bytes), &other, error);
   if (status == TRM_OK) {
     status =
-        trm_region_file_write(path, bytes->serialized_bytes, bytes->serialized_bytes_size, error);
+        trm_write_hashed(path, "", bytes->serialized_bytes, bytes->serialized_bytes_size, error);
     bytes->serialized_executable_deleter(bytes->serialized_executable);
   }
   CALL_ANYWAY(Executable_Destroy, .executable = get->executable);
   return status;
 }
 
-static trm_status compile(trm_region *region, const trm_region_source *source, trm_error *error) {
+static trm_status compile(trm_region *region, void *code, size_t size, trm_error *error) {
   const trm_accelerator *a = region->accelerator;
-  ARGS(PJRT_Program, program, .code = (char *)(uintptr_t)source->module, .code_size = source->size,
-       .format = "hlo", .format_size = 3);
+  ARGS(PJRT_Program, program, .code = code, .code_size = size, .format = "hlo", .format_size = 3);
   ARGS(PJRT_Client_Compile_Args, args, .client = a->client, .program = program,
        .compile_options = a->options, .compile_options_size = sizeof a->options);
   const trm_mark mark = trm_mark_begin(TRM_TIMELINE_DRIVERS, "compile for %s", a->name);
@@ -438,8 +434,7 @@ static trm_status compile(trm_region *region, const trm_region_source *source, t
   return status;
 }
 
-static trm_status load_or_compile(trm_region *region, const trm_region_source *source,
-                                  trm_error *error) {
+static trm_status load_or_compile(trm_region *region, void *code, size_t size, trm_error *error) {
   char path[TRM_PLUGIN_PATH];
   const char *name = region->accelerator->name;
   trm_error why;
@@ -453,7 +448,7 @@ static trm_status load_or_compile(trm_region *region, const trm_region_source *s
     trm_log(TRM_LOG_WARN, origin, "for %s the file %s cannot be used and is made again: %s", name,
             path, why.message);
   }
-  TRY(compile(region, source, error));
+  TRY(compile(region, code, size, error));
   trm_log(TRM_LOG_INFO, origin, "a region was compiled for %s", name);
   status = has_file ? store(region, path, &why) : TRM_OK;
   if (status != TRM_OK) { /* some plugins cannot serialise code */
@@ -461,14 +456,6 @@ static trm_status load_or_compile(trm_region *region, const trm_region_source *s
             "compiled code is not kept in %s: %s", path, why.message);
   }
   return TRM_OK;
-}
-
-static void key_of(const trm_accelerator *a, const trm_region_source *source, char out[33]) {
-  const uint64_t seed = XXH3_64bits_withSeed(a->identity, strlen(a->identity),
-                                             XXH3_64bits(a->options, sizeof a->options));
-  const XXH128_hash_t hash = XXH3_128bits_withSeed(source->module, source->size, seed);
-  snprintf(out, 33, "%016llx%016llx", (unsigned long long)hash.high64,
-           (unsigned long long)hash.low64);
 }
 
 /* The region with the key, after adding `more` references; NULL: there is none. */
@@ -481,23 +468,20 @@ static trm_region *find(const char *key, int more) {
   return region;
 }
 
-trm_status trm_region_compile(trm_accelerator *a, const trm_region_source *source, trm_region **out,
-                              trm_error *error) {
-  char key[33];
-  key_of(a, source, key);
-  *out = find(key, 1);
-  if (*out != NULL) return TRM_OK;
+/* `code`: the module, serialised. */
+static trm_status add_region(trm_accelerator *a, const trm_module *module, const char *key,
+                             void *code, size_t size, trm_error *error) {
   trm_region *region =
-      trm_allocate_zeroed(1, sizeof *region + source->num_aliases * sizeof *region->updated);
+      trm_allocate_zeroed(1, sizeof *region + module->num_aliases * sizeof *region->updated);
   CHECK_MEMORY(region, "a region");
   region->references = 1;
-  memcpy(region->key, key, sizeof key);
+  memcpy(region->key, key, sizeof region->key);
   region->accelerator = a;
-  region->num_updated = source->num_aliases;
-  for (size_t u = 0; u < source->num_aliases; ++u) {
-    region->updated[u] = (uint32_t)source->aliases[u].parameter_number;
+  region->num_updated = module->num_aliases;
+  for (size_t u = 0; u < module->num_aliases; ++u) {
+    region->updated[u] = (uint32_t)module->aliases[u].parameter_number;
   }
-  const trm_status status = load_or_compile(region, source, error);
+  const trm_status status = load_or_compile(region, code, size, error);
   if (status != TRM_OK) {
     trm_free(region);
     return status;
@@ -506,11 +490,24 @@ trm_status trm_region_compile(trm_accelerator *a, const trm_region_source *sourc
   region->next = regions;
   regions = region;
   pthread_mutex_unlock(&regions_lock);
-  *out = region;
   return TRM_OK;
 }
 
-const char *trm_region_key(const trm_region *region) { return region->key; }
+trm_status trm_region_compile(trm_accelerator *a, const trm_module *module,
+                              char out_key[TRM_REGION_KEY], trm_error *error) {
+  void *code;
+  size_t size;
+  TRY(trm_module_serialize(module, &code, &size, error));
+  const uint64_t seed = XXH3_64bits_withSeed(a->identity, strlen(a->identity),
+                                             XXH3_64bits(a->options, sizeof a->options));
+  const XXH128_hash_t hash = XXH3_128bits_withSeed(code, size, seed);
+  snprintf(out_key, TRM_REGION_KEY, "%016" PRIx64 "%016" PRIx64, hash.high64, hash.low64);
+  const bool is_there = find(out_key, 1) != NULL;
+  const trm_status status = is_there ? TRM_OK : add_region(a, module, out_key, code, size, error);
+  trm_free(code);
+  return status;
+}
+
 trm_region *trm_region_take(const char *key) { return find(key, 0); }
 
 void trm_region_release(trm_region *region) {
@@ -533,15 +530,23 @@ trm_accelerator *trm_region_accelerator(const trm_region *region) { return regio
 
 /* ---- Running -------------------------------------------------------------------------------- */
 
-/* buffers: of the operands, then of the results. kept: room for numbers of operands. */
-static trm_status execute(const trm_region *region, const trm_region_call *call,
-                          PJRT_Buffer **buffers, int64_t *kept, trm_device_event **out_done,
-                          trm_error *error) {
-  const trm_accelerator *a = region->accelerator;
-  const PJRT_Api *api = a->api;
+trm_status trm_region_run(const trm_region *region, uint32_t replica, uint32_t num_operands,
+                          const trm_shape *shape, trm_device_array **arrays,
+                          trm_device_event **out_done, trm_error *error) {
+  trm_accelerator *a = region->accelerator;
+  const size_t in = num_operands, out = (size_t)shape->num_elements;
   size_t num_kept = 0;
+  *out_done = NULL;
+  TRY(check_process(a, error));
+  PJRT_Buffer **buffers = trm_allocate_zeroed(in + out + 1, sizeof *buffers);
+  int64_t *kept = trm_allocate(region->num_updated * sizeof *kept);
+  trm_status status = TRM_OK;
+  bool fits = buffers != NULL && kept != NULL;
+  if (!fits) FAIL_OR_GOTO(done, RESOURCE_EXHAUSTED, "out of memory for a region's run");
+  for (size_t i = 0; i < in; ++i) buffers[i] = arrays[i]->buffer;
   for (size_t i = 0; i < region->num_updated; ++i) {
-    if (!call->may_donate[region->updated[i]]) kept[num_kept++] = region->updated[i];
+    const uint32_t operand = region->updated[i];
+    if (atomic_load(&arrays[operand]->references) > 1) kept[num_kept++] = operand;
   }
   ARGS(PJRT_ExecuteOptions, options, .launch_id = 0);
   /* In newer headers the member after launch_id lists the operands that must not be donated. */
@@ -550,35 +555,21 @@ static trm_status execute(const trm_region *region, const trm_region_call *call,
       ((offsetof(PJRT_ExecuteOptions, launch_id) + sizeof options->launch_id + 7) & ~7ul);
   memcpy(behind, &kept, sizeof kept);
   memcpy(behind + sizeof kept, &num_kept, sizeof num_kept);
-  PJRT_Buffer **results = buffers + call->num_operands;
-  PJRT_Event *done = NULL;
-  CALL(LoadedExecutable_Execute, args, running, .executable = region->executable,
-       .options = options, .argument_lists = &buffers, .num_devices = 1,
-       .num_args = call->num_operands, .output_lists = &results, .device_complete_events = &done,
-       .execute_device = a->is_portable ? a->devices[device_of(a, call->replica)] : NULL);
-  *out_done = (trm_device_event *)done;
-  return TRM_OK;
-}
-
-trm_status trm_region_run(const trm_region *region, const trm_region_call *call,
-                          trm_device_event **out_done, trm_error *error) {
-  const size_t in = call->num_operands, out = (size_t)call->shape->num_elements;
-  *out_done = NULL;
-  TRY(check_process(region->accelerator, error));
-  PJRT_Buffer **buffers = trm_allocate_zeroed(in + out + 1, sizeof *buffers);
-  int64_t *kept = trm_allocate_zeroed(in + 1, sizeof *kept);
-  bool fits = buffers != NULL && kept != NULL;
-  trm_status status = TRM_OK;
-  for (size_t i = 0; i < in && fits; ++i) buffers[i] = call->operands[i]->buffer;
-  if (fits) status = execute(region, call, buffers, kept, out_done, error);
-  const size_t made = fits && status == TRM_OK ? out : 0;
-  for (size_t i = 0; i < made; ++i) {
-    call->results[i] =
-        array_of(region->accelerator, call->replica, buffers[in + i], &call->shape->elements[i]);
-    fits = fits && call->results[i] != NULL;
+  PJRT_Buffer **results = buffers + in;
+  ARGS(PJRT_LoadedExecutable_Execute_Args, args, .executable = region->executable,
+       .options = options, .argument_lists = (void *)&buffers, .num_devices = 1, .num_args = in,
+       .output_lists = &results, .device_complete_events = out_done,
+       .execute_device = a->is_portable ? a->devices[device_of(a, replica)] : NULL);
+  TRY_OR_GOTO(take_error(a->api, a->api->PJRT_LoadedExecutable_Execute(args), &running, error),
+              done);
+  for (size_t i = 0; i < out; ++i) {
+    trm_device_array **array = &arrays[in + i];
+    *array = array_of(a, replica, results[i], &shape->elements[i]);
+    fits = fits && *array != NULL;
   }
+  if (!fits) status = trm_fail(error, TRM_RESOURCE_EXHAUSTED, "out of memory for arrays");
+done:
   trm_free(buffers);
   trm_free(kept);
-  if (!fits) FAIL_NO_MEMORY("an accelerator's arrays");
   return status;
 }

@@ -2,9 +2,9 @@
 #include <string.h>
 
 #include "exec/engine.h"
-#include "ops/host/region.h"
+#include "exec/residence.h"
 
-static const trm_region_kernel *first_region(const trm_schedule *schedule) {
+const trm_region_kernel *trm_schedule_region(const trm_schedule *schedule) {
   const trm_region_kernel *region = NULL;
   for (uint32_t k = 0; k < schedule->num_kernels && region == NULL; ++k) {
     region = trm_region_kernel_of(schedule->kernels[k]);
@@ -12,14 +12,8 @@ static const trm_region_kernel *first_region(const trm_schedule *schedule) {
   return region;
 }
 
-trm_accelerator *trm_schedule_accelerator(const trm_schedule *schedule) {
-  const trm_region_kernel *region = first_region(schedule);
-  return region != NULL ? trm_region_accelerator(region->compiled) : NULL;
-}
-
-const char *trm_schedule_precision(const trm_schedule *schedule) {
-  const trm_region_kernel *region = first_region(schedule);
-  return region != NULL && region->is_fastest ? " at its fastest precision" : "";
+static const char *name_of(const trm_region_kernel *region) {
+  return trm_accelerator_name(trm_region_accelerator(region->compiled));
 }
 
 const char *trm_step_stays(const trm_schedule *schedule, const trm_step *step) {
@@ -32,10 +26,6 @@ const char *trm_step_stays(const trm_schedule *schedule, const trm_step *step) {
     i = &c->instructions[c->root];
   }
   return trm_instruction_frontend_attribute(i, TRM_STAYS);
-}
-
-static bool is_region(const trm_step *step) {
-  return step->kind == TRM_STEP_KERNEL && trm_region_kernel_of(step->kernel) != NULL;
 }
 
 /* The steps on the CPU for one reason, which is that of `first`. */
@@ -57,13 +47,15 @@ static void print_reason(const trm_schedule *schedule, uint32_t first, trm_text 
 trm_status trm_engine_print_accelerator(const trm_engine *engine, char **out_text,
                                         trm_error *error) {
   const trm_schedule *schedule = engine->executable->schedule;
-  const trm_accelerator *accelerator = trm_schedule_accelerator(schedule);
+  const trm_region_kernel *region = trm_schedule_region(schedule);
   uint32_t regions = 0;
   trm_text text = {0};
-  for (uint32_t i = 0; i < schedule->num_steps; ++i) regions += is_region(&schedule->steps[i]);
+  for (uint32_t i = 0; i < schedule->num_steps; ++i) {
+    regions += trm_region_kernel_of(schedule->steps[i].kernel) != NULL;
+  }
   trm_text_format(&text, "on %s%s: %u region%s\n",
-                  accelerator != NULL ? trm_accelerator_name(accelerator) : "an accelerator",
-                  trm_schedule_precision(schedule), regions, regions == 1 ? "" : "s");
+                  region != NULL ? name_of(region) : "an accelerator",
+                  region != NULL ? region->precision : "", regions, regions == 1 ? "" : "s");
   for (uint32_t i = 0; i < schedule->num_steps; ++i) {
     if (trm_step_stays(schedule, &schedule->steps[i]) != NULL) print_reason(schedule, i, &text);
   }
@@ -76,6 +68,6 @@ trm_status trm_engine_print_accelerator(const trm_engine *engine, char **out_tex
 }
 
 const char *trm_executable_accelerator(const trm_executable *executable) {
-  const trm_accelerator *accelerator = trm_schedule_accelerator(executable->schedule);
-  return accelerator != NULL ? trm_accelerator_name(accelerator) : NULL;
+  const trm_region_kernel *region = trm_schedule_region(executable->schedule);
+  return region != NULL ? name_of(region) : NULL;
 }

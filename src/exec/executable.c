@@ -217,7 +217,6 @@ trm_status trm_executable_for(const trm_executable *executable,
   }
   trm_module *shared;
   TRY(trm_module_clone(executable->shared, &shared, error));
-  shared->half_overflow = executable->shared->half_overflow;
   return from_shared(shared, options, TRM_NUM_OPTIONS, accelerator, out_executable, error);
 }
 

@@ -5,10 +5,9 @@
 #include <string.h>
 
 #include "base/memory.h"
-#include "ops/host/region.h"
 #include "tremula/log.h"
 
-static trm_resident *resident_of(const trm_residence *r, uint32_t slot) {
+static trm_resident *resident_of(trm_residence *r, uint32_t slot) {
   return &r->slots[r->schedule->slots[slot].parent];
 }
 
@@ -22,25 +21,13 @@ static void drop(trm_resident *resident) {
 trm_status trm_residence_create(const trm_schedule *schedule, uint32_t replica, trm_residence **out,
                                 trm_error *error) {
   *out = NULL;
-  trm_accelerator *accelerator = trm_schedule_accelerator(schedule);
-  if (accelerator == NULL) return TRM_OK;
-  size_t most = 1; /* operands and results of a step */
-  for (uint32_t i = 0; i < schedule->num_steps; ++i) {
-    const size_t arrays = (size_t)schedule->steps[i].num_operands + schedule->steps[i].num_results;
-    if (arrays > most) most = arrays;
-  }
-  trm_residence *r = trm_allocate_zeroed(1, sizeof *r);
+  const trm_region_kernel *region = trm_schedule_region(schedule);
+  if (region == NULL) return TRM_OK;
+  trm_residence *r = trm_allocate_zeroed(1, sizeof *r + schedule->num_slots * sizeof *r->slots);
   CHECK_MEMORY(r, "an accelerator's arrays");
   r->schedule = schedule;
-  r->accelerator = accelerator;
+  r->accelerator = trm_region_accelerator(region->compiled);
   r->replica = replica;
-  r->slots = trm_allocate_zeroed((size_t)schedule->num_slots + 1, sizeof *r->slots);
-  r->arrays = trm_allocate_zeroed(most, sizeof *r->arrays);
-  r->may_donate = trm_allocate_zeroed(most, sizeof *r->may_donate);
-  if (r->slots == NULL || r->arrays == NULL || r->may_donate == NULL) {
-    trm_residence_free(r);
-    FAIL_NO_MEMORY("an accelerator's arrays");
-  }
   *out = r;
   return TRM_OK;
 }
@@ -48,11 +35,10 @@ trm_status trm_residence_create(const trm_schedule *schedule, uint32_t replica, 
 /* Gives the first failure: `status`, or what the regions that are under way end with. */
 static trm_status await_all(trm_residence *r, trm_status status, trm_error *error) {
   for (uint32_t i = 0; i < TRM_RUNS_AHEAD; ++i) {
-    trm_device_event **event = &r->under_way[(r->next + i) % TRM_RUNS_AHEAD];
     trm_error ignored, *failure = status == TRM_OK ? error : &ignored;
-    const trm_status ended = trm_device_event_await(r->accelerator, *event, failure);
+    const trm_status ended = trm_device_event_await(r->accelerator, r->under_way[i], failure);
     if (status == TRM_OK) status = ended;
-    *event = NULL;
+    r->under_way[i] = NULL;
   }
   return status;
 }
@@ -60,10 +46,7 @@ static trm_status await_all(trm_residence *r, trm_status status, trm_error *erro
 void trm_residence_free(trm_residence *r) {
   if (r == NULL) return;
   await_all(r, TRM_OK, &(trm_error){0});
-  for (uint32_t s = 0; r->slots != NULL && s < r->schedule->num_slots; ++s) drop(&r->slots[s]);
-  trm_free(r->slots);
-  trm_free(r->arrays);
-  trm_free(r->may_donate);
+  for (uint32_t s = 0; s < r->schedule->num_slots; ++s) drop(&r->slots[s]);
   trm_free(r);
 }
 
@@ -77,17 +60,17 @@ static trm_status bring_one_home(trm_residence *r, uint32_t slot, trm_error *err
   return TRM_OK;
 }
 
-/* The slot's array, of that shape and on this replica's device. */
-static trm_status send(trm_residence *r, uint32_t slot, const trm_shape *shape, uint64_t version,
-                       trm_error *error) {
+/* Sees that the slot has an array of that shape on this replica's device. data: its contents on the
+ * host, which a view (schedule.h) has in other places than the slot. */
+static trm_status send(trm_residence *r, uint32_t slot, const trm_shape *shape, const void *data,
+                       uint64_t version, trm_error *error) {
   trm_resident *resident = resident_of(r, slot);
   if (resident->array != NULL && trm_device_array_fits(resident->array, r->replica, shape)) {
     return TRM_OK;
   }
   TRY(bring_one_home(r, slot, error));
   drop(resident);
-  TRY(trm_device_array_create(r->accelerator, r->replica, shape, r->places[slot], &resident->array,
-                              error));
+  TRY(trm_device_array_create(r->accelerator, r->replica, shape, data, &resident->array, error));
   resident->version = version;
   ++r->arrays_up;
   r->bytes_up += trm_shape_bytes(shape);
@@ -131,59 +114,40 @@ bool trm_residence_copy(trm_residence *r, const trm_step *step) {
   return true;
 }
 
-/* Sets may_donate of operands whose slots results take, unless they are read twice. These are never
- * inputs of the run, so that a failure loses nothing. */
-static void find_donated(trm_residence *r, const trm_step *step) {
-  const uint32_t operands = step->num_operands, slots = operands + step->num_results;
-  for (uint32_t k = 0; k < operands; ++k) ++resident_of(r, step->slots[k])->reads;
-  for (uint32_t k = operands; k < slots; ++k) resident_of(r, step->slots[k])->is_written = true;
-  for (uint32_t k = 0; k < operands; ++k) {
-    const trm_resident *one = resident_of(r, step->slots[k]);
-    r->may_donate[k] =
-        one->reads == 1 && one->is_written && !trm_device_array_is_shared(one->array);
-  }
-  for (uint32_t k = 0; k < slots; ++k) {
-    trm_resident *one = resident_of(r, step->slots[k]);
-    one->reads = 0, one->is_written = false;
-  }
-}
-
-static trm_status start(trm_residence *r, const trm_step *step, const trm_region_kernel *region,
-                        const uint64_t *versions, trm_error *error) {
-  trm_device_event **oldest = &r->under_way[r->next];
+/* arrays: of the operands, then of the results. */
+static trm_status start(trm_residence *r, const trm_step *step, const trm_kernel_call *call,
+                        trm_device_array **arrays, trm_error *error) {
+  const trm_region_kernel *region = trm_region_kernel_of(step->kernel);
+  trm_device_event *oldest = r->under_way[0];
   for (uint32_t k = 0; k < step->num_operands; ++k) {
     const trm_shape *shape = trm_operand_shape(&region->request, k);
-    TRY(send(r, step->slots[k], shape, versions[k], error));
+    TRY(send(r, step->slots[k], shape, call->operands[k], call->versions[k], error));
+    /* now, because a reshape has the same slot, and may be the next operand */
+    arrays[k] = trm_device_array_retain(resident_of(r, step->slots[k])->array);
   }
-  trm_device_event *last = *oldest;
-  *oldest = NULL;
-  TRY(trm_device_event_await(r->accelerator, last, error));
-  for (uint32_t k = 0; k < step->num_operands; ++k) {
-    r->arrays[k] = resident_of(r, step->slots[k])->array;
-  }
-  find_donated(r, step);
-  const trm_region_call call = {.replica = r->replica,
-                                .num_operands = step->num_operands,
-                                .operands = r->arrays,
-                                .results = r->arrays + step->num_operands,
-                                .may_donate = r->may_donate,
-                                .shape = &region->request.instruction->shape};
-  r->next = (r->next + 1) % TRM_RUNS_AHEAD;
-  return trm_region_run(region->compiled, &call, oldest, error);
+  memmove(r->under_way, r->under_way + 1, sizeof r->under_way - sizeof oldest);
+  r->under_way[TRM_RUNS_AHEAD - 1] = NULL;
+  TRY(trm_device_event_await(r->accelerator, oldest, error));
+  /* What nobody reads later has then one reference, and the region may overwrite it. Inputs of the
+   * run keep theirs, so that a failure loses nothing. */
+  trm_residence_wrote(r, step);
+  return trm_region_run(region->compiled, r->replica, step->num_operands,
+                        &region->request.instruction->shape, arrays,
+                        &r->under_way[TRM_RUNS_AHEAD - 1], error);
 }
 
-trm_status trm_residence_run(trm_residence *r, const trm_step *step, const uint64_t *versions,
+trm_status trm_residence_run(trm_residence *r, const trm_step *step, const trm_kernel_call *call,
                              bool waits, trm_error *error) {
-  const trm_region_kernel *region = trm_region_kernel_of(step->kernel);
-  trm_device_array **results = r->arrays + step->num_operands;
-  memset(results, 0, step->num_results * sizeof *results);
-  const trm_status status = start(r, step, region, versions, error);
-  drop_dead(r, step);
-  for (uint32_t k = 0; k < step->num_results; ++k) {
-    trm_resident *resident = resident_of(r, step->slots[step->num_operands + k]);
-    drop(resident);
-    *resident = (trm_resident){.array = results[k], .is_stale = results[k] != NULL};
+  const uint32_t operands = step->num_operands, all = operands + step->num_results;
+  trm_device_array **arrays = trm_allocate_zeroed((size_t)all + 1, sizeof *arrays);
+  CHECK_MEMORY(arrays, "an accelerator's arrays");
+  const trm_status status = start(r, step, call, arrays, error);
+  for (uint32_t k = 0; k < operands; ++k) trm_device_array_release(arrays[k]);
+  for (uint32_t k = operands; k < all; ++k) {
+    trm_resident *resident = resident_of(r, step->slots[k]);
+    if (arrays[k] != NULL) *resident = (trm_resident){arrays[k], .is_stale = true};
   }
+  trm_free(arrays);
   return waits ? await_all(r, status, error) : status;
 }
 

@@ -7,8 +7,8 @@
 #ifndef TREMULA_EXEC_RESIDENCE_H_
 #define TREMULA_EXEC_RESIDENCE_H_
 
-#include "accelerator/accelerator.h"
 #include "exec/schedule.h"
+#include "ops/host/region.h"
 
 enum {
   TRM_RUNS_AHEAD = 2, /* regions that may be under way when the next one starts */
@@ -19,8 +19,6 @@ typedef struct trm_resident {
   trm_device_array *array; /* NULL: none */
   uint64_t version;        /* an input's, when it was copied; 0: unknown */
   bool is_stale;           /* the host's memory does not have the contents */
-  uint32_t reads;          /* by the region that is about to run */
-  bool is_written;         /* the same */
 } trm_resident;
 
 typedef struct trm_held trm_held; /* an element of an outfeed */
@@ -29,20 +27,15 @@ typedef struct trm_residence {
   const trm_schedule *schedule;
   trm_accelerator *accelerator;
   uint32_t replica;
-  trm_resident *slots;       /* by slot; of representatives only */
-  void *const *places;       /* by slot: the host's memory in this run */
-  trm_device_array **arrays; /* operands and results of one region at a time */
-  bool *may_donate;          /* the same */
-  trm_device_event *under_way[TRM_RUNS_AHEAD];
-  trm_held *held;                                        /* the oldest first */
-  uint32_t next;                                         /* of under_way: the oldest */
+  void *const *places;                         /* by slot: the host's memory in this run */
+  trm_device_event *under_way[TRM_RUNS_AHEAD]; /* the oldest first; NULL: none */
+  trm_held *held;                              /* the oldest first */
   uint64_t arrays_up, bytes_up, arrays_down, bytes_down; /* in this run */
+  trm_resident slots[];                                  /* by slot; of representatives only */
 } trm_residence;
 
-/* accelerated.c. NULL: the schedule has no regions. */
-trm_accelerator *trm_schedule_accelerator(const trm_schedule *schedule);
-/* What stands behind the accelerator's name in what people read: "", or that it is the fastest. */
-const char *trm_schedule_precision(const trm_schedule *schedule);
+/* accelerated.c: one of the regions, which are all alike; NULL: there is none. */
+const trm_region_kernel *trm_schedule_region(const trm_schedule *schedule);
 
 /* NULL for a schedule without regions. */
 trm_status trm_residence_create(const trm_schedule *schedule, uint32_t replica,
@@ -60,9 +53,9 @@ void trm_residence_wrote(trm_residence *residence, const trm_step *step);
 /* A copy, of one array, of what is on the accelerator is the same array. False: the host has to
  * copy. */
 bool trm_residence_copy(trm_residence *residence, const trm_step *step);
-/* versions: of the step's operands. `waits`: for its end, to be timed. */
+/* call: the step's. `waits`: for its end, to be timed. */
 trm_status trm_residence_run(trm_residence *residence, const trm_step *step,
-                             const uint64_t *versions, bool waits, trm_error *error);
+                             const trm_kernel_call *call, bool waits, trm_error *error);
 /* held.c: an element of an outfeed, of at most TRM_MOST_HELD arrays, is given to it later, so that
  * the next element of a feed is copied while this one is computed. */
 trm_status trm_residence_hold(trm_residence *residence, trm_outfeed *outfeed, const trm_step *step,

@@ -3,7 +3,6 @@
 
 #include "exec/engine.h"
 #include "exec/float_check.h"
-#include "ops/host/region.h"
 #include "timeline/mark.h"
 
 /* The highest bit of a seed: every replica draws the same numbers. */
@@ -233,11 +232,11 @@ static trm_status run_resident(const runner *r, uint32_t i, seeds seed, trm_erro
   const trm_step *step = &r->schedule->steps[i];
   trm_residence *residence = r->replica->residence;
   if (is_copy(r, step) && trm_residence_copy(residence, step)) return TRM_OK;
-  if (step->kind == TRM_STEP_KERNEL && trm_region_kernel_of(step->kernel) != NULL) {
+  if (trm_region_kernel_of(step->kernel) != NULL) {
     const trm_mark mark =
         trm_mark_begin(TRM_TIMELINE_DRIVERS, "%s", trm_accelerator_name(residence->accelerator));
     const trm_status status =
-        trm_residence_run(residence, step, r->replica->calls[i].versions, r->times != NULL, error);
+        trm_residence_run(residence, step, &r->replica->calls[i], r->times != NULL, error);
     trm_mark_end(&mark);
     return note_step(r, step, status, error);
   }

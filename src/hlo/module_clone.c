@@ -136,6 +136,7 @@ static trm_status clone_module(const trm_module *module, bool shares_literals,
   clone->entry = module->entry;
   clone->next_id = module->next_id;
   clone->is_scheduled = module->is_scheduled;
+  clone->half_overflow = module->half_overflow;
   clone->frontend_side_table = copy_text(&c, module->frontend_side_table);
   clone->num_aliases = module->num_aliases;
   clone->aliases = copy_block(&c, module->aliases, module->num_aliases * sizeof *module->aliases);

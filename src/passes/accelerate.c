@@ -30,12 +30,6 @@ enum { MOST_COUNTERS = 64 /* elements */, PHILOX = 2 /* of HLO's random algorith
 static const char origin[] = "ACCELERATOR";
 static const char kernel_of_the_cpu[] = "a kernel of the CPU computes it";
 
-/* The work, in elements of results, below which a region is not worth the transfers. */
-static int64_t least_work(void) {
-  const char *text = getenv("TREMULA_ACCELERATOR_LEAST");
-  return text != NULL && *text != '\0' ? strtoll(text, NULL, 10) : 1 << 14;
-}
-
 /* What the pass knows of an instruction. */
 typedef struct seat {
   const char *reason; /* why the CPU computes it; NULL: it can be in a region */
@@ -48,11 +42,11 @@ typedef struct cutter {
   trm_arena arena;
   trm_accelerator *accelerator;
   bool fastest;
-  const bool *is_pure;              /* by computation: no instruction needs the host */
-  const trm_computation *condition; /* the condition of the loop whose body this is, or NULL */
-  uint32_t count;                   /* instructions before the cut */
-  seat *at;                         /* by instruction */
-  trm_index *inside;                /* by instruction: its copy in the region that is being made */
+  const bool *is_pure; /* by computation: no instruction needs the host */
+  uint32_t condition;  /* of the loop whose body this is, or TRM_NO_INDEX */
+  uint32_t count;      /* instructions before the cut */
+  seat *at;            /* by instruction */
+  trm_index *inside;   /* by instruction: its copy in the region that is being made */
   uint32_t num_regions;
 } cutter;
 
@@ -60,12 +54,17 @@ static bool fits(const cutter *c, trm_index i) { return c->at[i].reason == NULL;
 
 /* ---- What can be in a region ---------------------------------------------------------------- */
 
-static bool has_types(const trm_module *module, const trm_instruction *i) {
+static bool has_types(const trm_module *module, const trm_computation *c,
+                      const trm_instruction *i) {
   const bool limits = module->half_overflow != TRM_HALF_INFINITY && !trm_can_limit_halves(i);
-  for (int32_t l = 0; l < trm_shape_num_leaves(&i->shape); ++l) {
-    const trm_shape *leaf = trm_shape_leaf(&i->shape, l);
-    if (!trm_accelerator_has_type(leaf->dtype) || leaf->dynamic != 0) return false;
-    if (limits && leaf->dtype == TRM_F16) return false;
+  for (uint32_t k = 0; k <= i->num_operands; ++k) {
+    const bool is_result = k == i->num_operands;
+    const trm_shape *shape = is_result ? &i->shape : &c->instructions[i->operands[k]].shape;
+    for (int32_t l = 0; l < trm_shape_num_leaves(shape); ++l) {
+      const trm_shape *leaf = trm_shape_leaf(shape, l);
+      if (!trm_accelerator_has_type(leaf->dtype) || leaf->dynamic != 0) return false;
+      if (is_result && limits && leaf->dtype == TRM_F16) return false;
+    }
   }
   return trm_shape_num_leaves(&i->shape) > 0;
 }
@@ -111,7 +110,7 @@ static const char *reason_here(const trm_module *module, const trm_computation *
                                const trm_instruction *i, const bool *is_pure) {
   const char *stays = trm_instruction_frontend_attribute(i, TRM_STAYS);
   if (stays != NULL) return stays;
-  if (!has_types(module, i)) return "only the CPU has its type";
+  if (!has_types(module, computation, i)) return "only the CPU has its type";
   if (trm_can_lower(computation, i)) return NULL;
   return calls_pure(i, is_pure) ? reason_of(i) : "it calls instructions that stay on the CPU";
 }
@@ -156,24 +155,6 @@ static void drop_tuples(cutter *c) {
   }
 }
 
-/* An element of a tuple in a region is in the region too, wherever its readers are. */
-static void find_levels(cutter *c) {
-  const trm_computation *computation = trm_edit_computation(&c->edit);
-  for (trm_index i = 0; i < c->count; ++i) {
-    const trm_instruction *o = &computation->instructions[i];
-    int32_t level = 0;
-    for (uint32_t k = 0; k < o->num_operands + o->num_control_predecessors; ++k) {
-      const trm_index before =
-          k < o->num_operands ? o->operands[k] : o->control_predecessors[k - o->num_operands];
-      const int32_t least = c->at[before].level + (fits(c, before) && !fits(c, i));
-      if (computation->instructions[before].opcode != TRM_OP_CONSTANT && least > level) {
-        level = least;
-      }
-    }
-    c->at[i].level = level;
-  }
-}
-
 /* A region has no side effects, so an instruction on the host need not wait for one except to read
  * its results. */
 static void drop_order(const cutter *c) {
@@ -196,16 +177,33 @@ static bool is_member(const cutter *c, trm_index i, int32_t level) {
   return fits(c, i) && c->at[i].level == level && !is_constant(c, i);
 }
 
-static void find_used(cutter *c) {
-  const trm_computation *computation = trm_edit_computation(&c->edit);
+/* Also finds what is used outside its region. An element of a tuple in a region is in the region
+ * too, wherever its readers are. Gives the number of levels; -1 where a tuple leaves the regions,
+ * because a loop or conditional reads it at a later level. */
+static int32_t find_levels(cutter *c) {
+  int32_t count = 0;
   for (trm_index i = 0; i < c->count; ++i) {
-    const trm_instruction *o = &computation->instructions[i];
+    const trm_instruction *o = trm_edit_at(&c->edit, i);
+    int32_t level = 0;
+    for (uint32_t k = 0; k < o->num_operands + o->num_control_predecessors; ++k) {
+      const trm_index before =
+          k < o->num_operands ? o->operands[k] : o->control_predecessors[k - o->num_operands];
+      const int32_t least = c->at[before].level + (fits(c, before) && !fits(c, i));
+      if (!is_constant(c, before) && least > level) level = least;
+    }
+    c->at[i].level = level;
+    if (fits(c, i) && level >= count) count = level + 1;
     for (uint32_t k = 0; k < o->num_operands; ++k) {
-      const trm_index operand = o->operands[k];
-      if (!fits(c, i) || c->at[i].level != c->at[operand].level) c->at[operand].is_used = true;
+      seat *operand = &c->at[o->operands[k]];
+      if (fits(c, i) && operand->level == level) continue;
+      operand->is_used = true;
+      if (!fits(c, i) || !is_tuple(trm_edit_at(&c->edit, o->operands[k]))) continue;
+      c->at[i].reason = operand->reason = tuple_of_the_cpu;
+      return -1;
     }
   }
-  c->at[computation->root].is_used = true;
+  c->at[trm_edit_computation(&c->edit)->root].is_used = true;
+  return count;
 }
 
 /* ---- Counters ------------------------------------------------------------------------------- */
@@ -235,9 +233,16 @@ static bool keep_counter(void *context, trm_index i) {
   return counts || c->at[i].reason == counts_turns;
 }
 
+/* Whether the computation is a loop's body that makes a new state. */
+static bool is_body(const cutter *c) {
+  const trm_computation *body = trm_edit_computation(&c->edit);
+  return c->condition != TRM_NO_INDEX && body->instructions[body->root].opcode == TRM_OP_TUPLE;
+}
+
 static trm_status keep_counters(cutter *c, trm_error *error) {
-  const trm_computation *body = trm_edit_computation(&c->edit), *condition = c->condition;
-  if (condition == NULL || body->instructions[body->root].opcode != TRM_OP_TUPLE) return TRM_OK;
+  const trm_computation *body = trm_edit_computation(&c->edit);
+  if (!is_body(c)) return TRM_OK;
+  const trm_computation *condition = &c->edit.module->computations[c->condition];
   bool *needs = ARENA_NEW(&c->arena, bool, (size_t)body->instructions[body->root].num_operands + 1);
   bool *reads = ARENA_NEW(&c->arena, bool, (size_t)c->count + 1);
   if (needs == NULL || reads == NULL) FAIL_NO_MEMORY("regions");
@@ -258,8 +263,9 @@ typedef struct region_draft {
   uint32_t body, num_members, num_operands, num_results, num_aliases;
   trm_index *operands, *results, *inside; /* inside: the results' copies */
   trm_alias *aliases;                     /* operands that results may overwrite */
+  int64_t *places;                        /* of results in the tuple */
   trm_shape *shapes, shape;               /* of the results, and the tuple of them */
-  const char *key;
+  char key[TRM_REGION_KEY];               /* of its code; "": the accelerator has none */
 } region_draft;
 
 /* Brings an instruction into the region: a member or a constant as a copy, others as a parameter.
@@ -290,6 +296,7 @@ static trm_status make_body(cutter *c, region_draft *r, trm_error *error) {
   memset(c->inside, 0xff, c->count * sizeof *c->inside);
   for (trm_index i = 0; i < c->count; ++i) {
     if (!is_member(c, i, r->level)) continue;
+    ++r->num_members;
     TRY(bring(c, r, i, error));
     const trm_shape shape = trm_edit_at(&c->edit, i)->shape;
     if (!c->at[i].is_used || !trm_shape_is_array(&shape)) continue;
@@ -302,69 +309,52 @@ static trm_status make_body(cutter *c, region_draft *r, trm_error *error) {
 }
 
 /* Finds operands that results may overwrite: an element of a loop's state and its next value. */
-static trm_status find_updates(const cutter *c, region_draft *r, trm_error *error) {
-  trm_arena *arena = &c->edit.module->arena;
+static void find_updates(const cutter *c, region_draft *r) {
   const trm_computation *loop = trm_edit_computation(&c->edit);
   const trm_instruction *root = &loop->instructions[loop->root];
-  const bool is_loop = c->condition != NULL && root->opcode == TRM_OP_TUPLE;
-  r->aliases = ARENA_NEW(arena, trm_alias, (size_t)r->num_operands + 1);
-  CHECK_MEMORY(r->aliases, "a region");
-  for (uint32_t at = 0; at < r->num_results && is_loop; ++at) {
+  for (uint32_t at = 0; at < r->num_results && is_body(c); ++at) {
     uint32_t k = 0;
     for (; k < r->num_operands; ++k) {
       const int64_t element = trm_state_element(loop, &loop->instructions[r->operands[k]]);
       if (element >= 0 && root->operands[element] == r->results[at]) break;
     }
     if (k == r->num_operands) continue;
-    const int64_t index[] = {at};
-    int64_t *kept = trm_arena_copy(arena, index, sizeof index);
-    CHECK_MEMORY(kept, "a region");
+    r->places[at] = at;
     r->aliases[r->num_aliases++] =
-        (trm_alias){.output_index = {.count = 1, .items = kept}, .parameter_number = k};
+        (trm_alias){.output_index = {.count = 1, .items = &r->places[at]}, .parameter_number = k};
   }
-  return TRM_OK;
 }
 
-static trm_status module_of(const trm_module *module, const region_draft *r, bool fastest,
-                            void **out_data, size_t *out_size, trm_error *error) {
+/* Compiles the region. Where the accelerator's compiler refuses, the log says why. */
+static trm_status compile(const cutter *c, region_draft *r, trm_error *error) {
   trm_module *copy;
-  TRY(trm_module_clone_lightly(module, &copy, error));
+  TRY(trm_module_clone_lightly(c->edit.module, &copy, error));
   copy->entry = r->body;
   copy->num_aliases = r->num_aliases;
   copy->aliases = r->aliases;
-  copy->half_overflow = module->half_overflow;
+  copy->is_scheduled = false; /* XLA's passes end the process where a module has a schedule */
   trm_status status = trm_lower(copy, r->body, error);
-  if (status == TRM_OK && !fastest) status = trm_exact_halves(copy, r->body, error);
+  if (status == TRM_OK && !c->fastest) status = trm_exact_halves(copy, r->body, error);
   if (status == TRM_OK) status = trm_module_compact(copy, error);
-  trm_number_anew(copy);
-  if (status == TRM_OK) status = trm_module_serialize(copy, out_data, out_size, error);
+  if (status == TRM_OK) {
+    trm_error why = {0};
+    /* Where an id is missing, the module is written with numbers from 1 on. XLA's passes have
+     * arrays as long as the largest id, and JAX gives ids beyond 2^32. */
+    copy->computations[copy->entry].id = 0;
+    const bool is_taken = trm_region_compile(c->accelerator, copy, r->key, &why) == TRM_OK;
+    if (!is_taken) r->key[0] = '\0';
+    trm_log(is_taken ? TRM_LOG_INFO : TRM_LOG_WARN, origin, "%u instructions of %s run on %s%s%s%s",
+            r->num_members, trm_edit_computation(&c->edit)->name,
+            is_taken ? "" : "the CPU, not on ", trm_accelerator_name(c->accelerator),
+            is_taken ? "" : ": ", why.message);
+  }
   trm_module_free(copy);
   return status;
 }
 
-/* Compiles the region. Where the accelerator's compiler refuses, *out_taken is false and the log
- * says why. The compiled code waits under its key until the kernel takes it. */
-static trm_status try_region(cutter *c, region_draft *r, bool *out_taken, trm_error *error) {
-  void *data;
-  size_t size;
-  trm_region *region;
-  trm_error why = {0};
-  TRY(module_of(c->edit.module, r, c->fastest, &data, &size, error));
-  const trm_region_source source = {data, size, r->aliases, r->num_aliases};
-  const trm_status status = trm_region_compile(c->accelerator, &source, &region, &why);
-  trm_free(data);
-  *out_taken = status == TRM_OK;
-  if (status == TRM_OK) r->key = trm_region_key(region);
-  trm_log(status == TRM_OK ? TRM_LOG_INFO : TRM_LOG_WARN, origin,
-          "%u instructions of %s run on %s%s%s%s", r->num_members,
-          trm_edit_computation(&c->edit)->name, status == TRM_OK ? "" : "the CPU, not on ",
-          trm_accelerator_name(c->accelerator), status == TRM_OK ? "" : ": ", why.message);
-  return TRM_OK;
-}
-
 static trm_status call_region(cutter *c, const region_draft *r, trm_error *error) {
-  char *config = trm_arena_format(&c->edit.module->arena, "%s %s",
-                                  c->fastest ? TRM_REGION_FASTEST : "exact", r->key);
+  char *config = trm_arena_format(&c->edit.module->arena, "%s%s", r->key,
+                                  c->fastest ? " at its fastest precision" : "");
   CHECK_MEMORY(config, "a region");
   const trm_instruction call = {.shape = r->shape,
                                 .num_operands = r->num_operands,
@@ -388,20 +378,19 @@ static const bool is_heavy[TRM_NUM_OPCODES] = {
     [TRM_OP_CHOLESKY] = true, [TRM_OP_TRIANGULAR_SOLVE] = true};
 
 /* Whether a level has enough work to move. Beside another region every level has, because its
- * operands may already be on the accelerator. *out_members: the number of instructions. */
-static bool is_worth(const cutter *c, int32_t level, uint32_t *out_members) {
+ * operands may already be on the accelerator. Work is counted in elements of results. */
+static bool is_worth(const cutter *c, int32_t level) {
+  const char *text = getenv("TREMULA_ACCELERATOR_LEAST");
+  const int64_t least = text != NULL && *text != '\0' ? strtoll(text, NULL, 10) : 1 << 14;
   const trm_computation *computation = trm_edit_computation(&c->edit);
-  const int64_t least = least_work();
   int64_t work = 0;
-  *out_members = 0;
   for (trm_index i = 0; i < c->count; ++i) {
     if (!is_member(c, i, level)) continue;
     const trm_instruction *o = &computation->instructions[i];
-    ++*out_members;
     if (is_heavy[o->opcode] || is_expanded[o->call_id]) work += least;
     else if (trm_shape_is_array(&o->shape)) work += trm_shape_count(&o->shape);
   }
-  return *out_members > 0 && (work >= least || c->num_regions > 0);
+  return work >= least || c->num_regions > 0;
 }
 
 static void leave_level(cutter *c, int32_t level, const char *reason) {
@@ -413,21 +402,24 @@ static void leave_level(cutter *c, int32_t level, const char *reason) {
 static trm_status cut_level(cutter *c, int32_t level, trm_error *error) {
   const size_t most = (size_t)c->count + 1;
   region_draft r = {.level = level};
-  if (!is_worth(c, level, &r.num_members)) {
+  if (!is_worth(c, level)) {
     leave_level(c, level, "it is too little work to move");
     return TRM_OK;
   }
   r.operands = ARENA_NEW(&c->arena, trm_index, 3 * most);
   r.shapes = ARENA_NEW(&c->arena, trm_shape, most);
-  if (r.operands == NULL || r.shapes == NULL) FAIL_NO_MEMORY("a region");
+  r.aliases = ARENA_NEW(&c->arena, trm_alias, most);
+  r.places = ARENA_NEW(&c->arena, int64_t, most);
+  if (r.operands == NULL || r.shapes == NULL || r.aliases == NULL || r.places == NULL) {
+    FAIL_NO_MEMORY("a region");
+  }
   r.results = r.operands + most;
   r.inside = r.results + most;
   TRY(make_body(c, &r, error));
   if (r.num_results == 0) return TRM_OK;
-  bool taken;
-  TRY(find_updates(c, &r, error));
-  TRY(try_region(c, &r, &taken, error));
-  if (taken) return call_region(c, &r, error);
+  find_updates(c, &r);
+  TRY(compile(c, &r, error));
+  if (r.key[0] != '\0') return call_region(c, &r, error);
   leave_level(c, level, "the accelerator's compiler refuses it");
   return TRM_OK;
 }
@@ -457,21 +449,23 @@ static trm_status note_reasons(cutter *c, trm_error *error) {
 }
 
 static trm_status cut(cutter *c, trm_error *error) {
-  int32_t deepest = -1;
+  c->count = trm_edit_computation(&c->edit)->num_instructions;
+  c->at = ARENA_NEW(&c->arena, seat, (size_t)c->count + 1);
+  c->inside = ARENA_NEW(&c->arena, trm_index, (size_t)c->count + 1);
+  if (c->at == NULL || c->inside == NULL) FAIL_NO_MEMORY("regions");
   for (trm_index i = 0; i < c->count; ++i) {
     const trm_instruction *o = &trm_edit_computation(&c->edit)->instructions[i];
     c->at[i].reason = reason_here(c->edit.module, trm_edit_computation(&c->edit), o, c->is_pure);
     if (o->opcode == TRM_OP_PARAMETER) c->at[i].reason = "it is an input";
   }
   TRY(keep_counters(c, error));
-  drop_tuples(c);
-  drop_order(c);
-  find_levels(c);
-  find_used(c);
-  for (trm_index i = 0; i < c->count; ++i) {
-    if (fits(c, i) && c->at[i].level > deepest) deepest = c->at[i].level;
-  }
-  for (int32_t level = 0; level <= deepest; ++level) TRY(cut_level(c, level, error));
+  int32_t levels;
+  do {
+    drop_tuples(c);
+    drop_order(c);
+    levels = find_levels(c);
+  } while (levels < 0);
+  for (int32_t level = 0; level < levels; ++level) TRY(cut_level(c, level, error));
   return note_reasons(c, error);
 }
 
@@ -482,18 +476,10 @@ static trm_status cut_computation(const cutter *like, uint32_t computation, uint
                                   trm_error *error) {
   trm_module *module = like->edit.module;
   cutter c = *like;
-  const trm_computation own =
-      condition != TRM_NO_INDEX ? module->computations[condition] : (trm_computation){0};
-  if (condition != TRM_NO_INDEX) c.condition = &own;
+  c.condition = condition;
   TRY(trm_split_random(module, computation, error));
   TRY(trm_edit_begin(&c.edit, module, computation, error));
-  c.count = trm_edit_computation(&c.edit)->num_instructions;
-  c.at = ARENA_NEW(&c.arena, seat, (size_t)c.count + 1);
-  c.inside = ARENA_NEW(&c.arena, trm_index, (size_t)c.count + 1);
-  trm_status status = c.at != NULL && c.inside != NULL
-                          ? cut(&c, error)
-                          : trm_fail(error, TRM_RESOURCE_EXHAUSTED, "out of memory for regions");
-  status = trm_edit_end(&c.edit, status, error);
+  const trm_status status = trm_edit_end(&c.edit, cut(&c, error), error);
   trm_arena_free(&c.arena);
   TRY(status);
   for (trm_index i = 0; i < module->computations[computation].num_instructions; ++i) {

@@ -69,21 +69,27 @@ static trm_index lower_dropout(trm_maker *m, const trm_instruction *call) {
 
 /* ---- Random numbers ------------------------------------------------------------------------- */
 
-/* Whether a tremula.random draws floats from 0 to 1 or with mean 0 and deviation 1, as TensorFlow
- * and Keras want them, or integers whose bounds, if they are no operands, a double holds. */
-static bool is_plain(const trm_instruction *call, trm_distribution *kind, double bounds[2]) {
+/* What a tremula.random draws. */
+typedef struct draw {
+  trm_distribution kind;
+  double low, high; /* of integers, if they are no operands */
+} draw;
+
+/* Whether that is floats from 0 to 1 or with mean 0 and deviation 1, as TensorFlow and Keras want
+ * them, or integers whose bounds a double holds. */
+static bool is_plain(const trm_instruction *call, draw *out) {
   const trm_dtype dtype = call->shape.dtype;
   json_t *config = trm_instruction_config(call, 0, NULL);
   const char *name = json_string_value(json_object_get(config, "distribution"));
   const json_t *low = json_object_get(config, "minval"), *high = json_object_get(config, "maxval");
   const bool is_narrow = dtype == TRM_F32 || dtype == TRM_F16 || dtype == TRM_BF16;
-  const bool is_known = trm_distribution_find(name, kind);
-  const bool is_integer = is_known && *kind == TRM_UNIFORM_INT;
-  bounds[0] = json_number_value(low);
-  bounds[1] = high != NULL || is_integer ? json_number_value(high) : 1;
+  const bool is_known = trm_distribution_find(name, &out->kind);
+  const bool is_integer = is_known && out->kind == TRM_UNIFORM_INT;
+  out->low = json_number_value(low);
+  out->high = high != NULL || is_integer ? json_number_value(high) : 1;
   json_decref(config);
-  return is_integer ? fabs(bounds[0]) < 0x1p53 && fabs(bounds[1]) < 0x1p53
-                    : is_known && is_narrow && bounds[0] == 0 && bounds[1] == 1;
+  return is_integer ? fabs(out->low) < 0x1p53 && fabs(out->high) < 0x1p53
+                    : is_known && is_narrow && out->low == 0 && out->high == 1;
 }
 
 /* The upper bits of words as float32 numbers, times `unit`; `more` is added to them before. */
@@ -156,31 +162,27 @@ static trm_index bound(trm_maker *m, const trm_instruction *call, uint32_t k, do
 }
 
 /* low + bits % (high - low); where both are equal, all bits. */
-static trm_index integers(trm_maker *m, const trm_instruction *call, const double bounds[2],
-                          trm_index bits) {
-  if (call->num_operands > 1 || bounds[0] != bounds[1]) {
-    const trm_index low = bound(m, call, 0, bounds[0]);
-    const trm_index range = trm_binary(m, TRM_OP_SUBTRACT, bound(m, call, 1, bounds[1]), low);
-    bits = trm_binary(m, TRM_OP_ADD, trm_binary(m, TRM_OP_REMAINDER, bits, range), low);
-  }
-  return bits;
+static trm_index integers(trm_maker *m, const trm_instruction *call, draw d, trm_index bits) {
+  if (call->num_operands == 1 && d.low == d.high) return bits;
+  const trm_index low = bound(m, call, 0, d.low);
+  const trm_index range = trm_binary(m, TRM_OP_SUBTRACT, bound(m, call, 1, d.high), low);
+  return trm_binary(m, TRM_OP_ADD, trm_binary(m, TRM_OP_REMAINDER, bits, range), low);
 }
 
 static trm_index lower_random(trm_maker *m, const trm_instruction *call) {
   static const int dropped[] = {[TRM_F32] = 9, [TRM_F16] = 22, [TRM_BF16] = 25};
   const trm_dtype dtype = call->shape.dtype;
   const trm_index stream = call->operands[call->num_operands - 1];
-  double bounds[2];
-  trm_distribution kind = TRM_UNIFORM;
+  draw d;
   trm_index made;
-  is_plain(call, &kind, bounds); /* trm_can_lower says so */
-  if (kind == TRM_TRUNCATED_NORMAL) {
+  is_plain(call, &d); /* trm_can_lower says so */
+  if (d.kind == TRM_TRUNCATED_NORMAL) {
     made = truncated_numbers(m, trm_shape_count(&call->shape), stream);
     made = trm_recast(m, TRM_OP_RESHAPE, trm_shape_as(call->shape, TRM_F32), made);
   } else {
     made = random_bits(m, trm_shape_as(call->shape, TRM_U64), stream);
-    if (kind == TRM_UNIFORM_INT) made = integers(m, call, bounds, made);
-    else if (kind == TRM_NORMAL) made = normal_numbers(m, made);
+    if (d.kind == TRM_UNIFORM_INT) made = integers(m, call, d, made);
+    else if (d.kind == TRM_NORMAL) made = normal_numbers(m, made);
     else {
       made = upper_bits(m, trm_convert(m, TRM_U32, made), dropped[dtype], 0,
                         ldexp(1, dropped[dtype] - 32));
@@ -280,14 +282,14 @@ static trm_index lower_statistics(trm_maker *m, const trm_instruction *call) {
 
 static const char *const engine_seeds[] = {TRM_STAYS, "the engine seeds random numbers", NULL};
 
-/* What the engine seeds, and has no stream yet. */
-static bool wants_stream(const trm_instruction *call) {
-  double bounds[2];
-  trm_distribution kind;
+/* Whether the call is one that the engine seeds, and that can be lowered with a stream. The stream
+ * is the last operand, behind one of a rounding, and behind none or two bounds. */
+static bool takes_stream(const trm_instruction *call, bool has_one) {
+  draw d;
   if (trm_shape_count(&call->shape) == 0) return false;
   return call->call_id == TRM_CALL_RANDOM
-             ? call->num_operands % 2 == 0 && is_plain(call, &kind, bounds)
-             : call->call_id == TRM_CALL_ROUND_HALF && call->num_operands == 1;
+             ? call->num_operands % 2 == has_one && is_plain(call, &d)
+             : call->call_id == TRM_CALL_ROUND_HALF && call->num_operands == 1u + has_one;
 }
 
 /* The same custom call by another target, without effects. */
@@ -337,7 +339,7 @@ trm_status trm_split_random(trm_module *module, uint32_t computation, trm_error 
   trm_maker m = {.edit = &edit, .error = error};
   m.status = trm_edit_begin(&edit, module, computation, error);
   for (trm_index i = 0; i < count && m.status == TRM_OK; ++i) {
-    if (!wants_stream(trm_edit_at(&edit, i))) continue;
+    if (!takes_stream(trm_edit_at(&edit, i), false)) continue;
     calls[used] = i;
     streams[used++] = stream_for(&m, i);
   }
@@ -360,14 +362,12 @@ static lowering *const lowerings[TRM_NUM_CALLS] = {
     [TRM_CALL_BATCH_NORM_GRADIENT_STATISTICS] = lower_statistics};
 
 bool trm_can_lower(const trm_computation *computation, const trm_instruction *call) {
-  double bounds[2];
-  trm_distribution kind;
   if (lowerings[call->call_id] == NULL || trm_shape_count(&call->shape) == 0) return false;
   switch (call->call_id) {
     case TRM_CALL_DROPOUT:
       return trm_shape_equal(&computation->instructions[call->operands[0]].shape, &call->shape);
-    case TRM_CALL_RANDOM: return call->num_operands % 2 == 1 && is_plain(call, &kind, bounds);
-    case TRM_CALL_ROUND_HALF: return call->num_operands == 2;
+    case TRM_CALL_RANDOM:
+    case TRM_CALL_ROUND_HALF: return takes_stream(call, true);
     default: return true;
   }
 }
@@ -396,15 +396,4 @@ static trm_status lower(trm_edit *edit, trm_index at, void *state, trm_error *er
 
 trm_status trm_lower(trm_module *module, uint32_t computation, trm_error *error) {
   return trm_edit_running(module, computation, lower, error);
-}
-
-void trm_number_anew(trm_module *module) {
-  int64_t id = 1;
-  for (uint32_t c = 0; c < module->num_computations; ++c) {
-    trm_computation *computation = &module->computations[c];
-    computation->id = id++;
-    for (trm_index i = 0; i < computation->num_instructions; ++i) {
-      computation->instructions[i].id = id++;
-    }
-  }
 }

@@ -12,10 +12,6 @@ bool trm_can_lower(const trm_computation *computation, const trm_instruction *ca
 trm_status trm_split_random(trm_module *module, uint32_t computation, trm_error *error);
 trm_status trm_lower(trm_module *module, uint32_t computation, trm_error *error);
 
-/* Numbers instructions from 1 on: XLA's passes have arrays as long as the largest id, and JAX gives
- * ids beyond 2^32. */
-void trm_number_anew(trm_module *module);
-
 /* exact_halves.c: float16 arithmetic, with overflows, as the CPU computes it, in a computation and
  * its loops and conditionals. trm_can_limit_halves: whether it can limit the overflows of an
  * instruction. */

@@ -68,12 +68,12 @@ static trm_status write_meta(const trm_report_source *s, row_writer *rows, trm_e
   ROW("tt", "framework_version", s->framework_version);
   ROW("tt", "debug_stream", s->debug.stream);
   ROW("tt", "debug_path", s->debug.path);
-  const char *accelerator =
-      s->executable != NULL ? trm_executable_accelerator(s->executable) : NULL;
+  const trm_region_kernel *region =
+      s->executable != NULL ? trm_schedule_region(s->executable->schedule) : NULL;
   char named[320];
-  if (accelerator != NULL) {
-    snprintf(named, sizeof named, "%s%s", accelerator,
-             trm_schedule_precision(s->executable->schedule));
+  if (region != NULL) {
+    snprintf(named, sizeof named, "%s%s", trm_executable_accelerator(s->executable),
+             region->precision);
     ROW("tt", "accelerator", named);
   }
   bool images;

@@ -126,7 +126,16 @@ static void add(TF_OpKernelContext *context, TF_Tensor *a, TF_Tensor *b, TF_Tens
   const size_t count = (size_t)TF_TensorElementCount(out);
   const void *x = TF_TensorData(a), *y = TF_TensorData(b);
   void *sum = TF_TensorData(out);
-  if (TF_TensorType(out) == TF_FLOAT) {
+  trm_error error;
+  trm_status fetched = trm_fetch_left(x, &error); /* from an accelerator */
+  if (fetched == TRM_OK) fetched = trm_fetch_left(y, &error);
+  trm_forget_left(sum);
+  if (fetched != TRM_OK) {
+    TF_Status *status = TF_NewStatus();
+    trm_tf_report(status, fetched, &error);
+    TF_OpKernelContext_Failure(context, status);
+    TF_DeleteStatus(status);
+  } else if (TF_TensorType(out) == TF_FLOAT) {
     for (size_t i = 0; i < count; ++i)
       ((float *)sum)[i] = ((const float *)x)[i] + ((const float *)y)[i];
   } else if (TF_TensorType(out) == TF_HALF) {

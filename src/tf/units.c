@@ -342,17 +342,23 @@ static void seed(trm_tf_parts *parts, int ordinal) {
 }
 
 /* Sets the arguments of a run and the generations of their contents. The generation of an output
- * identifies it when it returns as a variable, if nothing has written to it since. */
-static trm_status set_arguments(trm_tf_parts *parts, TF_Tensor *const *tensors,
-                                void *const *outputs, const char *made_up, trm_error *error) {
+ * identifies it when it returns as a variable, if nothing has written to it since. Results of a
+ * program have none: they are in the host's memory, which TensorFlow reads without asking for what
+ * an accelerator has left there. Those of a single operation are in the device's. */
+static trm_status set_arguments(trm_tf_parts *parts, const trm_tf_call *call,
+                                TF_Tensor *const *tensors, void *const *outputs,
+                                const char *made_up, trm_error *error) {
   const size_t count = trm_executable_num_inputs(parts->executable);
   for (size_t i = 0; i < count; ++i) {
     parts->inputs[i] = TF_TensorData(tensors[i]);
     parts->versions[i] = trm_tf_pool_generation(parts->inputs[i]);
   }
   if (made_up != NULL) TRY(make_up_inputs(parts, made_up, error));
-  for (size_t i = 0; i < trm_executable_num_outputs(parts->executable); ++i)
-    parts->output_versions[i] = trm_tf_pool_generation(outputs[i]);
+  for (size_t i = 0; i < trm_executable_num_outputs(parts->executable); ++i) {
+    const bool is_result = trm_executable_output_alias(parts->executable, i) < 0;
+    parts->output_versions[i] =
+        is_result && !call->is_one_op ? 0 : trm_tf_pool_generation(outputs[i]);
+  }
   return TRM_OK;
 }
 
@@ -373,7 +379,7 @@ trm_status trm_tf_unit_run(trm_tf_unit *p, const trm_tf_call *call, TF_Tensor *c
   const bool moves = (synthetic & TRM_SYNTHETIC_PARAMETERS) == 0;
   if (parts->infeed) TRY(trm_tf_synthetic_feed(parts->infeed, error));
   if (!(synthetic & TRM_SYNTHETIC_SEED)) seed(parts, p->ordinal);
-  TRY(set_arguments(parts, tensors, outputs, moves ? NULL : initializer, error));
+  TRY(set_arguments(parts, call, tensors, outputs, moves ? NULL : initializer, error));
   trm_tf_observation observation = {.parts = parts,
                                     .ordinal = p->ordinal,
                                     .unit = p->number,

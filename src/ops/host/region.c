@@ -1,6 +1,7 @@
 /* Owns: creating the kernels of regions. */
 #include "ops/host/region.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "ops/reference.h"
@@ -12,7 +13,7 @@ static trm_status run_region(const trm_kernel *kernel, const trm_kernel_call *ca
 }
 
 const trm_region_kernel *trm_region_kernel_of(const trm_kernel *kernel) {
-  return kernel->run == run_region ? kernel->state : NULL;
+  return kernel != NULL && kernel->run == run_region ? kernel->state : NULL;
 }
 
 static void destroy_region(trm_kernel *kernel) {
@@ -23,15 +24,16 @@ static void destroy_region(trm_kernel *kernel) {
 trm_status trm_region_create(const trm_kernel_request *request, trm_kernel *out_kernel,
                              bool *out_supported, trm_error *error) {
   const char *config = request->instruction->backend_config;
-  const char *space = config != NULL ? strchr(config, ' ') : NULL;
+  char key[TRM_REGION_KEY];
+  snprintf(key, sizeof key, "%s", config != NULL ? config : "");
   trm_region_kernel *r = ARENA_NEW(request->arena, trm_region_kernel, 1);
   CHECK_MEMORY(r, "a region");
-  r->compiled = space != NULL ? trm_region_take(space + 1) : NULL;
+  r->compiled = trm_region_take(key);
   if (r->compiled == NULL) {
     FAIL(INTERNAL, "%s was not compiled for the accelerator", request->instruction->name);
   }
   r->request = *request;
-  r->is_fastest = strncmp(config, TRM_REGION_FASTEST, strlen(TRM_REGION_FASTEST)) == 0;
+  r->precision = config + strlen(key);
   out_kernel->name = "accelerator.region";
   out_kernel->state = r;
   out_kernel->run = run_region;

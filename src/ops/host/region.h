@@ -7,16 +7,14 @@
 #include "accelerator/accelerator.h"
 #include "ops/kernel.h"
 
-/* The call's backend_config is "exact" or this word, a space, and the region's key. */
-#define TRM_REGION_FASTEST "fastest"
-
+/* The call's backend_config is the region's key and `precision`. */
 typedef struct trm_region_kernel {
   trm_region *compiled;
-  bool is_fastest;            /* not every instruction is rounded as on the CPU */
+  const char *precision;      /* behind the accelerator's name in what people read; may be "" */
   trm_kernel_request request; /* operands are arrays, the result is a tuple of arrays */
 } trm_region_kernel;
 
-/* The region of a kernel; NULL for other kernels. */
+/* The region of a kernel; NULL for other kernels, and for none. */
 const trm_region_kernel *trm_region_kernel_of(const trm_kernel *kernel);
 
 #endif /* TREMULA_OPS_HOST_REGION_H_ */

@@ -1,5 +1,6 @@
 /* A PJRT plugin that is another one, FAILING_REAL, but fails as FAILING_HOW says:
  *   old          its table of functions is that of a version long ago
+ *   early        it is of a version that knows no operands that must not be donated
  *   newer        it says that it is of a later minor version, with a longer table
  *   other        it is of another major version
  *   start        it finds no device
@@ -13,6 +14,7 @@
  *   say          nothing fails
  *   programs     the same; each program that is compiled is written to the file FAILING_PROGRAM
  *   donate       the same; a line says how many operands each run must not write over
+ *   shapes       the same; a line says the dimensions of each run's operands
  * A line on standard error counts each region that is compiled; to `say` belong lines for each copy
  * to the accelerator, run, and copy back. */
 #define _GNU_SOURCE
@@ -83,6 +85,18 @@ static PJRT_Error *no_client(PJRT_Client_Create_Args *args) {
   return fail(3);
 }
 
+static void say_shapes(PJRT_Buffer *const *operands, size_t count) {
+  fprintf(stderr, "SHAPES");
+  for (size_t k = 0; k < count; ++k) {
+    PJRT_Buffer_Dimensions_Args shape = {.struct_size = sizeof shape, .buffer = operands[k]};
+    real->PJRT_Buffer_Dimensions(&shape);
+    for (size_t d = 0; d < shape.num_dims; ++d) {
+      fprintf(stderr, "%s%lld", d == 0 ? " " : "x", (long long)shape.dims[d]);
+    }
+  }
+  fprintf(stderr, "\n");
+}
+
 static PJRT_Error *execute(PJRT_LoadedExecutable_Execute_Args *args) {
   say("run");
   if (strcmp(getenv("FAILING_HOW"), "donate") == 0) {
@@ -93,6 +107,8 @@ static PJRT_Error *execute(PJRT_LoadedExecutable_Execute_Args *args) {
            sizeof kept);
     fprintf(stderr, "KEEPS %zu\n", kept);
   }
+  if (strcmp(getenv("FAILING_HOW"), "shapes") == 0)
+    say_shapes(args->argument_lists[0], args->num_args);
   const int number = atomic_fetch_add(&executions, 1) + 1;
   if (number == number_after("execute")) return fail(0);
   if (number == number_after("full")) return fail(1);
@@ -158,6 +174,7 @@ const PJRT_Api *GetPjrtApi(void) {
     own.api.struct_size = PJRT_STRUCT_SIZE(PJRT_Api, PJRT_Client_Compile);
     own.api.pjrt_api_version.minor_version = 3;
   }
+  if (strcmp(getenv("FAILING_HOW"), "early") == 0) own.api.pjrt_api_version.minor_version = 38;
   if (strcmp(getenv("FAILING_HOW"), "newer") == 0) {
     own.api.struct_size = sizeof own;
     own.api.pjrt_api_version.minor_version += 100;

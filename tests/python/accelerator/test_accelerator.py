@@ -3,6 +3,7 @@
 import importlib.util
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 import textwrap
@@ -18,6 +19,19 @@ def plugin():
     if spec is None:
         pytest.skip(f"{PACKAGE} is not installed: no PJRT plugin to try")
     return str(pathlib.Path(spec.origin).parent / "pjrt_c_api_cpu_plugin.so")
+
+
+@pytest.mark.smoke
+def test_the_header_of_this_tensorflow():
+    """Newer ones have other names for some members."""
+    tree = pathlib.Path(__file__).resolve().parents[3]
+    spec = importlib.util.find_spec("tensorflow")
+    if spec is None:
+        pytest.skip("TensorFlow, whose package has PJRT's header, is not installed")
+    include = pathlib.Path(spec.origin).parent / "include"
+    subprocess.run([shutil.which("cc") or "gcc", "-std=gnu11", "-fsyntax-only", "-Wall", "-Werror",
+                    f"-I{tree}/src", f"-I{tree}/include", "-isystem", include,
+                    f"{tree}/src/accelerator/pjrt.c"], check=True)
 
 
 def run(text, accelerator="", timeout=300, **environment):
@@ -184,10 +198,31 @@ CLAMP = """
 """
 
 
-def test_bounds_that_are_scalars():
-    """XLA's compiler ends the process at a clamp that has them, beside a reshape."""
-    done = run(CLAMP, plugin(), TREMULA_ACCELERATOR_LEAST="0")
+@pytest.mark.parametrize("header", ["HloModule m", "HloModule m, is_scheduled=true"])
+def test_what_ends_the_process_in_xlas_compiler(header):
+    """A clamp whose bounds are scalars, beside a reshape; a broadcast in a scheduled module."""
+    done = run(CLAMP.replace("HloModule m", header), plugin(), TREMULA_ACCELERATOR_LEAST="0")
     assert done.stdout == "on cpu:0: 1 region 5000.0\n", done.stderr[-2000:]
+
+
+TYPES = """
+    import numpy as np
+    from tremula import core
+    module = core.Module.read('''HloModule m
+    ENTRY e { x = s32[128,128] parameter(0)  n = s4[128,128] convert(x)
+      f = f32[128,128] convert(n)  y = f32[128,128] tanh(f)
+      ROOT d = f32[128,128] dot(y, y), lhs_contracting_dims={1}, rhs_contracting_dims={0} }''')
+    engine = core.Engine(core.compile(module))
+    result, = engine.run([np.full((128, 128), 7, np.int32)])
+    print(*engine.accelerated.splitlines(), round(float(result[0, 0])))
+"""
+
+
+def test_types_that_pjrt_does_not_name():
+    """What has such an operand stays on the CPU, too."""
+    done = run(TYPES, plugin())
+    assert done.stdout == ("on cpu:0: 1 region on the CPU: 2 steps, such as n: only the CPU has "
+                           "its type 128\n"), done.stdout + done.stderr[-2000:]
 
 
 FIT = """
