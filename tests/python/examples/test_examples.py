@@ -74,6 +74,7 @@ def test_training(tmp_path, name, wanted):
     assert re.fullmatch(wanted, out), out
 
 
+@pytest.mark.smoke
 def test_keras_fit(tmp_path):
     """The numbers in docs/keras.md are what the example prints."""
     out, _ = run(tmp_path, "keras_fit")

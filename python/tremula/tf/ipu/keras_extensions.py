@@ -192,13 +192,15 @@ def extension_delegate_if_exists(func_name, instance, *args, **kwargs):
 def install():
     """Makes Keras 2 ask the current strategy about each new layer, as soon as Keras is there."""
     from tremula import _finder
-    source = f"{versions.keras_package()}.src"
-    _finder.watch(f"{source}.engine.base_layer", _install)
-    _finder.watch(source, lambda module: register_if_loaded(strategies.strategy()))
-    _finder.watch(f"{source}.mixed_precision.loss_scale_optimizer", lambda module: (
-        patches.wrap_keras_methods(module, ["strategy_supports_loss_scaling"], _or_strategy_does)))
-    _finder.watch(f"{source}.mixed_precision.device_compatibility_check", lambda module: (
-        patches.wrap_keras_methods(module, ["log_device_compatibility_check"], _silent)))
+    for package in ("keras", "tf_keras"):  # the program's is known when it imports one
+        source = f"{package}.src"
+        _finder.watch(f"{source}.engine.base_layer", _install)
+        _finder.watch(source, lambda module: register_if_loaded(strategies.strategy()))
+        _finder.watch(f"{source}.mixed_precision.loss_scale_optimizer", lambda module: (
+            patches.wrap_keras_methods(module, ["strategy_supports_loss_scaling"],
+                                       _or_strategy_does)))
+        _finder.watch(f"{source}.mixed_precision.device_compatibility_check", lambda module: (
+            patches.wrap_keras_methods(module, ["log_device_compatibility_check"], _silent)))
 
 
 def register_if_loaded(strategy):
