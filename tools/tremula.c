@@ -30,7 +30,7 @@ static void print_help(void) {
       "  tremula COMMAND --help    what a command takes\n"
       "  tremula --version\n\n"
       "MODEL is a serialised HloModuleProto or XLA's HLO text, recognised by its content. Where\n"
-      "Python with TensorFlow is installed, it may be a SavedModel folder or a GraphDef.\n"
+      "Python with TensorFlow is installed, it may be a SavedModel, a GraphDef or Keras' file.\n"
       "The exit code is 0, 1 after a failure, or 2 after a mistake in the command line. For plan it\n"
       "is 3 if the model does not fit.\n"
       "TREMULA_PYTHON names the Python to use; otherwise it is the one beside this program, or\n"

@@ -141,6 +141,7 @@ static trm_status compile(trm_executable *executable, const trm_module *module,
                           trm_pass_observer observer, void *context, trm_error *error) {
   TRY(trm_module_clone(module, &executable->shared, error));
   TRY(trm_executable_note_shards(executable->shared, error));
+  trm_executable_compare_replicas(executable);
   executable->shared->half_overflow = half_overflow(&executable->options);
   verifier v = {observer, context};
   pass_run run = {.observer = observer, .context = context};

@@ -2,11 +2,13 @@
  *
  * Passes drop shardings, and executables are loaded later. So the number of shards is found before
  * the passes, and kept in the module's side table under "shards". */
+#include <inttypes.h>
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "exec/executable.h"
+#include "tremula/log.h"
 
 enum { MAX_SHARDS = 1 << 16 };
 
@@ -108,6 +110,17 @@ trm_status trm_executable_num_replicas(const trm_executable *executable, uint32_
   }
   *out_replicas = ipus / shards;
   return TRM_OK;
+}
+
+void trm_executable_compare_replicas(const trm_executable *executable) {
+  const trm_module *module = executable->shared;
+  const uint32_t ipus = executable->options.ipus, shards = trm_executable_num_shards(executable);
+  const uint64_t wanted = (uint64_t)module->replica_count * shards;
+  if (wanted == 0 || ipus == wanted) return;
+  trm_log(TRM_LOG_WARN, "COMPILER",
+          "the module %s is for %" PRIu32 " replicas (replica_count in its header) and is compiled "
+          "for %" PRIu32 "; the option ipus=%" PRIu64 " gives it those replicas",
+          module->name, module->replica_count, ipus / shards, wanted);
 }
 
 /* Whether the result of a custom call depends only on its operands. */

@@ -301,7 +301,8 @@ typedef struct trm_instruction {
   float epsilon;                        /* batch-norm */
   int32_t exponent_bits, mantissa_bits; /* reduce-precision */
   int32_t distribution;                 /* rng: HLO's RandomDistribution (1 uniform, 2 normal) */
-  int32_t algorithm;                    /* rng-bit-generator: 0 default, 1 three-fry, 2 philox */
+  int32_t algorithm;                    /* rng-bit-generator: 0 default, 1 three-fry, 2 philox;
+                                           dot: that of precision_config */
   int32_t fft_type;                     /* 0 FFT, 1 IFFT, 2 RFFT, 3 IRFFT */
   int64_t delta;                        /* rng-get-and-update-state */
   trm_dims sizes;                 /* dynamic_slice_sizes; fft_length; shuffle's shifts; slice_sizes
@@ -355,6 +356,9 @@ typedef enum trm_half_overflow {
   TRM_HALF_NAN
 } trm_half_overflow;
 
+/* The number of algorithm=dot_f64_f64_f64 (attributes.def). */
+enum { TRM_DOT_F64_F64_F64 = 12 };
+
 /* How float16s are multiplied in dots and convolutions: as floats; as three or four products of
  * bfloat16 pieces; or rounded to bfloat16s (ops/linear/half_products.h). */
 typedef enum trm_half_products {
@@ -374,6 +378,7 @@ struct trm_module {
   int64_t next_id;
   uint32_t num_aliases;
   trm_alias *aliases;
+  uint32_t replica_count;          /* that the header of a text states, or 0; not printed */
   bool is_scheduled;               /* the order of instructions must be kept */
   trm_half_overflow half_overflow; /* compile options; text and proto do not have them */
   trm_half_products half_products;

@@ -27,6 +27,18 @@ static trm_status choose_result_type(trm_inference *c, trm_dtype *out_dtype) {
   return TRM_OK;
 }
 
+/* Whoever asks for sums in float64 has operands of float64: others are added up in float32. */
+static trm_status check_algorithm(trm_inference *c) {
+  if (c->instruction->algorithm != TRM_DOT_F64_F64_F64) return TRM_OK;
+  for (uint32_t i = 0; i < 2; ++i) {
+    const trm_dtype dtype = trm_infer_operand(c, i)->dtype;
+    CHECK(c, dtype == TRM_F64 || dtype == TRM_C128,
+          "has algorithm=dot_f64_f64_f64, and operand %" PRIu32 " is %s: convert it to f64", i,
+          trm_dtype_name(dtype));
+  }
+  return TRM_OK;
+}
+
 static trm_status check_paired(trm_inference *c, const char *what, const trm_dims *lhs,
                                const trm_dims *rhs) {
   const trm_shape *left = trm_infer_operand(c, 0), *right = trm_infer_operand(c, 1);
@@ -224,6 +236,7 @@ static trm_status infer_fft(trm_inference *c) {
 
 trm_status trm_infer_linear(trm_inference *c) {
   TRY(trm_infer_check_arrays(c));
+  TRY(check_algorithm(c));
   switch (c->instruction->opcode) {
     case TRM_OP_DOT: {
       trm_dtype dtype;

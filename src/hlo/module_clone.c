@@ -135,6 +135,7 @@ static trm_status clone_module(const trm_module *module, bool shares_literals,
   copier c = {&clone->arena, shares_literals, false};
   clone->entry = module->entry;
   clone->next_id = module->next_id;
+  clone->replica_count = module->replica_count;
   clone->is_scheduled = module->is_scheduled;
   clone->half_overflow = module->half_overflow;
   clone->frontend_side_table = copy_text(&c, module->frontend_side_table);

@@ -296,7 +296,7 @@ static trm_status read_spelled(trm_parser *parser, trm_attribute_kind kind, int 
   trm_lexer *lexer = &parser->lexer;
   if (lexer->kind != TOKEN_IDENTIFIER ||
       !trm_attribute_value(kind, lexer->token, lexer->length, out_value)) {
-    char choices[256], what[300];
+    char choices[512], what[560];
     snprintf(what, sizeof what, "one of %s",
              trm_attribute_spellings(kind, choices, sizeof choices));
     return trm_lexer_unexpected(lexer, what);
@@ -429,6 +429,7 @@ static trm_status read_value(trm_parser *parser, const trm_attribute *attribute,
     case KIND_COMPARISON_ORDER:
     case KIND_DISTRIBUTION:
     case KIND_ALGORITHM:
+    case KIND_DOT_ALGORITHM:
     case KIND_FFT_TYPE:
     case KIND_TRANSPOSE:
     case KIND_API_VERSION: {

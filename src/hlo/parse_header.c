@@ -64,7 +64,6 @@ static trm_status parse_donors(trm_parser *parser) {
 
 /* The layouts follow from the parameters; partitioning and fingerprints are another program's. */
 static const char *const ignored_header[] = {"entry_computation_layout",
-                                             "replica_count",
                                              "num_partitions",
                                              "allow_spmd_sharding_propagation_to_parameters",
                                              "allow_spmd_sharding_propagation_to_output",
@@ -80,6 +79,18 @@ static const char *const ignored_header[] = {"entry_computation_layout",
                                              "backend_config",
                                              "debug_attributes"};
 
+static trm_status parse_replicas(trm_parser *parser) {
+  trm_lexer *lexer = &parser->lexer;
+  const char *at = lexer->token;
+  int64_t count;
+  TRY(trm_lexer_integer(lexer, &count));
+  if (count < 1 || count > INT32_MAX) {
+    return trm_lexer_fail(lexer, at, "replica_count must be from 1 to %d", INT32_MAX);
+  }
+  parser->module->replica_count = (uint32_t)count;
+  return TRM_OK;
+}
+
 static trm_status parse_header_attribute(trm_parser *parser) {
   trm_lexer *lexer = &parser->lexer;
   if (lexer->kind != TOKEN_IDENTIFIER) {
@@ -92,10 +103,11 @@ static trm_status parse_header_attribute(trm_parser *parser) {
   const bool scheduled = trm_lexer_is(lexer, "is_scheduled");
   const bool frontend = trm_lexer_is(lexer, "frontend_attributes");
   const bool donors = trm_lexer_is(lexer, "buffer_donor");
+  const bool replicas = trm_lexer_is(lexer, "replica_count");
   for (size_t i = 0; i < sizeof ignored_header / sizeof *ignored_header && !known; ++i) {
     known = trm_lexer_is(lexer, ignored_header[i]);
   }
-  if (!known && !aliases && !scheduled && !frontend && !donors) {
+  if (!known && !aliases && !scheduled && !frontend && !donors && !replicas) {
     return trm_lexer_fail(lexer, name, "a module has no attribute '%.*s' that Tremula knows",
                           SLICE_ARGS(name, length));
   }
@@ -103,6 +115,7 @@ static trm_status parse_header_attribute(trm_parser *parser) {
   TRY(trm_lexer_expect(lexer, '=', "'='"));
   if (aliases) return parse_aliases(parser);
   if (donors) return parse_donors(parser);
+  if (replicas) return parse_replicas(parser);
   if (scheduled) return trm_lexer_boolean(lexer, &parser->module->is_scheduled);
   if (!frontend) return trm_lexer_skip_value(lexer);
   const char *const *list;

@@ -289,6 +289,7 @@ static bool is_set(const trm_attribute *attribute, const trm_instruction *instru
     case KIND_GROUPS: return ((const trm_replica_groups *)place)->count > 0;
     case KIND_COMPARISON_ORDER: return false; /* the type says it */
     case KIND_COMPARISON_TYPE:
+    case KIND_DOT_ALGORITHM:
     case KIND_API_VERSION: return *(const int *)place != 0;
     case KIND_WORD:
     case KIND_STRING:
@@ -372,6 +373,7 @@ static void print_value(const trm_module *module, const trm_computation *computa
     case KIND_COMPARISON_ORDER:
     case KIND_DISTRIBUTION:
     case KIND_ALGORITHM:
+    case KIND_DOT_ALGORITHM:
     case KIND_FFT_TYPE:
     case KIND_TRANSPOSE:
     case KIND_API_VERSION: {

@@ -352,6 +352,17 @@ static trm_status read_list(trm_arena *arena, trm_attribute_kind kind, const voi
   }
 }
 
+static trm_status read_dot_algorithm(int32_t number, void *place, trm_error *error) {
+  if (trm_attribute_spelling(KIND_DOT_ALGORITHM, number) == NULL) {
+    char known[512];
+    FAIL(UNIMPLEMENTED,
+         "its algorithm is number %" PRId32 ", which is not known; known from 0 on: %s", number,
+         trm_attribute_spellings(KIND_DOT_ALGORITHM, known, sizeof known));
+  }
+  *(int32_t *)place = number;
+  return TRM_OK;
+}
+
 /* `at` points to the field's value in the message. */
 static trm_status read_value(trm_arena *arena, const instruction_proto *proto,
                              const Tremula__Hlo__StackFrameIndexProto *frames,
@@ -370,6 +381,7 @@ static trm_status read_value(trm_arena *arena, const instruction_proto *proto,
     case KIND_FFT_TYPE:
     case KIND_TRANSPOSE:
     case KIND_API_VERSION: *(int32_t *)place = *(const int32_t *)at; return TRM_OK;
+    case KIND_DOT_ALGORITHM: return read_dot_algorithm(*(const int32_t *)at, place, error);
     case KIND_WORD:
     case KIND_STRING: return read_text(arena, field, at, place, error);
     case KIND_COMPARISON: return read_comparison(*(char *const *)at, out, error);

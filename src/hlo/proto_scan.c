@@ -94,7 +94,6 @@ static const left_out left_out_fields[] = {
     {"OpSharding", "shard_group_type", 13, true},
     {"NamedShardingProto", "metadata", 6, true},
     {"DimensionSharding", "is_closed", 2, true},
-    {"PrecisionConfig", "algorithm", 2, true}, /* we accumulate in float32 in any case */
 };
 
 static bool read_varint(const uint8_t **cursor, const uint8_t *end, uint64_t *out_value);

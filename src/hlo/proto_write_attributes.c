@@ -195,6 +195,7 @@ static trm_status write_value(writer *w, const trm_instruction *from,
     case KIND_NUMBER32:
     case KIND_DISTRIBUTION:
     case KIND_ALGORITHM:
+    case KIND_DOT_ALGORITHM:
     case KIND_FFT_TYPE:
     case KIND_TRANSPOSE:
     case KIND_API_VERSION: *(int32_t *)at = *(const int32_t *)place; return TRM_OK;
@@ -232,6 +233,7 @@ static bool is_absent(const trm_attribute *attribute, const void *place) {
     case KIND_FRONTEND:
     case KIND_BACKEND_CONFIG: return *(const void *const *)place == NULL;
     case KIND_PRECISIONS: return ((const trm_dims *)place)->count == 0;
+    case KIND_DOT_ALGORITHM: return *(const int32_t *)place == 0;
     default: return false;
   }
 }

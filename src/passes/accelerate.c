@@ -284,8 +284,9 @@ static trm_status bring(cutter *c, region_draft *r, trm_index outside, trm_error
   }
   copy.sharding = NULL;
   if (copy.opcode == TRM_OP_RNG_BIT_GENERATOR && copy.algorithm == 0) copy.algorithm = PHILOX;
-  if ((copy.opcode == TRM_OP_DOT || copy.opcode == TRM_OP_CONVOLUTION) && !c->fastest) {
-    copy.operand_precision = (trm_dims){.count = 2, .items = highest};
+  if (copy.opcode == TRM_OP_DOT || copy.opcode == TRM_OP_CONVOLUTION) {
+    copy.algorithm = 0; /* no compiler has all of them; the precision decides */
+    if (!c->fastest) copy.operand_precision = (trm_dims){.count = 2, .items = highest};
   }
   return trm_outline_copy(c->edit.module, r->body, copy, c->inside, &c->inside[outside], error);
 }

@@ -445,9 +445,11 @@ static bool plan_tiles(const dot_draft *draft, trm_half_tiles *tiles) {
 static trm_half_products products_of(const dot_draft *draft) {
   const trm_kernel_request *request = draft->request;
   trm_half_tiles unused;
+  /* A dot that names its algorithm gets all of each product, as for a result of float32. */
+  const bool is_exact = request->instruction->algorithm != 0;
   const trm_half_problem halves = {.lhs = trm_operand_shape(request, LHS)->dtype,
                                    .rhs = trm_operand_shape(request, RHS)->dtype,
-                                   .result = request->instruction->shape.dtype,
+                                   .result = is_exact ? TRM_F32 : request->instruction->shape.dtype,
                                    .rows = draft->rows,
                                    .columns = draft->columns,
                                    .inner = draft->inner,

@@ -157,6 +157,12 @@ static const test_case cases[] = {
     /* dot, convolution */
     {"f32[2,4] dot(f23, f34), lhs_contracting_dims={1}, rhs_contracting_dims={0}", NULL},
     {"f16[2,4] dot(f23, f34), lhs_contracting_dims={1}, rhs_contracting_dims={0}", NULL},
+    {"f32[2,4] dot(f23, f34), lhs_contracting_dims={1}, rhs_contracting_dims={0}, "
+     "algorithm=dot_tf32_tf32_f32_x3",
+     NULL},
+    {"f64[2,4] dot(f23, f34), lhs_contracting_dims={1}, rhs_contracting_dims={0}, "
+     "algorithm=dot_f64_f64_f64",
+     "dot: has algorithm=dot_f64_f64_f64, and operand 0 is f32: convert it to f64"},
     {"s32[2,4] dot(f23, f34), lhs_contracting_dims={1}, rhs_contracting_dims={0}",
      "products of f32 cannot be summed as s32"},
     {"f32[2,3] dot(f23, f34), lhs_contracting_dims={0}, rhs_contracting_dims={0}",

@@ -466,6 +466,43 @@ static void test_refusals(void **state) {
   free(data);
 }
 
+static void test_algorithm_of_a_dot(void **state) {
+  (void)state;
+  static const char text[] =
+      "HloModule m\nENTRY e {\n  a = f32[4] parameter(0)\n  ROOT d = f32[] dot(a, a), "
+      "lhs_contracting_dims={0}, rhs_contracting_dims={0}, algorithm=dot_bf16_bf16_f32_x9\n}\n";
+  trm_error error = {0};
+  trm_module *module = NULL, *again;
+  void *data;
+  size_t size;
+  expect_ok(trm_module_read(text, strlen(text), "text", &module, &error), &error, "text");
+  expect_ok(trm_module_serialize(module, &data, &size, &error), &error, "text");
+  again = read_ok(data, size, "algorithm");
+  const trm_computation *entry = &again->computations[again->entry];
+  assert_int_equal(entry->instructions[entry->root].algorithm, 13);
+  trm_module_free(again);
+  trm_module_free(module);
+  trm_free(data);
+
+  shape_proto shape = vector_shape();
+  int64_t zero = 0, operands[] = {1, 1};
+  Tremula__Hlo__DotDimensionNumbers numbers = TREMULA__HLO__DOT_DIMENSION_NUMBERS__INIT;
+  numbers.n_lhs_contracting_dimensions = numbers.n_rhs_contracting_dimensions = 1;
+  numbers.lhs_contracting_dimensions = numbers.rhs_contracting_dimensions = &zero;
+  Tremula__Hlo__PrecisionConfig precision = TREMULA__HLO__PRECISION_CONFIG__INIT;
+  precision.algorithm = 99;
+  shape_proto scalar = vector_shape();
+  scalar.n_dimensions = 0;
+  instruction_proto dot[] = {make("parameter", 1, &shape, NULL, 0),
+                             make("dot", 2, &scalar, operands, 2)};
+  dot[1].dot_dimension_numbers = &numbers;
+  dot[1].precision_config = &precision;
+  uint8_t *bytes = pack_one(dot, 2, 2, &size);
+  expect_refused(bytes, size,
+                 "its algorithm is number 99, which is not known; known from 0 on: unset, dot_any");
+  free(bytes);
+}
+
 static void test_literal_layout(void **state) {
   (void)state;
   /* [[1, 2, 3], [4, 5, 6]] stored column by column. */
@@ -793,6 +830,7 @@ int main(void) {
       cmocka_unit_test(test_round_trip),
       cmocka_unit_test(test_side_effects_are_chained),
       cmocka_unit_test(test_attributes_are_read),
+      cmocka_unit_test(test_algorithm_of_a_dot),
       cmocka_unit_test(test_truncation),
       cmocka_unit_test(test_mutations),
       cmocka_unit_test(test_unknown_fields),

@@ -51,6 +51,12 @@ static const wrong_text wrong_texts[] = {
      "slice has 1 dimensions in its 'slice', its operand has 2"},
     {BODY(PARAMETERS "x = pred[2,3] compare(p, p), direction=ABOVE"),
      "expected one of EQ, NE, GE, GT, LE, LT, found 'ABOVE'"},
+    {BODY(PARAMETERS "x = f32[2,2] dot(p, p), lhs_contracting_dims={1}, rhs_contracting_dims={1}, "
+                     "algorithm=dot_f32_f32_f48"),
+     "line 4, column 89: expected one of unset, dot_any_f8_any_f8_f32, "},
+    {BODY(PARAMETERS "x = f32[2,3] negate(p), algorithm=dot_f32_f32_f32"),
+     "negate has no attribute 'algorithm'"},
+    {"HloModule m, replica_count=0\n", "line 1, column 28: replica_count must be from 1 to"},
     {BODY(PARAMETERS "x = f32[2,3] call(p), to_apply=nowhere"),
      "line 4, column 34: no computation is called 'nowhere'"},
     {BODY(PARAMETERS "x = f32[2,3] conditional(p, p)"), "conditional lacks true_computation"},

@@ -36,6 +36,27 @@ static void test_nested_instructions(void **state) {
               "broadcast(f32[] %parameter.anon.0), dimensions={}");
 }
 
+/* What a dot's operands may be rounded to is kept; we round none. */
+static void test_algorithms(void **state) {
+  (void)state;
+  static const char *const texts[][2] = {{"f32", "dot_bf16_bf16_f32_x3"},
+                                         {"f32", "dot_tf32_tf32_f32"},
+                                         {"f16", "dot_f16_f16_f16"},
+                                         {"f64", "dot_f32_f32_f32"},
+                                         {"f64", "dot_f64_f64_f64"}};
+  for (size_t i = 0; i < sizeof texts / sizeof *texts; ++i) {
+    char text[512], wanted[128];
+    const char *type = texts[i][0];
+    snprintf(text, sizeof text,
+             "HloModule m\nENTRY e {\n  a = %s[2,3] parameter(0)\n  b = %s[3,2] parameter(1)\n"
+             "  ROOT d = %s[2,2] dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={0}, "
+             "algorithm=%s\n}",
+             type, type, type, texts[i][1]);
+    snprintf(wanted, sizeof wanted, "rhs_contracting_dims={0}, algorithm=%s\n", texts[i][1]);
+    expect_read(text, wanted);
+  }
+}
+
 static void test_without_header(void **state) {
   (void)state;
   expect_read("// only a computation\nsquare {\n  x = f32[] parameter(0)\n  y = multiply(x, x)\n}",
@@ -106,7 +127,7 @@ static void test_hints(void **state) {
   expect_read("HloModule m, buffer_donor={ (0, {}), (1, {}) }\nENTRY e {\n"
               "  a = f32[2,3] parameter(0)\n  b = f32[3,2] parameter(1)\n"
               "  ROOT d = f32[2,2] dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={0}, "
-              "algorithm=dot_bf16_bf16_f32_x3\n}",
+              "algorithm=unset\n}",
               "rhs_contracting_dims={0}\n");
   expect_read("HloModule m, origin_recovery_table={\n  {\"a\"} : {\"b\"},\n  \"ENTRY %x { }\"\n}\n"
               "ENTRY e {\n  a = f32[2] parameter(0), origin={{\"a\"}}\n"
@@ -266,6 +287,7 @@ int main(void) {
                                      cmocka_unit_test(test_ends_of_lines),
                                      cmocka_unit_test(test_attributes_left_out),
                                      cmocka_unit_test(test_hints),
+                                     cmocka_unit_test(test_algorithms),
                                      cmocka_unit_test(test_values),
                                      cmocka_unit_test(test_old_and_new),
                                      cmocka_unit_test(test_shardings)};

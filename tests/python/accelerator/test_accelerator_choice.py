@@ -155,7 +155,8 @@ def test_entry_points(failing, tmp_path, library, words):  # noqa: F811
 PRODUCT = """
     from tremula import core
     module = core.Module.read("HloModule m ENTRY e { x = f32[128,128] parameter(0)  ROOT d = "
-        "f32[128,128] dot(x, x), lhs_contracting_dims={1}, rhs_contracting_dims={0} }")
+        "f32[128,128] dot(x, x), lhs_contracting_dims={1}, rhs_contracting_dims={0}, "
+        "algorithm=dot_tf32_tf32_f32 }")
     core.compile(module)
     print(core.Module.read_file(PROGRAM).print())
 """
@@ -170,3 +171,4 @@ def test_products_of_float32(failing, tmp_path, precision, is_highest):  # noqa:
                TREMULA_ACCELERATOR_PRECISION=precision)
     assert " dot(" in done.stdout, done.stderr[-2000:]
     assert ("operand_precision={highest,highest}" in done.stdout) == is_highest
+    assert "algorithm" not in done.stdout

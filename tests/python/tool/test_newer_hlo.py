@@ -613,6 +613,34 @@ def test_a_program_of_several_replicas(tool):
     assert "names replica 1, but the program runs on 1; the option ipus says on how many" in message
 
 
+def test_replicas_that_the_header_states(tool):
+    """Another number of replicas is worth a warning, the same number is not."""
+    tool.write("program.hlo", REPLICATED)
+    for ipus, has in ((4, None), (1, 1), (8, 8)):
+        log = tool("compile", "program.hlo", "-o", "program.poplar_exec", "--ipus", ipus).stderr
+        wanted = (f"the module replicas is for 4 replicas (replica_count in its header) and is "
+                  f"compiled for {has}; the option ipus=4 gives it those replicas")
+        assert (wanted in log) == (has is not None), log
+        assert has is not None or log == "", log
+
+
+@pytest.mark.parametrize(("dtype", "algorithm"), [
+    ("f32", "dot_bf16_bf16_f32"), ("f32", "dot_tf32_tf32_f32_x3"), ("f64", "dot_f64_f64_f64")])
+def test_algorithms_of_dots_are_met(tool, dtype, algorithm):
+    """By the precision of the operands, which is not less."""
+    a, b = matrix(dtype, 5, 70), matrix(dtype, 70, 6, seed=1)
+    out, = run(tool, f"""HloModule dots
+ENTRY main {{
+  a = {dtype}[5,70] parameter(0)
+  b = {dtype}[70,6] parameter(1)
+  ROOT d = {dtype}[5,6] dot(a, b), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}, \
+algorithm={algorithm}
+}}
+""", a, b)
+    exact = a.astype(np.float64) @ b.astype(np.float64)
+    np.testing.assert_allclose(out, exact, atol=1e-5 if dtype == "f32" else 1e-13)
+    assert f"algorithm={algorithm}" in tool.ok("print", "program.hlo")
+
 
 TUPLED = """HloModule tupled
 add {
