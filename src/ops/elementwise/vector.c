@@ -48,8 +48,8 @@
   LOOP2(compare_LT_##V, uint8_t, T, x < y)
 INTEGER_TYPES(INTEGER_LOOPS)
 
-/* Of integers of up to 32 bits by doubles, for which there are vectors: the quotient of two such
- * integers is at least 2^-31 away from the next integer, unless it is one. */
+/* Of integers of up to 32 bits by doubles, for which there are vectors. A quotient that is no
+ * integer is at least 1 / |y| away from one, and is rounded by less than |x / y| / 2^52. */
 #define QUOTIENT(T, bits, x, y) (bits <= 32 ? (T)((double)(x) / (double)(y)) : (T)((x) / (y)))
 /* y, or 1 where 0 and -1 have results of their own. */
 #define DIVISOR(T, y) ((T)((y) == 0 || (y) == (T) - 1 ? 1 : (y)))
@@ -65,7 +65,7 @@ INTEGER_TYPES(INTEGER_LOOPS)
   LOOP2(remainder_##V, T, T,                                                   \
         y == 0    ? x                                                          \
         : y == -1 ? (T)0                                                       \
-                  : (T)((U)x - (U)QUOTIENT(T, bits, x, DIVISOR(T, y)) * (U)y))
+                  : (T)((U)x - 1u * (U)QUOTIENT(T, bits, x, DIVISOR(T, y)) * (U)y))
 SIGNED_TYPES(SIGNED_LOOPS)
 
 #define UNSIGNED_LOOPS(V, T, U, bits)                                                        \
