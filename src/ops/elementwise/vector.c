@@ -329,6 +329,41 @@ MOVES(1, uint16_t)
 MOVES(2, uint32_t)
 MOVES(3, uint64_t)
 
+/* Source lines that are a multiple of this apart push each other out of the first-level cache.
+ * Blocks of a cache line on both sides are then copied first, so that each line is read once. */
+#define CROWDED_BYTES 2048
+#define CROWDED_TRANSPOSE(index, T)                                                               \
+  static void transpose_lines_##index(void *out, int64_t out_stride, const void *a,               \
+                                      int64_t stride, size_t rows, size_t columns) {              \
+    enum { LINE = 64 / sizeof(T) };                                                               \
+    T *const o = out;                                                                             \
+    const T *const p = a;                                                                         \
+    const size_t whole_rows = rows / LINE * LINE, whole_columns = columns / LINE * LINE;          \
+    for (size_t r = 0; r < whole_rows; r += LINE) {                                               \
+      for (size_t j = 0; j < whole_columns; j += LINE) {                                          \
+        T lines[LINE][LINE] __attribute__((aligned(64)));                                         \
+        for (size_t i = 0; i < LINE; ++i) {                                                       \
+          memcpy(lines[i], p + (int64_t)(r + i) * stride + (int64_t)j, sizeof lines[i]);          \
+        }                                                                                         \
+        transpose_any_##index(o + (int64_t)j * out_stride + (int64_t)r, out_stride, lines, LINE,  \
+                              LINE, LINE);                                                        \
+      }                                                                                           \
+    }                                                                                             \
+    transpose_any_##index(o + (int64_t)whole_columns * out_stride, out_stride, p + whole_columns, \
+                          stride, whole_rows, columns - whole_columns);                           \
+    transpose_any_##index(o + whole_rows, out_stride, p + (int64_t)whole_rows * stride, stride,   \
+                          rows - whole_rows, columns);                                            \
+  }                                                                                               \
+  static void transpose_##index(void *out, int64_t out_stride, const void *a, int64_t stride,     \
+                                size_t rows, size_t columns) {                                    \
+    const bool is_crowded = stride % (CROWDED_BYTES / (int64_t)sizeof(T)) == 0;                   \
+    (is_crowded ? transpose_lines_##index : transpose_any_##index)(out, out_stride, a, stride,    \
+                                                                   rows, columns);                \
+  }
+CROWDED_TRANSPOSE(0, uint8_t)
+CROWDED_TRANSPOSE(1, uint16_t)
+CROWDED_TRANSPOSE(3, uint64_t)
+
 /* Moves 32-bit elements in blocks of 4 x 4 by shuffles, which are faster than gathers and scalar
  * loads. */
 typedef uint32_t quad __attribute__((vector_size(16)));
@@ -595,5 +630,5 @@ const trm_vector_ops CONCATENATE(trm_vector_ops_, TRM_ISA) = {
     .normalize = normalize,
     .normalize_grad = normalize_grad,
     .strided = {strided_0, strided_1, strided_2, strided_3},
-    .transpose = {transpose_any_0, transpose_any_1, transpose_words, transpose_any_3},
+    .transpose = {transpose_0, transpose_1, transpose_words, transpose_3},
 };
