@@ -136,10 +136,11 @@ bool trm_panel_product_serves(const trm_panel_product *p, bool packs_once) {
   /* Missing columns of a panel are multiplied too. */
   const int64_t columns = is_swapped ? p->columns : panels_of(p, tiles) * tiles->wide;
   const bool is_tiny = (double)p->rows * (double)p->inner * (double)columns <= TINY;
+  if (!is_tiny && 2 * p->columns <= columns) return false;
   if (tiles->reads_lines) {
     const bool has_page_lines = p->rhs_column == 1 && p->rhs_inner % PAGE == 0 && !packs_once;
     return is_tiny || (p->inner >= SHORT_SUM && p->inner * columns <= MOST_RIGHT &&
-                       2 * p->columns > columns && (p->rows < MANY_ROWS || !has_page_lines) &&
+                       (p->rows < MANY_ROWS || !has_page_lines) &&
                        (p->rows >= PACKING_ROWS || packs_once || way_of(p, tiles) != IS_WHOLE));
   }
   if (packs_once) return p->rows >= 4 && p->rows <= MOST_ROWS;

@@ -155,6 +155,33 @@ static void products_stay_in_their_memory(void **state) {
   for (uint64_t seed = 1; seed <= 300; ++seed) check_product(seed, tiles);
 }
 
+/* A panel multiplies the columns that it lacks, and each of its lines is packed. */
+static void few_columns_are_left_to_others(void **state) {
+  (void)state;
+  const trm_panel_tiles *tiles = trm_panel_tiles_get();
+  if (tiles == NULL) skip();
+  const int64_t few = tiles->wide / 2;
+  const trm_panel_product long_sums = {2, 2, 16384, 16384, 1, 1, 16384, false};
+  const trm_panel_product plain = {40, few, 4096, 4096, 1, few, 1, false};
+  const trm_panel_product turned = {40, few, 4096, 4096, 1, 1, 4096, false};
+  const trm_panel_product wider = {40, few + 1, 4096, 4096, 1, few + 1, 1, false};
+  for (int packs_once = 0; packs_once < 2; ++packs_once) {
+    assert_false(trm_panel_product_serves(&long_sums, packs_once));
+    assert_false(trm_panel_product_serves(&plain, packs_once));
+    assert_false(trm_panel_product_serves(&turned, packs_once));
+    assert_true(trm_panel_product_serves(&wider, packs_once));
+  }
+}
+
+/* On a machine of many threads most have no task of a small product. */
+static void scratch_is_for_threads_with_tasks(void **state) {
+  (void)state;
+  const trm_panel_tiles *tiles = trm_panel_tiles_get();
+  if (tiles == NULL || !tiles->reads_lines) skip();
+  const trm_panel_product halves = {3, 20, 2304, 2304, 1, 20, 1, true};
+  assert_int_equal(trm_panel_product_scratch_bytes(&halves), 3 * 2304 * sizeof(float));
+}
+
 /* ---- Kernels --------------------------------------------------------------------------------- */
 
 static void fill_operand(linear_case *c, int which) {
@@ -287,6 +314,8 @@ static void random_convolutions_equal_the_reference(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(products_stay_in_their_memory),
+      cmocka_unit_test(few_columns_are_left_to_others),
+      cmocka_unit_test(scratch_is_for_threads_with_tasks),
       cmocka_unit_test(random_dots_equal_the_reference),
       cmocka_unit_test(random_convolutions_equal_the_reference),
   };
