@@ -48,8 +48,8 @@
   LOOP2(compare_LT_##V, uint8_t, T, x < y)
 INTEGER_TYPES(INTEGER_LOOPS)
 
-/* Of integers of up to 32 bits by doubles, for which there are vectors: the quotient of two such
- * integers is at least 2^-31 away from the next integer, unless it is one. */
+/* Of integers of up to 32 bits by doubles, for which there are vectors. A quotient that is no
+ * integer is at least 1 / |y| away from one, and is rounded by less than |x / y| / 2^52. */
 #define QUOTIENT(T, bits, x, y) (bits <= 32 ? (T)((double)(x) / (double)(y)) : (T)((x) / (y)))
 /* y, or 1 where 0 and -1 have results of their own. */
 #define DIVISOR(T, y) ((T)((y) == 0 || (y) == (T) - 1 ? 1 : (y)))
@@ -65,7 +65,7 @@ INTEGER_TYPES(INTEGER_LOOPS)
   LOOP2(remainder_##V, T, T,                                                   \
         y == 0    ? x                                                          \
         : y == -1 ? (T)0                                                       \
-                  : (T)((U)x - (U)QUOTIENT(T, bits, x, DIVISOR(T, y)) * (U)y))
+                  : (T)((U)x - 1u * (U)QUOTIENT(T, bits, x, DIVISOR(T, y)) * (U)y))
 SIGNED_TYPES(SIGNED_LOOPS)
 
 #define UNSIGNED_LOOPS(V, T, U, bits)                                                        \
@@ -328,6 +328,41 @@ MOVES(0, uint8_t)
 MOVES(1, uint16_t)
 MOVES(2, uint32_t)
 MOVES(3, uint64_t)
+
+/* Source lines that are a multiple of this apart push each other out of the first-level cache.
+ * Blocks of a cache line on both sides are then copied first, so that each line is read once. */
+#define CROWDED_BYTES 2048
+#define CROWDED_TRANSPOSE(index, T)                                                               \
+  static void transpose_lines_##index(void *out, int64_t out_stride, const void *a,               \
+                                      int64_t stride, size_t rows, size_t columns) {              \
+    enum { LINE = 64 / sizeof(T) };                                                               \
+    T *const o = out;                                                                             \
+    const T *const p = a;                                                                         \
+    const size_t whole_rows = rows / LINE * LINE, whole_columns = columns / LINE * LINE;          \
+    for (size_t r = 0; r < whole_rows; r += LINE) {                                               \
+      for (size_t j = 0; j < whole_columns; j += LINE) {                                          \
+        T lines[LINE][LINE] __attribute__((aligned(64)));                                         \
+        for (size_t i = 0; i < LINE; ++i) {                                                       \
+          memcpy(lines[i], p + (int64_t)(r + i) * stride + (int64_t)j, sizeof lines[i]);          \
+        }                                                                                         \
+        transpose_any_##index(o + (int64_t)j * out_stride + (int64_t)r, out_stride, lines, LINE,  \
+                              LINE, LINE);                                                        \
+      }                                                                                           \
+    }                                                                                             \
+    transpose_any_##index(o + (int64_t)whole_columns * out_stride, out_stride, p + whole_columns, \
+                          stride, whole_rows, columns - whole_columns);                           \
+    transpose_any_##index(o + whole_rows, out_stride, p + (int64_t)whole_rows * stride, stride,   \
+                          rows - whole_rows, columns);                                            \
+  }                                                                                               \
+  static void transpose_##index(void *out, int64_t out_stride, const void *a, int64_t stride,     \
+                                size_t rows, size_t columns) {                                    \
+    const bool is_crowded = stride % (CROWDED_BYTES / (int64_t)sizeof(T)) == 0;                   \
+    (is_crowded ? transpose_lines_##index : transpose_any_##index)(out, out_stride, a, stride,    \
+                                                                   rows, columns);                \
+  }
+CROWDED_TRANSPOSE(0, uint8_t)
+CROWDED_TRANSPOSE(1, uint16_t)
+CROWDED_TRANSPOSE(3, uint64_t)
 
 /* Moves 32-bit elements in blocks of 4 x 4 by shuffles, which are faster than gathers and scalar
  * loads. */
@@ -595,5 +630,5 @@ const trm_vector_ops CONCATENATE(trm_vector_ops_, TRM_ISA) = {
     .normalize = normalize,
     .normalize_grad = normalize_grad,
     .strided = {strided_0, strided_1, strided_2, strided_3},
-    .transpose = {transpose_any_0, transpose_any_1, transpose_words, transpose_any_3},
+    .transpose = {transpose_0, transpose_1, transpose_words, transpose_3},
 };

@@ -491,7 +491,7 @@ static trm_status add_operations(trm_convolution_draft *draft, const trm_kernel_
         user == plain ? home : trm_onednn_scratch(sequence, dnnl_memory_desc_get_size(plain));
     if (is_thin) TRY(add_thin(draft, request, &thin, to, error));
     else if (draft->pieces == 0 && trm_pointwise_plan(p, draft->keeps_weights, &product))
-      TRY(trm_pointwise_add(draft, request, &product, is_data ? draft->y : draft->x, to, error));
+      TRY(trm_pointwise_add(draft, request, &product, draft->x, to, error));
     else TRY(add_convolution(draft, request, to, error));
     if (user != plain) TRY(trm_onednn_add_reorder(sequence, plain, to, user, home, error));
   }

@@ -81,7 +81,9 @@ static int64_t group_of(const job *own) {
 
 /* Of packed panels, or of rows that are widened. */
 static size_t buffer_bytes(const job *own) {
-  if (own->p.is_half) return (size_t)(TILES * own->tiles->tall * own->p.inner) * sizeof(float);
+  if (own->p.is_half) {
+    return (size_t)(least(own->p.rows, TILES * own->tiles->tall) * own->p.inner) * sizeof(float);
+  }
   return (size_t)(group_of(own) * depth_of(own) * own->tiles->wide) * sizeof(float);
 }
 
@@ -97,15 +99,6 @@ static job begin_job(const trm_panel_product *p) {
   return own;
 }
 
-size_t trm_panel_product_scratch_bytes(const trm_panel_product *p) {
-  const job own = begin_job(p);
-  switch (way_of(p, own.tiles)) {
-    case BY_LINES: return p->is_half ? buffer_bytes(&own) * (size_t)trm_threads_limit() : 0;
-    case IS_WHOLE: return trm_panel_product_packed_bytes(p);
-    default: return buffer_bytes(&own) * (size_t)trm_threads_limit();
-  }
-}
-
 /* Many rows are cut so that those of a task stay in the second-level cache. */
 static int64_t row_parts(const job *own, int threads) {
   const int64_t tall = own->tiles->tall, most = divide_up(own->p.rows, tall);
@@ -114,6 +107,17 @@ static int64_t row_parts(const job *own, int threads) {
     return divide_up(own->p.rows, TILES * tall);
   }
   return least(divide_up(threads, panels_of(&own->p, own->tiles)), most);
+}
+
+size_t trm_panel_product_scratch_bytes(const trm_panel_product *p) {
+  const job own = begin_job(p);
+  const way chosen = way_of(p, own.tiles);
+  if (chosen == IS_WHOLE) return trm_panel_product_packed_bytes(p);
+  if (chosen == BY_LINES && !p->is_half) return 0;
+  /* A buffer for each thread that has a task. */
+  const int threads = trm_threads_limit();
+  const int64_t tasks = panels_of(&own.p, own.tiles) * row_parts(&own, threads);
+  return buffer_bytes(&own) * (size_t)least(threads, tasks);
 }
 
 int64_t trm_panel_product_row_parts(const trm_panel_product *p, int threads) {
@@ -128,10 +132,14 @@ bool trm_panel_product_serves(const trm_panel_product *p, bool packs_once) {
                      p->lhs_row != p->inner || p->inner > MOST_HALF_SUM)) {
     return false;
   }
-  const bool is_tiny = (double)p->rows * (double)p->inner * (double)p->columns <= TINY;
+  const bool is_swapped = !packs_once && way_of(p, tiles) == IS_SWAPPED;
+  /* Missing columns of a panel are multiplied too. */
+  const int64_t columns = is_swapped ? p->columns : panels_of(p, tiles) * tiles->wide;
+  const bool is_tiny = (double)p->rows * (double)p->inner * (double)columns <= TINY;
+  if (!is_tiny && 2 * p->columns <= columns) return false;
   if (tiles->reads_lines) {
     const bool has_page_lines = p->rhs_column == 1 && p->rhs_inner % PAGE == 0 && !packs_once;
-    return is_tiny || (p->inner >= SHORT_SUM && p->inner * p->columns <= MOST_RIGHT &&
+    return is_tiny || (p->inner >= SHORT_SUM && p->inner * columns <= MOST_RIGHT &&
                        (p->rows < MANY_ROWS || !has_page_lines) &&
                        (p->rows >= PACKING_ROWS || packs_once || way_of(p, tiles) != IS_WHOLE));
   }

@@ -15,8 +15,8 @@ typedef enum form { PART, WHOLE, HALF_PART, HALF_WHOLE, SWAPPED } form;
 /* ---- AVX-512 --------------------------------------------------------------------------------- */
 
 #define NAME(name) name##_avx512
-#define TARGET __attribute__((target("avx512f"))) static
-#define INLINE __attribute__((target("avx512f"), always_inline)) static inline
+#define TARGET __attribute__((target("avx512f,avx512bw,avx512vl"))) static
+#define INLINE __attribute__((target("avx512f,avx512bw,avx512vl"), always_inline)) static inline
 #define LANES 16
 #define WIDE 32
 #define TALL 14
@@ -48,14 +48,12 @@ INLINE MASK MASK_OF(int64_t columns) {
 /* The first `count` of 16 halves. */
 INLINE __m512 LOAD_HALF(const uint16_t *from, int64_t count) {
   if (count >= LANES) return _mm512_cvtph_ps(_mm256_loadu_si256((const void *)from));
-  uint16_t some[LANES] = {0};
-  if (count > 0) memcpy(some, from, (size_t)count * sizeof *some);
-  return _mm512_cvtph_ps(_mm256_loadu_si256((const void *)some));
+  return _mm512_cvtph_ps(_mm256_maskz_loadu_epi16(MASK_OF(count), from));
 }
 INLINE void STORE_HALF(uint16_t *to, int64_t count, __m512 v) {
   const __m256i halves = _mm512_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
   if (count >= LANES) _mm256_storeu_si256((void *)to, halves);
-  else if (count > 0) memcpy(to, &halves, (size_t)count * sizeof *to);
+  else _mm256_mask_storeu_epi16(to, MASK_OF(count), halves);
 }
 
 #include "ops/linear/panel_tiles.def"

@@ -3,10 +3,8 @@
 
 static bool plan(const trm_convolution_problem *p, bool is_half, bool keeps_weights,
                  trm_panel_product *out_product) {
-  const bool is_data = p->kind == TRM_BACKWARD_DATA;
-  if (p->kind == TRM_BACKWARD_WEIGHTS || p->groups != 1 || p->is_x_cropped || p->w.start != 0) {
-    return false;
-  }
+  /* The gradient by the data is a convolution with exchanged channels. */
+  if (p->kind != TRM_FORWARD || p->groups != 1 || p->is_x_cropped) return false;
   int64_t rows = p->batch;
   for (int i = 0; i < p->spatial; ++i) {
     if (p->k_size[i] != 1 || p->stride[i] != 1 || p->x_size[i] != p->y_size[i]) return false;
@@ -17,12 +15,12 @@ static bool plan(const trm_convolution_problem *p, bool is_half, bool keeps_weig
     return false;
   }
   *out_product = (trm_panel_product){.rows = rows,
-                                     .columns = is_data ? p->in_channels : p->out_channels,
-                                     .inner = is_data ? p->out_channels : p->in_channels,
-                                     .lhs_row = is_data ? p->out_channels : p->in_channels,
+                                     .columns = p->out_channels,
+                                     .inner = p->in_channels,
+                                     .lhs_row = p->in_channels,
                                      .lhs_inner = 1,
-                                     .rhs_inner = is_data ? p->w.outer : p->w.inner,
-                                     .rhs_column = is_data ? p->w.inner : p->w.outer,
+                                     .rhs_inner = p->w.inner,
+                                     .rhs_column = p->w.outer,
                                      .is_half = is_half};
   return (out_product->rhs_inner == 1 || out_product->rhs_column == 1) &&
          trm_panel_product_serves(out_product, keeps_weights);

@@ -1,5 +1,5 @@
-/* Convolutions with kernels of one element, and their data gradients, as products of panels
- * (panel_product.h), where oneDNN's kernels for them are slower. */
+/* Convolutions with kernels of one element as products of panels (panel_product.h), where oneDNN's
+ * kernels for them are slower. */
 #ifndef TREMULA_OPS_LINEAR_POINTWISE_CONVOLUTION_H_
 #define TREMULA_OPS_LINEAR_POINTWISE_CONVOLUTION_H_
 

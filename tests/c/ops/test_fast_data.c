@@ -52,6 +52,25 @@ static void test_transpose(void **state) {
   }
 }
 
+/* Lines that are a multiple of 2 KB apart: whole blocks of cache lines, and what is left of them.
+ */
+static void test_crowded_transpose(void **state) {
+  (void)state;
+  static const trm_dtype dtypes[] = {TRM_S8, TRM_F16, TRM_F32, TRM_F64};
+  static const int64_t shapes[][3] = {{131, 1, 2048}, {131, 16, 128}, {64, 128, 16}, {7, 1, 4096}};
+  for (size_t t = 0; t < sizeof dtypes / sizeof *dtypes; ++t) {
+    for (size_t k = 0; k < sizeof shapes / sizeof *shapes; ++k) {
+      fast_case c = case_create();
+      const int64_t order[3] = {2, 1, 0}, turned[3] = {shapes[k][2], shapes[k][1], shapes[k][0]};
+      trm_index p = case_parameter(&c, c.computation, case_shape(&c, dtypes[t], 3, shapes[k]));
+      trm_instruction i = case_op(TRM_OP_TRANSPOSE, case_shape(&c, dtypes[t], 3, turned), 1, &p);
+      i.dimensions = case_dims(&c, 3, order);
+      check(&c, i, "crowded transpose", (int64_t)k);
+      case_free(&c);
+    }
+  }
+}
+
 static void test_broadcast(void **state) {
   (void)state;
   for (int64_t seed = 1; seed <= 200; ++seed) {
@@ -333,6 +352,7 @@ static void test_long_pads(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_transpose),
+      cmocka_unit_test(test_crowded_transpose),
       cmocka_unit_test(test_long_pads),
       cmocka_unit_test(test_broadcast),
       cmocka_unit_test(test_slice_reverse_pad),

@@ -237,26 +237,40 @@ static void test_extremes(void **state) {
   }
 }
 
+/* The number of `bits` bits at index i. */
+static int64_t integer_at(const uint8_t *from, int i, int bits, bool is_signed) {
+  uint64_t value = 0;
+  memcpy(&value, from + i * bits / 8, (size_t)bits / 8);
+  return is_signed ? (int64_t)(value << (64 - bits)) >> (64 - bits) : (int64_t)value;
+}
+
 /* Quotients and remainders of the integers around limits and of divisors' multiples. */
-static void check_quotients(const trm_vector_ops *ops, trm_vector_type type, bool is_signed) {
-  enum { SOME = 40 };
+static void check_quotients(const trm_vector_ops *ops, trm_vector_type type, int bits,
+                            bool is_signed) {
+  enum { SOME = 41 };
   int64_t some[SOME];
   int count = 0;
   for (int shift = 0; shift < 32; shift += 5) {
     for (int64_t near = -2; near <= 2; ++near) some[count++] = (INT64_C(1) << shift) + near;
   }
   some[count++] = INT32_MAX, some[count++] = INT32_MIN, some[count++] = INT32_MIN + 1;
-  some[count++] = -1;
-  uint32_t x[SOME], y[SOME], quotients[SOME], remainders[SOME];
+  some[count++] = INT16_MIN, some[count++] = INT8_MIN, some[count++] = -3;
+  const int bytes = bits / 8;
+  const uint64_t mask = (UINT64_C(1) << bits) - 1;
+  uint8_t x[SOME * 4], y[SOME * 4], quotients[SOME * 4], remainders[SOME * 4];
   for (int d = 0; d < count; ++d) {
-    for (int i = 0; i < count; ++i) x[i] = (uint32_t)some[i], y[i] = (uint32_t)some[d];
+    for (int i = 0; i < count; ++i) {
+      memcpy(x + i * bytes, &some[i], (size_t)bytes);
+      memcpy(y + i * bytes, &some[d], (size_t)bytes);
+    }
     ops->op[TRM_OP_DIVIDE][type](quotients, x, y, NULL, (size_t)count);
     ops->op[TRM_OP_REMAINDER][type](remainders, x, y, NULL, (size_t)count);
     for (int i = 0; i < count; ++i) {
-      const int64_t a = is_signed ? (int64_t)(int32_t)x[i] : (int64_t)x[i];
-      const int64_t b = is_signed ? (int64_t)(int32_t)y[i] : (int64_t)y[i];
-      assert_int_equal(quotients[i], (uint32_t)(b == 0 ? -1 : a / b));
-      assert_int_equal(remainders[i], (uint32_t)(b == 0 ? a : a % b));
+      const int64_t a = integer_at(x, i, bits, is_signed), b = integer_at(y, i, bits, is_signed);
+      assert_int_equal(integer_at(quotients, i, bits, false),
+                       (uint64_t)(b == 0 ? -1 : a / b) & mask);
+      assert_int_equal(integer_at(remainders, i, bits, false),
+                       (uint64_t)(b == 0 ? a : a % b) & mask);
     }
   }
 }
@@ -266,8 +280,9 @@ static void test_quotients_of_integers(void **state) {
   for (size_t i = 0; i < 3; ++i) {
     const trm_vector_ops *ops = trm_vector_ops_find(names[i]);
     if (ops == NULL) continue;
-    check_quotients(ops, TRM_V_S32, true);
-    check_quotients(ops, TRM_V_U32, false);
+    check_quotients(ops, TRM_V_S32, 32, true), check_quotients(ops, TRM_V_U32, 32, false);
+    check_quotients(ops, TRM_V_S16, 16, true), check_quotients(ops, TRM_V_U16, 16, false);
+    check_quotients(ops, TRM_V_S8, 8, true), check_quotients(ops, TRM_V_U8, 8, false);
   }
 }
 
