@@ -32,6 +32,7 @@ TITLES = {"tremula": "Tremula", "jax": "JAX", "torch": "PyTorch", "onnxruntime":
           "openvino": "OpenVINO", "tf": "TensorFlow", "xla": "XLA by TensorFlow"}
 LOSS = 1 / 1.1
 MOST_SECONDS = 900  # for one answer of a peer
+REST = 0.5  # seconds before a turn: threads of the peer before it wait for work without sleeping
 
 
 class Peer:
@@ -109,6 +110,7 @@ def measure(row, names, threads, pythons, seconds, environments=None):
         rounds = 0
         while rounds < 3 or (time.monotonic() - begun < seconds * len(peers) and rounds < 15):
             for peer in peers:
+                time.sleep(REST)
                 peer.run(calls[peer.name])
             rounds += 1
     finally:
