@@ -53,30 +53,11 @@ typedef struct tile {
 
 /* ---- AVX-512 --------------------------------------------------------------------------------- */
 
-#define NAME(name) name##_avx512
-#define TARGET __attribute__((target("avx512f"))) static
-#define INLINE __attribute__((target("avx512f"), always_inline)) static inline
-#define LANES 16
+#define TARGETS "avx512f"
+#include "ops/linear/vector_words_avx512.def"
 #define UNIT 8            /* input channels of a panel */
 #define GROUP (4 * LANES) /* input channels that are packed together */
 #define WIDE (2 * LANES)  /* output channels of a panel */
-#define FLOATS __m512
-#define MASK __mmask16
-#define MASK_OF mask_of_avx512
-#define LOAD _mm512_load_ps
-#define LOAD_ANYWHERE _mm512_loadu_ps
-#define LOAD_SOME _mm512_maskz_loadu_ps
-#define STORE _mm512_store_ps
-#define STORE_ANYWHERE _mm512_storeu_ps
-#define STORE_SOME _mm512_mask_storeu_ps
-#define ZERO _mm512_setzero_ps
-#define FMA _mm512_fmadd_ps
-#define ADD _mm512_add_ps
-#define SET1 _mm512_set1_ps
-
-INLINE MASK MASK_OF(int64_t channels) {
-  return (MASK)(channels >= LANES ? 0xffff : channels <= 0 ? 0 : (1u << channels) - 1);
-}
 
 /* Packs up to GROUP channels of `count` pixels, `step` floats apart; `panel` floats from panel to
  * panel. */
@@ -100,55 +81,18 @@ INLINE void NAME(pack_pixels)(const float *from, int64_t step, int64_t count, in
 #include "ops/linear/weight_gradient_panels.def"
 static const trm_gradient_panels panels_avx512 = {UNIT, WIDE, run_task_avx512, add_avx512};
 
-#undef NAME
-#undef TARGET
-#undef INLINE
-#undef LANES
+#include "ops/linear/vector_words_end.def"
 #undef UNIT
 #undef GROUP
 #undef WIDE
-#undef FLOATS
-#undef MASK
-#undef MASK_OF
-#undef LOAD
-#undef LOAD_ANYWHERE
-#undef LOAD_SOME
-#undef STORE
-#undef STORE_ANYWHERE
-#undef STORE_SOME
-#undef ZERO
-#undef FMA
-#undef ADD
-#undef SET1
 
 /* ---- AVX2 ------------------------------------------------------------------------------------ */
 
-#define NAME(name) name##_avx2
-#define TARGET __attribute__((target("avx2,fma"))) static
-#define INLINE __attribute__((target("avx2,fma"), always_inline)) static inline
-#define LANES 8
+#define TARGETS "avx2,fma"
+#include "ops/linear/vector_words_avx2.def"
 #define UNIT 6
 #define GROUP (8 * UNIT)
 #define WIDE (2 * LANES)
-#define FLOATS __m256
-#define MASK __m256i
-#define MASK_OF mask_of_avx2
-#define LOAD _mm256_load_ps
-#define LOAD_ANYWHERE _mm256_loadu_ps
-#define LOAD_SOME(mask, from) _mm256_maskload_ps(from, mask)
-#define STORE _mm256_store_ps
-#define STORE_ANYWHERE _mm256_storeu_ps
-#define STORE_SOME _mm256_maskstore_ps
-#define ZERO _mm256_setzero_ps
-#define FMA _mm256_fmadd_ps
-#define ADD _mm256_add_ps
-#define SET1 _mm256_set1_ps
-
-INLINE MASK MASK_OF(int64_t channels) {
-  const __m256i lanes = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
-  const int count = channels >= LANES ? LANES : channels <= 0 ? 0 : (int)channels;
-  return _mm256_cmpgt_epi32(_mm256_set1_epi32(count), lanes);
-}
 
 /* Writes the six channels of a pixel in a panel. */
 INLINE void store_unit(float *to, __m256 v) {

@@ -12,22 +12,12 @@ static const float zeros[TRM_WINOGRAD_MOST_CHANNELS];
 
 /* ---- AVX-512 --------------------------------------------------------------------------------- */
 
-#define NAME(name) name##_avx512
-#define TARGET __attribute__((target("avx512f"))) static
-#define INLINE __attribute__((target("avx512f"), always_inline)) static inline
-#define LANES 16
+#define TARGETS "avx512f"
+#include "ops/linear/vector_words_avx512.def"
 #define ROWS 12          /* tiles of a panel */
 #define UNIT 8           /* input channels of a gradient that are multiplied together */
 #define WIDE (2 * LANES) /* outputs of a panel */
 #define PANELS 2
-#define FLOATS __m512
-#define LOAD _mm512_load_ps
-#define LOAD_ANYWHERE _mm512_loadu_ps
-#define STORE _mm512_store_ps
-#define STORE_ANYWHERE _mm512_storeu_ps
-#define ZERO _mm512_setzero_ps
-#define FMA _mm512_fmadd_ps
-#define SET1 _mm512_set1_ps
 
 #include "ops/linear/winograd_tiles.def"
 
@@ -35,41 +25,20 @@ static const float zeros[TRM_WINOGRAD_MOST_CHANNELS];
 static const trm_winograd_tiles tiles_avx512 = {
     ROWS, WIDE, PANELS, UNIT, transform_filters_avx512, run_task_avx512, run_gradient_avx512};
 
-#undef NAME
-#undef TARGET
-#undef INLINE
-#undef LANES
+#include "ops/linear/vector_words_end.def"
 #undef ROWS
 #undef UNIT
 #undef WIDE
 #undef PANELS
-#undef FLOATS
-#undef LOAD
-#undef LOAD_ANYWHERE
-#undef STORE
-#undef STORE_ANYWHERE
-#undef ZERO
-#undef FMA
-#undef SET1
 
 /* ---- AVX2 ------------------------------------------------------------------------------------ */
 
-#define NAME(name) name##_avx2
-#define TARGET __attribute__((target("avx2,fma"))) static
-#define INLINE __attribute__((target("avx2,fma"), always_inline)) static inline
-#define LANES 8
+#define TARGETS "avx2,fma"
+#include "ops/linear/vector_words_avx2.def"
 #define ROWS 6
 #define UNIT 6
 #define WIDE (2 * LANES)
 #define PANELS 4
-#define FLOATS __m256
-#define LOAD _mm256_load_ps
-#define LOAD_ANYWHERE _mm256_loadu_ps
-#define STORE _mm256_store_ps
-#define STORE_ANYWHERE _mm256_storeu_ps
-#define ZERO _mm256_setzero_ps
-#define FMA _mm256_fmadd_ps
-#define SET1 _mm256_set1_ps
 
 #include "ops/linear/winograd_tiles.def"
 
