@@ -91,7 +91,10 @@ def test_links_show_the_same_and_back_works(new_page, html):
 
 
 def test_a_view_that_was_left_is_let_go(new_page, html):
-    """Charts of views that were shown before hold no memory."""
+    """Charts of views that were shown before hold no memory.
+
+    The last view's nodes may wait for a later collection; a leak grows with every round.
+    """
     page = new_page().open(html("plain"))
     tools = page.page.context.new_cdp_session(page.page)
 
@@ -101,7 +104,7 @@ def test_a_view_that_was_left_is_let_go(new_page, html):
         tools.send("HeapProfiler.collectGarbage")
         return tools.send("Memory.getDOMCounters")["nodes"]
     first = nodes()
-    assert nodes() < first + 100
+    assert min(nodes() for _ in range(4)) < first + 100
     assert not page.faults
 
 
