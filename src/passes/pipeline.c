@@ -99,8 +99,10 @@ static uint64_t count_instructions(const trm_module *module) {
 
 static void log_module(const trm_module *module, const char *what) {
   if (!trm_log_enabled(TRM_LOG_INFO, origin)) return;
-  trm_log(TRM_LOG_INFO, origin, "%s the module %s: %llu instructions in %u computations", what,
-          module->name, (unsigned long long)count_instructions(module), module->num_computations);
+  const unsigned long long count = count_instructions(module);
+  trm_log(TRM_LOG_INFO, origin, "%s the module %s: %llu instruction%s in %u computation%s", what,
+          module->name, count, count == 1 ? "" : "s", module->num_computations,
+          module->num_computations == 1 ? "" : "s");
 }
 
 /* Whether `name`, of `length` characters, is the pass or an earlier run of it ("simplify-again",

@@ -34,7 +34,7 @@ def test_info_tells_the_story(compile_with):
     lines = compile_with(POPLAR_LOG_LEVEL="INFO")
     assert all(LINE.fullmatch(line).group(2) == "I" for line in lines)
     text = "\n".join(lines)
-    assert "compiling the module step: 2 instructions in 1 computations" in text
+    assert "compiling the module step: 2 instructions in 1 computation" in text
     assert re.search(r"pass simplify +2 -> +2 instructions +\d+\.\d\d ms", text)
     assert re.search(r"memory plan: \d+ steps", text)
 
