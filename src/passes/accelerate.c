@@ -344,10 +344,11 @@ static trm_status compile(const cutter *c, region_draft *r, trm_error *error) {
     copy->computations[copy->entry].id = 0;
     const bool is_taken = trm_region_compile(c->accelerator, copy, r->key, &why) == TRM_OK;
     if (!is_taken) r->key[0] = '\0';
-    trm_log(is_taken ? TRM_LOG_INFO : TRM_LOG_WARN, origin, "%u instruction%s of %s %s on %s%s%s%s",
-            r->num_members, r->num_members == 1 ? "" : "s", trm_edit_computation(&c->edit)->name,
-            r->num_members == 1 ? "runs" : "run", is_taken ? "" : "the CPU, not on ",
-            trm_accelerator_name(c->accelerator), is_taken ? "" : ": ", why.message);
+    trm_log(is_taken ? TRM_LOG_INFO : TRM_LOG_WARN, origin,
+            "%u instruction%s of %s will run on %s%s%s%s", r->num_members,
+            r->num_members == 1 ? "" : "s", trm_edit_computation(&c->edit)->name,
+            is_taken ? "" : "the CPU, not on ", trm_accelerator_name(c->accelerator),
+            is_taken ? "" : ": ", why.message);
   }
   trm_module_free(copy);
   return status;
@@ -443,9 +444,8 @@ static trm_status note_reasons(cutter *c, trm_error *error) {
       ++count;
     }
     if (count == 0) continue;
-    trm_log(TRM_LOG_INFO, origin, "%u instruction%s of %s stay%s on the CPU: %s", count,
-            count == 1 ? "" : "s", trm_edit_computation(&c->edit)->name, count == 1 ? "s" : "",
-            reason);
+    trm_log(TRM_LOG_INFO, origin, "%u instruction%s of %s will stay on the CPU: %s", count,
+            count == 1 ? "" : "s", trm_edit_computation(&c->edit)->name, reason);
   }
   return TRM_OK;
 }
