@@ -99,7 +99,9 @@ static trm_status take_error(const PJRT_Api *api, PJRT_Error *problem, const str
   PJRT_Error *second = api->PJRT_Error_GetCode(code);
   const trm_status status =
       second == NULL && code->code > 0 && code->code <= 15 ? (trm_status)code->code : TRM_UNKNOWN;
-  trm_fail(error, status, "%s: %.*s%s", task->name, (int)message->message_size, message->message,
+  size_t length = message->message_size; /* some end their sentences, and ours goes on */
+  while (length > 0 && strchr(". \n", message->message[length - 1]) != NULL) --length;
+  trm_fail(error, status, "%s: %.*s%s", task->name, (int)length, message->message,
            status == TRM_RESOURCE_EXHAUSTED ? no_memory : task->advice);
   ARGS(PJRT_Error_Destroy_Args, own, .error = problem);
   api->PJRT_Error_Destroy(own);

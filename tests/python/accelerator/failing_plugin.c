@@ -36,7 +36,7 @@ static struct failure {
 } failures[] = {{PJRT_Error_Code_INTERNAL, "the accelerator fell off"},
                 {PJRT_Error_Code_RESOURCE_EXHAUSTED, "no memory is left"},
                 {PJRT_Error_Code_UNIMPLEMENTED, "this is not made"},
-                {PJRT_Error_Code_FAILED_PRECONDITION, "no device is there"}};
+                {PJRT_Error_Code_FAILED_PRECONDITION, "no device is there.\n"}};
 static atomic_int executions, arrays, reads;
 static _Atomic(PJRT_Event *) bad_event; /* of the run that fails later */
 
