@@ -345,9 +345,10 @@ class Module(_Object):
 
     @classmethod
     def read(cls, data, name=None):
-        """Reads and verifies a serialised HloModuleProto (bytes) or HLO text (bytes or str). `name`
-        is what messages call the input. Raises InvalidArgumentError with line and column, or the
-        instruction, for input that is no valid module."""
+        """Reads and verifies a serialised HloModuleProto (bytes), also in a HloProto or HloSnapshot
+        as XLA dumps it, or HLO text (bytes or str). `name` is what messages call the input. Raises
+        InvalidArgumentError with line and column, or the instruction, for what is no valid module.
+        """
         data = data.encode() if isinstance(data, str) else bytes(data)
         handle = c_void_p()
         _call("trm_module_read", data, len(data), name.encode() if name else None, byref(handle))

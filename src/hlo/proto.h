@@ -19,6 +19,10 @@
  * attributes, under this key. */
 #define TRM_PROTO_SIDE_TABLE_KEY "tremula.side_table"
 
+/* XLA dumps modules in a HloProto, and runs in a HloSnapshot, which holds one: field 1 of each.
+ * Sets *data and *size to the HloModuleProto inside, if there is one. */
+void trm_proto_unwrap(const uint8_t **data, size_t *size);
+
 /* Walks the bytes with the descriptors, without recursion: everything in bounds, messages nested at
  * most so deep that unpacking them recursively is safe, and no field that matters unread. */
 trm_status trm_proto_scan(const uint8_t *data, size_t size, trm_error *error);

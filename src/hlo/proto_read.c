@@ -546,13 +546,15 @@ done:
 trm_status trm_hlo_parse_proto(const void *data, size_t size, trm_module **out_module,
                                trm_error *error) {
   if (data == NULL || size == 0) FAIL(INVALID_ARGUMENT, "an empty file is not a HloModuleProto");
-  TRY(trm_proto_scan(data, size, error));
+  const uint8_t *bytes = data;
+  trm_proto_unwrap(&bytes, &size);
+  TRY(trm_proto_scan(bytes, size, error));
   /* An unpacked message takes some 30 times its bytes; a hostile one of empty messages far more. */
   trm_proto_budget budget;
   const size_t slack = (size_t)1 << 24;
   trm_proto_budget_start(&budget, size > (SIZE_MAX - slack) / 128 ? SIZE_MAX : slack + 128 * size);
   const size_t allowed = budget.left;
-  module_proto *proto = tremula__hlo__hlo_module_proto__unpack(&budget.allocator, size, data);
+  module_proto *proto = tremula__hlo__hlo_module_proto__unpack(&budget.allocator, size, bytes);
   if (proto == NULL) {
     FAIL(DATA_LOSS,
          "cannot unpack the HloModuleProto: it is damaged, or needs more than %zu bytes of memory",

@@ -147,6 +147,7 @@ static bool read_varint(const uint8_t **cursor, const uint8_t *end, uint64_t *ou
 }
 
 enum { WIRE_VARINT = 0, WIRE_64 = 1, WIRE_BYTES = 2, WIRE_32 = 5 };
+enum { FIRST_BYTES = 1 << 3 | WIRE_BYTES }; /* the tag of a message or text in field 1 */
 
 static uint64_t wire_type_of(const ProtobufCFieldDescriptor *field) {
   switch (field->type) {
@@ -189,6 +190,17 @@ static bool read_value(const uint8_t **cursor, const uint8_t *end, uint64_t wire
   *out_length = value;
   *out_is_set = value != 0;
   return value <= (uint64_t)(end - *cursor);
+}
+
+void trm_proto_unwrap(const uint8_t **data, size_t *size) {
+  while (*size > 0 && (*data)[0] == FIRST_BYTES) {
+    const uint8_t *cursor = *data + 1, *const end = *data + *size;
+    uint64_t length = 0;
+    const bool is_read = read_varint(&cursor, end, &length) && length <= (uint64_t)(end - cursor);
+    /* A module begins with the text of its name, or with another field. */
+    if (!is_read || length == 0 || cursor[0] >= ' ') return;
+    *data = cursor, *size = (size_t)length;
+  }
 }
 
 trm_status trm_proto_scan(const uint8_t *data, size_t size, trm_error *error) {

@@ -172,6 +172,24 @@ static void write_dump(const trm_tf_dumps *d, const char *what, const char *exte
   write_file(d->flags.folder, name, data, size);
 }
 
+/* A HloProto, as XLA's tools read it: `module` in field 1. */
+static void write_proto(const trm_tf_dumps *d, const char *what, const void *module, size_t size) {
+  uint8_t head[1 + 10] = {1 << 3 | 2};
+  size_t length = 1;
+  for (size_t left = size; length == 1 || left > 0; left >>= 7) {
+    head[length++] = (uint8_t)((left & 0x7f) | (left > 0x7f ? 0x80 : 0));
+  }
+  char *whole = trm_allocate_zeroed(length + size, 1);
+  if (whole == NULL) {
+    TRM_TF_WARN("No dump of %s: there is no memory for %zu bytes", d->name, size);
+    return;
+  }
+  memcpy(whole, head, length);
+  memcpy(whole + length, module, size);
+  write_dump(d, what, "hlo.pb", whole, length + size);
+  trm_free(whole);
+}
+
 static void dump_module(const trm_tf_dumps *d, const trm_module *module, const char *what) {
   char *text = NULL;
   void *proto = NULL;
@@ -187,7 +205,7 @@ static void dump_module(const trm_tf_dumps *d, const trm_module *module, const c
   }
   if (d->flags.proto && strcmp(d->flags.folder, "-") != 0 &&
       trm_module_serialize(module, &proto, &size, &error) == TRM_OK) {
-    write_dump(d, what, "hlo.pb", proto, size);
+    write_proto(d, what, proto, size);
     trm_free(proto);
   }
   if (error.status != TRM_OK) TRM_TF_WARN("No dump of %s: %s", d->name, error.message);

@@ -14,6 +14,7 @@ import textwrap
 import interpreter
 import pytest
 from own_ipus import ROOT
+from tremula import core
 
 PROGRAM = """
     import numpy as np, tensorflow.compat.v1 as tf
@@ -160,6 +161,20 @@ def test_a_tensor_map(script, tmp_path):
     assert all(0 <= tile < 1472 for tensor in tensors for tile, _ in tensor[7])
 
 
+def dumped_module(data):
+    """The text of the module of a HloProto, whose field 1 holds the module. It is read in a
+    HloSnapshot too."""
+    assert data[0] == 1 << 3 | 2
+    end = next(at for at in range(1, len(data)) if data[at] < 128) + 1
+    module = core.Module.read(data[end:]).print()
+    length = sum((byte & 127) << 7 * at for at, byte in enumerate(data[1:end]))
+    assert end + length == len(data)
+    lengths = bytes([len(data) & 127 | 128, len(data) >> 7 & 127 | 128, len(data) >> 14])
+    assert core.Module.read(data).print() == module
+    assert core.Module.read(data[:1] + lengths + data).print() == module
+    return module
+
+
 def test_xla_dumps(script, tmp_path):
     run(script, "tf.tanh(a) @ a", XLA_FLAGS=f"--xla_dump_to={tmp_path}/d --xla_dump_hlo_as_text "
         "--xla_dump_hlo_as_dot --xla_dump_hlo_as_proto --xla_dump_hlo_pass_re=^fuse$")
@@ -176,6 +191,7 @@ def test_xla_dumps(script, tmp_path):
     assert len(boundaries) == 2 and len(files) == (2 + 2) * len(kinds)
     before = files["module_0000.program.before_optimizations.txt"].decode()
     assert before.startswith("HloModule program") and "tanh(" in before and "dot(" in before
+    assert dumped_module(files["module_0000.program.before_optimizations.hlo.pb"]) == before
     graph = files["module_0000.program.before_optimizations.dot"].decode()
     assert graph.startswith("digraph") and graph.endswith("}\n") and graph.count("->") >= 2
 
