@@ -104,9 +104,9 @@ typedef struct trm_tensor_info {
 
 typedef struct trm_module trm_module;
 
-/* Reads a module: a serialised HloModuleProto, a HloProto or HloSnapshot that holds one, as XLA dumps
- * them, or XLA's HLO text; the contents tell which. `name` names the input in messages (a file's
- * name); it may be NULL. The module is verified. Free it with trm_module_free. */
+/* Reads a module: a serialised HloModuleProto, a HloProto or HloSnapshot that holds one, as XLA
+ * dumps them, or XLA's HLO text; the contents tell which. `name` names the input in messages (a
+ * file's name); it may be NULL. The module is verified. Free it with trm_module_free. */
 TRM_API trm_status trm_module_read(const void *data, size_t size, const char *name,
                                    trm_module **out_module, trm_error *error);
 /* The same for a file. */
