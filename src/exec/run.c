@@ -31,6 +31,7 @@ typedef struct runner {
   const trm_schedule *schedule;
   trm_replica *replica;
   trm_step_time *times; /* NULL: not measured */
+  bool is_plain;        /* nothing but the kernel itself is to do for a plain step */
 } runner;
 
 static trm_status run_range(const runner *r, trm_step_range range, seeds seed, trm_error *error);
@@ -254,9 +255,16 @@ static trm_status run_resident(const runner *r, uint32_t i, seeds seed, trm_erro
 }
 
 static trm_status run_range(const runner *r, trm_step_range range, seeds seed, trm_error *error) {
+  const bool is_plain = r->is_plain;
+  const trm_kernel_call *calls = r->replica->calls;
   for (uint32_t i = range.begin; i < range.end; ++i) {
     const trm_step *step = &r->schedule->steps[i];
     TRY(check_cancelled(r, error));
+    if (is_plain && step->is_plain) {
+      const trm_status status = step->kernel->run(step->kernel, &calls[i], error);
+      if (status != TRM_OK) return note_step(r, step, status, error);
+      continue;
+    }
     const uint64_t start = r->times != NULL ? trm_now() : 0;
     const seeds own = mix_both(seed, step->identity);
     TRY(r->replica->residence == NULL ? run_step(r, i, own, error)
@@ -273,8 +281,10 @@ static trm_status run_range(const runner *r, trm_step_range range, seeds seed, t
 
 trm_status trm_replica_run(trm_engine *engine, uint32_t number, trm_error *error) {
   const trm_schedule *schedule = engine->executable->schedule;
-  const runner r = {engine, schedule, &engine->replicas[number],
-                    number == 0 ? engine->times : NULL};
+  trm_replica *replica = &engine->replicas[number];
+  trm_step_time *times = number == 0 ? engine->times : NULL;
+  const runner r = {engine, schedule, replica, times,
+                    times == NULL && replica->residence == NULL};
   const uint64_t shared = mix(engine->seed & ~identical_replicas, engine->runs);
   const bool own = number > 0 && (engine->seed & identical_replicas) == 0;
   const seeds seed = {own ? mix(shared, number) : shared, shared};

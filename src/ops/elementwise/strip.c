@@ -7,6 +7,11 @@
 #include "ops/stream.h"
 #include "ops/threads.h"
 
+/* The most bytes that small code keeps between its calls. */
+enum { MOST_KEPT = 4096 };
+
+static size_t round_up(size_t size) { return (size + 63) & ~(size_t)63; }
+
 typedef struct strip_run {
   const trm_vector_ops *ops;
   const strip_stage *stage;
@@ -116,23 +121,34 @@ static char *slot_address(const strip_run *run, const strip_slot *slot, char *fi
   return address.out;
 }
 
+/* Fills in the pointers at the start of the file, from element `start` of the index space on. */
+static void place_slots(const strip_run *run, char *file, int64_t start) {
+  const strip_stage *stage = run->stage;
+  void **slots = (void **)(void *)file;
+  for (uint32_t i = 0; i < stage->num_slots; ++i) {
+    const strip_slot *slot = &stage->slots[i];
+    char *address = slot_address(run, slot, file);
+    if (slot->moves) address += (slot->base + start) * ((int64_t)1 << slot->log2_size);
+    slots[i] = address;
+  }
+}
+
+static void run_fills(const trm_vector_ops *ops, const strip_stage *stage, void **slots,
+                      int64_t first) {
+  for (uint32_t i = 0; i < stage->num_fills; ++i) {
+    const bool is_scalar = stage->slots[stage->fills[i].out].is_scalar;
+    run_operations(ops, stage, &stage->fills[i], 1, slots, 0, is_scalar ? 1 : first);
+  }
+}
+
 static void run_strips(const void *context, int64_t begin, int64_t end, int thread) {
   const strip_run *run = context;
   const strip_stage *stage = run->stage;
   char *file = run->files + (size_t)thread * run->file_bytes;
   void **slots = (void **)(void *)file;
   const int64_t strip = stage->strip;
-  for (uint32_t i = 0; i < stage->num_slots; ++i) {
-    const strip_slot *slot = &stage->slots[i];
-    char *address = slot_address(run, slot, file);
-    if (slot->moves) address += (slot->base + begin * strip) * ((int64_t)1 << slot->log2_size);
-    slots[i] = address;
-  }
-  const int64_t first = run->count < strip ? run->count : strip;
-  for (uint32_t i = 0; i < stage->num_fills; ++i) {
-    const bool is_scalar = stage->slots[stage->fills[i].out].is_scalar;
-    run_operations(run->ops, stage, &stage->fills[i], 1, slots, 0, is_scalar ? 1 : first);
-  }
+  place_slots(run, file, begin * strip);
+  run_fills(run->ops, stage, slots, run->count < strip ? run->count : strip);
   for (int64_t s = begin; s < end; ++s) {
     const int64_t start = s * strip;
     const int64_t n = run->count - start < strip ? run->count - start : strip;
@@ -171,6 +187,57 @@ void trm_strip_run(const trm_strip_code *code, const void *const *operands, void
     if (threads > code->max_threads) threads = code->max_threads;
     trm_parallel_ranges(threads, (stage->count + stage->strip - 1) / stage->strip, run_strips,
                         &run);
+  }
+}
+
+/* ---- Code of one strip ---------------------------------------------------------------------- */
+
+/* The block begins with the addresses of operands and results; temporaries and the files of all
+ * stages follow. */
+static size_t known_bytes(const trm_strip_code *code) {
+  return round_up(((size_t)code->num_operands + code->num_results) * sizeof(void *));
+}
+
+size_t trm_strip_kept_bytes(const trm_strip_code *code) {
+  size_t bytes = known_bytes(code) + code->temporary_bytes;
+  for (uint32_t i = 0; i < code->num_stages; ++i) {
+    const strip_stage *stage = &code->stages[i];
+    if (stage->count == 0 || stage->count > stage->strip) return 0;
+    bytes += round_up(stage->file_bytes);
+  }
+  return bytes <= MOST_KEPT ? bytes : 0;
+}
+
+static void place_kept(const trm_strip_code *code, const void *const *operands,
+                       void *const *results, char *kept) {
+  const void **known = (const void **)(void *)kept;
+  memcpy(known, operands, code->num_operands * sizeof *known);
+  memcpy(known + code->num_operands, results, code->num_results * sizeof *known);
+  char *temporaries = kept + known_bytes(code), *file = temporaries + code->temporary_bytes;
+  for (uint32_t i = 0; i < code->num_stages; ++i) {
+    const strip_stage *stage = &code->stages[i];
+    const strip_run run = {code->ops, stage, operands, results, temporaries, file, 0, stage->count};
+    place_slots(&run, file, 0);
+    file += round_up(stage->file_bytes);
+  }
+}
+
+void trm_strip_run_kept(const trm_strip_code *code, const void *const *operands,
+                        void *const *results, void *kept) {
+  const void *const *known = kept;
+  bool moved = false;
+  for (uint32_t i = 0; i < code->num_operands; ++i) moved |= operands[i] != known[i];
+  known += code->num_operands;
+  for (uint32_t i = 0; i < code->num_results; ++i) moved |= results[i] != known[i];
+  if (moved) place_kept(code, operands, results, kept);
+  char *file = (char *)kept + known_bytes(code) + code->temporary_bytes;
+  for (uint32_t i = 0; i < code->num_stages; ++i) {
+    const strip_stage *stage = &code->stages[i];
+    void **slots = (void **)(void *)file;
+    run_fills(code->ops, stage, slots, stage->count);
+    run_operations(code->ops, stage, stage->operations, stage->num_operations, slots, 0,
+                   stage->count);
+    file += round_up(stage->file_bytes);
   }
 }
 

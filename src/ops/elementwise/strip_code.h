@@ -82,6 +82,7 @@ struct trm_strip_code {
   strip_stage *stages;                /* in order of running */
   size_t temporary_bytes, file_bytes; /* the largest stage's */
   int max_threads;
+  uint32_t num_operands, num_results;
   uint32_t *in_place_operands; /* by result */
   uint32_t num_mappings;
   strip_mapping *mappings;

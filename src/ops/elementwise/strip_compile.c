@@ -514,6 +514,8 @@ static trm_status compile_all(compiler *c, trm_strip_code **out_code, trm_error 
   CHECK_MEMORY(code->stages, "strip code");
   code->temporary_bytes = c->temporary_bytes;
   code->max_threads = 1;
+  code->num_operands = c->computation->num_parameters;
+  code->num_results = c->num_results;
   code->in_place_operands = c->in_place_operands;
   code->mappings =
       trm_arena_copy(c->arena, c->mappings.items, c->mappings.count * sizeof(strip_mapping));
