@@ -31,10 +31,15 @@ typedef struct runner {
   const trm_schedule *schedule;
   trm_replica *replica;
   trm_step_time *times; /* NULL: not measured */
-  bool is_plain;        /* nothing but the kernel itself is to do for a plain step */
+  bool is_plain;        /* nothing more is to do for plain steps */
 } runner;
 
 static trm_status run_range(const runner *r, trm_step_range range, seeds seed, trm_error *error);
+
+static inline bool is_stopped(const runner *r) {
+  return atomic_load_explicit(&r->engine->cancelled, memory_order_relaxed) ||
+         (r->engine->team != NULL && trm_team_is_stopped(r->engine->team));
+}
 
 static trm_status check_cancelled(const runner *r, trm_error *error) {
   if (atomic_load_explicit(&r->engine->cancelled, memory_order_relaxed)) {
@@ -85,9 +90,66 @@ static trm_status run_kernel(const runner *r, uint32_t i, seeds seed, trm_error 
   return look_at_results(r, step, call, error);
 }
 
+static void run_view(const runner *r, const trm_step *step, const void *const *operands) {
+  const trm_view *view = step->view;
+  int64_t index;
+  switch (view->index) {
+    case TRM_S32: index = *(const int32_t *)operands[1]; break;
+    case TRM_U32: index = *(const uint32_t *)operands[1]; break;
+    default: index = *(const int64_t *)operands[1]; break;
+  }
+  if (index > view->last) index = view->last;
+  if (index < 0) index = 0;
+  const char *part = (const char *)operands[0] + (size_t)index * view->stride;
+  for (uint32_t u = 0; u < view->num_uses; ++u) r->replica->operands[view->uses[u]] = part;
+}
+
+/* ---- Plain steps ---------------------------------------------------------------------------- */
+
+/* The end of the plain steps that begin at range.begin. */
+static uint32_t find_plain_end(const runner *r, trm_step_range range) {
+  uint32_t end = range.begin;
+  while (r->is_plain && end < range.end && r->schedule->steps[end].is_plain) ++end;
+  return end;
+}
+
+/* Runs steps that are all plain: a loop of small ones spends most of its time here. */
+static inline trm_status run_plain(const runner *r, uint32_t begin, uint32_t end,
+                                   trm_error *error) {
+  const trm_step *step = &r->schedule->steps[begin], *last = &r->schedule->steps[end];
+  const trm_kernel_call *call = &r->replica->calls[begin];
+  for (; step < last; ++step, ++call) {
+    if (is_stopped(r)) TRY(check_cancelled(r, error));
+    if (step->kind == TRM_STEP_VIEW) {
+      run_view(r, step, call->operands);
+      continue;
+    }
+    const trm_status status = step->kernel->run(step->kernel, call, error);
+    if (status != TRM_OK) return note_step(r, step, status, error);
+  }
+  return TRM_OK;
+}
+
+static trm_status run_plain_while(const runner *r, const trm_step *step,
+                                  const void *const *condition, trm_error *error) {
+  const trm_step_range first = step->ranges[0], second = step->ranges[1];
+  for (;;) {
+    if (is_stopped(r)) TRY(check_cancelled(r, error));
+    TRY(run_plain(r, first.begin, first.end, error));
+    if (!*(const bool *)*condition) return TRM_OK;
+    TRY(run_plain(r, second.begin, second.end, error));
+  }
+}
+
+/* ---- Control -------------------------------------------------------------------------------- */
+
 /* `condition` is where the address of the condition's result stands. */
 static trm_status run_while(const runner *r, const trm_step *step, const void *const *condition,
                             seeds seed, trm_error *error) {
+  if (find_plain_end(r, step->ranges[0]) == step->ranges[0].end &&
+      find_plain_end(r, step->ranges[1]) == step->ranges[1].end) {
+    return run_plain_while(r, step, condition, error);
+  }
   trm_residence *residence = r->replica->residence;
   for (uint64_t iteration = 0;; ++iteration) {
     TRY(check_cancelled(r, error));
@@ -104,20 +166,6 @@ static uint32_t chosen_branch(const trm_step *step, const void *selector) {
   int32_t index;
   memcpy(&index, selector, sizeof index);
   return index < 0 || (uint32_t)index >= step->num_ranges ? step->num_ranges - 1 : (uint32_t)index;
-}
-
-static void run_view(const runner *r, const trm_step *step, const void *const *operands) {
-  const trm_view *view = step->view;
-  int64_t index;
-  switch (view->index) {
-    case TRM_S32: index = *(const int32_t *)operands[1]; break;
-    case TRM_U32: index = *(const uint32_t *)operands[1]; break;
-    default: index = *(const int64_t *)operands[1]; break;
-  }
-  if (index > view->last) index = view->last;
-  if (index < 0) index = 0;
-  const char *part = (const char *)operands[0] + (size_t)index * view->stride;
-  for (uint32_t u = 0; u < view->num_uses; ++u) r->replica->operands[view->uses[u]] = part;
 }
 
 /* ---- Feeds ---------------------------------------------------------------------------------- */
@@ -255,16 +303,15 @@ static trm_status run_resident(const runner *r, uint32_t i, seeds seed, trm_erro
 }
 
 static trm_status run_range(const runner *r, trm_step_range range, seeds seed, trm_error *error) {
-  const bool is_plain = r->is_plain;
-  const trm_kernel_call *calls = r->replica->calls;
   for (uint32_t i = range.begin; i < range.end; ++i) {
     const trm_step *step = &r->schedule->steps[i];
-    TRY(check_cancelled(r, error));
-    if (is_plain && step->is_plain) {
-      const trm_status status = step->kernel->run(step->kernel, &calls[i], error);
-      if (status != TRM_OK) return note_step(r, step, status, error);
+    const uint32_t plain_end = find_plain_end(r, (trm_step_range){i, range.end});
+    if (plain_end > i) {
+      TRY(run_plain(r, i, plain_end, error));
+      i = plain_end - 1;
       continue;
     }
+    TRY(check_cancelled(r, error));
     const uint64_t start = r->times != NULL ? trm_now() : 0;
     const seeds own = mix_both(seed, step->identity);
     TRY(r->replica->residence == NULL ? run_step(r, i, own, error)

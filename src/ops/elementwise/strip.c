@@ -10,8 +10,6 @@
 /* The most bytes that small code keeps between its calls. */
 enum { MOST_KEPT = 4096 };
 
-static size_t round_up(size_t size) { return (size + 63) & ~(size_t)63; }
-
 typedef struct strip_run {
   const trm_vector_ops *ops;
   const strip_stage *stage;
@@ -90,7 +88,7 @@ static void run_load(const trm_vector_ops *ops, const strip_stage *stage,
   slots[operation->out] = address.out;
 }
 
-static void run_operations(const trm_vector_ops *ops, const strip_stage *stage,
+static inline void run_operations(const trm_vector_ops *ops, const strip_stage *stage,
                            const strip_operation *operations, uint32_t num_operations, void **slots,
                            int64_t begin, int64_t n) {
   for (uint32_t i = 0; i < num_operations; ++i) {
@@ -194,16 +192,12 @@ void trm_strip_run(const trm_strip_code *code, const void *const *operands, void
 
 /* The block begins with the addresses of operands and results; temporaries and the files of all
  * stages follow. */
-static size_t known_bytes(const trm_strip_code *code) {
-  return round_up(((size_t)code->num_operands + code->num_results) * sizeof(void *));
-}
-
 size_t trm_strip_kept_bytes(const trm_strip_code *code) {
-  size_t bytes = known_bytes(code) + code->temporary_bytes;
+  size_t bytes = code->known_bytes + code->temporary_bytes;
   for (uint32_t i = 0; i < code->num_stages; ++i) {
     const strip_stage *stage = &code->stages[i];
     if (stage->count == 0 || stage->count > stage->strip) return 0;
-    bytes += round_up(stage->file_bytes);
+    bytes += stage->file_bytes;
   }
   return bytes <= MOST_KEPT ? bytes : 0;
 }
@@ -213,12 +207,12 @@ static void place_kept(const trm_strip_code *code, const void *const *operands,
   const void **known = (const void **)(void *)kept;
   memcpy(known, operands, code->num_operands * sizeof *known);
   memcpy(known + code->num_operands, results, code->num_results * sizeof *known);
-  char *temporaries = kept + known_bytes(code), *file = temporaries + code->temporary_bytes;
+  char *temporaries = kept + code->known_bytes, *file = temporaries + code->temporary_bytes;
   for (uint32_t i = 0; i < code->num_stages; ++i) {
     const strip_stage *stage = &code->stages[i];
     const strip_run run = {code->ops, stage, operands, results, temporaries, file, 0, stage->count};
     place_slots(&run, file, 0);
-    file += round_up(stage->file_bytes);
+    file += stage->file_bytes;
   }
 }
 
@@ -230,14 +224,14 @@ void trm_strip_run_kept(const trm_strip_code *code, const void *const *operands,
   known += code->num_operands;
   for (uint32_t i = 0; i < code->num_results; ++i) moved |= results[i] != known[i];
   if (moved) place_kept(code, operands, results, kept);
-  char *file = (char *)kept + known_bytes(code) + code->temporary_bytes;
+  char *file = (char *)kept + code->known_bytes + code->temporary_bytes;
   for (uint32_t i = 0; i < code->num_stages; ++i) {
     const strip_stage *stage = &code->stages[i];
     void **slots = (void **)(void *)file;
-    run_fills(code->ops, stage, slots, stage->count);
+    if (stage->num_fills > 0) run_fills(code->ops, stage, slots, stage->count);
     run_operations(code->ops, stage, stage->operations, stage->num_operations, slots, 0,
                    stage->count);
-    file += round_up(stage->file_bytes);
+    file += stage->file_bytes;
   }
 }
 
