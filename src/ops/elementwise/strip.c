@@ -88,7 +88,7 @@ static void run_load(const trm_vector_ops *ops, const strip_stage *stage,
   slots[operation->out] = address.out;
 }
 
-static inline void run_operations(const trm_vector_ops *ops, const strip_stage *stage,
+static void run_operations(const trm_vector_ops *ops, const strip_stage *stage,
                            const strip_operation *operations, uint32_t num_operations, void **slots,
                            int64_t begin, int64_t n) {
   for (uint32_t i = 0; i < num_operations; ++i) {
@@ -216,23 +216,32 @@ static void place_kept(const trm_strip_code *code, const void *const *operands,
   }
 }
 
-void trm_strip_run_kept(const trm_strip_code *code, const void *const *operands,
-                        void *const *results, void *kept) {
-  const void *const *known = kept;
-  bool moved = false;
-  for (uint32_t i = 0; i < code->num_operands; ++i) moved |= operands[i] != known[i];
-  known += code->num_operands;
-  for (uint32_t i = 0; i < code->num_results; ++i) moved |= results[i] != known[i];
-  if (moved) place_kept(code, operands, results, kept);
-  char *file = (char *)kept + code->known_bytes + code->temporary_bytes;
+static bool are_known(const trm_strip_code *code, const void *const *operands, void *const *results,
+                      const void *const *known) {
+  for (uint32_t i = 0; i < code->num_operands; ++i)
+    if (operands[i] != *known++) return false;
+  for (uint32_t i = 0; i < code->num_results; ++i)
+    if (results[i] != *known++) return false;
+  return true;
+}
+
+static void run_kept_stages(const trm_strip_code *code, char *file) {
   for (uint32_t i = 0; i < code->num_stages; ++i) {
     const strip_stage *stage = &code->stages[i];
     void **slots = (void **)(void *)file;
-    if (stage->num_fills > 0) run_fills(code->ops, stage, slots, stage->count);
+    run_fills(code->ops, stage, slots, stage->count);
     run_operations(code->ops, stage, stage->operations, stage->num_operations, slots, 0,
                    stage->count);
     file += stage->file_bytes;
   }
+}
+
+void trm_strip_run_kept(const trm_strip_code *code, const void *const *operands,
+                        void *const *results, void *kept) {
+  if (!are_known(code, operands, results, kept)) place_kept(code, operands, results, kept);
+  char *file = (char *)kept + code->known_bytes + code->temporary_bytes;
+  if (code->only == NULL) run_kept_stages(code, file);
+  else code->only((void *const *)(void *)file, (size_t)code->stages[0].count);
 }
 
 /* ---- Functions ------------------------------------------------------------------------------ */

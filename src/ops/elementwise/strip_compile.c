@@ -531,6 +531,10 @@ static trm_status compile_all(compiler *c, trm_strip_code **out_code, trm_error 
     const int threads = trm_threads_choose(work, trm_threads_limit());
     if (!c->request->is_function && threads > code->max_threads) code->max_threads = threads;
   }
+  const strip_stage *first = code->stages;
+  if (code->num_stages == 1 && first->num_fills == 0 && first->num_operations == 1 &&
+      first->operations->generated != NULL)
+    code->only = first->operations->generated->function;
   *out_code = code;
   return TRM_OK;
 }
