@@ -106,6 +106,12 @@ static void run_view(const runner *r, const trm_step *step, const void *const *o
 
 /* ---- Plain steps ---------------------------------------------------------------------------- */
 
+static void run_copy(const runner *r, const trm_step *step, const trm_kernel_call *call) {
+  const size_t bytes = r->schedule->slots[step->slots[0]].bytes;
+  if (call->operands[0] != call->results[0] && bytes > 0)
+    memcpy(call->results[0], call->operands[0], bytes);
+}
+
 /* The end of the plain steps that begin at range.begin. */
 static uint32_t find_plain_end(const runner *r, trm_step_range range) {
   uint32_t end = range.begin;
@@ -114,18 +120,20 @@ static uint32_t find_plain_end(const runner *r, trm_step_range range) {
 }
 
 /* Runs steps that are all plain: a loop of small ones spends most of its time here. */
-static inline trm_status run_plain(const runner *r, uint32_t begin, uint32_t end,
-                                   trm_error *error) {
+static inline __attribute__((always_inline)) trm_status run_plain(const runner *r, uint32_t begin,
+                                                                  uint32_t end, trm_error *error) {
   const trm_step *step = &r->schedule->steps[begin], *last = &r->schedule->steps[end];
   const trm_kernel_call *call = &r->replica->calls[begin];
   for (; step < last; ++step, ++call) {
     if (is_stopped(r)) TRY(check_cancelled(r, error));
-    if (step->kind == TRM_STEP_VIEW) {
+    if (step->kind == TRM_STEP_KERNEL) {
+      const trm_status status = step->kernel->run(step->kernel, call, error);
+      if (status != TRM_OK) return note_step(r, step, status, error);
+    } else if (step->kind == TRM_STEP_VIEW) {
       run_view(r, step, call->operands);
-      continue;
+    } else {
+      run_copy(r, step, call);
     }
-    const trm_status status = step->kernel->run(step->kernel, call, error);
-    if (status != TRM_OK) return note_step(r, step, status, error);
   }
   return TRM_OK;
 }
@@ -221,14 +229,9 @@ static trm_status run_feed(const runner *r, uint32_t i, bool takes, trm_error *e
 static trm_status run_step(const runner *r, uint32_t i, seeds seed, trm_error *error) {
   const trm_step *step = &r->schedule->steps[i];
   const void *const *operands = r->replica->calls[i].operands;
-  void *const *results = r->replica->calls[i].results;
   switch (step->kind) {
     case TRM_STEP_KERNEL: return run_kernel(r, i, seed, error);
-    case TRM_STEP_COPY:
-      if (operands[0] != results[0] && r->schedule->slots[step->slots[0]].bytes > 0) {
-        memcpy(results[0], operands[0], r->schedule->slots[step->slots[0]].bytes);
-      }
-      return TRM_OK;
+    case TRM_STEP_COPY: run_copy(r, step, &r->replica->calls[i]); return TRM_OK;
     case TRM_STEP_WHILE: return run_while(r, step, operands, seed, error);
     case TRM_STEP_VIEW: run_view(r, step, operands); return TRM_OK;
     case TRM_STEP_CONDITIONAL:

@@ -70,7 +70,7 @@ typedef struct trm_step {
   uint32_t scratch; /* slot, or TRM_NO_INDEX */
   trm_kernel *kernel;
   bool limits_halves; /* call trm_limit_halves after the kernel */
-  bool is_plain;      /* a view, or a kernel that draws no random numbers and whose results nobody
+  bool is_plain;      /* a copy, a view, or a kernel that draws no random numbers and whose results nobody
                          looks at */
   size_t persistent;  /* offset in the engine's persistent block */
   uint32_t num_ranges;

@@ -90,7 +90,8 @@ trm_status trm_schedule_add_copy(trm_schedule_draft *draft, const trm_schedule_s
                          .instruction = instruction,
                          .num_operands = 1,
                          .num_results = 1,
-                         .scratch = TRM_NO_INDEX};
+                         .scratch = TRM_NO_INDEX,
+                         .is_plain = true};
   return trm_schedule_add_step(draft, step, &source, &target, NULL, error);
 }
 
