@@ -333,8 +333,7 @@ trm_status trm_replica_run(trm_engine *engine, uint32_t number, trm_error *error
   const trm_schedule *schedule = engine->executable->schedule;
   trm_replica *replica = &engine->replicas[number];
   trm_step_time *times = number == 0 ? engine->times : NULL;
-  const runner r = {engine, schedule, replica, times,
-                    times == NULL && replica->residence == NULL};
+  const runner r = {engine, schedule, replica, times, times == NULL && replica->residence == NULL};
   const uint64_t shared = mix(engine->seed & ~identical_replicas, engine->runs);
   const bool own = number > 0 && (engine->seed & identical_replicas) == 0;
   const seeds seed = {own ? mix(shared, number) : shared, shared};

@@ -7,7 +7,7 @@
  * inside a fusion and are copied into each. On the host slices are too, and short chains over one
  * array that is in memory anyway, such as x - mean: reading x is as cheap as reading the
  * difference, which then is not written. A group of one instruction that absorbs nothing stays as
- * it is. */
+ * it is, and so do few single floats. */
 #include <string.h>
 
 #include "ops/elementwise/strip.h"

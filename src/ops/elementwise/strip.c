@@ -202,8 +202,10 @@ size_t trm_strip_kept_bytes(const trm_strip_code *code) {
   return bytes <= MOST_KEPT ? bytes : 0;
 }
 
-static void place_kept(const trm_strip_code *code, const void *const *operands,
-                       void *const *results, char *kept) {
+/* Not inlined, nor is run_kept_stages: the usual call needs no frame. */
+static __attribute__((noinline)) void place_kept(const trm_strip_code *code,
+                                                 const void *const *operands, void *const *results,
+                                                 char *kept) {
   const void **known = (const void **)(void *)kept;
   memcpy(known, operands, code->num_operands * sizeof *known);
   memcpy(known + code->num_operands, results, code->num_results * sizeof *known);
@@ -225,7 +227,7 @@ static bool are_known(const trm_strip_code *code, const void *const *operands, v
   return true;
 }
 
-static void run_kept_stages(const trm_strip_code *code, char *file) {
+static __attribute__((noinline)) void run_kept_stages(const trm_strip_code *code, char *file) {
   for (uint32_t i = 0; i < code->num_stages; ++i) {
     const strip_stage *stage = &code->stages[i];
     void **slots = (void **)(void *)file;

@@ -84,7 +84,7 @@ struct trm_strip_code {
   size_t temporary_bytes, file_bytes; /* the largest stage's */
   int max_threads;
   uint32_t num_operands, num_results;
-  size_t known_bytes; /* of their addresses, in whole cache lines */
+  size_t known_bytes;          /* of their addresses, in whole cache lines */
   uint32_t *in_place_operands; /* by result */
   uint32_t num_mappings;
   strip_mapping *mappings;

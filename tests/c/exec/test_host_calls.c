@@ -386,16 +386,11 @@ static void test_cancel_endless_loop(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_values),
-      cmocka_unit_test(test_description),
-      cmocka_unit_test(test_failure),
-      cmocka_unit_test(test_bad_config),
-      cmocka_unit_test(test_loop),
-      cmocka_unit_test(test_replicas),
-      cmocka_unit_test(test_cancel),
-      cmocka_unit_test(test_cancel_endless_loop),
-      cmocka_unit_test(test_together),
-      cmocka_unit_test(test_cancel_together),
+      cmocka_unit_test(test_values),   cmocka_unit_test(test_description),
+      cmocka_unit_test(test_failure),  cmocka_unit_test(test_bad_config),
+      cmocka_unit_test(test_loop),     cmocka_unit_test(test_replicas),
+      cmocka_unit_test(test_cancel),   cmocka_unit_test(test_cancel_endless_loop),
+      cmocka_unit_test(test_together), cmocka_unit_test(test_cancel_together),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
