@@ -31,9 +31,15 @@ typedef struct runner {
   const trm_schedule *schedule;
   trm_replica *replica;
   trm_step_time *times; /* NULL: not measured */
+  bool is_plain;        /* nothing more is to do for plain steps */
 } runner;
 
 static trm_status run_range(const runner *r, trm_step_range range, seeds seed, trm_error *error);
+
+static inline bool is_stopped(const runner *r) {
+  return atomic_load_explicit(&r->engine->cancelled, memory_order_relaxed) ||
+         (r->engine->team != NULL && trm_team_is_stopped(r->engine->team));
+}
 
 static trm_status check_cancelled(const runner *r, trm_error *error) {
   if (atomic_load_explicit(&r->engine->cancelled, memory_order_relaxed)) {
@@ -84,9 +90,74 @@ static trm_status run_kernel(const runner *r, uint32_t i, seeds seed, trm_error 
   return look_at_results(r, step, call, error);
 }
 
+static void run_view(const runner *r, const trm_step *step, const void *const *operands) {
+  const trm_view *view = step->view;
+  int64_t index;
+  switch (view->index) {
+    case TRM_S32: index = *(const int32_t *)operands[1]; break;
+    case TRM_U32: index = *(const uint32_t *)operands[1]; break;
+    default: index = *(const int64_t *)operands[1]; break;
+  }
+  if (index > view->last) index = view->last;
+  if (index < 0) index = 0;
+  const char *part = (const char *)operands[0] + (size_t)index * view->stride;
+  for (uint32_t u = 0; u < view->num_uses; ++u) r->replica->operands[view->uses[u]] = part;
+}
+
+/* ---- Plain steps ---------------------------------------------------------------------------- */
+
+static void run_copy(const runner *r, const trm_step *step, const trm_kernel_call *call) {
+  const size_t bytes = r->schedule->slots[step->slots[0]].bytes;
+  if (call->operands[0] != call->results[0] && bytes > 0)
+    memcpy(call->results[0], call->operands[0], bytes);
+}
+
+/* The end of the plain steps that begin at range.begin. */
+static uint32_t find_plain_end(const runner *r, trm_step_range range) {
+  uint32_t end = range.begin;
+  while (r->is_plain && end < range.end && r->schedule->steps[end].is_plain) ++end;
+  return end;
+}
+
+/* Runs steps that are all plain: a loop of small ones spends most of its time here. */
+static inline __attribute__((always_inline)) trm_status run_plain(const runner *r, uint32_t begin,
+                                                                  uint32_t end, trm_error *error) {
+  const trm_step *step = &r->schedule->steps[begin], *last = &r->schedule->steps[end];
+  const trm_kernel_call *call = &r->replica->calls[begin];
+  for (; step < last; ++step, ++call) {
+    if (is_stopped(r)) TRY(check_cancelled(r, error));
+    if (step->kind == TRM_STEP_KERNEL) {
+      const trm_status status = step->kernel->run(step->kernel, call, error);
+      if (status != TRM_OK) return note_step(r, step, status, error);
+    } else if (step->kind == TRM_STEP_VIEW) {
+      run_view(r, step, call->operands);
+    } else {
+      run_copy(r, step, call);
+    }
+  }
+  return TRM_OK;
+}
+
+static trm_status run_plain_while(const runner *r, const trm_step *step,
+                                  const void *const *condition, trm_error *error) {
+  const trm_step_range first = step->ranges[0], second = step->ranges[1];
+  for (;;) {
+    if (is_stopped(r)) TRY(check_cancelled(r, error));
+    TRY(run_plain(r, first.begin, first.end, error));
+    if (!*(const bool *)*condition) return TRM_OK;
+    TRY(run_plain(r, second.begin, second.end, error));
+  }
+}
+
+/* ---- Control -------------------------------------------------------------------------------- */
+
 /* `condition` is where the address of the condition's result stands. */
 static trm_status run_while(const runner *r, const trm_step *step, const void *const *condition,
                             seeds seed, trm_error *error) {
+  if (find_plain_end(r, step->ranges[0]) == step->ranges[0].end &&
+      find_plain_end(r, step->ranges[1]) == step->ranges[1].end) {
+    return run_plain_while(r, step, condition, error);
+  }
   trm_residence *residence = r->replica->residence;
   for (uint64_t iteration = 0;; ++iteration) {
     TRY(check_cancelled(r, error));
@@ -103,20 +174,6 @@ static uint32_t chosen_branch(const trm_step *step, const void *selector) {
   int32_t index;
   memcpy(&index, selector, sizeof index);
   return index < 0 || (uint32_t)index >= step->num_ranges ? step->num_ranges - 1 : (uint32_t)index;
-}
-
-static void run_view(const runner *r, const trm_step *step, const void *const *operands) {
-  const trm_view *view = step->view;
-  int64_t index;
-  switch (view->index) {
-    case TRM_S32: index = *(const int32_t *)operands[1]; break;
-    case TRM_U32: index = *(const uint32_t *)operands[1]; break;
-    default: index = *(const int64_t *)operands[1]; break;
-  }
-  if (index > view->last) index = view->last;
-  if (index < 0) index = 0;
-  const char *part = (const char *)operands[0] + (size_t)index * view->stride;
-  for (uint32_t u = 0; u < view->num_uses; ++u) r->replica->operands[view->uses[u]] = part;
 }
 
 /* ---- Feeds ---------------------------------------------------------------------------------- */
@@ -172,14 +229,9 @@ static trm_status run_feed(const runner *r, uint32_t i, bool takes, trm_error *e
 static trm_status run_step(const runner *r, uint32_t i, seeds seed, trm_error *error) {
   const trm_step *step = &r->schedule->steps[i];
   const void *const *operands = r->replica->calls[i].operands;
-  void *const *results = r->replica->calls[i].results;
   switch (step->kind) {
     case TRM_STEP_KERNEL: return run_kernel(r, i, seed, error);
-    case TRM_STEP_COPY:
-      if (operands[0] != results[0] && r->schedule->slots[step->slots[0]].bytes > 0) {
-        memcpy(results[0], operands[0], r->schedule->slots[step->slots[0]].bytes);
-      }
-      return TRM_OK;
+    case TRM_STEP_COPY: run_copy(r, step, &r->replica->calls[i]); return TRM_OK;
     case TRM_STEP_WHILE: return run_while(r, step, operands, seed, error);
     case TRM_STEP_VIEW: run_view(r, step, operands); return TRM_OK;
     case TRM_STEP_CONDITIONAL:
@@ -256,6 +308,12 @@ static trm_status run_resident(const runner *r, uint32_t i, seeds seed, trm_erro
 static trm_status run_range(const runner *r, trm_step_range range, seeds seed, trm_error *error) {
   for (uint32_t i = range.begin; i < range.end; ++i) {
     const trm_step *step = &r->schedule->steps[i];
+    const uint32_t plain_end = find_plain_end(r, (trm_step_range){i, range.end});
+    if (plain_end > i) {
+      TRY(run_plain(r, i, plain_end, error));
+      i = plain_end - 1;
+      continue;
+    }
     TRY(check_cancelled(r, error));
     const uint64_t start = r->times != NULL ? trm_now() : 0;
     const seeds own = mix_both(seed, step->identity);
@@ -273,8 +331,9 @@ static trm_status run_range(const runner *r, trm_step_range range, seeds seed, t
 
 trm_status trm_replica_run(trm_engine *engine, uint32_t number, trm_error *error) {
   const trm_schedule *schedule = engine->executable->schedule;
-  const runner r = {engine, schedule, &engine->replicas[number],
-                    number == 0 ? engine->times : NULL};
+  trm_replica *replica = &engine->replicas[number];
+  trm_step_time *times = number == 0 ? engine->times : NULL;
+  const runner r = {engine, schedule, replica, times, times == NULL && replica->residence == NULL};
   const uint64_t shared = mix(engine->seed & ~identical_replicas, engine->runs);
   const bool own = number > 0 && (engine->seed & identical_replicas) == 0;
   const seeds seed = {own ? mix(shared, number) : shared, shared};

@@ -70,6 +70,8 @@ typedef struct trm_step {
   uint32_t scratch; /* slot, or TRM_NO_INDEX */
   trm_kernel *kernel;
   bool limits_halves; /* call trm_limit_halves after the kernel */
+  bool is_plain;      /* a copy, a view, or a kernel that draws no random numbers and at whose
+                         results nobody looks */
   size_t persistent;  /* offset in the engine's persistent block */
   uint32_t num_ranges;
   trm_step_range *ranges; /* while: condition, body; conditional: the branches. These steps follow

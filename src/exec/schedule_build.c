@@ -90,7 +90,8 @@ trm_status trm_schedule_add_copy(trm_schedule_draft *draft, const trm_schedule_s
                          .instruction = instruction,
                          .num_operands = 1,
                          .num_results = 1,
-                         .scratch = TRM_NO_INDEX};
+                         .scratch = TRM_NO_INDEX,
+                         .is_plain = true};
   return trm_schedule_add_step(draft, step, &source, &target, NULL, error);
 }
 
@@ -169,6 +170,22 @@ static trm_status wish_in_place(trm_schedule_draft *draft, const trm_kernel *ker
   return TRM_OK;
 }
 
+/* Whether the instruction, and all that it calls, follows from operands alone. What those call in
+ * turn is not looked at. */
+static bool is_pure(const trm_module *module, const trm_instruction *instruction, bool may_call) {
+  const trm_opcode_replicas kind = instruction->opcode == TRM_OP_CUSTOM_CALL
+                                       ? trm_call_replicas(instruction->call_id)
+                                       : trm_opcode_replicas_of(instruction->opcode);
+  if (kind != TRM_REPLICAS_PURE || (instruction->num_called > 0 && !may_call)) return false;
+  for (uint32_t k = 0; k < instruction->num_called; ++k) {
+    const trm_computation *called = &module->computations[instruction->called[k]];
+    for (trm_index i = 0; i < called->num_instructions; ++i) {
+      if (!is_pure(module, &called->instructions[i], false)) return false;
+    }
+  }
+  return true;
+}
+
 static trm_status walk_kernel(trm_schedule_draft *draft, trm_schedule_scope *s, trm_index i,
                               trm_error *error) {
   const trm_instruction *instruction = trm_schedule_at(draft, s, i);
@@ -194,6 +211,8 @@ static trm_status walk_kernel(trm_schedule_draft *draft, trm_schedule_scope *s, 
   trm_step step = {.kind = TRM_STEP_KERNEL,
                    .computation = s->computation,
                    .limits_halves = limits_halves,
+                   .is_plain = draft->schedule->float_events == 0 && !limits_halves &&
+                               is_pure(draft->module, instruction, true),
                    .instruction = i,
                    .num_operands = num_operands,
                    .num_results = (uint32_t)trm_shape_num_leaves(&instruction->shape),

@@ -13,8 +13,17 @@ static uint32_t find_slot(trm_slot *slots, uint32_t slot) {
   return slot;
 }
 
+/* Whether a small array of a loop would lie where the caller wants the output. In the arena it
+ * begins with a cache line, which each turn gains from; to copy it once costs little. */
+static bool is_better_copied(const trm_slot *output, const trm_slot *other) {
+  enum { LINE = 64, SMALL = 4096 };
+  return output->kind == TRM_SLOT_OUTPUT && !other->at_top && other->bytes > LINE &&
+         other->bytes <= SMALL;
+}
+
 static bool may_merge_kinds(const trm_slot *a, const trm_slot *b) {
   if (a->bytes != b->bytes || a->bytes == 0) return false;
+  if (is_better_copied(a, b) || is_better_copied(b, a)) return false;
   const bool one_arena = a->kind == TRM_SLOT_ARENA || b->kind == TRM_SLOT_ARENA;
   const bool writable = (a->kind == TRM_SLOT_ARENA || a->kind == TRM_SLOT_OUTPUT) &&
                         (b->kind == TRM_SLOT_ARENA || b->kind == TRM_SLOT_OUTPUT);

@@ -47,6 +47,7 @@ trm_status trm_schedule_walk_view(trm_schedule_draft *draft, trm_schedule_scope 
                          .num_operands = 2,
                          .num_results = 1,
                          .scratch = TRM_NO_INDEX,
+                         .is_plain = true,
                          .view = view};
   return trm_schedule_add_step(draft, step, operands, s->leaves[i], NULL, error);
 }

@@ -49,7 +49,7 @@ struct trm_kernel_call {
   void *const *results;
   void *scratch; /* scratch_bytes, 64-byte aligned, contents undefined */
   /* persistent_bytes, 64-byte aligned, for each engine: zero at its first call, then kept from
-   * call to call (packed weights). */
+   * call to call (packed weights). NULL for a kernel of a computation that another kernel runs. */
   void *persistent;
   uint64_t seed;          /* of random kernels: different for every run, iteration and replica */
   uint64_t shared_seed;   /* the same, but equal on all replicas */

@@ -7,7 +7,7 @@
  * inside a fusion and are copied into each. On the host slices are too, and short chains over one
  * array that is in memory anyway, such as x - mean: reading x is as cheap as reading the
  * difference, which then is not written. A group of one instruction that absorbs nothing stays as
- * it is. */
+ * it is, and so do few single floats. */
 #include <string.h>
 
 #include "ops/elementwise/strip.h"
@@ -16,6 +16,10 @@
 #include "passes/pass.h"
 
 enum { MAX_RESULTS = 12 };
+
+/* A chain of so many numbers is a fusion: each has a fast kernel of its own, which takes a quarter
+ * of a fusion's time. */
+enum { LEAST_NUMBERS = 4 };
 
 /* Limits of a group. */
 typedef struct fuse_rules {
@@ -75,11 +79,22 @@ static bool is_absorbed(const fuse_rules *rules, const trm_computation *computat
   }
 }
 
+/* Whether a number may be computed in a fusion on the host. Integers count turns and name places,
+ * which others have to find. */
+static bool is_joining_number(const fuser *f, const trm_computation *computation,
+                              const trm_instruction *instruction) {
+  const bool compares = instruction->opcode == TRM_OP_COMPARE;
+  const trm_shape *shape =
+      compares ? &computation->instructions[instruction->operands[0]].shape : &instruction->shape;
+  return f->rules.is_host && shape->dtype == TRM_F32;
+}
+
 static bool is_member(const fuser *f, const trm_computation *computation, trm_index i) {
   const trm_instruction *instruction = &computation->instructions[i];
   return trm_opcode_is_elementwise(instruction->opcode) &&
          instruction->num_control_predecessors == 0 && trm_shape_is_array(&instruction->shape) &&
-         instruction->shape.rank > 0 && trm_shape_count(&instruction->shape) > 0 &&
+         (instruction->shape.rank > 0 || is_joining_number(f, computation, instruction)) &&
+         trm_shape_count(&instruction->shape) > 0 &&
          trm_strip_supports(f->edit.module, computation, instruction);
 }
 
@@ -339,7 +354,8 @@ static trm_status make_fusions(fuser *f, trm_error *error) {
   for (size_t g = 0; g < num_groups; ++g) {
     const uint32_t count = f->groups.items[g].members;
     const trm_index *first = members + start[g] - count;
-    if (count == 1 && !absorbs_anything(f, first[0])) continue;
+    const bool is_number = trm_edit_at(&f->edit, first[0])->shape.rank == 0;
+    if (is_number ? count < LEAST_NUMBERS : count == 1 && !absorbs_anything(f, first[0])) continue;
     TRY_OR_GOTO(make_fusion(&m, first, count, error), done);
   }
 done:

@@ -10,6 +10,14 @@ static trm_status run_code(const trm_kernel *kernel, const trm_kernel_call *call
   return TRM_OK;
 }
 
+/* A kernel inside another one's computation has no persistent block. */
+static trm_status run_small(const trm_kernel *kernel, const trm_kernel_call *call,
+                            trm_error *error) {
+  if (call->persistent == NULL) return run_code(kernel, call, error);
+  trm_strip_run_kept(kernel->state, call->operands, call->results, call->persistent);
+  return TRM_OK;
+}
+
 static void destroy_code(trm_kernel *kernel) { trm_strip_destroy(kernel->state); }
 
 /* Makes a computation of parameters and a copy of the instruction that works on them. */
@@ -72,12 +80,14 @@ trm_status trm_fast_elementwise_create(const trm_kernel_request *request, trm_ke
       }
     }
   }
+  const size_t kept_bytes = trm_strip_kept_bytes(code);
   *out_kernel = (trm_kernel){.name = is_fusion ? "fast.fusion" : "fast.elementwise",
                              .scratch_bytes = trm_strip_scratch_bytes(code),
+                             .persistent_bytes = kept_bytes,
                              .in_place_operands = in_place[0],
                              .more_in_place = in_place + 1,
                              .state = code,
-                             .run = run_code,
+                             .run = kept_bytes > 0 ? run_small : run_code,
                              .destroy = destroy_code};
   return TRM_OK;
 }

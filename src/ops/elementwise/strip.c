@@ -7,6 +7,9 @@
 #include "ops/stream.h"
 #include "ops/threads.h"
 
+/* The most bytes that small code keeps between its calls. */
+enum { MOST_KEPT = 4096 };
+
 typedef struct strip_run {
   const trm_vector_ops *ops;
   const strip_stage *stage;
@@ -116,23 +119,34 @@ static char *slot_address(const strip_run *run, const strip_slot *slot, char *fi
   return address.out;
 }
 
+/* Fills in the pointers at the start of the file, from element `start` of the index space on. */
+static void place_slots(const strip_run *run, char *file, int64_t start) {
+  const strip_stage *stage = run->stage;
+  void **slots = (void **)(void *)file;
+  for (uint32_t i = 0; i < stage->num_slots; ++i) {
+    const strip_slot *slot = &stage->slots[i];
+    char *address = slot_address(run, slot, file);
+    if (slot->moves) address += (slot->base + start) * ((int64_t)1 << slot->log2_size);
+    slots[i] = address;
+  }
+}
+
+static void run_fills(const trm_vector_ops *ops, const strip_stage *stage, void **slots,
+                      int64_t first) {
+  for (uint32_t i = 0; i < stage->num_fills; ++i) {
+    const bool is_scalar = stage->slots[stage->fills[i].out].is_scalar;
+    run_operations(ops, stage, &stage->fills[i], 1, slots, 0, is_scalar ? 1 : first);
+  }
+}
+
 static void run_strips(const void *context, int64_t begin, int64_t end, int thread) {
   const strip_run *run = context;
   const strip_stage *stage = run->stage;
   char *file = run->files + (size_t)thread * run->file_bytes;
   void **slots = (void **)(void *)file;
   const int64_t strip = stage->strip;
-  for (uint32_t i = 0; i < stage->num_slots; ++i) {
-    const strip_slot *slot = &stage->slots[i];
-    char *address = slot_address(run, slot, file);
-    if (slot->moves) address += (slot->base + begin * strip) * ((int64_t)1 << slot->log2_size);
-    slots[i] = address;
-  }
-  const int64_t first = run->count < strip ? run->count : strip;
-  for (uint32_t i = 0; i < stage->num_fills; ++i) {
-    const bool is_scalar = stage->slots[stage->fills[i].out].is_scalar;
-    run_operations(run->ops, stage, &stage->fills[i], 1, slots, 0, is_scalar ? 1 : first);
-  }
+  place_slots(run, file, begin * strip);
+  run_fills(run->ops, stage, slots, run->count < strip ? run->count : strip);
   for (int64_t s = begin; s < end; ++s) {
     const int64_t start = s * strip;
     const int64_t n = run->count - start < strip ? run->count - start : strip;
@@ -172,6 +186,64 @@ void trm_strip_run(const trm_strip_code *code, const void *const *operands, void
     trm_parallel_ranges(threads, (stage->count + stage->strip - 1) / stage->strip, run_strips,
                         &run);
   }
+}
+
+/* ---- Code of one strip ---------------------------------------------------------------------- */
+
+/* The block begins with the addresses of operands and results; temporaries and the files of all
+ * stages follow. */
+size_t trm_strip_kept_bytes(const trm_strip_code *code) {
+  size_t bytes = code->known_bytes + code->temporary_bytes;
+  for (uint32_t i = 0; i < code->num_stages; ++i) {
+    const strip_stage *stage = &code->stages[i];
+    if (stage->count == 0 || stage->count > stage->strip) return 0;
+    bytes += stage->file_bytes;
+  }
+  return bytes <= MOST_KEPT ? bytes : 0;
+}
+
+/* Not inlined, nor is run_kept_stages: the usual call needs no frame. */
+static __attribute__((noinline)) void place_kept(const trm_strip_code *code,
+                                                 const void *const *operands, void *const *results,
+                                                 char *kept) {
+  const void **known = (const void **)(void *)kept;
+  memcpy(known, operands, code->num_operands * sizeof *known);
+  memcpy(known + code->num_operands, results, code->num_results * sizeof *known);
+  char *temporaries = kept + code->known_bytes, *file = temporaries + code->temporary_bytes;
+  for (uint32_t i = 0; i < code->num_stages; ++i) {
+    const strip_stage *stage = &code->stages[i];
+    const strip_run run = {code->ops, stage, operands, results, temporaries, file, 0, stage->count};
+    place_slots(&run, file, 0);
+    file += stage->file_bytes;
+  }
+}
+
+static bool are_known(const trm_strip_code *code, const void *const *operands, void *const *results,
+                      const void *const *known) {
+  for (uint32_t i = 0; i < code->num_operands; ++i)
+    if (operands[i] != *known++) return false;
+  for (uint32_t i = 0; i < code->num_results; ++i)
+    if (results[i] != *known++) return false;
+  return true;
+}
+
+static __attribute__((noinline)) void run_kept_stages(const trm_strip_code *code, char *file) {
+  for (uint32_t i = 0; i < code->num_stages; ++i) {
+    const strip_stage *stage = &code->stages[i];
+    void **slots = (void **)(void *)file;
+    run_fills(code->ops, stage, slots, stage->count);
+    run_operations(code->ops, stage, stage->operations, stage->num_operations, slots, 0,
+                   stage->count);
+    file += stage->file_bytes;
+  }
+}
+
+void trm_strip_run_kept(const trm_strip_code *code, const void *const *operands,
+                        void *const *results, void *kept) {
+  if (!are_known(code, operands, results, kept)) place_kept(code, operands, results, kept);
+  char *file = (char *)kept + code->known_bytes + code->temporary_bytes;
+  if (code->only == NULL) run_kept_stages(code, file);
+  else code->only((void *const *)(void *)file, (size_t)code->stages[0].count);
 }
 
 /* ---- Functions ------------------------------------------------------------------------------ */

@@ -41,6 +41,13 @@ uint32_t trm_strip_in_place_operands(const trm_strip_code *code, uint32_t result
 void trm_strip_run(const trm_strip_code *code, const void *const *operands, void *const *results,
                    void *scratch);
 
+/* Code whose arrays fit in one strip may find its pointers in a block of that many bytes that is
+ * its own, zero at first; 0: it may not. The pointers are made again when an operand or a result is
+ * at another place than in the last call. */
+size_t trm_strip_kept_bytes(const trm_strip_code *code);
+void trm_strip_run_kept(const trm_strip_code *code, const void *const *operands,
+                        void *const *results, void *kept);
+
 /* A computation of scalars (of reduce, sort, map, scatter), applied to many elements at once. */
 typedef struct trm_function {
   trm_strip_code *code; /* the index space is `count` elements */

@@ -80,8 +80,11 @@ struct trm_strip_code {
   const trm_vector_ops *ops;
   uint32_t num_stages;
   strip_stage *stages;                /* in order of running */
+  trm_generated_fn only;              /* all that the code does; NULL: it does more */
   size_t temporary_bytes, file_bytes; /* the largest stage's */
   int max_threads;
+  uint32_t num_operands, num_results;
+  size_t known_bytes;          /* of their addresses, in whole cache lines */
   uint32_t *in_place_operands; /* by result */
   uint32_t num_mappings;
   strip_mapping *mappings;

@@ -514,6 +514,10 @@ static trm_status compile_all(compiler *c, trm_strip_code **out_code, trm_error 
   CHECK_MEMORY(code->stages, "strip code");
   code->temporary_bytes = c->temporary_bytes;
   code->max_threads = 1;
+  code->num_operands = c->computation->num_parameters;
+  code->num_results = c->num_results;
+  code->known_bytes =
+      (((size_t)code->num_operands + code->num_results) * sizeof(void *) + 63) & ~(size_t)63;
   code->in_place_operands = c->in_place_operands;
   code->mappings =
       trm_arena_copy(c->arena, c->mappings.items, c->mappings.count * sizeof(strip_mapping));
@@ -521,12 +525,16 @@ static trm_status compile_all(compiler *c, trm_strip_code **out_code, trm_error 
   code->num_mappings = (uint32_t)c->mappings.count;
   for (uint32_t i = 0; i < code->num_stages; ++i) {
     code->stages[i] = c->stages.items[code->num_stages - 1 - i];
-    const size_t bytes = (code->stages[i].file_bytes + 63) & ~(size_t)63;
+    const size_t bytes = code->stages[i].file_bytes;
     if (bytes > code->file_bytes) code->file_bytes = bytes;
     const size_t work = (size_t)code->stages[i].count * code->stages[i].bytes_per_element;
     const int threads = trm_threads_choose(work, trm_threads_limit());
     if (!c->request->is_function && threads > code->max_threads) code->max_threads = threads;
   }
+  const strip_stage *first = code->stages;
+  if (code->num_stages == 1 && first->num_fills == 0 && first->num_operations == 1 &&
+      first->operations->generated != NULL)
+    code->only = first->operations->generated->function;
   *out_code = code;
   return TRM_OK;
 }

@@ -265,7 +265,7 @@ trm_status trm_strip_place_stage(compiler *c, const target *t, trm_error *error)
     if (slot->kind != SLOT_REGISTER || slot->is_scalar || units[s] == NO_SLOT) continue;
     slot->offset = pointers + scalar_bytes + register_offset(units[s], strip);
   }
-  stage.file_bytes = pointers + scalar_bytes + register_offset(total, strip);
+  stage.file_bytes = (pointers + scalar_bytes + register_offset(total, strip) + 63) & ~(size_t)63;
   stage.num_operations -= stage.num_fills;
   stage.slots = trm_arena_copy(c->arena, c->slots.items, c->slots.count * sizeof(strip_slot));
   stage.fills =

@@ -176,17 +176,27 @@ static void write_streaming(trm_writer *w) {
   trm_code_land(code, to_end, code->bytes.count);
 }
 
+/* Pushes, or pops, the caller's registers that hold pointers. */
+static void write_saved(trm_writer *w, bool pops) {
+  enum { NOT_SAVED = 5 }; /* the first of trm_pointers */
+  for (uint32_t k = NOT_SAVED; k < w->num_slots; ++k) {
+    const uint8_t number = trm_pointers[pops ? w->num_slots - 1 - (k - NOT_SAVED) : k];
+    if (number >= R8) CODE(w->code, 0x41);
+    CODE(w->code, (uint8_t)((pops ? 0x58 : 0x50) | (number & 7)));
+  }
+}
+
 static void write_function(trm_writer *w) {
   trm_machine_code *code = w->code;
-  CODE(code, 0x53, 0x55, 0x41, 0x54, 0x41, 0x55, 0x41, 0x56, 0x41, 0x57); /* push */
+  write_saved(w, false);
   for (uint32_t k = 0; k < w->num_slots; ++k)
     trm_code_load_pointer(code, trm_pointers[k], w->slots[k]);
   write_invariants(w);
   if (w->streamed != 0) write_streaming(w);
   else write_loop(w, false);
-  CODE(code, 0xc5, 0xf8, 0x77);                                           /* vzeroupper */
-  CODE(code, 0x41, 0x5f, 0x41, 0x5e, 0x41, 0x5d, 0x41, 0x5c, 0x5d, 0x5b); /* pop */
-  CODE(code, 0xc3);                                                       /* ret */
+  CODE(code, 0xc5, 0xf8, 0x77); /* vzeroupper */
+  write_saved(w, true);
+  CODE(code, 0xc3); /* ret */
 }
 
 /* The nodes behind the first num_plain are those of `turns` turns together. */

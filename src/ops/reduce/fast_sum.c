@@ -180,6 +180,15 @@ static trm_status run_sum(const trm_kernel *kernel, const trm_kernel_call *call,
   return TRM_OK;
 }
 
+/* One row of floats, which is one piece. */
+static trm_status run_row(const trm_kernel *kernel, const trm_kernel_call *call, trm_error *error) {
+  (void)error;
+  const sum_state *state = kernel->state;
+  const double sum = sum_piece(state, call->operands[0], 0);
+  *(float *)call->results[0] = (float)((double)*(const float *)call->operands[1] + sum);
+  return TRM_OK;
+}
+
 trm_status trm_fast_sum_create(const trm_kernel_request *request, const reduce_layout *layout,
                                trm_kernel *out_kernel, trm_error *error) {
   sum_state *state = ARENA_NEW(request->arena, sum_state, 1);
@@ -215,12 +224,14 @@ trm_status trm_fast_sum_create(const trm_kernel_request *request, const reduce_l
   state->partial_bytes = (state->partial_bytes + 63) & ~(size_t)63;
   const size_t converted = state->dtype == TRM_F32 ? 0 : 8 * sizeof(float);
   state->file_bytes = (size_t)state->width * (sizeof(double) + converted);
+  const bool is_row =
+      state->pieces == 1 && layout->kept_count == 1 && state->dtype == TRM_F32 && total < PIECE;
   *out_kernel = (trm_kernel){
       .name = "fast.sum",
       .scratch_bytes =
           state->partial_bytes +
           (layout->inner_is_kept ? state->file_bytes * (size_t)trm_threads_limit() : 0),
       .state = state,
-      .run = run_sum};
+      .run = is_row ? run_row : run_sum};
   return TRM_OK;
 }

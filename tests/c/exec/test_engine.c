@@ -46,6 +46,36 @@ static void test_shift_through_loop_state(void **state) {
   test_expect_f32(text, inputs, expected, 1);
 }
 
+/* A small state that two outputs show, anywhere in memory, and that is read after the loop. */
+static void test_small_state(void **state) {
+  (void)state;
+  const char *text =
+      "HloModule small\n"
+      "cond { s = (s32[], f32[32]) parameter(0)  i = s32[] get-tuple-element(s), index=0\n"
+      "  n = s32[] constant(7)  ROOT l = pred[] compare(i, n), direction=LT }\n"
+      "body { s = (s32[], f32[32]) parameter(0)  i = s32[] get-tuple-element(s), index=0\n"
+      "  one = s32[] constant(1)  j = s32[] add(i, one)\n"
+      "  x = f32[32] get-tuple-element(s), index=1  two = f32[] constant(2)\n"
+      "  b = f32[32] broadcast(two), dimensions={}  m = f32[32] multiply(x, b)\n"
+      "  y = f32[32] add(m, b)  ROOT t = (s32[], f32[32]) tuple(j, y) }\n"
+      "ENTRY e { p = f32[32] parameter(0)  z = s32[] constant(0)\n"
+      "  t = (s32[], f32[32]) tuple(z, p)\n"
+      "  w = (s32[], f32[32]) while(t), condition=cond, body=body\n"
+      "  x = f32[32] get-tuple-element(w), index=1  n = f32[32] negate(x)\n"
+      "  ROOT r = (f32[32], f32[32], f32[32]) tuple(x, n, x) }\n";
+  for (int m = 0; m < 3; ++m) {
+    _Alignas(64) float in[33], out[3][36];
+    for (int i = 0; i < 33; ++i) in[i] = (float)i;
+    const void *inputs[1] = {in + 1};
+    void *outputs[3] = {out[0] + 1, out[1] + 2, out[2] + 3};
+    test_run_mode(text, &test_modes[m], inputs, outputs);
+    for (int i = 0; i < 32; ++i) {
+      const float want = 128 * in[i + 1] + 254;
+      assert_true(out[0][i + 1] == want && out[1][i + 2] == -want && out[2][i + 3] == want);
+    }
+  }
+}
+
 static void test_update_in_place(void **state) {
   (void)state;
   /* buffer[i] = i * x in a loop, and the input itself must stay as it was. */
@@ -322,6 +352,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_swap_in_a_loop),
       cmocka_unit_test(test_shift_through_loop_state),
+      cmocka_unit_test(test_small_state),
       cmocka_unit_test(test_update_in_place),
       cmocka_unit_test(test_results_in_place),
       cmocka_unit_test(test_nested_loops),

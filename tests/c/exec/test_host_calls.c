@@ -1,5 +1,6 @@
 /* Programs that call functions of the host: values, order, loops, branches, replicas, failures. */
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <time.h>
 
@@ -332,17 +333,64 @@ static void test_cancel_together(void **state) {
   trm_engine_free(s.engine);
 }
 
+typedef struct signalled {
+  trm_engine *engine;
+  atomic_bool begun;
+} signalled;
+
+static trm_status begin(void *user, const void *const *inputs, void *const *outputs,
+                        uint32_t replica, trm_error *error) {
+  (void)replica, (void)error;
+  *(int32_t *)outputs[0] = *(const int32_t *)inputs[0];
+  atomic_store(&((signalled *)user)->begun, true);
+  return TRM_OK;
+}
+
+static void *cancel_begun(void *argument) {
+  signalled *s = argument;
+  while (!atomic_load(&s->begun)) sched_yield();
+  trm_engine_cancel(s->engine);
+  return NULL;
+}
+
+/* A loop without end, of kernels alone, ends with the cancel. */
+static void test_cancel_endless_loop(void **state) {
+  (void)state;
+  const char *text =
+      "HloModule endless\n"
+      "cond { s = (s32[], f32[64]) parameter(0)  i = s32[] get-tuple-element(s), index=0\n"
+      "  z = s32[] constant(0)  ROOT r = pred[] compare(i, z), direction=GE }\n"
+      "body { s = (s32[], f32[64]) parameter(0)  i = s32[] get-tuple-element(s), index=0\n"
+      "  one = s32[] constant(1)  j = s32[] xor(i, one)\n"
+      "  x = f32[64] get-tuple-element(s), index=1  y = f32[64] add(x, x)\n"
+      "  ROOT t = (s32[], f32[64]) tuple(j, y) }\n"
+      "ENTRY e { a = s32[] parameter(0)  x = f32[64] parameter(1)\n"
+      "  h = (s32[]) custom-call(a), " CALL "begin" END "\n"
+      "  i = s32[] get-tuple-element(h), index=0  t = (s32[], f32[64]) tuple(i, x)\n"
+      "  w = (s32[], f32[64]) while(t), condition=cond, body=body\n"
+      "  ROOT r = f32[64] get-tuple-element(w), index=1 }\n";
+  trm_error error;
+  signalled s = {.engine = engine_of(text, &test_modes[0], 1)};
+  set(s.engine, "begin", begin, &s);
+  pthread_t thread;
+  pthread_create(&thread, NULL, cancel_begun, &s);
+  const int32_t first = 0;
+  const float x[64] = {1};
+  float result[64];
+  const void *inputs[2] = {&first, x};
+  void *outputs[1] = {result};
+  assert_int_equal(trm_engine_run(s.engine, inputs, NULL, outputs, &error), TRM_CANCELLED);
+  pthread_join(thread, NULL);
+  trm_engine_free(s.engine);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_values),
-      cmocka_unit_test(test_description),
-      cmocka_unit_test(test_failure),
-      cmocka_unit_test(test_bad_config),
-      cmocka_unit_test(test_loop),
-      cmocka_unit_test(test_replicas),
-      cmocka_unit_test(test_cancel),
-      cmocka_unit_test(test_together),
-      cmocka_unit_test(test_cancel_together),
+      cmocka_unit_test(test_values),   cmocka_unit_test(test_description),
+      cmocka_unit_test(test_failure),  cmocka_unit_test(test_bad_config),
+      cmocka_unit_test(test_loop),     cmocka_unit_test(test_replicas),
+      cmocka_unit_test(test_cancel),   cmocka_unit_test(test_cancel_endless_loop),
+      cmocka_unit_test(test_together), cmocka_unit_test(test_cancel_together),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -158,6 +158,37 @@ static inline void *case_allocate(size_t bytes) {
   return block;
 }
 
+/* Runs a kernel on operands of ones, at other places and then at those of the call, which get their
+ * contents back: nothing that it keeps from call to call may show in the next one. */
+static inline void case_run_before(const trm_kernel *kernel, const trm_kernel_call *call,
+                                   const size_t *bytes, uint32_t num_operands,
+                                   const case_results *out) {
+  trm_error error = {0};
+  void *ones[CASE_MAX_LEAVES], *saved[CASE_MAX_LEAVES], *results[CASE_MAX_LEAVES];
+  const void *operands[CASE_MAX_LEAVES];
+  for (uint32_t i = 0; i < num_operands; ++i) {
+    operands[i] = ones[i] = case_allocate(bytes[i]);
+    memset(ones[i], 1, bytes[i]);
+    saved[i] = case_allocate(bytes[i]);
+    memcpy(saved[i], call->operands[i], bytes[i]);
+  }
+  for (int32_t i = 0; i < out->count; ++i)
+    results[i] = case_allocate(trm_shape_bytes(&out->shapes[i]));
+  trm_kernel_call other = *call;
+  other.operands = operands;
+  other.results = results;
+  case_check(kernel->run(kernel, &other, &error), &error);
+  for (uint32_t i = 0; i < num_operands; ++i)
+    memset((void *)(uintptr_t)call->operands[i], 1, bytes[i]);
+  case_check(kernel->run(kernel, call, &error), &error);
+  for (uint32_t i = 0; i < num_operands; ++i) {
+    memcpy((void *)(uintptr_t)call->operands[i], saved[i], bytes[i]);
+    trm_free(ones[i]);
+    trm_free(saved[i]);
+  }
+  for (int32_t i = 0; i < out->count; ++i) trm_free(results[i]);
+}
+
 /* Runs the instruction at `index`; in_place: the operand that result 0 overwrites, or -1. Returns
  * false when `fast` is asked for and there is none. */
 static inline bool case_run(fast_case *c, trm_index index, bool fast, int in_place,
@@ -183,7 +214,11 @@ static inline bool case_run(fast_case *c, trm_index index, bool fast, int in_pla
     out->data[i] = case_allocate(trm_shape_bytes(&out->shapes[i]));
   }
   const void *sources[CASE_MAX_LEAVES] = {NULL};
-  for (uint32_t i = 0; i < instruction->num_operands; ++i) sources[i] = operands[i];
+  size_t bytes[CASE_MAX_LEAVES];
+  for (uint32_t i = 0; i < instruction->num_operands; ++i) {
+    sources[i] = operands[i];
+    bytes[i] = trm_shape_bytes(&computation->instructions[instruction->operands[i]].shape);
+  }
   if (in_place >= 0) {
     memcpy(out->data[0], operands[in_place], trm_shape_bytes(&out->shapes[0]));
     sources[in_place] = out->data[0];
@@ -198,6 +233,8 @@ static inline bool case_run(fast_case *c, trm_index index, bool fast, int in_pla
                                 .scratch = scratch,
                                 .persistent = persistent,
                                 .seed = 1};
+  if (kernel.persistent_bytes > 0)
+    case_run_before(&kernel, &call, bytes, instruction->num_operands, out);
   case_check(kernel.run(&kernel, &call, &error), &error);
   for (int32_t i = 0; i < out->count; ++i) { /* nothing behind the end was written */
     const unsigned char *end = (unsigned char *)out->data[i] + trm_shape_bytes(&out->shapes[i]);

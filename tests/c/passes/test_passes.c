@@ -117,6 +117,24 @@ static void test_fusion(void **state) {
   expect(cycle, " fusion(", 2);
 }
 
+/* Numbers have kernels of their own, so only long chains of them are fused; integers never are. */
+static void test_fusion_of_numbers(void **state) {
+  (void)state;
+  const char *four =
+      ENTRY("  x = f32[] parameter(0)  one = f32[] constant(1)\n  a = f32[] tanh(x)\n"
+            "  b = f32[] add(a, x)  p = pred[] compare(b, one), direction=GT\n"
+            "  ROOT c = f32[] select(p, a, b)\n");
+  expect(four, " fusion(", 1);
+  const char *three = ENTRY("  x = f32[] parameter(0)\n  a = f32[] tanh(x)  b = f32[] add(a, x)\n"
+                            "  ROOT c = f32[] multiply(a, b)\n");
+  expect(three, " fusion(", 0);
+  const char *integers =
+      ENTRY("  x = s32[] parameter(0)  y = s32[] parameter(1)\n  a = s32[] add(x, y)\n"
+            "  b = s32[] multiply(a, x)  c = s32[] subtract(b, a)  d = s32[] xor(c, b)\n"
+            "  ROOT e2 = s32[] and(d, a)\n");
+  expect(integers, " fusion(", 0);
+}
+
 static void test_common_subexpressions(void **state) {
   (void)state;
   const char *text =
@@ -207,6 +225,7 @@ int main(void) {
       cmocka_unit_test(test_adding_zero_stays),
       cmocka_unit_test(test_converts),
       cmocka_unit_test(test_fusion),
+      cmocka_unit_test(test_fusion_of_numbers),
       cmocka_unit_test(test_common_subexpressions),
       cmocka_unit_test(test_constants_fold),
       cmocka_unit_test(test_kernel_reverse_folds),
