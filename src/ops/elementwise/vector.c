@@ -302,6 +302,8 @@ LOOP3(half_large, float, float,
     if (stride == 0) {                                                                            \
       const T x = p[0];                                                                           \
       for (size_t i = 0; i < n; ++i) o[i] = x;                                                    \
+    } else if (stride == -1) { /* whole vectors, turned */                                        \
+      IVDEP for (size_t i = 0; i < n; ++i) o[i] = p[-(int64_t)i];                                 \
     } else {                                                                                      \
       IVDEP for (size_t i = 0; i < n; ++i) o[i] = p[(int64_t)i * stride];                         \
     }                                                                                             \
