@@ -75,9 +75,14 @@ static bool is_absorbed(const fuse_rules *rules, const trm_computation *computat
   }
 }
 
+/* On the host bits get another type without work, inside a fusion and outside. */
+static bool is_bitcast(const fuser *f, const trm_instruction *instruction) {
+  return f->rules.is_host && instruction->opcode == TRM_OP_BITCAST_CONVERT;
+}
+
 static bool is_member(const fuser *f, const trm_computation *computation, trm_index i) {
   const trm_instruction *instruction = &computation->instructions[i];
-  return trm_opcode_is_elementwise(instruction->opcode) &&
+  return (trm_opcode_is_elementwise(instruction->opcode) || is_bitcast(f, instruction)) &&
          instruction->num_control_predecessors == 0 && trm_shape_is_array(&instruction->shape) &&
          instruction->shape.rank > 0 && trm_shape_count(&instruction->shape) > 0 &&
          trm_strip_supports(f->edit.module, computation, instruction);
@@ -161,7 +166,7 @@ static bool may_join(const fuser *f, const trm_computation *computation, trm_ind
     if (place_of(f, user) < candidate->last) return false;
     result = true;
   }
-  if (result && candidate->results >= MAX_RESULTS) return false;
+  if (result && (candidate->results >= MAX_RESULTS || is_bitcast(f, instruction))) return false;
   *out_result = result;
   return true;
 }
@@ -181,6 +186,7 @@ static trm_status group_instruction(fuser *f, const trm_computation *computation
     joined->operands += computation->instructions[i].num_operands;
     return TRM_OK;
   }
+  if (is_bitcast(f, &computation->instructions[i])) return TRM_OK;
   const group fresh = {.last = i,
                        .shape = i,
                        .members = 1,
