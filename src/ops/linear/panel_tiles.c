@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "ops/elementwise/vector.h"
-#include "ops/linear/transposes.h"
+#include "ops/transposes.h"
 #include "ops/threads.h"
 
 #if defined(__x86_64__)

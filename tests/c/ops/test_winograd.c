@@ -14,7 +14,7 @@
 #include <cmocka.h>
 
 #include "linear_case.h"
-#include "ops/linear/transposes.h"
+#include "ops/transposes.h"
 #include "ops/linear/winograd_tiles.h"
 
 #define FORWARD "winograd.forward"
