@@ -212,8 +212,9 @@ static bool plan_side(const trm_kernel_request *request, int which, const trm_di
   const trm_shape *shape = trm_operand_shape(request, (uint32_t)which);
   trm_dims taken = {batch->count + contracting->count, NULL};
   int64_t both[2 * TRM_MAX_RANK], others[TRM_MAX_RANK];
-  memcpy(both, batch->items, (size_t)batch->count * sizeof *both);
-  memcpy(both + batch->count, contracting->items, (size_t)contracting->count * sizeof *both);
+  for (int32_t i = 0; i < taken.count; ++i) {
+    both[i] = i < batch->count ? batch->items[i] : contracting->items[i - batch->count];
+  }
   taken.items = both;
   const int32_t num_others = trm_dims_others(&taken, shape->rank, others);
   side *s = &state->sides[which];
