@@ -53,7 +53,6 @@ REASONS = {
     "reference.elementwise": "no vector loops for bfloat16 and float64",
     "fast.algebra": "small matrices: what is not a product takes most of the time",
     "fast.fft": "reading lines into vectors costs as much as the transform",
-    "fast.dot": "bytes are multiplied as floats, without the CPU's dot products of bytes",
     "fast.fusion": "the loops are interpreted strip by strip: long chains, integer division and "
                    "the functions of a random generator cost more than in compiled code",
     "fast.elementwise": "a pass over memory for each instruction; in a loop, a start of a kernel "

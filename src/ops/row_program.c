@@ -191,7 +191,9 @@ static trm_status add_results(maker *m, uint32_t pass, bool is_numbers, trm_opco
     const row_value *value = &program->values.items[v];
     if (!is_step_of(value, pass, is_numbers)) continue;
     const bool is_result = program->result_of[v] != ROW_NO_VALUE;
-    if (!is_result && !is_numbers && !is_read_after(program, v, pass)) continue;
+    const bool is_read =
+        is_read_after(program, v, pass) || (is_numbers && is_read_in(program, v, pass));
+    if (!is_result && !is_read) continue;
     if (!is_in_result(program, v)) program->place[v] = reserve_rows(program, v);
     running[num] = TRM_NUM_OPCODES;
     m->step->results[num] = v;

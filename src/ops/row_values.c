@@ -62,7 +62,7 @@ static uint32_t read_elementwise(reader *r, const scope *s, trm_index index) {
   const trm_instruction *o = &s->computation->instructions[index];
   const int64_t count = trm_shape_count(&o->shape);
   row_value value = {.kind = ROW_OPERATION, .dtype = o->shape.dtype, .instruction = o};
-  if (!trm_opcode_is_elementwise(o->opcode) ||
+  if ((!trm_opcode_is_elementwise(o->opcode) && o->opcode != TRM_OP_BITCAST_CONVERT) ||
       !trm_strip_supports(r->request->module, s->computation, o))
     return ROW_NO_VALUE;
   value.extent = count == r->out->block * r->out->n ? EXTENT_ALL : EXTENT_ROWS;

@@ -89,9 +89,14 @@ static bool is_joining_number(const fuser *f, const trm_computation *computation
   return f->rules.is_host && shape->dtype == TRM_F32;
 }
 
+/* On the host bits get another type without work, inside a fusion and outside. */
+static bool is_bitcast(const fuser *f, const trm_instruction *instruction) {
+  return f->rules.is_host && instruction->opcode == TRM_OP_BITCAST_CONVERT;
+}
+
 static bool is_member(const fuser *f, const trm_computation *computation, trm_index i) {
   const trm_instruction *instruction = &computation->instructions[i];
-  return trm_opcode_is_elementwise(instruction->opcode) &&
+  return (trm_opcode_is_elementwise(instruction->opcode) || is_bitcast(f, instruction)) &&
          instruction->num_control_predecessors == 0 && trm_shape_is_array(&instruction->shape) &&
          (instruction->shape.rank > 0 || is_joining_number(f, computation, instruction)) &&
          trm_shape_count(&instruction->shape) > 0 &&
@@ -176,7 +181,7 @@ static bool may_join(const fuser *f, const trm_computation *computation, trm_ind
     if (place_of(f, user) < candidate->last) return false;
     result = true;
   }
-  if (result && candidate->results >= MAX_RESULTS) return false;
+  if (result && (candidate->results >= MAX_RESULTS || is_bitcast(f, instruction))) return false;
   *out_result = result;
   return true;
 }
@@ -196,6 +201,7 @@ static trm_status group_instruction(fuser *f, const trm_computation *computation
     joined->operands += computation->instructions[i].num_operands;
     return TRM_OK;
   }
+  if (is_bitcast(f, &computation->instructions[i])) return TRM_OK;
   const group fresh = {.last = i,
                        .shape = i,
                        .members = 1,

@@ -54,6 +54,7 @@ trm_need trm_row_need(const trm_computation *computation, const trm_instruction 
   }
   switch (instruction->opcode) {
     case TRM_OP_BROADCAST: return need_of_broadcast(instruction, operand, rank, rows);
+    case TRM_OP_BITCAST_CONVERT:
     case TRM_OP_RESHAPE: return trm_row_rank(operand, rows) > 0 ? TRM_NEED_ROW : TRM_NEED_NOTHING;
     case TRM_OP_SLICE: return are_whole(instruction, operand, rank) ? by_row : TRM_NEED_NOTHING;
     case TRM_OP_REDUCE:

@@ -45,6 +45,8 @@ static bool needs_of(finder *f, trm_index i, trm_need *needs) {
   if (o->opcode != TRM_OP_FUSION) {
     const bool is_known = trm_opcode_is_elementwise(o->opcode)
                               ? trm_strip_supports(f->edit.module, computation, o)
+                          : o->opcode == TRM_OP_BITCAST_CONVERT
+                              ? trm_strip_supports(f->edit.module, computation, o)
                               : o->opcode == TRM_OP_REDUCE || o->opcode == TRM_OP_RESHAPE ||
                                     o->opcode == TRM_OP_BROADCAST;
     for (uint32_t k = 0; k < o->num_operands; ++k) {
@@ -224,7 +226,7 @@ static bool is_worth_it(const finder *f) {
       const int64_t count = trm_shape_is_array(shape) ? trm_shape_count(shape) : 0;
       if (trm_row_rank(shape, f->rows) > 0 && count > most) most = count;
     }
-    passes += most > f->rows && o->opcode != TRM_OP_RESHAPE;
+    passes += most > f->rows && o->opcode != TRM_OP_RESHAPE && o->opcode != TRM_OP_BITCAST_CONVERT;
   }
   return passes >= 2;
 }

@@ -215,6 +215,29 @@ static trm_status run_gather(const trm_kernel *kernel, const trm_kernel_call *ca
   return TRM_OK;
 }
 
+/* Makes the elements of slices that are apart on both sides positions of their own, with the index
+ * of their slice: then neighbours in the result are gathered together. */
+static void gather_elements(indexed_state *state, int32_t rank, const int64_t *dims,
+                            const int64_t *to, const int64_t *from) {
+  trm_positions *p = &state->positions;
+  if (state->move.kind != MOVE_SCATTERED || rank + p->batch_rank > TRM_MAX_RANK) return;
+  for (int32_t b = p->batch_rank - 1; b >= 0; --b) {
+    p->batch_dims[rank + b] = p->batch_dims[b];
+    p->batch_index_strides[rank + b] = p->batch_index_strides[b];
+    p->batch_other_strides[rank + b] = p->batch_other_strides[b];
+    p->batch_operand_strides[rank + b] = p->batch_operand_strides[b];
+  }
+  for (int32_t d = 0; d < rank; ++d) {
+    p->batch_dims[d] = dims[d];
+    p->batch_index_strides[d] = 0;
+    p->batch_other_strides[d] = to[d];
+    p->batch_operand_strides[d] = from[d];
+  }
+  p->batch_rank += rank;
+  p->count *= state->move.count;
+  trm_move_make(0, NULL, NULL, NULL, (size_t)1 << state->log2_size, &state->move);
+}
+
 static trm_status create_gather(const trm_kernel_request *request, trm_kernel *out_kernel,
                                 bool *out_supported, trm_error *error) {
   const trm_instruction *instruction = request->instruction;
@@ -243,6 +266,7 @@ static trm_status create_gather(const trm_kernel_request *request, trm_kernel *o
     ++rank;
   }
   trm_move_make(rank, dims, to, from, trm_dtype_size(operand->dtype), &state->move);
+  gather_elements(state, rank, dims, to, from);
   *out_supported = true;
   *out_kernel = (trm_kernel){.name = "fast.gather", .state = state, .run = run_gather};
   return TRM_OK;

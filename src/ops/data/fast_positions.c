@@ -2,6 +2,8 @@
  * loop for the type adds one component of all index vectors after the other. */
 #include "ops/data/fast_positions.h"
 
+#include "ops/elementwise/vector.h"
+
 bool trm_positions_is_integer(trm_dtype dtype) {
   return (dtype >= TRM_S8 && dtype <= TRM_S64) || (dtype >= TRM_U8 && dtype <= TRM_U64);
 }
@@ -78,25 +80,62 @@ static void walk(const trm_positions *p, int64_t first, int64_t count, int64_t *
 }
 
 /* Gathers elements of type E of one row, where index vectors are scalars. */
-#define GATHER_ROW(E)                                                                              \
-  for (int64_t j = 0; j < run; ++j) {                                                              \
-    const int64_t start = starts[j * step], positive = start < 0 ? 0 : start;                      \
-    const int64_t place = positive > highest ? highest : positive;                                 \
-    ((E *)result)[c.other + j * to] = ((const E *)operand)[c.operand + place * stride + j * from]; \
-  }                                                                                                \
+#define GATHER_ROW(E)                                                             \
+  for (int64_t j = 0; j < run; ++j) {                                             \
+    ((E *)result)[c.other + j * to] =                                             \
+        ((const E *)operand)[c.operand + (int64_t)places[j] * stride + j * from]; \
+  }                                                                               \
   break
 
+/* Starts of 32 bits that are moved into [0, highest]: apart from the loads, so that more of these
+ * are under way at a time. */
+typedef struct limits {
+  trm_vector_fn above, below; /* NULL: all starts are at least 0 */
+  uint32_t zeros[TRM_POSITIONS_AT_ONCE], highest[TRM_POSITIONS_AT_ONCE];
+} limits;
+
+static void prepare_limits(const trm_positions *p, limits *out) {
+  const trm_vector_ops *ops = trm_vector_ops_get();
+  const bool is_signed = p->index_dtype == TRM_S32;
+  const int64_t most = is_signed ? INT32_MAX : UINT32_MAX, highest = p->indexed_highest[0];
+  out->above = ops->op[TRM_OP_MINIMUM][is_signed ? TRM_V_S32 : TRM_V_U32];
+  out->below = is_signed ? ops->op[TRM_OP_MAXIMUM][TRM_V_S32] : NULL;
+  for (int i = 0; i < TRM_POSITIONS_AT_ONCE; ++i) {
+    out->zeros[i] = 0;
+    out->highest[i] = (uint32_t)(highest < most ? highest : most);
+  }
+}
+
+static void find_places(const limits *c, const uint32_t *starts, int64_t step, int64_t n,
+                        uint32_t *places) {
+  if (step != 1) {
+    for (int64_t j = 0; j < n; ++j) places[j] = starts[j * step];
+    starts = places;
+  }
+  if (c->below != NULL) {
+    c->below(places, starts, c->zeros, c->zeros, (size_t)n);
+    starts = places;
+  }
+  c->above(places, starts, c->highest, c->highest, (size_t)n);
+}
+
 bool trm_positions_gather(const trm_positions *p, uint8_t log2_size, const void *operand,
-                          const int32_t *indices, void *result, int64_t begin, int64_t end) {
-  if (p->num_indexed != 1 || p->index_dtype != TRM_S32 || log2_size > 3) return false;
+                          const void *indices, void *result, int64_t begin, int64_t end) {
+  if (p->num_indexed != 1 || (p->index_dtype != TRM_S32 && p->index_dtype != TRM_U32) ||
+      log2_size > 3) {
+    return false;
+  }
   const int32_t last = p->batch_rank - 1;
-  const int64_t highest = p->indexed_highest[0], stride = p->indexed_strides[0];
+  const int64_t stride = p->indexed_strides[0];
   const int64_t step = p->batch_index_strides[last], to = p->batch_other_strides[last];
   const int64_t from = p->batch_operand_strides[last];
+  uint32_t places[TRM_POSITIONS_AT_ONCE];
+  limits inside;
+  prepare_limits(p, &inside);
   cursor c = start_at(p, begin);
   for (int64_t i = begin, run; i < end; i += run) {
-    run = row_length(p, &c, end - i);
-    const int32_t *const starts = indices + c.at;
+    run = row_length(p, &c, end - i < TRM_POSITIONS_AT_ONCE ? end - i : TRM_POSITIONS_AT_ONCE);
+    find_places(&inside, (const uint32_t *)indices + c.at, step, run, places);
     switch (log2_size) {
       case 0: GATHER_ROW(uint8_t);
       case 1: GATHER_ROW(uint16_t);

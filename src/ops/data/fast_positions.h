@@ -36,6 +36,6 @@ void trm_positions_collapse(trm_positions *positions);
 /* Gathers single elements for the positions [begin, end). False, with nothing done, for a type
  * without a loop. */
 bool trm_positions_gather(const trm_positions *positions, uint8_t log2_size, const void *operand,
-                          const int32_t *indices, void *result, int64_t begin, int64_t end);
+                          const void *indices, void *result, int64_t begin, int64_t end);
 
 #endif /* TREMULA_OPS_DATA_FAST_POSITIONS_H_ */

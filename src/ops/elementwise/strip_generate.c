@@ -210,6 +210,10 @@ static bool find_convert(run *r, const strip_operation *o, trm_node *out) {
     *out = add_node(r, NODE_S32_TO_FLOAT, bytes_of(r, o->in[0]), none, none, 0);
   } else if (f == ops->convert[TRM_V_U8][TRM_V_S32] || f == ops->convert[TRM_V_U8][TRM_V_U32]) {
     *out = bytes_of(r, o->in[0]);
+  } else if (f == ops->convert[TRM_V_U16][TRM_V_S32] || f == ops->convert[TRM_V_U16][TRM_V_U32]) {
+    *out = value_of(r, o->in[0], NODE_LOAD_U16);
+  } else if (f == ops->convert[TRM_V_S32][TRM_V_U16] || f == ops->convert[TRM_V_U32][TRM_V_U16]) {
+    *out = add_node(r, NODE_AND_BITS, vector_of(r, o->in[0]), add_word(r, 0xffff), none, 0);
   } else if (f == ops->convert[TRM_V_F32][TRM_V_PRED]) {
     *out = add_node(r, NODE_COMPARE, vector_of(r, o->in[0]), add_word(r, 0), none, 4);
   } else if (f == ops->half_to_float) {
@@ -276,6 +280,7 @@ static trm_node_kind store_kind(const compiler *c, const strip_slot *slot) {
     }
   }
   if (slot->log2_size == 0) return NODE_STORE_MASK;
+  if (slot->log2_size == 1) return NODE_STORE_U16;
   return slot->streams ? NODE_STREAM : NODE_STORE;
 }
 

@@ -2,6 +2,7 @@
  * TRM_ISA as its name. It is written so that the compiler vectorises it and all sets give the same
  * bits: no fused multiply-adds, and sums in a number of lanes that does not depend on the set. */
 #include "ops/elementwise/vector.h"
+#include "ops/transposes.h"
 
 #include <string.h>
 
@@ -302,6 +303,8 @@ LOOP3(half_large, float, float,
     if (stride == 0) {                                                                            \
       const T x = p[0];                                                                           \
       for (size_t i = 0; i < n; ++i) o[i] = x;                                                    \
+    } else if (stride == -1) { /* whole vectors, turned */                                        \
+      IVDEP for (size_t i = 0; i < n; ++i) o[i] = p[-(int64_t)i];                                 \
     } else {                                                                                      \
       IVDEP for (size_t i = 0; i < n; ++i) o[i] = p[(int64_t)i * stride];                         \
     }                                                                                             \
@@ -389,15 +392,29 @@ INLINE void transpose_quad(uint32_t *o, int64_t out_stride, const uint32_t *p, i
 }
 
 /* 16 x 16: a cache line of both sides. Each line is read and written once and whole, because lines
- * that are a multiple of a page apart push each other out of the first-level cache. */
+ * that are a multiple of a page apart push each other out of the first-level cache. Wide stores
+ * matter, because stores wait in a short queue for lines to come. */
 INLINE void transpose_lines(uint32_t *o, int64_t out_stride, const uint32_t *p, int64_t stride) {
+#if defined(__AVX512F__)
+  trm_transpose_16x16((const float *)(const void *)p, stride, (float *)(void *)o, out_stride);
+#else
   uint32_t lines[16][16] __attribute__((aligned(64)));
   for (int i = 0; i < 16; ++i) memcpy(lines[i], p + i * stride, sizeof lines[i]);
+#if defined(__AVX2__)
+  for (int64_t j = 0; j < 16; j += 8) {
+    for (int64_t i = 0; i < 16; i += 8) {
+      trm_transpose_8x8((const float *)(const void *)&lines[i][j], 16,
+                        (float *)(void *)(o + j * out_stride + i), out_stride);
+    }
+  }
+#else
   for (int64_t j = 0; j < 16; j += 4) {
     for (int64_t i = 0; i < 16; i += 4) {
       transpose_quad(o + j * out_stride + i, out_stride, &lines[i][j], 16);
     }
   }
+#endif
+#endif
 }
 
 static void transpose_words(void *out, int64_t out_stride, const void *a, int64_t stride,

@@ -75,8 +75,9 @@ static void look_through(trm_writer *w) {
   for (trm_node node = 0; node < n; ++node) {
     const trm_node_form form = kind_of(w, node)->form;
     const bool streams = node_at(w, node)->kind == NODE_STREAM || form == FORM_STREAM_HALF;
-    if (!w->is_wanted[node] || (form != FORM_LOAD && form != FORM_STORE &&
-                                form != FORM_STORE_MASK && form != FORM_STREAM_HALF))
+    if (!w->is_wanted[node] ||
+        (form != FORM_LOAD && form != FORM_STORE && form != FORM_STORE_MASK &&
+         form != FORM_STORE_WORDS && form != FORM_STREAM_HALF))
       continue;
     uint32_t k = 0;
     while (k < w->num_slots && w->slots[k] != node_at(w, node)->number) ++k;

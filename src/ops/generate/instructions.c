@@ -136,6 +136,8 @@ static uint8_t pointer_of(const trm_writer *w, uint32_t slot) {
 static uint8_t log2_of(trm_node_kind kind) {
   switch (kind) {
     case NODE_LOAD_HALF:
+    case NODE_LOAD_U16:
+    case NODE_STORE_U16:
     case NODE_STREAM_HALF:
     case NODE_STORE_HALF: return 1;
     case NODE_LOAD_U8:
@@ -158,16 +160,16 @@ static trm_code_operand array_at(const trm_writer *w, trm_node node) {
 static void write_load_one(trm_writer *w, trm_node node, trm_code_form form) {
   const trm_code_operand from = array_at(w, node);
   const uint32_t to = place_result(w, node);
-  const bool is_half = node_at(w, node)->kind == NODE_LOAD_HALF;
-  if (node_at(w, node)->kind == NODE_LOAD) {
+  const trm_node_kind kind = node_at(w, node)->kind;
+  if (kind == NODE_LOAD) {
     trm_code_vector(w->code, half_of(form_of(MAP_0F, PREFIX_F3, 0x10)), to, 0, from, 0, false);
     return;
   }
   trm_code_vector(w->code, form_of(MAP_0F, PREFIX_66, 0xef), to, to, in_register(to), 0, false);
-  const trm_code_form insert =
-      half_of(is_half ? form_of(MAP_0F, PREFIX_66, 0xc4) : form_of(MAP_0F3A, PREFIX_66, 0x20));
+  const trm_code_form insert = half_of(log2_of(kind) == 1 ? form_of(MAP_0F, PREFIX_66, 0xc4)
+                                                          : form_of(MAP_0F3A, PREFIX_66, 0x20));
   trm_code_vector(w->code, with_immediate(insert, 0), to, to, from, 0, false);
-  if (is_half) trm_code_vector(w->code, form, to, 0, in_register(to), 0, false);
+  if (kind == NODE_LOAD_HALF) trm_code_vector(w->code, form, to, 0, in_register(to), 0, false);
 }
 
 static void write_load(trm_writer *w, trm_node node, trm_code_form form) {
@@ -208,6 +210,25 @@ static void write_store(trm_writer *w, trm_node node, trm_code_form form) {
     form.opcode = (uint8_t)trm_node_kinds[NODE_STORE].opcode;
   trm_code_vector(w->code, form, value, 0, array_at(w, node), w->is_tail ? TRM_TAIL_MASK : 0,
                   false);
+}
+
+/* The low halves of 32-bit integers below 65536. AVX2: vextracti128, vpackusdw. */
+static void write_words_store(trm_writer *w, trm_node node, trm_code_form form) {
+  const uint32_t value = vector_of(w, node_at(w, node)->operands[0]);
+  const trm_code_operand to = array_at(w, node);
+  if (is_wide(w)) {
+    trm_code_vector(w->code, form, value, 0, to, w->is_tail ? TRM_TAIL_MASK : 0, false);
+  } else if (w->is_tail) {
+    const trm_code_form extract = half_of(form_of(MAP_0F3A, PREFIX_66, 0x15));
+    trm_code_vector(w->code, with_immediate(extract, 0), value, 0, to, 0, false);
+  } else {
+    const uint32_t words = take_temporary(w);
+    const trm_code_form extract = with_immediate(form_of(MAP_0F3A, PREFIX_66, 0x39), 1);
+    trm_code_vector(w->code, extract, value, 0, in_register(words), 0, false);
+    const trm_code_form pack = half_of(form_of(MAP_0F38, PREFIX_66, 0x2b));
+    trm_code_vector(w->code, pack, words, value, in_register(words), 0, false);
+    trm_code_vector(w->code, half_of(form_of(MAP_0F, PREFIX_NONE, 0x11)), words, 0, to, 0, false);
+  }
 }
 
 static void write_half_stream(trm_writer *w, trm_node node, trm_code_form form) {
@@ -514,6 +535,7 @@ void trm_write_node(trm_writer *w, trm_node node) {
     case FORM_LOAD: write_load(w, node, form); break;
     case FORM_STORE: write_store(w, node, form); break;
     case FORM_STORE_MASK: write_mask_store(w, node); break;
+    case FORM_STORE_WORDS: write_words_store(w, node, form); break;
     case FORM_STREAM_HALF: write_half_stream(w, node, form); break;
     case FORM_PREFETCH: write_prefetch(w, node); break;
     case FORM_INTO: write_into(w, node, form); break;

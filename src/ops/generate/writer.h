@@ -14,6 +14,7 @@ typedef enum trm_node_form {
   FORM_LOAD,
   FORM_STORE,
   FORM_STORE_MASK,
+  FORM_STORE_WORDS,
   FORM_STREAM_HALF,
   FORM_PREFETCH,
   FORM_INTO,

@@ -91,20 +91,8 @@ static void sort_falling(const double *keys, int64_t n, int64_t *order) { /* mag
 #define CONCATENATE_(a, b) a##b
 #define CONCATENATE(a, b) CONCATENATE_(a, b)
 
-/* Sums of DEPTH products of bytes are exact in a float, which is multiplied faster than integers.
- */
-#define T float
-#define NAME(x) CONCATENATE(x, _bytes)
-#define SUM uint32_t
-#define SUM_OF(x) ((uint32_t)(int32_t)(x))
-#include "ops/linear/dense_product.def"
-#undef T
-#undef NAME
-#undef SUM
-#undef SUM_OF
+#include "ops/linear/dense_bytes.def"
 
-#define SUM T
-#define SUM_OF(x) (x)
 #define T uint32_t
 #define NAME(x) CONCATENATE(x, _u32)
 #include "ops/linear/dense_product.def"

@@ -16,7 +16,7 @@ typedef enum trm_dense_type { /* integers are added and multiplied modulo 2^32 a
                               TRM_DENSE_F64,
                               TRM_DENSE_U32,
                               TRM_DENSE_U64,
-                              TRM_DENSE_BYTES, /* whole floats in [-128, 255]; sums of uint32_t */
+                              TRM_DENSE_BYTES, /* are_signed says which; sums of uint32_t */
                               TRM_NUM_DENSE_TYPES,
 } trm_dense_type;
 
@@ -29,10 +29,11 @@ typedef struct trm_dense_matrix {
 /* c[i, j] += a b, or -= where `subtracts`; a is m x k, b is k x n, c has rows of `stride`. */
 typedef struct trm_dense_product {
   int64_t m, n, k;
-  bool subtracts;
+  bool subtracts; /* never bytes */
   trm_dense_matrix a, b;
   void *c;
   int64_t stride;
+  bool are_signed[2]; /* of bytes: a, b */
 } trm_dense_product;
 
 typedef enum trm_dense_routine {

@@ -19,6 +19,19 @@ const trm_dense_ops *trm_dense_ops_get(void) {
   return &trm_dense_ops_baseline;
 }
 
+/* The build for AVX-512 multiplies bytes by an instruction of its own, which asks for a signed
+ * right side. */
+static const trm_dense_ops *ops_for(trm_dense_type type, const trm_dense_product *product) {
+  const trm_dense_ops *ops = trm_dense_ops_get();
+#if defined(__x86_64__)
+  if (type == TRM_DENSE_BYTES && ops == &trm_dense_ops_avx512 &&
+      (!product->are_signed[1] || !__builtin_cpu_supports("avx512vnni"))) {
+    return &trm_dense_ops_avx2;
+  }
+#endif
+  return ops;
+}
+
 size_t trm_dense_scratch(trm_dense_routine routine, int64_t m, int64_t n, int64_t columns,
                          size_t size) {
   const int64_t rows = m > n ? m : n, k = m < n ? m : n;
@@ -41,7 +54,8 @@ size_t trm_dense_scratch(trm_dense_routine routine, int64_t m, int64_t n, int64_
 typedef struct whole {
   const trm_dense_product *product;
   void (*multiply)(const trm_dense_product *product);
-  int64_t size, unit; /* of an element; rows or columns that stay together */
+  int64_t size, sum_size; /* of an element of a and b, and of c */
+  int64_t unit;           /* rows or columns that stay together */
   bool by_rows;
 } whole;
 
@@ -55,19 +69,21 @@ static void multiply_range(const void *context, int64_t begin, int64_t end, int 
   if (w->by_rows) {
     part.m = count;
     part.a.data = (const char *)part.a.data + first * part.a.rows * w->size;
-    part.c = c + first * part.stride * w->size;
+    part.c = c + first * part.stride * w->sum_size;
   } else {
     part.n = count;
     part.b.data = (const char *)part.b.data + first * part.b.columns * w->size;
-    part.c = c + first * w->size;
+    part.c = c + first * w->sum_size;
   }
   w->multiply(&part);
 }
 
 void trm_dense_multiply(trm_dense_type type, const trm_dense_product *product, int threads) {
+  const int64_t sum_size = type == TRM_DENSE_F64 || type == TRM_DENSE_U64 ? 8 : 4;
   const whole w = {.product = product,
-                   .multiply = trm_dense_ops_get()->multiply[type],
-                   .size = type == TRM_DENSE_F64 || type == TRM_DENSE_U64 ? 8 : 4,
+                   .multiply = ops_for(type, product)->multiply[type],
+                   .size = type == TRM_DENSE_BYTES ? 1 : sum_size,
+                   .sum_size = sum_size,
                    .unit = product->m >= product->n ? 6 : 16,
                    .by_rows = product->m >= product->n};
   const int worth =

@@ -19,9 +19,10 @@ typedef struct side {
 
 typedef struct dot_state {
   trm_dense_type type;
-  trm_dtype dtype; /* of the result */
-  size_t size;     /* of a number in the products; of a part of a complex one */
-  int parts;       /* 2: complex */
+  trm_dtype dtype;     /* of the result */
+  size_t size;         /* of a sum; of a part of a complex one */
+  size_t operand_size; /* of a number in the products */
+  int parts;           /* 2: complex */
   int64_t batch, m, n, k;
   side sides[2];
   size_t copy_bytes[2], sum_bytes, scratch; /* of one batch */
@@ -74,7 +75,9 @@ static void copy_range(const void *context, int64_t begin, int64_t end, int thre
       COPY_ROWS(uint64_t, uint64_t);
     } while (false);
   } else if (run->state->type == TRM_DENSE_BYTES) {
-    COPY_TO(float)
+    do {
+      COPY_ROWS(uint8_t, uint8_t);
+    } while (false);
   } else if (run->state->type == TRM_DENSE_U32) {
     COPY_TO(uint32_t)
   } else {
@@ -88,7 +91,7 @@ static trm_dense_matrix find_matrix(const dot_state *state, int which, const voi
   const side *s = &state->sides[which];
   const int64_t base = s->batch_offsets[batch], parts = state->parts;
   if (!s->is_copied) {
-    return (trm_dense_matrix){(const char *)data + base * parts * (int64_t)state->size,
+    return (trm_dense_matrix){(const char *)data + base * parts * (int64_t)state->operand_size,
                               s->rows > 1 ? s->row_offsets[1] * parts : 0,
                               s->columns > 1 ? s->column_offsets[1] * parts : parts};
   }
@@ -101,7 +104,7 @@ static trm_dense_matrix find_matrix(const dot_state *state, int which, const voi
 /* ---- Products ------------------------------------------------------------------------------- */
 
 static trm_dense_matrix part_of(const dot_state *state, trm_dense_matrix matrix, int part) {
-  matrix.data = (const char *)matrix.data + (size_t)part * state->size;
+  matrix.data = (const char *)matrix.data + (size_t)part * state->operand_size;
   return matrix;
 }
 
@@ -128,14 +131,16 @@ static void multiply_one(const dot_state *state, const trm_kernel_call *call, in
   memset(sums, 0, is_direct ? bytes : state->sum_bytes);
   for (int i = 0; i < state->parts; ++i) {
     for (int j = 0; j < state->parts; ++j) {
-      const trm_dense_product product = {.m = state->m,
-                                         .n = state->n,
-                                         .k = state->k,
-                                         .subtracts = i == 1 && j == 1,
-                                         .a = part_of(state, operands[LHS], i),
-                                         .b = part_of(state, operands[RHS], j),
-                                         .c = sums + (i != j ? (size_t)count * state->size : 0),
-                                         .stride = state->n};
+      const trm_dense_product product = {
+          .m = state->m,
+          .n = state->n,
+          .k = state->k,
+          .subtracts = i == 1 && j == 1,
+          .a = part_of(state, operands[LHS], i),
+          .b = part_of(state, operands[RHS], j),
+          .c = sums + (i != j ? (size_t)count * state->size : 0),
+          .stride = state->n,
+          .are_signed = {state->sides[LHS].dtype == TRM_S8, state->sides[RHS].dtype == TRM_S8}};
       trm_dense_multiply(state->type, &product, threads);
     }
   }
@@ -207,8 +212,9 @@ static bool plan_side(const trm_kernel_request *request, int which, const trm_di
   const trm_shape *shape = trm_operand_shape(request, (uint32_t)which);
   trm_dims taken = {batch->count + contracting->count, NULL};
   int64_t both[2 * TRM_MAX_RANK], others[TRM_MAX_RANK];
-  memcpy(both, batch->items, (size_t)batch->count * sizeof *both);
-  memcpy(both + batch->count, contracting->items, (size_t)contracting->count * sizeof *both);
+  for (int32_t i = 0; i < taken.count; ++i) {
+    both[i] = i < batch->count ? batch->items[i] : contracting->items[i - batch->count];
+  }
   taken.items = both;
   const int32_t num_others = trm_dims_others(&taken, shape->rank, others);
   side *s = &state->sides[which];
@@ -226,11 +232,11 @@ static bool plan_side(const trm_kernel_request *request, int which, const trm_di
   s->batch_offsets = batches;
   s->row_offsets = which == LHS ? free_offsets : inner;
   s->column_offsets = which == LHS ? inner : free_offsets;
-  s->is_copied = trm_dtype_size(shape->dtype) != state->size * (size_t)state->parts ||
+  s->is_copied = trm_dtype_size(shape->dtype) != state->operand_size * (size_t)state->parts ||
                  !is_even(s->row_offsets, s->rows) || !is_even(s->column_offsets, s->columns);
   if (which == LHS) state->m = free_count;
   else state->n = free_count;
-  const size_t bytes = (size_t)(s->rows * s->columns * state->parts) * state->size;
+  const size_t bytes = (size_t)(s->rows * s->columns * state->parts) * state->operand_size;
   state->copy_bytes[which] = s->is_copied ? (bytes + 63) & ~(size_t)63 : 0;
   return true;
 }
@@ -243,7 +249,7 @@ static bool is_integer(trm_dtype dtype) {
 static bool choose_type(trm_dtype lhs, trm_dtype rhs, dot_state *state) {
   const trm_dtype result = state->dtype;
   state->parts = result == TRM_C64 || result == TRM_C128 ? 2 : 1;
-  state->size = trm_dtype_size(result) / (size_t)state->parts;
+  state->operand_size = state->size = trm_dtype_size(result) / (size_t)state->parts;
   if (is_integer(result) && is_integer(lhs) && is_integer(rhs)) {
     state->is_narrowed = state->size < sizeof(uint32_t);
     if (state->is_narrowed) state->size = sizeof(uint32_t);
@@ -251,6 +257,7 @@ static bool choose_type(trm_dtype lhs, trm_dtype rhs, dot_state *state) {
     state->type = state->size == sizeof(uint64_t) ? TRM_DENSE_U64
                   : are_bytes                     ? TRM_DENSE_BYTES
                                                   : TRM_DENSE_U32;
+    state->operand_size = state->type == TRM_DENSE_BYTES ? 1 : state->size;
     return true;
   }
   state->type = result == TRM_C64 ? TRM_DENSE_F32 : TRM_DENSE_F64;

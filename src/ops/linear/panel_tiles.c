@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "ops/elementwise/vector.h"
-#include "ops/linear/transposes.h"
 #include "ops/threads.h"
+#include "ops/transposes.h"
 
 #if defined(__x86_64__)
 /* Whether panels and results are whole, of halves, the other way round. The compiler makes a

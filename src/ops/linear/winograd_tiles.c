@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "ops/elementwise/vector.h"
-#include "ops/linear/transposes.h"
+#include "ops/transposes.h"
 
 #if defined(__x86_64__)
 /* What lies around an image. */

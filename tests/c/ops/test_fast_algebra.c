@@ -129,6 +129,42 @@ static void test_dot(void **state) {
   }
 }
 
+/* Products of bytes are exact. Sizes around the blocks of each instruction set; a third of the
+ * bytes are the least or the largest of their type. */
+static void test_dot_of_bytes(void **state) {
+  (void)state;
+  static const char *const types[] = {"s8", "u8"};
+  static const char *const results[] = {"s32", "u8", "s64"};
+  static const size_t result_bytes[] = {4, 1, 8};
+  static const int shapes[][3] = {{1, 1, 1},     {7, 5, 9},     {6, 127, 8},    {13, 129, 65},
+                                  {50, 300, 31}, {64, 513, 33}, {10, 270, 300}, {60, 260, 50}};
+  unsigned char *const a = malloc(2 * MOST), *const b = malloc(2 * MOST);
+  assert_true(a != NULL && b != NULL);
+  for (size_t i = 0; i < 2 * MOST; ++i) {
+    const double x = random_number(), y = random_number();
+    a[i] = (unsigned char)(x > 0.7 ? 255 : x < -0.7 ? 128 : x > 0.6 ? 127 : 128 * (x + 1));
+    b[i] = (unsigned char)(y > 0.7 ? 255 : y < -0.7 ? 128 : y > 0.6 ? 127 : 128 * (y + 1));
+  }
+  const void *const inputs[2] = {a, b};
+  for (int form = 0; form < 96; ++form) {
+    const int *const shape = shapes[form / 12], m = shape[0], k = shape[1], n = shape[2];
+    const bool turned = form & 1; /* contracted dimensions the other way round, on both sides */
+    const int r = form % 3;
+    const char *const left = types[form / 2 & 1], *const right = types[form / 4 & 1];
+    char text[500];
+    snprintf(text, sizeof text,
+             "HloModule m\nENTRY e {\n  a = %s[%d,%d] parameter(0)\n  b = %s[%d,%d] "
+             "parameter(1)\n  ROOT r = %s[%d,%d] dot(a, b), lhs_contracting_dims={%d}, "
+             "rhs_contracting_dims={%d}\n}\n",
+             left, turned ? k : m, turned ? m : k, right, turned ? n : k, turned ? k : n,
+             results[r], m, n, !turned, turned);
+    const size_t bytes = (size_t)(m * n) * result_bytes[r];
+    test_expect_same_bits(text, inputs, 1, &bytes);
+  }
+  free(a);
+  free(b);
+}
+
 static void test_fft(void **state) {
   (void)state;
   static const int lengths[] = {1, 2, 3, 8, 30, 31, 37, 64, 74, 128, 210, 4096, 4100};
@@ -157,7 +193,8 @@ static void test_fft(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_cholesky), cmocka_unit_test(test_triangular_solve),
-      cmocka_unit_test(test_qr), cmocka_unit_test(test_dot), cmocka_unit_test(test_fft)};
+      cmocka_unit_test(test_cholesky),     cmocka_unit_test(test_triangular_solve),
+      cmocka_unit_test(test_qr),           cmocka_unit_test(test_dot),
+      cmocka_unit_test(test_dot_of_bytes), cmocka_unit_test(test_fft)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -328,6 +328,31 @@ static void test_large(void **state) {
   case_free(&c);
 }
 
+/* Single elements at many places at a time, by indices of both signs and of every size. */
+static void test_large_gathers(void **state) {
+  (void)state;
+  static const trm_dtype index_types[] = {TRM_S32, TRM_U32, TRM_U8};
+  for (int64_t form = 0; form < 12; ++form) {
+    fast_case c = case_create();
+    const int64_t dims[2] = {200, 3}, num[2] = {70001, 1}, out[1] = {70001};
+    const int64_t turned[2] = {1, 70001}, vector = form & 1 ? 0 : 1;
+    int64_t both[2] = {0, 1}, second = form >> 1 & 1;
+    trm_index p[2] = {
+        case_parameter(&c, c.computation, case_shape(&c, types[form % 4], 2, dims)),
+        case_parameter(&c, c.computation,
+                       case_shape(&c, index_types[form / 4], 2, form & 1 ? turned : num))};
+    int64_t sizes[2] = {1, 1};
+    trm_gather gather = {.collapsed_slice_dims = {2, both},
+                         .start_index_map = {1, &second},
+                         .index_vector_dim = vector,
+                         .slice_sizes = {2, sizes}};
+    trm_instruction i = case_op(TRM_OP_GATHER, case_shape(&c, types[form % 4], 1, out), 2, p);
+    i.gather = &gather;
+    check(&c, i, "large gather of elements", form);
+    case_free(&c);
+  }
+}
+
 /* Rows that are written in several blocks, with and without gaps. */
 static void test_long_pads(void **state) {
   (void)state;
@@ -355,6 +380,7 @@ int main(void) {
       cmocka_unit_test(test_crowded_transpose),
       cmocka_unit_test(test_long_pads),
       cmocka_unit_test(test_broadcast),
+      cmocka_unit_test(test_large_gathers),
       cmocka_unit_test(test_slice_reverse_pad),
       cmocka_unit_test(test_concatenate_iota_copy),
       cmocka_unit_test(test_dynamic_slices),

@@ -6,9 +6,9 @@
 #include "ops/generate/writer.h"
 #include "tremula/tremula.h"
 
-enum { TYPES = 5, MAX_VALUES = 160, LARGEST = 5003 };
-static const char *const type_names[TYPES] = {"f32", "f16", "s32", "u32", "pred"};
-static const trm_dtype dtypes[TYPES] = {TRM_F32, TRM_F16, TRM_S32, TRM_U32, TRM_PRED};
+enum { TYPES = 6, MAX_VALUES = 160, LARGEST = 5003 };
+static const char *const type_names[TYPES] = {"f32", "f16", "s32", "u32", "pred", "u16"};
+static const trm_dtype dtypes[TYPES] = {TRM_F32, TRM_F16, TRM_S32, TRM_U32, TRM_PRED, TRM_U16};
 
 typedef struct program {
   trm_text text;
@@ -28,8 +28,8 @@ static int add_value(program *p, int type) {
 /* A value of the type: a recent one often, to make chains; a constant or a conversion at times. */
 static int find_value(program *p, int type) {
   if (case_random_below(8) == 0 && type != 1) {
-    static const char *const constants[TYPES] = {"0.7", "", "3", "5", "true"};
-    static const char *const others[TYPES] = {"0", "", "-7", "2", "false"};
+    static const char *const constants[TYPES] = {"0.7", "", "3", "5", "true", "9"};
+    static const char *const others[TYPES] = {"0", "", "-7", "2", "false", "65535"};
     const char *text = (case_random_below(2) != 0 ? constants : others)[type];
     trm_text_format(&p->text, "  c%d = %s[] constant(%s)\n", p->num_values, type_names[type], text);
     const int scalar = p->num_values;
@@ -110,6 +110,14 @@ static void add_random(program *p) {
     const int a = find_value(p, type), b = find_value(p, type);
     add_value(p, type);
     trm_text_format(&p->text, "%s(v%d, v%d)\n", bits[case_random_below(11)], a, b);
+  } else if (type < 4 && kind == 7) {
+    const int a = find_value(p, 0);
+    add_value(p, type);
+    trm_text_format(&p->text, "bitcast-convert(v%d)\n", a);
+  } else if (type == 5) {
+    const int a = find_value(p, 2 + (int)case_random_below(2));
+    add_value(p, type);
+    trm_text_format(&p->text, "convert(v%d)\n", a);
   } else if (type < 4) {
     const int from = (int)case_random_below(TYPES), a = find_value(p, from == 1 ? 0 : from);
     add_value(p, type);

@@ -14,8 +14,8 @@
 #include <cmocka.h>
 
 #include "linear_case.h"
-#include "ops/linear/transposes.h"
 #include "ops/linear/winograd_tiles.h"
+#include "ops/transposes.h"
 
 #define FORWARD "winograd.forward"
 #define DATA "winograd.backward_data"

@@ -132,6 +132,21 @@ static void test_chain(void **state) {
          COUNT, 2, 0);
 }
 
+/* Bits that change their type inside a chain do not cut it in two. */
+static void test_one_fusion(void **state) {
+  (void)state;
+  static uint16_t output[COUNT];
+  const void *inputs[1] = {x};
+  void *outputs[1] = {output};
+  char *times;
+  test_times("HloModule m\nENTRY e { x = bf16[4096] parameter(0)  t = bf16[4096] tanh(x)\n"
+             "  ROOT r = bf16[4096] multiply(t, x) }\n",
+             inputs, outputs, &times);
+  assert_int_equal(test_occurrences(times, "fast.fusion"),
+                   2); /* the step's row, and the kernel's */
+  trm_free(times);
+}
+
 #define BODIES                                                                                \
   "HloModule m\n"                                                                             \
   "add { a = bf16[] parameter(0)  b = bf16[] parameter(1)  ROOT c = bf16[] add(a, b) }\n"     \
@@ -161,6 +176,7 @@ static void test_reductions(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_elementwise),
                                      cmocka_unit_test(test_chain), cmocka_unit_test(test_long_nans),
-                                     cmocka_unit_test(test_reductions)};
+                                     cmocka_unit_test(test_reductions),
+                                     cmocka_unit_test(test_one_fusion)};
   return cmocka_run_group_tests_name("bfloat16", tests, NULL, NULL);
 }

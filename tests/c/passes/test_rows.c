@@ -249,13 +249,40 @@ static void test_row_programs(void **state) {
   }
 }
 
+/* Rows of bfloat16 are read as they are: the types of bits change inside a group. */
+static void test_bfloat16(void **state) {
+  (void)state;
+  static const size_t lengths[] = {64, 1024, 1000};
+  for (size_t i = 0; i < sizeof lengths / sizeof *lengths; ++i) {
+    const size_t n = lengths[i], rows = 600000 / n;
+    const size_t in[] = {rows * n / 2}, out[] = {rows, rows * n};
+    char text[2000];
+    snprintf(text, sizeof text,
+             "HloModule m\n" SUM
+             "ENTRY e { x = bf16[%1$zu,%2$zu] parameter(0)  f = f32[%1$zu,%2$zu] convert(x)\n"
+             "  half = f32[] constant(0.5)  halves = f32[%1$zu,%2$zu] broadcast(half), "
+             "dimensions={}\n  most = f32[] constant(1e9)\n"
+             "  mosts = f32[%1$zu,%2$zu] broadcast(most), dimensions={}\n"
+             "  a = f32[%1$zu,%2$zu] abs(f)\n"
+             "  p = pred[%1$zu,%2$zu] compare(a, mosts), direction=LT\n"
+             "  y = f32[%1$zu,%2$zu] select(p, f, halves)  zero = f32[] constant(0)\n"
+             "  s = f32[%1$zu] reduce(y, zero), dimensions={1}, to_apply=sum\n"
+             "  r = bf16[%1$zu] convert(s)  t = f32[%1$zu] convert(r)\n"
+             "  u = f32[%1$zu,%2$zu] broadcast(t), dimensions={0}\n"
+             "  z = f32[%1$zu,%2$zu] add(f, u)\n"
+             "  ROOT w = (f32[%1$zu], f32[%1$zu,%2$zu]) tuple(t, z) }\n",
+             rows, n);
+    expect_same(text, 1, 1, in, 2, out);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_softmax),         cmocka_unit_test(test_layer_norm),
       cmocka_unit_test(test_iota_and_slice),  cmocka_unit_test(test_other_rows),
       cmocka_unit_test(test_rows_as_columns), cmocka_unit_test(test_path_outside),
       cmocka_unit_test(test_large),           cmocka_unit_test(test_loop),
-      cmocka_unit_test(test_row_programs),
+      cmocka_unit_test(test_row_programs),    cmocka_unit_test(test_bfloat16),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,6 @@
-/* Small transposes in registers, for packing panels. */
-#ifndef TREMULA_OPS_LINEAR_TRANSPOSES_H_
-#define TREMULA_OPS_LINEAR_TRANSPOSES_H_
+/* Small transposes in registers. */
+#ifndef TREMULA_OPS_TRANSPOSES_H_
+#define TREMULA_OPS_TRANSPOSES_H_
 
 #include <stdint.h>
 
@@ -65,4 +65,4 @@ __attribute__((target("avx512f"), always_inline)) static inline void trm_transpo
 }
 #endif
 
-#endif /* TREMULA_OPS_LINEAR_TRANSPOSES_H_ */
+#endif /* TREMULA_OPS_TRANSPOSES_H_ */
