@@ -1,5 +1,6 @@
 """The host's timelines over the IPU's lanes: numbers against pva.openTrace, ways in, damage."""
 
+import gzip
 import json
 import shutil
 import subprocess
@@ -85,7 +86,8 @@ def test_lanes_over_the_run(new_page, recorded, tmp_path):
     runs = sorted(at for label, _, at, _ in wanted if label.startswith("Engine::run "))
     with page.page.expect_download() as saving:
         page.page.get_by_role("button", name="Save for Perfetto").click()
-    events = json.loads(saving.value.path().read_text(encoding="utf-8"))["traceEvents"]
+    assert saving.value.suggested_filename == "trace.json.gz"
+    events = json.loads(gzip.decompress(saving.value.path().read_bytes()))["traceEvents"]
     host = sorted(row["ts"] for row in events if row["name"].startswith("Engine::run "))
     ipu = min(row["ts"] for row in events if row["pid"] == 1 and row["ph"] == "X")
     report = pva.openReport(str(profile))

@@ -105,7 +105,7 @@ async function render(app) {
         onclick: async () => {
           const scale = 1e6 / o.target.clock_frequency;
           const more = hosts === null ? [] : hostEvents(hosts, (us) => aligned.place(us) * scale);
-          save("trace.json", await app.client.send(app.report, "perfetto", [built.offset, more]));
+          save("trace.json.gz", await app.client.send(app.report, "perfetto", [built.offset, more]));
         },
       },
       "Save for Perfetto",
