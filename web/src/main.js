@@ -308,9 +308,23 @@ async function choose(folders, timelines = []) {
   }
 }
 
-/** @param {{path: string, file: File}[]} found */
-async function take(found) {
+/** Opens a report beside the first. @param {import("./base/opening.js").Folder} folder */
+async function openBeside(folder) {
+  try {
+    const second = await app.client.send(1, "open", [{ name: folder.name, files: folder.files }]);
+    app.reports = [app.reports[0], second];
+  } catch (error) {
+    app.speak(error instanceof Error ? error.message : String(error));
+    main.prepend(h("p.note.bad", { role: "alert" }, error instanceof Error ? error.message : String(error)));
+    return;
+  }
+  await draw();
+}
+
+/** @param {{path: string, file: File}[]} found @param {boolean} [beside] */
+async function take(found, beside = false) {
   const { folders, others, timelines } = group(found);
+  if (beside && folders.length === 1) return openBeside(folders[0]);
   if (folders.length === 0 && timelines.length === 0 && app.reports.length > 0 && others.length > 0) {
     for (const file of others.filter((one) => one.size < 4e6)) app.sources.set(file.name, await file.text());
     await draw();
@@ -333,7 +347,7 @@ function start(problem) {
   main.dataset.view = "welcome";
 }
 
-app.take = (list) => take(chosen(list));
+app.take = (list, beside) => take(chosen(list), beside);
 app.client.cancelled = () => start("Reading was cancelled. Open the report again.");
 addEventListener("dragover", (event) => {
   event.preventDefault();

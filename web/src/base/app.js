@@ -41,7 +41,7 @@ export class App {
     /** @type {import("./opening.js").Given[]} timelines that were not read yet */
     this.given = [];
     this.reading = Promise.resolve();
-    /** @type {(list: FileList|null) => void} opens chosen files */
+    /** @type {(list: FileList|null, beside?: boolean) => void} opens chosen files; beside: as the second report */
     this.take = () => {};
     /** @type {string[]} messages about timelines that could not be read */
     this.timelineFaults = [];

@@ -73,6 +73,7 @@ export function textOf(kind, value) {
     case "number":
       return grouped(value);
     case "real":
+      if (value !== 0 && Math.abs(value) < 0.1) return String(Number(value.toPrecision(2)));
       return Number.isInteger(value) ? grouped(value) : decimal(value, 2);
     case "percent":
       return `${Number(value).toFixed(1)}${SPACE}%`;

@@ -295,7 +295,7 @@ async function render(app) {
             columns: [
               column("name", "File", "text", "name"),
               column("size", "Bytes", "bytes", (row) => (row.size < 0 ? null : row.size)),
-              column("absence", "Without it", "long", (row) => (row.size < 0 ? row.absence : "found")),
+              column("absence", "Found", "long", (row) => (row.size < 0 ? `not there: ${row.absence}` : "yes")),
             ],
           }),
         ),

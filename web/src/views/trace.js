@@ -11,7 +11,19 @@ import { Texts } from "../data/texts.js";
 import { bspPanel } from "./bsp.js";
 import { heatmapPanel } from "./heatmap.js";
 import { sandwichPanel } from "./sandwich.js";
-import { align, chooseMore, hostEvents, hostLanes, hostPanel, hostTable, leftNote, markPanel } from "./host.js";
+import {
+  align,
+  chooseMore,
+  hostEvents,
+  hostLanes,
+  hostPanel,
+  hostTable,
+  idleToggle,
+  isOpen,
+  leftNote,
+  markPanel,
+  pickMark,
+} from "./host.js";
 import { pipelinePanel } from "./pipeline.js";
 import { programNames } from "./programs.js";
 import { rowPanel, streamsPanel, sumsPanel } from "./trace_parts.js";
@@ -71,7 +83,14 @@ async function render(app) {
   const aligned = align(app, run);
   const hosts =
     merged === null && aligned.over.length > 0
-      ? hostLanes(aligned.over, aligned.place, c.program.length, built.labels.ids.length + built.more.length)
+      ? hostLanes(
+          aligned.over,
+          aligned.place,
+          c.program.length,
+          built.labels.ids.length + built.more.length,
+          [0, runSpan(o, run, built)],
+          isOpen(app),
+        )
       : null;
   if (hosts !== null) {
     built.lanes = [...hosts.lanes, ...built.lanes];
@@ -97,6 +116,7 @@ async function render(app) {
     hosts !== null && [
       h("button", { onclick: () => plot.show(0, runSpan(o, run, built)) }, "Fit the run on the host"),
       h("button", { onclick: () => plot.show(hosts.begin, hosts.end) }, "Fit the host's timeline"),
+      idleToggle(app, hosts),
     ],
     app.timelines.length === 0 && chooseMore(app, "Add the host's timeline …", "more-timelines", false),
     h(
@@ -236,7 +256,7 @@ function tracePlot(app, names, c, built, letterOf, stands, merged, hosts, wall) 
       if (box === null) return;
       const row = box.level.row[box.at];
       if (state.get("mode") === "sandwich") state.set({ frame: labels.at(box.level.label[box.at]), z: null });
-      else if (isHost(row)) state.set({ mark: row - c.program.length });
+      else if (isHost(row)) pickMark(app, /** @type {import("./host.js").Hosts} */ (hosts), row);
       else if (row >= 2) state.set({ row, step: c.program[row], range: null });
       else if (!merged)
         state.set({ range: `${Math.floor(box.level.begin[box.at])}-${Math.ceil(box.level.end[box.at])}`, row: null });
