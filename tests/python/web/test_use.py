@@ -196,9 +196,9 @@ def test_a_notebook_shows_the_page(new_page, profiles, tmp_path):
     page = new_page()
     page.page.goto((tmp_path / "cell.html").as_uri())
     frame = page.page.frame_locator("iframe")
-    frame.locator("[data-key=cycles]").wait_for(timeout=60_000)
+    frame.locator("[data-key=cycles]").wait_for()
     frame.get_by_role("link", name="Trace").first.click()
-    frame.locator("#trace-chart").wait_for(timeout=60_000)
+    frame.locator("#trace-chart").wait_for()
     assert not page.faults
 
 
@@ -219,6 +219,35 @@ def test_large_text_and_small_windows(new_page, html):
         page.go(f"v={view}")
         wide = page.page.evaluate("document.documentElement.scrollWidth - innerWidth")
         assert wide <= 1, view
+
+
+# Of each row of cards: how far its end is from the end of the row, and the heights.
+_CARDS = """() => [...document.querySelectorAll("main .columns:not(.tables)")].flatMap((box) => {
+    const end = box.getBoundingClientRect().right, rows = new Map();
+    for (const card of box.children) {
+        const place = card.getBoundingClientRect();
+        const row = rows.get(place.top) ?? { end: 0, heights: new Set() };
+        row.end = Math.max(row.end, place.right);
+        row.heights.add(Math.round(place.height));
+        rows.set(place.top, row);
+    }
+    return [...rows.values()].map((row) => [end - row.end, row.heights.size]);
+})"""
+
+
+@pytest.mark.parametrize("width", [640, 1280, 1920])
+def test_cards_leave_no_holes(new_page, html, width):
+    page = new_page()
+    page.page.set_viewport_size({"width": width, "height": 720})
+    page.open(html("plain"))
+    for view in ("summary", "insights", "memory", "memory&tiles=0,5,9"):
+        page.go(f"v={view}")
+        rows = page.page.evaluate(_CARDS)
+        assert rows and all(abs(left) < 1 and heights == 1 for left, heights in rows), view
+    page.go("v=summary")
+    heights = page.page.locator("#options tbody tr").evaluate_all(
+        "all => all.map((row) => row.getBoundingClientRect().height)")
+    assert max(heights) - min(heights) < 1, "a path that is not cut is as high as other values"
 
 
 def test_page_with_source(new_page, profiles, tmp_path):

@@ -122,3 +122,8 @@ export function parseTiles(text, tilesPerIpu, count) {
 export function fileName(path) {
   return path.slice(path.lastIndexOf("/") + 1);
 }
+
+/** @param {unknown} error */
+export function message(error) {
+  return error instanceof Error ? error.message : String(error);
+}

@@ -78,7 +78,7 @@ function actions(app, advice) {
       ],
     }),
     h(
-      "p.dim",
+      "p.dim.wide",
       "The compiler planned the program with each change when it wrote this profile, except where a line says otherwise.",
     ),
   );

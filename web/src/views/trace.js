@@ -49,7 +49,7 @@ async function lanesOf(app, run, mode) {
     }));
   const total = run !== null ? run[5] : app.overview.totals.cycles;
   const host = {
-    title: `host: Engine::run #${run?.[0] ?? 0}`,
+    title: run === null ? "host: no run was recorded" : `host: Engine::run #${run[0]}`,
     levels: [
       {
         begin: Float64Array.of(0, wait, offset),
@@ -59,7 +59,7 @@ async function lanesOf(app, run, mode) {
       },
     ],
   };
-  const more = ["waiting for the host", "loading the program", `run #${run?.[0] ?? 0}`];
+  const more = ["waiting for the host", "loading the program", run === null ? "a run" : `run #${run[0]}`];
   return { lanes: [host, ...lanes], labels: flame.labels, more, offset, total, kinds: flame.kinds };
 }
 
@@ -88,7 +88,7 @@ async function render(app) {
           aligned.place,
           c.program.length,
           built.labels.ids.length + built.more.length,
-          [0, runSpan(o, run, built)],
+          [0, Math.max(1, built.total)],
           isOpen(app),
         )
       : null;
@@ -99,6 +99,11 @@ async function render(app) {
   const plot = tracePlot(app, names, c, built, letterOf, stands, merged !== null, hosts, aligned.wall);
   const range = state.range("range");
   const ends = range.map((x) => x - built.offset);
+  // Threads that are idle during the run's cycles may work before and after them.
+  const fitHost = (/** @type {number} */ lo, /** @type {number} */ hi) => {
+    plot.show(lo, hi);
+    if (hosts !== null && hosts.idle > 0) state.set({ idle: "open" });
+  };
   const controls = h(
     "div.bar",
     o.runs.length > 0 &&
@@ -114,8 +119,8 @@ async function render(app) {
     merged === null &&
       h("button", { onclick: () => plot.show(built.offset, built.total) }, "Fit the run without waiting"),
     hosts !== null && [
-      h("button", { onclick: () => plot.show(0, runSpan(o, run, built)) }, "Fit the run on the host"),
-      h("button", { onclick: () => plot.show(hosts.begin, hosts.end) }, "Fit the host's timeline"),
+      h("button", { onclick: () => fitHost(0, runSpan(o, run, built)) }, "Fit the run on the host"),
+      h("button", { onclick: () => fitHost(hosts.begin, hosts.end) }, "Fit the host's timeline"),
       idleToggle(app, hosts),
     ],
     app.timelines.length === 0 && chooseMore(app, "Add the host's timeline …", "more-timelines", false),
