@@ -175,7 +175,7 @@ def test_idle_threads_are_one_lane(new_page, threads):
     assert lanes(page) == ["by whole", "by half", "by ticks", "2 idle threads"]
     page.page.locator("#trace-chart").focus()
     for _ in range(20):
-        page.page.keyboard.press("ArrowDown")
+        page.page.keyboard.press("ArrowUp")
         if "idle" in page.page.locator("#trace-chart ~ .tip").text_content():
             break
     page.page.keyboard.press("Enter")
