@@ -70,6 +70,26 @@ def test_keys_act(new_page, html):
     assert not page.faults
 
 
+def test_arrow_keys_reach_every_box_of_a_treemap(new_page, html):
+    """Also those that are no stops of the Tab key; the focus is seen."""
+    page = new_page().open(f"{html('pipeline')}#v=memory", "memory")
+    boxes = page.page.locator(".treemap button")
+    names = boxes.evaluate_all("all => all.map((one) => one.getAttribute('aria-label'))")
+    assert boxes.last.get_attribute("tabindex") == "-1"
+    boxes.first.focus()
+    reached = [focused(page)]
+    while reached[-1] != names[-1]:
+        page.page.keyboard.press("ArrowRight")
+        assert len(reached) < len(names)
+        reached.append(focused(page))
+    assert reached == names
+    outline = "getComputedStyle(document.activeElement).outlineStyle"
+    assert page.page.evaluate(outline) == "solid"
+    page.page.keyboard.press("ArrowLeft")
+    assert focused(page) == names[-2]
+    assert not page.faults
+
+
 def test_links_show_the_same_and_back_works(new_page, html):
     page = new_page().open(html("plain"))
     page.page.get_by_role("link", name="Operations").first.click()
