@@ -1,7 +1,8 @@
 // The page: opening reports, the frame around views, keys.
 
 import { App } from "./base/app.js";
-import { append, h } from "./base/dom.js";
+import { append, h, keepFocus } from "./base/dom.js";
+import { message } from "./base/format.js";
 import { chosen, dropped, embedded, embeddedSources, embeddedTimelines, group, served } from "./base/opening.js";
 import { makePalette } from "./base/palette.js";
 import { operationsIn } from "./views/programs.js";
@@ -188,7 +189,7 @@ function drawFrame() {
   );
 }
 
-/** Draws the view that the state names, and gives the focus back to the element that had it. */
+/** Draws the view that the state names. */
 async function draw() {
   const mine = ++turn;
   if (app.reports.length === 0) {
@@ -198,29 +199,24 @@ async function draw() {
   app.applyUnits();
   const view = VIEWS.find((one) => one.id === app.state.get("v")) ?? VIEWS[0];
   app.client.view = view.id;
-  const focus = /** @type {HTMLElement|null} */ (document.activeElement)?.dataset.focus;
-  const scrolled = main.dataset.view === view.id ? main.scrollTop : 0;
-  drawFrame();
+  keepFocus(drawFrame);
   document.title = `${view.title} · ${app.overview.meta.module ?? ""} · Tremula`;
   let shown;
   try {
     shown = await view.render(app);
   } catch (error) {
-    shown = { element: h("p.note.bad", { role: "alert" }, error instanceof Error ? error.message : String(error)) };
+    shown = { element: h("p.note.bad", { role: "alert" }, message(error)) };
   }
   if (mine !== turn) return;
   viewKeys = shown.keys ?? {};
-  const changes = main.dataset.view !== view.id;
+  const changes = main.dataset.view !== view.id,
+    scrolled = changes ? 0 : main.scrollTop;
   main.dataset.view = view.id;
-  main.replaceChildren(h("div.view", h("div.title", h("h1", view.title), h("p", view.hint)), shown.element));
+  const page = h("div.view", h("div.title", h("h1", view.title), h("p", view.hint)), shown.element);
+  keepFocus(() => main.replaceChildren(page));
   main.dataset.drawn = String(mine);
   main.scrollTop = scrolled;
   shown.after?.();
-  if (focus !== undefined) {
-    /** @type {HTMLElement|null} */ (document.querySelector(`[data-focus="${CSS.escape(focus)}"]`))?.focus({
-      preventScroll: true,
-    });
-  }
   if (changes) app.speak(`${view.title}. ${view.hint}`);
 }
 app.state.changed = draw;
@@ -229,16 +225,11 @@ matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
 
 /** Timelines without a profile. */
 function drawTimelines() {
-  const focus = /** @type {HTMLElement|null} */ (document.activeElement)?.dataset.focus;
-  drawFrame();
+  keepFocus(drawFrame);
   document.title = "Timeline of the host · Tremula";
   main.dataset.view = "timeline";
   main.dataset.drawn = String(turn);
-  main.replaceChildren(hostPage(app));
-  if (focus !== undefined)
-    /** @type {HTMLElement|null} */ (document.querySelector(`[data-focus="${CSS.escape(focus)}"]`))?.focus({
-      preventScroll: true,
-    });
+  keepFocus(() => main.replaceChildren(hostPage(app)));
 }
 
 document.addEventListener("keydown", (event) => {
@@ -304,13 +295,25 @@ async function choose(folders, timelines = []) {
     if (folders.length <= 2) await open(folders);
     else main.replaceChildren(await reportList(app, folders, (some) => choose(some)));
   } catch (error) {
-    start(error instanceof Error ? error.message : String(error));
+    start(message(error));
   }
 }
 
-/** @param {{path: string, file: File}[]} found */
-async function take(found) {
+/** Opens a report beside the first. @param {import("./base/opening.js").Folder} folder */
+async function openBeside(folder) {
+  try {
+    const second = await app.client.send(1, "open", [{ name: folder.name, files: folder.files }]);
+    app.reports = [app.reports[0], second];
+    await draw();
+  } catch (error) {
+    main.prepend(h("p.note.bad", { role: "alert" }, message(error)));
+  }
+}
+
+/** @param {{path: string, file: File}[]} found @param {boolean} [beside] */
+async function take(found, beside = false) {
   const { folders, others, timelines } = group(found);
+  if (beside && folders.length === 1) return openBeside(folders[0]);
   if (folders.length === 0 && timelines.length === 0 && app.reports.length > 0 && others.length > 0) {
     for (const file of others.filter((one) => one.size < 4e6)) app.sources.set(file.name, await file.text());
     await draw();
@@ -333,7 +336,7 @@ function start(problem) {
   main.dataset.view = "welcome";
 }
 
-app.take = (list) => take(chosen(list));
+app.take = (list, beside) => take(chosen(list), beside);
 app.client.cancelled = () => start("Reading was cancelled. Open the report again.");
 addEventListener("dragover", (event) => {
   event.preventDefault();
@@ -385,7 +388,7 @@ async function begin() {
         : await served((text) => app.client.show(text));
     if (folders.length + timelines.length > 0) await choose(folders, timelines);
   } catch (error) {
-    start(error instanceof Error ? error.message : String(error));
+    start(message(error));
   }
 }
 begin();

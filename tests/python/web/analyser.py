@@ -11,6 +11,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[3]
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
          "--disable-background-networking", "--disable-component-update", "--disable-sync",
          "--js-flags=--liftoff-only"]
+TIMEOUT = 600_000  # milliseconds: another program may use the machine
 VIEWS = ["summary", "insights", "memory", "tiles", "liveness", "program", "operations", "graph",
          "trace", "compare", "source", "sql", "files"]
 DRAWN = "main[data-view='{}'][data-drawn]:not([data-drawn=''])"
@@ -55,22 +56,23 @@ class Page:
         return self
 
     def wait(self, view):
-        self.page.wait_for_selector(DRAWN.format(view), timeout=120_000)
+        self.page.wait_for_selector(DRAWN.format(view))
 
     def go(self, link):
-        """Shows what a link shows, as if it had been pasted."""
+        """Shows what a link shows, as if it had been pasted. The page hears of it at once: a view
+        that it draws at the moment must not count as the link's."""
         view = dict(part.split("=", 1) for part in link.split("&"))["v"]
         self.page.evaluate("""link => {
             document.querySelector("main").dataset.drawn = "";
-            if (location.hash === "#" + link) dispatchEvent(new Event("hashchange"));
-            else location.hash = link;
+            history.pushState(null, "", "#" + link);
+            dispatchEvent(new Event("hashchange"));
         }""", link)
         self.wait(view)
 
     def until(self, condition):
         """Waits for a condition. The page's policy forbids playwright's own way, whenever the
         condition does not hold at once."""
-        for _ in range(12_000):
+        for _ in range(TIMEOUT // 10):
             if self.page.evaluate(condition):
                 return
             self.page.wait_for_timeout(10)

@@ -16,7 +16,7 @@ import pytest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
 import hlo_programs  # noqa: E402
-from analyser import FLAGS, ROOT, Page, tremula  # noqa: E402
+from analyser import FLAGS, ROOT, TIMEOUT, Page, tremula  # noqa: E402
 
 
 @pytest.fixture(scope="session")
@@ -65,6 +65,7 @@ def new_page(browser):
 
     def make(**options):
         context = browser.new_context(viewport={"width": 1280, "height": 720}, **options)
+        context.set_default_timeout(TIMEOUT)
         contexts.append(context)
         return Page(context.new_page())
     yield make

@@ -126,6 +126,9 @@ def test_another_format_and_other_files(chosen):
     assert is_open(page)
     page.go("v=trace")
     assert "no table 'trace'" in page.main()
+    page = chosen(change("UPDATE memory_by_tile SET always_live = always_live + 4 WHERE tile = 0"))
+    page.go("v=memory")
+    assert "this profile is damaged" in page.main()
     assert not page.faults
 
 

@@ -1,7 +1,10 @@
 """The host's timelines over the IPU's lanes: numbers against pva.openTrace, ways in, damage."""
 
+import contextlib
+import gzip
 import json
 import shutil
+import sqlite3
 import subprocess
 import sys
 
@@ -85,7 +88,8 @@ def test_lanes_over_the_run(new_page, recorded, tmp_path):
     runs = sorted(at for label, _, at, _ in wanted if label.startswith("Engine::run "))
     with page.page.expect_download() as saving:
         page.page.get_by_role("button", name="Save for Perfetto").click()
-    events = json.loads(saving.value.path().read_text(encoding="utf-8"))["traceEvents"]
+    assert saving.value.suggested_filename == "trace.json.gz"
+    events = json.loads(gzip.decompress(saving.value.path().read_bytes()))["traceEvents"]
     host = sorted(row["ts"] for row in events if row["name"].startswith("Engine::run "))
     ipu = min(row["ts"] for row in events if row["pid"] == 1 and row["ph"] == "X")
     report = pva.openReport(str(profile))
@@ -100,6 +104,8 @@ def test_lanes_over_the_run(new_page, recorded, tmp_path):
         page.page.keyboard.press("ArrowRight")
     page.page.get_by_role("button", name="Fit the host's timeline").click()
     assert "z=" in page.page.url
+    # Threads that are idle in the run are shown then; the page as it was has lost the focus.
+    page.go(page.page.url.split("#")[1])
     canvas.focus()
     for _ in range(4):
         page.page.keyboard.press("ArrowLeft")
@@ -112,6 +118,82 @@ def test_lanes_over_the_run(new_page, recorded, tmp_path):
     page.go("v=trace&mode=heavy")
     page.go("v=trace&mode=flat&run=1")
     assert not page.faults
+
+
+# Threads with how long they work, in runs: (begin, duration), without one a moment.
+THREADS = {"ticks": (0.25, None), "before": (-900, 500), "half": (0, 0.5), "after": (300, 500),
+           "whole": (-1000, 2000)}
+
+
+@pytest.fixture(scope="module")
+def threads(recorded, tmp_path_factory):
+    """A page of a run and a timeline with these threads."""
+    profile, timeline, _ = recorded
+    folder = tmp_path_factory.mktemp("threads")
+    report = pva.openReport(str(profile))
+    began = report.execution._database.meta["first_run_us"]
+    long = json.loads(tremula("report", profile, "--json").stdout)["runs"][0]["cycles"] / \
+        report.compilation.target.clockFrequency * 1e6
+    path = folder / timeline.name
+    shutil.copy(timeline, path)
+    with contextlib.closing(sqlite3.connect(path)) as database, database:
+        process, = database.execute("SELECT id FROM processes").fetchone()
+        channel, = database.execute("SELECT id FROM channels").fetchone()
+        for table in ("events", "threads", "points", "series"):
+            database.execute(f"DELETE FROM {table}")
+        for i, (name, (begin, duration)) in enumerate(THREADS.items(), 1):
+            database.execute("INSERT INTO threads(id, process, name) VALUES (?, ?, ?)",
+                             (i, process, name))
+            database.execute(
+                "INSERT INTO events(id, thread, channel, parent, ts_us, dur_us, label) "
+                "VALUES (?, ?, ?, 0, ?, ?, ?)",
+                (i, i, channel, began + begin * long, duration and duration * long, f"by {name}"))
+    shutil.copytree(profile, folder / profile.name)
+    tremula("report", folder / profile.name, "--html", folder / "page.html")
+    return (folder / "page.html").as_uri()
+
+
+def lanes(page, share=0.25):
+    """What the lanes of the host have at a share of the width, from the top."""
+    found = []
+    box = page.page.locator("#trace-chart").bounding_box()
+    for y in range(4, int(box["height"]) - 40, 4):
+        page.page.mouse.move(box["x"] + share * box["width"], box["y"] + y)
+        text = page.page.locator("#trace-chart ~ .tip").text_content()
+        first = text.split("\n")[0]
+        if (first.startswith("by ") or "idle" in first) and first not in found:
+            found.append(first)
+    return found
+
+
+def test_idle_threads_are_one_lane(new_page, threads):
+    """Threads that do most are first; those that do nothing in the run open by click, by key and
+    by the button, and the link says so."""
+    page = new_page().open(f"{threads}#v=trace", "trace")
+    tall = "document.getElementById('trace-chart').clientHeight"
+    folded = page.page.evaluate(tall)
+    assert lanes(page) == ["by whole", "by half", "by ticks", "2 idle threads"]
+    page.page.locator("#trace-chart").focus()
+    for _ in range(20):
+        page.page.keyboard.press("ArrowUp")
+        if "idle" in page.page.locator("#trace-chart ~ .tip").text_content():
+            break
+    page.page.keyboard.press("Enter")
+    page.until(f"location.hash.includes('idle=open') && {tall} > {folded}")
+    link = page.page.url
+    page.page.get_by_role("button", name="Idle threads (2)", pressed=True).click()
+    page.until(f"!location.hash.includes('idle') && {tall} === {folded}")
+    assert page.page.evaluate("document.activeElement.textContent") == "Idle threads (2)"
+    page.page.get_by_role("button", name="Fit the host's timeline").click()
+    page.until(f"location.hash.includes('idle=open') && {tall} > {folded}")
+    assert lanes(page, 0.9) == ["by whole", "2 idle threads", "by after"]
+    other = new_page().open(link, "trace")
+    assert other.page.evaluate(tall) > folded
+    assert lanes(other) == ["by whole", "by half", "by ticks", "2 idle threads"]
+    other.page.get_by_text("Marks of the host as a table").click()
+    other.page.wait_for_selector("#host-table")
+    assert {row["label"] for row in other.table("host-table")} == {f"by {one}" for one in THREADS}
+    assert not page.faults and not other.faults
 
 
 def test_alone_and_before_a_profile(new_page, viewer, recorded):
@@ -159,7 +241,6 @@ def test_added_to_an_open_profile(new_page, html, recorded):
 
 def test_other_days_no_runs_and_damage(new_page, viewer, recorded, profiles, tmp_path):
     """Each has its sentence, and what can be shown is shown."""
-    import sqlite3
     profile, timeline, _ = recorded
     old = tmp_path / "old.pvti"
     shutil.copy(timeline, old)

@@ -219,6 +219,22 @@ def test_compare_aligns_renamed_layers(new_page, html):
     assert not page.faults
 
 
+def test_a_second_report_is_opened_beside_the_first(new_page, html, profiles, tmp_path):
+    """Without opening the first again; one that cannot be read leaves the first as it is."""
+    page = new_page().open(f"{html('plain')}#v=compare", "compare")
+    (tmp_path / "profile.pop").write_text("no profile")
+    page.page.locator("#second-folder").set_input_files(str(tmp_path))
+    page.page.wait_for_selector("main [role=alert]")
+    assert "profile.pop" in page.main()
+    page.page.locator("#second-folder").set_input_files(str(profiles["changed"]))
+    page.page.wait_for_selector("#pairs")
+    assert [row["name"] for row in page.table("sides")] == [
+        profiles[name].name for name in ("plain", "changed")]
+    page.page.get_by_role("button", name="Report B").click()
+    page.page.wait_for_selector("button[aria-pressed=true] >> text=Report B")
+    assert not page.faults
+
+
 def test_lines_are_tables_too(new_page, html, profiles):
     """Lines of chosen variables, and the overlays of two reports, with the numbers of SQLite."""
     press = 'figure:has(#%s) button:text-is("As table")'
@@ -248,8 +264,8 @@ def test_lines_are_tables_too(new_page, html, profiles):
     ("tiles", "tile-map"), ("insights", "histogram")])
 def test_charts_are_saved_as_pictures(new_page, html, view, chart):
     page = new_page().open(f"{html('plain')}#v={view}", view)
-    page.page.evaluate(
-        "() => new Promise((done) => requestAnimationFrame(() => setTimeout(done, 50)))")
+    if view != "tiles":  # which paints its maps at once
+        page.until(f"document.getElementById('{chart}').dataset.frame")
     button = page.page.get_by_role("button", name="Save PNG").first
     picture, name = saved(page, button.click)
     assert name == f"{chart}.png" and picture.startswith(b"\x89PNG") and len(picture) > 2000

@@ -70,6 +70,26 @@ def test_keys_act(new_page, html):
     assert not page.faults
 
 
+def test_arrow_keys_reach_every_box_of_a_treemap(new_page, html):
+    """Also those that are no stops of the Tab key; the focus is seen."""
+    page = new_page().open(f"{html('pipeline')}#v=memory", "memory")
+    boxes = page.page.locator(".treemap button")
+    names = boxes.evaluate_all("all => all.map((one) => one.getAttribute('aria-label'))")
+    assert boxes.last.get_attribute("tabindex") == "-1"
+    boxes.first.focus()
+    reached = [focused(page)]
+    while reached[-1] != names[-1]:
+        page.page.keyboard.press("ArrowRight")
+        assert len(reached) < len(names)
+        reached.append(focused(page))
+    assert reached == names
+    outline = "getComputedStyle(document.activeElement).outlineStyle"
+    assert page.page.evaluate(outline) == "solid"
+    page.page.keyboard.press("ArrowLeft")
+    assert focused(page) == names[-2]
+    assert not page.faults
+
+
 def test_links_show_the_same_and_back_works(new_page, html):
     page = new_page().open(html("plain"))
     page.page.get_by_role("link", name="Operations").first.click()
@@ -196,9 +216,9 @@ def test_a_notebook_shows_the_page(new_page, profiles, tmp_path):
     page = new_page()
     page.page.goto((tmp_path / "cell.html").as_uri())
     frame = page.page.frame_locator("iframe")
-    frame.locator("[data-key=cycles]").wait_for(timeout=60_000)
+    frame.locator("[data-key=cycles]").wait_for()
     frame.get_by_role("link", name="Trace").first.click()
-    frame.locator("#trace-chart").wait_for(timeout=60_000)
+    frame.locator("#trace-chart").wait_for()
     assert not page.faults
 
 
@@ -219,6 +239,35 @@ def test_large_text_and_small_windows(new_page, html):
         page.go(f"v={view}")
         wide = page.page.evaluate("document.documentElement.scrollWidth - innerWidth")
         assert wide <= 1, view
+
+
+# Of each row of cards: how far its end is from the end of the row, and the heights.
+_CARDS = """() => [...document.querySelectorAll("main .columns:not(.tables)")].flatMap((box) => {
+    const end = box.getBoundingClientRect().right, rows = new Map();
+    for (const card of box.children) {
+        const place = card.getBoundingClientRect();
+        const row = rows.get(place.top) ?? { end: 0, heights: new Set() };
+        row.end = Math.max(row.end, place.right);
+        row.heights.add(Math.round(place.height));
+        rows.set(place.top, row);
+    }
+    return [...rows.values()].map((row) => [end - row.end, row.heights.size]);
+})"""
+
+
+@pytest.mark.parametrize("width", [640, 1280, 1920])
+def test_cards_leave_no_holes(new_page, html, width):
+    page = new_page()
+    page.page.set_viewport_size({"width": width, "height": 720})
+    page.open(html("plain"))
+    for view in ("summary", "insights", "memory", "memory&tiles=0,5,9"):
+        page.go(f"v={view}")
+        rows = page.page.evaluate(_CARDS)
+        assert rows and all(abs(left) < 1 and heights == 1 for left, heights in rows), view
+    page.go("v=summary")
+    heights = page.page.locator("#options tbody tr").evaluate_all(
+        "all => all.map((row) => row.getBoundingClientRect().height)")
+    assert max(heights) - min(heights) < 1, "a path that is not cut is as high as other values"
 
 
 def test_page_with_source(new_page, profiles, tmp_path):

@@ -2,7 +2,7 @@
 
 import { Client } from "./client.js";
 import { empty, h } from "./dom.js";
-import { units } from "./format.js";
+import { message, units } from "./format.js";
 import { State } from "./state.js";
 
 /**
@@ -41,7 +41,7 @@ export class App {
     /** @type {import("./opening.js").Given[]} timelines that were not read yet */
     this.given = [];
     this.reading = Promise.resolve();
-    /** @type {(list: FileList|null) => void} opens chosen files */
+    /** @type {(list: FileList|null, beside?: boolean) => void} opens chosen files; beside: as the second report */
     this.take = () => {};
     /** @type {string[]} messages about timelines that could not be read */
     this.timelineFaults = [];
@@ -79,7 +79,7 @@ export class App {
           const found = await this.client.send(-1, "timeline", [one]);
           this.timelines = [...this.timelines.filter((other) => other.name !== found.name), found];
         } catch (error) {
-          this.timelineFaults.push(error instanceof Error ? error.message : String(error));
+          this.timelineFaults.push(message(error));
         }
       }
       if (given.length > MOST_TIMELINES)
@@ -149,7 +149,7 @@ export class App {
     try {
       return await make();
     } catch (error) {
-      return empty(error instanceof Error ? error.message : String(error));
+      return empty(message(error));
     }
   }
 }

@@ -4,10 +4,20 @@ import { h } from "./dom.js";
 import { textOf } from "./format.js";
 import { KINDS } from "./kinds.js";
 
-/** A name whose scopes are cut where it is too long, not what it ends with. @param {string} text */
-function path(text) {
-  const last = text.lastIndexOf("/", text.length - 2) + 1;
-  return h("span.cut", h("bdi.front", text.slice(0, last)), h("bdi", text.slice(last)));
+/** A name in two parts: where it is too long, its scopes (a codelet's: its types' scopes) are cut, not what
+ * it ends with. To be inside ".cut".
+ * @param {string} text */
+export function cutName(text) {
+  const last = Math.max(
+    text.lastIndexOf("/", text.length - 2) + 1,
+    text.includes("/") ? 0 : Math.max(text.indexOf("<"), text.lastIndexOf("::") + 2),
+  );
+  return last > 1 ? [h("bdi.front", text.slice(0, last)), h("bdi", text.slice(last))] : [h("bdi", text)];
+}
+
+/** A link to an operation, cut as its name is. @param {App} app @param {string} op */
+export function operationLink(app, op) {
+  return h("a.cut", { href: app.state.link({ v: "operations", layer: "op", op }), title: op }, cutName(op));
 }
 
 /** @param {Column} column */
@@ -24,7 +34,7 @@ export function spacer(height, columns) {
 export function cell(column, row) {
   const value = column.value(row);
   const text = textOf(column.kind, value);
-  const tail = column.kind === "text" && column.cell === undefined && text.includes("/");
+  const tail = column.kind === "text" && column.cell === undefined && /\/|::/.test(text);
   const kind = numeric(column) ? "td.number" : column.kind === "long" ? "td.long" : "td.name";
   return h(
     kind,
@@ -33,7 +43,7 @@ export function cell(column, row) {
       "data-column": column.key,
       title: !numeric(column) && text.length > 40 ? text : undefined,
     },
-    column.cell === undefined ? (tail ? path(text) : text) : column.cell(row),
+    column.cell === undefined ? (tail ? h("span.cut", cutName(text)) : text) : column.cell(row),
   );
 }
 

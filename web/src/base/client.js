@@ -8,6 +8,7 @@ const MOST_KEPT = 96e6; // bytes of answers, and those of the view that is shown
 const DOING = {};
 for (const method of ["trace", "flame", "working"]) DOING[method] = "Reading the rows of the trace …";
 for (const method of ["sums", "heavy", "sandwich", "pipeline"]) DOING[method] = "Adding up the rows of the trace …";
+DOING.perfetto = "Writing the rows of the trace …";
 
 export class Client {
   /** @param {(text: string, cancel: (() => void)|null) => void} progress "": the worker is idle */

@@ -62,3 +62,13 @@ export function save(name, blob) {
   link.click();
   setTimeout(() => URL.revokeObjectURL(link.href), 10000);
 }
+
+/** Changes the page, and gives the focus to the element that stands for the one that had it. @param {() => void} change */
+export function keepFocus(change) {
+  const focus = /** @type {HTMLElement|null} */ (document.activeElement)?.dataset.focus;
+  change();
+  if (focus === undefined) return;
+  /** @type {HTMLElement|null} */ (document.querySelector(`[data-focus="${CSS.escape(focus)}"]`))?.focus({
+    preventScroll: true,
+  });
+}

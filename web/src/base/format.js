@@ -73,6 +73,7 @@ export function textOf(kind, value) {
     case "number":
       return grouped(value);
     case "real":
+      if (value !== 0 && Math.abs(value) < 0.1) return String(Number(value.toPrecision(2)));
       return Number.isInteger(value) ? grouped(value) : decimal(value, 2);
     case "percent":
       return `${Number(value).toFixed(1)}${SPACE}%`;
@@ -120,4 +121,9 @@ export function parseTiles(text, tilesPerIpu, count) {
 /** A path without its folders. @param {string} path */
 export function fileName(path) {
   return path.slice(path.lastIndexOf("/") + 1);
+}
+
+/** @param {unknown} error */
+export function message(error) {
+  return error instanceof Error ? error.message : String(error);
 }

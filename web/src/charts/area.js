@@ -123,13 +123,18 @@ export function areaPainter(options) {
     if (options.lines) paintLines(g, cells, series, y, colours);
     else paintStack(g, cells, series, y, colours, limit, whole);
     if (limit !== undefined && limit <= top && !options.lines) {
-      g.strokeStyle = colours.bad;
-      g.setLineDash([6, 4]);
-      g.beginPath();
-      g.moveTo(0, y(limit));
-      g.lineTo(width, y(limit));
-      g.stroke();
+      // On a line of the page's colour, so that it stands out from each series.
+      for (const isDashed of [false, true]) {
+        g.strokeStyle = isDashed ? colours.bad : colours.panel;
+        g.lineWidth = isDashed ? 1.5 : 4;
+        g.setLineDash(isDashed ? [6, 4] : []);
+        g.beginPath();
+        g.moveTo(0, y(limit));
+        g.lineTo(width, y(limit));
+        g.stroke();
+      }
       g.setLineDash([]);
+      g.lineWidth = 1;
       if (!whole) label(g, options.limitName ?? "capacity", width - 6, y(limit) - 4, colours, "right");
     }
     if (whole) return;

@@ -8,23 +8,29 @@ import { paintLine, paintMoments, wallAxis } from "./host.js";
 
 /** @typedef {{begin: Float64Array, end: Float64Array, label: Int32Array, row: Int32Array,
  *   kind?: string, values?: Float64Array}} Level kind: "moments", "line" of values, or boxes */
-/** @typedef {{title: string, levels: Level[]}} Lane */
+/** @typedef {{title: string, levels: Level[], folds?: boolean}} Lane folds: stands for other lanes; no title: no room
+ *   for one */
 
 export const BOX = 17;
 const GAP = 8,
   TITLE = 15,
   SEEN = 8; // boxes of a pixel of the strip
 
+/** @param {Lane} lane */
+function titleHeight(lane) {
+  return lane.title === "" ? GAP / 2 : TITLE;
+}
+
 /** @param {Lane[]} lanes */
 export function lanesHeight(lanes) {
-  return lanes.reduce((sum, lane) => sum + lane.levels.length * BOX + GAP + TITLE, 0) + 26;
+  return lanes.reduce((sum, lane) => sum + lane.levels.length * BOX + GAP + titleHeight(lane), 0) + 26;
 }
 
 /** The lane and level at a pixel's height. @param {Lane[]} lanes @param {number} y */
 export function levelAt(lanes, y) {
   let top = 0;
   for (const [place, lane] of lanes.entries()) {
-    const begin = top + TITLE,
+    const begin = top + titleHeight(lane),
       end = begin + lane.levels.length * BOX;
     if (y < end + GAP)
       return { lane: place, level: Math.max(0, Math.min(lane.levels.length - 1, Math.floor((y - begin) / BOX))), top };
@@ -50,7 +56,7 @@ export function flamePainter(options) {
     if (whole) {
       const each = height / Math.max(1, lanes.length);
       lanes.forEach((lane, i) => {
-        for (const level of lane.levels) {
+        for (const level of lane.folds ? [] : lane.levels) {
           paintLevel(view, level, i * each, Math.max(1, each - 0.5), options, widths, false);
         }
       });
@@ -61,9 +67,9 @@ export function flamePainter(options) {
       g.fillStyle = colours.dim;
       g.fillText(lane.title, 4, top + 11);
       lane.levels.forEach((level, depth) =>
-        paintLevel(view, level, top + TITLE + depth * BOX, BOX - 1, options, widths, true),
+        paintLevel(view, level, top + titleHeight(lane) + depth * BOX, BOX - 1, options, widths, true),
       );
-      top += TITLE + lane.levels.length * BOX + GAP;
+      top += titleHeight(lane) + lane.levels.length * BOX + GAP;
       g.fillStyle = colours.line;
       g.fillRect(0, top - GAP / 2, view.width, 1);
     }

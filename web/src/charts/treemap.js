@@ -1,4 +1,4 @@
-// A squarified treemap. Its boxes are buttons, so it needs no keys of its own.
+// A squarified treemap. Its boxes are buttons; Tab reaches the largest, arrow keys reach all.
 
 import { empty, h } from "../base/dom.js";
 import { SERIES } from "../base/kinds.js";
@@ -76,6 +76,16 @@ function nameLines(name, isWide) {
   return parts.map((part, i) => h("div", h("bdi", i < parts.length - 1 ? `${part}/` : part)));
 }
 
+/** Arrow keys go to the next smaller or larger box. @param {KeyboardEvent} event */
+function moveBySize(event) {
+  const by = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
+  if (by === undefined) return;
+  const box = /** @type {HTMLElement} */ (event.target);
+  const next = by > 0 ? box.nextElementSibling : box.previousElementSibling;
+  /** @type {HTMLElement|null} */ (next)?.focus();
+  event.preventDefault();
+}
+
 /** @param {string} name @param {Leaf[]} leaves @param {(name: string) => void} pick */
 export function treemap(name, leaves, pick) {
   const some = shallower(leaves.filter((leaf) => leaf.value > 0)).sort((a, b) => b.value - a.value);
@@ -88,7 +98,7 @@ export function treemap(name, leaves, pick) {
   }
   return h(
     "div.treemap",
-    { role: "group", "aria-label": name },
+    { role: "group", "aria-label": name, onkeydown: moveBySize },
     squares(shown, 1000, 600).map((one, i) =>
       h(
         "button",

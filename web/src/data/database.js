@@ -1,5 +1,6 @@
 // profile.pop through sql.js: checks that it is a profile; gives rows, and columns as typed arrays.
 
+import { message } from "../base/format.js";
 import { PagesError, readColumns, readRows, readTexts } from "./pages.js";
 import { textsOf } from "./texts.js";
 
@@ -258,9 +259,4 @@ export function rowsOf(database, sql, parameters = []) {
   } finally {
     statement.free();
   }
-}
-
-/** @param {unknown} error */
-export function message(error) {
-  return error instanceof Error ? error.message : String(error);
 }

@@ -1,7 +1,8 @@
 // A timeline of the host (.pvti): marks by thread as boxes, moments, lines of numbers, heat maps.
 
 import { numberOf } from "./texts.js";
-import { Complaint, message, rowsOf } from "./database.js";
+import { message } from "../base/format.js";
+import { Complaint, rowsOf } from "./database.js";
 
 const FORMAT = 1;
 const DEEPEST = 24; // levels of a lane; deeper marks are in the table only

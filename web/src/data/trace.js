@@ -9,7 +9,8 @@ import { numberOf, textsOf } from "./texts.js";
 
 /** @typedef {Record<string, Float64Array>} Columns */
 
-const MOST_TEXT = 1 << 22;
+const PIECE = 1024; // events of a piece of text
+const ENCODER = new TextEncoder();
 const MOST_KNOWN = 1 << 16; // names whose parts are kept
 const COLUMNS = [
   "program",
@@ -150,38 +151,55 @@ function laneLevels(rows, c, labelsOf, offset) {
   return levels.map((boxes) => boxes.level());
 }
 
-/** Chrome's trace events, which Perfetto opens; times in microseconds. @param {Profile} profile
+/** Chrome's trace events, which Perfetto opens; times in microseconds. They are packed as they are written, because
+ * the text of a long trace takes half as much as the profile. @param {Profile} profile
  * @param {number} offset of the first row @param {any[]} more events */
 export async function perfetto(profile, offset, more) {
+  const packing = new CompressionStream("gzip"),
+    packed = new Response(packing.readable).blob(),
+    writer = packing.writable.getWriter();
+  let pieces = 0;
+  for (const text of perfettoTexts(profile, offset, more)) {
+    await writer.write(ENCODER.encode(text));
+    // a turn of the worker's loop, in which the browser takes what is packed
+    if (++pieces % 16 === 0) await new Promise((done) => setTimeout(done));
+  }
+  await writer.close();
+  return packed;
+}
+
+/** The text in pieces. @param {Profile} profile @param {number} offset @param {any[]} more */
+function* perfettoTexts(profile, offset, more) {
   const { columns: c, names } = rowsOf(profile),
     scale = 1e6 / profile.target.clock_frequency;
-  /** @type {Blob[]} which are not in the page's memory */
-  const parts = [];
-  let text = '{"traceEvents":[',
-    comma = "";
-  const add = (/** @type {any} */ event) => {
-    text += comma + JSON.stringify({ pid: 1, ...event });
-    comma = ",";
-  };
-  for (const [tid, { ipu, beside, levels }] of flame(profile, false, offset).lanes.entries()) {
-    const name = ipu < 0 ? "all IPUs" : `IPU ${ipu}${beside ? " beside" : ""}`;
-    add({ ph: "M", tid, name: "thread_name", args: { name } });
-    for (const i of levels[0].row) {
-      add({
-        ph: "X",
-        tid,
-        name: names.name(c.program[i]),
-        cat: KINDS[names.letter(c.program[i])],
-        ts: (offset + c.cycles_base[i]) * scale,
-        dur: c.cycles[i] * scale,
-        args: { cycles: c.cycles[i], turns: c.iterations[i] },
-      });
-      if (text.length < MOST_TEXT) continue;
-      parts.push(new Blob([text]));
-      text = "";
-      await new Promise((done) => setTimeout(done)); // to let the browser have them
+  const { lanes } = flame(profile, false, offset);
+  const events = function* () {
+    for (const [tid, { ipu, beside, levels }] of lanes.entries()) {
+      const name = ipu < 0 ? "all IPUs" : `IPU ${ipu}${beside ? " beside" : ""}`;
+      yield { ph: "M", tid, name: "thread_name", args: { name } };
+      for (const i of levels[0].row) {
+        yield {
+          ph: "X",
+          tid,
+          name: names.name(c.program[i]),
+          cat: KINDS[names.letter(c.program[i])],
+          ts: (offset + c.cycles_base[i]) * scale,
+          dur: c.cycles[i] * scale,
+          args: { cycles: c.cycles[i], turns: c.iterations[i] },
+        };
+      }
     }
+    yield* more;
+  };
+  /** @type {string[]} */
+  let piece = [];
+  let before = '{"traceEvents":[';
+  for (const event of events()) {
+    piece.push(before + JSON.stringify({ pid: 1, ...event }));
+    before = ",";
+    if (piece.length < PIECE) continue;
+    yield piece.join("");
+    piece = [];
   }
-  more.forEach(add);
-  return new Blob([...parts, `${text}]}`], { type: "application/json" });
+  yield `${piece.join("")}${before === "," ? "" : before}]}`;
 }

@@ -2,7 +2,8 @@
 
 import { buffersIn } from "./buffers.js";
 import { comparePairs } from "./compare.js";
-import { Complaint, message, Unbegun } from "./database.js";
+import { message } from "../base/format.js";
+import { Complaint, Unbegun } from "./database.js";
 import { graph } from "./graph.js";
 import { aliveAt, bytesByScope, livenessSeries, memoryByTile, variableLines, variablesOnTiles } from "./memory.js";
 import { insights, operations, scopes, sourceLines } from "./operations.js";

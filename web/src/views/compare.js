@@ -6,6 +6,7 @@ import { empty, h, panel } from "../base/dom.js";
 import { bytesText, cyclesText, decimal, grouped } from "../base/format.js";
 import { PART_LETTERS } from "../base/kinds.js";
 import { column, table } from "../base/table.js";
+import { chooseMore } from "./host.js";
 import { linesTable } from "./memory_parts.js";
 
 /** Per cent of A; "new" or "gone" if one has none. @param {number|null} a @param {number|null} b */
@@ -80,7 +81,15 @@ function waterfall(name, steps, from, text) {
 async function render(app) {
   const { state, reports } = app;
   if (reports.length < 2)
-    return { element: empty("One report is open. Drop two folders, or begin tremula view with two, to compare them.") };
+    return {
+      element: h(
+        "div.view",
+        empty(
+          "One report is open. Choose another one to compare it with; or drop two folders, or begin tremula view with two.",
+        ),
+        h("div.bar", chooseMore(app, "Compare with the folder …", "second-folder", true, true)),
+      ),
+    };
   const [a, b] = reports;
   const pairs = await app.client.ask(0, "compare", 0, 1);
   const equal = pairs.filter(

@@ -104,8 +104,11 @@ async function render(app) {
       app.menu("Colour", "metric", METRICS, metric),
       app.toggle("Inputs", "inputs", inputs, inputs ? null : "1"),
       app.toggle("Fold gradients", "fold", fold, fold ? "0" : null),
-      h("button", { onclick: () => state.set({ zoom: Math.min(2, scale * 1.25) }), "aria-label": "Larger" }, "+"),
-      h("button", { onclick: () => state.set({ zoom: Math.max(0.25, scale / 1.25) }), "aria-label": "Smaller" }, "−"),
+      h(
+        "span",
+        h("button", { onclick: () => state.set({ zoom: Math.min(2, scale * 1.25) }), "aria-label": "Larger" }, "+"),
+        h("button", { onclick: () => state.set({ zoom: Math.max(0.25, scale / 1.25) }), "aria-label": "Smaller" }, "−"),
+      ),
       h("button", { onclick: () => state.set({ open: null, box: null, hlo: null }) }, "Fold all"),
       h(
         "button",

@@ -76,9 +76,47 @@ function lettersOf(names) {
   return found;
 }
 
-/** Lanes of timelines, whose rows are counted from `first` on.
- * @param {Timeline[]} timelines @param {(us: number) => number} place @param {number} first @param {number} firstLabel */
-export function hostLanes(timelines, place, first, firstLabel) {
+/** @param {string} text */
+function cut(text) {
+  return text.length > 80 ? `${text.slice(0, 79)}…` : text;
+}
+
+/** How much a thread does in a range: the time of its outer marks, and the least for each moment.
+ * @param {Lane} lane @param {number} from @param {number} to @param {number} least */
+function workOf(lane, from, to, least) {
+  let sum = 0;
+  for (const [depth, { kind, begin, end }] of lane.levels.entries()) {
+    if (depth > 0 && kind !== "moments") continue;
+    for (let i = 0; i < begin.length; ++i) {
+      if (end[i] < from || begin[i] > to) continue;
+      sum += kind === "moments" ? least : Math.min(end[i], to) - Math.max(begin[i], from);
+    }
+  }
+  return sum;
+}
+
+/** Threads that do most first; those that do less than a pixel shows are one lane, until that is opened.
+ * @param {Lane[]} lanes @param {[number, number]} range @param {boolean} open @param {Lane} fold */
+function arrange(lanes, [from, to], open, fold) {
+  const least = (to - from) / 1000;
+  const threads = lanes
+    .filter((lane) => lane.levels[0].kind !== "line")
+    .map((lane) => ({ lane, work: workOf(lane, from, to, least) }))
+    .sort((a, b) => b.work - a.work);
+  const idle = threads.filter(({ work }) => work < least).map(({ lane }) => lane);
+  const folds = idle.length > 1 || (idle.length === 1 && idle[0].levels.length > 1);
+  const shown = threads.filter(({ work }) => !folds || work >= least).map(({ lane }) => lane);
+  const series = lanes.filter((lane) => lane.levels[0].kind === "line");
+  return {
+    lanes: [...shown, ...(folds ? [fold, ...(open ? idle : [])] : []), ...series],
+    idle: folds ? idle.length : 0,
+  };
+}
+
+/** Lanes of timelines, whose rows are counted from `first` on; behind them, a row for the threads that are folded.
+ * @param {Timeline[]} timelines @param {(us: number) => number} place @param {number} first @param {number} firstLabel
+ * @param {[number, number]} range in which a thread that does nothing is idle @param {boolean} open: idle ones too */
+export function hostLanes(timelines, place, first, firstLabel, range, open) {
   /** @type {any[]} */
   const lanes = [];
   /** @type {string[]} */
@@ -87,12 +125,15 @@ export function hostLanes(timelines, place, first, firstLabel) {
   const rows = [];
   const channels = [...new Set(timelines.flatMap((one) => one.channels))];
   const letters = lettersOf(channels);
+  // A process that is the only one need not stand beside each thread.
+  const threadTitles = timelines.flatMap((one) => one.lanes.map((lane) => lane.title.split(" · process ")));
+  const isOne = new Set(threadTitles.map((parts) => parts[1]).filter(Boolean)).size === 1;
   for (const one of timelines) {
     const labelBase = firstLabel + labels.length,
       rowBase = first + rows.length;
     for (const lane of one.lanes) {
       lanes.push({
-        title: lane.title.length > 80 ? `${lane.title.slice(0, 79)}…` : lane.title,
+        title: cut(isOne ? lane.title.split(" · process ")[0] : lane.title),
         levels: lane.levels.map((level) => ({
           ...level,
           begin: level.begin.map(place),
@@ -105,31 +146,58 @@ export function hostLanes(timelines, place, first, firstLabel) {
     labels.push(...one.labels);
     for (let i = 0; i < one.ts.length; ++i) rows.push([one, i]);
   }
+  const begin = Math.min(...timelines.map((one) => place(one.begin))),
+    end = Math.max(...timelines.map((one) => place(one.end)));
+  const foldRow = first + rows.length;
+  const fold = {
+    title: "",
+    folds: true,
+    levels: [
+      {
+        begin: Float64Array.of(Math.min(0, begin, range[0])),
+        end: Float64Array.of(Math.max(end, range[1])),
+        label: Int32Array.of(firstLabel + labels.length),
+        row: Int32Array.of(foldRow),
+      },
+    ],
+  };
+  const arranged = arrange(lanes, range, open, fold),
+    { idle } = arranged;
+  const foldText = `${open ? "▾" : "▸"} ${idle} idle thread${idle === 1 ? "" : "s"}`;
+  labels.push(foldText);
   const channelOf = (/** @type {number} */ row) => {
+    if (row === foldRow) return "";
     const [one, i] = rows[row - first];
     return one.channels[one.channel[i]] ?? "";
   };
-  const isNumber = (/** @type {number} */ row) => !Number.isNaN(rows[row - first][0].value[rows[row - first][1]]);
+  const isNumber = (/** @type {number} */ row) =>
+    row !== foldRow && !Number.isNaN(rows[row - first][0].value[rows[row - first][1]]);
   const used = channels.filter((name) => timelines.some((one) => one.channel.some((c) => one.channels[c] === name)));
   const toneOf = (/** @type {string} */ name) => TONES[Math.max(0, channels.indexOf(name)) % TONES.length];
   return {
-    lanes: lanes.slice(0, MOST_LANES),
-    left: Math.max(0, lanes.length - MOST_LANES),
+    lanes: arranged.lanes.slice(0, MOST_LANES),
+    left: Math.max(0, arranged.lanes.length - MOST_LANES),
+    idle,
+    foldRow,
     labels,
     rows,
     first,
-    begin: Math.min(...timelines.map((one) => place(one.begin))),
-    end: Math.max(...timelines.map((one) => place(one.end))),
-    colourOf: (/** @type {number} */ row) => (isNumber(row) ? LINE : toneOf(channelOf(row))),
+    begin,
+    end,
+    colourOf: (/** @type {number} */ row) => (row === foldRow ? "soft" : isNumber(row) ? LINE : toneOf(channelOf(row))),
     letterOf: (/** @type {number} */ row) => letters.get(channelOf(row)) ?? "",
     channelOf,
     legend: used.map((name) => /** @type {[string, string]} */ ([toneOf(name), `${letters.get(name)} host: ${name}`])),
-    has: (/** @type {number} */ row) => row >= first && row < first + rows.length,
-    tip: (/** @type {number} */ row) => tipOf(rows[row - first], channelOf(row)),
+    has: (/** @type {number} */ row) => row >= first && row < foldRow + (idle > 0 ? 1 : 0),
+    tip: (/** @type {number} */ row) =>
+      row === foldRow
+        ? `${foldText.slice(2)}\nEnter or a click ${open ? "folds" : "shows"} them`
+        : tipOf(rows[row - first], channelOf(row)),
   };
 }
 
 /** @typedef {ReturnType<typeof hostLanes>} Hosts */
+/** @typedef {import("../charts/flame.js").Lane} Lane */
 
 /** @param {[Timeline, number]} one @param {string} channel */
 function tipOf([line, i], channel) {
@@ -163,8 +231,9 @@ export function hostTable(hosts) {
 }
 
 /** A button that opens files or a folder beside those that are open.
- * @param {App} app @param {string} text @param {string} id @param {boolean} folder */
-export function chooseMore(app, text, id, folder) {
+ * @param {App} app @param {string} text @param {string} id @param {boolean} folder
+ * @param {boolean} [second] a profile is the second of two */
+export function chooseMore(app, text, id, folder, second = false) {
   const input = h("input.unseen", {
     type: "file",
     multiple: true,
@@ -174,7 +243,7 @@ export function chooseMore(app, text, id, folder) {
     tabindex: -1,
     "aria-label": text,
     "aria-hidden": "true",
-    onchange: (e) => app.take(e.target.files),
+    onchange: (e) => app.take(e.target.files, second),
   });
   return [h("button", { "data-focus": id, onclick: () => input.click() }, text), input];
 }
@@ -195,10 +264,26 @@ export function hostPage(app) {
   );
 }
 
+/** Whether idle threads are shown. @param {App} app */
+export function isOpen(app) {
+  return app.state.get("idle") === "open";
+}
+
+/** The button that shows idle threads. @param {App} app @param {Hosts} hosts */
+export function idleToggle(app, hosts) {
+  return hosts.idle > 0 && app.toggle(`Idle threads (${hosts.idle})`, "idle", isOpen(app), isOpen(app) ? null : "open");
+}
+
+/** Chooses a mark, or opens and folds the idle threads. @param {App} app @param {Hosts} hosts @param {number} row */
+export function pickMark(app, hosts, row) {
+  if (row === hosts.foldRow) app.state.set({ idle: isOpen(app) ? null : "open" });
+  else app.state.set({ mark: row - hosts.first });
+}
+
 /** The mark that was chosen. @param {App} app @param {Hosts} hosts */
 export function markPanel(app, hosts) {
   const row = hosts.first + app.state.number("mark", -1);
-  if (app.state.get("mark") === "" || !hosts.has(row)) return null;
+  if (app.state.get("mark") === "" || !hosts.has(row) || row === hosts.foldRow) return null;
   return panel("Chosen mark", h("pre.text", { id: "chosen-mark" }, hosts.tip(row)));
 }
 
@@ -206,9 +291,9 @@ export function markPanel(app, hosts) {
 export function hostPanel(app, timelines) {
   const { state } = app;
   const zero = Math.min(...timelines.map((one) => one.begin));
-  const hosts = hostLanes(timelines, (us) => us - zero, 0, 0);
+  const total = Math.max(1, ...timelines.map((one) => one.end - zero));
+  const hosts = hostLanes(timelines, (us) => us - zero, 0, 0, [0, total], isOpen(app));
   const { lanes, labels } = hosts;
-  const total = Math.max(1, hosts.end);
   /** @type {Plot} */
   let plot;
   const moves = laneMoves(lanes, () => plot);
@@ -241,13 +326,17 @@ export function hostPanel(app, timelines) {
     onzoom: (lo, hi) => state.keepRange("hz", lo, hi, total),
     onpick: (x, y) => {
       const box = moves.boxAt(x, y);
-      if (box !== null) state.set({ mark: box.level.row[box.at] });
+      if (box !== null) pickMark(app, hosts, box.level.row[box.at]);
     },
     twin: () => hostTable(hosts),
   });
   plot.cursorY = 20;
   const isEmpty = hosts.rows.length === 0;
-  return h("div.view", !isEmpty && panel("Host", plot.element, leftNote(hosts)), markPanel(app, hosts));
+  return h(
+    "div.view",
+    !isEmpty && panel("Host", h("div.bar", idleToggle(app, hosts)), plot.element, leftNote(hosts)),
+    markPanel(app, hosts),
+  );
 }
 
 /** @param {Hosts} hosts */

@@ -78,7 +78,7 @@ function actions(app, advice) {
       ],
     }),
     h(
-      "p.dim",
+      "p.dim.wide",
       "The compiler planned the program with each change when it wrote this profile, except where a line says otherwise.",
     ),
   );
@@ -207,33 +207,22 @@ async function render(app) {
             ]),
           ),
         ),
-        panel("Tiles by bytes", chart.element),
         panel(
-          "Half precision",
+          "Outside of computing",
           pairs([
             [
-              "float32 alive on the five fullest tiles at their peak",
-              h(
-                "span",
-                { "data-key": "half_bytes", "data-value": found.halfBytes },
-                `half of it is ${bytesWords(found.halfBytes)}`,
-              ),
+              "Waiting for the host",
+              all > 0 ? `${cyclesWords(waits)}, ${share(waits, all)} of the recorded runs` : "no run was recorded",
             ],
+            [
+              "Transfers with the host",
+              `${cyclesText(o.cycles["transfers with the host"])}, ${share(o.cycles["transfers with the host"], o.totals.cycles)} of a run`,
+            ],
+            ["Exchange", `${cyclesText(o.cycles.exchange)}, ${share(o.cycles.exchange, o.totals.cycles)} of a run`],
+            ["Sync", `${cyclesText(o.cycles.sync)}, ${share(o.cycles.sync, o.totals.cycles)} of a run`],
           ]),
-          h("p.dim", "An upper bound: the sum over variables of half the most bytes that any of these tiles holds."),
-          found.halves.length > 0 &&
-            table({
-              name: "float32 variables",
-              id: "halves",
-              rows: found.halves,
-              tools: false,
-              fixed: true,
-              columns: [
-                column("name", "Variable", "text", "name"),
-                column("bytes", "On a full tile", "bytes", "bytes"),
-              ],
-            }),
         ),
+        panel("Tiles by bytes", chart.element),
         panel(
           "Layers by live bytes when the fullest tile is fullest",
           table({
@@ -285,19 +274,30 @@ async function render(app) {
           h("p.dim", "Wasted: worst tile − mean of the tiles, times executions."),
         ),
         panel(
-          "Outside of computing",
+          "Half precision",
           pairs([
             [
-              "Waiting for the host",
-              all > 0 ? `${cyclesWords(waits)}, ${share(waits, all)} of the recorded runs` : "no run was recorded",
+              "float32 alive on the five fullest tiles at their peak",
+              h(
+                "span",
+                { "data-key": "half_bytes", "data-value": found.halfBytes },
+                `half of it is ${bytesWords(found.halfBytes)}`,
+              ),
             ],
-            [
-              "Transfers with the host",
-              `${cyclesText(o.cycles["transfers with the host"])}, ${share(o.cycles["transfers with the host"], o.totals.cycles)} of a run`,
-            ],
-            ["Exchange", `${cyclesText(o.cycles.exchange)}, ${share(o.cycles.exchange, o.totals.cycles)} of a run`],
-            ["Sync", `${cyclesText(o.cycles.sync)}, ${share(o.cycles.sync, o.totals.cycles)} of a run`],
           ]),
+          h("p.dim", "An upper bound: the sum over variables of half the most bytes that any of these tiles holds."),
+          found.halves.length > 0 &&
+            table({
+              name: "float32 variables",
+              id: "halves",
+              rows: found.halves,
+              tools: false,
+              fixed: true,
+              columns: [
+                column("name", "Variable", "text", "name"),
+                column("bytes", "On a full tile", "bytes", "bytes"),
+              ],
+            }),
         ),
       ),
     ),

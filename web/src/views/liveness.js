@@ -55,7 +55,9 @@ async function render(app) {
       plot.element,
       h("p.dim", "Enter or a click chooses a step; with Shift more, as columns beside each other."),
     ),
-    steps.length > 0 ? await app.part(() => aliveTables(app, steps, ipu, tiles, nameOf)) : empty("No step is chosen."),
+    steps.length > 0
+      ? await app.part(() => aliveTables(app, steps, ipu, tiles, nameOf))
+      : empty("Choose a step in the chart, or the highest one, to see which variables are alive."),
   );
   return {
     element,

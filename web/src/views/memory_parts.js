@@ -1,5 +1,6 @@
 // The parts below memory by tile: details of chosen tiles, regions, variables.
 
+import { operationLink } from "../base/cells.js";
 import { empty, h, panel } from "../base/dom.js";
 import { column, table } from "../base/table.js";
 import { unpack } from "../data/records.js";
@@ -72,9 +73,7 @@ export async function variables(app) {
         column("life", "Life", "text", lifeOf),
         column("category", "Category", "text", "category"),
         column("dtype", "Type", "text", "type"),
-        column("op", "Operation", "text", "op", {
-          cell: ({ op }) => op && h("a", { href: state.link({ v: "operations", layer: "op", op }) }, op),
-        }),
+        column("op", "Operation", "text", "op", { cell: ({ op }) => op && operationLink(app, op) }),
         column("total", "All tiles", "bytes", "total_bytes"),
       ],
     }),
@@ -126,12 +125,11 @@ export function details(o, memory, tiles) {
     ...memory.categories.map((one) => [one.name, one.bytes, 2]),
   ];
   const shown = tiles.length > 0 ? tiles : [];
-  const checks = ["categories = memory excluding gaps", "always live + at times = memory excluding gaps"];
   const total = sum(memory.total);
-  const good = [
-    sum(Float64Array.from(memory.categories, (one) => one.sum)) === total,
-    sum(memory.always_live) + sum(memory.not_always_live) === total,
-  ];
+  const wrong = [
+    ["of the categories", sum(Float64Array.from(memory.categories, (one) => one.sum))],
+    ["of what is always live and live at times", sum(memory.always_live) + sum(memory.not_always_live)],
+  ].filter(([, bytes]) => bytes !== total);
   return h(
     "div",
     table({
@@ -149,7 +147,9 @@ export function details(o, memory, tiles) {
         ...shown.map((tile) => column(`t${tile}`, tileName(o, tile), "bytes", (row) => row[1][tile])),
       ],
     }),
-    h("p.dim", checks.map((text, i) => `${text}: ${good[i] ? "holds" : "DOES NOT HOLD"}`).join("; ")),
+    wrong.map(([what]) =>
+      h("p.note.bad", `The sum ${what} is not the memory excluding gaps: this profile is damaged.`),
+    ),
   );
 }
 

@@ -57,8 +57,8 @@ export async function pipelinePanel(app) {
           "thead",
           h(
             "tr",
-            h("th", { scope: "col" }, phase || "Stage"),
-            batches.map((batch) => h("th.number", { scope: "col" }, `mini-batch ${batch}`)),
+            h("th", { scope: "col" }, `${phase || "stage"}, mini-batch`),
+            batches.map((batch) => h("th.number", { scope: "col" }, batch)),
           ),
         ),
         h(

@@ -155,7 +155,7 @@ async function render(app) {
     panel("Programs", grid.element, h("p.dim", "→ opens, ← folds, Enter shows a program's details.")),
     step >= 0 && step < count
       ? await app.part(() => details(app, names, programs, step))
-      : empty("No program is chosen."),
+      : empty("Choose a program for its details."),
   );
   const deeper = (/** @type {number} */ by) => state.set({ depth: Math.max(0, Math.min(deepest, level + by)) });
   const after = () => {

@@ -1,7 +1,7 @@
 // V11 Source: cycles and bytes by file and line, beside the text if the page has it.
 
 import { empty, h, panel } from "../base/dom.js";
-import { bytesText, cyclesText, share } from "../base/format.js";
+import { bytesText, cyclesText, fileName, share } from "../base/format.js";
 import { column, table } from "../base/table.js";
 import { unpack } from "../data/records.js";
 
@@ -48,7 +48,7 @@ async function render(app) {
         selected: [chosen],
         onpick: (row) => state.set({ line: row.name }),
         columns: [
-          column("name", "Line", "text", "name"),
+          column("name", "Line", "text", "name", { cell: (row) => h("span", { title: row.name }, fileName(row.name)) }),
           column("cycles", "Cycles", "cycles", "cycles", { sum: true }),
           column("share", "Share", "percent", (row) => (100 * row.cycles) / (o.totals.cycles || 1)),
           column("temporary", "Temporary bytes", "bytes", "temporary"),

@@ -59,7 +59,7 @@ function verdict(o) {
     one(
       "All tiles",
       figure("memory_bytes", totals.memory_bytes_with_gaps, megabytes(totals.memory_bytes_with_gaps)),
-      `${bytesWords(totals.memory_bytes_with_gaps)} of ${megabytes(capacity)}, gaps included`,
+      `${bytesWords(totals.memory_bytes_with_gaps)} of ${megabytes(capacity)} (of 1000 KiB), gaps included`,
     ),
     one(
       "Cycles of a run",
@@ -174,7 +174,10 @@ const MOST_NOTES = 4;
 
 /** What the estimate assumes: a few in sight, many to open. @param {string[]} texts */
 function notes(texts) {
-  const shown = texts.map((text) => h("p.note", text));
+  // A sentence begins with a capital letter, a name does not.
+  const capital = (/** @type {string} */ text) =>
+    text.replace(/^[a-z]+(?= )/, (word) => word[0].toUpperCase() + word.slice(1));
+  const shown = texts.map((text) => h("p.note", capital(text)));
   const rest = shown.slice(MOST_NOTES);
   return [
     ...shown.slice(0, MOST_NOTES),
@@ -295,7 +298,7 @@ async function render(app) {
             columns: [
               column("name", "File", "text", "name"),
               column("size", "Bytes", "bytes", (row) => (row.size < 0 ? null : row.size)),
-              column("absence", "Without it", "long", (row) => (row.size < 0 ? row.absence : "found")),
+              column("absence", "Status", "long", (row) => (row.size < 0 ? `not there: ${row.absence}` : "found")),
             ],
           }),
         ),

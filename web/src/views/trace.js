@@ -11,7 +11,19 @@ import { Texts } from "../data/texts.js";
 import { bspPanel } from "./bsp.js";
 import { heatmapPanel } from "./heatmap.js";
 import { sandwichPanel } from "./sandwich.js";
-import { align, chooseMore, hostEvents, hostLanes, hostPanel, hostTable, leftNote, markPanel } from "./host.js";
+import {
+  align,
+  chooseMore,
+  hostEvents,
+  hostLanes,
+  hostPanel,
+  hostTable,
+  idleToggle,
+  isOpen,
+  leftNote,
+  markPanel,
+  pickMark,
+} from "./host.js";
 import { pipelinePanel } from "./pipeline.js";
 import { programNames } from "./programs.js";
 import { rowPanel, streamsPanel, sumsPanel } from "./trace_parts.js";
@@ -37,7 +49,7 @@ async function lanesOf(app, run, mode) {
     }));
   const total = run !== null ? run[5] : app.overview.totals.cycles;
   const host = {
-    title: `host: Engine::run #${run?.[0] ?? 0}`,
+    title: run === null ? "host: no run was recorded" : `host: Engine::run #${run[0]}`,
     levels: [
       {
         begin: Float64Array.of(0, wait, offset),
@@ -47,7 +59,7 @@ async function lanesOf(app, run, mode) {
       },
     ],
   };
-  const more = ["waiting for the host", "loading the program", `run #${run?.[0] ?? 0}`];
+  const more = ["waiting for the host", "loading the program", run === null ? "a run" : `run #${run[0]}`];
   return { lanes: [host, ...lanes], labels: flame.labels, more, offset, total, kinds: flame.kinds };
 }
 
@@ -71,7 +83,14 @@ async function render(app) {
   const aligned = align(app, run);
   const hosts =
     merged === null && aligned.over.length > 0
-      ? hostLanes(aligned.over, aligned.place, c.program.length, built.labels.ids.length + built.more.length)
+      ? hostLanes(
+          aligned.over,
+          aligned.place,
+          c.program.length,
+          built.labels.ids.length + built.more.length,
+          [0, Math.max(1, built.total)],
+          isOpen(app),
+        )
       : null;
   if (hosts !== null) {
     built.lanes = [...hosts.lanes, ...built.lanes];
@@ -80,6 +99,11 @@ async function render(app) {
   const plot = tracePlot(app, names, c, built, letterOf, stands, merged !== null, hosts, aligned.wall);
   const range = state.range("range");
   const ends = range.map((x) => x - built.offset);
+  // Threads that are idle during the run's cycles may work before and after them.
+  const fitHost = (/** @type {number} */ lo, /** @type {number} */ hi) => {
+    plot.show(lo, hi);
+    if (hosts !== null && hosts.idle > 0) state.set({ idle: "open" });
+  };
   const controls = h(
     "div.bar",
     o.runs.length > 0 &&
@@ -95,8 +119,9 @@ async function render(app) {
     merged === null &&
       h("button", { onclick: () => plot.show(built.offset, built.total) }, "Fit the run without waiting"),
     hosts !== null && [
-      h("button", { onclick: () => plot.show(0, runSpan(o, run, built)) }, "Fit the run on the host"),
-      h("button", { onclick: () => plot.show(hosts.begin, hosts.end) }, "Fit the host's timeline"),
+      h("button", { onclick: () => fitHost(0, runSpan(o, run, built)) }, "Fit the run on the host"),
+      h("button", { onclick: () => fitHost(hosts.begin, hosts.end) }, "Fit the host's timeline"),
+      idleToggle(app, hosts),
     ],
     app.timelines.length === 0 && chooseMore(app, "Add the host's timeline …", "more-timelines", false),
     h(
@@ -105,7 +130,7 @@ async function render(app) {
         onclick: async () => {
           const scale = 1e6 / o.target.clock_frequency;
           const more = hosts === null ? [] : hostEvents(hosts, (us) => aligned.place(us) * scale);
-          save("trace.json", await app.client.send(app.report, "perfetto", [built.offset, more]));
+          save("trace.json.gz", await app.client.send(app.report, "perfetto", [built.offset, more]));
         },
       },
       "Save for Perfetto",
@@ -236,7 +261,7 @@ function tracePlot(app, names, c, built, letterOf, stands, merged, hosts, wall) 
       if (box === null) return;
       const row = box.level.row[box.at];
       if (state.get("mode") === "sandwich") state.set({ frame: labels.at(box.level.label[box.at]), z: null });
-      else if (isHost(row)) state.set({ mark: row - c.program.length });
+      else if (isHost(row)) pickMark(app, /** @type {import("./host.js").Hosts} */ (hosts), row);
       else if (row >= 2) state.set({ row, step: c.program[row], range: null });
       else if (!merged)
         state.set({ range: `${Math.floor(box.level.begin[box.at])}-${Math.ceil(box.level.end[box.at])}`, row: null });

@@ -1,6 +1,6 @@
 // The parts below the trace: the chosen row, the sums of a range, the export to Perfetto.
 
-import { kindTag } from "../base/cells.js";
+import { kindTag, operationLink } from "../base/cells.js";
 import { empty, h, panel } from "../base/dom.js";
 import { bytesText, cyclesText, cyclesWords, decimal, grouped, share } from "../base/format.js";
 import { KINDS } from "../base/kinds.js";
@@ -39,39 +39,53 @@ export async function sumsPanel(app, ends) {
   return panel(
     ends.length === 0 ? "Sums of the run" : "Sums of the range",
     h(
-      "dl.figures",
-      one("cycles", "Cycles, not overlapped", sums.cycles - sums.overlapped, cyclesText(sums.cycles - sums.overlapped)),
-      one("overlapped", "Overlapped", sums.overlapped, cyclesText(sums.overlapped)),
-      one("sync", "Sync", sums.sync, cyclesText(sums.sync)),
-      one("in", "Bytes in", sums.bytesIn, bytesText(sums.bytesIn)),
-      one("out", "Bytes out", sums.bytesOut, bytesText(sums.bytesOut)),
-      one(
-        "balance",
-        "Tile balance of compute",
-        sums.worst > 0 ? sums.mean / sums.worst : NaN,
-        share(sums.mean, sums.worst),
+      "div.columns.tables",
+      h(
+        "div.view",
+        h(
+          "dl.figures",
+          one(
+            "cycles",
+            "Cycles, not overlapped",
+            sums.cycles - sums.overlapped,
+            cyclesText(sums.cycles - sums.overlapped),
+          ),
+          one("overlapped", "Overlapped", sums.overlapped, cyclesText(sums.overlapped)),
+          one("sync", "Sync", sums.sync, cyclesText(sums.sync)),
+          one("in", "Bytes in", sums.bytesIn, bytesText(sums.bytesIn)),
+          one("out", "Bytes out", sums.bytesOut, bytesText(sums.bytesOut)),
+          one(
+            "balance",
+            "Tile balance of compute",
+            sums.worst > 0 ? sums.mean / sums.worst : NaN,
+            share(sums.mean, sums.worst),
+          ),
+          one("compute", "Compute share", sums.cycles > 0 ? compute / sums.cycles : NaN, share(compute, sums.cycles)),
+        ),
+        table({
+          name: "By kind",
+          id: "range-kinds",
+          rows: sums.kinds,
+          tools: false,
+          keyOf: (row) => row[0],
+          columns: [
+            column(
+              "kind",
+              "Kind",
+              "text",
+              (row) => (row[0] === "…" ? "steps that one row stands for" : KINDS[row[0]]),
+              {
+                cell: (row) => [
+                  kindTag(row[0], row[0] === "…" ? "T" : row[0]),
+                  row[0] === "…" ? "steps that one row stands for" : KINDS[row[0]],
+                ],
+              },
+            ),
+            column("cycles", "Cycles", "cycles", 1, { sum: true }),
+            column("share", "Share", "percent", (row) => (100 * row[1]) / (sums.cycles || 1)),
+          ],
+        }),
       ),
-      one("compute", "Compute share", sums.cycles > 0 ? compute / sums.cycles : NaN, share(compute, sums.cycles)),
-    ),
-    h(
-      "div.columns",
-      table({
-        name: "By kind",
-        id: "range-kinds",
-        rows: sums.kinds,
-        tools: false,
-        keyOf: (row) => row[0],
-        columns: [
-          column("kind", "Kind", "text", (row) => (row[0] === "…" ? "steps that one row stands for" : KINDS[row[0]]), {
-            cell: (row) => [
-              kindTag(row[0], row[0] === "…" ? "T" : row[0]),
-              row[0] === "…" ? "steps that one row stands for" : KINDS[row[0]],
-            ],
-          }),
-          column("cycles", "Cycles", "cycles", 1, { sum: true }),
-          column("share", "Share", "percent", (row) => (100 * row[1]) / (sums.cycles || 1)),
-        ],
-      }),
       table({
         name: "Top operations",
         id: "range-operations",
@@ -79,9 +93,7 @@ export async function sumsPanel(app, ends) {
         tools: false,
         sort: "-cycles",
         columns: [
-          column("name", "Operation, the top 20", "text", 0, {
-            cell: (row) => h("a", { href: app.state.link({ v: "operations", layer: "op", op: row[0] }) }, row[0]),
-          }),
+          column("name", "Operation, the top 20", "text", 0, { cell: (row) => operationLink(app, row[0]) }),
           column("cycles", "Cycles", "cycles", 1),
           column("share", "Share", "percent", (row) => (100 * row[1]) / (sums.cycles || 1)),
         ],

@@ -1,5 +1,6 @@
 // The first page, and the list of many reports.
 
+import { message } from "../base/format.js";
 import { h } from "../base/dom.js";
 import { column, table } from "../base/table.js";
 
@@ -78,16 +79,7 @@ export async function reportList(app, folders, open) {
         steps: o.totals.num_steps,
       });
     } catch (error) {
-      rows.push({
-        folder,
-        module: "",
-        time: "",
-        target: "",
-        ipus: 0,
-        cycles: 0,
-        steps: 0,
-        fits: error instanceof Error ? error.message : String(error),
-      });
+      rows.push({ folder, module: "", time: "", target: "", ipus: 0, cycles: 0, steps: 0, fits: message(error) });
     }
   }
   const most = Math.max(...rows.map((row) => row.cycles));
