@@ -20,10 +20,11 @@ def shape_of(array):
     return f"{names[array.dtype]}[{','.join(map(str, array.shape))}]"
 
 
-def run(tool, text, *inputs):
-    program = tool.compile(text)
+def run(tool, text, *inputs, options=(), compile_options=()):
+    """The results, in order."""
+    program = tool.compile(text, "program", *compile_options)
     given = [f"{i}={tool.save(f'{i}.npy', value)}" for i, value in enumerate(inputs)]
     shutil.rmtree(tool.folder / "out", ignore_errors=True)
     inputs = [one for text in given for one in ("--input", text)]
-    tool.ok("run", program, *inputs, "--output", "out")
+    tool.ok("run", program, *inputs, *options, "--output", "out")
     return [tool.load(path) for path in sorted((tool.folder / "out").iterdir())]

@@ -4,7 +4,7 @@ import pathlib
 
 import numpy as np
 import pytest
-from hlo_texts import matrix, run, shape_of
+from hlo_texts import matrix, run
 
 DATA = pathlib.Path(__file__).resolve().parents[2] / "data"
 BOUND = {"f32": 2e-5, "f64": 1e-12, "c64": 2e-5}

@@ -1,22 +1,13 @@
 """ragged-dot and ragged-all-to-all: operations on groups whose sizes are data."""
 
-import shutil
 import string
 
 import numpy as np
 import pytest
+from hlo_texts import run
 
 TYPES = {"f32": np.float32, "f64": np.float64, "f16": np.float16, "s32": np.int32,
          "c64": np.complex64}
-
-
-def run(tool, text, *inputs, options=(), compile_options=()):
-    program = tool.compile(text, "program", *compile_options)
-    given = [f"{i}={tool.save(f'{i}.npy', value)}" for i, value in enumerate(inputs)]
-    shutil.rmtree(tool.folder / "out", ignore_errors=True)
-    named = [one for name in given for one in ("--input", name)]
-    tool.ok("run", program, *named, *options, "--output", "out")
-    return [tool.load(path) for path in sorted((tool.folder / "out").iterdir())]
 
 
 def shape_of(array):
