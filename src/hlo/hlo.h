@@ -219,8 +219,8 @@ typedef enum trm_ragged_mode {
   TRM_RAGGED_BATCH        /* [b,m,k] [b,k,n] [g] -> [b,m,n]: a dot */
 } trm_ragged_mode;
 
-/* `out_outer`: the dimensions of the left operand for whose elements the groups may differ; room for
- * TRM_MAX_RANK. Call it for a ragged-dot that the verifier has seen. */
+/* `out_outer`: the dimensions of the left operand for whose elements the groups may differ; room
+ * for TRM_MAX_RANK. Call it for a ragged-dot that the verifier has seen. */
 trm_ragged_mode trm_dot_ragged_mode(const trm_dot *dot, int32_t lhs_rank, int64_t *out_outer,
                                     int32_t *out_num_outer);
 

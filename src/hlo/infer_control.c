@@ -215,9 +215,9 @@ static trm_status infer_scaled(trm_inference *c, const trm_shape *stated, bool g
   return trm_infer_give_same(c, stated);
 }
 
-/* Operands: the rows that a replica sends, what the result is before, and for each part of rows that
- * it sends, in the order of the receivers: the first row, the number of rows, the first row in the
- * receiver's result; at last the numbers of rows that it receives. */
+/* Operands: the rows that a replica sends, what the result is before, and for each part of rows
+ * that it sends, in the order of the receivers: the first row, the number of rows, the first row in
+ * the receiver's result; at last the numbers of rows that it receives. */
 static trm_status infer_ragged_all_to_all(trm_inference *c) {
   const trm_shape *input = trm_infer_operand(c, 0), *output = trm_infer_operand(c, 1);
   const trm_replica_groups *groups = &c->instruction->collective->replica_groups;

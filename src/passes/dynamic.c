@@ -3,8 +3,8 @@
  * An array has the size of its bound, and the actual size is a value of the program. Elementwise
  * instructions and moves pass the size on. Reductions and dots along such a dimension first replace
  * the elements beyond the size by the neutral element. A size begins at set-dimension-size,
- * dynamic-reshape or SliceToDynamic, and ends at get-dimension-size or PadToStatic. The pass refuses
- * everything else, because memory and steps of a program are fixed when it is compiled. */
+ * dynamic-reshape or SliceToDynamic, and ends at get-dimension-size or PadToStatic. The pass
+ * refuses everything else, because memory and steps of a program are fixed when it is compiled. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -251,8 +251,8 @@ static trm_status set_size(tracker *t, trm_edit *edit, trm_index index, trm_erro
   return TRM_OK;
 }
 
-/* A dynamic-reshape keeps the order of elements. Where only first dimensions are dynamic, that is the
- * order of the arrays at their bounds too. */
+/* A dynamic-reshape keeps the order of elements. Where only first dimensions are dynamic, that is
+ * the order of the arrays at their bounds too. */
 static trm_status reshape(tracker *t, trm_edit *edit, trm_index index, trm_error *error) {
   trm_instruction prototype = *trm_edit_at(edit, index);
   const size_row *from = row_of(t, edit, index, 0);
@@ -260,7 +260,8 @@ static trm_status reshape(tracker *t, trm_edit *edit, trm_index index, trm_error
   trm_index result;
   for (int d = 1; from != NULL && d < TRM_MAX_RANK; ++d) {
     if (from->of[d] != TRM_NO_INDEX) {
-      return refuse(edit, index, "reshapes an array of another dynamic dimension than the first", error);
+      return refuse(edit, index, "reshapes an array of another dynamic dimension than the first",
+                    error);
     }
   }
   if (prototype.shape.dynamic > 1 || (from != NULL && prototype.shape.dynamic == 0)) {

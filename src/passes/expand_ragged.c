@@ -1,8 +1,8 @@
 /* Owns: ragged-dot as a loop over blocks of rows.
  *
  * The rows of the left operand lie in groups, one behind the other, whose sizes are data. A turn of
- * the loop multiplies at most BLOCK rows of one group, which one dynamic slice takes: so the loop has
- * about rows / BLOCK + groups turns, and computes no product with another group's matrix. Rows
+ * the loop multiplies at most BLOCK rows of one group, which one dynamic slice takes: so the loop
+ * has about rows / BLOCK + groups turns, and computes no product with another group's matrix. Rows
  * behind the last group give zeros. */
 #include <string.h>
 
@@ -25,8 +25,8 @@ typedef struct ragged_loop {
   trm_shape left, right, sizes, result, state;
 } ragged_loop;
 
-/* The state of the loop: the number of the group of all outer elements, the row where it begins, the
- * next row, and the arrays. */
+/* The state of the loop: the number of the group of all outer elements, the row where it begins,
+ * the next row, and the arrays. */
 enum { GROUP, BEGIN, ROW, LEFT, RIGHT, SIZES, RESULT, STATE };
 
 static const trm_shape number = {.dtype = TRM_S32};
@@ -88,8 +88,8 @@ static trm_index arrange_left(trm_maker *m, ragged_loop *loop, const int64_t *ou
   loop->rows = append(&o, &shape, dot->lhs_ragged.items, 1);
   const bool is_free = loop->mode == TRM_RAGGED_FREE;
   const trm_dims *summed = &dot->lhs_contracting;
-  loop->width = is_free ? append_rest(&o, &shape, summed)
-                        : append(&o, &shape, summed->items, summed->count);
+  loop->width =
+      is_free ? append_rest(&o, &shape, summed) : append(&o, &shape, summed->items, summed->count);
   loop->rows *= loop->width;
   const int64_t inner = append_rest(&o, &shape, &none);
   return arrange(m, x, &o, (int64_t[]){loop->outers, loop->rows, inner});
@@ -103,8 +103,7 @@ static trm_index arrange_right(trm_maker *m, ragged_loop *loop) {
   order o = {.count = 0};
   append(&o, &shape, dot->rhs_group.items, dot->rhs_group.count);
   append(&o, &shape, dot->rhs_batch.items, dot->rhs_batch.count);
-  const int64_t summed =
-      append(&o, &shape, dot->rhs_contracting.items, dot->rhs_contracting.count);
+  const int64_t summed = append(&o, &shape, dot->rhs_contracting.items, dot->rhs_contracting.count);
   const int64_t columns = append_rest(&o, &shape, &none);
   if (loop->mode == TRM_RAGGED_FREE) {
     return arrange(m, x, &o, (int64_t[]){loop->groups * loop->batches, summed, columns});
@@ -162,14 +161,13 @@ static trm_index multiply(trm_maker *m, const ragged_loop *loop, trm_index x, tr
   const trm_dot dims = {.lhs_contracting = trm_keep_dims(m, 1, &summed),
                         .rhs_contracting = trm_keep_dims(m, 1, &first)};
   const int64_t sizes[] = {left.dims[1 - summed], right.dims[1]};
-  return trm_make(m,
-                  &(trm_instruction){.opcode = TRM_OP_DOT,
-                                     .shape = trm_make_shape(m, loop->result.dtype, 2, sizes),
-                                     .num_operands = 2,
-                                     .operands = (trm_index[]){x, y},
-                                     .dot = trm_keep(m, &dims, sizeof dims),
-                                     .operand_precision = loop->dot.operand_precision,
-                                     .algorithm = loop->dot.algorithm});
+  return trm_make(m, &(trm_instruction){.opcode = TRM_OP_DOT,
+                                        .shape = trm_make_shape(m, loop->result.dtype, 2, sizes),
+                                        .num_operands = 2,
+                                        .operands = (trm_index[]){x, y},
+                                        .dot = trm_keep(m, &dims, sizeof dims),
+                                        .operand_precision = loop->dot.operand_precision,
+                                        .algorithm = loop->dot.algorithm});
 }
 
 /* Rows of x where `inside`, pred[rows], else of y. */
@@ -192,14 +190,12 @@ static trm_index find_inside(trm_maker *m, const ragged_loop *loop, trm_index st
                              trm_index high) {
   static const int64_t first = 0;
   const trm_shape rows = trm_make_shape(m, TRM_S32, 1, &loop->block);
-  const trm_index places = trm_make(m, &(trm_instruction){.opcode = TRM_OP_IOTA,
-                                                          .shape = rows,
-                                                          .dimensions = trm_keep_dims(m, 1, &first)});
+  const trm_index places = trm_make(
+      m, &(trm_instruction){
+             .opcode = TRM_OP_IOTA, .shape = rows, .dimensions = trm_keep_dims(m, 1, &first)});
   const trm_dims none = {0};
-  const trm_index row =
-      trm_binary(m, TRM_OP_ADD, places, trm_broadcast(m, rows, start, none));
-  return trm_binary(m, TRM_OP_AND,
-                    compare(m, row, TRM_CMP_GE, trm_broadcast(m, rows, low, none)),
+  const trm_index row = trm_binary(m, TRM_OP_ADD, places, trm_broadcast(m, rows, start, none));
+  return trm_binary(m, TRM_OP_AND, compare(m, row, TRM_CMP_GE, trm_broadcast(m, rows, low, none)),
                     compare(m, row, TRM_CMP_LT, trm_broadcast(m, rows, high, none)));
 }
 
@@ -210,8 +206,8 @@ static trm_index add_block(trm_maker *m, const ragged_loop *loop, const trm_inde
   const trm_index inside = find_inside(m, loop, start, low, high);
   const trm_index outer = trm_with(m, TRM_OP_DIVIDE, state[GROUP], (double)loop->groups);
   const trm_index group = trm_with(m, TRM_OP_REMAINDER, state[GROUP], (double)loop->groups);
-  const trm_index batch =
-      trm_with(m, TRM_OP_DIVIDE, outer, (double)(loop->outers / loop->batches));
+  const int64_t outers = loop->outers / loop->batches; /* of each batch */
+  const trm_index batch = trm_with(m, TRM_OP_DIVIDE, outer, (double)outers);
   const trm_index matrix =
       trm_binary(m, TRM_OP_ADD, trm_with(m, TRM_OP_MULTIPLY, group, (double)loop->batches), batch);
   const trm_index zero = trm_filled(m, number, 0);
@@ -245,8 +241,8 @@ static uint32_t make_body(trm_maker *outside, const ragged_loop *loop) {
                                      .sizes = trm_keep_dims(m, 1, one.dims)}));
   const trm_index end = trm_with(m, TRM_OP_MINIMUM, trm_binary(m, TRM_OP_ADD, state[BEGIN], size),
                                  (double)loop->rows);
-  const trm_index high = trm_binary(
-      m, TRM_OP_MINIMUM, trm_with(m, TRM_OP_ADD, state[ROW], (double)loop->block), end);
+  const trm_index high =
+      trm_binary(m, TRM_OP_MINIMUM, trm_with(m, TRM_OP_ADD, state[ROW], (double)loop->block), end);
   state[RESULT] = add_block(m, loop, state, state[ROW], high);
   /* The next block, or the next group, or the first group of the next outer element. */
   const trm_index is_done = compare(m, high, TRM_CMP_GE, end);
@@ -291,14 +287,14 @@ static trm_index expand(trm_maker *m, ragged_loop *loop, const int64_t *outer, i
   loop->result = trm_make_shape(m, type_of_sums(loop), 3, dims);
   for (int k = GROUP; k <= ROW; ++k) first[k] = trm_filled(m, number, 0);
   first[RESULT] = trm_zeros(m, loop->result);
-  const trm_shape shapes[] = {number,      number,      number,      loop->left,
-                              loop->right, trm_shape_at(m, first[SIZES]), loop->result};
+  const trm_shape shapes[] = {
+      number, number, number, loop->left, loop->right, trm_shape_at(m, first[SIZES]), loop->result};
   loop->state = trm_make_tuple_shape(m, STATE, shapes);
   trm_index sums = first[RESULT];
   if (loop->rows * loop->outers * loop->groups != 0) {
     uint32_t called[] = {make_condition(m, loop), make_body(m, loop)};
-    sums = trm_element(m, trm_while(m, loop->state, trm_tuple(m, loop->state, first), called),
-                       RESULT);
+    sums =
+        trm_element(m, trm_while(m, loop->state, trm_tuple(m, loop->state, first), called), RESULT);
   }
   sums = trm_convert(m, loop->dot.shape.dtype, sums);
   return trm_recast(m, TRM_OP_RESHAPE, trm_shape_as(loop->dot.shape, loop->dot.shape.dtype), sums);

@@ -1,6 +1,7 @@
-/* Owns: TopK calls as topk or as a sort, stochastic-convert as comparisons with its random bits, reductions and
- * random bits whose results have the other form, bitcasts of layouts as transposes, maps as
- * elementwise instructions, and conversions that have no fast kernel as several that have one. */
+/* Owns: TopK calls as topk or as a sort, stochastic-convert as comparisons with its random bits,
+ * reductions and random bits whose results have the other form, bitcasts of layouts as transposes,
+ * maps as elementwise instructions, and conversions that have no fast kernel as several that have
+ * one. */
 #include <math.h>
 #include <string.h>
 
@@ -32,18 +33,17 @@ static trm_status sort_by(trm_edit *edit, trm_index index, trm_error *error) {
   const trm_shape whole = trm_shape_at(m, call.operands[0]), number = trm_shape_as(whole, TRM_S32);
   const int64_t last = whole.rank - 1, kept = call.shape.elements[0].dims[last];
   const trm_dims along = trm_keep_dims(m, 1, &last);
-  const trm_index places = trm_make(
-      m, &(trm_instruction){.opcode = TRM_OP_IOTA, .shape = number, .dimensions = along});
-  const trm_index sorted =
-      trm_make(m, &(trm_instruction){.opcode = TRM_OP_SORT,
-                                     .shape = trm_make_tuple_shape(
-                                         m, 2, (trm_shape[]){whole, number}),
-                                     .num_operands = 2,
-                                     .operands = (trm_index[]){call.operands[0], places},
-                                     .dimensions = along,
-                                     .is_stable = true,
-                                     .num_called = 1,
-                                     .called = call.called});
+  const trm_index places =
+      trm_make(m, &(trm_instruction){.opcode = TRM_OP_IOTA, .shape = number, .dimensions = along});
+  const trm_index sorted = trm_make(
+      m, &(trm_instruction){.opcode = TRM_OP_SORT,
+                            .shape = trm_make_tuple_shape(m, 2, (trm_shape[]){whole, number}),
+                            .num_operands = 2,
+                            .operands = (trm_index[]){call.operands[0], places},
+                            .dimensions = along,
+                            .is_stable = true,
+                            .num_called = 1,
+                            .called = call.called});
   const trm_index parts[] = {trm_part_of(m, trm_element(m, sorted, 0), 0, kept),
                              trm_part_of(m, trm_element(m, sorted, 1), 0, kept)};
   const trm_index result = trm_tuple(m, call.shape, parts);

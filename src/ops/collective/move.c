@@ -91,7 +91,8 @@ void trm_collective_exchange_rows(const trm_collective_state *state, const trm_g
                                   const trm_kernel_call *const *calls,
                                   const trm_kernel_call *mine) {
   const trm_shape *shapes = state->base.operands;
-  const size_t row = shapes[1].dims[0] == 0 ? 0 : trm_shape_bytes(&shapes[1]) / (size_t)shapes[1].dims[0];
+  const size_t row =
+      shapes[1].dims[0] == 0 ? 0 : trm_shape_bytes(&shapes[1]) / (size_t)shapes[1].dims[0];
   const int64_t each = trm_shape_count(&shapes[2]) / group->count;
   copy(mine->results[0], 0, mine->operands[1], 0, trm_shape_bytes(&shapes[1]));
   for (uint32_t k = 0; k < group->count; ++k) {

@@ -97,8 +97,8 @@ static bool is_canonical(const comparator *c, trm_index index) {
          is_constant(c, inner->operands[1], false);
 }
 
-/* Whether a value is a float's bits as a signed integer of the order of the floats, b < 0 ? b ^ most
- * : b: XLA writes totalOrder so. `out_dtype` is the float's type. */
+/* Whether a value is a float's bits as a signed integer of the order of the floats, b < 0 ? b ^
+ * most : b: XLA writes totalOrder so. `out_dtype` is the float's type. */
 static bool is_total_order(const comparator *c, trm_index index, trm_dtype *out_dtype) {
   const trm_instruction *select = at(c, index);
   if (select->opcode != TRM_OP_SELECT || !is_compare(c, select->operands[0], TRM_CMP_LT)) {
@@ -115,9 +115,9 @@ static bool is_total_order(const comparator *c, trm_index index, trm_dtype *out_
   const trm_index most = flip->operands[flip->operands[0] == bits ? 1 : 0];
   const trm_instruction *from = at(c, seen->operands[0]), *mask = at(c, most);
   const size_t size = trm_dtype_size(seen->shape.dtype);
-  if ((flip->operands[0] != bits && flip->operands[1] != bits) ||
-      mask->opcode != TRM_OP_CONSTANT || !trm_shape_is_scalar(&mask->shape) ||
-      from->opcode != TRM_OP_PARAMETER || trm_dtype_size(from->shape.dtype) != size ||
+  if ((flip->operands[0] != bits && flip->operands[1] != bits) || mask->opcode != TRM_OP_CONSTANT ||
+      !trm_shape_is_scalar(&mask->shape) || from->opcode != TRM_OP_PARAMETER ||
+      trm_dtype_size(from->shape.dtype) != size ||
       trm_dtype_kind(from->shape.dtype) != TRM_KIND_FLOAT) {
     return false;
   }
