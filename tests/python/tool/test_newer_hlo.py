@@ -473,3 +473,10 @@ ENTRY main {
 """, x)
     np.testing.assert_array_equal(out, x)
     assert "sharding={unknown}" in tool.ok("print", "program.hlo")
+
+
+@pytest.mark.parametrize("name", ["ROOT y = ", "ROOT %y = ", "%y = ", "y = ", ""])
+def test_a_text_of_one_instruction(tool, name):
+    x = matrix("f32", 3)
+    got, = run(tool, f"{name}f32[3]{{0}} negate(f32[3]{{0}} %x)\n", x)
+    np.testing.assert_array_equal(got, -x)
