@@ -209,7 +209,20 @@ int64_t trm_shape_leaf_at(const trm_shape *shape, const trm_dims *path);
 
 typedef struct trm_dot {
   trm_dims lhs_batch, rhs_batch, lhs_contracting, rhs_contracting;
+  trm_dims lhs_ragged, rhs_group; /* of ragged-dot */
 } trm_dot;
+
+/* Which dimension of the left operand of a ragged-dot lies in groups. */
+typedef enum trm_ragged_mode {
+  TRM_RAGGED_FREE,        /* [m,k] [g,k,n] [g] -> [m,n] */
+  TRM_RAGGED_CONTRACTING, /* [m,k] [k,n] [g] -> [g,m,n] */
+  TRM_RAGGED_BATCH        /* [b,m,k] [b,k,n] [g] -> [b,m,n]: a dot */
+} trm_ragged_mode;
+
+/* `out_outer`: the dimensions of the left operand for whose elements the groups may differ; room
+ * for TRM_MAX_RANK. Call it for a ragged-dot that the verifier has seen. */
+trm_ragged_mode trm_dot_ragged_mode(const trm_dot *dot, int32_t lhs_rank, int64_t *out_outer,
+                                    int32_t *out_num_outer);
 
 typedef struct trm_padding_dimension {
   int64_t low, high, interior; /* low and high may be negative */

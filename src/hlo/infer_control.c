@@ -215,6 +215,32 @@ static trm_status infer_scaled(trm_inference *c, const trm_shape *stated, bool g
   return trm_infer_give_same(c, stated);
 }
 
+/* Operands: the rows that a replica sends, what the result is before, and for each part of rows
+ * that it sends, in the order of the receivers: the first row, the number of rows, the first row in
+ * the receiver's result; at last the numbers of rows that it receives. */
+static trm_status infer_ragged_all_to_all(trm_inference *c) {
+  const trm_shape *input = trm_infer_operand(c, 0), *output = trm_infer_operand(c, 1);
+  const trm_replica_groups *groups = &c->instruction->collective->replica_groups;
+  CHECK(c,
+        input->dtype == output->dtype && input->rank == output->rank && input->rank >= 1 &&
+            memcmp(input->dims + 1, output->dims + 1,
+                   (size_t)(input->rank - 1) * sizeof *input->dims) == 0,
+        "%s and %s must have rows of one shape", trm_infer_text(c, input),
+        trm_infer_text(c, output));
+  for (uint32_t i = 2; i < 6; ++i) {
+    const trm_shape *parts = trm_infer_operand(c, i);
+    CHECK(c, trm_dtype_is_integral(parts->dtype) && parts->rank >= 1,
+          "operand %" PRIu32 " must be an array of integers, not %s", i, trm_infer_text(c, parts));
+    CHECK(c, trm_shape_equal(parts, trm_infer_operand(c, 2)),
+          "operands 2 and %" PRIu32 " must have one shape", i);
+  }
+  const int64_t parts = trm_shape_count(trm_infer_operand(c, 2));
+  CHECK(c, groups->count == 0 || parts % groups->groups[0].count == 0,
+        "has %" PRId64 " parts for groups of %d replicas", parts,
+        groups->count == 0 ? 1 : groups->groups[0].count);
+  return trm_infer_give_same(c, output);
+}
+
 static trm_status infer_all_to_all(trm_inference *c) {
   const trm_collective *collective = c->instruction->collective;
   if (!collective->has_dimension) { /* one operand a replica: the tuple form, also of one */
@@ -293,9 +319,6 @@ static trm_status infer_collective(trm_inference *c) {
     case TRM_OP_ALL_REDUCE_DONE: return trm_infer_give_same(c, trm_infer_operand(c, 0));
     case TRM_OP_ALL_GATHER_DONE:
     case TRM_OP_COLLECTIVE_PERMUTE_DONE: return infer_done(c, 1);
-    case TRM_OP_RAGGED_ALL_TO_ALL:
-      return trm_infer_fail(c, TRM_UNIMPLEMENTED,
-                            "is not supported; all-to-all exchanges parts of equal sizes");
     default: break;
   }
   TRY(trm_infer_check_operands(c, 1));
@@ -312,6 +335,7 @@ static trm_status infer_collective(trm_inference *c) {
       TRY(check_reducer(c));
       return infer_scaled(c, &c->instruction->shape, false);
     case TRM_OP_ALL_TO_ALL: return infer_all_to_all(c);
+    case TRM_OP_RAGGED_ALL_TO_ALL: return infer_ragged_all_to_all(c);
     case TRM_OP_ALL_GATHER_START:
     case TRM_OP_COLLECTIVE_PERMUTE_START: return infer_collective_start(c);
     default: return give_operands(c);

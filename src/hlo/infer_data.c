@@ -31,6 +31,20 @@ static trm_status infer_reshape(trm_inference *c) {
   return TRM_OK;
 }
 
+/* A reshape whose operands behind the first say the sizes of the result. */
+static trm_status infer_dynamic_reshape(trm_inference *c) {
+  const uint32_t sizes = c->instruction->num_operands - 1;
+  TRY(infer_reshape(c));
+  CHECK(c, (int32_t)sizes == c->out_shape->rank, "has %" PRIu32 " sizes for %s", sizes,
+        trm_infer_text(c, c->out_shape));
+  for (uint32_t i = 1; i <= sizes; ++i) {
+    const trm_shape *size = trm_infer_operand(c, i);
+    CHECK(c, trm_shape_is_scalar(size) && trm_dtype_is_integral(size->dtype),
+          "operand %" PRIu32 " must be an integer, not %s", i, trm_infer_text(c, size));
+  }
+  return TRM_OK;
+}
+
 static trm_status infer_bitcast(trm_inference *c) {
   const trm_shape *operand = trm_infer_operand(c, 0), *stated = &c->instruction->shape;
   TRY(trm_infer_give_stated(c));
@@ -295,6 +309,7 @@ trm_status trm_infer_data(trm_inference *c) {
   switch (c->instruction->opcode) {
     case TRM_OP_BROADCAST: return infer_broadcast(c);
     case TRM_OP_RESHAPE: return infer_reshape(c);
+    case TRM_OP_DYNAMIC_RESHAPE: return infer_dynamic_reshape(c);
     case TRM_OP_BITCAST: return infer_bitcast(c);
     case TRM_OP_BITCAST_CONVERT: return infer_bitcast_convert(c);
     case TRM_OP_TRANSPOSE: return infer_transpose(c);

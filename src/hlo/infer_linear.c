@@ -73,22 +73,97 @@ static int32_t add_free(const trm_shape *shape, const trm_dims *batch, const trm
   return rank;
 }
 
-static trm_status infer_dot(trm_inference *c, trm_dtype dtype) {
+/* Gives the shape of a dot behind the dimensions `out`, of which there are `rank`. */
+static trm_status give_products(trm_inference *c, trm_dtype dtype, const trm_dims *right_summed,
+                                int64_t *out, int32_t rank) {
   const trm_dot *dot = c->instruction->dot;
   const trm_shape *left = trm_infer_operand(c, 0), *right = trm_infer_operand(c, 1);
-  CHECK(c, dot != NULL, "has no dimension numbers");
   TRY(check_paired(c, "batch", &dot->lhs_batch, &dot->rhs_batch));
   TRY(check_paired(c, "contracting", &dot->lhs_contracting, &dot->rhs_contracting));
   TRY(check_apart(c, &dot->lhs_batch, &dot->lhs_contracting));
   TRY(check_apart(c, &dot->rhs_batch, &dot->rhs_contracting));
-  int64_t out[2 * TRM_MAX_RANK];
-  int32_t rank = 0;
   for (int32_t i = 0; i < dot->lhs_batch.count; ++i) {
     out[rank++] = left->dims[dot->lhs_batch.items[i]];
   }
   rank = add_free(left, &dot->lhs_batch, &dot->lhs_contracting, out, rank);
-  rank = add_free(right, &dot->rhs_batch, &dot->rhs_contracting, out, rank);
+  rank = add_free(right, &dot->rhs_batch, right_summed, out, rank);
   return trm_infer_give(c, dtype, rank, out);
+}
+
+static trm_status infer_dot(trm_inference *c, trm_dtype dtype) {
+  int64_t out[2 * TRM_MAX_RANK];
+  CHECK(c, c->instruction->dot != NULL, "has no dimension numbers");
+  return give_products(c, dtype, &c->instruction->dot->rhs_contracting, out, 0);
+}
+
+trm_ragged_mode trm_dot_ragged_mode(const trm_dot *dot, int32_t lhs_rank, int64_t *out_outer,
+                                    int32_t *out_num_outer) {
+  const int64_t ragged = dot->lhs_ragged.items[0];
+  const bool in_batch = trm_infer_contains(&dot->lhs_batch, ragged);
+  const bool is_summed = trm_infer_contains(&dot->lhs_contracting, ragged);
+  int32_t count = 0;
+  for (int32_t i = 0; i < dot->lhs_batch.count && dot->lhs_batch.items[i] != ragged; ++i) {
+    out_outer[count++] = dot->lhs_batch.items[i];
+  }
+  for (int32_t i = 0; is_summed && dot->lhs_contracting.items[i] != ragged; ++i) {
+    out_outer[count++] = dot->lhs_contracting.items[i];
+  }
+  for (int32_t d = 0; !in_batch && !is_summed && d < ragged && d < lhs_rank; ++d) {
+    if (!trm_infer_contains(&dot->lhs_batch, d) && !trm_infer_contains(&dot->lhs_contracting, d)) {
+      out_outer[count++] = d;
+    }
+  }
+  *out_num_outer = count;
+  return in_batch ? TRM_RAGGED_BATCH : is_summed ? TRM_RAGGED_CONTRACTING : TRM_RAGGED_FREE;
+}
+
+/* The sizes of groups are for all outer elements, or for each of them. */
+static trm_status check_group_sizes(trm_inference *c, const int64_t *outer, int32_t num_outer) {
+  const trm_shape *left = trm_infer_operand(c, 0), *sizes = trm_infer_operand(c, 2);
+  CHECK(c, trm_dtype_is_integral(sizes->dtype), "takes sizes of groups as integers, not %s",
+        trm_infer_text(c, sizes));
+  bool fits = sizes->rank == 1 || sizes->rank == num_outer + 1;
+  for (int32_t i = 0; fits && i < sizes->rank - 1; ++i) {
+    fits = sizes->dims[i] == left->dims[outer[i]];
+  }
+  CHECK(c, fits,
+        "takes sizes of groups in one dimension, or with the %d dimensions of %s outside of "
+        "the ragged one before it, not %s",
+        num_outer, trm_infer_text(c, left), trm_infer_text(c, sizes));
+  return TRM_OK;
+}
+
+static trm_status infer_ragged_dot(trm_inference *c, trm_dtype dtype) {
+  const trm_dot *dot = c->instruction->dot;
+  const trm_shape *left = trm_infer_operand(c, 0), *right = trm_infer_operand(c, 1);
+  const trm_shape *sizes = trm_infer_operand(c, 2);
+  int64_t out[2 * TRM_MAX_RANK + 1], outer[TRM_MAX_RANK], summed[TRM_MAX_RANK + 1];
+  int32_t num_outer;
+  CHECK(c, dot != NULL && dot->lhs_ragged.count == 1, "needs one dimension in lhs_ragged_dims");
+  TRY(trm_infer_check_distinct(c, "the left side", &dot->lhs_ragged, left->rank));
+  TRY(trm_infer_check_distinct(c, "the left side", &dot->lhs_batch, left->rank));
+  TRY(trm_infer_check_distinct(c, "the left side", &dot->lhs_contracting, left->rank));
+  const trm_ragged_mode mode = trm_dot_ragged_mode(dot, left->rank, outer, &num_outer);
+  TRY(check_group_sizes(c, outer, num_outer));
+  const int64_t groups = out[0] = sizes->dims[sizes->rank - 1];
+  if (mode != TRM_RAGGED_FREE) {
+    CHECK(c, dot->rhs_group.count == 0,
+          "takes rhs_group_dims only where the ragged dimension is neither a batch nor a "
+          "contracting one");
+    return give_products(c, dtype, &dot->rhs_contracting, out, mode == TRM_RAGGED_CONTRACTING);
+  }
+  CHECK(c, dot->rhs_group.count == 1, "needs one dimension in rhs_group_dims");
+  TRY(trm_infer_check_distinct(c, "the right side", &dot->rhs_group, right->rank));
+  TRY(trm_infer_check_distinct(c, "the right side", &dot->rhs_contracting, right->rank));
+  TRY(check_apart(c, &dot->rhs_group, &dot->rhs_contracting));
+  TRY(check_apart(c, &dot->rhs_group, &dot->rhs_batch));
+  CHECK(c, right->dims[dot->rhs_group.items[0]] == groups,
+        "has %" PRId64 " sizes of groups, and %s has %" PRId64 " groups", groups,
+        trm_infer_text(c, right), right->dims[dot->rhs_group.items[0]]);
+  const int32_t count = dot->rhs_contracting.count;
+  for (int32_t i = 0; i < count; ++i) summed[i] = dot->rhs_contracting.items[i];
+  summed[count] = dot->rhs_group.items[0];
+  return give_products(c, dtype, &(trm_dims){count + 1, summed}, out, 0);
 }
 
 /* Operands 2 and 3 scale blocks of 0 and 1: the sizes of an operand are multiples of its scale's.
@@ -242,6 +317,11 @@ trm_status trm_infer_linear(trm_inference *c) {
       trm_dtype dtype;
       TRY(choose_result_type(c, &dtype));
       return infer_dot(c, dtype);
+    }
+    case TRM_OP_RAGGED_DOT: {
+      trm_dtype dtype;
+      TRY(choose_result_type(c, &dtype));
+      return infer_ragged_dot(c, dtype);
     }
     case TRM_OP_SCALED_DOT: return infer_scaled_dot(c);
     case TRM_OP_CONVOLUTION: return infer_convolution(c);

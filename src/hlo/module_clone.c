@@ -46,6 +46,8 @@ static void copy_numbers(copier *c, trm_instruction *to) {
     to->dot->rhs_batch = copy_dims(c, to->dot->rhs_batch);
     to->dot->lhs_contracting = copy_dims(c, to->dot->lhs_contracting);
     to->dot->rhs_contracting = copy_dims(c, to->dot->rhs_contracting);
+    to->dot->lhs_ragged = copy_dims(c, to->dot->lhs_ragged);
+    to->dot->rhs_group = copy_dims(c, to->dot->rhs_group);
   }
   trm_gather *gather = to->gather = copy_block(c, to->gather, sizeof *to->gather);
   if (gather != NULL) {

@@ -486,7 +486,8 @@ static trm_status parse_text(trm_reader *r) {
   const char next = trm_lexer_peek(lexer);
   if (trm_lexer_is(lexer, "HloModule")) {
     TRY(trm_parse_header(&r->parser));
-  } else if (trm_parse_is_shape(&r->parser) || (is_named && next == '=')) {
+  } else if (trm_parse_is_shape(&r->parser) || (is_named && next == '=') ||
+             (trm_lexer_is(lexer, "ROOT") && next != '{' && next != '(')) {
     TRY(parse_single(r));
   } else if (!trm_lexer_is(lexer, "ENTRY") && !(is_named && (next == '{' || next == '('))) {
     return trm_lexer_fail(lexer, lexer->token,

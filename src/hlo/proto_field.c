@@ -21,13 +21,13 @@ static const ProtobufCFieldDescriptor *field_named(const ProtobufCMessageDescrip
 static void find_field(const trm_attribute *attribute) {
   const ProtobufCMessageDescriptor *message = &tremula__hlo__hlo_instruction_proto__descriptor;
   trm_proto_field *field = &fields[attribute->number];
-  const char *name = attribute->proto, *dot = strchr(name, '.');
+  const char *name = attribute->proto, *dot;
   if (*name == '\0' || field->field != NULL) return;
-  if (dot != NULL) {
+  for (int depth = 0; (dot = strchr(name, '.')) != NULL; ++depth) {
     char outer[64] = "";
     memcpy(outer, name, (size_t)(dot - name));
-    field->outer = field_named(message, outer);
-    message = field->outer->descriptor;
+    field->outer[depth] = field_named(message, outer);
+    message = field->outer[depth]->descriptor;
     name = dot + 1;
   }
   field->field = field_named(message, name);

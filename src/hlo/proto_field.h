@@ -7,8 +7,9 @@
 #include "hlo/proto.h"
 
 typedef struct trm_proto_field {
-  const ProtobufCFieldDescriptor *outer; /* the message that has the field; NULL: the instruction */
-  const ProtobufCFieldDescriptor *field; /* NULL: the attribute has none */
+  const ProtobufCFieldDescriptor *outer[2]; /* the messages around the field, outermost first; NULL:
+                                             * no further one */
+  const ProtobufCFieldDescriptor *field;    /* NULL: the attribute has none */
 } trm_proto_field;
 
 const trm_proto_field *trm_proto_field_of(const trm_attribute *attribute);

@@ -412,13 +412,15 @@ static trm_status read_attribute(trm_arena *arena, const instruction_proto *prot
   const trm_proto_field *f = trm_proto_field_of(attribute);
   if (f->field == NULL) return TRM_OK;
   const void *message = proto;
-  if (f->outer != NULL) message = *(const void *const *)trm_proto_at(proto, f->outer->offset);
+  for (int depth = 0; depth < 2 && f->outer[depth] != NULL && message != NULL; ++depth) {
+    message = *(const void *const *)trm_proto_at(message, f->outer[depth]->offset);
+  }
   const bool is_message = message != NULL && f->field->type == PROTOBUF_C_TYPE_MESSAGE &&
                           f->field->label != PROTOBUF_C_LABEL_REPEATED;
   const void *at = message == NULL ? NULL : trm_proto_at(message, f->field->offset);
   if (at == NULL || (is_message && *(const void *const *)at == NULL)) {
     if (!required) return TRM_OK;
-    FAIL(INVALID_ARGUMENT, "it has no %s", (f->outer != NULL ? f->outer : f->field)->name);
+    FAIL(INVALID_ARGUMENT, "it has no %s", (f->outer[0] != NULL ? f->outer[0] : f->field)->name);
   }
   /* A custom call has a convolution's numbers or has not. */
   void *place = attribute->kind == KIND_DIM_LABELS ? NULL : trm_attribute_place(attribute, out);

@@ -49,7 +49,6 @@ static const left_out left_out_fields[] = {
     {"HloInstructionProto", "statistics_viz", 82, true},
     {"HloInstructionProto", "original_value", 88, true},
     {"HloInstructionProto", "is_composite", 89, true},
-    {"HloInstructionProto", "ragged_dot_dimension_numbers", 90, false},
     {"HloInstructionProto", "result_accuracy", 91, true},
     {"HloInstructionProto", "is_associative", 96, true},
     {"HloInstructionProto", "conv_kind", 97, true},

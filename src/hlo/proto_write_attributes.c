@@ -250,9 +250,9 @@ static trm_status write_attribute(writer *w, const trm_instruction *from,
   }
   if (f->field == NULL) return TRM_OK;
   void *message = proto;
-  if (f->outer != NULL) {
-    void **slot = trm_proto_at(proto, f->outer->offset);
-    const ProtobufCMessageDescriptor *type = f->outer->descriptor;
+  for (int depth = 0; depth < 2 && f->outer[depth] != NULL; ++depth) {
+    void **slot = trm_proto_at(message, f->outer[depth]->offset);
+    const ProtobufCMessageDescriptor *type = f->outer[depth]->descriptor;
     if (*slot == NULL) {
       *slot = trm_arena_allocate(&w->arena, 1, type->sizeof_message);
       CHECK_MEMORY(*slot, "a proto");

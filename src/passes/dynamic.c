@@ -2,9 +2,9 @@
  *
  * An array has the size of its bound, and the actual size is a value of the program. Elementwise
  * instructions and moves pass the size on. Reductions and dots along such a dimension first replace
- * the elements beyond the size by the neutral element. A size begins at set-dimension-size or
- * SliceToDynamic and ends at get-dimension-size or PadToStatic. The pass refuses everything else,
- * because memory and steps of a program are fixed when it is compiled. */
+ * the elements beyond the size by the neutral element. A size begins at set-dimension-size,
+ * dynamic-reshape or SliceToDynamic, and ends at get-dimension-size or PadToStatic. The pass
+ * refuses everything else, because memory and steps of a program are fixed when it is compiled. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -251,6 +251,37 @@ static trm_status set_size(tracker *t, trm_edit *edit, trm_index index, trm_erro
   return TRM_OK;
 }
 
+/* A dynamic-reshape keeps the order of elements. Where only first dimensions are dynamic, that is
+ * the order of the arrays at their bounds too. */
+static trm_status reshape(tracker *t, trm_edit *edit, trm_index index, trm_error *error) {
+  trm_instruction prototype = *trm_edit_at(edit, index);
+  const size_row *from = row_of(t, edit, index, 0);
+  size_row *row = NULL;
+  trm_index result;
+  for (int d = 1; from != NULL && d < TRM_MAX_RANK; ++d) {
+    if (from->of[d] != TRM_NO_INDEX) {
+      return refuse(edit, index, "reshapes an array of another dynamic dimension than the first",
+                    error);
+    }
+  }
+  if (prototype.shape.dynamic > 1 || (from != NULL && prototype.shape.dynamic == 0)) {
+    return refuse(edit, index,
+                  prototype.shape.dynamic == 0 ? "makes an array static by dynamic-reshape"
+                                               : "makes another dimension dynamic than the first",
+                  error);
+  }
+  if (prototype.shape.dynamic == 1) {
+    TRY(new_row(edit, NULL, &row, error));
+    row->of[0] = trm_edit_operand(edit, index, 1);
+  }
+  prototype.shape.dynamic = 0;
+  t->rows[index] = row;
+  TRY(trm_edit_unary(edit, index, TRM_OP_RESHAPE, prototype.shape, prototype.operands[0], &result,
+                     error));
+  trm_edit_replace(edit, index, result);
+  return TRM_OK;
+}
+
 /* PadToStatic gives (array, size, size, ...): the array at its bound and the sizes of all
  * dimensions. */
 static trm_status pad_to_static(tracker *t, trm_edit *edit, trm_index index, trm_error *error) {
@@ -313,6 +344,7 @@ static trm_status rewrite(trm_edit *edit, trm_index index, void *state, trm_erro
   const trm_instruction *instruction = trm_edit_at(edit, index);
   const trm_opcode opcode = instruction->opcode;
   if (opcode == TRM_OP_SET_DIMENSION_SIZE) return set_size(t, edit, index, error);
+  if (opcode == TRM_OP_DYNAMIC_RESHAPE) return reshape(t, edit, index, error);
   if (instruction->call_id == TRM_CALL_PAD_TO_STATIC && instruction->num_operands == 1) {
     return pad_to_static(t, edit, index, error);
   }
@@ -350,8 +382,10 @@ static trm_status rewrite(trm_edit *edit, trm_index index, void *state, trm_erro
 static bool is_dynamic(const trm_computation *computation) {
   for (trm_index i = 0; i < computation->num_instructions; ++i) {
     const trm_instruction *instruction = &computation->instructions[i];
-    if (has_dynamic_leaf(&instruction->shape) || instruction->call_id == TRM_CALL_PAD_TO_STATIC)
+    if (has_dynamic_leaf(&instruction->shape) || instruction->opcode == TRM_OP_DYNAMIC_RESHAPE ||
+        instruction->call_id == TRM_CALL_PAD_TO_STATIC) {
       return true;
+    }
   }
   return false;
 }

@@ -17,11 +17,6 @@ typedef struct scan_loop {
   int64_t along, size; /* the scanned dimension and its size */
 } scan_loop;
 
-/* A copy in the module's arena. */
-static trm_dims kept_dims(trm_maker *m, int32_t count, const int64_t *items) {
-  return (trm_dims){count, trm_keep(m, items, (size_t)count * sizeof *items)};
-}
-
 static const trm_shape number = {.dtype = TRM_S32};
 
 /* A slice of one along the scanned dimension. */
@@ -49,7 +44,7 @@ static trm_index take_turn(trm_maker *m, const scan_loop *loop, trm_index array,
                                      .shape = one,
                                      .num_operands = 1 + (uint32_t)whole.rank,
                                      .operands = operands,
-                                     .sizes = kept_dims(m, one.rank, one.dims)});
+                                     .sizes = trm_keep_dims(m, one.rank, one.dims)});
   return trm_recast(m, TRM_OP_RESHAPE, element, slice);
 }
 
@@ -110,18 +105,6 @@ static uint32_t make_body(trm_maker *outer, const scan_loop *loop, trm_index *el
   return trm_part_end(outer, &part, trm_tuple(m, loop->state, elements));
 }
 
-/* Zeros of any type. */
-static trm_index zeros(trm_maker *m, trm_shape shape) {
-  const trm_shape single = {.dtype = shape.dtype};
-  trm_literal *zero = NULL;
-  if (m->status == TRM_OK) {
-    m->status = trm_literal_make(&m->edit->module->arena, &single, &zero, m->error);
-  }
-  const trm_index one =
-      trm_make(m, &(trm_instruction){.opcode = TRM_OP_CONSTANT, .shape = single, .literal = zero});
-  return trm_broadcast(m, shape, one, (trm_dims){0});
-}
-
 /* `shapes` and `elements` are scratch, two for each element of the state. */
 static void expand_scan(trm_maker *m, scan_loop *loop, trm_shape *shapes, trm_index *elements) {
   const trm_instruction *scan = &loop->scan;
@@ -142,7 +125,7 @@ static void expand_scan(trm_maker *m, scan_loop *loop, trm_shape *shapes, trm_in
     elements[k < loop->inputs ? inputs + k : 1 + k - loop->inputs] = scan->operands[k];
   }
   for (uint32_t k = 0; k < loop->outputs; ++k)
-    elements[outputs + k] = zeros(m, shapes[outputs + k]);
+    elements[outputs + k] = trm_zeros(m, shapes[outputs + k]);
   const trm_index begin = trm_tuple(m, loop->state, elements);
   const trm_index end = trm_while(m, loop->state, begin, called);
   for (uint32_t k = 0; k < loop->outputs + loop->carries; ++k) {
@@ -206,7 +189,7 @@ static trm_index rotate(trm_maker *m, trm_index x, const trm_instruction *shuffl
                                        .shape = trm_shape_as(shape, shape.dtype),
                                        .num_operands = 2,
                                        .operands = (trm_index *)parts,
-                                       .dimensions = kept_dims(m, 1, &along)});
+                                       .dimensions = trm_keep_dims(m, 1, &along)});
   }
   return x;
 }
@@ -264,10 +247,10 @@ static trm_index permute(trm_maker *m, trm_index x, const trm_instruction *shuff
   }
   if (m->status != TRM_OK) return x;
   fill_places(shuffle, shape, (int32_t *)places->leaves[0]);
-  gather->collapsed_slice_dims = kept_dims(m, shape.rank, all);
+  gather->collapsed_slice_dims = trm_keep_dims(m, shape.rank, all);
   gather->start_index_map = gather->collapsed_slice_dims;
   gather->index_vector_dim = shape.rank;
-  gather->slice_sizes = kept_dims(m, shape.rank, ones);
+  gather->slice_sizes = trm_keep_dims(m, shape.rank, ones);
   const trm_index from = trm_make(
       m, &(trm_instruction){.opcode = TRM_OP_CONSTANT, .shape = places_shape, .literal = places});
   return trm_make(m, &(trm_instruction){.opcode = TRM_OP_GATHER,

@@ -8,7 +8,9 @@
 trm_status trm_expand_scan(trm_edit *edit, trm_index index, trm_error *error);
 /* A shuffle becomes slices side by side (it has shifts) or a gather (it has indices). */
 trm_status trm_expand_shuffle(trm_edit *edit, trm_index index, trm_error *error);
-/* expand_rare.c: a call of TopK with a comparator that orders values becomes topk. */
+/* A ragged-dot becomes a loop of dots, or a dot. */
+trm_status trm_expand_ragged_dot(trm_edit *edit, trm_index index, trm_error *error);
+/* expand_rare.c: a call of TopK becomes topk where its comparator orders values, else a sort. */
 trm_status trm_expand_top_k_call(trm_edit *edit, trm_index index, trm_error *error);
 /* Rounds up where the random bits are below the fraction. Integers of up to 32 bits only. */
 trm_status trm_expand_stochastic_convert(trm_edit *edit, trm_index index, trm_error *error);

@@ -1,6 +1,7 @@
-/* Owns: TopK calls as topk, stochastic-convert as comparisons with its random bits, reductions and
- * random bits whose results have the other form, bitcasts of layouts as transposes, maps as
- * elementwise instructions, and conversions that have no fast kernel as several that have one. */
+/* Owns: TopK calls as topk or as a sort, stochastic-convert as comparisons with its random bits,
+ * reductions and random bits whose results have the other form, bitcasts of layouts as transposes,
+ * maps as elementwise instructions, and conversions that have no fast kernel as several that have
+ * one. */
 #include <math.h>
 #include <string.h>
 
@@ -24,6 +25,44 @@ static bool is_of_places(const trm_shape *tuple, const trm_shape *whole) {
          values->dims[whole->rank - 1] <= whole->dims[whole->rank - 1];
 }
 
+/* A comparator that orders by something else than the values: the first of a stable sort of values
+ * and places. */
+static trm_status sort_by(trm_edit *edit, trm_index index, trm_error *error) {
+  trm_maker maker = {.edit = edit, .like = index, .error = error}, *m = &maker;
+  const trm_instruction call = *trm_edit_at(edit, index);
+  const trm_shape whole = trm_shape_at(m, call.operands[0]), number = trm_shape_as(whole, TRM_S32);
+  const int64_t last = whole.rank - 1, kept = call.shape.elements[0].dims[last];
+  const trm_dims along = trm_keep_dims(m, 1, &last);
+  const trm_index places =
+      trm_make(m, &(trm_instruction){.opcode = TRM_OP_IOTA, .shape = number, .dimensions = along});
+  const trm_index sorted = trm_make(
+      m, &(trm_instruction){.opcode = TRM_OP_SORT,
+                            .shape = trm_make_tuple_shape(m, 2, (trm_shape[]){whole, number}),
+                            .num_operands = 2,
+                            .operands = (trm_index[]){call.operands[0], places},
+                            .dimensions = along,
+                            .is_stable = true,
+                            .num_called = 1,
+                            .called = call.called});
+  const trm_index parts[] = {trm_part_of(m, trm_element(m, sorted, 0), 0, kept),
+                             trm_part_of(m, trm_element(m, sorted, 1), 0, kept)};
+  const trm_index result = trm_tuple(m, call.shape, parts);
+  if (maker.status == TRM_OK) trm_edit_replace(edit, index, result);
+  return maker.status;
+}
+
+/* Whether a sort of values and places takes the comparator. */
+static bool compares_places(const trm_module *module, uint32_t comparator, trm_dtype dtype) {
+  const trm_computation *computation = &module->computations[comparator];
+  bool fits = computation->num_parameters == 4;
+  for (uint32_t i = 0; fits && i < 4; ++i) {
+    const trm_shape *shape = &computation->instructions[computation->parameters[i]].shape;
+    fits = trm_shape_is_scalar(shape) && shape->dtype == (i < 2 ? dtype : TRM_S32);
+  }
+  const trm_shape *root = &computation->instructions[computation->root].shape;
+  return fits && trm_shape_is_scalar(root) && root->dtype == TRM_PRED;
+}
+
 trm_status trm_expand_top_k_call(trm_edit *edit, trm_index index, trm_error *error) {
   trm_instruction call = *trm_edit_at(edit, index);
   if (call.num_operands != 1 || call.num_called != 1) return TRM_OK;
@@ -32,7 +71,8 @@ trm_status trm_expand_top_k_call(trm_edit *edit, trm_index index, trm_error *err
   sort_keys keys;
   TRY(trm_sort_find_keys(edit->module, call.called[0], &edit->module->arena, &keys, error));
   if (keys.count != 1 || keys.keys[0].kind == SORT_KEY_FUNCTION || keys.keys[0].operand != 0) {
-    return TRM_OK;
+    return compares_places(edit->module, call.called[0], whole.dtype) ? sort_by(edit, index, error)
+                                                                      : TRM_OK;
   }
   const trm_instruction topk = {.opcode = TRM_OP_TOPK,
                                 .shape = call.shape,
@@ -153,12 +193,18 @@ static trm_shape in_order(trm_maker *m, const trm_shape *shape, const int64_t *o
   return trm_make_shape(m, shape->dtype, shape->rank, dims);
 }
 
-/* The operand's array as its bytes lie, seen as the result's bytes, in the result's dimensions. */
+/* The operand's array as its bytes lie, seen as the result's bytes, in the result's dimensions. One
+ * that only sees elements as another type is a bitcast-convert, as comparators have it. */
 trm_status trm_expand_bitcast(trm_edit *edit, trm_index index, trm_error *error) {
   const trm_instruction bitcast = *trm_edit_at(edit, index);
   const trm_shape from = trm_edit_at(edit, bitcast.operands[0])->shape, to = bitcast.shape;
-  if (trm_shape_is_row_major(&from) && trm_shape_is_row_major(&to)) return TRM_OK;
   trm_maker maker = {.edit = edit, .like = index, .error = error}, *m = &maker;
+  if (trm_shape_is_row_major(&from) && trm_shape_is_row_major(&to)) {
+    if (from.dtype == to.dtype || !trm_shape_same_dims(&from, &to)) return TRM_OK;
+    const trm_index seen = trm_recast(m, TRM_OP_BITCAST_CONVERT, to, bitcast.operands[0]);
+    if (maker.status == TRM_OK) trm_edit_replace(edit, index, seen);
+    return maker.status;
+  }
   int64_t order[TRM_MAX_RANK], places[TRM_MAX_RANK];
   order_of(&from, order);
   trm_index result = transpose(m, in_order(m, &from, order), bitcast.operands[0], order);

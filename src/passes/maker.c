@@ -1,6 +1,8 @@
 /* Owns: appending chains of instructions (maker.h). */
 #include "passes/maker.h"
 
+#include "hlo/literal.h"
+
 /* The result of a function of edit.h, if nothing has failed. */
 #define MAKE(function, ...)                                                          \
   trm_index made = 0;                                                                \
@@ -56,6 +58,17 @@ static trm_index scalar(trm_maker *m, trm_dtype dtype, double number) {
 trm_index trm_filled(trm_maker *m, trm_shape shape, double number) {
   const trm_index one = scalar(m, shape.dtype, number);
   return shape.rank == 0 ? one : trm_broadcast(m, shape, one, (trm_dims){0});
+}
+
+trm_index trm_zeros(trm_maker *m, trm_shape shape) {
+  const trm_shape single = {.dtype = shape.dtype};
+  trm_literal *zero = NULL;
+  if (m->status == TRM_OK) {
+    m->status = trm_literal_make(&m->edit->module->arena, &single, &zero, m->error);
+  }
+  const trm_index one =
+      trm_make(m, &(trm_instruction){.opcode = TRM_OP_CONSTANT, .shape = single, .literal = zero});
+  return trm_broadcast(m, shape, one, (trm_dims){0});
 }
 
 trm_index trm_part_of(trm_maker *m, trm_index x, int64_t from, int64_t to) {
@@ -164,6 +177,10 @@ void *trm_keep(trm_maker *m, const void *data, size_t size) {
     m->status = trm_fail(m->error, TRM_RESOURCE_EXHAUSTED, "out of memory for an instruction");
   }
   return copy;
+}
+
+trm_dims trm_keep_dims(trm_maker *m, int32_t count, const int64_t *items) {
+  return (trm_dims){count, trm_keep(m, items, (size_t)count * sizeof *items)};
 }
 
 trm_maker *trm_part_begin(trm_maker *outer, trm_part *part, uint32_t count,

@@ -28,6 +28,8 @@ trm_index trm_recast(trm_maker *maker, trm_opcode opcode, trm_shape shape, trm_i
 trm_index trm_broadcast(trm_maker *maker, trm_shape shape, trm_index x, trm_dims along);
 /* An array of one repeated number. */
 trm_index trm_filled(trm_maker *maker, trm_shape shape, double number);
+/* Zeros of any type. */
+trm_index trm_zeros(trm_maker *maker, trm_shape shape);
 /* Elements [from, to) of the last dimension. */
 trm_index trm_part_of(trm_maker *maker, trm_index x, int64_t from, int64_t to);
 /* Adds up (TRM_OP_ADD), or finds the largest (TRM_OP_MAXIMUM) of elements that are not negative,
@@ -47,6 +49,7 @@ trm_shape trm_make_tuple_shape(trm_maker *maker, int32_t count, const trm_shape 
 trm_shape trm_shape_as(trm_shape shape, trm_dtype dtype);
 /* A copy in the module's arena; NULL after a failure. */
 void *trm_keep(trm_maker *maker, const void *data, size_t size);
+trm_dims trm_keep_dims(trm_maker *maker, int32_t count, const int64_t *items);
 
 /* Another computation of the module, for a loop or a reduction: its instructions 0, 1, ... are the
  * parameters. What fails in it has failed outside too, when it has ended. */

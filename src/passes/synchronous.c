@@ -296,6 +296,7 @@ static trm_status rewrite(trm_edit *edit, trm_index index, void *state, trm_erro
     case TRM_OP_RNG_BIT_GENERATOR: return trm_expand_random_bits(edit, index, error);
     case TRM_OP_BITCAST: return trm_expand_bitcast(edit, index, error);
     case TRM_OP_STOCHASTIC_CONVERT: return trm_expand_stochastic_convert(edit, index, error);
+    case TRM_OP_RAGGED_DOT: return trm_expand_ragged_dot(edit, index, error);
     case TRM_OP_SCALED_DOT: return expand_scaled_dot(edit, index, error);
     case TRM_OP_DYNAMIC_SLICE:
     case TRM_OP_DYNAMIC_UPDATE_SLICE: return split_indices(edit, index, error);

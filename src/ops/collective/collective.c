@@ -243,6 +243,23 @@ static trm_status run_all_to_all(const trm_kernel *kernel, const trm_kernel_call
   return part(call, error);
 }
 
+static trm_status run_ragged_all_to_all(const trm_kernel *kernel, const trm_kernel_call *call,
+                                        trm_error *error) {
+  const trm_collective_state *state = state_of(kernel);
+  const trm_kernel_call *alone;
+  meeting m;
+  TRY(meet_group(kernel, call, &alone, &m, error));
+  const int64_t parts = trm_shape_count(&state->base.operands[2]);
+  if (parts % m.group.count != 0) {
+    FAIL(INVALID_ARGUMENT,
+         "it has %lld parts, which %u replicas cannot share: the number of replicas that it was "
+         "given is not that of the program",
+         (long long)parts, m.group.count);
+  }
+  trm_collective_exchange_rows(state, &m.group, m.calls, call);
+  return part(call, error);
+}
+
 /* Copies the operand of replica `source`, or writes zeros. */
 static trm_status take(const trm_collective_state *state, const meeting *m, int64_t source,
                        const trm_kernel_call *call, trm_error *error) {
@@ -421,6 +438,8 @@ static const collective_kind kinds[] = {
     {TRM_OP_ALL_TO_ALL, TRM_CALL_ALL_TO_ALL, "collective.all-to-all", run_all_to_all},
     {TRM_OP_COLLECTIVE_BROADCAST, TRM_CALL_NONE, "collective.broadcast", run_broadcast},
     {TRM_OP_COLLECTIVE_PERMUTE, TRM_CALL_NONE, "collective.permute", run_permute},
+    {TRM_OP_RAGGED_ALL_TO_ALL, TRM_CALL_NONE, "collective.ragged-all-to-all",
+     run_ragged_all_to_all},
     {TRM_OP_REDUCE_SCATTER, TRM_CALL_REDUCE_SCATTER, "collective.reduce-scatter",
      run_reduce_scatter},
     {TRM_OP_REPLICA_ID, TRM_CALL_NONE, "collective.replica-id", run_replica_id},

@@ -60,3 +60,47 @@ void trm_collective_exchange_blocks(const trm_collective_state *state, const trm
     }
   }
 }
+
+static int64_t integer_at(const trm_shape *shape, const void *elements, int64_t i) {
+  const trm_value value = trm_value_load(shape->dtype, elements, i);
+  if (trm_dtype_kind(shape->dtype) == TRM_KIND_SIGNED) return value.s;
+  return value.u > INT64_MAX ? INT64_MAX : (int64_t)value.u;
+}
+
+/* A part as rows of its sender and of its receiver. */
+typedef struct part_rows {
+  int64_t from, to, count;
+} part_rows;
+
+static part_rows find_part(const trm_collective_state *state, const trm_kernel_call *sender,
+                           int64_t part) {
+  const trm_shape *shapes = state->base.operands;
+  part_rows p = {integer_at(&shapes[2], sender->operands[2], part),
+                 integer_at(&shapes[4], sender->operands[4], part),
+                 integer_at(&shapes[3], sender->operands[3], part)};
+  const int64_t rows = shapes[0].dims[0], room = shapes[1].dims[0];
+  if (p.from < 0 || p.from > rows || p.to < 0 || p.to > room || p.count < 0) {
+    return (part_rows){0, 0, 0};
+  }
+  if (p.count > rows - p.from) p.count = rows - p.from;
+  if (p.count > room - p.to) p.count = room - p.to;
+  return p;
+}
+
+void trm_collective_exchange_rows(const trm_collective_state *state, const trm_group *group,
+                                  const trm_kernel_call *const *calls,
+                                  const trm_kernel_call *mine) {
+  const trm_shape *shapes = state->base.operands;
+  const size_t row =
+      shapes[1].dims[0] == 0 ? 0 : trm_shape_bytes(&shapes[1]) / (size_t)shapes[1].dims[0];
+  const int64_t each = trm_shape_count(&shapes[2]) / group->count;
+  copy(mine->results[0], 0, mine->operands[1], 0, trm_shape_bytes(&shapes[1]));
+  for (uint32_t k = 0; k < group->count; ++k) {
+    const trm_kernel_call *sender = calls[trm_group_member(group, k)];
+    for (int64_t i = 0; i < each; ++i) {
+      const part_rows p = find_part(state, sender, group->position * each + i);
+      copy(mine->results[0], (size_t)p.to * row, sender->operands[0], (size_t)p.from * row,
+           (size_t)p.count * row);
+    }
+  }
+}

@@ -97,6 +97,36 @@ static bool is_canonical(const comparator *c, trm_index index) {
          is_constant(c, inner->operands[1], false);
 }
 
+/* Whether a value is a float's bits as a signed integer of the order of the floats, b < 0 ? b ^
+ * most : b: XLA writes totalOrder so. `out_dtype` is the float's type. */
+static bool is_total_order(const comparator *c, trm_index index, trm_dtype *out_dtype) {
+  const trm_instruction *select = at(c, index);
+  if (select->opcode != TRM_OP_SELECT || !is_compare(c, select->operands[0], TRM_CMP_LT)) {
+    return false;
+  }
+  const trm_index bits = select->operands[2];
+  const trm_instruction *less = at(c, select->operands[0]), *flip = at(c, select->operands[1]);
+  const trm_instruction *seen = at(c, bits);
+  if (flip->opcode != TRM_OP_XOR || seen->opcode != TRM_OP_BITCAST_CONVERT ||
+      trm_dtype_kind(seen->shape.dtype) != TRM_KIND_SIGNED || less->operands[0] != bits ||
+      !is_constant(c, less->operands[1], false)) {
+    return false;
+  }
+  const trm_index most = flip->operands[flip->operands[0] == bits ? 1 : 0];
+  const trm_instruction *from = at(c, seen->operands[0]), *mask = at(c, most);
+  const size_t size = trm_dtype_size(seen->shape.dtype);
+  if ((flip->operands[0] != bits && flip->operands[1] != bits) || mask->opcode != TRM_OP_CONSTANT ||
+      !trm_shape_is_scalar(&mask->shape) || from->opcode != TRM_OP_PARAMETER ||
+      trm_dtype_size(from->shape.dtype) != size ||
+      trm_dtype_kind(from->shape.dtype) != TRM_KIND_FLOAT) {
+    return false;
+  }
+  uint64_t number = 0;
+  memcpy(&number, mask->literal->leaves[0], size);
+  *out_dtype = from->shape.dtype;
+  return number == UINT64_MAX >> (65 - 8 * size);
+}
+
 static bool is_key_type(trm_dtype dtype) {
   return (dtype >= TRM_PRED && dtype <= TRM_F64) || dtype == TRM_BF16;
 }
@@ -142,6 +172,10 @@ static trm_status find_key(const comparator *c, trm_index less, sort_key *key, b
   if (at(c, a)->opcode == TRM_OP_PARAMETER) return TRM_OK;
   if (is_canonical(c, a) && key->is_total) {
     key->kind = SORT_KEY_CANONICAL;
+    return TRM_OK;
+  }
+  if (is_total_order(c, a, &key->dtype) && is_key_type(key->dtype)) {
+    key->is_total = true;
     return TRM_OK;
   }
   key->kind = SORT_KEY_FUNCTION;

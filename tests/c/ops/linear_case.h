@@ -125,10 +125,10 @@ static inline void linear_case_dot(linear_case *c, const dot_case *from, trm_dty
   memset(c, 0, sizeof *c);
   memcpy(c->dims[0], from->lhs, sizeof from->lhs);
   memcpy(c->dims[1], from->rhs, sizeof from->rhs);
-  c->dot = (trm_dot){linear_case_numbers(c, 0, from->lhs_batch),
-                     linear_case_numbers(c, 1, from->rhs_batch),
-                     linear_case_numbers(c, 2, from->lhs_contracting),
-                     linear_case_numbers(c, 3, from->rhs_contracting)};
+  c->dot = (trm_dot){.lhs_batch = linear_case_numbers(c, 0, from->lhs_batch),
+                     .rhs_batch = linear_case_numbers(c, 1, from->rhs_batch),
+                     .lhs_contracting = linear_case_numbers(c, 2, from->lhs_contracting),
+                     .rhs_contracting = linear_case_numbers(c, 3, from->rhs_contracting)};
   int32_t rank = 0;
   for (int32_t i = 0; i < c->dot.lhs_batch.count; ++i) {
     c->dims[2][rank++] = from->lhs[c->dot.lhs_batch.items[i]];

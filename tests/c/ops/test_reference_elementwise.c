@@ -788,10 +788,10 @@ static void test_refusals(void **unused) {
   case_end(&c);
   case_begin(&c);
   case_input(&c, TRM_F32, 0, NULL, NUMBERS(3));
-  assert_int_equal(case_try(&c, (trm_instruction){.opcode = TRM_OP_RAGGED_DOT},
+  assert_int_equal(case_try(&c, (trm_instruction){.opcode = TRM_OP_DYNAMIC_RESHAPE},
                             case_shape(&c, TRM_F32, 0, NULL)),
                    TRM_UNIMPLEMENTED);
-  assert_non_null(strstr(c.error.message, "ragged-dot"));
+  assert_non_null(strstr(c.error.message, "dynamic-reshape"));
   case_end(&c);
 }
 

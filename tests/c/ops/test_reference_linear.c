@@ -160,7 +160,10 @@ static void test_dot(void **unused) {
   (void)unused;
   test_case c;
   case_begin(&c);
-  trm_dot batched = {LIST(2), LIST(0), LIST(0), LIST(2)};
+  trm_dot batched = {.lhs_batch = LIST(2),
+                     .rhs_batch = LIST(0),
+                     .lhs_contracting = LIST(0),
+                     .rhs_contracting = LIST(2)};
   case_input_pattern(&c, TRM_F32, 3, DIMS(3, 2, 2), 3);
   case_input_pattern(&c, TRM_F32, 3, DIMS(2, 4, 3), 5);
   case_run(&c, (trm_instruction){.opcode = TRM_OP_DOT, .dot = &batched},

@@ -101,6 +101,34 @@ def run_cut(size, *lines, reference=False):
     return engine.run([A, np.array(size, np.int32)])
 
 
+@pytest.mark.parametrize("size", [0, 1, 4])
+def test_a_dynamic_reshape_has_a_size(size):
+    """Of an array with a size, and of one without."""
+    total, number, static = run_cut(
+        size, "one = s32[] constant(1)", "five = s32[] constant(5)", "m = s32[] multiply(n, five)",
+        "e2 = f32[<=30] dynamic-reshape(d, m)", "f2 = f32[<=6,5] dynamic-reshape(e2, n, five)",
+        "g = f32[<=6,5] dynamic-reshape(p, n, five)", "h = f32[<=6,5] add(f2, g)",
+        "v = f32[5] reduce(h, z), dimensions={0}, to_apply=sum",
+        "k = s32[] get-dimension-size(e2), dimensions={0}",
+        "s = f32[30,1] dynamic-reshape(p, m, one)",
+        "r = (f32[5], s32[], f32[30,1]) tuple(v, k, s)")
+    np.testing.assert_allclose(total, 2 * A[:size].sum(axis=0))
+    assert number == 5 * size
+    np.testing.assert_array_equal(static, A.reshape(30, 1))
+
+
+@pytest.mark.parametrize(("line", "message"), [
+    ("r = f32[5,<=6] dynamic-reshape(d, five, n)", "makes another dimension dynamic"),
+    ("r = f32[30] dynamic-reshape(d, n)", "makes an array static by dynamic-reshape"),
+    ("r = f32[<=7,5] dynamic-reshape(d, n, five)", "number of elements must stay"),
+    ("r = f32[<=6,5] dynamic-reshape(d, n)", "has 1 sizes for f32"),
+    ("r = f32[<=6,5] dynamic-reshape(d, n, z)", "operand 2 must be an integer"),
+])
+def test_dynamic_reshapes_that_are_refused(line, message):
+    with pytest.raises(Exception, match=message):
+        run_cut(3, "five = s32[] constant(5)", line)
+
+
 @pytest.mark.parametrize("reference", [False, True])
 @pytest.mark.parametrize("size", [0, 1, 3, 4])
 def test_reductions_end_at_the_size(size, reference):

@@ -59,6 +59,7 @@ SAMPLES = {
     "map": ("T[4,6]", ["T[4,6]", "T[4,6]"], "dimensions={0,1}, to_apply=SUM"),
     "pad": ("T[6,6]", ["T[4,6]", "T[]"], "padding=1_1x0_0"),
     "partition-id": ("u32[]", [], ""),
+    "ragged-all-to-all": ("T[4,6]", ["T[4,6]", "T[4,6]"] + 4 * ["s32[1]"], ALL[:-2]),
     "real": ("PART[4,6]", ["T[4,6]"], ""),
     "reduce": ("T[4]", ["T[4,6]", "T[]"], "dimensions={1}, to_apply=SUM"),
     "reduce-precision": ("T[4,6]", ["T[4,6]"], "exponent_bits=5, mantissa_bits=2"),
@@ -85,7 +86,6 @@ SAMPLES = {
 # What no kernel computes: who does, or why nobody can on an IPU.
 ENGINE = "the engine runs it"
 HALF = "one half of an asynchronous instruction: both are computed as one"
-RAGGED = "refused: its sizes are data, and an IPU program has fixed shapes"
 OTHER_DEVICE = ("refused: there is no other device to send to; a program is compiled for all its "
                 "IPUs together")
 REASONS = {
@@ -99,8 +99,9 @@ REASONS = {
     "infeed": "the engine runs it, as the infeed that its `infeed_config` names",
     "outfeed": "the engine runs it, as the outfeed that its `outfeed_config` names",
     "send": OTHER_DEVICE, "send-done": OTHER_DEVICE, "recv": OTHER_DEVICE,
-    "recv-done": OTHER_DEVICE, "ragged-all-to-all": RAGGED, "ragged-dot": RAGGED,
-    "dynamic-reshape": RAGGED,
+    "recv-done": OTHER_DEVICE,
+    "ragged-dot": "a pass makes a `while` of it, whose turns are dots of rows of one group",
+    "dynamic-reshape": "a pass makes a `reshape` of it, where only first dimensions are dynamic",
     "rng-get-and-update-state": "refused: the state would be shared by all programs of a process; "
                                 "`rng-bit-generator` has its state as operand",
     "scaled-dot": "a pass makes a dot of scaled operands of it",

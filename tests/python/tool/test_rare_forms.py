@@ -127,6 +127,85 @@ called_computations={{order}}
     np.testing.assert_array_equal(values, np.take_along_axis(x, wanted, 1))
 
 
+BITS_IN_ORDER = """order {
+  a = TYPE[] parameter(0)
+  b = TYPE[] parameter(1)
+  i = s32[] parameter(2)
+  j = s32[] parameter(3)
+  zero = INTEGER[] constant(0)
+  most = INTEGER[] constant(MOST)
+  c = INTEGER[] bitcast(a)
+  d = INTEGER[] bitcast(b)
+  c.xor = INTEGER[] xor(most, c)
+  d.xor = INTEGER[] xor(most, d)
+  c.less = pred[] compare(c, zero), direction=LT
+  d.less = pred[] compare(d, zero), direction=LT
+  c.key = INTEGER[] select(c.less, c.xor, c)
+  d.key = INTEGER[] select(d.less, d.xor, d)
+  ROOT first = pred[] compare(c.key, d.key), direction=DIRECTION
+}
+"""
+ORDERED = {"f32": ("s32", np.int32), "f64": ("s64", np.int64), "f16": ("s16", np.int16)}
+
+
+def bits_in_order(dtype, direction):
+    integer, kind = ORDERED[dtype]
+    text = BITS_IN_ORDER.replace("INTEGER", integer).replace("DIRECTION", direction)
+    return text.replace("TYPE", dtype).replace("MOST", str(np.iinfo(kind).max))
+
+
+@pytest.mark.parametrize("dtype", ORDERED)
+@pytest.mark.parametrize("direction", ["GT", "LT"])
+def test_comparators_of_bits(tool, dtype, direction):
+    """XLA's optimised texts write totalOrder as an order of integers: TopK and sorts."""
+    kind = {"f32": np.float32, "f64": np.float64, "f16": np.float16}[dtype]
+    x = np.random.default_rng(0).permutation(111).reshape(3, 37).astype(kind) - kind(50)
+    x[0, :4] = [0.0, -0.0, np.inf, -np.inf]
+    x[1, :2] = [np.nan, np.copysign(kind(np.nan), kind(-1))]
+    values, places, ordered, moved = run(tool, f"""HloModule top
+{bits_in_order(dtype, direction)}
+ENTRY main {{
+  x = {dtype}[3,37] parameter(0)
+  i = s32[3,37] iota(), iota_dimension=1
+  best = ({dtype}[3,5], s32[3,5]) custom-call(x), custom_call_target="TopK", \
+called_computations={{order}}
+  all = ({dtype}[3,37], s32[3,37]) sort(x, i), dimensions={{1}}, is_stable=true, to_apply=order
+  ROOT r = ({dtype}[3,5], s32[3,5], {dtype}[3,37], s32[3,37]) tuple({dtype}[3,5] %best#0, \
+s32[3,5] %best#1, {dtype}[3,37] %all#0, s32[3,37] %all#1)
+}}
+""", x)
+    integer = ORDERED[dtype][1]
+    bits = x.view(integer)
+    keys = np.where(bits < 0, bits ^ np.iinfo(integer).max, bits)
+    wanted = np.argsort(~keys if direction == "GT" else keys, axis=1, kind="stable")
+    np.testing.assert_array_equal(moved, wanted)
+    np.testing.assert_array_equal(ordered.view(integer), np.take_along_axis(bits, wanted, 1))
+    np.testing.assert_array_equal(places, wanted[:, :5])
+    np.testing.assert_array_equal(values.view(integer), ordered.view(integer)[:, :5])
+
+
+def test_other_masks_are_no_total_order(tool):
+    """A comparator with another mask sorts by what it says, and so does TopK."""
+    text = bits_in_order("f32", "LT").replace("constant(2147483647)", "constant(1073741823)")
+    x = np.random.default_rng(0).standard_normal(40).astype(np.float32)
+    best, places, ordered, _ = run(tool, f"""HloModule other
+{text}
+ENTRY main {{
+  x = f32[40] parameter(0)
+  i = s32[40] iota(), iota_dimension=0
+  best = (f32[7], s32[7]) custom-call(x), custom_call_target="TopK", called_computations={{order}}
+  all = (f32[40], s32[40]) sort(x, i), dimensions={{0}}, is_stable=true, to_apply=order
+  ROOT r = (f32[7], s32[7], f32[40], s32[40]) tuple(f32[7] %best#0, s32[7] %best#1, \
+f32[40] %all#0, s32[40] %all#1)
+}}
+""", x)
+    bits = x.view(np.int32)
+    wanted = np.argsort(np.where(bits < 0, bits ^ 1073741823, bits), kind="stable")
+    np.testing.assert_array_equal(ordered, x[wanted])
+    np.testing.assert_array_equal(best, x[wanted[:7]])
+    np.testing.assert_array_equal(places, wanted[:7])
+
+
 @pytest.mark.parametrize("to", ["s8", "u16", "s32"])
 def test_stochastic_convert(tool, to):
     kind = {"s8": np.int8, "u16": np.uint16, "s32": np.int32}[to]
