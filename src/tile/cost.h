@@ -28,8 +28,7 @@ typedef enum trm_phase_kind {
   TRM_PHASE_HOST_WRITE,      /* StreamCopy IPU -> host */
   TRM_PHASE_REMOTE_READ,     /* streaming memory -> IPU */
   TRM_PHASE_REMOTE_WRITE,    /* IPU -> streaming memory */
-  TRM_PHASE_SYNC,
-  TRM_NUM_PHASE_KINDS
+  TRM_PHASE_SYNC
 } trm_phase_kind;
 
 /* Vertices of one codelet in a compute set. */

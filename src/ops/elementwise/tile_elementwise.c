@@ -21,7 +21,6 @@ typedef struct body {
   uint32_t count;
   uint32_t *uses;     /* by instruction: uses inside */
   int32_t *result_of; /* leaf of the result, or -1 */
-  int32_t *leader_of; /* by instruction: the operand leaf with its mapping; -1: none yet */
   double *cycles;     /* worker cycles of an element of the expression that ends there */
   uint16_t *size;     /* by instruction: the number of instructions in that expression */
   bool in_half;       /* operands and results are float16; float32 is only inside */

@@ -9,8 +9,8 @@
 #include "ops/linear/half_tiles.h"
 #include "ops/linear/matrix_vector.h"
 #include "ops/linear/onednn_dot_problem.h"
+#include "ops/linear/onednn_panels.h"
 #include "ops/linear/onednn_sequence.h"
-#include "ops/linear/panel_product.h"
 #include "ops/linear/tiled_product.h"
 
 /* A product of at most so many operations (about a millisecond) runs on one thread if waking the
@@ -321,21 +321,9 @@ static trm_status add_tiled_product(dot_draft *draft, trm_error *error) {
 
 static trm_status add_panel_product(dot_draft *draft, const trm_panel_product *product,
                                     trm_error *error) {
-  trm_onednn_sequence *sequence = draft->sequence;
-  const trm_panel_product *own = trm_arena_copy(draft->request->arena, product, sizeof *product);
-  CHECK_MEMORY(own, "a matrix product");
-  const trm_onednn_place lhs = draft->places[LHS], rhs = draft->places[RHS];
-  if (!draft->packs_floats) {
-    return trm_onednn_add_worker(sequence, trm_panel_product_run, own, lhs, rhs, draft->result,
-                                 trm_panel_product_scratch_bytes(own), error);
-  }
-  const trm_onednn_place packed =
-      trm_onednn_persistent(sequence, trm_panel_product_packed_bytes(own));
-  trm_onednn_pack_begin(sequence, RHS);
-  TRY(trm_onednn_add_function(sequence, trm_panel_product_pack, own, rhs, rhs, packed, error));
-  trm_onednn_pack_end(sequence);
-  return trm_onednn_add_function(sequence, trm_panel_product_run_packed, own, lhs, packed,
-                                 draft->result, error);
+  return trm_onednn_add_panel_product(draft->sequence, draft->request->arena, product,
+                                      draft->places[LHS], draft->places[RHS], draft->result,
+                                      draft->packs_floats, error);
 }
 
 /* Whether panels serve the product, which is then *out_panels. */

@@ -113,7 +113,6 @@ typedef enum trm_plan_step {
   TRM_STEP_BROADCAST_INPUT,  /* once, before a loop over output channels: an exchange */
   TRM_STEP_REARRANGE,        /* operands get the vertices' order: an exchange and copies */
   TRM_STEP_DYNAMIC_SLICE,    /* takes a slice of the weights, in each turn of the loop */
-  TRM_STEP_EXCHANGE,         /* brings the operands, where PARTIALS does not */
   TRM_STEP_PARTIALS,         /* brings the operands and runs the vertices */
   TRM_STEP_NARROW,           /* casts partial sums to the type in which they are exchanged */
   TRM_STEP_REDUCE,           /* one stage: exchanges partial sums and adds them */

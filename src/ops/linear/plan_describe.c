@@ -17,7 +17,7 @@ const char *trm_plan_fit_name(trm_plan_fit fit) {
 
 const char *trm_plan_step_name(trm_plan_step step) {
   static const char *const names[TRM_NUM_STEPS] = {
-      "BroadcastInput", "Rearrange",  "DynamicSlice",  "Exchange", "Convolve",       "CastPartials",
+      "BroadcastInput", "Rearrange",  "DynamicSlice",  "Convolve", "CastPartials",
       "Reduce",         "AddInPlace", "DynamicUpdate", "Cast",     "RearrangeOutput"};
   return names[step];
 }

@@ -1,6 +1,8 @@
 /* Owns: convolutions of one element as products of panels. */
 #include "ops/linear/pointwise_convolution.h"
 
+#include "ops/linear/onednn_panels.h"
+
 static bool plan(const trm_convolution_problem *p, bool is_half, bool keeps_weights,
                  trm_panel_product *out_product) {
   /* The gradient by the data is a convolution with exchanged channels. */
@@ -41,23 +43,12 @@ bool trm_pointwise_reads_halves(const trm_convolution_problem *p, const trm_kern
 trm_status trm_pointwise_add(trm_convolution_draft *draft, const trm_kernel_request *request,
                              const trm_panel_product *product, trm_onednn_place from,
                              trm_onednn_place to, trm_error *error) {
-  trm_onednn_sequence *sequence = draft->sequence;
-  const trm_dtype dtype = trm_operand_shape(request, 1)->dtype;
-  const trm_panel_product *own = trm_arena_copy(request->arena, product, sizeof *product);
-  CHECK_MEMORY(own, "a convolution");
-  if (!draft->keeps_weights || own->is_half) {
-    if (!own->is_half)
-      TRY(trm_onednn_add_widen(sequence, dtype, draft->p.w.count, false, &draft->w, error));
-    return trm_onednn_add_worker(sequence, trm_panel_product_run, own, from, draft->w, to,
-                                 trm_panel_product_scratch_bytes(own), error);
+  const bool keeps = draft->keeps_weights && !product->is_half;
+  if (keeps) trm_onednn_pack_begin(draft->sequence, 1); /* of the widened weights */
+  if (!product->is_half) {
+    const trm_dtype dtype = trm_operand_shape(request, 1)->dtype;
+    TRY(trm_onednn_add_widen(draft->sequence, dtype, draft->p.w.count, false, &draft->w, error));
   }
-  const trm_onednn_place packed =
-      trm_onednn_persistent(sequence, trm_panel_product_packed_bytes(own));
-  trm_onednn_pack_begin(sequence, 1);
-  TRY(trm_onednn_add_widen(sequence, dtype, draft->p.w.count, false, &draft->w, error));
-  TRY(trm_onednn_add_function(sequence, trm_panel_product_pack, own, draft->w, draft->w, packed,
-                              error));
-  trm_onednn_pack_end(sequence);
-  return trm_onednn_add_function(sequence, trm_panel_product_run_packed, own, from, packed, to,
-                                 error);
+  return trm_onednn_add_panel_product(draft->sequence, request->arena, product, from, draft->w, to,
+                                      keeps, error);
 }

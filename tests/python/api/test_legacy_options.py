@@ -92,6 +92,8 @@ def test_transfers():
 
 
 @pytest.mark.parametrize("error, words, act", [
+    (TypeError, r"create_ipu_config\(\) got an unexpected keyword argument 'report'",
+     lambda: utils.create_ipu_config(report=1)),
     (TypeError, "`gcl_options` must be a dictionary",
      lambda: utils.set_gcl_options(options(), gcl_options=123)),
     (ValueError, "`ipu_version` must be set",

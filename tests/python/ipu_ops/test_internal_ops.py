@@ -97,6 +97,8 @@ def test_fifo(run, depth):
 def test_fifo_outside_of_programs():
     with pytest.raises(RuntimeError, match="ipu_compiler.compile"):
         internal_ops.fifo(tf.zeros([2]), 1)
+    with pytest.raises(TypeError, match="depth must be an int, but it is 1.5."):
+        internal_ops.fifo(tf.zeros([2]), 1.5)
 
 
 def test_iteration_counter(run):

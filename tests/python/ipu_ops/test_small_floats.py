@@ -92,6 +92,10 @@ def test_quarter_tensors():
     with pytest.raises(ValueError, match="must be 'NWC' or 'NCW'"):
         f8_ops.f8_conv_1d(tf.zeros([1, 2, 3]), tf.zeros([1, 3, 3]), 1, "SAME", "NHWC")
     assert f8_ops.create_metadata(f8_ops.Format.F143, -1) == 191
+    with pytest.raises(ValueError, match="There is no format 'F143'; there are Format.F143 and"):
+        f8_ops.create_metadata("F143")
+    with pytest.raises(ValueError, match="scale must be at most 31, but it is 32."):
+        f8_ops.create_metadata(f8_ops.Format.F143, 32)
 
 
 # ---- Formats of one's own ----

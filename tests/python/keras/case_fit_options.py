@@ -101,15 +101,17 @@ def test_the_decorator():
 # ---- Options ----
 
 POSITIVE = ("Expected `gradient_accumulation_steps_per_replica` to be a positive integer, but got "
-            "{} instead.")
+            "{!r} instead.")
 METHODS = "Valid values are: SUM, MEAN, RUNNING_MEAN."
 
 
 def test_gradient_accumulation_options():
     made = fitting.model()
     accumulate = made.set_gradient_accumulation_options
-    for wrong in (0, -1, 1.5, "2"):
+    for wrong in (0, -1, 1.5, "2", True):
         refused(ValueError, POSITIVE.format(wrong), accumulate, wrong)
+    accumulate(np.int64(3))
+    assert made.get_config()["gradient_accumulation_steps_per_replica"] == 3
     refused(ValueError, "Cannot parse x as one of GradientAccumulationReductionMethod. " + METHODS,
             accumulate, 2, "x")
     refused(ValueError, "Found `opt` key in `gradient_accumulation_optimizer_kwargs`. This is not "

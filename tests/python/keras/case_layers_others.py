@@ -203,6 +203,7 @@ def test_effective_transformer():
 @pytest.mark.parametrize("inputs, words", [
     ([(3, 3)], "must be built with either four or five input shapes."),
     ([(3, 3, 1), (3,), (3, 3), (3,)], "from_sequences and to_sequences must be equal rank"),
+    ([(3, 3, 8), (3,), (3, 3, 8), (3,)], "from_sequences must have the shape [num_sequences, "),
     ([(4, 3), (4,), (3, 3), (3,)], "must contain an equal number of sequences"),
     ([(3, 3), (4,), (3, 3), (4,)], "equal to the number of sequences provided."),
     ([(3, 3), (3,), (3, 3), (3,), (3, 2)], "q_mask must have shape [num_sequences, num_attention_"),

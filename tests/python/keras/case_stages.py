@@ -61,6 +61,9 @@ def test_what_a_scope_refuses(strategy):
         with pytest.raises(ValueError, match="-1 is not a valid pipeline stage."):
             with PipelineStage(-1):
                 pass
+        with pytest.raises(TypeError, match="pipeline stage must be an int, but it is 'a'."):
+            with PipelineStage("a"):
+                pass
         with PipelineStage(0):
             with pytest.raises(RuntimeError, match="Pipeline stages must not be nested."):
                 with PipelineStage(1):

@@ -25,7 +25,10 @@ def _flags_may_be_numbers(function):
 
     @functools.wraps(function)
     def call(*args, **kwargs):
-        given = signature.bind(*args, **kwargs)
+        try:
+            given = signature.bind(*args, **kwargs)
+        except TypeError as error:  # Python's own message names the function too
+            raise TypeError(f"{function.__name__}() {error}") from None
         for name in flags:
             value = given.arguments.get(name)
             if hasattr(value, "__index__") and not isinstance(value, enum.Enum):

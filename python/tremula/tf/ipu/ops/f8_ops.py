@@ -13,6 +13,7 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from tremula.tf.ipu.ops import _building, _small_floats
+from tremula.tf.runtime.base import checks
 
 _NAN = 0x80
 
@@ -26,7 +27,10 @@ class Format(enum.IntEnum):
 
 
 def create_metadata(fmt, scale=0):
-    """The metadata of a Format and a scale from -32 to 31: an int."""
+    """The metadata of a Format and a scale from -32 to 31: an int. Raises ValueError for others."""
+    if fmt not in tuple(Format):
+        raise ValueError(f"There is no format {fmt!r}; there are Format.F143 and Format.F152.")
+    checks.integer("scale", scale, -32, 31)
     return (128 if fmt == Format.F143 else 0) | (scale & 0x3f)
 
 

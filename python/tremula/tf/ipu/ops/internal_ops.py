@@ -3,6 +3,7 @@
 import tensorflow.compat.v1 as tf
 
 from tremula.tf.ipu.ops import _building, internal_ops_grad
+from tremula.tf.runtime.base import checks
 
 
 def remap(x, name=None):
@@ -32,11 +33,12 @@ def fifo(x, depth, offload=False, name=None):
     Inside programs only, and x's shape must be known. `offload` is a mark for the cost model. No
     gradient goes through. With a depth below 1: x.
     """
+    depth = checks.whole("depth", depth)
     x = tf.convert_to_tensor(x)
     if depth < 1:
         return x
     with tf.name_scope(name, "IpuFifo", [x]), _building.marked(fifo_offload=offload or None):
-        return internal_ops_grad.fifo(x, int(depth), "IpuFifo")
+        return internal_ops_grad.fifo(x, depth, "IpuFifo")
 
 
 def print_tensor(input, name=""):  # pylint: disable=redefined-builtin

@@ -7,7 +7,7 @@ model_extensions, functional_extensions, sequential_extensions}.py. A text that 
 # ---- Options ----
 
 POSITIVE = ("Expected `gradient_accumulation_steps_per_replica` to be a positive integer, but got "
-            "{} instead.")
+            "{!r} instead.")
 METHOD = ("Cannot parse {} as one of GradientAccumulationReductionMethod. Valid values are: SUM, "
           "MEAN, RUNNING_MEAN.")
 REPLICATED_METHOD = ("Cannot parse {} as a ReplicatedMetricReductionMethod. Valid values are: "

@@ -3,6 +3,7 @@
 import enum
 
 from tremula.tf.keras.extensions import messages
+from tremula.tf.runtime.base import checks
 from tremula.tf.runtime.tracing import accumulation
 
 _Method = accumulation.GradientAccumulationReductionMethod
@@ -174,9 +175,9 @@ def _refuse_normalizing(kwargs, method):
 
 
 def _positive(steps):
-    if not isinstance(steps, int) or isinstance(steps, bool) or steps < 1:
+    if checks.is_bool(steps) or not hasattr(steps, "__index__") or steps < 1:
         raise ValueError(messages.POSITIVE.format(steps))
-    return steps
+    return int(steps)
 
 
 def _parse_method(method):

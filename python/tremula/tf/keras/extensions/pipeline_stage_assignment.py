@@ -8,6 +8,7 @@ import tensorflow as tf
 from tremula.tf.inner import keras as inner
 from tremula.tf.inner import patches
 from tremula.tf.ipu import ipu_strategy
+from tremula.tf.runtime.base import checks
 
 
 class PipelineStage:
@@ -19,9 +20,9 @@ class PipelineStage:
         self._stage = stage
 
     def __enter__(self):
-        """Raises ValueError for a negative stage, RuntimeError outside of an IPUStrategy and in
-        another PipelineStage."""
-        if self._stage < 0:
+        """Raises TypeError for a stage that is no int, ValueError for a negative one, RuntimeError
+        outside of an IPUStrategy and in another PipelineStage."""
+        if checks.integer("The number of a pipeline stage", self._stage) < 0:
             raise ValueError(f"{self._stage} is not a valid pipeline stage.")
         strategy = tf.distribute.get_strategy()
         if not isinstance(strategy, ipu_strategy.IPUStrategyV1):

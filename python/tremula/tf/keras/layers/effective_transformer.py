@@ -115,6 +115,10 @@ class EffectiveTransformer(ipu_layer.IPULayer):
         if any(one.shape[0] != sources.shape[0] for one in (source_lengths, target_lengths)):
             raise ValueError("from_sequence_lengths and to_sequence_lengths must have lengths "
                              "equal to the number of sequences provided.")
+        for name, one in (("from_sequences", sources), ("to_sequences", targets)):
+            if one.shape.rank != 2:
+                raise ValueError(f"{name} must have the shape [num_sequences, tokens], with one "
+                                 f"number for each token, but its shape is {one.shape}.")
         if sources.dtype != targets.dtype:
             raise ValueError("from_sequences and to_sequences must be equal types")
         batch = tf.shape(sources)[0]
