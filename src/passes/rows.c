@@ -43,12 +43,11 @@ static bool needs_of(finder *f, trm_index i, trm_need *needs) {
   if (leaf == NULL || trm_row_rank(leaf, f->rows) < 0 || o->num_operands > 2 * MAX_VALUES)
     return false;
   if (o->opcode != TRM_OP_FUSION) {
-    const bool is_known = trm_opcode_is_elementwise(o->opcode)
-                              ? trm_strip_supports(f->edit.module, computation, o)
-                          : o->opcode == TRM_OP_BITCAST_CONVERT
-                              ? trm_strip_supports(f->edit.module, computation, o)
-                              : o->opcode == TRM_OP_REDUCE || o->opcode == TRM_OP_RESHAPE ||
-                                    o->opcode == TRM_OP_BROADCAST;
+    const bool is_known =
+        trm_opcode_is_elementwise(o->opcode) || o->opcode == TRM_OP_BITCAST_CONVERT
+            ? trm_strip_supports(f->edit.module, computation, o)
+            : o->opcode == TRM_OP_REDUCE || o->opcode == TRM_OP_RESHAPE ||
+                  o->opcode == TRM_OP_BROADCAST;
     for (uint32_t k = 0; k < o->num_operands; ++k) {
       needs[k] = is_known ? trm_row_need(computation, o, k, f->rows) : TRM_NEED_NOTHING;
       if (needs[k] == TRM_NEED_NOTHING) return false;
