@@ -94,13 +94,14 @@ typedef struct limits {
   uint32_t zeros[TRM_POSITIONS_AT_ONCE], highest[TRM_POSITIONS_AT_ONCE];
 } limits;
 
-static void prepare_limits(const trm_positions *p, limits *out) {
+/* For up to `count` starts at a time. */
+static void prepare_limits(const trm_positions *p, int64_t count, limits *out) {
   const trm_vector_ops *ops = trm_vector_ops_get();
   const bool is_signed = p->index_dtype == TRM_S32;
   const int64_t most = is_signed ? INT32_MAX : UINT32_MAX, highest = p->indexed_highest[0];
   out->above = ops->op[TRM_OP_MINIMUM][is_signed ? TRM_V_S32 : TRM_V_U32];
   out->below = is_signed ? ops->op[TRM_OP_MAXIMUM][TRM_V_S32] : NULL;
-  for (int i = 0; i < TRM_POSITIONS_AT_ONCE; ++i) {
+  for (int i = 0; i < TRM_POSITIONS_AT_ONCE && i < count; ++i) {
     out->zeros[i] = 0;
     out->highest[i] = (uint32_t)(highest < most ? highest : most);
   }
@@ -131,7 +132,7 @@ bool trm_positions_gather(const trm_positions *p, uint8_t log2_size, const void 
   const int64_t from = p->batch_operand_strides[last];
   uint32_t places[TRM_POSITIONS_AT_ONCE];
   limits inside;
-  prepare_limits(p, &inside);
+  prepare_limits(p, end - begin, &inside);
   cursor c = start_at(p, begin);
   for (int64_t i = begin, run; i < end; i += run) {
     run = row_length(p, &c, end - i < TRM_POSITIONS_AT_ONCE ? end - i : TRM_POSITIONS_AT_ONCE);
