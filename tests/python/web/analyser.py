@@ -102,4 +102,7 @@ class Page:
         return [dict(cells) for cells in rows]
 
     def main(self):
-        return self.page.locator("main").inner_text()
+        """The text in sight. Pieces of a long text have none before the browser lays them out,
+        which takes a frame."""
+        return self.page.evaluate("""() => new Promise((done) => requestAnimationFrame(
+            () => requestAnimationFrame(() => done(document.querySelector("main").innerText))))""")
