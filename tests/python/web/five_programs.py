@@ -154,7 +154,8 @@ def make(name, folder):
     done = subprocess.run(
         [sys.executable, *PROGRAMS[name]], cwd=folder, check=False, capture_output=True, text=True,
         env=environment(POPLAR_ENGINE_OPTIONS=json.dumps({"autoReport.all": "true"}),
-                        PVTI_OPTIONS='{"enable":"true"}'))
+                        PVTI_OPTIONS='{"enable":"true"}',
+                        TREMULA_RUNTIME_DIR=str(pathlib.Path(folder).resolve())))
     found = sorted(pathlib.Path(folder).glob("tf_report__*"),
                    key=lambda one: (one / "profile.pop").stat().st_size)
     assert found and (done.returncode == 0) == (name != "memory"), done.stderr[-3000:]
