@@ -1,22 +1,35 @@
-/* A row-major matrix times a vector, at the speed of memory; oneDNN's product takes three to five
- * times as long for a single column. */
+/* Products of a matrix and a vector, at the speed of memory: a layer for one example, attention of
+ * one token. The matrix is read once, as it lies, also one of halves; oneDNN's products take two to
+ * five times as long. */
 #ifndef TREMULA_OPS_LINEAR_MATRIX_VECTOR_H_
 #define TREMULA_OPS_LINEAR_MATRIX_VECTOR_H_
 
-#include <stdbool.h>
-#include <stdint.h>
+#include "tremula/tremula.h"
 
-/* out[r] = sum over k of matrix[r * row_stride + k] * vector[k]. */
+/* out[b, i] = sum over k of matrix[b, i, k] * vector[b, k]; strides in elements. One of the two
+ * strides of the matrix is 1; `out` and each vector are dense. Vectors and `out` are float32. */
 typedef struct trm_matrix_vector {
-  int64_t rows, inner, row_stride;
+  int32_t batch_rank;
+  int64_t batch[TRM_MAX_RANK], matrix_strides[TRM_MAX_RANK], vector_strides[TRM_MAX_RANK];
+  int64_t outputs, inner, output_stride, inner_stride;
+  trm_dtype dtype; /* of the matrix: F32, F16 or BF16 */
 } trm_matrix_vector;
+
+bool trm_matrix_vector_serves(const trm_matrix_vector *product);
 
 /* A step of a oneDNN program: `data` is a trm_matrix_vector. */
 void trm_matrix_vector_run(const void *data, const void *matrix, const void *vector, void *out);
 
-/* The same for out[r] = sum over k of vector[k] * matrix[k * row_stride + r]: a layer for one
- * example. oneDNN's call costs as much as a small product; a large matrix is better read by it. */
-bool trm_vector_matrix_serves(int64_t columns, int64_t inner);
-void trm_vector_matrix_run(const void *data, const void *matrix, const void *vector, void *out);
+/* The loops for one instruction set (matrix_vector_loops.c): outputs [begin, end) of one batch, by
+ * whether lines of the matrix lie along the outputs. Results do not depend on the instruction set,
+ * nor on how outputs are divided into multiples of TRM_MATRIX_VECTOR_UNIT. */
+enum { TRM_MATRIX_VECTOR_UNIT = 32 };
+typedef void (*trm_matrix_vector_loop)(const trm_matrix_vector *product, const void *matrix,
+                                       const float *vector, float *out, int64_t begin, int64_t end);
+typedef struct trm_matrix_vector_loops {
+  trm_matrix_vector_loop along_outputs, along_inner;
+} trm_matrix_vector_loops;
+/* By the name of a trm_vector_ops, whose instruction set the CPU must have; NULL: not built. */
+const trm_matrix_vector_loops *trm_matrix_vector_find(const char *name);
 
 #endif /* TREMULA_OPS_LINEAR_MATRIX_VECTOR_H_ */

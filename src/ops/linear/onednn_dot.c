@@ -178,30 +178,40 @@ static trm_status add_operand_in_pieces(dot_draft *draft, int side, int64_t inne
   return trm_onednn_add_split(draft->sequence, &split, kept, &draft->places[side], error);
 }
 
-/* Adds a product of a vector and a matrix (matrix_vector.h), if it is one. */
-static trm_status add_matrix_vector(dot_draft *draft, bool *out_added, trm_error *error) {
-  *out_added = false;
-  for (int side = 0; side < 2; ++side) {
-    const trm_dot_matrix *m = &draft->matrices[side], *v = &draft->matrices[1 - side];
-    const int64_t size = side == LHS ? draft->rows : draft->columns;
-    const int64_t others = side == LHS ? draft->columns : draft->rows;
-    const int64_t m_inner = side == LHS ? m->column_stride : m->row_stride;
-    const int64_t m_row = side == LHS ? m->row_stride : m->column_stride;
-    const int64_t v_inner = side == LHS ? v->row_stride : v->column_stride;
-    const bool is_rows = m_inner == 1;
-    const bool is_columns = m_row == 1 && trm_vector_matrix_serves(size, draft->inner);
-    if (draft->p.batch.count > 0 || others != 1 || v_inner != 1 || (!is_rows && !is_columns)) {
-      continue;
+/* Whether a product is one of a matrix and a vector; *side is the matrix's. */
+static bool is_matrix_vector(const dot_draft *draft, trm_matrix_vector *product, int *side) {
+  if (draft->products != TRM_HALF_PRODUCTS_FLOAT) return false;
+  for (*side = 0; *side < 2; ++*side) {
+    const trm_dot_matrix *m = &draft->matrices[*side], *v = &draft->matrices[1 - *side];
+    const bool is_left = *side == LHS;
+    const int64_t others = is_left ? draft->columns : draft->rows;
+    *product = (trm_matrix_vector){
+        .batch_rank = draft->p.batch.count,
+        .outputs = is_left ? draft->rows : draft->columns,
+        .inner = draft->inner,
+        .output_stride = is_left ? m->row_stride : m->column_stride,
+        .inner_stride = is_left ? m->column_stride : m->row_stride,
+        .dtype =
+            m->is_copied ? TRM_F32 : trm_operand_shape(draft->request, (uint32_t)*side)->dtype};
+    for (int32_t i = 0; i < draft->p.batch.count; ++i) {
+      product->batch[i] = draft->p.batch.items[i].size;
+      product->matrix_strides[i] = m->batch_strides[i];
+      product->vector_strides[i] = v->batch_strides[i];
     }
-    trm_matrix_vector *own = ARENA_NEW(draft->request->arena, trm_matrix_vector, 1);
-    CHECK_MEMORY(own, "a matrix product");
-    *own = (trm_matrix_vector){size, draft->inner, is_rows ? m_row : m_inner};
-    *out_added = true;
-    return trm_onednn_add_function(
-        draft->sequence, is_rows ? trm_matrix_vector_run : trm_vector_matrix_run, own,
-        draft->places[side], draft->places[1 - side], draft->result, error);
+    const bool is_dense = (is_left ? v->row_stride : v->column_stride) == 1;
+    if (others == 1 && is_dense && trm_matrix_vector_serves(product)) return true;
   }
-  return TRM_OK;
+  return false;
+}
+
+static trm_status add_matrix_vector(dot_draft *draft, const trm_matrix_vector *product, int side,
+                                    trm_error *error) {
+  const trm_matrix_vector *own = trm_arena_copy(draft->request->arena, product, sizeof *product);
+  CHECK_MEMORY(own, "a matrix product");
+  if (draft->matrices[side].is_copied) TRY(add_float_operand(draft, side, error));
+  TRY(add_float_operand(draft, 1 - side, error));
+  return trm_onednn_add_function(draft->sequence, trm_matrix_vector_run, own, draft->places[side],
+                                 draft->places[1 - side], draft->result, error);
 }
 
 static trm_status create_product(const_dnnl_memory_desc_t lhs, const_dnnl_memory_desc_t rhs,
@@ -460,8 +470,11 @@ static trm_status add_steps(dot_draft *draft, bits *out_bits, trm_error *error) 
   const trm_shape *shape = &draft->request->instruction->shape;
   for (uint32_t side = 0; side < 2; ++side) draft->places[side] = trm_onednn_operand(side, 0);
   draft->result = trm_onednn_result(0);
+  trm_matrix_vector vector_product;
+  int side;
+  const bool has_vector = is_matrix_vector(draft, &vector_product, &side);
   trm_panel_product panels;
-  if (draft->products == TRM_HALF_PRODUCTS_FLOAT && shape->dtype == TRM_F16 &&
+  if (!has_vector && draft->products == TRM_HALF_PRODUCTS_FLOAT && shape->dtype == TRM_F16 &&
       trm_operand_shape(draft->request, LHS)->dtype == TRM_F16 &&
       trm_operand_shape(draft->request, RHS)->dtype == TRM_F16 &&
       is_panel_product(draft, true, &panels)) {
@@ -473,13 +486,15 @@ static trm_status add_steps(dot_draft *draft, bits *out_bits, trm_error *error) 
   const bool narrows = shape->dtype != TRM_F32 && !rounds;
   draft->result_type = rounds ? dnnl_bf16 : dnnl_f32;
   if (narrows) draft->result = trm_onednn_scratch(draft->sequence, (size_t)count * sizeof(float));
-  TRY(add_operands(draft, error));
-  bool is_added = false;
-  if (draft->products == TRM_HALF_PRODUCTS_FLOAT) TRY(add_matrix_vector(draft, &is_added, error));
-  if (draft->packs_floats && (is_added || draft->matrices[RHS].is_copied)) {
+  if (draft->packs_floats && (has_vector || draft->matrices[RHS].is_copied)) {
     return TRM_UNIMPLEMENTED;
   }
-  if (!is_added) TRY(add_product(draft, out_bits, error));
+  if (has_vector) {
+    TRY(add_matrix_vector(draft, &vector_product, side, error));
+  } else {
+    TRY(add_operands(draft, error));
+    TRY(add_product(draft, out_bits, error));
+  }
   if (!narrows) return TRM_OK;
   return trm_onednn_add_narrow(draft->sequence, shape->dtype, count, draft->result, error);
 }

@@ -58,6 +58,18 @@ static const dot_case cases[] = {
     {"five dimensions", 5, 5, {2, 3, 2, 3, 4}, {2, 3, 4, 2, 5}, "02", "03", "4", "2"},
 };
 
+/* A matrix and a vector: long lines, lines that are whole pages apart, heads of attention. */
+static const dot_case vector_products[] = {
+    {"one row, large", 2, 2, {1, 1030}, {1030, 1101}, "", "", "1", "0"},
+    {"one row, lines a page apart", 2, 2, {1, 515}, {515, 2048}, "", "", "1", "0"},
+    {"one row of more columns than a slab", 2, 2, {1, 19}, {19, 9007}, "", "", "1", "0"},
+    {"large matrix and vector", 2, 1, {701, 1003}, {1003}, "", "", "1", "0"},
+    {"bhd,bkhd->bhk", 3, 4, {2, 3, 72}, {2, 75, 3, 72}, "01", "02", "2", "3"},
+    {"bhk,bkhd->bhd", 3, 4, {2, 3, 75}, {2, 75, 3, 72}, "01", "02", "2", "1"},
+    {"batch of vectors on the right", 3, 2, {5, 40, 33}, {5, 33}, "0", "0", "2", "1"},
+    {"batch inside", 3, 2, {40, 33, 5}, {33, 5}, "2", "1", "1", "0"},
+};
+
 /* Too large to be made for one thread too; lines that are whole pages apart. */
 static const dot_case large_products[] = {
     {"packed in each run", 2, 2, {256, 256}, {256, 1024}, "", "", "1", "0"},
@@ -134,6 +146,9 @@ static void check(const dot_case *from, trm_dtype dtype, trm_dtype result, uint3
 
 static void check_all(trm_dtype dtype, trm_dtype result) {
   for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i) check(&cases[i], dtype, result, 4);
+  for (size_t i = 0; i < sizeof vector_products / sizeof *vector_products; ++i) {
+    check(&vector_products[i], dtype, result, 2);
+  }
 }
 
 static void float32_equals_the_reference(void **state) {
@@ -361,6 +376,9 @@ static void threads_do_not_change_products(void **state) {
   }
   for (size_t i = 0; i < sizeof large_products / sizeof *large_products; ++i) {
     check_threads(&large_products[i]);
+  }
+  for (size_t i = 0; i < sizeof vector_products / sizeof *vector_products; ++i) {
+    check_threads(&vector_products[i]);
   }
 }
 
