@@ -191,8 +191,11 @@ static trm_status walk_kernel(trm_schedule_draft *draft, trm_schedule_scope *s, 
   const trm_instruction *instruction = trm_schedule_at(draft, s, i);
   trm_kernel *kernel = ARENA_NEW(&draft->schedule->arena, trm_kernel, 1);
   CHECK_MEMORY(kernel, "a kernel");
-  const trm_kernel_request request = {draft->module, &draft->module->computations[s->computation],
-                                      instruction, &draft->schedule->arena, draft->loop_depth > 0};
+  const trm_kernel_request request = {.module = draft->module,
+                                      .computation = &draft->module->computations[s->computation],
+                                      .instruction = instruction,
+                                      .arena = &draft->schedule->arena,
+                                      .is_in_loop = draft->loop_depth > 0};
   TRY(trm_kernel_create(&request, draft->reference_only, kernel, error));
   const bool limits_halves = trm_must_limit_halves(draft->module, instruction);
   /* What looks at results looks at the operands too. */

@@ -218,8 +218,12 @@ static trm_status build(body_draft *draft, const trm_kernel_request *request,
         break;
       }
       default: {
-        const trm_kernel_request inner = {request->module, fused, instruction, request->arena,
-                                          request->is_in_loop};
+        const trm_kernel_request inner = {.module = request->module,
+                                          .computation = fused,
+                                          .instruction = instruction,
+                                          .arena = request->arena,
+                                          .is_in_loop = request->is_in_loop,
+                                          .keeps_nothing = true};
         TRY(add_operation(draft, &inner, list, error));
       }
     }

@@ -72,8 +72,9 @@ typedef struct trm_kernel_request {
   const trm_module *module;
   const trm_computation *computation;
   const trm_instruction *instruction;
-  trm_arena *arena; /* it lives as long as the kernel */
-  bool is_in_loop;  /* the instruction runs many times in a run */
+  trm_arena *arena;   /* it lives as long as the kernel */
+  bool is_in_loop;    /* the instruction runs many times in a run */
+  bool keeps_nothing; /* the kernel may not keep anything between calls */
 } trm_kernel_request;
 
 /* Creates a kernel for the request. If a fast creator does not serve the instruction, it sets

@@ -2,24 +2,31 @@
  * (passes/rows.c), so that what it computes on the way stays in the second-level cache.
  *
  * The called computation has the shapes of one block. An operand that has a row for each row of the
- * results is read block by block, any other operand whole. Where the last block has fewer rows, it
+ * results is read block by block, one that has an item for some rows (a batch of attention) item by
+ * item, any other operand whole. Where the last block has fewer rows, it
  * begins earlier: the rows that two blocks have in common are computed twice, to the same bits. */
 #include "ops/body.h"
 #include "ops/row_program.h"
 #include "ops/stream.h"
 #include "ops/threads.h"
 
+typedef struct operand_step {
+  size_t bytes; /* to the next row or item; 0: the operand is read whole */
+  size_t rows;  /* of the results that share an item; 1: each has a row */
+} operand_step;
+
 typedef struct rows_state {
   trm_row_program *program; /* instead of a body and blocks */
   trm_body *body;
   int64_t rows, block; /* of the results; of one block */
   uint32_t num_operands, num_results;
-  size_t *operand_bytes, *result_bytes; /* of a row; 0: an operand that is read whole */
-  size_t *staged;                       /* by result: where a block of a large one is computed in
-                                           a file, on the way to memory; 0: in place */
-  size_t staged_bytes;                  /* of all of them, with the pointers */
-  size_t touched;                       /* bytes of all rows of operands and results */
-  size_t file_bytes;                    /* scratch of one thread */
+  operand_step *steps;
+  size_t *result_bytes; /* of a row */
+  size_t *staged;       /* by result: where a block of a large one is computed in
+                           a file, on the way to memory; 0: in place */
+  size_t staged_bytes;  /* of all of them, with the pointers */
+  size_t touched;       /* bytes of all rows of operands and results */
+  size_t file_bytes;    /* scratch of one thread */
 } rows_state;
 
 typedef struct rows_run {
@@ -48,7 +55,8 @@ static void run_blocks(const void *context, int64_t begin, int64_t end, int thre
     const int64_t last = state->rows - state->block;
     const size_t row = (size_t)(b * state->block < last ? b * state->block : last);
     for (uint32_t i = 0; i < state->num_operands; ++i) {
-      operands[i] = (const char *)run->call->operands[i] + row * state->operand_bytes[i];
+      operands[i] =
+          (const char *)run->call->operands[i] + row / state->steps[i].rows * state->steps[i].bytes;
     }
     for (uint32_t i = 0; i < state->num_results; ++i) {
       char *result = (char *)run->call->results[i] + row * state->result_bytes[i];
@@ -93,6 +101,28 @@ static void destroy_rows(trm_kernel *kernel) {
   else trm_body_destroy(state->body);
 }
 
+static operand_step step_of(const rows_state *state, const trm_shape *part, size_t bytes) {
+  const size_t part_bytes = trm_shape_bytes(part), rows = (size_t)state->rows;
+  if (part_bytes == bytes) return (operand_step){0, 1};
+  if (part->dims[0] == state->block && part_bytes * rows == bytes * (size_t)state->block) {
+    return (operand_step){bytes / rows, 1};
+  }
+  return (operand_step){part_bytes, rows * part_bytes / bytes};
+}
+
+/* Products count as in onednn_dot.c: four operations cost as much as touching a byte. */
+static size_t product_bytes(const trm_computation *body) {
+  size_t bytes = 0;
+  for (trm_index i = 0; i < body->num_instructions; ++i) {
+    const trm_instruction *o = &body->instructions[i];
+    if (o->opcode != TRM_OP_DOT) continue;
+    const trm_shape *left = &body->instructions[o->operands[0]].shape;
+    bytes += (size_t)trm_shape_count(&o->shape) *
+             (size_t)left->dims[o->dot->lhs_contracting.items[0]] / 2;
+  }
+  return bytes;
+}
+
 /* Rows and bytes of a row of each operand and result. */
 static trm_status measure_rows(const trm_kernel_request *request, const trm_computation *body,
                                rows_state *state, trm_error *error) {
@@ -103,21 +133,20 @@ static trm_status measure_rows(const trm_kernel_request *request, const trm_comp
   state->rows = trm_shape_count(trm_shape_leaf(whole, 0)) / (trm_shape_count(first) / state->block);
   state->num_operands = request->instruction->num_operands;
   state->num_results = (uint32_t)trm_shape_num_leaves(whole);
-  state->operand_bytes = ARENA_NEW(request->arena, size_t, (size_t)state->num_operands + 1);
+  state->steps = ARENA_NEW(request->arena, operand_step, (size_t)state->num_operands + 1);
   state->result_bytes = ARENA_NEW(request->arena, size_t, (size_t)state->num_results + 1);
-  if (state->operand_bytes == NULL || state->result_bytes == NULL) FAIL_NO_MEMORY("rows");
+  if (state->steps == NULL || state->result_bytes == NULL) FAIL_NO_MEMORY("rows");
   for (uint32_t i = 0; i < state->num_operands; ++i) {
-    const trm_shape *parameter = &body->instructions[body->parameters[i]].shape;
     const size_t bytes = trm_shape_bytes(trm_operand_shape(request, i));
-    if (trm_shape_bytes(parameter) == bytes) continue;
-    state->operand_bytes[i] = bytes / (size_t)state->rows;
-    state->touched += bytes;
+    state->steps[i] = step_of(state, &body->instructions[body->parameters[i]].shape, bytes);
+    if (state->steps[i].bytes > 0) state->touched += bytes;
   }
   for (uint32_t i = 0; i < state->num_results; ++i) {
     const size_t bytes = trm_shape_bytes(trm_shape_leaf(whole, (int32_t)i));
     state->result_bytes[i] = bytes / (size_t)state->rows;
     state->touched += bytes;
   }
+  state->touched += product_bytes(body) * (size_t)(state->rows / state->block);
   return TRM_OK;
 }
 
@@ -148,7 +177,8 @@ static trm_status allow_in_place(const trm_kernel_request *request, const rows_s
   const trm_instruction *instruction = request->instruction;
   for (uint32_t r = 0; r < state->num_results; ++r) {
     for (uint32_t i = 0; i < state->num_operands && i < 32; ++i) {
-      bool may = state->operand_bytes[i] == state->result_bytes[r] && may_be_in_place(state, r, i);
+      bool may = state->steps[i].rows == 1 && state->steps[i].bytes == state->result_bytes[r] &&
+                 may_be_in_place(state, r, i);
       for (uint32_t k = 0; k < state->num_operands; ++k) {
         may = may && (k == i || instruction->operands[k] != instruction->operands[i]);
       }
@@ -165,7 +195,7 @@ static trm_status try_program(const trm_kernel_request *request, const trm_compu
   bool is_supported;
   bool *is_whole = ARENA_NEW(request->arena, bool, (size_t)state->num_operands + 1);
   CHECK_MEMORY(is_whole, "rows");
-  for (uint32_t i = 0; i < state->num_operands; ++i) is_whole[i] = state->operand_bytes[i] == 0;
+  for (uint32_t i = 0; i < state->num_operands; ++i) is_whole[i] = state->steps[i].bytes == 0;
   TRY(trm_row_program_create(request, body, state->block, is_whole, &state->program, &is_supported,
                              error));
   if (is_supported) state->file_bytes = trm_row_program_scratch_bytes(state->program);

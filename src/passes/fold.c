@@ -55,8 +55,10 @@ static trm_status run_once(const trm_edit *edit, trm_index i, trm_arena *scratch
     memcpy(result, operands[0], trm_shape_bytes(&instruction->shape));
     return TRM_OK;
   }
-  const trm_kernel_request request = {edit->module, trm_edit_computation(edit), instruction,
-                                      scratch, false};
+  const trm_kernel_request request = {.module = edit->module,
+                                      .computation = trm_edit_computation(edit),
+                                      .instruction = instruction,
+                                      .arena = scratch};
   trm_kernel kernel;
   TRY(trm_kernel_create(&request, true, &kernel, error));
   void *working = trm_allocate_aligned(kernel.scratch_bytes);

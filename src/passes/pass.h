@@ -107,6 +107,9 @@ trm_status trm_pass_place_together(trm_module *module, trm_error *error);
 /* rows.c: reductions of rows, and row by row work around them, become calls that take a block of
  * rows at a time. Runs after fuse. */
 trm_status trm_pass_group_rows(trm_module *module, trm_error *error);
+/* attention.c: products of batches before and after a group of rows, with it, take a block of rows
+ * at a time. Runs after group-rows. */
+trm_status trm_pass_join_attention(trm_module *module, trm_error *error);
 /* fused_sums.c: sums of the columns of a fusion's results become one call with it: after fuse. */
 trm_status trm_pass_fuse_sums(trm_module *module, trm_error *error);
 /* reductions.c: reductions of the same arrays become a call that reads these once: after

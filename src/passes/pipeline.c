@@ -67,6 +67,7 @@ static const pass_row pipeline[] = {
     {"widen-bfloat16", trm_pass_widen_bfloat16, HIDING, NULL},
     {"fuse", trm_pass_fuse, HIDING, NULL},
     {"group-rows", trm_pass_group_rows, HIDING, NULL},
+    {"join-attention", trm_pass_join_attention, HIDING, NULL},
     {"fuse-sums", trm_pass_fuse_sums, HIDING, NULL},
     {"group-reductions", trm_pass_group_reductions, HIDING, NULL},
     {"unique-names-again", trm_pass_unique_names, ALWAYS, NULL},
@@ -74,7 +75,7 @@ static const pass_row pipeline[] = {
 
 enum {
   NUM_PASSES = sizeof pipeline / sizeof *pipeline,
-  NUM_HOST = 17,
+  NUM_HOST = 18,
   NUM_SHARED = NUM_PASSES - NUM_HOST
 };
 

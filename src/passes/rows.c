@@ -241,11 +241,29 @@ typedef struct maker {
   trm_index *inside; /* by instruction */
 } maker;
 
+/* The most rows of a block: those of one batch, where the group reads a product of batches, which
+ * attention.c may join. */
+static int64_t rows_of_batch(const finder *f) {
+  const trm_computation *computation = trm_edit_computation(&f->edit);
+  for (uint32_t m = 0; m < f->num_members; ++m) {
+    const trm_instruction *o = &computation->instructions[f->members[m]];
+    for (uint32_t k = 0; k < o->num_operands; ++k) {
+      const trm_instruction *operand = &computation->instructions[o->operands[k]];
+      const int32_t rank = trm_row_rank(&operand->shape, f->rows);
+      if (operand->opcode == TRM_OP_DOT && operand->dot->lhs_batch.count > 0 && rank > 0) {
+        return operand->shape.dims[rank - 1];
+      }
+    }
+  }
+  return f->rows;
+}
+
 /* The rows of a block: a divisor of all rows, if one is not much smaller than the limit. */
 static int64_t block_rows(finder *f) {
   const size_t bytes = row_bytes(f);
   int64_t block = BLOCK_BYTES / (int64_t)(bytes > 0 ? bytes : 1);
   if (block > f->rows / LEAST_BLOCKS) block = f->rows / LEAST_BLOCKS;
+  if (block > rows_of_batch(f)) block = rows_of_batch(f);
   if (block < 1) block = 1;
   for (int64_t b = block; 2 * b > block; --b) {
     if (f->rows % b == 0) return b;

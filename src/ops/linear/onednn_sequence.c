@@ -153,6 +153,7 @@ trm_onednn_place trm_onednn_persistent(trm_onednn_sequence *sequence, size_t byt
 }
 
 bool trm_onednn_may_repeat(const trm_kernel_request *request, uint32_t operand) {
+  if (request->keeps_nothing) return false;
   const trm_index index = request->instruction->operands[operand];
   const trm_opcode opcode = request->computation->instructions[index].opcode;
   return opcode == TRM_OP_PARAMETER || opcode == TRM_OP_CONSTANT ||

@@ -198,7 +198,8 @@ static inline bool case_run(fast_case *c, trm_index index, bool fast, int in_pla
   trm_arena arena = {0};
   const trm_computation *computation = &c->module->computations[c->computation];
   const trm_instruction *instruction = &computation->instructions[index];
-  const trm_kernel_request request = {c->module, computation, instruction, &arena, false};
+  const trm_kernel_request request = {
+      .module = c->module, .computation = computation, .instruction = instruction, .arena = &arena};
   trm_kernel kernel;
   case_check(trm_kernel_create(&request, !fast, &kernel, &error), &error);
   if (fast && strncmp(kernel.name, "fast.", 5) != 0) {

@@ -223,8 +223,10 @@ static inline trm_status case_try(test_case *c, trm_instruction prototype, trm_s
   const trm_index index = case_add(c, c->entry, prototype);
   const trm_computation *computation = &c->module->computations[c->entry];
   trm_arena arena = {0};
-  const trm_kernel_request request = {c->module, computation, &computation->instructions[index],
-                                      &arena, false};
+  const trm_kernel_request request = {.module = c->module,
+                                      .computation = computation,
+                                      .instruction = &computation->instructions[index],
+                                      .arena = &arena};
   trm_kernel kernel = {0};
   trm_status status = trm_kernel_create(&request, true, &kernel, &c->error);
   if (status != TRM_OK) {
@@ -274,8 +276,10 @@ static inline void case_exhaust(test_case *c, trm_instruction prototype, trm_sha
   int64_t failures = -1;
   while (status != TRM_OK) {
     trm_arena arena = {0};
-    const trm_kernel_request request = {c->module, computation, &computation->instructions[index],
-                                        &arena, false};
+    const trm_kernel_request request = {.module = c->module,
+                                        .computation = computation,
+                                        .instruction = &computation->instructions[index],
+                                        .arena = &arena};
     trm_kernel kernel = {0};
     trm_allocation_fail_after(++failures);
     status = trm_kernel_create(&request, true, &kernel, &c->error);

@@ -44,8 +44,10 @@ static void assert_kernel(fast_case *c, trm_index index, const char *name) {
   trm_error error = {0};
   trm_arena arena = {0};
   const trm_computation *computation = &c->module->computations[c->computation];
-  const trm_kernel_request request = {c->module, computation, &computation->instructions[index],
-                                      &arena, false};
+  const trm_kernel_request request = {.module = c->module,
+                                      .computation = computation,
+                                      .instruction = &computation->instructions[index],
+                                      .arena = &arena};
   trm_kernel kernel;
   case_check(trm_kernel_create(&request, false, &kernel, &error), &error);
   assert_string_equal(kernel.name, name);
