@@ -559,9 +559,10 @@ trm_status trm_onednn_convolution_create(const trm_kernel_request *request, trm_
   trm_convolution_problem p;
   if (!trm_convolution_restate(request, &p)) return TRM_OK;
   trm_winograd winograd;
-  const bool is_winograd = trm_operand_shape(request, 0)->dtype == TRM_F32 &&
-                           trm_operand_shape(request, 1)->dtype == TRM_F32 &&
-                           request->instruction->shape.dtype == TRM_F32 &&
+  const trm_dtype dtype = request->instruction->shape.dtype;
+  const bool is_winograd = trm_operand_shape(request, 0)->dtype == dtype &&
+                           trm_operand_shape(request, 1)->dtype == dtype &&
+                           products_of(request, &p) == TRM_HALF_PRODUCTS_FLOAT &&
                            trm_winograd_plan(&p, &winograd);
   TRY(create_direct(request, &p, !is_winograd, out_kernel, out_supported, error));
   if (!is_winograd || !*out_supported) return TRM_OK;

@@ -4,7 +4,9 @@
 #include "ops/linear/winograd.h"
 
 #include <stdatomic.h>
+#include <string.h>
 
+#include "ops/elementwise/vector.h"
 #include "ops/linear/onednn_sequence.h"
 #include "ops/linear/winograd_tiles.h"
 #include "ops/threads.h"
@@ -16,6 +18,9 @@ enum {
   LEAST_CHANNELS = 32 /* the harmonic mean of both sides': else transforms cost too much */
 };
 #define LEAST_GAIN 1.6 /* fewer products by this factor; the transforms take up to a third */
+/* With AVX-512 products take half as long, and reading the filters, which have 16 numbers instead
+ * of 9, as long as before. */
+#define LEAST_GAIN_AVX512 1.8
 #define HEADER_BYTES 64
 
 /* ---- Planning -------------------------------------------------------------------------------- */
@@ -24,15 +29,19 @@ static int64_t tiles_of(const trm_winograd *w) {
   return w->batch * trm_winograd_down(w, 0) * trm_winograd_down(w, 1);
 }
 
+/* By how much there are fewer products. */
+static double gain_of(const trm_winograd *w) {
+  return 9 * (double)(w->batch * w->y_size[0] * w->y_size[1]) /
+         (TRM_WINOGRAD_PLANES * (double)tiles_of(w));
+}
+
 bool trm_winograd_pays(int64_t batch, int64_t channels, int64_t outputs, const int64_t y_size[2]) {
   if (trm_winograd_tiles_get() == NULL || channels % TRM_WINOGRAD_UNIT != 0 ||
       outputs % TRM_WINOGRAD_UNIT != 0 || channels > TRM_WINOGRAD_MOST_CHANNELS) {
     return false;
   }
   const trm_winograd w = {.batch = batch, .y_size = {y_size[0], y_size[1]}};
-  const double direct = 9 * (double)(batch * y_size[0] * y_size[1]);
-  return tiles_of(&w) >= LEAST_ALL &&
-         direct >= LEAST_GAIN * TRM_WINOGRAD_PLANES * (double)tiles_of(&w) &&
+  return tiles_of(&w) >= LEAST_ALL && gain_of(&w) >= LEAST_GAIN &&
          2 * channels * outputs >= LEAST_CHANNELS * (channels + outputs);
 }
 
@@ -61,7 +70,9 @@ bool trm_winograd_plan(const trm_convolution_problem *p, trm_winograd *out_winog
     }
   }
   *out_winograd = w;
-  return trm_winograd_pays(w.batch, w.channels, w.outputs, w.y_size);
+  const bool is_wide = strcmp(trm_vector_ops_get()->name, "avx512") == 0;
+  return trm_winograd_pays(w.batch, w.channels, w.outputs, w.y_size) &&
+         gain_of(&w) >= (is_wide ? LEAST_GAIN_AVX512 : LEAST_GAIN);
 }
 
 /* ---- Running --------------------------------------------------------------------------------- */
@@ -69,6 +80,8 @@ bool trm_winograd_plan(const trm_convolution_problem *p, trm_winograd *out_winog
 typedef struct state {
   trm_winograd w;
   trm_kernel direct;
+  trm_dtype dtype;
+  int64_t x_count, weights_count, y_count; /* of halves or bfloat16s; 0: of floats */
   bool keeps_filters; /* in the persistent block, behind the version of the weights */
   int threads;
   int64_t panels;                  /* of outputs */
@@ -141,16 +154,30 @@ static void run_tasks(const void *context, int64_t begin, int64_t end, int threa
   }
 }
 
+/* The numbers of halves and bfloat16s, on which the convolution runs, are the first of the
+ * scratch. */
+static size_t float_bytes(const state *own) {
+  const int64_t count = own->x_count + own->weights_count + own->y_count;
+  return (size_t)trm_divide_up(count, 16) * 16 * sizeof(float);
+}
+
+static const float *widen(const state *own, const void *from, float *to, int64_t count) {
+  if (own->dtype == TRM_F32) return from;
+  trm_onednn_widen(own->dtype, from, to, count);
+  return to;
+}
+
 static trm_status run_winograd(const trm_kernel *kernel, const trm_kernel_call *call,
                                trm_error *error) {
   const state *own = kernel->state;
   const size_t bytes = filter_bytes(own);
+  float *const floats = call->scratch;
+  char *const scratch = (char *)call->scratch + float_bytes(own);
   run each = {.own = own,
-              .x = call->operands[0],
-              .weights = call->operands[1],
-              .filters = call->scratch,
-              .y = call->results[0],
-              .workspaces = (char *)call->scratch + (own->keeps_filters ? 0 : bytes)};
+              .x = widen(own, call->operands[0], floats, own->x_count),
+              .filters = (float *)(void *)scratch,
+              .y = own->y_count == 0 ? call->results[0] : floats + own->x_count,
+              .workspaces = scratch + (own->keeps_filters ? 0 : bytes)};
   atomic_init(&each.is_finite, true);
   bool is_kept = false;
   if (own->keeps_filters) {
@@ -162,13 +189,18 @@ static trm_status run_winograd(const trm_kernel *kernel, const trm_kernel_call *
   }
   if (!is_kept) {
     const int64_t strips = own->w.channels / TRM_WINOGRAD_STRIP;
+    each.weights =
+        widen(own, call->operands[1], floats + own->x_count + own->y_count, own->weights_count);
     trm_parallel_ranges(own->threads, own->panels * strips, transform_filters, &each);
   }
   const int64_t blocks = trm_divide_up(tiles_of(&own->w), own->task_tiles);
   const int64_t parts = trm_divide_up(own->panels, own->task_panels);
   trm_parallel_ranges(own->threads, blocks * parts, run_tasks, &each);
-  if (atomic_load(&each.is_finite)) return TRM_OK;
-  return own->direct.run(&own->direct, call, error);
+  if (!atomic_load(&each.is_finite)) return own->direct.run(&own->direct, call, error);
+  if (own->y_count > 0) {
+    trm_onednn_narrow(own->dtype, each.y, call->results[0], own->y_count);
+  }
+  return TRM_OK;
 }
 
 static void destroy_winograd(trm_kernel *kernel) {
@@ -192,11 +224,17 @@ trm_status trm_winograd_create(const trm_kernel_request *request, const trm_wino
   const size_t work = operations / 4 < 0x1p60 ? (size_t)(operations / 4) : (size_t)1 << 60;
   *own = (state){.w = *winograd,
                  .direct = *direct,
+                 .dtype = request->instruction->shape.dtype,
                  .keeps_filters = trm_onednn_may_repeat(request, 1),
                  .threads = trm_threads_choose(work, trm_threads_available()),
                  .panels = trm_divide_up(winograd->outputs, trm_winograd_tiles_get()->wide)};
+  if (own->dtype != TRM_F32) {
+    own->x_count = trm_shape_count(trm_operand_shape(request, 0));
+    own->weights_count = trm_shape_count(trm_operand_shape(request, 1));
+    own->y_count = trm_shape_count(&request->instruction->shape);
+  }
   choose_tasks(own);
-  size_t scratch = (size_t)own->threads * workspace_bytes(own);
+  size_t scratch = float_bytes(own) + (size_t)own->threads * workspace_bytes(own);
   if (!own->keeps_filters) scratch += filter_bytes(own);
   *out_kernel = (trm_kernel){
       .name = name,

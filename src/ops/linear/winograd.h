@@ -1,6 +1,6 @@
-/* Convolutions of 3x3 elements in float32 by Winograd's F(2x2, 3x3) (Lavin and Gray, "Fast
- * Algorithms for Convolutional Neural Networks", 2015): a tile of 2x2 results takes 16 products for
- * a channel of x and one of y, instead of 36.
+/* Convolutions of 3x3 elements, with sums of float32, by Winograd's F(2x2, 3x3) (Lavin and Gray,
+ * "Fast Algorithms for Convolutional Neural Networks", 2015): a tile of 2x2 results takes 16
+ * products for a channel of x and one of y, instead of 36.
  *
  * Every sum has one order, so the bits depend neither on the number of threads nor on the
  * instruction set. A convolution whose result is not finite everywhere is computed again by the
@@ -26,7 +26,8 @@ bool trm_winograd_pays(int64_t batch, int64_t channels, int64_t outputs, const i
  * Sets *out_winograd, to a convolution in both cases. */
 bool trm_winograd_plan(const trm_convolution_problem *p, trm_winograd *out_winograd);
 
-/* Creates the kernel. It takes over `direct`, also when it fails; that has no persistent block. */
+/* Creates the kernel. Halves and bfloat16s are widened before, and the result is rounded once. It
+ * takes over `direct`, also when it fails; that has no persistent block. */
 trm_status trm_winograd_create(const trm_kernel_request *request, const trm_winograd *winograd,
                                const char *name, const trm_kernel *direct, trm_kernel *out_kernel,
                                trm_error *error);

@@ -72,9 +72,10 @@ static void require_tiles(void) {
   if (trm_winograd_tiles_get() == NULL) skip(); /* this CPU computes directly */
 }
 
-static trm_kernel create(linear_case *c, const convolution_case *from) {
-  linear_case_convolution(c, from, TRM_F32);
+static trm_kernel create_of(linear_case *c, const convolution_case *from, trm_dtype dtype) {
+  linear_case_convolution(c, from, dtype);
   linear_case_fill(c, 1);
+  c->module.half_products = TRM_HALF_PRODUCTS_FLOAT;
   const trm_kernel_request request = linear_case_request(c);
   trm_kernel kernel;
   trm_error error;
@@ -84,6 +85,10 @@ static trm_kernel create(linear_case *c, const convolution_case *from) {
   }
   assert_true(supported);
   return kernel;
+}
+
+static trm_kernel create(linear_case *c, const convolution_case *from) {
+  return create_of(c, from, TRM_F32);
 }
 
 static void run_once(const trm_kernel *kernel, linear_case *c, void *result) {
@@ -352,6 +357,59 @@ static void not_finite_values_reach_what_they_should(void **state) {
   }
 }
 
+/* ---- Halves and bfloat16s ---------------------------------------------------------------------*/
+
+/* They are those of the floats, rounded once; with new weights, kept ones, and an infinity. */
+static void check_halves(const expectation *expected, trm_dtype dtype) {
+  linear_case halves, floats;
+  trm_kernel kernel = create_of(&halves, &expected->convolution, dtype);
+  trm_kernel of_floats = create(&floats, &expected->convolution);
+  assert_string_equal(kernel.name, expected->kernel);
+  linear_run run;
+  linear_run_create(&run, &kernel, &halves, halves.data[2]);
+  for (uint32_t round = 0; round < 4; ++round) {
+    run.versions[1] = round == 0 ? 0 : 7;
+    if (round < 2) linear_case_fill(&halves, 3 + round);
+    if (round == 3) ((uint16_t *)halves.data[0])[500] = dtype == TRM_F16 ? 0x7c00 : 0x7f80;
+    for (int which = 0; which < 2; ++which) {
+      const int64_t count = trm_shape_count(&halves.instructions[which].shape);
+      for (int64_t i = 0; i < count; ++i) {
+        ((float *)floats.data[which])[i] = (float)linear_case_value(dtype, halves.data[which], i);
+      }
+    }
+    memset(halves.data[2], 0xff, trm_shape_bytes(&halves.instructions[2].shape));
+    assert_int_equal(kernel.run(&kernel, &run.call, NULL), TRM_OK);
+    run_once(&of_floats, &floats, floats.data[2]);
+    for (int64_t i = 0; i < trm_shape_count(&halves.instructions[2].shape); ++i) {
+      const float sum = ((const float *)floats.data[2])[i];
+      const uint16_t got = ((const uint16_t *)halves.data[2])[i];
+      const uint16_t wanted =
+          dtype == TRM_F16 ? trm_float_to_half(sum) : trm_float_to_bfloat16(sum);
+      /* With an infinity both are computed directly, with sums in another order. */
+      const double value = linear_case_value(dtype, halves.data[2], i);
+      if (got != wanted &&
+          !(round == 3 && (isnan(sum) ? isnan(value) : fabs(value - (double)sum) < 0.02))) {
+        fail_msg("%s, %s, round %d: result %lld is %#x instead of %#x", expected->convolution.name,
+                 trm_dtype_name(dtype), (int)round, (long long)i, got, wanted);
+      }
+    }
+  }
+  linear_run_free(&run);
+  trm_kernel_destroy(&kernel);
+  trm_kernel_destroy(&of_floats);
+  linear_case_free(&halves);
+  linear_case_free(&floats);
+}
+
+static void halves_are_rounded_once(void **state) {
+  (void)state;
+  require_tiles();
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i) {
+    check_halves(&cases[i], TRM_F16);
+    check_halves(&cases[i], TRM_BF16);
+  }
+}
+
 /* ---- The same bits ----------------------------------------------------------------------------*/
 
 static void check_threads(const convolution_case *from) {
@@ -595,6 +653,7 @@ int main(void) {
       cmocka_unit_test(results_are_near_the_exact_sums),
       cmocka_unit_test(gradients_are_near_the_exact_sums),
       cmocka_unit_test(not_finite_values_reach_what_they_should),
+      cmocka_unit_test(halves_are_rounded_once),
       cmocka_unit_test(threads_do_not_change_results),
 #if defined(__x86_64__)
       cmocka_unit_test(wide_vectors_give_the_same_bits),
