@@ -104,16 +104,22 @@ static bool read_weights(const trm_computation *computation, const trm_graph *us
   return false;
 }
 
-/* Rows of a block: a divisor of the rows of a batch; 0: none is good. */
+/* Rows of a block: a divisor of the rows of a batch; 0: none is good, or the call's rows are not
+ * those of the products. */
 static int64_t choose_block(const trm_module *module, const trm_computation *computation,
                             const attention *a) {
   const trm_shape *scores = &computation->instructions[a->scores].shape;
   const trm_instruction *call = &computation->instructions[a->weights];
   const trm_computation *body = &module->computations[call->called[0]];
+  const trm_shape *small = &body->instructions[body->root].shape;
   const int64_t row =
       a->num_keys * (int64_t)(trm_dtype_size(scores->dtype) + trm_dtype_size(call->shape.dtype));
-  /* The call of a block of rows is one of smaller blocks. */
-  int64_t least = trm_shape_leaf(&body->instructions[body->root].shape, 0)->dims[0];
+  const trm_shape *part = &body->instructions[body->parameters[a->scores_operand]].shape;
+  if (trm_shape_count(small) != small->dims[0] * a->num_keys ||
+      trm_shape_count(part) != trm_shape_count(small)) {
+    return 0;
+  }
+  int64_t least = small->dims[0]; /* the call of a block of rows is one of smaller blocks */
   if (least < LEAST_ROWS) least = LEAST_ROWS < a->num_rows ? LEAST_ROWS : a->num_rows;
   int64_t block = trm_shape_count(scores) / a->num_keys / LEAST_BLOCKS;
   if (block > BLOCK_BYTES / row) block = BLOCK_BYTES / row;

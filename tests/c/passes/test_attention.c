@@ -168,6 +168,19 @@ static void others_stay(void **state) {
                             "  c = f32[4,256,16] slice(p), slice={[0:4], [0:256], [0:16]}\n"
                             "  ROOT r = f32[4,256,16] add(o, c) }\n",
          2, 3, in, 4 * 256 * 16);
+  const size_t many[] = {80 * 32 * 16, 80 * 128 * 16, 80 * 128 * 16};
+  expect(FUNCTIONS /* a softmax of all scores of a batch */
+         "ENTRY e { q = f32[80,32,16] parameter(0)  k = f32[80,128,16] parameter(1)\n"
+         "  v = f32[80,128,16] parameter(2)\n"
+         "  s = f32[80,32,128] dot(q, k), lhs_batch_dims={0}, rhs_batch_dims={0},"
+         " lhs_contracting_dims={2}, rhs_contracting_dims={2}\n"
+         "  zero = f32[] constant(0)  e = f32[80,32,128] exponential(s)\n"
+         "  t = f32[80] reduce(e, zero), dimensions={1,2}, to_apply=sum\n"
+         "  tt = f32[80,32,128] broadcast(t), dimensions={0}\n"
+         "  p = f32[80,32,128] divide(e, tt)\n"
+         "  ROOT o = f32[80,32,16] dot(p, v), lhs_batch_dims={0}, rhs_batch_dims={0},"
+         " lhs_contracting_dims={2}, rhs_contracting_dims={1} }\n",
+         2, 3, many, 80 * 32 * 16);
   const size_t few[] = {4 * 64 * 16, 4 * 64 * 16, 4 * 64 * 16};
   expect(FUNCTIONS
          "ENTRY e { q = f32[4,64,16] parameter(0)  k = f32[4,64,16] parameter(1)\n"
