@@ -226,7 +226,8 @@ static trm_status add_product(trm_module *module, uint32_t body, const trm_instr
   return trm_computation_add(module, body, &product, out, error);
 }
 
-/* Adds a parameter for a block of an array's rows (skipped = 1), or for one item of its batches. */
+/* Adds a parameter with the dimensions of an array from `leading` on, for one item of its batches,
+ * and before them those of `block` rows, if it is not 0. */
 static trm_status add_parameter(trm_module *module, uint32_t body, const trm_shape *whole,
                                 int32_t leading, int64_t block, int64_t number, trm_index *out,
                                 trm_error *error) {
