@@ -87,7 +87,7 @@ def torch_backend():
         """Images are NCHW, with the channels last in memory."""
         relu, tanh, matmul = functional.relu, torch.tanh, torch.matmul
         square, reshape = torch.square, torch.reshape
-        gelu = functional.gelu
+        gelu, attention = functional.gelu, functional.scaled_dot_product_attention
 
         @staticmethod
         def image(x):

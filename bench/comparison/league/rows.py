@@ -75,6 +75,14 @@ def residual_network(blocks, groups, width, training):
 # ---- Transformers --------------------------------------------------------------------------------
 
 
+def _attention(b, q, k, v, depth):
+    """Of [batch, heads, tokens, depth]; by the peer's own function, if it has one."""
+    if hasattr(b, "attention"):
+        return b.attention(q, k, v)
+    scores = b.matmul(q, b.transpose(k, (0, 1, 3, 2))) * depth ** -.5
+    return b.matmul(b.softmax(scores), v)
+
+
 def _block(b, weight, x, batch, length, size, heads):
     def dense(y, wide, narrow):
         return b.matmul(y, weight((wide, narrow), wide ** -.5)) + weight((narrow,), 0, 0.0)
@@ -86,8 +94,7 @@ def _block(b, weight, x, batch, length, size, heads):
         return b.transpose(b.reshape(y, (batch, length, heads, size // heads)), (0, 2, 1, 3))
 
     q, k, v = (split(dense(x, size, size)) for _ in range(3))
-    scores = b.matmul(q, b.transpose(k, (0, 1, 3, 2))) * (size // heads) ** -.5
-    y = b.transpose(b.matmul(b.softmax(scores), v), (0, 2, 1, 3))
+    y = b.transpose(_attention(b, q, k, v, size // heads), (0, 2, 1, 3))
     x = norm(x + dense(b.reshape(y, (batch, length, size)), size, size))
     return norm(x + dense(b.gelu(dense(x, size, 4 * size)), 4 * size, size))
 
@@ -136,6 +143,11 @@ def dense_network(sizes, training):
     return net
 
 
+def _attention_alone(b, weight, q, k, v):
+    del weight
+    return _attention(b, q, k, v, 64)
+
+
 _MLP = (784, 512, 512, 10)
 _POLICY = (64, 256, 256, 18)
 ROWS = [
@@ -168,6 +180,12 @@ ROWS = [
         dense_network(_POLICY, False)),
     Row("policy-training", "the same, a training step of 256",
         lambda: [_random(256, 64), _labels(256, 18)], dense_network(_POLICY, True), 0.01),
+    Row("token", "a network 1024-2816-1024-2816-1024, batch 1", lambda: [_random(1, 1024)],
+        dense_network((1024, 2816, 1024, 2816, 1024), False)),
+    Row("token-f16", "the same, Tremula in float16", lambda: [_random(1, 1024)],
+        dense_network((1024, 2816, 1024, 2816, 1024), False), halves=True),
+    Row("attention", "attention of 2048 tokens, 8 heads of 64",
+        lambda: [_random(1, 8, 2048, 64, seed=i) for i in range(3)], _attention_alone),
     Row("gelu", "gelu(x a + b) + tanh(x), 16 M floats", lambda: [_random(4096, 4096)],
         lambda b, weight, x: b.gelu(x * weight((4096,), 1.0) + weight((4096,), 1.0)) + b.tanh(x)),
     Row("softmax", "softmax 4096 x 4096", lambda: [_random(4096, 4096)],

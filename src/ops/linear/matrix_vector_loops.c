@@ -1,10 +1,11 @@
 /* Owns: the loops of products of a matrix and a vector. The file is compiled once for each
  * instruction set, with TRM_ISA as its name; matrix_vector.c chooses one.
  *
- * Lines along the outputs: GROUP lines are read side by side, each from its start to its end, and
- * their sum, a tree, is added to the outputs. The lines of the next group are fetched meanwhile,
- * because a CPU's own prefetching ends with the page, often a line. Lines along the inner
- * dimension: an output is 32 partial sums, added in a fixed order. */
+ * Lines along the outputs: where a thread has whole lines of floats, they are read one by one, else
+ * GROUP lines side by side, as a CPU reads each fastest. Lines of floats are added one after the
+ * other, a group of halves as a tree. Lines are fetched ahead, because a CPU's own prefetching ends
+ * with the page, often a line. Lines along the inner dimension: an output is 32 partial sums, added
+ * in a fixed order. */
 #include <string.h>
 
 #include "base/half.h"
@@ -70,20 +71,30 @@ INLINE float load_one(const void *matrix, int64_t at, const trm_dtype dtype) {
   return dtype == TRM_F16 ? trm_half_to_float(bits) : trm_bfloat16_to_float(bits);
 }
 
+/* Whether the matrix is in no near cache. */
+INLINE bool is_far(const trm_matrix_vector *p, const trm_dtype dtype) {
+  return p->inner * p->inner_stride * (dtype == TRM_F32 ? 4 : 2) > MOST_NEAR;
+}
+
 /* ---- Lines along the outputs ----------------------------------------------------------------- */
 
-/* The sum of `count` products of LANES outputs, from element `at` of the first line on. */
+/* `sum` and `count` products of LANES outputs, from element `at` of the first line on. */
 INLINE lanes add_lines(const trm_matrix_vector *p, const void *matrix, int64_t at, const float *v,
-                       const int count, const trm_dtype dtype) {
-  lanes sums[GROUP];
+                       lanes sum, const int count, const trm_dtype dtype) {
+  lanes parts[GROUP];
 #pragma GCC unroll 8
-  for (int i = 0; i < count; ++i) sums[i] = load(matrix, at + i * p->inner_stride, dtype) * v[i];
+  for (int i = 0; i < count; ++i) parts[i] = load(matrix, at + i * p->inner_stride, dtype) * v[i];
+  if (dtype == TRM_F32) {
+#pragma GCC unroll 8
+    for (int i = 0; i < count; ++i) sum += parts[i];
+    return sum;
+  }
 #pragma GCC unroll 3
   for (int width = count / 2; width > 0; width /= 2) {
 #pragma GCC unroll 4
-    for (int i = 0; i < width; ++i) sums[i] += sums[i + width];
+    for (int i = 0; i < width; ++i) parts[i] += parts[i + width];
   }
-  return sums[0];
+  return sum + parts[0];
 }
 
 /* Adds `count` lines, from line k on, to outputs [begin, end), whose number is a multiple of
@@ -91,18 +102,18 @@ INLINE lanes add_lines(const trm_matrix_vector *p, const void *matrix, int64_t a
 INLINE void add_group(const trm_matrix_vector *p, const void *matrix, const float *vector,
                       float *out, int64_t begin, int64_t end, int64_t k, const int count,
                       const trm_dtype dtype) {
-  const int64_t size = dtype == TRM_F32 ? 4 : 2, next = (k + GROUP) * p->inner_stride;
-  const bool fetches = p->inner * p->inner_stride * size > MOST_NEAR;
+  const int64_t size = dtype == TRM_F32 ? 4 : 2, line = k * p->inner_stride;
+  const bool fetches = is_far(p, dtype);
   for (int64_t c = begin; c < end; c += LANES) {
     if (fetches) {
 #pragma GCC unroll 8
       for (int i = 0; i < count; ++i) {
-        __builtin_prefetch((const char *)matrix + (next + i * p->inner_stride + c) * size);
+        __builtin_prefetch((const char *)matrix +
+                           (line + (count + i) * p->inner_stride + c) * size);
       }
     }
-    lanes sum = add_lines(p, matrix, k * p->inner_stride + c, vector + k, count, dtype);
-    if (k > 0) sum += *(const lanes *)(out + c);
-    *(lanes *)(out + c) = sum;
+    lanes *to = (lanes *)(out + c);
+    *to = add_lines(p, matrix, line + c, vector + k, *to, count, dtype);
   }
 }
 
@@ -111,13 +122,12 @@ INLINE void add_last(const trm_matrix_vector *p, const void *matrix, const float
                      float *out, int64_t begin, const trm_dtype dtype) {
   const int64_t at = p->outputs - LANES;
   lanes sum = {0};
-  for (int64_t k = 0; k < p->inner;) {
-    const bool is_group = k + GROUP <= p->inner;
-    lanes more = is_group ? add_lines(p, matrix, k * p->inner_stride + at, vector + k, GROUP, dtype)
-                          : add_lines(p, matrix, k * p->inner_stride + at, vector + k, 1, dtype);
-    if (k > 0) more += sum;
-    sum = more;
-    k += is_group ? GROUP : 1;
+  int64_t k = 0;
+  for (; k + GROUP <= p->inner; k += GROUP) {
+    sum = add_lines(p, matrix, k * p->inner_stride + at, vector + k, sum, GROUP, dtype);
+  }
+  for (; k < p->inner; ++k) {
+    sum = add_lines(p, matrix, k * p->inner_stride + at, vector + k, sum, 1, dtype);
   }
   for (int64_t c = begin; c < p->outputs; ++c) out[c] = sum[c - at];
 }
@@ -125,10 +135,12 @@ INLINE void add_last(const trm_matrix_vector *p, const void *matrix, const float
 INLINE void run_along_outputs(const trm_matrix_vector *p, const void *matrix, const float *vector,
                               float *out, int64_t begin, int64_t end, const trm_dtype dtype) {
   const int64_t whole = begin + (end - begin) / LANES * LANES;
+  const bool has_lines = dtype == TRM_F32 && end - begin == p->inner_stride && is_far(p, dtype);
   for (int64_t c = begin; c < whole; c += SLAB) {
     const int64_t slab = c + SLAB < whole ? c + SLAB : whole;
+    memset(out + c, 0, (size_t)(slab - c) * sizeof *out);
     int64_t k = 0;
-    for (; k + GROUP <= p->inner; k += GROUP) {
+    for (; !has_lines && k + GROUP <= p->inner; k += GROUP) {
       add_group(p, matrix, vector, out, c, slab, k, GROUP, dtype);
     }
     for (; k < p->inner; ++k) add_group(p, matrix, vector, out, c, slab, k, 1, dtype);
