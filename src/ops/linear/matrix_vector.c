@@ -20,9 +20,28 @@ const trm_matrix_vector_loops *trm_matrix_vector_find(const char *name) {
   return strcmp(name, "baseline") == 0 ? &trm_matrix_vector_loops_baseline : NULL;
 }
 
-bool trm_matrix_vector_serves(const trm_matrix_vector *product) {
+enum {
+  MOST_NEAR = 1 << 18, /* bytes of a matrix that may be in the second-level cache */
+  PART_LINES = 64      /* more would leave too few parts, fewer would make many sums */
+};
+
+bool trm_matrix_vector_plan(trm_matrix_vector *product) {
+  const bool is_along_inner = product->inner_stride == 1;
   /* The loop along the outputs reads whole vectors of up to 16. */
-  return product->inner_stride == 1 || (product->output_stride == 1 && product->outputs >= 16);
+  if (!is_along_inner && (product->output_stride != 1 || product->outputs < 16)) return false;
+  const int64_t size = (int64_t)trm_dtype_size(product->dtype);
+  product->is_far = product->inner * product->inner_stride * size > MOST_NEAR;
+  const bool is_dense = !is_along_inner && product->inner_stride == product->outputs;
+  product->parts = 1;
+  /* Halves are read faster when each thread has some of the outputs. */
+  if (product->is_far && is_dense && product->batch_rank == 0 && product->dtype == TRM_F32) {
+    product->parts = (product->inner + PART_LINES - 1) / PART_LINES;
+  }
+  return true;
+}
+
+size_t trm_matrix_vector_scratch_bytes(const trm_matrix_vector *product) {
+  return product->parts > 1 ? (size_t)(product->parts * product->outputs) * sizeof(float) : 0;
 }
 
 typedef struct part {
@@ -56,7 +75,28 @@ static void run_units(const void *context, int64_t begin, int64_t end, int threa
   }
 }
 
-void trm_matrix_vector_run(const void *data, const void *matrix, const void *vector, void *out) {
+/* Sums of PART_LINES lines. */
+static void run_parts(const void *context, int64_t begin, int64_t end, int thread) {
+  (void)thread;
+  const part *own = context;
+  for (int64_t i = begin; i < end; ++i) {
+    trm_matrix_vector lines = *own->p;
+    const int64_t first = i * PART_LINES, line = first * lines.inner_stride;
+    lines.inner = least(PART_LINES, lines.inner - first);
+    own->loop(&lines, own->matrix + line * (int64_t)trm_dtype_size(lines.dtype),
+              own->vector + first, own->out + i * lines.outputs, 0, lines.outputs);
+  }
+}
+
+static void add_parts(const trm_matrix_vector *p, const float *parts, float *out) {
+  memcpy(out, parts, (size_t)p->outputs * sizeof *out);
+  for (int64_t i = 1; i < p->parts; ++i) {
+    for (int64_t c = 0; c < p->outputs; ++c) out[c] += parts[i * p->outputs + c];
+  }
+}
+
+void trm_matrix_vector_run(const void *data, const void *matrix, const void *vector, void *out,
+                           void *scratch) {
   const trm_matrix_vector *p = data;
   const trm_matrix_vector_loops *loops = trm_matrix_vector_find(trm_vector_ops_get()->name);
   int64_t batches = 1;
@@ -64,9 +104,15 @@ void trm_matrix_vector_run(const void *data, const void *matrix, const void *vec
   const part own = {.p = p,
                     .matrix = matrix,
                     .vector = vector,
-                    .out = out,
+                    .out = p->parts > 1 ? scratch : out,
                     .loop = p->inner_stride == 1 ? loops->along_inner : loops->along_outputs,
                     .units = (p->outputs + TRM_MATRIX_VECTOR_UNIT - 1) / TRM_MATRIX_VECTOR_UNIT};
   const size_t bytes = (size_t)(batches * p->outputs * p->inner) * trm_dtype_size(p->dtype);
-  trm_parallel_ranges(trm_threads_for(bytes), batches * own.units, run_units, &own);
+  const int threads = trm_threads_for(bytes);
+  if (p->parts == 1) {
+    trm_parallel_ranges(threads, batches * own.units, run_units, &own);
+    return;
+  }
+  trm_parallel_ranges(threads, p->parts, run_parts, &own);
+  add_parts(p, own.out, out);
 }

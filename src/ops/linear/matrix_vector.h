@@ -13,12 +13,18 @@ typedef struct trm_matrix_vector {
   int64_t batch[TRM_MAX_RANK], matrix_strides[TRM_MAX_RANK], vector_strides[TRM_MAX_RANK];
   int64_t outputs, inner, output_stride, inner_stride;
   trm_dtype dtype; /* of the matrix: F32, F16 or BF16 */
+  /* trm_matrix_vector_plan sets these. */
+  bool is_far;   /* the matrix is in no near cache */
+  int64_t parts; /* of the sums, whose lines lie together: each is a thread's */
 } trm_matrix_vector;
 
-bool trm_matrix_vector_serves(const trm_matrix_vector *product);
+/* Whether the loops serve the product; if so, plans it. */
+bool trm_matrix_vector_plan(trm_matrix_vector *product);
+size_t trm_matrix_vector_scratch_bytes(const trm_matrix_vector *product);
 
 /* A step of a oneDNN program: `data` is a trm_matrix_vector. */
-void trm_matrix_vector_run(const void *data, const void *matrix, const void *vector, void *out);
+void trm_matrix_vector_run(const void *data, const void *matrix, const void *vector, void *out,
+                           void *scratch);
 
 /* The loops for one instruction set (matrix_vector_loops.c): outputs [begin, end) of one batch, by
  * whether lines of the matrix lie along the outputs. Results do not depend on the instruction set,

@@ -29,8 +29,7 @@
 
 enum {
   GROUP = 8,
-  MOST_NEAR = 1 << 18, /* bytes of a matrix that may be in the second-level cache */
-  SLAB = 4096,         /* outputs that stay in the first-level cache from group to group */
+  SLAB = 4096, /* outputs that stay in the first-level cache from group to group */
   SUMS = 32,
   PARTS = SUMS / LANES
 };
@@ -71,11 +70,6 @@ INLINE float load_one(const void *matrix, int64_t at, const trm_dtype dtype) {
   return dtype == TRM_F16 ? trm_half_to_float(bits) : trm_bfloat16_to_float(bits);
 }
 
-/* Whether the matrix is in no near cache. */
-INLINE bool is_far(const trm_matrix_vector *p, const trm_dtype dtype) {
-  return p->inner * p->inner_stride * (dtype == TRM_F32 ? 4 : 2) > MOST_NEAR;
-}
-
 /* ---- Lines along the outputs ----------------------------------------------------------------- */
 
 /* `sum` and `count` products of LANES outputs, from element `at` of the first line on. */
@@ -103,9 +97,8 @@ INLINE void add_group(const trm_matrix_vector *p, const void *matrix, const floa
                       float *out, int64_t begin, int64_t end, int64_t k, const int count,
                       const trm_dtype dtype) {
   const int64_t size = dtype == TRM_F32 ? 4 : 2, line = k * p->inner_stride;
-  const bool fetches = is_far(p, dtype);
   for (int64_t c = begin; c < end; c += LANES) {
-    if (fetches) {
+    if (p->is_far) {
 #pragma GCC unroll 8
       for (int i = 0; i < count; ++i) {
         __builtin_prefetch((const char *)matrix +
@@ -135,7 +128,7 @@ INLINE void add_last(const trm_matrix_vector *p, const void *matrix, const float
 INLINE void run_along_outputs(const trm_matrix_vector *p, const void *matrix, const float *vector,
                               float *out, int64_t begin, int64_t end, const trm_dtype dtype) {
   const int64_t whole = begin + (end - begin) / LANES * LANES;
-  const bool has_lines = dtype == TRM_F32 && end - begin == p->inner_stride && is_far(p, dtype);
+  const bool has_lines = dtype == TRM_F32 && end - begin == p->inner_stride && p->is_far;
   for (int64_t c = begin; c < whole; c += SLAB) {
     const int64_t slab = c + SLAB < whole ? c + SLAB : whole;
     memset(out + c, 0, (size_t)(slab - c) * sizeof *out);

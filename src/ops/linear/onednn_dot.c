@@ -199,7 +199,7 @@ static bool is_matrix_vector(const dot_draft *draft, trm_matrix_vector *product,
       product->vector_strides[i] = v->batch_strides[i];
     }
     const bool is_dense = (is_left ? v->row_stride : v->column_stride) == 1;
-    if (others == 1 && is_dense && trm_matrix_vector_serves(product)) return true;
+    if (others == 1 && is_dense && trm_matrix_vector_plan(product)) return true;
   }
   return false;
 }
@@ -210,8 +210,9 @@ static trm_status add_matrix_vector(dot_draft *draft, const trm_matrix_vector *p
   CHECK_MEMORY(own, "a matrix product");
   if (draft->matrices[side].is_copied) TRY(add_float_operand(draft, side, error));
   TRY(add_float_operand(draft, 1 - side, error));
-  return trm_onednn_add_function(draft->sequence, trm_matrix_vector_run, own, draft->places[side],
-                                 draft->places[1 - side], draft->result, error);
+  return trm_onednn_add_worker(draft->sequence, trm_matrix_vector_run, own, draft->places[side],
+                               draft->places[1 - side], draft->result,
+                               trm_matrix_vector_scratch_bytes(own), error);
 }
 
 static trm_status create_product(const_dnnl_memory_desc_t lhs, const_dnnl_memory_desc_t rhs,
