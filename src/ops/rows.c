@@ -3,8 +3,8 @@
  *
  * The called computation has the shapes of one block. An operand that has a row for each row of the
  * results is read block by block, one that has an item for some rows (a batch of attention) item by
- * item, any other operand whole. Where the last block has fewer rows, it
- * begins earlier: the rows that two blocks have in common are computed twice, to the same bits. */
+ * item, any other operand whole. Where the last block has fewer rows, it begins earlier: the rows
+ * that two blocks have in common are computed twice, to the same bits. */
 #include "ops/body.h"
 #include "ops/row_program.h"
 #include "ops/stream.h"

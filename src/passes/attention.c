@@ -340,11 +340,7 @@ static trm_status make_attention(trm_edit *edit, const attention *a, trm_error *
                       &call.shape)) {
     FAIL_NO_MEMORY("an attention");
   }
-  trm_custom_call *target = ARENA_NEW(&edit->module->arena, trm_custom_call, 1);
-  CHECK_MEMORY(target, "an attention");
-  target->target = trm_call_target(TRM_CALL_ROWS);
-  call.opcode = TRM_OP_CUSTOM_CALL;
-  call.custom_call = target;
+  TRY(trm_outline_target(edit->module, TRM_CALL_ROWS, &call, error));
   TRY(trm_edit_add(edit, like, call, &made, error));
   return restore_output(edit, a, made, error);
 }

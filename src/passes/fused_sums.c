@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "passes/edit.h"
+#include "passes/outline.h"
 #include "passes/pass.h"
 
 enum {
@@ -274,10 +275,9 @@ static trm_status add_call(maker *m, trm_error *error) {
   trm_edit *e = &m->f->edit;
   uint32_t body;
   TRY(add_body(m, &body, error));
-  trm_custom_call *target = ARENA_NEW(&e->module->arena, trm_custom_call, 1);
   trm_shape shapes[2 * MAX_LEAVES], shape;
   const int64_t vector[1] = {m->columns};
-  bool good = target != NULL;
+  bool good = true;
   for (uint32_t r = 0; r < m->num_results && good; ++r) {
     shapes[r] = *trm_shape_leaf(&trm_edit_at(e, m->fusion)->shape, (int32_t)m->leaf[r]);
     if (r < m->num_written) continue;
@@ -286,14 +286,12 @@ static trm_status add_call(maker *m, trm_error *error) {
   if (!good || !trm_shape_make_tuple(&e->module->arena, (int32_t)m->num_results, shapes, &shape)) {
     FAIL_NO_MEMORY("fused sums");
   }
-  target->target = trm_call_target(TRM_CALL_SUMS);
-  const trm_instruction call = {.opcode = TRM_OP_CUSTOM_CALL,
-                                .shape = shape,
-                                .num_operands = trm_edit_at(e, m->fusion)->num_operands,
-                                .operands = trm_edit_at(e, m->fusion)->operands,
-                                .num_called = 1,
-                                .called = &body,
-                                .custom_call = target};
+  trm_instruction call = {.shape = shape,
+                          .num_operands = trm_edit_at(e, m->fusion)->num_operands,
+                          .operands = trm_edit_at(e, m->fusion)->operands,
+                          .num_called = 1,
+                          .called = &body};
+  TRY(trm_outline_target(e->module, TRM_CALL_SUMS, &call, error));
   trm_index made;
   TRY(trm_edit_add(e, m->fusion, call, &made, error));
   if (m->num_written > 0 && trm_edit_at(e, m->fusion)->shape.dtype != TRM_TUPLE) {

@@ -42,12 +42,17 @@ trm_status trm_outline_call(trm_edit *edit, const trm_instruction *call, const t
   return TRM_OK;
 }
 
+trm_status trm_outline_target(trm_module *module, trm_call_id id, trm_instruction *call,
+                              trm_error *error) {
+  call->opcode = TRM_OP_CUSTOM_CALL;
+  call->custom_call = ARENA_NEW(&module->arena, trm_custom_call, 1);
+  CHECK_MEMORY(call->custom_call, "a custom call");
+  call->custom_call->target = trm_call_target(id);
+  return TRM_OK;
+}
+
 trm_status trm_outline_custom_call(trm_edit *edit, trm_call_id id, trm_instruction call,
                                    const trm_index *results, uint32_t count, trm_error *error) {
-  trm_custom_call *target = ARENA_NEW(&edit->module->arena, trm_custom_call, 1);
-  CHECK_MEMORY(target, "a custom call");
-  target->target = trm_call_target(id);
-  call.opcode = TRM_OP_CUSTOM_CALL;
-  call.custom_call = target;
+  TRY(trm_outline_target(edit->module, id, &call, error));
   return trm_outline_call(edit, &call, results, count, error);
 }

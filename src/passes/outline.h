@@ -17,7 +17,10 @@ trm_status trm_outline_root(trm_module *module, uint32_t body, uint32_t count,
  * replace the results. */
 trm_status trm_outline_call(trm_edit *edit, const trm_instruction *call, const trm_index *results,
                             uint32_t count, trm_error *error);
-/* The same for a custom call of ours, whose opcode and target it sets. */
+/* Makes an instruction a custom call of ours: sets its opcode and target. */
+trm_status trm_outline_target(trm_module *module, trm_call_id id, trm_instruction *call,
+                              trm_error *error);
+/* The same as trm_outline_call for a custom call of ours. */
 trm_status trm_outline_custom_call(trm_edit *edit, trm_call_id id, trm_instruction call,
                                    const trm_index *results, uint32_t count, trm_error *error);
 
