@@ -15,7 +15,7 @@ FOLDER = pathlib.Path(__file__).parent
 # Keras 3 beside it and has none of the names of case_names.py.
 SMOKE = ("case_extensions.py", "case_fit_options.py", "case_keras3.py", "case_layers_others.py",
          "case_layers_rnn.py", "case_optimizers.py", "case_pipelines_options.py", "case_saving.py",
-         "case_sdk21_programs.py", "case_serving.py", "case_stages.py")
+         "case_sdk21_programs.py", "case_serving.py", "case_stages.py", "case_user_ops.py")
 LONG = ("case_long_runs.py", "case_matrix_pipelines.py", "case_matrix_sdk21.py",
         "case_saving_versions.py")
 NOTHING_TO_RUN = 5  # pytest's exit code: the file is for another version of TensorFlow

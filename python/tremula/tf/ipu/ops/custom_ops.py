@@ -7,7 +7,7 @@ import logging
 import tensorflow.compat.v1 as tf
 
 from tremula import custom_calls
-from tremula.tf.inner import graphs
+from tremula.tf.inner import functions, graphs
 from tremula.tf.ipu.ops import _building
 from tremula.tf.runtime.base import checks
 from tremula.tf.runtime.device import user_libraries
@@ -52,11 +52,14 @@ def precompiled_user_op(inputs, library_path, gp_path="", outs=None, name="UserO
     attributes, gradient_attributes   text that the function, or its gradient, gets
 
     Each execution of the operation calls the function. Returns a list of tensors; without outputs
-    the operation, which in the body of a loop or a branch must be returned or waited for.
+    the operation, which in the body of a loop or a branch must be returned or waited for. In the
+    graph of a function that is no program, such as one in which Keras infers shapes, the results
+    have types and shapes only.
 
     Raises NotFoundError for a library or function that is not there, UnimplementedError for a
-    library made with Poplar, RuntimeError outside of ipu_compiler.compile, ValueError for other
-    arguments that do not fit.
+    library made with Poplar, RuntimeError outside of a program and of any function, ValueError for
+    other arguments that do not fit. A function that is run and is no program fails with
+    InvalidArgumentError.
     """
     if gp_path:
         LOG.warning("The codelets in %s are not used: there is no Poplar, and the user op '%s' is "
@@ -77,9 +80,8 @@ def cpu_user_operation(inputs, library_path, outs=None, name="UserOp", op_name="
 
 def _user_op(inputs, library_path, outs, name, op_name, separate_gradients, inputs_with_gradients,
              attributes, gradient_attributes, callback):
-    if not _building.in_program():
-        raise RuntimeError(f"The user op '{op_name}' must be part of a program: build it inside a "
-                           "computation that ipu_compiler.compile traces.")
+    if not _building.in_program() and not functions.is_traced():
+        raise RuntimeError(_no_program(op_name))
     for argument, value in ("inputs", inputs), ("inputs_with_gradients", inputs_with_gradients):
         if not isinstance(value, (list, tuple)) and (value is not None or argument == "inputs"):
             raise TypeError(f"{argument} must be a list, but it is {value!r}.")
@@ -164,6 +166,8 @@ def _call(library, op_name, name, inputs, types, shapes, attributes, callback, *
     if said.is_hashable:
         config["digest"] = user_libraries.digest(library)
     shapes = [one.as_list() for one in shapes]
+    if not _building.in_program():
+        return _stand_in(_no_program(op_name), types, shapes)
     if said.is_stateless:
         operation = graphs.apply_op(
             "XlaCustomCallV2", name=name or "UserOp", operands=list(inputs),
@@ -172,3 +176,15 @@ def _call(library, op_name, name, inputs, types, shapes, attributes, callback, *
     else:
         operation = tracing.side_effect(_TARGET, config, list(inputs), types, shapes, name)
     return list(operation.outputs) if types else operation
+
+
+def _stand_in(message, types, shapes):
+    """As _call(), in the graph of a function that is no program: fails if it is run."""
+    failure = tf.Assert(False, [message])
+    with tf.control_dependencies([failure]):
+        return [tf.zeros(shape, dtype) for dtype, shape in zip(types, shapes)] or failure
+
+
+def _no_program(op_name):
+    return (f"The user op '{op_name}' must be part of a program: build it inside a computation "
+            "that ipu_compiler.compile traces, or in a function that an IPUStrategy runs.")
