@@ -351,6 +351,23 @@ def test_parts_on_the_host(strategy, ipu, capfd):
     assert "seen 55" in capfd.readouterr().err
 
 
+def test_parts_on_the_host_take_what_is_fed(strategy, ipu):
+    """In a loop, a part on the host whose input is a custom call of the program itself."""
+    @tf.function(jit_compile=True)
+    def function(iterator):
+        total = 0.
+        for _ in tf.range(3):
+            x = next(iterator)
+            with ipu.scopes.outside_compilation_scope():
+                y = x * 10.
+            total += y
+        return total
+
+    with strategy.scope():
+        iterator = iter(tf.data.Dataset.from_tensor_slices([1., 2., 4.]).repeat())
+        assert strategy.run(function, args=(iterator,)).numpy() == 70
+
+
 def test_pipelines(ipu, devices):
     from tensorflow.python.ipu import pipelining_ops
     devices(2)

@@ -74,11 +74,11 @@ def _keep(graph, graph_def, operations, roots, stops, host):
     {name of a function: operations by name}."""
     functions = graphs.function_graphs(graph)
     bodies = [graph_def.node, *(one.node_def for one in graph_def.library.function)]
+    known = {function.signature.name: _operations_of(function, functions[function.signature.name])
+             for function in graph_def.library.function if function.signature.name in functions}
     if host is not None:
         for nodes in bodies:
             rewriting.use_custom_calls(nodes, host.connect)
-    known = {function.signature.name: _operations_of(function, functions[function.signature.name])
-             for function in graph_def.library.function if function.signature.name in functions}
     calls_host = host is not None and any(map(outside.has_any, bodies))
     # What the host calls is as it was built.
     library = graphs.new_graph_def(graph_def.library).library if calls_host else None
