@@ -103,6 +103,8 @@ class LastFinder:
             if root != "ipu_tensorflow_addons" and "." in fullname and _callers.asked_by_program():
                 from tremula.tf.keras import names
                 name = names.resolve(fullname)
+                if name is not None and fullname.startswith(names.ROOTS):
+                    serve_names_of_keras()  # the program asks modules that exist for old names too
                 return alias_spec(fullname, name) if name is not None else None
         return None
 
@@ -120,11 +122,11 @@ def watch(name, function):
 
 
 class WatchingLoader:
-    """A loader that tells functions about the module when it is loaded."""
+    """A loader that tells those who watch the module, and `also`, when it is loaded."""
 
-    def __init__(self, loader, functions):
+    def __init__(self, loader, also):
         self._loader = loader
-        self._functions = functions
+        self._also = also
 
     def __getattr__(self, name):
         return getattr(self._loader, name)
@@ -135,7 +137,7 @@ class WatchingLoader:
     def exec_module(self, module):
         module.__loader__ = module.__spec__.loader = self._loader
         self._loader.exec_module(module)
-        for function in self._functions:
+        for function in (*_watched.pop(module.__name__, ()), *self._also):
             function(module)
 
 
@@ -144,16 +146,16 @@ class WatchingFinder:
     any."""
 
     def find_spec(self, fullname, path=None, target=None):
-        functions = _watched.pop(fullname, None)
-        if functions is None and fullname.startswith("tensorflow.python.keras"):
+        also = []
+        if fullname.startswith("tensorflow.python.keras"):
             from tremula.tf.keras import names
-            functions = [names.share]
-        if functions is None:
+            also = [names.share]
+        if fullname not in _watched and not also:
             return None
         from importlib.machinery import PathFinder
         spec = PathFinder.find_spec(fullname, path, target)
         if spec is not None and spec.loader is not None:
-            spec.loader = WatchingLoader(spec.loader, functions)
+            spec.loader = WatchingLoader(spec.loader, also)
         return spec
 
 

@@ -1,6 +1,7 @@
 """Names: keras.ipu under all of its names, and names of Keras 2.6 and of TensorFlow's copy."""
 
 import importlib
+import pathlib
 
 import interpreter
 import pytest
@@ -94,6 +95,97 @@ def find(name):
 @pytest.mark.parametrize("name, place", PAIRS)
 def test_names_that_moved(name, place):
     assert find(name) is find(place)
+
+
+# Names of Keras 2.6 that no Keras has today: {module: names}, all of them for None.
+LOST = {
+    "engine.training": {"saver_with_op_caching"},
+    "layers": {"CategoryCrossing"},
+    "layers.core": {"keras_temporary_dropout_rate"},
+    "layers.preprocessing.category_crossing": None,
+    "layers.preprocessing.image_preprocessing": {"make_generator"},
+    "layers.preprocessing.reduction": None,
+    "layers.preprocessing.text_vectorization": {"SPLIT_ON_WHITESPACE"},
+    "preprocessing": {"utils"},
+    "utils.multi_gpu_utils": None,
+    "wrappers.scikit_learn": None,
+}
+# And those that only TensorFlow's copy has.
+LOST_BY_KERAS = {
+    "applications.imagenet_utils": {"CLASS_INDEX"},
+    **{f"applications.{name}": {"layers"}
+       for name in ("inception_resnet_v2", "mobilenet", "mobilenet_v2", "resnet")},
+    "backend": {"cast_variables_to_tensor"},
+    "distribute.worker_training_state": {"CKPT_SAVED_EPOCH", "CKPT_SAVED_EPOCH_UNUSED_VALUE"},
+    "engine.base_preprocessing_layer": {"Combiner", "CombinerPreprocessingLayer",
+                                        "convert_to_list"},
+    "engine.data_adapter": {"expand_1d"},
+    "engine.training": {"saver_with_op_caching", "write_scalar_summaries"},
+    "layers": {"CategoryCrossing", "PeepholeLSTMCell"},
+    "layers.advanced_activations": {"get_globals"},
+    "layers.legacy_rnn.rnn_cell_wrapper_impl": None,
+    "layers.recurrent": {"PeepholeLSTMCell"},
+    "legacy_tf_layers.variable_scope_shim": {"VariableAndLossTracker",
+                                             "VariableScopeWrapperLayer"},
+    "mixed_precision.get_layer_policy": None,
+    "mixed_precision.loss_scale_optimizer": {"LossScaleOptimizerV1"},
+    "mixed_precision.policy": {"PolicyV1"},
+    "optimizer_v2.utils": {"strategy_supports_no_merge_call"},
+    "saving.saved_model.layer_serialization": {"IndexLookupLayerSavedModelSaver"},
+    "saving.saved_model.load": {"get_common_shape", "recurrent"},
+    "saving.saved_model.serialized_attributes": {"recurrent"},
+    "saving.saved_model.utils": {"get_training_arg", "get_training_arg_index",
+                                 "remove_training_arg", "set_training_arg"},
+    "utils.generic_utils": {"CustomMaskWarning", "get_custom_objects_by_name"},
+}
+
+
+@pytest.mark.parametrize("root, lost", [("tensorflow.python.keras", LOST),
+                                        ("keras", {**LOST, **LOST_BY_KERAS})])
+def test_every_public_name_of_keras_2_6(root, lost):
+    missing = {}
+    lines = pathlib.Path(__file__).with_name("keras_2_6_names.txt").read_text().splitlines()
+    for line in lines[1:]:
+        if not line.startswith(" "):
+            module = line.rstrip(":")
+            continue
+        for name in line.split():
+            try:
+                find(f"{root}.{module}:{name}".replace(".:", ":"))
+            except ImportError:
+                missing.setdefault(module, set()).add(name)
+    assert {module: None if lost.get(module, names) is None else names
+            for module, names in missing.items()} == lost
+
+
+def test_an_old_name_before_the_ipu_s_import():
+    done = interpreter.run(["-c",
+        "from tensorflow.python.keras.preprocessing.sequence import pad_sequences\n"
+        "from tensorflow.python import array_ops, dtypes, logging, ops\n"
+        "import keras\n"
+        "from tensorflow.python.keras.layers import LSTM, Dense\n"
+        "assert pad_sequences is keras.preprocessing.sequence.pad_sequences\n"
+        "assert LSTM is keras.layers.LSTM and Dense is keras.layers.Dense\n"
+        "assert ops.__name__ == 'tensorflow.python.ops'\n"
+        "assert dtypes.float32 and array_ops.concat and logging.info\n"])
+    assert done.returncode == 0, done.stderr
+
+
+def test_tensorflow_python_shows_its_symbols():
+    from tensorflow.python import Tensor, dtypes, placeholder
+    assert Tensor is tf.Tensor and dtypes.float16 is tf.float16
+    assert placeholder is tf.compat.v1.placeholder
+    with pytest.raises(ImportError, match="cannot import name 'nothing'"):
+        from tensorflow.python import nothing  # noqa: F401
+
+
+def test_looking_for_a_module_keeps_its_names():
+    done = interpreter.run(["-c",
+        "import importlib.util\n"
+        "from tensorflow.python import ipu\n"
+        "assert importlib.util.find_spec('keras.src.engine.base_layer_v1')\n"
+        "from keras.engine.base_layer_v1 import InputSpec\n"])
+    assert done.returncode == 0, done.stderr
 
 
 def test_names_that_are_imported_from_packages():

@@ -16,6 +16,7 @@ from tremula.tf.inner import versions
 from tremula.tf.keras import old_optimizers
 
 FROZEN = "tensorflow.python.keras"
+_PYTHON = "tensorflow.python"
 
 _local = threading.local()
 
@@ -26,6 +27,8 @@ ROOTS = ("keras", "tf_keras", "tensorflow.keras", FROZEN)
 # a path without an entry is looked for under its own name.
 MOVED = {
     "combinations": "testing_infra.test_combinations",
+    "distribute.sidecar_evaluator": "utils.sidecar_evaluator",
+    "engine.network": "engine.functional",
     "initializers.initializers_v2": "initializers.initializers",
     "keras_parameterized": "testing_infra.test_combinations",
     "layers.advanced_activations": "layers.activation",
@@ -35,7 +38,9 @@ MOVED = {
     "layers.einsum_dense": "layers.core.einsum_dense",
     "layers.embeddings": "layers.core.embedding",
     "layers.gru_lstm_utils": "layers.rnn.gru_lstm_utils",
-    "layers.legacy_rnn": "layers.rnn.legacy_cells",
+    "layers.legacy_rnn": "layers.rnn",
+    "layers.legacy_rnn.rnn_cell_impl": "layers.rnn.legacy_cells",
+    "layers.legacy_rnn.rnn_cell_wrapper_impl": "layers.rnn.legacy_cell_wrappers",
     "layers.local": "layers.locally_connected",
     "layers.merge": "layers.merging",
     "layers.multi_head_attention": "layers.attention.multi_head_attention",
@@ -52,20 +57,59 @@ MOVED = {
     "optimizer_v2.legacy_learning_rate_decay": "optimizers.legacy_learning_rate_decay",
     "optimizer_v2.utils": "optimizers.utils",
     "premade": "premade_models",
+    **{f"preprocessing.{name}": f"utils.{name}"
+       for name in ("dataset_utils", "image_dataset", "text_dataset")},
+    "preprocessing.timeseries": "utils.timeseries_dataset",
     "saving.hdf5_format": "saving.legacy.hdf5_format",
     "saving.model_config": "saving.legacy.model_config",
     "saving.save": "saving.legacy.save",
     "saving.saved_model": "saving.legacy.saved_model",
     "saving.saving_utils": "saving.legacy.saving_utils",
     "testing_utils": "testing_infra.test_utils",
+    "utils.all_utils": "utils",
 }
 
 # (Path in 2.15, name in Keras 2.6) -> name.
-RENAMED = {(path, "set_policy"): "set_global_policy"
-           for path in ("mixed_precision", "mixed_precision.policy")}
+RENAMED = {
+    **{(path, "set_policy"): "set_global_policy"
+       for path in ("mixed_precision", "mixed_precision.policy")},
+    **{("layers.convolutional", name): "Conv2DTranspose"
+       for name in ("Deconv2D", "Deconvolution2D")},
+    **{("layers.convolutional", name): "Conv3DTranspose"
+       for name in ("Deconv3D", "Deconvolution3D")},
+    ("engine.functional", "Network"): "Functional",
+}
 
 # Path in 2.15 -> paths in 2.15 of modules that have some of its names now.
-DIVIDED = {"utils.generic_utils": ("saving.object_registration", "saving.legacy.serialization")}
+DIVIDED = {
+    "engine.base_layer": ("engine.input_spec",),
+    "engine.base_layer_v1": ("engine.input_spec", "engine.node"),
+    "engine.compile_utils": ("utils.losses_utils",),
+    "layers.attention": ("layers.attention.base_dense_attention",),
+    "layers.convolutional": ("layers.convolutional.base_conv",
+                             "layers.convolutional.base_separable_conv"),
+    "layers.core": ("layers.core.tf_op_layer",),
+    "layers.locally_connected": ("layers.locally_connected.locally_connected_utils",),
+    "layers.pooling": tuple(f"layers.pooling.base_{name}{rank}d"
+                            for name in ("pooling", "global_pooling") for rank in (1, 2, 3)),
+    "layers.preprocessing.category_encoding": ("layers.preprocessing.preprocessing_utils",),
+    "layers.preprocessing.image_preprocessing": ("utils.image_utils",),
+    "layers.rnn": tuple(f"layers.rnn.{name}" for name in (
+        "lstm", "gru", "gru_lstm_utils", "dropout_rnn_cell_mixin", "base_conv_rnn",
+        "base_conv_lstm", "legacy_cells")),
+    "layers.rnn.legacy_cells": ("layers.rnn.legacy_cell_wrappers",),
+    "legacy_tf_layers.base": ("engine.input_spec",),
+    "metrics": ("metrics.base_metric",),
+    "models": ("models.cloning",),
+    "preprocessing.image": ("utils.image_utils",),
+    "preprocessing.sequence": ("utils.data_utils",),
+    "saving.legacy.saved_model.load": ("layers.rnn",),
+    "utils.generic_utils": ("saving.object_registration", "saving.legacy.serialization"),
+    "utils.vis_utils": ("utils.layer_utils",),
+}
+
+# Modules of Keras 2.6 that only TensorFlow's copy still has, and that need no class of its own.
+_IN_COPY = ("mixed_precision.loss_scale", "saving.saved_model_experimental", "saving.utils_v1")
 
 _IN_MOVED = {f"{MOVED[key.rpartition('.')[0]]}.{key.rpartition('.')[2]}": place
              for key, place in MOVED.items() if key.rpartition(".")[0] in MOVED}
@@ -79,6 +123,8 @@ TENSORFLOW = {
     "tensorflow.python.training.tracking": "tensorflow.python.trackable",
     **{f"tensorflow.python.data.experimental.ops.{_name}": "tensorflow.python.data.ops.options"
        for _name in ("distribute_options", "threading_options")},
+    **{f"{_keras}.{_name}": f"{FROZEN}.{_name}"
+       for _keras in ("keras", "tf_keras") for _name in _IN_COPY},
 }
 for _package in ("training.tracking", "trackable"):  # `from ...training.tracking import util`
     for _name, _place in (("base", "trackable.base"),
@@ -88,16 +134,33 @@ for _package in ("training.tracking", "trackable"):  # `from ...training.trackin
                           ("util", "checkpoint.checkpoint")):
         TENSORFLOW[f"tensorflow.python.{_package}.{_name}"] = f"tensorflow.python.{_place}"
 
+# Packages of `tensorflow.python` whose modules it showed itself; the first that has a name counts.
+_SHOWN = ("framework", "ops", "eager", "platform", "util", "training")
+# What it showed under another name than the module's.
+_SHOWN_AS = {"bitwise": "ops.bitwise_ops", "distributions": "ops.distributions.distributions",
+             "linalg": "ops.linalg.linalg", "logging": "platform.tf_logging",
+             "losses": "ops.losses.losses", "signal": "ops.signal.signal",
+             "train": "training.training"}
+
 # Public modules of Keras that lack names which programs take from them.
-_PUBLIC = ("activations", "backend", "callbacks", "constraints", "initializers", "layers",
-           "losses", "metrics", "mixed_precision", "models", "optimizers", "regularizers",
-           "saving", "utils")
+_PUBLIC = ("activations", "backend", "callbacks", "constraints", "estimator", "initializers",
+           "layers", "losses", "metrics", "mixed_precision", "models", "optimizers",
+           "preprocessing", "preprocessing.image", "preprocessing.sequence", "regularizers",
+           "saving", "utils",
+           *(f"applications.{name}" for name in (
+               "densenet", "efficientnet", "imagenet_utils", "inception_resnet_v2",
+               "inception_v3", "mobilenet", "mobilenet_v2", "mobilenet_v3", "nasnet", "resnet",
+               "resnet_v2", "vgg16", "vgg19", "xception")))
 
 
 def resolve(fullname):
     """The module for a name that no module has, or None."""
     if fullname in TENSORFLOW:
         return TENSORFLOW[fullname]
+    package, _, leaf = fullname.rpartition(".")
+    if package == _PYTHON:
+        places = [_SHOWN_AS[leaf]] if leaf in _SHOWN_AS else [f"{one}.{leaf}" for one in _SHOWN]
+        return next(filter(None, (_existing(f"{_PYTHON}.{place}") for place in places)), None)
     asked = _local.__dict__.setdefault("asked", set())
     if fullname in asked:  # one place of Keras asks for another, which asks for the first
         return None
@@ -154,6 +217,7 @@ def _existing(name):
 def install(watch):
     """Makes Keras' modules and TensorFlow's copy of them show these names. watch(name, function)
     calls function(module) for a module that is there, or as soon as it is."""
+    watch(_PYTHON, _show_symbols)
     # `from tensorflow.keras.layers import Dense` makes another module of the files of tf.keras.
     watch("tensorflow.keras", lambda module: _complete(module, versions.keras_package(), ""))
     for package in ("keras", "tf_keras"):
@@ -176,6 +240,24 @@ def install(watch):
     for name in list(sys.modules):
         if name == FROZEN or name.startswith(FROZEN + "."):
             share(sys.modules[name])
+
+
+def _show_symbols(module):
+    """Makes `tensorflow.python` show the modules and symbols that it showed in TensorFlow 2.6."""
+    before = vars(module).get("__getattr__")
+
+    def get(name):
+        if not name.startswith("__") and _callers.asked_by_program():
+            inside = resolve(f"{_PYTHON}.{name}")
+            if inside is not None:
+                return importlib.import_module(inside)
+            if hasattr(v1 := importlib.import_module("tensorflow.compat.v1"), name):
+                return getattr(v1, name)
+        if before is not None:
+            return before(name)
+        raise AttributeError(f"module {_PYTHON!r} has no attribute {name!r}")
+
+    module.__getattr__ = get
 
 
 def _complete(module, package, path):
@@ -251,9 +333,11 @@ def _instead(path, name):
         if found is not None:
             return found
     for place in (public(package, path), private(package, path) if path else None):
-        found = getattr(importlib.import_module(place), name, None) if place else None
-        if found is not None:
-            return found
+        module = importlib.import_module(place) if place else None
+        if module is not None and not isinstance(module, _Shared):  # of _IN_COPY
+            found = getattr(module, name, None)
+            if found is not None:
+                return found
     inside = f"{path}.{name}" if path else name
     inside = public(package, inside) or private(package, inside)
     return importlib.import_module(inside) if inside else None
