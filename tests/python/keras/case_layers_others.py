@@ -41,6 +41,27 @@ def test_layer_normalization(axis):
     same(with_gradients(ours), with_gradients(stock))
 
 
+@pytest.mark.parametrize("kind, axis, shape", [
+    ("Layer", -1, [None, None, 8]), ("Layer", [2, -1], [None, None, 4, 8]),
+    ("Layer", 1, [None, 6, None]), ("Group", -1, [None, None, 8]), ("Group", 1, [None, 6, None]),
+    ("Instance", -1, [None, None, None, 8]), ("Instance", 1, [None, 6, None])])
+def test_normalization_of_sizes_that_are_not_known(kind, axis, shape):
+    """In Keras' graph only the sizes of the variables are known; the data has the others."""
+    name = "axis" if kind == "Layer" else "channels_axis"
+    layer = getattr(layers, f"{kind}Normalization")(
+        **{name: axis}, beta_initializer="zeros", gamma_initializer="ones")
+    layer.build(shape)
+    layer.set_weights([RNG.normal(size=one.shape) for one in layer.get_weights()])
+    inputs = keras.Input(shape[1:])
+    outputs = layer(inputs)
+    assert outputs.shape.as_list() == shape
+    known = type(layer).from_config(layer.get_config())
+    x = RNG.normal(size=[size or 3 for size in shape]).astype("float32")
+    known.build(x.shape)
+    known.set_weights(layer.get_weights())
+    same(with_gradients(keras.Model(inputs, outputs), x), with_gradients(known, x), 1e-6)
+
+
 def test_group_and_instance_normalization():
     initializers = {"beta_initializer": "zeros", "gamma_initializer": "ones"}
     ours, stock = like(
@@ -68,8 +89,8 @@ def test_group_and_instance_normalization():
      "'axis', but received instead: a"),
     (lambda: layers.LayerNorm(3), [2, 4], "Invalid axis: 3"),
     (lambda: layers.LayerNorm([1, -1]), [2, 4], "Duplicate axis: (1, 1)"),
-    (lambda: layers.LayerNorm(), [None, 4], "Input shape (None, 4) has unknown dimensions - all "
-     "dimensions need to be fully specified."),
+    (lambda: layers.LayerNorm([1, 2]), [2, None, 4], "Input shape (2, None, 4) has unknown "
+     "dimensions - all dimensions need to be fully specified."),
 ])
 def test_what_normalization_refuses(make, shape, words):
     with pytest.raises(ValueError) as error:

@@ -161,8 +161,8 @@ class LayerNormalization(_Normalization):
                              f"received instead: {axis}")
 
     def build(self, input_shape):
-        """Makes the variables, of the sizes that are normalized over. Raises ValueError unless all
-        sizes are known."""
+        """Makes the variables, of the sizes that are normalized over. Raises ValueError unless
+        these sizes are known."""
         shape = tf.TensorShape(input_shape)
         if shape.rank is None:
             raise ValueError(f"Input shape {shape} has undefined rank.")
@@ -173,10 +173,10 @@ class LayerNormalization(_Normalization):
                 raise ValueError(f"Invalid axis: {one}")
         if len(set(axes)) != len(axes):
             raise ValueError(f"Duplicate axis: {tuple(axes)}")
-        if not shape.is_fully_defined():
+        sizes = shape.as_list()
+        if any(sizes[one] is None for one in axes):
             raise ValueError(f"Input shape {shape} has unknown dimensions - all dimensions need to "
                              "be fully specified.")
-        sizes = shape.as_list()
         others = [one for one in range(shape.rank) if one not in axes]
         # The variables have the order in which the axes are given, as Keras' have.
         self._order = [*others, *axes]
