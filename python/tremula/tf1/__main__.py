@@ -2,6 +2,6 @@
 
 import sys
 
-from tremula.tf1 import runner
+from tremula.old_programs import runner
 
-runner.main(sys.argv[1:])
+runner.main("tremula.tf1", sys.argv[1:])

@@ -10,8 +10,9 @@ import warnings
 from importlib.machinery import PathFinder
 
 from tremula._finder import alias_spec
+from tremula.old_programs import names
 from tremula.tf.inner import patches, versions
-from tremula.tf1 import contrib, contrib_slim, facade, missing, shims
+from tremula.tf1 import contrib, contrib_slim, facade, missing
 
 # Packages of TensorFlow that are not its public API: they stay what they are.
 _INNER = ("_api", "compat", "compiler", "core", "distribute", "dtensor", "include", "lite",
@@ -49,8 +50,6 @@ def install():
     warnings.filterwarnings("ignore", message=r"`tf\.layers\..*` is deprecated")
     patches.silence_deprecations()
     patches.accept_float_dimensions()
-    shims.restore_numpy_names()
-    shims.restore_python_names()
     patches.restore_moved_names()
     patches.restore_scalar_shape()
     patches.restore_keras_modules(v1)
@@ -65,6 +64,7 @@ def install():
     sys.meta_path.insert(0, TensorFlow1Finder())
     # There the device was TensorFlow's own: a program needs no import to place something on it.
     importlib.import_module("tensorflow.python.ipu")
+    names.restore("tremula.tf1")
 
 
 class TensorFlow1Finder:

@@ -1,4 +1,4 @@
-"""Old programs, run by the TensorFlow 1 runner in processes of their own."""
+"""Old programs, run by a runner in processes of their own."""
 
 import os
 import pathlib
@@ -12,9 +12,8 @@ ROOT = pathlib.Path(__file__).resolve().parents[3]
 
 @pytest.fixture
 def run(tmp_path):
-    """Runs a program's text as `python -m tremula.tf1 program.py`; returns the completed
-    process."""
-    def run_text(text, **environment):
+    """Runs a program's text as `python -m RUNNER program.py`; returns the completed process."""
+    def run_text(text, runner="tremula.tf1", **environment):
         program = tmp_path / "program.py"
         program.write_text(textwrap.dedent(text))
         environment = dict(
@@ -22,8 +21,8 @@ def run(tmp_path):
             PYTHONPATH=os.pathsep.join([str(ROOT / "python"), os.environ.get("PYTHONPATH", "")]),
             **environment)
         environment.setdefault("TREMULA_LIBRARY_DIR", str(ROOT / "build/release/lib"))
-        code = ("import sys, tremula._finder; from tremula.tf1 import runner; "
-                "runner.main(sys.argv[1:])")
+        code = ("import sys, tremula._finder; from tremula.old_programs import runner; "
+                f"runner.main({runner!r}, sys.argv[1:])")
         return interpreter.run(["-c", code, program], env=environment, cwd=tmp_path)
     return run_text
 

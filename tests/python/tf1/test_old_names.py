@@ -188,20 +188,3 @@ def test_tensorflow_1_s_names_are_no_warnings(run):
     """)
     assert result.returncode == 0 and "the end" in result.stderr
     assert "deprecated" not in result.stderr
-
-
-def test_names_that_python_itself_has_lost(prints):
-    lines = prints("""
-        import collections, fractions, inspect, time
-
-        def function(a, b=1, *c, **d):
-            pass
-
-        with open("text", "w") as out:
-            out.write("one\\r\\ntwo\\n")
-        with open("text", "rU") as lines:
-            print([line for line in lines], lines.mode)
-        print(tuple(inspect.getargspec(function)), isinstance([], collections.Iterable),
-              fractions.gcd(12, 18), time.clock() <= time.clock())
-    """)
-    assert lines == ["['one\\n', 'two\\n'] r", "(['a', 'b'], 'c', 'd', (1,)) True 6 True"]
