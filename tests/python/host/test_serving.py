@@ -71,6 +71,56 @@ def test_steps_around_and_names(tmp_path):
     np.testing.assert_array_equal(found, [16, 16])
 
 
+def _to_numbers(texts):
+    return tf.strings.to_number(texts)
+
+
+def _total(y):
+    return tf.reduce_sum(y)
+
+
+TEXTS = [tf2.TensorSpec([2], tf2.string)]
+
+
+@pytest.mark.parametrize("arguments", [
+    dict(preprocessing_step_signature=TEXTS),
+    dict(input_dataset=True),
+    dict(preprocessing_step=tf2.function(_to_numbers, input_signature=TEXTS))])
+def test_signatures_of_steps(tmp_path, arguments):
+    """The dataset's elements are those of the step that comes first."""
+    if "input_dataset" in arguments:
+        arguments = {"input_dataset": tf.data.Dataset.from_tensors(["1", "2"])}
+    run = ipu.serving.export_pipeline(
+        [lambda k, x: x * k, lambda x: x + 1.], str(tmp_path / "model"), 4, inputs=[3.],
+        device_mapping=[0, 0], **{
+            "predict_step_signature": SPEC, "preprocessing_step": _to_numbers,
+            "postprocessing_step": _total, "postprocessing_step_signature": SPEC, **arguments})
+    y = run(tf.constant(["5", "7"]))
+    with tf.Session() as session:
+        assert session.run(y) == [38]
+
+
+def test_steps_that_do_not_fit(tmp_path):
+    wrong = [tf2.TensorSpec([3], tf2.float32)]
+    for message, arguments in [
+            ("output 0 of preprocessing_step .* shape .2,., but the signature of predict_step says "
+             r"float32 and \(3,\)", dict(predict_step_signature=wrong)),
+            ("number of the preprocessing_step outputs, 2, does not match .* predict_step, .* 1",
+             dict(preprocessing_step=lambda text: (_to_numbers(text),) * 2)),
+            (r"predict_step .* float32 .* of postprocessing_step says int32 and \(2,\)", dict(
+                postprocessing_step_signature=[tf2.TensorSpec([2], tf2.int32)])),
+            ("predict_step has no output y, which postprocessing_step takes", dict(
+                predict_step=lambda x: {"z": x})),
+            ("Both preprocessing_step_signature and input_dataset", dict(
+                input_dataset=tf.data.Dataset.from_tensors(["1", "2"])))]:
+        given = dict(predict_step=lambda x: x, export_dir=str(tmp_path / "new"), iterations=1,
+                     predict_step_signature=SPEC, preprocessing_step=_to_numbers,
+                     preprocessing_step_signature=TEXTS, postprocessing_step=_total,
+                     postprocessing_step_signature=SPEC)
+        with pytest.raises(ValueError, match=message):
+            ipu.serving.export_single_step(**{**given, **arguments})
+
+
 def test_values_of_variables(tmp_path):
     with tf.Graph().as_default(), tf.Session() as session:
         w = tf.get_variable("w", [2], use_resource=True, initializer=tf.zeros_initializer())
@@ -100,7 +150,7 @@ def test_pipeline(tmp_path, devices):
                                       output_names="y")
     y = run(tf.constant([1., 2.]))
     with tf.Session() as session:
-        np.testing.assert_array_equal(session.run(y), [[8, 11]])
+        np.testing.assert_array_equal(session.run(y)["y"], [8, 11])
     with pytest.raises(ValueError, match="1 mappings != 2 stages"):
         ipu.serving.export_pipeline([step, step], str(tmp_path / "b"), 1, device_mapping=[0])
 
@@ -116,7 +166,11 @@ def test_eager(tmp_path):
 
         folder = str(tmp_path / "model")
         run = ipu.serving.export_single_step(predict, folder, 2, output_names=["y"])
-        np.testing.assert_array_equal(run(tf.constant([1., 2.])), [[2, 6]])
+        np.testing.assert_array_equal(run(tf.constant([1., 2.]))["y"], [2, 6])
+        w.assign([0., 0.])  # what is exported has values of its own
+        np.testing.assert_array_equal(run(np.float32([1, 2]))["y"], [2, 6])
+        with pytest.raises(TypeError, match=r"takes 1 tensors \(x\), but got 2"):
+            run(1., 2.)
     assert serve(folder, {"x": [2, 2]}, tmp_path) == {"y": [4, 6]}
 
 
@@ -126,6 +180,8 @@ def test_refusals(tmp_path):
     (full / "file").write_text("")
     for error, message, arguments in [
             (ValueError, "Directory is not empty", dict(export_dir=str(full))),
+            (ValueError, "Directory is not empty", dict(
+                export_dir=str(full), predict_step_signature=SPEC[0])),
             (ValueError, "Both predict_step_signature and input_dataset", dict(
                 input_dataset=tf.data.Dataset.range(1))),
             (ValueError, "Missing input_signature", dict(predict_step_signature=None)),

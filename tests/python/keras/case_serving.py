@@ -97,39 +97,58 @@ def sequential():
     return keras.Sequential([Dense(3, input_shape=(4,), batch_size=2, name="one"), Dense(2)])
 
 
-def test_what_is_exported_predicts(scope, tmp_path):
-    """All kinds of models, one after the other: a process that serves takes long to start."""
-    wanted, served = [], []
+def same(found, outputs):
+    """What an exported function gives, a list or a dict, is `outputs`, a dict."""
+    found = found if isinstance(found, dict) else dict(zip(outputs, found, strict=True))
+    for name, expected in outputs.items():
+        np.testing.assert_allclose(found[name], expected, rtol=1e-5)
 
-    def export(model, feeds, outputs, by=None, **arguments):
-        folder = str(tmp_path / f"model{len(served)}")
-        run = (by or type(model).export_for_ipu_serving)(model, folder, **arguments)
-        found = tf.nest.flatten(run(*(tf.constant(one) for one in feeds.values())))
-        for one, expected in zip(found, outputs.values(), strict=True):
-            np.testing.assert_allclose(one, expected, rtol=1e-5)
-        served.append((folder, {name: one.tolist() for name, one in feeds.items()}))
-        wanted.append({name: np.asarray(one) for name, one in outputs.items()})
 
+def models_and_exports():
+    """All kinds of models: (model, feeds, outputs, arguments of the export)."""
     model = functional()
     model.compile(steps_per_execution=16)
     first, second = model([X, 2 * X])
-    export(model, {"first": X, "second": 2 * X}, {"sum": first, "end": second}, batch_size=2,
-           output_names=["sum", "end"])
+    yield (model, {"first": X, "second": 2 * X}, {"sum": first, "end": second},
+           dict(batch_size=2, output_names=["sum", "end"]))
     model = pipelined()
-    export(model, {"x": X}, {"output_0": model(X)}, ipu.serving.export_keras)
+    yield model, {"x": X}, {"output_0": model(X)}, {}
     model = pipelined()
     total = tf.reduce_sum(model(np.stack([X[0]] * 2)))
-    export(model, {"row": X[0]}, {"total": total},
-           preprocessing_step=lambda row: tf.stack([row] * 2),
-           preprocessing_step_signature=[tf.TensorSpec([4], tf.float32)],
-           postprocessing_step=lambda y: {"total": tf.reduce_sum(y)},
-           postprocessing_step_signature=[tf.TensorSpec([2, 2], tf.float32)])
+    yield model, {"row": X[0]}, {"total": total}, dict(
+        preprocessing_step=lambda row: tf.stack([row] * 2),
+        preprocessing_step_signature=[tf.TensorSpec([4], tf.float32)],
+        postprocessing_step=lambda y: {"total": tf.reduce_sum(y)},
+        postprocessing_step_signature=[tf.TensorSpec([2, 2], tf.float32)])
     model = sequential()
-    export(model, {"one_input": X}, {"output_0": model(X)})
+    yield model, {"one_input": X}, {"result": model(X)}, dict(output_names="result")
     model = subclass()
-    export(model, {"named": X}, {"output_0": model(X)}, batch_size=2)
+    yield model, {"named": X}, {"output_0": model(X)}, dict(batch_size=2)
     model = WithFunction()
-    export(model, {"given": X}, {"output_0": model(X)})
+    yield model, {"given": X}, {"output_0": model(X)}, {}
+
+
+def test_what_is_exported_predicts(devices, tmp_path, capfd):
+    """One after the other: a process that serves takes long to start."""
+    runs, served = [], []
+    with ipu.ipu_strategy.IPUStrategy().scope():
+        for model, feeds, outputs, arguments in models_and_exports():
+            folder = str(tmp_path / f"model{len(served)}")
+            export = (type(model).export_for_ipu_serving, ipu.serving.export_keras)[len(runs) % 2]
+            run = export(model, folder, **arguments)
+            values = [tf.constant(one) for one in feeds.values()]
+            runs.append((run, values, outputs, "output_names" in arguments))
+            served.append((folder, {name: one.tolist() for name, one in feeds.items()}))
+            same(run(*values), outputs)
+    other = ipu.ipu_strategy.IPUStrategy()
+    for run, values, outputs, is_named in runs:
+        with other.scope():
+            found = run(*values)
+            assert isinstance(found, dict if is_named else list)
+            same(found, outputs)
+            same(other.run(run, args=values), outputs)
+    assert "no single program" not in capfd.readouterr().err
+    wanted = [{name: np.asarray(one) for name, one in outputs.items()} for _, _, outputs, _ in runs]
     done = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(LOAD), json.dumps(served)], text=True,
         env={**os.environ, "TREMULA_RUNTIME_DIR": str(tmp_path)}, capture_output=True,
@@ -185,9 +204,12 @@ def test_shapes_of_tensors_and_functions_for_run(devices, tmp_path):
         found = strategy.run(run, args=(tf.constant(X),))
     assert isinstance(found, list) and len(found) == 1
     np.testing.assert_allclose(found[0], expected, rtol=1e-5)
-    # Outside of the scope: the stages are still those of the strategy.
+    # In no scope and in that of another strategy: the stages are still those of the model's.
     ipu.serving.export_keras(two, str(tmp_path / "two"))
-    ipu.serving.export_keras(named, str(tmp_path / "named"))
-    for folder, names in (("two", {"input_1", "input_2"}), ("named", {"mine"})):
+    with ipu.ipu_strategy.IPUStrategy().scope():
+        ipu.serving.export_keras(named, str(tmp_path / "named"))
+        two.export_for_ipu_serving(str(tmp_path / "again"))
+    inputs = {"input_1", "input_2"}
+    for folder, names in (("two", inputs), ("again", inputs), ("named", {"mine"})):
         loaded = tf.saved_model.load(str(tmp_path / folder)).signatures["serving_default"]
         assert set(loaded.structured_input_signature[1]) == names

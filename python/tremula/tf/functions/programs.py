@@ -117,6 +117,8 @@ def _is_run(function):
 # ---- Making ----
 
 def _make(function, device, must):
+    if not must and launching.launches(function.graph):
+        return _with_parts(function, device)
     try:
         return _build(function, device)
     except (errors.error_class(errors.INVALID_ARGUMENT),

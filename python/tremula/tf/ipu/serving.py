@@ -14,6 +14,7 @@ import shutil
 
 import tensorflow as tf
 
+from tremula.tf.inner import functions
 from tremula.tf.ipu import ipu_compiler, scopes
 from tremula.tf.runtime.base import checks
 
@@ -32,20 +33,22 @@ def export_single_step(predict_step, export_dir, iterations, predict_step_signat
     predict_step            function of tensors that returns a tensor, a list or a dict of them
     export_dir              folder; must be empty or not there, unless purge_export_dir
     iterations              steps that the IPU does at a time: 1 or more; no difference here
-    *_signature             list of tf.TensorSpec of the arguments. That of the prediction (before
-                            SDK 3.4 `input_signature`) may be left out with an input_dataset, whose
-                            elements it then is, for a tf.function that has one, and where a
-                            preprocessing step has none of its own
+    *_signature             list of tf.TensorSpec of the arguments of a step. That of the prediction
+                            was called `input_signature` before SDK 3.4. A tf.function may have a
+                            signature of its own
+    input_dataset           instead of the signature of the step that comes first: its elements
+                            are that step's arguments
     output_names            names of the outputs, by default output_0, output_1, ...
     variable_initializer    function of the session that gives variables their values (TensorFlow
                             1; default: their initialisers)
     checkpoint_restore_dir  folder of the checkpoint that has the values (TensorFlow 1)
 
     Returns a function of tensors, in eager mode a tf.function, that calls what was exported and
-    gives a list of its outputs.
+    gives a list of its outputs, with output_names a dict of them.
 
-    Raises ValueError for a folder that is not empty, for signatures that are missing or of another
-    length and for wrong output_names, TypeError for what is no signature or dataset.
+    Raises ValueError for a folder that is not empty, for signatures that are missing, of another
+    length or not those of what a step gets, and for wrong output_names, TypeError for what is no
+    signature or dataset.
     """
     checks.function("predict_step", predict_step)
     program = functools.partial(_compiled, predict_step)
@@ -200,6 +203,20 @@ def _signature_of_dataset(dataset, caller):
     return list(signature)
 
 
+def _exported_signature(predict, signature, dataset, before, before_signature, caller, skipped):
+    """The signature of the step that comes first: a list of TensorSpecs."""
+    first = "predict_step_signature" if before is None else "preprocessing_step_signature"
+    given = signature if before is None else before_signature
+    if given is not None and dataset is not None:
+        raise ValueError(f"Both {first} and input_dataset cannot be provided to {caller}. Please "
+                         "pass only one of them.")
+    if dataset is not None:
+        given = _signature_of_dataset(dataset, caller)
+    if before is None:
+        return _signature(predict, given, skipped)
+    return _signature(before, given or getattr(before, "input_signature", None) or signature)
+
+
 def _names(names):
     """output_names as a list, or None."""
     if names is None:
@@ -226,6 +243,49 @@ def _named(returned, names):
     return dict(zip(names, flat))
 
 
+# ---- The steps ----
+
+def _steps(program, before, signature, after, after_signature):
+    """The function that is exported: program(*values) on the IPU, with `before` and `after`, which
+    may be None, on the CPU. The signatures are those of `program` and of `after`, or None."""
+    def steps(*values):
+        if before is not None:
+            with tf.device("/device:CPU:0"):
+                values = before(*values)
+                values = [tf.convert_to_tensor(one) for one in (
+                    values if isinstance(values, (list, tuple)) else [values])]
+            if signature is not None:
+                _check_step(values, signature, "preprocessing_step", "predict_step")
+        result = program(*values)
+        if after is None:
+            return result
+        named = result if isinstance(result, dict) else {}
+        values = [] if named else tf.nest.flatten(result)
+        if after_signature is not None:
+            found = [named.get(one.name) for one in after_signature] if named else values
+            _check_step(found, after_signature, "predict_step", "postprocessing_step")
+        with tf.device("/device:CPU:0"):
+            return after(*values, **named)
+
+    return steps
+
+
+def _check_step(values, signature, source, target):
+    """Raises ValueError unless `values`, what the step `source` has returned, are what the
+    signature of the step `target` says."""
+    if len(values) != len(signature):
+        raise ValueError(f"The number of the {source} outputs, {len(values)}, does not match the "
+                         f"signature of {target}, which has {len(signature)}.")
+    for i, (value, spec) in enumerate(zip(values, signature)):
+        if value is None:
+            raise ValueError(f"The {source} has no output {spec.name}, which {target} takes.")
+        if value.dtype != spec.dtype or not spec.shape.is_compatible_with(value.shape):
+            raise ValueError(
+                f"The output {i} of {source} has the type {value.dtype.name} and the shape "
+                f"{value.shape}, but the signature of {target} says {spec.dtype.name} and "
+                f"{spec.shape}.")
+
+
 # ---- Writing ----
 
 def _export(program, predict, export_dir, iterations, signature, dataset, output_names, before,
@@ -241,41 +301,23 @@ def _export(program, predict, export_dir, iterations, signature, dataset, output
     checks.function("variable_initializer", initializer, optional=True)
     checkpoint = checks.path("checkpoint_restore_dir", checkpoint, optional=True)
     output_names = _names(output_names)
-    if signature is not None and dataset is not None:
-        raise ValueError("Both predict_step_signature and input_dataset cannot be provided to "
-                         f"{caller}. Please pass only one of them.")
-    if dataset is not None:
-        signature = _signature_of_dataset(dataset, caller)
-    del after_signature  # what comes out of the program says it
-    if before is not None:
-        if before_signature is None:
-            before_signature = getattr(before, "input_signature", None) or signature
-        signature = _signature(before, before_signature)
-    else:
+    if os.path.isdir(export_dir) and os.listdir(export_dir) and not purge:
+        raise ValueError("Directory is not empty. Please specify an empty directory.")
+    exported = _exported_signature(predict, signature, dataset, before, before_signature, caller,
+                                   skipped)
+    if signature is not None:
         signature = _signature(predict, signature, skipped)
-    if os.path.isdir(export_dir) and os.listdir(export_dir):
-        if not purge:
-            raise ValueError("Directory is not empty. Please specify an empty directory.")
+    if after is not None and after_signature is not None:
+        after_signature = _signature(after, after_signature)
+    if os.path.isdir(export_dir) and purge:
         shutil.rmtree(export_dir)
-
-    def steps(*values):
-        with tf.device("/device:CPU:0"):
-            if before is not None:
-                values = before(*values)
-                values = values if isinstance(values, (list, tuple)) else [values]
-        result = program(*values)
-        with tf.device("/device:CPU:0"):
-            if after is not None:
-                result = after(**result) if isinstance(result, dict) else after(
-                    *tf.nest.flatten(result))
-        return result
-
+    steps = _steps(program, before, signature, after, after_signature)
     if tf.executing_eagerly():
         if initializer is not None or checkpoint is not None:
             raise ValueError("variable_initializer and checkpoint_restore_dir are for TensorFlow 1 "
                              "graphs: in eager mode variables have values.")
-        return _write(steps, signature, export_dir, output_names)
-    return _write_graph(steps, signature, export_dir, output_names, initializer, checkpoint)
+        return _write(steps, exported, export_dir, output_names)
+    return _write_graph(steps, exported, export_dir, output_names, initializer, checkpoint)
 
 
 def _write(steps, signature, export_dir, output_names):
@@ -289,12 +331,31 @@ def _write(steps, signature, export_dir, output_names):
     model.kept = list(concrete.variables)
     model.predict = predict
     tf.saved_model.save(model, export_dir, signatures={"serving_default": concrete})
+    # As it was saved: with values of its own, and in the scope of whatever strategy.
+    saved = tf.saved_model.load(export_dir)
+    names = list(concrete.structured_outputs)
 
-    @tf.function(autograph=False)
     def run(*values):
-        return list(predict(*values).values())
+        exported = saved.signatures["serving_default"]
+        found = exported(**{spec.name: value for spec, value in zip(
+            signature, _arguments(values, signature))})
+        return _results({name: found[name] for name in names}, output_names)
 
-    return run
+    return functions.without_retracing_warning(tf.function(run, autograph=False))
+
+
+def _arguments(values, signature):
+    """The values as tensors of the types that the signature has. Raises TypeError for another
+    number of them."""
+    if len(values) != len(signature):
+        raise TypeError(f"The exported function takes {len(signature)} tensors "
+                        f"({', '.join(one.name for one in signature)}), but got {len(values)}.")
+    return [tf.convert_to_tensor(value, spec.dtype) for value, spec in zip(values, signature)]
+
+
+def _results(named, output_names):
+    """What an exported function gives, {name: tensor}, as its caller gets it."""
+    return named if output_names else list(named.values())
 
 
 def _write_graph(steps, signature, export_dir, output_names, initializer, checkpoint):
@@ -333,10 +394,10 @@ def _write_graph(steps, signature, export_dir, output_names, initializer, checkp
 
     def run(*values):
         results = tf.import_graph_def(frozen, {
-            name: tf.convert_to_tensor(value, spec.dtype)
-            for name, value, spec in zip(takes, values, signature)}, gives, name="serving")
+            name: value for name, value in zip(takes, _arguments(values, signature))}, gives,
+            name="serving")
         for one, shape in zip(results, shapes.values()):
             one.set_shape(shape)
-        return results
+        return _results(dict(zip(shapes, results)), output_names)
 
     return run

@@ -1,5 +1,6 @@
 """SavedModels of extended models for TensorFlow Serving."""
 
+import contextlib
 import inspect
 
 import tensorflow as tf
@@ -39,7 +40,7 @@ class Exporting:
             return tf.nest.pack_sequence_as(specs, values)
 
         def call(*values):
-            with self.distribute_strategy.scope():  # call() may have stages
+            with _strategy_scope(self):
                 return self(packed(values), training=False)
 
         predict = _named(call, signature)
@@ -50,6 +51,13 @@ class Exporting:
             postprocessing_step=postprocessing_step,
             postprocessing_step_signature=postprocessing_step_signature,
             purge_export_dir=purge_export_dir)
+
+
+def _strategy_scope(model):
+    """A block in the scope of an IPUStrategy, which stages in call() ask for: the one that is
+    around already, else the model's own."""
+    is_around = isinstance(tf.distribute.get_strategy(), type(model.distribute_strategy))
+    return contextlib.nullcontext() if is_around else model.distribute_strategy.scope()
 
 
 def _inputs(model):

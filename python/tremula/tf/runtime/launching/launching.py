@@ -87,6 +87,13 @@ def launch(trace, name, on_device=False):
             return [tf.identity(tensor) for tensor in results], done
 
 
+def launches(graph):
+    """Whether a graph, or a function that it calls, launches a program."""
+    return any(operation.type in ("IpuLaunch", "IpuStart")
+               for one in [graph, *graphs.function_graphs(graph).values()]
+               for operation in one.get_operations())
+
+
 def make_launch(node, source, host, device, results, updates):
     """Makes a NodeDef an IpuLaunch of a lowering.Source that is lowered when it runs.
 
