@@ -425,6 +425,11 @@ trm_status trm_computation_add(trm_module *module, uint32_t computation,
  * commutative op: add, multiply, maximum, minimum, and, or, xor. Else TRM_NUM_OPCODES. */
 trm_opcode trm_computation_combiner(const trm_computation *computation);
 
+/* Fills order[] with the instructions that `needed` marks (NULL: all) and all that they need:
+ * operands and control predecessors first, otherwise in the order before. Fails on a cycle. */
+trm_status trm_computation_order(const trm_computation *computation, const bool *needed,
+                                 trm_index *order, uint32_t *out_count, trm_error *error);
+
 /* How passes change a computation: they append instructions, note in replacement[i] which
  * instruction replaces i (TRM_NO_INDEX: none; the array covers all instructions, new ones too), and
  * call this function once. It redirects every operand, control predecessor and root, drops

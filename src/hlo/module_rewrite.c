@@ -63,9 +63,8 @@ static trm_index dependency(const trm_instruction *instruction, uint32_t k) {
              : instruction->control_predecessors[k - instruction->num_operands];
 }
 
-/* Fills order[] with the needed instructions, dependencies first, otherwise in the order before. */
-static trm_status order_needed(const trm_computation *computation, const bool *needed,
-                               trm_index *order, uint32_t *out_count, trm_error *error) {
+trm_status trm_computation_order(const trm_computation *computation, const bool *needed,
+                                 trm_index *order, uint32_t *out_count, trm_error *error) {
   const uint32_t total = computation->num_instructions;
   size_t edges = 0;
   for (trm_index i = 0; i < total; ++i) edges += num_dependencies(&computation->instructions[i]);
@@ -155,7 +154,7 @@ trm_status trm_computation_rewrite(trm_module *module, uint32_t computation_inde
     FAIL_OR_GOTO(done, RESOURCE_EXHAUSTED, "out of memory while rewriting a computation");
   }
   uint32_t count;
-  TRY_OR_GOTO(order_needed(computation, needed, order, &count, error), done);
+  TRY_OR_GOTO(trm_computation_order(computation, needed, order, &count, error), done);
   for (trm_index i = 0; i < total; ++i) position[i] = TRM_NO_INDEX;
   for (uint32_t i = 0; i < count; ++i) position[order[i]] = i;
   kept = trm_allocate((count + 1) * sizeof *kept);

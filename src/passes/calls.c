@@ -172,6 +172,7 @@ typedef struct waits {
   trm_arena *arena;
   trm_index *copies; /* the arguments, or the results, of one call */
   uint32_t count;
+  trm_index *order;      /* instructions after all that they wait for */
   bool *reads, *follows; /* by instruction: reads one of the copies; depends on a reader */
 } waits;
 
@@ -182,11 +183,14 @@ static bool is_operand(const trm_instruction *instruction, trm_index operand) {
   return false;
 }
 
-/* Makes each reader of one of the copies wait for the others, except for copies that depend on a
- * reader. */
-static trm_status wait_for_copies(waits *w, trm_error *error) {
-  trm_computation *c = w->computation;
-  for (trm_index i = 0; i < c->num_instructions; ++i) {
+/* Marks what reads the copies, and what depends on that. Earlier groups may wait for instructions
+ * with a later index, so the walk needs an order of its own. */
+static trm_status mark_readers(waits *w, trm_error *error) {
+  const trm_computation *c = w->computation;
+  uint32_t count;
+  TRY(trm_computation_order(c, NULL, w->order, &count, error));
+  for (uint32_t at = 0; at < count; ++at) {
+    const trm_index i = w->order[at];
     const trm_instruction *instruction = &c->instructions[i];
     w->reads[i] = w->follows[i] = false;
     for (uint32_t k = 0; k < instruction->num_operands; ++k) {
@@ -199,6 +203,14 @@ static trm_status wait_for_copies(waits *w, trm_error *error) {
     }
     w->follows[i] |= w->reads[i];
   }
+  return TRM_OK;
+}
+
+/* Makes each reader of one of the copies wait for the others, except for copies that depend on a
+ * reader. */
+static trm_status wait_for_copies(waits *w, trm_error *error) {
+  trm_computation *c = w->computation;
+  TRY(mark_readers(w, error));
   for (trm_index i = 0; i < c->num_instructions; ++i) {
     if (!w->reads[i]) continue;
     trm_instruction *reader = &c->instructions[i];
@@ -248,16 +260,18 @@ trm_status trm_pass_order_calls(trm_module *module, trm_error *error) {
   }
   waits w = {.arena = &module->arena,
              .copies = trm_allocate(((size_t)most + 1) * sizeof(trm_index)),
+             .order = trm_allocate(((size_t)most + 1) * sizeof(trm_index)),
              .reads = trm_allocate((size_t)most + 1),
              .follows = trm_allocate((size_t)most + 1)};
   trm_status status = TRM_OK;
-  if (w.copies == NULL || w.reads == NULL || w.follows == NULL) {
+  if (w.copies == NULL || w.order == NULL || w.reads == NULL || w.follows == NULL) {
     status = trm_fail(error, TRM_RESOURCE_EXHAUSTED, "out of memory for calls");
   }
   for (uint32_t c = 0; c < module->num_computations && status == TRM_OK; ++c) {
     status = order_calls(module, c, &w, error);
   }
   trm_free(w.copies);
+  trm_free(w.order);
   trm_free(w.reads);
   trm_free(w.follows);
   return status;

@@ -150,7 +150,8 @@ trm_status trm_passes_run(trm_module *module, const trm_pass_settings *settings,
 trm_status trm_passes_run_host(trm_module *module, const trm_pass_settings *settings,
                                trm_pass_observer observer, void *context, trm_error *error);
 /* Runs the IPU's tail, after the shared passes. The host's settings do not matter. */
-trm_status trm_passes_run_ipu(trm_module *module, trm_error *error);
+trm_status trm_passes_run_ipu(trm_module *module, trm_pass_observer observer, void *context,
+                              trm_error *error);
 /* The name of the i-th pass of the shared ones and the host's tail, or NULL after the last
  * (documentation, --dump-after). */
 const char *trm_pass_name(size_t i);

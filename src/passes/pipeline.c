@@ -200,9 +200,10 @@ trm_status trm_passes_run_host(trm_module *module, const trm_pass_settings *sett
   return TRM_OK;
 }
 
-trm_status trm_passes_run_ipu(trm_module *module, trm_error *error) {
+trm_status trm_passes_run_ipu(trm_module *module, trm_pass_observer observer, void *context,
+                              trm_error *error) {
   const trm_pass_settings settings = {.optimise = true};
-  return run_passes(ipu_tail, NUM_IPU, module, &settings, NULL, NULL, error);
+  return run_passes(ipu_tail, NUM_IPU, module, &settings, observer, context, error);
 }
 
 const char *trm_pass_name(size_t i) { return i < NUM_PASSES ? pipeline[i].name : NULL; }

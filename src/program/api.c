@@ -176,7 +176,7 @@ static trm_status run_passes(trm_program *program, const trm_module *module, pas
     TRY(trm_module_clone_lightly(module, &program->owned_module, error));
   }
   if (program->owned_module != NULL) {
-    TRY(trm_passes_run_ipu(program->owned_module, error));
+    TRY(trm_passes_run_ipu(program->owned_module, NULL, NULL, error));
     program->module = program->owned_module;
   }
   TRY(trm_module_clone_lightly(program->module, &program->ipu_module, error));

@@ -20,7 +20,7 @@ static copies copies_of(const char *text) {
   if (trm_module_read(text, strlen(text), "test", &module, &error) != TRM_OK) {
     fail_msg("does not parse: %s", error.message);
   }
-  if (trm_passes_run_ipu(module, &error) != TRM_OK) fail_msg("%s", error.message);
+  if (trm_passes_run_ipu(module, NULL, NULL, &error) != TRM_OK) fail_msg("%s", error.message);
   const trm_computation *entry = &module->computations[module->entry];
   copies found = {0};
   for (trm_index i = 0; i < entry->num_instructions; ++i) {
@@ -88,9 +88,26 @@ static void test_calls_in_calls(void **state) {
   assert_int_equal(found.results, 4);   /* x, s, y, t */
 }
 
+/* Two calls that each need a part of the other's result: x waits for u, which is after x in the
+ * module, so u does not wait for the argument that comes from x. */
+static void test_calls_that_need_each_other(void **state) {
+  (void)state;
+  const copies found =
+      copies_of(INPUTS "  x = f32[8,8] tanh(a)" CALL(
+          "f") "  t = f32[8,8] negate(x)\n"
+               "  u = f32[8,8] tanh(w)" CALL("f_1")
+                    PRODUCT("p", "u", "t", "f_1") "  q = f32[8,8] negate(u)\n" PRODUCT(
+                        "y", "x", "q", "f") "  ROOT r = f32[8,8] add(y, p) }\n");
+  assert_int_equal(found.arguments, 4); /* a, q; w, t */
+  assert_int_equal(found.results, 4);   /* x, y; u, p */
+  /* x for q, y for a, p for w; t for y, and the sum for the results that it does not read. */
+  assert_int_equal(found.waits, 3 + 1 + 2);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_arguments_and_results), cmocka_unit_test(test_arguments_come_first),
-      cmocka_unit_test(test_single_calls), cmocka_unit_test(test_calls_in_calls)};
+      cmocka_unit_test(test_single_calls), cmocka_unit_test(test_calls_in_calls),
+      cmocka_unit_test(test_calls_that_need_each_other)};
   return cmocka_run_group_tests_name("calls", tests, NULL, NULL);
 }
