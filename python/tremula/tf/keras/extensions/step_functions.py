@@ -115,14 +115,14 @@ def _checked(gradients):
 
 
 def check_optimizer(optimizer):
-    """Raises ValueError for an optimizer with a minimize() of the user's own, which is not called
-    when sums of gradients are applied."""
+    """Raises ValueError for an optimizer whose class has a minimize() of its own, which is not
+    called when sums of gradients are applied. As in the original, a class may inherit one."""
     legacy = inner.legacy_optimizer()
-    optimizer = getattr(optimizer, "inner_optimizer", optimizer)
-    if isinstance(optimizer, legacy) and type(optimizer).minimize is not legacy.minimize:
-        owner = next(one for one in type(optimizer).__mro__ if "minimize" in vars(one))
-        if not owner.__module__.startswith(("tremula.", f"{inner.package()}.")):
-            raise ValueError(messages.MINIMIZE)
+    kind = type(getattr(optimizer, "inner_optimizer", optimizer))
+    own = vars(kind).get("minimize", legacy.minimize)
+    if issubclass(kind, legacy) and own is not legacy.minimize and not kind.__module__.startswith(
+            ("tremula.", f"{inner.package()}.")):
+        raise ValueError(messages.MINIMIZE)
 
 
 class _KerasOptimizerWrapper(tf.compat.v1.train.Optimizer):
