@@ -1,6 +1,7 @@
 """Prepares this process for a program of TensorFlow 2.0 to 2.6."""
 
 import importlib
+import importlib.util
 import sys
 
 from tremula._finder import alias_spec
@@ -19,7 +20,15 @@ def install():
 
 
 class _KerasFinder:
-    """Finds Keras 2 as `keras`, as that package was."""
+    """Finds Keras 2 as `keras`, as that package was: each module is one object under both names."""
 
     def find_spec(self, fullname, path=None, target=None):
-        return alias_spec(fullname, versions.keras_package()) if fullname == "keras" else None
+        root, dot, tail = fullname.partition(".")
+        if root != "keras":
+            return None
+        name = versions.keras_package() + dot + tail
+        try:
+            known = name in sys.modules or importlib.util.find_spec(name) is not None
+        except ModuleNotFoundError:
+            known = False
+        return alias_spec(fullname, name) if known else None

@@ -2,6 +2,8 @@
 
 import os
 import pathlib
+import subprocess
+import sys
 import textwrap
 
 import interpreter
@@ -12,8 +14,9 @@ ROOT = pathlib.Path(__file__).resolve().parents[3]
 
 @pytest.fixture
 def run(tmp_path):
-    """Runs a program's text as `python -m RUNNER program.py`; returns the completed process."""
-    def run_text(text, runner="tremula.tf1", **environment):
+    """Runs a program's text as `python -m RUNNER program.py`; returns the completed process.
+    `fresh`: in a process that has not imported TensorFlow."""
+    def run_text(text, runner="tremula.tf1", fresh=False, **environment):
         program = tmp_path / "program.py"
         program.write_text(textwrap.dedent(text))
         environment = dict(
@@ -23,6 +26,9 @@ def run(tmp_path):
         environment.setdefault("TREMULA_LIBRARY_DIR", str(ROOT / "build/release/lib"))
         code = ("import sys, tremula._finder; from tremula.old_programs import runner; "
                 f"runner.main({runner!r}, sys.argv[1:])")
+        if fresh:
+            return subprocess.run([sys.executable, "-c", code, program], env=environment,
+                                  cwd=tmp_path, text=True, capture_output=True)
         return interpreter.run(["-c", code, program], env=environment, cwd=tmp_path)
     return run_text
 

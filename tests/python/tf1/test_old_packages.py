@@ -104,7 +104,7 @@ def test_keras_of_a_tensorflow_2_program_is_keras_2(run):
             model.compile(SGD(0.25), "mse")
             model.fit(tf.ones([4, 1]), tf.zeros([4, 1]), batch_size=4, verbose=0)
             print(*model.get_weights()[0][0])
-    """, runner="tremula.tf2")
+    """, runner="tremula.tf2", fresh=True)
     assert result.returncode == 0, result.stderr[-3000:]
     assert result.stdout.split() == ["0.5"]
 
