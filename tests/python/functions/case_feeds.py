@@ -161,6 +161,33 @@ def test_two_functions_enqueue_to_one_queue(scope, ipu):
         scope.run(twice, args=(tf.constant(3.),))
 
 
+def test_enqueued_is_told_of_the_function_that_is_traced(scope, ipu):
+    """A function that enqueues once, however often it is called in a program, and in each of two
+    programs; also where the computation is compiled inside the function."""
+    outfeed = ipu.ipu_outfeed_queue.IPUOutfeedQueue()
+
+    def noted(x):
+        if not outfeed.enqueued:
+            outfeed.enqueue(x)
+        with pytest.raises(ValueError, match="can only be enqueued once"):
+            outfeed.enqueue(x)
+        return x + 1.
+
+    def compiled(x):
+        with ipu.scopes.ipu_scope("/device:IPU:0"):
+            result, = ipu.ipu_compiler.compile(lambda x: noted(noted(x)), [x])
+        assert outfeed.enqueued
+        return result
+
+    for one in (lambda x: noted(noted(x))), (lambda x: noted(x) * 2.):
+        function = tf.function(one, jit_compile=True, autograph=False)
+        scope.run(function, args=(tf.constant(5.),))
+        assert outfeed.dequeue().numpy().tolist() == [5.]
+    for value in 6., 7.:
+        assert tf.function(compiled, autograph=False)(tf.constant(value)).numpy() == value + 2
+        assert outfeed.dequeue().numpy().tolist() == [value]
+
+
 def test_what_iterators_refuse(scope, ipu, tmp_path):
     iterator = iter(numbers())
     with pytest.raises(RuntimeError, match="^Accessing dataset elements can not be accessed in "

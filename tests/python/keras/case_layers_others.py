@@ -5,6 +5,7 @@ import pytest
 import tensorflow as tf
 from tensorflow import keras
 
+from tensorflow.python import ipu
 from tensorflow.python.ipu.keras import layers
 from tensorflow.python.ipu.ops import f8_ops, nn_ops
 
@@ -303,3 +304,32 @@ def test_inputs_by_keyword_and_with_a_mask(make, x):
     if x is X and not isinstance(layer, layers.LSTM):  # which refuses masks
         masked = keras.Sequential([keras.layers.Masking(), layer])
         np.testing.assert_allclose(masked(x, training=False), layer(x, training=False), rtol=1e-5)
+
+
+class Noting(keras.layers.Layer):
+    """Enqueues what it gets: once in a program, or without asking."""
+
+    def __init__(self, outfeed, asks):
+        super().__init__()
+        self.outfeed, self.asks = outfeed, asks
+
+    def call(self, x):
+        if not self.asks or not self.outfeed.enqueued:
+            self.outfeed.enqueue(x)
+        return x
+
+
+@pytest.mark.parametrize("asks", [True, False])
+def test_a_layer_that_enqueues(strategy, asks):
+    """Where Keras infers shapes nothing is enqueued for the programs."""
+    data = RNG.normal(size=(8, 4)).astype("float32")
+    outfeed = ipu.ipu_outfeed_queue.IPUOutfeedQueue()
+    with strategy.scope():
+        inputs = keras.Input((4,), batch_size=2)
+        model = keras.Model(inputs, keras.layers.Dense(1)(Noting(outfeed, asks)(inputs)))
+        model.compile("sgd", "mse", steps_per_execution=2)
+        for run in (lambda: model.fit(data, data[:, :1], 2, verbose=0, shuffle=False),
+                    lambda: model.predict(data, 2, verbose=0),
+                    lambda: model.evaluate(data, data[:, :1], 2, verbose=0)):
+            run()
+            np.testing.assert_array_equal(outfeed.dequeue().numpy().reshape(8, 4), data)

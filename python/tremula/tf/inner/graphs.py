@@ -177,13 +177,13 @@ def is_in_graph(value, graph):
     return tensor_util.is_tf_type(value) and getattr(value, "graph", None) is graph
 
 
-def outermost_graph():
-    """The graph that the default graph is, or is inside of."""
+def graphs_around():
+    """The default graph and the graphs that it is inside of, the outermost last."""
     import tensorflow.compat.v1 as tf
-    graph = tf.get_default_graph()
-    while getattr(graph, "outer_graph", None) is not None:
-        graph = graph.outer_graph
-    return graph
+    found = [tf.get_default_graph()]
+    while getattr(found[-1], "outer_graph", None) is not None:
+        found.append(found[-1].outer_graph)
+    return found
 
 
 def is_loop_body(graph):

@@ -57,19 +57,22 @@ class IPUOutfeedQueue(collections.abc.Iterable):
             options["replication_factor"] or 0)
         self._structure = None
         self._types, self._shapes = [], []
-        self._enqueued_in = None  # the outermost graph of what enqueues, by a weak reference
-        self._trace = None  # of the program that enqueues
-        self._place = None  # that, or the operation that enqueues without one
+        # The graphs that the operation which enqueues is in: a tf.function's own, in a TensorFlow
+        # 1 graph also those around it.
+        self._enqueued_in = weakref.WeakSet()
+        self._outermost = None  # of these graphs, by a weak reference
+        self._place = None  # the trace of the program that enqueues, or else the operation
         self._eager_dequeue = None
 
     @property
     def enqueued(self):
-        """Whether a program of the default graph, in eager mode any program, writes to this
-        queue."""
+        """Whether what the default graph holds, in eager mode any program, writes to this queue.
+        A function's graph does not see what other functions enqueue, such as one in which Keras
+        infers shapes."""
         import tensorflow.compat.v1 as tf
         if tf.executing_eagerly():  # where each thread has a default graph of its own
             return self._structure is not None
-        return self._enqueued_in is not None and self._enqueued_in() is graphs.outermost_graph()
+        return tf.get_default_graph() in self._enqueued_in
 
     @property
     def deleter(self):
@@ -90,8 +93,10 @@ class IPUOutfeedQueue(collections.abc.Iterable):
         """
         import tensorflow.compat.v1 as tf
         trace = tracing.current()
-        is_traced_anew = getattr(trace, "is_function", False) and trace is not self._trace
-        if self.enqueued and not is_traced_anew:
+        around = graphs.graphs_around()
+        is_function = eager.is_outside_functions() if trace is None else trace.is_function
+        is_part = trace is not None and not is_function  # of the graph around the trace's
+        if (trace.graph.outer_graph if is_part else around[0]) in self._enqueued_in:
             raise ValueError("An outfeed can only be enqueued once.")
         tensors = tf.nest.map_structure(tf.convert_to_tensor, tensors)
         flat = tf.nest.flatten(tensors)
@@ -108,8 +113,9 @@ class IPUOutfeedQueue(collections.abc.Iterable):
         operation = tracing.side_effect(custom_calls.OUTFEED, {"feed": feed}, flat, [], [])
         self._types = [one.dtype.base_dtype for one in flat]
         self._shapes = [one.shape.as_list() for one in flat]
-        self._enqueued_in = weakref.ref(graphs.outermost_graph())
-        self._trace, self._place = trace, trace or operation
+        self._enqueued_in = weakref.WeakSet(around[:1] if is_function else around)
+        self._outermost = weakref.ref(around[-1])
+        self._place = trace or operation
         # With the structure, another thread may dequeue.
         self._structure, self._eager_dequeue = tensors, None
         return operation
@@ -130,13 +136,13 @@ class IPUOutfeedQueue(collections.abc.Iterable):
         """
         del wait_for_completion
         import tensorflow.compat.v1 as tf
-        if not self.enqueued and tf.executing_eagerly():
-            return []
-        if not self.enqueued:
-            raise ValueError("Trying to dequeue elements from an outfeed before it was enqueued: "
-                             "build the program first.")
         if not tf.executing_eagerly():
+            if self._outermost is None or self._outermost() is not graphs.graphs_around()[-1]:
+                raise ValueError("Trying to dequeue elements from an outfeed before it was "
+                                 "enqueued: build the program first.")
             return self._dequeue()
+        if self._structure is None:
+            return []
         dequeue = self._eager_dequeue  # a thread that enqueues again drops the function
         if dequeue is None:
             dequeue = self._eager_dequeue = functions.without_retracing_warning(

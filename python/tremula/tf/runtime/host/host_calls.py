@@ -46,7 +46,7 @@ class HostFunction:
         owners = {one.graph for _, one in resources if not eager.is_eager(one)}
         self._talk = 0 if eager.is_outside_functions() else _talk(graph_def)
         if self._talk and not owners:
-            owners = {graphs.outermost_graph()}
+            owners = {graphs.graphs_around()[-1]}
         if len(owners) > 1:
             raise errors.error_class(errors.INVALID_ARGUMENT)(None, None, (
                 f"{name} takes resources of several graphs."))
