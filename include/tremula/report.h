@@ -39,8 +39,8 @@ typedef struct trm_report_framework {
 /* Plans the executable with its own options (target, ipus, ...). If engine options ask for a
  * profile, writes it into a new directory. `framework` may be NULL. A program that does not fit is
  * an error, TRM_INTERNAL with Poplar's message, after the profile is written; with the executable's
- * option ipu_model it is a warning in the log. *out_report is NULL if no runs are to be recorded.
- * Free it with trm_report_free. */
+ * option ipu_model it is a warning in the log. So is an estimate that fails, unless an option is
+ * wrong. *out_report is NULL if no runs are to be recorded. Free it with trm_report_free. */
 TRM_API trm_status trm_report_create(trm_executable *executable,
                                      const trm_report_framework *framework, trm_report **out_report,
                                      trm_error *error);

@@ -192,15 +192,17 @@ static trm_status run_passes(trm_program *program, const trm_module *module, pas
 static trm_status make(trm_program *program, const trm_module *module, passes_done done,
                        trm_error *error) {
   const trm_program_options *options = &program->options;
-  TRY(check_options(options, program->target, error));
-  TRY(run_passes(program, module, done, error));
-  trm_tile_role **roles;
-  TRY(trm_program_read_roles(program->ipu_module, &program->arena, &roles, error));
   trm_plan_options convolution, matmul;
+  program->refuses_option = true; /* until all have been read */
+  TRY(check_options(options, program->target, error));
   TRY(plan_options(options, options->conv_memory_proportion, options->convolution_options,
                    "convolutions", &program->arena, &convolution, error));
   TRY(plan_options(options, options->matmul_memory_proportion, options->matmul_options, "matmuls",
                    &program->arena, &matmul, error));
+  program->refuses_option = false;
+  TRY(run_passes(program, module, done, error));
+  trm_tile_role **roles;
+  TRY(trm_program_read_roles(program->ipu_module, &program->arena, &roles, error));
   trm_target *compute = NULL;
   if (options->io_tiles > 0) {
     TRY(trm_target_resize(program->target, 0, program->target->tiles_per_ipu - options->io_tiles,
@@ -234,6 +236,18 @@ static trm_status make(trm_program *program, const trm_module *module, passes_do
   return TRM_OK;
 }
 
+/* make(), whose failures have the status TRM_UNKNOWN where no option and no limit of ours or of the
+ * machine's is the cause. */
+static trm_status make_or_blame(trm_program *program, const trm_module *module, passes_done done,
+                                trm_error *error) {
+  trm_error why = {0};
+  const trm_status status = make(program, module, done, &why);
+  if (status == TRM_OK) return TRM_OK;
+  const bool known =
+      program->refuses_option || status == TRM_UNIMPLEMENTED || status == TRM_RESOURCE_EXHAUSTED;
+  return trm_fail(error, known ? status : TRM_UNKNOWN, "%s", why.message);
+}
+
 static trm_status create(const trm_module *module, passes_done done, const trm_target *target,
                          const trm_program_options *options, trm_program **out_program,
                          trm_error *error) {
@@ -242,7 +256,7 @@ static trm_status create(const trm_module *module, passes_done done, const trm_t
   trm_status status = copy_options(program, options, error);
   if (status == TRM_OK) status = choose_target(program, target, error);
   const trm_mark mark = trm_mark_begin(TRM_TIMELINE_POPLAR, "plan %s", module->name);
-  if (status == TRM_OK) status = make(program, module, done, error);
+  if (status == TRM_OK) status = make_or_blame(program, module, done, error);
   trm_mark_end(&mark);
   if (status != TRM_OK) {
     trm_program_free(program);

@@ -67,7 +67,10 @@ static trm_status read_plan_options(trm_program_draft *draft, const json_t *opti
   CHECK_MEMORY(own, "a pipeline");
   *own = *base;
   *out = own;
-  return trm_program_add_plan_options(object, "a pipeline's stage", arena, own, error);
+  const trm_status status =
+      trm_program_add_plan_options(object, "a pipeline's stage", arena, own, error);
+  draft->program->refuses_option |= status != TRM_OK;
+  return status;
 }
 
 /* "options": {"forward": [a stage's, ...], "backward": [...], "update": {...}}. */

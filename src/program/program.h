@@ -249,13 +249,14 @@ struct trm_program {
   uint32_t num_cuts; /* of a program cut by split.c */
   trm_program_cut *cuts;
   uint32_t num_notes;
-  const char **notes; /* assumptions and fallbacks, for the user */
+  const char **notes;  /* assumptions and fallbacks, for the user */
+  bool refuses_option; /* planning failed because an option of the user's is wrong */
 };
 
 /* Default options, with `size` set. */
 trm_program_options trm_program_default_options(void);
 /* trm_program_create() for a module that has been through the passes shared by host and IPU. The
- * module must outlive the program. */
+ * module must outlive the program. Fails with TRM_UNKNOWN where the estimate itself is at fault. */
 trm_status trm_program_create_shared(const trm_module *module, const trm_target *target,
                                      const trm_program_options *options, trm_program **out_program,
                                      trm_error *error);

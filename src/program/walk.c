@@ -394,6 +394,7 @@ static trm_status walk_family(trm_program_draft *draft, trm_program_scope *scope
   char text[512];
   trm_status status = trm_program_cost(&request, &cost, &note, error);
   if (status != TRM_OK) {
+    draft->program->refuses_option = true; /* nothing else fails but memory */
     trm_note(error, status, "while planning %s",
              trm_instruction_text(draft->module, instruction, text, sizeof text));
     goto done;

@@ -220,6 +220,26 @@ static bool is_lasting(const trm_executable *executable, const trm_engine_option
   return is_preset && !is_instrumented(options);
 }
 
+/* What follows from an estimate that failed: an option that is wrong is an error; otherwise the
+ * executable runs without an estimate. */
+static trm_status without_estimate(trm_status estimated, const trm_error *why, trm_error *error) {
+  if (estimated != TRM_UNKNOWN && estimated != TRM_UNIMPLEMENTED &&
+      estimated != TRM_RESOURCE_EXHAUSTED) {
+    if (error != NULL) *error = *why;
+    if (estimated == TRM_INTERNAL) return estimated; /* the message is Poplar's */
+    return trm_note(error, estimated, "while planning for an IPU");
+  }
+  trm_log(TRM_LOG_WARN, "COMPILER",
+          "The program is not planned for an IPU, so nothing is known "
+          "of its memory and cycles: %s%s",
+          why->message,
+          estimated != TRM_UNKNOWN
+              ? ""
+              : ". Its results are right; the fault is in Tremula's estimate. Please report this "
+                "line with the module, which XLA_FLAGS=--xla_dump_to=FOLDER writes");
+  return TRM_OK;
+}
+
 static trm_status create(trm_executable *executable, const trm_report_framework *framework,
                          const trm_engine_options *options, trm_report **out_report,
                          trm_error *error) {
@@ -231,18 +251,7 @@ static trm_status create(trm_executable *executable, const trm_report_framework 
   trm_program *program;
   trm_error why = {0};
   const trm_status estimated = estimate(executable, options, &program, &why);
-  if (estimated != TRM_OK && estimated != TRM_UNIMPLEMENTED) {
-    if (error != NULL) *error = why;
-    if (estimated == TRM_INTERNAL) return estimated; /* the message is Poplar's */
-    return trm_note(error, estimated, "while planning for an IPU");
-  }
-  if (estimated != TRM_OK) { /* the executable runs without an estimate */
-    trm_log(TRM_LOG_WARN, "COMPILER",
-            "The program is not planned for an IPU, so nothing is known "
-            "of its memory and cycles: %s",
-            why.message);
-    return TRM_OK;
-  }
+  if (estimated != TRM_OK) return without_estimate(estimated, &why, error);
   trm_report_source s = {.executable = executable,
                          .program = program,
                          .options = options,
