@@ -60,6 +60,7 @@ static void test_options(void **state) {
                                           "{\"autoReport.all\":\"true\","
                                           "\"autoReport.outputArchive\":\"false\","
                                           "\"autoReport.executionProfileProgramRunCount\":\"10\","
+                                          "\"device.clearAtomicFlagAfterExchange\":\"false\","
                                           "\"target.hostSyncTimeout\":\"3000\"}",
                                           "test", &error),
                    TRM_OK);

@@ -53,9 +53,12 @@ def model_fn(features, labels, mode, params):
     return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=optimizer.minimize(loss))
 
 
-def run_config(directory, iterations=4, ipus=1, **options):
-    config = ipu.config.IPUConfig()
-    config.auto_select_ipus = ipus
+def run_config(directory, iterations=4, ipus=1, legacy=False, **options):
+    if legacy:  # as programs of SDK 2.0 and before
+        config = ipu.utils.auto_select_ipus(ipu.utils.create_ipu_config(), ipus)
+    else:
+        config = ipu.config.IPUConfig()
+        config.auto_select_ipus = ipus
     return ipu.ipu_run_config.RunConfig(
         ipu_run_config=ipu.ipu_run_config.IPURunConfig(
             iterations_per_loop=iterations, ipu_options=config, **options),
@@ -528,6 +531,23 @@ def test_a_pipeline_is_trained_evaluated_and_used(tmp_path):
     found = list(one.predict(lambda: tf.data.Dataset.from_tensor_slices(INPUTS).batch(
         BATCH, drop_remainder=True)))
     np.testing.assert_array_equal(np.argmax(found, -1) == LABELS, right)
+
+
+@pytest.mark.parametrize("params, legacy", [
+    ({}, True), ({"count_gradient_accumulation_as_iterations": False}, False),
+    ({"pipeline_depth": 4}, False)])
+def test_iterations_of_an_older_pipeline_are_updates(params, legacy, tmp_path):
+    weights = []
+    for directory, count, one in (
+            ("new", 4, pipelined(tmp_path / "new", iterations=8)),
+            ("old", 1, pipelined(tmp_path / "old", params, iterations=2, legacy=legacy))):
+        one.train(dataset, steps=4 * count)
+        assert one.get_variable_value("global_step") == 4 * count, directory
+        weights.append(one.get_variable_value("model/dense/kernel"))
+    np.testing.assert_array_equal(*weights)
+    mini_batches = {"count_gradient_accumulation_as_iterations": True}
+    with pytest.raises(ValueError, match="cannot be less than `gradient_accumulation_count`"):
+        pipelined(tmp_path / "no", mini_batches, iterations=2, legacy=True).train(dataset, steps=4)
 
 
 @pytest.mark.parametrize("run, error, words", [

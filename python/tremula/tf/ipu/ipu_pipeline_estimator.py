@@ -7,6 +7,7 @@ import tensorflow.compat.v1 as tf
 from tremula.tf.inner import python_code
 from tremula.tf.ipu import gradient_accumulation as ga
 from tremula.tf.ipu import ipu_estimator, ipu_outfeed_queue
+from tremula.tf.ipu.legacy_options import LegacyOptions
 from tremula.tf.ipu.ops import pipelining_ops
 from tremula.tf.runtime.base import checks, estimators
 
@@ -37,7 +38,9 @@ class IPUPipelineEstimatorSpec(collections.namedtuple("IPUPipelineEstimatorSpec"
                          metrics, with the loss under "loss"
         count_gradient_accumulation_as_iterations
                          False: iterations_per_loop counts updates, and each takes the count of
-                         mini-batches; otherwise it counts mini-batches, and is a multiple of it
+                         mini-batches; True: it counts mini-batches, and is a multiple of it. The
+                         default is False in a program of SDK 2.0 and before, which gives a
+                         pipeline_depth or configures by create_ipu_config, and True in a later one
 
         Raises ValueError if a function is missing that the mode needs.
         """
@@ -66,7 +69,7 @@ class IPUPipelineEstimatorSpec(collections.namedtuple("IPUPipelineEstimatorSpec"
         return super().__new__(
             cls, mode, computational_stages, gradient_accumulation_count, eval_metrics_fn,
             optimizer_function, device_mapping, loss_accumulator_dtype, *hooks, reduction_method,
-            pipeline_op_kwargs, count_gradient_accumulation_as_iterations is not False)
+            pipeline_op_kwargs, count_gradient_accumulation_as_iterations)
 
 
 class _PipelineProgram(ipu_estimator._Program):
@@ -81,7 +84,11 @@ class _PipelineProgram(ipu_estimator._Program):
         spec = self._call_pipeline_fn()
         count = spec.gradient_accumulation_count
         repeat = self._iterations
-        if spec.count_gradient_accumulation_as_iterations:
+        counts_mini_batches = spec.count_gradient_accumulation_as_iterations
+        if counts_mini_batches is None:
+            options = self._estimator.config.ipu_run_config.ipu_options
+            counts_mini_batches = not isinstance(options, LegacyOptions)
+        if counts_mini_batches:
             if self._iterations < count:
                 raise ValueError(
                     f"`IPURunConfig.iterations_per_loop` (got {self._iterations}) cannot be less "
