@@ -165,6 +165,28 @@ static trm_status simplify_broadcast(trm_edit *e, trm_index i, trm_error *error)
   return TRM_OK;
 }
 
+/* The scalar that i is a broadcast of, or TRM_NO_INDEX. */
+static trm_index spread_scalar(const trm_edit *e, trm_index i) {
+  if (trm_edit_at(e, i)->opcode != TRM_OP_BROADCAST) return TRM_NO_INDEX;
+  const trm_index scalar = trm_edit_operand(e, i, 0);
+  return shape_at(e, scalar)->rank == 0 ? scalar : TRM_NO_INDEX;
+}
+
+/* Arithmetic of two scalars that are spread is done once. */
+static trm_status spread_later(trm_edit *e, trm_index i, trm_error *error) {
+  const trm_index left = spread_scalar(e, trm_edit_operand(e, i, 0));
+  const trm_index right = spread_scalar(e, trm_edit_operand(e, i, 1));
+  if (left == TRM_NO_INDEX || right == TRM_NO_INDEX) return TRM_OK;
+  trm_index operands[2] = {left, right}, once, spread;
+  trm_instruction prototype = *trm_edit_at(e, i);
+  prototype.shape = *shape_at(e, left);
+  prototype.operands = operands;
+  TRY(trm_edit_add(e, i, prototype, &once, error));
+  TRY(trm_edit_broadcast(e, i, *shape_at(e, i), once, 0, NULL, &spread, error));
+  trm_edit_replace(e, i, spread);
+  return TRM_OK;
+}
+
 static void simplify_arithmetic(trm_edit *e, trm_index i) {
   const trm_index left = trm_edit_operand(e, i, 0), right = trm_edit_operand(e, i, 1);
   const bool integer = is_integer(shape_at(e, i)->dtype);
@@ -278,7 +300,9 @@ static trm_status simplify_instruction(trm_edit *e, trm_index i, void *state, tr
     case TRM_OP_ADD:
     case TRM_OP_SUBTRACT:
     case TRM_OP_MULTIPLY:
-    case TRM_OP_DIVIDE: simplify_arithmetic(e, i); return TRM_OK;
+    case TRM_OP_DIVIDE:
+      simplify_arithmetic(e, i);
+      return trm_edit_resolve(e, i) != i ? TRM_OK : spread_later(e, i, error);
     case TRM_OP_SLICE:
       if (slice_is_whole(e, i)) trm_edit_replace(e, i, trm_edit_operand(e, i, 0));
       return TRM_OK;

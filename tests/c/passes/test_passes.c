@@ -88,6 +88,19 @@ static void test_adding_zero_stays(void **state) {
   test_expect_f32(text, inputs, zero, 2);
 }
 
+static void test_scalars_are_spread_later(void **state) {
+  (void)state;
+  const char *text = ENTRY("  x = f32[4] parameter(0)  a = f32[] parameter(1)\n"
+                           "  b = f32[] parameter(2)  as = f32[4] broadcast(a), dimensions={}\n"
+                           "  bs = f32[4] broadcast(b), dimensions={}\n"
+                           "  m = f32[4] multiply(as, bs)  ROOT r = f32[4] subtract(x, m)\n");
+  expect(text, "= f32[] multiply(", 1);
+  expect(text, "= f32[4] multiply(", 0);
+  const float x[4] = {1, 2, 3, 4}, a = 3, b = 0.5f, less[4] = {-0.5f, 0.5f, 1.5f, 2.5f};
+  const void *inputs[3] = {x, &a, &b};
+  test_expect_f32(text, inputs, less, 4);
+}
+
 static void test_converts(void **state) {
   (void)state;
   const char *exact = ENTRY("  p = f16[2] parameter(0)\n  w = f32[2] convert(p)\n"
@@ -223,6 +236,7 @@ int main(void) {
       cmocka_unit_test(test_no_ops_disappear),
       cmocka_unit_test(test_top_k),
       cmocka_unit_test(test_adding_zero_stays),
+      cmocka_unit_test(test_scalars_are_spread_later),
       cmocka_unit_test(test_converts),
       cmocka_unit_test(test_fusion),
       cmocka_unit_test(test_fusion_of_numbers),
