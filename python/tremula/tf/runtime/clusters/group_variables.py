@@ -20,7 +20,7 @@ class Variables:
 
     order     the nodes in the order in which they act: what reads comes before what writes, where
               both can be
-    old       variables whose old values the program takes
+    old       variables whose old values the program takes, in the order in which it needs them
     written   those of them that it gives new values
     handles   {variable: (node, output), a handle of it}
     assigned  {variable: (node, output), what it is assigned in the end}, of the others
@@ -46,6 +46,7 @@ class Variables:
                         self.old.append(variable)
                 if _writes(node):
                     written.add(variable)
+        self.old.sort(key=self._first_needs().get)
         self.written = [one for one in self.old if one in written]
         self.after_writes = set()
         for node in self.order:
@@ -73,6 +74,17 @@ class Variables:
                 if not missing[user.index]:
                     heapq.heappush(ready, (*key(user), user))
         return ordered
+
+    def _first_needs(self):
+        """{variable: the place in the order of the first node that needs its value}."""
+        place = {node.index: i for i, node in enumerate(self.order)}
+        first = {}
+        for i, node in enumerate(self.order):
+            users = [place[user.index] for user, _, _ in node.users
+                     if not _writes(node) and user.index in place]
+            for variable in node.variables.values():
+                first[variable] = min(first.get(variable, len(place)), *(users or [i]))
+        return first
 
     def _before(self, node):
         return {one.index for one in node.before() if one.index in self._members}

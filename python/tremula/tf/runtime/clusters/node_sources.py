@@ -31,22 +31,26 @@ def _remember(graph):
 def describe(nodes):
     """{name: node table entry} for nodes with a `name` and an `op`. The file, the line and the
     marks are those of the latest graph that has such nodes; None, 0 and none where it does not have
-    one."""
+    one. A node of another type has what was called so before TensorFlow's optimisers rewrote it."""
     with _lock:
         graphs = sorted(_graphs, key=lambda one: one._tremula_order, reverse=True)
     samples = nodes[::max(1, len(nodes) // _MOST_SAMPLES)]
     graph = max(graphs, default=None,
-                key=lambda one: sum(_find(one, node) is not None for node in samples))
+                key=lambda one: sum(_has(one, node) for node in samples))
     known = {}
     return {node.name: _entry(node, graph and _find(graph, node), known) for node in nodes}
 
 
 def _find(graph, node):
     try:
-        operation = graph.get_operation_by_name(node.name)
+        return graph.get_operation_by_name(node.name)
     except (KeyError, ValueError):
         return None
-    return operation if operation.type == node.op else None
+
+
+def _has(graph, node):
+    operation = _find(graph, node)
+    return operation is not None and operation.type == node.op
 
 
 def _entry(node, operation, known):
