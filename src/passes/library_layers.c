@@ -134,24 +134,47 @@ static bool is_of_norm(const trm_instruction *i) {
          strstr(type, "Grad") == NULL;
 }
 
-/* Whether n converts a float16 parameter of a normalisation. popnn reads float16 parameters. */
-static bool is_cast_for_norm(const trm_library_finder *f, uint32_t n) {
-  const trm_instruction *i = at(f, n);
-  if (i->opcode != TRM_OP_CONVERT || i->shape.rank > 1 ||
-      at(f, operand(f, n, 0))->shape.dtype != TRM_F16 || !is_used_once(f, n)) {
-    return false;
+/* Whether n is of a normalisation, or gives one of them a value for each channel. */
+static bool reads_for_norm(const trm_library_finder *f, uint32_t n) {
+  const uint32_t user = f->in.user[n];
+  return is_of_norm(at(f, n)) || (at(f, n)->opcode == TRM_OP_BROADCAST && is_used_once(f, n) &&
+                                  user != none && is_of_norm(at(f, user)));
+}
+
+/* Finds conversions of float16 parameters of normalisations: popnn reads float16 parameters. Others
+ * may only give them out, as a fetched FusedBatchNorm does with all its results. */
+static trm_status find_casts_for_norms(trm_library_finder *f, trm_error *error) {
+  uint32_t *reads = ARENA_NEW(f->arena, uint32_t, (size_t)f->in.count + 1);
+  bool *is_read = ARENA_NEW(f->arena, bool, (size_t)f->in.count + 1);
+  if (reads == NULL || is_read == NULL) FAIL_NO_MEMORY("library calls");
+  for (uint32_t n = 0; n < f->in.count; ++n) {
+    const trm_instruction *reader = at(f, n);
+    const bool gives_out =
+        reader->opcode == TRM_OP_TUPLE && f->in.caller[f->in.computation[n]] == none;
+    const bool is_for_norm = reads_for_norm(f, n);
+    if (f->in.value[n] != n || (!gives_out && !is_for_norm)) continue;
+    for (uint32_t k = 0; k < reader->num_operands; ++k) {
+      const uint32_t v = operand(f, n, k);
+      is_read[v] |= is_for_norm;
+      ++reads[v];
+    }
   }
-  uint32_t user = f->in.user[n];
-  if (user != TRM_NO_INDEX && at(f, user)->opcode == TRM_OP_BROADCAST && is_used_once(f, user)) {
-    user = f->in.user[user];
+  for (uint32_t n = 0; n < f->in.count; ++n) {
+    const trm_instruction *i = at(f, n);
+    if (i->opcode == TRM_OP_CONVERT && i->shape.rank <= 1 && is_read[n] &&
+        reads[n] == f->in.uses[n] && at(f, operand(f, n, 0))->shape.dtype == TRM_F16) {
+      call_of(f, n)->is_absorbed = true;
+    }
   }
-  return user != TRM_NO_INDEX && is_of_norm(at(f, user));
+  return TRM_OK;
 }
 
 typedef struct norm {
   const char *op;
   bool is_training;
-  uint32_t number; /* of all its parts, from .1 on; a lone inference has none */
+  uint32_t number;      /* of all its parts, from .1 on: the bridge numbers what it makes */
+  const trm_shape *all; /* of its input */
+  const char *key;
 } norm;
 
 /* The entry of an op in a hash table of `mask` + 1 entries. */
@@ -164,36 +187,59 @@ static norm *norm_of(norm *norms, uint32_t mask, const char *op) {
   return &norms[slot];
 }
 
-/* The parts of a fused batch norm are one normalisation in the original: of training where the op
- * computes statistics. */
-trm_status trm_library_find_norms(trm_library_finder *f, trm_error *error) {
-  static const char inference[] = "batch-norm-inference";
-  uint32_t parts = 0, mask = 1, trained = 0, inferred = 0;
-  for (uint32_t n = 0; n < f->in.count; ++n) parts += is_of_norm(at(f, n));
-  if (parts == 0) return TRM_OK;
-  while (mask < 2 * parts) mask = 2 * mask + 1;
-  norm *norms = trm_allocate_zeroed((size_t)mask + 1, sizeof *norms);
-  CHECK_MEMORY(norms, "library calls");
+/* Notes what all parts of each normalisation say of it. */
+static void look_at_norms(const trm_library_finder *f, norm *norms, uint32_t mask) {
   for (uint32_t n = 0; n < f->in.count; ++n) {
     if (!is_of_norm(at(f, n))) continue;
     norm *of = norm_of(norms, mask, at(f, n)->metadata.op_name);
     of->is_training |= is_statistics(at(f, n));
+    const trm_shape *shape = &at(f, n)->shape;
+    if (trm_shape_is_array(shape) &&
+        (of->all == NULL || trm_shape_count(shape) > trm_shape_count(of->all))) {
+      of->all = shape;
+    }
   }
-  for (uint32_t n = 0; n < f->in.count; ++n) {
-    trm_library_call *call = call_of(f, n);
-    if (is_cast_for_norm(f, n)) call->is_absorbed = true;
-    if (!is_of_norm(at(f, n)) || call->word != NULL || call->is_absorbed) continue;
-    norm *of = norm_of(norms, mask, at(f, n)->metadata.op_name);
-    if (of->number == 0) of->number = 2 + (of->is_training ? trained++ : inferred++);
-    call->word = of->is_training ? "batch-norm-training" : inference;
-    call->is_shared = true;
-    call->number = of->number;
+}
+
+/* States the call of which instruction n is a part. popnn reads and writes float16 itself. */
+static trm_status state_norm(trm_library_finder *f, uint32_t n, norm *of, uint32_t *counts,
+                             trm_error *error) {
+  trm_library_call *call = call_of(f, n);
+  if (at(f, n)->opcode == TRM_OP_CONVERT) call->is_absorbed = true;
+  if (call->word != NULL || call->is_absorbed) return TRM_OK;
+  if (of->number == 0) {
+    of->number = 2 + counts[of->is_training]++;
+    if (of->all != NULL) {
+      char text[256];
+      of->key = trm_arena_format(f->arena, "%s", trm_shape_text(of->all, text, sizeof text));
+      CHECK_MEMORY(of->key, "library calls");
+    }
+  }
+  call->word = of->is_training ? "batch-norm-training" : "batch-norm-inference";
+  call->key = of->key;
+  call->is_shared = true;
+  call->number = of->number;
+  return TRM_OK;
+}
+
+/* The parts of a fused batch norm are one normalisation in the original: of training where the op
+ * computes statistics. */
+trm_status trm_library_find_norms(trm_library_finder *f, trm_error *error) {
+  uint32_t parts = 0, mask = 1, counts[2] = {0};
+  for (uint32_t n = 0; n < f->in.count; ++n) parts += is_of_norm(at(f, n));
+  if (parts == 0) return TRM_OK;
+  TRY(find_casts_for_norms(f, error));
+  while (mask < 2 * parts) mask = 2 * mask + 1;
+  norm *norms = trm_allocate_zeroed((size_t)mask + 1, sizeof *norms);
+  CHECK_MEMORY(norms, "library calls");
+  look_at_norms(f, norms, mask);
+  trm_status status = TRM_OK;
+  for (uint32_t n = 0; n < f->in.count && status == TRM_OK; ++n) {
+    if (!is_of_norm(at(f, n))) continue;
+    status = state_norm(f, n, norm_of(norms, mask, at(f, n)->metadata.op_name), counts, error);
   }
   trm_free(norms);
-  for (uint32_t n = 0; inferred == 1 && n < f->in.count; ++n) {
-    if (call_of(f, n)->word == inference) call_of(f, n)->number = 1;
-  }
-  return TRM_OK;
+  return status;
 }
 
 trm_status trm_library_find_layers(trm_library_finder *f, trm_error *error) {
