@@ -255,7 +255,9 @@ static void find_nonlinearity(finder *f, uint32_t n) {
     call->last = "NonLinearityGrad";
     if (is_used_once(f, n) && f->in.user[n] != none && same_op(i, at(f, f->in.user[n]))) {
       take_over(f, n, f->in.user[n]);
-      call->is_absorbed = false; /* in two fusions it is two compute sets */
+      call->is_absorbed = false; /* in two fusions it is two compute sets, of one name */
+      if (call->group == 0) call->group = ++f->num_groups;
+      call_of(f, f->in.user[n])->group = call->group;
     }
     return;
   }
@@ -341,7 +343,17 @@ static trm_status find_expression(finder *f, uint32_t n, trm_error *error) {
   return TRM_OK;
 }
 
-/* Custom calls that draw random numbers: "custom-call.7" becomes "rng.7". */
+/* Gives an instruction a word with the number that its own name has. */
+static trm_status name_call(finder *f, uint32_t n, const char *word, trm_error *error) {
+  trm_library_call *call = call_of(f, n);
+  const char *number = strchr(at(f, n)->name, '.');
+  call->word = trm_arena_format(f->arena, "%s%s", word, number == NULL ? "" : number);
+  CHECK_MEMORY(call->word, "library calls");
+  call->is_plain = true;
+  return TRM_OK;
+}
+
+/* Custom calls that draw random numbers. */
 static trm_status find_random(finder *f, uint32_t n, trm_error *error) {
   const trm_instruction *i = at(f, n);
   if (i->call_id != TRM_CALL_RANDOM) return TRM_OK;
@@ -365,11 +377,18 @@ static trm_status find_random(finder *f, uint32_t n, trm_error *error) {
       return TRM_OK;
     }
   }
-  const char *number = strchr(i->name, '.');
-  call->word = trm_arena_format(f->arena, "rng%s", number == NULL ? "" : number);
-  CHECK_MEMORY(call->word, "library calls");
-  call->is_plain = true;
-  return TRM_OK;
+  return name_call(f, n, "rng", error);
+}
+
+/* Custom calls are called by what they do: "custom-call.7" becomes "all-reduce.7". */
+static trm_status find_custom_call(finder *f, uint32_t n, trm_error *error) {
+  static const char ours[] = "tremula.";
+  const trm_instruction *i = at(f, n);
+  if (i->opcode != TRM_OP_CUSTOM_CALL || i->custom_call == NULL || call_of(f, n)->word != NULL ||
+      strncmp(i->custom_call->target, ours, strlen(ours)) != 0) {
+    return TRM_OK;
+  }
+  return name_call(f, n, i->custom_call->target + strlen(ours), error);
 }
 
 /* Instructions that are a pattern alone. */
@@ -378,7 +397,6 @@ static void find_single(finder *f, uint32_t n) {
   trm_library_call *call = call_of(f, n);
   if (call->word != NULL) return;
   switch (i->opcode) {
-    case TRM_OP_DOT: call->word = "dot"; break;
     case TRM_OP_GATHER:
       call->word = "multi-slice";
       call->prefix = "output/multiSlice";
@@ -491,6 +509,7 @@ static trm_status find_all(finder *f, trm_error *error) {
     find_nonlinearity(f, n);
     find_single(f, n);
     find_binary(f, n);
+    TRY(find_custom_call(f, n, error));
   }
   for (uint32_t n = count; n-- > 0;) TRY(find_expression(f, n, error));
   trm_library_find_casts(f);

@@ -56,7 +56,7 @@ typedef struct trm_program_scope {
   uint32_t position; /* of the current instruction */
 } trm_program_scope;
 
-/* How often a word occurs in names (trm_tile_role). */
+/* How often a word occurs in names of copies between IPUs. */
 typedef struct trm_word_count {
   const char *word;
   uint32_t count;

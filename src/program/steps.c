@@ -266,7 +266,7 @@ static trm_status add_temporary(trm_program_draft *draft, const trm_phase *phase
   return TRM_OK;
 }
 
-/* Counts one more use of the word. A program has a few dozen words. */
+/* Counts one more use of the word, which begins the name of a copy between IPUs. */
 static trm_status count_word(trm_program_draft *draft, const char *word, uint32_t *out_count,
                              trm_error *error) {
   size_t w = 0;
@@ -279,17 +279,12 @@ static trm_status count_word(trm_program_draft *draft, const char *word, uint32_
 }
 
 /* The role's word with its number; the first one has no number. */
-static trm_status word_of(trm_program_draft *draft, trm_tile_role *role, const char **out_word,
-                          trm_error *error) {
+static trm_status word_of(trm_program_draft *draft, const trm_tile_role *role,
+                          const char **out_word, trm_error *error) {
   trm_arena *arena = &draft->program->arena;
   *out_word = role->word;
-  if (!role->is_plain) {
-    if (role->number == NULL) role->number = ARENA_NEW(arena, uint32_t, 1);
-    CHECK_MEMORY(role->number, "names");
-    if (*role->number == 0) TRY(count_word(draft, role->word, role->number, error));
-    if (*role->number > 1) {
-      *out_word = trm_arena_format(arena, "%s.%" PRIu32, role->word, *role->number - 1);
-    }
+  if (!role->is_plain && *role->number > 1) {
+    *out_word = trm_arena_format(arena, "%s.%" PRIu32, role->word, *role->number - 1);
   }
   if (role->prefix != NULL && *out_word != NULL) {
     *out_word = trm_arena_format(arena, "%s/%s", *out_word, role->prefix);
@@ -301,8 +296,8 @@ static trm_status word_of(trm_program_draft *draft, trm_tile_role *role, const c
 /* The name of a step from its TensorFlow op and HLO instruction, as the original writes it:
  * "dense/MatMul/dot.1". */
 static trm_status name_of_role(trm_program_draft *draft, const trm_program_source *s,
-                               const trm_phase *phase, trm_tile_role *role, const char **out_name,
-                               trm_error *error) {
+                               const trm_phase *phase, const trm_tile_role *role,
+                               const char **out_name, trm_error *error) {
   trm_arena *arena = &draft->program->arena;
   const trm_instruction *op = phase->of;
   const char *op_name = role != NULL && role->scope != NULL          ? role->scope

@@ -51,14 +51,14 @@ typedef struct trm_tile_role {
   const char *prefix; /* follows the word: "maxPool5x5"; or NULL */
   const char *last;   /* replaces the compute set's own name: "AddTo"; or NULL */
   const char *copies; /* in names of its copies, the part after the op; or NULL */
-  uint32_t *number; /* the number after the word, plus 1; 0: not given yet. The roles of one pattern
-                       share a number. NULL: the role shares none and has none yet */
-  bool joins;       /* the compute set of its user computes it, in the same fusion */
-  bool is_absorbed; /* the compute set of another instruction computes it */
-  const char *key;  /* of a shared compute set: what must be equal besides the vertices; or NULL */
-  bool is_shared;   /* Poplar compiles equal compute sets once */
-  bool is_plain;    /* the word has no number */
-  bool in_half;     /* of a fusion: its operands and results are float16 */
+  uint32_t *number;   /* of a word that is not plain: the number after it, plus 1. The roles of one
+                         pattern share a number */
+  bool joins;         /* the compute set of its user computes it, in the same fusion */
+  bool is_absorbed;   /* the compute set of another instruction computes it */
+  const char *key; /* of a shared compute set: what must be equal besides the vertices; or NULL */
+  bool is_shared;  /* Poplar compiles equal compute sets once */
+  bool is_plain;   /* the word has no number */
+  bool in_half;    /* of a fusion: its operands and results are float16 */
 } trm_tile_role;
 
 typedef struct trm_phase {

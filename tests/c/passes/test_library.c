@@ -120,16 +120,17 @@ static void test_sum_of_squares(void **state) {
 
 static void test_nonlinearities(void **state) {
   (void)state;
-  EXPECT("ENTRY e { x = f32[64] parameter(0)  g = f32[64] parameter(1)  z = f32[] constant(0)\n"
-         "  zs = f32[64] broadcast(z), dimensions={}  r = f32[64] maximum(x, zs)\n"
-         "  p = pred[64] compare(r, zs), direction=GT, metadata={op_type=\"ReluGrad\" "
-         "op_name=\"relu_grad\"}\n"
-         "  d = f32[64] select(p, g, zs), metadata={op_type=\"ReluGrad\" op_name=\"relu_grad\"}\n"
-         "  ROOT l = f32[64] logistic(d) }\n",
-         {"r", "library_word=\"relu\",library_vertices=\"Nonlinearity\""},
-         {"p", "library_word=\"relu-grad\",library_vertices=\"NonLinearityGrad\""},
-         {"d", "library_word=\"relu-grad\",library_vertices=\"NonLinearityGrad\""},
-         {"l", "library_word=\"sigmoid\",library_vertices=\"Nonlinearity\""});
+  EXPECT(
+      "ENTRY e { x = f32[64] parameter(0)  g = f32[64] parameter(1)  z = f32[] constant(0)\n"
+      "  zs = f32[64] broadcast(z), dimensions={}  r = f32[64] maximum(x, zs)\n"
+      "  p = pred[64] compare(r, zs), direction=GT, metadata={op_type=\"ReluGrad\" "
+      "op_name=\"relu_grad\"}\n"
+      "  d = f32[64] select(p, g, zs), metadata={op_type=\"ReluGrad\" op_name=\"relu_grad\"}\n"
+      "  ROOT l = f32[64] logistic(d) }\n",
+      {"r", "library_word=\"relu\",library_vertices=\"Nonlinearity\""},
+      {"p", "library_word=\"relu-grad\",library_vertices=\"NonLinearityGrad\",library_group=\"1\""},
+      {"d", "library_word=\"relu-grad\",library_vertices=\"NonLinearityGrad\",library_group=\"1\""},
+      {"l", "library_word=\"sigmoid\",library_vertices=\"Nonlinearity\""});
 }
 
 /* What Python marks as a layer of popnn's; a mark of the pass's own from elsewhere counts for

@@ -4,6 +4,7 @@ A program is a function that builds a graph and returns (what to fetch, what to 
 after the variables' initialisers, in a session of its own.
 """
 
+import enum
 import operator
 
 import numpy as np
@@ -78,7 +79,8 @@ def trained_in_loop(network, batch=2, steps=5, width=16):
 def run(function, tiles=0, code=False, ipus=1, initialize=False, execution=False, options=None):
     """Runs a program in a session of its own, in the default graph; returns its profile, or that of
     the program that initialises its variables. `tiles`: of the IPU that is planned for, 0: all;
-    `code`: count it in memory; `options`: more of the configuration, by name."""
+    `code`: count it in memory; `options`: more of the configuration, by name, with names for what
+    is an enumeration."""
     import pva
     from tensorflow.python.ipu import test_utils
     config = ipu.config.IPUConfig()
@@ -87,7 +89,9 @@ def run(function, tiles=0, code=False, ipus=1, initialize=False, execution=False
     config.ipu_model.compile_ipu_code = code
     for name, value in (options or {}).items():
         group, _, last = name.rpartition(".")
-        setattr(operator.attrgetter(group)(config), last, value)
+        old = operator.attrgetter(name)(config)
+        setattr(operator.attrgetter(group)(config), last,
+                type(old)[value] if isinstance(old, enum.Enum) else value)
     helper = test_utils.ReportHelper()
     helper.set_autoreport_options(config, output_execution_profile=execution)
     config.configure_ipu_system()

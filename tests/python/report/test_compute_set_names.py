@@ -1,15 +1,16 @@
 """Compute sets of small programs have the names that the original's tests ask for, and no others.
 
-tests/data/compute_sets.json says of each program (named_programs.py) which test of the original's
-builds a graph like it, and the patterns there: "all" (each compute set fits one, each fits one; but
-what every program may have, and what is `allowed`), "contain", "absent", "count". `said` has the
-original's pattern where ours is wider. Bytes and cycles (tests/data/profile_numbers.json) are
-compared in docs/fidelity.md.
+tests/data/compute_sets.json says of each program (named_programs.py, layer_programs.py) which test
+of the original's builds a graph like it, and the patterns there: "all" (each compute set fits one,
+each fits one; but what every program may have, and what is `allowed`), "contain", "absent",
+"count". `said` has the original's pattern where ours is wider. Bytes and cycles
+(tests/data/profile_numbers.json) are compared in docs/fidelity.md.
 """
 
 import json
 import pathlib
 
+import layer_programs
 import named_programs
 import pytest
 import tensorflow.compat.v1 as tf
@@ -38,8 +39,10 @@ def one_ipu_afterwards():
 @pytest.mark.parametrize("case", CASES, ids=[case["program"] for case in CASES])
 def test_names(case):
     with tf.Graph().as_default():
-        report = run(getattr(named_programs, case["program"]), case.get("tiles", 0),
-                     ipus=case.get("ipus", 1))
+        name = case["program"]
+        program = getattr(named_programs, name, None) or getattr(layer_programs, name)
+        report = run(program, case.get("tiles", 0), ipus=case.get("ipus", 1),
+                     options=case.get("options"))
     test = Case()
     if "all" in case:
         allowed = case.get("allowed", [])

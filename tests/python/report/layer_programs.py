@@ -1,0 +1,115 @@
+"""Programs of a few layers, trained and not, whose compute sets have known names
+(tests/data/compute_sets.json says which)."""
+
+import contextlib
+
+import tensorflow.compat.v1 as tf
+from program_parts import (
+    compiled, convolution, descent, feed, on_ipu, variable)
+from tensorflow.compiler.plugin.poplar.ops import gen_popnn_ops
+from tensorflow.python import ipu
+
+HALVES = [.5, .5]
+
+
+def batch_norm(x, **more):
+    return tf.layers.batch_normalization(x, fused=True, **more)
+
+
+def group_norm_of(x, mean, deviation):
+    gamma = beta = tf.constant(HALVES)
+    return gen_popnn_ops.popnn_group_norm_inference(
+        x, gamma, beta, mean, deviation, data_format="NHWC", epsilon=.0015, num_groups=2)
+
+
+def group_norm_by_statistics(x):
+    mean, deviation = gen_popnn_ops.popnn_group_norm_statistics(
+        x, data_format="NHWC", epsilon=.0015, num_groups=2)
+    return group_norm_of(x, mean, deviation)
+
+
+def _layers(*functions, x=None):
+    """The functions one after the other, on a small image or on x."""
+    def network(x):
+        with tf.variable_scope("vs", use_resource=True):
+            for function in functions:
+                x = function(x)
+        return x
+    return on_ipu(network, feed(1, 4, 4, 2) if x is None else x)
+
+
+# ---- normalisations ----
+
+def group_norm_then_batch_norm():
+    def group_norm(x):
+        return group_norm_of(x, tf.constant(HALVES), tf.constant(HALVES))
+    return _layers(convolution, group_norm, convolution, batch_norm)
+
+
+def biased_convolution_normalised():
+    return _layers(lambda x: convolution(x, bias=True), batch_norm, tf.nn.relu)
+
+
+def batch_norms_of_two_shapes():
+    return _layers(convolution, batch_norm, lambda x: tf.reshape(x, [1, 2, 8, 2]), convolution,
+                   batch_norm)
+
+
+def batch_norms_of_two_types_placed():
+    return _layers(convolution, batch_norm, lambda x: tf.cast(x, tf.float16), convolution,
+                   batch_norm)
+
+
+def batch_norm_of_halves_placed():
+    return _layers(batch_norm, x=feed(4, 64, 64, 4, dtype=tf.float16))
+
+
+def batch_norm_by_moments():
+    def network(x):
+        beta, gamma = variable("x", [4], tf.float16, 0.0), variable("y", [4], tf.float16)
+        mean, variance = tf.nn.moments(x, [0, 1, 2], name="moments")
+        return tf.nn.fused_batch_norm(x, gamma, beta, mean, variance, is_training=False)[0]
+    return compiled(network, feed(4, 64, 64, 4, dtype=tf.float16))
+
+
+def group_norms_by_statistics():
+    return _layers(*[convolution, group_norm_by_statistics] * 2)
+
+
+# ---- training ----
+
+def _trained(normalise=lambda x: x, names=("conv1", "conv2", "conv3"), shards=None, rates=(),
+             bias=False):
+    """Steepest descent of the sum of convolutions; `rates`: an input for the rate, or none."""
+    def on(k):
+        return ipu.scopes.ipu_shard(shards[k]) if shards else contextlib.nullcontext()
+
+    def network(x, rate=.1):
+        with tf.variable_scope("vs", use_resource=True):
+            for k, name in enumerate(names):
+                with on(k):
+                    x = normalise(convolution(x, bias=bias, name=name))
+        with on(-1):
+            loss = tf.reduce_sum(x)
+            return loss, descent(loss, rate)
+    return on_ipu(network, feed(1, 4, 4, 2), *rates)
+
+
+def convolutions_trained_placed():
+    return _trained()
+
+
+def convolutions_trained_by_a_fed_rate():
+    return _trained(rates=[feed()])
+
+
+def biases_trained_by_a_fed_rate():
+    return _trained(names=(None, None), rates=[feed()], bias=True)
+
+
+def batch_norms_trained():
+    return _trained(lambda x: batch_norm(x, training=True))
+
+
+def batch_norms_trained_on_two_shards():
+    return _trained(lambda x: batch_norm(x, training=True), shards=(0, 0, 1))
