@@ -12,7 +12,7 @@ this file at every start of the interpreter, so it imports next to nothing.
 
 import sys
 
-from tremula import _callers
+from tremula import _callers, _late_devices
 
 # TensorFlow's name -> Tremula's. The longest name that is a prefix counts.
 ALIASES = {
@@ -142,12 +142,16 @@ class WatchingLoader:
 
 
 class WatchingFinder:
-    """Finds the modules that somebody watches, as Python does. It stands first once there are
-    any."""
+    """Finds the modules that somebody watches, as Python does.
+
+    `serves_keras`: whether Keras' modules show the names that moved.
+    """
+
+    serves_keras = False
 
     def find_spec(self, fullname, path=None, target=None):
         also = []
-        if fullname.startswith("tensorflow.python.keras"):
+        if self.serves_keras and fullname.startswith("tensorflow.python.keras"):
             from tremula.tf.keras import names
             also = [names.share]
         if fullname not in _watched and not also:
@@ -161,9 +165,9 @@ class WatchingFinder:
 
 def serve_names_of_keras():
     """Makes Keras show the names that moved, and the IPU's part."""
-    if not any(isinstance(finder, WatchingFinder) for finder in sys.meta_path):
+    if not WatchingFinder.serves_keras:
         from tremula.tf.keras import names
-        sys.meta_path.insert(0, WatchingFinder())
+        WatchingFinder.serves_keras = True
         names.install(watch)
 
 
@@ -234,12 +238,18 @@ def _file_spec(name):
     return PathFinder.find_spec(name, path) if path is not None or not parent else None
 
 
+def _import_api():
+    import importlib
+    importlib.import_module(next(iter(ALIASES)))
+
+
 def install():
     """Adds the finders to `sys.meta_path`, once."""
     if not any(type(finder).__name__ == "AliasFinder" and type(finder).__module__ == __name__
                for finder in sys.meta_path):
-        sys.meta_path.insert(0, AliasFinder())
+        sys.meta_path[:0] = [AliasFinder(), WatchingFinder()]
         sys.meta_path.append(LastFinder())
+        _late_devices.watch(watch, _import_api)
 
 
 install()

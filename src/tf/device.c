@@ -213,17 +213,21 @@ static uint64_t nanoseconds(SP_Timer timer) {
 
 /* ---- The platform ---- */
 
+int trm_tf_num_devices(void) {
+  const char *text = getenv("TREMULA_NUM_DEVICES");
+  if (text == NULL || *text == '\0') return DEFAULT_DEVICES;
+  char *end;
+  const long count = strtol(text, &end, 10);
+  return *end == '\0' && count >= 1 && count <= TRM_TF_MAX_DEVICES ? (int)count : 0;
+}
+
 static void device_count(const SP_Platform *platform, int *out_count, TF_Status *status) {
   (void)platform;
-  const char *text = getenv("TREMULA_NUM_DEVICES");
-  *out_count = DEFAULT_DEVICES;
+  *out_count = trm_tf_num_devices();
   ok(status);
-  if (!text || !*text) return;
-  char *end;
-  long count = strtol(text, &end, 10);
-  if (*end || count < 1 || count > TRM_TF_MAX_DEVICES)
-    TF_SetStatus(status, TF_INVALID_ARGUMENT, "TREMULA_NUM_DEVICES must be a number from 1 to 64.");
-  else *out_count = (int)count;
+  if (*out_count > 0) return;
+  *out_count = DEFAULT_DEVICES;
+  TF_SetStatus(status, TF_INVALID_ARGUMENT, "TREMULA_NUM_DEVICES must be a number from 1 to 64.");
 }
 
 static void create_device(const SP_Platform *platform, SE_CreateDeviceParams *params,

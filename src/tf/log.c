@@ -1,8 +1,6 @@
 /* Owns: log lines in TensorFlow's format, and filtering TensorFlow's own lines about the device. */
-#define _GNU_SOURCE
 #include "log.h"
 
-#include <dlfcn.h>
 #include <fnmatch.h>
 #include <pthread.h>
 #include <stdarg.h>
@@ -12,6 +10,8 @@
 #include <string.h>
 #include <sys/time.h>
 #include <time.h>
+
+#include "cxx.h"
 
 enum { LINE_SIZE = 6144 };
 
@@ -88,19 +88,12 @@ bool trm_tf_log_is_verbose(int level, const char *module) {
  * made here as the Itanium C++ ABI has it. The layout of an entry is that of TensorFlow 2.15, so
  * other versions are left alone. */
 
-/* std::string of libstdc++. */
-typedef struct cxx_string {
-  const char *data;
-  size_t size;
-  char local[16];
-} cxx_string;
-
 /* tsl::TFLogEntry */
 typedef struct log_entry {
   int severity; /* 0: INFO */
-  cxx_string file;
+  trm_tf_cxx_string file;
   int line;
-  cxx_string message;
+  trm_tf_cxx_string message;
 } log_entry;
 
 /* tsl::TFLogSink: two destructors, Send, WaitTillSent. */
@@ -114,11 +107,6 @@ typedef struct sink_methods {
 typedef struct log_sink {
   const sink_methods *methods;
 } log_sink;
-
-/* std::vector<tsl::TFLogSink *> */
-typedef struct sink_list {
-  log_sink **begin, **end, **room;
-} sink_list;
 
 static sink_send *write_entry; /* the entry point of the replaced sink */
 
@@ -144,18 +132,20 @@ void trm_tf_log_quieten(const char *version) {
   if (version == NULL || strncmp(version, "2.15.", 5) != 0 || trm_tf_log_is_verbose(1, "quiet"))
     return;
   void (*add)(log_sink *), (*drop)(log_sink *);
-  sink_list *(*get)(sink_list *); /* a result in memory has its address as first argument */
-  *(void **)&add = dlsym(RTLD_DEFAULT, "_ZN3tsl12TFAddLogSinkEPNS_9TFLogSinkE");
-  *(void **)&drop = dlsym(RTLD_DEFAULT, "_ZN3tsl15TFRemoveLogSinkEPNS_9TFLogSinkE");
-  *(void **)&get = dlsym(RTLD_DEFAULT, "_ZN3tsl13TFGetLogSinksEv");
-  *(void **)&write_entry = dlsym(RTLD_DEFAULT, "_ZN3tsl16TFDefaultLogSink4SendERKNS_10TFLogEntryE");
+  trm_tf_cxx_vector *(*get)(
+      trm_tf_cxx_vector *); /* a result in memory has its address as first argument */
+  *(void **)&add = trm_tf_find_symbol("_ZN3tsl12TFAddLogSinkEPNS_9TFLogSinkE");
+  *(void **)&drop = trm_tf_find_symbol("_ZN3tsl15TFRemoveLogSinkEPNS_9TFLogSinkE");
+  *(void **)&get = trm_tf_find_symbol("_ZN3tsl13TFGetLogSinksEv");
+  *(void **)&write_entry = trm_tf_find_symbol("_ZN3tsl16TFDefaultLogSink4SendERKNS_10TFLogEntryE");
   if (add == NULL || drop == NULL || get == NULL || write_entry == NULL) return;
-  sink_list sinks = {0}; /* its few bytes belong to C++ and are leaked once in a process */
+  trm_tf_cxx_vector sinks = {0}; /* its few bytes belong to C++ and are leaked once in a process */
   get(&sinks);
-  for (log_sink **sink = sinks.begin; sink < sinks.end; ++sink) {
-    if ((*sink)->methods->send != write_entry) continue;
+  for (void **sink = sinks.begin; sink < sinks.end; ++sink) {
+    log_sink *one = *sink;
+    if (one->methods->send != write_entry) continue;
     add(&ours); /* first, because TensorFlow adds a sink if there is none */
-    drop(*sink);
+    drop(one);
     return;
   }
 }

@@ -1,9 +1,8 @@
 /* Owns: the plugin's graph optimiser. */
-#define _GNU_SOURCE
-#include <dlfcn.h>
 #include <stdatomic.h>
 #include <string.h>
 
+#include "cxx.h"
 #include "ops.h"
 #include "tensorflow/c/experimental/grappler/grappler.h"
 
@@ -18,16 +17,6 @@ void trm_tf_set_optimize(trm_tf_optimize callback) { atomic_store(&python, callb
 typedef void (*names_size)(const TF_GrapplerItem *, int *, size_t *, TF_Status *);
 typedef void (*names_get)(const TF_GrapplerItem *, char **, size_t *, int, void *, size_t,
                           TF_Status *);
-
-static void *find_function(const char *name) {
-  void *found = dlsym(RTLD_DEFAULT, name);
-  if (found) return found;
-  void *library = dlopen("libtensorflow_cc.so.2", RTLD_LAZY | RTLD_NOLOAD);
-  if (!library) return NULL;
-  found = dlsym(library, name);
-  dlclose(library); /* it stays loaded, because TensorFlow loaded it before */
-  return found;
-}
 
 typedef struct name_list {
   char **names;
@@ -54,7 +43,7 @@ static trm_status read_names(const TF_GrapplerItem *item, names_size get_size, n
 /* Appends the names that a pair of TensorFlow's functions returns, in the form of a request. */
 static trm_status names_of(const TF_GrapplerItem *item, const char *size_function,
                            const char *list_function, trm_text *out, trm_error *error) {
-  void *symbols[] = {find_function(size_function), find_function(list_function)};
+  void *symbols[] = {trm_tf_find_symbol(size_function), trm_tf_find_symbol(list_function)};
   names_size get_size;
   names_get get;
   if (symbols[0] == NULL || symbols[1] == NULL)

@@ -30,6 +30,8 @@ typedef struct TF_ShapeInferenceContext TF_ShapeInferenceContext;
 
 /* Ordinals of TF devices are below this. */
 enum { TRM_TF_MAX_DEVICES = 64 };
+/* How many TF devices the process has: TREMULA_NUM_DEVICES. 0: the variable is wrong. */
+int trm_tf_num_devices(void);
 
 /* ---- Statuses: both sides have the same numbers ---- */
 

@@ -37,8 +37,8 @@ def test_sessions_tell_nothing_of_devices_but_what_is_attached(script, tmp_path)
     # What TensorFlow 2.15 says in every session of any plugin's device is kept back.
     kept_back = OF_DEVICES if tf.__version__.startswith("2.15.") else ("NUMA",)
     assert not [line for line in lines if any(words in line for words in kept_back)], lines
-    own = [line.split(": I ")[1] for line in lines
-           if re.search("compiler/(plugin|jit)/|tremula/", line)]
+    places = r": I ((?:tensorflow/compiler/(?:plugin|jit)|tremula)/.*)"
+    own = [found[1] for found in (re.search(places, line) for line in lines) if found]
     # Where the original has its best known lines; others name the place in Tremula.
     assert own[0] == ("tensorflow/compiler/plugin/poplar/driver/executor.cc:660] "
                       "Device /device:IPU:0 attached to IPU: 0")

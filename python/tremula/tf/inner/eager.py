@@ -104,6 +104,28 @@ def has_devices():
     return getattr(context.context(), "_context_handle", None) is not None
 
 
+def add_late_devices(kind, add):
+    """Gives the eager context devices of `kind`, a type such as "IPU", if it was made before they
+    were registered. add(address) does so for the TFE_Context at this address.
+
+    Raises RuntimeError if the context has a server, whose devices are fixed.
+    """
+    import ctypes
+    from tensorflow.python.eager import context
+    owner = context.context()
+    if not has_devices() or any(f":{kind}:" in name for name in owner._context_devices):
+        return
+    if owner._server_def is not None or owner._collective_ops_server_def is not None:
+        raise RuntimeError(
+            "TensorFlow has connected this process with others before it knew of IPUs. Import "
+            "tensorflow.python.ipu before the program makes its cluster.")
+    address = ctypes.pythonapi.PyCapsule_GetPointer
+    address.restype, address.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    owner.executor.wait()
+    add(address(owner._context_handle, None))
+    owner._initialize_logical_devices()
+
+
 def has_executor(owner):
     """Whether operations of this thread in the context `owner` run in an executor."""
     return getattr(owner._thread_local_data, "executor", None) is not None

@@ -7,7 +7,7 @@ Modules are imported when they are first named: `ipu.scopes`, `ipu.ops.nn_ops` a
 import importlib
 import pkgutil
 
-from tremula import _finder
+from tremula import _finder, _late_devices
 from tremula.tf.ipu import _planned
 
 
@@ -52,6 +52,7 @@ def __dir__():
 
 def _on_tensorflow_import():
     """Run by the finder when a program first imports `tensorflow.python.ipu`."""
+    _late_devices.settle()
     from tremula.tf import graph_mode, runtime
     from tremula.tf.functions import hooks as functions_hooks
     from tremula.tf.inner import patches

@@ -1,7 +1,9 @@
 """Finds and loads the TensorFlow plugin (libtremula_tf.so), and calls it.
 
-The plugin makes /device:IPU:N known to TensorFlow. TensorFlow fixes its devices when it first runs
-anything eagerly, so load() is called when `tensorflow.python.ipu` is first imported.
+The plugin makes /device:IPU:N known to TensorFlow. load() is called when `tensorflow.python.ipu`
+is first imported, and not with TensorFlow, so that a program without IPUs pays nothing. TensorFlow
+lists its devices when it first runs anything eagerly; in a program that has done so before, the
+IPUs are added to them (src/tf/late_devices.c).
 """
 
 import ctypes
@@ -11,7 +13,7 @@ import sys
 import threading
 
 from tremula import accelerators, waiting
-from tremula.tf.inner import errors, registry, versions
+from tremula.tf.inner import eager, errors, registry, versions
 
 LIBRARY_DIR_VARIABLE = "TREMULA_LIBRARY_DIR"
 _NAME = "libtremula_tf.so"
@@ -79,6 +81,7 @@ LowerFunction = ctypes.CFUNCTYPE(None, ctypes.POINTER(Request))
 _text, _int, _size = ctypes.c_char_p, ctypes.c_int32, ctypes.c_uint64
 _number = ctypes.c_uint32
 _SIGNATURES = {
+    "trm_tf_add_devices": (_int, [ctypes.c_void_p, _text, _size]),
     "trm_tf_architecture": (_int, [_text, _text, _size]),
     "trm_tf_cache_close": (None, [ctypes.c_void_p]),
     "trm_tf_cache_enter": (_int, [ctypes.c_void_p]),
@@ -181,10 +184,14 @@ def on_load(*installers):
 
 @functools.cache
 def load():
-    """Makes the IPU devices and everything on them known to TensorFlow. Later calls do nothing."""
+    """Makes the IPU devices and everything on them known to TensorFlow. Later calls do nothing.
+
+    Raises RuntimeError if TensorFlow has devices already and takes no more.
+    """
     with _lock:
         versions.prefer_legacy_keras()
         library()
+        eager.add_late_devices("IPU", lambda address: check(library().trm_tf_add_devices, address))
         for install in _installers:
             install()
 

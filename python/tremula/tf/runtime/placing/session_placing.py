@@ -49,7 +49,9 @@ def _deciding(extend):
     import tensorflow.compat.v1 as tf
 
     def extend_and_decide(self):
-        lock = getattr(self, "_tremula_undecided", None)
+        if not hasattr(self, "_tremula_undecided"):
+            return _extend_older(self, extend)
+        lock = self._tremula_undecided
         if lock is None:
             return _extend(self, extend)
         with lock:
@@ -143,6 +145,18 @@ def _extend(self, extend):
             if not left or not _put_aside(self._graph, error):
                 raise
     return None
+
+
+def _extend_older(self, extend):
+    """The same for a session that is older than the IPU API. TensorFlow lists a session's devices
+    when the session is made, and takes no more."""
+    import tensorflow.compat.v1 as tf
+    on_ipus = [one.name for one in self._graph.get_operations() if _is_on_ipu(one)]
+    if on_ipus:
+        raise tf.errors.FailedPreconditionError(None, None, (
+            f"This session has no IPUs, which '{on_ipus[0]}' needs: the session was made before "
+            "tensorflow.python.ipu was imported. Make the session after the import."))
+    return extend(self)
 
 
 def _put_aside(graph, error):
