@@ -79,8 +79,10 @@ bool trm_tf_log_is_verbose(int level, const char *module) {
 /* ---- TensorFlow's own lines ----
  *
  * TensorFlow 2.15 logs at the level INFO whenever it makes a session that there are a device IPU:0
- * and a device IPU:1, without memory, and a graph optimiser. The original logged none of that. All
- * of these lines are there at TF_CPP_VMODULE=quiet=1.
+ * and a device IPU:1, without memory, and a graph optimiser. The original logged none of that. And
+ * it logs that XLA has a service and no crash reproducer, when Tremula first lowers a program:
+ * stock Keras, which lowers nothing, prints none of that. All of these lines are there at
+ * TF_CPP_VMODULE=quiet=1.
  *
  * TensorFlow has no C API for that, and no plainer way: TF_CPP_MIN_LOG_LEVEL drops every other line
  * of the level INFO too, and TF_CPP_VMODULE only adds lines. Its log goes to sinks
@@ -111,11 +113,17 @@ typedef struct log_sink {
 static sink_send *write_entry; /* the entry point of the replaced sink */
 
 static bool is_noise(const log_entry *entry) {
-  static const char *const files[] = {"pluggable_device_factory.cc",
-                                      "custom_graph_optimizer_registry.cc"};
-  if (entry->severity != 0 || strstr(entry->message.data, "IPU") == NULL) return false;
-  for (size_t f = 0; f < sizeof files / sizeof *files; ++f) {
-    if (strstr(entry->file.data, files[f]) != NULL) return true;
+  static const struct {
+    const char *file, *words;
+  } noise[] = {{"pluggable_device_factory.cc", "IPU"},
+               {"custom_graph_optimizer_registry.cc", "IPU"},
+               {"xla/service/service.cc", "XLA service "},
+               {"xla/service/service.cc", "  StreamExecutor device "},
+               {"dump_mlir_util.cc", "disabling MLIR crash reproducer"}};
+  if (entry->severity != 0) return false;
+  for (size_t n = 0; n < sizeof noise / sizeof *noise; ++n) {
+    if (strstr(entry->file.data, noise[n].file) && strstr(entry->message.data, noise[n].words))
+      return true;
   }
   return false;
 }

@@ -31,8 +31,8 @@ __attribute__((format(printf, 2, 3))) void trm_tf_log_at(const char *place, cons
 
 bool trm_tf_log_is_verbose(int level, const char *module);
 
-/* Suppresses the lines that TensorFlow 2.15 logs about the device in every session. `version` is
- * TensorFlow's or NULL. */
+/* Suppresses the lines that TensorFlow 2.15 logs about the device in every session, and about XLA.
+ * `version` is TensorFlow's or NULL. */
 void trm_tf_log_quieten(const char *version);
 
 /* ---- For Python ---- */

@@ -22,11 +22,24 @@ PROGRAM = """
     with tf.Session() as session:
         print(session.run(squared, {x: [1.0, 2.0]}))
 """
-OF_DEVICES = ("NUMA", "Created TensorFlow device", "Plugin optimizer", "IPU:1")
+OF_DEVICES = ("NUMA", "Created TensorFlow device", "Plugin optimizer", "IPU:1", "XLA service",
+              "StreamExecutor", "crash reproducer")
+KERAS = """
+    import numpy as np
+    import tensorflow as tf
+    from tensorflow.python import ipu
+    config = ipu.config.IPUConfig()
+    config.auto_select_ipus = 1
+    config.configure_ipu_system()
+    with ipu.ipu_strategy.IPUStrategy().scope():
+        model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+        model.compile("sgd", "mse", steps_per_execution=2)
+        model.fit(np.ones([8, 2], "float32"), np.ones([8, 1], "float32"), 4, verbose=0)
+"""
 
 
-def lines_of(script, folder, **environment):
-    done = script(PROGRAM, TF_CPP_MIN_LOG_LEVEL="0", TREMULA_RUNTIME_DIR=str(folder),
+def lines_of(script, folder, program=PROGRAM, **environment):
+    done = script(program, TF_CPP_MIN_LOG_LEVEL="0", TREMULA_RUNTIME_DIR=str(folder),
                   **environment)
     assert done.returncode == 0, done.stderr[-2000:]
     return done.stderr.splitlines()
@@ -54,3 +67,13 @@ def test_sessions_tell_nothing_of_devices_but_what_is_attached(script, tmp_path)
 def test_they_do_where_detail_is_asked_for(script, tmp_path):
     lines = lines_of(script, tmp_path, TF_CPP_VMODULE="quiet=1")
     assert any("Created TensorFlow device" in line for line in lines), lines
+
+
+@pytest.mark.skipif(not tf.__version__.startswith("2.15."), reason="TensorFlow's own lines")
+def test_keras_says_what_stock_keras_says_and_what_the_original_did(script, tmp_path):
+    lines = lines_of(script, tmp_path, KERAS)
+    places = [re.search(r": [IWE] (\S+?):\d+\] ", line) for line in lines]
+    assert {place.group(1) for place in places if place} <= {
+        "tensorflow/core/util/port.cc", "tensorflow/core/platform/cpu_feature_guard.cc",
+        "tensorflow/compiler/plugin/poplar/driver/executor.cc",
+        "tensorflow/compiler/jit/xla_compilation_cache.cc"}, lines
