@@ -43,6 +43,10 @@ FLAGS = (
     Flag("ipu_model_tiles", -1, "tiles of an IPU of the IPU Model; -1: all. "
          "IPUConfig.ipu_model.tiles_per_ipu wins over it",
          acts="With --use_ipu_model: the tiles of the machine that the estimate is for."),
+    Flag("ipu_model_accurate_half", False, "with --use_ipu_model: round every float16, as an IPU "
+         "does",
+         acts="Tremula's own. Without it the IPU Model holds float16 as float32, as the "
+         "original's does: see [numbers.md](numbers.md)."),
     Flag("use_synthetic_data", False, "move no data between host and device",
          acts="The same as all categories of `synthetic_data_categories`."),
     Flag("synthetic_data_categories", "", "what is synthetic, a comma-separated list of "

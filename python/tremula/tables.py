@@ -18,6 +18,7 @@ OPTIONS = {
     "invalid": "false",
     "division_by_zero": "false",
     "overflow": "false",
+    "halves": "rounded",
     "half_overflow": "infinity",
     "half_products": "auto",
     "stochastic_rounding": "off",

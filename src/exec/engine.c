@@ -25,6 +25,7 @@ static trm_status engine_allocate(trm_engine *engine, trm_error *error) {
   if (engine->num_replicas > 1) {
     TRY(trm_team_create(engine->num_replicas, &engine->cancelled, &engine->team, error));
   }
+  TRY(trm_engine_create_edges(engine, error));
   for (uint32_t r = 0; r < engine->num_replicas; ++r) {
     TRY(trm_replica_create(engine, r, error));
   }
@@ -95,6 +96,7 @@ void trm_engine_free(trm_engine *engine) {
     trm_replica_free(engine, &engine->replicas[r]);
   }
   trm_free(engine->replicas);
+  trm_engine_free_edges(engine);
   trm_free(engine->infeeds);
   trm_free(engine->outfeeds);
   trm_free(engine->host_functions);
@@ -160,12 +162,13 @@ static trm_status run_member(void *context, uint32_t number, trm_error *error) {
 }
 
 /* Which outputs may stay on an accelerator. Integers never do: TensorFlow has kernels of its own
- * that count with them in the host's memory. Of other replicas the engine reads all itself. */
+ * that count with them in the host's memory. Nor do floats that the caller gets as halves. Of other
+ * replicas the engine reads all itself. */
 static void choose_left(trm_engine *engine, const uint64_t *output_versions) {
   const size_t count = engine->executable->num_outputs;
   for (size_t o = 0; o < count; ++o) {
     engine->leaves[o] = engine->leaves_outputs && output_versions != NULL &&
-                        output_versions[o] != 0 &&
+                        output_versions[o] != 0 && !engine->executable->float_outputs[o] &&
                         trm_dtype_kind(engine->executable->outputs[o].dtype) == TRM_KIND_FLOAT;
     engine->leaves[count + o] = true;
   }
@@ -191,7 +194,8 @@ static trm_status run_all(trm_engine *engine, const void *const *inputs, const u
   for (uint32_t f = 0; f < schedule->num_feeds; ++f) {
     if (engine->infeeds[f] != NULL) trm_infeed_close(engine->infeeds[f]);
   }
-  for (uint32_t r = 1; r < engine->num_replicas; ++r) {
+  if (status == TRM_OK) trm_engine_narrow_outputs(engine, outputs);
+  for (uint32_t r = 0; r < engine->num_replicas; ++r) {
     trm_replica_keep_outputs(engine, r, status == TRM_OK ? output_versions : NULL);
   }
   /* A cancellation that came too late was meant for this run, not for the next one. */
@@ -212,15 +216,6 @@ trm_status trm_engine_run_replicated(trm_engine *engine, const void *const *inpu
 trm_status trm_engine_run(trm_engine *engine, const void *const *inputs, const uint64_t *versions,
                           void *const *outputs, trm_error *error) {
   return trm_engine_run_replicated(engine, inputs, versions, outputs, NULL, error);
-}
-
-const void *trm_engine_output(const trm_engine *engine, uint32_t replica, size_t i) {
-  if (replica < 1 || replica >= engine->num_replicas || i >= engine->executable->num_outputs) {
-    return NULL;
-  }
-  const trm_own_output *own = &engine->replicas[replica].own[i];
-  const void *block = own->blocks[own->written];
-  return trm_fetch_left(block, &(trm_error){0}) == TRM_OK ? block : NULL;
 }
 
 void trm_engine_leave_outputs(trm_engine *engine, bool on) { engine->leaves_outputs = on; }

@@ -35,31 +35,57 @@ static trm_status name_leaf(trm_arena *arena, const trm_instruction *instruction
   return TRM_OK;
 }
 
+/* Whether a leaf is float16 for the caller and float32 for the schedule. */
+static bool is_held(trm_executable *executable, const trm_shape *outside, const trm_shape *inside) {
+  const bool held = outside->dtype == TRM_F16 && inside->dtype == TRM_F32;
+  executable->has_floats = executable->has_floats || held;
+  return held;
+}
+
+/* The shared module has the types that the caller sees. */
+static trm_status describe_inputs(trm_executable *executable, trm_error *error) {
+  const trm_module *shared = executable->shared, *module = executable->module;
+  const trm_computation *outside = &shared->computations[shared->entry];
+  const trm_computation *inside = &module->computations[module->entry];
+  size_t input = 0;
+  for (uint32_t p = 0; p < outside->num_parameters; ++p) {
+    const trm_instruction *parameter = &outside->instructions[outside->parameters[p]];
+    const trm_shape *held = &inside->instructions[inside->parameters[p]].shape;
+    const int32_t leaves = trm_shape_num_leaves(&parameter->shape);
+    for (int32_t l = 0; l < leaves; ++l, ++input) {
+      const trm_shape *leaf = trm_shape_leaf(&parameter->shape, l);
+      trm_shape_describe(leaf, &executable->inputs[input]);
+      executable->float_inputs[input] = is_held(executable, leaf, trm_shape_leaf(held, l));
+      TRY(name_leaf(&executable->arena, parameter, l, &executable->inputs[input], error));
+    }
+  }
+  return TRM_OK;
+}
+
 static trm_status describe(trm_executable *executable, trm_error *error) {
-  const trm_module *module = executable->module;
-  const trm_computation *entry = &module->computations[module->entry];
+  const trm_module *shared = executable->shared, *module = executable->module;
   trm_arena *arena = &executable->arena;
   executable->num_inputs = executable->schedule->num_inputs;
   executable->num_outputs = executable->schedule->num_outputs;
   executable->inputs = ARENA_NEW(arena, trm_tensor_info, executable->num_inputs);
   executable->outputs = ARENA_NEW(arena, trm_tensor_info, executable->num_outputs);
   executable->aliases = ARENA_NEW(arena, int64_t, executable->num_outputs);
-  if (executable->inputs == NULL || executable->outputs == NULL || executable->aliases == NULL) {
+  executable->float_inputs = ARENA_NEW(arena, bool, executable->num_inputs);
+  executable->float_outputs = ARENA_NEW(arena, bool, executable->num_outputs);
+  if (executable->inputs == NULL || executable->outputs == NULL || executable->aliases == NULL ||
+      executable->float_inputs == NULL || executable->float_outputs == NULL) {
     FAIL_NO_MEMORY("an executable");
   }
-  size_t input = 0;
-  for (uint32_t p = 0; p < entry->num_parameters; ++p) {
-    const trm_instruction *parameter = &entry->instructions[entry->parameters[p]];
-    const int32_t leaves = trm_shape_num_leaves(&parameter->shape);
-    for (int32_t l = 0; l < leaves; ++l) {
-      trm_shape_describe(trm_shape_leaf(&parameter->shape, l), &executable->inputs[input]);
-      TRY(name_leaf(arena, parameter, l, &executable->inputs[input++], error));
-    }
-  }
-  TRY(trm_module_outputs(module, executable->outputs, executable->aliases, error));
-  for (size_t o = 0; o < executable->num_outputs; ++o) {
-    TRY(name_leaf(arena, &entry->instructions[entry->root], (int32_t)o, &executable->outputs[o],
-                  error));
+  TRY(describe_inputs(executable, error));
+  TRY(trm_module_outputs(shared, executable->outputs, executable->aliases, error));
+  const trm_computation *outside = &shared->computations[shared->entry];
+  const trm_computation *inside = &module->computations[module->entry];
+  const trm_instruction *result = &outside->instructions[outside->root];
+  const trm_shape *held = &inside->instructions[inside->root].shape;
+  for (int32_t o = 0; o < (int32_t)executable->num_outputs; ++o) {
+    executable->float_outputs[o] =
+        is_held(executable, trm_shape_leaf(&result->shape, o), trm_shape_leaf(held, o));
+    TRY(name_leaf(arena, result, o, &executable->outputs[o], error));
   }
   return TRM_OK;
 }
@@ -72,8 +98,10 @@ static unsigned float_events(const trm_options *options) {
   return events;
 }
 
-/* If overflow ends a run, a result must show it as infinity. */
+/* If overflow ends a run, a result must show it as infinity. Halves that are floats overflow only
+ * where they leave the program. */
 static trm_half_overflow half_overflow(const trm_options *options) {
+  if (options->halves == TRM_HALVES_FLOAT) return TRM_HALF_INFINITY;
   const bool hides = options->overflow && options->half_overflow == TRM_HALF_LARGEST;
   return hides ? TRM_HALF_NAN : options->half_overflow;
 }
@@ -119,6 +147,7 @@ static trm_status pass_settings(const trm_executable *executable, trm_pass_setti
   *out_settings = (trm_pass_settings){.optimise = options->optimise && !options->reference,
                                       .disabled = options->disabled_passes,
                                       .keep_instructions = float_events(options) != 0,
+                                      .float_halves = options->halves == TRM_HALVES_FLOAT,
                                       .rounding = {.stochastic = options->stochastic_rounding,
                                                    .alike = options->prng_stability,
                                                    .replicas = replicas},

@@ -23,6 +23,8 @@ struct trm_executable {
   size_t num_inputs, num_outputs;
   trm_tensor_info *inputs, *outputs;
   int64_t *aliases; /* by output: the input that it updates, or -1 */
+  /* By input and output: float16 for the caller, float32 for the schedule (edges.c). */
+  bool has_floats, *float_inputs, *float_outputs;
   /* The estimate with the executable's own options, made on demand. */
   pthread_mutex_t estimating; /* guards the estimate */
   struct trm_program *estimate;

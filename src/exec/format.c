@@ -13,7 +13,7 @@
 /* All numbers are little-endian. */
 static const char magic[8] = {'T', 'R', 'M', 'E', 'X', 'E', 'C', '\n'};
 enum {
-  FORMAT_VERSION = 2,
+  FORMAT_VERSION = 3,
   HEADER_BYTES = 8 + 4 + 4 + 8 + 8,
   FLAG_FITS = 1,  /* at most one of the two flags is set */
   FLAG_MISFIT = 2 /* the payload has the message */

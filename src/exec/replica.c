@@ -11,8 +11,28 @@ static const uint64_t own_number = UINT64_C(1) << 63;
 
 /* ---- Memory --------------------------------------------------------------------------------- */
 
-static trm_status create_own_outputs(const trm_executable *executable, trm_replica *replica,
-                                     trm_error *error) {
+/* Whether the replica, and not the caller, has the memory of an output. */
+static bool owns(const trm_executable *executable, uint32_t number, size_t output) {
+  return number > 0 || executable->float_outputs[output];
+}
+
+static trm_status create_own_output(const trm_executable *executable, uint32_t number, size_t o,
+                                    trm_own_output *own, trm_error *error) {
+  const size_t bytes = executable->outputs[o].bytes;
+  const bool is_float = executable->float_outputs[o];
+  const int blocks = executable->aliases[o] >= 0 ? 2 : 1;
+  for (int b = 0; b < blocks; ++b) {
+    own->blocks[b] = trm_allocate_aligned(is_float ? 2 * bytes : bytes);
+    CHECK_MEMORY(own->blocks[b], "a replica's results");
+  }
+  if (!is_float || number == 0) return TRM_OK;
+  own->rounded = trm_allocate_aligned(bytes);
+  CHECK_MEMORY(own->rounded, "a replica's results");
+  return TRM_OK;
+}
+
+static trm_status create_own_outputs(const trm_executable *executable, uint32_t number,
+                                     trm_replica *replica, trm_error *error) {
   const size_t inputs = executable->num_inputs, outputs = executable->num_outputs;
   replica->own = trm_allocate_zeroed(outputs, sizeof *replica->own);
   replica->inputs = trm_allocate_zeroed(inputs, sizeof *replica->inputs);
@@ -23,11 +43,8 @@ static trm_status create_own_outputs(const trm_executable *executable, trm_repli
     FAIL_NO_MEMORY("a replica");
   }
   for (size_t o = 0; o < outputs; ++o) {
-    const int blocks = executable->aliases[o] >= 0 ? 2 : 1;
-    for (int b = 0; b < blocks; ++b) {
-      replica->own[o].blocks[b] = trm_allocate_aligned(executable->outputs[o].bytes);
-      CHECK_MEMORY(replica->own[o].blocks[b], "a replica's results");
-    }
+    if (!owns(executable, number, o)) continue;
+    TRY(create_own_output(executable, number, o, &replica->own[o], error));
   }
   return TRM_OK;
 }
@@ -75,7 +92,8 @@ trm_status trm_replica_create(trm_engine *engine, uint32_t number, trm_error *er
   if (engine->team != NULL) replica->exchange = trm_team_exchange(engine->team, number);
   place_calls(schedule, replica);
   TRY(trm_residence_create(schedule, number, &replica->residence, error));
-  return number == 0 ? TRM_OK : create_own_outputs(engine->executable, replica, error);
+  if (number == 0 && !engine->executable->has_floats) return TRM_OK;
+  return create_own_outputs(engine->executable, number, replica, error);
 }
 
 void trm_replica_free(const trm_engine *engine, trm_replica *replica) {
@@ -84,6 +102,7 @@ void trm_replica_free(const trm_engine *engine, trm_replica *replica) {
       trm_forget_left(replica->own[o].blocks[b]);
       trm_free(replica->own[o].blocks[b]);
     }
+    trm_free(replica->own[o].rounded);
   }
   trm_residence_free(replica->residence);
   const trm_schedule *schedule = engine->executable->schedule;
@@ -111,15 +130,18 @@ static int find_own(const trm_own_output *own, uint64_t version) {
 }
 
 /* Chooses this replica's inputs and outputs. */
-static void take_own(trm_engine *engine, trm_replica *replica, const void *const *inputs,
-                     const uint64_t *versions) {
+static trm_status take_own(trm_engine *engine, uint32_t number, const void *const *inputs,
+                           const uint64_t *versions, void *const *outputs, trm_error *error) {
   const trm_executable *executable = engine->executable;
+  trm_replica *replica = &engine->replicas[number];
   for (size_t i = 0; i < executable->num_inputs; ++i) {
-    replica->inputs[i] = inputs[i];
+    replica->inputs[i] = executable->float_inputs[i] ? NULL : inputs[i];
     replica->input_versions[i] = versions != NULL ? versions[i] & ~own_number : 0;
   }
   for (size_t o = 0; o < executable->num_outputs; ++o) {
     trm_own_output *own = &replica->own[o];
+    replica->outputs[o] = outputs[o];
+    if (!owns(executable, number, o)) continue;
     const int64_t input = executable->aliases[o];
     const int kept =
         input < 0 || versions == NULL ? -1 : find_own(own, versions[input] & ~own_number);
@@ -131,12 +153,19 @@ static void take_own(trm_engine *engine, trm_replica *replica, const void *const
     own->given[own->written] = 0;
     replica->outputs[o] = own->blocks[own->written];
   }
+  for (size_t i = 0; i < executable->num_inputs; ++i) {
+    if (replica->inputs[i] != NULL || !executable->float_inputs[i]) continue;
+    TRY(trm_engine_widen_input(engine, number, i, inputs[i], replica->input_versions[i],
+                               &replica->inputs[i], error));
+  }
+  return TRM_OK;
 }
 
 void trm_replica_keep_outputs(trm_engine *engine, uint32_t number,
                               const uint64_t *output_versions) {
   trm_replica *replica = &engine->replicas[number];
-  for (size_t o = 0; number > 0 && o < engine->executable->num_outputs; ++o) {
+  for (size_t o = 0; replica->own != NULL && o < engine->executable->num_outputs; ++o) {
+    if (!owns(engine->executable, number, o)) continue;
     trm_own_output *own = &replica->own[o];
     own->given[own->written] = output_versions != NULL ? output_versions[o] & ~own_number : 0;
     own->numbers[own->written] = ++engine->contents | own_number;
@@ -166,7 +195,7 @@ trm_status trm_replica_locate(trm_engine *engine, uint32_t number, const void *c
   const uint64_t this_run = ++engine->contents | own_number;
   const bool has_own = replica->own != NULL;
   if (has_own) {
-    take_own(engine, replica, inputs, versions);
+    TRY(take_own(engine, number, inputs, versions, outputs, error));
     inputs = replica->inputs;
     outputs = replica->outputs;
   }

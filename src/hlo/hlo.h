@@ -369,6 +369,10 @@ typedef enum trm_half_overflow {
   TRM_HALF_NAN
 } trm_half_overflow;
 
+/* How the host holds float16: rounded after every instruction; or as float32, rounded where it
+ * leaves the program (passes/float_halves.c). */
+typedef enum trm_halves { TRM_HALVES_ROUNDED, TRM_HALVES_FLOAT } trm_halves;
+
 /* The number of algorithm=dot_f64_f64_f64 (attributes.def). */
 enum { TRM_DOT_F64_F64_F64 = 12 };
 

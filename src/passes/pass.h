@@ -93,6 +93,8 @@ trm_status trm_pass_batch_products(trm_module *module, trm_error *error);
 trm_status trm_pass_defer_products(trm_module *module, trm_error *error);
 /* sink_slices.c: elementwise instructions of which only slices are read work on slices. */
 trm_status trm_pass_sink_slices(trm_module *module, trm_error *error);
+/* float_halves.c: float16 becomes float32, but where its bits are asked for or given. */
+trm_status trm_pass_float_halves(trm_module *module, trm_error *error);
 /* bfloat16.c: elementwise instructions and reductions of bfloat16 become float32, with rounding. */
 trm_status trm_pass_widen_bfloat16(trm_module *module, trm_error *error);
 /* norms.c: normalisations and their gradients read fewer arrays. */
@@ -138,6 +140,7 @@ typedef struct trm_pass_settings {
   bool optimise;          /* off: only the passes that the engine needs */
   bool keep_instructions; /* no fusing and folding, so that each result can be observed */
   const char *disabled;   /* names of optimising passes, separated by commas; NULL: none */
+  bool float_halves;      /* the host holds float16 as float32, and rounds nothing stochastically */
   trm_rounding_settings rounding;
   uint32_t batch_norm_group; /* replicas with common statistics; 0 or 1: none */
   trm_accelerator_settings accelerator;

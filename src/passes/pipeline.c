@@ -20,7 +20,13 @@ typedef struct pass_row {
 
 static trm_status round_halves(trm_module *module, const trm_pass_settings *settings,
                                trm_error *error) {
+  if (settings->float_halves) return TRM_OK;
   return trm_pass_round_halves(module, &settings->rounding, error);
+}
+
+static trm_status float_halves(trm_module *module, const trm_pass_settings *settings,
+                               trm_error *error) {
+  return settings->float_halves ? trm_pass_float_halves(module, error) : TRM_OK;
 }
 
 static trm_status distribute_batch_norm(trm_module *module, const trm_pass_settings *settings,
@@ -53,6 +59,7 @@ static const pass_row pipeline[] = {
     {"top-k", trm_pass_top_k, HIDING, NULL},
     {"unique-names", trm_pass_unique_names, ALWAYS, NULL},
     /* The host's tail: NUM_HOST passes. */
+    {"float-halves", NULL, ALWAYS, float_halves},
     {"rare-forms", trm_pass_rare_forms, HIDING, NULL},
     {"recompute-parts", trm_pass_recompute_parts, HIDING, NULL},
     {"drop-state", trm_pass_drop_state, HIDING, NULL},
@@ -75,7 +82,7 @@ static const pass_row pipeline[] = {
 
 enum {
   NUM_PASSES = sizeof pipeline / sizeof *pipeline,
-  NUM_HOST = 18,
+  NUM_HOST = 19,
   NUM_SHARED = NUM_PASSES - NUM_HOST
 };
 

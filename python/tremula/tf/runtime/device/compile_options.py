@@ -73,7 +73,7 @@ def _floating_point_options(snapshot):
     chosen = {key: bool(options.get(category + name)) for name, key in _FLOATING_POINT.items()}
     if options.get(category + "nanoo"):
         chosen["half_overflow"] = "nan"
-    elif not snapshot["flags"]["use_ipu_model"]:  # an IPU's; the IPU Model computes as the CPU does
+    elif not snapshot["flags"]["use_ipu_model"]:  # an IPU's
         chosen["half_overflow"] = "largest"
     stable = options.get("experimental.enable_prng_stability")
     chosen["prng_stability"] = bool(stable)
@@ -87,7 +87,9 @@ def _model_options(snapshot):
     """What only the IPU Model takes."""
     options = snapshot["options"]
     tiles = options.get("ipu_model.tiles_per_ipu") or snapshot["flags"]["ipu_model_tiles"]
-    return {"ipu_model": True, "tiles_per_ipu": max(0, tiles),
+    accurate = snapshot["flags"]["ipu_model_accurate_half"]
+    return {"ipu_model": True, "halves": "rounded" if accurate else "float",
+            "tiles_per_ipu": max(0, tiles),
             "compile_ipu_code": options.get("ipu_model.compile_ipu_code")}
 
 
