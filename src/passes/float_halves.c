@@ -53,7 +53,8 @@ static trm_status element_of(holder *h, trm_index tuple, int32_t e, trm_index *o
   return TRM_OK;
 }
 
-/* Gives the value i, an array or a tuple, in the types of the shape `wanted`. */
+/* Gives the value i, an array or a tuple, in the types of the shape `wanted`. Readers of modules
+ * refuse tuples that are nested too deep to recurse over. */
 static trm_status convert(holder *h, trm_index i, const trm_shape *wanted, trm_index *out,
                           trm_error *error) {
   *out = i;

@@ -77,6 +77,10 @@ static void narrow_chunk(trm_dtype dtype, const float *from, uint16_t *to, int64
 
 void trm_onednn_widen(trm_dtype dtype, const void *from, float *to, int64_t count) {
   const int64_t chunks = (count + CHUNK - 1) / CHUNK;
+  if (chunks <= 1) { /* the system is not asked for threads */
+    widen_chunk(dtype, from, to, count);
+    return;
+  }
 #pragma omp parallel for schedule(static) if (TRM_OPENMP_THREADS && count >= PARALLEL_COUNT)
   for (int64_t chunk = 0; chunk < chunks; ++chunk) {
     const int64_t begin = chunk * CHUNK;
@@ -87,6 +91,10 @@ void trm_onednn_widen(trm_dtype dtype, const void *from, float *to, int64_t coun
 
 void trm_onednn_narrow(trm_dtype dtype, const float *from, void *to, int64_t count) {
   const int64_t chunks = (count + CHUNK - 1) / CHUNK;
+  if (chunks <= 1) {
+    narrow_chunk(dtype, from, to, count);
+    return;
+  }
 #pragma omp parallel for schedule(static) if (TRM_OPENMP_THREADS && count >= PARALLEL_COUNT)
   for (int64_t chunk = 0; chunk < chunks; ++chunk) {
     const int64_t begin = chunk * CHUNK;

@@ -192,6 +192,20 @@ def test_what_a_call_is_told(on_ipu, library):
     np.testing.assert_array_equal(run(result)[0], [2, 2, 5, 10, 20, 5, 1, 8])
 
 
+def test_halves_of_the_ipu_model_are_halves_for_a_function(on_ipu, library, monkeypatch):
+    monkeypatch.setenv("TF_POPLAR_FLAGS", "--use_ipu_model")
+    config = ipu.config.IPUConfig()
+    config.auto_select_ipus = 1
+    config.configure_ipu_system()
+    x = tf.placeholder(tf.float16, [2, 5])
+    result = on_ipu(lambda x: [op([x * x], library, outs((tf.int32, [8])), op_name="Told",
+                                  name="abcde"), tf.cast(x * x, tf.float32)], [x])
+    told, squares = run(result, {x: [[300] * 5] * 2})
+    np.testing.assert_array_equal(told, [[2, 2, 5, 10, 20, 5, 1, 8]])
+    np.testing.assert_array_equal(squares, [[90000] * 5] * 2)
+    ipu.config.reset_ipu_configuration()
+
+
 def test_cpu_operation_with_the_same_signature(on_ipu, library):
     result = on_ipu(lambda: ipu.custom_ops.cpu_user_operation(
         [tf.constant([1., 2., 3.]), 1], library, outs=F3, op_name="Scale"))

@@ -9,6 +9,8 @@ import tensorflow.compat.v1 as tf
 from tensorflow.python import ipu
 from tensorflow.python.ipu.ops import replication_ops
 
+MODEL = "--use_ipu_model"
+ROUNDS = MODEL + " --ipu_model_accurate_half"
 ROUNDING = ipu.config.StochasticRoundingBehaviour
 
 
@@ -136,9 +138,11 @@ def halves(*values):
 
 @pytest.mark.parametrize("flags, nanoo, large, pole", [
     ("", False, 65504, np.nan), ("", True, np.nan, np.nan),
-    ("--use_ipu_model", False, np.inf, np.inf), ("--use_ipu_model", True, np.nan, np.nan)])
+    (ROUNDS, False, np.inf, np.inf), (ROUNDS, True, np.nan, np.nan),
+    (MODEL, False, np.inf, np.inf), (MODEL, True, np.inf, np.inf)])
 def test_halves_that_overflow(on_ipu, session, monkeypatch, flags, nanoo, large, pole):
-    """On an IPU and on the IPU Model. What was infinite before has not overflowed."""
+    """On an IPU and on the IPU Model, which holds halves as floats unless it is asked to round.
+    What was infinite before has not overflowed."""
     monkeypatch.setenv("TF_POPLAR_FLAGS", flags)
     configure(nanoo=nanoo)
 
