@@ -367,12 +367,12 @@ trm_status trm_tf_unit_run(trm_tf_unit *p, const trm_tf_call *call, TF_Tensor *c
   trm_tf_parts *parts = p->parts;
   bool runs;
   TRY(trm_tf_settings_before_run(p->ordinal, &runs, error));
+  TRY(connect(parts, call, error));
   if (!runs) {
     for (size_t i = 0; i < trm_tf_unit_num_outputs(p); ++i)
       memset(outputs[i], 0, trm_tf_unit_output(p, i)->bytes);
     return TRM_OK;
   }
-  TRY(connect(parts, call, error));
   trm_tf_host_calls_name(parts->host_calls, call->feeds);
   char initializer[TRM_TF_INITIALIZER_SIZE];
   const uint32_t synthetic = trm_tf_settings_synthetic(initializer);

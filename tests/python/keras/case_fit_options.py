@@ -6,6 +6,7 @@ import tensorflow as tf
 
 import fitting
 from fitting import X, Y, compiled, data, keras, layers
+from tensorflow.python import ipu
 from tensorflow.python.keras import ipu as keras_ipu
 from tensorflow.python.keras.ipu.extensions import data_adapter, extensions_base
 
@@ -275,6 +276,47 @@ def handler(x, y=None, **options):
 
 
 NO_STEPS = "Could not infer the size of the data. You must specify the number of steps to run."
+
+
+@pytest.fixture
+def only_compiles(monkeypatch, tmp_path):
+    """Configures a device of so many IPUs whose programs are compiled and not run."""
+    def configure(ipus):
+        monkeypatch.setenv("TF_POPLAR_FLAGS", f"--executable_cache_path={tmp_path}")
+        config = ipu.config.IPUConfig()
+        config.auto_select_ipus = ipus
+        config.device_connection.type = ipu.config.DeviceConnectionType.PRE_COMPILE
+        config.device_connection.version = "ipu2"
+        config.configure_ipu_system()
+
+    yield configure
+    monkeypatch.undo()
+    fitting.configure()
+
+
+@pytest.mark.parametrize("ipus", [1, 2])
+def test_what_is_only_compiled_gives_zeros(only_compiles, tmp_path, ipus):
+    """In the shapes of real results, whatever the number of replicas."""
+    only_compiles(ipus)
+    model = compiled(metrics=["mae"])
+    assert model.fit(data(), verbose=0).history == {"loss": [0], "mae": [0]}
+    assert model.evaluate(data(), verbose=0) == [0, 0]
+    assert model.predict(X, batch_size=8).tolist() == np.zeros_like(Y).tolist()
+    model.set_asynchronous_callbacks(True)
+    assert model.fit(data(), verbose=0).history == {"loss": [0], "mae": [0]}
+    older = ipu.keras.Sequential([layers.Dense(1)])
+    older.compile(keras.optimizers.legacy.SGD(.1), "mse")
+    assert older.fit(data(), verbose=0).history == {"loss": [0]}
+    assert older.predict(data().map(lambda x, y: x)).tolist() == np.zeros_like(Y).tolist()
+    outfeed = ipu.ipu_outfeed_queue.IPUOutfeedQueue()
+
+    @tf.function(jit_compile=True)
+    def enqueue(x):
+        outfeed.enqueue(x)
+
+    tf.distribute.get_strategy().run(enqueue, args=(tf.ones([3]),))
+    assert outfeed.dequeue().shape == ([1, 3] if ipus == 1 else [1, 2, 3])
+    assert len(list(tmp_path.glob("*.poplar_exec"))) >= 4
 
 
 def test_the_data_handler():

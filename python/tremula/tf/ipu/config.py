@@ -237,6 +237,12 @@ def configured_devices():
     return [] if _current is None else _current["devices"]
 
 
+def only_compiles():
+    """Whether programs are compiled and not run: their results are zeros."""
+    return _current is not None and (
+        _current["options"].get("device_connection.type") == "PRE_COMPILE")
+
+
 def running_on_ipu_model():
     """Whether TF_POPLAR_FLAGS asks for the IPU Model. Raises ValueError for unknown flags."""
     return flags.read()["use_ipu_model"]

@@ -4,7 +4,7 @@ import numpy as np
 import tensorflow as tf
 
 from tremula.tf.functions import hooks
-from tremula.tf.ipu import utils
+from tremula.tf.ipu import config, utils
 from tremula.tf.keras.extensions import extensions_util, polling_thread
 
 
@@ -27,13 +27,15 @@ class Executions:
         # Without a callback for steps, only the last execution's results are read.
         self._is_watched = kind == "predict" or getattr(
             callbacks, f"_should_call_{kind}_batch_hooks", True)
-        self._is_synthetic = utils.use_synthetic_data_for(utils.SyntheticDataCategory.Outfeed)
+        # A device with synthetic data, or that only compiles, sends nothing.
+        self._sends = not config.only_compiles() and not utils.use_synthetic_data_for(
+            utils.SyntheticDataCategory.Outfeed)
 
     def run(self, function, iterator, asynchronous):
         """Returns the results of the last step (of predict: the list of all outputs), or None
         without a step. With `asynchronous` a thread calls the callbacks."""
         self._again = None
-        if asynchronous and not self._is_synthetic:
+        if asynchronous and self._sends:
             return self._run_asynchronously(function, iterator)
         result, is_predict = None, self._kind == "predict"
         for step in self._handler.steps():
@@ -102,11 +104,10 @@ class Executions:
         return found if found is None else self._unpack(found)
 
     def _read_all(self):
-        found = self._read()
-        if found is None:  # a device with synthetic data sends nothing
-            lead = (self._steps, self._replicas) if self._replicas > 1 else (self._steps,)
-            found = self._unpack(self._outfeed.zeros(lead))
-        return found
+        if self._sends:
+            return self._read()
+        lead = (self._steps, self._replicas) if self._replicas > 1 else (self._steps,)
+        return self._unpack(self._outfeed.zeros(lead))
 
     def _unpack(self, found):
         """The results in an element of the outfeed. A pipeline enqueues a list with them."""

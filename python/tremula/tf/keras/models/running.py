@@ -4,7 +4,7 @@ import numpy as np
 import tensorflow as tf
 
 from tremula.tf.inner import keras as inner
-from tremula.tf.ipu import utils
+from tremula.tf.ipu import config, utils
 from tremula.tf.keras.models import steps
 
 
@@ -82,11 +82,13 @@ def run(model, mode, program, strategy, dataset, callbacks, plan, epochs, initia
 def _outfed(program, model, plan, accumulated):
     """The elements of an epoch's outfeed, an array for each result: the mini-batches of all
     replicas one after the other."""
-    if utils.use_synthetic_data_for(utils.SyntheticDataCategory.Outfeed):
+    is_synthetic = utils.use_synthetic_data_for(utils.SyntheticDataCategory.Outfeed)
+    if is_synthetic or config.only_compiles():
         count = plan.mini_batches
         if accumulated:
             count //= model.gradient_accumulation_count
-        return [np.full((count, *shape), np.nan, np.float32) for shape in program.outfeed._shapes]
+        return [np.full((count, *shape), np.nan if is_synthetic else 0, np.float32)
+                for shape in program.outfeed._shapes]
     arrays = [one.numpy() for one in tf.nest.flatten(program.outfeed.dequeue())]
     if model.replication_factor > 1:
         arrays = [one.reshape(-1, *one.shape[2:]) for one in arrays]
