@@ -190,7 +190,7 @@ static trm_status run_often(const arguments *a, run_data *data, trm_engine *engi
     status = trm_engine_run(engine, inputs, versions, outputs, error);
     seconds[run] = now() - start;
     const trm_report_times times = {
-        .size = sizeof times, .began = start, .ended = start + seconds[run]};
+        .size = sizeof times, .began = start, .ended = start + seconds[run], .inputs = inputs};
     if (status == TRM_OK) trm_report_run(report, &times);
   }
   free(inputs);
@@ -263,6 +263,20 @@ static trm_status create_engine(trm_executable *executable, trm_engine **out_eng
   return trm_engine_create_replicated(executable, replicas, out_engine, error);
 }
 
+/* Begins a profile, if one is wanted, of runs whose first has these inputs. */
+static trm_status begin_report(trm_executable *executable, const run_data *data,
+                               trm_report **out_report, trm_error *error) {
+  if (getenv("POPLAR_ENGINE_OPTIONS") == NULL) return TRM_OK;
+  const size_t num_inputs = trm_executable_num_inputs(executable);
+  const void **inputs = calloc(num_inputs + 1, sizeof *inputs);
+  if (inputs == NULL) return fail(error, TRM_RESOURCE_EXHAUSTED, "out of memory");
+  for (size_t i = 0; i < num_inputs; ++i) inputs[i] = data->inputs[i].data;
+  const trm_report_framework framework = {.size = sizeof framework, .inputs = inputs};
+  const trm_status status = trm_report_create(executable, &framework, out_report, error);
+  free(inputs);
+  return status;
+}
+
 static trm_status run(const arguments *a, trm_error *error) {
   trm_executable *executable;
   if (a->threads > 0) omp_set_num_threads((int)a->threads);
@@ -274,9 +288,7 @@ static trm_status run(const arguments *a, trm_error *error) {
   trm_report *report = NULL;
   status = run_data_create(executable, &sources, &data, error);
   if (status == TRM_OK) status = create_engine(executable, &engine, error);
-  if (status == TRM_OK && getenv("POPLAR_ENGINE_OPTIONS") != NULL) {
-    status = trm_report_create(executable, NULL, &report, error);
-  }
+  if (status == TRM_OK) status = begin_report(executable, &data, &report, error);
   if (status == TRM_OK) status = run_engine(a, &data, engine, report, error);
   trm_report_free(report);
   if (engine != NULL) trm_engine_free(engine);

@@ -117,6 +117,10 @@ typedef struct trm_program_options {
   double model_error; /* the assumed relative error of memory totals, 0 to 1; 0.05 by default */
   /* Rows of a block of triangular solves, and of Cholesky and QR factorisations; 0: 64. */
   uint32_t solve_block, factor_block;
+  /* The inputs of the run that the estimate is of, one for each leaf of the entry's parameters,
+   * NULL for one that is not known: a loop that integers among them count runs as often as they
+   * say. They are read when the program is made. NULL: no input is known. */
+  const void *const *inputs;
 } trm_program_options;
 
 /* Sets all members to their defaults, except `size`, which the caller has set. */
@@ -139,6 +143,11 @@ TRM_API trm_status trm_program_create_for_executable(trm_executable *executable,
                                                      const trm_target *target,
                                                      const trm_program_options *options,
                                                      trm_program **out_program, trm_error *error);
+/* The same with the executable's target and options, for a run with these inputs. The executable
+ * keeps the program of the first caller; a run whose loops another number counts has one of its
+ * own. `inputs` NULL: any run. */
+TRM_API trm_status trm_program_create_for_run(trm_executable *executable, const void *const *inputs,
+                                              trm_program **out_program, trm_error *error);
 /* NULL is allowed. */
 TRM_API void trm_program_free(trm_program *program);
 

@@ -34,6 +34,8 @@ typedef struct trm_report trm_report;
 typedef struct trm_report_framework {
   size_t size;                /* sizeof, set by the caller */
   const char *name, *version; /* "TensorFlow", "2.15.1" */
+  /* The inputs of the first run (trm_program_options.inputs), which count loops; or NULL. */
+  const void *const *inputs;
 } trm_report_framework;
 
 /* Plans the executable with its own options (target, ipus, ...). If engine options ask for a
@@ -55,6 +57,9 @@ typedef struct trm_report_times {
    * end of the report's last run. */
   double device_free;
   bool is_switch; /* the device ran another program before, so this one had to be loaded */
+  /* The inputs of the run; NULL: those of trm_report_create. Where they let loops run another
+   * number of times, the run has cycles and steps of its own. */
+  const void *const *inputs;
 } trm_report_times;
 /* Adds a run. The time since the device was free counts as waiting for the host; the first run has
  * none. After executionProfileProgramRunCount runs it does nothing. For one thread at a time. A

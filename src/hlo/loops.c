@@ -37,16 +37,44 @@ static bool first_integer(const trm_loop *loop, int64_t leaf, int64_t *out) {
                       loop->first_value(loop->context, (int32_t)leaf), out);
 }
 
-/* A number that does not change in the loop. */
-static bool fixed_value(const trm_loop *loop, const trm_computation *c, trm_index i, int64_t *out) {
+/* The result of an operation on two integers; false if it is none of these, or does not fit. */
+static bool combine(const trm_instruction *instruction, int64_t a, int64_t b, int64_t *out) {
+  bool fits;
+  switch (instruction->opcode) {
+    case TRM_OP_ADD: fits = !__builtin_add_overflow(a, b, out); break;
+    case TRM_OP_SUBTRACT: fits = !__builtin_sub_overflow(a, b, out); break;
+    case TRM_OP_MULTIPLY: fits = !__builtin_mul_overflow(a, b, out); break;
+    case TRM_OP_MAXIMUM: *out = a > b ? a : b; return true;
+    case TRM_OP_MINIMUM: *out = a < b ? a : b; return true;
+    default: return false;
+  }
+  const trm_dtype dtype = instruction->shape.dtype;
+  if (dtype == TRM_S32) return fits && *out == (int32_t)*out;
+  return fits && (dtype == TRM_S64 || (dtype == TRM_U32 && *out == (uint32_t)*out));
+}
+
+static bool fixed_number(const trm_loop *loop, const trm_computation *c, trm_index i, int depth,
+                         int64_t *out) {
+  enum { MOST_DEPTH = 4 };
   const trm_instruction *instruction = &c->instructions[i];
   if (instruction->opcode == TRM_OP_CONSTANT && trm_shape_is_scalar(&instruction->shape) &&
       instruction->literal != NULL) {
     return read_integer(&instruction->shape, instruction->literal->leaves[0], out);
   }
   const int64_t leaf = state_leaf(loop, c, i);
-  if (leaf < 0 || !loop->invariant[leaf]) return false;
-  return first_integer(loop, leaf, out);
+  if (leaf >= 0) return loop->invariant[leaf] && first_integer(loop, leaf, out);
+  int64_t a, b;
+  return instruction->num_operands == 2 && depth < MOST_DEPTH &&
+         trm_shape_is_scalar(&instruction->shape) &&
+         fixed_number(loop, c, instruction->operands[0], depth + 1, &a) &&
+         fixed_number(loop, c, instruction->operands[1], depth + 1, &b) &&
+         combine(instruction, a, b, out);
+}
+
+/* A number that does not change in the loop: a constant, an element of the state, or computed from
+ * such numbers. */
+static bool fixed_value(const trm_loop *loop, const trm_computation *c, trm_index i, int64_t *out) {
+  return fixed_number(loop, c, i, 0, out);
 }
 
 /* The constant that the body adds to a leaf of the state in each turn. */

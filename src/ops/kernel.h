@@ -90,6 +90,9 @@ typedef trm_status (*trm_kernel_create_fn)(const trm_kernel_request *request,
 trm_status trm_kernel_create(const trm_kernel_request *request, bool reference_only,
                              trm_kernel *out_kernel, trm_error *error);
 void trm_kernel_destroy(trm_kernel *kernel);
+/* Computes an instruction of one array, once, with its reference kernel. */
+trm_status trm_kernel_run_once(const trm_kernel_request *request, const void *const *operands,
+                               void *result, trm_error *error);
 
 /* The operand leaves, as bits, that a result leaf may overwrite. */
 static inline uint32_t trm_kernel_in_place(const trm_kernel *kernel, uint32_t leaf) {

@@ -67,4 +67,34 @@ void trm_kernel_destroy(trm_kernel *kernel) {
   memset(kernel, 0, sizeof *kernel);
 }
 
+trm_status trm_kernel_run_once(const trm_kernel_request *request, const void *const *operands,
+                               void *result, trm_error *error) {
+  enum { MOST_OPERANDS = 16 };
+  const uint64_t versions[MOST_OPERANDS] = {0};
+  trm_kernel kernel;
+  if (request->instruction->num_operands > MOST_OPERANDS) {
+    return trm_reference_refuse(request, "too many operands", error);
+  }
+  TRY(trm_kernel_create(request, true, &kernel, error));
+  void *working = trm_allocate_aligned(kernel.scratch_bytes);
+  void *persistent = trm_allocate_aligned(kernel.persistent_bytes);
+  trm_status status;
+  if (working == NULL || persistent == NULL) {
+    status = trm_fail(error, TRM_RESOURCE_EXHAUSTED, "out of memory while computing a constant");
+  } else {
+    memset(persistent, 0, kernel.persistent_bytes);
+    void *results[1] = {result};
+    const trm_kernel_call call = {.operands = operands,
+                                  .versions = versions,
+                                  .results = results,
+                                  .scratch = working,
+                                  .persistent = persistent};
+    status = kernel.run(&kernel, &call, error);
+  }
+  trm_free(working);
+  trm_free(persistent);
+  trm_kernel_destroy(&kernel);
+  return status;
+}
+
 bool trm_kernel_exists(trm_opcode opcode) { return opcodes[opcode].reference != NULL; }

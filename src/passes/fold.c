@@ -47,7 +47,6 @@ static trm_status run_once(const trm_edit *edit, trm_index i, trm_arena *scratch
                            trm_error *error) {
   const trm_instruction *instruction = trm_edit_at(edit, i);
   const void *operands[16];
-  const uint64_t versions[16] = {0};
   for (uint32_t k = 0; k < instruction->num_operands; ++k) {
     operands[k] = trm_edit_at(edit, instruction->operands[k])->literal->leaves[0];
   }
@@ -59,27 +58,7 @@ static trm_status run_once(const trm_edit *edit, trm_index i, trm_arena *scratch
                                       .computation = trm_edit_computation(edit),
                                       .instruction = instruction,
                                       .arena = scratch};
-  trm_kernel kernel;
-  TRY(trm_kernel_create(&request, true, &kernel, error));
-  void *working = trm_allocate_aligned(kernel.scratch_bytes);
-  void *persistent = trm_allocate_aligned(kernel.persistent_bytes);
-  trm_status status;
-  if (working == NULL || persistent == NULL) {
-    status = trm_fail(error, TRM_RESOURCE_EXHAUSTED, "out of memory while folding constants");
-  } else {
-    memset(persistent, 0, kernel.persistent_bytes);
-    void *results[1] = {result};
-    const trm_kernel_call call = {.operands = operands,
-                                  .versions = versions,
-                                  .results = results,
-                                  .scratch = working,
-                                  .persistent = persistent};
-    status = kernel.run(&kernel, &call, error);
-  }
-  trm_free(working);
-  trm_free(persistent);
-  trm_kernel_destroy(&kernel);
-  return status;
+  return trm_kernel_run_once(&request, operands, result, error);
 }
 
 /* `state`: a size_t, the bytes folded so far in the module. */

@@ -200,6 +200,7 @@ static trm_status make(trm_program *program, const trm_module *module, passes_do
   TRY(plan_options(options, options->matmul_memory_proportion, options->matmul_options, "matmuls",
                    &program->arena, &matmul, error));
   program->refuses_option = false;
+  TRY(trm_program_take_inputs(program, module, error));
   TRY(run_passes(program, module, done, error));
   trm_tile_role **roles;
   TRY(trm_program_read_roles(program->ipu_module, &program->arena, &roles, error));

@@ -2,8 +2,9 @@
  *
  * The state of a loop has variables of its own; an element whose first value has no further use
  * takes over the variable of that value. Elements that the body returns unchanged stay where they
- * are. A loop with a known count is a Repeat, without its condition; any other loop is a
- * RepeatWhile that counts options.assumed_trip_count times. */
+ * are. A loop with a known count is a Repeat, without its condition. Any other loop is a
+ * RepeatWhile, which counts as often as the inputs of the run say (known.c), or else
+ * options.assumed_trip_count times. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -118,7 +119,8 @@ typedef struct while_walk {
   uint32_t *saved; /* the last uses before the loop */
   uint32_t source;
   uint64_t turns;
-  bool is_known; /* turns is no assumption */
+  bool is_known;   /* when compiling */
+  bool is_assumed; /* neither that nor from the inputs of the run */
 } while_walk;
 
 /* Makes the variables of the state. First values that have other uses are copied. */
@@ -138,6 +140,7 @@ static trm_status make_state(while_walk *w, trm_index i, trm_error *error) {
                        w->init[l].source_count == trm_shape_count(shape);
     if (whole && !twice && trm_value_dies(draft, &w->init[l], w->scope->position)) {
       w->state[l].scalar = NULL;
+      w->state[l].known = NULL;
       continue;
     }
     uint32_t variable;
@@ -245,20 +248,35 @@ static trm_status make_room(while_walk *w, trm_error *error) {
   return TRM_OK;
 }
 
-/* How often the loop runs: known when compiling, or assumed. */
+/* The first value of a leaf in the run that is estimated, on whose inputs the count then depends.
+ */
+static const void *first_known(const void *context, int32_t leaf) {
+  const while_walk *w = context;
+  const trm_known *known = w->init[leaf].known;
+  if (known == NULL) return NULL;
+  w->draft->program->counted_by |= known->inputs;
+  return &known->number;
+}
+
+/* How often the loop runs: known when compiling, or from the inputs of the run, or assumed. */
 static void count_turns(while_walk *w) {
   const trm_program_draft *draft = w->draft;
   const trm_computation *computations = draft->module->computations;
-  const trm_loop view = {.condition = &computations[w->instruction->called[0]],
-                         .body = &computations[w->instruction->called[1]],
-                         .state = &w->instruction->shape,
-                         .invariant = w->invariant,
-                         .first_value = first_value,
-                         .context = w->init};
+  trm_loop view = {.condition = &computations[w->instruction->called[0]],
+                   .body = &computations[w->instruction->called[1]],
+                   .state = &w->instruction->shape,
+                   .invariant = w->invariant,
+                   .first_value = first_value,
+                   .context = w->init};
   trm_loop_find_invariant(view.body, w->invariant, w->count);
   w->turns = draft->program->options.assumed_trip_count;
   bool is_exact;
   w->is_known = trm_loop_trip_count(&view, &w->turns, &is_exact);
+  if (w->is_known) return;
+  if (draft->program->options.inputs == NULL) draft->program->counted_by = UINT64_MAX;
+  view.first_value = first_known;
+  view.context = w;
+  w->is_assumed = !trm_loop_trip_count(&view, &w->turns, &is_exact);
 }
 
 /* Opens the loop's step. */
@@ -269,9 +287,9 @@ static trm_status open_loop(while_walk *w, uint32_t *out_step, trm_error *error)
     TRY(trm_program_open(draft, w->is_known ? TRM_STEP_TYPE_REPEAT : TRM_STEP_TYPE_REPEAT_WHILE,
                          name, w->source, -1, out_step, error));
     draft->steps.items[*out_step].repeat_count = w->turns;
-    draft->steps.items[*out_step].repeat_is_assumed = !w->is_known;
+    draft->steps.items[*out_step].repeat_is_assumed = w->is_assumed;
   }
-  if (w->is_known) return TRM_OK;
+  if (!w->is_assumed) return TRM_OK;
   return trm_program_add_note(draft,
                               "the loop %s has a count that is not known when compiling: "
                               "it is counted %" PRIu64 " time%s",

@@ -8,6 +8,12 @@
 enum { TRM_PROGRAM_MAX_DEPTH = 256 };
 #define TRM_NEVER_DIES UINT32_MAX
 
+/* An integer of the run that is estimated (known.c). */
+typedef struct trm_known {
+  int64_t number;  /* also an integer of fewer bits, in the first bytes */
+  uint64_t inputs; /* bit i % 64: it may depend on input i */
+} trm_known;
+
 /* One array leaf of a value: a variable, or a view of some. */
 typedef struct trm_value {
   uint32_t variable;       /* the first variable behind it; TRM_NO_INDEX: none (a token) */
@@ -15,7 +21,8 @@ typedef struct trm_value {
   uint32_t place;          /* of a view, in draft.places; TRM_NO_INDEX: the place of the variable */
   int64_t source_count, contiguous;
   bool is_view, is_constant;
-  const void *scalar; /* the element of a constant, of the leaf's type */
+  const void *scalar;     /* the element of a constant, of the leaf's type */
+  const trm_known *known; /* what the leaf is in the run that is estimated; NULL: not known */
 } trm_value;
 
 /* Where to allocate a leaf that nothing computes: an input, a constant, an element of a feed. */
@@ -115,6 +122,15 @@ static inline trm_order_kind trm_order_kind_of(const trm_program_options *option
          : options->schedule_post_order ? TRM_ORDER_DEPTH_FIRST
                                         : TRM_ORDER_LEAST_MEMORY;
 }
+
+/* ---- known.c -------------------------------------------------------------------------------- */
+
+/* Copies the integers among the options' inputs, which are those of the module. */
+trm_status trm_program_take_inputs(trm_program *program, const trm_module *module,
+                                   trm_error *error);
+/* Notes the integer that an instruction gives, if it is a constant or its operands are known. */
+trm_status trm_program_note_known(trm_program_draft *draft, const trm_program_scope *scope,
+                                  trm_index i, trm_error *error);
 
 /* ---- entry.c -------------------------------------------------------------------------------- */
 

@@ -131,6 +131,7 @@ static trm_status add_inputs(trm_program_draft *draft, entry_values *v, const in
   if (v->parameters == NULL || v->owned == NULL || v->output_is_update == NULL) {
     FAIL_NO_MEMORY("inputs");
   }
+  const void *const *inputs = draft->program->options.inputs;
   *out_bytes = 0;
   size_t index = 0;
   for (uint32_t p = 0; p < entry->num_parameters; ++p) {
@@ -143,8 +144,10 @@ static trm_status add_inputs(trm_program_draft *draft, entry_values *v, const in
     TRY(trm_program_make_placements(draft, module->entry, i, leaves, error));
     for (int32_t l = 0; l < leaves; ++l) {
       uint32_t variable;
-      TRY(add_input(draft, table, index++, i, (uint32_t)l, owned[l], &variable, error));
+      TRY(add_input(draft, table, index, i, (uint32_t)l, owned[l], &variable, error));
       values[l] = trm_value_plain(draft, variable);
+      if (inputs != NULL) values[l].known = inputs[index];
+      ++index;
       if (draft->variables.items[variable].is_weight) continue;
       *out_bytes += draft->variables.items[variable].total_bytes;
       owned[l] = table->arguments < 0; /* the host sends it again for the next run */

@@ -229,8 +229,9 @@ struct trm_program {
                              are recomputed (recompute.c) */
   uint32_t recomputed_values;
   int64_t recomputed_bytes;
-  const trm_target *target; /* a reference or a copy: see choose_target in api.c */
-  trm_program_options options;
+  const trm_target *target;    /* a reference or a copy: see choose_target in api.c */
+  trm_program_options options; /* `inputs` are trm_known */
+  uint64_t counted_by;         /* bit i % 64: input i may count a loop */
   uint32_t num_steps, num_compute_sets, num_variables, num_sources;
   trm_program_step *steps;
   trm_program_compute_set *compute_sets;
@@ -260,6 +261,8 @@ trm_program_options trm_program_default_options(void);
 trm_status trm_program_create_shared(const trm_module *module, const trm_target *target,
                                      const trm_program_options *options, trm_program **out_program,
                                      trm_error *error);
+/* known.c: whether the estimate is also that of a run with these inputs (NULL: any run). */
+bool trm_program_suits(const trm_program *program, const void *const *inputs);
 /* Frees a program, even if a keeper owns it; NULL is allowed. Does not release the keeper. */
 void trm_program_destroy(trm_program *program);
 

@@ -547,6 +547,7 @@ trm_status trm_program_walk(trm_program_draft *draft, uint32_t computation,
   for (uint32_t p = 0; p < count && status == TRM_OK; ++p) {
     scope.position = p;
     status = walk_instruction(draft, &scope, order[p], error);
+    if (status == TRM_OK) status = trm_program_note_known(draft, &scope, order[p], error);
   }
   --draft->depth;
   if (status == TRM_OK) *out_root = scope.leaves[c->root];

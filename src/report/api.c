@@ -18,13 +18,17 @@
 #include "tremula/log.h"
 
 struct trm_report {
+  trm_executable *executable; /* with is_instrumented, to estimate runs with other inputs */
+  bool is_instrumented;
+  trm_program *program;       /* of the last run */
+  int64_t first_row, end_row; /* its steps in the table trace */
   sqlite3 *database;
   sqlite3_stmt *insert;
   char directory[TRM_REPORT_PATH];
   char run_name[128];
   int64_t most_runs, runs;
   double clock; /* Hz */
-  int64_t cycles, load_cycles, cycles_base;
+  int64_t load_cycles, cycles_base;
   double first_began, last_ended;
 };
 
@@ -34,14 +38,15 @@ static bool is_instrumented(const trm_engine_options *engine) {
   return engine->instrument || engine->instrument_compute;
 }
 
-/* Gives the executable's own estimate. With instrumentation the program has counters, so an
- * estimate is made for this report only. */
-static trm_status estimate(trm_executable *executable, const trm_engine_options *engine,
+/* Gives the executable's own estimate of a run. With instrumentation the program has counters, so
+ * an estimate is made for this report only. */
+static trm_status estimate(trm_executable *executable, bool instrumented, const void *const *inputs,
                            trm_program **out_program, trm_error *error) {
-  if (!is_instrumented(engine)) {
-    return trm_program_create_for_executable(executable, NULL, NULL, out_program, error);
+  if (!instrumented) {
+    return trm_program_create_for_run(executable, inputs, out_program, error);
   }
   trm_program_options options = executable->options.estimate;
+  options.inputs = inputs;
   TRY(trm_executable_num_replicas(executable, &options.replicas, error));
   options.instrument = true;
   return trm_program_create_for_executable(executable, NULL, &options, out_program, error);
@@ -124,7 +129,7 @@ static trm_status begin_runs(const trm_report_source *s, sqlite3 *database, trm_
   if (report == NULL) {
     trm_fail(error, status, "out of memory for a profile");
   } else {
-    status = trm_database_prepare(database, "INSERT INTO runs VALUES(?,?,?,?,?,?,?,?,?,?)",
+    status = trm_database_prepare(database, "INSERT INTO runs VALUES(?,?,?,?,?,?,?,?,?,?,?,?)",
                                   &report->insert, error);
   }
   if (status != TRM_OK) {
@@ -135,7 +140,7 @@ static trm_status begin_runs(const trm_report_source *s, sqlite3 *database, trm_
   report->database = database;
   report->most_runs = s->options->run_count;
   report->clock = trm_target_tile_clock_frequency(s->program->target);
-  report->cycles = s->program->totals.cycles;
+  report->end_row = s->num_rows;
   report->load_cycles = s->program->totals.load_cycles;
   snprintf(report->directory, sizeof report->directory, "%s", s->directory);
   snprintf(report->run_name, sizeof report->run_name, "%s", s->program->module->name);
@@ -250,7 +255,8 @@ static trm_status create(trm_executable *executable, const trm_report_framework 
   }
   trm_program *program;
   trm_error why = {0};
-  const trm_status estimated = estimate(executable, options, &program, &why);
+  const trm_status estimated =
+      estimate(executable, is_instrumented(options), framework->inputs, &program, &why);
   if (estimated != TRM_OK) return without_estimate(estimated, &why, error);
   trm_report_source s = {.executable = executable,
                          .program = program,
@@ -262,7 +268,13 @@ static trm_status create(trm_executable *executable, const trm_report_framework 
   const bool written = trm_engine_options_want_report(options) &&
                        (fits || s.is_model || options->allow_oom) && try_report(&s, out_report);
   const trm_status status = judge(&s, executable, written, lasting, error);
-  trm_program_free(program);
+  if (*out_report == NULL) {
+    trm_program_free(program);
+  } else {
+    (*out_report)->executable = executable; /* which the program keeps */
+    (*out_report)->program = program;
+    (*out_report)->is_instrumented = is_instrumented(options);
+  }
   return status;
 }
 
@@ -302,8 +314,10 @@ trm_status trm_report_check(trm_executable *executable, trm_error *error) {
 static void close_database(trm_report *report) {
   sqlite3_finalize(report->insert);
   sqlite3_close(report->database);
+  trm_program_free(report->program);
   report->insert = NULL;
   report->database = NULL;
+  report->program = NULL;
 }
 
 /* The cycles for which the IPU waits for the host between the last run, or its last other use, and
@@ -332,36 +346,54 @@ static void note_first_run(const trm_report *report) {
   }
 }
 
+/* Makes the estimate and the steps of a run whose loops count otherwise than those of the last. */
+static trm_status follow_counts(trm_report *report, const void *const *inputs, trm_error *error) {
+  if (trm_program_suits(report->program, inputs)) return TRM_OK;
+  trm_program *program;
+  TRY(estimate(report->executable, report->is_instrumented, inputs, &program, error));
+  trm_program_free(report->program);
+  report->program = program;
+  report->first_row = report->end_row;
+  TRY(trm_database_run(report->database, "BEGIN", error));
+  TRY(trm_report_write_trace(program, report->first_row, report->database, &report->end_row,
+                             error));
+  return trm_database_run(report->database, "COMMIT", error);
+}
+
+static trm_status add_run(trm_report *report, const trm_report_times *times, trm_error *error) {
+  if (report->runs == 0) {
+    report->first_began = times->began;
+    note_first_run(report);
+  }
+  TRY(follow_counts(report, times->inputs, error));
+  char name[160];
+  snprintf(name, sizeof name, "%s run %lld", report->run_name, (long long)report->runs);
+  double wait;
+  const int64_t wait_cycles = wait_before(report, times, &wait);
+  const int64_t load_cycles = times->is_switch ? report->load_cycles : 0;
+  const int64_t cycles =
+      trm_add_cycles(report->program->totals.cycles, trm_add_cycles(wait_cycles, load_cycles));
+  TRY(trm_database_insert(report->insert, error, "itiiiiffffii", report->runs, name,
+                          report->cycles_base, wait_cycles, load_cycles, cycles,
+                          times->began - report->first_began, wait, times->ended - times->began,
+                          times->infeed_wait, report->first_row, report->end_row));
+  report->cycles_base = trm_add_cycles(report->cycles_base, cycles);
+  report->last_ended = times->ended;
+  ++report->runs;
+  return TRM_OK;
+}
+
 void trm_report_run(trm_report *report, const trm_report_times *given) {
   trm_report_times own = {.size = sizeof own};
-  const trm_report_times *times = &own;
-  trm_error error;
+  trm_error error = {0};
   if (report == NULL || report->database == NULL) return;
   if (trm_sized_take(given, &own, sizeof own, "trm_report_times", &error) != TRM_OK) {
     trm_log(TRM_LOG_WARN, "REPORT", "%s; the run is not recorded", error.message);
     return;
   }
-  if (report->runs < report->most_runs) {
-    if (report->runs == 0) {
-      report->first_began = times->began;
-      note_first_run(report);
-    }
-    char name[160];
-    snprintf(name, sizeof name, "%s run %lld", report->run_name, (long long)report->runs);
-    double wait;
-    const int64_t wait_cycles = wait_before(report, times, &wait);
-    const int64_t load_cycles = times->is_switch ? report->load_cycles : 0;
-    const int64_t cycles = trm_add_cycles(report->cycles, trm_add_cycles(wait_cycles, load_cycles));
-    if (trm_database_insert(report->insert, &error, "itiiiiffff", report->runs, name,
-                            report->cycles_base, wait_cycles, load_cycles, cycles,
-                            times->began - report->first_began, wait, times->ended - times->began,
-                            times->infeed_wait) != TRM_OK) {
-      trm_log(TRM_LOG_WARN, "REPORT", "%s; no more runs are recorded", error.message);
-      report->runs = report->most_runs;
-    }
-    report->cycles_base = trm_add_cycles(report->cycles_base, cycles);
-    report->last_ended = times->ended;
-    ++report->runs;
+  if (report->runs < report->most_runs && add_run(report, &own, &error) != TRM_OK) {
+    trm_log(TRM_LOG_WARN, "REPORT", "%s; no more runs are recorded", error.message);
+    report->runs = report->most_runs;
   }
   if (report->runs >= report->most_runs) close_database(report);
 }

@@ -337,7 +337,7 @@ static trm_status write_advice(const trm_report_source *s, row_writer *rows, trm
   return status;
 }
 
-static trm_status write_tables(const trm_report_source *s, bool with_graph, row_writer *rows,
+static trm_status write_tables(trm_report_source *s, bool with_graph, row_writer *rows,
                                trm_error *error) {
   TRY(trm_database_run(rows->database, "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; BEGIN",
                        error));
@@ -355,13 +355,13 @@ static trm_status write_tables(const trm_report_source *s, bool with_graph, row_
     TRY(write_memory(s, rows, error));
     TRY(write_liveness(s, rows, error));
   }
-  TRY(trm_report_write_trace(s, rows->database, error));
+  TRY(trm_report_write_trace(s->program, 0, rows->database, &s->num_rows, error));
   /* Later each run adds a row, and others may read the file meanwhile. */
   return trm_database_run(rows->database, "COMMIT; PRAGMA journal_mode = MEMORY", error);
 }
 
-trm_status trm_report_write_profile(const trm_report_source *source, const char *path,
-                                    bool with_graph, sqlite3 **out_database, trm_error *error) {
+trm_status trm_report_write_profile(trm_report_source *source, const char *path, bool with_graph,
+                                    sqlite3 **out_database, trm_error *error) {
   row_writer rows = {0};
   trm_status status = TRM_OK;
   if (sqlite3_open_v2(path, &rows.database,

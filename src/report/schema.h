@@ -2,6 +2,15 @@
 #ifndef TREMULA_REPORT_SCHEMA_H_
 #define TREMULA_REPORT_SCHEMA_H_
 
+/* The rows of a run in the table trace, with the id of its step. The first row of each set of steps
+ * is the wait for the host, the second the loading of the program. */
+#define TRM_STEPS_OF_RUNS                                                                       \
+  "(SELECT runs.id AS run, (runs.id << 32) + trace.id AS step, trace.id - first_row AS number," \
+  " runs.cycles_base AS run_base, wait_cycles, load_cycles, trace.* FROM runs JOIN trace"       \
+  " ON trace.id >= first_row AND trace.id < end_row"                                            \
+  " AND (trace.id > first_row + 1 OR (trace.id = first_row AND wait_cycles > 0)"                \
+  " OR (trace.id = first_row + 1 AND load_cycles > 0)))"
+
 static const char trm_report_schema[] =
     "CREATE TABLE meta(key TEXT PRIMARY KEY, value) WITHOUT ROWID;\n"
     "CREATE TABLE target(key TEXT PRIMARY KEY, value) WITHOUT ROWID;\n"
@@ -43,7 +52,8 @@ static const char trm_report_schema[] =
     "CREATE TABLE liveness(program INTEGER, ipu INTEGER, not_always_live INTEGER);\n"
     "CREATE TABLE runs(id INTEGER PRIMARY KEY, name TEXT, cycles_base INTEGER,\n"
     "  wait_cycles INTEGER, load_cycles INTEGER, cycles INTEGER, start_seconds REAL,\n"
-    "  wait_seconds REAL, host_seconds REAL, infeed_wait_seconds REAL);\n"
+    "  wait_seconds REAL, host_seconds REAL, infeed_wait_seconds REAL, first_row INTEGER,\n"
+    "  end_row INTEGER);\n"
     "CREATE TABLE trace(id INTEGER PRIMARY KEY, type TEXT, program INTEGER, compute_set INTEGER,\n"
     "  ipu INTEGER, stage INTEGER, iterations INTEGER, cycles_base INTEGER, cycles INTEGER,\n"
     "  cycles_overlapped INTEGER, sync_cycles INTEGER, active_tiles INTEGER, data_in INTEGER,\n"
@@ -56,6 +66,19 @@ static const char trm_report_schema[] =
     "  bytes INTEGER);\n"
     "CREATE TABLE advice(id INTEGER PRIMARY KEY, text TEXT, worst_tile_bytes INTEGER,\n"
     "  saved INTEGER, fits INTEGER, num_ipus INTEGER, cycles INTEGER);\n"
+    "CREATE VIEW steps AS SELECT step AS id, type, program, compute_set, stage, run, iterations\n"
+    "  FROM " TRM_STEPS_OF_RUNS ";\n"
+    "CREATE VIEW steps_by_ipu AS SELECT step AS step_id, ipus.id AS ipu,\n"
+    "  CASE number WHEN 0 THEN wait_cycles WHEN 1 THEN load_cycles ELSE cycles END AS cycles,\n"
+    "  cycles_overlapped, active_tiles,\n"
+    "  run_base + CASE number WHEN 0 THEN 0 WHEN 1 THEN wait_cycles\n"
+    "  ELSE wait_cycles + load_cycles + cycles_base END AS cycles_base,\n"
+    "  0 AS active_cycles_from_min, 0 AS active_cycles_from_max,\n"
+    "  CASE number WHEN 1 THEN load_cycles ELSE CAST(cycles_mean AS INTEGER) END\n"
+    "  AS active_cycles_to_min,\n"
+    "  CASE number WHEN 0 THEN wait_cycles WHEN 1 THEN load_cycles ELSE cycles - sync_cycles END\n"
+    "  AS active_cycles_to_max, data_in, data_out, sync_cycles, run\n"
+    "  FROM " TRM_STEPS_OF_RUNS " AS t JOIN ipus ON t.ipu = -1 OR t.ipu = ipus.id;\n"
     /* Data takes the interleaved region first, one category after the other. */
     "CREATE VIEW vars_by_region AS WITH data AS (SELECT tile, category, always_live, size_bytes,\n"
     "  CASE WHEN may_interleave THEN sum(CASE WHEN may_interleave THEN size_bytes ELSE 0 END)\n"

@@ -1,11 +1,12 @@
 /* Owns: the execution trace in profile.pop.
  *
- * Every run of a program has the same steps. So the steps are written once (table trace), and the
- * views steps and steps_by_ipu show them for every run. The first turns of a loop are written in
+ * Runs of a program have the same steps, unless their inputs count loops. So the steps are written
+ * once for each set of counts (table trace), and the views steps and steps_by_ipu show them for
+ * every run (schema.h). The first turns of a loop are written in
  * full; one row stands for the others. A step that runs beside a longer one (a pipeline's stage on
  * another IPU) states its cycles in cycles_overlapped: the sum over all rows of cycles less
- * cycles_overlapped is the cycles of the run. Row 0 is the wait for the host before the run, row 1
- * the loading of the program. */
+ * cycles_overlapped is the cycles of the run. The first row is the wait for the host before the
+ * run, the second the loading of the program. */
 #include <stdio.h>
 
 #include "base/cycles.h"
@@ -20,7 +21,7 @@ enum { TURNS = 2, IO_TURNS = 32, MOST_ROWS = 200000, MOST_SLOTS = 256 };
 typedef struct tracer {
   const trm_program *program;
   sqlite3_stmt *insert;
-  int64_t rows;
+  int64_t first_row, rows;
   int64_t clock;       /* cycles since the run began */
   bool is_hidden;      /* steps run beside longer ones */
   int64_t micro_batch; /* of a pipeline: the first mini-batch of a row; -1: none */
@@ -38,11 +39,11 @@ static trm_status put(tracer *t, const char *type, int64_t program, int64_t set,
                       int64_t stage, int64_t iterations, int64_t cycles,
                       const trm_program_step *leaf, trm_error *error) {
   TRY(trm_database_insert(
-      t->insert, error, "itiiiiiiiiiiiifit", t->rows++, type, program, set, ipu, stage, iterations,
-      t->clock, cycles, t->is_hidden ? cycles : (int64_t)0, leaf != NULL ? leaf->sync_cycles : 0,
-      leaf != NULL ? (int64_t)leaf->active_tiles : 0, leaf != NULL ? leaf->bytes_in_total : 0,
-      leaf != NULL ? leaf->bytes_out_total : 0, leaf != NULL ? leaf->cycles_mean : 0.0,
-      t->micro_batch, t->phase));
+      t->insert, error, "itiiiiiiiiiiiifit", t->first_row + t->rows++, type, program, set, ipu,
+      stage, iterations, t->clock, cycles, t->is_hidden ? cycles : (int64_t)0,
+      leaf != NULL ? leaf->sync_cycles : 0, leaf != NULL ? (int64_t)leaf->active_tiles : 0,
+      leaf != NULL ? leaf->bytes_in_total : 0, leaf != NULL ? leaf->bytes_out_total : 0,
+      leaf != NULL ? leaf->cycles_mean : 0.0, t->micro_batch, t->phase));
   t->clock = trm_add_cycles(t->clock, cycles);
   return TRM_OK;
 }
@@ -368,30 +369,6 @@ static trm_status trace_pipeline(tracer *t, trm_error *error) {
 
 /* ---- The tables ----------------------------------------------------------------------------- */
 
-static const char views[] =
-    "CREATE VIEW steps AS SELECT runs.id * %lld + trace.id AS id, trace.type AS type,"
-    " trace.program AS program, trace.compute_set AS compute_set, trace.stage AS stage,"
-    " runs.id AS run, trace.iterations AS iterations FROM runs JOIN trace"
-    " ON trace.id > 1 OR (trace.id = 0 AND runs.wait_cycles > 0)"
-    " OR (trace.id = 1 AND runs.load_cycles > 0);"
-    "CREATE VIEW steps_by_ipu AS SELECT runs.id * %lld + trace.id AS step_id,"
-    " ipus.id AS ipu, CASE trace.id WHEN 0 THEN runs.wait_cycles WHEN 1 THEN runs.load_cycles"
-    " ELSE trace.cycles END AS cycles, trace.cycles_overlapped AS cycles_overlapped,"
-    " trace.active_tiles AS active_tiles,"
-    " runs.cycles_base + CASE trace.id WHEN 0 THEN 0 WHEN 1 THEN runs.wait_cycles"
-    " ELSE runs.wait_cycles + runs.load_cycles + trace.cycles_base END AS cycles_base,"
-    " 0 AS active_cycles_from_min, 0 AS active_cycles_from_max,"
-    " CASE trace.id WHEN 1 THEN runs.load_cycles ELSE CAST(trace.cycles_mean AS INTEGER) END"
-    " AS active_cycles_to_min,"
-    " CASE trace.id WHEN 0 THEN runs.wait_cycles WHEN 1 THEN runs.load_cycles"
-    " ELSE trace.cycles - trace.sync_cycles END AS active_cycles_to_max,"
-    " trace.data_in AS data_in, trace.data_out AS data_out,"
-    " trace.sync_cycles AS sync_cycles, runs.id AS run"
-    " FROM runs JOIN trace ON trace.id > 1 OR (trace.id = 0 AND runs.wait_cycles > 0)"
-    " OR (trace.id = 1 AND runs.load_cycles > 0)"
-    " JOIN ipus ON trace.ipu = -1 OR trace.ipu = ipus.id;"
-    "INSERT INTO meta VALUES('trace_rows', %lld)";
-
 static trm_status trace(tracer *t, trm_error *error) {
   const trm_program *p = t->program;
   const trm_program_step load = {.bytes_in_total = p->totals.load_bytes,
@@ -401,16 +378,13 @@ static trm_status trace(tracer *t, trm_error *error) {
   return p->num_steps == 0 ? TRM_OK : walk(t, 0, p->steps[0].end, error);
 }
 
-trm_status trm_report_write_trace(const trm_report_source *source, sqlite3 *database,
-                                  trm_error *error) {
-  tracer t = {.program = source->program, .micro_batch = -1};
+trm_status trm_report_write_trace(const trm_program *program, int64_t first_row, sqlite3 *database,
+                                  int64_t *out_end_row, trm_error *error) {
+  tracer t = {.program = program, .first_row = first_row, .micro_batch = -1};
   TRY(trm_database_prepare(database, "INSERT INTO trace VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
                            &t.insert, error));
   const trm_status status = trace(&t, error);
   sqlite3_finalize(t.insert);
-  TRY(status);
-  char sql[sizeof views + 64];
-  const long long rows = (long long)t.rows;
-  snprintf(sql, sizeof sql, views, rows, rows, rows);
-  return trm_database_run(database, sql, error);
+  *out_end_row = t.first_row + t.rows;
+  return status;
 }

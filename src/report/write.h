@@ -33,6 +33,7 @@ typedef struct trm_report_source {
   bool is_model;
   trm_lowered lowered;
   trm_report_debug debug;
+  int64_t num_rows; /* of the trace, once the profile is written */
 } trm_report_source;
 
 /* streams.c: a stream of a program. Streams are numbered in the order of their first copy. */
@@ -59,14 +60,14 @@ const char *trm_report_role(const trm_program_source *source, bool is_training);
 
 /* profile.c: writes the tables, with_graph: also those of programs, variables and memory. The
  * caller closes the database, which is in autocommit mode. */
-trm_status trm_report_write_profile(const trm_report_source *source, const char *path,
-                                    bool with_graph, sqlite3 **out_database, trm_error *error);
+trm_status trm_report_write_profile(trm_report_source *source, const char *path, bool with_graph,
+                                    sqlite3 **out_database, trm_error *error);
 /* tiles.c: adds cycles, code and vertex state by tile to the rows of the tables. */
 trm_status trm_report_write_tiles(const trm_report_source *source, sqlite3 *database,
                                   trm_error *error);
-/* trace.c: writes the steps of one run, and the views steps and steps_by_ipu over all runs. */
-trm_status trm_report_write_trace(const trm_report_source *source, sqlite3 *database,
-                                  trm_error *error);
+/* trace.c: writes the steps of one run, in the rows [first_row, *out_end_row). */
+trm_status trm_report_write_trace(const trm_program *program, int64_t first_row, sqlite3 *database,
+                                  int64_t *out_end_row, trm_error *error);
 /* debug.c: appends the contexts of this executable, and sets source->debug. */
 trm_status trm_report_write_debug(trm_report_source *source, trm_error *error);
 /* vars.c, archive.c, framework.c */

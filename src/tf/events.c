@@ -195,11 +195,11 @@ static char *describe(trm_executable *executable, const trm_program *program, tr
   return NULL;
 }
 
-static trm_program *estimate(trm_executable *executable) {
+/* `inputs`: of the run that it is about; NULL: of any. */
+static trm_program *estimate(trm_executable *executable, const void *const *inputs) {
   trm_program *program = NULL;
   trm_error error = {0};
-  if (trm_program_create_for_executable(executable, NULL, NULL, &program, &error) == TRM_OK)
-    return program;
+  if (trm_program_create_for_run(executable, inputs, &program, &error) == TRM_OK) return program;
   trm_log(TRM_LOG_WARN, "REPORT", "no reports for events: %s", error.message);
   return NULL;
 }
@@ -226,7 +226,7 @@ typedef struct documents {
 static void describe_program(trm_executable *executable, const char *module,
                              const trm_tf_event_settings *wanted, documents *d) {
   char name[64];
-  trm_program *program = estimate(executable);
+  trm_program *program = estimate(executable, NULL);
   if (program == NULL) return;
   if (wanted->bits & TRM_TF_EVENTS_PRINT)
     print_report(executable, program, TRM_REPORT_GRAPH, wanted);
@@ -310,28 +310,32 @@ void trm_tf_events_transfer(int ordinal, bool to_device, const char *json) {
          &message);
 }
 
+/* Makes the execution report of a run, unless the last one is about the same cycles. */
+static void describe_run(trm_executable *executable, const trm_program *program, const char *module,
+                         const trm_tf_event_settings *wanted, trm_tf_event_report *report) {
+  trm_program_totals totals = {.size = sizeof totals};
+  trm_program_get_totals(program, &totals);
+  if (report->is_made && report->cycles == totals.cycles) return;
+  trm_free(report->data);
+  *report = (trm_tf_event_report){.is_made = true, .cycles = totals.cycles};
+  report->data = describe(executable, program, TRM_REPORT_EXECUTION, wanted->form,
+                          "execution report", wanted, &report->size);
+  char name[64];
+  snprintf(name, sizeof name, "execution.%s", extension(wanted->form));
+  put_aside(wanted, module, name, &report->data, &report->size);
+}
+
 void trm_tf_events_execute(int ordinal, const char *module, trm_executable *executable,
-                           uint64_t run, trm_tf_event_report *report) {
+                           const void *const *inputs, uint64_t run, trm_tf_event_report *report) {
   if (!trm_tf_events_want(TRM_TF_EVENTS_RUNS)) return;
   const trm_tf_event_settings wanted = copy_settings();
   const bool has_report = wanted.bits & TRM_TF_EVENTS_EXECUTION &&
                           (wanted.every == 0 ? run == 1 : (run - 1) % wanted.every == 0);
-  if (run == 1 && wanted.bits & TRM_TF_EVENTS_PRINT) {
-    trm_program *program = estimate(executable);
-    if (program) print_report(executable, program, TRM_REPORT_EXECUTION, &wanted);
-    trm_program_free(program);
-  }
-  if (has_report && !report->is_made) {
-    report->is_made = true;
-    trm_program *program = estimate(executable);
-    if (program)
-      report->data = describe(executable, program, TRM_REPORT_EXECUTION, wanted.form,
-                              "execution report", &wanted, &report->size);
-    trm_program_free(program);
-    char name[64];
-    snprintf(name, sizeof name, "execution.%s", extension(wanted.form));
-    put_aside(&wanted, module, name, &report->data, &report->size);
-  }
+  const bool prints = run == 1 && wanted.bits & TRM_TF_EVENTS_PRINT;
+  trm_program *program = has_report || prints ? estimate(executable, inputs) : NULL;
+  if (program && prints) print_report(executable, program, TRM_REPORT_EXECUTION, &wanted);
+  if (program && has_report) describe_run(executable, program, module, &wanted, report);
+  trm_program_free(program);
   Tensorflow__IpuTraceEvent message = TENSORFLOW__IPU_TRACE_EVENT__INIT;
   Tensorflow__IpuTraceExecuteEvent execute = TENSORFLOW__IPU_TRACE_EXECUTE_EVENT__INIT;
   execute.module_name = bytes_of(module);

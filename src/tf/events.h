@@ -29,6 +29,7 @@ static inline bool trm_tf_events_want(unsigned bits) {
 /* An execution report, made on demand. */
 typedef struct trm_tf_event_report {
   bool is_made;
+  int64_t cycles; /* of the run that it is about */
   char *data;
   size_t size;
 } trm_tf_event_report;
@@ -42,9 +43,10 @@ void trm_tf_events_compile_end(int ordinal, const char *module, trm_executable *
 void trm_tf_events_load_engine(int ordinal, const char *module);
 /* `json` lists the tensors, as observe.c writes them. */
 void trm_tf_events_transfer(int ordinal, bool to_device, const char *json);
-/* Run number `run`, from 1 on, of a unit. `report` caches its execution report. */
+/* Run number `run`, from 1 on, of a unit, with these inputs. `report` caches the last execution
+ * report. */
 void trm_tf_events_execute(int ordinal, const char *module, trm_executable *executable,
-                           uint64_t run, trm_tf_event_report *report);
+                           const void *const *inputs, uint64_t run, trm_tf_event_report *report);
 
 /* ---- Events that wait until somebody takes them, as bytes ---- */
 

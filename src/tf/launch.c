@@ -251,15 +251,30 @@ static trm_status add_variant(trm_tf_site *site, TF_Tensor *const *inputs, int n
   return TRM_OK;
 }
 
+/* Gets a unit that a run with these inputs, as far as they are no constants of it, is to be the
+ * first of. */
+static trm_status get_unit(variant *v, TF_Tensor *const *inputs, int num_inputs, int ordinal,
+                           trm_error *error) {
+  TF_Tensor **taken = trm_allocate_zeroed((size_t)num_inputs, sizeof *taken);
+  CHECK_MEMORY(taken, "the inputs of a node");
+  trm_tf_code code = {.module = v->module, .size = v->size, .tensors = taken};
+  for (int i = 0; i < num_inputs; ++i)
+    if (i >= v->num_inputs || !v->inputs[i].value) taken[code.num_tensors++] = inputs[i];
+  const trm_status status = trm_tf_unit_get(&code, ordinal, &v->unit, error);
+  trm_free(taken);
+  return status;
+}
+
 /* Makes sure that the variant's unit is one of the current configuration; the caller then uses it.
  */
-static trm_status use_unit(variant *v, int ordinal, trm_error *error) {
+static trm_status use_unit(variant *v, TF_Tensor *const *inputs, int num_inputs, int ordinal,
+                           trm_error *error) {
   const uint64_t generation = trm_tf_settings_generation();
   const bool fits = v->unit && v->ordinal == ordinal && v->generation == generation;
   if (fits && trm_tf_unit_use(v->unit)) return TRM_OK;
   trm_tf_unit_drop(v->unit);
   v->unit = NULL;
-  TRY(trm_tf_unit_get(v->module, v->size, ordinal, &v->unit, error));
+  TRY(get_unit(v, inputs, num_inputs, ordinal, error));
   v->ordinal = ordinal;
   v->generation = generation;
   return TRM_OK;
@@ -275,7 +290,7 @@ trm_status trm_tf_site_find(trm_tf_site *site, TF_Tensor *const *inputs, int num
   variant *v = site->kind == TRM_TF_CALL_MODULE ? site->variants : find(site, inputs);
   trm_status status = TRM_OK;
   if (v == NULL) status = add_variant(site, inputs, num_inputs, &v, error);
-  if (status == TRM_OK) status = use_unit(v, ordinal, error);
+  if (status == TRM_OK) status = use_unit(v, inputs, num_inputs, ordinal, error);
   if (status == TRM_OK) {
     *out_unit = v->unit;
     for (int i = 0; i < num_inputs; ++i) out_taken[i] = i >= v->num_inputs || !v->inputs[i].value;

@@ -76,22 +76,18 @@ void trm_tf_log_cycles(int32_t wanted) { atomic_store(&logs_cycles, wanted); }
 
 /* Logs "Cycle count: N" if that is wanted. N covers the whole run, because all tiles wait for each
  * other at every step. */
-static void log_cycles(trm_tf_parts *parts) {
+static void log_cycles(const trm_tf_parts *parts) {
   if (!atomic_load(&logs_cycles)) return;
-  if (parts->cycles == 0) {
-    trm_program *program = NULL;
-    trm_error error = {0};
-    if (trm_program_create_for_executable(parts->executable, NULL, NULL, &program, &error) !=
-        TRM_OK) {
-      trm_log(TRM_LOG_WARN, "PROGRAM", "no cycle count: %s", error.message);
-      return;
-    }
-    trm_program_totals totals = {.size = sizeof totals};
-    trm_program_get_totals(program, &totals);
-    parts->cycles = totals.cycles;
-    trm_program_free(program);
+  trm_program *program = NULL;
+  trm_error error = {0};
+  if (trm_program_create_for_run(parts->executable, parts->inputs, &program, &error) != TRM_OK) {
+    trm_log(TRM_LOG_WARN, "PROGRAM", "no cycle count: %s", error.message);
+    return;
   }
-  TRM_TF_INFO("Cycle count: %" PRId64, parts->cycles);
+  trm_program_totals totals = {.size = sizeof totals};
+  trm_program_get_totals(program, &totals);
+  trm_program_free(program);
+  TRM_TF_INFO("Cycle count: %" PRId64, totals.cycles);
 }
 
 /* ---- What an IPU would load and move --------------------------------------------------------- */
@@ -328,10 +324,11 @@ void trm_tf_observe_end(const trm_tf_observation *run, trm_status status) {
                                   .ended = ended,
                                   .device_free = run->device_free,
                                   .is_switch = run->is_switch,
-                                  .infeed_wait = infeed_wait(parts) - run->infeed_wait};
+                                  .infeed_wait = infeed_wait(parts) - run->infeed_wait,
+                                  .inputs = parts->inputs};
   trm_report_run(parts->report, &times);
   log_cycles(parts);
   transfer_after(run);
-  trm_tf_events_execute(run->ordinal, parts->name, parts->executable, parts->num_runs,
-                        &parts->execution);
+  trm_tf_events_execute(run->ordinal, parts->name, parts->executable, parts->inputs,
+                        parts->num_runs, &parts->execution);
 }

@@ -241,31 +241,31 @@ const char *trm_tf_tensorflow_version(void) {
   return text;
 }
 
+/* Sets parts->inputs to the tensors of the first run, which count loops in the estimate; NULL where
+ * one has not the size that the program takes. */
+static void set_first_inputs(trm_tf_parts *parts, const trm_tf_code *code) {
+  for (size_t i = 0; i < trm_executable_num_inputs(parts->executable); ++i) {
+    TF_Tensor *tensor = i < code->num_tensors ? code->tensors[i] : NULL;
+    const bool fits = tensor != NULL && TF_TensorByteSize(tensor) ==
+                                            trm_executable_input(parts->executable, i)->bytes;
+    parts->inputs[i] = fits ? TF_TensorData(tensor) : NULL;
+  }
+}
+
 /* Writes a profile, if one is wanted, of an executable that was compiled now; one from the cache
  * had its profile then. Fails if the program does not fit. */
-static trm_status report(trm_tf_parts *parts, bool is_compiled, trm_error *error) {
+static trm_status report(trm_tf_parts *parts, const trm_tf_code *code, bool is_compiled,
+                         trm_error *error) {
+  set_first_inputs(parts, code);
   const trm_report_framework framework = {sizeof framework, "TensorFlow",
-                                          trm_tf_tensorflow_version()};
+                                          trm_tf_tensorflow_version(), parts->inputs};
   parts->is_trivial = trm_inspect_is_trivial(trm_inspect_module(parts->executable));
   if (parts->is_trivial) return TRM_OK;
   if (!is_compiled) return trm_report_check(parts->executable, error);
   return trm_report_create(parts->executable, &framework, &parts->report, error);
 }
 
-static trm_status build(trm_tf_parts *parts, const void *module, size_t size,
-                        const trm_tf_snapshot *settings, trm_tf_watch *watch, trm_error *error) {
-  TRY(load_or_compile(module, size, settings, watch, &parts->executable, error));
-  if (!trm_tf_watch_name(watch, trm_executable_name(parts->executable)))
-    FAIL_NO_MEMORY("the name of a program");
-  trm_tf_watch_stage(watch, TRM_TF_STAGE_PLANNING);
-  const bool was_judged = trm_executable_is_judged(parts->executable);
-  const trm_status reported = report(parts, watch->is_on, error);
-  if (!was_judged && trm_executable_is_judged(parts->executable))
-    store_again(module, size, settings, parts->executable);
-  TRY(reported);
-  trm_tf_watch_stage(watch, TRM_TF_STAGE_ENGINE);
-  TRY(create_engine(parts, watch->ordinal, error));
-  TRY(trm_tf_host_calls_create(parts->executable, parts->engine, &parts->host_calls, error));
+static trm_status allocate_arguments(trm_tf_parts *parts, trm_error *error) {
   const size_t num_inputs = trm_executable_num_inputs(parts->executable);
   const size_t num_outputs = trm_executable_num_outputs(parts->executable);
   parts->inputs = trm_allocate_zeroed(num_inputs, sizeof *parts->inputs);
@@ -276,6 +276,23 @@ static trm_status build(trm_tf_parts *parts, const void *module, size_t size,
   return TRM_OK;
 }
 
+static trm_status build(trm_tf_parts *parts, const trm_tf_code *code,
+                        const trm_tf_snapshot *settings, trm_tf_watch *watch, trm_error *error) {
+  TRY(load_or_compile(code->module, code->size, settings, watch, &parts->executable, error));
+  if (!trm_tf_watch_name(watch, trm_executable_name(parts->executable)))
+    FAIL_NO_MEMORY("the name of a program");
+  TRY(allocate_arguments(parts, error));
+  trm_tf_watch_stage(watch, TRM_TF_STAGE_PLANNING);
+  const bool was_judged = trm_executable_is_judged(parts->executable);
+  const trm_status reported = report(parts, code, watch->is_on, error);
+  if (!was_judged && trm_executable_is_judged(parts->executable))
+    store_again(code->module, code->size, settings, parts->executable);
+  TRY(reported);
+  trm_tf_watch_stage(watch, TRM_TF_STAGE_ENGINE);
+  TRY(create_engine(parts, watch->ordinal, error));
+  return trm_tf_host_calls_create(parts->executable, parts->engine, &parts->host_calls, error);
+}
+
 static void tell_compiled(void) {
   static atomic_bool has_told;
   if (atomic_exchange(&has_told, true)) return;
@@ -284,13 +301,12 @@ static void tell_compiled(void) {
                 "the process.");
 }
 
-trm_status trm_tf_parts_build(const void *module, size_t size, int ordinal,
-                              const trm_tf_snapshot *settings, trm_tf_parts **out,
-                              trm_error *error) {
+trm_status trm_tf_parts_build(const trm_tf_code *code, int ordinal, const trm_tf_snapshot *settings,
+                              trm_tf_parts **out, trm_error *error) {
   trm_tf_parts *parts = trm_allocate_zeroed(1, sizeof *parts);
   CHECK_MEMORY(parts, "a program");
   trm_tf_watch watch = {.ordinal = ordinal};
-  const trm_status status = build(parts, module, size, settings, &watch, error);
+  const trm_status status = build(parts, code, settings, &watch, error);
   trm_tf_watch_end(&watch, status == TRM_OK ? parts->executable : NULL);
   parts->name = watch.name;
   if (status != TRM_OK) {

@@ -8,6 +8,7 @@
 #include "host_calls.h"
 #include "settings.h"
 #include "tremula/report.h"
+#include "units.h"
 
 /* The parts of a unit, and the state between its runs. */
 typedef struct trm_tf_parts {
@@ -22,7 +23,6 @@ typedef struct trm_tf_parts {
   trm_tf_infeed *infeed;         /* the infeed in `feeds` */
   char *feeds;                   /* the feeds that the engine is connected with; NULL: none yet */
   uint64_t num_runs;
-  int64_t cycles;                /* of a run on an IPU; computed on demand */
   trm_tf_event_report execution; /* the report of a run, for events */
   uint64_t seed_generation;
   /* The made-up values of inputs, if parameters are synthetic. */
@@ -35,9 +35,8 @@ typedef struct trm_tf_parts {
 } trm_tf_parts;
 
 /* Compiles the module, or reads the executable from the cache, and makes an engine. */
-trm_status trm_tf_parts_build(const void *module, size_t size, int ordinal,
-                              const trm_tf_snapshot *settings, trm_tf_parts **out,
-                              trm_error *error);
+trm_status trm_tf_parts_build(const trm_tf_code *code, int ordinal, const trm_tf_snapshot *settings,
+                              trm_tf_parts **out, trm_error *error);
 /* TensorFlow's version, such as "2.15.1"; NULL without TensorFlow. */
 const char *trm_tf_tensorflow_version(void);
 /* Frees the parts, and ends the profile. NULL is allowed. */

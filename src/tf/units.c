@@ -160,13 +160,13 @@ static trm_tf_unit *find(XXH128_hash_t key, int ordinal) {
   return p;
 }
 
-static trm_status build_once(trm_tf_unit *p, const void *module, size_t size,
+static trm_status build_once(trm_tf_unit *p, const trm_tf_code *code,
                              const trm_tf_snapshot *settings, trm_error *error) {
   trm_status status = TRM_OK;
   pthread_mutex_lock(&p->building);
   if (!p->parts) {
     trm_tf_parts *parts = NULL;
-    status = trm_tf_parts_build(module, size, p->ordinal, settings, &parts, error);
+    status = trm_tf_parts_build(code, p->ordinal, settings, &parts, error);
     if (status == TRM_OK) {
       atomic_fetch_add(&num_built, 1);
       atomic_fetch_add(&num_kept, 1);
@@ -179,18 +179,18 @@ static trm_status build_once(trm_tf_unit *p, const void *module, size_t size,
   return status;
 }
 
-trm_status trm_tf_unit_get(const void *module, size_t size, int ordinal, trm_tf_unit **out,
+trm_status trm_tf_unit_get(const trm_tf_code *code, int ordinal, trm_tf_unit **out,
                            trm_error *error) {
   trm_tf_snapshot settings;
   *out = NULL;
   TRY(trm_tf_settings_snapshot(ordinal, &settings, error));
-  const XXH128_hash_t key = key_of(module, size, ordinal, &settings);
+  const XXH128_hash_t key = key_of(code->module, code->size, ordinal, &settings);
   pthread_mutex_lock(&registry_lock);
   trm_tf_unit *p = find(key, ordinal);
   pthread_mutex_unlock(&registry_lock);
   trm_status status = p == NULL ? trm_fail(error, TRM_RESOURCE_EXHAUSTED,
                                            "out of memory while allocating a program")
-                                : build_once(p, module, size, &settings, error);
+                                : build_once(p, code, &settings, error);
   trm_tf_snapshot_free(&settings);
   if (status == TRM_OK) {
     *out = p;

@@ -21,9 +21,17 @@ typedef struct trm_tf_call {
   uint64_t session; /* the session of the node (trm_tf_interrupt_session); 0: unknown */
 } trm_tf_call;
 
-/* Gets the unit of a serialised module for a TF device under the current configuration. It is
- * compiled, or read from the executable cache, at the first call. The caller holds and uses it. */
-trm_status trm_tf_unit_get(const void *module, size_t size, int ordinal, trm_tf_unit **out,
+/* A serialised module, and the tensors that the unit is to run with first. */
+typedef struct trm_tf_code {
+  const void *module;
+  size_t size;
+  TF_Tensor *const *tensors;
+  size_t num_tensors;
+} trm_tf_code;
+
+/* Gets the unit of a module for a TF device under the current configuration. It is compiled, or
+ * read from the executable cache, at the first call. The caller holds and uses it. */
+trm_status trm_tf_unit_get(const trm_tf_code *code, int ordinal, trm_tf_unit **out,
                            trm_error *error);
 
 /* Begins the use of a unit that the caller holds; false if the unit has been dropped: get it again.

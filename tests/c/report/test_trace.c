@@ -95,8 +95,8 @@ static void test_waiting_and_loading(void **unused) {
   trm_error error;
   assert_int_equal(trm_database_run(database,
                                     "INSERT INTO ipus VALUES(0,0,1472);"
-                                    "INSERT INTO runs VALUES(0,'a',0,0,0,50,0,0,0,0);"
-                                    "INSERT INTO runs VALUES(1,'b',50,7,9,66,0,0,0,0)",
+                                    "INSERT INTO runs VALUES(0,'a',0,0,0,50,0,0,0,0,0,99);"
+                                    "INSERT INTO runs VALUES(1,'b',50,7,9,66,0,0,0,0,0,99)",
                                     &error),
                    TRM_OK);
   assert_int_equal(number(database, "SELECT count(*) FROM steps WHERE run = 0 AND program < 0", 0),

@@ -12,8 +12,9 @@ static inline sqlite3 *trace_of(const trm_program *p) {
   trm_error error;
   assert_int_equal(sqlite3_open(":memory:", &database), SQLITE_OK);
   assert_int_equal(trm_database_run(database, trm_report_schema, &error), TRM_OK);
-  const trm_report_source source = {.program = p};
-  if (trm_report_write_trace(&source, database, &error) != TRM_OK) fail_msg("%s", error.message);
+  int64_t end_row;
+  if (trm_report_write_trace(p, 0, database, &end_row, &error) != TRM_OK)
+    fail_msg("%s", error.message);
   return database;
 }
 
