@@ -53,10 +53,10 @@ static void test_gather(void **state) {
       "start_index_map={0}, index_vector_dim=1, slice_sizes={1,128} }",
       "mk2", NULL);
   const trm_program_compute_set *set = find_set(p, "multiSlice");
-  /* 128 column parts of an element and 11 row parts: 1408 tiles. Each counts every lookup: 64 over
+  /* 64 column parts of two elements and 23 row parts: 1472 tiles. Each counts every lookup: 64 over
    * six workers are 11 for the busiest, of 21 cycles each for one vector: 231. With 29 to begin a
    * worker takes 260, six in turn 1560, the supervisor 11 more. */
-  assert_int_equal(set->active_tiles, 1408);
+  assert_int_equal(set->active_tiles, 1472);
   assert_int_equal(set->groups[0].cycles, 1571);
   assert_non_null(find_step(p, "ReduceFinalStage"));
   trm_program_free(p);
@@ -79,6 +79,69 @@ static void test_scatter(void **state) {
    * begin 17308; six turns are 103848, the supervisor 11 more. */
   assert_int_equal(set->active_tiles, 1200);
   assert_int_equal(set->groups[0].cycles, 103859);
+  trm_program_free(p);
+}
+
+/* The addition of values to rows of a table of 16 columns. */
+static trm_program *plan_update(int rows, int updates, const trm_program_options *options) {
+  char buffer[640];
+  snprintf(buffer, sizeof buffer,
+           "HloModule m\nsum { x = f32[] parameter(0)  y = f32[] parameter(1)\n"
+           "ROOT z = f32[] add(x, y) }\n"
+           "ENTRY e { a = f32[%d,16] parameter(0)  i = s32[%d,1] parameter(1)\n"
+           "d = f32[%d,16] parameter(2)  t = f32[%d,16] tanh(a)\n"
+           "ROOT s = f32[%d,16] scatter(t, i, d), update_window_dims={1},\n"
+           "inserted_window_dims={0}, scatter_dims_to_operand_dims={0}, index_vector_dim=1,\n"
+           "to_apply=sum }",
+           rows, updates, updates, rows, rows);
+  return make_program(buffer, "mk2", options);
+}
+
+/* As many updates as rows: tiles share rows, columns and updates. (A whole column, its updates and
+ * their indices would be twelve bytes a row.) */
+static void test_many_updates(void **state) {
+  (void)state;
+  const int rows[] = {1024, 3000, 8192};
+  for (size_t k = 0; k < sizeof rows / sizeof *rows; ++k) {
+    trm_program *p = plan_update(rows[k], rows[k], NULL);
+    assert_true(find_set(p, "multiUpdateAdd")->active_tiles > 1300);
+    assert_true(p->totals.worst_tile_bytes < 2 * rows[k]);
+    check_sums(p);
+    trm_program_free(p);
+  }
+}
+
+/* Fewer temporary bytes: fewer lookups of a tile, more parts of the table to add up. */
+static void test_memory_of_updates(void **state) {
+  (void)state;
+  trm_program_options options = {.size = sizeof options};
+  trm_program_options_init(&options);
+  options.tiles_per_ipu = 512;
+  trm_program *usual = plan_update(10, 40960, &options);
+  options.slice_memory_proportion = 0.00234375;
+  trm_program *less = plan_update(10, 40960, &options);
+  assert_true(less->totals.worst_tile_bytes < usual->totals.worst_tile_bytes);
+  trm_program_free(usual);
+  trm_program_free(less);
+}
+
+/* Lookups and updates of one table have one plan: nothing moves it. */
+static void test_lookup_and_update(void **state) {
+  (void)state;
+  trm_program *p = make_program(
+      "HloModule m, input_output_alias={ {1}: (0, {}, may-alias) }\n"
+      "sum { x = f16[] parameter(0)  y = f16[] parameter(1)  ROOT z = f16[] add(x, y) }\n"
+      "ENTRY e { t = f16[1000,200] parameter(0)  i = s32[21600,1] parameter(1)\n"
+      "d = f16[21600,200] parameter(2)\n"
+      "g = f16[21600,200] gather(t, i), offset_dims={1}, collapsed_slice_dims={0},\n"
+      "start_index_map={0}, index_vector_dim=1, slice_sizes={1,200}\n"
+      "s = f16[1000,200] scatter(t, i, d), update_window_dims={1}, inserted_window_dims={0},\n"
+      "scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=sum\n"
+      "ROOT all = (f16[21600,200], f16[1000,200]) tuple(g, s) }",
+      "mk1", NULL);
+  assert_int_equal(find_set(p, "multiSlice")->active_tiles,
+                   find_set(p, "multiUpdateAdd")->active_tiles);
+  assert_int_equal(p->totals.copy_cycles, 0);
   trm_program_free(p);
 }
 
@@ -290,12 +353,21 @@ static void test_long_concatenation(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_dynamic_slice), cmocka_unit_test(test_update_in_place),
-      cmocka_unit_test(test_gather),        cmocka_unit_test(test_reduce),
-      cmocka_unit_test(test_scatter),       cmocka_unit_test(test_partial_results),
-      cmocka_unit_test(test_casts),         cmocka_unit_test(test_fusions),
-      cmocka_unit_test(test_patterns),      cmocka_unit_test(test_sort),
-      cmocka_unit_test(test_half_inside),   cmocka_unit_test(test_long_concatenation),
+      cmocka_unit_test(test_dynamic_slice),
+      cmocka_unit_test(test_update_in_place),
+      cmocka_unit_test(test_gather),
+      cmocka_unit_test(test_reduce),
+      cmocka_unit_test(test_scatter),
+      cmocka_unit_test(test_partial_results),
+      cmocka_unit_test(test_many_updates),
+      cmocka_unit_test(test_memory_of_updates),
+      cmocka_unit_test(test_lookup_and_update),
+      cmocka_unit_test(test_casts),
+      cmocka_unit_test(test_fusions),
+      cmocka_unit_test(test_patterns),
+      cmocka_unit_test(test_sort),
+      cmocka_unit_test(test_half_inside),
+      cmocka_unit_test(test_long_concatenation),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
