@@ -77,9 +77,13 @@ static uint32_t kernel_of(const finder *f, uint32_t n) {
   }
 }
 
+static bool is_grouped(const trm_instruction *i) {
+  return i->convolution != NULL && i->convolution->feature_group_count > 1;
+}
+
 /* Finds convolutions with a reversed kernel: gradients with respect to the operand. Where the
  * module also has the convolution with the plain kernel, the original reverses the kernel and calls
- * that convolution. */
+ * that convolution, unless there are groups of channels, which the reversal would mix. */
 static void find_reversed(finder *f, uint32_t n, bool forward) {
   const trm_instruction *i = at(f, n);
   if (i->opcode != TRM_OP_CONVOLUTION) return;
@@ -96,7 +100,7 @@ static void find_reversed(finder *f, uint32_t n, bool forward) {
     return;
   }
   trm_library_call *call = call_of(f, n);
-  if (f->is_kernel[kernel]) {
+  if (f->is_kernel[kernel] && !is_grouped(i)) {
     call->copies = "weights-transpose-chans-flip-x-y/WeightsTransposeChansFlipXY/WeightsTranspose";
   } else if (call->word == NULL) {
     call->word = "conv-with-reverse";
@@ -108,8 +112,7 @@ static trm_status find_transposed(finder *f, uint32_t n, trm_error *error) {
   const trm_instruction *i = at(f, n);
   trm_library_call *call = call_of(f, n);
   if (i->opcode != TRM_OP_CONVOLUTION || i->window == NULL || call->word == NULL ||
-      strcmp(call->word, "conv-with-reverse") != 0 || i->convolution == NULL ||
-      i->convolution->feature_group_count <= 1) {
+      strcmp(call->word, "conv-with-reverse") != 0 || !is_grouped(i)) {
     return TRM_OK;
   }
   call->copies = pool_name(f->arena, "conv-with-reverse/Conv_", i->window);

@@ -7,7 +7,7 @@
  * product with the second operand of a forward product is the backward pass, and any other is
  * inference. An ML_TYPE that the program sets wins. The gradient with respect to a convolution's
  * operand is two instructions of the forward pass where it can use the forward convolution with a
- * reversed kernel. */
+ * reversed kernel: one without groups. */
 #include <stdio.h>
 #include <string.h>
 
@@ -22,7 +22,7 @@ typedef struct product {
   uint32_t n; /* its number; the numbers of its operands' sources */
   uint32_t first, second;
   bool is_update;   /* looks like the gradient of weights */
-  bool is_reversed; /* a convolution with a reversed kernel */
+  bool is_reversed; /* a convolution with a reversed kernel, without groups of channels */
   bool is_strided;
   uint32_t multi_conv; /* the number of its scope, or TRM_NO_INDEX */
   bool is_gradient;
@@ -118,6 +118,7 @@ static void look_at_convolution(const trm_values *values, product *p) {
     p->is_reversed |= i->window->dims[d].reversal;
     p->is_strided |= i->window->dims[d].stride != 1;
   }
+  p->is_reversed &= i->convolution->feature_group_count <= 1;
 }
 
 /* Whether the list has an earlier product of the same multi_conv(), which counts once. */

@@ -76,6 +76,29 @@ def group_norms_by_statistics():
     return _layers(*[convolution, group_norm_by_statistics] * 2)
 
 
+# ---- groups ----
+
+def _grouped_convolution_trained(channels, filters, groups):
+    def network(x, labels):
+        with tf.variable_scope("vs", use_resource=True):
+            b = variable("b", [channels * groups])
+            w = variable("w", [3, 3, channels, filters * groups])
+            y = tf.nn.conv2d(x + b, w, [1, 1, 1, 1], "VALID", name="cnv")
+            y = tf.reduce_mean(y, axis=[1, 2])
+            loss = tf.reduce_mean(tf.nn.softmax_cross_entropy_with_logits_v2(
+                logits=y, labels=labels))
+        return loss, descent(loss)
+    return compiled(network, feed(1, 12, 12, channels * groups), feed(1, filters * groups))
+
+
+def sixteen_groups_trained():
+    return _grouped_convolution_trained(64, 9, 16)
+
+
+def four_groups_trained():
+    return _grouped_convolution_trained(8, 3, 4)
+
+
 # ---- training ----
 
 def _trained(normalise=lambda x: x, names=("conv1", "conv2", "conv3"), shards=None, rates=(),
