@@ -168,7 +168,7 @@ trm_status trm_edit_widen(trm_edit *edit, trm_index i, const trm_index *operands
   return trm_edit_add(edit, i, wide, out_index, error);
 }
 
-bool trm_edit_is_constant(const trm_edit *e, trm_index i, double value) {
+bool trm_edit_number(const trm_edit *e, trm_index i, double *out_value) {
   const trm_instruction *instruction = trm_edit_at(e, i);
   if (instruction->opcode == TRM_OP_BROADCAST) {
     instruction = trm_edit_at(e, trm_edit_operand(e, i, 0));
@@ -181,17 +181,29 @@ bool trm_edit_is_constant(const trm_edit *e, trm_index i, double value) {
   float real;
   uint16_t half;
   switch (instruction->shape.dtype) {
-    case TRM_F32: memcpy(&real, data, sizeof real); return (double)real == value;
-    case TRM_F16: memcpy(&half, data, sizeof half); return (double)trm_half_to_float(half) == value;
+    case TRM_F32:
+      memcpy(&real, data, sizeof real);
+      *out_value = (double)real;
+      return true;
+    case TRM_F16:
+      memcpy(&half, data, sizeof half);
+      *out_value = (double)trm_half_to_float(half);
+      return true;
     case TRM_S32:
     case TRM_U32:
     case TRM_S64:
     case TRM_U64:
     case TRM_PRED:
       memcpy(&integer, data, trm_dtype_size(instruction->shape.dtype));
-      return (double)integer == value;
+      *out_value = (double)integer;
+      return true;
     default: return false;
   }
+}
+
+bool trm_edit_is_constant(const trm_edit *e, trm_index i, double value) {
+  double number;
+  return trm_edit_number(e, i, &number) && number == value;
 }
 
 trm_status trm_edit_find_users(const trm_edit *edit, trm_graph *out_users, trm_error *error) {

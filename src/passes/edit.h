@@ -62,7 +62,9 @@ trm_status trm_edit_convert(trm_edit *edit, trm_index like, trm_dtype dtype, trm
  * copied in float32. */
 trm_status trm_edit_widen(trm_edit *edit, trm_index i, const trm_index *operands,
                           trm_index *out_index, trm_error *error);
-/* Whether an instruction is a constant (or a broadcast of a scalar one) equal to `value`. */
+/* The number that an instruction is as a scalar constant or its broadcast; false: it is none. */
+bool trm_edit_number(const trm_edit *edit, trm_index i, double *out_value);
+/* Whether it is that number. */
 bool trm_edit_is_constant(const trm_edit *edit, trm_index i, double value);
 
 /* Lists the users of each instruction, by operands and control edges, in order. The caller releases

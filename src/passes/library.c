@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "hlo/config.h"
+#include "ops/elementwise/tile_codelets.h"
 #include "passes/library.h"
 #include "passes/pass.h"
 
@@ -265,6 +266,8 @@ static void find_nonlinearity(finder *f, uint32_t n) {
       (is_zero(f, operand(f, n, 0)) || is_zero(f, operand(f, n, 1)))) {
     call->word = "relu";
     call->last = "Nonlinearity";
+  } else if (trm_instruction_frontend_attribute(i, TRM_GELU) != NULL) {
+    call->word = "gelu-erf";
   } else if (i->opcode == TRM_OP_LOGISTIC) {
     call->word = "sigmoid";
     call->last = "Nonlinearity";

@@ -117,6 +117,9 @@ trm_status trm_pass_fuse_sums(trm_module *module, trm_error *error);
 /* reductions.c: reductions of the same arrays become a call that reads these once: after
  * group-rows, which serves those of rows. */
 trm_status trm_pass_group_reductions(trm_module *module, trm_error *error);
+/* popops.c: instructions that together are one function of popops become one: an erf, which has the
+ * attribute TRM_GELU where it stands for a gelu of its operand. For an IPU only. */
+trm_status trm_pass_popops_functions(trm_module *module, trm_error *error);
 /* calls.c: adds copies of the arguments and results of outlined functions: copy instructions with
  * the mark TRM_CALL_COPY, which are no views. */
 #define TRM_CALL_COPY "call_copy"

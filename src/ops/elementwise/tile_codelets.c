@@ -17,6 +17,13 @@ static const loop_cost table[TRM_NUM_OPCODES] = {
 #undef TILE_OP
 };
 
+static const loop_cost *row_of(const trm_instruction *instruction) {
+  static const loop_cost gelu = {{16, 22, 22}, {1, 1, 1}, "GELU_ERF"};
+  const bool is_gelu = instruction->opcode == TRM_OP_ERF &&
+                       trm_instruction_frontend_attribute(instruction, TRM_GELU) != NULL;
+  return is_gelu ? &gelu : &table[instruction->opcode];
+}
+
 trm_codelet_kind trm_codelet_kind_of(trm_dtype dtype) {
   switch (dtype) {
     case TRM_F16:
@@ -110,7 +117,7 @@ double trm_codelet_cycles(const trm_computation *computation, const trm_instruct
       break;
     default: break;
   }
-  const loop_cost *row = &table[instruction->opcode];
+  const loop_cost *row = row_of(instruction);
   const trm_codelet_kind column = trm_codelet_kind_of(operand);
   if (row->elements[column] == 0) return 7.0; /* one scalar instruction, with its load and store */
   return (double)row->cycles[column] / row->elements[column] * (wide ? 4.0 : 1.0);
@@ -148,7 +155,7 @@ const char *trm_codelet_name(trm_arena *arena, const trm_computation *computatio
   if (instruction->opcode == TRM_OP_IOTA) {
     return trm_arena_format(arena, "popops::Iota<%s>", type);
   }
-  const char *op = table[instruction->opcode].name;
+  const char *op = row_of(instruction)->name;
   if (op == NULL) op = "COPY";
   if (instruction->opcode == TRM_OP_SELECT) {
     return trm_arena_format(arena, "popops::Select<%s>", type);
@@ -186,7 +193,7 @@ const char *trm_codelet_compute_set(trm_arena *arena, const trm_instruction *ins
       break;
     default: break;
   }
-  const char *words = table[instruction->opcode].name;
+  const char *words = row_of(instruction)->name;
   if (words == NULL) return "Op/Copy";
   char *name = trm_arena_format(arena, "Op/%s", words);
   if (name == NULL) return NULL;

@@ -5,6 +5,9 @@
 
 #include "hlo/hlo.h"
 
+/* The frontend attribute of an erf that stands for a gelu of its operand (passes/popops.c). */
+#define TRM_GELU "gelu"
+
 /* Groups of types for which codelets have the same cycles. */
 typedef enum trm_codelet_kind {
   TRM_CODELET_HALF,

@@ -96,6 +96,19 @@ def scaled_both_by_inputs():
     return _scaled(lambda a, b, c, d: c * a - d * b, [3], [3], [1], [1])
 
 
+def _gelu(dtype):
+    return on_ipu(lambda x: x / 2 * (1 + tf.math.erf(x / tf.sqrt(tf.constant(2.0, dtype)))),
+                  feed(1000, dtype=dtype))
+
+
+def gelu():
+    return _gelu(tf.float32)
+
+
+def gelu_of_halves():
+    return _gelu(tf.float16)
+
+
 # ---- reductions ----
 
 def sum_of_squares():
