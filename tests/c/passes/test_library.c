@@ -133,6 +133,15 @@ static void test_nonlinearities(void **state) {
       {"l", "library_word=\"sigmoid\",library_vertices=\"Nonlinearity\""});
 }
 
+/* Custom calls are called by what they do, with the numbers of their names. */
+static void test_custom_calls(void **state) {
+  (void)state;
+  EXPECT("ENTRY e { x = f32[64] parameter(0)\n"
+         "  s.7 = f32[64] custom-call(x), custom_call_target=\"tremula.all-reduce\"\n"
+         "  ROOT q = f32[64] custom-call(s.7), custom_call_target=\"somebody's\" }\n",
+         {"s.7", "library_word=\"all-reduce.7\",library_is=\"plain\""}, {"q", ""});
+}
+
 /* What Python marks as a layer of popnn's; a mark of the pass's own from elsewhere counts for
  * nothing. */
 static void test_marks(void **state) {
@@ -187,6 +196,7 @@ int main(void) {
                                      cmocka_unit_test(test_casts_around_a_sum),
                                      cmocka_unit_test(test_sum_of_squares),
                                      cmocka_unit_test(test_nonlinearities),
+                                     cmocka_unit_test(test_custom_calls),
                                      cmocka_unit_test(test_marks),
                                      cmocka_unit_test(test_pools),
                                      cmocka_unit_test(test_casts_in_a_fusion),

@@ -91,7 +91,8 @@ def run(function, tiles=0, code=False, ipus=1, initialize=False, execution=False
         group, _, last = name.rpartition(".")
         old = operator.attrgetter(name)(config)
         setattr(operator.attrgetter(group)(config), last,
-                type(old)[value] if isinstance(old, enum.Enum) else value)
+                type(old)[value] if isinstance(old, enum.Enum) and isinstance(value, str)
+                else value)
     helper = test_utils.ReportHelper()
     helper.set_autoreport_options(config, output_execution_profile=execution)
     config.configure_ipu_system()
