@@ -5,6 +5,7 @@ import pytest
 import tensorflow as tf
 from tensorflow import keras
 
+from tensorflow.python import ipu
 from tensorflow.python.ipu.eager import backprop
 from tensorflow.python.ipu.keras import layers, optimizers
 from tensorflow.python.ipu.ops import grad_util_ops
@@ -22,6 +23,16 @@ def applied(optimizer, gradients=GRADIENTS, dtype=tf.float32, name="w"):
         optimizer.apply_gradients([(tf.constant(gradient, dtype), variable)])
         found.append(variable.numpy().astype("float32"))
     return np.array(found)
+
+
+@pytest.fixture
+def strategy_of_two():
+    """An IPUStrategy with two replicas."""
+    config = ipu.config.IPUConfig()
+    config.auto_select_ipus = 2
+    config.configure_ipu_system()
+    yield ipu.ipu_strategy.IPUStrategy()
+    ipu.config.reset_ipu_configuration()
 
 
 def same(ours, stock, gradients=GRADIENTS):
@@ -209,6 +220,73 @@ def test_the_factor_follows_the_gradients():
     optimizer.apply_gradients([(tf.ones([3], tf.float16), variable)])
     optimizer.reset()
     assert float(optimizer.loss_scaling_factor) == 4 and not optimizer.histogram.numpy().any()
+
+
+@pytest.mark.parametrize("accumulates", [True, False])
+def test_accumulated_gradients_count_but_only_updates_change_the_factor(accumulates):
+    """update_frequency is a number of updates of the weights, here of two mini-batches each; the
+    gradients of all mini-batches, or of those of the last update, are in the histogram."""
+    optimizer = optimizers.ALSGradientAccumulationOptimizer(optimizers.ALSOptimizer(
+        legacy.SGD(0.0), update_frequency=2, initial_loss_scaling_factor=4, histogram_bin_edge=8,
+        accumulate_statistics_over_update_period=accumulates), 2)
+    variable = tf.Variable(START, dtype=tf.float16)
+    seen = []
+    for size in (1, 1, 1, 9, 1, 1, 1, 1, 1, 1, 9, 1):
+        optimizer.apply_gradients([(tf.constant([size, 1, 1], tf.float16), variable)])
+        seen.append((float(optimizer.loss_scaling_factor), int(optimizer.update_counter),
+                     [*optimizer.histogram.numpy()]))
+    before = [[3, 0], [6, 0], [9, 0], [11, 1], [14, 1]] if accumulates else [[0, 0]] * 4 + [[3, 0]]
+    after = [[3, 0], [6, 0], [9, 0], [12, 0], [14, 1]] if accumulates else [[0, 0]] * 4 + [[2, 1]]
+    factors = [4, 2, 1] if accumulates else [4, 8, 4]
+    assert seen == [
+        *zip([factors[0]] * 5, (0, 1, 1, 2, 2), before), (factors[1], 0, [0, 0]),
+        *zip([factors[1]] * 5, (0, 1, 1, 2, 2), after), (factors[2], 0, [0, 0])]
+
+
+def test_an_optimizer_inside_keeps_its_clipping():
+    for wrap in (optimizers.IpuOptimizer,
+                 lambda opt: optimizers.ALSOptimizer(opt, update_frequency=99)):
+        same(wrap(legacy.SGD(0.1, clipvalue=0.25)), legacy.SGD(0.1, clipvalue=0.25))
+    assert optimizers.IpuOptimizer(legacy.SGD(0.1, clipnorm=2.0), clipnorm=1.0).clipnorm == 1.0
+
+
+def test_gradients_that_are_captured_inside_of_a_wrapper():
+    """They reach an ALSOptimizer through what is around it."""
+    als = optimizers.ALSOptimizer(legacy.SGD(0.1), captured_grads_only=True)
+    optimizer = optimizers.MapGradientOptimizer(als, lambda gradient, variable: gradient)
+    assert optimizer.supports_captured_grads
+    assert not optimizers.IpuOptimizer(legacy.SGD()).supports_captured_grads
+    variable = tf.Variable(START, dtype=tf.float16)
+    with backprop.GradientCaptureTape() as tape:
+        loss = tf.reduce_sum(grad_util_ops.capture_upstream_gradients(variable * 2, tag="t"))
+    optimizer.minimize(loss, [variable], tape=tape)
+    assert [*als.histogram.numpy()] == [3, 0]
+
+
+def test_replicas_sum_once(strategy_of_two):
+    """Wrappers, and one that cannot be told that gradients are sums already."""
+    class Old(legacy.SGD):
+        def apply_gradients(self, grads_and_vars, name=None):
+            return super().apply_gradients(grads_and_vars, name)
+
+    for make in (legacy.SGD, Old):
+        for wrap in (lambda opt: opt, optimizers.IpuOptimizer, optimizers.ALSOptimizer,
+                     lambda opt: optimizers.MapGradientOptimizerInvertedChaining(
+                         opt, lambda gradient, variable: gradient),
+                     lambda opt: optimizers.GradientAccumulationOptimizer(
+                         optimizers.ALSOptimizer(opt), 2)):
+            with strategy_of_two.scope():
+                optimizer, variable = wrap(make(0.125)), tf.Variable(START)
+
+                @tf.function(jit_compile=True)
+                def step(optimizer=optimizer, variable=variable):
+                    with tf.GradientTape() as tape:
+                        loss = tf.reduce_sum(variable)
+                    optimizer.minimize(loss, [variable], tape=tape)
+
+                for _ in range(4):
+                    strategy_of_two.run(step)
+            np.testing.assert_array_equal(variable, START - 1)
 
 
 @pytest.mark.parametrize("options, counted", [

@@ -47,9 +47,10 @@ class Rule:
     alpha: float = 0.0
     first: int = 0
 
-    def step(self, bins, factor, before, seen, gradients, captured=()):
+    def step(self, bins, factor, before, seen, gradients, captured=(), is_last=True):
         """(bins, factor, factor before the last change, steps since the last change) after a step,
-        from those before it: tensors float32 [2], float32, float32 and int32."""
+        from those before it: tensors float32 [2], float32, float32 and int32. A step may have
+        several lots of gradients: it ends with those of which `is_last`, a bool or a scalar."""
         due = tf.constant(True) if self.frequency == 1 else tf.logical_and(
             seen > 0, tf.equal(seen % self.frequency, 0))
         counts = tf.constant(True) if self.accumulates else due
@@ -65,10 +66,11 @@ class Rule:
         ratio = new[1] / tf.reduce_sum(new)
         wanted = factor * tf.where_v2(ratio > self.threshold, self.decrease, self.increase)
         is_possible = tf.math.is_finite(wanted) & (wanted < self.largest) & (wanted >= 1.0)
-        changed = tf.where_v2(due & is_possible, wanted, factor)
-        return (tf.where_v2(due, tf.zeros_like(new), written(new)), changed,
+        ends = due & is_last
+        changed = tf.where_v2(ends & is_possible, wanted, factor)
+        return (tf.where_v2(ends, tf.zeros_like(new), written(new)), changed,
                 tf.where_v2(tf.equal(changed, factor), before, factor),
-                tf.where_v2(due, self.first, seen + 1))
+                tf.where_v2(ends, self.first, seen + tf.cast(is_last, seen.dtype)))
 
     def _counted(self, bins, gradient, counts):
         if gradient.dtype.base_dtype != tf.float16:

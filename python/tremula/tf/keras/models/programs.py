@@ -16,6 +16,7 @@ from tremula.tf.ipu import ipu_infeed_queue, ipu_outfeed_queue, loops
 from tremula.tf.ipu.ops import functional_ops
 from tremula.tf.ipu.optimizers import gradient_accumulation_optimizer
 from tremula.tf.keras.models import data, messages, steps
+from tremula.tf.keras.optimizers import optimizer_v2_wrapper
 
 
 class Program:
@@ -171,6 +172,9 @@ class _OfKeras(tf.compat.v1.train.Optimizer):
 
     def compute_gradients(self, loss, var_list=None, **_):
         """A list of (gradient, variable)."""
+        inside = getattr(self._optimizer, "inner_optimizer", self._optimizer)
+        if isinstance(inside, optimizer_v2_wrapper._OptimizerV2Wrapper):  # may scale the loss
+            return list(zip(self._optimizer.get_gradients(loss, var_list), var_list))
         scaled = getattr(self._optimizer, "get_scaled_loss", lambda one: one)(loss)
         gradients = tf.gradients(scaled, var_list)
         gradients = getattr(self._optimizer, "get_unscaled_gradients", lambda one: one)(gradients)

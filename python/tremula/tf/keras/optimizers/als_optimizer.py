@@ -1,5 +1,6 @@
 """Automatic loss scaling."""
 
+import contextlib
 import math
 
 import tensorflow as tf
@@ -181,10 +182,7 @@ class ALSOptimizer(_Wrapper):
                  lambda self, value, key=key: self._changed(key, value))
         for key in ("captured_grads_only", "lpf_alpha", "histogram_bin_edge"))
 
-    @property
-    def supports_captured_grads(self):
-        """True: apply_gradients() takes `captured_grads`."""
-        return True
+    supports_captured_grads = True  # apply_gradients() takes `captured_grads`
 
     # ---- State ----
 
@@ -216,18 +214,17 @@ class ALSOptimizer(_Wrapper):
         """The loss times the factor."""
         return tf.cast(self._lsf, loss.dtype) * loss
 
-    def _transform_loss(self, loss):
-        return self.get_scaled_loss(super()._transform_loss(loss))
+    def _compute_gradients(self, loss, var_list, grad_loss=None, tape=None):
+        if callable(loss):
+            return super()._compute_gradients(
+                lambda: self.get_scaled_loss(loss()), var_list, grad_loss, tape)
+        with tape or contextlib.nullcontext():
+            scaled = self.get_scaled_loss(loss)
+        return super()._compute_gradients(scaled, var_list, grad_loss, tape)
 
     def get_gradients(self, loss, params):
         """The gradients of the scaled loss."""
         return super().get_gradients(self.get_scaled_loss(loss), params)
-
-    def minimize(self, loss, var_list, grad_loss=None, name=None, tape=None):
-        """As Keras' minimize(); with a GradientCaptureTape what it has captured counts."""
-        found = self._compute_gradients(loss, var_list, grad_loss, tape)
-        return self.apply_gradients(
-            found, captured_grads=getattr(tape, "captured_gradients", None), name=name)
 
     def apply_gradients(self, grads_and_vars, captured_grads=None, global_step=None, name=None,
                         experimental_aggregate_gradients=True):
@@ -247,9 +244,9 @@ class ALSOptimizer(_Wrapper):
 
     _gives_factors = False  # to an optimizer inside that _takes_factors
 
-    def _unscaled(self, grads_and_vars, captured_grads):
-        """Counts gradients and changes the factor, if it is time. Returns the gradients without the
-        factor."""
+    def _unscaled(self, grads_and_vars, captured_grads, is_last=True):
+        """Counts gradients and changes the factor, if it is time and an update of the weights ends
+        with them (`is_last`, a bool or a scalar). Returns the gradients without the factor."""
         is_unscaled_inside = getattr(self._opt, "_takes_factors", False)
         if is_unscaled_inside and not self._gives_factors:
             raise ValueError("ALSOptimizer has been used to wrap an instance of "
@@ -265,7 +262,7 @@ class ALSOptimizer(_Wrapper):
             self.accumulate_statistics_over_update_period, self.histogram_bin_edge,
             self.captured_grads_only, self.lpf_alpha, self._first_count)
         new = rule.step(*values, [grad for grad, _ in grads_and_vars],
-                        tf.nest.flatten(list((captured_grads or {}).values())))
+                        tf.nest.flatten(list((captured_grads or {}).values())), is_last)
         for variable, value in zip(state, new):
             variable.assign(value)
         if is_unscaled_inside:
@@ -284,7 +281,8 @@ class ALSOptimizer(_Wrapper):
 @inner.registered
 class ALSGradientAccumulationOptimizer(gradient_accumulation_optimizer._Accumulating):
     """Adds up the gradients of several mini-batches of an ALSOptimizer, without the factor, and
-    applies them then. Arguments as GradientAccumulationOptimizer's.
+    applies them then. The factor changes with updates of the weights, which `update_frequency`
+    counts. Arguments as GradientAccumulationOptimizer's.
 
     Raises ValueError for another optimizer.
     """
@@ -308,21 +306,22 @@ class ALSGradientAccumulationOptimizer(gradient_accumulation_optimizer._Accumula
         """The loss times the factor."""
         return self._opt.get_scaled_loss(loss)
 
-    def get_gradients(self, loss, params):
-        """The gradients of the scaled loss."""
-        return self._opt.get_gradients(loss, params)
-
     def reset(self):
         """Begins the statistics again."""
         self._opt.reset()
 
-    minimize = ALSOptimizer.minimize
-
     def apply_gradients(self, grads_and_vars, captured_grads=None, name=None,
                         experimental_aggregate_gradients=True):
-        """As ALSOptimizer.apply_gradients(), in each `num_mini_batches`th call."""
-        return super().apply_gradients(self._opt._unscaled(grads_and_vars, captured_grads), name,
-                                       experimental_aggregate_gradients)
+        """As ALSOptimizer.apply_gradients(), in each `num_mini_batches`th call. Gradients of every
+        call count."""
+        return super().apply_gradients(grads_and_vars, name, experimental_aggregate_gradients,
+                                       captured_grads=captured_grads)
+
+    def _of_mini_batch(self, grads_and_vars, kwargs):
+        return self._opt._unscaled(grads_and_vars, kwargs.pop("captured_grads"), self._is_last())
+
+    def _apply(self, grads_and_vars, **kwargs):
+        _Wrapper.apply_gradients(self._opt, grads_and_vars, **kwargs)
 
     @classmethod
     def from_config(cls, config, custom_objects=None):
@@ -337,7 +336,7 @@ class ALSGradientAccumulationOptimizer(gradient_accumulation_optimizer._Accumula
 
 for _name in ("histogram", "normalized_histogram", "loss_scaling_factor",
               "previous_loss_scaling_factor", "update_counter", "decrease_factor",
-              "supports_captured_grads", *_ARGUMENTS):
+              *_ARGUMENTS):
     setattr(ALSGradientAccumulationOptimizer, _name,
             property(lambda self, key=_name: getattr(self._opt, key)))
 

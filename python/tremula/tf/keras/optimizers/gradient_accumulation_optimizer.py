@@ -63,9 +63,12 @@ class _Accumulating(optimizer_v2_wrapper._OptimizerV2Wrapper):
                     lambda var=var, dtype=dtype: tf.zeros(var.shape, dtype or var.dtype),
                     trainable=False, dtype=dtype or var.dtype, name=f"{self._name}/sum")
 
-    def apply_gradients(self, grads_and_vars, name=None, experimental_aggregate_gradients=True):
-        """Adds gradients up, and applies the sums after the last ones."""
-        grads_and_vars = [(grad, var) for grad, var in grads_and_vars if grad is not None]
+    def apply_gradients(self, grads_and_vars, name=None, experimental_aggregate_gradients=True,
+                        **kwargs):
+        """Adds gradients up, and applies the sums after the last ones, with further arguments of
+        this last call that the optimizer inside takes."""
+        grads_and_vars = [(tf.convert_to_tensor(grad), var) for grad, var in grads_and_vars
+                          if grad is not None]
         variables = [var for _, var in grads_and_vars]
         if not variables:
             raise ValueError("No gradients provided for any variable.")
@@ -73,35 +76,44 @@ class _Accumulating(optimizer_v2_wrapper._OptimizerV2Wrapper):
             with tf.init_scope():
                 self._create_all_weights(variables)
             self._create_sums(variables)
-            if experimental_aggregate_gradients:
-                grads_and_vars = self._transform_unaggregated_gradients(grads_and_vars)
-                grads_and_vars = self._aggregate_gradients(grads_and_vars)
-            return self._accumulate(grads_and_vars)
+            grads_and_vars = self._of_mini_batch(grads_and_vars, kwargs)
+            grads_and_vars, aggregates = self._aggregated(
+                grads_and_vars, experimental_aggregate_gradients)
+            return self._accumulate(grads_and_vars, {
+                **kwargs, "experimental_aggregate_gradients": aggregates})
 
-    def _accumulate(self, grads_and_vars):
+    def _is_last(self):
+        """Whether this mini-batch is the last of a sum, a scalar."""
+        return tf.equal(self._count.read_value() + 1, self._num_mini_batches)
+
+    def _of_mini_batch(self, grads_and_vars, kwargs):
+        """The gradients to add up; may take arguments of apply_gradients() out of `kwargs`."""
+        del kwargs
+        return grads_and_vars
+
+    def _apply(self, grads_and_vars, **kwargs):
+        """Applies sums."""
+        super().apply_gradients(grads_and_vars, **kwargs)
+
+    def _accumulate(self, grads_and_vars, kwargs):
         sums = [self._sums[var.ref()] for _, var in grads_and_vars]
         variables = [var for _, var in grads_and_vars]
-        before = self._count.read_value()
+        before, last = self._count.read_value(), self._is_last()
         for (grad, _), total in zip(grads_and_vars, sums):
-            self._add(total, tf.convert_to_tensor(grad), before)
-        now = before + 1
-        last = tf.equal(now, self._num_mini_batches)
-        # Outside of the branch, where values that depend on no gradient belong.
-        apply_state = self._opt._prepare(variables)
+            self._add(total, grad, before)
 
         def apply():
             with scopes.frontend_attribute(
                     plain.UPDATE_ATTRIBUTE,
                     plain.place_of_state(self._offload_weight_update_variables)):
-                optimizer_v2_wrapper.apply_all(
-                    self._opt, [(total.read_value(), var)
-                                for total, var in zip(sums, variables)], apply_state)
+                self._apply([(tf.cast(total.read_value(), var.dtype), var)
+                             for total, var in zip(sums, variables)], **kwargs)
             for total in sums:
                 total.assign(tf.zeros_like(total))
             return tf.constant(0)
 
         with scopes.frontend_attribute(accumulation.COUNT_ATTRIBUTE, str(self._num_mini_batches)):
-            return self._count.assign(tf.cond(last, apply, lambda: tf.identity(now)))
+            return self._count.assign(tf.cond(last, apply, lambda: tf.identity(before + 1)))
 
     def _add(self, total, grad, before):
         grad = tf.cast(grad, total.dtype)

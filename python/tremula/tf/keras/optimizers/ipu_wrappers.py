@@ -17,15 +17,21 @@ class IpuOptimizer(optimizer_v2_wrapper._OptimizerV2Wrapper):
         inside = getattr(self._opt, "preprocess_gradients", None)
         return inside(grad, var) if inside is not None else (grad, var)
 
-    def _mapped(self, grads_and_vars):
-        return [self.preprocess_gradients(grad, var) if grad is not None else (grad, var)
-                for grad, var in grads_and_vars]
-
-    def apply_gradients(self, grads_and_vars, name=None, experimental_aggregate_gradients=True):
+    def apply_gradients(self, grads_and_vars, name=None, experimental_aggregate_gradients=True,
+                        **kwargs):
         """Applies the results of preprocess_gradients()."""
-        return super().apply_gradients(
-            self._mapped(grads_and_vars), name=name,
-            experimental_aggregate_gradients=experimental_aggregate_gradients)
+        mapped = [self.preprocess_gradients(grad, var) if grad is not None else (grad, var)
+                  for grad, var in grads_and_vars]
+        return self._apply_mapped(
+            mapped, name=name, experimental_aggregate_gradients=experimental_aggregate_gradients,
+            **kwargs)
+
+    def _apply_mapped(self, grads_and_vars, **kwargs):
+        """Applies results of preprocess_gradients(), which called that of an IpuOptimizer inside
+        too."""
+        if isinstance(self._opt, IpuOptimizer):
+            return self._opt._apply_mapped(grads_and_vars, **kwargs)
+        return super().apply_gradients(grads_and_vars, **kwargs)
 
 
 def dense(grad):

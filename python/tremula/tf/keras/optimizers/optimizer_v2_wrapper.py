@@ -1,15 +1,21 @@
 """The base of optimizers around an optimizer."""
 
-import tensorflow as tf
+import inspect
 
 from tremula.tf.inner import keras as inner
+from tremula.tf.ipu.ops import _captured_gradients
 
 _Base = inner.legacy_optimizer()
+_CLIPS = ("clipnorm", "clipvalue", "global_clipnorm")
 
 
 class _OptimizerV2Wrapper(_Base):
     """Passes on to the optimizer `opt` what it does not do itself. Hyperparameters, slots, weights
     and steps belong to `opt`. An optimizer of the newer kind is first replaced by one with slots.
+
+    A wrapper changes the loss in _compute_gradients() and get_gradients(), and gradients in
+    apply_gradients(), and calls the same method of `opt` with its results. So wrappers can be
+    around each other in any order.
 
     Raises ValueError for an object that is no optimizer of Keras.
     """
@@ -19,7 +25,8 @@ class _OptimizerV2Wrapper(_Base):
     def __init__(self, opt, name=None, **kwargs):
         opt = inner.to_legacy(opt)
         object.__setattr__(self, "_opt", opt)
-        super().__init__(name or type(self).__name__, **kwargs)
+        super().__init__(name or type(self).__name__,
+                         **{**{key: getattr(opt, key) for key in _CLIPS}, **kwargs})
         self._track_trackable(opt, "inner_optimizer", overwrite=True)
 
     # ---- Hyperparameters ----
@@ -46,7 +53,7 @@ class _OptimizerV2Wrapper(_Base):
     clipnorm, clipvalue, global_clipnorm = (
         property(lambda self, key=key: getattr(self._opt, key),
                  lambda self, value, key=key: setattr(self._opt, key, value))
-        for key in ("clipnorm", "clipvalue", "global_clipnorm"))
+        for key in _CLIPS)
 
     # ---- Weights ----
 
@@ -102,23 +109,60 @@ class _OptimizerV2Wrapper(_Base):
         self._opt._create_slots(var_list)
 
     def _create_all_weights(self, var_list):
-        self._create_hypers()
         self._opt._create_all_weights(var_list)
 
     def _prepare(self, var_list):
         return self._opt._prepare(var_list)
 
-    def _transform_loss(self, loss):
-        return self._opt._transform_loss(loss)
+    @property
+    def supports_captured_grads(self):
+        """Whether apply_gradients() of the optimizer inside takes `captured_grads`."""
+        return _captured_gradients.are_taken_by(self._opt)
 
-    def _transform_unaggregated_gradients(self, grads_and_vars):
-        return self._opt._transform_unaggregated_gradients(grads_and_vars)
+    def minimize(self, loss, var_list, grad_loss=None, name=None, tape=None):
+        """As Keras' minimize(). What a GradientCaptureTape has captured is handed on to an
+        optimizer inside that takes it."""
+        found = self._compute_gradients(loss, var_list, grad_loss, tape)
+        captured = getattr(tape, "captured_gradients", None)
+        more = {"captured_grads": captured} if captured and self.supports_captured_grads else {}
+        return self.apply_gradients(found, name=name, **more)
+
+    def _compute_gradients(self, loss, var_list, grad_loss=None, tape=None):
+        return self._opt._compute_gradients(loss, var_list, grad_loss, tape)
+
+    def get_gradients(self, loss, params):
+        """The gradients of a loss in a graph, as the optimizer inside computes them."""
+        return self._opt.get_gradients(loss, params)
+
+    def apply_gradients(self, grads_and_vars, name=None, experimental_aggregate_gradients=True,
+                        **kwargs):
+        """Hands gradients on to the optimizer inside, with further arguments that it takes."""
+        if not experimental_aggregate_gradients:
+            kwargs["experimental_aggregate_gradients"] = False
+        return self._opt.apply_gradients(grads_and_vars, name=name, **kwargs)
+
+    def _aggregated(self, grads_and_vars, aggregates):
+        """(gradients, whether they must still be summed over replicas): the sums, unless the
+        optimizer inside cannot be told that they are sums already."""
+        inside = self
+        while isinstance(inside, _OptimizerV2Wrapper):
+            inside = inside._opt
+        parameters = inspect.signature(inside.apply_gradients).parameters
+        if not aggregates or "experimental_aggregate_gradients" not in parameters and not any(
+                one.kind is one.VAR_KEYWORD for one in parameters.values()):
+            return grads_and_vars, aggregates
+        return inside._aggregate_gradients(
+            inside._transform_unaggregated_gradients(grads_and_vars)), False
+
+    # What an optimizer of another library around this one calls, one variable after the other.
 
     def _transform_gradients(self, grads_and_vars):
         return self._opt._transform_gradients(grads_and_vars)
 
     def _resource_apply_dense(self, grad, handle, apply_state=None):
-        return apply_dense(self._opt, grad, handle, apply_state)
+        arguments = ({"apply_state": apply_state}
+                     if "apply_state" in self._opt._dense_apply_args else {})
+        return self._opt._resource_apply_dense(grad, handle, **arguments)
 
     def _resource_apply_sparse(self, grad, handle, indices, apply_state=None):
         arguments = ({"apply_state": apply_state}
@@ -168,30 +212,9 @@ class _OptimizerV2Wrapper(_Base):
 
 def _has_hyper(optimizer, name):
     """Whether a hyperparameter belongs to an optimizer or to one inside it."""
-    while isinstance(optimizer, _OptimizerV2Wrapper):
-        optimizer = optimizer._opt
-    return name in optimizer._hyper
-
-
-def apply_dense(optimizer, grad, var, apply_state):
-    """One step of an optimizer with a dense gradient, on one variable."""
-    arguments = ({"apply_state": apply_state}
-                 if "apply_state" in optimizer._dense_apply_args else {})
-    return optimizer._resource_apply_dense(grad, var, **arguments)
-
-
-def apply_all(optimizer, grads_and_vars, apply_state):
-    """One step of an optimizer on all variables, as its apply_gradients() does in a replica after
-    the gradients are summed: an operation."""
-    done = []
-    for grad, var in optimizer._transform_gradients(grads_and_vars):
-        if isinstance(grad, tf.IndexedSlices):
-            grad = tf.convert_to_tensor(grad)
-        update = apply_dense(optimizer, tf.cast(grad, var.dtype), var, apply_state)
-        if var.constraint is not None:
-            with tf.control_dependencies([update] if update is not None else []):
-                update = var.assign(var.constraint(var))
-        done.append(update)
-    done = [one for one in done if one is not None]
-    with tf.control_dependencies([] if tf.executing_eagerly() else done):
-        return optimizer.iterations.assign_add(1)
+    while not isinstance(hypers := vars(optimizer).get("_hyper"), dict) or name not in hypers:
+        # Of a wrapper of ours, or of Keras' LossScaleOptimizer, which has no hyperparameters.
+        optimizer = vars(optimizer).get("_opt", vars(optimizer).get("_optimizer"))
+        if optimizer is None:
+            return False
+    return True
