@@ -260,6 +260,18 @@ TRM_API trm_status trm_engine_run(trm_engine *engine, const void *const *inputs,
 TRM_API trm_status trm_engine_run_replicated(trm_engine *engine, const void *const *inputs,
                                              const uint64_t *versions, void *const *outputs,
                                              const uint64_t *output_versions, trm_error *error);
+/* The arguments of trm_engine_run_replicated, for callers in other languages who run an engine
+ * often and pay for each argument. The caller keeps everything that it points to. */
+typedef struct trm_engine_call {
+  trm_engine *engine;
+  const void *const *inputs;
+  const uint64_t *versions;
+  void *const *outputs;
+  const uint64_t *output_versions;
+  trm_error *error;
+} trm_engine_call;
+/* trm_engine_run_replicated with these arguments. */
+TRM_API trm_status trm_engine_run_call(const trm_engine_call *call);
 /* Output i of the last run, which must have succeeded, on a replica other than 0. The engine owns
  * it until the next run. NULL for replica 0, whose outputs are the caller's, and for numbers out of
  * range. */

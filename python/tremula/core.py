@@ -532,17 +532,18 @@ def engine_call(engine, inputs, versions, outputs, left=None):
     accelerator until fetch_left. One thread at a time calls it."""
     error = _Error()
     library().trm_engine_leave_outputs(engine._handle, left is not None)
-    arguments = [None if one is None else ctypes.addressof(one)
-                 for one in (inputs, versions, outputs, left)]
-    run = ctypes.CFUNCTYPE(c_int, *[c_void_p] * 6)(
-        ctypes.cast(library().trm_engine_run_replicated, c_void_p).value)
-    run = functools.partial(run, engine._handle.value, *arguments, ctypes.addressof(error))
+    arguments = (c_void_p * 6)(engine._handle.value, *[
+        None if one is None else ctypes.addressof(one)
+        for one in (inputs, versions, outputs, left, error)])  # trm_engine_call
+    run = ctypes.CFUNCTYPE(c_int, c_void_p)(
+        ctypes.cast(library().trm_engine_run_call, c_void_p).value)
+    address = ctypes.addressof(arguments)
 
     def call():
-        if run() != 0:
+        if run(address) != 0:
             engine.raise_from_host()
             _raise(error)
-    call.keeps_alive = engine, inputs, versions, outputs, left
+    call.keeps_alive = engine, inputs, versions, outputs, left, arguments
     return call
 
 

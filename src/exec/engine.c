@@ -213,6 +213,11 @@ trm_status trm_engine_run_replicated(trm_engine *engine, const void *const *inpu
   return status;
 }
 
+trm_status trm_engine_run_call(const trm_engine_call *call) {
+  return trm_engine_run_replicated(call->engine, call->inputs, call->versions, call->outputs,
+                                   call->output_versions, call->error);
+}
+
 trm_status trm_engine_run(trm_engine *engine, const void *const *inputs, const uint64_t *versions,
                           void *const *outputs, trm_error *error) {
   return trm_engine_run_replicated(engine, inputs, versions, outputs, NULL, error);

@@ -27,8 +27,8 @@ TITLES = {"tremula": "Tremula", "jax": "JAX", "torch": "PyTorch", "tf": "TensorF
           "onnxruntime": "ONNX Runtime", "openvino": "OpenVINO"}
 
 
-def _jax(row, compiled_by, halves=False):
-    """The call, and a function that makes its executable; None where the first call makes it."""
+def _jax(row, compiled_by, wait, halves=False):
+    """The call. wait(result) returns when the result is there."""
     import jax
     import jax.numpy as jnp
     from jax import lax
@@ -62,19 +62,22 @@ def _jax(row, compiled_by, halves=False):
         result = jitted(state[0], *arrays)
         if row.rate:
             state[0], result = result
-        return jax.block_until_ready(result)
+        return wait(result)
     return call
 
 
 def _tremula(row):
+    import jax
     import tremula.jax
-    options = {"outputs": "lazy"} if os.environ.get("TREMULA_ACCELERATOR") else {}
-    return _jax(row, functools.partial(tremula.jax.jit, **options), row.halves)
+    if os.environ.get("TREMULA_ACCELERATOR"):
+        return _jax(row, functools.partial(tremula.jax.jit, outputs="lazy"), jax.block_until_ready,
+                    row.halves)
+    return _jax(row, tremula.jax.jit, lambda arrays: arrays, row.halves)  # NumPy's are there
 
 
 def _xla_of_jax(row):
     import jax
-    return _jax(row, jax.jit)
+    return _jax(row, jax.jit, jax.block_until_ready)
 
 
 def _torch(row):

@@ -32,24 +32,29 @@ def _first_free(blocks, references):
 _FREE = next(n for n in range(1, 9) if _first_free([np.empty(1)], n) is not None)
 
 
-class _Memory:
-    """New arrays for one result. Numpy counts the references to the bytes behind an array and all
-    its views, so that bytes that nobody sees any more are found and used again."""
+def _memory_for(info):
+    """A function without arguments that makes an array for one result: (array, its address).
 
-    def __init__(self, info):
-        self._info = info
-        self._keeps = info.dtype.itemsize * math.prod(info.shape) >= _KEPT_BYTES
-        self._kept = []
+    Numpy counts the references to the bytes behind an array and all its views, so that bytes that
+    nobody sees any more are found and used again.
+    """
+    shape, dtype, kept = info.shape, info.dtype, []
+    make, address_of = np.empty, core.address_of
 
-    def take(self):
-        if not self._keeps:
-            return np.empty(self._info.shape, self._info.dtype)
-        block = _first_free(self._kept, _FREE)
+    def take_small():
+        array = make(shape, dtype)
+        return array, address_of(array)
+
+    def take():
+        block = _first_free(kept, _FREE)
         if block is None:
-            block = core.block_for(self._info)
-            if len(self._kept) < _MOST_KEPT:
-                self._kept.append(block)
-        return core.array_in(block, self._info)
+            block = core.block_for(info)
+            if len(kept) < _MOST_KEPT:
+                kept.append(block)
+        array = core.array_in(block, info)
+        return array, address_of(array)
+
+    return take if dtype.itemsize * math.prod(shape) >= _KEPT_BYTES else take_small
 
 
 class _Slot:
@@ -90,7 +95,7 @@ class Program:
         self._types = types
         self._inputs = [(info.dtype, one.dtype)
                         for info, one in zip(executable.inputs, lowered.arguments)]
-        self._memory = [_Memory(info) for info in executable.outputs]
+        self._memory = [_memory_for(info) for info in executable.outputs]
         self._plain = not any(is_key(one.dtype) or is_float0(one.dtype) for one in self.results)
         self._is_lazy = is_lazy
         self._callbacks = lowered.callbacks
@@ -107,14 +112,27 @@ class Program:
         except IndexError:  # other threads run all that there are
             slot = self._new_slot()
         try:
-            results = self._run(slot, leaves, x64)
+            held = ()  # what was made for this run
+            for known, leaf in zip(slot.last, leaves):
+                # Most leaves are those of the run before, at the same addresses.
+                if known is None or known() is not leaf or leaf.is_deleted():
+                    held = self._read(slot, leaves, x64)
+                    break
+            if held is None:
+                return None
+            results, addresses = [], slot.outputs
+            for o, take in enumerate(self._memory):
+                array, addresses[o] = take()
+                results.append(array)
+            slot.run()
         finally:
             self._slots.append(slot)
-        return results if self._plain or results is None else list(
-            map(_result, results, self.results))
+        return results if self._plain else list(map(_result, results, self.results))
 
-    def _run(self, slot, leaves, x64):
-        held = []  # what was made for this run
+    def _read(self, slot, leaves, x64):
+        """Notes where the leaves lie. Returns the arrays that were made of some, or None if a leaf
+        has another type."""
+        held = []
         slot.runs += 1
         last = slot.last
         for i, leaf in enumerate(leaves):
@@ -139,11 +157,7 @@ class Program:
                 slot.versions[i] = slot.runs
                 if not (array.flags.owndata or is_key(wanted)):  # the leaf's own memory
                     last[i] = weakref.ref(leaf)
-        results = [memory.take() for memory in self._memory]
-        for o, array in enumerate(results):
-            slot.outputs[o] = core.address_of(array)
-        slot.run()
-        return results
+        return held
 
 
 def _result(array, wanted):
@@ -209,8 +223,14 @@ OUTPUTS = {"numpy": None, "jax": jnp.array, "lazy": LazyArray}  # what makes the
 
 def finish(results, out_tree, outputs):
     """The results of a run as the function returns them."""
+    return finisher(out_tree, outputs)(results)
+
+
+def finisher(out_tree, outputs):
+    """A function that makes of the results of a run what the function returns."""
     make = OUTPUTS[outputs]
-    if make is not None:
-        results = [make(one) if isinstance(one, np.ndarray) and not is_float0(one.dtype)
-                   else one for one in results]
-    return jax.tree_util.tree_unflatten(out_tree, results)
+    if make is None:
+        return out_tree.unflatten
+    return lambda results: out_tree.unflatten(
+        [make(one) if isinstance(one, np.ndarray) and not is_float0(one.dtype) else one
+         for one in results])

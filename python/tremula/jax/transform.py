@@ -9,7 +9,7 @@ import jax
 
 from tremula import core
 from tremula.jax import arguments, lowering
-from tremula.jax.executable import OUTPUTS, Executable, Program, finish
+from tremula.jax.executable import OUTPUTS, Executable, Program, finisher
 
 _REFUSED = {
     "in_shardings": "IPUs are chosen by plan(ipus=...)",
@@ -20,6 +20,7 @@ _REFUSED = {
     "compiler_options": "those of Tremula are options={...}",
 }
 _state = threading.local()
+_flatten = getattr(jax.tree_util.default_registry, "flatten", jax.tree_util.tree_flatten)
 
 
 def _tracing_here():
@@ -74,7 +75,7 @@ class _Jitted:
         self._static = _Static(function, given) if {"static_argnums", "static_argnames"} & set(
             given) else None
         self._programs = {}
-        self._last = None  # (tree, context, jax_enable_x64, program, out_tree) of the last call
+        self._last = None  # (tree, context, jax_enable_x64, program, finisher) of the last call
         self._lock = threading.RLock()
         functools.update_wrapper(self, function)
         self.__wrapped__ = function
@@ -90,14 +91,14 @@ class _Jitted:
             fixed, dynamic = None, (args, kwargs)
         else:
             fixed, dynamic = self._static.split(args, kwargs)
-        leaves, tree = jax.tree_util.tree_flatten(dynamic)
+        leaves, tree = _flatten(dynamic)
         context = arguments.context()
         last = self._last
         if last is not None and tree == last[0] and context == last[1]:
             # Most calls are like the one before: leaves that are the same need no description.
             results = last[3].run(leaves, last[2])
             if results is not None:
-                return finish(results, last[4], self._outputs)
+                return last[4](results)
         settings = arguments.settings()
         key = tree, tuple([arguments.describe(one, settings[0]) for one in leaves]), fixed, settings
         try:
@@ -110,10 +111,10 @@ class _Jitted:
                     return self._jitted(*args, **kwargs)
                 arguments.refuse_tracers(leaves)
             found = self._find(key, args, kwargs)
-        program, out_tree = found
+        program, finish = found
         if self._static is None and key is not None:
-            self._last = tree, context, settings[0], program, out_tree
-        return finish(program.run(leaves), out_tree, self._outputs)
+            self._last = tree, context, settings[0], program, finish
+        return finish(program.run(leaves))
 
     def _find(self, key, args, kwargs):
         """The program for a key, compiled unless another thread has done it."""
@@ -121,7 +122,7 @@ class _Jitted:
             found = self._programs.get(key)
             if found is None:
                 program, lowered = self._compile(args, kwargs, key and key[1])
-                found = self._programs[key] = program, lowered.out_tree
+                found = self._programs[key] = program, finisher(lowered.out_tree, self._outputs)
             return found
 
     def _compile(self, args, kwargs, types=None):
