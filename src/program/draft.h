@@ -43,7 +43,9 @@ typedef struct trm_stage_use {
   int32_t made_in, last_in; /* the stages that write it and that read it last: entries of
                                pipeline.stages; -1: none */
   uint32_t forward_end;     /* one past the last step that reads it in the stage that made it */
-  bool comes_in;            /* another IPU has made it */
+  uint32_t backward_begin;  /* the first step that reads it in a backward stage, or TRM_NO_INDEX */
+  uint32_t segment;         /* of its stage: recomputation checkpoints before it */
+  bool comes_in;            /* another IPU has made it, or it is a recomputation checkpoint */
 } trm_stage_use;
 
 /* The variables that a loop touches. */
@@ -96,6 +98,8 @@ typedef struct trm_program_draft {
   uint32_t *outline_table;          /* hash table of compute sets */
   uint32_t outline_capacity;
   VECTOR(trm_stage_use) stage_uses; /* by variable, in the loop of a pipeline */
+  uint32_t *checkpoints;            /* by stage: recomputation checkpoints so far; or NULL */
+  uint32_t reading;                 /* the first step of the current instruction */
   trm_tile_options *stage_options;  /* by entry of pipeline.stages, last the update's; or NULL */
   trm_remote_options remote;
   int64_t *io_bytes; /* by IPU: bytes of feeds on I/O tiles */
@@ -308,6 +312,12 @@ int32_t trm_pipeline_stage_of(const trm_program_draft *draft, const trm_instruct
 /* The options of linear plans for an instruction: its stage's, or the program's. */
 const trm_tile_options *trm_pipeline_options(const trm_program_draft *draft,
                                              const trm_instruction *instruction);
+/* Who reads a variable that the current instruction makes; `now`: the last step. */
+trm_stage_use trm_pipeline_made(const trm_program_draft *draft, uint32_t now);
+/* Ends a segment of a forward stage if the instruction is a recomputation checkpoint: its values
+ * are kept, and those before and after it are computed again at different times. */
+void trm_pipeline_note_checkpoint(trm_program_draft *draft, const trm_instruction *instruction,
+                                  const trm_value *leaves);
 /* Called after the loop over mini-batches: adds stashes, and splits the lives of values that are
  * recomputed. */
 trm_status trm_pipeline_end(trm_program_draft *draft, uint32_t loop_step, uint64_t turns,

@@ -141,6 +141,13 @@ static trm_status read_description(trm_program_draft *draft, const json_t *json,
       stage->stash_depth = pipeline->num_stages - s;
     }
   }
+  const char *mode = json_string_value(json_object_get(json, "recomputation_mode"));
+  const bool at_once = mode != NULL && strcmp(mode, "RecomputeThenBackpropagate") == 0;
+  draft->checkpoints = NULL;
+  if (pipeline->recomputation && !at_once) {
+    draft->checkpoints = ARENA_NEW(&draft->scratch, uint32_t, pipeline->num_stages);
+    CHECK_MEMORY(draft->checkpoints, "a pipeline");
+  }
   TRY(read_stage_options(draft, json_object_get(json, "options"), error));
   const json_t *memory = json_object_get(json, "memory");
   draft->remote.weights = json_is_true(json_object_get(memory, "offload_weights"));
@@ -203,8 +210,37 @@ static bool is_stashed(const trm_pipeline *pipeline, const trm_stage_use *use) {
          use->last_in >= (int32_t)pipeline->num_stages;
 }
 
+/* ---- What the stages keep ------------------------------------------------------------------- */
+
+trm_stage_use trm_pipeline_made(const trm_program_draft *draft, uint32_t now) {
+  const bool forward =
+      draft->stage >= 0 && draft->stage < (int32_t)draft->program->pipeline.num_stages;
+  return (trm_stage_use){
+      .made_in = draft->stage,
+      .last_in = draft->stage,
+      .forward_end = now,
+      .backward_begin = TRM_NO_INDEX,
+      .segment = forward && draft->checkpoints != NULL ? draft->checkpoints[draft->stage] : 0};
+}
+
+void trm_pipeline_note_checkpoint(trm_program_draft *draft, const trm_instruction *instruction,
+                                  const trm_value *leaves) {
+  if (draft->checkpoints == NULL || draft->stage < 0 ||
+      draft->stage >= (int32_t)draft->program->pipeline.num_stages ||
+      instruction->opcode != TRM_OP_OPT_BARRIER ||
+      trm_instruction_frontend_attribute(instruction, "recomputation_checkpoint") == NULL) {
+    return;
+  }
+  ++draft->checkpoints[draft->stage];
+  const int32_t count = trm_shape_num_leaves(&instruction->shape);
+  for (int32_t l = 0; l < count; ++l) {
+    const uint32_t v = leaves[l].variable;
+    if (v < draft->stage_uses.count) draft->stage_uses.items[v].comes_in = true;
+  }
+}
+
 /* A value that comes into a stage, from another stage or a feed, is kept even when the rest is
- * recomputed. */
+ * recomputed; so is a checkpoint, from which the stage computes again. */
 static bool comes_from_outside(const trm_program_draft *draft, uint32_t v) {
   const trm_program_variable *variable = &draft->variables.items[v];
   if (draft->stage_uses.items[v].comes_in || variable->source == TRM_NO_INDEX) return true;
@@ -229,19 +265,49 @@ static trm_status add_stash(trm_program_draft *draft, uint32_t v, uint32_t depth
   return TRM_OK;
 }
 
+/* Where the values of each segment of a stage exist again. */
+typedef struct segments {
+  uint32_t *first_of; /* by stage: its first segment in `begin`; one more stage: their number */
+  uint32_t *begin;    /* by segment: a step */
+} segments;
+
+/* The last segment begins with the backward stage, each earlier one where the backward stage first
+ * reads a value of it. */
+static trm_status find_segments(trm_program_draft *draft, uint32_t loop_step, segments *out,
+                                trm_error *error) {
+  const trm_pipeline *pipeline = &draft->program->pipeline;
+  out->first_of = ARENA_NEW(&draft->scratch, uint32_t, pipeline->num_stages + 1);
+  CHECK_MEMORY(out->first_of, "a pipeline");
+  for (uint32_t s = 0; s < pipeline->num_stages; ++s) {
+    const uint32_t more = draft->checkpoints == NULL ? 0 : draft->checkpoints[s];
+    out->first_of[s + 1] = out->first_of[s] + more + 1;
+  }
+  const uint32_t count = out->first_of[pipeline->num_stages];
+  out->begin = ARENA_NEW(&draft->scratch, uint32_t, (size_t)count + 1);
+  CHECK_MEMORY(out->begin, "a pipeline");
+  for (uint32_t k = 0; k < count; ++k) out->begin[k] = TRM_NO_INDEX;
+  for (size_t v = 0; v < draft->stage_uses.count && v < draft->variables.count; ++v) {
+    const trm_stage_use *use = &draft->stage_uses.items[v];
+    if (!is_stashed(pipeline, use) || comes_from_outside(draft, (uint32_t)v)) continue;
+    uint32_t *begin = &out->begin[out->first_of[use->made_in] + use->segment];
+    if (*begin > use->backward_begin) *begin = use->backward_begin;
+  }
+  for (uint32_t k = (uint32_t)draft->steps.count; k-- > loop_step;) {
+    const int32_t stage = draft->steps.items[k].stage;
+    if (stage < (int32_t)pipeline->num_stages) continue;
+    out->begin[out->first_of[2 * pipeline->num_stages - (uint32_t)stage] - 1] = k;
+  }
+  return TRM_OK;
+}
+
 trm_status trm_pipeline_end(trm_program_draft *draft, uint32_t loop_step, uint64_t turns,
                             trm_error *error) {
   trm_pipeline *pipeline = &draft->program->pipeline;
   const uint32_t end = (uint32_t)draft->steps.count;
   pipeline->loop_step = loop_step;
   pipeline->mini_batches = turns;
-  /* The first step of each backward stage, where recomputation begins. */
-  uint32_t *begin_of = ARENA_NEW(&draft->scratch, uint32_t, pipeline->num_entries + 1);
-  CHECK_MEMORY(begin_of, "a pipeline");
-  for (uint32_t s = end; s-- > loop_step;) {
-    const int32_t stage = draft->steps.items[s].stage;
-    if (stage >= 0) begin_of[stage] = s;
-  }
+  segments parts = {0};
+  if (pipeline->recomputation) TRY(find_segments(draft, loop_step, &parts, error));
   const size_t count = draft->stage_uses.count;
   for (uint32_t v = 0; v < count && v < draft->variables.count; ++v) {
     const trm_stage_use use = draft->stage_uses.items[v];
@@ -249,7 +315,7 @@ trm_status trm_pipeline_end(trm_program_draft *draft, uint32_t loop_step, uint64
     trm_pipeline_stage *stage = &pipeline->stages[use.made_in];
     if (pipeline->recomputation && !comes_from_outside(draft, v)) {
       trm_program_variable again = draft->variables.items[v];
-      const uint32_t first = begin_of[use.last_in];
+      const uint32_t first = parts.begin[parts.first_of[use.made_in] + use.segment];
       if (use.forward_end >= first || again.live.end <= first) continue;
       draft->variables.items[v].live.end = use.forward_end;
       const trm_new_variable wanted = {.name = again.name,

@@ -26,10 +26,10 @@ trm_status trm_program_add_variable(trm_program_draft *draft, const trm_new_vari
   *out_variable = index;
   if (draft->pipeline_nesting < 2) return TRM_OK;
   while (draft->stage_uses.count <= index) {
-    const trm_stage_use none = {-1, -1, 0, false};
+    const trm_stage_use none = {-1, -1, 0, TRM_NO_INDEX, 0, false};
     if (!VECTOR_PUSH(&draft->stage_uses, none)) FAIL_NO_MEMORY("a pipeline");
   }
-  draft->stage_uses.items[index] = (trm_stage_use){draft->stage, draft->stage, now, false};
+  draft->stage_uses.items[index] = trm_pipeline_made(draft, now);
   return TRM_OK;
 }
 
@@ -49,6 +49,8 @@ trm_status trm_program_touch_variable(trm_program_draft *draft, uint32_t v, trm_
     trm_stage_use *use = &draft->stage_uses.items[v];
     if (draft->stage > use->last_in) use->last_in = draft->stage;
     if (draft->stage == use->made_in) use->forward_end = (uint32_t)draft->steps.count;
+    const bool backward = draft->stage >= (int32_t)draft->program->pipeline.num_stages;
+    if (backward && use->backward_begin > draft->reading) use->backward_begin = draft->reading;
   }
   if (variable->always_live || draft->loops.count == 0) return TRM_OK;
   trm_program_loop *loop = draft->loops.items[draft->loops.count - 1];

@@ -468,9 +468,13 @@ static trm_status walk_instruction(trm_program_draft *draft, trm_program_scope *
   const trm_instruction *instruction = trm_scope_at(draft, scope, i);
   scope->ipus[i] = ipu_of(draft, scope, i, &scope->is_explicit[i]);
   draft->stage = trm_pipeline_stage_of(draft, instruction, (uint32_t)scope->ipus[i]);
+  draft->reading = (uint32_t)draft->steps.count;
   const trm_computation *computation = &draft->module->computations[scope->computation];
   switch (trm_program_cost_class(draft->module, computation, instruction)) {
-    case TRM_COST_NONE: return walk_name(draft, scope, i, error);
+    case TRM_COST_NONE:
+      TRY(walk_name(draft, scope, i, error));
+      trm_pipeline_note_checkpoint(draft, instruction, scope->leaves[i]);
+      return TRM_OK;
     case TRM_COST_VIEW: {
       int32_t count;
       TRY(new_leaves(draft, scope, i, &count, error));

@@ -8,6 +8,7 @@ the cost model reads.
 
 import tensorflow.compat.v1 as tf
 
+from tremula.tf.inner import graphs
 from tremula.tf.ipu import gradient_accumulation as ga
 from tremula.tf.ipu import scopes
 from tremula.tf.ipu.ops import _pipeline_building
@@ -15,15 +16,32 @@ from tremula.tf.ipu.ops._pipeline_arguments import (OptimizerFunctionOutput, Pip
                                                     PipelineSchedule, PipelineStageOptions,
                                                     RecomputationMode, one_count, to_list)
 from tremula.tf.runtime.base import checks
+from tremula.tf.runtime.tracing import tracing
 
 __all__ = ["OptimizerFunctionOutput", "PipelineSchedule", "PipelineStageOptions",
            "RecomputationMode", "pipeline", "recomputation_checkpoint"]
 
 
 def recomputation_checkpoint(tensors, name=None):
-    """The tensors, as a place from which the backward pass may compute again."""
-    with scopes.frontend_attribute("recomputation_checkpoint", "true"):
-        return tf.nest.map_structure(lambda one: tf.identity(one, name=name), tensors)
+    """The tensors, as a place from which a pipeline's backward pass computes again: the values
+    before them and those after them need not exist at the same time (not with
+    RecomputeThenBackpropagate)."""
+    return tf.nest.map_structure(lambda one: _checkpoint(tf.convert_to_tensor(one), name), tensors)
+
+
+def _checkpoint(value, name):
+    if tracing.current() is None:
+        return tf.identity(value, name=name)
+
+    @tf.custom_gradient
+    def keep(value):
+        # src/program/pipeline.c reads the attribute.
+        with scopes.frontend_attribute("recomputation_checkpoint", "true"):
+            barrier = graphs.apply_op("XlaOptimizationBarrier", input=[value], name=name).outputs[0]
+        barrier.set_shape(value.shape)
+        return barrier, lambda gradient: gradient
+
+    return keep(value)
 
 
 def pipeline(computational_stages, gradient_accumulation_count=None,
