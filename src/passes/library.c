@@ -161,7 +161,7 @@ static void find_scaled_sum(finder *f, uint32_t n) {
   call->word = "fusion";
   call->group = ++f->num_groups;
   if (kinds[1 - scaled] == NO_SCALAR && at(f, y)->opcode == TRM_OP_CONVOLUTION &&
-      is_used_once(f, y)) {
+      is_used_once(f, y) && f->in.caller[f->in.computation[y]] == none) {
     call->op = at(f, y);
     call->last = "AddTo";
     call->is_shared = true;
@@ -390,6 +390,9 @@ static trm_status find_custom_call(finder *f, uint32_t n, trm_error *error) {
   if (i->opcode != TRM_OP_CUSTOM_CALL || i->custom_call == NULL || call_of(f, n)->word != NULL ||
       strncmp(i->custom_call->target, ours, strlen(ours)) != 0) {
     return TRM_OK;
+  }
+  if (i->call_id == TRM_CALL_MULTI_CONV) {
+    call_of(f, n)->scope = trm_instruction_frontend_attribute(i, "multi_conv");
   }
   return name_call(f, n, i->custom_call->target + strlen(ours), error);
 }

@@ -120,6 +120,8 @@ trm_status trm_pass_group_reductions(trm_module *module, trm_error *error);
 /* popops.c: instructions that together are one function of popops become one: an erf, which has the
  * attribute TRM_GELU where it stands for a gelu of its operand. For an IPU only. */
 trm_status trm_pass_popops_functions(trm_module *module, trm_error *error);
+/* multi_conv.c: the convolutions of one multi_conv() become one custom call. For an IPU only. */
+trm_status trm_pass_multi_conv(trm_module *module, trm_error *error);
 /* calls.c: adds copies of the arguments and results of outlined functions: copy instructions with
  * the mark TRM_CALL_COPY, which are no views. */
 #define TRM_CALL_COPY "call_copy"

@@ -88,6 +88,7 @@ enum {
 
 static const pass_row ipu_tail[] = {
     {"popops-functions", trm_pass_popops_functions, ALWAYS, NULL},
+    {"multi-conv", trm_pass_multi_conv, ALWAYS, NULL},
     {"outlined-calls", trm_pass_outlined_calls, ALWAYS, NULL},
     {"place-together", trm_pass_place_together, ALWAYS, NULL},
     {"order-calls", trm_pass_order_calls, ALWAYS, NULL},

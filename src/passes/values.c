@@ -1,6 +1,11 @@
 /* Owns: finding the values of a module (values.h). */
 #include "passes/values.h"
 
+/* Whether an instruction has a border through which values are seen. */
+static bool is_seen_through(const trm_instruction *i) {
+  return i->num_called == 1 && (i->opcode == TRM_OP_FUSION || i->call_id == TRM_CALL_MULTI_CONV);
+}
+
 /* One step from instruction `n` towards its value; gives n itself if it is the value. */
 static uint32_t step_back(const trm_values *v, uint32_t n) {
   const trm_instruction *i = trm_values_at(v, n);
@@ -33,7 +38,7 @@ static uint32_t step_back(const trm_values *v, uint32_t n) {
     case TRM_OP_GET_TUPLE_ELEMENT: {
       const uint32_t from = v->base[c] + i->operands[0];
       const trm_instruction *fusion = trm_values_at(v, from);
-      if (fusion->opcode != TRM_OP_FUSION || v->caller[fusion->called[0]] != from) return n;
+      if (!is_seen_through(fusion) || v->caller[fusion->called[0]] != from) return n;
       const trm_computation *called = &v->module->computations[fusion->called[0]];
       const trm_instruction *root = &called->instructions[called->root];
       if (root->opcode != TRM_OP_TUPLE || i->number < 0 ||
@@ -70,7 +75,7 @@ static void find_uses(trm_values *v) {
     const trm_instruction *i = trm_values_at(v, n);
     const uint32_t c = v->computation[n];
     const bool is_body = v->caller[c] != TRM_NO_INDEX;
-    if (v->value[n] != n || i->opcode == TRM_OP_FUSION || (is_body && i->opcode == TRM_OP_TUPLE)) {
+    if (v->value[n] != n || is_seen_through(i) || (is_body && i->opcode == TRM_OP_TUPLE)) {
       continue;
     }
     const bool leaves = i->opcode == TRM_OP_TUPLE;
@@ -92,10 +97,10 @@ static void find_uses(trm_values *v) {
    * outputs. */
   for (uint32_t n = 0; n < v->count; ++n) {
     const trm_instruction *i = trm_values_at(v, n);
-    if (i->opcode == TRM_OP_GET_TUPLE_ELEMENT || i->opcode == TRM_OP_FUSION) continue;
+    if (i->opcode == TRM_OP_GET_TUPLE_ELEMENT || is_seen_through(i)) continue;
     for (uint32_t k = 0; k < i->num_operands; ++k) {
       const uint32_t from = v->base[v->computation[n]] + i->operands[k];
-      if (trm_values_at(v, from)->opcode != TRM_OP_FUSION || v->value[from] != from) continue;
+      if (!is_seen_through(trm_values_at(v, from)) || v->value[from] != from) continue;
       const trm_computation *called = &v->module->computations[trm_values_at(v, from)->called[0]];
       for (trm_index b = 0; b < called->num_instructions; ++b) {
         v->is_output[v->base[trm_values_at(v, from)->called[0]] + b] = true;
@@ -125,8 +130,8 @@ static trm_status number_instructions(trm_values *v, trm_arena *arena, trm_error
       v->computation[v->base[c] + i] = c;
       for (uint32_t k = 0; k < instruction->num_called; ++k) {
         const uint32_t called = instruction->called[k];
-        const bool fusion = instruction->opcode == TRM_OP_FUSION && callers[called] == 0;
-        v->caller[called] = fusion ? v->base[c] + i : TRM_NO_INDEX;
+        const bool is_one = is_seen_through(instruction) && callers[called] == 0;
+        v->caller[called] = is_one ? v->base[c] + i : TRM_NO_INDEX;
         ++callers[called];
       }
     }

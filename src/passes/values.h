@@ -11,7 +11,8 @@ typedef struct trm_values {
   uint32_t count;        /* instructions of all computations */
   uint32_t *base;        /* by computation: the number of its first instruction */
   uint32_t *computation; /* by number */
-  uint32_t *caller;      /* by computation: the one fusion that calls it, or TRM_NO_INDEX */
+  uint32_t
+      *caller; /* by computation: the one fusion, or multi-conv, that calls it, or TRM_NO_INDEX */
   uint32_t *value; /* by number: the value of the instruction, seen through views and fusions */
   uint32_t *uses, *user; /* by number of a value: the number of its reads; its last reader */
   bool *is_output;       /* by number of a value: it leaves its computation */

@@ -156,6 +156,8 @@ typedef struct trm_tile_wish {
   trm_wish_kind kind;
 } trm_tile_wish;
 
+enum { TRM_MULTI_CONV_MEMBERS = 8, TRM_MAX_WISHES = 2 * TRM_MULTI_CONV_MEMBERS };
+
 typedef struct trm_tile_cost {
   trm_arena *arena;                         /* the caller's; names live in it */
   VECTOR(trm_phase) phases;                 /* freed by trm_tile_cost_free */
@@ -163,7 +165,7 @@ typedef struct trm_tile_cost {
   trm_tile_result *results;                 /* in the arena */
   int64_t temporary_worst, temporary_total; /* bytes held over the whole instruction */
   uint32_t num_wishes;
-  trm_tile_wish wishes[4];
+  trm_tile_wish wishes[TRM_MAX_WISHES];
   const char *plan; /* one line of text about the chosen plan, or NULL; in the arena */
   const char *note; /* a message about a fallback, for the user, or NULL */
 } trm_tile_cost;
@@ -196,6 +198,7 @@ trm_status trm_tile_copy(const trm_tile_request *, trm_tile_cost *, trm_error *)
 trm_status trm_tile_concatenate(const trm_tile_request *, trm_tile_cost *, trm_error *);
 trm_status trm_tile_random(const trm_tile_request *, trm_tile_cost *, trm_error *);
 trm_status trm_tile_convolution(const trm_tile_request *, trm_tile_cost *, trm_error *);
+trm_status trm_tile_multi_convolution(const trm_tile_request *, trm_tile_cost *, trm_error *);
 trm_status trm_tile_dot(const trm_tile_request *, trm_tile_cost *, trm_error *);
 /* cholesky, triangular-solve, QR */
 trm_status trm_tile_algebra(const trm_tile_request *, trm_tile_cost *, trm_error *);

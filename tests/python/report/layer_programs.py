@@ -99,6 +99,20 @@ def four_groups_trained():
     return _grouped_convolution_trained(8, 3, 4)
 
 
+# ---- several at once ----
+
+def two_convolutions_at_once():
+    @ipu.nn_ops.multi_conv
+    def convolutions(x, y):
+        return convolution(x, name="a"), convolution(y, name="b")
+
+    def network(x, y):
+        with tf.variable_scope("vs", use_resource=True):
+            a, b = convolutions(x, y)
+        return tf.reduce_mean(tf.cast(a, tf.float32)) + tf.reduce_mean(b)
+    return compiled(network, feed(2, 32, 32, 4, dtype=tf.float16), feed(2, 32, 32, 4))
+
+
 # ---- training ----
 
 def _trained(normalise=lambda x: x, names=("conv1", "conv2", "conv3"), shards=None, rates=(),
