@@ -17,15 +17,12 @@
 
 /* Operand k of the batch norm as float32. */
 static trm_index as_float(trm_maker *m, uint32_t k) {
-  const trm_index x = trm_edit_operand(m->edit, m->like, k);
-  const trm_shape shape = trm_shape_at(m, x);
-  if (shape.dtype == TRM_F32) return x;
-  return trm_recast(m, TRM_OP_CONVERT, trm_shape_as(shape, TRM_F32), x);
+  return trm_convert(m, TRM_F32, trm_edit_operand(m->edit, m->like, k));
 }
 
 /* A float32 value in the type of the result `shape`. */
 static trm_index as_result(trm_maker *m, trm_shape shape, trm_index value) {
-  return shape.dtype == TRM_F32 ? value : trm_recast(m, TRM_OP_CONVERT, shape, value);
+  return trm_convert(m, shape.dtype, value);
 }
 
 /* rsqrt(variance + epsilon) */

@@ -48,13 +48,20 @@ static uint64_t hash_of(const trm_instruction *instruction) {
   return XXH3_64bits_digest(&state);
 }
 
+static bool is_rounded_alike(const trm_instruction *a, const trm_instruction *b) {
+  const char *how_a = trm_instruction_frontend_attribute(a, "STOCHASTIC_ROUNDING");
+  const char *how_b = trm_instruction_frontend_attribute(b, "STOCHASTIC_ROUNDING");
+  return how_a == how_b || (how_a != NULL && how_b != NULL && strcmp(how_a, how_b) == 0);
+}
+
 static bool equal(const trm_computation *computation, const trm_instruction *a,
                   const trm_instruction *b) {
   if (a->opcode != b->opcode || a->num_operands != b->num_operands || a->number != b->number ||
       a->comparison != b->comparison || a->comparison_type != b->comparison_type ||
       a->exponent_bits != b->exponent_bits || a->mantissa_bits != b->mantissa_bits ||
       !trm_shape_equal(&a->shape, &b->shape) || !trm_dims_equal(&a->dimensions, &b->dimensions) ||
-      !trm_dims_equal(&a->sizes, &b->sizes) || (a->sharding == NULL) != (b->sharding == NULL) ||
+      !trm_dims_equal(&a->sizes, &b->sizes) || !is_rounded_alike(a, b) ||
+      (a->sharding == NULL) != (b->sharding == NULL) ||
       (a->sharding != NULL && strcmp(a->sharding, b->sharding) != 0)) {
     return false;
   }

@@ -46,7 +46,6 @@ static const pass_row pipeline[] = {
     {"simplify-tuples", trm_pass_simplify_tuples, ALWAYS, NULL},
     {"dynamic", trm_pass_dynamic, ALWAYS, NULL},
     {"widen-halves", trm_pass_widen_halves, ALWAYS, NULL},
-    {"round-halves", NULL, ALWAYS, round_halves},
     {"distribute-batch-norm", NULL, ALWAYS, distribute_batch_norm},
     {"simplify", trm_pass_simplify, OPTIMISING, NULL},
     {"fold-constants", trm_pass_fold_constants, HIDING, NULL},
@@ -59,6 +58,7 @@ static const pass_row pipeline[] = {
     {"top-k", trm_pass_top_k, HIDING, NULL},
     {"unique-names", trm_pass_unique_names, ALWAYS, NULL},
     /* The host's tail: NUM_HOST passes. */
+    {"round-halves", NULL, ALWAYS, round_halves},
     {"float-halves", NULL, ALWAYS, float_halves},
     {"rare-forms", trm_pass_rare_forms, HIDING, NULL},
     {"recompute-parts", trm_pass_recompute_parts, HIDING, NULL},
@@ -82,11 +82,14 @@ static const pass_row pipeline[] = {
 
 enum {
   NUM_PASSES = sizeof pipeline / sizeof *pipeline,
-  NUM_HOST = 19,
+  NUM_HOST = 20,
   NUM_SHARED = NUM_PASSES - NUM_HOST
 };
 
 static const pass_row ipu_tail[] = {
+    /* The shared passes leave these out where an option of the host's keeps all instructions. */
+    {"fold-constants", trm_pass_fold_constants, ALWAYS, NULL},
+    {"top-k", trm_pass_top_k, ALWAYS, NULL},
     {"popops-functions", trm_pass_popops_functions, ALWAYS, NULL},
     {"multi-conv", trm_pass_multi_conv, ALWAYS, NULL},
     {"outlined-calls", trm_pass_outlined_calls, ALWAYS, NULL},

@@ -3,8 +3,8 @@
  * The instruction computes in float32, as its kernel does anyway, and the custom call
  * "tremula.round-half-stochastically" rounds. Without this pass results are rounded to nearest. The
  * settings may round only the values that are the same on all replicas, or round those alike on all
- * replicas. Reductions other than plain sums and products, scatters and batch norms keep rounding
- * to nearest. */
+ * replicas. Reductions other than plain sums and products, scatters, and batch norms that are one
+ * instruction keep rounding to nearest. The pass is the host's: on an IPU rounding is a mode. */
 #include <string.h>
 
 #include "ops/elementwise/strip.h"

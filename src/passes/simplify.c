@@ -65,7 +65,7 @@ static trm_status simplify_convert(trm_edit *e, trm_index i, trm_error *error) {
     return TRM_OK;
   }
   trm_index direct;
-  TRY(trm_edit_unary(e, i, TRM_OP_CONVERT, *shape_at(e, i), origin, &direct, error));
+  TRY(trm_edit_convert(e, i, to, origin, &direct, error));
   trm_edit_replace(e, i, direct);
   return TRM_OK;
 }
@@ -248,6 +248,7 @@ static trm_status simplify_power(trm_edit *e, trm_index i, trm_error *error) {
   } else if (trm_edit_is_constant(e, exponent, 2) && !is_integer(shape_at(e, i)->dtype)) {
     trm_index square;
     TRY(trm_edit_binary(e, i, TRM_OP_MULTIPLY, *shape_at(e, i), base, base, &square, error));
+    trm_edit_at(e, square)->frontend_attributes = trm_edit_at(e, i)->frontend_attributes;
     trm_edit_replace(e, i, square);
   }
   return TRM_OK;

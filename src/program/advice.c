@@ -73,8 +73,46 @@ static void halve_shape(trm_shape *shape, trm_arena *arena) {
   shape->elements = elements;
 }
 
+static bool has_float32_leaf(const trm_shape *shape) {
+  for (int32_t l = 0; l < trm_shape_num_leaves(shape); ++l) {
+    const trm_shape *leaf = trm_shape_leaf(shape, l);
+    if (leaf->dtype == TRM_F32 && trm_shape_count(leaf) > 1) return true;
+  }
+  return false;
+}
+
+/* Whether an instruction makes a float32 array because the program says so. Passes compute with
+ * halves in float32, so what is made of halves is float32 only if TensorFlow's op casts. */
+static bool states_float32(const trm_module *module, uint32_t c, trm_index i) {
+  const trm_computation *computation = &module->computations[c];
+  const trm_instruction *o = &computation->instructions[i];
+  if (!has_float32_leaf(&o->shape)) return false;
+  if (o->opcode == TRM_OP_PARAMETER) return c == module->entry;
+  if (trm_instruction_acts_as(o) == TRM_OP_INFEED) return true;
+  if (!trm_shape_is_array(&o->shape)) return false;
+  for (uint32_t k = 0; k < o->num_operands; ++k) {
+    const trm_dtype dtype = computation->instructions[o->operands[k]].shape.dtype;
+    if (dtype == TRM_F32 || dtype == TRM_TUPLE) return false; /* that value is asked instead */
+    if (dtype == TRM_F16 && o->opcode == TRM_OP_CONVERT) {
+      return o->metadata.op_type != NULL && strcmp(o->metadata.op_type, "Cast") == 0;
+    }
+  }
+  return true;
+}
+
+static bool has_float32(const trm_module *module) {
+  for (uint32_t c = 0; c < module->num_computations; ++c) {
+    const trm_computation *computation = &module->computations[c];
+    for (trm_index i = 0; i < computation->num_instructions; ++i) {
+      if (states_float32(module, c, i)) return true;
+    }
+  }
+  return false;
+}
+
 static trm_status try_half(const trm_program *program, trm_advice_list *list, trm_error *error) {
   trm_module *module;
+  if (!has_float32(program->module)) return TRM_OK;
   TRY(trm_module_clone(program->module, &module, error));
   for (uint32_t c = 0; c < module->num_computations; ++c) {
     trm_computation *computation = &module->computations[c];

@@ -152,10 +152,63 @@ static void test_whatever_the_host_does(void **state) {
   }
 }
 
+/* Layers in halves, with what the host computes in float32 or in another way when it rounds
+ * stochastically or looks for floating-point events. */
+static const char half_layers[] =
+    "HloModule m\n"
+    "sum { a = f16[] parameter(0)  b = f16[] parameter(1)  ROOT c = f16[] add(a, b) }\n"
+    "down { a = f16[] parameter(0)  b = f16[] parameter(1)  c = s32[] parameter(2)\n"
+    "  d = s32[] parameter(3)  ROOT g = pred[] compare(a, b), direction=GT }\n"
+    "ENTRY e { x = f16[32,8,8,64] parameter(0)  w = f16[3,3,64,64] parameter(1)\n"
+    "  scale = f16[64] parameter(2)  offset = f16[64] parameter(3)  rate = f32[] parameter(4)\n"
+    "  y = f16[32,8,8,64] convolution(x, w), window={size=3x3 pad=1_1x1_1},"
+    " dim_labels=b01f_01io->b01f\n"
+    "  n = (f16[32,8,8,64], f16[64], f16[64]) batch-norm-training(y, scale, offset),"
+    " epsilon=0.001, feature_index=3\n"
+    "  a = f16[32,8,8,64] get-tuple-element(n), index=0\n"
+    "  three = f16[] constant(3)  seven = f16[] constant(7)  third = f16[] divide(seven, three)\n"
+    "  bt = f16[32,8,8,64] broadcast(third), dimensions={}  ab = f16[32,8,8,64] multiply(a, bt)\n"
+    "  t = f16[32,8,8,64] tanh(ab)\n"
+    "  rows = f16[32,4096] reshape(t)  zero = f16[] constant(0)\n"
+    "  square = f16[32,4096] multiply(rows, rows)\n"
+    "  r = f16[32] reduce(square, zero), dimensions={1}, to_apply=sum\n"
+    "  i = s32[32,4096] iota(), iota_dimension=1\n"
+    "  s = (f16[32,4096], s32[32,4096]) sort(rows, i), dimensions={1}, is_stable=true,"
+    " to_apply=down\n"
+    "  v = f16[32,4096] get-tuple-element(s), index=0  k = f16[32,8] slice(v), slice={[0:32],"
+    "[0:8]}\n"
+    "  h = f16[] convert(rate)  bh = f16[3,3,64,64] broadcast(h), dimensions={}\n"
+    "  step = f16[3,3,64,64] multiply(w, bh)  new = f16[3,3,64,64] subtract(w, step)\n"
+    "  ROOT all = (f16[32], f16[32,8], f16[3,3,64,64]) tuple(r, k, new) }\n";
+
+/* Rounding, overflow and events are modes of an IPU: they change neither memory nor cycles. */
+static void test_modes_of_the_hardware(void **state) {
+  (void)state;
+  static const trm_option modes[] = {{"verify", "true"},
+                                     {"stochastic_rounding", "on"},
+                                     {"stochastic_rounding", "replica-identical"},
+                                     {"half_overflow", "nan"},
+                                     {"half_overflow", "largest"},
+                                     {"overflow", "true"},
+                                     {"invalid", "true"},
+                                     {"division_by_zero", "true"}};
+  trm_program_totals first = {0};
+  for (size_t m = 0; m < sizeof modes / sizeof *modes; ++m) {
+    trm_executable *executable = test_compile(half_layers, &modes[m]);
+    const trm_program_totals totals = totals_of(executable);
+    if (m == 0) first = totals;
+    if (memcmp(&totals, &first, sizeof totals) != 0) {
+      fail_msg("%s=%s: %lld bytes on the fullest tile, not %lld", modes[m].key, modes[m].value,
+               (long long)totals.worst_tile_bytes, (long long)first.worst_tile_bytes);
+    }
+    trm_executable_free(executable);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_made_once), cmocka_unit_test(test_outlives_its_owner),
-      cmocka_unit_test(test_asked_at_once), cmocka_unit_test(test_tails_are_apart),
-      cmocka_unit_test(test_whatever_the_host_does)};
+      cmocka_unit_test(test_made_once),       cmocka_unit_test(test_outlives_its_owner),
+      cmocka_unit_test(test_asked_at_once),   cmocka_unit_test(test_modes_of_the_hardware),
+      cmocka_unit_test(test_tails_are_apart), cmocka_unit_test(test_whatever_the_host_does)};
   return cmocka_run_group_tests_name("estimate", tests, NULL, NULL);
 }

@@ -358,6 +358,32 @@ static void test_out_of_memory(void **state) {
   trm_program_free(p);
 }
 
+static bool is_advised(const char *text, const char *advice) {
+  trm_program *p = make_program(text, "mk2", NULL);
+  char *block = NULL;
+  assert_int_equal(trm_program_explain(p, true, &block, NULL), TRM_OK);
+  assert_non_null(strstr(block, "What would help most: "));
+  const bool is_there = strstr(block, advice) != NULL;
+  trm_free(block);
+  trm_program_free(p);
+  return is_there;
+}
+
+/* Half precision helps only a program that states float32, not one in which the sum of a float16
+ * array and a scaled one is computed in float32. */
+static void test_half_is_advised_for_float32(void **state) {
+  (void)state;
+#define SCALED_SUM(type)                                                                \
+  "HloModule m\nENTRY e { x = " type "[16384,32768] parameter(0)  s = " type            \
+  "[] parameter(1)\n  t = " type "[16384,32768] tanh(x)  b = " type                     \
+  "[16384,32768] broadcast(s), dimensions={}  u = " type                                \
+  "[16384,32768] multiply(t, b)\n  c = " type "[16384,32768] cosine(x)  ROOT r = " type \
+  "[16384,32768] add(c, u) }"
+  assert_true(is_advised(SCALED_SUM("f32"), "float16 instead of float32"));
+  assert_false(is_advised(SCALED_SUM("f16"), "float16 instead of float32"));
+#undef SCALED_SUM
+}
+
 static void test_fits(void **state) {
   (void)state;
   trm_program *p = make_program("HloModule m\nENTRY e { x = f32[8] parameter(0)  ROOT n = f32[8] "
@@ -572,6 +598,7 @@ int main(void) {
       cmocka_unit_test(test_collectives_cost_by_replicas),
       cmocka_unit_test(test_int64_is_32_bit),
       cmocka_unit_test(test_out_of_memory),
+      cmocka_unit_test(test_half_is_advised_for_float32),
       cmocka_unit_test(test_fits),
       cmocka_unit_test(test_bad_options),
       cmocka_unit_test(test_program_of_an_executable),
