@@ -325,9 +325,12 @@ static trm_status gather_operands(trm_program_draft *draft, trm_program_scope *s
 /* Keeps what a cost says of its instruction: its plan, notes, and where it wants its operands. */
 static trm_status keep_remarks(trm_program_draft *draft, const trm_instruction *instruction,
                                const trm_tile_cost *cost, const char *note, uint32_t source,
-                               const trm_value *values) {
+                               const family_operands *in) {
   for (uint32_t w = 0; w < cost->num_wishes; ++w) {
-    trm_program_note_wish(draft, &values[cost->wishes[w].operand], &cost->wishes[w]);
+    const uint32_t k = cost->wishes[w].operand;
+    /* An array whose elements a broadcast repeats is smaller than the wished place. */
+    if (in->values[k].source_count < trm_shape_count(&in->operands[k].shape)) continue;
+    trm_program_note_wish(draft, &in->values[k], &cost->wishes[w]);
   }
   if (note != NULL) {
     const trm_custom_call *call = instruction->custom_call;
@@ -399,7 +402,7 @@ static trm_status walk_family(trm_program_draft *draft, trm_program_scope *scope
              trm_instruction_text(draft->module, instruction, text, sizeof text));
     goto done;
   }
-  TRY_OR_GOTO(keep_remarks(draft, instruction, &cost, note, source, in.values), done);
+  TRY_OR_GOTO(keep_remarks(draft, instruction, &cost, note, source, &in), done);
   use_tiles(draft, &cost, ipu);
   TRY_OR_GOTO(add_steps(draft, instruction, &cost, &in, source, ipu, &writes, error), done);
   TRY_OR_GOTO(trm_io_tiles_place(draft, &request, feed, source, first_step, error), done);
