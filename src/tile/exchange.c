@@ -151,6 +151,14 @@ trm_status trm_tile_bring(const trm_tile_request *request, trm_tile_cost *cost,
                            wanted->parts, error);
 }
 
+trm_status trm_tile_bring_to_read(const trm_tile_request *request, trm_tile_cost *cost,
+                                  const trm_tile_operand *operand, const trm_mapping *wanted,
+                                  trm_error *error) {
+  cost->temporary_worst += trm_mapping_worst_bytes(wanted);
+  cost->temporary_total += trm_mapping_total_bytes(wanted);
+  return trm_tile_bring(request, cost, operand, wanted, error);
+}
+
 trm_status trm_tile_add_compute(const trm_tile_request *request, trm_tile_cost *cost,
                                 const char *name, const char *codelet, uint32_t tiles,
                                 uint32_t per_tile, int64_t cycles, double evenness,

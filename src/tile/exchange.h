@@ -44,6 +44,11 @@ trm_status trm_tile_bring(const trm_tile_request *request, trm_tile_cost *cost,
                           const trm_tile_operand *operand, const trm_mapping *wanted,
                           trm_error *error);
 
+/* Brings an operand that the instruction only reads: its copy is a temporary of all phases. */
+trm_status trm_tile_bring_to_read(const trm_tile_request *request, trm_tile_cost *cost,
+                                  const trm_tile_operand *operand, const trm_mapping *wanted,
+                                  trm_error *error);
+
 /* Adds a compute set of one codelet: `per_tile` vertices on each of `tiles` tiles. The slowest tile
  * takes `cycles`, the mean active tile cycles * evenness (0 to 1). */
 trm_status trm_tile_add_compute(const trm_tile_request *request, trm_tile_cost *cost,

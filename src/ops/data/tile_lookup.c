@@ -67,14 +67,13 @@ static trm_slice_plan plan_table(const trm_tile_request *request, trm_slice_prob
   return trm_slice_plan_make(request, &problem);
 }
 
-/* Wishes the table at its planned place, and brings it there. */
-static trm_status fetch_table(const trm_tile_request *request, trm_tile_cost *cost, uint32_t k,
-                              const trm_slice_plan *plan, bool *out_there, trm_error *error) {
+/* Wishes the table at its planned place. Returns whether it lies there. */
+static bool wish_table(const trm_tile_request *request, trm_tile_cost *cost, uint32_t k,
+                       const trm_slice_plan *plan) {
   const trm_tile_operand *table = &request->operands[k];
   cost->wishes[cost->num_wishes++] =
       (trm_tile_wish){.operand = k, .mapping = plan->table, .kind = TRM_WISH_TABLE};
-  *out_there = !table->is_view && trm_mapping_same_place(&table->mapping, &plan->table);
-  return *out_there ? TRM_OK : trm_tile_bring(request, cost, table, &plan->table, error);
+  return !table->is_view && trm_mapping_same_place(&table->mapping, &plan->table);
 }
 
 static uint32_t tiles_of(const trm_slice_plan *plan) {
@@ -124,8 +123,9 @@ trm_status trm_tile_gather(const trm_tile_request *request, trm_tile_cost *cost,
   const trm_slice_problem problem = gather_problem(request->instruction, &table->shape);
   trm_slice_plan plan = plan_table(request, problem);
   plan.lookups = trm_ceil_divide(problem.lookups, plan.lookup_parts);
-  bool there;
-  TRY(fetch_table(request, cost, 0, &plan, &there, error));
+  if (!wish_table(request, cost, 0, &plan)) {
+    TRY(trm_tile_bring_to_read(request, cost, table, &plan.table, error));
+  }
   const trm_dtype dtype = table->shape.dtype;
   const uint32_t tiles = tiles_of(&plan);
   const int64_t bytes = trm_tile_dtype_bytes(dtype);
@@ -208,8 +208,8 @@ static trm_status add_update(const trm_tile_request *request, trm_tile_cost *cos
       scatter_problem(request->instruction, &table->shape, &updates->shape);
   trm_slice_plan plan = plan_table(request, problem);
   plan.lookups = trm_ceil_divide(problem.lookups, plan.lookup_parts);
-  bool there;
-  TRY(fetch_table(request, cost, k, &plan, &there, error));
+  const bool there = wish_table(request, cost, k, &plan);
+  if (!there) TRY(trm_tile_bring(request, cost, table, &plan.table, error));
   const uint32_t tiles = tiles_of(&plan);
   const int64_t index_bytes =
       trm_ceil_divide(INDEX_BYTES * trm_shape_count(&indices->shape), plan.lookup_parts);

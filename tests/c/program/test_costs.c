@@ -145,6 +145,52 @@ static void test_lookup_and_update(void **state) {
   trm_program_free(p);
 }
 
+/* A table that lies as a product wants it is copied for lookups, and both exist until these are
+ * done; the exchanged rows are a third copy. */
+static void test_table_of_a_product(void **state) {
+  (void)state;
+  trm_program *p = make_program(
+      "HloModule m\nENTRY e { i = s32[50] parameter(0)  t = f16[20000,128] parameter(1)\n"
+      "g = f16[50,128] gather(t, i), offset_dims={1}, collapsed_slice_dims={0},\n"
+      "start_index_map={0}, index_vector_dim=1, slice_sizes={1,128}\n"
+      "ROOT d = f16[50,20000] dot(g, t), lhs_contracting_dims={1}, rhs_contracting_dims={1} }",
+      "mk2", NULL);
+  const int64_t table = 20000 * 128 * 2;
+  for (uint32_t s = 0; s < p->num_steps; ++s) {
+    const trm_program_step *step = &p->steps[s];
+    if (strstr(step->name, "multiSlice") == NULL) continue;
+    assert_true(step->live_total > 2 * table);
+    if (strstr(step->name, "OnTileCopy") != NULL) assert_true(step->live_total > 3 * table);
+  }
+  assert_non_null(find_set(p, "multiSlice"));
+  trm_program_free(p);
+}
+
+/* A vector that a broadcast repeats is stored once, in products and convolutions. */
+static void test_broadcast_inputs(void **state) {
+  (void)state;
+  static const char *const programs[] = {
+      "HloModule m\nENTRY e { v = f32[768] parameter(0)  w = f32[768,512] parameter(1)\n"
+      "b = f32[640,768] broadcast(v), dimensions={1}\n"
+      "ROOT d = f32[640,512] dot(b, w), lhs_contracting_dims={1}, rhs_contracting_dims={0} }",
+      "HloModule m\nENTRY e { v = f32[768] parameter(0)  w = f32[640,512] parameter(1)\n"
+      "b = f32[512,768] broadcast(v), dimensions={1}\n"
+      "ROOT d = f32[640,768] dot(w, b), lhs_contracting_dims={1}, rhs_contracting_dims={0} }",
+      "HloModule m\nENTRY e { v = f32[768] parameter(0)  w = f32[1,1,768,512] parameter(1)\n"
+      "b = f32[1,32,20,768] broadcast(v), dimensions={3}\n"
+      "ROOT c = f32[1,32,20,512] convolution(b, w), window={size=1x1},"
+      " dim_labels=b01f_01io->b01f }"};
+  for (size_t k = 0; k < sizeof programs / sizeof *programs; ++k) {
+    trm_program *p = make_program(programs[k], "mk2", NULL);
+    for (uint32_t v = 0; v < p->num_variables; ++v) {
+      if (p->variables[v].is_input && p->variables[v].count == 768) {
+        assert_int_equal(p->variables[v].total_bytes, 768 * 4);
+      }
+    }
+    trm_program_free(p);
+  }
+}
+
 /* Bytes of partial results: a tile has some of each output that its run of elements meets. */
 static void test_partial_results(void **state) {
   (void)state;
@@ -359,6 +405,8 @@ int main(void) {
       cmocka_unit_test(test_reduce),
       cmocka_unit_test(test_scatter),
       cmocka_unit_test(test_partial_results),
+      cmocka_unit_test(test_table_of_a_product),
+      cmocka_unit_test(test_broadcast_inputs),
       cmocka_unit_test(test_many_updates),
       cmocka_unit_test(test_memory_of_updates),
       cmocka_unit_test(test_lookup_and_update),
