@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 from tensorflow.python import ipu
 
@@ -71,7 +72,8 @@ def test_variables_that_change(tmp_path):
 
 
 def test_variables_by_name_and_generated_operations(tmp_path):
-    """Variables are inputs in the order of their names; the inner operations run the file too."""
+    """Variables are inputs in the order in which they are made; the inner operations run the file
+    too."""
     from tensorflow.compiler.plugin.poplar.ops import gen_application_runtime
 
     def two():
@@ -90,14 +92,17 @@ def test_variables_by_name_and_generated_operations(tmp_path):
         session.run(tf.global_variables_initializer())
         session.run(compiled)
         started = gen_application_runtime.application_runtime(
-            [tf.constant(10.), tf.constant(3.)], path, "two")
+            [tf.constant(3.), tf.constant(10.)], path, "two")
         result = gen_application_runtime.application_call(
             [tf.constant([1., 2.])], [tf.float32], "two", started)
         np.testing.assert_array_equal(session.run(result)[0], [13, 16])
         with pytest.raises(Exception, match=r"input tensor with name 'XLA_Args/b/later'"):
             runtime.embedded_runtime_start(path, {"XLA_Args/a/first": tf.constant(1.)}, "no")
-        with pytest.raises(Exception, match=r"Expected \[\], but input 1 has shape \[2, 3\]"):
-            runtime.embedded_runtime_start(path, [tf.constant(1.), tf.zeros([2, 3])], "no")
+        with pytest.raises(Exception, match=(
+                r"Mismatched input shape at position 1 \('XLA_Args/a/first'\). Expected \[\], but "
+                r"input 1 has shape \[2, 3\].")):
+            runtime.embedded_runtime_start(
+                path, {"XLA_Args/a/first": tf.zeros([2, 3]), "XLA_Args/b/later": 1.}, "no")
         with pytest.raises(tf.errors.OpError, match="Failed to open file for writing"):
             session.run(compile_op(model, output_path=str(tmp_path / "none" / "model")))
         runtime.applications.stop("two")
@@ -114,14 +119,127 @@ def test_without_feeds(tmp_path):
 
 
 def test_eager(tmp_path):
+    """Eager tensors are constants, as are those of a graph."""
     from tensorflow.python.eager import context as eager
     with eager.eager_mode():
-        path = compile_op(lambda x: x + 1., inputs=[tf.constant([0., 0.])],
+        path = compile_op(lambda x: x + 1., inputs=[tf.constant([1., 2.])],
                           output_path=str(tmp_path / "model"))
-        outputs, context = runtime.embedded_runtime_start_and_call(
-            path, [tf.constant([1., 2.])], [], "eager")
+        outputs, context = runtime.embedded_runtime_start_and_call(path, [], [], "eager")
         np.testing.assert_array_equal(outputs[0], [2, 3])
         runtime.embedded_runtime_stop(context)
+
+
+def test_constants_are_no_inputs(tmp_path):
+    captured = tf.constant([3., 4.])
+    x = tf.placeholder(tf.float32, [2])
+    compiled = compile_op(lambda x, two: x * two + captured, inputs=[x, 2.])
+    with tf.Session() as session:
+        path = session.run(compiled, {x: [0, 0]}).decode()
+        outputs, context = runtime.embedded_runtime_start_and_call(
+            path, [tf.constant([1., 2.])], [], "constants")
+        assert [one.name for one in context.signature().inputs] == ["XLA_Args/Placeholder"]
+        np.testing.assert_array_equal(session.run(outputs)[0], [5, 8])
+
+
+@pytest.fixture
+def configured():
+    """Configures the system as configured(config) wants."""
+    def configure(change):
+        config = ipu.config.IPUConfig()
+        config.auto_select_ipus = 1
+        change(config)
+        config.configure_ipu_system()
+
+    yield configure
+    ipu.config.reset_ipu_configuration()
+
+
+def _never(config):
+    config.device_connection.type = ipu.config.DeviceConnectionType.NEVER
+    config.device_connection.version = "ipu2"
+
+
+@pytest.mark.parametrize("freeze", [True, False])
+def test_without_a_connection(configured, freeze):
+    """The variables that the function makes are the CPU's, which gives them their values."""
+    configured(_never)
+    with tf.Graph().as_default(), tf.Session() as session:
+        compiled = compile_op(model, freeze_variables=freeze)
+        session.run(tf.global_variables_initializer())
+        path = session.run(compiled).decode()
+    context = runtime.embedded_runtime_start(
+        path, [] if freeze else [tf.constant([2., 3.])], f"never_{freeze}")
+    outputs = runtime.embedded_runtime_call([tf.constant([5., 1.])], context)
+    with tf.Session() as session:
+        np.testing.assert_array_equal(session.run(outputs)[0], [10, 3])
+        session.run(runtime.embedded_runtime_stop(context))
+    with tf.Graph().as_default(), tf.Session() as session:
+        with ipu.scopes.ipu_scope("/device:IPU:0"):
+            placed = compile_op(model, freeze_variables=freeze)
+        session.run(tf.global_variables_initializer())
+        with pytest.raises(tf.errors.InvalidArgumentError,
+                           match="Cannot assign a device for operation application_compile"):
+            session.run(placed)
+
+
+def _divides_by_zero(config):
+    config.floating_point_behaviour.div0 = True
+
+
+def test_floating_point_behaviour(configured):
+    """What holds is the configuration in which it was compiled."""
+    infeed, outfeed = queues()
+    configured(_divides_by_zero)
+    with tf.Session() as session:
+        path = session.run(compile_op(lambda: ipu.loops.repeat(
+            4, lambda x: outfeed.enqueue(12. / x), [], infeed))).decode()
+        ipu.config.reset_ipu_configuration()
+        context = runtime.embedded_runtime_start(path, [], "division")
+        x = tf.placeholder(tf.float32, [2])
+        outputs = runtime.embedded_runtime_call([x], context)
+        np.testing.assert_array_equal(session.run(outputs, {x: [2, 3]})[0], [6, 4])
+        with pytest.raises(tf.errors.OpError, match=(
+                r"(?s)InternalError.*\[Poplar\]\[Execute engine\] application_runtime_error: "
+                r"\[Recovery action: IPU_RESET\] Tiles in excepted state.*FP_DIV0")):
+            session.run(outputs, {x: [0, 1]})
+
+
+def _branch(outfeed, x):
+    def enqueue():
+        outfeed.enqueue(x * 2.)
+        return tf.constant(1)
+
+    tf.cond(tf.reduce_sum(x) > 0., enqueue, lambda: tf.constant(2))
+
+
+@pytest.mark.parametrize("kind", ["loop", "body", "branch"])
+def test_functions_that_only_enqueue(kind):
+    """What a tf.function does beside its results belongs to the program that calls it."""
+    infeed, outfeed = queues()
+
+    def enqueue(x):
+        outfeed.enqueue(x * 2.)
+
+    def loop(body):
+        ipu.loops.repeat(2, body, [], infeed)
+
+    function = tf2.function({
+        "loop": lambda: loop(enqueue), "body": lambda: loop(tf2.function(enqueue)),
+        "branch": lambda: loop(lambda x: _branch(outfeed, x))}[kind], autograph=False)
+    with tf.Session() as session:
+        path = session.run(compile_op(function)).decode()
+        context = runtime.embedded_runtime_start(path, [], f"enqueues_{kind}")
+        outputs = runtime.embedded_runtime_call([tf.constant([1., 2.])], context)
+        for _ in range(3):
+            np.testing.assert_array_equal(session.run(outputs)[0], [2, 4])
+        session.run(runtime.embedded_runtime_stop(context))
+        with pytest.raises(tf.errors.InvalidArgumentError, match="on the host, which a file"):
+            compile_op(_on_the_host, inputs=[tf.placeholder(tf.float32, [2])])
+
+
+def _on_the_host(x):
+    with ipu.scopes.outside_compilation_scope():
+        return x + 1.
 
 
 def test_refusals(tmp_path):

@@ -237,6 +237,12 @@ def configured_devices():
     return [] if _current is None else _current["devices"]
 
 
+def snapshot():
+    """The configuration in force or, where there is none, that of a program which configures
+    nothing: a dict, not to be changed."""
+    return _default_snapshot() if _current is None else _current
+
+
 def only_compiles():
     """Whether programs are compiled and not run: their results are zeros."""
     return _current is not None and (

@@ -6,7 +6,6 @@ import threading
 
 from tremula.tf.inner import python_code
 from tremula.tf.runtime.base import checks, feed_arguments
-from tremula.tf.runtime.tracing import tracing
 
 
 def repeat(n, body, inputs=None, infeed_queue=None, use_while_v1=True):
@@ -91,8 +90,7 @@ def _loop(goes_on, body, inputs, infeed_queue, name, trip_count=None):
             returned = _call(body, values, infeed_queue)
         tensors, operations = _split(returned)
         _check_types(values, tensors)
-        effects = tracing.pending_effects(tf.get_default_graph())
-        with tf.control_dependencies([*operations, *effects]):
+        with tf.control_dependencies(operations):
             return [counter + 1, *[tf.identity(one) for one in tensors]]
 
     counter, *results = tf.while_loop(

@@ -5,9 +5,10 @@ import tempfile
 import tensorflow.compat.v1 as tf
 
 from tremula.tf.inner import bridge, eager, errors, handles
-from tremula.tf.ipu import ipu_compiler, scopes
+from tremula.tf.ipu import config, ipu_compiler
 from tremula.tf.runtime.base import checks
-from tremula.tf.runtime.device import plugin
+from tremula.tf.runtime.device import plugin, settings
+from tremula.tf.runtime.host import outside
 from tremula.tf.runtime.launching import applications
 from tremula.tf.runtime.lowering import lowering, staging
 from tremula.tf.runtime.tracing import tracing
@@ -22,14 +23,18 @@ def experimental_application_compile_op(func, inputs=None, output_path=None,
 
     func              as for ipu_compiler.compile; it may loop over an infeed queue and enqueue into
                       an outfeed queue, which are then what a call gives and gets
-    inputs            tensors: what the program takes when it starts
+    inputs            tensors: what the program takes when it starts. The values of constants go
+                      into the file, as do those of constants that the function captures; in eager
+                      mode all tensors are constants
     output_path       the file; None: a temporary one
     freeze_variables  whether the values that variables have when it is compiled go into the file;
-                      else they are inputs, after the others, in the order of their names
-    name              of the operation
+                      else they are inputs, after the others, in the order in which they are made
+    name              of the operation; None: "application_compile"
 
-    It is compiled with the compiler's default options, for one replica. Returns the path, a string
-    tensor. Raises InvalidArgumentError for what an IPU cannot do and for shapes that are not known.
+    The variables that `func` makes are the CPU's, and the operation must be placed there. It is
+    compiled with the configuration of the system in force, for one replica. Returns the path, a
+    string tensor. Raises InvalidArgumentError for what an IPU cannot do, for parts that run on the
+    host, and for shapes that are not known.
     """
     plugin.load()
     checks.function("func", func)
@@ -42,49 +47,77 @@ def experimental_application_compile_op(func, inputs=None, output_path=None,
     runs_now = tf.executing_eagerly()
     graph = tf.Graph() if runs_now else tf.get_default_graph()
     trace = _trace(func, inputs, graph)
-    source = staging.stage(trace.graph, trace.placeholders, trace.variables, trace.outputs,
-                           trace.device, trace.state)
-    try:
-        module = lowering.lower(source).module
-    except bridge.LoweringError as error:
-        raise errors.error_class(errors.INVALID_ARGUMENT)(None, None, str(error)) from None
+    module = _lower(trace)
     taken = [*trace.arguments, *trace.handles]
     names = [f"XLA_Args/{_name(one)}" if _name(one) else f"input_{i}"
              for i, one in enumerate(taken)]
+    constants = {i: value for i, value in enumerate(map(_constant, trace.arguments))
+                 if value is not None}
     first = len(trace.arguments)
 
     def write(path, *values):
         path = path.decode() or tempfile.mkstemp(suffix=".poplar_exec")[1]
-        applications.write(path, module, names, {first + i: one for i, one in enumerate(values)})
+        frozen = {first + i: one for i, one in enumerate(values)}
+        applications.write(path, module, names, {**constants, **frozen}, _options())
         return path.encode()
 
-    def build():
-        values = [handles.apply_read(handle, tf.dtypes.as_dtype(variable.dtype))
-                  for handle, variable in zip(trace.handles, source.variables)
-                  ] if freeze_variables else []
-        path = tf.constant(output_path or "")
-        if runs_now:
-            return tf.constant(write(path.numpy(), *[one.numpy() for one in values]))
-        result = tf.numpy_function(write, [path, *values], tf.string, name=name)
-        result.set_shape([])
-        return result
-
+    if runs_now:
+        values = _read(trace) if freeze_variables else []
+        return tf.constant(write((output_path or "").encode(), *[one.numpy() for one in values]))
     with tf.device("/device:CPU:0"):
-        return build()
+        values = _read(trace) if freeze_variables else []
+        path = tf.constant(output_path or "")
+    result = tf.numpy_function(write, [path, *values], tf.string,
+                               name=name or "application_compile")
+    result.set_shape([])
+    return result
+
+
+def _options():
+    """The compiler's options of the configuration in force, for one replica that is fed with real
+    data."""
+    lines = settings.compile_lines(config.snapshot()).splitlines()
+    options = dict(one.split("=", 1) for one in lines)
+    return {key: value for key, value in options.items() if key not in ("ipus", "synthetic_data")}
 
 
 def _trace(func, inputs, graph):
-    """The Trace of func(*inputs), its variables in the order of their names."""
-    with graph.as_default(), scopes.ipu_scope(_DEVICE):
+    """The Trace of func(*inputs)."""
+    with graph.as_default(), tf.variable_scope("", use_resource=True), tf.device(None):
         trace = tracing.Trace("application", _DEVICE)
         returned = trace.run(func, inputs)
-        with trace.graph.as_default(), tf.device(None):
+        with trace.graph.as_default():
             tensors, _ = ipu_compiler._outputs(returned, trace.effects)
         trace.finish(tensors)
-    order = sorted(range(len(trace.handles)), key=lambda i: _name(trace.handles[i]))
-    trace.handles = [trace.handles[i] for i in order]
-    trace.variables = [trace.variables[i] for i in order]
     return trace
+
+
+def _lower(trace):
+    """The bytes of the HloModuleProto of a Trace."""
+    host = outside.Host(trace)
+    source = staging.stage(trace.graph, trace.placeholders, trace.variables, trace.outputs,
+                           trace.device, trace.state, host)
+    if host.functions:
+        raise errors.error_class(errors.INVALID_ARGUMENT)(None, None, (
+            f"The program calls {host.functions[0].name} on the host, which a file cannot hold: "
+            "take outside_compilation_scope and tf.print out of what is compiled into one."))
+    try:
+        return lowering.lower(source).module
+    except bridge.LoweringError as error:
+        raise errors.error_class(errors.INVALID_ARGUMENT)(None, None, str(error)) from None
+
+
+def _read(trace):
+    """Tensors of the variables' values."""
+    return [handles.apply_read(handle, handles.variable_type(handle)[0])
+            for handle in trace.handles]
+
+
+def _constant(tensor):
+    """The array that a constant is; None for other tensors."""
+    if eager.is_eager(tensor):
+        return tensor.numpy()
+    return tf.get_static_value(tensor) if tensor.op.type == "Const" else None
 
 
 def _name(tensor):

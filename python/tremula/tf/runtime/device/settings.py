@@ -154,6 +154,12 @@ def _synthetic_bits(values):
     return bits | (tables.SYNTHETIC_MORE["NULL_FEED"] if values["null_data_feed"] else 0)
 
 
+def compile_lines(snapshot):
+    """The compiler's options for the first TF device of a snapshot: see compile_options.lines()."""
+    device = (snapshot["devices"] or [{"auto": 1}])[0]
+    return compile_options.lines(snapshot, device, ipus_of_id, architecture)
+
+
 def num_ipus(ordinal):
     """How many IPUs /device:IPU:`ordinal` has; what ipus_of_device() says of the configuration in
     force. Raises RuntimeError if there is none."""

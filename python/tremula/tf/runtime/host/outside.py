@@ -15,6 +15,7 @@ from tremula.tf.runtime.nodes import node_table, rewriting
 
 ATTRIBUTE = "_xla_outside_compilation"
 TARGET = custom_calls.HOST_CALL
+FEEDS = ("feed", "host_call")  # what configurations of custom calls name queues and functions by
 SECOND_INFEED = (
     "Currently multiple IPUInfeedQueue in the same program are not supported.")
 
@@ -81,7 +82,7 @@ class Host:
             if self._trace.infeed not in (None, infeed):
                 raise errors.failed_precondition(SECOND_INFEED)
             self._trace.infeed = infeed
-        return {key: self._trace.feed(value) if key in ("feed", "host_call") else value
+        return {key: self._trace.feed(value) if key in FEEDS else value
                 for key, value in config.items()}
 
     @property

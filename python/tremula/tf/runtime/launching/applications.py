@@ -28,11 +28,11 @@ class Signature(NamedTuple):
     streamed_outputs: list
 
 
-def write(path, module, names, frozen):
-    """Compiles a module (bytes) and writes the file. `frozen`: {number of an input: array}. Raises
-    OSError for a file that cannot be written."""
+def write(path, module, names, frozen, options):
+    """Compiles a module (bytes) with the compiler's options, a dict, and writes the file. `frozen`:
+    {number of an input: array}. Raises OSError for a file that cannot be written."""
     import numpy as np
-    executable = core.compile(core.Module.read(module, "the module from TensorFlow"))
+    executable = core.compile(core.Module.read(module, "the module from TensorFlow"), **options)
     header = json.dumps({"format": _FORMAT, "names": names, "frozen": sorted(frozen)})
     try:
         with regular.replacing(path) as file:

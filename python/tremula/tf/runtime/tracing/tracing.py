@@ -64,8 +64,7 @@ class Trace:
                     graphs.in_program_order(self.graph) as effects:
                 returned = python_code.user_function(computation)(
                     *tf.nest.map_structure(self._placeholder, inputs))
-            self.effects = (effects() + pending_effects(self.graph)
-                            + _unasked_effects(self.graph, self.placeholders))
+            self.effects = effects() + _unasked_effects(self.graph, self.placeholders)
             return returned
 
     def new_state(self, dtype, shape):
@@ -82,6 +81,11 @@ class Trace:
         if queue_id not in self.feeds:
             self.feeds.append(queue_id)
         return str(self.feeds.index(queue_id))
+
+    def with_ids(self, config):
+        """The configuration of a custom call with the queues' ids, as functions have it."""
+        return {key: self.feeds[int(value)] if key in outside.FEEDS else value
+                for key, value in config.items()}
 
     def _placeholder(self, tensor):
         import tensorflow.compat.v1 as tf
@@ -193,12 +197,6 @@ def refuse(message, code=errors.FAILED_PRECONDITION):
     trace.refusals.append((message, code))
 
 
-def pending_effects(graph):
-    """The last custom call with side effects in a graph whose side effects all happen."""
-    last = getattr(graph, "_tremula_side_effect", None)
-    return [last] if last is not None and graph._add_control_dependencies else []
-
-
 def _unasked_effects(graph, placeholders):
     """The side effects of a TensorFlow 1 graph that no result needs: updates of variables, elements
     for outfeeds, prints in an outside_compilation_scope, also in loops and branches. As in the
@@ -242,6 +240,8 @@ def _acts(operation, functions, harmless):
             return False
         if one.type == "XlaCustomCallV2":
             return one.get_attr("has_side_effect")
+        if one.type == "IpuEffect":
+            return True
         return one.op_def.is_stateful and (
             one.type.startswith(pruning.UPDATES) or outside.is_marked(one))
 
@@ -275,8 +275,11 @@ def side_effect(target, config, operands, result_dtypes, result_shapes, name=Non
     common = {"name": name or _EFFECT_NAMES.get(target), "operands": operands,
               "call_target_name": target, "backend_config": json.dumps(config)}
     trace = current()
-    if trace.is_function if trace is not None else not result_dtypes:
+    if graph._add_control_dependencies or (
+            trace.is_function if trace is not None else not result_dtypes):
         # TensorFlow drops a node without state and results, and orders nodes with state.
+        if trace is not None:
+            common["backend_config"] = json.dumps(trace.with_ids(config))
         operation = graphs.apply_op("IpuEffect", result_dtypes=result_dtypes,
                                     result_shapes=result_shapes, **common)
         for tensor, shape in zip(operation.outputs, result_shapes):
