@@ -6,7 +6,8 @@
  *             instruction is an erf of x with the attribute TRM_GELU, because HLO has no opcode for
  *             it and the module is only planned
  *
- * The original has instructions of its own for these. */
+ * The original has instructions of its own for these. A sum with 0 goes, as in XLA's simplifier;
+ * for the host it stays, because -0.0 + 0.0 is 0.0. */
 #include <math.h>
 #include <string.h>
 
@@ -169,6 +170,19 @@ static trm_status make_gelu(trm_edit *e, trm_index i, void *state, trm_error *er
   return TRM_OK;
 }
 
+/* ---- Sums with zero ------------------------------------------------------------------------- */
+
+static trm_status drop_zero(trm_edit *e, trm_index i, void *state, trm_error *error) {
+  (void)state, (void)error;
+  if (trm_edit_at(e, i)->opcode != TRM_OP_ADD || trm_edit_at(e, i)->num_control_predecessors > 0) {
+    return TRM_OK;
+  }
+  const trm_index left = trm_edit_operand(e, i, 0), right = trm_edit_operand(e, i, 1);
+  if (trm_edit_is_constant(e, right, 0)) trm_edit_replace(e, i, left);
+  else if (trm_edit_is_constant(e, left, 0)) trm_edit_replace(e, i, right);
+  return TRM_OK;
+}
+
 /* ---- All ------------------------------------------------------------------------------------ */
 
 static trm_status edit_computation(trm_module *module, uint32_t index, trm_rewrite rewrite,
@@ -199,6 +213,7 @@ static trm_status edit_computation(trm_module *module, uint32_t index, trm_rewri
 trm_status trm_pass_popops_functions(trm_module *module, trm_error *error) {
   const uint32_t count = module->num_computations;
   for (uint32_t c = 0; c < count; ++c) {
+    TRY(trm_edit_instructions(module, c, drop_zero, NULL, error));
     TRY(edit_computation(module, c, make_erf, error));
     TRY(edit_computation(module, c, make_gelu, error));
   }

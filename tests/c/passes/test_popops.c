@@ -84,12 +84,19 @@ static void test_no_gelu(void **state) {
   }
 }
 
+static void test_sum_with_zero(void **state) {
+  (void)state;
+  const char *text = ENTRY("  x = f32[8] parameter(0)  o = f32[] constant(0)\n"
+                           "  os = f32[8] broadcast(o), dimensions={}  a = f32[8] add(x, os)\n"
+                           "  b = f32[8] add(os, a)  ROOT r = f32[8] negate(b)\n");
+  assert_int_equal(occurrences(text, " add("), 0);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_erf),
-      cmocka_unit_test(test_no_erf),
-      cmocka_unit_test(test_gelu),
-      cmocka_unit_test(test_no_gelu),
+      cmocka_unit_test(test_erf),           cmocka_unit_test(test_no_erf),
+      cmocka_unit_test(test_gelu),          cmocka_unit_test(test_no_gelu),
+      cmocka_unit_test(test_sum_with_zero),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -47,9 +47,9 @@ def embedding_lookup(params, ids, serialization_factor=1, indices_are_sorted=Fal
     def lookup(table, ids):
         def gradient(d_rows):
             return embedding_ops_grad.lookup_grad(d_rows, ids, tf.shape(table)), None
-        return tf.gather(table, ids), gradient
+        return tf.gather(table, ids, name=scope), gradient
 
-    with tf.name_scope(name, "embedding_lookup", [params, ids]), _building.marked(
+    with tf.name_scope(name, "embedding_lookup", [params, ids]) as scope, _building.marked(
             embedding="IpuMultiSlice", serialization_factor=factor if factor > 1 else None,
             indices_are_sorted=indices_are_sorted or None):
         rows = lookup(params, tf.reshape(ids, [-1]))
