@@ -31,6 +31,8 @@ PEERS = {"tremula": "jax", "jax": "jax", "torch": "torch", "onnxruntime": "onnx"
 TITLES = {"tremula": "Tremula", "jax": "JAX", "torch": "PyTorch", "onnxruntime": "ONNX Runtime",
           "openvino": "OpenVINO", "tf": "TensorFlow", "xla": "XLA by TensorFlow"}
 LOSS = 1 / 1.1
+SLOW = 1.4  # times the least: a call of the slower of two speeds
+MOST_SLOW = 0.1  # the share of such calls that the page names
 MOST_SECONDS = 900  # for one answer of a peer
 REST = 0.5  # seconds before a turn: threads of the peer before it wait for work without sleeping
 
@@ -104,8 +106,8 @@ def measure(row, names, threads, pythons, seconds, environments=None):
     try:
         for peer in peers:
             peer.run(1)
-        calls = {peer.name: max(1, min(2000, int(0.3 / max(1e-6, min(peer.seconds, default=1)))))
-                 for peer in peers}
+        calls = {peer.name: max(1, min(2000, int(
+            0.3 / (row.rest + max(1e-6, min(peer.seconds, default=1)))))) for peer in peers}
         begun = time.monotonic()
         rounds = 0
         while rounds < 3 or (time.monotonic() - begun < seconds * len(peers) and rounds < 15):
@@ -120,7 +122,9 @@ def measure(row, names, threads, pythons, seconds, environments=None):
     for peer in peers:
         entry = dict(peer.start)
         if "error" not in entry:
-            entry.update(min=min(peer.seconds), median=statistics.median(peer.seconds))
+            least = min(peer.seconds)
+            entry.update(min=least, median=statistics.median(peer.seconds),
+                         slow=statistics.mean(one > SLOW * least for one in peer.seconds))
         found[peer.name] = entry
     return found
 
@@ -199,6 +203,17 @@ def slower_with_threads(where):
     return lines
 
 
+def two_speeds(where):
+    """Lines about the rows in which a peer often takes the slower of two speeds."""
+    lines = []
+    for key, found in where["rows"].items():
+        shares = [f"{TITLES[name]} {100 * entry['slow']:.0f} %" for name, entry in found.items()
+                  if entry.get("slow", 0) > MOST_SLOW]
+        if shares:
+            lines.append(f"- {key.split()[0]}, threads {key.split()[1]}: {', '.join(shares)}")
+    return lines
+
+
 def page(record):
     columns = ["best peer / Tremula", "row", "threads", *TITLES.values(), "Tremula: first result",
                "best peer: first result"]
@@ -215,6 +230,8 @@ def page(record):
             lines.append(table_line(titles[name], threads, where["rows"][key]))
         parts.append("\n".join(lines) + "\n\n")
         for title, found in (("Slower with more threads:", slower_with_threads(where)),
+                             (f"Calls that took more than {SLOW} times the least:",
+                              two_speeds(where)),
                              ("Failed:", failures(where))):
             if found:
                 parts.append("\n".join([title, "", *found]) + "\n\n")

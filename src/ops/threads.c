@@ -5,6 +5,8 @@
 #include <stdatomic.h>
 #include <time.h>
 
+#include "ops/waking.h"
+
 /* The cost of waking a team, as bytes that one core touches in that time: 2 microseconds and 0.05
  * for each thread, at ten bytes a nanosecond. */
 #define WAKE_BYTES ((size_t)20 * 1024)
@@ -16,12 +18,7 @@
  * one. */
 #define LEAST_BYTES ((size_t)256 * 1024)
 
-/* The measured cost is an average over about this many wakings. */
-#define AVERAGED 32
-/* The limit of one waking's cost, in nanoseconds: work that saves more always wakes the others. */
-#define MOST_COST 1000000
-/* The average falls by this part each time it prevents a waking. So the process notices when the
- * machine is quiet again. */
+/* Measured times rise by this part of the difference. */
 #define FORGOTTEN 2048
 
 int trm_threads_choose(size_t bytes, int available) {
@@ -50,8 +47,7 @@ int trm_threads_available(void) {
 
 /* ---- What waking costs here and now --------------------------------------------------------- */
 
-/* In picoseconds. Of concurrent changes one may be lost, which does no harm. */
-static atomic_int_fast64_t average;
+static trm_waking history;
 
 uint64_t trm_threads_clock(void) {
   struct timespec time;
@@ -59,18 +55,15 @@ uint64_t trm_threads_clock(void) {
   return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
 }
 
-void trm_threads_note_cost(uint64_t nanoseconds) {
-  const int64_t known = atomic_load_explicit(&average, memory_order_relaxed);
-  const int64_t cost = (int64_t)(nanoseconds < MOST_COST ? nanoseconds : MOST_COST) * 1000;
-  atomic_store_explicit(&average, known + (cost - known) / AVERAGED, memory_order_relaxed);
+bool trm_threads_pay(uint64_t nanoseconds, uint64_t now) {
+  return trm_waking_pays(&history, nanoseconds, now);
 }
 
-bool trm_threads_pay(uint64_t nanoseconds) {
-  const int64_t known = atomic_load_explicit(&average, memory_order_relaxed);
-  if (nanoseconds >= MOST_COST || (int64_t)nanoseconds * 1000 >= known) return true;
-  atomic_store_explicit(&average, known - known / FORGOTTEN, memory_order_relaxed);
-  return false;
+void trm_threads_note_cost(uint64_t nanoseconds, uint64_t begin, uint64_t end) {
+  trm_waking_note(&history, nanoseconds, begin, end);
 }
+
+void trm_threads_note_alone(uint64_t end) { trm_waking_note_alone(&history, end); }
 
 /* ---- Counting ------------------------------------------------------------------------------- */
 
@@ -116,9 +109,9 @@ static void note_measured(measured *entry, int64_t nanoseconds) {
   atomic_store_explicit(&entry->nanoseconds, now, memory_order_relaxed);
 }
 
-static bool pays(measured *entry, int threads) {
+static bool pays(measured *entry, int threads, uint64_t now) {
   const int64_t alone = atomic_load_explicit(&entry->nanoseconds, memory_order_relaxed);
-  return alone == 0 || trm_threads_pay((uint64_t)(alone - alone / threads));
+  return alone == 0 || trm_threads_pay((uint64_t)(alone - alone / threads), now);
 }
 
 /* ---- Running -------------------------------------------------------------------------------- */
@@ -181,17 +174,18 @@ void trm_parallel_ranges(int threads, int64_t count, trm_range_fn function, cons
     return;
   }
   measured *entry = find_measured(function);
-  const bool is_worth = pays(entry, threads);
-  const uint64_t start = trm_threads_clock();
+  const uint64_t begin = trm_threads_clock();
   uint64_t alone;
-  if (is_worth) {
+  if (pays(entry, threads, begin)) {
     trm_threads_note_wake();
-    const uint64_t own = run_parts(threads, count, function, context);
-    trm_threads_note_cost(trm_threads_clock() - start - own);
+    const uint64_t own = run_parts(threads, count, function, context), end = trm_threads_clock();
+    trm_threads_note_cost(end - begin - own, begin, end);
     alone = own * (uint64_t)threads;
   } else {
     function(context, 0, count, 0);
-    alone = trm_threads_clock() - start;
+    const uint64_t end = trm_threads_clock();
+    trm_threads_note_alone(end);
+    alone = end - begin;
   }
   note_measured(entry, (int64_t)alone);
 }

@@ -29,12 +29,12 @@ int trm_threads_for(size_t bytes);
 
 /* A monotonic clock, in nanoseconds. */
 uint64_t trm_threads_clock(void);
-/* Notes the cost of using the other threads: the time of a parallel range without the caller's own
- * part. */
-void trm_threads_note_cost(uint64_t nanoseconds);
-/* Whether waking the others costs less than `nanoseconds`, by the costs noted lately. On a busy
- * machine it may cost a thousand times as much as on a quiet one. */
-bool trm_threads_pay(uint64_t nanoseconds);
+/* Whether a step that begins now and would save so many nanoseconds wakes the others (waking.h). */
+bool trm_threads_pay(uint64_t nanoseconds, uint64_t now);
+/* Notes the end of a step that has asked: one that woke the others, with its time without the
+ * caller's own part, and one that ran alone. */
+void trm_threads_note_cost(uint64_t nanoseconds, uint64_t begin, uint64_t end);
+void trm_threads_note_alone(uint64_t end);
 
 /* How often kernels have woken the other threads in this process. */
 uint64_t trm_threads_wakes(void);

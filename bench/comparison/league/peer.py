@@ -212,6 +212,8 @@ def main():
         for line in sys.stdin:
             seconds = []
             for _ in range(int(line)):
+                if row.rest:
+                    time.sleep(row.rest)
                 start = time.perf_counter()
                 call()
                 seconds.append(time.perf_counter() - start)

@@ -14,7 +14,7 @@ import numpy as np
 @dataclasses.dataclass
 class Row:
     """`rate`: the learning rate of training, where `net` gives the loss. `halves`: Tremula computes
-    in float16, its peers in float32."""
+    in float16, its peers in float32. `rest`: seconds without work before each call."""
     name: str
     title: str
     inputs: Callable
@@ -22,6 +22,7 @@ class Row:
     rate: float = 0.0
     steps: int = 1  # of training in one call, in the peer's own loop if it has one
     halves: bool = False
+    rest: float = 0.0
 
 
 @functools.cache
@@ -180,10 +181,15 @@ ROWS = [
         dense_network(_POLICY, False)),
     Row("policy-training", "the same, a training step of 256",
         lambda: [_random(256, 64), _labels(256, 18)], dense_network(_POLICY, True), 0.01),
+    Row("policy-rest", "the same step, after a rest of 10 ms",
+        lambda: [_random(256, 64), _labels(256, 18)], dense_network(_POLICY, True), 0.01,
+        rest=0.01),
     Row("token", "a network 1024-2816-1024-2816-1024, batch 1", lambda: [_random(1, 1024)],
         dense_network((1024, 2816, 1024, 2816, 1024), False)),
     Row("token-f16", "the same, Tremula in float16", lambda: [_random(1, 1024)],
         dense_network((1024, 2816, 1024, 2816, 1024), False), halves=True),
+    Row("token-rest", "the token's network, after a rest of 10 ms", lambda: [_random(1, 1024)],
+        dense_network((1024, 2816, 1024, 2816, 1024), False), rest=0.01),
     Row("attention", "attention of 2048 tokens, 8 heads of 64",
         lambda: [_random(1, 8, 2048, 64, seed=i) for i in range(3)], _attention_alone),
     Row("gelu", "gelu(x a + b) + tanh(x), 16 M floats", lambda: [_random(4096, 4096)],

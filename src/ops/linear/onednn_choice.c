@@ -19,19 +19,20 @@ static trm_status run_choice(const trm_kernel *kernel, const trm_kernel_call *ca
   choice *own = kernel->state;
   const uint64_t best = atomic_load_explicit(&own->best, memory_order_relaxed);
   const uint64_t share = best / (uint64_t)own->threads;
+  const uint64_t begin = trm_threads_clock();
   const bool wakes = TRM_OPENMP_THREADS && best > 0 && !omp_in_parallel() &&
-                     omp_get_max_threads() >= own->threads && trm_threads_pay(best - share);
+                     omp_get_max_threads() >= own->threads && trm_threads_pay(best - share, begin);
   const trm_kernel *chosen = wakes ? &own->all : &own->one;
   trm_kernel_call mine = *call;
   if (wakes && own->packed_by_one > 0)
     mine.persistent = (char *)mine.persistent + own->packed_by_one;
-  const uint64_t start = trm_threads_clock();
   TRY(chosen->run(chosen, &mine, error));
-  const uint64_t took = trm_threads_clock() - start;
+  const uint64_t end = trm_threads_clock(), took = end - begin;
   if (wakes) {
-    trm_threads_note_cost(took > share ? took - share : 0);
-  } else if (best == 0 || took < best) {
-    atomic_store_explicit(&own->best, took, memory_order_relaxed);
+    trm_threads_note_cost(took > share ? took - share : 0, begin, end);
+  } else {
+    trm_threads_note_alone(end);
+    if (best == 0 || took < best) atomic_store_explicit(&own->best, took, memory_order_relaxed);
   }
   return TRM_OK;
 }

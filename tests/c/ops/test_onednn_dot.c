@@ -17,6 +17,7 @@
 #include "ops/linear/panel_product.h"
 #include "ops/linear/panel_tiles.h"
 #include "ops/threads.h"
+#include "waking_cost.h"
 
 static const dot_case cases[] = {
     {"plain", 2, 2, {8, 4}, {4, 8}, "", "", "1", "0"},
@@ -330,7 +331,7 @@ static void large_products_pack_in_each_run(void **state) {
 static void run_both_ways(const trm_kernel *kernel, linear_case *c, void *first) {
   const size_t bytes = trm_shape_bytes(&c->instructions[2].shape);
   for (int i = 0; i < 6; ++i) {
-    for (int k = 0; k < 100; ++k) trm_threads_note_cost(i % 2 == 0 ? 0 : 1000000);
+    set_waking_cost(i % 2 == 0 ? 0 : 1000000);
     linear_run run;
     trm_error error;
     linear_run_create(&run, kernel, c, c->data[2]);

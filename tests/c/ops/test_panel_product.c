@@ -16,6 +16,7 @@
 #include "ops/linear/panel_product.h"
 #include "ops/linear/panel_tiles.h"
 #include "ops/threads.h"
+#include "waking_cost.h"
 
 static uint64_t random_state;
 
@@ -130,7 +131,7 @@ static void check_product(uint64_t seed, const trm_panel_tiles *tiles) {
   fill(&rhs, rhs_count, p.is_half, values[1]);
   multiply_plainly(&p, values[0], values[1], values[2]);
   for (int pays = 0; pays < 2; ++pays) {
-    for (int i = 0; i < 100; ++i) trm_threads_note_cost(pays ? 0 : 1000000);
+    set_waking_cost(pays ? 0 : 1000000);
     memset(out.data, 0xff, (size_t)count * size);
     memset(scratch.data, 0xff, trm_panel_product_scratch_bytes(&p));
     trm_panel_product_run(&p, lhs.data, rhs.data, out.data, scratch.data);

@@ -2,6 +2,7 @@
  * steps wake nobody. */
 #include "../run.h"
 #include "ops/threads.h"
+#include "ops/waking.h"
 
 static void test_all_or_one(void **state) {
   (void)state;
@@ -65,20 +66,83 @@ static void test_ranges_cover_the_work(void **state) {
   omp_set_num_threads(before);
 }
 
-/* Whether waking pays follows from what was said of its cost, and is found out again. */
+/* A machine that is made up: a clock, and what waking costs there by how the threads wait. */
+typedef struct machine {
+  trm_waking history;
+  uint64_t now;
+  uint64_t woken_at;
+  double costs[TRM_NUM_WAITING];
+} machine;
+
+static void rest(machine *m, double nanoseconds) { m->now += (uint64_t)nanoseconds; }
+
+/* Runs a step that takes so long alone, on two cores or one. Returns whether it woke the other. */
+static bool run_step(machine *m, double alone, int cores) {
+  const double share = alone / cores;
+  const uint64_t begin = m->now, slept = begin - m->woken_at;
+  const double cost = m->costs[slept < 50000 ? 0 : slept < 1000000 ? 1 : 2];
+  const bool wakes = trm_waking_pays(&m->history, (uint64_t)(alone - share), begin);
+  rest(m, wakes ? share + cost : alone);
+  if (wakes) {
+    m->woken_at = m->now;
+    trm_waking_note(&m->history, (uint64_t)cost, begin, m->now);
+  } else trm_waking_note_alone(&m->history, m->now);
+  return wakes;
+}
+
+/* Whether waking pays follows from what it has cost, and is found out again. */
 static void test_what_waking_costs(void **state) {
   (void)state;
-  for (int i = 0; i < 1000; ++i) trm_threads_note_cost(2000);
-  assert_true(trm_threads_pay(3000));
-  assert_false(trm_threads_pay(1000));
-  for (int i = 0; i < 1000; ++i) trm_threads_note_cost(500000); /* others have come */
-  assert_false(trm_threads_pay(100000));
-  assert_true(trm_threads_pay(2000000));
+  machine m = {.costs = {2e3, 2e3, 2e3}};
+  for (int i = 0; i < 1000; ++i) run_step(&m, 20e3, 2);
+  assert_true(run_step(&m, 20e3, 2));
+  assert_false(run_step(&m, 2e3, 2));
+  for (int k = 0; k < TRM_NUM_WAITING; ++k) m.costs[k] = 500e3; /* others have come */
+  int woken = 0;
+  for (int i = 0; i < 20000; ++i) woken += run_step(&m, 100e3, 2);
+  assert_in_range(woken, 10, 400); /* it is tried again, but not often */
+  assert_true(run_step(&m, 4e6, 2));
+  for (int k = 0; k < TRM_NUM_WAITING; ++k) m.costs[k] = 2e3; /* they have gone */
   int refused = 0;
-  while (!trm_threads_pay(100000) && refused < 10000) ++refused;
-  assert_in_range(refused, 100, 5000);                        /* tried again, but not often */
-  for (int i = 0; i < 1000; ++i) trm_threads_note_cost(2000); /* they have gone */
-  assert_true(trm_threads_pay(100000));
+  while (refused < 10000 && !run_step(&m, 100e3, 2)) ++refused;
+  assert_in_range(refused, 0, 5000);
+  for (int i = 0; i < 2000; ++i) run_step(&m, 100e3, 2);
+  for (int i = 0; i < 200; ++i) assert_true(run_step(&m, 100e3, 2));
+}
+
+/* After a rest one waking costs more than any step saves, and all steps that follow it profit: they
+ * are woken. Where only one step comes between rests, nobody is. */
+static void test_steps_that_follow_closely(void **state) {
+  (void)state;
+  machine m = {.costs = {3e3, 20e3, 150e3}};
+  for (int turn = 0; turn < 100; ++turn) {
+    rest(&m, 600e6);
+    int woken = 0;
+    for (int i = 0; i < 50; ++i) {
+      woken += run_step(&m, 40e3, 2);
+      rest(&m, 5e3);
+    }
+    if (turn >= 10) assert_in_range(woken, 48, 50);
+  }
+  int woken = 0;
+  for (int turn = 0; turn < 1000; ++turn) {
+    rest(&m, 10e6);
+    woken += run_step(&m, 40e3, 2);
+  }
+  assert_in_range(woken, 0, 100);
+}
+
+/* A thread that loses its core now and then does not put the others to sleep. */
+static void test_one_long_waking_says_little(void **state) {
+  (void)state;
+  machine m = {.costs = {3e3, 20e3, 150e3}};
+  for (int i = 0; i < 1000; ++i) run_step(&m, 40e3, 2);
+  for (int i = 0; i < 20; ++i) {
+    m.costs[TRM_SPINNING] = 1e6;
+    assert_true(run_step(&m, 40e3, 2));
+    m.costs[TRM_SPINNING] = 3e3;
+    for (int k = 0; k < 100; ++k) assert_true(run_step(&m, 40e3, 2));
+  }
 }
 
 /* A step as the choosing functions see it: the bytes that it counts, and nanoseconds alone. */
@@ -97,19 +161,17 @@ static const step mlp[] = {{6422528, 300e3}, {4194304, 190e3}, {4194304, 180e3},
 /* Nanoseconds of the last of many turns, on cores of which each woken one costs as said. */
 static double turn_time(const step *steps, size_t count, int cores, double waking) {
   enum { TURNS = 3000, COUNTED = 1000 };
-  for (int i = 0; i < 1000; ++i) trm_threads_note_cost(0);
-  double sum = 0;
+  const double cost = waking * (1 + 0.01 * cores);
+  machine m = {.costs = {cost, cost, cost}};
+  uint64_t begin = 0;
   for (int turn = 0; turn < TURNS; ++turn) {
+    if (turn == TURNS - COUNTED) begin = m.now;
     for (size_t i = 0; i < count; ++i) {
-      const double alone = steps[i].alone, share = alone / cores;
-      const double cost = waking * (1 + 0.01 * cores);
-      const bool wakes = trm_threads_choose(steps[i].bytes, cores) > 1 &&
-                         trm_threads_pay((uint64_t)(alone - share));
-      if (wakes) trm_threads_note_cost((uint64_t)cost);
-      if (turn >= TURNS - COUNTED) sum += wakes ? share + cost : alone;
+      if (trm_threads_choose(steps[i].bytes, cores) > 1) run_step(&m, steps[i].alone, cores);
+      else rest(&m, steps[i].alone);
     }
   }
-  return sum / COUNTED;
+  return (double)(m.now - begin) / COUNTED;
 }
 
 /* Whatever waking costs, a core more does not make the turns of a loop slower. */
@@ -194,6 +256,8 @@ int main(void) {
       cmocka_unit_test(test_one_more_core_is_never_slower),
       cmocka_unit_test(test_ranges_cover_the_work),
       cmocka_unit_test(test_what_waking_costs),
+      cmocka_unit_test(test_steps_that_follow_closely),
+      cmocka_unit_test(test_one_long_waking_says_little),
       cmocka_unit_test(test_turns_of_loops),
       cmocka_unit_test(test_small_steps_wake_nobody),
       cmocka_unit_test(test_large_steps_wake),
