@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 enum { CHUNK_BYTES = 64 * 1024, ALIGNMENT = 16 };
 
@@ -60,6 +61,13 @@ void trm_free_block(void *block, size_t size) {
   } else if (block != NULL) {
     munmap(block, size);
   }
+}
+
+void trm_free_pages(void *block, size_t size) {
+  const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), at = (uintptr_t)block;
+  const uintptr_t begin = (at + page - 1) / page * page, end = (at + size) / page * page;
+  if (block != NULL && begin < end) madvise((void *)begin, end - begin, MADV_DONTNEED);
+  trm_free(block);
 }
 
 struct trm_arena_chunk {

@@ -22,6 +22,10 @@ void *trm_allocate_aligned(size_t size) __attribute__((malloc));
 void *trm_allocate_block(size_t size) __attribute__((malloc));
 void trm_free_block(void *block, size_t size);
 
+/* Frees a block of trm_allocate of at least `size` bytes. The system gets its whole pages back at
+ * once; trm_free may leave those of a heap that another thread allocates from with the process. */
+void trm_free_pages(void *block, size_t size);
+
 /* For tests: the allocation that is `countdown` calls away fails, once (-1: none does). */
 void trm_allocation_fail_after(int64_t countdown);
 

@@ -320,8 +320,13 @@ void trm_tf_dequeue_delete(void *kernel) {
 typedef struct taken {
   size_t count;
   uint32_t replicas;
-  void **blocks; /* one block for each element; NULL: none */
+  void **blocks; /* one block for each element, NULL when it is handed on; NULL: none */
 } taken;
+
+/* The bytes of element i of all tuples. */
+static size_t taken_bytes(const dequeue_node *d, const taken *t, size_t i) {
+  return d->elements[i].bytes * t->count * t->replicas;
+}
 
 /* Sets output i to `count` arrays of the element, or to one array without the leading dimension.
  * Several replicas add a dimension. */
@@ -350,20 +355,21 @@ static trm_status give_zeros(TF_OpKernelContext *context, const dequeue_node *d,
   return TRM_OK;
 }
 
-/* Keeps the newest element tuple. The number of replicas of a queue never changes. */
-static trm_status remember(dequeue_node *d, const taken *t, trm_error *error) {
+/* Keeps the newest element tuple, for which a queue that keeps the last has a block. */
+static void remember(dequeue_node *d, taken *t) {
   for (size_t i = 0; i < d->num_elements; ++i) {
-    const size_t bytes = d->elements[i].bytes * t->replicas;
-    if (d->last[i] == NULL) d->last[i] = trm_allocate(bytes);
-    CHECK_MEMORY(d->last[i], "the last element of an outfeed");
-    if (bytes) memcpy(d->last[i], (const char *)t->blocks[i] + (t->count - 1) * bytes, bytes);
+    const size_t bytes = taken_bytes(d, t, i) / t->count;
+    char *block = t->blocks[i];
+    if (t->count > 1) memmove(block, block + (t->count - 1) * bytes, bytes);
+    trm_free(d->last[i]);
+    d->last[i] = t->blocks[i];
+    t->blocks[i] = NULL;
   }
-  return TRM_OK;
 }
 
-static trm_status give_last(TF_OpKernelContext *context, dequeue_node *d, const taken *t,
+static trm_status give_last(TF_OpKernelContext *context, dequeue_node *d, taken *t,
                             trm_error *error) {
-  if (t->count > 0) TRY(remember(d, t, error));
+  if (t->count > 0) remember(d, t);
   if (d->last[0] == NULL) {
     FAIL(
         FAILED_PRECONDITION,
@@ -375,13 +381,17 @@ static trm_status give_last(TF_OpKernelContext *context, dequeue_node *d, const 
   return TRM_OK;
 }
 
-static trm_status give(TF_OpKernelContext *context, dequeue_node *d, const taken *t,
-                       trm_error *error) {
+/* Each block is free as soon as it is copied, so that the elements are there once. */
+static trm_status give(TF_OpKernelContext *context, dequeue_node *d, taken *t, trm_error *error) {
   if (t->count == 0 && trm_tf_settings_only_compile())
     return give_zeros(context, d, t->replicas, error);
   if (d->keep_last) return give_last(context, d, t, error);
-  for (size_t i = 0; i < d->num_elements; ++i)
+  for (size_t i = 0; i < d->num_elements; ++i) {
     TRY(set_output(context, d, i, t->blocks ? t->blocks[i] : NULL, t->count, t->replicas, error));
+    if (t->blocks == NULL) continue;
+    trm_free_pages(t->blocks[i], taken_bytes(d, t, i));
+    t->blocks[i] = NULL;
+  }
   return TRM_OK;
 }
 

@@ -1,7 +1,8 @@
-"""An autoencoder that feeds 1600 parts of its gradients out, in memory that a laptop has."""
+"""Programs that feed much out, in memory that a laptop has."""
 
 
 def test_1600_tensors_of_an_outfeed(script):
+    """An autoencoder that feeds parts of its gradients out."""
     done = script("""
         import numpy as np, tensorflow.compat.v1 as tf
         tf.disable_v2_behavior()
@@ -53,3 +54,39 @@ def test_1600_tensors_of_an_outfeed(script):
     count, kilobytes = map(int, done.stdout.split()[-2:])
     assert count == 1600
     assert kilobytes < 1_500_000
+
+
+def test_what_is_dequeued_is_there_once(script):
+    done = script("""
+        import numpy as np, tensorflow.compat.v1 as tf
+        tf.disable_v2_behavior()
+        from tensorflow.python import ipu
+        COUNT, SIZE, TURNS = 64, 100_000, 10                   # 256 MB in all
+        config = ipu.config.IPUConfig()
+        config.auto_select_ipus = 1
+        config.configure_ipu_system()
+        outfeed = ipu.ipu_outfeed_queue.IPUOutfeedQueue()
+
+        def body(turn):
+            return turn + 1, outfeed.enqueue([tf.fill([SIZE], turn * COUNT + i)
+                                              for i in range(COUNT)])
+
+        def peak():
+            line = next(one for one in open("/proc/self/status") if one.startswith("VmHWM"))
+            return int(line.split()[1])
+
+        with ipu.scopes.ipu_scope("/device:IPU:0"):
+            run = ipu.ipu_compiler.compile(lambda: ipu.loops.repeat(TURNS, body, [0.0]))
+        fed_out = outfeed.dequeue()
+        with tf.Session() as session:
+            session.run(run)
+            before = peak()
+            values = session.run(fed_out)
+        for i, value in enumerate(values):
+            assert np.array_equal(value[:, 0], np.arange(TURNS) * COUNT + i)
+            assert np.array_equal(value[:, -1], value[:, 0])
+        print(sum(value.nbytes for value in values) // 1000, peak() - before)
+    """)
+    assert done.returncode == 0, done.stderr
+    kilobytes, more = map(int, done.stdout.split()[-2:])
+    assert kilobytes == 256_000 and more < 64_000
