@@ -1,5 +1,6 @@
 """Automatic loss scaling (`tensorflow.python.ipu.automatic_loss_scaling_optimizer`)."""
 
+import numpy as np
 import tensorflow.compat.v1 as tf
 
 from tremula.tf.ipu.optimizers import ipu_optimizer, loss_scaling
@@ -42,13 +43,15 @@ class AutomaticLossScalingOptimizer(ipu_optimizer.IpuOptimizer):
     def _variables(self):
         """The bins, the factor, the factor before it, and the steps: variables."""
         if self._state is None:
-            def make(key, initial):
-                return tf.get_variable(f"{self._name}/{key}", initializer=initial,
-                                       trainable=False, use_resource=True)
-            self._state = [make("gradient_histogram", tf.zeros([2])),
-                           make("loss_scaling_factor", tf.constant(self._initial)),
-                           make("prev_loss_scaling_factor", tf.constant(self._initial)),
-                           make("lsf_update_counter", tf.constant(self._rule.first))]
+            # Values of NumPy: the loop around takes no tensors of its body for initial ones.
+            self._state = [
+                tf.get_variable(f"{self._name}/{key}", initializer=value, trainable=False,
+                                use_resource=True)
+                for key, value in (
+                    ("gradient_histogram", np.zeros(2, "float32")),
+                    ("loss_scaling_factor", np.float32(self._initial)),
+                    ("prev_loss_scaling_factor", np.float32(self._initial)),
+                    ("lsf_update_counter", np.int32(self._rule.first)))]
         return self._state
 
     def compute_gradients(self, loss, var_list=None, **kwargs):
