@@ -398,3 +398,31 @@ def test_pipelines(ipu, devices):
     for variable, value in zip([w1, w2], expected):
         np.testing.assert_allclose(variable, value, rtol=1e-5)
     np.testing.assert_allclose(outfeed.dequeue()[0], [float(first)] * 4, rtol=1e-6)
+
+
+@pytest.mark.parametrize("accumulates", [False, True])
+@pytest.mark.parametrize("last, pick", [
+    (lambda x: x + 1., lambda out: out),
+    (lambda x: [x + 1.], lambda out: out[0]),
+    (lambda x: (x, x + 1.), lambda out: out[1]),
+    (lambda x: {"a": x + 1.}, lambda out: out["a"])])
+def test_what_a_pipeline_without_optimizer_feeds_out(ipu, devices, last, pick, accumulates):
+    """The structure that the last stage returns: one tensor is no list of one."""
+    from tensorflow.python.ipu import pipelining_ops
+    devices(2)
+    strategy = ipu.ipu_strategy.IPUStrategy()
+    with strategy.scope():
+        infeed = ipu.ipu_infeed_queue.IPUInfeedQueue(tf.data.Dataset.range(8).map(
+            lambda x: tf.cast(x, tf.float32)))
+        infeed.initializer  # pylint: disable=pointless-statement
+        outfeed = ipu.ipu_outfeed_queue.IPUOutfeedQueue()
+
+    @tf.function(jit_compile=True)
+    def step():
+        pipelining_ops.pipeline([lambda x: x * 2., last], 4, infeed_queue=infeed,
+                                outfeed_queue=outfeed, repeat_count=2,
+                                accumulate_outfeed=accumulates)
+
+    strategy.run(step)
+    found = pick(outfeed.dequeue())
+    assert found.numpy().tolist() == ([16., 48.] if accumulates else [1. + 2 * i for i in range(8)])

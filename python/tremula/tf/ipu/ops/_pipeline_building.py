@@ -78,9 +78,11 @@ class _Parts:
             named = {}
         self._check_places()
         if not pipeline.training:
-            if not isinstance(stage_values, dict):
-                stage_values = to_list(stage_values)  # one tensor is enqueued as a list of one
-            if stage_values:
+            # As in the original, TensorFlow 1 enqueues one tensor as a list of one.
+            is_alone = tf.is_tensor(stage_values) and eager.is_outside_functions()
+            if not is_alone and not isinstance(stage_values, dict):
+                stage_values = to_list(stage_values)
+            if is_alone or stage_values:
                 effects += self._out(stage_values, stage_values)
             return effects
         outputs = to_list(stage_values)
