@@ -35,7 +35,7 @@ static trm_status add(trm_program_draft *draft, const char *name, trm_memory_cat
       .source = TRM_NO_INDEX,
       .category = category,
       .always_live = true,
-      .mapping = trm_mapping_spread(draft->target, worst, total, ipu, 0)};
+      .mapping = trm_mapping_spread(trm_program_target_of(draft, ipu), worst, total, ipu, 0)};
   uint32_t variable;
   return wanted.mapping.kind == TRM_MAPPING_NONE
              ? TRM_OK
@@ -46,8 +46,8 @@ static trm_status add(trm_program_draft *draft, const char *name, trm_memory_cat
 static trm_status add_everywhere(trm_program_draft *draft, const char *name,
                                  trm_memory_category category, uint32_t ipu, int64_t bytes,
                                  trm_error *error) {
-  return add(draft, name, category, ipu, bytes, bytes * (int64_t)draft->target->tiles_per_ipu,
-             error);
+  return add(draft, name, category, ipu, bytes,
+             bytes * (int64_t)trm_program_target_of(draft, ipu)->tiles_per_ipu, error);
 }
 
 /* Sums over the compute sets and steps of one IPU. */
@@ -174,7 +174,7 @@ static void gather_code(trm_program_draft *draft, ipu_sums *sums) {
       int64_t worst, total;
       code_of(draft, s, &sums[ipu], &worst, &total);
       if (ipu != first || !draft->program->options.compile_ipu_code) continue;
-      step->code = trm_mapping_spread(draft->target, worst, total, ipu, 0);
+      step->code = trm_mapping_spread(trm_program_target_of(draft, ipu), worst, total, ipu, 0);
     }
   }
 }

@@ -54,7 +54,8 @@ static trm_status own_variable(trm_program_draft *draft, const trm_value *value,
   } else if (value->source_count != count || mapping.kind == TRM_MAPPING_NONE ||
              (value->is_view && mapping.count != count)) {
     const uint32_t ipu = mapping.ipu;
-    mapping = trm_mapping_linear(draft->target, shape, ipu, draft->next_tile[ipu]);
+    mapping =
+        trm_mapping_linear(trm_program_target_of(draft, ipu), shape, ipu, draft->next_tile[ipu]);
     if (mapping.parts > 0) {
       draft->next_tile[ipu] = (draft->next_tile[ipu] + mapping.parts) % mapping.tiles;
     }

@@ -74,7 +74,8 @@ typedef struct trm_word_count {
 typedef struct trm_program_draft {
   trm_program *program;
   const trm_module *module;
-  const trm_target *target;
+  const trm_target *target; /* without I/O tiles */
+  bool *keeps_tiles;        /* by IPU: it has no feeds, so all of its tiles compute */
   trm_tile_options tile_options;
   struct trm_plan_cache *plans;
   trm_tile_role **roles;        /* roles.c: [computation][instruction] */
@@ -91,11 +92,16 @@ typedef struct trm_program_draft {
   VECTOR(const char *) notes;
   VECTOR(uint32_t) last_use; /* by variable: position in the current scope */
   VECTOR(uint32_t) follows;  /* by variable: the variable whose place it took; TRM_NO_INDEX: none */
-  VECTOR(uint32_t) copies_of;       /* by variable: its copy on another IPU; TRM_NO_INDEX: none */
-  VECTOR(trm_program_loop *) loops; /* the enclosing loops */
-  VECTOR(uint64_t) signatures;      /* by compute set, for outlining */
-  uint32_t *next_tile;              /* by IPU: where the next linear mapping begins */
-  uint32_t *outline_table;          /* hash table of compute sets */
+  VECTOR(uint32_t) copies_of; /* by variable: its copy on another IPU; TRM_NO_INDEX: none */
+  VECTOR(uint32_t)
+  copy_numbers; /* by variable: of a copy to another IPU, in order of the walk;
+                   TRM_NO_INDEX: it is none */
+  VECTOR(trm_placement) copy_placements; /* by number: where readers want the copy */
+  uint32_t num_copies;                   /* of this walk so far */
+  VECTOR(trm_program_loop *) loops;      /* the enclosing loops */
+  VECTOR(uint64_t) signatures;           /* by compute set, for outlining */
+  uint32_t *next_tile;                   /* by IPU: where the next linear mapping begins */
+  uint32_t *outline_table;               /* hash table of compute sets */
   uint32_t outline_capacity;
   VECTOR(trm_stage_use) stage_uses; /* by variable, in the loop of a pipeline */
   uint32_t *checkpoints;            /* by stage: recomputation checkpoints so far; or NULL */
@@ -113,6 +119,12 @@ typedef struct trm_program_draft {
   uint64_t walked;
   uint32_t **orders; /* by computation: instructions in order of execution */
 } trm_program_draft;
+
+/* The target with the tiles that compute on this IPU. */
+static inline const trm_target *trm_program_target_of(const trm_program_draft *draft,
+                                                      uint32_t ipu) {
+  return draft->keeps_tiles[ipu] ? draft->program->target : draft->target;
+}
 
 /* How the order of a computation is found (order.c). */
 typedef enum trm_order_kind {
@@ -334,6 +346,9 @@ trm_status trm_program_recompute(trm_module *module, trm_order_kind kind, uint32
 
 /* ---- io_tiles.c ----------------------------------------------------------------------------- */
 
+/* Finds the IPUs that keep all tiles for computing: where feeds go through I/O tiles, those without
+ * feeds. */
+void trm_io_tiles_find(trm_program_draft *draft);
 /* For a feed that goes through I/O tiles: gives the request options of its own, in `own`, and sets
  * *out_way. */
 trm_status trm_io_tiles_choose(trm_program_draft *draft, trm_tile_request *request,

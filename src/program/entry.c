@@ -338,6 +338,8 @@ static void clear_walk(trm_program_draft *draft) {
   draft->steps.count = draft->compute_sets.count = draft->variables.count = 0;
   draft->sources.count = draft->places.count = draft->more.count = 0;
   draft->last_use.count = draft->follows.count = draft->copies_of.count = 0;
+  draft->copy_numbers.count = 0;
+  draft->num_copies = 0;
   draft->signatures.count = draft->stage_uses.count = 0;
   draft->stage = -1;
   draft->pipeline_nesting = 0;
@@ -358,10 +360,12 @@ static trm_status prepare(trm_program_draft *draft, trm_error *error) {
   draft->orders = ARENA_NEW(arena, uint32_t *, module->num_computations);
   draft->next_tile = ARENA_NEW(arena, uint32_t, program->num_ipus);
   draft->io_bytes = ARENA_NEW(arena, int64_t, program->num_ipus);
+  draft->keeps_tiles = ARENA_NEW(arena, bool, program->num_ipus);
   if (draft->wishes == NULL || draft->orders == NULL || draft->next_tile == NULL ||
-      draft->io_bytes == NULL) {
+      draft->io_bytes == NULL || draft->keeps_tiles == NULL) {
     FAIL_NO_MEMORY("a program");
   }
+  trm_io_tiles_find(draft);
   for (uint32_t c = 0; c < module->num_computations; ++c) {
     draft->wishes[c] =
         ARENA_NEW(arena, trm_placement *, (size_t)module->computations[c].num_instructions + 1);
@@ -431,6 +435,8 @@ done:
   VECTOR_FREE(&draft->copies_of);
   VECTOR_FREE(&draft->signatures);
   VECTOR_FREE(&draft->stage_uses);
+  VECTOR_FREE(&draft->copy_numbers);
+  VECTOR_FREE(&draft->copy_placements);
   VECTOR_FREE(&draft->loops);
   VECTOR_FREE(&draft->words);
   trm_free(draft->outline_table);

@@ -18,6 +18,23 @@ static trm_feed_way way_of(const trm_instruction *instruction) {
   }
 }
 
+void trm_io_tiles_find(trm_program_draft *draft) {
+  const trm_program *program = draft->program;
+  if (!program->options.place_ops_on_io_tiles) return;
+  for (uint32_t ipu = 0; ipu < program->num_ipus; ++ipu) draft->keeps_tiles[ipu] = true;
+  for (uint32_t c = 0; c < draft->module->num_computations; ++c) {
+    const trm_computation *computation = &draft->module->computations[c];
+    for (trm_index i = 0; i < computation->num_instructions; ++i) {
+      const trm_instruction *instruction = &computation->instructions[i];
+      if (way_of(instruction) == TRM_FEED_NONE) continue;
+      const int32_t ipu = trm_program_sharded_ipu(program, instruction->sharding);
+      for (uint32_t k = 0; k < program->num_ipus; ++k) {
+        if (ipu < 0 || (uint32_t)ipu == k) draft->keeps_tiles[k] = false;
+      }
+    }
+  }
+}
+
 static int64_t bytes_of(const trm_tile_request *request, trm_feed_way way) {
   if (way == TRM_FEED_IN) return trm_tile_shape_bytes(&request->instruction->shape);
   int64_t bytes = 0;

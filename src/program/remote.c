@@ -101,7 +101,7 @@ static bool is_remote(const trm_program_draft *draft, const trm_value *value) {
 static trm_status add_copy(trm_program_draft *draft, bool reads, int64_t bytes, uint32_t source,
                            uint32_t ipu, trm_error *error) {
   if (bytes == 0 || draft->finding) return TRM_OK;
-  const trm_target *target = draft->target;
+  const trm_target *target = trm_program_target_of(draft, ipu);
   const double rate = target->streaming_bytes_per_second;
   const double cycles = rate > 0 ? (double)bytes / rate * target->clock_frequency : 0;
   const int64_t share = trm_ceil_divide(bytes, target->tiles_per_ipu);

@@ -213,8 +213,9 @@ static trm_status add_compute_set(trm_program_draft *draft, const trm_phase *pha
     TRY(share(draft, signature, index, &set.shared_with, error));
   }
   if (set.shared_with == TRM_NO_INDEX) {
-    set.state = trm_mapping_spread(
-        draft->target, trm_ceil_divide(state, trm_most(1, phase->active_tiles)), state, ipu, 0);
+    set.state =
+        trm_mapping_spread(trm_program_target_of(draft, ipu),
+                           trm_ceil_divide(state, trm_most(1, phase->active_tiles)), state, ipu, 0);
   }
   *out_index = index;
   if (!VECTOR_PUSH(&draft->compute_sets, set) || !VECTOR_PUSH(&draft->signatures, signature)) {
@@ -257,8 +258,8 @@ static trm_status add_temporary(trm_program_draft *draft, const trm_phase *phase
       .name = trm_memory_category_name(category),
       .source = source,
       .category = category,
-      .mapping = trm_mapping_spread(draft->target, phase->temporary_worst, phase->temporary_total,
-                                    ipu, 0)};
+      .mapping = trm_mapping_spread(trm_program_target_of(draft, ipu), phase->temporary_worst,
+                                    phase->temporary_total, ipu, 0)};
   if (wanted.mapping.kind == TRM_MAPPING_NONE) return TRM_OK;
   uint32_t variable;
   TRY(trm_program_add_variable(draft, &wanted, &variable, error));
@@ -486,10 +487,10 @@ trm_status trm_program_add_copies(trm_program_draft *draft, const char *what, ui
                                   uint32_t ipu, int64_t worst, int64_t total, trm_error *error) {
   if (worst <= 0) return TRM_OK;
   trm_tile_cost cost = {.arena = &draft->program->arena};
-  const trm_tile_request request = {.target = draft->target};
+  const trm_tile_request request = {.target = trm_program_target_of(draft, ipu)};
   trm_status status = trm_tile_add_copy(
       &request, &cost, what, worst, total, 8,
-      (uint32_t)trm_least(trm_target_tiles_per_ipu(draft->target), trm_ceil_divide(total, worst)),
+      (uint32_t)trm_least(trm_target_tiles_per_ipu(request.target), trm_ceil_divide(total, worst)),
       error);
   uint32_t first, last, writes;
   if (status == TRM_OK) {

@@ -20,6 +20,7 @@ trm_status trm_program_add_variable(trm_program_draft *draft, const trm_new_vari
       .total_bytes = trm_mapping_total_bytes(&wanted->mapping),
   };
   if (!VECTOR_PUSH(&draft->variables, variable) || !VECTOR_PUSH(&draft->last_use, 0) ||
+      !VECTOR_PUSH(&draft->copy_numbers, TRM_NO_INDEX) ||
       !VECTOR_PUSH(&draft->follows, TRM_NO_INDEX)) {
     FAIL_NO_MEMORY("variables");
   }
@@ -88,6 +89,8 @@ static trm_placement *placement_of(trm_program_draft *draft, const trm_value *va
   uint32_t v = value->variable;
   while (draft->follows.items[v] != TRM_NO_INDEX) v = draft->follows.items[v];
   *out_variable = &draft->variables.items[v];
+  const uint32_t copy = draft->copy_numbers.items[v];
+  if (copy != TRM_NO_INDEX) return &draft->copy_placements.items[copy];
   if ((*out_variable)->source == TRM_NO_INDEX) return NULL;
   const trm_program_source *source = &draft->sources.items[(*out_variable)->source];
   trm_placement *placements = draft->wishes[source->computation][source->instruction];
@@ -154,7 +157,7 @@ static trm_mapping part_of(const trm_program_draft *draft, const trm_mapping *fr
     parts = trm_ceil_divide(count, trm_most(1, trm_ceil_divide(from->count, trm_most(1, parts))));
   }
   parts = trm_most(1, trm_least(parts, count));
-  trm_mapping m = trm_mapping_linear_grain(draft->target, dtype, count, 1,
+  trm_mapping m = trm_mapping_linear_grain(trm_program_target_of(draft, from->ipu), dtype, count, 1,
                                            trm_ceil_divide(trm_most(1, count), parts), from->ipu,
                                            from->first_tile);
   m.layout = trm_layout_combine(trm_layout_combine(from->layout, what), (uint64_t)count);
@@ -265,12 +268,13 @@ static trm_status view_concatenate(trm_program_draft *draft, const trm_program_s
   value->source_count = sources;
   value->contiguous = shortest == INT64_MAX ? 1 : trm_most(1, shortest);
   value->is_view = true;
-  const int64_t tiles = trm_target_tiles_per_ipu(draft->target);
   const uint32_t ipu = (uint32_t)scope->ipus[instruction->operands[0]];
+  const trm_target *target = trm_program_target_of(draft, ipu);
+  const int64_t tiles = trm_target_tiles_per_ipu(target);
   const int64_t count = trm_shape_count(shape);
   parts = trm_most(1, trm_least(trm_least(parts, tiles), count));
   trm_mapping mapping = trm_mapping_linear_grain(
-      draft->target, shape->dtype, count, 1, trm_ceil_divide(trm_most(1, count), parts), ipu, 0);
+      target, shape->dtype, count, 1, trm_ceil_divide(trm_most(1, count), parts), ipu, 0);
   mapping.worst = trm_most(mapping.worst, trm_least(worst, mapping.worst * 4));
   mapping.layout = layout;
   return own_place(draft, value, mapping, error);

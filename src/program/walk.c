@@ -84,7 +84,8 @@ uint32_t trm_program_ipu_for(const trm_program_draft *draft, uint32_t computatio
 /* A linear mapping that begins where the last one ended, so that small arrays spread over the
  * tiles. */
 static trm_mapping next_linear(trm_program_draft *draft, const trm_shape *shape, uint32_t ipu) {
-  const trm_mapping m = trm_mapping_linear(draft->target, shape, ipu, draft->next_tile[ipu]);
+  const trm_mapping m =
+      trm_mapping_linear(trm_program_target_of(draft, ipu), shape, ipu, draft->next_tile[ipu]);
   if (m.parts > 0) {
     draft->next_tile[ipu] = (draft->next_tile[ipu] + m.parts) % m.tiles;
   }
@@ -188,6 +189,29 @@ static trm_status remember_copy(trm_program_draft *draft, const trm_value *value
   return TRM_OK;
 }
 
+/* Where a copy of an array to another IPU lies: where its readers there want it, else as the array.
+ */
+static trm_status place_copy(trm_program_draft *draft, const trm_value *value,
+                             const trm_shape *shape, uint32_t ipu, uint32_t number,
+                             trm_mapping *out, trm_error *error) {
+  *out = *trm_value_mapping(draft, value);
+  out->ipu = ipu;
+  out->layout = trm_layout_combine(out->layout, ipu + 1);
+  const uint32_t tiles = trm_program_target_of(draft, ipu)->tiles_per_ipu;
+  if (value->is_view || out->parts > tiles) *out = next_linear(draft, shape, ipu);
+  out->tiles = tiles;
+  out->element_bytes = trm_tile_dtype_bytes(shape->dtype);
+  if (draft->finding) {
+    if (!VECTOR_PUSH(&draft->copy_placements, (trm_placement){0})) FAIL_NO_MEMORY("copies");
+    return TRM_OK;
+  }
+  const trm_tile_wish *wish = &draft->copy_placements.items[number].wish;
+  if (wish->kind != TRM_WISH_NONE && wish->mapping.ipu == ipu) {
+    *out = trm_mapping_like(&wish->mapping, shape->dtype);
+  }
+  return TRM_OK;
+}
+
 /* Copies an array of another IPU to this one, once for all its readers here. */
 static trm_status bring_to_ipu(trm_program_draft *draft, trm_value *value, const trm_shape *shape,
                                uint32_t ipu, uint32_t source, trm_error *error) {
@@ -202,15 +226,14 @@ static trm_status bring_to_ipu(trm_program_draft *draft, trm_value *value, const
     *value = trm_value_plain(draft, copy);
     return TRM_OK;
   }
-  trm_mapping to = *from;
-  to.ipu = ipu;
-  to.layout = trm_layout_combine(to.layout, ipu + 1);
-  if (value->is_view) to = next_linear(draft, shape, ipu);
-  to.element_bytes = trm_tile_dtype_bytes(shape->dtype);
+  const uint32_t number = draft->num_copies++;
+  trm_mapping to;
+  TRY(place_copy(draft, value, shape, ipu, number, &to, error));
   const int64_t bytes = trm_most(1, value->source_count) * to.element_bytes;
   trm_tile_cost cost = {.arena = &draft->program->arena};
   uint32_t first, last, writes;
-  trm_status status = cost_ipu_copy(draft->target, from, &to, bytes, &cost, error);
+  trm_status status =
+      cost_ipu_copy(trm_program_target_of(draft, ipu), from, &to, bytes, &cost, error);
   if (status == TRM_OK && !draft->finding) {
     status = trm_program_add_cost(draft, &cost, source, ipu, &first, &last, &writes, error);
   }
@@ -224,6 +247,7 @@ static trm_status bring_to_ipu(trm_program_draft *draft, trm_value *value, const
                                    .category = TRM_CATEGORY_VARIABLE};
   TRY(trm_program_add_variable(draft, &wanted, &copy, error));
   draft->variables.items[copy].copied = shape;
+  draft->copy_numbers.items[copy] = number;
   draft->last_use.items[copy] = TRM_NEVER_DIES;
   if (copy < draft->stage_uses.count) draft->stage_uses.items[copy].comes_in = true;
   TRY(remember_copy(draft, value, copy, error));
@@ -377,7 +401,7 @@ static trm_status walk_family(trm_program_draft *draft, trm_program_scope *scope
   family_operands in;
   TRY(trm_program_add_source(draft, scope->computation, i, &source, error));
   TRY(gather_operands(draft, scope, i, source, &in, error));
-  trm_tile_request request = {.target = draft->target,
+  trm_tile_request request = {.target = trm_program_target_of(draft, ipu),
                               .options = trm_pipeline_options(draft, instruction),
                               .module = draft->module,
                               .computation = &draft->module->computations[scope->computation],
