@@ -84,8 +84,9 @@ def table(names):
             within = int(published * (1 - tolerance)) <= ours <= int(published * (1 + tolerance))
             within_all = within_all and within
             code = ", with code" if case.get("code") and what != "cycles" else ""
-            lines.append(f"| `{case['test']}` | {kind} | {case.get('tiles', 1472)} | {WHAT[what]}"
-                         f"{code} | {published} | {100 * tolerance:.0f} % | {ours} | "
+            sdk = f" (SDK {case['sdk']})" if "sdk" in case else ""
+            lines.append(f"| `{case['test']}`{sdk} | {kind} | {case.get('tiles', 1472)} | "
+                         f"{WHAT[what]}{code} | {published} | {100 * tolerance:.0f} % | {ours} | "
                          f"{error:+.0f} % | {'yes' if within else 'no'} |")
             number = counts.setdefault("cycles" if what == "cycles" else "bytes", [0, 0])
             number[0] += within

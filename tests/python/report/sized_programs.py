@@ -247,7 +247,7 @@ def turned_lookup_and_matmul():
     return _lookup_and_matmul(False)
 
 
-def _lookup_on_host(rows, columns):
+def _lookup_on_host(rows, columns, updates=1):
     from tensorflow.compiler.plugin.poplar.ops import gen_pop_datastream_ops as streams
     name = f"rows_of_{columns}"
     about = {"embedding_id": name, "embedding_shape": [rows, columns]}
@@ -256,7 +256,8 @@ def _lookup_on_host(rows, columns):
 
     def network(which):
         values = streams.ipu_device_embedding_lookup(which, dtype=tf.float32, **about)
-        streams.ipu_device_embedding_update_add(values, values, which, **about)
+        for _ in range(updates):
+            streams.ipu_device_embedding_update_add(values, values, which, **about)
         return values
     tf.add_to_collection("before", table.initializer)
     tf.add_to_collection("before", streams.ipu_host_embedding_register(table, name))
@@ -269,6 +270,10 @@ def lookup_of_short_rows():
 
 def lookup_of_long_rows():
     return _lookup_on_host(8192, 200)
+
+
+def lookup_with_two_updates():
+    return _lookup_on_host(100000, 200, updates=2)
 
 
 # ---- algebra ----
