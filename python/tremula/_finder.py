@@ -98,6 +98,8 @@ class LastFinder:
         elif root in ("keras", "tf_keras", "tensorflow", "ipu_tensorflow_addons"):
             for alias in KERAS_IPU:
                 if fullname == alias or fullname.startswith(alias + "."):
+                    if root != "ipu_tensorflow_addons":
+                        serve_names_of_keras()  # `tf.keras` is another module than `keras`
                     return _module_spec(fullname, "tremula.tf.ipu",
                                         "keras" + fullname[len(alias):])
             if root != "ipu_tensorflow_addons" and "." in fullname and _callers.asked_by_program():

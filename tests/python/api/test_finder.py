@@ -155,3 +155,11 @@ def test_tests_import_their_helpers_from_beside_them(tmp_path):
                             text=True, env=dict(os.environ, TF_CPP_MIN_LOG_LEVEL="3"))
     assert result.stdout.split() == ["tremula.tf.ipu.tests.some_helper", "True"], \
         result.stderr
+
+
+@pytest.mark.parametrize("line", ["from keras import ipu", "import keras.ipu as ipu"])
+def test_tf_keras_shows_the_ipu_that_keras_has(line):
+    import interpreter
+    done = interpreter.run(["-c", f"import tensorflow as tf\n{line}\nprint(tf.keras.ipu is ipu)"],
+                           env=dict(os.environ, PYTHONPATH=str(PYTHON), TF_CPP_MIN_LOG_LEVEL="3"))
+    assert done.stdout.split() == ["True"], done.stderr

@@ -453,3 +453,17 @@ def test_keras_fit_takes_stock_iterators(ipu):
     with ipu.ipu_strategy.IPUStrategy(enable_keras_extensions=False).scope():
         weights = fit()
     np.testing.assert_allclose(weights, fit(), rtol=1e-6)
+
+
+def test_an_eager_lookup_in_a_variable_of_the_ipu(strategy):
+    with strategy.scope():
+        table = tf.Variable(tf.reshape(tf.range(12.), [4, 3]))
+        layer = tf.keras.layers.Embedding(4, 2, embeddings_initializer="ones")
+        with tf.GradientTape() as tape:
+            rows = tf.gather(table, [2, 0, 2])
+            loss = tf.reduce_sum(rows * rows)
+        np.testing.assert_array_equal(rows, [[6, 7, 8], [0, 1, 2], [6, 7, 8]])
+        gradient = tf.convert_to_tensor(tape.gradient(loss, table))
+        np.testing.assert_array_equal(
+            gradient, [[0, 2, 4], [0, 0, 0], [24, 28, 32], [0, 0, 0]])
+        np.testing.assert_array_equal(layer(tf.constant([[1, 3]])), np.ones([1, 2, 2]))

@@ -236,6 +236,12 @@ def test_steps_and_accumulation():
     assert calls.count("train_batch_end") == 4
 
 
+def test_a_tensor_of_steps():
+    model = compiled(steps=data().cardinality())
+    assert model.fit(data(), verbose=0).epoch == [0]
+    assert model._steps_per_execution.numpy() == 8
+
+
 def test_log_lines():
     made = compiled(steps=1)
     made._name = "net"

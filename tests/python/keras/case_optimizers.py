@@ -430,6 +430,16 @@ def test_the_form_of_tensorflow_1():
 
 # ---- Captured gradients ----
 
+@pytest.mark.parametrize("kind", ["CaptureUpstreamGradients", "CaptureActivationGradients"])
+@pytest.mark.parametrize("dtype", ["float16", "mixed_float16"])
+def test_a_layer_that_captures_has_the_type_of_its_layer(kind, dtype):
+    import ipu_tensorflow_addons.keras.layers as addons
+    inside = tf.keras.layers.Dense(3, "relu", dtype=dtype)
+    layer = getattr(addons, kind)(inside)
+    assert (layer.dtype, layer.compute_dtype) == (inside.dtype, "float16")
+    assert layer(np.ones([2, 4], "float32")).dtype == tf.float16
+
+
 def test_contexts_and_tapes():
     x = tf.Variable(3.0)
     with backprop.GradientCaptureTape() as tape:

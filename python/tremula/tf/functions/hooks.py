@@ -19,6 +19,7 @@ def install():
     patches.wrap_function_traces(_recording)
     patches.wrap_dataset_iterators(_giving_strategy_iterators)
     patches.answer_shapes_at_once(lambda: current_ipu() is not None)
+    patches.gather_from_values(lambda device: ipu(device) is not None)
 
 
 def ipu(device):

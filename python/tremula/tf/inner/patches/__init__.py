@@ -23,16 +23,17 @@ from tremula.tf.inner.patches.tensorflow1 import (accept_float_dimensions, answe
                                                   restore_data_statistics, restore_keras_modules,
                                                   restore_layer_classes, restore_scalar_shape,
                                                   silence_deprecations)
-from tremula.tf.inner.patches.tensorflow2 import (answer_shapes_at_once, loop_over_iterators,
-                                                  wrap_dataset_iterators, wrap_function_traces,
-                                                  wrap_traced_functions)
+from tremula.tf.inner.patches.tensorflow2 import (answer_shapes_at_once, gather_from_values,
+                                                  loop_over_iterators, wrap_dataset_iterators,
+                                                  wrap_function_traces, wrap_traced_functions)
 from tremula.tf.inner.patches.tests import add_test_methods
 
 __all__ = [
     "accept_float_dimensions", "accept_half_batch_norm", "accept_old_collective_keys",
     "add_test_methods", "after_keras_layers", "after_new_graph", "answer_shapes_at_once",
     "answer_version", "before_eager_operations", "compile_xla_on_ipus",
-    "count_resources_as_variables", "forget_session", "inherit_graph_attributes",
+    "count_resources_as_variables", "forget_session", "gather_from_values",
+    "inherit_graph_attributes",
     "keep_half_batch_norm_parameters", "leave_dependencies_unmarked", "leave_unconverted",
     "loop_over_iterators", "prefer_cpu", "put_errors_first", "restore_app_flags",
     "restore_data_statistics", "restore_initialized_value", "restore_keras_modules",

@@ -61,3 +61,21 @@ def answer_shapes_at_once(is_wanted):
         return shape_at_once
 
     wrap(gen_array_ops, "shape", make)
+
+
+def gather_from_values(is_ipu):
+    """Makes an eager lookup in a variable whose device is_ipu(device) a read and a lookup in the
+    value: one operation alone cannot work on a variable of an IPU."""
+    from tensorflow.python.eager import context
+    from tensorflow.python.ops import array_ops, gen_resource_variable_ops
+
+    def make(gather):
+        def gather_value(resource, indices, dtype, batch_dims=0, validate_indices=True, name=None):
+            if context.executing_eagerly() and is_ipu(resource.device):
+                value = gen_resource_variable_ops.read_variable_op(resource, dtype)
+                return array_ops.gather(value, indices, batch_dims=batch_dims, name=name)
+            return gather(resource, indices, dtype=dtype, batch_dims=batch_dims,
+                          validate_indices=validate_indices, name=name)
+        return gather_value
+
+    wrap(gen_resource_variable_ops, "resource_gather", make)

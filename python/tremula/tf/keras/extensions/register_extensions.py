@@ -2,6 +2,8 @@
 
 import functools
 
+import tensorflow as tf
+
 from tremula.tf.inner import keras as inner
 from tremula.tf.inner import patches
 from tremula.tf.ipu import ipu_strategy, keras_extensions
@@ -24,6 +26,7 @@ def register():
                                    keras_extensions.extension_delegate)
     patches.wrap_keras_methods(functional, ["_init_graph_network"], _then_take_stages)
     patches.wrap_keras_methods(model, ["get_config"], _delegate_of_subclasses)
+    patches.wrap_keras_methods(model, ["compile"], _taking_a_tensor_of_steps)
     for owner in (model, sequential):
         patches.wrap_keras_class_methods(owner, ["from_config"], config.make_from_config)
     patches.wrap_keras_saving(inner.module, {
@@ -58,6 +61,19 @@ def _delegate_of_subclasses(get_config):
 
     get_config_of.__original_func__ = get_config
     return get_config_of
+
+
+def _taking_a_tensor_of_steps(compile_model):
+    """Keras 2.15 compares `steps_per_execution` with "auto", which a tensor of a number, such as
+    dataset.cardinality(), cannot be."""
+    @functools.wraps(compile_model)
+    def compile_with_number(self, *arguments, **keywords):
+        steps = keywords.get("steps_per_execution")
+        if isinstance(self, keras_extensions.KerasExtension) and tf.is_tensor(steps):
+            keywords["steps_per_execution"] = int(steps)
+        return compile_model(self, *arguments, **keywords)
+
+    return compile_with_number
 
 
 def _taking_ipu_strategies(create):

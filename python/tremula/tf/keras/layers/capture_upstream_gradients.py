@@ -12,11 +12,11 @@ from tremula.tf.keras.layers import ipu_layer
 
 
 class _GradientCaptureLayerBase(inner.layer_class()):
-    """A layer with the variables of the layer inside, whose name is `tag`."""
+    """A layer with the variables and the type of the layer inside, whose name is `tag`."""
 
     def __init__(self, layer, tag):
         _check_is_layer(layer)
-        super().__init__(name=tag)
+        super().__init__(name=tag, dtype=layer._dtype_policy)
         _save_without_capturing()
         self._layer = layer
         self._tag = tag
