@@ -304,6 +304,24 @@ def test_another_program_is_loaded_and_the_variables_come_back(profiled, on_ipu,
             E.DEVICE_TO_HOST_TRANSFER, E.LOAD_ENGINE, E.EXECUTE]
 
 
+@pytest.mark.parametrize("use", [lambda x, v: x + v, lambda x, v: tf.tanh(x * v) + v],
+                         ids=["one operation", "several"])
+def test_variables_of_placed_operations_go_to_the_device_once(profiled, session, use):
+    profiled(enable_ipu_events=True)
+    with tf.device("/device:IPU:0"):
+        x = tf.placeholder(tf.float32, [2, 2])
+        y = use(x, tf.get_variable("v", initializer=X, use_resource=True))
+    report = trace()
+    with session() as sess:
+        sess.run(tf.global_variables_initializer())
+        sess.run(report)
+        for _ in range(3):
+            sess.run(y, {x: X})
+        events = sess.run(report)
+    assert utils.extract_all_types_from_event_trace(events).count(E.EXECUTE) == 3
+    assert ipu.events.extract_all_io_events(events) == [(E.HOST_TO_DEVICE_TRANSFER, "1.0")]
+
+
 def test_a_run_with_an_infeed_is_an_execution(profiled, on_ipu, session):
     profiled(profiling=True)
     data = tf.data.Dataset.from_tensors(np.float32([1, 2])).repeat()

@@ -176,6 +176,14 @@ def test_stock_callbacks(scope, tmp_path):
     fitting.same_weights(second, made, rtol=0, atol=0)
 
 
+@pytest.mark.skipif(not HAS_BOARD, reason="tensorboard is not installed")
+def test_graph_for_tensorboard(scope, tmp_path):
+    made = compiled(steps=4)
+    made.fit(data(), verbose=0, callbacks=[keras.callbacks.TensorBoard(
+        str(tmp_path), write_graph=True, write_steps_per_second=True)])
+    assert any("while" in name for name in fitting.written_graph(tmp_path))
+
+
 def test_callbacks_that_stop(scope):
     made = compiled(steps=2, optimizer=keras.optimizers.SGD(0.))
     stop = keras.callbacks.EarlyStopping("loss", patience=1)

@@ -2,12 +2,14 @@
 
 import contextlib
 import gc
+import importlib.util
 import threading
 import weakref
 
 import numpy as np
 import pytest
 import tensorflow as tf
+import fitting
 from tensorflow import keras
 from tensorflow.python import ipu
 from tensorflow.compiler.plugin.poplar.driver.trace_pb2 import IpuTraceEvent
@@ -16,6 +18,7 @@ from tensorflow.compiler.plugin.poplar.ops import gen_ipu_ops
 from tremula.tf.inner import strategies
 from tremula.tf.keras.models import programs
 
+HAS_BOARD = importlib.util.find_spec("tensorboard") is not None
 Dense = keras.layers.Dense
 legacy = keras.optimizers.legacy
 RANDOM = np.random.default_rng(3)
@@ -442,6 +445,36 @@ def test_nothing_is_compiled_twice():
         found = events()
     assert found.count(IpuTraceEvent.COMPILE_BEGIN) == 0
     assert found.count(IpuTraceEvent.EXECUTE) == 5
+
+
+def test_weights_are_sent_once():
+    for pipelined, epochs in ((False, 2), (True, 4)):
+        with configured(2 if pipelined else 1, events=True).scope():
+            inputs = keras.Input([4])
+            if pipelined:
+                with ipu.keras.PipelineStage(0):
+                    x = layer(4)(inputs)
+                with ipu.keras.PipelineStage(1):
+                    outputs = layer()(x)
+                made = ipu.keras.PipelineModel(inputs, outputs, gradient_accumulation_count=4)
+            else:
+                made = ipu.keras.Model(inputs, layer()(layer(4)(inputs)),
+                                       gradient_accumulation_count=4)
+            made.compile(legacy.SGD(0.001, decay=0.1), "mse")
+            events()
+            losses = made.fit(batches(), epochs=epochs, verbose=0).history["loss"]
+            assert losses == sorted(losses, reverse=True)  # of each epoch by itself
+            found = events()
+        assert found.count(IpuTraceEvent.EXECUTE) == epochs
+        assert found.count(IpuTraceEvent.HOST_TO_DEVICE_TRANSFER) == 1
+    ipu.config.reset_ipu_configuration()
+
+
+@pytest.mark.skipif(not HAS_BOARD, reason="tensorboard is not installed")
+def test_graph_for_tensorboard(scope, tmp_path):
+    sequential().fit(batches(), verbose=0, callbacks=[keras.callbacks.TensorBoard(
+        str(tmp_path), write_graph=True, write_steps_per_second=True)])
+    assert fitting.written_graph(tmp_path)
 
 
 def test_feeds_are_there_while_a_method_runs(scope):

@@ -136,3 +136,12 @@ def flat(assignments):
             yield from flat(one.pipeline_stage_assignments)
         else:
             yield one
+
+
+def written_graph(folder):
+    """The names of the nodes in the graph that a TensorBoard callback has written."""
+    from tensorflow.core.util import event_pb2
+    events = [event_pb2.Event.FromString(record) for file in folder.rglob("events*")
+              for record in tf.compat.v1.io.tf_record_iterator(str(file))]
+    (graph,) = [event.graph_def for event in events if event.graph_def]
+    return [node.name for node in tf.compat.v1.GraphDef.FromString(graph).node]

@@ -273,6 +273,7 @@ class KerasExtensionBase(options.Options, exporting.Exporting, stage_assignments
             for epoch, iterator in handler.enumerate_epochs_with_reuse(
                     self._infeed_manager, _Mode.FIT, self._infeed_kwargs):
                 function = self._train_function_for(handler.steps_of_an_execution, count)
+                self.train_tf_function = function  # whose graph Keras' TensorBoard writes
                 self.reset_metrics()
                 callbacks.on_epoch_begin(epoch)
                 results = runs.run(function, iterator, self._is_asynchronous(count))

@@ -5,6 +5,7 @@ A Program is kept from call to call. Its infeed queue continues with the dataset
 so nothing is traced and compiled twice.
 """
 
+import contextlib
 import functools
 import time
 
@@ -22,6 +23,7 @@ from tremula.tf.keras.optimizers import optimizer_v2_wrapper
 class Program:
     """A function for an IPU with its queues.
 
+    function the tf.function
     names    of the results that a mini-batch, or a step, enqueues in the outfeed; none in predict
     infeed   an IPUInfeedQueue; outfeed: an IPUOutfeedQueue
     """
@@ -38,7 +40,7 @@ class Program:
         # A partial is a new object for TensorFlow, which warns if it traces one object often.
         traced = functools.partial(build, self)
         traced.__name__ = name
-        self._function = tf.function(traced, autograph=False, jit_compile=True)
+        self.function = tf.function(traced, autograph=False, jit_compile=True)
 
     def start(self, dataset):
         """Feeds the program from the beginning of a dataset. The first time it is the dataset that
@@ -49,7 +51,7 @@ class Program:
 
     def run(self, strategy):
         """Runs the program once."""
-        strategy.run(self._function)
+        strategy.run(self.function)
 
     def stop(self):
         """Empties both queues and drops the dataset."""
@@ -136,12 +138,37 @@ def losses_and_metrics(model, targets, outputs, extra_losses):
     """({name: scalar} of the loss and the metrics of a mini-batch)."""
     single = len(outputs) == 1
     targets, outputs = (targets[0], outputs[0]) if single else (list(targets), list(outputs))
-    loss = model.compiled_loss(targets, outputs, regularization_losses=extra_losses)
-    if loss is None:
-        raise ValueError(messages.NO_LOSS)
-    model.compiled_metrics.update_state(targets, outputs)
-    found = model.get_metrics_result()
+    with _without_total(model.compiled_loss):
+        loss = model.compiled_loss(targets, outputs, regularization_losses=extra_losses)
+        if loss is None:
+            raise ValueError(messages.NO_LOSS)
+        model.compiled_metrics.update_state(targets, outputs)
+        found = model.get_metrics_result()
     return {"loss": loss, **{name: value for name, value in found.items() if name != "loss"}}
+
+
+@contextlib.contextmanager
+def _without_total(compiled_loss):
+    """Lets Keras' loss keep no mean over mini-batches on the device. The loop over epochs computes
+    it from results, and the host's zero for a new epoch would send all variables again."""
+    kept, compiled_loss._total_loss_mean = compiled_loss._total_loss_mean, _NoMean()
+    try:
+        yield
+    finally:
+        compiled_loss._total_loss_mean = kept
+
+
+class _NoMean:
+    """In the place of the metric of the loss."""
+
+    name = "loss"
+
+    def update_state(self, values, sample_weight=None):
+        """Forgets the values."""
+
+    def result(self):
+        """What nobody reads."""
+        return 0.0
 
 
 def optimizer_of(model):

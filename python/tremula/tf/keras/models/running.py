@@ -46,6 +46,8 @@ def run(model, mode, program, strategy, dataset, callbacks, plan, epochs, initia
     """
     results = []
     model.stop_training = False
+    if mode == steps.TRAIN:
+        model.train_tf_function = program.function  # whose graph Keras' TensorBoard writes
     program.start(dataset)
     try:
         callbacks.on_train_begin()

@@ -15,7 +15,7 @@ import ctypes
 
 from tremula.tf.inner import eager
 from tremula.tf.runtime.clusters import group_launch, node_sources, placed_graph
-from tremula.tf.runtime.device import plugin
+from tremula.tf.runtime.device import plugin, settings
 from tremula.tf.runtime.ops import node_kinds
 
 _SCOPE = b"jit_scope_ipu_"  # of scopes.ipu_jit_scope
@@ -119,17 +119,20 @@ def _may_have_groups(graph_def):
     kinds = (node_kinds.Kind(node) for node in graph_def.node
              if node_kinds.may_have_weight(node.op) and "device:IPU:" in node.device)
     weight = 0
+    least = 1 if settings.records_transfers() else 2
     for kind in kinds:
         weight += kind.weight
-        if kind.is_program or weight > 1:
+        if kind.is_program or weight >= least:
             return True
     return False
 
 
 def _is_worth(group):
     """Whether a group becomes a program; otherwise its nodes run one by one."""
-    return (sum(node.kind.weight for node in group) > 1
-            or any(node.kind.is_program for node in group))
+    weight = sum(node.kind.weight for node in group)
+    return (weight > 1 or any(node.kind.is_program for node in group)
+            or weight == 1 and settings.records_transfers()
+            and any(node.variables for node in group))
 
 
 def _needed(ordered):

@@ -102,8 +102,17 @@ def set_flags(values):
                               values["tensor_map_file_path"].encode())
 
 
+_recorded = 0  # tables.EVENTS bits
+
+
+def records_transfers():
+    """Whether transfers of variables are events."""
+    return bool(_recorded & tables.EVENTS["TRANSFERS"])
+
+
 def _set_events(options, values):
     """What is recorded: see docs/events.md and src/tf/events.h."""
+    global _recorded
     profiling = options.get("_profiling.profiling", False)
     wanted = {
         "RUNS": profiling or options.get("_profiling.enable_ipu_events"),
@@ -116,6 +125,7 @@ def _set_events(options, values):
         "PRINT": profiling and values["dump_text_reports_to_stdio"]}
     bits = sum(tables.EVENTS[name] for name, is_wanted in wanted.items()
                if is_wanted) if wanted["RUNS"] else 0
+    _recorded = bits
     plugin.library().trm_tf_set_events(plugin.EventSettings(
         bits=bits,
         form=(1 if options.get("_profiling.use_poplar_text_report")
