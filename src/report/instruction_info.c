@@ -7,8 +7,11 @@
  * product with the second operand of a forward product is the backward pass, and any other is
  * inference. An ML_TYPE that the program sets wins. The gradient with respect to a convolution's
  * operand is two instructions of the forward pass where it can use the forward convolution with a
- * reversed kernel: one without groups. */
+ * reversed kernel: one without groups. That of a multi_conv() with groups has a kernel of its own,
+ * so it looks like inference. A forward pass that a pipeline recomputes counts twice: that of all
+ * stages but the last. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "hlo/marked_calls.h"
@@ -26,6 +29,7 @@ typedef struct product {
   bool is_strided;
   uint32_t multi_conv; /* the number of its scope, or TRM_NO_INDEX */
   bool is_gradient;
+  bool is_grouped;
   ml_type type;
 } product;
 
@@ -118,7 +122,8 @@ static void look_at_convolution(const trm_values *values, product *p) {
     p->is_reversed |= i->window->dims[d].reversal;
     p->is_strided |= i->window->dims[d].stride != 1;
   }
-  p->is_reversed &= i->convolution->feature_group_count <= 1;
+  p->is_grouped = i->convolution->feature_group_count > 1;
+  p->is_reversed &= !p->is_grouped;
 }
 
 /* Whether the list has an earlier product of the same multi_conv(), which counts once. */
@@ -208,7 +213,8 @@ static void classify(const trm_values *values, product_list *list, uint8_t *bits
   }
   for (size_t k = 0; k < list->count; ++k) {
     product *p = &list->items[k];
-    if (p->type == INFERENCE_FWD && bits[p->second] & READ_SECOND_BY_FORWARD) {
+    const bool has_own_kernel = p->multi_conv != TRM_NO_INDEX && p->is_grouped;
+    if (p->type == INFERENCE_FWD && bits[p->second] & READ_SECOND_BY_FORWARD && !has_own_kernel) {
       p->type = TRAINING_BWD;
     }
     const ml_type given = given_type(trm_values_at(values, p->n));
@@ -225,8 +231,15 @@ static void put_type(const trm_instruction *i, const char *more, ml_type type, t
   trm_stream_put_int(s, name, type);
 }
 
-static void put_types(const trm_values *values, const product_list *list, const uint8_t *bits,
-                      trm_stream *s) {
+/* Whether a pipeline computes an instruction of a forward stage again. */
+static bool is_recomputed(const trm_program *program, const trm_instruction *i) {
+  const char *stage = trm_pipeline_attribute(program->module, i, "pipeline_stage");
+  return program->pipeline.present && program->pipeline.recomputation && stage != NULL &&
+         strtoul(stage, NULL, 10) + 1 < program->pipeline.num_stages;
+}
+
+static void put_types(const trm_program *program, const trm_values *values,
+                      const product_list *list, const uint8_t *bits, trm_stream *s) {
   trm_stream_object(s);
   trm_stream_key(s, "ml_types");
   trm_stream_object(s);
@@ -239,6 +252,9 @@ static void put_types(const trm_values *values, const product_list *list, const 
                            !(bits[p->second] & READ_SECOND_BY_STRIDED);
     if (is_turned) put_type(i, "/weights-transpose-chans-flip-x-y", TRAINING_FWD, s);
     put_type(i, "", is_turned ? TRAINING_FWD : p->type, s);
+    if (p->type == TRAINING_FWD && is_recomputed(program, i)) {
+      put_type(i, "/recomputed", TRAINING_FWD, s);
+    }
   }
   trm_stream_end_object(s);
   trm_stream_end_object(s);
@@ -259,7 +275,7 @@ trm_status trm_describe_instructions(const trm_program *program, trm_stream *s, 
   }
   if (status == TRM_OK) {
     classify(&values, &list, bits);
-    put_types(&values, &list, bits, s);
+    put_types(program, &values, &list, bits, s);
   }
   trm_free(bits);
   VECTOR_FREE(&list);

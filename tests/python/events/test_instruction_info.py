@@ -19,8 +19,8 @@ CHECK = unittest.TestCase()
 @pytest.fixture
 def report_of(events_only, on_ipu, session):
     """report_of(program, *inputs): runs it once; the ReportJSON of its compilation."""
-    def run(program, *inputs, num_ipus=1):
-        events_only(num_ipus)
+    def run(program, *inputs, num_ipus=1, recompute=False):
+        events_only(num_ipus, recompute)
         with tf.Graph().as_default(), session() as sess:
             with tf.device("cpu"):
                 feeds = [tf.placeholder(one.dtype, one.shape, name=f"input_{i}")
@@ -41,8 +41,9 @@ def events_only(devices):
     """events_only(ipus): records events without reports; each device is let go afterwards."""
     del devices  # which configures one IPU again at the end
     with contextlib.ExitStack() as stack:
-        def configure(num_ipus):
+        def configure(num_ipus, recompute=False):
             config = ipu.config.IPUConfig()
+            config.allow_recompute = recompute
             config.auto_select_ipus = num_ipus
             config._profiling.enable_ipu_events = True
             config.configure_ipu_system()
@@ -124,6 +125,44 @@ def test_a_multi_conv_is_one(report_of):
     x = np.ones([2, 8, 8, 4], "f")
     info = report_of(program, x, x, np.int32([1, 1]))
     assert info.get_ml_type_counts() == [0, 2, 1, 2]
+
+
+def test_a_multi_conv_with_groups(report_of):
+    @ipu.nn_ops.multi_conv
+    def pair(x, y):
+        return [layers.DepthwiseConv2D(2, depth_multiplier=2)(one) for one in (x, y)]
+
+    def program(x, y, labels):
+        x, y = pair(*pair(x, y))
+        return trained(tf.reduce_mean(x, [2, 3]) + tf.reduce_mean(y, [2, 3]), labels)
+
+    x = np.ones([2, 8, 8, 4], "f")
+    assert report_of(program, x, x, np.int32([1, 1])).get_ml_type_counts() == [1, 2, 0, 2]
+
+
+def test_a_pipeline_that_recomputes(report_of):
+    def first(x, label):
+        return tf.nn.relu(dense(tf.nn.relu(dense(x, 16)), 48)), label
+
+    def second(x, label):
+        return tf.nn.relu(dense(tf.nn.relu(dense(x, 48)), 100)), label
+
+    def loss(x, label):
+        return tf.reduce_mean(
+            tf.nn.sparse_softmax_cross_entropy_with_logits(logits=x, labels=label))
+
+    def optimizer(value):
+        return pipelining_ops.OptimizerFunctionOutput(
+            tf.train.GradientDescentOptimizer(0.01), value)
+
+    queue = ipu.ipu_outfeed_queue.IPUOutfeedQueue()
+
+    def program(x, label):
+        return pipelining_ops.pipeline([first, second, loss], 12, inputs=[x, label],
+                                       outfeed_queue=queue, optimizer_function=optimizer)
+
+    report = report_of(program, ROW, LABEL, num_ipus=4, recompute=True)
+    assert report.get_ml_type_counts() == [0, 8, 3, 4]
 
 
 def test_a_pipeline_with_a_product_in_parts(report_of):
