@@ -100,9 +100,24 @@ def test_arguments_of_other_kinds(tmp_path):
         np.testing.assert_array_equal(archive["a"], [0, 0])
 
 
-def test_buffer_dataset():
+@pytest.mark.parametrize("structure", [
+    lambda x: x, lambda x: (x,), lambda x: (x, {"a": x}), lambda x: {"a": x, "b": (x, x)}])
+@pytest.mark.parametrize("make, ends", [
+    (lambda: tf.data.Dataset.range(5), True),
+    (lambda: tf.data.Dataset.range(9).filter(lambda x: x < 5), True),
+    (lambda: tf.data.Dataset.range(5).repeat(), False)])
+def test_buffer_dataset(make, ends, structure):
+    """Two elements are a buffer; one that is left over is dropped."""
     from tensorflow.python.ipu.data.ops import dataset_ops
-    buffered = dataset_ops.BufferDataset(tf.data.Dataset.range(3), 2)
-    value = tf.data.make_one_shot_iterator(buffered).get_next()
-    with tf.Session() as session:
-        assert [session.run(value) for _ in range(3)] == [0, 1, 2]
+    with tf.Graph().as_default(), tf.Session() as session:
+        buffered = dataset_ops.BufferDataset(make().map(structure), 2)
+        value = tf.data.make_one_shot_iterator(buffered).get_next()
+        for i in range(4):
+            found = session.run(value)
+            tf.nest.assert_same_structure(found, structure(i))
+            assert tf.nest.flatten(found) == tf.nest.flatten(structure(i))
+        if ends:
+            with pytest.raises(tf.errors.OutOfRangeError):
+                session.run(value)
+        with pytest.raises(ValueError, match="buffer_size must be 1 or more, but it is 0."):
+            dataset_ops.BufferDataset(make(), 0)
