@@ -66,7 +66,10 @@ def test_recurrent_layers(kind, gates, states):
         inputs = [x, *initial, kernel, biases, *extra]
         options = {"activation": "tanh", "recurrent_activation": "sigmoid", "num_channels": 4,
                    "is_training": True}
-        outputs, *last_c, kept = getattr(ops, f"popnn_{kind}_layer")(*inputs, **options)
+        layer, keeps = getattr(ops, f"popnn_{kind}_layer"), {}
+        if kind == "dynamic_lstm":
+            keeps = {"preserve_final_state": True}
+        outputs, *last_c, kept = layer(*inputs, **options, **keeps)
         d_outputs, d_c = numbers(5, 2, 4), [numbers(2, 4) for _ in last_c]
         mine = getattr(ops, f"popnn_{kind}_layer_backprop")(
             *inputs, outputs, *last_c, kept, d_outputs, *d_c, **options)
@@ -77,6 +80,20 @@ def test_recurrent_layers(kind, gates, states):
     assert len(mine) == len(wanted)
     for one, other in zip(mine, wanted):
         np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
+
+
+def test_a_final_state_that_is_not_preserved_is_zeros():
+    x, kernel, biases, state = (np.full(shape, .5, "f") for shape in (
+        [5, 2, 3], [7, 16], [4, 4], [2, 4]))
+
+    def layer(**options):
+        return generated("popnn_ops").popnn_dynamic_lstm_layer(
+            x, state, state, kernel, biases, [2, 5], "tanh", "sigmoid", 4, True, **options)[:2]
+
+    (output, state_c), (same, preserved) = evaluate(
+        lambda: [layer(), layer(preserve_final_state=True)])
+    np.testing.assert_array_equal(output, same)
+    assert not state_c.any() and preserved.all()
 
 
 def test_recurrent_layers_refuse():

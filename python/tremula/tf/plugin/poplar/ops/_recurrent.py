@@ -62,12 +62,13 @@ def popnn_dynamic_lstm_layer(inputs, input_h_state, input_c_state, kernel, biase
                              activation, recurrent_activation, num_channels, is_training,
                              preserve_final_state=False, partials_dtype=tf.float32, options="{}",
                              options_bwd="{}", name=None):
-    """The same for sequences of different lengths. The last c is the one at a sequence's end
-    whatever preserve_final_state says."""
-    del preserve_final_state
-    return _lstm("PopnnDynamicLstmLayer", inputs, input_h_state, input_c_state, kernel, biases,
-                 seq_len, activation, recurrent_activation, num_channels, is_training,
-                 partials_dtype, options, options_bwd, name)
+    """The same for sequences of different lengths. Without preserve_final_state the last c is
+    zeros."""
+    outputs, last_c, kept = _lstm(
+        "PopnnDynamicLstmLayer", inputs, input_h_state, input_c_state, kernel, biases, seq_len,
+        activation, recurrent_activation, num_channels, is_training, partials_dtype, options,
+        options_bwd, name)
+    return outputs, last_c if preserve_final_state else tf.zeros_like(last_c), kept
 
 
 def _gru(kind, inputs, h, kernel, biases, seq_len, att_score, activation, recurrent_activation,
