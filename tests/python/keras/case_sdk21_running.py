@@ -568,3 +568,17 @@ def test_one_class_beside_the_other(scope):
     np.testing.assert_allclose(copy.predict(X, batch_size=4), plain(X), rtol=1e-5, atol=1e-6)
     made.summary(print_fn=lambda line: None)
     copy.summary(print_fn=lambda line: None)
+
+
+@pytest.mark.parametrize("nest", [
+    lambda a, b: {"b": b, "a": [a, (b,)]}, lambda a, b: (a, b), lambda a, b: {"a": a}])
+def test_predict_keeps_the_nest_of_the_outputs(nest):
+    with configured(1).scope():
+        inputs = keras.Input((3,))
+        outputs = nest(inputs * 2, inputs + 1)
+        made = ipu.keras.Model(inputs, outputs)
+        found = made.predict(tf.data.Dataset.from_tensors(np.ones([2, 3], "f")))
+    wanted = nest(np.full([2, 3], 2.), np.full([2, 3], 2.))
+    tf.nest.assert_same_structure(found, wanted)
+    for one, other in zip(tf.nest.flatten(found), tf.nest.flatten(wanted)):
+        np.testing.assert_array_equal(one, other)

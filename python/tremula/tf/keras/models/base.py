@@ -113,10 +113,14 @@ class IpuModelBase(inner.public().Model):
 
     def predict(self, x, *, batch_size=None, verbose=0, steps=None, callbacks=None,
                 steps_per_run=None, prefetch_depth=None, **kwargs):
-        """The outputs for all mini-batches: an array, or a list of several. The arguments are as
-        in fit()."""
+        """The outputs for all mini-batches: an array, or a list of several; of a Model in the
+        structure of its outputs. The arguments are as in fit()."""
         found = self._run(PREDICT, x, None, batch_size, 1, verbose, callbacks, 0, steps,
                           steps_per_run, prefetch_depth, kwargs)
+        return self._in_structure(found)
+
+    def _in_structure(self, found):
+        """The list of outputs that predict() has found, as it gives them."""
         return found[0] if len(found) == 1 else found
 
     @untracked

@@ -116,6 +116,9 @@ class IPUModel(FunctionalBase):
         programs.run_nodes(nodes_in_order(self), values, training)
         return self._output_values(values)
 
+    def _in_structure(self, found):
+        return tf.nest.pack_sequence_as(self._nested_outputs, found)
+
     def _build_program(self, mode, steps_per_run, accumulate, accumulate_dtype):
         return programs.loop(self, mode, steps_per_run, self.gradient_accumulation_count,
                              self.gradient_accumulation_dtype, "Model")
