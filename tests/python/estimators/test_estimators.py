@@ -2,6 +2,7 @@
 
 import logging
 import pathlib
+import types
 
 import numpy as np
 import pytest
@@ -218,8 +219,20 @@ def test_batch_sizes_are_shared_out(tmp_path):
         make(3)
     with pytest.raises(ValueError, match="batch_size cannot be passed in params when"):
         make(2, {"batch_size": 2})
+    config._train_distribute, config._eval_distribute = _workers(2), _workers(3)
+    with pytest.raises(ValueError, match=r"got 1\) must be divisible by num_workers \* num_replicas"
+                                         r" \(3 \* 2\)"):
+        make(1)
+    config._train_distribute = config._eval_distribute = None
     with pytest.raises(ValueError, match=r"input_fn must have params argument to receive params"):
         make(2).evaluate(dataset, steps=4)
+
+
+def _workers(count):
+    """A strategy of so many workers, as far as a constructor looks at it."""
+    made = object.__new__(ipu.ipu_multi_worker_strategy.IPUMultiWorkerStrategy)
+    made._extended = types.SimpleNamespace(_num_replicas_in_sync=count)
+    return made
 
 
 def test_metrics_on_the_host_see_the_iterations(tmp_path):

@@ -498,12 +498,14 @@ class IPUEstimator(_IPUEstimatorBase):
         self._batch_sizes = {_ModeKeys.TRAIN: ("train_batch_size", train_batch_size),
                              _ModeKeys.EVAL: ("eval_batch_size", eval_batch_size),
                              _ModeKeys.PREDICT: ("predict_batch_size", predict_batch_size)}
-        workers = max(config.num_worker_replicas, 1,
-                      _worker_estimators.workers_of(config.train_distribute))
         replicas = config.ipu_run_config.num_replicas
         for mode, (name, size) in self._batch_sizes.items():
             if size is not None:
                 size = checks.whole(name, size)
+                workers = _worker_estimators.workers_of(
+                    config.eval_distribute if mode == _ModeKeys.EVAL else config.train_distribute)
+                if mode != _ModeKeys.EVAL:
+                    workers = max(workers, config.num_worker_replicas)
                 _check_batch_size(name, size, params, workers, replicas)
                 size //= workers * replicas
             self._batch_sizes[mode] = size
