@@ -417,8 +417,8 @@ static trm_status dequeue(void *kernel, TF_OpKernelContext *context, trm_error *
     t.count = 0;
     if (d->keep_last)
       FAIL_OR_GOTO(done, FAILED_PRECONDITION,
-                   "Trying to get the last value from an outfeed queue while outfeeds are "
-                   "synthetic: nothing leaves the device.");
+                   "Trying to get the last value from an outfeed queue when using synthethic data. "
+                   "This is not supported.");
   }
   status = give(context, d, &t, error);
 done:

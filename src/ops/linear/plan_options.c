@@ -58,7 +58,9 @@ static trm_status set_proportion(const char *key, const char *value, double *out
   char *end = NULL;
   const double number = strtod(value, &end);
   if (end != value && *end == '\0' && number < 0) { /* Poplar's words */
-    FAIL(INVALID_ARGUMENT, "the option %s is \"%.60s\": Value must be greater than or equal to 0",
+    FAIL(INTERNAL,
+         "[Poplar][Build graph] invalid_option: the option %s is \"%.60s\": Value must be greater "
+         "than or equal to 0",
          key, value);
   }
   if (end == value || *end != '\0' || !(number <= 1)) {

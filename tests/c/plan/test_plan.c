@@ -175,8 +175,10 @@ static void test_option_text(void **state) {
   assert_int_equal(options.pass, TRM_PASS_FC_TRAINING_WU);
   static const char *const proportions[] = {"-0.1", "1.01", "nan", "", "0.5x", "half"};
   for (size_t i = 0; i < sizeof proportions / sizeof *proportions; ++i) {
-    refuse_option("availableMemoryProportion", proportions[i], TRM_INVALID_ARGUMENT,
-                  proportions[i][0] == '-' ? "greater than or equal to 0" : "0 to 1");
+    const bool is_negative = proportions[i][0] == '-';
+    refuse_option("availableMemoryProportion", proportions[i],
+                  is_negative ? TRM_INTERNAL : TRM_INVALID_ARGUMENT,
+                  is_negative ? "[Poplar][Build graph] invalid_option: " : "0 to 1");
   }
   refuse_option("partialType", "half", TRM_INTERNAL,
                 "invalid_option: Unrecognised option 'partialType'");

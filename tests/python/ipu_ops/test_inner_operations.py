@@ -8,6 +8,7 @@ from tensorflow.compiler.plugin.poplar.ops import (
     gen_pop_datastream_ops, gen_poprand_ops, gen_poputil_ops)
 from tensorflow.python import ipu
 from tensorflow.python.ipu import embedding_ops
+from tensorflow.python.ipu.ops import op_util
 
 
 def test_feeds_by_their_names(on_ipu, session):
@@ -152,6 +153,40 @@ def test_sums_of_gradients_in_parts(on_ipu, session):
             np.testing.assert_allclose(sess.run(run)[0], [1.75, 3.5])
     with pytest.raises(ValueError, match="is no sum of gradients"):
         gen_poputil_ops.gradient_accumulator_sink(tf.zeros([2]))
+    plain = on_ipu(lambda x: gen_poputil_ops.gradient_accumulator_add_with_scale(
+        x, [1.0, 2.0], 0.5), [tf.constant([4.0, 6.0])])
+    with session() as sess:
+        np.testing.assert_array_equal(sess.run(plain)[0], [3, 5])
+
+
+def test_accumulated_gradients_of_op_util(on_ipu, session):
+    with tf.variable_scope("", use_resource=True), tf.device("/device:IPU:0"):
+        v = tf.get_variable("v", [2], initializer=tf.zeros_initializer())
+
+    def body(last):
+        (total, first), (none, second) = op_util.accumulate_gradients(
+            [(tf.constant([1.0, 2.0]), v), (None, v)], tf.float32, accum_scale=0.5, grad_scale=2)
+        assert none is None and first is v and second is v
+        return total
+
+    run = on_ipu(lambda: ipu.loops.repeat(3, body, [tf.zeros([2])]))
+    with session() as sess:
+        sess.run(tf.global_variables_initializer())
+        np.testing.assert_allclose(sess.run(run)[0], [3.5, 7])
+
+
+def test_accumulation_with_momentum_ends_with_the_loop(on_ipu, session):
+    with tf.variable_scope("", use_resource=True), tf.device("/device:IPU:0"):
+        accumulated = tf.get_variable("n", [1], initializer=tf.zeros_initializer())
+    run = on_ipu(lambda: ipu.loops.repeat(8, lambda x: (
+        gen_poputil_ops.ipu_stateful_gradient_accumulate_with_momentum(
+            accumulated.handle, x, 0.5, 5)), [tf.ones([1])]))
+    with session() as sess:
+        sess.run(tf.global_variables_initializer())
+        with pytest.raises(tf.errors.FailedPreconditionError, match=(
+                "Detected a gradient accumulation operation with 5 number of mini batches inside a "
+                "loop with 8 iterations.")):
+            sess.run(run)
 
 
 def test_accumulation_with_momentum_in_a_variable(on_ipu, session):

@@ -376,8 +376,8 @@ def test_a_smaller_proportion_takes_less_memory(layer, of, devices, monkeypatch)
 
 def test_a_negative_proportion(run):
     layer = rnn_ops.PopnnLSTM(UNITS, available_memory_proportion_fwd=-1.)
-    with pytest.raises(tf.errors.InvalidArgumentError, match="Value must be greater than or "
-                       "equal to 0"):
+    with pytest.raises(tf.errors.InternalError, match=r"\[Poplar\]\[Build graph\] invalid_option: "
+                       ".*Value must be greater than or equal to 0"):
         run(lambda x: layer(x, training=False)[0], np.zeros([TIME, BATCH, INPUTS], np.float32))
 
 

@@ -183,6 +183,8 @@ def test_numbers_of_eight_bits():
     result = dense(quarter)
     kernel = f8_ops.convert_from_f8((dense.kernel_data, dense.kernel_metadata))
     np.testing.assert_allclose(result, x @ kernel, rtol=1e-2)
+    assert [one.name.rpartition("/")[2] for one in dense.weights] == [
+        "kernel_data:0", "kernel_metadata:0", "bias:0"]
     assert layers.Dense(2)(tf.ones([2, 3])).shape == (2, 2)
     stock, ours = keras.layers.Dense(2), layers.Dense(2)
     codes = f8_ops.convert_to_f8(x, f8_ops.create_metadata(f8_ops.Format.F143))

@@ -112,7 +112,8 @@ def test_every_loop_is_as_long_as_whole_sums(turns, sums, repeat):
 def test_bad_numbers_are_refused():
     with pytest.raises(ValueError, match="num_mini_batches must be a positive number"):
         accumulating.GradientAccumulationOptimizerV2(momentum(), 0)
-    with pytest.raises(ValueError, match="Cannot parse 'most'"):
+    with pytest.raises(ValueError, match="Cannot parse most as one of "
+                       "GradientAccumulationReductionMethod. Valid values are: SUM, MEAN"):
         accumulating.GradientAccumulationOptimizerV2(momentum(), 2, reduction_method="most")
     with pytest.raises(TypeError, match="wraps a tf.train.Optimizer"):
         accumulating.GradientAccumulationOptimizerV2("sgd", 2)

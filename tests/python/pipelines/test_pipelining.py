@@ -338,6 +338,24 @@ def test_a_learning_rate_of_the_data_is_refused():
         train_with_rate(lambda step, loss: 0.1 * loss)
 
 
+def test_the_error_of_a_variable_on_two_ipus_comes_first():
+    def stage(x):
+        with tf.variable_scope("shared", reuse=tf.AUTO_REUSE, use_resource=True):
+            return x * tf.get_variable("w", [], initializer=tf.ones_initializer())
+
+    outfeed = ipu.ipu_outfeed_queue.IPUOutfeedQueue()
+    with ipu.scopes.ipu_scope("/device:IPU:0"):
+        program = ipu.ipu_compiler.compile(lambda: pipelining_ops.pipeline(
+            [stage, stage], 3, inputs=[1.0], outfeed_queue=outfeed))
+    refusals = [one for one in tf.get_default_graph().get_operations() if one.type == "IpuRefuse"]
+    assert [b"same IPU" in one.get_attr("message") for one in refusals] == [True, False]
+    assert refusals[1].control_inputs == [refusals[0]]  # or they would race
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        with pytest.raises(tf.errors.FailedPreconditionError, match="can only be used by pipeline"):
+            session.run(program)
+
+
 def test_a_count_that_does_not_fill_the_pipeline():
     outfeed = ipu.ipu_outfeed_queue.IPUOutfeedQueue()
     with ipu.scopes.ipu_scope("/device:IPU:0"):

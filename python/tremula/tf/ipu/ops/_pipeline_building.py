@@ -131,7 +131,7 @@ class _Parts:
             tracing.refuse(
                 f"{_variable_name(handle)} is used by stages on the IPUs {sorted(devices)}, but an "
                 "input can only be used by pipeline stages on the same IPU. Give these stages one "
-                "IPU with `device_mapping`.")
+                "IPU with `device_mapping`.", before_others=True)
 
     def _out_of_training(self, made, outputs):
         pipeline = self.pipeline

@@ -193,23 +193,43 @@ def parse_gradient_accumulation_method(reduction_method):
 
 def accumulate_gradients(grads_and_vars, gradient_accumulation_dtype, accum_scale=1.0,
                          grad_scale=None, create_accumulator_from_shape=False):
-    """Adds gradients to accumulators of their own. Refused: it makes sense only next to a resource
-    update, and both are made by the gradient accumulation optimizers and by pipelines."""
-    del grads_and_vars, gradient_accumulation_dtype, accum_scale, grad_scale
-    del create_accumulator_from_shape
-    raise _refuse("accumulate_gradients")
+    """[(sum, variable), ...]: gradients added up in accumulators of their own, from the begin of
+    a run on. A gradient that is None stays None.
+
+    grads_and_vars                 as optimizers take them
+    gradient_accumulation_dtype    the type of the sums, a function of a variable, or None: its own
+    accum_scale, grad_scale        of the sum, and of the gradients (None: 1), in each addition
+    create_accumulator_from_shape  takes the sum's shape from the gradient, not from the variable
+    """
+    # The plugin's functions import the modules of this package.
+    from tremula.tf.plugin.poplar.ops import gen_poputil_ops
+    sums = []
+    for gradient, variable in grads_and_vars:
+        if gradient is None:
+            sums.append((None, variable))
+            continue
+        like = gradient if create_accumulator_from_shape else variable
+        if grad_scale is not None:
+            gradient *= tf.cast(grad_scale, gradient.dtype)
+        accumulator = gen_poputil_ops.gradient_accumulator_create(
+            like, get_accumulator_dtype(variable, gradient_accumulation_dtype))
+        added = gen_poputil_ops.gradient_accumulator_add_with_scale(accumulator, gradient,
+                                                                    accum_scale)
+        sums.append((gen_poputil_ops.gradient_accumulator_sink(added), variable))
+    return sums
 
 
 def accumulate_tagged_gradients(tagged_grads, gradient_accumulation_dtype, accum_scale=1.0,
                                 grad_scale=None):
-    """Refused as accumulate_gradients() is."""
+    """Refused: the sums of tags are a part of the gradient accumulation optimizers."""
     del tagged_grads, gradient_accumulation_dtype, accum_scale, grad_scale
     raise _refuse("accumulate_tagged_gradients")
 
 
 def create_resource_update(fn, name, control_outputs, offload_weight_update_variables,
                            replicated_optimizer_state_sharding, gradient_accumulation_count):
-    """Refused as accumulate_gradients() is; what is wrong with the arguments is said first."""
+    """Refused: optimizers and pipelines make the update. What is wrong with the arguments is said
+    first."""
     del fn, name, control_outputs, gradient_accumulation_count
     offload = bool_to_three_state(offload_weight_update_variables)
     if (bool_to_three_state(replicated_optimizer_state_sharding, offload) != "THREESTATE_OFF"

@@ -161,6 +161,13 @@ class Dense(inner.public("layers").Dense):
         ) if self.use_bias else None
         self.built = True
 
+    @property
+    def weights(self):
+        """The weights; with a kernel of eight bits that kernel first, as any Dense has it, though
+        it is not trained."""
+        found = super().weights
+        return [*found[1:], found[0]] if self._is_quarter and self.use_bias else found
+
     def call(self, inputs, **kwargs):
         """activation(inputs x kernel + bias)."""
         if self._is_quarter:

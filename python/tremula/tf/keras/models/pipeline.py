@@ -21,7 +21,7 @@ _HANDED_ON = (
 class _Pipelined(base.IpuModelBase):
     """The base of pipelines.
 
-    stages  of a PipelineSequential the lists of layers, of a PipelineModel lists of calls
+    stages  of a PipelineSequential the lists of layers, of a PipelineModel the stages' numbers
     """
 
     @base.untracked
@@ -149,7 +149,7 @@ class PipelineModel(_Pipelined, model.FunctionalBase):
     """A functional model in stages on an IPU each: those of the PipelineStage scopes around the
     calls of the layers, or else around their making. A larger device has replicas.
 
-    stages  for each stage the calls of layers
+    stages  the numbers of the stages
     """
 
     def __init__(self, *args, gradient_accumulation_count, gradient_accumulation_dtype=None,
@@ -168,11 +168,11 @@ class PipelineModel(_Pipelined, model.FunctionalBase):
         options = {name: value for name, value in locals().items() if name in _HANDED_ON}
         del layer_replacement
         super().__init__(*args, **kwargs)
-        stages = self._find_stages()
+        self._stage_calls = self._find_stages()
         self._set_up_pipeline(
-            gradient_accumulation_count, gradient_accumulation_dtype, len(stages),
+            gradient_accumulation_count, gradient_accumulation_dtype, len(self._stage_calls),
             {**options, "batch_serialization_iterations": batch_serialization_iterations,
-             "stages": stages})
+             "stages": list(range(len(self._stage_calls)))})
 
     def __new__(cls, *args, **kwargs):
         if len(args) == 1 and isinstance(args[0], int):
@@ -186,6 +186,7 @@ class PipelineModel(_Pipelined, model.FunctionalBase):
         raise TypeError(messages.NOT_A_SCOPE)
 
     def _find_stages(self):
+        """The calls of layers of each stage."""
         stages = {}
         for node in model.nodes_in_order(self):
             stage = pipeline_stage_assignment.stage_of(node)
@@ -208,9 +209,9 @@ class PipelineModel(_Pipelined, model.FunctionalBase):
     def _handed_on(self, number):
         """Keras' ids of the values that stages after this one take, in a fixed order."""
         given = [str(id(symbol)) for symbol in self.inputs] + [
-            name for stage in self.stages[:number + 1] for node in stage
+            name for stage in self._stage_calls[:number + 1] for node in stage
             for name in node.flat_output_ids]
-        taken = {name for stage in self.stages[number + 1:] for node in stage
+        taken = {name for stage in self._stage_calls[number + 1:] for node in stage
                  for name in node.flat_input_ids} | {str(id(symbol)) for symbol in self.outputs}
         return [name for name in dict.fromkeys(given) if name in taken]
 
@@ -226,13 +227,13 @@ class PipelineModel(_Pipelined, model.FunctionalBase):
                 names = self._handed_on(number - 1)
                 targets = element[:num_targets]
                 values = dict(zip(names, element[num_targets:]))
-            programs.run_nodes(self.stages[number], values, mode == steps.TRAIN)
-            if number < len(self.stages) - 1:
+            programs.run_nodes(self._stage_calls[number], values, mode == steps.TRAIN)
+            if number < len(self._stage_calls) - 1:
                 return [*targets, *programs.with_masks(
                     [values[name] for name in self._handed_on(number)])]
             return self._results(mode, program, accumulate, self._output_values(values), targets)
 
-        return [_numbered(run, number) for number in range(len(self.stages))]
+        return [_numbered(run, number) for number in range(len(self._stage_calls))]
 
 
 def _numbered(run, number):

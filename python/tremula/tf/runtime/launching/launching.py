@@ -65,9 +65,10 @@ def launch(trace, name, on_device=False):
         types = ({"Tresults": [], "Tupdates": results + changed} if on_device else
                  {"Tresults": results, "Tupdates": changed})
         run = _launch_fed if trace.infeed is not None else _launch
-        with tf.device("/device:CPU:0"):
-            refusals = [graphs.apply_op("IpuRefuse", message=message, code=code)
-                        for message, code in trace.refusals]
+        refusals = []
+        for message, code in trace.refusals:  # one after the other: the first one fails the run
+            with tf.device("/device:CPU:0"), tf.control_dependencies(refusals):
+                refusals = [graphs.apply_op("IpuRefuse", message=message, code=code)]
         with tf.control_dependencies([*refusals, *host_tables.hand_over(trace)]):
             operation = run(trace, values, program, types, name)
         outputs = list(operation.outputs)

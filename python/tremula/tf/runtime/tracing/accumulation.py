@@ -28,7 +28,8 @@ class GradientAccumulationReductionMethod(enum.Enum):
         if isinstance(reduction_method, str) and reduction_method.upper() in cls.__members__:
             return cls[reduction_method.upper()]
         names = ", ".join(cls.__members__)
-        raise ValueError(f"Cannot parse {reduction_method!r} as one of {cls.__name__}: {names}.")
+        raise ValueError(f"Cannot parse {reduction_method} as one of {cls.__name__}. Valid values "
+                         f"are: {names}.")
 
 
 _Method = GradientAccumulationReductionMethod

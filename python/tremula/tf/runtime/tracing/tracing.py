@@ -188,13 +188,13 @@ def current():
     return stack[-1] if stack else None
 
 
-def refuse(message, code=errors.FAILED_PRECONDITION):
-    """Makes the traced program fail when it runs, with the error of a status code. Outside of a
-    trace, raises that error."""
+def refuse(message, code=errors.FAILED_PRECONDITION, before_others=False):
+    """Makes the traced program fail when it runs, with the error of a status code: the first that
+    is asked for, or the last one `before_others`. Outside of a trace, raises that error."""
     trace = current()
     if trace is None:
         raise errors.error_class(code)(None, None, message)
-    trace.refusals.append((message, code))
+    trace.refusals.insert(0 if before_others else len(trace.refusals), (message, code))
 
 
 def _unasked_effects(graph, placeholders):

@@ -67,6 +67,8 @@ def ipu_stateful_gradient_accumulate_with_momentum(accum, grad, momentum, num_mi
     variable or its handle: it is multiplied by `momentum` at the first of `num_mini_batches`
     iterations, and `grad` is added in each."""
     with tf.name_scope(name, "IpuStatefulGradientAccumulateWithMomentum", [grad]) as scope:
+        if loops.current() is not None:
+            gradient_accumulation_optimizer.check_loop(num_mini_batches)
         grad = tf.convert_to_tensor(grad)
         handle = getattr(accum, "handle", accum)
         seen = program_state.State(tf.int32, [], f"{scope}count")
@@ -99,7 +101,13 @@ def gradient_accumulator_create_from_shape(shape, output_type, name=None):
 
 def gradient_accumulator_add_with_scale(accumulator, gradients, accumulator_scale, name=None):
     """The sum times `accumulator_scale` plus `gradients`, which becomes the sum; for
-    gradient_accumulator_sink()."""
+    gradient_accumulator_sink(). Of a tensor that is no sum, the value alone."""
+    if not hasattr(accumulator, "_tremula_sum"):
+        with tf.name_scope(name, "GradientAccumulatorAddWithScale", [accumulator, gradients]):
+            accumulator = tf.convert_to_tensor(accumulator)
+            added, scale = (tf.cast(one, accumulator.dtype) for one in (
+                gradients, accumulator_scale))
+            return accumulator * scale + added
     state = _state_of(accumulator)
     with tf.name_scope(name, "GradientAccumulatorAddWithScale", [gradients]):
         added = tf.cast(gradients, state.dtype)
