@@ -21,6 +21,7 @@ OPTIONS = {
     "halves": "rounded",
     "half_overflow": "infinity",
     "half_products": "auto",
+    "casts": "auto",
     "stochastic_rounding": "off",
     "prng_stability": "false",
     "batch_norm_group_size": "1",

@@ -106,6 +106,14 @@ static trm_half_overflow half_overflow(const trm_options *options) {
   return hides ? TRM_HALF_NAN : options->half_overflow;
 }
 
+/* What the options say about numbers. */
+static void set_numbers(trm_module *module, const trm_options *options) {
+  module->half_overflow = half_overflow(options);
+  module->half_products = options->half_products;
+  module->casts_wrap = options->casts == TRM_CASTS_WRAP ||
+                       (options->casts == TRM_CASTS_AUTO && trm_module_is_of_tensorflow(module));
+}
+
 static trm_status executable_new(trm_executable **out_executable, trm_error *error) {
   trm_executable *executable = trm_allocate_zeroed(1, sizeof *executable);
   CHECK_MEMORY(executable, "an executable");
@@ -158,8 +166,7 @@ static trm_status pass_settings(const trm_executable *executable, trm_pass_setti
 /* Everything after the shared passes: the host's module, its schedule and the interface. */
 static trm_status finish(trm_executable *executable, const pass_run *run, trm_error *error) {
   TRY(trm_module_clone_lightly(executable->shared, &executable->module, error));
-  executable->module->half_overflow = half_overflow(&executable->options);
-  executable->module->half_products = executable->options.half_products;
+  set_numbers(executable->module, &executable->options);
   TRY(trm_passes_run_host(executable->module, &run->settings, run->observer, run->context, error));
   TRY(trm_schedule_build(executable->module, executable->options.reference,
                          float_events(&executable->options), &executable->schedule, error));
@@ -171,7 +178,7 @@ static trm_status compile(trm_executable *executable, const trm_module *module,
   TRY(trm_module_clone(module, &executable->shared, error));
   TRY(trm_executable_note_shards(executable->shared, error));
   trm_executable_compare_replicas(executable);
-  executable->shared->half_overflow = half_overflow(&executable->options);
+  set_numbers(executable->shared, &executable->options);
   verifier v = {observer, context};
   pass_run run = {.observer = observer, .context = context};
   if (executable->options.verify) {

@@ -373,6 +373,11 @@ typedef enum trm_half_overflow {
  * leaves the program (passes/float_halves.c). */
 typedef enum trm_halves { TRM_HALVES_ROUNDED, TRM_HALVES_FLOAT } trm_halves;
 
+/* What a float that an integer type cannot hold becomes: by SATURATE the nearest integer, and a NaN
+ * 0, as in XLA; by WRAP as in TensorFlow's kernels and on an IPU (ops/reference.h). AUTO: WRAP for
+ * programs of TensorFlow. */
+typedef enum trm_casts { TRM_CASTS_AUTO, TRM_CASTS_SATURATE, TRM_CASTS_WRAP } trm_casts;
+
 /* The number of algorithm=dot_f64_f64_f64 (attributes.def). */
 enum { TRM_DOT_F64_F64_F64 = 12 };
 
@@ -399,6 +404,7 @@ struct trm_module {
   bool is_scheduled;               /* the order of instructions must be kept */
   trm_half_overflow half_overflow; /* compile options; text and proto do not have them */
   trm_half_products half_products;
+  bool casts_wrap;
   const char *frontend_side_table; /* JSON: node id -> TensorFlow name, file, line, shard; NULL */
 };
 
@@ -458,6 +464,9 @@ trm_status trm_module_settle(trm_module *module, trm_error *error);
  * computations of whiles and conditionals in those. runs has num_computations elements, all false
  * before. Callees must come before callers. */
 void trm_module_mark_running(const trm_module *module, bool *runs);
+
+/* Whether instructions name operations of TensorFlow. */
+bool trm_module_is_of_tensorflow(const trm_module *module);
 
 /* The opcode of the instruction; for a custom call, the opcode that custom_calls.def gives it. */
 trm_opcode trm_instruction_acts_as(const trm_instruction *instruction);

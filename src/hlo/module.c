@@ -202,6 +202,16 @@ trm_status trm_module_outputs(const trm_module *module, trm_tensor_info *out_inf
   return TRM_OK;
 }
 
+bool trm_module_is_of_tensorflow(const trm_module *module) {
+  for (uint32_t c = 0; c < module->num_computations; ++c) {
+    const trm_computation *computation = &module->computations[c];
+    for (trm_index i = 0; i < computation->num_instructions; ++i) {
+      if (computation->instructions[i].metadata.op_type != NULL) return true;
+    }
+  }
+  return false;
+}
+
 const char *trm_module_name(const trm_module *module) { return module->name; }
 
 const char *trm_instruction_frontend_attribute(const trm_instruction *instruction,

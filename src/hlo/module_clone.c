@@ -140,6 +140,7 @@ static trm_status clone_module(const trm_module *module, bool shares_literals,
   clone->replica_count = module->replica_count;
   clone->is_scheduled = module->is_scheduled;
   clone->half_overflow = module->half_overflow;
+  clone->casts_wrap = module->casts_wrap;
   clone->frontend_side_table = copy_text(&c, module->frontend_side_table);
   clone->num_aliases = module->num_aliases;
   clone->aliases = copy_block(&c, module->aliases, module->num_aliases * sizeof *module->aliases);

@@ -32,11 +32,12 @@ trm_value trm_value_load(trm_dtype dtype, const void *array, int64_t index);
 void trm_value_store(trm_dtype dtype, void *array, int64_t index, trm_value value);
 /* The value that a load gives after a store. */
 trm_value trm_value_round(trm_dtype dtype, trm_value value);
-/* HLO's convert. Float to integer truncates. A number beyond int32 becomes the smallest int32, of
- * which smaller types keep the low bits, as in TensorFlow's kernels (XLA saturates). For u32 and 64
- * bits the same holds with int64. To pred is "not zero". f64 to f16 or bf16 passes through f32, as
- * in XLA. */
-trm_value trm_value_convert(trm_dtype from, trm_dtype to, trm_value value);
+/* HLO's convert. Float to integer truncates. What the type cannot hold becomes its nearest integer,
+ * and a NaN 0, as in XLA. With `wraps` (trm_module.casts_wrap) a number beyond int32 becomes the
+ * smallest int32, of which smaller types keep the low bits, as in TensorFlow's kernels; for u32 and
+ * 64 bits the same holds with int64. To pred is "not zero". f64 to f16 or bf16 passes through f32,
+ * as in XLA. */
+trm_value trm_value_convert(trm_dtype from, trm_dtype to, bool wraps, trm_value value);
 /* The bits of a real value, in the low bytes. */
 uint64_t trm_value_bits(trm_dtype dtype, trm_value value);
 
@@ -74,6 +75,7 @@ typedef struct trm_scalar_op {
   trm_comparison_type comparison_type;
   int32_t exponent_bits, mantissa_bits;
   trm_half_overflow half_overflow;
+  bool casts_wrap;
 } trm_scalar_op;
 
 trm_status trm_scalar_op_create(const trm_module *module, const trm_computation *computation,

@@ -43,7 +43,8 @@ trm_status trm_scalar_op_create(const trm_module *module, const trm_computation 
                             .comparison_type = instruction->comparison_type,
                             .exponent_bits = instruction->exponent_bits,
                             .mantissa_bits = instruction->mantissa_bits,
-                            .half_overflow = module->half_overflow};
+                            .half_overflow = module->half_overflow,
+                            .casts_wrap = module->casts_wrap};
   return TRM_OK;
 }
 
@@ -306,7 +307,7 @@ static trm_value apply(const trm_scalar_op *op, const trm_value *operands) {
   trm_value result = {{0}, 0.0};
   switch (op->opcode) {
     case TRM_OP_SELECT: return operands[0].u ? operands[1] : operands[2];
-    case TRM_OP_CONVERT: return trm_value_convert(op->from, op->to, operands[0]);
+    case TRM_OP_CONVERT: return trm_value_convert(op->from, op->to, op->casts_wrap, operands[0]);
     case TRM_OP_BITCAST_CONVERT: {
       uint64_t element[2];
       trm_value_store(op->from, element, 0, operands[0]);

@@ -105,16 +105,27 @@ static int64_t float_to_integer(double value, int bits) {
 
 /* The conversion of x86 and TensorFlow's kernels: a small type keeps the low bits of an int32, an
  * unsigned type of 32 or 64 bits those of an int64. */
-static int64_t float_to_signed(double value, int bits) {
+static int64_t wrap_signed(double value, int bits) {
   return float_to_integer(value, bits <= 32 ? 32 : 64);
 }
 
-static uint64_t float_to_unsigned(double value, int bits) {
+static uint64_t wrap_unsigned(double value, int bits) {
   if (bits == 64 && value >= 0x1p63 && value < 0x1p64) return (uint64_t)value;
   return (uint64_t)float_to_integer(value, bits < 32 ? 32 : 64);
 }
 
-trm_value trm_value_convert(trm_dtype from, trm_dtype to, trm_value value) {
+static int64_t saturate_signed(double value, int bits) {
+  const double bound = ldexp(1.0, bits - 1);
+  if (value >= bound) return (int64_t)(UINT64_MAX >> (65 - bits));
+  return value != value ? 0 : float_to_integer(value, bits);
+}
+
+static uint64_t saturate_unsigned(double value, int bits) {
+  if (value >= ldexp(1.0, bits)) return UINT64_MAX >> (64 - bits);
+  return value > 0 ? (uint64_t)value : 0;
+}
+
+trm_value trm_value_convert(trm_dtype from, trm_dtype to, bool wraps, trm_value value) {
   const trm_kind from_kind = trm_dtype_kind(from), to_kind = trm_dtype_kind(to);
   const int bits = trm_dtype_bits(to);
   trm_value result = {{0}, 0.0};
@@ -124,12 +135,12 @@ trm_value trm_value_convert(trm_dtype from, trm_dtype to, trm_value value) {
       result.u = from_float ? value.f != 0.0 || value.imag != 0.0 : value.u != 0;
       return result;
     case TRM_KIND_SIGNED:
-      if (from_float) result.s = float_to_signed(value.f, bits);
-      else result = value;
+      if (!from_float) result = value;
+      else result.s = wraps ? wrap_signed(value.f, bits) : saturate_signed(value.f, bits);
       break;
     case TRM_KIND_UNSIGNED:
-      if (from_float) result.u = float_to_unsigned(value.f, bits);
-      else result = value;
+      if (!from_float) result = value;
+      else result.u = wraps ? wrap_unsigned(value.f, bits) : saturate_unsigned(value.f, bits);
       break;
     case TRM_KIND_FLOAT:
     case TRM_KIND_COMPLEX: {

@@ -279,7 +279,8 @@ static trm_status make_step(maker *m, uint32_t pass, bool is_numbers, step *out,
                                  .running = running,
                                  .streams = streams,
                                  .ahead = ahead,
-                                 .half_overflow = m->request->module->half_overflow};
+                                 .half_overflow = m->request->module->half_overflow,
+                                 .casts_wrap = m->request->module->casts_wrap};
   trm_strip_code *code = NULL;
   TRY(trm_strip_compile_any(&request, m->arena, &code, out_supported, error));
   if (!*out_supported) return TRM_OK;

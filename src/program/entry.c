@@ -181,22 +181,12 @@ static trm_status add_stream(trm_program_draft *draft, const char *name, trm_pha
   return trm_program_add_phases(draft, &phase, 1, TRM_NO_INDEX, 0, error);
 }
 
-static bool is_of_tensorflow(const trm_module *module) {
-  for (uint32_t c = 0; c < module->num_computations; ++c) {
-    const trm_computation *computation = &module->computations[c];
-    for (trm_index i = 0; i < computation->num_instructions; ++i) {
-      if (computation->instructions[i].metadata.op_type != NULL) return true;
-    }
-  }
-  return false;
-}
-
 /* Whether to count the steps that Graphcore's TensorFlow adds to programs. */
 static bool has_framework_steps(const trm_program_draft *draft) {
   switch (draft->program->options.framework_steps) {
     case TRM_FRAMEWORK_STEPS_ON: return true;
     case TRM_FRAMEWORK_STEPS_OFF: return false;
-    default: return is_of_tensorflow(draft->module);
+    default: return trm_module_is_of_tensorflow(draft->module);
   }
 }
 

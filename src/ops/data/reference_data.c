@@ -179,7 +179,7 @@ static trm_status run_iota(const trm_kernel *kernel, const trm_kernel_call *call
     trm_value value = {{0}, 0.0};
     if (dimensions->count > 0) value.s = at.index[dimensions->items[0]];
     trm_value_store(state->shape.dtype, call->results[0], i,
-                    trm_value_convert(TRM_S64, state->shape.dtype, value));
+                    trm_value_convert(TRM_S64, state->shape.dtype, false, value));
   }
   return TRM_OK;
 }

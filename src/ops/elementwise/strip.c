@@ -252,8 +252,10 @@ trm_status trm_function_compile(const trm_module *module, uint32_t computation, 
                                 trm_function *out_function, bool *out_supported, trm_error *error) {
   const trm_computation *body = &module->computations[computation];
   trm_function function = {.num_parameters = body->num_parameters};
-  const strip_request request = {
-      .computation = body, .is_function = true, .half_overflow = TRM_HALF_INFINITY};
+  const strip_request request = {.computation = body,
+                                 .is_function = true,
+                                 .half_overflow = TRM_HALF_INFINITY,
+                                 .casts_wrap = module->casts_wrap};
   TRY(trm_strip_compile_any(&request, arena, &function.code, out_supported, error));
   if (!*out_supported) return TRM_OK;
   const trm_shape *shape = &body->instructions[body->root].shape;

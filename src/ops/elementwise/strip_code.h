@@ -102,6 +102,7 @@ typedef struct strip_request {
   const bool *streams;
   const uint32_t *ahead;
   trm_half_overflow half_overflow;
+  bool casts_wrap;
 } strip_request;
 trm_status trm_strip_compile_any(const strip_request *request, trm_arena *arena,
                                  trm_strip_code **out_code, bool *out_supported, trm_error *error);

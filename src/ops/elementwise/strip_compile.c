@@ -287,7 +287,8 @@ static trm_status emit_elementwise(compiler *c, trm_index index, bool skip_round
     c->value_slot[index] = in[0];
     return TRM_OK;
   }
-  trm_vector_fn function = trm_strip_find_function(c->ops, c->computation, instruction);
+  trm_vector_fn function =
+      trm_strip_find_function(c->ops, c->computation, instruction, c->request->casts_wrap);
   bool rounds = to == TRM_F16 && !trm_strip_is_exact(opcode) && !skip_rounding;
   bool overflows = to == TRM_F16 && !trm_strip_is_exact(opcode);
   if (opcode == TRM_OP_CONVERT && from == TRM_F32 && to == TRM_F16) {
@@ -584,6 +585,7 @@ trm_status trm_strip_compile(const trm_module *module, const trm_computation *co
                              trm_arena *arena, trm_strip_code **out_code, bool *out_supported,
                              trm_error *error) {
   const strip_request request = {.computation = computation,
-                                 .half_overflow = module->half_overflow};
+                                 .half_overflow = module->half_overflow,
+                                 .casts_wrap = module->casts_wrap};
   return trm_strip_compile_any(&request, arena, out_code, out_supported, error);
 }

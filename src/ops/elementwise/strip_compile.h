@@ -82,9 +82,9 @@ trm_vector_type trm_strip_register_type(trm_dtype dtype);
 /* The logarithm of a size in bytes, and of the size of the register for a type. */
 uint8_t trm_strip_log2_of_size(size_t size);
 uint8_t trm_strip_register_log2(trm_dtype dtype);
-/* The vector function of an instruction, or NULL. */
+/* The vector function of an instruction, or NULL. casts_wrap: trm_module's. */
 trm_vector_fn trm_strip_find_function(const trm_vector_ops *ops, const trm_computation *computation,
-                                      const trm_instruction *instruction);
+                                      const trm_instruction *instruction, bool casts_wrap);
 /* Whether the result has the bits of the operand in the same order; whether it has some of them in
  * another one. */
 bool trm_strip_is_view(const trm_computation *computation, const trm_instruction *instruction);

@@ -204,8 +204,10 @@ static bool find_convert(run *r, const strip_operation *o, trm_node *out) {
     *out = add_node(r, NODE_S32_TO_FLOAT, vector_of(r, o->in[0]), none, none, 0);
   } else if (f == ops->convert[TRM_V_U32][TRM_V_F32]) {
     *out = add_node(r, NODE_U32_TO_FLOAT, vector_of(r, o->in[0]), none, none, 0);
-  } else if (f == ops->convert[TRM_V_F32][TRM_V_S32]) {
+  } else if (f == ops->wrap[0][TRM_V_S32]) {
     *out = add_node(r, NODE_FLOAT_TO_S32, vector_of(r, o->in[0]), none, none, 0);
+  } else if (f == ops->convert[TRM_V_F32][TRM_V_S32]) {
+    *out = trm_generate_saturated(&r->g, vector_of(r, o->in[0]));
   } else if (f == ops->convert[TRM_V_U8][TRM_V_F32]) { /* and of predicates, as those below */
     *out = add_node(r, NODE_S32_TO_FLOAT, bytes_of(r, o->in[0]), none, none, 0);
   } else if (f == ops->convert[TRM_V_U8][TRM_V_S32] || f == ops->convert[TRM_V_U8][TRM_V_U32]) {

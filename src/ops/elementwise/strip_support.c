@@ -26,7 +26,7 @@ uint8_t trm_strip_register_log2(trm_dtype dtype) {
 }
 
 trm_vector_fn trm_strip_find_function(const trm_vector_ops *ops, const trm_computation *computation,
-                                      const trm_instruction *instruction) {
+                                      const trm_instruction *instruction, bool casts_wrap) {
   const trm_instruction *all = computation->instructions;
   const uint32_t typed = instruction->opcode == TRM_OP_SELECT ? 1 : 0;
   const trm_dtype from = all[instruction->operands[typed]].shape.dtype;
@@ -41,7 +41,11 @@ trm_vector_fn trm_strip_find_function(const trm_vector_ops *ops, const trm_compu
         return ops->compare_total[type][instruction->comparison];
       return ops->compare[instruction->comparison][type];
     case TRM_OP_CONVERT: /* a half of a float64 is rounded once: not by way of float32 */
-      return from == TRM_F64 && instruction->shape.dtype == TRM_F16 ? NULL : ops->convert[type][to];
+      if (from == TRM_F64 && instruction->shape.dtype == TRM_F16) return NULL;
+      if (casts_wrap && type >= TRM_V_F32 && ops->wrap[type - TRM_V_F32][to] != NULL) {
+        return ops->wrap[type - TRM_V_F32][to];
+      }
+      return ops->convert[type][to];
     case TRM_OP_SELECT: return ops->select[trm_strip_register_log2(from)];
     default: return ops->op[instruction->opcode][type];
   }
@@ -105,7 +109,7 @@ bool trm_strip_supports(const trm_module *module, const trm_computation *computa
     const trm_shape *operand = &computation->instructions[instruction->operands[i]].shape;
     if (trm_shape_count(operand) != count && operand->rank != 0) return false;
   }
-  return trm_strip_find_function(trm_vector_ops_get(), computation, instruction) != NULL;
+  return trm_strip_find_function(trm_vector_ops_get(), computation, instruction, false) != NULL;
 }
 
 bool trm_strip_is_exact(trm_opcode opcode) {

@@ -208,22 +208,45 @@ ANGLE_LOOP(tan_F32, tan_f32, tan)
   LOOP1(convert_##V##_F64, double, T, x)
 INTEGER_TYPES(CONVERTS_FROM)
 
-/* As trm_value_convert(): a number out of range, and NaN, becomes the smallest int32 or int64. */
+/* As trm_value_convert() with `wraps`: a number out of range, and NaN, becomes the smallest int32
+ * or int64. */
 #define IN_RANGE(bound) ((x >= -(bound)) & (x < (bound)) ? x : -(bound))
 #define TO_INT32 ((int32_t)IN_RANGE(0x1p31f))
 #define TO_INT64 ((int64_t)IN_RANGE(0x1p63f))
-#define CONVERTS_FROM_FLOAT(V, T)                                              \
-  LOOP1(convert_##V##_PRED, uint8_t, T, x != (T)0)                             \
-  LOOP1(convert_##V##_S8, int8_t, T, TO_INT32)                                 \
-  LOOP1(convert_##V##_S16, int16_t, T, TO_INT32)                               \
-  LOOP1(convert_##V##_U8, uint8_t, T, TO_INT32)                                \
-  LOOP1(convert_##V##_U16, uint16_t, T, TO_INT32)                              \
-  LOOP1(convert_##V##_S32, int32_t, T, TO_INT32)                               \
-  LOOP1(convert_##V##_U32, uint32_t, T, TO_INT64)                              \
-  LOOP1(convert_##V##_S64, int64_t, T, TO_INT64)                               \
-  LOOP1(convert_##V##_U64, uint64_t, T,                                        \
-        (x >= (T)0x1p63) & (x < (T)0x1p64) ? (uint64_t)x : (uint64_t)TO_INT64) \
-  LOOP1(convert_##V##_F32, float, T, x)                                        \
+#define WRAPS_FROM_FLOAT(V, T)                 \
+  LOOP1(wrap_##V##_S8, int8_t, T, TO_INT32)    \
+  LOOP1(wrap_##V##_S16, int16_t, T, TO_INT32)  \
+  LOOP1(wrap_##V##_U8, uint8_t, T, TO_INT32)   \
+  LOOP1(wrap_##V##_U16, uint16_t, T, TO_INT32) \
+  LOOP1(wrap_##V##_S32, int32_t, T, TO_INT32)  \
+  LOOP1(wrap_##V##_U32, uint32_t, T, TO_INT64) \
+  LOOP1(wrap_##V##_S64, int64_t, T, TO_INT64)  \
+  LOOP1(wrap_##V##_U64, uint64_t, T,           \
+        (x >= (T)0x1p63) & (x < (T)0x1p64) ? (uint64_t)x : (uint64_t)TO_INT64)
+WRAPS_FROM_FLOAT(F32, float)
+WRAPS_FROM_FLOAT(F64, double)
+#define WRAPS(V)                                                                             \
+  {[TRM_V_S8] = wrap_##V##_S8,   [TRM_V_S16] = wrap_##V##_S16, [TRM_V_S32] = wrap_##V##_S32, \
+   [TRM_V_S64] = wrap_##V##_S64, [TRM_V_U8] = wrap_##V##_U8,   [TRM_V_U16] = wrap_##V##_U16, \
+   [TRM_V_U32] = wrap_##V##_U32, [TRM_V_U64] = wrap_##V##_U64}
+
+/* The same without: the nearest integer of the type, and 0 for NaN. */
+#define BETWEEN(low, high) (x > (low) ? x < (high) ? x : (high) : x <= (low) ? (low) : 0)
+#define CONVERTS_FROM_FLOAT(V, T)                                                          \
+  LOOP1(convert_##V##_PRED, uint8_t, T, x != (T)0)                                         \
+  LOOP1(convert_##V##_S8, int8_t, T, (int32_t)BETWEEN((T) - 128, (T)127))                  \
+  LOOP1(convert_##V##_S16, int16_t, T, (int32_t)BETWEEN((T) - 32768, (T)32767))            \
+  LOOP1(convert_##V##_U8, uint8_t, T, (int32_t)BETWEEN((T)0, (T)255))                      \
+  LOOP1(convert_##V##_U16, uint16_t, T, (int32_t)BETWEEN((T)0, (T)65535))                  \
+  LOOP1(convert_##V##_S32, int32_t, T, x >= (T)0x1p31 ? INT32_MAX : x != x ? 0 : TO_INT32) \
+  LOOP1(convert_##V##_U32, uint32_t, T,                                                    \
+        x >= (T)0x1p32 ? UINT32_MAX : (uint32_t)(int64_t)(x > 0 && x < (T)0x1p32 ? x : 0)) \
+  LOOP1(convert_##V##_S64, int64_t, T, x >= (T)0x1p63 ? INT64_MAX : x != x ? 0 : TO_INT64) \
+  LOOP1(convert_##V##_U64, uint64_t, T,                                                    \
+        x >= (T)0x1p64           ? UINT64_MAX                                              \
+        : x > 0 && x < (T)0x1p64 ? (uint64_t)x                                             \
+                                 : 0)                                                      \
+  LOOP1(convert_##V##_F32, float, T, x)                                                    \
   LOOP1(convert_##V##_F64, double, T, x)
 CONVERTS_FROM_FLOAT(F32, float)
 CONVERTS_FROM_FLOAT(F64, double)
@@ -455,6 +478,7 @@ const trm_vector_ops CONCATENATE(trm_vector_ops_, TRM_ISA) = {
             [TRM_V_F32] = ALL(convert_F32, convert_F32_PRED),
             [TRM_V_F64] = ALL(convert_F64, convert_F64_PRED),
         },
+    .wrap = {WRAPS(F32), WRAPS(F64)},
     .select = {select_0, select_1, select_2, select_3},
     .copy = {copy_0, copy_1, copy_2, copy_3},
     .half_to_float = half_to_float,

@@ -64,7 +64,8 @@ typedef struct trm_vector_ops {
   trm_vector_fn op[TRM_NUM_OPCODES][TRM_NUM_VECTOR_TYPES];
   trm_vector_fn compare[6][TRM_NUM_VECTOR_TYPES];       /* by trm_comparison; the result is pred */
   trm_vector_fn compare_total[TRM_NUM_VECTOR_TYPES][6]; /* floats, total order */
-  trm_vector_fn convert[TRM_NUM_VECTOR_TYPES][TRM_NUM_VECTOR_TYPES]; /* from, to */
+  trm_vector_fn convert[TRM_NUM_VECTOR_TYPES][TRM_NUM_VECTOR_TYPES]; /* from, to; saturates */
+  trm_vector_fn wrap[2][TRM_NUM_VECTOR_TYPES]; /* from F32, F64 to integers, trm_value_convert's */
   trm_vector_fn select[4], copy[4]; /* by log2 of the element's bytes; select's a is pred */
   trm_vector_fn pair[TRM_NUM_FIRSTS][TRM_NUM_SECONDS];
   /* F32 functions with scalar operands, by TRM_SCALAR_ bits; NULL: none. */

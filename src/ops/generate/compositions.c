@@ -101,6 +101,13 @@ trm_node trm_generate_is_finite(trm_generator *g, trm_node x) {
   return COMPARED(IS_LESS, trm_generate_abs(g, x), trm_generate_constant(g, INFINITY));
 }
 
+trm_node trm_generate_saturated(trm_generator *g, trm_node x) {
+  const trm_node is_above = COMPARED(IS_GREATER, x, trm_generate_constant(g, 0x1.fffffep30f));
+  const trm_node number =
+      GENERATE3(SELECT, is_above, NUMBER(INT32_MAX), GENERATE1(FLOAT_TO_S32, x));
+  return GENERATE3(SELECT, COMPARED(UNORDERED, x, x), NUMBER(0), number);
+}
+
 /* ---- The words of vector_math_single.def ------------------------------------------------------ */
 
 /* 2^k in two factors without an instruction for it, as in vector_math.h: `place` holds k in its

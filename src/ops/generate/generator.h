@@ -50,6 +50,8 @@ trm_node trm_generate_sign(trm_generator *g, trm_node x);
 trm_node trm_generate_round(trm_generator *g, trm_node x);
 trm_node trm_generate_rsqrt(trm_generator *g, trm_node x);
 trm_node trm_generate_is_finite(trm_generator *g, trm_node x);
+/* A float32 as int32: the nearest where it is beyond, 0 for a NaN. */
+trm_node trm_generate_saturated(trm_generator *g, trm_node x);
 trm_node trm_generate_abs(trm_generator *g, trm_node x);
 trm_node trm_generate_negate(trm_generator *g, trm_node x);
 /* vector_math_single.def */

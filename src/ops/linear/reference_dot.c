@@ -18,7 +18,7 @@ trm_value trm_value_load_as(trm_dtype dtype, trm_dtype as, const void *array, in
   const trm_value value = trm_value_load(dtype, array, index);
   const trm_kind from = trm_dtype_kind(dtype), to = trm_dtype_kind(as);
   /* Values of one kind are exact in trm_value, whatever the width. */
-  return from == to ? value : trm_value_convert(dtype, as, value);
+  return from == to ? value : trm_value_convert(dtype, as, false, value);
 }
 
 /* Dimensions of both operands that advance together (contracting ones), as one odometer. */

@@ -123,14 +123,15 @@ static void test_control_edge_through_a_fusion(void **state) {
          expected);
 }
 
-/* Small types keep the low bits of a float, and of an integer. */
+/* Small types saturate for a float, and keep the low bits of an integer. */
 static void test_convert_through_float(void **state) {
   (void)state;
   const char *text = "HloModule m\nENTRY e { p = f32[4] parameter(0)\n"
                      "  c = f32[4] constant({100, 100, 50, 50})\n"
                      "  q = f32[4] multiply(p, c)  u = u8[4] convert(q)  f = f32[4] convert(u)\n"
-                     "  s = s8[4] convert(f)  ROOT r = f32[4] convert(s) }\n";
-  const float expected[4] = {100, -56, -106, -56};
+                     "  s = s8[4] convert(f)  t = s8[4] convert(u)  d = s8[4] subtract(s, t)\n"
+                     "  ROOT r = f32[4] convert(d) }\n";
+  const float expected[4] = {0, -73, -23, -73};
   expect(text, expected);
 }
 

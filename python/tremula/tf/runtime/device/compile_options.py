@@ -34,6 +34,7 @@ def lines(snapshot, device, ipus_of_id, architecture):
         "slice_memory_proportion": options.get("slices.poplar_options", {}).get(_MEMORY_PROPORTION),
         "selection_order": options.get("selection_order", "AUTO").lower(),
         "synthetic_data": ",".join(synthetic),
+        "casts": "wrap",
         "recompute": options.get("allow_recompute"),
         "minimum_remote_bytes": options.get("optimizations.minimum_remote_tensor_size"),
         "solve_block": options.get("optimizations.triangular_solve_expander_block_size"),
