@@ -164,7 +164,8 @@ static void test_dropped_state(void **state) {
   expect_state(2, "a = f32[4] get-tuple-element(s), index=1  n = s32[] constant(3)", 1);
   expect_state(3,
                "a = f32[4] get-tuple-element(s), index=1  h = f32[1] slice(a), slice={[0:1]}\n"
-               "  f = f32[] reshape(h)  n = s32[] convert(f)",
+               "  f = f32[] reshape(h)  z = f32[] constant(3)  g = f32[] minimum(f, z)\n"
+               "  n = s32[] convert(g)",
                2);
 }
 
