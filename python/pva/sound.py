@@ -46,6 +46,7 @@ COLUMNS = {
 # What newer profiles have besides: tables, columns of the tables above (which pva reads only where
 # they are), and views.
 NEWER = {
+    "runs": "first_row:i end_row:i",
     "sources": "role:n",
     "programs": "stream:i tile_cycles:i code_by_tile:i",
     "compute_sets": "tile_cycles:i state_by_tile:i",
