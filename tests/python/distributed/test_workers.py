@@ -159,6 +159,13 @@ def test_messages_of_estimators(estimators):
                                 "num_workers * num_replicas (2 * 1)")
 
 
+def test_the_loss_of_a_pipeline_is_the_sum_of_the_workers(tmp_path):
+    pytest.importorskip("tensorflow_estimator", reason="needs TensorFlow's estimators")
+    for code, output, told in _run("case_pipeline_estimator.py", tmp_path)[:2]:
+        assert code == 0, output[-6000:]
+        assert told["losses"] == [3., 3.]
+
+
 def test_the_example(tmp_path):
     with cluster.addresses(cluster.WORKERS) as addresses:
         around = [["env", "TF_CONFIG=" + json.dumps({

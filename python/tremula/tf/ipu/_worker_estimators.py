@@ -33,6 +33,8 @@ def _is_ours(strategy):
 class WorkerTraining:
     """The part of an IPU estimator that a strategy changes; its base is TensorFlow's Estimator."""
 
+    _shows_mean_of_workers = True
+
     def _get_iterator_from_input_fn(self, input_fn, mode, distribution=None):
         if not _is_ours(distribution):
             return super()._get_iterator_from_input_fn(input_fn, mode, distribution)
@@ -75,8 +77,9 @@ class WorkerTraining:
         with tf.device(None), tf.device(strategy.extended.host_device):
             spec = super()._call_model_fn(features, labels, mode, config)
         # The loss that is shown is the mean of the workers', whatever the optimizer made of it in
-        # the program.
-        graph._is_loss_scaled_by_optimizer, graph._last_loss_reduction = True, None
+        # the program, or their sum, as the original's pipelines have it.
+        graph._is_loss_scaled_by_optimizer = self._shows_mean_of_workers
+        graph._last_loss_reduction = None
         return spec
 
 

@@ -170,6 +170,7 @@ class IPUPipelineEstimator(ipu_estimator._IPUEstimatorBase):
     """An Estimator whose model is a pipeline over several IPUs."""
 
     _program = _PipelineProgram
+    _shows_mean_of_workers = False  # but their sum
 
     def __init__(self, model_fn, model_dir=None, config=None, params=None, warm_start_from=None):
         """`model_fn` takes mode, params and config, as far as it wants them, and returns an
