@@ -157,7 +157,7 @@ static void test_numbers_that_no_half_holds(void **state) {
                 (float[]){4095, 4096, 4097, 4098});
   expect_floats("z = f16[4] multiply(x, y)  i = s32[4] convert(z)  s = f16[4] convert(i)\n"
                 "  ROOT r = f32[4] convert(s)",
-                (float[]){6, 90000, -6e7f, -2147483648.0f});
+                (float[]){6, 90000, -6e7f, 2147483648.0f});
 }
 
 /* A number is rounded where the program says so. */
