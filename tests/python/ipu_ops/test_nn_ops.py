@@ -1,6 +1,7 @@
 """Activations against their formulas, CTC and sampled losses against TensorFlow's."""
 
 import math
+import re
 
 import numpy as np
 import pytest
@@ -112,6 +113,17 @@ def test_multi_conv(run, random):
     with pytest.raises(TypeError, match="Expected the multi_conv `options` to be a `dict`, but "
                        "got banana instead."):
         nn_ops.multi_conv(options="banana")(lambda x: x)(tf.zeros([1]))
+
+
+def test_multi_conv_with_an_option_that_there_is_not(on_ipu, session):
+    @nn_ops.multi_conv(options={"cycleBackOff": "0.2", "invalidFlag": "1"})
+    def convolutions(x):
+        return tf.nn.conv2d(x, tf.ones([1, 1, 2, 2]), 1, "SAME")
+
+    result = on_ipu(convolutions, [tf.zeros([1, 4, 4, 2])])
+    with session() as sess, pytest.raises(tf.errors.InternalError, match=re.escape(
+            "[Poplar][Build graph] invalid_option: Unrecognised option 'invalidFlag'")):
+        sess.run(result)
 
 
 def test_multi_conv_of_what_depends():

@@ -5,8 +5,11 @@ import json
 
 import tensorflow.compat.v1 as tf
 
-from tremula.tf.inner import layers
+from tremula.tf.inner import errors, layers
 from tremula.tf.ipu.ops import _building, _ctc, _generations, nn_ops_grad
+from tremula.tf.runtime.tracing import tracing
+
+_MULTI_CONV_OPTIONS = ("planType", "perConvReservedTiles", "cycleBackOff")
 
 
 @_generations.older_order(
@@ -46,7 +49,8 @@ def multi_conv(func=None, options=None):
     mark on the operations for the cost model and change no number.
 
     Raises TypeError, when func is called, for options that are no dict, FailedPreconditionError
-    for convolutions of which one needs another.
+    for convolutions of which one needs another. A program with an option that PopLibs does not
+    know fails with InternalError.
     """
     def decorate(inner):
         @functools.wraps(inner)
@@ -55,6 +59,10 @@ def multi_conv(func=None, options=None):
             if not isinstance(chosen, dict):
                 raise TypeError("Expected the multi_conv `options` to be a `dict`, but got "
                                 f"{chosen} instead.")
+            for key in sorted(chosen.keys() - set(_MULTI_CONV_OPTIONS), key=str):
+                tracing.refuse(f"[Poplar][Build graph] invalid_option: Unrecognised option '{key}'"
+                               f". A multi_conv has {', '.join(_MULTI_CONV_OPTIONS)}.",
+                               errors.INTERNAL)
             arguments = tf.nest.map_structure(tf.convert_to_tensor, arguments)
             graph = None if tf.executing_eagerly() else tf.get_default_graph()
             first = len(graph.get_operations()) if graph is not None else 0
