@@ -7,6 +7,7 @@ import worker
 
 import tensorflow as tf
 from tensorflow.python import ipu
+from tensorflow.python.distribute import values
 
 INDEX, WORKERS = worker.INDEX, worker.WORKERS
 
@@ -66,6 +67,32 @@ def train_split(strategy):
     worker.tell("host devices", sorted({one.device for one in variables.values()}))
 
 
+def per_replica(strategy):
+    """Arguments that have a value on every replica, and where run() places what is done there."""
+    devices = []
+    with strategy.scope():
+        scale = tf.Variable(2.)
+
+    def step(pair, y):
+        result = pair["x"] * y * scale
+        # What a function that run() is given traces has no device of its own yet.
+        devices.extend(tf.distribute.get_replica_context().devices)
+        if result.device:  # the graph of a tf.function that run() is given says none
+            devices.append(result.device)
+        return result
+
+    @tf.function
+    def around(pair, y):
+        return strategy.run(step, args=[pair], kwargs={"y": y})
+
+    pair = {"x": values.PerReplica([tf.constant(INDEX + 1.)])}
+    y = values.PerReplica([tf.constant(3.)])
+    results = [strategy.run(one, args=[pair], kwargs={"y": y}) for one in (
+        step, tf.function(step), tf.function(step, jit_compile=True))]
+    worker.tell("per replica", [*results, around(pair, y)])
+    worker.tell("per replica devices", sorted(set(devices)))
+
+
 def _executions():
     from tensorflow.compiler.plugin.poplar.driver.trace_pb2 import IpuTraceEvent
     from tensorflow.compiler.plugin.poplar.ops import gen_ipu_ops
@@ -105,6 +132,7 @@ def main():
     train("compiled", strategy, True)
     train("placed", strategy, None)
     train_split(on_host)
+    per_replica(strategy)
     if INDEX == 0:
         worker.tell("reference", worker.reference())
     lose_a_worker(strategy)

@@ -7,7 +7,7 @@ import worker
 
 import tensorflow.compat.v1 as tf
 from tensorflow.python import ipu
-from tensorflow.python.distribute import cross_device_utils
+from tensorflow.python.distribute import cross_device_utils, values
 
 INDEX, WORKERS = worker.INDEX, worker.WORKERS
 SUM, MEAN = tf.distribute.ReduceOp.SUM, tf.distribute.ReduceOp.MEAN
@@ -125,6 +125,31 @@ def reduce(cluster):
             [one.decode() for one in first.values[0].initial_value.op.get_attr("_class")]])
 
 
+def per_replica(cluster):
+    """Arguments that have a value on every replica, and where run() places what it builds."""
+    strategy, devices = cluster.on_ipu, []
+    with tf.Graph().as_default(), strategy.scope():
+        x = tf.placeholder(tf.float32, [])
+        scale = tf.get_variable("scale", initializer=2.0)
+
+        def step(pair, y):
+            result = pair["x"] * y * scale
+            devices.extend([result.device, *tf.distribute.get_replica_context().devices])
+            return result
+
+        def compiled(pair, y):
+            with ipu.scopes.ipu_scope("/device:IPU:0"):
+                return ipu.ipu_compiler.compile(lambda x: step({"x": x}, y), [pair["x"]])[0]
+
+        results = [strategy.run(one, args=[{"x": values.PerReplica([x])}],
+                                kwargs={"y": values.PerReplica([tf.constant(3.0)])})
+                   for one in (step, compiled)]
+        with cluster.session() as session:
+            session.run(tf.global_variables_initializer())
+            worker.tell("per replica", session.run(results, {x: INDEX + 1}))
+        worker.tell("per replica devices", sorted(set(devices)))
+
+
 def properties(cluster):
     """What the strategy says, and its errors."""
     strategy, extended = cluster.on_ipu, cluster.on_ipu.extended
@@ -190,6 +215,7 @@ def main():
     ipu_config.configure_ipu_system()
     properties(cluster)
     reduce(cluster)
+    per_replica(cluster)
     train(cluster, "compiled", cluster.on_ipu, compiled=True, on_host=False)
     train(cluster, "placed", cluster.on_ipu, compiled=False, on_host=False)
     train(cluster, "host", cluster.on_host, compiled=True, on_host=True)

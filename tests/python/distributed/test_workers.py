@@ -73,6 +73,14 @@ def test_reductions(sessions):
         assert one["kinds"] == [True, True]
 
 
+def test_arguments_of_run_are_this_workers_values(sessions, loops):
+    for case in (sessions[:2], loops):
+        for i, one in enumerate(case):
+            assert set(one["per replica"]) == {6. * (i + 1)}
+            assert one["per replica devices"] == [
+                f"/job:worker/replica:0/task:{i}/device:IPU:0"]
+
+
 def test_properties(sessions):
     first, second, _ = sessions
     assert first["properties"] == [2, True, True, True, True]
