@@ -327,6 +327,22 @@ def test_errors_of_the_program_and_of_tracing(strategy):
         strategy.run(failing, args=(tf.constant(1.),))
 
 
+def test_sums_over_mini_batches_are_for_variables(strategy):
+    from tensorflow.compiler.plugin.poplar.ops import gen_poputil_ops
+
+    @tf.function(jit_compile=True)
+    def looped(x):
+        def body(i, x):
+            total = gen_poputil_ops.ipu_stateful_gradient_accumulate(tf.ones_like(x), 5)
+            return i + 1, x + total
+
+        return tf.while_loop(lambda i, x: i < 10, body, (0, x))[1]
+
+    with pytest.raises(tf.errors.FailedPreconditionError,
+                       match="^The .*IpuStatefulGradientAccumulate op"):
+        strategy.run(looped, [tf.constant([10.])])
+
+
 def test_an_error_of_several_nodes_is_said_once():
     from tremula.tf.functions import hooks
     where = 'Detected at node \'%s\' defined at (most recent call last):\n  File "a.py", line 1\n\n'

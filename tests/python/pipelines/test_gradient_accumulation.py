@@ -86,27 +86,55 @@ def test_a_loop_that_ends_within_a_sum_is_refused():
         train(lambda: accumulating.GradientAccumulationOptimizerV2(momentum(), COUNT), 6)
 
 
-@pytest.mark.parametrize("turns", [4, 6])
-@pytest.mark.parametrize("sums", [
-    lambda x: gen_poputil_ops.ipu_stateful_gradient_accumulate(tf.ones_like(x), 4),
-    lambda x: gen_poputil_ops.ipu_stateful_gradient_accumulate(tf.ones_like(x), 4,
-                                                               verify_usage=False)])
-@pytest.mark.parametrize("repeat", [
-    lambda turns, body, x: tf.while_loop(lambda i, x: i < turns,
-                                         lambda i, x: (i + 1, body(x)), (0, x))[1],
-    lambda turns, body, x: ipu.loops.repeat(turns, body, [x])], ids=["while", "repeat"])
-def test_every_loop_is_as_long_as_whole_sums(turns, sums, repeat):
+def run_loop(repeat, turns, sums):
+    """What a loop makes of [10.], to which it adds sums(its value) in every turn."""
     with tf.Graph().as_default(), tf.Session() as session:
         with ipu.scopes.ipu_scope("/device:IPU:0"):
             result, = ipu.ipu_compiler.compile(
                 lambda x: repeat(turns, lambda x: x + sums(x), x), [tf.constant([10.])])
-        if turns == 4:
-            assert session.run(result).tolist() == [14.]
-            return
-        with pytest.raises(tf.errors.FailedPreconditionError, match=(
-                "Detected a gradient accumulation operation with 4 number of mini batches inside "
-                "a loop with 6 iterations")):
-            session.run(result)
+        return session.run(result).tolist()
+
+
+LOOPS = pytest.mark.parametrize("repeat", [
+    lambda turns, body, x: tf.while_loop(lambda i, x: i < turns,
+                                         lambda i, x: (i + 1, body(x)), (0, x))[1],
+    lambda turns, body, x: ipu.loops.repeat(turns, body, [x])], ids=["while", "repeat"])
+
+
+@LOOPS
+def test_every_loop_is_as_long_as_whole_sums(repeat):
+    def sums(x):
+        return gen_poputil_ops.ipu_stateful_gradient_accumulate(tf.ones_like(x), 4,
+                                                                verify_usage=False)
+
+    assert run_loop(repeat, 4, sums) == [14.]
+    with pytest.raises(tf.errors.FailedPreconditionError, match=(
+            "Detected a gradient accumulation operation with 4 number of mini batches inside "
+            "a loop with 6 iterations")):
+        run_loop(repeat, 6, sums)
+
+
+@LOOPS
+def test_sums_are_for_variables(repeat):
+    def sums(x):
+        return gen_poputil_ops.ipu_stateful_gradient_accumulate(tf.ones_like(x), 5)
+
+    with pytest.raises(tf.errors.FailedPreconditionError,
+                       match="^The .*IpuStatefulGradientAccumulate op"):
+        run_loop(repeat, 10, sums)
+
+    def updates(x):
+        total = tf.get_variable("total", [], initializer=tf.zeros_initializer(), use_resource=True)
+        with tf.control_dependencies([total.assign_add(tf.reduce_sum(sums(x)))]):
+            return tf.ones_like(x)
+
+    with tf.Graph().as_default(), tf.Session() as session:
+        with ipu.scopes.ipu_scope("/device:IPU:0"):
+            result = ipu.ipu_compiler.compile(
+                lambda x: repeat(10, lambda x: x + updates(x), x), [tf.constant([10.])])
+        session.run(tf.global_variables_initializer())
+        assert session.run(result)[0].tolist() == [20.]
+        assert session.run(tf.global_variables()) == [10.]
 
 
 def test_bad_numbers_are_refused():

@@ -26,7 +26,7 @@ class Recording:
         self.graph, self.device, self.owner = graph, device, weakref.ref(owner)
         self.state = []
         self._infeed = None
-        self.refusals = []
+        self.refusals, self.unchecked = [], []
         self.tables, self.updated, self.accumulating = {}, {}, {}
 
     @property

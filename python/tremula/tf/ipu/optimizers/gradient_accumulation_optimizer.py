@@ -163,3 +163,31 @@ def check_loop(num_mini_batches):
             f"Detected a gradient accumulation operation with {num_mini_batches} number of mini "
             f"batches inside a loop with {trip_count} iterations. The number of iterations must be "
             "a multiple of the number of mini batches, or gradients would be lost.")
+
+
+def check_use(total, name):
+    """Makes the program fail with FailedPreconditionError if the loop whose body makes `total`, a
+    sum over mini-batches, adds it to a value that the loop carries. `name` is the sum's."""
+    body = total.graph
+
+    def check():
+        if any({before.op, total.op} <= _ops_behind(after)
+               for before, after in zip(body.inputs, body.outputs)):
+            tracing.refuse(
+                f"The sum {name} of an IpuStatefulGradientAccumulate op becomes a part of a value "
+                "that the loop around carries, but it is for updates of variables only. Make that "
+                "value a variable, or give verify_usage=False.")
+
+    if graphs.is_loop_body(body):
+        tracing.when_built(check)
+
+
+def _ops_behind(tensor):
+    """The operations of a graph that the value of a tensor is made of."""
+    found, waiting = set(), [tensor.op]
+    while waiting:
+        one = waiting.pop()
+        if one not in found:
+            found.add(one)
+            waiting += [taken.op for taken in one.inputs]
+    return found

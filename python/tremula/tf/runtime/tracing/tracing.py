@@ -35,6 +35,7 @@ class Trace:
     updated    those of them that it updates
     accumulating  those of them whose updates wait for the update of the weights
     refusals   reasons that it can be built but not run: texts, each with a status code
+    unchecked  checks of what has been built that wait for the rest of it: see when_built()
     """
 
     is_function = False  # TensorFlow traces it, and this is the recording of that
@@ -50,7 +51,7 @@ class Trace:
         self.effects = []
         self.infeed = None
         self.feeds = []
-        self.refusals = []
+        self.refusals, self.unchecked = [], []
         self.tables, self.updated, self.accumulating = {}, {}, {}
 
     def run(self, computation, inputs):
@@ -173,11 +174,13 @@ def _stack():
 
 @contextlib.contextmanager
 def entered(trace):
-    """A block in which current() is `trace`."""
+    """A block in which current() is `trace`. After it when_built()'s checks are done."""
     stack = _stack()
     stack.append(trace)
     try:
         yield
+        while trace.unchecked:
+            trace.unchecked.pop(0)()
     finally:
         stack.pop()
 
@@ -186,6 +189,11 @@ def current():
     """The Trace that is going on in this thread, or None."""
     stack = _stack()
     return stack[-1] if stack else None
+
+
+def when_built(check):
+    """Calls check() when the computation that is being traced is whole, loops and branches too."""
+    current().unchecked.append(check)
 
 
 def refuse(message, code=errors.FAILED_PRECONDITION, before_others=False):

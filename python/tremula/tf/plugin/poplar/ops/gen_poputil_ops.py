@@ -53,12 +53,16 @@ def ipu_stateful_gradient_accumulate(input, num_mini_batches, verify_usage=True,
     """`input` added up over `num_mini_batches` iterations of a loop: the sum in the last of them,
     zeros in the others, so that a plain descent by it is one step. A sum begins with
     every run. A program fails with FailedPreconditionError if a loop would end in the middle of a
-    sum; `verify_usage` refuses it outside of loops too."""
+    sum; `verify_usage` refuses it outside of loops too, and sums that become a part of a value that
+    the loop carries: they are for variables."""
     with tf.name_scope(name, "IpuStatefulGradientAccumulate", [input]) as scope, \
             scopes.frontend_attribute(accumulation.COUNT_ATTRIBUTE, str(num_mini_batches)):
         if verify_usage or loops.current() is not None:
             gradient_accumulation_optimizer.check_loop(num_mini_batches)
-        return accumulation.every(tf.convert_to_tensor(input), num_mini_batches, scope[:-1])
+        total = accumulation.every(tf.convert_to_tensor(input), num_mini_batches, scope[:-1])
+        if verify_usage:
+            gradient_accumulation_optimizer.check_use(total, scope[:-1])
+        return total
 
 
 def ipu_stateful_gradient_accumulate_with_momentum(accum, grad, momentum, num_mini_batches,
