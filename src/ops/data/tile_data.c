@@ -76,8 +76,7 @@ trm_status trm_tile_slice(const trm_tile_request *request, trm_tile_cost *cost, 
   const trm_mapping place = sliceable(request, table->shape.dtype, shape);
   add_wish(cost, 0, &place);
   const bool there = !table->is_view && trm_mapping_same_place(&table->mapping, &place);
-  if (!there && update) TRY(trm_tile_bring(request, cost, table, &place, error));
-  if (!there && !update) TRY(trm_tile_bring_to_read(request, cost, table, &place, error));
+  if (!there) TRY(trm_tile_bring(request, cost, table, &place, error));
   const int64_t slice_dims[2] = {slices, shape.columns};
   const uint32_t cuts[2] = {1, place.cuts[1]};
   const int64_t grains[2] = {1, place.part_size[1]};
