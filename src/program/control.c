@@ -75,6 +75,7 @@ static trm_status own_variable(trm_program_draft *draft, const trm_value *value,
   if (!value->is_view && value->num_more == 0 && value->source_count == count &&
       value->variable != TRM_NO_INDEX) {
     draft->follows.items[*out_variable] = value->variable;
+    made->shards = draft->variables.items[value->variable].shards;
   }
   return TRM_OK;
 }

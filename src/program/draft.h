@@ -179,6 +179,19 @@ void trm_program_choose_selection(trm_program *program, const trm_module *module
 uint32_t trm_program_ipu_of_shard(const trm_program *program, uint32_t shard);
 /* The IPU of a sharding such as "{maximal device=3}", or of a tuple's first; -1: none. */
 int32_t trm_program_sharded_ipu(const trm_program *program, const char *sharding);
+/* ---- shards.c ------------------------------------------------------------------------------- */
+
+/* Whether an update wants its state to be shared out, and there are replicas. */
+bool trm_shards_wanted(const trm_program_draft *draft, const trm_instruction *instruction);
+/* In the second walk: request->shards for instruction i. */
+uint32_t trm_shards_of(const trm_program_draft *draft, const trm_program_scope *scope, trm_index i,
+                       const trm_tile_request *request);
+/* Adds the all-gather of an instruction's results that others use whole. `values` are the leaves
+ * of its operands. */
+trm_status trm_shards_gather(const trm_program_draft *draft, const trm_program_scope *scope,
+                             trm_index i, const trm_tile_request *request, const trm_value *values,
+                             trm_tile_cost *cost, trm_error *error);
+
 /* ---- remote.c ------------------------------------------------------------------------------- */
 
 /* In the first walk: notes that an instruction uses a value, and that a result replaces the state
@@ -190,6 +203,9 @@ trm_status trm_remote_note_result(trm_program_draft *draft, const trm_value *sta
 /* In the second walk: whether a leaf of an instruction is in remote memory. */
 bool trm_remote_is(const trm_program_draft *draft, uint32_t computation, trm_index i, uint32_t leaf,
                    const trm_shape *shape);
+/* Of how many replicas each has a part of such a leaf; 1: all have all of it. */
+uint32_t trm_remote_shards(const trm_program_draft *draft, uint32_t computation, trm_index i,
+                           uint32_t leaf);
 /* Called before and after an instruction: adds copies from and to remote memory for operands and
  * results that are there, and their arrays on tiles from `first_step` on. */
 trm_status trm_remote_read(trm_program_draft *draft, const trm_value *values, size_t count,

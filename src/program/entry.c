@@ -116,6 +116,7 @@ static trm_status add_input(trm_program_draft *draft, const input_table *table, 
   added->is_weight = weight;
   added->is_updated = is_updated;
   added->is_remote = remote;
+  added->shards = remote ? trm_remote_shards(draft, entry, i, l) : 1;
   return TRM_OK;
 }
 

@@ -261,6 +261,7 @@ static trm_status measure(trm_program *program, trm_arena *arena, trm_error *err
     trm_program_variable *variable = &program->variables[v];
     if (variable->live.end <= variable->live.begin) variable->live.end = variable->live.begin + 1;
     if (variable->is_remote) { /* its readers' arrays are variables of their own */
+      variable->total_bytes = trm_ceil_divide(variable->total_bytes, trm_most(1, variable->shards));
       if (variable->is_input) program->totals.remote_bytes += variable->total_bytes;
       variable->mapping.kind = TRM_MAPPING_NONE;
     }

@@ -3,7 +3,8 @@
  *
  * Users decide which variables these are, so the first walk collects them. Variables that only the
  * weight update reads (an optimizer's moments) are in remote memory if the update has the attribute
- * "weight_update" with "offload", or "auto" and there is remote memory. The pipeline option
+ * "weight_update" with "offload", or "auto" and there is remote memory; with ",sharded" behind it
+ * replicas share these variables out (shards.c). The pipeline option
  * offload_gradient_accumulation_buffers adds the sums of gradients, and offload_weights adds
  * everything that the update reads. A value that replaces such a variable in a loop is in remote
  * memory too. */
@@ -13,7 +14,7 @@
 #include "program/draft.h"
 #include "target/target.h"
 
-enum { IN_UPDATE = 1, ELSEWHERE = 2, OFFLOADED = 4, SUM = 8, RESULT = 16 };
+enum { IN_UPDATE = 1, ELSEWHERE = 2, OFFLOADED = 4, SUM = 8, RESULT = 16, SHARDED = 32 };
 
 /* The name of the additions of gradients (python/tremula/tf/runtime/tracing/accumulation.py). */
 static const char sum_name[] = "GradientAccumulatorAddWithScale";
@@ -21,9 +22,10 @@ static const char sum_name[] = "GradientAccumulatorAddWithScale";
 static uint8_t kind_of_use(const trm_program_draft *draft, const trm_instruction *instruction) {
   const char *update = trm_pipeline_attribute(draft->module, instruction, "weight_update");
   if (update == NULL) return ELSEWHERE;
-  const bool offloads = strcmp(update, "offload") == 0 ||
-                        (strcmp(update, "auto") == 0 && !draft->program->options.ipu_model);
-  return IN_UPDATE | (offloads ? OFFLOADED : 0);
+  const bool offloads = strncmp(update, "offload", 7) == 0 ||
+                        (strncmp(update, "auto", 4) == 0 && !draft->program->options.ipu_model);
+  const uint8_t sharded = trm_shards_wanted(draft, instruction) ? SHARDED : 0;
+  return IN_UPDATE | (offloads ? OFFLOADED | sharded : 0);
 }
 
 static bool adds_gradients(const trm_program_draft *draft, const trm_instruction *instruction) {
@@ -70,22 +72,33 @@ bool trm_remote_is(const trm_program_draft *draft, uint32_t computation, trm_ind
   return bytes >= draft->program->options.minimum_remote_bytes;
 }
 
+uint32_t trm_remote_shards(const trm_program_draft *draft, uint32_t computation, trm_index i,
+                           uint32_t leaf) {
+  const trm_placement *placements = draft->wishes[computation][i];
+  if (draft->finding || placements == NULL) return 1;
+  const bool is_shared = (placements[leaf].remote & (SHARDED | ELSEWHERE)) == SHARDED;
+  return is_shared ? draft->program->options.replicas : 1;
+}
+
 trm_status trm_remote_note_result(trm_program_draft *draft, const trm_value *state,
                                   const trm_value *result, trm_error *error) {
   const trm_placement *placement = trm_program_placement_of(draft, state);
   if (placement == NULL || !is_wanted(draft, placement)) return TRM_OK;
+  const uint8_t sharded = placement->remote & ELSEWHERE ? 0 : placement->remote & SHARDED;
   uint32_t v = result->variable;
   while (v != TRM_NO_INDEX && v != state->variable) {
     const trm_program_variable *variable = &draft->variables.items[v];
     if (variable->source == TRM_NO_INDEX || variable->is_input) return TRM_OK;
     const trm_program_source *source = &draft->sources.items[variable->source];
-    const trm_shape *shape =
-        &draft->module->computations[source->computation].instructions[source->instruction].shape;
+    const trm_instruction *maker =
+        &draft->module->computations[source->computation].instructions[source->instruction];
+    const trm_shape *shape = &maker->shape;
     const int32_t leaves = trm_shape_num_leaves(shape);
     if (variable->leaf >= (uint32_t)leaves) return TRM_OK;
     TRY(trm_program_make_placements(draft, source->computation, source->instruction, leaves,
                                     error));
-    draft->wishes[source->computation][source->instruction][variable->leaf].remote |= RESULT;
+    draft->wishes[source->computation][source->instruction][variable->leaf].remote |=
+        RESULT | (trm_shards_wanted(draft, maker) ? sharded : 0);
     v = draft->follows.items[v];
   }
   return TRM_OK;
@@ -95,6 +108,23 @@ trm_status trm_remote_note_result(trm_program_draft *draft, const trm_value *sta
 
 static bool is_remote(const trm_program_draft *draft, const trm_value *value) {
   return value->variable != TRM_NO_INDEX && draft->variables.items[value->variable].is_remote;
+}
+
+/* Bytes of the part of a variable that a replica has. */
+static int64_t part_bytes(const trm_program_draft *draft, uint32_t v) {
+  const trm_program_variable *variable = &draft->variables.items[v];
+  return trm_ceil_divide(variable->total_bytes, trm_most(1, variable->shards));
+}
+
+/* The place of this part: the variable's tiles have less each. */
+static trm_mapping part_mapping(const trm_program_draft *draft, uint32_t v) {
+  const trm_program_variable *variable = &draft->variables.items[v];
+  const trm_mapping *whole = &variable->mapping;
+  if (variable->shards <= 1 || whole->kind == TRM_MAPPING_NONE) return *whole;
+  return trm_mapping_linear_grain(trm_program_target_of(draft, whole->ipu), variable->dtype,
+                                  trm_ceil_divide(whole->count, variable->shards), 1,
+                                  trm_ceil_divide(whole->worst, variable->shards), whole->ipu,
+                                  whole->first_tile);
 }
 
 /* Adds one copy from or to remote memory. */
@@ -124,7 +154,7 @@ trm_status trm_remote_read(trm_program_draft *draft, const trm_value *values, si
   int64_t bytes = 0;
   for (size_t k = 0; k < count; ++k) {
     if (is_remote(draft, &values[k])) {
-      bytes += draft->variables.items[values[k].variable].total_bytes;
+      bytes += part_bytes(draft, values[k].variable);
     }
   }
   return add_copy(draft, true, bytes, source, ipu, error);
@@ -136,7 +166,7 @@ static trm_status add_array(trm_program_draft *draft, uint32_t v, uint32_t first
   const trm_program_variable *variable = &draft->variables.items[v];
   const trm_new_variable wanted = {.name = variable->name,
                                    .source = variable->source,
-                                   .mapping = variable->mapping,
+                                   .mapping = part_mapping(draft, v),
                                    .category = TRM_CATEGORY_VARIABLE};
   uint32_t array;
   TRY(trm_program_add_variable(draft, &wanted, &array, error));
@@ -152,7 +182,7 @@ trm_status trm_remote_write(trm_program_draft *draft, const trm_value *values, s
   int64_t bytes = 0;
   for (size_t k = 0; k < num_results; ++k) {
     if (is_remote(draft, &results[k])) {
-      bytes += draft->variables.items[results[k].variable].total_bytes;
+      bytes += part_bytes(draft, results[k].variable);
     }
   }
   TRY(add_copy(draft, false, bytes, source, ipu, error));

@@ -287,10 +287,13 @@ static trm_status make_results(trm_program_draft *draft, trm_program_scope *scop
                                        .mapping = mapping,
                                        .category = TRM_CATEGORY_VARIABLE};
       TRY(trm_program_add_variable(draft, &wanted, &variable, error));
-      draft->variables.items[variable].leaf = (uint32_t)l;
-      draft->variables.items[variable].live = (trm_program_interval){writes, writes};
-      draft->variables.items[variable].is_remote =
-          trm_remote_is(draft, scope->computation, i, (uint32_t)l, shape);
+      trm_program_variable *made = &draft->variables.items[variable];
+      made->leaf = (uint32_t)l;
+      made->live = (trm_program_interval){writes, writes};
+      made->is_remote = trm_remote_is(draft, scope->computation, i, (uint32_t)l, shape);
+      if (made->is_remote) {
+        made->shards = trm_remote_shards(draft, scope->computation, i, (uint32_t)l);
+      }
       for (uint32_t k = 0; k < request->num_operands; ++k) {
         const trm_tile_operand *operand = &request->operands[k];
         if (!operand->is_view && operands[k].num_more == 0 &&
@@ -412,6 +415,7 @@ static trm_status walk_family(trm_program_draft *draft, trm_program_scope *scope
                               .next_tile = draft->next_tile[ipu],
                               .plans = draft->plans,
                               .roles = (trm_tile_role *const *)draft->roles};
+  request.shards = trm_shards_of(draft, scope, i, &request);
   trm_tile_options io_options;
   trm_feed_way feed;
   TRY(trm_io_tiles_choose(draft, &request, &io_options, &feed));
@@ -426,6 +430,7 @@ static trm_status walk_family(trm_program_draft *draft, trm_program_scope *scope
              trm_instruction_text(draft->module, instruction, text, sizeof text));
     goto done;
   }
+  TRY_OR_GOTO(trm_shards_gather(draft, scope, i, &request, in.values, &cost, error), done);
   TRY_OR_GOTO(keep_remarks(draft, instruction, &cost, note, source, &in), done);
   use_tiles(draft, &cost, ipu);
   TRY_OR_GOTO(add_steps(draft, instruction, &cost, &in, source, ipu, &writes, error), done);

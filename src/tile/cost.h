@@ -129,6 +129,8 @@ typedef struct trm_tile_request {
   uint32_t next_tile;           /* where a linear mapping begins, so that small arrays spread */
   struct trm_plan_cache *plans; /* ops/linear/plan.h; may be NULL */
   trm_tile_role *const *roles;  /* by computation, instruction; or NULL */
+  uint32_t shards; /* replicas that share the elements: each computes 1/shards of an elementwise
+                      instruction, and has 1/shards of an all-reduce's result. 0: not shared */
 } trm_tile_request;
 
 /* ---- Results -------------------------------------------------------------------------------- */
@@ -203,6 +205,12 @@ trm_status trm_tile_dot(const trm_tile_request *, trm_tile_cost *, trm_error *);
 /* cholesky, triangular-solve, QR */
 trm_status trm_tile_algebra(const trm_tile_request *, trm_tile_cost *, trm_error *);
 trm_status trm_tile_fft(const trm_tile_request *, trm_tile_cost *, trm_error *);
+/* The number of replicas in a group of a collective. */
+int64_t trm_tile_group_size(const trm_tile_request *request);
+/* Adds the all-gather of an array of `bytes` of which each of request->shards replicas has a part.
+ */
+trm_status trm_tile_gather_shards(const trm_tile_request *request, trm_tile_cost *cost,
+                                  int64_t bytes, trm_error *error);
 /* Collectives between replicas, sends and receives, feeds, remote buffers. */
 trm_status trm_tile_collective(const trm_tile_request *, trm_tile_cost *, trm_error *);
 trm_status trm_tile_transfer(const trm_tile_request *, trm_tile_cost *, trm_error *);

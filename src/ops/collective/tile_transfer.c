@@ -42,8 +42,7 @@ static trm_status add_transfer(const trm_tile_request *request, trm_tile_cost *c
   return trm_tile_cost_add(cost, &phase, error);
 }
 
-/* The number of replicas in a group. */
-static int64_t group_size(const trm_tile_request *request) {
+int64_t trm_tile_group_size(const trm_tile_request *request) {
   const trm_collective *c = request->instruction->collective;
   int64_t size = request->options->replicas;
   const int64_t stated = trm_config_integer(request->instruction, "group_size", 0);
@@ -73,9 +72,10 @@ static trm_status add_ring(const trm_tile_request *request, trm_tile_cost *cost,
   if (!reduces) return TRM_OK;
   const int64_t worst = trm_ceil_divide(share / 4 + 1, target->tiles_per_ipu);
   const int64_t workers = target->num_worker_contexts;
-  TRY(trm_tile_add_compute(
-      request, cost, "AllReduceAdd", "popops::BinaryOp1DInPlace<ADD,float>", target->tiles_per_ipu,
-      1, workers * (58 + trm_ceil_divide(worst, workers) * 2) + 11, 1.0, 2, share / 4, error));
+  TRY(trm_tile_add_compute(request, cost, rounds == 1 ? "ReduceScatter/Add" : "AllReduceAdd",
+                           "popops::BinaryOp1DInPlace<ADD,float>", target->tiles_per_ipu, 1,
+                           workers * (58 + trm_ceil_divide(worst, workers) * 2) + 11, 1.0, 2,
+                           share / 4, error));
   cost->phases.items[cost->phases.count - 1].repeats = steps;
   return TRM_OK;
 }
@@ -84,7 +84,7 @@ trm_status trm_tile_collective(const trm_tile_request *request, trm_tile_cost *c
                                trm_error *error) {
   TRY(trm_tile_cost_begin(cost, request, error));
   const trm_instruction *instruction = request->instruction;
-  const int64_t replicas = group_size(request);
+  const int64_t replicas = trm_tile_group_size(request);
   int64_t bytes = 0;
   for (uint32_t k = 0; k < request->num_operands; ++k) {
     bytes += trm_tile_shape_bytes(&request->operands[k].shape);
@@ -101,7 +101,10 @@ trm_status trm_tile_collective(const trm_tile_request *request, trm_tile_cost *c
         cost->results[k].mapping = operand->mapping;
         if (operand->dies) cost->results[k].in_place = (int32_t)k;
       }
-      return add_ring(request, cost, "AllReduce", bytes, replicas, 2, true, error);
+      if (request->shards <= 1) {
+        return add_ring(request, cost, "AllReduce", bytes, replicas, 2, true, error);
+      }
+      return add_ring(request, cost, "ReduceScatter", bytes, replicas, 1, true, error);
     case TRM_OP_REDUCE_SCATTER:
       return add_ring(request, cost, "ReduceScatter", bytes, replicas, 1, true, error);
     case TRM_OP_ALL_GATHER:
@@ -118,6 +121,11 @@ trm_status trm_tile_collective(const trm_tile_request *request, trm_tile_cost *c
                           cycles_of(request->target, (double)bytes, link_rate(request->target)),
                           bytes, true, error);
   }
+}
+
+trm_status trm_tile_gather_shards(const trm_tile_request *request, trm_tile_cost *cost,
+                                  int64_t bytes, trm_error *error) {
+  return add_ring(request, cost, "AllGather", bytes, request->shards, 1, false, error);
 }
 
 static int64_t operand_bytes(const trm_tile_request *request) {

@@ -104,6 +104,11 @@ static void gather(const body *b, trm_index root, gathered *out) {
   }
 }
 
+/* Of `count` elements, those that one replica computes. */
+static int64_t elements_of(const trm_tile_request *request, int64_t count) {
+  return trm_ceil_divide(count, trm_most(1, request->shards));
+}
+
 /* Adds one compute set, with the exchange before it. *leader: the mapping of the value; the first
  * compute set of the body sets it. */
 static trm_status add_compute_set(body *b, trm_index root, const trm_mapping *place,
@@ -143,7 +148,7 @@ static trm_status add_compute_set(body *b, trm_index root, const trm_mapping *pl
   if (in_place && edges > 1) --edges; /* popops' in-place vertices have one pointer for both */
   TRY(trm_tile_add_incoming(b->request, b->cost, &incoming, error));
   const int64_t workers = target->num_worker_contexts;
-  const int64_t elements = trm_most(1, place->worst);
+  const int64_t elements = trm_most(1, elements_of(b->request, place->worst));
   const int64_t per_worker = trm_ceil_divide(elements, workers);
   int64_t worker;
   if (b->size[root] > 1) {
@@ -161,9 +166,9 @@ static trm_status add_compute_set(body *b, trm_index root, const trm_mapping *pl
   CHECK_MEMORY(codelet, "a cost");
   const char *name = trm_codelet_compute_set(b->cost->arena, instruction);
   CHECK_MEMORY(name, "a cost");
-  return trm_tile_add_compute(b->request, b->cost, name, codelet, place->parts, 1, cycles,
-                              trm_mapping_evenness(place), edges,
-                              b->flops[root] * trm_shape_count(&instruction->shape), error);
+  return trm_tile_add_compute(
+      b->request, b->cost, name, codelet, place->parts, 1, cycles, trm_mapping_evenness(place),
+      edges, b->flops[root] * elements_of(b->request, trm_shape_count(&instruction->shape)), error);
 }
 
 /* Whether another instruction's compute set computes the instruction. */
@@ -402,7 +407,8 @@ static trm_status cost_single(const trm_tile_request *request, trm_tile_cost *co
   }
   TRY(trm_tile_add_incoming(request, cost, &incoming, error));
   const int64_t workers = request->target->num_worker_contexts;
-  const int64_t per_worker = trm_ceil_divide(trm_most(1, place.worst), workers);
+  const int64_t per_worker =
+      trm_ceil_divide(trm_most(1, elements_of(request, place.worst)), workers);
   const bool relu = instruction->opcode == TRM_OP_MAXIMUM && scalar;
   double per_element = trm_codelet_cycles(request->computation, instruction, false);
   const uint32_t width = trm_tile_vector_width(instruction->shape.dtype);
@@ -418,7 +424,7 @@ static trm_status cost_single(const trm_tile_request *request, trm_tile_cost *co
   if (relu) codelet = "popnn::NonLinearity1D<RELU>";
   return trm_tile_add_compute(request, cost, name, codelet, place.parts, 1, cycles,
                               trm_mapping_evenness(&place), edges,
-                              trm_codelet_flops(instruction) * count, error);
+                              trm_codelet_flops(instruction) * elements_of(request, count), error);
 }
 
 /* map: applies the called computation to every element; each of its instructions is an

@@ -150,3 +150,31 @@ def batch_norms_trained():
 
 def batch_norms_trained_on_two_shards():
     return _trained(lambda x: batch_norm(x, training=True), shards=(0, 0, 1))
+
+
+# ---- replicas that share out the state of an optimizer ----
+
+def _shared_out(optimizer):
+    data = tf.data.Dataset.from_tensors((tf.constant([1, 2]), tf.zeros([2, 4]))).repeat()
+    feeds = ipu.ipu_infeed_queue.IPUInfeedQueue(data)
+    tf.add_to_collection("before", feeds.initializer)
+
+    def body(rows, labels):
+        x = tf.nn.embedding_lookup(variable("table", [10, 4]), rows)
+        loss = tf.losses.mean_squared_error(labels, tf.matmul(x, variable("weight", [4, 4])))
+        accumulating = ipu.optimizers.CrossReplicaGradientAccumulationOptimizerV2(
+            optimizer, 4, replicated_optimizer_state_sharding=True)
+        return accumulating.minimize(loss)
+    return compiled(lambda: ipu.loops.repeat(8, body, [], feeds))
+
+
+def adam_shared_out():
+    return _shared_out(tf.train.AdamOptimizer(.01))
+
+
+def momentum_shared_out():
+    return _shared_out(tf.train.MomentumOptimizer(.01, .9))
+
+
+def rms_shared_out():
+    return _shared_out(tf.train.RMSPropOptimizer(.01))

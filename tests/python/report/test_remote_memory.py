@@ -21,7 +21,7 @@ def dense(x, name):
 def accumulating(infeed, outfeed, **options):
     def body(x):
         loss = tf.reduce_mean(dense(dense(dense(x, "a"), "c"), "b") ** 2)
-        optimizer = ipu.optimizers.GradientAccumulationOptimizerV2(
+        optimizer = ipu.optimizers.CrossReplicaGradientAccumulationOptimizerV2(
             tf.train.AdamOptimizer(0.1), 4, **options)
         return outfeed.enqueue(loss), optimizer.minimize(loss)
     return ipu.loops.repeat(4, body, [], infeed)
@@ -97,4 +97,14 @@ def test_weights_and_sums_and_activations_of_a_pipeline(measured):
     _, _, same, more = measured(pipelined, 2, **states, offload_activations=True,
                                 offload_gradient_accumulation_buffers=True)
     assert more >= reads > 0
+    np.testing.assert_array_equal(weight, same)
+
+
+@pytest.mark.parametrize("program, num_ipus", [(accumulating, 2), (pipelined, 4)])
+def test_state_that_two_replicas_share_out(measured, program, num_ipus):
+    _, peak, weight, reads = measured(program, num_ipus)
+    _, lower_peak, same, parts = measured(program, num_ipus,
+                                               replicated_optimizer_state_sharding=True)
+    # An update has half of two moments on the tiles.
+    assert peak - lower_peak > WEIGHT / 2 and reads == parts > 0
     np.testing.assert_array_equal(weight, same)

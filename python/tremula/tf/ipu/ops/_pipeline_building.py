@@ -207,7 +207,8 @@ class _Parts:
         """Operations of what is done once all mini-batches are: the update of the weights."""
         done = []
         place = gradient_accumulation_optimizer.place_of_state(
-            self.pipeline.memory["offload_weight_update_variables"])
+            self.pipeline.memory["offload_weight_update_variables"],
+            self.pipeline.memory["replicated_optimizer_state_sharding"])
         with scopes.frontend_attribute(PHASE_ATTRIBUTE, "update"), \
                 scopes.frontend_attribute(gradient_accumulation_optimizer.UPDATE_ATTRIBUTE, place):
             if self.pipeline.training:

@@ -72,8 +72,9 @@ class GradientAccumulationOptimizerV2(ipu_optimizer.IpuOptimizer):
             last = tf.equal(now, count)
 
         def apply():
-            with scopes.frontend_attribute(
-                    UPDATE_ATTRIBUTE, place_of_state(self._offload_weight_update_variables)):
+            with scopes.frontend_attribute(UPDATE_ATTRIBUTE, place_of_state(
+                    self._offload_weight_update_variables,
+                    self._replicated_optimizer_state_sharding)):
                 return update()
 
         def update():
@@ -134,9 +135,11 @@ class CrossReplicaGradientAccumulationOptimizer(CrossReplicaGradientAccumulation
         self._opt._is_resource_update = False
 
 
-def place_of_state(offload):
-    """UPDATE_ATTRIBUTE's value for an option that is True, False or None."""
-    return "auto" if offload is None else "offload" if offload else "keep"
+def place_of_state(offload, shards):
+    """UPDATE_ATTRIBUTE's value for offload_weight_update_variables, which is True, False or None,
+    and replicated_optimizer_state_sharding, which is True or not."""
+    place = "auto" if offload is None else "offload" if offload else "keep"
+    return f"{place},sharded" if shards else place
 
 
 def _check_only_update():

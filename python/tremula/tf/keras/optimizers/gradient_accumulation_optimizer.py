@@ -105,7 +105,8 @@ class _Accumulating(optimizer_v2_wrapper._OptimizerV2Wrapper):
         def apply():
             with scopes.frontend_attribute(
                     plain.UPDATE_ATTRIBUTE,
-                    plain.place_of_state(self._offload_weight_update_variables)):
+                    plain.place_of_state(self._offload_weight_update_variables,
+                                         self._replicated_optimizer_state_sharding)):
                 self._apply([(tf.cast(total.read_value(), var.dtype), var)
                              for total, var in zip(sums, variables)], **kwargs)
             for total in sums:
