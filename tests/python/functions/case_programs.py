@@ -367,6 +367,22 @@ def test_parts_on_the_host(strategy, ipu, capfd):
     assert "seen 55" in capfd.readouterr().err
 
 
+def test_tensors_that_are_sent_to_the_host(strategy):
+    from tensorflow.compiler.plugin.poplar.ops import gen_sendrecv_ops
+    names = {"tensor_name": "x", "send_device": "/device:IPU:0", "send_device_incarnation": 0,
+             "recv_device": "/device:CPU:0"}
+
+    @tf.function(jit_compile=True)
+    def step(x):
+        for _ in tf.range(2):
+            gen_sendrecv_ops.ipu_send_to_host(x, **names)
+            x += 1.
+        return x
+
+    assert float(strategy.run(step, [tf.constant(3.)])) == 5.
+    assert [float(gen_sendrecv_ops.ipu_recv_at_host(tf.float32, **names)) for _ in "12"] == [3., 4.]
+
+
 def test_parts_on_the_host_take_what_is_fed(strategy, ipu):
     """In a loop, a part on the host whose input is a custom call of the program itself."""
     @tf.function(jit_compile=True)

@@ -38,10 +38,6 @@ INSTEAD = {
         "ipu_user_op": "ipu.custom_ops.precompiled_user_op()",
         "ipu_user_read_write_op": "ipu.custom_ops.cpu_user_operation()",
     },
-    "gen_sendrecv_ops": {
-        "ipu_send_to_host": "ipu.scopes.outside_compilation_scope()",
-        "ipu_recv_at_host": "ipu.scopes.outside_compilation_scope()",
-    },
 }
 
 
