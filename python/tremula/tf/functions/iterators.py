@@ -51,6 +51,8 @@ class IPUIterator(strategies.owned_iterator()):
     an infeed queue; `IPUIterator(infeed_spec=..., element_spec=...)` is a second name of one.
     """
 
+    is_read_eagerly = False  # as well: in programs of SDK 2.1
+
     def __init__(self, dataset=None, infeed_spec=None, element_spec=None, **kwargs):
         # pylint: disable=super-init-not-called
         if (dataset is None) != (infeed_spec is not None and element_spec is not None) or (
@@ -87,12 +89,15 @@ class IPUIterator(strategies.owned_iterator()):
         return self.__next__()
 
     def get_next(self):
-        """The next element, in a function that is compiled.
+        """The next element, in a function that is compiled, or in eager mode if is_read_eagerly.
 
-        Raises RuntimeError in eager mode, FailedPreconditionError in what is not compiled.
+        Raises RuntimeError in eager mode otherwise, FailedPreconditionError in a function that is
+        not compiled, OutOfRangeError past the end.
         """
         if tf.executing_eagerly():
-            raise RuntimeError(_EAGER)
+            if not self.is_read_eagerly:
+                raise RuntimeError(_EAGER)
+            return self._queue.read_now()
         return feed_arguments.infeed(self._infeed_spec.feed_id)._dequeue()
 
     def get_next_as_optional(self):

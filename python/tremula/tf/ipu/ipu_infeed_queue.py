@@ -137,6 +137,12 @@ class IPUInfeedQueue:
         """The next element as an optional: how the program is fed. For the runtime."""
         return self._iterator.get_next_as_optional()
 
+    def read_now(self):
+        """Eager mode: takes the next element, for the host. Raises OutOfRangeError past the end."""
+        import tensorflow.compat.v1 as tf
+        with tf.device("/device:CPU:0"):
+            return self._iterator.get_next()
+
     def _make_initializer(self):
         """Built with the queue: the graph may be finalized when a program asks for it."""
         import tensorflow.compat.v1 as tf

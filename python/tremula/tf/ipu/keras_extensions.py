@@ -14,7 +14,15 @@ import sys
 
 import tensorflow as tf
 
+from tremula import _callers
 from tremula.tf.inner import patches, strategies, versions
+
+
+# What programs of SDK 2.1 and earlier have and later ones do not. In theirs, iter(dataset) was
+# TensorFlow's.
+_OF_SDK_2_1 = ("experimental_run_v2", "create_ipu_config", "ipu.keras.Model",
+               "ipu.keras.Sequential", "ipu.keras.PipelineModel", "PipelineSequential",
+               "PipelinedModel", "SequentialPipelineModel")
 
 
 class KerasExtension:
@@ -67,8 +75,16 @@ class KerasExtensions:
 
     def _create_dataset_iterator(self, dataset):
         from tremula.tf.ipu import ipu_infeed_queue
-        return ipu_infeed_queue.IPUOwnedIterator(
-            dataset=dataset, device_ordinal=self._device_ordinal)
+        is_old = _callers.program_says(_OF_SDK_2_1)
+        try:
+            iterator = ipu_infeed_queue.IPUOwnedIterator(
+                dataset=dataset, device_ordinal=self._device_ordinal)
+        except (ValueError, tf.errors.FailedPreconditionError, tf.errors.InvalidArgumentError):
+            if is_old:  # which feeds no elements of such types or shapes, but may read them
+                return strategies.plain_iterator(dataset)
+            raise
+        iterator.is_read_eagerly = is_old
+        return iterator
 
     def _register_keras_extension(self, class_type, extension_type, extension):
         self._own_extensions._register_extension(class_type, extension_type, extension)
