@@ -54,6 +54,21 @@ typedef struct trm_program_loop {
   VECTOR(uint32_t) touched;
 } trm_program_loop;
 
+/* An array that a computation is given, and the result that is its new value. */
+typedef struct trm_update {
+  uint32_t parameter; /* its number */
+  int32_t leaf;       /* of the parameter */
+  trm_index by;       /* the instruction that makes the new value */
+  int32_t by_leaf;
+  uint32_t next; /* another update by the same instruction, or TRM_NO_INDEX */
+} trm_update;
+
+typedef struct trm_updates {
+  uint32_t count;
+  trm_update *items;
+  uint32_t *first; /* by instruction: an update that it makes, or TRM_NO_INDEX */
+} trm_updates;
+
 /* The walk over one computation. */
 typedef struct trm_program_scope {
   uint32_t computation;
@@ -62,6 +77,7 @@ typedef struct trm_program_scope {
   int32_t *ipus;                      /* by instruction: where it runs */
   bool *is_explicit; /* by instruction: whether a sharding, its own or another's, gives the IPU */
   uint32_t **last;   /* by instruction: position of a leaf's last use */
+  trm_updates updates;
   uint32_t position; /* of the current instruction */
 } trm_program_scope;
 
@@ -373,6 +389,13 @@ trm_status trm_io_tiles_choose(trm_program_draft *draft, trm_tile_request *reque
 trm_status trm_io_tiles_place(trm_program_draft *draft, const trm_tile_request *request,
                               trm_feed_way way, uint32_t source, uint32_t first_step,
                               trm_error *error);
+
+/* ---- updates.c ------------------------------------------------------------------------------ */
+
+/* Finds the updates of a loop's state, for the loop's body, and of the program's variables, for the
+ * entry. Other computations have none. *out is in the arena. */
+trm_status trm_program_find_updates(const trm_module *module, uint32_t computation,
+                                    trm_arena *arena, trm_updates *out, trm_error *error);
 
 /* ---- order.c -------------------------------------------------------------------------------- */
 

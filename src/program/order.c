@@ -4,7 +4,8 @@
  * the most bytes first; and a greedy order that always runs the instruction that frees most. The
  * order whose values hold the least memory at once is taken, as the original's CHOOSE_BEST does
  * with its own schedulers; POST_ORDER takes the second. Values are counted by instruction: views
- * keep the values behind them. */
+ * keep the values behind them. An array that an instruction updates is given up by its last reader,
+ * so that a new value that this reader makes takes its place. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,6 +17,7 @@ typedef struct graph {
   uint32_t count;
   int64_t *bytes;   /* of the instruction's result; 0 for views and names */
   bool *passes;     /* its result is its operands, under another name or as a view */
+  bool *is_updated; /* an array that the computation is given and an instruction updates */
   trm_index *owner; /* the instruction whose memory the value is */
   uint32_t *first_edge, *edge_user; /* users of i: edge_user[first_edge[i] .. first_edge[i + 1]) */
   uint32_t *scratch;                /* 4 x count */
@@ -31,6 +33,35 @@ static trm_index need(const trm_instruction *instruction, uint32_t k) {
              : instruction->control_predecessors[k - instruction->num_operands];
 }
 
+static bool is_element(const trm_computation *c, trm_index i, const trm_update *update) {
+  const trm_index parameter = c->parameters[update->parameter];
+  const trm_instruction *instruction = &c->instructions[i];
+  if (i == parameter) return trm_shape_is_array(&instruction->shape);
+  return instruction->opcode == TRM_OP_GET_TUPLE_ELEMENT && instruction->operands[0] == parameter &&
+         trm_shape_is_array(&instruction->shape) &&
+         trm_shape_leaf_offset(&c->instructions[parameter].shape, (int32_t)instruction->number) ==
+             update->leaf;
+}
+
+/* Marks the arrays that elementwise instructions update: their operands, so that the new value can
+ * take their place. */
+static trm_status mark_updated(graph *g, trm_arena *arena, trm_error *error) {
+  const trm_computation *c = g->computation;
+  trm_updates updates;
+  TRY(trm_program_find_updates(g->module, (uint32_t)(c - g->module->computations), arena, &updates,
+                               error));
+  for (uint32_t u = 0; u < updates.count; ++u) {
+    const trm_instruction *by = &c->instructions[updates.items[u].by];
+    if (by->opcode != TRM_OP_FUSION && !trm_opcode_is_elementwise(by->opcode)) continue;
+    for (uint32_t k = 0; k < by->num_operands; ++k) {
+      if (!is_element(c, by->operands[k], &updates.items[u])) continue;
+      g->is_updated[by->operands[k]] = true;
+      break;
+    }
+  }
+  return TRM_OK;
+}
+
 static bool make_graph(graph *g, trm_arena *arena) {
   const trm_computation *c = g->computation;
   const size_t n = g->count;
@@ -38,12 +69,15 @@ static bool make_graph(graph *g, trm_arena *arena) {
   for (trm_index i = 0; i < g->count; ++i) edges += num_needs(&c->instructions[i]);
   g->bytes = ARENA_NEW(arena, int64_t, n + 1);
   g->passes = ARENA_NEW(arena, bool, n + 1);
+  g->is_updated = ARENA_NEW(arena, bool, n + 1);
   g->owner = ARENA_NEW(arena, trm_index, n + 1);
   g->first_edge = ARENA_NEW(arena, uint32_t, n + 2);
   g->edge_user = ARENA_NEW(arena, uint32_t, edges + 1);
   g->scratch = ARENA_NEW(arena, uint32_t, 4 * (n + 1));
-  if (g->bytes == NULL || g->passes == NULL || g->owner == NULL || g->first_edge == NULL ||
-      g->edge_user == NULL || g->scratch == NULL) {
+  trm_error ignored;
+  if (g->bytes == NULL || g->passes == NULL || g->is_updated == NULL || g->owner == NULL ||
+      g->first_edge == NULL || g->edge_user == NULL || g->scratch == NULL ||
+      mark_updated(g, arena, &ignored) != TRM_OK) {
     return false;
   }
   for (trm_index i = 0; i < g->count; ++i) {
@@ -51,11 +85,13 @@ static bool make_graph(graph *g, trm_arena *arena) {
     const trm_cost_class class = trm_program_cost_class(g->module, c, instruction);
     g->passes[i] = class == TRM_COST_VIEW || class == TRM_COST_NONE;
     g->owner[i] = i;
+    if (g->is_updated[i]) g->bytes[i] = trm_tile_shape_bytes(&instruction->shape);
     if (instruction->opcode == TRM_OP_PARAMETER || instruction->opcode == TRM_OP_CONSTANT) {
       continue; /* always live */
     }
     if (!g->passes[i]) g->bytes[i] = trm_tile_shape_bytes(&instruction->shape);
-    else if (instruction->num_operands == 1) g->owner[i] = g->owner[instruction->operands[0]];
+    else if (instruction->num_operands == 1 && !g->is_updated[i])
+      g->owner[i] = g->owner[instruction->operands[0]];
     for (uint32_t k = 0; k < num_needs(instruction); ++k) ++g->first_edge[need(instruction, k) + 1];
   }
   for (size_t i = 0; i < n; ++i) g->first_edge[i + 1] += g->first_edge[i];
@@ -94,15 +130,17 @@ static int64_t peak_of(const graph *g, const uint32_t *order) {
     first_dying[last[i]] = i;
   }
   int64_t live = 0, peak = 0;
+  for (trm_index i = 0; i < g->count; ++i) live += g->is_updated[i] ? g->bytes[i] : 0;
   for (uint32_t p = 0; p < g->count; ++p) {
     const trm_index i = order[p];
     int64_t freed = 0;
     for (uint32_t d = first_dying[p]; d != UINT32_MAX; d = next_dying[d]) freed += g->bytes[d];
     const bool in_place = c->instructions[i].opcode == TRM_OP_FUSION ||
                           trm_opcode_is_elementwise(c->instructions[i].opcode);
-    const int64_t during = live + (in_place && freed >= g->bytes[i] ? 0 : g->bytes[i]);
+    const int64_t made = g->is_updated[i] ? 0 : g->bytes[i];
+    const int64_t during = live + (in_place && freed >= made ? 0 : made);
     if (during > peak) peak = during;
-    live += g->bytes[i] - freed;
+    live += made - freed;
     if (live > peak) peak = live;
   }
   return peak;
@@ -190,7 +228,8 @@ static heap_entry heap_pop(heap *h) {
 
 /* The growth if i ran now. `uses` counts the uses of owners that are still to come. */
 static int64_t growth_of(const graph *g, const uint32_t *uses, trm_index i) {
-  if (g->passes[i]) return INT64_MIN; /* runs at once: costs nothing and makes others ready */
+  /* Runs at once: costs nothing and makes others ready. */
+  if (g->passes[i] || g->is_updated[i]) return INT64_MIN;
   const trm_instruction *instruction = &g->computation->instructions[i];
   int64_t growth = g->bytes[i];
   for (uint32_t k = 0; k < instruction->num_operands; ++k) {

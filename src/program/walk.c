@@ -349,6 +349,29 @@ static trm_status gather_operands(trm_program_draft *draft, trm_program_scope *s
   return TRM_OK;
 }
 
+/* By result leaf: the operand leaf whose new value it is, -1: none. NULL if the instruction updates
+ * none of its operands. */
+static trm_status find_replaced(trm_program_draft *draft, const trm_program_scope *scope,
+                                trm_index i, const family_operands *in, const int32_t **out,
+                                trm_error *error) {
+  *out = NULL;
+  uint32_t u = scope->updates.first[i];
+  if (u == TRM_NO_INDEX) return TRM_OK;
+  const int32_t count = trm_shape_num_leaves(&trm_scope_at(draft, scope, i)->shape);
+  int32_t *replaced = ARENA_NEW(&draft->scratch, int32_t, (size_t)count + 1);
+  CHECK_MEMORY(replaced, "updates");
+  for (int32_t l = 0; l < count; ++l) replaced[l] = -1;
+  for (; u != TRM_NO_INDEX; u = scope->updates.items[u].next) {
+    const trm_update *update = &scope->updates.items[u];
+    const uint32_t variable = scope->parameters[update->parameter][update->leaf].variable;
+    for (uint32_t k = 0; k < in->count && variable != TRM_NO_INDEX; ++k) {
+      if (in->values[k].variable == variable) replaced[update->by_leaf] = (int32_t)k;
+    }
+  }
+  *out = replaced;
+  return TRM_OK;
+}
+
 /* Keeps what a cost says of its instruction: its plan, notes, and where it wants its operands. */
 static trm_status keep_remarks(trm_program_draft *draft, const trm_instruction *instruction,
                                const trm_tile_cost *cost, const char *note, uint32_t source,
@@ -404,6 +427,8 @@ static trm_status walk_family(trm_program_draft *draft, trm_program_scope *scope
   family_operands in;
   TRY(trm_program_add_source(draft, scope->computation, i, &source, error));
   TRY(gather_operands(draft, scope, i, source, &in, error));
+  const int32_t *replaced;
+  TRY(find_replaced(draft, scope, i, &in, &replaced, error));
   trm_tile_request request = {.target = trm_program_target_of(draft, ipu),
                               .options = trm_pipeline_options(draft, instruction),
                               .module = draft->module,
@@ -414,6 +439,7 @@ static trm_status walk_family(trm_program_draft *draft, trm_program_scope *scope
                               .ipu = ipu,
                               .next_tile = draft->next_tile[ipu],
                               .plans = draft->plans,
+                              .replaced = replaced,
                               .roles = (trm_tile_role *const *)draft->roles};
   request.shards = trm_shards_of(draft, scope, i, &request);
   trm_tile_options io_options;
@@ -569,6 +595,7 @@ trm_status trm_program_walk(trm_program_draft *draft, uint32_t computation,
     FAIL_NO_MEMORY("values");
   }
   TRY(trm_program_find_last_uses(draft, &scope, order, error));
+  TRY(trm_program_find_updates(draft->module, computation, &draft->scratch, &scope.updates, error));
   for (uint32_t p = 0; p < c->num_parameters; ++p) {
     const trm_index i = c->parameters[p];
     const int32_t leaves = trm_shape_num_leaves(&c->instructions[i].shape);

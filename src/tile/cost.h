@@ -131,6 +131,8 @@ typedef struct trm_tile_request {
   trm_tile_role *const *roles;  /* by computation, instruction; or NULL */
   uint32_t shards; /* replicas that share the elements: each computes 1/shards of an elementwise
                       instruction, and has 1/shards of an all-reduce's result. 0: not shared */
+  /* By result leaf: the operand leaf whose new value it is, as of a weight; -1: none. Or NULL. */
+  const int32_t *replaced;
 } trm_tile_request;
 
 /* ---- Results -------------------------------------------------------------------------------- */

@@ -25,6 +25,8 @@ typedef struct body {
   uint16_t *size;     /* by instruction: the number of instructions in that expression */
   bool in_half;       /* operands and results are float16; float32 is only inside */
   int32_t written;    /* the operand leaf that may be overwritten; -1: none */
+  /* Where values lie that overwrite no operand. */
+  const trm_mapping *place;
   int64_t *flops;
 } body;
 
@@ -109,12 +111,37 @@ static int64_t elements_of(const trm_tile_request *request, int64_t count) {
   return trm_ceil_divide(count, trm_most(1, request->shards));
 }
 
-/* Adds one compute set, with the exchange before it. *leader: the mapping of the value; the first
- * compute set of the body sets it. */
-static trm_status add_compute_set(body *b, trm_index root, const trm_mapping *place,
-                                  trm_error *error) {
+/* The operand leaf that the instruction's value overwrites; -1: none. */
+static int32_t overwritten_by(const body *b, trm_index i) {
+  return b->result_of[i] < 0 ? -1 : b->cost->results[b->result_of[i]].in_place;
+}
+
+/* Where the instruction's value lies: at the place of the operand that it overwrites. */
+static const trm_mapping *place_of(const body *b, trm_index i) {
+  const int32_t old = overwritten_by(b, i);
+  return old < 0 ? b->place : &b->request->operands[old].mapping;
+}
+
+/* Adds what comes in of a value that another compute set of the body makes at another place. */
+static void add_inner(const body *b, trm_index i, const trm_mapping *place,
+                      trm_tile_incoming *incoming) {
+  const trm_shape *shape = &b->computation->instructions[i].shape;
+  const trm_mapping *from = place_of(b, i);
+  if (trm_mapping_same_place(from, place) || from == place) return;
+  const int64_t count = trm_shape_count(shape);
+  const trm_tile_operand value = {.shape = *shape,
+                                  .mapping = trm_mapping_like(from, shape->dtype),
+                                  .source_count = count,
+                                  .contiguous = count};
+  trm_tile_incoming_add(incoming, &value, place);
+}
+
+/* Adds one compute set, with the exchange before it. */
+static trm_status add_compute_set(body *b, trm_index root, trm_error *error) {
   const trm_target *target = b->request->target;
   const trm_instruction *instruction = &b->computation->instructions[root];
+  const trm_mapping here = trm_mapping_like(place_of(b, root), instruction->shape.dtype);
+  const trm_mapping *place = &here;
   gathered inputs = {.num_inputs = 0};
   gather(b, root, &inputs);
   trm_tile_incoming incoming = {0};
@@ -128,8 +155,10 @@ static trm_status add_compute_set(body *b, trm_index root, const trm_mapping *pl
     const trm_instruction *input = &b->computation->instructions[inputs.inputs[k]];
     const bool same_size =
         trm_tile_dtype_bytes(input->shape.dtype) == trm_tile_dtype_bytes(instruction->shape.dtype);
-    in_place |= same_size && (is_elementwise(input) ? b->uses[inputs.inputs[k]] == 1
-                                                    : leaf >= 0 && leaf == b->written);
+    in_place |=
+        same_size && (is_elementwise(input)
+                          ? b->uses[inputs.inputs[k]] == 1
+                          : leaf >= 0 && (leaf == b->written || leaf == overwritten_by(b, root)));
     if (leaf >= 0 && (uint32_t)leaf < b->request->num_operands) {
       trm_tile_operand operand = b->request->operands[leaf];
       const bool repeated = is_repeated(b, inputs.inputs[k]);
@@ -139,6 +168,7 @@ static trm_status add_compute_set(body *b, trm_index root, const trm_mapping *pl
       edges += operand.is_constant && operand.source_count == 1 ? 0 : 1;
       loads += repeated && operand.source_count == 1 ? 0 : 1 / width;
     } else if (!is_repeated(b, inputs.inputs[k])) {
+      if (is_elementwise(input)) add_inner(b, inputs.inputs[k], place, &incoming);
       ++edges;
       loads += 1 / width;
     } else {
@@ -177,6 +207,15 @@ static bool is_absorbed(const body *b, trm_index i) {
   return role != NULL && role->is_absorbed;
 }
 
+/* Whether the result leaf may take the place of the operand leaf. */
+static bool may_take_place(const trm_tile_request *request, uint32_t result, int32_t operand) {
+  const trm_tile_operand *old = &request->operands[operand];
+  const trm_dtype dtype = trm_shape_leaf(&request->instruction->shape, (int32_t)result)->dtype;
+  return old->dies && !old->is_view && old->mapping.kind != TRM_MAPPING_NONE &&
+         old->mapping.kind != TRM_MAPPING_SPREAD &&
+         trm_tile_dtype_bytes(dtype) == trm_tile_dtype_bytes(old->shape.dtype);
+}
+
 /* Chooses the operand leaf whose mapping the values follow: one of full size; preferably one that
  * dies and has the result's type; preferably no view. -1: none. */
 static int32_t choose_leader(const body *b, const trm_shape *result) {
@@ -205,25 +244,28 @@ static int32_t choose_leader(const body *b, const trm_shape *result) {
   return best;
 }
 
-/* Of two operands of full size, asks to allocate one with the other's mapping if that is better. */
+/* Of operands of full size, asks to allocate those that can move with the mapping of the first that
+ * cannot, or else of the leader. */
 static void wish_to_follow(const trm_tile_request *request, trm_tile_cost *cost, int32_t leader) {
   if (leader < 0) return;
-  const trm_tile_operand *first = &request->operands[leader];
-  const int64_t count = trm_shape_count(&first->shape);
-  for (uint32_t k = 0; k < request->num_operands; ++k) {
-    const trm_tile_operand *other = &request->operands[k];
-    if (other->is_view || other->is_constant || other->source_count < count ||
-        other->mapping.layout == 0 || trm_shape_count(&other->shape) != count ||
-        trm_mapping_same_place(&first->mapping, &other->mapping)) {
-      continue;
+  const int64_t count = trm_shape_count(&request->operands[leader].shape);
+  uint32_t followed = (uint32_t)leader;
+  for (int moving = 0; moving < 2; ++moving) {
+    for (uint32_t k = 0; k < request->num_operands; ++k) {
+      const trm_tile_operand *first = &request->operands[followed];
+      const trm_tile_operand *other = &request->operands[k];
+      if (other->is_view || other->is_constant || other->source_count < count ||
+          other->mapping.layout == 0 || trm_shape_count(&other->shape) != count) {
+        continue;
+      }
+      if (moving == 0 && first->is_movable && !other->is_movable) followed = k;
+      if (moving == 0 || !other->is_movable || cost->num_wishes == TRM_MAX_WISHES ||
+          trm_mapping_same_place(&first->mapping, &other->mapping)) {
+        continue;
+      }
+      cost->wishes[cost->num_wishes++] =
+          (trm_tile_wish){.operand = k, .mapping = first->mapping, .kind = TRM_WISH_FOLLOW};
     }
-    if (!first->is_movable && !other->is_movable) continue;
-    cost->wishes[cost->num_wishes++] =
-        other->is_movable
-            ? (trm_tile_wish){.operand = k, .mapping = first->mapping, .kind = TRM_WISH_FOLLOW}
-            : (trm_tile_wish){
-                  .operand = (uint32_t)leader, .mapping = other->mapping, .kind = TRM_WISH_FOLLOW};
-    return;
   }
 }
 
@@ -286,17 +328,41 @@ static trm_status inner_bytes(const body *b, int64_t *out_bytes, trm_error *erro
   return TRM_OK;
 }
 
-/* Gives the results the place of the leader. One of them may overwrite a leader that dies. */
-static void place_results(const trm_tile_request *request, trm_tile_cost *cost,
-                          const trm_mapping *place, int32_t overwritten) {
+/* Whether a value behind the one of the result leaf reads the operand leaf. */
+static bool is_read_behind(const body *b, uint32_t result, int32_t operand) {
+  const trm_computation *c = b->computation;
+  const trm_instruction *root = &c->instructions[c->root];
+  const trm_index made = root->opcode == TRM_OP_TUPLE ? root->operands[result] : c->root;
+  for (trm_index i = made + 1; i < b->count; ++i) {
+    const trm_instruction *instruction = &c->instructions[i];
+    for (uint32_t k = 0; k < instruction->num_operands && is_elementwise(instruction); ++k) {
+      if (operand_leaf(b, instruction->operands[k]) == operand) return true;
+    }
+  }
+  return false;
+}
+
+/* Gives the results their places. New values overwrite the operands that they replace, wherever
+ * these lie. The others lie where the leader does, and one of them may overwrite a leader that
+ * dies. */
+static void place_results(const body *b) {
+  const trm_tile_request *request = b->request;
+  trm_tile_cost *cost = b->cost;
   const trm_shape *shape = &request->instruction->shape;
+  int32_t overwritten = b->written;
   for (uint32_t l = 0; l < cost->num_results; ++l) {
-    cost->results[l].mapping = trm_mapping_like(place, trm_shape_leaf(shape, (int32_t)l)->dtype);
+    trm_tile_result *result = &cost->results[l];
+    result->mapping = trm_mapping_like(b->place, trm_shape_leaf(shape, (int32_t)l)->dtype);
+    const int32_t old = request->replaced == NULL ? -1 : request->replaced[l];
+    if (old < 0 || !may_take_place(request, l, old)) continue;
+    if (!is_read_behind(b, l, old)) {
+      result->in_place = old;
+      result->mapping = request->operands[old].mapping;
+    }
+    if (old == overwritten) overwritten = -1;
   }
   for (uint32_t l = 0; overwritten >= 0 && l < cost->num_results; ++l) {
-    const trm_dtype dtype = trm_shape_leaf(shape, (int32_t)l)->dtype;
-    const trm_dtype old = request->operands[overwritten].shape.dtype;
-    if (trm_tile_dtype_bytes(dtype) != trm_tile_dtype_bytes(old)) continue;
+    if (cost->results[l].in_place >= 0 || !may_take_place(request, l, overwritten)) continue;
     cost->results[l].in_place = overwritten;
     break;
   }
@@ -346,15 +412,15 @@ static trm_status cost_fusion(const trm_tile_request *request, trm_tile_cost *co
   const bool dies =
       leader >= 0 && request->operands[leader].dies && !request->operands[leader].is_view;
   b.written = dies ? leader : -1;
-  place_results(request, cost, &place, b.written);
+  b.place = &place;
+  place_results(&b);
   for (trm_index i = 0; i < b.count; ++i) {
     const trm_instruction *instruction = &b.computation->instructions[i];
     if (!is_elementwise(instruction)) continue;
     count_work(&b, i);
     if (!has_compute_set(&b, i)) continue;
-    const trm_mapping here = trm_mapping_like(&place, instruction->shape.dtype);
     const size_t first = cost->phases.count;
-    TRY(add_compute_set(&b, i, &here, error));
+    TRY(add_compute_set(&b, i, error));
     for (size_t p = first; p < cost->phases.count; ++p) {
       cost->phases.items[p].of = instruction;
       cost->phases.items[p].role = role_of(&b, i);
