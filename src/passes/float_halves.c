@@ -4,7 +4,7 @@
  * converted at the edges, where somebody asks for the bits of halves or gives them: feeds, calls of
  * the host, functions of users, bitcast-converts, and the entry's parameters and results. The
  * exceptions are parameters that stay the same from run to run (weights), and results that update
- * one (variables): these are float32 in the entry, and the engine converts them (exec/floats.c). */
+ * one (variables): these are float32 in the entry, and the engine converts them (exec/edges.c). */
 #include <string.h>
 
 #include "base/half.h"
