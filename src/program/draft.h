@@ -33,6 +33,14 @@ typedef struct trm_placement {
   uint8_t remote;        /* bits of remote.c: its users */
 } trm_placement;
 
+/* Where readers want the copy of a leaf on another IPU. Both walks know the leaf by its source. */
+typedef struct trm_copy_wish {
+  uint32_t computation;
+  trm_index instruction;
+  uint32_t leaf, ipu;
+  trm_placement placement;
+} trm_copy_wish;
+
 /* What a pipeline keeps in remote memory, in addition to variables that only the update uses. */
 typedef struct trm_remote_options {
   bool weights, sums, activations;
@@ -108,16 +116,13 @@ typedef struct trm_program_draft {
   VECTOR(const char *) notes;
   VECTOR(uint32_t) last_use; /* by variable: position in the current scope */
   VECTOR(uint32_t) follows;  /* by variable: the variable whose place it took; TRM_NO_INDEX: none */
-  VECTOR(uint32_t) copies_of; /* by variable: its copy on another IPU; TRM_NO_INDEX: none */
-  VECTOR(uint32_t)
-  copy_numbers; /* by variable: of a copy to another IPU, in order of the walk;
-                   TRM_NO_INDEX: it is none */
-  VECTOR(trm_placement) copy_placements; /* by number: where readers want the copy */
-  uint32_t num_copies;                   /* of this walk so far */
-  VECTOR(trm_program_loop *) loops;      /* the enclosing loops */
-  VECTOR(uint64_t) signatures;           /* by compute set, for outlining */
-  uint32_t *next_tile;                   /* by IPU: where the next linear mapping begins */
-  uint32_t *outline_table;               /* hash table of compute sets */
+  VECTOR(uint32_t) copies_of;        /* by variable: its copy on another IPU; TRM_NO_INDEX: none */
+  VECTOR(uint32_t) copy_wishes_of;   /* by variable: of a copy to another IPU; TRM_NO_INDEX: none */
+  VECTOR(trm_copy_wish) copy_wishes; /* of the first walk */
+  VECTOR(trm_program_loop *) loops;  /* the enclosing loops */
+  VECTOR(uint64_t) signatures;       /* by compute set, for outlining */
+  uint32_t *next_tile;               /* by IPU: where the next linear mapping begins */
+  uint32_t *outline_table;           /* hash table of compute sets */
   uint32_t outline_capacity;
   VECTOR(trm_stage_use) stage_uses; /* by variable, in the loop of a pipeline */
   uint32_t *checkpoints;            /* by stage: recomputation checkpoints so far; or NULL */

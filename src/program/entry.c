@@ -329,8 +329,7 @@ static void clear_walk(trm_program_draft *draft) {
   draft->steps.count = draft->compute_sets.count = draft->variables.count = 0;
   draft->sources.count = draft->places.count = draft->more.count = 0;
   draft->last_use.count = draft->follows.count = draft->copies_of.count = 0;
-  draft->copy_numbers.count = 0;
-  draft->num_copies = 0;
+  draft->copy_wishes_of.count = 0;
   draft->signatures.count = draft->stage_uses.count = 0;
   draft->stage = -1;
   draft->pipeline_nesting = 0;
@@ -426,8 +425,8 @@ done:
   VECTOR_FREE(&draft->copies_of);
   VECTOR_FREE(&draft->signatures);
   VECTOR_FREE(&draft->stage_uses);
-  VECTOR_FREE(&draft->copy_numbers);
-  VECTOR_FREE(&draft->copy_placements);
+  VECTOR_FREE(&draft->copy_wishes_of);
+  VECTOR_FREE(&draft->copy_wishes);
   VECTOR_FREE(&draft->loops);
   VECTOR_FREE(&draft->words);
   trm_free(draft->outline_table);

@@ -20,7 +20,7 @@ trm_status trm_program_add_variable(trm_program_draft *draft, const trm_new_vari
       .total_bytes = trm_mapping_total_bytes(&wanted->mapping),
   };
   if (!VECTOR_PUSH(&draft->variables, variable) || !VECTOR_PUSH(&draft->last_use, 0) ||
-      !VECTOR_PUSH(&draft->copy_numbers, TRM_NO_INDEX) ||
+      !VECTOR_PUSH(&draft->copy_wishes_of, TRM_NO_INDEX) ||
       !VECTOR_PUSH(&draft->follows, TRM_NO_INDEX)) {
     FAIL_NO_MEMORY("variables");
   }
@@ -89,8 +89,8 @@ static trm_placement *placement_of(trm_program_draft *draft, const trm_value *va
   uint32_t v = value->variable;
   while (draft->follows.items[v] != TRM_NO_INDEX) v = draft->follows.items[v];
   *out_variable = &draft->variables.items[v];
-  const uint32_t copy = draft->copy_numbers.items[v];
-  if (copy != TRM_NO_INDEX) return &draft->copy_placements.items[copy];
+  const uint32_t wish = draft->copy_wishes_of.items[v];
+  if (wish != TRM_NO_INDEX) return &draft->copy_wishes.items[wish].placement;
   if ((*out_variable)->source == TRM_NO_INDEX) return NULL;
   const trm_program_source *source = &draft->sources.items[(*out_variable)->source];
   trm_placement *placements = draft->wishes[source->computation][source->instruction];

@@ -189,27 +189,46 @@ static trm_status remember_copy(trm_program_draft *draft, const trm_value *value
   return TRM_OK;
 }
 
+/* The wish of a variable's copy on an IPU, which the first walk adds; TRM_NO_INDEX: none. */
+static trm_status find_copy_wish(trm_program_draft *draft, uint32_t variable, uint32_t ipu,
+                                 uint32_t *out_wish, trm_error *error) {
+  const trm_program_variable *v = &draft->variables.items[variable];
+  *out_wish = TRM_NO_INDEX;
+  if (v->source == TRM_NO_INDEX) return TRM_OK;
+  const trm_program_source *source = &draft->sources.items[v->source];
+  const trm_copy_wish wanted = {.computation = source->computation,
+                                .instruction = source->instruction,
+                                .leaf = v->leaf,
+                                .ipu = ipu};
+  for (uint32_t w = 0; w < draft->copy_wishes.count; ++w) {
+    const trm_copy_wish *one = &draft->copy_wishes.items[w];
+    if (one->computation == wanted.computation && one->instruction == wanted.instruction &&
+        one->leaf == wanted.leaf && one->ipu == ipu) {
+      *out_wish = w;
+      return TRM_OK;
+    }
+  }
+  if (!draft->finding) return TRM_OK;
+  *out_wish = (uint32_t)draft->copy_wishes.count;
+  if (!VECTOR_PUSH(&draft->copy_wishes, wanted)) FAIL_NO_MEMORY("copies");
+  return TRM_OK;
+}
+
 /* Where a copy of an array to another IPU lies: where its readers there want it, else as the array.
  */
-static trm_status place_copy(trm_program_draft *draft, const trm_value *value,
-                             const trm_shape *shape, uint32_t ipu, uint32_t number,
-                             trm_mapping *out, trm_error *error) {
-  *out = *trm_value_mapping(draft, value);
-  out->ipu = ipu;
-  out->layout = trm_layout_combine(out->layout, ipu + 1);
+static trm_mapping place_copy(trm_program_draft *draft, const trm_value *value,
+                              const trm_shape *shape, uint32_t ipu, uint32_t wish) {
+  trm_mapping place = *trm_value_mapping(draft, value);
+  place.ipu = ipu;
+  place.layout = trm_layout_combine(place.layout, ipu + 1);
   const uint32_t tiles = trm_program_target_of(draft, ipu)->tiles_per_ipu;
-  if (value->is_view || out->parts > tiles) *out = next_linear(draft, shape, ipu);
-  out->tiles = tiles;
-  out->element_bytes = trm_tile_dtype_bytes(shape->dtype);
-  if (draft->finding) {
-    if (!VECTOR_PUSH(&draft->copy_placements, (trm_placement){0})) FAIL_NO_MEMORY("copies");
-    return TRM_OK;
-  }
-  const trm_tile_wish *wish = &draft->copy_placements.items[number].wish;
-  if (wish->kind != TRM_WISH_NONE && wish->mapping.ipu == ipu) {
-    *out = trm_mapping_like(&wish->mapping, shape->dtype);
-  }
-  return TRM_OK;
+  if (value->is_view || place.parts > tiles) place = next_linear(draft, shape, ipu);
+  place.tiles = tiles;
+  place.element_bytes = trm_tile_dtype_bytes(shape->dtype);
+  if (draft->finding || wish == TRM_NO_INDEX) return place;
+  const trm_tile_wish *wanted = &draft->copy_wishes.items[wish].placement.wish;
+  const bool is_wanted = wanted->kind != TRM_WISH_NONE && wanted->mapping.ipu == ipu;
+  return is_wanted ? trm_mapping_like(&wanted->mapping, shape->dtype) : place;
 }
 
 /* Copies an array of another IPU to this one, once for all its readers here. */
@@ -226,9 +245,9 @@ static trm_status bring_to_ipu(trm_program_draft *draft, trm_value *value, const
     *value = trm_value_plain(draft, copy);
     return TRM_OK;
   }
-  const uint32_t number = draft->num_copies++;
-  trm_mapping to;
-  TRY(place_copy(draft, value, shape, ipu, number, &to, error));
+  uint32_t wish;
+  TRY(find_copy_wish(draft, value->variable, ipu, &wish, error));
+  const trm_mapping to = place_copy(draft, value, shape, ipu, wish);
   const int64_t bytes = trm_most(1, value->source_count) * to.element_bytes;
   trm_tile_cost cost = {.arena = &draft->program->arena};
   uint32_t first, last, writes;
@@ -247,7 +266,7 @@ static trm_status bring_to_ipu(trm_program_draft *draft, trm_value *value, const
                                    .category = TRM_CATEGORY_VARIABLE};
   TRY(trm_program_add_variable(draft, &wanted, &copy, error));
   draft->variables.items[copy].copied = shape;
-  draft->copy_numbers.items[copy] = number;
+  draft->copy_wishes_of.items[copy] = wish;
   draft->last_use.items[copy] = TRM_NEVER_DIES;
   if (copy < draft->stage_uses.count) draft->stage_uses.items[copy].comes_in = true;
   TRY(remember_copy(draft, value, copy, error));

@@ -47,6 +47,19 @@ static void test_infeed(void **state) {
   trm_program_free(p);
 }
 
+/* The first walk copies a parameter of IPU 1, because it does not know yet where the parameter
+ * lies; the second does not. The copies after it have their own readers' wishes all the same. */
+static void test_copy_after_a_parameter(void **state) {
+  (void)state;
+  trm_program *p = plan(
+      HEAD FEED "w = f32[8,8] parameter(1)\nv = f32[8,8] dot(w, w), lhs_contracting_dims={1}, "
+                "rhs_contracting_dims={0}, sharding={maximal device=1}\n" DOT("a", "y", "0", "")
+                    DOT("b", "a", "1", "") "ROOT r = (f32[8,8], f32[1216,1216]) tuple(v, b) }",
+      true);
+  assert_in_range(tiles_of(p, "b", 1, true), TILES - IO_TILES + 1, TILES);
+  trm_program_free(p);
+}
+
 /* Of the input itself, too. */
 static void test_infeed_of_two(void **state) {
   (void)state;
@@ -83,7 +96,8 @@ static void test_no_placing(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_infeed), cmocka_unit_test(test_infeed_of_two),
-      cmocka_unit_test(test_outfeed), cmocka_unit_test(test_no_placing)};
+      cmocka_unit_test(test_infeed), cmocka_unit_test(test_copy_after_a_parameter),
+      cmocka_unit_test(test_infeed_of_two), cmocka_unit_test(test_outfeed),
+      cmocka_unit_test(test_no_placing)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
