@@ -140,13 +140,8 @@ def test_a_multi_conv_with_groups(report_of):
     assert report_of(program, x, x, np.int32([1, 1])).get_ml_type_counts() == [1, 2, 0, 2]
 
 
-def test_a_pipeline_that_recomputes(report_of):
-    def first(x, label):
-        return tf.nn.relu(dense(tf.nn.relu(dense(x, 16)), 48)), label
-
-    def second(x, label):
-        return tf.nn.relu(dense(tf.nn.relu(dense(x, 48)), 100)), label
-
+def pipelined(first, second):
+    """A training program of these stages and a loss, over 12 mini-batches."""
     def loss(x, label):
         return tf.reduce_mean(
             tf.nn.sparse_softmax_cross_entropy_with_logits(logits=x, labels=label))
@@ -161,7 +156,17 @@ def test_a_pipeline_that_recomputes(report_of):
         return pipelining_ops.pipeline([first, second, loss], 12, inputs=[x, label],
                                        outfeed_queue=queue, optimizer_function=optimizer)
 
-    report = report_of(program, ROW, LABEL, num_ipus=4, recompute=True)
+    return program
+
+
+def test_a_pipeline_that_recomputes(report_of):
+    def first(x, label):
+        return tf.nn.relu(dense(tf.nn.relu(dense(x, 16)), 48)), label
+
+    def second(x, label):
+        return tf.nn.relu(dense(tf.nn.relu(dense(x, 48)), 100)), label
+
+    report = report_of(pipelined(first, second), ROW, LABEL, num_ipus=4, recompute=True)
     assert report.get_ml_type_counts() == [0, 8, 3, 4]
 
 
@@ -177,21 +182,7 @@ def test_a_pipeline_with_a_product_in_parts(report_of):
         with tf.variable_scope("second", use_resource=True):
             return tf.nn.relu(dense(x, 100)) + tf.nn.relu(dense(x, 100)), label
 
-    def loss(x, label):
-        return tf.reduce_mean(
-            tf.nn.sparse_softmax_cross_entropy_with_logits(logits=x, labels=label))
-
-    def optimizer(value):
-        return pipelining_ops.OptimizerFunctionOutput(
-            tf.train.GradientDescentOptimizer(0.01), value)
-
-    queue = ipu.ipu_outfeed_queue.IPUOutfeedQueue()
-
-    def program(x, label):
-        return pipelining_ops.pipeline([first, second, loss], 12, inputs=[x, label],
-                                       outfeed_queue=queue, optimizer_function=optimizer)
-
-    report = report_of(program, ROW, LABEL, num_ipus=4)
+    report = report_of(pipelined(first, second), ROW, LABEL, num_ipus=4)
     assert report.get_ml_type_counts() == [0, 5, 2, 5]
     report.assert_pipeline_stages_on_expected_ipu([0, 1, 3], 1472)
 
