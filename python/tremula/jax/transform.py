@@ -20,7 +20,7 @@ _REFUSED = {
     "compiler_options": "those of Tremula are options={...}",
 }
 _state = threading.local()
-_flatten = getattr(jax.tree_util.default_registry, "flatten", jax.tree_util.tree_flatten)
+_flatten = jax.tree_util.default_registry.flatten  # without the function around it
 
 
 def _tracing_here():
