@@ -4,9 +4,14 @@ Stock TensorFlow finds no `/device:IPU:0` until `tensorflow.python.ipu` is impor
 that asks for one by name (`tf.config.list_physical_devices("IPU")`, `tf.device("/device:IPU:0")`)
 the import is made. A program that names no IPU runs TensorFlow's own methods; the cost is the
 search of a text.
+
+A process that runs a SavedModel may have loaded the plugin by itself, and have the IPUs without the
+API. It does not get the API.
 """
 
 import functools
+
+PLUGIN = "libtremula_tf.so"
 
 _METHODS = {
     "tensorflow.python.eager.context": ("Context", ("device", "list_physical_devices",
@@ -24,8 +29,17 @@ def watch(when_imported, import_api):
         when_imported(module, functools.partial(_replace, owner, methods, import_api))
 
 
+def loaded_plugin():
+    """The path of the plugin that the process has loaded; or None."""
+    with open("/proc/self/maps", encoding="utf-8", errors="replace") as maps:
+        for line in maps:
+            if line.rstrip().endswith("/" + PLUGIN):
+                return line.rstrip().split(maxsplit=5)[-1]
+    return None
+
+
 def settle():
-    """Gives TensorFlow its methods back: the IPU API is imported."""
+    """Gives TensorFlow its methods back: it knows the IPUs."""
     while _replaced:
         owner, name, ours, before = _replaced.pop()
         if getattr(owner, name) is ours:
@@ -47,7 +61,8 @@ def _looking_for_ipus(name, before, import_api):
         if not _replaced or not _name_ipus((*arguments, *keywords.values())):
             return before(self, *arguments, **keywords)
         settle()
-        import_api()
+        if loaded_plugin() is None:
+            import_api()
         return getattr(self, name)(*arguments, **keywords)
     return method
 

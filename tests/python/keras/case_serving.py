@@ -19,8 +19,6 @@ X = np.arange(8, dtype="float32").reshape(2, 4) / 8
 
 LOAD = """
     import json, os, sys
-    # As where Tremula's Python is not installed.
-    sys.meta_path[:] = [one for one in sys.meta_path if "tremula" not in repr(one)]
     import tensorflow as tf
     from tensorflow.python.framework import load_library
     load_library.load_pluggable_device_library(

@@ -64,7 +64,7 @@ _PROGRAM = """
                 outfeed_queue=outfeed, device_mapping=[0, 0]), [x])
 
     pipelined(x)
-    print(outfeed.dequeue()[0].numpy().tolist())
+    print(outfeed.dequeue().numpy().tolist())
 
     @tf.function(autograph=False)
     def plain(x):

@@ -12,11 +12,10 @@ import os
 import sys
 import threading
 
-from tremula import accelerators, waiting
+from tremula import _late_devices, accelerators, waiting
 from tremula.tf.inner import eager, errors, registry, versions
 
 LIBRARY_DIR_VARIABLE = "TREMULA_LIBRARY_DIR"
-_NAME = "libtremula_tf.so"
 _MESSAGE_SIZE = 4096
 
 _lock = threading.RLock()
@@ -133,22 +132,12 @@ def path():
     import tremula
     folder = os.environ.get(LIBRARY_DIR_VARIABLE) or os.path.join(
         os.path.dirname(os.path.abspath(tremula.__file__)), "lib")
-    found = os.path.join(folder, _NAME)
+    found = os.path.join(folder, _late_devices.PLUGIN)
     if not os.path.exists(found):
         raise FileNotFoundError(
-            f"The TensorFlow plugin {_NAME} is not in {folder}. Build it (`make`), install the "
-            f"package, or set {LIBRARY_DIR_VARIABLE} to the folder that it is in.")
+            f"The TensorFlow plugin {_late_devices.PLUGIN} is not in {folder}. Build it (`make`), "
+            f"install the package, or set {LIBRARY_DIR_VARIABLE} to the folder that it is in.")
     return found
-
-
-def _loaded_path():
-    """The plugin's path if the process has loaded it already, as one that runs SavedModels does;
-    or None."""
-    with open("/proc/self/maps", encoding="utf-8", errors="replace") as maps:
-        for line in maps:
-            if line.rstrip().endswith("/" + _NAME):
-                return line.rstrip().split(maxsplit=5)[-1]
-    return None
 
 
 @functools.cache
@@ -160,7 +149,7 @@ def library():
     with _lock:
         waiting.settle()
         accelerators.settle()
-        before = _loaded_path()
+        before = _late_devices.loaded_plugin()
         if before is None:
             registry.load_device_plugin(path())
         elif not os.path.samefile(before, path()):

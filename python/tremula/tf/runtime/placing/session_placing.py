@@ -149,10 +149,11 @@ def _extend(self, extend):
 
 def _extend_older(self, extend):
     """The same for a session that is older than the IPU API. TensorFlow lists a session's devices
-    when the session is made, and takes no more."""
+    when the session is made, and takes no more; there are IPUs among them if the process has loaded
+    the plugin by itself."""
     import tensorflow.compat.v1 as tf
     on_ipus = [one.name for one in self._graph.get_operations() if _is_on_ipu(one)]
-    if on_ipus:
+    if on_ipus and not any(one.device_type == "IPU" for one in self.list_devices()):
         raise tf.errors.FailedPreconditionError(None, None, (
             f"This session has no IPUs, which '{on_ipus[0]}' needs: the session was made before "
             "tensorflow.python.ipu was imported. Make the session after the import."))
