@@ -35,7 +35,7 @@ set_target_properties(tremula::onednn PROPERTIES
   INTERFACE_INCLUDE_DIRECTORIES ${ONEDNN_INCLUDE} INTERFACE_LINK_LIBRARIES ${ONEDNN_LIBRARY})
 
 # TensorFlow's package has the headers of its C API, for the plugin (src/tf), and PJRT's, for
-# accelerators (src/accelerator). Neither is needed for the rest.
+# accelerators (src/host/accelerator). Neither is needed for the rest.
 if(NOT TREMULA_TF_INCLUDE)
   # Finds the package without importing it, which would take seconds.
   set(TREMULA_FIND_TF "import importlib.util, os; s = importlib.util.find_spec('tensorflow'); \

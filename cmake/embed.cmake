@@ -2,7 +2,7 @@
 # wherever it is installed. cmake writes a C file of them when it configures, which it does again
 # when a description changes.
 function(tremula_embed_targets output)
-  set(text "/* Generated from data/targets by cmake/embed.cmake. */\n#include \"target/target.h\"\n\n")
+  set(text "/* Generated from data/targets by cmake/embed.cmake. */\n#include \"ipu/target/target.h\"\n\n")
   set(rows "")
   foreach(name ${ARGN})
     set(path ${CMAKE_SOURCE_DIR}/data/targets/${name}.json)

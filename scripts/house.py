@@ -1,8 +1,7 @@
 """How large and how tangled the house is: `python scripts/house.py [REVISION ...]`.
 
 Prints a table with a column for each revision (the working tree if none is given): lines and files
-by folder, long files and functions, circles of imports, tests, and walks. `python scripts/house.py
---page` writes the table of docs/design/history.md again, from 37f36e1 and the working tree.
+by folder, long files and functions, circles of imports, tests, and walks.
 
 A walk starts at a function and follows its calls in the order of the source, each function once,
 with those in the tables that a function reads. It counts the files that it enters, the functions,
@@ -20,7 +19,6 @@ import tarfile
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-PAGE, BEFORE = ROOT / "docs/design/history.md", "37f36e1"
 LONG_FUNCTION, LONG_FILE, SHORT_CALL = 60, 600, 10
 PARTS = {  # name in the table: (folder, endings)
     "src": ("src", (".c", ".h", ".def", ".proto")), "include": ("include", (".h",)),
@@ -235,7 +233,7 @@ def measure(root):
     table["python: files that import private modules of TensorFlow, outside of tf/inner"] = str(
         private_users(root))
     table["src: files in circles of includes"] = str(in_circles(includes(root)))
-    for folder in ("src/program", "src/exec", "src/tf"):
+    for folder in ("src/ipu/program", "src/host/exec", "src/tf"):
         table[f"{folder}: files in circles of calls"] = str(call_circles(root, folder))
     table["tests: C files / Python functions"] = (
         f"{sum(path.name.startswith('test_') for path in files(root, 'tests/c'))} / "
@@ -272,13 +270,8 @@ def table_of(columns):
 
 
 def main():
-    if sys.argv[1:] != ["--page"]:
-        revisions = sys.argv[1:] or ["."]
-        print(table_of({one if one != "." else "working tree": one for one in revisions}), end="")
-        return
-    head, begin, rest = PAGE.read_text().partition("<!-- house begin -->\n")
-    _, end, tail = rest.partition("<!-- house end -->")
-    PAGE.write_text(head + begin + table_of({"before": BEFORE, "now": "."}) + end + tail)
+    revisions = sys.argv[1:] or ["."]
+    print(table_of({one if one != "." else "working tree": one for one in revisions}), end="")
 
 
 if __name__ == "__main__":

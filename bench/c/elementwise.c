@@ -6,9 +6,9 @@
 #include <time.h>
 
 #include "base/memory.h"
-#include "ops/elementwise/strip.h"
-#include "ops/elementwise/vector.h"
-#include "ops/threads.h"
+#include "host/ops/elementwise/strip.h"
+#include "host/ops/elementwise/vector.h"
+#include "host/ops/threads.h"
 
 static double now(void) {
   struct timespec t;

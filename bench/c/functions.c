@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <time.h>
 
-#include "ops/elementwise/vector.h"
+#include "host/ops/elementwise/vector.h"
 
 enum { COUNT = 2048, CALLS = 3000 };
 

@@ -12,7 +12,7 @@
 
 #include "base/file.h"
 #include "fidelity/published.h"
-#include "ops/linear/plan_internal.h"
+#include "ipu/plan/internal.h"
 #include "tremula/program.h"
 
 static const double mean_allowed = 0.12, point_allowed = 0.35, model_allowed = 0.15;

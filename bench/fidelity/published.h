@@ -4,7 +4,7 @@
 
 #include <stddef.h>
 
-#include "ops/linear/plan.h"
+#include "ipu/plan/plan.h"
 #include "tremula/program.h"
 
 /* C[m,n] = A[m,k] B[k,n] with m = k, on a Bow IPU, digitised from a figure (within 4 %). */

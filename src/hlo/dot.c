@@ -1,8 +1,7 @@
 /* Owns: modules in the DOT language. */
 #include "hlo/dot.h"
 
-#include <stdlib.h>
-#include <string.h>
+#include "hlo/sharding.h"
 
 enum { SHAPE_SIZE = 160, NUM_COLORS = 8 };
 
@@ -16,13 +15,6 @@ static void append_quoted(const char *string, trm_text *text) {
     if (*string == '\n') trm_text_append(text, "\\n", 2);
     else trm_text_append(text, string, 1);
   }
-}
-
-/* The IPU of the first device that a sharding names; -1: none. */
-static long device_of(const char *sharding) {
-  static const char word[] = "maximal device=";
-  const char *at = sharding != NULL ? strstr(sharding, word) : NULL;
-  return at != NULL ? strtol(at + sizeof word - 1, NULL, 10) : -1;
 }
 
 static void append_node(const trm_module *module, uint32_t c, trm_index i, bool colors,
@@ -41,7 +33,7 @@ static void append_node(const trm_module *module, uint32_t c, trm_index i, bool 
   }
   trm_text_append(text, "\"", 1);
   if (i == computation->root) trm_text_format(text, ", peripheries=2");
-  const long device = colors ? device_of(instruction->sharding) : -1;
+  const int32_t device = colors ? trm_sharding_device(instruction->sharding) : -1;
   if (device >= 0) {
     trm_text_format(text, ", style=filled, fillcolor=%s", colors_of_ipus[device % NUM_COLORS]);
   }

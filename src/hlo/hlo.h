@@ -370,19 +370,19 @@ typedef enum trm_half_overflow {
 } trm_half_overflow;
 
 /* How the host holds float16: rounded after every instruction; or as float32, rounded where it
- * leaves the program (passes/float_halves.c). */
+ * leaves the program (host/passes/float_halves.c). */
 typedef enum trm_halves { TRM_HALVES_ROUNDED, TRM_HALVES_FLOAT } trm_halves;
 
 /* What a float that an integer type cannot hold becomes: by SATURATE the nearest integer, and a NaN
- * 0, as in XLA; by WRAP as in TensorFlow's kernels and on an IPU (ops/reference.h). AUTO: WRAP for
- * programs of TensorFlow. */
+ * 0, as in XLA; by WRAP as in TensorFlow's kernels and on an IPU (host/ops/reference.h). AUTO: WRAP
+ * for programs of TensorFlow. */
 typedef enum trm_casts { TRM_CASTS_AUTO, TRM_CASTS_SATURATE, TRM_CASTS_WRAP } trm_casts;
 
 /* The number of algorithm=dot_f64_f64_f64 (attributes.def). */
 enum { TRM_DOT_F64_F64_F64 = 12 };
 
 /* How float16s are multiplied in dots and convolutions: as floats; as three or four products of
- * bfloat16 pieces; or rounded to bfloat16s (ops/linear/half_products.h). */
+ * bfloat16 pieces; or rounded to bfloat16s (host/ops/products/half_products.h). */
 typedef enum trm_half_products {
   TRM_HALF_PRODUCTS_AUTO,
   TRM_HALF_PRODUCTS_FLOAT,
@@ -498,6 +498,9 @@ trm_status trm_hlo_parse_text(const char *text, size_t size, trm_module **out_mo
 
 /* The value of a frontend attribute, or NULL. */
 const char *trm_instruction_frontend_attribute(const trm_instruction *instruction, const char *key);
+/* The same; for a fusion without it, the value at the first instruction of its body that has it. */
+const char *trm_instruction_fused_attribute(const trm_module *module,
+                                            const trm_instruction *instruction, const char *key);
 
 /* "%name = f32[2] add(...) (model.py:41, dense/MatMul)": how messages name an instruction. */
 const char *trm_instruction_text(const trm_module *module, const trm_instruction *instruction,

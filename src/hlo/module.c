@@ -223,6 +223,19 @@ const char *trm_instruction_frontend_attribute(const trm_instruction *instructio
   return NULL;
 }
 
+const char *trm_instruction_fused_attribute(const trm_module *module,
+                                            const trm_instruction *instruction, const char *key) {
+  const char *value = trm_instruction_frontend_attribute(instruction, key);
+  if (value != NULL || instruction->opcode != TRM_OP_FUSION || instruction->num_called == 0) {
+    return value;
+  }
+  const trm_computation *body = &module->computations[instruction->called[0]];
+  for (trm_index i = 0; i < body->num_instructions && value == NULL; ++i) {
+    value = trm_instruction_frontend_attribute(&body->instructions[i], key);
+  }
+  return value;
+}
+
 void trm_module_mark_running(const trm_module *module, bool *runs) {
   runs[module->entry] = true;
   for (uint32_t c = module->num_computations; c-- > 0;) {

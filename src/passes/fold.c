@@ -3,8 +3,8 @@
  * less than their values. */
 #include <string.h>
 
-#include "ops/kernel.h"
 #include "passes/edit.h"
+#include "passes/evaluate.h"
 #include "passes/pass.h"
 
 enum { MAX_BYTES = 64 * 1024 };
@@ -54,11 +54,8 @@ static trm_status run_once(const trm_edit *edit, trm_index i, trm_arena *scratch
     memcpy(result, operands[0], trm_shape_bytes(&instruction->shape));
     return TRM_OK;
   }
-  const trm_kernel_request request = {.module = edit->module,
-                                      .computation = trm_edit_computation(edit),
-                                      .instruction = instruction,
-                                      .arena = scratch};
-  return trm_kernel_run_once(&request, operands, result, error);
+  return trm_evaluate(edit->module, trm_edit_computation(edit), instruction, scratch, operands,
+                      result, error);
 }
 
 /* `state`: a size_t, the bytes folded so far in the module. */

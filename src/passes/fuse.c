@@ -10,7 +10,7 @@
  * it is, and so do few single floats. */
 #include <string.h>
 
-#include "ops/elementwise/strip.h"
+#include "host/ops/elementwise/strip.h"
 #include "passes/edit.h"
 #include "passes/outline.h"
 #include "passes/pass.h"

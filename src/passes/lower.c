@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "hlo/config.h"
-#include "ops/random/distribution.h"
+#include "host/ops/random/distribution.h"
 #include "passes/maker.h"
 #include "passes/pass.h"
 

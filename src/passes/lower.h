@@ -4,8 +4,8 @@
 
 #include "hlo/hlo.h"
 
-/* lower.c: makes our custom calls plain HLO with the bits of the kernels of src/ops/random, in a
- * computation and its loops and conditionals. trm_can_lower: whether it knows the call. */
+/* lower.c: makes our custom calls plain HLO with the bits of the kernels of src/host/ops/random, in
+ * a computation and its loops and conditionals. trm_can_lower: whether it knows the call. */
 bool trm_can_lower(const trm_computation *computation, const trm_instruction *call);
 /* Draws the key of random numbers, which the engine seeds, by an instruction of its own,
  * tremula.random-stream. The rest of the call can then be lowered. */

@@ -75,8 +75,8 @@ typedef struct trm_accelerator_settings {
   bool fastest;     /* else float32 is computed in float32, unless the environment says otherwise */
 } trm_accelerator_settings;
 
-/* accelerate.c: if an accelerator is chosen (accelerator/accelerator.h), the instructions that it
- * can compute become calls of regions. Instructions that the CPU computes get the frontend
+/* accelerate.c: if an accelerator is chosen (host/accelerator/accelerator.h), the instructions that
+ * it can compute become calls of regions. Instructions that the CPU computes get the frontend
  * attribute TRM_STAYS with the reason. */
 #define TRM_STAYS "on_cpu"
 trm_status trm_pass_accelerate(trm_module *module, const trm_accelerator_settings *settings,

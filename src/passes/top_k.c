@@ -4,8 +4,8 @@
  * slice of the result. A topk reads each element once; a sort moves each many times. */
 #include <string.h>
 
-#include "ops/reduce/sort_keys.h"
-#include "ops/reference.h"
+#include "host/ops/reduce/sort_keys.h"
+#include "host/ops/reference.h"
 #include "passes/edit.h"
 #include "passes/pass.h"
 

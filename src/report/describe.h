@@ -2,7 +2,7 @@
 #ifndef TREMULA_REPORT_DESCRIBE_H_
 #define TREMULA_REPORT_DESCRIBE_H_
 
-#include "program/program.h"
+#include "ipu/program/program.h"
 #include "report/stream.h"
 
 /* graph.c: what was compiled; execution.c: a run; tensor_map.c: the tiles of every value;

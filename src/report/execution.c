@@ -1,6 +1,6 @@
 /* Owns: the execution report: the cycles of a run and of each of its steps (docs/events.md). */
+#include "ipu/target/target.h"
 #include "report/describe.h"
-#include "target/target.h"
 
 void trm_describe_execution(const trm_program *p, trm_stream *s) {
   const trm_program_totals *t = &p->totals;

@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ipu/target/target.h"
 #include "report/describe.h"
-#include "target/target.h"
 
 static void put_target(const trm_program *p, bool is_model, trm_stream *s) {
   const trm_target *target = p->target;

@@ -15,7 +15,7 @@
 #include <string.h>
 
 #include "hlo/marked_calls.h"
-#include "passes/values.h"
+#include "ipu/passes/values.h"
 #include "report/describe.h"
 
 typedef enum ml_type { NONE, INFERENCE_FWD, TRAINING_FWD, TRAINING_BWD, TRAINING_WU } ml_type;
@@ -233,7 +233,7 @@ static void put_type(const trm_instruction *i, const char *more, ml_type type, t
 
 /* Whether a pipeline computes an instruction of a forward stage again. */
 static bool is_recomputed(const trm_program *program, const trm_instruction *i) {
-  const char *stage = trm_pipeline_attribute(program->module, i, "pipeline_stage");
+  const char *stage = trm_instruction_fused_attribute(program->module, i, "pipeline_stage");
   return program->pipeline.present && program->pipeline.recomputation && stage != NULL &&
          strtoul(stage, NULL, 10) + 1 < program->pipeline.num_stages;
 }

@@ -3,7 +3,7 @@
 #ifndef TREMULA_REPORT_LOWERED_H_
 #define TREMULA_REPORT_LOWERED_H_
 
-#include "program/program.h"
+#include "ipu/program/program.h"
 #include "report/distributions.h"
 
 typedef struct trm_lowered {

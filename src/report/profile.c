@@ -7,13 +7,13 @@
 #include <unistd.h>
 #include <xxhash.h>
 
-#include "exec/executable.h"
-#include "exec/residence.h"
-#include "program/advice.h"
+#include "compile/executable.h"
+#include "host/exec/residence.h"
+#include "ipu/program/advice.h"
+#include "ipu/target/target.h"
 #include "report/database.h"
 #include "report/schema.h"
 #include "report/write.h"
-#include "target/target.h"
 
 /* An index, or -1 for TRM_NO_INDEX. */
 static int64_t index_or_none(uint32_t index) { return index == TRM_NO_INDEX ? -1 : (int64_t)index; }

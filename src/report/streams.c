@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "hlo/config.h"
-#include "program/layers.h"
+#include "ipu/program/layers.h"
 #include "report/write.h"
 
 /* ---- Roles ---------------------------------------------------------------------------------- */

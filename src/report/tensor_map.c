@@ -74,7 +74,7 @@ static int by_name(const void *a, const void *b) {
  * stage. */
 static int32_t stage_of(const trm_program *p, const trm_instruction *instruction) {
   if (!p->pipeline.present) return -1;
-  const char *text = trm_pipeline_attribute(p->module, instruction, "pipeline_stage");
+  const char *text = trm_instruction_fused_attribute(p->module, instruction, "pipeline_stage");
   if (text == NULL) return -1;
   const unsigned long number = strtoul(text, NULL, 10);
   return number < p->pipeline.num_stages ? (int32_t)number : -1;

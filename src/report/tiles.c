@@ -9,10 +9,10 @@
 #include <math.h>
 #include <string.h>
 
+#include "ipu/tile/exchange.h"
 #include "report/database.h"
 #include "report/distributions.h"
 #include "report/write.h"
-#include "tile/exchange.h"
 
 typedef struct by_tile {
   const trm_program *program;

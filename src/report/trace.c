@@ -10,10 +10,10 @@
 #include <stdio.h>
 
 #include "base/cycles.h"
+#include "ipu/target/target.h"
+#include "ipu/tile/exchange.h"
 #include "report/database.h"
 #include "report/write.h"
-#include "target/target.h"
-#include "tile/exchange.h"
 
 /* IO_TURNS: for loops and stages with I/O tiles, whose overlap is a share of all turns. */
 enum { TURNS = 2, IO_TURNS = 32, MOST_ROWS = 200000, MOST_SLOTS = 256 };

@@ -4,7 +4,7 @@
 
 #include <sqlite3.h>
 
-#include "exec/executable.h"
+#include "compile/executable.h"
 #include "report/lowered.h"
 #include "report/options.h"
 #include "tremula/report.h"

@@ -2,7 +2,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-#include "program/program.h"
+#include "ipu/program/program.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

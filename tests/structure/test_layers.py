@@ -8,8 +8,11 @@ import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 # The order is that of CONTRIBUTING.md, "The layers", and of src/CMakeLists.txt.
-LAYERS = ["base", "timeline", "hlo", "accelerator", "target", "tile", "ops", "passes", "program",
-          "exec", "device", "report"]
+LAYERS = ["base", "timeline", "hlo",
+          "host/accelerator", "host/ops", "passes", "host/passes", "host/schedule",
+          "ipu/target", "ipu/tile", "ipu/plan", "ipu/costs", "ipu/passes", "ipu/program",
+          "compile", "host/exec", "device", "report"]
+TOWERS = "host", "ipu"
 # Made by protobuf-c while building, with the folder that the proto lies in.
 GENERATED = {"hlo.pb-c.h": "hlo", "node.pb-c.h": "tf", "trace.pb-c.h": "tf"}
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.MULTILINE)
@@ -17,6 +20,12 @@ INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.MULTILINE)
 
 def sources(folder):
     return sorted(path for path in folder.rglob("*") if path.suffix in (".c", ".h", ".def"))
+
+
+def layer_at(place):
+    """The layer of a path below src/."""
+    parts = place.split("/")
+    return "/".join(parts[:2 if parts[0] in TOWERS else 1])
 
 
 def layer_of(path, included):
@@ -27,9 +36,10 @@ def layer_of(path, included):
     if included in GENERATED:
         return GENERATED[included]
     if "/" not in included or first.startswith("."):  # beside the file
-        return path.relative_to(ROOT / "src").parts[0]
-    assert first in LAYERS, f'{path.relative_to(ROOT)}: "{included}" is in no folder of src/'
-    return first
+        return layer_at(path.relative_to(ROOT / "src").as_posix())
+    layer = layer_at(included)
+    assert layer in LAYERS, f'{path.relative_to(ROOT)}: "{included}" is in no folder of src/'
+    return layer
 
 
 @pytest.mark.parametrize("layer", LAYERS)
@@ -43,10 +53,22 @@ def test_includes_only_lower_layers(layer):
     assert not wrong, "\n".join(wrong)
 
 
+def test_no_include_crosses_between_the_towers():
+    wrong, count = [], 0
+    for tower, other in (TOWERS, TOWERS[::-1]):
+        for path in sources(ROOT / "src" / tower):
+            count += 1
+            wrong += [f'{path.relative_to(ROOT)} includes "{included}": what both towers need stands '
+                      "below or above both"
+                      for included in INCLUDE.findall(path.read_text())
+                      if included.startswith(f"{other}/")]
+    assert count > 300 and not wrong, "\n".join(wrong)
+
+
 def test_every_folder_is_a_layer():
-    folders = {path.name for path in (ROOT / "src").iterdir() if path.is_dir()} - {"tf"}
-    assert folders <= set(LAYERS), "give the new folder its place in LAYERS and the design"
-    assert any(sources(ROOT / "src" / layer) for layer in LAYERS)
+    folders = {layer_at(path.relative_to(ROOT / "src").as_posix())
+               for path in sources(ROOT / "src")} - {"tf"}
+    assert folders == set(LAYERS), "give a new folder its place in LAYERS and the design"
 
 
 # What code outside of the core includes beside the public headers and its own.
@@ -72,7 +94,7 @@ def test_the_plugin_and_the_tools_alone_inspect():
     users = {str(path.relative_to(ROOT)) for folder in ("src", "tools", "examples")
              for path in sources(ROOT / folder) if '"tremula/inspect.h"' in path.read_text()}
     others = {path for path in users if not path.startswith(("src/tf/", "tools/"))}
-    assert others == {"src/exec/inspect.c", "src/hlo/trivial.c"}
+    assert others == {"src/compile/inspect.c", "src/hlo/trivial.c"}
 
 
 def imported_modules(path):

@@ -2,7 +2,7 @@
 #include <pthread.h>
 
 #include "../run.h"
-#include "program/program.h"
+#include "ipu/program/program.h"
 
 static const char text[] =
     "HloModule m\nENTRY e { x = f32[64,32] parameter(0)  w = f32[32,16] parameter(1)\n"

@@ -13,7 +13,7 @@
 
 #include "../run.h"
 #include "base/half.h"
-#include "exec/executable.h"
+#include "compile/executable.h"
 
 enum { MAX_VALUES = 256, MAX_DIMS = 3, MAX_IO = 12, MAX_DEPTH = 3 };
 

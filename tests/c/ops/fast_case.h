@@ -16,7 +16,7 @@
 #include "base/half.h"
 #include "base/memory.h"
 #include "hlo/hlo.h"
-#include "ops/kernel.h"
+#include "host/ops/kernel.h"
 
 enum { CASE_MAX_LEAVES = 16 };
 

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/half.h"
-#include "ops/kernel.h"
+#include "host/ops/kernel.h"
 
 typedef struct convolution_case {
   const char *name;

@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ops/reference.h"
+#include "host/ops/reference.h"
 
 enum { CASE_MAX_INPUTS = 8, CASE_MAX_RESULTS = 4, CASE_GUARD = 64 };
 

@@ -1,7 +1,7 @@
 /* Distributions: each element follows from the stream and its place alone. */
 #include "reference_case.h"
 
-#include "ops/random/distribution.h"
+#include "host/ops/random/distribution.h"
 
 enum { COUNT = 100003 };
 

@@ -2,7 +2,7 @@
  * that is shared along dimensions; what it refuses. */
 #include "reference_case.h"
 
-#include "ops/random/bits.h"
+#include "host/ops/random/bits.h"
 
 typedef struct dropout_case {
   int32_t rank;

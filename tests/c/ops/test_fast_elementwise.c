@@ -2,8 +2,8 @@
 #include "fast_case.h"
 
 #include "hlo/literal.h"
-#include "ops/elementwise/strip.h"
-#include "ops/elementwise/vector.h"
+#include "host/ops/elementwise/strip.h"
+#include "host/ops/elementwise/vector.h"
 
 static const trm_dtype all_types[] = {TRM_PRED, TRM_S8,  TRM_S16, TRM_S32, TRM_S64, TRM_U8,
                                       TRM_U16,  TRM_U32, TRM_U64, TRM_F16, TRM_F32, TRM_F64};

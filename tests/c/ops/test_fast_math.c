@@ -2,7 +2,7 @@
  * instruction set. */
 #include "fast_case.h"
 
-#include "ops/elementwise/vector.h"
+#include "host/ops/elementwise/vector.h"
 
 static double logistic(double x) { return 1.0 / (1.0 + exp(-x)); }
 static double rsqrt(double x) { return 1.0 / sqrt(x); }

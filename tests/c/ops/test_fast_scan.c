@@ -3,7 +3,7 @@
 #include <omp.h>
 
 #include "fast_case.h"
-#include "ops/reduce/scan_line.h"
+#include "host/ops/reduce/scan_line.h"
 
 /* log(exp(a) + exp(b)), which no single loop computes. */
 static uint32_t log_add_exp(fast_case *c, trm_dtype dtype) {

@@ -2,8 +2,8 @@
  * every operation that has nodes, at lengths with and without a tail. */
 #include "fast_case.h"
 
-#include "ops/elementwise/strip_code.h"
-#include "ops/generate/writer.h"
+#include "host/ops/elementwise/strip_code.h"
+#include "host/ops/generate/writer.h"
 #include "tremula/tremula.h"
 
 enum { TYPES = 6, MAX_VALUES = 160, LARGEST = 5003 };

@@ -8,7 +8,7 @@
 #include <cmocka.h>
 
 #include "base/half.h"
-#include "ops/linear/half_products.h"
+#include "host/ops/products/half_products.h"
 
 #define AUTO TRM_HALF_PRODUCTS_AUTO
 #define FLOAT TRM_HALF_PRODUCTS_FLOAT

@@ -12,8 +12,8 @@
 
 #include <cmocka.h>
 
+#include "host/ops/products/half_tiles.h"
 #include "linear_case.h"
-#include "ops/linear/half_tiles.h"
 
 typedef struct tiles_case {
   bool is_dot;

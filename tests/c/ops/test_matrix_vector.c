@@ -11,8 +11,8 @@
 #include <cmocka.h>
 
 #include "base/half.h"
-#include "ops/elementwise/vector.h"
-#include "ops/linear/matrix_vector.h"
+#include "host/ops/elementwise/vector.h"
+#include "host/ops/products/matrix_vector.h"
 
 enum { OUTPUTS = 77, INNER = 83, LINE = 90 };
 

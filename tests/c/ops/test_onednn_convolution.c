@@ -15,8 +15,8 @@
 #include <pthread.h>
 #include <cmocka.h>
 
+#include "host/ops/products/half_products.h"
 #include "linear_case.h"
-#include "ops/linear/half_products.h"
 
 #define FORWARD "onednn.convolution.forward"
 #define DATA "onednn.convolution.backward_data"

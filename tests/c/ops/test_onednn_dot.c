@@ -12,11 +12,11 @@
 #include <oneapi/dnnl/dnnl.h>
 #include <cmocka.h>
 
+#include "host/ops/products/half_products.h"
+#include "host/ops/products/panel_product.h"
+#include "host/ops/products/panel_tiles.h"
+#include "host/ops/threads.h"
 #include "linear_case.h"
-#include "ops/linear/half_products.h"
-#include "ops/linear/panel_product.h"
-#include "ops/linear/panel_tiles.h"
-#include "ops/threads.h"
 #include "waking_cost.h"
 
 static const dot_case cases[] = {

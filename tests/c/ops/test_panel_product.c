@@ -12,10 +12,10 @@
 #include <unistd.h>
 #include <cmocka.h>
 
+#include "host/ops/products/panel_product.h"
+#include "host/ops/products/panel_tiles.h"
+#include "host/ops/threads.h"
 #include "linear_case.h"
-#include "ops/linear/panel_product.h"
-#include "ops/linear/panel_tiles.h"
-#include "ops/threads.h"
 #include "waking_cost.h"
 
 static uint64_t random_state;

@@ -1,8 +1,8 @@
 /* How work is split: what the deciding function says, that ranges cover the work, and that small
  * steps wake nobody. */
 #include "../run.h"
-#include "ops/threads.h"
-#include "ops/waking.h"
+#include "host/ops/threads.h"
+#include "host/ops/waking.h"
 
 static void test_all_or_one(void **state) {
   (void)state;

@@ -1,6 +1,6 @@
-/* Convolutions by Winograd's transforms (ops/linear/winograd.h): they are near the exact sums, do
- * not depend on the threads or the width of vectors, and treat what is not finite as the reference
- * does.
+/* Convolutions by Winograd's transforms (host/ops/convolutions/winograd.h): they are near the exact
+ * sums, do not depend on the threads or the width of vectors, and treat what is not finite as the
+ * reference does.
  *
  * The bounds, of each result and of the root mean square error, are those of
  * docs/design/numerics.md. */
@@ -13,9 +13,9 @@
 #include <pthread.h>
 #include <cmocka.h>
 
+#include "host/ops/convolutions/winograd_tiles.h"
+#include "host/ops/transposes.h"
 #include "linear_case.h"
-#include "ops/linear/winograd_tiles.h"
-#include "ops/transposes.h"
 
 #define FORWARD "winograd.forward"
 #define DATA "winograd.backward_data"
@@ -473,9 +473,9 @@ static const float zeros[TRM_WINOGRAD_MOST_CHANNELS];
     fma_sum;                                                     \
   })
 
-#include "ops/linear/winograd_tiles.def"
+#include "host/ops/convolutions/winograd_tiles.def"
 
-#include "ops/linear/winograd_gradient.def" /* uses the former */
+#include "host/ops/convolutions/winograd_gradient.def" /* uses the former */
 
 static void wide_vectors_give_the_same_bits(void **state) {
   (void)state;

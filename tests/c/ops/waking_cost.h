@@ -3,7 +3,7 @@
 #ifndef TREMULA_TESTS_WAKING_COST_H_
 #define TREMULA_TESTS_WAKING_COST_H_
 
-#include "ops/threads.h"
+#include "host/ops/threads.h"
 
 /* Makes waking cost so many nanoseconds, however long the threads have waited. */
 static inline void set_waking_cost(uint64_t nanoseconds) {

@@ -4,7 +4,7 @@
 
 #include "../run.h"
 #include "base/half.h"
-#include "program/program.h"
+#include "ipu/program/program.h"
 
 enum { COUNT = 4 };
 

@@ -10,8 +10,8 @@
 
 #include "../run.h"
 #include "base/memory.h"
+#include "ipu/program/program.h"
 #include "passes/pass.h"
-#include "program/program.h"
 #include "tremula/target.h"
 
 enum { NUM_FUNCTIONS = 3, MAX_STEPS = 6, NUM_ARGUMENTS = 4, MAX_OPEN = 4, MAX_CALLS = 12 };

@@ -9,8 +9,8 @@
 
 #include <cmocka.h>
 
-#include "ops/linear/plan.h"
-#include "target/target.h"
+#include "ipu/plan/plan.h"
+#include "ipu/target/target.h"
 
 static inline trm_target *load(const char *name) {
   trm_target *target = NULL;

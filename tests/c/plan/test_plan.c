@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "ops/linear/plan_internal.h"
+#include "ipu/plan/internal.h"
 #include "plan_case.h"
 
 /* ---- What a plan contains -------------------------------------------------------------------- */

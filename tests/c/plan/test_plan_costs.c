@@ -3,7 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "ops/linear/plan_internal.h"
+#include "ipu/plan/internal.h"
 #include "plan_case.h"
 
 static plan_problem amp_problem(const trm_target *target, trm_dtype type, bool wide) {

@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "ops/linear/plan_internal.h"
+#include "ipu/plan/internal.h"
 
 /* ---- The brute force: all loops written out, nothing left out -------------------------------- */
 

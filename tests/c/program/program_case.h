@@ -12,8 +12,8 @@
 
 #include <cmocka.h>
 
-#include "program/program.h"
-#include "target/target.h"
+#include "ipu/program/program.h"
+#include "ipu/target/target.h"
 
 /* Plans HLO text (through the passes) for a preset; any failure is the test's. */
 static inline trm_program *make_program(const char *text, const char *machine,

@@ -2,8 +2,8 @@
 #include <string.h>
 
 #include "../run.h"
-#include "exec/options.h"
-#include "program/program.h"
+#include "compile/options.h"
+#include "ipu/program/program.h"
 #include "program_case.h"
 
 static trm_status parse(trm_arena *arena, const char *key, const char *value,

@@ -1,5 +1,5 @@
 /* Programs: loops, conditionals, shards, placement, writing in place, out of memory. */
-#include "program/draft.h"
+#include "ipu/program/draft.h"
 #include "program_case.h"
 
 #include "base/cycles.h"

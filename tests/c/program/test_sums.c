@@ -1,7 +1,7 @@
 /* Sums agree, for every module of the tests' data, whole and with options; every opcode costs. */
 #include <dirent.h>
 
-#include "program/draft.h"
+#include "ipu/program/draft.h"
 #include "program_case.h"
 
 /* Some files hold what readers refuse (asynchronous collectives). */

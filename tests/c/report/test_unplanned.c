@@ -2,8 +2,8 @@
 #include <unistd.h>
 
 #include "../run.h"
-#include "exec/executable.h"
-#include "program/program.h"
+#include "compile/executable.h"
+#include "ipu/program/program.h"
 #include "tremula/report.h"
 
 static const char text[] =

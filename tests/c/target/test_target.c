@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "target/target.h"
+#include "ipu/target/target.h"
 
 static trm_target *load(const char *name) {
   trm_target *target = NULL;

@@ -7,8 +7,8 @@
 
 #include <cmocka.h>
 
-#include "target/target.h"
-#include "tile/mapping.h"
+#include "ipu/target/target.h"
+#include "ipu/tile/mapping.h"
 
 static trm_target *target;
 

@@ -31,7 +31,7 @@ def test_the_header_of_this_tensorflow():
     include = pathlib.Path(spec.origin).parent / "include"
     subprocess.run([shutil.which("cc") or "gcc", "-std=gnu11", "-fsyntax-only", "-Wall", "-Werror",
                     f"-I{tree}/src", f"-I{tree}/include", "-isystem", include,
-                    f"{tree}/src/accelerator/pjrt.c"], check=True)
+                    f"{tree}/src/host/accelerator/pjrt.c"], check=True)
 
 
 def run(text, accelerator="", timeout=300, **environment):

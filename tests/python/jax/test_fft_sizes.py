@@ -1,4 +1,4 @@
-"""Fourier transforms of lengths that take another path of src/ops/linear/fourier.c, against NumPy
+"""Fourier transforms of lengths that take another path of src/host/ops/fourier/fourier.c, against NumPy
 in float64: factors of every kind, primes (by a convolution), long lines (in two passes)."""
 
 import os

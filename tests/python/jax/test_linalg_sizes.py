@@ -1,4 +1,4 @@
-"""Factorisations of every size and shape that takes another path of src/ops/linear/dense.c: against
+"""Factorisations of every size and shape that takes another path of src/host/ops/algebra/dense.c: against
 their definitions and NumPy, in float32 and float64; the same bits for 1 and 2 threads."""
 
 import functools

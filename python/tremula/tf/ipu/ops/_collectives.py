@@ -1,4 +1,4 @@
-"""Custom calls of collectives (src/ops/collective)."""
+"""Custom calls of collectives (src/host/ops/collective)."""
 
 import json
 

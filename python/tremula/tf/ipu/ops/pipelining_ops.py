@@ -35,7 +35,7 @@ def _checkpoint(value, name):
 
     @tf.custom_gradient
     def keep(value):
-        # src/program/pipeline.c reads the attribute.
+        # src/ipu/program/pipeline.c reads the attribute.
         with scopes.frontend_attribute("recomputation_checkpoint", "true"):
             barrier = graphs.apply_op("XlaOptimizationBarrier", input=[value], name=name).outputs[0]
         barrier.set_shape(value.shape)

@@ -15,7 +15,7 @@ from tremula.tf.runtime.tracing import accumulation, host_tables, program_state,
 
 GradientAccumulationReductionMethod = gradient_accumulation.GradientAccumulationReductionMethod
 
-# The attribute of the weight update: where what only it reads is kept (src/program/remote.c).
+# The attribute of the weight update: where what only it reads is kept (src/ipu/program/remote.c).
 UPDATE_ATTRIBUTE = "weight_update"
 
 

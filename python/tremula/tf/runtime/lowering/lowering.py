@@ -92,7 +92,7 @@ def lower(source, shapes=None, constants=None, side_table=None, updates=()):
 
     shapes      the arguments' shapes, where the source does not know them
     constants   {number of an argument: array}: these become part of the program
-    side_table  a dict: what the module's side table says (src/program/entry.c) in the place of
+    side_table  a dict: what the module's side table says (src/ipu/program/entry.c) in the place of
                 the source's names
     updates     pairs (number of an output, number of the argument that it is the new value of)
 

@@ -4,7 +4,7 @@ import enum
 
 from tremula.tf.runtime.tracing import program_state
 
-# On instructions that add up: over how many iterations (src/exec/schedule_build.c checks that).
+# On instructions that add up: over how many iterations (src/host/schedule/schedule_build.c checks that).
 COUNT_ATTRIBUTE = "gradient_accumulation_count"
 
 _NAME = "GradientAccumulatorAddWithScale"  # of the additions, in profiles

@@ -1,6 +1,6 @@
 """How many replicas a program will have, as far as that is known when it is traced.
 
-The plugin decides it when the program first runs (src/exec/replication.c): IPUs of the device over
+The plugin decides it when the program first runs (src/compile/replication.c): IPUs of the device over
 shards of the program.
 """
 

@@ -1,0 +1,309 @@
+/* Owns: compiling, and the accessors of executables. */
+#include "compile/executable.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "host/schedule/float_check.h"
+#include "ipu/program/program.h"
+#include "timeline/mark.h"
+#include "tremula/log.h"
+
+trm_executable *trm_executable_retain(trm_executable *executable) {
+  atomic_fetch_add(&executable->references, 1);
+  return executable;
+}
+
+void trm_executable_free(trm_executable *executable) {
+  if (executable == NULL || atomic_fetch_sub(&executable->references, 1) != 1) return;
+  trm_program_destroy(executable->estimate);
+  pthread_mutex_destroy(&executable->estimating);
+  trm_schedule_free(executable->schedule);
+  trm_module_free(executable->module);
+  trm_module_free(executable->shared);
+  trm_arena_free(&executable->arena);
+  trm_free(executable);
+}
+
+/* Names a leaf of the interface: "x", or "x:2" for a leaf of a tuple. */
+static trm_status name_leaf(trm_arena *arena, const trm_instruction *instruction, int32_t leaf,
+                            trm_tensor_info *info, trm_error *error) {
+  info->name = instruction->shape.dtype == TRM_TUPLE
+                   ? trm_arena_format(arena, "%s:%d", instruction->name, leaf)
+                   : trm_arena_string(arena, instruction->name, strlen(instruction->name));
+  CHECK_MEMORY(info->name, "an executable");
+  return TRM_OK;
+}
+
+/* Whether a leaf is float16 for the caller and float32 for the schedule. */
+static bool is_held(trm_executable *executable, const trm_shape *outside, const trm_shape *inside) {
+  const bool held = outside->dtype == TRM_F16 && inside->dtype == TRM_F32;
+  executable->has_floats = executable->has_floats || held;
+  return held;
+}
+
+/* The shared module has the types that the caller sees. */
+static trm_status describe_inputs(trm_executable *executable, trm_error *error) {
+  const trm_module *shared = executable->shared, *module = executable->module;
+  const trm_computation *outside = &shared->computations[shared->entry];
+  const trm_computation *inside = &module->computations[module->entry];
+  size_t input = 0;
+  for (uint32_t p = 0; p < outside->num_parameters; ++p) {
+    const trm_instruction *parameter = &outside->instructions[outside->parameters[p]];
+    const trm_shape *held = &inside->instructions[inside->parameters[p]].shape;
+    const int32_t leaves = trm_shape_num_leaves(&parameter->shape);
+    for (int32_t l = 0; l < leaves; ++l, ++input) {
+      const trm_shape *leaf = trm_shape_leaf(&parameter->shape, l);
+      trm_shape_describe(leaf, &executable->inputs[input]);
+      executable->float_inputs[input] = is_held(executable, leaf, trm_shape_leaf(held, l));
+      TRY(name_leaf(&executable->arena, parameter, l, &executable->inputs[input], error));
+    }
+  }
+  return TRM_OK;
+}
+
+static trm_status describe(trm_executable *executable, trm_error *error) {
+  const trm_module *shared = executable->shared, *module = executable->module;
+  trm_arena *arena = &executable->arena;
+  executable->num_inputs = executable->schedule->num_inputs;
+  executable->num_outputs = executable->schedule->num_outputs;
+  executable->inputs = ARENA_NEW(arena, trm_tensor_info, executable->num_inputs);
+  executable->outputs = ARENA_NEW(arena, trm_tensor_info, executable->num_outputs);
+  executable->aliases = ARENA_NEW(arena, int64_t, executable->num_outputs);
+  executable->float_inputs = ARENA_NEW(arena, bool, executable->num_inputs);
+  executable->float_outputs = ARENA_NEW(arena, bool, executable->num_outputs);
+  if (executable->inputs == NULL || executable->outputs == NULL || executable->aliases == NULL ||
+      executable->float_inputs == NULL || executable->float_outputs == NULL) {
+    FAIL_NO_MEMORY("an executable");
+  }
+  TRY(describe_inputs(executable, error));
+  TRY(trm_module_outputs(shared, executable->outputs, executable->aliases, error));
+  const trm_computation *outside = &shared->computations[shared->entry];
+  const trm_computation *inside = &module->computations[module->entry];
+  const trm_instruction *result = &outside->instructions[outside->root];
+  const trm_shape *held = &inside->instructions[inside->root].shape;
+  for (int32_t o = 0; o < (int32_t)executable->num_outputs; ++o) {
+    executable->float_outputs[o] =
+        is_held(executable, trm_shape_leaf(&result->shape, o), trm_shape_leaf(held, o));
+    TRY(name_leaf(arena, result, o, &executable->outputs[o], error));
+  }
+  return TRM_OK;
+}
+
+static unsigned float_events(const trm_options *options) {
+  unsigned events = 0;
+  if (options->invalid) events |= TRM_FLOAT_INVALID;
+  if (options->division_by_zero) events |= TRM_FLOAT_DIVISION_BY_ZERO;
+  if (options->overflow) events |= TRM_FLOAT_OVERFLOW;
+  return events;
+}
+
+/* If overflow ends a run, a result must show it as infinity. Halves that are floats overflow only
+ * where they leave the program. */
+static trm_half_overflow half_overflow(const trm_options *options) {
+  if (options->halves == TRM_HALVES_FLOAT) return TRM_HALF_INFINITY;
+  const bool hides = options->overflow && options->half_overflow == TRM_HALF_LARGEST;
+  return hides ? TRM_HALF_NAN : options->half_overflow;
+}
+
+/* What the options say about numbers. */
+static void set_numbers(trm_module *module, const trm_options *options) {
+  module->half_overflow = half_overflow(options);
+  module->half_products = options->half_products;
+  module->casts_wrap = options->casts == TRM_CASTS_WRAP ||
+                       (options->casts == TRM_CASTS_AUTO && trm_module_is_of_tensorflow(module));
+}
+
+static trm_status executable_new(trm_executable **out_executable, trm_error *error) {
+  trm_executable *executable = trm_allocate_zeroed(1, sizeof *executable);
+  CHECK_MEMORY(executable, "an executable");
+  atomic_init(&executable->references, 1);
+  pthread_mutex_init(&executable->estimating, NULL);
+  *out_executable = executable;
+  return TRM_OK;
+}
+
+typedef struct verifier {
+  trm_pass_observer observer; /* or NULL */
+  void *context;
+} verifier;
+
+/* An observer that verifies the module before it calls another one. */
+static trm_status verify(const char *pass, const trm_module *module, void *context,
+                         trm_error *error) {
+  const verifier *v = context;
+  TRY_NOTE(trm_module_verify(module, error), "after pass %s", pass);
+  trm_log(TRM_LOG_DEBUG, "COMPILER", "verified the module %s after pass %s", module->name, pass);
+  return v->observer == NULL ? TRM_OK : v->observer(pass, module, v->context, error);
+}
+
+/* How the passes of an executable are run. */
+typedef struct pass_run {
+  trm_pass_settings settings;
+  trm_pass_observer observer; /* or NULL */
+  void *context;
+} pass_run;
+
+static trm_status pass_settings(const trm_executable *executable, trm_pass_settings *out_settings,
+                                trm_error *error) {
+  const trm_options *options = &executable->options;
+  uint32_t replicas = 1;
+  if (options->stochastic_rounding == TRM_STOCHASTIC_IDENTICAL || options->prng_stability ||
+      options->batch_norm_group_size > 1) {
+    TRY(trm_executable_num_replicas(executable, &replicas, error));
+  }
+  *out_settings = (trm_pass_settings){.optimise = options->optimise && !options->reference,
+                                      .disabled = options->disabled_passes,
+                                      .keep_instructions = float_events(options) != 0,
+                                      .float_halves = options->halves == TRM_HALVES_FLOAT,
+                                      .rounding = {.stochastic = options->stochastic_rounding,
+                                                   .alike = options->prng_stability,
+                                                   .replicas = replicas},
+                                      .batch_norm_group = options->batch_norm_group_size};
+  return TRM_OK;
+}
+
+/* Everything after the shared passes: the host's module, its schedule and the interface. */
+static trm_status finish(trm_executable *executable, const pass_run *run, trm_error *error) {
+  TRY(trm_module_clone_lightly(executable->shared, &executable->module, error));
+  set_numbers(executable->module, &executable->options);
+  TRY(trm_passes_run_host(executable->module, &run->settings, run->observer, run->context, error));
+  TRY(trm_schedule_build(executable->module, executable->options.reference,
+                         float_events(&executable->options), &executable->schedule, error));
+  return describe(executable, error);
+}
+
+static trm_status compile(trm_executable *executable, const trm_module *module,
+                          trm_pass_observer observer, void *context, trm_error *error) {
+  TRY(trm_module_clone(module, &executable->shared, error));
+  TRY(trm_executable_note_shards(executable->shared, error));
+  trm_executable_compare_replicas(executable);
+  set_numbers(executable->shared, &executable->options);
+  verifier v = {observer, context};
+  pass_run run = {.observer = observer, .context = context};
+  if (executable->options.verify) {
+    run.observer = verify;
+    run.context = &v;
+  }
+  TRY(pass_settings(executable, &run.settings, error));
+  TRY(trm_passes_run(executable->shared, &run.settings, run.observer, run.context, error));
+  return finish(executable, &run, error);
+}
+
+trm_status trm_compile_observed(const trm_module *module, const trm_option *options,
+                                size_t num_options, trm_pass_observer observer, void *context,
+                                trm_executable **out_executable, trm_error *error) {
+  trm_executable *executable;
+  TRY(executable_new(&executable, error));
+  trm_status status =
+      trm_options_parse(&executable->arena, options, num_options, &executable->options, error);
+  const trm_mark mark = trm_mark_begin(TRM_TIMELINE_POPLAR, "compile %s", module->name);
+  if (status == TRM_OK) status = compile(executable, module, observer, context, error);
+  trm_mark_end(&mark);
+  if (status != TRM_OK) {
+    trm_executable_free(executable);
+    return status;
+  }
+  *out_executable = executable;
+  return TRM_OK;
+}
+
+trm_status trm_compile(const trm_module *module, const trm_option *options, size_t num_options,
+                       trm_executable **out_executable, trm_error *error) {
+  return trm_compile_observed(module, options, num_options, NULL, NULL, out_executable, error);
+}
+
+/* Takes over the module, also on failure. */
+static trm_status from_shared(trm_module *module, const trm_option *options, size_t num_options,
+                              const trm_accelerator_settings *accelerator,
+                              trm_executable **out_executable, trm_error *error) {
+  trm_executable *executable;
+  trm_status status = executable_new(&executable, error);
+  if (status != TRM_OK) {
+    trm_module_free(module);
+    return status;
+  }
+  executable->shared = module;
+  status = trm_options_parse(&executable->arena, options, num_options, &executable->options, error);
+  pass_run run = {0};
+  if (status == TRM_OK) status = pass_settings(executable, &run.settings, error);
+  run.settings.accelerator = *accelerator;
+  if (status == TRM_OK) status = finish(executable, &run, error);
+  if (status != TRM_OK) {
+    trm_executable_free(executable);
+    return status;
+  }
+  *out_executable = executable;
+  return TRM_OK;
+}
+
+trm_status trm_executable_from_shared(trm_module *module, const trm_option *options,
+                                      size_t num_options, trm_executable **out_executable,
+                                      trm_error *error) {
+  const trm_accelerator_settings chosen = {0};
+  return from_shared(module, options, num_options, &chosen, out_executable, error);
+}
+
+trm_status trm_executable_for(const trm_executable *executable,
+                              const trm_accelerator_settings *accelerator,
+                              trm_executable **out_executable, trm_error *error) {
+  trm_option options[TRM_NUM_OPTIONS];
+  bool plans;
+  for (size_t o = 0; o < TRM_NUM_OPTIONS; ++o) {
+    options[o] = (trm_option){trm_options_row(o, &plans)->key, executable->options.texts[o]};
+  }
+  trm_module *shared;
+  TRY(trm_module_clone(executable->shared, &shared, error));
+  return from_shared(shared, options, TRM_NUM_OPTIONS, accelerator, out_executable, error);
+}
+
+size_t trm_executable_num_inputs(const trm_executable *executable) {
+  return executable->num_inputs;
+}
+
+size_t trm_executable_num_outputs(const trm_executable *executable) {
+  return executable->num_outputs;
+}
+
+const trm_tensor_info *trm_executable_input(const trm_executable *executable, size_t i) {
+  return i < executable->num_inputs ? &executable->inputs[i] : NULL;
+}
+
+const trm_tensor_info *trm_executable_output(const trm_executable *executable, size_t i) {
+  return i < executable->num_outputs ? &executable->outputs[i] : NULL;
+}
+
+int64_t trm_executable_output_alias(const trm_executable *executable, size_t i) {
+  return i < executable->num_outputs ? executable->aliases[i] : -1;
+}
+
+trm_status trm_executable_print(const trm_executable *executable, char **out_text,
+                                trm_error *error) {
+  return trm_module_print(executable->module, out_text, error);
+}
+
+const char *trm_executable_name(const trm_executable *executable) {
+  return executable->module->name;
+}
+
+bool trm_executable_is_judged(const trm_executable *executable) {
+  return executable->known_to_fit || executable->misfit != NULL;
+}
+
+size_t trm_executable_arena_bytes(const trm_executable *executable) {
+  return executable->schedule->arena_bytes;
+}
+
+const char *trm_executable_feed(const trm_executable *executable, size_t i, char *out_kind,
+                                const trm_tensor_info **out_elements, size_t *out_num) {
+  if (i >= executable->schedule->num_feeds) return NULL;
+  const trm_feed_info *feed = &executable->schedule->feeds[i];
+  *out_kind = feed->kind;
+  *out_elements = feed->elements;
+  *out_num = feed->num_elements;
+  return feed->id;
+}
+
+uint64_t trm_executable_feed_uses(const trm_executable *executable, size_t i) {
+  return i < executable->schedule->num_feeds ? executable->schedule->feeds[i].uses : 0;
+}

@@ -1,0 +1,101 @@
+/* Owns: functions of libtremula for its own tools (tremula/inspect.h). */
+#define _GNU_SOURCE
+#include "tremula/inspect.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "compile/executable.h"
+#include "hlo/config.h"
+#include "host/ops/kernel.h"
+
+trm_status trm_inspect_compile(const trm_module *module, const trm_option *options,
+                               size_t num_options, trm_inspect_observer observer, void *context,
+                               trm_executable **out_executable, trm_error *error) {
+  return trm_compile_observed(module, options, num_options, observer, context, out_executable,
+                              error);
+}
+
+const char *trm_inspect_pass(size_t i) { return trm_pass_name(i); }
+
+bool trm_inspect_option(size_t i, trm_inspect_option_row *out_row) {
+  bool plans;
+  const trm_option_row *row = trm_options_row(i, &plans);
+  if (row != NULL) *out_row = (trm_inspect_option_row){row->key, row->value, row->help, plans};
+  return row != NULL;
+}
+
+bool trm_inspect_opcode(size_t i, trm_inspect_opcode_row *out_row) {
+  static const char *const classes[] = {
+#define OPCODE(id, name, arity, class, ...) #class,
+#include "hlo/opcodes.def"
+#undef OPCODE
+  };
+  if (i >= TRM_NUM_OPCODES) return false;
+  const trm_opcode opcode = (trm_opcode)i;
+  *out_row = (trm_inspect_opcode_row){trm_opcode_name(opcode), classes[i], trm_opcode_arity(opcode),
+                                      trm_kernel_exists(opcode)};
+  return true;
+}
+
+uint64_t trm_inspect_count(const trm_module *module, const char *const *opcodes,
+                           size_t num_opcodes) {
+  bool counts[TRM_NUM_OPCODES] = {false};
+  trm_opcode opcode;
+  for (size_t o = 0; o < num_opcodes; ++o) {
+    if (trm_opcode_find(opcodes[o], strlen(opcodes[o]), &opcode)) counts[opcode] = true;
+  }
+  uint64_t count = 0;
+  for (uint32_t c = 0; c < module->num_computations; ++c) {
+    const trm_computation *computation = &module->computations[c];
+    for (trm_index i = 0; i < computation->num_instructions; ++i) {
+      count += counts[computation->instructions[i].opcode];
+    }
+  }
+  return count;
+}
+
+bool trm_inspect_is_hashable(const void *data, size_t size) {
+  const char *target = trm_call_target(TRM_CALL_USER_OP);
+  if (memmem(data, size, target, strlen(target)) == NULL)
+    return true; /* not in most modules, which need not be read then */
+  trm_module *module;
+  trm_error ignored;
+  if (trm_module_read(data, size, "a module", &module, &ignored) != TRM_OK) return true;
+  bool is_hashable = true;
+  for (uint32_t c = 0; c < module->num_computations; ++c) {
+    const trm_computation *computation = &module->computations[c];
+    for (trm_index i = 0; i < computation->num_instructions; ++i) {
+      const trm_instruction *instruction = &computation->instructions[i];
+      is_hashable = is_hashable && !(instruction->call_id == TRM_CALL_USER_OP &&
+                                     trm_config_is(instruction, "is_hashable", JSON_FALSE));
+    }
+  }
+  trm_module_free(module);
+  return is_hashable;
+}
+
+bool trm_inspect_input_bounds(const trm_executable *executable, int64_t *out_bounds) {
+  return trm_module_bound_inputs(executable->module, out_bounds,
+                                 trm_executable_num_inputs(executable));
+}
+
+const char *trm_inspect_side_table(const trm_executable *executable) {
+  return executable->module->frontend_side_table;
+}
+
+trm_status trm_inspect_replace_file(const char *path, const void *head, size_t head_size,
+                                    const void *data, size_t size, trm_error *error) {
+  trm_new_file file;
+  TRY(trm_new_file_open(path, &file, error));
+  if ((head_size != 0 && fwrite(head, 1, head_size, file.stream) != head_size) ||
+      (size != 0 && fwrite(data, 1, size, file.stream) != size)) {
+    file.problem = errno;
+  }
+  return trm_new_file_close(&file, path, true, error);
+}
+
+const trm_module *trm_inspect_module(const trm_executable *executable) {
+  return executable->module;
+}

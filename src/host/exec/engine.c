@@ -1,0 +1,226 @@
+/* Owns: creating and freeing engines, their feeds, and the public functions. */
+#include <string.h>
+
+#include "base/float_mode.h"
+#include "base/sized.h"
+#include "host/exec/engine.h"
+#include "host/ops/reference.h"
+#include "timeline/mark.h"
+
+/* More than any machine has; memory is the actual limit. */
+enum { MAX_REPLICAS = 4096 };
+
+static trm_status engine_allocate(trm_engine *engine, trm_error *error) {
+  const trm_schedule *schedule = engine->executable->schedule;
+  engine->replicas = trm_allocate_zeroed(engine->num_replicas, sizeof *engine->replicas);
+  engine->infeeds = trm_allocate_zeroed(schedule->num_feeds, sizeof *engine->infeeds);
+  engine->outfeeds = trm_allocate_zeroed(schedule->num_feeds, sizeof *engine->outfeeds);
+  engine->host_functions =
+      trm_allocate_zeroed(schedule->num_host_calls, sizeof *engine->host_functions);
+  engine->leaves = trm_allocate_zeroed(2 * engine->executable->num_outputs + 1, sizeof(bool));
+  if (engine->leaves == NULL || engine->host_functions == NULL || engine->replicas == NULL ||
+      engine->infeeds == NULL || engine->outfeeds == NULL) {
+    FAIL_NO_MEMORY("an engine");
+  }
+  if (engine->num_replicas > 1) {
+    TRY(trm_team_create(engine->num_replicas, &engine->cancelled, &engine->team, error));
+  }
+  TRY(trm_engine_create_edges(engine, error));
+  for (uint32_t r = 0; r < engine->num_replicas; ++r) {
+    TRY(trm_replica_create(engine, r, error));
+  }
+  return TRM_OK;
+}
+
+/* Takes over the reference to the executable, also on failure. */
+static trm_status create(trm_executable *executable, uint32_t num_replicas, trm_engine **out_engine,
+                         trm_error *error) {
+  trm_engine *engine = trm_allocate_zeroed(1, sizeof *engine);
+  if (engine == NULL) {
+    trm_executable_free(executable);
+    FAIL_NO_MEMORY("an engine");
+  }
+  engine->executable = executable;
+  engine->num_replicas = num_replicas;
+  atomic_init(&engine->cancelled, false);
+  const trm_status status = engine_allocate(engine, error);
+  if (status != TRM_OK) {
+    trm_engine_free(engine);
+    return status;
+  }
+  *out_engine = engine;
+  return TRM_OK;
+}
+
+static trm_status check_replicas(uint32_t num_replicas, trm_error *error) {
+  if (num_replicas < 1 || num_replicas > MAX_REPLICAS) {
+    FAIL(INVALID_ARGUMENT, "an engine runs from 1 to %d replicas, not %u", MAX_REPLICAS,
+         num_replicas);
+  }
+  return TRM_OK;
+}
+
+trm_status trm_engine_create_replicated(trm_executable *executable, uint32_t num_replicas,
+                                        trm_engine **out_engine, trm_error *error) {
+  TRY(check_replicas(num_replicas, error));
+  return create(trm_executable_retain(executable), num_replicas, out_engine, error);
+}
+
+trm_status trm_engine_create_with(trm_executable *executable, const trm_engine_settings *given,
+                                  trm_engine **out_engine, trm_error *error) {
+  trm_engine_settings settings = {.size = sizeof settings};
+  TRY(trm_sized_take(given, &settings, sizeof settings, "trm_engine_settings", error));
+  if (settings.num_replicas == 0) settings.num_replicas = 1;
+  TRY(check_replicas(settings.num_replicas, error));
+  const trm_accelerator_settings accelerator = {settings.accelerator, settings.fastest};
+  trm_executable *own;
+  if (accelerator.name == NULL && !accelerator.fastest) own = trm_executable_retain(executable);
+  else TRY(trm_executable_for(executable, &accelerator, &own, error));
+  return create(own, settings.num_replicas, out_engine, error);
+}
+
+trm_status trm_engine_create(trm_executable *executable, trm_engine **out_engine,
+                             trm_error *error) {
+  return trm_engine_create_replicated(executable, 1, out_engine, error);
+}
+
+void trm_engine_free(trm_engine *engine) {
+  if (engine == NULL) return;
+  trm_team_free(engine->team);
+  const uint32_t num_feeds = engine->executable->schedule->num_feeds;
+  for (uint32_t f = 0; f < num_feeds; ++f) {
+    if (engine->infeeds != NULL) trm_infeed_release(engine->infeeds[f]);
+    if (engine->outfeeds != NULL) trm_outfeed_release(engine->outfeeds[f]);
+  }
+  for (uint32_t r = 0; engine->replicas != NULL && r < engine->num_replicas; ++r) {
+    trm_replica_free(engine, &engine->replicas[r]);
+  }
+  trm_free(engine->replicas);
+  trm_engine_free_edges(engine);
+  trm_free(engine->infeeds);
+  trm_free(engine->outfeeds);
+  trm_free(engine->host_functions);
+  trm_free(engine->leaves);
+  trm_free(engine->times);
+  trm_executable_free(engine->executable);
+  trm_free(engine);
+}
+
+uint32_t trm_engine_num_replicas(const trm_engine *engine) { return engine->num_replicas; }
+
+void trm_engine_cancel(trm_engine *engine) { atomic_store(&engine->cancelled, true); }
+void trm_engine_forget_cancel(trm_engine *engine) { atomic_store(&engine->cancelled, false); }
+
+void trm_engine_set_seed(trm_engine *engine, uint64_t seed) {
+  engine->seed = seed;
+  engine->runs = 0;
+}
+
+/* ---- Feeds ---------------------------------------------------------------------------------- */
+
+static trm_status find_feed(const trm_engine *engine, const char *id, char kind, uint32_t *out_feed,
+                            trm_error *error) {
+  const trm_schedule *schedule = engine->executable->schedule;
+  for (uint32_t f = 0; f < schedule->num_feeds; ++f) {
+    if (schedule->feeds[f].kind == kind && strcmp(schedule->feeds[f].id, id) == 0) {
+      *out_feed = f;
+      return TRM_OK;
+    }
+  }
+  FAIL(NOT_FOUND, "the program has no %s with the id '%s'", kind == 'i' ? "infeed" : "outfeed", id);
+}
+
+trm_status trm_engine_bind_infeed(trm_engine *engine, const char *id, trm_infeed *infeed,
+                                  trm_error *error) {
+  uint32_t feed;
+  TRY(find_feed(engine, id, 'i', &feed, error));
+  const trm_feed_info *info = &engine->executable->schedule->feeds[feed];
+  TRY(trm_infeed_check(infeed, id, info->elements, info->num_elements, error));
+  trm_infeed_retain(infeed);
+  trm_infeed_release(engine->infeeds[feed]);
+  engine->infeeds[feed] = infeed;
+  return TRM_OK;
+}
+
+trm_status trm_engine_bind_outfeed(trm_engine *engine, const char *id, trm_outfeed *outfeed,
+                                   trm_error *error) {
+  uint32_t feed;
+  TRY(find_feed(engine, id, 'o', &feed, error));
+  const trm_feed_info *info = &engine->executable->schedule->feeds[feed];
+  TRY(trm_outfeed_check(outfeed, id, info->elements, info->num_elements, engine->num_replicas,
+                        error));
+  trm_outfeed_retain(outfeed);
+  trm_outfeed_release(engine->outfeeds[feed]);
+  engine->outfeeds[feed] = outfeed;
+  return TRM_OK;
+}
+
+/* ---- Running -------------------------------------------------------------------------------- */
+
+static trm_status run_member(void *context, uint32_t number, trm_error *error) {
+  return trm_replica_run(context, number, error);
+}
+
+/* Which outputs may stay on an accelerator. Integers never do: TensorFlow has kernels of its own
+ * that count with them in the host's memory. Nor do floats that the caller gets as halves. Of other
+ * replicas the engine reads all itself. */
+static void choose_left(trm_engine *engine, const uint64_t *output_versions) {
+  const size_t count = engine->executable->num_outputs;
+  for (size_t o = 0; o < count; ++o) {
+    engine->leaves[o] = engine->leaves_outputs && output_versions != NULL &&
+                        output_versions[o] != 0 && !engine->executable->float_outputs[o] &&
+                        trm_dtype_kind(engine->executable->outputs[o].dtype) == TRM_KIND_FLOAT;
+    engine->leaves[count + o] = true;
+  }
+}
+
+static trm_status run_all(trm_engine *engine, const void *const *inputs, const uint64_t *versions,
+                          void *const *outputs, const uint64_t *output_versions, trm_error *error) {
+  const trm_schedule *schedule = engine->executable->schedule;
+  if (atomic_exchange(&engine->cancelled, false)) FAIL(CANCELLED, "the run was cancelled");
+  ++engine->runs;
+  choose_left(engine, output_versions);
+  for (uint32_t r = 0; r < engine->num_replicas; ++r) {
+    TRY(trm_replica_locate(engine, r, inputs, versions, outputs, error));
+  }
+  for (uint32_t f = 0; f < schedule->num_feeds; ++f) {
+    if (engine->infeeds[f] != NULL) trm_infeed_open(engine->infeeds[f]);
+  }
+  const unsigned mode = trm_float_mode_set();
+  const trm_status status = engine->team == NULL
+                                ? trm_replica_run(engine, 0, error)
+                                : trm_team_run(engine->team, run_member, engine, error);
+  trm_float_mode_restore(mode);
+  for (uint32_t f = 0; f < schedule->num_feeds; ++f) {
+    if (engine->infeeds[f] != NULL) trm_infeed_close(engine->infeeds[f]);
+  }
+  if (status == TRM_OK) trm_engine_narrow_outputs(engine, outputs);
+  for (uint32_t r = 0; r < engine->num_replicas; ++r) {
+    trm_replica_keep_outputs(engine, r, status == TRM_OK ? output_versions : NULL);
+  }
+  /* A cancellation that came too late was meant for this run, not for the next one. */
+  trm_engine_forget_cancel(engine);
+  return status;
+}
+
+trm_status trm_engine_run_replicated(trm_engine *engine, const void *const *inputs,
+                                     const uint64_t *versions, void *const *outputs,
+                                     const uint64_t *output_versions, trm_error *error) {
+  const trm_mark mark =
+      trm_mark_begin(TRM_TIMELINE_POPLAR, "Engine::run %s", engine->executable->module->name);
+  const trm_status status = run_all(engine, inputs, versions, outputs, output_versions, error);
+  trm_mark_end(&mark);
+  return status;
+}
+
+trm_status trm_engine_run_call(const trm_engine_call *call) {
+  return trm_engine_run_replicated(call->engine, call->inputs, call->versions, call->outputs,
+                                   call->output_versions, call->error);
+}
+
+trm_status trm_engine_run(trm_engine *engine, const void *const *inputs, const uint64_t *versions,
+                          void *const *outputs, trm_error *error) {
+  return trm_engine_run_replicated(engine, inputs, versions, outputs, NULL, error);
+}
+
+void trm_engine_leave_outputs(trm_engine *engine, bool on) { engine->leaves_outputs = on; }

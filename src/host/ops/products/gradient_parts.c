@@ -1,0 +1,60 @@
+/* Owns: choosing the parts of a gradient of weights, and adding their sums. */
+#include "host/ops/products/gradient_parts.h"
+
+#include "host/ops/threads.h"
+
+/* A smaller gradient is one part. */
+#define LEAST_OPERATIONS 16e6
+/* Shorter sums cost more than a twentieth of their products to write and add up. */
+enum { LEAST_SUMMED = 1500 };
+enum { LEAST_SLICE = 64, LANES = 16 }; /* channels */
+
+/* The largest number of parts, up to `most`, into which `count` divides equally, with at least
+ * `least` units in each. A part consists of whole `unit`s. */
+static int64_t equal_parts(int64_t count, int64_t most, int64_t least, int64_t unit) {
+  int64_t parts = most;
+  while (parts > 1 && (count % (parts * unit) != 0 || count / parts < least)) --parts;
+  return parts;
+}
+
+trm_gradient_parts trm_gradient_parts_choose(const trm_convolution_problem *p) {
+  trm_gradient_parts parts = {1, 1, false};
+  int64_t x = p->in_channels, y = p->out_channels, positions = 1, kernel = 1;
+  for (int i = 0; i < p->spatial; ++i) {
+    x *= p->x_size[i], positions *= p->y_size[i], kernel *= p->k_size[i];
+  }
+  y *= positions;
+  const double operations =
+      2.0 * (double)(p->batch * p->groups) * (double)y * (double)(p->in_channels * kernel);
+  if (operations < LEAST_OPERATIONS) return parts;
+  const int64_t least = (LEAST_SUMMED + positions - 1) / positions;
+  parts.images = equal_parts(p->batch, TRM_GRADIENT_PARTS, least, 1);
+  if (p->groups > 1) return parts;
+  parts.slices_x = x < y;
+  parts.slices = equal_parts(parts.slices_x ? p->in_channels : p->out_channels,
+                             TRM_GRADIENT_PARTS / parts.images, LEAST_SLICE, LANES);
+  return parts;
+}
+
+typedef struct job {
+  int64_t parts, count;
+  const float *from;
+  float *to;
+} job;
+
+static void sum_range(const void *context, int64_t begin, int64_t end, int thread) {
+  (void)thread;
+  const job *own = context;
+  for (int64_t part = 1; part < own->parts; ++part) {
+    const float *from = own->from + part * own->count;
+    for (int64_t i = begin; i < end; ++i) own->to[i] += from[i];
+  }
+}
+
+void trm_gradient_sum_run(const void *data, const void *a, const void *b, void *out) {
+  (void)b;
+  const trm_gradient_sum *sum = data;
+  const job own = {sum->parts, sum->count, a, out};
+  const size_t bytes = (size_t)(sum->parts * sum->count) * sizeof(float);
+  trm_parallel_ranges(trm_threads_for(bytes), sum->count, sum_range, &own);
+}

@@ -1,0 +1,118 @@
+/* Owns: choosing the build of matrix_vector_loops.c for this CPU, and products on several
+ * threads. */
+#include "host/ops/products/matrix_vector.h"
+
+#include <string.h>
+
+#include "host/ops/elementwise/vector.h"
+#include "host/ops/threads.h"
+
+extern const trm_matrix_vector_loops trm_matrix_vector_loops_baseline;
+#if defined(__x86_64__)
+extern const trm_matrix_vector_loops trm_matrix_vector_loops_avx2, trm_matrix_vector_loops_avx512;
+#endif
+
+const trm_matrix_vector_loops *trm_matrix_vector_find(const char *name) {
+#if defined(__x86_64__)
+  if (strcmp(name, "avx512") == 0) return &trm_matrix_vector_loops_avx512;
+  if (strcmp(name, "avx2") == 0) return &trm_matrix_vector_loops_avx2;
+#endif
+  return strcmp(name, "baseline") == 0 ? &trm_matrix_vector_loops_baseline : NULL;
+}
+
+enum {
+  MOST_NEAR = 1 << 18, /* bytes of a matrix that may be in the second-level cache */
+  PART_LINES = 64      /* more would leave too few parts, fewer would make many sums */
+};
+
+bool trm_matrix_vector_plan(trm_matrix_vector *product) {
+  const bool is_along_inner = product->inner_stride == 1;
+  /* The loop along the outputs reads whole vectors of up to 16. */
+  if (!is_along_inner && (product->output_stride != 1 || product->outputs < 16)) return false;
+  const int64_t size = (int64_t)trm_dtype_size(product->dtype);
+  product->is_far = product->inner * product->inner_stride * size > MOST_NEAR;
+  const bool is_dense = !is_along_inner && product->inner_stride == product->outputs;
+  product->parts = 1;
+  /* Halves are read faster when each thread has some of the outputs. */
+  if (product->is_far && is_dense && product->batch_rank == 0 && product->dtype == TRM_F32) {
+    product->parts = (product->inner + PART_LINES - 1) / PART_LINES;
+  }
+  return true;
+}
+
+size_t trm_matrix_vector_scratch_bytes(const trm_matrix_vector *product) {
+  return product->parts > 1 ? (size_t)(product->parts * product->outputs) * sizeof(float) : 0;
+}
+
+typedef struct part {
+  const trm_matrix_vector *p;
+  const char *matrix;
+  const float *vector;
+  float *out;
+  trm_matrix_vector_loop loop;
+  int64_t units; /* of each batch */
+} part;
+
+static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+
+static void run_units(const void *context, int64_t begin, int64_t end, int thread) {
+  (void)thread;
+  const part *own = context;
+  const trm_matrix_vector *p = own->p;
+  const int64_t size = (int64_t)trm_dtype_size(p->dtype);
+  for (int64_t u = begin; u < end;) {
+    const int64_t b = u / own->units, first = u % own->units;
+    const int64_t last = least(own->units, first + end - u);
+    int64_t matrix = 0, vector = 0, rest = b;
+    for (int32_t d = p->batch_rank - 1; d >= 0; --d) {
+      matrix += rest % p->batch[d] * p->matrix_strides[d];
+      vector += rest % p->batch[d] * p->vector_strides[d];
+      rest /= p->batch[d];
+    }
+    own->loop(p, own->matrix + matrix * size, own->vector + vector, own->out + b * p->outputs,
+              first * TRM_MATRIX_VECTOR_UNIT, least(p->outputs, last * TRM_MATRIX_VECTOR_UNIT));
+    u += last - first;
+  }
+}
+
+/* Sums of PART_LINES lines. */
+static void run_parts(const void *context, int64_t begin, int64_t end, int thread) {
+  (void)thread;
+  const part *own = context;
+  for (int64_t i = begin; i < end; ++i) {
+    trm_matrix_vector lines = *own->p;
+    const int64_t first = i * PART_LINES, line = first * lines.inner_stride;
+    lines.inner = least(PART_LINES, lines.inner - first);
+    own->loop(&lines, own->matrix + line * (int64_t)trm_dtype_size(lines.dtype),
+              own->vector + first, own->out + i * lines.outputs, 0, lines.outputs);
+  }
+}
+
+static void add_parts(const trm_matrix_vector *p, const float *parts, float *out) {
+  memcpy(out, parts, (size_t)p->outputs * sizeof *out);
+  for (int64_t i = 1; i < p->parts; ++i) {
+    for (int64_t c = 0; c < p->outputs; ++c) out[c] += parts[i * p->outputs + c];
+  }
+}
+
+void trm_matrix_vector_run(const void *data, const void *matrix, const void *vector, void *out,
+                           void *scratch) {
+  const trm_matrix_vector *p = data;
+  const trm_matrix_vector_loops *loops = trm_matrix_vector_find(trm_vector_ops_get()->name);
+  int64_t batches = 1;
+  for (int32_t d = 0; d < p->batch_rank; ++d) batches *= p->batch[d];
+  const part own = {.p = p,
+                    .matrix = matrix,
+                    .vector = vector,
+                    .out = p->parts > 1 ? scratch : out,
+                    .loop = p->inner_stride == 1 ? loops->along_inner : loops->along_outputs,
+                    .units = (p->outputs + TRM_MATRIX_VECTOR_UNIT - 1) / TRM_MATRIX_VECTOR_UNIT};
+  const size_t bytes = (size_t)(batches * p->outputs * p->inner) * trm_dtype_size(p->dtype);
+  const int threads = trm_threads_for(bytes);
+  if (p->parts == 1) {
+    trm_parallel_ranges(threads, batches * own.units, run_units, &own);
+    return;
+  }
+  trm_parallel_ranges(threads, p->parts, run_parts, &own);
+  add_parts(p, own.out, out);
+}

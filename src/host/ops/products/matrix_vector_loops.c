@@ -1,0 +1,233 @@
+/* Owns: the loops of products of a matrix and a vector. The file is compiled once for each
+ * instruction set, with TRM_ISA as its name; matrix_vector.c chooses one.
+ *
+ * Lines along the outputs: where a thread has whole lines of floats, they are read one by one, else
+ * GROUP lines side by side, as a CPU reads each fastest. Lines of floats are added one after the
+ * other, a group of halves as a tree. Lines are fetched ahead, because a CPU's own prefetching ends
+ * with the page, often a line. Lines along the inner dimension: an output is 32 partial sums, added
+ * in a fixed order. */
+#include <string.h>
+
+#include "base/half.h"
+#include "host/ops/products/matrix_vector.h"
+
+#if defined(__AVX2__)
+#include <immintrin.h>
+#endif
+
+/* A register, because GCC splits wider vectors badly. */
+#if defined(__AVX512F__)
+#define LANES 16
+#define ROWS 4 /* outputs that share the loads of the vector */
+#elif defined(__AVX2__)
+#define LANES 8
+#define ROWS 2
+#else
+#define LANES 4
+#define ROWS 1
+#endif
+
+enum {
+  GROUP = 8,
+  SLAB = 4096, /* outputs that stay in the first-level cache from group to group */
+  SUMS = 32,
+  PARTS = SUMS / LANES
+};
+
+typedef float lanes __attribute__((vector_size(LANES * sizeof(float)), aligned(4), may_alias));
+typedef uint32_t words __attribute__((vector_size(LANES * sizeof(uint32_t))));
+typedef uint16_t shorts __attribute__((vector_size(LANES * sizeof(uint16_t))));
+
+#define INLINE static inline __attribute__((always_inline))
+
+INLINE lanes load_half(const uint16_t *from) {
+#if defined(__AVX512F__)
+  return (lanes)_mm512_cvtph_ps(_mm256_loadu_si256((const void *)from));
+#elif defined(__AVX2__)
+  return (lanes)_mm256_cvtph_ps(_mm_loadu_si128((const void *)from));
+#else
+  lanes v;
+  for (int i = 0; i < LANES; ++i) v[i] = trm_half_to_float(from[i]);
+  return v;
+#endif
+}
+
+/* LANES elements of a matrix, from element `at` on. */
+INLINE lanes load(const void *matrix, int64_t at, const trm_dtype dtype) {
+  if (dtype == TRM_F32) {
+    return *(const lanes *)((const float *)matrix + at);
+  }
+  const uint16_t *from = (const uint16_t *)matrix + at;
+  if (dtype == TRM_F16) return load_half(from);
+  shorts bits;
+  memcpy(&bits, from, sizeof bits);
+  return (lanes)(__builtin_convertvector(bits, words) << 16);
+}
+
+INLINE float load_one(const void *matrix, int64_t at, const trm_dtype dtype) {
+  if (dtype == TRM_F32) return ((const float *)matrix)[at];
+  const uint16_t bits = ((const uint16_t *)matrix)[at];
+  return dtype == TRM_F16 ? trm_half_to_float(bits) : trm_bfloat16_to_float(bits);
+}
+
+/* ---- Lines along the outputs ----------------------------------------------------------------- */
+
+/* `sum` and `count` products of LANES outputs, from element `at` of the first line on. */
+INLINE lanes add_lines(const trm_matrix_vector *p, const void *matrix, int64_t at, const float *v,
+                       lanes sum, const int count, const trm_dtype dtype) {
+  lanes parts[GROUP];
+#pragma GCC unroll 8
+  for (int i = 0; i < count; ++i) parts[i] = load(matrix, at + i * p->inner_stride, dtype) * v[i];
+  if (dtype == TRM_F32) {
+#pragma GCC unroll 8
+    for (int i = 0; i < count; ++i) sum += parts[i];
+    return sum;
+  }
+#pragma GCC unroll 3
+  for (int width = count / 2; width > 0; width /= 2) {
+#pragma GCC unroll 4
+    for (int i = 0; i < width; ++i) parts[i] += parts[i + width];
+  }
+  return sum + parts[0];
+}
+
+/* Adds `count` lines, from line k on, to outputs [begin, end), whose number is a multiple of
+ * LANES. */
+INLINE void add_group(const trm_matrix_vector *p, const void *matrix, const float *vector,
+                      float *out, int64_t begin, int64_t end, int64_t k, const int count,
+                      const trm_dtype dtype) {
+  const int64_t size = dtype == TRM_F32 ? 4 : 2, line = k * p->inner_stride;
+  for (int64_t c = begin; c < end; c += LANES) {
+    if (p->is_far) {
+#pragma GCC unroll 8
+      for (int i = 0; i < count; ++i) {
+        __builtin_prefetch((const char *)matrix +
+                           (line + (count + i) * p->inner_stride + c) * size);
+      }
+    }
+    lanes *to = (lanes *)(out + c);
+    *to = add_lines(p, matrix, line + c, vector + k, *to, count, dtype);
+  }
+}
+
+/* The last outputs, fewer than LANES: a vector that ends with them keeps its sums. */
+INLINE void add_last(const trm_matrix_vector *p, const void *matrix, const float *vector,
+                     float *out, int64_t begin, const trm_dtype dtype) {
+  const int64_t at = p->outputs - LANES;
+  lanes sum = {0};
+  int64_t k = 0;
+  for (; k + GROUP <= p->inner; k += GROUP) {
+    sum = add_lines(p, matrix, k * p->inner_stride + at, vector + k, sum, GROUP, dtype);
+  }
+  for (; k < p->inner; ++k) {
+    sum = add_lines(p, matrix, k * p->inner_stride + at, vector + k, sum, 1, dtype);
+  }
+  for (int64_t c = begin; c < p->outputs; ++c) out[c] = sum[c - at];
+}
+
+INLINE void run_along_outputs(const trm_matrix_vector *p, const void *matrix, const float *vector,
+                              float *out, int64_t begin, int64_t end, const trm_dtype dtype) {
+  const int64_t whole = begin + (end - begin) / LANES * LANES;
+  const bool has_lines = dtype == TRM_F32 && end - begin == p->inner_stride && p->is_far;
+  for (int64_t c = begin; c < whole; c += SLAB) {
+    const int64_t slab = c + SLAB < whole ? c + SLAB : whole;
+    memset(out + c, 0, (size_t)(slab - c) * sizeof *out);
+    int64_t k = 0;
+    for (; !has_lines && k + GROUP <= p->inner; k += GROUP) {
+      add_group(p, matrix, vector, out, c, slab, k, GROUP, dtype);
+    }
+    for (; k < p->inner; ++k) add_group(p, matrix, vector, out, c, slab, k, 1, dtype);
+  }
+  if (whole < end) add_last(p, matrix, vector, out, whole, dtype);
+}
+
+/* ---- Lines along the inner dimension --------------------------------------------------------- */
+
+typedef float quad __attribute__((vector_size(16)));
+
+INLINE float add_up(const lanes sums[PARTS]) {
+  lanes parts[PARTS];
+#pragma GCC unroll 8
+  for (int i = 0; i < PARTS; ++i) parts[i] = sums[i];
+#pragma GCC unroll 3
+  for (int width = PARTS / 2; width > 0; width /= 2) {
+#pragma GCC unroll 4
+    for (int i = 0; i < width; ++i) parts[i] += parts[i + width];
+  }
+#if defined(__AVX512F__)
+  const __m512 all = (__m512)parts[0];
+  const __m256 eight = _mm256_add_ps(_mm512_castps512_ps256(all), _mm512_extractf32x8_ps(all, 1));
+#elif defined(__AVX2__)
+  const __m256 eight = (__m256)parts[0];
+#endif
+#if defined(__AVX2__)
+  const quad four =
+      (quad)_mm_add_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
+#else
+  const quad four = (quad)parts[0];
+#endif
+  return (four[0] + four[2]) + (four[1] + four[3]);
+}
+
+/* `count` <= ROWS outputs from output r on. */
+INLINE void multiply_rows(const trm_matrix_vector *p, const void *matrix, const float *vector,
+                          float *out, int64_t r, const int count, const trm_dtype dtype) {
+  lanes sums[ROWS][PARTS];
+#pragma GCC unroll 4
+  for (int i = 0; i < count; ++i) {
+#pragma GCC unroll 8
+    for (int j = 0; j < PARTS; ++j) sums[i][j] = (lanes){0};
+  }
+  int64_t k = 0;
+  for (; k + SUMS <= p->inner; k += SUMS) {
+#pragma GCC unroll 8
+    for (int j = 0; j < PARTS; ++j) {
+      const lanes v = *(const lanes *)(vector + k + j * LANES);
+#pragma GCC unroll 4
+      for (int i = 0; i < count; ++i) {
+        sums[i][j] += load(matrix, (r + i) * p->output_stride + k + j * LANES, dtype) * v;
+      }
+    }
+  }
+#pragma GCC unroll 4
+  for (int i = 0; i < count; ++i) {
+    float total = add_up(sums[i]);
+    for (int64_t j = k; j < p->inner; ++j) {
+      total += load_one(matrix, (r + i) * p->output_stride + j, dtype) * vector[j];
+    }
+    out[r + i] = total;
+  }
+}
+
+INLINE void run_along_inner(const trm_matrix_vector *p, const void *matrix, const float *vector,
+                            float *out, int64_t begin, int64_t end, const trm_dtype dtype) {
+  int64_t r = begin;
+  for (; r + ROWS <= end; r += ROWS) multiply_rows(p, matrix, vector, out, r, ROWS, dtype);
+  for (; r < end; ++r) multiply_rows(p, matrix, vector, out, r, 1, dtype);
+}
+
+/* ---- The table ------------------------------------------------------------------------------- */
+
+#define FOR_EACH_TYPE(run)                                                   \
+  switch (p->dtype) {                                                        \
+    case TRM_F16: run(p, matrix, vector, out, begin, end, TRM_F16); break;   \
+    case TRM_BF16: run(p, matrix, vector, out, begin, end, TRM_BF16); break; \
+    default: run(p, matrix, vector, out, begin, end, TRM_F32);               \
+  }
+
+static void along_outputs(const trm_matrix_vector *p, const void *matrix, const float *vector,
+                          float *out, int64_t begin, int64_t end) {
+  FOR_EACH_TYPE(run_along_outputs)
+}
+
+static void along_inner(const trm_matrix_vector *p, const void *matrix, const float *vector,
+                        float *out, int64_t begin, int64_t end) {
+  FOR_EACH_TYPE(run_along_inner)
+}
+
+#define CONCATENATE_(a, b) a##b
+#define CONCATENATE(a, b) CONCATENATE_(a, b)
+
+extern const trm_matrix_vector_loops CONCATENATE(trm_matrix_vector_loops_, TRM_ISA);
+const trm_matrix_vector_loops CONCATENATE(trm_matrix_vector_loops_, TRM_ISA) = {along_outputs,
+                                                                                along_inner};

@@ -1,0 +1,104 @@
+/* Owns: converting arrays of halves and bfloat16s to float32 and back. The CPU's conversions (F16C,
+ * AVX-512) give the bits of base/half.h, also for NaNs: both make them quiet and keep the upper
+ * bits. */
+#include "base/half.h"
+#include "host/ops/products/onednn_sequence.h"
+#include "host/ops/threads.h"
+
+/* An array shorter than this is not worth waking the other threads. */
+#define PARALLEL_COUNT (1 << 16)
+#define CHUNK ((int64_t)1 << 14)
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+
+/* clang 14 (scripts/fuzz.sh) does not know "f16c", which every CPU with avx2 has. */
+#if defined(__clang__)
+#define F16C "avx2"
+#else
+#define F16C "f16c"
+#endif
+
+__attribute__((target("avx,f16c"))) static void widen_half_f16c(const uint16_t *from, float *to,
+                                                                int64_t count) {
+  int64_t i = 0;
+  for (; i + 8 <= count; i += 8) {
+    _mm256_storeu_ps(to + i, _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(from + i))));
+  }
+  for (; i < count; ++i) to[i] = trm_half_to_float(from[i]);
+}
+
+__attribute__((target("avx,f16c"))) static void narrow_half_f16c(const float *from, uint16_t *to,
+                                                                 int64_t count) {
+  int64_t i = 0;
+  for (; i + 8 <= count; i += 8) {
+    _mm_storeu_si128((__m128i *)(to + i),
+                     _mm256_cvtps_ph(_mm256_loadu_ps(from + i), _MM_FROUND_TO_NEAREST_INT));
+  }
+  for (; i < count; ++i) to[i] = trm_float_to_half(from[i]);
+}
+#endif
+
+static void widen_half(const uint16_t *from, float *to, int64_t count) {
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("avx") && __builtin_cpu_supports(F16C)) {
+    widen_half_f16c(from, to, count);
+    return;
+  }
+#endif
+  for (int64_t i = 0; i < count; ++i) to[i] = trm_half_to_float(from[i]);
+}
+
+static void narrow_half(const float *from, uint16_t *to, int64_t count) {
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("avx") && __builtin_cpu_supports(F16C)) {
+    narrow_half_f16c(from, to, count);
+    return;
+  }
+#endif
+  for (int64_t i = 0; i < count; ++i) to[i] = trm_float_to_half(from[i]);
+}
+
+static void widen_chunk(trm_dtype dtype, const uint16_t *from, float *to, int64_t count) {
+  if (dtype == TRM_F16) {
+    widen_half(from, to, count);
+  } else {
+    for (int64_t i = 0; i < count; ++i) to[i] = trm_bfloat16_to_float(from[i]);
+  }
+}
+
+static void narrow_chunk(trm_dtype dtype, const float *from, uint16_t *to, int64_t count) {
+  if (dtype == TRM_F16) {
+    narrow_half(from, to, count);
+  } else {
+    for (int64_t i = 0; i < count; ++i) to[i] = trm_float_to_bfloat16(from[i]);
+  }
+}
+
+void trm_onednn_widen(trm_dtype dtype, const void *from, float *to, int64_t count) {
+  const int64_t chunks = (count + CHUNK - 1) / CHUNK;
+  if (chunks <= 1) { /* the system is not asked for threads */
+    widen_chunk(dtype, from, to, count);
+    return;
+  }
+#pragma omp parallel for schedule(static) if (TRM_OPENMP_THREADS && count >= PARALLEL_COUNT)
+  for (int64_t chunk = 0; chunk < chunks; ++chunk) {
+    const int64_t begin = chunk * CHUNK;
+    const int64_t size = count - begin < CHUNK ? count - begin : CHUNK;
+    widen_chunk(dtype, (const uint16_t *)from + begin, to + begin, size);
+  }
+}
+
+void trm_onednn_narrow(trm_dtype dtype, const float *from, void *to, int64_t count) {
+  const int64_t chunks = (count + CHUNK - 1) / CHUNK;
+  if (chunks <= 1) {
+    narrow_chunk(dtype, from, to, count);
+    return;
+  }
+#pragma omp parallel for schedule(static) if (TRM_OPENMP_THREADS && count >= PARALLEL_COUNT)
+  for (int64_t chunk = 0; chunk < chunks; ++chunk) {
+    const int64_t begin = chunk * CHUNK;
+    const int64_t size = count - begin < CHUNK ? count - begin : CHUNK;
+    narrow_chunk(dtype, from + begin, (uint16_t *)to + begin, size);
+  }
+}

@@ -1,0 +1,16 @@
+/* Products of panels (panel_product.h) as operations of a sequence. */
+#ifndef TREMULA_HOST_OPS_PRODUCTS_ONEDNN_PANELS_H_
+#define TREMULA_HOST_OPS_PRODUCTS_ONEDNN_PANELS_H_
+
+#include "host/ops/products/onednn_sequence.h"
+#include "host/ops/products/panel_product.h"
+
+/* Adds the product of `lhs` and `rhs`. keeps_rhs: panels of `rhs`, which depends on operand 1
+ * alone, are packed when that operand's contents change. Ends the packing of operand 1, which the
+ * caller may have begun. */
+trm_status trm_onednn_add_panel_product(trm_onednn_sequence *sequence, trm_arena *arena,
+                                        const trm_panel_product *product, trm_onednn_place lhs,
+                                        trm_onednn_place rhs, trm_onednn_place out, bool keeps_rhs,
+                                        trm_error *error);
+
+#endif /* TREMULA_HOST_OPS_PRODUCTS_ONEDNN_PANELS_H_ */

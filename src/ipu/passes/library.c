@@ -1,0 +1,540 @@
+/* Owns: the pass library-calls: which calls of Poplar's libraries an IPU program makes for the
+ * instructions of a module.
+ *
+ * The original lowers HLO instructions to library calls one by one, after it has combined some
+ * patterns: x + a y, a sum with a factor, a filter's gradient with its application, a pool with its
+ * division. The names of its compute sets come from the TensorFlow op, the HLO instruction or
+ * pattern, and the library's own name. The pass searches a module for those patterns, through views
+ * and fusions, and states each as frontend attributes of the instructions (library.h). The patterns
+ * and words are those of the original's tests of profiles (tests/data/compute_sets.json). */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "hlo/config.h"
+#include "ipu/costs/codelets.h"
+#include "ipu/passes/library.h"
+#include "passes/pass.h"
+
+static const uint32_t none = TRM_NO_INDEX;
+
+typedef trm_library_finder finder;
+
+static bool is_float(const trm_instruction *i) {
+  return i->shape.dtype == TRM_F16 || i->shape.dtype == TRM_F32 || i->shape.dtype == TRM_BF16;
+}
+
+static bool has_type(const trm_instruction *i, const char *type) {
+  return i->metadata.op_type != NULL && strcmp(i->metadata.op_type, type) == 0;
+}
+
+/* ---- Scalars -------------------------------------------------------------------------------- */
+
+typedef enum scalar_kind { NO_SCALAR, INPUT_SCALAR, CONSTANT_SCALAR } scalar_kind;
+
+/* Whether a value is a scalar or a broadcast of one. */
+static scalar_kind scalar_of(const finder *f, uint32_t v) {
+  const trm_instruction *i = at(f, v);
+  if (i->opcode == TRM_OP_BROADCAST) {
+    v = operand(f, v, 0);
+    i = at(f, v);
+  }
+  if (!trm_shape_is_array(&i->shape) || trm_shape_count(&i->shape) != 1) return NO_SCALAR;
+  if (i->opcode == TRM_OP_CONVERT && at(f, operand(f, v, 0))->opcode == TRM_OP_CONSTANT) {
+    return CONSTANT_SCALAR;
+  }
+  return i->opcode == TRM_OP_CONSTANT ? CONSTANT_SCALAR : INPUT_SCALAR;
+}
+
+static bool is_zero(const finder *f, uint32_t v) {
+  const trm_instruction *i = at(f, v);
+  if (i->opcode == TRM_OP_BROADCAST) i = at(f, operand(f, v, 0));
+  if (i->opcode != TRM_OP_CONSTANT || i->literal == NULL || trm_shape_count(&i->shape) != 1) {
+    return false;
+  }
+  static const uint8_t zeros[16];
+  const size_t bytes = trm_shape_bytes(&i->shape);
+  return bytes <= sizeof zeros && memcmp(i->literal->leaves[0], zeros, bytes) == 0;
+}
+
+static bool is_sum(const finder *f, uint32_t v) {
+  const trm_instruction *i = at(f, v);
+  if (i->opcode != TRM_OP_REDUCE || i->num_operands != 2) return false;
+  const trm_computation *called = &f->in.module->computations[i->called[0]];
+  return called->instructions[called->root].opcode == TRM_OP_ADD;
+}
+
+/* Whether v is x y, with one of them a scalar, or x / constant. *out_value: the other operand. */
+static scalar_kind scaling_of(const finder *f, uint32_t v, uint32_t *out_value) {
+  const trm_instruction *i = at(f, v);
+  if (!is_float(i)) return NO_SCALAR;
+  if (i->opcode == TRM_OP_DIVIDE) {
+    *out_value = operand(f, v, 0);
+    return scalar_of(f, operand(f, v, 1)) == CONSTANT_SCALAR ? CONSTANT_SCALAR : NO_SCALAR;
+  }
+  if (i->opcode != TRM_OP_MULTIPLY) return NO_SCALAR;
+  for (uint32_t k = 2; k-- > 0;) {
+    const uint32_t other = operand(f, v, 1 - k);
+    const scalar_kind kind = scalar_of(f, operand(f, v, k));
+    if (kind == NO_SCALAR || other == operand(f, v, k)) continue;
+    *out_value = other;
+    return kind;
+  }
+  return NO_SCALAR;
+}
+
+/* ---- Patterns ------------------------------------------------------------------------------- */
+
+static bool in_one_fusion(const finder *f, uint32_t a, uint32_t b) {
+  return f->in.computation[a] == f->in.computation[b] && f->in.caller[f->in.computation[a]] != none;
+}
+
+/* The compute set of `by`, the only user of `v`, computes `v`. */
+static void take_over(finder *f, uint32_t v, uint32_t by) {
+  trm_library_call *call = call_of(f, v);
+  if (in_one_fusion(f, v, by)) call->joins = true;
+  else call->is_absorbed = true;
+}
+
+/* A cast that widen-halves (src/passes/halves.c) has put around an instruction is part of the
+ * instruction. */
+static bool absorb_cast(finder *f, uint32_t v, uint32_t n) {
+  const char *cast_op = at(f, v)->metadata.op_name, *op = at(f, n)->metadata.op_name;
+  const bool is_same = (cast_op == NULL && op == NULL) || same_op(at(f, v), at(f, n));
+  if (at(f, v)->opcode != TRM_OP_CONVERT || !is_same) return false;
+  call_of(f, v)->is_absorbed = true;
+  return true;
+}
+
+/* Absorbs the cast of the scalar in v = scalar x value, because popops takes scalars of either
+ * type. */
+static void absorb_cast_of_scalar(finder *f, uint32_t v, uint32_t value) {
+  for (uint32_t k = 0; k < 2; ++k) {
+    uint32_t scalar = operand(f, v, k);
+    if (scalar == value) continue;
+    if (at(f, scalar)->opcode == TRM_OP_BROADCAST) scalar = operand(f, scalar, 0);
+    if (at(f, scalar)->opcode == TRM_OP_CONVERT && trm_shape_count(&at(f, scalar)->shape) == 1 &&
+        f->in.uses[scalar] <= 1 && is_float(at(f, operand(f, scalar, 0)))) {
+      call_of(f, scalar)->is_absorbed = true;
+    }
+  }
+}
+
+static bool draws_truncated(const finder *f, uint32_t v) {
+  const trm_instruction *i = at(f, v);
+  return i->call_id == TRM_CALL_RANDOM && trm_config_is_text(i, "distribution", "truncated_normal");
+}
+
+/* A scatter that adds to zeros. */
+static bool adds_to_zeros(const finder *f, uint32_t v) {
+  const trm_instruction *i = at(f, v);
+  return i->opcode == TRM_OP_SCATTER && i->num_operands == 3 && is_zero(f, operand(f, v, 0));
+}
+
+/* a x + b y, x + b y and the like: popops::scaledAddTo. Where y is a filter's gradient or the sum
+ * of a bias's gradient, y and the sum are one pattern. */
+static void find_scaled_sum(finder *f, uint32_t n) {
+  const trm_instruction *i = at(f, n);
+  const bool subtracts = i->opcode == TRM_OP_SUBTRACT;
+  if ((i->opcode != TRM_OP_ADD && !subtracts) || !is_float(i)) return;
+  uint32_t values[2] = {none, none};
+  scalar_kind kinds[2] = {NO_SCALAR, NO_SCALAR};
+  for (uint32_t k = 0; k < 2; ++k) {
+    const uint32_t v = operand(f, n, k);
+    if (at(f, v)->opcode != TRM_OP_MULTIPLY || !is_used_once(f, v)) continue;
+    kinds[k] = scaling_of(f, v, &values[k]);
+    if (trm_shape_count(&at(f, v)->shape) == 1 ||
+        at(f, values[k] == none ? v : values[k])->opcode == TRM_OP_BROADCAST) {
+      kinds[k] = NO_SCALAR;
+    }
+    /* The other operand must be an array too. */
+    if (at(f, operand(f, n, 1 - k))->opcode == TRM_OP_BROADCAST &&
+        !(kinds[k] != NO_SCALAR && draws_truncated(f, values[k]))) {
+      kinds[k] = NO_SCALAR;
+    }
+  }
+  if (kinds[0] == NO_SCALAR && kinds[1] == NO_SCALAR) return;
+  trm_library_call *call = call_of(f, n);
+  if (call->word != NULL || call->is_absorbed) return;
+  const uint32_t scaled = kinds[1] != NO_SCALAR ? 1 : 0;
+  const uint32_t y = values[scaled];
+  call->word = "fusion";
+  call->group = ++f->num_groups;
+  if (kinds[1 - scaled] == NO_SCALAR && at(f, y)->opcode == TRM_OP_CONVOLUTION &&
+      is_used_once(f, y) && f->in.caller[f->in.computation[y]] == none) {
+    call->op = at(f, y);
+    call->last = "AddTo";
+    call->is_shared = true;
+    *call_of(f, y) = (trm_library_call){.word = "fusion", .group = call->group};
+  } else if (kinds[1 - scaled] == NO_SCALAR && subtracts && is_sum(f, y) &&
+             at(f, y)->shape.rank == 1 && is_used_once(f, y)) {
+    *call_of(f, y) =
+        (trm_library_call){.op = i, .word = "fusion", .group = call->group, .is_shared = true};
+    if (kinds[scaled] == CONSTANT_SCALAR) call->is_absorbed = true;
+    call->last = "negate/Op/Negate";
+  } else if (kinds[1 - scaled] == NO_SCALAR && adds_to_zeros(f, y) && is_used_once(f, y)) {
+    /* The update itself adds to x with the scale. */
+    if (kinds[scaled] == CONSTANT_SCALAR || !subtracts) call->is_absorbed = true;
+    call->last = "negate/Op/Negate";
+  } else {
+    call->word = kinds[0] == NO_SCALAR   ? "scaled-inplace-xb-y"
+                 : kinds[1] == NO_SCALAR ? "scaled-inplace-ax-y"
+                                         : "scaled-inplace-axb-y";
+    call->last = "AddTo";
+  }
+  for (uint32_t k = 0; k < 2; ++k) {
+    absorb_cast(f, kinds[k] != NO_SCALAR ? values[k] : operand(f, n, k), n);
+    if (kinds[k] == NO_SCALAR) continue;
+    absorb_cast_of_scalar(f, operand(f, n, k), values[k]);
+    take_over(f, operand(f, n, k), n);
+  }
+  if (f->in.user[n] != none) absorb_cast(f, f->in.user[n], n);
+}
+
+/* Whether the TensorFlow op divides. A later pass of the original makes the factor of such an op,
+ * so the product stays apart. */
+static bool is_division(const trm_instruction *i) {
+  return i->metadata.op_type != NULL && strstr(i->metadata.op_type, "Div") != NULL;
+}
+
+/* Sums of squares, sums with a factor, and float16 sums. */
+static void find_reductions(finder *f, uint32_t n) {
+  if (!is_sum(f, n)) return;
+  trm_library_call *call = call_of(f, n);
+  uint32_t x = operand(f, n, 0);
+  const trm_instruction *i = at(f, n);
+  const bool is_taken = call->word != NULL;
+  bool squares = false, halves = i->shape.dtype == TRM_F16 || at(f, x)->shape.dtype == TRM_F16;
+  if (at(f, x)->opcode == TRM_OP_CONVERT && is_used_once(f, x)) {
+    const uint32_t wide = x;
+    x = operand(f, x, 0);
+    halves = halves || at(f, x)->shape.dtype == TRM_F16;
+    if (at(f, x)->opcode == TRM_OP_MULTIPLY && is_used_once(f, x) &&
+        operand(f, x, 0) == operand(f, x, 1) && at(f, x)->shape.dtype == TRM_F16) {
+      call_of(f, wide)->is_absorbed = true;
+    } else if (at(f, x)->shape.dtype != TRM_F16 || at(f, wide)->shape.dtype == TRM_F16) {
+      x = wide;
+    }
+  }
+  if (!is_taken && is_float(at(f, x)) && at(f, x)->opcode == TRM_OP_MULTIPLY &&
+      is_used_once(f, x) && operand(f, x, 0) == operand(f, x, 1)) {
+    call_of(f, x)->is_absorbed = true;
+    call->word = "fusion";
+    squares = true;
+    halves = absorb_cast(f, operand(f, x, 0), n) || halves;
+  }
+  if (!is_used_once(f, n)) return;
+  const uint32_t u = f->in.user[n];
+  if (u == none) return;
+  const trm_instruction *user = at(f, u);
+  uint32_t scaled = none;
+  if (user->opcode == TRM_OP_MULTIPLY && operand(f, u, 1) == n &&
+      scalar_of(f, operand(f, u, 0)) != NO_SCALAR && is_float(user)) {
+    scaled = n; /* where both are scalars, either may be the factor */
+  }
+  if (user->opcode == TRM_OP_CONVERT && user->shape.dtype == TRM_F16 && halves) {
+    call_of(f, u)->is_absorbed = true;
+  } else if (!is_taken && (scaled == n || scaling_of(f, u, &scaled) != NO_SCALAR) && scaled == n &&
+             !is_division(user) && !(has_type(user, "Mean") && (squares || !halves))) {
+    call->word = "fusion";
+    call_of(f, u)->is_absorbed = true;
+  }
+}
+
+/* Non-linearities of popnn and their gradients. */
+static void find_nonlinearity(finder *f, uint32_t n) {
+  static const struct {
+    const char *type, *word;
+  } gradients[] = {
+      {"ReluGrad", "relu-grad"}, {"SigmoidGrad", "sigmoid-grad"}, {"TanhGrad", "tanh-grad"}};
+  const trm_instruction *i = at(f, n);
+  trm_library_call *call = call_of(f, n);
+  if (call->word != NULL || call->joins || call->is_absorbed) return;
+  for (size_t g = 0; g < sizeof gradients / sizeof *gradients; ++g) {
+    if (!has_type(i, gradients[g].type)) continue;
+    call->word = gradients[g].word;
+    call->last = "NonLinearityGrad";
+    if (is_used_once(f, n) && f->in.user[n] != none && same_op(i, at(f, f->in.user[n]))) {
+      take_over(f, n, f->in.user[n]);
+      call->is_absorbed = false; /* in two fusions it is two compute sets, of one name */
+      if (call->group == 0) call->group = ++f->num_groups;
+      call_of(f, f->in.user[n])->group = call->group;
+    }
+    return;
+  }
+  if (i->opcode == TRM_OP_MAXIMUM && is_float(i) &&
+      (is_zero(f, operand(f, n, 0)) || is_zero(f, operand(f, n, 1)))) {
+    call->word = "relu";
+    call->last = "Nonlinearity";
+  } else if (trm_instruction_frontend_attribute(i, TRM_GELU) != NULL) {
+    call->word = "gelu-erf";
+  } else if (i->opcode == TRM_OP_LOGISTIC) {
+    call->word = "sigmoid";
+    call->last = "Nonlinearity";
+  }
+}
+
+/* In the original, binary and ternary instructions with a broadcast operand are fusions, a product
+ * of a value with itself is a square, and a division by a constant is a product. */
+static void find_binary(finder *f, uint32_t n) {
+  const trm_instruction *i = at(f, n);
+  trm_library_call *call = call_of(f, n);
+  if (call->word != NULL || !trm_opcode_is_elementwise(i->opcode) || i->num_operands < 2) return;
+  if (i->opcode == TRM_OP_MULTIPLY && operand(f, n, 0) == operand(f, n, 1)) {
+    call->word = "square";
+    call->last = "Op/Square";
+    return;
+  }
+  const bool by_constant = i->opcode == TRM_OP_DIVIDE && is_float(i) &&
+                           scalar_of(f, operand(f, n, 1)) == CONSTANT_SCALAR;
+  if (by_constant) call->last = "Op/Multiply";
+  if (trm_shape_is_array(&i->shape) && i->shape.rank > 0) {
+    for (uint32_t k = 0; k < i->num_operands; ++k) {
+      const uint32_t v = operand(f, n, k);
+      const trm_instruction *o = at(f, v);
+      if (o->opcode == TRM_OP_BROADCAST || o->shape.rank < i->shape.rank ||
+          trm_shape_count(&o->shape) < trm_shape_count(&i->shape)) {
+        call->word = "fusion";
+        return;
+      }
+    }
+  }
+  if (by_constant) call->word = "multiply";
+}
+
+/* Small trees of elementwise instructions are one expression. Its compute sets have the name of the
+ * last instruction. */
+static bool may_be_in_expression(const finder *f, uint32_t n) {
+  const trm_instruction *i = at(f, n);
+  const trm_library_call *call = call_of(f, n);
+  if (!trm_opcode_is_elementwise(i->opcode) || !trm_shape_is_array(&i->shape) ||
+      trm_shape_count(&i->shape) > TRM_EXPRESSION_ELEMENTS || i->num_control_predecessors > 0 ||
+      i->opcode == TRM_OP_BITCAST_CONVERT || call->joins || call->is_absorbed) {
+    return false;
+  }
+  const bool is_norm = call->word != NULL && strncmp(call->word, "batch-norm", 10) == 0;
+  if (is_norm || call->scope != NULL) return false;
+  if (call->word != NULL && !call->is_plain && strcmp(call->word, "fusion") != 0 &&
+      strcmp(call->word, "square") != 0) {
+    return false;
+  }
+  return is_used_once(f, n) && (call->op == NULL || call->is_plain);
+}
+
+static trm_status find_expression(finder *f, uint32_t n, trm_error *error) {
+  if (!may_be_in_expression(f, n)) return TRM_OK;
+  const uint32_t user = f->in.user[n];
+  const bool has_root = user != none && may_be_in_expression(f, user);
+  bool has_leaf = false, has_scalar = false;
+  const trm_instruction *i = at(f, n);
+  for (uint32_t k = 0; k < i->num_operands; ++k) {
+    has_leaf = has_leaf || may_be_in_expression(f, operand(f, n, k));
+    has_scalar = has_scalar || scalar_of(f, operand(f, n, k)) != NO_SCALAR;
+  }
+  trm_library_call *call = call_of(f, n);
+  const bool belongs = has_root && call_of(f, user)->is_plain; /* readers come first */
+  if (!belongs && !(has_leaf && has_scalar)) return TRM_OK;
+  if (belongs) {
+    call->op = call_of(f, user)->op;
+    call->word = call_of(f, user)->word;
+  } else {
+    call->op = i;
+    call->word = trm_arena_format(f->arena, "%s/expression", i->name);
+    CHECK_MEMORY(call->word, "library calls");
+  }
+  call->is_plain = true;
+  return TRM_OK;
+}
+
+/* Gives an instruction a word with the number that its own name has. */
+static trm_status name_call(finder *f, uint32_t n, const char *word, trm_error *error) {
+  trm_library_call *call = call_of(f, n);
+  const char *number = strchr(at(f, n)->name, '.');
+  call->word = trm_arena_format(f->arena, "%s%s", word, number == NULL ? "" : number);
+  CHECK_MEMORY(call->word, "library calls");
+  call->is_plain = true;
+  return TRM_OK;
+}
+
+/* Custom calls that draw random numbers. */
+static trm_status find_random(finder *f, uint32_t n, trm_error *error) {
+  const trm_instruction *i = at(f, n);
+  if (i->call_id != TRM_CALL_RANDOM) return TRM_OK;
+  trm_library_call *call = call_of(f, n);
+  if (draws_truncated(f, n)) {
+    call->word = "truncated-normal";
+    return TRM_OK;
+  }
+  /* A constant factor and a constant addend are the standard deviation and mean of the numbers. */
+  const uint32_t u = f->in.user[n];
+  uint32_t scaled = none;
+  if (u != none && is_used_once(f, n) && scaling_of(f, u, &scaled) == CONSTANT_SCALAR &&
+      scaled == n && is_used_once(f, u) && f->in.user[u] != none) {
+    const trm_instruction *sum = at(f, f->in.user[u]);
+    const bool first = operand(f, f->in.user[u], 0) == u;
+    if (sum->opcode == TRM_OP_ADD && !call_of(f, f->in.user[u])->is_absorbed &&
+        scalar_of(f, operand(f, f->in.user[u], first ? 1 : 0)) == CONSTANT_SCALAR) {
+      call->word = "fusion";
+      call_of(f, u)->is_absorbed = true;
+      *call_of(f, f->in.user[u]) = (trm_library_call){.is_absorbed = true};
+      return TRM_OK;
+    }
+  }
+  return name_call(f, n, "rng", error);
+}
+
+/* Custom calls are called by what they do: "custom-call.7" becomes "all-reduce.7". */
+static trm_status find_custom_call(finder *f, uint32_t n, trm_error *error) {
+  static const char ours[] = "tremula.";
+  const trm_instruction *i = at(f, n);
+  if (i->opcode != TRM_OP_CUSTOM_CALL || i->custom_call == NULL || call_of(f, n)->word != NULL ||
+      strncmp(i->custom_call->target, ours, strlen(ours)) != 0) {
+    return TRM_OK;
+  }
+  if (i->call_id == TRM_CALL_MULTI_CONV) {
+    call_of(f, n)->scope = trm_instruction_frontend_attribute(i, "multi_conv");
+  }
+  return name_call(f, n, i->custom_call->target + strlen(ours), error);
+}
+
+/* Instructions that are a pattern alone. */
+static void find_single(finder *f, uint32_t n) {
+  const trm_instruction *i = at(f, n);
+  trm_library_call *call = call_of(f, n);
+  if (call->word != NULL) return;
+  switch (i->opcode) {
+    case TRM_OP_GATHER:
+      call->word = "multi-slice";
+      call->prefix = "output/multiSlice";
+      break;
+    case TRM_OP_SCATTER: call->word = "multi-update-add"; break;
+    default: break;
+  }
+}
+
+/* ---- Stating them --------------------------------------------------------------------------- */
+
+static const char *const texts[] = {
+#define TEXT(field, attribute) attribute,
+    TRM_LIBRARY_TEXTS
+#undef TEXT
+};
+
+enum { NUM_TEXTS = sizeof texts / sizeof *texts, MOST_ADDED = 2 * (NUM_TEXTS + 3) };
+
+static const char *number_text(trm_arena *arena, uint32_t number) {
+  return trm_arena_format(arena, "%" PRIu32, number);
+}
+
+static const char *flags_text(trm_arena *arena, const trm_library_call *call) {
+  char all[64] = "";
+#define FLAG(field, text) \
+  if (call->field) strcat(all, all[0] == '\0' ? text : " " text);
+  TRM_LIBRARY_FLAGS
+#undef FLAG
+  return trm_arena_string(arena, all, strlen(all));
+}
+
+/* Lists the attributes of a call as pairs of key and value; gives the number of texts. */
+static uint32_t list_attributes(trm_arena *arena, const trm_library_call *call,
+                                const char *out_list[MOST_ADDED]) {
+  uint32_t count = 0;
+  const char *const values[NUM_TEXTS] = {
+#define TEXT(field, attribute) call->field,
+      TRM_LIBRARY_TEXTS
+#undef TEXT
+  };
+  for (uint32_t t = 0; t < NUM_TEXTS; ++t) {
+    if (values[t] == NULL) continue;
+    out_list[count++] = texts[t];
+    out_list[count++] = trm_arena_string(arena, values[t], strlen(values[t]));
+  }
+  if (call->number != 0) {
+    out_list[count++] = TRM_LIBRARY_NUMBER;
+    out_list[count++] = number_text(arena, call->number);
+  }
+  if (call->group != 0) {
+    out_list[count++] = TRM_LIBRARY_GROUP;
+    out_list[count++] = number_text(arena, call->group);
+  }
+  if (call->joins || call->is_absorbed || call->is_shared || call->is_plain || call->in_half) {
+    out_list[count++] = TRM_LIBRARY_IS;
+    out_list[count++] = flags_text(arena, call);
+  }
+  return count;
+}
+
+static bool is_statement(const char *key) { return strncmp(key, "library_", 8) == 0; }
+
+/* Sets the attributes of a call on its instruction, in place of earlier statements. */
+static trm_status state(trm_module *module, trm_instruction *instruction, trm_library_call *call,
+                        trm_error *error) {
+  const char *added[MOST_ADDED];
+  if (call->scope == NULL && call->op != NULL) call->scope = call->op->metadata.op_name;
+  const uint32_t count = list_attributes(&module->arena, call, added);
+  const char *const *old = instruction->frontend_attributes;
+  uint32_t had = 0;
+  while (old != NULL && old[had] != NULL) ++had;
+  if (count + had == 0) return TRM_OK;
+  const char **list = ARENA_NEW(&module->arena, const char *, (size_t)count + had + 1);
+  CHECK_MEMORY(list, "attributes");
+  uint32_t used = 0;
+  for (uint32_t k = 0; k + 1 < had; k += 2) {
+    if (is_statement(old[k])) continue;
+    list[used++] = old[k];
+    list[used++] = old[k + 1];
+  }
+  for (uint32_t k = 0; k < count; ++k) {
+    CHECK_MEMORY(added[k], "attributes");
+    list[used++] = added[k];
+  }
+  instruction->frontend_attributes = used == 0 ? NULL : list;
+  return TRM_OK;
+}
+
+static trm_status state_all(finder *f, trm_module *module, trm_error *error) {
+  for (uint32_t n = 0; n < f->in.count; ++n) {
+    const uint32_t c = f->in.computation[n];
+    TRY(state(module, &module->computations[c].instructions[n - f->in.base[c]], call_of(f, n),
+              error));
+  }
+  return TRM_OK;
+}
+
+/* ---- All of them ---------------------------------------------------------------------------- */
+
+static trm_status find_all(finder *f, trm_error *error) {
+  const uint32_t count = f->in.count;
+  TRY(trm_library_find_layers(f, error));
+  for (uint32_t n = 0; n < count; ++n) TRY(find_random(f, n, error));
+  for (uint32_t n = 0; n < count; ++n) find_scaled_sum(f, n);
+  for (uint32_t n = 0; n < count; ++n) find_reductions(f, n);
+  TRY(trm_library_find_kernels(f, error));
+  TRY(trm_library_find_norms(f, error));
+  for (uint32_t n = 0; n < count; ++n) {
+    find_nonlinearity(f, n);
+    find_single(f, n);
+    find_binary(f, n);
+    TRY(find_custom_call(f, n, error));
+  }
+  for (uint32_t n = count; n-- > 0;) TRY(find_expression(f, n, error));
+  trm_library_find_casts(f);
+  return TRM_OK;
+}
+
+trm_status trm_pass_library_calls(trm_module *module, trm_error *error) {
+  trm_arena arena = {0};
+  finder f = {.arena = &arena};
+  trm_status status = trm_values_find(module, &arena, &f.in, error);
+  if (status == TRM_OK) {
+    f.calls = ARENA_NEW(&arena, trm_library_call, (size_t)f.in.count + 1);
+    f.is_kernel = ARENA_NEW(&arena, bool, (size_t)f.in.count + 1);
+    if (f.calls == NULL || f.is_kernel == NULL) {
+      status = trm_fail(error, TRM_RESOURCE_EXHAUSTED, "out of memory for library calls");
+    }
+  }
+  if (status == TRM_OK) status = find_all(&f, error);
+  if (status == TRM_OK) status = state_all(&f, module, error);
+  trm_arena_free(&arena);
+  return status;
+}

@@ -1,0 +1,185 @@
+/* Owns: the cost of a partition. The terms are those of the original's planner (docs/planner.md,
+ * "The cost"), with sync, exchange set-up and launches of the target added to each step. */
+#include <string.h>
+
+#include "ipu/plan/internal.h"
+
+/* Bytes of partial sums beside the convolution's own that SLIC's vertices need. */
+enum { SLIC_SPARE_BYTES = 200 };
+
+static void evaluate_stages(const plan_problem *p, int64_t partials, int64_t depth, bool last_turn,
+                            plan_cost *out) {
+  int64_t left[3];
+  out->num_stages = plan_reduce_stages(depth, p->multi_stage, left);
+  int64_t before = depth, elements = partials;
+  for (uint32_t s = 0; s < out->num_stages; ++s) {
+    plan_stage *stage = &out->stages[s];
+    stage->depth = plan_ceil_div(before, left[s]);
+    stage->outputs = plan_ceil_div(elements, stage->depth);
+    stage->bytes = (stage->depth - 1) * stage->outputs * p->exchanged_bytes;
+    stage->exchange = plan_exchange_cycles(p->target, stage->bytes, 0, stage->depth - 1);
+    stage->compute =
+        plan_reduce_cycles(p, stage->outputs, stage->depth, last_turn && s + 1 == out->num_stages);
+    before = left[s];
+    elements = stage->outputs;
+  }
+  out->outputs = elements;
+}
+
+/* Operands: their bytes on a tile, and the exchange that brings them. Each tile holds an equal part
+ * of the data that it shares with others. Of inputs it lacks the overlap with the next part of the
+ * field or kernel. */
+static void evaluate_operands(const plan_problem *p, const plan_channels *c,
+                              const plan_positions *at, plan_cost *out) {
+  const trm_target *target = p->target;
+  int64_t inputs = c->tile_groups * at->tile_batch * c->tile_in;
+  int64_t own = inputs; /* of the inputs, before tiles that share them divide them */
+  int64_t weights = c->tile_groups * c->tile_in * c->tile_out;
+  for (uint32_t d = 0; d < p->shape.num_dims; ++d) {
+    const trm_conv_dim *dim = &p->shape.dims[d];
+    const int64_t extent = plan_input_extent(dim, at->tile_field[d], c->tile_kernel[d]);
+    inputs *= extent;
+    own *= plan_min(extent, plan_ceil_div(dim->input, (int64_t)at->field[d] * c->kernel[d]));
+    weights *= c->tile_kernel[d];
+  }
+  out->input_bytes = inputs * p->in_bytes;
+  out->weight_bytes = weights * p->in_bytes;
+  out->received_inputs = out->input_bytes - own * p->in_bytes / c->out_parallel;
+  out->received_weights = out->weight_bytes - out->weight_bytes / at->parts;
+  const bool shared_bus =
+      target->supports_bus_sharing && c->out_parallel % target->tiles_per_super_tile == 0;
+  const int64_t plain_inputs = shared_bus ? 0 : out->received_inputs;
+  const int64_t bus_inputs = shared_bus ? out->received_inputs : 0;
+  const int64_t input_messages = c->out_parallel - (own == inputs ? 1 : 0);
+  const int64_t weight_messages = at->parts - 1;
+  if (out->broadcast) {
+    out->broadcast_exchange =
+        plan_exchange_cycles(target, plain_inputs, bus_inputs, input_messages);
+    out->exchange = plan_exchange_cycles(target, out->received_weights, 0, weight_messages);
+  } else {
+    out->exchange = plan_exchange_cycles(target, plain_inputs + out->received_weights, bus_inputs,
+                                         input_messages + weight_messages);
+  }
+}
+
+/* Rearranging operands and output, on `used` tiles: once, or, if the turns cut both operands, in
+ * each turn the part that it reads. */
+static void evaluate_rearranging(const plan_problem *p, int64_t used, bool sums_turns,
+                                 plan_cost *out) {
+  const trm_target *target = p->target;
+  out->rearranges = sums_turns ? out->turns : 1;
+  if (p->rearranged_operands + p->rearranged_output == 0) return;
+  out->rearranged_bytes = plan_ceil_div(p->rearranged_operands, used * out->rearranges);
+  out->output_rearranged_bytes = plan_ceil_div(p->rearranged_output, used);
+  if (out->rearranged_bytes > 0) {
+    out->rearrange_exchange = plan_exchange_cycles(target, out->rearranged_bytes, 0, 0);
+    out->rearrange_copy =
+        plan_rearrange_cycles(target, out->rearranged_bytes, p->in_bytes, p->operand_vectors);
+  }
+  if (out->output_rearranged_bytes > 0) {
+    out->output_exchange = plan_exchange_cycles(target, out->output_rearranged_bytes, 0, 0);
+    out->output_copy = plan_rearrange_cycles(target, out->output_rearranged_bytes, p->out_bytes,
+                                             p->output_vectors);
+  }
+}
+
+/* The cycles of all turns and of what comes before and after them. Each exchange and each compute
+ * set begins with cycles of its own: `step` and `launch`. */
+static uint64_t total_cycles(const trm_target *target, bool sums_turns, const plan_cost *cost) {
+  const uint64_t launch = target->compute_set_cycles;
+  const uint64_t step = trm_target_step_cycles(target);
+  uint64_t turn = cost->partials + launch;
+  if (cost->exchange > 0) turn += cost->exchange + step;
+  if (cost->slice > 0) turn += cost->slice + launch;
+  if (cost->narrow > 0) turn += cost->narrow + launch;
+  for (uint32_t s = 0; s < cost->num_stages; ++s) {
+    turn += cost->stages[s].exchange + cost->stages[s].compute + step + launch;
+  }
+  if (cost->add > 0) turn += cost->add + launch;
+  if (cost->update > 0) turn += cost->update + launch;
+  if (cost->turns > 1) turn += target->loop_iteration_cycles;
+  if (cost->cast > 0 && !sums_turns) turn += cost->cast + launch;
+
+  uint64_t cycles = turn * (uint64_t)cost->turns;
+  if (cost->cast > 0 && sums_turns) cycles += cost->cast + launch;
+  if (cost->broadcast_exchange > 0) cycles += cost->broadcast_exchange + step;
+  if (cost->rearranged_bytes > 0) {
+    cycles += (uint64_t)cost->rearranges *
+              (cost->rearrange_exchange + cost->rearrange_copy + step + launch);
+  }
+  if (cost->output_rearranged_bytes > 0) {
+    cycles += cost->output_exchange + cost->output_copy + step + launch;
+  }
+  return cycles;
+}
+
+/* Temporary memory of a tile: the largest of the moments, and the data that lives over all turns.
+ * `cast_from`: bytes of an element that the cast reads. */
+static int64_t temporary_bytes(const plan_problem *p, const plan_channels *c, int64_t slice_bytes,
+                               uint32_t cast_from, bool sums_turns, const plan_cost *cost) {
+  const int64_t partials = cost->partial_elements;
+  int64_t convolve = (cost->broadcast ? 0 : cost->input_bytes) + cost->weight_bytes + slice_bytes +
+                     partials * p->partial_bytes + cost->worker_bytes;
+  if (p->method == TRM_METHOD_SLIC) {
+    convolve += partials * p->partial_bytes / c->tile_groups + SLIC_SPARE_BYTES;
+  }
+  int64_t moment =
+      plan_max(convolve, 2 * plan_max(cost->rearranged_bytes, cost->output_rearranged_bytes));
+  if (cost->narrow > 0) {
+    moment = plan_max(moment, partials * (int64_t)(p->partial_bytes + p->exchanged_bytes));
+  }
+  if (cost->cast > 0 && !sums_turns) {
+    moment = plan_max(moment, cost->outputs * (int64_t)(cast_from + p->out_bytes));
+  }
+  int64_t elements = partials;
+  for (uint32_t s = 0; s < cost->num_stages; ++s) {
+    const plan_stage *stage = &cost->stages[s];
+    moment = plan_max(
+        moment, elements * p->exchanged_bytes + stage->bytes + stage->outputs * p->exchanged_bytes);
+    elements = stage->outputs;
+  }
+  if (cost->broadcast) moment += cost->input_bytes;
+  if (cost->turns > 1 && !sums_turns) moment += cost->rearranged_bytes;
+  if (sums_turns) moment += cost->outputs * p->exchanged_bytes;
+  return moment;
+}
+
+void plan_cost_evaluate(const plan_problem *p, const plan_channels *c, const plan_positions *at,
+                        bool broadcast, plan_cost *out) {
+  memset(out, 0, sizeof *out);
+  const trm_target *target = p->target;
+  const bool sums_turns = c->in_serial > 1;
+  out->turns = (int64_t)c->in_serial * c->out_serial;
+  out->broadcast = broadcast;
+  int64_t kernel_parts = 1;
+  for (uint32_t d = 0; d < p->shape.num_dims; ++d) kernel_parts *= c->kernel[d];
+  const int64_t depth = c->in_parallel * kernel_parts;
+  const int64_t partials = c->tile_groups * at->count * c->tile_out;
+  const uint32_t cast_from = depth == 1 ? p->partial_bytes : p->exchanged_bytes;
+  out->partial_elements = partials;
+
+  evaluate_operands(p, c, at, out);
+  evaluate_rearranging(p, depth * c->groups * c->out_parallel * at->parts, sums_turns, out);
+  const int64_t slice_bytes = out->turns > 1 ? plan_ceil_div(out->weight_bytes, at->parts) : 0;
+  if (out->turns > 1) out->slice = plan_slice_cycles(target, slice_bytes);
+  out->partials =
+      plan_partial_cycles(p, c, at->count, kernel_parts > 1 ? at->inner_dense : at->inner,
+                          kernel_parts > 1 && !p->pointwise ? at->inner_dense : at->inner_zero);
+  if (depth > 1 && p->exchanged_bytes != p->partial_bytes) {
+    out->narrow = plan_cast_cycles(target, partials, p->partial_bytes, p->exchanged_bytes);
+  }
+  out->outputs = partials;
+  if (depth > 1) evaluate_stages(p, partials, depth, !sums_turns, out);
+  if (sums_turns) out->add = plan_add_cycles(target, out->outputs, p->exchanged_bytes);
+  if (sums_turns || depth == 1) {
+    out->cast = plan_cast_cycles(target, out->outputs, cast_from, p->out_bytes);
+  }
+  if (c->out_serial > 1) out->update = plan_slice_cycles(target, out->outputs * p->out_bytes);
+  if (p->method == TRM_METHOD_VMAC) {
+    /* Each worker has its own sums, of one block of groups and one channel. */
+    out->worker_bytes =
+        at->count * p->group_grain * p->partial_bytes * (int64_t)target->num_worker_contexts;
+  }
+  out->cycles = total_cycles(target, sums_turns, out);
+  out->temp = temporary_bytes(p, c, slice_bytes, cast_from, sums_turns, out);
+}

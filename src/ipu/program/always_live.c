@@ -1,0 +1,293 @@
+/* Owns: memory that is always live besides tensors: vertices, their fields, code, stacks, headers.
+ * docs/cost_model.md, "Memory", has the formulas and their sources. */
+#include <string.h>
+
+#include "ipu/program/draft.h"
+#include "ipu/target/target.h"
+
+/* Bytes. * marks numbers from a memory report in Graphcore's guide, of a program of two additions
+ * and a random seed on a GC2 (bench/fidelity/published.h). + marks numbers derived from assertions
+ * in the tests of Graphcore's TensorFlow (docs/fidelity.md). */
+enum {
+  STACKS = 3168,           /* * a tile's */
+  SMALL_STACKS = 320,      /* + in programs without poplin; later SDKs size stacks by vertex */
+  CONTROL_ID_BYTES = 16,   /* a tile's ids of the host's sync */
+  CONTROL_BASE = 662,      /* * control code of an empty program: start, host sync */
+  STEP_CODE = 10,          /* + control code of a compute set: call, arguments, return */
+  EXCHANGE_CALL_CODE = 6,  /* + control code of an exchange */
+  LOOP_CODE = 20,          /* + */
+  EXCHANGE_SETUP_CODE = 8, /* + exchange code: one exchange */
+  MESSAGE_CODE = 4,        /* + exchange code: one message, sent or received */
+  HOST_COPY_CODE = 144,    /* * */
+  HOST_PACKET_HEADER = 4,  /* * */
+  HOST_READ_PACKET = 512,  /* + data of the host with one header */
+  HOST_WRITE_PACKET = 128, /* + data for the host with one header, sent by an instruction */
+  GLOBAL_COPY_CODE = 144,
+  GLOBAL_PACKET_HEADER = 4,
+  COPY_DESCRIPTOR = 8, /* of a tile's part of a copy */
+  COUNTER_BYTES = 4    /* * instrumentation of one compute set, on each of its tiles */
+};
+
+static trm_status add(trm_program_draft *draft, const char *name, trm_memory_category category,
+                      uint32_t ipu, int64_t worst, int64_t total, trm_error *error) {
+  const trm_new_variable wanted = {
+      .name = name,
+      .source = TRM_NO_INDEX,
+      .category = category,
+      .always_live = true,
+      .mapping = trm_mapping_spread(trm_program_target_of(draft, ipu), worst, total, ipu, 0)};
+  uint32_t variable;
+  return wanted.mapping.kind == TRM_MAPPING_NONE
+             ? TRM_OK
+             : trm_program_add_variable(draft, &wanted, &variable, error);
+}
+
+/* The same on every tile of an IPU. */
+static trm_status add_everywhere(trm_program_draft *draft, const char *name,
+                                 trm_memory_category category, uint32_t ipu, int64_t bytes,
+                                 trm_error *error) {
+  return add(draft, name, category, ipu, bytes,
+             bytes * (int64_t)trm_program_target_of(draft, ipu)->tiles_per_ipu, error);
+}
+
+/* Sums over the compute sets and steps of one IPU. */
+typedef struct ipu_sums {
+  int64_t descriptors_worst, descriptors_total, counters_worst, counters_total;
+  int64_t control, exchange_worst, exchange_total, host_copies, global_copies;
+  int64_t host_reads, host_writes; /* bytes of all tiles, once for each copy in the program */
+} ipu_sums;
+
+typedef struct codelet {
+  const char *name;
+  uint32_t ipu, bytes, tiles;
+} codelet;
+
+typedef VECTOR(codelet) codelets;
+
+/* A program has dozens of codelets, so a walk through the list finds one. */
+static bool note_codelet(codelets *list, const trm_vertex_group *group, uint32_t ipu,
+                         uint32_t tiles) {
+  for (size_t c = 0; c < list->count; ++c) {
+    codelet *known = &list->items[c];
+    if (known->ipu == ipu && strcmp(known->name, group->codelet) == 0) {
+      if (tiles > known->tiles) known->tiles = tiles;
+      return true;
+    }
+    if (list->count > 512) return true; /* generated expressions: further ones count as known */
+  }
+  return VECTOR_PUSH(list, ((codelet){group->codelet, ipu, group->code_bytes, tiles}));
+}
+
+static trm_status add_vertices(trm_program_draft *draft, ipu_sums *sums, codelets *list,
+                               trm_error *error) {
+  for (size_t c = 0; c < draft->compute_sets.count; ++c) {
+    const trm_program_compute_set *set = &draft->compute_sets.items[c];
+    ipu_sums *sum = &sums[set->ipu];
+    sum->counters_worst += COUNTER_BYTES;
+    sum->counters_total += COUNTER_BYTES * (int64_t)set->active_tiles;
+    if (set->shared_with != TRM_NO_INDEX) continue;
+    if (set->state.kind != TRM_MAPPING_NONE) {
+      const trm_new_variable wanted = {.name = set->name,
+                                       .source = set->source,
+                                       .mapping = set->state,
+                                       .always_live = true,
+                                       .category = TRM_CATEGORY_VERTEX_INSTANCE_STATE};
+      uint32_t variable;
+      TRY(trm_program_add_variable(draft, &wanted, &variable, error));
+    }
+    for (uint32_t g = 0; g < set->num_groups; ++g) {
+      const trm_vertex_group *group = &set->groups[g];
+      if (!note_codelet(list, group, set->ipu, set->active_tiles)) FAIL_NO_MEMORY("codelets");
+      if (strncmp(group->codelet, "poplar_rt::", 11) != 0) continue;
+      sum->descriptors_worst += COPY_DESCRIPTOR;
+      sum->descriptors_total += COPY_DESCRIPTOR * (int64_t)set->active_tiles;
+    }
+  }
+  return TRM_OK;
+}
+
+/* Whether the exchange at step s belongs to an outlined compute set. */
+static bool next_is_shared(const trm_program_draft *draft, size_t s) {
+  if (s + 1 >= draft->steps.count) return false;
+  const uint32_t set = draft->steps.items[s + 1].compute_set;
+  return set != TRM_NO_INDEX && draft->compute_sets.items[set].shared_with != TRM_NO_INDEX;
+}
+
+/* Code of a step on the tile with the most of it, and on all tiles of one IPU; adds it to that
+ * IPU's sums. */
+static void code_of(const trm_program_draft *draft, size_t s, ipu_sums *sum, int64_t *out_worst,
+                    int64_t *out_total) {
+  const trm_program_step *step = &draft->steps.items[s];
+  const int64_t tiles = draft->target->tiles_per_ipu;
+  int64_t everywhere = 0, worst = 0, active = 0;
+  switch (step->type) {
+    case TRM_STEP_TYPE_ON_TILE_EXECUTE: {
+      const trm_program_compute_set *set = &draft->compute_sets.items[step->compute_set];
+      everywhere = set->shared_with == TRM_NO_INDEX ? STEP_CODE : STEP_CODE / 2;
+      sum->control += everywhere;
+      break;
+    }
+    case TRM_STEP_TYPE_DO_EXCHANGE:
+      everywhere = EXCHANGE_CALL_CODE;
+      sum->control += everywhere;
+      if (next_is_shared(draft, s)) break; /* so is its code */
+      worst = EXCHANGE_SETUP_CODE + MESSAGE_CODE * step->messages_worst;
+      active = trm_most(1, step->active_tiles);
+      sum->exchange_worst += worst;
+      sum->exchange_total += worst * active;
+      break;
+    case TRM_STEP_TYPE_GLOBAL_EXCHANGE:
+    case TRM_STEP_TYPE_CROSS_REPLICA_COPY:
+      everywhere = GLOBAL_COPY_CODE;
+      ++sum->global_copies;
+      break;
+    case TRM_STEP_TYPE_STREAM_COPY_MID:
+      everywhere = HOST_COPY_CODE;
+      ++sum->host_copies;
+      sum->host_reads += step->bytes_in_total;
+      sum->host_writes += step->bytes_out_total;
+      break;
+    case TRM_STEP_TYPE_REPEAT:
+    case TRM_STEP_TYPE_REPEAT_WHILE:
+    case TRM_STEP_TYPE_IF:
+    case TRM_STEP_TYPE_SWITCH:
+    case TRM_STEP_TYPE_CALL:
+      everywhere = LOOP_CODE;
+      sum->control += everywhere;
+      break;
+    default:
+      if (s > 0) break; /* the root runs on every IPU */
+      everywhere = CONTROL_BASE;
+      sum->control += everywhere;
+      break;
+  }
+  *out_worst = everywhere + worst;
+  *out_total = everywhere * tiles + worst * active;
+}
+
+static void gather_code(trm_program_draft *draft, ipu_sums *sums) {
+  for (size_t s = 0; s < draft->steps.count; ++s) {
+    trm_program_step *step = &draft->steps.items[s];
+    const uint32_t first = step->ipu < 0 ? 0 : (uint32_t)step->ipu;
+    const uint32_t end = step->ipu < 0 ? draft->program->num_ipus : first + 1;
+    for (uint32_t ipu = first; ipu < end; ++ipu) {
+      int64_t worst, total;
+      code_of(draft, s, &sums[ipu], &worst, &total);
+      if (ipu != first || !draft->program->options.compile_ipu_code) continue;
+      step->code = trm_mapping_spread(trm_program_target_of(draft, ipu), worst, total, ipu, 0);
+    }
+  }
+}
+
+/* One copy sends all weights before the first run; another fetches those that change. */
+static void gather_weights(const trm_program_draft *draft, ipu_sums *sums) {
+  for (uint32_t ipu = 0; ipu < draft->program->num_ipus; ++ipu) {
+    int64_t reads = 0, writes = 0;
+    for (size_t v = 0; v < draft->variables.count; ++v) {
+      const trm_program_variable *one = &draft->variables.items[v];
+      if (!one->is_weight || one->is_remote || one->mapping.ipu != ipu) continue;
+      reads += one->total_bytes;
+      if (one->is_updated) writes += one->total_bytes;
+    }
+    sums[ipu].host_copies += (reads > 0) + (writes > 0);
+    sums[ipu].host_reads += reads;
+    sums[ipu].host_writes += writes;
+  }
+}
+
+/* Packets for the bytes of one tile. */
+static int64_t packets(const trm_program_draft *draft, int64_t bytes, int64_t packet) {
+  return bytes / draft->target->tiles_per_ipu / packet;
+}
+
+/* Code of copies with the host on a tile. */
+static int64_t host_code(const trm_program_draft *draft, const ipu_sums *sum) {
+  return HOST_COPY_CODE * sum->host_copies +
+         draft->target->instruction_bytes * packets(draft, sum->host_writes, HOST_WRITE_PACKET);
+}
+
+static int64_t host_headers(const trm_program_draft *draft, const ipu_sums *sum) {
+  return HOST_PACKET_HEADER *
+         (sum->host_copies + packets(draft, sum->host_reads, HOST_READ_PACKET) +
+          packets(draft, sum->host_writes, HOST_WRITE_PACKET));
+}
+
+static int64_t stacks(const trm_program_draft *draft, const codelets *list, uint32_t ipu) {
+  if (strcmp(draft->target->architecture, "ipu1") == 0) return STACKS;
+  for (size_t c = 0; c < list->count; ++c) {
+    const codelet *one = &list->items[c];
+    if (one->ipu == ipu && strncmp(one->name, "poplin::", 8) == 0) return STACKS;
+  }
+  return SMALL_STACKS;
+}
+
+static trm_status add_code(trm_program_draft *draft, const ipu_sums *sum, const codelets *list,
+                           uint32_t ipu, trm_error *error) {
+  /* The sizes of stacks are known for compiled code only; the IPU Model has no stacks without it.
+   */
+  TRY(add_everywhere(draft, "stacks", TRM_CATEGORY_STACK, ipu, stacks(draft, list, ipu), error));
+  TRY(add_everywhere(draft, "control code", TRM_CATEGORY_CONTROL_CODE, ipu, sum->control, error));
+  TRY(add(draft, "exchange code", TRM_CATEGORY_INTERNAL_EXCHANGE_CODE, ipu, sum->exchange_worst,
+          sum->exchange_total, error));
+  TRY(add_everywhere(draft, "host exchange code", TRM_CATEGORY_HOST_EXCHANGE_CODE, ipu,
+                     host_code(draft, sum), error));
+  TRY(add_everywhere(draft, "global exchange code", TRM_CATEGORY_GLOBAL_EXCHANGE_CODE, ipu,
+                     GLOBAL_COPY_CODE * sum->global_copies, error));
+  for (size_t c = 0; c < list->count; ++c) {
+    const codelet *one = &list->items[c];
+    if (one->ipu != ipu) continue;
+    TRY(add(draft, one->name, TRM_CATEGORY_VERTEX_CODE, ipu, one->bytes,
+            (int64_t)one->bytes * one->tiles, error));
+  }
+  return TRM_OK;
+}
+
+/* The bytes that add_code adds, over all tiles. */
+static int64_t code_bytes(const trm_program_draft *draft, const ipu_sums *sum, const codelets *list,
+                          uint32_t ipu) {
+  int64_t bytes = sum->exchange_total +
+                  (int64_t)draft->target->tiles_per_ipu * (sum->control + host_code(draft, sum) +
+                                                           GLOBAL_COPY_CODE * sum->global_copies);
+  for (size_t c = 0; c < list->count; ++c) {
+    const codelet *one = &list->items[c];
+    if (one->ipu == ipu) bytes += (int64_t)one->bytes * one->tiles;
+  }
+  return bytes;
+}
+
+static trm_status add_ipu(trm_program_draft *draft, const ipu_sums *sum, const codelets *list,
+                          uint32_t ipu, trm_error *error) {
+  TRY(add_everywhere(draft, "sync ids", TRM_CATEGORY_CONTROL_ID, ipu, CONTROL_ID_BYTES, error));
+  TRY(add(draft, "copy descriptors", TRM_CATEGORY_COPY_DESCRIPTOR, ipu, sum->descriptors_worst,
+          sum->descriptors_total, error));
+  TRY(add_everywhere(draft, "host packet headers", TRM_CATEGORY_HOST_EXCHANGE_PACKET_HEADER, ipu,
+                     host_headers(draft, sum), error));
+  TRY(add_everywhere(draft, "global packet headers", TRM_CATEGORY_GLOBAL_EXCHANGE_PACKET_HEADER,
+                     ipu, GLOBAL_PACKET_HEADER * sum->global_copies, error));
+  if (draft->program->options.instrument) {
+    TRY(add(draft, "cycle counters", TRM_CATEGORY_INSTRUMENTATION_RESULTS, ipu, sum->counters_worst,
+            sum->counters_total, error));
+  }
+  return draft->program->options.compile_ipu_code ? add_code(draft, sum, list, ipu, error) : TRM_OK;
+}
+
+trm_status trm_program_add_always_live(trm_program_draft *draft, trm_error *error) {
+  const uint32_t num_ipus = draft->program->num_ipus;
+  ipu_sums *sums = ARENA_NEW(&draft->scratch, ipu_sums, num_ipus);
+  CHECK_MEMORY(sums, "a program");
+  codelets list = {0};
+  trm_status status = add_vertices(draft, sums, &list, error);
+  if (status == TRM_OK) gather_code(draft, sums);
+  gather_weights(draft, sums);
+  for (uint32_t ipu = 0; ipu < num_ipus && status == TRM_OK; ++ipu) {
+    draft->program->totals.code_bytes += code_bytes(draft, &sums[ipu], &list, ipu);
+    status = add_ipu(draft, &sums[ipu], &list, ipu, error);
+  }
+  VECTOR_FREE(&list);
+  TRY(status);
+  if (!draft->program->options.compile_ipu_code) {
+    TRY(trm_program_add_note(draft, "code and stacks are not counted "
+                                    "(compile_ipu_code is off)"));
+  }
+  return TRM_OK;
+}

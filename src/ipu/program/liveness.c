@@ -1,0 +1,291 @@
+/* Owns: memory by tile, category and step.
+ *
+ * Two sweeps go over the steps, add the variables that begin and subtract those that end. The first
+ * sweep finds each tile's fullest step (gaps included) and the bytes of every step. The second
+ * records what each tile holds at its own fullest step, by category. Each variable costs as many
+ * additions as an IPU has tiles. */
+#include <math.h>
+#include <string.h>
+
+#include "ipu/program/draft.h"
+#include "ipu/target/target.h"
+
+enum { BYTES_ALIGNMENT = 4, GAP_ALIGNMENT = 8 };
+
+typedef struct sweep {
+  trm_program *program;
+  uint32_t tiles;         /* of an IPU */
+  int64_t *live;          /* [ipu][tile] */
+  int64_t *worst, *total; /* by IPU: the sum of live and always live */
+  uint32_t *worst_tile;
+  bool *changed;           /* by IPU */
+  uint32_t *begins, *ends; /* variables that are not always live, by begin and by end */
+  uint32_t count;
+} sweep;
+
+/* Sorts variables by their begin or end, by counting. */
+static trm_status sort_by(const trm_program *program, bool by_end, uint32_t **out_sorted,
+                          uint32_t *out_count, trm_arena *arena, trm_error *error) {
+  const size_t times = (size_t)program->num_steps + 2;
+  uint32_t *start = ARENA_NEW(arena, uint32_t, times + 1);
+  uint32_t *sorted = ARENA_NEW(arena, uint32_t, (size_t)program->num_variables + 1);
+  if (start == NULL || sorted == NULL) FAIL_NO_MEMORY("liveness");
+  uint32_t count = 0;
+  for (int fill = 0; fill < 2; ++fill) {
+    for (uint32_t v = 0; v < program->num_variables; ++v) {
+      const trm_program_variable *variable = &program->variables[v];
+      if (variable->always_live || variable->mapping.kind == TRM_MAPPING_NONE) continue;
+      const uint32_t time = by_end ? variable->live.end : variable->live.begin;
+      if (fill == 0) ++start[time + 1], ++count;
+      else sorted[start[time]++] = v;
+    }
+    for (size_t t = 0; fill == 0 && t < times; ++t) start[t + 1] += start[t];
+  }
+  *out_sorted = sorted;
+  *out_count = count;
+  return TRM_OK;
+}
+
+static int64_t *row(int64_t *by_tile, uint32_t ipu, uint32_t tiles) {
+  return by_tile + (size_t)ipu * tiles;
+}
+
+static void add_variable(const trm_program_variable *v, int sign, uint32_t alignment,
+                         uint32_t tiles, int64_t *by_tile) {
+  trm_mapping_add_bytes(&v->mapping, sign, alignment, row(by_tile, v->mapping.ipu, tiles));
+}
+
+static void measure_ipu(sweep *s, uint32_t ipu, const int64_t *always) {
+  const int64_t *live = row(s->live, ipu, s->tiles);
+  const int64_t *base = always + (size_t)ipu * s->tiles;
+  int64_t worst = -1, total = 0;
+  for (uint32_t t = 0; t < s->tiles; ++t) {
+    const int64_t bytes = live[t] + base[t];
+    total += bytes;
+    worst = bytes > worst ? bytes : worst;
+  }
+  uint32_t tile = 0;
+  while (live[tile] + base[tile] != worst) ++tile;
+  s->worst[ipu] = worst;
+  s->total[ipu] = total;
+  s->worst_tile[ipu] = ipu * s->tiles + tile;
+}
+
+/* Records new peaks of an IPU's tiles. */
+static void note_peaks(sweep *s, uint32_t ipu, int64_t *peak, uint32_t *peak_step, uint32_t step) {
+  const int64_t *live = row(s->live, ipu, s->tiles);
+  int64_t *most = row(peak, ipu, s->tiles);
+  uint32_t *at = peak_step + (size_t)ipu * s->tiles;
+  for (uint32_t t = 0; t < s->tiles; ++t) {
+    const bool more = live[t] > most[t];
+    most[t] = more ? live[t] : most[t];
+    at[t] = more ? step : at[t];
+  }
+}
+
+/* First sweep. */
+static void find_peaks(sweep *s, const int64_t *always, int64_t *peak, int64_t *out_max_total) {
+  trm_program *program = s->program;
+  uint32_t begun = 0, ended = 0;
+  *out_max_total = 0;
+  for (uint32_t ipu = 0; ipu < program->num_ipus; ++ipu) measure_ipu(s, ipu, always);
+  for (uint32_t step = 0; step < program->num_steps; ++step) {
+    while (ended < s->count && program->variables[s->ends[ended]].live.end <= step) {
+      const trm_program_variable *v = &program->variables[s->ends[ended++]];
+      add_variable(v, -1, GAP_ALIGNMENT, s->tiles, s->live);
+      s->changed[v->mapping.ipu] = true;
+    }
+    while (begun < s->count && program->variables[s->begins[begun]].live.begin <= step) {
+      const trm_program_variable *v = &program->variables[s->begins[begun++]];
+      add_variable(v, 1, GAP_ALIGNMENT, s->tiles, s->live);
+      s->changed[v->mapping.ipu] = true;
+    }
+    int64_t total = 0, worst = -1;
+    for (uint32_t ipu = 0; ipu < program->num_ipus; ++ipu) {
+      if (s->changed[ipu]) {
+        measure_ipu(s, ipu, always);
+        note_peaks(s, ipu, peak, program->memory.peak_step, step);
+        s->changed[ipu] = false;
+      }
+      total += s->total[ipu];
+      if (s->worst[ipu] <= worst) continue;
+      worst = s->worst[ipu];
+      program->steps[step].live_worst_tile = s->worst_tile[ipu];
+    }
+    program->steps[step].live_total = total;
+    program->steps[step].live_worst = worst;
+    if (total > *out_max_total) *out_max_total = total;
+  }
+}
+
+/* Second sweep: by category, at the tile's own peak step. */
+static trm_status note_categories(sweep *s, trm_arena *arena, trm_error *error) {
+  trm_program *program = s->program;
+  const size_t all = (size_t)program->num_ipus * s->tiles;
+  const trm_program_memory *memory = &program->memory;
+  int64_t *live[TRM_NUM_MEMORY_CATEGORIES] = {NULL};
+  /* Tiles by peak step. */
+  uint32_t *first = ARENA_NEW(arena, uint32_t, (size_t)program->num_steps + 1);
+  uint32_t *next = ARENA_NEW(arena, uint32_t, all + 1);
+  if (first == NULL || next == NULL) FAIL_NO_MEMORY("liveness");
+  memset(first, 0xff, ((size_t)program->num_steps + 1) * sizeof *first);
+  for (size_t t = 0; t < all; ++t) {
+    next[t] = first[memory->peak_step[t]];
+    first[memory->peak_step[t]] = (uint32_t)t;
+  }
+  uint32_t begun = 0, ended = 0;
+  for (uint32_t step = 0; step < program->num_steps; ++step) {
+    while (ended < s->count && program->variables[s->ends[ended]].live.end <= step) {
+      const trm_program_variable *v = &program->variables[s->ends[ended++]];
+      add_variable(v, -1, BYTES_ALIGNMENT, s->tiles, live[v->category]);
+    }
+    while (begun < s->count && program->variables[s->begins[begun]].live.begin <= step) {
+      const trm_program_variable *v = &program->variables[s->begins[begun++]];
+      if (live[v->category] == NULL) {
+        live[v->category] = ARENA_NEW(arena, int64_t, all);
+        CHECK_MEMORY(live[v->category], "liveness");
+      }
+      add_variable(v, 1, BYTES_ALIGNMENT, s->tiles, live[v->category]);
+    }
+    for (uint32_t t = first[step]; t != UINT32_MAX; t = next[t]) {
+      for (int c = 0; c < TRM_NUM_MEMORY_CATEGORIES; ++c) {
+        if (live[c] == NULL || live[c][t] == 0) continue;
+        memory->by_category[c][t] += live[c][t];
+        memory->not_always_live[t] += live[c][t];
+      }
+    }
+  }
+  return TRM_OK;
+}
+
+static trm_status allocate_memory(trm_program *program, size_t all, trm_error *error) {
+  trm_program_memory *memory = &program->memory;
+  trm_arena *arena = &program->arena;
+  memory->num_tiles = (uint32_t)all;
+  memory->always_live = ARENA_NEW(arena, int64_t, all);
+  memory->not_always_live = ARENA_NEW(arena, int64_t, all);
+  memory->gaps = ARENA_NEW(arena, int64_t, all);
+  memory->interleaved = ARENA_NEW(arena, int64_t, all);
+  memory->overflowed = ARENA_NEW(arena, int64_t, all);
+  memory->peak_step = ARENA_NEW(arena, uint32_t, all);
+  memory->is_always_live = ARENA_NEW(arena, bool, TRM_NUM_MEMORY_CATEGORIES);
+  bool good = memory->always_live != NULL && memory->not_always_live != NULL &&
+              memory->gaps != NULL && memory->interleaved != NULL && memory->overflowed != NULL &&
+              memory->peak_step != NULL && memory->is_always_live != NULL;
+  for (int c = 0; c < TRM_NUM_MEMORY_CATEGORIES && good; ++c) {
+    memory->by_category[c] = ARENA_NEW(arena, int64_t, all);
+    good = memory->by_category[c] != NULL;
+  }
+  if (!good) FAIL_NO_MEMORY("memory by tile");
+  static const bool always[] = {
+#define TRM_MEMORY_CATEGORY(id, name, always_live, help) always_live,
+#include "tremula/memory_category.def"
+#undef TRM_MEMORY_CATEGORY
+  };
+  memcpy(memory->is_always_live, always, sizeof always);
+  return TRM_OK;
+}
+
+bool trm_memory_may_interleave(trm_memory_category category) {
+  return category == TRM_CATEGORY_VARIABLE || category == TRM_CATEGORY_CONSTANT ||
+         category == TRM_CATEGORY_MESSAGE || category == TRM_CATEGORY_HOST_MESSAGE ||
+         category == TRM_CATEGORY_GLOBAL_MESSAGE || category == TRM_CATEGORY_REARRANGEMENT ||
+         category == TRM_CATEGORY_OUTPUT_EDGE;
+}
+
+static void finish_tiles(trm_program *program, const int64_t *with_gaps, int64_t max_total) {
+  trm_program_memory *memory = &program->memory;
+  trm_program_totals *totals = &program->totals;
+  const int64_t limit = program->target->bytes_per_tile;
+  const int64_t room = limit - (int64_t)trm_target_non_interleaved_bytes(program->target);
+  memory->worst_bytes = -1;
+  memory->max_step_total = max_total;
+  for (uint32_t t = 0; t < memory->num_tiles; ++t) {
+    int64_t data = 0;
+    for (int c = 0; c < TRM_NUM_MEMORY_CATEGORIES; ++c) {
+      if (trm_memory_may_interleave((trm_memory_category)c)) data += memory->by_category[c][t];
+    }
+    const int64_t bytes = memory->always_live[t] + memory->not_always_live[t];
+    memory->gaps[t] = with_gaps[t] - bytes;
+    memory->interleaved[t] = trm_least(trm_most(0, room), data);
+    memory->overflowed[t] = trm_most(0, with_gaps[t] - limit);
+    memory->total_bytes += bytes;
+    memory->total_gaps += memory->gaps[t];
+    totals->always_live_bytes += memory->always_live[t];
+    totals->tiles_over += memory->overflowed[t] > 0;
+    if (with_gaps[t] <= memory->worst_bytes) continue;
+    memory->worst_bytes = with_gaps[t];
+    memory->worst_tile = t;
+    memory->worst_step = memory->peak_step[t];
+  }
+  totals->bytes_per_tile = limit;
+  totals->memory_bytes = memory->total_bytes;
+  totals->memory_bytes_with_gaps = memory->total_bytes + memory->total_gaps;
+  totals->max_step_bytes = max_total;
+  totals->worst_tile = memory->worst_tile;
+  totals->worst_step = memory->worst_step;
+  totals->worst_tile_bytes = trm_most(0, memory->worst_bytes);
+  totals->bytes_over = trm_most(0, memory->worst_bytes - limit);
+  totals->fits = totals->bytes_over == 0;
+  const double distance = (double)(memory->worst_bytes - limit) / (double)limit;
+  totals->is_close = (distance < 0 ? -distance : distance) < program->options.model_error;
+}
+
+/* The cost of loading the program after another one: code and data come over the host's link. */
+static void add_up_load(trm_program *program) {
+  trm_program_totals *totals = &program->totals;
+  const trm_target *target = program->target;
+  totals->load_bytes =
+      totals->always_live_bytes + (program->options.compile_ipu_code ? 0 : totals->code_bytes);
+  const double seconds =
+      target->host_latency_seconds + (double)totals->load_bytes / target->host_bytes_per_second;
+  totals->load_cycles =
+      (int64_t)ceil(seconds * target->clock_frequency) + target->global_sync_cycles;
+}
+
+static trm_status measure(trm_program *program, trm_arena *arena, trm_error *error) {
+  sweep s = {.program = program, .tiles = program->tiles_per_ipu};
+  const size_t all = (size_t)program->num_ipus * s.tiles;
+  TRY(allocate_memory(program, all, error));
+  s.live = ARENA_NEW(arena, int64_t, all);
+  s.worst = ARENA_NEW(arena, int64_t, program->num_ipus);
+  s.total = ARENA_NEW(arena, int64_t, program->num_ipus);
+  s.worst_tile = ARENA_NEW(arena, uint32_t, program->num_ipus);
+  s.changed = ARENA_NEW(arena, bool, program->num_ipus);
+  int64_t *always = ARENA_NEW(arena, int64_t, all), *peak = ARENA_NEW(arena, int64_t, all);
+  if (s.live == NULL || s.worst == NULL || s.total == NULL || s.worst_tile == NULL ||
+      s.changed == NULL || always == NULL || peak == NULL) {
+    FAIL_NO_MEMORY("memory by tile");
+  }
+  for (uint32_t v = 0; v < program->num_variables; ++v) {
+    trm_program_variable *variable = &program->variables[v];
+    if (variable->live.end <= variable->live.begin) variable->live.end = variable->live.begin + 1;
+    if (variable->is_remote) { /* its readers' arrays are variables of their own */
+      variable->total_bytes = trm_ceil_divide(variable->total_bytes, trm_most(1, variable->shards));
+      if (variable->is_input) program->totals.remote_bytes += variable->total_bytes;
+      variable->mapping.kind = TRM_MAPPING_NONE;
+    }
+    if (variable->is_weight) program->totals.weights_bytes += variable->total_bytes;
+    if (!variable->always_live || variable->mapping.kind == TRM_MAPPING_NONE) continue;
+    add_variable(variable, 1, GAP_ALIGNMENT, s.tiles, always);
+    add_variable(variable, 1, BYTES_ALIGNMENT, s.tiles, program->memory.always_live);
+    add_variable(variable, 1, BYTES_ALIGNMENT, s.tiles,
+                 program->memory.by_category[variable->category]);
+  }
+  TRY(sort_by(program, false, &s.begins, &s.count, arena, error));
+  TRY(sort_by(program, true, &s.ends, &s.count, arena, error));
+  int64_t max_total;
+  find_peaks(&s, always, peak, &max_total);
+  TRY(note_categories(&s, arena, error));
+  for (size_t t = 0; t < all; ++t) peak[t] += always[t];
+  finish_tiles(program, peak, max_total);
+  add_up_load(program);
+  return TRM_OK;
+}
+
+trm_status trm_program_measure(trm_program *program, trm_error *error) {
+  trm_arena arena = {0};
+  const trm_status status = measure(program, &arena, error);
+  trm_arena_free(&arena);
+  return status;
+}

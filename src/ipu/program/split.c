@@ -1,0 +1,450 @@
+/* Owns: cutting a program into shards, one for each IPU, so that memory is balanced.
+ *
+ * The computation with most of the work (the entry, or the body of a loop) is cut between layers
+ * into runs of consecutive layers. Gradients go with their forward op, updates with their variable.
+ * The first cut goes by the bytes of results and inputs. Then each cut is estimated, the bytes of
+ * every IPU's fullest tile correct the assumed weights of the units, and the cuts move. The best
+ * cut is kept. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/sized.h"
+#include "hlo/infer.h"
+#include "ipu/program/advice.h"
+#include "ipu/program/draft.h"
+#include "ipu/program/layers.h"
+#include "ipu/target/target.h"
+#include "passes/pass.h"
+
+enum { MAX_SHARDS = 64, ROUNDS = 6, MOVES = 6, BRIEF_ROUNDS = 3, FIT_SWEEPS = 30, NO_UNIT = -1 };
+
+/* A run of consecutive forward instructions of one layer: cuts are between units. */
+typedef struct unit {
+  const char *layer;
+  size_t layer_length;
+  double weight;   /* bytes that the unit adds to a fullest tile; at first all bytes of its results
+                      and weights */
+  double crossing; /* bytes that a cut before this unit would send */
+} unit;
+
+typedef struct named_unit {
+  const char *name;
+  size_t length;
+  int32_t unit;
+} named_unit;
+
+typedef struct splitter {
+  const trm_program *program;
+  uint32_t computation, num_shards, num_units;
+  bool briefly;     /* stop after a few estimates, or at the first that fits */
+  int32_t *unit_of; /* by instruction */
+  bool *is_source;  /* by instruction: inputs, constants */
+  unit *units;
+  trm_arena arena;
+} splitter;
+
+/* ---- Units ---------------------------------------------------------------------------------- */
+
+/* Finds the loop body with the most instructions, if it has most of its caller's. */
+static uint32_t find_computation(const trm_module *module) {
+  uint32_t found = module->entry;
+  for (int depth = 0; depth < TRM_PROGRAM_MAX_DEPTH; ++depth) {
+    const trm_computation *computation = &module->computations[found];
+    uint32_t largest = found, count = computation->num_instructions;
+    for (trm_index i = 0; i < computation->num_instructions; ++i) {
+      const trm_instruction *instruction = &computation->instructions[i];
+      if (instruction->opcode != TRM_OP_WHILE || instruction->num_called < 2) continue;
+      const uint32_t inside = module->computations[instruction->called[1]].num_instructions;
+      if (inside > count) largest = instruction->called[1], count = inside;
+    }
+    if (largest == found) break;
+    found = largest;
+  }
+  return found;
+}
+
+static const char *name_of(const trm_instruction *instruction) {
+  const char *name = instruction->metadata.op_name;
+  return name == NULL || strcmp(name, "XLA_Args") == 0 ? "" : name;
+}
+
+static bool is_input(const trm_instruction *instruction, const trm_computation *computation) {
+  if (instruction->opcode == TRM_OP_PARAMETER) return true;
+  if (instruction->opcode == TRM_OP_CONSTANT) return true;
+  return instruction->opcode == TRM_OP_GET_TUPLE_ELEMENT &&
+         computation->instructions[instruction->operands[0]].opcode == TRM_OP_PARAMETER;
+}
+
+/* Adds the bytes of each result to `crossing` of the units after its own, up to the last one that
+ * reads it. */
+static trm_status find_crossings(splitter *s, trm_error *error) {
+  const trm_computation *computation = &s->program->module->computations[s->computation];
+  double *change = ARENA_NEW(&s->arena, double, (size_t)s->num_units + 2);
+  int32_t *last = ARENA_NEW(&s->arena, int32_t, (size_t)computation->num_instructions + 1);
+  if (change == NULL || last == NULL) FAIL_NO_MEMORY("shards");
+  for (trm_index i = 0; i < computation->num_instructions; ++i) last[i] = s->unit_of[i];
+  for (trm_index i = 0; i < computation->num_instructions; ++i) {
+    const trm_instruction *instruction = &computation->instructions[i];
+    for (uint32_t k = 0; k < instruction->num_operands; ++k) {
+      const trm_index operand = instruction->operands[k];
+      if (s->unit_of[i] > last[operand]) last[operand] = s->unit_of[i];
+    }
+  }
+  for (trm_index i = 0; i < computation->num_instructions; ++i) {
+    if (s->is_source[i] || s->unit_of[i] == NO_UNIT || last[i] <= s->unit_of[i]) continue;
+    const double bytes = (double)trm_tile_shape_bytes(&computation->instructions[i].shape);
+    change[s->unit_of[i] + 1] += bytes;
+    change[last[i] + 1] -= bytes;
+  }
+  double sum = 0;
+  for (uint32_t u = 0; u < s->num_units; ++u) s->units[u].crossing = sum += change[u];
+  return TRM_OK;
+}
+
+static int compare_names(const void *a, const void *b) {
+  const named_unit *l = a, *r = b;
+  const size_t length = l->length < r->length ? l->length : r->length;
+  const int order = memcmp(l->name, r->name, length);
+  return order != 0 ? order : (l->length > r->length) - (l->length < r->length);
+}
+
+/* Places gradients with the op of their name. Other backward instructions, such as updates, go with
+ * the variable that they read, or else with their last operand. */
+static trm_status place_backward(splitter *s, const bool *is_backward, trm_error *error) {
+  const trm_computation *computation = &s->program->module->computations[s->computation];
+  const uint32_t count = computation->num_instructions;
+  named_unit *names = ARENA_NEW(&s->arena, named_unit, (size_t)count + 1);
+  int32_t *read_in =
+      ARENA_NEW(&s->arena, int32_t, (size_t)count + 1); /* first unit that reads an input */
+  if (names == NULL || read_in == NULL) FAIL_NO_MEMORY("shards");
+  uint32_t known = 0;
+  for (trm_index i = 0; i < count; ++i) read_in[i] = NO_UNIT;
+  for (trm_index i = 0; i < count; ++i) {
+    const trm_instruction *instruction = &computation->instructions[i];
+    if (s->unit_of[i] == NO_UNIT) continue;
+    const char *name = name_of(instruction);
+    if (name[0] != '\0') names[known++] = (named_unit){name, strlen(name), s->unit_of[i]};
+    for (uint32_t k = 0; k < instruction->num_operands; ++k) {
+      int32_t *first = &read_in[instruction->operands[k]];
+      if (s->is_source[instruction->operands[k]] && *first == NO_UNIT) *first = s->unit_of[i];
+    }
+  }
+  if (known > 0) qsort(names, known, sizeof *names, compare_names);
+  for (trm_index i = 0; i < count; ++i) {
+    if (!is_backward[i]) continue;
+    const trm_instruction *instruction = &computation->instructions[i];
+    size_t length;
+    const char *name = trm_program_forward_name(name_of(instruction), &length);
+    const named_unit key = {name, length, 0};
+    const named_unit *found =
+        known > 0 && length > 0 ? bsearch(&key, names, known, sizeof *names, compare_names) : NULL;
+    int32_t place = found != NULL ? found->unit : NO_UNIT;
+    for (uint32_t k = 0; k < instruction->num_operands && found == NULL; ++k) {
+      const trm_index operand = instruction->operands[k];
+      if (s->is_source[operand] && read_in[operand] != NO_UNIT &&
+          trm_shape_count(&instruction->shape) > 1) {
+        place = read_in[operand];
+        break;
+      }
+      if (s->unit_of[operand] > place) place = s->unit_of[operand];
+    }
+    s->unit_of[i] = place == NO_UNIT ? 0 : place;
+  }
+  return TRM_OK;
+}
+
+static bool same_layer(const unit *u, const char *layer, size_t length) {
+  return u->layer_length == length && memcmp(u->layer, layer, length) == 0;
+}
+
+static trm_status find_units(splitter *s, trm_error *error) {
+  const trm_computation *computation = &s->program->module->computations[s->computation];
+  const uint32_t count = computation->num_instructions;
+  s->unit_of = ARENA_NEW(&s->arena, int32_t, (size_t)count + 1);
+  s->is_source = ARENA_NEW(&s->arena, bool, (size_t)count + 1);
+  s->units = ARENA_NEW(&s->arena, unit, (size_t)count + 1);
+  bool *is_backward = ARENA_NEW(&s->arena, bool, (size_t)count + 1);
+  if (s->unit_of == NULL || s->is_source == NULL || s->units == NULL || is_backward == NULL) {
+    FAIL_NO_MEMORY("shards");
+  }
+  for (trm_index i = 0; i < count; ++i) {
+    const trm_instruction *instruction = &computation->instructions[i];
+    s->unit_of[i] = NO_UNIT;
+    s->is_source[i] = is_input(instruction, computation);
+    if (s->is_source[i] || instruction->opcode == TRM_OP_TUPLE) continue;
+    is_backward[i] = trm_program_is_gradient(name_of(instruction));
+    for (uint32_t k = 0; k < instruction->num_operands; ++k) {
+      is_backward[i] |= is_backward[instruction->operands[k]];
+    }
+    if (is_backward[i]) continue;
+    size_t length;
+    const char *layer = trm_program_layer_of(name_of(instruction), &length);
+    unit *last = s->num_units > 0 ? &s->units[s->num_units - 1] : NULL;
+    if (last == NULL || (length > 0 && !same_layer(last, layer, length))) {
+      last = &s->units[s->num_units++];
+      *last = (unit){.layer = layer, .layer_length = length};
+    }
+    s->unit_of[i] = (int32_t)s->num_units - 1;
+    last->weight += (double)trm_tile_shape_bytes(&instruction->shape);
+    for (uint32_t k = 0; k < instruction->num_operands; ++k) {
+      const trm_index operand = instruction->operands[k];
+      if (!s->is_source[operand]) continue;
+      last->weight += (double)trm_tile_shape_bytes(&computation->instructions[operand].shape);
+    }
+  }
+  TRY(find_crossings(s, error));
+  return place_backward(s, is_backward, error);
+}
+
+/* ---- Cuts ----------------------------------------------------------------------------------- */
+
+/* Chooses the first unit of each shard, for shards of equal weight. Near an equal share it takes
+ * the cut that sends least. */
+static void choose_cuts(const splitter *s, uint32_t *cuts) {
+  double total = 0, sum = 0, best = -1;
+  for (uint32_t u = 0; u < s->num_units; ++u) total += s->units[u].weight;
+  const double share = total / s->num_shards, slack = share / 20;
+  uint32_t next = 1;
+  bool found = false;
+  cuts[0] = 0;
+  for (uint32_t u = 0; u < s->num_units && next < s->num_shards; ++u) {
+    const double target = share * next, weight = s->units[u].weight;
+    /* Of the cuts before and after the unit that exceeds the share, the nearer one. */
+    const double nearest = target - slack - (sum + weight > target + slack ? weight / 2 : 0);
+    if (u > cuts[next - 1] && sum >= nearest && (!found || s->units[u].crossing < best) &&
+        (sum <= target + slack || !found)) {
+      cuts[next] = u;
+      best = s->units[u].crossing;
+      found = true;
+    }
+    sum += weight;
+    if (found && sum > target + slack) ++next, found = false;
+    /* Every remaining shard needs a unit. */
+    if (next < s->num_shards && s->num_units - u - 1 <= s->num_shards - next) {
+      cuts[next] = u + 1;
+      ++next;
+      found = false;
+    }
+  }
+}
+
+static trm_status estimate_cuts(const splitter *s, const uint32_t *cuts, trm_program **out_program,
+                                trm_error *error) {
+  static const size_t room = 40;
+  trm_module *module;
+  TRY(trm_module_clone(s->program->module, &module, error));
+  trm_computation *computation = &module->computations[s->computation];
+  char *texts = ARENA_NEW(&module->arena, char, s->num_shards *room);
+  trm_status status = TRM_OK;
+  if (texts == NULL) FAIL_OR_GOTO(failed, RESOURCE_EXHAUSTED, "out of memory while sharding");
+  for (uint32_t p = 0; p < s->num_shards; ++p) {
+    snprintf(texts + p * room, room, "{maximal device=%u}", p);
+  }
+  for (trm_index i = 0; i < computation->num_instructions; ++i) {
+    if (s->unit_of[i] == NO_UNIT) continue;
+    uint32_t shard = 0;
+    while (shard + 1 < s->num_shards && cuts[shard + 1] <= (uint32_t)s->unit_of[i]) ++shard;
+    computation->instructions[i].sharding = texts + shard * room;
+  }
+  trm_program_options options = s->program->options;
+  options.num_ipus = s->num_shards;
+  TRY_OR_GOTO(trm_program_create(module, true, s->program->target, &options, out_program, error),
+              failed);
+  (*out_program)->owned_module = module;
+  return TRM_OK;
+failed:
+  trm_module_free(module);
+  return status;
+}
+
+/* The fullest tile of each IPU. */
+static void fullest_tiles(const trm_program *program, double *out) {
+  const trm_program_memory *m = &program->memory;
+  for (uint32_t p = 0; p < program->num_ipus; ++p) out[p] = 0;
+  for (uint32_t t = 0; t < m->num_tiles; ++t) {
+    const double bytes = (double)(m->always_live[t] + m->not_always_live[t] + m->gaps[t]);
+    double *most = &out[t / program->tiles_per_ipu];
+    if (bytes > *most) *most = bytes;
+  }
+}
+
+static trm_status note_cuts(const splitter *s, const uint32_t *cuts, trm_program *program,
+                            trm_error *error) {
+  trm_arena *arena = &program->arena;
+  program->num_cuts = s->num_shards - 1;
+  program->cuts = ARENA_NEW(arena, trm_program_cut, (size_t)program->num_cuts + 1);
+  CHECK_MEMORY(program->cuts, "shards");
+  for (uint32_t c = 0; c < program->num_cuts; ++c) {
+    const unit *after = &s->units[cuts[c + 1]], *before = after - 1;
+    program->cuts[c] =
+        (trm_program_cut){.before = trm_arena_string(arena, after->layer, after->layer_length),
+                          .after = trm_arena_string(arena, before->layer, before->layer_length),
+                          .bytes = (int64_t)after->crossing};
+    if (program->cuts[c].before == NULL || program->cuts[c].after == NULL) {
+      FAIL_NO_MEMORY("shards");
+    }
+  }
+  return TRM_OK;
+}
+
+/* An estimate of the units [begin, end): the bytes of their IPU's fullest tile. */
+typedef struct sighting {
+  uint32_t begin, end;
+  double bytes;
+} sighting;
+
+/* Scales the weights until those of every estimated range add up to its bytes, as far as possible:
+ * estimates of several ranges with one unit are averaged. */
+static void fit_weights(splitter *s, const sighting *seen, size_t count) {
+  for (int sweep = 0; sweep < FIT_SWEEPS; ++sweep) {
+    for (size_t i = 0; i < count; ++i) {
+      double sum = 0;
+      for (uint32_t u = seen[i].begin; u < seen[i].end; ++u) sum += s->units[u].weight;
+      if (sum <= 0) continue;
+      const double scale = sqrt(seen[i].bytes / sum);
+      for (uint32_t u = seen[i].begin; u < seen[i].end; ++u) s->units[u].weight *= scale;
+    }
+  }
+}
+
+/* The results of the search so far. */
+typedef struct found_cuts {
+  trm_program *best;
+  uint32_t best_cuts[MAX_SHARDS];
+  double best_fullest[MAX_SHARDS];
+  uint32_t tried[ROUNDS + MOVES][MAX_SHARDS];
+  uint32_t num_tried;
+  sighting seen[(ROUNDS + MOVES) * MAX_SHARDS];
+  size_t num_seen;
+} found_cuts;
+
+/* Estimates the program with these cuts and keeps it if it is the best one. *out_new: the cuts had
+ * not been tried. */
+static trm_status try_cuts(const splitter *s, const uint32_t *cuts, found_cuts *found,
+                           bool *out_better, bool *out_new, trm_error *error) {
+  *out_better = *out_new = false;
+  for (uint32_t r = 0; r < found->num_tried; ++r) {
+    if (memcmp(found->tried[r], cuts, s->num_shards * sizeof *cuts) == 0) return TRM_OK;
+  }
+  *out_new = true;
+  memcpy(found->tried[found->num_tried++], cuts, s->num_shards * sizeof *cuts);
+  trm_program *program;
+  TRY(estimate_cuts(s, cuts, &program, error));
+  double fullest[MAX_SHARDS];
+  fullest_tiles(program, fullest);
+  for (uint32_t p = 0; p < s->num_shards; ++p) {
+    const uint32_t end = p + 1 < s->num_shards ? cuts[p + 1] : s->num_units;
+    found->seen[found->num_seen++] = (sighting){cuts[p], end, fullest[p]};
+  }
+  if (found->best == NULL ||
+      program->totals.worst_tile_bytes < found->best->totals.worst_tile_bytes) {
+    trm_program_free(found->best);
+    found->best = program;
+    memcpy(found->best_cuts, cuts, s->num_shards * sizeof *cuts);
+    memcpy(found->best_fullest, fullest, sizeof fullest);
+    *out_better = true;
+  } else {
+    trm_program_free(program);
+  }
+  return TRM_OK;
+}
+
+/* Moves a unit of the fullest shard to a neighbour, first to the one with more room. */
+static trm_status move_a_unit(const splitter *s, found_cuts *found, bool *out_better,
+                              trm_error *error) {
+  const double *fullest = found->best_fullest;
+  uint32_t most = 0;
+  for (uint32_t p = 1; p < s->num_shards; ++p) {
+    if (fullest[p] > fullest[most]) most = p;
+  }
+  const bool has_before = most > 0, has_after = most + 1 < s->num_shards;
+  const bool before_first = !has_after || (has_before && fullest[most - 1] < fullest[most + 1]);
+  *out_better = false;
+  for (int side = 0; side < 2 && !*out_better; ++side) {
+    const bool before = (side == 0) == before_first;
+    if (before ? !has_before : !has_after) continue;
+    uint32_t cuts[MAX_SHARDS];
+    memcpy(cuts, found->best_cuts, s->num_shards * sizeof *cuts);
+    const uint32_t end = has_after ? cuts[most + 1] : s->num_units;
+    if (end - cuts[most] < 2) continue;
+    if (before) {
+      ++cuts[most];
+    } else {
+      --cuts[most + 1];
+    }
+    bool is_new;
+    TRY(try_cuts(s, cuts, found, out_better, &is_new, error));
+  }
+  return TRM_OK;
+}
+
+static trm_status search(splitter *s, trm_program **out_program, trm_error *error) {
+  found_cuts *found = ARENA_NEW(&s->arena, found_cuts, 1);
+  CHECK_MEMORY(found, "shards");
+  trm_status status = TRM_OK;
+  const int rounds = s->briefly ? BRIEF_ROUNDS : ROUNDS;
+  bool better, is_new = true;
+  for (int round = 0; round < rounds && is_new; ++round) {
+    if (s->briefly && round > 0 && found->best->totals.fits) break;
+    uint32_t cuts[MAX_SHARDS];
+    choose_cuts(s, cuts);
+    TRY_OR_GOTO(try_cuts(s, cuts, found, &better, &is_new, error), failed);
+    fit_weights(s, found->seen, found->num_seen);
+  }
+  better = !s->briefly;
+  while (better && found->num_tried + 2 <= ROUNDS + MOVES) {
+    TRY_OR_GOTO(move_a_unit(s, found, &better, error), failed);
+  }
+  TRY_OR_GOTO(note_cuts(s, found->best_cuts, found->best, error), failed);
+  *out_program = found->best;
+  return TRM_OK;
+failed:
+  trm_program_free(found->best);
+  return status;
+}
+
+static trm_status create_split(const trm_program *program, uint32_t num_shards, bool briefly,
+                               trm_program **out_program, trm_error *error) {
+  if (num_shards < 2 || num_shards > MAX_SHARDS) {
+    FAIL(INVALID_ARGUMENT, "a program can be cut into 2 to %d shards, not %u", MAX_SHARDS,
+         num_shards);
+  }
+  if (program->num_ipus > 1) {
+    FAIL(FAILED_PRECONDITION, "the program uses %u IPUs already, as its own shards say",
+         program->num_ipus);
+  }
+  splitter s = {.program = program,
+                .num_shards = num_shards,
+                .briefly = briefly,
+                .computation = find_computation(program->module)};
+  trm_status status;
+  TRY_OR_GOTO(find_units(&s, error), done);
+  if (s.num_units < num_shards) {
+    FAIL_OR_GOTO(
+        done, FAILED_PRECONDITION,
+        "the program has %u layers in a row, which are too few for %u shards (a layer is a "
+        "scope of TensorFlow's op names)",
+        s.num_units, num_shards);
+  }
+  status = search(&s, out_program, error);
+done:
+  trm_arena_free(&s.arena);
+  return status;
+}
+
+trm_status trm_program_create_split(const trm_program *program, uint32_t num_shards,
+                                    trm_program **out_program, trm_error *error) {
+  return create_split(program, num_shards, false, out_program, error);
+}
+
+trm_status trm_program_create_split_briefly(const trm_program *program, uint32_t num_shards,
+                                            trm_program **out_program, trm_error *error) {
+  return create_split(program, num_shards, true, out_program, error);
+}
+
+bool trm_program_cut_get(const trm_program *program, size_t i, trm_program_cut *out_cut) {
+  if (i >= program->num_cuts) return false;
+  return TRM_GIVE(out_cut, program->cuts[i]);
+}

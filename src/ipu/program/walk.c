@@ -1,0 +1,630 @@
+/* Owns: the walk over the instructions of a computation, in order of execution: the operands, the
+ * IPU and the results of each. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ipu/program/draft.h"
+#include "ipu/target/target.h"
+
+static const uint64_t max_instructions = UINT64_C(32) << 20;
+
+/* ---- Where an instruction runs -------------------------------------------------------------- */
+
+static int32_t ipu_of(const trm_program_draft *draft, const trm_program_scope *scope, trm_index i,
+                      bool *out_explicit) {
+  const trm_instruction *instruction = trm_scope_at(draft, scope, i);
+  int32_t device = trm_program_sharded_ipu(draft->program, instruction->sharding);
+  *out_explicit = false;
+  if (device < 0 && instruction->opcode == TRM_OP_FUSION && instruction->num_called > 0) {
+    const trm_computation *body = &draft->module->computations[instruction->called[0]];
+    for (trm_index b = 0; b < body->num_instructions && device < 0; ++b) {
+      device = trm_program_sharded_ipu(draft->program, body->instructions[b].sharding);
+    }
+  }
+  for (uint32_t k = 0; k < instruction->num_operands && device < 0; ++k) {
+    const trm_index operand = instruction->operands[k];
+    if (scope->is_explicit[operand]) device = scope->ipus[operand];
+  }
+  *out_explicit = device >= 0;
+  /* No sharding: the IPU of the first operand. */
+  for (uint32_t k = 0; k < instruction->num_operands && device < 0; ++k) {
+    const trm_index operand = instruction->operands[k];
+    const bool has_value = trm_shape_num_leaves(&trm_scope_at(draft, scope, operand)->shape) > 0 &&
+                           scope->leaves[operand] != NULL &&
+                           scope->leaves[operand][0].variable != TRM_NO_INDEX;
+    if (has_value && trm_scope_at(draft, scope, operand)->opcode != TRM_OP_CONSTANT) {
+      device = (int32_t)trm_value_mapping(draft, scope->leaves[operand])->ipu;
+    }
+  }
+  return device < 0 || (uint32_t)device >= draft->program->num_ipus ? 0 : device;
+}
+
+/* ---- Plain instructions --------------------------------------------------------------------- */
+
+static trm_status new_leaves(trm_program_draft *draft, trm_program_scope *scope, trm_index i,
+                             int32_t *out_count, trm_error *error) {
+  const int32_t count = trm_shape_num_leaves(&trm_scope_at(draft, scope, i)->shape);
+  scope->leaves[i] = ARENA_NEW(&draft->scratch, trm_value, (size_t)count + 1);
+  CHECK_MEMORY(scope->leaves[i], "values");
+  for (int32_t l = 0; l < count; ++l) {
+    scope->leaves[i][l] = (trm_value){.variable = TRM_NO_INDEX, .place = TRM_NO_INDEX};
+  }
+  *out_count = count;
+  return TRM_OK;
+}
+
+const trm_tile_wish *trm_program_wish_for(const trm_program_draft *draft, uint32_t computation,
+                                          trm_index i, uint32_t leaf) {
+  const trm_placement *placements = draft->wishes[computation][i];
+  if (placements == NULL || placements[leaf].wish.kind == TRM_WISH_NONE) return NULL;
+  return &placements[leaf].wish;
+}
+
+/* The IPU of a leaf that nothing computes: that of its own sharding, else of its first reader. */
+uint32_t trm_program_ipu_for(const trm_program_draft *draft, uint32_t computation, trm_index i,
+                             uint32_t leaf) {
+  const trm_placement *placements = draft->wishes[computation][i];
+  const trm_instruction *instruction = &draft->module->computations[computation].instructions[i];
+  const int32_t sharded = trm_program_sharded_ipu(draft->program, instruction->sharding);
+  uint32_t ipu = sharded >= 0 ? (uint32_t)sharded : 0;
+  if (sharded < 0 && placements != NULL && placements[leaf].ipu_plus_one > 0) {
+    ipu = placements[leaf].ipu_plus_one - 1;
+  }
+  return ipu < draft->program->num_ipus ? ipu : 0;
+}
+
+/* A linear mapping that begins where the last one ended, so that small arrays spread over the
+ * tiles. */
+static trm_mapping next_linear(trm_program_draft *draft, const trm_shape *shape, uint32_t ipu) {
+  const trm_mapping m =
+      trm_mapping_linear(trm_program_target_of(draft, ipu), shape, ipu, draft->next_tile[ipu]);
+  if (m.parts > 0) {
+    draft->next_tile[ipu] = (draft->next_tile[ipu] + m.parts) % m.tiles;
+  }
+  return m;
+}
+
+/* Where to allocate a leaf that nothing computes: an input, a constant, an element of a feed. */
+trm_mapping trm_program_allocate(trm_program_draft *draft, uint32_t computation, trm_index i,
+                                 uint32_t leaf, const trm_shape *shape, uint32_t ipu) {
+  const trm_tile_wish *wish = trm_program_wish_for(draft, computation, i, leaf);
+  /* In both cases, so that wishes of other leaves do not move it. */
+  const trm_mapping linear = next_linear(draft, shape, ipu);
+  if (wish == NULL || wish->mapping.ipu != ipu) return linear;
+  return trm_mapping_like(&wish->mapping, shape->dtype);
+}
+
+trm_status trm_program_make_placements(trm_program_draft *draft, uint32_t computation, trm_index i,
+                                       int32_t leaves, trm_error *error) {
+  if (!draft->finding || draft->wishes[computation][i] != NULL) return TRM_OK;
+  draft->wishes[computation][i] =
+      ARENA_NEW(&draft->program->arena, trm_placement, (size_t)leaves + 1);
+  CHECK_MEMORY(draft->wishes[computation][i], "a program");
+  return TRM_OK;
+}
+
+static trm_status walk_constant(trm_program_draft *draft, trm_program_scope *scope, trm_index i,
+                                trm_error *error) {
+  const trm_instruction *instruction = trm_scope_at(draft, scope, i);
+  int32_t count;
+  TRY(new_leaves(draft, scope, i, &count, error));
+  TRY(trm_program_make_placements(draft, scope->computation, i, count, error));
+  for (int32_t l = 0; l < count; ++l) {
+    const trm_shape *shape = trm_shape_leaf(&instruction->shape, l);
+    uint32_t source, variable;
+    TRY(trm_program_add_source(draft, scope->computation, i, &source, error));
+    const uint32_t ipu = trm_program_ipu_for(draft, scope->computation, i, (uint32_t)l);
+    const trm_new_variable wanted = {
+        .name = instruction->name,
+        .source = source,
+        .shape = shape,
+        .mapping = trm_program_allocate(draft, scope->computation, i, (uint32_t)l, shape, ipu),
+        .category = TRM_CATEGORY_CONSTANT,
+        .always_live = true};
+    TRY(trm_program_add_variable(draft, &wanted, &variable, error));
+    draft->variables.items[variable].leaf = (uint32_t)l;
+    draft->last_use.items[variable] = TRM_NEVER_DIES;
+    scope->leaves[i][l] = trm_value_plain(draft, variable);
+    scope->leaves[i][l].is_constant = true;
+    if (trm_shape_count(shape) == 1 && instruction->literal != NULL) {
+      scope->leaves[i][l].scalar = instruction->literal->leaves[l];
+    }
+  }
+  return TRM_OK;
+}
+
+/* The copy of a value that an IPU has already, or TRM_NO_INDEX. */
+static uint32_t find_copy(const trm_program_draft *draft, const trm_value *value, uint32_t ipu) {
+  if (value->num_more > 0 || value->is_view || draft->copies_of.count <= value->variable) {
+    return TRM_NO_INDEX;
+  }
+  const uint32_t copy = draft->copies_of.items[value->variable];
+  const bool is_there = copy != TRM_NO_INDEX && draft->variables.items[copy].mapping.ipu == ipu;
+  return is_there ? copy : TRM_NO_INDEX;
+}
+
+/* The cost of copying `bytes` to another IPU. A message arrives in one piece, which is then put in
+ * place. */
+static trm_status cost_ipu_copy(const trm_target *target, const trm_mapping *from,
+                                const trm_mapping *to, int64_t bytes, trm_tile_cost *cost,
+                                trm_error *error) {
+  const double rate = target->ipu_link_bytes_per_second * target->ipu_link_efficiency;
+  const double cycles = rate > 0 ? (double)bytes / rate * target->clock_frequency : 0;
+  const int64_t parts = trm_most(from->parts, to->parts);
+  const trm_phase phase = {
+      .kind = TRM_PHASE_GLOBAL_EXCHANGE,
+      .name = "inter-ipu-copy",
+      .cycles = (int64_t)cycles + 1,
+      .sync_cycles = target->global_sync_cycles,
+      .cycles_mean = cycles,
+      .active_tiles = parts > target->tiles_per_ipu ? target->tiles_per_ipu : (uint32_t)parts,
+      .bytes_in_worst = trm_mapping_worst_bytes(to),
+      .bytes_in_total = bytes,
+      .bytes_out_worst = trm_mapping_worst_bytes(from),
+      .bytes_out_total = bytes,
+      .messages_worst = 2};
+  TRY(trm_tile_cost_add(cost, &phase, error));
+  const trm_tile_request request = {.target = target};
+  return trm_tile_add_copy(&request, cost, "inter-ipu-copy", trm_mapping_worst_bytes(to),
+                           trm_mapping_total_bytes(to), 8, to->parts, error);
+}
+
+/* Remembers a copy for later readers. In a loop a copy is valid for this turn only. */
+static trm_status remember_copy(trm_program_draft *draft, const trm_value *value, uint32_t copy,
+                                trm_error *error) {
+  while (draft->copies_of.count <= value->variable) {
+    if (!VECTOR_PUSH(&draft->copies_of, TRM_NO_INDEX)) FAIL_NO_MEMORY("copies");
+  }
+  if (draft->loops.count == 0 && !value->is_view) {
+    draft->copies_of.items[value->variable] = copy;
+  }
+  return TRM_OK;
+}
+
+/* The wish of a variable's copy on an IPU, which the first walk adds; TRM_NO_INDEX: none. */
+static trm_status find_copy_wish(trm_program_draft *draft, uint32_t variable, uint32_t ipu,
+                                 uint32_t *out_wish, trm_error *error) {
+  const trm_program_variable *v = &draft->variables.items[variable];
+  *out_wish = TRM_NO_INDEX;
+  if (v->source == TRM_NO_INDEX) return TRM_OK;
+  const trm_program_source *source = &draft->sources.items[v->source];
+  const trm_copy_wish wanted = {.computation = source->computation,
+                                .instruction = source->instruction,
+                                .leaf = v->leaf,
+                                .ipu = ipu};
+  for (uint32_t w = 0; w < draft->copy_wishes.count; ++w) {
+    const trm_copy_wish *one = &draft->copy_wishes.items[w];
+    if (one->computation == wanted.computation && one->instruction == wanted.instruction &&
+        one->leaf == wanted.leaf && one->ipu == ipu) {
+      *out_wish = w;
+      return TRM_OK;
+    }
+  }
+  if (!draft->finding) return TRM_OK;
+  *out_wish = (uint32_t)draft->copy_wishes.count;
+  if (!VECTOR_PUSH(&draft->copy_wishes, wanted)) FAIL_NO_MEMORY("copies");
+  return TRM_OK;
+}
+
+/* Where a copy of an array to another IPU lies: where its readers there want it, else as the array.
+ */
+static trm_mapping place_copy(trm_program_draft *draft, const trm_value *value,
+                              const trm_shape *shape, uint32_t ipu, uint32_t wish) {
+  trm_mapping place = *trm_value_mapping(draft, value);
+  place.ipu = ipu;
+  place.layout = trm_layout_combine(place.layout, ipu + 1);
+  const uint32_t tiles = trm_program_target_of(draft, ipu)->tiles_per_ipu;
+  if (value->is_view || place.parts > tiles) place = next_linear(draft, shape, ipu);
+  place.tiles = tiles;
+  place.element_bytes = trm_tile_dtype_bytes(shape->dtype);
+  if (draft->finding || wish == TRM_NO_INDEX) return place;
+  const trm_tile_wish *wanted = &draft->copy_wishes.items[wish].placement.wish;
+  const bool is_wanted = wanted->kind != TRM_WISH_NONE && wanted->mapping.ipu == ipu;
+  return is_wanted ? trm_mapping_like(&wanted->mapping, shape->dtype) : place;
+}
+
+/* Copies an array of another IPU to this one, once for all its readers here. */
+static trm_status bring_to_ipu(trm_program_draft *draft, trm_value *value, const trm_shape *shape,
+                               uint32_t ipu, uint32_t source, trm_error *error) {
+  trm_program_note_reader(draft, value, ipu, source);
+  const trm_mapping *from = trm_value_mapping(draft, value);
+  if (value->variable == TRM_NO_INDEX || from->kind == TRM_MAPPING_NONE || from->ipu == ipu ||
+      (value->is_constant && value->source_count <= 1)) {
+    return TRM_OK;
+  }
+  uint32_t copy = find_copy(draft, value, ipu);
+  if (copy != TRM_NO_INDEX) {
+    *value = trm_value_plain(draft, copy);
+    return TRM_OK;
+  }
+  uint32_t wish;
+  TRY(find_copy_wish(draft, value->variable, ipu, &wish, error));
+  const trm_mapping to = place_copy(draft, value, shape, ipu, wish);
+  const int64_t bytes = trm_most(1, value->source_count) * to.element_bytes;
+  trm_tile_cost cost = {.arena = &draft->program->arena};
+  uint32_t first, last, writes;
+  trm_status status =
+      cost_ipu_copy(trm_program_target_of(draft, ipu), from, &to, bytes, &cost, error);
+  if (status == TRM_OK && !draft->finding) {
+    status = trm_program_add_cost(draft, &cost, source, ipu, &first, &last, &writes, error);
+  }
+  trm_tile_cost_free(&cost);
+  TRY(status);
+  TRY(trm_program_touch(draft, value, error));
+  const trm_new_variable wanted = {.name = draft->variables.items[value->variable].name,
+                                   .source = source,
+                                   .shape = shape,
+                                   .mapping = to,
+                                   .category = TRM_CATEGORY_VARIABLE};
+  TRY(trm_program_add_variable(draft, &wanted, &copy, error));
+  draft->variables.items[copy].copied = shape;
+  draft->copy_wishes_of.items[copy] = wish;
+  draft->last_use.items[copy] = TRM_NEVER_DIES;
+  if (copy < draft->stage_uses.count) draft->stage_uses.items[copy].comes_in = true;
+  TRY(remember_copy(draft, value, copy, error));
+  *value = trm_value_plain(draft, copy);
+  return TRM_OK;
+}
+
+/* Makes the results of a cost: new variables, or operands that are overwritten. */
+static trm_status make_results(trm_program_draft *draft, trm_program_scope *scope, trm_index i,
+                               const trm_tile_cost *cost, const trm_tile_request *request,
+                               const trm_value *operands, uint32_t source, uint32_t writes,
+                               trm_error *error) {
+  const trm_instruction *instruction = trm_scope_at(draft, scope, i);
+  int32_t count;
+  TRY(new_leaves(draft, scope, i, &count, error));
+  const bool feed = trm_instruction_acts_as(instruction) == TRM_OP_INFEED;
+  if (feed) TRY(trm_program_make_placements(draft, scope->computation, i, count, error));
+  for (int32_t l = 0; l < count; ++l) {
+    const trm_shape *shape = trm_shape_leaf(&instruction->shape, l);
+    const trm_tile_result *result = &cost->results[l];
+    uint32_t variable;
+    const bool in_place =
+        result->in_place >= 0 && (uint32_t)result->in_place < request->num_operands &&
+        request->operands[result->in_place].dies && !request->operands[result->in_place].is_view;
+    if (in_place) {
+      variable = operands[result->in_place].variable;
+      if (variable < draft->copies_of.count) draft->copies_of.items[variable] = TRM_NO_INDEX;
+    } else {
+      trm_mapping mapping = result->mapping;
+      const trm_tile_wish *wish = trm_program_wish_for(draft, scope->computation, i, (uint32_t)l);
+      if (feed && wish != NULL && wish->mapping.ipu == request->ipu) {
+        mapping = trm_mapping_like(&wish->mapping, shape->dtype);
+      }
+      const trm_new_variable wanted = {.name = instruction->name,
+                                       .source = source,
+                                       .shape = shape,
+                                       .mapping = mapping,
+                                       .category = TRM_CATEGORY_VARIABLE};
+      TRY(trm_program_add_variable(draft, &wanted, &variable, error));
+      trm_program_variable *made = &draft->variables.items[variable];
+      made->leaf = (uint32_t)l;
+      made->live = (trm_program_interval){writes, writes};
+      made->is_remote = trm_remote_is(draft, scope->computation, i, (uint32_t)l, shape);
+      if (made->is_remote) {
+        made->shards = trm_remote_shards(draft, scope->computation, i, (uint32_t)l);
+      }
+      for (uint32_t k = 0; k < request->num_operands; ++k) {
+        const trm_tile_operand *operand = &request->operands[k];
+        if (!operand->is_view && operands[k].num_more == 0 &&
+            operand->mapping.layout == mapping.layout && mapping.layout != 0 &&
+            operands[k].variable != TRM_NO_INDEX &&
+            draft->variables.items[operands[k].variable].count == trm_shape_count(shape)) {
+          draft->follows.items[variable] = operands[k].variable;
+          break;
+        }
+      }
+    }
+    draft->last_use.items[variable] = scope->last[i][l];
+    TRY(trm_program_touch_variable(draft, variable, error));
+    scope->leaves[i][l] = trm_value_plain(draft, variable);
+    if (in_place) scope->leaves[i][l].contiguous = trm_shape_count(shape);
+  }
+  return TRM_OK;
+}
+
+/* The leaves of an instruction's operands, all of them on its IPU. */
+typedef struct family_operands {
+  uint32_t count;
+  trm_value *values;
+  trm_tile_operand *operands;
+} family_operands;
+
+static trm_status gather_operands(trm_program_draft *draft, trm_program_scope *scope, trm_index i,
+                                  uint32_t source, family_operands *out, trm_error *error) {
+  const trm_instruction *instruction = trm_scope_at(draft, scope, i);
+  const uint32_t ipu = (uint32_t)scope->ipus[i];
+  *out = (family_operands){0};
+  for (uint32_t k = 0; k < instruction->num_operands; ++k) {
+    out->count += (uint32_t)trm_shape_num_leaves(
+        &trm_scope_at(draft, scope, instruction->operands[k])->shape);
+  }
+  out->values = ARENA_NEW(&draft->scratch, trm_value, (size_t)out->count + 1);
+  out->operands = ARENA_NEW(&draft->scratch, trm_tile_operand, (size_t)out->count + 1);
+  if (out->values == NULL || out->operands == NULL) FAIL_NO_MEMORY("operands");
+  uint32_t used = 0;
+  for (uint32_t k = 0; k < instruction->num_operands; ++k) {
+    const trm_index operand = instruction->operands[k];
+    const trm_shape *shape = &trm_scope_at(draft, scope, operand)->shape;
+    const int32_t leaves = trm_shape_num_leaves(shape);
+    for (int32_t l = 0; l < leaves; ++l, ++used) {
+      const trm_shape *leaf = trm_shape_leaf(shape, l);
+      trm_value *value = &out->values[used];
+      *value = scope->leaves[operand][l];
+      trm_remote_note_use(draft, instruction, value);
+      TRY(bring_to_ipu(draft, value, leaf, ipu, source, error));
+      out->operands[used] = trm_value_operand(draft, value, leaf, scope->position);
+    }
+  }
+  return TRM_OK;
+}
+
+/* By result leaf: the operand leaf whose new value it is, -1: none. NULL if the instruction updates
+ * none of its operands. */
+static trm_status find_replaced(trm_program_draft *draft, const trm_program_scope *scope,
+                                trm_index i, const family_operands *in, const int32_t **out,
+                                trm_error *error) {
+  *out = NULL;
+  uint32_t u = scope->updates.first[i];
+  if (u == TRM_NO_INDEX) return TRM_OK;
+  const int32_t count = trm_shape_num_leaves(&trm_scope_at(draft, scope, i)->shape);
+  int32_t *replaced = ARENA_NEW(&draft->scratch, int32_t, (size_t)count + 1);
+  CHECK_MEMORY(replaced, "updates");
+  for (int32_t l = 0; l < count; ++l) replaced[l] = -1;
+  for (; u != TRM_NO_INDEX; u = scope->updates.items[u].next) {
+    const trm_update *update = &scope->updates.items[u];
+    const uint32_t variable = scope->parameters[update->parameter][update->leaf].variable;
+    for (uint32_t k = 0; k < in->count && variable != TRM_NO_INDEX; ++k) {
+      if (in->values[k].variable == variable) replaced[update->by_leaf] = (int32_t)k;
+    }
+  }
+  *out = replaced;
+  return TRM_OK;
+}
+
+/* Keeps what a cost says of its instruction: its plan, notes, and where it wants its operands. */
+static trm_status keep_remarks(trm_program_draft *draft, const trm_instruction *instruction,
+                               const trm_tile_cost *cost, const char *note, uint32_t source,
+                               const family_operands *in) {
+  for (uint32_t w = 0; w < cost->num_wishes; ++w) {
+    const uint32_t k = cost->wishes[w].operand;
+    /* An array whose elements a broadcast repeats is smaller than the wished place. */
+    if (in->values[k].source_count < trm_shape_count(&in->operands[k].shape)) continue;
+    trm_program_note_wish(draft, &in->values[k], &cost->wishes[w]);
+  }
+  if (note != NULL) {
+    const trm_custom_call *call = instruction->custom_call;
+    TRY(trm_program_add_note(draft, "custom call %s %s", call == NULL ? "" : call->target, note));
+  }
+  trm_program_source *s = &draft->sources.items[source];
+  s->plan = cost->plan;
+  s->note = cost->note;
+  if (cost->note == NULL) return TRM_OK;
+  return trm_program_add_note(draft, "%s: %s", s->op_name[0] != '\0' ? s->op_name : s->hlo_name,
+                              cost->note);
+}
+
+/* A linear result has used up its tiles. */
+static void use_tiles(trm_program_draft *draft, const trm_tile_cost *cost, uint32_t ipu) {
+  if (cost->num_results == 0 || cost->results[0].in_place >= 0) return;
+  const trm_mapping *m = &cost->results[0].mapping;
+  if (m->parts > 0 && m->kind == TRM_MAPPING_LINEAR && m->first_tile == draft->next_tile[ipu]) {
+    draft->next_tile[ipu] = (m->first_tile + m->parts) % m->tiles;
+  }
+}
+
+/* Adds the steps of a cost. The results live from step *out_writes on. */
+static trm_status add_steps(trm_program_draft *draft, const trm_instruction *instruction,
+                            const trm_tile_cost *cost, const family_operands *in, uint32_t source,
+                            uint32_t ipu, uint32_t *out_writes, trm_error *error) {
+  uint32_t first = 0, last = 0;
+  *out_writes = 0;
+  if (draft->finding) return TRM_OK;
+  TRY(trm_remote_read(draft, in->values, in->count, source, ipu, error));
+  TRY(trm_program_add_cost(draft, cost, source, ipu, &first, &last, out_writes, error));
+  const bool linear =
+      instruction->opcode == TRM_OP_CONVOLUTION || instruction->opcode == TRM_OP_DOT;
+  /* Until the last step there are partial sums, which are temporaries. */
+  if (linear && last + 1 > first) *out_writes = last;
+  return TRM_OK;
+}
+
+static trm_status walk_family(trm_program_draft *draft, trm_program_scope *scope, trm_index i,
+                              trm_error *error) {
+  const trm_instruction *instruction = trm_scope_at(draft, scope, i);
+  const uint32_t ipu = (uint32_t)scope->ipus[i];
+  uint32_t source, writes;
+  family_operands in;
+  TRY(trm_program_add_source(draft, scope->computation, i, &source, error));
+  TRY(gather_operands(draft, scope, i, source, &in, error));
+  const int32_t *replaced;
+  TRY(find_replaced(draft, scope, i, &in, &replaced, error));
+  trm_tile_request request = {.target = trm_program_target_of(draft, ipu),
+                              .options = trm_pipeline_options(draft, instruction),
+                              .module = draft->module,
+                              .computation = &draft->module->computations[scope->computation],
+                              .instruction = instruction,
+                              .num_operands = in.count,
+                              .operands = in.operands,
+                              .ipu = ipu,
+                              .next_tile = draft->next_tile[ipu],
+                              .plans = draft->plans,
+                              .replaced = replaced,
+                              .roles = (trm_tile_role *const *)draft->roles};
+  request.shards = trm_shards_of(draft, scope, i, &request);
+  trm_tile_options io_options;
+  trm_feed_way feed;
+  TRY(trm_io_tiles_choose(draft, &request, &io_options, &feed));
+  const uint32_t first_step = (uint32_t)draft->steps.count;
+  trm_tile_cost cost = {.arena = draft->finding ? &draft->scratch : &draft->program->arena};
+  const char *note;
+  char text[512];
+  trm_status status = trm_program_cost(&request, &cost, &note, error);
+  if (status != TRM_OK) {
+    draft->program->refuses_option = true; /* nothing else fails but memory */
+    trm_note(error, status, "while planning %s",
+             trm_instruction_text(draft->module, instruction, text, sizeof text));
+    goto done;
+  }
+  TRY_OR_GOTO(trm_shards_gather(draft, scope, i, &request, in.values, &cost, error), done);
+  TRY_OR_GOTO(keep_remarks(draft, instruction, &cost, note, source, &in), done);
+  use_tiles(draft, &cost, ipu);
+  TRY_OR_GOTO(add_steps(draft, instruction, &cost, &in, source, ipu, &writes, error), done);
+  TRY_OR_GOTO(trm_io_tiles_place(draft, &request, feed, source, first_step, error), done);
+  for (uint32_t k = 0; k < in.count; ++k) {
+    TRY_OR_GOTO(trm_program_touch(draft, &in.values[k], error), done);
+  }
+  TRY_OR_GOTO(make_results(draft, scope, i, &cost, &request, in.values, source, writes, error),
+              done);
+  status = trm_remote_write(draft, in.values, in.count, scope->leaves[i],
+                            (size_t)trm_shape_num_leaves(&instruction->shape), first_step, source,
+                            ipu, error);
+done:
+  trm_tile_cost_free(&cost);
+  return status;
+}
+
+/* An instruction that another one's compute set computes: its result is its operand of full size.
+ */
+static trm_status walk_absorbed(trm_program_draft *draft, trm_program_scope *scope, trm_index i,
+                                trm_error *error) {
+  const trm_instruction *instruction = trm_scope_at(draft, scope, i);
+  uint32_t best = 0;
+  for (uint32_t k = instruction->num_operands; k-- > 0;) {
+    const trm_instruction *operand = trm_scope_at(draft, scope, instruction->operands[k]);
+    if (operand->opcode != TRM_OP_BROADCAST && operand->opcode != TRM_OP_CONSTANT &&
+        trm_shape_count(&operand->shape) == trm_shape_count(&instruction->shape)) {
+      best = k;
+    }
+  }
+  int32_t count;
+  TRY(new_leaves(draft, scope, i, &count, error));
+  if (count > 0) scope->leaves[i][0] = scope->leaves[instruction->operands[best]][0];
+  return TRM_OK;
+}
+
+/* Other names for values: tuples, barriers, the ends of asynchronous pairs. */
+static trm_status walk_name(trm_program_draft *draft, trm_program_scope *scope, trm_index i,
+                            trm_error *error) {
+  const trm_instruction *instruction = trm_scope_at(draft, scope, i);
+  if (instruction->opcode == TRM_OP_CONSTANT) return walk_constant(draft, scope, i, error);
+  if (instruction->opcode == TRM_OP_PARAMETER) {
+    scope->leaves[i] = (trm_value *)(uintptr_t)scope->parameters[instruction->number];
+    return TRM_OK;
+  }
+  if (instruction->opcode == TRM_OP_GET_TUPLE_ELEMENT) {
+    scope->leaves[i] =
+        scope->leaves[instruction->operands[0]] +
+        trm_shape_leaf_offset(&trm_scope_at(draft, scope, instruction->operands[0])->shape,
+                              (int32_t)instruction->number);
+    return TRM_OK;
+  }
+  int32_t count, used = 0;
+  TRY(new_leaves(draft, scope, i, &count, error));
+  for (uint32_t k = 0; k < instruction->num_operands && used < count; ++k) {
+    const trm_index operand = instruction->operands[k];
+    const int32_t leaves = trm_shape_num_leaves(&trm_scope_at(draft, scope, operand)->shape);
+    for (int32_t l = 0; l < leaves && used < count; ++l) {
+      scope->leaves[i][used++] = scope->leaves[operand][l];
+    }
+  }
+  return TRM_OK;
+}
+
+static trm_status walk_instruction(trm_program_draft *draft, trm_program_scope *scope, trm_index i,
+                                   trm_error *error) {
+  const trm_instruction *instruction = trm_scope_at(draft, scope, i);
+  scope->ipus[i] = ipu_of(draft, scope, i, &scope->is_explicit[i]);
+  draft->stage = trm_pipeline_stage_of(draft, instruction, (uint32_t)scope->ipus[i]);
+  draft->reading = (uint32_t)draft->steps.count;
+  const trm_computation *computation = &draft->module->computations[scope->computation];
+  switch (trm_program_cost_class(draft->module, computation, instruction)) {
+    case TRM_COST_NONE:
+      TRY(walk_name(draft, scope, i, error));
+      trm_pipeline_note_checkpoint(draft, instruction, scope->leaves[i]);
+      return TRM_OK;
+    case TRM_COST_VIEW: {
+      int32_t count;
+      TRY(new_leaves(draft, scope, i, &count, error));
+      if (count == 0 || instruction->num_operands == 0) return TRM_OK;
+      if (instruction->opcode == TRM_OP_CONCATENATE && instruction->num_operands > 1) {
+        uint32_t sources = 0, source;
+        for (uint32_t k = 0; k < instruction->num_operands; ++k) {
+          const trm_index operand = instruction->operands[k];
+          sources += 1 + scope->leaves[operand]->num_more;
+          TRY(trm_program_add_source(draft, scope->computation, i, &source, error));
+          TRY(bring_to_ipu(draft, scope->leaves[operand],
+                           &trm_scope_at(draft, scope, operand)->shape, (uint32_t)scope->ipus[i],
+                           source, error));
+        }
+        if (sources > 64) return walk_family(draft, scope, i, error);
+      }
+      return trm_program_view(draft, scope, i, &scope->leaves[i][0], error);
+    }
+    case TRM_COST_CONTROL:
+      if (instruction->opcode == TRM_OP_WHILE) {
+        return trm_program_walk_while(draft, scope, i, error);
+      }
+      return trm_program_walk_conditional(draft, scope, i, error);
+    case TRM_COST_FAMILY: break;
+  }
+  if (draft->roles[scope->computation][i].is_absorbed) {
+    return walk_absorbed(draft, scope, i, error);
+  }
+  return walk_family(draft, scope, i, error);
+}
+
+trm_status trm_program_walk(trm_program_draft *draft, uint32_t computation,
+                            const trm_value *const *parameters, const bool *const *owned,
+                            const trm_value **out_root, trm_error *error) {
+  if (draft->depth >= TRM_PROGRAM_MAX_DEPTH) {
+    FAIL(UNIMPLEMENTED, "loops and conditionals are nested more than %d deep",
+         TRM_PROGRAM_MAX_DEPTH);
+  }
+  const trm_computation *c = &draft->module->computations[computation];
+  const uint32_t count = c->num_instructions;
+  draft->walked += (uint64_t)count + 1;
+  if (draft->walked > 2 * max_instructions) {
+    FAIL(RESOURCE_EXHAUSTED,
+         "the program has more than %" PRIu64 " instructions when the "
+         "computations of its loops and conditionals are written out",
+         max_instructions);
+  }
+  if (draft->orders[computation] == NULL) {
+    TRY(trm_program_order(draft->module, computation, trm_order_kind_of(&draft->program->options),
+                          &draft->program->arena, &draft->orders[computation], error));
+  }
+  const uint32_t *order = draft->orders[computation];
+  trm_program_scope scope = {.computation = computation, .parameters = parameters};
+  scope.leaves = ARENA_NEW(&draft->scratch, trm_value *, (size_t)count + 1);
+  scope.ipus = ARENA_NEW(&draft->scratch, int32_t, (size_t)count + 1);
+  scope.last = ARENA_NEW(&draft->scratch, uint32_t *, (size_t)count + 1);
+  scope.is_explicit = ARENA_NEW(&draft->scratch, bool, (size_t)count + 1);
+  if (scope.leaves == NULL || scope.is_explicit == NULL || scope.ipus == NULL ||
+      scope.last == NULL) {
+    FAIL_NO_MEMORY("values");
+  }
+  TRY(trm_program_find_last_uses(draft, &scope, order, error));
+  TRY(trm_program_find_updates(draft->module, computation, &draft->scratch, &scope.updates, error));
+  for (uint32_t p = 0; p < c->num_parameters; ++p) {
+    const trm_index i = c->parameters[p];
+    const int32_t leaves = trm_shape_num_leaves(&c->instructions[i].shape);
+    for (int32_t l = 0; l < leaves; ++l) {
+      const uint32_t variable = parameters[p][l].variable;
+      if (variable == TRM_NO_INDEX) continue;
+      draft->last_use.items[variable] = owned[p][l] ? scope.last[i][l] : TRM_NEVER_DIES;
+    }
+  }
+  ++draft->depth;
+  trm_status status = TRM_OK;
+  for (uint32_t p = 0; p < count && status == TRM_OK; ++p) {
+    scope.position = p;
+    status = walk_instruction(draft, &scope, order[p], error);
+    if (status == TRM_OK) status = trm_program_note_known(draft, &scope, order[p], error);
+  }
+  --draft->depth;
+  if (status == TRM_OK) *out_root = scope.leaves[c->root];
+  return status;
+}

@@ -1,0 +1,51 @@
+/* A machine description, inside. Others read the members; only src/ipu/target writes them. */
+#ifndef TREMULA_IPU_TARGET_TARGET_H_
+#define TREMULA_IPU_TARGET_TARGET_H_
+
+#include <stdatomic.h>
+
+#include "base/memory.h"
+#include "tremula/target.h"
+
+enum { TRM_TARGET_MAX_ELEMENTS = 64 };
+
+struct trm_target {
+  atomic_uint_least32_t references;
+  char name[65], architecture[17], system[65];
+  uint64_t hash; /* of everything but the name */
+#define COUNT uint32_t
+#define REAL double
+#define FLAG bool
+#define OPTIONAL uint32_t
+#define TRM_FIELD(member, kind, key, least, most) kind member;
+#include "ipu/target/fields.def"
+#undef TRM_FIELD
+#undef COUNT
+#undef REAL
+#undef FLAG
+#undef OPTIONAL
+  /* Offsets in bytes of the memory elements of a tile, ascending, the first 0. */
+  uint32_t num_elements;
+  uint32_t element_offsets[TRM_TARGET_MAX_ELEMENTS];
+};
+
+/* Bytes of a tile below the interleaved region (all of them where there is none). */
+uint32_t trm_target_non_interleaved_bytes(const trm_target *target);
+/* The largest memory element in bytes. */
+uint32_t trm_target_element_bytes(const trm_target *target);
+
+/* What an exchange within an IPU costs beside its bytes: the tiles sync (the slowest counts), then
+ * messages are set up. */
+static inline uint64_t trm_target_step_cycles(const trm_target *target) {
+  return (uint64_t)target->max_sync_delay + target->exchange_phase_cycles;
+}
+
+/* The text of a preset (data/targets, compiled in); NULL past the last. */
+typedef struct trm_target_text {
+  const char *name, *text;
+  size_t size;
+} trm_target_text;
+extern const trm_target_text trm_target_texts[];
+extern const size_t trm_target_num_texts;
+
+#endif /* TREMULA_IPU_TARGET_TARGET_H_ */

@@ -1,0 +1,27 @@
+/* Owns: the lists of a cost (cost.h). */
+#include "ipu/tile/cost.h"
+
+void trm_tile_cost_free(trm_tile_cost *cost) { VECTOR_FREE(&cost->phases); }
+
+trm_status trm_tile_cost_add(trm_tile_cost *cost, const trm_phase *phase, trm_error *error) {
+  trm_phase added = *phase;
+  if (added.repeats < 1) added.repeats = 1;
+  if (!VECTOR_PUSH(&cost->phases, added)) FAIL_NO_MEMORY("a cost");
+  return TRM_OK;
+}
+
+trm_status trm_tile_cost_begin(trm_tile_cost *cost, const trm_tile_request *request,
+                               trm_error *error) {
+  const trm_shape *shape = &request->instruction->shape;
+  cost->num_results = (uint32_t)trm_shape_num_leaves(shape);
+  cost->results = ARENA_NEW(cost->arena, trm_tile_result, cost->num_results);
+  CHECK_MEMORY(cost->results, "a cost");
+  uint32_t tile = request->next_tile;
+  for (uint32_t l = 0; l < cost->num_results; ++l) {
+    cost->results[l].in_place = -1;
+    cost->results[l].mapping =
+        trm_mapping_linear(request->target, trm_shape_leaf(shape, (int32_t)l), request->ipu, tile);
+    tile += cost->results[l].mapping.parts;
+  }
+  return TRM_OK;
+}
