@@ -20,8 +20,15 @@ static void print_help(void) {
   for (size_t i = 0; trm_inspect_option(i, &row); ++i) {
     printf("  %s=%s\n      %s\n", row.key, row.default_value, row.help);
   }
+  trm_inspect_pass_row pass;
   printf("\nPasses:\n ");
-  for (size_t i = 0; trm_inspect_pass(i) != NULL; ++i) printf(" %s", trm_inspect_pass(i));
+  for (size_t i = 0; trm_inspect_pass(i, &pass); ++i) {
+    if (!pass.plans) printf(" %s", pass.name);
+  }
+  printf("\n\nPasses of the estimate, after the shared ones, which end with unique-names:\n ");
+  for (size_t i = 0; trm_inspect_pass(i, &pass); ++i) {
+    if (pass.plans) printf(" %s", pass.name);
+  }
   printf("\n");
 }
 
@@ -40,8 +47,9 @@ static void arguments_free(arguments *a) {
 }
 
 static bool is_pass(const char *name) {
-  for (size_t i = 0; trm_inspect_pass(i) != NULL; ++i) {
-    if (strcmp(trm_inspect_pass(i), name) == 0) return true;
+  trm_inspect_pass_row pass;
+  for (size_t i = 0; trm_inspect_pass(i, &pass); ++i) {
+    if (strcmp(pass.name, name) == 0) return true;
   }
   return strcmp(name, "all") == 0;
 }
@@ -100,21 +108,34 @@ static int parse(int argc, char **argv, arguments *a) {
   return -1;
 }
 
+static bool is_wanted(const string_list *wanted, const char *pass) {
+  for (size_t i = 0; i < wanted->count; ++i) {
+    if (strcmp(wanted->items[i], pass) == 0 || strcmp(wanted->items[i], "all") == 0) return true;
+  }
+  return false;
+}
+
 /* Prints the module after a pass as a comment and HLO text, which can be read again. */
 static trm_status dump(const char *pass, const trm_module *module, void *context,
                        trm_error *error) {
-  const string_list *wanted = context;
-  bool found = false;
-  for (size_t i = 0; i < wanted->count; ++i) {
-    found |= strcmp(wanted->items[i], pass) == 0 || strcmp(wanted->items[i], "all") == 0;
-  }
-  if (!found) return TRM_OK;
+  if (!is_wanted(context, pass)) return TRM_OK;
   char *text;
   const trm_status status = trm_module_print(module, &text, error);
   if (status != TRM_OK) return status;
   printf("// after %s\n%s\n", pass, text);
   trm_free(text);
   return TRM_OK;
+}
+
+/* Prints the module after the wanted passes of the estimate, if there are any. */
+static trm_status dump_planning(string_list *wanted, const trm_executable *executable,
+                                trm_error *error) {
+  trm_inspect_pass_row pass;
+  bool found = false;
+  for (size_t i = 0; trm_inspect_pass(i, &pass); ++i) {
+    found |= pass.plans && is_wanted(wanted, pass.name);
+  }
+  return found ? trm_inspect_planning(executable, dump, wanted, error) : TRM_OK;
 }
 
 /* If there are engine options: writes the profile of the estimate, and fails if the program does
@@ -140,7 +161,8 @@ static trm_status compile(arguments *a, trm_error *error) {
                                &a->dumps, &executable, error);
   trm_module_free(module);
   if (status != TRM_OK) return status;
-  status = profile(a, executable, error);
+  status = dump_planning(&a->dumps, executable, error);
+  if (status == TRM_OK) status = profile(a, executable, error);
   if (status == TRM_OK && a->output != NULL) {
     status = trm_executable_save(executable, a->output, error);
   }

@@ -17,8 +17,18 @@ TRM_API trm_status trm_inspect_compile(const trm_module *module, const trm_optio
                                        size_t num_options, trm_inspect_observer observer,
                                        void *context, trm_executable **out_executable,
                                        trm_error *error);
-/* The i-th pass; NULL for i out of range. */
-TRM_API const char *trm_inspect_pass(size_t i);
+/* Gets the module after each pass of the estimate for an IPU, which trm_inspect_compile does not
+ * run. */
+TRM_API trm_status trm_inspect_planning(const trm_executable *executable,
+                                        trm_inspect_observer observer, void *context,
+                                        trm_error *error);
+
+typedef struct trm_inspect_pass_row {
+  const char *name;
+  bool plans; /* trm_inspect_planning runs it, and trm_inspect_compile does not */
+} trm_inspect_pass_row;
+/* In the order in which they run; false for i out of range. */
+TRM_API bool trm_inspect_pass(size_t i, trm_inspect_pass_row *out_row);
 
 typedef struct trm_inspect_option_row {
   const char *key, *default_value, *help;

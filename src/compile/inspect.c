@@ -9,6 +9,7 @@
 #include "compile/executable.h"
 #include "hlo/config.h"
 #include "host/ops/kernel.h"
+#include "ipu/program/program.h"
 
 trm_status trm_inspect_compile(const trm_module *module, const trm_option *options,
                                size_t num_options, trm_inspect_observer observer, void *context,
@@ -17,7 +18,23 @@ trm_status trm_inspect_compile(const trm_module *module, const trm_option *optio
                               error);
 }
 
-const char *trm_inspect_pass(size_t i) { return trm_pass_name(i); }
+bool trm_inspect_pass(size_t i, trm_inspect_pass_row *out_row) {
+  for (trm_pass_table table = TRM_PASSES_SHARED; table <= TRM_PASSES_IPU; ++table) {
+    size_t count = 0;
+    for (const char *name; (name = trm_pass_name(table, count)) != NULL; ++count) {
+      if (count == i) *out_row = (trm_inspect_pass_row){name, table == TRM_PASSES_IPU};
+    }
+    if (i < count) return true;
+    i -= count;
+  }
+  return false;
+}
+
+trm_status trm_inspect_planning(const trm_executable *executable, trm_inspect_observer observer,
+                                void *context, trm_error *error) {
+  return trm_program_observe_passes(executable->shared, &executable->options.estimate, observer,
+                                    context, error);
+}
 
 bool trm_inspect_option(size_t i, trm_inspect_option_row *out_row) {
   bool plans;

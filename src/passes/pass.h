@@ -1,6 +1,6 @@
-/* The passes: each changes a module and leaves it valid. pipeline.c lists them in order: passes
- * that the host and an IPU share, then a tail for the host, which runs the module, and a tail for
- * an IPU, for which the module is only planned.
+/* The passes: each changes a module and leaves it valid. pipeline.c lists them in three tables, in
+ * order: passes that the host and an IPU share, those for the host, which runs the module, and
+ * those for an IPU, for which the module is only planned.
  *
  * Before the passes the module is as its reader made it. After the shared passes:
  *   - no call and no fusion is left; every while and conditional owns its computations;
@@ -8,9 +8,9 @@
  *   - the order of the instructions is the order of execution.
  * After the host's tail, elementwise chains are kLoop fusions, which become strip programs
  * (fuse.c). After the IPU's tail, elementwise chains that lie in one place, and belong to one call
- * of an outlined function, are kLoop fusions. The estimate then works on a copy of the module:
- * values have the types that an IPU keeps them in (narrow.c), and instructions state their calls of
- * Poplar's libraries (library.c). */
+ * of an outlined function, are kLoop fusions. The last passes of the IPU's tail plan: they work on
+ * a copy of the module, whose values get the types that an IPU keeps them in (narrow.c), and whose
+ * instructions state their calls of Poplar's libraries (library.c). */
 #ifndef TREMULA_PASSES_PASS_H_
 #define TREMULA_PASSES_PASS_H_
 
@@ -131,13 +131,30 @@ trm_status trm_pass_order_calls(trm_module *module, trm_error *error);
 /* narrow.c: gives values the types that an IPU keeps them in. Only shapes change, so the module can
  * be planned but not run. */
 trm_status trm_pass_narrow(trm_module *module, trm_error *error);
+/* How the estimate orders a computation's instructions (src/ipu/program/order.c). */
+typedef enum trm_order_kind {
+  TRM_ORDER_LEAST_MEMORY,
+  TRM_ORDER_AS_WRITTEN,
+  TRM_ORDER_DEPTH_FIRST
+} trm_order_kind;
+
+typedef struct trm_recomputation {
+  trm_order_kind order;
+  uint32_t values; /* set by the pass: how many it computes again, and their bytes */
+  int64_t bytes;
+} trm_recomputation;
+
+/* src/ipu/program/recompute.c: gives the late uses of cheap values second copies, which are
+ * computed again. A module with a pipeline stays as it is: there the stages recompute. */
+trm_status trm_pass_recompute(trm_module *module, trm_recomputation *recomputation,
+                              trm_error *error);
 /* library.c: states the calls of Poplar's libraries as attributes, for the estimate. */
 trm_status trm_pass_library_calls(trm_module *module, trm_error *error);
 
 /* names.c: makes names of instructions and computations unique. */
 trm_status trm_pass_unique_names(trm_module *module, trm_error *error);
 
-/* trm_passes_run calls it after each pass; NULL: no call. */
+/* Called after each pass; NULL: no call. */
 typedef trm_status (*trm_pass_observer)(const char *pass, const trm_module *module, void *context,
                                         trm_error *error);
 
@@ -149,6 +166,7 @@ typedef struct trm_pass_settings {
   trm_rounding_settings rounding;
   uint32_t batch_norm_group; /* replicas with common statistics; 0 or 1: none */
   trm_accelerator_settings accelerator;
+  trm_recomputation *recomputation; /* of the passes that plan; NULL: none */
 } trm_pass_settings;
 
 /* Runs the passes that host and IPU share, in order. */
@@ -157,11 +175,16 @@ trm_status trm_passes_run(trm_module *module, const trm_pass_settings *settings,
 /* Runs the host's tail, after the shared passes. */
 trm_status trm_passes_run_host(trm_module *module, const trm_pass_settings *settings,
                                trm_pass_observer observer, void *context, trm_error *error);
-/* Runs the IPU's tail, after the shared passes. The host's settings do not matter. */
+/* Runs the IPU's tail, after the shared passes, but for the passes that plan. The host's settings
+ * do not matter. */
 trm_status trm_passes_run_ipu(trm_module *module, trm_pass_observer observer, void *context,
                               trm_error *error);
-/* The name of the i-th pass of the shared ones and the host's tail, or NULL after the last
- * (documentation, --dump-after). */
-const char *trm_pass_name(size_t i);
+/* Runs the passes of the IPU's tail that plan. `recomputation`: NULL for none. */
+trm_status trm_passes_run_planning(trm_module *module, trm_recomputation *recomputation,
+                                   trm_pass_observer observer, void *context, trm_error *error);
+
+typedef enum trm_pass_table { TRM_PASSES_SHARED, TRM_PASSES_HOST, TRM_PASSES_IPU } trm_pass_table;
+/* The name of the i-th pass of a table, or NULL after the last. No two passes have one name. */
+const char *trm_pass_name(trm_pass_table table, size_t i);
 
 #endif /* TREMULA_PASSES_PASS_H_ */

@@ -1,4 +1,5 @@
-/* Owns: the order of the passes: the shared ones, the host's tail, the IPU's tail. */
+/* Owns: the order of the passes, in three tables: those that the host and an IPU share, the host's,
+ * the IPU's. */
 #include <stdio.h>
 #include <string.h>
 
@@ -8,12 +9,13 @@
 #include "tremula/log.h"
 
 typedef struct pass_row {
-  const char *name;
+  const char *name; /* unique: a pass that runs again is "NAME-again", then "NAME-again-2" */
   trm_pass_fn run;
   enum {
     ALWAYS, /* the engine needs it */
     OPTIMISING,
-    HIDING /* optimising, and some results are then in no memory */
+    HIDING,  /* optimising, and some results are then in no memory */
+    PLANNING /* the module can be planned after it, but not run */
   } when;
   trm_status (*run_with)(trm_module *module, const trm_pass_settings *settings, trm_error *error);
 } pass_row;
@@ -40,7 +42,13 @@ static trm_status accelerate(trm_module *module, const trm_pass_settings *settin
   return trm_pass_accelerate(module, &settings->accelerator, error);
 }
 
-static const pass_row pipeline[] = {
+static trm_status recompute(trm_module *module, const trm_pass_settings *settings,
+                            trm_error *error) {
+  if (settings->recomputation == NULL) return TRM_OK;
+  return trm_pass_recompute(module, settings->recomputation, error);
+}
+
+static const pass_row shared[] = {
     {"synchronous", trm_pass_synchronous, ALWAYS, NULL},
     {"inline", trm_pass_inline, ALWAYS, NULL},
     {"simplify-tuples", trm_pass_simplify_tuples, ALWAYS, NULL},
@@ -57,7 +65,9 @@ static const pass_row pipeline[] = {
     {"common-subexpressions-again", trm_pass_common_subexpressions, OPTIMISING, NULL},
     {"top-k", trm_pass_top_k, HIDING, NULL},
     {"unique-names", trm_pass_unique_names, ALWAYS, NULL},
-    /* The host's tail: NUM_HOST passes. */
+};
+
+static const pass_row host[] = {
     {"round-halves", NULL, ALWAYS, round_halves},
     {"float-halves", NULL, ALWAYS, float_halves},
     {"rare-forms", trm_pass_rare_forms, HIDING, NULL},
@@ -80,25 +90,30 @@ static const pass_row pipeline[] = {
     {"unique-names-again", trm_pass_unique_names, ALWAYS, NULL},
 };
 
-enum {
-  NUM_PASSES = sizeof pipeline / sizeof *pipeline,
-  NUM_HOST = 20,
-  NUM_SHARED = NUM_PASSES - NUM_HOST
-};
-
-static const pass_row ipu_tail[] = {
+static const pass_row ipu[] = {
     /* The shared passes leave these out where an option of the host's keeps all instructions. */
-    {"fold-constants", trm_pass_fold_constants, ALWAYS, NULL},
-    {"top-k", trm_pass_top_k, ALWAYS, NULL},
+    {"fold-constants-again", trm_pass_fold_constants, ALWAYS, NULL},
+    {"top-k-again", trm_pass_top_k, ALWAYS, NULL},
     {"popops-functions", trm_pass_popops_functions, ALWAYS, NULL},
     {"multi-conv", trm_pass_multi_conv, ALWAYS, NULL},
     {"outlined-calls", trm_pass_outlined_calls, ALWAYS, NULL},
     {"place-together", trm_pass_place_together, ALWAYS, NULL},
     {"order-calls", trm_pass_order_calls, ALWAYS, NULL},
-    {"unique-names", trm_pass_unique_names, ALWAYS, NULL},
+    {"unique-names-again-2", trm_pass_unique_names, ALWAYS, NULL},
+    {"narrow", trm_pass_narrow, PLANNING, NULL},
+    {"recompute", NULL, PLANNING, recompute},
+    {"library-calls", trm_pass_library_calls, PLANNING, NULL},
 };
 
-enum { NUM_IPU = sizeof ipu_tail / sizeof *ipu_tail };
+#define TABLE(rows) {rows, sizeof rows / sizeof *rows}
+static const struct pass_table {
+  const pass_row *rows;
+  size_t count;
+} tables[] = {
+    [TRM_PASSES_SHARED] = TABLE(shared),
+    [TRM_PASSES_HOST] = TABLE(host),
+    [TRM_PASSES_IPU] = TABLE(ipu),
+};
 
 static const char origin[] = "COMPILER";
 
@@ -125,6 +140,17 @@ static bool is_named(const char *pass, const char *name, size_t length) {
          (pass[length] == '\0' || strncmp(pass + length, "-again", strlen("-again")) == 0);
 }
 
+/* An optimising pass that `name` names, in the tables that disabled_passes is about; or NULL. */
+static const pass_row *find_optimising(const char *name, size_t length) {
+  for (int t = TRM_PASSES_SHARED; t <= TRM_PASSES_HOST; ++t) {
+    const pass_row *end = tables[t].rows + tables[t].count;
+    for (const pass_row *pass = tables[t].rows; pass < end; ++pass) {
+      if (pass->when != ALWAYS && is_named(pass->name, name, length)) return pass;
+    }
+  }
+  return NULL;
+}
+
 static bool is_disabled(const pass_row *pass, const char *disabled) {
   if (pass->when == ALWAYS) return false;
   for (const char *name = disabled; name != NULL && *name != '\0';) {
@@ -139,21 +165,19 @@ static bool is_disabled(const pass_row *pass, const char *disabled) {
 static void list_optimising(char *out, size_t size) {
   size_t used = 0;
   out[0] = '\0';
-  for (size_t i = 0; i < NUM_PASSES && used < size; ++i) {
-    if (pipeline[i].when == ALWAYS || strstr(pipeline[i].name, "-again") != NULL) continue;
-    used +=
-        (size_t)snprintf(out + used, size - used, "%s%s", used == 0 ? "" : ", ", pipeline[i].name);
+  for (int t = TRM_PASSES_SHARED; t <= TRM_PASSES_HOST; ++t) {
+    for (size_t i = 0; i < tables[t].count && used < size; ++i) {
+      const pass_row *pass = &tables[t].rows[i];
+      if (pass->when == ALWAYS || strstr(pass->name, "-again") != NULL) continue;
+      used += (size_t)snprintf(out + used, size - used, "%s%s", used == 0 ? "" : ", ", pass->name);
+    }
   }
 }
 
 static trm_status check_disabled(const char *disabled, trm_error *error) {
   for (const char *name = disabled; name != NULL && *name != '\0';) {
     const size_t length = strcspn(name, ",");
-    bool found = false;
-    for (size_t i = 0; i < NUM_PASSES && !found; ++i) {
-      found = pipeline[i].when != ALWAYS && is_named(pipeline[i].name, name, length);
-    }
-    if (!found) {
+    if (find_optimising(name, length) == NULL) {
       char all[512];
       list_optimising(all, sizeof all);
       FAIL(INVALID_ARGUMENT,
@@ -184,10 +208,13 @@ static trm_status run_pass(const pass_row *pass, trm_module *module,
   return TRM_OK;
 }
 
-static trm_status run_passes(const pass_row *passes, size_t count, trm_module *module,
-                             const trm_pass_settings *settings, trm_pass_observer observer,
-                             void *context, trm_error *error) {
-  for (const pass_row *pass = passes; pass < passes + count; ++pass) {
+/* Runs the rows of a table that plan, or those that do not. */
+static trm_status run_table(trm_pass_table table, bool plans, trm_module *module,
+                            const trm_pass_settings *settings, trm_pass_observer observer,
+                            void *context, trm_error *error) {
+  const pass_row *end = tables[table].rows + tables[table].count;
+  for (const pass_row *pass = tables[table].rows; pass < end; ++pass) {
+    if ((pass->when == PLANNING) != plans) continue;
     if (!settings->optimise && pass->when != ALWAYS) continue;
     if (is_disabled(pass, settings->disabled)) continue;
     if (settings->keep_instructions && pass->when == HIDING) continue;
@@ -201,13 +228,12 @@ trm_status trm_passes_run(trm_module *module, const trm_pass_settings *settings,
                           trm_pass_observer observer, void *context, trm_error *error) {
   TRY(check_disabled(settings->disabled, error));
   log_module(module, "compiling");
-  return run_passes(pipeline, NUM_SHARED, module, settings, observer, context, error);
+  return run_table(TRM_PASSES_SHARED, false, module, settings, observer, context, error);
 }
 
 trm_status trm_passes_run_host(trm_module *module, const trm_pass_settings *settings,
                                trm_pass_observer observer, void *context, trm_error *error) {
-  TRY(run_passes(pipeline + NUM_SHARED, NUM_PASSES - NUM_SHARED, module, settings, observer,
-                 context, error));
+  TRY(run_table(TRM_PASSES_HOST, false, module, settings, observer, context, error));
   log_module(module, "optimised");
   return TRM_OK;
 }
@@ -215,7 +241,15 @@ trm_status trm_passes_run_host(trm_module *module, const trm_pass_settings *sett
 trm_status trm_passes_run_ipu(trm_module *module, trm_pass_observer observer, void *context,
                               trm_error *error) {
   const trm_pass_settings settings = {.optimise = true};
-  return run_passes(ipu_tail, NUM_IPU, module, &settings, observer, context, error);
+  return run_table(TRM_PASSES_IPU, false, module, &settings, observer, context, error);
 }
 
-const char *trm_pass_name(size_t i) { return i < NUM_PASSES ? pipeline[i].name : NULL; }
+trm_status trm_passes_run_planning(trm_module *module, trm_recomputation *recomputation,
+                                   trm_pass_observer observer, void *context, trm_error *error) {
+  const trm_pass_settings settings = {.optimise = true, .recomputation = recomputation};
+  return run_table(TRM_PASSES_IPU, true, module, &settings, observer, context, error);
+}
+
+const char *trm_pass_name(trm_pass_table table, size_t i) {
+  return i < tables[table].count ? tables[table].rows[i].name : NULL;
+}

@@ -227,10 +227,12 @@ void trm_tf_dumps_begin(trm_tf_dumps *d, const char *name, const trm_module *mod
   dump_module(d, module, "before_optimizations");
 }
 
-/* The pass that follows this one in the list of all passes. */
+/* The pass that follows this one in the list of all passes of a compilation; NULL: none. */
 static const char *pass_after(const char *pass) {
-  for (size_t i = 0; trm_inspect_pass(i); ++i)
-    if (strcmp(trm_inspect_pass(i), pass) == 0) return trm_inspect_pass(i + 1);
+  trm_inspect_pass_row row;
+  for (size_t i = 0; trm_inspect_pass(i, &row); ++i)
+    if (strcmp(row.name, pass) == 0)
+      return trm_inspect_pass(i + 1, &row) && !row.plans ? row.name : NULL;
   return NULL;
 }
 

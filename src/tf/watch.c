@@ -222,11 +222,13 @@ trm_status trm_tf_watch_pass(const char *pass, const trm_module *module, void *c
                              trm_error *error) {
   (void)error;
   trm_tf_watch *watch = context;
+  trm_inspect_pass_row row = {0};
   size_t total = 0;
-  while (trm_inspect_pass(total)) ++total;
+  while (trm_inspect_pass(total, &row) && !row.plans) ++total;
   trm_tf_dumps_pass(&watch->dumps, pass, module);
   progress_update(watch->bar, TRM_TF_STAGE_PASSES, ++watch->passes, total);
-  if (strcmp(pass, trm_inspect_pass(total - 1)) != 0) return TRM_OK;
+  (void)trm_inspect_pass(total - 1, &row);
+  if (strcmp(pass, row.name) != 0) return TRM_OK;
   TRM_TF_DETAIL(1, "poplar_compiler", "End XLA compilation: %s", watch->name);
   watch->has_events = !trm_inspect_is_trivial(module);
   if (watch->has_events) trm_tf_events_compile_begin(watch->ordinal, watch->name);

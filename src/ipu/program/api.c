@@ -180,13 +180,26 @@ static trm_status run_passes(trm_program *program, const trm_module *module, pas
     program->module = program->owned_module;
   }
   TRY(trm_module_clone_lightly(program->module, &program->ipu_module, error));
-  TRY(trm_pass_narrow(program->ipu_module, error));
-  if (options->recompute && !trm_module_has_pipeline(program->module)) {
-    TRY(trm_program_recompute(program->ipu_module, trm_order_kind_of(options),
-                              &program->recomputed_values, &program->recomputed_bytes, error));
-    if (program->recomputed_values > 0) program->module = program->ipu_module;
+  trm_recomputation *recomputed = &program->recomputed;
+  recomputed->order = trm_program_order_kind(options);
+  TRY(trm_passes_run_planning(program->ipu_module, options->recompute ? recomputed : NULL, NULL,
+                              NULL, error));
+  if (recomputed->values > 0) program->module = program->ipu_module;
+  return TRM_OK;
+}
+
+trm_status trm_program_observe_passes(const trm_module *module, const trm_program_options *options,
+                                      trm_pass_observer observer, void *context, trm_error *error) {
+  trm_module *copy;
+  TRY(trm_module_clone_lightly(module, &copy, error));
+  trm_status status = trm_passes_run_ipu(copy, observer, context, error);
+  trm_recomputation recomputed = {.order = trm_program_order_kind(options)};
+  if (status == TRM_OK) {
+    status = trm_passes_run_planning(copy, options->recompute ? &recomputed : NULL, observer,
+                                     context, error);
   }
-  return trm_pass_library_calls(program->ipu_module, error);
+  trm_module_free(copy);
+  return status;
 }
 
 static trm_status make(trm_program *program, const trm_module *module, passes_done done,

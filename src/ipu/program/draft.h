@@ -147,14 +147,7 @@ static inline const trm_target *trm_program_target_of(const trm_program_draft *d
   return draft->keeps_tiles[ipu] ? draft->program->target : draft->target;
 }
 
-/* How the order of a computation is found (order.c). */
-typedef enum trm_order_kind {
-  TRM_ORDER_LEAST_MEMORY,
-  TRM_ORDER_AS_WRITTEN,
-  TRM_ORDER_DEPTH_FIRST
-} trm_order_kind;
-
-static inline trm_order_kind trm_order_kind_of(const trm_program_options *options) {
+static inline trm_order_kind trm_program_order_kind(const trm_program_options *options) {
   return options->schedule_as_written   ? TRM_ORDER_AS_WRITTEN
          : options->schedule_post_order ? TRM_ORDER_DEPTH_FIRST
                                         : TRM_ORDER_LEAST_MEMORY;
@@ -371,13 +364,6 @@ trm_status trm_pipeline_end(trm_program_draft *draft, uint32_t loop_step, uint64
                             trm_error *error);
 /* Cycles of the loop over mini-batches, computed from the cycles of its steps. */
 int64_t trm_pipeline_cycles(trm_program *program);
-
-/* ---- recompute.c ---------------------------------------------------------------------------- */
-
-/* Gives the late uses of cheap values second copies, which are computed again. Says how many
- * values, and their bytes. */
-trm_status trm_program_recompute(trm_module *module, trm_order_kind kind, uint32_t *out_values,
-                                 int64_t *out_bytes, trm_error *error);
 
 /* ---- io_tiles.c ----------------------------------------------------------------------------- */
 

@@ -385,14 +385,14 @@ static trm_status finish(trm_program_draft *draft, trm_error *error) {
 static trm_status note_recomputation(trm_program_draft *draft, trm_error *error) {
   (void)error;
   const trm_program *program = draft->program;
-  if (program->recomputed_values == 0) {
+  if (program->recomputed.values == 0) {
     return trm_program_add_note(draft, "allow_recompute finds nothing to compute again: no cheap "
                                        "result is kept for long");
   }
   return trm_program_add_note(draft,
                               "allow_recompute: %" PRIu32 " results of %.1f MB in all are "
                               "computed again instead of kept",
-                              program->recomputed_values, (double)program->recomputed_bytes / 1e6);
+                              program->recomputed.values, (double)program->recomputed.bytes / 1e6);
 }
 
 trm_status trm_program_build(trm_program_draft *draft, trm_error *error) {

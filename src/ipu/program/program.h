@@ -29,6 +29,7 @@
 #define TREMULA_IPU_PROGRAM_PROGRAM_H_
 
 #include "ipu/tile/cost.h"
+#include "passes/pass.h"
 #include "tremula/program.h"
 
 /* ---- Where a step comes from ---------------------------------------------------------------- */
@@ -224,8 +225,7 @@ struct trm_program {
   trm_module *ipu_module; /* a copy of the module with the types of an IPU, and with Poplar's names
                              stated (ipu/passes/narrow.c, library.c). `module` is this copy when
                              values are recomputed (recompute.c) */
-  uint32_t recomputed_values;
-  int64_t recomputed_bytes;
+  trm_recomputation recomputed;
   const trm_target *target;    /* a reference or a copy: see choose_target in api.c */
   trm_program_options options; /* `inputs` are trm_known */
   uint64_t counted_by;         /* bit i % 64: input i may count a loop */
@@ -258,6 +258,9 @@ trm_program_options trm_program_default_options(void);
 trm_status trm_program_create_shared(const trm_module *module, const trm_target *target,
                                      const trm_program_options *options, trm_program **out_program,
                                      trm_error *error);
+/* Runs the passes for an IPU on a copy of such a module, for an observer. */
+trm_status trm_program_observe_passes(const trm_module *module, const trm_program_options *options,
+                                      trm_pass_observer observer, void *context, trm_error *error);
 /* known.c: whether the estimate is also that of a run with these inputs (NULL: any run). */
 bool trm_program_suits(const trm_program *program, const void *const *inputs);
 /* Frees a program, even if a keeper owns it; NULL is allowed. Does not release the keeper. */

@@ -233,10 +233,11 @@ static trm_status recompute(recomputer *r, trm_arena *arena, trm_error *error) {
   return trm_edit_end(&r->edit, status, error);
 }
 
-trm_status trm_program_recompute(trm_module *module, trm_order_kind kind, uint32_t *out_values,
-                                 int64_t *out_bytes, trm_error *error) {
-  *out_values = 0;
-  *out_bytes = 0;
+trm_status trm_pass_recompute(trm_module *module, trm_recomputation *recomputation,
+                              trm_error *error) {
+  recomputation->values = 0;
+  recomputation->bytes = 0;
+  if (trm_module_has_pipeline(module)) return TRM_OK;
   trm_arena arena = {0};
   trm_status status = TRM_OK;
   bool *is_walked = ARENA_NEW(&arena, bool, (size_t)module->num_computations + 1);
@@ -249,11 +250,11 @@ trm_status trm_program_recompute(trm_module *module, trm_order_kind kind, uint32
                     .index = c,
                     .count = module->computations[c].num_instructions};
     uint32_t *order;
-    status = trm_program_order(module, c, kind, &arena, &order, error);
+    status = trm_program_order(module, c, recomputation->order, &arena, &order, error);
     r.order = order;
     if (status == TRM_OK) status = recompute(&r, &arena, error);
-    *out_values += r.values;
-    *out_bytes += r.bytes;
+    recomputation->values += r.values;
+    recomputation->bytes += r.bytes;
   }
   trm_arena_free(&arena);
   return status;

@@ -593,8 +593,9 @@ trm_status trm_program_walk(trm_program_draft *draft, uint32_t computation,
          max_instructions);
   }
   if (draft->orders[computation] == NULL) {
-    TRY(trm_program_order(draft->module, computation, trm_order_kind_of(&draft->program->options),
-                          &draft->program->arena, &draft->orders[computation], error));
+    TRY(trm_program_order(draft->module, computation,
+                          trm_program_order_kind(&draft->program->options), &draft->program->arena,
+                          &draft->orders[computation], error));
   }
   const uint32_t *order = draft->orders[computation];
   trm_program_scope scope = {.computation = computation, .parameters = parameters};

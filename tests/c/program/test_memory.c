@@ -132,10 +132,10 @@ static void test_recomputation(void **state) {
   options.recompute = true;
   trm_program *again = make_program(text.data, "mk2", &options);
   check_sums(again);
-  assert_int_equal(kept->recomputed_values, 0);
-  assert_int_equal(again->recomputed_values, 1);
+  assert_int_equal(kept->recomputed.values, 0);
+  assert_int_equal(again->recomputed.values, 1);
   const int64_t bytes = 2 * 8 * 32 * 32 * 64; /* r0, made again of the convolution's result */
-  assert_int_equal(again->recomputed_bytes, bytes);
+  assert_int_equal(again->recomputed.bytes, bytes);
   assert_true(again->totals.cycles > kept->totals.cycles);
   /* Half way the convolution's result and the chain's are there, and no longer the first of it. */
   const int64_t kept_bytes = live_at(kept, "r40/");

@@ -97,6 +97,28 @@ def test_dumps_can_be_read_again(tool):
     assert tool.ok("compile", again, "--dump-after", "inline") == before
 
 
+def listed_passes(tool):
+    return re.search(r"^Passes:\n(.*)", tool.ok("compile", "--help"), re.M | re.S)[1]
+
+
+@pytest.mark.smoke
+def test_every_listed_pass_can_be_dumped(tool):
+    source = tool.write("sum.hlo", SUM)
+    every = tool.ok("compile", source, "--dump-after=all")
+    shown = re.findall(r"^// after (\S+)$", every, re.M)
+    names = [name for line in listed_passes(tool).splitlines() if line.startswith("  ")
+             for name in line.split()]
+    # Only option allow_recompute, a pipeline or an accelerator decides what these three do.
+    assert shown == names and "recompute" in shown and "accelerate" in shown
+
+
+def test_the_passes_of_the_estimate_can_be_dumped(tool):
+    source = tool.write("sum.hlo", SUM)
+    stated = tool.ok("compile", source, "--dump-after=library-calls")
+    assert stated.startswith("// after library-calls\nHloModule sum")
+    assert stated.count("// after") == 1
+
+
 def test_print_is_what_was_read(tool):
     source = tool.write("sum.hlo", SUM)
     text = tool.ok("print", source)
