@@ -66,7 +66,8 @@ REASONS = {
     "fast.pad": "pads are not fused with what they read and what reads them",
     "fast.complex": "a pass over memory for each instruction",
     "fast.topk": "the search within a row costs more than XLA's",
-    "onednn.dot": "small products: starting the kernel costs as much as the product",
+    **dict.fromkeys(("onednn.dot", "panels.dot", "vector.dot", "sgemm.dot"),
+                    "small products: starting the kernel costs as much as the product"),
 }
 HEAD = """# Functions of JAX beside XLA
 

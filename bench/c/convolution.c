@@ -11,34 +11,7 @@
 #include <omp.h>
 #include <time.h>
 
-#include "../../tests/c/ops/linear_case.h"
-
-typedef struct layer {
-  const char *name;
-  int64_t size, in, out, kernel, stride, groups;
-} layer;
-
-static const layer layers[] = {
-    {"resnet.conv1 7x7/2", 224, 3, 64, 7, 2, 1},
-    {"resnet.conv2 1x1", 56, 64, 64, 1, 1, 1},
-    {"resnet.conv2 3x3", 56, 64, 64, 3, 1, 1},
-    {"resnet.conv2 1x1 up", 56, 64, 256, 1, 1, 1},
-    {"resnet.conv3 1x1/2", 56, 256, 512, 1, 2, 1},
-    {"resnet.conv3 3x3/2", 56, 128, 128, 3, 2, 1},
-    {"resnet.conv3 3x3", 28, 128, 128, 3, 1, 1},
-    {"resnet.conv3 1x1 up", 28, 128, 512, 1, 1, 1},
-    {"resnet.conv4 3x3", 14, 256, 256, 3, 1, 1},
-    {"resnet.conv4 1x1 up", 14, 256, 1024, 1, 1, 1},
-    {"resnet.conv5 3x3", 7, 512, 512, 3, 1, 1},
-    {"resnet.conv5 1x1 up", 7, 512, 2048, 1, 1, 1},
-    {"resnext.conv2 g32 4", 56, 128, 128, 3, 1, 32},
-    {"resnext.conv3 g32 8/2", 56, 256, 256, 3, 2, 32},
-    {"resnext.conv3 g32 8", 28, 256, 256, 3, 1, 32},
-    {"resnext.conv4 g32 16", 14, 512, 512, 3, 1, 32},
-    {"resnext.conv5 g32 32", 7, 1024, 1024, 3, 1, 32},
-    {"mobilenet.depthwise 112", 112, 32, 32, 3, 1, 32},
-    {"mobilenet.depthwise 14", 14, 512, 512, 3, 1, 512},
-};
+#include "../../tests/c/ops/product_cases.h"
 
 static double now(void) {
   struct timespec t;
@@ -142,45 +115,18 @@ int main(int argc, char **argv) {
          omp_get_max_threads(), peak);
   printf("%-26s %28s %28s %28s\n", "layer", "forward us  GFLOP/s  peak", "data us  GFLOP/s  peak",
          "weights us  GFLOP/s  peak");
-  for (size_t i = 0; i < sizeof layers / sizeof *layers; ++i) {
-    const layer *l = &layers[i];
+  for (size_t i = 0; i < NUM_LAYER_CASES; ++i) {
+    const layer_case_row *l = &layer_cases[i];
     if (strstr(l->name, word) == NULL) continue;
-    const int64_t k = l->kernel, s = l->stride, g = l->groups;
-    const int64_t out = (l->size + s - 1) / s;
-    const int64_t pad = (out - 1) * s + k - l->size, low = pad > 0 ? pad / 2 : 0;
-    const int64_t high = pad > 0 ? pad - low : 0;
-    const int64_t data_high = l->size - ((out - 1) * s + 1) - (k - 1 - low) + k - 1;
-    const trm_window_dimension wf = {0, s, low, high, 1, 1, false};
-    const trm_window_dimension wd = {0, 1, k - 1 - low, data_high, 1, s, true};
-    const trm_window_dimension ww = {0, 1, low, pad - low, s, 1, false};
-    const convolution_case forms[3] = {
-        {l->name,
-         "b01f_01io->b01f",
-         {batch, l->size, l->size, l->in},
-         {k, k, l->in / g, l->out},
-         {wf, wf},
-         g,
-         1},
-        {l->name,
-         "b01f_01oi->b01f",
-         {batch, out, out, l->out},
-         {k, k, l->in, l->out / g},
-         {wd, wd},
-         g,
-         1},
-        {l->name,
-         "f01b_i01o->01bf",
-         {batch, l->size, l->size, l->in},
-         {batch, out, out, l->out},
-         {ww, ww},
-         1,
-         g},
-    };
-    const double work = 2.0 * (double)(batch * out * out * l->out * k * k * (l->in / g)) * 1e-9;
+    const int64_t out = (l->size + l->stride - 1) / l->stride;
+    const double work =
+        2.0 * 1e-9 *
+        (double)(batch * out * out * l->out * l->kernel * l->kernel * (l->in / l->groups));
     printf("%-26s", l->name);
     for (int form = 0; form < 3; ++form) {
       const char *name;
-      const double seconds = measure(&forms[form], dtype, &name);
+      const convolution_case from = layer_case(l, batch, form);
+      const double seconds = measure(&from, dtype, &name);
       printf(" %12.0f %8.1f %4.0f%% ", seconds * 1e6, work / seconds, 100 * work / seconds / peak);
     }
     printf("\n");

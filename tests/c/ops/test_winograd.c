@@ -17,8 +17,8 @@
 #include "host/ops/transposes.h"
 #include "linear_case.h"
 
-#define FORWARD "winograd.forward"
-#define DATA "winograd.backward_data"
+#define FORWARD "winograd.convolution.forward"
+#define DATA "winograd.convolution.backward_data"
 
 /* window entries: {size, stride, low, high, window_dilation, base_dilation, reversal} */
 #define W(low, high, rev) {0, 1, low, high, 1, 1, rev}

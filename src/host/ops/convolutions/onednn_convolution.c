@@ -297,6 +297,7 @@ static bool reads_halves(const trm_convolution_problem *p, const trm_kernel_requ
 static trm_status add_thin(trm_convolution_draft *draft, const trm_kernel_request *request,
                            const trm_grouped_convolution *thin, trm_onednn_place to,
                            trm_error *error) {
+  draft->way = "grouped";
   trm_onednn_sequence *sequence = draft->sequence;
   const trm_convolution_problem *p = &draft->p;
   const trm_grouped_convolution *own = trm_arena_copy(request->arena, thin, sizeof *thin);
@@ -447,6 +448,7 @@ static trm_status add_operations(trm_convolution_draft *draft, const trm_kernel_
   if (draft->pieces > 0 && trm_operand_shape(request, 0)->dtype == TRM_F16 &&
       trm_convolution_plan_tiles(p, &tiles)) {
     tiles.products = draft->products;
+    draft->way = "tiles";
     return trm_half_tiles_add(sequence, request, &tiles, error);
   }
   trm_grouped_convolution thin;
@@ -512,18 +514,18 @@ static double work_of(const trm_convolution_problem *p) {
 
 static const char *kernel_name(trm_propagation kind) {
   switch (kind) {
-    case TRM_FORWARD: return "onednn.convolution.forward";
-    case TRM_BACKWARD_DATA: return "onednn.convolution.backward_data";
-    case TRM_BACKWARD_WEIGHTS: return "onednn.convolution.backward_weights";
+    case TRM_FORWARD: return "convolution.forward";
+    case TRM_BACKWARD_DATA: return "convolution.backward_data";
+    case TRM_BACKWARD_WEIGHTS: return "convolution.backward_weights";
   }
-  return "onednn.convolution";
+  return "convolution";
 }
 
 /* Creates the kernel of oneDNN; `keeps_weights`: packed, where they may serve again. */
 static trm_status create_direct(const trm_kernel_request *request, const trm_convolution_problem *p,
                                 bool keeps_weights, trm_kernel *out_kernel, bool *out_supported,
                                 trm_error *error) {
-  trm_convolution_draft draft = {.arena = request->arena, .p = *p};
+  trm_convolution_draft draft = {.arena = request->arena, .p = *p, .way = "onednn"};
   draft.keeps_weights = keeps_weights && trm_onednn_may_repeat(request, 1);
   draft.products = products_of(request, &draft.p);
   draft.pieces = trm_half_products_pieces(draft.products);
@@ -541,8 +543,8 @@ static trm_status create_direct(const trm_kernel_request *request, const trm_con
   }
   if (status == TRM_OK) status = add_operations(&draft, request, error);
   if (status == TRM_OK) {
-    status = trm_onednn_sequence_finish(draft.sequence, kernel_name(draft.p.kind), draft.products,
-                                        out_kernel, error);
+    status = trm_onednn_sequence_finish(draft.sequence, draft.way, kernel_name(draft.p.kind),
+                                        draft.products, out_kernel, error);
   }
   if (draft.forward != NULL) dnnl_primitive_desc_destroy(draft.forward);
   if (draft.desc != NULL) dnnl_primitive_desc_destroy(draft.desc);
@@ -566,7 +568,8 @@ trm_status trm_onednn_convolution_create(const trm_kernel_request *request, trm_
                            trm_winograd_plan(&p, &winograd);
   TRY(create_direct(request, &p, !is_winograd, out_kernel, out_supported, error));
   if (!is_winograd || !*out_supported) return TRM_OK;
-  const char *name = p.kind == TRM_FORWARD ? "winograd.forward" : "winograd.backward_data";
+  const char *name =
+      p.kind == TRM_FORWARD ? "winograd.convolution.forward" : "winograd.convolution.backward_data";
   *out_supported = false;
   const trm_kernel direct = *out_kernel;
   TRY(trm_winograd_create(request, &winograd, name, &direct, out_kernel, error));

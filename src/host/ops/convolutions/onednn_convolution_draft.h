@@ -13,6 +13,7 @@ typedef struct trm_convolution_draft {
   trm_onednn_place x, w, y; /* float32 arrays, first in HLO's layout, then in the primitive's */
   const_dnnl_memory_desc_t x_user, y_user, w_user;  /* HLO's layout */
   const_dnnl_memory_desc_t x_plain, y_plain, w_any; /* the layout that the primitive gets */
+  const char *way;    /* who computes it: the first word of the kernel's name */
   bool keeps_weights; /* packed, where their contents may serve again */
   trm_half_products products;
   int32_t pieces;       /* bfloat16s for a number; 0: floats */

@@ -87,8 +87,10 @@ static trm_status add_panels(trm_convolution_draft *draft, const trm_weight_grad
   trm_weight_gradient *own = trm_arena_copy(draft->arena, gradient, sizeof *gradient);
   CHECK_MEMORY(own, "a gradient of weights");
   trm_weight_gradient_share(own, trm_onednn_sequence_threads(draft->sequence));
+  draft->way = "panels";
   trm_weight_gradient transformed;
   if (trm_weight_gradient_transform(own, &transformed)) {
+    draft->way = "winograd";
     own = trm_arena_copy(draft->arena, &transformed, sizeof transformed);
     CHECK_MEMORY(own, "a gradient of weights");
     trm_weight_gradient_share(own, trm_onednn_sequence_threads(draft->sequence));

@@ -3,6 +3,7 @@
  * whether waking the other threads pays. */
 #include <omp.h>
 #include <stdatomic.h>
+#include <string.h>
 
 #include "host/ops/products/onednn_sequence.h"
 #include "host/ops/threads.h"
@@ -99,10 +100,13 @@ trm_status trm_onednn_choose_packed(trm_arena *arena, const trm_kernel *plain,
     for (int i = 0; i < 2; ++i) trm_kernel_destroy(&unused[i]);
     FAIL_NO_MEMORY("a oneDNN kernel");
   }
+  const bool are_alike = strcmp(plain->name, packed->name) == 0;
+  const char *name =
+      are_alike ? plain->name : trm_arena_format(arena, "%s|%s", plain->name, packed->name);
   *own = (packed_choice){*plain, *packed, operand};
   const bool is_larger = plain->scratch_bytes > packed->scratch_bytes;
   *out_kernel =
-      (trm_kernel){.name = plain->name,
+      (trm_kernel){.name = name != NULL ? name : plain->name,
                    .scratch_bytes = is_larger ? plain->scratch_bytes : packed->scratch_bytes,
                    .persistent_bytes = packed->persistent_bytes,
                    .state = own,

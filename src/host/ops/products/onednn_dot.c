@@ -24,7 +24,6 @@ enum { PAGE = 1024 }; /* floats */
  * fortieth of the product's time. A plain right side whose lines are whole pages apart makes the
  * product take three times as long. */
 enum { PACKING_ROWS = 192 };
-#define DOT_NAME "onednn.dot" /* of floats; a suffix says how halves are multiplied */
 
 /* Copies an operand into a dense matrix, and moves *place there. */
 static trm_status add_matrix_copy(trm_onednn_sequence *sequence, const trm_dot_problem *p, int side,
@@ -98,6 +97,7 @@ typedef struct dot_draft {
   trm_dot_matrix matrices[2];
   int64_t rows, columns, inner; /* inner counts pieces, where there are any */
   trm_half_products products;
+  const char *way;   /* who computes it: the first word of the kernel's name */
   bool packs_floats; /* the right side is packed when its contents change */
   bool packs_always; /* the right side is packed in each run */
   trm_onednn_place places[2], result;
@@ -332,6 +332,7 @@ static trm_status add_tiled_product(dot_draft *draft, trm_error *error) {
 
 static trm_status add_panel_product(dot_draft *draft, const trm_panel_product *product,
                                     trm_error *error) {
+  draft->way = "panels";
   return trm_onednn_add_panel_product(draft->sequence, draft->request->arena, product,
                                       draft->places[LHS], draft->places[RHS], draft->result,
                                       draft->packs_floats, error);
@@ -350,6 +351,7 @@ static bool is_panel_product(const dot_draft *draft, bool is_half, trm_panel_pro
 /* Adds a product on a CPU whose oneDNN has its sgemm alone, or whose sums oneDNN would cut. */
 static trm_status add_own_product(dot_draft *draft, trm_error *error) {
   const bool has_no_use = draft->packs_floats && !has_page_lines(draft, RHS);
+  draft->way = "sgemm";
   return has_no_use ? TRM_UNIMPLEMENTED : add_tiled_product(draft, error);
 }
 
@@ -466,6 +468,7 @@ static trm_status add_steps(dot_draft *draft, bits *out_bits, trm_error *error) 
   if (draft->products != TRM_HALF_PRODUCTS_FLOAT &&
       trm_operand_shape(draft->request, LHS)->dtype == TRM_F16 && plan_tiles(draft, &tiles)) {
     tiles.products = draft->products;
+    draft->way = "tiles";
     return trm_half_tiles_add(draft->sequence, draft->request, &tiles, error);
   }
   const trm_shape *shape = &draft->request->instruction->shape;
@@ -491,6 +494,7 @@ static trm_status add_steps(dot_draft *draft, bits *out_bits, trm_error *error) 
     return TRM_UNIMPLEMENTED;
   }
   if (has_vector) {
+    draft->way = "vector";
     TRY(add_matrix_vector(draft, &vector_product, side, error));
   } else {
     TRY(add_operands(draft, error));
@@ -517,11 +521,13 @@ static trm_status create_sequence(const trm_kernel_request *request, const trm_d
                      .rows = trm_dot_count(&p->rows),
                      .columns = trm_dot_count(&p->columns),
                      .inner = trm_dot_count(&p->inner),
+                     .way = "onednn",
                      .packs_floats = packs_floats};
   if (status == TRM_OK) status = add_steps(&draft, out_bits, error);
   if (status == TRM_OK) {
     *out_threads = trm_onednn_sequence_threads(sequence);
-    status = trm_onednn_sequence_finish(sequence, DOT_NAME, draft.products, out_kernel, error);
+    status =
+        trm_onednn_sequence_finish(sequence, draft.way, "dot", draft.products, out_kernel, error);
   }
   if (status != TRM_OK) trm_onednn_sequence_free(sequence);
   return status;
@@ -557,7 +563,7 @@ static trm_status create_for_one(const trm_kernel_request *request, const trm_do
   if (status != TRM_OK || !both) trm_kernel_destroy(kernel);
   if (status == TRM_OK && both) {
     /* The format of packed pieces and floats may depend on the number of threads. */
-    const bool same_packing = strcmp(one.name, DOT_NAME) == 0 && !may_pack_floats(request, p);
+    const bool same_packing = strstr(one.name, ".dot.") == NULL && !may_pack_floats(request, p);
     return trm_onednn_choose(request->arena, &one, kernel, threads, same_packing, kernel, error);
   }
   *kernel = one;

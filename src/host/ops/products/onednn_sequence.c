@@ -518,11 +518,11 @@ static void destroy_program(trm_kernel *kernel) {
   kernel->state = NULL;
 }
 
-trm_status trm_onednn_sequence_finish(trm_onednn_sequence *sequence, const char *name,
-                                      trm_half_products products, trm_kernel *out_kernel,
-                                      trm_error *error) {
+trm_status trm_onednn_sequence_finish(trm_onednn_sequence *sequence, const char *way,
+                                      const char *what, trm_half_products products,
+                                      trm_kernel *out_kernel, trm_error *error) {
   const char *full =
-      trm_arena_format(sequence->arena, "%s%s", name, trm_half_products_suffix(products));
+      trm_arena_format(sequence->arena, "%s.%s%s", way, what, trm_half_products_suffix(products));
   CHECK_MEMORY(full, "a oneDNN kernel");
   TRY(make_context(sequence, &sequence->context, error));
   restore_threads(sequence);

@@ -119,10 +119,11 @@ typedef struct trm_onednn_copy {
 trm_status trm_onednn_add_copy(trm_onednn_sequence *sequence, const trm_onednn_copy *copy,
                                trm_onednn_place from, trm_onednn_place to, trm_error *error);
 
-/* Creates a kernel, which then owns the sequence. Its name also says how halves are multiplied. */
-trm_status trm_onednn_sequence_finish(trm_onednn_sequence *sequence, const char *name,
-                                      trm_half_products products, trm_kernel *out_kernel,
-                                      trm_error *error);
+/* Creates a kernel, which then owns the sequence. Its name says who computes (`way`), what, and how
+ * halves are multiplied: "onednn.dot.pieces3". */
+trm_status trm_onednn_sequence_finish(trm_onednn_sequence *sequence, const char *way,
+                                      const char *what, trm_half_products products,
+                                      trm_kernel *out_kernel, trm_error *error);
 
 /* Creates a kernel from two that give the same bits: `one` on one thread, `all` on `threads`. Each
  * run takes the one that should be faster (onednn_choice.c). `same_packing`: both use the same
