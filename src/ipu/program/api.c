@@ -11,24 +11,6 @@
 #include "passes/pass.h"
 #include "timeline/mark.h"
 
-const char *trm_program_step_type_name(trm_program_step_type type) {
-  static const char *const names[] = {
-#define TRM_PROGRAM_STEP(id, name) name,
-#include "tremula/program_step.def"
-#undef TRM_PROGRAM_STEP
-  };
-  return (unsigned)type < TRM_NUM_STEP_TYPES ? names[type] : NULL;
-}
-
-const char *trm_memory_category_name(trm_memory_category category) {
-  static const char *const names[] = {
-#define TRM_MEMORY_CATEGORY(id, name, always_live, help) name,
-#include "tremula/memory_category.def"
-#undef TRM_MEMORY_CATEGORY
-  };
-  return (unsigned)category < TRM_NUM_MEMORY_CATEGORIES ? names[category] : NULL;
-}
-
 trm_program_options trm_program_default_options(void) {
 #define DEFAULT_FLAG(value) value
 #define DEFAULT_TEXT(value) NULL
@@ -93,24 +75,6 @@ static trm_status check_options(const trm_program_options *options, const trm_ta
   }
   if (!(options->model_error >= 0 && options->model_error <= 1)) {
     FAIL(INVALID_ARGUMENT, "model_error must be from 0 to 1, not %g", options->model_error);
-  }
-  return TRM_OK;
-}
-
-trm_status trm_program_add_plan_options(const json_t *object, const char *what, trm_arena *arena,
-                                        trm_plan_options *options, trm_error *error) {
-  if (!json_is_object(object)) {
-    FAIL(INVALID_ARGUMENT, "the options of %s must be a JSON object of text to text", what);
-  }
-  const char *key;
-  json_t *value;
-  json_object_foreach((json_t *)(uintptr_t)object, key, value) {
-    if (!json_is_string(value)) {
-      FAIL(INVALID_ARGUMENT, "the option '%s' of %s must be text", key, what);
-    }
-    const char *text = trm_arena_string(arena, json_string_value(value), json_string_length(value));
-    CHECK_MEMORY(text, "options");
-    TRY_NOTE(trm_plan_option_set(options, key, text, error), "in the options of %s", what);
   }
   return TRM_OK;
 }

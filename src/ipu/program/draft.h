@@ -195,8 +195,6 @@ uint32_t trm_program_ipu_of_shard(const trm_program *program, uint32_t shard);
 int32_t trm_program_sharded_ipu(const trm_program *program, const char *sharding);
 /* ---- shards.c ------------------------------------------------------------------------------- */
 
-/* Whether an update wants its state to be shared out, and there are replicas. */
-bool trm_shards_wanted(const trm_program_draft *draft, const trm_instruction *instruction);
 /* In the second walk: request->shards for instruction i. */
 uint32_t trm_shards_of(const trm_program_draft *draft, const trm_program_scope *scope, trm_index i,
                        const trm_tile_request *request);
@@ -208,6 +206,8 @@ trm_status trm_shards_gather(const trm_program_draft *draft, const trm_program_s
 
 /* ---- remote.c ------------------------------------------------------------------------------- */
 
+/* Whether an update wants its state to be shared out, and there are replicas. */
+bool trm_remote_wants_shards(const trm_program_draft *draft, const trm_instruction *instruction);
 /* In the first walk: notes that an instruction uses a value, and that a result replaces the state
  * of a loop. */
 void trm_remote_note_use(trm_program_draft *draft, const trm_instruction *instruction,
@@ -240,6 +240,8 @@ static inline const trm_instruction *trm_scope_at(const trm_program_draft *draft
   return &draft->module->computations[scope->computation].instructions[i];
 }
 
+/* ---- placements.c ---------------------------------------------------------------------------- */
+
 /* Placements of leaves that nothing computes. The first walk makes room for the leaves of an
  * instruction; the others give the wish for a leaf, or NULL, and its IPU. */
 trm_status trm_program_make_placements(trm_program_draft *draft, uint32_t computation, trm_index i,
@@ -252,6 +254,17 @@ uint32_t trm_program_ipu_for(const trm_program_draft *draft, uint32_t computatio
 /* Where to allocate a leaf that nothing computes: an input, a constant, an element of a feed. */
 trm_mapping trm_program_allocate(trm_program_draft *draft, uint32_t computation, trm_index i,
                                  uint32_t leaf, const trm_shape *shape, uint32_t ipu);
+
+/* A linear mapping that begins where the last one ended, so that small arrays spread over the
+ * tiles. */
+trm_mapping trm_program_next_linear(trm_program_draft *draft, const trm_shape *shape, uint32_t ipu);
+
+/* ---- ipu_copies.c ---------------------------------------------------------------------------- */
+
+/* Copies an array of another IPU to this one, once for all its readers here. */
+trm_status trm_program_bring_to_ipu(trm_program_draft *draft, trm_value *value,
+                                    const trm_shape *shape, uint32_t ipu, uint32_t source,
+                                    trm_error *error);
 
 /* ---- values.c: variables and views ---------------------------------------------------------- */
 
@@ -312,6 +325,18 @@ trm_status trm_program_add_source(trm_program_draft *draft, uint32_t computation
 trm_status trm_program_add_note(trm_program_draft *draft, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
+/* ---- compute_sets.c -------------------------------------------------------------------------- */
+
+/* Appends a compute set, or finds that it is equal to an earlier one. */
+trm_status trm_program_add_compute_set(trm_program_draft *draft, const trm_phase *phase,
+                                       const char *name, uint32_t source, uint32_t ipu,
+                                       uint32_t *out_index, trm_error *error);
+
+/* ---- phase_names.c --------------------------------------------------------------------------- */
+
+trm_status trm_program_phase_name(trm_program_draft *draft, uint32_t source, const trm_phase *phase,
+                                  const char **out_name, trm_error *error);
+
 /* ---- totals.c ---------------------------------------------------------------------------------- */
 
 /* Fills in the cycles of steps with children, the executions and the totals. */
@@ -346,6 +371,15 @@ bool trm_module_has_pipeline(const trm_module *module);
 /* Reads the description of a pipeline that a loop has, if any. */
 trm_status trm_pipeline_begin(trm_program_draft *draft, const trm_instruction *loop,
                               bool *out_is_pipeline, trm_error *error);
+/* Called after the loop over mini-batches: adds stashes, and splits the lives of values that are
+ * recomputed. */
+trm_status trm_pipeline_end(trm_program_draft *draft, uint32_t loop_step, uint64_t turns,
+                            trm_error *error);
+/* Cycles of the loop over mini-batches, computed from the cycles of its steps. */
+int64_t trm_pipeline_cycles(trm_program *program);
+
+/* ---- stages.c ------------------------------------------------------------------------------- */
+
 /* The stage of an instruction: an entry of pipeline.stages, or -1. */
 int32_t trm_pipeline_stage_of(const trm_program_draft *draft, const trm_instruction *instruction,
                               uint32_t ipu);
@@ -358,13 +392,6 @@ trm_stage_use trm_pipeline_made(const trm_program_draft *draft, uint32_t now);
  * are kept, and those before and after it are computed again at different times. */
 void trm_pipeline_note_checkpoint(trm_program_draft *draft, const trm_instruction *instruction,
                                   const trm_value *leaves);
-/* Called after the loop over mini-batches: adds stashes, and splits the lives of values that are
- * recomputed. */
-trm_status trm_pipeline_end(trm_program_draft *draft, uint32_t loop_step, uint64_t turns,
-                            trm_error *error);
-/* Cycles of the loop over mini-batches, computed from the cycles of its steps. */
-int64_t trm_pipeline_cycles(trm_program *program);
-
 /* ---- io_tiles.c ----------------------------------------------------------------------------- */
 
 /* Finds the IPUs that keep all tiles for computing: where feeds go through I/O tiles, those without

@@ -89,16 +89,6 @@ static trm_status read_stage_options(trm_program_draft *draft, const json_t *opt
   return TRM_OK;
 }
 
-const trm_tile_options *trm_pipeline_options(const trm_program_draft *draft,
-                                             const trm_instruction *instruction) {
-  if (draft->stage_options == NULL) return &draft->tile_options;
-  const char *phase = trm_instruction_fused_attribute(draft->module, instruction, "pipeline_phase");
-  if (phase != NULL && strcmp(phase, "update") == 0) {
-    return &draft->stage_options[draft->program->pipeline.num_entries];
-  }
-  return draft->stage >= 0 ? &draft->stage_options[draft->stage] : &draft->tile_options;
-}
-
 static trm_status read_description(trm_program_draft *draft, const json_t *json, bool *out_good,
                                    trm_error *error) {
   trm_pipeline *pipeline = &draft->program->pipeline;
@@ -172,24 +162,6 @@ trm_status trm_pipeline_begin(trm_program_draft *draft, const trm_instruction *l
   return TRM_OK;
 }
 
-int32_t trm_pipeline_stage_of(const trm_program_draft *draft, const trm_instruction *instruction,
-                              uint32_t ipu) {
-  const trm_pipeline *pipeline = &draft->program->pipeline;
-  if (draft->pipeline_nesting < 2) return -1;
-  const char *text = trm_instruction_fused_attribute(draft->module, instruction, "pipeline_stage");
-  const char *phase = trm_instruction_fused_attribute(draft->module, instruction, "pipeline_phase");
-  uint32_t stage = 0;
-  if (text != NULL) {
-    const unsigned long number = strtoul(text, NULL, 10);
-    stage = number < pipeline->num_stages ? (uint32_t)number : pipeline->num_stages - 1;
-  } else { /* an instruction without an attribute belongs to the first stage on its IPU */
-    while (stage + 1 < pipeline->num_stages && pipeline->stages[stage].ipu != ipu) ++stage;
-    if (pipeline->stages[stage].ipu != ipu) stage = 0;
-  }
-  const bool backward = phase != NULL && strcmp(phase, "backward") == 0 && pipeline->is_training;
-  return (int32_t)(backward ? 2 * pipeline->num_stages - 1 - stage : stage);
-}
-
 /* Whether a backward stage reads a value of a forward stage. */
 static bool is_stashed(const trm_pipeline *pipeline, const trm_stage_use *use) {
   return pipeline->is_training && use->made_in >= 0 &&
@@ -198,33 +170,6 @@ static bool is_stashed(const trm_pipeline *pipeline, const trm_stage_use *use) {
 }
 
 /* ---- What the stages keep ------------------------------------------------------------------- */
-
-trm_stage_use trm_pipeline_made(const trm_program_draft *draft, uint32_t now) {
-  const bool forward =
-      draft->stage >= 0 && draft->stage < (int32_t)draft->program->pipeline.num_stages;
-  return (trm_stage_use){
-      .made_in = draft->stage,
-      .last_in = draft->stage,
-      .forward_end = now,
-      .backward_begin = TRM_NO_INDEX,
-      .segment = forward && draft->checkpoints != NULL ? draft->checkpoints[draft->stage] : 0};
-}
-
-void trm_pipeline_note_checkpoint(trm_program_draft *draft, const trm_instruction *instruction,
-                                  const trm_value *leaves) {
-  if (draft->checkpoints == NULL || draft->stage < 0 ||
-      draft->stage >= (int32_t)draft->program->pipeline.num_stages ||
-      instruction->opcode != TRM_OP_OPT_BARRIER ||
-      trm_instruction_frontend_attribute(instruction, "recomputation_checkpoint") == NULL) {
-    return;
-  }
-  ++draft->checkpoints[draft->stage];
-  const int32_t count = trm_shape_num_leaves(&instruction->shape);
-  for (int32_t l = 0; l < count; ++l) {
-    const uint32_t v = leaves[l].variable;
-    if (v < draft->stage_uses.count) draft->stage_uses.items[v].comes_in = true;
-  }
-}
 
 /* A value that comes into a stage, from another stage or a feed, is kept even when the rest is
  * recomputed; so is a checkpoint, from which the stage computes again. */

@@ -1,4 +1,4 @@
-/* Options of linear plans, from JSON (api.c). */
+/* Options of linear plans, from JSON. */
 #ifndef TREMULA_IPU_PROGRAM_PLAN_OPTIONS_H_
 #define TREMULA_IPU_PROGRAM_PLAN_OPTIONS_H_
 

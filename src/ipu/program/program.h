@@ -1,8 +1,10 @@
 /* The program that an IPU would run for a module: its steps, their cycles, its memory.
  *
  *   steps.c        appending steps from costs; totals.c: adding them up
+ *   compute_sets.c compute sets, and which of them are equal; phase_names.c: their names
  *   entry.c        inputs, outputs, the two walks over the entry
  *   walk.c         the walk over a computation: where it runs, results
+ *   placements.c   where inputs and constants are allocated; ipu_copies.c: copies on other IPUs
  *   roles.c        how Poplar names compute sets and which of them exist, as the pass library-calls
  *                  has stated it
  *   recompute.c    values that an IPU computes twice to save memory
@@ -10,13 +12,14 @@
  *   costs.c        the op family that knows the cost of an opcode
  *   order.c        the order of execution (memory)
  *   control.c      loops and conditionals
- *   pipeline.c     pipelines: overlap of stages, stashed activations
+ *   pipeline.c     pipelines: overlap of stages, stashed activations; stages.c: their values
  *   io_tiles.c     tiles reserved for feeds: overlap of streams and compute
  *   liveness.c     peak and per-step memory
  *   always_live.c  vertex state, code, stacks, headers
  *   explain.c      out of memory: what does not fit and why; advice.c: changes that would help
  *   layers.c       sums by layer; split.c: shards; items.c: the data of a run
- *   api.c          the functions of tremula/program.h
+ *   api.c          the functions of tremula/program.h; names.c: names of its enums
+ *   plan_options.c options of linear plans, from JSON
  *
  * Indices are stable: steps[i], variables[i], compute_sets[i], sources[i]. Everything lives in the
  * program's arena. Bytes are the IPU's (64-bit integers are 4 bytes). Cycles are tile cycles.

@@ -24,7 +24,7 @@ static uint8_t kind_of_use(const trm_program_draft *draft, const trm_instruction
   if (update == NULL) return ELSEWHERE;
   const bool offloads = strncmp(update, "offload", 7) == 0 ||
                         (strncmp(update, "auto", 4) == 0 && !draft->program->options.ipu_model);
-  const uint8_t sharded = trm_shards_wanted(draft, instruction) ? SHARDED : 0;
+  const uint8_t sharded = trm_remote_wants_shards(draft, instruction) ? SHARDED : 0;
   return IN_UPDATE | (offloads ? OFFLOADED | sharded : 0);
 }
 
@@ -98,7 +98,7 @@ trm_status trm_remote_note_result(trm_program_draft *draft, const trm_value *sta
     TRY(trm_program_make_placements(draft, source->computation, source->instruction, leaves,
                                     error));
     draft->wishes[source->computation][source->instruction][variable->leaf].remote |=
-        RESULT | (trm_shards_wanted(draft, maker) ? sharded : 0);
+        RESULT | (trm_remote_wants_shards(draft, maker) ? sharded : 0);
     v = draft->follows.items[v];
   }
   return TRM_OK;
@@ -196,4 +196,10 @@ trm_status trm_remote_write(trm_program_draft *draft, const trm_value *values, s
     if (!is_there) TRY(add_array(draft, value->variable, first_step, error));
   }
   return TRM_OK;
+}
+
+bool trm_remote_wants_shards(const trm_program_draft *draft, const trm_instruction *instruction) {
+  if (draft->program->options.replicas <= 1) return false;
+  const char *update = trm_instruction_fused_attribute(draft->module, instruction, "weight_update");
+  return update != NULL && strstr(update, ",sharded") != NULL;
 }

@@ -9,12 +9,6 @@
 
 #include "ipu/program/draft.h"
 
-bool trm_shards_wanted(const trm_program_draft *draft, const trm_instruction *instruction) {
-  if (draft->program->options.replicas <= 1) return false;
-  const char *update = trm_instruction_fused_attribute(draft->module, instruction, "weight_update");
-  return update != NULL && strstr(update, ",sharded") != NULL;
-}
-
 /* The leaves of an instruction that the walk may not have reached; NULL: not known yet. */
 static const trm_value *leaves_of(const trm_program_draft *draft, const trm_program_scope *scope,
                                   trm_index i) {
@@ -35,7 +29,7 @@ static bool is_shared_out(const trm_program_draft *draft, const trm_program_scop
   const trm_instruction *instruction = trm_scope_at(draft, scope, i);
   const bool elementwise =
       instruction->opcode == TRM_OP_FUSION || trm_opcode_is_elementwise(instruction->opcode);
-  if (!elementwise || !trm_shards_wanted(draft, instruction)) return false;
+  if (!elementwise || !trm_remote_wants_shards(draft, instruction)) return false;
   for (uint32_t k = 0; k < instruction->num_operands; ++k) {
     const trm_index operand = instruction->operands[k];
     const trm_value *leaves = leaves_of(draft, scope, operand);
@@ -82,7 +76,8 @@ uint32_t trm_shards_of(const trm_program_draft *draft, const trm_program_scope *
   const uint32_t replicas = draft->program->options.replicas;
   if (is_shared_out(draft, scope, i)) return replicas;
   if (trm_instruction_acts_as(instruction) != TRM_OP_ALL_REDUCE ||
-      !trm_shards_wanted(draft, instruction) || trm_tile_group_size(request) != (int64_t)replicas) {
+      !trm_remote_wants_shards(draft, instruction) ||
+      trm_tile_group_size(request) != (int64_t)replicas) {
     return 0;
   }
   const int32_t count = trm_shape_num_leaves(&instruction->shape);

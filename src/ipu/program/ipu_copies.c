@@ -1,0 +1,137 @@
+/* Owns: copies of values on other IPUs: each is made once, where its readers want it. */
+#include "ipu/program/draft.h"
+#include "ipu/target/target.h"
+
+/* The copy of a value that an IPU has already, or TRM_NO_INDEX. */
+static uint32_t find_copy(const trm_program_draft *draft, const trm_value *value, uint32_t ipu) {
+  if (value->num_more > 0 || value->is_view || draft->copies_of.count <= value->variable) {
+    return TRM_NO_INDEX;
+  }
+  const uint32_t copy = draft->copies_of.items[value->variable];
+  const bool is_there = copy != TRM_NO_INDEX && draft->variables.items[copy].mapping.ipu == ipu;
+  return is_there ? copy : TRM_NO_INDEX;
+}
+
+/* The cost of copying `bytes` to another IPU. A message arrives in one piece, which is then put in
+ * place. */
+static trm_status cost_ipu_copy(const trm_target *target, const trm_mapping *from,
+                                const trm_mapping *to, int64_t bytes, trm_tile_cost *cost,
+                                trm_error *error) {
+  const double rate = target->ipu_link_bytes_per_second * target->ipu_link_efficiency;
+  const double cycles = rate > 0 ? (double)bytes / rate * target->clock_frequency : 0;
+  const int64_t parts = trm_most(from->parts, to->parts);
+  const trm_phase phase = {
+      .kind = TRM_PHASE_GLOBAL_EXCHANGE,
+      .name = "inter-ipu-copy",
+      .cycles = (int64_t)cycles + 1,
+      .sync_cycles = target->global_sync_cycles,
+      .cycles_mean = cycles,
+      .active_tiles = parts > target->tiles_per_ipu ? target->tiles_per_ipu : (uint32_t)parts,
+      .bytes_in_worst = trm_mapping_worst_bytes(to),
+      .bytes_in_total = bytes,
+      .bytes_out_worst = trm_mapping_worst_bytes(from),
+      .bytes_out_total = bytes,
+      .messages_worst = 2};
+  TRY(trm_tile_cost_add(cost, &phase, error));
+  const trm_tile_request request = {.target = target};
+  return trm_tile_add_copy(&request, cost, "inter-ipu-copy", trm_mapping_worst_bytes(to),
+                           trm_mapping_total_bytes(to), 8, to->parts, error);
+}
+
+/* Remembers a copy for later readers. In a loop a copy is valid for this turn only. */
+static trm_status remember_copy(trm_program_draft *draft, const trm_value *value, uint32_t copy,
+                                trm_error *error) {
+  while (draft->copies_of.count <= value->variable) {
+    if (!VECTOR_PUSH(&draft->copies_of, TRM_NO_INDEX)) FAIL_NO_MEMORY("copies");
+  }
+  if (draft->loops.count == 0 && !value->is_view) {
+    draft->copies_of.items[value->variable] = copy;
+  }
+  return TRM_OK;
+}
+
+/* The wish of a variable's copy on an IPU, which the first walk adds; TRM_NO_INDEX: none. */
+static trm_status find_copy_wish(trm_program_draft *draft, uint32_t variable, uint32_t ipu,
+                                 uint32_t *out_wish, trm_error *error) {
+  const trm_program_variable *v = &draft->variables.items[variable];
+  *out_wish = TRM_NO_INDEX;
+  if (v->source == TRM_NO_INDEX) return TRM_OK;
+  const trm_program_source *source = &draft->sources.items[v->source];
+  const trm_copy_wish wanted = {.computation = source->computation,
+                                .instruction = source->instruction,
+                                .leaf = v->leaf,
+                                .ipu = ipu};
+  for (uint32_t w = 0; w < draft->copy_wishes.count; ++w) {
+    const trm_copy_wish *one = &draft->copy_wishes.items[w];
+    if (one->computation == wanted.computation && one->instruction == wanted.instruction &&
+        one->leaf == wanted.leaf && one->ipu == ipu) {
+      *out_wish = w;
+      return TRM_OK;
+    }
+  }
+  if (!draft->finding) return TRM_OK;
+  *out_wish = (uint32_t)draft->copy_wishes.count;
+  if (!VECTOR_PUSH(&draft->copy_wishes, wanted)) FAIL_NO_MEMORY("copies");
+  return TRM_OK;
+}
+
+/* Where a copy of an array to another IPU lies: where its readers there want it, else as the array.
+ */
+static trm_mapping place_copy(trm_program_draft *draft, const trm_value *value,
+                              const trm_shape *shape, uint32_t ipu, uint32_t wish) {
+  trm_mapping place = *trm_value_mapping(draft, value);
+  place.ipu = ipu;
+  place.layout = trm_layout_combine(place.layout, ipu + 1);
+  const uint32_t tiles = trm_program_target_of(draft, ipu)->tiles_per_ipu;
+  if (value->is_view || place.parts > tiles) place = trm_program_next_linear(draft, shape, ipu);
+  place.tiles = tiles;
+  place.element_bytes = trm_tile_dtype_bytes(shape->dtype);
+  if (draft->finding || wish == TRM_NO_INDEX) return place;
+  const trm_tile_wish *wanted = &draft->copy_wishes.items[wish].placement.wish;
+  const bool is_wanted = wanted->kind != TRM_WISH_NONE && wanted->mapping.ipu == ipu;
+  return is_wanted ? trm_mapping_like(&wanted->mapping, shape->dtype) : place;
+}
+
+/* Copies an array of another IPU to this one, once for all its readers here. */
+trm_status trm_program_bring_to_ipu(trm_program_draft *draft, trm_value *value,
+                                    const trm_shape *shape, uint32_t ipu, uint32_t source,
+                                    trm_error *error) {
+  trm_program_note_reader(draft, value, ipu, source);
+  const trm_mapping *from = trm_value_mapping(draft, value);
+  if (value->variable == TRM_NO_INDEX || from->kind == TRM_MAPPING_NONE || from->ipu == ipu ||
+      (value->is_constant && value->source_count <= 1)) {
+    return TRM_OK;
+  }
+  uint32_t copy = find_copy(draft, value, ipu);
+  if (copy != TRM_NO_INDEX) {
+    *value = trm_value_plain(draft, copy);
+    return TRM_OK;
+  }
+  uint32_t wish;
+  TRY(find_copy_wish(draft, value->variable, ipu, &wish, error));
+  const trm_mapping to = place_copy(draft, value, shape, ipu, wish);
+  const int64_t bytes = trm_most(1, value->source_count) * to.element_bytes;
+  trm_tile_cost cost = {.arena = &draft->program->arena};
+  uint32_t first, last, writes;
+  trm_status status =
+      cost_ipu_copy(trm_program_target_of(draft, ipu), from, &to, bytes, &cost, error);
+  if (status == TRM_OK && !draft->finding) {
+    status = trm_program_add_cost(draft, &cost, source, ipu, &first, &last, &writes, error);
+  }
+  trm_tile_cost_free(&cost);
+  TRY(status);
+  TRY(trm_program_touch(draft, value, error));
+  const trm_new_variable wanted = {.name = draft->variables.items[value->variable].name,
+                                   .source = source,
+                                   .shape = shape,
+                                   .mapping = to,
+                                   .category = TRM_CATEGORY_VARIABLE};
+  TRY(trm_program_add_variable(draft, &wanted, &copy, error));
+  draft->variables.items[copy].copied = shape;
+  draft->copy_wishes_of.items[copy] = wish;
+  draft->last_use.items[copy] = TRM_NEVER_DIES;
+  if (copy < draft->stage_uses.count) draft->stage_uses.items[copy].comes_in = true;
+  TRY(remember_copy(draft, value, copy, error));
+  *value = trm_value_plain(draft, copy);
+  return TRM_OK;
+}

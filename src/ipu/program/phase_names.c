@@ -1,0 +1,94 @@
+/* Owns: the names of phases: the TensorFlow op, the HLO instruction or pattern with its number, the
+ * library's own name. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "ipu/program/draft.h"
+
+/* Counts one more use of the word, which begins the name of a copy between IPUs. */
+static trm_status count_word(trm_program_draft *draft, const char *word, uint32_t *out_count,
+                             trm_error *error) {
+  size_t w = 0;
+  while (w < draft->words.count && strcmp(draft->words.items[w].word, word) != 0) ++w;
+  if (w == draft->words.count && !VECTOR_PUSH(&draft->words, ((trm_word_count){word, 0}))) {
+    FAIL_NO_MEMORY("names");
+  }
+  *out_count = ++draft->words.items[w].count;
+  return TRM_OK;
+}
+
+/* The role's word with its number; the first one has no number. */
+static trm_status word_of(trm_program_draft *draft, const trm_tile_role *role,
+                          const char **out_word, trm_error *error) {
+  trm_arena *arena = &draft->program->arena;
+  *out_word = role->word;
+  if (!role->is_plain && *role->number > 1) {
+    *out_word = trm_arena_format(arena, "%s.%" PRIu32, role->word, *role->number - 1);
+  }
+  if (role->prefix != NULL && *out_word != NULL) {
+    *out_word = trm_arena_format(arena, "%s/%s", *out_word, role->prefix);
+  }
+  CHECK_MEMORY(*out_word, "names");
+  return TRM_OK;
+}
+
+/* The name of a step from its TensorFlow op and HLO instruction, as the original writes it:
+ * "dense/MatMul/dot.1". */
+static trm_status name_of_role(trm_program_draft *draft, const trm_program_source *s,
+                               const trm_phase *phase, const trm_tile_role *role,
+                               const char **out_name, trm_error *error) {
+  trm_arena *arena = &draft->program->arena;
+  const trm_instruction *op = phase->of;
+  const char *op_name = role != NULL && role->scope != NULL          ? role->scope
+                        : op == NULL || op->metadata.op_name == NULL ? s->op_name
+                                                                     : op->metadata.op_name;
+  const char *hlo = phase->of != NULL ? phase->of->name : s->hlo_name;
+  /* An instruction without a TensorFlow op is called by its HLO name. */
+  const bool has_word = role != NULL && role->word != NULL && op_name[0] != '\0';
+  if (has_word) TRY(word_of(draft, role, &hlo, error));
+  *out_name = op_name[0] == '\0' ? hlo : trm_arena_format(arena, "%s/%s", op_name, hlo);
+  CHECK_MEMORY(*out_name, "names");
+  return TRM_OK;
+}
+
+trm_status trm_program_phase_name(trm_program_draft *draft, uint32_t source, const trm_phase *phase,
+                                  const char **out_name, trm_error *error) {
+  *out_name = phase->name;
+  if (source == TRM_NO_INDEX) return TRM_OK;
+  const trm_program_source *s = &draft->sources.items[source];
+  trm_tile_role *role = phase->role;
+  if (role == NULL && phase->of == NULL && draft->roles != NULL) {
+    role = &draft->roles[s->computation][s->instruction];
+  }
+  const char *whose;
+  TRY(name_of_role(draft, s, phase, role, &whose, error));
+  if (phase->kind == TRM_PHASE_GLOBAL_EXCHANGE) {
+    uint32_t count;
+    TRY(count_word(draft, phase->name, &count, error));
+    *out_name = trm_arena_format(&draft->program->arena, "Copy_%s_to_/%s.%" PRIu32 "/GlobalPre",
+                                 whose, phase->name, count);
+    CHECK_MEMORY(*out_name, "names");
+    return TRM_OK;
+  }
+  if (phase->kind == TRM_PHASE_COPY && strcmp(phase->name, "inter-ipu-copy") == 0) {
+    uint32_t count; /* that of the exchange before it */
+    TRY(count_word(draft, "inter-ipu-copy/OnTileCopy", &count, error));
+    *out_name = trm_arena_format(&draft->program->arena,
+                                 "Copy_%s_to_/inter-ipu-copy.%" PRIu32 "/OnTileCopy", whose, count);
+    CHECK_MEMORY(*out_name, "names");
+    return TRM_OK;
+  }
+  if (phase->kind == TRM_PHASE_COPY && role != NULL && role->copies != NULL &&
+      s->op_name[0] != '\0') {
+    *out_name = trm_arena_format(&draft->program->arena, "%s/%s", s->op_name, role->copies);
+    CHECK_MEMORY(*out_name, "names");
+    return TRM_OK;
+  }
+  const bool computes = phase->kind == TRM_PHASE_COMPUTE;
+  const char *last = computes && role != NULL && role->last != NULL ? role->last : phase->name;
+  *out_name = phase->kind == TRM_PHASE_COPY
+                  ? trm_arena_format(&draft->program->arena, "Copy_%s/%s/OnTileCopy", whose, last)
+                  : trm_arena_format(&draft->program->arena, "%s/%s", whose, last);
+  CHECK_MEMORY(*out_name, "names");
+  return TRM_OK;
+}
