@@ -75,8 +75,8 @@ def python_functions(path):
 
 
 def in_circles(graph):
-    """The number of nodes from which a way leads back to them."""
-    count = 0
+    """The nodes from which a way leads back to them."""
+    found = []
     for start in graph:
         seen, waiting = set(), list(graph[start])
         while waiting:
@@ -84,8 +84,8 @@ def in_circles(graph):
             if one not in seen:
                 seen.add(one)
                 waiting += graph.get(one, ())
-        count += start in seen
-    return count
+        found += [start] if start in seen else []
+    return found
 
 
 # TensorFlow's private packages, without ours, as in tests/structure/test_layers.py.
@@ -143,14 +143,16 @@ def c_calls(root):
     return functions, owner
 
 
-def call_circles(root, folder):
-    """How many C files of a folder are in a circle of calls."""
+def call_circles(root):
+    """{folder: the names of its C files that are in a circle of calls within the folder}."""
     functions, owner = c_calls(root)
-    inside = [path for path in functions if path.parent == root / folder]
-    return in_circles({path: {owner[name] for *_, body in functions[path]
-                              for name in NAME.findall(body) if name in owner
-                              and owner[name].parent == path.parent} - {path}
-                       for path in inside})
+    graph = {path: {owner[name] for *_, body in found for name in NAME.findall(body)
+                    if name in owner and owner[name].parent == path.parent} - {path}
+             for path, found in functions.items()}
+    circles = collections.defaultdict(set)
+    for path in in_circles(graph):
+        circles[path.parent.relative_to(root).as_posix()].add(path.name)
+    return circles
 
 
 def expanded(root, path, table):
@@ -229,12 +231,12 @@ def measure(root):
     imports = python_imports(root)
     inner = {module: used for module, used in imports.items()
              if module.startswith("tremula.tf.")}
-    table["python/tremula/tf: modules in circles of imports"] = str(in_circles(inner))
+    table["python/tremula/tf: modules in circles of imports"] = str(
+        len(in_circles(inner)))
     table["python: files that import private modules of TensorFlow, outside of tf/inner"] = str(
         private_users(root))
-    table["src: files in circles of includes"] = str(in_circles(includes(root)))
-    for folder in ("src/ipu/program", "src/host/exec", "src/tf"):
-        table[f"{folder}: files in circles of calls"] = str(call_circles(root, folder))
+    table["src: files in circles of includes"] = str(len(in_circles(includes(root))))
+    table["src: files in circles of calls"] = str(sum(map(len, call_circles(root).values())))
     table["tests: C files / Python functions"] = (
         f"{sum(path.name.startswith('test_') for path in files(root, 'tests/c'))} / "
         f"{sum(name.startswith('test_') for path in files(root, 'tests/python') for name, *_ in python_functions(path))}")  # noqa: E501

@@ -253,15 +253,6 @@ trm_function trm_builder_end(trm_builder *builder, trm_value root) {
   return (trm_function){builder->open.items[--builder->open.count].computation};
 }
 
-trm_function trm_builder_scalar_function(trm_builder *builder, const char *opcode,
-                                         trm_dtype dtype) {
-  const trm_type scalar = {dtype, 0, NULL};
-  trm_builder_begin(builder, opcode);
-  const trm_value a = trm_build_parameter(builder, 0, scalar, NULL);
-  const trm_value b = trm_build_parameter(builder, 1, scalar, NULL);
-  return trm_builder_end(builder, trm_build_binary(builder, opcode, a, b));
-}
-
 trm_status trm_builder_build(trm_builder *builder, trm_value root, trm_module **out_module,
                              trm_error *error) {
   trm_builder *b = builder;

@@ -83,3 +83,12 @@ trm_value trm_build_custom_call(trm_builder *builder, const char *target, const 
   }
   return trm_builder_add(builder, &instruction, operands, count);
 }
+
+trm_function trm_builder_scalar_function(trm_builder *builder, const char *opcode,
+                                         trm_dtype dtype) {
+  const trm_type scalar = {dtype, 0, NULL};
+  trm_builder_begin(builder, opcode);
+  const trm_value a = trm_build_parameter(builder, 0, scalar, NULL);
+  const trm_value b = trm_build_parameter(builder, 1, scalar, NULL);
+  return trm_builder_end(builder, trm_build_binary(builder, opcode, a, b));
+}

@@ -12,21 +12,6 @@
 #include "hlo/literal.h"
 #include "tremula/log.h"
 
-trm_status trm_parse_name(trm_parser *parser, const char *what, const char **out_name,
-                          size_t *out_length) {
-  trm_lexer *lexer = &parser->lexer;
-  if (lexer->kind != TOKEN_NAME && lexer->kind != TOKEN_IDENTIFIER) {
-    return trm_lexer_unexpected(lexer, what);
-  }
-  if (lexer->length == 0 || lexer->length > 65536 || memchr(lexer->token, 0, lexer->length)) {
-    return trm_lexer_fail(lexer, lexer->token, "a name of %zu characters", lexer->length);
-  }
-  *out_name = lexer->token;
-  *out_length = lexer->length;
-  trm_lexer_next(lexer);
-  return TRM_OK;
-}
-
 /* ---- Instructions --------------------------------------------------------------------------- */
 
 enum { MAX_NESTING = 64, MAX_SINGLE_OPERANDS = 1024 };

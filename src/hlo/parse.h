@@ -100,6 +100,13 @@ trm_status trm_parser_refuse(trm_parser *parser, const char *at, const char *mes
 trm_status trm_parse_shape(trm_parser *parser, trm_shape *out_shape);
 /* The next tokens are a shape, not a name. */
 bool trm_parse_is_shape(const trm_parser *parser);
+/* Scratch numbers: one more; those between two characters; those from `first` on, taken out. */
+trm_status trm_parse_push_number(trm_parser *parser, int64_t value);
+trm_status trm_parse_push_numbers(trm_parser *parser, int open, int close);
+trm_status trm_parse_take_dims(trm_parser *parser, size_t first, trm_dims *out_dims);
+/* The text of a group `{...}`; of a word or a string. */
+trm_status trm_parse_group_text(trm_parser *parser, const char **out_text, size_t *out_size);
+trm_status trm_parse_word_text(trm_parser *parser, const char **out_text);
 /* Numbers between two characters. */
 trm_status trm_parse_numbers(trm_parser *parser, int open, int close, trm_dims *out_dims);
 /* Replica groups: `{{0,1},{2,3}}`, `[2,2]<=[4]`, `mesh['a'=4] {'a'}`. */

@@ -11,51 +11,6 @@
 
 /* ---- Lists ---------------------------------------------------------------------------------- */
 
-static trm_status push_number(trm_parser *parser, int64_t value) {
-  trm_error *error = parser->error;
-  if (!VECTOR_PUSH(&parser->numbers, value)) FAIL_NO_MEMORY("a list");
-  return TRM_OK;
-}
-
-/* The scratch numbers from `first` on, taken out. */
-static trm_status take_dims(trm_parser *parser, size_t first, trm_dims *out_dims) {
-  trm_error *error = parser->error;
-  const size_t count = parser->numbers.count - first;
-  if (count > INT32_MAX) FAIL(INVALID_ARGUMENT, "a list of %zu numbers", count);
-  int64_t *items = NULL;
-  if (count > 0) {
-    items = trm_arena_copy(&parser->module->arena, parser->numbers.items + first,
-                           count * sizeof *items);
-    CHECK_MEMORY(items, "a list");
-  }
-  parser->numbers.count = first;
-  *out_dims = (trm_dims){(int32_t)count, items};
-  return TRM_OK;
-}
-
-/* `open 1, 2, 3 close` onto the scratch numbers. */
-static trm_status read_numbers(trm_parser *parser, int open, int close) {
-  trm_lexer *lexer = &parser->lexer;
-  TRY(trm_lexer_expect(lexer, open, open == '{' ? "'{'" : open == '[' ? "'['" : "'('"));
-  if (trm_lexer_accept(lexer, close)) return TRM_OK;
-  do {
-    int64_t value;
-    TRY(trm_lexer_integer(lexer, &value));
-    TRY(push_number(parser, value));
-  } while (trm_lexer_accept(lexer, ','));
-  return trm_lexer_expect(lexer, close, close == '}' ? "'}'" : close == ']' ? "']'" : "')'");
-}
-
-trm_status trm_parse_numbers(trm_parser *parser, int open, int close, trm_dims *out_dims) {
-  const size_t first = parser->numbers.count;
-  TRY(read_numbers(parser, open, close));
-  return take_dims(parser, first, out_dims);
-}
-
-trm_status trm_parse_dims(trm_parser *parser, trm_dims *out_dims) {
-  return trm_parse_numbers(parser, '{', '}', out_dims);
-}
-
 static trm_status read_one_dim(trm_parser *parser, int64_t *out_dim) {
   const char *where = parser->lexer.token;
   trm_dims dims;
@@ -104,90 +59,26 @@ static trm_status read_pairs(trm_parser *parser, trm_dims *out) {
   while (lexer->kind == '{') {
     const size_t before = parser->numbers.count;
     const char *where = lexer->token;
-    TRY(read_numbers(parser, '{', '}'));
+    TRY(trm_parse_push_numbers(parser, '{', '}'));
     if (parser->numbers.count - before != 2) {
       return trm_lexer_fail(lexer, where, "expected a pair {source, target}");
     }
     if (!trm_lexer_accept(lexer, ',')) break;
   }
   TRY(trm_lexer_expect(lexer, '}', "'}'"));
-  return take_dims(parser, first, out);
+  return trm_parse_take_dims(parser, first, out);
 }
 
 /* ---- Texts ---------------------------------------------------------------------------------- */
-
-static trm_status read_group_text(trm_parser *parser, const char **out_text, size_t *out_size) {
-  trm_error *error = parser->error;
-  const char *begin, *end;
-  if (parser->lexer.kind != '{') return trm_lexer_unexpected(&parser->lexer, "'{'");
-  TRY(trm_lexer_skip_group(&parser->lexer, &begin, &end));
-  const size_t size = (size_t)(end - begin);
-  if (out_size == NULL && memchr(begin, '\0', size) != NULL) {
-    return trm_lexer_fail(&parser->lexer, begin, "a NUL byte in a text");
-  }
-  *out_text = trm_arena_string(&parser->module->arena, begin, size);
-  CHECK_MEMORY(*out_text, "a text");
-  if (out_size != NULL) *out_size = size;
-  return TRM_OK;
-}
 
 /* As a proto gives it, which has no notes; one that OpSharding cannot say stays as it is. */
 static trm_status read_sharding(trm_parser *parser, const char **out_text) {
   trm_arena *arena = &parser->module->arena;
   Tremula__Hlo__OpSharding *proto;
   trm_error reason;
-  TRY(read_group_text(parser, out_text, NULL));
+  TRY(trm_parse_group_text(parser, out_text, NULL));
   if (trm_proto_sharding_parse(arena, *out_text, &proto, &reason) != TRM_OK) return TRM_OK;
   return trm_proto_sharding_text(arena, proto, out_text, parser->error);
-}
-
-static trm_status read_word_text(trm_parser *parser, const char **out_text) {
-  trm_error *error = parser->error;
-  trm_lexer *lexer = &parser->lexer;
-  if (lexer->kind != TOKEN_IDENTIFIER) return trm_lexer_unexpected(lexer, "a word");
-  *out_text = trm_arena_string(&parser->module->arena, lexer->token, lexer->length);
-  CHECK_MEMORY(*out_text, "a text");
-  trm_lexer_next(lexer);
-  return TRM_OK;
-}
-
-trm_status trm_parse_frontend_attributes(trm_parser *parser, const char *const **out_list) {
-  trm_lexer *lexer = &parser->lexer;
-  trm_error *error = parser->error;
-  trm_arena *arena = &parser->module->arena;
-  VECTOR(const char *) list = {0};
-  trm_status status = TRM_OK;
-  TRY_OR_GOTO(trm_lexer_expect(lexer, '{', "'{'"), done);
-  while (lexer->kind != '}') {
-    const char *key, *value;
-    if (lexer->kind == TOKEN_STRING) {
-      TRY_OR_GOTO(trm_lexer_string(lexer, arena, &key, NULL), done);
-    } else {
-      TRY_OR_GOTO(read_word_text(parser, &key), done);
-    }
-    TRY_OR_GOTO(trm_lexer_expect(lexer, '=', "'='"), done);
-    if (lexer->kind == '{') {
-      TRY_OR_GOTO(read_group_text(parser, &value, NULL), done);
-    } else {
-      TRY_OR_GOTO(trm_lexer_string(lexer, arena, &value, NULL), done);
-    }
-    if (!VECTOR_PUSH(&list, key) || !VECTOR_PUSH(&list, value)) {
-      FAIL_OR_GOTO(done, RESOURCE_EXHAUSTED, "out of memory while reading attributes");
-    }
-    if (!trm_lexer_accept(lexer, ',')) break;
-  }
-  TRY_OR_GOTO(trm_lexer_expect(lexer, '}', "'}'"), done);
-  if (list.count == 0) {
-    *out_list = NULL;
-    goto done;
-  }
-  const char **copy = ARENA_NEW(arena, const char *, list.count + 1);
-  if (copy == NULL) FAIL_OR_GOTO(done, RESOURCE_EXHAUSTED, "out of memory");
-  memcpy(copy, list.items, list.count * sizeof *copy);
-  *out_list = copy;
-done:
-  VECTOR_FREE(&list);
-  return status;
 }
 
 static const char *const ignored_metadata[] = {"source_end_line",
@@ -312,11 +203,11 @@ static trm_status read_precisions(trm_parser *parser, trm_dims *out) {
   while (lexer->kind != '}') {
     int value;
     TRY(read_spelled(parser, KIND_PRECISIONS, &value));
-    TRY(push_number(parser, value));
+    TRY(trm_parse_push_number(parser, value));
     if (!trm_lexer_accept(lexer, ',')) break;
   }
   TRY(trm_lexer_expect(lexer, '}', "'}'"));
-  return take_dims(parser, first, out);
+  return trm_parse_take_dims(parser, first, out);
 }
 
 static trm_status read_float(trm_parser *parser, float *out_value) {
@@ -348,8 +239,8 @@ static trm_status read_list_value(trm_parser *parser, const trm_attribute *attri
       const size_t first = parser->numbers.count;
       int64_t value;
       TRY(trm_lexer_integer(&parser->lexer, &value));
-      TRY(push_number(parser, value));
-      return take_dims(parser, first, place);
+      TRY(trm_parse_push_number(parser, value));
+      return trm_parse_take_dims(parser, first, place);
     }
     case KIND_SLICE: return read_slice(parser, pending);
     case KIND_PADDING: return trm_parse_padding(parser, pending);
@@ -414,7 +305,7 @@ static trm_status read_value(trm_parser *parser, const trm_attribute *attribute,
     case KIND_COUNT: return read_number(parser, attribute, place);
     case KIND_BOOLEAN: return trm_lexer_boolean(lexer, place);
     case KIND_FLOAT: return read_float(parser, place);
-    case KIND_WORD: return read_word_text(parser, place);
+    case KIND_WORD: return trm_parse_word_text(parser, place);
     case KIND_STRING: return trm_lexer_string(lexer, arena, place, NULL);
     case KIND_LITERAL: return read_literal(parser, place);
     case KIND_TEXT: return read_sharding(parser, place);
@@ -422,7 +313,7 @@ static trm_status read_value(trm_parser *parser, const trm_attribute *attribute,
     case KIND_METADATA: return read_metadata(parser, place);
     case KIND_BACKEND_CONFIG:
       return lexer->kind == '{'
-                 ? read_group_text(parser, place, &instruction->backend_config_size)
+                 ? trm_parse_group_text(parser, place, &instruction->backend_config_size)
                  : trm_lexer_string(lexer, arena, place, &instruction->backend_config_size);
     case KIND_COMPARISON:
     case KIND_COMPARISON_TYPE:

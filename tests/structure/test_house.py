@@ -45,3 +45,13 @@ def test_lengths_of_functions(tmp_path):
     house = load()
     assert [(name, static, size) for name, static, size, _ in house.c_functions(path)] == [
         ("one", True, 5), ("two", False, 12)]
+
+
+def test_circles_of_calls_within_a_folder(tmp_path):
+    src = tmp_path / "src/exec"
+    src.mkdir(parents=True)
+    (src / "a.c").write_text(function("trm_begin", "trm_there"))
+    (src / "b.c").write_text(function("trm_there", "trm_last"))
+    (src / "c.c").write_text(function("trm_last", "trm_there"))
+    (src / "d.c").write_text(function("trm_unused", "trm_begin"))
+    assert load().call_circles(tmp_path) == {"src/exec": {"b.c", "c.c"}}

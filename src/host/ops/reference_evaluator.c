@@ -270,3 +270,36 @@ trm_opcode trm_evaluator_single_opcode(const trm_evaluator *evaluator) {
   }
   return operation->op.opcode;
 }
+
+trm_status trm_reference_kernel_create(const trm_kernel_request *request, const char *name,
+                                       trm_kernel_run_fn run, uint32_t num_called,
+                                       trm_kernel *out_kernel, trm_error *error) {
+  trm_reference_state *state = ARENA_NEW(request->arena, trm_reference_state, 1);
+  CHECK_MEMORY(state, "a reference kernel");
+  state->instruction = *request->instruction;
+  state->shape = request->instruction->shape;
+  state->num_operands = request->instruction->num_operands;
+  state->operands = ARENA_NEW(request->arena, trm_shape, state->num_operands + 1);
+  CHECK_MEMORY(state->operands, "a reference kernel");
+  for (uint32_t i = 0; i < state->num_operands; ++i) {
+    state->operands[i] = *trm_operand_shape(request, i);
+  }
+  size_t scratch = 0;
+  for (uint32_t i = 0; i < num_called; ++i) {
+    if (i >= request->instruction->num_called) {
+      return trm_reference_refuse(request, "it calls no computation", error);
+    }
+    char text[512];
+    TRY_NOTE(trm_evaluator_create(request->module, request->instruction->called[i], request->arena,
+                                  &state->evaluators[i], error),
+             "in the computation that %s applies",
+             trm_instruction_text(request->module, request->instruction, text, sizeof text));
+    scratch += state->evaluators[i]->slot_bytes;
+  }
+  memset(out_kernel, 0, sizeof *out_kernel);
+  out_kernel->name = name;
+  out_kernel->state = state;
+  out_kernel->run = run;
+  out_kernel->scratch_bytes = scratch;
+  return TRM_OK;
+}

@@ -189,25 +189,6 @@ static trm_status take_root(reader *r, const json_t *root, trm_error *error) {
   return TRM_OK;
 }
 
-void trm_target_rehash(trm_target *target) {
-  unsigned char bytes[NUM_FIELDS * sizeof(double) + sizeof target->architecture +
-                      sizeof target->element_offsets] = {0};
-  size_t used = 0;
-  for (size_t i = 0; i < NUM_FIELDS; ++i) {
-    const size_t size = fields[i].kind == KIND_REAL   ? sizeof(double)
-                        : fields[i].kind == KIND_FLAG ? sizeof(bool)
-                                                      : sizeof(uint32_t);
-    memcpy(bytes + used, (const char *)target + fields[i].offset, size);
-    used += size;
-  }
-  memcpy(bytes + used, target->architecture, strlen(target->architecture));
-  used += sizeof target->architecture;
-  memcpy(bytes + used, target->element_offsets,
-         target->num_elements * sizeof *target->element_offsets);
-  used += sizeof target->element_offsets;
-  target->hash = XXH3_64bits(bytes, used);
-}
-
 trm_status trm_target_parse(const void *data, size_t size, const char *source,
                             trm_target **out_target, trm_error *error) {
   reader r = {.source = source == NULL ? "machine description" : source};
@@ -226,4 +207,23 @@ trm_status trm_target_parse(const void *data, size_t size, const char *source,
   }
   *out_target = r.target;
   return TRM_OK;
+}
+
+void trm_target_rehash(trm_target *target) {
+  unsigned char bytes[NUM_FIELDS * sizeof(double) + sizeof target->architecture +
+                      sizeof target->element_offsets] = {0};
+  size_t used = 0;
+  for (size_t i = 0; i < NUM_FIELDS; ++i) {
+    const size_t size = fields[i].kind == KIND_REAL   ? sizeof(double)
+                        : fields[i].kind == KIND_FLAG ? sizeof(bool)
+                                                      : sizeof(uint32_t);
+    memcpy(bytes + used, (const char *)target + fields[i].offset, size);
+    used += size;
+  }
+  memcpy(bytes + used, target->architecture, strlen(target->architecture));
+  used += sizeof target->architecture;
+  memcpy(bytes + used, target->element_offsets,
+         target->num_elements * sizeof *target->element_offsets);
+  used += sizeof target->element_offsets;
+  target->hash = XXH3_64bits(bytes, used);
 }

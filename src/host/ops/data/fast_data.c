@@ -23,14 +23,6 @@ static trm_status run_move(const trm_kernel *kernel, const trm_kernel_call *call
   return TRM_OK;
 }
 
-void trm_row_major_strides(const trm_shape *shape, int64_t *out_strides) {
-  int64_t stride = 1;
-  for (int32_t d = shape->rank - 1; d >= 0; --d) {
-    out_strides[d] = stride;
-    stride *= shape->dims[d];
-  }
-}
-
 /* Finds the place from which element (0, ..) of the result is read, and the strides of reading. */
 static void plan_reading(const trm_instruction *instruction, const trm_shape *operand,
                          int64_t *from, int64_t *out_base) {

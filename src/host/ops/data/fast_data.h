@@ -6,7 +6,13 @@
 #include "host/ops/kernel.h"
 
 /* Strides in elements. */
-void trm_row_major_strides(const trm_shape *shape, int64_t *out_strides);
+static inline void trm_row_major_strides(const trm_shape *shape, int64_t *out_strides) {
+  int64_t stride = 1;
+  for (int32_t d = shape->rank - 1; d >= 0; --d) {
+    out_strides[d] = stride;
+    stride *= shape->dims[d];
+  }
+}
 
 /* fast_pad.c. */
 trm_status trm_fast_pad_create(const trm_kernel_request *request, trm_kernel *out_kernel,

@@ -248,24 +248,6 @@ void trm_strip_run_kept(const trm_strip_code *code, const void *const *operands,
 
 /* ---- Functions ------------------------------------------------------------------------------ */
 
-trm_status trm_function_compile(const trm_module *module, uint32_t computation, trm_arena *arena,
-                                trm_function *out_function, bool *out_supported, trm_error *error) {
-  const trm_computation *body = &module->computations[computation];
-  trm_function function = {.num_parameters = body->num_parameters};
-  const strip_request request = {.computation = body,
-                                 .is_function = true,
-                                 .half_overflow = TRM_HALF_INFINITY,
-                                 .casts_wrap = module->casts_wrap};
-  TRY(trm_strip_compile_any(&request, arena, &function.code, out_supported, error));
-  if (!*out_supported) return TRM_OK;
-  const trm_shape *shape = &body->instructions[body->root].shape;
-  function.num_results = shape->dtype == TRM_TUPLE ? (uint32_t)shape->num_elements : 1;
-  function.scratch_bytes = function.code->temporary_bytes + function.code->file_bytes;
-  function.single_opcode = trm_computation_combiner(body);
-  *out_function = function;
-  return TRM_OK;
-}
-
 void trm_function_apply(const trm_function *function, const void *const *args, void *const *results,
                         size_t count, void *scratch) {
   const trm_strip_code *code = function->code;

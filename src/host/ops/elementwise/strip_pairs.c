@@ -261,7 +261,6 @@ static void use_scalars(compiler *c, uint32_t num_fills) {
 }
 
 trm_status trm_strip_merge_steps(strip_compiler *c, uint32_t *num_fills, trm_error *error) {
-  TRY(trm_strip_generate(c, *num_fills, error));
   merge_pairs(c, *num_fills);
   TRY(merge_polynomials(c, *num_fills, error));
   *num_fills = drop_fills(c, *num_fills);

@@ -198,6 +198,7 @@ static size_t register_offset(uint32_t units, int64_t strip) {
 static trm_status place_steps(compiler *c, int64_t count, int64_t strip, uint32_t *out_fills,
                               uint32_t **out_units, uint32_t *out_total, trm_error *error) {
   TRY(split_fills(c, count, strip, out_fills, error));
+  TRY(trm_strip_generate(c, *out_fills, error));
   TRY(trm_strip_merge_steps(c, out_fills, error));
   *out_units = ARENA_NEW(&c->scratch, uint32_t, c->slots.count + 1);
   CHECK_MEMORY(*out_units, "strip code");

@@ -14,12 +14,6 @@
 
 enum { EQUALS = 0, UNORDERED = 3, IS_LESS = 17, IS_GREATER = 30 };
 
-trm_node trm_generate_constant(trm_generator *g, float value) {
-  uint32_t bits;
-  memcpy(&bits, &value, sizeof bits);
-  return NUMBER(bits);
-}
-
 static bool is_invariant(const trm_generator *g, trm_node node) {
   return !g->failed && g->nodes.items[node].is_invariant;
 }

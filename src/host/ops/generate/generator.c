@@ -1,5 +1,7 @@
 /* Owns: the nodes of a generated loop, and its frame: what is computed before it, its turns, what
  * comes after the last whole vector. */
+#include <string.h>
+
 #include "host/ops/generate/writer.h"
 
 trm_node trm_generate(trm_generator *g, trm_node_kind kind, trm_node a, trm_node b, trm_node c,
@@ -15,6 +17,12 @@ trm_node trm_generate(trm_generator *g, trm_node_kind kind, trm_node a, trm_node
   }
   if (!VECTOR_PUSH(&g->nodes, node)) g->failed = true;
   return (trm_node)g->nodes.count - 1;
+}
+
+trm_node trm_generate_constant(trm_generator *g, float value) {
+  uint32_t bits;
+  memcpy(&bits, &value, sizeof bits);
+  return trm_generate(g, NODE_CONSTANT, TRM_NO_NODE, TRM_NO_NODE, TRM_NO_NODE, bits);
 }
 
 void trm_generator_free(trm_generator *g) { VECTOR_FREE(&g->nodes); }

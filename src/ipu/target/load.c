@@ -1,0 +1,48 @@
+/* Owns: the sources of a target: a preset, a file, another target. */
+#include <string.h>
+
+#include "base/file.h"
+#include "ipu/target/parse.h"
+
+enum { MAX_FILE_BYTES = 1 << 20 };
+
+trm_status trm_target_load(const char *name_or_path, trm_target **out_target, trm_error *error) {
+  const char *name = name_or_path == NULL ? "mk2" : name_or_path;
+  const size_t length = strlen(name);
+  const bool is_path =
+      strchr(name, '/') != NULL || (length > 5 && strcmp(name + length - 5, ".json") == 0);
+  if (!is_path) {
+    const trm_target_text *text = trm_target_find_text(name);
+    if (text == NULL) {
+      FAIL(NOT_FOUND,
+           "there is no target \"%.80s\"; use mk1, mk2, bow or the path of a JSON file "
+           "(it must contain a '/' or end in .json)",
+           name);
+    }
+    return trm_target_parse(text->text, text->size, text->name, out_target, error);
+  }
+  char *data = NULL;
+  size_t size = 0;
+  TRY(trm_read_regular(name, "machine description", MAX_FILE_BYTES, &data, &size, error));
+  const trm_status status = trm_target_parse(data, size, name, out_target, error);
+  trm_free(data);
+  return status;
+}
+
+trm_status trm_target_resize(const trm_target *target, uint32_t num_ipus, uint32_t tiles_per_ipu,
+                             trm_target **out_target, trm_error *error) {
+  if (num_ipus > 1024 || tiles_per_ipu > 65536) {
+    FAIL(INVALID_ARGUMENT,
+         "a target of %u IPUs with %u tiles each: at most 1024 and 65536 are "
+         "allowed",
+         num_ipus, tiles_per_ipu);
+  }
+  trm_target *copy = NULL;
+  TRY(trm_target_new(&copy, error));
+  trm_target_copy(copy, target);
+  if (num_ipus > 0) copy->num_ipus = num_ipus;
+  if (tiles_per_ipu > 0) copy->tiles_per_ipu = tiles_per_ipu;
+  trm_target_rehash(copy);
+  *out_target = copy;
+  return TRM_OK;
+}
