@@ -87,6 +87,18 @@ def test_files_call_each_other_in_no_circle():
     assert found["src/ipu/program"] == RECURSIONS["src/ipu/program"]
 
 
+def test_the_parts_of_a_draft_have_owners():
+    folder = ROOT / "src/ipu/program"
+    text = (folder / "draft.h").read_text()
+    owners = {part: re.findall(r"\w+\.c", files) for files, part in re.findall(
+        r"/\* ([\w. ]+): [^/]*\*/\ntypedef struct trm_draft_(\w+) {", text)}
+    wrong = [f"{path.name} grows draft.{part}: {' and '.join(owners.get(part, ['nobody']))} does"
+             for path in sorted(folder.glob("*.c"))
+             for part in re.findall(r"VECTOR_PUSH\(&draft->(\w+)", path.read_text())
+             if path.name not in owners.get(part, [])]
+    assert len(owners) == 9 and not wrong, "\n".join(wrong)
+
+
 def test_every_folder_is_a_layer():
     folders = {layer_at(path.relative_to(ROOT / "src").as_posix())
                for path in sources(ROOT / "src")} - {"tf"}

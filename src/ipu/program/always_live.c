@@ -80,8 +80,8 @@ static bool note_codelet(codelets *list, const trm_vertex_group *group, uint32_t
 
 static trm_status add_vertices(trm_program_draft *draft, ipu_sums *sums, codelets *list,
                                trm_error *error) {
-  for (size_t c = 0; c < draft->compute_sets.count; ++c) {
-    const trm_program_compute_set *set = &draft->compute_sets.items[c];
+  for (size_t c = 0; c < draft->sets.all.count; ++c) {
+    const trm_program_compute_set *set = &draft->sets.all.items[c];
     ipu_sums *sum = &sums[set->ipu];
     sum->counters_worst += COUNTER_BYTES;
     sum->counters_total += COUNTER_BYTES * (int64_t)set->active_tiles;
@@ -108,21 +108,21 @@ static trm_status add_vertices(trm_program_draft *draft, ipu_sums *sums, codelet
 
 /* Whether the exchange at step s belongs to an outlined compute set. */
 static bool next_is_shared(const trm_program_draft *draft, size_t s) {
-  if (s + 1 >= draft->steps.count) return false;
-  const uint32_t set = draft->steps.items[s + 1].compute_set;
-  return set != TRM_NO_INDEX && draft->compute_sets.items[set].shared_with != TRM_NO_INDEX;
+  if (s + 1 >= draft->steps.all.count) return false;
+  const uint32_t set = draft->steps.all.items[s + 1].compute_set;
+  return set != TRM_NO_INDEX && draft->sets.all.items[set].shared_with != TRM_NO_INDEX;
 }
 
 /* Code of a step on the tile with the most of it, and on all tiles of one IPU; adds it to that
  * IPU's sums. */
 static void code_of(const trm_program_draft *draft, size_t s, ipu_sums *sum, int64_t *out_worst,
                     int64_t *out_total) {
-  const trm_program_step *step = &draft->steps.items[s];
+  const trm_program_step *step = &draft->steps.all.items[s];
   const int64_t tiles = draft->target->tiles_per_ipu;
   int64_t everywhere = 0, worst = 0, active = 0;
   switch (step->type) {
     case TRM_STEP_TYPE_ON_TILE_EXECUTE: {
-      const trm_program_compute_set *set = &draft->compute_sets.items[step->compute_set];
+      const trm_program_compute_set *set = &draft->sets.all.items[step->compute_set];
       everywhere = set->shared_with == TRM_NO_INDEX ? STEP_CODE : STEP_CODE / 2;
       sum->control += everywhere;
       break;
@@ -166,8 +166,8 @@ static void code_of(const trm_program_draft *draft, size_t s, ipu_sums *sum, int
 }
 
 static void gather_code(trm_program_draft *draft, ipu_sums *sums) {
-  for (size_t s = 0; s < draft->steps.count; ++s) {
-    trm_program_step *step = &draft->steps.items[s];
+  for (size_t s = 0; s < draft->steps.all.count; ++s) {
+    trm_program_step *step = &draft->steps.all.items[s];
     const uint32_t first = step->ipu < 0 ? 0 : (uint32_t)step->ipu;
     const uint32_t end = step->ipu < 0 ? draft->program->num_ipus : first + 1;
     for (uint32_t ipu = first; ipu < end; ++ipu) {
@@ -183,8 +183,8 @@ static void gather_code(trm_program_draft *draft, ipu_sums *sums) {
 static void gather_weights(const trm_program_draft *draft, ipu_sums *sums) {
   for (uint32_t ipu = 0; ipu < draft->program->num_ipus; ++ipu) {
     int64_t reads = 0, writes = 0;
-    for (size_t v = 0; v < draft->variables.count; ++v) {
-      const trm_program_variable *one = &draft->variables.items[v];
+    for (size_t v = 0; v < draft->values.variables.count; ++v) {
+      const trm_program_variable *one = &draft->values.variables.items[v];
       if (!one->is_weight || one->is_remote || one->mapping.ipu != ipu) continue;
       reads += one->total_bytes;
       if (one->is_updated) writes += one->total_bytes;

@@ -58,7 +58,7 @@ static bool is_outlined(const trm_program_draft *draft, const trm_phase *phase, 
                         uint64_t *out_key) {
   *out_key = 0;
   if (!draft->program->options.outlining || source == TRM_NO_INDEX) return false;
-  const trm_program_source *s = &draft->sources.items[source];
+  const trm_program_source *s = &draft->steps.sources.items[source];
   const trm_instruction *whole =
       &draft->module->computations[s->computation].instructions[s->instruction];
   const trm_instruction *one = phase->of != NULL ? phase->of : whole;
@@ -76,26 +76,26 @@ static bool is_outlined(const trm_program_draft *draft, const trm_phase *phase, 
   if (role != NULL) *out_key = mix_text(*out_key, role->key);
   if (is_always || (role != NULL && role->is_shared)) return true;
   const char *function = trm_instruction_frontend_attribute(one, "outlined_function");
-  if (function == NULL && draft->branch == 0) return false;
-  *out_key = trm_layout_combine(*out_key, draft->branch);
+  if (function == NULL && draft->sets.branch == 0) return false;
+  *out_key = trm_layout_combine(*out_key, draft->sets.branch);
   if (function != NULL) *out_key = mix_text(*out_key, function);
   return true;
 }
 
 static trm_status grow_table(trm_program_draft *draft, trm_error *error) {
-  const uint32_t capacity = draft->outline_capacity == 0 ? 1024 : draft->outline_capacity * 2;
+  const uint32_t capacity = draft->sets.capacity == 0 ? 1024 : draft->sets.capacity * 2;
   uint32_t *table = trm_allocate((size_t)capacity * sizeof *table);
   CHECK_MEMORY(table, "compute sets");
   memset(table, 0xff, (size_t)capacity * sizeof *table);
-  for (uint32_t c = 0; c < draft->compute_sets.count; ++c) {
-    if (draft->compute_sets.items[c].shared_with != TRM_NO_INDEX) continue;
-    uint32_t slot = (uint32_t)draft->signatures.items[c] & (capacity - 1);
+  for (uint32_t c = 0; c < draft->sets.all.count; ++c) {
+    if (draft->sets.all.items[c].shared_with != TRM_NO_INDEX) continue;
+    uint32_t slot = (uint32_t)draft->sets.signatures.items[c] & (capacity - 1);
     while (table[slot] != TRM_NO_INDEX) slot = (slot + 1) & (capacity - 1);
     table[slot] = c;
   }
-  trm_free(draft->outline_table);
-  draft->outline_table = table;
-  draft->outline_capacity = capacity;
+  trm_free(draft->sets.table);
+  draft->sets.table = table;
+  draft->sets.capacity = capacity;
   return TRM_OK;
 }
 
@@ -103,23 +103,23 @@ static trm_status grow_table(trm_program_draft *draft, trm_error *error) {
 static trm_status share(trm_program_draft *draft, uint64_t signature, uint32_t index,
                         uint32_t *out_shared, trm_error *error) {
   *out_shared = TRM_NO_INDEX;
-  if ((uint64_t)index * 2 >= draft->outline_capacity) TRY(grow_table(draft, error));
-  const uint32_t mask = draft->outline_capacity - 1;
+  if ((uint64_t)index * 2 >= draft->sets.capacity) TRY(grow_table(draft, error));
+  const uint32_t mask = draft->sets.capacity - 1;
   uint32_t slot = (uint32_t)signature & mask;
-  for (; draft->outline_table[slot] != TRM_NO_INDEX; slot = (slot + 1) & mask) {
-    if (draft->signatures.items[draft->outline_table[slot]] == signature) {
-      *out_shared = draft->outline_table[slot];
+  for (; draft->sets.table[slot] != TRM_NO_INDEX; slot = (slot + 1) & mask) {
+    if (draft->sets.signatures.items[draft->sets.table[slot]] == signature) {
+      *out_shared = draft->sets.table[slot];
       return TRM_OK;
     }
   }
-  draft->outline_table[slot] = index;
+  draft->sets.table[slot] = index;
   return TRM_OK;
 }
 
 trm_status trm_program_add_compute_set(trm_program_draft *draft, const trm_phase *phase,
                                        const char *name, uint32_t source, uint32_t ipu,
                                        uint32_t *out_index, trm_error *error) {
-  const uint32_t index = (uint32_t)draft->compute_sets.count;
+  const uint32_t index = (uint32_t)draft->sets.all.count;
   trm_program_compute_set set = {.name = name,
                                  .source = source,
                                  .ipu = ipu,
@@ -147,7 +147,7 @@ trm_status trm_program_add_compute_set(trm_program_draft *draft, const trm_phase
                            trm_ceil_divide(state, trm_most(1, phase->active_tiles)), state, ipu, 0);
   }
   *out_index = index;
-  if (!VECTOR_PUSH(&draft->compute_sets, set) || !VECTOR_PUSH(&draft->signatures, signature)) {
+  if (!VECTOR_PUSH(&draft->sets.all, set) || !VECTOR_PUSH(&draft->sets.signatures, signature)) {
     FAIL_NO_MEMORY("compute sets");
   }
   return TRM_OK;

@@ -43,7 +43,7 @@ static trm_status own_variable(trm_program_draft *draft, const trm_value *value,
                                uint32_t leaf, uint32_t *out_variable, trm_error *error) {
   trm_mapping mapping = *trm_value_mapping(draft, value);
   const int64_t count = trm_shape_count(shape);
-  const trm_program_source *s = &draft->sources.items[source];
+  const trm_program_source *s = &draft->steps.sources.items[source];
   const trm_tile_wish *wish = trm_program_wish_for(draft, s->computation, s->instruction, leaf);
   const bool repeats = value->source_count < count; /* such as zeros as first values */
   if (repeats)
@@ -54,10 +54,11 @@ static trm_status own_variable(trm_program_draft *draft, const trm_value *value,
   } else if (value->source_count != count || mapping.kind == TRM_MAPPING_NONE ||
              (value->is_view && mapping.count != count)) {
     const uint32_t ipu = mapping.ipu;
-    mapping =
-        trm_mapping_linear(trm_program_target_of(draft, ipu), shape, ipu, draft->next_tile[ipu]);
+    mapping = trm_mapping_linear(trm_program_target_of(draft, ipu), shape, ipu,
+                                 draft->placements.next_tile[ipu]);
     if (mapping.parts > 0) {
-      draft->next_tile[ipu] = (draft->next_tile[ipu] + mapping.parts) % mapping.tiles;
+      draft->placements.next_tile[ipu] =
+          (draft->placements.next_tile[ipu] + mapping.parts) % mapping.tiles;
     }
   }
   mapping.element_bytes = trm_tile_dtype_bytes(shape->dtype);
@@ -67,22 +68,22 @@ static trm_status own_variable(trm_program_draft *draft, const trm_value *value,
                                    .mapping = mapping,
                                    .category = TRM_CATEGORY_VARIABLE};
   TRY(trm_program_add_variable(draft, &wanted, out_variable, error));
-  trm_program_variable *made = &draft->variables.items[*out_variable];
+  trm_program_variable *made = &draft->values.variables.items[*out_variable];
   made->leaf = leaf;
   made->is_remote = trm_remote_is(draft, s->computation, s->instruction, leaf, shape) ||
                     (!value->is_view && value->variable != TRM_NO_INDEX &&
-                     draft->variables.items[value->variable].is_remote);
+                     draft->values.variables.items[value->variable].is_remote);
   if (!value->is_view && value->num_more == 0 && value->source_count == count &&
       value->variable != TRM_NO_INDEX) {
-    draft->follows.items[*out_variable] = value->variable;
-    made->shards = draft->variables.items[value->variable].shards;
+    draft->values.follows.items[*out_variable] = value->variable;
+    made->shards = draft->values.variables.items[value->variable].shards;
   }
   return TRM_OK;
 }
 
 /* Values in remote memory need no copy. */
 static void add_pending(const trm_program_draft *draft, pending_copies *copies, uint32_t variable) {
-  const trm_program_variable *v = &draft->variables.items[variable];
+  const trm_program_variable *v = &draft->values.variables.items[variable];
   if (v->is_remote) return;
   copies->worst += trm_mapping_worst_bytes(&v->mapping);
   copies->total += trm_mapping_total_bytes(&v->mapping);
@@ -93,15 +94,15 @@ static trm_status begin_loop(trm_program_draft *draft, trm_program_loop **out_lo
                              trm_error *error) {
   trm_program_loop *loop = ARENA_NEW(&draft->scratch, trm_program_loop, 1);
   CHECK_MEMORY(loop, "a loop");
-  loop->first_step = (uint32_t)draft->steps.count;
-  if (!VECTOR_PUSH(&draft->loops, loop)) FAIL_NO_MEMORY("a loop");
+  loop->first_step = (uint32_t)draft->steps.all.count;
+  if (!VECTOR_PUSH(&draft->walk.loops, loop)) FAIL_NO_MEMORY("a loop");
   *out_loop = loop;
   return TRM_OK;
 }
 
 /* Values from outside that the loop reads stay alive until it ends. */
 static trm_status end_loop(trm_program_draft *draft, trm_program_loop *loop, trm_error *error) {
-  --draft->loops.count;
+  --draft->walk.loops.count;
   trm_status status = TRM_OK;
   for (size_t t = 0; t < loop->touched.count && status == TRM_OK; ++t) {
     status = trm_program_touch_variable(draft, loop->touched.items[t], error);
@@ -288,8 +289,8 @@ static trm_status open_loop(while_walk *w, uint32_t *out_step, trm_error *error)
   if (!draft->finding) {
     TRY(trm_program_open(draft, w->is_known ? TRM_STEP_TYPE_REPEAT : TRM_STEP_TYPE_REPEAT_WHILE,
                          name, w->source, -1, out_step, error));
-    draft->steps.items[*out_step].repeat_count = w->turns;
-    draft->steps.items[*out_step].repeat_is_assumed = w->is_assumed;
+    draft->steps.all.items[*out_step].repeat_count = w->turns;
+    draft->steps.all.items[*out_step].repeat_is_assumed = w->is_assumed;
   }
   if (!w->is_assumed) return TRM_OK;
   return trm_program_add_note(draft,
@@ -311,7 +312,7 @@ static trm_status walk_turn(while_walk *w, trm_error *error) {
 static trm_status restore_last_uses(while_walk *w, const uint32_t *last_behind, trm_error *error) {
   for (int32_t l = 0; l < w->count; ++l) {
     if (w->state[l].variable == TRM_NO_INDEX) continue;
-    uint32_t *last = &w->draft->last_use.items[w->state[l].variable];
+    uint32_t *last = &w->draft->values.last_use.items[w->state[l].variable];
     *last = w->invariant[l] ? w->saved[l] : last_behind[l];
     TRY(trm_program_touch(w->draft, &w->state[l], error));
   }
@@ -333,7 +334,7 @@ trm_status trm_program_walk_while(trm_program_draft *draft, trm_program_scope *s
   bool is_pipeline;
   TRY(trm_pipeline_begin(draft, instruction, &is_pipeline, error));
   TRY(trm_program_make_placements(draft, scope->computation, i, w.count, error));
-  const bool is_mini_batches = draft->pipeline_nesting == 1;
+  const bool is_mini_batches = draft->stages.nesting == 1;
   TRY(make_state(&w, i, error));
   trm_program_loop *loop;
   uint32_t step = 0;
@@ -341,15 +342,15 @@ trm_status trm_program_walk_while(trm_program_draft *draft, trm_program_scope *s
   TRY(open_loop(&w, &step, error));
   for (int32_t l = 0; l < w.count; ++l) {
     if (w.state[l].variable != TRM_NO_INDEX) {
-      w.saved[l] = draft->last_use.items[w.state[l].variable];
+      w.saved[l] = draft->values.last_use.items[w.state[l].variable];
     }
   }
-  const bool nests = is_pipeline || draft->pipeline_nesting > 0;
-  if (nests) ++draft->pipeline_nesting;
+  const bool nests = is_pipeline || draft->stages.nesting > 0;
+  if (nests) ++draft->stages.nesting;
   TRY(walk_turn(&w, error));
   if (is_mini_batches && !draft->finding) TRY(trm_pipeline_end(draft, step, w.turns, error));
-  if (nests) --draft->pipeline_nesting;
-  draft->stage = -1;
+  if (nests) --draft->stages.nesting;
+  draft->stages.current = -1;
   if (!draft->finding) trm_program_close(draft, step);
   TRY(end_loop(draft, loop, error));
   TRY(restore_last_uses(&w, scope->last[i], error));
@@ -439,7 +440,7 @@ static trm_status begin_branch(branch_walk *w, uint32_t b, trm_error *error) {
     if (w->owned[p] == NULL || w->saved[p] == NULL) FAIL_NO_MEMORY("a conditional");
     for (int32_t l = 0; l < leaves; ++l) {
       const uint32_t variable = w->parameters[p][l].variable;
-      if (variable != TRM_NO_INDEX) w->saved[p][l] = w->draft->last_use.items[variable];
+      if (variable != TRM_NO_INDEX) w->saved[p][l] = w->draft->values.last_use.items[variable];
     }
   }
   return TRM_OK;
@@ -452,7 +453,7 @@ static void restore_parameters(branch_walk *w, uint32_t b) {
     const int32_t count = parameter_leaves(w, b, p, &leaves);
     for (int32_t l = 0; l < count; ++l) {
       if (leaves[l].variable == TRM_NO_INDEX) continue;
-      w->draft->last_use.items[leaves[l].variable] = w->saved[p][l];
+      w->draft->values.last_use.items[leaves[l].variable] = w->saved[p][l];
     }
   }
 }
@@ -473,7 +474,7 @@ static trm_status take_results(branch_walk *w, uint32_t b, const trm_value *root
       uint32_t variable;
       TRY(own_variable(draft, &root[l], shape, w->instruction->name, w->source, (uint32_t)l,
                        &variable, error));
-      draft->last_use.items[variable] = w->scope->last[w->index][l];
+      draft->values.last_use.items[variable] = w->scope->last[w->index][l];
       w->results[l] = trm_value_plain(draft, variable);
     }
     TRY(trm_program_touch(draft, &root[l], error));
@@ -497,10 +498,10 @@ static trm_status walk_branch(branch_walk *w, uint32_t b, trm_error *error) {
                          error));
   }
   const trm_value *root;
-  const uint64_t around = draft->branch;
-  if (!w->is_call) draft->branch = branch_key(draft->module, called);
+  const uint64_t around = draft->sets.branch;
+  if (!w->is_call) draft->sets.branch = branch_key(draft->module, called);
   const trm_status walked = trm_program_walk(draft, called, w->parameters, w->owned, &root, error);
-  draft->branch = around;
+  draft->sets.branch = around;
   TRY(walked);
   TRY(take_results(w, b, root, error));
   restore_parameters(w, b);

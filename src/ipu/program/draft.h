@@ -17,8 +17,8 @@ typedef struct trm_known {
 /* One array leaf of a value: a variable, or a view of some. */
 typedef struct trm_value {
   uint32_t variable;       /* the first variable behind it; TRM_NO_INDEX: none (a token) */
-  uint32_t more, num_more; /* further variables, in draft.more */
-  uint32_t place;          /* of a view, in draft.places; TRM_NO_INDEX: the place of the variable */
+  uint32_t more, num_more; /* further variables, in draft.values.more */
+  uint32_t place; /* of a view, in draft.values.places; TRM_NO_INDEX: the place of the variable */
   int64_t source_count, contiguous;
   bool is_view, is_constant;
   const void *scalar;     /* the element of a constant, of the leaf's type */
@@ -95,56 +95,104 @@ typedef struct trm_word_count {
   uint32_t count;
 } trm_word_count;
 
+/* The parts of a draft. Each has an owner, which alone makes and grows it (entry.c begins and ends
+ * all). Others may fill in an element that the owner has made for them. */
+
+/* steps.c: steps, and what they and variables come from. */
+typedef struct trm_draft_steps {
+  VECTOR(trm_program_step) all;
+  VECTOR(trm_program_source) sources;
+  VECTOR(const char *) notes;
+  uint32_t parent; /* the step that becomes the parent of new steps */
+} trm_draft_steps;
+
+/* compute_sets.c: compute sets and, for outlining, which of them are equal. */
+typedef struct trm_draft_sets {
+  VECTOR(trm_program_compute_set) all;
+  VECTOR(uint64_t) signatures; /* by compute set */
+  uint32_t *table;             /* hash table of compute sets */
+  uint32_t capacity;
+  uint64_t branch; /* equal for equal branches of conditionals; 0: outside, or a branch with random
+                      numbers */
+} trm_draft_sets;
+
+/* phase_names.c: how often words occur in names. */
+typedef struct trm_draft_names {
+  VECTOR(trm_word_count) words;
+} trm_draft_names;
+
+/* values.c: variables and views. */
+typedef struct trm_draft_values {
+  VECTOR(trm_program_variable) variables;
+  VECTOR(trm_mapping) places;
+  VECTOR(uint32_t) more;
+  VECTOR(uint32_t) last_use; /* by variable: position in the current scope */
+  VECTOR(uint32_t) follows;  /* by variable: the variable whose place it took; TRM_NO_INDEX: none */
+  VECTOR(uint32_t) copy_wishes_of;  /* by variable: of a copy to another IPU; TRM_NO_INDEX: none */
+  VECTOR(trm_stage_use) stage_uses; /* by variable, in the loop of a pipeline */
+} trm_draft_values;
+
+/* placements.c: where leaves that nothing computes are allocated. */
+typedef struct trm_draft_placements {
+  trm_placement ***wishes; /* [computation][instruction][leaf]; NULL where there are none */
+  uint32_t *next_tile;     /* by IPU: where the next linear mapping begins */
+} trm_draft_placements;
+
+/* ipu_copies.c: copies on other IPUs. */
+typedef struct trm_draft_copies {
+  VECTOR(uint32_t) of;          /* by variable: its copy on another IPU; TRM_NO_INDEX: none */
+  VECTOR(trm_copy_wish) wishes; /* of the first walk */
+} trm_draft_copies;
+
+/* pipeline.c and stages.c: the loop of a pipeline. */
+typedef struct trm_draft_stages {
+  uint32_t *checkpoints;     /* by stage: recomputation checkpoints so far; or NULL */
+  trm_tile_options *options; /* by entry of pipeline.stages, last the update's; or NULL */
+  trm_remote_options remote;
+  int32_t current;  /* the stage of the current instruction; -1: none */
+  uint32_t nesting; /* 0: outside; 1: in the loop with the attribute; 2: in the loop over
+                       mini-batches */
+} trm_draft_stages;
+
+/* io_tiles.c: tiles for feeds. */
+typedef struct trm_draft_io {
+  bool *keeps_tiles; /* by IPU: it has no feeds, so all of its tiles compute */
+  int64_t *bytes;    /* by IPU: bytes of feeds on I/O tiles */
+} trm_draft_io;
+
+/* walk.c and control.c: how far the walk is. */
+typedef struct trm_draft_walk {
+  uint32_t reading; /* the first step of the current instruction */
+  uint32_t depth;
+  uint64_t instructions;
+  uint32_t **orders;                /* by computation: instructions in order of execution */
+  VECTOR(trm_program_loop *) loops; /* the enclosing loops */
+} trm_draft_walk;
+
 typedef struct trm_program_draft {
   trm_program *program;
   const trm_module *module;
   const trm_target *target; /* without I/O tiles */
-  bool *keeps_tiles;        /* by IPU: it has no feeds, so all of its tiles compute */
   trm_tile_options tile_options;
   struct trm_plan_cache *plans;
-  trm_tile_role **roles;        /* roles.c: [computation][instruction] */
-  VECTOR(trm_word_count) words; /* of names, with their counts */
-  bool finding;                 /* the first of two walks, which only notes wishes of placement */
-  trm_placement ***wishes;      /* [computation][instruction][leaf]; NULL where there are none */
-  trm_arena scratch;            /* of one walk */
-  VECTOR(trm_program_step) steps;
-  VECTOR(trm_program_compute_set) compute_sets;
-  VECTOR(trm_program_variable) variables;
-  VECTOR(trm_program_source) sources;
-  VECTOR(trm_mapping) places;
-  VECTOR(uint32_t) more;
-  VECTOR(const char *) notes;
-  VECTOR(uint32_t) last_use; /* by variable: position in the current scope */
-  VECTOR(uint32_t) follows;  /* by variable: the variable whose place it took; TRM_NO_INDEX: none */
-  VECTOR(uint32_t) copies_of;        /* by variable: its copy on another IPU; TRM_NO_INDEX: none */
-  VECTOR(uint32_t) copy_wishes_of;   /* by variable: of a copy to another IPU; TRM_NO_INDEX: none */
-  VECTOR(trm_copy_wish) copy_wishes; /* of the first walk */
-  VECTOR(trm_program_loop *) loops;  /* the enclosing loops */
-  VECTOR(uint64_t) signatures;       /* by compute set, for outlining */
-  uint32_t *next_tile;               /* by IPU: where the next linear mapping begins */
-  uint32_t *outline_table;           /* hash table of compute sets */
-  uint32_t outline_capacity;
-  VECTOR(trm_stage_use) stage_uses; /* by variable, in the loop of a pipeline */
-  uint32_t *checkpoints;            /* by stage: recomputation checkpoints so far; or NULL */
-  uint32_t reading;                 /* the first step of the current instruction */
-  trm_tile_options *stage_options;  /* by entry of pipeline.stages, last the update's; or NULL */
-  trm_remote_options remote;
-  int64_t *io_bytes; /* by IPU: bytes of feeds on I/O tiles */
-  uint64_t branch; /* equal for equal branches of conditionals; 0: outside, or a branch with random
-                      numbers */
-  int32_t stage;   /* the pipeline stage of the current instruction; -1: none */
-  uint32_t pipeline_nesting; /* 0: outside; 1: in the loop with the attribute; 2: in the loop over
-                                mini-batches */
-  uint32_t parent;           /* the step that becomes the parent of new steps */
-  uint32_t depth;
-  uint64_t walked;
-  uint32_t **orders; /* by computation: instructions in order of execution */
+  trm_tile_role **roles; /* roles.c: [computation][instruction] */
+  bool finding;          /* the first of two walks, which only notes wishes of placement */
+  trm_arena scratch;     /* of one walk */
+  trm_draft_steps steps;
+  trm_draft_sets sets;
+  trm_draft_names names;
+  trm_draft_values values;
+  trm_draft_placements placements;
+  trm_draft_copies copies;
+  trm_draft_stages stages;
+  trm_draft_io io;
+  trm_draft_walk walk;
 } trm_program_draft;
 
 /* The target with the tiles that compute on this IPU. */
 static inline const trm_target *trm_program_target_of(const trm_program_draft *draft,
                                                       uint32_t ipu) {
-  return draft->keeps_tiles[ipu] ? draft->program->target : draft->target;
+  return draft->io.keeps_tiles[ipu] ? draft->program->target : draft->target;
 }
 
 static inline trm_order_kind trm_program_order_kind(const trm_program_options *options) {

@@ -1,8 +1,8 @@
 /* Owns: a program as a whole: inputs, outputs, and the two walks over the entry.
  *
  * The first walk finds where to allocate inputs and constants, as their most demanding consumers
- * wish (draft.wishes). The second walk makes the program. Both see the same instructions in the
- * same order, and the planner's cache makes the second walk cheap. */
+ * wish (draft.placements.wishes). The second walk makes the program. Both see the same instructions
+ * in the same order, and the planner's cache makes the second walk cheap. */
 #include <inttypes.h>
 #include <jansson.h>
 #include <string.h>
@@ -59,13 +59,13 @@ static trm_status name_input(trm_program_draft *draft, const json_t *names, size
                              trm_error *error) {
   const trm_module *module = draft->module;
   const trm_instruction *parameter = &module->computations[module->entry].instructions[i];
-  const trm_placement *placements = draft->wishes[module->entry][i];
+  const trm_placement *placements = draft->placements.wishes[module->entry][i];
   const char *listed = json_string_value(json_array_get(names, index));
   *out_name = parameter->name;
   if (draft->finding) return TRM_OK;
   if (listed != NULL) {
     *out_name = trm_arena_string(&draft->program->arena, listed, strlen(listed));
-    draft->sources.items[source].op_name = *out_name;
+    draft->steps.sources.items[source].op_name = *out_name;
   } else if (placements != NULL && placements[leaf].reader != NULL) {
     *out_name = trm_arena_format(&draft->program->arena, "%s (read by %s)", parameter->name,
                                  placements[leaf].reader);
@@ -111,7 +111,7 @@ static trm_status add_input(trm_program_draft *draft, const input_table *table, 
                                    .category = TRM_CATEGORY_VARIABLE,
                                    .always_live = weight && !remote};
   TRY(trm_program_add_variable(draft, &wanted, out_variable, error));
-  trm_program_variable *added = &draft->variables.items[*out_variable];
+  trm_program_variable *added = &draft->values.variables.items[*out_variable];
   added->leaf = l;
   added->is_input = true;
   added->is_weight = weight;
@@ -150,8 +150,8 @@ static trm_status add_inputs(trm_program_draft *draft, entry_values *v, const in
       values[l] = trm_value_plain(draft, variable);
       if (inputs != NULL) values[l].known = inputs[index];
       ++index;
-      if (draft->variables.items[variable].is_weight) continue;
-      *out_bytes += draft->variables.items[variable].total_bytes;
+      if (draft->values.variables.items[variable].is_weight) continue;
+      *out_bytes += draft->values.variables.items[variable].total_bytes;
       owned[l] = table->arguments < 0; /* the host sends it again for the next run */
     }
     v->parameters[p] = values;
@@ -254,13 +254,13 @@ static trm_status add_outputs(trm_program_draft *draft, const entry_values *v,
     if (!v->output_is_update[l]) {
       bytes += size;
     } else if (root[l].variable != TRM_NO_INDEX &&
-               (!draft->variables.items[root[l].variable].is_input || root[l].is_view)) {
+               (!draft->values.variables.items[root[l].variable].is_input || root[l].is_view)) {
       /* A new value of a weight that is not computed in place is copied over the old one. */
       worst += trm_mapping_worst_bytes(trm_value_mapping(draft, &root[l]));
       total += size;
     }
     if (root[l].variable != TRM_NO_INDEX) {
-      draft->variables.items[root[l].variable].is_output = true;
+      draft->values.variables.items[root[l].variable].is_output = true;
     }
   }
   if (!draft->finding) {
@@ -287,7 +287,7 @@ static trm_status walk_entry(trm_program_draft *draft, trm_error *error) {
   entry_values v;
   int64_t bytes;
   uint32_t top = TRM_NO_INDEX;
-  draft->parent = TRM_NO_INDEX;
+  draft->steps.parent = TRM_NO_INDEX;
   if (!draft->finding) {
     TRY(trm_program_open(draft, TRM_STEP_TYPE_SEQUENCE, draft->module->name, TRM_NO_INDEX, -1, &top,
                          error));
@@ -327,18 +327,19 @@ static trm_status walk_entry(trm_program_draft *draft, trm_error *error) {
 
 /* Clears the results of one walk. The wishes and the orders stay for the next walk. */
 static void clear_walk(trm_program_draft *draft) {
-  draft->steps.count = draft->compute_sets.count = draft->variables.count = 0;
-  draft->sources.count = draft->places.count = draft->more.count = 0;
-  draft->last_use.count = draft->follows.count = draft->copies_of.count = 0;
-  draft->copy_wishes_of.count = 0;
-  draft->signatures.count = draft->stage_uses.count = 0;
-  draft->stage = -1;
-  draft->pipeline_nesting = 0;
-  draft->stage_options = NULL;
+  draft->steps.all.count = draft->sets.all.count = draft->values.variables.count = 0;
+  draft->steps.sources.count = draft->values.places.count = draft->values.more.count = 0;
+  draft->values.last_use.count = draft->values.follows.count = draft->copies.of.count = 0;
+  draft->values.copy_wishes_of.count = 0;
+  draft->sets.signatures.count = draft->values.stage_uses.count = 0;
+  draft->stages.current = -1;
+  draft->stages.nesting = 0;
+  draft->stages.options = NULL;
   draft->program->pipeline = draft->finding ? (trm_pipeline){0} : draft->program->pipeline;
   trm_arena_free(&draft->scratch);
-  memset(draft->next_tile, 0, draft->program->num_ipus * sizeof *draft->next_tile);
-  memset(draft->io_bytes, 0, draft->program->num_ipus * sizeof *draft->io_bytes);
+  memset(draft->placements.next_tile, 0,
+         draft->program->num_ipus * sizeof *draft->placements.next_tile);
+  memset(draft->io.bytes, 0, draft->program->num_ipus * sizeof *draft->io.bytes);
 }
 
 static trm_status prepare(trm_program_draft *draft, trm_error *error) {
@@ -347,20 +348,21 @@ static trm_status prepare(trm_program_draft *draft, trm_error *error) {
   trm_arena *arena = &program->arena;
   trm_program_choose_selection(program, module, count_shards(module));
   program->tiles_per_ipu = program->target->tiles_per_ipu;
-  draft->wishes = ARENA_NEW(arena, trm_placement **, module->num_computations);
-  draft->orders = ARENA_NEW(arena, uint32_t *, module->num_computations);
-  draft->next_tile = ARENA_NEW(arena, uint32_t, program->num_ipus);
-  draft->io_bytes = ARENA_NEW(arena, int64_t, program->num_ipus);
-  draft->keeps_tiles = ARENA_NEW(arena, bool, program->num_ipus);
-  if (draft->wishes == NULL || draft->orders == NULL || draft->next_tile == NULL ||
-      draft->io_bytes == NULL || draft->keeps_tiles == NULL) {
+  draft->placements.wishes = ARENA_NEW(arena, trm_placement **, module->num_computations);
+  draft->walk.orders = ARENA_NEW(arena, uint32_t *, module->num_computations);
+  draft->placements.next_tile = ARENA_NEW(arena, uint32_t, program->num_ipus);
+  draft->io.bytes = ARENA_NEW(arena, int64_t, program->num_ipus);
+  draft->io.keeps_tiles = ARENA_NEW(arena, bool, program->num_ipus);
+  if (draft->placements.wishes == NULL || draft->walk.orders == NULL ||
+      draft->placements.next_tile == NULL || draft->io.bytes == NULL ||
+      draft->io.keeps_tiles == NULL) {
     FAIL_NO_MEMORY("a program");
   }
   trm_io_tiles_find(draft);
   for (uint32_t c = 0; c < module->num_computations; ++c) {
-    draft->wishes[c] =
+    draft->placements.wishes[c] =
         ARENA_NEW(arena, trm_placement *, (size_t)module->computations[c].num_instructions + 1);
-    CHECK_MEMORY(draft->wishes[c], "a program");
+    CHECK_MEMORY(draft->placements.wishes[c], "a program");
   }
   return TRM_OK;
 }
@@ -368,16 +370,16 @@ static trm_status prepare(trm_program_draft *draft, trm_error *error) {
 /* Moves the vectors to the program. */
 static trm_status finish(trm_program_draft *draft, trm_error *error) {
   trm_program *program = draft->program;
-#define HAND_OVER(member, number)                                                      \
-  program->number = (uint32_t)draft->member.count;                                     \
-  program->member = trm_arena_copy(&program->arena, draft->member.items,               \
-                                   draft->member.count * sizeof *draft->member.items); \
+#define HAND_OVER(vector, member, number)                                              \
+  program->number = (uint32_t)draft->vector.count;                                     \
+  program->member = trm_arena_copy(&program->arena, draft->vector.items,               \
+                                   draft->vector.count * sizeof *draft->vector.items); \
   CHECK_MEMORY(program->member, "a program")
-  HAND_OVER(steps, num_steps);
-  HAND_OVER(compute_sets, num_compute_sets);
-  HAND_OVER(variables, num_variables);
-  HAND_OVER(sources, num_sources);
-  HAND_OVER(notes, num_notes);
+  HAND_OVER(steps.all, steps, num_steps);
+  HAND_OVER(sets.all, compute_sets, num_compute_sets);
+  HAND_OVER(values.variables, variables, num_variables);
+  HAND_OVER(steps.sources, sources, num_sources);
+  HAND_OVER(steps.notes, notes, num_notes);
 #undef HAND_OVER
   return TRM_OK;
 }
@@ -398,7 +400,7 @@ static trm_status note_recomputation(trm_program_draft *draft, trm_error *error)
 trm_status trm_program_build(trm_program_draft *draft, trm_error *error) {
   TRY(prepare(draft, error));
   trm_status status = TRM_OK;
-  draft->stage = -1;
+  draft->stages.current = -1;
   draft->finding = true;
   TRY_OR_GOTO(walk_entry(draft, error), done);
   clear_walk(draft);
@@ -410,27 +412,27 @@ trm_status trm_program_build(trm_program_draft *draft, trm_error *error) {
   TRY_OR_GOTO(trm_program_add_always_live(draft, error), done);
   TRY_OR_GOTO(finish(draft, error), done);
 done:
-  for (size_t l = 0; l < draft->loops.count; ++l) { /* after a failure */
-    VECTOR_FREE(&draft->loops.items[l]->touched);
+  for (size_t l = 0; l < draft->walk.loops.count; ++l) { /* after a failure */
+    VECTOR_FREE(&draft->walk.loops.items[l]->touched);
   }
   clear_walk(draft);
-  VECTOR_FREE(&draft->steps);
-  VECTOR_FREE(&draft->compute_sets);
-  VECTOR_FREE(&draft->variables);
-  VECTOR_FREE(&draft->sources);
-  VECTOR_FREE(&draft->places);
-  VECTOR_FREE(&draft->more);
-  VECTOR_FREE(&draft->notes);
-  VECTOR_FREE(&draft->last_use);
-  VECTOR_FREE(&draft->follows);
-  VECTOR_FREE(&draft->copies_of);
-  VECTOR_FREE(&draft->signatures);
-  VECTOR_FREE(&draft->stage_uses);
-  VECTOR_FREE(&draft->copy_wishes_of);
-  VECTOR_FREE(&draft->copy_wishes);
-  VECTOR_FREE(&draft->loops);
-  VECTOR_FREE(&draft->words);
-  trm_free(draft->outline_table);
-  draft->outline_table = NULL;
+  VECTOR_FREE(&draft->steps.all);
+  VECTOR_FREE(&draft->sets.all);
+  VECTOR_FREE(&draft->values.variables);
+  VECTOR_FREE(&draft->steps.sources);
+  VECTOR_FREE(&draft->values.places);
+  VECTOR_FREE(&draft->values.more);
+  VECTOR_FREE(&draft->steps.notes);
+  VECTOR_FREE(&draft->values.last_use);
+  VECTOR_FREE(&draft->values.follows);
+  VECTOR_FREE(&draft->copies.of);
+  VECTOR_FREE(&draft->sets.signatures);
+  VECTOR_FREE(&draft->values.stage_uses);
+  VECTOR_FREE(&draft->values.copy_wishes_of);
+  VECTOR_FREE(&draft->copies.wishes);
+  VECTOR_FREE(&draft->walk.loops);
+  VECTOR_FREE(&draft->names.words);
+  trm_free(draft->sets.table);
+  draft->sets.table = NULL;
   return status;
 }

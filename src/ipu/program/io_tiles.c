@@ -21,7 +21,7 @@ static trm_feed_way way_of(const trm_instruction *instruction) {
 void trm_io_tiles_find(trm_program_draft *draft) {
   const trm_program *program = draft->program;
   if (!program->options.place_ops_on_io_tiles) return;
-  for (uint32_t ipu = 0; ipu < program->num_ipus; ++ipu) draft->keeps_tiles[ipu] = true;
+  for (uint32_t ipu = 0; ipu < program->num_ipus; ++ipu) draft->io.keeps_tiles[ipu] = true;
   for (uint32_t c = 0; c < draft->module->num_computations; ++c) {
     const trm_computation *computation = &draft->module->computations[c];
     for (trm_index i = 0; i < computation->num_instructions; ++i) {
@@ -29,7 +29,7 @@ void trm_io_tiles_find(trm_program_draft *draft) {
       if (way_of(instruction) == TRM_FEED_NONE) continue;
       const int32_t ipu = trm_program_sharded_ipu(program, instruction->sharding);
       for (uint32_t k = 0; k < program->num_ipus; ++k) {
-        if (ipu < 0 || (uint32_t)ipu == k) draft->keeps_tiles[k] = false;
+        if (ipu < 0 || (uint32_t)ipu == k) draft->io.keeps_tiles[k] = false;
       }
     }
   }
@@ -46,10 +46,9 @@ static int64_t bytes_of(const trm_tile_request *request, trm_feed_way way) {
 
 /* Whether I/O overlaps in this program: on one IPU, or in a grouped pipeline. */
 static bool overlaps(const trm_program_draft *draft) {
-  if (draft->loops.count == 0) return false;
-  if (draft->pipeline_nesting > 0) {
-    return draft->pipeline_nesting >= 2 &&
-           draft->program->pipeline.schedule == TRM_PIPELINE_GROUPED;
+  if (draft->walk.loops.count == 0) return false;
+  if (draft->stages.nesting > 0) {
+    return draft->stages.nesting >= 2 && draft->program->pipeline.schedule == TRM_PIPELINE_GROUPED;
   }
   return draft->program->num_ipus == 1;
 }
@@ -66,7 +65,7 @@ trm_status trm_io_tiles_choose(trm_program_draft *draft, trm_tile_request *reque
     return trm_program_add_note(draft, "feeds are not placed on I/O tiles: that is done in loops "
                                        "on one IPU, and in grouped pipelines");
   }
-  int64_t *used = &draft->io_bytes[request->ipu];
+  int64_t *used = &draft->io.bytes[request->ipu];
   const int64_t bytes = bytes_of(request, way);
   const double room = (double)options->io_tiles * draft->target->bytes_per_tile *
                       options->io_tile_memory_proportion;
@@ -90,8 +89,8 @@ trm_status trm_io_tiles_place(trm_program_draft *draft, const trm_tile_request *
                               trm_feed_way way, uint32_t source, uint32_t first_step,
                               trm_error *error) {
   if (way == TRM_FEED_NONE || draft->finding) return TRM_OK;
-  for (uint32_t s = first_step; s < draft->steps.count; ++s) {
-    trm_program_step *step = &draft->steps.items[s];
+  for (uint32_t s = first_step; s < draft->steps.all.count; ++s) {
+    trm_program_step *step = &draft->steps.all.items[s];
     const bool streams = step->type == TRM_STEP_TYPE_STREAM_COPY_BEGIN ||
                          step->type == TRM_STEP_TYPE_STREAM_COPY_MID ||
                          step->type == TRM_STEP_TYPE_STREAM_COPY_END;
@@ -100,7 +99,7 @@ trm_status trm_io_tiles_place(trm_program_draft *draft, const trm_tile_request *
   /* The I/O tiles hold its bytes as long as the loop runs. */
   const uint32_t io_tiles = draft->program->options.io_tiles;
   const int64_t bytes = bytes_of(request, way);
-  trm_program_loop *loop = draft->loops.items[draft->loops.count - 1];
+  trm_program_loop *loop = draft->walk.loops.items[draft->walk.loops.count - 1];
   const trm_new_variable wanted = {
       .name = way == TRM_FEED_IN ? "loaded ahead" : "on the way out",
       .source = source,
@@ -110,7 +109,7 @@ trm_status trm_io_tiles_place(trm_program_draft *draft, const trm_tile_request *
   if (wanted.mapping.kind == TRM_MAPPING_NONE) return TRM_OK;
   uint32_t variable;
   TRY(trm_program_add_variable(draft, &wanted, &variable, error));
-  draft->variables.items[variable].live.begin = loop->first_step;
+  draft->values.variables.items[variable].live.begin = loop->first_step;
   if (!VECTOR_PUSH(&loop->touched, variable)) FAIL_NO_MEMORY("a loop");
   return TRM_OK;
 }

@@ -4,11 +4,12 @@
 
 /* The copy of a value that an IPU has already, or TRM_NO_INDEX. */
 static uint32_t find_copy(const trm_program_draft *draft, const trm_value *value, uint32_t ipu) {
-  if (value->num_more > 0 || value->is_view || draft->copies_of.count <= value->variable) {
+  if (value->num_more > 0 || value->is_view || draft->copies.of.count <= value->variable) {
     return TRM_NO_INDEX;
   }
-  const uint32_t copy = draft->copies_of.items[value->variable];
-  const bool is_there = copy != TRM_NO_INDEX && draft->variables.items[copy].mapping.ipu == ipu;
+  const uint32_t copy = draft->copies.of.items[value->variable];
+  const bool is_there =
+      copy != TRM_NO_INDEX && draft->values.variables.items[copy].mapping.ipu == ipu;
   return is_there ? copy : TRM_NO_INDEX;
 }
 
@@ -41,11 +42,11 @@ static trm_status cost_ipu_copy(const trm_target *target, const trm_mapping *fro
 /* Remembers a copy for later readers. In a loop a copy is valid for this turn only. */
 static trm_status remember_copy(trm_program_draft *draft, const trm_value *value, uint32_t copy,
                                 trm_error *error) {
-  while (draft->copies_of.count <= value->variable) {
-    if (!VECTOR_PUSH(&draft->copies_of, TRM_NO_INDEX)) FAIL_NO_MEMORY("copies");
+  while (draft->copies.of.count <= value->variable) {
+    if (!VECTOR_PUSH(&draft->copies.of, TRM_NO_INDEX)) FAIL_NO_MEMORY("copies");
   }
-  if (draft->loops.count == 0 && !value->is_view) {
-    draft->copies_of.items[value->variable] = copy;
+  if (draft->walk.loops.count == 0 && !value->is_view) {
+    draft->copies.of.items[value->variable] = copy;
   }
   return TRM_OK;
 }
@@ -53,16 +54,16 @@ static trm_status remember_copy(trm_program_draft *draft, const trm_value *value
 /* The wish of a variable's copy on an IPU, which the first walk adds; TRM_NO_INDEX: none. */
 static trm_status find_copy_wish(trm_program_draft *draft, uint32_t variable, uint32_t ipu,
                                  uint32_t *out_wish, trm_error *error) {
-  const trm_program_variable *v = &draft->variables.items[variable];
+  const trm_program_variable *v = &draft->values.variables.items[variable];
   *out_wish = TRM_NO_INDEX;
   if (v->source == TRM_NO_INDEX) return TRM_OK;
-  const trm_program_source *source = &draft->sources.items[v->source];
+  const trm_program_source *source = &draft->steps.sources.items[v->source];
   const trm_copy_wish wanted = {.computation = source->computation,
                                 .instruction = source->instruction,
                                 .leaf = v->leaf,
                                 .ipu = ipu};
-  for (uint32_t w = 0; w < draft->copy_wishes.count; ++w) {
-    const trm_copy_wish *one = &draft->copy_wishes.items[w];
+  for (uint32_t w = 0; w < draft->copies.wishes.count; ++w) {
+    const trm_copy_wish *one = &draft->copies.wishes.items[w];
     if (one->computation == wanted.computation && one->instruction == wanted.instruction &&
         one->leaf == wanted.leaf && one->ipu == ipu) {
       *out_wish = w;
@@ -70,8 +71,8 @@ static trm_status find_copy_wish(trm_program_draft *draft, uint32_t variable, ui
     }
   }
   if (!draft->finding) return TRM_OK;
-  *out_wish = (uint32_t)draft->copy_wishes.count;
-  if (!VECTOR_PUSH(&draft->copy_wishes, wanted)) FAIL_NO_MEMORY("copies");
+  *out_wish = (uint32_t)draft->copies.wishes.count;
+  if (!VECTOR_PUSH(&draft->copies.wishes, wanted)) FAIL_NO_MEMORY("copies");
   return TRM_OK;
 }
 
@@ -87,7 +88,7 @@ static trm_mapping place_copy(trm_program_draft *draft, const trm_value *value,
   place.tiles = tiles;
   place.element_bytes = trm_tile_dtype_bytes(shape->dtype);
   if (draft->finding || wish == TRM_NO_INDEX) return place;
-  const trm_tile_wish *wanted = &draft->copy_wishes.items[wish].placement.wish;
+  const trm_tile_wish *wanted = &draft->copies.wishes.items[wish].placement.wish;
   const bool is_wanted = wanted->kind != TRM_WISH_NONE && wanted->mapping.ipu == ipu;
   return is_wanted ? trm_mapping_like(&wanted->mapping, shape->dtype) : place;
 }
@@ -121,16 +122,16 @@ trm_status trm_program_bring_to_ipu(trm_program_draft *draft, trm_value *value,
   trm_tile_cost_free(&cost);
   TRY(status);
   TRY(trm_program_touch(draft, value, error));
-  const trm_new_variable wanted = {.name = draft->variables.items[value->variable].name,
+  const trm_new_variable wanted = {.name = draft->values.variables.items[value->variable].name,
                                    .source = source,
                                    .shape = shape,
                                    .mapping = to,
                                    .category = TRM_CATEGORY_VARIABLE};
   TRY(trm_program_add_variable(draft, &wanted, &copy, error));
-  draft->variables.items[copy].copied = shape;
-  draft->copy_wishes_of.items[copy] = wish;
-  draft->last_use.items[copy] = TRM_NEVER_DIES;
-  if (copy < draft->stage_uses.count) draft->stage_uses.items[copy].comes_in = true;
+  draft->values.variables.items[copy].copied = shape;
+  draft->values.copy_wishes_of.items[copy] = wish;
+  draft->values.last_use.items[copy] = TRM_NEVER_DIES;
+  if (copy < draft->values.stage_uses.count) draft->values.stage_uses.items[copy].comes_in = true;
   TRY(remember_copy(draft, value, copy, error));
   *value = trm_value_plain(draft, copy);
   return TRM_OK;

@@ -9,11 +9,12 @@
 static trm_status count_word(trm_program_draft *draft, const char *word, uint32_t *out_count,
                              trm_error *error) {
   size_t w = 0;
-  while (w < draft->words.count && strcmp(draft->words.items[w].word, word) != 0) ++w;
-  if (w == draft->words.count && !VECTOR_PUSH(&draft->words, ((trm_word_count){word, 0}))) {
+  while (w < draft->names.words.count && strcmp(draft->names.words.items[w].word, word) != 0) ++w;
+  if (w == draft->names.words.count &&
+      !VECTOR_PUSH(&draft->names.words, ((trm_word_count){word, 0}))) {
     FAIL_NO_MEMORY("names");
   }
-  *out_count = ++draft->words.items[w].count;
+  *out_count = ++draft->names.words.items[w].count;
   return TRM_OK;
 }
 
@@ -55,7 +56,7 @@ trm_status trm_program_phase_name(trm_program_draft *draft, uint32_t source, con
                                   const char **out_name, trm_error *error) {
   *out_name = phase->name;
   if (source == TRM_NO_INDEX) return TRM_OK;
-  const trm_program_source *s = &draft->sources.items[source];
+  const trm_program_source *s = &draft->steps.sources.items[source];
   trm_tile_role *role = phase->role;
   if (role == NULL && phase->of == NULL && draft->roles != NULL) {
     role = &draft->roles[s->computation][s->instruction];

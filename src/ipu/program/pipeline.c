@@ -64,7 +64,7 @@ static trm_status read_plan_options(trm_program_draft *draft, const json_t *opti
 static trm_status read_stage_options(trm_program_draft *draft, const json_t *options,
                                      trm_error *error) {
   const trm_pipeline *pipeline = &draft->program->pipeline;
-  draft->stage_options = NULL;
+  draft->stages.options = NULL;
   if (!json_is_object(options)) return TRM_OK;
   trm_tile_options *all =
       ARENA_NEW(&draft->program->arena, trm_tile_options, (size_t)pipeline->num_entries + 1);
@@ -85,7 +85,7 @@ static trm_status read_stage_options(trm_program_draft *draft, const json_t *opt
         json_string_value(json_object_get(slices, "availableMemoryProportion"));
     if (proportion != NULL) all[e].slice_memory_proportion = strtod(proportion, NULL);
   }
-  draft->stage_options = all;
+  draft->stages.options = all;
   return TRM_OK;
 }
 
@@ -120,17 +120,17 @@ static trm_status read_description(trm_program_draft *draft, const json_t *json,
   }
   const char *mode = json_string_value(json_object_get(json, "recomputation_mode"));
   const bool at_once = mode != NULL && strcmp(mode, "RecomputeThenBackpropagate") == 0;
-  draft->checkpoints = NULL;
+  draft->stages.checkpoints = NULL;
   if (pipeline->recomputation && !at_once) {
-    draft->checkpoints = ARENA_NEW(&draft->scratch, uint32_t, pipeline->num_stages);
-    CHECK_MEMORY(draft->checkpoints, "a pipeline");
+    draft->stages.checkpoints = ARENA_NEW(&draft->scratch, uint32_t, pipeline->num_stages);
+    CHECK_MEMORY(draft->stages.checkpoints, "a pipeline");
   }
   TRY(read_stage_options(draft, json_object_get(json, "options"), error));
   const json_t *memory = json_object_get(json, "memory");
-  draft->remote.weights = json_is_true(json_object_get(memory, "offload_weights"));
-  draft->remote.sums =
+  draft->stages.remote.weights = json_is_true(json_object_get(memory, "offload_weights"));
+  draft->stages.remote.sums =
       json_is_true(json_object_get(memory, "offload_gradient_accumulation_buffers"));
-  draft->remote.activations = json_is_true(json_object_get(memory, "offload_activations"));
+  draft->stages.remote.activations = json_is_true(json_object_get(memory, "offload_activations"));
   const char *key;
   const json_t *value;
   json_object_foreach((json_t *)(uintptr_t)memory, key, value) {
@@ -147,7 +147,7 @@ trm_status trm_pipeline_begin(trm_program_draft *draft, const trm_instruction *l
                               bool *out_is_pipeline, trm_error *error) {
   *out_is_pipeline = false;
   const char *text = trm_instruction_frontend_attribute(loop, "pipeline");
-  if (text == NULL || draft->pipeline_nesting > 0) return TRM_OK;
+  if (text == NULL || draft->stages.nesting > 0) return TRM_OK;
   json_t *json = json_loads(text, 0, NULL);
   bool good = false;
   trm_status status = TRM_OK;
@@ -174,9 +174,9 @@ static bool is_stashed(const trm_pipeline *pipeline, const trm_stage_use *use) {
 /* A value that comes into a stage, from another stage or a feed, is kept even when the rest is
  * recomputed; so is a checkpoint, from which the stage computes again. */
 static bool comes_from_outside(const trm_program_draft *draft, uint32_t v) {
-  const trm_program_variable *variable = &draft->variables.items[v];
-  if (draft->stage_uses.items[v].comes_in || variable->source == TRM_NO_INDEX) return true;
-  const trm_program_source *source = &draft->sources.items[variable->source];
+  const trm_program_variable *variable = &draft->values.variables.items[v];
+  if (draft->values.stage_uses.items[v].comes_in || variable->source == TRM_NO_INDEX) return true;
+  const trm_program_source *source = &draft->steps.sources.items[variable->source];
   const trm_instruction *instruction =
       &draft->module->computations[source->computation].instructions[source->instruction];
   return trm_instruction_acts_as(instruction) == TRM_OP_INFEED;
@@ -184,8 +184,8 @@ static bool comes_from_outside(const trm_program_draft *draft, uint32_t v) {
 
 static trm_status add_stash(trm_program_draft *draft, uint32_t v, uint32_t depth, uint32_t begin,
                             uint32_t end, trm_error *error) {
-  if (depth <= 1 || draft->remote.activations) return TRM_OK;
-  const trm_program_variable *variable = &draft->variables.items[v];
+  if (depth <= 1 || draft->stages.remote.activations) return TRM_OK;
+  const trm_program_variable *variable = &draft->values.variables.items[v];
   trm_new_variable wanted = {
       .source = variable->source, .mapping = variable->mapping, .category = TRM_CATEGORY_VARIABLE};
   wanted.name = trm_arena_format(&draft->program->arena, "stash of %s", variable->name);
@@ -193,7 +193,7 @@ static trm_status add_stash(trm_program_draft *draft, uint32_t v, uint32_t depth
   wanted.mapping.element_bytes *= depth - 1;
   uint32_t stash;
   TRY(trm_program_add_variable(draft, &wanted, &stash, error));
-  draft->variables.items[stash].live = (trm_program_interval){begin, end};
+  draft->values.variables.items[stash].live = (trm_program_interval){begin, end};
   return TRM_OK;
 }
 
@@ -211,21 +211,21 @@ static trm_status find_segments(trm_program_draft *draft, uint32_t loop_step, se
   out->first_of = ARENA_NEW(&draft->scratch, uint32_t, pipeline->num_stages + 1);
   CHECK_MEMORY(out->first_of, "a pipeline");
   for (uint32_t s = 0; s < pipeline->num_stages; ++s) {
-    const uint32_t more = draft->checkpoints == NULL ? 0 : draft->checkpoints[s];
+    const uint32_t more = draft->stages.checkpoints == NULL ? 0 : draft->stages.checkpoints[s];
     out->first_of[s + 1] = out->first_of[s] + more + 1;
   }
   const uint32_t count = out->first_of[pipeline->num_stages];
   out->begin = ARENA_NEW(&draft->scratch, uint32_t, (size_t)count + 1);
   CHECK_MEMORY(out->begin, "a pipeline");
   for (uint32_t k = 0; k < count; ++k) out->begin[k] = TRM_NO_INDEX;
-  for (size_t v = 0; v < draft->stage_uses.count && v < draft->variables.count; ++v) {
-    const trm_stage_use *use = &draft->stage_uses.items[v];
+  for (size_t v = 0; v < draft->values.stage_uses.count && v < draft->values.variables.count; ++v) {
+    const trm_stage_use *use = &draft->values.stage_uses.items[v];
     if (!is_stashed(pipeline, use) || comes_from_outside(draft, (uint32_t)v)) continue;
     uint32_t *begin = &out->begin[out->first_of[use->made_in] + use->segment];
     if (*begin > use->backward_begin) *begin = use->backward_begin;
   }
-  for (uint32_t k = (uint32_t)draft->steps.count; k-- > loop_step;) {
-    const int32_t stage = draft->steps.items[k].stage;
+  for (uint32_t k = (uint32_t)draft->steps.all.count; k-- > loop_step;) {
+    const int32_t stage = draft->steps.all.items[k].stage;
     if (stage < (int32_t)pipeline->num_stages) continue;
     out->begin[out->first_of[2 * pipeline->num_stages - (uint32_t)stage] - 1] = k;
   }
@@ -235,31 +235,31 @@ static trm_status find_segments(trm_program_draft *draft, uint32_t loop_step, se
 trm_status trm_pipeline_end(trm_program_draft *draft, uint32_t loop_step, uint64_t turns,
                             trm_error *error) {
   trm_pipeline *pipeline = &draft->program->pipeline;
-  const uint32_t end = (uint32_t)draft->steps.count;
+  const uint32_t end = (uint32_t)draft->steps.all.count;
   pipeline->loop_step = loop_step;
   pipeline->mini_batches = turns;
   segments parts = {0};
   if (pipeline->recomputation) TRY(find_segments(draft, loop_step, &parts, error));
-  const size_t count = draft->stage_uses.count;
-  for (uint32_t v = 0; v < count && v < draft->variables.count; ++v) {
-    const trm_stage_use use = draft->stage_uses.items[v];
-    if (!is_stashed(pipeline, &use) || draft->variables.items[v].always_live) continue;
+  const size_t count = draft->values.stage_uses.count;
+  for (uint32_t v = 0; v < count && v < draft->values.variables.count; ++v) {
+    const trm_stage_use use = draft->values.stage_uses.items[v];
+    if (!is_stashed(pipeline, &use) || draft->values.variables.items[v].always_live) continue;
     trm_pipeline_stage *stage = &pipeline->stages[use.made_in];
     if (pipeline->recomputation && !comes_from_outside(draft, v)) {
-      trm_program_variable again = draft->variables.items[v];
+      trm_program_variable again = draft->values.variables.items[v];
       const uint32_t first = parts.begin[parts.first_of[use.made_in] + use.segment];
       if (use.forward_end >= first || again.live.end <= first) continue;
-      draft->variables.items[v].live.end = use.forward_end;
+      draft->values.variables.items[v].live.end = use.forward_end;
       const trm_new_variable wanted = {.name = again.name,
                                        .source = again.source,
                                        .mapping = again.mapping,
                                        .category = again.category};
       uint32_t second;
       TRY(trm_program_add_variable(draft, &wanted, &second, error));
-      draft->variables.items[second].live = (trm_program_interval){first, again.live.end};
+      draft->values.variables.items[second].live = (trm_program_interval){first, again.live.end};
       continue;
     }
-    stage->stash_bytes += draft->variables.items[v].total_bytes;
+    stage->stash_bytes += draft->values.variables.items[v].total_bytes;
     TRY(add_stash(draft, v, stage->stash_depth, loop_step, end, error));
   }
   return TRM_OK;

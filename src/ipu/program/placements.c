@@ -4,7 +4,7 @@
 
 const trm_tile_wish *trm_program_wish_for(const trm_program_draft *draft, uint32_t computation,
                                           trm_index i, uint32_t leaf) {
-  const trm_placement *placements = draft->wishes[computation][i];
+  const trm_placement *placements = draft->placements.wishes[computation][i];
   if (placements == NULL || placements[leaf].wish.kind == TRM_WISH_NONE) return NULL;
   return &placements[leaf].wish;
 }
@@ -12,7 +12,7 @@ const trm_tile_wish *trm_program_wish_for(const trm_program_draft *draft, uint32
 /* The IPU of a leaf that nothing computes: that of its own sharding, else of its first reader. */
 uint32_t trm_program_ipu_for(const trm_program_draft *draft, uint32_t computation, trm_index i,
                              uint32_t leaf) {
-  const trm_placement *placements = draft->wishes[computation][i];
+  const trm_placement *placements = draft->placements.wishes[computation][i];
   const trm_instruction *instruction = &draft->module->computations[computation].instructions[i];
   const int32_t sharded = trm_program_sharded_ipu(draft->program, instruction->sharding);
   uint32_t ipu = sharded >= 0 ? (uint32_t)sharded : 0;
@@ -26,10 +26,10 @@ uint32_t trm_program_ipu_for(const trm_program_draft *draft, uint32_t computatio
  * tiles. */
 trm_mapping trm_program_next_linear(trm_program_draft *draft, const trm_shape *shape,
                                     uint32_t ipu) {
-  const trm_mapping m =
-      trm_mapping_linear(trm_program_target_of(draft, ipu), shape, ipu, draft->next_tile[ipu]);
+  const trm_mapping m = trm_mapping_linear(trm_program_target_of(draft, ipu), shape, ipu,
+                                           draft->placements.next_tile[ipu]);
   if (m.parts > 0) {
-    draft->next_tile[ipu] = (draft->next_tile[ipu] + m.parts) % m.tiles;
+    draft->placements.next_tile[ipu] = (draft->placements.next_tile[ipu] + m.parts) % m.tiles;
   }
   return m;
 }
@@ -46,9 +46,9 @@ trm_mapping trm_program_allocate(trm_program_draft *draft, uint32_t computation,
 
 trm_status trm_program_make_placements(trm_program_draft *draft, uint32_t computation, trm_index i,
                                        int32_t leaves, trm_error *error) {
-  if (!draft->finding || draft->wishes[computation][i] != NULL) return TRM_OK;
-  draft->wishes[computation][i] =
+  if (!draft->finding || draft->placements.wishes[computation][i] != NULL) return TRM_OK;
+  draft->placements.wishes[computation][i] =
       ARENA_NEW(&draft->program->arena, trm_placement, (size_t)leaves + 1);
-  CHECK_MEMORY(draft->wishes[computation][i], "a program");
+  CHECK_MEMORY(draft->placements.wishes[computation][i], "a program");
   return TRM_OK;
 }

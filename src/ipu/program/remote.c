@@ -46,10 +46,10 @@ void trm_remote_note_use(trm_program_draft *draft, const trm_instruction *instru
   if (placement == NULL) return;
   const uint8_t kind = kind_of_use(draft, instruction);
   placement->remote |= kind;
-  const uint32_t source = draft->variables.items[value->variable].source;
-  if (kind == ELSEWHERE && draft->remote.sums && source != TRM_NO_INDEX &&
+  const uint32_t source = draft->values.variables.items[value->variable].source;
+  if (kind == ELSEWHERE && draft->stages.remote.sums && source != TRM_NO_INDEX &&
       adds_gradients(draft, instruction) &&
-      strcmp(draft->sources.items[source].opcode, "while") == 0) {
+      strcmp(draft->steps.sources.items[source].opcode, "while") == 0) {
     placement->remote |= SUM;
   }
 }
@@ -57,14 +57,14 @@ void trm_remote_note_use(trm_program_draft *draft, const trm_instruction *instru
 static bool is_wanted(const trm_program_draft *draft, const trm_placement *placement) {
   const uint8_t uses = placement->remote;
   if (uses & RESULT) return true;
-  if (uses & SUM) return draft->remote.sums;
-  if (draft->remote.weights && uses & IN_UPDATE) return true;
+  if (uses & SUM) return draft->stages.remote.sums;
+  if (draft->stages.remote.weights && uses & IN_UPDATE) return true;
   return (uses & (IN_UPDATE | ELSEWHERE | OFFLOADED)) == (IN_UPDATE | OFFLOADED);
 }
 
 bool trm_remote_is(const trm_program_draft *draft, uint32_t computation, trm_index i, uint32_t leaf,
                    const trm_shape *shape) {
-  const trm_placement *placements = draft->wishes[computation][i];
+  const trm_placement *placements = draft->placements.wishes[computation][i];
   if (draft->finding || placements == NULL || !is_wanted(draft, &placements[leaf])) {
     return false;
   }
@@ -74,7 +74,7 @@ bool trm_remote_is(const trm_program_draft *draft, uint32_t computation, trm_ind
 
 uint32_t trm_remote_shards(const trm_program_draft *draft, uint32_t computation, trm_index i,
                            uint32_t leaf) {
-  const trm_placement *placements = draft->wishes[computation][i];
+  const trm_placement *placements = draft->placements.wishes[computation][i];
   if (draft->finding || placements == NULL) return 1;
   const bool is_shared = (placements[leaf].remote & (SHARDED | ELSEWHERE)) == SHARDED;
   return is_shared ? draft->program->options.replicas : 1;
@@ -87,9 +87,9 @@ trm_status trm_remote_note_result(trm_program_draft *draft, const trm_value *sta
   const uint8_t sharded = placement->remote & ELSEWHERE ? 0 : placement->remote & SHARDED;
   uint32_t v = result->variable;
   while (v != TRM_NO_INDEX && v != state->variable) {
-    const trm_program_variable *variable = &draft->variables.items[v];
+    const trm_program_variable *variable = &draft->values.variables.items[v];
     if (variable->source == TRM_NO_INDEX || variable->is_input) return TRM_OK;
-    const trm_program_source *source = &draft->sources.items[variable->source];
+    const trm_program_source *source = &draft->steps.sources.items[variable->source];
     const trm_instruction *maker =
         &draft->module->computations[source->computation].instructions[source->instruction];
     const trm_shape *shape = &maker->shape;
@@ -97,9 +97,9 @@ trm_status trm_remote_note_result(trm_program_draft *draft, const trm_value *sta
     if (variable->leaf >= (uint32_t)leaves) return TRM_OK;
     TRY(trm_program_make_placements(draft, source->computation, source->instruction, leaves,
                                     error));
-    draft->wishes[source->computation][source->instruction][variable->leaf].remote |=
+    draft->placements.wishes[source->computation][source->instruction][variable->leaf].remote |=
         RESULT | (trm_remote_wants_shards(draft, maker) ? sharded : 0);
-    v = draft->follows.items[v];
+    v = draft->values.follows.items[v];
   }
   return TRM_OK;
 }
@@ -107,18 +107,19 @@ trm_status trm_remote_note_result(trm_program_draft *draft, const trm_value *sta
 /* ---- Using them ----------------------------------------------------------------------------- */
 
 static bool is_remote(const trm_program_draft *draft, const trm_value *value) {
-  return value->variable != TRM_NO_INDEX && draft->variables.items[value->variable].is_remote;
+  return value->variable != TRM_NO_INDEX &&
+         draft->values.variables.items[value->variable].is_remote;
 }
 
 /* Bytes of the part of a variable that a replica has. */
 static int64_t part_bytes(const trm_program_draft *draft, uint32_t v) {
-  const trm_program_variable *variable = &draft->variables.items[v];
+  const trm_program_variable *variable = &draft->values.variables.items[v];
   return trm_ceil_divide(variable->total_bytes, trm_most(1, variable->shards));
 }
 
 /* The place of this part: the variable's tiles have less each. */
 static trm_mapping part_mapping(const trm_program_draft *draft, uint32_t v) {
-  const trm_program_variable *variable = &draft->variables.items[v];
+  const trm_program_variable *variable = &draft->values.variables.items[v];
   const trm_mapping *whole = &variable->mapping;
   if (variable->shards <= 1 || whole->kind == TRM_MAPPING_NONE) return *whole;
   return trm_mapping_linear_grain(trm_program_target_of(draft, whole->ipu), variable->dtype,
@@ -163,15 +164,15 @@ trm_status trm_remote_read(trm_program_draft *draft, const trm_value *values, si
 /* Adds the array on tiles, alive from a step to the newest one. */
 static trm_status add_array(trm_program_draft *draft, uint32_t v, uint32_t first_step,
                             trm_error *error) {
-  const trm_program_variable *variable = &draft->variables.items[v];
+  const trm_program_variable *variable = &draft->values.variables.items[v];
   const trm_new_variable wanted = {.name = variable->name,
                                    .source = variable->source,
                                    .mapping = part_mapping(draft, v),
                                    .category = TRM_CATEGORY_VARIABLE};
   uint32_t array;
   TRY(trm_program_add_variable(draft, &wanted, &array, error));
-  draft->variables.items[array].live =
-      (trm_program_interval){first_step, (uint32_t)draft->steps.count};
+  draft->values.variables.items[array].live =
+      (trm_program_interval){first_step, (uint32_t)draft->steps.all.count};
   return TRM_OK;
 }
 

@@ -36,7 +36,7 @@ static bool is_shared_out(const trm_program_draft *draft, const trm_program_scop
     const int32_t count = trm_shape_num_leaves(&trm_scope_at(draft, scope, operand)->shape);
     for (int32_t l = 0; leaves != NULL && l < count; ++l) {
       if (leaves[l].variable != TRM_NO_INDEX &&
-          draft->variables.items[leaves[l].variable].shards > 1) {
+          draft->values.variables.items[leaves[l].variable].shards > 1) {
         return true;
       }
     }
@@ -97,7 +97,7 @@ trm_status trm_shards_gather(const trm_program_draft *draft, const trm_program_s
     const trm_shape *shape = trm_shape_leaf(&instruction->shape, l);
     const int32_t in_place = cost->results[l].in_place;
     const bool remote = in_place >= 0 && values[in_place].variable != TRM_NO_INDEX
-                            ? draft->variables.items[values[in_place].variable].is_remote
+                            ? draft->values.variables.items[values[in_place].variable].is_remote
                             : trm_remote_is(draft, scope->computation, i, (uint32_t)l, shape);
     if (!remote && is_used_whole(draft, scope, i, l)) bytes += trm_tile_shape_bytes(shape);
   }

@@ -16,12 +16,12 @@ trm_status trm_program_add_note(trm_program_draft *draft, const char *format, ..
   vsnprintf(text, sizeof text, format, arguments);
   va_end(arguments);
   if (draft->finding) return TRM_OK;
-  for (size_t n = 0; n < draft->notes.count && n < 64; ++n) {
-    if (strcmp(draft->notes.items[n], text) == 0) return TRM_OK;
+  for (size_t n = 0; n < draft->steps.notes.count && n < 64; ++n) {
+    if (strcmp(draft->steps.notes.items[n], text) == 0) return TRM_OK;
   }
-  if (draft->notes.count >= 64) return TRM_OK;
+  if (draft->steps.notes.count >= 64) return TRM_OK;
   const char *copy = trm_arena_string(&draft->program->arena, text, strlen(text));
-  if (copy == NULL || !VECTOR_PUSH(&draft->notes, copy)) FAIL_NO_MEMORY("notes");
+  if (copy == NULL || !VECTOR_PUSH(&draft->steps.notes, copy)) FAIL_NO_MEMORY("notes");
   return TRM_OK;
 }
 
@@ -46,17 +46,17 @@ trm_status trm_program_add_source(trm_program_draft *draft, uint32_t computation
         trm_arena_string(&draft->program->arena, source.op_name, (size_t)(slash - source.op_name));
     CHECK_MEMORY(source.layer, "a program");
   }
-  *out_source = (uint32_t)draft->sources.count;
-  if (!VECTOR_PUSH(&draft->sources, source)) FAIL_NO_MEMORY("a program");
+  *out_source = (uint32_t)draft->steps.sources.count;
+  if (!VECTOR_PUSH(&draft->steps.sources, source)) FAIL_NO_MEMORY("a program");
   return TRM_OK;
 }
 
 static trm_status push(trm_program_draft *draft, const trm_program_step *step, uint32_t *out_step,
                        trm_error *error) {
-  const uint32_t index = (uint32_t)draft->steps.count;
-  if (index == TRM_NO_INDEX || !VECTOR_PUSH(&draft->steps, *step)) FAIL_NO_MEMORY("steps");
-  trm_program_step *added = &draft->steps.items[index];
-  added->parent = draft->parent;
+  const uint32_t index = (uint32_t)draft->steps.all.count;
+  if (index == TRM_NO_INDEX || !VECTOR_PUSH(&draft->steps.all, *step)) FAIL_NO_MEMORY("steps");
+  trm_program_step *added = &draft->steps.all.items[index];
+  added->parent = draft->steps.parent;
   added->end = index + 1;
   *out_step = index;
   return TRM_OK;
@@ -68,18 +68,18 @@ trm_status trm_program_open(trm_program_draft *draft, trm_program_step_type type
                                  .name = name,
                                  .source = source,
                                  .ipu = ipu,
-                                 .stage = draft->stage,
+                                 .stage = draft->stages.current,
                                  .repeat_count = 1,
                                  .compute_set = TRM_NO_INDEX,
                                  .taken = TRM_NO_INDEX};
   TRY(push(draft, &step, out_step, error));
-  draft->parent = *out_step;
+  draft->steps.parent = *out_step;
   return TRM_OK;
 }
 
 void trm_program_close(trm_program_draft *draft, uint32_t step) {
-  draft->steps.items[step].end = (uint32_t)draft->steps.count;
-  draft->parent = draft->steps.items[step].parent;
+  draft->steps.all.items[step].end = (uint32_t)draft->steps.all.count;
+  draft->steps.parent = draft->steps.all.items[step].parent;
 }
 
 /* ---- Phases --------------------------------------------------------------------------------- */
@@ -121,7 +121,7 @@ static trm_status add_temporary(trm_program_draft *draft, const trm_phase *phase
   if (wanted.mapping.kind == TRM_MAPPING_NONE) return TRM_OK;
   uint32_t variable;
   TRY(trm_program_add_variable(draft, &wanted, &variable, error));
-  draft->variables.items[variable].live = (trm_program_interval){begin, end};
+  draft->values.variables.items[variable].live = (trm_program_interval){begin, end};
   return TRM_OK;
 }
 
@@ -134,7 +134,7 @@ static trm_status add_phase(trm_program_draft *draft, const trm_phase *phase, ui
                            .source = source,
                            .compute_set = TRM_NO_INDEX,
                            .ipu = (int32_t)ipu,
-                           .stage = draft->stage,
+                           .stage = draft->stages.current,
                            .repeat_count = 1,
                            .taken = TRM_NO_INDEX,
                            .sync_cycles = phase->sync_cycles,
@@ -160,7 +160,7 @@ static trm_status add_phase(trm_program_draft *draft, const trm_phase *phase, ui
                              .source = source,
                              .compute_set = TRM_NO_INDEX,
                              .ipu = (int32_t)ipu,
-                             .stage = draft->stage,
+                             .stage = draft->stages.current,
                              .repeat_count = 1,
                              .taken = TRM_NO_INDEX,
                              .sync_cycles = step.sync_cycles / 2,
@@ -208,7 +208,7 @@ trm_status trm_program_add_cost(trm_program_draft *draft, const trm_tile_cost *c
                                 uint32_t source, uint32_t ipu, uint32_t *out_first,
                                 uint32_t *out_last, uint32_t *out_writes, trm_error *error) {
   const size_t count = cost->phases.count;
-  *out_first = (uint32_t)draft->steps.count;
+  *out_first = (uint32_t)draft->steps.all.count;
   *out_last = *out_first - 1;
   *out_writes = *out_first;
   if (count == 0) return TRM_OK;
@@ -223,7 +223,7 @@ trm_status trm_program_add_cost(trm_program_draft *draft, const trm_tile_cost *c
       const trm_phase turns = {.name = "Loop"};
       TRY(trm_program_phase_name(draft, source, &turns, &name, error));
       TRY(trm_program_open(draft, TRM_STEP_TYPE_REPEAT, name, source, (int32_t)ipu, &loop, error));
-      draft->steps.items[loop].repeat_count = (uint64_t)repeats;
+      draft->steps.all.items[loop].repeat_count = (uint64_t)repeats;
     }
     for (; p < count && cost->phases.items[p].repeats == repeats; ++p) {
       const trm_phase *phase = &cost->phases.items[p];
@@ -234,7 +234,7 @@ trm_status trm_program_add_cost(trm_program_draft *draft, const trm_tile_cost *c
     }
     if (loop != TRM_NO_INDEX) trm_program_close(draft, loop);
   }
-  *out_last = (uint32_t)draft->steps.count - 1;
+  *out_last = (uint32_t)draft->steps.all.count - 1;
   return hold_temporaries(draft, cost, step_of, source, ipu, error);
 }
 

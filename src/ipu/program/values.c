@@ -5,8 +5,8 @@
 
 trm_status trm_program_add_variable(trm_program_draft *draft, const trm_new_variable *wanted,
                                     uint32_t *out_variable, trm_error *error) {
-  const uint32_t index = (uint32_t)draft->variables.count;
-  const uint32_t now = draft->steps.count > 0 ? (uint32_t)draft->steps.count - 1 : 0;
+  const uint32_t index = (uint32_t)draft->values.variables.count;
+  const uint32_t now = draft->steps.all.count > 0 ? (uint32_t)draft->steps.all.count - 1 : 0;
   const trm_program_variable variable = {
       .name = wanted->name,
       .source = wanted->source,
@@ -19,42 +19,44 @@ trm_status trm_program_add_variable(trm_program_draft *draft, const trm_new_vari
       .worst_bytes = trm_mapping_worst_bytes(&wanted->mapping),
       .total_bytes = trm_mapping_total_bytes(&wanted->mapping),
   };
-  if (!VECTOR_PUSH(&draft->variables, variable) || !VECTOR_PUSH(&draft->last_use, 0) ||
-      !VECTOR_PUSH(&draft->copy_wishes_of, TRM_NO_INDEX) ||
-      !VECTOR_PUSH(&draft->follows, TRM_NO_INDEX)) {
+  if (!VECTOR_PUSH(&draft->values.variables, variable) ||
+      !VECTOR_PUSH(&draft->values.last_use, 0) ||
+      !VECTOR_PUSH(&draft->values.copy_wishes_of, TRM_NO_INDEX) ||
+      !VECTOR_PUSH(&draft->values.follows, TRM_NO_INDEX)) {
     FAIL_NO_MEMORY("variables");
   }
   *out_variable = index;
-  if (draft->pipeline_nesting < 2) return TRM_OK;
-  while (draft->stage_uses.count <= index) {
+  if (draft->stages.nesting < 2) return TRM_OK;
+  while (draft->values.stage_uses.count <= index) {
     const trm_stage_use none = {-1, -1, 0, TRM_NO_INDEX, 0, false};
-    if (!VECTOR_PUSH(&draft->stage_uses, none)) FAIL_NO_MEMORY("a pipeline");
+    if (!VECTOR_PUSH(&draft->values.stage_uses, none)) FAIL_NO_MEMORY("a pipeline");
   }
-  draft->stage_uses.items[index] = trm_pipeline_made(draft, now);
+  draft->values.stage_uses.items[index] = trm_pipeline_made(draft, now);
   return TRM_OK;
 }
 
 trm_value trm_value_plain(const trm_program_draft *draft, uint32_t variable) {
-  const int64_t count = draft->variables.items[variable].count;
+  const int64_t count = draft->values.variables.items[variable].count;
   return (trm_value){
       .variable = variable, .place = TRM_NO_INDEX, .source_count = count, .contiguous = count};
 }
 
 trm_status trm_program_touch_variable(trm_program_draft *draft, uint32_t v, trm_error *error) {
   if (v == TRM_NO_INDEX) return TRM_OK;
-  trm_program_variable *variable = &draft->variables.items[v];
-  const uint32_t now = (uint32_t)draft->steps.count;
+  trm_program_variable *variable = &draft->values.variables.items[v];
+  const uint32_t now = (uint32_t)draft->steps.all.count;
   if (variable->is_remote) return TRM_OK;
   if (variable->live.end < now) variable->live.end = now;
-  if (v < draft->stage_uses.count && draft->pipeline_nesting >= 2) {
-    trm_stage_use *use = &draft->stage_uses.items[v];
-    if (draft->stage > use->last_in) use->last_in = draft->stage;
-    if (draft->stage == use->made_in) use->forward_end = (uint32_t)draft->steps.count;
-    const bool backward = draft->stage >= (int32_t)draft->program->pipeline.num_stages;
-    if (backward && use->backward_begin > draft->reading) use->backward_begin = draft->reading;
+  if (v < draft->values.stage_uses.count && draft->stages.nesting >= 2) {
+    trm_stage_use *use = &draft->values.stage_uses.items[v];
+    if (draft->stages.current > use->last_in) use->last_in = draft->stages.current;
+    if (draft->stages.current == use->made_in) use->forward_end = (uint32_t)draft->steps.all.count;
+    const bool backward = draft->stages.current >= (int32_t)draft->program->pipeline.num_stages;
+    if (backward && use->backward_begin > draft->walk.reading)
+      use->backward_begin = draft->walk.reading;
   }
-  if (variable->always_live || draft->loops.count == 0) return TRM_OK;
-  trm_program_loop *loop = draft->loops.items[draft->loops.count - 1];
+  if (variable->always_live || draft->walk.loops.count == 0) return TRM_OK;
+  trm_program_loop *loop = draft->walk.loops.items[draft->walk.loops.count - 1];
   if (variable->live.begin < loop->first_step && !VECTOR_PUSH(&loop->touched, v)) {
     FAIL_NO_MEMORY("a loop");
   }
@@ -64,21 +66,21 @@ trm_status trm_program_touch_variable(trm_program_draft *draft, uint32_t v, trm_
 trm_status trm_program_touch(trm_program_draft *draft, const trm_value *value, trm_error *error) {
   TRY(trm_program_touch_variable(draft, value->variable, error));
   for (uint32_t k = 0; k < value->num_more; ++k) {
-    TRY(trm_program_touch_variable(draft, draft->more.items[value->more + k], error));
+    TRY(trm_program_touch_variable(draft, draft->values.more.items[value->more + k], error));
   }
   return TRM_OK;
 }
 
 const trm_mapping *trm_value_mapping(const trm_program_draft *draft, const trm_value *value) {
   static const trm_mapping nowhere = {.kind = TRM_MAPPING_NONE};
-  if (value->place != TRM_NO_INDEX) return &draft->places.items[value->place];
+  if (value->place != TRM_NO_INDEX) return &draft->values.places.items[value->place];
   if (value->variable == TRM_NO_INDEX) return &nowhere;
-  return &draft->variables.items[value->variable].mapping;
+  return &draft->values.variables.items[value->variable].mapping;
 }
 
 bool trm_value_dies(const trm_program_draft *draft, const trm_value *value, uint32_t position) {
   if (value->variable == TRM_NO_INDEX || value->num_more > 0 || value->is_constant) return false;
-  return draft->last_use.items[value->variable] <= position;
+  return draft->values.last_use.items[value->variable] <= position;
 }
 
 /* The placement of the leaf from which a value's array comes; follows variables that took over a
@@ -87,13 +89,13 @@ static trm_placement *placement_of(trm_program_draft *draft, const trm_value *va
                                    const trm_program_variable **out_variable) {
   if (value->variable == TRM_NO_INDEX || value->num_more > 0 || !draft->finding) return NULL;
   uint32_t v = value->variable;
-  while (draft->follows.items[v] != TRM_NO_INDEX) v = draft->follows.items[v];
-  *out_variable = &draft->variables.items[v];
-  const uint32_t wish = draft->copy_wishes_of.items[v];
-  if (wish != TRM_NO_INDEX) return &draft->copy_wishes.items[wish].placement;
+  while (draft->values.follows.items[v] != TRM_NO_INDEX) v = draft->values.follows.items[v];
+  *out_variable = &draft->values.variables.items[v];
+  const uint32_t wish = draft->values.copy_wishes_of.items[v];
+  if (wish != TRM_NO_INDEX) return &draft->copies.wishes.items[wish].placement;
   if ((*out_variable)->source == TRM_NO_INDEX) return NULL;
-  const trm_program_source *source = &draft->sources.items[(*out_variable)->source];
-  trm_placement *placements = draft->wishes[source->computation][source->instruction];
+  const trm_program_source *source = &draft->steps.sources.items[(*out_variable)->source];
+  trm_placement *placements = draft->placements.wishes[source->computation][source->instruction];
   return placements == NULL ? NULL : &placements[(*out_variable)->leaf];
 }
 
@@ -136,7 +138,7 @@ void trm_program_note_reader(trm_program_draft *draft, const trm_value *value, u
   trm_placement *placement = placement_of(draft, value, &variable);
   if (placement == NULL) return;
   if (placement->ipu_plus_one == 0) placement->ipu_plus_one = ipu + 1;
-  const char *name = draft->sources.items[source].op_name;
+  const char *name = draft->steps.sources.items[source].op_name;
   if (placement->reader == NULL && name[0] != '\0') placement->reader = name;
 }
 
@@ -144,8 +146,8 @@ void trm_program_note_reader(trm_program_draft *draft, const trm_value *value, u
 
 static trm_status own_place(trm_program_draft *draft, trm_value *value, trm_mapping mapping,
                             trm_error *error) {
-  value->place = (uint32_t)draft->places.count;
-  if (!VECTOR_PUSH(&draft->places, mapping)) FAIL_NO_MEMORY("views");
+  value->place = (uint32_t)draft->values.places.count;
+  if (!VECTOR_PUSH(&draft->values.places, mapping)) FAIL_NO_MEMORY("views");
   return TRM_OK;
 }
 
@@ -240,7 +242,7 @@ static trm_status view_concatenate(trm_program_draft *draft, const trm_program_s
   const trm_shape *shape = &instruction->shape;
   int64_t run = 1, parts = 0, worst = 0, sources = 0;
   uint64_t layout = 17;
-  const uint32_t first = (uint32_t)draft->more.count;
+  const uint32_t first = (uint32_t)draft->values.more.count;
   const int64_t along = instruction->dimensions.items[0];
   for (int32_t d = shape->rank - 1; d > along; --d) run *= shape->dims[d];
   int64_t shortest = INT64_MAX;
@@ -257,14 +259,14 @@ static trm_status view_concatenate(trm_program_draft *draft, const trm_program_s
     shortest = trm_least(shortest, operand->contiguous);
     if (operand->variable == TRM_NO_INDEX) continue;
     if (value->variable == TRM_NO_INDEX) value->variable = operand->variable;
-    else if (!VECTOR_PUSH(&draft->more, operand->variable)) FAIL_NO_MEMORY("views");
+    else if (!VECTOR_PUSH(&draft->values.more, operand->variable)) FAIL_NO_MEMORY("views");
     for (uint32_t m = 0; m < operand->num_more; ++m) {
-      const uint32_t other = draft->more.items[operand->more + m];
-      if (!VECTOR_PUSH(&draft->more, other)) FAIL_NO_MEMORY("views");
+      const uint32_t other = draft->values.more.items[operand->more + m];
+      if (!VECTOR_PUSH(&draft->values.more, other)) FAIL_NO_MEMORY("views");
     }
   }
   value->more = first;
-  value->num_more = (uint32_t)draft->more.count - first;
+  value->num_more = (uint32_t)draft->values.more.count - first;
   value->source_count = sources;
   value->contiguous = shortest == INT64_MAX ? 1 : trm_most(1, shortest);
   value->is_view = true;

@@ -73,8 +73,8 @@ static trm_status walk_constant(trm_program_draft *draft, trm_program_scope *sco
         .category = TRM_CATEGORY_CONSTANT,
         .always_live = true};
     TRY(trm_program_add_variable(draft, &wanted, &variable, error));
-    draft->variables.items[variable].leaf = (uint32_t)l;
-    draft->last_use.items[variable] = TRM_NEVER_DIES;
+    draft->values.variables.items[variable].leaf = (uint32_t)l;
+    draft->values.last_use.items[variable] = TRM_NEVER_DIES;
     scope->leaves[i][l] = trm_value_plain(draft, variable);
     scope->leaves[i][l].is_constant = true;
     if (trm_shape_count(shape) == 1 && instruction->literal != NULL) {
@@ -103,7 +103,7 @@ static trm_status make_results(trm_program_draft *draft, trm_program_scope *scop
         request->operands[result->in_place].dies && !request->operands[result->in_place].is_view;
     if (in_place) {
       variable = operands[result->in_place].variable;
-      if (variable < draft->copies_of.count) draft->copies_of.items[variable] = TRM_NO_INDEX;
+      if (variable < draft->copies.of.count) draft->copies.of.items[variable] = TRM_NO_INDEX;
     } else {
       trm_mapping mapping = result->mapping;
       const trm_tile_wish *wish = trm_program_wish_for(draft, scope->computation, i, (uint32_t)l);
@@ -116,7 +116,7 @@ static trm_status make_results(trm_program_draft *draft, trm_program_scope *scop
                                        .mapping = mapping,
                                        .category = TRM_CATEGORY_VARIABLE};
       TRY(trm_program_add_variable(draft, &wanted, &variable, error));
-      trm_program_variable *made = &draft->variables.items[variable];
+      trm_program_variable *made = &draft->values.variables.items[variable];
       made->leaf = (uint32_t)l;
       made->live = (trm_program_interval){writes, writes};
       made->is_remote = trm_remote_is(draft, scope->computation, i, (uint32_t)l, shape);
@@ -128,13 +128,13 @@ static trm_status make_results(trm_program_draft *draft, trm_program_scope *scop
         if (!operand->is_view && operands[k].num_more == 0 &&
             operand->mapping.layout == mapping.layout && mapping.layout != 0 &&
             operands[k].variable != TRM_NO_INDEX &&
-            draft->variables.items[operands[k].variable].count == trm_shape_count(shape)) {
-          draft->follows.items[variable] = operands[k].variable;
+            draft->values.variables.items[operands[k].variable].count == trm_shape_count(shape)) {
+          draft->values.follows.items[variable] = operands[k].variable;
           break;
         }
       }
     }
-    draft->last_use.items[variable] = scope->last[i][l];
+    draft->values.last_use.items[variable] = scope->last[i][l];
     TRY(trm_program_touch_variable(draft, variable, error));
     scope->leaves[i][l] = trm_value_plain(draft, variable);
     if (in_place) scope->leaves[i][l].contiguous = trm_shape_count(shape);
@@ -215,7 +215,7 @@ static trm_status keep_remarks(trm_program_draft *draft, const trm_instruction *
     const trm_custom_call *call = instruction->custom_call;
     TRY(trm_program_add_note(draft, "custom call %s %s", call == NULL ? "" : call->target, note));
   }
-  trm_program_source *s = &draft->sources.items[source];
+  trm_program_source *s = &draft->steps.sources.items[source];
   s->plan = cost->plan;
   s->note = cost->note;
   if (cost->note == NULL) return TRM_OK;
@@ -227,8 +227,9 @@ static trm_status keep_remarks(trm_program_draft *draft, const trm_instruction *
 static void use_tiles(trm_program_draft *draft, const trm_tile_cost *cost, uint32_t ipu) {
   if (cost->num_results == 0 || cost->results[0].in_place >= 0) return;
   const trm_mapping *m = &cost->results[0].mapping;
-  if (m->parts > 0 && m->kind == TRM_MAPPING_LINEAR && m->first_tile == draft->next_tile[ipu]) {
-    draft->next_tile[ipu] = (m->first_tile + m->parts) % m->tiles;
+  if (m->parts > 0 && m->kind == TRM_MAPPING_LINEAR &&
+      m->first_tile == draft->placements.next_tile[ipu]) {
+    draft->placements.next_tile[ipu] = (m->first_tile + m->parts) % m->tiles;
   }
 }
 
@@ -266,7 +267,7 @@ static trm_status walk_family(trm_program_draft *draft, trm_program_scope *scope
                               .num_operands = in.count,
                               .operands = in.operands,
                               .ipu = ipu,
-                              .next_tile = draft->next_tile[ipu],
+                              .next_tile = draft->placements.next_tile[ipu],
                               .plans = draft->plans,
                               .replaced = replaced,
                               .roles = (trm_tile_role *const *)draft->roles};
@@ -274,7 +275,7 @@ static trm_status walk_family(trm_program_draft *draft, trm_program_scope *scope
   trm_tile_options io_options;
   trm_feed_way feed;
   TRY(trm_io_tiles_choose(draft, &request, &io_options, &feed));
-  const uint32_t first_step = (uint32_t)draft->steps.count;
+  const uint32_t first_step = (uint32_t)draft->steps.all.count;
   trm_tile_cost cost = {.arena = draft->finding ? &draft->scratch : &draft->program->arena};
   const char *note;
   char text[512];
@@ -354,8 +355,8 @@ static trm_status walk_instruction(trm_program_draft *draft, trm_program_scope *
                                    trm_error *error) {
   const trm_instruction *instruction = trm_scope_at(draft, scope, i);
   scope->ipus[i] = ipu_of(draft, scope, i, &scope->is_explicit[i]);
-  draft->stage = trm_pipeline_stage_of(draft, instruction, (uint32_t)scope->ipus[i]);
-  draft->reading = (uint32_t)draft->steps.count;
+  draft->stages.current = trm_pipeline_stage_of(draft, instruction, (uint32_t)scope->ipus[i]);
+  draft->walk.reading = (uint32_t)draft->steps.all.count;
   const trm_computation *computation = &draft->module->computations[scope->computation];
   switch (trm_program_cost_class(draft->module, computation, instruction)) {
     case TRM_COST_NONE:
@@ -396,25 +397,25 @@ static trm_status walk_instruction(trm_program_draft *draft, trm_program_scope *
 trm_status trm_program_walk(trm_program_draft *draft, uint32_t computation,
                             const trm_value *const *parameters, const bool *const *owned,
                             const trm_value **out_root, trm_error *error) {
-  if (draft->depth >= TRM_PROGRAM_MAX_DEPTH) {
+  if (draft->walk.depth >= TRM_PROGRAM_MAX_DEPTH) {
     FAIL(UNIMPLEMENTED, "loops and conditionals are nested more than %d deep",
          TRM_PROGRAM_MAX_DEPTH);
   }
   const trm_computation *c = &draft->module->computations[computation];
   const uint32_t count = c->num_instructions;
-  draft->walked += (uint64_t)count + 1;
-  if (draft->walked > 2 * max_instructions) {
+  draft->walk.instructions += (uint64_t)count + 1;
+  if (draft->walk.instructions > 2 * max_instructions) {
     FAIL(RESOURCE_EXHAUSTED,
          "the program has more than %" PRIu64 " instructions when the "
          "computations of its loops and conditionals are written out",
          max_instructions);
   }
-  if (draft->orders[computation] == NULL) {
+  if (draft->walk.orders[computation] == NULL) {
     TRY(trm_program_order(draft->module, computation,
                           trm_program_order_kind(&draft->program->options), &draft->program->arena,
-                          &draft->orders[computation], error));
+                          &draft->walk.orders[computation], error));
   }
-  const uint32_t *order = draft->orders[computation];
+  const uint32_t *order = draft->walk.orders[computation];
   trm_program_scope scope = {.computation = computation, .parameters = parameters};
   scope.leaves = ARENA_NEW(&draft->scratch, trm_value *, (size_t)count + 1);
   scope.ipus = ARENA_NEW(&draft->scratch, int32_t, (size_t)count + 1);
@@ -432,17 +433,17 @@ trm_status trm_program_walk(trm_program_draft *draft, uint32_t computation,
     for (int32_t l = 0; l < leaves; ++l) {
       const uint32_t variable = parameters[p][l].variable;
       if (variable == TRM_NO_INDEX) continue;
-      draft->last_use.items[variable] = owned[p][l] ? scope.last[i][l] : TRM_NEVER_DIES;
+      draft->values.last_use.items[variable] = owned[p][l] ? scope.last[i][l] : TRM_NEVER_DIES;
     }
   }
-  ++draft->depth;
+  ++draft->walk.depth;
   trm_status status = TRM_OK;
   for (uint32_t p = 0; p < count && status == TRM_OK; ++p) {
     scope.position = p;
     status = walk_instruction(draft, &scope, order[p], error);
     if (status == TRM_OK) status = trm_program_note_known(draft, &scope, order[p], error);
   }
-  --draft->depth;
+  --draft->walk.depth;
   if (status == TRM_OK) *out_root = scope.leaves[c->root];
   return status;
 }
