@@ -1,5 +1,5 @@
-/* Products of a matrix and a vector have the same bits with each instruction set and however their
- * outputs are divided. */
+/* Products of a matrix and a vector have the same bits with each instruction set, however their
+ * outputs are divided and however their matrix is read. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -13,6 +13,7 @@
 #include "base/half.h"
 #include "host/ops/elementwise/vector.h"
 #include "host/ops/products/matrix_vector.h"
+#include "host/ops/threads.h"
 
 enum { OUTPUTS = 77, INNER = 83, LINE = 90 };
 
@@ -74,7 +75,51 @@ static void bits_are_the_same(void **state) {
   }
 }
 
+/* ---- A matrix that is in no near cache ------------------------------------------------------- */
+
+enum { WIDE = 600, LONG = 203 }; /* four parts */
+
+/* Parts of 64 lines are added one after the other, and so are the sums of the parts. */
+static void add_in_order(const float *matrix, const float *factors, float *out) {
+  for (int64_t c = 0; c < WIDE; ++c) {
+    for (int64_t first = 0; first < LONG; first += 64) {
+      float sum = 0;
+      for (int64_t k = first; k < first + 64 && k < LONG; ++k) {
+        sum += matrix[k * WIDE + c] * factors[k];
+      }
+      out[c] = first == 0 ? sum : out[c] + sum;
+    }
+  }
+}
+
+static void far_matrix_has_the_same_bits(void **state) {
+  (void)state;
+  static float matrix[LONG * WIDE], factors[LONG], wanted[WIDE], out[WIDE];
+  for (int i = 0; i < LONG * WIDE; ++i) matrix[i] = sinf((float)i);
+  for (int i = 0; i < LONG; ++i) factors[i] = cosf((float)i);
+  add_in_order(matrix, factors, wanted);
+  trm_matrix_vector p = {
+      .outputs = WIDE, .inner = LONG, .output_stride = 1, .inner_stride = WIDE, .dtype = TRM_F32};
+  assert_true(trm_matrix_vector_plan(&p));
+  assert_true(p.parts > 3 && p.ahead > 0);
+  void *scratch = malloc(trm_matrix_vector_scratch_bytes(&p));
+  assert_non_null(scratch);
+  const uint64_t wakes = trm_threads_wakes();
+  for (int threads = 1; threads <= 5; ++threads) {
+    omp_set_num_threads(threads);
+    for (int by_line = 0; by_line < 2; ++by_line) {
+      p.is_by_line = by_line != 0;
+      memset(out, 0xff, sizeof out);
+      trm_matrix_vector_run(&p, matrix, factors, out, scratch);
+      assert_memory_equal(out, wanted, sizeof out);
+    }
+  }
+  if (trm_threads_limit() > 1) assert_true(trm_threads_wakes() > wakes);
+  free(scratch);
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(bits_are_the_same)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(bits_are_the_same),
+                                     cmocka_unit_test(far_matrix_has_the_same_bits)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -14,8 +14,9 @@ typedef struct trm_matrix_vector {
   int64_t outputs, inner, output_stride, inner_stride;
   trm_dtype dtype; /* of the matrix: F32, F16 or BF16 */
   /* trm_matrix_vector_plan sets these. */
-  bool is_far;   /* the matrix is in no near cache */
-  int64_t parts; /* of the sums, whose lines lie together: each is a thread's */
+  bool is_by_line; /* a thread that has whole lines reads them one by one */
+  int64_t ahead;   /* how many elements groups fetch ahead; 0: the matrix is in a near cache */
+  int64_t parts;   /* of the sums, whose lines lie together: each is a thread's */
 } trm_matrix_vector;
 
 /* Whether the loops serve the product; if so, plans it. */
@@ -29,7 +30,10 @@ void trm_matrix_vector_run(const void *data, const void *matrix, const void *vec
 /* The loops for one instruction set (matrix_vector_loops.c): outputs [begin, end) of one batch, by
  * whether lines of the matrix lie along the outputs. Results do not depend on the instruction set,
  * nor on how outputs are divided into multiples of TRM_MATRIX_VECTOR_UNIT. */
-enum { TRM_MATRIX_VECTOR_UNIT = 32 };
+enum {
+  TRM_MATRIX_VECTOR_UNIT = 32,
+  TRM_MATRIX_VECTOR_GROUP = 8 /* lines along the outputs that are read side by side */
+};
 typedef void (*trm_matrix_vector_loop)(const trm_matrix_vector *product, const void *matrix,
                                        const float *vector, float *out, int64_t begin, int64_t end);
 typedef struct trm_matrix_vector_loops {

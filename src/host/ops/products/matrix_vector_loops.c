@@ -1,11 +1,11 @@
 /* Owns: the loops of products of a matrix and a vector. The file is compiled once for each
  * instruction set, with TRM_ISA as its name; matrix_vector.c chooses one.
  *
- * Lines along the outputs: where a thread has whole lines of floats, they are read one by one, else
- * GROUP lines side by side, as a CPU reads each fastest. Lines of floats are added one after the
- * other, a group of halves as a tree. Lines are fetched ahead, because a CPU's own prefetching ends
- * with the page, often a line. Lines along the inner dimension: an output is 32 partial sums, added
- * in a fixed order. */
+ * Lines along the outputs: GROUP of them are read side by side, or one by one
+ * (trm_matrix_vector_plan chooses). Lines of floats are added one after the other, a group of
+ * halves as a tree. What is read next is fetched ahead, because a CPU's own prefetching ends with
+ * the page, often a line. Lines along the inner dimension: an output is 32 partial sums, added in a
+ * fixed order. */
 #include <string.h>
 
 #include "base/half.h"
@@ -28,7 +28,7 @@
 #endif
 
 enum {
-  GROUP = 8,
+  GROUP = TRM_MATRIX_VECTOR_GROUP,
   SLAB = 4096, /* outputs that stay in the first-level cache from group to group */
   SUMS = 32,
   PARTS = SUMS / LANES
@@ -91,18 +91,17 @@ INLINE lanes add_lines(const trm_matrix_vector *p, const void *matrix, int64_t a
   return sum + parts[0];
 }
 
-/* Adds `count` lines, from line k on, to outputs [begin, end), whose number is a multiple of
- * LANES. */
+/* Adds `count` lines, from line k on, to outputs [begin, end), whose number is a multiple of LANES.
+ * If `ahead` > 0, fetches the elements that lie so much further on. */
 INLINE void add_group(const trm_matrix_vector *p, const void *matrix, const float *vector,
                       float *out, int64_t begin, int64_t end, int64_t k, const int count,
-                      const trm_dtype dtype) {
+                      const trm_dtype dtype, const int64_t ahead) {
   const int64_t size = dtype == TRM_F32 ? 4 : 2, line = k * p->inner_stride;
   for (int64_t c = begin; c < end; c += LANES) {
-    if (p->is_far) {
+    if (ahead > 0) {
 #pragma GCC unroll 8
       for (int i = 0; i < count; ++i) {
-        __builtin_prefetch((const char *)matrix +
-                           (line + (count + i) * p->inner_stride + c) * size);
+        __builtin_prefetch((const char *)matrix + (line + i * p->inner_stride + c + ahead) * size);
       }
     }
     lanes *to = (lanes *)(out + c);
@@ -128,15 +127,16 @@ INLINE void add_last(const trm_matrix_vector *p, const void *matrix, const float
 INLINE void run_along_outputs(const trm_matrix_vector *p, const void *matrix, const float *vector,
                               float *out, int64_t begin, int64_t end, const trm_dtype dtype) {
   const int64_t whole = begin + (end - begin) / LANES * LANES;
-  const bool has_lines = dtype == TRM_F32 && end - begin == p->inner_stride && p->is_far;
+  const bool is_by_line = p->is_by_line && end - begin == p->inner_stride;
   for (int64_t c = begin; c < whole; c += SLAB) {
     const int64_t slab = c + SLAB < whole ? c + SLAB : whole;
     memset(out + c, 0, (size_t)(slab - c) * sizeof *out);
     int64_t k = 0;
-    for (; !has_lines && k + GROUP <= p->inner; k += GROUP) {
-      add_group(p, matrix, vector, out, c, slab, k, GROUP, dtype);
+    for (; !is_by_line && k + GROUP <= p->inner; k += GROUP) {
+      add_group(p, matrix, vector, out, c, slab, k, GROUP, dtype, p->ahead);
     }
-    for (; k < p->inner; ++k) add_group(p, matrix, vector, out, c, slab, k, 1, dtype);
+    const int64_t ahead = p->ahead > 0 ? p->inner_stride : 0;
+    for (; k < p->inner; ++k) add_group(p, matrix, vector, out, c, slab, k, 1, dtype, ahead);
   }
   if (whole < end) add_last(p, matrix, vector, out, whole, dtype);
 }
