@@ -10,16 +10,13 @@
  * it is, and so do few single floats. */
 #include <string.h>
 
+#include "base/limits.h"
 #include "host/ops/elementwise/strip.h"
 #include "passes/edit.h"
 #include "passes/outline.h"
 #include "passes/pass.h"
 
 enum { MAX_RESULTS = 12 };
-
-/* A chain of so many numbers is a fusion: each has a fast kernel of its own, which takes a quarter
- * of a fusion's time. */
-enum { LEAST_NUMBERS = 4 };
 
 /* Limits of a group. */
 typedef struct fuse_rules {
@@ -29,12 +26,6 @@ typedef struct fuse_rules {
 } fuse_rules;
 /* On the host, the arrays between two fusions go through memory. */
 static const fuse_rules for_host = {false, true, 256, 512}, for_ipu = {true, false, 96, 48};
-
-/* Instructions of a chain that is computed again. */
-enum { MOST_REPEATED = 4 };
-
-/* Consecutive elements of a slice. A move gathers shorter runs faster, once. */
-enum { SHORTEST_RUN = 16 };
 
 static const uint32_t no_group = UINT32_MAX;
 
@@ -60,7 +51,7 @@ static bool is_run_slice(const trm_instruction *instruction) {
   const trm_shape *shape = &instruction->shape;
   for (int32_t d = 0; d < shape->rank; ++d)
     if (instruction->slice[d].stride != 1) return false;
-  return shape->rank > 0 && shape->dims[shape->rank - 1] >= SHORTEST_RUN;
+  return shape->rank > 0 && shape->dims[shape->rank - 1] >= TRM_FUSE_LEAST_RUN;
 }
 
 /* Whether each fusion that reads the instruction gets a copy of it. */
@@ -142,7 +133,7 @@ static void find_repeated(fuser *f, const trm_computation *computation) {
     for (size_t e = f->users.rows[i]; e < f->users.rows[i + 1]; ++e) {
       is_read_by_fusions &= is_member(f, computation, f->users.targets[e]);
     }
-    if (is_read_by_fusions && before < MOST_REPEATED &&
+    if (is_read_by_fusions && before < TRM_FUSE_MOST_REPEATED &&
         (before > 0 || is_kept(f, computation, array))) {
       f->repeated[i] = (uint8_t)(before + 1);
     }
@@ -269,7 +260,7 @@ static trm_status bring_plain(maker *m, trm_index outside, trm_error *error) {
 
 /* Brings in what a member reads: a parameter, or a copy of what is absorbed or computed again. */
 static trm_status bring_operand(maker *m, trm_index outside, trm_error *error) {
-  trm_index chain[MOST_REPEATED];
+  trm_index chain[TRM_FUSE_MOST_REPEATED];
   int length = 0;
   while (m->f->repeated[outside] > 0 && m->inside[outside] == TRM_NO_INDEX) {
     chain[length++] = outside;
@@ -361,7 +352,8 @@ static trm_status make_fusions(fuser *f, trm_error *error) {
     const uint32_t count = f->groups.items[g].members;
     const trm_index *first = members + start[g] - count;
     const bool is_number = trm_edit_at(&f->edit, first[0])->shape.rank == 0;
-    if (is_number ? count < LEAST_NUMBERS : count == 1 && !absorbs_anything(f, first[0])) continue;
+    if (is_number ? count < TRM_FUSE_LEAST_NUMBERS : count == 1 && !absorbs_anything(f, first[0]))
+      continue;
     TRY_OR_GOTO(make_fusion(&m, first, count, error), done);
   }
 done:

@@ -4,13 +4,11 @@
  * slice of the result. A topk reads each element once; a sort moves each many times. */
 #include <string.h>
 
+#include "base/limits.h"
 #include "host/ops/reduce/sort_keys.h"
 #include "host/ops/reference.h"
 #include "passes/edit.h"
 #include "passes/pass.h"
-
-/* Above 1 / LARGEST_PART of the dimension a topk costs as much as the sort. */
-enum { LARGEST_PART = 4 };
 
 /* The sorted dimension if it is the last one and not empty; else -1. */
 static int32_t sorted_dimension(const trm_instruction *sort, const trm_shape *values) {
@@ -80,7 +78,7 @@ static trm_status rewrite(trm_edit *e, trm_index i, void *state, trm_error *erro
   const int32_t dimension = sorted_dimension(&sort, &shape);
   if (dimension < 0 || !counts(trm_edit_at(e, trm_edit_operand(e, i, 1)), dimension)) return TRM_OK;
   const int64_t places = most_places(e, i, dimension);
-  if (places < 1 || places > shape.dims[dimension] / LARGEST_PART) return TRM_OK;
+  if (places < 1 || places > shape.dims[dimension] / TRM_TOP_K_LEAST_SHARE) return TRM_OK;
   bool found, descends;
   TRY(find_order(e, &sort, &shape, &found, &descends, error));
   if (!found) return TRM_OK;

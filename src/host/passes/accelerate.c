@@ -26,7 +26,7 @@
 #include "passes/pass.h"
 #include "tremula/log.h"
 
-enum { MOST_COUNTERS = 64 /* elements */, PHILOX = 2 /* of HLO's random algorithms */ };
+enum { MAX_COUNTERS = 64 /* elements */, PHILOX = 2 /* of HLO's random algorithms */ };
 static const char origin[] = "ACCELERATOR";
 static const char kernel_of_the_cpu[] = "a kernel of the CPU computes it";
 
@@ -211,7 +211,7 @@ static int32_t find_levels(cutter *c) {
 static const char counts_turns[] = "the host needs it to count turns of a loop";
 
 static bool is_small(const trm_instruction *i) {
-  return trm_shape_is_array(&i->shape) && trm_shape_count(&i->shape) <= MOST_COUNTERS;
+  return trm_shape_is_array(&i->shape) && trm_shape_count(&i->shape) <= MAX_COUNTERS;
 }
 
 static bool may_count(const trm_computation *c, const trm_instruction *i) {

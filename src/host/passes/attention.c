@@ -4,18 +4,13 @@
  * scores stay in a cache. Dimensions of size 1 do not count. */
 #include <string.h>
 
+#include "base/limits.h"
 #include "host/passes/row_needs.h"
 #include "passes/edit.h"
 #include "passes/outline.h"
 #include "passes/pass.h"
 
-enum {
-  LEAST_BYTES = 1024 * 1024, /* of all scores; fewer are in a cache anyway */
-  BLOCK_BYTES = 768 * 1024,  /* of the scores and weights of a block */
-  LEAST_ROWS = 16,           /* of a block, so that products are efficient */
-  LEAST_BLOCKS = 16,         /* so that threads can share the work */
-  MOST_OPERANDS = 24
-};
+enum { MAX_OPERANDS = 24 };
 
 /* The dimensions of one operand of a product that are larger than 1. */
 typedef struct side {
@@ -86,7 +81,7 @@ static bool read_weights(const trm_computation *computation, const trm_graph *us
                          attention *a) {
   const trm_instruction *call = &computation->instructions[i];
   if (call->opcode != TRM_OP_CUSTOM_CALL || call->call_id != TRM_CALL_ROWS ||
-      !trm_shape_is_array(&call->shape) || call->num_operands > MOST_OPERANDS ||
+      !trm_shape_is_array(&call->shape) || call->num_operands > MAX_OPERANDS ||
       call->num_control_predecessors > 0 || !has_one_user(computation, users, i)) {
     return false;
   }
@@ -120,9 +115,10 @@ static int64_t choose_block(const trm_module *module, const trm_computation *com
     return 0;
   }
   int64_t least = small->dims[0]; /* the call of a block of rows is one of smaller blocks */
-  if (least < LEAST_ROWS) least = LEAST_ROWS < a->num_rows ? LEAST_ROWS : a->num_rows;
-  int64_t block = trm_shape_count(scores) / a->num_keys / LEAST_BLOCKS;
-  if (block > BLOCK_BYTES / row) block = BLOCK_BYTES / row;
+  if (least < TRM_ATTENTION_LEAST_ROWS)
+    least = TRM_ATTENTION_LEAST_ROWS < a->num_rows ? TRM_ATTENTION_LEAST_ROWS : a->num_rows;
+  int64_t block = trm_shape_count(scores) / a->num_keys / TRM_ATTENTION_LEAST_BLOCKS;
+  if (block > TRM_ATTENTION_MOST_BLOCK_BYTES / row) block = TRM_ATTENTION_MOST_BLOCK_BYTES / row;
   if (block < least) block = least;
   for (; block >= least; --block) {
     if (a->num_rows % block == 0) return block;
@@ -143,7 +139,8 @@ static bool find_attention(const trm_module *module, const trm_computation *comp
     const int32_t rank = squeeze(shape, dims);
     a->is_swapped = k == 1;
     if (rank < 3 || !read_side(computation, dot, k, &a->rows) ||
-        !read_side(computation, dot, 1 - k, &a->values) || trm_shape_bytes(shape) < LEAST_BYTES) {
+        !read_side(computation, dot, 1 - k, &a->values) ||
+        trm_shape_bytes(shape) < TRM_ATTENTION_LEAST_BYTES) {
       return false;
     }
     a->batch_rank = rank - 2;
@@ -250,7 +247,7 @@ static trm_status add_weights(trm_edit *edit, uint32_t body, const attention *a,
   const trm_computation *inner = &module->computations[weights.called[0]];
   const int64_t rows = trm_shape_count(&weights.shape) / a->num_keys;
   const int64_t dims[2] = {a->block, a->num_keys};
-  trm_index operands[MOST_OPERANDS];
+  trm_index operands[MAX_OPERANDS];
   for (uint32_t k = 0; k < weights.num_operands; ++k) {
     if (k == a->scores_operand) {
       operands[k] = scores;
@@ -323,7 +320,7 @@ static trm_status restore_output(trm_edit *edit, const attention *a, trm_index m
 static trm_status make_attention(trm_edit *edit, const attention *a, trm_error *error) {
   const trm_index like = a->output;
   int64_t batch[TRM_MAX_RANK], dims[TRM_MAX_RANK];
-  trm_index operands[3 + MOST_OPERANDS], made;
+  trm_index operands[3 + MAX_OPERANDS], made;
   TRY(arrange(edit, like, &a->queries, a->queries.batch, a->queries.free, a->queries.contracting,
               &operands[0], error));
   TRY(arrange(edit, like, &a->keys, a->keys.batch, a->keys.contracting, a->keys.free, &operands[1],

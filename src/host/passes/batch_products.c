@@ -6,13 +6,9 @@
  * index: an index beyond the end is moved back for x in the same way as for x w. */
 #include <string.h>
 
+#include "base/limits.h"
 #include "passes/loop_state.h"
 #include "passes/pass.h"
-
-enum {
-  MOST_ROWS = 256, /* of one part: a product with more rows is fast enough alone */
-  MOST_BYTES = 1 << 26
-};
 
 /* ---- The body ------------------------------------------------------------------------------- */
 
@@ -30,8 +26,8 @@ static bool is_worth_it(const batcher *b, const trm_instruction *dot, const trm_
     const int32_t before = array->rank - trm_edit_at(&b->edit, dot->operands[0])->shape.rank;
     rows /= array->dims[contracting->items[k] + before];
   }
-  return parts > 1 && b->turns >= (uint64_t)parts / 2 && rows <= MOST_ROWS &&
-         trm_shape_bytes(&dot->shape) <= (size_t)MOST_BYTES / (size_t)parts;
+  return parts > 1 && b->turns >= (uint64_t)parts / 2 && rows <= TRM_BATCH_MOST_ROWS &&
+         trm_shape_bytes(&dot->shape) <= (size_t)TRM_BATCH_MOST_BYTES / (size_t)parts;
 }
 
 /* Adds the product of all parts, with the parts as its first dimension. */

@@ -243,11 +243,11 @@ static trm_status widen_body(trm_module *module, uint32_t *body, trm_error *erro
 
 /* reduce, reduce-window and select-and-scatter. */
 static trm_status widen_reduction(widener *w, trm_index i, trm_error *error) {
-  enum { MOST_OPERANDS = 3, MOST_BODIES = 2 };
-  trm_index operands[MOST_OPERANDS], made;
-  uint32_t bodies[MOST_BODIES];
+  enum { MAX_OPERANDS = 3, MAX_BODIES = 2 };
+  trm_index operands[MAX_OPERANDS], made;
+  uint32_t bodies[MAX_BODIES];
   trm_instruction wide = *at(w, i);
-  if (wide.num_operands > MOST_OPERANDS || wide.num_called > MOST_BODIES ||
+  if (wide.num_operands > MAX_OPERANDS || wide.num_called > MAX_BODIES ||
       wide.shape.dtype != TRM_BF16) {
     return TRM_OK;
   }

@@ -5,13 +5,12 @@
  * of an array, the loop keeps the other in the order of that array. */
 #include <string.h>
 
+#include "base/limits.h"
 #include "passes/loop_state.h"
 #include "passes/pass.h"
 
 enum {
-  LEAST_TURNS = 4,
-  MOST_BYTES = 1 << 26, /* of all histories of a loop */
-  MOST_CHAIN = 4        /* transposes and reshapes between the product and the sum */
+  MAX_CHAIN = 4 /* transposes and reshapes between the product and the sum */
 };
 
 /* The values of an instruction of the body in all turns. */
@@ -71,7 +70,7 @@ static bool find_sum(const deferrer *d, int64_t element, deferred *out) {
     }
     trm_index i = add->operands[1 - k];
     *out = (deferred){.element = element, .addend = i};
-    for (int step = 0; step <= MOST_CHAIN && is_private(d, i); ++step) {
+    for (int step = 0; step <= MAX_CHAIN && is_private(d, i); ++step) {
       const trm_instruction *instruction = body_at(d, i);
       out->dot = i;
       if (instruction->opcode == TRM_OP_DOT) {
@@ -140,10 +139,11 @@ static bool choose_histories(deferrer *d, const deferred *sum, history *sides) {
     sides[side].index = index;
     if (sides[side].element >= 0) continue;
     const size_t bytes = trm_shape_bytes(&body_at(d, sides[side].value)->shape);
-    if (bytes > trm_shape_bytes(&dot->shape) || bytes > MOST_BYTES / d->known.turns) return false;
+    if (bytes > trm_shape_bytes(&dot->shape) || bytes > TRM_DEFER_MOST_BYTES / d->known.turns)
+      return false;
     d->kept_bytes += bytes * d->known.turns;
   }
-  return d->kept_bytes <= MOST_BYTES;
+  return d->kept_bytes <= TRM_DEFER_MOST_BYTES;
 }
 
 static trm_status find_sums(deferrer *d, trm_error *error) {
@@ -256,7 +256,7 @@ static trm_status add_product(deferrer *d, const deferred *sum, const trm_index 
 /* Adds the transposes and reshapes between the product and the sum. */
 static trm_status add_chain(deferrer *d, const deferred *sum, trm_index *at, trm_error *error) {
   const uint32_t body = trm_edit_at(d->edit, d->loop)->called[1];
-  trm_index chain[MOST_CHAIN + 1];
+  trm_index chain[MAX_CHAIN + 1];
   int count = 0;
   for (trm_index i = sum->addend; i != sum->dot; ++count) {
     chain[count] = i;
@@ -344,7 +344,8 @@ static trm_status defer_in_loop(trm_edit *edit, trm_index i, void *state, trm_er
   if (body_at(&d, d.body->root)->opcode != TRM_OP_TUPLE) return TRM_OK;
   TRY(trm_known_loop_make(edit, i, &d.known, error));
   trm_status status = TRM_OK;
-  if (!d.known.is_exact || d.known.turns < LEAST_TURNS || d.known.turns > INT32_MAX) goto done;
+  if (!d.known.is_exact || d.known.turns < TRM_DEFER_LEAST_TURNS || d.known.turns > INT32_MAX)
+    goto done;
   d.uses = trm_allocate_zeroed((size_t)d.body->num_instructions + 1, sizeof *d.uses);
   d.fixed = trm_allocate_zeroed((size_t)d.body->num_instructions + 1, sizeof *d.fixed);
   if (d.uses == NULL || d.fixed == NULL) {

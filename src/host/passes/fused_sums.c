@@ -4,15 +4,12 @@
  * The statistics of a batch norm and both sums of its gradient are such. */
 #include <string.h>
 
+#include "base/limits.h"
 #include "passes/edit.h"
 #include "passes/outline.h"
 #include "passes/pass.h"
 
 enum {
-  BLOCK_BYTES = 256 * 1024, /* of all arrays that a block reads and writes */
-  LEAST_BYTES = 256 * 1024, /* of one array; less is in the second-level cache anyway */
-  LEAST_COLUMNS = 16,
-  MOST_COLUMNS = 8192,
   UNIT = 8,       /* rows that are added up together */
   MAX_LEAVES = 12 /* as of a fusion */
 };
@@ -99,9 +96,9 @@ static bool plan_blocks(maker *m) {
   m->whole = *first;
   if (first->rank < 2) return false;
   m->columns = first->dims[first->rank - 1];
-  if (m->columns < LEAST_COLUMNS || m->columns > MOST_COLUMNS) return false;
+  if (m->columns < TRM_SUMS_LEAST_COLUMNS || m->columns > TRM_SUMS_MOST_COLUMNS) return false;
   m->rows = trm_shape_count(first) / m->columns;
-  if (trm_shape_bytes(first) < LEAST_BYTES) return false;
+  if (trm_shape_bytes(first) < TRM_SUMS_LEAST_BYTES) return false;
   size_t bytes = 0;
   for (trm_index i = 0; i < fused->num_instructions; ++i) {
     const trm_instruction *at = &fused->instructions[i];
@@ -115,7 +112,7 @@ static bool plan_blocks(maker *m) {
     const bool is_there = m->written[l] != TRM_NO_INDEX || m->summed[l] != TRM_NO_INDEX;
     if (is_there) bytes += trm_shape_bytes(first);
   }
-  const int64_t most = (int64_t)((size_t)BLOCK_BYTES * (size_t)m->rows / bytes);
+  const int64_t most = (int64_t)((size_t)TRM_SUMS_MOST_BLOCK_BYTES * (size_t)m->rows / bytes);
   for (int64_t b = most - most % UNIT; b >= UNIT && 4 * b >= most && m->block == 0; b -= UNIT) {
     if (m->rows % b == 0) m->block = b;
   }

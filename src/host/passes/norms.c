@@ -8,7 +8,7 @@
 #include "passes/edit.h"
 #include "passes/pass.h"
 
-enum { MOST_OPERANDS = 3 };
+enum { MAX_OPERANDS = 3 };
 
 typedef struct relu_table {
   uint32_t count;
@@ -35,9 +35,9 @@ static trm_status lift_reshape(trm_edit *e, trm_index i, trm_error *error) {
   const trm_index inner = trm_edit_operand(e, i, 0);
   const trm_shape shape = trm_edit_at(e, i)->shape;
   trm_instruction lifted = *trm_edit_at(e, inner);
-  trm_index operands[MOST_OPERANDS];
-  bool is_free[MOST_OPERANDS], is_reshaped = false;
-  if (!trm_opcode_is_elementwise(lifted.opcode) || lifted.num_operands > MOST_OPERANDS ||
+  trm_index operands[MAX_OPERANDS];
+  bool is_free[MAX_OPERANDS], is_reshaped = false;
+  if (!trm_opcode_is_elementwise(lifted.opcode) || lifted.num_operands > MAX_OPERANDS ||
       lifted.num_control_predecessors > 0) {
     return TRM_OK;
   }

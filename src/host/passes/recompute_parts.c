@@ -7,10 +7,11 @@
  * at the same indices. */
 #include <string.h>
 
+#include "base/limits.h"
 #include "passes/loop_state.h"
 #include "passes/pass.h"
 
-enum { MOST_NODES = 8, MOST_OPERATIONS = 4 };
+enum { MAX_NODES = 8 };
 
 /* An array that the first loop fills, an element of its state. */
 typedef struct filled {
@@ -131,7 +132,7 @@ static void find_filled(const finder *f, int64_t element, filled *out) {
 /* ---- What a part is computed of ------------------------------------------------------------- */
 
 typedef struct tree {
-  trm_index nodes[MOST_NODES]; /* of the first body, in its order, leaves too */
+  trm_index nodes[MAX_NODES]; /* of the first body, in its order, leaves too */
   uint32_t count;
 } tree;
 
@@ -162,7 +163,7 @@ static bool add_node(tree *t, trm_index node) {
   uint32_t at = t->count;
   while (at > 0 && t->nodes[at - 1] > node) --at;
   if (at > 0 && t->nodes[at - 1] == node) return true;
-  if (t->count == MOST_NODES) return false;
+  if (t->count == MAX_NODES) return false;
   memmove(t->nodes + at + 1, t->nodes + at, (t->count - at) * sizeof *t->nodes);
   t->nodes[at] = node;
   ++t->count;
@@ -184,7 +185,7 @@ static bool find_tree(const finder *f, const filled *one, tree *t) {
     }
     if (o->opcode == TRM_OP_CONSTANT || is_number(body, o)) continue;
     if (!is_cheap(o->opcode) || o->num_control_predecessors > 0 || o->shape.dtype != TRM_F32 ||
-        ++operations > MOST_OPERATIONS)
+        ++operations > TRM_RECOMPUTE_MOST_OPERATIONS)
       return false;
     const uint32_t before = t->count;
     for (uint32_t k = 0; k < o->num_operands; ++k) {
@@ -215,7 +216,7 @@ static trm_status replace_part(const finder *f, const filled *one, const tree *t
                                trm_index i, trm_error *error) {
   const trm_computation *from = body_of(f, f->first);
   const trm_index slice = trm_edit_at(edit, i)->operands[0];
-  trm_index made[MOST_NODES];
+  trm_index made[MAX_NODES];
   for (uint32_t n = 0; n < t->count; ++n) {
     trm_instruction node = from->instructions[t->nodes[n]];
     const int64_t kept = keeper(f, t->nodes[n], one);

@@ -3,18 +3,13 @@
  * reduction may be a product of two arrays, such as a square, that nothing else reads. */
 #include <string.h>
 
+#include "base/limits.h"
 #include "host/ops/reduce/reductions.h"
 #include "passes/edit.h"
 #include "passes/outline.h"
 #include "passes/pass.h"
 
-enum {
-  LEAST_BYTES = 1024 * 1024, /* of an array: less is in a cache when it is read again */
-  LEAST_ROWS = 16,
-  LEAST_COLUMNS = 128,
-  MOST_COLUMNS = 16 * 1024, /* eight rows stay in the second-level cache */
-  MOST_MEMBERS = 8
-};
+enum { MAX_MEMBERS = 8 };
 
 typedef struct finder {
   trm_edit edit;
@@ -22,7 +17,7 @@ typedef struct finder {
   trm_graph users; /* of each instruction, with control edges */
   bool *is_taken;
   int32_t cut; /* of the group at hand, 0: not known yet */
-  trm_index members[MOST_MEMBERS];
+  trm_index members[MAX_MEMBERS];
   uint32_t num_members;
 } finder;
 
@@ -55,7 +50,8 @@ static bool is_product(const finder *f, trm_index reduce) {
 static bool fits_cut(const trm_instruction *reduce, const trm_shape *shape, int32_t cut) {
   int64_t rows, columns;
   return trm_reductions_cut(shape, &reduce->dimensions, cut, &rows, &columns) &&
-         rows >= LEAST_ROWS && columns >= LEAST_COLUMNS && columns <= MOST_COLUMNS;
+         rows >= TRM_REDUCTIONS_LEAST_ROWS && columns >= TRM_REDUCTIONS_LEAST_COLUMNS &&
+         columns <= TRM_REDUCTIONS_MOST_COLUMNS;
 }
 
 static bool is_candidate(const finder *f, trm_index i) {
@@ -64,7 +60,7 @@ static bool is_candidate(const finder *f, trm_index i) {
       reduce->num_control_predecessors > 0 || reduce->shape.dtype != TRM_F32)
     return false;
   const trm_shape *shape = &at(f, reduce->operands[0])->shape;
-  return shape->dtype == TRM_F32 && trm_shape_bytes(shape) >= LEAST_BYTES &&
+  return shape->dtype == TRM_F32 && trm_shape_bytes(shape) >= TRM_REDUCTIONS_LEAST_BYTES &&
          trm_reductions_combine_by(
              trm_computation_combiner(&f->edit.module->computations[reduce->called[0]]));
 }
@@ -95,7 +91,7 @@ static void try_member(finder *f, trm_index i) {
   const trm_instruction *reduce = at(f, i);
   const trm_shape *shape = &at(f, reduce->operands[0])->shape;
   const int32_t own = trm_reductions_cut_of(reduce, shape), cut = f->cut != 0 ? f->cut : own;
-  if (f->num_members == MOST_MEMBERS || !fits_cut(reduce, shape, cut != 0 ? cut : 1) ||
+  if (f->num_members == MAX_MEMBERS || !fits_cut(reduce, shape, cut != 0 ? cut : 1) ||
       (f->num_members > 0 && (!shares_array(f, i) || !stands_together(f, i))))
     return;
   f->cut = cut;
@@ -107,7 +103,7 @@ static void try_member(finder *f, trm_index i) {
 typedef struct body {
   finder *f;
   uint32_t computation;
-  trm_index operands[3 * MOST_MEMBERS], inside[3 * MOST_MEMBERS];
+  trm_index operands[3 * MAX_MEMBERS], inside[3 * MAX_MEMBERS];
   uint32_t num_operands;
 } body;
 
@@ -151,8 +147,8 @@ static trm_status make_call(finder *f, trm_error *error) {
   trm_module *module = f->edit.module;
   const uint32_t count = f->num_members;
   body b = {.f = f};
-  trm_index inside[MOST_MEMBERS];
-  trm_shape shapes[MOST_MEMBERS], shape;
+  trm_index inside[MAX_MEMBERS];
+  trm_shape shapes[MAX_MEMBERS], shape;
   TRY(trm_module_add_computation(module, NULL, &b.computation, error));
   for (uint32_t m = 0; m < count; ++m) {
     shapes[m] = at(f, f->members[m])->shape;

@@ -8,6 +8,7 @@
  * as the users outside come after the group. Inside a group every value is needed by row. */
 #include <string.h>
 
+#include "base/limits.h"
 #include "host/ops/elementwise/strip.h"
 #include "host/passes/row_needs.h"
 #include "passes/edit.h"
@@ -15,10 +16,6 @@
 #include "passes/pass.h"
 
 enum {
-  BLOCK_BYTES = 256 * 1024, /* of all values of a block: they stay in the second-level cache */
-  LEAST_BYTES = 256 * 1024, /* of the operand of a reduce; a smaller one is in that cache anyway */
-  MOST_ROW_BYTES = BLOCK_BYTES,
-  LEAST_BLOCKS = 16, /* so that threads can share the work */
   MAX_MEMBERS = 64,
   MAX_VALUES = 12 /* results; a group has at most twice as many operands */
 };
@@ -178,7 +175,7 @@ static bool try_member(finder *f, trm_index i) {
     }
     if (!f->is_member[element]) add_member(f, element);
   }
-  if (!stands_together(f) || row_bytes(f) > MOST_ROW_BYTES) {
+  if (!stands_together(f) || row_bytes(f) > TRM_ROWS_MOST_BLOCK_BYTES) {
     drop_members(f, before);
     return false;
   }
@@ -261,8 +258,8 @@ static int64_t rows_of_batch(const finder *f) {
 /* The rows of a block: a divisor of all rows, if one is not much smaller than the limit. */
 static int64_t block_rows(finder *f) {
   const size_t bytes = row_bytes(f);
-  int64_t block = BLOCK_BYTES / (int64_t)(bytes > 0 ? bytes : 1);
-  if (block > f->rows / LEAST_BLOCKS) block = f->rows / LEAST_BLOCKS;
+  int64_t block = TRM_ROWS_MOST_BLOCK_BYTES / (int64_t)(bytes > 0 ? bytes : 1);
+  if (block > f->rows / TRM_ROWS_LEAST_BLOCKS) block = f->rows / TRM_ROWS_LEAST_BLOCKS;
   if (block > rows_of_batch(f)) block = rows_of_batch(f);
   if (block < 1) block = 1;
   for (int64_t b = block; 2 * b > block; --b) {
@@ -469,7 +466,7 @@ static bool begin_group(finder *f, trm_index i) {
   f->rows = 1;
   for (int32_t d = 0; d < first; ++d) f->rows *= operand->dims[d];
   f->num_members = 0;
-  return f->rows > 1 && trm_shape_bytes(operand) >= LEAST_BYTES && try_member(f, i);
+  return f->rows > 1 && trm_shape_bytes(operand) >= TRM_ROWS_LEAST_BYTES && try_member(f, i);
 }
 
 static trm_status find_groups(finder *f, trm_error *error) {

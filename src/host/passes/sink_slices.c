@@ -7,7 +7,7 @@
 #include "passes/edit.h"
 #include "passes/pass.h"
 
-enum { MOST_LEVELS = 16 };
+enum { MAX_LEVELS = 16 };
 
 typedef struct sinker {
   /* By instruction: elements of the slices that read it; -1: another instruction reads it. */
@@ -129,7 +129,7 @@ trm_status trm_pass_sink_slices(trm_module *module, trm_error *error) {
   const uint32_t count = module->num_computations;
   for (uint32_t c = 0; c < count; ++c) {
     bool changed = true;
-    for (int level = 0; level < MOST_LEVELS && changed; ++level)
+    for (int level = 0; level < MAX_LEVELS && changed; ++level)
       TRY(sink_level(module, c, &changed, error));
   }
   return TRM_OK;

@@ -9,7 +9,7 @@
 #include "passes/pass.h"
 
 /* Instructions between an array and its multiple. */
-enum { MOST_STEPS = 5 };
+enum { MAX_STEPS = 5 };
 
 typedef struct sums {
   uint32_t count;
@@ -137,16 +137,16 @@ static trm_status share(trm_edit *e, trm_index i, void *state, trm_error *error)
   const sums *s = state;
   if (!is_sum(e, i)) return TRM_OK;
   const trm_dims summed = trm_edit_at(e, i)->dimensions;
-  step steps[MOST_STEPS];
+  step steps[MAX_STEPS];
   trm_index from = trm_edit_operand(e, i, 0), base = TRM_NO_INDEX;
-  for (int count = 0; count <= MOST_STEPS; ++count) {
+  for (int count = 0; count <= MAX_STEPS; ++count) {
     trm_index sum = known_sum(e, s, from, &summed);
     if (sum != TRM_NO_INDEX && sum != i) {
       for (int k = count - 1; k >= 0; --k) TRY(step_up(e, i, &summed, steps[k], &sum, error));
       trm_edit_replace(e, i, sum);
       return TRM_OK;
     }
-    if (count == MOST_STEPS || !step_down(e, s, from, &summed, &base, &steps[count])) break;
+    if (count == MAX_STEPS || !step_down(e, s, from, &summed, &base, &steps[count])) break;
     from = base;
   }
   return TRM_OK;

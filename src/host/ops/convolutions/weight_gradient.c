@@ -8,24 +8,17 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "base/limits.h"
 #include "host/ops/convolutions/weight_gradient_panels.h"
 #include "host/ops/convolutions/winograd_tiles.h"
 #include "host/ops/threads.h"
 
 enum {
-  LINE = 16,           /* floats of a cache line */
-  BLOCK_UNIT = 32,     /* channels, of which blocks are made */
-  LEAST_SUMMED = 1500, /* positions of a part: shorter sums cost too much to add up */
-  MOST_PARTS = 8,
-  TASKS = 8,        /* wanted, so that a few threads share them evenly */
-  MOST_BLOCK = 256, /* channels */
-  LEAST_BLOCK = 64,
-  LEAST_CHANNELS = 16,
-  MOST_TRANSFORMED = 128, /* channels of a block, with Winograd's transforms */
-  TILES = 64,             /* that are transformed at a time */
+  LINE = 16,       /* floats of a cache line */
+  BLOCK_UNIT = 32, /* channels, of which blocks are made */
+  TASKS = 8,       /* wanted, so that a few threads share them evenly */
+  TILES = 64,      /* that are transformed at a time */
 };
-#define LEAST_OPERATIONS 4e6 /* smaller gradients stay with oneDNN */
-#define MOST_WORKSPACE ((size_t)4 << 20)
 
 /* ---- Sizes ----------------------------------------------------------------------------------- */
 
@@ -100,11 +93,11 @@ static void choose_tasks(trm_weight_gradient *g, int64_t in_block, int64_t out_b
   g->in_block = trm_least(g->in_channels, in_block);
   g->out_block = trm_least(g->out_channels, out_block);
   g->parts = 1;
-  while (tasks_of(g) < TASKS && 2 * g->parts <= trm_least(g->batch, MOST_PARTS) &&
-         positions / (2 * g->parts) >= LEAST_SUMMED) {
+  while (tasks_of(g) < TASKS && 2 * g->parts <= trm_least(g->batch, TRM_GRADIENT_MOST_PARTS) &&
+         positions / (2 * g->parts) >= TRM_GRADIENT_LEAST_SUMMED) {
     g->parts *= 2;
   }
-  divide_blocks(g, TASKS, LEAST_BLOCK);
+  divide_blocks(g, TASKS, TRM_GRADIENT_LEAST_BLOCK);
 }
 
 void trm_weight_gradient_share(trm_weight_gradient *g, int threads) {
@@ -124,7 +117,8 @@ static bool is_dense(const trm_convolution_problem *p) {
 
 bool trm_weight_gradient_plan(const trm_convolution_problem *p, trm_weight_gradient *out_gradient) {
   if (p->kind != TRM_BACKWARD_WEIGHTS || p->groups > 1 || p->spatial > 2 || !is_dense(p) ||
-      p->in_channels < LEAST_CHANNELS || p->out_channels < LEAST_CHANNELS) {
+      p->in_channels < TRM_GRADIENT_LEAST_CHANNELS ||
+      p->out_channels < TRM_GRADIENT_LEAST_CHANNELS) {
     return false;
   }
   if (trm_gradient_panels_get() == NULL) return false;
@@ -142,11 +136,12 @@ bool trm_weight_gradient_plan(const trm_convolution_problem *p, trm_weight_gradi
     g.pad[d] = is_there ? p->pad_low[from] : 0;
     operations *= (double)(g.y_size[d] * g.k_size[d]);
   }
-  if (operations < LEAST_OPERATIONS) return false;
+  if (operations < TRM_GRADIENT_LEAST_OPERATIONS) return false;
   flatten(&g);
-  choose_tasks(&g, MOST_BLOCK, MOST_BLOCK);
+  choose_tasks(&g, TRM_GRADIENT_MOST_BLOCK, TRM_GRADIENT_MOST_BLOCK);
   choose_panels(&g);
-  if (g.rows * g.images > TRM_GRADIENT_POSITIONS || workspace_bytes(&g) > MOST_WORKSPACE)
+  if (g.rows * g.images > TRM_GRADIENT_POSITIONS ||
+      workspace_bytes(&g) > TRM_GRADIENT_MOST_WORKSPACE)
     return false;
   *out_gradient = g;
   return true;
@@ -159,7 +154,7 @@ bool trm_weight_gradient_transform(const trm_weight_gradient *direct,
     if (g.k_size[d] != 3 || g.stride[d] != 1 || g.dilation[d] != 1) return false;
   }
   if (!trm_winograd_pays(g.batch, g.in_channels, g.out_channels, g.y_size)) return false;
-  choose_tasks(&g, MOST_TRANSFORMED, MOST_TRANSFORMED);
+  choose_tasks(&g, TRM_GRADIENT_MOST_TRANSFORMED, TRM_GRADIENT_MOST_TRANSFORMED);
   g.tiles = TILES;
   g.direct = direct;
   *out_gradient = g;

@@ -6,21 +6,12 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "base/limits.h"
 #include "host/ops/convolutions/winograd_tiles.h"
 #include "host/ops/elementwise/vector.h"
 #include "host/ops/products/onednn_sequence.h"
 #include "host/ops/threads.h"
 
-enum {
-  MOST_TILES = 72,    /* of a task: whole panels, and their products stay in the cache */
-  LEAST_TILES = 24,   /* a task reads all filters, so that few tiles wait for memory */
-  LEAST_ALL = 96,     /* tiles of the convolution, for the same reason */
-  LEAST_CHANNELS = 32 /* the harmonic mean of both sides': else transforms cost too much */
-};
-#define LEAST_GAIN 1.6 /* fewer products by this factor; the transforms take up to a third */
-/* With AVX-512 products take half as long, and reading the filters, which have 16 numbers instead
- * of 9, as long as before. */
-#define LEAST_GAIN_AVX512 1.8
 #define HEADER_BYTES 64
 
 /* ---- Planning -------------------------------------------------------------------------------- */
@@ -29,9 +20,9 @@ static int64_t tiles_of(const trm_winograd *w) {
   return w->batch * trm_winograd_down(w, 0) * trm_winograd_down(w, 1);
 }
 
-/* By how much there are fewer products. */
+/* By how much there are fewer products, in percent. */
 static double gain_of(const trm_winograd *w) {
-  return 9 * (double)(w->batch * w->y_size[0] * w->y_size[1]) /
+  return 900 * (double)(w->batch * w->y_size[0] * w->y_size[1]) /
          (TRM_WINOGRAD_PLANES * (double)tiles_of(w));
 }
 
@@ -41,8 +32,8 @@ bool trm_winograd_pays(int64_t batch, int64_t channels, int64_t outputs, const i
     return false;
   }
   const trm_winograd w = {.batch = batch, .y_size = {y_size[0], y_size[1]}};
-  return tiles_of(&w) >= LEAST_ALL && gain_of(&w) >= LEAST_GAIN &&
-         2 * channels * outputs >= LEAST_CHANNELS * (channels + outputs);
+  return tiles_of(&w) >= TRM_WINOGRAD_LEAST_ALL && gain_of(&w) >= TRM_WINOGRAD_LEAST_GAIN &&
+         2 * channels * outputs >= TRM_WINOGRAD_LEAST_CHANNELS * (channels + outputs);
 }
 
 bool trm_winograd_plan(const trm_convolution_problem *p, trm_winograd *out_winograd) {
@@ -72,7 +63,7 @@ bool trm_winograd_plan(const trm_convolution_problem *p, trm_winograd *out_winog
   *out_winograd = w;
   const bool is_wide = strcmp(trm_vector_ops_get()->name, "avx512") == 0;
   return trm_winograd_pays(w.batch, w.channels, w.outputs, w.y_size) &&
-         gain_of(&w) >= (is_wide ? LEAST_GAIN_AVX512 : LEAST_GAIN);
+         gain_of(&w) >= (is_wide ? TRM_WINOGRAD_AVX512_LEAST_GAIN : TRM_WINOGRAD_LEAST_GAIN);
 }
 
 /* ---- Running --------------------------------------------------------------------------------- */
@@ -115,9 +106,9 @@ static size_t workspace_bytes(const state *own) {
 static void choose_tasks(state *own) {
   const int64_t tiles = tiles_of(&own->w), rows = trm_winograd_tiles_get()->rows;
   const int64_t shared =
-      trm_divide_up(trm_divide_up(tiles, MOST_TILES), own->threads) * own->threads;
-  const int64_t blocks = trm_divide_up(tiles, MOST_TILES);
-  const int64_t wanted = tiles / shared >= LEAST_TILES ? shared : blocks;
+      trm_divide_up(trm_divide_up(tiles, TRM_WINOGRAD_MOST_TILES), own->threads) * own->threads;
+  const int64_t blocks = trm_divide_up(tiles, TRM_WINOGRAD_MOST_TILES);
+  const int64_t wanted = tiles / shared >= TRM_WINOGRAD_LEAST_TILES ? shared : blocks;
   own->task_tiles = trm_divide_up(trm_divide_up(tiles, wanted), rows) * rows;
   int64_t parts = 1;
   while (wanted * parts < own->threads && 2 * parts <= own->panels) parts *= 2;

@@ -1,13 +1,10 @@
 /* Owns: choosing the parts of a gradient of weights, and adding their sums. */
 #include "host/ops/products/gradient_parts.h"
 
+#include "base/limits.h"
 #include "host/ops/threads.h"
 
-/* A smaller gradient is one part. */
-#define LEAST_OPERATIONS 16e6
-/* Shorter sums cost more than a twentieth of their products to write and add up. */
-enum { LEAST_SUMMED = 1500 };
-enum { LEAST_SLICE = 64, LANES = 16 }; /* channels */
+enum { LANES = 16 }; /* channels */
 
 /* The largest number of parts, up to `most`, into which `count` divides equally, with at least
  * `least` units in each. A part consists of whole `unit`s. */
@@ -26,13 +23,14 @@ trm_gradient_parts trm_gradient_parts_choose(const trm_convolution_problem *p) {
   y *= positions;
   const double operations =
       2.0 * (double)(p->batch * p->groups) * (double)y * (double)(p->in_channels * kernel);
-  if (operations < LEAST_OPERATIONS) return parts;
-  const int64_t least = (LEAST_SUMMED + positions - 1) / positions;
+  if (operations < TRM_ONEDNN_GRADIENT_LEAST_OPERATIONS) return parts;
+  const int64_t least = (TRM_GRADIENT_LEAST_SUMMED + positions - 1) / positions;
   parts.images = equal_parts(p->batch, TRM_GRADIENT_PARTS, least, 1);
   if (p->groups > 1) return parts;
   parts.slices_x = x < y;
-  parts.slices = equal_parts(parts.slices_x ? p->in_channels : p->out_channels,
-                             TRM_GRADIENT_PARTS / parts.images, LEAST_SLICE, LANES);
+  parts.slices =
+      equal_parts(parts.slices_x ? p->in_channels : p->out_channels,
+                  TRM_GRADIENT_PARTS / parts.images, TRM_ONEDNN_GRADIENT_LEAST_SLICE, LANES);
   return parts;
 }
 

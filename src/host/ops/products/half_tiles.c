@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "base/limits.h"
 #include "host/ops/products/half_products.h"
 #include "host/ops/threads.h"
 
@@ -13,9 +14,6 @@ enum { CHUNK = 256, STEP = 32 };
 enum { BLOCK = 32, TILE = 16 }; /* columns and rows */
 enum { AHEAD = 6 };             /* a row is prefetched so many rows before it is packed */
 enum { TILE_BYTES = 1024, PIECES_BYTES = 2 * TILE_BYTES };
-/* Limits of a task, so that its rows of a chunk, and its sums if there are several chunks, stay in
- * the second-level cache. */
-enum { MOST_ROWS = 1024, MOST_SUMS = 256 * 1024 };
 
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 static int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
@@ -57,11 +55,11 @@ static void plan(trm_half_tiles *p) {
   const int64_t rows = round_up(rows_of(p), TILE), columns = round_up(p->outputs, TILE);
   double best = 0;
   p->task_rows = p->task_columns = 0;
-  for (int64_t down = divide_up(rows, MOST_ROWS); down <= rows / TILE; ++down) {
+  for (int64_t down = divide_up(rows, TRM_HALF_TILES_MOST_ROWS); down <= rows / TILE; ++down) {
     const int64_t r = round_up(divide_up(rows, down), TILE);
     for (int64_t across = 1; across <= divide_up(columns, BLOCK); ++across) {
       const int64_t c = round_up(divide_up(columns, across), BLOCK);
-      if (sums_of(p, r, c) > MOST_SUMS) continue;
+      if (sums_of(p, r, c) > TRM_HALF_TILES_MOST_SUMS) continue;
       const double cost = cost_of(p, r, c);
       if (p->task_rows == 0 || cost < best) best = cost, p->task_rows = r, p->task_columns = c;
     }

@@ -2,11 +2,10 @@
  * AVX-512) give the bits of base/half.h, also for NaNs: both make them quiet and keep the upper
  * bits. */
 #include "base/half.h"
+#include "base/limits.h"
 #include "host/ops/products/onednn_sequence.h"
 #include "host/ops/threads.h"
 
-/* An array shorter than this is not worth waking the other threads. */
-#define PARALLEL_COUNT (1 << 16)
 #define CHUNK ((int64_t)1 << 14)
 
 #if defined(__x86_64__)
@@ -81,7 +80,8 @@ void trm_onednn_widen(trm_dtype dtype, const void *from, float *to, int64_t coun
     widen_chunk(dtype, from, to, count);
     return;
   }
-#pragma omp parallel for schedule(static) if (TRM_OPENMP_THREADS && count >= PARALLEL_COUNT)
+#pragma omp parallel for schedule(static) if (TRM_OPENMP_THREADS && \
+                                                  count >= TRM_CONVERT_LEAST_SHARED)
   for (int64_t chunk = 0; chunk < chunks; ++chunk) {
     const int64_t begin = chunk * CHUNK;
     const int64_t size = count - begin < CHUNK ? count - begin : CHUNK;
@@ -95,7 +95,8 @@ void trm_onednn_narrow(trm_dtype dtype, const float *from, void *to, int64_t cou
     narrow_chunk(dtype, from, to, count);
     return;
   }
-#pragma omp parallel for schedule(static) if (TRM_OPENMP_THREADS && count >= PARALLEL_COUNT)
+#pragma omp parallel for schedule(static) if (TRM_OPENMP_THREADS && \
+                                                  count >= TRM_CONVERT_LEAST_SHARED)
   for (int64_t chunk = 0; chunk < chunks; ++chunk) {
     const int64_t begin = chunk * CHUNK;
     const int64_t size = count - begin < CHUNK ? count - begin : CHUNK;

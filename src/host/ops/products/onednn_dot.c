@@ -6,6 +6,7 @@
  * the products of a vector. */
 #include <string.h>
 
+#include "base/limits.h"
 #include "host/ops/products/half_tiles.h"
 #include "host/ops/products/matrix_vector.h"
 #include "host/ops/products/onednn_dot_problem.h"
@@ -13,17 +14,7 @@
 #include "host/ops/products/onednn_sequence.h"
 #include "host/ops/products/tiled_product.h"
 
-/* A product of at most so many operations (about a millisecond) runs on one thread if waking the
- * others costs more than they save. */
-#define MOST_OPERATIONS 128e6
-/* If the left operand is transposed and sums are longer than about this, oneDNN cuts the sums by
- * the number of threads. */
-enum { LONG_SUM = 1024 };
 enum { PAGE = 1024 }; /* floats */
-/* From so many rows on, each run packs the right side into oneDNN's own format. Packing takes a
- * fortieth of the product's time. A plain right side whose lines are whole pages apart makes the
- * product take three times as long. */
-enum { PACKING_ROWS = 192 };
 
 /* Copies an operand into a dense matrix, and moves *place there. */
 static trm_status add_matrix_copy(trm_onednn_sequence *sequence, const trm_dot_problem *p, int side,
@@ -86,7 +77,7 @@ static bits bits_of(const_dnnl_primitive_desc_t desc, bool lhs_is_transposed, in
       strncmp(name, "brg:", 4) != 0) {
     return BITS_UNKNOWN;
   }
-  return lhs_is_transposed && inner >= LONG_SUM ? BITS_DIFFER : BITS_SAME;
+  return lhs_is_transposed && inner >= TRM_LONG_SUM_LEAST ? BITS_DIFFER : BITS_SAME;
 }
 
 /* A product while it is built. */
@@ -279,7 +270,7 @@ static bool has_page_lines(const dot_draft *draft, int side) {
   const int64_t columns = side == LHS ? draft->inner : draft->columns;
   const bool by_rows = m->column_stride == 1;
   return (by_rows ? m->row_stride : m->column_stride) % PAGE == 0 &&
-         (by_rows ? rows : columns) >= 64;
+         (by_rows ? rows : columns) >= TRM_PAGE_LINES_LEAST;
 }
 
 /* Copies such an operand to lines that are a little longer. */
@@ -363,7 +354,7 @@ static bool is_sgemm(const_dnnl_primitive_desc_t desc) {
 }
 
 static bool is_long_sum(const dot_draft *draft) {
-  return draft->matrices[LHS].row_stride == 1 && draft->inner >= LONG_SUM;
+  return draft->matrices[LHS].row_stride == 1 && draft->inner >= TRM_LONG_SUM_LEAST;
 }
 
 static trm_status add_product(dot_draft *draft, bits *out_bits, trm_error *error) {
@@ -462,8 +453,8 @@ static trm_status add_steps(dot_draft *draft, bits *out_bits, trm_error *error) 
   choose_order(draft);
   draft->products = products_of(draft);
   draft->packs_always = draft->products == TRM_HALF_PRODUCTS_FLOAT && !draft->packs_floats &&
-                        draft->p.batch.count == 0 && draft->rows >= PACKING_ROWS &&
-                        operations_of(draft->request, &draft->p) > MOST_OPERATIONS;
+                        draft->p.batch.count == 0 && draft->rows >= TRM_PACKING_LEAST_ROWS &&
+                        operations_of(draft->request, &draft->p) > TRM_ONE_THREAD_MOST_OPERATIONS;
   trm_half_tiles tiles;
   if (draft->products != TRM_HALF_PRODUCTS_FLOAT &&
       trm_operand_shape(draft->request, LHS)->dtype == TRM_F16 && plan_tiles(draft, &tiles)) {
@@ -584,7 +575,7 @@ trm_status trm_onednn_dot_create(const trm_kernel_request *request, trm_kernel *
   trm_status status =
       create_kernel(request, &p, work_of(request, &p), out_kernel, &threads, &found, error);
   if (status == TRM_OK && threads > 1 && found != BITS_UNKNOWN &&
-      operations_of(request, &p) <= MOST_OPERATIONS) {
+      operations_of(request, &p) <= TRM_ONE_THREAD_MOST_OPERATIONS) {
     status = create_for_one(request, &p, found == BITS_SAME, threads, out_kernel, error);
   }
   if (status == TRM_UNIMPLEMENTED) return TRM_OK;

@@ -1,6 +1,7 @@
 /* Owns: products of packed panels (panel_product.h): which side is packed, and the tasks. */
 #include "host/ops/products/panel_product.h"
 
+#include "base/limits.h"
 #include "host/ops/products/panel_tiles.h"
 #include "host/ops/threads.h"
 
@@ -9,16 +10,7 @@ enum {
   GROUP = 8  /* panels that are packed for more rows than that */
 };
 
-/* What gains with AVX2, as measured on a Zen 3. Fewer rows do not pay for packing. sgemm packs a
- * left side whose columns lie together too. */
-enum { LEAST_ROWS = 32, MOST_ROWS = 192, MOST_INNER = 512 };
-#define TINY 65536 /* products that take less time than a call of sgemm */
-/* What gains with AVX-512, as measured on a Zen 5. The right side must stay in the third-level
- * cache. Many rows read lines that are whole pages apart too slowly. Short sums are all writing. */
-enum { MANY_ROWS = 192, PAGE = 1024, SHORT_SUM = 16, PACKING_ROWS = 24 };
-#define MOST_RIGHT ((int64_t)1 << 21)
-#define MOST_SWAPPED ((int64_t)1 << 17) /* floats that each thread packs for itself */
-#define MOST_HALF_SUM 2304              /* halves of a row, many of which are widened together */
+enum { PAGE = 1024 }; /* floats */
 
 /* How the right side is read. */
 typedef enum way {
@@ -46,9 +38,10 @@ static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 static way way_of(const trm_panel_product *p, const trm_panel_tiles *tiles) {
   if (!tiles->reads_lines) return BY_PANELS;
   if (p->rhs_column == 1) return BY_LINES;
-  /* Packing costs about six rows of products for each line of a panel. */
   const int64_t unused = divide_up(p->rows, tiles->wide) * tiles->wide - p->rows;
-  return unused <= 6 && p->rows * p->inner <= MOST_SWAPPED ? IS_SWAPPED : IS_WHOLE;
+  return unused <= TRM_PANEL_MOST_UNUSED && p->rows * p->inner <= TRM_PANEL_MOST_SWAPPED
+             ? IS_SWAPPED
+             : IS_WHOLE;
 }
 
 /* The transposed product. */
@@ -129,23 +122,27 @@ bool trm_panel_product_serves(const trm_panel_product *p, bool packs_once) {
   const trm_panel_tiles *tiles = trm_panel_tiles_get();
   if (tiles == NULL) return false;
   if (p->is_half && (!tiles->reads_lines || p->rhs_column != 1 || p->lhs_inner != 1 ||
-                     p->lhs_row != p->inner || p->inner > MOST_HALF_SUM)) {
+                     p->lhs_row != p->inner || p->inner > TRM_PANEL_MOST_HALF_SUM)) {
     return false;
   }
   const bool is_swapped = !packs_once && way_of(p, tiles) == IS_SWAPPED;
   /* Missing columns of a panel are multiplied too. */
   const int64_t columns = is_swapped ? p->columns : panels_of(p, tiles) * tiles->wide;
-  const bool is_tiny = (double)p->rows * (double)p->inner * (double)columns <= TINY;
+  const bool is_tiny = (double)p->rows * (double)p->inner * (double)columns <= TRM_PANEL_MOST_TINY;
   if (!is_tiny && 2 * p->columns <= columns) return false;
   if (tiles->reads_lines) {
     const bool has_page_lines = p->rhs_column == 1 && p->rhs_inner % PAGE == 0 && !packs_once;
-    return is_tiny || (p->inner >= SHORT_SUM && p->inner * columns <= MOST_RIGHT &&
-                       (p->rows < MANY_ROWS || !has_page_lines) &&
-                       (p->rows >= PACKING_ROWS || packs_once || way_of(p, tiles) != IS_WHOLE));
+    return is_tiny ||
+           (p->inner >= TRM_PANEL_LEAST_SUM && p->inner * columns <= TRM_PANEL_MOST_RIGHT &&
+            (p->rows < TRM_PANEL_LEAST_MANY_ROWS || !has_page_lines) &&
+            (p->rows >= TRM_PANEL_LEAST_PACKING_ROWS || packs_once ||
+             way_of(p, tiles) != IS_WHOLE));
   }
-  if (packs_once) return p->rows >= 4 && p->rows <= MOST_ROWS;
-  if (p->lhs_row == 1) return p->rows >= LEAST_ROWS && p->inner <= MOST_INNER;
-  return (p->rows >= LEAST_ROWS && p->rows <= MOST_ROWS) || is_tiny;
+  if (packs_once)
+    return p->rows >= TRM_PANEL_AVX2_LEAST_KEPT_ROWS && p->rows <= TRM_PANEL_AVX2_MOST_ROWS;
+  if (p->lhs_row == 1)
+    return p->rows >= TRM_PANEL_AVX2_LEAST_ROWS && p->inner <= TRM_PANEL_AVX2_MOST_INNER;
+  return (p->rows >= TRM_PANEL_AVX2_LEAST_ROWS && p->rows <= TRM_PANEL_AVX2_MOST_ROWS) || is_tiny;
 }
 
 /* Packs `depth` numbers of a panel's columns, from number `first` on. */

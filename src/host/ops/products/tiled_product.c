@@ -3,13 +3,9 @@
 
 #include <oneapi/dnnl/dnnl.h>
 
+#include "base/limits.h"
 #include "host/ops/threads.h"
 
-/* The smallest number of rows or columns of a tile, and of tiles: small enough for many threads,
- * large enough that packing the operands is cheap in comparison. */
-#define LEAST_TILE ((int64_t)192)
-#define MOST_TILE ((int64_t)768)
-#define LEAST_TILES 16
 #define LANES 16 /* of sgemm's vectors */
 
 typedef struct job {
@@ -22,8 +18,9 @@ static int64_t count_of(int64_t size, int64_t tile) { return (size + tile - 1) /
 
 /* The side of a tile, which depends on the sizes only. */
 static int64_t tile_of(const trm_tiled_product *p) {
-  int64_t tile = MOST_TILE;
-  while (tile > LEAST_TILE && count_of(p->rows, tile) * count_of(p->columns, tile) < LEAST_TILES) {
+  int64_t tile = TRM_SGEMM_MOST_TILE;
+  while (tile > TRM_SGEMM_LEAST_TILE &&
+         count_of(p->rows, tile) * count_of(p->columns, tile) < TRM_SGEMM_LEAST_TILES) {
     tile /= 2;
   }
   return tile;
