@@ -336,9 +336,11 @@ typedef struct trm_instruction {
   const char *fusion_kind;    /* "kLoop", "kInput", "kOutput", "kCustom" */
   const char *backend_config; /* bytes, possibly with NULs; one more NUL follows them */
   size_t backend_config_size;
-  const char *infeed_config;              /* infeed's or outfeed's */
-  const char *sharding;                   /* as text, braces included; NULL: none */
-  const char *const *frontend_attributes; /* key, value, key, value, ..., NULL */
+  const char *infeed_config;                   /* infeed's or outfeed's */
+  const char *sharding;                        /* as text, braces included; NULL: none */
+  const char *const *frontend_attributes;      /* key, value, key, value, ..., NULL */
+  const struct trm_library_call *library_call; /* hlo/library_call.h; NULL: none. A copy of the
+                                                  module has none */
   trm_metadata metadata;
 } trm_instruction;
 

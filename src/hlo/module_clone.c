@@ -124,6 +124,7 @@ static trm_instruction copy_instruction(copier *c, const trm_computation *comput
     for (size_t i = 0; i < count && !c->failed; ++i) list[i] = copy_text(c, list[i]);
     to.frontend_attributes = list;
   }
+  to.library_call = NULL;
   to.metadata.op_type = copy_text(c, from->metadata.op_type);
   to.metadata.op_name = copy_text(c, from->metadata.op_name);
   to.metadata.source_file = copy_text(c, from->metadata.source_file);

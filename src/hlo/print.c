@@ -6,6 +6,7 @@
 
 #include "hlo/attributes.h"
 #include "hlo/hlo.h"
+#include "hlo/library_call.h"
 #include "hlo/literal.h"
 
 static void append(trm_text *out, const char *text) { trm_text_append(out, text, strlen(text)); }
@@ -451,6 +452,11 @@ static void print_computation(const trm_module *module, uint32_t index, trm_text
     trm_text_format(out, " %s", trm_opcode_name(instruction->opcode));
     print_operands(computation, instruction, out);
     print_attributes(module, computation, instruction, out);
+    if (instruction->library_call != NULL) {
+      append(out, " /*library: ");
+      trm_library_call_print(instruction->library_call, out);
+      append(out, "*/");
+    }
     append(out, "\n");
   }
   append(out, "}\n");

@@ -73,7 +73,8 @@ static const trm_tile_role *fusion_role(const trm_tile_request *request) {
 
 static bool joins_user(const body *b, trm_index i) {
   const trm_tile_role *role = role_of(b, i);
-  return role != NULL && role->joins && b->uses[i] == 1 && b->result_of[i] < 0 && b->size[i] < 24;
+  return role != NULL && role->call.joins && b->uses[i] == 1 && b->result_of[i] < 0 &&
+         b->size[i] < 24;
 }
 
 typedef struct gathered {
@@ -204,7 +205,7 @@ static trm_status add_compute_set(body *b, trm_index root, trm_error *error) {
 /* Whether another instruction's compute set computes the instruction. */
 static bool is_absorbed(const body *b, trm_index i) {
   const trm_tile_role *role = role_of(b, i);
-  return role != NULL && role->is_absorbed;
+  return role != NULL && role->call.is_absorbed;
 }
 
 /* Whether the result leaf may take the place of the operand leaf. */
@@ -404,7 +405,7 @@ static trm_status cost_fusion(const trm_tile_request *request, trm_tile_cost *co
   TRY(allocate_body(&b, error));
   look_at(&b);
   const trm_tile_role *role = fusion_role(request);
-  b.in_half = role != NULL && role->in_half;
+  b.in_half = role != NULL && role->call.in_half;
   trm_mapping place = cost->results[0].mapping;
   const int32_t leader = choose_leader(&b, trm_shape_leaf(&request->instruction->shape, 0));
   if (leader >= 0) place = request->operands[leader].mapping;

@@ -5,10 +5,7 @@
  * patterns: x + a y, a sum with a factor, a filter's gradient with its application, a pool with its
  * division. The names of its compute sets come from the TensorFlow op, the HLO instruction or
  * pattern, and the library's own name. The pass searches a module for those patterns, through views
- * and fusions, and states each as frontend attributes of the instructions (library.h). The patterns
- * and words are those of the original's tests of profiles (tests/data/compute_sets.json). */
-#include <inttypes.h>
-#include <stdlib.h>
+ * and fusions, and states each on its instruction. hlo/library_calls.def lists the patterns. */
 #include <string.h>
 
 #include "hlo/config.h"
@@ -155,32 +152,30 @@ static void find_scaled_sum(finder *f, uint32_t n) {
   }
   if (kinds[0] == NO_SCALAR && kinds[1] == NO_SCALAR) return;
   trm_library_call *call = call_of(f, n);
-  if (call->word != NULL || call->is_absorbed) return;
+  if (is_found(f, n) || call->is_absorbed) return;
   const uint32_t scaled = kinds[1] != NO_SCALAR ? 1 : 0;
   const uint32_t y = values[scaled];
-  call->word = "fusion";
   call->group = ++f->num_groups;
   if (kinds[1 - scaled] == NO_SCALAR && at(f, y)->opcode == TRM_OP_CONVOLUTION &&
       is_used_once(f, y) && f->in.caller[f->in.computation[y]] == none) {
-    call->op = at(f, y);
-    call->last = "AddTo";
-    call->is_shared = true;
-    *call_of(f, y) = (trm_library_call){.word = "fusion", .group = call->group};
+    trm_library_call_set(call, TRM_LIBRARY_FILTER_UPDATE);
+    call->scope = at(f, y)->metadata.op_name;
+    *call_of(f, y) = (trm_library_call){.group = call->group};
+    trm_library_call_set(call_of(f, y), TRM_LIBRARY_FILTER_GRADIENT);
   } else if (kinds[1 - scaled] == NO_SCALAR && subtracts && is_sum(f, y) &&
              at(f, y)->shape.rank == 1 && is_used_once(f, y)) {
-    *call_of(f, y) =
-        (trm_library_call){.op = i, .word = "fusion", .group = call->group, .is_shared = true};
+    *call_of(f, y) = (trm_library_call){.scope = i->metadata.op_name, .group = call->group};
+    trm_library_call_set(call_of(f, y), TRM_LIBRARY_BIAS_GRADIENT);
     if (kinds[scaled] == CONSTANT_SCALAR) call->is_absorbed = true;
-    call->last = "negate/Op/Negate";
+    trm_library_call_set(call, TRM_LIBRARY_NEGATED_UPDATE);
   } else if (kinds[1 - scaled] == NO_SCALAR && adds_to_zeros(f, y) && is_used_once(f, y)) {
     /* The update itself adds to x with the scale. */
     if (kinds[scaled] == CONSTANT_SCALAR || !subtracts) call->is_absorbed = true;
-    call->last = "negate/Op/Negate";
+    trm_library_call_set(call, TRM_LIBRARY_NEGATED_UPDATE);
   } else {
-    call->word = kinds[0] == NO_SCALAR   ? "scaled-inplace-xb-y"
-                 : kinds[1] == NO_SCALAR ? "scaled-inplace-ax-y"
-                                         : "scaled-inplace-axb-y";
-    call->last = "AddTo";
+    trm_library_call_set(call, kinds[0] == NO_SCALAR   ? TRM_LIBRARY_SCALED_B
+                               : kinds[1] == NO_SCALAR ? TRM_LIBRARY_SCALED_A
+                                                       : TRM_LIBRARY_SCALED_AB);
   }
   for (uint32_t k = 0; k < 2; ++k) {
     absorb_cast(f, kinds[k] != NO_SCALAR ? values[k] : operand(f, n, k), n);
@@ -191,9 +186,12 @@ static void find_scaled_sum(finder *f, uint32_t n) {
   if (f->in.user[n] != none) absorb_cast(f, f->in.user[n], n);
 }
 
-/* Whether the TensorFlow op divides. A later pass of the original makes the factor of such an op,
- * so the product stays apart. */
-static bool is_division(const trm_instruction *i) {
+/* Whether the factor of a sum stays apart because the TensorFlow op divides: a later pass of the
+ * original makes a product of the division. TensorFlow's Mean divides too. With a sum of halves it
+ * is one pattern all the same ("Mean/fusion/Reduce" in casts_elimination_test.testReduceMean),
+ * unless the sum is one already, of squares. */
+static bool divides_later(const trm_instruction *i, bool sums_halves, bool sums_squares) {
+  if (has_type(i, "Mean")) return sums_squares || !sums_halves;
   return i->metadata.op_type != NULL && strstr(i->metadata.op_type, "Div") != NULL;
 }
 
@@ -203,7 +201,7 @@ static void find_reductions(finder *f, uint32_t n) {
   trm_library_call *call = call_of(f, n);
   uint32_t x = operand(f, n, 0);
   const trm_instruction *i = at(f, n);
-  const bool is_taken = call->word != NULL;
+  const bool is_taken = is_found(f, n);
   bool squares = false, halves = i->shape.dtype == TRM_F16 || at(f, x)->shape.dtype == TRM_F16;
   if (at(f, x)->opcode == TRM_OP_CONVERT && is_used_once(f, x)) {
     const uint32_t wide = x;
@@ -219,7 +217,7 @@ static void find_reductions(finder *f, uint32_t n) {
   if (!is_taken && is_float(at(f, x)) && at(f, x)->opcode == TRM_OP_MULTIPLY &&
       is_used_once(f, x) && operand(f, x, 0) == operand(f, x, 1)) {
     call_of(f, x)->is_absorbed = true;
-    call->word = "fusion";
+    trm_library_call_set(call, TRM_LIBRARY_FUSION);
     squares = true;
     halves = absorb_cast(f, operand(f, x, 0), n) || halves;
   }
@@ -235,8 +233,8 @@ static void find_reductions(finder *f, uint32_t n) {
   if (user->opcode == TRM_OP_CONVERT && user->shape.dtype == TRM_F16 && halves) {
     call_of(f, u)->is_absorbed = true;
   } else if (!is_taken && (scaled == n || scaling_of(f, u, &scaled) != NO_SCALAR) && scaled == n &&
-             !is_division(user) && !(has_type(user, "Mean") && (squares || !halves))) {
-    call->word = "fusion";
+             !divides_later(user, halves, squares)) {
+    trm_library_call_set(call, TRM_LIBRARY_FUSION);
     call_of(f, u)->is_absorbed = true;
   }
 }
@@ -244,16 +242,17 @@ static void find_reductions(finder *f, uint32_t n) {
 /* Non-linearities of popnn and their gradients. */
 static void find_nonlinearity(finder *f, uint32_t n) {
   static const struct {
-    const char *type, *word;
-  } gradients[] = {
-      {"ReluGrad", "relu-grad"}, {"SigmoidGrad", "sigmoid-grad"}, {"TanhGrad", "tanh-grad"}};
+    const char *type;
+    trm_library_pattern pattern;
+  } gradients[] = {{"ReluGrad", TRM_LIBRARY_RELU_GRAD},
+                   {"SigmoidGrad", TRM_LIBRARY_SIGMOID_GRAD},
+                   {"TanhGrad", TRM_LIBRARY_TANH_GRAD}};
   const trm_instruction *i = at(f, n);
   trm_library_call *call = call_of(f, n);
-  if (call->word != NULL || call->joins || call->is_absorbed) return;
+  if (is_found(f, n) || call->joins || call->is_absorbed) return;
   for (size_t g = 0; g < sizeof gradients / sizeof *gradients; ++g) {
     if (!has_type(i, gradients[g].type)) continue;
-    call->word = gradients[g].word;
-    call->last = "NonLinearityGrad";
+    trm_library_call_set(call, gradients[g].pattern);
     if (is_used_once(f, n) && f->in.user[n] != none && same_op(i, at(f, f->in.user[n]))) {
       take_over(f, n, f->in.user[n]);
       call->is_absorbed = false; /* in two fusions it is two compute sets, of one name */
@@ -264,13 +263,11 @@ static void find_nonlinearity(finder *f, uint32_t n) {
   }
   if (i->opcode == TRM_OP_MAXIMUM && is_float(i) &&
       (is_zero(f, operand(f, n, 0)) || is_zero(f, operand(f, n, 1)))) {
-    call->word = "relu";
-    call->last = "Nonlinearity";
+    trm_library_call_set(call, TRM_LIBRARY_RELU);
   } else if (trm_instruction_frontend_attribute(i, TRM_GELU) != NULL) {
-    call->word = "gelu-erf";
+    trm_library_call_set(call, TRM_LIBRARY_GELU);
   } else if (i->opcode == TRM_OP_LOGISTIC) {
-    call->word = "sigmoid";
-    call->last = "Nonlinearity";
+    trm_library_call_set(call, TRM_LIBRARY_SIGMOID);
   }
 }
 
@@ -279,27 +276,25 @@ static void find_nonlinearity(finder *f, uint32_t n) {
 static void find_binary(finder *f, uint32_t n) {
   const trm_instruction *i = at(f, n);
   trm_library_call *call = call_of(f, n);
-  if (call->word != NULL || !trm_opcode_is_elementwise(i->opcode) || i->num_operands < 2) return;
+  if (is_found(f, n) || !trm_opcode_is_elementwise(i->opcode) || i->num_operands < 2) return;
   if (i->opcode == TRM_OP_MULTIPLY && operand(f, n, 0) == operand(f, n, 1)) {
-    call->word = "square";
-    call->last = "Op/Square";
+    trm_library_call_set(call, TRM_LIBRARY_SQUARE);
     return;
   }
   const bool by_constant = i->opcode == TRM_OP_DIVIDE && is_float(i) &&
                            scalar_of(f, operand(f, n, 1)) == CONSTANT_SCALAR;
-  if (by_constant) call->last = "Op/Multiply";
   if (trm_shape_is_array(&i->shape) && i->shape.rank > 0) {
     for (uint32_t k = 0; k < i->num_operands; ++k) {
       const uint32_t v = operand(f, n, k);
       const trm_instruction *o = at(f, v);
       if (o->opcode == TRM_OP_BROADCAST || o->shape.rank < i->shape.rank ||
           trm_shape_count(&o->shape) < trm_shape_count(&i->shape)) {
-        call->word = "fusion";
+        trm_library_call_set(call, by_constant ? TRM_LIBRARY_DIVIDED_FUSION : TRM_LIBRARY_FUSION);
         return;
       }
     }
   }
-  if (by_constant) call->word = "multiply";
+  if (by_constant) trm_library_call_set(call, TRM_LIBRARY_MULTIPLY);
 }
 
 /* Small trees of elementwise instructions are one expression. Its compute sets have the name of the
@@ -312,13 +307,8 @@ static bool may_be_in_expression(const finder *f, uint32_t n) {
       i->opcode == TRM_OP_BITCAST_CONVERT || call->joins || call->is_absorbed) {
     return false;
   }
-  const bool is_norm = call->word != NULL && strncmp(call->word, "batch-norm", 10) == 0;
-  if (is_norm || call->scope != NULL) return false;
-  if (call->word != NULL && !call->is_plain && strcmp(call->word, "fusion") != 0 &&
-      strcmp(call->word, "square") != 0) {
-    return false;
-  }
-  return is_used_once(f, n) && (call->op == NULL || call->is_plain);
+  if (call->scope != NULL && call->pattern != TRM_LIBRARY_SMALL_EXPRESSION) return false;
+  return is_used_once(f, n) && (!is_found(f, n) || trm_library_rows[call->pattern].in_expression);
 }
 
 static trm_status find_expression(finder *f, uint32_t n, trm_error *error) {
@@ -332,17 +322,18 @@ static trm_status find_expression(finder *f, uint32_t n, trm_error *error) {
     has_scalar = has_scalar || scalar_of(f, operand(f, n, k)) != NO_SCALAR;
   }
   trm_library_call *call = call_of(f, n);
-  const bool belongs = has_root && call_of(f, user)->is_plain; /* readers come first */
+  const bool belongs = /* readers come first */
+      has_root && call_of(f, user)->pattern == TRM_LIBRARY_SMALL_EXPRESSION;
   if (!belongs && !(has_leaf && has_scalar)) return TRM_OK;
   if (belongs) {
-    call->op = call_of(f, user)->op;
+    call->scope = call_of(f, user)->scope;
     call->word = call_of(f, user)->word;
   } else {
-    call->op = i;
-    call->word = trm_arena_format(f->arena, "%s/expression", i->name);
+    call->scope = i->metadata.op_name;
+    call->word = trm_arena_format(f->texts, "%s/expression", i->name);
     CHECK_MEMORY(call->word, "library calls");
   }
-  call->is_plain = true;
+  trm_library_call_set(call, TRM_LIBRARY_SMALL_EXPRESSION);
   return TRM_OK;
 }
 
@@ -350,9 +341,9 @@ static trm_status find_expression(finder *f, uint32_t n, trm_error *error) {
 static trm_status name_call(finder *f, uint32_t n, const char *word, trm_error *error) {
   trm_library_call *call = call_of(f, n);
   const char *number = strchr(at(f, n)->name, '.');
-  call->word = trm_arena_format(f->arena, "%s%s", word, number == NULL ? "" : number);
+  call->word = trm_arena_format(f->texts, "%s%s", word, number == NULL ? "" : number);
   CHECK_MEMORY(call->word, "library calls");
-  call->is_plain = true;
+  trm_library_call_set(call, TRM_LIBRARY_NAMED);
   return TRM_OK;
 }
 
@@ -362,7 +353,7 @@ static trm_status find_random(finder *f, uint32_t n, trm_error *error) {
   if (i->call_id != TRM_CALL_RANDOM) return TRM_OK;
   trm_library_call *call = call_of(f, n);
   if (draws_truncated(f, n)) {
-    call->word = "truncated-normal";
+    trm_library_call_set(call, TRM_LIBRARY_TRUNCATED_NORMAL);
     return TRM_OK;
   }
   /* A constant factor and a constant addend are the standard deviation and mean of the numbers. */
@@ -374,7 +365,7 @@ static trm_status find_random(finder *f, uint32_t n, trm_error *error) {
     const bool first = operand(f, f->in.user[u], 0) == u;
     if (sum->opcode == TRM_OP_ADD && !call_of(f, f->in.user[u])->is_absorbed &&
         scalar_of(f, operand(f, f->in.user[u], first ? 1 : 0)) == CONSTANT_SCALAR) {
-      call->word = "fusion";
+      trm_library_call_set(call, TRM_LIBRARY_FUSION);
       call_of(f, u)->is_absorbed = true;
       *call_of(f, f->in.user[u]) = (trm_library_call){.is_absorbed = true};
       return TRM_OK;
@@ -387,7 +378,7 @@ static trm_status find_random(finder *f, uint32_t n, trm_error *error) {
 static trm_status find_custom_call(finder *f, uint32_t n, trm_error *error) {
   static const char ours[] = "tremula.";
   const trm_instruction *i = at(f, n);
-  if (i->opcode != TRM_OP_CUSTOM_CALL || i->custom_call == NULL || call_of(f, n)->word != NULL ||
+  if (i->opcode != TRM_OP_CUSTOM_CALL || i->custom_call == NULL || is_found(f, n) ||
       strncmp(i->custom_call->target, ours, strlen(ours)) != 0) {
     return TRM_OK;
   }
@@ -401,102 +392,24 @@ static trm_status find_custom_call(finder *f, uint32_t n, trm_error *error) {
 static void find_single(finder *f, uint32_t n) {
   const trm_instruction *i = at(f, n);
   trm_library_call *call = call_of(f, n);
-  if (call->word != NULL) return;
+  if (is_found(f, n)) return;
   switch (i->opcode) {
-    case TRM_OP_GATHER:
-      call->word = "multi-slice";
-      call->prefix = "output/multiSlice";
-      break;
-    case TRM_OP_SCATTER: call->word = "multi-update-add"; break;
+    case TRM_OP_GATHER: trm_library_call_set(call, TRM_LIBRARY_MULTI_SLICE); break;
+    case TRM_OP_SCATTER: trm_library_call_set(call, TRM_LIBRARY_MULTI_UPDATE_ADD); break;
     default: break;
   }
 }
 
 /* ---- Stating them --------------------------------------------------------------------------- */
 
-static const char *const texts[] = {
-#define TEXT(field, attribute) attribute,
-    TRM_LIBRARY_TEXTS
-#undef TEXT
-};
-
-enum { NUM_TEXTS = sizeof texts / sizeof *texts, MOST_ADDED = 2 * (NUM_TEXTS + 3) };
-
-static const char *number_text(trm_arena *arena, uint32_t number) {
-  return trm_arena_format(arena, "%" PRIu32, number);
-}
-
-static const char *flags_text(trm_arena *arena, const trm_library_call *call) {
-  char all[64] = "";
-#define FLAG(field, text) \
-  if (call->field) strcat(all, all[0] == '\0' ? text : " " text);
-  TRM_LIBRARY_FLAGS
-#undef FLAG
-  return trm_arena_string(arena, all, strlen(all));
-}
-
-/* Lists the attributes of a call as pairs of key and value; gives the number of texts. */
-static uint32_t list_attributes(trm_arena *arena, const trm_library_call *call,
-                                const char *out_list[MOST_ADDED]) {
-  uint32_t count = 0;
-  const char *const values[NUM_TEXTS] = {
-#define TEXT(field, attribute) call->field,
-      TRM_LIBRARY_TEXTS
-#undef TEXT
-  };
-  for (uint32_t t = 0; t < NUM_TEXTS; ++t) {
-    if (values[t] == NULL) continue;
-    out_list[count++] = texts[t];
-    out_list[count++] = trm_arena_string(arena, values[t], strlen(values[t]));
-  }
-  if (call->number != 0) {
-    out_list[count++] = TRM_LIBRARY_NUMBER;
-    out_list[count++] = number_text(arena, call->number);
-  }
-  if (call->group != 0) {
-    out_list[count++] = TRM_LIBRARY_GROUP;
-    out_list[count++] = number_text(arena, call->group);
-  }
-  if (call->joins || call->is_absorbed || call->is_shared || call->is_plain || call->in_half) {
-    out_list[count++] = TRM_LIBRARY_IS;
-    out_list[count++] = flags_text(arena, call);
-  }
-  return count;
-}
-
-static bool is_statement(const char *key) { return strncmp(key, "library_", 8) == 0; }
-
-/* Sets the attributes of a call on its instruction, in place of earlier statements. */
-static trm_status state(trm_module *module, trm_instruction *instruction, trm_library_call *call,
-                        trm_error *error) {
-  const char *added[MOST_ADDED];
-  if (call->scope == NULL && call->op != NULL) call->scope = call->op->metadata.op_name;
-  const uint32_t count = list_attributes(&module->arena, call, added);
-  const char *const *old = instruction->frontend_attributes;
-  uint32_t had = 0;
-  while (old != NULL && old[had] != NULL) ++had;
-  if (count + had == 0) return TRM_OK;
-  const char **list = ARENA_NEW(&module->arena, const char *, (size_t)count + had + 1);
-  CHECK_MEMORY(list, "attributes");
-  uint32_t used = 0;
-  for (uint32_t k = 0; k + 1 < had; k += 2) {
-    if (is_statement(old[k])) continue;
-    list[used++] = old[k];
-    list[used++] = old[k + 1];
-  }
-  for (uint32_t k = 0; k < count; ++k) {
-    CHECK_MEMORY(added[k], "attributes");
-    list[used++] = added[k];
-  }
-  instruction->frontend_attributes = used == 0 ? NULL : list;
-  return TRM_OK;
-}
-
 static trm_status state_all(finder *f, trm_module *module, trm_error *error) {
   for (uint32_t n = 0; n < f->in.count; ++n) {
     const uint32_t c = f->in.computation[n];
-    TRY(state(module, &module->computations[c].instructions[n - f->in.base[c]], call_of(f, n),
-              error));
+    trm_instruction *instruction = &module->computations[c].instructions[n - f->in.base[c]];
+    instruction->library_call = NULL;
+    if (trm_library_call_is_empty(call_of(f, n))) continue;
+    instruction->library_call = trm_arena_copy(f->texts, call_of(f, n), sizeof(trm_library_call));
+    CHECK_MEMORY(instruction->library_call, "library calls");
   }
   return TRM_OK;
 }
@@ -524,7 +437,7 @@ static trm_status find_all(finder *f, trm_error *error) {
 
 trm_status trm_pass_library_calls(trm_module *module, trm_error *error) {
   trm_arena arena = {0};
-  finder f = {.arena = &arena};
+  finder f = {.arena = &arena, .texts = &module->arena};
   trm_status status = trm_values_find(module, &arena, &f.in, error);
   if (status == TRM_OK) {
     f.calls = ARENA_NEW(&arena, trm_library_call, (size_t)f.in.count + 1);

@@ -1,54 +1,21 @@
-/* Calls of Poplar's libraries, and the search for them in library.c, library_layers.c and
- * library_casts.c.
- *
- * The pass library-calls states each call as frontend attributes "library_...", which the estimate
- * reads (src/ipu/program/roles.c). */
+/* The search for calls of Poplar's libraries in library.c, library_layers.c and library_casts.c.
+ * The pass library-calls states each on its instruction (hlo/library_call.h), and the estimate
+ * reads them there (src/ipu/program/roles.c). */
 #ifndef TREMULA_IPU_PASSES_LIBRARY_H_
 #define TREMULA_IPU_PASSES_LIBRARY_H_
 
 #include <string.h>
 
+#include "hlo/library_call.h"
 #include "ipu/passes/values.h"
-
-/* The texts of a call: TEXT(field, attribute). */
-#define TRM_LIBRARY_TEXTS                                                                     \
-  TEXT(scope, "library_scope")   /* the TensorFlow op that names it, where that is not the    \
-                                    instruction's own */                                      \
-  TEXT(word, "library_word")     /* in place of the HLO name: "fusion", "max-pool" */         \
-  TEXT(prefix, "library_part")   /* after that: "maxPool5x5" */                               \
-  TEXT(last, "library_vertices") /* in place of the compute set's own name: "AddTo" */        \
-  TEXT(copies, "library_copies") /* of its copies, what stands behind the op */               \
-  TEXT(key, "library_key")       /* of what is shared, what must be equal beside the vertices \
-                                  */
-/* The flags, words of "library_is" with blanks between them: FLAG(field, word). */
-#define TRM_LIBRARY_FLAGS                                                                   \
-  FLAG(joins, "joined")         /* its user's compute set computes it, in the same place */ \
-  FLAG(is_absorbed, "absorbed") /* another instruction's compute set computes it */         \
-  FLAG(is_shared, "shared")     /* equal ones are compiled once */                          \
-  FLAG(is_plain, "plain")       /* the word has no number */                                \
-  FLAG(in_half, "halves")       /* of a fusion: float32 is only inside, outside there are halves */
-#define TRM_LIBRARY_NUMBER "library_number" /* behind the word, and one more: the first has 1 */
-#define TRM_LIBRARY_GROUP "library_group"   /* calls of a group share the number behind the word */
-#define TRM_LIBRARY_IS "library_is"
 
 /* Elementwise trees of at most this many elements are one expression in the original. */
 enum { TRM_EXPRESSION_ELEMENTS = 8 };
 
-typedef struct trm_library_call {
-#define TEXT(field, attribute) const char *field;
-  TRM_LIBRARY_TEXTS
-#undef TEXT
-#define FLAG(field, text) bool field;
-  TRM_LIBRARY_FLAGS
-#undef FLAG
-  const trm_instruction *op; /* its TensorFlow op gives the scope */
-  uint32_t number, group;    /* 0: none */
-} trm_library_call;
-
 typedef struct trm_library_finder {
   trm_values in;
-  trm_arena *arena;
-  trm_library_call *calls; /* by number of an instruction */
+  trm_arena *arena, *texts; /* of the search; of the module, for what is stated */
+  trm_library_call *calls;  /* by number of an instruction */
   uint32_t num_groups;
   bool *is_kernel; /* by number of a value: a convolution uses the value as its kernel, unturned */
 } trm_library_finder;
@@ -63,6 +30,11 @@ static inline uint32_t operand(const trm_library_finder *f, uint32_t n, uint32_t
 
 static inline trm_library_call *call_of(const trm_library_finder *f, uint32_t n) {
   return &f->calls[n];
+}
+
+/* Whether a pattern has been found for an instruction. */
+static inline bool is_found(const trm_library_finder *f, uint32_t n) {
+  return f->calls[n].pattern != TRM_LIBRARY_NONE;
 }
 
 static inline bool same_op(const trm_instruction *a, const trm_instruction *b) {

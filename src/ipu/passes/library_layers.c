@@ -20,10 +20,9 @@ static void find_marked(finder *f, uint32_t n) {
   if (word == NULL) return;
   *call_of(f, n) = (trm_library_call){.scope = trm_instruction_frontend_attribute(i, "popnn_scope"),
                                       .word = word,
-                                      .prefix = trm_instruction_frontend_attribute(i, "popnn_part"),
-                                      .key = trm_instruction_frontend_attribute(i, "popnn_key"),
-                                      .is_shared = true,
-                                      .is_plain = true};
+                                      .part = trm_instruction_frontend_attribute(i, "popnn_part"),
+                                      .key = trm_instruction_frontend_attribute(i, "popnn_key")};
+  trm_library_call_set(call_of(f, n), TRM_LIBRARY_MARKED);
 }
 
 /* "maxPool5x5": the sizes of a window without the batch and the channels. */
@@ -51,16 +50,16 @@ static trm_status find_pool(finder *f, uint32_t n, trm_error *error) {
   const bool max = gradient || called->instructions[called->root].opcode == TRM_OP_MAXIMUM;
   if (!max && !mean) return TRM_OK;
   trm_library_call *call = call_of(f, n);
-  call->word = max         ? backwards ? "max-pool-grad" : "max-pool"
-               : backwards ? "avg-pool-grad"
-                           : "avg-pool";
-  call->prefix = pool_name(f->arena, max ? "maxPool" : "avgPool", i->window);
-  CHECK_MEMORY(call->prefix, "library calls");
+  trm_library_call_set(call, max ? backwards ? TRM_LIBRARY_MAX_POOL_GRAD : TRM_LIBRARY_MAX_POOL
+                             : backwards ? TRM_LIBRARY_AVG_POOL_GRAD
+                                         : TRM_LIBRARY_AVG_POOL);
+  call->part = pool_name(f->texts, max ? "maxPool" : "avgPool", i->window);
+  CHECK_MEMORY(call->part, "library calls");
   if (!mean) return TRM_OK;
   call->group = ++f->num_groups;
   /* The padding before and the division after belong to the pool. */
   const uint32_t before = operand(f, n, 0), after = f->in.user[n];
-  if (same_op(at(f, before), i) && call_of(f, before)->word == NULL) *call_of(f, before) = *call;
+  if (same_op(at(f, before), i) && !is_found(f, before)) *call_of(f, before) = *call;
   if (after != none && same_op(at(f, after), i)) *call_of(f, after) = *call;
   return TRM_OK;
 }
@@ -102,8 +101,8 @@ static void find_reversed(finder *f, uint32_t n, bool forward) {
   trm_library_call *call = call_of(f, n);
   if (f->is_kernel[kernel] && !is_grouped(i)) {
     call->copies = "weights-transpose-chans-flip-x-y/WeightsTransposeChansFlipXY/WeightsTranspose";
-  } else if (call->word == NULL) {
-    call->word = "conv-with-reverse";
+  } else if (!is_found(f, n)) {
+    trm_library_call_set(call, TRM_LIBRARY_CONV_WITH_REVERSE);
   }
 }
 
@@ -111,13 +110,12 @@ static void find_reversed(finder *f, uint32_t n, bool forward) {
 static trm_status find_transposed(finder *f, uint32_t n, trm_error *error) {
   const trm_instruction *i = at(f, n);
   trm_library_call *call = call_of(f, n);
-  if (i->opcode != TRM_OP_CONVOLUTION || i->window == NULL || call->word == NULL ||
-      strcmp(call->word, "conv-with-reverse") != 0 || !is_grouped(i)) {
+  if (call->pattern != TRM_LIBRARY_CONV_WITH_REVERSE || i->window == NULL || !is_grouped(i)) {
     return TRM_OK;
   }
-  call->copies = pool_name(f->arena, "conv-with-reverse/Conv_", i->window);
+  call->copies = pool_name(f->texts, "conv-with-reverse/Conv_", i->window);
   if (call->copies != NULL) {
-    call->copies = trm_arena_format(f->arena, "%s/WeightsTranspose", call->copies);
+    call->copies = trm_arena_format(f->texts, "%s/WeightsTranspose", call->copies);
   }
   CHECK_MEMORY(call->copies, "library calls");
   return TRM_OK;
@@ -209,18 +207,18 @@ static trm_status state_norm(trm_library_finder *f, uint32_t n, norm *of, uint32
                              trm_error *error) {
   trm_library_call *call = call_of(f, n);
   if (at(f, n)->opcode == TRM_OP_CONVERT) call->is_absorbed = true;
-  if (call->word != NULL || call->is_absorbed) return TRM_OK;
+  if (is_found(f, n) || call->is_absorbed) return TRM_OK;
   if (of->number == 0) {
     of->number = 2 + counts[of->is_training]++;
     if (of->all != NULL) {
       char text[256];
-      of->key = trm_arena_format(f->arena, "%s", trm_shape_text(of->all, text, sizeof text));
+      of->key = trm_arena_format(f->texts, "%s", trm_shape_text(of->all, text, sizeof text));
       CHECK_MEMORY(of->key, "library calls");
     }
   }
-  call->word = of->is_training ? "batch-norm-training" : "batch-norm-inference";
+  trm_library_call_set(
+      call, of->is_training ? TRM_LIBRARY_BATCH_NORM_TRAINING : TRM_LIBRARY_BATCH_NORM_INFERENCE);
   call->key = of->key;
-  call->is_shared = true;
   call->number = of->number;
   return TRM_OK;
 }

@@ -66,15 +66,15 @@ static bool is_outlined(const trm_program_draft *draft, const trm_phase *phase, 
   if (role == NULL && draft->roles != NULL) {
     role = &draft->roles[s->computation][s->instruction];
   }
-  if (role != NULL && role->copies != NULL && phase->kind == TRM_PHASE_COPY) {
-    *out_key = mix_text(1, role->copies);
+  if (role != NULL && role->call.copies != NULL && phase->kind == TRM_PHASE_COPY) {
+    *out_key = mix_text(1, role->call.copies);
     return true;
   }
   const bool is_always = is_always_outlined(one);
   *out_key = mix_text(trm_layout_combine(1, (uint64_t)one->opcode), phase->name);
   if (is_always) *out_key = mix_shapes(draft, s, one, *out_key);
-  if (role != NULL) *out_key = mix_text(*out_key, role->key);
-  if (is_always || (role != NULL && role->is_shared)) return true;
+  if (role != NULL) *out_key = mix_text(*out_key, role->call.key);
+  if (is_always || (role != NULL && role->call.is_shared)) return true;
   const char *function = trm_instruction_frontend_attribute(one, "outlined_function");
   if (function == NULL && draft->sets.branch == 0) return false;
   *out_key = trm_layout_combine(*out_key, draft->sets.branch);

@@ -232,7 +232,7 @@ static void leave_out_counters(trm_program_draft *draft, uint32_t caller, trm_in
                  read->operands[0] == old->operands[0];
       }
     }
-    if (reads == 2) draft->roles[computation][i].is_absorbed = true;
+    if (reads == 2) draft->roles[computation][i].call.is_absorbed = true;
   }
 }
 

@@ -21,8 +21,8 @@ static void spread_last(const trm_program_draft *draft, const trm_program_scope 
   const uint32_t *mine = scope->last[i];
   const int32_t my_leaves = trm_shape_num_leaves(&instruction->shape);
   int32_t offset = 0;
-  const bool passes =
-      hands_on(draft, computation, instruction) || draft->roles[scope->computation][i].is_absorbed;
+  const bool passes = hands_on(draft, computation, instruction) ||
+                      draft->roles[scope->computation][i].call.is_absorbed;
   for (uint32_t k = 0; k < instruction->num_operands; ++k) {
     const trm_index operand = instruction->operands[k];
     const int32_t leaves = trm_shape_num_leaves(&computation->instructions[operand].shape);

@@ -22,12 +22,12 @@ static trm_status count_word(trm_program_draft *draft, const char *word, uint32_
 static trm_status word_of(trm_program_draft *draft, const trm_tile_role *role,
                           const char **out_word, trm_error *error) {
   trm_arena *arena = &draft->program->arena;
-  *out_word = role->word;
-  if (!role->is_plain && *role->number > 1) {
-    *out_word = trm_arena_format(arena, "%s.%" PRIu32, role->word, *role->number - 1);
+  *out_word = role->call.word;
+  if (!role->call.is_plain && *role->number > 1) {
+    *out_word = trm_arena_format(arena, "%s.%" PRIu32, role->call.word, *role->number - 1);
   }
-  if (role->prefix != NULL && *out_word != NULL) {
-    *out_word = trm_arena_format(arena, "%s/%s", *out_word, role->prefix);
+  if (role->call.part != NULL && *out_word != NULL) {
+    *out_word = trm_arena_format(arena, "%s/%s", *out_word, role->call.part);
   }
   CHECK_MEMORY(*out_word, "names");
   return TRM_OK;
@@ -40,12 +40,12 @@ static trm_status name_of_role(trm_program_draft *draft, const trm_program_sourc
                                const char **out_name, trm_error *error) {
   trm_arena *arena = &draft->program->arena;
   const trm_instruction *op = phase->of;
-  const char *op_name = role != NULL && role->scope != NULL          ? role->scope
+  const char *op_name = role != NULL && role->call.scope != NULL     ? role->call.scope
                         : op == NULL || op->metadata.op_name == NULL ? s->op_name
                                                                      : op->metadata.op_name;
   const char *hlo = phase->of != NULL ? phase->of->name : s->hlo_name;
   /* An instruction without a TensorFlow op is called by its HLO name. */
-  const bool has_word = role != NULL && role->word != NULL && op_name[0] != '\0';
+  const bool has_word = role != NULL && role->call.word != NULL && op_name[0] != '\0';
   if (has_word) TRY(word_of(draft, role, &hlo, error));
   *out_name = op_name[0] == '\0' ? hlo : trm_arena_format(arena, "%s/%s", op_name, hlo);
   CHECK_MEMORY(*out_name, "names");
@@ -79,14 +79,15 @@ trm_status trm_program_phase_name(trm_program_draft *draft, uint32_t source, con
     CHECK_MEMORY(*out_name, "names");
     return TRM_OK;
   }
-  if (phase->kind == TRM_PHASE_COPY && role != NULL && role->copies != NULL &&
+  if (phase->kind == TRM_PHASE_COPY && role != NULL && role->call.copies != NULL &&
       s->op_name[0] != '\0') {
-    *out_name = trm_arena_format(&draft->program->arena, "%s/%s", s->op_name, role->copies);
+    *out_name = trm_arena_format(&draft->program->arena, "%s/%s", s->op_name, role->call.copies);
     CHECK_MEMORY(*out_name, "names");
     return TRM_OK;
   }
   const bool computes = phase->kind == TRM_PHASE_COMPUTE;
-  const char *last = computes && role != NULL && role->last != NULL ? role->last : phase->name;
+  const char *last =
+      computes && role != NULL && role->call.vertices != NULL ? role->call.vertices : phase->name;
   *out_name = phase->kind == TRM_PHASE_COPY
                   ? trm_arena_format(&draft->program->arena, "Copy_%s/%s/OnTileCopy", whose, last)
                   : trm_arena_format(&draft->program->arena, "%s/%s", whose, last);

@@ -1,37 +1,9 @@
-/* Owns: reading how Poplar names the compute sets of an instruction, and which of them exist, from
- * what the pass library-calls has stated. */
-#include <stdlib.h>
+/* Owns: how Poplar names the compute sets of an instruction, and which of them exist: the calls
+ * that the pass library-calls has stated, with the numbers of their words. */
 #include <string.h>
 
 #include "hlo/marked_calls.h"
-#include "ipu/passes/library.h"
 #include "ipu/program/draft.h"
-
-static bool has_word(const char *words, const char *word) {
-  const size_t length = strlen(word);
-  for (const char *at = words; at != NULL && (at = strstr(at, word)) != NULL; at += length) {
-    if ((at == words || at[-1] == ' ') && (at[length] == ' ' || at[length] == '\0')) return true;
-  }
-  return false;
-}
-
-static uint32_t number_of(const trm_instruction *instruction, const char *key) {
-  const char *text = trm_instruction_frontend_attribute(instruction, key);
-  return text == NULL ? 0 : (uint32_t)strtoul(text, NULL, 10);
-}
-
-static trm_tile_role read_role(const trm_instruction *instruction) {
-  trm_tile_role role = {0};
-#define TEXT(field, attribute) \
-  role.field = trm_instruction_frontend_attribute(instruction, attribute);
-  TRM_LIBRARY_TEXTS
-#undef TEXT
-  const char *flags = trm_instruction_frontend_attribute(instruction, TRM_LIBRARY_IS);
-#define FLAG(field, text) role.field = has_word(flags, text);
-  TRM_LIBRARY_FLAGS
-#undef FLAG
-  return role;
-}
 
 /* ---- Numbers -------------------------------------------------------------------------------- */
 
@@ -99,22 +71,22 @@ static trm_status number_role(numbering *n, uint32_t c, trm_index i, bool joins,
   const trm_computation *computation = &n->module->computations[c];
   const trm_instruction *instruction = &computation->instructions[i];
   trm_tile_role *role = &n->roles[c][i];
-  if (role->word == NULL || role->is_plain || role->is_absorbed || role->joins != joins ||
+  const trm_library_call *call = &role->call;
+  if (call->word == NULL || call->is_plain || call->is_absorbed || call->joins != joins ||
       trm_program_cost_class(n->module, computation, instruction) != TRM_COST_FAMILY) {
     return TRM_OK;
   }
-  const uint32_t stated = number_of(instruction, TRM_LIBRARY_NUMBER);
-  const uint32_t group = number_of(instruction, TRM_LIBRARY_GROUP);
+  const uint32_t stated = call->number, group = call->group;
   uint32_t *own = NULL;
   uint32_t **number = group > 0 && group <= n->most_groups ? &n->groups[group] : &own;
   if (*number == NULL) {
-    uint32_t **shared = stated > 0 ? NULL : shared_number_of(n, instruction, role->word);
+    uint32_t **shared = stated > 0 ? NULL : shared_number_of(n, instruction, call->word);
     if (shared != NULL) *number = *shared;
     if (*number == NULL) {
       *number = ARENA_NEW(n->arena, uint32_t, 1);
       CHECK_MEMORY(*number, "a program");
       **number = stated;
-      if (stated == 0) TRY(count_word(n, role->word, *number, error));
+      if (stated == 0) TRY(count_word(n, call->word, *number, error));
     }
     if (shared != NULL) *shared = *number;
   }
@@ -200,8 +172,7 @@ trm_status trm_program_read_roles(const trm_module *module, trm_arena *arena,
     CHECK_MEMORY(roles[c], "a program");
     for (trm_index i = 0; i < computation->num_instructions; ++i) {
       const trm_instruction *instruction = &computation->instructions[i];
-      if (instruction->frontend_attributes == NULL) continue;
-      roles[c][i] = read_role(instruction);
+      if (instruction->library_call != NULL) roles[c][i].call = *instruction->library_call;
     }
   }
   *out_roles = roles;

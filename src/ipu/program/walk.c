@@ -388,7 +388,7 @@ static trm_status walk_instruction(trm_program_draft *draft, trm_program_scope *
       return trm_program_walk_conditional(draft, scope, i, error);
     case TRM_COST_FAMILY: break;
   }
-  if (draft->roles[scope->computation][i].is_absorbed) {
+  if (draft->roles[scope->computation][i].call.is_absorbed) {
     return walk_absorbed(draft, scope, i, error);
   }
   return walk_family(draft, scope, i, error);

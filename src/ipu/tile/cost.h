@@ -14,6 +14,7 @@
 #ifndef TREMULA_IPU_TILE_COST_H_
 #define TREMULA_IPU_TILE_COST_H_
 
+#include "hlo/library_call.h"
 #include "ipu/tile/mapping.h"
 
 /* ---- Phases --------------------------------------------------------------------------------- */
@@ -46,19 +47,9 @@ enum { TRM_MAX_VERTEX_GROUPS = 3 };
  * instructions whose compute sets do not have the instruction's own name have a role
  * (src/ipu/program/roles.c). */
 typedef struct trm_tile_role {
-  const char *scope;  /* the TensorFlow op in the names, if it is not the instruction's own */
-  const char *word;   /* replaces the HLO name: "fusion", "max-pool"; NULL: the HLO name stays */
-  const char *prefix; /* follows the word: "maxPool5x5"; or NULL */
-  const char *last;   /* replaces the compute set's own name: "AddTo"; or NULL */
-  const char *copies; /* in names of its copies, the part after the op; or NULL */
-  uint32_t *number;   /* of a word that is not plain: the number after it, plus 1. The roles of one
-                         pattern share a number */
-  bool joins;         /* the compute set of its user computes it, in the same fusion */
-  bool is_absorbed;   /* the compute set of another instruction computes it */
-  const char *key; /* of a shared compute set: what must be equal besides the vertices; or NULL */
-  bool is_shared;  /* Poplar compiles equal compute sets once */
-  bool is_plain;   /* the word has no number */
-  bool in_half;    /* of a fusion: its operands and results are float16 */
+  trm_library_call call;
+  uint32_t *number; /* of a word that is not plain: the number after it, plus 1. The roles of one
+                       pattern share a number */
 } trm_tile_role;
 
 typedef struct trm_phase {

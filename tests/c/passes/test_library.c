@@ -1,26 +1,26 @@
-/* Which calls of Poplar's libraries the pass library-calls states: the attributes of instructions
- * after it. */
+/* Which calls of Poplar's libraries the pass library-calls states. */
 #include "../run.h"
+#include "hlo/library_call.h"
 #include "passes/pass.h"
 
-/* The frontend attributes of an instruction in a printed module; "" without any. */
+/* The call of an instruction in a printed module; "" without any. */
 static void find_statement(const char *printed, const char *name, char *out_text, size_t size) {
   char start[64];
   snprintf(start, sizeof start, "%%%s = ", name);
   const char *line = strstr(printed, start);
   if (line == NULL) fail_msg("there is no %s in\n%s", name, printed);
-  const char *end = strchr(line, '\n'), *attributes = strstr(line, "frontend_attributes={");
+  const char *end = strchr(line, '\n'), *call = strstr(line, "/*library: ");
   out_text[0] = '\0';
-  if (attributes == NULL || (end != NULL && attributes > end)) return;
-  attributes += strlen("frontend_attributes={");
-  const size_t length = strcspn(attributes, "}");
+  if (call == NULL || (end != NULL && call > end)) return;
+  call += strlen("/*library: ");
+  const size_t length = (size_t)(strstr(call, "*/") - call);
   assert_true(length < size);
-  memcpy(out_text, attributes, length);
+  memcpy(out_text, call, length);
   out_text[length] = '\0';
 }
 
 typedef struct statement {
-  const char *name, *attributes;
+  const char *name, *call;
 } statement;
 
 /* The pass twice: what is stated is replaced, not repeated. */
@@ -36,8 +36,8 @@ static void expect(const char *text, const statement *expected, size_t count) {
     assert_int_equal(trm_module_print(module, &printed, &error), TRM_OK);
     for (size_t e = 0; e < count; ++e) {
       find_statement(printed, expected[e].name, found, sizeof found);
-      if (strcmp(found, expected[e].attributes) != 0) {
-        fail_msg("%s: %s\ninstead of %s", expected[e].name, found, expected[e].attributes);
+      if (strcmp(found, expected[e].call) != 0) {
+        fail_msg("%s: %s\ninstead of %s", expected[e].name, found, expected[e].call);
       }
     }
     trm_free(printed);
@@ -53,25 +53,23 @@ static void expect(const char *text, const statement *expected, size_t count) {
 
 static void test_scaled_add(void **state) {
   (void)state;
-  EXPECT(
-      "ENTRY e { x = f32[64] parameter(0)  y = f32[64] parameter(1)  a = f32[] constant(0.5)\n"
-      "  as = f32[64] broadcast(a), dimensions={}  ay = f32[64] multiply(y, as)\n"
-      "  ROOT r = f32[64] add(x, ay) }\n",
-      {"r", "library_word=\"scaled-inplace-xb-y\",library_vertices=\"AddTo\",library_group=\"1\""},
-      {"ay", "library_word=\"fusion\",library_is=\"absorbed\""});
+  EXPECT("ENTRY e { x = f32[64] parameter(0)  y = f32[64] parameter(1)  a = f32[] constant(0.5)\n"
+         "  as = f32[64] broadcast(a), dimensions={}  ay = f32[64] multiply(y, as)\n"
+         "  ROOT r = f32[64] add(x, ay) }\n",
+         {"r", "word=\"scaled-inplace-xb-y\",vertices=\"AddTo\",group=1"},
+         {"ay", "word=\"fusion\",is=\"absorbed\""});
 }
 
 /* With the product in the same fusion one vertex computes both. */
 static void test_scaled_add_in_a_fusion(void **state) {
   (void)state;
-  EXPECT(
-      "f { x = f32[64] parameter(0)  y = f32[64] parameter(1)  a = f32[] constant(0.5)\n"
-      "  as = f32[64] broadcast(a), dimensions={}  ay = f32[64] multiply(y, as)\n"
-      "  ROOT r = f32[64] subtract(x, ay) }\n"
-      "ENTRY e { p = f32[64] parameter(0)  q = f32[64] parameter(1)\n"
-      "  ROOT s = f32[64] fusion(p, q), kind=kLoop, calls=f }\n",
-      {"r", "library_word=\"scaled-inplace-xb-y\",library_vertices=\"AddTo\",library_group=\"1\""},
-      {"ay", "library_word=\"fusion\",library_is=\"joined\""});
+  EXPECT("f { x = f32[64] parameter(0)  y = f32[64] parameter(1)  a = f32[] constant(0.5)\n"
+         "  as = f32[64] broadcast(a), dimensions={}  ay = f32[64] multiply(y, as)\n"
+         "  ROOT r = f32[64] subtract(x, ay) }\n"
+         "ENTRY e { p = f32[64] parameter(0)  q = f32[64] parameter(1)\n"
+         "  ROOT s = f32[64] fusion(p, q), kind=kLoop, calls=f }\n",
+         {"r", "word=\"scaled-inplace-xb-y\",vertices=\"AddTo\",group=1"},
+         {"ay", "word=\"fusion\",is=\"joined\""});
 }
 
 /* A value that others read too is computed by itself. */
@@ -80,7 +78,7 @@ static void test_product_of_two_readers(void **state) {
   EXPECT("ENTRY e { x = f32[64] parameter(0)  y = f32[64] parameter(1)  a = f32[] constant(0.5)\n"
          "  as = f32[64] broadcast(a), dimensions={}  ay = f32[64] multiply(y, as)\n"
          "  s = f32[64] add(x, ay)  ROOT r = (f32[64], f32[64]) tuple(s, ay) }\n",
-         {"s", ""}, {"ay", "library_word=\"fusion\""});
+         {"s", ""}, {"ay", "word=\"fusion\""});
 }
 
 static void test_update_by_a_gradient(void **state) {
@@ -91,10 +89,9 @@ static void test_update_by_a_gradient(void **state) {
          "  g = f32[3,3,4,8] convolution(x, d), window={size=7x7}, dim_labels=f01b_i01o->01bf,\n"
          "    metadata={op_name=\"grad/Conv2DBackpropFilter\"}\n"
          "  ag = f32[3,3,4,8] multiply(g, as)  ROOT r = f32[3,3,4,8] subtract(w, ag) }\n",
-         {"r", "library_scope=\"grad/Conv2DBackpropFilter\",library_word=\"fusion\","
-               "library_vertices=\"AddTo\",library_group=\"1\",library_is=\"shared\""},
-         {"g", "library_word=\"fusion\",library_group=\"1\""},
-         {"ag", "library_word=\"fusion\",library_is=\"absorbed\""});
+         {"r", "scope=\"grad/Conv2DBackpropFilter\",word=\"fusion\","
+               "vertices=\"AddTo\",group=1,is=\"shared\""},
+         {"g", "word=\"fusion\",group=1"}, {"ag", "word=\"fusion\",is=\"absorbed\""});
 }
 
 #define SUM                                                                 \
@@ -106,7 +103,7 @@ static void test_casts_around_a_sum(void **state) {
   EXPECT(SUM "ENTRY e { x = f16[8,64] parameter(0)  z = f32[] constant(0)\n"
              "  w = f32[8,64] convert(x)  n = f32[8] reduce(w, z), dimensions={1}, to_apply=sum\n"
              "  ROOT h = f16[8] convert(n) }\n",
-         {"h", "library_is=\"absorbed\""}, {"w", ""}, {"n", ""});
+         {"h", "is=\"absorbed\""}, {"w", ""}, {"n", ""});
 }
 
 static void test_sum_of_squares(void **state) {
@@ -114,23 +111,21 @@ static void test_sum_of_squares(void **state) {
   EXPECT(SUM "ENTRY e { x = f32[8,64] parameter(0)  z = f32[] constant(0)\n"
              "  s = f32[8,64] multiply(x, x)\n"
              "  ROOT n = f32[8] reduce(s, z), dimensions={1}, to_apply=sum }\n",
-         {"s", "library_word=\"square\",library_vertices=\"Op/Square\",library_is=\"absorbed\""},
-         {"n", "library_word=\"fusion\""});
+         {"s", "word=\"square\",vertices=\"Op/Square\",is=\"absorbed\""}, {"n", "word=\"fusion\""});
 }
 
 static void test_nonlinearities(void **state) {
   (void)state;
-  EXPECT(
-      "ENTRY e { x = f32[64] parameter(0)  g = f32[64] parameter(1)  z = f32[] constant(0)\n"
-      "  zs = f32[64] broadcast(z), dimensions={}  r = f32[64] maximum(x, zs)\n"
-      "  p = pred[64] compare(r, zs), direction=GT, metadata={op_type=\"ReluGrad\" "
-      "op_name=\"relu_grad\"}\n"
-      "  d = f32[64] select(p, g, zs), metadata={op_type=\"ReluGrad\" op_name=\"relu_grad\"}\n"
-      "  ROOT l = f32[64] logistic(d) }\n",
-      {"r", "library_word=\"relu\",library_vertices=\"Nonlinearity\""},
-      {"p", "library_word=\"relu-grad\",library_vertices=\"NonLinearityGrad\",library_group=\"1\""},
-      {"d", "library_word=\"relu-grad\",library_vertices=\"NonLinearityGrad\",library_group=\"1\""},
-      {"l", "library_word=\"sigmoid\",library_vertices=\"Nonlinearity\""});
+  EXPECT("ENTRY e { x = f32[64] parameter(0)  g = f32[64] parameter(1)  z = f32[] constant(0)\n"
+         "  zs = f32[64] broadcast(z), dimensions={}  r = f32[64] maximum(x, zs)\n"
+         "  p = pred[64] compare(r, zs), direction=GT, metadata={op_type=\"ReluGrad\" "
+         "op_name=\"relu_grad\"}\n"
+         "  d = f32[64] select(p, g, zs), metadata={op_type=\"ReluGrad\" op_name=\"relu_grad\"}\n"
+         "  ROOT l = f32[64] logistic(d) }\n",
+         {"r", "word=\"relu\",vertices=\"Nonlinearity\""},
+         {"p", "word=\"relu-grad\",vertices=\"NonLinearityGrad\",group=1"},
+         {"d", "word=\"relu-grad\",vertices=\"NonLinearityGrad\",group=1"},
+         {"l", "word=\"sigmoid\",vertices=\"Nonlinearity\""});
 }
 
 /* Custom calls are called by what they do, with the numbers of their names. */
@@ -139,19 +134,33 @@ static void test_custom_calls(void **state) {
   EXPECT("ENTRY e { x = f32[64] parameter(0)\n"
          "  s.7 = f32[64] custom-call(x), custom_call_target=\"tremula.all-reduce\"\n"
          "  ROOT q = f32[64] custom-call(s.7), custom_call_target=\"somebody's\" }\n",
-         {"s.7", "library_word=\"all-reduce.7\",library_is=\"plain\""}, {"q", ""});
+         {"s.7", "word=\"all-reduce.7\",is=\"plain\""}, {"q", ""});
 }
 
-/* What Python marks as a layer of popnn's; a mark of the pass's own from elsewhere counts for
- * nothing. */
+/* What Python marks as a layer of popnn's. */
 static void test_marks(void **state) {
   (void)state;
   EXPECT("ENTRY e { x = f32[64] parameter(0)\n"
          "  m = f32[64] tanh(x), frontend_attributes={popnn_word=\"lstm\",popnn_part=\"Cell\"}\n"
-         "  ROOT n = f32[64] tanh(m), frontend_attributes={library_word=\"dot\"} }\n",
-         {"m", "popnn_word=\"lstm\",popnn_part=\"Cell\",library_word=\"lstm\","
-               "library_part=\"Cell\",library_is=\"shared plain\""},
-         {"n", ""});
+         "  ROOT n = f32[64] tanh(m) }\n",
+         {"m", "word=\"lstm\",part=\"Cell\",is=\"shared\",is=\"plain\""}, {"n", ""});
+}
+
+/* The calls belong to the module that the pass has seen: a copy is planned by itself. */
+static void test_copies_have_no_calls(void **state) {
+  (void)state;
+  static const char text[] =
+      "HloModule m\nENTRY e { x = f32[64] parameter(0)  ROOT s = f32[64] logistic(x) }\n";
+  trm_module *module = NULL, *copy = NULL;
+  trm_error error;
+  assert_int_equal(trm_module_read(text, strlen(text), "test", &module, &error), TRM_OK);
+  assert_int_equal(trm_pass_library_calls(module, &error), TRM_OK);
+  assert_int_equal(trm_module_clone_lightly(module, &copy, &error), TRM_OK);
+  const trm_computation *entry = &module->computations[module->entry];
+  assert_int_equal(entry->instructions[entry->root].library_call->pattern, TRM_LIBRARY_SIGMOID);
+  assert_null(copy->computations[copy->entry].instructions[entry->root].library_call);
+  trm_module_free(module);
+  trm_module_free(copy);
 }
 
 static void test_pools(void **state) {
@@ -160,7 +169,7 @@ static void test_pools(void **state) {
          "ENTRY e { x = f32[1,8,8,4] parameter(0)  z = f32[] constant(-inf)\n"
          "  ROOT m = f32[1,4,4,4] reduce-window(x, z), window={size=1x2x2x1 stride=1x2x2x1},\n"
          "    to_apply=most }\n",
-         {"m", "library_word=\"max-pool\",library_part=\"maxPool2x2\""});
+         {"m", "word=\"max-pool\",part=\"maxPool2x2\""});
 }
 
 /* float32 between halves is only inside the vertices; of a few elements it is computed. */
@@ -174,8 +183,8 @@ static void test_casts_in_a_fusion(void **state) {
          "  a = f16[64] fusion(p), kind=kLoop, calls=f\n"
          "  b = f16[4] fusion(q), kind=kLoop, calls=g\n"
          "  ROOT r = (f16[64], f16[4]) tuple(a, b) }\n",
-         {"a", "library_is=\"halves\""}, {"w", "library_is=\"absorbed\""},
-         {"h", "library_is=\"absorbed\""}, {"v", ""}, {"i", ""});
+         {"a", "is=\"halves\""}, {"w", "is=\"absorbed\""}, {"h", "is=\"absorbed\""}, {"v", ""},
+         {"i", ""});
 }
 
 /* An operand of full size that is float32 makes the first conversion real. */
@@ -198,6 +207,7 @@ int main(void) {
                                      cmocka_unit_test(test_nonlinearities),
                                      cmocka_unit_test(test_custom_calls),
                                      cmocka_unit_test(test_marks),
+                                     cmocka_unit_test(test_copies_have_no_calls),
                                      cmocka_unit_test(test_pools),
                                      cmocka_unit_test(test_casts_in_a_fusion),
                                      cmocka_unit_test(test_casts_of_mixed_operands)};

@@ -113,10 +113,13 @@ def test_every_listed_pass_can_be_dumped(tool):
 
 
 def test_the_passes_of_the_estimate_can_be_dumped(tool):
-    source = tool.write("sum.hlo", SUM)
+    source = tool.write("sigmoid.hlo", "HloModule sigmoid\n\nENTRY main {\n  x = f32[64] "
+                        "parameter(0)\n  ROOT s = f32[64] logistic(x)\n}\n")
     stated = tool.ok("compile", source, "--dump-after=library-calls")
-    assert stated.startswith("// after library-calls\nHloModule sum")
+    assert stated.startswith("// after library-calls\nHloModule sigmoid")
     assert stated.count("// after") == 1
+    assert '/*library: word="sigmoid",vertices="Nonlinearity"*/' in stated
+    tool.ok("print", tool.write("again.hlo", stated))
 
 
 def test_print_is_what_was_read(tool):
