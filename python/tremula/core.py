@@ -494,6 +494,7 @@ def _checked(array, info, what):
 
 
 _LINE = 64  # bytes of a cache line
+_address, _from_buffer = ctypes.addressof, c_char.from_buffer
 
 
 def block_for(info):
@@ -510,7 +511,7 @@ def array_in(block, info):
 def address_of(array):
     """The address of the first element of a dense array that can be written."""
     try:
-        return ctypes.addressof(c_char.from_buffer(array))  # much the faster way
+        return _address(_from_buffer(array))  # much the faster way
     except (TypeError, ValueError):  # no elements, or a type that has no buffer
         return array.__array_interface__["data"][0]
 

@@ -1,6 +1,7 @@
 """Leaves of arguments: what a program is chosen by, and the arrays that it reads."""
 
 import operator
+import types
 
 import jax
 import numpy as np
@@ -25,6 +26,7 @@ _SETTINGS = [name for name in (
 
 _values_of_settings = operator.attrgetter(*_SETTINGS)
 _ARRAYS = set()  # classes of jax.Array that leaves have had
+_LEAVES = {np.ndarray, *_SCALARS}  # classes that are surely leaves, and of _ARRAYS too
 
 
 def settings():
@@ -45,8 +47,14 @@ def _make_context():
     others = [name for name in _SETTINGS if name not in known]
     if not others:
         return key
-    values = operator.attrgetter(*others)
-    return lambda: (key(), values(jax.config))
+    try:  # jax.config looks each value up by its name
+        holders = types.SimpleNamespace(
+            **{name: jax.config._value_holders[name] for name in others})
+        values = operator.attrgetter(*[f"{name}.value" for name in others])
+        values(holders)
+    except (AttributeError, KeyError):
+        holders, values = jax.config, operator.attrgetter(*others)
+    return lambda: (key(), values(holders))
 
 
 context = _make_context()
@@ -61,6 +69,11 @@ def refuse_tracers(leaves):
     """A TypeError that says what to do, for a call from another transformation of JAX."""
     tracer = next(leaf for leaf in leaves if isinstance(leaf, jax.core.Tracer))
     raise TypeError(_TRACED.format(type(tracer).__name__.removesuffix("Tracer") or "JAX"))
+
+
+def are_leaves(arguments):
+    """Whether each argument is one leaf, as those of the usual classes are."""
+    return _LEAVES.issuperset(map(type, arguments))
 
 
 def describe(leaf, x64):
@@ -82,6 +95,7 @@ def describe(leaf, x64):
     if isinstance(leaf, jax.Array):
         if hasattr(kind, "weak_type"):
             _ARRAYS.add(kind)
+            _LEAVES.add(kind)
         return leaf.shape, leaf.dtype, getattr(leaf, "weak_type", False)
     if isinstance(leaf, jax.ShapeDtypeStruct):
         dtype = leaf.dtype

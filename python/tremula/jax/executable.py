@@ -15,21 +15,36 @@ from tremula.jax import arguments
 from tremula.jax.lazy import LazyArray
 from tremula.jax.lowering import is_float0, is_key
 
-# Memory of a result of at least so many bytes is kept for a later result: new pages cost more than
-# a pass over them.
-_KEPT_BYTES, _MOST_KEPT = 1 << 16, 3
+# Memory of a result is kept for a later result: arrays cost time to make, and new pages cost more
+# than a pass over them. Results of so many bytes begin with a cache line.
+_LARGE_BYTES, _MOST_KEPT = 1 << 16, 3
 
 
-def _first_free(blocks, references):
-    """The first block to which there are so many references; None where there is none."""
-    for block in blocks:
-        if sys.getrefcount(block) == references:
-            return block
+def _free_view(kept, references):
+    """A view of the first array to whose bytes there are so many references, and its address; None
+    where there is none. Each of `kept` is (the owner of the bytes, the array, its address)."""
+    for owner, array, address in kept:
+        if sys.getrefcount(owner) == references:  # of two threads here, each counts the other
+            return array[...], address
     return None
 
 
-# Of a block that only the list refers to: the list, the loop above, the call in it.
-_FREE = next(n for n in range(1, 9) if _first_free([np.empty(1)], n) is not None)
+def _references(make):
+    """How many references there are to the owner of what make() makes, if nobody sees the bytes."""
+    return next(n for n in range(1, 12) if _free_view([make()], n) is not None)
+
+
+def _whole():
+    array = np.empty(1)
+    return array, array, 0
+
+
+def _part():
+    owner = np.empty(2)
+    return owner, owner[1:], 0
+
+
+_OF_WHOLE, _OF_PART = _references(_whole), _references(_part)
 
 
 def _memory_for(info):
@@ -38,23 +53,22 @@ def _memory_for(info):
     Numpy counts the references to the bytes behind an array and all its views, so that bytes that
     nobody sees any more are found and used again.
     """
-    shape, dtype, kept = info.shape, info.dtype, []
-    make, address_of = np.empty, core.address_of
-
-    def take_small():
-        array = make(shape, dtype)
-        return array, address_of(array)
+    kept = []
+    is_large = info.dtype.itemsize * math.prod(info.shape) >= _LARGE_BYTES
+    references = _OF_PART if is_large else _OF_WHOLE
 
     def take():
-        block = _first_free(kept, _FREE)
-        if block is None:
-            block = core.block_for(info)
-            if len(kept) < _MOST_KEPT:
-                kept.append(block)
-        array = core.array_in(block, info)
-        return array, address_of(array)
+        found = _free_view(kept, references)
+        if found is not None:
+            return found
+        owner = core.block_for(info) if is_large else np.empty(info.shape, info.dtype)
+        array = core.array_in(owner, info) if is_large else owner
+        address = core.address_of(array)
+        if len(kept) < _MOST_KEPT:
+            kept.append((owner, array, address))
+        return array[...], address
 
-    return take if dtype.itemsize * math.prod(shape) >= _KEPT_BYTES else take_small
+    return take
 
 
 class _Slot:
@@ -104,9 +118,10 @@ class Program:
     def _new_slot(self):
         return _Slot(self.executable, self._is_lazy, self._callbacks)
 
-    def run(self, leaves, x64=None):
+    def run(self, leaves, x64=None, is_flat=False):
         """The results for the leaves of the arguments, which have the program's types; with `x64`,
-        the value of jax_enable_x64, they may have others, and the result is None then."""
+        the value of jax_enable_x64, they may have others, and the result is None then. If is_flat,
+        they are arguments, which may be no leaves; the result is None then too."""
         try:
             slot = self._slots.pop()
         except IndexError:  # other threads run all that there are
@@ -116,6 +131,8 @@ class Program:
             for known, leaf in zip(slot.last, leaves):
                 # Most leaves are those of the run before, at the same addresses.
                 if known is None or known() is not leaf or leaf.is_deleted():
+                    if is_flat and not arguments.are_leaves(leaves):
+                        return None
                     held = self._read(slot, leaves, x64)
                     break
             if held is None:

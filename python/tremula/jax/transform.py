@@ -2,6 +2,7 @@
 
 import functools
 import inspect
+import operator
 import threading
 import types
 
@@ -75,7 +76,9 @@ class _Jitted:
         self._static = _Static(function, given) if {"static_argnums", "static_argnames"} & set(
             given) else None
         self._programs = {}
-        self._last = None  # (tree, context, jax_enable_x64, program, finisher) of the last call
+        # Of the last call: (tree, context, jax_enable_x64, program, finisher, how many arguments
+        # there were if each was a leaf, else -1).
+        self._last = None
         self._lock = threading.RLock()
         functools.update_wrapper(self, function)
         self.__wrapped__ = function
@@ -91,14 +94,17 @@ class _Jitted:
             fixed, dynamic = None, (args, kwargs)
         else:
             fixed, dynamic = self._static.split(args, kwargs)
-        leaves, tree = _flatten(dynamic)
-        context = arguments.context()
         last = self._last
+        is_flat = last is not None and len(args) == last[5] and not kwargs
+        leaves, tree = (args, last[0]) if is_flat else _flatten(dynamic)
+        context = arguments.context()
         if last is not None and tree == last[0] and context == last[1]:
             # Most calls are like the one before: leaves that are the same need no description.
-            results = last[3].run(leaves, last[2])
+            results = last[3].run(leaves, last[2], is_flat)
             if results is not None:
                 return last[4](results)
+        if is_flat:
+            leaves, tree = _flatten(dynamic)
         settings = arguments.settings()
         key = tree, tuple([arguments.describe(one, settings[0]) for one in leaves]), fixed, settings
         try:
@@ -113,7 +119,9 @@ class _Jitted:
             found = self._find(key, args, kwargs)
         program, finish = found
         if self._static is None and key is not None:
-            self._last = tree, context, settings[0], program, finish
+            flat = -1 if kwargs or len(leaves) != len(args) or not all(
+                map(operator.is_, leaves, args)) else len(args)
+            self._last = tree, context, settings[0], program, finish, flat
         return finish(program.run(leaves))
 
     def _find(self, key, args, kwargs):

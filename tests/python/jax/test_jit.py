@@ -246,11 +246,25 @@ def test_memory_that_nobody_sees_is_used_again(options):
     assert not mine["w"].any()
 
 
+def test_memory_of_small_results_is_used_again():
+    f = tremula.jax.jit(lambda x: (x + 1, x.sum()))
+    seen = set()
+    for i in range(8):
+        more, total = f(X + i)
+        np.testing.assert_array_equal(more, X + i + 1)
+        assert total.shape == () and total == 15 + 6 * i
+        more.flags.writeable = False
+        more.shape = 6
+        seen.add((address(more), address(total)))
+    assert len(seen) == 2
+
+
+@pytest.mark.parametrize("shape", [(300, 300), (12, 2)])
 @pytest.mark.parametrize("keep", [
     lambda y: y, lambda y: y[5:9], lambda y: y.T.ravel()[::2], memoryview, jnp.asarray,
     lambda y: y.view(np.int32).view(np.float32)])
-def test_results_that_are_kept_stay_as_they_are(keep):
-    big = np.zeros((300, 300), np.float32)
+def test_results_that_are_kept_stay_as_they_are(keep, shape):
+    big = np.zeros(shape, np.float32)
     f = tremula.jax.jit(lambda x: x + 1)
     kept = [keep(f(big + i)) for i in range(8)]
     for i, result in enumerate(kept):
@@ -287,6 +301,39 @@ def test_a_call_is_told_from_the_one_before():
     with x64():
         assert f(np.float64(1), 2).dtype == np.float64
     assert f(np.float64(1), 2).dtype == np.float32
+
+
+@jax.tree_util.register_pytree_node_class
+class Twice:
+    """A node of trees that can also be made an array, of which JAX takes the leaf."""
+
+    def __init__(self, leaf):
+        self.leaf = leaf
+
+    def __jax_array__(self):
+        return 2 * jnp.asarray(self.leaf)
+
+    def tree_flatten(self):
+        return (self.leaf,), None
+
+    @classmethod
+    def tree_unflatten(cls, _, leaves):
+        return cls(*leaves)
+
+
+def test_a_call_with_arrays_is_told_from_one_with_trees():
+    f = tremula.jax.jit(lambda x, y: jax.tree_util.tree_leaves((x, y))[-1] + 1)
+    one = jnp.asarray(X)
+    f(one, one)
+    assert f._last[5] == 2
+    for y in ([one], Twice(one), one, Twice(2 * one), (), {"a": X}, one, [one, X], 2.0, None, X):
+        wanted = jax.tree_util.tree_leaves((one, y))[-1]
+        np.testing.assert_array_equal(f(one, y), np.asarray(wanted) + 1)
+    assert programs(f) == 8
+    f(one, y=one)
+    assert f._last[5] == -1
+    with pytest.raises(TypeError):
+        f(one)
 
 
 def test_a_function_that_was_called_is_inlined_too():
