@@ -61,7 +61,7 @@ def c_functions(path):
         if re.match(r"[A-Za-z_][\w \*]*\(", line) and not line.endswith(";"):
             start = number
         elif line == "}" and start is not None:
-            name = re.match(r"[\w \*]*?(\w+)\(", text[start])[1]
+            name = re.match(r"[\w \*]*?(?:NAME\()?(\w+)[()]", text[start])[1]
             found.append((name, text[start].startswith("static"), number - start + 1,
                           "\n".join(text[start + 1:number])))
             start = None
@@ -224,7 +224,7 @@ def measure(root):
             sum(lines(path) > LONG_FILE for path in files(root, part)))
     table[f"src, tools: functions over {LONG_FUNCTION} lines"] = str(sum(
         size > LONG_FUNCTION for part in ("src", "tools") for path in files(root, part)
-        if path.suffix == ".c" for _, _, size, _ in c_functions(path)))
+        if path.name.endswith((".c", ".inc.h")) for _, _, size, _ in c_functions(path)))
     table[f"python: functions over {LONG_FUNCTION} lines"] = str(sum(
         size > LONG_FUNCTION for path in files(root, "python")
         for _, _, size in python_functions(path)))

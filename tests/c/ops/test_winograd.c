@@ -473,9 +473,9 @@ static const float zeros[TRM_WINOGRAD_MOST_CHANNELS];
     fma_sum;                                                     \
   })
 
-#include "host/ops/convolutions/winograd_tiles.def"
+#include "host/ops/convolutions/winograd_tiles.inc.h"
 
-#include "host/ops/convolutions/winograd_gradient.def" /* uses the former */
+#include "host/ops/convolutions/winograd_gradient.inc.h" /* uses the former */
 
 static void wide_vectors_give_the_same_bits(void **state) {
   (void)state;

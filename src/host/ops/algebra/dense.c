@@ -91,16 +91,16 @@ static void sort_falling(const double *keys, int64_t n, int64_t *order) { /* mag
 #define CONCATENATE_(a, b) a##b
 #define CONCATENATE(a, b) CONCATENATE_(a, b)
 
-#include "host/ops/algebra/dense_bytes.def"
+#include "host/ops/algebra/dense_bytes.inc.h"
 
 #define T uint32_t
 #define NAME(x) CONCATENATE(x, _u32)
-#include "host/ops/algebra/dense_product.def"
+#include "host/ops/algebra/dense_product.inc.h"
 #undef T
 #undef NAME
 #define T uint64_t
 #define NAME(x) CONCATENATE(x, _u64)
-#include "host/ops/algebra/dense_product.def"
+#include "host/ops/algebra/dense_product.inc.h"
 #undef T
 #undef NAME
 
@@ -111,7 +111,7 @@ static void sort_falling(const double *keys, int64_t n, int64_t *order) { /* mag
 #define ROOT(x) sqrtf(x)
 #define ABSOLUTE(x) fabsf(x)
 #define MULTIPLY(product, threads) trm_dense_multiply(TRM_DENSE_F32, product, threads)
-#include "host/ops/algebra/dense_svd.def"
+#include "host/ops/algebra/dense_svd.inc.h"
 #undef T
 #undef NAME
 #undef EPSILON
@@ -127,7 +127,7 @@ static void sort_falling(const double *keys, int64_t n, int64_t *order) { /* mag
 #define ROOT(x) sqrt(x)
 #define ABSOLUTE(x) fabs(x)
 #define MULTIPLY(product, threads) trm_dense_multiply(TRM_DENSE_F64, product, threads)
-#include "host/ops/algebra/dense_svd.def"
+#include "host/ops/algebra/dense_svd.inc.h"
 
 #define TEXT_(x) #x
 #define TEXT(x) TEXT_(x)

@@ -90,7 +90,7 @@ INLINE FLOATS SPREAD(const float *pixel, int64_t at, int64_t group, int64_t i, I
   return _mm512_permutexvar_ps(index, LOAD(pixel));
 }
 
-#include "host/ops/convolutions/grouped_convolution.def"
+#include "host/ops/convolutions/grouped_convolution.inc.h"
 static const grouped_ops ops_avx512 = {make_strip_avx512, make_gradients_avx512, 8};
 
 #undef NAME
@@ -145,7 +145,7 @@ INLINE FLOATS SPREAD(const float *pixel, int64_t at, int64_t group, int64_t i, I
   return _mm256_broadcast_ss(pixel + (group == 8 ? at : 0) + i);
 }
 
-#include "host/ops/convolutions/grouped_convolution.def"
+#include "host/ops/convolutions/grouped_convolution.inc.h"
 static const grouped_ops ops_avx2 = {make_strip_avx2, make_gradients_avx2, 16};
 
 /* Those for the instruction set that trm_vector_ops_get chooses, or NULL. */

@@ -54,7 +54,7 @@ typedef struct tile {
 /* ---- AVX-512 --------------------------------------------------------------------------------- */
 
 #define TARGETS "avx512f"
-#include "host/ops/products/vector_words_avx512.def"
+#include "host/ops/products/vector_words_avx512.inc.h"
 #define UNIT 8            /* input channels of a panel */
 #define GROUP (4 * LANES) /* input channels that are packed together */
 #define WIDE (2 * LANES)  /* output channels of a panel */
@@ -78,10 +78,10 @@ INLINE void NAME(pack_pixels)(const float *from, int64_t step, int64_t count, in
   }
 }
 
-#include "host/ops/convolutions/weight_gradient_panels.def"
+#include "host/ops/convolutions/weight_gradient_panels.inc.h"
 static const trm_gradient_panels panels_avx512 = {UNIT, WIDE, run_task_avx512, add_avx512};
 
-#include "host/ops/products/vector_words_end.def"
+#include "host/ops/products/vector_words_end.inc.h"
 #undef UNIT
 #undef GROUP
 #undef WIDE
@@ -89,7 +89,7 @@ static const trm_gradient_panels panels_avx512 = {UNIT, WIDE, run_task_avx512, a
 /* ---- AVX2 ------------------------------------------------------------------------------------ */
 
 #define TARGETS "avx2,fma"
-#include "host/ops/products/vector_words_avx2.def"
+#include "host/ops/products/vector_words_avx2.inc.h"
 #define UNIT 6
 #define GROUP (8 * UNIT)
 #define WIDE (2 * LANES)
@@ -119,7 +119,7 @@ INLINE void NAME(pack_pixels)(const float *from, int64_t step, int64_t count, in
   }
 }
 
-#include "host/ops/convolutions/weight_gradient_panels.def"
+#include "host/ops/convolutions/weight_gradient_panels.inc.h"
 static const trm_gradient_panels panels_avx2 = {UNIT, WIDE, run_task_avx2, add_avx2};
 
 const trm_gradient_panels *trm_gradient_panels_get(void) {

@@ -13,19 +13,19 @@ static const float zeros[TRM_WINOGRAD_MOST_CHANNELS];
 /* ---- AVX-512 --------------------------------------------------------------------------------- */
 
 #define TARGETS "avx512f"
-#include "host/ops/products/vector_words_avx512.def"
+#include "host/ops/products/vector_words_avx512.inc.h"
 #define ROWS 12          /* tiles of a panel */
 #define UNIT 8           /* input channels of a gradient that are multiplied together */
 #define WIDE (2 * LANES) /* outputs of a panel */
 #define PANELS 2
 
-#include "host/ops/convolutions/winograd_tiles.def"
+#include "host/ops/convolutions/winograd_tiles.inc.h"
 
-#include "host/ops/convolutions/winograd_gradient.def" /* uses the former */
+#include "host/ops/convolutions/winograd_gradient.inc.h" /* uses the former */
 static const trm_winograd_tiles tiles_avx512 = {
     ROWS, WIDE, PANELS, UNIT, transform_filters_avx512, run_task_avx512, run_gradient_avx512};
 
-#include "host/ops/products/vector_words_end.def"
+#include "host/ops/products/vector_words_end.inc.h"
 #undef ROWS
 #undef UNIT
 #undef WIDE
@@ -34,15 +34,15 @@ static const trm_winograd_tiles tiles_avx512 = {
 /* ---- AVX2 ------------------------------------------------------------------------------------ */
 
 #define TARGETS "avx2,fma"
-#include "host/ops/products/vector_words_avx2.def"
+#include "host/ops/products/vector_words_avx2.inc.h"
 #define ROWS 6
 #define UNIT 6
 #define WIDE (2 * LANES)
 #define PANELS 4
 
-#include "host/ops/convolutions/winograd_tiles.def"
+#include "host/ops/convolutions/winograd_tiles.inc.h"
 
-#include "host/ops/convolutions/winograd_gradient.def" /* uses the former */
+#include "host/ops/convolutions/winograd_gradient.inc.h" /* uses the former */
 static const trm_winograd_tiles tiles_avx2 = {
     ROWS, WIDE, PANELS, UNIT, transform_filters_avx2, run_task_avx2, run_gradient_avx2};
 

@@ -1,5 +1,5 @@
 /* The part of vector.c that works on float64. exp, expm1, tanh and logistic are vectorised, as
- * those of float32 in vector_math_single.def, to 1, 2, 3 and 3 units of the last place; other
+ * those of float32 in vector_math_single.inc.h, to 1, 2, 3 and 3 units of the last place; other
  * functions are libm's, one element after the other, with the bits of the reference kernels. */
 #ifndef TREMULA_HOST_OPS_ELEMENTWISE_VECTOR_DOUBLE_H_
 #define TREMULA_HOST_OPS_ELEMENTWISE_VECTOR_DOUBLE_H_

@@ -1,6 +1,6 @@
 /* The float32 functions of the vectorised loops (vector.c), without branches, so that the compiler
  * vectorises the loops around them. The functions that networks call often compute in float32
- * (vector_math_single.def); the others compute in float64 with short polynomials and round once.
+ * (vector_math_single.inc.h); the others compute in float64 with short polynomials and round once.
  *
  * Largest errors against the exact result, in units of the last place of float32 (denormals,
  * infinities, zeros and NaNs as in C's libm; checked by tests/c/ops/test_fast_math.c):
@@ -68,7 +68,7 @@ INLINE float scale(float y, int32_t k) {
   return (y * bits_float((uint32_t)(half + 127) << 23)) * bits_float((uint32_t)(rest + 127) << 23);
 }
 
-#include "host/ops/elementwise/vector_math_single.def"
+#include "host/ops/elementwise/vector_math_single.inc.h"
 
 /* Rounds to the nearest integer, ties to even. */
 INLINE float rint_f32(float x) {

@@ -32,12 +32,12 @@ static void run_parts(int threads, int64_t values, int64_t count, trm_range_fn f
 
 #define T float
 #define NAME(x) CONCATENATE(x, _f32)
-#include "host/ops/fourier/fourier_lines.def"
+#include "host/ops/fourier/fourier_lines.inc.h"
 #undef T
 #undef NAME
 #define T double
 #define NAME(x) CONCATENATE(x, _f64)
-#include "host/ops/fourier/fourier_lines.def"
+#include "host/ops/fourier/fourier_lines.inc.h"
 
 extern const trm_fourier_ops CONCATENATE(trm_fourier_ops_, TRM_ISA);
 const trm_fourier_ops CONCATENATE(trm_fourier_ops_, TRM_ISA) = {.run = {run_f32, run_f64}};

@@ -102,7 +102,7 @@ trm_node trm_generate_saturated(trm_generator *g, trm_node x) {
   return GENERATE3(SELECT, COMPARED(UNORDERED, x, x), NUMBER(0), number);
 }
 
-/* ---- The words of vector_math_single.def ------------------------------------------------------ */
+/* ---- The words of vector_math_single.inc.h ------------------------------------------------------ */
 
 /* 2^k in two factors without an instruction for it, as in vector_math.h: `place` holds k in its
  * last bits. */
@@ -150,7 +150,7 @@ static trm_node scale(trm_generator *g, trm_node y, trm_node k, trm_node place) 
 #define SHIFT_LEFT(w, n) trm_generate(g, NODE_SHIFT_LEFT_BY, (w), NONE, NONE, (n))
 #define SHIFT_RIGHT(w, n) trm_generate(g, NODE_SHIFT_RIGHT_SIGNED_BY, (w), NONE, NONE, (n))
 
-#include "host/ops/elementwise/vector_math_single.def"
+#include "host/ops/elementwise/vector_math_single.inc.h"
 
 trm_node trm_generate_exp(trm_generator *g, trm_node x) { return exp_f32(g, x); }
 trm_node trm_generate_expm1(trm_generator *g, trm_node x) { return expm1_f32(g, x); }

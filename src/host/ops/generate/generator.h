@@ -54,7 +54,7 @@ trm_node trm_generate_is_finite(trm_generator *g, trm_node x);
 trm_node trm_generate_saturated(trm_generator *g, trm_node x);
 trm_node trm_generate_abs(trm_generator *g, trm_node x);
 trm_node trm_generate_negate(trm_generator *g, trm_node x);
-/* vector_math_single.def */
+/* vector_math_single.inc.h */
 trm_node trm_generate_exp(trm_generator *g, trm_node x);
 trm_node trm_generate_expm1(trm_generator *g, trm_node x);
 trm_node trm_generate_log(trm_generator *g, trm_node x);

@@ -15,7 +15,7 @@ typedef enum form { PART, WHOLE, HALF_PART, HALF_WHOLE, SWAPPED } form;
 /* ---- AVX-512 --------------------------------------------------------------------------------- */
 
 #define TARGETS "avx512f,avx512bw,avx512vl"
-#include "host/ops/products/vector_words_avx512.def"
+#include "host/ops/products/vector_words_avx512.inc.h"
 #define WIDE 32
 #define TALL 14
 #define EACH_ROWS(ROWS) \
@@ -38,11 +38,11 @@ INLINE void STORE_HALF(uint16_t *to, int64_t count, __m512 v) {
   else _mm256_mask_storeu_epi16(to, MASK_OF(count), halves);
 }
 
-#include "host/ops/products/panel_tiles.def"
+#include "host/ops/products/panel_tiles.inc.h"
 static const trm_panel_tiles tiles_avx512 = {
     WIDE, TALL, true, 1024, pack_lines_avx512, pack_columns_avx512, widen_avx512, multiply_avx512};
 
-#include "host/ops/products/vector_words_end.def"
+#include "host/ops/products/vector_words_end.inc.h"
 #undef WIDE
 #undef TALL
 #undef EACH_ROWS
@@ -53,7 +53,7 @@ static const trm_panel_tiles tiles_avx512 = {
 /* ---- AVX2 ------------------------------------------------------------------------------------ */
 
 #define TARGETS "avx2,fma,f16c"
-#include "host/ops/products/vector_words_avx2.def"
+#include "host/ops/products/vector_words_avx2.inc.h"
 #define WIDE 16
 #define TALL 6
 #define EACH_ROWS(ROWS) ROWS(1) ROWS(2) ROWS(3) ROWS(4) ROWS(5) ROWS(6)
@@ -72,7 +72,7 @@ INLINE void STORE_HALF(uint16_t *to, int64_t count, __m256 v) {
   if (count > 0) memcpy(to, &halves, (size_t)(count < LANES ? count : LANES) * sizeof *to);
 }
 
-#include "host/ops/products/panel_tiles.def"
+#include "host/ops/products/panel_tiles.inc.h"
 /* A panel of 320 lines stays in the first-level cache. */
 static const trm_panel_tiles tiles_avx2 = {
     WIDE, TALL, false, 320, pack_lines_avx2, pack_columns_avx2, widen_avx2, multiply_avx2};

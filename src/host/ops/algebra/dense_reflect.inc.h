@@ -3,7 +3,7 @@
  *
  * A reflector H = I - tau v v' is kept as a row, 0 before its 1. BLOCK of them are I - V S V' with
  * an upper triangle S. */
-#include "host/ops/algebra/dense_solve.def"
+#include "host/ops/algebra/dense_solve.inc.h"
 
 static T NAME(dot)(const T *x, const T *y, int64_t n) {
   T sums[LANES] = {0};
@@ -81,8 +81,9 @@ static void NAME(apply_range)(const void *context, int64_t begin, int64_t end, i
     T *const c = b->c + j;
     memset(first, 0, sizeof first);
     memset(second, 0, sizeof second);
-    trm_dense_product p = {b->size, count,  b->m, false, {b->v, b->stride, 1}, {c, b->c_stride, 1},
-                           first,   COLUMNS, {false, false}};
+    trm_dense_product p = {
+        b->size, count,   b->m,          false, {b->v, b->stride, 1}, {c, b->c_stride, 1},
+        first,   COLUMNS, {false, false}};
     NAME(multiply)(&p);
     p.k = b->size;
     p.a = (trm_dense_matrix){b->s, b->transposed ? 1 : BLOCK, b->transposed ? BLOCK : 1};

@@ -1,4 +1,4 @@
-/* Takes back the words of vector_words_*.def. */
+/* Takes back the words of vector_words_*.inc.h. */
 #undef NAME
 #undef TARGET
 #undef TARGETS

@@ -1,6 +1,7 @@
 /* The float32 functions that networks call often, written once for two uses: vector_math.h gives
  * the words below their meaning for numbers, so that the compiler vectorises loops of them; the
- * generator of machine code gives them their meaning for registers (host/ops/generate/compositions.c).
+ * generator of machine code gives them their meaning for registers
+ * (host/ops/generate/compositions.c).
  *
  * The polynomials come from a minimax fit of what they compute, lowest coefficients rounded first.
  * Fused multiply-adds stand here and nowhere else: all instruction sets give the same bits.

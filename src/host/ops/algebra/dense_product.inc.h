@@ -33,8 +33,8 @@ static void NAME(pack_right)(const T *b, int64_t rows, int64_t columns, int64_t 
 }
 
 /* `count` x `width` of c get ROWS x WIDTH sums of `depth` products. */
-static void NAME(tile)(const T *a, const T *b, int64_t depth, bool subtracts, T *c,
-                       int64_t stride, int64_t count, int64_t width) {
+static void NAME(tile)(const T *a, const T *b, int64_t depth, bool subtracts, T *c, int64_t stride,
+                       int64_t count, int64_t width) {
   enum { W = NAME(WIDTH) };
   NAME(vector) sums[ROWS];
 #pragma GCC unroll 6
@@ -56,8 +56,7 @@ static void NAME(tile)(const T *a, const T *b, int64_t depth, bool subtracts, T 
     } else if (width == W) {
       for (int64_t j = 0; j < W; ++j) to[j] += sum[j];
     } else {
-      for (int64_t j = 0; j < width; ++j)
-        to[j] = subtracts ? to[j] - sum[j] : to[j] + sum[j];
+      for (int64_t j = 0; j < width; ++j) to[j] = subtracts ? to[j] - sum[j] : to[j] + sum[j];
     }
   }
 }

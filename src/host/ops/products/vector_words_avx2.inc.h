@@ -1,5 +1,5 @@
 /* The words of panel_tiles.c, weight_gradient_panels.c and winograd_tiles.c for vectors of AVX2.
- * Included after TARGETS, the instruction sets, is defined; vector_words_end.def takes the words
+ * Included after TARGETS, the instruction sets, is defined; vector_words_end.inc.h takes the words
  * back. */
 #define NAME(name) name##_avx2
 #define TARGET __attribute__((target(TARGETS))) static

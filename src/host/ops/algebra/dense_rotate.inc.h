@@ -2,7 +2,7 @@
  *
  * The implicit QR steps work on two diagonals and note their rotations. Many of these are then
  * applied to one strip of columns after the other: a strip stays in the cache. */
-#include "host/ops/algebra/dense_reflect.def"
+#include "host/ops/algebra/dense_reflect.inc.h"
 
 enum { NAME(STRIP) = 2 * VECTOR_BYTES / sizeof(T) };
 

@@ -1,7 +1,7 @@
 /* Singular values for dense.c, for one type: T, and NAME(x): a bidiagonal matrix by reflectors from
  * both sides, then implicit QR steps (Golub and Van Loan, 5.4.8 and 8.6.3). Tall matrices are QR
  * factors first. */
-#include "host/ops/algebra/dense_eigen.def"
+#include "host/ops/algebra/dense_eigen.inc.h"
 
 typedef struct NAME(bidiagonal) {
   T *a;
@@ -200,8 +200,8 @@ static void NAME(write_vectors)(const trm_dense_call *call, NAME(singular) * p) 
       memset(p->left + i * kept, 0, (size_t)k * sizeof(T));
       memcpy(p->left + i * kept + k, p->q + i * kept + k, (size_t)(kept - k) * sizeof(T));
     }
-    const trm_dense_product product = {rows,    k,   k, false, {p->q, kept, 1}, {p->square, k, 1},
-                                       p->left, kept, {false, false}};
+    const trm_dense_product product = {
+        rows, k, k, false, {p->q, kept, 1}, {p->square, k, 1}, p->left, kept, {false, false}};
     MULTIPLY(&product, call->threads);
   }
   NAME(write_columns)(p->right_sweeps.strips, k, p->order, p->square);

@@ -1,13 +1,13 @@
 /* Triangular systems, Cholesky and LU factors for dense.c, for one type: T, and NAME(x). */
-#include "host/ops/algebra/dense_product.def"
+#include "host/ops/algebra/dense_product.inc.h"
 
 /* c -= a b, where a is m x k. */
 static void NAME(subtract)(int64_t m, int64_t n, int64_t k, const T *a, int64_t a_rows,
                            int64_t a_columns, const T *b, int64_t b_rows, int64_t b_columns, T *c,
                            int64_t stride) {
   if (m <= 0 || n <= 0 || k <= 0) return;
-  const trm_dense_product p = {m, n,     k, true, {a, a_rows, a_columns}, {b, b_rows, b_columns},
-                               c, stride, {false, false}};
+  const trm_dense_product p = {
+      m, n, k, true, {a, a_rows, a_columns}, {b, b_rows, b_columns}, c, stride, {false, false}};
   NAME(multiply)(&p);
 }
 

@@ -1,6 +1,6 @@
 /* Eigenvalues of symmetric matrices for dense.c, for one type: T, and NAME(x): a tridiagonal matrix
  * by reflectors, then implicit QL steps (Golub and Van Loan, 8.3.1 and 8.3.3). */
-#include "host/ops/algebra/dense_rotate.def"
+#include "host/ops/algebra/dense_rotate.inc.h"
 
 typedef struct NAME(tridiagonal) {
   T *a;
