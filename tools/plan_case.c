@@ -88,7 +88,10 @@ static trm_status describe(const plan_model *model, const trm_target *target,
   for (int c = 0; c < TRM_NUM_MEMORY_CATEGORIES; ++c) {
     one->categories[c] = trm_program_category_bytes(program, (trm_memory_category)c);
   }
-  one->seconds = (double)one->totals.cycles / trm_target_tile_clock_frequency(target);
+  double hz;
+  if (trm_target_number(target, "tileClockFrequency", &hz)) {
+    one->seconds = (double)one->totals.cycles / hz;
+  }
   one->items = model->items * one->totals.replicas;
   bool images;
   if (model->is_fed) one->items = (int64_t)trm_program_items(program, &images);
@@ -105,7 +108,7 @@ trm_status plan_case_run(const plan_request *request, const plan_model *model, s
                          long ipus, double value, bool full, plan_case *out_case,
                          trm_error *error) {
   const trm_target *machine = request->machines[target];
-  *out_case = (plan_case){.target = trm_target_name(machine),
+  *out_case = (plan_case){.target = trm_target_string(machine, "name"),
                           .ipus = ipus,
                           .value = value,
                           .batch = model->batch,

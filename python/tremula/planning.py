@@ -61,7 +61,7 @@ class Layer(NamedTuple):
 _out, _error = POINTER(c_void_p), c_void_p
 _SIGNATURES = {
     "trm_target_load": (ctypes.c_int, [c_char_p, _out, _error]),
-    "trm_target_name": (c_char_p, [c_void_p]),
+    "trm_target_string": (c_char_p, [c_void_p, c_char_p]),
     "trm_target_release": (None, [c_void_p]),
     "trm_executable_num_shards": (c_uint32, [c_void_p]),
     "trm_program_options_of": (None, [c_void_p, c_void_p]),
@@ -205,6 +205,6 @@ def plan(executable, target=None, ipus=None):
                 core._call("trm_program_create_split", whole, ipus, byref(program))
             finally:
                 loaded.trm_program_free(whole)
-        return Plan(program, target and loaded.trm_target_name(machine).decode())
+        return Plan(program, target and loaded.trm_target_string(machine, b"name").decode())
     finally:
         loaded.trm_target_release(machine)

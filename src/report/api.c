@@ -13,6 +13,7 @@
 #include "base/file.h"
 #include "base/sized.h"
 #include "base/wait.h"
+#include "ipu/target/target.h"
 #include "report/database.h"
 #include "report/write.h"
 #include "tremula/log.h"
@@ -139,7 +140,7 @@ static trm_status begin_runs(const trm_report_source *s, sqlite3 *database, trm_
   }
   report->database = database;
   report->most_runs = s->options->run_count;
-  report->clock = trm_target_tile_clock_frequency(s->program->target);
+  report->clock = s->program->target->clock_frequency;
   report->end_row = s->num_rows;
   report->load_cycles = s->program->totals.load_cycles;
   snprintf(report->directory, sizeof report->directory, "%s", s->directory);

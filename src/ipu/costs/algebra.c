@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "ipu/costs/linear.h"
+#include "ipu/target/target.h"
 #include "ipu/tile/exchange.h"
 
 /* A matmul of m x k by k x n, `batch` times side by side, repeated `times` times. */
@@ -97,7 +98,7 @@ trm_status trm_tile_fft(const trm_tile_request *request, trm_tile_cost *cost, tr
     if (steps == 0) continue;
     const trm_mapping place =
         trm_mapping_linear(request->target, x, request->ipu, request->next_tile);
-    const int64_t workers = trm_target_num_worker_contexts(request->target);
+    const int64_t workers = request->target->num_worker_contexts;
     TRY(trm_tile_add_exchange(request, cost, "ExchangePre", trm_mapping_worst_bytes(&place),
                               trm_mapping_total_bytes(&place), trm_mapping_worst_bytes(&place), 4,
                               error));

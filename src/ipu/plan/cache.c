@@ -3,6 +3,7 @@
 #include <xxhash.h>
 
 #include "ipu/plan/internal.h"
+#include "ipu/target/target.h"
 
 /* All that a plan depends on. It is hashed, so key_of sets its padding bytes to zero. */
 typedef struct plan_key {
@@ -44,7 +45,7 @@ static plan_key key_of(const trm_target *target, const trm_conv_params *canonica
                        const trm_plan_options *options) {
   plan_key key;
   memset(&key, 0, sizeof key);
-  key.target = trm_target_hash(target);
+  key.target = target->hash;
   if (options->constraints != NULL && *options->constraints != '\0') {
     key.constraints = XXH3_64bits(options->constraints, strlen(options->constraints)) | 1;
   }

@@ -260,8 +260,7 @@ trm_status trm_program_add_copies(trm_program_draft *draft, const char *what, ui
   const trm_tile_request request = {.target = trm_program_target_of(draft, ipu)};
   trm_status status = trm_tile_add_copy(
       &request, &cost, what, worst, total, 8,
-      (uint32_t)trm_least(trm_target_tiles_per_ipu(request.target), trm_ceil_divide(total, worst)),
-      error);
+      (uint32_t)trm_least(request.target->tiles_per_ipu, trm_ceil_divide(total, worst)), error);
   uint32_t first, last, writes;
   if (status == TRM_OK) {
     status = trm_program_add_cost(draft, &cost, source, ipu, &first, &last, &writes, error);

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "ipu/program/draft.h"
+#include "ipu/target/target.h"
 
 trm_status trm_program_add_variable(trm_program_draft *draft, const trm_new_variable *wanted,
                                     uint32_t *out_variable, trm_error *error) {
@@ -272,7 +273,7 @@ static trm_status view_concatenate(trm_program_draft *draft, const trm_program_s
   value->is_view = true;
   const uint32_t ipu = (uint32_t)scope->ipus[instruction->operands[0]];
   const trm_target *target = trm_program_target_of(draft, ipu);
-  const int64_t tiles = trm_target_tiles_per_ipu(target);
+  const int64_t tiles = target->tiles_per_ipu;
   const int64_t count = trm_shape_count(shape);
   parts = trm_most(1, trm_least(trm_least(parts, tiles), count));
   trm_mapping mapping = trm_mapping_linear_grain(

@@ -1,6 +1,7 @@
-/* Owns: reading a machine description from JSON (docs/targets.md). The text is untrusted: unknown
- * keys, wrong kinds and values out of bounds are errors that name their place. A description may
- * start from a preset ("base") and state only what differs. */
+/* Owns: the keys of a machine description: reading them from JSON, and their values
+ * (docs/targets.md). The text is untrusted: unknown keys, wrong kinds and values out of bounds are
+ * errors that name their place. A description may start from a preset ("base") and state only what
+ * differs. */
 #include <jansson.h>
 #include <math.h>
 #include <string.h>
@@ -226,4 +227,25 @@ void trm_target_rehash(trm_target *target) {
          target->num_elements * sizeof *target->element_offsets);
   used += sizeof target->element_offsets;
   target->hash = XXH3_64bits(bytes, used);
+}
+
+bool trm_target_number(const trm_target *target, const char *key, double *out_number) {
+  for (size_t i = 0; i < NUM_FIELDS; ++i) {
+    if (strcmp(fields[i].key, key) != 0) continue;
+    const void *place = (const char *)target + fields[i].offset;
+    switch (fields[i].kind) {
+      case KIND_REAL: *out_number = *(const double *)place; break;
+      case KIND_FLAG: *out_number = *(const bool *)place ? 1 : 0; break;
+      case KIND_COUNT:
+      case KIND_OPTIONAL: *out_number = *(const uint32_t *)place; break;
+    }
+    return true;
+  }
+  return false;
+}
+
+const char *trm_target_string(const trm_target *target, const char *key) {
+  if (strcmp(key, "name") == 0) return target->name;
+  if (strcmp(key, "architecture") == 0) return target->architecture;
+  return strcmp(key, "system") == 0 ? target->system : NULL;
 }
