@@ -47,7 +47,7 @@ def is_open(page):
 
 
 @pytest.mark.parametrize("file", FILES)
-def test_missing(chosen, file):
+def test_a_missing_file_is_named_and_the_rest_works(chosen, file):
     page = chosen(lambda folder: (folder / file).unlink())
     if file == "profile.pop":
         assert "no profile.pop" in page.main()
@@ -68,7 +68,7 @@ MORE_PLACES = (7, 16, 100, 1000, *(i / 11 for i in range(1, 10)))
 @pytest.mark.parametrize("places", [
     PLACES, pytest.param(MORE_PLACES, marks=pytest.mark.long)], ids=["some", "more"])
 @pytest.mark.parametrize("file", FILES)
-def test_cut_short(chosen, file, places):
+def test_a_file_that_is_cut_short_gives_right_numbers_or_a_sentence(chosen, file, places):
     """Cut at 20 places all over the file: what is shown is right or a sentence; nothing fails."""
 
     def cut(place):
@@ -90,7 +90,7 @@ def test_cut_short(chosen, file, places):
 
 
 @pytest.mark.parametrize("file", ["profile.pop", "vars.capnp", "framework.json", "archive.a"])
-def test_flipped_bytes(chosen, file):
+def test_flipped_bytes_never_break_the_page(chosen, file):
     source = random.Random(14)
 
     def flip(folder):

@@ -48,7 +48,7 @@ _OWN = ("SELECT {} AS name, sum(v.always_live * total_bytes), sum(is_weight * to
 
 
 @pytest.mark.parametrize("name", ["plain", "pipeline"])
-def test_operations(new_page, html, profiles, name):
+def test_operations_sum_to_the_report_by_every_layer(new_page, html, profiles, name):
     page = new_page().open(f"{html(name)}#v=operations", "operations")
     found = {row["name"]: (number(row["cycles"]), number(row["flops"]), number(row["temporary"]))
              for row in page.table("operations")}
@@ -82,7 +82,7 @@ def test_sums_of_memory(new_page, html, profiles, name):
 
 
 @pytest.mark.parametrize("name", ["plain", "pipeline"])
-def test_liveness(new_page, html, profiles, name):
+def test_liveness_has_the_bytes_of_every_step_and_what_is_alive(new_page, html, profiles, name):
     page = new_page().open(f"{html(name)}#v=liveness&of=fullest", "liveness")
     own = totals(profiles[name])
     with database(profiles[name]) as one:
@@ -106,7 +106,7 @@ def test_liveness(new_page, html, profiles, name):
 
 
 @pytest.mark.parametrize("name", ["plain", "loop", "pipeline"])
-def test_program_and_trace(new_page, html, profiles, name):
+def test_the_program_and_the_trace_have_the_profiles_cycles(new_page, html, profiles, name):
     page = new_page().open(f"{html(name)}#v=program&depth=20", "program")
     with database(profiles[name]) as one:
         programs = one.execute("SELECT name, cycles, live_bytes FROM programs ORDER BY id"
@@ -130,7 +130,7 @@ def test_program_and_trace(new_page, html, profiles, name):
 
 
 @pytest.mark.parametrize("name", ["plain", "loop", "pipeline"])
-def test_sandwich(new_page, html, profiles, name):
+def test_a_sandwich_has_the_cycles_of_each_name_and_its_parts(new_page, html, profiles, name):
     page = new_page().open(f"{html(name)}#v=trace&mode=sandwich", "trace")
     with database(profiles[name]) as one:
         rows = one.execute(
@@ -157,13 +157,13 @@ def test_sandwich(new_page, html, profiles, name):
     assert not page.faults
 
 
-def test_verdict(new_page, html):
+def test_insights_say_that_a_program_does_not_fit(new_page, html):
     page = new_page().open(f"{html('large')}#v=insights", "insights")
     assert "does not fit" in page.main()
     assert not page.faults
 
 
-def test_compare(new_page, html, profiles):
+def test_compare_has_both_reports_cycles_and_bytes_by_operation(new_page, html, profiles):
     page = new_page().open(f"{html('plain', 'changed')}#v=compare", "compare")
     wanted = report(profiles["plain"], profiles["changed"])
     rows = {row["name"]: row for row in page.table("pairs")}
@@ -195,7 +195,7 @@ def test_waterfalls_end_at_the_other_report(new_page, html, profiles):
         assert int(re.sub(r"\D", "", bars[-1])) == report(profiles["pipeline"])["cycles"]
 
 
-def test_source_and_sql(new_page, html, profiles):
+def test_source_lines_have_their_cycles_and_sql_only_reads(new_page, html, profiles):
     page = new_page().open(f"{html('plain')}#v=source", "source")
     with database(profiles["plain"]) as one:
         lines = dict(one.execute(
@@ -237,7 +237,7 @@ def test_sql_of_two_reports(new_page, html, profiles):
     assert not page.faults
 
 
-def test_graph_and_files(new_page, html):
+def test_the_graph_names_instructions_and_files_show_their_text(new_page, html):
     page = new_page().open(f"{html('plain')}#v=graph&open=net/|net/wide/&inputs=1", "graph")
     labels = page.page.locator(".graphbox g[role=button]").evaluate_all(
         "all => all.map((one) => one.getAttribute('aria-label'))")

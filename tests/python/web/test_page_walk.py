@@ -11,14 +11,14 @@ from analyser import VIEWS, tremula
 
 
 @pytest.mark.parametrize("name", ["plain", "large", "run", "pipeline"])
-def test_every_table_and_figure(new_page, html, profiles, name):
+def test_every_table_and_figure_of_every_view_is_right(new_page, html, profiles, name):
     page = new_page().open(html(name))
     walking.compare_numbers(page, profiles[name])
     assert not page.faults
 
 
 @pytest.mark.parametrize("names", [("plain", "changed"), ("renamed", "plain"), ("run", "pipeline")])
-def test_two_reports(new_page, html, profiles, names):
+def test_every_table_of_two_reports_is_right(new_page, html, profiles, names):
     page = new_page().open(html(*names))
     walking.compare_two(page, [profiles[name] for name in names])
     assert not page.faults
@@ -44,7 +44,7 @@ def network(request, networks, tmp_path_factory):
 
 
 @pytest.mark.long
-def test_numbers_of_networks(new_page, network):
+def test_every_table_of_networks_of_a_users_size_is_right(new_page, network):
     profile, url = network
     page = new_page().open(url)
     walking.compare_numbers(page, profile)

@@ -46,7 +46,7 @@ def test_only_its_page_and_files(server, profiles):
         assert ask(server, path)[0].status == 404, path
 
 
-def test_host_and_method(server):
+def test_other_hosts_and_methods_are_refused(server):
     page = f"/{server.secret}/"
     for host in ("example.org", f"example.org:{server.server_port}", "127.0.0.1", ""):
         assert ask(server, page, Host=host)[0].status == 403
@@ -58,7 +58,7 @@ def test_host_and_method(server):
 @pytest.mark.parametrize("asked, first, last", [
     ("bytes=0-15", 0, 16), ("bytes=100-", 100, None), ("bytes=-10", -10, None),
     ("bytes=5-5", 5, 6), ("bytes=0-99999999", 0, None)])
-def test_ranges(server, profiles, asked, first, last):
+def test_a_range_of_a_file_is_served(server, profiles, asked, first, last):
     whole = (profiles["plain"] / "profile.pop").read_bytes()
     answer, data = ask(server, f"/{server.secret}/0/profile.pop", Range=asked)
     assert answer.status == 206 and data == whole[first:last]
@@ -91,7 +91,7 @@ def test_command_and_browser(profiles, new_page):
         process.wait(timeout=600)
 
 
-def test_mistakes(tmp_path, profiles):
+def test_mistakes_of_the_command_line_are_sentences(tmp_path, profiles):
     plain = str(profiles["plain"])
     for arguments, code, text in (
             (["view"], 2, "name one or two profiles"),

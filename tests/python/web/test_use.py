@@ -29,7 +29,7 @@ def test_keys_reach_every_view_and_control(new_page, html):
     assert not page.faults
 
 
-def test_keys_act(new_page, html):
+def test_keys_move_zoom_choose_and_go_back(new_page, html):
     page = new_page().open(f"{html('plain')}#v=memory", "memory")
     keyboard = page.page.keyboard
     page.page.locator("#memory-chart").focus()
@@ -156,7 +156,7 @@ def test_a_long_sort_is_cancelled(new_page, html):
     assert not page.faults
 
 
-def test_two_reports_swap(new_page, html):
+def test_two_reports_can_be_swapped(new_page, html):
     page = new_page().open(html("plain", "changed"))
     assert "plain" in page.page.title()
     page.page.locator("main").focus()
@@ -166,7 +166,7 @@ def test_two_reports_swap(new_page, html):
     assert not page.faults
 
 
-def test_a_list_of_reports(new_page, viewer, profiles):
+def test_many_reports_are_a_list_to_choose_from(new_page, viewer, profiles):
     page = new_page()
     page.page.goto(viewer.as_uri())
     page.page.locator("#choose-folder").set_input_files(str(profiles["plain"].parents[1]))
@@ -178,7 +178,7 @@ def test_a_list_of_reports(new_page, viewer, profiles):
     assert not page.faults
 
 
-def test_hostile_names(new_page, html):
+def test_names_are_text_and_never_markup(new_page, html):
     page = new_page().open(html("hostile"))
     for view in VIEWS:
         page.go(f"v={view}&step=3&tiles=0")
