@@ -54,6 +54,16 @@ def test_find_package_asks_for_the_present_version():
     assert set(asked) == {version}
 
 
+def test_the_changelog_has_the_present_version_and_leads_to_the_others():
+    header = (ROOT / "include/tremula/tremula.h").read_text()
+    version = re.search(r'#define TRM_VERSION_STRING "(\d+\.\d+\.\d+)', header)[1]
+    text = (ROOT / "CHANGELOG.md").read_text()
+    (section,) = [line for line in text.splitlines() if line.startswith("## ")]
+    assert section.endswith("(not released)") or section.split()[1] == version
+    pages = {f"docs/changes/{path.name}" for path in (ROOT / "docs/changes").iterdir()}
+    assert pages == set(re.findall(r"\((docs/changes/[^)]+)\)", text))
+
+
 @pytest.mark.parametrize("document", DOCUMENTS, ids=_names)
 def test_files_in_backquotes_exist(document):
     cited = re.findall(rf"`((?:{FOLDERS})/[\w./-]+)`", document.read_text())
