@@ -52,6 +52,10 @@ TRM_API uint64_t trm_inspect_count(const trm_module *module, const char *const *
  * {"is_hashable":false}. True for bytes that cannot be read, which the compiler refuses. */
 TRM_API bool trm_inspect_is_hashable(const void *data, size_t size);
 
+/* Hashes what identifies the program of a module: all its bytes but the names of its inputs in the
+ * side table, which only label a profile. Bytes that cannot be read are hashed as they are. */
+TRM_API void trm_inspect_hash(const void *data, size_t size, uint64_t out_hash[2]);
+
 /* Writes `head` (head_size bytes, may be 0) and then `data` into a new file, which then replaces
  * `path` at once. No reader sees a part of it. A link or FIFO at `path` is replaced, not written
  * through. On failure nothing changes. */

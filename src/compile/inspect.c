@@ -3,11 +3,15 @@
 #include "tremula/inspect.h"
 
 #include <errno.h>
+#include <jansson.h>
+#include <stdlib.h>
 #include <string.h>
+#include <xxhash.h>
 
 #include "base/file.h"
 #include "compile/executable.h"
 #include "hlo/config.h"
+#include "hlo/proto.h"
 #include "host/ops/kernel.h"
 #include "ipu/program/program.h"
 
@@ -91,6 +95,48 @@ bool trm_inspect_is_hashable(const void *data, size_t size) {
   }
   trm_module_free(module);
   return is_hashable;
+}
+
+static void hash_text(XXH3_state_t *state, const char *text) {
+  XXH3_128bits_update(state, text, strlen(text) + 1);
+}
+
+/* A side table is hashed without the names of inputs, and as it is where it is no JSON. */
+static void hash_side_table(XXH3_state_t *state, const char *text) {
+  json_t *table = json_loads(text, 0, NULL);
+  if (table != NULL) json_object_del(table, "inputs");
+  char *rest = table == NULL ? NULL : json_dumps(table, JSON_COMPACT | JSON_SORT_KEYS);
+  hash_text(state, rest == NULL ? text : rest);
+  free(rest);
+  json_decref(table);
+}
+
+void trm_inspect_hash(const void *data, size_t size, uint64_t out_hash[2]) {
+  const uint8_t *bytes = data;
+  size_t start = 0, end = 0, length = 0;
+  out_hash[0] = out_hash[1] = 0;
+  XXH3_state_t *state = XXH3_createState();
+  if (state == NULL) return;
+  XXH3_128bits_reset(state);
+  Tremula__Hlo__FrontendAttributes *found = NULL;
+  if (trm_proto_find_attributes(bytes, size, &start, &end, &length))
+    found = tremula__hlo__frontend_attributes__unpack(NULL, length, bytes + end - length);
+  if (found == NULL) {
+    XXH3_128bits_update(state, bytes, size);
+  } else {
+    XXH3_128bits_update(state, bytes, start);
+    XXH3_128bits_update(state, bytes + end, size - end);
+    for (size_t i = 0; i < found->n_map; ++i) {
+      const Tremula__Hlo__FrontendAttributes__MapEntry *pair = found->map[i];
+      const bool is_table = strcmp(pair->key, TRM_PROTO_SIDE_TABLE_KEY) == 0;
+      hash_text(state, pair->key);
+      (is_table ? hash_side_table : hash_text)(state, pair->value);
+    }
+    tremula__hlo__frontend_attributes__free_unpacked(found, NULL);
+  }
+  const XXH128_hash_t hash = XXH3_128bits_digest(state);
+  XXH3_freeState(state);
+  out_hash[0] = hash.low64, out_hash[1] = hash.high64;
 }
 
 bool trm_inspect_input_bounds(const trm_executable *executable, int64_t *out_bounds) {

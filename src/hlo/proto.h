@@ -27,6 +27,11 @@ void trm_proto_unwrap(const uint8_t **data, size_t *size);
  * most so deep that unpacking them recursively is safe, and no field that matters unread. */
 trm_status trm_proto_scan(const uint8_t *data, size_t size, trm_error *error);
 
+/* Finds the frontend attributes of a module: a field from *out_start to *out_end, whose value is
+ * the last *out_length bytes. False if there are none, or the bytes are no message. */
+bool trm_proto_find_attributes(const uint8_t *data, size_t size, size_t *out_start, size_t *out_end,
+                               size_t *out_length);
+
 /* An allocator for protobuf-c that hands out at most `left` bytes in all. */
 typedef struct trm_proto_budget {
   ProtobufCAllocator allocator;

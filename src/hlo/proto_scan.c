@@ -251,6 +251,24 @@ trm_status trm_proto_scan(const uint8_t *data, size_t size, trm_error *error) {
   return TRM_OK;
 }
 
+bool trm_proto_find_attributes(const uint8_t *data, size_t size, size_t *out_start, size_t *out_end,
+                               size_t *out_length) {
+  enum { ATTRIBUTES = 19 }; /* HloModuleProto.frontend_attributes */
+  const uint8_t *cursor = data, *const end = data + size;
+  while (cursor < end) {
+    const size_t start = (size_t)(cursor - data);
+    uint64_t tag = 0, length = 0;
+    bool is_set = false;
+    if (!read_varint(&cursor, end, &tag) || !read_value(&cursor, end, tag & 7, &length, &is_set))
+      return false;
+    cursor += length;
+    if (tag != (ATTRIBUTES << 3 | WIRE_BYTES)) continue;
+    *out_start = start, *out_end = (size_t)(cursor - data), *out_length = (size_t)length;
+    return true;
+  }
+  return false;
+}
+
 static void *budget_allocate(void *data, size_t size) {
   trm_proto_budget *budget = data;
   if (size > budget->left) return NULL;

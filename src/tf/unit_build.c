@@ -72,14 +72,16 @@ static XXH128_hash_t key_of(const trm_tf_snapshot *settings, const void *module,
   XXH3_128bits_update(state, trm_version(), strlen(trm_version()) + 1);
   XXH3_128bits_update(state, library.id, library.size);
   XXH3_128bits_update(state, settings->options, strlen(settings->options) + 1);
-  XXH3_128bits_update(state, module, size);
+  uint64_t program[2];
+  trm_inspect_hash(module, size, program);
+  XXH3_128bits_update(state, program, sizeof program);
   const XXH128_hash_t key = XXH3_128bits_digest(state);
   XXH3_freeState(state);
   return key;
 }
 
 /* Finds the cache entry of a module, <hash>.poplar_exec; false if there is no cache. The hash
- * covers the module, the options, and the exact build of libtremula. */
+ * covers the program, the options, and the exact build of libtremula. */
 static bool find_entry(const trm_tf_snapshot *settings, const void *module, size_t size,
                        trm_tf_cache_entry *out) {
   if (!settings->cache_path[0]) return false;

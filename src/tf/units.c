@@ -12,6 +12,7 @@
 #include "observe.h"
 #include "pool.h"
 #include "synthetic.h"
+#include "tremula/inspect.h"
 #include "unit_build.h"
 
 /* Units without a node are kept, in case the same graph is built again: at most this many, with
@@ -45,14 +46,16 @@ static atomic_uint_fast64_t num_built, num_kept;
 uint64_t trm_tf_units_built(void) { return atomic_load(&num_built); }
 uint64_t trm_tf_units_kept(void) { return atomic_load(&num_kept); }
 
-/* The key of a unit: the module, the configuration with Poplar's options for profiles, and the
- * ordinal, because each device has units of its own. */
+/* The key of a unit: the program of the module, the configuration with Poplar's options for
+ * profiles, and the ordinal, because each device has units of its own. */
 static XXH128_hash_t key_of(const void *module, size_t size, int ordinal,
                             const trm_tf_snapshot *settings) {
   XXH3_state_t *state = XXH3_createState();
   if (!state) return (XXH128_hash_t){0, 0};
   XXH3_128bits_reset(state);
-  XXH3_128bits_update(state, module, size);
+  uint64_t program[2];
+  trm_inspect_hash(module, size, program);
+  XXH3_128bits_update(state, program, sizeof program);
   XXH3_128bits_update(state, &ordinal, sizeof ordinal);
   XXH3_128bits_update(state, &settings->epoch, sizeof settings->epoch);
   XXH3_128bits_update(state, settings->options, strlen(settings->options));

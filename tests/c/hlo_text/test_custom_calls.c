@@ -105,6 +105,37 @@ static bool is_hashable(const char *target, const char *config) {
   return hashable;
 }
 
+static void hash_of(const char *side_table, uint64_t out_hash[2]) {
+  trm_module *module = call_of("tremula.user-op", "{}");
+  trm_error error;
+  void *proto = NULL;
+  size_t size;
+  module->frontend_side_table = side_table;
+  assert_int_equal(trm_module_serialize(module, &proto, &size, &error), TRM_OK);
+  trm_inspect_hash(proto, size, out_hash);
+  trm_free(proto);
+  trm_module_free(module);
+}
+
+/* Names of inputs are the only part of a module that its hash leaves out. */
+static void test_hashes(void **state) {
+  (void)state;
+  uint64_t one[2], other[2];
+  hash_of("{\"arguments\": 1, \"inputs\": [\"x\"]}", one);
+  hash_of("{\"arguments\": 1, \"inputs\": [\"a name of another length\"]}", other);
+  assert_memory_equal(one, other, sizeof one);
+  const char *const differ[] = {"{\"arguments\": 2, \"inputs\": [\"x\"]}", "{\"more\": 1}",
+                                "no JSON", "other", NULL};
+  for (int i = 0; i < 5; ++i) {
+    hash_of(differ[i], other);
+    assert_memory_not_equal(one, other, sizeof one);
+    memcpy(one, other, sizeof one);
+  }
+  trm_inspect_hash("no module", 9, one);
+  trm_inspect_hash("no module!", 10, other);
+  assert_memory_not_equal(one, other, sizeof one);
+}
+
 static void test_hashable(void **state) {
   (void)state;
   assert_true(is_hashable("tremula.user-op", "{\\\"is_hashable\\\": true}"));
@@ -121,9 +152,8 @@ static void test_hashable(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_rows),
-      cmocka_unit_test(test_rows_are_reached),
-      cmocka_unit_test(test_config),
+      cmocka_unit_test(test_rows),     cmocka_unit_test(test_rows_are_reached),
+      cmocka_unit_test(test_config),   cmocka_unit_test(test_hashes),
       cmocka_unit_test(test_hashable),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

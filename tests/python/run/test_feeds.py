@@ -5,6 +5,8 @@ import pytest
 import tensorflow.compat.v1 as tf
 from tensorflow.python import ipu
 
+from tremula.tf.runtime.device import plugin
+
 pytestmark = pytest.mark.smoke
 
 IPUInfeedQueue = ipu.ipu_infeed_queue.IPUInfeedQueue
@@ -185,6 +187,31 @@ def test_enqueue_twice(on_ipu):
 def test_dequeue_before_enqueue():
     with pytest.raises(ValueError, match="before it was enqueued"):
         IPUOutfeedQueue().dequeue()
+
+
+def test_names_of_queues_and_inputs_make_no_other_program(session):
+    def program(start):
+        infeed, outfeed = IPUInfeedQueue(counting().map(lambda x: x + start)), IPUOutfeedQueue()
+        with tf.device("cpu"):
+            first = tf.placeholder(tf.float32, [2])  # named Placeholder, Placeholder_1
+
+        def body(total, x):
+            return total + x, outfeed.enqueue(x)
+
+        with ipu.scopes.ipu_scope("/device:IPU:0"):
+            run = ipu.ipu_compiler.compile(
+                lambda v: ipu.loops.repeat(3, body, [v], infeed), [first])
+        return first, infeed.initializer, run, outfeed.dequeue()
+
+    built = plugin.library().trm_tf_units_built()
+    with session() as s:
+        for start in 0, 10:
+            first, initializer, run, dequeue = program(start)
+            s.run(initializer)
+            total, = s.run(run, {first: [100, 200]})
+            np.testing.assert_array_equal(total, np.array([103, 203]) + 3 * start)
+            np.testing.assert_array_equal(s.run(dequeue), np.arange(3) + start)
+    assert plugin.library().trm_tf_units_built() == built + 1
 
 
 # ---- Loops ----
