@@ -463,6 +463,11 @@ static const float zeros[TRM_WINOGRAD_MOST_CHANNELS];
 #define STORE_ANYWHERE STORE
 #define ZERO() ((wide_vector){0})
 #define SET1(v) ((wide_vector){0} + (v))
+#define MASK int /* not read: all tiles are whole */
+#define MASK_OF(count) ((count) > 0)
+#define LOAD_SOME(mask, from) ((void)(mask), LOAD(from))
+#define STORE_SOME(to, mask, v) ((void)(mask), STORE(to, v))
+#define ADD(a, b) ((a) + (b))
 #define FMA(a, b, c)                                             \
   ({                                                             \
     const wide_vector fma_a = (a), fma_b = (b), fma_c = (c);     \
@@ -472,6 +477,8 @@ static const float zeros[TRM_WINOGRAD_MOST_CHANNELS];
     }                                                            \
     fma_sum;                                                     \
   })
+
+#include "host/ops/products/register_tile.inc.h"
 
 #include "host/ops/convolutions/winograd_tiles.inc.h"
 

@@ -11,6 +11,7 @@
 #include "base/limits.h"
 #include "host/ops/convolutions/weight_gradient_panels.h"
 #include "host/ops/convolutions/winograd_tiles.h"
+#include "host/ops/elementwise/vector.h"
 #include "host/ops/threads.h"
 
 enum {
@@ -187,7 +188,9 @@ static void add_parts(const void *context, int64_t begin, int64_t end, int threa
   const int64_t count = trm_gradient_count(job->g);
   for (int64_t part = 1; part < job->g->parts; ++part) {
     const float *from = job->other + (part - 1) * count;
-    trm_gradient_panels_get()->add(from + begin, end - begin, job->dw + begin);
+    float *to = job->dw + begin;
+    trm_vector_ops_get()->op[TRM_OP_ADD][TRM_V_F32](to, to, from + begin, NULL,
+                                                    (size_t)(end - begin));
   }
 }
 

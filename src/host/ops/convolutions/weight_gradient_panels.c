@@ -57,7 +57,6 @@ typedef struct tile {
 #include "host/ops/products/vector_words_avx512.inc.h"
 #define UNIT 8            /* input channels of a panel */
 #define GROUP (4 * LANES) /* input channels that are packed together */
-#define WIDE (2 * LANES)  /* output channels of a panel */
 
 /* Packs up to GROUP channels of `count` pixels, `step` floats apart; `panel` floats from panel to
  * panel. */
@@ -79,12 +78,11 @@ INLINE void NAME(pack_pixels)(const float *from, int64_t step, int64_t count, in
 }
 
 #include "host/ops/convolutions/weight_gradient_panels.inc.h"
-static const trm_gradient_panels panels_avx512 = {UNIT, WIDE, run_task_avx512, add_avx512};
+static const trm_gradient_panels panels_avx512 = {UNIT, WIDE, run_task_avx512};
 
 #include "host/ops/products/vector_words_end.inc.h"
 #undef UNIT
 #undef GROUP
-#undef WIDE
 
 /* ---- AVX2 ------------------------------------------------------------------------------------ */
 
@@ -92,7 +90,6 @@ static const trm_gradient_panels panels_avx512 = {UNIT, WIDE, run_task_avx512, a
 #include "host/ops/products/vector_words_avx2.inc.h"
 #define UNIT 6
 #define GROUP (8 * UNIT)
-#define WIDE (2 * LANES)
 
 /* Writes the six channels of a pixel in a panel. */
 INLINE void store_unit(float *to, __m256 v) {
@@ -120,7 +117,7 @@ INLINE void NAME(pack_pixels)(const float *from, int64_t step, int64_t count, in
 }
 
 #include "host/ops/convolutions/weight_gradient_panels.inc.h"
-static const trm_gradient_panels panels_avx2 = {UNIT, WIDE, run_task_avx2, add_avx2};
+static const trm_gradient_panels panels_avx2 = {UNIT, WIDE, run_task_avx2};
 
 const trm_gradient_panels *trm_gradient_panels_get(void) {
   const char *name = trm_vector_ops_get()->name;

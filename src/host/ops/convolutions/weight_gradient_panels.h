@@ -25,7 +25,6 @@ typedef struct trm_gradient_panels {
   int64_t unit, wide;
   /* Computes a task; `left` and `right` are the thread's panels. */
   void (*run_task)(const trm_gradient_job *job, int64_t task, float *left, float *right);
-  void (*add)(const float *from, int64_t count, float *to); /* to[i] += from[i] */
 } trm_gradient_panels;
 
 /* Those for the instruction set that trm_vector_ops_get chooses, or NULL. */

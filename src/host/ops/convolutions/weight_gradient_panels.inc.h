@@ -51,13 +51,9 @@ TARGET void NAME(pack_right)(const trm_weight_gradient *g, const float *dy, cons
   const int64_t count = s->rows * g->y_size[1]; /* of an image, one after the other */
   const int64_t image = g->y_size[0] * g->y_size[1];
   for (int64_t c = 0; c < channels; c += WIDE) {
-    const MASK low = MASK_OF(channels - c), high = MASK_OF(channels - c - LANES);
-    for (int64_t n = s->image; n < s->image + s->images; ++n) {
+    for (int64_t n = s->image; n < s->image + s->images; ++n, to += count * WIDE) {
       const float *from = dy + (n * image + s->row * g->y_size[1]) * g->out_channels + first + c;
-      for (int64_t i = 0; i < count; ++i, from += g->out_channels, to += WIDE) {
-        STORE(to, LOAD_SOME(low, from));
-        STORE(to + LANES, LOAD_SOME(high, from + LANES));
-      }
+      NAME(pack_lines)(from, g->out_channels, count, channels - c, to);
     }
   }
 }
@@ -66,38 +62,11 @@ TARGET void NAME(pack_right)(const trm_weight_gradient *g, const float *dy, cons
 INLINE void NAME(add_tile)(const tile *t, const float *x, const float *dy, float *dw,
                            int64_t channels, int64_t outputs) {
   FLOATS sums[UNIT][2];
-#pragma GCC unroll 8
-  for (int i = 0; i < UNIT; ++i) sums[i][0] = sums[i][1] = ZERO();
-  for (int64_t r = 0; r < t->num_rows; ++r) {
-    const float *from = x + t->rows[r];
-    for (int64_t q = 0; q < t->width; ++q, from += t->step, dy += WIDE) {
-      const FLOATS a = LOAD(dy), b = LOAD(dy + LANES);
-#pragma GCC unroll 8
-      for (int i = 0; i < UNIT; ++i) {
-        const FLOATS v = SET1(from[i]);
-        sums[i][0] = FMA(v, a, sums[i][0]);
-        sums[i][1] = FMA(v, b, sums[i][1]);
-      }
-    }
+  NAME(clear_tile)(sums, UNIT);
+  for (int64_t r = 0; r < t->num_rows; ++r, dy += t->width * WIDE) {
+    NAME(add_lines)(sums, UNIT, x + t->rows[r], 1, t->step, dy, t->width);
   }
-  const MASK low = MASK_OF(outputs), high = MASK_OF(outputs - LANES);
-  const bool is_whole = outputs >= WIDE;
-#pragma GCC unroll 8
-  for (int i = 0; i < UNIT; ++i, dw += t->line) {
-    if (i >= channels) break;
-    FLOATS a = sums[i][0], b = sums[i][1];
-    if (!t->is_first) {
-      a = ADD(a, LOAD_SOME(low, dw));
-      b = ADD(b, LOAD_SOME(high, dw + LANES));
-    }
-    if (is_whole) {
-      STORE_ANYWHERE(dw, a);
-      STORE_ANYWHERE(dw + LANES, b);
-    } else {
-      STORE_SOME(dw, low, a);
-      STORE_SOME(dw + LANES, high, b);
-    }
-  }
+  NAME(store_tile)(sums, UNIT, channels, outputs, !t->is_first, dw, t->line);
 }
 
 /* Adds the products of the packed panels to a block of the gradient, which begins at `dw`. */
@@ -159,12 +128,4 @@ TARGET void NAME(run_task)(const trm_gradient_job *job, int64_t index, float *le
     (g, &s, left, right, channels, outputs, is_first, next, dw + in * g->out_channels + out);
     s = following;
   }
-}
-
-TARGET void NAME(add)(const float *from, int64_t count, float *to) {
-  int64_t i = 0;
-  for (; i + LANES <= count; i += LANES) {
-    STORE_ANYWHERE(to + i, ADD(LOAD_ANYWHERE(to + i), LOAD_ANYWHERE(from + i)));
-  }
-  for (; i < count; ++i) to[i] += from[i];
 }

@@ -56,26 +56,9 @@ INLINE void NAME(transform_both)(const trm_gradient_job *job, const trm_gradient
 INLINE void NAME(add_products)(const float *x, int64_t line, const float *dy, int64_t tiles,
                                bool is_first, float *to) {
   FLOATS sums[UNIT][2];
-#pragma GCC unroll 8
-  for (int i = 0; i < UNIT; ++i) sums[i][0] = sums[i][1] = ZERO();
-  for (int64_t t = 0; t < tiles; ++t, x += line, dy += WIDE) {
-    const FLOATS a = LOAD(dy), b = LOAD(dy + LANES);
-#pragma GCC unroll 8
-    for (int i = 0; i < UNIT; ++i) {
-      const FLOATS v = SET1(x[i]);
-      sums[i][0] = FMA(v, a, sums[i][0]);
-      sums[i][1] = FMA(v, b, sums[i][1]);
-    }
-  }
-#pragma GCC unroll 8
-  for (int i = 0; i < UNIT; ++i, to += WIDE) {
-    if (!is_first) {
-      sums[i][0] = LOAD(to) + sums[i][0];
-      sums[i][1] = LOAD(to + LANES) + sums[i][1];
-    }
-    STORE(to, sums[i][0]);
-    STORE(to + LANES, sums[i][1]);
-  }
+  NAME(clear_tile)(sums, UNIT);
+  NAME(add_lines)(sums, UNIT, x, 1, line, dy, tiles);
+  NAME(store_tile)(sums, UNIT, UNIT, WIDE, !is_first, to, WIDE);
 }
 
 /* G' m G of a vector of outputs. Adds zero times each result to *not_finite. */

@@ -14,9 +14,8 @@ static const float zeros[TRM_WINOGRAD_MOST_CHANNELS];
 
 #define TARGETS "avx512f"
 #include "host/ops/products/vector_words_avx512.inc.h"
-#define ROWS 12          /* tiles of a panel */
-#define UNIT 8           /* input channels of a gradient that are multiplied together */
-#define WIDE (2 * LANES) /* outputs of a panel */
+#define ROWS 12 /* tiles of a panel */
+#define UNIT 8  /* input channels of a gradient that are multiplied together */
 #define PANELS 2
 
 #include "host/ops/convolutions/winograd_tiles.inc.h"
@@ -28,7 +27,6 @@ static const trm_winograd_tiles tiles_avx512 = {
 #include "host/ops/products/vector_words_end.inc.h"
 #undef ROWS
 #undef UNIT
-#undef WIDE
 #undef PANELS
 
 /* ---- AVX2 ------------------------------------------------------------------------------------ */
@@ -37,7 +35,6 @@ static const trm_winograd_tiles tiles_avx512 = {
 #include "host/ops/products/vector_words_avx2.inc.h"
 #define ROWS 6
 #define UNIT 6
-#define WIDE (2 * LANES)
 #define PANELS 4
 
 #include "host/ops/convolutions/winograd_tiles.inc.h"

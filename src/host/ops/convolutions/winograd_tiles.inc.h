@@ -113,25 +113,15 @@ TARGET void NAME(transform_inputs)(const trm_winograd_task *task, int64_t plane)
 /* The products of ROWS tiles of x and the filters of a panel of outputs, in one plane. */
 INLINE void NAME(multiply)(const float *inputs, const float *filters, int64_t channels, float *to) {
   FLOATS sums[ROWS][2];
-#pragma GCC unroll 12
-  for (int r = 0; r < ROWS; ++r) sums[r][0] = sums[r][1] = ZERO();
+  NAME(clear_tile)(sums, ROWS);
   for (int64_t c = 0; c < channels; c += LANES, inputs += ROWS * LANES, filters += LANES * WIDE) {
 #pragma GCC unroll 16
     for (int l = 0; l < LANES; ++l) {
-      const FLOATS a = LOAD(filters + l * WIDE), b = LOAD(filters + l * WIDE + LANES);
-#pragma GCC unroll 12
-      for (int r = 0; r < ROWS; ++r) {
-        const FLOATS v = SET1(inputs[r * LANES + l]);
-        sums[r][0] = FMA(v, a, sums[r][0]);
-        sums[r][1] = FMA(v, b, sums[r][1]);
-      }
+      const float *line = filters + l * WIDE;
+      NAME(add_line)(sums, ROWS, inputs + l, LANES, LOAD(line), LOAD(line + LANES));
     }
   }
-#pragma GCC unroll 12
-  for (int r = 0; r < ROWS; ++r, to += WIDE) {
-    STORE(to, sums[r][0]);
-    STORE(to + LANES, sums[r][1]);
-  }
+  NAME(store_tile)(sums, ROWS, ROWS, WIDE, false, to, WIDE);
 }
 
 /* ---- Results --------------------------------------------------------------------------------- */

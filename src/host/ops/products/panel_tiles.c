@@ -16,7 +16,6 @@ typedef enum form { PART, WHOLE, HALF_PART, HALF_WHOLE, SWAPPED } form;
 
 #define TARGETS "avx512f,avx512bw,avx512vl"
 #include "host/ops/products/vector_words_avx512.inc.h"
-#define WIDE 32
 #define TALL 14
 #define EACH_ROWS(ROWS) \
   ROWS(1)               \
@@ -43,7 +42,6 @@ static const trm_panel_tiles tiles_avx512 = {
     WIDE, TALL, true, 1024, pack_lines_avx512, pack_columns_avx512, widen_avx512, multiply_avx512};
 
 #include "host/ops/products/vector_words_end.inc.h"
-#undef WIDE
 #undef TALL
 #undef EACH_ROWS
 #undef TRANSPOSE
@@ -54,7 +52,6 @@ static const trm_panel_tiles tiles_avx512 = {
 
 #define TARGETS "avx2,fma,f16c"
 #include "host/ops/products/vector_words_avx2.inc.h"
-#define WIDE 16
 #define TALL 6
 #define EACH_ROWS(ROWS) ROWS(1) ROWS(2) ROWS(3) ROWS(4) ROWS(5) ROWS(6)
 #define TRANSPOSE trm_transpose_8x8

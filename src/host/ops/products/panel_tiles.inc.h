@@ -1,15 +1,6 @@
 /* Packing and multiplying panels with one instruction set, which panel_tiles.c describes by
  * macros. */
 
-TARGET void NAME(pack_lines)(const float *from, int64_t stride, int64_t depth, int64_t columns,
-                             float *to) {
-  const MASK low = MASK_OF(columns), high = MASK_OF(columns - LANES);
-  for (int64_t k = 0; k < depth; ++k, from += stride, to += WIDE) {
-    STORE(to, LOAD_SOME(low, from));
-    STORE(to + LANES, LOAD_SOME(high, from + LANES));
-  }
-}
-
 TARGET void NAME(pack_columns)(const float *from, int64_t stride, int64_t depth, int64_t columns,
                                float *to) {
   float lines[LANES * LANES] __attribute__((aligned(64)));
@@ -87,12 +78,14 @@ INLINE void NAME(multiply_rows)(const trm_panel_tile *t, int64_t row, int64_t fi
   FLOATS sums[TALL][2];
   const MASK masks[2] = {MASK_OF(t->columns), MASK_OF(t->columns - LANES)};
   const int64_t size = kind == HALF_PART || kind == HALF_WHOLE ? 2 : 4, out = row * t->out_row;
+  NAME(clear_tile)(sums, rows);
+  if (kind <= WHOLE && t->adds) {
+    const float *from = (const float *)t->out + out;
 #pragma GCC unroll 14
-  for (int i = 0; i < rows; ++i) {
-    sums[i][0] = sums[i][1] = ZERO();
-    if (kind > WHOLE || !t->adds) continue;
-    sums[i][0] = LOAD_SOME(masks[0], (float *)t->out + out + i * t->out_row);
-    sums[i][1] = LOAD_SOME(masks[1], (float *)t->out + out + i * t->out_row + LANES);
+    for (int i = 0; i < rows; ++i, from += t->out_row) {
+      sums[i][0] = LOAD_SOME(masks[0], from);
+      sums[i][1] = LOAD_SOME(masks[1], from + LANES);
+    }
   }
   const char *rhs = t->rhs;
   const float *lhs = t->lhs + row * t->lhs_row;
@@ -103,14 +96,9 @@ INLINE void NAME(multiply_rows)(const trm_panel_tile *t, int64_t row, int64_t fi
       if (size == 4 && LANES == 16) _mm_prefetch(rhs + t->next * size + 64, _MM_HINT_T1);
       wait = turns;
     }
-    const FLOATS a = NAME(load)(t, rhs, 0, kind, masks[0]);
-    const FLOATS b = NAME(load)(t, rhs, 1, kind, masks[1]);
-#pragma GCC unroll 14
-    for (int i = 0; i < rows; ++i) {
-      const FLOATS v = SET1(lhs[i * t->lhs_row]);
-      sums[i][0] = FMA(v, a, sums[i][0]);
-      sums[i][1] = FMA(v, b, sums[i][1]);
-    }
+    NAME(add_line)
+    (sums, rows, lhs, t->lhs_row, NAME(load)(t, rhs, 0, kind, masks[0]),
+     NAME(load)(t, rhs, 1, kind, masks[1]));
   }
   if (kind == SWAPPED) {
     NAME(store_swapped)(t, sums, (float *)t->out + row, rows);

@@ -1,10 +1,11 @@
 /* The words of panel_tiles.c, weight_gradient_panels.c and winograd_tiles.c for vectors of AVX2.
  * Included after TARGETS, the instruction sets, is defined; vector_words_end.inc.h takes the words
- * back. */
+ * back. The register tile that these files share comes with them. */
 #define NAME(name) name##_avx2
 #define TARGET __attribute__((target(TARGETS))) static
 #define INLINE __attribute__((target(TARGETS), always_inline)) static inline
 #define LANES 8
+#define WIDE (2 * LANES) /* columns of a register tile */
 #define FLOATS __m256
 #define MASK __m256i
 #define MASK_OF mask_of_avx2
@@ -25,3 +26,5 @@ INLINE MASK MASK_OF(int64_t count) {
   const int some = count >= LANES ? LANES : count <= 0 ? 0 : (int)count;
   return _mm256_cmpgt_epi32(_mm256_set1_epi32(some), lanes);
 }
+
+#include "host/ops/products/register_tile.inc.h"

@@ -1,10 +1,11 @@
 /* The words of panel_tiles.c, weight_gradient_panels.c and winograd_tiles.c for vectors of AVX-512.
  * Included after TARGETS, the instruction sets, is defined; vector_words_end.inc.h takes the words
- * back. */
+ * back. The register tile that these files share comes with them. */
 #define NAME(name) name##_avx512
 #define TARGET __attribute__((target(TARGETS))) static
 #define INLINE __attribute__((target(TARGETS), always_inline)) static inline
 #define LANES 16
+#define WIDE (2 * LANES) /* columns of a register tile */
 #define FLOATS __m512
 #define MASK __mmask16
 #define MASK_OF mask_of_avx512
@@ -23,3 +24,5 @@
 INLINE MASK MASK_OF(int64_t count) {
   return (MASK)(count >= LANES ? 0xffff : count <= 0 ? 0 : (1u << count) - 1);
 }
+
+#include "host/ops/products/register_tile.inc.h"

@@ -4,6 +4,7 @@
 #undef TARGETS
 #undef INLINE
 #undef LANES
+#undef WIDE
 #undef FLOATS
 #undef MASK
 #undef MASK_OF
