@@ -56,23 +56,13 @@ typedef struct window {
 
 /* ---- AVX-512 --------------------------------------------------------------------------------- */
 
-#define NAME(name) name##_avx512
-#define TARGET __attribute__((target("avx512f"))) static
-#define INLINE __attribute__((target("avx512f"), always_inline)) static inline
-#define LANES 16
+#define TARGETS "avx512f"
+#include "host/ops/products/vector_words_avx512.inc.h"
 #define TILE 14
-#define FLOATS __m512
 #define INDEX __m512i
-#define ZERO _mm512_setzero_ps
-#define LOAD _mm512_load_ps
-#define LOAD_ANYWHERE _mm512_loadu_ps
 #define LOAD_HALVES(from) _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(const void *)(from)))
-#define STORE _mm512_store_ps
-#define STORE_ANYWHERE _mm512_storeu_ps
 #define STORE_HALVES(to, v) \
   _mm256_storeu_si256((__m256i *)(void *)(to), _mm512_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT))
-#define FMA _mm512_fmadd_ps
-#define ADD _mm512_add_ps
 #define SPREAD_INDEX spread_index_avx512
 #define SPREAD spread_avx512
 
@@ -93,44 +83,23 @@ INLINE FLOATS SPREAD(const float *pixel, int64_t at, int64_t group, int64_t i, I
 #include "host/ops/convolutions/grouped_convolution.inc.h"
 static const grouped_ops ops_avx512 = {make_strip_avx512, make_gradients_avx512, 8};
 
-#undef NAME
-#undef TARGET
-#undef INLINE
-#undef LANES
+#include "host/ops/products/vector_words_end.inc.h"
 #undef TILE
-#undef FLOATS
 #undef INDEX
-#undef ZERO
-#undef LOAD
-#undef LOAD_ANYWHERE
 #undef LOAD_HALVES
-#undef STORE
-#undef STORE_ANYWHERE
 #undef STORE_HALVES
-#undef FMA
-#undef ADD
 #undef SPREAD_INDEX
 #undef SPREAD
 
 /* ---- AVX2 ------------------------------------------------------------------------------------ */
 
-#define NAME(name) name##_avx2
-#define TARGET __attribute__((target("avx2,fma,f16c"))) static
-#define INLINE __attribute__((target("avx2,fma,f16c"), always_inline)) static inline
-#define LANES 8
+#define TARGETS "avx2,fma,f16c"
+#include "host/ops/products/vector_words_avx2.inc.h"
 #define TILE 7
-#define FLOATS __m256
 #define INDEX __m256i
-#define ZERO _mm256_setzero_ps
-#define LOAD _mm256_load_ps
-#define LOAD_ANYWHERE _mm256_loadu_ps
 #define LOAD_HALVES(from) _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)(from)))
-#define STORE _mm256_store_ps
-#define STORE_ANYWHERE _mm256_storeu_ps
 #define STORE_HALVES(to, v) \
   _mm_storeu_si128((__m128i *)(void *)(to), _mm256_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT))
-#define FMA _mm256_fmadd_ps
-#define ADD _mm256_add_ps
 #define SPREAD_INDEX spread_index_avx2
 #define SPREAD spread_avx2
 

@@ -1,6 +1,6 @@
-/* The words of panel_tiles.c, weight_gradient_panels.c and winograd_tiles.c for vectors of AVX-512.
+/* The words of products and convolutions in registers for vectors of AVX-512.
  * Included after TARGETS, the instruction sets, is defined; vector_words_end.inc.h takes the words
- * back. The register tile that these files share comes with them. */
+ * back. The register tile comes with them. */
 #define NAME(name) name##_avx512
 #define TARGET __attribute__((target(TARGETS))) static
 #define INLINE __attribute__((target(TARGETS), always_inline)) static inline
