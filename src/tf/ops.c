@@ -48,6 +48,19 @@ static trm_status refuse(void *kernel, TF_OpKernelContext *context, trm_error *e
   return trm_fail(error, (trm_status)why->code, "%s", why->message);
 }
 
+/* IpuRaise: the failure that a function in Python has given; the code 0 is none. */
+static trm_status raise_given(void *kernel, TF_OpKernelContext *context, trm_error *error) {
+  (void)kernel;
+  trm_tf_inputs inputs = {0};
+  TRY(trm_tf_get_inputs(context, &inputs, error));
+  const int32_t code = *(const int32_t *)TF_TensorData(inputs.tensors[0]);
+  if (code != 0)
+    trm_fail(error, (trm_status)code, "%.*s", (int)TF_TensorByteSize(inputs.tensors[1]),
+             (const char *)TF_TensorData(inputs.tensors[1]));
+  trm_tf_inputs_free(&inputs);
+  return (trm_status)code;
+}
+
 static void delete_refusal(void *kernel) {
   refusal *why = kernel;
   if (why != NULL) trm_free(why->message);
@@ -86,6 +99,7 @@ static trm_status refuse_on_variables(void *kernel, TF_OpKernelContext *context,
 
 STATIC_CREATE(create_refusal, read_refusal)
 STATIC_COMPUTE(compute_refusal, refuse)
+STATIC_COMPUTE(compute_raise, raise_given)
 STATIC_CREATE(create_named, copy_name)
 STATIC_COMPUTE(compute_call_outside, refuse_call_outside)
 STATIC_COMPUTE(compute_on_variables, refuse_on_variables)
@@ -292,6 +306,10 @@ static const op_spec OPS[] = {
      .create = create_refusal,
      .compute = compute_refusal,
      .delete = delete_refusal},
+    {.name = "IpuRaise", /* python_calls.py */
+     .inputs = {"code: int32", "message: uint8"},
+     .device = "CPU",
+     .compute = compute_raise},
     {.name = "IpuHostTableRegister",
      .attributes = {"table: string", "registers: bool"},
      .device = "CPU",

@@ -198,10 +198,60 @@ def test_floating_point_behaviour(configured):
         x = tf.placeholder(tf.float32, [2])
         outputs = runtime.embedded_runtime_call([x], context)
         np.testing.assert_array_equal(session.run(outputs, {x: [2, 3]})[0], [6, 4])
-        with pytest.raises(tf.errors.OpError, match=(
-                r"(?s)InternalError.*\[Poplar\]\[Execute engine\] application_runtime_error: "
+        with pytest.raises(tf.errors.InternalError, match=(
+                r"(?s)\[Poplar\]\[Execute engine\] application_runtime_error: "
                 r"\[Recovery action: IPU_RESET\] Tiles in excepted state.*FP_DIV0")):
             session.run(outputs, {x: [0, 1]})
+
+
+def test_errors_in_eager_mode_have_the_same_kind(configured):
+    from tensorflow.python.eager import context as eager
+    with eager.eager_mode():
+        configured(_divides_by_zero)
+        path = compile_op(lambda: tf.constant([1., 2.]) / tf.get_variable(
+            "d", [2], tf.float32, use_resource=True))
+        _, context = runtime.embedded_runtime_start_and_call(
+            path, [tf.constant([2., 4.])], [], "eager_one")
+        runtime.embedded_runtime_stop(context)
+        with pytest.raises(tf.errors.InternalError, match=r"\[Poplar\].*FP_DIV0"):
+            runtime.embedded_runtime_start_and_call(path, [tf.zeros([2])], [], "eager_two")
+
+
+def _multi_conv_of_an_unknown_option(x):
+    return ipu.nn_ops.multi_conv(lambda x: x + 1., options={"invalidFlag": "1"})(x)
+
+
+@pytest.mark.parametrize("kind, message, function, dtype", [
+    (tf.errors.InvalidArgumentError, "Detected unsupported operations when trying to compile graph",
+     lambda x: x * x, tf.float64),
+    (tf.errors.InvalidArgumentError, "Detected unsupported operations when trying to compile graph",
+     lambda x: tf.unique(x)[0], tf.float32),
+    (tf.errors.InternalError, "invalid_option: Unrecognised option 'invalidFlag'",
+     _multi_conv_of_an_unknown_option, tf.float32)])
+def test_what_cannot_be_compiled_fails_when_it_is(kind, message, function, dtype):
+    """As in the original, where building the operation compiles nothing."""
+    x = tf.placeholder(dtype, [2])
+    compiled = compile_op(function, inputs=[x])
+    with tf.Session() as session, pytest.raises(kind, match=message):
+        session.run(compiled, {x: [0, 1]})
+
+
+def _print(x):
+    tf.print(x)
+    return x * 2.
+
+
+@pytest.mark.parametrize("function", [
+    _print, tf2.function(_print), lambda x: ipu.loops.repeat(2, _print, [x]),
+    lambda x: tf.cond(x[0] > 0., lambda: _print(x), lambda: x),
+    lambda x: tf.Print(x, [x]) * 2.], ids=["alone", "function", "loop", "branch", "old"])
+def test_prints_are_refused(function):
+    """Also those that no result waits for."""
+    x = tf.placeholder(tf.float32, [2])
+    compiled = compile_op(function, inputs=[x])
+    with tf.Session() as session, pytest.raises(
+            tf.errors.InvalidArgumentError, match="[pP]rint.* on the host, which a file cannot"):
+        session.run(compiled, {x: [0, 1]})
 
 
 def _branch(outfeed, x):
@@ -233,8 +283,9 @@ def test_functions_that_only_enqueue(kind):
         for _ in range(3):
             np.testing.assert_array_equal(session.run(outputs)[0], [2, 4])
         session.run(runtime.embedded_runtime_stop(context))
+        x = tf.placeholder(tf.float32, [2])
         with pytest.raises(tf.errors.InvalidArgumentError, match="on the host, which a file"):
-            compile_op(_on_the_host, inputs=[tf.placeholder(tf.float32, [2])])
+            session.run(compile_op(_on_the_host, inputs=[x]), {x: [0, 1]})
 
 
 def _on_the_host(x):

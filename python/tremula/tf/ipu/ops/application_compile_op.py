@@ -4,11 +4,11 @@ import tempfile
 
 import tensorflow.compat.v1 as tf
 
-from tremula.tf.inner import bridge, eager, errors, handles
+from tremula.tf.inner import bridge, eager, errors, graphs, handles
 from tremula.tf.ipu import config, ipu_compiler
 from tremula.tf.runtime.base import checks
 from tremula.tf.runtime.device import plugin, settings
-from tremula.tf.runtime.host import outside
+from tremula.tf.runtime.host import outside, python_calls
 from tremula.tf.runtime.launching import applications
 from tremula.tf.runtime.lowering import lowering, staging
 from tremula.tf.runtime.tracing import tracing
@@ -33,8 +33,8 @@ def experimental_application_compile_op(func, inputs=None, output_path=None,
 
     The variables that `func` makes are the CPU's, and the operation must be placed there. It is
     compiled with the configuration of the system in force, for one replica. Returns the path, a
-    string tensor. Raises InvalidArgumentError for what an IPU cannot do, for parts that run on the
-    host, and for shapes that are not known.
+    string tensor. The operation fails with InvalidArgumentError for what an IPU cannot do, for
+    parts that run on the host, also for tf.print, and for shapes that are not known.
     """
     plugin.load()
     checks.function("func", func)
@@ -47,7 +47,7 @@ def experimental_application_compile_op(func, inputs=None, output_path=None,
     runs_now = tf.executing_eagerly()
     graph = tf.Graph() if runs_now else tf.get_default_graph()
     trace = _trace(func, inputs, graph)
-    module = _lower(trace)
+    module = _module_of(trace)
     taken = [*trace.arguments, *trace.handles]
     names = [f"XLA_Args/{_name(one)}" if _name(one) else f"input_{i}"
              for i, one in enumerate(taken)]
@@ -58,17 +58,13 @@ def experimental_application_compile_op(func, inputs=None, output_path=None,
     def write(path, *values):
         path = path.decode() or tempfile.mkstemp(suffix=".poplar_exec")[1]
         frozen = {first + i: one for i, one in enumerate(values)}
-        applications.write(path, module, names, {**constants, **frozen}, _options())
-        return path.encode()
+        applications.write(path, module(), names, {**constants, **frozen}, _options())
+        return [path.encode()]
 
-    if runs_now:
-        values = _read(trace) if freeze_variables else []
-        return tf.constant(write((output_path or "").encode(), *[one.numpy() for one in values]))
     with tf.device("/device:CPU:0"):
         values = _read(trace) if freeze_variables else []
         path = tf.constant(output_path or "")
-    result = tf.numpy_function(write, [path, *values], tf.string,
-                               name=name or "application_compile")
+    result, = python_calls.call(write, [path, *values], [tf.string], name or "application_compile")
     result.set_shape([])
     return result
 
@@ -92,19 +88,46 @@ def _trace(func, inputs, graph):
     return trace
 
 
+def _module_of(trace):
+    """A function that gives the bytes of the HloModuleProto of a Trace. What cannot be compiled is
+    that function's error: it belongs to the operation, not to the building of it."""
+    try:
+        module = _lower(trace)
+    except tf.errors.OpError as error:
+        failure = errors.error_class(error.error_code)(None, None, error.message)
+
+        def fail():
+            raise failure
+
+        return fail
+    return lambda: module
+
+
 def _lower(trace):
     """The bytes of the HloModuleProto of a Trace."""
+    for message, code in trace.refusals:
+        raise errors.error_class(code)(None, None, message)
     host = outside.Host(trace)
-    source = staging.stage(trace.graph, trace.placeholders, trace.variables, trace.outputs,
-                           trace.device, trace.state, host)
-    if host.functions:
-        raise errors.error_class(errors.INVALID_ARGUMENT)(None, None, (
-            f"The program calls {host.functions[0].name} on the host, which a file cannot hold: "
-            "take outside_compilation_scope and tf.print out of what is compiled into one."))
+    prints = [one.name for one in _operations(trace.graph) if outside.prints(one)]
     try:
-        return lowering.lower(source).module
-    except bridge.LoweringError as error:
-        raise errors.error_class(errors.INVALID_ARGUMENT)(None, None, str(error)) from None
+        source = staging.stage(trace.graph, trace.placeholders, trace.variables, trace.outputs,
+                               trace.device, trace.state, host)
+        called = [one.name for one in host.functions] + prints
+        if not called:
+            return lowering.lower(source).module
+    except (bridge.LoweringError, tf.errors.InvalidArgumentError) as error:
+        raise errors.error_class(errors.INVALID_ARGUMENT)(None, None, (
+            "Detected unsupported operations when trying to compile graph: "
+            f"{getattr(error, 'message', error)}")) from None
+    raise errors.error_class(errors.INVALID_ARGUMENT)(None, None, (
+        f"The program calls {called[0]} on the host, which a file cannot hold: take "
+        "outside_compilation_scope and tf.print out of what is compiled into one."))
+
+
+def _operations(graph):
+    """The operations of a graph and of its functions."""
+    return [operation for one in [graph, *graphs.function_graphs(graph).values()]
+            for operation in one.get_operations()]
 
 
 def _read(trace):

@@ -9,6 +9,7 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from tremula.tf.runtime.base import checks
+from tremula.tf.runtime.host import python_calls
 from tremula.tf.runtime.launching import applications
 
 
@@ -74,7 +75,7 @@ def embedded_runtime_start(executable_file, inputs, name, timeout=None):
 
     def start(*values):
         applications.start(name, application, values)
-        return _zero()
+        return [np.int32(0)]
 
     return RuntimeContext(name, path, application, _run(start, inputs, [tf.int32])[0])
 
@@ -105,7 +106,7 @@ def embedded_runtime_stop(context):
 
     def stop():
         applications.stop(context.name())
-        return _zero()
+        return [np.int32(0)]
 
     stopped, = _run(stop, [], [tf.int32])
     return None if tf.executing_eagerly() else stopped.op
@@ -124,15 +125,10 @@ def _context(context):
                     f"{context!r}.")
 
 
-def _zero():
-    return np.int32(0)
-
-
 def _run(function, inputs, types):
     """Calls the function with arrays, on the CPU: now, or when the graph runs."""
     with tf.device("/device:CPU:0"):
-        outputs = tf.numpy_function(function, inputs, types)
-    return list(outputs) if isinstance(outputs, (list, tuple)) else [outputs]
+        return python_calls.call(function, inputs, types)
 
 
 def _sizes(tensor):

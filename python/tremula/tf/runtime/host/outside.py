@@ -40,9 +40,14 @@ def _can_move(op, name, dtype):
                 or (op.startswith("TensorList") and _GRADIENT.match(name)))
 
 
+def prints(operation):
+    """Whether an operation is a tf.print or a tf.Print."""
+    return operation.type in _PRINTS
+
+
 def runs_outside(operation):
     """Whether an operation runs on the host, or is needed there alone (as it prints)."""
-    return operation.type in _PRINTS or is_marked(operation)
+    return prints(operation) or is_marked(operation)
 
 
 def makes_text(operation):
