@@ -91,13 +91,18 @@ static uint64_t at_least_product(uint64_t a, uint64_t b) {
   return __builtin_mul_overflow(a, b, &product) ? UINT64_MAX : product;
 }
 
-/* A sum over mini-batches, whose instructions state their number, must not end in the middle. */
+/* A sum over mini-batches, whose instructions state their number, must not end in the middle. A sum
+ * of sums is in a branch, and states the whole number. */
 static trm_status check_accumulation(const trm_module *module, const trm_computation *body,
                                      uint64_t turns, trm_error *error) {
   for (trm_index i = 0; i < body->num_instructions; ++i) {
-    const char *text = trm_instruction_fused_attribute(module, &body->instructions[i],
-                                                       "gradient_accumulation_count");
+    const trm_instruction *instruction = &body->instructions[i];
+    const char *text =
+        trm_instruction_fused_attribute(module, instruction, "gradient_accumulation_count");
     const unsigned long long count = text == NULL ? 0 : strtoull(text, NULL, 10);
+    for (uint32_t k = 0; instruction->opcode == TRM_OP_CONDITIONAL && k < instruction->num_called;
+         ++k)
+      TRY(check_accumulation(module, &module->computations[instruction->called[k]], turns, error));
     if (count == 0 || turns % count == 0) continue;
     FAIL(FAILED_PRECONDITION,
          "Detected a gradient accumulation operation with %llu number of mini batches inside a "

@@ -263,6 +263,29 @@ def test_gradients_that_are_captured_inside_of_a_wrapper():
     assert [*als.histogram.numpy()] == [3, 0]
 
 
+@pytest.mark.parametrize("by_variable", [False, True])
+def test_captured_gradients_are_added_up_as_others_are(by_variable):
+    """Each is 2, the factor; the sums of two mini-batches are above the edge of 3."""
+    config = ipu.config.IPUConfig()
+    config.auto_select_ipus = 1
+    config.configure_ipu_system()
+    with ipu.ipu_strategy.IPUStrategy().scope():
+        als = optimizers.ALSOptimizer(legacy.SGD(0.), 2, update_frequency=100,
+                                      max_loss_scaling_factor=64, captured_grads_only=True,
+                                      histogram_bin_edge=3)
+        inputs = keras.Input((3,), batch_size=1, dtype="float16")
+        dense = keras.layers.Dense(1, use_bias=False, dtype="float16")
+        model = keras.Model(inputs, layers.CaptureUpstreamGradients(dense, tag="t")(inputs))
+        model.set_gradient_accumulation_options(
+            2, use_v2_gradient_accumulation_optimizer=by_variable)
+        model.compile(optimizers.MapGradientOptimizer(als, lambda gradient, variable: gradient),
+                      lambda _, found: tf.reduce_sum(found), steps_per_execution=16)
+        model.fit(np.ones([16, 3], "float16"), np.zeros([16, 1], "float16"), batch_size=1,
+                  shuffle=False, verbose=0)
+        assert [*als.histogram.numpy()] == [0, 8] and als.update_counter.numpy() == 8
+    ipu.config.reset_ipu_configuration()
+
+
 def test_replicas_sum_once(strategy_of_two):
     """Wrappers, and one that cannot be told that gradients are sums already."""
     class Old(legacy.SGD):

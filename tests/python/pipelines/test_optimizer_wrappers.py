@@ -122,6 +122,37 @@ def check(stacks):
         np.testing.assert_allclose(found, expected(kinds), rtol=2e-4, atol=2e-5, err_msg=f"{kinds}")
 
 
+@pytest.mark.parametrize("kind", ["ours", "TensorFlow's"])
+@pytest.mark.parametrize("steps", [6, 8])
+def test_a_sum_in_a_sum_takes_whole_products(kind, steps):
+    """A loop of 6 has whole sums of 2, but would end in the middle of a sum of 2 sums of 2."""
+    with tf.Graph().as_default(), tf.Session() as session:
+        variable = tf.get_variable("w", initializer=START, use_resource=True)
+        opt = tf.train.GradientDescentOptimizer(.5)
+        for depth in range(2):
+            opt = KINDS["sum"](opt, depth)
+
+        def body(i):
+            with tf.control_dependencies([opt.minimize(tf.reduce_sum(variable))]):
+                return i + 1
+
+        def program():
+            if kind == "ours":
+                return ipu.loops.repeat(steps, body, [0])
+            return tf.while_loop(lambda i: i < steps, body, [0], maximum_iterations=steps)
+
+        with ipu.scopes.ipu_scope("/device:IPU:0"):
+            step = ipu.ipu_compiler.compile(program)
+        session.run(tf.global_variables_initializer())
+        if steps == 8:
+            session.run(step)
+            np.testing.assert_allclose(session.run(variable), START - .5 * 8)
+        else:
+            with pytest.raises(tf.errors.FailedPreconditionError,
+                               match="with 4 number of mini batches inside a loop with 6"):
+                session.run(step)
+
+
 def stacks_of(size):
     """A loop may have one update that waits for all mini-batches."""
     return [kinds for kinds in itertools.product(KINDS, repeat=size)

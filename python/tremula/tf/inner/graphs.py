@@ -192,6 +192,13 @@ def is_loop_body(graph):
     return isinstance(graph, control_flow_v2_func_graphs.WhileBodyFuncGraph)
 
 
+def is_in_loop_body(graph):
+    """Whether a graph is the body of a while loop, or a branch in one."""
+    while graph is not None and not is_loop_body(graph):
+        graph = getattr(graph, "outer_graph", None)
+    return graph is not None
+
+
 @contextlib.contextmanager
 def in_program_order(graph):
     """Orders the stateful operations that are added to a function graph meanwhile, if the graph

@@ -2,6 +2,8 @@
 
 import inspect
 
+from tremula.tf.runtime.tracing import accumulation
+
 
 def of(made):
     """{tag: gradients} that layers have captured for an OptimizerFunctionOutput."""
@@ -15,3 +17,14 @@ def are_taken_by(optimizer):
     if supports is not None:
         return supports
     return "captured_grads" in inspect.signature(optimizer.apply_gradients).parameters
+
+
+def sums(captured):
+    """{tag: Accumulators} for captured gradients, which may be None."""
+    return {tag: [accumulation.Accumulator(one, None, f"captured {tag}") for one in gradients]
+            for tag, gradients in (captured or {}).items()}
+
+
+def pairs(totals, captured):
+    """The (total, gradient) of what sums() gave for captured gradients."""
+    return [pair for tag, of_tag in totals.items() for pair in zip(of_tag, captured[tag])]

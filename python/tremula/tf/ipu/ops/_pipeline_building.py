@@ -185,16 +185,11 @@ class _Parts:
     def _capture(self, captured, index):
         """Operations that add up captured gradients, {tag: list}, or keep those of the last
         mini-batch."""
-        pipeline, done = self.pipeline, []
-        for tag, gradients in captured.items():
-            self._captured[tag] = [accumulation.Accumulator(one, None, f"captured {tag}")
-                                   for one in gradients]
-            for total, one in zip(self._captured[tag], gradients):
-                if pipeline.for_captured:
-                    done.append(total.add(one, pipeline.method, index, pipeline.count))
-                else:
-                    done.append(total.assign(one))
-        return done
+        pipeline, totals = self.pipeline, _captured_gradients.sums(captured)
+        self._captured.update(totals)
+        return [total.add(one, pipeline.method, index, pipeline.count) if pipeline.for_captured
+                else total.assign(one)
+                for total, one in _captured_gradients.pairs(totals, captured)]
 
     def _with_zeros(self, gradient, variable):
         """A stage is differentiated as a whole: a variable that it uses has a gradient, of zeros

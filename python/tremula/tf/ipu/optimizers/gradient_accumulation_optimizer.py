@@ -9,6 +9,7 @@ import tensorflow.compat.v1 as tf
 
 from tremula.tf.inner import graphs
 from tremula.tf.ipu import gradient_accumulation, loops, scopes
+from tremula.tf.ipu.ops import _captured_gradients
 from tremula.tf.ipu.optimizers import ipu_optimizer
 from tremula.tf.runtime.base import checks
 from tremula.tf.runtime.tracing import accumulation, host_tables, program_state, tracing
@@ -53,9 +54,15 @@ class GradientAccumulationOptimizerV2(ipu_optimizer.IpuOptimizer):
         self._offload_weight_update_variables = offload_weight_update_variables
         self._replicated_optimizer_state_sharding = replicated_optimizer_state_sharding
 
-    def apply_gradients(self, grads_and_vars, global_step=None, name=None):
+    @property
+    def supports_captured_grads(self):
+        """Whether the optimizer inside takes gradients that layers have captured."""
+        return _captured_gradients.are_taken_by(self._opt)
+
+    def apply_gradients(self, grads_and_vars, global_step=None, name=None, captured_grads=None):
         """The operation that adds gradients up, and, in the last of the mini-batches, applies the
-        sums. `global_step` counts the times that they are applied."""
+        sums. `global_step` counts the times that they are applied. `captured_grads`, {tag: list},
+        are added up too, for an optimizer inside that takes them."""
         grads_and_vars = list(grads_and_vars)
         check_loop(self._num_mini_batches)
         if self._is_resource_update:
@@ -67,6 +74,9 @@ class GradientAccumulationOptimizerV2(ipu_optimizer.IpuOptimizer):
         sums = accumulation.of_gradients(grads_and_vars, self._dtype, name)
         added = [one.add(gradient, self._method, before, count)
                  for one, (gradient, _) in zip(sums, grads_and_vars) if one is not None]
+        captured = _captured_gradients.sums(captured_grads)
+        for total, gradient in _captured_gradients.pairs(captured, captured_grads):
+            added.append(total.add(gradient, self._method, before, count))
         with tf.control_dependencies([before, *added]):
             now = tf.identity(before + 1)
             last = tf.equal(now, count)
@@ -75,14 +85,18 @@ class GradientAccumulationOptimizerV2(ipu_optimizer.IpuOptimizer):
             with scopes.frontend_attribute(UPDATE_ATTRIBUTE, place_of_state(
                     self._offload_weight_update_variables,
                     self._replicated_optimizer_state_sharding)):
-                return update()
+                with accumulation.applying(self._num_mini_batches):
+                    return update()
 
         def update():
             accumulated = [(one if one is None else one.read(), variable)
                            for one, (_, variable) in zip(sums, grads_and_vars)]
-            applied = self._opt.apply_gradients(accumulated, global_step)
+            more = {"captured_grads": tf.nest.map_structure(
+                lambda one: one.read(), captured)} if captured else {}
+            applied = self._opt.apply_gradients(accumulated, global_step, **more)
             with tf.control_dependencies([applied, *host_tables.apply_accumulated()]):
-                cleared = [one.clear() for one in sums if one is not None]
+                cleared = [one.clear() for one in [*sums, *tf.nest.flatten(captured)]
+                           if one is not None]
             with tf.control_dependencies([*cleared, seen.assign(0)]):
                 return tf.constant(True)
 
@@ -91,8 +105,9 @@ class GradientAccumulationOptimizerV2(ipu_optimizer.IpuOptimizer):
                 return tf.constant(False)
 
         with tf.control_dependencies(added), \
-                scopes.frontend_attribute(accumulation.COUNT_ATTRIBUTE,
-                                          str(self._num_mini_batches)):
+                scopes.frontend_attribute(
+                    accumulation.COUNT_ATTRIBUTE,
+                    str(accumulation.whole_count(self._num_mini_batches))):
             applied = tf.cond(last, apply, go_on)
         return tf.group(applied, name=name)
 
@@ -157,8 +172,9 @@ def _check_only_update():
 def check_loop(num_mini_batches):
     """Makes the program fail with FailedPreconditionError if the loop around ends in the middle of
     a sum."""
+    num_mini_batches = accumulation.whole_count(num_mini_batches)
     loop = loops.current()
-    if loop is None and graphs.is_loop_body(tf.get_default_graph()):
+    if loop is None and graphs.is_in_loop_body(tf.get_default_graph()):
         return  # of TensorFlow's own: its iterations are counted when it is compiled
     trip_count = loop[1] if loop is not None else 1
     if trip_count is not None and trip_count % num_mini_batches:

@@ -59,9 +59,23 @@ class _Accumulating(optimizer_v2_wrapper._OptimizerV2Wrapper):
                     continue
                 dtype = self._dtype(var) if callable(self._dtype) and not isinstance(
                     self._dtype, (type, tf.DType)) else self._dtype
-                self._sums[var.ref()] = tf.Variable(
-                    lambda var=var, dtype=dtype: tf.zeros(var.shape, dtype or var.dtype),
-                    trainable=False, dtype=dtype or var.dtype, name=f"{self._name}/sum")
+                self._sums[var.ref()] = self._new_sum(var.shape, dtype or var.dtype)
+
+    def _new_sum(self, shape, dtype):
+        return tf.Variable(lambda: tf.zeros(shape, dtype), trainable=False, dtype=dtype,
+                           name=f"{self._name}/sum")
+
+    def _captured_sums(self, captured):
+        """[(gradient, its sum)] for {tag: gradient or list of gradients}, and {tag: its sums}."""
+        found, sums = [], {}
+        with tf.init_scope(), self._distribution_strategy_scope():
+            for tag, gradients in captured.items():
+                for number, grad in enumerate(tf.nest.flatten(gradients)):
+                    if (tag, number) not in self._sums:
+                        self._sums[tag, number] = self._new_sum(grad.shape, grad.dtype)
+                    found.append((grad, self._sums[tag, number]))
+                    sums.setdefault(tag, []).append(self._sums[tag, number])
+        return found, sums
 
     def apply_gradients(self, grads_and_vars, name=None, experimental_aggregate_gradients=True,
                         **kwargs):
@@ -98,18 +112,23 @@ class _Accumulating(optimizer_v2_wrapper._OptimizerV2Wrapper):
     def _accumulate(self, grads_and_vars, kwargs):
         sums = [self._sums[var.ref()] for _, var in grads_and_vars]
         variables = [var for _, var in grads_and_vars]
+        captured, captured_sums = self._captured_sums(kwargs.pop("captured_grads", None) or {})
         before, last = self._count.read_value(), self._is_last()
-        for (grad, _), total in zip(grads_and_vars, sums):
+        for grad, total in [*((grad, total) for (grad, _), total in zip(grads_and_vars, sums)),
+                            *captured]:
             self._add(total, grad, before)
 
         def apply():
+            if captured_sums:
+                kwargs["captured_grads"] = tf.nest.map_structure(
+                    lambda total: total.read_value(), captured_sums)
             with scopes.frontend_attribute(
                     plain.UPDATE_ATTRIBUTE,
                     plain.place_of_state(self._offload_weight_update_variables,
                                          self._replicated_optimizer_state_sharding)):
                 self._apply([(tf.cast(total.read_value(), var.dtype), var)
                              for total, var in zip(sums, variables)], **kwargs)
-            for total in sums:
+            for total in [*sums, *tf.nest.flatten(captured_sums)]:
                 total.assign(tf.zeros_like(total))
             return tf.constant(0)
 

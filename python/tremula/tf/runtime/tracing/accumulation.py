@@ -1,10 +1,13 @@
 """Sums of gradients, and of other things, over the mini-batches of a run."""
 
+import contextlib
 import enum
+import threading
 
 from tremula.tf.runtime.tracing import program_state
 
-# On instructions that add up: over how many iterations (src/host/schedule/schedule_build.c checks that).
+# On instructions that add up: over how many iterations (src/host/schedule/schedule_control.c
+# checks that).
 COUNT_ATTRIBUTE = "gradient_accumulation_count"
 
 _NAME = "GradientAccumulatorAddWithScale"  # of the additions, in profiles
@@ -33,6 +36,24 @@ class GradientAccumulationReductionMethod(enum.Enum):
 
 
 _Method = GradientAccumulationReductionMethod
+_local = threading.local()
+
+
+@contextlib.contextmanager
+def applying(count):
+    """A block that builds what happens once in `count` iterations."""
+    before = whole_count(1)
+    _local.count = before * count
+    try:
+        yield
+    finally:
+        _local.count = before
+
+
+def whole_count(count):
+    """How many iterations a sum of `count` values takes: those of the sums around it, too, in whose
+    applying() it is built."""
+    return getattr(_local, "count", 1) * count
 
 
 class Accumulator:

@@ -56,7 +56,9 @@ def ipu_stateful_gradient_accumulate(input, num_mini_batches, verify_usage=True,
     sum; `verify_usage` refuses it outside of loops too, and sums that become a part of a value that
     the loop carries: they are for variables."""
     with tf.name_scope(name, "IpuStatefulGradientAccumulate", [input]) as scope, \
-            scopes.frontend_attribute(accumulation.COUNT_ATTRIBUTE, str(num_mini_batches)):
+            scopes.frontend_attribute(
+                accumulation.COUNT_ATTRIBUTE,
+                str(accumulation.whole_count(num_mini_batches))):
         if verify_usage or loops.current() is not None:
             gradient_accumulation_optimizer.check_loop(num_mini_batches)
         total = accumulation.every(tf.convert_to_tensor(input), num_mini_batches, scope[:-1])
