@@ -6,7 +6,8 @@ by folder, long files and functions, circles of imports, tests, and walks.
 A walk starts at a function and follows its calls in the order of the source, each function once,
 with those in the tables that a function reads. It counts the files that it enters, the functions,
 and the calls into a file that it had left before. Functions of less than ten lines and src/base do
-not count, because every file calls these. A walk does not follow function pointers in structs.
+not count, because every file calls these. A walk does not follow function pointers in structs. The
+walk of an opcode starts at the kernels and the cost that its row in opcodes.def names.
 """
 
 import ast
@@ -21,12 +22,19 @@ import tempfile
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 LONG_FUNCTION, LONG_FILE, SHORT_CALL = 60, 600, 10
 PARTS = {  # name in the table: (folder, endings)
-    "src": ("src", (".c", ".h", ".def", ".proto")), "include": ("include", (".h",)),
+    "src": ("src", None), "include": ("include", (".h",)),  # None: every text file
     "tools": ("tools", (".c", ".h")), "python": ("python", (".py",)),
     "tests/c": ("tests/c", (".c", ".h")), "tests/python": ("tests/python", (".py",)),
     "docs": ("docs", (".md",)),
 }
 # The walks: name, functions to begin with (the first that a revision has), and where to stop.
+# The towers, also where older revisions have them: {name: what a path below src/ begins with}.
+TOWERS = {
+    "the estimate of an IPU": re.compile(
+        r"(ipu|program|tile|target)/|ops/\w+/(tile|plan)_|"
+        r"passes/(library|narrow|calls|values|popops|multi_conv)"),
+    "the host": re.compile(r"(host|accelerator|ops|exec)/"),
+}
 COMPILING = re.compile(r"trm_(compile|inspect_compile|module_read|program_create|executable_load|"
                        r"report_)\w*$")
 WALKS = [
@@ -37,6 +45,8 @@ WALKS = [
     ("a run's call, in the engine", ["trm_engine_run"], None),
     ("a plan request", ["trm_program_create"], None),
 ]
+OPCODE = "SORT"      # its row names a kernel and a cost
+ELEMENTWISE = "CBRT"  # what an elementwise opcode adds is its own name, in tables
 CALL = r"(?<![.>])\b[a-z_]\w*(?=\()"
 MENTION = re.compile(rf"\btrm_\w+|{CALL}|(?<=[(, ])[a-z_]\w*(?=[,)])")
 TABLE = re.compile(r"^(?:static )?const [\w \*]*?(\w+)\[.*?\] = \{(.*?)^\};", re.M | re.S)
@@ -46,7 +56,17 @@ NAME = re.compile(CALL)
 
 def files(root, part):
     folder, endings = PARTS[part]
-    return sorted(path for path in (root / folder).rglob("*") if path.suffix in endings)
+    return sorted(path for path in (root / folder).rglob("*") if path.is_file() and (
+        path.suffix in endings if endings else is_text(path)))
+
+
+def is_text(path):
+    return b"\0" not in path.read_bytes()
+
+
+def tower_of(path):
+    """The tower of a path below src/, or what stands below and above both."""
+    return next((name for name, begins in TOWERS.items() if begins.match(path)), "both")
 
 
 def lines(path):
@@ -101,7 +121,10 @@ def private_users(root):
 
 def imported(path):
     for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.Import):
+        if isinstance(node, ast.Call) and getattr(
+                node.func, "attr", getattr(node.func, "id", "")) == "import_module":
+            yield from (one.value for one in node.args[:1] if isinstance(one, ast.Constant))
+        elif isinstance(node, ast.Import):
             yield from (one.name for one in node.names)
         elif isinstance(node, ast.ImportFrom):
             yield from (f"{node.module}.{one.name}" for one in node.names)
@@ -169,17 +192,35 @@ def expanded(root, path, table):
     return " ".join([table, *made])
 
 
-def walk(root, starts, stops):
-    """(files entered, functions, calls into a file that was left), or None."""
+def opcode_starts(root, opcode):
+    """The functions that the row of an opcode names."""
+    text = (root / "src/hlo/opcodes.def").read_text()
+    row = re.search(rf"^OPCODE\({opcode},.*?\)(?=\n\S|\n\n)", text, re.M | re.S)
+    kernels = re.findall(r"KERNELS?\(([\w, ]+)\)", row[0]) if row else []
+    costs = re.findall(r"COST\((\w+)\)", row[0]) if row else []
+    return [f"trm_{one.strip()}_create" for names in kernels for one in names.split(",")] + [
+        f"trm_tile_{one}" for one in costs]
+
+
+def naming(root, opcode):
+    """How many files of src name an opcode."""
+    name = re.compile(rf"\b(TRM_OP_)?{opcode}\b|\"{opcode.lower()}\"|\w+_{opcode.lower()}\b")
+    return sum(bool(name.search(path.read_text(errors="replace")))
+               for path in files(root, "src"))
+
+
+def walk(root, starts, stops, every=False):
+    """(files entered, functions, calls into a file that was left), or None. Begins at the first of
+    `starts` that there is, or at every one."""
     functions, owner = c_calls(root)
     local = {path: {name: (size, body) for name, _, size, body in found}
              for path, found in functions.items()}
-    first = next((one for one in starts if one in owner), None)
-    if first is None:
+    starts = [one for one in starts if one in owner]
+    if not starts:
         return None
     base = root / "src/base"
     seen, entered, count, returns = set(), set(), 0, 0
-    stack = [(owner[first], first, None)]
+    stack = [(owner[one], one, None) for one in (reversed(starts) if every else starts[:1])]
     while stack:
         path, name, caller = stack.pop()
         if (path, name) in seen:
@@ -216,6 +257,11 @@ def measure(root):
                           if len(path.relative_to(root).parts) > 2}):
         found = [path for path in files(root, "src") if root / "src" / folder in path.parents]
         table[f"src/{folder}: files / lines"] = f"{len(found)} / {sum(map(lines, found))}"
+    by_tower = collections.Counter()
+    for path in files(root, "src"):
+        by_tower[tower_of(path.relative_to(root / "src").as_posix())] += lines(path)
+    for tower in [*TOWERS, "both"]:
+        table[f"src, for {tower}: lines"] = str(by_tower[tower])
     folders = collections.Counter(path.parent for path in files(root, "python"))
     folder, count = folders.most_common(1)[0]
     table["python: most files in a folder"] = f"{count} ({folder.relative_to(root / 'python')})"
@@ -240,8 +286,12 @@ def measure(root):
     table["tests: C files / Python functions"] = (
         f"{sum(path.name.startswith('test_') for path in files(root, 'tests/c'))} / "
         f"{sum(name.startswith('test_') for path in files(root, 'tests/python') for name, *_ in python_functions(path))}")  # noqa: E501
-    for what, starts, stops in WALKS:
-        found = walk(root, starts, stops)
+    table[f"src: files that name an elementwise opcode ({ELEMENTWISE.lower()})"] = str(
+        naming(root, ELEMENTWISE))
+    walks = [(*one, False) for one in WALKS]
+    walks.append((f"an opcode's row ({OPCODE.lower()})", opcode_starts(root, OPCODE), None, True))
+    for what, starts, stops, every in walks:
+        found = walk(root, starts, stops, every)
         table[f"{what}: files / functions / returns"] = "/".join(
             f" {one} " for one in found).strip() if found else "-"
     return table

@@ -55,3 +55,38 @@ def test_circles_of_calls_within_a_folder(tmp_path):
     (src / "c.c").write_text(function("trm_last", "trm_there"))
     (src / "d.c").write_text(function("trm_unused", "trm_begin"))
     assert load().call_circles(tmp_path) == {"src/exec": {"b.c", "c.c"}}
+
+
+def test_every_text_file_counts_for_its_tower(tmp_path):
+    house = load()
+    for name, data in {"host/a.inc.h": b"1\n", "ipu/b.md": b"1\n2\n", "ops/x/tile_c.c": b"1\n",
+                       "hlo/d.def": b"1\n", "hlo/picture": b"\0\n"}.items():
+        path = tmp_path / "src" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+    assert [path.name for path in house.files(tmp_path, "src")] == [
+        "d.def", "a.inc.h", "b.md", "tile_c.c"]
+    assert [house.tower_of(name) for name in ("host/a.inc.h", "ops/x/tile_c.c", "hlo/d.def")] == [
+        "the host", "the estimate of an IPU", "both"]
+
+
+def test_the_walk_of_an_opcode_starts_at_its_row(tmp_path):
+    src = tmp_path / "src/hlo"
+    src.mkdir(parents=True)
+    (src / "opcodes.def").write_text(
+        'OPCODE(SORT, "sort", -1, OTHER, 1, KERNELS(fast_sort, reference_sort),\n'
+        '       COST(sort), NO_EFFECT)\nOPCODE(DOT, "dot", 2, LINEAR, 0, KERNEL(dot), COST(dot))\n')
+    (src / "a.c").write_text(function("trm_fast_sort_create") + function("trm_dot_create"))
+    (src / "b.c").write_text(function("trm_tile_sort", "trm_further"))
+    (src / "c.c").write_text(function("trm_further"))
+    house = load()
+    starts = house.opcode_starts(tmp_path, "SORT")
+    assert starts == ["trm_fast_sort_create", "trm_reference_sort_create", "trm_tile_sort"]
+    assert house.walk(tmp_path, starts, None, True) == (3, 3, 0)
+    assert house.naming(tmp_path, "SORT") == 2
+
+
+def test_imports_by_a_call_count(tmp_path):
+    path = tmp_path / "a.py"
+    path.write_text("importlib.import_module('a.b')\n")
+    assert list(load().imported(path)) == ["a.b"]
