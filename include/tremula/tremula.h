@@ -8,6 +8,9 @@
  *   2. Build a program in C. trm_builder_create() and the trm_build_... functions (builder.h)
  *      make a module without any file; the rest is the same.
  *
+ * This header has two layers. The simple one is all that the first way needs; the advanced one
+ * follows below a line, and its parts need nothing of each other.
+ *
  * Rules that hold for every function:
  *   - What can fail returns a trm_status and, last, takes a trm_error that the caller owns. The
  *     error may be NULL. It is written only on failure and never allocates.
@@ -44,6 +47,10 @@ extern "C" {
 
 /* The library's version, a static string such as "0.2.0". */
 TRM_API const char *trm_version(void);
+
+/* ============================================================================================
+ * The simple layer: a program from a file is compiled, and computes.
+ * ========================================================================================== */
 
 /* ---- Status and errors --------------------------------------------------------------------- */
 
@@ -112,6 +119,62 @@ TRM_API trm_status trm_module_read(const void *data, size_t size, const char *na
 /* The same for a file. */
 TRM_API trm_status trm_module_read_file(const char *path, trm_module **out_module,
                                         trm_error *error);
+/* Prints a module as HLO text that trm_module_read takes back. Free *out_text with trm_free. */
+TRM_API trm_status trm_module_print(const trm_module *module, char **out_text, trm_error *error);
+/* The name; it lives as long as the module. */
+TRM_API const char *trm_module_name(const trm_module *module);
+TRM_API void trm_module_free(trm_module *module);
+
+/* ---- Compiling ----------------------------------------------------------------------------- */
+
+typedef struct trm_executable trm_executable;
+
+/* An option: a key and its value as text. `tremula compile --help` lists the keys. trm_compile
+ * refuses an unknown key, naming the nearest one, and a value that does not fit. */
+typedef struct trm_option {
+  const char *key;
+  const char *value;
+} trm_option;
+
+/* Compiles a module, which does not change and may be freed afterwards. Free the executable with
+ * trm_executable_free. */
+TRM_API trm_status trm_compile(const trm_module *module, const trm_option *options,
+                               size_t num_options, trm_executable **out_executable,
+                               trm_error *error);
+
+TRM_API void trm_executable_free(trm_executable *executable);
+
+/* The interface: the entry's parameters and results, with nested tuples flattened in order. The
+ * pointers live as long as the executable; NULL for an index out of range. */
+TRM_API size_t trm_executable_num_inputs(const trm_executable *executable);
+TRM_API size_t trm_executable_num_outputs(const trm_executable *executable);
+TRM_API const trm_tensor_info *trm_executable_input(const trm_executable *executable, size_t i);
+TRM_API const trm_tensor_info *trm_executable_output(const trm_executable *executable, size_t i);
+/* The module's name; lives as long as the executable. */
+TRM_API const char *trm_executable_name(const trm_executable *executable);
+/* ---- Running ------------------------------------------------------------------------------- */
+
+typedef struct trm_engine trm_engine;
+/* Gives an executable memory for runs. The engine keeps the executable alive. Free it with
+ * trm_engine_free. */
+TRM_API trm_status trm_engine_create(trm_executable *executable, trm_engine **out_engine,
+                                     trm_error *error);
+/* Computes once. inputs[i] and outputs[i] point to arrays as trm_executable_input and _output state
+ * them, aligned for their type. Inputs are read in place and never written. Outputs must not
+ * overlap inputs or each other. versions may be NULL. If versions[i] is not 0, it must change
+ * whenever the contents of inputs[i] may have changed, which lets the engine keep packed weights.
+ * Returns TRM_CANCELLED soon after trm_engine_cancel. */
+TRM_API trm_status trm_engine_run(trm_engine *engine, const void *const *inputs,
+                                  const uint64_t *versions, void *const *outputs, trm_error *error);
+TRM_API void trm_engine_free(trm_engine *engine);
+
+/* ============================================================================================
+ * The advanced layer: programs of frameworks, saved executables, replicas, results on accelerators,
+ * feeds, calls to the host. Each part needs the simple layer only.
+ * ========================================================================================== */
+
+/* ---- Modules of frameworks --------------------------------------------------------------- */
+
 /* Reads a HloModuleProto that a framework has lowered from a graph. `notes` on the graph are a JSON
  * object, all of whose members are optional:
  *
@@ -134,36 +197,17 @@ TRM_API trm_status trm_module_read_lowered(const void *data, size_t size, const 
 TRM_API size_t trm_module_num_outputs(const trm_module *module);
 TRM_API trm_status trm_module_outputs(const trm_module *module, trm_tensor_info *out_infos,
                                       int64_t *out_aliases, trm_error *error);
-/* Prints a module as HLO text that trm_module_read takes back. Free *out_text with trm_free. */
-TRM_API trm_status trm_module_print(const trm_module *module, char **out_text, trm_error *error);
-/* The same as a graph in the DOT language; `colors`: each IPU that shardings name has a colour. */
+/* Prints a module as a graph in the DOT language, as trm_module_print; `colors`: each IPU that
+ * shardings name has a colour. */
 TRM_API trm_status trm_module_print_dot(const trm_module *module, bool colors, char **out_text,
                                         trm_error *error);
-/* Lives as long as the module. */
-TRM_API const char *trm_module_name(const trm_module *module);
 /* Serialises a module as an HloModuleProto. Free *out_data with trm_free. */
 TRM_API trm_status trm_module_serialize(const trm_module *module, void **out_data, size_t *out_size,
                                         trm_error *error);
 /* Checks a module: every operand, attribute and shape of every instruction. */
 TRM_API trm_status trm_module_verify(const trm_module *module, trm_error *error);
-TRM_API void trm_module_free(trm_module *module);
 
-/* ---- Compiling ----------------------------------------------------------------------------- */
-
-typedef struct trm_executable trm_executable;
-
-/* An option: a key and its value as text. `tremula compile --help` lists the keys. trm_compile
- * refuses an unknown key, naming the nearest one, and a value that does not fit. */
-typedef struct trm_option {
-  const char *key;
-  const char *value;
-} trm_option;
-
-/* Compiles a module, which does not change and may be freed afterwards. Free the executable with
- * trm_executable_free. */
-TRM_API trm_status trm_compile(const trm_module *module, const trm_option *options,
-                               size_t num_options, trm_executable **out_executable,
-                               trm_error *error);
+/* ---- Executables ------------------------------------------------------------------------- */
 
 /* Saving and loading. The format has a magic number, a version, a length and a hash
  * (docs/executable_format.md). A file that is cut short or altered is refused. */
@@ -176,21 +220,11 @@ TRM_API trm_status trm_executable_save(const trm_executable *executable, const c
                                        trm_error *error);
 TRM_API trm_status trm_executable_load(const char *path, trm_executable **out_executable,
                                        trm_error *error);
-TRM_API void trm_executable_free(trm_executable *executable);
-
-/* The interface: the entry's parameters and results, with nested tuples flattened in order. The
- * pointers live as long as the executable; NULL for an index out of range. */
-TRM_API size_t trm_executable_num_inputs(const trm_executable *executable);
-TRM_API size_t trm_executable_num_outputs(const trm_executable *executable);
-TRM_API const trm_tensor_info *trm_executable_input(const trm_executable *executable, size_t i);
-TRM_API const trm_tensor_info *trm_executable_output(const trm_executable *executable, size_t i);
 /* The input that output i updates (a variable), or -1. */
 TRM_API int64_t trm_executable_output_alias(const trm_executable *executable, size_t i);
 /* The optimised, fused and scheduled module, as HLO text. Free with trm_free. */
 TRM_API trm_status trm_executable_print(const trm_executable *executable, char **out_text,
                                         trm_error *error);
-/* The module's name; lives as long as the executable. */
-TRM_API const char *trm_executable_name(const trm_executable *executable);
 /* The number of IPUs of one replica: the highest IPU in the shardings of instructions, plus one,
  * rounded up to a power of two. */
 TRM_API uint32_t trm_executable_num_shards(const trm_executable *executable);
@@ -210,20 +244,12 @@ TRM_API const char *trm_executable_accelerator(const trm_executable *executable)
 /* Bytes of the arena that a run needs, beside inputs and outputs. */
 TRM_API size_t trm_executable_arena_bytes(const trm_executable *executable);
 
-/* ---- Running ------------------------------------------------------------------------------- */
+/* ---- Replicas and settings --------------------------------------------------------------- */
 
-typedef struct trm_engine trm_engine;
-typedef struct trm_infeed trm_infeed;
-typedef struct trm_outfeed trm_outfeed;
-
-/* Gives an executable memory for runs. The engine keeps the executable alive. Free it with
- * trm_engine_free. */
-TRM_API trm_status trm_engine_create(trm_executable *executable, trm_engine **out_engine,
-                                     trm_error *error);
-/* The same with num_replicas replicas (1 to 4096). Each has its own memory and thread, and a share
- * of the caller's cores. replica-id gives its number. Collectives combine values in the order of
- * the replicas, so results do not depend on threads. All replicas read the same inputs. An infeed
- * gives its elements to replica 0, 1, ... in turn. An outfeed gets one element tuple of all
+/* trm_engine_create with num_replicas replicas (1 to 4096). Each has its own memory and thread, and
+ * a share of the caller's cores. replica-id gives its number. Collectives combine values in the
+ * order of the replicas, so results do not depend on threads. All replicas read the same inputs. An
+ * infeed gives its elements to replica 0, 1, ... in turn. An outfeed gets one element tuple of all
  * replicas a step: its elements have a first dimension of num_replicas before the program's own. If
  * one replica fails, the run of all ends. */
 TRM_API trm_status trm_engine_create_replicated(trm_executable *executable, uint32_t num_replicas,
@@ -245,14 +271,7 @@ TRM_API trm_status trm_engine_create_with(trm_executable *executable,
                                           const trm_engine_settings *settings,
                                           trm_engine **out_engine, trm_error *error);
 TRM_API uint32_t trm_engine_num_replicas(const trm_engine *engine);
-/* Computes once. inputs[i] and outputs[i] point to arrays as trm_executable_input and _output state
- * them, aligned for their type. Inputs are read in place and never written. Outputs must not
- * overlap inputs or each other. versions may be NULL. If versions[i] is not 0, it must change
- * whenever the contents of inputs[i] may have changed, which lets the engine keep packed weights.
- * Returns TRM_CANCELLED soon after trm_engine_cancel. */
-TRM_API trm_status trm_engine_run(trm_engine *engine, const void *const *inputs,
-                                  const uint64_t *versions, void *const *outputs, trm_error *error);
-/* The same, with variables kept on the replicas. outputs are those of replica 0. If output o
+/* trm_engine_run, with variables kept on the replicas. outputs are those of replica 0. If output o
  * updates an input (trm_executable_output_alias) and output_versions[o] is not 0, every other
  * replica keeps its own new value. A later run whose input has that version reads the kept values,
  * unless the host has written the variable since, which changes the version. output_versions may be
@@ -276,19 +295,27 @@ TRM_API trm_status trm_engine_run_call(const trm_engine_call *call);
  * it until the next run. NULL for replica 0, whose outputs are the caller's, and for numbers out of
  * range. */
 TRM_API const void *trm_engine_output(const trm_engine *engine, uint32_t replica, size_t i);
-/* Lets runs leave results on the accelerator, if there is one (docs/accelerators.md):
+/* Sets the seed of the random custom calls (ipu.utils.reset_ipu_seed). */
+TRM_API void trm_engine_set_seed(trm_engine *engine, uint64_t seed);
+
+/* ---- Results that stay on an accelerator ------------------------------------------------- */
+
+/* Lets runs keep results resident on the accelerator, if there is one (docs/accelerators.md):
  * floating-point outputs whose output_versions[o] is not 0. The memory of such an output has no
- * contents until trm_fetch_left. A run that gets it as an input finds the contents, also in other
- * engines. Off by default. */
-TRM_API void trm_engine_leave_outputs(trm_engine *engine, bool on);
-/* Copies the contents that were left on an accelerator to the memory at `place`, or to the array
- * that contains it. Call it before reading the memory. It costs little if nothing is left. */
-TRM_API trm_status trm_fetch_left(const void *place, trm_error *error);
-/* Drops the contents that were left for `place`. Call it before writing or freeing the memory. */
-TRM_API void trm_forget_left(const void *place);
+ * contents until trm_fetch_resident. A run that gets it as an input finds the contents, also in
+ * other engines. Off by default. */
+TRM_API void trm_engine_keep_resident(trm_engine *engine, bool on);
+/* Copies contents that are resident on an accelerator to the memory at `place`, or to the array
+ * that contains it. Call it before reading the memory. It costs little if nothing is resident. */
+TRM_API trm_status trm_fetch_resident(const void *place, trm_error *error);
+/* Drops the resident contents of `place`. Call it before writing or freeing the memory. */
+TRM_API void trm_forget_resident(const void *place);
 /* Sets the folder for code that was compiled for an accelerator, under "accelerated/"; NULL or "":
  * no code is kept. The environment variable TREMULA_ACCELERATOR_CACHE has precedence. */
 TRM_API void trm_set_region_cache(const char *folder);
+
+/* ---- Stopping a run ---------------------------------------------------------------------- */
+
 /* Asks a run to stop. It may be called at any time, from any thread and from a signal handler. A
  * call is for one run: the current one, which consumes the call at its end even if the call came
  * too late to stop it. Without a current run it is for the next one, which fails with TRM_CANCELLED
@@ -298,6 +325,9 @@ TRM_API void trm_engine_cancel(trm_engine *engine);
  * run ends calls it afterwards, so that the last call does not stop the next run. Also for signal
  * handlers. */
 TRM_API void trm_engine_forget_cancel(trm_engine *engine);
+
+/* ---- Times ------------------------------------------------------------------------------- */
+
 /* Measures the time of each instruction from now on. It costs nothing while it is off. */
 TRM_API void trm_engine_time_steps(trm_engine *engine, bool on);
 /* A table of the times so far, the slowest instruction first: milliseconds, calls, kernel,
@@ -310,9 +340,11 @@ TRM_API trm_status trm_engine_print_times(const trm_engine *engine, char **out_t
  * Free *out_text with trm_free. */
 TRM_API trm_status trm_engine_print_accelerator(const trm_engine *engine, char **out_text,
                                                 trm_error *error);
-TRM_API void trm_engine_free(trm_engine *engine);
 
 /* ---- Feeds --------------------------------------------------------------------------------- */
+
+typedef struct trm_infeed trm_infeed;
+typedef struct trm_outfeed trm_outfeed;
 
 /* clang-format off */
 /* An infeed is a queue between a thread that pushes and the thread that runs the engine:
@@ -431,9 +463,6 @@ TRM_API const char *trm_executable_host_call(const trm_executable *executable, s
                                              size_t *out_num_inputs,
                                              const trm_tensor_info **out_outputs,
                                              size_t *out_num_outputs);
-
-/* Sets the seed of the random custom calls (ipu.utils.reset_ipu_seed). */
-TRM_API void trm_engine_set_seed(trm_engine *engine, uint64_t seed);
 
 #ifdef __cplusplus
 }

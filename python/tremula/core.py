@@ -243,9 +243,9 @@ _SIGNATURES = {
     "trm_engine_time_steps": (None, [_handle, c_bool]),
     "trm_executable_accelerator": (c_char_p, [_handle]),
     "trm_engine_create_with": (_status, [_handle, POINTER(_EngineSettings), _out, _error]),
-    "trm_engine_leave_outputs": (None, [_handle, c_bool]),
-    "trm_fetch_left": (_status, [c_void_p, _error]),
-    "trm_forget_left": (None, [c_void_p]),
+    "trm_engine_keep_resident": (None, [_handle, c_bool]),
+    "trm_fetch_resident": (_status, [c_void_p, _error]),
+    "trm_forget_resident": (None, [c_void_p]),
     "trm_engine_print_accelerator": (_status, [_handle, _out, _error]),
     "trm_engine_print_times": (_status, [_handle, _out, _error]),
     "trm_engine_free": (None, [_handle]),
@@ -516,26 +516,26 @@ def address_of(array):
         return array.__array_interface__["data"][0]
 
 
-def fetch_left(address):
-    """Brings home what a run has left on an accelerator for this place."""
-    _call("trm_fetch_left", address)
+def fetch_resident(address):
+    """Brings home the resident contents of this place."""
+    _call("trm_fetch_resident", address)
 
 
-def forget_left(address):
+def forget_resident(address):
     """Drops it there."""
-    library().trm_forget_left(address)
+    library().trm_forget_resident(address)
 
 
-def engine_call(engine, inputs, versions, outputs, left=None):
+def engine_call(engine, inputs, versions, outputs, resident=None):
     """A function without arguments that runs an engine, for callers that run it often: inputs and
     outputs are arrays of c_void_p and versions one of c_uint64, or None, which are read anew at
-    each call, and checked by nobody. `left`, of c_uint64, is not 0 for outputs that may stay on an
-    accelerator until fetch_left. One thread at a time calls it."""
+    each call, and checked by nobody. `resident`, of c_uint64, is not 0 for outputs that may stay on
+    an accelerator until fetch_resident. One thread at a time calls it."""
     error = _Error()
-    library().trm_engine_leave_outputs(engine._handle, left is not None)
+    library().trm_engine_keep_resident(engine._handle, resident is not None)
     arguments = (c_void_p * 6)(engine._handle.value, *[
         None if one is None else ctypes.addressof(one)
-        for one in (inputs, versions, outputs, left, error)])  # trm_engine_call
+        for one in (inputs, versions, outputs, resident, error)])  # trm_engine_call
     run = ctypes.CFUNCTYPE(c_int, c_void_p)(
         ctypes.cast(library().trm_engine_run_call, c_void_p).value)
     address = ctypes.addressof(arguments)
@@ -544,7 +544,7 @@ def engine_call(engine, inputs, versions, outputs, left=None):
         if run(address) != 0:
             engine.raise_from_host()
             _raise(error)
-    call.keeps_alive = engine, inputs, versions, outputs, left, arguments
+    call.keeps_alive = engine, inputs, versions, outputs, resident, arguments
     return call
 
 

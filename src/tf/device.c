@@ -71,13 +71,13 @@ static TF_Bool memory_usage(const SP_Device *device, int64_t *free_bytes, int64_
 
 static void copy(void *to, const void *from, uint64_t size, TF_Status *status) {
   trm_error error;
-  trm_status fetched = trm_fetch_left(from, &error);           /* from an accelerator */
-  if (fetched == TRM_OK) fetched = trm_fetch_left(to, &error); /* of which this may be a part */
+  trm_status fetched = trm_fetch_resident(from, &error);           /* from an accelerator */
+  if (fetched == TRM_OK) fetched = trm_fetch_resident(to, &error); /* of which this may be a part */
   if (fetched != TRM_OK) {
     trm_tf_report(status, fetched, &error);
     return;
   }
-  trm_forget_left(to);
+  trm_forget_resident(to);
   if (size) memcpy(to, from, size);
   trm_tf_pool_touch(to);
   ok(status);
@@ -123,7 +123,7 @@ static void stream_copy_within(const SP_Device *device, SP_Stream stream, SP_Dev
 static void fill_byte(const SP_Device *device, SP_Stream stream, SP_DeviceMemoryBase *memory,
                       uint8_t pattern, uint64_t size, TF_Status *status) {
   (void)device, (void)stream;
-  trm_forget_left(memory->opaque);
+  trm_forget_resident(memory->opaque);
   if (size) memset(memory->opaque, pattern, size);
   trm_tf_pool_touch(memory->opaque);
   ok(status);
@@ -137,7 +137,7 @@ static void fill_zero(const SP_Device *device, SP_Stream stream, SP_DeviceMemory
 static void fill_word(const SP_Device *device, SP_Stream stream, SP_DeviceMemoryBase *memory,
                       uint32_t pattern, uint64_t size, TF_Status *status) {
   (void)device, (void)stream;
-  trm_forget_left(memory->opaque);
+  trm_forget_resident(memory->opaque);
   for (uint64_t at = 0; at + sizeof pattern <= size; at += sizeof pattern)
     memcpy((char *)memory->opaque + at, &pattern, sizeof pattern);
   trm_tf_pool_touch(memory->opaque);

@@ -451,7 +451,7 @@ static trm_status adopt(table *t, TF_OpKernelContext *context, const TF_Tensor *
   const size_t bytes = TF_TensorByteSize(value);
   TF_Tensor *own;
   TRY(trm_tf_allocate_output(context, 0, TF_TensorType(value), dims, 2, bytes, &own, error));
-  TRY(trm_fetch_left(TF_TensorData(value), error));
+  TRY(trm_fetch_resident(TF_TensorData(value), error));
   if (bytes) memcpy(TF_TensorData(own), TF_TensorData(value), bytes);
   if (t->tensor) TF_DeleteTensor(t->tensor);
   t->tensor = own;

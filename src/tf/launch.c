@@ -108,7 +108,7 @@ static bool input_fits(const variant_input *input, const TF_Tensor *tensor) {
   for (int i = 0; i < input->rank; ++i)
     if (input->dims[i] != TF_Dim(tensor, i)) return false;
   if (!input->value) return true;
-  return trm_fetch_left(TF_TensorData(tensor), &(trm_error){0}) == TRM_OK &&
+  return trm_fetch_resident(TF_TensorData(tensor), &(trm_error){0}) == TRM_OK &&
          memcmp(input->value, TF_TensorData(tensor), input->bytes) == 0;
 }
 
@@ -176,7 +176,7 @@ static trm_status ask_python(const trm_tf_site *site, TF_Tensor *const *inputs, 
   }
   v->inputs = trm_allocate_zeroed((size_t)num_inputs, sizeof *v->inputs);
   CHECK_MEMORY(v->inputs, "the inputs of a node");
-  for (int i = 0; i < num_inputs; ++i) TRY(trm_fetch_left(TF_TensorData(inputs[i]), error));
+  for (int i = 0; i < num_inputs; ++i) TRY(trm_fetch_resident(TF_TensorData(inputs[i]), error));
   for (; v->num_inputs < num_inputs; ++v->num_inputs)
     TRY(describe_input(&v->inputs[v->num_inputs], inputs[v->num_inputs], error));
   trm_tf_input *views = trm_allocate_zeroed((size_t)num_inputs, sizeof *views);

@@ -141,9 +141,9 @@ static void add(TF_OpKernelContext *context, TF_Tensor *a, TF_Tensor *b, TF_Tens
   const void *x = TF_TensorData(a), *y = TF_TensorData(b);
   void *sum = TF_TensorData(out);
   trm_error error;
-  trm_status fetched = trm_fetch_left(x, &error); /* from an accelerator */
-  if (fetched == TRM_OK) fetched = trm_fetch_left(y, &error);
-  trm_forget_left(sum);
+  trm_status fetched = trm_fetch_resident(x, &error); /* from an accelerator */
+  if (fetched == TRM_OK) fetched = trm_fetch_resident(y, &error);
+  trm_forget_resident(sum);
   if (fetched != TRM_OK) {
     TF_Status *status = TF_NewStatus();
     trm_tf_report(status, fetched, &error);

@@ -89,7 +89,7 @@ void *trm_tf_pool_allocate(size_t size) {
 
 void trm_tf_pool_release(void *block) {
   if (!block) return;
-  trm_forget_left(block);
+  trm_forget_resident(block);
   pthread_mutex_lock(&lock);
   header **link = find(block);
   header *h = *link;

@@ -226,7 +226,7 @@ static trm_status create_engine(trm_tf_parts *parts, int ordinal, trm_error *err
   TRY(trm_executable_num_replicas(executable, &replicas, error));
   if (!trm_executable_tells_replicas_apart(executable)) replicas = 1;
   TRY(trm_engine_create_replicated(parts->executable, replicas, &parts->engine, error));
-  trm_engine_leave_outputs(parts->engine, true); /* device.c fetches what TensorFlow reads */
+  trm_engine_keep_resident(parts->engine, true); /* device.c fetches what TensorFlow reads */
   parts->bytes = trm_executable_arena_bytes(executable) * replicas;
   trm_log(TRM_LOG_INFO, "ENGINE", "created an engine of %zu bytes%s for /device:IPU:%d",
           parts->bytes, replicas > 1 ? ", in replicas," : "", ordinal);

@@ -83,8 +83,9 @@ class _Slot:
         self.inputs = (ctypes.c_void_p * inputs)()
         self.outputs = (ctypes.c_void_p * outputs)()
         self.versions = (ctypes.c_uint64 * inputs)()
-        left = (ctypes.c_uint64 * outputs)(*[1] * outputs) if is_lazy else None
-        self.run = core.engine_call(self.engine, self.inputs, self.versions, self.outputs, left)
+        resident = (ctypes.c_uint64 * outputs)(*[1] * outputs) if is_lazy else None
+        self.run = core.engine_call(self.engine, self.inputs, self.versions, self.outputs,
+                                    resident)
         self.last = [None] * inputs  # weak references to the jax.Arrays of the last run
         self.runs = 0
 

@@ -21,7 +21,7 @@ class LazyArray(np.lib.mixins.NDArrayOperatorsMixin):
     nbytes = property(lambda self: self._array.nbytes)
 
     def __array__(self, dtype=None, copy=None):
-        core.fetch_left(self._address)
+        core.fetch_resident(self._address)
         same = dtype is None or np.dtype(dtype) == self.dtype
         return self._array if same and not copy else self._array.astype(dtype or self.dtype)
 
@@ -63,6 +63,6 @@ class LazyArray(np.lib.mixins.NDArrayOperatorsMixin):
     def __repr__(self):
         return f"LazyArray({np.asarray(self)!r})"
 
-    def __del__(self, forget=core.forget_left):
+    def __del__(self, forget=core.forget_resident):
         if hasattr(self, "_address"):
             forget(self._address)

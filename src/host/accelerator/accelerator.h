@@ -63,12 +63,12 @@ trm_status trm_region_run(const trm_region *region, uint32_t replica, uint32_t n
 trm_status trm_device_event_await(trm_accelerator *accelerator, trm_device_event *event,
                                   trm_error *error);
 
-/* left.c: arrays whose contents are only on an accelerator, by the place in host memory that stands
- * for each. Before the host reads such a place it fetches the contents (trm_fetch_left). When it
- * writes the place or frees it, it forgets the array (trm_forget_left). */
-trm_status trm_left_put(void *place, trm_device_array *array, trm_error *error);
+/* resident.c: arrays whose contents are only on an accelerator, by the place in host memory that
+ * stands for each. Before the host reads such a place it fetches the contents (trm_fetch_resident).
+ * When it writes the place or frees it, it forgets the array (trm_forget_resident). */
+trm_status trm_resident_put(void *place, trm_device_array *array, trm_error *error);
 /* The array of a place, with a reference for the caller, or NULL. *out_is_home: the host has the
  * contents too. */
-trm_device_array *trm_left_find(const void *place, bool *out_is_home);
+trm_device_array *trm_resident_find(const void *place, bool *out_is_home);
 
 #endif /* TREMULA_HOST_ACCELERATOR_ACCELERATOR_H_ */

@@ -38,7 +38,7 @@ trm_status trm_engine_widen_input(trm_engine *engine, uint32_t replica, size_t i
   trm_float_input *input = &engine->float_inputs[i];
   *out_floats = input->block;
   if (version == 0 ? replica > 0 : version == input->version) return TRM_OK;
-  TRY(trm_fetch_left(halves, error));
+  TRY(trm_fetch_resident(halves, error));
   trm_onednn_widen(TRM_F16, halves, input->block, count_of(&engine->executable->inputs[i]));
   input->version = version;
   return TRM_OK;
@@ -49,7 +49,7 @@ void trm_engine_narrow_outputs(const trm_engine *engine, void *const *outputs) {
   for (size_t o = 0; executable->has_floats && o < executable->num_outputs; ++o) {
     if (!executable->float_outputs[o]) continue;
     const trm_own_output *own = &engine->replicas[0].own[o];
-    trm_forget_left(outputs[o]);
+    trm_forget_resident(outputs[o]);
     trm_onednn_narrow(TRM_F16, own->blocks[own->written], outputs[o],
                       count_of(&executable->outputs[o]));
   }
@@ -60,7 +60,7 @@ const void *trm_engine_output(const trm_engine *engine, uint32_t replica, size_t
   if (replica < 1 || replica >= engine->num_replicas || i >= executable->num_outputs) return NULL;
   const trm_own_output *own = &engine->replicas[replica].own[i];
   const void *block = own->blocks[own->written];
-  if (trm_fetch_left(block, &(trm_error){0}) != TRM_OK) return NULL;
+  if (trm_fetch_resident(block, &(trm_error){0}) != TRM_OK) return NULL;
   if (!executable->float_outputs[i]) return block;
   trm_onednn_narrow(TRM_F16, block, own->rounded, count_of(&executable->outputs[i]));
   return own->rounded;

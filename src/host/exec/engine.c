@@ -17,8 +17,8 @@ static trm_status engine_allocate(trm_engine *engine, trm_error *error) {
   engine->outfeeds = trm_allocate_zeroed(schedule->num_feeds, sizeof *engine->outfeeds);
   engine->host_functions =
       trm_allocate_zeroed(schedule->num_host_calls, sizeof *engine->host_functions);
-  engine->leaves = trm_allocate_zeroed(2 * engine->executable->num_outputs + 1, sizeof(bool));
-  if (engine->leaves == NULL || engine->host_functions == NULL || engine->replicas == NULL ||
+  engine->stays = trm_allocate_zeroed(2 * engine->executable->num_outputs + 1, sizeof(bool));
+  if (engine->stays == NULL || engine->host_functions == NULL || engine->replicas == NULL ||
       engine->infeeds == NULL || engine->outfeeds == NULL) {
     FAIL_NO_MEMORY("an engine");
   }
@@ -100,7 +100,7 @@ void trm_engine_free(trm_engine *engine) {
   trm_free(engine->infeeds);
   trm_free(engine->outfeeds);
   trm_free(engine->host_functions);
-  trm_free(engine->leaves);
+  trm_free(engine->stays);
   trm_free(engine->times);
   trm_executable_free(engine->executable);
   trm_free(engine);
@@ -164,13 +164,13 @@ static trm_status run_member(void *context, uint32_t number, trm_error *error) {
 /* Which outputs may stay on an accelerator. Integers never do: TensorFlow has kernels of its own
  * that count with them in the host's memory. Nor do floats that the caller gets as halves. Of other
  * replicas the engine reads all itself. */
-static void choose_left(trm_engine *engine, const uint64_t *output_versions) {
+static void choose_resident(trm_engine *engine, const uint64_t *output_versions) {
   const size_t count = engine->executable->num_outputs;
   for (size_t o = 0; o < count; ++o) {
-    engine->leaves[o] = engine->leaves_outputs && output_versions != NULL &&
-                        output_versions[o] != 0 && !engine->executable->float_outputs[o] &&
-                        trm_dtype_kind(engine->executable->outputs[o].dtype) == TRM_KIND_FLOAT;
-    engine->leaves[count + o] = true;
+    engine->stays[o] = engine->keeps_resident && output_versions != NULL &&
+                       output_versions[o] != 0 && !engine->executable->float_outputs[o] &&
+                       trm_dtype_kind(engine->executable->outputs[o].dtype) == TRM_KIND_FLOAT;
+    engine->stays[count + o] = true;
   }
 }
 
@@ -179,7 +179,7 @@ static trm_status run_all(trm_engine *engine, const void *const *inputs, const u
   const trm_schedule *schedule = engine->executable->schedule;
   if (atomic_exchange(&engine->cancelled, false)) FAIL(CANCELLED, "the run was cancelled");
   ++engine->runs;
-  choose_left(engine, output_versions);
+  choose_resident(engine, output_versions);
   for (uint32_t r = 0; r < engine->num_replicas; ++r) {
     TRY(trm_replica_locate(engine, r, inputs, versions, outputs, error));
   }
@@ -223,4 +223,4 @@ trm_status trm_engine_run(trm_engine *engine, const void *const *inputs, const u
   return trm_engine_run_replicated(engine, inputs, versions, outputs, NULL, error);
 }
 
-void trm_engine_leave_outputs(trm_engine *engine, bool on) { engine->leaves_outputs = on; }
+void trm_engine_keep_resident(trm_engine *engine, bool on) { engine->keeps_resident = on; }

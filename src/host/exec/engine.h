@@ -73,8 +73,8 @@ struct trm_engine {
   uint64_t seed, runs;              /* runs since the seed was set */
   uint64_t contents;                /* the number of this run's results; never used twice */
   atomic_bool cancelled;
-  bool leaves_outputs;  /* on the accelerator (trm_engine_leave_outputs) */
-  bool *leaves;         /* by output, those of the first replica in this run, then of the others */
+  bool keeps_resident;  /* on the accelerator (trm_engine_keep_resident) */
+  bool *stays;          /* by output, those of the first replica in this run, then of the others */
   trm_step_time *times; /* by step, of the first replica; NULL: not measured */
 };
 

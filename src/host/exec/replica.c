@@ -99,7 +99,7 @@ trm_status trm_replica_create(trm_engine *engine, uint32_t number, trm_error *er
 void trm_replica_free(const trm_engine *engine, trm_replica *replica) {
   for (size_t o = 0; replica->own != NULL && o < engine->executable->num_outputs; ++o) {
     for (int b = 0; b < 2; ++b) {
-      trm_forget_left(replica->own[o].blocks[b]);
+      trm_forget_resident(replica->own[o].blocks[b]);
       trm_free(replica->own[o].blocks[b]);
     }
     trm_free(replica->own[o].rounded);

@@ -153,20 +153,20 @@ trm_status trm_residence_run(trm_residence *r, const trm_step *step, const trm_k
 
 /* ---- Runs ----------------------------------------------------------------------------------- */
 
-/* What was left on the accelerator for an input, or is known to be equal to it. */
+/* What is resident on the accelerator for an input, or is known to be equal to it. */
 static trm_status find_input(trm_residence *r, uint32_t slot, uint64_t version, trm_error *error) {
   trm_resident *resident = &r->slots[slot];
   bool is_home = true;
-  trm_device_array *left = trm_left_find(r->places[slot], &is_home);
-  if (left != NULL && trm_device_array_bytes(left) == r->schedule->slots[slot].bytes) {
+  trm_device_array *there = trm_resident_find(r->places[slot], &is_home);
+  if (there != NULL && trm_device_array_bytes(there) == r->schedule->slots[slot].bytes) {
     drop(resident);
-    *resident = (trm_resident){.array = left, .version = version, .is_stale = !is_home};
+    *resident = (trm_resident){.array = there, .version = version, .is_stale = !is_home};
     return TRM_OK;
   }
-  trm_device_array_release(left);
-  TRY(trm_fetch_left(r->places[slot], error));
+  trm_device_array_release(there);
+  TRY(trm_fetch_resident(r->places[slot], error));
   if (version == 0 || version != resident->version) drop(resident);
-  resident->is_stale = false; /* nothing is left, so the host has the contents */
+  resident->is_stale = false; /* nothing is there, so the host has the contents */
   return TRM_OK;
 }
 
@@ -178,24 +178,23 @@ trm_status trm_residence_begin(trm_residence *r, void *const *places, const uint
   for (uint32_t s = 0; s < schedule->num_slots; ++s) {
     const trm_slot *slot = &schedule->slots[s];
     if (slot->parent != s || slot->bytes == 0) continue;
-    if (slot->kind == TRM_SLOT_OUTPUT) trm_forget_left(places[s]);
+    if (slot->kind == TRM_SLOT_OUTPUT) trm_forget_resident(places[s]);
     if (slot->kind != TRM_SLOT_INPUT) continue;
     TRY(find_input(r, s, versions != NULL ? versions[slot->number] : 0, error));
   }
   return TRM_OK;
 }
 
-static trm_status settle_output(trm_residence *r, uint32_t s, const bool *leaves,
-                                trm_error *error) {
+static trm_status settle_output(trm_residence *r, uint32_t s, const bool *stays, trm_error *error) {
   const trm_resident *resident = &r->slots[s];
   if (!resident->is_stale) return TRM_OK;
-  if (leaves[r->schedule->slots[s].number]) {
-    return trm_left_put(r->places[s], resident->array, error);
+  if (stays[r->schedule->slots[s].number]) {
+    return trm_resident_put(r->places[s], resident->array, error);
   }
   return bring_one_home(r, s, error);
 }
 
-trm_status trm_residence_end(trm_residence *r, trm_status status, const bool *leaves,
+trm_status trm_residence_end(trm_residence *r, trm_status status, const bool *stays,
                              trm_error *error) {
   const trm_schedule *schedule = r->schedule;
   status = trm_residence_give(r, NULL, status, error);
@@ -206,7 +205,7 @@ trm_status trm_residence_end(trm_residence *r, trm_status status, const bool *le
       continue;
     }
     if (slot->kind == TRM_SLOT_OUTPUT && status == TRM_OK) {
-      status = settle_output(r, s, leaves, error);
+      status = settle_output(r, s, stays, error);
     }
     drop(&r->slots[s]);
   }

@@ -66,8 +66,8 @@ trm_status trm_residence_hold(trm_residence *residence, trm_outfeed *outfeed, co
 trm_status trm_residence_give(trm_residence *residence, const trm_outfeed *outfeed,
                               trm_status status, trm_error *error);
 /* After a run: gives what is held, also after a failure, and waits for all of it. Outputs come
- * home, but those with leaves[number] stay, for trm_fetch_left. */
-trm_status trm_residence_end(trm_residence *residence, trm_status status, const bool *leaves,
+ * home, but those with stays[number] stay, for trm_fetch_resident. */
+trm_status trm_residence_end(trm_residence *residence, trm_status status, const bool *stays,
                              trm_error *error);
 
 #endif /* TREMULA_HOST_EXEC_RESIDENCE_H_ */

@@ -341,6 +341,6 @@ trm_status trm_replica_run(trm_engine *engine, uint32_t number, trm_error *error
   const trm_status status = run_range(&r, all, seed, error);
   if (r.replica->residence == NULL) return status;
   return trm_residence_end(r.replica->residence, status,
-                           engine->leaves + (number > 0 ? engine->executable->num_outputs : 0),
+                           engine->stays + (number > 0 ? engine->executable->num_outputs : 0),
                            error);
 }

@@ -42,7 +42,7 @@ static const trm_shape *next_leaf(leaf_walk *w) {
 /* Whether an input is a known integer. One that is on an accelerator comes to the host. */
 static bool take(const trm_shape *shape, const void *input, int64_t *out) {
   if (input == NULL || !is_number(shape)) return false;
-  if (trm_fetch_left(input, &(trm_error){0}) != TRM_OK) return false;
+  if (trm_fetch_resident(input, &(trm_error){0}) != TRM_OK) return false;
   *out = read(shape, input);
   return true;
 }
