@@ -68,7 +68,7 @@ static double measure(const convolution_case *from, trm_dtype dtype, const char 
   trm_kernel kernel;
   bool supported = false;
   trm_error error;
-  if (trm_onednn_convolution_create(&request, &kernel, &supported, &error) != TRM_OK) {
+  if (trm_convolution_create(&request, &kernel, &supported, &error) != TRM_OK) {
     fprintf(stderr, "%s: %s\n", from->name, error.message);
     exit(1);
   }

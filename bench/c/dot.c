@@ -45,7 +45,7 @@ int main(int argc, char **argv) {
     trm_kernel kernel;
     bool supported = false;
     trm_error error;
-    if (trm_onednn_dot_create(&request, &kernel, &supported, &error) != TRM_OK || !supported) {
+    if (trm_dot_create(&request, &kernel, &supported, &error) != TRM_OK || !supported) {
       fprintf(stderr, "%s: no kernel\n", product_cases[i].name);
       return 1;
     }

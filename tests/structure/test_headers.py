@@ -38,7 +38,7 @@ def test_public_header_as_cpp(header, tmp_path):
 def test_inner_header_as_c(header, tmp_path):
     text = header.read_text()
     if any(name in text for name in ("pb-c.h", "hlo/proto.h", "dnnl.h", "onednn_sequence.h",
-                                     "onednn_convolution_problem.h", "onednn_convolution_draft.h",
+                                     "convolution_problem.h", "convolution_draft.h",
                                      "half_tiles.h", "weight_gradient.h", "winograd.h")):
         pytest.skip("needs headers that are generated or in the Python environment")
     compile_alone(header, tmp_path, ".c", "-std=gnu11", "-fopenmp",

@@ -159,13 +159,12 @@ trm_status trm_user_op_create(const trm_kernel_request *, trm_kernel *, bool *, 
 trm_status trm_round_half_create(const trm_kernel_request *, trm_kernel *, bool *, trm_error *);
 /* The custom call "tremula.dropout" (random/dropout.c). */
 trm_status trm_dropout_create(const trm_kernel_request *, trm_kernel *, bool *, trm_error *);
-/* Dots that oneDNN does not multiply (linear/fast_dot.c). */
+/* Who computes a dot (products/dot_ways.c), and the way of those that oneDNN does not multiply. */
 trm_status trm_fast_dot_create(const trm_kernel_request *, trm_kernel *, bool *, trm_error *);
-trm_status trm_onednn_dot_create(const trm_kernel_request *, trm_kernel *, bool *, trm_error *);
-/* cholesky, triangular-solve, and the custom calls of factorisations (linear/fast_algebra.c). */
+trm_status trm_dot_create(const trm_kernel_request *, trm_kernel *, bool *, trm_error *);
+/* cholesky, triangular-solve, and the custom calls of factorisations (algebra/fast_algebra.c). */
 trm_status trm_fast_algebra_create(const trm_kernel_request *, trm_kernel *, bool *, trm_error *);
 trm_status trm_fast_fft_create(const trm_kernel_request *, trm_kernel *, bool *, trm_error *);
-trm_status trm_onednn_convolution_create(const trm_kernel_request *, trm_kernel *, bool *,
-                                         trm_error *);
+trm_status trm_convolution_create(const trm_kernel_request *, trm_kernel *, bool *, trm_error *);
 
 #endif /* TREMULA_HOST_OPS_KERNEL_H_ */

@@ -110,7 +110,7 @@ static operand_step step_of(const rows_state *state, const trm_shape *part, size
   return (operand_step){part_bytes, rows * part_bytes / bytes};
 }
 
-/* Products count as in onednn_dot.c: four operations cost as much as touching a byte. */
+/* Products count as in dot_ways.c: four operations cost as much as touching a byte. */
 static size_t product_bytes(const trm_computation *body) {
   size_t bytes = 0;
   for (trm_index i = 0; i < body->num_instructions; ++i) {

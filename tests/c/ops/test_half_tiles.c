@@ -67,8 +67,8 @@ static void *run(linear_case *c, bool is_dot, trm_dtype result, bool reference, 
   const int before = omp_get_max_threads();
   omp_set_num_threads(threads);
   const trm_kernel_request request = linear_case_request(c);
-  trm_kernel_create_fn create = trm_onednn_convolution_create;
-  if (is_dot) create = reference ? trm_reference_dot_create : trm_onednn_dot_create;
+  trm_kernel_create_fn create = trm_convolution_create;
+  if (is_dot) create = reference ? trm_reference_dot_create : trm_dot_create;
   else if (reference) create = trm_reference_convolution_create;
   trm_kernel kernel;
   trm_error error;

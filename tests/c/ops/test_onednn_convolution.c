@@ -516,7 +516,7 @@ static void check(const expectation *expected, trm_dtype dtype) {
   assert_int_equal(trm_reference_convolution_create(&request, &reference, &supported, &error), 0);
   assert_true(supported);
   supported = false;
-  const trm_status status = trm_onednn_convolution_create(&request, &fast, &supported, &error);
+  const trm_status status = trm_convolution_create(&request, &fast, &supported, &error);
   if (status != TRM_OK) fail_msg("%s: %s", expected->convolution.name, error.message);
   if (!supported) fail_msg("%s: not taken by the fast path", expected->convolution.name);
   char name[64];
@@ -597,7 +597,7 @@ static void packed_weights_are_kept(void **state) {
   const trm_kernel_request request = linear_case_request(&c);
   trm_kernel fast;
   bool supported = false;
-  assert_int_equal(trm_onednn_convolution_create(&request, &fast, &supported, NULL), TRM_OK);
+  assert_int_equal(trm_convolution_create(&request, &fast, &supported, NULL), TRM_OK);
   assert_true(supported);
   assert_true(fast.persistent_bytes > 0);
   const size_t bytes = trm_shape_bytes(&c.instructions[2].shape);
@@ -656,7 +656,7 @@ static void two_engines_may_share_a_kernel(void **state) {
   const trm_kernel_request request = linear_case_request(&c);
   trm_kernel fast;
   bool supported = false;
-  assert_int_equal(trm_onednn_convolution_create(&request, &fast, &supported, NULL), TRM_OK);
+  assert_int_equal(trm_convolution_create(&request, &fast, &supported, NULL), TRM_OK);
   assert_true(supported);
   linear_run run;
   linear_run_create(&run, &fast, &c, c.data[2]);
@@ -690,7 +690,7 @@ static void check_threads(const convolution_case *shape) {
     const trm_kernel_request request = linear_case_request(&c);
     trm_kernel fast;
     bool supported = false;
-    assert_int_equal(trm_onednn_convolution_create(&request, &fast, &supported, NULL), TRM_OK);
+    assert_int_equal(trm_convolution_create(&request, &fast, &supported, NULL), TRM_OK);
     assert_true(supported);
     linear_run run;
     linear_run_create(&run, &fast, &c, results[t]);
@@ -843,7 +843,7 @@ static void what_it_cannot_do_is_left_to_the_reference(void **state) {
     const trm_kernel_request request = linear_case_request(&c);
     trm_kernel fast;
     bool supported = true;
-    assert_int_equal(trm_onednn_convolution_create(&request, &fast, &supported, NULL), TRM_OK);
+    assert_int_equal(trm_convolution_create(&request, &fast, &supported, NULL), TRM_OK);
     assert_false(supported);
     linear_case_free(&c);
   }

@@ -111,7 +111,7 @@ static void check(const dot_case *from, trm_dtype dtype, trm_dtype result, uint3
   assert_int_equal(trm_reference_dot_create(&request, &reference, &supported, &error), TRM_OK);
   assert_true(supported);
   supported = false;
-  const trm_status status = trm_onednn_dot_create(&request, &fast, &supported, &error);
+  const trm_status status = trm_dot_create(&request, &fast, &supported, &error);
   if (status != TRM_OK) fail_msg("%s: %s", from->name, error.message);
   if (!supported) fail_msg("%s: not taken by the fast path", from->name);
   assert_string_equal(strstr(fast.name, ".dot") + strlen(".dot"), suffix_of(dtype));
@@ -210,7 +210,7 @@ static void infinities_and_nans_are_those_of_floats(void **state) {
     trm_kernel kernel;
     bool supported = false;
     trm_error error;
-    assert_int_equal(trm_onednn_dot_create(&request, &kernel, &supported, &error), TRM_OK);
+    assert_int_equal(trm_dot_create(&request, &kernel, &supported, &error), TRM_OK);
     assert_true(supported);
     linear_run run;
     linear_run_create(&run, &kernel, &c, c.data[2]);
@@ -242,7 +242,7 @@ static void check_packed(const dot_case *from, bool *out_packs) {
   trm_kernel kernel;
   trm_error error;
   bool supported = false;
-  assert_int_equal(trm_onednn_dot_create(&request, &kernel, &supported, &error), TRM_OK);
+  assert_int_equal(trm_dot_create(&request, &kernel, &supported, &error), TRM_OK);
   assert_true(supported);
   *out_packs = kernel.persistent_bytes > 0;
   const size_t bytes = trm_shape_bytes(&c.instructions[2].shape);
@@ -318,7 +318,7 @@ static void large_products_pack_in_each_run(void **state) {
     trm_kernel kernel;
     trm_error error;
     bool supported = false;
-    assert_int_equal(trm_onednn_dot_create(&request, &kernel, &supported, &error), TRM_OK);
+    assert_int_equal(trm_dot_create(&request, &kernel, &supported, &error), TRM_OK);
     assert_true(supported);
     if (kernel.scratch_bytes < trm_shape_bytes(&c.instructions[1].shape))
       fail_msg("%s is not packed", large_products[i].name);
@@ -358,7 +358,7 @@ static void check_threads(const dot_case *product) {
     trm_kernel kernel;
     bool supported = false;
     trm_error error;
-    assert_int_equal(trm_onednn_dot_create(&request, &kernel, &supported, &error), TRM_OK);
+    assert_int_equal(trm_dot_create(&request, &kernel, &supported, &error), TRM_OK);
     assert_true(supported);
     run_both_ways(&kernel, &c, results[t]);
     assert_int_equal(omp_get_max_threads(), counts[t]);

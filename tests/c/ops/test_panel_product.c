@@ -263,8 +263,8 @@ static void random_dots_equal_the_reference(void **state) {
     const trm_dtype result = random_below(4) == 0 ? TRM_F32 : dtype;
     linear_case c;
     linear_case_dot(&c, &shape, dtype, result);
-    assert_true(check_kernel(&c, random_below(2) == 0, trm_reference_dot_create,
-                             trm_onednn_dot_create, seed));
+    assert_true(
+        check_kernel(&c, random_below(2) == 0, trm_reference_dot_create, trm_dot_create, seed));
     linear_case_free(&c);
   }
 }
@@ -306,7 +306,7 @@ static void random_convolutions_equal_the_reference(void **state) {
     linear_case c;
     linear_case_convolution(&c, &shape, random_below(2) == 0 ? TRM_F32 : TRM_F16);
     served += check_kernel(&c, random_below(2) == 0, trm_reference_convolution_create,
-                           trm_onednn_convolution_create, seed);
+                           trm_convolution_create, seed);
     linear_case_free(&c);
   }
   assert_true(served > 200);

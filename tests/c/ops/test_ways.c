@@ -8,8 +8,9 @@
 
 #include <cmocka.h>
 
+#include "host/ops/convolutions/convolution_draft.h"
 #include "host/ops/elementwise/vector.h"
-#include "host/ops/products/half_products.h"
+#include "host/ops/products/dot_draft.h"
 #include "product_cases.h"
 
 /* Forms that the benchmarks do not have: sizes around limits, operands that are copied first. */
@@ -74,10 +75,10 @@ static void write_dot(const dot_case *from, FILE *to) {
   fprintf(to, "%s", from->name);
   for (int i = 0; i < 3; ++i) {
     linear_case_dot(&c, from, dtypes[i], dtypes[i]);
-    write_kernel(&c, false, trm_onednn_dot_create, to);
+    write_kernel(&c, false, trm_dot_create, to);
   }
   linear_case_dot(&c, from, TRM_F32, TRM_F32);
-  write_kernel(&c, true, trm_onednn_dot_create, to);
+  write_kernel(&c, true, trm_dot_create, to);
   fprintf(to, "\n");
 }
 
@@ -88,7 +89,7 @@ static void write_layer(const layer_case_row *layer, FILE *to) {
     for (int i = 0; i < 3; ++i) {
       linear_case c;
       linear_case_convolution(&c, &from, dtypes[i]);
-      write_kernel(&c, false, trm_onednn_convolution_create, to);
+      write_kernel(&c, false, trm_convolution_create, to);
     }
     fprintf(to, "\n");
   }
@@ -132,7 +133,22 @@ static void test_ways(void **state) {
   free(got);
 }
 
+static void test_tables_are_by_cost(void **state) {
+  (void)state;
+  for (size_t i = 0; i < trm_num_dot_ways; ++i) {
+    const trm_dot_way *way = &trm_dot_ways[i];
+    assert_true((way->add != NULL) != (way->create != NULL));
+    assert_true(i == 0 || way[-1].cost <= way->cost);
+  }
+  for (size_t i = 0; i < trm_num_convolution_ways; ++i) {
+    const trm_convolution_way *way = &trm_convolution_ways[i];
+    assert_true((way->add != NULL) != (way->create != NULL));
+    assert_true(i == 0 || way[-1].cost <= way->cost);
+  }
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_ways)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_ways),
+                                     cmocka_unit_test(test_tables_are_by_cost)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -80,7 +80,7 @@ static trm_kernel create_of(linear_case *c, const convolution_case *from, trm_dt
   trm_kernel kernel;
   trm_error error;
   bool supported = false;
-  if (trm_onednn_convolution_create(&request, &kernel, &supported, &error) != TRM_OK) {
+  if (trm_convolution_create(&request, &kernel, &supported, &error) != TRM_OK) {
     fail_msg("%s: %s", from->name, error.message);
   }
   assert_true(supported);
@@ -641,7 +641,7 @@ static void computed_filters_are_not_kept(void **state) {
   const trm_kernel_request request = linear_case_request(&c);
   trm_kernel kernel;
   bool supported = false;
-  assert_int_equal(trm_onednn_convolution_create(&request, &kernel, &supported, NULL), TRM_OK);
+  assert_int_equal(trm_convolution_create(&request, &kernel, &supported, NULL), TRM_OK);
   assert_true(supported);
   assert_string_equal(kernel.name, FORWARD);
   assert_int_equal(kernel.persistent_bytes, 0);

@@ -1,18 +1,13 @@
-/* Owns: HLO convolutions by oneDNN. A convolution is first restated (onednn_convolution_problem.h),
- * then built for oneDNN.
+/* Owns: convolutions and their gradients by the data by oneDNN, and what its gradients of weights
+ * (onednn_weight_gradient.c) share with them.
  *
  * oneDNN gets activations with channels last; others are reordered. It chooses the format of the
- * weights, which are packed again when their contents change. Groups with few channels have kernels
- * of our own (grouped_convolution.h). Gradients of weights are in onednn_weight_gradient.c. */
+ * weights, which are packed again when their contents change. */
 #include <string.h>
 
-#include "host/ops/convolutions/grouped_convolution.h"
-#include "host/ops/convolutions/onednn_convolution_draft.h"
-#include "host/ops/convolutions/pointwise_convolution.h"
-#include "host/ops/convolutions/winograd.h"
-#include "host/ops/products/half_tiles.h"
+#include "host/ops/convolutions/convolution_draft.h"
 
-/* ---- Building -------------------------------------------------------------------------------- */
+/* ---- Descriptors ----------------------------------------------------------------------------- */
 
 /* Whether a weight gradient of oneDNN 3.2 reads or writes outside its arrays, or is wrong. Random
  * tests found two: those in three dimensions by generated code, when the kernel is large against
@@ -146,16 +141,7 @@ trm_status trm_convolution_create_descs(trm_convolution_draft *draft, trm_error 
   return TRM_OK;
 }
 
-/* Brings an activation into the primitive's layout, and moves *place there. */
-static trm_status add_input_reorder(trm_convolution_draft *draft, const_dnnl_memory_desc_t user,
-                                    const_dnnl_memory_desc_t plain, trm_onednn_place *place,
-                                    trm_error *error) {
-  if (user == plain) return TRM_OK;
-  const trm_onednn_place to = trm_onednn_scratch(draft->sequence, dnnl_memory_desc_get_size(plain));
-  TRY(trm_onednn_add_reorder(draft->sequence, user, *place, plain, to, error));
-  *place = to;
-  return TRM_OK;
-}
+/* ---- Steps ----------------------------------------------------------------------------------- */
 
 /* Packs the weights of a convolution or its data gradient, from operand 1. `copy` is NULL unless
  * they are stored from the end; `split`, which handles that too, unless they become pieces. */
@@ -209,14 +195,14 @@ static void plan_weight_split(const trm_convolution_draft *draft, trm_dtype dtyp
 }
 
 /* Adds the primitive of a convolution (from draft->x) or of its data gradient (from draft->y). */
-static trm_status add_convolution(trm_convolution_draft *draft, const trm_kernel_request *request,
-                                  trm_onednn_place to, trm_error *error) {
+trm_status trm_onednn_convolution_add(trm_convolution_draft *draft, trm_onednn_place to,
+                                      trm_error *error) {
   trm_convolution_problem *p = &draft->p;
   trm_convolution_layout dense = p->w;
   trm_onednn_copy copy;
   trm_half_split split;
   const bool is_split = draft->pieces > 0, is_copied = !is_split && is_reversed(p);
-  const trm_dtype dtype = trm_operand_shape(request, 1)->dtype;
+  const trm_dtype dtype = trm_operand_shape(draft->request, 1)->dtype;
   if (is_copied) plan_weight_copy(p, &copy, &dense);
   if (is_split) plan_weight_split(draft, dtype, &split, &dense);
   TRY(trm_convolution_describe_weights(draft, &dense, error));
@@ -232,100 +218,6 @@ static trm_status add_convolution(trm_convolution_draft *draft, const trm_kernel
       {DNNL_ARG_WEIGHTS, packed, draft->w},
       {is_data ? DNNL_ARG_DIFF_SRC : DNNL_ARG_DST, is_data ? draft->x_plain : draft->y_plain, to}};
   return trm_onednn_add_primitive(draft->sequence, draft->desc, arguments, 3, error);
-}
-
-/* ---- Thin groups ----------------------------------------------------------------------------- */
-
-/* Whether our own kernels serve the problem. Sets *thin, which is always a convolution: a data
- * gradient is the convolution of y with the kernel from its end. */
-static bool plan_thin(const trm_convolution_problem *p, trm_grouped_convolution *thin) {
-  if (p->groups == 1 || p->in_channels != p->out_channels || p->spatial > 2) return false;
-  const bool is_data = p->kind == TRM_BACKWARD_DATA;
-  *thin = (trm_grouped_convolution){
-      .batch = p->batch, .channels = p->groups * p->in_channels, .group = p->in_channels};
-  for (int i = 0; i < 2; ++i) { /* a single dimension becomes a row */
-    const int from = i - (2 - p->spatial);
-    const bool is_absent = from < 0;
-    const int64_t x_size = is_absent ? 1 : p->x_size[from];
-    const int64_t y_size = is_absent ? 1 : p->y_size[from];
-    thin->k_size[i] = is_absent ? 1 : p->k_size[from];
-    thin->dilation[i] = is_absent ? 1 : p->dilation[from];
-    thin->stride[i] = is_absent ? 1 : p->stride[from];
-    thin->pad[i] = is_absent ? 0 : p->pad_low[from];
-    if (is_data) {
-      if (thin->stride[i] > 1) return false;
-      thin->pad[i] = (thin->k_size[i] - 1) * thin->dilation[i] - thin->pad[i];
-    }
-    if (thin->pad[i] < 0) return false;
-    thin->x_size[i] = is_data ? y_size : x_size;
-    thin->y_size[i] = is_data ? x_size : y_size;
-  }
-  return trm_grouped_convolution_serves(thin);
-}
-
-/* Sets *copy to the copy of HLO's weights to the packed ones of our kernels. */
-static void plan_thin_copy(const trm_convolution_problem *p, const trm_grouped_convolution *thin,
-                           trm_onednn_copy *copy) {
-  const bool is_data = p->kind == TRM_BACKWARD_DATA;
-  const int64_t group = thin->group, groups = TRM_GROUPED_LANES / group;
-  const int64_t column = group * TRM_GROUPED_LANES, row = thin->k_size[1] * column;
-  *copy = (trm_onednn_copy){
-      .rank = 6,
-      .dims = {thin->channels / TRM_GROUPED_LANES, groups, thin->k_size[0], thin->k_size[1], group,
-               group},
-      .from_strides = {p->w.group * groups, p->w.group, 0, 0, is_data ? p->w.outer : p->w.inner,
-                       is_data ? p->w.inner : p->w.outer},
-      .to_strides = {thin->k_size[0] * row, group, row, column, TRM_GROUPED_LANES, 1},
-      .from_start = p->w.start};
-  for (int i = 0; i < p->spatial; ++i) {
-    const int64_t stride = p->w.spatial[i];
-    const int to = 2 + (2 - p->spatial) + i;
-    copy->from_strides[to] = is_data ? -stride : stride;
-    if (is_data) copy->from_start += (p->k_size[i] - 1) * stride;
-  }
-}
-
-/* Whether our kernels read and write the halves themselves, in HLO's layout. */
-static bool reads_halves(const trm_convolution_problem *p, const trm_kernel_request *request) {
-  return trm_operand_shape(request, 0)->dtype == TRM_F16 &&
-         request->instruction->shape.dtype == TRM_F16 && p->kind != TRM_BACKWARD_WEIGHTS &&
-         !p->is_x_cropped &&
-         trm_convolution_is_channels_last(p, &p->x, p->groups * p->in_channels, p->x_size) &&
-         trm_convolution_is_channels_last(p, &p->y, p->groups * p->out_channels, p->y_size);
-}
-
-static trm_status add_thin(trm_convolution_draft *draft, const trm_kernel_request *request,
-                           const trm_grouped_convolution *thin, trm_onednn_place to,
-                           trm_error *error) {
-  draft->way = "grouped";
-  trm_onednn_sequence *sequence = draft->sequence;
-  const trm_convolution_problem *p = &draft->p;
-  const trm_grouped_convolution *own = trm_arena_copy(request->arena, thin, sizeof *thin);
-  CHECK_MEMORY(own, "a grouped convolution");
-  trm_onednn_copy copy;
-  plan_thin_copy(p, thin, &copy);
-  const size_t bytes = (size_t)p->w.count * sizeof(float);
-  if (p->kind == TRM_BACKWARD_WEIGHTS) {
-    const size_t parts = (size_t)trm_grouped_convolution_partial_sums(thin);
-    const trm_onednn_place packed = trm_onednn_scratch(sequence, parts * bytes);
-    TRY(trm_onednn_add_function(sequence, trm_grouped_convolution_backward_weights, own, draft->x,
-                                draft->y, packed, error));
-    trm_onednn_copy back = copy;
-    memcpy(back.from_strides, copy.to_strides, sizeof back.from_strides);
-    memcpy(back.to_strides, copy.from_strides, sizeof back.to_strides);
-    back.from_start = 0;
-    return trm_onednn_add_copy(sequence, &back, packed, draft->w, error);
-  }
-  const bool may_repeat = trm_onednn_may_repeat(request, 1);
-  const trm_onednn_place kept =
-      may_repeat ? trm_onednn_persistent(sequence, bytes) : trm_onednn_scratch(sequence, bytes);
-  if (may_repeat) trm_onednn_pack_begin(sequence, 1);
-  TRY(trm_onednn_add_widen(sequence, trm_operand_shape(request, 1)->dtype, p->w.count, false,
-                           &draft->w, error));
-  TRY(trm_onednn_add_copy(sequence, &copy, draft->w, kept, error));
-  trm_onednn_pack_end(sequence);
-  return trm_onednn_add_function(sequence, trm_grouped_convolution_forward, own,
-                                 p->kind == TRM_FORWARD ? draft->x : draft->y, kept, to, error);
 }
 
 /* ---- Halves ---------------------------------------------------------------------------------- */
@@ -363,216 +255,13 @@ static trm_status add_data_split(trm_convolution_draft *draft, trm_dtype dtype, 
   return trm_onednn_add_split(draft->sequence, &split, false, place, error);
 }
 
-/* Cuts the activations that are multiplied into pieces. The problem then counts pieces. */
-static trm_status add_pieces(trm_convolution_draft *draft, const trm_kernel_request *request,
-                             trm_error *error) {
+trm_status trm_convolution_add_pieces(trm_convolution_draft *draft, trm_error *error) {
   trm_convolution_problem *p = &draft->p;
-  const trm_dtype dtype = trm_operand_shape(request, 0)->dtype;
+  const trm_dtype dtype = trm_operand_shape(draft->request, 0)->dtype;
   if (p->kind != TRM_BACKWARD_DATA) TRY(add_data_split(draft, dtype, true, error));
   if (p->kind != TRM_FORWARD) TRY(add_data_split(draft, dtype, false, error));
   if (p->kind == TRM_FORWARD) p->in_channels *= draft->pieces;
   else if (p->kind == TRM_BACKWARD_DATA) p->out_channels *= draft->pieces;
   else p->batch *= draft->pieces;
-  return TRM_OK;
-}
-
-/* How halves are multiplied in this convolution, on this CPU. */
-static trm_half_products products_of(const trm_kernel_request *request,
-                                     const trm_convolution_problem *p) {
-  int64_t x = p->batch, y = p->batch, kernel = 1;
-  for (int i = 0; i < p->spatial; ++i) {
-    x *= p->x_size[i], y *= p->y_size[i], kernel *= p->k_size[i];
-  }
-  trm_half_problem halves = {.lhs = trm_operand_shape(request, 0)->dtype,
-                             .rhs = trm_operand_shape(request, 1)->dtype,
-                             .result = request->instruction->shape.dtype,
-                             .rows = y,
-                             .columns = p->out_channels,
-                             .inner = p->in_channels * kernel};
-  trm_half_tiles unused;
-  /* With tiles, thin groups would cost more for cutting pieces than for products. */
-  halves.by_tiles =
-      p->groups == 1 && p->in_channels >= 16 && trm_convolution_plan_tiles(p, &unused);
-  if (p->kind == TRM_BACKWARD_DATA) {
-    halves.rows = x, halves.columns = p->in_channels, halves.inner = p->out_channels * kernel;
-  } else if (p->kind == TRM_BACKWARD_WEIGHTS) {
-    halves.rows = p->in_channels * kernel, halves.inner = y;
-  }
-  return trm_half_products_choose(trm_half_units_here(), request->module->half_products, &halves);
-}
-
-/* ---- The whole ------------------------------------------------------------------------------- */
-
-typedef struct clearing {
-  size_t bytes;
-} clearing;
-
-static void run_clear(const void *data, const void *a, const void *b, void *out) {
-  (void)a, (void)b;
-  memset(out, 0, ((const clearing *)data)->bytes);
-}
-
-/* Brings the activations that are read to the type and layout of the primitive. */
-static trm_status add_inputs(trm_convolution_draft *draft, const trm_kernel_request *request,
-                             trm_error *error) {
-  trm_onednn_sequence *sequence = draft->sequence;
-  trm_convolution_problem *p = &draft->p;
-  const bool is_data = p->kind == TRM_BACKWARD_DATA, is_weights = p->kind == TRM_BACKWARD_WEIGHTS;
-  const trm_dtype dtypes[2] = {trm_operand_shape(request, 0)->dtype,
-                               trm_operand_shape(request, is_data ? 0 : 1)->dtype}; /* x, y */
-  const bool in_pieces = draft->pieces > 0, reads_y = is_data || is_weights;
-  const dnnl_data_type_t x_type = is_data ? draft->out : draft->in;
-  const dnnl_data_type_t y_type = reads_y ? draft->in : draft->out;
-  if (in_pieces) TRY(add_pieces(draft, request, error));
-  if (!in_pieces && !is_data) {
-    TRY(trm_onednn_add_widen(sequence, dtypes[0], p->x.count, false, &draft->x, error));
-  }
-  if (!in_pieces && reads_y) {
-    TRY(trm_onednn_add_widen(sequence, dtypes[1], p->y.count, false, &draft->y, error));
-  }
-  TRY(trm_convolution_describe_data(draft, x_type, &p->x, p->groups * p->in_channels, p->x_size,
-                                    &draft->x_user, &draft->x_plain, error));
-  TRY(trm_convolution_describe_data(draft, y_type, &p->y, p->groups * p->out_channels, p->y_size,
-                                    &draft->y_user, &draft->y_plain, error));
-  draft->x.offset += (size_t)p->x.start * dnnl_data_type_size(x_type);
-  if (!is_data) TRY(add_input_reorder(draft, draft->x_user, draft->x_plain, &draft->x, error));
-  if (!reads_y) return TRM_OK;
-  return add_input_reorder(draft, draft->y_user, draft->y_plain, &draft->y, error);
-}
-
-static trm_status add_operations(trm_convolution_draft *draft, const trm_kernel_request *request,
-                                 trm_error *error) {
-  trm_onednn_sequence *sequence = draft->sequence;
-  trm_convolution_problem *p = &draft->p;
-  trm_half_tiles tiles;
-  if (draft->pieces > 0 && trm_operand_shape(request, 0)->dtype == TRM_F16 &&
-      trm_convolution_plan_tiles(p, &tiles)) {
-    tiles.products = draft->products;
-    draft->way = "tiles";
-    return trm_half_tiles_add(sequence, request, &tiles, error);
-  }
-  trm_grouped_convolution thin;
-  const bool is_thin = draft->pieces == 0 && plan_thin(p, &thin);
-  const trm_dtype dtype = request->instruction->shape.dtype;
-  if (is_thin && reads_halves(p, request)) {
-    thin.is_half = true;
-    draft->x = draft->y = trm_onednn_operand(0, 0), draft->w = trm_onednn_operand(1, 0);
-    return add_thin(draft, request, &thin, trm_onednn_result(0), error);
-  }
-  trm_panel_product product;
-  if (draft->pieces == 0 && trm_pointwise_reads_halves(p, request, &product)) {
-    draft->w = trm_onednn_operand(1, 0);
-    return trm_pointwise_add(draft, request, &product, trm_onednn_operand(0, 0),
-                             trm_onednn_result(0), error);
-  }
-  const int64_t result_count = trm_shape_count(&request->instruction->shape);
-  trm_onednn_place result = trm_onednn_result(0);
-  const bool narrows = dtype != TRM_F32 && draft->out == dnnl_f32;
-  const size_t result_bytes = (size_t)result_count * dnnl_data_type_size(draft->out);
-  if (narrows) result = trm_onednn_scratch(sequence, result_bytes);
-  const bool is_data = p->kind == TRM_BACKWARD_DATA, is_weights = p->kind == TRM_BACKWARD_WEIGHTS;
-  draft->x = is_data ? result : trm_onednn_operand(0, 0);
-  draft->y = is_data ? trm_onednn_operand(0, 0) : is_weights ? trm_onednn_operand(1, 0) : result;
-  draft->w = is_weights ? result : trm_onednn_operand(1, 0);
-  TRY(add_inputs(draft, request, error));
-
-  if (is_weights) {
-    if (is_thin) TRY(add_thin(draft, request, &thin, draft->w, error));
-    else TRY(trm_convolution_add_weight_gradient(draft, error));
-  } else {
-    if (is_data && p->is_x_cropped) {
-      clearing *clear = ARENA_NEW(request->arena, clearing, 1);
-      CHECK_MEMORY(clear, "a oneDNN kernel");
-      clear->bytes = result_bytes;
-      TRY(trm_onednn_add_function(sequence, run_clear, clear, result, result, result, error));
-    }
-    const_dnnl_memory_desc_t user = is_data ? draft->x_user : draft->y_user;
-    const_dnnl_memory_desc_t plain = is_data ? draft->x_plain : draft->y_plain;
-    const trm_onednn_place home = is_data ? draft->x : draft->y;
-    const trm_onednn_place to =
-        user == plain ? home : trm_onednn_scratch(sequence, dnnl_memory_desc_get_size(plain));
-    if (is_thin) TRY(add_thin(draft, request, &thin, to, error));
-    else if (draft->pieces == 0 && trm_pointwise_plan(p, draft->keeps_weights, &product))
-      TRY(trm_pointwise_add(draft, request, &product, draft->x, to, error));
-    else TRY(add_convolution(draft, request, to, error));
-    if (user != plain) TRY(trm_onednn_add_reorder(sequence, plain, to, user, home, error));
-  }
-  if (!narrows) return TRM_OK;
-  return trm_onednn_add_narrow(sequence, dtype, result_count, result, error);
-}
-
-/* The work in bytes; four operations cost as much as touching a byte. */
-static double work_of(const trm_convolution_problem *p) {
-  double outputs = (double)(p->batch * p->groups * p->out_channels), kernel = 1;
-  for (int i = 0; i < p->spatial; ++i) {
-    outputs *= (double)p->y_size[i], kernel *= (double)p->k_size[i];
-  }
-  const double bytes = 4 * ((double)p->x.count + (double)p->y.count + (double)p->w.count);
-  const double operations = outputs * kernel * 2 * (double)p->in_channels;
-  return operations / 4 > bytes ? operations / 4 : bytes;
-}
-
-static const char *kernel_name(trm_propagation kind) {
-  switch (kind) {
-    case TRM_FORWARD: return "convolution.forward";
-    case TRM_BACKWARD_DATA: return "convolution.backward_data";
-    case TRM_BACKWARD_WEIGHTS: return "convolution.backward_weights";
-  }
-  return "convolution";
-}
-
-/* Creates the kernel of oneDNN; `keeps_weights`: packed, where they may serve again. */
-static trm_status create_direct(const trm_kernel_request *request, const trm_convolution_problem *p,
-                                bool keeps_weights, trm_kernel *out_kernel, bool *out_supported,
-                                trm_error *error) {
-  trm_convolution_draft draft = {.arena = request->arena, .p = *p, .way = "onednn"};
-  draft.keeps_weights = keeps_weights && trm_onednn_may_repeat(request, 1);
-  draft.products = products_of(request, &draft.p);
-  draft.pieces = trm_half_products_pieces(draft.products);
-  draft.in = draft.pieces > 0 ? dnnl_bf16 : dnnl_f32;
-  const bool rounds =
-      draft.products == TRM_HALF_PRODUCTS_BFLOAT16 && request->instruction->shape.dtype == TRM_BF16;
-  draft.out = rounds ? dnnl_bf16 : dnnl_f32;
-  trm_status status =
-      trm_onednn_sequence_create(request, work_of(&draft.p), &draft.sequence, error);
-  if (status == TRM_OK) {
-    draft.attributes = trm_onednn_attributes();
-    if (draft.attributes == NULL) {
-      status = trm_fail(error, TRM_RESOURCE_EXHAUSTED, "out of memory while allocating a kernel");
-    }
-  }
-  if (status == TRM_OK) status = add_operations(&draft, request, error);
-  if (status == TRM_OK) {
-    status = trm_onednn_sequence_finish(draft.sequence, draft.way, kernel_name(draft.p.kind),
-                                        draft.products, out_kernel, error);
-  }
-  if (draft.forward != NULL) dnnl_primitive_desc_destroy(draft.forward);
-  if (draft.desc != NULL) dnnl_primitive_desc_destroy(draft.desc);
-  if (draft.attributes != NULL) dnnl_primitive_attr_destroy(draft.attributes);
-  if (status != TRM_OK) trm_onednn_sequence_free(draft.sequence);
-  if (status == TRM_UNIMPLEMENTED) return TRM_OK;
-  *out_supported = status == TRM_OK;
-  return status;
-}
-
-trm_status trm_onednn_convolution_create(const trm_kernel_request *request, trm_kernel *out_kernel,
-                                         bool *out_supported, trm_error *error) {
-  *out_supported = false;
-  trm_convolution_problem p;
-  if (!trm_convolution_restate(request, &p)) return TRM_OK;
-  trm_winograd winograd;
-  const trm_dtype dtype = request->instruction->shape.dtype;
-  const bool is_winograd = trm_operand_shape(request, 0)->dtype == dtype &&
-                           trm_operand_shape(request, 1)->dtype == dtype &&
-                           products_of(request, &p) == TRM_HALF_PRODUCTS_FLOAT &&
-                           trm_winograd_plan(&p, &winograd);
-  TRY(create_direct(request, &p, !is_winograd, out_kernel, out_supported, error));
-  if (!is_winograd || !*out_supported) return TRM_OK;
-  const char *name =
-      p.kind == TRM_FORWARD ? "winograd.convolution.forward" : "winograd.convolution.backward_data";
-  *out_supported = false;
-  const trm_kernel direct = *out_kernel;
-  TRY(trm_winograd_create(request, &winograd, name, &direct, out_kernel, error));
-  *out_supported = true;
   return TRM_OK;
 }

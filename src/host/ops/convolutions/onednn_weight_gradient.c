@@ -1,8 +1,7 @@
-/* Owns: gradients of a convolution's weights: by our own panels (weight_gradient.h), or by oneDNN
- * in parts, each computed by one thread (gradient_parts.h). */
-#include "host/ops/convolutions/onednn_convolution_draft.h"
-#include "host/ops/convolutions/weight_gradient.h"
-#include "host/ops/products/gradient_parts.h"
+/* Owns: gradients of a convolution's weights by oneDNN, in parts, each computed by one thread
+ * (gradient_parts.h). */
+#include "host/ops/convolutions/convolution_draft.h"
+#include "host/ops/convolutions/gradient_parts.h"
 
 /* Copies the channels of an activation that one part reads to a dense array, and moves *place
  * there. */
@@ -66,7 +65,7 @@ static trm_status add_gradient_parts(const trm_convolution_draft *whole,
   if (is_plain && parts->images == 1 && parts->slices == 1) return TRM_OK;
   for (int64_t slice = 0; slice < parts->slices; ++slice) {
     const trm_onednn_place from = places[slice * parts->images];
-    trm_gradient_sum *sum = ARENA_NEW(whole->arena, trm_gradient_sum, 1);
+    trm_gradient_sum *sum = ARENA_NEW(whole->request->arena, trm_gradient_sum, 1);
     CHECK_MEMORY(sum, "a oneDNN kernel");
     *sum = (trm_gradient_sum){parts->images, (int64_t)(bytes / sizeof(float))};
     if (parts->images > 1) {
@@ -81,29 +80,9 @@ static trm_status add_gradient_parts(const trm_convolution_draft *whole,
   return TRM_OK;
 }
 
-/* A weight gradient by our own panels, to draft->w. */
-static trm_status add_panels(trm_convolution_draft *draft, const trm_weight_gradient *gradient,
-                             trm_error *error) {
-  trm_weight_gradient *own = trm_arena_copy(draft->arena, gradient, sizeof *gradient);
-  CHECK_MEMORY(own, "a gradient of weights");
-  trm_weight_gradient_share(own, trm_onednn_sequence_threads(draft->sequence));
-  draft->way = "panels";
-  trm_weight_gradient transformed;
-  if (trm_weight_gradient_transform(own, &transformed)) {
-    draft->way = "winograd";
-    own = trm_arena_copy(draft->arena, &transformed, sizeof transformed);
-    CHECK_MEMORY(own, "a gradient of weights");
-    trm_weight_gradient_share(own, trm_onednn_sequence_threads(draft->sequence));
-  }
-  return trm_onednn_add_worker(draft->sequence, trm_weight_gradient_run, own, draft->x, draft->y,
-                               draft->w, trm_weight_gradient_scratch_bytes(own), error);
-}
-
-trm_status trm_convolution_add_weight_gradient(trm_convolution_draft *draft, trm_error *error) {
-  trm_weight_gradient gradient;
-  if (draft->pieces == 0 && trm_weight_gradient_plan(&draft->p, &gradient)) {
-    return add_panels(draft, &gradient, error);
-  }
+trm_status trm_onednn_weight_gradient_add(trm_convolution_draft *draft, trm_onednn_place to,
+                                          trm_error *error) {
+  draft->w = to;
   trm_gradient_parts parts = {1, 1, false};
   if (draft->pieces == 0) parts = trm_gradient_parts_choose(&draft->p);
   trm_convolution_draft part = *draft;

@@ -1,7 +1,7 @@
 /* Owns: convolutions of one element as products of panels. */
 #include "host/ops/convolutions/pointwise_convolution.h"
 
-#include "host/ops/products/onednn_panels.h"
+#include "host/ops/products/panel_steps.h"
 
 static bool plan(const trm_convolution_problem *p, bool is_half, bool keeps_weights,
                  trm_panel_product *out_product) {
@@ -43,7 +43,6 @@ bool trm_pointwise_reads_halves(const trm_convolution_problem *p, const trm_kern
 trm_status trm_pointwise_add(trm_convolution_draft *draft, const trm_kernel_request *request,
                              const trm_panel_product *product, trm_onednn_place from,
                              trm_onednn_place to, trm_error *error) {
-  draft->way = "panels";
   const bool keeps = draft->keeps_weights && !product->is_half;
   if (keeps) trm_onednn_pack_begin(draft->sequence, 1); /* of the widened weights */
   if (!product->is_half) {

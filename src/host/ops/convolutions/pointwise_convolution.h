@@ -3,7 +3,7 @@
 #ifndef TREMULA_HOST_OPS_CONVOLUTIONS_POINTWISE_CONVOLUTION_H_
 #define TREMULA_HOST_OPS_CONVOLUTIONS_POINTWISE_CONVOLUTION_H_
 
-#include "host/ops/convolutions/onednn_convolution_draft.h"
+#include "host/ops/convolutions/convolution_draft.h"
 #include "host/ops/products/panel_product.h"
 
 /* Whether the problem is a product of the pixels and the weights that panels serve.

@@ -4,7 +4,7 @@
 #ifndef TREMULA_HOST_OPS_CONVOLUTIONS_WEIGHT_GRADIENT_H_
 #define TREMULA_HOST_OPS_CONVOLUTIONS_WEIGHT_GRADIENT_H_
 
-#include "host/ops/convolutions/onednn_convolution_problem.h"
+#include "host/ops/convolutions/convolution_problem.h"
 
 /* dw[k, i, o] = sum over n, q of x[n, q * stride + k * dilation - pad, i] * dy[n, q, o]; index 0 is
  * rows, 1 columns. All arrays are dense: x and dy with channels last, dw as [row][column][i][o]. */

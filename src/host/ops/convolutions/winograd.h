@@ -8,7 +8,7 @@
 #ifndef TREMULA_HOST_OPS_CONVOLUTIONS_WINOGRAD_H_
 #define TREMULA_HOST_OPS_CONVOLUTIONS_WINOGRAD_H_
 
-#include "host/ops/convolutions/onednn_convolution_problem.h"
+#include "host/ops/convolutions/convolution_problem.h"
 
 /* y[n, q, o] = sum over i, k of x[n, q + k - pad, i] * w[k, i, o], where x is zero around the
  * image. x and y are dense with channels last. Index 0 is rows, 1 columns. */

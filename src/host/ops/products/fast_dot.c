@@ -1,6 +1,6 @@
 /* Owns: dots of integers, float64 and complex numbers, with the blocked product of dense.h.
  * Integers are added modulo 2^32, or 2^64 for results of 64 bits, so all sums are exact. A complex
- * product is four products of its parts. onednn_dot.c serves the other types. */
+ * product is four products of its parts. dot_ways.c has who serves the other types. */
 #include <string.h>
 
 #include "host/ops/algebra/dense.h"

@@ -125,20 +125,6 @@ trm_status trm_onednn_sequence_finish(trm_onednn_sequence *sequence, const char 
                                       const char *what, trm_half_products products,
                                       trm_kernel *out_kernel, trm_error *error);
 
-/* Creates a kernel from two that give the same bits: `one` on one thread, `all` on `threads`. Each
- * run takes the one that should be faster (onednn_choice.c). `same_packing`: both use the same
- * packed weights. It takes over both kernels, also when it fails. */
-trm_status trm_onednn_choose(trm_arena *arena, const trm_kernel *one, const trm_kernel *all,
-                             int threads, bool same_packing, trm_kernel *out_kernel,
-                             trm_error *error);
-
-/* Creates a kernel from two that give the same bits. `packed` keeps an operand in its own format;
- * it runs if the operand has a version, so that its contents may serve again. Takes over both
- * kernels, also when it fails. */
-trm_status trm_onednn_choose_packed(trm_arena *arena, const trm_kernel *plain,
-                                    const trm_kernel *packed, uint32_t operand,
-                                    trm_kernel *out_kernel, trm_error *error);
-
 /* Creates a descriptor of a strided array, which the sequence owns. */
 trm_status trm_onednn_describe(trm_onednn_sequence *sequence, dnnl_data_type_t type, int rank,
                                const int64_t *dims, const int64_t *strides,

@@ -1,10 +1,10 @@
 /* The gradient of a convolution's weights in parts, each computed by one thread. oneDNN would
  * divide the sums by the number of threads. These parts depend on the sizes only, so the result is
  * the same for any number of threads. */
-#ifndef TREMULA_HOST_OPS_PRODUCTS_GRADIENT_PARTS_H_
-#define TREMULA_HOST_OPS_PRODUCTS_GRADIENT_PARTS_H_
+#ifndef TREMULA_HOST_OPS_CONVOLUTIONS_GRADIENT_PARTS_H_
+#define TREMULA_HOST_OPS_CONVOLUTIONS_GRADIENT_PARTS_H_
 
-#include "host/ops/convolutions/onednn_convolution_problem.h"
+#include "host/ops/convolutions/convolution_problem.h"
 
 enum { TRM_GRADIENT_PARTS = 8 }; /* at most */
 
@@ -24,4 +24,4 @@ typedef struct trm_gradient_sum {
 } trm_gradient_sum;
 void trm_gradient_sum_run(const void *data, const void *a, const void *b, void *out);
 
-#endif /* TREMULA_HOST_OPS_PRODUCTS_GRADIENT_PARTS_H_ */
+#endif /* TREMULA_HOST_OPS_CONVOLUTIONS_GRADIENT_PARTS_H_ */

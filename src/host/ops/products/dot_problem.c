@@ -1,6 +1,6 @@
 /* Owns: restating HLO dots as products of matrices. Neighbouring dimensions that lie one after the
  * other in memory become one. */
-#include "host/ops/products/onednn_dot_problem.h"
+#include "host/ops/products/dot_problem.h"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* Products of panels (panel_product.h) as operations of a sequence. */
-#ifndef TREMULA_HOST_OPS_PRODUCTS_ONEDNN_PANELS_H_
-#define TREMULA_HOST_OPS_PRODUCTS_ONEDNN_PANELS_H_
+#ifndef TREMULA_HOST_OPS_PRODUCTS_PANEL_STEPS_H_
+#define TREMULA_HOST_OPS_PRODUCTS_PANEL_STEPS_H_
 
 #include "host/ops/products/onednn_sequence.h"
 #include "host/ops/products/panel_product.h"
@@ -13,4 +13,4 @@ trm_status trm_onednn_add_panel_product(trm_onednn_sequence *sequence, trm_arena
                                         trm_onednn_place rhs, trm_onednn_place out, bool keeps_rhs,
                                         trm_error *error);
 
-#endif /* TREMULA_HOST_OPS_PRODUCTS_ONEDNN_PANELS_H_ */
+#endif /* TREMULA_HOST_OPS_PRODUCTS_PANEL_STEPS_H_ */

@@ -1,5 +1,5 @@
 /* Owns: choosing the parts of a gradient of weights, and adding their sums. */
-#include "host/ops/products/gradient_parts.h"
+#include "host/ops/convolutions/gradient_parts.h"
 
 #include "base/limits.h"
 #include "host/ops/threads.h"

@@ -1,5 +1,5 @@
 /* Owns: products of panels in sequences, for dots and convolutions of one element. */
-#include "host/ops/products/onednn_panels.h"
+#include "host/ops/products/panel_steps.h"
 
 trm_status trm_onednn_add_panel_product(trm_onednn_sequence *sequence, trm_arena *arena,
                                         const trm_panel_product *product, trm_onednn_place lhs,

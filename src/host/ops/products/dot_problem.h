@@ -1,7 +1,7 @@
 /* An HLO dot restated as one batched product of matrices [rows, inner] x [inner, columns] on
  * strides. */
-#ifndef TREMULA_HOST_OPS_PRODUCTS_ONEDNN_DOT_PROBLEM_H_
-#define TREMULA_HOST_OPS_PRODUCTS_ONEDNN_DOT_PROBLEM_H_
+#ifndef TREMULA_HOST_OPS_PRODUCTS_DOT_PROBLEM_H_
+#define TREMULA_HOST_OPS_PRODUCTS_DOT_PROBLEM_H_
 
 #include "host/ops/kernel.h"
 
@@ -39,4 +39,4 @@ void trm_dot_sort(trm_dot_extents *list, int side);
 int64_t trm_dot_count(const trm_dot_extents *list);
 void trm_dot_plan_matrix(const trm_dot_problem *p, int side, trm_dot_matrix *m);
 
-#endif /* TREMULA_HOST_OPS_PRODUCTS_ONEDNN_DOT_PROBLEM_H_ */
+#endif /* TREMULA_HOST_OPS_PRODUCTS_DOT_PROBLEM_H_ */

@@ -1,7 +1,7 @@
 /* Owns: restating HLO convolutions. TensorFlow emits three forms: a convolution; its gradient by
  * the data (lhs_dilate is the stride, and the kernel is reversed); its gradient by the weights
  * (batch and feature are exchanged, and the gradient is the kernel). */
-#include "host/ops/convolutions/onednn_convolution_problem.h"
+#include "host/ops/convolutions/convolution_problem.h"
 
 static int64_t stride_of(const trm_shape *shape, int64_t dimension) {
   int64_t stride = 1;

@@ -5,7 +5,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
-#include "host/ops/products/onednn_sequence.h"
+#include "host/ops/products/kernel_choice.h"
 #include "host/ops/threads.h"
 
 typedef struct choice {
@@ -45,14 +45,14 @@ static void destroy_choice(trm_kernel *kernel) {
   kernel->state = NULL;
 }
 
-trm_status trm_onednn_choose(trm_arena *arena, const trm_kernel *one, const trm_kernel *all,
-                             int threads, bool same_packing, trm_kernel *out_kernel,
-                             trm_error *error) {
+trm_status trm_kernel_choose_threads(trm_arena *arena, const trm_kernel *one, const trm_kernel *all,
+                                     int threads, bool same_packing, trm_kernel *out_kernel,
+                                     trm_error *error) {
   choice *own = ARENA_NEW(arena, choice, 1);
   if (own == NULL) {
     trm_kernel unused[2] = {*one, *all};
     for (int i = 0; i < 2; ++i) trm_kernel_destroy(&unused[i]);
-    FAIL_NO_MEMORY("a oneDNN kernel");
+    FAIL_NO_MEMORY("a kernel");
   }
   own->one = *one;
   own->all = *all;
@@ -91,14 +91,14 @@ static void destroy_packed_choice(trm_kernel *kernel) {
   kernel->state = NULL;
 }
 
-trm_status trm_onednn_choose_packed(trm_arena *arena, const trm_kernel *plain,
+trm_status trm_kernel_choose_packed(trm_arena *arena, const trm_kernel *plain,
                                     const trm_kernel *packed, uint32_t operand,
                                     trm_kernel *out_kernel, trm_error *error) {
   packed_choice *own = ARENA_NEW(arena, packed_choice, 1);
   if (own == NULL) {
     trm_kernel unused[2] = {*plain, *packed};
     for (int i = 0; i < 2; ++i) trm_kernel_destroy(&unused[i]);
-    FAIL_NO_MEMORY("a oneDNN kernel");
+    FAIL_NO_MEMORY("a kernel");
   }
   const bool are_alike = strcmp(plain->name, packed->name) == 0;
   const char *name =

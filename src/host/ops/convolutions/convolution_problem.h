@@ -1,8 +1,8 @@
 /* An HLO convolution restated as one of the three propagations of a forward convolution
  *     y[n, o, q] = sum over i, k of x[n, i, q * stride + k * dilation - pad_low] * w[o, i, k]
  * whose x, w and y are strided arrays. */
-#ifndef TREMULA_HOST_OPS_CONVOLUTIONS_ONEDNN_CONVOLUTION_PROBLEM_H_
-#define TREMULA_HOST_OPS_CONVOLUTIONS_ONEDNN_CONVOLUTION_PROBLEM_H_
+#ifndef TREMULA_HOST_OPS_CONVOLUTIONS_CONVOLUTION_PROBLEM_H_
+#define TREMULA_HOST_OPS_CONVOLUTIONS_CONVOLUTION_PROBLEM_H_
 
 #include "host/ops/kernel.h"
 #include "host/ops/products/half_tiles.h"
@@ -46,4 +46,4 @@ bool trm_convolution_is_channels_last(const trm_convolution_problem *p,
 /* Whether AMX tiles serve the problem (half_tiles.h). Sets *tiles, always to a convolution. */
 bool trm_convolution_plan_tiles(const trm_convolution_problem *p, trm_half_tiles *tiles);
 
-#endif /* TREMULA_HOST_OPS_CONVOLUTIONS_ONEDNN_CONVOLUTION_PROBLEM_H_ */
+#endif /* TREMULA_HOST_OPS_CONVOLUTIONS_CONVOLUTION_PROBLEM_H_ */
