@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "host/ops/convolutions/convolution_draft.h"
-#include "host/ops/convolutions/pointwise_convolution.h"
+#include "host/ops/products/panel_steps.h"
 
 /* How halves are multiplied in this convolution, on this CPU. */
 static trm_half_products products_of(const trm_kernel_request *request,
@@ -87,15 +87,40 @@ static trm_status add_gradient(trm_convolution_draft *draft, trm_onednn_place to
                                to, trm_weight_gradient_scratch_bytes(own), error);
 }
 
-static bool pointwise_serves(trm_convolution_draft *draft) {
-  if (draft->pieces > 0) return false;
-  draft->is_direct = trm_pointwise_reads_halves(&draft->p, draft->request, &draft->panels);
-  return draft->is_direct || trm_pointwise_plan(&draft->p, draft->keeps_weights, &draft->panels);
+/* Halves, and a kernel of one element: a product of the pixels and the weights. The gradient by the
+ * data is a convolution with exchanged channels. */
+static bool half_panels_serve(trm_convolution_draft *draft) {
+  const trm_convolution_problem *p = &draft->p;
+  const trm_kernel_request *request = draft->request;
+  if (draft->pieces > 0 || trm_operand_shape(request, 0)->dtype != TRM_F16 ||
+      trm_operand_shape(request, 1)->dtype != TRM_F16 ||
+      request->instruction->shape.dtype != TRM_F16 || p->kind != TRM_FORWARD || p->groups != 1 ||
+      p->is_x_cropped) {
+    return false;
+  }
+  int64_t rows = p->batch;
+  for (int i = 0; i < p->spatial; ++i) {
+    if (p->k_size[i] != 1 || p->stride[i] != 1 || p->x_size[i] != p->y_size[i]) return false;
+    rows *= p->x_size[i];
+  }
+  draft->panels = (trm_panel_product){.rows = rows,
+                                      .columns = p->out_channels,
+                                      .inner = p->in_channels,
+                                      .lhs_row = p->in_channels,
+                                      .lhs_inner = 1,
+                                      .rhs_inner = p->w.inner,
+                                      .rhs_column = p->w.outer,
+                                      .is_half = true};
+  draft->is_direct = trm_convolution_is_channels_last(p, &p->x, p->in_channels, p->x_size) &&
+                     trm_convolution_is_channels_last(p, &p->y, p->out_channels, p->y_size) &&
+                     trm_panel_product_serves(&draft->panels, false);
+  return draft->is_direct;
 }
 
-static trm_status add_pointwise(trm_convolution_draft *draft, trm_onednn_place to,
-                                trm_error *error) {
-  return trm_pointwise_add(draft, draft->request, &draft->panels, draft->x, to, error);
+static trm_status add_half_panels(trm_convolution_draft *draft, trm_onednn_place to,
+                                  trm_error *error) {
+  return trm_onednn_add_panel_product(draft->sequence, draft->request->arena, &draft->panels,
+                                      draft->x, draft->w, to, false, error);
 }
 
 /* ---- The table ------------------------------------------------------------------------------- */
@@ -113,8 +138,8 @@ const trm_convolution_way trm_convolution_ways[] = {
     {"winograd", 60, winograd_serves, NULL, create_winograd},
     {"winograd", 60, transformed_gradient_serves, add_gradient, NULL},
     {"grouped", 65, trm_grouped_convolution_plan, trm_grouped_convolution_add, NULL},
+    {"panels", 80, half_panels_serve, add_half_panels, NULL},
     {"panels", 90, gradient_serves, add_gradient, NULL},
-    {"panels", 95, pointwise_serves, add_pointwise, NULL},
     {"onednn", 100, onednn_serves, trm_onednn_convolution_add, NULL},
     {"onednn", 100, onednn_gradient_serves, trm_onednn_weight_gradient_add, NULL},
 };

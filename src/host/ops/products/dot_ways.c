@@ -69,35 +69,23 @@ static trm_status add_vector(trm_dot_draft *draft, trm_error *error) {
 
 /* ---- Panels ---------------------------------------------------------------------------------- */
 
-/* Whether panels of halves, or of floats, serve the product. */
-static bool plan_panels(trm_dot_draft *draft, bool is_half) {
+static bool panels_serve(trm_dot_draft *draft) {
   const trm_dot_matrix *m = draft->matrices;
+  if (draft->products != TRM_HALF_PRODUCTS_FLOAT || draft->p.batch.count > 0) return false;
   draft->panels = (trm_panel_product){
       draft->rows,          draft->columns,    draft->inner,         m[LHS].row_stride,
-      m[LHS].column_stride, m[RHS].row_stride, m[RHS].column_stride, is_half};
-  return draft->p.batch.count == 0 && !(is_half && (m[LHS].is_copied || m[RHS].is_copied)) &&
-         trm_panel_product_serves(&draft->panels,
+      m[LHS].column_stride, m[RHS].row_stride, m[RHS].column_stride, false};
+  return trm_panel_product_serves(&draft->panels,
                                   trm_dot_may_pack_floats(draft->request, &draft->p));
 }
 
-static bool panels_serve(trm_dot_draft *draft) {
-  if (draft->products != TRM_HALF_PRODUCTS_FLOAT) return false;
-  const bool are_halves = draft->request->instruction->shape.dtype == TRM_F16 &&
-                          trm_operand_shape(draft->request, LHS)->dtype == TRM_F16 &&
-                          trm_operand_shape(draft->request, RHS)->dtype == TRM_F16;
-  return (are_halves && plan_panels(draft, true)) || plan_panels(draft, false);
-}
-
 static trm_status add_panels(trm_dot_draft *draft, trm_error *error) {
-  const bool is_half = draft->panels.is_half;
-  if (!is_half) {
-    trm_dot_open_result(draft);
-    TRY(trm_dot_add_float_operands(draft, error));
-  }
+  trm_dot_open_result(draft);
+  TRY(trm_dot_add_float_operands(draft, error));
   TRY(trm_onednn_add_panel_product(draft->sequence, draft->request->arena, &draft->panels,
                                    draft->places[LHS], draft->places[RHS], draft->result,
                                    draft->packs_floats, error));
-  return is_half ? TRM_OK : trm_dot_close_result(draft, error);
+  return trm_dot_close_result(draft, error);
 }
 
 /* ---- The table ------------------------------------------------------------------------------- */

@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "base/limits.h"
 #include "host/ops/elementwise/vector.h"
 #include "host/ops/threads.h"
 
@@ -20,11 +21,7 @@ const trm_matrix_vector_loops *trm_matrix_vector_find(const char *name) {
   return strcmp(name, "baseline") == 0 ? &trm_matrix_vector_loops_baseline : NULL;
 }
 
-enum {
-  MOST_NEAR = 1 << 18, /* bytes of a matrix that may be in the second-level cache */
-  PART_LINES = 64,     /* more would leave too few parts, fewer would make many sums */
-  LONG_LINE = 512,     /* floats: such lines are fetched ahead within themselves, by a quarter */
-};
+enum { PART_LINES = 64 }; /* more would leave too few parts, fewer would make many sums */
 
 /* How a CPU reads lines of floats fastest: a Zen 5 one by one, with the next line fetched ahead; an
  * Intel CPU several, because it translates their addresses side by side. */
@@ -39,9 +36,9 @@ static bool reads_by_line(void) {
 static void plan_reading(trm_matrix_vector *product) {
   const int64_t line = product->inner_stride;
   const bool has_floats = product->dtype == TRM_F32, is_by_line = has_floats && reads_by_line();
-  const bool is_long = has_floats && !is_by_line && line >= LONG_LINE;
+  const bool is_long = has_floats && !is_by_line && line >= TRM_VECTOR_LEAST_LONG_LINE;
   product->is_by_line = is_by_line;
-  product->ahead = is_long ? LONG_LINE / 4 : TRM_MATRIX_VECTOR_GROUP * line;
+  product->ahead = is_long ? TRM_VECTOR_LEAST_LONG_LINE / 4 : TRM_MATRIX_VECTOR_GROUP * line;
 }
 
 bool trm_matrix_vector_plan(trm_matrix_vector *product) {
@@ -49,7 +46,7 @@ bool trm_matrix_vector_plan(trm_matrix_vector *product) {
   /* The loop along the outputs reads whole vectors of up to 16. */
   if (!is_along_inner && (product->output_stride != 1 || product->outputs < 16)) return false;
   const int64_t size = (int64_t)trm_dtype_size(product->dtype);
-  const bool is_far = product->inner * product->inner_stride * size > MOST_NEAR;
+  const bool is_far = product->inner * product->inner_stride * size > TRM_VECTOR_MOST_NEAR;
   if (is_far) plan_reading(product);
   const bool is_dense = !is_along_inner && product->inner_stride == product->outputs;
   product->parts = 1;

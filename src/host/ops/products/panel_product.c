@@ -14,10 +14,9 @@ enum { PAGE = 1024 }; /* floats */
 
 /* How the right side is read. */
 typedef enum way {
-  BY_PANELS,  /* a task packs the panels that it needs */
-  BY_LINES,   /* where it is */
-  IS_SWAPPED, /* as the left side of the transposed product, whose right side a task packs */
-  IS_WHOLE    /* the threads pack all of it, in each run */
+  BY_PANELS, /* a task packs the panels that it needs */
+  BY_LINES,  /* where it is */
+  IS_SWAPPED /* as the left side of the transposed product, whose right side a task packs */
 } way;
 
 /* A product as it is computed: the transposed one where it is swapped. */
@@ -37,11 +36,7 @@ static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
 static way way_of(const trm_panel_product *p, const trm_panel_tiles *tiles) {
   if (!tiles->reads_lines) return BY_PANELS;
-  if (p->rhs_column == 1) return BY_LINES;
-  const int64_t unused = divide_up(p->rows, tiles->wide) * tiles->wide - p->rows;
-  return unused <= TRM_PANEL_MOST_UNUSED && p->rows * p->inner <= TRM_PANEL_MOST_SWAPPED
-             ? IS_SWAPPED
-             : IS_WHOLE;
+  return p->rhs_column == 1 ? BY_LINES : IS_SWAPPED;
 }
 
 /* The transposed product. */
@@ -105,7 +100,6 @@ static int64_t row_parts(const job *own, int threads) {
 size_t trm_panel_product_scratch_bytes(const trm_panel_product *p) {
   const job own = begin_job(p);
   const way chosen = way_of(p, own.tiles);
-  if (chosen == IS_WHOLE) return trm_panel_product_packed_bytes(p);
   if (chosen == BY_LINES && !p->is_half) return 0;
   /* A buffer for each thread that has a task. */
   const int threads = trm_threads_limit();
@@ -118,25 +112,32 @@ int64_t trm_panel_product_row_parts(const trm_panel_product *p, int threads) {
   return row_parts(&own, threads);
 }
 
+/* Whether panels of halves gain, many rows of which are widened together. */
+static bool halves_gain(const trm_panel_product *p, const trm_panel_tiles *tiles) {
+  const int64_t columns = panels_of(p, tiles) * tiles->wide;
+  return tiles->reads_lines && p->rhs_column == 1 && p->lhs_inner == 1 && p->lhs_row == p->inner &&
+         2 * p->columns > columns && p->inner >= TRM_PANEL_LEAST_SUM &&
+         p->inner <= TRM_PANEL_MOST_HALF_SUM && p->inner * columns <= TRM_PANEL_MOST_RIGHT &&
+         (p->rows < TRM_PANEL_LEAST_MANY_ROWS || p->rhs_inner % PAGE != 0);
+}
+
 bool trm_panel_product_serves(const trm_panel_product *p, bool packs_once) {
   const trm_panel_tiles *tiles = trm_panel_tiles_get();
   if (tiles == NULL) return false;
-  if (p->is_half && (!tiles->reads_lines || p->rhs_column != 1 || p->lhs_inner != 1 ||
-                     p->lhs_row != p->inner || p->inner > TRM_PANEL_MOST_HALF_SUM)) {
-    return false;
-  }
+  if (p->is_half) return halves_gain(p, tiles);
   const bool is_swapped = !packs_once && way_of(p, tiles) == IS_SWAPPED;
-  /* Missing columns of a panel are multiplied too. */
+  /* Missing columns of a panel are multiplied too; those of a swapped product are missing rows. */
+  const int64_t unused = divide_up(p->rows, tiles->wide) * tiles->wide - p->rows;
+  const int64_t rows = is_swapped ? p->rows + unused : p->rows;
   const int64_t columns = is_swapped ? p->columns : panels_of(p, tiles) * tiles->wide;
-  const bool is_tiny = (double)p->rows * (double)p->inner * (double)columns <= TRM_PANEL_MOST_TINY;
+  const bool is_tiny = (double)rows * (double)p->inner * (double)columns <= TRM_PANEL_MOST_TINY;
   if (!is_tiny && 2 * p->columns <= columns) return false;
   if (tiles->reads_lines) {
-    const bool has_page_lines = p->rhs_column == 1 && p->rhs_inner % PAGE == 0 && !packs_once;
+    const bool swaps_well =
+        unused <= TRM_PANEL_MOST_UNUSED && p->rows * p->inner <= TRM_PANEL_MOST_SWAPPED;
     return is_tiny ||
            (p->inner >= TRM_PANEL_LEAST_SUM && p->inner * columns <= TRM_PANEL_MOST_RIGHT &&
-            (p->rows < TRM_PANEL_LEAST_MANY_ROWS || !has_page_lines) &&
-            (p->rows >= TRM_PANEL_LEAST_PACKING_ROWS || packs_once ||
-             way_of(p, tiles) != IS_WHOLE));
+            p->rows <= TRM_PANEL_MOST_ROWS && (!is_swapped || swaps_well));
   }
   if (packs_once)
     return p->rows >= TRM_PANEL_AVX2_LEAST_KEPT_ROWS && p->rows <= TRM_PANEL_AVX2_MOST_ROWS;
@@ -255,11 +256,6 @@ void trm_panel_product_run(const void *data, const void *lhs, const void *rhs, v
   const trm_panel_product *p = data;
   job own = begin_job(p);
   const way chosen = way_of(p, own.tiles);
-  if (chosen == IS_WHOLE) {
-    trm_panel_product_pack(p, rhs, rhs, scratch);
-    trm_panel_product_run_packed(p, lhs, scratch, out);
-    return;
-  }
   own.lhs = own.is_swapped ? rhs : lhs, own.rhs = own.is_swapped ? lhs : rhs;
   own.out = out, own.scratch = chosen == BY_LINES && !p->is_half ? NULL : scratch;
   run(&own);
