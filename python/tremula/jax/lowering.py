@@ -6,6 +6,7 @@ import jax
 import numpy as np
 
 from tremula import core
+from tremula.jax import lapack
 
 # What comes into a program as a custom call that no kernel computes, and what to do about it.
 _CALLBACK = ("It is a call of Python in the middle of the program (jax.debug.print, "
@@ -61,6 +62,7 @@ def _read(lowered):
 
 def compile_module(lowered, jitted, args, kwargs, options):
     """The executable of a Lowered."""
+    lapack.settle()
     try:
         return core.compile(lowered.module, **options)
     except core.UnimplementedError as error:

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "host/ops/algebra/lapack.h"
 #include "host/ops/kernel.h"
 #include "host/ops/products/reference_linear.h"
 #include "host/ops/reference.h"

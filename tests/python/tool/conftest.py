@@ -29,13 +29,22 @@ def find_tool():
     return path
 
 
+def lapack():
+    """NumPy's LAPACK, behind what older wheels of NumPy link it to without a path."""
+    folder = pathlib.Path(np.__file__).parent.parent / "numpy.libs"
+    parts = [path for part in ("libquadmath", "libgfortran", "lib*openblas")
+             for path in sorted(folder.glob(f"{part}*"))]
+    return ":".join([*map(str, parts), "libopenblas.so.0", "liblapack.so.3"])
+
+
 class Tool:
     """Runs the tool in a folder of the test."""
 
     def __init__(self, folder):
         self.folder = folder
         path = os.pathsep.join([str(ROOT / "python"), os.environ.get("PYTHONPATH", "")])
-        self.environment = {**os.environ, "TREMULA_PYTHON": sys.executable, "PYTHONPATH": path}
+        self.environment = {"TREMULA_LAPACK": lapack(), **os.environ,
+                            "TREMULA_PYTHON": sys.executable, "PYTHONPATH": path}
 
     def __call__(self, *arguments, before=None, **environment):
         """The completed process; `before` is called in it first."""

@@ -1,9 +1,12 @@
 """LAPACK's routines as JAX calls them."""
 
+import os
 import pathlib
+import shutil
 
 import numpy as np
 import pytest
+from conftest import find_tool
 from hlo_texts import TYPES, matrix, run, shape_of
 
 DATA = pathlib.Path(__file__).resolve().parents[2] / "data"
@@ -228,6 +231,39 @@ ENTRY e { p = f32[4,4] parameter(0)
   ROOT r = (f32[4,4], f32[3], s32[]) custom-call(p), custom_call_target="lapack_sgebal_ffi" }""")
     message = tool.fails("compile", "g.hlo", "-o", "g.poplar_exec")
     assert "potrf, getrf, trsm, geqrf, orgqr, ungqr, gesdd, syevd, heevd" in message
+
+
+@pytest.mark.parametrize("libraries", ["/nowhere/liblapack.so", "libm.so.6"])
+def test_without_a_lapack_the_message_says_what_to_install(tool, libraries):
+    tool.write("g.hlo", """HloModule g
+ENTRY e { p = f32[4,4] parameter(0)
+  ROOT r = (f32[4,4], f32[3], s32[]) custom-call(p), custom_call_target="lapack_sgehrd_ffi" }""")
+    message = tool.fails("compile", "g.hlo", "-o", "g.poplar_exec", TREMULA_LAPACK=libraries)
+    assert "no LAPACK with sgehrd" in message and "pip install scipy" in message
+    assert "TREMULA_LAPACK" in message
+    tool.ok("compile", "g.hlo", "-o", "g.poplar_exec")
+
+
+def test_the_lapack_of_a_package_beside_tremula_is_found(tool):
+    """As pip installs them: tremula/lib and numpy.libs in one folder."""
+    library = pathlib.Path(find_tool()).resolve().parents[1] / "lib/libtremula.so"
+    folder = tool.folder / "packages/tremula/lib"
+    folder.mkdir(parents=True)
+    for name in (library.name, library.resolve().name, f"{library.name}.0"):
+        if not (folder / name).exists():
+            shutil.copy(library, folder / name)
+    os.symlink(pathlib.Path(np.__file__).parent.parent / "numpy.libs",
+               tool.folder / "packages/numpy.libs")
+    tool.environment.update(TREMULA_LAPACK="", LD_LIBRARY_PATH=str(folder))
+    test_lu(tool, "f64", 6, 3)
+
+
+@pytest.mark.parametrize("dtype", ["f32", "f64"])
+def test_what_tremula_computes_itself_needs_no_lapack(tool, dtype):
+    tool.environment["TREMULA_LAPACK"] = "/nowhere"
+    test_cholesky_and_triangular_systems(tool, dtype)
+    test_qr(tool, dtype, 6, 3)
+    test_eigenvalues(tool, dtype)
 
 
 def test_solve_as_jax_writes_it(tool):

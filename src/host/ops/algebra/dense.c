@@ -72,20 +72,14 @@ static int compare_rising(const void *left, const void *right) {
 }
 
 /* Sets order[i] to the place of the value of rank i. `order` has room for n of `ranked`. */
-static void sort_keys(const double *keys, int64_t n, double sign, int64_t *order) {
+static void sort_rising(const double *keys, int64_t n, int64_t *order) {
   ranked *const all = (ranked *)(void *)order;
-  for (int64_t i = 0; i < n; ++i) all[i] = (ranked){sign < 0 ? -fabs(keys[i]) : keys[i], i};
+  for (int64_t i = 0; i < n; ++i) all[i] = (ranked){keys[i], i};
   qsort(all, (size_t)n, sizeof *all, compare_rising);
   for (int64_t i = 0; i < n; ++i) {
     const int64_t place = all[i].place;
     memcpy(&order[i], &place, sizeof place);
   }
-}
-static void sort_rising(const double *keys, int64_t n, int64_t *order) {
-  sort_keys(keys, n, 1, order);
-}
-static void sort_falling(const double *keys, int64_t n, int64_t *order) { /* magnitudes */
-  sort_keys(keys, n, -1, order);
 }
 
 #define CONCATENATE_(a, b) a##b
@@ -110,15 +104,13 @@ static void sort_falling(const double *keys, int64_t n, int64_t *order) { /* mag
 #define LEAST_SQUARES 1e-30f
 #define ROOT(x) sqrtf(x)
 #define ABSOLUTE(x) fabsf(x)
-#define MULTIPLY(product, threads) trm_dense_multiply(TRM_DENSE_F32, product, threads)
-#include "host/ops/algebra/dense_svd.inc.h"
+#include "host/ops/algebra/dense_eigen.inc.h"
 #undef T
 #undef NAME
 #undef EPSILON
 #undef LEAST_SQUARES
 #undef ROOT
 #undef ABSOLUTE
-#undef MULTIPLY
 
 #define T double
 #define NAME(x) CONCATENATE(x, _f64)
@@ -126,14 +118,12 @@ static void sort_falling(const double *keys, int64_t n, int64_t *order) { /* mag
 #define LEAST_SQUARES 1e-280
 #define ROOT(x) sqrt(x)
 #define ABSOLUTE(x) fabs(x)
-#define MULTIPLY(product, threads) trm_dense_multiply(TRM_DENSE_F64, product, threads)
-#include "host/ops/algebra/dense_svd.inc.h"
+#include "host/ops/algebra/dense_eigen.inc.h"
 
 #define TEXT_(x) #x
 #define TEXT(x) TEXT_(x)
-#define ROUTINES(type)                                                   \
-  {run_cholesky_##type, run_lu_##type,  run_solve_##type, run_qr_##type, \
-   run_q_##type,        run_svd_##type, run_eigen_##type}
+#define ROUTINES(type) \
+  {run_cholesky_##type, run_solve_##type, run_qr_##type, run_q_##type, run_eigen_##type}
 
 extern const trm_dense_ops CONCATENATE(trm_dense_ops_, TRM_ISA);
 const trm_dense_ops CONCATENATE(trm_dense_ops_, TRM_ISA) = {

@@ -38,25 +38,22 @@ typedef struct trm_dense_product {
 
 typedef enum trm_dense_routine {
   TRM_DENSE_CHOLESKY, /* in: a; out: the factor in the triangle `lower`, info */
-  TRM_DENSE_LU,       /* in: a; out: both factors, pivots from 1, info */
   TRM_DENSE_SOLVE,    /* in: a triangle, b; out: x */
   TRM_DENSE_QR,       /* in: a; out: R and the reflectors below it, taus */
   TRM_DENSE_Q,        /* in: reflectors, taus; out: the first n columns of Q */
-  TRM_DENSE_SVD,      /* in: a; out: s, u, v', info */
   TRM_DENSE_EIGEN,    /* in: a; out: vectors in columns, values that rise, info */
   TRM_NUM_DENSE_ROUTINES,
 } trm_dense_routine;
 
-/* One matrix. Infos and pivots are int32_t; an info may be NULL. */
+/* One matrix. An info is int32_t and may be NULL. */
 typedef struct trm_dense_call {
   int64_t m, n;    /* of the first operand */
   int64_t columns; /* of b (or its rows, on the right), or of the taus of Q */
   bool lower, left, transposed, has_unit_diagonal;
-  bool is_full;     /* SVD: all vectors of the long side */
-  bool values_only; /* SVD, EIGEN: vectors become 0 */
+  bool values_only; /* EIGEN: vectors become 0 */
   int threads;      /* at most; 1 in a parallel region */
   const void *in[2];
-  void *out[4];
+  void *out[3];
   void *scratch; /* trm_dense_scratch */
 } trm_dense_call;
 

@@ -34,17 +34,13 @@ static const trm_dense_ops *ops_for(trm_dense_type type, const trm_dense_product
 
 size_t trm_dense_scratch(trm_dense_routine routine, int64_t m, int64_t n, int64_t columns,
                          size_t size) {
-  const int64_t rows = m > n ? m : n, k = m < n ? m : n;
+  const int64_t k = m < n ? m : n;
   int64_t entries = 0;
   switch (routine) {
     case TRM_DENSE_CHOLESKY: entries = n * n; break;
-    case TRM_DENSE_LU: entries = 32 * m; break;
     case TRM_DENSE_SOLVE: entries = n * columns; break;
     case TRM_DENSE_QR: entries = k * m; break;
     case TRM_DENSE_Q: entries = columns * m; break;
-    case TRM_DENSE_SVD: /* columns: how many vectors of the long side are kept */
-      entries = 2 * rows * (k + columns) + k * (5 * k + 500);
-      break;
     case TRM_DENSE_EIGEN: entries = n * (3 * n + 300); break;
     case TRM_NUM_DENSE_ROUTINES: break;
   }

@@ -1,22 +1,22 @@
 /* Owns: fast kernels of cholesky, triangular-solve and the custom calls of factorisations, for
- * float32 and float64, with the blocked routines of dense.h. The reference kernels check the
- * shapes; they also serve complex matrices, halves and empty arrays. */
+ * float32 and float64, with the blocked routines of dense.h. The reference kernels and
+ * lapack.c check the shapes; they also serve complex matrices, halves and empty arrays. */
 #include <math.h>
 #include <string.h>
 
 #include "host/ops/algebra/dense.h"
+#include "host/ops/algebra/lapack.h"
 #include "host/ops/products/reference_linear.h"
 #include "host/ops/threads.h"
 
-enum { MAX_LEAVES = 5, NOWHERE = -1 };
+enum { MAX_LEAVES = 3, NOWHERE = -1 };
 
 typedef struct algebra_state {
   trm_dense_routine routine;
   trm_dense_call sizes;                                                /* equal for all matrices */
   int64_t batch, result_batch_size[MAX_LEAVES], operand_batch_size[2]; /* bytes of one matrix */
   int num_operands;
-  int leaves[4];  /* the leaf of out[i] of the routine, or NOWHERE */
-  bool copies;    /* leaf 0 is a copy of the operand that nothing reads */
+  int leaves[3];  /* the leaf of out[i] of the routine, or NOWHERE */
   bool clears;    /* as HLO: zeros in the other triangle, NaN for a matrix without a factor */
   size_t scratch; /* bytes for one matrix */
   bool is_double;
@@ -53,16 +53,12 @@ static void run_range(const void *context, int64_t begin, int64_t end, int threa
     for (int i = 0; i < state->num_operands; ++i) {
       one.in[i] = (const char *)call->operands[i] + b * state->operand_batch_size[i];
     }
-    for (int i = 0; i < 4; ++i) {
+    for (int i = 0; i < 3; ++i) {
       const int leaf = state->leaves[i];
       if (leaf == NOWHERE) continue;
       one.out[i] = (char *)call->results[leaf] + b * state->result_batch_size[leaf];
     }
     if (state->clears) one.out[1] = &info;
-    if (state->copies) {
-      memcpy((char *)call->results[0] + b * state->result_batch_size[0], one.in[0],
-             (size_t)state->result_batch_size[0]);
-    }
     trm_dense_ops_get()->run[state->is_double][state->routine](&one);
     if (state->clears) finish_cholesky(state, one.out[0], info != 0);
   }
@@ -87,20 +83,18 @@ static bool find_routine(const trm_instruction *instruction, algebra_state *stat
   static const struct {
     trm_call_id call;
     trm_dense_routine routine;
-    int leaves[4];
+    int leaves[3];
   } calls[] = {
-      {TRM_CALL_EIGH, TRM_DENSE_EIGEN, {0, 1, NOWHERE, NOWHERE}},
-      {TRM_CALL_QR, TRM_DENSE_QR, {0, 1, NOWHERE, NOWHERE}},
-      {TRM_CALL_HOUSEHOLDER, TRM_DENSE_Q, {0, NOWHERE, NOWHERE, NOWHERE}},
-      {TRM_CALL_LAPACK_GEQRF, TRM_DENSE_QR, {0, 1, NOWHERE, NOWHERE}},
-      {TRM_CALL_LAPACK_GESDD, TRM_DENSE_SVD, {1, 2, 3, 4}},
-      {TRM_CALL_LAPACK_GETRF, TRM_DENSE_LU, {0, 1, 2, NOWHERE}},
-      {TRM_CALL_LAPACK_ORGQR, TRM_DENSE_Q, {0, NOWHERE, NOWHERE, NOWHERE}},
-      {TRM_CALL_LAPACK_POTRF, TRM_DENSE_CHOLESKY, {0, 1, NOWHERE, NOWHERE}},
-      {TRM_CALL_LAPACK_SYEVD, TRM_DENSE_EIGEN, {0, 1, 2, NOWHERE}},
-      {TRM_CALL_LAPACK_TRSM, TRM_DENSE_SOLVE, {0, NOWHERE, NOWHERE, NOWHERE}},
+      {TRM_CALL_EIGH, TRM_DENSE_EIGEN, {0, 1, NOWHERE}},
+      {TRM_CALL_QR, TRM_DENSE_QR, {0, 1, NOWHERE}},
+      {TRM_CALL_HOUSEHOLDER, TRM_DENSE_Q, {0, NOWHERE, NOWHERE}},
+      {TRM_CALL_LAPACK_GEQRF, TRM_DENSE_QR, {0, 1, NOWHERE}},
+      {TRM_CALL_LAPACK_ORGQR, TRM_DENSE_Q, {0, NOWHERE, NOWHERE}},
+      {TRM_CALL_LAPACK_POTRF, TRM_DENSE_CHOLESKY, {0, 1, NOWHERE}},
+      {TRM_CALL_LAPACK_SYEVD, TRM_DENSE_EIGEN, {0, 1, 2}},
+      {TRM_CALL_LAPACK_TRSM, TRM_DENSE_SOLVE, {0, NOWHERE, NOWHERE}},
   };
-  static const int only_first[4] = {0, NOWHERE, NOWHERE, NOWHERE};
+  static const int only_first[3] = {0, NOWHERE, NOWHERE};
   if (instruction->opcode != TRM_OP_CUSTOM_CALL) {
     state->clears = instruction->opcode == TRM_OP_CHOLESKY;
     state->routine = state->clears ? TRM_DENSE_CHOLESKY : TRM_DENSE_SOLVE;
@@ -126,7 +120,7 @@ static trm_status check_shapes(const trm_kernel_request *request, trm_error *err
     case TRM_CALL_EIGH: return trm_reference_eigen_create(request, &unused, &supported, error);
     case TRM_CALL_QR:
     case TRM_CALL_HOUSEHOLDER: return trm_reference_qr_create(request, &unused, &supported, error);
-    default: return trm_reference_lapack_create(request, &unused, &supported, error);
+    default: return trm_lapack_check(request, error);
   }
 }
 
@@ -155,19 +149,12 @@ static void read_options(const trm_instruction *instruction, trm_dense_call *siz
 /* Sets the routine's `columns`, and other sizes that it needs. */
 static void read_shapes(const trm_kernel_request *request, algebra_state *state) {
   trm_dense_call *sizes = &state->sizes;
-  const trm_shape *result = &request->instruction->shape;
-  const int64_t m = sizes->m, n = sizes->n;
   if (state->routine == TRM_DENSE_SOLVE) {
     const trm_shape *b = trm_operand_shape(request, 1);
     sizes->columns = b->dims[b->rank - (sizes->left ? 1 : 2)];
   } else if (state->routine == TRM_DENSE_Q) {
     const trm_shape *taus = trm_operand_shape(request, 1);
     sizes->columns = taus->dims[taus->rank - 1];
-  } else if (state->routine == TRM_DENSE_SVD) {
-    const trm_shape *u = trm_shape_leaf(result, 2), *vt = trm_shape_leaf(result, 3);
-    sizes->is_full = u->dims[u->rank - 1] == m && vt->dims[vt->rank - 2] == n;
-    sizes->columns = sizes->is_full == (m > n) ? m : n;
-    state->copies = true;
   }
 }
 

@@ -64,19 +64,6 @@ static int compare(const void *left, const void *right) {
   return a->column < b->column ? -1 : 1;
 }
 
-void trm_hermitian_eigen(const double complex *matrix, int64_t n, bool lower, double complex *a,
-                         double complex *vectors) {
-  for (int64_t i = 0; i < n; ++i) {
-    for (int64_t j = 0; j <= i; ++j) {
-      const double complex z = lower ? matrix[i * n + j] : conj(matrix[j * n + i]);
-      a[i * n + j] = i == j ? creal(z) : z;
-      a[j * n + i] = conj(a[i * n + j]);
-    }
-  }
-  for (int64_t i = 0; i < n * n; ++i) vectors[i] = i / n == i % n ? 1.0 : 0.0;
-  for (int round = 0; round < MAX_SWEEPS && sweep(a, vectors, n); ++round) continue;
-}
-
 /* The triangle that is read, mirrored; a diagonal is real. */
 static void load_hermitian(const trm_shape *shape, const void *array, int64_t base, int64_t n,
                            bool lower, double complex *out) {
