@@ -5,6 +5,8 @@ import pytest
 import tensorflow.compat.v1 as tf
 from tensorflow.python import ipu
 
+from tremula.tf.runtime.device import plugin
+
 OPS = ipu.ops
 VALUES = np.arange(12, dtype=np.float32).reshape(3, 4) / 4 - 1
 
@@ -17,7 +19,10 @@ OPERATIONS = {
         tf.reshape(x, [-1]), replication_factor=2),
     "replication_index": lambda x: x + tf.cast(OPS.replication_ops.replication_index(), tf.float32),
     "barrier": lambda x: OPS.control_flow_ops.barrier([x, x * 2.]),
-    "replication_normalise": lambda x: OPS.cross_replica_ops.assume_equal_across_replicas(x),
+    "assume_equal": lambda x: OPS.cross_replica_ops.assume_equal_across_replicas(x),
+    "replication_normalise": lambda x: OPS.replication_ops.replication_normalise(x) + x,
+    "gradient_of_normalise": lambda x: tf.gradients(
+        tf.square(OPS.replication_ops.replication_normalise(x)), x)[0],
     "dropout": lambda x: OPS.rand_ops.dropout(x, rate=1e-9),
     "group_norm": lambda x: OPS.normalization_ops.group_norm(x[:, None, None, :], groups=2),
     "gradient": lambda x: tf.gradients(
@@ -41,6 +46,16 @@ def test_as_in_a_program(devices, session, name, ipus):
         expected, value = s.run([compiled, placed], {x: VALUES})
     tf.nest.map_structure(np.testing.assert_array_equal, tf.nest.flatten(expected),
                           tf.nest.flatten(value))
+
+
+def test_normalising_is_part_of_the_program_around(devices, session):
+    devices(2)
+    with ipu.scopes.ipu_scope("/device:IPU:0"):
+        y = OPS.replication_ops.replication_normalise(tf.constant(VALUES) * 3.) + VALUES
+    built = plugin.library().trm_tf_units_built()
+    with session() as s:
+        np.testing.assert_array_equal(s.run(y), VALUES * 3 / 2 + VALUES)
+    assert plugin.library().trm_tf_units_built() == built + 1
 
 
 @pytest.mark.parametrize("ipus", [1, 2])

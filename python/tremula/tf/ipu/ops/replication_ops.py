@@ -3,7 +3,7 @@
 import tensorflow.compat.v1 as tf
 
 from tremula.tf.inner import graphs
-from tremula.tf.ipu.ops import _building, _collectives
+from tremula.tf.ipu.ops import _collectives
 
 
 def replication_index(name=None):
@@ -19,5 +19,6 @@ def replication_factor(name=None):
 
 def replication_normalise(x, name=None):
     """`x`, of a floating-point type, divided by the number of replicas."""
-    return _building.whole(lambda x: tf.divide(x, tf.cast(_collectives.factor(), x.dtype),
-                                               name=name or "IpuReplicationNormalise"))(x)
+    x = tf.convert_to_tensor(x)
+    return tf.divide(x, tf.cast(_collectives.factor(), x.dtype),
+                     name=name or "IpuReplicationNormalise")
