@@ -11,7 +11,7 @@ static void print_help(void) {
   printf(
       "usage: tremula compile MODEL -o FILE [options]\n\n"
       "  -o, --output FILE        the executable to write, by convention X.poplar_exec\n"
-      "  --target T               mk1, mk2, bow or a file: short for --option target=T\n"
+      "  --target T               " TRM_TARGET_PRESETS " or a file: short for --option target=T\n"
       "  --ipus N                 how many IPUs: short for --option ipus=N\n"
       "  --option KEY=VALUE       an option of the compiler, see below; may be repeated\n"
       "  --dump-after PASS        print the module after a pass, or after all; may be repeated,\n"

@@ -21,7 +21,8 @@ static void print_help(void) {
   printf(
       "usage: tremula plan MODEL [options]\n\n"
       "Estimates what MODEL needs on IPUs: whether it fits, memory, cycles. Nothing runs.\n\n"
-      "  --target T[,T]...        mk1, mk2 (the default), bow, or a file with another machine\n"
+      "  --target T[,T]...        " TRM_TARGET_PRESETS ", or a file with another machine; mk2\n"
+      "                           if none is named\n"
       "  --ipus N[,N]...          how many IPUs; a model that is not sharded is cut into shards\n"
       "  --batch N[,N]...[,...]   batch sizes, for a TensorFlow or Keras model whose inputs have\n"
       "                           an unknown first dimension; a last ... doubles the batch size\n"

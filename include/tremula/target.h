@@ -41,6 +41,8 @@ TRM_API trm_status trm_target_resize(const trm_target *target, uint32_t num_ipus
 TRM_API void trm_target_retain(trm_target *target);
 TRM_API void trm_target_release(trm_target *target);
 
+/* The names of the presets, for messages: the files of data/targets. */
+#define TRM_TARGET_PRESETS "bow, mk1, mk2"
 /* The i-th preset's name; NULL past the last. */
 TRM_API const char *trm_target_preset(size_t i);
 /* The fact that a key of the description states (docs/targets.md lists the keys, their units and

@@ -60,10 +60,11 @@ static int open_lock(const char *path) {
   const int fd =
       open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY, 0666);
   if (fd >= 0 && fstat(fd, &info) == 0 && S_ISREG(info.st_mode)) return fd;
-  if (fd >= 0 || errno == ELOOP || errno == EISDIR || errno == ENXIO)
+  if (fd >= 0 || errno == ELOOP || errno == EISDIR || errno == ENXIO) {
     TRM_TF_WARN("The executable cache compiles without a lock: %s is not a regular file; "
                 "remove it.",
                 path);
+  }
   if (fd >= 0) close(fd);
   return -1;
 }
@@ -85,8 +86,9 @@ static bool wait_for_lock(trm_tf_cache_entry *entry) {
     const int reason = errno;
     close(fd);
     if (reason != EWOULDBLOCK && reason != EINTR) return true; /* a file system without locks */
-    if (waited == 0)
+    if (waited == 0) {
       TRM_TF_INFO("Another process compiles this program: waiting for %s", entry->path);
+    }
     trm_sleep_ms(POLL_MS);
   }
   TRM_TF_WARN("Another process has been compiling for %d s (stopped?): compiling here too: %s",
@@ -120,9 +122,11 @@ static void remove_folder(const char *path) {
     return;
   }
   const struct dirent *entry;
-  while ((entry = readdir(folder)))
-    if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
+  while ((entry = readdir(folder))) {
+    if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0) {
       unlinkat(dirfd(folder), entry->d_name, 0);
+    }
+  }
   closedir(folder);
   rmdir(path);
 }

@@ -138,8 +138,9 @@ static void fill_word(const SP_Device *device, SP_Stream stream, SP_DeviceMemory
                       uint32_t pattern, uint64_t size, TF_Status *status) {
   (void)device, (void)stream;
   trm_forget_resident(memory->opaque);
-  for (uint64_t at = 0; at + sizeof pattern <= size; at += sizeof pattern)
+  for (uint64_t at = 0; at + sizeof pattern <= size; at += sizeof pattern) {
     memcpy((char *)memory->opaque + at, &pattern, sizeof pattern);
+  }
   trm_tf_pool_touch(memory->opaque);
   ok(status);
 }

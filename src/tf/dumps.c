@@ -95,11 +95,12 @@ static void warn_of_others(const char *word) {
     if (!is_flag(word, others[i], &value)) continue;
     const bool is_off =
         value && (!*value || strcmp(value, "false") == 0 || strcmp(value, "0") == 0);
-    if (!is_off && !atomic_flag_test_and_set(&told[i]))
+    if (!is_off && !atomic_flag_test_and_set(&told[i])) {
       TRM_TF_WARN("--%s in XLA_FLAGS is ignored: Tremula dumps modules with "
                   "--xla_dump_hlo_as_text, --xla_dump_hlo_as_dot and --xla_dump_hlo_as_proto, "
                   "choosing them with --xla_dump_hlo_pass_re and --xla_dump_hlo_module_re.",
                   others[i]);
+    }
   }
 }
 
@@ -115,11 +116,11 @@ static void read_word(trm_tf_dump_flags *flags, const char *word) {
   else if (is_flag(word, "xla_dump_hlo_as_dot", &value)) flags->dot = is_true(value);
   else if (is_flag(word, "xla_dump_hlo_as_proto", &value)) flags->proto = is_true(value);
   else if (is_flag(word, "xla_hlo_graph_sharding_color", &value)) flags->colors = is_true(value);
-  else if (is_flag(word, "xla_dump_hlo_pass_re", &value))
+  else if (is_flag(word, "xla_dump_hlo_pass_re", &value)) {
     set_expression(&flags->passes, &flags->has_passes, value, "xla_dump_hlo_pass_re");
-  else if (is_flag(word, "xla_dump_hlo_module_re", &value))
+  } else if (is_flag(word, "xla_dump_hlo_module_re", &value)) {
     set_expression(&flags->modules, &flags->has_modules, value, "xla_dump_hlo_module_re");
-  else warn_of_others(word);
+  } else warn_of_others(word);
 }
 
 void trm_tf_dump_flags_read(trm_tf_dump_flags *flags) {
@@ -131,8 +132,9 @@ void trm_tf_dump_flags_read(trm_tf_dump_flags *flags) {
   trm_free(text);
   const bool asks =
       flags->text || flags->dot || flags->proto || flags->has_passes || flags->has_modules;
-  if (asks && !flags->folder)
+  if (asks && !flags->folder) {
     flags->folder = trm_tf_copy_text("-"); /* like XLA: to standard output */
+  }
   if (!flags->text && !flags->dot && !flags->proto) flags->text = true;
 }
 
@@ -159,8 +161,9 @@ static void write_file(const char *folder, const char *name, const void *data, s
   trm_error error = {0};
   if (asprintf(&path, "%s/%s", folder, name) < 0) return; /* no memory, not even for a message */
   (void)trm_make_folders(folder, &error);                 /* writing the file reports a failure */
-  if (trm_inspect_replace_file(path, NULL, 0, data, size, &error) != TRM_OK)
+  if (trm_inspect_replace_file(path, NULL, 0, data, size, &error) != TRM_OK) {
     TRM_TF_WARN("%s", error.message);
+  }
   trm_free(path);
 }
 
@@ -230,9 +233,11 @@ void trm_tf_dumps_begin(trm_tf_dumps *d, const char *name, const trm_module *mod
 /* The pass that follows this one in the list of all passes of a compilation; NULL: none. */
 static const char *pass_after(const char *pass) {
   trm_inspect_pass_row row;
-  for (size_t i = 0; trm_inspect_pass(i, &row); ++i)
-    if (strcmp(row.name, pass) == 0)
+  for (size_t i = 0; trm_inspect_pass(i, &row); ++i) {
+    if (strcmp(row.name, pass) == 0) {
       return trm_inspect_pass(i + 1, &row) && !row.plans ? row.name : NULL;
+    }
+  }
   return NULL;
 }
 

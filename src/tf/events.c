@@ -109,10 +109,11 @@ static void record(int ordinal, Tensorflow__IpuTraceEvent__Type type,
   const size_t size = tensorflow__ipu_trace_event__get_packed_size(message);
   trm_tf_event *e = trm_tf_event_create(size);
   if (e) tensorflow__ipu_trace_event__pack(message, e->data);
-  if (trm_tf_event_queue_add(e))
+  if (trm_tf_event_queue_add(e)) {
     TRM_TF_WARN("IPU events are recorded, but nobody takes them with ipu_event_trace(): there are "
                 "%zu MB of them, and more are dropped until somebody does.",
                 (size_t)TRM_TF_MOST_EVENT_BYTES >> 20);
+  }
 }
 
 static ProtobufCBinaryData bytes_of(const char *text) {
@@ -142,13 +143,13 @@ void trm_tf_events_compile_begin(int ordinal, const char *module) {
 
 /* Logs that a document could not be made. */
 static void tell(const char *what, const trm_error *error, const trm_tf_event_settings *wanted) {
-  if (error->status == TRM_RESOURCE_EXHAUSTED && wanted->most_report_bytes > 0)
+  if (error->status == TRM_RESOURCE_EXHAUSTED && wanted->most_report_bytes > 0) {
     TRM_TF_INFO(
         "Dropping %s which is larger than the configured maximum report size %llu. To change "
         "the maximum report size use the max_report_size argument in "
         "ipu.utils.create_ipu_config, in bytes.",
         what, (unsigned long long)wanted->most_report_bytes);
-  else TRM_TF_WARN("There is no %s: %s", what, error->message);
+  } else TRM_TF_WARN("There is no %s: %s", what, error->message);
 }
 
 /* If there is a report directory, writes the document to the file `name` below it, and replaces the
@@ -189,8 +190,9 @@ static char *describe(trm_executable *executable, const trm_program *program, tr
   trm_error error = {0};
   *out_size = 0;
   if (trm_report_describe(executable, program, part, (trm_report_form)form,
-                          wanted->most_report_bytes, &data, out_size, &error) == TRM_OK)
+                          wanted->most_report_bytes, &data, out_size, &error) == TRM_OK) {
     return data;
+  }
   tell(what, &error, wanted);
   return NULL;
 }
@@ -228,8 +230,9 @@ static void describe_program(trm_executable *executable, const char *module,
   char name[64];
   trm_program *program = estimate(executable, NULL);
   if (program == NULL) return;
-  if (wanted->bits & TRM_TF_EVENTS_PRINT)
+  if (wanted->bits & TRM_TF_EVENTS_PRINT) {
     print_report(executable, program, TRM_REPORT_GRAPH, wanted);
+  }
   if (wanted->bits & TRM_TF_EVENTS_REPORT) {
     d->report = describe(executable, program, TRM_REPORT_GRAPH, wanted->form, "compilation report",
                          wanted, &d->report_size);
@@ -266,8 +269,9 @@ void trm_tf_events_compile_end(int ordinal, const char *module, trm_executable *
   if (!trm_tf_events_want(TRM_TF_EVENTS_RUNS)) return;
   const trm_tf_event_settings wanted = copy_settings();
   documents d = {0};
-  if (wanted.bits & (TRM_TF_EVENTS_REPORT | TRM_TF_EVENTS_TENSOR_MAP | TRM_TF_EVENTS_PRINT))
+  if (wanted.bits & (TRM_TF_EVENTS_REPORT | TRM_TF_EVENTS_TENSOR_MAP | TRM_TF_EVENTS_PRINT)) {
     describe_program(executable, module, &wanted, &d);
+  }
   if (wanted.bits & TRM_TF_EVENTS_GRAPH) describe_graph(executable, module, &wanted, &d);
   Tensorflow__IpuTraceEvent message = TENSORFLOW__IPU_TRACE_EVENT__INIT;
   Tensorflow__IpuTraceCompileEndEvent end = TENSORFLOW__IPU_TRACE_COMPILE_END_EVENT__INIT;
@@ -339,8 +343,9 @@ void trm_tf_events_execute(int ordinal, const char *module, trm_executable *exec
   Tensorflow__IpuTraceEvent message = TENSORFLOW__IPU_TRACE_EVENT__INIT;
   Tensorflow__IpuTraceExecuteEvent execute = TENSORFLOW__IPU_TRACE_EXECUTE_EVENT__INIT;
   execute.module_name = bytes_of(module);
-  if (has_report && report->data)
+  if (has_report && report->data) {
     execute.execution_report = (ProtobufCBinaryData){report->size, (uint8_t *)report->data};
+  }
   message.msg_case = TENSORFLOW__IPU_TRACE_EVENT__MSG_EXECUTE;
   message.execute = &execute;
   record(ordinal, TENSORFLOW__IPU_TRACE_EVENT__TYPE__EXECUTE, &message);

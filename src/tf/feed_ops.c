@@ -217,8 +217,9 @@ static trm_status reset(void *kernel, TF_OpKernelContext *context, trm_error *er
   const reset_node *node = kernel;
   if (node->refusal[0] != '\0') FAIL(FAILED_PRECONDITION, "%s", node->refusal);
   if (node->empty[0] != '\0') FAIL(INVALID_ARGUMENT, "%s", node->empty);
-  if (node->remove && trm_tf_feed_is_used(node->feed))
+  if (node->remove && trm_tf_feed_is_used(node->feed)) {
     FAIL(FAILED_PRECONDITION, "Cannot delete infeed with id='%s' while in use", node->feed);
+  }
   if (!trm_tf_infeed_set_started(node->feed, !node->remove) && node->remove) {
     FAIL(NOT_FOUND,
          "Infeed with id='%s' has not been started: run the `initializer` of its IPUInfeedQueue "
@@ -250,8 +251,9 @@ typedef struct dequeue_node {
 
 static trm_status set_shape(trm_tensor_info *info, trm_dtype dtype, int64_t rank,
                             const int64_t *dims, size_t num_dims, trm_error *error) {
-  if (rank < 0 || rank >= TRM_MAX_RANK || (size_t)rank > num_dims)
+  if (rank < 0 || rank >= TRM_MAX_RANK || (size_t)rank > num_dims) {
     FAIL(INVALID_ARGUMENT, "The shapes of the outfeed are broken.");
+  }
   *info = (trm_tensor_info){.name = "", .dtype = dtype, .rank = (int32_t)rank};
   info->bytes = trm_dtype_size(dtype);
   for (int32_t j = 0; j < info->rank; ++j) {
@@ -273,14 +275,17 @@ static trm_status read_elements(TF_OpKernelConstruction *construction, dequeue_n
   d->elements = trm_allocate_zeroed(count, sizeof *d->elements);
   d->last = trm_allocate_zeroed(count, sizeof *d->last);
   trm_status status = TRM_OK;
-  if (!types || !ranks || !dims || !d->elements || !d->last)
+  if (!types || !ranks || !dims || !d->elements || !d->last) {
     FAIL_OR_GOTO(done, RESOURCE_EXHAUSTED, "out of memory while allocating an outfeed");
+  }
   TF_Status *call = TF_NewStatus();
   TF_OpKernelConstruction_GetAttrTypeList(construction, "dtypes", types, (int)count, call);
-  if (TF_GetCode(call) == TF_OK)
+  if (TF_GetCode(call) == TF_OK) {
     TF_OpKernelConstruction_GetAttrInt64List(construction, "ranks", ranks, (int)count, call);
-  if (TF_GetCode(call) == TF_OK)
+  }
+  if (TF_GetCode(call) == TF_OK) {
     TF_OpKernelConstruction_GetAttrInt64List(construction, "dims", dims, (int)num_dims, call);
+  }
   TRY_OR_GOTO(trm_tf_end_call(call, error), done);
   size_t at = 0;
   for (size_t i = 0; i < count; ++i) {
@@ -376,15 +381,17 @@ static trm_status give_last(TF_OpKernelContext *context, dequeue_node *d, taken 
         "Trying to get the last value from an outfeed queue before it was executed. Make sure that "
         "the enqueue operation is executed before dequeuing.");
   }
-  for (size_t i = 0; i < d->num_elements; ++i)
+  for (size_t i = 0; i < d->num_elements; ++i) {
     TRY(set_output(context, d, i, d->last[i], 1, t->replicas, error));
+  }
   return TRM_OK;
 }
 
 /* Each block is free as soon as it is copied, so that the elements are there once. */
 static trm_status give(TF_OpKernelContext *context, dequeue_node *d, taken *t, trm_error *error) {
-  if (t->count == 0 && trm_tf_settings_only_compile())
+  if (t->count == 0 && trm_tf_settings_only_compile()) {
     return give_zeros(context, d, t->replicas, error);
+  }
   if (d->keep_last) return give_last(context, d, t, error);
   for (size_t i = 0; i < d->num_elements; ++i) {
     TRY(set_output(context, d, i, t->blocks ? t->blocks[i] : NULL, t->count, t->replicas, error));
@@ -415,10 +422,11 @@ static trm_status dequeue(void *kernel, TF_OpKernelContext *context, trm_error *
   trm_status status = TRM_OK;
   if (trm_tf_settings_synthetic(NULL) & TRM_SYNTHETIC_OUTFEED) {
     t.count = 0;
-    if (d->keep_last)
+    if (d->keep_last) {
       FAIL_OR_GOTO(done, FAILED_PRECONDITION,
                    "Trying to get the last value from an outfeed queue when using synthethic data. "
                    "This is not supported.");
+    }
   }
   status = give(context, d, &t, error);
 done:
@@ -441,8 +449,9 @@ static trm_status create_outfeed_delete(TF_OpKernelConstruction *construction, v
 static trm_status delete_outfeed(void *kernel, TF_OpKernelContext *context, trm_error *error) {
   (void)context;
   const char *feed = kernel;
-  if (trm_tf_feed_is_used(feed))
+  if (trm_tf_feed_is_used(feed)) {
     FAIL(FAILED_PRECONDITION, "Cannot delete outfeed with id='%s' while in use", feed);
+  }
   if (trm_tf_settings_only_compile()) return TRM_OK; /* in this mode no unit runs */
   return trm_tf_outfeed_delete(feed, error);
 }

@@ -42,8 +42,9 @@ static trm_tf_feed_use *uses;
 /* ---- Declarations; find_declaration with the lock held --------------------------------------- */
 
 static declaration *find_declaration(const char *id) {
-  for (size_t i = 0; i < declarations.count; ++i)
+  for (size_t i = 0; i < declarations.count; ++i) {
     if (strcmp(declarations.items[i].id, id) == 0) return &declarations.items[i];
+  }
   return NULL;
 }
 
@@ -53,12 +54,13 @@ static void declare(const char *id, size_t depth, bool keep_last, uint32_t repli
   declaration *d = find_declaration(id);
   if (d == NULL) {
     const declaration added = {.id = trm_tf_copy_text(id)};
-    if (added.id != NULL && VECTOR_PUSH(&declarations, added))
+    if (added.id != NULL && VECTOR_PUSH(&declarations, added)) {
       d = &declarations.items[declarations.count - 1];
-    else trm_free(added.id);
+    } else trm_free(added.id);
   }
-  if (d != NULL)
+  if (d != NULL) {
     *d = (declaration){.id = d->id, .depth = depth, .replicas = replicas, .keep_last = keep_last};
+  }
   pthread_mutex_unlock(&lock);
 }
 
@@ -94,10 +96,12 @@ bool trm_tf_infeed_set_started(const char *id, bool started) {
 static bool same_elements(const trm_tensor_info *a, size_t num_a, const trm_tensor_info *b,
                           size_t num_b) {
   if (num_a != num_b) return false;
-  for (size_t i = 0; i < num_a; ++i)
+  for (size_t i = 0; i < num_a; ++i) {
     if (a[i].dtype != b[i].dtype || a[i].rank != b[i].rank ||
-        memcmp(a[i].dims, b[i].dims, (size_t)a[i].rank * sizeof *a[i].dims) != 0)
+        memcmp(a[i].dims, b[i].dims, (size_t)a[i].rank * sizeof *a[i].dims) != 0) {
       return false;
+    }
+  }
   return true;
 }
 
@@ -117,8 +121,9 @@ static trm_status stack_elements(trm_tensor_info *elements, size_t count, uint32
                                  trm_error *error) {
   for (size_t i = 0; num_replicas > 1 && i < count; ++i) {
     trm_tensor_info *info = &elements[i];
-    if (info->rank + 1 >= TRM_MAX_RANK || info->bytes > SIZE_MAX / num_replicas)
+    if (info->rank + 1 >= TRM_MAX_RANK || info->bytes > SIZE_MAX / num_replicas) {
       FAIL(INVALID_ARGUMENT, "Element %zu of an outfeed is too large.", i);
+    }
     memmove(info->dims + 1, info->dims, (size_t)info->rank * sizeof *info->dims);
     info->dims[0] = num_replicas;
     ++info->rank;
@@ -130,8 +135,9 @@ static trm_status stack_elements(trm_tensor_info *elements, size_t count, uint32
 /* ---- Infeeds; with the lock held up to infeed_get -------------------------------------------- */
 
 static trm_tf_infeed *find_infeed(const char *id) {
-  for (size_t i = 0; i < infeeds.count; ++i)
+  for (size_t i = 0; i < infeeds.count; ++i) {
     if (strcmp(infeeds.items[i]->id, id) == 0) return infeeds.items[i];
+  }
   return NULL;
 }
 
@@ -215,8 +221,9 @@ void trm_tf_infeed_forget_replicas(trm_tf_infeed *feed) {
 /* ---- Outfeeds; with the lock held up to outfeed_get ------------------------------------------ */
 
 static outfeed *find_outfeed(const char *id) {
-  for (size_t i = 0; i < outfeeds.count; ++i)
+  for (size_t i = 0; i < outfeeds.count; ++i) {
     if (strcmp(outfeeds.items[i]->id, id) == 0) return outfeeds.items[i];
+  }
   return NULL;
 }
 
@@ -230,8 +237,9 @@ static trm_status create_queue(outfeed *feed, bool keep_last, trm_error *error) 
   trm_tensor_info *stacked;
   TRY(copy_elements(feed->elements, feed->num_elements, &stacked, error));
   trm_status status = stack_elements(stacked, feed->num_elements, feed->num_replicas, error);
-  if (status == TRM_OK)
+  if (status == TRM_OK) {
     status = trm_outfeed_create(stacked, feed->num_elements, keep_last, &feed->queue, error);
+  }
   trm_free(stacked);
   return status;
 }
@@ -376,8 +384,9 @@ void trm_tf_feed_use_end(trm_tf_feed_use *use) {
 bool trm_tf_feed_is_used(const char *id) {
   pthread_mutex_lock(&lock);
   bool is_used = false;
-  for (const trm_tf_feed_use *use = uses; use && !is_used; use = use->next)
+  for (const trm_tf_feed_use *use = uses; use && !is_used; use = use->next) {
     is_used = trm_tf_feed_is_named(use->names, id);
+  }
   pthread_mutex_unlock(&lock);
   return is_used;
 }
@@ -399,8 +408,9 @@ static feed feed_of(const trm_executable *executable, size_t i) {
 
 bool trm_tf_feeds_has_infeed(const trm_executable *executable) {
   feed f;
-  for (size_t i = 0; (f = feed_of(executable, i)).name != NULL; ++i)
+  for (size_t i = 0; (f = feed_of(executable, i)).name != NULL; ++i) {
     if (f.kind == 'i') return true;
+  }
   return false;
 }
 
@@ -411,8 +421,9 @@ trm_status trm_tf_feeds_find_infeed(const trm_executable *executable, uint32_t n
   feed f;
   for (size_t i = 0; (f = feed_of(executable, i)).name != NULL; ++i) {
     if (f.kind != 'i') continue;
-    if (__builtin_mul_overflow(trm_executable_feed_uses(executable, i), num_replicas, out_reads))
+    if (__builtin_mul_overflow(trm_executable_feed_uses(executable, i), num_replicas, out_reads)) {
       *out_reads = UINT64_MAX;
+    }
     return infeed_get(trm_tf_feed_id(f.name, names, room, sizeof room), f.elements, f.num_elements,
                       num_replicas, out_infeed, error);
   }

@@ -49,10 +49,12 @@ static table *create_table(const char *name) {
 static table *find_table(const char *name) {
   table *found = NULL;
   pthread_mutex_lock(&tables_lock);
-  for (size_t i = 0; i < tables.count && found == NULL; ++i)
+  for (size_t i = 0; i < tables.count && found == NULL; ++i) {
     if (strcmp(tables.items[i]->name, name) == 0) found = tables.items[i];
-  if (found == NULL && VECTOR_GROW(&tables) && (found = create_table(name)) != NULL)
+  }
+  if (found == NULL && VECTOR_GROW(&tables) && (found = create_table(name)) != NULL) {
     tables.items[tables.count++] = found;
+  }
   pthread_mutex_unlock(&tables_lock);
   return found;
 }
@@ -110,8 +112,9 @@ static void add_rows(table *t, rows r) {
 static void copy_rows(const table *t, const int32_t *indices, int64_t count, char *out) {
   const size_t size = (size_t)t->width * trm_dtype_size(t->dtype);
   const char *data = TF_TensorData(t->tensor);
-  for (int64_t i = 0; size && i < count; ++i)
+  for (int64_t i = 0; size && i < count; ++i) {
     memcpy(out + (size_t)i * size, data + (size_t)indices[i] * size, size);
+  }
 }
 
 /* ---- Rows that are kept ---- */
@@ -129,8 +132,9 @@ typedef struct sums {
 typedef VECTOR(sums *) sums_list;
 
 static sums *find_sums(sums_list *all, table *t, uint32_t replica) {
-  for (size_t i = 0; i < all->count; ++i)
+  for (size_t i = 0; i < all->count; ++i) {
     if (all->items[i]->table == t && all->items[i]->replica == replica) return all->items[i];
+  }
   if (!VECTOR_GROW(all)) return NULL;
   sums *s = trm_allocate_zeroed(1, sizeof *s);
   if (s == NULL) return NULL;
@@ -278,8 +282,9 @@ static trm_status serve(table *t, verb v, const one_call *call, const arguments 
   TRY(check_indices(t, r.indices, r.count, error));
   if (gives) copy_rows(t, r.indices, r.count, a->out[0]);
   else if (v == UPDATE || !applies_later(call, t->name)) add_rows(t, r);
-  else if (!keep_rows(&call->all->sums, t, a->replica, r))
+  else if (!keep_rows(&call->all->sums, t, a->replica, r)) {
     FAIL_NO_MEMORY("rows of a host embedding");
+  }
   return TRM_OK;
 }
 
@@ -329,10 +334,12 @@ static trm_status call_python(const one_call *call, const char *id, const argume
   trm_tf_host_array *arrays =
       trm_allocate_zeroed(call->num_inputs + call->num_outputs, sizeof *arrays);
   CHECK_MEMORY(arrays, "the arguments of a host call");
-  for (size_t i = 0; i < call->num_inputs; ++i)
+  for (size_t i = 0; i < call->num_inputs; ++i) {
     arrays[i] = view(&call->inputs[i], (void *)(uintptr_t)a->in[i]); /* Python only reads it */
-  for (size_t i = 0; i < call->num_outputs; ++i)
+  }
+  for (size_t i = 0; i < call->num_outputs; ++i) {
     arrays[call->num_inputs + i] = view(&call->outputs[i], a->out[i]);
+  }
   error->status = TRM_OK; /* Python's answer: trm_tf_host_error */
   const trm_tf_host_request request = {id,
                                        a->replica,
@@ -466,8 +473,9 @@ static trm_status use_table(table *t, TF_OpKernelContext *context, TF_Tensor *va
                             trm_error *error) {
   const bool is_made_up = trm_tf_settings_synthetic(NULL) & TRM_SYNTHETIC_HOST_EMBEDDING;
   TRY(check_registered(t, t->registered || is_made_up, error));
-  if (is_made_up || (t->tensor && TF_TensorData(t->tensor) == TF_TensorData(value)))
+  if (is_made_up || (t->tensor && TF_TensorData(t->tensor) == TF_TensorData(value))) {
     return trm_tf_set_output(context, 0, value, error);
+  }
   return adopt(t, context, value, error);
 }
 

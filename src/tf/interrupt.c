@@ -92,8 +92,9 @@ void trm_tf_interrupt_unwatch(void) {
   struct sigaction present;
   /* Another handler may have been installed since; it stays. */
   if (--watchers == 0 && is_installed && sigaction(SIGINT, NULL, &present) == 0 &&
-      is_ours(&present))
+      is_ours(&present)) {
     sigaction(SIGINT, &before, NULL);
+  }
   if (watchers == 0) is_installed = false;
   pthread_mutex_unlock(&lock);
 }

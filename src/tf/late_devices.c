@@ -55,17 +55,19 @@ static trm_status make_ours(const functions *tensorflow, trm_tf_cxx_vector *out,
   cxx_status made;
   tensorflow->make(&made, options, &prefix, &all);
   const ptrdiff_t others = all.end - all.begin - trm_tf_num_devices();
-  if (!is_ok(made) || others != 1)
+  if (!is_ok(made) || others != 1) {
     FAIL(UNIMPLEMENTED, "TensorFlow has made %td devices that are not IPUs, where 1 was expected.",
          others);
+  }
   *out = (trm_tf_cxx_vector){all.begin + 1, all.end, all.end};
   return TRM_OK;
 }
 
 static trm_status add(void *context, trm_error *error) {
   functions tensorflow;
-  if (!find_functions(&tensorflow))
+  if (!find_functions(&tensorflow)) {
     FAIL(UNIMPLEMENTED, "This TensorFlow cannot add devices to those that it has made.");
+  }
   trm_tf_cxx_vector devices;
   TRY(make_ours(&tensorflow, &devices, error));
   cxx_status added;

@@ -105,16 +105,18 @@ void trm_tf_site_free(trm_tf_site *site) {
 
 static bool input_fits(const variant_input *input, const TF_Tensor *tensor) {
   if (input->type != TF_TensorType(tensor) || input->rank != TF_NumDims(tensor)) return false;
-  for (int i = 0; i < input->rank; ++i)
+  for (int i = 0; i < input->rank; ++i) {
     if (input->dims[i] != TF_Dim(tensor, i)) return false;
+  }
   if (!input->value) return true;
   return trm_fetch_resident(TF_TensorData(tensor), &(trm_error){0}) == TRM_OK &&
          memcmp(input->value, TF_TensorData(tensor), input->bytes) == 0;
 }
 
 static bool variant_fits(const variant *v, TF_Tensor *const *inputs) {
-  for (int i = 0; i < v->num_inputs; ++i)
+  for (int i = 0; i < v->num_inputs; ++i) {
     if (!input_fits(&v->inputs[i], inputs[i])) return false;
+  }
   return true;
 }
 
@@ -177,13 +179,15 @@ static trm_status ask_python(const trm_tf_site *site, TF_Tensor *const *inputs, 
   v->inputs = trm_allocate_zeroed((size_t)num_inputs, sizeof *v->inputs);
   CHECK_MEMORY(v->inputs, "the inputs of a node");
   for (int i = 0; i < num_inputs; ++i) TRY(trm_fetch_resident(TF_TensorData(inputs[i]), error));
-  for (; v->num_inputs < num_inputs; ++v->num_inputs)
+  for (; v->num_inputs < num_inputs; ++v->num_inputs) {
     TRY(describe_input(&v->inputs[v->num_inputs], inputs[v->num_inputs], error));
+  }
   trm_tf_input *views = trm_allocate_zeroed((size_t)num_inputs, sizeof *views);
   CHECK_MEMORY(views, "the inputs of a node");
-  for (int i = 0; i < num_inputs; ++i)
+  for (int i = 0; i < num_inputs; ++i) {
     views[i] = (trm_tf_input){(int32_t)v->inputs[i].type, v->inputs[i].rank, v->inputs[i].dims,
                               TF_TensorData(inputs[i]), v->inputs[i].bytes};
+  }
   reply answer = {.variant = v, .error = error};
   const trm_tf_request request = {(int32_t)site->kind, num_inputs, site->payload, site->size,
                                   site->name,          views,      &answer};
@@ -193,8 +197,9 @@ static trm_status ask_python(const trm_tf_site *site, TF_Tensor *const *inputs, 
   callback(&request);
   trm_timeline_end(TRM_TIMELINE_FRAMEWORK, label);
   trm_free(views);
-  if (!answer.answered)
+  if (!answer.answered) {
     FAIL(INTERNAL, "%s: Python did not answer a request to lower it.", site->name);
+  }
   return answer.status;
 }
 
@@ -213,9 +218,10 @@ void trm_tf_reply_module(const trm_tf_request *request, const void *module, uint
     v->inputs[i].value = trm_tf_copy_bytes(request->inputs[i].data, v->inputs[i].bytes);
     ok = v->inputs[i].value != NULL;
   }
-  if (!ok)
+  if (!ok) {
     answer->status = trm_fail(answer->error, TRM_RESOURCE_EXHAUSTED,
                               "out of memory while allocating a lowered module");
+  }
 }
 
 void trm_tf_reply_error(const trm_tf_request *request, int32_t code, const char *message) {
@@ -238,8 +244,9 @@ static trm_status add_variant(trm_tf_site *site, TF_Tensor *const *inputs, int n
   } else {
     v->size = site->size;
     v->module = trm_tf_copy_bytes(site->payload, site->size);
-    if (v->module == NULL)
+    if (v->module == NULL) {
       status = trm_fail(error, TRM_RESOURCE_EXHAUSTED, "out of memory while allocating a module");
+    }
   }
   if (status != TRM_OK) {
     variant_free(v);
@@ -258,8 +265,9 @@ static trm_status get_unit(variant *v, TF_Tensor *const *inputs, int num_inputs,
   TF_Tensor **taken = trm_allocate_zeroed((size_t)num_inputs, sizeof *taken);
   CHECK_MEMORY(taken, "the inputs of a node");
   trm_tf_code code = {.module = v->module, .size = v->size, .tensors = taken};
-  for (int i = 0; i < num_inputs; ++i)
+  for (int i = 0; i < num_inputs; ++i) {
     if (i >= v->num_inputs || !v->inputs[i].value) taken[code.num_tensors++] = inputs[i];
+  }
   const trm_status status = trm_tf_unit_get(&code, ordinal, &v->unit, error);
   trm_free(taken);
   return status;
@@ -311,8 +319,9 @@ trm_status trm_tf_launch_prepare(trm_tf_site *site, TF_OpKernelContext *context,
   trm_status status = trm_tf_site_find(site, inputs->tensors, inputs->count,
                                        TF_GetDeviceId(context), &unit, is_taken, error);
   size_t count = 0;
-  for (int i = 0; status == TRM_OK && i < inputs->count; ++i)
+  for (int i = 0; status == TRM_OK && i < inputs->count; ++i) {
     if (is_taken[i]) taken[count++] = inputs->tensors[i];
+  }
   trm_free(is_taken);
   TRY(status);
   const size_t num_outputs = trm_tf_unit_num_outputs(unit);
@@ -345,8 +354,9 @@ static trm_status run(trm_tf_unit *p, const trm_tf_call *call, TF_Tensor *const 
   TF_Tensor **tensors = trm_allocate_zeroed(count, sizeof *tensors);
   void **outputs = trm_allocate_zeroed(count, sizeof *outputs);
   trm_status status = TRM_OK;
-  if (tensors == NULL || outputs == NULL)
+  if (tensors == NULL || outputs == NULL) {
     FAIL_OR_GOTO(done, RESOURCE_EXHAUSTED, "out of memory while allocating the results of a node");
+  }
   for (size_t i = 0; i < count; ++i) {
     const trm_tensor_info *info = trm_tf_unit_output(p, i);
     TRY_OR_GOTO(trm_tf_allocate_output(context, (int)i, trm_tf_type(info->dtype), info->dims,
@@ -356,8 +366,9 @@ static trm_status run(trm_tf_unit *p, const trm_tf_call *call, TF_Tensor *const 
   }
   status = run_locked(p, call, taken, outputs, error);
 done:
-  for (size_t i = 0; tensors && i < count; ++i)
+  for (size_t i = 0; tensors && i < count; ++i) {
     if (tensors[i] != NULL) TF_DeleteTensor(tensors[i]);
+  }
   trm_free(tensors);
   trm_free(outputs);
   return status;
@@ -370,8 +381,9 @@ trm_status trm_tf_launch(void *kernel, TF_OpKernelContext *context, trm_error *e
   trm_status status = TRM_OK;
   trm_tf_unit *p = NULL;
   TF_Tensor **taken = trm_allocate_zeroed((size_t)inputs.count, sizeof *taken);
-  if (taken == NULL)
+  if (taken == NULL) {
     FAIL_OR_GOTO(done, RESOURCE_EXHAUSTED, "out of memory while allocating the inputs of a node");
+  }
   TRY_OR_GOTO(trm_tf_launch_prepare(site, context, &inputs, taken, &p, error), done);
   status = run(p, &site->call, taken, context, error);
   trm_tf_unit_done(p);
@@ -392,8 +404,9 @@ static trm_status read_feeds(TF_OpKernelConstruction *construction, char **out, 
   char *storage = trm_allocate(size);
   trm_text lines = {0};
   trm_status status = TRM_OK;
-  if (values == NULL || lengths == NULL || storage == NULL)
+  if (values == NULL || lengths == NULL || storage == NULL) {
     FAIL_OR_GOTO(done, RESOURCE_EXHAUSTED, "out of memory while allocating the feeds of a node");
+  }
   if (count > 0) {
     TF_Status *call = TF_NewStatus();
     TF_OpKernelConstruction_GetAttrStringList(construction, "feeds", values, lengths, (int)count,
@@ -405,8 +418,9 @@ static trm_status read_feeds(TF_OpKernelConstruction *construction, char **out, 
     trm_text_append(&lines, values[i], lengths[i]);
     trm_text_append(&lines, "\n", 1);
   }
-  if (lines.failed)
+  if (lines.failed) {
     FAIL_OR_GOTO(done, RESOURCE_EXHAUSTED, "out of memory while allocating the feeds of a node");
+  }
   *out = lines.data;
 done:
   if (status != TRM_OK) trm_text_free(&lines);

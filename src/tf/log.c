@@ -122,8 +122,9 @@ static bool is_noise(const log_entry *entry) {
                {"dump_mlir_util.cc", "disabling MLIR crash reproducer"}};
   if (entry->severity != 0) return false;
   for (size_t n = 0; n < sizeof noise / sizeof *noise; ++n) {
-    if (strstr(entry->file.data, noise[n].file) && strstr(entry->message.data, noise[n].words))
+    if (strstr(entry->file.data, noise[n].file) && strstr(entry->message.data, noise[n].words)) {
       return true;
+    }
   }
   return false;
 }
@@ -137,8 +138,9 @@ static void do_nothing(void *sink) { (void)sink; }
 void trm_tf_log_quieten(const char *version) {
   static const sink_methods methods = {do_nothing, do_nothing, send_entry, do_nothing};
   static log_sink ours = {&methods};
-  if (version == NULL || strncmp(version, "2.15.", 5) != 0 || trm_tf_log_is_verbose(1, "quiet"))
+  if (version == NULL || strncmp(version, "2.15.", 5) != 0 || trm_tf_log_is_verbose(1, "quiet")) {
     return;
+  }
   void (*add)(log_sink *), (*drop)(log_sink *);
   trm_tf_cxx_vector *(*get)(
       trm_tf_cxx_vector *); /* a result in memory has its address as first argument */

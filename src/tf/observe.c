@@ -196,8 +196,9 @@ static void bring_back(device *dev, int ordinal) {
   if (!c.items) return;
   twalk_r(dev->residents, collect, &c);
   qsort(c.items, c.count, sizeof *c.items, by_output);
-  for (size_t i = 0; i < c.count; ++i)
+  for (size_t i = 0; i < c.count; ++i) {
     if (c.items[i]->output != NONE) document_add(&d, "out_", c.items[i]->output, c.items[i]->bytes);
+  }
   document_close(&d, ordinal, false);
   for (size_t i = 0; i < c.count; ++i) forget(dev, c.items[i]->block);
   trm_free(c.items);

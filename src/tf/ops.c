@@ -54,9 +54,10 @@ static trm_status raise_given(void *kernel, TF_OpKernelContext *context, trm_err
   trm_tf_inputs inputs = {0};
   TRY(trm_tf_get_inputs(context, &inputs, error));
   const int32_t code = *(const int32_t *)TF_TensorData(inputs.tensors[0]);
-  if (code != 0)
+  if (code != 0) {
     trm_fail(error, (trm_status)code, "%.*s", (int)TF_TensorByteSize(inputs.tensors[1]),
              (const char *)TF_TensorData(inputs.tensors[1]));
+  }
   trm_tf_inputs_free(&inputs);
   return (trm_status)code;
 }
@@ -115,9 +116,10 @@ static trm_status create_site(TF_OpKernelConstruction *construction, void **out_
   TF_Buffer *node = TF_OpKernelConstruction_GetNodeDef(construction, call);
   trm_tf_site *site = NULL;
   trm_status status = trm_tf_end_call(call, error);
-  if (status == TRM_OK)
+  if (status == TRM_OK) {
     status = trm_tf_site_create(TRM_TF_CALL_NODE, node->data, node->length,
                                 TF_OpKernelConstruction_GetName(construction), NULL, &site, error);
+  }
   if (node != NULL) TF_DeleteBuffer(node);
   *out_kernel = site;
   return status;
@@ -150,12 +152,14 @@ static void add(TF_OpKernelContext *context, TF_Tensor *a, TF_Tensor *b, TF_Tens
     TF_OpKernelContext_Failure(context, status);
     TF_DeleteStatus(status);
   } else if (TF_TensorType(out) == TF_FLOAT) {
-    for (size_t i = 0; i < count; ++i)
+    for (size_t i = 0; i < count; ++i) {
       ((float *)sum)[i] = ((const float *)x)[i] + ((const float *)y)[i];
+    }
   } else if (TF_TensorType(out) == TF_HALF) {
-    for (size_t i = 0; i < count; ++i)
+    for (size_t i = 0; i < count; ++i) {
       ((uint16_t *)sum)[i] = trm_float_to_half(trm_half_to_float(((const uint16_t *)x)[i]) +
                                                trm_half_to_float(((const uint16_t *)y)[i]));
+    }
   } else {
     TF_Status *status = TF_NewStatus();
     TF_SetStatus(status, TF_UNIMPLEMENTED,
@@ -170,8 +174,9 @@ static void add(TF_OpKernelContext *context, TF_Tensor *a, TF_Tensor *b, TF_Tens
 
 static trm_status zero_list(void *kernel, TF_OpKernelContext *context, trm_error *error) {
   (void)kernel;
-  if (TF_ZerosLikeVariant == NULL)
+  if (TF_ZerosLikeVariant == NULL) {
     FAIL(UNIMPLEMENTED, "This TensorFlow has no ZerosLike of tensor lists for an IPU.");
+  }
   TF_Status *status = TF_NewStatus();
   TF_ZerosLikeVariant(context, fill_zeros, status);
   return trm_tf_end_call(status, error);
@@ -179,23 +184,24 @@ static trm_status zero_list(void *kernel, TF_OpKernelContext *context, trm_error
 
 static trm_status add_lists(void *kernel, TF_OpKernelContext *context, trm_error *error) {
   (void)kernel;
-  if (TF_AddNVariant == NULL)
+  if (TF_AddNVariant == NULL) {
     FAIL(UNIMPLEMENTED, "This TensorFlow has no AddN of tensor lists for an IPU.");
+  }
   TF_Status *status = TF_NewStatus();
   TF_AddNVariant(context, add, status);
   return trm_tf_end_call(status, error);
 }
 
 static void compute_zeros(void *kernel, TF_OpKernelContext *context) {
-  if (TF_ExpectedOutputDataType(context, 0) == TF_VARIANT)
+  if (TF_ExpectedOutputDataType(context, 0) == TF_VARIANT) {
     trm_tf_compute_kernel(zero_list, kernel, context);
-  else trm_tf_launch_compute(kernel, context);
+  } else trm_tf_launch_compute(kernel, context);
 }
 
 static void compute_sum(void *kernel, TF_OpKernelContext *context) {
-  if (TF_ExpectedOutputDataType(context, 0) == TF_VARIANT)
+  if (TF_ExpectedOutputDataType(context, 0) == TF_VARIANT) {
     trm_tf_compute_kernel(add_lists, kernel, context);
-  else trm_tf_launch_compute(kernel, context);
+  } else trm_tf_launch_compute(kernel, context);
 }
 
 typedef void compute_function(void *kernel, TF_OpKernelContext *context);
@@ -351,12 +357,15 @@ static void unknown_shapes(TF_ShapeInferenceContext *context, TF_Status *status)
 
 static trm_status register_op(const op_spec *op, trm_error *error) {
   TF_OpDefinitionBuilder *builder = TF_NewOpDefinitionBuilder(op->name);
-  for (int i = 0; i < MAX_SPECS && op->attributes[i]; ++i)
+  for (int i = 0; i < MAX_SPECS && op->attributes[i]; ++i) {
     TF_OpDefinitionBuilderAddAttr(builder, op->attributes[i]);
-  for (int i = 0; i < MAX_SPECS && op->inputs[i]; ++i)
+  }
+  for (int i = 0; i < MAX_SPECS && op->inputs[i]; ++i) {
     TF_OpDefinitionBuilderAddInput(builder, op->inputs[i]);
-  for (int i = 0; i < MAX_SPECS && op->outputs[i]; ++i)
+  }
+  for (int i = 0; i < MAX_SPECS && op->outputs[i]; ++i) {
     TF_OpDefinitionBuilderAddOutput(builder, op->outputs[i]);
+  }
   TF_OpDefinitionBuilderSetIsStateful(builder, true);
   TF_OpDefinitionBuilderSetShapeInferenceFunction(builder, unknown_shapes);
   TF_Status *call = TF_NewStatus();
@@ -367,8 +376,9 @@ static trm_status register_op(const op_spec *op, trm_error *error) {
 static trm_status register_kernel(const op_spec *op, trm_error *error) {
   TF_KernelBuilder *builder =
       TF_NewKernelBuilder(op->name, op->device, op->create, op->compute, op->delete);
-  for (int i = 0; i < MAX_SPECS && op->host_memory[i]; ++i)
+  for (int i = 0; i < MAX_SPECS && op->host_memory[i]; ++i) {
     TF_KernelBuilder_HostMemory(builder, op->host_memory[i]);
+  }
   TF_Status *call = TF_NewStatus();
   TF_RegisterKernelBuilder(op->name, builder, call);
   return trm_tf_end_call(call, error);

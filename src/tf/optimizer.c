@@ -33,8 +33,9 @@ static trm_status read_names(const TF_GrapplerItem *item, names_size get_size, n
   list->names = trm_allocate_zeroed((size_t)*out_count, sizeof *list->names);
   list->lengths = trm_allocate_zeroed((size_t)*out_count, sizeof *list->lengths);
   list->storage = trm_allocate(storage_size);
-  if (list->names == NULL || list->lengths == NULL || list->storage == NULL)
+  if (list->names == NULL || list->lengths == NULL || list->storage == NULL) {
     FAIL_NO_MEMORY("the names of a graph's nodes");
+  }
   call = TF_NewStatus();
   get(item, list->names, list->lengths, *out_count, list->storage, storage_size, call);
   return trm_tf_end_call(call, error);
@@ -46,8 +47,9 @@ static trm_status names_of(const TF_GrapplerItem *item, const char *size_functio
   void *symbols[] = {trm_tf_find_symbol(size_function), trm_tf_find_symbol(list_function)};
   names_size get_size;
   names_get get;
-  if (symbols[0] == NULL || symbols[1] == NULL)
+  if (symbols[0] == NULL || symbols[1] == NULL) {
     FAIL(UNIMPLEMENTED, "TensorFlow does not say which nodes must stay.");
+  }
   /* C has no conversion of data pointers to function pointers, but both have the same bits. */
   memcpy(&get_size, &symbols[0], sizeof get_size);
   memcpy(&get, &symbols[1], sizeof get);
@@ -81,9 +83,10 @@ void trm_tf_reply_graph(const trm_tf_optimize_request *request, const void *grap
   trm_free(answer->graph);
   answer->graph = trm_tf_copy_bytes(graph, size);
   answer->size = size;
-  if (answer->graph == NULL)
+  if (answer->graph == NULL) {
     answer->status =
         trm_fail(answer->error, TRM_RESOURCE_EXHAUSTED, "out of memory while allocating a graph");
+  }
 }
 
 static void free_graph(void *data, size_t size) {
@@ -99,8 +102,9 @@ static trm_status ask_python(const TF_Buffer *graph, const TF_GrapplerItem *item
   trm_text preserved = {0}, fetched = {0};
   trm_status status = names_of(item, "TF_GetNodesToPreserveListSize", "TF_GetNodesToPreserveList",
                                &preserved, error);
-  if (status == TRM_OK)
+  if (status == TRM_OK) {
     status = names_of(item, "TF_GetFetchNodesListSize", "TF_GetFetchNodesList", &fetched, error);
+  }
   if (status == TRM_OK) {
     const trm_tf_optimize_request request = {
         graph->data,  graph->length,  preserved.data, preserved.length,

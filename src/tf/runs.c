@@ -71,9 +71,9 @@ static void run(trm_tf_run *r) {
   const bool cancelled = r->cancelled;
   r->begun = true;
   pthread_mutex_unlock(&lock);
-  if (cancelled)
+  if (cancelled) {
     r->status = trm_fail(&r->error, TRM_CANCELLED, "The run was cancelled before it began.");
-  else r->status = trm_tf_unit_run(r->unit, &r->call, r->taken, r->outputs, &r->error);
+  } else r->status = trm_tf_unit_run(r->unit, &r->call, r->taken, r->outputs, &r->error);
   trm_tf_feed_use_end(&r->use);
   pthread_mutex_lock(&lock);
   r->done = true;
@@ -273,8 +273,9 @@ trm_status trm_tf_run_get(int64_t id, trm_tf_run **out, trm_error *error) {
 int32_t trm_tf_interrupted_feeds(void) {
   pthread_mutex_lock(&lock);
   bool found = false;
-  for (const trm_tf_run *r = runs; r && !found; r = r->next)
+  for (const trm_tf_run *r = runs; r && !found; r = r->next) {
     found = r->done && r->status == TRM_CANCELLED;
+  }
   pthread_mutex_unlock(&lock);
   return found;
 }

@@ -240,8 +240,9 @@ static trm_status attach_waiting(int ordinal, trm_error *error) {
     const double pause = left < request.poll_ms ? left : request.poll_ms;
     if (!sleep_until(trm_now_ms() + pause, resets_before, interrupts_before)) break;
   }
-  if (is_interrupted(interrupts_before))
+  if (is_interrupted(interrupts_before)) {
     FAIL(CANCELLED, "/device:IPU:%d waited for IPUs and was interrupted.", ordinal);
+  }
   FAIL(CANCELLED, "/device:IPU:%d waited for IPUs while the IPU configuration was reset.", ordinal);
 }
 
@@ -366,8 +367,9 @@ static trm_status take_snapshot(int ordinal, trm_tf_snapshot *out, trm_error *er
                            .connection = devices[ordinal].connection,
                            .generation = generation,
                            .epoch = epoch};
-  if (out->options == NULL || out->cache_path == NULL)
+  if (out->options == NULL || out->cache_path == NULL) {
     FAIL_NO_MEMORY("the configuration of a device");
+  }
   return TRM_OK;
 }
 
@@ -456,8 +458,9 @@ void trm_tf_reset_configuration(void) {
 
 static trm_status configure(int ordinal, const trm_tf_device_settings *settings, trm_error *error) {
   TRY(check_ordinal(ordinal, error));
-  if (settings->connection < TRM_TF_CONNECT_ALWAYS || settings->connection > TRM_TF_CONNECT_NEVER)
+  if (settings->connection < TRM_TF_CONNECT_ALWAYS || settings->connection > TRM_TF_CONNECT_NEVER) {
     FAIL(INVALID_ARGUMENT, "There is no connection type %d.", settings->connection);
+  }
   trm_tf_connection connection = (trm_tf_connection)settings->connection;
   const bool compiles_only =
       connection == TRM_TF_CONNECT_PRE_COMPILE || connection == TRM_TF_CONNECT_NEVER;

@@ -125,9 +125,9 @@ trm_status trm_tf_synthetic_feed(trm_tf_infeed *feed, trm_error *error) {
   const uint64_t generation = wanted ? trm_tf_settings_generation() : 0;
   trm_status status = TRM_OK;
   pthread_mutex_lock(&feed->lock);
-  if (feed->made_up != generation && wanted)
+  if (feed->made_up != generation && wanted) {
     status = make_up(feed, bits & TRM_SYNTHETIC_INFEED ? initializer : "", error);
-  else if (feed->made_up != generation) status = trm_infeed_repeat(feed->queue, NULL, error);
+  } else if (feed->made_up != generation) status = trm_infeed_repeat(feed->queue, NULL, error);
   if (status == TRM_OK) feed->made_up = generation;
   pthread_mutex_unlock(&feed->lock);
   return status;

@@ -50,14 +50,16 @@ static const struct {
 enum { NUM_TYPES = sizeof TYPES / sizeof *TYPES };
 
 TF_DataType trm_tf_type(trm_dtype dtype) {
-  for (int i = 0; i < NUM_TYPES; ++i)
+  for (int i = 0; i < NUM_TYPES; ++i) {
     if (TYPES[i].hlo == dtype) return TYPES[i].tensorflow;
+  }
   return (TF_DataType)0;
 }
 
 trm_dtype trm_tf_dtype(TF_DataType type) {
-  for (int i = 0; i < NUM_TYPES; ++i)
+  for (int i = 0; i < NUM_TYPES; ++i) {
     if (TYPES[i].tensorflow == type) return TYPES[i].hlo;
+  }
   return TRM_INVALID_TYPE;
 }
 
@@ -135,16 +137,18 @@ trm_status trm_tf_get_inputs(TF_OpKernelContext *context, trm_tf_inputs *out, tr
   *out = (trm_tf_inputs){trm_allocate_zeroed((size_t)count, sizeof(TF_Tensor *)), count};
   CHECK_MEMORY(out->tensors, "the inputs of a node");
   TF_Status *status = TF_NewStatus();
-  for (int i = 0; i < count && TF_GetCode(status) == TF_OK; ++i)
+  for (int i = 0; i < count && TF_GetCode(status) == TF_OK; ++i) {
     TF_GetInput(context, i, &out->tensors[i], status);
+  }
   const trm_status result = trm_tf_end_call(status, error);
   if (result != TRM_OK) trm_tf_inputs_free(out);
   return result;
 }
 
 void trm_tf_inputs_free(trm_tf_inputs *inputs) {
-  for (int i = 0; inputs->tensors != NULL && i < inputs->count; ++i)
+  for (int i = 0; inputs->tensors != NULL && i < inputs->count; ++i) {
     if (inputs->tensors[i] != NULL) TF_DeleteTensor(inputs->tensors[i]);
+  }
   trm_free(inputs->tensors);
   inputs->tensors = NULL;
 }

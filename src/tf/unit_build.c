@@ -52,13 +52,15 @@ static int visit_library(struct dl_phdr_info *info, size_t info_size, void *cont
     const ElfW(Phdr) *part = &info->dlpi_phdr[i];
     const uintptr_t start = info->dlpi_addr + part->p_vaddr;
     if (part->p_type == PT_LOAD && search->address >= start &&
-        search->address < start + part->p_memsz)
+        search->address < start + part->p_memsz) {
       has_address = true;
+    }
   }
   for (int i = 0; has_address && i < info->dlpi_phnum && !search->size; ++i) {
     const ElfW(Phdr) *part = &info->dlpi_phdr[i];
-    if (part->p_type == PT_NOTE)
+    if (part->p_type == PT_NOTE) {
       read_notes((const char *)(info->dlpi_addr + part->p_vaddr), part->p_memsz, search);
+    }
   }
   return has_address;
 }
@@ -140,8 +142,9 @@ static trm_status compile_module(trm_module *module, const char *options_text, t
   char *text = trm_tf_copy_text(options_text);
   trm_option *options = trm_allocate_zeroed(lines, sizeof *options);
   trm_status status = TRM_OK;
-  if (text == NULL || options == NULL)
+  if (text == NULL || options == NULL) {
     FAIL_OR_GOTO(done, RESOURCE_EXHAUSTED, "out of memory while allocating options");
+  }
   trm_tf_watch_begin(watch, module);
   status = trm_inspect_compile(module, options, split_options(text, options, lines),
                                trm_tf_watch_pass, watch, out, error);
@@ -195,11 +198,13 @@ static trm_status load_or_compile(const void *module, size_t size, const trm_tf_
         "Executable caching has been enabled, however the program being compiled contains custom "
         "user operations which cannot be safely serialized.");
   }
-  if (!is_cached || !find_entry(settings, module, size, &entry))
+  if (!is_cached || !find_entry(settings, module, size, &entry)) {
     return compile(module, size, settings->options, watch, out, error);
+  }
   if (load(&entry, false, out)) return TRM_OK;
-  if (!trm_tf_cache_lock(&entry))
+  if (!trm_tf_cache_lock(&entry)) {
     FAIL(CANCELLED, "Interrupted while another process compiled this program.");
+  }
   const trm_status status = load(&entry, true, out) ? TRM_OK
                                                     : compile_and_store(module, size, settings,
                                                                         &entry, watch, out, error);
@@ -273,22 +278,25 @@ static trm_status allocate_arguments(trm_tf_parts *parts, trm_error *error) {
   parts->inputs = trm_allocate_zeroed(num_inputs, sizeof *parts->inputs);
   parts->versions = trm_allocate_zeroed(num_inputs, sizeof *parts->versions);
   parts->output_versions = trm_allocate_zeroed(num_outputs, sizeof *parts->output_versions);
-  if (parts->inputs == NULL || parts->versions == NULL || parts->output_versions == NULL)
+  if (parts->inputs == NULL || parts->versions == NULL || parts->output_versions == NULL) {
     FAIL_NO_MEMORY("the arguments of a program");
+  }
   return TRM_OK;
 }
 
 static trm_status build(trm_tf_parts *parts, const trm_tf_code *code,
                         const trm_tf_snapshot *settings, trm_tf_watch *watch, trm_error *error) {
   TRY(load_or_compile(code->module, code->size, settings, watch, &parts->executable, error));
-  if (!trm_tf_watch_name(watch, trm_executable_name(parts->executable)))
+  if (!trm_tf_watch_name(watch, trm_executable_name(parts->executable))) {
     FAIL_NO_MEMORY("the name of a program");
+  }
   TRY(allocate_arguments(parts, error));
   trm_tf_watch_stage(watch, TRM_TF_STAGE_PLANNING);
   const bool was_judged = trm_executable_is_judged(parts->executable);
   const trm_status reported = report(parts, code, watch->is_on, error);
-  if (!was_judged && trm_executable_is_judged(parts->executable))
+  if (!was_judged && trm_executable_is_judged(parts->executable)) {
     store_again(code->module, code->size, settings, parts->executable);
+  }
   TRY(reported);
   trm_tf_watch_stage(watch, TRM_TF_STAGE_ENGINE);
   TRY(create_engine(parts, watch->ordinal, error));

@@ -372,8 +372,9 @@ trm_status trm_tf_unit_run(trm_tf_unit *p, const trm_tf_call *call, TF_Tensor *c
   TRY(trm_tf_settings_before_run(p->ordinal, &runs, error));
   TRY(connect(parts, call, error));
   if (!runs) {
-    for (size_t i = 0; i < trm_tf_unit_num_outputs(p); ++i)
+    for (size_t i = 0; i < trm_tf_unit_num_outputs(p); ++i) {
       memset(outputs[i], 0, trm_tf_unit_output(p, i)->bytes);
+    }
     return TRM_OK;
   }
   trm_tf_host_calls_name(parts->host_calls, call->feeds);

@@ -40,8 +40,9 @@ static void handle_free(void *kernel) {
 
 /* The value of an attribute, or NULL. */
 static TrmTf__AttrValue *find_attribute(const TrmTf__Node *node, const char *key) {
-  for (size_t i = 0; i < node->n_attr; ++i)
+  for (size_t i = 0; i < node->n_attr; ++i) {
     if (strcmp(node->attr[i]->key, key) == 0) return node->attr[i]->value;
+  }
   return NULL;
 }
 

@@ -37,8 +37,9 @@ static int by_name(const void *a, const void *b) {
 static const char *take_name(const name_count *wanted) {
   name_count *const *found = tfind(wanted, &counts, by_name);
   name_count numbered = *wanted;
-  while (found && tfind(&numbered, &counts, by_name))
+  while (found && tfind(&numbered, &counts, by_name)) {
     snprintf(numbered.name, sizeof numbered.name, "%s_%u", wanted->name, ++(*found)->count);
+  }
   name_count *one = trm_allocate(sizeof *one);
   if (!one) return NULL;
   *one = numbered;
@@ -238,8 +239,9 @@ trm_status trm_tf_watch_pass(const char *pass, const trm_module *module, void *c
 
 void trm_tf_watch_stage(trm_tf_watch *watch, trm_tf_stage stage) {
   if (!watch->is_on) return;
-  if (stage == TRM_TF_STAGE_ENGINE)
+  if (stage == TRM_TF_STAGE_ENGINE) {
     TRM_TF_DETAIL(1, "poplar_compiler", "Begin compiling Poplar engine %s", watch->name);
+  }
   progress_update(watch->bar, stage, 0, 0);
 }
 
@@ -248,11 +250,12 @@ static void dump_estimate(const trm_tf_watch *watch, trm_executable *executable)
   if (!trm_tf_dumps_want_estimate()) return;
   trm_program *program = NULL;
   trm_error error = {0};
-  if (trm_program_create_for_executable(executable, NULL, NULL, &program, &error) == TRM_OK)
+  if (trm_program_create_for_executable(executable, NULL, NULL, &program, &error) == TRM_OK) {
     trm_tf_dumps_estimate(&watch->dumps, executable, program);
-  else
+  } else {
     trm_log(TRM_LOG_WARN, "COMPILER", "no tensor map and no schedule of %s: %s", watch->name,
             error.message);
+  }
   trm_program_free(program);
 }
 
@@ -263,8 +266,9 @@ void trm_tf_watch_end(trm_tf_watch *watch, trm_executable *executable) {
   if (executable) {
     TRM_TF_DETAIL(1, "poplar_compiler", "End compiling Poplar engine.");
     dump_estimate(watch, executable);
-    if (watch->has_events)
+    if (watch->has_events) {
       trm_tf_events_compile_end(watch->ordinal, watch->name, executable, took / 1e3);
+    }
   }
   progress_end(watch->bar, executable != NULL);
   watch->bar = NULL;

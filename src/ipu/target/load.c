@@ -15,7 +15,7 @@ trm_status trm_target_load(const char *name_or_path, trm_target **out_target, tr
     const trm_target_text *text = trm_target_find_text(name);
     if (text == NULL) {
       FAIL(NOT_FOUND,
-           "there is no target \"%.80s\"; use mk1, mk2, bow or the path of a JSON file "
+           "there is no target \"%.80s\"; use " TRM_TARGET_PRESETS " or the path of a JSON file "
            "(it must contain a '/' or end in .json)",
            name);
     }

@@ -99,7 +99,8 @@ static trm_status take_base(reader *r, const json_t *value, trm_error *error) {
   const char *name = json_string_value(value);
   const trm_target_text *text = name == NULL ? NULL : trm_target_find_text(name);
   if (text == NULL) {
-    FAIL(INVALID_ARGUMENT, "%s: \"base\" must be one of the presets mk1, mk2 and bow", r->source);
+    FAIL(INVALID_ARGUMENT, "%s: \"base\" must be one of the presets " TRM_TARGET_PRESETS,
+         r->source);
   }
   trm_target *base = NULL;
   TRY(trm_target_parse(text->text, text->size, text->name, &base, error));

@@ -2,6 +2,7 @@
 #include "ipu/target/target.h"
 
 #include <string.h>
+#include <strings.h>
 
 #include "base/file.h"
 #include "ipu/target/parse.h"
@@ -42,13 +43,12 @@ const trm_target_text *trm_target_find_text(const char *name) {
   static const struct {
     const char *other, *name;
   } others[] = {{"ipu1", "mk1"},  {"gc2", "mk1"},   {"c2", "mk1"},    {"ipu2", "mk2"},
-                {"gc200", "mk2"}, {"m2000", "mk2"}, {"ipu21", "bow"}, {"bow-2000", "bow"},
-                {"MK1", "mk1"},   {"MK2", "mk2"},   {"BOW", "bow"},   {"Bow", "bow"}};
+                {"gc200", "mk2"}, {"m2000", "mk2"}, {"ipu21", "bow"}, {"bow-2000", "bow"}};
   for (size_t i = 0; i < sizeof others / sizeof *others; ++i) {
     if (strcmp(name, others[i].other) == 0) name = others[i].name;
   }
   for (size_t i = 0; i < trm_target_num_texts; ++i) {
-    if (strcmp(name, trm_target_texts[i].name) == 0) return &trm_target_texts[i];
+    if (strcasecmp(name, trm_target_texts[i].name) == 0) return &trm_target_texts[i];
   }
   return NULL;
 }

@@ -21,6 +21,7 @@
 #include "base/memory.h"
 #include "tremula/device.h"
 
+#include "../sleeping.h"
 #include "locks_case.h"
 
 static trm_status try_attach(const char *preset, uint32_t num_ipus, trm_device **out,
@@ -284,7 +285,7 @@ static void test_exec_does_not_inherit(void **state) {
 }
 
 static void *release_later(void *argument) {
-  nanosleep(&(struct timespec){.tv_nsec = 100000000}, NULL);
+  wait_until_others_sleep();
   trm_device_release(argument);
   return NULL;
 }

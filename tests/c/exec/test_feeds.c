@@ -1,7 +1,7 @@
 /* Infeeds and outfeeds: order, bounds, ends, cancelling. */
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
-#include <unistd.h>
 
 #include "../run.h"
 
@@ -308,12 +308,12 @@ static void test_counted_reads(void **state) {
 
 typedef struct asker {
   trm_infeed *infeed;
-  atomic_int elements; /* pushed */
+  atomic_int elements, asked; /* pushed; how often the thread asked whether one is wanted */
 } asker;
 
 static void *feed_what_is_wanted(void *argument) {
   asker *a = argument;
-  while (trm_infeed_wanted(a->infeed)) {
+  while (atomic_fetch_add(&a->asked, 1), trm_infeed_wanted(a->infeed)) {
     const float element[2] = {1, 1};
     const void *elements[1] = {element};
     bool accepted = false;
@@ -342,7 +342,7 @@ static void test_wanted(void **state) {
       if (trm_engine_run(s.engine, NULL, NULL, outputs, &error) != TRM_OK) {
         fail_msg("%s", error.message);
       }
-      usleep(100);
+      while (atomic_load(&a.asked) <= atomic_load(&a.elements)) sched_yield();
       trm_infeed_close(s.infeed);
       pthread_join(thread, NULL);
       assert_true(result[0] == 100);

@@ -5,6 +5,7 @@
 #include <time.h>
 
 #include "../run.h"
+#include "../sleeping.h"
 
 #define CALL                                                                     \
   "custom_call_target=\"tremula.host-call\", custom_call_has_side_effect=true, " \
@@ -303,9 +304,8 @@ static trm_status cancel_and_stay(void *user, const void *const *inputs, void *c
                                   uint32_t replica, trm_error *error) {
   (void)error;
   straggler *s = user;
-  const struct timespec while_others_leave = {.tv_nsec = 300 * 1000 * 1000};
   if (replica == 0) trm_engine_cancel(s->engine);
-  if (replica == 0) nanosleep(&while_others_leave, NULL);
+  if (replica == 0) wait_until_others_sleep();
   ++s->calls;
   s->sum += *(const float *)inputs[0];
   *(float *)outputs[0] = 0;

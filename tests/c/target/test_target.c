@@ -55,12 +55,14 @@ static void test_presets(void **state) {
     uint32_t tiles, bytes;
     double half_tflops, float_tflops, exchange_tbytes;
   } known[] = {
+      {"bow", "ipu21", 1472, 638976, 348.6, 87.1, 10.9},
       {"mk1", "ipu1", 1216, 262144, 124.5, 31.1, 7.78},
       {"mk2", "ipu2", 1472, 638976, 250.6, 62.7, 7.83},
-      {"bow", "ipu21", 1472, 638976, 348.6, 87.1, 10.9},
   };
+  char all[64] = "";
   for (size_t i = 0; i < 3; ++i) {
     assert_string_equal(trm_target_preset(i), known[i].name);
+    snprintf(all + strlen(all), sizeof all - strlen(all), "%s%s", i > 0 ? ", " : "", known[i].name);
     trm_target *t = load(known[i].name);
     assert_string_equal(trm_target_string(t, "name"), known[i].name);
     assert_string_equal(trm_target_string(t, "architecture"), known[i].arch);
@@ -82,6 +84,7 @@ static void test_presets(void **state) {
     trm_target_release(t);
   }
   assert_null(trm_target_preset(3));
+  assert_string_equal(all, TRM_TARGET_PRESETS);
   trm_target *standard = load(NULL), *other = load("ipu2");
   assert_string_equal(trm_target_string(standard, "name"), "mk2");
   assert_int_equal(standard->hash, other->hash);
@@ -210,7 +213,7 @@ static void test_refused(void **state) {
   trm_target *target = NULL;
   trm_error error;
   assert_int_equal(trm_target_load("mk9", &target, &error), TRM_NOT_FOUND);
-  assert_non_null(strstr(error.message, "mk1, mk2, bow"));
+  assert_non_null(strstr(error.message, TRM_TARGET_PRESETS));
   assert_int_equal(trm_target_load("/no/such/file.json", &target, &error), TRM_NOT_FOUND);
   assert_null(target);
 }

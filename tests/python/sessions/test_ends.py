@@ -32,6 +32,10 @@ _BEGINNING = """
         except tf.errors.OpError as error:
             print(words, type(error).__name__, flush=True)
 
+    def computing():
+        while not plugin.library().trm_tf_interrupt_is_watched():
+            time.sleep(0.01)
+
     def thread(run, daemon=False):
         one = threading.Thread(target=run, daemon=daemon)
         one.start()
@@ -61,8 +65,7 @@ def test_sessions_that_end_before_their_runs(script):
             session.run(start)
         session.run(step, {n: 1})
         running = thread(lambda: attempt("running", lambda: session.run(step, {n: HOURS})))
-        while not plugin.library().trm_tf_interrupt_is_watched():
-            time.sleep(0.01)  # until the IPU computes
+        computing()
         session.close()
         running.join()
         print("closed")
@@ -98,7 +101,7 @@ def test_closing_one_of_two_sessions(script):
     two = thread(lambda: attempt("second", lambda: second.run(other, {n: HOURS})), daemon=True)
     while host_calls.running_sessions() != {first, second}:
         time.sleep(0.01)
-    time.sleep(0.3)
+    computing()
     first.close()
     one.join()
     print("closed", host_calls.running_sessions() == {second}, two.is_alive(), flush=True)
@@ -120,7 +123,7 @@ def test_a_process_that_ends_while_daemon_threads_run(script):
     for step in (lambda: session.run(fed, {n: HOURS}), lambda: session.run(loop, {n: HOURS}),
                  dequeue, use):
         thread(step, daemon=True)
-    time.sleep(1)
+    computing()
     print("end", flush=True)
     """)) == ["end"]
 

@@ -286,7 +286,6 @@ class _Program:
                 list(proto.attr["T"].list.type), [], [])
         if node.kind.has_effects:
             self._connect(proto)
-        if node.kind.has_effects:
             if self._effect:
                 proto.input.append("^" + self._effect)
             self._effect = proto.name
