@@ -1,5 +1,5 @@
 /* Owns: sums and products of cycles (and of operations and bytes, counted over a run) that end at a
- * bound instead of overflowing: nested loops of many turns exceed 64 bits. */
+ * bound instead of overflowing: nested loops of many iterations exceed 64 bits. */
 #ifndef TREMULA_BASE_CYCLES_H_
 #define TREMULA_BASE_CYCLES_H_
 

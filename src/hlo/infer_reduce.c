@@ -140,7 +140,7 @@ static trm_status infer_topk(trm_inference *c) {
   return give_arrays(c, types, 2, operand->rank, dims, false);
 }
 
-/* The shape of an array of a turn's elements. */
+/* The shape of an array of an iteration's elements. */
 static bool is_of_turns(const trm_shape *whole, const trm_shape *element, int64_t along,
                         int64_t size) {
   if (!trm_shape_is_array(whole) || whole->dtype != element->dtype ||

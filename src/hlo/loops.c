@@ -1,4 +1,4 @@
-/* Owns: counting the turns of loops. */
+/* Owns: counting the iterations of loops. */
 #include "hlo/loops.h"
 
 #include <string.h>
@@ -77,7 +77,7 @@ static bool fixed_value(const trm_loop *loop, const trm_computation *c, trm_inde
   return fixed_number(loop, c, i, 0, out);
 }
 
-/* The constant that the body adds to a leaf of the state in each turn. */
+/* The constant that the body adds to a leaf of the state in each iteration. */
 static bool step_of(const trm_loop *loop, int64_t leaf, int64_t *out) {
   const trm_computation *body = loop->body;
   const trm_instruction *root = &body->instructions[body->root];
@@ -119,7 +119,7 @@ static trm_comparison mirrored(trm_comparison comparison) {
   }
 }
 
-/* Turns of a loop that runs while counter (compare) limit. */
+/* Iterations of a loop that runs while counter (compare) limit. */
 static bool count_turns(int64_t begin, int64_t by, int64_t limit, trm_comparison comparison,
                         uint64_t *out) {
   const double distance = (double)limit - (double)begin, step = (double)by;
@@ -137,7 +137,7 @@ static bool count_turns(int64_t begin, int64_t by, int64_t limit, trm_comparison
   return true;
 }
 
-/* The turns that a comparison of a counter allows. */
+/* The iterations that a comparison of a counter allows. */
 static bool comparison_turns(const trm_loop *loop, const trm_instruction *comparison,
                              uint64_t *out) {
   for (int side = 0; side < 2; ++side) {

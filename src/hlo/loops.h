@@ -25,9 +25,9 @@ bool trm_loop_trip_count(const trm_loop *loop, uint64_t *out_count, bool *out_ex
 bool trm_loop_counts_through(const trm_loop *loop, trm_index index, uint64_t turns);
 /* The element of the computation's parameter, a loop's state, that an instruction takes, or -1. */
 int64_t trm_state_element(const trm_computation *c, const trm_instruction *instruction);
-/* Marks what the marked instructions of a body and elements of its state depend on, in one turn or
- * more. `follows` (NULL: always) says whether an instruction's operands and control predecessors
- * count. The body's root is a tuple. */
+/* Marks what the marked instructions of a body and elements of its state depend on, in one
+ * iteration or more. `follows` (NULL: always) says whether an instruction's operands and control
+ * predecessors count. The body's root is a tuple. */
 void trm_loop_find_needed(const trm_computation *body, bool *instructions, bool *elements,
                           bool (*follows)(void *context, trm_index i), void *context);
 /* Instructions that read an element of the computation's parameter, or the parameter as a whole. */

@@ -8,7 +8,8 @@
 
 /* ---- Scan ----------------------------------------------------------------------------------- */
 
-/* The state of the loop is a tuple: the number of the turn, the carries, the inputs, the outputs.
+/* The state of the loop is a tuple: the number of the iteration, the carries, the inputs and the
+ * outputs.
  */
 typedef struct scan_loop {
   trm_instruction scan;
@@ -27,7 +28,7 @@ static trm_shape turn_shape(trm_maker *m, const scan_loop *loop, trm_shape whole
   return trm_make_shape(m, whole.dtype, whole.rank, dims);
 }
 
-/* The start of a turn's slice of an array: `at` along the scanned dimension, 0 along others. */
+/* The start of an iteration's slice of an array: `at` along the scanned dimension, else 0. */
 static void turn_start(trm_maker *m, const scan_loop *loop, trm_shape whole, trm_index at,
                        trm_index *out_starts) {
   const trm_index zero = trm_filled(m, number, 0);

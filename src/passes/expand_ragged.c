@@ -1,9 +1,9 @@
 /* Owns: ragged-dot as a loop over blocks of rows.
  *
- * The rows of the left operand lie in groups, one behind the other, whose sizes are data. A turn of
- * the loop multiplies at most BLOCK rows of one group, which one dynamic slice takes: so the loop
- * has about rows / BLOCK + groups turns, and computes no product with another group's matrix. Rows
- * behind the last group give zeros. */
+ * The rows of the left operand lie in groups, one behind the other, whose sizes are data. An
+ * iteration of the loop multiplies at most BLOCK rows of one group, which one dynamic slice takes:
+ * so the loop has about rows / BLOCK + groups iterations, and computes no product with another
+ * group's matrix. Rows behind the last group give zeros. */
 #include <string.h>
 
 #include "passes/expand.h"
@@ -127,7 +127,7 @@ static trm_index arrange_sizes(trm_maker *m, const ragged_loop *loop) {
   return trm_recast(m, TRM_OP_RESHAPE, all, sizes);
 }
 
-/* ---- A turn ---------------------------------------------------------------------------------- */
+/* ---- An iteration ---------------------------------------------------------------------------- */
 
 /* `count` rows from `row` on of matrix `at`, of [matrices, rows, columns]. */
 static trm_index take_rows(trm_maker *m, trm_index x, trm_index at, trm_index row, int64_t count) {

@@ -70,8 +70,8 @@ static bool is_absorbed(const fuse_rules *rules, const trm_computation *computat
   }
 }
 
-/* Whether a number may be computed in a fusion on the host. Integers count turns and name places,
- * which others have to find. */
+/* Whether a number may be computed in a fusion on the host. Integers count iterations and name
+ * places, which others have to find. */
 static bool is_joining_number(const fuser *f, const trm_computation *computation,
                               const trm_instruction *instruction) {
   const bool compares = instruction->opcode == TRM_OP_COMPARE;

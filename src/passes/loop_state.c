@@ -170,7 +170,7 @@ bool trm_find_part(const trm_computation *body, const bool *fixed, trm_index i, 
   return true;
 }
 
-/* ---- Turns ---------------------------------------------------------------------------------- */
+/* ---- Iterations ------------------------------------------------------------------------------ */
 
 static const void *first_value(const void *context, int32_t leaf) {
   const trm_known_loop *known = context;

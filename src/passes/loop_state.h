@@ -1,4 +1,4 @@
-/* The state of while loops, which passes read and grow, and the number of their turns. */
+/* The state of while loops, which passes read and grow, and the number of their iterations. */
 #ifndef TREMULA_PASSES_LOOP_STATE_H_
 #define TREMULA_PASSES_LOOP_STATE_H_
 
@@ -30,7 +30,7 @@ typedef struct trm_part {
 /* Whether instruction i of the body is a part of a fixed array (trm_find_fixed). */
 bool trm_find_part(const trm_computation *body, const bool *fixed, trm_index i, trm_part *out);
 
-/* A while and its number of turns. Valid until the module changes. */
+/* A while and its number of iterations. Valid until the module changes. */
 typedef struct trm_known_loop {
   trm_loop loop;
   const trm_edit *edit;

@@ -86,8 +86,8 @@ trm_status trm_pass_accelerate(trm_module *module, const trm_accelerator_setting
 trm_status trm_pass_recompute_parts(trm_module *module, trm_error *error);
 /* drop_state.c: removes elements of a loop's state that only their own next values depend on. */
 trm_status trm_pass_drop_state(trm_module *module, trm_error *error);
-/* batch_products.c: a product with one part of an array in each turn of a loop becomes a product
- * with the whole array, which hoist.c moves out. */
+/* batch_products.c: a product with one part of an array in each iteration of a loop becomes a
+ * product with the whole array, which hoist.c moves out. */
 trm_status trm_pass_batch_products(trm_module *module, trm_error *error);
 /* defer_products.c: products that a loop sums up become one product after the loop. */
 trm_status trm_pass_defer_products(trm_module *module, trm_error *error);

@@ -2,7 +2,7 @@
  * and rare forms of instructions; annotations for partitioning over devices go.
  *
  * A start becomes the operation and a tuple like the start's; the done takes the result out of the
- * tuple. So a start whose done is in another turn of a loop works too. */
+ * tuple. So a start whose done is in another iteration of a loop works too. */
 #include <stdio.h>
 #include <string.h>
 

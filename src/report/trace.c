@@ -2,7 +2,7 @@
  *
  * Runs of a program have the same steps, unless their inputs count loops. So the steps are written
  * once for each set of counts (table trace), and the views steps and steps_by_ipu show them for
- * every run (schema.h). The first turns of a loop are written in
+ * every run (schema.h). The first iterations of a loop are written in
  * full; one row stands for the others. A step that runs beside a longer one (a pipeline's stage on
  * another IPU) states its cycles in cycles_overlapped: the sum over all rows of cycles less
  * cycles_overlapped is the cycles of the run. The first row is the wait for the host before the
@@ -15,7 +15,7 @@
 #include "report/database.h"
 #include "report/write.h"
 
-/* IO_TURNS: for loops and stages with I/O tiles, whose overlap is a share of all turns. */
+/* IO_TURNS: for loops and stages with I/O tiles, whose overlap is a share of all iterations. */
 enum { TURNS = 2, IO_TURNS = 32, MOST_ROWS = 200000, MOST_SLOTS = 256 };
 
 typedef struct tracer {
@@ -28,7 +28,7 @@ typedef struct tracer {
   const char *phase;   /* of a pipeline: "forward" or "backward"; else NULL */
 } tracer;
 
-/* A sequence of steps on the walk: one turn of a loop, or a branch. */
+/* A sequence of steps on the walk: one iteration of a loop, or a branch. */
 typedef struct frame {
   uint32_t step;  /* the parent; TRM_NO_INDEX: the steps that the caller gave */
   uint32_t child; /* the next child */
@@ -62,7 +62,7 @@ static bool has_branches(const trm_program_step *step) {
   return step->type == TRM_STEP_TYPE_IF || step->type == TRM_STEP_TYPE_SWITCH;
 }
 
-/* The cycles of one turn of a step (*out_turn) less the cycles of its children. */
+/* The cycles of one iteration of a step (*out_turn) less the cycles of its children. */
 static int64_t own_cycles(const trm_program *p, uint32_t s, int64_t *out_turn) {
   const trm_program_step *step = &p->steps[s];
   int64_t sum = 0;
@@ -196,7 +196,7 @@ static trm_status trace_side_by_side(tracer *t, const side_by_side *o, trm_error
   return TRM_OK;
 }
 
-/* A loop whose feeds go through I/O tiles: the first element comes in, turns follow, the last
+/* A loop whose feeds go through I/O tiles: the first element comes in, iterations follow, the last
  * results go out. */
 static trm_status trace_io_loop(tracer *t, uint32_t loop, trm_error *error) {
   const trm_io_turn turn = trm_io_turn_of(t->program, loop);

@@ -1,8 +1,8 @@
-/* Owns: sums of products over the turns of a loop, s += a[i] b[i], such as the gradient of the
+/* Owns: sums of products over the iterations of a loop, s += a[i] b[i], such as the gradient of the
  * weights of a recurrent layer. Where the loop does not read s otherwise, one product after the
- * loop, which also sums over the turns, takes their place. It reads and writes the sum once instead
- * of in every turn. The loop keeps a[i] and b[i] of all turns; where one of them is already a part
- * of an array, the loop keeps the other in the order of that array. */
+ * loop, which also sums over the iterations, takes their place. It reads and writes the sum once
+ * instead of in every iteration. The loop keeps a[i] and b[i] of all iterations; where one of them
+ * is already a part of an array, the loop keeps the other in the order of that array. */
 #include <string.h>
 
 #include "base/limits.h"
@@ -13,7 +13,7 @@ enum {
   MAX_CHAIN = 4 /* transposes and reshapes between the product and the sum */
 };
 
-/* The values of an instruction of the body in all turns. */
+/* The values of an instruction of the body in all iterations. */
 typedef struct history {
   trm_index value, index; /* instructions of the body: the value, and its place */
   int64_t element;        /* of the state: the array that has the values already; -1: none */
@@ -56,7 +56,7 @@ static bool is_private(const deferrer *d, trm_index i) {
   return d->uses[i] == 1 && body_at(d, i)->num_control_predecessors == 0;
 }
 
-/* Whether an element of the state is a sum of products: finds the addend of each turn and its
+/* Whether an element of the state is a sum of products: finds the addend of each iteration and its
  * product. */
 static bool find_sum(const deferrer *d, int64_t element, deferred *out) {
   const trm_index sum = body_at(d, d->body->root)->operands[element];
@@ -86,7 +86,7 @@ static bool find_sum(const deferrer *d, int64_t element, deferred *out) {
   return false;
 }
 
-/* An instruction of the body that counts the turns, or TRM_NO_INDEX. */
+/* An instruction of the body that counts the iterations, or TRM_NO_INDEX. */
 static trm_index find_counter(const deferrer *d) {
   for (trm_index i = 0; i < d->body->num_instructions; ++i) {
     if (body_at(d, i)->opcode == TRM_OP_GET_TUPLE_ELEMENT && body_at(d, i)->shape.rank == 0 &&
@@ -98,7 +98,7 @@ static trm_index find_counter(const deferrer *d) {
   return TRM_NO_INDEX;
 }
 
-/* Whether a value is part i of an array with one part for each turn. */
+/* Whether a value is part i of an array with one part for each iteration. */
 static bool find_array(const deferrer *d, trm_index value, history *out) {
   trm_part part;
   if (!trm_find_part(d->body, d->fixed, value, &part) || !part.drops) return false;
@@ -173,7 +173,7 @@ static trm_status shape_at_turns(trm_arena *arena, const trm_shape *one, uint64_
   return TRM_OK;
 }
 
-/* In the body: writes the value of this turn into its history. */
+/* In the body: writes the value of this iteration into its history. */
 static trm_status write_turn(trm_edit *body, const history *one, int64_t element, trm_index *out,
                              trm_error *error) {
   trm_arena *arena = &body->module->arena;
@@ -230,7 +230,7 @@ done:
   return trm_edit_end(&edit, status, error);
 }
 
-/* After the loop: adds the product over all turns, in the shape of the dot. */
+/* After the loop: adds the product over all iterations, in the shape of the dot. */
 static trm_status add_product(deferrer *d, const deferred *sum, const trm_index *sides,
                               trm_index *out, trm_error *error) {
   trm_arena *arena = &d->edit->module->arena;

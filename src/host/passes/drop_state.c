@@ -1,6 +1,6 @@
 /* Owns: elements of a loop's state that only their own next values depend on. The body hands such
  * an element on unchanged, and the instructions that computed it go. An example is the gradient of
- * a recurrent layer with respect to an input that needs none: each turn computes a product and
+ * a recurrent layer with respect to an input that needs none: each iteration computes a product and
  * copies an array of all steps. */
 #include <string.h>
 

@@ -14,7 +14,7 @@ static uint32_t find_slot(trm_slot *slots, uint32_t slot) {
 }
 
 /* Whether a small array of a loop would lie where the caller wants the output. In the arena it
- * begins with a cache line, which each turn gains from; to copy it once costs little. */
+ * begins with a cache line, which each iteration gains from; to copy it once costs little. */
 static bool is_better_copied(const trm_slot *output, const trm_slot *other) {
   enum { LINE = 64, SMALL = 4096 };
   return output->kind == TRM_SLOT_OUTPUT && !other->at_top && other->bytes > LINE &&

@@ -12,7 +12,7 @@
 static trm_status add_matmul(const trm_tile_request *request, trm_tile_cost *cost, const char *name,
                              int64_t batch, int64_t m, int64_t k, int64_t n, int64_t times,
                              trm_error *error) {
-  /* A product that is too large for the planner is done in turns. */
+  /* A product that is too large for the planner is done in pieces, one after the other. */
   const int64_t most_rows = INT64_C(1) << 28;
   if (m > most_rows) {
     times *= trm_ceil_divide(m, most_rows);

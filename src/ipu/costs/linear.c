@@ -418,7 +418,7 @@ static trm_status add_steps(const trm_tile_request *request, trm_tile_cost *cost
 
 /* Adds the fetched data to the first exchange among the phases from `first` on. Without one before
  * the first compute set, it has an exchange of its own. That comes before all else, because in a
- * loop every turn would count it. */
+ * loop every iteration would count it. */
 static trm_status add_fetched(const trm_tile_request *request, trm_tile_cost *cost, size_t first,
                               const trm_tile_incoming *incoming, trm_error *error) {
   if (incoming->in_worst <= 0) return TRM_OK;

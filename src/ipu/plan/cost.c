@@ -62,8 +62,8 @@ static void evaluate_operands(const plan_problem *p, const plan_channels *c,
   }
 }
 
-/* Rearranging operands and output, on `used` tiles: once, or, if the turns cut both operands, in
- * each turn the part that it reads. */
+/* Rearranging operands and output, on `used` tiles: once, or, if the iterations cut both operands,
+ * in each iteration the part that it reads. */
 static void evaluate_rearranging(const plan_problem *p, int64_t used, bool sums_turns,
                                  plan_cost *out) {
   const trm_target *target = p->target;
@@ -83,8 +83,8 @@ static void evaluate_rearranging(const plan_problem *p, int64_t used, bool sums_
   }
 }
 
-/* The cycles of all turns and of what comes before and after them. Each exchange and each compute
- * set begins with cycles of its own: `step` and `launch`. */
+/* The cycles of all iterations and of what comes before and after them. Each exchange and each
+ * compute set begins with cycles of its own: `step` and `launch`. */
 static uint64_t total_cycles(const trm_target *target, bool sums_turns, const plan_cost *cost) {
   const uint64_t launch = target->compute_set_cycles;
   const uint64_t step = trm_target_step_cycles(target);
@@ -113,8 +113,8 @@ static uint64_t total_cycles(const trm_target *target, bool sums_turns, const pl
   return cycles;
 }
 
-/* Temporary memory of a tile: the largest of the moments, and the data that lives over all turns.
- * `cast_from`: bytes of an element that the cast reads. */
+/* Temporary memory of a tile: the largest of the moments, and the data that lives over all
+ * iterations. `cast_from`: bytes of an element that the cast reads. */
 static int64_t temporary_bytes(const plan_problem *p, const plan_channels *c, int64_t slice_bytes,
                                uint32_t cast_from, bool sums_turns, const plan_cost *cost) {
   const int64_t partials = cost->partial_elements;

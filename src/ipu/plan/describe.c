@@ -167,7 +167,7 @@ static void describe_partials(describer *d) {
     trm_plan_phase *phase = add_phase(d, TRM_STEP_DYNAMIC_SLICE, "popops::DynamicSlice1d<float>",
                                       turns, 0, cost->slice);
     phase->temp_bytes = (uint64_t)plan_ceil_div(cost->weight_bytes, at->parts);
-    phase->compute_cycles += p->target->loop_iteration_cycles; /* each turn begins here */
+    phase->compute_cycles += p->target->loop_iteration_cycles; /* each iteration begins here */
     set_vertices(phase, 1, 3);
   }
   trm_plan_phase *phase =

@@ -121,7 +121,7 @@ typedef struct plan_stage {
 } plan_stage;
 
 /* Bytes and elements are those of the worst tile. Cycles are those of one time, without syncs: most
- * steps are in each turn of the loop, and operands are rearranged `rearranges` times. */
+ * steps are in each iteration of the loop, and operands are rearranged `rearranges` times. */
 typedef struct plan_cost {
   int64_t turns;
   bool broadcast;

@@ -112,7 +112,7 @@ typedef struct trm_plan_transform {
 typedef enum trm_plan_step {
   TRM_STEP_BROADCAST_INPUT,  /* once, before a loop over output channels: an exchange */
   TRM_STEP_REARRANGE,        /* operands get the vertices' order: an exchange and copies */
-  TRM_STEP_DYNAMIC_SLICE,    /* takes a slice of the weights, in each turn of the loop */
+  TRM_STEP_DYNAMIC_SLICE,    /* takes a slice of the weights, in each iteration of the loop */
   TRM_STEP_PARTIALS,         /* brings the operands and runs the vertices */
   TRM_STEP_NARROW,           /* casts partial sums to the type in which they are exchanged */
   TRM_STEP_REDUCE,           /* one stage: exchanges partial sums and adds them */
@@ -194,7 +194,7 @@ typedef struct trm_linear_plan {
   /* The operand may lie anywhere before the step that rearranges it. */
   bool inputs_rearranged, weights_rearranged;
   /* Bytes of the operand on the worst tile that only this tile reads, so its vertices read them in
-   * place, each turn. Where the operand lies elsewhere, temp_bytes has these too. */
+   * place, each iteration. Where the operand lies elsewhere, temp_bytes has these too. */
   uint64_t inputs_in_place, weights_in_place;
   uint64_t candidates;  /* the number of plans whose cost the search computed */
   bool exact;           /* no plan of the space is better; false only for extreme shapes */

@@ -35,7 +35,7 @@ typedef struct search_node {
   uint32_t rest;       /* tiles left for positions */
   uint32_t index;      /* in the order of enumeration */
   uint64_t bound;      /* on cycles, or on bytes in a search for the least bytes */
-  uint64_t least_rest; /* cycles of a turn beside those of the vertices, at least */
+  uint64_t least_rest; /* cycles of an iteration beside those of the vertices, at least */
   int64_t weight_bytes;
 } search_node;
 

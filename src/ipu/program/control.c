@@ -168,7 +168,7 @@ static trm_status walk_body(while_walk *w, uint32_t computation, const bool *own
   return trm_program_walk(w->draft, computation, parameters, owners, out_root, error);
 }
 
-/* Makes the body's results the state of the next turn. */
+/* Makes the body's results the state of the next iteration. */
 static trm_status loop_back(while_walk *w, const trm_value *root, trm_error *error) {
   pending_copies copies = {0};
   for (int32_t l = 0; l < w->count; ++l) {

@@ -1,8 +1,9 @@
 /* Owns: I/O tiles, which every IPU reserves for the feeds of a loop: they transfer elements while
  * the other tiles compute (docs/cost_model.md, "I/O tiles").
  *
- * In turn k of the loop the compute tiles work on element k; the I/O tiles load element k + 1 and
- * send back the results of k - 1. The copies between the two kinds of tiles are part of compute. */
+ * In iteration k of the loop the compute tiles work on element k; the I/O tiles load element k + 1
+ * and send back the results of k - 1. The copies between the two kinds of tiles are part of
+ * compute. */
 #include <string.h>
 
 #include "base/cycles.h"

@@ -39,7 +39,7 @@ static trm_status cost_ipu_copy(const trm_target *target, const trm_mapping *fro
                            trm_mapping_total_bytes(to), 8, to->parts, error);
 }
 
-/* Remembers a copy for later readers. In a loop a copy is valid for this turn only. */
+/* Remembers a copy for later readers. In a loop a copy is valid for this iteration only. */
 static trm_status remember_copy(trm_program_draft *draft, const trm_value *value, uint32_t copy,
                                 trm_error *error) {
   while (draft->copies.of.count <= value->variable) {

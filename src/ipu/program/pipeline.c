@@ -279,7 +279,7 @@ uint64_t trm_pipeline_stride(const trm_pipeline *pipeline) {
   return pipeline->schedule == TRM_PIPELINE_INTERLEAVED && pipeline->is_training ? 2 : 1;
 }
 
-/* Sums up the cycles of each stage in one turn of the loop. */
+/* Sums up the cycles of each stage in one iteration of the loop. */
 static void measure_stages(trm_program *program) {
   trm_pipeline *pipeline = &program->pipeline;
   const trm_program_step *loop = &program->steps[pipeline->loop_step];

@@ -90,7 +90,7 @@ typedef struct trm_program_step {
   double executions; /* in one run of the program; 0 in a branch whose cycles do not count */
   trm_feed_way feed; /* of a leaf whose parent is a loop */
   int64_t cycles;    /* of one execution, with children and sync */
-  int64_t overlapped_cycles; /* of a loop: the cycles of its turns without overlap, less `cycles` */
+  int64_t overlapped_cycles; /* of a loop: those of its iterations without overlap, less `cycles` */
   int64_t sync_cycles;       /* the part of its own cycles that waits for sync; leaves only */
   double cycles_mean;        /* mean over the tiles of the IPU, without sync; leaves only */
   uint32_t active_tiles;
@@ -155,12 +155,12 @@ bool trm_memory_may_interleave(trm_memory_category category);
 
 /* ---- I/O tiles ------------------------------------------------------------------------------ */
 
-/* Cycles of one turn of a loop: of the compute tiles, and of the streams on I/O tiles. */
+/* Cycles of one iteration of a loop: of the compute tiles, and of the streams on I/O tiles. */
 typedef struct trm_io_turn {
   int64_t in, compute, out;
 } trm_io_turn;
 trm_io_turn trm_io_turn_of(const trm_program *program, uint32_t loop);
-/* Cycles of the loop, in which streams and compute of neighbouring turns overlap. */
+/* Cycles of the loop, in which streams and compute of neighbouring iterations overlap. */
 double trm_io_loop_cycles(const trm_io_turn *turn, uint64_t turns);
 
 /* ---- Pipelines ------------------------------------------------------------------------------ */

@@ -100,7 +100,7 @@ REASONS = {
     "outfeed": "the engine runs it, as the outfeed that its `outfeed_config` names",
     "send": OTHER_DEVICE, "send-done": OTHER_DEVICE, "recv": OTHER_DEVICE,
     "recv-done": OTHER_DEVICE,
-    "ragged-dot": "a pass makes a `while` of it, whose turns are dots of rows of one group",
+    "ragged-dot": "a pass makes a `while` of it, whose iterations are dots of rows of one group",
     "dynamic-reshape": "a pass makes a `reshape` of it, where only first dimensions are dynamic",
     "rng-get-and-update-state": "refused: the state would be shared by all programs of a process; "
                                 "`rng-bit-generator` has its state as operand",

@@ -161,7 +161,7 @@ export async function perfetto(profile, offset, more) {
   let pieces = 0;
   for (const text of perfettoTexts(profile, offset, more)) {
     await writer.write(ENCODER.encode(text));
-    // a turn of the worker's loop, in which the browser takes what is packed
+    // an iteration of the worker's loop, in which the browser takes what is packed
     if (++pieces % 16 === 0) await new Promise((done) => setTimeout(done));
   }
   await writer.close();

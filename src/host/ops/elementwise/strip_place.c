@@ -86,7 +86,7 @@ static int64_t period_of(const strip_access *access, int64_t count) {
   return count / access->dims[0];
 }
 
-/* Whether the elements of a turn of the innermost dimension lie together in the source. */
+/* Whether the elements of an iteration of the innermost dimension lie together in the source. */
 static bool has_runs(const strip_access *access) {
   return access != NULL && !access->is_iota && access->rank > 1 &&
          access->strides[access->rank - 1] == 1;

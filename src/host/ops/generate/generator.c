@@ -1,5 +1,5 @@
-/* Owns: the nodes of a generated loop, and its frame: what is computed before it, its turns, what
- * comes after the last whole vector. */
+/* Owns: the nodes of a generated loop, and its frame: what is computed before it, its iterations,
+ * what comes after the last whole vector. */
 #include <string.h>
 
 #include "host/ops/generate/writer.h"
@@ -34,7 +34,7 @@ static const trm_node_traits *kind_of(const trm_writer *w, trm_node node) {
   return &trm_node_kinds[node_at(w, node)->kind];
 }
 
-/* What is invariant, before the loop; registers of what a turn reads stay taken. */
+/* What is invariant, before the loop; registers of what an iteration reads stay taken. */
 static void write_invariants(trm_writer *w) {
   w->free_vectors = !w->g->is_wide ? 0xffff : w->running < 32 ? UINT32_MAX << w->running : 0;
   w->free_masks = 0xfc; /* 0 is no mask, 1 is the tail's */
@@ -60,7 +60,7 @@ static void write_turn(trm_writer *w, bool is_tail) {
   w->is_tail = is_tail;
   write_nodes(w, 0, w->num_plain);
 }
-/* The turns that are scheduled together. */
+/* The iterations that are scheduled together. */
 static void write_turns_together(trm_writer *w) {
   w->is_tail = false;
   write_nodes(w, w->num_plain, (trm_node)w->g->nodes.count);
@@ -76,7 +76,7 @@ static void look_through(trm_writer *w) {
       const trm_node read = node_at(w, node)->operands[i];
       if (!w->is_wanted[read]) w->last[read] = node;
       if (node_at(w, read)->is_invariant && !node_at(w, node)->is_invariant)
-        w->last[read] = TRM_NO_NODE; /* each turn reads it */
+        w->last[read] = TRM_NO_NODE; /* each iteration reads it */
       w->is_wanted[read] = true;
     }
   }
@@ -104,7 +104,7 @@ static void look_through(trm_writer *w) {
   }
 }
 
-/* Turns without a tail, 64 elements at a time. */
+/* Iterations without a tail, 64 elements at a time. */
 static void write_unrolled(trm_writer *w) {
   enum { ELEMENTS = 64 };
   trm_machine_code *code = w->code;
@@ -123,7 +123,7 @@ static void write_unrolled(trm_writer *w) {
   trm_write_running_end(w);
 }
 
-/* A loop over `step` elements a turn, as long as there are so many. */
+/* A loop over `step` elements an iteration, as long as there are so many. */
 static void write_while(trm_writer *w, uint32_t step, bool is_tail, bool together) {
   trm_machine_code *code = w->code;
   const size_t again = code->bytes.count;
@@ -139,7 +139,7 @@ static void write_while(trm_writer *w, uint32_t step, bool is_tail, bool togethe
   trm_code_land(code, to_end, code->bytes.count);
 }
 
-/* A turn for the last elements, under a mask. */
+/* An iteration for the last elements, under a mask. */
 static void write_masked_turn(trm_writer *w) {
   trm_machine_code *code = w->code;
   CODE(code, 0x48, 0x29, 0xc6); /* sub rsi, rax */
@@ -208,7 +208,7 @@ static void write_function(trm_writer *w) {
   CODE(code, 0xc3); /* ret */
 }
 
-/* The nodes behind the first num_plain are those of `turns` turns together. */
+/* The nodes behind the first num_plain are those of `turns` iterations together. */
 static bool write_all(const trm_generator *g, uint32_t num_plain, uint32_t turns,
                       trm_machine_code *code) {
   const size_t n = g->nodes.count + 1;

@@ -68,8 +68,8 @@ trm_node trm_generate_erf(trm_generator *g, trm_node x);
 typedef void (*trm_generated_fn)(void *const *slots, size_t n);
 
 /* Writes the loop to `code`, which is empty. False where the nodes need more registers than there
- * are, or memory has run out; `code` is of no use then. `schedules`: nodes of several turns may be
- * put in a better order, which takes longer and changes nothing of the above. */
+ * are, or memory has run out; `code` is of no use then. `schedules`: nodes of several iterations
+ * may be put in a better order, which takes longer and changes nothing of the above. */
 bool trm_generator_finish(const trm_generator *g, bool schedules, trm_machine_code *code);
 void trm_generator_free(trm_generator *g);
 

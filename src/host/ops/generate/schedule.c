@@ -1,7 +1,7 @@
-/* Owns: the order of the nodes of a turn. A function such as exp is one chain of operations that
- * wait for each other, and a CPU looks only some dozens of instructions ahead. So the nodes of
- * several turns, and of chains that do not depend on each other, take turns in the code, as far as
- * registers last. What is computed stays the same, to the bit. */
+/* Owns: the order of the nodes of an iteration. A function such as exp is one chain of operations
+ * that wait for each other, and a CPU looks only some dozens of instructions ahead. So the nodes of
+ * several iterations, and of chains that do not depend on each other, take turns in the code, as
+ * far as registers last. What is computed stays the same, to the bit. */
 #include <string.h>
 
 #include "host/ops/generate/writer.h"
@@ -14,15 +14,15 @@ enum {
   TEMPORARIES = 2,     /* registers for constants and copies */
   LEAST_REGISTERS = 8, /* with fewer nothing is gained */
   MOST_ITEMS = 600,    /* the time of scheduling grows with their square */
-  FEW_NODES = 24       /* of a turn, four of which go together */
+  FEW_NODES = 24       /* of an iteration, four of which go together */
 };
 
-/* Item t * n + node is a node in turn t. */
+/* Item t * n + node is a node in iteration t. */
 typedef struct planner {
   const trm_generator *g;
   uint32_t n, turns;
   bool *is_wanted;      /* by node */
-  uint32_t *height;     /* by node: the time from its begin to the end of the turn */
+  uint32_t *height;     /* by node: the time from its begin to the end of the iteration */
   trm_node *chain;      /* by node: the first node of its chain */
   uint32_t *size;       /* by node, of the first ones: nodes of the chain */
   uint32_t *left;       /* by item, of the first ones: nodes that are not placed yet */
@@ -30,8 +30,8 @@ typedef struct planner {
   uint32_t *ready;      /* by item: when its value is there */
   uint32_t *readers;    /* by item: those that are not placed yet */
   trm_node *placed;     /* by item: its node in the result, or TRM_NO_NODE */
-  trm_node *first;      /* by turn: all nodes before it are placed, or of no use */
-  trm_node first_write; /* of a turn to an array; n: none */
+  trm_node *first;      /* by iteration: all nodes before it are placed, or of no use */
+  trm_node first_write; /* of an iteration to an array; n: none */
   uint32_t live, limit; /* registers */
   uint32_t open;        /* chains that have begun and not ended */
   uint32_t reserved;    /* registers for each of them */
@@ -113,8 +113,8 @@ static void find_chains(planner *p) {
     memcpy(p->left + t * p->n, p->size, p->n * sizeof *p->left);
 }
 
-/* Writes to an array and reads of arrays keep their order in a turn, since a result may be in the
- * place of an operand; running results are added to in the order of the turns. */
+/* Writes to an array and reads of arrays keep their order in an iteration, since a result may be in
+ * the place of an operand; running results are added to in the order of the iterations. */
 static bool is_in_order(const planner *p, uint32_t turn, trm_node node) {
   const bool into = kind_of(p, node)->form == FORM_INTO, writes = writes_array(p, node);
   if (!into && !writes && (!is_load(p, node) || node < p->first_write)) return true;

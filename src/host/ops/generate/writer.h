@@ -41,15 +41,15 @@ typedef struct trm_node_traits {
 } trm_node_traits;
 extern const trm_node_traits trm_node_kinds[NUM_NODE_KINDS];
 
-/* [rdi + 8 slot] are the pointers, rsi the number of elements, rax the first of this turn, rcx for
- * passing use; the other general registers hold pointers to arrays. */
+/* [rdi + 8 slot] are the pointers, rsi the number of elements, rax the first of this iteration, rcx
+ * for passing use; the other general registers hold pointers to arrays. */
 enum { TRM_NUM_POINTERS = 11 };
 extern const uint8_t trm_pointers[TRM_NUM_POINTERS];
 
 typedef struct trm_writer {
   const trm_generator *g;
   trm_machine_code *code;
-  uint32_t num_plain; /* nodes; behind them stand those of several turns together */
+  uint32_t num_plain; /* nodes; behind them stand those of several iterations together */
   uint32_t turns;     /* how many; 0: there are none */
   uint32_t lanes;     /* of a vector */
   trm_node *last;     /* by node: the last node that reads it; itself: none does */
@@ -70,10 +70,10 @@ typedef struct trm_writer {
 
 enum { TRM_TAIL_MASK = 1 };
 
-/* How many turns of the loop to schedule together; 0: none. */
+/* How many iterations of the loop to schedule together; 0: none. */
 uint32_t trm_schedule_turns(const trm_generator *g);
-/* Copies the nodes, and appends those of `turns` turns in an order in which more of them can be
- * computed at the same time: `reserved` registers are for each chain that has begun. False where
+/* Copies the nodes, and appends those of `turns` iterations in an order in which more of them can
+ * be computed at the same time: `reserved` registers are for each chain that has begun. False where
  * nothing is gained, or memory has run out. Free *out in any case. */
 enum { TRM_LEAST_RESERVED = 3, TRM_MOST_RESERVED = 6 };
 bool trm_schedule(const trm_generator *g, uint32_t turns, uint32_t reserved, trm_generator *out);

@@ -71,8 +71,8 @@ INLINE void NAME(store)(const trm_panel_tile *t, int64_t at, int half, const for
   }
 }
 
-/* Rows from `row` on. A line of the next panel is fetched in each turn that `turns` divides, from
- * turn `first` on. */
+/* Rows from `row` on. A line of the next panel is fetched in each iteration that `turns` divides,
+ * from iteration `first` on. */
 INLINE void NAME(multiply_rows)(const trm_panel_tile *t, int64_t row, int64_t first, int64_t turns,
                                 const int rows, const form kind) {
   FLOATS sums[TALL][2];
