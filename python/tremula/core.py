@@ -133,8 +133,8 @@ _NUMBERS = {
 @functools.cache
 def numpy_dtype(number):
     """The numpy dtype of an HLO type number. bfloat16, floats of 8 bits and fewer and integers of
-    1, 2 and 4 bits are those of the package ml_dtypes; one that knows a type not yet is an
-    InvalidArgumentError."""
+    1, 2 and 4 bits are those of the package ml_dtypes; raises
+    InvalidArgumentError where the installed package lacks the type."""
     for name, value in _NUMBERS.items():
         if value == number:
             if number != 16 and number < 19:

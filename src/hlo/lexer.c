@@ -12,7 +12,7 @@ static bool is_name(char c) {
   return is_letter(c) || is_digit(c) || c == '_' || c == '.' || c == '-';
 }
 
-/* Past white space and comments; stops at the start of a comment that does not end. */
+/* Skips white space and comments; stops at the start of a comment that does not end. */
 static const char *skip_space(const char *at, const char *end) {
   while (at < end) {
     if (*at == ' ' || *at == '\n' || *at == '\t' || *at == '\r') {

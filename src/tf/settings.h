@@ -85,7 +85,7 @@ TRM_TF_API void trm_tf_reset_configuration(void);
  * a status code, and the message of a failure. */
 typedef int32_t (*trm_tf_first_use)(int32_t ordinal, char *message, uint64_t message_size);
 TRM_TF_API void trm_tf_set_first_use(trm_tf_first_use callback);
-/* Configures a TF device, and attaches it unless that is to happen later. */
+/* Configures a TF device. Attaches it too, unless the configuration puts that off. */
 TRM_TF_API int32_t trm_tf_configure(int32_t ordinal, const trm_tf_device_settings *settings,
                                     char *message, uint64_t message_size);
 TRM_TF_API void trm_tf_set_seed(uint64_t seed);

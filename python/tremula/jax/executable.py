@@ -245,7 +245,7 @@ def finish(results, out_tree, outputs):
 
 
 def finisher(out_tree, outputs):
-    """A function that makes of the results of a run what the function returns."""
+    """A function from the results of a run to what the user's function returns."""
     make = OUTPUTS[outputs]
     if make is None:
         return out_tree.unflatten

@@ -144,8 +144,8 @@ class _Jitted:
         return Program(executable, lowered, types, self._outputs == "lazy"), lowered
 
     def compile(self, *args, **kwargs):
-        """Compiles for arguments like these, of which jax.ShapeDtypeStructs will do; the
-        Executable."""
+        """Compiles for arguments of these shapes and types (jax.ShapeDtypeStructs will do). Returns
+        an Executable."""
         program, lowered = self._compile(args, kwargs)
         return Executable(program, lowered, getattr(self, "__name__", "the function"),
                           self._outputs)

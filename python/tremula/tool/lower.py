@@ -225,8 +225,8 @@ _VARIABLES = ("Variable", "VariableV2", "VarHandleOp", "AutoReloadVariable")
 
 
 def graph(path, feeds, fetches, shapes, batch=None, variables=False):
-    """What lower() takes, of a GraphDef. batch: of inputs whose first dimension is unknown;
-    variables: whether it may have some."""
+    """Makes of a GraphDef what lower() takes. batch: the size for unknown first dimensions of
+    inputs; variables: whether the graph may have variables."""
     import tensorflow as tf
     graph_def = _read_graph(path)
     nodes = {node.name: node for node in graph_def.node}

@@ -54,13 +54,13 @@ enum { NEWER_MEMBERS = 256 };
   } name##_block = {.own = {.struct_size = sizeof name##_block, __VA_ARGS__}}; \
   type *const name = &name##_block.own
 
-/* Calls a function of the plugin, of the local name `api`, with members of its struct, to which
- * `name` points afterwards. */
+/* Calls PJRT_<function> of the plugin, whose functions the local variable `api` has. The last
+ * arguments set members of the function's argument struct, to which `name` points afterwards. */
 #define CALL(function, name, task, ...)            \
   ARGS(PJRT_##function##_Args, name, __VA_ARGS__); \
   TRY(take_error(api, api->PJRT_##function(name), &(task), error))
 
-/* The same where a failure is no concern of the caller's. */
+/* The same; ignores a failure. */
 #define CALL_ANYWAY(function, ...)                                        \
   do {                                                                    \
     ARGS(PJRT_##function##_Args, args, __VA_ARGS__);                      \

@@ -1,10 +1,10 @@
 /* Where the contents of a replica's values are: in the host's memory, on the accelerator, or both.
  *
- * A schedule with regions (host/ops/calls/region.h) has, for each slot, an array on the
- * accelerator, if any, and whether the host's memory is stale. A region reads and makes arrays
- * only; what else reads a slot brings it home first, and what writes it drops the array. So what
- * only regions read never comes back, and nothing waits for the accelerator but who needs its
- * results. */
+ * For each slot of a schedule with regions (host/ops/calls/region.h) this is the slot's array on
+ * the accelerator, if there is one, and whether the host's memory is stale. A region reads and
+ * makes arrays only. A step of the host that reads a slot copies the array to the host first; one
+ * that writes the slot drops the array. So a value that only regions read is never copied, and only
+ * a reader of results waits for the accelerator. */
 #ifndef TREMULA_HOST_EXEC_RESIDENCE_H_
 #define TREMULA_HOST_EXEC_RESIDENCE_H_
 

@@ -1,4 +1,4 @@
-/* Owns: cholesky, QR and fft on an IPU; solving is in tile_solve.c. All are blocked: small
+/* Owns: cholesky, QR and fft on an IPU; solving is in solve.c. All are blocked: small
  * factorisations on a tile between matrix multiplications over all tiles, whose cycles are those of
  * the convolution units at half their peak. Formulas: docs/cost_model.md, "Algebra". */
 #include <math.h>

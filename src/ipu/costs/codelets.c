@@ -1,4 +1,4 @@
-/* Owns: the codelets of elementwise instructions on an IPU (tile_codelets.h). Formulas:
+/* Owns: the codelets of elementwise instructions on an IPU (codelets.h). Formulas:
  * docs/cost_model.md, "Elementwise". */
 #include "ipu/costs/codelets.h"
 

@@ -20,8 +20,8 @@ def compile(computation, inputs=None):  # pylint: disable=redefined-builtin
     the scopes inside the computation.
 
     `inputs` is a list of tensors, of what can be made tensors, or of structures of them. The
-    computation returns None, a tensor, or a structure of tensors; beside tensors in a flat list
-    also operations, which are run.
+    computation returns None, a tensor, or a structure of tensors. A flat list may also have
+    operations, which are run.
 
     Returns a list of tensors for a flat result, also for a single one; for a nested one the same
     structure; an operation if the computation returns no tensor.

@@ -162,8 +162,9 @@ class IPUOutfeedQueue(collections.abc.Iterable):
         return tf.nest.pack_sequence_as(self._structure, tensors)
 
     def read(self):
-        """For the runtime, in any thread, in the mode ALL: what is there now, as a structure of
-        arrays [elements(, replicas), ...]; None if there is nothing."""
+        """Takes all elements that are there now, as a structure of arrays
+        [elements(, replicas), ...]; None if there are none. The runtime calls it in any thread, of
+        a queue in the mode ALL."""
         import tensorflow.compat.v1 as tf
         if self._structure is None:
             return None
@@ -174,7 +175,8 @@ class IPUOutfeedQueue(collections.abc.Iterable):
         return tf.nest.pack_sequence_as(self._structure, found) if len(found[0]) else None
 
     def zeros(self, lead):
-        """For the runtime: what stands for results of the leading dimensions `lead`."""
+        """Zeros with the leading dimensions `lead`, which the runtime returns in the place of
+        results."""
         import numpy as np
         import tensorflow.compat.v1 as tf
         return tf.nest.pack_sequence_as(self._structure, [

@@ -70,11 +70,12 @@ bool trm_strip_is_read_later(const strip_operation *operations, size_t begin, si
 /* The float that fills the register before the first strip. */
 bool trm_strip_find_constant(const strip_compiler *c, uint32_t num_fills, uint32_t slot,
                              float *out);
-/* Whether all elements of the register are one, of four bytes, read from an array. */
+/* Whether the register repeats one element of four bytes, which is read from an array. */
 bool trm_strip_is_uniform(const strip_compiler *c, uint32_t num_fills, uint32_t slot);
 
-/* Makes one operation of several where nothing else reads what is between them; the first
- * *num_fills operations are fills, of which those that become useless go (strip_pairs.c). */
+/* Merges neighbouring operations where nothing else reads the result between them
+ * (strip_pairs.c). The first *num_fills operations are fills; those that nothing reads any more are
+ * dropped. */
 trm_status trm_strip_merge_steps(strip_compiler *c, uint32_t *num_fills, trm_error *error);
 
 /* strip_support.c. The type of the register for a value; TRM_NUM_VECTOR_TYPES: none. */
@@ -85,8 +86,8 @@ uint8_t trm_strip_register_log2(trm_dtype dtype);
 /* The vector function of an instruction, or NULL. casts_wrap: trm_module's. */
 trm_vector_fn trm_strip_find_function(const trm_vector_ops *ops, const trm_computation *computation,
                                       const trm_instruction *instruction, bool casts_wrap);
-/* Whether the result has the bits of the operand in the same order; whether it has some of them in
- * another one. */
+/* A view has the bits of its operand in the same order. An access has some of them, or all in
+ * another order. */
 bool trm_strip_is_view(const trm_computation *computation, const trm_instruction *instruction);
 bool trm_strip_is_access(const trm_instruction *instruction);
 

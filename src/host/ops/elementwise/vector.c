@@ -46,8 +46,9 @@
   LOOP2(compare_LT_##V, uint8_t, T, x < y)
 INTEGER_TYPES(INTEGER_LOOPS)
 
-/* Of integers of up to 32 bits by doubles, for which there are vectors. A quotient that is no
- * integer is at least 1 / |y| away from one, and is rounded by less than |x / y| / 2^52. */
+/* Integers of up to 32 bits are divided as doubles, since vectors divide only floats. Cutting off
+ * the fraction is exact: a quotient that is no integer is at least 1 / |y| away from one, and a
+ * double rounds it by less than |x / y| / 2^52. */
 #define QUOTIENT(T, bits, x, y) (bits <= 32 ? (T)((double)(x) / (double)(y)) : (T)((x) / (y)))
 /* y, or 1 where 0 and -1 have results of their own. */
 #define DIVISOR(T, y) ((T)((y) == 0 || (y) == (T) - 1 ? 1 : (y)))

@@ -52,7 +52,7 @@ typedef struct trm_machine_code {
 void trm_code_bytes(trm_machine_code *code, const uint8_t *bytes, size_t count);
 #define CODE(code, ...) \
   trm_code_bytes((code), (const uint8_t[]){__VA_ARGS__}, sizeof((const uint8_t[]){__VA_ARGS__}))
-/* Room for a 32-bit distance to a place that comes later or came before, and filling it. */
+/* Leaves room for a 32-bit distance to an earlier or later place in the code, and fills it in. */
 uint32_t trm_code_jump(trm_machine_code *code);
 void trm_code_land(trm_machine_code *code, uint32_t jump, size_t place);
 

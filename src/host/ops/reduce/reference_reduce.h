@@ -24,7 +24,7 @@ bool trm_reducer_is_float_sum(const trm_evaluator *evaluator);
 trm_status trm_reducer_check(const trm_kernel_request *request, trm_kernel *kernel,
                              trm_error *error);
 
-/* In a run: begin; then for each result start, an add for each element, and store. */
+/* The calls of a run: begin once; for each result start, one add for each element, and store. */
 trm_reducer trm_reducer_begin(const trm_kernel *kernel, const trm_kernel_call *call);
 void trm_reducer_start(trm_reducer *reducer);
 /* `place`: the index of the element in the arrays. */

@@ -199,7 +199,7 @@ class _Parts:
         return gradient, variable
 
     def finish(self):
-        """Operations of what is done once all mini-batches are: the update of the weights."""
+        """Builds what runs after all mini-batches, the update of the weights; its operations."""
         done = []
         place = gradient_accumulation_optimizer.place_of_state(
             self.pipeline.memory["offload_weight_update_variables"],

@@ -1,8 +1,8 @@
 """Functions whose code is on the IPU once, however often they are called
 (`tensorflow.python.ipu.functional_ops`).
 
-Called, such a function computes what it would compute without. That it is one function is written
-on its instructions, for the model of the machine.
+A call computes the same as a call of the Python function. Marks on the instructions tell the cost
+model that they are one function.
 """
 
 import functools

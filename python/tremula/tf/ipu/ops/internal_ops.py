@@ -7,23 +7,23 @@ from tremula.tf.runtime.base import checks
 
 
 def remap(x, name=None):
-    """`x`; on an IPU a copy that is spread over the tiles. A mark for the cost model."""
+    """Returns `x`, marked for the cost model as a copy that is spread over the tiles."""
     tf.logging.warning("remap is a Graphcore internal op")
     return internal_ops_grad.handed_on(x, "IpuRemap", name)
 
 
 def remap_deduce(x, name=None):
-    """`x`; on an IPU a copy whose place on the tiles follows from its use. A mark too."""
+    """Returns `x`, marked as a copy whose place on the tiles follows from its use."""
     return internal_ops_grad.handed_on(x, "IpuRemapDeduce", name)
 
 
 def recompute(x, name=None):
-    """`x`; in the backward pass better computed again than kept. A mark too."""
+    """Returns `x`, marked to be computed again in the backward pass instead of kept for it."""
     return internal_ops_grad.handed_on(x, "IpuSuggestRecompute", name)
 
 
 def block_recompute(x, name=None):
-    """`x`; in the backward pass not to be computed again. A mark too."""
+    """Returns `x`, marked to be kept for the backward pass instead of computed again."""
     return internal_ops_grad.handed_on(x, "IpuBlockRecompute", name)
 
 

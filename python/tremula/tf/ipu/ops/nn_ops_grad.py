@@ -14,7 +14,7 @@ _CUBIC = 0.044715
 
 
 def activation(name, forward, derivative):
-    """(x, name of the operations) -> forward(x), with dy * derivative(x) for gradient."""
+    """A function of x and a name that returns forward(x); its gradient is dy * derivative(x)."""
     @tf.autograph.experimental.do_not_convert  # it cannot read lambdas
     def apply(x, scope=None):
         @tf.custom_gradient

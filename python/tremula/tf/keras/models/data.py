@@ -31,7 +31,8 @@ def of_input(x, y, batch_size):
 
 
 def _narrowed(dataset, made):
-    """`dataset` without float64. It prefetches if `made`, from which it is made, does."""
+    """`dataset` with float32 in the place of float64. It prefetches as much as `made`, the dataset
+    that it was made from."""
     dataset = _without_float64(dataset)
     depth = datasets.prefetched(made)
     if dataset is not made and depth is not None:

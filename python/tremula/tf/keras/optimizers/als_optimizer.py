@@ -312,8 +312,8 @@ class ALSGradientAccumulationOptimizer(gradient_accumulation_optimizer._Accumula
 
     def apply_gradients(self, grads_and_vars, captured_grads=None, name=None,
                         experimental_aggregate_gradients=True):
-        """As ALSOptimizer.apply_gradients(), in each `num_mini_batches`th call. Gradients of every
-        call count."""
+        """Adds up the gradients of every call. Each `num_mini_batches`th call applies the sum as
+        ALSOptimizer.apply_gradients() does."""
         return super().apply_gradients(grads_and_vars, name, experimental_aggregate_gradients,
                                        captured_grads=captured_grads)
 

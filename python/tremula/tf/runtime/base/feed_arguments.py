@@ -75,9 +75,9 @@ def check(options):
 
 
 def of_element(element):
-    """An element of a dataset as (positional arguments, arguments by name): the elements of a
-    tuple, or what a dict holds, also if it is all that a tuple holds. A dict with a key that is no
-    string is one argument."""
+    """An element of a dataset as (positional arguments, arguments by name). A tuple gives
+    positional arguments. A dict, alone or as a tuple's only element, gives arguments by name; with
+    a key that is no string it is one positional argument."""
     if isinstance(element, tuple) and len(element) == 1:
         element = element[0]
     if isinstance(element, dict) and all(isinstance(key, str) for key in element):

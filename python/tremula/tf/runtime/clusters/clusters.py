@@ -74,8 +74,8 @@ def _answer(request):
 
 
 def cluster(graph_def, preserved=frozenset(), fetched=frozenset()):
-    """Puts the ops of a placed GraphDef together. `preserved` are names of nodes that must stay,
-    `fetched` of those among them that something else may stand for under their names. Returns
+    """Puts the ops of a placed GraphDef together. `preserved` names the nodes that
+    must stay, `fetched` those of them that another node of the same name may replace. Returns
     whether anything has changed."""
     if not _may_have_groups(graph_def):
         return False

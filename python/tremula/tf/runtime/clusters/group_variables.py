@@ -122,7 +122,7 @@ class Variables:
                 and not self._before(node) and node.index not in self._followed)
 
     def waits(self, variable):
-        """The nodes outside that the reading of a variable has to wait for."""
+        """The nodes outside the group that must run before a variable is read."""
         on_it = [node for node in self.order if variable in node.variables.values()]
         writes_outside = any(one.index not in self._members
                              for one in self.order[0].writers.get(variable, ()))

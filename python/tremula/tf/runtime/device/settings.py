@@ -55,7 +55,7 @@ def _configure_first_use(ordinal, message, size):
 
 
 def install():
-    """Has the plugin ask here for a configuration where there is none."""
+    """Makes the plugin ask this module for a configuration when a device has none."""
     plugin.library().trm_tf_set_first_use(_configure_first_use)
 
 

@@ -46,7 +46,7 @@ def write(path, module, names, frozen, options):
 class Application:
     """A program from a file.
 
-    Raises ValueError for a file that is none of ours.
+    Raises ValueError for a file that Tremula did not write.
     """
 
     def __init__(self, path):

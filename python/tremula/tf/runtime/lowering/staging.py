@@ -241,8 +241,8 @@ def _known_bounds(operation):
 
 
 def _call_random(graph_def, operations, nodes, numbers):
-    """The same for those that draw something by way of others: they become calls of functions,
-    which are added to the graph's. Returns their names."""
+    """Makes random ops that are composed of simpler ones calls of functions, which it adds to the
+    graph's library. Returns the names of the nodes."""
     replaced = []
     for node in nodes:
         operation = operations.get(node.name)
@@ -256,8 +256,8 @@ def _call_random(graph_def, operations, nodes, numbers):
 
 
 def infer_random_shapes(source, shapes):
-    """Does that for the random ops of a Source whose shapes depend on the arguments', now that
-    these are `shapes`. What then is still unknown depends on values."""
+    """Replaces the random ops of a Source whose shapes depend on its arguments, which have the
+    shapes `shapes` now. A shape that is still unknown depends on values."""
     if not any(node.op in rewriting.RANDOM_OPS for node in source.graph_def.node):
         return
     operations = graphs.inferred_operations(source, shapes)
