@@ -31,8 +31,8 @@ def of_input(x, y, batch_size):
 
 
 def _narrowed(dataset, made):
-    """`dataset` with float32 in the place of float64. It prefetches as much as `made`, the dataset
-    that it was made from."""
+    """`dataset` with float32 in the place of float64. It prefetches if `made`, the dataset that
+    it was made from, does."""
     dataset = _without_float64(dataset)
     depth = datasets.prefetched(made)
     if dataset is not made and depth is not None:
