@@ -104,7 +104,9 @@ trm_status trm_fast_fft_create(const trm_kernel_request *request, trm_kernel *ou
         trm_fourier_plan_create(request->arena, n, pass->lines, state->is_double);
     if (plan == NULL) return TRM_OK;
     pass->plan = plan;
-    const size_t bytes = trm_fourier_scratch(plan, state->is_double, trm_threads_limit());
+    int threads = trm_threads_limit();
+    if (!plan->is_split && pass->lines < threads) threads = (int)pass->lines;
+    const size_t bytes = trm_fourier_scratch(plan, state->is_double, threads);
     if (bytes > scratch) scratch = bytes;
   }
   *out_supported = true;

@@ -10,7 +10,7 @@ enum {
   MAX_PRIME = 31,
   LONGEST_WHOLE = 4096, /* longer lines do not stay in the cache with their neighbours */
   SHORTEST_SPLIT = 64,
-  MOST_BY_CHIRP = 1 << 16,
+  MOST_BY_CHIRP = 1 << 20, /* its scratch is half a gigabyte a thread */
 };
 
 extern const trm_fourier_ops trm_fourier_ops_baseline;
