@@ -1,4 +1,5 @@
-/* Owns: reading the devices of shardings (sharding.h). proto_sharding.c converts whole shardings. */
+/* Owns: reading the devices of shardings (sharding.h). proto_sharding.c converts whole shardings.
+ */
 #include "hlo/sharding.h"
 
 #include <stdlib.h>

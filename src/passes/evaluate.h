@@ -1,5 +1,5 @@
-/* Computing an instruction when a module is compiled: for constants that the shared passes fold, and
- * for numbers that the estimate must know. */
+/* Computing an instruction when a module is compiled: for constants that the shared passes fold,
+ * and for numbers that the estimate must know. */
 #ifndef TREMULA_PASSES_EVALUATE_H_
 #define TREMULA_PASSES_EVALUATE_H_
 

@@ -1,5 +1,5 @@
-"""Fourier transforms of lengths that take another path of src/host/ops/fourier/fourier.c, against NumPy
-in float64: factors of every kind, primes (by a convolution), long lines (in two passes)."""
+"""Fourier transforms of lengths that take another path of src/host/ops/fourier/fourier.c, against
+NumPy in float64: factors of every kind, primes (by a convolution), long lines (in two passes)."""
 
 import os
 import subprocess

@@ -50,6 +50,11 @@ def __dir__():
     return sorted(name for name in names if not name.startswith("_"))
 
 
+def _register_keras_extensions():
+    from tremula.tf.keras.extensions import register_extensions
+    register_extensions.register()
+
+
 def _on_tensorflow_import():
     """Run by the finder when a program first imports `tensorflow.python.ipu`."""
     _late_devices.settle()
@@ -73,7 +78,7 @@ def _on_tensorflow_import():
     sharding.enable_sharded_gradient_tape()
     functions_hooks.install()
     _finder.serve_names_of_keras()
-    keras_extensions.install()
+    keras_extensions.install(_register_keras_extensions)
     keras3.install()
     settings.set_default(config._default_snapshot)
     try:

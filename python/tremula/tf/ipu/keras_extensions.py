@@ -8,7 +8,6 @@ those of Keras hand over to the extension's (extension_delegate()).
 import collections
 import contextlib
 import functools
-import importlib
 import inspect
 import sys
 
@@ -204,10 +203,16 @@ def extension_delegate_if_exists(func_name, instance, *args, **kwargs):
     return None
 
 
+_register = None  # registers the extensions, which stand above this module
+
+
 @functools.cache
-def install():
-    """Makes Keras 2 ask the current strategy about each new layer, as soon as Keras is there."""
+def install(register):
+    """Makes Keras 2 ask the current strategy about each new layer, as soon as Keras is there.
+    `register` registers the extensions of Keras' classes; it may be called again."""
+    global _register
     from tremula import _finder
+    _register = register
     for package in ("keras", "tf_keras"):  # the program's is known when it imports one
         source = f"{package}.src"
         _finder.watch(f"{source}.engine.base_layer", _install)
@@ -226,10 +231,6 @@ def register_if_loaded(strategy):
     source = sys.modules.get(f"{versions.keras_package()}.src")
     if getattr(strategy, "_keras_extensions_enabled", False) and hasattr(source, "Model"):
         _register()
-
-
-def _register():  # the extensions import this module, so they come by name
-    importlib.import_module("tremula.tf.keras.extensions.register_extensions").register()
 
 
 def _or_strategy_does(has_in_list):

@@ -1,7 +1,7 @@
 """How many replicas a program will have, as far as that is known when it is traced.
 
-The plugin decides it when the program first runs (src/compile/replication.c): IPUs of the device over
-shards of the program.
+The plugin decides it when the program first runs (src/compile/replication.c): IPUs of the device
+over shards of the program.
 """
 
 from tremula.tf.inner import graphs, marks
