@@ -74,8 +74,6 @@ RECURSIONS = {
     "src/ipu/program": {"control.c", "walk.c"},  # a loop's body has loops
     "src/host/schedule": {"schedule_build.c", "schedule_control.c"},  # the same
     "src/host/ops/generate": {"generator.c", "narrow.c"},  # a node is made of narrower nodes
-    # Until the ways of a convolution are a table.
-    "src/host/ops/convolutions": {"onednn_convolution.c", "onednn_weight_gradient.c"},
 }
 
 
