@@ -3,10 +3,10 @@
 #ifndef TREMULA_IPU_TILE_EXCHANGE_H_
 #define TREMULA_IPU_TILE_EXCHANGE_H_
 
+#include "base/integers.h"
 #include "ipu/tile/cost.h"
 
 static inline int64_t trm_ceil_divide(int64_t a, int64_t b) { return a / b + (a % b > 0); }
-static inline int64_t trm_least(int64_t a, int64_t b) { return a < b ? a : b; }
 static inline int64_t trm_most(int64_t a, int64_t b) { return a > b ? a : b; }
 
 /* Vertices that copy this many bytes on one tile: one for each worker, as long as each has a

@@ -1,10 +1,10 @@
 /* Owns: where the elements of an array are (mapping.h). */
 #include "ipu/tile/mapping.h"
+#include "base/integers.h"
 
 #include "ipu/target/target.h"
 
 static int64_t ceil_divide(int64_t a, int64_t b) { return a / b + (a % b > 0); }
-static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
 
 uint32_t trm_tile_dtype_bytes(trm_dtype dtype) {
@@ -72,7 +72,7 @@ trm_mapping trm_mapping_linear_grain(const trm_target *target, trm_dtype dtype, 
   const int64_t per_tile =
       most(ceil_divide(grains, m.tiles), ceil_divide(grains, most(1, grains / min_grains)));
   m.parts = (uint32_t)ceil_divide(grains, per_tile);
-  m.worst = least(count, ceil_divide(grains, m.parts) * m.grain);
+  m.worst = trm_least(count, ceil_divide(grains, m.parts) * m.grain);
   give_layout(&m);
   return m;
 }
@@ -89,8 +89,8 @@ trm_mapping trm_mapping_linear(const trm_target *target, const trm_shape *shape,
 static int64_t grid_part(const trm_mapping *m, int32_t d, uint32_t p) {
   int64_t elements = 0;
   for (uint32_t s = 0; s < m->serial[d]; ++s) {
-    const int64_t begin = least(m->dims[d], m->part_size[d] * ((int64_t)s * m->cuts[d] + p));
-    elements += least(m->dims[d], begin + m->part_size[d]) - begin;
+    const int64_t begin = trm_least(m->dims[d], m->part_size[d] * ((int64_t)s * m->cuts[d] + p));
+    elements += trm_least(m->dims[d], begin + m->part_size[d]) - begin;
   }
   return elements;
 }
@@ -99,8 +99,8 @@ static int64_t grid_part(const trm_mapping *m, int32_t d, uint32_t p) {
 static int64_t shared_part(const trm_mapping *m, int64_t piece, uint32_t j) {
   if (m->share == 1) return piece;
   const int64_t run = ceil_divide(ceil_divide(piece, m->grain), m->share) * m->grain;
-  const int64_t begin = least(piece, run * j);
-  return least(piece, begin + run) - begin;
+  const int64_t begin = trm_least(piece, run * j);
+  return trm_least(piece, begin + run) - begin;
 }
 
 void trm_mapping_finish_grid(const trm_target *target, trm_mapping *m, trm_dtype dtype,
@@ -186,7 +186,7 @@ int64_t trm_mapping_part_elements(const trm_mapping *m, uint32_t part) {
       const int64_t grains = ceil_divide(m->count, m->grain);
       /* grains is at most 2^40 and parts at most 2^16: no overflow. */
       const int64_t begin = grains * part / m->parts * m->grain;
-      const int64_t end = least(m->count, grains * (part + 1) / m->parts * m->grain);
+      const int64_t end = trm_least(m->count, grains * (part + 1) / m->parts * m->grain);
       return end - begin;
     }
     case TRM_MAPPING_GRID: {
@@ -199,7 +199,7 @@ int64_t trm_mapping_part_elements(const trm_mapping *m, uint32_t part) {
       }
       return shared_part(m, elements, run);
     }
-    case TRM_MAPPING_SPREAD: return least(m->worst, m->count - m->worst * part);
+    case TRM_MAPPING_SPREAD: return trm_least(m->worst, m->count - m->worst * part);
     case TRM_MAPPING_NONE: break;
   }
   return 0;

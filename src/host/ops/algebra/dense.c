@@ -1,6 +1,7 @@
 /* Owns: blocked linear algebra (dense.h). The file is compiled once for each instruction set, with
  * TRM_ISA as its name; dense_choice.c chooses one. */
 #include "host/ops/algebra/dense.h"
+#include "base/integers.h"
 
 #include <float.h>
 #include <math.h>
@@ -28,8 +29,6 @@ enum {
   SWEEPS = 64,   /* of rotations before they are applied */
   MAX_ROUNDS = 60,
 };
-
-static inline int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
 /* Four operations cost as much as a byte (threads.h). */
 static void run_parts(int threads, int64_t operations, int64_t count, trm_range_fn function,

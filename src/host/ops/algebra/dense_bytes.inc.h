@@ -82,7 +82,7 @@ static void pack_right_bytes(const trm_dense_product *p, int64_t from, int64_t c
   const uint8_t *b = (const uint8_t *)p->b.data + from * p->b.rows + column * p->b.columns;
   const bool is_signed = p->are_signed[1];
   for (int64_t at = 0; at < depth; at += NUMBERS, out += WIDE, b += NUMBERS * p->b.rows) {
-    const int64_t numbers = least(depth - at, NUMBERS);
+    const int64_t numbers = trm_least(depth - at, NUMBERS);
     if (p->b.columns == 1 && count == WIDE && numbers == NUMBERS) {
       if (is_signed) pack_groups(b, p->b.rows, 1, WIDE, NUMBERS, true, out);
       else pack_groups(b, p->b.rows, 1, WIDE, NUMBERS, false, out);
@@ -143,20 +143,20 @@ static void multiply_bytes(const trm_dense_product *p) {
   uint32_t starts[BYTE_PANELS][WIDE] __attribute__((aligned(64)));
   const bool is_flipped = sizeof(byte_number) == 1 && p->are_signed[0];
   for (int64_t j0 = 0; j0 < p->n; j0 += COLUMNS_AT_ONCE) {
-    const int64_t n = least(p->n - j0, COLUMNS_AT_ONCE);
+    const int64_t n = trm_least(p->n - j0, COLUMNS_AT_ONCE);
     for (int64_t p0 = 0; p0 < p->k; p0 += DEEP) {
-      const int64_t depth = least(p->k - p0, DEEP), groups = (depth + NUMBERS - 1) / NUMBERS;
+      const int64_t depth = trm_least(p->k - p0, DEEP), groups = (depth + NUMBERS - 1) / NUMBERS;
       for (int64_t j = 0; j < n; j += WIDE) {
-        pack_right_bytes(p, p0, j0 + j, least(n - j, WIDE), depth, right[j / WIDE]);
+        pack_right_bytes(p, p0, j0 + j, trm_least(n - j, WIDE), depth, right[j / WIDE]);
         start_bytes(right[j / WIDE], groups, is_flipped, starts[j / WIDE]);
       }
       for (int64_t i = 0; i < p->m; i += ROWS) {
-        const int64_t count = least(p->m - i, ROWS);
+        const int64_t count = trm_least(p->m - i, ROWS);
         pack_left_bytes(p, i, p0, count, depth, is_flipped ? 0x80 : 0, left);
         for (int64_t j = 0; j < n; j += WIDE) {
           tile_bytes(left, right[j / WIDE], starts[j / WIDE], groups,
                      (uint32_t *)p->c + i * p->stride + j0 + j, p->stride, count,
-                     least(n - j, WIDE));
+                     trm_least(n - j, WIDE));
         }
       }
     }

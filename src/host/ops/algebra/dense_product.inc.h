@@ -68,22 +68,22 @@ static void NAME(multiply)(const trm_dense_product *p) {
   const T *const a = p->a.data, *const b = p->b.data;
   T *const c = p->c;
   for (int64_t j0 = 0; j0 < p->n; j0 += PANELS * W) {
-    const int64_t n = least(p->n - j0, PANELS * W);
+    const int64_t n = trm_least(p->n - j0, PANELS * W);
     for (int64_t p0 = 0; p0 < p->k; p0 += DEPTH) {
-      const int64_t depth = least(p->k - p0, DEPTH);
+      const int64_t depth = trm_least(p->k - p0, DEPTH);
       for (int64_t j = 0; j < n; j += W) {
         NAME(pack_right)
-        (b + p0 * p->b.rows + (j0 + j) * p->b.columns, p->b.rows, p->b.columns, least(n - j, W),
+        (b + p0 * p->b.rows + (j0 + j) * p->b.columns, p->b.rows, p->b.columns, trm_least(n - j, W),
          depth, right + j * DEPTH);
       }
       for (int64_t i = 0; i < p->m; i += ROWS) {
-        const int64_t count = least(p->m - i, ROWS);
+        const int64_t count = trm_least(p->m - i, ROWS);
         NAME(pack_left)
         (a + i * p->a.rows + p0 * p->a.columns, p->a.rows, p->a.columns, count, depth, left);
         for (int64_t j = 0; j < n; j += W) {
           NAME(tile)
           (left, right + j * DEPTH, depth, p->subtracts, c + i * p->stride + j0 + j, p->stride,
-           count, least(n - j, W));
+           count, trm_least(n - j, W));
         }
       }
     }

@@ -77,7 +77,7 @@ static void NAME(apply_range)(const void *context, int64_t begin, int64_t end, i
   const NAME(block) *b = context;
   T first[BLOCK * COLUMNS], second[BLOCK * COLUMNS];
   for (int64_t j = begin; j < end; j += COLUMNS) {
-    const int64_t count = least(end - j, COLUMNS);
+    const int64_t count = trm_least(end - j, COLUMNS);
     T *const c = b->c + j;
     memset(first, 0, sizeof first);
     memset(second, 0, sizeof second);
@@ -104,7 +104,7 @@ static void NAME(form)(const T *v, const T *taus, int64_t count, int64_t shift, 
   NAME(block) b = {.stride = m, .c_stride = n};
   for (int64_t i = (count - 1) / BLOCK * BLOCK; i >= 0 && count > 0; i -= BLOCK) {
     const int64_t at = i + shift; /* columns before are still those of I, as are rows */
-    b.size = least(count - i, BLOCK);
+    b.size = trm_least(count - i, BLOCK);
     b.m = m - at;
     b.v = v + i * m + at;
     b.c = q + at * n + at;
@@ -115,11 +115,11 @@ static void NAME(form)(const T *v, const T *taus, int64_t count, int64_t shift, 
 
 /* a (m x n) becomes R with the reflectors below; they are rows of v (k x m), too. */
 static void NAME(qr)(T *a, int64_t m, int64_t n, T *v, T *taus, int threads) {
-  const int64_t k = least(m, n);
+  const int64_t k = trm_least(m, n);
   NAME(block) b = {.stride = m, .transposed = true, .c_stride = n};
   memset(v, 0, (size_t)(k * m) * sizeof(T));
   for (int64_t begin = 0; begin < k; begin += BLOCK) {
-    b.size = least(k - begin, BLOCK);
+    b.size = trm_least(k - begin, BLOCK);
     b.m = m - begin;
     b.v = v + begin * m + begin;
     T *const rows = v + begin * m;

@@ -23,7 +23,7 @@ static void NAME(solve)(const T *a, int64_t rows, int64_t columns, int64_t n, bo
                         bool has_unit_diagonal, T *x, int64_t stride, int64_t count) {
   enum { STEP = 24 }; /* four tiles of a product */
   for (int64_t begin = 0; begin < n; begin += STEP) {
-    const int64_t size = least(n - begin, STEP);
+    const int64_t size = trm_least(n - begin, STEP);
     const int64_t first = forward ? begin : n - begin - size, known = forward ? 0 : n - begin;
     NAME(subtract)
     (size, count, begin, a + first * rows + known * columns, rows, columns, x + known * stride,
@@ -56,7 +56,7 @@ static void NAME(solve_range)(const void *context, int64_t begin, int64_t end, i
   for (int64_t j = begin; j < end; j += COLUMNS) {
     NAME(solve)
     (s->a, s->rows, s->columns, s->n, s->forward, s->has_unit_diagonal, s->x + j, s->stride,
-     least(end - j, COLUMNS));
+     trm_least(end - j, COLUMNS));
   }
 }
 
@@ -64,8 +64,8 @@ static void NAME(transpose)(const T *from, int64_t m, int64_t n, T *to) {
   enum { STEP = 16 };
   for (int64_t i0 = 0; i0 < m; i0 += STEP) {
     for (int64_t j0 = 0; j0 < n; j0 += STEP) {
-      for (int64_t i = i0; i < least(i0 + STEP, m); ++i) {
-        for (int64_t j = j0; j < least(j0 + STEP, n); ++j) to[j * m + i] = from[i * n + j];
+      for (int64_t i = i0; i < trm_least(i0 + STEP, m); ++i) {
+        for (int64_t j = j0; j < trm_least(j0 + STEP, n); ++j) to[j * m + i] = from[i * n + j];
       }
     }
   }
@@ -106,7 +106,7 @@ static void NAME(cholesky_range)(const void *context, int64_t begin, int64_t end
   const int64_t n = f->n, first = f->begin + f->size;
   T *const square = f->a + f->begin * n + f->begin;
   for (int64_t r = first + begin; r < first + end; r += AT_ONCE) {
-    const int64_t count = least(first + end - r, AT_ONCE);
+    const int64_t count = trm_least(first + end - r, AT_ONCE);
     T *const rows = f->a + r * n + f->begin;
     NAME(subtract)
     (count, f->size, f->begin, f->a + r * n, n, 1, f->a + f->begin * n, 1, n, rows, n);
@@ -123,7 +123,7 @@ static void NAME(cholesky_range)(const void *context, int64_t begin, int64_t end
 /* The lower triangle of a; the first pivot that is not positive, from 1, or 0. */
 static int64_t NAME(cholesky)(T *a, int64_t n, int threads) {
   for (int64_t begin = 0; begin < n; begin += BLOCK) {
-    const NAME(factor) f = {a, n, begin, least(n - begin, BLOCK)};
+    const NAME(factor) f = {a, n, begin, trm_least(n - begin, BLOCK)};
     T *const square = a + begin * n + begin;
     NAME(subtract)(f.size, f.size, begin, a + begin * n, n, 1, a + begin * n, 1, n, square, n);
     for (int64_t j = 0; j < f.size; ++j) {

@@ -58,8 +58,9 @@ static bool look_beside(const char *name, trm_lapack_routine *out) {
            (int)(slash - own.dli_fname), own.dli_fname);
   if (glob(pattern, GLOB_BRACE, NULL, &files) != 0) return false;
   bool found = false;
-  for (size_t i = 0; i < files.gl_pathc && !found; ++i)
+  for (size_t i = 0; i < files.gl_pathc && !found; ++i) {
     found = look_in(files.gl_pathv[i], name, out);
+  }
   globfree(&files);
   return found;
 }

@@ -5,6 +5,7 @@
 
 #include <stdatomic.h>
 
+#include "base/integers.h"
 #include "host/ops/convolutions/weight_gradient.h"
 
 #define TRM_GRADIENT_POSITIONS 224 /* of dy that are packed at a time, about */
@@ -30,8 +31,6 @@ typedef struct trm_gradient_panels {
 /* Those for the instruction set that trm_vector_ops_get chooses, or NULL. */
 const trm_gradient_panels *trm_gradient_panels_get(void);
 
-static inline int64_t trm_least(int64_t a, int64_t b) { return a < b ? a : b; }
-static inline int64_t trm_divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 static inline int64_t trm_round_up(int64_t a, int64_t unit) {
   return trm_divide_up(a, unit) * unit;
 }

@@ -1,6 +1,7 @@
 /* Owns: Fourier transforms of lines (fourier.h). The file is compiled once for each instruction
  * set, with TRM_ISA as its name; fourier_plan.c chooses one. */
 #include "host/ops/fourier/fourier.h"
+#include "base/integers.h"
 
 #include <math.h>
 #include <string.h>
@@ -18,8 +19,6 @@
 
 #define PI 3.14159265358979323846
 enum { MAX_PRIME = 31, AT_ONCE = 8 };
-
-static inline int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
 static void run_parts(int threads, int64_t values, int64_t count, trm_range_fn function,
                       const void *context) {

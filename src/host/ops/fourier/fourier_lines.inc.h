@@ -179,7 +179,7 @@ static void NAME(load_lines)(const trm_fourier_pass *pass, const NAME(group) * g
   const int64_t n = pass->plan->n, step = 2 * pass->stride;
   if (group->count < W) memset(x, 0, (size_t)n * sizeof *x);
   for (int64_t first = 0; first < n; first += AT_ONCE) {
-    const int64_t end = least(n, first + AT_ONCE);
+    const int64_t end = trm_least(n, first + AT_ONCE);
     for (int64_t l = 0; l < group->count; ++l) {
       const T *const from = (const T *)pass->in + 2 * group->in[l];
       T *const to = (T *)x + l;
@@ -197,7 +197,7 @@ static void NAME(store_lines)(const trm_fourier_pass *pass, const NAME(group) * 
   enum { W = NAME(WIDTH) };
   const int64_t n = pass->plan->n, step = 2 * pass->stride;
   for (int64_t first = 0; first < n; first += AT_ONCE) {
-    const int64_t end = least(n, first + AT_ONCE);
+    const int64_t end = trm_least(n, first + AT_ONCE);
     for (int64_t l = 0; l < group->count; ++l) {
       T *const to = (T *)pass->out + 2 * group->out[l];
       const T *const from = (const T *)y + l;
@@ -224,7 +224,7 @@ static void NAME(whole_range)(const void *context, int64_t begin, int64_t end, i
   const int64_t n = line->n, room = NAME(room)(line);
   VALUE *const x = (VALUE *)pass->scratch + thread * 2 * room, *const spare = x + room;
   for (int64_t g = begin; g < end; ++g) {
-    NAME(group) group = {.count = least(W, pass->lines - g * W)};
+    NAME(group) group = {.count = trm_least(W, pass->lines - g * W)};
     for (int64_t l = 0; l < group.count; ++l) {
       const int64_t i = g * W + l, outer = i / pass->stride, inner = i % pass->stride;
       group.in[l] = outer * pass->in_block + inner, group.out[l] = outer * pass->out_block + inner;
@@ -260,7 +260,7 @@ static void NAME(first_range)(const void *context, int64_t begin, int64_t end, i
   const T *const turns = s->pass->plan->turns;
   VALUE *const x = s->scratch + thread * 2 * room, *const spare = x + room;
   for (int64_t g = begin; g < end; ++g) {
-    NAME(group) group = {.count = least(W, n2 - g * W), .step = 1};
+    NAME(group) group = {.count = trm_least(W, n2 - g * W), .step = 1};
     for (int64_t l = 0; l < group.count; ++l) group.in[l] = s->in;
     for (int64_t j = 0; j < n1; ++j) NAME(load)(s->pass, &group, j * n2 + g * W, &x[j]);
     const VALUE *const y = NAME(transform)(line, x, spare);
@@ -286,7 +286,7 @@ static void NAME(second_range)(const void *context, int64_t begin, int64_t end, 
   const int64_t n1 = s->pass->plan->first->n, n2 = line->n, room = NAME(room)(line);
   VALUE *const x = s->scratch + thread * 2 * room, *const spare = x + room;
   for (int64_t g = begin; g < end; ++g) {
-    NAME(group) group = {.count = least(W, n1 - g * W), .step = 1};
+    NAME(group) group = {.count = trm_least(W, n1 - g * W), .step = 1};
     for (int64_t l = 0; l < group.count; ++l) group.out[l] = s->out;
     for (int64_t j = 0; j < n2; ++j) {
       T re[W] = {0}, im[W] = {0};

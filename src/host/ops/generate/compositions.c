@@ -102,7 +102,7 @@ trm_node trm_generate_saturated(trm_generator *g, trm_node x) {
   return GENERATE3(SELECT, COMPARED(UNORDERED, x, x), NUMBER(0), number);
 }
 
-/* ---- The words of vector_math_single.inc.h ------------------------------------------------------ */
+/* ---- The words of vector_math_single.inc.h -------------------------------------------------- */
 
 /* 2^k in two factors without an instruction for it, as in vector_math.h: `place` holds k in its
  * last bits. */

@@ -1,6 +1,7 @@
 /* Owns: products of halves on AMX tiles: tasks, packing, the instructions for tiles. */
 #define _GNU_SOURCE
 #include "host/ops/products/half_tiles.h"
+#include "base/integers.h"
 
 #include <string.h>
 
@@ -15,9 +16,7 @@ enum { BLOCK = 32, TILE = 16 }; /* columns and rows */
 enum { AHEAD = 6 };             /* a row is prefetched so many rows before it is packed */
 enum { TILE_BYTES = 1024, PIECES_BYTES = 2 * TILE_BYTES };
 
-static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 static int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
-static int64_t divide_up(int64_t n, int64_t by) { return (n + by - 1) / by; }
 
 static int64_t inner_of(const trm_half_tiles *p) {
   return p->k_size[0] * p->k_size[1] * p->channels;
@@ -40,25 +39,26 @@ static int64_t packed_count(const trm_half_tiles *p) {
  * makes 512 products a cycle. Splitting a half takes a third of a cycle, or twice that for weights
  * that come from memory. */
 static double cost_of(const trm_half_tiles *p, int64_t rows, int64_t columns) {
-  const int64_t tasks = groups_of(p) * divide_up(rows_of(p), rows) * divide_up(p->outputs, columns);
+  const int64_t tasks =
+      groups_of(p) * trm_divide_up(rows_of(p), rows) * trm_divide_up(p->outputs, columns);
   const double r = (double)rows, c = (double)columns;
-  return (double)divide_up(tasks, p->threads) * (r * c * 3 / 512 + r / 3 + c * 2 / 3);
+  return (double)trm_divide_up(tasks, p->threads) * (r * c * 3 / 512 + r / 3 + c * 2 / 3);
 }
 
 /* The number of sums that a task keeps at a time. With a single chunk, these are the sums of one
  * block. */
 static int64_t sums_of(const trm_half_tiles *p, int64_t rows, int64_t columns) {
-  return rows * (inner_of(p) <= CHUNK ? least(columns, BLOCK) : columns);
+  return rows * (inner_of(p) <= CHUNK ? trm_least(columns, BLOCK) : columns);
 }
 
 static void plan(trm_half_tiles *p) {
   const int64_t rows = round_up(rows_of(p), TILE), columns = round_up(p->outputs, TILE);
   double best = 0;
   p->task_rows = p->task_columns = 0;
-  for (int64_t down = divide_up(rows, TRM_HALF_TILES_MOST_ROWS); down <= rows / TILE; ++down) {
-    const int64_t r = round_up(divide_up(rows, down), TILE);
-    for (int64_t across = 1; across <= divide_up(columns, BLOCK); ++across) {
-      const int64_t c = round_up(divide_up(columns, across), BLOCK);
+  for (int64_t down = trm_divide_up(rows, TRM_HALF_TILES_MOST_ROWS); down <= rows / TILE; ++down) {
+    const int64_t r = round_up(trm_divide_up(rows, down), TILE);
+    for (int64_t across = 1; across <= trm_divide_up(columns, BLOCK); ++across) {
+      const int64_t c = round_up(trm_divide_up(columns, across), BLOCK);
       if (sums_of(p, r, c) > TRM_HALF_TILES_MOST_SUMS) continue;
       const double cost = cost_of(p, r, c);
       if (p->task_rows == 0 || cost < best) best = cost, p->task_rows = r, p->task_columns = c;
@@ -122,7 +122,7 @@ static const uint16_t *weight_row(const trm_half_tiles *p, const uint16_t *from,
 
 static void pack_block(const trm_half_tiles *p, const uint16_t *from, int64_t begin, int64_t end,
                        int64_t column, int64_t width, uint16_t *to) {
-  const int64_t count = least(width, p->outputs - column), stride = p->w_output;
+  const int64_t count = trm_least(width, p->outputs - column), stride = p->w_output;
   memset(to, 0, (size_t)((end - begin) * width) * sizeof *to);
   for (int64_t k = begin; k < end; k += 2, to += 2 * width) {
     for (int64_t odd = 0; odd < 2; ++odd) {
@@ -138,14 +138,14 @@ static void pack_chunks(const void *context, int64_t first, int64_t last, int th
   (void)thread;
   const pack_job *job = context;
   const trm_half_tiles *p = job->p;
-  const int64_t padded = round_up(inner_of(p), STEP), chunks = divide_up(padded, CHUNK);
+  const int64_t padded = round_up(inner_of(p), STEP), chunks = trm_divide_up(padded, CHUNK);
   for (int64_t i = first; i < last; ++i) {
     const int64_t group = i / chunks, begin = i % chunks * CHUNK;
-    const int64_t end = least(begin + CHUNK, padded);
+    const int64_t end = trm_least(begin + CHUNK, padded);
     const uint16_t *from = job->from + p->w_start + group_offset(p, p->w_group, group);
     uint16_t *to = job->to + group * packed_count(p) + begin * packed_columns(p);
     for (int64_t column = 0; column < p->outputs; column += BLOCK) {
-      const int64_t width = least(BLOCK, packed_columns(p) - column);
+      const int64_t width = trm_least(BLOCK, packed_columns(p) - column);
       pack_block(p, from, begin, end, column, width, to + column * (end - begin));
     }
   }
@@ -156,7 +156,7 @@ static void run_packing(const void *data, const void *w, const void *unused, voi
   const trm_half_tiles *p = data;
   const pack_job job = {p, w, packed};
   trm_parallel_ranges(trm_threads_for(packed_bytes(p)),
-                      groups_of(p) * divide_up(inner_of(p), CHUNK), pack_chunks, &job);
+                      groups_of(p) * trm_divide_up(inner_of(p), CHUNK), pack_chunks, &job);
 }
 
 #if defined(__x86_64__)
@@ -256,7 +256,7 @@ INLINE void copy_taps(const trm_half_tiles *p, const pixel *at, int64_t row, int
   }
   for (int64_t k = begin; k < end;) {
     const int64_t tap = (k - first) / p->channels, channel = (k - first) % p->channels;
-    const int64_t count = least(p->channels - channel, end - k);
+    const int64_t count = trm_least(p->channels - channel, end - k);
     const int64_t column = at->column + tap * p->dilation[1];
     if (column >= 0 && column < p->x_size[1]) {
       const uint16_t *c = from + column * p->x_spatial[1] + channel * p->x_channel;
@@ -272,7 +272,7 @@ INLINE void copy_taps(const trm_half_tiles *p, const pixel *at, int64_t row, int
 INLINE const uint16_t *line_of(const trm_half_tiles *p, const uint16_t *x, int64_t m, int64_t begin,
                                int64_t end, uint16_t *line) {
   const pixel at = pixel_of(p, x, m);
-  const int64_t across = p->k_size[1] * p->channels, last = least(end, inner_of(p));
+  const int64_t across = p->k_size[1] * p->channels, last = trm_least(end, inner_of(p));
   const bool is_point = p->k_size[0] * p->k_size[1] == 1 && p->pad[0] == 0 && p->pad[1] == 0;
   if (is_point && p->x_channel == 1 && last == end) {
     const uint16_t *from =
@@ -284,7 +284,7 @@ INLINE const uint16_t *line_of(const trm_half_tiles *p, const uint16_t *x, int64
   }
   memset(line, 0, CHUNK * sizeof *line);
   for (int64_t k = begin; k < last;) {
-    const int64_t row = k / across, stop = least(last, (row + 1) * across);
+    const int64_t row = k / across, stop = trm_least(last, (row + 1) * across);
     copy_taps(p, &at, row, row * across, k, stop, line + k - begin);
     k = stop;
   }
@@ -305,7 +305,7 @@ TARGET bool pack_left(const trm_half_tiles *p, const uint16_t *x, int64_t first,
     }
   }
   if (special == 0) return true;
-  mask_tiles(own->left, divide_up(count, TILE) * steps, own->left_masked);
+  mask_tiles(own->left, trm_divide_up(count, TILE) * steps, own->left_masked);
   return false;
 }
 
@@ -403,13 +403,13 @@ typedef struct task {
 } task;
 
 static int64_t block_width(const trm_half_tiles *p, int64_t column) {
-  return least(BLOCK, packed_columns(p) - column);
+  return trm_least(BLOCK, packed_columns(p) - column);
 }
 
 /* Writes the sums of a block of columns to the results. */
 TARGET void write_block(const trm_half_tiles *p, const task *t, int64_t column, const float *sums) {
-  const int64_t width = block_width(p, column), count = least(width, p->outputs - column);
-  const __mmask16 first = (__mmask16)((1u << least(count, 16)) - 1);
+  const int64_t width = block_width(p, column), count = trm_least(width, p->outputs - column);
+  const __mmask16 first = (__mmask16)((1u << trm_least(count, 16)) - 1);
   const __mmask16 second = (__mmask16)(count > 16 ? (1u << (count - 16)) - 1 : 0);
   for (int64_t m = 0; m < t->rows; ++m, sums += width) {
     const int64_t at = (t->row + m) * p->y_pixel + column;
@@ -440,7 +440,7 @@ TARGET void multiply_block(const trm_half_tiles *p, const workspace *own, int64_
                     .masked_step = tiles * TILE_BYTES,
                     .next = PIECES_BYTES,
                     .masked_next = TILE_BYTES};
-  const int64_t lines = width * steps, share = divide_up(lines, divide_up(rows, 2 * TILE));
+  const int64_t lines = width * steps, share = trm_divide_up(lines, trm_divide_up(rows, 2 * TILE));
   for (int64_t m = 0; m < rows; m += 2 * TILE) {
     const int64_t fetched = m / (2 * TILE) * share;
     for (int64_t i = fetched; i < fetched + share; ++i) _mm_prefetch(ahead + i * 32, _MM_HINT_T1);
@@ -458,7 +458,7 @@ TARGET void multiply_block(const trm_half_tiles *p, const workspace *own, int64_
 TARGET void run_task(const trm_half_tiles *p, const task *t, const workspace *own) {
   const int64_t padded = round_up(inner_of(p), STEP), rows = round_up(t->rows, TILE);
   for (int64_t begin = 0; begin < padded; begin += CHUNK) {
-    const int64_t end = least(begin + CHUNK, padded), steps = (end - begin) / STEP;
+    const int64_t end = trm_least(begin + CHUNK, padded), steps = (end - begin) / STEP;
     bool finite[2] = {pack_left(p, t->x, t->row, t->rows, begin, end, own), true};
     const uint16_t *w = t->w + begin * packed_columns(p);
     for (int64_t column = t->column; column < t->column + t->columns; column += BLOCK) {
@@ -486,8 +486,8 @@ TARGET void run_tasks(const void *context, int64_t begin, int64_t end, int threa
               .lines = {TILE, TILE, TILE, TILE, TILE, TILE, TILE, TILE}};
   _tile_loadconfig(&shapes);
   const workspace own = lay_out(p, job->scratch + (size_t)thread * workspace_bytes(p));
-  const int64_t across = divide_up(p->outputs, p->task_columns);
-  const int64_t down = divide_up(rows_of(p), p->task_rows);
+  const int64_t across = trm_divide_up(p->outputs, p->task_columns);
+  const int64_t down = trm_divide_up(rows_of(p), p->task_rows);
   const size_t y_bytes = p->rounds ? sizeof(uint16_t) : sizeof(float);
   for (int64_t i = begin; i < end; ++i) {
     const int64_t group = i / across / down;
@@ -496,8 +496,8 @@ TARGET void run_tasks(const void *context, int64_t begin, int64_t end, int threa
               .y = job->y + group_offset(p, p->y_group, group) * (int64_t)y_bytes,
               .row = i / across % down * p->task_rows,
               .column = i % across * p->task_columns};
-    t.rows = least(p->task_rows, rows_of(p) - t.row);
-    t.columns = least(p->task_columns, p->outputs - t.column);
+    t.rows = trm_least(p->task_rows, rows_of(p) - t.row);
+    t.columns = trm_least(p->task_columns, p->outputs - t.column);
     run_task(p, &t, &own);
   }
   _tile_release();
@@ -507,8 +507,8 @@ static void run_product(const void *data, const void *x, const void *packed, voi
                         void *scratch) {
   const trm_half_tiles *p = data;
   const run_job job = {p, x, packed, y, scratch};
-  const int64_t tasks =
-      groups_of(p) * divide_up(rows_of(p), p->task_rows) * divide_up(p->outputs, p->task_columns);
+  const int64_t tasks = groups_of(p) * trm_divide_up(rows_of(p), p->task_rows) *
+                        trm_divide_up(p->outputs, p->task_columns);
   trm_parallel_ranges(p->threads, tasks, run_tasks, &job);
 }
 

@@ -1,6 +1,7 @@
 /* Owns: choosing the build of matrix_vector_loops.c for this CPU, and products on several
  * threads. */
 #include "host/ops/products/matrix_vector.h"
+#include "base/integers.h"
 
 #include <string.h>
 
@@ -72,8 +73,6 @@ typedef struct part {
   int64_t *added; /* how many parts, from the first one on, are in `out` */
 } part;
 
-static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
-
 static void run_units(const void *context, int64_t begin, int64_t end, int thread) {
   (void)thread;
   const part *own = context;
@@ -81,7 +80,7 @@ static void run_units(const void *context, int64_t begin, int64_t end, int threa
   const int64_t size = (int64_t)trm_dtype_size(p->dtype);
   for (int64_t u = begin; u < end;) {
     const int64_t b = u / own->units, first = u % own->units;
-    const int64_t last = least(own->units, first + end - u);
+    const int64_t last = trm_least(own->units, first + end - u);
     int64_t matrix = 0, vector = 0, rest = b;
     for (int32_t d = p->batch_rank - 1; d >= 0; --d) {
       matrix += rest % p->batch[d] * p->matrix_strides[d];
@@ -89,7 +88,7 @@ static void run_units(const void *context, int64_t begin, int64_t end, int threa
       rest /= p->batch[d];
     }
     own->loop(p, own->matrix + matrix * size, own->vector + vector, own->out + b * p->outputs,
-              first * TRM_MATRIX_VECTOR_UNIT, least(p->outputs, last * TRM_MATRIX_VECTOR_UNIT));
+              first * TRM_MATRIX_VECTOR_UNIT, trm_least(p->outputs, last * TRM_MATRIX_VECTOR_UNIT));
     u += last - first;
   }
 }
@@ -106,7 +105,7 @@ static void run_parts(const void *context, int64_t begin, int64_t end, int threa
   for (int64_t i = begin; i < end; ++i) {
     trm_matrix_vector lines = *own->p;
     const int64_t first = i * PART_LINES, line = first * lines.inner_stride;
-    lines.inner = least(PART_LINES, lines.inner - first);
+    lines.inner = trm_least(PART_LINES, lines.inner - first);
     float *sums = i == 0 ? own->out : own->sums + (begin == 0 ? 0 : i) * outputs;
     own->loop(&lines, own->matrix + line * (int64_t)trm_dtype_size(lines.dtype),
               own->vector + first, sums, 0, outputs);

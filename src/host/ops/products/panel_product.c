@@ -1,5 +1,6 @@
 /* Owns: products of packed panels (panel_product.h): which side is packed, and the tasks. */
 #include "host/ops/products/panel_product.h"
+#include "base/integers.h"
 
 #include "base/limits.h"
 #include "host/ops/products/panel_tiles.h"
@@ -31,9 +32,6 @@ typedef struct job {
   int64_t parts; /* ranges of rows */
 } job;
 
-static int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
-static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
-
 static way way_of(const trm_panel_product *p, const trm_panel_tiles *tiles) {
   if (!tiles->reads_lines) return BY_PANELS;
   return p->rhs_column == 1 ? BY_LINES : IS_SWAPPED;
@@ -51,26 +49,27 @@ static trm_panel_product swapped(const trm_panel_product *p) {
 }
 
 static int64_t panels_of(const trm_panel_product *p, const trm_panel_tiles *tiles) {
-  return divide_up(p->columns, tiles->wide);
+  return trm_divide_up(p->columns, tiles->wide);
 }
 
 /* The products of a panel are cut in about equal parts. */
 static int64_t depth_of(const job *own) {
   if (own->is_swapped || own->p.is_half) return own->p.inner;
-  return divide_up(own->p.inner, divide_up(own->p.inner, own->tiles->most_depth));
+  return trm_divide_up(own->p.inner, trm_divide_up(own->p.inner, own->tiles->most_depth));
 }
 
 /* Panels that are packed together. */
 static int64_t group_of(const job *own) {
   const int64_t panels = panels_of(&own->p, own->tiles);
   if (own->is_swapped) return panels;
-  return own->p.rows <= TILES * own->tiles->tall ? 1 : least(GROUP, panels);
+  return own->p.rows <= TILES * own->tiles->tall ? 1 : trm_least(GROUP, panels);
 }
 
 /* Of packed panels, or of rows that are widened. */
 static size_t buffer_bytes(const job *own) {
   if (own->p.is_half) {
-    return (size_t)(least(own->p.rows, TILES * own->tiles->tall) * own->p.inner) * sizeof(float);
+    return (size_t)(trm_least(own->p.rows, TILES * own->tiles->tall) * own->p.inner) *
+           sizeof(float);
   }
   return (size_t)(group_of(own) * depth_of(own) * own->tiles->wide) * sizeof(float);
 }
@@ -89,12 +88,12 @@ static job begin_job(const trm_panel_product *p) {
 
 /* Many rows are cut so that those of a task stay in the second-level cache. */
 static int64_t row_parts(const job *own, int threads) {
-  const int64_t tall = own->tiles->tall, most = divide_up(own->p.rows, tall);
-  if (own->is_swapped) return least(threads, most);
+  const int64_t tall = own->tiles->tall, most = trm_divide_up(own->p.rows, tall);
+  if (own->is_swapped) return trm_least(threads, most);
   if (own->tiles->reads_lines && own->p.rows >= 2 * TILES * tall) {
-    return divide_up(own->p.rows, TILES * tall);
+    return trm_divide_up(own->p.rows, TILES * tall);
   }
-  return least(divide_up(threads, panels_of(&own->p, own->tiles)), most);
+  return trm_least(trm_divide_up(threads, panels_of(&own->p, own->tiles)), most);
 }
 
 size_t trm_panel_product_scratch_bytes(const trm_panel_product *p) {
@@ -104,7 +103,7 @@ size_t trm_panel_product_scratch_bytes(const trm_panel_product *p) {
   /* A buffer for each thread that has a task. */
   const int threads = trm_threads_limit();
   const int64_t tasks = panels_of(&own.p, own.tiles) * row_parts(&own, threads);
-  return buffer_bytes(&own) * (size_t)least(threads, tasks);
+  return buffer_bytes(&own) * (size_t)trm_least(threads, tasks);
 }
 
 int64_t trm_panel_product_row_parts(const trm_panel_product *p, int threads) {
@@ -127,7 +126,7 @@ bool trm_panel_product_serves(const trm_panel_product *p, bool packs_once) {
   if (p->is_half) return halves_gain(p, tiles);
   const bool is_swapped = !packs_once && way_of(p, tiles) == IS_SWAPPED;
   /* Missing columns of a panel are multiplied too; those of a swapped product are missing rows. */
-  const int64_t unused = divide_up(p->rows, tiles->wide) * tiles->wide - p->rows;
+  const int64_t unused = trm_divide_up(p->rows, tiles->wide) * tiles->wide - p->rows;
   const int64_t rows = is_swapped ? p->rows + unused : p->rows;
   const int64_t columns = is_swapped ? p->columns : panels_of(p, tiles) * tiles->wide;
   const bool is_tiny = (double)rows * (double)p->inner * (double)columns <= TRM_PANEL_MOST_TINY;
@@ -174,14 +173,14 @@ static void multiply_group(const job *own, int64_t panel, int64_t panels, int64_
                            int64_t end, int64_t first, float *buffer) {
   const trm_panel_product *p = &own->p;
   const trm_panel_tiles *tiles = own->tiles;
-  const int64_t depth = least(depth_of(own), p->inner - first), size = depth * tiles->wide;
+  const int64_t depth = trm_least(depth_of(own), p->inner - first), size = depth * tiles->wide;
   const bool packs = buffer != NULL && !p->is_half;
   for (int64_t i = 0; i < panels && packs; ++i) {
     pack_panel(p, tiles, own->rhs, panel + i, first, depth, buffer + i * size);
   }
   const int64_t many = TILES * tiles->tall;
   for (int64_t row = begin; row < end; row += many) {
-    const int64_t rows = least(end - row, many);
+    const int64_t rows = trm_least(end - row, many);
     const float *lhs = buffer;
     if (p->is_half)
       tiles->widen((const uint16_t *)own->lhs + row * p->inner, rows * p->inner, buffer);
@@ -219,13 +218,13 @@ static void run_tasks(const void *context, int64_t begin, int64_t end, int threa
   }
   for (int64_t task = begin; task < end;) {
     const int64_t part = task / all, panel = task % all;
-    const int64_t panels = least(all - panel, end - task);
+    const int64_t panels = trm_least(all - panel, end - task);
     const int64_t row = trm_range_begin(p->rows, part, own->parts);
     const int64_t last = trm_range_begin(p->rows, part + 1, own->parts);
     for (int64_t first = 0; first < p->inner; first += depth) {
       const int64_t step = buffer != NULL && !p->is_half ? group : panels;
       for (int64_t i = 0; i < panels; i += step) {
-        multiply_group(own, panel + i, least(step, panels - i), row, last, first, buffer);
+        multiply_group(own, panel + i, trm_least(step, panels - i), row, last, first, buffer);
       }
     }
     task += panels;

@@ -11,6 +11,7 @@
  * The computation must be associative, as in XLA's rewriting of such windows. */
 #include <string.h>
 
+#include "base/integers.h"
 #include "host/ops/reduce/fast_window.h"
 #include "host/ops/reduce/scan_line.h"
 #include "host/ops/threads.h"
@@ -54,8 +55,6 @@ typedef struct scan_run {
 typedef struct scan_lanes {
   int64_t in, out, in_lane, out_lane, n, count;
 } scan_lanes;
-
-static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
 static scan_file file_of(const scan_run *run, int thread) {
   char *at = run->files + (size_t)thread * run->state->file_bytes;
@@ -200,7 +199,7 @@ static void sum_lines(const scan_run *run, const scan_file *file, const scan_lan
   const int64_t sign = state->is_reverse ? -1 : 1;
   const int64_t skipped = run->is_for_totals ? lanes->count
                           : state->shift < 0 ? 0
-                                             : least(state->shift, lanes->count);
+                                             : trm_least(state->shift, lanes->count);
   double *acc = (double *)(void *)file->acc;
   for (int64_t l = 0; l < lanes->n; ++l) {
     const float *x = (const float *)(const void *)source(run, lanes->in + l * lanes->in_lane);
@@ -293,14 +292,14 @@ static void scan_lines(const void *context, int64_t begin, int64_t end, int thre
     if (state->is_columns) {
       const int64_t first = u % state->groups * state->lanes;
       lanes = line_at(state, u / state->groups, first);
-      lanes.n = least(state->inner - first, state->lanes);
+      lanes.n = trm_least(state->inner - first, state->lanes);
     } else {
       lanes = line_at(state, u * state->lanes, 0);
-      lanes.n = least(state->outer - u * state->lanes, state->lanes);
+      lanes.n = trm_least(state->outer - u * state->lanes, state->lanes);
       lanes.in_lane = state->in_dim, lanes.out_lane = state->out_dim;
     }
     begin_with_initial(run, &file, lanes.n);
-    fill(run, &file, &lanes, 0, least(-state->shift, state->out_dim));
+    fill(run, &file, &lanes, 0, trm_least(-state->shift, state->out_dim));
     scan(run, &file, &lanes, true);
     const int64_t behind = state->in_dim - state->shift;
     fill(run, &file, &lanes, behind > 0 ? behind : 0, state->out_dim);
@@ -323,7 +322,7 @@ static void scan_chunks(const void *context, int64_t begin, int64_t end, int thr
     scan_lanes lanes = line_at(state, line, 0);
     lanes.in += sign * first * CHUNK, lanes.out += sign * first * CHUNK;
     lanes.in_lane = lanes.out_lane = sign * CHUNK;
-    lanes.n = is_rest ? 1 : least(state->chunks - first, TILE_LINES);
+    lanes.n = is_rest ? 1 : trm_least(state->chunks - first, TILE_LINES);
     lanes.count = is_rest ? state->count - state->chunks * CHUNK : CHUNK;
     char *totals = (char *)(run->totals + line * stride + first);
     if (run->is_for_totals) {
@@ -346,7 +345,7 @@ static void scan_totals(const scan_run *run, int64_t line) {
   const scan_lanes lanes = line_at(state, line, 0);
   double *totals = run->totals + line * (state->chunks + 1);
   begin_with_initial(run, &file, 1);
-  fill(run, &file, &lanes, 0, least(-state->shift, state->out_dim));
+  fill(run, &file, &lanes, 0, trm_least(-state->shift, state->out_dim));
   for (int64_t c = 0; c <= state->chunks; ++c) {
     double total = totals[c], before;
     memcpy(&before, file.acc, sizeof before);
@@ -423,7 +422,7 @@ trm_status trm_fast_scan_create(const trm_kernel_request *request, const window_
   made.in_dim = layout->in_dims[layout->rank - 1],
   made.out_dim = layout->out_dims[layout->rank - 1];
   const int64_t needed = made.out_dim + made.shift;
-  made.count = needed < 0 ? 0 : least(needed, made.in_dim);
+  made.count = needed < 0 ? 0 : trm_least(needed, made.in_dim);
   made.is_columns = made.inner > 1;
   made.lanes = made.is_columns ? REDUCE_BLOCK : TILE_LINES;
   made.groups = (made.inner + made.lanes - 1) / made.lanes;

@@ -20,7 +20,8 @@ trm_vector_fn trm_reduce_vector_fn(trm_opcode opcode, trm_dtype dtype) {
                {TRM_U16, TRM_V_U16},   {TRM_U32, TRM_V_U32}, {TRM_U64, TRM_V_U64},
                {TRM_F32, TRM_V_F32},   {TRM_F64, TRM_V_F64}};
   if (opcode == TRM_NUM_OPCODES) return NULL;
-  for (size_t i = 0; i < sizeof types / sizeof *types; ++i)
+  for (size_t i = 0; i < sizeof types / sizeof *types; ++i) {
     if (types[i].dtype == dtype) return trm_vector_ops_get()->op[opcode][types[i].type];
+  }
   return NULL;
 }
