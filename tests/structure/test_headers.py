@@ -37,9 +37,8 @@ def test_public_header_as_cpp(header, tmp_path):
 @pytest.mark.parametrize("header", INNER, ids=lambda path: "/".join(path.parts[-2:]))
 def test_inner_header_as_c(header, tmp_path):
     text = header.read_text()
-    if any(name in text for name in ("pb-c.h", "hlo/proto.h", "dnnl.h", "onednn_sequence.h",
-                                     "convolution_problem.h", "convolution_draft.h",
-                                     "half_tiles.h", "weight_gradient.h", "winograd.h")):
+    if any(name in text for name in ("pb-c.h", "hlo/proto.h", "dnnl.h", "onednn_steps.h",
+                                     "convolution_draft.h")):
         pytest.skip("needs headers that are generated or in the Python environment")
     compile_alone(header, tmp_path, ".c", "-std=gnu11", "-fopenmp",
                   "-Wno-unused-function")

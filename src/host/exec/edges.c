@@ -6,7 +6,7 @@
  * Model; what the host reads of it is rounded. */
 #include "base/memory.h"
 #include "host/exec/engine.h"
-#include "host/ops/products/onednn_sequence.h"
+#include "host/ops/products/half_arrays.h"
 
 static int64_t count_of(const trm_tensor_info *info) {
   return (int64_t)(info->bytes / sizeof(uint16_t));
@@ -39,7 +39,7 @@ trm_status trm_engine_widen_input(trm_engine *engine, uint32_t replica, size_t i
   *out_floats = input->block;
   if (version == 0 ? replica > 0 : version == input->version) return TRM_OK;
   TRY(trm_fetch_resident(halves, error));
-  trm_onednn_widen(TRM_F16, halves, input->block, count_of(&engine->executable->inputs[i]));
+  trm_halves_widen(TRM_F16, halves, input->block, count_of(&engine->executable->inputs[i]));
   input->version = version;
   return TRM_OK;
 }
@@ -50,7 +50,7 @@ void trm_engine_narrow_outputs(const trm_engine *engine, void *const *outputs) {
     if (!executable->float_outputs[o]) continue;
     const trm_own_output *own = &engine->replicas[0].own[o];
     trm_forget_resident(outputs[o]);
-    trm_onednn_narrow(TRM_F16, own->blocks[own->written], outputs[o],
+    trm_halves_narrow(TRM_F16, own->blocks[own->written], outputs[o],
                       count_of(&executable->outputs[o]));
   }
 }
@@ -62,6 +62,6 @@ const void *trm_engine_output(const trm_engine *engine, uint32_t replica, size_t
   const void *block = own->blocks[own->written];
   if (trm_fetch_resident(block, &(trm_error){0}) != TRM_OK) return NULL;
   if (!executable->float_outputs[i]) return block;
-  trm_onednn_narrow(TRM_F16, block, own->rounded, count_of(&executable->outputs[i]));
+  trm_halves_narrow(TRM_F16, block, own->rounded, count_of(&executable->outputs[i]));
   return own->rounded;
 }

@@ -7,14 +7,14 @@
 #include "host/ops/convolutions/grouped_convolution.h"
 #include "host/ops/convolutions/weight_gradient.h"
 #include "host/ops/convolutions/winograd.h"
-#include "host/ops/products/onednn_sequence.h"
+#include "host/ops/products/onednn_steps.h"
 #include "host/ops/products/panel_product.h"
 
 typedef struct trm_convolution_draft {
   const trm_kernel_request *request;
-  trm_onednn_sequence *sequence;
+  trm_sequence *sequence;
   trm_convolution_problem p;
-  trm_onednn_place x, w, y; /* float32 arrays, first in HLO's layout, then in the primitive's */
+  trm_place x, w, y; /* float32 arrays, first in HLO's layout, then in the primitive's */
   const_dnnl_memory_desc_t x_user, y_user, w_user;  /* HLO's layout */
   const_dnnl_memory_desc_t x_plain, y_plain, w_any; /* the layout that the primitive gets */
   bool keeps_weights; /* packed, where their contents may serve again */
@@ -41,7 +41,7 @@ typedef struct trm_convolution_way {
   bool (*serves)(trm_convolution_draft *draft);
   /* Adds the steps. A direct way reads operands 0 and 1, the others draft->x, y and w in the
    * primitive's layout. `to` is where the result goes. */
-  trm_status (*add)(trm_convolution_draft *draft, trm_onednn_place to, trm_error *error);
+  trm_status (*add)(trm_convolution_draft *draft, trm_place to, trm_error *error);
   /* Instead of steps: a kernel of its own, which takes over `direct`, the kernel of the ways after
    * it, also when it fails. */
   trm_status (*create)(const trm_convolution_draft *draft, const char *name,
@@ -70,11 +70,10 @@ trm_status trm_convolution_add_pieces(trm_convolution_draft *draft, trm_error *e
 /* The rows of the table that have files of their own: groups of few channels (grouped_steps.c) and
  * oneDNN (onednn_convolution.c), also for gradients of weights (onednn_weight_gradient.c). */
 bool trm_grouped_convolution_plan(trm_convolution_draft *draft);
-trm_status trm_grouped_convolution_add(trm_convolution_draft *draft, trm_onednn_place to,
+trm_status trm_grouped_convolution_add(trm_convolution_draft *draft, trm_place to,
                                        trm_error *error);
-trm_status trm_onednn_convolution_add(trm_convolution_draft *draft, trm_onednn_place to,
-                                      trm_error *error);
-trm_status trm_onednn_weight_gradient_add(trm_convolution_draft *draft, trm_onednn_place to,
+trm_status trm_onednn_convolution_add(trm_convolution_draft *draft, trm_place to, trm_error *error);
+trm_status trm_onednn_weight_gradient_add(trm_convolution_draft *draft, trm_place to,
                                           trm_error *error);
 
 #endif /* TREMULA_HOST_OPS_CONVOLUTIONS_CONVOLUTION_DRAFT_H_ */

@@ -40,7 +40,7 @@ static bool tiles_serve(trm_convolution_draft *draft) {
   return draft->is_direct;
 }
 
-static trm_status add_tiles(trm_convolution_draft *draft, trm_onednn_place to, trm_error *error) {
+static trm_status add_tiles(trm_convolution_draft *draft, trm_place to, trm_error *error) {
   (void)to;
   draft->tiles.products = draft->products;
   return trm_half_tiles_add(draft->sequence, draft->request, &draft->tiles, error);
@@ -70,9 +70,8 @@ static bool transformed_gradient_serves(trm_convolution_draft *draft) {
   return gradient_serves(draft) && trm_weight_gradient_transform(&draft->gradient, &unused);
 }
 
-static trm_status add_gradient(trm_convolution_draft *draft, trm_onednn_place to,
-                               trm_error *error) {
-  const int threads = trm_onednn_sequence_threads(draft->sequence);
+static trm_status add_gradient(trm_convolution_draft *draft, trm_place to, trm_error *error) {
+  const int threads = trm_sequence_threads(draft->sequence);
   trm_arena *arena = draft->request->arena;
   trm_weight_gradient *own = trm_arena_copy(arena, &draft->gradient, sizeof draft->gradient);
   CHECK_MEMORY(own, "a gradient of weights");
@@ -83,8 +82,8 @@ static trm_status add_gradient(trm_convolution_draft *draft, trm_onednn_place to
     CHECK_MEMORY(own, "a gradient of weights");
     trm_weight_gradient_share(own, threads);
   }
-  return trm_onednn_add_worker(draft->sequence, trm_weight_gradient_run, own, draft->x, draft->y,
-                               to, trm_weight_gradient_scratch_bytes(own), error);
+  return trm_sequence_add_worker(draft->sequence, trm_weight_gradient_run, own, draft->x, draft->y,
+                                 to, trm_weight_gradient_scratch_bytes(own), error);
 }
 
 /* Halves, and a kernel of one element: a product of the pixels and the weights. The gradient by the
@@ -117,10 +116,9 @@ static bool half_panels_serve(trm_convolution_draft *draft) {
   return draft->is_direct;
 }
 
-static trm_status add_half_panels(trm_convolution_draft *draft, trm_onednn_place to,
-                                  trm_error *error) {
-  return trm_onednn_add_panel_product(draft->sequence, draft->request->arena, &draft->panels,
-                                      draft->x, draft->w, to, false, error);
+static trm_status add_half_panels(trm_convolution_draft *draft, trm_place to, trm_error *error) {
+  return trm_sequence_add_panel_product(draft->sequence, draft->request->arena, &draft->panels,
+                                        draft->x, draft->w, to, false, error);
 }
 
 /* ---- The table ------------------------------------------------------------------------------- */
@@ -169,10 +167,10 @@ static void run_clear(const void *data, const void *a, const void *b, void *out)
 
 /* Brings an activation into the primitive's layout, and moves *place there. */
 static trm_status add_input_reorder(trm_convolution_draft *draft, const_dnnl_memory_desc_t user,
-                                    const_dnnl_memory_desc_t plain, trm_onednn_place *place,
+                                    const_dnnl_memory_desc_t plain, trm_place *place,
                                     trm_error *error) {
   if (user == plain) return TRM_OK;
-  const trm_onednn_place to = trm_onednn_scratch(draft->sequence, dnnl_memory_desc_get_size(plain));
+  const trm_place to = trm_sequence_scratch(draft->sequence, dnnl_memory_desc_get_size(plain));
   TRY(trm_onednn_add_reorder(draft->sequence, user, *place, plain, to, error));
   *place = to;
   return TRM_OK;
@@ -181,7 +179,7 @@ static trm_status add_input_reorder(trm_convolution_draft *draft, const_dnnl_mem
 /* Brings the activations that are read to the type and layout of the primitive. */
 static trm_status add_inputs(trm_convolution_draft *draft, trm_error *error) {
   const trm_kernel_request *request = draft->request;
-  trm_onednn_sequence *sequence = draft->sequence;
+  trm_sequence *sequence = draft->sequence;
   trm_convolution_problem *p = &draft->p;
   const bool is_data = p->kind == TRM_BACKWARD_DATA, is_weights = p->kind == TRM_BACKWARD_WEIGHTS;
   const trm_dtype dtypes[2] = {trm_operand_shape(request, 0)->dtype,
@@ -191,10 +189,10 @@ static trm_status add_inputs(trm_convolution_draft *draft, trm_error *error) {
   const dnnl_data_type_t y_type = reads_y ? draft->in : draft->out;
   if (in_pieces) TRY(trm_convolution_add_pieces(draft, error));
   if (!in_pieces && !is_data) {
-    TRY(trm_onednn_add_widen(sequence, dtypes[0], p->x.count, false, &draft->x, error));
+    TRY(trm_sequence_add_widen(sequence, dtypes[0], p->x.count, false, &draft->x, error));
   }
   if (!in_pieces && reads_y) {
-    TRY(trm_onednn_add_widen(sequence, dtypes[1], p->y.count, false, &draft->y, error));
+    TRY(trm_sequence_add_widen(sequence, dtypes[1], p->y.count, false, &draft->y, error));
   }
   TRY(trm_convolution_describe_data(draft, x_type, &p->x, p->groups * p->in_channels, p->x_size,
                                     &draft->x_user, &draft->x_plain, error));
@@ -209,19 +207,21 @@ static trm_status add_inputs(trm_convolution_draft *draft, trm_error *error) {
 /* The steps of a forward convolution or its gradient by the data, between the layout that the way
  * writes and HLO's. */
 static trm_status add_framed(trm_convolution_draft *draft, const trm_convolution_way *way,
-                             trm_onednn_place result, size_t result_bytes, trm_error *error) {
+                             trm_place result, size_t result_bytes, trm_error *error) {
   const bool is_data = draft->p.kind == TRM_BACKWARD_DATA;
-  const trm_onednn_place home = is_data ? draft->x : draft->y;
+  const trm_place home = is_data ? draft->x : draft->y;
   if (is_data && draft->p.is_x_cropped) {
     clearing *clear = ARENA_NEW(draft->request->arena, clearing, 1);
     CHECK_MEMORY(clear, "a oneDNN kernel");
     clear->bytes = result_bytes;
-    TRY(trm_onednn_add_function(draft->sequence, run_clear, clear, result, result, result, error));
+    TRY(trm_sequence_add_function(draft->sequence, run_clear, clear, result, result, result,
+                                  error));
   }
   const_dnnl_memory_desc_t user = is_data ? draft->x_user : draft->y_user;
   const_dnnl_memory_desc_t plain = is_data ? draft->x_plain : draft->y_plain;
-  const trm_onednn_place to =
-      user == plain ? home : trm_onednn_scratch(draft->sequence, dnnl_memory_desc_get_size(plain));
+  const trm_place to =
+      user == plain ? home
+                    : trm_sequence_scratch(draft->sequence, dnnl_memory_desc_get_size(plain));
   TRY(way->add(draft, to, error));
   if (user == plain) return TRM_OK;
   return trm_onednn_add_reorder(draft->sequence, plain, to, user, home, error);
@@ -229,8 +229,8 @@ static trm_status add_framed(trm_convolution_draft *draft, const trm_convolution
 
 static trm_status add_steps(trm_convolution_draft *draft, const trm_convolution_way *way,
                             trm_error *error) {
-  const trm_onednn_place lhs = trm_onednn_operand(0, 0), rhs = trm_onednn_operand(1, 0);
-  trm_onednn_place result = trm_onednn_result(0);
+  const trm_place lhs = trm_place_operand(0, 0), rhs = trm_place_operand(1, 0);
+  trm_place result = trm_place_result(0);
   if (draft->is_direct) {
     draft->x = draft->y = lhs, draft->w = rhs;
     return way->add(draft, result, error);
@@ -239,7 +239,7 @@ static trm_status add_steps(trm_convolution_draft *draft, const trm_convolution_
   const int64_t count = trm_shape_count(&draft->request->instruction->shape);
   const bool narrows = dtype != TRM_F32 && draft->out == dnnl_f32;
   const size_t bytes = (size_t)count * dnnl_data_type_size(draft->out);
-  if (narrows) result = trm_onednn_scratch(draft->sequence, bytes);
+  if (narrows) result = trm_sequence_scratch(draft->sequence, bytes);
   const bool is_data = draft->p.kind == TRM_BACKWARD_DATA;
   const bool is_weights = draft->p.kind == TRM_BACKWARD_WEIGHTS;
   draft->x = is_data ? result : lhs;
@@ -249,20 +249,18 @@ static trm_status add_steps(trm_convolution_draft *draft, const trm_convolution_
   if (is_weights) TRY(way->add(draft, draft->w, error));
   else TRY(add_framed(draft, way, result, bytes, error));
   if (!narrows) return TRM_OK;
-  return trm_onednn_add_narrow(draft->sequence, dtype, count, result, error);
+  return trm_sequence_add_narrow(draft->sequence, dtype, count, result, error);
 }
 
 /* ---- Kernels --------------------------------------------------------------------------------- */
 
-/* The work in bytes; four operations cost as much as touching a byte. */
 static double work_of(const trm_convolution_problem *p) {
   double outputs = (double)(p->batch * p->groups * p->out_channels), kernel = 1;
   for (int i = 0; i < p->spatial; ++i) {
     outputs *= (double)p->y_size[i], kernel *= (double)p->k_size[i];
   }
   const double bytes = 4 * ((double)p->x.count + (double)p->y.count + (double)p->w.count);
-  const double operations = outputs * kernel * 2 * (double)p->in_channels;
-  return operations / 4 > bytes ? operations / 4 : bytes;
+  return trm_sequence_work(bytes, outputs * kernel * 2 * (double)p->in_channels);
 }
 
 static const char *kernel_name(trm_propagation kind) {
@@ -278,7 +276,7 @@ static const char *kernel_name(trm_propagation kind) {
 static trm_status create_of_steps(trm_convolution_draft *draft, trm_kernel *out_kernel,
                                   trm_error *error) {
   trm_status status =
-      trm_onednn_sequence_create(draft->request, work_of(&draft->p), &draft->sequence, error);
+      trm_sequence_create(draft->request, work_of(&draft->p), &draft->sequence, error);
   if (status == TRM_OK) {
     draft->attributes = trm_onednn_attributes();
     if (draft->attributes == NULL) {
@@ -288,13 +286,13 @@ static trm_status create_of_steps(trm_convolution_draft *draft, trm_kernel *out_
   const trm_convolution_way *way = find_way(draft, true);
   if (status == TRM_OK) status = add_steps(draft, way, error);
   if (status == TRM_OK) {
-    status = trm_onednn_sequence_finish(draft->sequence, way->name, kernel_name(draft->p.kind),
-                                        draft->products, out_kernel, error);
+    status = trm_sequence_finish(draft->sequence, way->name, kernel_name(draft->p.kind),
+                                 draft->products, out_kernel, error);
   }
   if (draft->forward != NULL) dnnl_primitive_desc_destroy(draft->forward);
   if (draft->desc != NULL) dnnl_primitive_desc_destroy(draft->desc);
   if (draft->attributes != NULL) dnnl_primitive_attr_destroy(draft->attributes);
-  if (status != TRM_OK) trm_onednn_sequence_free(draft->sequence);
+  if (status != TRM_OK) trm_sequence_free(draft->sequence);
   return status;
 }
 
@@ -311,7 +309,7 @@ trm_status trm_convolution_create(const trm_kernel_request *request, trm_kernel 
   draft.out = rounds ? dnnl_bf16 : dnnl_f32;
   const trm_convolution_way *whole = find_way(&draft, false);
   /* A way that has the other kernel in reserve keeps the weights itself. */
-  draft.keeps_weights = whole == NULL && trm_onednn_may_repeat(request, 1);
+  draft.keeps_weights = whole == NULL && trm_operand_may_repeat(request, 1);
   trm_convolution_draft steps = draft;
   trm_kernel kernel;
   trm_status status = create_of_steps(&steps, &kernel, error);

@@ -50,11 +50,11 @@ bool trm_grouped_convolution_plan(trm_convolution_draft *draft) {
 
 /* Sets *copy to the copy of HLO's weights to the packed ones of our kernels. */
 static void plan_thin_copy(const trm_convolution_problem *p, const trm_grouped_convolution *thin,
-                           trm_onednn_copy *copy) {
+                           trm_strided_copy *copy) {
   const bool is_data = p->kind == TRM_BACKWARD_DATA;
   const int64_t group = thin->group, groups = TRM_GROUPED_LANES / group;
   const int64_t column = group * TRM_GROUPED_LANES, row = thin->k_size[1] * column;
-  *copy = (trm_onednn_copy){
+  *copy = (trm_strided_copy){
       .rank = 6,
       .dims = {thin->channels / TRM_GROUPED_LANES, groups, thin->k_size[0], thin->k_size[1], group,
                group},
@@ -70,36 +70,36 @@ static void plan_thin_copy(const trm_convolution_problem *p, const trm_grouped_c
   }
 }
 
-trm_status trm_grouped_convolution_add(trm_convolution_draft *draft, trm_onednn_place to,
+trm_status trm_grouped_convolution_add(trm_convolution_draft *draft, trm_place to,
                                        trm_error *error) {
   const trm_kernel_request *request = draft->request;
   const trm_grouped_convolution *thin = &draft->groups;
-  trm_onednn_sequence *sequence = draft->sequence;
+  trm_sequence *sequence = draft->sequence;
   const trm_convolution_problem *p = &draft->p;
   const trm_grouped_convolution *own = trm_arena_copy(request->arena, thin, sizeof *thin);
   CHECK_MEMORY(own, "a grouped convolution");
-  trm_onednn_copy copy;
+  trm_strided_copy copy;
   plan_thin_copy(p, thin, &copy);
   const size_t bytes = (size_t)p->w.count * sizeof(float);
   if (p->kind == TRM_BACKWARD_WEIGHTS) {
     const size_t parts = (size_t)trm_grouped_convolution_partial_sums(thin);
-    const trm_onednn_place packed = trm_onednn_scratch(sequence, parts * bytes);
-    TRY(trm_onednn_add_function(sequence, trm_grouped_convolution_backward_weights, own, draft->x,
-                                draft->y, packed, error));
-    trm_onednn_copy back = copy;
+    const trm_place packed = trm_sequence_scratch(sequence, parts * bytes);
+    TRY(trm_sequence_add_function(sequence, trm_grouped_convolution_backward_weights, own, draft->x,
+                                  draft->y, packed, error));
+    trm_strided_copy back = copy;
     memcpy(back.from_strides, copy.to_strides, sizeof back.from_strides);
     memcpy(back.to_strides, copy.from_strides, sizeof back.to_strides);
     back.from_start = 0;
-    return trm_onednn_add_copy(sequence, &back, packed, draft->w, error);
+    return trm_sequence_add_copy(sequence, &back, packed, draft->w, error);
   }
-  const bool may_repeat = trm_onednn_may_repeat(request, 1);
-  const trm_onednn_place kept =
-      may_repeat ? trm_onednn_persistent(sequence, bytes) : trm_onednn_scratch(sequence, bytes);
-  if (may_repeat) trm_onednn_pack_begin(sequence, 1);
-  TRY(trm_onednn_add_widen(sequence, trm_operand_shape(request, 1)->dtype, p->w.count, false,
-                           &draft->w, error));
-  TRY(trm_onednn_add_copy(sequence, &copy, draft->w, kept, error));
-  trm_onednn_pack_end(sequence);
-  return trm_onednn_add_function(sequence, trm_grouped_convolution_forward, own,
-                                 p->kind == TRM_FORWARD ? draft->x : draft->y, kept, to, error);
+  const bool may_repeat = trm_operand_may_repeat(request, 1);
+  const trm_place kept =
+      may_repeat ? trm_sequence_persistent(sequence, bytes) : trm_sequence_scratch(sequence, bytes);
+  if (may_repeat) trm_sequence_pack_begin(sequence, 1);
+  TRY(trm_sequence_add_widen(sequence, trm_operand_shape(request, 1)->dtype, p->w.count, false,
+                             &draft->w, error));
+  TRY(trm_sequence_add_copy(sequence, &copy, draft->w, kept, error));
+  trm_sequence_pack_end(sequence);
+  return trm_sequence_add_function(sequence, trm_grouped_convolution_forward, own,
+                                   p->kind == TRM_FORWARD ? draft->x : draft->y, kept, to, error);
 }

@@ -56,13 +56,13 @@ static bool is_reversed(const trm_convolution_problem *p) {
 
 /* Sets *copy to the copy of HLO's weights to [group][kernel][in][out], and *dense to the layout of
  * the result. */
-static void plan_weight_copy(const trm_convolution_problem *p, trm_onednn_copy *copy,
+static void plan_weight_copy(const trm_convolution_problem *p, trm_strided_copy *copy,
                              trm_convolution_layout *dense) {
   *dense = (trm_convolution_layout){.outer = 1, .inner = p->out_channels};
   int64_t stride = p->out_channels * p->in_channels;
   for (int i = p->spatial - 1; i >= 0; --i) dense->spatial[i] = stride, stride *= p->k_size[i];
   dense->group = stride;
-  *copy = (trm_onednn_copy){.rank = p->spatial + 3, .from_start = p->w.start};
+  *copy = (trm_strided_copy){.rank = p->spatial + 3, .from_start = p->w.start};
   int r = 0;
   copy->dims[r] = p->groups;
   copy->from_strides[r] = p->w.group, copy->to_strides[r++] = dense->group;
@@ -146,28 +146,28 @@ trm_status trm_convolution_create_descs(trm_convolution_draft *draft, trm_error 
 /* Packs the weights of a convolution or its data gradient, from operand 1. `copy` is NULL unless
  * they are stored from the end; `split`, which handles that too, unless they become pieces. */
 static trm_status add_weight_packing(trm_convolution_draft *draft, trm_dtype dtype, bool may_repeat,
-                                     const trm_onednn_copy *copy, const trm_half_split *split,
+                                     const trm_strided_copy *copy, const trm_half_split *split,
                                      const_dnnl_memory_desc_t packed, trm_error *error) {
-  trm_onednn_sequence *sequence = draft->sequence;
+  trm_sequence *sequence = draft->sequence;
   const size_t bytes = dnnl_memory_desc_get_size(packed);
   const bool is_plain = dnnl_memory_desc_equal(packed, draft->w_user) != 0;
   if (is_plain && copy == NULL && dtype == TRM_F32) return TRM_OK;
-  const trm_onednn_place kept =
-      may_repeat ? trm_onednn_persistent(sequence, bytes) : trm_onednn_scratch(sequence, bytes);
-  if (may_repeat) trm_onednn_pack_begin(sequence, 1);
-  if (split != NULL) TRY(trm_onednn_add_split(sequence, split, false, &draft->w, error));
-  else TRY(trm_onednn_add_widen(sequence, dtype, draft->p.w.count, false, &draft->w, error));
+  const trm_place kept =
+      may_repeat ? trm_sequence_persistent(sequence, bytes) : trm_sequence_scratch(sequence, bytes);
+  if (may_repeat) trm_sequence_pack_begin(sequence, 1);
+  if (split != NULL) TRY(trm_sequence_add_split(sequence, split, false, &draft->w, error));
+  else TRY(trm_sequence_add_widen(sequence, dtype, draft->p.w.count, false, &draft->w, error));
   if (copy != NULL) {
     const size_t copy_bytes = (size_t)draft->p.w.count * sizeof(float);
-    const trm_onednn_place to = is_plain ? kept : trm_onednn_scratch(sequence, copy_bytes);
-    TRY(trm_onednn_add_copy(sequence, copy, draft->w, to, error));
+    const trm_place to = is_plain ? kept : trm_sequence_scratch(sequence, copy_bytes);
+    TRY(trm_sequence_add_copy(sequence, copy, draft->w, to, error));
     draft->w = to;
   }
   if (!is_plain || copy == NULL) {
     TRY(trm_onednn_add_reorder(sequence, draft->w_user, draft->w, packed, kept, error));
   }
   draft->w = kept;
-  trm_onednn_pack_end(sequence);
+  trm_sequence_pack_end(sequence);
   return TRM_OK;
 }
 
@@ -179,7 +179,7 @@ static void plan_weight_split(const trm_convolution_draft *draft, trm_dtype dtyp
   const bool is_data = p->kind == TRM_BACKWARD_DATA;
   const int64_t in = is_data ? p->in_channels : p->in_channels / draft->pieces;
   const int64_t out = is_data ? p->out_channels / draft->pieces : p->out_channels;
-  trm_onednn_copy copy;
+  trm_strided_copy copy;
   plan_weight_copy(p, &copy, dense);
   *split = (trm_half_split){.dtype = dtype,
                             .pieces = draft->pieces,
@@ -195,11 +195,11 @@ static void plan_weight_split(const trm_convolution_draft *draft, trm_dtype dtyp
 }
 
 /* Adds the primitive of a convolution (from draft->x) or of its data gradient (from draft->y). */
-trm_status trm_onednn_convolution_add(trm_convolution_draft *draft, trm_onednn_place to,
+trm_status trm_onednn_convolution_add(trm_convolution_draft *draft, trm_place to,
                                       trm_error *error) {
   trm_convolution_problem *p = &draft->p;
   trm_convolution_layout dense = p->w;
-  trm_onednn_copy copy;
+  trm_strided_copy copy;
   trm_half_split split;
   const bool is_split = draft->pieces > 0, is_copied = !is_split && is_reversed(p);
   const trm_dtype dtype = trm_operand_shape(draft->request, 1)->dtype;
@@ -230,7 +230,7 @@ static trm_status add_data_split(trm_convolution_draft *draft, trm_dtype dtype, 
   const trm_convolution_problem *p = &draft->p;
   const bool by_image = p->kind == TRM_BACKWARD_WEIGHTS;
   trm_convolution_layout *a = is_x ? &draft->p.x : &draft->p.y;
-  trm_onednn_place *place = is_x ? &draft->x : &draft->y;
+  trm_place *place = is_x ? &draft->x : &draft->y;
   if (dtype == TRM_BF16) return TRM_OK; /* it is one piece already */
   const int64_t *size = is_x ? p->x_size : p->y_size;
   const int64_t channels = is_x ? p->in_channels : p->out_channels;
@@ -252,7 +252,7 @@ static trm_status add_data_split(trm_convolution_draft *draft, trm_dtype dtype, 
   trm_half_split_push(&split, by_image ? channels * p->groups : channels, a->inner, 1);
   dense.count = trm_half_split_count(&split);
   *a = dense;
-  return trm_onednn_add_split(draft->sequence, &split, false, place, error);
+  return trm_sequence_add_split(draft->sequence, &split, false, place, error);
 }
 
 trm_status trm_convolution_add_pieces(trm_convolution_draft *draft, trm_error *error) {

@@ -6,7 +6,7 @@
 /* Copies the channels of an activation that one part reads to a dense array, and moves *place
  * there. */
 static trm_status add_slice(trm_convolution_draft *part, const trm_convolution_draft *whole,
-                            bool is_x, int64_t slice, trm_onednn_place *place, trm_error *error) {
+                            bool is_x, int64_t slice, trm_place *place, trm_error *error) {
   const trm_convolution_problem *p = &part->p;
   const int64_t all = is_x ? whole->p.in_channels : whole->p.out_channels;
   const int64_t channels = is_x ? p->in_channels : p->out_channels;
@@ -18,7 +18,7 @@ static trm_status add_slice(trm_convolution_draft *part, const trm_convolution_d
   wide.outer = stride;
   const_dnnl_memory_desc_t from, unused;
   TRY(trm_convolution_describe_data(part, dnnl_f32, &wide, channels, size, &from, &unused, error));
-  const trm_onednn_place to = trm_onednn_scratch(part->sequence, dnnl_memory_desc_get_size(plain));
+  const trm_place to = trm_sequence_scratch(part->sequence, dnnl_memory_desc_get_size(plain));
   place->offset += (size_t)(slice * channels) * sizeof(float);
   TRY(trm_onednn_add_reorder(part->sequence, from, *place, plain, to, error));
   *place = to;
@@ -28,9 +28,9 @@ static trm_status add_slice(trm_convolution_draft *part, const trm_convolution_d
 /* Adds part (image, slice) of a gradient. */
 static trm_status add_gradient_part(const trm_convolution_draft *whole, trm_convolution_draft *part,
                                     const trm_gradient_parts *parts, int64_t image, int64_t slice,
-                                    const_dnnl_memory_desc_t packed, trm_onednn_place to,
+                                    const_dnnl_memory_desc_t packed, trm_place to,
                                     trm_error *error) {
-  trm_onednn_place x = whole->x, y = whole->y;
+  trm_place x = whole->x, y = whole->y;
   x.offset += (size_t)image * dnnl_memory_desc_get_size(whole->x_plain) / (size_t)parts->images;
   y.offset += (size_t)image * dnnl_memory_desc_get_size(whole->y_plain) / (size_t)parts->images;
   if (parts->slices > 1) {
@@ -46,32 +46,32 @@ static trm_status add_gradient_part(const trm_convolution_draft *whole, trm_conv
 static trm_status add_gradient_parts(const trm_convolution_draft *whole,
                                      trm_convolution_draft *part, const trm_gradient_parts *parts,
                                      trm_error *error) {
-  trm_onednn_sequence *sequence = part->sequence;
+  trm_sequence *sequence = part->sequence;
   const_dnnl_memory_desc_t packed =
       dnnl_primitive_desc_query_md(part->desc, dnnl_query_diff_weights_md, 0);
   const size_t bytes = dnnl_memory_desc_get_size(packed);
   const bool is_plain = dnnl_memory_desc_equal(packed, part->w_user) != 0;
-  const trm_onednn_place home =
-      trm_onednn_scratch(sequence, bytes * (size_t)(parts->images * parts->slices));
-  trm_onednn_place places[TRM_GRADIENT_PARTS];
+  const trm_place home =
+      trm_sequence_scratch(sequence, bytes * (size_t)(parts->images * parts->slices));
+  trm_place places[TRM_GRADIENT_PARTS];
   for (int64_t i = 0; i < parts->images * parts->slices; ++i) {
     const int64_t slice = i / parts->images, image = i % parts->images;
     places[i] = home, places[i].offset += (size_t)i * bytes;
     if (is_plain && parts->images == 1 && parts->slices == 1) places[i] = whole->w;
-    if (whole->pieces == 0) trm_onednn_set_part(sequence, (int)i + 1);
+    if (whole->pieces == 0) trm_sequence_set_part(sequence, (int)i + 1);
     TRY(add_gradient_part(whole, part, parts, image, slice, packed, places[i], error));
   }
-  trm_onednn_set_part(sequence, 0);
+  trm_sequence_set_part(sequence, 0);
   if (is_plain && parts->images == 1 && parts->slices == 1) return TRM_OK;
   for (int64_t slice = 0; slice < parts->slices; ++slice) {
-    const trm_onednn_place from = places[slice * parts->images];
+    const trm_place from = places[slice * parts->images];
     trm_gradient_sum *sum = ARENA_NEW(whole->request->arena, trm_gradient_sum, 1);
     CHECK_MEMORY(sum, "a oneDNN kernel");
     *sum = (trm_gradient_sum){parts->images, (int64_t)(bytes / sizeof(float))};
     if (parts->images > 1) {
-      TRY(trm_onednn_add_function(sequence, trm_gradient_sum_run, sum, from, from, from, error));
+      TRY(trm_sequence_add_function(sequence, trm_gradient_sum_run, sum, from, from, from, error));
     }
-    trm_onednn_place to = whole->w;
+    trm_place to = whole->w;
     to.offset += sizeof(float) *
                  (size_t)(slice * (parts->slices_x ? part->p.in_channels * part->p.w.inner
                                                    : part->p.out_channels * part->p.w.outer));
@@ -80,7 +80,7 @@ static trm_status add_gradient_parts(const trm_convolution_draft *whole,
   return TRM_OK;
 }
 
-trm_status trm_onednn_weight_gradient_add(trm_convolution_draft *draft, trm_onednn_place to,
+trm_status trm_onednn_weight_gradient_add(trm_convolution_draft *draft, trm_place to,
                                           trm_error *error) {
   draft->w = to;
   trm_gradient_parts parts = {1, 1, false};
@@ -92,7 +92,7 @@ trm_status trm_onednn_weight_gradient_add(trm_convolution_draft *draft, trm_oned
   const trm_convolution_problem *p = &part.p;
   const_dnnl_memory_desc_t unused;
   trm_convolution_layout dense = {0}; /* not used: channels are last */
-  if (draft->pieces == 0) trm_onednn_set_part(draft->sequence, 1);
+  if (draft->pieces == 0) trm_sequence_set_part(draft->sequence, 1);
   TRY(trm_convolution_describe_data(&part, draft->in, &dense, p->groups * p->in_channels, p->x_size,
                                     &unused, &part.x_plain, error));
   TRY(trm_convolution_describe_data(&part, draft->in, &dense, p->groups * p->out_channels,
@@ -100,7 +100,7 @@ trm_status trm_onednn_weight_gradient_add(trm_convolution_draft *draft, trm_oned
   TRY(trm_convolution_describe_weights(&part, &p->w, error));
   trm_status status = trm_convolution_create_descs(&part, error);
   if (status == TRM_OK) status = add_gradient_parts(draft, &part, &parts, error);
-  trm_onednn_set_part(draft->sequence, 0);
+  trm_sequence_set_part(draft->sequence, 0);
   if (part.forward != NULL) dnnl_primitive_desc_destroy(part.forward);
   if (part.desc != NULL) dnnl_primitive_desc_destroy(part.desc);
   return status;

@@ -34,7 +34,7 @@ bool trm_weight_gradient_transform(const trm_weight_gradient *direct,
 void trm_weight_gradient_share(trm_weight_gradient *g, int threads);
 
 size_t trm_weight_gradient_scratch_bytes(const trm_weight_gradient *g);
-/* A worker of a oneDNN sequence; `data` is a trm_weight_gradient. */
+/* A worker of a sequence; `data` is a trm_weight_gradient. */
 void trm_weight_gradient_run(const void *data, const void *x, const void *dy, void *dw,
                              void *scratch);
 

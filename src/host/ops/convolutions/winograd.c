@@ -9,7 +9,8 @@
 #include "base/limits.h"
 #include "host/ops/convolutions/winograd_tiles.h"
 #include "host/ops/elementwise/vector.h"
-#include "host/ops/products/onednn_sequence.h"
+#include "host/ops/products/half_arrays.h"
+#include "host/ops/products/sequence.h"
 #include "host/ops/threads.h"
 
 #define HEADER_BYTES 64
@@ -154,7 +155,7 @@ static size_t float_bytes(const state *own) {
 
 static const float *widen(const state *own, const void *from, float *to, int64_t count) {
   if (own->dtype == TRM_F32) return from;
-  trm_onednn_widen(own->dtype, from, to, count);
+  trm_halves_widen(own->dtype, from, to, count);
   return to;
 }
 
@@ -189,7 +190,7 @@ static trm_status run_winograd(const trm_kernel *kernel, const trm_kernel_call *
   trm_parallel_ranges(own->threads, blocks * parts, run_tasks, &each);
   if (!atomic_load(&each.is_finite)) return own->direct.run(&own->direct, call, error);
   if (own->y_count > 0) {
-    trm_onednn_narrow(own->dtype, each.y, call->results[0], own->y_count);
+    trm_halves_narrow(own->dtype, each.y, call->results[0], own->y_count);
   }
   return TRM_OK;
 }
@@ -216,7 +217,7 @@ trm_status trm_winograd_create(const trm_kernel_request *request, const trm_wino
   *own = (state){.w = *winograd,
                  .direct = *direct,
                  .dtype = request->instruction->shape.dtype,
-                 .keeps_filters = trm_onednn_may_repeat(request, 1),
+                 .keeps_filters = trm_operand_may_repeat(request, 1),
                  .threads = trm_threads_choose(work, trm_threads_available()),
                  .panels = trm_divide_up(winograd->outputs, trm_winograd_tiles_get()->wide)};
   if (own->dtype != TRM_F32) {

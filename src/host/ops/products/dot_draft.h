@@ -6,21 +6,21 @@
 #include "host/ops/products/dot_problem.h"
 #include "host/ops/products/half_tiles.h"
 #include "host/ops/products/matrix_vector.h"
-#include "host/ops/products/onednn_sequence.h"
+#include "host/ops/products/onednn_steps.h"
 #include "host/ops/products/panel_product.h"
 
 /* Whether a product has the same bits with another number of threads. */
 typedef enum trm_dot_bits { TRM_BITS_UNKNOWN, TRM_BITS_SAME, TRM_BITS_DIFFER } trm_dot_bits;
 
 typedef struct trm_dot_draft {
-  trm_onednn_sequence *sequence;
+  trm_sequence *sequence;
   const trm_kernel_request *request;
   trm_dot_problem p; /* its contracted dimensions are in the order that copies less */
   trm_dot_matrix matrices[2];
   int64_t rows, columns, inner; /* inner counts pieces, once they are cut */
   trm_half_products products;
   bool packs_floats; /* the right side is packed when its contents change */
-  trm_onednn_place places[2], result;
+  trm_place places[2], result;
   /* What the ways leave for each other and for the kernel. */
   trm_half_tiles tiles;
   trm_matrix_vector vector;

@@ -83,19 +83,19 @@ double trm_dot_operations(const trm_dot_draft *draft) {
 
 bool trm_dot_may_pack_floats(const trm_kernel_request *request, const trm_dot_problem *p) {
   return request->is_in_loop && p->batch.count == 0 &&
-         trm_operand_shape(request, RHS)->dtype == TRM_F32 && trm_onednn_may_repeat(request, RHS);
+         trm_operand_shape(request, RHS)->dtype == TRM_F32 && trm_operand_may_repeat(request, RHS);
 }
 
 bool trm_dot_is_kept(const trm_dot_draft *draft, int side) {
   return side == RHS && trm_operand_shape(draft->request, RHS)->dtype != TRM_F32 &&
-         draft->p.batch.count == 0 && trm_onednn_may_repeat(draft->request, RHS);
+         draft->p.batch.count == 0 && trm_operand_may_repeat(draft->request, RHS);
 }
 
 /* ---- Steps ----------------------------------------------------------------------------------- */
 
 /* Copies an operand into a dense matrix, and moves *place there. */
-static trm_status add_matrix_copy(trm_onednn_sequence *sequence, const trm_dot_problem *p, int side,
-                                  trm_onednn_place *place, trm_error *error) {
+static trm_status add_matrix_copy(trm_sequence *sequence, const trm_dot_problem *p, int side,
+                                  trm_place *place, trm_error *error) {
   const trm_dot_extents *lists[3] = {&p->batch, side == LHS ? &p->rows : &p->inner,
                                      side == LHS ? &p->inner : &p->columns};
   int64_t dims[DNNL_MAX_NDIMS], from[DNNL_MAX_NDIMS], to[DNNL_MAX_NDIMS];
@@ -112,7 +112,7 @@ static trm_status add_matrix_copy(trm_onednn_sequence *sequence, const trm_dot_p
   const_dnnl_memory_desc_t from_desc, to_desc;
   TRY(trm_onednn_describe(sequence, dnnl_f32, rank, dims, from, &from_desc, error));
   TRY(trm_onednn_describe(sequence, dnnl_f32, rank, dims, to, &to_desc, error));
-  const trm_onednn_place target = trm_onednn_scratch(sequence, (size_t)stride * sizeof(float));
+  const trm_place target = trm_sequence_scratch(sequence, (size_t)stride * sizeof(float));
   TRY(trm_onednn_add_reorder(sequence, from_desc, *place, to_desc, target, error));
   *place = target;
   return TRM_OK;
@@ -121,10 +121,10 @@ static trm_status add_matrix_copy(trm_onednn_sequence *sequence, const trm_dot_p
 trm_status trm_dot_add_float_operand(trm_dot_draft *draft, int side, trm_error *error) {
   const trm_shape *shape = trm_operand_shape(draft->request, (uint32_t)side);
   const bool kept = trm_dot_is_kept(draft, side);
-  if (kept) trm_onednn_pack_begin(draft->sequence, RHS);
-  TRY(trm_onednn_add_widen(draft->sequence, shape->dtype, trm_shape_count(shape), kept,
-                           &draft->places[side], error));
-  if (kept) trm_onednn_pack_end(draft->sequence);
+  if (kept) trm_sequence_pack_begin(draft->sequence, RHS);
+  TRY(trm_sequence_add_widen(draft->sequence, shape->dtype, trm_shape_count(shape), kept,
+                             &draft->places[side], error));
+  if (kept) trm_sequence_pack_end(draft->sequence);
   if (!draft->matrices[side].is_copied) return TRM_OK;
   return add_matrix_copy(draft->sequence, &draft->p, side, &draft->places[side], error);
 }
@@ -138,12 +138,12 @@ void trm_dot_open_result(trm_dot_draft *draft) {
   const trm_shape *shape = &draft->request->instruction->shape;
   if (shape->dtype == TRM_F32) return;
   const size_t bytes = (size_t)trm_shape_count(shape) * sizeof(float);
-  draft->result = trm_onednn_scratch(draft->sequence, bytes);
+  draft->result = trm_sequence_scratch(draft->sequence, bytes);
 }
 
 trm_status trm_dot_close_result(trm_dot_draft *draft, trm_error *error) {
   const trm_shape *shape = &draft->request->instruction->shape;
   if (shape->dtype == TRM_F32) return TRM_OK;
-  return trm_onednn_add_narrow(draft->sequence, shape->dtype, trm_shape_count(shape), draft->result,
-                               error);
+  return trm_sequence_add_narrow(draft->sequence, shape->dtype, trm_shape_count(shape),
+                                 draft->result, error);
 }

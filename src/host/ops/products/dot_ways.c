@@ -61,9 +61,9 @@ static trm_status add_vector(trm_dot_draft *draft, trm_error *error) {
   trm_dot_open_result(draft);
   if (draft->matrices[side].is_copied) TRY(trm_dot_add_float_operand(draft, side, error));
   TRY(trm_dot_add_float_operand(draft, 1 - side, error));
-  TRY(trm_onednn_add_worker(draft->sequence, trm_matrix_vector_run, own, draft->places[side],
-                            draft->places[1 - side], draft->result,
-                            trm_matrix_vector_scratch_bytes(own), error));
+  TRY(trm_sequence_add_worker(draft->sequence, trm_matrix_vector_run, own, draft->places[side],
+                              draft->places[1 - side], draft->result,
+                              trm_matrix_vector_scratch_bytes(own), error));
   return trm_dot_close_result(draft, error);
 }
 
@@ -82,9 +82,9 @@ static bool panels_serve(trm_dot_draft *draft) {
 static trm_status add_panels(trm_dot_draft *draft, trm_error *error) {
   trm_dot_open_result(draft);
   TRY(trm_dot_add_float_operands(draft, error));
-  TRY(trm_onednn_add_panel_product(draft->sequence, draft->request->arena, &draft->panels,
-                                   draft->places[LHS], draft->places[RHS], draft->result,
-                                   draft->packs_floats, error));
+  TRY(trm_sequence_add_panel_product(draft->sequence, draft->request->arena, &draft->panels,
+                                     draft->places[LHS], draft->places[RHS], draft->result,
+                                     draft->packs_floats, error));
   return trm_dot_close_result(draft, error);
 }
 
@@ -114,8 +114,8 @@ const size_t trm_num_dot_ways = sizeof trm_dot_ways / sizeof *trm_dot_ways;
 /* Adds the steps of the first way that serves, *out_way; a dot whose right side is to be packed has
  * none where that way cannot. */
 static trm_status add_steps(trm_dot_draft *draft, const trm_dot_way **out_way, trm_error *error) {
-  for (uint32_t side = 0; side < 2; ++side) draft->places[side] = trm_onednn_operand(side, 0);
-  draft->result = trm_onednn_result(0);
+  for (uint32_t side = 0; side < 2; ++side) draft->places[side] = trm_place_operand(side, 0);
+  draft->result = trm_place_result(0);
   for (size_t i = 0; i < trm_num_dot_ways; ++i) {
     const trm_dot_way *way = &trm_dot_ways[i];
     if (way->add == NULL || !way->serves(draft)) continue;
@@ -137,14 +137,12 @@ typedef struct made {
   trm_half_products products;
 } made;
 
-/* The work in bytes; four operations cost as much as touching a byte. */
 static double work_of(const trm_dot_draft *draft) {
   const trm_kernel_request *request = draft->request;
   const double outputs = (double)trm_shape_count(&request->instruction->shape);
   const double bytes = (double)trm_shape_bytes(trm_operand_shape(request, 0)) +
                        (double)trm_shape_bytes(trm_operand_shape(request, 1)) + 4 * outputs;
-  const double operations = trm_dot_operations(draft);
-  return operations / 4 > bytes ? operations / 4 : bytes;
+  return trm_sequence_work(bytes, trm_dot_operations(draft));
 }
 
 static trm_status make_sequence(const trm_dot_draft *from, double work, bool packs_floats,
@@ -152,16 +150,16 @@ static trm_status make_sequence(const trm_dot_draft *from, double work, bool pac
   trm_dot_draft draft = *from;
   draft.packs_floats = packs_floats;
   const trm_dot_way *way = NULL;
-  trm_status status = trm_onednn_sequence_create(draft.request, work, &draft.sequence, error);
+  trm_status status = trm_sequence_create(draft.request, work, &draft.sequence, error);
   if (status == TRM_OK) status = add_steps(&draft, &way, error);
   if (status == TRM_OK) {
-    *out_made = (made){.threads = trm_onednn_sequence_threads(draft.sequence),
+    *out_made = (made){.threads = trm_sequence_threads(draft.sequence),
                        .bits = draft.bits,
                        .products = draft.products};
-    status = trm_onednn_sequence_finish(draft.sequence, way->name, "dot", draft.products,
-                                        &out_made->kernel, error);
+    status = trm_sequence_finish(draft.sequence, way->name, "dot", draft.products,
+                                 &out_made->kernel, error);
   }
-  if (status != TRM_OK) trm_onednn_sequence_free(draft.sequence);
+  if (status != TRM_OK) trm_sequence_free(draft.sequence);
   return status;
 }
 

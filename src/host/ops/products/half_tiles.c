@@ -512,23 +512,23 @@ static void run_product(const void *data, const void *x, const void *packed, voi
   trm_parallel_ranges(p->threads, tasks, run_tasks, &job);
 }
 
-trm_status trm_half_tiles_add(trm_onednn_sequence *sequence, const trm_kernel_request *request,
+trm_status trm_half_tiles_add(trm_sequence *sequence, const trm_kernel_request *request,
                               const trm_half_tiles *product, trm_error *error) {
   trm_half_tiles *own = trm_arena_copy(request->arena, product, sizeof *product);
   CHECK_MEMORY(own, "a product of halves");
   own->rounds = request->instruction->shape.dtype == TRM_F16;
-  own->threads = trm_onednn_sequence_threads(sequence);
+  own->threads = trm_sequence_threads(sequence);
   plan(own);
   const size_t bytes = packed_bytes(own);
-  const bool may_repeat = trm_onednn_may_repeat(request, 1);
-  const trm_onednn_place x = trm_onednn_operand(0, 0), w = trm_onednn_operand(1, 0);
-  const trm_onednn_place packed =
-      may_repeat ? trm_onednn_persistent(sequence, bytes) : trm_onednn_scratch(sequence, bytes);
-  if (may_repeat) trm_onednn_pack_begin(sequence, 1);
-  TRY(trm_onednn_add_function(sequence, run_packing, own, w, w, packed, error));
-  trm_onednn_pack_end(sequence);
-  return trm_onednn_add_worker(sequence, run_product, own, x, packed, trm_onednn_result(0),
-                               workspace_bytes(own) * (size_t)own->threads, error);
+  const bool may_repeat = trm_operand_may_repeat(request, 1);
+  const trm_place x = trm_place_operand(0, 0), w = trm_place_operand(1, 0);
+  const trm_place packed =
+      may_repeat ? trm_sequence_persistent(sequence, bytes) : trm_sequence_scratch(sequence, bytes);
+  if (may_repeat) trm_sequence_pack_begin(sequence, 1);
+  TRY(trm_sequence_add_function(sequence, run_packing, own, w, w, packed, error));
+  trm_sequence_pack_end(sequence);
+  return trm_sequence_add_worker(sequence, run_product, own, x, packed, trm_place_result(0),
+                                 workspace_bytes(own) * (size_t)own->threads, error);
 }
 
 #else
@@ -536,7 +536,7 @@ trm_status trm_half_tiles_add(trm_onednn_sequence *sequence, const trm_kernel_re
 bool trm_half_tiles_serve(void) { return false; }
 
 /* Not called, because trm_half_tiles_serve() is false. */
-trm_status trm_half_tiles_add(trm_onednn_sequence *sequence, const trm_kernel_request *request,
+trm_status trm_half_tiles_add(trm_sequence *sequence, const trm_kernel_request *request,
                               const trm_half_tiles *product, trm_error *error) {
   (void)sequence, (void)request, (void)product, (void)error;
   return TRM_UNIMPLEMENTED;

@@ -8,7 +8,7 @@
 #ifndef TREMULA_HOST_OPS_PRODUCTS_HALF_TILES_H_
 #define TREMULA_HOST_OPS_PRODUCTS_HALF_TILES_H_
 
-#include "host/ops/products/onednn_sequence.h"
+#include "host/ops/products/sequence.h"
 
 /* For each group g, y[g, n, q, o] = sum over taps k and channels c of
  * x[g, n, q * stride + k * dilation - pad, c] * w[g, k, c, o]. Members with two elements have rows
@@ -33,7 +33,7 @@ typedef struct trm_half_tiles {
 bool trm_half_tiles_serve(void);
 /* Adds the product of the request's operands to a sequence that does nothing else. Weights that may
  * serve again are packed once. */
-trm_status trm_half_tiles_add(trm_onednn_sequence *sequence, const trm_kernel_request *request,
+trm_status trm_half_tiles_add(trm_sequence *sequence, const trm_kernel_request *request,
                               const trm_half_tiles *product, trm_error *error);
 
 #endif /* TREMULA_HOST_OPS_PRODUCTS_HALF_TILES_H_ */

@@ -39,14 +39,14 @@ static trm_status add_operand_in_pieces(trm_dot_draft *draft, int side, int64_t 
   if (lists[2]->count == 0) trm_half_split_push(&split, 1, 1, 1);
   m->row_stride = side == LHS ? free_stride : inner_stride;
   m->column_stride = side == LHS ? inner_stride : free_stride;
-  return trm_onednn_add_split(draft->sequence, &split, kept, &draft->places[side], error);
+  return trm_sequence_add_split(draft->sequence, &split, kept, &draft->places[side], error);
 }
 
 static trm_status add_pieces(trm_dot_draft *draft, trm_error *error) {
   const int64_t inner = draft->inner * trm_half_products_pieces(draft->products);
   TRY(add_operand_in_pieces(draft, LHS, inner, false, error));
   /* The packing ends when the weights are in their final format (pack_right_side). */
-  if (trm_dot_is_kept(draft, RHS)) trm_onednn_pack_begin(draft->sequence, RHS);
+  if (trm_dot_is_kept(draft, RHS)) trm_sequence_pack_begin(draft->sequence, RHS);
   TRY(add_operand_in_pieces(draft, RHS, inner, false, error));
   draft->inner = inner;
   return TRM_OK;
@@ -54,9 +54,9 @@ static trm_status add_pieces(trm_dot_draft *draft, trm_error *error) {
 
 /* ---- The primitive --------------------------------------------------------------------------- */
 
-static trm_status describe(trm_onednn_sequence *sequence, dnnl_data_type_t type,
-                           const trm_dot_problem *p, const trm_dot_matrix *m, int64_t rows,
-                           int64_t columns, const_dnnl_memory_desc_t *out_desc, trm_error *error) {
+static trm_status describe(trm_sequence *sequence, dnnl_data_type_t type, const trm_dot_problem *p,
+                           const trm_dot_matrix *m, int64_t rows, int64_t columns,
+                           const_dnnl_memory_desc_t *out_desc, trm_error *error) {
   int64_t dims[TRM_MAX_RANK + 2], strides[TRM_MAX_RANK + 2];
   int rank = 0;
   for (; rank < p->batch.count; ++rank) {
@@ -74,7 +74,7 @@ typedef struct product_descs {
 
 static trm_status describe_product(const trm_dot_draft *draft, dnnl_data_type_t result_type,
                                    product_descs *descs, trm_error *error) {
-  trm_onednn_sequence *sequence = draft->sequence;
+  trm_sequence *sequence = draft->sequence;
   const trm_dot_matrix *m = draft->matrices;
   const trm_dot_problem *p = &draft->p;
   const dnnl_data_type_t type = draft->products == TRM_HALF_PRODUCTS_FLOAT ? dnnl_f32 : dnnl_bf16;
@@ -120,12 +120,12 @@ static trm_status pack_right_side(trm_dot_draft *draft, bool packs_always,
                                   const_dnnl_memory_desc_t *out_desc, trm_error *error) {
   *out_desc = dnnl_primitive_desc_query_md(desc, dnnl_query_weights_md, 0);
   const size_t bytes = dnnl_memory_desc_get_size(*out_desc);
-  const trm_onednn_place to = packs_always ? trm_onednn_scratch(draft->sequence, bytes)
-                                           : trm_onednn_persistent(draft->sequence, bytes);
+  const trm_place to = packs_always ? trm_sequence_scratch(draft->sequence, bytes)
+                                    : trm_sequence_persistent(draft->sequence, bytes);
   /* add_pieces has begun the packing of pieces. */
-  if (draft->packs_floats) trm_onednn_pack_begin(draft->sequence, RHS);
+  if (draft->packs_floats) trm_sequence_pack_begin(draft->sequence, RHS);
   TRY(trm_onednn_add_reorder(draft->sequence, plain, draft->places[RHS], *out_desc, to, error));
-  trm_onednn_pack_end(draft->sequence);
+  trm_sequence_pack_end(draft->sequence);
   draft->places[RHS] = to;
   return TRM_OK;
 }

@@ -50,11 +50,11 @@ static trm_status spread_lines(trm_dot_draft *draft, int side, trm_error *error)
   TRY(describe(draft, &spread, rows, columns, &to, error));
   const bool is_kept_copy = draft->packs_floats && side == RHS;
   const size_t bytes = (size_t)count * sizeof(float);
-  const trm_onednn_place place = is_kept_copy ? trm_onednn_persistent(draft->sequence, bytes)
-                                              : trm_onednn_scratch(draft->sequence, bytes);
-  if (is_kept_copy) trm_onednn_pack_begin(draft->sequence, RHS);
+  const trm_place place = is_kept_copy ? trm_sequence_persistent(draft->sequence, bytes)
+                                       : trm_sequence_scratch(draft->sequence, bytes);
+  if (is_kept_copy) trm_sequence_pack_begin(draft->sequence, RHS);
   TRY(trm_onednn_add_reorder(draft->sequence, from, draft->places[side], to, place, error));
-  if (is_kept_copy) trm_onednn_pack_end(draft->sequence);
+  if (is_kept_copy) trm_sequence_pack_end(draft->sequence);
   draft->places[side] = place;
   *m = spread;
   return TRM_OK;
@@ -76,8 +76,8 @@ static trm_status add_tiled_product(trm_dot_draft *draft, trm_error *error) {
   for (int32_t i = 0; i < draft->p.batch.count; ++i) {
     own->batch[i] = draft->p.batch.items[i].size;
   }
-  return trm_onednn_add_function(draft->sequence, trm_tiled_product_run, own, draft->places[LHS],
-                                 draft->places[RHS], draft->result, error);
+  return trm_sequence_add_function(draft->sequence, trm_tiled_product_run, own, draft->places[LHS],
+                                   draft->places[RHS], draft->result, error);
 }
 
 bool trm_sgemm_dot_serves(trm_dot_draft *draft) { return draft->is_left_to_sgemm; }

@@ -1,9 +1,10 @@
 /* Owns: converting arrays of halves and bfloat16s to float32 and back. The CPU's conversions (F16C,
  * AVX-512) give the bits of base/half.h, also for NaNs: both make them quiet and keep the upper
  * bits. */
+#include "host/ops/products/half_arrays.h"
+
 #include "base/half.h"
 #include "base/limits.h"
-#include "host/ops/products/onednn_sequence.h"
 #include "host/ops/threads.h"
 
 #define CHUNK ((int64_t)1 << 14)
@@ -17,6 +18,8 @@
 #else
 #define F16C "f16c"
 #endif
+
+static bool has_f16c(void) { return __builtin_cpu_supports("avx") && __builtin_cpu_supports(F16C); }
 
 __attribute__((target("avx,f16c"))) static void widen_half_f16c(const uint16_t *from, float *to,
                                                                 int64_t count) {
@@ -40,7 +43,7 @@ __attribute__((target("avx,f16c"))) static void narrow_half_f16c(const float *fr
 
 static void widen_half(const uint16_t *from, float *to, int64_t count) {
 #if defined(__x86_64__)
-  if (__builtin_cpu_supports("avx") && __builtin_cpu_supports(F16C)) {
+  if (has_f16c()) {
     widen_half_f16c(from, to, count);
     return;
   }
@@ -50,7 +53,7 @@ static void widen_half(const uint16_t *from, float *to, int64_t count) {
 
 static void narrow_half(const float *from, uint16_t *to, int64_t count) {
 #if defined(__x86_64__)
-  if (__builtin_cpu_supports("avx") && __builtin_cpu_supports(F16C)) {
+  if (has_f16c()) {
     narrow_half_f16c(from, to, count);
     return;
   }
@@ -74,7 +77,7 @@ static void narrow_chunk(trm_dtype dtype, const float *from, uint16_t *to, int64
   }
 }
 
-void trm_onednn_widen(trm_dtype dtype, const void *from, float *to, int64_t count) {
+void trm_halves_widen(trm_dtype dtype, const void *from, float *to, int64_t count) {
   const int64_t chunks = (count + CHUNK - 1) / CHUNK;
   if (chunks <= 1) { /* the system is not asked for threads */
     widen_chunk(dtype, from, to, count);
@@ -89,7 +92,7 @@ void trm_onednn_widen(trm_dtype dtype, const void *from, float *to, int64_t coun
   }
 }
 
-void trm_onednn_narrow(trm_dtype dtype, const float *from, void *to, int64_t count) {
+void trm_halves_narrow(trm_dtype dtype, const float *from, void *to, int64_t count) {
   const int64_t chunks = (count + CHUNK - 1) / CHUNK;
   if (chunks <= 1) {
     narrow_chunk(dtype, from, to, count);
