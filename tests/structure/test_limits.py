@@ -1,4 +1,4 @@
-"""Every measured limit of the host's products, convolutions and passes is a row of
+"""Every measured limit of the host and the passes is a row of
 src/base/limits.def, with the CPU and the day that it was measured on."""
 import datetime
 import pathlib
@@ -6,7 +6,7 @@ import re
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 TABLE = ROOT / "src/base/limits.def"
-ROOMS = "src/host/ops/products", "src/host/ops/convolutions", "src/host/passes", "src/passes"
+ROOMS = "src/host", "src/passes"
 ROW = re.compile(r'^LIMIT\((\w+), ([^,]+), (\w+), "([^"]+)",\s+"([^"]+)"\)', re.MULTILINE)
 CPU = re.compile(r"^ \*   ([A-Z0-9]+) ", re.MULTILINE)
 # A constant of its own: an enumerator with a value, or a macro. MAX_ is the size of an array.

@@ -41,7 +41,7 @@ struct trm_accelerator {
 /* Of February 2024. Plugins before 0.39 take no list of operands that must not be donated, and
  * those before some version between it and this one refuse structs that are longer than their own.
  */
-enum { LEAST_MINOR = 46 };
+enum { OLDEST_MINOR = 46 };
 
 /* A PJRT struct followed by zeros, and a pointer to it. A plugin newer than the header refuses
  * structs that are shorter than its own. Members that the header does not know are then zero, the
@@ -146,12 +146,12 @@ static trm_status load(const char *path, const PJRT_Api **out_api, trm_error *er
   }
   const int major = api->pjrt_api_version.major_version;
   const int minor = api->pjrt_api_version.minor_version;
-  if (major != PJRT_API_MAJOR || minor < LEAST_MINOR ||
+  if (major != PJRT_API_MAJOR || minor < OLDEST_MINOR ||
       api->struct_size < PJRT_STRUCT_SIZE(PJRT_Api, PJRT_Buffer_ToHostBuffer)) {
     FAIL(FAILED_PRECONDITION,
          "The accelerator's plugin %s has version %d.%d of the PJRT API; Tremula needs %d.%d or a "
          "later one of the same major version. Install another version of the plugin.",
-         path, major, minor, PJRT_API_MAJOR, LEAST_MINOR);
+         path, major, minor, PJRT_API_MAJOR, OLDEST_MINOR);
   }
   CALL(Plugin_Initialize, initialize, opening, );
   *out_api = api;
@@ -378,7 +378,7 @@ trm_status trm_device_event_await(trm_accelerator *a, trm_device_event *event, t
 
 /* ---- Regions -------------------------------------------------------------------------------- */
 
-enum { MOST_CODE_GIB = 1 };
+enum { MAX_CODE_GIB = 1 };
 
 struct trm_region {
   trm_region *next; /* in the list of all compiled regions */
@@ -398,7 +398,7 @@ static trm_status load_region(trm_region *region, const char *path, trm_error *e
   const PJRT_Api *api = region->accelerator->api;
   char *data;
   size_t size;
-  TRY(trm_read_hashed(path, "accelerator's code", "", (size_t)MOST_CODE_GIB << 30, &data, &size,
+  TRY(trm_read_hashed(path, "accelerator's code", "", (size_t)MAX_CODE_GIB << 30, &data, &size,
                       error));
   ARGS(PJRT_Executable_DeserializeAndLoad_Args, args, .client = region->accelerator->client,
        .serialized_executable = data, .serialized_executable_size = size);

@@ -70,10 +70,10 @@ void trm_kernel_destroy(trm_kernel *kernel) {
 
 trm_status trm_kernel_run_once(const trm_kernel_request *request, const void *const *operands,
                                void *result, trm_error *error) {
-  enum { MOST_OPERANDS = 16 };
-  const uint64_t versions[MOST_OPERANDS] = {0};
+  enum { MAX_OPERANDS = 16 };
+  const uint64_t versions[MAX_OPERANDS] = {0};
   trm_kernel kernel;
-  if (request->instruction->num_operands > MOST_OPERANDS) {
+  if (request->instruction->num_operands > MAX_OPERANDS) {
     return trm_reference_refuse(request, "too many operands", error);
   }
   TRY(trm_kernel_create(request, true, &kernel, error));

@@ -156,7 +156,7 @@ static bool is_read_in(const trm_row_program *program, uint32_t v, uint32_t pass
 static uint32_t bytes_ahead(const maker *m, uint32_t v, uint32_t pass) {
   const row_value *value = &m->program->values.items[v];
   if (value->kind != ROW_OPERAND || value->extent != EXTENT_ALL ||
-      trm_shape_bytes(trm_operand_shape(m->request, value->number)) < TRM_STREAM_BYTES)
+      trm_shape_bytes(trm_operand_shape(m->request, value->number)) < TRM_STREAM_LEAST_BYTES)
     return 0;
   uint32_t earlier = 0;
   for (uint32_t p = 0; p < pass; ++p) earlier += is_read_in(m->program, v, p);
@@ -338,7 +338,7 @@ trm_status trm_row_program_create(const trm_kernel_request *request, const trm_c
     const trm_shape *shape = trm_shape_leaf(&request->instruction->shape, (int32_t)r);
     program->result_of[program->values.results[r]] = r;
     program->is_streamed[r] =
-        value->extent == EXTENT_ALL && trm_shape_bytes(shape) >= TRM_STREAM_BYTES;
+        value->extent == EXTENT_ALL && trm_shape_bytes(shape) >= TRM_STREAM_LEAST_BYTES;
   }
   program->group = choose_group(&program->values);
   maker m = {.request = request, .program = program, .arena = request->arena};

@@ -205,9 +205,9 @@ static int64_t find_row(const trm_computation *body, int64_t block) {
 trm_status trm_row_values_read(const trm_kernel_request *request, const trm_computation *body,
                                int64_t block, const bool *is_whole, row_values *out,
                                bool *out_supported, trm_error *error) {
-  enum { MOST_ELEMENTS = 65536 }; /* a longer sum is made of pieces (fast_sum.c) */
+  enum { MAX_ELEMENTS = 65536 }; /* a longer sum is made of pieces (fast_sum.c) */
   *out = (row_values){.block = block, .n = find_row(body, block)};
-  *out_supported = out->n > 0 && out->n % 64 == 0 && out->n <= MOST_ELEMENTS;
+  *out_supported = out->n > 0 && out->n % 64 == 0 && out->n <= MAX_ELEMENTS;
   if (!*out_supported) return TRM_OK;
   reader r = {.request = request, .is_whole = is_whole, .out = out};
   TRY(read_computation(&r, body, NULL, out->results, &out->num_results, out_supported, error));

@@ -157,7 +157,7 @@ static trm_status stage_results(const trm_kernel_request *request, rows_state *s
   CHECK_MEMORY(state->staged, "rows");
   state->staged_bytes = pointers_bytes(state);
   for (uint32_t r = 0; r < state->num_results; ++r) {
-    if ((size_t)state->rows * state->result_bytes[r] < TRM_STREAM_BYTES) continue;
+    if ((size_t)state->rows * state->result_bytes[r] < TRM_STREAM_LEAST_BYTES) continue;
     state->staged[r] = state->staged_bytes;
     state->staged_bytes += round_up((size_t)state->block * state->result_bytes[r]);
   }

@@ -7,12 +7,11 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "base/limits.h"
+
 #if defined(__x86_64__)
 #include <emmintrin.h>
 #endif
-
-/* Arrays of this size do not stay in a core's share of the last-level cache. */
-#define TRM_STREAM_BYTES ((size_t)16 << 20)
 
 /* Like memcpy. After the last copy trm_stream_end must follow, before another thread reads. */
 static inline void trm_stream_copy(void *to, const void *from, size_t bytes) {

@@ -5,6 +5,7 @@
 #include <stdatomic.h>
 #include <time.h>
 
+#include "base/limits.h"
 #include "host/ops/waking.h"
 
 /* The cost of waking a team, as bytes that one core touches in that time: 2 microseconds and 0.05
@@ -14,15 +15,12 @@
 /* The other threads must save this many times the cost of waking them, because the data of a step
  * is likely in the caller's cache. */
 #define GAIN 8
-/* Work of fewer bytes is never split: a larger team must not be woken for less than a smaller
- * one. */
-#define LEAST_BYTES ((size_t)256 * 1024)
 
 /* Measured times rise by this part of the difference. */
 #define FORGOTTEN 2048
 
 int trm_threads_choose(size_t bytes, int available) {
-  if (available <= 1 || bytes < LEAST_BYTES) return 1;
+  if (available <= 1 || bytes < TRM_THREADS_LEAST_BYTES) return 1;
   const size_t threads = (size_t)available;
   const size_t saved = bytes - bytes / threads;
   const size_t waking = WAKE_BYTES + threads * WAKE_BYTES_PER_THREAD;
@@ -86,7 +84,7 @@ static measured table[MEASURED];
 static _Thread_local size_t asked_bytes; /* of the last trm_threads_for */
 
 int trm_threads_for(size_t bytes) {
-  if (bytes < LEAST_BYTES) return 1; /* without asking libgomp */
+  if (bytes < TRM_THREADS_LEAST_BYTES) return 1; /* without asking libgomp */
   asked_bytes = bytes;
   return trm_threads_choose(bytes, trm_threads_available());
 }

@@ -1,6 +1,8 @@
 /* Owns: the decision whether waking threads pays (waking.h). */
 #include "host/ops/waking.h"
 
+#include "base/limits.h"
+
 /* Python's settings let threads spin for 20 to 90 microseconds before they sleep, and cores that
  * were idle for a millisecond take longer to come back. */
 #define SPINNING_FOR UINT64_C(50000)
@@ -8,12 +10,6 @@
 
 /* A cost is an average over about this many wakings. */
 #define AVERAGED 32
-/* A single cost counts as at most this many times the average and a bit: a thread that lost its
- * core once says little, while costs that stay raise the average by a quarter each time. */
-#define MOST_TIMES 9
-#define MOST_MORE INT64_C(16000000)
-/* The limit of a cost, in nanoseconds: a step that saves more always wakes the others. */
-#define MOST_COST UINT64_C(1000000)
 /* A cost falls by this part each time it prevents a waking. So the process notices when the machine
  * is quiet again. */
 #define FORGOTTEN 3072
@@ -60,18 +56,19 @@ static void forget(trm_waking *waking, trm_waiting since_waking) {
 bool trm_waking_pays(trm_waking *waking, uint64_t saved, uint64_t now) {
   const trm_waiting since_waking = waiting_since(&waking->woken_at, now);
   const trm_waiting since_step = waiting_since(&waking->step_at, now);
-  const int64_t own = (int64_t)(saved < MOST_COST ? saved : MOST_COST) * 1000;
+  const int64_t own = (int64_t)(saved < TRM_WAKING_MOST_COST ? saved : TRM_WAKING_MOST_COST) * 1000;
   const int64_t later = expected(waking, own, since_step);
   const int64_t gain = own + (since_waking == TRM_SPINNING ? 0 : later);
-  if (saved >= MOST_COST || gain >= load(&waking->costs[since_waking])) return true;
+  if (saved >= TRM_WAKING_MOST_COST || gain >= load(&waking->costs[since_waking])) return true;
   forget(waking, since_waking);
   return false;
 }
 
 void trm_waking_note(trm_waking *waking, uint64_t cost, uint64_t begin, uint64_t end) {
   const trm_waiting waited = waiting_since(&waking->woken_at, begin);
-  const int64_t known = load(&waking->costs[waited]), most = MOST_TIMES * known + MOST_MORE;
-  const int64_t found = (int64_t)(cost < MOST_COST ? cost : MOST_COST) * 1000;
+  const int64_t known = load(&waking->costs[waited]),
+                most = TRM_WAKING_MOST_TIMES * known + TRM_WAKING_MOST_MORE;
+  const int64_t found = (int64_t)(cost < TRM_WAKING_MOST_COST ? cost : TRM_WAKING_MOST_COST) * 1000;
   const int64_t average = known + ((found < most ? found : most) - known) / AVERAGED;
   store(&waking->costs[waited], average);
   for (int i = (int)waited + 1; i < TRM_NUM_WAITING;

@@ -100,21 +100,21 @@ static void sort_rising(const double *keys, int64_t n, int64_t *order) {
 #define T float
 #define NAME(x) CONCATENATE(x, _f32)
 #define EPSILON FLT_EPSILON
-#define LEAST_SQUARES 1e-30f
+#define TINY_SQUARES 1e-30f
 #define ROOT(x) sqrtf(x)
 #define ABSOLUTE(x) fabsf(x)
 #include "host/ops/algebra/dense_eigen.inc.h"
 #undef T
 #undef NAME
 #undef EPSILON
-#undef LEAST_SQUARES
+#undef TINY_SQUARES
 #undef ROOT
 #undef ABSOLUTE
 
 #define T double
 #define NAME(x) CONCATENATE(x, _f64)
 #define EPSILON DBL_EPSILON
-#define LEAST_SQUARES 1e-280
+#define TINY_SQUARES 1e-280
 #define ROOT(x) sqrt(x)
 #define ABSOLUTE(x) fabs(x)
 #include "host/ops/algebra/dense_eigen.inc.h"

@@ -21,7 +21,7 @@ static T NAME(dot)(const T *x, const T *y, int64_t n) {
 /* The Euclidean norm; squares that would overflow or vanish are scaled. */
 static T NAME(norm)(const T *x, int64_t n) {
   const T squares = NAME(dot)(x, x, n);
-  if (squares > LEAST_SQUARES && squares < 1 / LEAST_SQUARES) return ROOT(squares);
+  if (squares > TINY_SQUARES && squares < 1 / TINY_SQUARES) return ROOT(squares);
   T most = 0, sum = 0;
   for (int64_t i = 0; i < n; ++i) {
     if (!(ABSOLUTE(x[i]) <= most)) most = ABSOLUTE(x[i]);

@@ -3,12 +3,10 @@
 
 #include <string.h>
 
+#include "base/limits.h"
 #include "host/ops/elementwise/strip_code.h"
 #include "host/ops/stream.h"
 #include "host/ops/threads.h"
-
-/* The most bytes that small code keeps between its calls. */
-enum { MOST_KEPT = 4096 };
 
 typedef struct strip_run {
   const trm_vector_ops *ops;
@@ -199,7 +197,7 @@ size_t trm_strip_kept_bytes(const trm_strip_code *code) {
     if (stage->count == 0 || stage->count > stage->strip) return 0;
     bytes += stage->file_bytes;
   }
-  return bytes <= MOST_KEPT ? bytes : 0;
+  return bytes <= TRM_STRIP_MOST_KEPT ? bytes : 0;
 }
 
 /* Not inlined, nor is run_kept_stages: the usual call needs no frame. */

@@ -404,7 +404,7 @@ static trm_status emit_member(compiler *c, const target *t, trm_index index, trm
 static bool is_streamed(const compiler *c, const strip_slot *result, int64_t count) {
   if (result->kind != SLOT_RESULT || c->request->is_function) return false;
   if (c->request->streams != NULL) return c->request->streams[result->source];
-  return ((size_t)count << result->log2_size) >= TRM_STREAM_BYTES;
+  return ((size_t)count << result->log2_size) >= TRM_STREAM_LEAST_BYTES;
 }
 
 /* Stores the roots. */

@@ -2,12 +2,11 @@
  * once before the first, registers and their reuse, and operands that a result may overwrite. */
 #include <string.h>
 
+#include "base/limits.h"
 #include "host/ops/elementwise/strip_compile.h"
 
 enum {
   STRIP_BYTES = 24 * 1024,
-  LARGEST_STRIP = 2048,
-  SMALLEST_STRIP = 64,
   STRIP_GRAIN = 16 /* elements of a vector */
 };
 
@@ -105,7 +104,7 @@ static int64_t choose_strip(const compiler *c, int64_t count, int64_t wanted) {
   }
   const int64_t strip = wanted / unit * unit;
   if (run == 0) return strip;
-  for (int64_t parts = (run - 1) / strip + 1; run / parts >= SMALLEST_STRIP; ++parts) {
+  for (int64_t parts = (run - 1) / strip + 1; run / parts >= TRM_STRIP_LEAST_ELEMENTS; ++parts) {
     const int64_t part = run / parts;
     if (run % parts == 0 && part % unit == 0 && part % STRIP_GRAIN == 0) return part;
   }
@@ -214,13 +213,16 @@ static trm_status find_strip(compiler *c, int64_t count, int64_t *out_strip, trm
   CHECK_MEMORY(operations, "strip code");
   uint32_t num_fills, total, *units;
   c->only_counts = true;
-  TRY(place_steps(c, count, SMALLEST_STRIP, &num_fills, &units, &total, error));
+  TRY(place_steps(c, count, TRM_STRIP_LEAST_ELEMENTS, &num_fills, &units, &total, error));
   c->only_counts = false;
   uint32_t touched = total; /* bytes an element, registers and arrays */
   for (uint32_t s = 0; s < num_slots; ++s)
     if (c->slots.items[s].moves) touched += UINT32_C(1) << c->slots.items[s].log2_size;
-  int64_t strip = STRIP_BYTES / (touched > 0 ? touched : 8) / SMALLEST_STRIP * SMALLEST_STRIP;
-  strip = strip < SMALLEST_STRIP ? SMALLEST_STRIP : strip > LARGEST_STRIP ? LARGEST_STRIP : strip;
+  int64_t strip = STRIP_BYTES / (touched > 0 ? touched : 8) / TRM_STRIP_LEAST_ELEMENTS *
+                  TRM_STRIP_LEAST_ELEMENTS;
+  strip = strip < TRM_STRIP_LEAST_ELEMENTS  ? TRM_STRIP_LEAST_ELEMENTS
+          : strip > TRM_STRIP_MOST_ELEMENTS ? TRM_STRIP_MOST_ELEMENTS
+                                            : strip;
   memcpy(c->operations.items, operations, num_operations * sizeof *operations);
   c->operations.count = num_operations;
   c->slots.count = num_slots;

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/limits.h"
 #include "host/ops/elementwise/vector.h"
 #include "host/ops/fourier/fourier.h"
 
@@ -10,7 +11,6 @@ enum {
   MAX_PRIME = 31,
   LONGEST_WHOLE = 4096, /* longer lines do not stay in the cache with their neighbours */
   SHORTEST_SPLIT = 64,
-  MOST_BY_CHIRP = 1 << 20, /* its scratch is half a gigabyte a thread */
 };
 
 extern const trm_fourier_ops trm_fourier_ops_baseline;
@@ -120,7 +120,7 @@ static trm_fourier_line *create_line(trm_arena *arena, int64_t n, bool is_double
   if (line == NULL) return NULL;
   line->n = n;
   if (!factor(line)) {
-    return n <= MOST_BY_CHIRP && fill_chirp(arena, line, is_double) ? line : NULL;
+    return n <= TRM_CHIRP_MOST && fill_chirp(arena, line, is_double) ? line : NULL;
   }
   line->turns = new_table(arena, 2 * n, is_double);
   if (line->turns == NULL) return NULL;

@@ -4,17 +4,15 @@
  * far as registers last. What is computed stays the same, to the bit. */
 #include <string.h>
 
+#include "base/limits.h"
 #include "host/ops/generate/writer.h"
 
 enum {
-  RATE = 3,            /* nodes that begin in a cycle */
-  LATENCY = 4 * RATE,  /* of arithmetic on floats, in nodes */
-  SLOW = 12 * RATE,    /* of quotients and roots */
-  FAST = RATE,         /* of bits */
-  TEMPORARIES = 2,     /* registers for constants and copies */
-  LEAST_REGISTERS = 8, /* with fewer nothing is gained */
-  MOST_ITEMS = 600,    /* the time of scheduling grows with their square */
-  FEW_NODES = 24       /* of an iteration, four of which go together */
+  RATE = 3,           /* nodes that begin in a cycle */
+  LATENCY = 4 * RATE, /* of arithmetic on floats, in nodes */
+  SLOW = 12 * RATE,   /* of quotients and roots */
+  FAST = RATE,        /* of bits */
+  TEMPORARIES = 2,    /* registers for constants and copies */
 };
 
 /* Item t * n + node is a node in iteration t. */
@@ -279,15 +277,15 @@ static bool begin_planner(planner *p, trm_arena *arena) {
     if (!VECTOR_PUSH(&p->out->nodes, *data_of(p, node))) return false;
   }
   p->limit = 16 - TEMPORARIES - (kept < 16 - TEMPORARIES ? kept : 16 - TEMPORARIES);
-  return p->limit >= LEAST_REGISTERS;
+  return p->limit >= TRM_GENERATE_LEAST_REGISTERS;
 }
 
 uint32_t trm_schedule_turns(const trm_generator *g) {
   uint32_t count = 0;
   for (trm_node node = 0; node < g->nodes.count; ++node)
     count += !g->nodes.items[node].is_invariant;
-  const uint32_t turns = count <= FEW_NODES ? 4 : 2;
-  return g->is_wide || g->failed || count * turns > MOST_ITEMS ? 0 : turns;
+  const uint32_t turns = count <= TRM_GENERATE_MOST_NODES ? 4 : 2;
+  return g->is_wide || g->failed || count * turns > TRM_GENERATE_MOST_ITEMS ? 0 : turns;
 }
 
 bool trm_schedule(const trm_generator *g, uint32_t turns, uint32_t reserved, trm_generator *out) {

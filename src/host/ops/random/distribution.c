@@ -15,7 +15,7 @@
 enum {
   SEGMENT = 4096,
   WORDS = TRM_PHILOX_WORDS,
-  MOST_ATTEMPTS = 1024, /* one candidate in 22 is refused, so 2048 in a row never are */
+  MAX_ATTEMPTS = 1024, /* one candidate in 22 is refused, so 2048 in a row never are */
   LANES = TRM_PHILOX_LANES,
 };
 
@@ -94,7 +94,7 @@ static void standard_normals(const uint32_t *words, int n, float *out) {
 }
 
 static double truncated_normal(const fill_run *run, uint64_t i, uint32_t first_attempt) {
-  for (uint32_t attempt = first_attempt; attempt < MOST_ATTEMPTS; ++attempt) {
+  for (uint32_t attempt = first_attempt; attempt < MAX_ATTEMPTS; ++attempt) {
     uint32_t words[4];
     float candidates[2];
     trm_random_block(&run->stream, i, attempt, words);

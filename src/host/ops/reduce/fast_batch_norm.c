@@ -12,6 +12,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/limits.h"
 #include "hlo/config.h"
 #include "host/ops/reduce/fast_reduce.h"
 #include "host/ops/threads.h"
@@ -316,7 +317,8 @@ static trm_status create(const trm_kernel_request *request, trm_opcode opcode, i
     state->blocks = state->features;
   }
   const int64_t total = state->before * state->features * state->after;
-  if (state->blocks < MAX_CHUNKS && state->rows >= 4 * BLOCK_ROWS && total >= 1 << 17)
+  if (state->blocks < MAX_CHUNKS && state->rows >= 4 * BLOCK_ROWS &&
+      total >= TRM_BATCH_NORM_LEAST_SHARED)
     state->chunks =
         state->rows / (2 * BLOCK_ROWS) < MAX_CHUNKS ? state->rows / (2 * BLOCK_ROWS) : MAX_CHUNKS;
   state->moments_bytes =

@@ -3,10 +3,11 @@
  * results, or segments of one long row. A single commutative opcode is one vector function. */
 #include <string.h>
 
+#include "base/limits.h"
 #include "host/ops/reduce/fast_reduce.h"
 #include "host/ops/threads.h"
 
-enum { SHORTEST_ROW = 32, ROW_PIECE = 65536, FEW_RESULTS = 16 };
+enum { ROW_PIECE = 65536 };
 
 typedef struct combine_state {
   reduce_layout layout;
@@ -333,7 +334,9 @@ static bool lanes_are_results(const combine_state *state) {
   const reduce_layout *layout = &state->layout;
   if (layout->num_kept == 0) return false;
   const int64_t width = layout->kept_dims[layout->num_kept - 1];
-  return width >= 32 && (layout->inner < 64 || (state->direct == NULL && layout->inner < 1024));
+  return width >= TRM_COMBINE_LEAST_LANES &&
+         layout->inner <=
+             (state->direct == NULL ? TRM_COMBINE_MOST_CALLED : TRM_COMBINE_MOST_DIRECT);
 }
 
 static trm_status run_combine(const trm_kernel *kernel, const trm_kernel_call *call,
@@ -361,7 +364,7 @@ static trm_status run_combine(const trm_kernel *kernel, const trm_kernel_call *c
     trm_parallel_ranges(threads, layout->kept_count * layout->reduced_count * state->pieces,
                         reduce_pieces, &run);
     combine_pieces(&run);
-  } else if (state->row != NULL && layout->inner >= SHORTEST_ROW) {
+  } else if (state->row != NULL && layout->inner >= TRM_COMBINE_LEAST_ROW) {
     trm_parallel_ranges(threads, layout->kept_count, reduce_rows, &run);
   } else if (lanes_are_results(state)) {
     trm_parallel_ranges(
@@ -399,13 +402,14 @@ trm_status trm_fast_combine_create(const trm_kernel_request *request, const redu
   state->chunks = 1;
   state->chunk_results = results;
   if (layout->inner_is_kept && layout->kept_count * state->blocks < 8 &&
-      layout->reduced_count >= 128 && layout->reduced_count * results >= 1 << 18) {
+      layout->reduced_count >= TRM_COMBINE_LEAST_REDUCED &&
+      layout->reduced_count * results >= TRM_COMBINE_LEAST_SHARED) {
     state->chunks = 8;
     state->partial_bytes = (size_t)(state->chunks * results) * 8 * state->n;
   }
   state->pieces = 1;
-  if (!layout->inner_is_kept && state->row != NULL && results < FEW_RESULTS && results > 0 &&
-      layout->reduced_count > 0 && layout->inner >= 2 * ROW_PIECE) {
+  if (!layout->inner_is_kept && state->row != NULL && results <= TRM_COMBINE_MOST_RESULTS &&
+      results > 0 && layout->reduced_count > 0 && layout->inner >= 2 * ROW_PIECE) {
     state->pieces = (layout->inner + ROW_PIECE - 1) / ROW_PIECE;
     state->partial_bytes =
         (size_t)(results * layout->reduced_count * state->pieces) * sizeof(float);

@@ -7,12 +7,13 @@
  * fast_combine.c, but for sums over both dimensions, which these cut otherwise. */
 #include <string.h>
 
+#include "base/limits.h"
 #include "host/ops/reduce/fast_reduce.h"
 #include "host/ops/reduce/reductions.h"
 #include "host/ops/reference.h"
 #include "host/ops/threads.h"
 
-enum { MOST_CHUNKS = 16, LEAST_ROWS = 64, AT_ONCE = 8 };
+enum { AT_ONCE = 8 };
 
 typedef enum reduced { OVER_COLUMNS, OVER_ROWS, OVER_BOTH } reduced;
 
@@ -240,8 +241,9 @@ trm_status trm_reductions_create(const trm_kernel_request *request, trm_kernel *
   if (!read_items(request, state)) {
     return trm_reference_refuse(request, "its computation is not reductions of arrays", error);
   }
-  state->chunks = state->rows < 2 * LEAST_ROWS ? 1 : state->rows / LEAST_ROWS;
-  if (state->chunks > MOST_CHUNKS) state->chunks = MOST_CHUNKS;
+  state->chunks =
+      state->rows < 2 * TRM_REDUCTIONS_LEAST_CHUNK ? 1 : state->rows / TRM_REDUCTIONS_LEAST_CHUNK;
+  if (state->chunks > TRM_REDUCTIONS_MOST_CHUNKS) state->chunks = TRM_REDUCTIONS_MOST_CHUNKS;
   for (uint32_t k = 0; k < state->count; ++k) {
     reduction *item = &state->items[k];
     const int64_t partials = item->over == OVER_ROWS ? state->columns : 1;

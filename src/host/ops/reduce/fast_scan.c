@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/integers.h"
+#include "base/limits.h"
 #include "host/ops/reduce/fast_window.h"
 #include "host/ops/reduce/scan_line.h"
 #include "host/ops/threads.h"
@@ -20,9 +21,7 @@ enum {
   TILE_LINES = 64, /* in a block that is transposed: as many lines, and elements of each */
   TILE = TILE_LINES * TILE_LINES,
   PADDED_LINE = TILE_LINES + 16, /* in elements: lines of a tile must not share a cache set */
-  FEW_LINES = 32,
-  CHUNK = 1024 + 32,
-  LEAST_CHUNKS = 4
+  CHUNK = 1024 + 32
 };
 
 typedef struct scan_state {
@@ -426,8 +425,9 @@ trm_status trm_fast_scan_create(const trm_kernel_request *request, const window_
   made.is_columns = made.inner > 1;
   made.lanes = made.is_columns ? REDUCE_BLOCK : TILE_LINES;
   made.groups = (made.inner + made.lanes - 1) / made.lanes;
-  if (!made.is_columns && made.outer < FEW_LINES && made.count >= LEAST_CHUNKS * CHUNK &&
-      made.shift <= 0 && made.out_dim <= made.in_dim - made.shift) {
+  if (!made.is_columns && made.outer <= TRM_SCAN_MOST_LINES &&
+      made.count >= TRM_SCAN_LEAST_CHUNKS * CHUNK && made.shift <= 0 &&
+      made.out_dim <= made.in_dim - made.shift) {
     made.chunks = made.count / CHUNK;
     made.groups = (made.chunks + TILE_LINES - 1) / TILE_LINES;
   }
