@@ -3,8 +3,9 @@
  *   bench_fidelity                        prints the tables
  *   bench_fidelity --update FILE.md       puts them between the two marks of a document
  *
- * Fails (exit 1) when the dense matmuls are off by 12 % in the mean or one of them by 35 %, or the
- * IPU Model's program by 15 %: with the default options, by formulas and machine data alone. */
+ * Fails (exit 1) when the dense matmuls are off by 5 % in the mean or one of them by 20 %, or the
+ * IPU Model's program by 15 %. The published rates of halves are the better ones of float and half
+ * partial sums, and so are the model's. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,7 +16,7 @@
 #include "ipu/plan/internal.h"
 #include "tremula/program.h"
 
-static const double mean_allowed = 0.12, point_allowed = 0.35, model_allowed = 0.15;
+static const double mean_allowed = 0.05, point_allowed = 0.20, model_allowed = 0.15;
 static const char begin_mark[] = "<!-- tables: begin -->\n", end_mark[] = "<!-- tables: end -->";
 
 static void check(trm_status status, const trm_error *error) {
@@ -67,7 +68,7 @@ static void print_errors(trm_text *out, const char *what, const errors *e) {
 /* Convolve is the vertices' part; the exchange column has all exchanges, syncs and set-ups. */
 static bool print_matmuls(trm_text *out) {
   trm_target *bow = load("bow");
-  errors all = {0}, half = {0}, single = {0}, narrow = {0};
+  errors all = {0}, half = {0}, single = {0}, narrow = {0}, better = {0};
   trm_text_format(out,
                   "### Dense matmuls on a Bow (B)\n\n"
                   "| type | m = k | n | published TFLOP/s | cycles | model | error | vertices | "
@@ -78,8 +79,7 @@ static bool print_matmuls(trm_text *out) {
     const double cycles = published_cycles(p);
     const trm_linear_plan plan = plan_of(bow, p, false);
     const bool is_half = p->type == TRM_F16;
-    const double error = add_error(&all, (double)plan.cycles, cycles);
-    add_error(is_half ? &half : &single, (double)plan.cycles, cycles);
+    const double error = add_error(is_half ? &half : &single, (double)plan.cycles, cycles);
     uint64_t vertices = 0, reduce = 0, exchange = 0;
     for (uint32_t k = 0; k < plan.num_phases; ++k) {
       const trm_plan_phase *phase = &plan.phases[k];
@@ -101,15 +101,20 @@ static bool print_matmuls(trm_text *out) {
       const trm_linear_plan other = plan_of(bow, p, true);
       trm_text_format(out, " %llu, %+.1f %% |\n", (unsigned long long)other.cycles,
                       add_error(&narrow, (double)other.cycles, cycles));
+      const double least = fmin((double)plan.cycles, (double)other.cycles);
+      add_error(&better, least, cycles);
+      add_error(&all, least, cycles);
     } else {
+      add_error(&all, (double)plan.cycles, cycles);
       trm_text_format(out, " |\n");
     }
   }
   trm_text_format(out, "\n");
-  print_errors(out, "all, default options", &all);
+  print_errors(out, "all, f16 with the better partials", &all);
   print_errors(out, "f16, default options (float partials)", &half);
   print_errors(out, "f32", &single);
   print_errors(out, "f16 with half partials", &narrow);
+  print_errors(out, "f16 with the better partials", &better);
   trm_target_release(bow);
   return all.sum / all.count < mean_allowed && all.worst <= point_allowed;
 }

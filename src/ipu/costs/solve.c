@@ -78,9 +78,13 @@ static trm_status add_rows(const trm_tile_request *request, trm_tile_cost *cost,
         trm_arena_format(cost->arena, "solve/substituteB%d/Op/Subtract", (int)row);
     CHECK_MEMORY(product, "a cost");
     CHECK_MEMORY(difference, "a cost");
-    /* The row and the solved part are parts of arrays with other mappings. */
-    TRY(add_move(request, cost, "solve/preRegroup", s->batch * row * (1 + s->width), 1, calls,
-                 error));
+    /* The row and the solved part are parts of arrays with other mappings; a rearrangement of the
+     * plan's own brings its operand. */
+    const int64_t moved =
+        (plan->inputs_rearranged ? 0 : row) + (plan->weights_rearranged ? 0 : row * s->width);
+    if (moved > 0) {
+      TRY(add_move(request, cost, "solve/preRegroup", s->batch * moved, 1, calls, error));
+    }
     TRY(trm_tile_add_plan(request, cost, plan, product, calls, error));
     TRY(add_elementwise(request, cost, difference, "popops::BinaryOp1D<SUBTRACT,float>",
                         s->batch * s->width, SUBTRACT, calls, error));

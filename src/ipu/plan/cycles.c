@@ -24,9 +24,22 @@ static row_split split_rows(int64_t rows, int64_t length, int64_t workers) {
 
 /* ---- AMP ------------------------------------------------------------------------------------ */
 
-/* A worker of the pointwise vertex with r positions. Floats: the public estimator has
- * 46 + 8 (r - 3) from three positions on, which is less for three than for one; measured matmuls
- * have 38 + 8 r throughout (docs/fidelity.md). */
+/* A worker keeps registers from one call to the next, so that only its first call sets them up.
+ * A pointwise vertex saves `call` in every call, and a worker pays `call` once and `block` for each
+ * further block of input channels; the vertex with a kernel saves `item` for each item of a list.
+ */
+typedef struct kept_registers {
+  int64_t call, block, item;
+} kept_registers;
+
+static kept_registers registers_kept(const plan_problem *p) {
+  const bool keeps = !is_float(p->in_bytes) && (is_float(p->partial_bytes) || p->units == 16);
+  return (kept_registers){keeps ? 7 : 0, keeps ? 3 : 0, 9};
+}
+
+/* A worker of the pointwise vertex with r positions, all registers set up. Floats: the public
+ * estimator has 46 + 8 (r - 3) from three positions on, which is less for three than for one;
+ * measured matmuls have 38 + 8 r throughout (docs/fidelity.md). */
 static int64_t pointwise_worker(const plan_problem *p, int64_t r, bool zeroing) {
   if (is_float(p->in_bytes)) {
     const int64_t zero = zeroing ? 2 + (p->units >= 16 ? 8 : 4) * r : 0;
@@ -58,8 +71,9 @@ static int64_t window_item(const plan_problem *p, int64_t n) {
 static uint64_t pointwise_inner(const plan_problem *p, const plan_positions *at, bool zeroing) {
   const int64_t workers = p->target->num_worker_contexts;
   const int64_t most = plan_ceil_div(at->count, workers), least = at->count / workers;
-  const int64_t a = workers * pointwise_worker(p, most, zeroing);
-  const int64_t b = least == 0 ? 0 : workers * pointwise_worker(p, least, zeroing);
+  const int64_t kept = registers_kept(p).call;
+  const int64_t a = workers * (pointwise_worker(p, most, zeroing) - kept);
+  const int64_t b = least == 0 ? 0 : workers * (pointwise_worker(p, least, zeroing) - kept);
   return (uint64_t)plan_max(plan_max(a, b), plan_min(a, b) + 14);
 }
 
@@ -68,8 +82,9 @@ static uint64_t amp_inner(const plan_problem *p, int64_t rows, int64_t length) {
   const int64_t workers = p->target->num_worker_contexts;
   const row_split split = split_rows(rows, length, workers);
   int64_t cycles = 17 + (is_float(p->partial_bytes) ? 0 : 1);
-  cycles += split.whole * (3 + window_item(p, length));
-  if (split.part_length > 0) cycles += 3 + window_item(p, split.part_length);
+  const int64_t item = 3 - registers_kept(p).item;
+  cycles += split.whole * (item + window_item(p, length));
+  if (split.part_length > 0) cycles += item + window_item(p, split.part_length);
   return (uint64_t)(workers * cycles + 9);
 }
 
@@ -90,11 +105,14 @@ static uint64_t kernel_positions(const plan_channels *c, uint32_t dims, uint32_t
   return product;
 }
 
-/* Setting partial results to zero. */
-static uint64_t zero_cycles(const plan_problem *problem, int64_t elements) {
+/* Setting partial results to zero, a block of output channels of a group at a time. The workers'
+ * first call sets up registers. */
+static uint64_t zero_cycles(const plan_problem *problem, int64_t elements, uint64_t blocks) {
   const int64_t workers = problem->target->num_worker_contexts;
   const int64_t vector = problem->target->data_path_width / 8 / problem->partial_bytes;
-  return (uint64_t)(workers * (plan_ceil_div(plan_ceil_div(elements, workers), vector) + 5));
+  const int64_t each = plan_ceil_div(plan_ceil_div(elements, workers), vector) + 5;
+  const int64_t first = is_float(problem->partial_bytes) ? 9 : 10;
+  return (uint64_t)(workers * first) + blocks * (uint64_t)(workers * each);
 }
 
 static uint64_t amp_partials(const plan_problem *p, const plan_channels *c, int64_t positions,
@@ -104,9 +122,13 @@ static uint64_t amp_partials(const plan_problem *p, const plan_channels *c, int6
   const uint64_t out = unsigned_of(c->tile_out / p->out_grain);
   const uint64_t passes = (p->out_grain + p->units - 1) / p->units;
   const uint64_t load = amp_load(p);
+  const uint64_t workers = p->target->num_worker_contexts;
+  const kept_registers kept = registers_kept(p);
   if (p->pointwise) {
-    return 50 + groups * (12 + (in - 1) * (16 + out * (19 + passes * (6 + load + inner))) + 11 +
-                          out * (19 + passes * (7 + load + inner_zero)));
+    const uint64_t first = (uint64_t)(kept.call + kept.block * (int64_t)(in * groups - 1));
+    return 50 + workers * first +
+           groups * (12 + (in - 1) * (16 + out * (19 + passes * (6 + load + inner))) + 11 +
+                     out * (19 + passes * (7 + load + inner_zero)));
   }
   const uint32_t dims = p->shape.num_dims;
   const uint64_t height = p->filter_height;
@@ -115,8 +137,8 @@ static uint64_t amp_partials(const plan_problem *p, const plan_channels *c, int6
   const uint64_t extra = height == 1 ? 15 : height == 2 ? 46 : height == 4 ? 60 : 20 * height;
   const uint64_t block = outer * (14 + inner_positions * (12 + passes * (load + extra + 3))) +
                          outer * inner_positions * passes * inner;
-  return 109 + groups * (16 + in * (14 + out * (14 + block))) +
-         zero_cycles(p, positions * c->tile_out * c->tile_groups);
+  return 109 + workers * (uint64_t)kept.item + groups * (16 + in * (14 + out * (14 + block))) +
+         zero_cycles(p, positions * p->out_grain, groups * out) + 23 * groups * out;
 }
 
 /* ---- SLIC ----------------------------------------------------------------------------------- */
@@ -215,7 +237,7 @@ static uint64_t hmac_partials(const plan_problem *p, const plan_channels *c, int
   const uint64_t overhead = is_float(p->in_bytes) ? 58 : 65;
   return overhead - (p->pointwise ? 10 : 0) +
          (uint64_t)c->tile_groups * (23 + in * (15 + out * (10 + kernels * inner + 16 * workers))) +
-         zero_cycles(p, positions * c->tile_out * c->tile_groups);
+         zero_cycles(p, positions * p->out_grain, (uint64_t)c->tile_groups * out);
 }
 
 static uint64_t vmac_partials(const plan_problem *p, const plan_channels *c, int64_t positions) {

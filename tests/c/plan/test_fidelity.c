@@ -1,6 +1,6 @@
-/* Plans with the default options against published measurements: dense matmuls on a Bow within
- * 12 % in the mean and 35 % each; the plans of the IPU Model's program. bench/fidelity prints the
- * points. */
+/* Plans against published measurements: dense matmuls on a Bow within 5 % in the mean and 20 %
+ * each, halves with the better partial sums; the plans of the IPU Model's program. bench/fidelity
+ * prints the points. */
 #include <math.h>
 #include <stdio.h>
 
@@ -19,21 +19,23 @@ static trm_linear_plan make(const trm_target *target, trm_dtype type, int64_t m,
 static void test_matmuls(void **state) {
   (void)state;
   trm_target *bow = load("bow");
-  for (int half_partials = 0; half_partials < 2; ++half_partials) {
-    double sum = 0;
-    for (size_t i = 0; i < NUM_PUBLISHED_MATMULS; ++i) {
-      const published_matmul *p = &published_matmuls[i];
-      const trm_linear_plan plan = make(bow, p->type, p->m, p->m, p->n, half_partials == 1);
-      const double error = (double)plan.cycles / published_cycles(p) - 1;
-      if (fabs(error) > 0.35) {
-        fail_msg("%s m = k = %d, n = %d: %llu cycles, published %.0f", trm_dtype_name(p->type),
-                 p->m, p->n, (unsigned long long)plan.cycles, published_cycles(p));
-      }
-      sum += fabs(error);
+  double sum = 0;
+  for (size_t i = 0; i < NUM_PUBLISHED_MATMULS; ++i) {
+    const published_matmul *p = &published_matmuls[i];
+    uint64_t cycles = make(bow, p->type, p->m, p->m, p->n, false).cycles;
+    if (p->type == TRM_F16) {
+      const uint64_t narrow = make(bow, p->type, p->m, p->m, p->n, true).cycles;
+      if (narrow < cycles) cycles = narrow;
     }
-    if (sum / NUM_PUBLISHED_MATMULS > 0.12) {
-      fail_msg("mean absolute error %.3f", sum / NUM_PUBLISHED_MATMULS);
+    const double error = (double)cycles / published_cycles(p) - 1;
+    if (fabs(error) > 0.20) {
+      fail_msg("%s m = k = %d, n = %d: %llu cycles, published %.0f", trm_dtype_name(p->type), p->m,
+               p->n, (unsigned long long)cycles, published_cycles(p));
     }
+    sum += fabs(error);
+  }
+  if (sum / NUM_PUBLISHED_MATMULS > 0.05) {
+    fail_msg("mean absolute error %.3f", sum / NUM_PUBLISHED_MATMULS);
   }
   trm_target_release(bow);
 }
