@@ -27,6 +27,11 @@ if(SKBUILD)
   install(TARGETS tremula LIBRARY DESTINATION tremula/lib NAMELINK_SKIP)
   install(TARGETS tremula_tf LIBRARY DESTINATION tremula/lib)
   install(FILES ${CMAKE_SOURCE_DIR}/python/tremula.pth DESTINATION .)
+  # The C++ headers of custom operators, which are in the package, are written over these.
+  foreach(header poplar.h poplar_codelet.h poplar_op.def)
+    install(FILES ${CMAKE_SOURCE_DIR}/include/tremula/${header}
+      DESTINATION tremula/poplar/include/tremula)
+  endforeach()
   # The wheel is for every Python 3. A tool looks for the library in the Python of its environment.
   set(tool_rpath "$ORIGIN/../lib")
   foreach(minor RANGE 9 14)

@@ -275,6 +275,7 @@ build_wheel() {
 # install_tremula FOLDER
 install_tremula() {
   local stamp=$1/.tremula-installed
+  install_packages "$1" pyelftools pyelftools==0.33
   if [ "$stamp" -nt "$WHEEL" ]; then return; fi
   say "installing Tremula into $1"
   quietly install "$1/bin/python" -m pip install --no-deps --force-reinstall "$WHEEL" ||

@@ -16,6 +16,7 @@ static const struct {
      "print a profile, or compare two"},
     {"view", command_view, "DIR [DIR2] [--open]", "show profiles in the browser"},
     {"trace", command_trace, "FILE.pvti|DIR... [-o FILE]", "export timelines for Perfetto"},
+    {"poplar", command_poplar, "--env | --prefix", "where Poplar's headers and popc lie"},
     {"ops", command_ops, "[--hlo]", "list the ops of the IPU device, or of the compiler"},
 };
 enum { NUM_COMMANDS = sizeof commands / sizeof *commands };
@@ -40,8 +41,9 @@ static void print_help(void) {
 int main(int argc, char **argv) {
   const char *name = argc > 1 ? argv[1] : NULL;
   if (name == NULL) {
-    return complain_usage("",
-                          "say what to do: compile, run, plan, print, report, view, trace or ops");
+    return complain_usage(
+        "", "say what to do: compile, run, plan, print, report, view, trace, poplar or "
+            "ops");
   }
   if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0 || strcmp(name, "help") == 0) {
     print_help();

@@ -1,0 +1,21 @@
+# Source this: `popc`, the C++ headers and the libraries to link to are found from then on.
+#   source "$(tremula poplar --prefix)/enable.sh"
+# It is for bash, zsh and other shells that set BASH_SOURCE or %x.
+if [ -n "${BASH_SOURCE:-}" ]; then
+  tremula_poplar=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+elif [ -n "${ZSH_VERSION:-}" ]; then
+  tremula_poplar=$(cd "$(dirname "$(eval 'print -r -- "${(%):-%x}"')")" && pwd)
+else
+  echo "enable.sh: source it in bash or zsh, or use: eval \"\$(tremula poplar --env)\"" >&2
+  return 1
+fi
+tremula_includes=$tremula_poplar/include
+# In a tree of sources the C headers are not beside the C++ ones.
+[ -d "$tremula_includes/tremula" ] ||
+  tremula_includes=$tremula_includes:$(cd "$tremula_poplar/../../../include" && pwd)
+export POPLAR_SDK_ENABLED=$tremula_poplar
+export PATH=$tremula_poplar/bin${PATH:+:$PATH}
+export CPLUS_INCLUDE_PATH=$tremula_includes${CPLUS_INCLUDE_PATH:+:$CPLUS_INCLUDE_PATH}
+export LIBRARY_PATH=$tremula_poplar/lib${LIBRARY_PATH:+:$LIBRARY_PATH}
+export CMAKE_PREFIX_PATH=$tremula_poplar${CMAKE_PREFIX_PATH:+:$CMAKE_PREFIX_PATH}
+unset tremula_poplar tremula_includes

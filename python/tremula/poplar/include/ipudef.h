@@ -1,0 +1,168 @@
+/* Short vectors: half2, half4, float2, float4, and those of integers.
+ *
+ * Class templates and not the compiler's vectors, because codelets assign `v = {a, b}`. Arithmetic
+ * is by element; a comparison gives a vector of integers, -1 where it holds. */
+#ifndef TREMULA_IPUDEF_H_
+#define TREMULA_IPUDEF_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+#include "poplar/HalfFloat.hpp"
+
+namespace ipu {
+namespace detail {
+
+template <std::size_t bytes>
+struct mask;
+template <>
+struct mask<1> {
+  typedef int8_t type;
+};
+template <>
+struct mask<2> {
+  typedef int16_t type;
+};
+template <>
+struct mask<4> {
+  typedef int32_t type;
+};
+template <>
+struct mask<8> {
+  typedef int64_t type;
+};
+
+/* A type that is not deduced, so that scalars convert. */
+template <class T>
+struct as {
+  typedef T type;
+};
+
+template <class T, unsigned N>
+struct alignas(sizeof(T) * N) vec {
+  T at[N];
+
+  T &operator[](std::size_t i) { return at[i]; }
+  constexpr const T &operator[](std::size_t i) const { return at[i]; }
+
+  /* Elements converted one by one. */
+  template <class U>
+  explicit operator vec<U, N>() const {
+    vec<U, N> result;
+    for (unsigned i = 0; i < N; ++i) result.at[i] = static_cast<U>(at[i]);
+    return result;
+  }
+
+#define IPU_VECTOR_OPERATOR(OP)                                                         \
+  friend vec operator OP(const vec &a, const vec &b) {                                  \
+    vec result;                                                                         \
+    for (unsigned i = 0; i < N; ++i) result.at[i] = static_cast<T>(a.at[i] OP b.at[i]); \
+    return result;                                                                      \
+  }                                                                                     \
+  friend vec operator OP(const vec &a, T b) {                                           \
+    vec result;                                                                         \
+    for (unsigned i = 0; i < N; ++i) result.at[i] = static_cast<T>(a.at[i] OP b);       \
+    return result;                                                                      \
+  }                                                                                     \
+  friend vec operator OP(T a, const vec &b) {                                           \
+    vec result;                                                                         \
+    for (unsigned i = 0; i < N; ++i) result.at[i] = static_cast<T>(a OP b.at[i]);       \
+    return result;                                                                      \
+  }                                                                                     \
+  vec &operator OP##=(const vec & b) { return *this = *this OP b; }                     \
+  vec &operator OP##=(T b) { return *this = *this OP b; }
+  IPU_VECTOR_OPERATOR(+)
+  IPU_VECTOR_OPERATOR(-)
+  IPU_VECTOR_OPERATOR(*)
+  IPU_VECTOR_OPERATOR(/)
+#undef IPU_VECTOR_OPERATOR
+  vec operator-() const {
+    vec result;
+    for (unsigned i = 0; i < N; ++i) result.at[i] = static_cast<T>(-at[i]);
+    return result;
+  }
+};
+
+template <class T, unsigned N>
+struct is_integers : std::is_integral<T> {};
+
+#define IPU_VECTOR_BITS(OP)                                                              \
+  template <class T, unsigned N>                                                         \
+  typename std::enable_if<std::is_integral<T>::value, vec<T, N>>::type operator OP(      \
+      const vec<T, N> &a, const vec<T, N> &b) {                                          \
+    vec<T, N> result;                                                                    \
+    for (unsigned i = 0; i < N; ++i) result.at[i] = static_cast<T>(a.at[i] OP b.at[i]);  \
+    return result;                                                                       \
+  }                                                                                      \
+  template <class T, unsigned N>                                                         \
+  typename std::enable_if<std::is_integral<T>::value, vec<T, N>>::type operator OP(      \
+      const vec<T, N> &a, typename as<T>::type b) {                                      \
+    vec<T, N> result;                                                                    \
+    for (unsigned i = 0; i < N; ++i) result.at[i] = static_cast<T>(a.at[i] OP b);        \
+    return result;                                                                       \
+  }                                                                                      \
+  template <class T, unsigned N, class U>                                                \
+  typename std::enable_if<std::is_integral<T>::value, vec<T, N> &>::type operator OP##=( \
+      vec<T, N> &a, const U &b) {                                                        \
+    return a = a OP b;                                                                   \
+  }
+IPU_VECTOR_BITS(&)
+IPU_VECTOR_BITS(|)
+IPU_VECTOR_BITS(^)
+IPU_VECTOR_BITS(<<)
+IPU_VECTOR_BITS(>>)
+IPU_VECTOR_BITS(%)
+#undef IPU_VECTOR_BITS
+
+template <class T, unsigned N>
+vec<T, N> operator~(const vec<T, N> &a) {
+  vec<T, N> result;
+  for (unsigned i = 0; i < N; ++i) result.at[i] = static_cast<T>(~a.at[i]);
+  return result;
+}
+
+#define IPU_VECTOR_COMPARISON(OP)                                                                  \
+  template <class T, unsigned N>                                                                   \
+  vec<typename mask<sizeof(T)>::type, N> operator OP(const vec<T, N> &a, const vec<T, N> &b) {     \
+    vec<typename mask<sizeof(T)>::type, N> result;                                                 \
+    for (unsigned i = 0; i < N; ++i) result.at[i] = a.at[i] OP b.at[i] ? -1 : 0;                   \
+    return result;                                                                                 \
+  }                                                                                                \
+  template <class T, unsigned N>                                                                   \
+  vec<typename mask<sizeof(T)>::type, N> operator OP(const vec<T, N> &a, typename as<T>::type b) { \
+    vec<typename mask<sizeof(T)>::type, N> result;                                                 \
+    for (unsigned i = 0; i < N; ++i) result.at[i] = a.at[i] OP b ? -1 : 0;                         \
+    return result;                                                                                 \
+  }
+IPU_VECTOR_COMPARISON(==)
+IPU_VECTOR_COMPARISON(!=)
+IPU_VECTOR_COMPARISON(<)
+IPU_VECTOR_COMPARISON(<=)
+IPU_VECTOR_COMPARISON(>)
+IPU_VECTOR_COMPARISON(>=)
+#undef IPU_VECTOR_COMPARISON
+
+} // namespace detail
+} // namespace ipu
+
+typedef ipu::detail::vec<half, 2> half2;
+typedef ipu::detail::vec<half, 4> half4;
+typedef ipu::detail::vec<float, 2> float2;
+typedef ipu::detail::vec<float, 4> float4;
+typedef ipu::detail::vec<signed char, 2> char2;
+typedef ipu::detail::vec<signed char, 4> char4;
+typedef ipu::detail::vec<unsigned char, 2> uchar2;
+typedef ipu::detail::vec<unsigned char, 4> uchar4;
+typedef ipu::detail::vec<short, 2> short2;
+typedef ipu::detail::vec<short, 4> short4;
+typedef ipu::detail::vec<unsigned short, 2> ushort2;
+typedef ipu::detail::vec<unsigned short, 4> ushort4;
+typedef ipu::detail::vec<int, 2> int2;
+typedef ipu::detail::vec<int, 4> int4;
+typedef ipu::detail::vec<unsigned, 2> uint2;
+typedef ipu::detail::vec<unsigned, 4> uint4;
+typedef ipu::detail::vec<long long, 2> long2;
+typedef ipu::detail::vec<long long, 4> long4;
+
+#endif // TREMULA_IPUDEF_H_

@@ -1,0 +1,446 @@
+/* Graph: variables and their tiles, compute sets and their vertices.
+ *
+ * The header also defines the functions by which Tremula calls an operator (Operator.hpp): a
+ * library of operators needs nothing but to include it. */
+#ifndef TREMULA_POPLAR_GRAPH_HPP_
+#define TREMULA_POPLAR_GRAPH_HPP_
+
+#include <cstdint>
+#include <functional>
+#include <istream>
+#include <iterator>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "ArrayRef.hpp"
+#include "DebugContext.hpp"
+#include "Detail.hpp"
+#include "GraphElements.hpp"
+#include "Interval.hpp"
+#include "OptionFlags.hpp"
+#include "Program.hpp"
+#include "Target.hpp"
+#include "Tensor.hpp"
+#include "Type.hpp"
+#include "VertexIntrospector.hpp"
+
+namespace poplar {
+
+enum class VariableMappingMethod { NONE, LINEAR };
+
+/* How far a clone keeps the order of its original's elements. A clone here always has the
+ * original's shape and tiles, and elements of its own. */
+enum class TensorCloneMethod {
+  PRESERVE_ORDER_AND_ALIASES,
+  CREATE_NEW_ORDER,
+  PRESERVE_ORDER_UNLESS_ALIASES,
+  GATHER_AND_PRESERVE_TILE_ORDER_AND_ALIASES
+};
+
+enum class CodeletFileType {
+  PreprocessedAsmSource,
+  AsmSource,
+  CSource,
+  CppSource,
+  IrSource,
+  Object,
+  Auto
+};
+
+/* Cycles and floating-point operations of a vertex. */
+struct VertexPerfEstimate {
+  VertexPerfEstimate() = default;
+  VertexPerfEstimate(uint64_t cycles_, uint64_t flops_ = 0) : cycles(cycles_), flops(flops_) {}
+  uint64_t cycles = 0, flops = 0;
+};
+
+class Graph {
+ public:
+  /* For each tile, intervals of a flattened tensor. */
+  typedef std::vector<std::vector<Interval>> TileToTensorMapping;
+  typedef std::function<VertexPerfEstimate(const VertexIntrospector &, const Target &)>
+      PerfEstimateFunc;
+  typedef std::function<uint64_t(const VertexIntrospector &, const Target &)> CycleEstimateFunc;
+
+  /* What addVertex() connects at once. */
+  class ConnectionDesc {
+   public:
+    ConnectionDesc(StringRef field, Tensor tensor) : field_(field), tensors_(1, tensor) {}
+    ConnectionDesc(StringRef field, ArrayRef<Tensor> tensors)
+        : field_(field), tensors_(tensors.begin(), tensors.end()), is_list_(true) {}
+
+   private:
+    friend class Graph;
+    std::string field_;
+    std::vector<Tensor> tensors_;
+    bool is_list_ = false;
+  };
+
+  const Target getTarget() const { return Target(handle()); }
+  unsigned getReplicationFactor() const { return 1; }
+  Graph getTopLevelGraph() const { return *this; }
+
+  /* ---- Variables and constants ---- */
+
+  /* The caller maps the variable to tiles (setTileMapping). */
+  Tensor addVariable(const Type &type, ArrayRef<std::size_t> shape,
+                     const DebugContext &debug = {}) {
+    return addVariable(type, shape, VariableMappingMethod::NONE, debug);
+  }
+  Tensor addVariable(const Type &type, ArrayRef<std::size_t> shape, VariableMappingMethod mapping,
+                     const DebugContext &debug = {}) {
+    const std::vector<uint64_t> dims = detail::wide(shape);
+    trm_poplar_tensor *made = nullptr;
+    detail::Failure failure;
+    failure.check(detail::table().add_variable(
+        handle(), type.number(), dims.data(), static_cast<uint32_t>(dims.size()),
+        mapping == VariableMappingMethod::LINEAR ? TRM_POPLAR_PLACE_LINEAR : TRM_POPLAR_PLACE_NONE,
+        debug.getPathName().c_str(), &made, failure));
+    return Tensor(handle(), made);
+  }
+
+  /* A constant of the values, which are converted; it is mapped to tiles as a variable is. */
+  template <class T>
+  Tensor addConstant(const Type &type, ArrayRef<std::size_t> shape, ArrayRef<T> values,
+                     const DebugContext &debug = {}) {
+    return constant<T>(type, shape, values.data(), values.size(), debug);
+  }
+  template <class T>
+  Tensor addConstant(const Type &type, ArrayRef<std::size_t> shape, const T *values,
+                     const DebugContext &debug = {}) {
+    return constant<T>(type, shape, values, product(shape), debug);
+  }
+  /* A constant all of whose elements are one value. */
+  template <class T, class = typename std::enable_if<std::is_arithmetic<T>::value ||
+                                                     std::is_same<T, half>::value>::type>
+  Tensor addConstant(const Type &type, ArrayRef<std::size_t> shape, T value,
+                     const DebugContext &debug = {}) {
+    return constant<T>(type, shape, &value, 1, debug);
+  }
+  /* The same of bits of halves. */
+  Tensor addConstantHalf(const Type &type, ArrayRef<std::size_t> shape, uint16_t bits,
+                         const DebugContext &debug = {}) {
+    return constant_of(type, shape, HALF.number(), &bits, 1, debug);
+  }
+  Tensor addConstantHalf(const Type &type, ArrayRef<std::size_t> shape, const uint16_t *bits,
+                         const DebugContext &debug = {}) {
+    return constant_of(type, shape, HALF.number(), bits, product(shape), debug);
+  }
+
+  /* A variable with the tensor's shape and tiles. */
+  Tensor clone(const Type &type, const Tensor &tensor, const DebugContext &debug = {},
+               TensorCloneMethod = TensorCloneMethod::PRESERVE_ORDER_UNLESS_ALIASES) {
+    trm_poplar_tensor *made = nullptr;
+    detail::Failure failure;
+    failure.check(detail::table().clone(handle(), type.number(), tensor.get(),
+                                        debug.getPathName().c_str(), &made, failure));
+    return Tensor(handle(), made);
+  }
+  Tensor clone(const Tensor &tensor, const DebugContext &debug = {},
+               TensorCloneMethod method = TensorCloneMethod::PRESERVE_ORDER_UNLESS_ALIASES) {
+    return clone(tensor.elementType(), tensor, debug, method);
+  }
+  /* `count` clones, as the elements of a new first dimension. */
+  Tensor cloneN(const Tensor &tensor, std::size_t count, const DebugContext &debug = {},
+                TensorCloneMethod = TensorCloneMethod::PRESERVE_ORDER_UNLESS_ALIASES) {
+    std::vector<Tensor> clones;
+    for (std::size_t i = 0; i < count; ++i) clones.push_back(clone(tensor, debug).expand({0}));
+    return concat(clones);
+  }
+
+  /* ---- Tiles ---- */
+
+  void setTileMapping(VertexRef vertex, unsigned tile) {
+    detail::Failure failure;
+    failure.check(detail::table().set_vertex_tile(handle(), vertex.getId(), tile, failure));
+  }
+  void setTileMapping(const Tensor &tensor, unsigned tile) {
+    const trm_poplar_interval all = {0, tensor.numElements(), tile};
+    map(tensor, &all, 1);
+  }
+  void setTileMapping(const Tensor &tensor, const TileToTensorMapping &mapping) {
+    std::vector<trm_poplar_interval> intervals;
+    for (std::size_t tile = 0; tile < mapping.size(); ++tile) {
+      for (const Interval &one : mapping[tile]) {
+        intervals.push_back({one.begin(), one.end(), static_cast<uint32_t>(tile)});
+      }
+    }
+    map(tensor, intervals.data(), intervals.size());
+  }
+  /* One list of intervals for each tile of the graph. Throws invalid_tile_mapping if an element has
+   * no tile, unless the mapping may be incomplete. */
+  TileToTensorMapping getTileMapping(const Tensor &tensor, bool requireComplete = true,
+                                     bool /*allowExternal*/ = false) const {
+    detail::Block<trm_poplar_interval> found;
+    uint64_t count = 0;
+    detail::Failure failure;
+    failure.check(detail::table().get_tile_mapping(handle(), tensor.get(), requireComplete,
+                                                   found.out(), &count, failure));
+    TileToTensorMapping result(getTarget().getNumTiles());
+    for (uint64_t i = 0; i < count; ++i) {
+      const trm_poplar_interval &one = found.get()[i];
+      if (one.tile >= result.size()) result.resize(std::size_t(one.tile) + 1);
+      result[one.tile].push_back(Interval(one.begin, one.end));
+    }
+    return result;
+  }
+  TileToTensorMapping getTileMapping(const Tensor &tensor, bool *isComplete) const {
+    TileToTensorMapping result = getTileMapping(tensor, false);
+    std::size_t mapped = 0;
+    for (const std::vector<Interval> &tile : result) {
+      for (const Interval &one : tile) mapped += one.size();
+    }
+    if (isComplete != nullptr) *isComplete = mapped == tensor.numElements();
+    return result;
+  }
+  TileToTensorMapping getVariableTileMapping(const Tensor &tensor) const {
+    return getTileMapping(tensor);
+  }
+  /* The parts of the regions that are contiguous in a variable, one list for each part. */
+  std::vector<std::vector<Interval>> getSortedContiguousRegions(const Tensor &tensor,
+                                                                ArrayRef<Interval> regions) const {
+    std::vector<std::vector<Interval>> result;
+    const std::vector<Interval> parts = tensor.getContiguousRegions();
+    for (const Interval &region : regions) {
+      for (const Interval &part : parts) {
+        const std::size_t begin = std::max(region.begin(), part.begin());
+        const std::size_t end = std::min(region.end(), part.end());
+        if (begin < end) result.push_back({Interval(begin, end)});
+      }
+    }
+    return result;
+  }
+
+  /* ---- Compute sets and vertices ---- */
+
+  ComputeSet addComputeSet(const DebugContext &debug = {}) {
+    uint32_t id = 0;
+    detail::Failure failure;
+    failure.check(
+        detail::table().add_compute_set(handle(), debug.getPathName().c_str(), &id, failure));
+    return ComputeSet(handle(), id);
+  }
+  /* A vertex of a class of the codelets that were added. */
+  VertexRef addVertex(ComputeSet set, StringRef codelet) {
+    uint32_t id = 0;
+    const std::string name = codelet;
+    detail::Failure failure;
+    failure.check(detail::table().add_vertex(handle(), set.getId(), name.c_str(), &id, failure));
+    return VertexRef(id);
+  }
+  VertexRef addVertex(ComputeSet set, StringRef codelet, ArrayRef<ConnectionDesc> connections) {
+    const VertexRef vertex = addVertex(set, codelet);
+    for (const ConnectionDesc &one : connections) {
+      if (one.is_list_) {
+        connect(vertex[one.field_], ArrayRef<Tensor>(one.tensors_));
+      } else {
+        connect(vertex[one.field_], one.tensors_[0]);
+      }
+    }
+    return vertex;
+  }
+  void connect(FieldRef field, const Tensor &tensor) {
+    detail::Failure failure;
+    failure.check(detail::table().connect(handle(), field.vertex(), field.name(), field.index(),
+                                          tensor.get(), failure));
+  }
+  /* One tensor for each element of a field that is a list. */
+  void connect(FieldRef field, ArrayRef<Tensor> tensors) {
+    std::vector<const trm_poplar_tensor *> handles;
+    for (const Tensor &one : tensors) handles.push_back(one.get());
+    detail::Failure failure;
+    failure.check(detail::table().connect_list(handle(), field.vertex(), field.name(),
+                                               handles.data(), handles.size(), failure));
+  }
+  void setFieldSize(FieldRef field, std::size_t size) {
+    detail::Failure failure;
+    failure.check(detail::table().set_field_size(handle(), field.vertex(), field.name(),
+                                                 field.index(), size, failure));
+  }
+  /* Of a field that is a value. */
+  template <class T, class = typename std::enable_if<std::is_arithmetic<T>::value ||
+                                                     std::is_same<T, half>::value>::type>
+  void setInitialValue(FieldRef field, T value) {
+    initial(field, detail::number_of<T>::value, &value, 1);
+  }
+  template <class T>
+  typename std::enable_if<std::is_enum<T>::value>::type setInitialValue(FieldRef field, T value) {
+    setInitialValue(field, static_cast<typename std::underlying_type<T>::type>(value));
+  }
+  template <class T>
+  void setInitialValue(FieldRef field, ArrayRef<T> values) {
+    initial(field, detail::number_of<T>::value, values.data(), values.size());
+  }
+  void setInitialValueHalf(FieldRef field, uint16_t bits) {
+    initial(field, HALF.number(), &bits, 1);
+  }
+  void setInitialValueHalf(FieldRef field, ArrayRef<uint16_t> bits) {
+    initial(field, HALF.number(), bits.data(), bits.size());
+  }
+  /* The contents of a variable before the first run. */
+  template <class T, class = typename std::enable_if<std::is_arithmetic<T>::value ||
+                                                     std::is_same<T, half>::value>::type>
+  void setInitialValue(const Tensor &tensor, T value) {
+    initial(tensor, detail::number_of<T>::value, &value, 1);
+  }
+  template <class T>
+  void setInitialValue(const Tensor &tensor, ArrayRef<T> values) {
+    initial(tensor, detail::number_of<T>::value, values.data(), values.size());
+  }
+  void setInitialValueHalf(const Tensor &tensor, ArrayRef<uint16_t> bits) {
+    initial(tensor, HALF.number(), bits.data(), bits.size());
+  }
+
+  /* ---- Codelets and their estimates ---- */
+
+  /* A .gp that popc made, or a C++ source, which is compiled. Returns true. */
+  bool addCodelets(StringRef path, CodeletFileType = CodeletFileType::Auto, StringRef options = "",
+                   StringRef /*target*/ = "") {
+    const std::string name = path, flags = options;
+    detail::Failure failure;
+    failure.check(detail::table().add_codelets(handle(), name.c_str(), flags.c_str(), failure));
+    return true;
+  }
+  /* The text of a C++ source. */
+  void addCodelets(std::istream &stream, StringRef options = "",
+                   CodeletFileType = CodeletFileType::CppSource, StringRef /*target*/ = "") {
+    const std::string text((std::istreambuf_iterator<char>(stream)),
+                           std::istreambuf_iterator<char>());
+    const std::string flags = options;
+    detail::Failure failure;
+    failure.check(
+        detail::table().add_codelets_text(handle(), text.c_str(), flags.c_str(), failure));
+  }
+  void setPerfEstimate(const VertexRef &vertex, uint64_t cycles, uint64_t flops = 0) {
+    detail::Failure failure;
+    failure.check(
+        detail::table().set_perf_estimate(handle(), vertex.getId(), cycles, flops, failure));
+  }
+  void setPerfEstimate(const VertexRef &vertex, const VertexPerfEstimate &estimate) {
+    setPerfEstimate(vertex, estimate.cycles, estimate.flops);
+  }
+  void setCycleEstimate(const VertexRef &vertex, uint64_t cycles) {
+    setPerfEstimate(vertex, cycles);
+  }
+  /* A function that estimates each vertex of a class. */
+  void registerPerfEstimator(StringRef codelet, PerfEstimateFunc function) {
+    const std::string name = codelet;
+    Estimator *const held = new Estimator{std::move(function), handle()};
+    detail::Failure failure;
+    failure.check(detail::table().register_perf_estimator(handle(), name.c_str(), estimate, held,
+                                                          release_estimator, failure));
+  }
+  void registerCycleEstimator(StringRef codelet, CycleEstimateFunc function) {
+    registerPerfEstimator(codelet,
+                          [function](const VertexIntrospector &vertex, const Target &target) {
+                            return VertexPerfEstimate(function(vertex, target));
+                          });
+  }
+
+  /* ---- Parts of the machine ---- */
+
+  /* Tiles [lower, upper) of this graph. */
+  Graph createVirtualGraph(unsigned lower, unsigned upper) {
+    std::vector<uint32_t> tiles;
+    for (unsigned tile = lower; tile < upper; ++tile) tiles.push_back(tile);
+    return virtual_graph(tiles);
+  }
+  /* The first tiles of each IPU. */
+  Graph createVirtualGraph(unsigned tilesPerIPU) {
+    std::vector<unsigned> tiles;
+    for (unsigned tile = 0; tile < tilesPerIPU; ++tile) tiles.push_back(tile);
+    return createVirtualGraph(tiles);
+  }
+  /* These tiles of each IPU. */
+  Graph createVirtualGraph(const std::vector<unsigned> &perIpuTiles) {
+    const Target target = getTarget();
+    const unsigned perIpu = target.getTilesPerIPU();
+    std::vector<uint32_t> tiles;
+    for (unsigned first = 0; first < target.getNumTiles(); first += perIpu) {
+      for (const unsigned tile : perIpuTiles) tiles.push_back(first + tile);
+    }
+    return virtual_graph(tiles);
+  }
+
+  /* For the headers. */
+  static Graph share(trm_poplar_graph *graph) {
+    return Graph(detail::Counted<trm_poplar_graph>::share(graph));
+  }
+  trm_poplar_graph *handle() const { return held_.get(); }
+
+ private:
+  struct Estimator {
+    PerfEstimateFunc function;
+    trm_poplar_graph *graph;
+  };
+
+  explicit Graph(detail::Counted<trm_poplar_graph> held) : held_(std::move(held)) {}
+
+  static int32_t estimate(void *user, trm_poplar_introspector *vertex, uint64_t *out_cycles,
+                          uint64_t *out_flops) {
+    const Estimator &estimator = *static_cast<Estimator *>(user);
+    try {
+      const VertexPerfEstimate result =
+          estimator.function(VertexIntrospector(vertex), Target(estimator.graph));
+      *out_cycles = result.cycles;
+      *out_flops = result.flops;
+      return 0;
+    } catch (...) {
+      return 13;
+    }
+  }
+  static void release_estimator(void *user) { delete static_cast<Estimator *>(user); }
+
+  static std::size_t product(ArrayRef<std::size_t> shape) {
+    std::size_t result = 1;
+    for (const std::size_t size : shape) result *= size;
+    return result;
+  }
+  template <class T>
+  Tensor constant(const Type &type, ArrayRef<std::size_t> shape, const T *values, std::size_t count,
+                  const DebugContext &debug) {
+    return constant_of(type, shape, detail::number_of<T>::value, values, count, debug);
+  }
+  Tensor constant_of(const Type &type, ArrayRef<std::size_t> shape, int32_t number,
+                     const void *values, std::size_t count, const DebugContext &debug) {
+    const std::vector<uint64_t> dims = detail::wide(shape);
+    trm_poplar_tensor *made = nullptr;
+    detail::Failure failure;
+    failure.check(detail::table().add_constant(handle(), type.number(), dims.data(),
+                                               static_cast<uint32_t>(dims.size()), number, values,
+                                               count, debug.getPathName().c_str(), &made, failure));
+    return Tensor(handle(), made);
+  }
+  void map(const Tensor &tensor, const trm_poplar_interval *intervals, std::size_t count) {
+    detail::Failure failure;
+    failure.check(
+        detail::table().set_tile_mapping(handle(), tensor.get(), intervals, count, failure));
+  }
+  void initial(const FieldRef &field, int32_t number, const void *values, std::size_t count) {
+    detail::Failure failure;
+    failure.check(detail::table().set_initial_value(handle(), field.vertex(), field.name(),
+                                                    field.index(), number, values, count, failure));
+  }
+  void initial(const Tensor &tensor, int32_t number, const void *values, std::size_t count) {
+    detail::Failure failure;
+    failure.check(
+        detail::table().set_initial_tensor(handle(), tensor.get(), number, values, count, failure));
+  }
+  Graph virtual_graph(const std::vector<uint32_t> &tiles) {
+    trm_poplar_graph *made = nullptr;
+    detail::Failure failure;
+    failure.check(detail::table().graph_virtual(
+        handle(), tiles.data(), static_cast<uint32_t>(tiles.size()), &made, failure));
+    return Graph(detail::Counted<trm_poplar_graph>(made));
+  }
+
+  detail::Counted<trm_poplar_graph> held_;
+};
+
+} // namespace poplar
+
+#include "Operator.hpp"
+
+#endif // TREMULA_POPLAR_GRAPH_HPP_

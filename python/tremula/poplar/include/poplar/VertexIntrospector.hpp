@@ -1,0 +1,82 @@
+/* What the estimator of a vertex can ask of it. */
+#ifndef TREMULA_POPLAR_VERTEX_INTROSPECTOR_HPP_
+#define TREMULA_POPLAR_VERTEX_INTROSPECTOR_HPP_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "Detail.hpp"
+#include "StringRef.hpp"
+
+namespace poplar {
+
+class Target;
+
+/* The contents of a field that setInitialValue() sets. */
+template <class T>
+class FieldData {
+ public:
+  explicit FieldData(std::vector<T> values) : values_(std::move(values)) {}
+  std::size_t size() const { return values_.size(); }
+  T operator[](std::size_t i) const { return values_.at(i); }
+
+ private:
+  std::vector<T> values_;
+};
+
+class IntrospectedField {
+ public:
+  IntrospectedField(trm_poplar_introspector *vertex, std::string name, int64_t index = -1)
+      : vertex_(vertex), name_(name), index_(index) {}
+
+  /* The number of elements. Throws graph_object_load_error without such a field. */
+  std::size_t size() const {
+    uint64_t result = 0;
+    if (!detail::table().introspect_size(vertex_, name_.c_str(), index_, &result)) {
+      throw graph_object_load_error("an estimator asks for the field " + name_ +
+                                    ", which the vertex does not have");
+    }
+    return result;
+  }
+  std::size_t getSizeAtIndex(std::size_t i) const { return (*this)[i].size(); }
+  IntrospectedField operator[](std::size_t i) const {
+    return IntrospectedField(vertex_, name_, static_cast<int64_t>(i));
+  }
+  template <class T>
+  FieldData<T> getInitialValues(const Target &) const {
+    std::vector<T> values;
+    double value;
+    while (detail::table().introspect_value(vertex_, name_.c_str(), values.size(), &value)) {
+      values.push_back(static_cast<T>(value));
+    }
+    return FieldData<T>(values);
+  }
+  template <class T>
+  T getInitialValue(const Target &) const {
+    double value = 0.0;
+    if (!detail::table().introspect_value(vertex_, name_.c_str(), 0, &value)) {
+      throw graph_object_load_error("the field " + name_ + " has no initial value");
+    }
+    return static_cast<T>(value);
+  }
+
+ private:
+  trm_poplar_introspector *vertex_;
+  std::string name_;
+  int64_t index_;
+};
+
+class VertexIntrospector {
+ public:
+  explicit VertexIntrospector(trm_poplar_introspector *vertex) : vertex_(vertex) {}
+  IntrospectedField getFieldInfo(StringRef name) const { return IntrospectedField(vertex_, name); }
+  unsigned getTile() const { return detail::table().introspect_tile(vertex_); }
+
+ private:
+  trm_poplar_introspector *vertex_;
+};
+
+} // namespace poplar
+
+#endif // TREMULA_POPLAR_VERTEX_INTROSPECTOR_HPP_

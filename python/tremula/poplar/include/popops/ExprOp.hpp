@@ -1,0 +1,26 @@
+/* The operations of elementwise expressions. */
+#ifndef TREMULA_POPOPS_EXPR_OP_HPP_
+#define TREMULA_POPOPS_EXPR_OP_HPP_
+
+#include <tremula/poplar.h>
+
+namespace popops {
+namespace expr {
+
+enum class UnaryOpType {
+#define POPLAR_UNARY(ID, Class, function) ID = TRM_POPLAR_UNARY_##ID,
+#include <tremula/poplar_op.def>
+};
+enum class BinaryOpType {
+#define POPLAR_BINARY(ID, Class, function) ID = TRM_POPLAR_BINARY_##ID,
+#include <tremula/poplar_op.def>
+};
+enum class TernaryOpType {
+#define POPLAR_TERNARY(ID, Class, function) ID = TRM_POPLAR_TERNARY_##ID,
+#include <tremula/poplar_op.def>
+};
+
+} // namespace expr
+} // namespace popops
+
+#endif // TREMULA_POPOPS_EXPR_OP_HPP_

@@ -1,0 +1,42 @@
+/* The context of one call of a library, with what it was called with. Profiles here have the names
+ * alone, so the values are evaluated and not kept. */
+#ifndef TREMULA_POPUTIL_DEBUG_INFO_HPP_
+#define TREMULA_POPUTIL_DEBUG_INFO_HPP_
+
+#include <string>
+
+#include "../poplar/DebugContext.hpp"
+#include "../poplar/Tensor.hpp"
+
+namespace poputil {
+
+struct ArgMap {
+  template <class... Arguments>
+  explicit ArgMap(const Arguments &...) {}
+};
+
+#define DI_ARGS(...) ::poputil::ArgMap(__VA_ARGS__)
+#define DI_KEY_ARGS(...) ::poputil::ArgMap(__VA_ARGS__)
+
+class OpDebugInfo : public poplar::DebugInfo {
+ public:
+  OpDebugInfo(const poplar::DebugContext &context, std::string api)
+      : poplar::DebugInfo(context, "poputil"), api_(api) {}
+  void add(std::string, const ArgMap &) {}
+
+ private:
+  std::string api_;
+};
+
+class PoplibsOpDebugInfo : public OpDebugInfo {
+ public:
+  PoplibsOpDebugInfo(const poplar::DebugContext &context, const ArgMap & = ArgMap(),
+                     const std::string &api = "")
+      : OpDebugInfo(context, api) {}
+  void addOutputs(const ArgMap &) {}
+  void addOutput(const poplar::Tensor &) {}
+};
+
+} // namespace poputil
+
+#endif // TREMULA_POPUTIL_DEBUG_INFO_HPP_

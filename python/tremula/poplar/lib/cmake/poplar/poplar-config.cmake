@@ -1,0 +1,2 @@
+# find_package(poplar): the targets of all of Poplar's libraries.
+include(${CMAKE_CURRENT_LIST_DIR}/../poplar-targets.cmake)

@@ -1,0 +1,203 @@
+"""popc: compiles files of codelets for the CPU into a .gp that Graph::addCodelets loads.
+
+    popc [options] SOURCE... -o OUT.gp
+
+g++ compiles each source twice: once for its debug information, from which the vertices and the
+offsets of their fields are read, and once with a function for each vertex that calls compute().
+The .gp is a shared object with a table of the vertices.
+"""
+
+import hashlib
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+
+from tremula.poplar import generator, paths, vertices
+
+VERSION = "1"  # of what is made from a source: part of the cache's key
+# All classes are in the debug information, used or not; version 4 has no indexed strings.
+DEBUG_FLAGS = ("-O0", "-gdwarf-4", "-fno-eliminate-unused-debug-types", "-femit-class-debug-always")
+# Vertices have private members, and read memory by several types. Halves are rounded after each
+# operation, as the IPU rounds them, whatever the optimisation.
+CODE_FLAGS = ("-w", "-fno-access-control", "-fno-strict-aliasing", "-fexcess-precision=16",
+              "-ffp-contract=off")
+COMMON_FLAGS = ("-shared", "-fPIC", "-Wno-attributes", "-D__POPC__=1", "-fvisibility=hidden")
+_ASSEMBLY = ".s", ".asm"
+_USAGE = """usage: popc [options] SOURCE... -o OUT.gp
+Compiles codelets for the CPU.
+  -o FILE           the output
+  -O0, -O1, -O2, -O3, -g
+  -I DIR, -D NAME[=VALUE], -U NAME, -std=..., -W..., -f..., -m...   as g++ knows them
+  --target=LIST     taken and not used: there is one target, the CPU
+  --version, --help"""
+
+
+class Failure(Exception):
+    """What popc cannot do; the text is for the user."""
+
+
+def compiler():
+    """The C++ compiler's command. Raises Failure without one."""
+    name = os.environ.get("TREMULA_CXX") or "g++"
+    found = shutil.which(name)
+    if found is None:
+        raise Failure(f"codelets in C++ need the compiler {name}, which is not installed: install "
+                      "the package g++ (Debian, Ubuntu) or gcc-c++ (Fedora), or set TREMULA_CXX")
+    return found
+
+
+def compile_codelets(sources, output, options=()):
+    """Compiles sources into the .gp `output`. Raises Failure.
+
+    options   those of g++ that both compilations get: -I, -D, -O and so on
+    """
+    sources = [pathlib.Path(one) for one in sources]
+    for source in sources:
+        _check_source(source)
+    output = pathlib.Path(output)
+    if not output.absolute().parent.is_dir():
+        raise Failure(f"{output} cannot be written: its folder does not exist")
+    options = list(options)
+    if not any(one.startswith("-std=") for one in options):
+        options.insert(0, "-std=gnu++17")
+    optimisation = [one for one in options if one.startswith("-O")] or ["-O2"]
+    options = [one for one in options if not one.startswith(("-O", "-g"))]
+    common = [compiler(), *COMMON_FLAGS, "-isystem", str(paths.INCLUDE), "-isystem",
+              str(paths.table_headers()), *options]
+    with tempfile.TemporaryDirectory(prefix="popc-") as folder:
+        folder = pathlib.Path(folder)
+        named, counts, written = {}, [], []
+        for number, source in enumerate(sources):
+            reflected = folder / f"reflected{number}.so"
+            _run([*common, *DEBUG_FLAGS, str(source), "-o", str(reflected)], f"{source}")
+            try:
+                found = vertices.read(reflected)
+            except vertices.Unreadable as error:
+                raise Failure(f"{source}: {error}") from None
+            except ImportError:
+                raise Failure("codelets need the Python package pyelftools, which is not "
+                              "installed: pip install pyelftools") from None
+            for one in found:
+                if one.name in named:
+                    raise Failure(f"the vertex {one.name} is in {named[one.name]} and in {source}")
+                named[one.name] = source
+            counts.append(len(found))
+            written.append(folder / f"runners{number}.cpp")
+            written[-1].write_text(generator.runners(source.absolute(), found, number))
+        if not named:
+            raise Failure("no vertex was found in " + ", ".join(map(str, sources)) + ": a vertex "
+                          "is a class derived from poplar::Vertex or MultiVertex that has "
+                          "compute(); a class template must be instantiated, as in "
+                          "`template class Scale<float>;`")
+        written.append(folder / "table.cpp")
+        written[-1].write_text(generator.table(counts))
+        part = folder / "out.gp"
+        _run([*common, *CODE_FLAGS, *optimisation, *map(str, written), "-o", str(part)],
+             ", ".join(map(str, sources)))
+        # Whole, or not at all: another process may load the output.
+        beside = output.absolute().with_name(f".{output.name}.{os.getpid()}")
+        try:
+            shutil.copyfile(part, beside)
+            os.replace(beside, output)
+        except OSError as error:
+            raise Failure(f"{output} cannot be written: {error.strerror}") from None
+
+
+def cached(source):
+    """The .gp of a source, compiled unless the cache has it. Raises Failure.
+
+    The key is the source after the preprocessor, so that a changed header counts.
+    """
+    _check_source(pathlib.Path(source))
+    command = [compiler(), "-E", "-P", "-std=gnu++17", "-D__POPC__=1", "-isystem",
+               str(paths.INCLUDE), str(source)]
+    text = _run(command, f"{source}")
+    version = _run([command[0], "--version"], "g++")
+    key = hashlib.blake2b("\0".join([VERSION, version, text]).encode(), digest_size=16).hexdigest()
+    folder = paths.cache()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise Failure(f"the cache of codelets {folder} cannot be made: {error.strerror}") from None
+    output = folder / f"{key}.gp"
+    if not output.exists():
+        compile_codelets([source], output)
+    return str(output)
+
+
+def _check_source(source):
+    if source.suffix.lower() in _ASSEMBLY:
+        raise Failure(f"{source} is assembly of the IPU, which no CPU runs: write the vertex in "
+                      "C++")
+    if not source.is_file():
+        raise Failure(f"there is no file {source}")
+
+
+def _run(command, what):
+    """The command's stdout; its messages are shown when it fails."""
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, errors="replace",
+                              stdin=subprocess.DEVNULL, check=False)
+    except OSError as error:
+        raise Failure(f"{command[0]} could not be started: {error.strerror}") from None
+    if done.returncode:
+        raise Failure(f"{what}: the compiler failed\n{done.stderr.rstrip()}")
+    if done.stderr:
+        print(done.stderr, end="", file=sys.stderr)
+    return done.stdout
+
+
+def _arguments(words):
+    """(sources, output, options of g++). Raises Failure."""
+    sources, output, options, words = [], None, [], list(words)
+    while words:
+        word = words.pop(0)
+        if word in ("-o", "-I", "-D", "-U", "-isystem", "--target", "-include"):
+            if not words:
+                raise Failure(f"{word} wants a value")
+            value = words.pop(0)
+            if word == "-o":
+                output = value
+            elif word != "--target":
+                options += [word, value]
+        elif word.startswith("-o"):
+            output = word[2:]
+        elif word.startswith("--target="):
+            pass
+        elif word in ("-O0", "-O1", "-O2", "-O3", "-Ofast", "-g") or word.startswith(
+                ("-I", "-D", "-U", "-std=", "-W", "-f", "-m")):
+            options.append(word)
+        elif word.startswith("-"):
+            raise Failure(f"unknown option {word}\n{_USAGE}")
+        else:
+            sources.append(word)
+    if not sources:
+        raise Failure(f"no source is named\n{_USAGE}")
+    if output is None:
+        raise Failure(f"-o must name the output\n{_USAGE}")
+    return sources, output, options
+
+
+def main(words=None):
+    """The command line: the exit code."""
+    words = sys.argv[1:] if words is None else words
+    if "--help" in words or "-h" in words:
+        print(_USAGE)
+        return 0
+    if "--version" in words:
+        print(f"popc of Tremula, codelets version {VERSION}")
+        return 0
+    try:
+        sources, output, options = _arguments(words)
+        compile_codelets(sources, output, options)
+    except Failure as failure:
+        print(f"popc: {failure}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
