@@ -5,9 +5,9 @@ import os
 import pathlib
 import shutil
 import subprocess
-import sys
 import textwrap
 
+import interpreter
 import pytest
 
 PACKAGE = "lammps_jax_pjrt_cpu"
@@ -34,12 +34,11 @@ def test_the_header_of_this_tensorflow():
                     f"{tree}/src/host/accelerator/pjrt.c"], check=True)
 
 
-def run(text, accelerator="", timeout=300, **environment):
+def run(text, accelerator="", **environment):
     env = {**os.environ, "TREMULA_ACCELERATOR": accelerator, **environment}
     if not accelerator:
         del env["TREMULA_ACCELERATOR"]
-    return subprocess.run([sys.executable, "-c", textwrap.dedent(text)], env=env, text=True,
-                          capture_output=True, timeout=timeout, check=False)
+    return interpreter.run(["-c", textwrap.dedent(text)], env=env)
 
 
 # A loop with an infeed, in whose body a network is trained with momentum and dropout; a loop

@@ -58,8 +58,7 @@ def test_a_program_that_does_not_say_it_wants_graphs(tmp_path, first, code):
     program = tmp_path / "program.py"
     program.write_text(first + PROGRAM)
     path = os.pathsep.join([str(ROOT / "python"), os.environ.get("PYTHONPATH", "")])
-    environment = dict(os.environ, PYTHONPATH=path, TREMULA_RUNTIME_DIR=str(tmp_path),
-                       TF_CPP_MIN_LOG_LEVEL="3")
+    environment = dict(os.environ, PYTHONPATH=path, TREMULA_RUNTIME_DIR=str(tmp_path))
     environment.setdefault("TREMULA_LIBRARY_DIR", str(ROOT / "build/release/lib"))
     start = ("import sys, runpy, tremula._finder; sys.argv = sys.argv[1:]; "
              "runpy.run_path(sys.argv[0], run_name='__main__')")

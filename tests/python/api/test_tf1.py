@@ -76,7 +76,7 @@ def run(tmp_path, source, *arguments):
     scripts.mkdir()
     script = scripts / "script.py"
     script.write_text(source)
-    environment = dict(os.environ, TF_CPP_MIN_LOG_LEVEL="3", PYTHONPATH=str(PYTHON))
+    environment = dict(os.environ, PYTHONPATH=str(PYTHON))
     return interpreter.run(["-m", "tremula.tf1", script, *arguments], env=environment)
 
 
@@ -124,7 +124,7 @@ def test_an_estimator_whose_train_op_is_an_assignment(tmp_path):
 def command(folder, *arguments):
     return interpreter.run(
         ["-m", "tremula.tf1", *arguments], cwd=folder,
-        env=dict(os.environ, TF_CPP_MIN_LOG_LEVEL="3", PYTHONPATH=str(PYTHON)))
+        env=dict(os.environ, PYTHONPATH=str(PYTHON)))
 
 
 def test_modules_and_texts(tmp_path):

@@ -12,8 +12,7 @@ pytestmark = pytest.mark.smoke
 
 
 def run(tmp_path, name, *arguments, **environment):
-    environment = dict(os.environ, TF_CPP_MIN_LOG_LEVEL="1", TREMULA_RUNTIME_DIR=str(tmp_path),
-                       **environment)
+    environment = dict(os.environ, TREMULA_RUNTIME_DIR=str(tmp_path), **environment)
     result = interpreter.run([EXAMPLES / f"{name}.py", *arguments], env=environment)
     assert result.returncode == 0, result.stderr[-4000:]
     return result.stdout, result.stderr

@@ -65,8 +65,7 @@ def models(tool_in, tmp_path_factory):
     """(a Tool in a folder with the models, how many parameters net.keras has, what plans said)."""
     folder = tmp_path_factory.mktemp("models")
     result = interpreter.run(["-c", MODELS], cwd=folder,
-                             env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3",
-                                  "PYTHONPATH": str(ROOT / "python")})
+                             env={**os.environ, "PYTHONPATH": str(ROOT / "python")})
     assert result.returncode == 0, result.stderr
     parameters, *said = json.loads(result.stdout.splitlines()[-1])
     return tool_in(folder), parameters, said

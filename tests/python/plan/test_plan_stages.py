@@ -49,8 +49,7 @@ with ipu.ipu_strategy.IPUStrategy().scope():
 def tool(tool_in, tmp_path_factory):
     folder = tmp_path_factory.mktemp("stages")
     result = interpreter.run(["-c", MODELS], cwd=folder,
-                             env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3",
-                                  "PYTHONPATH": str(ROOT / "python")})
+                             env={**os.environ, "PYTHONPATH": str(ROOT / "python")})
     assert result.returncode == 0, result.stderr
     return tool_in(folder)
 

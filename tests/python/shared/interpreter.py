@@ -4,25 +4,31 @@ The import takes two seconds of processor time, and some hundred tests run a pro
 which has imported TensorFlow and nothing else, forks a process for each program. Programs share a
 server if their environments agree in everything but VARYING: TensorFlow may read the rest when it
 is imported. A test of the start of a process, or one that talks to the process, takes
-subprocess.
+subprocess. Programs that start a Python by its path (TREMULA_PYTHON) get the path of stand_in().
 """
 
+import atexit
 import collections
 import concurrent.futures
+import functools
 import json
 import os
 import pathlib
+import shutil
 import signal
 import socket
 import subprocess
 import sys
 import tempfile
+import threading
 
 TIMEOUT = 600
-VARYING = ("POPLAR_", "PVTI_", "PYTEST_", "TF_POPLAR_", "TREMULA_", "XLA_FLAGS")
+VARYING = ("FAILING_", "POPLAR_", "PVTI_", "PYTEST_", "PYTHONPATH", "TF_POPLAR_", "TREMULA_",
+           "XLA_FLAGS")
 MOST_SERVERS = 2  # each takes 250 MB
 
 _servers = collections.OrderedDict()
+_lock = threading.Lock()  # for _servers; a server runs one program at a time
 
 
 def run(arguments, env=None, cwd=None, newline=None):
@@ -37,13 +43,11 @@ def run(arguments, env=None, cwd=None, newline=None):
         pipes = [os.pipe() for _ in range(2)]
         with concurrent.futures.ThreadPoolExecutor(2) as pool:
             texts = [pool.submit(_read, reader, newline) for reader, _ in pipes]
-            server = _server(env)
             try:
-                server.send([request.fileno(), *(writer for _, writer in pipes)])
+                status = _fork(env, [request.fileno(), *(writer for _, writer in pipes)])
             finally:
                 for _, writer in pipes:
                     os.close(writer)
-            status = server.receive()
     return subprocess.CompletedProcess([sys.executable, *arguments], status,
                                        *(text.result() for text in texts))
 
@@ -53,8 +57,19 @@ def _read(descriptor, newline):
         return file.read()
 
 
+def _fork(env, files):
+    """Runs a program of the files (request, standard output, standard error); its exit code."""
+    with _lock:
+        server = _server(env)
+        server.send(files)
+        return server.receive()
+
+
 def _server(env):
-    key = json.dumps(sorted(item for item in env.items() if not item[0].startswith(VARYING)))
+    env = {"TF_CPP_MIN_LOG_LEVEL": "2", **env}
+    # A .pth file may import Tremula from the first folder of PYTHONPATH when the server starts.
+    key = json.dumps([env.get("PYTHONPATH", "").split(os.pathsep)[0],
+                      sorted(item for item in env.items() if not item[0].startswith(VARYING))])
     if key in _servers and _servers[key].is_stopped:
         del _servers[key]
     if key not in _servers:
@@ -63,6 +78,55 @@ def _server(env):
         _servers[key] = _Server(env)
     _servers.move_to_end(key)
     return _servers[key]
+
+
+# What stands in for a Python: sends its arguments, environment and streams, and ends as told.
+STAND_IN = """#!{python} -IS
+import json, os, signal, socket, sys
+request = os.memfd_create("request")
+os.write(request, json.dumps([sys.argv[1:], dict(os.environ), os.getcwd()]).encode())
+with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as server:
+    server.connect({address!r})
+    socket.send_fds(server, [b"run"], [request, 1, 2])
+    status = int(server.recv(16))
+if status < 0:
+    signal.signal(-status, signal.SIG_DFL)
+    os.kill(os.getpid(), -status)
+sys.exit(status)
+"""
+
+
+@functools.cache
+def stand_in():
+    """The path of a program that does what this Python does, as run() does it. A program that is
+    running in run() must not start it."""
+    folder = tempfile.mkdtemp(prefix="tremula-python-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    listener.bind(os.path.join(folder, "socket"))
+    listener.listen()
+    threading.Thread(target=_serve_stand_ins, args=[listener], daemon=True).start()
+    path = os.path.join(folder, "python")
+    with open(path, "w") as file:
+        file.write(STAND_IN.format(python=sys.executable, address=listener.getsockname()))
+    os.chmod(path, 0o755)
+    return path
+
+
+def _serve_stand_ins(listener):
+    while True:
+        client, _ = listener.accept()
+        with client:
+            _, files, _, _ = socket.recv_fds(client, 16, 3)
+            with open(os.dup(files[0])) as file:
+                file.seek(0)
+                env = json.load(file)[1]
+            os.lseek(files[0], 0, os.SEEK_SET)
+            try:
+                client.send(str(_fork(env, files)).encode())
+            finally:
+                for one in files:
+                    os.close(one)
 
 
 class _Server:
@@ -121,6 +185,12 @@ def serve(descriptor):
         server.send(str(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])).encode())
 
 
+def _folders(env):
+    """What PYTHONPATH adds to sys.path."""
+    path = env.get("PYTHONPATH")
+    return [os.path.abspath(one) for one in path.split(os.pathsep)] if path else []
+
+
 def _become(request, *outputs):
     """Makes this process what `python ARGUMENTS` would be; returns the code of the program."""
     for number, file in enumerate(outputs, 1):
@@ -128,12 +198,14 @@ def _become(request, *outputs):
         os.close(file)
     with open(request) as file:
         (first, *rest), env, folder = json.load(file)
+    del sys.modules["interpreter"], sys.path[1]
+    old = _folders(os.environ)
     os.environ.clear()
     os.environ.update(env)
     os.chdir(folder)
+    sys.path[1:] = [*_folders(env), *(one for one in sys.path[1:] if one not in old)]
     main = sys.modules["__main__"].__dict__
     main.pop("sys")
-    del sys.modules["interpreter"], sys.path[1]
     if first == "-c":
         sys.argv = [first, *rest[1:]]
         return compile(rest[0], "<string>", "exec")

@@ -20,7 +20,7 @@ def run(tmp_path):
         program = tmp_path / "program.py"
         program.write_text(textwrap.dedent(text))
         environment = dict(
-            os.environ, TF_CPP_MIN_LOG_LEVEL="3", TREMULA_RUNTIME_DIR=str(tmp_path),
+            os.environ, TREMULA_RUNTIME_DIR=str(tmp_path),
             PYTHONPATH=os.pathsep.join([str(ROOT / "python"), os.environ.get("PYTHONPATH", "")]),
             **environment)
         environment.setdefault("TREMULA_LIBRARY_DIR", str(ROOT / "build/release/lib"))

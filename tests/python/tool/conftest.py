@@ -7,8 +7,8 @@ import os
 import pathlib
 import shutil
 import subprocess
-import sys
 
+import interpreter
 import numpy as np
 import pytest
 
@@ -44,7 +44,7 @@ class Tool:
         self.folder = folder
         path = os.pathsep.join([str(ROOT / "python"), os.environ.get("PYTHONPATH", "")])
         self.environment = {"TREMULA_LAPACK": lapack(), **os.environ,
-                            "TREMULA_PYTHON": sys.executable, "PYTHONPATH": path}
+                            "TREMULA_PYTHON": interpreter.stand_in(), "PYTHONPATH": path}
 
     def __call__(self, *arguments, before=None, **environment):
         """The completed process; `before` is called in it first."""
