@@ -106,12 +106,17 @@ typedef struct trm_device_request {
    * poll 0: 100 ms. */
   uint32_t timeout_ms;
   uint32_t poll_ms;
+  /* Reserves the IPUs for a process that has this text in its environment variable
+   * TREMULA_RESERVATION: it can attach to them, and no other can, until this device is released.
+   * NULL: uses them. */
+  const char *reserve_for;
 } trm_device_request;
 
 /* Attaches. `inventory` NULL: the environment's (see trm_inventory_load). A process may hold
  * several devices, which share no IPU. The locks are files of the user in TREMULA_RUNTIME_DIR, or
  * /tmp/tremula-<uid>, in a folder for each inventory. A child process does not inherit locks: after
- * fork() it may only release its copy of a device. Fails with TRM_INTERNAL if the IPUs are taken,
+ * fork() it may only release its copy of a device. A process with TREMULA_RESERVATION gets what is
+ * reserved for it, where that fits the request. Fails with TRM_INTERNAL if the IPUs are taken,
  * TRM_INVALID_ARGUMENT if the inventory has no such device, TRM_FAILED_PRECONDITION if the folder
  * cannot be used. */
 TRM_API trm_status trm_device_attach(trm_inventory *inventory, const trm_device_request *request,
@@ -127,6 +132,8 @@ TRM_API void trm_device_release(trm_device *device);
  * "IPUs: 0,1,2" (several ids, or a group without an id). Lives as long as the device. */
 TRM_API const char *trm_device_description(const trm_device *device);
 TRM_API uint32_t trm_device_num_ipus(const trm_device *device);
+/* The one id that names the device's IPUs; -1: several ids, or a group without an id. */
+TRM_API int64_t trm_device_id(const trm_device *device);
 /* The i-th IPU, in routing order; NULL past the last. Lives as long as the device. */
 TRM_API const trm_ipu_info *trm_device_ipu(const trm_device *device, uint32_t i);
 
@@ -141,6 +148,7 @@ typedef struct trm_attachment {
   char user[64];
   char device[128]; /* the name in the request, such as "/device:IPU:0" */
   char ids[256];    /* the attached ids, as in "IPUs: 24" without the word; may be cut */
+  char reserved_for[64]; /* reserved and not used yet: TREMULA_RESERVATION of who may; else "" */
 } trm_attachment;
 
 /* Takes no lock and creates nothing. */

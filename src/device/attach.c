@@ -2,6 +2,7 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <time.h>
@@ -17,6 +18,7 @@ struct trm_device {
   uint32_t *ipus; /* in routing order */
   uint32_t num_ipus;
   int *locks;    /* a descriptor for each IPU; -1 when not held */
+  int64_t id;    /* -1: several, or a group without an id */
   int folder;    /* locked shared: systemd-tmpfiles does not clean up under such a folder */
   trm_text text; /* "IPU: 0" */
   struct trm_device *next, *previous;
@@ -71,9 +73,19 @@ typedef struct choice {
   int64_t id; /* that was chosen, or -1: several, or a group without an id */
 } choice;
 
-static bool all_free(const choice *c, const uint32_t *ipus, uint32_t count) {
+/* Whether the IPU is reserved for this process, and not in use. */
+static bool is_kept(const trm_attachment *state) {
+  const char *own = getenv("TREMULA_RESERVATION");
+  return state->attached && own != NULL && *own != '\0' && strcmp(state->reserved_for, own) == 0;
+}
+
+static bool is_free(const trm_attachment *state, bool kept_only) {
+  return is_kept(state) || (!kept_only && !state->attached);
+}
+
+static bool all_free(const choice *c, const uint32_t *ipus, uint32_t count, bool kept_only) {
   for (uint32_t i = 0; i < count; ++i) {
-    if (c->states[ipus[i]].attached) return false;
+    if (!is_free(&c->states[ipus[i]], kept_only)) return false;
   }
   return true;
 }
@@ -131,15 +143,16 @@ static trm_status check_request(choice *c, trm_error *error) {
   return TRM_OK;
 }
 
-/* Chooses free IPUs by `states`; leaves count 0 if none fit. */
-static void choose(choice *c) {
+/* Chooses free IPUs by `states`, or only among those that are kept for this process; leaves count 0
+ * if none fit. */
+static void choose(choice *c, bool kept_only) {
   const trm_device_request *request = c->request;
   c->count = 0;
   c->id = -1;
   if (request->num_ids > 0) {
     for (size_t i = 0; i < request->num_ids; ++i) take_members(c, request->ids[i]);
     if (request->num_ids == 1) c->id = request->ids[0];
-    if (!all_free(c, c->ipus, c->count)) c->count = 0;
+    if (!all_free(c, c->ipus, c->count, false)) c->count = 0;
     return;
   }
   bool has_id = false;
@@ -148,14 +161,14 @@ static void choose(choice *c) {
     const uint32_t *members = trm_inventory_members(c->inventory, id, &count);
     if (count != request->num_ipus) continue;
     has_id = true;
-    if (!all_free(c, members, count)) continue;
+    if (!all_free(c, members, count, kept_only)) continue;
     take_members(c, id);
     c->id = id;
     return;
   }
   if (has_id) return;
   for (uint32_t i = 0; i < c->inventory->num_ipus && c->count < request->num_ipus; ++i) {
-    if (!c->states[i].attached) c->ipus[c->count++] = i;
+    if (is_free(&c->states[i], kept_only)) c->ipus[c->count++] = i;
   }
   if (c->count < request->num_ipus) c->count = 0;
 }
@@ -210,6 +223,7 @@ static trm_status device_new(const choice *c, trm_device **out_device, trm_error
   trm_device *device = trm_allocate_zeroed(1, sizeof *device);
   CHECK_MEMORY(device, "a device");
   device->folder = -1;
+  device->id = c->id;
   device->ipus = trm_allocate_zeroed(c->count, sizeof *device->ipus);
   device->locks = trm_allocate_zeroed(c->count, sizeof *device->locks);
   if (device->ipus != NULL && device->locks != NULL) {
@@ -242,14 +256,23 @@ static trm_status device_new(const choice *c, trm_device **out_device, trm_error
 
 /* Locks the chosen IPUs. All are known to be free and no other process may choose, so a lock that
  * is taken nevertheless is a file in use for something else. */
-static trm_status lock_device(trm_device *device, int folder, const char *name, trm_error *error) {
+static trm_status lock_device(trm_device *device, const choice *c, int folder, trm_error *error) {
+  const trm_device_request *request = c->request;
+  trm_attachment who = {0};
+  if (request->name != NULL) snprintf(who.device, sizeof who.device, "%s", request->name);
+  snprintf(who.ids, sizeof who.ids, "%s", strchr(device->text.data, ' ') + 1);
+  if (request->reserve_for != NULL) {
+    snprintf(who.reserved_for, sizeof who.reserved_for, "%s", request->reserve_for);
+  }
   for (uint32_t i = 0; i < device->num_ipus; ++i) {
-    TRY(trm_lock_ipu(folder, device->ipus[i], &device->locks[i], error));
+    const trm_lock_part part = request->reserve_for != NULL            ? TRM_LOCK_RESERVATION
+                               : c->states[device->ipus[i]].attached ? TRM_LOCK_USE
+                                                                     : TRM_LOCK_ALL;
+    TRY(trm_lock_ipu(folder, device->ipus[i], part, &device->locks[i], error));
     if (device->locks[i] < 0) {
       FAIL(UNAVAILABLE, "the lock of IPU %u was taken meanwhile; try again", device->ipus[i]);
     }
-    TRY(trm_lock_write_record(device->locks[i], name == NULL ? "" : name,
-                              strchr(device->text.data, ' ') + 1, error));
+    TRY(trm_lock_write_record(device->locks[i], part, &who, error));
   }
   device->folder = fcntl(folder, F_DUPFD_CLOEXEC, 0);
   if (device->folder >= 0) flock(device->folder, LOCK_SH | LOCK_NB); /* a courtesy: may fail */
@@ -261,12 +284,13 @@ static trm_status attempt(choice *c, int folder, trm_device **out_device, trm_er
   for (uint32_t i = 0; i < c->inventory->num_ipus; ++i) {
     TRY(trm_lock_query(folder, i, &c->states[i], error));
   }
-  choose(c);
+  choose(c, true);
+  if (c->count == 0) choose(c, false);
   if (c->count == 0) return TRM_OK;
   trm_device *device = NULL;
   TRY(device_new(c, &device, error));
   pthread_mutex_lock(&devices_mutex);
-  const trm_status status = lock_device(device, folder, c->request->name, error);
+  const trm_status status = lock_device(device, c, folder, error);
   if (status == TRM_OK) {
     device->next = devices;
     if (devices != NULL) devices->previous = device;
@@ -381,6 +405,7 @@ void trm_device_release(trm_device *device) {
 }
 
 const char *trm_device_description(const trm_device *device) { return device->text.data; }
+int64_t trm_device_id(const trm_device *device) { return device->id; }
 uint32_t trm_device_num_ipus(const trm_device *device) { return device->num_ipus; }
 
 const trm_ipu_info *trm_device_ipu(const trm_device *device, uint32_t i) {

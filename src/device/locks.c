@@ -103,17 +103,20 @@ trm_status trm_lock_folder_open(const trm_inventory *inventory, bool create, int
 
 /* ---- Locks --------------------------------------------------------------------------------- */
 
-static struct flock whole_file(short type) {
+/* A range of a file; the whole file ends nowhere, which is the length 0. */
+static struct flock lock_of(short type, trm_lock_part part) {
   struct flock lock;
   memset(&lock, 0, sizeof lock); /* l_pid must be 0 */
   lock.l_type = type;
   lock.l_whence = SEEK_SET;
+  lock.l_start = part == TRM_LOCK_RESERVATION ? MAX_RECORD : 0;
+  lock.l_len = part == TRM_LOCK_ALL ? 0 : MAX_RECORD;
   return lock;
 }
 
 /* 1: locked, 0: another has it, -1: failed (errno). */
-static int try_lock(int fd) {
-  struct flock lock = whole_file(F_WRLCK);
+static int try_lock(int fd, trm_lock_part part) {
+  struct flock lock = lock_of(F_WRLCK, part);
   int result;
   do {
     result = fcntl(fd, F_OFD_SETLK, &lock);
@@ -124,7 +127,7 @@ static int try_lock(int fd) {
 
 void trm_lock_release(int fd) {
   if (fd < 0) return;
-  struct flock lock = whole_file(F_UNLCK);
+  struct flock lock = lock_of(F_UNLCK, TRM_LOCK_ALL);
   fcntl(fd, F_OFD_SETLK, &lock);
   close(fd);
 }
@@ -156,11 +159,12 @@ static trm_status open_lock(int folder, const char *name, int flags, int *out_fd
 
 /* Opens and locks a file of the folder. A cleaner of /tmp may remove it between the two: then the
  * lock would be on a file that nobody else can find, and the file is made again. */
-static trm_status open_and_lock(int folder, const char *name, int *out_fd, trm_error *error) {
+static trm_status open_and_lock(int folder, const char *name, trm_lock_part part, int *out_fd,
+                                trm_error *error) {
   for (int attempt = 0; attempt < OPEN_ATTEMPTS; ++attempt) {
     int fd;
     TRY(open_lock(folder, name, O_RDWR | O_CREAT, &fd, error));
-    const int locked = try_lock(fd);
+    const int locked = try_lock(fd, part);
     if (locked <= 0) {
       const int reason = errno;
       close(fd);
@@ -186,7 +190,7 @@ static void ipu_file_name(uint32_t ipu, char name[32]) { snprintf(name, 32, "ipu
 trm_status trm_lock_selection(int folder, int *out_fd, trm_error *error) {
   int fd = -1;
   for (int waited = 0; waited <= SELECTION_TIMEOUT_MS; ++waited) {
-    TRY(open_and_lock(folder, "selection.lock", &fd, error));
+    TRY(open_and_lock(folder, "selection.lock", TRM_LOCK_ALL, &fd, error));
     if (fd >= 0) {
       *out_fd = fd;
       return TRM_OK;
@@ -197,10 +201,11 @@ trm_status trm_lock_selection(int folder, int *out_fd, trm_error *error) {
        SELECTION_TIMEOUT_MS / 1000);
 }
 
-trm_status trm_lock_ipu(int folder, uint32_t ipu, int *out_fd, trm_error *error) {
+trm_status trm_lock_ipu(int folder, uint32_t ipu, trm_lock_part part, int *out_fd,
+                        trm_error *error) {
   char name[32];
   ipu_file_name(ipu, name);
-  return open_and_lock(folder, name, out_fd, error);
+  return open_and_lock(folder, name, part, out_fd, error);
 }
 
 /* ---- Records ------------------------------------------------------------------------------- */
@@ -235,28 +240,43 @@ static void read_user(char *out, size_t size) {
   }
 }
 
-trm_status trm_lock_write_record(int fd, const char *device, const char *ids, trm_error *error) {
+/* Writes a record at its place. The file of a reserved IPU keeps its other record: the rest of this
+ * one becomes blanks, not the end of the file. */
+static bool write_text(int fd, trm_lock_part part, const char *text, size_t length) {
+  char record[MAX_RECORD];
+  if (length > sizeof record) return false;
+  memset(record, ' ', sizeof record);
+  memcpy(record, text, length);
+  const off_t start = lock_of(F_WRLCK, part).l_start;
+  const size_t size = part == TRM_LOCK_USE ? sizeof record : length;
+  if (part != TRM_LOCK_USE && ftruncate(fd, start) != 0) return false;
+  ssize_t written;
+  do {
+    errno = ENOSPC;
+    written = pwrite(fd, record, size, start);
+  } while (written < 0 && errno == EINTR);
+  return written == (ssize_t)size;
+}
+
+trm_status trm_lock_write_record(int fd, trm_lock_part part, const trm_attachment *who,
+                                 trm_error *error) {
   trm_attachment record;
   read_command(record.command, sizeof record.command);
   read_user(record.user, sizeof record.user);
-  copy_clean(record.device, sizeof record.device, device);
-  copy_clean(record.ids, sizeof record.ids, ids);
-  json_t *object = json_pack("{s:I, s:I, s:s, s:s, s:s, s:s}", "pid", (json_int_t)getpid(),
-                             "started", (json_int_t)time(NULL), "command", record.command, "user",
-                             record.user, "device", record.device, "ids", record.ids);
+  copy_clean(record.device, sizeof record.device, who->device);
+  copy_clean(record.ids, sizeof record.ids, who->ids);
+  copy_clean(record.reserved_for, sizeof record.reserved_for, who->reserved_for);
+  json_t *object =
+      json_pack("{s:I, s:I, s:s, s:s, s:s, s:s, s:s}", "pid", (json_int_t)getpid(), "started",
+                (json_int_t)time(NULL), "command", record.command, "user", record.user, "device",
+                record.device, "ids", record.ids, "reserved_for", record.reserved_for);
   char *text = object == NULL ? NULL : json_dumps(object, JSON_COMPACT);
   json_decref(object);
   CHECK_MEMORY(text, "the record of an attached IPU");
-  const size_t length = strlen(text);
-  ssize_t written = 0;
-  if (ftruncate(fd, 0) == 0) {
-    do {
-      written = pwrite(fd, text, length, 0);
-    } while (written < 0 && errno == EINTR);
-  }
-  const int reason = written < 0 ? errno : ENOSPC;
+  const bool is_written = write_text(fd, part, text, strlen(text));
+  const int reason = errno;
   free(text);
-  if (written != (ssize_t)length) {
+  if (!is_written) {
     FAIL(FAILED_PRECONDITION, "cannot write the lock file of a virtual IPU: %s; " USE_ANOTHER,
          strerror(reason));
   }
@@ -269,9 +289,9 @@ static void take_text(const json_t *object, const char *key, char *out, size_t s
 }
 
 /* A record that is not (yet) whole leaves pid 0. */
-static void read_record(int fd, trm_attachment *attachment) {
+static void read_record(int fd, off_t start, trm_attachment *attachment) {
   char text[MAX_RECORD];
-  const ssize_t got = pread(fd, text, sizeof text, 0);
+  const ssize_t got = pread(fd, text, sizeof text, start);
   if (got <= 0) return;
   json_t *object = json_loadb(text, (size_t)got, 0, NULL);
   if (object == NULL) return;
@@ -281,6 +301,7 @@ static void read_record(int fd, trm_attachment *attachment) {
   take_text(object, "user", attachment->user, sizeof attachment->user);
   take_text(object, "device", attachment->device, sizeof attachment->device);
   take_text(object, "ids", attachment->ids, sizeof attachment->ids);
+  take_text(object, "reserved_for", attachment->reserved_for, sizeof attachment->reserved_for);
   json_decref(object);
 }
 
@@ -292,8 +313,11 @@ trm_status trm_lock_query(int folder, uint32_t ipu, trm_attachment *out_attachme
   int fd;
   const trm_status opened = open_lock(folder, name, O_RDONLY, &fd, error);
   if (opened != TRM_OK && opened != TRM_NOT_FOUND) return opened;
-  if (fd >= 0) {
-    struct flock lock = whole_file(F_WRLCK);
+  /* Who uses the IPU counts before who has reserved it. */
+  for (trm_lock_part part = TRM_LOCK_USE;
+       fd >= 0 && !attachment.attached && part <= TRM_LOCK_RESERVATION; ++part) {
+    struct flock lock = lock_of(F_WRLCK, part);
+    const off_t start = lock.l_start;
     if (fcntl(fd, F_OFD_GETLK, &lock) != 0) {
       const int reason = errno;
       close(fd);
@@ -301,9 +325,9 @@ trm_status trm_lock_query(int folder, uint32_t ipu, trm_attachment *out_attachme
            name, strerror(reason));
     }
     attachment.attached = lock.l_type != F_UNLCK;
-    if (attachment.attached) read_record(fd, &attachment);
-    close(fd);
+    if (attachment.attached) read_record(fd, start, &attachment);
   }
+  if (fd >= 0) close(fd);
   *out_attachment = attachment;
   return TRM_OK;
 }

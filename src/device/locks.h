@@ -17,10 +17,17 @@ trm_status trm_lock_folder_open(const trm_inventory *inventory, bool create, int
  * intent: trm_lock_release drops it although a fork may have copied the descriptor. */
 trm_status trm_lock_selection(int folder, int *out_fd, trm_error *error);
 
+/* What of an IPU's file is locked. Who attaches to a free IPU locks all of it; a reservation is a
+ * lock of one part, and the process that it is for locks the other. Each part has the record of
+ * who holds it. */
+typedef enum trm_lock_part { TRM_LOCK_ALL, TRM_LOCK_USE, TRM_LOCK_RESERVATION } trm_lock_part;
+
 /* Opens and locks an IPU's file. *out_fd is -1 when another has the lock. */
-trm_status trm_lock_ipu(int folder, uint32_t ipu, int *out_fd, trm_error *error);
-/* Writes down who attached. */
-trm_status trm_lock_write_record(int fd, const char *device, const char *ids, trm_error *error);
+trm_status trm_lock_ipu(int folder, uint32_t ipu, trm_lock_part part, int *out_fd,
+                        trm_error *error);
+/* Writes down who attached; of the device only name, ids and reserved_for are read. */
+trm_status trm_lock_write_record(int fd, trm_lock_part part, const trm_attachment *who,
+                                 trm_error *error);
 
 /* Asks who has an IPU, without taking anything. */
 trm_status trm_lock_query(int folder, uint32_t ipu, trm_attachment *out_attachment,
