@@ -121,6 +121,11 @@ typedef struct trm_device_request {
  * cannot be used. */
 TRM_API trm_status trm_device_attach(trm_inventory *inventory, const trm_device_request *request,
                                      trm_device **out_device, trm_error *error);
+/* The same for several devices, all or none: nobody else attaches between. The first request has
+ * the time to wait. */
+TRM_API trm_status trm_device_attach_all(trm_inventory *inventory,
+                                         const trm_device_request *requests, size_t count,
+                                         trm_device **out_devices, trm_error *error);
 /* Checks whether the inventory has such a device, free or not. Fails as trm_device_attach does. */
 TRM_API trm_status trm_device_check(trm_inventory *inventory, const trm_device_request *request,
                                     trm_error *error);

@@ -65,7 +65,7 @@ static void watch_forks(void) {
 /* ---- Choosing ------------------------------------------------------------------------------ */
 
 typedef struct choice {
-  const trm_inventory *inventory;
+  trm_inventory *inventory;
   const trm_device_request *request;
   trm_attachment *states; /* of every IPU */
   uint32_t *ipus;         /* chosen; room for all */
@@ -249,6 +249,8 @@ static trm_status device_new(const choice *c, trm_device **out_device, trm_error
     device_free(device);
     FAIL_NO_MEMORY("a device");
   }
+  trm_inventory_retain(c->inventory);
+  device->inventory = c->inventory;
   atomic_init(&device->references, 1);
   *out_device = device;
   return TRM_OK;
@@ -309,16 +311,35 @@ static int64_t now_ms(void) {
   return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
-static trm_status attach_in_folder(choice *c, int folder, trm_device **out_device,
-                                   trm_error *error) {
-  const int64_t deadline = now_ms() + c->request->timeout_ms;
-  const uint32_t poll = c->request->poll_ms == 0 ? 100 : c->request->poll_ms;
+/* One attempt for all requests, with the selection lock held. After a failure, and when IPUs are
+ * taken, `c` has the request that it was. */
+static trm_status attempt_all(choice *c, const trm_device_request *requests, size_t count,
+                              int folder, trm_device **out_devices, trm_error *error) {
+  int selection = -1;
+  trm_status status = TRM_OK;
+  TRY(trm_lock_selection(folder, &selection, error));
+  for (size_t i = 0; i < count && status == TRM_OK; ++i) {
+    c->request = &requests[i];
+    status = attempt(c, folder, &out_devices[i], error);
+    if (out_devices[i] == NULL) break;
+  }
+  if (count > 0 && out_devices[count - 1] == NULL) {
+    for (size_t i = 0; i < count; ++i) {
+      trm_device_release(out_devices[i]);
+      out_devices[i] = NULL;
+    }
+  }
+  trm_lock_release(selection);
+  return status;
+}
+
+static trm_status attach_in_folder(choice *c, const trm_device_request *requests, size_t count,
+                                   int folder, trm_device **out_devices, trm_error *error) {
+  const int64_t deadline = now_ms() + requests->timeout_ms;
+  const uint32_t poll = requests->poll_ms == 0 ? 100 : requests->poll_ms;
   for (;;) {
-    int selection = -1;
-    TRY(trm_lock_selection(folder, &selection, error));
-    const trm_status status = attempt(c, folder, out_device, error);
-    trm_lock_release(selection);
-    if (status != TRM_OK || *out_device != NULL) return status;
+    TRY(attempt_all(c, requests, count, folder, out_devices, error));
+    if (out_devices[count - 1] != NULL) return TRM_OK;
     const int64_t left = deadline - now_ms();
     if (left <= 0) return fail_taken(c, error);
     const int64_t wait = left < poll ? left : poll;
@@ -346,30 +367,31 @@ trm_status trm_device_check(trm_inventory *inventory, const trm_device_request *
   return status;
 }
 
-static trm_status attach(trm_inventory *inventory, const trm_device_request *request,
-                         trm_device **out_device, trm_error *error) {
+static trm_status attach_all(trm_inventory *inventory, const trm_device_request *requests,
+                             size_t count, trm_device **out_devices, trm_error *error) {
   static pthread_once_t once = PTHREAD_ONCE_INIT;
   pthread_once(&once, watch_forks);
-  choice c = {.inventory = inventory, .request = request};
+  choice c = {.inventory = inventory};
   c.states = trm_allocate_zeroed(inventory->num_ipus, sizeof *c.states);
   c.ipus = trm_allocate_zeroed(inventory->num_ipus, sizeof *c.ipus);
   trm_status status;
   int folder = -1;
-  trm_device *device = NULL;
   if (c.states == NULL || c.ipus == NULL) {
     FAIL_OR_GOTO(done, RESOURCE_EXHAUSTED, "out of memory while attaching to IPUs");
   }
-  TRY_OR_GOTO(check_request(&c, error), done);
+  for (size_t i = 0; i < count; ++i) {
+    c.request = &requests[i];
+    TRY_OR_GOTO(check_request(&c, error), done);
+    memset(c.states, 0, inventory->num_ipus * sizeof *c.states);
+  }
   TRY_OR_GOTO(trm_lock_folder_open(inventory, true, &folder, error), done);
-  status = attach_in_folder(&c, folder, &device, error);
+  status = attach_in_folder(&c, requests, count, folder, out_devices, error);
   close(folder);
-  if (status == TRM_OK) {
-    trm_inventory_retain(inventory);
-    device->inventory = inventory;
+  for (size_t i = 0; i < count && status == TRM_OK; ++i) {
     trm_log(TRM_LOG_INFO, "DEVICE", "%s attached to %s of the inventory %s",
-            request->name == NULL ? "a device" : request->name, device->text.data, inventory->name);
+            requests[i].name == NULL ? "a device" : requests[i].name, out_devices[i]->text.data,
+            inventory->name);
     trm_timeline_event(TRM_TIMELINE_DRIVERS, "attach");
-    *out_device = device;
   }
 done:
   trm_free(c.states);
@@ -377,14 +399,24 @@ done:
   return status;
 }
 
-trm_status trm_device_attach(trm_inventory *inventory, const trm_device_request *request,
-                             trm_device **out_device, trm_error *error) {
-  if (inventory != NULL) return attach(inventory, request, out_device, error);
+trm_status trm_device_attach_all(trm_inventory *inventory, const trm_device_request *requests,
+                                 size_t count, trm_device **out_devices, trm_error *error) {
+  memset(out_devices, 0, count * sizeof(trm_device *));
+  if (count == 0) return TRM_OK;
+  if (inventory != NULL) return attach_all(inventory, requests, count, out_devices, error);
   trm_inventory *chosen = NULL;
   TRY(trm_inventory_load(NULL, &chosen, error));
-  const trm_status status = attach(chosen, request, out_device, error);
+  const trm_status status = attach_all(chosen, requests, count, out_devices, error);
   trm_inventory_release(chosen);
   return status;
+}
+
+trm_status trm_device_attach(trm_inventory *inventory, const trm_device_request *request,
+                             trm_device **out_device, trm_error *error) {
+  trm_device *device = NULL;
+  TRY(trm_device_attach_all(inventory, request, 1, &device, error));
+  *out_device = device;
+  return TRM_OK;
 }
 
 void trm_device_retain(trm_device *device) {

@@ -85,12 +85,32 @@ static void test_use_outlives_the_reservation(void **state) {
   trm_inventory_release(inventory);
 }
 
+/* All devices or none: what a failed call took first is free again. */
+static void test_all_or_none(void **state) {
+  (void)state;
+  trm_error error = {0};
+  trm_device *devices[3], *used = attach(8, NULL);
+  const trm_device_request requests[3] = {{.name = "one", .num_ipus = 4, .reserve_for = "a"},
+                                          {.name = "two", .num_ipus = 4, .reserve_for = "b"},
+                                          {.name = "three", .num_ipus = 1, .reserve_for = "c"}};
+  assert_int_equal(trm_device_attach_all(NULL, requests, 3, devices, &error), TRM_INTERNAL);
+  assert_non_null(strstr(error.message, "three"));
+  assert_null(devices[0]);
+  assert_int_equal(trm_device_attach_all(NULL, requests, 2, devices, &error), TRM_OK);
+  assert_int_equal(trm_device_id(devices[0]), 26);
+  assert_int_equal(trm_device_id(devices[1]), 27);
+  trm_device_release(devices[0]);
+  trm_device_release(devices[1]);
+  trm_device_release(used);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup_teardown(test_only_the_owner_attaches, setup_without_reservation,
                                       teardown),
       cmocka_unit_test_setup_teardown(test_use_outlives_the_reservation,
                                       setup_without_reservation, teardown),
+      cmocka_unit_test_setup_teardown(test_all_or_none, setup_without_reservation, teardown),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
