@@ -151,8 +151,8 @@ typedef struct trm_attachment {
   int64_t started;  /* time of attaching, in seconds since 1970 */
   char command[64]; /* the process's name */
   char user[64];
-  char device[128]; /* the name in the request, such as "/device:IPU:0" */
-  char ids[256];    /* the attached ids, as in "IPUs: 24" without the word; may be cut */
+  char device[128];      /* the name in the request, such as "/device:IPU:0" */
+  char ids[256];         /* the attached ids, as in "IPUs: 24" without the word; may be cut */
   char reserved_for[64]; /* reserved and not used yet: TREMULA_RESERVATION of who may; else "" */
 } trm_attachment;
 

@@ -73,6 +73,9 @@ TRM_API const trm_module *trm_inspect_module(const trm_executable *executable);
  * indices; 0: no such use is found. False when memory runs out. */
 TRM_API bool trm_inspect_input_bounds(const trm_executable *executable, int64_t *out_bounds);
 
+/* For "did you mean": the name with the fewest edits to `word`; NULL where none is near. */
+TRM_API const char *trm_inspect_nearest(const char *word, const char *const *names, size_t count);
+
 /* The JSON text that a framework has added to the module (trm_module_read_lowered); NULL: none. */
 TRM_API const char *trm_inspect_side_table(const trm_executable *executable);
 

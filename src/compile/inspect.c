@@ -9,6 +9,7 @@
 #include <xxhash.h>
 
 #include "base/file.h"
+#include "base/nearest.h"
 #include "compile/executable.h"
 #include "hlo/config.h"
 #include "hlo/proto.h"
@@ -20,6 +21,10 @@ trm_status trm_inspect_compile(const trm_module *module, const trm_option *optio
                                trm_executable **out_executable, trm_error *error) {
   return trm_compile_observed(module, options, num_options, observer, context, out_executable,
                               error);
+}
+
+const char *trm_inspect_nearest(const char *word, const char *const *names, size_t count) {
+  return trm_nearest_name(word, names, count);
 }
 
 bool trm_inspect_pass(size_t i, trm_inspect_pass_row *out_row) {

@@ -73,19 +73,20 @@ typedef struct choice {
   int64_t id; /* that was chosen, or -1: several, or a group without an id */
 } choice;
 
-/* Whether the IPU is reserved for this process, and not in use. */
-static bool is_kept(const trm_attachment *state) {
+/* Whether the IPU is reserved for this process, and not in use; nothing can be reserved twice. */
+static bool is_kept(const choice *c, const trm_attachment *state) {
   const char *own = getenv("TREMULA_RESERVATION");
-  return state->attached && own != NULL && *own != '\0' && strcmp(state->reserved_for, own) == 0;
+  return state->attached && c->request->reserve_for == NULL && own != NULL && *own != '\0' && strcmp(state->reserved_for, own) == 0;
 }
 
-static bool is_free(const trm_attachment *state, bool kept_only) {
-  return is_kept(state) || (!kept_only && !state->attached);
+static bool is_free(const choice *c, uint32_t ipu, bool kept_only) {
+  const trm_attachment *state = &c->states[ipu];
+  return is_kept(c, state) || (!kept_only && !state->attached);
 }
 
 static bool all_free(const choice *c, const uint32_t *ipus, uint32_t count, bool kept_only) {
   for (uint32_t i = 0; i < count; ++i) {
-    if (!is_free(&c->states[ipus[i]], kept_only)) return false;
+    if (!is_free(c, ipus[i], kept_only)) return false;
   }
   return true;
 }
@@ -168,7 +169,7 @@ static void choose(choice *c, bool kept_only) {
   }
   if (has_id) return;
   for (uint32_t i = 0; i < c->inventory->num_ipus && c->count < request->num_ipus; ++i) {
-    if (is_free(&c->states[i], kept_only)) c->ipus[c->count++] = i;
+    if (is_free(c, i, kept_only)) c->ipus[c->count++] = i;
   }
   if (c->count < request->num_ipus) c->count = 0;
 }
@@ -267,7 +268,7 @@ static trm_status lock_device(trm_device *device, const choice *c, int folder, t
     snprintf(who.reserved_for, sizeof who.reserved_for, "%s", request->reserve_for);
   }
   for (uint32_t i = 0; i < device->num_ipus; ++i) {
-    const trm_lock_part part = request->reserve_for != NULL            ? TRM_LOCK_RESERVATION
+    const trm_lock_part part = request->reserve_for != NULL          ? TRM_LOCK_RESERVATION
                                : c->states[device->ipus[i]].attached ? TRM_LOCK_USE
                                                                      : TRM_LOCK_ALL;
     TRY(trm_lock_ipu(folder, device->ipus[i], part, &device->locks[i], error));

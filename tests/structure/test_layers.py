@@ -112,7 +112,7 @@ def test_outside_uses_the_public_headers(folder):
     wrong = []
     allowed = ("tremula/", "tensorflow/", *OUTSIDE[folder])
     for path in sources(ROOT / folder):
-        own = {header.name for header in path.parent.glob("*.h")}
+        own = {header.name for kind in ("*.h", "*.def") for header in path.parent.glob(kind)}
         own |= {header for header, of in GENERATED.items() if of == path.parent.name}
         for included in INCLUDE.findall(path.read_text()):
             # TensorFlow's own headers are quoted in its style.

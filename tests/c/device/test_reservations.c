@@ -108,8 +108,8 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup_teardown(test_only_the_owner_attaches, setup_without_reservation,
                                       teardown),
-      cmocka_unit_test_setup_teardown(test_use_outlives_the_reservation,
-                                      setup_without_reservation, teardown),
+      cmocka_unit_test_setup_teardown(test_use_outlives_the_reservation, setup_without_reservation,
+                                      teardown),
       cmocka_unit_test_setup_teardown(test_all_or_none, setup_without_reservation, teardown),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

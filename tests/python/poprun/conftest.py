@@ -1,0 +1,87 @@
+"""poprun, over an mpirun of the tests' own (stub_mpirun.py) or over Open MPI's."""
+
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+HERE = pathlib.Path(__file__).parent
+ROOT = HERE.parents[2]
+
+
+def find_poprun():
+    folder = os.environ.get("TREMULA_BIN_DIR")
+    path = pathlib.Path(folder) / "poprun" if folder else ROOT / "build/release/bin/poprun"
+    if path.exists():
+        return str(path)
+    path = shutil.which("poprun")
+    assert path, "there is no poprun: build it (build/release/bin) or set TREMULA_BIN_DIR"
+    return path
+
+
+def find_open_mpi():
+    """Open MPI's mpirun: of this Python's environment, or of PATH; None: there is none."""
+    for path in (pathlib.Path(sys.executable).parent / "mpirun", shutil.which("mpirun")):
+        if path is None or not pathlib.Path(path).exists():
+            continue
+        version = subprocess.run([path, "--version"], capture_output=True, text=True, check=False)
+        if "Open MPI" in version.stdout:
+            return str(path)
+    return None
+
+
+class Poprun:
+    """Runs poprun in a folder of the test, with an inventory whose IPUs nobody else has."""
+
+    def __init__(self, folder, mpirun):
+        self.folder = folder
+        self.record = folder / "mpirun.json"
+        self.environment = {name: value for name, value in os.environ.items()
+                            if not name.startswith(("POPRUN_", "POPDIST_", "OMPI_", "TREMULA_"))}
+        self.environment.update(TREMULA_MPIRUN=str(mpirun), TREMULA_RUNTIME_DIR=str(folder / "run"),
+                                STUB_RECORD=str(self.record))
+        self.command = [find_poprun()]
+
+    def __call__(self, *arguments, **environment):
+        """The completed process."""
+        return subprocess.run([*self.command, *map(str, arguments)], cwd=self.folder, text=True,
+                              env={**self.environment, **environment}, capture_output=True,
+                              timeout=600, check=False)
+
+    def ok(self, *arguments, **environment):
+        """The standard output of a run that must succeed."""
+        result = self(*arguments, **environment)
+        assert result.returncode == 0, result.stderr
+        return result.stdout
+
+    def refuses(self, *arguments, code=2, **environment):
+        """The message, one line, of a run that must fail."""
+        result = self(*arguments, **environment)
+        assert result.returncode == code, (result.returncode, result.stderr)
+        lines = result.stderr.splitlines()
+        assert len(lines) == 1 and lines[0].startswith("poprun: "), result.stderr
+        return lines[0].removeprefix("poprun: ").removesuffix(" (see poprun --help)")
+
+    def arguments(self):
+        """What the stub was given."""
+        return json.loads(self.record.read_text())
+
+
+@pytest.fixture
+def poprun(tmp_path):
+    return Poprun(tmp_path, HERE / "stub_mpirun.py")
+
+
+@pytest.fixture
+def mpi_poprun(tmp_path):
+    """poprun over Open MPI, also for root."""
+    path = find_open_mpi()
+    if path is None:
+        pytest.skip("Open MPI is not installed")
+    own = Poprun(tmp_path, path)
+    own.command.append("--allow-run-as-root=1")
+    return own
