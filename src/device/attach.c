@@ -76,7 +76,8 @@ typedef struct choice {
 /* Whether the IPU is reserved for this process, and not in use; nothing can be reserved twice. */
 static bool is_kept(const choice *c, const trm_attachment *state) {
   const char *own = getenv("TREMULA_RESERVATION");
-  return state->attached && c->request->reserve_for == NULL && own != NULL && *own != '\0' && strcmp(state->reserved_for, own) == 0;
+  return state->attached && c->request->reserve_for == NULL && own != NULL && *own != '\0' &&
+         strcmp(state->reserved_for, own) == 0;
 }
 
 static bool is_free(const choice *c, uint32_t ipu, bool kept_only) {
