@@ -264,6 +264,11 @@ typedef struct trm_engine_settings {
   /* Use the accelerator's fastest arithmetic, such as TF32, for float32, as
    * TREMULA_ACCELERATOR_PRECISION=fastest does. Without an accelerator it has no effect. */
   bool fastest;
+  /* The engines of so many processes run the program together, each with num_replicas of the
+   * replicas: this one with those from process * num_replicas on. They have joined a group
+   * (group.h), in which `process` is their rank. Infeeds, outfeeds and outputs are of the replicas
+   * of this process. A run waits for the others at its begin and its end. 0 and 1: alone. */
+  uint32_t num_processes, process;
 } trm_engine_settings;
 /* The same with settings. An engine whose settings name an accelerator compiles the program for it,
  * and fails if the accelerator cannot be used. The executable does not change. */

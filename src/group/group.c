@@ -7,6 +7,8 @@
 #include <unistd.h>
 
 #include "base/memory.h"
+#include "base/sized.h"
+#include "group/channel.h"
 #include "group/mpi.h"
 #include "group/operation.h"
 #include "group/peers.h"
@@ -64,14 +66,15 @@ static trm_status join(const trm_group_settings *s, trm_group_place *place, bool
   if (place->size == 1) return TRM_OK;
   TRY(trm_mpi_open(s->library, s->folder, place->launcher, place->size, error));
   TRY(trm_peers_meet(place, knows_local, error));
-  return trm_progress_start(place->rank, place->size, s->stall_seconds > 0 ? s->stall_seconds : 60,
-                            error);
+  const double stall_seconds = s->stall_seconds > 0 ? s->stall_seconds : 60;
+  TRY(trm_channel_open(place->rank, place->size, stall_seconds, error));
+  return trm_progress_start(place->rank, place->size, stall_seconds, error);
 }
 
 trm_status trm_group_join(const trm_group_settings *settings, trm_error *error) {
   trm_group_settings s = {.size = sizeof s};
   if (settings != NULL) {
-    memcpy(&s, settings, settings->size < sizeof s ? settings->size : sizeof s);
+    TRY(trm_sized_take(settings, &s, sizeof s, "trm_group_settings", error));
   }
   trm_status status = TRM_OK;
   pthread_mutex_lock(&self.joining);
@@ -99,7 +102,10 @@ void trm_group_leave(void) {
   if (trm_group_is_joined()) {
     trm_group_place place;
     trm_group_get_place(&place);
-    if (place.size > 1 && self.process == getpid()) trm_progress_stop();
+    if (place.size > 1 && self.process == getpid()) {
+      trm_progress_stop();
+      trm_channel_close();
+    }
     pthread_mutex_lock(&self.mutex);
     self.is_joined = false;
     pthread_mutex_unlock(&self.mutex);
@@ -120,7 +126,7 @@ static trm_status collect_alone(trm_operation *o, trm_error *error) {
 trm_status trm_group_start(const trm_collective_request *request, trm_collective_done done,
                            void *user, trm_error *error) {
   trm_collective_request own = {.size = sizeof own};
-  memcpy(&own, request, request->size < sizeof own ? request->size : sizeof own);
+  TRY(trm_sized_take(request, &own, sizeof own, "trm_collective_request", error));
   if (!trm_group_is_joined()) {
     FAIL(FAILED_PRECONDITION, "collective '%s': this process has not joined the group",
          own.name == NULL ? "" : own.name);

@@ -3,14 +3,51 @@
 
 #include "base/float_mode.h"
 #include "base/sized.h"
+#include "group/channel.h"
 #include "host/exec/engine.h"
 #include "host/ops/reference.h"
 #include "timeline/mark.h"
+#include "tremula/group.h"
 
 /* More than any machine has; memory is the actual limit. */
 enum { MAX_REPLICAS = 4096 };
 
-static trm_status engine_allocate(trm_engine *engine, trm_error *error) {
+/* Among how many processes an engine runs, and which of them this is. */
+typedef struct processes {
+  uint32_t count, index;
+} processes;
+
+/* What processes must have in common to run a program together. */
+static uint64_t identify(const trm_executable *executable) {
+  const trm_schedule *schedule = executable->schedule;
+  uint64_t hash = UINT64_C(0xcbf29ce484222325); /* FNV-1a */
+  for (const char *c = executable->module->name; *c != '\0'; ++c) {
+    hash = (hash ^ (unsigned char)*c) * UINT64_C(0x100000001b3);
+  }
+  for (uint32_t i = 0; i < schedule->num_steps; ++i) {
+    const trm_step *step = &schedule->steps[i];
+    hash = (hash ^ step->identity ^ (uint64_t)step->kind << 56) * UINT64_C(0x100000001b3);
+    for (uint32_t k = 0; k < step->num_operands + step->num_results; ++k) {
+      hash = (hash ^ schedule->slots[step->slots[k]].bytes) * UINT64_C(0x100000001b3);
+    }
+  }
+  return hash;
+}
+
+static trm_status create_team(trm_engine *engine, const processes *p, trm_error *error) {
+  trm_team_place place = {.size = engine->num_replicas,
+                          .first = p->index * engine->num_replicas,
+                          .num_replicas = p->count * engine->num_replicas};
+  if (place.num_replicas == 1) return TRM_OK;
+  if (p->count > 1) {
+    TRY(trm_remote_create(p->count, p->index, engine->num_replicas, &engine->remote, error));
+    engine->program = identify(engine->executable);
+    place.remote = engine->remote;
+  }
+  return trm_team_create(&place, &engine->cancelled, &engine->team, error);
+}
+
+static trm_status engine_allocate(trm_engine *engine, const processes *p, trm_error *error) {
   const trm_schedule *schedule = engine->executable->schedule;
   engine->replicas = trm_allocate_zeroed(engine->num_replicas, sizeof *engine->replicas);
   engine->infeeds = trm_allocate_zeroed(schedule->num_feeds, sizeof *engine->infeeds);
@@ -22,9 +59,7 @@ static trm_status engine_allocate(trm_engine *engine, trm_error *error) {
       engine->infeeds == NULL || engine->outfeeds == NULL) {
     FAIL_NO_MEMORY("an engine");
   }
-  if (engine->num_replicas > 1) {
-    TRY(trm_team_create(engine->num_replicas, &engine->cancelled, &engine->team, error));
-  }
+  TRY(create_team(engine, p, error));
   TRY(trm_engine_create_edges(engine, error));
   for (uint32_t r = 0; r < engine->num_replicas; ++r) {
     TRY(trm_replica_create(engine, r, error));
@@ -33,8 +68,8 @@ static trm_status engine_allocate(trm_engine *engine, trm_error *error) {
 }
 
 /* Takes over the reference to the executable, also on failure. */
-static trm_status create(trm_executable *executable, uint32_t num_replicas, trm_engine **out_engine,
-                         trm_error *error) {
+static trm_status create(trm_executable *executable, uint32_t num_replicas, const processes *p,
+                         trm_engine **out_engine, trm_error *error) {
   trm_engine *engine = trm_allocate_zeroed(1, sizeof *engine);
   if (engine == NULL) {
     trm_executable_free(executable);
@@ -43,7 +78,7 @@ static trm_status create(trm_executable *executable, uint32_t num_replicas, trm_
   engine->executable = executable;
   engine->num_replicas = num_replicas;
   atomic_init(&engine->cancelled, false);
-  const trm_status status = engine_allocate(engine, error);
+  const trm_status status = engine_allocate(engine, p, error);
   if (status != TRM_OK) {
     trm_engine_free(engine);
     return status;
@@ -63,7 +98,26 @@ static trm_status check_replicas(uint32_t num_replicas, trm_error *error) {
 trm_status trm_engine_create_replicated(trm_executable *executable, uint32_t num_replicas,
                                         trm_engine **out_engine, trm_error *error) {
   TRY(check_replicas(num_replicas, error));
-  return create(trm_executable_retain(executable), num_replicas, out_engine, error);
+  return create(trm_executable_retain(executable), num_replicas, &(processes){1, 0}, out_engine,
+                error);
+}
+
+static trm_status check_processes(const trm_engine_settings *settings, trm_error *error) {
+  if (settings->num_processes <= 1) return TRM_OK;
+  trm_group_place place;
+  trm_group_get_place(&place);
+  if (!trm_group_is_joined() || place.size != settings->num_processes ||
+      place.rank != settings->process) {
+    FAIL(FAILED_PRECONDITION,
+         "the engine is for process %u of %u, but this process is instance %u of %u%s",
+         settings->process, settings->num_processes, place.rank, place.size,
+         trm_group_is_joined() ? "" : ", and has not joined their group");
+  }
+  if (settings->num_replicas > MAX_REPLICAS / settings->num_processes) {
+    FAIL(INVALID_ARGUMENT, "%u processes with %u replicas each are more than %d replicas",
+         settings->num_processes, settings->num_replicas, MAX_REPLICAS);
+  }
+  return TRM_OK;
 }
 
 trm_status trm_engine_create_with(trm_executable *executable, const trm_engine_settings *given,
@@ -71,12 +125,15 @@ trm_status trm_engine_create_with(trm_executable *executable, const trm_engine_s
   trm_engine_settings settings = {.size = sizeof settings};
   TRY(trm_sized_take(given, &settings, sizeof settings, "trm_engine_settings", error));
   if (settings.num_replicas == 0) settings.num_replicas = 1;
+  if (settings.num_processes == 0) settings.num_processes = 1;
   TRY(check_replicas(settings.num_replicas, error));
+  TRY(check_processes(&settings, error));
   const trm_accelerator_settings accelerator = {settings.accelerator, settings.fastest};
   trm_executable *own;
   if (accelerator.name == NULL && !accelerator.fastest) own = trm_executable_retain(executable);
   else TRY(trm_executable_for(executable, &accelerator, &own, error));
-  return create(own, settings.num_replicas, out_engine, error);
+  return create(own, settings.num_replicas, &(processes){settings.num_processes, settings.process},
+                out_engine, error);
 }
 
 trm_status trm_engine_create(trm_executable *executable, trm_engine **out_engine,
@@ -87,6 +144,7 @@ trm_status trm_engine_create(trm_executable *executable, trm_engine **out_engine
 void trm_engine_free(trm_engine *engine) {
   if (engine == NULL) return;
   trm_team_free(engine->team);
+  trm_remote_free(engine->remote);
   const uint32_t num_feeds = engine->executable->schedule->num_feeds;
   for (uint32_t f = 0; f < num_feeds; ++f) {
     if (engine->infeeds != NULL) trm_infeed_release(engine->infeeds[f]);
@@ -174,6 +232,22 @@ static void choose_resident(trm_engine *engine, const uint64_t *output_versions)
   }
 }
 
+static trm_status run_replicas(trm_engine *engine, trm_error *error) {
+  if (engine->team == NULL) return trm_replica_run(engine, 0, error);
+  return trm_team_run(engine->team, run_member, engine, error);
+}
+
+/* All processes begin and end together, with the same status. */
+static trm_status run_with_others(trm_engine *engine, trm_error *error) {
+  if (engine->remote == NULL) return run_replicas(engine, error);
+  TRY(trm_channel_begin(engine->program, &engine->cancelled, error));
+  trm_remote_begin(engine->remote);
+  trm_error own = {0};
+  const trm_status status = run_replicas(engine, &own);
+  if (status != TRM_OK) trm_fail(error, status, "%s", own.message);
+  return trm_channel_end(status, own.message, &engine->cancelled, error);
+}
+
 static trm_status run_all(trm_engine *engine, const void *const *inputs, const uint64_t *versions,
                           void *const *outputs, const uint64_t *output_versions, trm_error *error) {
   const trm_schedule *schedule = engine->executable->schedule;
@@ -187,9 +261,7 @@ static trm_status run_all(trm_engine *engine, const void *const *inputs, const u
     if (engine->infeeds[f] != NULL) trm_infeed_open(engine->infeeds[f]);
   }
   const unsigned mode = trm_float_mode_set();
-  const trm_status status = engine->team == NULL
-                                ? trm_replica_run(engine, 0, error)
-                                : trm_team_run(engine->team, run_member, engine, error);
+  const trm_status status = run_with_others(engine, error);
   trm_float_mode_restore(mode);
   for (uint32_t f = 0; f < schedule->num_feeds; ++f) {
     if (engine->infeeds[f] != NULL) trm_infeed_close(engine->infeeds[f]);

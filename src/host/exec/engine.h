@@ -8,7 +8,8 @@
  *   residence.c   what of it is on an accelerator
  *   accelerated.c what an accelerator computes
  *   times.c       the time of each step
- *   team.c        the threads of replicas */
+ *   team.c        the threads of replicas
+ *   remote.c      the replicas in other processes */
 #ifndef TREMULA_HOST_EXEC_ENGINE_H_
 #define TREMULA_HOST_EXEC_ENGINE_H_
 
@@ -63,9 +64,11 @@ typedef struct trm_host_binding {
 
 struct trm_engine {
   trm_executable *executable;
-  uint32_t num_replicas;
+  uint32_t num_replicas; /* in this process */
   trm_replica *replicas;
   trm_team *team;                /* NULL: there is one replica */
+  trm_remote *remote;            /* NULL: no replica is in another process */
+  uint64_t program;              /* tells programs apart, where other processes run it too */
   trm_float_input *float_inputs; /* by input */
   trm_infeed **infeeds;          /* by feed; NULL: not bound */
   trm_outfeed **outfeeds;

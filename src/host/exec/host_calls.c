@@ -64,9 +64,9 @@ trm_status trm_replica_call_host(const trm_engine *engine, uint32_t number, uint
   const trm_kernel_call *arrays = &replica->calls[i];
   trm_exchange *exchange = schedule->host_calls[call].together ? replica->exchange : NULL;
   if (exchange == NULL) return call_for(binding, arrays, number, error);
-  TRY(exchange->meet(exchange, &schedule->steps[i], arrays, error));
-  for (uint32_t k = 0; exchange->replica == 0 && k < exchange->num_replicas; ++k) {
-    TRY(call_for(binding, exchange->calls[k], k, error));
+  TRY(exchange->meet(exchange, &schedule->steps[i], arrays, NULL, error));
+  for (uint32_t k = 0; number == 0 && k < exchange->num_here; ++k) {
+    TRY(call_for(binding, exchange->calls[exchange->first + k], k, error));
   }
   return exchange->part(exchange, error);
 }

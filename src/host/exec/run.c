@@ -178,7 +178,7 @@ static uint32_t chosen_branch(const trm_step *step, const void *selector) {
 
 /* ---- Feeds ---------------------------------------------------------------------------------- */
 
-/* The replicas meet, and the first one takes an element for each, in order. */
+/* The replicas of this process meet, and the first one takes an element for each, in order. */
 static trm_status take_elements(const runner *r, uint32_t i, trm_error *error) {
   const trm_step *step = &r->schedule->steps[i];
   trm_engine *engine = r->engine;
@@ -190,14 +190,15 @@ static trm_status take_elements(const runner *r, uint32_t i, trm_error *error) {
   trm_exchange *exchange = r->replica->exchange;
   const trm_kernel_call *call = &r->replica->calls[i];
   if (exchange == NULL) return trm_infeed_pop(infeed, call->results, &engine->cancelled, error);
-  TRY(exchange->meet(exchange, step, call, error));
-  for (uint32_t k = 0; exchange->replica == 0 && k < exchange->num_replicas; ++k) {
-    TRY(trm_infeed_pop(infeed, exchange->calls[k]->results, &engine->cancelled, error));
+  TRY(exchange->meet(exchange, step, call, NULL, error));
+  for (uint32_t k = 0; exchange->replica == exchange->first && k < exchange->num_here; ++k) {
+    TRY(trm_infeed_pop(infeed, exchange->calls[exchange->first + k]->results, &engine->cancelled,
+                       error));
   }
   return exchange->part(exchange, error);
 }
 
-/* The replicas meet, and the first one writes the elements of all, in order. */
+/* The replicas of this process meet, and the first one writes the elements of all, in order. */
 static trm_status give_elements(const runner *r, uint32_t i, trm_error *error) {
   const trm_step *step = &r->schedule->steps[i];
   trm_engine *engine = r->engine;
@@ -209,9 +210,9 @@ static trm_status give_elements(const runner *r, uint32_t i, trm_error *error) {
   trm_exchange *exchange = r->replica->exchange;
   const trm_kernel_call *call = &r->replica->calls[i];
   if (exchange == NULL) return trm_outfeed_push(outfeed, &call, 1, error);
-  TRY(exchange->meet(exchange, step, call, error));
-  if (exchange->replica == 0) {
-    TRY(trm_outfeed_push(outfeed, exchange->calls, exchange->num_replicas, error));
+  TRY(exchange->meet(exchange, step, call, NULL, error));
+  if (exchange->replica == exchange->first) {
+    TRY(trm_outfeed_push(outfeed, exchange->calls + exchange->first, exchange->num_here, error));
   }
   return exchange->part(exchange, error);
 }
@@ -335,8 +336,9 @@ trm_status trm_replica_run(trm_engine *engine, uint32_t number, trm_error *error
   trm_step_time *times = number == 0 ? engine->times : NULL;
   const runner r = {engine, schedule, replica, times, times == NULL && replica->residence == NULL};
   const uint64_t shared = mix(engine->seed & ~identical_replicas, engine->runs);
-  const bool own = number > 0 && (engine->seed & identical_replicas) == 0;
-  const seeds seed = {own ? mix(shared, number) : shared, shared};
+  const uint32_t among_all = replica->exchange != NULL ? replica->exchange->replica : number;
+  const bool own = among_all > 0 && (engine->seed & identical_replicas) == 0;
+  const seeds seed = {own ? mix(shared, among_all) : shared, shared};
   const trm_step_range all = {0, schedule->num_steps};
   const trm_status status = run_range(&r, all, seed, error);
   if (r.replica->residence == NULL) return status;

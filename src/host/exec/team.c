@@ -13,6 +13,7 @@ enum { SPINS = 1000 };
 
 typedef struct member {
   trm_exchange exchange; /* must be first: a pointer to it is a pointer to the member */
+  uint32_t number;
   trm_team *team;
   pthread_t thread;
   bool has_thread;
@@ -20,14 +21,16 @@ typedef struct member {
 
 struct trm_team {
   uint32_t size;
+  trm_remote *remote; /* NULL: all replicas are here */
   const atomic_bool *cancelled;
   member *members;
   /* The calls of the members in the current meeting. They are copies, because a member that a
-   * cancellation sends away drops its own while another member still reads it. `calls` points to
-   * them. */
+   * cancellation sends away drops its own while another member still reads it. `calls`, of all
+   * replicas, points to them; the remote sets the others. */
   trm_kernel_call *copies;
   const trm_kernel_call **calls;
-  pthread_mutex_t mutex; /* guards the fields below */
+  const trm_sharing *sharing; /* of the current meeting; NULL: only members meet */
+  pthread_mutex_t mutex;      /* guards the fields below */
   pthread_cond_t changed;
   bool ending;
   uint64_t run; /* number of the current run; threads wait for the next */
@@ -90,37 +93,60 @@ static trm_status mismatch(uint32_t number, trm_error *error) {
        number);
 }
 
-/* Enters the barrier. *out_passed: this member was the last one, which releases all. */
-static trm_status enter(trm_team *team, const member *m, const void *what,
-                        const trm_kernel_call *call, bool *out_passed, unsigned *out_phase,
-                        trm_error *error) {
+/* What a member brings to the barrier. `call` and `sharing` are NULL at the end of a meeting. */
+typedef struct arrival {
+  const void *what;
+  const trm_kernel_call *call;
+  const trm_sharing *sharing;
+} arrival;
+
+/* Enters the barrier. *out_is_last: this member releases all. Call with the mutex held. */
+static trm_status enter(trm_team *team, const member *m, const arrival *a, bool *out_is_last,
+                        unsigned *out_phase, trm_error *error) {
   TRY(check(team, error));
-  if (team->finished > 0 || (team->arrived > 0 && team->what != what)) {
+  if (team->finished > 0 || (team->arrived > 0 && team->what != a->what)) {
     return mismatch(m->exchange.replica, error);
   }
-  team->what = what;
-  if (call != NULL) team->copies[m->exchange.replica] = *call;
-  *out_phase = atomic_load_explicit(&team->phase, memory_order_relaxed);
-  *out_passed = ++team->arrived == team->size;
-  if (*out_passed) {
-    team->arrived = 0;
-    atomic_store_explicit(&team->phase, *out_phase + 1, memory_order_release);
-    pthread_cond_broadcast(&team->changed);
+  team->what = a->what;
+  if (a->call != NULL) {
+    team->copies[m->number] = *a->call;
+    team->sharing = a->sharing;
   }
+  *out_phase = atomic_load_explicit(&team->phase, memory_order_relaxed);
+  *out_is_last = ++team->arrived == team->size;
   return TRM_OK;
 }
 
-static trm_status pass_barrier(trm_exchange *exchange, const void *what,
-                               const trm_kernel_call *call, trm_error *error) {
+/* While all members wait, their last one meets the replicas of other processes. */
+static trm_status meet_others(trm_team *team, const arrival *a, trm_error *error) {
+  if (team->remote == NULL || team->sharing == NULL) return TRM_OK;
+  if (a->call == NULL) return trm_remote_part(team->remote, team->calls, team->cancelled, error);
+  return trm_remote_meet(team->remote, team->sharing, team->calls, team->cancelled, error);
+}
+
+static void release(trm_team *team, unsigned phase) {
+  pthread_mutex_lock(&team->mutex);
+  team->arrived = 0;
+  atomic_store_explicit(&team->phase, phase + 1, memory_order_release);
+  pthread_cond_broadcast(&team->changed);
+  pthread_mutex_unlock(&team->mutex);
+}
+
+static trm_status pass_barrier(trm_exchange *exchange, const arrival *a, trm_error *error) {
   const member *m = (const member *)(const void *)exchange;
   trm_team *team = m->team;
-  bool passed = false;
+  bool is_last = false;
   unsigned phase = 0;
   pthread_mutex_lock(&team->mutex);
-  const trm_status entered = enter(team, m, what, call, &passed, &phase, error);
+  const trm_status entered = enter(team, m, a, &is_last, &phase, error);
   pthread_mutex_unlock(&team->mutex);
   if (entered != TRM_OK) return entered;
-  if (passed || spin(team, phase)) return TRM_OK;
+  if (is_last) {
+    TRY(meet_others(team, a, error));
+    release(team, phase);
+    return TRM_OK;
+  }
+  if (spin(team, phase)) return TRM_OK;
   trm_status status = TRM_OK;
   pthread_mutex_lock(&team->mutex);
   while (atomic_load(&team->phase) == phase && status == TRM_OK) {
@@ -132,12 +158,12 @@ static trm_status pass_barrier(trm_exchange *exchange, const void *what,
 }
 
 static trm_status meet(trm_exchange *exchange, const void *what, const trm_kernel_call *mine,
-                       trm_error *error) {
-  return pass_barrier(exchange, what, mine, error);
+                       const trm_sharing *sharing, trm_error *error) {
+  return pass_barrier(exchange, &(arrival){what, mine, sharing}, error);
 }
 
 static trm_status part(trm_exchange *exchange, trm_error *error) {
-  return pass_barrier(exchange, NULL, NULL, error);
+  return pass_barrier(exchange, &(arrival){NULL, NULL, NULL}, error);
 }
 
 trm_exchange *trm_team_exchange(trm_team *team, uint32_t number) {
@@ -151,7 +177,7 @@ static void run_member(trm_team *team, uint32_t number, trm_team_fn function, vo
   trm_status status = function(context, number, &error);
   pthread_mutex_lock(&team->mutex);
   if (status == TRM_OK && team->arrived > 0 && !atomic_load(&team->stopped)) {
-    status = mismatch(number, &error);
+    status = mismatch(team->members[number].exchange.replica, &error);
   }
   if (status != TRM_OK) stop(team, status, error.message);
   ++team->finished;
@@ -174,7 +200,7 @@ static void *thread_main(void *argument) {
     const int threads = team->threads_each;
     pthread_mutex_unlock(&team->mutex);
     omp_set_num_threads(threads);
-    run_member(team, m->exchange.replica, function, context);
+    run_member(team, m->number, function, context);
     pthread_mutex_lock(&team->mutex);
   }
   pthread_mutex_unlock(&team->mutex);
@@ -207,14 +233,16 @@ trm_status trm_team_run(trm_team *team, trm_team_fn function, void *context, trm
 
 /* ---- Creating ------------------------------------------------------------------------------- */
 
-trm_status trm_team_create(uint32_t size, const atomic_bool *cancelled, trm_team **out_team,
-                           trm_error *error) {
+trm_status trm_team_create(const trm_team_place *place, const atomic_bool *cancelled,
+                           trm_team **out_team, trm_error *error) {
+  const uint32_t size = place->size, first = place->first, all = place->num_replicas;
   trm_team *team = trm_allocate_zeroed(1, sizeof *team);
   CHECK_MEMORY(team, "replicas");
+  team->remote = place->remote;
   team->cancelled = cancelled;
   team->members = trm_allocate_zeroed(size, sizeof *team->members);
   team->copies = trm_allocate_zeroed(size, sizeof *team->copies);
-  team->calls = trm_allocate_zeroed(size, sizeof *team->calls);
+  team->calls = trm_allocate_zeroed(all, sizeof *team->calls);
   pthread_mutex_init(&team->mutex, NULL);
   pthread_cond_init(&team->changed, NULL);
   atomic_init(&team->phase, 0);
@@ -225,8 +253,10 @@ trm_status trm_team_create(uint32_t size, const atomic_bool *cancelled, trm_team
   }
   team->size = size;
   for (uint32_t i = 0; i < size; ++i) {
-    team->calls[i] = &team->copies[i];
-    team->members[i].exchange = (trm_exchange){i, size, team->calls, meet, part};
+    team->calls[first + i] = &team->copies[i];
+    team->members[i].exchange =
+        (trm_exchange){first + i, all, first, size, team->calls, meet, part};
+    team->members[i].number = i;
     team->members[i].team = team;
   }
   for (uint32_t i = 1; i < size; ++i) {
@@ -234,7 +264,7 @@ trm_status trm_team_create(uint32_t size, const atomic_bool *cancelled, trm_team
     m->has_thread = pthread_create(&m->thread, NULL, thread_main, m) == 0;
     if (m->has_thread) continue;
     trm_team_free(team);
-    FAIL(RESOURCE_EXHAUSTED, "the host has no thread left for replica %u of %u", i, size);
+    FAIL(RESOURCE_EXHAUSTED, "the host has no thread left for replica %u of %u", first + i, all);
   }
   *out_team = team;
   return TRM_OK;

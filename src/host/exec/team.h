@@ -7,16 +7,24 @@
 
 #include <stdatomic.h>
 
-#include "host/ops/kernel.h"
+#include "host/exec/remote.h"
 
 typedef struct trm_team trm_team;
 
 typedef trm_status (*trm_team_fn)(void *context, uint32_t member, trm_error *error);
 
-/* Starts size - 1 threads. `cancelled` must outlive the team; when it becomes true, members stop
- * waiting. */
-trm_status trm_team_create(uint32_t size, const atomic_bool *cancelled, trm_team **out_team,
-                           trm_error *error);
+/* A team, and the replicas of other processes. */
+typedef struct trm_team_place {
+  uint32_t size;  /* members */
+  uint32_t first; /* the replica that member 0 is */
+  uint32_t num_replicas;
+  trm_remote *remote; /* NULL: no others */
+} trm_team_place;
+
+/* Starts size - 1 threads. `cancelled` and the remote must outlive the team; when `cancelled`
+ * becomes true, members stop waiting. */
+trm_status trm_team_create(const trm_team_place *place, const atomic_bool *cancelled,
+                           trm_team **out_team, trm_error *error);
 void trm_team_free(trm_team *team);
 
 /* Calls function(context, member) on every member's thread at once, each with its share of the

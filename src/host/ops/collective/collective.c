@@ -25,40 +25,98 @@ static trm_collective_state *state_of(const trm_kernel *kernel) {
 typedef struct meeting {
   uint32_t replica, num_replicas;
   const trm_kernel_call *const *calls;
-  trm_group group;
+  trm_members group;
 } meeting;
 
-static trm_status find_in_groups(const trm_replica_groups *groups, meeting *m, trm_error *error) {
+static trm_status find_in_groups(const trm_replica_groups *groups, uint32_t replica,
+                                 uint32_t num_replicas, trm_members *out, trm_error *error) {
   for (int32_t g = 0; g < groups->count; ++g) {
     const trm_dims *members = &groups->groups[g];
     for (int32_t i = 0; i < members->count; ++i) {
-      if (members->items[i] >= m->num_replicas) {
+      if (members->items[i] >= num_replicas) {
         FAIL(
             INVALID_ARGUMENT,
             "replica group %d names replica %lld, but the program runs on %u; the option ipus says "
             "on how many",
-            g, (long long)members->items[i], m->num_replicas);
+            g, (long long)members->items[i], num_replicas);
       }
-      if (members->items[i] != m->replica) continue;
-      m->group = (trm_group){members->items, 0, (uint32_t)members->count, (uint32_t)i};
+      if (members->items[i] != replica) continue;
+      *out = (trm_members){members->items, 0, (uint32_t)members->count, (uint32_t)i};
     }
   }
   return TRM_OK;
 }
 
-static trm_status find_group(const trm_collective_state *state, meeting *m, trm_error *error) {
-  m->group = (trm_group){0};
-  if (state->groups.count > 0) return find_in_groups(&state->groups, m, error);
-  const int64_t size = state->group_size > 0 ? state->group_size : m->num_replicas;
-  if (m->num_replicas % size != 0) {
+static trm_status find_group(const void *of, uint32_t replica, uint32_t num_replicas,
+                             trm_members *out, trm_error *error) {
+  const trm_collective_state *state = of;
+  *out = (trm_members){0};
+  if (state->groups.count > 0) {
+    return find_in_groups(&state->groups, replica, num_replicas, out, error);
+  }
+  const int64_t size = state->group_size > 0 ? state->group_size : num_replicas;
+  if (num_replicas % size != 0) {
     FAIL(INVALID_ARGUMENT,
          "The replica group size (got %lld) does not evenly divide the total number of replicas "
          "(got %u)",
-         (long long)size, m->num_replicas);
+         (long long)size, num_replicas);
   }
-  m->group =
-      (trm_group){NULL, m->replica / size * size, (uint32_t)size, (uint32_t)(m->replica % size)};
+  *out = (trm_members){NULL, replica / size * size, (uint32_t)size, (uint32_t)(replica % size)};
   return TRM_OK;
+}
+
+/* Of a collective-permute, whose pairs may name any replica: all. */
+static trm_status find_all(const void *of, uint32_t replica, uint32_t num_replicas,
+                           trm_members *out, trm_error *error) {
+  (void)of, (void)error;
+  *out = (trm_members){NULL, 0, num_replicas, replica};
+  return TRM_OK;
+}
+
+/* The elements of an all-reduce that the member at `position` combines. They are whole cache lines,
+ * so that no two replicas write to one line. */
+static void find_share(int64_t count, uint32_t num, uint32_t position, int64_t *begin,
+                       int64_t *end) {
+  const int64_t lines = (count + 63) / 64;
+  *begin = lines * position / num * 64;
+  *end = lines * (position + 1) / num * 64;
+  if (*begin > count) *begin = count;
+  if (*end > count) *end = count;
+}
+
+static size_t operand_bytes(const void *of, uint32_t leaf) {
+  return trm_shape_bytes(&((const trm_collective_state *)of)->base.operands[leaf]);
+}
+
+static void need_all(const void *of, uint32_t leaf, uint32_t count, uint32_t position,
+                     size_t *begin, size_t *end) {
+  (void)count, (void)position;
+  *begin = 0;
+  *end = operand_bytes(of, leaf);
+}
+
+static void need_share(const void *of, uint32_t leaf, uint32_t count, uint32_t position,
+                       size_t *begin, size_t *end) {
+  const trm_collective_state *state = of;
+  const trm_shape *operand = &state->base.operands[leaf];
+  const size_t size = trm_dtype_size(operand->dtype);
+  int64_t from = 0, to = 0;
+  if (state->combine != TRM_COMBINE_LOCAL) {
+    find_share(trm_shape_count(operand), count, position, &from, &to);
+  }
+  *begin = (size_t)from * size;
+  *end = (size_t)to * size;
+}
+
+/* Of a reduce-scatter along the first dimension. */
+static void need_rows(const void *of, uint32_t leaf, uint32_t count, uint32_t position,
+                      size_t *begin, size_t *end) {
+  const trm_collective_state *state = of;
+  const trm_shape *result = trm_shape_leaf(&state->base.shape, (int32_t)leaf);
+  const size_t all = operand_bytes(of, leaf), part = trm_shape_bytes(result);
+  (void)count;
+  *begin = state->combine == TRM_COMBINE_LOCAL || part * position > all ? all : part * position;
+  *end = state->combine == TRM_COMBINE_LOCAL || all - *begin < part ? all : *begin + part;
 }
 
 /* Meets the other replicas. With a single replica *alone is the only call. */
@@ -71,9 +129,10 @@ static trm_status meet(const trm_kernel *kernel, const trm_kernel_call *call,
     m->replica = exchange->replica;
     m->num_replicas = exchange->num_replicas;
   }
-  TRY(find_group(state_of(kernel), m, error));
+  const trm_sharing *sharing = &state_of(kernel)->sharing;
+  TRY(sharing->find(state_of(kernel), m->replica, m->num_replicas, &m->group, error));
   if (exchange == NULL) return TRM_OK;
-  TRY(exchange->meet(exchange, kernel, call, error));
+  TRY(exchange->meet(exchange, kernel, call, sharing, error));
   m->calls = exchange->calls;
   return TRM_OK;
 }
@@ -95,13 +154,16 @@ static trm_status check_group_count(const meeting *m, int64_t expected, trm_erro
 
 enum { MAX_GROUP = 4096 };
 
-/* Collects one leaf of the group's operands and, if `targets` is not NULL, results. */
-static void collect(const meeting *m, uint32_t leaf, const void **sources, void **targets) {
+/* Collects one leaf of the group's operands and, if `targets` is not NULL, results: those of this
+ * process. Returns the number of these. */
+static uint32_t collect(const meeting *m, uint32_t leaf, const void **sources, void **targets) {
+  uint32_t num_targets = 0;
   for (uint32_t k = 0; k < m->group.count; ++k) {
-    const trm_kernel_call *call = m->calls[trm_group_member(&m->group, k)];
+    const trm_kernel_call *call = m->calls[trm_member(&m->group, k)];
     sources[k] = call->operands[leaf];
-    if (targets != NULL) targets[k] = call->results[leaf];
+    if (targets != NULL && call->results != NULL) targets[num_targets++] = call->results[leaf];
   }
+  return num_targets;
 }
 
 static trm_status check_group(const meeting *m, trm_error *error) {
@@ -141,18 +203,16 @@ static trm_status run_all_reduce(const trm_kernel *kernel, const trm_kernel_call
       }
       continue;
     }
-    collect(&m, leaf, sources, targets);
+    const uint32_t num_targets = collect(&m, leaf, sources, targets);
     if (m.group.count == 1 && keeps_one(state->combine)) {
       if (targets[0] != sources[0]) memcpy(targets[0], sources[0], trm_shape_bytes(operand));
       continue;
     }
     const trm_combine_job job = {state,   operand->dtype, sources,      m.group.count,
-                                 targets, m.group.count,  call->scratch};
-    /* Parts are whole cache lines, so that no two replicas write to one line. */
-    const int64_t lines = (count + 63) / 64, share = m.group.position;
-    const int64_t begin = lines * share / m.group.count * 64;
-    const int64_t end = lines * (share + 1) / m.group.count * 64;
-    if (begin < count) trm_combine_range(&job, begin, end < count ? end : count, begin);
+                                 targets, num_targets,    call->scratch};
+    int64_t begin, end;
+    find_share(count, m.group.count, m.group.position, &begin, &end);
+    if (begin < end) trm_combine_range(&job, begin, end, begin);
   }
   return part(call, error);
 }
@@ -297,7 +357,7 @@ static trm_status run_broadcast(const trm_kernel *kernel, const trm_kernel_call 
   const trm_kernel_call *alone;
   meeting m;
   TRY(meet(kernel, call, &alone, &m, error));
-  const int64_t source = m.group.count > 0 ? (int64_t)trm_group_member(&m.group, 0) : -1;
+  const int64_t source = m.group.count > 0 ? (int64_t)trm_member(&m.group, 0) : -1;
   TRY(take(state, &m, source, call, error));
   return part(call, error);
 }
@@ -476,6 +536,24 @@ static trm_status fill(const trm_instruction *instruction, const collective_kind
   return check_combine(state, error);
 }
 
+/* What other processes must send. `identity`: the place of the instruction in the module. */
+static void describe_sharing(const trm_kernel_request *request, const collective_kind *kind,
+                             trm_collective_state *state) {
+  const uint64_t computation = (uint64_t)(request->computation - request->module->computations);
+  const uint64_t instruction =
+      (uint64_t)(request->instruction - request->computation->instructions);
+  const bool is_pairs = kind->run == run_permute;
+  state->sharing = (trm_sharing){.state = state,
+                                 .identity = computation << 32 | instruction,
+                                 .num_leaves = state->base.num_operands,
+                                 .bytes = operand_bytes,
+                                 .find = is_pairs ? find_all : find_group,
+                                 .need = need_all,
+                                 .shares_results = kind->run == run_all_reduce};
+  if (kind->run == run_all_reduce) state->sharing.need = need_share;
+  if (kind->run == run_reduce_scatter && state->dimension == 0) state->sharing.need = need_rows;
+}
+
 trm_status trm_collective_create(const trm_kernel_request *request, trm_kernel *out_kernel,
                                  bool *out_supported, trm_error *error) {
   const collective_kind *kind = kind_of(request->instruction);
@@ -490,6 +568,7 @@ trm_status trm_collective_create(const trm_kernel_request *request, trm_kernel *
   char text[512];
   TRY_NOTE(fill(request->instruction, kind, state, error), "in %s",
            trm_instruction_text(request->module, request->instruction, text, sizeof text));
+  describe_sharing(request, kind, state);
   kernel.state = state;
   if (kind->run == run_all_reduce && state->base.num_operands == 1) kernel.in_place_operands = 1;
   *out_kernel = kernel;

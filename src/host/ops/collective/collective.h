@@ -28,17 +28,6 @@ typedef enum trm_combine {
   TRM_COMBINE_CALLED
 } trm_combine;
 
-/* The replicas of a group, and the place of this replica among them. */
-typedef struct trm_group {
-  const int64_t *members; /* NULL: `first` and its successors */
-  int64_t first;
-  uint32_t count, position;
-} trm_group;
-
-static inline uint32_t trm_group_member(const trm_group *group, uint32_t i) {
-  return (uint32_t)(group->members != NULL ? group->members[i] : group->first + i);
-}
-
 typedef struct trm_collective_state {
   trm_reference_state base; /* first member; evaluators[0] is the computation of CALLED */
   trm_combine combine;
@@ -47,6 +36,7 @@ typedef struct trm_collective_state {
   trm_dims pairs;            /* collective-permute: source, target, source, target, ... */
   int32_t dimension;         /* of all-gather and reduce-scatter */
   int32_t split, concat;     /* all-to-all; -1: operand i is for member i */
+  trm_sharing sharing;
 } trm_collective_state;
 
 /* combine.c. Whether elements of the type can be combined in this way. */
@@ -67,15 +57,15 @@ void trm_combine_range(const trm_combine_job *job, int64_t begin, int64_t end, i
 
 /* move.c. Computes result leaf `leaf` of the replica at group->position from the operands of all
  * calls. */
-void trm_collective_gather(const trm_collective_state *state, const trm_group *group,
+void trm_collective_gather(const trm_collective_state *state, const trm_members *group,
                            const trm_kernel_call *const *calls, const trm_kernel_call *mine,
                            uint32_t leaf);
-void trm_collective_exchange_blocks(const trm_collective_state *state, const trm_group *group,
+void trm_collective_exchange_blocks(const trm_collective_state *state, const trm_members *group,
                                     const trm_kernel_call *const *calls,
                                     const trm_kernel_call *mine);
 /* Parts of the rows of the operands 0 of the group, as ragged-all-to-all says it. What is outside
  * of an array is cut off. */
-void trm_collective_exchange_rows(const trm_collective_state *state, const trm_group *group,
+void trm_collective_exchange_rows(const trm_collective_state *state, const trm_members *group,
                                   const trm_kernel_call *const *calls, const trm_kernel_call *mine);
 
 #endif /* TREMULA_HOST_OPS_COLLECTIVE_COLLECTIVE_H_ */

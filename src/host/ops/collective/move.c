@@ -6,7 +6,7 @@ static void copy(void *to, size_t to_offset, const void *from, size_t from_offse
 }
 
 /* The result is the operands of the group, one after the other along the dimension. */
-void trm_collective_gather(const trm_collective_state *state, const trm_group *group,
+void trm_collective_gather(const trm_collective_state *state, const trm_members *group,
                            const trm_kernel_call *const *calls, const trm_kernel_call *mine,
                            uint32_t leaf) {
   const trm_shape *operand = &state->base.operands[leaf];
@@ -17,20 +17,19 @@ void trm_collective_gather(const trm_collective_state *state, const trm_group *g
   for (int64_t r = 0; r < rows; ++r) {
     for (uint32_t k = 0; k < group->count; ++k) {
       copy(mine->results[leaf], ((size_t)r * group->count + k) * row,
-           calls[trm_group_member(group, k)]->operands[leaf], (size_t)r * row, row);
+           calls[trm_member(group, k)]->operands[leaf], (size_t)r * row, row);
     }
   }
 }
 
 /* Piece `position` of every member's operand, one after the other along `concat`. */
-void trm_collective_exchange_blocks(const trm_collective_state *state, const trm_group *group,
+void trm_collective_exchange_blocks(const trm_collective_state *state, const trm_members *group,
                                     const trm_kernel_call *const *calls,
                                     const trm_kernel_call *mine) {
   if (state->split < 0) {
     const size_t bytes = trm_shape_bytes(&state->base.operands[0]);
     for (uint32_t k = 0; k < group->count; ++k) {
-      copy(mine->results[k], 0, calls[trm_group_member(group, k)]->operands[group->position], 0,
-           bytes);
+      copy(mine->results[k], 0, calls[trm_member(group, k)]->operands[group->position], 0, bytes);
     }
     return;
   }
@@ -48,7 +47,7 @@ void trm_collective_exchange_blocks(const trm_collective_state *state, const trm
   const int64_t row = piece[rank - 1];
   const int64_t rows = trm_dims_count(rank - 1, piece);
   for (uint32_t k = 0; k < group->count; ++k) {
-    const void *operand_k = calls[trm_group_member(group, k)]->operands[0];
+    const void *operand_k = calls[trm_member(group, k)]->operands[0];
     const int64_t source = from[state->split] * piece[state->split] * group->position;
     const int64_t target = to[state->concat] * piece[state->concat] * k;
     trm_odometer at;
@@ -87,7 +86,7 @@ static part_rows find_part(const trm_collective_state *state, const trm_kernel_c
   return p;
 }
 
-void trm_collective_exchange_rows(const trm_collective_state *state, const trm_group *group,
+void trm_collective_exchange_rows(const trm_collective_state *state, const trm_members *group,
                                   const trm_kernel_call *const *calls,
                                   const trm_kernel_call *mine) {
   const trm_shape *shapes = state->base.operands;
@@ -96,7 +95,7 @@ void trm_collective_exchange_rows(const trm_collective_state *state, const trm_g
   const int64_t each = trm_shape_count(&shapes[2]) / group->count;
   copy(mine->results[0], 0, mine->operands[1], 0, trm_shape_bytes(&shapes[1]));
   for (uint32_t k = 0; k < group->count; ++k) {
-    const trm_kernel_call *sender = calls[trm_group_member(group, k)];
+    const trm_kernel_call *sender = calls[trm_member(group, k)];
     for (int64_t i = 0; i < each; ++i) {
       const part_rows p = find_part(state, sender, group->position * each + i);
       copy(mine->results[0], (size_t)p.to * row, sender->operands[0], (size_t)p.from * row,
