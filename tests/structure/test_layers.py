@@ -15,7 +15,7 @@ import house  # noqa: E402
 LAYERS = ["base", "timeline", "group", "hlo",
           "host/accelerator", "host/ops", "passes", "host/passes", "host/schedule",
           "ipu/target", "ipu/tile", "ipu/plan", "ipu/costs", "ipu/passes", "ipu/program",
-          "compile", "host/exec", "device", "report"]
+          "compile", "host/exec", "poplar", "device", "report"]
 TOWERS = "host", "ipu"
 # Made by protobuf-c while building, with the folder that the proto lies in.
 GENERATED = {"hlo.pb-c.h": "hlo", "node.pb-c.h": "tf", "trace.pb-c.h": "tf"}

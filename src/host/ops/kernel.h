@@ -184,8 +184,10 @@ trm_status trm_rows_create(const trm_kernel_request *, trm_kernel *, bool *, trm
 trm_status trm_reductions_create(const trm_kernel_request *, trm_kernel *, bool *, trm_error *);
 /* The custom call "tremula.sums" (reduce/fused_sums.c). */
 trm_status trm_sums_create(const trm_kernel_request *, trm_kernel *, bool *, trm_error *);
-/* The custom call "tremula.user-op" (host/user_op.c). */
+/* The custom call "tremula.user-op", which a layer above serves: it has more kinds of user ops than
+ * functions in C (calls/user_op.c). */
 trm_status trm_user_op_create(const trm_kernel_request *, trm_kernel *, bool *, trm_error *);
+trm_status trm_c_user_op_create(const trm_kernel_request *, trm_kernel *, bool *, trm_error *);
 /* The custom call "tremula.round-half-stochastically" (random/round_half.c). */
 trm_status trm_round_half_create(const trm_kernel_request *, trm_kernel *, bool *, trm_error *);
 /* The custom call "tremula.dropout" (random/dropout.c). */

@@ -204,8 +204,8 @@ static trm_status open_op(user_op *op, const json_t *config, const trm_kernel_re
   return status;
 }
 
-trm_status trm_user_op_create(const trm_kernel_request *request, trm_kernel *out_kernel,
-                              bool *out_supported, trm_error *error) {
+trm_status trm_c_user_op_create(const trm_kernel_request *request, trm_kernel *out_kernel,
+                                bool *out_supported, trm_error *error) {
   const trm_instruction *instruction = request->instruction;
   user_op *op = ARENA_NEW(request->arena, user_op, 1);
   CHECK_MEMORY(op, "a user op");

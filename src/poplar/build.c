@@ -1,0 +1,469 @@
+/* Owns: calling Build of a user's library for an instruction.
+ *
+ * backend_config {"library":PATH,"op":NAME,"poplar":true}; it may have "name", "attributes",
+ * "gp_path" (paths with commas between them), of a gradient "gradient_size", "forward_outputs"
+ * (their number) and "partial_derivative_index", and the machine: "target", "ipus",
+ * "tiles_per_ipu". */
+#define _GNU_SOURCE
+#include "poplar/build.h"
+
+#include <dlfcn.h>
+#include <string.h>
+
+#include "hlo/config.h"
+#include "poplar/api.h"
+
+enum { MAX_INDICES = 256 };
+
+/* The lock is held while a user's function runs: it changes counts, and user code is written for
+ * one thread. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static trm_poplar_built *all;
+
+/* An instruction that is built. */
+typedef struct building {
+  const trm_module *module;
+  const trm_computation *computation;
+  const trm_instruction *instruction;
+  json_t *config;
+  const char *path, *op;
+  const char *name; /* the debug prefix */
+  void *library;
+  int32_t level;
+  trm_poplar_graph *graph;
+  uint32_t num_inputs, num_outputs;
+  const trm_shape **inputs;
+  trm_poplar_tensor **tensors;
+  bool *is_allocated; /* by input: the library lays it out */
+  trm_arena arena;
+} building;
+
+/* ---- Failures ------------------------------------------------------------------------------- */
+
+static const char *const kinds[] = {
+    [TRM_POPLAR_ERROR] = "poplar_error",
+    [TRM_POPLAR_ERROR_CONNECTION] = "graph_connection_error",
+    [TRM_POPLAR_ERROR_CYCLE] = "graph_cycle_error",
+    [TRM_POPLAR_ERROR_FILE] = "file_load_error",
+    [TRM_POPLAR_ERROR_TYPE] = "type_error",
+    [TRM_POPLAR_ERROR_TILE_MAPPING] = "invalid_tile_mapping",
+    [TRM_POPLAR_ERROR_INDEX] = "index_error",
+    [TRM_POPLAR_ERROR_NO_SUCH_FIELD] = "graph_object_load_error",
+    [TRM_POPLAR_ERROR_LIBRARY] = "poplibs_error",
+};
+
+/* A failure of ours in the original's words; `stage` is "Build graph" or "Compile engine". */
+static trm_status our_failure(trm_status status, const trm_poplar_error *failure, const char *stage,
+                              trm_error *error) {
+  if (status == TRM_RESOURCE_EXHAUSTED) FAIL(RESOURCE_EXHAUSTED, "%s", failure->what);
+  FAIL(INTERNAL, "[Poplar][%s] %s: %s", stage, kinds[failure->kind], failure->what);
+}
+
+/* A failure of the user's function, in the original's words. */
+static trm_status user_failure(const trm_poplar_failure *failure, trm_error *error) {
+  if (failure->thrown == TRM_POPLAR_THROWN_POPLAR) {
+    FAIL(INTERNAL, "[Poplar][Build graph] %s: %s", failure->type, failure->what);
+  }
+  FAIL(UNKNOWN, "%s",
+       failure->thrown == TRM_POPLAR_THROWN_STANDARD ? failure->what
+                                                     : "the user's function threw an exception "
+                                                       "that is no std::exception");
+}
+
+/* ---- The library ---------------------------------------------------------------------------- */
+
+static void *find(const building *b, const char *suffix) {
+  char symbol[512];
+  if ((size_t)snprintf(symbol, sizeof symbol, "%s%s", b->op, suffix) >= sizeof symbol) return NULL;
+  return dlsym(b->library, symbol);
+}
+
+/* A function of the headers, by the user's library. ISO C has no cast from data to a function. */
+static trm_status trampoline(const building *b, const char *symbol, void *out_function,
+                             trm_error *error) {
+  void *address = dlsym(b->library, symbol);
+  memcpy(out_function, &address, sizeof address);
+  if (address != NULL) return TRM_OK;
+  FAIL(FAILED_PRECONDITION, "%s has no symbol %s: compile it again with Tremula's headers", b->path,
+       symbol);
+}
+
+static trm_status open_library(building *b, trm_error *error) {
+  b->library = dlopen(b->path, RTLD_NOW | RTLD_LOCAL);
+  if (b->library == NULL) {
+    const char *reason = dlerror();
+    FAIL(NOT_FOUND, "the library of a user op could not be opened: %s",
+         reason != NULL ? reason : b->path);
+  }
+  const int32_t *level = dlsym(b->library, "custom_op_api_level");
+  const uint32_t *version = dlsym(b->library, TRM_POPLAR_SYMBOL_HEADER);
+  b->level = level != NULL ? *level : 0;
+  if (b->level < 1 || b->level > 5) {
+    FAIL(INTERNAL,
+         "Api level of module %s, op name %s is %d, expected 5. See section \"API level\" of "
+         "docs/custom_operators.md",
+         b->path, b->op, b->level);
+  }
+  if (version == NULL) {
+    FAIL(FAILED_PRECONDITION,
+         "%s was not compiled with Tremula's headers of Poplar: compile it again with them "
+         "(docs/custom_operators.md)",
+         b->path);
+  }
+  if (*version > TRM_POPLAR_VERSION) {
+    FAIL(FAILED_PRECONDITION,
+         "%s was compiled with headers of version %u, this is version %d: compile it again",
+         b->path, *version, TRM_POPLAR_VERSION);
+  }
+  if (find(b, "") == NULL) FAIL(NOT_FOUND, "%s has no function '%s'", b->path, b->op);
+  return TRM_OK;
+}
+
+/* Which inputs the library lays out. */
+static trm_status read_metadata(building *b, trm_error *error) {
+  void *function = find(b, "_metadata");
+  if (function == NULL || find(b, "_allocator") == NULL) return TRM_OK;
+  int64_t indices[4][MAX_INDICES];
+  trm_poplar_metadata_function call;
+  TRY(trampoline(b, TRM_POPLAR_SYMBOL_METADATA, &call, error));
+  trm_poplar_metadata_call said = {.size = sizeof said,
+                                   .level = b->level,
+                                   .api = trm_poplar_api_table(),
+                                   .function = function,
+                                   .num_inputs = b->num_inputs,
+                                   .max_indices = MAX_INDICES,
+                                   .allocating = indices[0],
+                                   .replica_identical = indices[1],
+                                   .alias_inputs = indices[2],
+                                   .alias_outputs = indices[3]};
+  if (call(&said) != 0) return user_failure(&said.failure, error);
+  for (uint32_t i = 0; i < said.num_allocating && i < MAX_INDICES; ++i) {
+    if (indices[0][i] >= 0 && indices[0][i] < b->num_inputs) b->is_allocated[indices[0][i]] = true;
+  }
+  return TRM_OK;
+}
+
+/* ---- Inputs --------------------------------------------------------------------------------- */
+
+static const char *text_of(const building *b, const char *key, size_t *out_size) {
+  const json_t *text = json_object_get(b->config, key);
+  *out_size = text == NULL ? 0 : json_string_length(text);
+  return text == NULL || json_string_value(text) == NULL ? "" : json_string_value(text);
+}
+
+static trm_status allocate(const building *b, uint32_t i, const uint64_t *dims,
+                           trm_poplar_tensor **out_tensor, trm_error *error) {
+  char prefix[512];
+  size_t size;
+  snprintf(prefix, sizeof prefix, "%s:%u", b->name, i);
+  trm_poplar_allocator_function function;
+  TRY(trampoline(b, TRM_POPLAR_SYMBOL_ALLOCATOR, &function, error));
+  trm_poplar_allocator_call call = {.size = sizeof call,
+                                    .level = b->level,
+                                    .api = trm_poplar_api_table(),
+                                    .function = find(b, "_allocator"),
+                                    .graph = b->graph,
+                                    .operand = i,
+                                    .dtype = (int32_t)b->inputs[i]->dtype,
+                                    .rank = (uint32_t)b->inputs[i]->rank,
+                                    .dims = dims,
+                                    .attributes = text_of(b, "attributes", &size),
+                                    .debug_prefix = prefix};
+  call.attributes_size = size;
+  if (function(&call) != 0) return user_failure(&call.failure, error);
+  const trm_poplar_tensor *made = call.out_tensor;
+  if (made != NULL) {
+    bool fits = made->dtype == call.dtype && made->rank == call.rank;
+    for (uint32_t d = 0; d < call.rank && fits; ++d) fits = made->dims[d] == dims[d];
+    if (!fits) {
+      trm_poplar_tensor_release(call.out_tensor);
+      FAIL(INTERNAL,
+           "the allocator of the user op %s made a tensor of another shape or type for "
+           "input %u",
+           b->op, i);
+    }
+  }
+  *out_tensor = call.out_tensor;
+  return TRM_OK;
+}
+
+static trm_status make_inputs(building *b, trm_error *error) {
+  for (uint32_t i = 0; i < b->num_inputs; ++i) {
+    uint64_t dims[TRM_MAX_RANK];
+    const trm_shape *shape = b->inputs[i];
+    for (int32_t d = 0; d < shape->rank; ++d) dims[d] = (uint64_t)shape->dims[d];
+    if (b->is_allocated[i]) TRY(allocate(b, i, dims, &b->tensors[i], error));
+    if (b->tensors[i] != NULL) continue;
+    char name[512];
+    trm_poplar_error failure;
+    snprintf(name, sizeof name, "%s/in%u", b->name, i);
+    const trm_status status =
+        trm_poplar_add_variable(b->graph, (int32_t)shape->dtype, dims, (uint32_t)shape->rank,
+                                TRM_POPLAR_PLACE_LINEAR, name, &b->tensors[i], &failure);
+    if (status != TRM_OK) return our_failure(status, &failure, "Build graph", error);
+  }
+  return TRM_OK;
+}
+
+/* ---- Building ------------------------------------------------------------------------------- */
+
+static int64_t number_of(const building *b, const char *key, int64_t otherwise) {
+  const json_t *number = json_object_get(b->config, key);
+  return json_is_integer(number) ? json_integer_value(number) : otherwise;
+}
+
+static trm_status make_graph(building *b, trm_error *error) {
+  size_t size;
+  trm_poplar_error failure;
+  const char *target = text_of(b, "target", &size);
+  const int64_t ipus = number_of(b, "ipus", 1), tiles = number_of(b, "tiles_per_ipu", 0);
+  if (ipus < 1 || ipus > 1024 || tiles < 0 || tiles > 65536) {
+    FAIL(INVALID_ARGUMENT, "a user op for %lld IPUs of %lld tiles", (long long)ipus,
+         (long long)tiles);
+  }
+  trm_status status = trm_poplar_graph_create(size > 0 ? target : NULL, (uint32_t)ipus,
+                                              (uint32_t)tiles, &b->graph, &failure);
+  const char *paths = text_of(b, "gp_path", &size);
+  while (status == TRM_OK && *paths != '\0') {
+    const size_t length = strcspn(paths, ",");
+    const char *path = trm_arena_string(&b->arena, paths, length);
+    CHECK_MEMORY(path, "a user op");
+    if (length > 0) status = trm_poplar_add_codelets(b->graph, path, NULL, &failure);
+    paths += length + (paths[length] == ',');
+  }
+  return status == TRM_OK ? TRM_OK : our_failure(status, &failure, "Build graph", error);
+}
+
+/* Calls Build, or Build_grad, whose operands are gradients, outputs and inputs. */
+static trm_status call_build(const building *b, trm_poplar_build_call *call, trm_error *error) {
+  const bool is_gradient = json_object_get(b->config, "gradient_size") != NULL;
+  size_t size;
+  *call = (trm_poplar_build_call){.size = sizeof *call,
+                                  .level = b->level,
+                                  .api = trm_poplar_api_table(),
+                                  .function = find(b, ""),
+                                  .graph = b->graph,
+                                  .attributes = text_of(b, "attributes", &size),
+                                  .debug_prefix = b->name,
+                                  .num_inputs = is_gradient ? 0 : b->num_inputs,
+                                  .inputs = b->tensors,
+                                  .max_outputs = b->num_outputs};
+  call->attributes_size = size;
+  call->out_outputs = ARENA_NEW((trm_arena *)&b->arena, trm_poplar_tensor *, b->num_outputs + 1u);
+  CHECK_MEMORY(call->out_outputs, "a user op");
+  if (is_gradient) {
+    const int64_t grads = number_of(b, "gradient_size", 0);
+    if (grads < 0 || 2 * grads > (int64_t)b->num_inputs) {
+      FAIL(INVALID_ARGUMENT, "the gradient of a user op has %lld gradients among %u operands",
+           (long long)grads, b->num_inputs);
+    }
+    call->input_grad_index = number_of(b, "partial_derivative_index", 0);
+    call->num_gradients = call->num_fwd_outputs = (uint32_t)grads;
+    call->num_fwd_inputs = b->num_inputs - 2 * (uint32_t)grads;
+    call->gradients = b->tensors;
+    call->fwd_outputs = b->tensors + grads;
+    call->fwd_inputs = b->tensors + 2 * grads;
+  }
+  trm_poplar_build_function function;
+  TRY(trampoline(b, is_gradient ? TRM_POPLAR_SYMBOL_GRAD : TRM_POPLAR_SYMBOL_BUILD, &function,
+                 error));
+  if (function(call) != 0) return user_failure(&call->failure, error);
+  return TRM_OK;
+}
+
+/* Whether the tensors that Build gave are what the instruction says. */
+static trm_status check_outputs(const building *b, const trm_poplar_build_call *call,
+                                trm_error *error) {
+  if (call->num_outputs < b->num_outputs) {
+    FAIL(INTERNAL, "Instruction %s has mismatched outputs number, expected: %u, returned: %u",
+         b->instruction->name, b->num_outputs, call->num_outputs);
+  }
+  for (uint32_t o = 0; o < b->num_outputs; ++o) {
+    const trm_poplar_tensor *tensor = call->out_outputs[o];
+    const trm_shape *shape = trm_shape_leaf(&b->instruction->shape, (int32_t)o);
+    if (tensor == NULL) {
+      FAIL(INTERNAL, "output %u of the user op %s is a null Tensor: it was not written", o, b->op);
+    }
+    if (tensor->dtype != (int32_t)shape->dtype ||
+        tensor->elements != (uint64_t)trm_shape_count(shape)) {
+      char text[256];
+      FAIL(INTERNAL,
+           "output %u of the user op %s is a tensor of %s%s, but output_types and output_shapes "
+           "say %s of %lld elements",
+           o, b->op, trm_dtype_name((trm_dtype)tensor->dtype),
+           trm_poplar_dims_text(tensor->dims, tensor->rank, text, sizeof text),
+           trm_dtype_name(shape->dtype), (long long)trm_shape_count(shape));
+    }
+  }
+  return TRM_OK;
+}
+
+static trm_status build(building *b, trm_poplar_plan **out_plan, trm_error *error) {
+  TRY(open_library(b, error));
+  TRY(read_metadata(b, error));
+  TRY(make_graph(b, error));
+  TRY(make_inputs(b, error));
+  trm_poplar_build_call call;
+  trm_status status = call_build(b, &call, error);
+  if (status == TRM_OK) status = check_outputs(b, &call, error);
+  trm_poplar_error failure;
+  if (status == TRM_OK) {
+    status = trm_poplar_plan_create(b->graph, call.out_program, b->tensors, b->num_inputs,
+                                    call.out_outputs, b->num_outputs, out_plan, &failure);
+    if (status != TRM_OK) our_failure(status, &failure, "Compile engine", error);
+    if (status == TRM_INVALID_ARGUMENT) status = TRM_INTERNAL;
+  }
+  for (uint32_t o = 0; call.out_outputs != NULL && o < b->num_outputs; ++o) {
+    trm_poplar_tensor_release(call.out_outputs[o]);
+  }
+  trm_poplar_program_release(call.out_program);
+  return status;
+}
+
+/* ---- Operands ------------------------------------------------------------------------------- */
+
+static trm_status describe(building *b, trm_error *error) {
+  const trm_instruction *instruction = b->instruction;
+  b->num_outputs = (uint32_t)trm_shape_num_leaves(&instruction->shape);
+  for (uint32_t k = 0; k < instruction->num_operands; ++k) {
+    b->num_inputs += (uint32_t)trm_shape_num_leaves(
+        &b->computation->instructions[instruction->operands[k]].shape);
+  }
+  b->inputs = ARENA_NEW(&b->arena, const trm_shape *, b->num_inputs + 1u);
+  b->tensors = ARENA_NEW(&b->arena, trm_poplar_tensor *, b->num_inputs + 1u);
+  b->is_allocated = ARENA_NEW(&b->arena, bool, b->num_inputs + 1u);
+  if (b->inputs == NULL || b->tensors == NULL || b->is_allocated == NULL) {
+    FAIL_NO_MEMORY("a user op");
+  }
+  uint32_t used = 0;
+  for (uint32_t k = 0; k < instruction->num_operands; ++k) {
+    const trm_shape *shape = &b->computation->instructions[instruction->operands[k]].shape;
+    const int32_t leaves = trm_shape_num_leaves(shape);
+    for (int32_t l = 0; l < leaves; ++l) b->inputs[used++] = trm_shape_leaf(shape, l);
+  }
+  return TRM_OK;
+}
+
+static trm_status read_config(building *b, trm_error *error) {
+  static const char *const texts[] = {"name", "attributes", "gp_path", "target"};
+  bool fits = json_is_string(json_object_get(b->config, "library")) &&
+              json_is_string(json_object_get(b->config, "op"));
+  for (size_t t = 0; t < sizeof texts / sizeof *texts; ++t) {
+    const json_t *text = json_object_get(b->config, texts[t]);
+    fits = fits && (text == NULL || json_is_string(text));
+  }
+  if (!fits) {
+    FAIL(INVALID_ARGUMENT,
+         "the backend_config of tremula.user-op must give 'library' and 'op', and may give 'name', "
+         "'attributes', 'gp_path' and 'target', as texts");
+  }
+  size_t size;
+  b->path = text_of(b, "library", &size);
+  b->op = text_of(b, "op", &size);
+  return TRM_OK;
+}
+
+/* What tells the instruction's Build from others: everything that it gets. */
+static trm_status key_of(const building *b, char **out_key, trm_error *error) {
+  trm_text key = {0};
+  trm_text_format(&key, "%s %s", b->name, b->instruction->backend_config);
+  for (uint32_t i = 0; i < b->num_inputs + b->num_outputs; ++i) {
+    const trm_shape *shape =
+        i < b->num_inputs ? b->inputs[i]
+                          : trm_shape_leaf(&b->instruction->shape, (int32_t)(i - b->num_inputs));
+    trm_text_format(&key, " %s", trm_dtype_name(shape->dtype));
+    for (int32_t d = 0; d < shape->rank; ++d) {
+      trm_text_format(&key, ",%lld", (long long)shape->dims[d]);
+    }
+  }
+  if (key.failed) {
+    trm_text_free(&key);
+    FAIL_NO_MEMORY("a user op");
+  }
+  *out_key = key.data;
+  return TRM_OK;
+}
+
+static void building_free(building *b) {
+  for (uint32_t i = 0; b->tensors != NULL && i < b->num_inputs; ++i) {
+    trm_poplar_tensor_release(b->tensors[i]);
+  }
+  trm_poplar_graph_release(b->graph);
+  if (b->library != NULL) dlclose(b->library);
+  json_decref(b->config);
+  trm_arena_free(&b->arena);
+}
+
+/* ---- What is shared ------------------------------------------------------------------------- */
+
+bool trm_poplar_is_operator(const trm_instruction *instruction) {
+  return trm_config_is(instruction, "poplar", JSON_TRUE);
+}
+
+/* Builds; the key is taken over. Under the lock. */
+static trm_status build_new(building *b, char *key, trm_poplar_built **out_built,
+                            trm_error *error) {
+  trm_poplar_built *built = trm_allocate_zeroed(1, sizeof *built);
+  trm_status status = built == NULL ? TRM_RESOURCE_EXHAUSTED : build(b, &built->plan, error);
+  if (status != TRM_OK) {
+    trm_free(key);
+    if (built == NULL) trm_fail(error, status, "out of memory while allocating a user op");
+    trm_free(built);
+    return status;
+  }
+  built->references = 1;
+  built->key = key;
+  built->library = b->library;
+  b->library = NULL;
+  built->next = all;
+  all = built;
+  *out_built = built;
+  return TRM_OK;
+}
+
+static trm_status take(building *b, trm_poplar_built **out_built, trm_error *error) {
+  TRY(describe(b, error));
+  TRY(read_config(b, error));
+  char *key;
+  TRY(key_of(b, &key, error));
+  for (trm_poplar_built *one = all; one != NULL; one = one->next) {
+    if (strcmp(one->key, key) != 0) continue;
+    trm_free(key);
+    ++one->references;
+    *out_built = one;
+    return TRM_OK;
+  }
+  return build_new(b, key, out_built, error);
+}
+
+trm_status trm_poplar_built_take(const trm_module *module, const trm_computation *computation,
+                                 const trm_instruction *instruction, trm_poplar_built **out_built,
+                                 trm_error *error) {
+  building b = {.module = module,
+                .computation = computation,
+                .instruction = instruction,
+                .name = instruction->name,
+                .config = trm_instruction_config(instruction, JSON_ALLOW_NUL, NULL)};
+  pthread_mutex_lock(&lock);
+  const trm_status status = take(&b, out_built, error);
+  building_free(&b);
+  pthread_mutex_unlock(&lock);
+  char text[512];
+  TRY_NOTE(status, "in %s", trm_instruction_text(module, instruction, text, sizeof text));
+  return TRM_OK;
+}
+
+void trm_poplar_built_release(trm_poplar_built *built) {
+  if (built == NULL) return;
+  pthread_mutex_lock(&lock);
+  if (--built->references == 0) {
+    trm_poplar_built **link = &all;
+    while (*link != built) link = &(*link)->next;
+    *link = built->next;
+    trm_poplar_plan_free(built->plan);
+    dlclose(built->library);
+    trm_free(built->key);
+    trm_free(built);
+  }
+  pthread_mutex_unlock(&lock);
+}

@@ -1,0 +1,391 @@
+/* Owns: elementwise expressions of popops (map and all that are made of it) as HLO. */
+#include <math.h>
+#include <string.h>
+
+#include "poplar/step.h"
+#include "tremula/builder.h"
+
+enum { MAX_NODES = 4096 };
+
+/* What a node gives. A number takes its type from what is beside it. */
+typedef struct term {
+  trm_value value;
+  int32_t dtype; /* TRM_INVALID_TYPE: of a number */
+  bool is_constant;
+  double number;
+} term;
+
+typedef struct expression {
+  trm_builder *builder;
+  const trm_poplar_node *nodes;
+  term *terms;
+  trm_value *parameters;
+  const trm_poplar_tensor *const *tensors;
+  uint64_t num_tensors;
+  int32_t rank;
+  int64_t dims[TRM_MAX_RANK]; /* of the result */
+} expression;
+
+/* By number: the opcode that does the same; NULL: composed below. */
+static const char *const unary_opcodes[TRM_POPLAR_NUM_UNARY] = {
+    [TRM_POPLAR_UNARY_ABSOLUTE] = "abs",
+    [TRM_POPLAR_UNARY_ASIN] = "asin",
+    [TRM_POPLAR_UNARY_BITWISE_NOT] = "not",
+    [TRM_POPLAR_UNARY_CBRT] = "cbrt",
+    [TRM_POPLAR_UNARY_CEIL] = "ceil",
+    [TRM_POPLAR_UNARY_COS] = "cosine",
+    [TRM_POPLAR_UNARY_COUNT_LEADING_ZEROS] = "count-leading-zeros",
+    [TRM_POPLAR_UNARY_ERF] = "erf",
+    [TRM_POPLAR_UNARY_EXPONENT] = "exponential",
+    [TRM_POPLAR_UNARY_EXPONENT_MINUS_ONE] = "exponential-minus-one",
+    [TRM_POPLAR_UNARY_FLOOR] = "floor",
+    [TRM_POPLAR_UNARY_IS_FINITE] = "is-finite",
+    [TRM_POPLAR_UNARY_LOGARITHM] = "log",
+    [TRM_POPLAR_UNARY_LOGARITHM_ONE_PLUS] = "log-plus-one",
+    [TRM_POPLAR_UNARY_LOGICAL_NOT] = "not",
+    [TRM_POPLAR_UNARY_NEARBY_INT] = "round-nearest-even",
+    [TRM_POPLAR_UNARY_NEGATE] = "negate",
+    [TRM_POPLAR_UNARY_POPCOUNT] = "popcnt",
+    [TRM_POPLAR_UNARY_ROUND] = "round-nearest-afz",
+    [TRM_POPLAR_UNARY_RSQRT] = "rsqrt",
+    [TRM_POPLAR_UNARY_SIGMOID] = "logistic",
+    [TRM_POPLAR_UNARY_SIGNUM] = "sign",
+    [TRM_POPLAR_UNARY_SIN] = "sine",
+    [TRM_POPLAR_UNARY_SQRT] = "sqrt",
+    [TRM_POPLAR_UNARY_TAN] = "tan",
+    [TRM_POPLAR_UNARY_TANH] = "tanh",
+};
+
+static const char *const binary_opcodes[TRM_POPLAR_NUM_BINARY] = {
+    [TRM_POPLAR_BINARY_ADD] = "add",
+    [TRM_POPLAR_BINARY_ATAN2] = "atan2",
+    [TRM_POPLAR_BINARY_BITWISE_AND] = "and",
+    [TRM_POPLAR_BINARY_BITWISE_OR] = "or",
+    [TRM_POPLAR_BINARY_BITWISE_XOR] = "xor",
+    [TRM_POPLAR_BINARY_DIVIDE] = "divide",
+    [TRM_POPLAR_BINARY_LOGICAL_AND] = "and",
+    [TRM_POPLAR_BINARY_LOGICAL_OR] = "or",
+    [TRM_POPLAR_BINARY_MAXIMUM] = "maximum",
+    [TRM_POPLAR_BINARY_MINIMUM] = "minimum",
+    [TRM_POPLAR_BINARY_MULTIPLY] = "multiply",
+    [TRM_POPLAR_BINARY_POWER] = "power",
+    [TRM_POPLAR_BINARY_REMAINDER] = "remainder",
+    [TRM_POPLAR_BINARY_SHIFT_LEFT] = "shift-left",
+    [TRM_POPLAR_BINARY_SHIFT_RIGHT] = "shift-right-logical",
+    [TRM_POPLAR_BINARY_SHIFT_RIGHT_SIGN_EXTEND] = "shift-right-arithmetic",
+    [TRM_POPLAR_BINARY_SUBTRACT] = "subtract",
+};
+
+static const char *const comparisons[TRM_POPLAR_NUM_BINARY] = {
+    [TRM_POPLAR_BINARY_EQUAL] = "EQ",
+    [TRM_POPLAR_BINARY_GREATER_THAN] = "GT",
+    [TRM_POPLAR_BINARY_GREATER_THAN_EQUAL] = "GE",
+    [TRM_POPLAR_BINARY_LESS_THAN] = "LT",
+    [TRM_POPLAR_BINARY_LESS_THAN_EQUAL] = "LE",
+    [TRM_POPLAR_BINARY_NOT_EQUAL] = "NE",
+};
+
+/* ---- Leaves --------------------------------------------------------------------------------- */
+
+static trm_axes dims_of(const expression *e) { return (trm_axes){e->dims, e->rank}; }
+
+static trm_value scalar(expression *e, int32_t dtype, double number) {
+  const trm_value one = trm_build_scalar(e->builder, (trm_dtype)dtype, number);
+  return trm_build_broadcast(e->builder, one, dims_of(e), (trm_axes){NULL, 0});
+}
+
+/* The tensor's parameter, as large as the result. */
+static trm_value expand(expression *e, uint64_t number) {
+  const trm_poplar_tensor *tensor = e->tensors[number];
+  const uint32_t skipped = (uint32_t)e->rank - tensor->rank;
+  int64_t axes[TRM_MAX_RANK], kept[TRM_MAX_RANK];
+  int32_t count = 0;
+  for (uint32_t d = 0; d < tensor->rank; ++d) {
+    const bool is_same = (int64_t)tensor->dims[d] == e->dims[d + skipped];
+    if (!is_same) continue; /* of size 1 */
+    axes[count] = d + skipped;
+    kept[count++] = (int64_t)tensor->dims[d];
+  }
+  if (count == e->rank) return e->parameters[number];
+  const trm_value squeezed =
+      trm_build_reshape(e->builder, e->parameters[number], (trm_axes){kept, count});
+  return trm_build_broadcast(e->builder, squeezed, dims_of(e), (trm_axes){axes, count});
+}
+
+/* Gives a number the type. */
+static trm_value of_type(expression *e, const term *t, int32_t dtype) {
+  return t->dtype == TRM_INVALID_TYPE ? scalar(e, dtype, t->number) : t->value;
+}
+
+/* ---- Inner nodes ---------------------------------------------------------------------------- */
+
+/* Makes two operands one type. A constant follows what is computed. */
+static trm_status agree(expression *e, term *a, term *b, trm_poplar_error *error) {
+  if (a->dtype == TRM_INVALID_TYPE && b->dtype == TRM_INVALID_TYPE) a->dtype = TRM_F32;
+  if (a->dtype == TRM_INVALID_TYPE || (a->is_constant && !b->is_constant)) {
+    term *other = a;
+    a = b;
+    b = other;
+  }
+  if (b->dtype == TRM_INVALID_TYPE || (b->is_constant && b->dtype != a->dtype)) {
+    b->value = scalar(e, a->dtype, b->number);
+    b->dtype = a->dtype;
+  }
+  if (a->dtype != b->dtype) {
+    THROW(LIBRARY, "operands of an elementwise expression are of types %s and %s: cast one",
+          trm_dtype_name((trm_dtype)a->dtype), trm_dtype_name((trm_dtype)b->dtype));
+  }
+  return TRM_OK;
+}
+
+static trm_value compose_unary(expression *e, uint32_t op, trm_value x, int32_t dtype) {
+  trm_builder *b = e->builder;
+  switch ((trm_poplar_unary)op) {
+    case TRM_POPLAR_UNARY_EXPONENT2: return trm_build_binary(b, "power", scalar(e, dtype, 2), x);
+    case TRM_POPLAR_UNARY_GELU_ERF: {
+      const trm_value scaled = trm_build_binary(b, "multiply", x, scalar(e, dtype, sqrt(0.5)));
+      const trm_value sum =
+          trm_build_binary(b, "add", trm_build_unary(b, "erf", scaled), scalar(e, dtype, 1));
+      const trm_value half = trm_build_binary(b, "multiply", x, scalar(e, dtype, 0.5));
+      return trm_build_binary(b, "multiply", half, sum);
+    }
+    case TRM_POPLAR_UNARY_INVERSE: return trm_build_binary(b, "divide", scalar(e, dtype, 1), x);
+    case TRM_POPLAR_UNARY_IS_INF:
+      return trm_build_compare(b, "EQ", trm_build_unary(b, "abs", x),
+                               scalar(e, dtype, (double)INFINITY));
+    case TRM_POPLAR_UNARY_IS_NAN: return trm_build_compare(b, "NE", x, x);
+    case TRM_POPLAR_UNARY_RELU: return trm_build_binary(b, "maximum", x, scalar(e, dtype, 0));
+    case TRM_POPLAR_UNARY_SQUARE: return trm_build_binary(b, "multiply", x, x);
+    default: { /* TRUNC */
+      const trm_value is_negative = trm_build_compare(b, "LT", x, scalar(e, dtype, 0));
+      return trm_build_select(b, is_negative, trm_build_unary(b, "ceil", x),
+                              trm_build_unary(b, "floor", x));
+    }
+  }
+}
+
+static trm_status unary(expression *e, uint32_t op, term *x, term *out, trm_poplar_error *error) {
+  if (op >= TRM_POPLAR_NUM_UNARY) THROW_POPLAR("the unary operation %u is not known", op);
+  if (x->dtype == TRM_INVALID_TYPE) {
+    x->value = of_type(e, x, TRM_F32);
+    x->dtype = TRM_F32;
+  }
+  out->value = unary_opcodes[op] != NULL ? trm_build_unary(e->builder, unary_opcodes[op], x->value)
+                                         : compose_unary(e, op, x->value, x->dtype);
+  const bool asks = op == TRM_POPLAR_UNARY_IS_FINITE || op == TRM_POPLAR_UNARY_IS_INF ||
+                    op == TRM_POPLAR_UNARY_IS_NAN;
+  out->dtype = asks ? TRM_PRED : x->dtype;
+  return TRM_OK;
+}
+
+static trm_status binary(expression *e, uint32_t op, term *x, term *y, term *out,
+                         trm_poplar_error *error) {
+  if (op >= TRM_POPLAR_NUM_BINARY) THROW_POPLAR("the binary operation %u is not known", op);
+  TRY(agree(e, x, y, error));
+  trm_builder *b = e->builder;
+  out->dtype = comparisons[op] != NULL ? TRM_PRED : x->dtype;
+  if (comparisons[op] != NULL) {
+    out->value = trm_build_compare(b, comparisons[op], x->value, y->value);
+  } else if (binary_opcodes[op] != NULL) {
+    out->value = trm_build_binary(b, binary_opcodes[op], x->value, y->value);
+  } else if (op == TRM_POPLAR_BINARY_BITWISE_XNOR) {
+    out->value = trm_build_unary(b, "not", trm_build_binary(b, "xor", x->value, y->value));
+  } else if (op == TRM_POPLAR_BINARY_VARIANCE_TO_INV_STD_DEV) {
+    out->value = trm_build_unary(b, "rsqrt", trm_build_binary(b, "add", x->value, y->value));
+  } else { /* INV_STD_DEV_TO_VARIANCE */
+    const trm_value square = trm_build_binary(b, "multiply", x->value, x->value);
+    const trm_value inverse = trm_build_binary(b, "divide", scalar(e, x->dtype, 1), square);
+    out->value = trm_build_binary(b, "subtract", inverse, y->value);
+  }
+  return TRM_OK;
+}
+
+static trm_status ternary(expression *e, uint32_t op, term *x, term *y, term *z, term *out,
+                          trm_poplar_error *error) {
+  TRY(agree(e, x, y, error));
+  if (op == TRM_POPLAR_TERNARY_CLAMP) {
+    TRY(agree(e, x, z, error));
+    out->value = trm_build_clamp(e->builder, y->value, x->value, z->value);
+  } else if (op == TRM_POPLAR_TERNARY_SELECT) {
+    const trm_value predicate = of_type(e, z, TRM_PRED);
+    out->value = trm_build_select(e->builder, predicate, x->value, y->value);
+  } else {
+    THROW_POPLAR("the ternary operation %u is not known", op);
+  }
+  out->dtype = x->dtype;
+  return TRM_OK;
+}
+
+static bool is_float(int32_t dtype) {
+  return dtype == TRM_F16 || dtype == TRM_F32 || dtype == TRM_F64;
+}
+
+static uint32_t operands_of(uint32_t kind) {
+  return kind == TRM_POPLAR_NODE_UNARY || kind == TRM_POPLAR_NODE_CAST ? 1
+         : kind == TRM_POPLAR_NODE_BINARY                              ? 2
+         : kind == TRM_POPLAR_NODE_TERNARY                             ? 3
+                                                                       : 0;
+}
+
+static trm_status node(expression *e, uint64_t n, trm_poplar_error *error) {
+  const trm_poplar_node *given = &e->nodes[n];
+  term *out = &e->terms[n], t[3] = {0};
+  const uint32_t count = operands_of(given->kind);
+  for (uint32_t i = 0; i < count; ++i) {
+    if (given->operands[i] >= n) THROW_POPLAR("an expression's operand does not come before it");
+    t[i] = e->terms[given->operands[i]];
+  }
+  switch ((trm_poplar_node_kind)given->kind) {
+    case TRM_POPLAR_NODE_PLACEHOLDER:
+      if (given->value.index >= e->num_tensors) {
+        THROW_POPLAR("an expression with the placeholder _%llu of %llu tensors",
+                     (unsigned long long)given->value.index + 1,
+                     (unsigned long long)e->num_tensors);
+      }
+      out->value = expand(e, given->value.index);
+      out->dtype = e->tensors[given->value.index]->dtype;
+      return TRM_OK;
+    case TRM_POPLAR_NODE_CONST:
+    case TRM_POPLAR_NODE_NUMBER:
+      out->is_constant = true;
+      out->number = given->kind == TRM_POPLAR_NODE_NUMBER || is_float(given->dtype)
+                        ? given->value.real
+                        : (double)given->value.integer;
+      out->dtype = given->kind == TRM_POPLAR_NODE_CONST ? given->dtype : TRM_INVALID_TYPE;
+      if (out->dtype != TRM_INVALID_TYPE) out->value = scalar(e, out->dtype, out->number);
+      return TRM_OK;
+    case TRM_POPLAR_NODE_UNARY: return unary(e, given->op, &t[0], out, error);
+    case TRM_POPLAR_NODE_BINARY: return binary(e, given->op, &t[0], &t[1], out, error);
+    case TRM_POPLAR_NODE_TERNARY: return ternary(e, given->op, &t[0], &t[1], &t[2], out, error);
+    case TRM_POPLAR_NODE_CAST:
+      out->value = t[0].dtype == TRM_INVALID_TYPE
+                       ? scalar(e, given->dtype, t[0].number)
+                       : trm_build_convert(e->builder, t[0].value, (trm_dtype)given->dtype);
+      out->dtype = given->dtype;
+      return TRM_OK;
+  }
+  THROW_POPLAR("an expression has a node of the unknown kind %u", given->kind);
+}
+
+/* ---- Shapes --------------------------------------------------------------------------------- */
+
+/* Broadcasts another shape into the result's. */
+static trm_status join(expression *e, const uint64_t *dims, uint32_t rank,
+                       trm_poplar_error *error) {
+  while (e->rank < (int32_t)rank) {
+    memmove(e->dims + 1, e->dims, (size_t)e->rank * sizeof *e->dims);
+    e->dims[0] = 1;
+    ++e->rank;
+  }
+  for (uint32_t d = 0; d < rank; ++d) {
+    int64_t *size = &e->dims[(uint32_t)e->rank - rank + d];
+    if (*size == 1) *size = (int64_t)dims[d];
+    if (dims[d] != 1 && (int64_t)dims[d] != *size) {
+      char text[256];
+      THROW(LIBRARY, "an elementwise operand of shape %s cannot be broadcast to the others",
+            trm_poplar_dims_text(dims, rank, text, sizeof text));
+    }
+  }
+  return TRM_OK;
+}
+
+static trm_status shape_of(expression *e, const trm_poplar_tensor *result,
+                           trm_poplar_error *error) {
+  for (uint64_t t = 0; t < e->num_tensors; ++t) {
+    if (e->tensors[t] == NULL) THROW_POPLAR("a null tensor in an elementwise expression");
+    TRY(join(e, e->tensors[t]->dims, e->tensors[t]->rank, error));
+  }
+  if (result != NULL && e->num_tensors == 0) return join(e, result->dims, result->rank, error);
+  bool fits = result == NULL || (int32_t)result->rank == e->rank;
+  for (int32_t d = 0; result != NULL && fits && d < e->rank; ++d) {
+    fits = (int64_t)result->dims[d] == e->dims[d];
+  }
+  if (!fits) {
+    char text[256];
+    THROW(LIBRARY, "the result of an elementwise expression does not have the shape %s",
+          trm_poplar_dims_text(result->dims, result->rank, text, sizeof text));
+  }
+  return TRM_OK;
+}
+
+/* A variable for the result, on the tiles of the first operand of its shape. */
+static trm_status make_result(trm_poplar_graph *graph, const expression *e, int32_t dtype,
+                              const char *name, trm_poplar_tensor **out_tensor,
+                              trm_poplar_error *error) {
+  uint64_t dims[TRM_MAX_RANK], elements = 1;
+  for (int32_t d = 0; d < e->rank; ++d) elements *= dims[d] = (uint64_t)e->dims[d];
+  for (uint64_t t = 0; t < e->num_tensors; ++t) {
+    if ((int32_t)e->tensors[t]->rank == e->rank && e->tensors[t]->elements == elements) {
+      return trm_poplar_clone(graph, dtype, e->tensors[t], name, out_tensor, error);
+    }
+  }
+  return trm_poplar_add_variable(graph, dtype, dims, (uint32_t)e->rank, TRM_POPLAR_PLACE_LINEAR,
+                                 name, out_tensor, error);
+}
+
+/* ---- Making --------------------------------------------------------------------------------- */
+
+static trm_status build(expression *e, uint64_t num_nodes, const trm_poplar_tensor *result,
+                        trm_module **out_module, int32_t *out_dtype, trm_poplar_error *error) {
+  for (uint64_t t = 0; t < e->num_tensors; ++t) {
+    int64_t dims[TRM_MAX_RANK];
+    for (uint32_t d = 0; d < e->tensors[t]->rank; ++d) dims[d] = (int64_t)e->tensors[t]->dims[d];
+    const trm_type type = {(trm_dtype)e->tensors[t]->dtype, (int32_t)e->tensors[t]->rank, dims};
+    e->parameters[t] = trm_build_parameter(e->builder, (int64_t)t, type, NULL);
+  }
+  for (uint64_t n = 0; n < num_nodes; ++n) TRY(node(e, n, error));
+  const term *root = &e->terms[num_nodes - 1];
+  const int32_t wanted = result != NULL ? result->dtype : TRM_F32;
+  const trm_value value = of_type(e, root, wanted);
+  *out_dtype = root->dtype == TRM_INVALID_TYPE ? wanted : root->dtype;
+  if (result != NULL && *out_dtype != result->dtype) {
+    THROW(LIBRARY, "an elementwise expression of type %s has its result in a tensor of %s",
+          trm_dtype_name((trm_dtype)*out_dtype), trm_dtype_name((trm_dtype)result->dtype));
+  }
+  trm_error inner;
+  const trm_status status = trm_builder_build(e->builder, value, out_module, &inner);
+  return status == TRM_OK ? TRM_OK : trm_poplar_pass(error, &inner);
+}
+
+int32_t trm_poplar_step_map(trm_poplar_graph *graph, const trm_poplar_node *nodes,
+                            uint64_t num_nodes, const trm_poplar_tensor *const *tensors,
+                            uint64_t num_tensors, trm_poplar_program **sequence, const char *name,
+                            trm_poplar_tensor **tensor, trm_poplar_error *error) {
+  if (num_nodes == 0 || num_nodes > MAX_NODES || num_tensors > MAX_NODES) {
+    THROW_POPLAR("an expression has 1 to %d nodes", MAX_NODES);
+  }
+  expression e = {.nodes = nodes, .tensors = tensors, .num_tensors = num_tensors};
+  trm_poplar_tensor *result = *tensor;
+  trm_module *module = NULL;
+  trm_error inner;
+  int32_t dtype = TRM_INVALID_TYPE;
+  TRY(shape_of(&e, result, error));
+  if (result != NULL) TRY(trm_poplar_check_written(graph, result, "an elementwise step", error));
+  if (trm_builder_create("popops.map", &e.builder, &inner) != TRM_OK) {
+    return trm_poplar_pass(error, &inner);
+  }
+  e.terms = trm_allocate_zeroed((size_t)num_nodes, sizeof *e.terms);
+  e.parameters = trm_allocate_zeroed((size_t)num_tensors + 1, sizeof *e.parameters);
+  trm_status status = e.terms == NULL || e.parameters == NULL
+                          ? trm_poplar_fail(error, TRM_RESOURCE_EXHAUSTED, TRM_POPLAR_ERROR,
+                                            "out of memory while allocating an expression")
+                          : build(&e, num_nodes, result, &module, &dtype, error);
+  trm_builder_free(e.builder);
+  trm_free(e.terms);
+  trm_free(e.parameters);
+  TRY(status);
+  if (result != NULL) {
+    return trm_poplar_step_add(graph, module, tensors, (uint32_t)num_tensors, result, name,
+                               sequence, error);
+  }
+  status = make_result(graph, &e, dtype, name, &result, error);
+  if (status != TRM_OK) {
+    trm_module_free(module);
+    return status;
+  }
+  status = trm_poplar_step_add(graph, module, tensors, (uint32_t)num_tensors, result, name,
+                               sequence, error);
+  if (status == TRM_OK) *tensor = result;
+  else trm_poplar_tensor_release(result);
+  return status;
+}

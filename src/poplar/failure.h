@@ -1,0 +1,27 @@
+/* Failing in functions that Poplar's headers call: the message goes to a trm_poplar_error, which
+ * the headers throw. Both macros use the local name `error`. */
+#ifndef TREMULA_POPLAR_FAILURE_H_
+#define TREMULA_POPLAR_FAILURE_H_
+
+#include "base/memory.h"
+#include "tremula/poplar.h"
+
+/* Writes a failure; returns `status`. */
+trm_status trm_poplar_fail(trm_poplar_error *error, trm_status status, trm_poplar_error_kind kind,
+                           const char *format, ...) __attribute__((format(printf, 4, 5), cold));
+/* The failure of a function of Tremula; returns its status. */
+trm_status trm_poplar_pass(trm_poplar_error *error, const trm_error *inner);
+
+/* THROW(kind, ...): kind as in TRM_POPLAR_ERROR_kind; THROW_POPLAR is a plain poplar_error. */
+#define THROW(kind, ...)                                                                      \
+  return (trm_poplar_fail(error, TRM_INVALID_ARGUMENT, TRM_POPLAR_ERROR_##kind, __VA_ARGS__), \
+          TRM_INVALID_ARGUMENT)
+#define THROW_POPLAR(...)                                                              \
+  return (trm_poplar_fail(error, TRM_INVALID_ARGUMENT, TRM_POPLAR_ERROR, __VA_ARGS__), \
+          TRM_INVALID_ARGUMENT)
+#define THROW_NO_MEMORY(what)                                              \
+  return (trm_poplar_fail(error, TRM_RESOURCE_EXHAUSTED, TRM_POPLAR_ERROR, \
+                          "out of memory while allocating %s", (what)),    \
+          TRM_RESOURCE_EXHAUSTED)
+
+#endif /* TREMULA_POPLAR_FAILURE_H_ */

@@ -1,0 +1,204 @@
+/* The graph: variables with their tiles, compute sets, vertices.
+ *
+ *   views.c       tensors
+ *   graph.c       graphs and compute sets
+ *   variables.c   variables and constants
+ *   mapping.c     their tiles
+ *   convert.c     numbers of one type as another
+ *   codelets.c    the vertices that can be added: .gp files, sources that popc compiles
+ *   vertex.c      vertices and their fields
+ *   program.c     programs
+ *   expression.c  library steps: elementwise expressions as HLO
+ *   library.c     the other library steps
+ *   step.c        running a library step by Tremula's kernels
+ *   plan*.c       a graph and a program as what runs: operations, vertices, inputs and outputs
+ *   overlap.c     the check of a compute set
+ *   moves.c       copies of elements
+ *   run.c         running a plan
+ *   introspect.c  vertices as estimators see them
+ *   api.c         the table of functions
+ *   build.c       what Build of a user's library made, once for each instruction
+ *   adapter.c     the custom call tremula.user-op
+ *   estimate.c    the same for an IPU
+ *
+ * A virtual graph shares all that a graph has and sees some of its tiles. */
+#ifndef TREMULA_POPLAR_GRAPH_H_
+#define TREMULA_POPLAR_GRAPH_H_
+
+#include <string.h>
+
+#include "poplar/views.h"
+#include "tremula/poplar_codelet.h"
+#include "tremula/target.h"
+
+#define TRM_POPLAR_NO_TILE UINT32_MAX
+
+/* Elements of a variable on a tile. */
+typedef struct trm_poplar_placed {
+  uint64_t begin, end;
+  uint32_t tile;
+} trm_poplar_placed;
+
+typedef struct trm_poplar_variable {
+  const char *name;
+  int32_t dtype;
+  uint64_t elements;
+  bool is_constant;
+  void *initial; /* contents before the first run; NULL: zeros */
+  /* By begin, without overlaps. */
+  VECTOR(trm_poplar_placed) places;
+} trm_poplar_variable;
+
+/* A value or an edge of a vertex. */
+typedef struct trm_poplar_binding {
+  uint32_t field;
+  int64_t index;             /* of an element of a LISTS field; -1: the field */
+  trm_poplar_tensor *tensor; /* NULL: a value or a size */
+  void *data;                /* of the field's type */
+  uint64_t count;            /* elements of data; of a LISTS field without data its size */
+} trm_poplar_binding;
+
+typedef struct trm_poplar_vertex {
+  const trm_codelet_vertex *codelet;
+  uint32_t compute_set, tile;
+  bool is_estimated; /* setPerfEstimate */
+  uint64_t cycles, flops;
+  VECTOR(trm_poplar_binding) bindings;
+} trm_poplar_vertex;
+
+typedef struct trm_poplar_compute_set {
+  const char *name;
+  VECTOR(uint32_t) vertices;
+} trm_poplar_compute_set;
+
+typedef struct trm_poplar_estimator {
+  const char *codelet;
+  trm_poplar_perf_estimator function;
+  void *user;
+  void (*release)(void *user);
+} trm_poplar_estimator;
+
+/* A .gp file that is loaded. */
+typedef struct trm_poplar_codelets {
+  void *library; /* NULL: the table is the caller's */
+  const trm_codelet_table *table;
+} trm_poplar_codelets;
+
+/* What virtual graphs share. */
+typedef struct trm_poplar_core {
+  uint32_t references;
+  trm_arena arena; /* names */
+  trm_target *target;
+  uint32_t num_ipus, tiles_per_ipu;
+  VECTOR(trm_poplar_variable) variables;
+  VECTOR(trm_poplar_compute_set) compute_sets;
+  VECTOR(trm_poplar_vertex) vertices;
+  VECTOR(trm_poplar_estimator) estimators;
+  VECTOR(trm_poplar_codelets) codelets;
+  VECTOR(const char *) loaded;            /* paths given to addCodelets */
+  VECTOR(struct trm_poplar_step *) steps; /* library steps, by number */
+} trm_poplar_core;
+
+struct trm_poplar_graph {
+  uint32_t references;
+  trm_poplar_core *core;
+  uint32_t num_tiles;
+  uint32_t *tiles; /* of the core; NULL: all, in order */
+};
+
+/* A copy of a name, which may be NULL; NULL when memory runs out. */
+static inline const char *trm_poplar_name(trm_poplar_core *core, const char *name) {
+  return trm_arena_string(&core->arena, name == NULL ? "" : name, name == NULL ? 0 : strlen(name));
+}
+
+/* graph.c. */
+trm_status trm_poplar_graph_create(const char *target, uint32_t num_ipus, uint32_t tiles_per_ipu,
+                                   trm_poplar_graph **out_graph, trm_poplar_error *error);
+void trm_poplar_graph_retain(trm_poplar_graph *graph);
+void trm_poplar_graph_release(trm_poplar_graph *graph);
+bool trm_poplar_target(const trm_poplar_graph *graph, const char *key, double *out_number);
+int32_t trm_poplar_graph_virtual(trm_poplar_graph *parent, const uint32_t *tiles,
+                                 uint32_t num_tiles, trm_poplar_graph **out_graph,
+                                 trm_poplar_error *error);
+int32_t trm_poplar_add_compute_set(trm_poplar_graph *graph, const char *name,
+                                   uint32_t *out_compute_set, trm_poplar_error *error);
+
+/* variables.c. */
+int32_t trm_poplar_add_variable(trm_poplar_graph *graph, int32_t dtype, const uint64_t *dims,
+                                uint32_t rank, int32_t placing, const char *name,
+                                trm_poplar_tensor **out_tensor, trm_poplar_error *error);
+int32_t trm_poplar_add_constant(trm_poplar_graph *graph, int32_t dtype, const uint64_t *dims,
+                                uint32_t rank, int32_t data_dtype, const void *data,
+                                uint64_t elements, const char *name, trm_poplar_tensor **out_tensor,
+                                trm_poplar_error *error);
+int32_t trm_poplar_clone(trm_poplar_graph *graph, int32_t dtype, const trm_poplar_tensor *tensor,
+                         const char *name, trm_poplar_tensor **out_tensor, trm_poplar_error *error);
+int32_t trm_poplar_set_initial_tensor(trm_poplar_graph *graph, const trm_poplar_tensor *tensor,
+                                      int32_t data_dtype, const void *data, uint64_t elements,
+                                      trm_poplar_error *error);
+bool trm_poplar_contains_constant(const trm_poplar_graph *graph, const trm_poplar_tensor *tensor);
+int32_t trm_poplar_tensor_text(const trm_poplar_graph *graph, const trm_poplar_tensor *tensor,
+                               char **out_text, trm_poplar_error *error);
+/* Fails unless the tensor's variables may be written. */
+trm_status trm_poplar_check_written(const trm_poplar_graph *graph, const trm_poplar_tensor *tensor,
+                                    const char *what, trm_poplar_error *error);
+
+/* mapping.c. */
+int32_t trm_poplar_set_tile_mapping(trm_poplar_graph *graph, const trm_poplar_tensor *tensor,
+                                    const trm_poplar_interval *intervals, uint64_t count,
+                                    trm_poplar_error *error);
+int32_t trm_poplar_get_tile_mapping(const trm_poplar_graph *graph, const trm_poplar_tensor *tensor,
+                                    bool complete, trm_poplar_interval **out_intervals,
+                                    uint64_t *out_count, trm_poplar_error *error);
+int32_t trm_poplar_map_linearly(trm_poplar_graph *graph, const trm_poplar_tensor *tensor,
+                                uint64_t min_elements, uint64_t grain, uint32_t first_tile,
+                                trm_poplar_error *error);
+
+/* codelets.c. */
+int32_t trm_poplar_add_codelets(trm_poplar_graph *graph, const char *path, const char *options,
+                                trm_poplar_error *error);
+int32_t trm_poplar_add_codelets_text(trm_poplar_graph *graph, const char *text, const char *options,
+                                     trm_poplar_error *error);
+/* Vertices of a table that outlives the graph. */
+trm_status trm_poplar_add_table(trm_poplar_graph *graph, const trm_codelet_table *table,
+                                trm_poplar_error *error);
+const trm_codelet_vertex *trm_poplar_find_codelet(const trm_poplar_core *core, const char *name);
+void trm_poplar_close_codelets(trm_poplar_codelets *codelets);
+
+/* vertex.c. */
+int32_t trm_poplar_add_vertex(trm_poplar_graph *graph, uint32_t compute_set, const char *codelet,
+                              uint32_t *out_vertex, trm_poplar_error *error);
+int32_t trm_poplar_connect(trm_poplar_graph *graph, uint32_t vertex, const char *field,
+                           int64_t index, const trm_poplar_tensor *tensor, trm_poplar_error *error);
+int32_t trm_poplar_connect_list(trm_poplar_graph *graph, uint32_t vertex, const char *field,
+                                const trm_poplar_tensor *const *tensors, uint64_t count,
+                                trm_poplar_error *error);
+int32_t trm_poplar_set_field_size(trm_poplar_graph *graph, uint32_t vertex, const char *field,
+                                  int64_t index, uint64_t size, trm_poplar_error *error);
+int32_t trm_poplar_set_initial_value(trm_poplar_graph *graph, uint32_t vertex, const char *field,
+                                     int64_t index, int32_t dtype, const void *data,
+                                     uint64_t elements, trm_poplar_error *error);
+int32_t trm_poplar_set_vertex_tile(trm_poplar_graph *graph, uint32_t vertex, uint32_t tile,
+                                   trm_poplar_error *error);
+int32_t trm_poplar_set_perf_estimate(trm_poplar_graph *graph, uint32_t vertex, uint64_t cycles,
+                                     uint64_t flops, trm_poplar_error *error);
+int32_t trm_poplar_register_perf_estimator(trm_poplar_graph *graph, const char *codelet,
+                                           trm_poplar_perf_estimator estimator, void *user,
+                                           void (*release)(void *user), trm_poplar_error *error);
+void trm_poplar_vertex_free(trm_poplar_vertex *vertex);
+/* The binding of a field, or NULL. */
+const trm_poplar_binding *trm_poplar_bound(const trm_poplar_vertex *vertex, uint32_t field,
+                                           int64_t index);
+/* The elements of a LISTS field. */
+uint64_t trm_poplar_list_size(const trm_poplar_vertex *vertex, uint32_t field);
+/* Fails if an edge of the vertex is not connected. */
+trm_status trm_poplar_check_vertex(const trm_poplar_core *core, const trm_poplar_vertex *vertex,
+                                   trm_poplar_error *error);
+
+/* convert.c. Converts `count` elements from one type to another; from_count 1 fills. */
+trm_status trm_poplar_convert(int32_t to, void *target, uint64_t count, int32_t from,
+                              const void *source, uint64_t from_count, trm_poplar_error *error);
+/* An element as a double. */
+double trm_poplar_number(int32_t dtype, const void *data, uint64_t element);
+
+#endif /* TREMULA_POPLAR_GRAPH_H_ */

@@ -1,0 +1,188 @@
+/* Owns: products of matrices and reductions as HLO. */
+#include <math.h>
+#include <string.h>
+
+#include "poplar/step.h"
+#include "tremula/builder.h"
+
+static trm_value parameter(trm_builder *builder, int64_t number, const trm_poplar_tensor *tensor) {
+  int64_t dims[TRM_MAX_RANK];
+  for (uint32_t d = 0; d < tensor->rank; ++d) dims[d] = (int64_t)tensor->dims[d];
+  const trm_type type = {(trm_dtype)tensor->dtype, (int32_t)tensor->rank, dims};
+  return trm_build_parameter(builder, number, type, NULL);
+}
+
+/* Ends the module, and makes the step. *result NULL: with a new variable. */
+static trm_status finish(trm_poplar_graph *graph, trm_builder *builder, trm_value root,
+                         const trm_poplar_tensor *const *operands, uint32_t num_operands,
+                         trm_poplar_tensor **result, const char *name,
+                         trm_poplar_program **sequence, trm_poplar_error *error) {
+  trm_module *module;
+  trm_error inner;
+  trm_tensor_info info;
+  const bool is_known = trm_builder_value_info(builder, root, &info);
+  const trm_status built = trm_builder_build(builder, root, &module, &inner);
+  if (built != TRM_OK || !is_known) return trm_poplar_pass(error, &inner);
+  if (*result != NULL) {
+    return trm_poplar_step_add(graph, module, operands, num_operands, *result, name, sequence,
+                               error);
+  }
+  uint64_t dims[TRM_MAX_RANK];
+  for (int32_t d = 0; d < info.rank; ++d) dims[d] = (uint64_t)info.dims[d];
+  trm_poplar_tensor *made;
+  trm_status status = trm_poplar_add_variable(graph, (int32_t)info.dtype, dims, (uint32_t)info.rank,
+                                              TRM_POPLAR_PLACE_LINEAR, name, &made, error);
+  if (status != TRM_OK) {
+    trm_module_free(module);
+    return status;
+  }
+  status = trm_poplar_step_add(graph, module, operands, num_operands, made, name, sequence, error);
+  if (status == TRM_OK) *result = made;
+  else trm_poplar_tensor_release(made);
+  return status;
+}
+
+/* ---- Products ------------------------------------------------------------------------------- */
+
+static trm_status check_product(const uint64_t *left, const uint64_t *right, uint32_t rank,
+                                trm_poplar_error *error) {
+  const bool fits = (rank == 2 || rank == 3) && left[rank - 1] == right[rank - 2] &&
+                    (rank == 2 || left[0] == right[0]);
+  char a[128], b[128];
+  if (!fits) {
+    THROW(LIBRARY, "a product of matrices of shapes %s and %s",
+          trm_poplar_dims_text(left, rank, a, sizeof a),
+          trm_poplar_dims_text(right, rank, b, sizeof b));
+  }
+  return TRM_OK;
+}
+
+int32_t trm_poplar_step_mat_mul(trm_poplar_graph *graph, const trm_poplar_tensor *left,
+                                const trm_poplar_tensor *right, int32_t dtype,
+                                trm_poplar_program **sequence, const char *name,
+                                trm_poplar_tensor **out_tensor, trm_poplar_error *error) {
+  if (left == NULL || right == NULL || left->rank != right->rank || left->dtype != right->dtype) {
+    THROW(LIBRARY, "a product of matrices needs two tensors of one rank and type");
+  }
+  TRY(check_product(left->dims, right->dims, left->rank, error));
+  trm_error inner;
+  trm_builder *b;
+  if (trm_builder_create("poplin.matMul", &b, &inner) != TRM_OK) {
+    return trm_poplar_pass(error, &inner);
+  }
+  const int64_t batch = 0, last = (int64_t)left->rank - 1, second = last - 1;
+  const trm_axes batches = {&batch, left->rank == 3 ? 1 : 0};
+  const trm_value root =
+      trm_build_dot(b, parameter(b, 0, left), parameter(b, 1, right), batches, batches,
+                    (trm_axes){&last, 1}, (trm_axes){&second, 1}, (trm_dtype)dtype);
+  const trm_poplar_tensor *operands[] = {left, right};
+  trm_poplar_tensor *result = NULL;
+  const trm_status status = finish(graph, b, root, operands, 2, &result, name, sequence, error);
+  trm_builder_free(b);
+  TRY(status);
+  *out_tensor = result;
+  return TRM_OK;
+}
+
+int32_t trm_poplar_mat_mul_input(trm_poplar_graph *graph, int32_t dtype, const uint64_t *left_dims,
+                                 const uint64_t *right_dims, uint32_t rank, bool is_left,
+                                 const char *name, trm_poplar_tensor **out_tensor,
+                                 trm_poplar_error *error) {
+  TRY(check_product(left_dims, right_dims, rank, error));
+  return trm_poplar_add_variable(graph, dtype, is_left ? left_dims : right_dims, rank,
+                                 TRM_POPLAR_PLACE_LINEAR, name, out_tensor, error);
+}
+
+/* ---- Reductions ----------------------------------------------------------------------------- */
+
+typedef struct reduction_row {
+  const char *opcode;
+  double first; /* of floats and integers that hold it */
+} reduction_row;
+
+static const reduction_row reductions[] = {
+    [TRM_POPLAR_REDUCE_ADD] = {"add", 0},
+    [TRM_POPLAR_REDUCE_MUL] = {"multiply", 1},
+    [TRM_POPLAR_REDUCE_MIN] = {"minimum", INFINITY},
+    [TRM_POPLAR_REDUCE_MAX] = {"maximum", -INFINITY},
+    [TRM_POPLAR_REDUCE_LOGICAL_AND] = {"and", 1},
+    [TRM_POPLAR_REDUCE_LOGICAL_OR] = {"or", 0},
+    [TRM_POPLAR_REDUCE_SQUARE_ADD] = {"add", 0},
+};
+
+static trm_status check_reduction(const trm_poplar_tensor *operand, const uint32_t *dims,
+                                  uint32_t num_dims, int32_t reduction, trm_poplar_error *error) {
+  if (operand == NULL) THROW_POPLAR("a reduction of a null tensor");
+  if (reduction < 0 || (size_t)reduction >= sizeof reductions / sizeof *reductions) {
+    THROW(LIBRARY, "popops::Operation %d is no reduction that Tremula has", reduction);
+  }
+  uint32_t seen = 0;
+  for (uint32_t i = 0; i < num_dims; ++i) {
+    if (dims[i] >= operand->rank || (seen >> dims[i] & 1) != 0) {
+      THROW(LIBRARY, "a reduction over dimension %u of a tensor of rank %u", dims[i],
+            operand->rank);
+    }
+    seen |= (uint32_t)1 << dims[i];
+  }
+  return TRM_OK;
+}
+
+/* The reduction of a parameter, scaled, in the wanted type. Sums of halves are made of floats. */
+static trm_value reduce(trm_builder *b, const trm_poplar_tensor *operand, int32_t dtype,
+                        trm_axes axes, int32_t reduction, const trm_poplar_tensor *scale) {
+  const bool widens = operand->dtype == TRM_F16;
+  const trm_dtype type = widens ? TRM_F32 : (trm_dtype)operand->dtype;
+  trm_value x = parameter(b, 0, operand);
+  if (widens) x = trm_build_convert(b, x, type);
+  if (reduction == TRM_POPLAR_REDUCE_SQUARE_ADD) x = trm_build_binary(b, "multiply", x, x);
+  const char *opcode = reductions[reduction].opcode;
+  const trm_function combine = trm_builder_scalar_function(b, opcode, type);
+  const trm_value first = trm_build_scalar(b, type, reductions[reduction].first);
+  trm_value root = trm_build_reduce(b, x, first, axes, combine);
+  if (scale != NULL) {
+    int64_t kept[TRM_MAX_RANK];
+    int32_t count = 0;
+    for (uint32_t d = 0; d < operand->rank; ++d) {
+      bool is_reduced = false;
+      for (int32_t i = 0; i < axes.count; ++i) is_reduced |= axes.items[i] == (int64_t)d;
+      if (!is_reduced) kept[count++] = (int64_t)operand->dims[d];
+    }
+    trm_value factor = trm_build_reshape(b, parameter(b, 1, scale), (trm_axes){NULL, 0});
+    factor = trm_build_convert(b, factor, type);
+    factor = trm_build_broadcast(b, factor, (trm_axes){kept, count}, (trm_axes){NULL, 0});
+    root = trm_build_binary(b, "multiply", root, factor);
+  }
+  return (trm_dtype)dtype == type ? root : trm_build_convert(b, root, (trm_dtype)dtype);
+}
+
+int32_t trm_poplar_step_reduce(trm_poplar_graph *graph, const trm_poplar_tensor *operand,
+                               int32_t dtype, const uint32_t *dims, uint32_t num_dims,
+                               int32_t reduction, const trm_poplar_tensor *scale, bool update,
+                               trm_poplar_program **sequence, const char *name,
+                               trm_poplar_tensor **tensor, trm_poplar_error *error) {
+  TRY(check_reduction(operand, dims, num_dims, reduction, error));
+  if (update && *tensor == NULL) THROW(LIBRARY, "a reduction that updates nothing");
+  if (scale != NULL && scale->elements != 1) THROW(LIBRARY, "a reduction's scale is one number");
+  if (*tensor != NULL) {
+    TRY(trm_poplar_check_written(graph, *tensor, "a reduction", error));
+    dtype = (*tensor)->dtype;
+  }
+  trm_error inner;
+  trm_builder *b;
+  if (trm_builder_create("popops.reduce", &b, &inner) != TRM_OK) {
+    return trm_poplar_pass(error, &inner);
+  }
+  int64_t axes[TRM_MAX_RANK];
+  for (uint32_t i = 0; i < num_dims; ++i) axes[i] = dims[i];
+  const trm_poplar_tensor *operands[3] = {operand};
+  uint32_t count = 1;
+  if (scale != NULL) operands[count++] = scale;
+  trm_value root = reduce(b, operand, dtype, (trm_axes){axes, (int32_t)num_dims}, reduction, scale);
+  if (update) {
+    root = trm_build_binary(b, "add", parameter(b, count, *tensor), root);
+    operands[count++] = *tensor;
+  }
+  const trm_status status = finish(graph, b, root, operands, count, tensor, name, sequence, error);
+  trm_builder_free(b);
+  return status;
+}

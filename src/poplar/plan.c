@@ -1,0 +1,307 @@
+/* Owns: making plans (plan.h): the operations of a program, and the moves of copies and steps. */
+#include "poplar/plan.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "compile/executable.h"
+
+/* Whether two tensors may have elements in common. */
+static bool may_share(const trm_poplar_tensor *a, const trm_poplar_tensor *b) {
+  for (uint64_t x = 0; x < a->num_runs; ++x) {
+    for (uint64_t y = 0; y < b->num_runs; ++y) {
+      if (a->runs[x].variable == b->runs[y].variable) return true;
+      if (a->num_runs * b->num_runs > 4096) break;
+    }
+  }
+  return a->num_runs * b->num_runs > 4096;
+}
+
+static trm_poplar_run buffer_run(trm_poplar_plan *plan, const trm_poplar_tensor *tensor) {
+  const int64_t size = (int64_t)trm_dtype_size((trm_dtype)tensor->dtype);
+  const int64_t offset = trm_poplar_plan_buffer(plan, tensor->elements * (uint64_t)size);
+  return (trm_poplar_run){trm_poplar_buffers(plan), 0, offset / size, tensor->elements, 1};
+}
+
+/* ---- Operations ----------------------------------------------------------------------------- */
+
+/* Adds an operation; *out_number is its number. */
+static trm_status add(trm_poplar_plan *plan, const trm_poplar_program *program, uint32_t number,
+                      uint32_t *out_number, trm_poplar_error *error) {
+  const trm_poplar_operation one = {.kind = program->kind,
+                                    .program = program,
+                                    .number = number,
+                                    .next = (uint32_t)plan->operations.count + 1};
+  if (plan->operations.count >= UINT32_MAX - 1 || !VECTOR_PUSH(&plan->operations, one)) {
+    THROW_NO_MEMORY("a program");
+  }
+  *out_number = one.next - 1;
+  return TRM_OK;
+}
+
+/* The place of a tensor's elements side by side; else of a buffer, to which a move takes them that
+ * is added before. */
+static trm_status gathered(trm_poplar_plan *plan, const trm_poplar_tensor *tensor,
+                           trm_poplar_place *out_place, bool *out_moves, uint32_t *out_move,
+                           trm_poplar_error *error) {
+  const int64_t size = (int64_t)trm_dtype_size((trm_dtype)tensor->dtype);
+  *out_moves = false;
+  if (tensor->elements == 0) {
+    *out_place = (trm_poplar_place){trm_poplar_buffers(plan), 0};
+    return TRM_OK;
+  }
+  if (trm_poplar_is_contiguous(tensor)) {
+    *out_place = (trm_poplar_place){tensor->runs->variable, tensor->runs->offset * size};
+    return TRM_OK;
+  }
+  const trm_poplar_run buffer = buffer_run(plan, tensor);
+  *out_place = (trm_poplar_place){buffer.variable, buffer.offset * size};
+  *out_moves = true;
+  return trm_poplar_plan_move(plan, tensor->runs, tensor->num_runs, &buffer, 1, (size_t)size,
+                              out_move, error);
+}
+
+/* A copy: one move, or two by a buffer where source and destination may overlap. */
+static trm_status plan_copy(trm_poplar_plan *plan, const trm_poplar_program *program,
+                            trm_poplar_error *error) {
+  const trm_poplar_tensor *from = program->tensors[0], *to = program->tensors[1];
+  const size_t size = trm_dtype_size((trm_dtype)from->dtype);
+  uint32_t move, ignored;
+  if (from->elements == 0) return TRM_OK;
+  if (!may_share(from, to)) {
+    TRY(trm_poplar_plan_move(plan, from->runs, from->num_runs, to->runs, to->num_runs, size, &move,
+                             error));
+    return add(plan, program, move, &ignored, error);
+  }
+  const trm_poplar_run buffer = buffer_run(plan, from);
+  TRY(trm_poplar_plan_move(plan, from->runs, from->num_runs, &buffer, 1, size, &move, error));
+  TRY(add(plan, program, move, &ignored, error));
+  TRY(trm_poplar_plan_move(plan, &buffer, 1, to->runs, to->num_runs, size, &move, error));
+  return add(plan, program, move, &ignored, error);
+}
+
+/* Whether the result can be written where it lies: no operand has a part of it only. */
+static bool writes_in_place(const trm_poplar_step *step) {
+  if (!trm_poplar_is_contiguous(step->result)) return false;
+  for (uint32_t o = 0; o < step->num_operands; ++o) {
+    const trm_poplar_tensor *operand = step->operands[o];
+    if (!trm_poplar_is_contiguous(operand) || !may_share(operand, step->result)) continue;
+    if (operand->runs->offset != step->result->runs->offset ||
+        operand->elements != step->result->elements) {
+      return false;
+    }
+  }
+  return true;
+}
+
+static trm_status plan_step(trm_poplar_plan *plan, const trm_poplar_program *program,
+                            trm_poplar_error *error) {
+  const trm_poplar_step *step = plan->graph->core->steps.items[program->number];
+  trm_poplar_step_plan made = {.step = (uint32_t)program->number,
+                               .first_in = (uint32_t)plan->moves.count};
+  if (step->result->elements == 0) return TRM_OK;
+  made.operands = ARENA_NEW(&plan->arena, trm_poplar_place, step->num_operands);
+  if (made.operands == NULL) THROW_NO_MEMORY("a library step");
+  for (uint32_t o = 0; o < step->num_operands; ++o) {
+    bool moves;
+    uint32_t ignored;
+    TRY(gathered(plan, step->operands[o], &made.operands[o], &moves, &ignored, error));
+    made.num_in += moves;
+  }
+  const int64_t size = (int64_t)trm_dtype_size((trm_dtype)step->result->dtype);
+  if (writes_in_place(step)) {
+    made.result =
+        (trm_poplar_place){step->result->runs->variable, step->result->runs->offset * size};
+  } else {
+    const trm_poplar_run buffer = buffer_run(plan, step->result);
+    made.result = (trm_poplar_place){buffer.variable, buffer.offset * size};
+    made.has_out = true;
+    TRY(trm_poplar_plan_move(plan, &buffer, 1, step->result->runs, step->result->num_runs,
+                             (size_t)size, &made.out, error));
+  }
+  const uint32_t number = (uint32_t)plan->steps.count;
+  uint32_t ignored;
+  if (!VECTOR_PUSH(&plan->steps, made)) THROW_NO_MEMORY("a library step");
+  return add(plan, program, number, &ignored, error);
+}
+
+static trm_status plan_program(trm_poplar_plan *plan, const trm_poplar_program *program,
+                               uint32_t depth, trm_poplar_error *error);
+
+/* A program with children, after its predicate if it has one. The predicate of a loop is read each
+ * time, so it is not gathered: it is one element. */
+static trm_status plan_control(trm_poplar_plan *plan, const trm_poplar_program *program,
+                               uint32_t depth, trm_poplar_error *error) {
+  uint32_t number;
+  TRY(add(plan, program, 0, &number, error));
+  const size_t count = program->children.count;
+  uint32_t *ends = ARENA_NEW(&plan->arena, uint32_t, count);
+  if (ends == NULL) THROW_NO_MEMORY("a program");
+  for (size_t c = 0; c < count; ++c) {
+    if (program->children.items[c] != NULL) {
+      TRY(plan_program(plan, program->children.items[c], depth + 1, error));
+    }
+    ends[c] = (uint32_t)plan->operations.count;
+  }
+  trm_poplar_operation *operation = &plan->operations.items[number];
+  operation->num_parts = (uint32_t)count;
+  operation->ends = ends;
+  operation->next = (uint32_t)plan->operations.count;
+  const trm_poplar_tensor *predicate = program->tensors[0];
+  if (predicate != NULL) {
+    const int64_t size = (int64_t)trm_dtype_size((trm_dtype)predicate->dtype);
+    operation->place =
+        (trm_poplar_place){predicate->runs->variable, predicate->runs->offset * size};
+  }
+  return TRM_OK;
+}
+
+static trm_status plan_print(trm_poplar_plan *plan, const trm_poplar_program *program,
+                             trm_poplar_error *error) {
+  trm_poplar_place place;
+  bool moves;
+  uint32_t move, number;
+  TRY(gathered(plan, program->tensors[0], &place, &moves, &move, error));
+  TRY(add(plan, program, moves ? move : UINT32_MAX, &number, error));
+  plan->operations.items[number].place = place;
+  return TRM_OK;
+}
+
+static trm_status plan_program(trm_poplar_plan *plan, const trm_poplar_program *program,
+                               uint32_t depth, trm_poplar_error *error) {
+  uint32_t ignored;
+  if (depth > 256) THROW_POPLAR("programs are nested more than 256 deep");
+  switch (program->kind) {
+    case TRM_POPLAR_SEQUENCE:
+      for (size_t c = 0; c < program->children.count; ++c) {
+        const trm_poplar_program *child = program->children.items[c];
+        if (child != NULL) TRY(plan_program(plan, child, depth + 1, error));
+      }
+      return TRM_OK;
+    case TRM_POPLAR_EXECUTE:
+      TRY(trm_poplar_plan_set(plan, (uint32_t)program->number, error));
+      return add(plan, program, (uint32_t)program->number, &ignored, error);
+    case TRM_POPLAR_COPY: return plan_copy(plan, program, error);
+    case TRM_POPLAR_STEP: return plan_step(plan, program, error);
+    case TRM_POPLAR_PRINT: return plan_print(plan, program, error);
+    case TRM_POPLAR_WRITE_UNDEF: return TRM_OK;
+    default: return plan_control(plan, program, depth, error);
+  }
+}
+
+/* ---- Plans ---------------------------------------------------------------------------------- */
+
+static int compare_patches(const void *left, const void *right) {
+  const trm_poplar_patch *a = left, *b = right;
+  if (a->base != b->base) return a->base < b->base ? -1 : 1;
+  return (a->place > b->place) - (a->place < b->place);
+}
+
+static trm_status sort_patches(trm_poplar_plan *plan, trm_poplar_error *error) {
+  const uint32_t bases = plan->num_variables + 2;
+  plan->first_patch = ARENA_NEW(&plan->arena, size_t, bases + 1u);
+  if (plan->first_patch == NULL) THROW_NO_MEMORY("a plan");
+  const size_t count = plan->patches.count;
+  if (count > 0) qsort(plan->patches.items, count, sizeof *plan->patches.items, compare_patches);
+  size_t at = 0;
+  for (uint32_t b = 0; b <= bases; ++b) {
+    while (at < count && plan->patches.items[at].base < b) ++at;
+    plan->first_patch[b] = at;
+  }
+  return TRM_OK;
+}
+
+/* Gives variables of their own memory their places, and the block its size. */
+static void place_variables(trm_poplar_plan *plan) {
+  const trm_poplar_core *core = plan->graph->core;
+  plan->buffers_begin = (plan->image_begin + plan->image.count + 63) & ~(size_t)63;
+  size_t at = plan->buffers_begin + plan->buffer_bytes;
+  for (uint32_t v = 0; v < plan->num_variables; ++v) {
+    const trm_poplar_variable *variable = &core->variables.items[v];
+    if (plan->places[v] == SIZE_MAX || variable->is_constant) {
+      plan->places[v] = SIZE_MAX;
+      continue;
+    }
+    plan->places[v] = at;
+    const size_t bytes = (size_t)variable->elements * trm_dtype_size((trm_dtype)variable->dtype);
+    at += (bytes + 63) & ~(size_t)63;
+  }
+  plan->bytes = at + 64;
+}
+
+static trm_status make(trm_poplar_plan *plan, trm_poplar_error *error) {
+  const trm_poplar_core *core = plan->graph->core;
+  plan->num_variables = (uint32_t)core->variables.count;
+  const size_t bases = (size_t)plan->num_variables + 2 + plan->num_inputs + plan->num_outputs;
+  plan->image_begin = (TRM_POPLAR_BASES_BEGIN + bases * sizeof(void *) + 63) & ~(size_t)63;
+  plan->sets = ARENA_NEW(&plan->arena, trm_poplar_set, core->compute_sets.count + 1);
+  plan->places = ARENA_NEW(&plan->arena, size_t, plan->num_variables + 1u);
+  plan->pools = ARENA_NEW(&plan->arena, trm_poplar_pool, core->steps.count + 1);
+  if (plan->sets == NULL || plan->places == NULL || plan->pools == NULL) THROW_NO_MEMORY("a plan");
+  if (plan->program != NULL) TRY(plan_program(plan, plan->program, 0, error));
+  TRY(trm_poplar_plan_ports(plan, error));
+  TRY(sort_patches(plan, error));
+  place_variables(plan);
+  return TRM_OK;
+}
+
+static trm_status keep(trm_arena *arena, trm_poplar_tensor *const *tensors, uint32_t count,
+                       trm_poplar_tensor ***out_tensors, trm_poplar_error *error) {
+  trm_poplar_tensor **own = ARENA_NEW(arena, trm_poplar_tensor *, count + 1u);
+  if (own == NULL) THROW_NO_MEMORY("a plan");
+  for (uint32_t i = 0; i < count; ++i) {
+    own[i] = tensors[i];
+    trm_poplar_tensor_retain(own[i]);
+  }
+  *out_tensors = own;
+  return TRM_OK;
+}
+
+trm_status trm_poplar_plan_create(trm_poplar_graph *graph, trm_poplar_program *program,
+                                  trm_poplar_tensor *const *inputs, uint32_t num_inputs,
+                                  trm_poplar_tensor *const *outputs, uint32_t num_outputs,
+                                  trm_poplar_plan **out_plan, trm_poplar_error *error) {
+  trm_poplar_plan *plan = trm_allocate_zeroed(1, sizeof *plan);
+  if (plan == NULL) THROW_NO_MEMORY("a plan");
+  plan->graph = graph;
+  plan->program = program;
+  trm_poplar_graph_retain(graph);
+  trm_poplar_program_retain(program);
+  pthread_mutex_init(&plan->lock, NULL);
+  trm_status status = keep(&plan->arena, inputs, num_inputs, &plan->inputs, error);
+  if (status == TRM_OK) {
+    plan->num_inputs = num_inputs;
+    status = keep(&plan->arena, outputs, num_outputs, &plan->outputs, error);
+  }
+  if (status == TRM_OK) {
+    plan->num_outputs = num_outputs;
+    status = make(plan, error);
+  }
+  if (status == TRM_OK) *out_plan = plan;
+  else trm_poplar_plan_free(plan);
+  return status;
+}
+
+void trm_poplar_plan_free(trm_poplar_plan *plan) {
+  if (plan == NULL) return;
+  for (size_t s = 0; plan->pools != NULL && s < plan->graph->core->steps.count; ++s) {
+    for (size_t r = 0; r < plan->pools[s].free.count; ++r) {
+      trm_poplar_runner_free(plan->pools[s].free.items[r]);
+    }
+    VECTOR_FREE(&plan->pools[s].free);
+  }
+  for (uint32_t i = 0; i < plan->num_inputs; ++i) trm_poplar_tensor_release(plan->inputs[i]);
+  for (uint32_t o = 0; o < plan->num_outputs; ++o) trm_poplar_tensor_release(plan->outputs[o]);
+  VECTOR_FREE(&plan->operations);
+  VECTOR_FREE(&plan->moves);
+  VECTOR_FREE(&plan->segments);
+  VECTOR_FREE(&plan->calls);
+  VECTOR_FREE(&plan->patches);
+  VECTOR_FREE(&plan->steps);
+  VECTOR_FREE(&plan->image);
+  trm_poplar_program_release(plan->program);
+  trm_poplar_graph_release(plan->graph);
+  pthread_mutex_destroy(&plan->lock);
+  trm_arena_free(&plan->arena);
+  trm_free(plan);
+}

@@ -1,0 +1,178 @@
+/* Owns: the vertices of a plan: their states and edges. */
+#include <string.h>
+
+#include "poplar/plan.h"
+
+/* Makes room in the image; *out_place is its place there. */
+static trm_status reserve(trm_poplar_plan *plan, size_t bytes, size_t align, size_t *out_place,
+                          trm_poplar_error *error) {
+  if (align == 0 || align > 64 || (align & (align - 1)) != 0) align = 64;
+  size_t begin = (plan->image.count + align - 1) & ~(align - 1);
+  while (plan->image.capacity < begin + bytes) {
+    if (!trm_vector_grow((void **)&plan->image.items, &plan->image.capacity, 1)) {
+      THROW_NO_MEMORY("the state of a vertex");
+    }
+  }
+  memset(plan->image.items + plan->image.count, 0, begin + bytes - plan->image.count);
+  plan->image.count = begin + bytes;
+  *out_place = begin;
+  return TRM_OK;
+}
+
+/* The address at `place` of the image becomes base + offset. Places and offsets in the image begin
+ * at the block when the plan is finished. */
+static trm_status patch(trm_poplar_plan *plan, size_t place, uint32_t base, int64_t offset,
+                        trm_poplar_error *error) {
+  const trm_poplar_patch one = {base, offset, plan->image_begin + place};
+  if (!VECTOR_PUSH(&plan->patches, one)) THROW_NO_MEMORY("the state of a vertex");
+  return TRM_OK;
+}
+
+/* A patch with an address in the image. */
+static trm_status patch_inner(trm_poplar_plan *plan, size_t place, size_t target,
+                              trm_poplar_error *error) {
+  return patch(plan, place, trm_poplar_block(plan), (int64_t)(plan->image_begin + target), error);
+}
+
+static void write_size(trm_poplar_plan *plan, size_t place, uint64_t size) {
+  memcpy(plan->image.items + place + offsetof(trm_codelet_span, size), &size, sizeof size);
+}
+
+/* The moves of a vertex while it is planned: gathers, then scatters. */
+typedef struct edges {
+  VECTOR(uint32_t) in, out;
+} edges;
+
+/* Connects the address at `place` to a tensor. */
+static trm_status connect(trm_poplar_plan *plan, size_t place, uint8_t layout,
+                          const trm_codelet_field *field, const trm_poplar_tensor *tensor,
+                          edges *moves, uint64_t *bytes, trm_poplar_error *error) {
+  const size_t size = trm_dtype_size((trm_dtype)tensor->dtype);
+  if (layout == TRM_CODELET_SPAN) write_size(plan, place, tensor->elements / field->width);
+  *bytes += tensor->elements * size;
+  if (tensor->elements == 0) return TRM_OK;
+  const bool is_aligned = field->width == 1 && field->min_align <= size;
+  if (trm_poplar_is_contiguous(tensor) &&
+      (is_aligned || tensor->runs->offset * (int64_t)size % 16 == 0)) {
+    return patch(plan, place, tensor->runs->variable, tensor->runs->offset * (int64_t)size, error);
+  }
+  const int64_t offset = trm_poplar_plan_buffer(plan, tensor->elements * size);
+  const uint32_t base = trm_poplar_buffers(plan);
+  TRY(patch(plan, place, base, offset, error));
+  const trm_poplar_run buffer = {base, 0, offset / (int64_t)size, tensor->elements, 1};
+  uint32_t move;
+  TRY(trm_poplar_plan_move(plan, tensor->runs, tensor->num_runs, &buffer, 1, size, &move, error));
+  if (!VECTOR_PUSH(&moves->in, move)) THROW_NO_MEMORY("an edge");
+  if ((field->direction & TRM_CODELET_OUTPUT) != 0) {
+    TRY(trm_poplar_plan_move(plan, &buffer, 1, tensor->runs, tensor->num_runs, size, &move, error));
+    if (!VECTOR_PUSH(&moves->out, move)) THROW_NO_MEMORY("an edge");
+  }
+  return TRM_OK;
+}
+
+static trm_status connect_list(trm_poplar_plan *plan, size_t place, const trm_poplar_vertex *vertex,
+                               uint32_t f, edges *moves, uint64_t *bytes, trm_poplar_error *error) {
+  const trm_codelet_field *field = &vertex->codelet->fields[f];
+  const uint64_t count = trm_poplar_list_size(vertex, f);
+  const size_t size = field->inner == TRM_CODELET_SPAN ? sizeof(trm_codelet_span) : sizeof(void *);
+  if (field->outer == TRM_CODELET_SPAN) write_size(plan, place, count);
+  size_t list;
+  TRY(reserve(plan, (size_t)count * size + 1, sizeof(void *), &list, error));
+  TRY(patch_inner(plan, place, list, error));
+  for (uint64_t i = 0; i < count; ++i) {
+    const trm_poplar_binding *one = trm_poplar_bound(vertex, f, (int64_t)i);
+    TRY(connect(plan, list + (size_t)i * size, field->inner, field, one->tensor, moves, bytes,
+                error));
+  }
+  return TRM_OK;
+}
+
+static trm_status set_value(trm_poplar_plan *plan, size_t place, const trm_codelet_field *field,
+                            const trm_poplar_binding *binding, trm_poplar_error *error) {
+  if (binding == NULL || binding->data == NULL) return TRM_OK;
+  const size_t size = trm_dtype_size((trm_dtype)field->dtype) * (size_t)binding->count;
+  if (field->kind == TRM_CODELET_VALUE) {
+    memcpy(plan->image.items + place, binding->data, size);
+    return TRM_OK;
+  }
+  size_t data;
+  TRY(reserve(plan, size + 1, 16, &data, error));
+  memcpy(plan->image.items + data, binding->data, size);
+  if (field->outer == TRM_CODELET_SPAN) write_size(plan, place, binding->count / field->width);
+  return patch_inner(plan, place, data, error);
+}
+
+static trm_status plan_fields(trm_poplar_plan *plan, const trm_poplar_vertex *vertex, size_t state,
+                              edges *moves, uint64_t *bytes, trm_poplar_error *error) {
+  const trm_codelet_vertex *codelet = vertex->codelet;
+  for (uint32_t f = 0; f < codelet->num_fields; ++f) {
+    const trm_codelet_field *field = &codelet->fields[f];
+    const size_t place = state + field->offset;
+    const trm_poplar_binding *whole = trm_poplar_bound(vertex, f, -1);
+    if (field->kind == TRM_CODELET_LISTS) {
+      TRY(connect_list(plan, place, vertex, f, moves, bytes, error));
+    } else if (field->kind >= TRM_CODELET_EDGE) {
+      TRY(connect(plan, place, field->outer, field, whole->tensor, moves, bytes, error));
+    } else {
+      TRY(set_value(plan, place, field, whole, error));
+    }
+  }
+  return TRM_OK;
+}
+
+/* The moves of a vertex follow each other in the plan: they are planned in pairs, so they are put
+ * in order here, gathers first. */
+static trm_status order_moves(trm_poplar_plan *plan, size_t begin, const edges *moves,
+                              trm_poplar_call *call, trm_poplar_error *error) {
+  const size_t count = plan->moves.count - begin;
+  if (count == 0) return TRM_OK;
+  trm_poplar_move *ordered = trm_allocate(count * sizeof *ordered);
+  if (ordered == NULL) THROW_NO_MEMORY("an edge");
+  size_t used = 0;
+  for (size_t i = 0; i < moves->in.count; ++i) {
+    ordered[used++] = plan->moves.items[moves->in.items[i]];
+  }
+  for (size_t i = 0; i < moves->out.count; ++i) {
+    ordered[used++] = plan->moves.items[moves->out.items[i]];
+  }
+  memcpy(plan->moves.items + begin, ordered, count * sizeof *ordered);
+  trm_free(ordered);
+  call->first_in = (uint32_t)begin;
+  call->num_in = (uint32_t)moves->in.count;
+  call->first_out = call->first_in + call->num_in;
+  call->num_out = (uint32_t)moves->out.count;
+  return TRM_OK;
+}
+
+static trm_status plan_vertex(trm_poplar_plan *plan, const trm_poplar_vertex *vertex,
+                              uint64_t *bytes, trm_poplar_error *error) {
+  const trm_codelet_vertex *codelet = vertex->codelet;
+  TRY(trm_poplar_check_vertex(plan->graph->core, vertex, error));
+  trm_poplar_call call = {.run = codelet->run, .workers = codelet->workers};
+  size_t state;
+  TRY(reserve(plan, codelet->state_bytes + 1, codelet->state_align, &state, error));
+  call.state = plan->image_begin + state;
+  edges moves = {0};
+  const size_t begin = plan->moves.count;
+  trm_status status = plan_fields(plan, vertex, state, &moves, bytes, error);
+  if (status == TRM_OK) status = order_moves(plan, begin, &moves, &call, error);
+  VECTOR_FREE(&moves.in);
+  VECTOR_FREE(&moves.out);
+  TRY(status);
+  if (!VECTOR_PUSH(&plan->calls, call)) THROW_NO_MEMORY("a vertex");
+  return TRM_OK;
+}
+
+trm_status trm_poplar_plan_set(trm_poplar_plan *plan, uint32_t number, trm_poplar_error *error) {
+  trm_poplar_set *set = &plan->sets[number];
+  if (set->is_planned) return TRM_OK;
+  const trm_poplar_core *core = plan->graph->core;
+  const trm_poplar_compute_set *given = &core->compute_sets.items[number];
+  set->is_planned = true;
+  set->first = plan->calls.count;
+  set->count = (uint32_t)given->vertices.count;
+  for (size_t v = 0; v < given->vertices.count; ++v) {
+    TRY(plan_vertex(plan, &core->vertices.items[given->vertices.items[v]], &set->bytes, error));
+  }
+  return trm_poplar_check_overlap(core, number, error);
+}
