@@ -88,7 +88,7 @@ static void test_waiting_and_loading(void **unused) {
   assert_int_equal(t->load_bytes, t->always_live_bytes + t->code_bytes);
   const double late =
       (double)(t->load_cycles - p->target->global_sync_cycles) -
-      (double)t->load_bytes / p->target->host_bytes_per_second * p->target->clock_frequency;
+      (double)t->load_bytes / p->target->host_load_bytes_per_second * p->target->clock_frequency;
   assert_true(late >= 0 && late < 1);
   sqlite3 *database = trace_of(p);
   check_trace(p, database);

@@ -156,7 +156,7 @@ def test_a_helper_without_profiles():
 
 
 @pytest.mark.parametrize("ipus", [1, 2])
-@pytest.mark.parametrize("tiles", [0, 16])
+@pytest.mark.parametrize("tiles", [0, 8])
 def test_transfers_overlap_on_io_tiles(ipus, tiles, devices):
     config = ipu.config.IPUConfig()
     config.auto_select_ipus = ipus
@@ -166,7 +166,7 @@ def test_transfers_overlap_on_io_tiles(ipus, tiles, devices):
     helper.set_autoreport_options(config, output_execution_profile=True)
     config.configure_ipu_system()
     infeed = ipu.ipu_infeed_queue.IPUInfeedQueue(
-        tf.data.Dataset.from_tensors(np.ones([16, 512], np.float32)).repeat())
+        tf.data.Dataset.from_tensors(np.ones([8, 512], np.float32)).repeat())
     outfeed = ipu.ipu_outfeed_queue.IPUOutfeedQueue()
 
     def square(x):
