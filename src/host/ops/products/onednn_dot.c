@@ -185,8 +185,10 @@ bool trm_onednn_dot_serves(trm_dot_draft *draft) {
 
 trm_status trm_onednn_dot_add(trm_dot_draft *draft, trm_error *error) {
   const trm_dtype dtype = draft->request->instruction->shape.dtype;
-  /* oneDNN rounds its float sums to bfloat16 itself. */
-  if (draft->products == TRM_HALF_PRODUCTS_BFLOAT16 && dtype == TRM_BF16) {
+  /* oneDNN rounds its float sums to bfloat16 itself, but then orders long ones in another way on
+   * one thread than on several. */
+  if (draft->products == TRM_HALF_PRODUCTS_BFLOAT16 && dtype == TRM_BF16 &&
+      draft->inner < TRM_LONG_SUM_LEAST) {
     TRY(add_pieces(draft, error));
     return add_product(draft, dnnl_bf16, error);
   }
