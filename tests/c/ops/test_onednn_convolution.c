@@ -675,12 +675,13 @@ static void two_engines_may_share_a_kernel(void **state) {
   linear_case_free(&c);
 }
 
-static void check_threads(const convolution_case *shape) {
+static void check_threads(const convolution_case *shape, trm_dtype dtype) {
   static const int counts[] = {1, 2, 3, 5, 16};
   enum { COUNTS = sizeof counts / sizeof *counts };
   const int before = omp_get_max_threads();
   linear_case c;
-  linear_case_convolution(&c, shape, TRM_F32);
+  linear_case_convolution(&c, shape, dtype);
+  c.module.half_products = wanted;
   linear_case_fill(&c, 4);
   const size_t bytes = trm_shape_bytes(&c.instructions[2].shape);
   void *results[COUNTS];
@@ -699,7 +700,8 @@ static void check_threads(const convolution_case *shape) {
     linear_run_free(&run);
     fast.destroy(&fast);
     if (memcmp(results[0], results[t], bytes) != 0) {
-      fail_msg("%s: %d threads give other bits than one", shape->name, counts[t]);
+      fail_msg("%s of %s: %d threads give other bits than one", shape->name, trm_dtype_name(dtype),
+               counts[t]);
     }
   }
   for (int t = 0; t < COUNTS; ++t) trm_free(results[t]);
@@ -721,7 +723,7 @@ static void threads_do_not_change_thin_groups(void **state) {
        16},
   };
   if (!__builtin_cpu_supports("avx2")) skip();
-  for (size_t i = 0; i < sizeof shapes / sizeof *shapes; ++i) check_threads(&shapes[i]);
+  for (size_t i = 0; i < sizeof shapes / sizeof *shapes; ++i) check_threads(&shapes[i], TRM_F32);
 }
 
 /* Gradients of weights that oneDNN would sum by threads: parts by images, by channels of y, of x,
@@ -810,13 +812,38 @@ static const expectation gradients[] = {
 static void threads_do_not_change_gradients(void **state) {
   (void)state;
   for (size_t i = 0; i < sizeof gradients / sizeof *gradients; ++i) {
-    check_threads(&gradients[i].convolution);
+    check_threads(&gradients[i].convolution, TRM_F32);
+    wanted = TRM_HALF_PRODUCTS_BFLOAT16;
+    check_threads(&gradients[i].convolution, TRM_BF16);
+    wanted = TRM_HALF_PRODUCTS_PIECES3;
+    check_threads(&gradients[i].convolution, TRM_F16);
+    wanted = TRM_HALF_PRODUCTS_FLOAT;
   }
+}
+
+/* Long sums, which oneDNN may order in another way if it rounds them to bfloat16. */
+static void threads_do_not_change_bfloat16s(void **state) {
+  (void)state;
+  static const convolution_case shapes[] = {
+      {"3x3", "b01f_01io->b01f", {2, 14, 14, 256}, {3, 3, 256, 256}, BOTH(1, 1, 1, 1, 1, 0), 1, 1},
+      {"1x1", "b01f_01io->b01f", {2, 7, 7, 2048}, {1, 1, 2048, 512}, BOTH(1, 0, 0, 1, 1, 0), 1, 1},
+      {"data", "b01f_01oi->b01f", {2, 14, 14, 256}, {3, 3, 256, 256}, BOTH(1, 1, 1, 1, 1, 1), 1, 1},
+  };
+  wanted = TRM_HALF_PRODUCTS_BFLOAT16;
+  for (size_t i = 0; i < sizeof shapes / sizeof *shapes; ++i) check_threads(&shapes[i], TRM_BF16);
+  wanted = TRM_HALF_PRODUCTS_FLOAT;
 }
 
 static void gradients_in_parts_equal_the_reference(void **state) {
   (void)state;
-  for (size_t i = 0; i < sizeof gradients / sizeof *gradients; ++i) check(&gradients[i], TRM_F32);
+  for (size_t i = 0; i < sizeof gradients / sizeof *gradients; ++i) {
+    check(&gradients[i], TRM_F32);
+    wanted = TRM_HALF_PRODUCTS_BFLOAT16;
+    check(&gradients[i], TRM_BF16);
+    wanted = TRM_HALF_PRODUCTS_PIECES3;
+    check(&gradients[i], TRM_F16);
+    wanted = TRM_HALF_PRODUCTS_FLOAT;
+  }
 }
 
 static void what_it_cannot_do_is_left_to_the_reference(void **state) {
@@ -859,6 +886,7 @@ int main(void) {
       cmocka_unit_test(two_engines_may_share_a_kernel),
       cmocka_unit_test(threads_do_not_change_thin_groups),
       cmocka_unit_test(threads_do_not_change_gradients),
+      cmocka_unit_test(threads_do_not_change_bfloat16s),
       cmocka_unit_test(gradients_in_parts_equal_the_reference),
       cmocka_unit_test(what_it_cannot_do_is_left_to_the_reference),
   };

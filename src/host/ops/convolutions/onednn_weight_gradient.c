@@ -17,9 +17,9 @@ static trm_status add_slice(trm_convolution_draft *part, const trm_convolution_d
   for (int i = p->spatial - 1; i >= 0; --i) wide.spatial[i] = stride, stride *= size[i];
   wide.outer = stride;
   const_dnnl_memory_desc_t from, unused;
-  TRY(trm_convolution_describe_data(part, dnnl_f32, &wide, channels, size, &from, &unused, error));
+  TRY(trm_convolution_describe_data(part, part->in, &wide, channels, size, &from, &unused, error));
   const trm_place to = trm_sequence_scratch(part->sequence, dnnl_memory_desc_get_size(plain));
-  place->offset += (size_t)(slice * channels) * sizeof(float);
+  place->offset += (size_t)(slice * channels) * dnnl_data_type_size(part->in);
   TRY(trm_onednn_add_reorder(part->sequence, from, *place, plain, to, error));
   *place = to;
   return TRM_OK;
@@ -58,7 +58,7 @@ static trm_status add_gradient_parts(const trm_convolution_draft *whole,
     const int64_t slice = i / parts->images, image = i % parts->images;
     places[i] = home, places[i].offset += (size_t)i * bytes;
     if (is_plain && parts->images == 1 && parts->slices == 1) places[i] = whole->w;
-    if (whole->pieces == 0) trm_sequence_set_part(sequence, (int)i + 1);
+    trm_sequence_set_part(sequence, (int)i + 1);
     TRY(add_gradient_part(whole, part, parts, image, slice, packed, places[i], error));
   }
   trm_sequence_set_part(sequence, 0);
@@ -83,8 +83,7 @@ static trm_status add_gradient_parts(const trm_convolution_draft *whole,
 trm_status trm_onednn_weight_gradient_add(trm_convolution_draft *draft, trm_place to,
                                           trm_error *error) {
   draft->w = to;
-  trm_gradient_parts parts = {1, 1, false};
-  if (draft->pieces == 0) parts = trm_gradient_parts_choose(&draft->p);
+  const trm_gradient_parts parts = trm_gradient_parts_choose(&draft->p);
   trm_convolution_draft part = *draft;
   part.p.batch /= parts.images;
   if (parts.slices_x) part.p.in_channels /= parts.slices;
@@ -92,7 +91,7 @@ trm_status trm_onednn_weight_gradient_add(trm_convolution_draft *draft, trm_plac
   const trm_convolution_problem *p = &part.p;
   const_dnnl_memory_desc_t unused;
   trm_convolution_layout dense = {0}; /* not used: channels are last */
-  if (draft->pieces == 0) trm_sequence_set_part(draft->sequence, 1);
+  trm_sequence_set_part(draft->sequence, 1);
   TRY(trm_convolution_describe_data(&part, draft->in, &dense, p->groups * p->in_channels, p->x_size,
                                     &unused, &part.x_plain, error));
   TRY(trm_convolution_describe_data(&part, draft->in, &dense, p->groups * p->out_channels,
