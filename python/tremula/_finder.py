@@ -83,12 +83,14 @@ class AliasFinder:
 
 
 class LastFinder:
-    """Finds the IPU's part of Keras, names that moved (tremula.tf.keras.names), and in Tremula's
-    packages what is not a file there: modules of the FLATTENED packages, and those that are not
-    there yet, to say so."""
+    """Finds the IPU's part of Keras, names that moved (tremula.tf.keras.names), horovod.tensorflow
+    where no Horovod is installed, and in Tremula's packages what is not a file there: modules of
+    the FLATTENED packages, and those that are not there yet, to say so."""
 
     def find_spec(self, fullname, path=None, target=None):
         root = fullname.partition(".")[0]
+        if fullname in ("horovod", "horovod.tensorflow"):
+            return alias_spec(fullname, "tremula.tf.ipu.horovod", on_load=_tell_of_horovod)
         if root == "tremula":
             for package in ALIASES.values():
                 if fullname.startswith(package + "."):
@@ -238,6 +240,18 @@ def _file_spec(name):
         spec = _file_spec(parent) if parent else None
         path = spec.submodule_search_locations if spec else None
     return PathFinder.find_spec(name, path) if path is not None or not parent else None
+
+
+def _tell_of_horovod():
+    if not _told:
+        _told.append(True)
+        import logging
+        logging.getLogger("tensorflow").warning(
+            "No Horovod is installed: horovod.tensorflow has Tremula's functions, those of "
+            "tensorflow.python.ipu.horovod.")
+
+
+_told = []
 
 
 def _import_api():

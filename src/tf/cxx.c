@@ -1,4 +1,4 @@
-/* Owns: finding TensorFlow's functions by name. */
+/* Owns: finding TensorFlow's functions by name, and calling a std::function. */
 #define _GNU_SOURCE
 #include "cxx.h"
 
@@ -13,4 +13,17 @@ void *trm_tf_find_symbol(const char *name) {
   found = dlsym(library, name);
   dlclose(library); /* it stays loaded, because TensorFlow loaded it before */
   return found;
+}
+
+trm_tf_cxx_function trm_tf_cxx_take(void *function) {
+  trm_tf_cxx_function *from = function;
+  const trm_tf_cxx_function taken = *from;
+  from->manage = NULL;
+  return taken;
+}
+
+void trm_tf_cxx_call_once(trm_tf_cxx_function *function) {
+  enum { DESTROY = 3 }; /* std::__destroy_functor */
+  function->invoke(function->local);
+  if (function->manage != NULL) function->manage(function->local, function->local, DESTROY);
 }

@@ -238,6 +238,8 @@ typedef struct op_spec {
   const char *host_memory[MAX_SPECS]; /* arguments that stay in host memory, for device kernels */
   void *(*create)(TF_OpKernelConstruction *construction);
   void (*compute)(void *kernel, TF_OpKernelContext *context);
+  void (*compute_async)(void *kernel, TF_OpKernelContext *context,
+                        TF_AsyncOpKernelDoneCallback *done); /* in place of `compute` */
   void (*delete)(void *kernel);
 } op_spec;
 
@@ -246,7 +248,27 @@ typedef struct op_spec {
       "feeds: list(string) = []", "variables: int = 0" /* the last inputs of `device` */
 #define RESULT_ATTRIBUTES "Tresults: list(type) >= 0", "Tupdates: list(type) >= 0"
 
+/* kind: trm_collective_kind, as a default; reduce_op: trm_collective_op. tensor_name "": the node's
+ * name. */
+#define COLLECTIVE(op_name, kind, stacks, types)                                                \
+  {.name = op_name,                                                                             \
+   .attributes = {"T: " types, "kind: int = " kind, "reduce_op: int = 0", "root_rank: int = 0", \
+                  "stacks: bool = " stacks, "tensor_name: string = ''"},                        \
+   .inputs = {"tensor: T"},                                                                     \
+   .outputs = {"result: T"},                                                                    \
+   .device = "CPU",                                                                             \
+   .create = trm_tf_collective_create,                                                          \
+   .compute_async = trm_tf_collective_compute,                                                  \
+   .delete = trm_tf_collective_delete}
+#define NUMBERS "int8, uint8, int16, uint16, int32, uint32, int64, uint64, half, float"
+
 static const op_spec OPS[] = {
+    COLLECTIVE("HorovodAllreduce", "0", "false", "{int32, int64, half, float, double}"),
+    COLLECTIVE("HorovodAllgather", "1", "false", "{bool, double, " NUMBERS "}"),
+    COLLECTIVE("HorovodBroadcast", "2", "false", "{bool, double, " NUMBERS "}"),
+    COLLECTIVE("PopdistAllReduce", "0", "false", "{" NUMBERS "}"),
+    COLLECTIVE("PopdistAllGather", "1", "true", "{" NUMBERS "}"),
+    COLLECTIVE("PopdistBroadcast", "2", "false", "{bool, " NUMBERS "}"),
     {.name = "IpuLaunch",
      .attributes = {LAUNCH_ATTRIBUTES, RESULT_ATTRIBUTES},
      .inputs = {"host: Thost", "device: Tdevice"},
@@ -375,7 +397,10 @@ static trm_status register_op(const op_spec *op, trm_error *error) {
 
 static trm_status register_kernel(const op_spec *op, trm_error *error) {
   TF_KernelBuilder *builder =
-      TF_NewKernelBuilder(op->name, op->device, op->create, op->compute, op->delete);
+      op->compute_async != NULL
+          ? TF_NewAsyncKernelBuilder(op->name, op->device, op->create, op->compute_async,
+                                     op->delete)
+          : TF_NewKernelBuilder(op->name, op->device, op->create, op->compute, op->delete);
   for (int i = 0; i < MAX_SPECS && op->host_memory[i]; ++i) {
     TF_KernelBuilder_HostMemory(builder, op->host_memory[i]);
   }

@@ -42,6 +42,12 @@ void trm_tf_table_node_delete(void *kernel);
 /* events.c */
 TRM_TF_DECLARE_COMPUTE(event_trace);
 
+/* collectives.c; asynchronous */
+TRM_TF_DECLARE_CREATE(collective);
+void trm_tf_collective_compute(void *kernel, TF_OpKernelContext *context,
+                               TF_AsyncOpKernelDoneCallback *done);
+void trm_tf_collective_delete(void *kernel);
+
 /* variables.c: registers the device's kernel of VarHandleOp for int32. */
 trm_status trm_tf_variables_register(trm_error *error);
 
@@ -74,6 +80,11 @@ TRM_TF_API void trm_tf_set_optimize(trm_tf_optimize optimize);
 /* Answers with a new graph, which is copied. */
 TRM_TF_API void trm_tf_reply_graph(const trm_tf_optimize_request *request, const void *graph,
                                    uint64_t size);
+
+/* collectives.c: who takes part in the collectives that begin from now on: ranks in rising order; 0
+ * of them: all processes. Returns a status code. */
+TRM_TF_API int32_t trm_tf_set_participants(const uint32_t *ranks, uint32_t count, char *message,
+                                           uint64_t message_size);
 
 /* TensorFlow looks it up when it loads the plugin. */
 TRM_TF_API void TF_InitKernel(void);

@@ -13,7 +13,7 @@ def alone(monkeypatch):
     import os
     from tensorflow.python.ipu import horovod as hvd
     for name in list(os.environ):
-        if name.startswith(("POPDIST_", "OMPI_COMM_WORLD_", "PMI_")):
+        if name.startswith(("POPDIST_", "OMPI_COMM_WORLD_", "PMI_", "TREMULA_DEVICE")):
             monkeypatch.delenv(name)
     hvd.shutdown()
     yield
@@ -37,38 +37,64 @@ def test_variables_of_one_process(monkeypatch):
                         ("NUM_IPUS_PER_REPLICA", 4)):
         monkeypatch.setenv(f"POPDIST_{name}", str(value))
     assert popdist.isPopdistEnvSet() and popdist.getNumTotalReplicas() == 2
+    assert popdist.checkNumIpusPerReplica(4) is True
+    assert popdist.checkNumIpusPerReplica(3) is False
     config = ipu.config.IPUConfig()
     assert popdist.tensorflow.set_ipu_config(config, 4, configure_device=False) is config
     assert not config.auto_select_ipus
     assert popdist.tensorflow.set_ipu_config(config, 4).auto_select_ipus == 8
-    with pytest.raises(ValueError, match="3 IPUs for a replica, PopRun was told 4"):
+    with pytest.raises(ValueError, match="3 IPUs for a replica, poprun was told 4"):
         popdist.tensorflow.set_ipu_config(config, ipus_per_replica=3)
-    with pytest.raises(NotImplementedError, match="auto_select_ipus"):
-        popdist.getDeviceId()
+    with pytest.raises(ValueError, match="poprun was told 4"):
+        popdist.getDeviceId(3)
     monkeypatch.setenv("POPDIST_NUM_LOCAL_REPLICAS", "two")
     with pytest.raises(ValueError, match="POPDIST_NUM_LOCAL_REPLICAS is 'two'"):
         popdist.getNumLocalReplicas()
 
 
-def test_several_processes_are_refused(monkeypatch):
+def test_device_ids(monkeypatch):
+    """Of poprun, or the first that fit."""
     import popdist
     import popdist.tensorflow
     from tensorflow.python import ipu
-    from tensorflow.python.ipu import horovod as hvd
-    monkeypatch.setenv("OMPI_COMM_WORLD_SIZE", "2")
-    with pytest.raises(NotImplementedError, match="hvd.init: .* started as 2 processes"):
-        hvd.init()
-    with pytest.raises(ValueError, match="use hvd.init"):
-        hvd.size()
-    monkeypatch.setenv("OMPI_COMM_WORLD_SIZE", "1")
-    hvd.init()
-    monkeypatch.setenv("POPDIST_NUM_TOTAL_REPLICAS", "4")
-    monkeypatch.setenv("POPDIST_NUM_LOCAL_REPLICAS", "2")
-    monkeypatch.setenv("POPDIST_REPLICA_INDEX_OFFSET", "2")
+    monkeypatch.setenv("TREMULA_INVENTORY", "mk2-16")
+    assert popdist.getDeviceId() == 0
+    assert popdist.getDeviceId(4) == 24
+    with pytest.raises(RuntimeError, match="no one id stands for 3 IPUs"):
+        popdist.getDeviceId(3)
+    monkeypatch.setenv("TREMULA_DEVICE_ID", "17")
+    assert popdist.getDeviceId() == 17
+    assert popdist.tensorflow.set_ipu_config(ipu.config.IPUConfig()).select_ipus == 17
+    monkeypatch.setenv("TREMULA_DEVICE_ID", "0,1,2")
+    config = popdist.tensorflow.set_ipu_config(ipu.config.IPUConfig(), 3)
+    assert config.auto_select_ipus == 3
+    monkeypatch.setenv("TREMULA_DEVICE_ID", "offline")
+    with pytest.raises(RuntimeError, match="--offline-mode"):
+        popdist.getDeviceId()
+
+
+def test_variables_of_several_processes(monkeypatch):
+    import popdist
+    import popdist.tensorflow
+    from tensorflow.python import ipu
+    for name, value in (("NUM_TOTAL_REPLICAS", 4), ("NUM_LOCAL_REPLICAS", 2),
+                        ("REPLICA_INDEX_OFFSET", 2), ("LOCAL_INSTANCE_INDEX", 1)):
+        monkeypatch.setenv(f"POPDIST_{name}", str(value))
     assert (popdist.getNumInstances(), popdist.getInstanceIndex()) == (2, 1)
-    for call in (popdist.init, lambda: popdist.tensorflow.set_ipu_config(ipu.config.IPUConfig())):
-        with pytest.raises(NotImplementedError, match="started as 2 processes"):
-            call()
+    assert popdist.getLocalInstanceIndex() == 1
+    config = popdist.tensorflow.set_ipu_config(ipu.config.IPUConfig())
+    distribution = config.experimental.multi_replica_distribution
+    assert (distribution.process_count, distribution.process_index) == (2, 1)
+    with pytest.raises(RuntimeError, match="instance 1 of 2, and MPI rank 0 of 1"):
+        popdist.init()
+    monkeypatch.setenv("POPDIST_UNIFORM_REPLICAS_PER_INSTANCE", "0")
+    with pytest.raises(RuntimeError, match="different numbers of replicas"):
+        popdist.getNumInstances()
+
+
+def test_other_frameworks():
+    with pytest.raises(ImportError, match="popdist.poptorch is not a part of Tremula"):
+        import popdist.poptorch  # noqa: F401
 
 
 def test_what_horovod_says_of_one_process():
@@ -82,7 +108,7 @@ def test_what_horovod_says_of_one_process():
     assert not hvd.mpi_built() and not hvd.gloo_enabled()
     with pytest.raises(ValueError, match="MPI is not enabled"):
         hvd.mpi_threads_supported()
-    with pytest.raises(ValueError, match="only process"):
+    with pytest.raises(ValueError, match="rank 0 of 1, which does not take part"):
         hvd.init([1])
 
 

@@ -85,3 +85,12 @@ def mpi_poprun(tmp_path):
     own = Poprun(tmp_path, path)
     own.command.append("--allow-run-as-root=1")
     return own
+
+
+@pytest.fixture
+def python_environment():
+    """The variables of a Python program of the test."""
+    return {"PYTHONPATH": f"{ROOT / 'python'}:{os.environ.get('PYTHONPATH', '')}",
+            "TREMULA_LIBRARY_DIR": os.environ.get("TREMULA_LIBRARY_DIR",
+                                                  str(ROOT / "build/release/lib")),
+            "TF_CPP_MIN_LOG_LEVEL": "2", "OMP_NUM_THREADS": "1"}

@@ -152,6 +152,18 @@ def run_on_cpu(op, **attributes):
             one for pair in attributes.items() for one in pair))
 
 
+def result_on_cpu(op, inputs, **attributes):
+    """Runs an operation of the plugin with one result in eager mode. Returns the result."""
+    from tensorflow.python.eager import context, execute
+    with eagerly_on_cpu():
+        context.ensure_initialized()
+        attributes = {name: getattr(value, "as_datatype_enum", value)
+                      for name, value in attributes.items()}
+        found, = execute.execute(op.encode(), 1, inputs=inputs, ctx=context.context(),
+                                 attrs=tuple(one for pair in attributes.items() for one in pair))
+        return found
+
+
 def read_on_cpu(op, types, **attributes):
     """Runs an operation of the plugin without inputs in eager mode. Returns its results as arrays.
     Such an operation has the attribute `dtypes`, the types of the results."""

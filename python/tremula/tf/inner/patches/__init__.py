@@ -10,7 +10,7 @@ from tremula.tf.inner.patches.gradients import wrap_gradients, wrap_tape_gradien
 from tremula.tf.inner.patches.graphs import (accept_old_collective_keys, after_new_graph,
                                              compile_xla_on_ipus, inherit_graph_attributes,
                                              leave_dependencies_unmarked, leave_unconverted,
-                                             prefer_cpu, put_errors_first)
+                                             order_freely, prefer_cpu, put_errors_first)
 from tremula.tf.inner.patches.keras import (after_keras_layers, show_in_keras,
                                             wrap_keras_class_methods, wrap_keras_methods,
                                             wrap_keras_saving)
@@ -35,7 +35,7 @@ __all__ = [
     "count_resources_as_variables", "forget_session", "gather_from_values",
     "inherit_graph_attributes",
     "keep_half_batch_norm_parameters", "leave_dependencies_unmarked", "leave_unconverted",
-    "loop_over_iterators", "prefer_cpu", "put_errors_first", "restore_app_flags",
+    "loop_over_iterators", "order_freely", "prefer_cpu", "put_errors_first", "restore_app_flags",
     "restore_data_statistics", "restore_initialized_value", "restore_keras_modules",
     "restore_layer_classes",
     "restore_moved_names", "restore_scalar_shape", "show_in_keras", "silence_deprecations",

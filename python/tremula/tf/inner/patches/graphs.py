@@ -39,6 +39,14 @@ def after_new_graph(do):
         do(graph)
 
 
+def order_freely(op_types):
+    """Makes functions run these stateful operations in any order, as their inputs are there.
+    TensorFlow would run them in the order of the program, and two processes with different orders
+    would wait for each other."""
+    from tensorflow.python.framework import auto_control_deps
+    auto_control_deps.MUST_RUN_ORDER_INSENSITIVE_STATEFUL_OPS |= frozenset(op_types)
+
+
 def leave_dependencies_unmarked():
     """Keeps TensorFlow from marking operations that others are made to wait for.
 

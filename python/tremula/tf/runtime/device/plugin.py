@@ -119,6 +119,7 @@ _SIGNATURES = {
     "trm_tf_set_first_use": (None, [FirstUseFunction]),
     "trm_tf_set_host_function": (None, [HostFunctionType]),
     "trm_tf_set_lower": (None, [LowerFunction]),
+    "trm_tf_set_participants": (_int, [ctypes.POINTER(_number), _number, _text, _size]),
     "trm_tf_set_seed": (None, [_size]),
     "trm_tf_show_progress": (None, [_int]),
 }

@@ -45,6 +45,7 @@ typedef struct TF_Tensor TF_Tensor;
 typedef struct TF_OpKernelContext TF_OpKernelContext;
 typedef struct TF_OpKernelConstruction TF_OpKernelConstruction;
 typedef struct TF_KernelBuilder TF_KernelBuilder;
+typedef struct TF_AsyncOpKernelDoneCallback TF_AsyncOpKernelDoneCallback;
 typedef struct TF_StringView {
   const char *data;
   size_t len;

@@ -1,0 +1,48 @@
+"""Programs of several processes (`tensorflow.python.ipu.distributed`).
+
+It has Horovod's functions, as SDK 3 has with TensorFlow 1, and the collectives that it has with
+TensorFlow 2. `allreduce` is both: the type of its second argument tells which is meant.
+"""
+
+import tensorflow as tf
+
+from tremula.tf.ipu.distributed import host_collective_ops
+from tremula.tf.ipu import horovod
+from tremula.tf.ipu.horovod import (Adasum, Average, Sum, ddl_built, gloo_built, gloo_enabled, init,
+                                    is_homogeneous, local_rank, local_size, mlsl_built, mpi_built,
+                                    mpi_enabled, mpi_threads_supported, nccl_built, rank, shutdown,
+                                    size)
+
+__all__ = ["Adasum", "Average", "Sum", "allgather", "allreduce", "broadcast", "ddl_built",
+           "gloo_built", "gloo_enabled", "host_collective_ops", "init", "is_homogeneous",
+           "local_rank", "local_size", "mlsl_built", "mpi_built", "mpi_enabled",
+           "mpi_threads_supported", "nccl_built", "rank", "shutdown", "size"]
+
+
+def _is_horovod():
+    """Whether the program uses Horovod's functions: it has called init()."""
+    return horovod._STATE["ready"]
+
+
+def allreduce(tensor, op=None, *args, **keywords):
+    """horovod.allreduce(tensor, op), or where `op` is a tf.distribute.ReduceOp
+    host_collective_ops.allreduce(tensor, op, tensor_name)."""
+    op = keywords.pop("reduce_op", op)
+    if isinstance(op, (tf.distribute.ReduceOp, str)):
+        return host_collective_ops.allreduce(tensor, op, *args, **keywords)
+    return horovod.allreduce(tensor, op, *args, **keywords)
+
+
+def allgather(value, name=None, tensor_name=None):
+    """horovod.allgather(value, name) after init(), else host_collective_ops.allgather(value,
+    tensor_name), which adds a dimension."""
+    if _is_horovod() and tensor_name is None:
+        return horovod.allgather(value, name)
+    return host_collective_ops.allgather(value, tensor_name or name)
+
+
+def broadcast(value, root_rank=0, name=None, tensor_name=None):
+    """The tensor of the process `root_rank`."""
+    if _is_horovod() and tensor_name is None:
+        return horovod.broadcast(value, root_rank, name)
+    return host_collective_ops.broadcast(value, root_rank, tensor_name or name)
