@@ -126,7 +126,7 @@ static void check(const dot_case *from, trm_dtype dtype, trm_dtype result, uint3
     run.versions[1] = round == 0 ? 0 : round == 3 ? 8 : 7;
     if (round != 2) linear_case_fill(&c, round + 1);
     memset(c.data[2], 0xff, bytes);
-    assert_int_equal(reference.run(&reference, &slow_run.call, &error), TRM_OK);
+    if (round != 2) assert_int_equal(reference.run(&reference, &slow_run.call, &error), TRM_OK);
     assert_int_equal(fast.run(&fast, &run.call, &error), TRM_OK);
     for (int64_t i = 0; i < count; ++i) {
       const double a = linear_case_value(result, c.data[2], i);

@@ -15,7 +15,6 @@ static trm_value convolve_one(const convolution_plan *plan, const int64_t *index
   const trm_convolution *c = state->instruction.convolution;
   const trm_window *window = state->instruction.window;
   const trm_shape *input = &state->operands[0], *weights = &state->operands[1];
-  const trm_kind kind = trm_dtype_kind(state->shape.dtype);
   const int64_t output_features = weights->dims[c->kernel_output_feature];
   const int64_t feature = index[c->output_feature];
   /* Output features are split into equal runs, one a group. */
@@ -48,15 +47,12 @@ static trm_value convolve_one(const convolution_plan *plan, const int64_t *index
       kernel_base += tap * plan->kernel_strides[c->kernel_spatial[s]];
     }
     if (!inside) continue;
-    for (int64_t f = 0; f < plan->features_a_group; ++f) {
-      const int64_t a = input_base + (feature_group * plan->features_a_group + f) *
-                                         plan->input_strides[c->input_feature];
-      const int64_t b = kernel_base + f * plan->kernel_strides[c->kernel_input_feature];
-      trm_value_multiply_add(
-          kind, &sum,
-          trm_value_load_as(input->dtype, state->shape.dtype, plan->call->operands[0], a),
-          trm_value_load_as(weights->dtype, state->shape.dtype, plan->call->operands[1], b));
-    }
+    const int64_t stride = plan->input_strides[c->input_feature];
+    const trm_value_run a = {input->dtype, plan->call->operands[0],
+                             input_base + feature_group * plan->features_a_group * stride, stride};
+    const trm_value_run b = {weights->dtype, plan->call->operands[1], kernel_base,
+                             plan->kernel_strides[c->kernel_input_feature]};
+    trm_value_add_products(state->shape.dtype, plan->features_a_group, a, b, &sum);
   }
   return sum;
 }

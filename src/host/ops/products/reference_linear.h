@@ -4,10 +4,17 @@
 
 #include "host/ops/reference.h"
 
-/* *sum += a * b in the arithmetic of a kind: double, complex, modulo 2^64, or "or" and "and". */
-void trm_value_multiply_add(trm_kind kind, trm_value *sum, trm_value a, trm_value b);
-/* Loads an operand for a result of type `as`: converted where the kinds differ. */
-trm_value trm_value_load_as(trm_dtype dtype, trm_dtype as, const void *array, int64_t index);
+/* Elements of an operand, `stride` apart. */
+typedef struct trm_value_run {
+  trm_dtype dtype;
+  const void *array;
+  int64_t start, stride;
+} trm_value_run;
+
+/* *sum += a * b for `count` pairs, one after the other, for a result of type `as`: in double,
+ * complex, modulo 2^64, or by "or" and "and". */
+void trm_value_add_products(trm_dtype as, int64_t count, trm_value_run a, trm_value_run b,
+                            trm_value *sum);
 
 /* cholesky and triangular-solve of complex matrices that fit together. */
 trm_status trm_reference_complex_algebra_create(const trm_kernel_request *, trm_kernel *,
