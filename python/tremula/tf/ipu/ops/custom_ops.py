@@ -3,14 +3,17 @@
 import functools
 import json
 import logging
+import os
 
 import tensorflow.compat.v1 as tf
 
 from tremula import custom_calls
+from tremula.poplar import paths
 from tremula.tf.inner import functions, graphs
+from tremula.tf.ipu import config as ipu_config
 from tremula.tf.ipu.ops import _building
 from tremula.tf.runtime.base import checks
-from tremula.tf.runtime.device import user_libraries
+from tremula.tf.runtime.device import settings, user_libraries
 from tremula.tf.runtime.tracing import tracing
 
 _TARGET = custom_calls.USER_OP
@@ -39,11 +42,12 @@ def codelet_expression_op(vertex_expression, *args):
 def precompiled_user_op(inputs, library_path, gp_path="", outs=None, name="UserOp",
                         op_name="Build", separate_gradients=False, inputs_with_gradients=None,
                         attributes=None, gradient_attributes=None):
-    """Calls a C function of a shared library with the signature of include/tremula/user_op.h.
+    """Calls an operator of a shared library: C++ against Poplar's headers
+    (docs/custom_operators.md), or a C function with the signature of include/tremula/user_op.h.
 
     inputs                 list of tensors
     library_path           the shared library
-    gp_path                a file of Poplar codelets, which is not used: a warning says so
+    gp_path                codelets of the C++ library: a .gp, or a source that popc compiles
     outs                   {"output_types": [types], "output_shapes": [shapes]}; None: no outputs
     name                   of the operation
     op_name                the function; its gradient is the function `<op_name>_grad`
@@ -51,21 +55,19 @@ def precompiled_user_op(inputs, library_path, gp_path="", outs=None, name="UserO
     inputs_with_gradients  numbers of the inputs that the gradient has outputs for; None: all
     attributes, gradient_attributes   text that the function, or its gradient, gets
 
-    Each execution of the operation calls the function. Returns a list of tensors; without outputs
-    the operation, which in the body of a loop or a branch must be returned or waited for. In the
-    graph of a function that is no program, such as one in which Keras infers shapes, the results
-    have types and shapes only.
+    Each execution of the operation calls the C function, or runs the program that the C++ function
+    has made once. Returns a list of tensors; without outputs the operation, which in the body of a
+    loop or a branch must be returned or waited for. In the graph of a function that is no program,
+    such as one in which Keras infers shapes, the results have types and shapes only.
 
-    Raises NotFoundError for a library or function that is not there, UnimplementedError for a
-    library made with Poplar, RuntimeError outside of a program and of any function, ValueError for
-    other arguments that do not fit. A function that is run and is no program fails with
-    InvalidArgumentError.
+    Raises NotFoundError for a library or function that is not there, FailedPreconditionError for a
+    library made with the original SDK, InternalError for another API level, RuntimeError outside of
+    a program and of any function, ValueError for other arguments that do not fit. A function that
+    is run and is no program fails with InvalidArgumentError.
     """
-    if gp_path:
-        LOG.warning("The codelets in %s are not used: there is no Poplar, and the user op '%s' is "
-                    "a C function.", gp_path, op_name)
     return _user_op(inputs, library_path, outs, name, op_name, separate_gradients,
-                    inputs_with_gradients, attributes, gradient_attributes, callback=False)
+                    inputs_with_gradients, attributes, gradient_attributes, callback=False,
+                    gp_path=gp_path)
 
 
 def cpu_user_operation(inputs, library_path, outs=None, name="UserOp", op_name="Callback",
@@ -79,7 +81,7 @@ def cpu_user_operation(inputs, library_path, outs=None, name="UserOp", op_name="
 
 
 def _user_op(inputs, library_path, outs, name, op_name, separate_gradients, inputs_with_gradients,
-             attributes, gradient_attributes, callback):
+             attributes, gradient_attributes, callback, gp_path=""):
     if not _building.in_program() and not functions.is_traced():
         raise RuntimeError(_no_program(op_name))
     for argument, value in ("inputs", inputs), ("inputs_with_gradients", inputs_with_gradients):
@@ -93,7 +95,8 @@ def _user_op(inputs, library_path, outs, name, op_name, separate_gradients, inpu
     if not all(isinstance(i, int) and 0 <= i < len(inputs) for i in wanted):
         raise ValueError(f"inputs_with_gradients must be numbers of the {len(inputs)} inputs, but "
                          f"is {inputs_with_gradients}.")
-    call = functools.partial(_call, user_libraries.absolute(library_path), callback=callback)
+    call = functools.partial(_call, user_libraries.absolute(library_path), callback=callback,
+                             gp_path=gp_path)
     if not types:
         return call(op_name, name, inputs, [], [], attributes)
 
@@ -147,7 +150,8 @@ def _outputs(outs):
     return types, shapes
 
 
-def _call(library, op_name, name, inputs, types, shapes, attributes, callback, **gradient):
+def _call(library, op_name, name, inputs, types, shapes, attributes, callback, gp_path,
+          **gradient):
     """The custom call: its outputs, or the operation if it has none."""
     said = user_libraries.metadata(library, op_name, len(inputs), callback)
     if said.is_elementwise and inputs and shapes and not shapes[0].is_compatible_with(
@@ -163,8 +167,18 @@ def _call(library, op_name, name, inputs, types, shapes, attributes, callback, *
               "is_hashable": bool(said.is_hashable), **gradient}
     if callback:
         config["callback"] = True
+    if said.is_poplar:
+        config.update(_machine(), poplar=True)
+        if gp_path:
+            config["gp_path"] = user_libraries.absolute(gp_path)
+            os.environ.setdefault("TREMULA_POPC", str(paths.PROGRAMS / "popc"))
+    elif gp_path:
+        LOG.warning("The codelets in %s are not used: the user op '%s' is a C function.", gp_path,
+                    op_name)
     if said.is_hashable:
         config["digest"] = user_libraries.digest(library)
+        if "gp_path" in config:
+            config["digest"] += user_libraries.digest(config["gp_path"])
     shapes = [one.as_list() for one in shapes]
     if not _building.in_program():
         return _stand_in(_no_program(op_name), types, shapes)
@@ -176,6 +190,13 @@ def _call(library, op_name, name, inputs, types, shapes, attributes, callback, *
     else:
         operation = tracing.side_effect(_TARGET, config, list(inputs), types, shapes, name)
     return list(operation.outputs) if types else operation
+
+
+def _machine():
+    """Of the configuration in force: what a Graph's Target is."""
+    lines = dict(line.split("=", 1) for line in settings.compile_lines(
+        ipu_config.snapshot()).splitlines())
+    return {"target": lines.get("target", ""), "tiles_per_ipu": int(lines.get("tiles_per_ipu", 0))}
 
 
 def _stand_in(message, types, shapes):
