@@ -430,5 +430,6 @@ void TF_InitKernel(void) {
     tell(OPS[i].name, status, &error);
   }
   tell("VarHandleOp", trm_tf_variables_register(&error), &error);
+  tell("Assert", trm_tf_assertions_register(&error), &error);
   tell("XlaCustomCallV2", register_call_outside(&error), &error);
 }

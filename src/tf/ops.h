@@ -50,6 +50,8 @@ void trm_tf_collective_delete(void *kernel);
 
 /* variables.c: registers the device's kernel of VarHandleOp for int32. */
 trm_status trm_tf_variables_register(trm_error *error);
+/* assertions.c: registers the device's kernel of Assert. */
+trm_status trm_tf_assertions_register(trm_error *error);
 
 /* ---- For Python ---- */
 

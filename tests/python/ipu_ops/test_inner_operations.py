@@ -175,6 +175,36 @@ def test_accumulated_gradients_of_op_util(on_ipu, session):
         np.testing.assert_allclose(sess.run(run)[0], [3.5, 7])
 
 
+def test_an_update_of_ones_own_after_some_mini_batches(on_ipu, session):
+    with tf.variable_scope("", use_resource=True), tf.device("/device:IPU:0"):
+        v = tf.get_variable("v", [2], initializer=tf.zeros_initializer())
+        w = tf.get_variable("w", [], initializer=tf.zeros_initializer())
+
+    def body(number):
+        [(total, _)] = op_util.accumulate_gradients(
+            [(tf.fill([2], tf.cast(number, tf.float32)), v)], None)
+        seen = op_util.accumulate_tagged_gradients(
+            {"a": [tf.cast(number, tf.float16), None]}, lambda gradient: tf.float32, grad_scale=2)
+        assert seen["a"][0].dtype == tf.float32 and seen["a"][1] is None
+        ran = []
+
+        def update():
+            ran.append(v.assign_add(total * 10.))
+            ran.append(w.assign_add(seen["a"][0]))
+
+        return number + 1, op_util.create_resource_update(update, "mine", ran, None, None, 3)
+
+    run = on_ipu(lambda: ipu.loops.repeat(6, body, [tf.constant(1)]))
+    short = on_ipu(lambda: ipu.loops.repeat(4, body, [tf.constant(1)]))
+    with session() as sess:
+        sess.run(tf.global_variables_initializer())
+        sess.run(run)
+        np.testing.assert_array_equal(sess.run(v), [210, 210])  # 10 x (1 + ... + 6)
+        assert sess.run(w) == 42
+        with pytest.raises(tf.errors.FailedPreconditionError, match="with 3 number of mini batch"):
+            sess.run(short)
+
+
 def test_accumulation_with_momentum_ends_with_the_loop(on_ipu, session):
     with tf.variable_scope("", use_resource=True), tf.device("/device:IPU:0"):
         accumulated = tf.get_variable("n", [1], initializer=tf.zeros_initializer())

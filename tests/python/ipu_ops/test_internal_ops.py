@@ -161,8 +161,6 @@ def test_op_util():
         op_util.get_activation_name(lambda x: x)
     with pytest.raises(ValueError, match="To use replicated_optimizer_state_sharding, optimizer "):
         op_util.create_resource_update(None, "", [], False, True, 1)
-    with pytest.raises(NotImplementedError, match="accumulate_tagged_gradients"):
-        op_util.accumulate_tagged_gradients([], None)
 
 
 # ---- Others ----

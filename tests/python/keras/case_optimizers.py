@@ -263,6 +263,45 @@ def test_gradients_that_are_captured_inside_of_a_wrapper():
     assert [*als.histogram.numpy()] == [3, 0]
 
 
+def test_a_sum_in_a_sum_takes_whole_products():
+    config = ipu.config.IPUConfig()
+    config.auto_select_ipus = 1
+    config.configure_ipu_system()
+    strategy = ipu.ipu_strategy.IPUStrategy()
+    with strategy.scope():
+        v = tf.Variable(0.)
+        opt = optimizers.GradientAccumulationOptimizer(
+            optimizers.GradientAccumulationOptimizer(legacy.SGD(1.), 2), 3)
+
+        def steps_of(count):
+            def run():
+                for _ in tf.range(count):
+                    opt.apply_gradients([(tf.constant(1.), v)])
+            return tf.function(run, jit_compile=True)
+
+        strategy.run(steps_of(6))
+        assert v.numpy() == -6
+        with pytest.raises(tf.errors.FailedPreconditionError, match="with 6 number of mini batch"):
+            strategy.run(steps_of(3))
+    ipu.config.reset_ipu_configuration()
+
+
+@pytest.mark.parametrize("sums", [False, True])
+def test_captured_gradients_in_nested_optimizers(sums):
+    """The inner one gets them without the outer's factor, and added up as the gradients are."""
+    kind = optimizers.ALSGradientAccumulationOptimizer if sums else (lambda one, number: one)
+    kinds = {"max_loss_scaling_factor": 64, "captured_grads_only": True, "update_frequency": 100}
+    inner = optimizers.ALSOptimizer(legacy.SGD(0.), 2, histogram_bin_edge=3, **kinds)
+    outer = kind(optimizers.ALSOptimizer(inner, 4, histogram_bin_edge=9, **kinds), 2)
+    x = tf.Variable([1.0], dtype=tf.float16)
+    for value in (4., 8., 16.):  # 1, 2 and 4 for the inner one
+        for _ in range(2 if sums else 1):
+            outer.apply_gradients([(tf.ones([1], tf.float16), x)], captured_grads={
+                "t": [tf.constant([value], tf.float16)]})
+    found = [[*one.histogram.numpy()] for one in (outer, inner)]
+    assert found == ([[4, 2], [1, 2]] if sums else [[2, 1], [2, 1]])
+
+
 @pytest.mark.parametrize("by_variable", [False, True])
 def test_captured_gradients_are_added_up_as_others_are(by_variable):
     """Each is 2, the factor; the sums of two mini-batches are above the edge of 3."""

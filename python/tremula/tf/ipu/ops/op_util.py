@@ -12,6 +12,7 @@ import tensorflow.compat.v1 as tf
 from tremula.tf.inner import marks, registry
 from tremula.tf.ipu import scopes
 from tremula.tf.runtime.nodes import node_marks
+from tremula.tf.runtime.tracing import program_state
 
 _ML_TYPE = "ML_TYPE"
 
@@ -208,6 +209,7 @@ def accumulate_gradients(grads_and_vars, gradient_accumulation_dtype, accum_scal
         if gradient is None:
             sums.append((None, variable))
             continue
+        gradient = tf.convert_to_tensor(gradient)
         like = gradient if create_accumulator_from_shape else variable
         if grad_scale is not None:
             gradient *= tf.cast(grad_scale, gradient.dtype)
@@ -221,25 +223,44 @@ def accumulate_gradients(grads_and_vars, gradient_accumulation_dtype, accum_scal
 
 def accumulate_tagged_gradients(tagged_grads, gradient_accumulation_dtype, accum_scale=1.0,
                                 grad_scale=None):
-    """Refused: the sums of tags are a part of the gradient accumulation optimizers."""
-    del tagged_grads, gradient_accumulation_dtype, accum_scale, grad_scale
-    raise _refuse("accumulate_tagged_gradients")
+    """{tag: [sum, ...]} for {tag: [gradient, ...]}, as accumulate_gradients() adds them up; the
+    type of a sum may be a function of the gradient."""
+    return {tag: [total for total, _ in accumulate_gradients(
+        [(one, one) for one in gradients], gradient_accumulation_dtype, accum_scale, grad_scale,
+        create_accumulator_from_shape=True)] for tag, gradients in tagged_grads.items()}
 
 
 def create_resource_update(fn, name, control_outputs, offload_weight_update_variables,
                            replicated_optimizer_state_sharding, gradient_accumulation_count):
-    """Refused: optimizers and pipelines make the update. What is wrong with the arguments is said
-    first."""
-    del fn, name, control_outputs, gradient_accumulation_count
+    """The operation that does what `fn` builds in the last of `gradient_accumulation_count`
+    iterations of the loop around. Sums of accumulate_gradients() that were made before in this
+    loop's body begin anew then.
+
+    fn               takes nothing; what it returns makes no difference
+    control_outputs  operations of the body, or a list that `fn` adds its own to: those of the body
+                     come before the update
+    offload_weight_update_variables, replicated_optimizer_state_sharding: True, False or None; only
+                     reports show a difference
+
+    Raises ValueError for state that is sharded and not offloaded.
+    """
+    from tremula.tf.ipu.optimizers import gradient_accumulation_optimizer as accumulating
     offload = bool_to_three_state(offload_weight_update_variables)
     if (bool_to_three_state(replicated_optimizer_state_sharding, offload) != "THREESTATE_OFF"
             and offload == "THREESTATE_OFF"):
         raise ValueError("To use replicated_optimizer_state_sharding, optimizer state must be"
                          " offloaded by using offload_weight_update_variables.")
-    raise _refuse("create_resource_update")
+    accumulating.check_loop(gradient_accumulation_count)
+    accumulating.check_only_update()
+    sums = program_state.take_sums()
+    seen = program_state.State(tf.int32, [], f"{name}/count")
 
+    def update():
+        fn()
+        return [state.assign(tf.zeros(state.shape, state.dtype)) for state, _ in sums]
 
-def _refuse(name):
-    return NotImplementedError(
-        f"op_util.{name} is a part of the original's inside that Tremula does without. Accumulate "
-        "gradients with optimizers.GradientAccumulationOptimizerV2 or a pipeline.")
+    return accumulating.once_in(
+        gradient_accumulation_count, seen, seen.read(),
+        [*(total for _, total in sums), *(control_outputs or [])], update,
+        accumulating.place_of_state(offload_weight_update_variables,
+                                    bool(replicated_optimizer_state_sharding)), f"{name}/WU")

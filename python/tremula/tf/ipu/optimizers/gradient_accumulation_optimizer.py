@@ -66,7 +66,7 @@ class GradientAccumulationOptimizerV2(ipu_optimizer.IpuOptimizer):
         grads_and_vars = list(grads_and_vars)
         check_loop(self._num_mini_batches)
         if self._is_resource_update:
-            _check_only_update()
+            check_only_update()
         name = name or self._name
         count = tf.constant(self._num_mini_batches)
         seen = program_state.State(tf.int32, [], f"{name}/count")
@@ -77,16 +77,6 @@ class GradientAccumulationOptimizerV2(ipu_optimizer.IpuOptimizer):
         captured = _captured_gradients.sums(captured_grads)
         for total, gradient in _captured_gradients.pairs(captured, captured_grads):
             added.append(total.add(gradient, self._method, before, count))
-        with tf.control_dependencies([before, *added]):
-            now = tf.identity(before + 1)
-            last = tf.equal(now, count)
-
-        def apply():
-            with scopes.frontend_attribute(UPDATE_ATTRIBUTE, place_of_state(
-                    self._offload_weight_update_variables,
-                    self._replicated_optimizer_state_sharding)):
-                with accumulation.applying(self._num_mini_batches):
-                    return update()
 
         def update():
             accumulated = [(one if one is None else one.read(), variable)
@@ -95,21 +85,11 @@ class GradientAccumulationOptimizerV2(ipu_optimizer.IpuOptimizer):
                 lambda one: one.read(), captured)} if captured else {}
             applied = self._opt.apply_gradients(accumulated, global_step, **more)
             with tf.control_dependencies([applied, *host_tables.apply_accumulated()]):
-                cleared = [one.clear() for one in [*sums, *tf.nest.flatten(captured)]
-                           if one is not None]
-            with tf.control_dependencies([*cleared, seen.assign(0)]):
-                return tf.constant(True)
+                return [one.clear() for one in [*sums, *tf.nest.flatten(captured)]
+                        if one is not None]
 
-        def go_on():
-            with tf.control_dependencies([seen.assign(now)]):
-                return tf.constant(False)
-
-        with tf.control_dependencies(added), \
-                scopes.frontend_attribute(
-                    accumulation.COUNT_ATTRIBUTE,
-                    str(accumulation.whole_count(self._num_mini_batches))):
-            applied = tf.cond(last, apply, go_on)
-        return tf.group(applied, name=name)
+        return once_in(self._num_mini_batches, seen, before, added, update, place_of_state(
+            self._offload_weight_update_variables, self._replicated_optimizer_state_sharding), name)
 
 
 class CrossReplicaGradientAccumulationOptimizerV2(ipu_optimizer.IpuOptimizer):
@@ -150,6 +130,38 @@ class CrossReplicaGradientAccumulationOptimizer(CrossReplicaGradientAccumulation
         self._opt._is_resource_update = False
 
 
+def once_in(num_mini_batches, seen, before, added, update, place, name):
+    """The operation that does in the last of `num_mini_batches` iterations what update() builds.
+
+    seen    the State that counts iterations; `before` is its value
+    added   what comes before the update
+    update  returns operations after which the next sum begins
+    place   UPDATE_ATTRIBUTE's value
+    """
+    count = tf.constant(num_mini_batches)
+    with tf.control_dependencies([before, *added]):
+        now = tf.identity(before + 1)
+        last = tf.equal(now, count)
+
+    def apply():
+        with scopes.frontend_attribute(UPDATE_ATTRIBUTE, place):
+            with accumulation.applying(num_mini_batches):
+                cleared = update()
+            with tf.control_dependencies([*cleared, seen.assign(0)]):
+                return tf.constant(True)
+
+    def go_on():
+        with tf.control_dependencies([seen.assign(now)]):
+            return tf.constant(False)
+
+    with tf.control_dependencies(added), \
+            scopes.frontend_attribute(
+                accumulation.COUNT_ATTRIBUTE,
+                str(accumulation.whole_count(num_mini_batches))):
+        applied = tf.cond(last, apply, go_on)
+    return tf.group(applied, name=name)
+
+
 def place_of_state(offload, shards):
     """UPDATE_ATTRIBUTE's value for offload_weight_update_variables, which is True, False or None,
     and replicated_optimizer_state_sharding, which is True or not."""
@@ -157,7 +169,7 @@ def place_of_state(offload, shards):
     return f"{place},sharded" if shards else place
 
 
-def _check_only_update():
+def check_only_update():
     """Makes the program fail with FailedPreconditionError if the loop around has an update that
     waits for all mini-batches already."""
     if loops.current() is None:

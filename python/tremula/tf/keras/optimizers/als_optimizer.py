@@ -5,7 +5,7 @@ import math
 
 import tensorflow as tf
 
-from tremula.tf.ipu.ops import statistics_ops
+from tremula.tf.ipu.ops import _captured_gradients, statistics_ops
 from tremula.tf.ipu.optimizers import loss_scaling
 from tremula.tf.inner import keras as inner
 from tremula.tf.keras.optimizers import gradient_accumulation_optimizer, optimizer_v2_wrapper
@@ -234,10 +234,10 @@ class ALSOptimizer(_Wrapper):
         captured_grads  {tag: gradient or list of gradients} that layers have captured, or None
         global_step     a variable that counts the steps, or None
         """
-        grads_and_vars = self._unscaled(grads_and_vars, captured_grads)
+        grads_and_vars, more = self._unscaled(grads_and_vars, captured_grads)
         applied = super().apply_gradients(
             grads_and_vars, name=name,
-            experimental_aggregate_gradients=experimental_aggregate_gradients)
+            experimental_aggregate_gradients=experimental_aggregate_gradients, **more)
         if global_step is not None:
             global_step.assign_add(1)
         return applied
@@ -246,7 +246,8 @@ class ALSOptimizer(_Wrapper):
 
     def _unscaled(self, grads_and_vars, captured_grads, is_last=True):
         """Counts gradients and changes the factor, if it is time and an update of the weights ends
-        with them (`is_last`, a bool or a scalar). Returns the gradients without the factor."""
+        with them (`is_last`, a bool or a scalar). Returns the gradients without the factor, and
+        the captured ones as further arguments for an optimizer inside that takes them."""
         is_unscaled_inside = getattr(self._opt, "_takes_factors", False)
         if is_unscaled_inside and not self._gives_factors:
             raise ValueError("ALSOptimizer has been used to wrap an instance of "
@@ -267,8 +268,14 @@ class ALSOptimizer(_Wrapper):
             variable.assign(value)
         if is_unscaled_inside:
             self._opt._set_factors(self._lsf, self._prev_lsf)
-            return grads_and_vars
-        return [(grad / tf.cast(values[1], grad.dtype), var) for grad, var in grads_and_vars]
+            return grads_and_vars, {}
+
+        def unscaled(grad):
+            return grad / tf.cast(values[1], grad.dtype)
+
+        more = {"captured_grads": tf.nest.map_structure(unscaled, captured_grads)} if (
+            captured_grads and _captured_gradients.are_taken_by(self._opt)) else {}
+        return [(unscaled(grad), var) for grad, var in grads_and_vars], more
 
     # ---- Configuration ----
 
@@ -318,7 +325,10 @@ class ALSGradientAccumulationOptimizer(gradient_accumulation_optimizer._Accumula
                                        captured_grads=captured_grads)
 
     def _of_mini_batch(self, grads_and_vars, kwargs):
-        return self._opt._unscaled(grads_and_vars, kwargs.pop("captured_grads"), self._is_last())
+        grads_and_vars, more = self._opt._unscaled(
+            grads_and_vars, kwargs.pop("captured_grads"), self._is_last())
+        kwargs.update(more)
+        return grads_and_vars
 
     def _apply(self, grads_and_vars, **kwargs):
         _Wrapper.apply_gradients(self._opt, grads_and_vars, **kwargs)

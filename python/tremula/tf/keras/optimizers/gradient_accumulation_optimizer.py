@@ -101,7 +101,7 @@ class _Accumulating(optimizer_v2_wrapper._OptimizerV2Wrapper):
         return tf.equal(self._count.read_value() + 1, self._num_mini_batches)
 
     def _of_mini_batch(self, grads_and_vars, kwargs):
-        """The gradients to add up; may take arguments of apply_gradients() out of `kwargs`."""
+        """The gradients to add up; may change `kwargs`, arguments of apply_gradients()."""
         del kwargs
         return grads_and_vars
 
@@ -122,7 +122,7 @@ class _Accumulating(optimizer_v2_wrapper._OptimizerV2Wrapper):
             if captured_sums:
                 kwargs["captured_grads"] = tf.nest.map_structure(
                     lambda total: total.read_value(), captured_sums)
-            with scopes.frontend_attribute(
+            with accumulation.applying(self._num_mini_batches), scopes.frontend_attribute(
                     plain.UPDATE_ATTRIBUTE,
                     plain.place_of_state(self._offload_weight_update_variables,
                                          self._replicated_optimizer_state_sharding)):
@@ -132,7 +132,9 @@ class _Accumulating(optimizer_v2_wrapper._OptimizerV2Wrapper):
                 total.assign(tf.zeros_like(total))
             return tf.constant(0)
 
-        with scopes.frontend_attribute(accumulation.COUNT_ATTRIBUTE, str(self._num_mini_batches)):
+        with scopes.frontend_attribute(
+                accumulation.COUNT_ATTRIBUTE,
+                str(accumulation.whole_count(self._num_mini_batches))):
             return self._count.assign(tf.cond(last, apply, lambda: tf.identity(before + 1)))
 
     def _add(self, total, grad, before):

@@ -47,3 +47,18 @@ class State:
         """The operation that adds to the value."""
         return graphs.apply_op("AssignAddVariableOp", resource=self._handle, value=value,
                                name=name)
+
+
+def keep_sum(state, total):
+    """Keeps a State with its value for take_sums() in the same graph."""
+    import tensorflow.compat.v1 as tf
+    graph = tf.get_default_graph()
+    graph._tremula_sums = [*getattr(graph, "_tremula_sums", ()), (state, total)]
+
+
+def take_sums():
+    """The (State, value) pairs that were kept in this graph and not yet taken."""
+    import tensorflow.compat.v1 as tf
+    graph = tf.get_default_graph()
+    sums, graph._tremula_sums = getattr(graph, "_tremula_sums", []), []
+    return sums

@@ -126,7 +126,9 @@ def gradient_accumulator_sink(input, name=None):
     """The sum."""
     state = _state_of(input)
     with tf.control_dependencies([input]):
-        return tf.identity(state.read(), name or "GradientAccumulatorSink")
+        total = tf.identity(state.read(), name or "GradientAccumulatorSink")
+    program_state.keep_sum(state, total)
+    return total
 
 
 def gradient_accumulation_count(value, name=None):
