@@ -337,7 +337,10 @@ trm_tile_operand trm_value_operand(trm_program_draft *draft, const trm_value *va
                                    const trm_shape *shape, uint32_t position);
 /* In the first walk: the placement of the leaf from which a value's array comes, or NULL. */
 trm_placement *trm_program_placement_of(trm_program_draft *draft, const trm_value *value);
-/* Whether the value's variable may be overwritten at `position` of the current scope. */
+/* Whether nothing needs the value's variable behind `position` of the current scope, and whether
+ * any instruction there may overwrite it: not one that is streamed. */
+bool trm_value_is_last_use(const trm_program_draft *draft, const trm_value *value,
+                           uint32_t position);
 bool trm_value_dies(const trm_program_draft *draft, const trm_value *value, uint32_t position);
 /* Sets *out_value to the view that an instruction makes of its operands (slice, transpose,
  * broadcast, concatenate, reverse, reshape, ...). */

@@ -152,7 +152,9 @@ static trm_status add_inputs(trm_program_draft *draft, entry_values *v, const in
       ++index;
       if (draft->values.variables.items[variable].is_weight) continue;
       *out_bytes += draft->values.variables.items[variable].total_bytes;
-      owned[l] = table->arguments < 0; /* the host sends it again for the next run */
+      /* The host sends it again for the next run. */
+      draft->values.variables.items[variable].is_streamed = table->arguments >= 0;
+      owned[l] = true;
     }
     v->parameters[p] = values;
     v->owned[p] = owned;
@@ -254,7 +256,8 @@ static trm_status add_outputs(trm_program_draft *draft, const entry_values *v,
     if (!v->output_is_update[l]) {
       bytes += size;
     } else if (root[l].variable != TRM_NO_INDEX &&
-               (!draft->values.variables.items[root[l].variable].is_input || root[l].is_view)) {
+               (!draft->values.variables.items[root[l].variable].is_input ||
+                draft->values.variables.items[root[l].variable].is_streamed || root[l].is_view)) {
       /* A new value of a weight that is not computed in place is copied over the old one. */
       worst += trm_mapping_worst_bytes(trm_value_mapping(draft, &root[l]));
       total += size;

@@ -125,9 +125,11 @@ typedef struct trm_program_variable {
   bool is_input, is_output,
       is_weight;   /* a weight is an input that an output updates, or that the program only reads */
   bool is_updated; /* an input that an output updates */
-  bool is_remote;  /* in remote memory; its readers have arrays of their own on tiles */
-  uint32_t shards; /* replicas of which each has a part of what is remote; 0 or 1: all of it */
-  bool interleaved;          /* should lie in the interleaved region */
+  /* An input that the host sends for each run of a program whose variables are known. */
+  bool is_streamed;
+  bool is_remote;   /* in remote memory; its readers have arrays of their own on tiles */
+  uint32_t shards;  /* replicas of which each has a part of what is remote; 0 or 1: all of it */
+  bool interleaved; /* should lie in the interleaved region */
   trm_program_interval live; /* of a variable that is not always live */
   int64_t worst_bytes, total_bytes;
 } trm_program_variable;

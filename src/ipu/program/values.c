@@ -79,9 +79,15 @@ const trm_mapping *trm_value_mapping(const trm_program_draft *draft, const trm_v
   return &draft->values.variables.items[value->variable].mapping;
 }
 
-bool trm_value_dies(const trm_program_draft *draft, const trm_value *value, uint32_t position) {
+bool trm_value_is_last_use(const trm_program_draft *draft, const trm_value *value,
+                           uint32_t position) {
   if (value->variable == TRM_NO_INDEX || value->num_more > 0 || value->is_constant) return false;
   return draft->values.last_use.items[value->variable] <= position;
+}
+
+bool trm_value_dies(const trm_program_draft *draft, const trm_value *value, uint32_t position) {
+  return trm_value_is_last_use(draft, value, position) &&
+         !draft->values.variables.items[value->variable].is_streamed;
 }
 
 /* The placement of the leaf from which a value's array comes; follows variables that took over a

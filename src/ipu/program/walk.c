@@ -149,6 +149,16 @@ typedef struct family_operands {
   trm_tile_operand *operands;
 } family_operands;
 
+/* Whether an elementwise instruction adds a concatenation to operand k, or the like: the original
+ * applies each part to a slice of the operand, in place (slice-apply), also to one that the host
+ * sends for each run. */
+static bool applies_slices(const trm_program_draft *draft, const trm_program_scope *scope,
+                           const trm_instruction *instruction, uint32_t k) {
+  return k == 0 && instruction->num_operands == 2 &&
+         trm_opcode_is_elementwise(instruction->opcode) &&
+         trm_scope_at(draft, scope, instruction->operands[1])->opcode == TRM_OP_CONCATENATE;
+}
+
 static trm_status gather_operands(trm_program_draft *draft, trm_program_scope *scope, trm_index i,
                                   uint32_t source, family_operands *out, trm_error *error) {
   const trm_instruction *instruction = trm_scope_at(draft, scope, i);
@@ -173,6 +183,8 @@ static trm_status gather_operands(trm_program_draft *draft, trm_program_scope *s
       trm_remote_note_use(draft, instruction, value);
       TRY(trm_program_bring_to_ipu(draft, value, leaf, ipu, source, error));
       out->operands[used] = trm_value_operand(draft, value, leaf, scope->position);
+      out->operands[used].dies |= applies_slices(draft, scope, instruction, k) &&
+                                  trm_value_is_last_use(draft, value, scope->position);
     }
   }
   return TRM_OK;

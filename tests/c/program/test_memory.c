@@ -195,8 +195,34 @@ static void test_random_numbers_wait(void **state) {
   trm_program_free(p);
 }
 
+/* x, which the host sends for each run, plus a concatenation: the parts are added to slices of x in
+ * place. The other way round, and for two plain arrays, the sum is an array of its own. */
+static void test_parts_are_added_in_place(void **state) {
+  (void)state;
+  static const char *const sums[] = {"add(x, z)", "add(z, x)", "add(x, y)"};
+  int64_t bytes[3];
+  for (int k = 0; k < 3; ++k) {
+    char text[1024];
+    snprintf(text, sizeof text,
+             "HloModule m, frontend_attributes={tremula_side_table=\"{\\\"inputs\\\": "
+             "[\\\"x\\\", \\\"p\\\", \\\"q\\\", \\\"y\\\"], \\\"arguments\\\": 4}\"}\n"
+             "ENTRY e {\n  x = f32[4096,512] parameter(0)\n  p = f32[2048,512] parameter(1)\n"
+             "  q = f32[2048,512] parameter(2)\n  y = f32[4096,512] parameter(3)\n"
+             "  z = f32[4096,512] concatenate(p, q), dimensions={0}\n"
+             "  ROOT r = f32[4096,512] %s\n}",
+             sums[k]);
+    trm_program *program = make_program(text, "mk2", NULL);
+    bytes[k] = program->totals.memory_bytes;
+    trm_program_free(program);
+  }
+  const int64_t array = (int64_t)4 * 4096 * 512;
+  assert_true(bytes[1] - bytes[0] > array * 9 / 10);
+  assert_true(bytes[2] > array * 3); /* x, y and the sum */
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_parts_are_added_in_place),
       cmocka_unit_test(test_halves_stay_halves),
       cmocka_unit_test(test_other_readers_keep_it_wide),
       cmocka_unit_test(test_gradient_statistics_of_halves),
