@@ -154,6 +154,10 @@ int32_t trm_poplar_map_linearly(trm_poplar_graph *graph, const trm_poplar_tensor
                                 uint64_t min_elements, uint64_t grain, uint32_t first_tile,
                                 trm_poplar_error *error);
 
+/* The tile of an element; it has those up to *out_end too. */
+uint32_t trm_poplar_tile_at(const trm_poplar_variable *variable, uint64_t offset,
+                            uint64_t *out_end);
+
 /* codelets.c. */
 int32_t trm_poplar_add_codelets(trm_poplar_graph *graph, const char *path, const char *options,
                                 trm_poplar_error *error);

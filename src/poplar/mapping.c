@@ -21,6 +21,15 @@ static size_t place_at(const trm_poplar_variable *variable, uint64_t begin) {
   return low;
 }
 
+uint32_t trm_poplar_tile_at(const trm_poplar_variable *variable, uint64_t offset,
+                            uint64_t *out_end) {
+  const size_t p = place_at(variable, offset);
+  const trm_poplar_placed *one = p < variable->places.count ? &variable->places.items[p] : NULL;
+  const bool is_there = one != NULL && one->begin <= offset;
+  *out_end = is_there ? one->end : one != NULL ? one->begin : variable->elements;
+  return is_there ? one->tile : TRM_POPLAR_NO_TILE;
+}
+
 /* Puts [begin, end) on a tile; false when memory runs out. */
 static bool place(trm_poplar_variable *variable, uint64_t begin, uint64_t end, uint32_t tile) {
   /* At most two more places than there are. */

@@ -48,7 +48,8 @@ int64_t trm_poplar_plan_buffer(trm_poplar_plan *plan, uint64_t bytes) {
 
 /* ---- Moving --------------------------------------------------------------------------------- */
 
-enum { GROUP = 16 }; /* segments that are read together */
+/* Segments that are read together, and how many of their elements. */
+enum { GROUP = 16, DEPTH = 16 };
 
 /* count elements of `size` bytes, steps apart. */
 #define COPY_LOOP(type)                                          \
@@ -83,11 +84,12 @@ static uint32_t group_of(const trm_poplar_segment *first, uint32_t count, size_t
   const int64_t bytes = (int64_t)size;
   if (first->from_step == bytes && first->to_step == bytes) return 1;
   const uint32_t most = count < GROUP ? count : GROUP;
+  bool reads = true, writes = true;
   uint32_t found = 1;
   while (found < most) {
     const trm_poplar_segment *a = &first[found - 1], *b = &first[found];
-    const bool reads = b->from_offset == a->from_offset + bytes;
-    const bool writes = b->to_offset == a->to_offset + bytes;
+    reads = reads && b->from_offset == a->from_offset + bytes;
+    writes = writes && b->to_offset == a->to_offset + bytes;
     if (a->from != b->from || a->to != b->to || a->from_step != b->from_step ||
         a->to_step != b->to_step || a->length != b->length || !(reads || writes)) {
       break;
@@ -97,16 +99,45 @@ static uint32_t group_of(const trm_poplar_segment *first, uint32_t count, size_t
   return found;
 }
 
-/* Element by element of all segments of a group, so that lines of memory are used as a whole. */
+/* Copies the segments of a group in squares of `type`, so that both sides use lines of memory as a
+ * whole: a square is read along its adjacent places, and written along the segments. */
+#define COPY_GROUP(name, type)                                                                  \
+  static void name(const char *from, char *to, const trm_poplar_segment *first, uint32_t count, \
+                   bool reads) {                                                                \
+    type square[DEPTH][GROUP];                                                                  \
+    for (uint64_t begin = 0; begin < first->length; begin += DEPTH) {                           \
+      const uint64_t rest = first->length - begin, taken = rest < DEPTH ? rest : DEPTH;         \
+      for (uint64_t i = 0; i < taken; ++i) {                                                    \
+        const char *row = from + (int64_t)(begin + i) * first->from_step;                       \
+        if (reads) memcpy(square[i], row + first->from_offset, count * sizeof(type));           \
+        else                                                                                    \
+          for (uint32_t g = 0; g < count; ++g) {                                                \
+            memcpy(&square[i][g], row + first[g].from_offset, sizeof(type));                    \
+          }                                                                                     \
+      }                                                                                         \
+      for (uint32_t g = 0; g < count; ++g) {                                                    \
+        char *column = to + first[g].to_offset + (int64_t)begin * first->to_step;               \
+        for (uint64_t i = 0; i < taken; ++i) {                                                  \
+          memcpy(column + (int64_t)i * first->to_step, &square[i][g], sizeof(type));            \
+        }                                                                                       \
+      }                                                                                         \
+    }                                                                                           \
+  }
+COPY_GROUP(copy_group_8, uint8_t)
+COPY_GROUP(copy_group_16, uint16_t)
+COPY_GROUP(copy_group_32, uint32_t)
+COPY_GROUP(copy_group_64, uint64_t)
+
 static void copy_group(char *const *bases, const trm_poplar_segment *first, uint32_t count,
                        size_t size) {
   const char *from = bases[first->from];
   char *to = bases[first->to];
-  for (uint64_t i = 0; i < first->length; ++i) {
-    for (uint32_t g = 0; g < count; ++g) {
-      memcpy(to + first[g].to_offset + (int64_t)i * first->to_step,
-             from + first[g].from_offset + (int64_t)i * first->from_step, size);
-    }
+  const bool reads = first[1].from_offset == first->from_offset + (int64_t)size;
+  switch (size) {
+    case 1: copy_group_8(from, to, first, count, reads); return;
+    case 2: copy_group_16(from, to, first, count, reads); return;
+    case 4: copy_group_32(from, to, first, count, reads); return;
+    default: copy_group_64(from, to, first, count, reads);
   }
 }
 
@@ -130,12 +161,7 @@ static void copy_range(const void *context, int64_t begin, int64_t end, int thre
     if (count == 1) {
       copy_segment(w->bases, first, 0, first->length, w->size);
     } else {
-      switch (w->size) { /* so that the copy of an element is one instruction */
-        case 1: copy_group(w->bases, first, count, 1); break;
-        case 2: copy_group(w->bases, first, count, 2); break;
-        case 4: copy_group(w->bases, first, count, 4); break;
-        default: copy_group(w->bases, first, count, 8);
-      }
+      copy_group(w->bases, first, count, w->size);
     }
     begin += count;
   }

@@ -1,6 +1,5 @@
 /* Owns: the table from opcodes to the functions that know their costs. Every opcode has a row;
  * docs/cost_model.md has the sources of the formulas. */
-#include "hlo/config.h"
 #include "ipu/program/draft.h"
 #include "passes/pass.h"
 
@@ -93,12 +92,9 @@ trm_status trm_program_cost(const trm_tile_request *request, trm_tile_cost *cost
   if (instruction->opcode != TRM_OP_CUSTOM_CALL) {
     return rows[instruction->opcode].cost(request, cost, error);
   }
-  if (instruction->call_id == TRM_CALL_USER_OP &&
-      trm_config_is(instruction, "callback", JSON_TRUE)) {
-    return trm_tile_transfer(request, cost, error); /* calls a function of the host */
-  }
   const cost_fn known = custom_rows[instruction->call_id];
-  if (known != NULL) return known(request, cost, error);
+  if (known != NULL) TRY(known(request, cost, error));
+  if (cost->results != NULL) return TRM_OK;
   *out_note = "has no cost formula: it is counted as one pass over its operands and results";
   return cost_unknown(request, cost, error);
 }

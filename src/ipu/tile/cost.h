@@ -207,5 +207,7 @@ trm_status trm_tile_gather_shards(const trm_tile_request *request, trm_tile_cost
 /* Collectives between replicas, sends and receives, feeds, remote buffers. */
 trm_status trm_tile_collective(const trm_tile_request *, trm_tile_cost *, trm_error *);
 trm_status trm_tile_transfer(const trm_tile_request *, trm_tile_cost *, trm_error *);
+/* A layer above has it. Of an operation of which nothing is known it leaves cost->results NULL. */
+trm_status trm_tile_user_op(const trm_tile_request *, trm_tile_cost *, trm_error *);
 
 #endif /* TREMULA_IPU_TILE_COST_H_ */

@@ -1,4 +1,5 @@
 """Operators in C++ against Poplar's headers, in programs: numbers, gradients, state, messages."""
+import json
 import os
 import pathlib
 import subprocess
@@ -177,3 +178,34 @@ def test_a_library_of_another_level(compiled, tmp_path):
                        check=True)
         with pytest.raises(error, match=message):
             compiled(lambda x, p=path: operator([x], str(p), [x], "Build"), floats(3))
+
+
+def plan(tool, library, gp, op, **more):
+    config = {"library": library, "op": op, "gp_path": gp, "poplar": True, **more}
+    text = json.dumps(json.dumps(config))
+    tool.write("op.hlo", f"""HloModule op
+ENTRY e {{
+  x = f32[64,1472] parameter(0)
+  y = f32[64,1472] parameter(1)
+  z = (f32[64,1472]) custom-call(x, y), custom_call_target="tremula.user-op", backend_config={text}
+  ROOT r = f32[64,1472] get-tuple-element(z), index=0
+}}
+""")
+    return json.loads(tool.ok("plan", "op.hlo", "--json"))
+
+
+def test_the_estimate_of_vertices(tool, library, gp):
+    # On each of 1472 tiles 64 elements, which six workers share: one vertex each.
+    case, = plan(tool, library, gp, "Rotate")["cases"]
+    assert case["cycles"]["compute"] == 6 * 20 and case["cycles"]["exchange"] == 0
+    assert case["memory"]["by_category"]["vertexInstanceState"] >= 1472 * 6 * 16
+    assert not [one for one in case["notes"] if "estimate" in one]
+    case, = plan(tool, library, gp, "Rotate", attributes="unknown")["cases"]
+    assert case["cycles"]["compute"] == 6 * (20 + 4 * 12)
+    note, = [one for one in case["notes"] if "8832 vertices have no estimate" in one]
+    assert "counts as 20 cycles and 4 for each element" in note
+
+
+def test_the_estimate_of_library_steps(tool, library, gp):
+    case, = plan(tool, library, gp, "Scaled", attributes="3")["cases"]
+    assert 64 * 6 / 4 < case["cycles"]["compute"] < 64 * 12
