@@ -148,7 +148,7 @@ if [ "$mode" != sanitize ]; then
     begin "Python tests (JAX $jax)" test_jax 5 "$jax" "${longs[@]}"
   fi
   run "Python tests (TensorFlow $(tensorflow_version .venv))" \
-    .venv/bin/python -m pytest -q -n 2 --dist loadfile ${longs[@]+"${longs[@]}"}
+    .venv/bin/python -m pytest -q -n 2 --dist loadgroup ${longs[@]+"${longs[@]}"}
 
   if [ "$mode" = all ]; then test_jax_range; else finish "Python tests (JAX $jax)"; fi
   if [ -n "${JOBS[$newest]:-}" ]; then finish "$newest"; fi

@@ -21,6 +21,7 @@ LONG = ("case_long_runs.py", "case_matrix_pipelines.py", "case_matrix_sdk21.py",
 NOTHING_TO_RUN = 5  # pytest's exit code: the file is for another version of TensorFlow
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("case", [
     pytest.param(one.name, marks=[mark for names, mark in (
         (SMOKE, pytest.mark.smoke), (LONG, pytest.mark.long)) if one.name in names])
