@@ -275,6 +275,7 @@ typedef struct device_settings {
   char *options; /* NULL: not configured */
   char *cache_path;
   trm_tf_connection connection;
+  trm_tf_distribution distribution;
 } device_settings;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -296,9 +297,10 @@ static void log_unconfigured(void) {
 
 /* Call with the lock held. */
 static trm_status set(int ordinal, const char *options, const char *cache_path,
-                      trm_tf_connection connection, trm_error *error) {
+                      trm_tf_connection connection, trm_tf_distribution distribution,
+                      trm_error *error) {
   const device_settings changed = {trm_tf_copy_text(options), trm_tf_copy_text(cache_path),
-                                   connection};
+                                   connection, distribution};
   if (changed.options == NULL || changed.cache_path == NULL) {
     trm_free(changed.options);
     trm_free(changed.cache_path);
@@ -346,7 +348,7 @@ static trm_status take_snapshot(int ordinal, trm_tf_snapshot *out, trm_error *er
   if (!configured && ordinal == 0) {
     log_unconfigured();
     TRY(attach_now(0, &(trm_tf_attach_request){.num_ipus = 1}, error));
-    TRY(set(0, "", "", TRM_TF_CONNECT_ALWAYS, error));
+    TRY(set(0, "", "", TRM_TF_CONNECT_ALWAYS, (trm_tf_distribution){0}, error));
   }
   const bool is_known = ordinal >= 0 && ordinal < TRM_TF_MAX_DEVICES && devices[ordinal].options;
   if (!is_known && configured) {
@@ -365,6 +367,7 @@ static trm_status take_snapshot(int ordinal, trm_tf_snapshot *out, trm_error *er
   *out = (trm_tf_snapshot){.options = trm_tf_copy_text(devices[ordinal].options),
                            .cache_path = trm_tf_copy_text(devices[ordinal].cache_path),
                            .connection = devices[ordinal].connection,
+                           .distribution = devices[ordinal].distribution,
                            .generation = generation,
                            .epoch = epoch};
   if (out->options == NULL || out->cache_path == NULL) {
@@ -466,8 +469,8 @@ static trm_status configure(int ordinal, const trm_tf_device_settings *settings,
       connection == TRM_TF_CONNECT_PRE_COMPILE || connection == TRM_TF_CONNECT_NEVER;
   if (settings->is_model && !compiles_only) connection = TRM_TF_CONNECT_ALWAYS;
   pthread_mutex_lock(&lock);
-  const trm_status status =
-      set(ordinal, settings->options, settings->cache_path, connection, error);
+  const trm_status status = set(ordinal, settings->options, settings->cache_path, connection,
+                                settings->distribution, error);
   synthetic = settings->synthetic;
   snprintf(synthetic_initializer, sizeof synthetic_initializer, "%s",
            settings->synthetic_initializer);

@@ -18,6 +18,12 @@ typedef enum trm_tf_connection {
   TRM_TF_CONNECT_NEVER = 3,       /* units are compiled, runs are refused */
 } trm_tf_connection;
 
+/* A program's processes (group.h), each with as many of the replicas, and which of them this is. */
+typedef struct trm_tf_distribution {
+  uint32_t num_processes; /* 0 and 1: this process is alone */
+  uint32_t process;
+} trm_tf_distribution;
+
 /* A bit in addition to those of trm_synthetic: infeeds give zeros. */
 enum { TRM_TF_SYNTHETIC_NULL_FEED = 32 };
 
@@ -29,6 +35,7 @@ typedef struct trm_tf_snapshot {
   char *options;    /* lines KEY=VALUE for trm_compile */
   char *cache_path; /* folder of executables, or "" */
   trm_tf_connection connection;
+  trm_tf_distribution distribution;
   uint64_t generation;
   uint64_t epoch; /* units of another epoch are compiled again */
 } trm_tf_snapshot;
@@ -77,6 +84,7 @@ typedef struct trm_tf_device_settings {
   uint32_t synthetic; /* trm_synthetic bits, and TRM_TF_SYNTHETIC_NULL_FEED */
   const char *synthetic_initializer;
   trm_tf_attach_request attach;
+  trm_tf_distribution distribution;
 } trm_tf_device_settings;
 
 /* Drops every configuration and releases the IPUs. */

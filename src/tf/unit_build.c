@@ -12,6 +12,7 @@
 
 #include "cache.h"
 #include "log.h"
+#include "tremula/group.h"
 #include "tremula/inspect.h"
 #include "tremula/log.h"
 #include "watch.h"
@@ -225,12 +226,36 @@ static void store_again(const void *module, size_t size, const trm_tf_snapshot *
 
 /* ---- Units ---------------------------------------------------------------------------------- */
 
-static trm_status create_engine(trm_tf_parts *parts, int ordinal, trm_error *error) {
+/* The replicas of this process, and joins the group of the others. */
+static trm_status divide_replicas(const trm_tf_distribution *distribution, uint32_t replicas,
+                                  trm_engine_settings *settings, trm_error *error) {
+  const uint32_t count = distribution->num_processes;
+  if (replicas % count != 0) {
+    FAIL(INVALID_ARGUMENT, "%u processes cannot have equally many of %u replicas", count, replicas);
+  }
+  TRY(trm_group_join(NULL, error));
+  settings->num_processes = count;
+  settings->process = distribution->process;
+  settings->num_replicas = replicas / count;
+  TRM_TF_INFO(
+      "Multi-replica distribution: process index %u, process count %u, global replication factor "
+      "%u, local replication factor %u",
+      distribution->process, count, replicas, settings->num_replicas);
+  return TRM_OK;
+}
+
+static trm_status create_engine(trm_tf_parts *parts, int ordinal,
+                                const trm_tf_distribution *distribution, trm_error *error) {
   uint32_t replicas;
   const trm_executable *executable = parts->executable;
   TRY(trm_executable_num_replicas(executable, &replicas, error));
   if (!trm_executable_tells_replicas_apart(executable)) replicas = 1;
-  TRY(trm_engine_create_replicated(parts->executable, replicas, &parts->engine, error));
+  trm_engine_settings settings = {.size = sizeof settings, .num_replicas = replicas};
+  if (replicas > 1 && distribution->num_processes > 1) {
+    TRY(divide_replicas(distribution, replicas, &settings, error));
+    replicas = settings.num_replicas;
+  }
+  TRY(trm_engine_create_with(parts->executable, &settings, &parts->engine, error));
   trm_engine_keep_resident(parts->engine, true); /* device.c fetches what TensorFlow reads */
   parts->bytes = trm_executable_arena_bytes(executable) * replicas;
   trm_log(TRM_LOG_INFO, "ENGINE", "created an engine of %zu bytes%s for /device:IPU:%d",
@@ -299,7 +324,7 @@ static trm_status build(trm_tf_parts *parts, const trm_tf_code *code,
   }
   TRY(reported);
   trm_tf_watch_stage(watch, TRM_TF_STAGE_ENGINE);
-  TRY(create_engine(parts, watch->ordinal, error));
+  TRY(create_engine(parts, watch->ordinal, &settings->distribution, error));
   return trm_tf_host_calls_create(parts->executable, parts->engine, &parts->host_calls, error);
 }
 

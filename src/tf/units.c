@@ -59,6 +59,7 @@ static XXH128_hash_t key_of(const void *module, size_t size, int ordinal,
   XXH3_128bits_update(state, &ordinal, sizeof ordinal);
   XXH3_128bits_update(state, &settings->epoch, sizeof settings->epoch);
   XXH3_128bits_update(state, settings->options, strlen(settings->options));
+  XXH3_128bits_update(state, &settings->distribution, sizeof settings->distribution);
   const char *engine_options = getenv("POPLAR_ENGINE_OPTIONS");
   if (engine_options) XXH3_128bits_update(state, engine_options, strlen(engine_options));
   XXH128_hash_t key = XXH3_128bits_digest(state);

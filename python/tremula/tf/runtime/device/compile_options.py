@@ -29,7 +29,8 @@ def lines(snapshot, device, ipus_of_id, architecture):
     synthetic = [category for category in flags.SYNTHETIC_DATA_CATEGORIES
                  if flags.uses_synthetic_data_for(category, values)]
     chosen = {
-        "ipus": device["auto"] if "auto" in device else ipus_of_id(device["id"]),
+        "ipus": (device["auto"] if "auto" in device else ipus_of_id(device["id"]))
+        * num_processes(snapshot),
         "target": _target(snapshot, architecture),
         "slice_memory_proportion": options.get("slices.poplar_options", {}).get(_MEMORY_PROPORTION),
         "selection_order": options.get("selection_order", "AUTO").lower(),
@@ -54,6 +55,12 @@ def lines(snapshot, device, ipus_of_id, architecture):
     texts = {key: _text(value) for key, value in chosen.items() if value is not None}
     return "".join(f"{key}={text}\n" for key, text in sorted(texts.items())
                    if text != tables.OPTIONS[key])
+
+
+def num_processes(snapshot):
+    """How many processes have a program's replicas, each as many."""
+    return max(1, snapshot["options"].get(
+        "experimental.multi_replica_distribution.process_count", 0))
 
 
 def _text(value):

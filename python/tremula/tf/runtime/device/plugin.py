@@ -43,12 +43,17 @@ class AttachRequest(ctypes.Structure):
                 ("poll_ms", ctypes.c_uint32)]
 
 
+class Distribution(ctypes.Structure):
+    """Which process of a program this is: trm_tf_distribution in src/tf/settings.h."""
+    _fields_ = [("num_processes", ctypes.c_uint32), ("process", ctypes.c_uint32)]
+
+
 class DeviceSettings(ctypes.Structure):
     """How a device is configured: trm_tf_device_settings in src/tf/settings.h."""
     _fields_ = [("options", ctypes.c_char_p), ("cache_path", ctypes.c_char_p),
                 ("connection", ctypes.c_int32), ("is_model", ctypes.c_int32),
                 ("synthetic", ctypes.c_uint32), ("synthetic_initializer", ctypes.c_char_p),
-                ("attach", AttachRequest)]
+                ("attach", AttachRequest), ("distribution", Distribution)]
 
 
 class EventSettings(ctypes.Structure):

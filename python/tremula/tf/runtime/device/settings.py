@@ -151,7 +151,11 @@ def _configure_device(ordinal, device, snapshot):
             num_ipus=device.get("auto", 0), num_ids=len(ids),
             ids=(ctypes.c_uint32 * (len(ids) + 1))(*ids),
             timeout_ms=max(0, min(values["on_demand_device_timeout"], _MOST_MS)),
-            poll_ms=min(values["on_demand_device_poll_time"], _MOST_MS))))
+            poll_ms=min(values["on_demand_device_poll_time"], _MOST_MS)),
+        distribution=plugin.Distribution(
+            num_processes=compile_options.num_processes(snapshot),
+            process=snapshot["options"].get(
+                "experimental.multi_replica_distribution.process_index", 0))))
     if values["use_ipu_model"]:
         count = device.get("auto", 1)
         plugin.log(_NO_ATTACHING.format(
