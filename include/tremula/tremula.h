@@ -267,7 +267,8 @@ typedef struct trm_engine_settings {
   /* The engines of so many processes run the program together, each with num_replicas of the
    * replicas: this one with those from process * num_replicas on. They have joined a group
    * (group.h), in which `process` is their rank. Infeeds, outfeeds and outputs are of the replicas
-   * of this process. A run waits for the others at its begin and its end. 0 and 1: alone. */
+   * of this process. If the program has collectives, a run waits for the others at its begin and
+   * its end. 0 and 1: alone. */
   uint32_t num_processes, process;
 } trm_engine_settings;
 /* The same with settings. An engine whose settings name an accelerator compiles the program for it,

@@ -34,12 +34,24 @@ static uint64_t identify(const trm_executable *executable) {
   return hash;
 }
 
+/* Whether replicas need anything of each other. Others have no reason to run at the same time. */
+static bool has_collectives(const trm_module *module) {
+  for (uint32_t c = 0; c < module->num_computations; ++c) {
+    const trm_computation *computation = &module->computations[c];
+    for (trm_index i = 0; i < computation->num_instructions; ++i) {
+      const trm_opcode opcode = trm_instruction_acts_as(&computation->instructions[i]);
+      if (trm_opcode_class_of(opcode) == TRM_CLASS_COLLECTIVE) return true;
+    }
+  }
+  return false;
+}
+
 static trm_status create_team(trm_engine *engine, const processes *p, trm_error *error) {
   trm_team_place place = {.size = engine->num_replicas,
                           .first = p->index * engine->num_replicas,
                           .num_replicas = p->count * engine->num_replicas};
   if (place.num_replicas == 1) return TRM_OK;
-  if (p->count > 1) {
+  if (p->count > 1 && has_collectives(engine->executable->module)) {
     TRY(trm_remote_create(p->count, p->index, engine->num_replicas, &engine->remote, error));
     engine->program = identify(engine->executable);
     place.remote = engine->remote;

@@ -77,12 +77,18 @@ def poprun(tmp_path):
 
 
 @pytest.fixture
-def mpi_poprun(tmp_path):
-    """poprun over Open MPI, also for root."""
+def open_mpi():
+    """Open MPI's mpirun."""
     path = find_open_mpi()
     if path is None:
         pytest.skip("Open MPI is not installed")
-    own = Poprun(tmp_path, path)
+    return path
+
+
+@pytest.fixture
+def mpi_poprun(tmp_path, open_mpi):
+    """poprun over Open MPI, also for root."""
+    own = Poprun(tmp_path, open_mpi)
     own.command.append("--allow-run-as-root=1")
     return own
 

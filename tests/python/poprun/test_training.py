@@ -1,0 +1,40 @@
+"""A training in several instances has the bits of the same replicas in one process."""
+
+import os
+import pathlib
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+SCRIPT = pathlib.Path(__file__).parent / "training.py"
+
+
+def start(folder, name, *launcher, kind):
+    """training.py; its results go to <name>-<instance>.npz."""
+    environment = {**os.environ, "TREMULA_RUNTIME_DIR": str(folder / "run"), "OMP_NUM_THREADS": "2"}
+    return subprocess.Popen([*launcher, sys.executable, SCRIPT, folder / f"{name}-%d.npz", kind],
+                            env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                            text=True)
+
+
+@pytest.mark.parametrize("instances", [2, pytest.param(4, marks=pytest.mark.long)])
+def test_same_bits(tmp_path, open_mpi, instances):
+    (tmp_path / "run").mkdir()
+    launcher = (open_mpi, "--allow-run-as-root", "--oversubscribe", "--bind-to", "none",
+                "-np", str(instances))
+    for job in (start(tmp_path, "one", kind="one"),
+                start(tmp_path, "several", *launcher, kind="several")):
+        output, _ = job.communicate(timeout=600)
+        assert job.returncode == 0, output
+    one = np.load(tmp_path / "one-0.npz")
+    assert len(one.files) > 12 and np.ptp(one["losses"]) > 0.1
+    here = 4 // instances
+    for index in range(instances):
+        got = np.load(tmp_path / f"several-{index}.npz")
+        for name in one.files:
+            wanted = one[name]
+            if name == "losses":
+                wanted = wanted[:, index * here:(index + 1) * here]
+            assert got[name].tobytes() == wanted.tobytes(), (index, name)
