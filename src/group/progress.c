@@ -65,29 +65,38 @@ static void finish_all(trm_status status, const char *message) {
   while (group.operations != NULL) finish(group.operations, status, message);
 }
 
-/* Fails an operation if a participant is gone. Its data may still be on their way. */
-static bool fail_if_gone(trm_operation *o) {
+/* A participant that is gone, or -1. One that has ended is why others left. */
+static int64_t find_gone(const trm_operation *o) {
+  int64_t gone = -1;
   for (uint32_t i = 0; i < o->request.num_participants; ++i) {
     const uint32_t rank = o->request.participants[i];
     const trm_peer_state state = trm_peer_get_state(rank);
-    if (state == PEER_HERE) continue;
-    const double now = trm_now_ms();
-    if (o->is_moving && o->deadline == 0) o->deadline = now + GRACE_MS;
-    if (o->is_moving && now < o->deadline) return false;
-    char who[128], text[TRM_ERROR_SIZE];
-    snprintf(text, sizeof text, "collective '%.1024s': %s has %s, and the others cannot go on",
-             o->request.name, trm_group_describe(rank, who, sizeof who),
-             state == PEER_LEFT ? "left the group" : "ended without leaving the group");
-    finish(o, TRM_UNAVAILABLE, text);
-    return true;
+    if (state == PEER_ENDED) return rank;
+    if (state == PEER_LEFT && gone < 0) gone = rank;
   }
-  return false;
+  return gone;
+}
+
+/* Fails an operation if a participant is gone. Where both had announced it, its data, or the answer
+ * of instance 0, may still be on their way: `has_grace`. */
+static void fail_if_gone(trm_operation *o, bool has_grace) {
+  const int64_t rank = find_gone(o);
+  if (rank < 0) return;
+  const double now = trm_now_ms();
+  if (has_grace && o->deadline == 0) o->deadline = now + GRACE_MS;
+  if (has_grace && now < o->deadline) return;
+  const bool has_left = trm_peer_get_state((uint32_t)rank) == PEER_LEFT;
+  char who[128], text[TRM_ERROR_SIZE];
+  snprintf(text, sizeof text, "collective '%.1024s': %s has %s, and the others cannot go on",
+           o->request.name, trm_group_describe((uint32_t)rank, who, sizeof who),
+           has_left ? "left the group" : "ended without leaving the group");
+  finish(o, TRM_UNAVAILABLE, text);
 }
 
 static void fail_those_gone(void) {
   for (trm_operation *o = group.operations, *next; o != NULL; o = next) {
     next = o->next;
-    fail_if_gone(o);
+    fail_if_gone(o, true);
   }
 }
 
@@ -222,7 +231,10 @@ static void announce(trm_operation *o) {
   o->since = o->warned = trm_now_ms();
   o->next = group.operations;
   group.operations = o;
-  if (fail_if_gone(o)) return;
+  if (find_gone(o) >= 0) {
+    fail_if_gone(o, false);
+    return;
+  }
   trm_message *copy = trm_allocate(o->announcement_bytes);
   trm_error error = {0};
   trm_status status = TRM_RESOURCE_EXHAUSTED;

@@ -198,9 +198,12 @@ OPTIONS = (
     _category("experimental.multi_replica_distribution",
               "Replicas of one program in several processes."),
     Option("experimental.multi_replica_distribution.process_index", int, 0,
-           "The number of this process, from 0."),
+           "The number of this process, from 0.",
+           effect="The process has the replicas from process_index x local replicas on."),
     Option("experimental.multi_replica_distribution.process_count", int, 0,
-           "How many processes there are. 0: one, without distribution.", least=0),
+           "How many processes there are. 0: one, without distribution.", least=0,
+           effect="Programs have as many replicas as the devices of all processes have IPUs for. "
+           "mpirun, poprun or Slurm has started the processes."),
 
     _category("floating_point_behaviour",
               "Which floating point events stop a program, and how float16 is rounded."),
