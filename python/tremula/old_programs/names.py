@@ -50,12 +50,14 @@ NAMES = {
     "configparser:RawConfigParser": {"readfp": "read_file"},
     "fractions": {"gcd": "math:gcd"},
     "html.parser:HTMLParser": {"unescape": replacements.unescape},
+    "importlib": {"find_loader": replacements.find_loader},
     "inspect": {name: getattr(replacements, name) for name in ("ArgSpec", "getargspec")},
     "locale": {"format": "locale:format_string"},
     "PIL.Image": {"ANTIALIAS": "PIL.Image:LANCZOS", "CUBIC": "PIL.Image:BICUBIC",
                   "LINEAR": "PIL.Image:BILINEAR"},
     "threading:Thread": {"isAlive": "is_alive"},
     "time": {"clock": "time:perf_counter"},
+    "unittest": {"makeSuite": replacements.make_suite},
     "unittest.case:TestCase": {
         "assertAlmostEquals": "assertAlmostEqual", "assertEquals": "assertEqual",
         "assertItemsEqual": "assertCountEqual", "assertNotEquals": "assertNotEqual",
@@ -65,7 +67,9 @@ NAMES = {
 
 # Lost module -> what has its names.
 MODULES = {
+    "cgi": "html",
     "distutils": "setuptools._distutils",
+    "imghdr": "tremula.old_programs.imghdr",
     "imp": "tremula.old_programs.imp",
     "pipes": "shlex",
     "pkg_resources": "tremula.old_programs.pkg_resources",

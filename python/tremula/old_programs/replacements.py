@@ -4,6 +4,7 @@ import builtins
 import collections
 import functools
 import html
+import importlib.util
 import inspect
 
 ArgSpec = collections.namedtuple("ArgSpec", "args varargs keywords defaults")
@@ -13,6 +14,23 @@ def getargspec(func):
     """inspect.getargspec of Python 3.10."""
     full = inspect.getfullargspec(func)
     return ArgSpec(full.args, full.varargs, full.varkw, full.defaults)
+
+
+def find_loader(name, path=None):
+    """importlib.find_loader of Python 3.11: the loader of a module, None where there is none."""
+    del path
+    spec = importlib.util.find_spec(name)
+    return None if spec is None else spec.loader
+
+
+def make_suite(testCaseClass, prefix="test", sortUsing=None, suiteClass=None):
+    """unittest.makeSuite of Python 3.12."""
+    import unittest
+    loader = unittest.TestLoader()
+    loader.testMethodPrefix = prefix
+    loader.sortTestMethodsUsing = sortUsing or loader.sortTestMethodsUsing
+    loader.suiteClass = suiteClass or loader.suiteClass
+    return loader.loadTestsFromTestCase(testCaseClass)
 
 
 def unescape(self, text):

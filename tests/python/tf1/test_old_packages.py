@@ -1,11 +1,13 @@
 """What programs of 2019 to 2022 ask of NumPy, Python and other packages, under both runners."""
 
+import importlib
 import sys
+import unittest
 
 import numpy
 import pytest
 
-from tremula.old_programs import imp, names, pkg_resources, replacements
+from tremula.old_programs import imghdr, imp, names, pkg_resources, replacements
 
 RUNNERS = pytest.mark.parametrize("runner", [
     "tremula.tf1", pytest.param("tremula.tf2", marks=pytest.mark.smoke)])
@@ -139,10 +141,10 @@ def test_every_name_is_there_or_is_replaced():
 
 
 def test_lost_modules():
+    import setuptools._distutils.version as version  # setuptools wants to be first
     finder = names._LostFinder()
     assert {name: finder.find_spec(name).loader._target for name in names.MODULES} == names.MODULES
     assert finder.find_spec("imp_of_mine") is None
-    import setuptools._distutils.version as version
     assert version.LooseVersion("1.10") > version.LooseVersion("1.9")
 
 
@@ -162,6 +164,31 @@ def test_imp(tmp_path):
     finally:
         for name in ("one_of_imp", "package_of_imp"):
             sys.modules.pop(name, None)
+
+
+def test_imghdr(tmp_path):
+    for kind, data in (("png", b"\x89PNG\r\n\x1a\n..."), ("jpeg", b"\xff\xd8\xff\xe0\0\x10JFIF"),
+                       ("gif", b"GIF89a"), ("bmp", b"BM"), ("webp", b"RIFF....WEBPVP8 "),
+                       ("ppm", b"P6\n2 2\n255\n"), (None, b"P6?"), (None, b"")):
+        (tmp_path / "image").write_bytes(data)
+        with open(tmp_path / "image", "rb") as file:
+            assert imghdr.what(str(tmp_path / "image")) == imghdr.what(file) == kind
+            assert file.read() == data and imghdr.what(None, data) == kind
+
+
+def test_what_python_3_12_and_3_13_dropped():
+    class Case(unittest.TestCase):
+        def test_one(self):
+            self.assertTrue(True)
+
+        def other_test(self):
+            self.assertTrue(True)
+
+    assert replacements.make_suite(Case).countTestCases() == 1
+    assert replacements.make_suite(Case, "other").countTestCases() == 1
+    assert replacements.find_loader("json").name == "json"
+    assert replacements.find_loader("no_module_of_this_name") is None
+    assert importlib.import_module(names.MODULES["cgi"]).escape("<") == "&lt;"
 
 
 def test_pkg_resources():
