@@ -7,6 +7,7 @@ import subprocess
 import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
+from end_to_end import configured, devices, graph  # noqa: F401
 from tensorflow.python import ipu
 from tremula.poplar import environment, popc
 
@@ -178,6 +179,58 @@ def test_a_library_of_another_level(compiled, tmp_path):
                        check=True)
         with pytest.raises(error, match=message):
             compiled(lambda x, p=path: operator([x], str(p), [x], "Build"), floats(3))
+
+
+def test_a_loop_that_a_vertex_ends(compiled, library, gp):
+    target = np.array([27., 5.], np.float32)
+    root, = compiled(lambda x: operator([x], library, [target[:1]], "Root", gp_path=gp), target)
+    assert abs(root[0] - 3) < 2e-3
+
+
+def test_replicas_have_states_of_their_own(devices, library):  # noqa: F811
+    devices(2)
+
+    def program():
+        index = tf.reshape(tf.cast(ipu.replication_ops.replication_index(), tf.float32), [1])
+        count, = operator([index + 1], library, [np.zeros(1, np.float32)], "Count")
+        return count, ipu.cross_replica_ops.cross_replica_sum(count)
+
+    with ipu.scopes.ipu_scope("/device:IPU:0"):
+        fetches = ipu.ipu_compiler.compile(program)
+    with tf.Session() as session:
+        for run in range(1, 4):
+            assert [float(one[0]) for one in session.run(fetches)] == [run, 3 * run]
+
+
+@pytest.mark.parametrize("recompute", [False, True])
+def test_a_stage_of_a_pipeline(devices, library, recompute):  # noqa: F811
+    devices(2)
+    data = floats(8, 4, 6)
+    infeed = ipu.ipu_infeed_queue.IPUInfeedQueue(
+        tf.data.Dataset.from_tensor_slices(data).repeat())
+    outfeed = ipu.ipu_outfeed_queue.IPUOutfeedQueue()
+
+    def first(x):
+        weight = tf.get_variable("weight", [4, 6], initializer=tf.ones_initializer(),
+                                 use_resource=True)
+        return operator([x, weight], library, [data[0]], "Scaled", attributes="3",
+                        gradient_attributes="3 both")[0]
+
+    mode = ipu.pipelining_ops.RecomputationMode.RecomputeThenBackpropagate if recompute else None
+    with ipu.scopes.ipu_scope("/device:IPU:0"):
+        compiled = ipu.ipu_compiler.compile(lambda: ipu.pipelining_ops.pipeline(
+            [first, lambda y: tf.reduce_sum(y * y)], gradient_accumulation_count=8,
+            infeed_queue=infeed, outfeed_queue=outfeed, recomputation_mode=mode,
+            optimizer_function=lambda loss: ipu.pipelining_ops.OptimizerFunctionOutput(
+                tf.train.GradientDescentOptimizer(0.5), loss)))
+    losses = outfeed.dequeue()
+    with tf.Session() as session:
+        session.run([tf.global_variables_initializer(), infeed.initializer])
+        session.run(compiled)
+        weight, = session.run(tf.global_variables())
+        np.testing.assert_allclose(np.ravel(session.run(losses)),
+                                   [np.sum((3 * one + 1) ** 2) for one in data], rtol=1e-4)
+    np.testing.assert_allclose(weight, 1 - np.sum(3 * data + 1, 0), rtol=1e-4, atol=1e-4)
 
 
 def plan(tool, library, gp, op, **more):

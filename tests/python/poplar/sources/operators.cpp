@@ -121,6 +121,31 @@ Program Count(poplar::Graph &graph, const Tensors &inputs, Tensors &outputs, con
   return program;
 }
 
+/* a6: a root of x * x * x = target by bisection, as often as a vertex asks for. */
+Program Root(poplar::Graph &graph, const Tensors &inputs, Tensors &outputs, const std::string &,
+             const std::string &debug) {
+  Sequence program, condition, body;
+  poplar::Tensor ends = graph.addVariable(poplar::FLOAT, {2}, debug + "/ends");
+  poplar::Tensor goes = graph.addVariable(poplar::BOOL, {}, debug + "/goes");
+  poplar::Tensor first = graph.addConstant<float>(poplar::FLOAT, {2}, {0.0f, 100.0f});
+  graph.setTileMapping(ends, 0);
+  graph.setTileMapping(goes, 0);
+  graph.setTileMapping(first, 0);
+  poplar::ComputeSet asks = graph.addComputeSet(debug + "/asks");
+  poplar::ComputeSet halves = graph.addComputeSet(debug + "/halves");
+  poplar::VertexRef ask = graph.addVertex(asks, "Ask", {{"ends", ends}, {"goes", goes}});
+  poplar::VertexRef halve = graph.addVertex(
+      halves, "Halve", {{"low", ends[0]}, {"high", ends[1]}, {"target", inputs[0][0]}});
+  graph.setTileMapping(ask, 0);
+  graph.setTileMapping(halve, 0);
+  program.add(poplar::program::Copy(first, ends));
+  condition.add(poplar::program::Execute(asks));
+  body.add(poplar::program::Execute(halves));
+  program.add(poplar::program::RepeatWhileTrue(condition, goes, body));
+  outputs.push_back(ends.slice(0, 1));
+  return program;
+}
+
 /* a11: what is thrown. */
 Program Throw(poplar::Graph &graph, const Tensors &inputs, Tensors &outputs,
               const std::string &attributes, const std::string &) {
