@@ -21,6 +21,7 @@ def set_ipu_config(config, ipus_per_replica=1, configure_device=True):
         # Where no one id stands for the reserved IPUs, their number chooses them.
         given = os.environ.get("TREMULA_DEVICE_ID", "")
         if given.isdigit():
+            config.auto_select_ipus = []
             config.select_ipus = popdist.getDeviceId(ipus_per_replica)
         else:
             config.auto_select_ipus = popdist.getNumLocalReplicas() * ipus_per_replica

@@ -116,11 +116,15 @@ _BY_NAME = {flag.name: flag for flag in FLAGS}
 
 
 def read():
-    """The value of every flag, a dict by name, with the environment's values over the defaults.
+    """The value of every flag, a dict by name, with the environment's values over the defaults. The
+    folder that poprun was told for the cache is one of these defaults.
 
     Raises ValueError: see parse().
     """
-    return parse(os.environ.get(VARIABLE, ""))
+    values = parse(os.environ.get(VARIABLE, ""))
+    values["executable_cache_path"] = (values["executable_cache_path"]
+                                       or os.environ.get("POPDIST_EXECUTABLE_CACHE_PATH", ""))
+    return values
 
 
 def parse(text):

@@ -23,6 +23,14 @@ def test_values_of_each_type():
     assert values["executable_cache_path"] == "/a b/c"
 
 
+def test_the_cache_that_poprun_was_told(monkeypatch):
+    monkeypatch.setenv("POPDIST_EXECUTABLE_CACHE_PATH", "/of/poprun")
+    monkeypatch.delenv(flags.VARIABLE, raising=False)
+    assert flags.read()["executable_cache_path"] == "/of/poprun"
+    monkeypatch.setenv(flags.VARIABLE, "--executable_cache_path=/own")
+    assert flags.read()["executable_cache_path"] == "/own"
+
+
 def test_removed_flags_are_accepted():
     assert flags.parse("--force_replicated_mode --save_vertex_graph=/tmp")["force_replicated_mode"]
 

@@ -1,7 +1,5 @@
 """PopDist and Horovod in one process, which programs import however they are started."""
 
-import sys
-
 import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
@@ -140,11 +138,21 @@ def test_collectives_hand_on_what_they_are_given():
             hvd.allgather(1.0)
 
 
-def test_strategies_say_what_to_do_instead():
-    from tensorflow.python.ipu.horovod import popdist_strategy
+def test_strategies_of_one_process():
+    from tensorflow.python import ipu
+    from tensorflow.python.ipu.distributed.popdist_strategy import PopDistStrategy
+    from tensorflow.python.ipu.horovod import ipu_multi_replica_strategy
     from tensorflow.python.ipu.horovod.ipu_horovod_strategy import IPUHorovodStrategyV1
-    for make in (lambda: popdist_strategy.PopDistStrategy(add_ipu_cross_replica_reductions=False),
-                 IPUHorovodStrategyV1):
-        with pytest.raises(NotImplementedError, match="without a strategy, with the replicas"):
-            make()
-    assert sys.modules["tensorflow.python.ipu.horovod"].init
+    config = ipu.config.IPUConfig()
+    strategy = PopDistStrategy(add_ipu_cross_replica_reductions=False)
+    assert strategy.update_ipu_config(config) is config
+    assert config.experimental.multi_replica_distribution.process_count == 1
+    for one in (strategy, ipu_multi_replica_strategy.IPUMultiReplicaStrategy(),
+                IPUHorovodStrategyV1()):
+        assert one.num_replicas_in_sync == 1
+        with tf.Graph().as_default(), tf.Session() as session, one.scope():
+            variable = tf.get_variable("w", initializer=[3.0], use_resource=True)
+            assert "IPU" in variable.device
+            total = one.reduce(tf.distribute.ReduceOp.SUM, tf.constant(2.0), axis=None)
+            session.run(tf.global_variables_initializer())
+            assert session.run([variable, total]) == [[3.0], 2.0]

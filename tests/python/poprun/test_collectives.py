@@ -17,6 +17,7 @@ def test_started_by_poprun(mpi_poprun, python_environment):
     assert sorted(text.splitlines()) == ["[1,0]<stdout>: done", "[1,1]<stdout>: done"]
 
 
+@pytest.mark.long  # test_distributed_page.py starts a smaller program in this way
 def test_started_by_mpirun(mpi_poprun, python_environment):
     done = subprocess.run(
         [mpi_poprun.environment["TREMULA_MPIRUN"], "--allow-run-as-root", "-np", "2", "--bind-to",

@@ -33,6 +33,12 @@ def update_context(device):
     return distribute_lib.UpdateContext(device)
 
 
+def current_device():
+    """The name of the device on which operations are placed now, or ""."""
+    from tensorflow.python.distribute import device_util
+    return device_util.current() or ""
+
+
 def plain_initial_value(value):
     """A variable's initial value without what a checkpoint has put around the value."""
     from tensorflow.python.trackable import base
@@ -153,6 +159,7 @@ def host_values(device):
     from tensorflow.core.framework import attr_value_pb2
     from tensorflow.python.framework import ops
     beside = attr_value_pb2.AttrValue(list=attr_value_pb2.AttrValue.ListValue(s=[b"loc:@cpu"]))
-    with marks.without_marks(), tf.device(device), \
-            ops.get_default_graph()._attr_scope({"_class": beside}):
+    graph = ops.get_default_graph()
+    with marks.without_marks(), graph.colocate_with(None, ignore_existing=True), \
+            tf.device(device), graph._attr_scope({"_class": beside}):
         yield

@@ -15,7 +15,6 @@ PLANNED = {
         "automatic_loss_scaling_optimizer", "cross_replica_optimizer",
         "gradient_accumulation_optimizer", "gradient_accumulation", "ipu_optimizer",
         "map_gradient_optimizer", "sharded_optimizer", "optimizers"),
-    "strategies and distribution": ("distributed",),
     "operations on replicas": (
         "all_to_all_op", "all_to_all_op_grad", "cross_replica_ops", "cross_replica_ops_grad",
         "reduce_scatter_op", "replication_ops", "within_replica_ops", "within_replica_ops_grad"),

@@ -69,4 +69,9 @@ def name_of(tensor):
         name = tensor.name
     except AttributeError:  # an eager tensor or an array
         return None
-    return re.sub(r"[^\w]", "_", name)
+    return node_name(name)
+
+
+def node_name(text):
+    """A text as a name that operations may have."""
+    return re.sub(r"\W", "_", text)

@@ -4,7 +4,12 @@ from tremula.tf.ipu import config
 from tremula.tf.runtime.device import compile_options, settings
 from tremula.tf.runtime.device.device_names import ordinal
 
-__all__ = ["num_ipus", "ordinal"]
+__all__ = ["num_ipus", "num_processes", "ordinal"]
+
+
+def num_processes():
+    """How many processes have the replicas of a program in the configuration in force."""
+    return compile_options.num_processes(config.snapshot())
 
 
 def num_ipus(device_ordinal):

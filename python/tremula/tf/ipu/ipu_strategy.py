@@ -37,9 +37,12 @@ class IPUStrategyV1(tf.compat.v1.distribute.Strategy, keras_extensions.KerasExte
         plugin.load()
         self._device_ordinal = device_names.ordinal(ipu_device)
         self._ipu_device, self._cpu_device = ipu_device, cpu_device
-        super().__init__(IPUExtendedV1(self, ipu_device, cpu_device))
+        super().__init__(self._make_extended(ipu_device, cpu_device))
         keras_extensions.KerasExtensions.__init__(
             self, enable_dataset_iterators, enable_keras_extensions)
+
+    def _make_extended(self, ipu_device, cpu_device):
+        return IPUExtendedV1(self, ipu_device, cpu_device)
 
     def scope(self):
         """A block in which variables and models are made for the IPU."""
@@ -149,9 +152,13 @@ class IPUExtendedV1(tf.compat.v1.distribute.StrategyExtended):
         finally:
             _local.is_unreduced = before
 
+    def is_unreduced(self):
+        """Whether an unreduced() block is around."""
+        return getattr(_local, "is_unreduced", False)
+
     def _reduce_to(self, reduce_op, value, destinations, options=None):
         del destinations, options
-        if hooks.current_ipu() is None or getattr(_local, "is_unreduced", False):
+        if hooks.current_ipu() is None or self.is_unreduced():
             return value  # nothing outside of a program has replicas
         if reduce_op == tf.distribute.ReduceOp.SUM:
             return cross_replica_ops.cross_replica_sum(tf.convert_to_tensor(value))

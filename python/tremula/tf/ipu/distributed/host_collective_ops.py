@@ -49,7 +49,7 @@ def _collective(op, stem, value, tensor_name, **attributes):
         tensor_name = tensor_name or "Default"
     else:
         tensor_name = tensor_name or _processes.name_of(value)
-        name = f"{stem}_{tensor_name}"
+        name = f"{stem}_{_processes.node_name(tensor_name)}"
     return _processes.collective(op, value, name=name, tensor_name=f"{stem}_{tensor_name}",
                                  **attributes)
 

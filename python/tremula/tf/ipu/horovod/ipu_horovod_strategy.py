@@ -1,8 +1,7 @@
-"""Strategies over processes, which are refused when made (`horovod.ipu_horovod_strategy`)."""
+"""IPUHorovodStrategy (`ipu.horovod.ipu_horovod_strategy`)."""
 
-from tremula.tf.ipu.horovod import _strategies
+from tremula.tf.ipu.distributed.ipu_horovod_strategy import (
+    IPUHorovodExtended, IPUHorovodExtendedV1, IPUHorovodStrategy, IPUHorovodStrategyV1)
 
-IPUHorovodStrategy = _strategies.refuse("horovod.ipu_horovod_strategy", "IPUHorovodStrategy")
-IPUHorovodExtended = _strategies.refuse("horovod.ipu_horovod_strategy", "IPUHorovodExtended")
-IPUHorovodStrategyV1 = _strategies.refuse("horovod.ipu_horovod_strategy", "IPUHorovodStrategyV1")
-IPUHorovodExtendedV1 = _strategies.refuse("horovod.ipu_horovod_strategy", "IPUHorovodExtendedV1")
+__all__ = ["IPUHorovodExtended", "IPUHorovodExtendedV1", "IPUHorovodStrategy",
+           "IPUHorovodStrategyV1"]

@@ -1,10 +1,9 @@
-"""Strategies over processes, which are refused when made (`horovod.ipu_multi_replica_strategy`)."""
+"""PopDistStrategy under its name before SDK 2.4 (`ipu.horovod.ipu_multi_replica_strategy`)."""
 
-from tremula.tf.ipu.horovod import _strategies
+from tremula.tf.ipu.distributed.popdist_strategy import (
+    IPUMultiReplicaStrategy, IPUMultiReplicaStrategyV1, PopDistExtendedV1)
 
-IPUMultiReplicaStrategy = _strategies.refuse("horovod.ipu_multi_replica_strategy",
-                                             "IPUMultiReplicaStrategy")
-IPUMultiReplicaExtended = _strategies.refuse("horovod.ipu_multi_replica_strategy",
-                                             "IPUMultiReplicaExtended")
-IPUMultiReplicaStrategyV1 = _strategies.refuse("horovod.ipu_multi_replica_strategy",
-                                               "IPUMultiReplicaStrategyV1")
+IPUMultiReplicaExtended = IPUMultiReplicaExtendedV1 = PopDistExtendedV1
+
+__all__ = ["IPUMultiReplicaExtended", "IPUMultiReplicaExtendedV1", "IPUMultiReplicaStrategy",
+           "IPUMultiReplicaStrategyV1"]

@@ -6,7 +6,7 @@ import popdist
 
 from tremula.tf.inner import keras as inner
 from tremula.tf.inner import logs
-from tremula.tf.ipu import keras_extensions, utils
+from tremula.tf.ipu import devices, keras_extensions, utils
 from tremula.tf.keras.extensions import (data_adapter, data_feed_manager, executions,
                                          exporting, messages, options, stage_assignments,
                                          step_functions)
@@ -80,12 +80,13 @@ class KerasExtensionBase(options.Options, exporting.Exporting, stage_assignments
         return self._get_pipeline_maximum_pipeline_stage() + 1
 
     def _get_replication_factor(self):
-        """How many replicas the strategy's device has. Raises ValueError if it has not one."""
+        """How many replicas the strategy's device has in this process. Raises ValueError if it is
+        no IPU or has too few."""
         if self._replication_factor is None:
             device = self.distribute_strategy.extended.non_slot_devices(None)
             if "IPU" not in device.upper():
                 raise ValueError(messages.NO_IPU.format(type(self).__name__))
-            ipus = utils.get_num_of_ipus_in_device(device)
+            ipus = utils.get_num_of_ipus_in_device(device) // devices.num_processes()
             wanted = 1 << (self._get_shard_count() - 1).bit_length()
             if wanted > ipus:
                 raise ValueError(messages.TOO_FEW_IPUS.format(ipus, wanted))

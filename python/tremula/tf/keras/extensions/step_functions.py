@@ -5,6 +5,7 @@ import tensorflow as tf
 
 from tremula.tf.inner import functions
 from tremula.tf.inner import keras as inner
+from tremula.tf.ipu import devices
 from tremula.tf.ipu.eager import backprop
 from tremula.tf.ipu.ops import _captured_gradients, all_to_all_op, cross_replica_ops
 from tremula.tf.ipu.optimizers import gradient_accumulation_optimizer
@@ -48,7 +49,7 @@ def _loop(model, step, name):
     def run(steps, iterator, outfeed):
         def body(done):
             element = tf.nest.map_structure(extensions_util.with_two_dimensions, next(iterator))
-            outfeed.enqueue(_reduced(model, step(element)))
+            outfeed.enqueue(_reduced(model, step(element), name))
             return done + 1
 
         tf.while_loop(lambda done: done < steps, body, [tf.constant(0)])
@@ -57,9 +58,13 @@ def _loop(model, step, name):
     return functions.without_retracing_warning(tf.function(run, jit_compile=True))
 
 
-def _reduced(model, results):
-    """The results of a step, of several replicas as the option asks."""
-    method, count = model._replicated_metric_reduction_method, model._get_replication_factor()
+def _reduced(model, results, name):
+    """The results of a step, of several replicas as the option asks. Losses and metrics are the
+    same in all processes."""
+    method, processes = model._replicated_metric_reduction_method, devices.num_processes()
+    count = model._get_replication_factor() * processes
+    if method is _Reduction.NONE and processes > 1 and name != "predict_function":
+        method = _Reduction.MEAN
     if count == 1 or method is _Reduction.NONE:
         return results
 
