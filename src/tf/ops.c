@@ -268,7 +268,7 @@ static const op_spec OPS[] = {
     COLLECTIVE("HorovodBroadcast", "2", "false", "{bool, double, " NUMBERS "}"),
     COLLECTIVE("PopdistAllReduce", "0", "false", "{" NUMBERS "}"),
     COLLECTIVE("PopdistAllGather", "1", "true", "{" NUMBERS "}"),
-    COLLECTIVE("PopdistBroadcast", "2", "false", "{bool, " NUMBERS "}"),
+    COLLECTIVE("PopdistBroadcast", "2", "false", "{bool, double, " NUMBERS "}"),
     {.name = "IpuLaunch",
      .attributes = {LAUNCH_ATTRIBUTES, RESULT_ATTRIBUTES},
      .inputs = {"host: Thost", "device: Tdevice"},

@@ -144,6 +144,14 @@ def train_on_hosts(variables_on_host):
         return {"totals": totals, "weights": session.run(v1.trainable_variables()[0]).tolist()}
 
 
+def check_initial_values():
+    """Of every type that a variable of the host may have."""
+    strategy = ipu_horovod_strategy.IPUHorovodStrategyV1(variables_on_host=True)
+    with strategy.scope():
+        for dtype in (tf.float64, tf.int64, tf.bool, tf.half):
+            assert tf.Variable(tf.cast(INDEX, dtype)).numpy() == 0
+
+
 def loop_on_hosts():
     """IPUHorovodStrategy in TensorFlow 2: a tf.function is one program."""
     strategy = ipu_horovod_strategy.IPUHorovodStrategyV1()
@@ -175,6 +183,7 @@ def main():
     configure(distributed=True)
     results = {"session": train_session(), "fit": fit()}
     configure(distributed=False)
+    check_initial_values()
     results["on hosts"] = {"loop": loop_on_hosts(), "ipu": train_on_hosts(False),
                            "host": train_on_hosts(True)}
     path = pathlib.Path(sys.argv[1]) / f"{COUNT}_{INDEX}.json"
