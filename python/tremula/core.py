@@ -266,14 +266,26 @@ _SIGNATURES = {
 }
 
 
-def library_path():
-    """Where the library is: in the folder TREMULA_LIBRARY_DIR, in the installed package, or in the
-    release build of a checkout. Raises FileNotFoundError where it is in none."""
-    package = os.path.dirname(os.path.abspath(__file__))
+def library_folders():
+    """Where the libraries and the analyser's page may be: in the folder TREMULA_LIBRARY_DIR; or
+    beside this file, in the release build of a checkout, or where an editable install has them."""
     chosen = os.environ.get(LIBRARY_DIR_VARIABLE)
-    folders = [chosen] if chosen else [
-        os.path.join(package, "lib"),
-        os.path.join(os.path.dirname(os.path.dirname(package)), "build", "release", "lib")]
+    if chosen:
+        return [chosen]
+    import importlib.metadata
+    package = os.path.dirname(os.path.abspath(__file__))
+    folders = [os.path.join(package, "lib"),
+               os.path.join(os.path.dirname(os.path.dirname(package)), "build", "release", "lib")]
+    try:
+        installed = importlib.metadata.distribution("tremula")
+    except importlib.metadata.PackageNotFoundError:
+        return folders
+    return [*folders, str(installed.locate_file("tremula/lib"))]
+
+
+def library_path():
+    """The path of the library. Raises FileNotFoundError where it is in none of the folders."""
+    folders = library_folders()
     for folder in folders:
         for name in _NAMES:
             path = os.path.join(folder, name)

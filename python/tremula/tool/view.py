@@ -13,7 +13,6 @@ import gzip
 import html
 import http.server
 import json
-import os
 import pathlib
 import re
 import secrets
@@ -22,7 +21,7 @@ import sys
 import urllib.parse
 import webbrowser
 
-from tremula import tool
+from tremula import core, tool
 
 FILES = ("profile.pop", "vars.capnp", "debug.cbor", "archive.a", "framework.json",
          "serialized_graph.hlo")
@@ -31,10 +30,7 @@ _MOST_SOURCE = 4_000_000
 
 def page_text():
     """viewer.html, which the build makes. Raises Complaint."""
-    package = pathlib.Path(__file__).resolve().parents[1]
-    folders = [os.environ.get("TREMULA_LIBRARY_DIR"), package / "lib",
-               package.parents[1] / "build/release/lib"]
-    for folder in filter(None, folders):
+    for folder in core.library_folders():
         path = pathlib.Path(folder) / "viewer.html"
         if path.is_file():
             return path.read_text(encoding="utf-8")

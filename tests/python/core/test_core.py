@@ -167,3 +167,15 @@ def test_cancelling_a_run():
 def test_import_loads_no_tensorflow():
     subprocess.run([sys.executable, "-c", "import sys\nfrom tremula import core\ncore.version()\n"
                     "assert 'tensorflow' not in sys.modules"], check=True, timeout=600)
+
+
+def test_an_editable_install_has_its_libraries_elsewhere(tmp_path, monkeypatch):
+    folder = tmp_path / "packages/tremula/lib"
+    folder.mkdir(parents=True)
+    (tmp_path / "packages/tremula-9.9.dist-info").mkdir()
+    (tmp_path / "packages/tremula-9.9.dist-info/METADATA").write_text("Name: tremula\n")
+    (folder / "libtremula.so.0").touch()
+    monkeypatch.delenv("TREMULA_LIBRARY_DIR", raising=False)
+    monkeypatch.setattr(core, "__file__", str(tmp_path / "clone/python/tremula/core.py"))
+    monkeypatch.syspath_prepend(str(tmp_path / "packages"))
+    assert core.library_path() == str(folder / "libtremula.so.0")

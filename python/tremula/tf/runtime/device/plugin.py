@@ -12,10 +12,9 @@ import os
 import sys
 import threading
 
-from tremula import _late_devices, accelerators, waiting
+from tremula import _late_devices, accelerators, core, waiting
 from tremula.tf.inner import eager, errors, registry, versions
 
-LIBRARY_DIR_VARIABLE = "TREMULA_LIBRARY_DIR"
 _MESSAGE_SIZE = 4096
 
 _lock = threading.RLock()
@@ -131,18 +130,13 @@ _SIGNATURES = {
 
 
 def path():
-    """Where the plugin is: in the folder TREMULA_LIBRARY_DIR, or in the installed package.
-
-    Raises FileNotFoundError if it is not there.
-    """
-    import tremula
-    folder = os.environ.get(LIBRARY_DIR_VARIABLE) or os.path.join(
-        os.path.dirname(os.path.abspath(tremula.__file__)), "lib")
+    """Where the plugin is: beside the library. Raises FileNotFoundError if it is not there."""
+    folder = os.path.dirname(core.library_path())
     found = os.path.join(folder, _late_devices.PLUGIN)
     if not os.path.exists(found):
         raise FileNotFoundError(
             f"The TensorFlow plugin {_late_devices.PLUGIN} is not in {folder}. Build it (`make`), "
-            f"install the package, or set {LIBRARY_DIR_VARIABLE} to the folder that it is in.")
+            f"install the package, or set {core.LIBRARY_DIR_VARIABLE} to the folder that it is in.")
     return found
 
 
