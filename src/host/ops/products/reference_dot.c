@@ -27,9 +27,11 @@ void trm_value_add_products(trm_dtype as, int64_t count, trm_value_run a, trm_va
                             trm_value *sum) {
   if (as == TRM_F32 && a.dtype == TRM_F32 && b.dtype == TRM_F32) {
     /* The same sum as below, without a choice for each element: most tests wait for this. */
-    const float *x = (const float *)a.array + a.start, *y = (const float *)b.array + b.start;
+    const float *x = a.array, *y = b.array; /* null where there is no element */
     double total = sum->f;
-    for (int64_t i = 0; i < count; ++i) total += (double)x[i * a.stride] * (double)y[i * b.stride];
+    for (int64_t i = 0; i < count; ++i) {
+      total += (double)x[a.start + i * a.stride] * (double)y[b.start + i * b.stride];
+    }
     sum->f = total;
     return;
   }
