@@ -11,7 +11,8 @@ python=${TREMULA_PYTHON:-.venv/bin/python}
 failed=0
 export TREMULA_LIBRARY_DIR=$PWD/build/release/lib PYTHONPATH=$PWD/python
 TREMULA_DAMAGE_ROUNDS=${3:-20000} TREMULA_WRITES=10000 "$python" -m pytest -q \
-  tests/python/tool/test_damaged_profiles.py tests/python/tool/test_failing_writes.py || failed=1
+  tests/python/tool/test_damaged_profiles.py tests/python/tool/test_failing_writes.py \
+  tests/python/poplar/test_popc.py || failed=1
 TREMULA_PAGE_ROUNDS=$((${4:-1000000} / 5)) "$python" -m pytest -q \
   tests/python/web/test_page.py -k refuse_damage || failed=1
 "$python" scripts/interrupts.py "${2:-300}" "$RANDOM" || failed=1

@@ -50,82 +50,98 @@ def compiler():
 
 
 def compile_codelets(sources, output, options=()):
-    """Compiles sources into the .gp `output`. Raises Failure.
+    """Compiles sources into the .gp `output`, or takes it out of the cache. Raises Failure.
 
     options   those of g++ that both compilations get: -I, -D, -O and so on
+    """
+    output = pathlib.Path(output)
+    if not output.absolute().parent.is_dir():
+        raise Failure(f"{output} cannot be written: its folder does not exist")
+    with tempfile.TemporaryDirectory(prefix="popc-") as folder:
+        try:
+            _copy(cached(sources, options), output)
+        except OSError:  # no cache
+            _compile(sources, pathlib.Path(folder) / "out.gp", options)
+            try:
+                _copy(pathlib.Path(folder) / "out.gp", output)
+            except OSError as error:
+                raise Failure(f"{output} cannot be written: {error.strerror}") from None
+
+
+def cached(sources, options=()):
+    """The cache's .gp of sources, which is compiled unless it is there. Raises Failure, and OSError
+    where there can be no cache.
+
+    The key is the sources after the preprocessor, so that a changed header counts.
     """
     sources = [pathlib.Path(one) for one in sources]
     for source in sources:
         _check_source(source)
-    output = pathlib.Path(output)
-    if not output.absolute().parent.is_dir():
-        raise Failure(f"{output} cannot be written: its folder does not exist")
-    options = list(options)
-    if not any(one.startswith("-std=") for one in options):
-        options.insert(0, "-std=gnu++17")
-    optimisation = [one for one in options if one.startswith("-O")] or ["-O2"]
-    options = [one for one in options if not one.startswith(("-O", "-g"))]
-    common = [compiler(), *COMMON_FLAGS, "-isystem", str(paths.INCLUDE), "-isystem",
-              str(paths.table_headers()), *options]
-    with tempfile.TemporaryDirectory(prefix="popc-") as folder:
-        folder = pathlib.Path(folder)
-        named, counts, written = {}, [], []
-        for number, source in enumerate(sources):
-            reflected = folder / f"reflected{number}.so"
-            _run([*common, *DEBUG_FLAGS, str(source), "-o", str(reflected)], f"{source}")
-            try:
-                found = vertices.read(reflected)
-            except vertices.Unreadable as error:
-                raise Failure(f"{source}: {error}") from None
-            except ImportError:
-                raise Failure("codelets need the Python package pyelftools, which is not "
-                              "installed: pip install pyelftools") from None
-            for one in found:
-                if one.name in named:
-                    raise Failure(f"the vertex {one.name} is in {named[one.name]} and in {source}")
-                named[one.name] = source
-            counts.append(len(found))
-            written.append(folder / f"runners{number}.cpp")
-            written[-1].write_text(generator.runners(source.absolute(), found, number))
-        if not named:
-            raise Failure("no vertex was found in " + ", ".join(map(str, sources)) + ": a vertex "
-                          "is a class derived from poplar::Vertex or MultiVertex that has "
-                          "compute(); a class template must be instantiated, as in "
-                          "`template class Scale<float>;`")
-        written.append(folder / "table.cpp")
-        written[-1].write_text(generator.table(counts))
-        part = folder / "out.gp"
-        _run([*common, *CODE_FLAGS, *optimisation, *map(str, written), "-o", str(part)],
-             ", ".join(map(str, sources)))
-        # Whole, or not at all: another process may load the output.
-        beside = output.absolute().with_name(f".{output.name}.{os.getpid()}")
-        try:
-            shutil.copyfile(part, beside)
-            os.replace(beside, output)
-        except OSError as error:
-            raise Failure(f"{output} cannot be written: {error.strerror}") from None
-
-
-def cached(source):
-    """The .gp of a source, compiled unless the cache has it. Raises Failure.
-
-    The key is the source after the preprocessor, so that a changed header counts.
-    """
-    _check_source(pathlib.Path(source))
-    command = [compiler(), "-E", "-P", "-std=gnu++17", "-D__POPC__=1", "-isystem",
-               str(paths.INCLUDE), str(source)]
-    text = _run(command, f"{source}")
-    version = _run([command[0], "--version"], "g++")
-    key = hashlib.blake2b("\0".join([VERSION, version, text]).encode(), digest_size=16).hexdigest()
+    common = _command(options)
+    version = _run([common[0], "--version"], "g++")
+    key = hashlib.blake2b("\0".join([VERSION, version, *options]).encode(), digest_size=16)
+    for source in sources:
+        text = _run([*common, "-E", "-P", str(source)], f"{source}")
+        key.update(f"{source.name}\0{text}\0".encode())
     folder = paths.cache()
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise Failure(f"the cache of codelets {folder} cannot be made: {error.strerror}") from None
-    output = folder / f"{key}.gp"
+    folder.mkdir(parents=True, exist_ok=True)
+    output = folder / f"{key.hexdigest()}.gp"
     if not output.exists():
-        compile_codelets([source], output)
-    return str(output)
+        with tempfile.TemporaryDirectory(prefix="popc-") as made:
+            _compile(sources, pathlib.Path(made) / "out.gp", options)
+            _copy(pathlib.Path(made) / "out.gp", output)
+    return output
+
+
+def _copy(made, output):
+    """Whole, or not at all: another process may load the output."""
+    beside = output.absolute().with_name(f".{output.name}.{os.getpid()}")
+    shutil.copyfile(made, beside)
+    os.replace(beside, output)
+
+
+def _command(options):
+    """The compiler with what every call of it gets."""
+    standard = [] if any(one.startswith("-std=") for one in options) else ["-std=gnu++17"]
+    return [compiler(), *COMMON_FLAGS, "-isystem", str(paths.INCLUDE), "-isystem",
+            str(paths.table_headers()), *standard,
+            *(one for one in options if not one.startswith(("-O", "-g")))]
+
+
+def _compile(sources, output, options):
+    common = _command(options)
+    optimisation = [one for one in options if one.startswith("-O")] or ["-O2"]
+    folder = output.parent
+    named, counts, written = {}, [], []
+    for number, source in enumerate(map(pathlib.Path, sources)):
+        found = _reflect(common, source, folder / f"reflected{number}.so")
+        for one in found:
+            if one.name in named:
+                raise Failure(f"the vertex {one.name} is in {named[one.name]} and in {source}")
+            named[one.name] = source
+        counts.append(len(found))
+        written.append(folder / f"runners{number}.cpp")
+        written[-1].write_text(generator.runners(source.absolute(), found, number))
+    if not named:
+        raise Failure("no vertex was found in " + ", ".join(map(str, sources)) + ": a vertex is a "
+                      "class derived from poplar::Vertex or MultiVertex that has compute(); a "
+                      "class template must be instantiated, as in `template class Scale<float>;`")
+    written.append(folder / "table.cpp")
+    written[-1].write_text(generator.table(counts))
+    _run([*common, *CODE_FLAGS, *optimisation, *map(str, written), "-o", str(output)],
+         ", ".join(map(str, sources)))
+
+
+def _reflect(common, source, library):
+    """The vertices of a source."""
+    _run([*common, *DEBUG_FLAGS, str(source), "-o", str(library)], f"{source}")
+    try:
+        return vertices.read(library)
+    except vertices.Unreadable as error:
+        raise Failure(f"{source}: {error}") from None
+    except ImportError:
+        raise Failure("codelets need the Python package pyelftools, which is not installed: pip "
+                      "install pyelftools") from None
 
 
 def _check_source(source):

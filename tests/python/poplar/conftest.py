@@ -4,6 +4,7 @@ import pathlib
 import shutil
 
 import pytest
+from end_to_end import *  # noqa: F401,F403
 
 _PATH = pathlib.Path(__file__).resolve().parents[1] / "tool/conftest.py"
 _SPEC = importlib.util.spec_from_file_location("tremula_tool_conftest", _PATH)

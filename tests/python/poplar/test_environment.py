@@ -18,7 +18,8 @@ def shell(command, folder, **variables):
     """Runs a command of bash, with enable.sh sourced before it."""
     done = subprocess.run(
         ["bash", "-euc", f"source '{paths.FOLDER}/enable.sh'\n{command}"], cwd=folder, text=True,
-        capture_output=True, env={**os.environ, "TREMULA_PYTHON": sys.executable, **variables})
+        capture_output=True, env={**os.environ, "TREMULA_PYTHON": sys.executable, **variables,
+                                  "TREMULA_CODELET_CACHE": str(folder / "cache")})
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 

@@ -1,5 +1,6 @@
 """Subcommands, help, messages and exit codes."""
 
+import pathlib
 import re
 
 import pytest
@@ -24,6 +25,13 @@ def test_help_and_version(tool):
         assert tool.ok(command, "--help").startswith(f"usage: tremula {command}")
 
 
+def test_where_poplars_headers_lie(tool):
+    folder = pathlib.Path(tool.ok("poplar", "--prefix").strip())
+    assert (folder / "include/poplar/Graph.hpp").is_file()
+    assert f"export PATH={folder}/bin" in tool.ok("poplar", "--env")
+    assert "enable.sh" in tool.ok("poplar", "--help")
+
+
 def test_help_lists_options_and_passes(tool):
     text = tool.ok("compile", "--help")
     assert "optimise=true" in text and "fold-constants" in text
@@ -44,6 +52,9 @@ def test_help_lists_options_and_passes(tool):
     (["run", "x", "--seed", "-1"], "--seed wants a number from 0 on, not '-1'"),
     (["print"], "say which one MODEL to print"),
     (["ops", "x"], "unexpected argument 'x'"),
+    (["poplar"], "say --env or --prefix"),
+    (["poplar", "--env", "x"], "say --env or --prefix"),
+    (["poplar", "--frob"], "unknown option --frob"),
 ])
 def test_usage_errors(tool, arguments, message):
     command = arguments[0] if arguments and arguments[0] != "frob" else ""

@@ -37,6 +37,9 @@ static void vertices(Graph &graph, Tensor t, Sequence &program, const std::strin
       graph.setFieldSize(vertex["list"], 2);
       graph.setInitialValue(vertex["scale"], 1.5f);
       graph.setInitialValue(vertex["on"], true);
+      graph.setInitialValue(vertex["table"], std::vector<int>{1, 2});
+      graph.addVertex(set, "A", {{"x", t}, {"n", t.dim(0)}, {"scale", 0.5f}, {"list", {t, t}}});
+      graph.connect(vertex["count"], 3u);
       graph.setInitialValue(vertex["table"], ArrayRef<int>({1, 2}));
       graph.setTileMapping(vertex, tile);
       graph.setPerfEstimate(vertex, 12);

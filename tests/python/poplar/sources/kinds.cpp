@@ -46,7 +46,7 @@ class [[poplar::constraint("elem(*in) != elem(*out)")]] Mixed : public Vertex {
 template class Mixed<float, Mode::SUM, 2>;
 template class Mixed<half, Mode::PRODUCT, 1>;
 
-}  // namespace shapes
+} // namespace shapes
 
 class Base : public Vertex {
  public:
@@ -81,7 +81,7 @@ class Hidden : public SupervisorVertex {
     return true;
   }
 };
-}  // namespace
+} // namespace
 
 // No vertices: without compute(), or never instantiated.
 class Abstract : public Vertex {};

@@ -5,12 +5,26 @@
 #ifndef TREMULA_POPLAR_GRAPH_HPP_
 #define TREMULA_POPLAR_GRAPH_HPP_
 
+/* Many operators take from here what they do not include themselves. */
+#include <algorithm>
+#include <cassert>
+#include <cmath>
 #include <cstdint>
+#include <cstdio>
+#include <cstring>
 #include <functional>
-#include <istream>
+#include <iostream>
 #include <iterator>
+#include <limits>
+#include <map>
+#include <memory>
+#include <numeric>
+#include <set>
+#include <sstream>
 #include <string>
 #include <type_traits>
+#include <unordered_map>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -24,11 +38,27 @@
 #include "Target.hpp"
 #include "Tensor.hpp"
 #include "Type.hpp"
+#include "VariableMappingMethod.hpp"
 #include "VertexIntrospector.hpp"
 
 namespace poplar {
+namespace detail {
 
-enum class VariableMappingMethod { NONE, LINEAR };
+template <class T>
+struct is_vector : std::false_type {};
+template <class T>
+struct is_vector<std::vector<T>> : std::true_type {};
+
+/* The type of a constant that is connected. */
+template <class T>
+Type constant_type() {
+  return std::is_floating_point<T>::value ? FLOAT
+         : sizeof(T) <= 4                 ? type_of_number(number_of<T>::value)
+         : std::is_signed<T>::value       ? INT
+                                          : UNSIGNED_INT;
+}
+
+} // namespace detail
 
 /* How far a clone keeps the order of its original's elements. A clone here always has the
  * original's shape and tiles, and elements of its own. */
@@ -70,12 +100,21 @@ class Graph {
     ConnectionDesc(StringRef field, Tensor tensor) : field_(field), tensors_(1, tensor) {}
     ConnectionDesc(StringRef field, ArrayRef<Tensor> tensors)
         : field_(field), tensors_(tensors.begin(), tensors.end()), is_list_(true) {}
+    /* A constant. */
+    template <class T, class = typename std::enable_if<std::is_arithmetic<T>::value>::type>
+    ConnectionDesc(StringRef field, T value)
+        : field_(field),
+          type_(detail::constant_type<T>()),
+          value_(static_cast<double>(value)),
+          is_value_(true) {}
 
    private:
     friend class Graph;
     std::string field_;
     std::vector<Tensor> tensors_;
-    bool is_list_ = false;
+    Type type_;
+    double value_ = 0.0;
+    bool is_list_ = false, is_value_ = false;
   };
 
   const Target getTarget() const { return Target(handle()); }
@@ -233,7 +272,9 @@ class Graph {
   VertexRef addVertex(ComputeSet set, StringRef codelet, ArrayRef<ConnectionDesc> connections) {
     const VertexRef vertex = addVertex(set, codelet);
     for (const ConnectionDesc &one : connections) {
-      if (one.is_list_) {
+      if (one.is_value_) {
+        connect_value(vertex[one.field_], one.type_, one.value_);
+      } else if (one.is_list_) {
         connect(vertex[one.field_], ArrayRef<Tensor>(one.tensors_));
       } else {
         connect(vertex[one.field_], one.tensors_[0]);
@@ -254,6 +295,11 @@ class Graph {
     failure.check(detail::table().connect_list(handle(), field.vertex(), field.name(),
                                                handles.data(), handles.size(), failure));
   }
+  /* A constant of the value, of FLOAT, BOOL, INT or UNSIGNED_INT, or of the shorter integer. */
+  template <class T, class = typename std::enable_if<std::is_arithmetic<T>::value>::type>
+  void connect(FieldRef field, T value) {
+    connect_value(field, detail::constant_type<T>(), static_cast<double>(value));
+  }
   void setFieldSize(FieldRef field, std::size_t size) {
     detail::Failure failure;
     failure.check(detail::table().set_field_size(handle(), field.vertex(), field.name(),
@@ -273,6 +319,11 @@ class Graph {
   void setInitialValue(FieldRef field, ArrayRef<T> values) {
     initial(field, detail::number_of<T>::value, values.data(), values.size());
   }
+  template <class Values>
+  typename std::enable_if<detail::is_vector<Values>::value>::type setInitialValue(
+      FieldRef field, const Values &values) {
+    setInitialValue(field, ArrayRef<typename Values::value_type>(values));
+  }
   void setInitialValueHalf(FieldRef field, uint16_t bits) {
     initial(field, HALF.number(), &bits, 1);
   }
@@ -288,6 +339,11 @@ class Graph {
   template <class T>
   void setInitialValue(const Tensor &tensor, ArrayRef<T> values) {
     initial(tensor, detail::number_of<T>::value, values.data(), values.size());
+  }
+  template <class Values>
+  typename std::enable_if<detail::is_vector<Values>::value>::type setInitialValue(
+      const Tensor &tensor, const Values &values) {
+    setInitialValue(tensor, ArrayRef<typename Values::value_type>(values));
   }
   void setInitialValueHalf(const Tensor &tensor, ArrayRef<uint16_t> bits) {
     initial(tensor, HALF.number(), bits.data(), bits.size());
@@ -412,6 +468,11 @@ class Graph {
                                                static_cast<uint32_t>(dims.size()), number, values,
                                                count, debug.getPathName().c_str(), &made, failure));
     return Tensor(handle(), made);
+  }
+  void connect_value(const FieldRef &field, const Type &type, double value) {
+    const Tensor made = constant_of(type, {}, detail::number_of<double>::value, &value, 1, {});
+    setTileMapping(made, 0);
+    connect(field, made);
   }
   void map(const Tensor &tensor, const trm_poplar_interval *intervals, std::size_t count) {
     detail::Failure failure;

@@ -15,6 +15,8 @@ class GenericInterval {
 
   const T &begin() const { return begin_; }
   const T &end() const { return end_; }
+  const T &lower() const { return begin_; }
+  const T &upper() const { return end_; }
   T size() const { return end_ - begin_; }
 
   friend bool operator==(const GenericInterval &a, const GenericInterval &b) {

@@ -36,7 +36,7 @@ inline void failed(trm_poplar_failure *failure, trm_poplar_thrown thrown, const 
 /* Runs the function, and writes what it throws to the call. */
 template <class Call, class Function>
 int32_t guarded(Call *call, Function function) {
-  table_place() = call->api;
+  if (call->api != nullptr) table_place() = call->api; /* metadata needs no table */
   try {
     function();
     return 0;

@@ -8,7 +8,6 @@ import os
 import tensorflow.compat.v1 as tf
 
 from tremula import custom_calls
-from tremula.poplar import paths
 from tremula.tf.inner import functions, graphs
 from tremula.tf.ipu import config as ipu_config
 from tremula.tf.ipu.ops import _building
@@ -42,12 +41,13 @@ def codelet_expression_op(vertex_expression, *args):
 def precompiled_user_op(inputs, library_path, gp_path="", outs=None, name="UserOp",
                         op_name="Build", separate_gradients=False, inputs_with_gradients=None,
                         attributes=None, gradient_attributes=None):
-    """Calls an operator of a shared library: C++ against Poplar's headers
+    """Calls an operator of a shared library: C++ against Poplar's headers, compiled with Tremula's
     (docs/custom_operators.md), or a C function with the signature of include/tremula/user_op.h.
 
     inputs                 list of tensors
     library_path           the shared library
-    gp_path                codelets of the C++ library: a .gp, or a source that popc compiles
+    gp_path                the operator's codelets: a .gp that popc made, or a C++ source. A C
+                           function has none: a warning says so
     outs                   {"output_types": [types], "output_shapes": [shapes]}; None: no outputs
     name                   of the operation
     op_name                the function; its gradient is the function `<op_name>_grad`
@@ -55,15 +55,16 @@ def precompiled_user_op(inputs, library_path, gp_path="", outs=None, name="UserO
     inputs_with_gradients  numbers of the inputs that the gradient has outputs for; None: all
     attributes, gradient_attributes   text that the function, or its gradient, gets
 
-    Each execution of the operation calls the C function, or runs the program that the C++ function
-    has made once. Returns a list of tensors; without outputs the operation, which in the body of a
-    loop or a branch must be returned or waited for. In the graph of a function that is no program,
-    such as one in which Keras infers shapes, the results have types and shapes only.
+    Each execution calls the C function, or runs the program that the C++ function has built when
+    the IPU program was compiled. Returns a list of tensors; without outputs
+    the operation, which in the body of a loop or a branch must be returned or waited for. In the
+    graph of a function that is no program, such as one in which Keras infers shapes, the results
+    have types and shapes only.
 
     Raises NotFoundError for a library or function that is not there, FailedPreconditionError for a
-    library made with the original SDK, InternalError for another API level, RuntimeError outside of
-    a program and of any function, ValueError for other arguments that do not fit. A function that
-    is run and is no program fails with InvalidArgumentError.
+    library made with Poplar itself, InternalError for one of an unknown API level, RuntimeError
+    outside of a program and of any function, ValueError for other arguments that do not fit. A
+    function that is run and is no program fails with InvalidArgumentError.
     """
     return _user_op(inputs, library_path, outs, name, op_name, separate_gradients,
                     inputs_with_gradients, attributes, gradient_attributes, callback=False,
@@ -96,7 +97,7 @@ def _user_op(inputs, library_path, outs, name, op_name, separate_gradients, inpu
         raise ValueError(f"inputs_with_gradients must be numbers of the {len(inputs)} inputs, but "
                          f"is {inputs_with_gradients}.")
     call = functools.partial(_call, user_libraries.absolute(library_path), callback=callback,
-                             gp_path=gp_path)
+                             gp_path=os.fspath(gp_path or ""))
     if not types:
         return call(op_name, name, inputs, [], [], attributes)
 
@@ -150,8 +151,7 @@ def _outputs(outs):
     return types, shapes
 
 
-def _call(library, op_name, name, inputs, types, shapes, attributes, callback, gp_path,
-          **gradient):
+def _call(library, op_name, name, inputs, types, shapes, attributes, callback, gp_path, **gradient):
     """The custom call: its outputs, or the operation if it has none."""
     said = user_libraries.metadata(library, op_name, len(inputs), callback)
     if said.is_elementwise and inputs and shapes and not shapes[0].is_compatible_with(
@@ -167,18 +167,15 @@ def _call(library, op_name, name, inputs, types, shapes, attributes, callback, g
               "is_hashable": bool(said.is_hashable), **gradient}
     if callback:
         config["callback"] = True
+    codelets = []
     if said.is_poplar:
-        config.update(_machine(), poplar=True)
-        if gp_path:
-            config["gp_path"] = user_libraries.absolute(gp_path)
-            os.environ.setdefault("TREMULA_POPC", str(paths.PROGRAMS / "popc"))
+        codelets = user_libraries.codelets(gp_path)
+        config.update(poplar=True, gp_path=",".join(codelets), **_machine())
     elif gp_path:
         LOG.warning("The codelets in %s are not used: the user op '%s' is a C function.", gp_path,
                     op_name)
     if said.is_hashable:
-        config["digest"] = user_libraries.digest(library)
-        if "gp_path" in config:
-            config["digest"] += user_libraries.digest(config["gp_path"])
+        config["digest"] = "".join(map(user_libraries.digest, [library, *codelets]))
     shapes = [one.as_list() for one in shapes]
     if not _building.in_program():
         return _stand_in(_no_program(op_name), types, shapes)

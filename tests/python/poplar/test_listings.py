@@ -1,0 +1,48 @@
+"""The listings of docs/custom_operators.md: they are compiled as the page says, and train."""
+import os
+import re
+import subprocess
+import sys
+
+import interpreter
+import own_ipus
+from tremula.poplar import environment, paths
+
+PAGE = own_ipus.ROOT / "docs/custom_operators.md"
+
+
+def test_the_listings(tmp_path, capsys):
+    text = PAGE.read_text()
+    listings = re.findall(r"\(`(\w+\.(?:cpp|py))`\):\n\n```\w+\n(.*?)```", text, re.DOTALL)
+    assert [name for name, _ in listings] == ["swish_codelet.cpp", "swish.cpp", "train.py"]
+    for name, listing in listings:
+        (tmp_path / name).write_text(listing)
+    environment.main(["--env"])
+    lines = [line.strip() for line in text.splitlines() if line.startswith(("    popc", "    g++"))]
+    assert len(lines) == 2
+    commands = "\n".join([capsys.readouterr().out, *lines])
+    for old, new in (("codelets", "swish_codelet"), ("operator", "swish")):
+        commands = re.sub(rf"\b(lib)?{old}\b", rf"\1{new}", commands)
+    variables = {**os.environ, "TREMULA_PYTHON": sys.executable,
+                 "TREMULA_CODELET_CACHE": str(tmp_path / "cache")}
+    done = subprocess.run(["bash", "-euc", commands], cwd=tmp_path, env=variables, text=True,
+                          capture_output=True)
+    assert done.returncode == 0, done.stderr
+    done = interpreter.run([tmp_path / "train.py"], cwd=tmp_path, env={
+        **variables, "TREMULA_RUNTIME_DIR": str(tmp_path),
+        "PYTHONPATH": f"{own_ipus.ROOT / 'python'}:{os.environ.get('PYTHONPATH', '')}"})
+    assert done.returncode == 0, done.stderr[-3000:]
+    first, last = map(float, re.search(r"loss ([\d.]+), then ([\d.]+)", done.stdout).groups())
+    assert last < 0.7 * first
+
+
+def test_the_table_names_headers_that_exist():
+    rows = re.findall(r"^\| `(\w+/[\w.]*)` \| (.*) \|$", PAGE.read_text(), re.MULTILINE)
+    assert len(rows) == 8
+    for where, names in rows:
+        place = paths.INCLUDE / where
+        files = place.glob("*.hpp") if place.is_dir() else [place]
+        code = "\n".join(path.read_text() for path in files)
+        for name in re.findall(r"`(\w+)`", names):
+            if name not in ("InPlace", "WithOutput"):
+                assert re.search(rf"\b{name}\b", code) or where == "poplar/Graph.hpp", (where, name)
