@@ -94,7 +94,7 @@ static void read_tail(const char *path, char *buffer, size_t size) {
   buffer[0] = '\0';
   FILE *file = fopen(path, "rb");
   if (file == NULL) return;
-  if (fseek(file, -(long)(size - 1), SEEK_END) != 0) rewind(file);
+  if (fseek(file, -(long)(size - 1), SEEK_END) != 0) (void)fseek(file, 0, SEEK_SET); /* shorter */
   buffer[fread(buffer, 1, size - 1, file)] = '\0';
   fclose(file);
 }

@@ -114,9 +114,8 @@ bool trm_poplar_target(const trm_poplar_graph *graph, const char *key, double *o
   if (strcmp(key, "numTiles") == 0) *out_number = graph->num_tiles;
   else if (strcmp(key, "tilesPerIPU") == 0) *out_number = core->tiles_per_ipu;
   else if (strcmp(key, "numIPUs") == 0) {
-    *out_number = graph->num_tiles < core->tiles_per_ipu
-                      ? 1
-                      : (double)(graph->num_tiles / core->tiles_per_ipu);
+    const uint32_t ipus = graph->num_tiles / core->tiles_per_ipu;
+    *out_number = ipus < 1 ? 1 : ipus;
   } else {
     return trm_target_number(core->target, key, out_number);
   }
