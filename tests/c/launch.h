@@ -43,7 +43,7 @@ static inline const char *find_mpirun(void) {
 
 static inline bool is_open_mpi(const char *mpirun) {
   char command[5000], line[256] = "";
-  snprintf(command, sizeof command, "%s --version", mpirun);
+  snprintf(command, sizeof command, "'%s' --version", mpirun);
   FILE *pipe = popen(command, "r");
   assert_non_null(pipe);
   const bool is = fgets(line, sizeof line, pipe) != NULL && strstr(line, "Open MPI") != NULL;
@@ -69,7 +69,7 @@ static inline int launch(const char *scene, int num, bool continues, char *outpu
    * UCX's hooks in the memory allocation, and see that MPI leaks. */
   const char *environment = "PMIX_MCA_gds=hash OMPI_MCA_smsc=^cma UCX_TLS=^cma UCX_MEM_EVENTS=n "
                             "UCX_MEM_MMAP_HOOK_MODE=none ASAN_OPTIONS=detect_leaks=0";
-  snprintf(command, sizeof command, "timeout 300 env %s %s %s %s -np %d %s %s %.*s/lib 2>&1",
+  snprintf(command, sizeof command, "timeout 300 env %s '%s' %s %s -np %d '%s' %s '%.*s/lib' 2>&1",
            environment, mpirun, open ? "--allow-run-as-root --bind-to none --oversubscribe" : "",
            !continues ? ""
            : open     ? "--continuous"

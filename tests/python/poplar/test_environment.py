@@ -31,7 +31,7 @@ def test_both_ways_set_the_same(tmp_path, capsys):
     clean = {name: value for name, value in os.environ.items() if name not in VARIABLES[1:]}
     by_text = subprocess.run(["bash", "-euc", printed + show], env=clean, text=True,
                              capture_output=True, check=True).stdout
-    by_file = subprocess.run(["bash", "-euc", f"source {paths.FOLDER}/enable.sh; {show}"],
+    by_file = subprocess.run(["bash", "-euc", f"source '{paths.FOLDER}/enable.sh'; {show}"],
                              env=clean, text=True, capture_output=True, check=True).stdout
     assert by_text == by_file and by_text.count(str(paths.FOLDER)) == 5
     environment.main(["--prefix"])
@@ -39,9 +39,9 @@ def test_both_ways_set_the_same(tmp_path, capsys):
 
 
 def test_the_lines_of_a_makefile(tmp_path):
-    shell(f"g++ -std=c++11 -Wall -Wextra -Werror {PROJECT}/scale.cpp -shared -fpic -o libscale.so "
-          "-lpoplar -lpoputil -lpopops -lpoplin -lpopnn -lpopsparse -lgcl -lpoprand\n"
-          f"popc -O3 {PROJECT}/scale_codelet.cpp -o scale.gp", tmp_path)
+    shell(f"g++ -std=c++11 -Wall -Wextra -Werror '{PROJECT}/scale.cpp' -shared -fpic -o "
+          "libscale.so -lpoplar -lpoputil -lpopops -lpoplin -lpopnn -lpopsparse -lgcl -lpoprand\n"
+          f"popc -O3 '{PROJECT}/scale_codelet.cpp' -o scale.gp", tmp_path)
     assert "Scale" in table.load(tmp_path / "scale.gp")[0]
     needed = subprocess.run(["readelf", "-d", str(tmp_path / "libscale.so")], text=True,
                             capture_output=True, check=True).stdout
@@ -50,6 +50,6 @@ def test_the_lines_of_a_makefile(tmp_path):
 
 @pytest.mark.skipif(shutil.which("cmake") is None, reason="needs cmake")
 def test_a_cmake_project(tmp_path):
-    shell(f"cmake -S {PROJECT} -B . >/dev/null && cmake --build . >/dev/null", tmp_path)
+    shell(f"cmake -S '{PROJECT}' -B . >/dev/null && cmake --build . >/dev/null", tmp_path)
     assert "Scale" in table.load(tmp_path / "scale.gp")[0]
     assert (tmp_path / "libscale.so").exists()
