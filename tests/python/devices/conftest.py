@@ -23,7 +23,8 @@ import ctypes, sys
 class Request(ctypes.Structure):
     _fields_ = [("name", ctypes.c_char_p), ("num_ipus", ctypes.c_uint32),
                 ("ids", ctypes.POINTER(ctypes.c_uint32)), ("num_ids", ctypes.c_size_t),
-                ("timeout_ms", ctypes.c_uint32), ("poll_ms", ctypes.c_uint32)]
+                ("timeout_ms", ctypes.c_uint32), ("poll_ms", ctypes.c_uint32),
+                ("reserve_for", ctypes.c_char_p)]
 
 library = ctypes.CDLL(sys.argv[1] + "/libtremula.so")
 device = ctypes.c_void_p()

@@ -83,7 +83,9 @@ def _server(env):
 
 
 # What stands in for a Python: sends its arguments, environment and streams, and ends as told.
-STAND_IN = """#!{python} -IS
+# The shell starts the Python, because the path after #! cannot have a space.
+STAND_IN = """#!/bin/sh
+'exec' {python} '-IS' "$0" "$@"
 import json, os, signal, socket, sys
 request = os.memfd_create("request")
 os.write(request, json.dumps([sys.argv[1:], dict(os.environ), os.getcwd()]).encode())
@@ -110,7 +112,7 @@ def stand_in():
     threading.Thread(target=_serve_stand_ins, args=[listener], daemon=True).start()
     path = os.path.join(folder, "python")
     with open(path, "w") as file:
-        file.write(STAND_IN.format(python=sys.executable, address=listener.getsockname()))
+        file.write(STAND_IN.format(python=repr(sys.executable), address=listener.getsockname()))
     os.chmod(path, 0o755)
     return path
 

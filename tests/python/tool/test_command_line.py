@@ -1,6 +1,7 @@
 """Subcommands, help, messages and exit codes."""
 
 import pathlib
+import shlex
 import re
 
 import pytest
@@ -28,7 +29,7 @@ def test_help_and_version(tool):
 def test_where_poplars_headers_lie(tool):
     folder = pathlib.Path(tool.ok("poplar", "--prefix").strip())
     assert (folder / "include/poplar/Graph.hpp").is_file()
-    assert f"export PATH={folder}/bin" in tool.ok("poplar", "--env")
+    assert f"export PATH={shlex.quote(str(folder / 'bin'))}" in tool.ok("poplar", "--env")
     assert "enable.sh" in tool.ok("poplar", "--help")
 
 
