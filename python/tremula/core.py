@@ -296,12 +296,21 @@ def library_path():
         f"set {LIBRARY_DIR_VARIABLE} to the folder that it is in.")
 
 
+def _loaded():
+    """The library that this process has already, such as that of TensorFlow's plugin; or None. A
+    second one would have devices, events and processes of its own."""
+    try:
+        return ctypes.CDLL(_NAMES[0], mode=os.RTLD_NOW | os.RTLD_NOLOAD)
+    except OSError:
+        return None
+
+
 @functools.cache
 def library():
     """The loaded library, by ctypes."""
     waiting.settle()
     accelerators.settle()
-    loaded = ctypes.CDLL(library_path())
+    loaded = _loaded() or ctypes.CDLL(library_path())
     for name, (result, arguments) in _SIGNATURES.items():
         function = getattr(loaded, name)
         function.restype, function.argtypes = result, arguments

@@ -169,6 +169,14 @@ def test_import_loads_no_tensorflow():
                     "assert 'tensorflow' not in sys.modules"], check=True, timeout=600)
 
 
+def test_a_process_has_one_library():
+    """The one that it has already, wherever a second one would be."""
+    subprocess.run([sys.executable, "-c", "import ctypes, os\nfrom tremula import core\n"
+                    "ctypes.CDLL(core.library_path())\n"
+                    "os.environ['TREMULA_LIBRARY_DIR'] = '/nowhere'\n"
+                    "core.version()"], check=True, timeout=600)
+
+
 def test_an_editable_install_has_its_libraries_elsewhere(tmp_path, monkeypatch):
     folder = tmp_path / "packages/tremula/lib"
     folder.mkdir(parents=True)
