@@ -15,6 +15,25 @@
 
 #include <cmocka.h>
 
+#include "tremula/group.h"
+
+/* ---- In a scene: what one process does ---- */
+
+static trm_group_place place;
+static trm_error error;
+
+/* A scene's check: says where it failed, and ends this process with a failure. */
+#define WANT(condition)                                                                        \
+  do {                                                                                         \
+    if (!(condition)) {                                                                        \
+      fprintf(stderr, "%s:%d: rank %u: %s (%s)\n", __FILE__, __LINE__, place.rank, #condition, \
+              error.message);                                                                  \
+      _exit(1);                                                                                \
+    }                                                                                          \
+  } while (0)
+
+/* ---- In the test that starts the scenes ---- */
+
 static char launched_program[4096];
 
 /* Called with argv[0]. */

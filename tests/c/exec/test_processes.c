@@ -11,25 +11,12 @@
 #include <pthread.h>
 
 #include "base/wait.h"
-#include "tremula/group.h"
 
-#include "../launch.h"
 #include "../run.h"
 
+#include "../launch.h"
+
 enum { REPLICAS = 4, MOST_BYTES = 1 << 20 };
-
-static trm_group_place place;
-static trm_error error;
-
-/* A scene's check: says where it failed, and ends this process with a failure. */
-#define WANT(condition)                                                                        \
-  do {                                                                                         \
-    if (!(condition)) {                                                                        \
-      fprintf(stderr, "%s:%d: rank %u: %s (%s)\n", __FILE__, __LINE__, place.rank, #condition, \
-              error.message);                                                                  \
-      _exit(1);                                                                                \
-    }                                                                                          \
-  } while (0)
 
 /* ---- Programs -------------------------------------------------------------------------------- */
 

@@ -22,19 +22,6 @@
 
 /* ---- Scenes: what each process does ----------------------------------------------------------- */
 
-static trm_group_place place;
-static trm_error error;
-
-/* A scene's check: says where it failed, and ends this process with a failure. */
-#define WANT(condition)                                                                        \
-  do {                                                                                         \
-    if (!(condition)) {                                                                        \
-      fprintf(stderr, "%s:%d: rank %u: %s (%s)\n", __FILE__, __LINE__, place.rank, #condition, \
-              error.message);                                                                  \
-      _exit(1);                                                                                \
-    }                                                                                          \
-  } while (0)
-
 static trm_collective_request request_of(trm_collective_kind kind, const char *name,
                                          trm_dtype dtype, int64_t count, int64_t dims[1],
                                          const void *input) {
