@@ -4,6 +4,7 @@
 #include "host/ops/products/half_arrays.h"
 
 #include "base/half.h"
+#include "base/integers.h"
 #include "base/limits.h"
 #include "host/ops/threads.h"
 
@@ -41,68 +42,63 @@ __attribute__((target("avx,f16c"))) static void narrow_half_f16c(const float *fr
 }
 #endif
 
-static void widen_half(const uint16_t *from, float *to, int64_t count) {
+static void widen_chunk(trm_dtype dtype, const uint16_t *from, float *to, int64_t count) {
 #if defined(__x86_64__)
-  if (has_f16c()) {
+  if (dtype == TRM_F16 && has_f16c()) {
     widen_half_f16c(from, to, count);
     return;
   }
 #endif
-  for (int64_t i = 0; i < count; ++i) to[i] = trm_half_to_float(from[i]);
-}
-
-static void narrow_half(const float *from, uint16_t *to, int64_t count) {
-#if defined(__x86_64__)
-  if (has_f16c()) {
-    narrow_half_f16c(from, to, count);
-    return;
-  }
-#endif
-  for (int64_t i = 0; i < count; ++i) to[i] = trm_float_to_half(from[i]);
-}
-
-static void widen_chunk(trm_dtype dtype, const uint16_t *from, float *to, int64_t count) {
   if (dtype == TRM_F16) {
-    widen_half(from, to, count);
+    for (int64_t i = 0; i < count; ++i) to[i] = trm_half_to_float(from[i]);
   } else {
     for (int64_t i = 0; i < count; ++i) to[i] = trm_bfloat16_to_float(from[i]);
   }
 }
 
 static void narrow_chunk(trm_dtype dtype, const float *from, uint16_t *to, int64_t count) {
+#if defined(__x86_64__)
+  if (dtype == TRM_F16 && has_f16c()) {
+    narrow_half_f16c(from, to, count);
+    return;
+  }
+#endif
   if (dtype == TRM_F16) {
-    narrow_half(from, to, count);
+    for (int64_t i = 0; i < count; ++i) to[i] = trm_float_to_half(from[i]);
   } else {
     for (int64_t i = 0; i < count; ++i) to[i] = trm_float_to_bfloat16(from[i]);
   }
 }
 
-void trm_halves_widen(trm_dtype dtype, const void *from, float *to, int64_t count) {
-  const int64_t chunks = (count + CHUNK - 1) / CHUNK;
+/* Converts the elements [begin, begin + count) of whole arrays. */
+typedef void (*convert)(trm_dtype dtype, const void *from, void *to, int64_t begin, int64_t count);
+
+static void widen(trm_dtype dtype, const void *from, void *to, int64_t begin, int64_t count) {
+  widen_chunk(dtype, (const uint16_t *)from + begin, (float *)to + begin, count);
+}
+
+static void narrow(trm_dtype dtype, const void *from, void *to, int64_t begin, int64_t count) {
+  narrow_chunk(dtype, (const float *)from + begin, (uint16_t *)to + begin, count);
+}
+
+static void convert_all(convert one, trm_dtype dtype, const void *from, void *to, int64_t count) {
+  const int64_t chunks = trm_divide_up(count, CHUNK);
   if (chunks <= 1) { /* the system is not asked for threads */
-    widen_chunk(dtype, from, to, count);
+    one(dtype, from, to, 0, count);
     return;
   }
 #pragma omp parallel for schedule(static) if (TRM_OPENMP_THREADS && \
                                                   count >= TRM_CONVERT_LEAST_SHARED)
   for (int64_t chunk = 0; chunk < chunks; ++chunk) {
     const int64_t begin = chunk * CHUNK;
-    const int64_t size = count - begin < CHUNK ? count - begin : CHUNK;
-    widen_chunk(dtype, (const uint16_t *)from + begin, to + begin, size);
+    one(dtype, from, to, begin, trm_least(CHUNK, count - begin));
   }
 }
 
+void trm_halves_widen(trm_dtype dtype, const void *from, float *to, int64_t count) {
+  convert_all(widen, dtype, from, to, count);
+}
+
 void trm_halves_narrow(trm_dtype dtype, const float *from, void *to, int64_t count) {
-  const int64_t chunks = (count + CHUNK - 1) / CHUNK;
-  if (chunks <= 1) {
-    narrow_chunk(dtype, from, to, count);
-    return;
-  }
-#pragma omp parallel for schedule(static) if (TRM_OPENMP_THREADS && \
-                                                  count >= TRM_CONVERT_LEAST_SHARED)
-  for (int64_t chunk = 0; chunk < chunks; ++chunk) {
-    const int64_t begin = chunk * CHUNK;
-    const int64_t size = count - begin < CHUNK ? count - begin : CHUNK;
-    narrow_chunk(dtype, from + begin, (uint16_t *)to + begin, size);
-  }
+  convert_all(narrow, dtype, from, to, count);
 }
