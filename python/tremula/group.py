@@ -122,7 +122,7 @@ def leave():
 
 
 def is_joined():
-    """Whether this process has joined; False in one without others."""
+    """Whether this process has joined, and not left since."""
     return _library().trm_group_is_joined()
 
 
