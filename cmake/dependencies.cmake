@@ -11,7 +11,7 @@ pkg_check_modules(SQLITE REQUIRED IMPORTED_TARGET sqlite3)
 pkg_check_modules(CBOR REQUIRED IMPORTED_TARGET libcbor)
 find_program(PROTOC_C NAMES protoc-c REQUIRED)
 
-# oneDNN: TREMULA_PYTHON's prefix is where `pip install onednn-devel-cpu-gomp` puts it.
+# The Python that builds says where `pip install` put oneDNN and TensorFlow.
 if(SKBUILD AND Python_EXECUTABLE)
   set(TREMULA_PYTHON ${Python_EXECUTABLE}) # the one that builds the wheel
 endif()
@@ -19,9 +19,14 @@ if(NOT TREMULA_PYTHON)
   find_program(TREMULA_PYTHON NAMES python3 python HINTS ${CMAKE_SOURCE_DIR}/.venv/bin NO_DEFAULT_PATH)
   find_program(TREMULA_PYTHON NAMES python3 python)
 endif()
+execute_process(COMMAND ${TREMULA_PYTHON} ${CMAKE_CURRENT_LIST_DIR}/find_packages.py
+  OUTPUT_VARIABLE TREMULA_PACKAGES)
+string(REGEX MATCH "^([^\n]*)\n([^\n]*)" TREMULA_PACKAGES "${TREMULA_PACKAGES}")
 if(NOT TREMULA_ONEDNN_PREFIX)
-  execute_process(COMMAND ${TREMULA_PYTHON} -c "import sys; print(sys.prefix)"
-    OUTPUT_VARIABLE TREMULA_ONEDNN_PREFIX OUTPUT_STRIP_TRAILING_WHITESPACE)
+  set(TREMULA_ONEDNN_PREFIX "${CMAKE_MATCH_1}")
+endif()
+if(NOT TREMULA_TF_INCLUDE)
+  set(TREMULA_TF_INCLUDE "${CMAKE_MATCH_2}")
 endif()
 find_path(ONEDNN_INCLUDE oneapi/dnnl/dnnl.h HINTS ${TREMULA_ONEDNN_PREFIX}/include)
 find_library(ONEDNN_LIBRARY dnnl HINTS ${TREMULA_ONEDNN_PREFIX}/lib)
@@ -36,11 +41,4 @@ set_target_properties(tremula::onednn PROPERTIES
 
 # TensorFlow's package has the headers of its C API, for the plugin (src/tf), and PJRT's, for
 # accelerators (src/host/accelerator). Neither is needed for the rest.
-if(NOT TREMULA_TF_INCLUDE)
-  # Finds the package without importing it, which would take seconds.
-  set(TREMULA_FIND_TF "import importlib.util, os; s = importlib.util.find_spec('tensorflow'); \
-print(os.path.join(s.submodule_search_locations[0], 'include') if s else '')")
-  execute_process(COMMAND ${TREMULA_PYTHON} -c "${TREMULA_FIND_TF}"
-    OUTPUT_VARIABLE TREMULA_TF_INCLUDE OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
-endif()
 find_path(TREMULA_PJRT_INCLUDE xla/pjrt/c/pjrt_c_api.h HINTS "${TREMULA_TF_INCLUDE}" NO_CACHE)

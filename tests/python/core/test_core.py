@@ -1,8 +1,10 @@
 """tremula.core: the C API by ctypes."""
 
+import pathlib
 import subprocess
 import sys
 import threading
+import venv
 
 import numpy as np
 import pytest
@@ -175,6 +177,27 @@ def test_a_process_has_one_library():
                     "ctypes.CDLL(core.library_path())\n"
                     "os.environ['TREMULA_LIBRARY_DIR'] = '/nowhere'\n"
                     "core.version()"], check=True, timeout=600)
+
+
+def test_what_builds_finds_packages_outside_of_pips_own_environment(tmp_path):
+    environment, overlay = tmp_path / "the environment", tmp_path / "overlay"
+    venv.create(environment, symlinks=True)
+    python = environment / "bin/python"
+    site = subprocess.run([python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"],
+                          capture_output=True, text=True, check=True).stdout.strip()
+    pathlib.Path(site, "tensorflow").mkdir()
+    pathlib.Path(site, "tensorflow/__init__.py").touch()
+    package = overlay / "lib/site-packages/onednn_devel_cpu_gomp-1.dist-info"
+    package.mkdir(parents=True)
+    (package / "METADATA").write_text("Metadata-Version: 2.1\nName: onednn-devel-cpu-gomp\n")
+    (package / "RECORD").write_text("../../include/oneapi/dnnl/dnnl.h,,\n")
+    # As pip does it: its folder first, and nothing of the environment that it installs into.
+    (package.parent / "sitecustomize.py").write_text(
+        f"import sys\nsys.path = [one for one in sys.path if one != {site!r}]\n")
+    script = pathlib.Path(__file__).parents[3] / "cmake/find_packages.py"
+    found = subprocess.run([python, script], env={"PYTHONPATH": str(package.parent)},
+                           capture_output=True, text=True, check=True).stdout
+    assert found.splitlines() == [str(overlay), f"{site}/tensorflow/include"]
 
 
 def test_an_editable_install_has_its_libraries_elsewhere(tmp_path, monkeypatch):
