@@ -51,10 +51,12 @@ NAMES = {
     "fractions": {"gcd": "math:gcd"},
     "html.parser:HTMLParser": {"unescape": replacements.unescape},
     "importlib": {"find_loader": replacements.find_loader},
-    "inspect": {name: getattr(replacements, name) for name in ("ArgSpec", "getargspec")},
+    "inspect": {name: getattr(replacements, name) for name in (
+        "ArgSpec", "formatargspec", "getargspec")},
     "locale": {"format": "locale:format_string"},
     "PIL.Image": {"ANTIALIAS": "PIL.Image:LANCZOS", "CUBIC": "PIL.Image:BICUBIC",
                   "LINEAR": "PIL.Image:BILINEAR"},
+    "platform": {name: getattr(replacements, name) for name in ("dist", "linux_distribution")},
     "threading:Thread": {"isAlive": "is_alive"},
     "time": {"clock": "time:perf_counter"},
     "unittest": {"makeSuite": replacements.make_suite},
@@ -74,6 +76,8 @@ MODULES = {
     "pipes": "shlex",
     "pkg_resources": "tremula.old_programs.pkg_resources",
     "sklearn.externals.joblib": "joblib",
+    "typing.io": "typing",
+    "typing.re": "typing",
     "xml.etree.cElementTree": "xml.etree.ElementTree",
 }
 
@@ -87,6 +91,7 @@ def restore(command):
         _finder.watch(place.partition(":")[0], functools.partial(_show, place, names))
     _finder.watch("yaml", replacements.load_without_loader(_use))
     replacements.accept_universal_mode(_use)
+    replacements.sample_sets(_use)
     sys.meta_path.append(_LostFinder())
     atexit.register(_list, command)
 

@@ -2,10 +2,13 @@
 
 import builtins
 import collections
+import collections.abc
 import functools
 import html
 import importlib.util
 import inspect
+import platform
+import random
 
 ArgSpec = collections.namedtuple("ArgSpec", "args varargs keywords defaults")
 
@@ -14,6 +17,32 @@ def getargspec(func):
     """inspect.getargspec of Python 3.10."""
     full = inspect.getfullargspec(func)
     return ArgSpec(full.args, full.varargs, full.varkw, full.defaults)
+
+
+def formatargspec(args, varargs=None, varkw=None, defaults=None, kwonlyargs=(),
+                  kwonlydefaults=None, annotations=None):
+    """inspect.formatargspec of Python 3.10: the text of a function's parameters, in brackets."""
+    of, kinds = inspect.Parameter, []
+    by_name = {**dict(zip(args[len(args) - len(defaults or ()):], defaults or ())),
+               **(kwonlydefaults or {})}
+    for names, kind in ((args, of.POSITIONAL_OR_KEYWORD), ([varargs], of.VAR_POSITIONAL),
+                        (kwonlyargs, of.KEYWORD_ONLY), ([varkw], of.VAR_KEYWORD)):
+        kinds += [of(name, kind, default=by_name.get(name, of.empty),
+                     annotation=(annotations or {}).get(name, of.empty)) for name in names if name]
+    returned = (annotations or {}).get("return", inspect.Signature.empty)
+    return str(inspect.Signature(kinds, return_annotation=returned))
+
+
+def linux_distribution(*_, **__):
+    """platform.linux_distribution of Python 3.7: the name, version and code name."""
+    about = platform.freedesktop_os_release()
+    return tuple(about.get(key, "") for key in ("NAME", "VERSION_ID", "VERSION_CODENAME"))
+
+
+def dist(*_, **__):
+    """platform.dist of Python 3.7: as linux_distribution, with the name in short."""
+    about = platform.freedesktop_os_release()
+    return (about.get("ID", ""), *linux_distribution()[1:])
 
 
 def find_loader(name, path=None):
@@ -53,6 +82,23 @@ def accept_universal_mode(use):
         return opened(file, mode, *arguments, **keywords)
 
     builtins.open = open_universal
+
+
+def sample_sets(use):
+    """Makes random.sample take a set again, as Python 3.10 did; use(name) hears of it."""
+    sample = random.Random.sample
+    if hasattr(sample, "__wrapped__"):
+        return
+
+    @functools.wraps(sample)
+    def sample_any(self, population, *arguments, **keywords):
+        if isinstance(population, collections.abc.Set):
+            use("random.sample of a set")
+            population = tuple(population)
+        return sample(self, population, *arguments, **keywords)
+
+    random.Random.sample = sample_any
+    random.sample = random._inst.sample
 
 
 def load_without_loader(use):

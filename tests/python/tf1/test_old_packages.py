@@ -1,6 +1,8 @@
 """What programs of 2019 to 2022 ask of NumPy, Python and other packages, under both runners."""
 
 import importlib
+import inspect
+import subprocess
 import sys
 import unittest
 
@@ -189,6 +191,27 @@ def test_what_python_3_12_and_3_13_dropped():
     assert replacements.find_loader("json").name == "json"
     assert replacements.find_loader("no_module_of_this_name") is None
     assert importlib.import_module(names.MODULES["cgi"]).escape("<") == "&lt;"
+
+
+def test_what_python_3_8_and_3_11_dropped():
+    def function(a, b=1, *c, d: int, e=2, **f) -> None:
+        pass
+
+    assert replacements.formatargspec(*inspect.getfullargspec(function)) == str(
+        inspect.signature(function)) == "(a, b=1, *c, d: int, e=2, **f) -> None"
+    assert replacements.formatargspec(["a", "b"], None, "c", (3,)) == "(a, b=3, **c)"
+    name, version, _ = replacements.linux_distribution()
+    assert name and replacements.dist()[1] == version
+
+
+def test_random_sample_of_a_set():
+    source = ("import random\nrandom.seed(1)\nfound = random.sample({3, 4, 5}, 2)\n"
+              "random.seed(1)\nassert found == random.sample((3, 4, 5), 2), found\n"
+              "import typing.io\nprint(typing.io.TextIO)\n")
+    start = "from tremula.old_programs import names\nnames.restore('it')\n"
+    end = subprocess.run([sys.executable, "-c", start + source], capture_output=True, text=True)
+    assert end.returncode == 0 and "TextIO" in end.stdout, end.stderr
+    assert "dropped: random.sample of a set" in end.stderr
 
 
 def test_pkg_resources():
