@@ -13,11 +13,12 @@ typedef struct add_state {
   float *out;
 } add_state;
 
-static void run_add(void *state, uint32_t worker) {
+static const char *run_add(void *state, uint32_t worker) {
   const add_state *s = state;
   const float *x = s->x.data, *y = s->y.data;
   (void)worker;
   for (uint64_t i = 0; i < s->x.size; ++i) s->out[i] = x[i] + y[i];
+  return NULL;
 }
 
 #define FIELD(member, direction, outer)                                                            \

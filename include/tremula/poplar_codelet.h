@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 /* The version of this header that a .gp was made for. */
-#define TRM_CODELET_VERSION 1
+#define TRM_CODELET_VERSION 2
 
 typedef enum trm_codelet_kind {
   /* Plain members, which setInitialValue fills: `count` elements of dtype, one after the other. */
@@ -59,8 +59,9 @@ typedef struct trm_codelet_field {
   uint8_t min_align; /* bytes; 0: that of the type */
 } trm_codelet_field;
 
-/* Calls compute() of the vertex whose state it gets; `worker` is that of a MultiVertex. */
-typedef void (*trm_codelet_run)(void *state, uint32_t worker);
+/* Calls compute() of the vertex whose state it gets; `worker` is that of a MultiVertex. Returns
+ * NULL, or the text of what compute() threw, until the thread's next call. */
+typedef const char *(*trm_codelet_run)(void *state, uint32_t worker);
 
 typedef struct trm_codelet_vertex {
   /* "ns::Name<float,half>": no blanks; types are named as poplar::Type names them, enumerators by

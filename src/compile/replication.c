@@ -11,10 +11,6 @@
 #include "hlo/sharding.h"
 #include "tremula/log.h"
 
-enum { MAX_SHARDS = 1 << 16 };
-
-static const char shards_key[] = "shards";
-
 /* The highest IPU in the device mapping of a pipeline (a list of numbers or of lists), or -1. A
  * stage that computes nothing has no sharding. */
 static long highest_of_pipeline(const trm_instruction *instruction) {
@@ -45,10 +41,11 @@ static trm_status count_shards(const trm_module *module, uint32_t *out_shards, t
       const long sharded =
           instruction->sharding != NULL ? trm_sharding_highest_device(instruction->sharding) : -1;
       if (sharded > device) device = sharded;
-      if (device >= MAX_SHARDS) {
+      if (device >= TRM_MAX_SHARDS) {
         char text[512];
         FAIL(INVALID_ARGUMENT, "%s is sharded to IPU %ld; %d is the highest",
-             trm_instruction_text(module, instruction, text, sizeof text), device, MAX_SHARDS - 1);
+             trm_instruction_text(module, instruction, text, sizeof text), device,
+             TRM_MAX_SHARDS - 1);
       }
       if (device > highest) highest = device;
     }
@@ -64,12 +61,12 @@ trm_status trm_executable_note_shards(trm_module *module, trm_error *error) {
   TRY(count_shards(module, &shards, error));
   json_t *table =
       module->frontend_side_table == NULL ? NULL : json_loads(module->frontend_side_table, 0, NULL);
-  if (shards == 1 && json_object_get(table, shards_key) == NULL) {
+  if (shards == 1 && json_object_get(table, TRM_SHARDS_KEY) == NULL) {
     json_decref(table);
     return TRM_OK;
   }
   if (table == NULL) table = json_object();
-  const bool set = json_object_set_new(table, shards_key, json_integer(shards)) == 0;
+  const bool set = json_object_set_new(table, TRM_SHARDS_KEY, json_integer(shards)) == 0;
   char *text = set ? json_dumps(table, JSON_COMPACT) : NULL;
   json_decref(table);
   const char *kept = text == NULL ? NULL : trm_arena_string(&module->arena, text, strlen(text));
@@ -80,11 +77,7 @@ trm_status trm_executable_note_shards(trm_module *module, trm_error *error) {
 }
 
 uint32_t trm_executable_num_shards(const trm_executable *executable) {
-  const char *text = executable->shared->frontend_side_table;
-  json_t *table = text == NULL ? NULL : json_loads(text, 0, NULL);
-  const json_int_t shards = json_integer_value(json_object_get(table, shards_key));
-  json_decref(table);
-  return shards >= 1 && shards <= MAX_SHARDS ? (uint32_t)shards : 1;
+  return trm_module_num_shards(executable->shared);
 }
 
 trm_status trm_executable_num_replicas(const trm_executable *executable, uint32_t *out_replicas,

@@ -2,6 +2,7 @@
  */
 #include "hlo/sharding.h"
 
+#include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -29,4 +30,12 @@ long trm_sharding_highest_device(const char *sharding) {
     if (device > highest) highest = device;
   }
   return highest;
+}
+
+uint32_t trm_module_num_shards(const trm_module *module) {
+  const char *text = module->frontend_side_table;
+  json_t *table = text == NULL ? NULL : json_loads(text, 0, NULL);
+  const json_int_t shards = json_integer_value(json_object_get(table, TRM_SHARDS_KEY));
+  json_decref(table);
+  return shards >= 1 && shards <= TRM_MAX_SHARDS ? (uint32_t)shards : 1;
 }

@@ -9,7 +9,7 @@ static trm_status run_operator(const trm_kernel *kernel, const trm_kernel_call *
                                trm_error *error) {
   const trm_poplar_built *built = kernel->state;
   if (call->persistent == NULL) FAIL(INTERNAL, "a Poplar operator runs as a step of its own only");
-  return trm_poplar_run_plan(built->plan, call->persistent, call->operands, call->results, error);
+  return trm_poplar_run_plan(built->plan, call, error);
 }
 
 static void destroy_operator(trm_kernel *kernel) { trm_poplar_built_release(kernel->state); }

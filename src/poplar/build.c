@@ -2,8 +2,8 @@
  *
  * backend_config {"library":PATH,"op":NAME,"poplar":true}; it may have "name", "attributes",
  * "gp_path" (paths with commas between them), of a gradient "gradient_size", "forward_outputs"
- * (their number) and "partial_derivative_index", and the machine: "target", "ipus",
- * "tiles_per_ipu". */
+ * (their number) and "partial_derivative_index", and the machine: "target", "tiles_per_ipu" and
+ * "ipus". Without the last, an instruction on no shard has the IPUs of all shards. */
 #define _GNU_SOURCE
 #include "poplar/build.h"
 
@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "hlo/config.h"
+#include "hlo/sharding.h"
 #include "poplar/api.h"
 
 enum { MAX_INDICES = 256 };
@@ -216,7 +217,8 @@ static trm_status make_graph(building *b, trm_error *error) {
   size_t size;
   trm_poplar_error failure;
   const char *target = text_of(b, "target", &size);
-  const int64_t ipus = number_of(b, "ipus", 1), tiles = number_of(b, "tiles_per_ipu", 0);
+  const uint32_t shards = b->instruction->sharding == NULL ? trm_module_num_shards(b->module) : 1;
+  const int64_t ipus = number_of(b, "ipus", shards), tiles = number_of(b, "tiles_per_ipu", 0);
   if (ipus < 1 || ipus > 1024 || tiles < 0 || tiles > 65536) {
     FAIL(INVALID_ARGUMENT, "a user op for %lld IPUs of %lld tiles", (long long)ipus,
          (long long)tiles);
@@ -271,6 +273,27 @@ static trm_status call_build(const building *b, trm_poplar_build_call *call, trm
   return TRM_OK;
 }
 
+/* A null Tensor of a gradient is no gradient: zeros. */
+static trm_status fill_missing(const building *b, trm_poplar_build_call *call, trm_error *error) {
+  if (call->num_inputs == b->num_inputs) return TRM_OK; /* Build */
+  for (uint32_t o = 0; o < b->num_outputs && o < call->num_outputs; ++o) {
+    const trm_shape *shape = trm_shape_leaf(&b->instruction->shape, (int32_t)o);
+    const uint64_t one = 1;
+    trm_poplar_tensor *zero = NULL;
+    trm_poplar_error failure;
+    if (call->out_outputs[o] != NULL) continue;
+    trm_status status = trm_poplar_add_constant(b->graph, (int32_t)shape->dtype, &one, 1, TRM_F32,
+                                                &(float){0}, 1, b->name, &zero, &failure);
+    if (status == TRM_OK) {
+      status = trm_poplar_broadcast(zero, (uint64_t)trm_shape_count(shape), 0,
+                                    &call->out_outputs[o], &failure);
+    }
+    trm_poplar_tensor_release(zero);
+    if (status != TRM_OK) return our_failure(status, &failure, "Build graph", error);
+  }
+  return TRM_OK;
+}
+
 /* Whether the tensors that Build gave are what the instruction says. */
 static trm_status check_outputs(const building *b, const trm_poplar_build_call *call,
                                 trm_error *error) {
@@ -305,6 +328,7 @@ static trm_status build(building *b, trm_poplar_plan **out_plan, trm_error *erro
   TRY(make_inputs(b, error));
   trm_poplar_build_call call;
   trm_status status = call_build(b, &call, error);
+  if (status == TRM_OK) status = fill_missing(b, &call, error);
   if (status == TRM_OK) status = check_outputs(b, &call, error);
   trm_poplar_error failure;
   if (status == TRM_OK) {

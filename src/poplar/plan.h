@@ -16,6 +16,7 @@
 
 #include <pthread.h>
 
+#include "host/ops/kernel.h"
 #include "poplar/program.h"
 #include "poplar/step.h"
 
@@ -45,6 +46,7 @@ typedef struct trm_poplar_patch {
 /* A vertex that runs. */
 typedef struct trm_poplar_call {
   trm_codelet_run run;
+  const char *name;
   uint32_t workers;
   size_t state;                /* in the block */
   uint32_t first_in, num_in;   /* moves before */
@@ -147,8 +149,8 @@ static inline uint32_t trm_poplar_buffers(const trm_poplar_plan *plan) {
 /* Moves elements between places relative to bases. */
 void trm_poplar_move_elements(const trm_poplar_plan *plan, char *const *bases, uint32_t move);
 
-/* run.c. Runs the plan with a block of plan->bytes, which was zero before its first run. */
-trm_status trm_poplar_run_plan(trm_poplar_plan *plan, void *block, const void *const *inputs,
-                               void *const *outputs, trm_error *error);
+/* run.c. Runs the plan: the call's persistent memory is the block. */
+trm_status trm_poplar_run_plan(trm_poplar_plan *plan, const trm_kernel_call *call,
+                               trm_error *error);
 
 #endif /* TREMULA_POPLAR_PLAN_H_ */

@@ -148,7 +148,7 @@ static trm_status plan_vertex(trm_poplar_plan *plan, const trm_poplar_vertex *ve
                               uint64_t *bytes, trm_poplar_error *error) {
   const trm_codelet_vertex *codelet = vertex->codelet;
   TRY(trm_poplar_check_vertex(plan->graph->core, vertex, error));
-  trm_poplar_call call = {.run = codelet->run, .workers = codelet->workers};
+  trm_poplar_call call = {.run = codelet->run, .name = codelet->name, .workers = codelet->workers};
   size_t state;
   TRY(reserve(plan, codelet->state_bytes + 1, codelet->state_align, &state, error));
   call.state = plan->image_begin + state;

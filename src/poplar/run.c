@@ -1,4 +1,5 @@
 /* Owns: running plans. */
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -11,6 +12,7 @@ enum { CALL_WORK = 2048, BYTE_WORK = 4 };
 
 typedef struct run {
   trm_poplar_plan *plan;
+  const trm_kernel_call *call;
   char *block;
   char **bases;
 } run;
@@ -99,38 +101,49 @@ static void give_outputs(const run *r) {
 
 /* ---- Compute sets --------------------------------------------------------------------------- */
 
+/* A part of the calls, counted from the set's first, and what the first vertex that threw said. */
+typedef struct set_work {
+  const run *r;
+  int64_t first;
+  atomic_bool *has_thrown;
+  trm_error *thrown;
+} set_work;
+
+static void note_thrown(const set_work *w, const trm_poplar_call *call, const char *what) {
+  if (atomic_exchange(w->has_thrown, true)) return;
+  trm_fail(w->thrown, TRM_UNKNOWN, "the vertex %s threw: %s", call->name, what);
+}
+
 static void run_vertices(const void *context, int64_t begin, int64_t end, int thread) {
   (void)thread;
-  const run *r = context;
+  const set_work *w = context;
+  const run *r = w->r;
   const trm_poplar_plan *plan = r->plan;
-  for (int64_t c = begin; c < end; ++c) {
+  for (int64_t c = w->first + begin; c < w->first + end; ++c) {
     const trm_poplar_call *call = &plan->calls.items[c];
     for (uint32_t m = 0; m < call->num_in; ++m) {
       trm_poplar_move_elements(plan, r->bases, call->first_in + m);
     }
-    for (uint32_t w = 0; w < call->workers; ++w) call->run(r->block + call->state, w);
+    for (uint32_t worker = 0; worker < call->workers; ++worker) {
+      const char *what = call->run(r->block + call->state, worker);
+      if (what != NULL) {
+        note_thrown(w, call, what);
+        return;
+      }
+    }
     for (uint32_t m = 0; m < call->num_out; ++m) {
       trm_poplar_move_elements(plan, r->bases, call->first_out + m);
     }
   }
 }
 
-/* A part of the calls, counted from the set's first. */
-typedef struct set_work {
-  const run *r;
-  int64_t first;
-} set_work;
-
-static void run_part(const void *context, int64_t begin, int64_t end, int thread) {
-  const set_work *w = context;
-  run_vertices(w->r, w->first + begin, w->first + end, thread);
-}
-
-static void execute(const run *r, uint32_t number) {
+static trm_status execute(const run *r, uint32_t number, trm_error *error) {
   const trm_poplar_set *set = &r->plan->sets[number];
-  const set_work w = {r, (int64_t)set->first};
+  atomic_bool has_thrown = false;
+  const set_work w = {r, (int64_t)set->first, &has_thrown, error};
   const size_t work = (size_t)set->count * CALL_WORK + (size_t)set->bytes * BYTE_WORK;
-  trm_parallel_ranges(set->count > 1 ? trm_threads_for(work) : 1, set->count, run_part, &w);
+  trm_parallel_ranges(set->count > 1 ? trm_threads_for(work) : 1, set->count, run_vertices, &w);
+  return has_thrown ? TRM_UNKNOWN : TRM_OK;
 }
 
 /* ---- Library steps -------------------------------------------------------------------------- */
@@ -232,6 +245,13 @@ static trm_status run_part_of(const run *r, uint32_t number, uint32_t p, trm_err
   return run_range(r, p == 0 ? number + 1 : operation->ends[p - 1], operation->ends[p], error);
 }
 
+static trm_status check_stopped(const run *r, trm_error *error) {
+  if (r->call->is_stopped != NULL && r->call->is_stopped(r->call->engine)) {
+    FAIL(CANCELLED, "the run was cancelled");
+  }
+  return TRM_OK;
+}
+
 static trm_status run_control(const run *r, uint32_t number, trm_error *error) {
   const trm_poplar_operation *operation = &r->plan->operations.items[number];
   const trm_poplar_program *program = operation->program;
@@ -245,11 +265,15 @@ static trm_status run_control(const run *r, uint32_t number, trm_error *error) {
       return run_part_of(r, number, chosen, error);
     }
     case TRM_POPLAR_REPEAT:
-      for (uint64_t i = 0; i < program->number; ++i) TRY(run_part_of(r, number, 0, error));
+      for (uint64_t i = 0; i < program->number; ++i) {
+        TRY(check_stopped(r, error));
+        TRY(run_part_of(r, number, 0, error));
+      }
       return TRM_OK;
     default: /* WHILE */
       TRY(run_part_of(r, number, 0, error));
       while ((read_predicate(r, operation) != 0) == program->value) {
+        TRY(check_stopped(r, error));
         TRY(run_part_of(r, number, 1, error));
         TRY(run_part_of(r, number, 0, error));
       }
@@ -261,7 +285,7 @@ static trm_status run_range(const run *r, uint32_t begin, uint32_t end, trm_erro
   for (uint32_t o = begin; o < end; o = r->plan->operations.items[o].next) {
     const trm_poplar_operation *operation = &r->plan->operations.items[o];
     switch (operation->kind) {
-      case TRM_POPLAR_EXECUTE: execute(r, operation->number); break;
+      case TRM_POPLAR_EXECUTE: TRY(execute(r, operation->number, error)); break;
       case TRM_POPLAR_COPY: trm_poplar_move_elements(r->plan, r->bases, operation->number); break;
       case TRM_POPLAR_STEP: TRY(run_step(r, operation->number, error)); break;
       case TRM_POPLAR_PRINT: print(r, operation); break;
@@ -271,13 +295,14 @@ static trm_status run_range(const run *r, uint32_t begin, uint32_t end, trm_erro
   return TRM_OK;
 }
 
-trm_status trm_poplar_run_plan(trm_poplar_plan *plan, void *block, const void *const *inputs,
-                               void *const *outputs, trm_error *error) {
-  uint64_t *is_filled = block;
-  const run r = {plan, block, (char **)(void *)((char *)block + TRM_POPLAR_BASES_BEGIN)};
+trm_status trm_poplar_run_plan(trm_poplar_plan *plan, const trm_kernel_call *call,
+                               trm_error *error) {
+  uint64_t *is_filled = call->persistent;
+  char *block = call->persistent;
+  const run r = {plan, call, block, (char **)(void *)(block + TRM_POPLAR_BASES_BEGIN)};
   if (*is_filled == 0) fill_block(&r);
   *is_filled = 1;
-  take_inputs(&r, inputs, outputs);
+  take_inputs(&r, call->operands, call->results);
   TRY(run_range(&r, 0, (uint32_t)plan->operations.count, error));
   give_outputs(&r);
   return TRM_OK;

@@ -11,19 +11,45 @@ _DTYPES = {"bool": 1, "char": 2, "signed char": 2, "short": 3, "int": 4, "longlo
 _IPU_BYTES = {"SPAN": 8, "SHORT_SPAN": 4, "SCALED_PTR32": 2, "SCALED_PTR64": 2, "SCALED_PTR128": 2,
               "COMPACT_PTR": 4, "DELTAN": 8, "DELTANELEMENTS": 8, "COMPACT_DELTAN": 8}
 _WORKERS = {"MultiVertex": 6}
+# Calls compute(). No exception leaves a vertex: the engine is C.
+_GUARD = """#include <cstdio>
+#include <exception>
+namespace {
+template <class Compute>
+const char *trm_guarded(const Compute &compute) {
+#if defined(__cpp_exceptions)
+  static thread_local char what[512];
+  try {
+    compute();
+    return nullptr;
+  } catch (const std::exception &thrown) {
+    std::snprintf(what, sizeof what, "%s", thrown.what());
+  } catch (...) {
+    std::snprintf(what, sizeof what, "an exception that is no std::exception");
+  }
+  return what;
+#else
+  compute();
+  return nullptr;
+#endif
+}
+} // namespace
+"""
 
 
 def runners(source, found, number):
     """C++ with a function for each vertex of a source, and with their descriptions."""
-    lines = [f'#include "{_quoted(str(source))}"', "", "#include <tremula/poplar_codelet.h>", ""]
+    lines = [f'#include "{_quoted(str(source))}"', "", "#include <tremula/poplar_codelet.h>", "",
+             _GUARD]
     for i, vertex in enumerate(found):
         name = f"trm_vertex_{number}_{i}"
-        call = "worker" if vertex.kind == "MultiVertex" else ""
+        worker = "worker" if vertex.kind == "MultiVertex" else ""
+        call = f"static_cast<{name} *>(state)->{name}::compute({worker})"
         lines += [
             f"typedef {vertex.cpp_name} {name};",
-            f"static void {name}_run(void *state, uint32_t worker) {{",
+            f"static const char *{name}_run(void *state, uint32_t worker) {{",
             "  (void)worker;",
-            f"  static_cast<{name} *>(state)->{name}::compute({call});",
+            f"  return trm_guarded([&] {{ {call}; }});",
             "}"]
         if vertex.fields:
             lines += [f"static const trm_codelet_field {name}_fields[] = {{",

@@ -17,7 +17,7 @@ import tempfile
 
 from tremula.poplar import generator, paths, vertices
 
-VERSION = "1"  # of what is made from a source: part of the cache's key
+VERSION = "2"  # of what is made from a source: part of the cache's key
 # All classes are in the debug information, used or not; version 4 has no indexed strings.
 DEBUG_FLAGS = ("-O0", "-gdwarf-4", "-fno-eliminate-unused-debug-types", "-femit-class-debug-always")
 # Vertices have private members, and read memory by several types. Halves are rounded after each

@@ -104,6 +104,8 @@ void trm_engine_narrow_outputs(const trm_engine *engine, void *const *outputs);
 
 /* run.c. Runs all steps of one replica. */
 trm_status trm_replica_run(trm_engine *engine, uint32_t number, trm_error *error);
+/* trm_kernel_call.is_stopped. */
+bool trm_engine_is_stopped(const void *engine);
 
 /* host_calls.c. Calls the function for the host call of step i. */
 trm_status trm_replica_call_host(const trm_engine *engine, uint32_t number, uint32_t i,

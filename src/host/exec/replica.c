@@ -50,7 +50,8 @@ static trm_status create_own_outputs(const trm_executable *executable, uint32_t 
 }
 
 /* Gives each step its part of the tables of operands and results. */
-static void place_calls(const trm_schedule *schedule, trm_replica *replica) {
+static void place_calls(const trm_engine *engine, trm_replica *replica) {
+  const trm_schedule *schedule = engine->executable->schedule;
   size_t operands = 0, results = 0;
   for (uint32_t i = 0; i < schedule->num_steps; ++i) {
     const trm_step *step = &schedule->steps[i];
@@ -58,7 +59,9 @@ static void place_calls(const trm_schedule *schedule, trm_replica *replica) {
                                           .versions = replica->versions + operands,
                                           .results = replica->results + results,
                                           .persistent = replica->persistent + step->persistent,
-                                          .exchange = replica->exchange};
+                                          .exchange = replica->exchange,
+                                          .is_stopped = trm_engine_is_stopped,
+                                          .engine = engine};
     operands += step->num_operands;
     results += step->num_results;
   }
@@ -90,7 +93,7 @@ trm_status trm_replica_create(trm_engine *engine, uint32_t number, trm_error *er
     FAIL_NO_MEMORY("an engine");
   }
   if (engine->team != NULL) replica->exchange = trm_team_exchange(engine->team, number);
-  place_calls(schedule, replica);
+  place_calls(engine, replica);
   TRY(trm_residence_create(schedule, number, &replica->residence, error));
   if (number == 0 && !engine->executable->has_floats) return TRM_OK;
   return create_own_outputs(engine->executable, number, replica, error);

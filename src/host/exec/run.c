@@ -36,10 +36,12 @@ typedef struct runner {
 
 static trm_status run_range(const runner *r, trm_step_range range, seeds seed, trm_error *error);
 
-static inline bool is_stopped(const runner *r) {
-  return atomic_load_explicit(&r->engine->cancelled, memory_order_relaxed) ||
-         (r->engine->team != NULL && trm_team_is_stopped(r->engine->team));
+static inline bool is_stopped(const trm_engine *engine) {
+  return atomic_load_explicit(&engine->cancelled, memory_order_relaxed) ||
+         (engine->team != NULL && trm_team_is_stopped(engine->team));
 }
+
+bool trm_engine_is_stopped(const void *engine) { return is_stopped(engine); }
 
 static trm_status check_cancelled(const runner *r, trm_error *error) {
   if (atomic_load_explicit(&r->engine->cancelled, memory_order_relaxed)) {
@@ -125,7 +127,7 @@ static inline __attribute__((always_inline)) trm_status run_plain(const runner *
   const trm_step *step = &r->schedule->steps[begin], *last = &r->schedule->steps[end];
   const trm_kernel_call *call = &r->replica->calls[begin];
   for (; step < last; ++step, ++call) {
-    if (is_stopped(r)) TRY(check_cancelled(r, error));
+    if (is_stopped(r->engine)) TRY(check_cancelled(r, error));
     if (step->kind == TRM_STEP_KERNEL) {
       const trm_status status = step->kernel->run(step->kernel, call, error);
       if (status != TRM_OK) return note_step(r, step, status, error);
@@ -142,7 +144,7 @@ static trm_status run_plain_while(const runner *r, const trm_step *step,
                                   const void *const *condition, trm_error *error) {
   const trm_step_range first = step->ranges[0], second = step->ranges[1];
   for (;;) {
-    if (is_stopped(r)) TRY(check_cancelled(r, error));
+    if (is_stopped(r->engine)) TRY(check_cancelled(r, error));
     TRY(run_plain(r, first.begin, first.end, error));
     if (!*(const bool *)*condition) return TRM_OK;
     TRY(run_plain(r, second.begin, second.end, error));

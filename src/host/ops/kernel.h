@@ -85,6 +85,10 @@ struct trm_kernel_call {
   uint64_t seed;          /* of random kernels: different for every run, iteration and replica */
   uint64_t shared_seed;   /* the same, but equal on all replicas */
   trm_exchange *exchange; /* NULL: a single replica */
+  /* Whether the run was cancelled, or another replica has failed: a kernel that may run without end
+   * asks now and then, and fails with TRM_CANCELLED. NULL: nothing stops the run. */
+  bool (*is_stopped)(const void *engine);
+  const void *engine;
 };
 
 struct trm_kernel {

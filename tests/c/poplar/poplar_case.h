@@ -93,7 +93,8 @@ static inline machine new_machine(trm_poplar_graph *graph, trm_poplar_program *p
 
 static inline void run_machine(const machine *m, const void *const *inputs, void *const *outputs) {
   trm_error error;
-  if (trm_poplar_run_plan(m->plan, m->block, inputs, outputs, &error) != TRM_OK) {
+  const trm_kernel_call call = {.operands = inputs, .results = outputs, .persistent = m->block};
+  if (trm_poplar_run_plan(m->plan, &call, &error) != TRM_OK) {
     fail_msg("%s", error.message);
   }
 }

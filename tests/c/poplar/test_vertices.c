@@ -13,13 +13,14 @@ typedef struct scale_state {
   int32_t *count;
 } scale_state;
 
-static void run_scale(void *state, uint32_t worker) {
+static const char *run_scale(void *state, uint32_t worker) {
   scale_state *s = state;
   (void)worker;
   for (uint64_t i = 0; i < s->x.size; ++i) {
     s->y[i] = ((const float *)s->x.data)[i] * s->scale + (s->weights != NULL ? s->weights[0] : 0);
   }
   *s->count += (int32_t)s->x.size;
+  return NULL;
 }
 
 #define FIELD(type, member, kind, direction, dtype, outer, inner) \
@@ -49,7 +50,7 @@ typedef struct lists_state {
   float **sums;
 } lists_state;
 
-static void run_lists(void *state, uint32_t worker) {
+static const char *run_lists(void *state, uint32_t worker) {
   const lists_state *s = state;
   const trm_codelet_span *lists = s->lists.data;
   for (uint64_t l = worker; l < s->lists.size; l += 6) {
@@ -57,6 +58,7 @@ static void run_lists(void *state, uint32_t worker) {
     for (uint64_t i = 0; i < lists[l].size; ++i) sum += ((const float *)lists[l].data)[i];
     *s->sums[l] = sum;
   }
+  return NULL;
 }
 
 static const trm_codelet_field lists_fields[] = {

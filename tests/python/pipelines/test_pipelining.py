@@ -98,7 +98,7 @@ def test_recomputation_and_memory_options_change_no_numbers():
 
 def test_a_stage_on_all_ipus():
     expected = plain.train(momentum, COUNT, UPDATES, mean=False)
-    assert_same(train(device_mapping=[_pipeline_arguments.ALL_DEVICES, 0, 1], ipus=2), expected)
+    assert_same(train(device_mapping=[pipelining_ops._ALL_DEVICES, 0, 1], ipus=2), expected)
 
 
 def test_serialised_batches():

@@ -17,7 +17,7 @@ class Field(ctypes.Structure):
 
 class Vertex(ctypes.Structure):
     _fields_ = [("name", ctypes.c_char_p),
-                ("run", ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_uint32)),
+                ("run", ctypes.CFUNCTYPE(ctypes.c_char_p, ctypes.c_void_p, ctypes.c_uint32)),
                 ("state_bytes", ctypes.c_uint32), ("state_align", ctypes.c_uint32),
                 ("workers", ctypes.c_uint32), ("code_bytes", ctypes.c_uint32),
                 ("num_fields", ctypes.c_uint32), ("fields", ctypes.POINTER(Field))]
@@ -34,7 +34,7 @@ class Vertex(ctypes.Structure):
         for name, value in values.items():
             ctypes.memmove(at + fields[name].offset, ctypes.addressof(value), ctypes.sizeof(value))
         for worker in range(self.workers):
-            self.run(at, worker)
+            assert self.run(at, worker) is None
 
 
 class Table(ctypes.Structure):
@@ -52,7 +52,7 @@ def load(path):
     library = ctypes.CDLL(str(path))
     table = Table.in_dll(library, "trm_poplar_codelets")
     assert (table.size, table.version, table.vertex_bytes, table.field_bytes) == (
-        ctypes.sizeof(Table), 1, ctypes.sizeof(Vertex), ctypes.sizeof(Field))
+        ctypes.sizeof(Table), 2, ctypes.sizeof(Vertex), ctypes.sizeof(Field))
     found = {table.vertices[i].name.decode(): table.vertices[i] for i in range(table.num_vertices)}
     assert len(found) == table.num_vertices
     return found, library

@@ -11,7 +11,7 @@ import tensorflow.compat.v1 as tf
 from tremula.tf.inner import graphs
 from tremula.tf.ipu import gradient_accumulation as ga
 from tremula.tf.ipu import scopes
-from tremula.tf.ipu.ops import _pipeline_building
+from tremula.tf.ipu.ops import _pipeline_arguments, _pipeline_building
 from tremula.tf.ipu.ops._pipeline_arguments import (OptimizerFunctionOutput, Pipeline,
                                                     PipelineSchedule, PipelineStageOptions,
                                                     RecomputationMode, one_count, to_list)
@@ -20,6 +20,7 @@ from tremula.tf.runtime.tracing import tracing
 
 __all__ = ["OptimizerFunctionOutput", "PipelineSchedule", "PipelineStageOptions",
            "RecomputationMode", "pipeline", "recomputation_checkpoint"]
+_ALL_DEVICES = _pipeline_arguments.ALL_DEVICES  # programs import it
 
 
 def recomputation_checkpoint(tensors, name=None):
