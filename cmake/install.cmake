@@ -2,7 +2,8 @@
 #   In a wheel (scikit-build-core): the libraries in tremula/lib, the tools in the environment's bin,
 #   tremula.pth beside the package, so that `tensorflow.python.ipu` can be imported.
 #   Otherwise (cmake --install): bin, lib and include of the prefix, for programs in C, which find
-#   them by CMake's find_package(tremula) or by pkg-config (tests/package shows both).
+#   them by CMake's find_package(tremula) or by pkg-config (tests/package shows both);
+#   share/tremula/poplar, for operators in C++, with an enable.sh.
 #
 # oneDNN lies in <environment>/lib, where pip puts it: four levels above tremula/lib.
 
@@ -27,11 +28,7 @@ if(SKBUILD)
   install(TARGETS tremula LIBRARY DESTINATION tremula/lib NAMELINK_SKIP)
   install(TARGETS tremula_tf LIBRARY DESTINATION tremula/lib)
   install(FILES ${CMAKE_SOURCE_DIR}/python/tremula.pth DESTINATION .)
-  # The C++ headers of custom operators, which are in the package, are written over these.
-  foreach(header poplar.h poplar_codelet.h poplar_op.def)
-    install(FILES ${CMAKE_SOURCE_DIR}/include/tremula/${header}
-      DESTINATION tremula/poplar/include/tremula)
-  endforeach()
+  set(operator_headers tremula/poplar/include/tremula)
   # The wheel is for every Python 3. A tool looks for the library in the Python of its environment.
   set(tool_rpath "$ORIGIN/../lib")
   foreach(minor RANGE 9 14)
@@ -73,4 +70,15 @@ else()
       INSTALL_RPATH "$ORIGIN/../${CMAKE_INSTALL_LIBDIR}")
     install(TARGETS ${TREMULA_TOOL_TARGETS} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
   endif()
+  # What custom operators in C++ are compiled with. popc is Python, in a package of the same name as
+  # the wheel's, so that it takes no other version.
+  install(FILES ${CMAKE_SOURCE_DIR}/python/tremula/__init__.py
+    DESTINATION ${CMAKE_INSTALL_DATADIR}/tremula)
+  install(DIRECTORY ${CMAKE_SOURCE_DIR}/python/tremula/poplar USE_SOURCE_PERMISSIONS
+    DESTINATION ${CMAKE_INSTALL_DATADIR}/tremula PATTERN __pycache__ EXCLUDE)
+  set(operator_headers ${CMAKE_INSTALL_DATADIR}/tremula/poplar/include/tremula)
 endif()
+# Poplar's headers, which are in the package, are written over these.
+foreach(header poplar.h poplar_codelet.h poplar_op.def)
+  install(FILES ${CMAKE_SOURCE_DIR}/include/tremula/${header} DESTINATION ${operator_headers})
+endforeach()

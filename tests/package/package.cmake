@@ -35,3 +35,22 @@ run(readelf -d ${WORK}/outside/by_shared)
 if(NOT text MATCHES "NEEDED.*libtremula\\.so\\.0\\]")
   message(FATAL_ERROR "by_shared does not need libtremula.so.0:\n${text}")
 endif()
+
+# An operator in C++ is compiled with what was installed, and runs. popc needs pyelftools.
+find_program(compiler g++)
+execute_process(COMMAND ${PYTHON} -c "import elftools" RESULT_VARIABLE missing OUTPUT_QUIET ERROR_QUIET)
+if(NOT compiler OR missing)
+  message(STATUS "no operator was compiled: g++ or pyelftools is missing")
+  return()
+endif()
+set(ENV{TREMULA_PYTHON} ${PYTHON})
+set(ENV{TREMULA_CODELET_CACHE} ${WORK}/codelets)
+set(ENV{PYTHONPATH} "")
+run(env "OUT=${WORK}/outside" "SOURCES=${OPERATOR}" "PREFIX=${WORK}/prefix" bash -euc [[
+  source "$PREFIX/share/tremula/poplar/enable.sh"
+  popc "$SOURCES/scale_codelet.cpp" -o "$OUT/scale.gp"
+  g++ -shared -fpic "$SOURCES/scale.cpp" -o "$OUT/libscale.so" -lpoplar -lpopops]])
+run(${WORK}/outside/operator ${WORK}/outside/libscale.so ${WORK}/outside/scale.gp)
+if(NOT text STREQUAL "[3.5 8.5][3.5 8.5]")
+  message(FATAL_ERROR "operator printed '${text}'")
+endif()
