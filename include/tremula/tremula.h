@@ -47,6 +47,8 @@ extern "C" {
 
 /* The library's version, a static string such as "0.2.0". */
 TRM_API const char *trm_version(void);
+/* What Poplar's C++ headers call (poplar.h). */
+TRM_API const struct trm_poplar_api *trm_poplar_api_table(void);
 
 /* ============================================================================================
  * The simple layer: a program from a file is compiled, and computes.

@@ -1,9 +1,11 @@
-/* The table of functions that Poplar's headers call (tremula/poplar.h). */
+/* The functions of trm_poplar_api, which tremula/poplar.h documents. */
 #ifndef TREMULA_POPLAR_API_H_
 #define TREMULA_POPLAR_API_H_
 
 #include "tremula/poplar.h"
+#include "tremula/tremula.h"
 
-const trm_poplar_api *trm_poplar_api_table(void);
+#define POPLAR_FUNCTION(member, function) __typeof__(*((const trm_poplar_api *)0)->member) function;
+#include "poplar/api.def"
 
 #endif /* TREMULA_POPLAR_API_H_ */

@@ -114,55 +114,17 @@ static inline const char *trm_poplar_name(trm_poplar_core *core, const char *nam
 /* graph.c. */
 trm_status trm_poplar_graph_create(const char *target, uint32_t num_ipus, uint32_t tiles_per_ipu,
                                    trm_poplar_graph **out_graph, trm_poplar_error *error);
-void trm_poplar_graph_retain(trm_poplar_graph *graph);
-void trm_poplar_graph_release(trm_poplar_graph *graph);
-bool trm_poplar_target(const trm_poplar_graph *graph, const char *key, double *out_number);
-int32_t trm_poplar_graph_virtual(trm_poplar_graph *parent, const uint32_t *tiles,
-                                 uint32_t num_tiles, trm_poplar_graph **out_graph,
-                                 trm_poplar_error *error);
-int32_t trm_poplar_add_compute_set(trm_poplar_graph *graph, const char *name,
-                                   uint32_t *out_compute_set, trm_poplar_error *error);
 
 /* variables.c. */
-int32_t trm_poplar_add_variable(trm_poplar_graph *graph, int32_t dtype, const uint64_t *dims,
-                                uint32_t rank, int32_t placing, const char *name,
-                                trm_poplar_tensor **out_tensor, trm_poplar_error *error);
-int32_t trm_poplar_add_constant(trm_poplar_graph *graph, int32_t dtype, const uint64_t *dims,
-                                uint32_t rank, int32_t data_dtype, const void *data,
-                                uint64_t elements, const char *name, trm_poplar_tensor **out_tensor,
-                                trm_poplar_error *error);
-int32_t trm_poplar_clone(trm_poplar_graph *graph, int32_t dtype, const trm_poplar_tensor *tensor,
-                         const char *name, trm_poplar_tensor **out_tensor, trm_poplar_error *error);
-int32_t trm_poplar_set_initial_tensor(trm_poplar_graph *graph, const trm_poplar_tensor *tensor,
-                                      int32_t data_dtype, const void *data, uint64_t elements,
-                                      trm_poplar_error *error);
-bool trm_poplar_contains_constant(const trm_poplar_graph *graph, const trm_poplar_tensor *tensor);
-int32_t trm_poplar_tensor_text(const trm_poplar_graph *graph, const trm_poplar_tensor *tensor,
-                               char **out_text, trm_poplar_error *error);
 /* Fails unless the tensor's variables may be written. */
 trm_status trm_poplar_check_written(const trm_poplar_graph *graph, const trm_poplar_tensor *tensor,
                                     const char *what, trm_poplar_error *error);
 
-/* mapping.c. */
-int32_t trm_poplar_set_tile_mapping(trm_poplar_graph *graph, const trm_poplar_tensor *tensor,
-                                    const trm_poplar_interval *intervals, uint64_t count,
-                                    trm_poplar_error *error);
-int32_t trm_poplar_get_tile_mapping(const trm_poplar_graph *graph, const trm_poplar_tensor *tensor,
-                                    bool complete, trm_poplar_interval **out_intervals,
-                                    uint64_t *out_count, trm_poplar_error *error);
-int32_t trm_poplar_map_linearly(trm_poplar_graph *graph, const trm_poplar_tensor *tensor,
-                                uint64_t min_elements, uint64_t grain, uint32_t first_tile,
-                                trm_poplar_error *error);
-
-/* The tile of an element; it has those up to *out_end too. */
+/* mapping.c. The tile of an element; it has those up to *out_end too. */
 uint32_t trm_poplar_tile_at(const trm_poplar_variable *variable, uint64_t offset,
                             uint64_t *out_end);
 
 /* codelets.c. */
-int32_t trm_poplar_add_codelets(trm_poplar_graph *graph, const char *path, const char *options,
-                                trm_poplar_error *error);
-int32_t trm_poplar_add_codelets_text(trm_poplar_graph *graph, const char *text, const char *options,
-                                     trm_poplar_error *error);
 /* Vertices of a table that outlives the graph. */
 trm_status trm_poplar_add_table(trm_poplar_graph *graph, const trm_codelet_table *table,
                                 trm_poplar_error *error);
@@ -170,25 +132,6 @@ const trm_codelet_vertex *trm_poplar_find_codelet(const trm_poplar_core *core, c
 void trm_poplar_close_codelets(trm_poplar_codelets *codelets);
 
 /* vertex.c. */
-int32_t trm_poplar_add_vertex(trm_poplar_graph *graph, uint32_t compute_set, const char *codelet,
-                              uint32_t *out_vertex, trm_poplar_error *error);
-int32_t trm_poplar_connect(trm_poplar_graph *graph, uint32_t vertex, const char *field,
-                           int64_t index, const trm_poplar_tensor *tensor, trm_poplar_error *error);
-int32_t trm_poplar_connect_list(trm_poplar_graph *graph, uint32_t vertex, const char *field,
-                                const trm_poplar_tensor *const *tensors, uint64_t count,
-                                trm_poplar_error *error);
-int32_t trm_poplar_set_field_size(trm_poplar_graph *graph, uint32_t vertex, const char *field,
-                                  int64_t index, uint64_t size, trm_poplar_error *error);
-int32_t trm_poplar_set_initial_value(trm_poplar_graph *graph, uint32_t vertex, const char *field,
-                                     int64_t index, int32_t dtype, const void *data,
-                                     uint64_t elements, trm_poplar_error *error);
-int32_t trm_poplar_set_vertex_tile(trm_poplar_graph *graph, uint32_t vertex, uint32_t tile,
-                                   trm_poplar_error *error);
-int32_t trm_poplar_set_perf_estimate(trm_poplar_graph *graph, uint32_t vertex, uint64_t cycles,
-                                     uint64_t flops, trm_poplar_error *error);
-int32_t trm_poplar_register_perf_estimator(trm_poplar_graph *graph, const char *codelet,
-                                           trm_poplar_perf_estimator estimator, void *user,
-                                           void (*release)(void *user), trm_poplar_error *error);
 void trm_poplar_vertex_free(trm_poplar_vertex *vertex);
 /* The binding of a field, or NULL. */
 const trm_poplar_binding *trm_poplar_bound(const trm_poplar_vertex *vertex, uint32_t field,

@@ -29,36 +29,6 @@ struct trm_poplar_program {
   char *text; /* a name or a title */
 };
 
-void trm_poplar_program_retain(trm_poplar_program *program);
-void trm_poplar_program_release(trm_poplar_program *program);
-int32_t trm_poplar_program_sequence(trm_poplar_program **out_program, trm_poplar_error *error);
-int32_t trm_poplar_sequence_add(trm_poplar_program **sequence, trm_poplar_program *program,
-                                trm_poplar_error *error);
-int32_t trm_poplar_program_execute(trm_poplar_graph *graph, uint32_t compute_set, const char *name,
-                                   trm_poplar_program **out_program, trm_poplar_error *error);
-int32_t trm_poplar_program_copy(trm_poplar_graph *graph, const trm_poplar_tensor *source,
-                                const trm_poplar_tensor *destination, bool dont_outline,
-                                const char *name, trm_poplar_program **out_program,
-                                trm_poplar_error *error);
-int32_t trm_poplar_program_print(trm_poplar_graph *graph, const char *title,
-                                 const trm_poplar_tensor *tensor, trm_poplar_program **out_program,
-                                 trm_poplar_error *error);
-int32_t trm_poplar_program_if(trm_poplar_graph *graph, const trm_poplar_tensor *predicate,
-                              trm_poplar_program *on_true, trm_poplar_program *on_false,
-                              trm_poplar_program **out_program, trm_poplar_error *error);
-int32_t trm_poplar_program_switch(trm_poplar_graph *graph, const trm_poplar_tensor *control,
-                                  const int32_t *cases, trm_poplar_program *const *programs,
-                                  uint64_t count, trm_poplar_program *otherwise,
-                                  trm_poplar_program **out_program, trm_poplar_error *error);
-int32_t trm_poplar_program_repeat(uint64_t count, trm_poplar_program *body,
-                                  trm_poplar_program **out_program, trm_poplar_error *error);
-int32_t trm_poplar_program_repeat_while(trm_poplar_graph *graph, bool value,
-                                        trm_poplar_program *condition,
-                                        const trm_poplar_tensor *predicate,
-                                        trm_poplar_program *body, trm_poplar_program **out_program,
-                                        trm_poplar_error *error);
-int32_t trm_poplar_program_write_undef(trm_poplar_graph *graph, const trm_poplar_tensor *tensor,
-                                       trm_poplar_program **out_program, trm_poplar_error *error);
 /* Adds the library step `number` to a sequence. */
 trm_status trm_poplar_add_step(trm_poplar_program **sequence, uint64_t number, const char *name,
                                trm_poplar_error *error);

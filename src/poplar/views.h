@@ -7,6 +7,7 @@
 #ifndef TREMULA_POPLAR_VIEWS_H_
 #define TREMULA_POPLAR_VIEWS_H_
 
+#include "poplar/api.h"
 #include "poplar/failure.h"
 
 /* Runs of a tensor: beyond it a view takes more memory than the data. */
@@ -33,36 +34,6 @@ struct trm_poplar_tensor {
 trm_status trm_poplar_tensor_of(uint32_t variable, int32_t dtype, const uint64_t *dims,
                                 uint32_t rank, trm_poplar_tensor **out_tensor,
                                 trm_poplar_error *error);
-void trm_poplar_tensor_retain(trm_poplar_tensor *tensor);
-void trm_poplar_tensor_release(trm_poplar_tensor *tensor);
-
-/* The views of trm_poplar_api, with its names and arguments. */
-void trm_poplar_tensor_info_of(const trm_poplar_tensor *tensor, trm_poplar_tensor_info *out_info);
-int32_t trm_poplar_slice(const trm_poplar_tensor *tensor, uint32_t dim, uint64_t begin,
-                         uint64_t end, trm_poplar_tensor **out_tensor, trm_poplar_error *error);
-int32_t trm_poplar_index(const trm_poplar_tensor *tensor, uint64_t index,
-                         trm_poplar_tensor **out_tensor, trm_poplar_error *error);
-int32_t trm_poplar_reshape(const trm_poplar_tensor *tensor, const uint64_t *dims, uint32_t rank,
-                           trm_poplar_tensor **out_tensor, trm_poplar_error *error);
-int32_t trm_poplar_dim_shuffle(const trm_poplar_tensor *tensor, const uint32_t *permutation,
-                               uint32_t rank, trm_poplar_tensor **out_tensor,
-                               trm_poplar_error *error);
-int32_t trm_poplar_broadcast(const trm_poplar_tensor *tensor, uint64_t times, uint32_t dim,
-                             trm_poplar_tensor **out_tensor, trm_poplar_error *error);
-int32_t trm_poplar_concat(const trm_poplar_tensor *const *tensors, uint64_t count, uint32_t dim,
-                          trm_poplar_tensor **out_tensor, trm_poplar_error *error);
-int32_t trm_poplar_reverse(const trm_poplar_tensor *tensor, uint32_t dim,
-                           trm_poplar_tensor **out_tensor, trm_poplar_error *error);
-int32_t trm_poplar_sub_sample(const trm_poplar_tensor *tensor, uint64_t stride, uint32_t dim,
-                              trm_poplar_tensor **out_tensor, trm_poplar_error *error);
-int32_t trm_poplar_reinterpret(const trm_poplar_tensor *tensor, int32_t dtype,
-                               trm_poplar_tensor **out_tensor, trm_poplar_error *error);
-bool trm_poplar_is_contiguous(const trm_poplar_tensor *tensor);
-/* Whether an element of a variable is in it twice. Out of memory counts as true. */
-bool trm_poplar_contains_aliases(const trm_poplar_tensor *tensor);
-bool trm_poplar_is_equal(const trm_poplar_tensor *a, const trm_poplar_tensor *b);
-int32_t trm_poplar_regions(const trm_poplar_tensor *tensor, trm_poplar_interval **out_intervals,
-                           uint64_t *out_count, trm_poplar_error *error);
 
 /* The number of the run with the element at `position`, which the tensor has. */
 uint64_t trm_poplar_run_at(const trm_poplar_tensor *tensor, uint64_t position);

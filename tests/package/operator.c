@@ -33,8 +33,7 @@ int main(int argc, char **argv) {
     const int64_t dims[] = {2};
     const trm_type pair = {TRM_F32, 1, dims};
     const trm_value x = trm_build_parameter(b, 0, pair, "x");
-    const trm_value y =
-        trm_build_custom_call(b, "tremula.user-op", &x, 1, &pair, 1, false, config);
+    const trm_value y = trm_build_custom_call(b, "tremula.user-op", &x, 1, &pair, 1, false, config);
     status = trm_builder_build(b, y, &built, &error);
   }
   if (status == TRM_OK) status = run(built, &error);
