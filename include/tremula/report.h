@@ -36,6 +36,9 @@ typedef struct trm_report_framework {
   const char *name, *version; /* "TensorFlow", "2.15.1" */
   /* The inputs of the first run (trm_program_options.inputs), which count loops; or NULL. */
   const void *const *inputs;
+  /* The program's processes (trm_engine_settings.num_processes) and which of them this is; 0 and 1:
+   * the program is this process's own. */
+  uint32_t num_processes, process;
 } trm_report_framework;
 
 /* Plans the executable with its own options (target, ipus, ...). If engine options ask for a

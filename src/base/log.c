@@ -12,6 +12,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/place.h"
+
 enum { LINE_SIZE = 4096 };
 
 static const char *const names[] = {"OFF", "ERR", "WARN", "INFO", "DEBUG", "TRACE"};
@@ -21,6 +23,7 @@ static const char letters[] = " EWIDT";
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static trm_log_level poplar_level = TRM_LOG_WARN, poplibs_level = TRM_LOG_WARN;
 static FILE *poplar_file, *poplibs_file; /* NULL: standard error */
+static char instance[16];                /* of several: "[1] " */
 
 /* Names are in any case. */
 static bool parse_level(const char *name, trm_log_level *out_level) {
@@ -43,11 +46,11 @@ static trm_log_level level_from(const char *variable, trm_log_level otherwise) {
   return level;
 }
 
-/* A file lives as long as the process. */
+/* A file lives as long as the process. Several instances share it. */
 static FILE *file_from(const char *variable, const char *text) {
   if (text == NULL || *text == '\0' || strcmp(text, "stderr") == 0) return NULL;
   if (strcmp(text, "stdout") == 0) return stdout;
-  FILE *file = fopen(text, "we");
+  FILE *file = fopen(text, *instance != '\0' ? "ae" : "we");
   if (file == NULL) {
     fprintf(stderr, "%s is \"%.400s\", which cannot be written: the log goes to standard error\n",
             variable, text);
@@ -56,6 +59,10 @@ static FILE *file_from(const char *variable, const char *text) {
 }
 
 static void read_environment(void) {
+  trm_group_place place;
+  bool knows_local;
+  trm_place_read(&place, &knows_local);
+  if (place.size > 1) snprintf(instance, sizeof instance, "[%u] ", place.rank);
   const char *text = getenv("TF_POPLAR_VLOG_LEVEL");
   const long verbose = text == NULL ? 0 : strtol(text, NULL, 10);
   trm_log_level least = TRM_LOG_OFF;
@@ -87,10 +94,9 @@ void trm_log(trm_log_level level, const char *origin, const char *format, ...) {
   clock_gettime(CLOCK_REALTIME, &now);
   gmtime_r(&now.tv_sec, &utc);
   size_t used = strftime(line, sizeof line, "%Y-%m-%dT%H:%M:%S", &utc);
-  used += (size_t)snprintf(line + used, sizeof line - used,
-                           ".%06ldZ %s:%-8.16s %ld.%ld %c: ", now.tv_nsec / 1000,
-                           is_poplibs(origin) ? "PL" : "PO", origin, (long)getpid(),
-                           (long)syscall(SYS_gettid), letters[level]);
+  used += (size_t)snprintf(line + used, sizeof line - used, ".%06ldZ %s:%-8.16s %ld.%ld %c: %s",
+                           now.tv_nsec / 1000, is_poplibs(origin) ? "PL" : "PO", origin,
+                           (long)getpid(), (long)syscall(SYS_gettid), letters[level], instance);
   va_list args;
   va_start(args, format);
   const int length = vsnprintf(line + used, sizeof line - used - 1, format, args);

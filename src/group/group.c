@@ -7,12 +7,12 @@
 #include <unistd.h>
 
 #include "base/memory.h"
+#include "base/place.h"
 #include "base/sized.h"
 #include "group/channel.h"
 #include "group/mpi.h"
 #include "group/operation.h"
 #include "group/peers.h"
-#include "group/place.h"
 #include "group/progress.h"
 
 static struct {

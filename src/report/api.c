@@ -264,6 +264,8 @@ static trm_status create(trm_executable *executable, const trm_report_framework 
                          .options = options,
                          .framework = framework->name != NULL ? framework->name : "",
                          .framework_version = framework->version != NULL ? framework->version : "",
+                         .num_processes = framework->num_processes,
+                         .process = framework->process,
                          .is_model = executable->options.estimate.ipu_model};
   const bool fits = program->totals.fits;
   const bool written = trm_engine_options_want_report(options) &&

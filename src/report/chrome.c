@@ -1,8 +1,8 @@
 /* Owns: exporting timelines and profiles to Chrome's Trace Event Format, which Perfetto opens.
  *
- * The host's processes and threads are those of the .pvti file. Each IPU of a profile is a process.
- * Its steps begin where the host began the run, and a cycle takes one period of the tile clock. A
- * run begins after the previous one ends. */
+ * The host's processes and threads are those of the .pvti file. Each IPU of a profile is a process,
+ * and those of several instances are apart. Its steps begin where the host began the run, and a
+ * cycle takes one period of the tile clock. A run begins after the previous one ends. */
 #include <stdio.h>
 #include <string.h>
 
@@ -11,12 +11,14 @@
 #include "report/stream.h"
 #include "tremula/report.h"
 
-enum { FIRST_IPU = 1 << 30 }; /* larger than any process id of the host */
+/* Larger than any process id of the host; and room for an instance's IPUs. */
+enum { FIRST_IPU = 1 << 30, INSTANCE_IPUS = 1 << 16 };
 
 typedef struct exporter {
   trm_stream stream;
   const char *path;
   sqlite3 *database;
+  int64_t instance, num_instances; /* of the profile */
 } exporter;
 
 static void begin(exporter *e, const char *phase, const char *name, int64_t process,
@@ -125,14 +127,28 @@ static trm_status export_host(exporter *e, trm_error *error) {
 
 /* ---- The IPUs ------------------------------------------------------------------------------- */
 
+static void take_instance(exporter *e, sqlite3_stmt *row) {
+  e->instance = sqlite3_column_int64(row, 0);
+  e->num_instances = sqlite3_column_int64(row, 1);
+}
+
+static int64_t ipu_process(const exporter *e, int64_t ipu) {
+  return FIRST_IPU + e->instance * INSTANCE_IPUS + ipu;
+}
+
 static void take_ipu(exporter *e, sqlite3_stmt *row) {
-  char name[32];
-  snprintf(name, sizeof name, "IPU %lld", (long long)sqlite3_column_int64(row, 0));
-  put_name(e, "process_name", FIRST_IPU + sqlite3_column_int64(row, 0), 0, name);
+  const long long ipu = sqlite3_column_int64(row, 0);
+  char name[64];
+  if (e->num_instances > 1) {
+    snprintf(name, sizeof name, "instance %lld, IPU %lld", (long long)e->instance, ipu);
+  } else {
+    snprintf(name, sizeof name, "IPU %lld", ipu);
+  }
+  put_name(e, "process_name", ipu_process(e, ipu), 0, name);
 }
 
 static void take_step(exporter *e, sqlite3_stmt *row) {
-  begin(e, "X", text_at(row, 1), FIRST_IPU + sqlite3_column_int64(row, 0),
+  begin(e, "X", text_at(row, 1), ipu_process(e, sqlite3_column_int64(row, 0)),
         sqlite3_column_int64(row, 5));
   put_real(e, "ts", sqlite3_column_double(row, 2));
   put_real(e, "dur", sqlite3_column_double(row, 3));
@@ -159,6 +175,11 @@ static const char steps[] =
     " WHERE s.cycles > 0 AND t.program != -1";
 
 static trm_status export_ipus(exporter *e, trm_error *error) {
+  e->instance = 0, e->num_instances = 1; /* older profiles do not say */
+  TRY(each(e,
+           "SELECT max(value * (key = 'instance')), max(value * (key = 'num_instances')) FROM meta"
+           " WHERE key IN ('instance', 'num_instances') HAVING count(*) = 2",
+           take_instance, error));
   TRY(each(e, "SELECT id FROM ipus", take_ipu, error));
   return each(e, steps, take_step, error);
 }

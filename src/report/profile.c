@@ -14,6 +14,7 @@
 #include "report/database.h"
 #include "report/schema.h"
 #include "report/write.h"
+#include "tremula/group.h"
 
 /* An index, or -1 for TRM_NO_INDEX. */
 static int64_t index_or_none(uint32_t index) { return index == TRM_NO_INDEX ? -1 : (int64_t)index; }
@@ -30,23 +31,44 @@ static trm_status begin(row_writer *rows, const char *sql, trm_error *error) {
 }
 #define ROW(...) TRY(trm_database_insert(rows->statement, error, __VA_ARGS__))
 
-/* Writes the number of this process among several (the task of TF_CONFIG among the workers), and a
- * hash of the program, which does not depend on the target. */
-static trm_status write_instance(const trm_report_source *s, row_writer *rows, trm_error *error) {
+/* This process among several. */
+typedef struct instance {
+  int64_t index, count;
+  bool shares; /* one program has the replicas of all */
+} instance;
+
+/* The task of TF_CONFIG among the workers; false: there is none. */
+static bool read_task(instance *out) {
   const char *text = getenv("TF_CONFIG");
   json_t *config = text != NULL ? json_loads(text, 0, NULL) : NULL;
   json_t *task = json_object_get(config, "task");
-  const size_t workers =
-      json_array_size(json_object_get(json_object_get(config, "cluster"), "worker"));
-  const int64_t index = json_integer_value(json_object_get(task, "index"));
-  const bool known = workers > 0 && index >= 0 && (size_t)index < workers;
+  out->count =
+      (int64_t)json_array_size(json_object_get(json_object_get(config, "cluster"), "worker"));
+  out->index = json_integer_value(json_object_get(task, "index"));
+  out->shares = false;
   json_decref(config);
+  return out->count > 0 && out->index >= 0 && out->index < out->count;
+}
+
+static instance find_instance(const trm_report_source *s) {
+  if (s->num_processes > 1) return (instance){s->process, s->num_processes, true};
+  instance found;
+  if (read_task(&found)) return found;
+  trm_group_place place;
+  trm_group_get_place(&place);
+  return (instance){place.rank, place.size, false};
+}
+
+/* Also a hash of the program, which does not depend on the target. */
+static trm_status write_instance(const trm_report_source *s, row_writer *rows, trm_error *error) {
+  const instance own = find_instance(s);
+  const int64_t replicas = s->program->totals.replicas;
   char host[256] = "";
   if (gethostname(host, sizeof host) != 0) host[0] = '\0';
   host[sizeof host - 1] = '\0';
-  ROW("ti", "instance", known ? index : (int64_t)0);
-  ROW("ti", "num_instances", known ? (int64_t)workers : (int64_t)1);
-  ROW("ti", "replica_offset", known ? index * s->program->totals.replicas : (int64_t)0);
+  ROW("ti", "instance", own.index);
+  ROW("ti", "num_instances", own.count);
+  ROW("ti", "replica_offset", own.index * (own.shares ? replicas / own.count : replicas));
   ROW("tt", "hostname", host);
   void *module; /* binary: a printed module would have every number of a frozen network */
   size_t size;

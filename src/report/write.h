@@ -30,6 +30,7 @@ typedef struct trm_report_source {
   const char *framework, *framework_version; /* never NULL */
   char directory[TRM_REPORT_PATH];
   char timestamp[64];
+  uint32_t num_processes, process; /* trm_report_framework */
   bool is_model;
   trm_lowered lowered;
   trm_report_debug debug;

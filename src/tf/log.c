@@ -11,6 +11,7 @@
 #include <sys/time.h>
 #include <time.h>
 
+#include "base/place.h"
 #include "cxx.h"
 
 enum { LINE_SIZE = 6144 };
@@ -24,7 +25,13 @@ static void write_line(char severity, const char *place, const char *format, va_
   localtime_r(&now.tv_sec, &local);
   strftime(date, sizeof date, "%Y-%m-%d %H:%M:%S", &local);
   vsnprintf(text, sizeof text, format, args);
-  fprintf(stderr, "%s.%06ld: %c %s] %s\n", date, (long)now.tv_usec, severity, place, text);
+  char instance[16] = "";
+  trm_group_place own;
+  bool knows_local;
+  trm_place_read(&own, &knows_local);
+  if (own.size > 1) snprintf(instance, sizeof instance, "[%u] ", own.rank);
+  fprintf(stderr, "%s.%06ld: %c %s] %s%s\n", date, (long)now.tv_usec, severity, place, instance,
+          text);
 }
 
 void trm_tf_log_line(char severity, const char *file, int line, const char *format, ...) {

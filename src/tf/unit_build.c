@@ -286,11 +286,16 @@ static void set_first_inputs(trm_tf_parts *parts, const trm_tf_code *code) {
 
 /* Writes a profile, if one is wanted, of an executable that was compiled now; one from the cache
  * had its profile then. Fails if the program does not fit. */
-static trm_status report(trm_tf_parts *parts, const trm_tf_code *code, bool is_compiled,
+static trm_status report(trm_tf_parts *parts, const trm_tf_code *code,
+                         const trm_tf_distribution *distribution, bool is_compiled,
                          trm_error *error) {
   set_first_inputs(parts, code);
-  const trm_report_framework framework = {sizeof framework, "TensorFlow",
-                                          trm_tf_tensorflow_version(), parts->inputs};
+  const trm_report_framework framework = {.size = sizeof framework,
+                                          .name = "TensorFlow",
+                                          .version = trm_tf_tensorflow_version(),
+                                          .inputs = parts->inputs,
+                                          .num_processes = distribution->num_processes,
+                                          .process = distribution->process};
   parts->is_trivial = trm_inspect_is_trivial(trm_inspect_module(parts->executable));
   if (parts->is_trivial) return TRM_OK;
   if (!is_compiled) return trm_report_check(parts->executable, error);
@@ -318,7 +323,7 @@ static trm_status build(trm_tf_parts *parts, const trm_tf_code *code,
   TRY(allocate_arguments(parts, error));
   trm_tf_watch_stage(watch, TRM_TF_STAGE_PLANNING);
   const bool was_judged = trm_executable_is_judged(parts->executable);
-  const trm_status reported = report(parts, code, watch->is_on, error);
+  const trm_status reported = report(parts, code, &settings->distribution, watch->is_on, error);
   if (!was_judged && trm_executable_is_judged(parts->executable)) {
     store_again(code->module, code->size, settings, parts->executable);
   }

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/place.h"
 #include "base/wait.h"
 #include "events.h"
 #include "log.h"
@@ -93,9 +94,14 @@ static trm_tf_progress *bars;
 
 void trm_tf_show_progress(int32_t wanted) { atomic_store(&mode, wanted); }
 
+/* Of several instances, only the first shows a bar. */
 static bool is_wanted(const trm_module *module) {
   static const char *const slow[] = {"all-reduce", "cholesky", "convolution", "custom-call",
                                      "dot",        "infeed",   "outfeed",     "triangular-solve"};
+  trm_group_place place;
+  bool knows_local;
+  trm_place_read(&place, &knows_local);
+  if (place.rank > 0) return false;
   switch (atomic_load(&mode)) {
     case TRM_TF_PROGRESS_ALWAYS: return true;
     case TRM_TF_PROGRESS_AUTO:

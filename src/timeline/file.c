@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/place.h"
 #include "tremula/tremula.h"
 
 static const char schema[] =
@@ -32,7 +33,7 @@ static trm_status run(sqlite3 *database, const char *sql, trm_error *error) {
   return fail(database, "the timeline cannot be written", error);
 }
 
-/* The program's name and arguments. */
+/* The program's name and arguments; of several instances, which one. */
 static void command_line(char *out, size_t size) {
   FILE *file = fopen("/proc/self/cmdline", "r");
   size_t length = file != NULL ? fread(out, 1, size - 1, file) : 0;
@@ -41,7 +42,10 @@ static void command_line(char *out, size_t size) {
   for (size_t i = 0; i < length; ++i) {
     if (out[i] == '\0') out[i] = ' ';
   }
-  out[length] = '\0';
+  trm_group_place place;
+  bool knows_local;
+  trm_place_read(&place, &knows_local);
+  snprintf(out + length, size - length, place.size > 1 ? ", instance %u" : "", place.rank);
 }
 
 static trm_status begin(sqlite3 *database, trm_error *error) {

@@ -14,8 +14,8 @@
 
 #include "base/half.h"
 #include "base/memory.h"
+#include "base/place.h"
 #include "base/wait.h"
-#include "group/place.h"
 #include "tremula/group.h"
 
 #include "../launch.h"

@@ -19,12 +19,19 @@ static trm_program *plan(const char *text) {
   return program;
 }
 
+/* As one of so many processes that share a program. */
+static uint32_t num_processes, process;
+
 static void write_profile(const trm_program *program, bool advice) {
   trm_engine_options options;
   trm_engine_options_default(&options);
   options.advice = advice;
-  trm_report_source source = {
-      .program = program, .options = &options, .framework = "", .framework_version = ""};
+  trm_report_source source = {.program = program,
+                              .options = &options,
+                              .framework = "",
+                              .framework_version = "",
+                              .num_processes = num_processes,
+                              .process = process};
   trm_error error;
   assert_int_equal(trm_lowered_create(program, &source.lowered, &error), TRM_OK);
   if (trm_report_write_profile(&source, ":memory:", true, &database, &error) != TRM_OK) {
@@ -151,6 +158,33 @@ static void test_mini_batches_of_a_pipeline(void **unused) {
   trm_program_free(program);
 }
 
+static void check_instance(int instance, int count, int replica_offset) {
+  assert_int_equal(number(database, "SELECT value FROM meta WHERE key = 'instance'", 0), instance);
+  assert_int_equal(number(database, "SELECT value FROM meta WHERE key = 'num_instances'", 0),
+                   count);
+  assert_int_equal(number(database, "SELECT value FROM meta WHERE key = 'replica_offset'", 0),
+                   replica_offset);
+}
+
+static void test_instances_of_a_launcher(void **unused) {
+  (void)unused;
+  trm_program *program = plan(training);
+  program->totals.replicas = 4;
+  setenv("OMPI_COMM_WORLD_RANK", "1", 1);
+  setenv("OMPI_COMM_WORLD_SIZE", "2", 1);
+  write_profile(program, false); /* a program of its own with four replicas */
+  check_instance(1, 2, 4);
+  sqlite3_close(database);
+  num_processes = 2, process = 1;
+  write_profile(program, false); /* both have two of the four */
+  num_processes = process = 0;
+  check_instance(1, 2, 2);
+  sqlite3_close(database);
+  unsetenv("OMPI_COMM_WORLD_RANK");
+  unsetenv("OMPI_COMM_WORLD_SIZE");
+  trm_program_free(program);
+}
+
 static void test_instances(void **unused) {
   (void)unused;
   trm_program *program = plan(training);
@@ -160,8 +194,7 @@ static void test_instances(void **unused) {
          1);
   write_profile(program, false);
   unsetenv("TF_CONFIG");
-  assert_int_equal(number(database, "SELECT value FROM meta WHERE key = 'instance'", 0), 2);
-  assert_int_equal(number(database, "SELECT value FROM meta WHERE key = 'num_instances'", 0), 3);
+  check_instance(2, 3, 2);
   assert_int_equal(COUNT("meta WHERE key = 'program_hash' AND length(value) = 16"), 1);
   assert_int_equal(number(database, "SELECT value FROM target WHERE key = 'floor_plan_columns'", 0),
                    16);
@@ -170,9 +203,12 @@ static void test_instances(void **unused) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_streams_and_roles), cmocka_unit_test(test_cycles_and_bytes_by_tile),
-      cmocka_unit_test(test_regions),           cmocka_unit_test(test_advice),
-      cmocka_unit_test(test_instances),         cmocka_unit_test(test_mini_batches_of_a_pipeline)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_streams_and_roles),
+                                     cmocka_unit_test(test_cycles_and_bytes_by_tile),
+                                     cmocka_unit_test(test_regions),
+                                     cmocka_unit_test(test_advice),
+                                     cmocka_unit_test(test_instances),
+                                     cmocka_unit_test(test_instances_of_a_launcher),
+                                     cmocka_unit_test(test_mini_batches_of_a_pipeline)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -110,7 +110,8 @@ static void test_written_and_read(void **state) {
   trm_executable *executable = compile(text, options, 1);
   trm_report *report = NULL;
   trm_error error;
-  const trm_report_framework framework = {sizeof framework, "Test", "1.2", NULL};
+  const trm_report_framework framework = {
+      .size = sizeof framework, .name = "Test", .version = "1.2"};
   if (trm_report_create(executable, &framework, &report, &error) != TRM_OK) {
     fail_msg("%s", error.message);
   }

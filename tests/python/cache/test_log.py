@@ -59,3 +59,14 @@ def test_the_verifier_looks_after_every_pass(compile_with):
 def test_a_level_that_is_none_is_named(compile_with):
     lines = compile_with(POPLAR_LOG_LEVEL="LOUD")
     assert len(lines) == 1 and "LOUD" in lines[0] and "TRACE" in lines[0]
+
+
+def test_lines_of_several_instances(compile_with, tmp_path):
+    """Each line names the instance, and instances share a file."""
+    for rank in "01":
+        compile_with(POPLAR_LOG_LEVEL="INFO", POPLAR_LOG_DEST="log", OMPI_COMM_WORLD_RANK=rank,
+                     OMPI_COMM_WORLD_SIZE="2")
+    lines = (tmp_path / "log").read_text().splitlines()
+    assert all(LINE.fullmatch(line) for line in lines)
+    ranks = [re.search(r" I: \[(\d)\] \w", line).group(1) for line in lines]
+    assert ranks == sorted(ranks) and set(ranks) == {"0", "1"}

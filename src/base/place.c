@@ -1,5 +1,5 @@
 /* Owns: the launchers' environment variables. */
-#include "group/place.h"
+#include "base/place.h"
 
 #include <stdlib.h>
 

@@ -1,6 +1,6 @@
 /* What the launcher's environment says of this process. */
-#ifndef TREMULA_GROUP_PLACE_H_
-#define TREMULA_GROUP_PLACE_H_
+#ifndef TREMULA_BASE_PLACE_H_
+#define TREMULA_BASE_PLACE_H_
 
 #include "tremula/group.h"
 
@@ -8,4 +8,4 @@
  * and no guess. */
 void trm_place_read(trm_group_place *out_place, bool *out_knows_local);
 
-#endif /* TREMULA_GROUP_PLACE_H_ */
+#endif /* TREMULA_BASE_PLACE_H_ */
