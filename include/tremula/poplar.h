@@ -32,7 +32,7 @@ extern "C" {
 
 /* The version of this header that a library was compiled with. Later versions of the table have
  * more members at the end; `size` tells which there are. */
-#define TRM_POPLAR_VERSION 1
+#define TRM_POPLAR_VERSION 2
 
 typedef struct trm_poplar_graph trm_poplar_graph;
 typedef struct trm_poplar_tensor trm_poplar_tensor;
@@ -123,6 +123,13 @@ typedef enum trm_poplar_reduction {
   TRM_POPLAR_REDUCE_SQUARE_ADD = 6,
   TRM_POPLAR_REDUCE_LOG_ADD = 7
 } trm_poplar_reduction;
+
+/* What step_multi_update does with a slice. */
+typedef enum trm_poplar_update {
+  TRM_POPLAR_UPDATE_SET = 0,
+  TRM_POPLAR_UPDATE_ADD = 1,
+  TRM_POPLAR_UPDATE_MAX = 2
+} trm_poplar_update;
 
 /* Of add_variable and clone: who maps the new variable. */
 typedef enum trm_poplar_placing {
@@ -323,6 +330,23 @@ typedef struct trm_poplar_api {
                          const uint32_t *dims, uint32_t num_dims, int32_t reduction,
                          const trm_poplar_tensor *scale, bool update, trm_poplar_program **sequence,
                          const char *name, trm_poplar_tensor **tensor, trm_poplar_error *error);
+
+  /* ---- Of version 2 ---- */
+  /* Slices of `sizes` elements in dimensions `dims` of a tensor, at the rows of indices
+   * [slice, dimension]: [slice, ...]. grouped: all have one more dimension before them, which
+   * `dims` do not count. */
+  int32_t (*step_multi_slice)(trm_poplar_graph *graph, const trm_poplar_tensor *tensor,
+                              const trm_poplar_tensor *indices, bool grouped, const uint32_t *dims,
+                              const uint64_t *sizes, uint32_t num_dims,
+                              trm_poplar_program **sequence, const char *name,
+                              trm_poplar_tensor **out_tensor, trm_poplar_error *error);
+  /* Writes such slices. scale: a scalar that multiplies them, or NULL. */
+  int32_t (*step_multi_update)(trm_poplar_graph *graph, const trm_poplar_tensor *tensor,
+                               const trm_poplar_tensor *slices, const trm_poplar_tensor *indices,
+                               const trm_poplar_tensor *scale, int32_t update, bool grouped,
+                               const uint32_t *dims, const uint64_t *sizes, uint32_t num_dims,
+                               trm_poplar_program **sequence, const char *name,
+                               trm_poplar_error *error);
 } trm_poplar_api;
 
 /* ---- What Tremula calls in a library of operators ------------------------------------------- */

@@ -9,7 +9,8 @@
  *   vertex.c      vertices and their fields
  *   program.c     programs
  *   expression.c  library steps: elementwise expressions as HLO
- *   library.c     the other library steps
+ *   library.c     products and reductions as HLO
+ *   slices.c      slices at indices as HLO
  *   step.c        running a library step by Tremula's kernels
  *   plan*.c       a graph and a program as what runs: operations, vertices, inputs and outputs
  *   overlap.c     the check of a compute set

@@ -5,18 +5,18 @@
 #include "poplar/step.h"
 #include "tremula/builder.h"
 
-static trm_value parameter(trm_builder *builder, int64_t number, const trm_poplar_tensor *tensor) {
+trm_value trm_poplar_parameter(trm_builder *builder, int64_t number,
+                               const trm_poplar_tensor *tensor) {
   int64_t dims[TRM_MAX_RANK];
   for (uint32_t d = 0; d < tensor->rank; ++d) dims[d] = (int64_t)tensor->dims[d];
   const trm_type type = {(trm_dtype)tensor->dtype, (int32_t)tensor->rank, dims};
   return trm_build_parameter(builder, number, type, NULL);
 }
 
-/* Ends the module, and makes the step. *result NULL: with a new variable. */
-static trm_status finish(trm_poplar_graph *graph, trm_builder *builder, trm_value root,
-                         const trm_poplar_tensor *const *operands, uint32_t num_operands,
-                         trm_poplar_tensor **result, const char *name,
-                         trm_poplar_program **sequence, trm_poplar_error *error) {
+trm_status trm_poplar_step_finish(trm_poplar_graph *graph, trm_builder *builder, trm_value root,
+                                  const trm_poplar_tensor *const *operands, uint32_t num_operands,
+                                  trm_poplar_tensor **result, const char *name,
+                                  trm_poplar_program **sequence, trm_poplar_error *error) {
   trm_module *module;
   trm_error inner;
   trm_tensor_info info;
@@ -73,11 +73,12 @@ int32_t trm_poplar_step_mat_mul(trm_poplar_graph *graph, const trm_poplar_tensor
   const int64_t batch = 0, last = (int64_t)left->rank - 1, second = last - 1;
   const trm_axes batches = {&batch, left->rank == 3 ? 1 : 0};
   const trm_value root =
-      trm_build_dot(b, parameter(b, 0, left), parameter(b, 1, right), batches, batches,
-                    (trm_axes){&last, 1}, (trm_axes){&second, 1}, (trm_dtype)dtype);
+      trm_build_dot(b, trm_poplar_parameter(b, 0, left), trm_poplar_parameter(b, 1, right), batches,
+                    batches, (trm_axes){&last, 1}, (trm_axes){&second, 1}, (trm_dtype)dtype);
   const trm_poplar_tensor *operands[] = {left, right};
   trm_poplar_tensor *result = NULL;
-  const trm_status status = finish(graph, b, root, operands, 2, &result, name, sequence, error);
+  const trm_status status =
+      trm_poplar_step_finish(graph, b, root, operands, 2, &result, name, sequence, error);
   trm_builder_free(b);
   TRY(status);
   *out_tensor = result;
@@ -132,7 +133,7 @@ static trm_value reduce(trm_builder *b, const trm_poplar_tensor *operand, int32_
                         trm_axes axes, int32_t reduction, const trm_poplar_tensor *scale) {
   const bool widens = operand->dtype == TRM_F16;
   const trm_dtype type = widens ? TRM_F32 : (trm_dtype)operand->dtype;
-  trm_value x = parameter(b, 0, operand);
+  trm_value x = trm_poplar_parameter(b, 0, operand);
   if (widens) x = trm_build_convert(b, x, type);
   if (reduction == TRM_POPLAR_REDUCE_SQUARE_ADD) x = trm_build_binary(b, "multiply", x, x);
   const char *opcode = reductions[reduction].opcode;
@@ -147,7 +148,7 @@ static trm_value reduce(trm_builder *b, const trm_poplar_tensor *operand, int32_
       for (int32_t i = 0; i < axes.count; ++i) is_reduced |= axes.items[i] == (int64_t)d;
       if (!is_reduced) kept[count++] = (int64_t)operand->dims[d];
     }
-    trm_value factor = trm_build_reshape(b, parameter(b, 1, scale), (trm_axes){NULL, 0});
+    trm_value factor = trm_build_reshape(b, trm_poplar_parameter(b, 1, scale), (trm_axes){NULL, 0});
     factor = trm_build_convert(b, factor, type);
     factor = trm_build_broadcast(b, factor, (trm_axes){kept, count}, (trm_axes){NULL, 0});
     root = trm_build_binary(b, "multiply", root, factor);
@@ -179,10 +180,11 @@ int32_t trm_poplar_step_reduce(trm_poplar_graph *graph, const trm_poplar_tensor 
   if (scale != NULL) operands[count++] = scale;
   trm_value root = reduce(b, operand, dtype, (trm_axes){axes, (int32_t)num_dims}, reduction, scale);
   if (update) {
-    root = trm_build_binary(b, "add", parameter(b, count, *tensor), root);
+    root = trm_build_binary(b, "add", trm_poplar_parameter(b, count, *tensor), root);
     operands[count++] = *tensor;
   }
-  const trm_status status = finish(graph, b, root, operands, count, tensor, name, sequence, error);
+  const trm_status status =
+      trm_poplar_step_finish(graph, b, root, operands, count, tensor, name, sequence, error);
   trm_builder_free(b);
   return status;
 }

@@ -5,6 +5,7 @@
 #define TREMULA_POPLAR_STEP_H_
 
 #include "poplar/graph.h"
+#include "tremula/builder.h"
 
 typedef struct trm_poplar_step {
   const char *name;
@@ -20,6 +21,15 @@ trm_status trm_poplar_step_add(trm_poplar_graph *graph, trm_module *module,
                                const trm_poplar_tensor *const *operands, uint32_t num_operands,
                                trm_poplar_tensor *result, const char *name,
                                trm_poplar_program **sequence, trm_poplar_error *error);
+
+/* library.c. A parameter of a builder's module for a tensor. */
+trm_value trm_poplar_parameter(trm_builder *builder, int64_t number,
+                               const trm_poplar_tensor *tensor);
+/* Ends the module, and makes the step. *result NULL: with a new variable. */
+trm_status trm_poplar_step_finish(trm_poplar_graph *graph, trm_builder *builder, trm_value root,
+                                  const trm_poplar_tensor *const *operands, uint32_t num_operands,
+                                  trm_poplar_tensor **result, const char *name,
+                                  trm_poplar_program **sequence, trm_poplar_error *error);
 
 /* Running. A runner computes a step for one caller at a time. */
 typedef struct trm_poplar_runner trm_poplar_runner;

@@ -1,0 +1,242 @@
+/* Slices whose places are tensors. `dims` are the sliced dimensions, `sizes` a slice's sizes in
+ * them. Indices are of INT or UNSIGNED_INT. A slice that would reach over the end is read at the
+ * end, and is not written. */
+#ifndef TREMULA_POPOPS_DYNAMIC_SLICE_HPP_
+#define TREMULA_POPOPS_DYNAMIC_SLICE_HPP_
+
+#include <cstddef>
+#include <vector>
+
+#include "../poplar/Graph.hpp"
+#include "../poplar/Program.hpp"
+#include "SlicePlan.hpp"
+
+namespace popops {
+namespace embedding {
+
+inline SlicePlan plan(const poplar::Graph &, const poplar::Type &, std::size_t /*numEntries*/,
+                      std::size_t /*outputSize*/, const std::vector<std::size_t> & /*numLookups*/,
+                      const poplar::OptionFlags & = {}) {
+  return SlicePlan();
+}
+inline SlicePlan plan(const poplar::Graph &, const poplar::Type &, std::size_t /*groupSize*/,
+                      std::size_t /*numEntries*/, std::size_t /*outputSize*/,
+                      const std::vector<std::size_t> & /*numLookups*/,
+                      const poplar::OptionFlags & = {}) {
+  return SlicePlan();
+}
+
+} // namespace embedding
+
+namespace detail {
+
+typedef std::vector<std::size_t> Sizes;
+
+inline poplar::Tensor slice(poplar::Graph &graph, const poplar::Tensor &t,
+                            const poplar::Tensor &indices, bool grouped, const Sizes &dims,
+                            const Sizes &sizes, poplar::program::Sequence &program,
+                            const poplar::DebugContext &debug) {
+  const std::vector<uint32_t> numbers(dims.begin(), dims.end());
+  const std::vector<uint64_t> wide = poplar::detail::wide(sizes);
+  if (dims.size() != sizes.size()) throw poputil::poplibs_error("slices have a size a dimension");
+  trm_poplar_tensor *result = nullptr;
+  poplar::detail::Failure failure;
+  failure.check(poplar::detail::table().step_multi_slice(
+      graph.handle(), t.get(), indices.get(), grouped, numbers.data(), wide.data(),
+      static_cast<uint32_t>(numbers.size()), program.place(), debug.getPathName().c_str(), &result,
+      failure));
+  return poplar::Tensor(graph.handle(), result);
+}
+
+inline void update(poplar::Graph &graph, const poplar::Tensor &t, const poplar::Tensor &s,
+                   const poplar::Tensor &indices, const poplar::Tensor &scale,
+                   trm_poplar_update how, bool grouped, const Sizes &dims, const Sizes &sizes,
+                   poplar::program::Sequence &program, const poplar::DebugContext &debug) {
+  const std::vector<uint32_t> numbers(dims.begin(), dims.end());
+  const std::vector<uint64_t> wide = poplar::detail::wide(sizes);
+  if (dims.size() != sizes.size()) throw poputil::poplibs_error("slices have a size a dimension");
+  poplar::detail::Failure failure;
+  failure.check(poplar::detail::table().step_multi_update(
+      graph.handle(), t.get(), s.get(), indices.get(), scale.handle(), how, grouped, numbers.data(),
+      wide.data(), static_cast<uint32_t>(numbers.size()), program.place(),
+      debug.getPathName().c_str(), failure));
+}
+
+/* A new variable of the shape of `count` slices, or of the whole without a count; a group dimension
+ * of 0 is none. */
+inline poplar::Tensor for_slices(poplar::Graph &graph, const poplar::Type &type, std::size_t groups,
+                                 Sizes shape, const Sizes &dims, const Sizes &sizes,
+                                 const std::size_t *count, const poplar::DebugContext &debug) {
+  for (std::size_t i = 0; count != nullptr && i < dims.size(); ++i) shape.at(dims[i]) = sizes.at(i);
+  if (count != nullptr) shape.insert(shape.begin(), *count);
+  if (groups > 0) shape.insert(shape.begin(), groups);
+  return graph.addVariable(type, shape, poplar::VariableMappingMethod::LINEAR, debug);
+}
+
+} // namespace detail
+
+/* ---- Variables for them ---- */
+
+inline poplar::Tensor createSliceableTensor(poplar::Graph &graph, const poplar::Type &type,
+                                            const detail::Sizes &shape, const detail::Sizes &dims,
+                                            const detail::Sizes &sizes,
+                                            std::size_t /*minGrainSize*/ = 0,
+                                            const poplar::DebugContext &debug = {}) {
+  return detail::for_slices(graph, type, 0, shape, dims, sizes, nullptr, debug);
+}
+inline poplar::Tensor createSliceableTensor(poplar::Graph &graph, const poplar::Type &type,
+                                            const detail::Sizes &shape, const detail::Sizes &dims,
+                                            const detail::Sizes &sizes, const SlicePlan &,
+                                            const poplar::OptionFlags &,
+                                            const poplar::DebugContext &debug = {}) {
+  return detail::for_slices(graph, type, 0, shape, dims, sizes, nullptr, debug);
+}
+inline poplar::Tensor createGroupedSliceableTensor(
+    poplar::Graph &graph, const poplar::Type &type, std::size_t groupSize,
+    const detail::Sizes &shape, const detail::Sizes &dims, const detail::Sizes &sizes,
+    const SlicePlan &, const poplar::OptionFlags &, const poplar::DebugContext &debug = {}) {
+  return detail::for_slices(graph, type, groupSize, shape, dims, sizes, nullptr, debug);
+}
+/* [numIndices, slice]. `shape` is that of the tensor that is sliced. */
+inline poplar::Tensor createSliceTensor(poplar::Graph &graph, const poplar::Type &type,
+                                        const detail::Sizes &shape, const detail::Sizes &dims,
+                                        const detail::Sizes &sizes, std::size_t numIndices,
+                                        const poplar::DebugContext &debug = {}) {
+  return detail::for_slices(graph, type, 0, shape, dims, sizes, &numIndices, debug);
+}
+inline poplar::Tensor createSliceTensor(poplar::Graph &graph, const poplar::Type &type,
+                                        const detail::Sizes &shape, const detail::Sizes &dims,
+                                        const detail::Sizes &sizes, std::size_t numIndices,
+                                        const SlicePlan &, const poplar::OptionFlags &,
+                                        const poplar::DebugContext &debug = {}) {
+  return detail::for_slices(graph, type, 0, shape, dims, sizes, &numIndices, debug);
+}
+inline poplar::Tensor createSliceTensor(poplar::Graph &graph, const poplar::Tensor &t,
+                                        const detail::Sizes &dims, const detail::Sizes &sizes,
+                                        std::size_t numIndices,
+                                        const poplar::DebugContext &debug = {}) {
+  return detail::for_slices(graph, t.elementType(), 0, t.shape(), dims, sizes, &numIndices, debug);
+}
+inline poplar::Tensor createGroupedSliceTensor(poplar::Graph &graph, const poplar::Type &type,
+                                               std::size_t groupSize, const detail::Sizes &shape,
+                                               const detail::Sizes &dims,
+                                               const detail::Sizes &sizes, std::size_t numIndices,
+                                               const SlicePlan &, const poplar::OptionFlags &,
+                                               const poplar::DebugContext &debug = {}) {
+  return detail::for_slices(graph, type, groupSize, shape, dims, sizes, &numIndices, debug);
+}
+/* [numIndices, dims], of UNSIGNED_INT. */
+inline poplar::Tensor createIndicesTensor(poplar::Graph &graph, const detail::Sizes &dims,
+                                          std::size_t numIndices, const SlicePlan &,
+                                          const poplar::OptionFlags &,
+                                          const poplar::DebugContext &debug = {}) {
+  return graph.addVariable(poplar::UNSIGNED_INT, {numIndices, dims.size()},
+                           poplar::VariableMappingMethod::LINEAR, debug);
+}
+inline poplar::Tensor createGroupedIndicesTensor(poplar::Graph &graph, std::size_t groupSize,
+                                                 const detail::Sizes &dims, std::size_t numIndices,
+                                                 const SlicePlan &, const poplar::OptionFlags &,
+                                                 const poplar::DebugContext &debug = {}) {
+  return graph.addVariable(poplar::UNSIGNED_INT, {groupSize, numIndices, dims.size()},
+                           poplar::VariableMappingMethod::LINEAR, debug);
+}
+
+/* ---- Many slices ---- */
+
+/* The slices of t at the rows of offsets, [slices, dims]: [slices, slice]. The grouped functions
+ * have one more dimension in front of t, offsets and slices, which `dims` do not count. Throws
+ * poplibs_error where shapes do not fit. */
+inline poplar::Tensor multiSlice(poplar::Graph &graph, const poplar::Tensor &t,
+                                 const poplar::Tensor &offsets, const detail::Sizes &dims,
+                                 const detail::Sizes &sizes, poplar::program::Sequence &program,
+                                 const SlicePlan &, const poplar::OptionFlags &,
+                                 const poplar::DebugContext &debug = {}) {
+  return detail::slice(graph, t, offsets, false, dims, sizes, program, debug);
+}
+inline poplar::Tensor groupedMultiSlice(poplar::Graph &graph, const poplar::Tensor &t,
+                                        const poplar::Tensor &offsets, const detail::Sizes &dims,
+                                        const detail::Sizes &sizes,
+                                        poplar::program::Sequence &program, const SlicePlan &,
+                                        const poplar::OptionFlags &,
+                                        const poplar::DebugContext &debug = {}) {
+  return detail::slice(graph, t, offsets, true, dims, sizes, program, debug);
+}
+
+/* Writes the slices s; of several at one place any one stays. */
+inline void multiUpdate(poplar::Graph &graph, const poplar::Tensor &t, const poplar::Tensor &s,
+                        const poplar::Tensor &offsets, const detail::Sizes &dims,
+                        const detail::Sizes &sizes, poplar::program::Sequence &program,
+                        const SlicePlan &, const poplar::OptionFlags &,
+                        const poplar::DebugContext &debug = {}) {
+  detail::update(graph, t, s, offsets, poplar::Tensor(), TRM_POPLAR_UPDATE_SET, false, dims, sizes,
+                 program, debug);
+}
+inline void groupedMultiUpdate(poplar::Graph &graph, const poplar::Tensor &t,
+                               const poplar::Tensor &s, const poplar::Tensor &offsets,
+                               const detail::Sizes &dims, const detail::Sizes &sizes,
+                               poplar::program::Sequence &program, const SlicePlan &,
+                               const poplar::OptionFlags &,
+                               const poplar::DebugContext &debug = {}) {
+  detail::update(graph, t, s, offsets, poplar::Tensor(), TRM_POPLAR_UPDATE_SET, true, dims, sizes,
+                 program, debug);
+}
+/* Adds scale * s. */
+inline void multiUpdateAdd(poplar::Graph &graph, const poplar::Tensor &t, const poplar::Tensor &s,
+                           const poplar::Tensor &offsets, const poplar::Tensor &scale,
+                           const detail::Sizes &dims, const detail::Sizes &sizes,
+                           poplar::program::Sequence &program, const SlicePlan &,
+                           const poplar::OptionFlags &, const poplar::DebugContext &debug = {}) {
+  detail::update(graph, t, s, offsets, scale, TRM_POPLAR_UPDATE_ADD, false, dims, sizes, program,
+                 debug);
+}
+inline void groupedMultiUpdateAdd(poplar::Graph &graph, const poplar::Tensor &t,
+                                  const poplar::Tensor &s, const poplar::Tensor &offsets,
+                                  const poplar::Tensor &scale, const detail::Sizes &dims,
+                                  const detail::Sizes &sizes, poplar::program::Sequence &program,
+                                  const SlicePlan &, const poplar::OptionFlags &,
+                                  const poplar::DebugContext &debug = {}) {
+  detail::update(graph, t, s, offsets, scale, TRM_POPLAR_UPDATE_ADD, true, dims, sizes, program,
+                 debug);
+}
+/* The larger of what stands there and s. */
+inline void multiUpdateMax(poplar::Graph &graph, const poplar::Tensor &t, const poplar::Tensor &s,
+                           const poplar::Tensor &offsets, const detail::Sizes &dims,
+                           const detail::Sizes &sizes, poplar::program::Sequence &program,
+                           const SlicePlan &, const poplar::OptionFlags &,
+                           const poplar::DebugContext &debug = {}) {
+  detail::update(graph, t, s, offsets, poplar::Tensor(), TRM_POPLAR_UPDATE_MAX, false, dims, sizes,
+                 program, debug);
+}
+inline void groupedMultiUpdateMax(poplar::Graph &graph, const poplar::Tensor &t,
+                                  const poplar::Tensor &s, const poplar::Tensor &offsets,
+                                  const detail::Sizes &dims, const detail::Sizes &sizes,
+                                  poplar::program::Sequence &program, const SlicePlan &,
+                                  const poplar::OptionFlags &,
+                                  const poplar::DebugContext &debug = {}) {
+  detail::update(graph, t, s, offsets, poplar::Tensor(), TRM_POPLAR_UPDATE_MAX, true, dims, sizes,
+                 program, debug);
+}
+
+/* ---- One slice ---- */
+
+/* The slice of t at `offset`, [dims]: the shape of t with `sizes`. */
+inline poplar::Tensor dynamicSlice(poplar::Graph &graph, const poplar::Tensor &t,
+                                   const poplar::Tensor &offset, const detail::Sizes &dims,
+                                   const detail::Sizes &sizes, poplar::program::Sequence &program,
+                                   const poplar::DebugContext &debug = {},
+                                   const poplar::OptionFlags & = {}) {
+  return detail::slice(graph, t, offset.reshape({1, dims.size()}), false, dims, sizes, program,
+                       debug)[0];
+}
+inline void dynamicUpdate(poplar::Graph &graph, const poplar::Tensor &t, const poplar::Tensor &s,
+                          const poplar::Tensor &offset, const detail::Sizes &dims,
+                          const detail::Sizes &sizes, poplar::program::Sequence &program,
+                          const poplar::DebugContext &debug = {},
+                          const poplar::OptionFlags & = {}) {
+  detail::update(graph, t, s.expand({0}), offset.reshape({1, dims.size()}), poplar::Tensor(),
+                 TRM_POPLAR_UPDATE_SET, false, dims, sizes, program, debug);
+}
+
+} // namespace popops
+
+#endif // TREMULA_POPOPS_DYNAMIC_SLICE_HPP_
