@@ -88,7 +88,7 @@ static trm_status grow_table(trm_program_draft *draft, trm_error *error) {
   CHECK_MEMORY(table, "compute sets");
   memset(table, 0xff, (size_t)capacity * sizeof *table);
   for (uint32_t c = 0; c < draft->sets.all.count; ++c) {
-    if (draft->sets.all.items[c].shared_with != TRM_NO_INDEX) continue;
+    if (draft->sets.signatures.items[c] == 0) continue;
     uint32_t slot = (uint32_t)draft->sets.signatures.items[c] & (capacity - 1);
     while (table[slot] != TRM_NO_INDEX) slot = (slot + 1) & (capacity - 1);
     table[slot] = c;
@@ -136,10 +136,12 @@ trm_status trm_program_add_compute_set(trm_program_draft *draft, const trm_phase
     set.vertices += phase->groups[g].count;
     state += phase->groups[g].count * phase->groups[g].state_bytes;
   }
-  uint64_t key, signature = signature_of(phase, ipu);
+  uint64_t key, signature = 0;
   if (is_outlined(draft, phase, source, &key)) {
+    signature = signature_of(phase, ipu);
     if (key != 0) signature = trm_layout_combine(signature, key);
     TRY(share(draft, signature, index, &set.shared_with, error));
+    if (set.shared_with != TRM_NO_INDEX) signature = 0;
   }
   if (set.shared_with == TRM_NO_INDEX) {
     set.state =

@@ -75,7 +75,7 @@ static trm_status own_variable(trm_program_draft *draft, const trm_value *value,
                      draft->values.variables.items[value->variable].is_remote);
   if (!value->is_view && value->num_more == 0 && value->source_count == count &&
       value->variable != TRM_NO_INDEX) {
-    draft->values.follows.items[*out_variable] = value->variable;
+    trm_program_follow(draft, *out_variable, value->variable);
     made->shards = draft->values.variables.items[value->variable].shards;
   }
   return TRM_OK;

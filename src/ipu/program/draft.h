@@ -109,7 +109,7 @@ typedef struct trm_draft_steps {
 /* compute_sets.c: compute sets and, for outlining, which of them are equal. */
 typedef struct trm_draft_sets {
   VECTOR(trm_program_compute_set) all;
-  VECTOR(uint64_t) signatures; /* by compute set */
+  VECTOR(uint64_t) signatures; /* by compute set; 0: no other one shares it */
   uint32_t *table;             /* hash table of compute sets */
   uint32_t capacity;
   uint64_t branch; /* equal for equal branches of conditionals; 0: outside, or a branch with random
@@ -128,6 +128,7 @@ typedef struct trm_draft_values {
   VECTOR(uint32_t) more;
   VECTOR(uint32_t) last_use; /* by variable: position in the current scope */
   VECTOR(uint32_t) follows;  /* by variable: the variable whose place it took; TRM_NO_INDEX: none */
+  VECTOR(uint32_t) first;    /* by variable: the one at the end of that chain, or itself */
   VECTOR(uint32_t) copy_wishes_of;  /* by variable: of a copy to another IPU; TRM_NO_INDEX: none */
   VECTOR(trm_stage_use) stage_uses; /* by variable, in the loop of a pipeline */
 } trm_draft_values;
@@ -327,6 +328,8 @@ typedef struct trm_new_variable {
 /* Adds a variable that lives from the next step on. */
 trm_status trm_program_add_variable(trm_program_draft *draft, const trm_new_variable *wanted,
                                     uint32_t *out_variable, trm_error *error);
+/* Notes that a variable took over the place of an earlier one. */
+void trm_program_follow(trm_program_draft *draft, uint32_t variable, uint32_t earlier);
 trm_value trm_value_plain(const trm_program_draft *draft, uint32_t variable);
 /* Notes that the newest step uses the variables behind a value. */
 trm_status trm_program_touch(trm_program_draft *draft, const trm_value *value, trm_error *error);

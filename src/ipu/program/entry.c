@@ -333,7 +333,7 @@ static void clear_walk(trm_program_draft *draft) {
   draft->steps.all.count = draft->sets.all.count = draft->values.variables.count = 0;
   draft->steps.sources.count = draft->values.places.count = draft->values.more.count = 0;
   draft->values.last_use.count = draft->values.follows.count = draft->copies.of.count = 0;
-  draft->values.copy_wishes_of.count = 0;
+  draft->values.first.count = draft->values.copy_wishes_of.count = 0;
   draft->sets.signatures.count = draft->values.stage_uses.count = 0;
   draft->stages.current = -1;
   draft->stages.nesting = 0;
@@ -428,6 +428,7 @@ done:
   VECTOR_FREE(&draft->steps.notes);
   VECTOR_FREE(&draft->values.last_use);
   VECTOR_FREE(&draft->values.follows);
+  VECTOR_FREE(&draft->values.first);
   VECTOR_FREE(&draft->copies.of);
   VECTOR_FREE(&draft->sets.signatures);
   VECTOR_FREE(&draft->values.stage_uses);

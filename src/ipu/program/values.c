@@ -23,7 +23,8 @@ trm_status trm_program_add_variable(trm_program_draft *draft, const trm_new_vari
   if (!VECTOR_PUSH(&draft->values.variables, variable) ||
       !VECTOR_PUSH(&draft->values.last_use, 0) ||
       !VECTOR_PUSH(&draft->values.copy_wishes_of, TRM_NO_INDEX) ||
-      !VECTOR_PUSH(&draft->values.follows, TRM_NO_INDEX)) {
+      !VECTOR_PUSH(&draft->values.follows, TRM_NO_INDEX) ||
+      !VECTOR_PUSH(&draft->values.first, index)) {
     FAIL_NO_MEMORY("variables");
   }
   *out_variable = index;
@@ -34,6 +35,11 @@ trm_status trm_program_add_variable(trm_program_draft *draft, const trm_new_vari
   }
   draft->values.stage_uses.items[index] = trm_pipeline_made(draft, now);
   return TRM_OK;
+}
+
+void trm_program_follow(trm_program_draft *draft, uint32_t variable, uint32_t earlier) {
+  draft->values.follows.items[variable] = earlier;
+  draft->values.first.items[variable] = draft->values.first.items[earlier];
 }
 
 trm_value trm_value_plain(const trm_program_draft *draft, uint32_t variable) {
@@ -95,8 +101,7 @@ bool trm_value_dies(const trm_program_draft *draft, const trm_value *value, uint
 static trm_placement *placement_of(trm_program_draft *draft, const trm_value *value,
                                    const trm_program_variable **out_variable) {
   if (value->variable == TRM_NO_INDEX || value->num_more > 0 || !draft->finding) return NULL;
-  uint32_t v = value->variable;
-  while (draft->values.follows.items[v] != TRM_NO_INDEX) v = draft->values.follows.items[v];
+  const uint32_t v = draft->values.first.items[value->variable];
   *out_variable = &draft->values.variables.items[v];
   const uint32_t wish = draft->values.copy_wishes_of.items[v];
   if (wish != TRM_NO_INDEX) return &draft->copies.wishes.items[wish].placement;

@@ -129,7 +129,7 @@ static trm_status make_results(trm_program_draft *draft, trm_program_scope *scop
             operand->mapping.layout == mapping.layout && mapping.layout != 0 &&
             operands[k].variable != TRM_NO_INDEX &&
             draft->values.variables.items[operands[k].variable].count == trm_shape_count(shape)) {
-          draft->values.follows.items[variable] = operands[k].variable;
+          trm_program_follow(draft, variable, operands[k].variable);
           break;
         }
       }
