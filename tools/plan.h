@@ -3,6 +3,7 @@
  *   command_plan.c  the command line, the list of cases, the exit code
  *   plan_model.c    the executables, one for each batch size
  *   plan_case.c     estimating one case
+ *   plan_search.c   what would make a case fit
  *   plan_text.c     the answer as text; plan_json.c: as JSON */
 #ifndef TREMULA_TOOLS_PLAN_H_
 #define TREMULA_TOOLS_PLAN_H_
@@ -70,6 +71,7 @@ typedef struct plan_case {
   double seconds, items_per_second; /* 0: unknown */
   int64_t bytes_total;              /* memory of the IPUs */
   char *explanation;                /* text about a case that does not fit and is shown in full */
+  trm_program_search *search;       /* what would make it fit; or NULL */
   char problem[512];                /* why there is no estimate; "": there is one */
 } plan_case;
 
@@ -78,6 +80,13 @@ typedef struct plan_case {
 trm_status plan_case_run(const plan_request *request, const plan_model *model, size_t target,
                          long ipus, double value, bool full, plan_case *out_case, trm_error *error);
 void plan_case_free(plan_case *one);
+
+/* ---- plan_search.c -------------------------------------------------------------------------- */
+
+/* Searches what would make a program fit. On a terminal, the standard error shows progress. Ctrl-C
+ * ends the search with what was found so far. */
+trm_status plan_search(const trm_program *program, trm_program_search **out_search,
+                       trm_error *error);
 
 /* ---- plan_text.c, plan_json.c --------------------------------------------------------------- */
 

@@ -101,7 +101,8 @@ static trm_status describe(const plan_model *model, const trm_target *target,
   const trm_status status =
       trm_program_list_layers(program, sizeof *one->layers, &one->layers, &one->num_layers, error);
   if (status != TRM_OK || one->totals.fits) return status;
-  return trm_program_explain(program, true, &one->explanation, error);
+  const trm_status explained = trm_program_explain(program, false, &one->explanation, error);
+  return explained == TRM_OK ? plan_search(program, &one->search, error) : explained;
 }
 
 trm_status plan_case_run(const plan_request *request, const plan_model *model, size_t target,
@@ -129,6 +130,8 @@ void plan_case_free(plan_case *one) {
   trm_program_free(one->program);
   trm_free(one->layers);
   trm_free(one->explanation);
+  trm_program_search_free(one->search);
+  one->search = NULL;
   one->program = NULL;
   one->layers = NULL;
   one->explanation = NULL;

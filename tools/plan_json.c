@@ -51,6 +51,33 @@ static json_t *layers_of(const plan_case *one) {
   return list;
 }
 
+/* What would make the case fit. */
+static void add_search(const plan_case *one, json_t *object) {
+  json_t *advice = json_array(), *smallest = json_array();
+  trm_program_advice a = {.size = sizeof a};
+  for (size_t i = 0; trm_program_advice_get(one->search, i, &a); ++i) {
+    json_array_append_new(
+        advice,
+        json_pack("{s:s, s:b, s:b, s:I, s:I, s:I, s:o}", "change", a.text, "fits", (int)a.fits,
+                  "planned", (int)a.is_planned, "ipus", (json_int_t)a.num_ipus, "saved_bytes",
+                  (json_int_t)a.saved, "worst_tile_bytes", (json_int_t)a.worst_tile_bytes, "cycles",
+                  a.cycles > 0 ? integer(a.cycles) : json_null()));
+  }
+  trm_program_smallest s = {.size = sizeof s};
+  for (size_t i = 0; trm_program_smallest_get(one->search, i, &s); ++i) {
+    json_array_append_new(
+        smallest, json_pack("{s:s, s:o, s:I, s:I, s:I, s:s}", "with", s.with, "ipus",
+                            s.ipus > 0 ? integer(s.ipus) : json_null(), "most_tried",
+                            (json_int_t)s.most_tried, "worst_tile_bytes",
+                            (json_int_t)s.worst_tile_bytes, "cycles", (json_int_t)s.cycles,
+                            "fullest_shard_begins_with", s.fullest));
+  }
+  json_object_set_new(object, "advice", advice);
+  json_object_set_new(object, "smallest", smallest);
+  json_object_set_new(object, "search_interrupted",
+                      json_boolean(trm_program_search_stopped(one->search)));
+}
+
 /* Adds the details of a case that is shown in full. */
 static void add_full(const plan_case *one, json_t *object) {
   json_t *cuts = json_array(), *notes = json_array();
@@ -68,6 +95,7 @@ static void add_full(const plan_case *one, json_t *object) {
   json_object_set_new(object, "layers", layers_of(one));
   if (one->explanation != NULL) {
     json_object_set_new(object, "explanation", json_string(one->explanation));
+    add_search(one, object);
   }
 }
 

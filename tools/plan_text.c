@@ -227,12 +227,55 @@ static void print_parts(const plan_case *one) {
   }
 }
 
+static double percent_more(int64_t now, int64_t before) {
+  return before > 0 ? 100.0 * (double)(now - before) / (double)before : 0;
+}
+
+/* What would help: bytes saved on the fullest tile, cycles added. */
+static void print_advice(const plan_case *one) {
+  trm_program_advice a = {.size = sizeof a};
+  if (!trm_program_advice_get(one->search, 0, &a)) {
+    printf("Nothing that was tried needs less on the fullest tile.\n");
+    return;
+  }
+  printf("\nWhat would help: bytes saved on the fullest tile, and what a run then takes\n");
+  for (size_t i = 0; trm_program_advice_get(one->search, i, &a); ++i) {
+    char cycles[32] = "";
+    if (a.cycles > 0) {
+      snprintf(cycles, sizeof cycles, "%+.1f %% cycles",
+               percent_more(a.cycles, one->totals.cycles));
+    }
+    printf("  %11s %16s  %-7s %s\n", NUMBER(a.saved), cycles, a.fits ? "fits" : "", a.text);
+  }
+}
+
+/* One IPU or several. */
+static void print_smallest(const plan_case *one) {
+  trm_program_smallest s = {.size = sizeof s};
+  for (size_t i = 0; trm_program_smallest_get(one->search, i, &s); ++i) {
+    printf("%sThe smallest number of IPUs, sharded%s%s: ", i == 0 ? "\n" : "",
+           s.with[0] != '\0' ? " with " : "", s.with);
+    if (s.ipus == 0) {
+      printf("none of up to %u (on %u the shard that begins with %s needs %.0f %% of a tile)\n",
+             s.most_tried, s.most_tried, s.fullest[0] != '\0' ? s.fullest : "the first layer",
+             share(s.worst_tile_bytes, one->totals.bytes_per_tile));
+    } else {
+      printf("%u (%.1f %% of the fullest tile, %+.1f %% cycles)\n", s.ipus,
+             share(s.worst_tile_bytes, one->totals.bytes_per_tile),
+             percent_more(s.cycles, one->totals.cycles));
+    }
+  }
+  if (trm_program_search_stopped(one->search)) printf("The search was interrupted.\n");
+}
+
 static void print_full(const plan_case *one) {
   printf("\n%s, %ld IPU%s", one->target, one->ipus, one->ipus == 1 ? "" : "s");
   if (one->totals.replicas > 1) printf(" (%u replicas)", one->totals.replicas);
   if (one->batch > 0) printf(", batch %ld", one->batch);
   if (one->explanation != NULL) {
     printf("\n%s", one->explanation);
+    print_advice(one);
+    print_smallest(one);
     print_parts(one);
     return;
   }

@@ -203,8 +203,8 @@ TRM_API const char *trm_program_note(const trm_program *program, size_t i);
 
 /* Explains the memory as text, also of a program that fits: the answer in the first three lines,
  * the worst tile and step, the bytes over, the five largest tensors. `with_advice`: also changes
- * that would help, with the bytes that each saves, found by planning it. Free *out_text with
- * trm_free. */
+ * that would help, with the bytes that each saves: the two that promise most are planned, the
+ * others worked out. Free *out_text with trm_free. */
 TRM_API trm_status trm_program_explain(const trm_program *program, bool with_advice,
                                        char **out_text, trm_error *error);
 /* TRM_OK if the program fits. Otherwise TRM_INTERNAL with Poplar's message: "[Poplar][Compile
@@ -324,6 +324,49 @@ typedef struct trm_program_cut {
 } trm_program_cut;
 /* Cut i of a program from trm_program_create_split; false past the last, or if size is not set. */
 TRM_API bool trm_program_cut_get(const trm_program *program, size_t i, trm_program_cut *out_cut);
+
+/* ---- What would make it fit ----------------------------------------------------------------- */
+
+/* Searches what makes a program need less memory: changes alone, changes together until they fit
+ * (those with the fewest cycles first), and the smallest number of IPUs to shard it over. Every
+ * change is planned, so this takes as long as many plans. `progress` (NULL: none) is called before
+ * each plan with the number of those made; when it returns false, what was found so far is the
+ * result. Release it with trm_program_search_free. */
+typedef struct trm_program_search trm_program_search;
+TRM_API trm_status trm_program_search_fit(const trm_program *program,
+                                          bool (*progress)(void *context, uint32_t plans),
+                                          void *context, trm_program_search **out_search,
+                                          trm_error *error);
+TRM_API void trm_program_search_free(trm_program_search *search); /* NULL is allowed */
+/* Whether `progress` ended the search. */
+TRM_API bool trm_program_search_stopped(const trm_program_search *search);
+
+typedef struct trm_program_advice {
+  size_t size;      /* sizeof, set by the caller */
+  const char *text; /* lives as long as the search */
+  bool fits;
+  bool is_planned; /* else worked out from the plan of the program as it is, and cycles is 0 */
+  uint32_t num_ipus;
+  int64_t saved, worst_tile_bytes; /* bytes on the fullest tile */
+  int64_t cycles;                  /* of a run of the changed program */
+} trm_program_advice;
+/* Change i: those that fit first, then those that save most. False past the last, or if size is not
+ * set. */
+TRM_API bool trm_program_advice_get(const trm_program_search *search, size_t i,
+                                    trm_program_advice *out_advice);
+
+typedef struct trm_program_smallest {
+  size_t size;      /* sizeof, set by the caller */
+  const char *with; /* the changes made besides; "" for none */
+  uint32_t ipus;    /* the fewest that fit; 0: none up to most_tried */
+  uint32_t most_tried;
+  int64_t worst_tile_bytes, cycles; /* on `ipus`; where that is 0, on most_tried */
+  const char *fullest; /* the layer with which the fullest shard begins; "": the first */
+} trm_program_smallest;
+/* The smallest number of IPUs by sharding: alone, with changes that keep the numbers, in float16.
+ * False where there is no more, or if size is not set. */
+TRM_API bool trm_program_smallest_get(const trm_program_search *search, size_t i,
+                                      trm_program_smallest *out_smallest);
 
 /* Prints the module as a graph in the DOT language, with the position of each instruction in the
  * order of execution. Free *out_text with trm_free. */

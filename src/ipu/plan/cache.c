@@ -1,4 +1,6 @@
 /* Owns: making a plan: the checks, the cache, the bounds of memory that are tried. */
+#include <pthread.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <xxhash.h>
 
@@ -22,14 +24,26 @@ struct trm_plan_cache {
   uint32_t *slots; /* an entry's number + 1; 0: empty. A power of two, at most half full */
   size_t num_slots;
   uint64_t hits, misses;
+  pthread_mutex_t lock; /* over all members above; an entry does not change */
+  atomic_uint references;
 };
 
 trm_plan_cache *trm_plan_cache_create(void) {
-  return trm_allocate_zeroed(1, sizeof(trm_plan_cache));
+  trm_plan_cache *cache = trm_allocate_zeroed(1, sizeof *cache);
+  if (cache == NULL) return NULL;
+  pthread_mutex_init(&cache->lock, NULL);
+  atomic_init(&cache->references, 1);
+  return cache;
 }
 
-void trm_plan_cache_free(trm_plan_cache *cache) {
-  if (cache == NULL) return;
+trm_plan_cache *trm_plan_cache_retain(trm_plan_cache *cache) {
+  atomic_fetch_add(&cache->references, 1);
+  return cache;
+}
+
+void trm_plan_cache_release(trm_plan_cache *cache) {
+  if (cache == NULL || atomic_fetch_sub(&cache->references, 1) > 1) return;
+  pthread_mutex_destroy(&cache->lock);
   for (size_t i = 0; i < cache->entries.count; ++i) trm_free(cache->entries.items[i]);
   VECTOR_FREE(&cache->entries);
   trm_free(cache->slots);
@@ -80,14 +94,22 @@ static size_t slot_of(const trm_plan_cache *cache, const plan_key *key) {
   return slot;
 }
 
-static const trm_linear_plan *find(const trm_plan_cache *cache, const plan_key *key) {
-  if (cache->num_slots == 0) return NULL;
-  const size_t slot = slot_of(cache, key);
-  return cache->slots[slot] == 0 ? NULL : &cache->entries.items[cache->slots[slot] - 1]->plan;
+/* The plan of this key, which stays as long as the cache; or NULL. */
+static const trm_linear_plan *find(trm_plan_cache *cache, const plan_key *key) {
+  const plan_entry *entry = NULL;
+  pthread_mutex_lock(&cache->lock);
+  if (cache->num_slots > 0) {
+    const size_t slot = slot_of(cache, key);
+    if (cache->slots[slot] != 0) entry = cache->entries.items[cache->slots[slot] - 1];
+  }
+  if (entry != NULL) ++cache->hits;
+  else ++cache->misses;
+  pthread_mutex_unlock(&cache->lock);
+  return entry == NULL ? NULL : &entry->plan;
 }
 
-static trm_status insert(trm_plan_cache *cache, const plan_key *key, const trm_linear_plan *plan,
-                         trm_error *error) {
+static trm_status insert_locked(trm_plan_cache *cache, const plan_key *key,
+                                const trm_linear_plan *plan, trm_error *error) {
   if (2 * (cache->entries.count + 1) > cache->num_slots) {
     const size_t grown = cache->num_slots == 0 ? 64 : 2 * cache->num_slots;
     uint32_t *slots = trm_allocate_zeroed(grown, sizeof *slots);
@@ -109,6 +131,15 @@ static trm_status insert(trm_plan_cache *cache, const plan_key *key, const trm_l
   }
   cache->slots[slot_of(cache, key)] = (uint32_t)cache->entries.count;
   return TRM_OK;
+}
+
+/* Two threads may have made the same plan: the later one replaces the earlier in the table. */
+static trm_status insert(trm_plan_cache *cache, const plan_key *key, const trm_linear_plan *plan,
+                         trm_error *error) {
+  pthread_mutex_lock(&cache->lock);
+  const trm_status status = insert_locked(cache, key, plan, error);
+  pthread_mutex_unlock(&cache->lock);
+  return status;
 }
 
 /* ---- Making ---------------------------------------------------------------------------------- */
@@ -186,14 +217,12 @@ trm_status trm_linear_plan_make(const trm_target *target, const trm_conv_params 
   const plan_key key = key_of(target, &canonical, options);
   const trm_linear_plan *known = find(cache, &key);
   if (known != NULL) {
-    ++cache->hits;
     *out_plan = *known;
     return TRM_OK;
   }
   trm_linear_plan plan;
   TRY(plan_new(target, &canonical, options, &plan, error));
   TRY(insert(cache, &key, &plan, error));
-  ++cache->misses;
   *out_plan = plan;
   return TRM_OK;
 }

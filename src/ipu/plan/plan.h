@@ -203,10 +203,11 @@ typedef struct trm_linear_plan {
 
 /* ---- Planning ------------------------------------------------------------------------------ */
 
-/* Keeps plans by target, shape and options. Only one thread at a time may use it. */
+/* Keeps plans by target, shape and options. Any number of threads may use it. */
 typedef struct trm_plan_cache trm_plan_cache;
 trm_plan_cache *trm_plan_cache_create(void); /* NULL when memory runs out */
-void trm_plan_cache_free(trm_plan_cache *cache);
+trm_plan_cache *trm_plan_cache_retain(trm_plan_cache *cache);
+void trm_plan_cache_release(trm_plan_cache *cache); /* NULL is allowed */
 void trm_plan_cache_counts(const trm_plan_cache *cache, uint64_t *out_hits, uint64_t *out_misses);
 
 /* Finds the plan with the fewest cycles among those whose temporary bytes are within

@@ -1,34 +1,27 @@
-/* Owns: changes that would make a program need less memory, each found by estimating it.
- *
- * Each candidate is a program of its own: with other options, of a copy of the module in half
- * precision, or cut into shards (split.c). A smaller batch is not estimated; its bytes are computed
- * from the share of memory that grows with the batch, and its text says so. */
+/* Owns: what would help a program that does not fit, in brief. What each change may save is worked
+ * out from the plan of the program as it is; the two that promise most are planned. */
 #include "ipu/program/advice.h"
 
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "base/cycles.h"
 #include "ipu/program/draft.h"
 #include "ipu/target/target.h"
 #include "passes/pass.h"
 
-static void take_totals(trm_advice *advice, const trm_program *program) {
-  advice->worst_tile_bytes = program->totals.worst_tile_bytes;
-  advice->fits = program->totals.fits;
-  advice->cycles = program->totals.cycles;
-  advice->num_ipus = program->totals.num_ipus;
-}
+enum { MOST_PROMISES = 5, MOST_PLANS = 2 };
 
-static trm_status estimate_again(const trm_program *program, const trm_module *module,
-                                 const trm_program_options *options, trm_advice *advice,
-                                 trm_error *error) {
-  trm_program *other;
-  TRY(trm_program_create(module, true, program->target, options, &other, error));
-  take_totals(advice, other);
-  trm_program_free(other);
-  return TRM_OK;
-}
+/* A change, and the bytes that it may save on the fullest tile. */
+typedef struct promise {
+  trm_change change;
+  double saved;
+} promise;
 
-static trm_status add(trm_advice_list *list, const trm_program *program, trm_advice advice,
+/* ---- The list -------------------------------------------------------------------------------- */
+
+static trm_status add(const trm_program *program, trm_advice advice, trm_advice_list *list,
                       trm_error *error) {
   advice.saved = program->totals.worst_tile_bytes - advice.worst_tile_bytes;
   if (advice.saved <= 0) return TRM_OK; /* it would not help */
@@ -36,152 +29,159 @@ static trm_status add(trm_advice_list *list, const trm_program *program, trm_adv
   return TRM_OK;
 }
 
-/* Tries a few proportions, and takes the largest that fits or else the one that needs least. */
-static trm_status try_proportions(const trm_program *program, trm_advice_list *list,
+trm_status trm_advice_add_planned(const trm_program *program, const trm_change *change,
+                                  const trm_program *changed, trm_advice_list *list,
                                   trm_error *error) {
-  static const double tried[] = {0.3, 0.1};
-  trm_advice best = {.worst_tile_bytes = program->totals.worst_tile_bytes};
-  for (size_t t = 0; t < sizeof tried / sizeof *tried; ++t) {
-    trm_program_options options = program->options;
-    if (tried[t] >= options.conv_memory_proportion &&
-        tried[t] >= options.matmul_memory_proportion) {
-      continue;
-    }
-    options.conv_memory_proportion = trm_least_double(options.conv_memory_proportion, tried[t]);
-    options.matmul_memory_proportion = trm_least_double(options.matmul_memory_proportion, tried[t]);
-    trm_advice advice = {0};
-    TRY(estimate_again(program, program->module, &options, &advice, error));
-    if (advice.worst_tile_bytes >= best.worst_tile_bytes) continue;
-    best = advice;
-    snprintf(best.text, sizeof best.text,
-             "availableMemoryProportion %g for convolutions and matmuls", tried[t]);
-    if (best.fits) break;
-  }
-  return add(list, program, best, error);
+  trm_advice advice = {.worst_tile_bytes = changed->totals.worst_tile_bytes,
+                       .fits = changed->totals.fits,
+                       .is_planned = true,
+                       .num_ipus = changed->totals.num_ipus,
+                       .cycles = changed->totals.cycles};
+  trm_change_text(change, advice.text);
+  return add(program, advice, list, error);
 }
 
-/* The estimate reads shapes and integers only, so the constants keep their bytes. */
-static void halve_shape(trm_shape *shape, trm_arena *arena) {
-  if (shape->dtype == TRM_F32) shape->dtype = TRM_F16;
-  if (shape->dtype != TRM_TUPLE || shape->num_elements == 0) return;
-  trm_shape *elements = ARENA_NEW(arena, trm_shape, (size_t)shape->num_elements);
-  if (elements == NULL) return; /* stays as it was */
-  for (int32_t e = 0; e < shape->num_elements; ++e) {
-    elements[e] = shape->elements[e];
-    if (elements[e].dtype == TRM_F32) elements[e].dtype = TRM_F16;
-  }
-  shape->elements = elements;
+static trm_status add_worked_out(const trm_program *program, const char *what, int64_t worst,
+                                 trm_advice_list *list, trm_error *error) {
+  trm_advice advice = {.worst_tile_bytes = worst,
+                       .fits = worst <= program->totals.bytes_per_tile,
+                       .num_ipus = program->num_ipus};
+  snprintf(advice.text, sizeof advice.text, "%s (worked out, not planned)", what);
+  return add(program, advice, list, error);
 }
 
-static bool has_float32_leaf(const trm_shape *shape) {
-  for (int32_t l = 0; l < trm_shape_num_leaves(shape); ++l) {
-    const trm_shape *leaf = trm_shape_leaf(shape, l);
-    if (leaf->dtype == TRM_F32 && trm_shape_count(leaf) > 1) return true;
-  }
-  return false;
-}
-
-/* Whether an instruction makes a float32 array because the program says so. Passes compute with
- * halves in float32, so what is made of halves is float32 only if TensorFlow's op casts. */
-static bool states_float32(const trm_module *module, uint32_t c, trm_index i) {
-  const trm_computation *computation = &module->computations[c];
-  const trm_instruction *o = &computation->instructions[i];
-  if (!has_float32_leaf(&o->shape)) return false;
-  if (o->opcode == TRM_OP_PARAMETER) return c == module->entry;
-  if (trm_instruction_acts_as(o) == TRM_OP_INFEED) return true;
-  if (!trm_shape_is_array(&o->shape)) return false;
-  for (uint32_t k = 0; k < o->num_operands; ++k) {
-    const trm_dtype dtype = computation->instructions[o->operands[k]].shape.dtype;
-    if (dtype == TRM_F32 || dtype == TRM_TUPLE) return false; /* that value is asked instead */
-    if (dtype == TRM_F16 && o->opcode == TRM_OP_CONVERT) {
-      return o->metadata.op_type != NULL && strcmp(o->metadata.op_type, "Cast") == 0;
-    }
-  }
-  return true;
-}
-
-static bool has_float32(const trm_module *module) {
-  for (uint32_t c = 0; c < module->num_computations; ++c) {
-    const trm_computation *computation = &module->computations[c];
-    for (trm_index i = 0; i < computation->num_instructions; ++i) {
-      if (states_float32(module, c, i)) return true;
-    }
-  }
-  return false;
-}
-
-static trm_status try_half(const trm_program *program, trm_advice_list *list, trm_error *error) {
-  trm_module *module;
-  if (!has_float32(program->module)) return TRM_OK;
-  TRY(trm_module_clone(program->module, &module, error));
-  for (uint32_t c = 0; c < module->num_computations; ++c) {
-    trm_computation *computation = &module->computations[c];
-    for (trm_index i = 0; i < computation->num_instructions; ++i) {
-      halve_shape(&computation->instructions[i].shape, &module->arena);
-    }
-  }
-  trm_advice advice = {.text = "float16 instead of float32 for everything"};
-  trm_status status = estimate_again(program, module, &program->options, &advice, error);
-  if (status == TRM_OK) status = add(list, program, advice, error);
-  trm_module_free(module);
-  return status;
-}
-
-static trm_status try_shards(const trm_program *program, trm_advice_list *list, trm_error *error) {
-  if (program->num_ipus > 1) return TRM_OK;
-  for (uint32_t shards = 2; shards <= 8; shards *= 2) {
-    trm_program *other = NULL;
-    trm_error why;
-    const trm_status status = trm_program_create_split_briefly(program, shards, &other, &why);
-    if (status == TRM_FAILED_PRECONDITION) return TRM_OK; /* too few layers to cut between */
-    if (status != TRM_OK) return trm_fail(error, status, "%s", why.message);
-    trm_advice advice = {0};
-    snprintf(advice.text, sizeof advice.text, "sharding over %u IPUs", shards);
-    take_totals(&advice, other);
-    trm_program_free(other);
-    if (advice.fits || shards == 8) return add(list, program, advice, error);
-  }
-  return TRM_OK;
-}
-
-static trm_status try_recomputation(const trm_program *program, trm_advice_list *list,
-                                    trm_error *error) {
-  if (program->options.recompute) return TRM_OK;
-  trm_program_options options = program->options;
-  options.recompute = true;
-  trm_advice advice = {.text = "recomputing cheap results in the backward pass (allow_recompute)"};
-  TRY(estimate_again(program, program->module, &options, &advice, error));
-  return add(list, program, advice, error);
-}
-
-static trm_status work_out_batch(const trm_program *program, trm_advice_list *list,
-                                 trm_error *error) {
+trm_status trm_advice_add_batch(const trm_program *program, trm_advice_list *list,
+                                trm_error *error) {
   const trm_program_memory *m = &program->memory;
   int64_t worst = 0;
   for (uint32_t t = 0; t < m->num_tiles; ++t) {
     worst = trm_most(worst, m->always_live[t] + m->not_always_live[t] / 2 + m->gaps[t]);
   }
-  const trm_advice advice = {.text = "half the batch (worked out from what is not always live, "
-                                     "not planned)",
-                             .worst_tile_bytes = worst,
-                             .fits = worst <= program->totals.bytes_per_tile,
-                             .num_ipus = program->num_ipus,
-                             .cycles = 0};
-  return add(list, program, advice, error);
+  return add_worked_out(program, "half the batch", worst, list, error);
 }
 
-static int by_saving(const void *a, const void *b) {
+static int by_use(const void *a, const void *b) {
   const trm_advice *l = a, *r = b;
+  if (l->fits != r->fits) return l->fits ? -1 : 1;
+  return (l->saved < r->saved) - (l->saved > r->saved);
+}
+
+void trm_advice_sort(trm_advice_list *list) {
+  if (list->count > 1) qsort(list->items, list->count, sizeof *list->items, by_use);
+}
+
+/* ---- What changes promise -------------------------------------------------------------------- */
+
+/* The bytes of the fullest tile at its fullest step, by what a change would shrink. */
+typedef struct fullest {
+  int64_t float32;   /* arrays of float32, and the temporaries of the same steps */
+  int64_t of_plans;  /* temporaries of convolutions and products */
+  int64_t of_update; /* what outputs update: weights and the optimizer's state */
+} fullest;
+
+static bool is_planned_kind(const trm_program *program, uint32_t source) {
+  return source != TRM_NO_INDEX && program->sources[source].plan != NULL;
+}
+
+static trm_status look_at_fullest(const trm_program *program, fullest *out, trm_error *error) {
+  const uint32_t tiles = program->tiles_per_ipu, tile = program->totals.worst_tile;
+  const uint32_t step = program->totals.worst_step;
+  int64_t *bytes = trm_allocate_zeroed(tiles, sizeof *bytes);
+  CHECK_MEMORY(bytes, "advice");
+  for (uint32_t v = 0; v < program->num_variables; ++v) {
+    const trm_program_variable *o = &program->variables[v];
+    const bool alive = o->always_live || (o->live.begin <= step && step < o->live.end);
+    if (!alive || o->mapping.kind == TRM_MAPPING_NONE || o->mapping.ipu != tile / tiles) continue;
+    trm_mapping_add_bytes(&o->mapping, 1, 4, bytes);
+    const int64_t here = bytes[tile % tiles];
+    trm_mapping_add_bytes(&o->mapping, -1, 4, bytes);
+    const bool temporary = !o->always_live && o->dtype == TRM_U8;
+    if (o->dtype == TRM_F32 || temporary) out->float32 += here;
+    if (temporary && is_planned_kind(program, o->source)) out->of_plans += here;
+    if (o->is_updated) out->of_update += here;
+  }
+  trm_free(bytes);
+  return TRM_OK;
+}
+
+/* What recomputation takes off all tiles, found by its pass alone. */
+static trm_status recomputed_bytes(const trm_program *program, double *out, trm_error *error) {
+  trm_module *copy;
+  TRY(trm_module_clone_lightly(program->module, &copy, error));
+  trm_recomputation recomputation = {.order = trm_program_order_kind(&program->options)};
+  const trm_status status = trm_passes_run_planning(copy, &recomputation, NULL, NULL, error);
+  trm_module_free(copy);
+  *out = (double)recomputation.bytes / (double)program->memory.num_tiles;
+  return status;
+}
+
+/* The power of two of IPUs on which the program would fit if it were cut evenly. */
+static uint32_t shards_for(const trm_program *program, uint32_t most) {
+  uint32_t shards = 2;
+  const double needs = 1.1 * (double)program->totals.worst_tile_bytes;
+  while (2 * shards <= most && needs > (double)program->totals.bytes_per_tile * shards) shards *= 2;
+  return shards;
+}
+
+static trm_status find_promises(const trm_program *program, promise *out, size_t *out_count,
+                                trm_error *error) {
+  const double worst = (double)program->totals.worst_tile_bytes;
+  trm_change possible;
+  fullest now = {0};
+  size_t count = 0;
+  TRY(trm_change_find_possible(program, &possible, error));
+  TRY(look_at_fullest(program, &now, error));
+  if (possible.half) out[count++] = (promise){{.half = true}, (double)now.float32 / 2};
+  if (possible.proportion > 0.1) {
+    out[count++] =
+        (promise){{.proportion = 0.1}, (double)now.of_plans * (1 - 0.1 / possible.proportion)};
+  }
+  if (possible.offload) out[count++] = (promise){{.offload = true}, (double)now.of_update / 2};
+  if (possible.shards > 1) {
+    const uint32_t shards = shards_for(program, possible.shards);
+    out[count++] = (promise){{.shards = shards}, worst - worst / shards};
+  }
+  if (possible.recompute) {
+    double saved = worst / 3; /* of a pipeline, whose stages recompute all */
+    if (!program->pipeline.present) TRY(recomputed_bytes(program, &saved, error));
+    out[count++] = (promise){{.recompute = true}, saved};
+  }
+  *out_count = count;
+  return TRM_OK;
+}
+
+static int by_promise(const void *a, const void *b) {
+  const promise *l = a, *r = b;
   return (l->saved < r->saved) - (l->saved > r->saved);
 }
 
 trm_status trm_program_find_advice(const trm_program *program, trm_advice_list *list,
                                    trm_error *error) {
-  TRY(try_proportions(program, list, error));
-  TRY(try_half(program, list, error));
-  TRY(try_shards(program, list, error));
-  TRY(try_recomputation(program, list, error));
-  TRY(work_out_batch(program, list, error));
-  if (list->count > 1) qsort(list->items, list->count, sizeof *list->items, by_saving);
+  promise promises[MOST_PROMISES];
+  size_t count;
+  TRY(find_promises(program, promises, &count, error));
+  qsort(promises, count, sizeof *promises, by_promise);
+  for (size_t p = 0; p < count; ++p) {
+    const trm_change *change = &promises[p].change;
+    if (promises[p].saved <= 0) break;
+    if (p < MOST_PLANS) {
+      trm_program *changed;
+      trm_error why;
+      const trm_status status = trm_change_plan(program, change, &changed, &why);
+      if (status == TRM_FAILED_PRECONDITION) continue; /* it cannot be cut */
+      if (status != TRM_OK) return trm_fail(error, status, "%s", why.message);
+      const trm_status added = trm_advice_add_planned(program, change, changed, list, error);
+      trm_program_free(changed);
+      TRY(added);
+    } else {
+      char text[TRM_CHANGE_TEXT];
+      trm_change_text(change, text);
+      TRY(add_worked_out(program, text,
+                         program->totals.worst_tile_bytes - (int64_t)promises[p].saved, list,
+                         error));
+    }
+  }
+  TRY(trm_advice_add_batch(program, list, error));
+  trm_advice_sort(list);
   return TRM_OK;
 }

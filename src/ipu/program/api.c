@@ -197,12 +197,9 @@ static trm_status make(trm_program *program, const trm_module *module, passes_do
                        .factor_block = options->factor_block,
                        .replicas = options->replicas,
                        .synthetic = options->synthetic},
-      .plans = trm_plan_cache_create(),
+      .plans = program->plans,
       .roles = roles};
-  trm_status status = TRM_RESOURCE_EXHAUSTED;
-  if (draft.plans == NULL) trm_fail(error, status, "out of memory while planning");
-  else status = trm_program_build(&draft, error);
-  trm_plan_cache_free(draft.plans);
+  const trm_status status = trm_program_build(&draft, error);
   trm_target_release(compute);
   TRY(status);
   trm_program_total(program);
@@ -226,11 +223,17 @@ static trm_status make_or_blame(trm_program *program, const trm_module *module, 
   return trm_fail(error, known ? status : TRM_UNKNOWN, "%s", why.message);
 }
 
+/* `plans`: those of another program, or NULL. */
 static trm_status create(const trm_module *module, passes_done done, const trm_target *target,
-                         const trm_program_options *options, trm_program **out_program,
-                         trm_error *error) {
+                         const trm_program_options *options, trm_plan_cache *plans,
+                         trm_program **out_program, trm_error *error) {
   trm_program *program = trm_allocate_zeroed(1, sizeof *program);
   CHECK_MEMORY(program, "a program");
+  program->plans = plans != NULL ? trm_plan_cache_retain(plans) : trm_plan_cache_create();
+  if (program->plans == NULL) {
+    trm_program_free(program);
+    FAIL_NO_MEMORY("a program");
+  }
   trm_status status = copy_options(program, options, error);
   if (status == TRM_OK) status = choose_target(program, target, error);
   const trm_mark mark = trm_mark_begin(TRM_TIMELINE_POPLAR, "plan %s", module->name);
@@ -247,20 +250,27 @@ static trm_status create(const trm_module *module, passes_done done, const trm_t
 trm_status trm_program_create(const trm_module *module, bool optimised, const trm_target *target,
                               const trm_program_options *options, trm_program **out_program,
                               trm_error *error) {
-  return create(module, optimised ? THROUGH_ALL : THROUGH_NONE, target, options, out_program,
+  return create(module, optimised ? THROUGH_ALL : THROUGH_NONE, target, options, NULL, out_program,
                 error);
+}
+
+trm_status trm_program_create_again(const trm_program *program, const trm_module *module,
+                                    const trm_program_options *options, trm_program **out_program,
+                                    trm_error *error) {
+  return create(module, THROUGH_ALL, program->target, options, program->plans, out_program, error);
 }
 
 trm_status trm_program_create_shared(const trm_module *module, const trm_target *target,
                                      const trm_program_options *options, trm_program **out_program,
                                      trm_error *error) {
-  return create(module, THROUGH_SHARED, target, options, out_program, error);
+  return create(module, THROUGH_SHARED, target, options, NULL, out_program, error);
 }
 
 void trm_program_destroy(trm_program *program) {
   if (program == NULL) return;
   trm_module_free(program->owned_module);
   trm_module_free(program->ipu_module);
+  trm_plan_cache_release(program->plans);
   trm_target_release((trm_target *)(uintptr_t)program->target);
   trm_arena_free(&program->arena);
   trm_free(program);

@@ -1,6 +1,7 @@
 /* Owns: the text that says why a program fits or does not. Its first three lines give the answer.
  */
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "ipu/program/advice.h"
@@ -71,7 +72,7 @@ static trm_status find_largest(const trm_program *program, uint32_t tile, uint32
   return TRM_OK;
 }
 
-static void append_answer(const trm_program *program, const trm_advice *best, trm_text *text) {
+static void append_answer(const trm_program *program, trm_text *text) {
   const trm_program_totals *t = &program->totals;
   const trm_program_step *step = &program->steps[t->worst_step];
   const uint32_t ipu = t->worst_tile / program->tiles_per_ipu;
@@ -101,11 +102,15 @@ static void append_answer(const trm_program *program, const trm_advice *best, tr
     trm_text_format(text, "; %u of %u tiles do not fit.\n", t->tiles_over,
                     program->memory.num_tiles);
   }
-  if (best != NULL) {
+}
+
+static void append_best(const trm_program *program, const trm_advice_list *list, trm_text *text) {
+  if (list->count > 0) {
+    const trm_advice *best = &list->items[0];
     trm_text_format(text, "What would help most: %s, which saves %s bytes%s.\n", best->text,
                     NUMBER(best->saved),
                     best->fits ? ": then it fits" : " and is not enough alone");
-  } else if (!t->fits) {
+  } else if (!program->totals.fits) {
     trm_text_format(text, "Nothing that was tried needs less on the fullest tile.\n");
   }
 }
@@ -156,7 +161,8 @@ trm_status trm_program_explain(const trm_program *program, bool with_advice, cha
   trm_status status = TRM_OK;
   if (with_advice) status = trm_program_find_advice(program, &advice, error);
   if (status == TRM_OK) {
-    append_answer(program, advice.count > 0 ? &advice.items[0] : NULL, &text);
+    append_answer(program, &text);
+    if (with_advice) append_best(program, &advice, &text);
     status = append_details(program, &text, error);
   }
   if (status == TRM_OK) append_advice(&advice, &text);

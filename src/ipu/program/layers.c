@@ -11,7 +11,8 @@
 
 /* ---- Names ---------------------------------------------------------------------------------- */
 
-static const char symbolic[] = "gradients/", tape[] = "gradient_tape/";
+/* TensorFlow's, in graphs and by tapes; JAX's, whose scopes are "transpose(jvp(layer))/dot". */
+static const char symbolic[] = "gradients/", tape[] = "gradient_tape/", transposed[] = "transpose(";
 
 /* The rest of the name after "gradients/", if that begins a part of the name; or NULL. */
 static const char *after_part(const char *name, const char *part) {
@@ -22,7 +23,8 @@ static const char *after_part(const char *name, const char *part) {
 }
 
 bool trm_program_is_gradient(const char *op_name) {
-  return after_part(op_name, symbolic) != NULL || after_part(op_name, tape) != NULL;
+  return after_part(op_name, symbolic) != NULL || after_part(op_name, tape) != NULL ||
+         after_part(op_name, transposed) != NULL;
 }
 
 const char *trm_program_forward_name(const char *op_name, size_t *out_length) {

@@ -16,7 +16,8 @@
  *   io_tiles.c     tiles reserved for feeds: overlap of streams and compute
  *   liveness.c     peak and per-step memory
  *   always_live.c  vertex state, code, stacks, headers
- *   explain.c      out of memory: what does not fit and why; advice.c: changes that would help
+ *   explain.c      out of memory: what does not fit and why; change.c: changes that would help;
+ *                  advice.c: which of them, in brief; search.c: all of them, and together
  *   layers.c       sums by layer; split.c: shards; items.c: the data of a run
  *   api.c          the functions of tremula/program.h; names.c: names of its enums
  *   plan_options.c options of linear plans, from JSON
@@ -231,6 +232,7 @@ struct trm_program {
                              stated (ipu/passes/narrow.c, library.c). `module` is this copy when
                              values are recomputed (recompute.c) */
   trm_recomputation recomputed;
+  struct trm_plan_cache *plans; /* of convolutions and products; a reference */
   const trm_target *target;    /* a reference or a copy: see choose_target in api.c */
   trm_program_options options; /* `inputs` are trm_known */
   uint64_t counted_by;         /* bit i % 64: input i may count a loop */
@@ -263,6 +265,11 @@ trm_program_options trm_program_default_options(void);
 trm_status trm_program_create_shared(const trm_module *module, const trm_target *target,
                                      const trm_program_options *options, trm_program **out_program,
                                      trm_error *error);
+/* Plans a module that is `program`'s or a changed copy of it, with other options for the same
+ * target. Plans of convolutions and products that did not change are not searched again. */
+trm_status trm_program_create_again(const trm_program *program, const trm_module *module,
+                                    const trm_program_options *options, trm_program **out_program,
+                                    trm_error *error);
 /* Runs the passes for an IPU on a copy of such a module, for an observer. */
 trm_status trm_program_observe_passes(const trm_module *module, const trm_program_options *options,
                                       trm_pass_observer observer, void *context, trm_error *error);

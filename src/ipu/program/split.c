@@ -12,7 +12,7 @@
 
 #include "base/sized.h"
 #include "hlo/infer.h"
-#include "ipu/program/advice.h"
+#include "ipu/program/change.h"
 #include "ipu/program/draft.h"
 #include "ipu/program/layers.h"
 #include "ipu/target/target.h"
@@ -37,6 +37,8 @@ typedef struct named_unit {
 
 typedef struct splitter {
   const trm_program *program;
+  const trm_module *module; /* the program's, or a changed copy */
+  const trm_program_options *options;
   uint32_t computation, num_shards, num_units;
   bool briefly;     /* stop after a few estimates, or at the first that fits */
   int32_t *unit_of; /* by instruction */
@@ -70,6 +72,15 @@ static const char *name_of(const trm_instruction *instruction) {
   return name == NULL || strcmp(name, "XLA_Args") == 0 ? "" : name;
 }
 
+/* Whether the module has JAX's scopes. There, what a function that JAX inlines computes has a name
+ * without a scope, and belongs to the layer around it. */
+static bool has_jax_scopes(const trm_computation *computation) {
+  for (trm_index i = 0; i < computation->num_instructions; ++i) {
+    if (strncmp(name_of(&computation->instructions[i]), "jit(", 4) == 0) return true;
+  }
+  return false;
+}
+
 static bool is_input(const trm_instruction *instruction, const trm_computation *computation) {
   if (instruction->opcode == TRM_OP_PARAMETER) return true;
   if (instruction->opcode == TRM_OP_CONSTANT) return true;
@@ -80,7 +91,7 @@ static bool is_input(const trm_instruction *instruction, const trm_computation *
 /* Adds the bytes of each result to `crossing` of the units after its own, up to the last one that
  * reads it. */
 static trm_status find_crossings(splitter *s, trm_error *error) {
-  const trm_computation *computation = &s->program->module->computations[s->computation];
+  const trm_computation *computation = &s->module->computations[s->computation];
   double *change = ARENA_NEW(&s->arena, double, (size_t)s->num_units + 2);
   int32_t *last = ARENA_NEW(&s->arena, int32_t, (size_t)computation->num_instructions + 1);
   if (change == NULL || last == NULL) FAIL_NO_MEMORY("shards");
@@ -113,7 +124,7 @@ static int compare_names(const void *a, const void *b) {
 /* Places gradients with the op of their name. Other backward instructions, such as updates, go with
  * the variable that they read, or else with their last operand. */
 static trm_status place_backward(splitter *s, const bool *is_backward, trm_error *error) {
-  const trm_computation *computation = &s->program->module->computations[s->computation];
+  const trm_computation *computation = &s->module->computations[s->computation];
   const uint32_t count = computation->num_instructions;
   named_unit *names = ARENA_NEW(&s->arena, named_unit, (size_t)count + 1);
   int32_t *read_in =
@@ -160,7 +171,7 @@ static bool same_layer(const unit *u, const char *layer, size_t length) {
 }
 
 static trm_status find_units(splitter *s, trm_error *error) {
-  const trm_computation *computation = &s->program->module->computations[s->computation];
+  const trm_computation *computation = &s->module->computations[s->computation];
   const uint32_t count = computation->num_instructions;
   s->unit_of = ARENA_NEW(&s->arena, int32_t, (size_t)count + 1);
   s->is_source = ARENA_NEW(&s->arena, bool, (size_t)count + 1);
@@ -169,6 +180,7 @@ static trm_status find_units(splitter *s, trm_error *error) {
   if (s->unit_of == NULL || s->is_source == NULL || s->units == NULL || is_backward == NULL) {
     FAIL_NO_MEMORY("shards");
   }
+  const bool needs_scope = has_jax_scopes(computation);
   for (trm_index i = 0; i < count; ++i) {
     const trm_instruction *instruction = &computation->instructions[i];
     s->unit_of[i] = NO_UNIT;
@@ -182,7 +194,8 @@ static trm_status find_units(splitter *s, trm_error *error) {
     size_t length;
     const char *layer = trm_program_layer_of(name_of(instruction), &length);
     unit *last = s->num_units > 0 ? &s->units[s->num_units - 1] : NULL;
-    if (last == NULL || (length > 0 && !same_layer(last, layer, length))) {
+    const bool names = length > 0 && (!needs_scope || memchr(layer, '(', length) != NULL);
+    if (last == NULL || (names && !same_layer(last, layer, length))) {
       last = &s->units[s->num_units++];
       *last = (unit){.layer = layer, .layer_length = length};
     }
@@ -234,7 +247,7 @@ static trm_status estimate_cuts(const splitter *s, const uint32_t *cuts, trm_pro
                                 trm_error *error) {
   static const size_t room = 40;
   trm_module *module;
-  TRY(trm_module_clone(s->program->module, &module, error));
+  TRY(trm_module_clone(s->module, &module, error));
   trm_computation *computation = &module->computations[s->computation];
   char *texts = ARENA_NEW(&module->arena, char, s->num_shards *room);
   trm_status status = TRM_OK;
@@ -248,10 +261,9 @@ static trm_status estimate_cuts(const splitter *s, const uint32_t *cuts, trm_pro
     while (shard + 1 < s->num_shards && cuts[shard + 1] <= (uint32_t)s->unit_of[i]) ++shard;
     computation->instructions[i].sharding = texts + shard * room;
   }
-  trm_program_options options = s->program->options;
+  trm_program_options options = *s->options;
   options.num_ipus = s->num_shards;
-  TRY_OR_GOTO(trm_program_create(module, true, s->program->target, &options, out_program, error),
-              failed);
+  TRY_OR_GOTO(trm_program_create_again(s->program, module, &options, out_program, error), failed);
   (*out_program)->owned_module = module;
   return TRM_OK;
 failed:
@@ -380,6 +392,11 @@ static trm_status move_a_unit(const splitter *s, found_cuts *found, bool *out_be
   return TRM_OK;
 }
 
+/* Whether better cuts would not change the answer: it fits, or is far from it. */
+static bool is_settled(const trm_program_totals *totals) {
+  return totals->fits || totals->worst_tile_bytes > totals->bytes_per_tile * 3 / 2;
+}
+
 static trm_status search(splitter *s, trm_program **out_program, trm_error *error) {
   found_cuts *found = ARENA_NEW(&s->arena, found_cuts, 1);
   CHECK_MEMORY(found, "shards");
@@ -387,7 +404,7 @@ static trm_status search(splitter *s, trm_program **out_program, trm_error *erro
   const int rounds = s->briefly ? BRIEF_ROUNDS : ROUNDS;
   bool better, is_new = true;
   for (int round = 0; round < rounds && is_new; ++round) {
-    if (s->briefly && round > 0 && found->best->totals.fits) break;
+    if (s->briefly && round > 0 && is_settled(&found->best->totals)) break;
     uint32_t cuts[MAX_SHARDS];
     choose_cuts(s, cuts);
     TRY_OR_GOTO(try_cuts(s, cuts, found, &better, &is_new, error), failed);
@@ -405,8 +422,9 @@ failed:
   return status;
 }
 
-static trm_status create_split(const trm_program *program, uint32_t num_shards, bool briefly,
-                               trm_program **out_program, trm_error *error) {
+static trm_status create_split(const trm_program *program, const trm_module *module,
+                               const trm_program_options *options, uint32_t num_shards,
+                               bool briefly, trm_program **out_program, trm_error *error) {
   if (num_shards < 2 || num_shards > MAX_SHARDS) {
     FAIL(INVALID_ARGUMENT, "a program can be cut into 2 to %d shards, not %u", MAX_SHARDS,
          num_shards);
@@ -416,9 +434,11 @@ static trm_status create_split(const trm_program *program, uint32_t num_shards, 
          program->num_ipus);
   }
   splitter s = {.program = program,
+                .module = module,
+                .options = options,
                 .num_shards = num_shards,
                 .briefly = briefly,
-                .computation = find_computation(program->module)};
+                .computation = find_computation(module)};
   trm_status status;
   TRY_OR_GOTO(find_units(&s, error), done);
   if (s.num_units < num_shards) {
@@ -436,12 +456,27 @@ done:
 
 trm_status trm_program_create_split(const trm_program *program, uint32_t num_shards,
                                     trm_program **out_program, trm_error *error) {
-  return create_split(program, num_shards, false, out_program, error);
+  return create_split(program, program->module, &program->options, num_shards, false, out_program,
+                      error);
 }
 
-trm_status trm_program_create_split_briefly(const trm_program *program, uint32_t num_shards,
+trm_status trm_program_create_split_briefly(const trm_program *program, const trm_module *module,
+                                            const trm_program_options *options, uint32_t num_shards,
                                             trm_program **out_program, trm_error *error) {
-  return create_split(program, num_shards, true, out_program, error);
+  return create_split(program, module, options, num_shards, true, out_program, error);
+}
+
+trm_status trm_program_most_shards(const trm_program *program, uint32_t *out_count,
+                                   trm_error *error) {
+  *out_count = 1;
+  if (program->num_ipus > 1) return TRM_OK;
+  splitter s = {.program = program,
+                .module = program->module,
+                .computation = find_computation(program->module)};
+  const trm_status status = find_units(&s, error);
+  *out_count = s.num_units < MAX_SHARDS ? s.num_units : MAX_SHARDS;
+  trm_arena_free(&s.arena);
+  return status;
 }
 
 bool trm_program_cut_get(const trm_program *program, size_t i, trm_program_cut *out_cut) {

@@ -95,10 +95,14 @@ static int64_t grid_part(const trm_mapping *m, int32_t d, uint32_t p) {
   return elements;
 }
 
-/* Elements of run j of a piece whose elements several tiles share. */
-static int64_t shared_part(const trm_mapping *m, int64_t piece, uint32_t j) {
+/* Elements of a run of a piece that several tiles share; the last runs may be shorter. */
+static int64_t shared_run(const trm_mapping *m, int64_t piece) {
   if (m->share == 1) return piece;
-  const int64_t run = ceil_divide(ceil_divide(piece, m->grain), m->share) * m->grain;
+  return ceil_divide(ceil_divide(piece, m->grain), m->share) * m->grain;
+}
+
+/* Elements of run j of such a piece. */
+static int64_t shared_part(int64_t piece, int64_t run, uint32_t j) {
   const int64_t begin = trm_least(piece, run * j);
   return trm_least(piece, begin + run) - begin;
 }
@@ -127,7 +131,7 @@ void trm_mapping_finish_grid(const trm_target *target, trm_mapping *m, trm_dtype
     m->count = m->worst = 0;
     return;
   }
-  m->worst = shared_part(m, m->worst, 0);
+  m->worst = shared_run(m, m->worst);
   if (m->parts > m->tiles) m->worst *= ceil_divide(m->parts, m->tiles);
   give_layout(m);
 }
@@ -197,7 +201,7 @@ int64_t trm_mapping_part_elements(const trm_mapping *m, uint32_t part) {
         elements *= grid_part(m, d, part % m->cuts[d]);
         part /= m->cuts[d];
       }
-      return shared_part(m, elements, run);
+      return shared_part(elements, shared_run(m, elements), run);
     }
     case TRM_MAPPING_SPREAD: return trm_least(m->worst, m->count - m->worst * part);
     case TRM_MAPPING_NONE: break;
@@ -206,9 +210,9 @@ int64_t trm_mapping_part_elements(const trm_mapping *m, uint32_t part) {
 }
 
 static uint32_t tile_at(const trm_mapping *m, uint64_t step) {
-  const uint32_t offset = (uint32_t)(step % m->tiles);
-  return m->descending ? (m->first_tile + m->tiles - offset) % m->tiles
-                       : (m->first_tile + offset) % m->tiles;
+  const uint32_t offset = (uint32_t)(step < m->tiles ? step : step % m->tiles);
+  const uint32_t tile = m->first_tile + (m->descending ? m->tiles - offset : offset);
+  return tile < m->tiles ? tile : tile - m->tiles;
 }
 
 uint32_t trm_mapping_tile(const trm_mapping *m, uint32_t part) {
@@ -225,8 +229,23 @@ uint32_t trm_mapping_tile(const trm_mapping *m, uint32_t part) {
 static void add_piece(const trm_mapping *m, uint64_t step, int64_t elements, int sign,
                       uint32_t alignment, int64_t *bytes_by_tile) {
   if (elements <= 0) return;
-  const int64_t bytes = ceil_divide(elements * m->element_bytes, alignment) * alignment;
+  const int64_t bytes = (elements * m->element_bytes + alignment - 1) & -(int64_t)alignment;
   bytes_by_tile[tile_at(m, step)] += sign * bytes;
+}
+
+/* The parts of trm_mapping_part_elements() in order, whose ends are counted up, not divided. */
+static void add_linear(const trm_mapping *m, int sign, uint32_t alignment,
+                       int64_t *bytes_by_tile) {
+  const int64_t grains = ceil_divide(m->count, m->grain);
+  const int64_t whole = grains / m->parts, rest = grains % m->parts;
+  int64_t begin = 0, end = 0, carried = 0;
+  for (uint32_t part = 0; part < m->parts; ++part, begin = end) {
+    carried += rest;
+    const bool one_more = carried >= m->parts;
+    if (one_more) carried -= m->parts;
+    end = trm_least(m->count, begin + (whole + one_more) * m->grain);
+    add_piece(m, part, end - begin, sign, alignment, bytes_by_tile);
+  }
 }
 
 /* Walks through the pieces of a grid in order, by counting up their coordinates. */
@@ -235,6 +254,7 @@ static void add_grid(const trm_mapping *m, int sign, uint32_t alignment, int64_t
   int64_t part[TRM_MAPPING_RANK];
   for (int32_t d = 0; d < m->rank; ++d) part[d] = grid_part(m, d, 0);
   const uint32_t pieces = m->parts / m->share;
+  int64_t last = -1, run = 0;
   for (uint32_t piece = 0; piece < pieces; ++piece) {
     int64_t elements = 1;
     uint64_t step = 0;
@@ -242,8 +262,9 @@ static void add_grid(const trm_mapping *m, int sign, uint32_t alignment, int64_t
       elements *= part[d];
       step += (uint64_t)digits[d] * m->strides[d];
     }
+    if (elements != last) run = shared_run(m, elements), last = elements;
     for (uint32_t j = 0; j < m->share; ++j, step += m->share_stride) {
-      add_piece(m, step, shared_part(m, elements, j), sign, alignment, bytes_by_tile);
+      add_piece(m, step, shared_part(elements, run, j), sign, alignment, bytes_by_tile);
     }
     for (int32_t d = m->rank - 1; d >= 0; --d) {
       if (m->cuts[d] == 1) continue;
@@ -260,6 +281,10 @@ void trm_mapping_add_bytes(const trm_mapping *m, int sign, uint32_t alignment,
   if (m->kind == TRM_MAPPING_NONE) return;
   if (m->kind == TRM_MAPPING_GRID) {
     add_grid(m, sign, alignment, bytes_by_tile);
+    return;
+  }
+  if (m->kind == TRM_MAPPING_LINEAR) {
+    add_linear(m, sign, alignment, bytes_by_tile);
     return;
   }
   for (uint32_t part = 0; part < m->parts; ++part) {

@@ -88,7 +88,8 @@ int64_t trm_mapping_total_bytes(const trm_mapping *mapping);
 int64_t trm_mapping_part_elements(const trm_mapping *mapping, uint32_t part);
 /* The tile of part p, within the IPU. */
 uint32_t trm_mapping_tile(const trm_mapping *mapping, uint32_t part);
-/* Adds sign * bytes, each rounded up to `alignment`, to bytes_by_tile[0 .. tiles). */
+/* Adds sign * bytes, each rounded up to `alignment` (a power of two), to bytes_by_tile[0 .. tiles).
+ */
 void trm_mapping_add_bytes(const trm_mapping *mapping, int sign, uint32_t alignment,
                            int64_t *bytes_by_tile);
 /* Whether element i of both is on one tile, for all i. */

@@ -357,8 +357,8 @@ static void test_cache(void **state) {
   trm_plan_cache_counts(cache, &hits, &misses);
   assert_int_equal(misses, 83);
   assert_int_equal(again.partition.batch, 2);
-  trm_plan_cache_free(cache);
-  trm_plan_cache_free(NULL);
+  trm_plan_cache_release(cache);
+  trm_plan_cache_release(NULL);
   trm_target_release(mk2);
   trm_target_release(bow);
 }
@@ -375,7 +375,7 @@ static void test_out_of_memory(void **state) {
     trm_allocation_fail_after(n);
     const trm_status status = trm_linear_plan_make(target, &p, &options, cache, &plan, &error);
     trm_allocation_fail_after(-1);
-    trm_plan_cache_free(cache);
+    trm_plan_cache_release(cache);
     if (status == TRM_OK) {
       assert_true(n > 3);
       break;

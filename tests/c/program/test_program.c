@@ -358,6 +358,41 @@ static void test_out_of_memory(void **state) {
   trm_program_free(p);
 }
 
+static bool stop_after_one(void *context, uint32_t plans) {
+  *(uint32_t *)context = plans;
+  return plans < 1;
+}
+
+/* An interrupted search gives what it found; whole ones give the same each time. */
+static void test_search(void **state) {
+  (void)state;
+  trm_program *p = make_program(too_large, "mk2", NULL);
+  trm_program_search *search;
+  trm_program_advice advice = {.size = sizeof advice};
+  uint32_t plans = 0;
+  assert_int_equal(trm_program_search_fit(p, stop_after_one, &plans, &search, NULL), TRM_OK);
+  assert_true(trm_program_search_stopped(search) && plans == 1);
+  assert_true(trm_program_advice_get(search, 0, &advice));
+  trm_program_search_free(search);
+  assert_int_equal(trm_program_search_fit(p, NULL, NULL, &search, NULL), TRM_OK);
+  assert_false(trm_program_search_stopped(search));
+  size_t count = 0;
+  bool fitted = true;
+  for (; trm_program_advice_get(search, count, &advice); ++count) {
+    assert_int_equal(advice.saved, p->totals.worst_tile_bytes - advice.worst_tile_bytes);
+    assert_int_equal(advice.fits, advice.worst_tile_bytes <= p->totals.bytes_per_tile);
+    assert_true(advice.is_planned == (advice.cycles > 0));
+    assert_true(fitted || !advice.fits); /* what fits comes first */
+    fitted = advice.fits;
+  }
+  assert_true(count >= 2);
+  trm_program_advice unset = {0};
+  assert_false(trm_program_advice_get(search, 0, &unset));
+  trm_program_search_free(search);
+  trm_program_search_free(NULL);
+  trm_program_free(p);
+}
+
 static bool is_advised(const char *text, const char *advice) {
   trm_program *p = make_program(text, "mk2", NULL);
   char *block = NULL;
@@ -598,6 +633,7 @@ int main(void) {
       cmocka_unit_test(test_collectives_cost_by_replicas),
       cmocka_unit_test(test_int64_is_32_bit),
       cmocka_unit_test(test_out_of_memory),
+      cmocka_unit_test(test_search),
       cmocka_unit_test(test_half_is_advised_for_float32),
       cmocka_unit_test(test_fits),
       cmocka_unit_test(test_bad_options),

@@ -143,9 +143,64 @@ def test_one_that_does_not_fit_ends_with_3_and_says_why(tool, machine):
     assert answer["fits"] is False and case["fits"] is False
     assert case["memory"]["bytes_over"] > 0 and case["memory"]["tiles_over"] > 0
     assert case["explanation"].startswith("Out of memory: tile ")
-    assert "What would help" in case["explanation"]
+    needs = case["memory"]["worst_tile_bytes"]
+    assert all(one["saved_bytes"] == needs - one["worst_tile_bytes"] for one in case["advice"])
+    kept = {one["change"].split(" (")[0]: one["planned"] for one in case["advice"]}
+    assert not kept.pop("half the batch") and all(kept.values())
+    assert case["smallest"] == [] and case["search_interrupted"] is False  # one layer
     text = tool("plan", source, "--target", small)
     assert text.returncode == 3 and "Out of memory" in text.stdout and not text.stderr
+    assert "What would help: bytes saved on the fullest tile" in text.stdout
+
+
+def test_the_smallest_number_of_ipus_is_that_which_the_plans_show(tool, machine):
+    dots = "".join(
+        f"  w{i} = f32[512,512] parameter({i + 1})\n  h{i + 1} = f32[32,512] dot(h{i}, w{i}), "
+        "lhs_contracting_dims={1}, rhs_contracting_dims={0}, "
+        f'metadata={{op_name="net/{i}/MatMul"}}\n' for i in range(8))
+    source = tool.write("chain.hlo", "HloModule chain\nENTRY main {\n  h0 = f32[32,512] parameter(0)\n"
+                        + dots + "  ROOT r = f32[32,512] copy(h8)\n}\n")
+    small = machine(6)
+    case, = plan(tool, source, "--target", small, code=3)["cases"]
+    alone, half = case["smallest"][0], case["smallest"][-1]
+    assert alone["with"] == "" and "float16" in half["with"] and half["ipus"] < alone["ipus"]
+    sharded = plan(tool, source, "--target", small, "--ipus",
+                   ",".join(str(ipus) for ipus in range(1, alone["ipus"] + 1)))["cases"]
+    assert [one["fits"] for one in sharded] == [False] * (alone["ipus"] - 1) + [True]
+    assert sharded[-1]["cycles"]["total"] == alone["cycles"]
+    change, = [one for one in case["advice"] if one["ipus"] == alone["ipus"] and one["fits"]]
+    assert change["change"] == f"sharding over {alone['ipus']} IPUs"
+    text = tool("plan", source, "--target", small).stdout
+    assert f"The smallest number of IPUs, sharded: {alone['ipus']} (" in text
+
+
+def test_a_layer_that_is_too_large_alone_is_named(tool, machine):
+    source = tool.write("layers.hlo", LAYERS)
+    case, = plan(tool, source, "--target", machine(4), code=3)["cases"]
+    alone = case["smallest"][0]
+    assert alone["ipus"] is None and alone["most_tried"] == 4
+    assert alone["fullest_shard_begins_with"] in ("net/three", "net/four")
+
+
+def test_jax_scopes_are_layers(tool, machine):
+    """A gradient goes with its layer, and what JAX names without a scope with the layer around."""
+    source = tool.write("scopes.hlo", """HloModule scopes
+ENTRY main {
+  x = f32[32,512] parameter(0)
+  w0 = f32[512,512] parameter(1)
+  w1 = f32[512,512] parameter(2)
+  h0 = f32[32,512] dot(x, w0), lhs_contracting_dims={1}, rhs_contracting_dims={0}, metadata={op_name="jit(f)/jvp(one)/dot_general"}
+  a0 = f32[32,512] abs(h0), metadata={op_name="abs"}
+  h1 = f32[32,512] dot(a0, w1), lhs_contracting_dims={1}, rhs_contracting_dims={0}, metadata={op_name="jit(f)/jvp(two)/dot_general"}
+  g1 = f32[32,512] dot(h1, w1), lhs_contracting_dims={1}, rhs_contracting_dims={1}, metadata={op_name="jit(f)/transpose(jvp(two))/dot_general"}
+  ROOT g0 = f32[32,512] dot(g1, w0), lhs_contracting_dims={1}, rhs_contracting_dims={1}, metadata={op_name="jit(f)/transpose(jvp(one))/dot_general"}
+}
+""")
+    case, = plan(tool, source, "--ipus", "2")["cases"]
+    assert [(one["after"], one["before"]) for one in case["cuts"]] == [
+        ("jit(f)/jvp(one)", "jit(f)/jvp(two)")]
+    refused = tool("plan", source, "--ipus", "3")
+    assert refused.returncode == 1 and "2 layers in a row" in refused.stderr
 
 
 def test_it_fits_when_one_of_the_cases_does(tool, machine):

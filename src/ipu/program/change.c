@@ -1,0 +1,174 @@
+/* Owns: changes that make a program need less memory: which are possible, and the plan of each. A
+ * changed program is planned with other options, or as a copy of the module in half precision, with
+ * other attributes, or cut into shards (split.c). */
+#include "ipu/program/change.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "ipu/program/draft.h"
+#include "ipu/target/target.h"
+#include "passes/pass.h"
+
+static const char update_attribute[] = "weight_update"; /* remote.c */
+
+/* ---- What is possible ------------------------------------------------------------------------ */
+
+static bool has_float32_leaf(const trm_shape *shape) {
+  for (int32_t l = 0; l < trm_shape_num_leaves(shape); ++l) {
+    const trm_shape *leaf = trm_shape_leaf(shape, l);
+    if (leaf->dtype == TRM_F32 && trm_shape_count(leaf) > 1) return true;
+  }
+  return false;
+}
+
+/* Whether an instruction makes a float32 array because the program says so. Passes compute with
+ * halves in float32, so what is made of halves is float32 only if TensorFlow's op casts. */
+static bool states_float32(const trm_module *module, uint32_t c, trm_index i) {
+  const trm_computation *computation = &module->computations[c];
+  const trm_instruction *o = &computation->instructions[i];
+  if (!has_float32_leaf(&o->shape)) return false;
+  if (o->opcode == TRM_OP_PARAMETER) return c == module->entry;
+  if (trm_instruction_acts_as(o) == TRM_OP_INFEED) return true;
+  if (!trm_shape_is_array(&o->shape)) return false;
+  for (uint32_t k = 0; k < o->num_operands; ++k) {
+    const trm_dtype dtype = computation->instructions[o->operands[k]].shape.dtype;
+    if (dtype == TRM_F32 || dtype == TRM_TUPLE) return false; /* that value is asked instead */
+    if (dtype == TRM_F16 && o->opcode == TRM_OP_CONVERT) {
+      return o->metadata.op_type != NULL && strcmp(o->metadata.op_type, "Cast") == 0;
+    }
+  }
+  return true;
+}
+
+static bool is_kept_update(const trm_instruction *instruction) {
+  const char *place = trm_instruction_frontend_attribute(instruction, update_attribute);
+  return place != NULL && strncmp(place, "keep", 4) == 0;
+}
+
+trm_status trm_change_find_possible(const trm_program *program, trm_change *out, trm_error *error) {
+  const trm_module *module = program->module;
+  const trm_program_options *options = &program->options;
+  bool plans = false; /* convolutions or products, which the proportion is about */
+  trm_change possible = {.recompute = !options->recompute};
+  TRY(trm_program_most_shards(program, &possible.shards, error));
+  for (uint32_t c = 0; c < module->num_computations; ++c) {
+    const trm_computation *computation = &module->computations[c];
+    for (trm_index i = 0; i < computation->num_instructions; ++i) {
+      const trm_instruction *o = &computation->instructions[i];
+      plans |= o->opcode == TRM_OP_DOT || o->opcode == TRM_OP_CONVOLUTION;
+      possible.half |= !possible.half && states_float32(module, c, i);
+      possible.offload |= !options->ipu_model && is_kept_update(o);
+    }
+  }
+  const double least = options->conv_memory_proportion < options->matmul_memory_proportion
+                           ? options->conv_memory_proportion
+                           : options->matmul_memory_proportion;
+  possible.proportion = plans ? least : 0;
+  *out = possible;
+  return TRM_OK;
+}
+
+/* ---- In words -------------------------------------------------------------------------------- */
+
+void trm_change_text(const trm_change *change, char text[TRM_CHANGE_TEXT]) {
+  size_t used = 0;
+  text[0] = '\0';
+#define SAY(...)                                                                       \
+  do {                                                                                 \
+    if (used > 0) used += (size_t)snprintf(text + used, TRM_CHANGE_TEXT - used, ", "); \
+    used += (size_t)snprintf(text + used, TRM_CHANGE_TEXT - used, __VA_ARGS__);        \
+  } while (0)
+  if (change->half) SAY("float16 instead of float32 for everything");
+  if (change->recompute) {
+    SAY("recomputing cheap results in the backward pass (allow_recompute)");
+  }
+  if (change->offload) SAY("optimizer state in remote memory (offload_weight_update_variables)");
+  if (change->proportion > 0) {
+    SAY("availableMemoryProportion %g for convolutions and matmuls", change->proportion);
+  }
+  if (change->shards > 1) SAY("sharding over %u IPUs", change->shards);
+#undef SAY
+}
+
+/* ---- Its plan -------------------------------------------------------------------------------- */
+
+/* The estimate reads shapes and integers only, so the constants keep their bytes. */
+static trm_status halve_shape(trm_shape *shape, trm_arena *arena, trm_error *error) {
+  if (shape->dtype == TRM_F32) shape->dtype = TRM_F16;
+  if (shape->dtype != TRM_TUPLE || shape->num_elements == 0) return TRM_OK;
+  trm_shape *elements = ARENA_NEW(arena, trm_shape, (size_t)shape->num_elements);
+  CHECK_MEMORY(elements, "a copy in half precision");
+  for (int32_t e = 0; e < shape->num_elements; ++e) {
+    elements[e] = shape->elements[e];
+    if (elements[e].dtype == TRM_F32) elements[e].dtype = TRM_F16;
+  }
+  shape->elements = elements;
+  return TRM_OK;
+}
+
+/* Says "offload" where an update says "keep"; what follows, such as ",sharded", stays. */
+static trm_status offload_state(trm_instruction *instruction, trm_arena *arena, trm_error *error) {
+  size_t count = 0;
+  while (instruction->frontend_attributes[count] != NULL) ++count;
+  const char **copy = trm_arena_copy(arena, instruction->frontend_attributes,
+                                     (count + 1) * sizeof *instruction->frontend_attributes);
+  CHECK_MEMORY(copy, "an update's attributes");
+  for (size_t a = 0; a + 1 < count; a += 2) {
+    if (strcmp(copy[a], update_attribute) != 0) continue;
+    copy[a + 1] = trm_arena_format(arena, "offload%s", copy[a + 1] + strlen("keep"));
+    CHECK_MEMORY(copy[a + 1], "an update's attributes");
+  }
+  instruction->frontend_attributes = copy;
+  return TRM_OK;
+}
+
+static trm_status change_module(trm_module *module, const trm_change *change, trm_error *error) {
+  for (uint32_t c = 0; c < module->num_computations; ++c) {
+    trm_computation *computation = &module->computations[c];
+    for (trm_index i = 0; i < computation->num_instructions; ++i) {
+      trm_instruction *instruction = &computation->instructions[i];
+      if (change->half) TRY(halve_shape(&instruction->shape, &module->arena, error));
+      if (change->offload && is_kept_update(instruction)) {
+        TRY(offload_state(instruction, &module->arena, error));
+      }
+    }
+  }
+  return TRM_OK;
+}
+
+static trm_status plan_module(const trm_program *program, const trm_module *module,
+                              const trm_change *change, trm_program **out_program,
+                              trm_error *error) {
+  trm_program_options options = program->options;
+  if (change->recompute) options.recompute = true;
+  if (change->proportion > 0) {
+    double *proportions[] = {&options.conv_memory_proportion, &options.matmul_memory_proportion};
+    for (size_t p = 0; p < 2; ++p) {
+      if (change->proportion < *proportions[p]) *proportions[p] = change->proportion;
+    }
+  }
+  if (change->shards <= 1) {
+    return trm_program_create_again(program, module, &options, out_program, error);
+  }
+  return trm_program_create_split_briefly(program, module, &options, change->shards, out_program,
+                                          error);
+}
+
+trm_status trm_change_plan(const trm_program *program, const trm_change *change,
+                           trm_program **out_program, trm_error *error) {
+  if (!change->half && !change->offload) {
+    return plan_module(program, program->module, change, out_program, error);
+  }
+  trm_module *module;
+  TRY(trm_module_clone(program->module, &module, error));
+  trm_status status = change_module(module, change, error);
+  if (status == TRM_OK) status = plan_module(program, module, change, out_program, error);
+  if (status == TRM_OK && (*out_program)->owned_module == NULL) {
+    (*out_program)->owned_module = module; /* sources index it */
+  } else {
+    trm_module_free(module);
+  }
+  return status;
+}

@@ -1,0 +1,42 @@
+/* Changes of a program, or of its options, and what the changed program would need (change.c). */
+#ifndef TREMULA_IPU_PROGRAM_CHANGE_H_
+#define TREMULA_IPU_PROGRAM_CHANGE_H_
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "ipu/program/program.h"
+
+/* Several changes at once. All zeros: none. */
+typedef struct trm_change {
+  double proportion; /* availableMemoryProportion of convolutions and matmuls; 0: as it is */
+  bool half;         /* float16 instead of float32 */
+  bool recompute;    /* allow_recompute */
+  bool offload;      /* optimizer state in remote memory */
+  uint32_t shards;   /* IPUs to cut the program over; 0: as it is */
+} trm_change;
+
+enum { TRM_CHANGE_TEXT = 240 };
+
+/* The change in words, for people. */
+void trm_change_text(const trm_change *change, char text[TRM_CHANGE_TEXT]);
+
+/* Which changes are changes at all: a program without float32 cannot be halved. Each member is set
+ * to what may be tried, shards to the most. */
+trm_status trm_change_find_possible(const trm_program *program, trm_change *out, trm_error *error);
+
+/* Plans the changed program; trm_program_free *out_program. TRM_FAILED_PRECONDITION: it has too few
+ * layers for so many shards. */
+trm_status trm_change_plan(const trm_program *program, const trm_change *change,
+                           trm_program **out_program, trm_error *error);
+
+/* split.c: cuts `module`, which is `program`'s or a changed copy, for callers who only ask whether
+ * it would fit: takes the first cuts that fit, or the best of a few. */
+trm_status trm_program_create_split_briefly(const trm_program *program, const trm_module *module,
+                                            const trm_program_options *options, uint32_t num_shards,
+                                            trm_program **out_program, trm_error *error);
+/* split.c: the most shards that a program can be cut into; 1 for one that states its shards. */
+trm_status trm_program_most_shards(const trm_program *program, uint32_t *out_count,
+                                   trm_error *error);
+
+#endif /* TREMULA_IPU_PROGRAM_CHANGE_H_ */

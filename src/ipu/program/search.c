@@ -1,0 +1,283 @@
+/* Owns: the search for what makes a program fit: each change alone, changes together (those with
+ * the fewest cycles first), and the smallest number of IPUs. All of it is planned. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cycles.h"
+#include "base/sized.h"
+#include "ipu/program/advice.h"
+#include "ipu/program/draft.h"
+
+enum { MOST_SINGLES = 6, MOST_TOGETHER = 6 };
+
+/* A planned change: what it leaves of the fullest tile's bytes and of the cycles, as factors. */
+typedef struct effect {
+  trm_change change;
+  double bytes, cycles;
+} effect;
+
+/* The fewest IPUs that fit with a change; `ipus` is 0 if `most_tried` are too few. */
+typedef struct fewest {
+  char with[TRM_CHANGE_TEXT];
+  uint32_t ipus, most_tried;
+  int64_t worst_tile_bytes, cycles; /* of `ipus`, or without one of most_tried */
+  char fullest[160];                /* the layer with which the fullest shard begins */
+} fewest;
+
+struct trm_program_search {
+  trm_advice_list advice;
+  fewest smallest[3]; /* by sharding alone, with changes that keep the numbers, in float16 */
+  size_t num_smallest;
+  bool stopped;
+};
+
+typedef struct searcher {
+  const trm_program *program;
+  trm_change possible;
+  bool (*progress)(void *context, uint32_t plans);
+  void *context;
+  uint32_t plans;
+  bool stopped;
+  effect singles[MOST_SINGLES];
+  size_t num_singles;
+  char fullest[160]; /* of the last plan: the layer with which the fullest shard begins */
+  trm_program_search *found;
+} searcher;
+
+/* ---- One plan -------------------------------------------------------------------------------- */
+
+/* Plans a change. *out_totals.size is 0 where there is no plan: the search was stopped, or the
+ * program has too few layers. */
+static trm_status plan(searcher *s, const trm_change *change, bool keep,
+                       trm_program_totals *out_totals, trm_error *error) {
+  memset(out_totals, 0, sizeof *out_totals);
+  if (s->progress != NULL && !s->progress(s->context, s->plans)) s->stopped = true;
+  if (s->stopped) return TRM_OK;
+  trm_program *changed;
+  trm_error why;
+  const trm_status status = trm_change_plan(s->program, change, &changed, &why);
+  ++s->plans;
+  if (status == TRM_FAILED_PRECONDITION) return TRM_OK;
+  if (status != TRM_OK) return trm_fail(error, status, "%s", why.message);
+  *out_totals = changed->totals;
+  out_totals->size = sizeof *out_totals;
+  trm_status added = TRM_OK;
+  if (keep) {
+    added = trm_advice_add_planned(s->program, change, changed, &s->found->advice, error);
+  }
+  const uint32_t ipu = changed->totals.worst_tile / changed->tiles_per_ipu;
+  const bool is_cut = ipu > 0 && ipu <= changed->num_cuts;
+  snprintf(s->fullest, sizeof s->fullest, "%s", is_cut ? changed->cuts[ipu - 1].before : "");
+  trm_program_free(changed);
+  return added;
+}
+
+/* ---- Changes alone --------------------------------------------------------------------------- */
+
+static trm_status try_single(searcher *s, trm_change change, bool *out_fits, trm_error *error) {
+  trm_program_totals totals;
+  TRY(plan(s, &change, true, &totals, error));
+  *out_fits = totals.size > 0 && totals.fits;
+  if (totals.size == 0 || s->num_singles == MOST_SINGLES) return TRM_OK;
+  const trm_program_totals *before = &s->program->totals;
+  const effect e = {change, (double)totals.worst_tile_bytes / (double)before->worst_tile_bytes,
+                    (double)totals.cycles / (double)trm_most(1, before->cycles)};
+  if (e.bytes < 1) s->singles[s->num_singles++] = e;
+  return TRM_OK;
+}
+
+static trm_status try_singles(searcher *s, trm_error *error) {
+  static const double proportions[] = {0.3, 0.1};
+  bool fits = false;
+  if (s->possible.half) TRY(try_single(s, (trm_change){.half = true}, &fits, error));
+  if (s->possible.recompute) TRY(try_single(s, (trm_change){.recompute = true}, &fits, error));
+  if (s->possible.offload) TRY(try_single(s, (trm_change){.offload = true}, &fits, error));
+  fits = false;
+  for (size_t p = 0; p < 2 && !fits; ++p) { /* the larger one, if that is enough */
+    if (proportions[p] >= s->possible.proportion) continue;
+    TRY(try_single(s, (trm_change){.proportion = proportions[p]}, &fits, error));
+  }
+  return TRM_OK;
+}
+
+/* ---- Changes together ------------------------------------------------------------------------ */
+
+/* Both changes; false if they contradict one another, such as two proportions. */
+static bool join(trm_change *to, const trm_change *from) {
+  if (to->proportion > 0 && from->proportion > 0) return false;
+  to->half |= from->half;
+  to->recompute |= from->recompute;
+  to->offload |= from->offload;
+  to->proportion += from->proportion;
+  return true;
+}
+
+static int by_cycles(const void *a, const void *b) {
+  const effect *l = a, *r = b;
+  return (l->cycles > r->cycles) - (l->cycles < r->cycles);
+}
+
+/* Predicts every combination by multiplying factors, and plans those that may fit until one does,
+ * beginning with the fewest cycles. */
+static trm_status try_together(searcher *s, trm_error *error) {
+  effect all[1 << MOST_SINGLES];
+  size_t count = 0;
+  const double limit =
+      (double)s->program->totals.bytes_per_tile / (double)s->program->totals.worst_tile_bytes;
+  for (uint32_t set = 1; set < 1u << s->num_singles; ++set) {
+    effect e = {.bytes = 1, .cycles = 1};
+    bool good = (set & (set - 1)) != 0; /* more than one */
+    for (size_t i = 0; i < s->num_singles && good; ++i) {
+      if (!(set & 1u << i)) continue;
+      good = join(&e.change, &s->singles[i].change);
+      e.bytes *= s->singles[i].bytes;
+      e.cycles *= s->singles[i].cycles;
+    }
+    if (good && e.bytes <= 1.15 * limit) all[count++] = e;
+  }
+  qsort(all, count, sizeof *all, by_cycles);
+  for (size_t i = 0; i < count && i < MOST_TOGETHER; ++i) {
+    trm_program_totals totals;
+    TRY(plan(s, &all[i].change, true, &totals, error));
+    if (totals.size > 0 && totals.fits) break;
+  }
+  return TRM_OK;
+}
+
+/* ---- The smallest number of IPUs ------------------------------------------------------------- */
+
+/* Plans a change over `shards` IPUs. *out_fits is false too where there is no plan. */
+static trm_status try_shards(searcher *s, trm_change change, uint32_t shards, fewest *best,
+                             bool *out_fits, trm_error *error) {
+  trm_program_totals totals;
+  change.shards = shards;
+  TRY(plan(s, &change, false, &totals, error));
+  *out_fits = totals.size > 0 && totals.fits;
+  if (totals.size == 0) return TRM_OK;
+  const bool is_most = shards > best->most_tried;
+  if (is_most) best->most_tried = shards;
+  if (*out_fits) best->ipus = shards;
+  if (*out_fits || (is_most && best->ipus == 0)) {
+    best->cycles = totals.cycles;
+    best->worst_tile_bytes = totals.worst_tile_bytes;
+    memcpy(best->fullest, s->fullest, sizeof best->fullest);
+  }
+  return TRM_OK;
+}
+
+/* Finds the fewest shards that fit with a change that leaves `bytes` of the fullest tile: from the
+ * number that an even cut would need up to the most, then below the first that fits. */
+static trm_status find_smallest(searcher *s, trm_change change, double bytes, trm_error *error) {
+  const trm_program_totals *now = &s->program->totals;
+  const double even = ceil(bytes * (double)now->worst_tile_bytes / (double)now->bytes_per_tile);
+  const uint32_t most = s->possible.shards;
+  fewest best = {.ipus = 0};
+  trm_change_text(&change, best.with);
+  uint32_t low = 1, next = even < 2 ? 2 : even > most ? most : (uint32_t)even; /* low: too few */
+  bool fits = false;
+  for (int tried = 1; !s->stopped; ++tried) {
+    TRY(try_shards(s, change, next, &best, &fits, error));
+    if (fits || next == most) break;
+    low = next;
+    next = tried == 1 ? (uint32_t)trm_least(most, next + trm_most(1, next / 2)) : most;
+  }
+  if (fits && low == 1) low = next - 2 > 1 ? next - 2 : 1; /* fewer than an even cut: hardly */
+  while (fits && best.ipus - low > 1 && !s->stopped) {
+    bool fits_too;
+    next = low + (best.ipus - low) / 2;
+    TRY(try_shards(s, change, next, &best, &fits_too, error));
+    if (!fits_too) low = next;
+  }
+  if (best.most_tried > 0) s->found->smallest[s->found->num_smallest++] = best;
+  if (best.ipus == 0) return TRM_OK;
+  trm_advice advice = {.worst_tile_bytes = best.worst_tile_bytes,
+                       .saved = now->worst_tile_bytes - best.worst_tile_bytes,
+                       .fits = true,
+                       .is_planned = true,
+                       .num_ipus = best.ipus,
+                       .cycles = best.cycles};
+  change.shards = best.ipus;
+  trm_change_text(&change, advice.text);
+  if (!VECTOR_PUSH(&s->found->advice, advice)) FAIL_NO_MEMORY("advice");
+  return TRM_OK;
+}
+
+/* By sharding alone, with all changes besides that help and keep the numbers, and in float16. Stops
+ * where no fewer are possible. */
+static trm_status try_shardings(searcher *s, trm_error *error) {
+  if (s->possible.shards < 2) return TRM_OK;
+  effect together = {.bytes = 1};
+  TRY(find_smallest(s, together.change, together.bytes, error));
+  for (int halves = 0; halves < 2; ++halves) {
+    const double before = together.bytes;
+    for (size_t i = 0; i < s->num_singles; ++i) {
+      const effect *e = &s->singles[i];
+      if (e->change.half != (halves == 1) || e->bytes > 0.98) continue;
+      if (join(&together.change, &e->change)) together.bytes *= e->bytes;
+    }
+    const size_t known = s->found->num_smallest;
+    if (known > 0 && s->found->smallest[known - 1].ipus == 2) break;
+    if (together.bytes < before) TRY(find_smallest(s, together.change, together.bytes, error));
+  }
+  return TRM_OK;
+}
+
+/* ---- All ------------------------------------------------------------------------------------- */
+
+trm_status trm_program_search_fit(const trm_program *program,
+                                  bool (*progress)(void *context, uint32_t plans), void *context,
+                                  trm_program_search **out_search, trm_error *error) {
+  trm_program_search *found = trm_allocate_zeroed(1, sizeof *found);
+  CHECK_MEMORY(found, "a search");
+  searcher s = {.program = program, .progress = progress, .context = context, .found = found};
+  trm_status status = trm_change_find_possible(program, &s.possible, error);
+  if (status == TRM_OK) status = try_singles(&s, error);
+  if (status == TRM_OK) status = try_together(&s, error);
+  if (status == TRM_OK) status = try_shardings(&s, error);
+  if (status == TRM_OK) status = trm_advice_add_batch(program, &found->advice, error);
+  if (status != TRM_OK) {
+    trm_program_search_free(found);
+    return status;
+  }
+  trm_advice_sort(&found->advice);
+  found->stopped = s.stopped;
+  *out_search = found;
+  return TRM_OK;
+}
+
+void trm_program_search_free(trm_program_search *search) {
+  if (search == NULL) return;
+  VECTOR_FREE(&search->advice);
+  trm_free(search);
+}
+
+bool trm_program_search_stopped(const trm_program_search *search) { return search->stopped; }
+
+bool trm_program_advice_get(const trm_program_search *search, size_t i,
+                            trm_program_advice *out_advice) {
+  if (i >= search->advice.count) return false;
+  const trm_advice *o = &search->advice.items[i];
+  const trm_program_advice advice = {.text = o->text,
+                                     .fits = o->fits,
+                                     .is_planned = o->is_planned,
+                                     .num_ipus = o->num_ipus,
+                                     .saved = o->saved,
+                                     .worst_tile_bytes = o->worst_tile_bytes,
+                                     .cycles = o->cycles};
+  return TRM_GIVE(out_advice, advice);
+}
+
+bool trm_program_smallest_get(const trm_program_search *search, size_t i,
+                              trm_program_smallest *out_smallest) {
+  if (i >= search->num_smallest) return false;
+  const fewest *o = &search->smallest[i];
+  const trm_program_smallest answer = {.with = o->with,
+                                       .ipus = o->ipus,
+                                       .most_tried = o->most_tried,
+                                       .worst_tile_bytes = o->worst_tile_bytes,
+                                       .cycles = o->cycles,
+                                       .fullest = o->fullest};
+  return TRM_GIVE(out_smallest, answer);
+}
