@@ -66,11 +66,11 @@ static void add_search(const plan_case *one, json_t *object) {
   trm_program_smallest s = {.size = sizeof s};
   for (size_t i = 0; trm_program_smallest_get(one->search, i, &s); ++i) {
     json_array_append_new(
-        smallest, json_pack("{s:s, s:o, s:I, s:I, s:I, s:s}", "with", s.with, "ipus",
-                            s.ipus > 0 ? integer(s.ipus) : json_null(), "most_tried",
-                            (json_int_t)s.most_tried, "worst_tile_bytes",
-                            (json_int_t)s.worst_tile_bytes, "cycles", (json_int_t)s.cycles,
-                            "fullest_shard_begins_with", s.fullest));
+        smallest,
+        json_pack("{s:s, s:o, s:I, s:I, s:I, s:s}", "with", s.with, "ipus",
+                  s.ipus > 0 ? integer(s.ipus) : json_null(), "most_tried",
+                  (json_int_t)s.most_tried, "worst_tile_bytes", (json_int_t)s.worst_tile_bytes,
+                  "cycles", (json_int_t)s.cycles, "fullest_shard_begins_with", s.fullest));
   }
   json_object_set_new(object, "advice", advice);
   json_object_set_new(object, "smallest", smallest);

@@ -233,9 +233,9 @@ struct trm_program {
                              values are recomputed (recompute.c) */
   trm_recomputation recomputed;
   struct trm_plan_cache *plans; /* of convolutions and products; a reference */
-  const trm_target *target;    /* a reference or a copy: see choose_target in api.c */
-  trm_program_options options; /* `inputs` are trm_known */
-  uint64_t counted_by;         /* bit i % 64: input i may count a loop */
+  const trm_target *target;     /* a reference or a copy: see choose_target in api.c */
+  trm_program_options options;  /* `inputs` are trm_known */
+  uint64_t counted_by;          /* bit i % 64: input i may count a loop */
   uint32_t num_steps, num_compute_sets, num_variables, num_sources;
   trm_program_step *steps;
   trm_program_compute_set *compute_sets;

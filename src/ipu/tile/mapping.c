@@ -234,8 +234,7 @@ static void add_piece(const trm_mapping *m, uint64_t step, int64_t elements, int
 }
 
 /* The parts of trm_mapping_part_elements() in order, whose ends are counted up, not divided. */
-static void add_linear(const trm_mapping *m, int sign, uint32_t alignment,
-                       int64_t *bytes_by_tile) {
+static void add_linear(const trm_mapping *m, int sign, uint32_t alignment, int64_t *bytes_by_tile) {
   const int64_t grains = ceil_divide(m->count, m->grain);
   const int64_t whole = grains / m->parts, rest = grains % m->parts;
   int64_t begin = 0, end = 0, carried = 0;
