@@ -24,6 +24,7 @@ static void print_help(void) {
       "  --target T[,T]...        " TRM_TARGET_PRESETS ", or a file with another machine; mk2\n"
       "                           if none is named\n"
       "  --ipus N[,N]...          how many IPUs; a model that is not sharded is cut into shards\n"
+      "  --instances N[,N]...     how many processes, each with so many IPUs, share the replicas\n"
       "  --batch N[,N]...[,...]   batch sizes, for a TensorFlow or Keras model whose inputs have\n"
       "                           an unknown first dimension; a last ... doubles the batch size\n"
       "                           until the model does not fit\n"
@@ -137,6 +138,7 @@ static int add_targets(char *text, plan_request *request, bool *out_memory) {
 enum {
   OPTION_TARGET = OPTION_OWN,
   OPTION_IPUS,
+  OPTION_INSTANCES,
   OPTION_OPTION,
   OPTION_BATCH,
   OPTION_SWEEP,
@@ -156,6 +158,10 @@ static int take(int option, char **argv, plan_request *request, bool *memory) {
     case OPTION_IPUS:
       if (parse_counts(optarg, 64, request->ipus, &request->num_ipus, NULL)) return -1;
       return complain_usage("plan", "--ipus wants numbers that rise from 1 to 64, such as 1,2,4");
+    case OPTION_INSTANCES:
+      if (parse_counts(optarg, 4096, request->instances, &request->num_instances, NULL)) return -1;
+      return complain_usage("plan", "--instances wants numbers that rise from 1 to 4096, such as "
+                                    "1,2,4");
     case OPTION_BATCH:
       if (parse_counts(optarg, 1 << 20, request->batches, &request->num_batches,
                        &request->batches_go_on)) {
@@ -192,6 +198,7 @@ static int parse(int argc, char **argv, plan_request *request) {
   static const struct option longs[] = {
       {"target", required_argument, NULL, OPTION_TARGET},
       {"ipus", required_argument, NULL, OPTION_IPUS},
+      {"instances", required_argument, NULL, OPTION_INSTANCES},
       {"option", required_argument, NULL, OPTION_OPTION},
       {"batch", required_argument, NULL, OPTION_BATCH},
       {"sweep", required_argument, NULL, OPTION_SWEEP},
@@ -238,27 +245,39 @@ static trm_status grow(plan_answer *answer, trm_error *error) {
   return TRM_OK;
 }
 
+/* Runs a case, and adds it to the answer. */
+static trm_status add_case(const plan_request *request, const plan_model *model, size_t target,
+                           const plan_case *asked, bool full, plan_answer *answer, bool *out_fits,
+                           trm_error *error) {
+  trm_status status = grow(answer, error);
+  if (status != TRM_OK) return status;
+  plan_case *one = &answer->cases[answer->num_cases];
+  status = plan_case_run(request, model, target, asked->ipus, asked->instances, asked->value, full,
+                         one, error);
+  if (status != TRM_OK) return status;
+  ++answer->num_cases;
+  *out_fits |= one->totals.fits;
+  return TRM_OK;
+}
+
 /* Runs all cases of one model. A single number of IPUs, batch and value is shown in full. */
 static trm_status plan_model_cases(const plan_request *request, const plan_model *model,
                                    plan_answer *answer, bool *out_fits, trm_error *error) {
   const bool full =
       request->num_batches <= 1 && !request->batches_go_on && request->num_values <= 1;
-  static const long own[] = {0};
-  const long *ipus = request->num_ipus > 0 ? request->ipus : own;
+  const size_t num_ipus = request->num_ipus > 0 ? request->num_ipus : 1;
+  const size_t num_instances = request->num_instances > 0 ? request->num_instances : 1;
+  const size_t num_values = request->num_values > 0 ? request->num_values : 1;
   *out_fits = false;
-  for (size_t t = 0; t < request->targets.count; ++t) {
-    for (size_t i = 0; i < (request->num_ipus > 0 ? request->num_ipus : 1); ++i) {
-      for (size_t v = 0; v < (request->num_values > 0 ? request->num_values : 1); ++v) {
-        trm_status status = grow(answer, error);
-        plan_case *one = &answer->cases[answer->num_cases];
-        if (status == TRM_OK) {
-          status = plan_case_run(request, model, t, ipus[i], request->values[v], full, one, error);
-        }
-        if (status != TRM_OK) return status;
-        ++answer->num_cases;
-        *out_fits |= one->totals.fits;
-      }
-    }
+  for (size_t c = 0; c < request->targets.count * num_ipus * num_instances * num_values; ++c) {
+    const size_t rest = c / num_values;
+    const plan_case asked = {
+        .ipus = request->ipus[rest / num_instances % num_ipus],
+        .instances = request->num_instances > 0 ? request->instances[rest % num_instances] : 1,
+        .value = request->values[c % num_values]};
+    const trm_status status = add_case(request, model, rest / num_instances / num_ipus, &asked,
+                                       full, answer, out_fits, error);
+    if (status != TRM_OK) return status;
   }
   return TRM_OK;
 }

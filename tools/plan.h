@@ -21,6 +21,8 @@ typedef struct plan_request {
   trm_target *machines[PLAN_MAX_LIST];
   long ipus[PLAN_MAX_LIST];
   size_t num_ipus; /* 0: the model's own number */
+  long instances[PLAN_MAX_LIST];
+  size_t num_instances; /* 0: one */
   long batches[PLAN_MAX_LIST];
   size_t num_batches; /* 0: the model's own batch size */
   bool batches_go_on; /* "...": batch sizes are doubled until one does not fit */
@@ -59,6 +61,7 @@ void plan_model_free(plan_model *model);
 typedef struct plan_case {
   const char *target; /* the name of the target */
   long ipus, batch;   /* the requested numbers; 0: the model's own */
+  long instances;     /* each with so many IPUs; at least 1 */
   double value;       /* the value of --sweep */
   trm_program_options options;
   trm_program_totals totals;
@@ -78,7 +81,8 @@ typedef struct plan_case {
 /* Estimates a case. `full` keeps the details for showing it in full. `problem` says why this case
  * is impossible; an error ends the command. */
 trm_status plan_case_run(const plan_request *request, const plan_model *model, size_t target,
-                         long ipus, double value, bool full, plan_case *out_case, trm_error *error);
+                         long ipus, long instances, double value, bool full, plan_case *out_case,
+                         trm_error *error);
 void plan_case_free(plan_case *one);
 
 /* ---- plan_search.c -------------------------------------------------------------------------- */

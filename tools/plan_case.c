@@ -42,7 +42,12 @@ static trm_status plan(const plan_model *model, const trm_target *target, plan_c
     return TRM_OK;
   }
   const bool split = shards == 1 && one->ipus > 1;
-  if (!split) one->options.replicas = (uint32_t)one->ipus / shards;
+  if (split && one->instances > 1) {
+    snprintf(one->problem, sizeof one->problem,
+             "a model that is cut into shards is planned in one instance");
+    return TRM_OK;
+  }
+  if (!split) one->options.replicas = (uint32_t)(one->ipus / shards * one->instances);
   one->options.num_ipus = shards;
   trm_program *program;
   trm_status status =
@@ -106,11 +111,12 @@ static trm_status describe(const plan_model *model, const trm_target *target,
 }
 
 trm_status plan_case_run(const plan_request *request, const plan_model *model, size_t target,
-                         long ipus, double value, bool full, plan_case *out_case,
+                         long ipus, long instances, double value, bool full, plan_case *out_case,
                          trm_error *error) {
   const trm_target *machine = request->machines[target];
   *out_case = (plan_case){.target = trm_target_string(machine, "name"),
                           .ipus = ipus,
+                          .instances = instances,
                           .value = value,
                           .batch = model->batch,
                           .options = options_of(model, request, value)};

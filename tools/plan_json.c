@@ -27,13 +27,13 @@ static json_t *memory_of(const plan_case *one) {
 }
 
 static json_t *cycles_of(const trm_program_totals *t) {
-  return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "total",
-                   (json_int_t)t->cycles, "compute", (json_int_t)t->compute_cycles, "copy",
-                   (json_int_t)t->copy_cycles, "exchange", (json_int_t)t->exchange_cycles,
-                   "global_exchange", (json_int_t)t->global_exchange_cycles, "host",
-                   (json_int_t)t->host_cycles, "collective", (json_int_t)t->collective_cycles,
-                   "sync", (json_int_t)t->sync_cycles, "control", (json_int_t)t->control_cycles,
-                   "overlapped", (json_int_t)t->overlapped_cycles);
+  return json_pack(
+      "{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "total", (json_int_t)t->cycles,
+      "compute", (json_int_t)t->compute_cycles, "copy", (json_int_t)t->copy_cycles, "exchange",
+      (json_int_t)t->exchange_cycles, "global_exchange", (json_int_t)t->global_exchange_cycles,
+      "host", (json_int_t)t->host_cycles, "collective", (json_int_t)t->collective_cycles,
+      "between_domains", (json_int_t)t->between_domains_cycles, "sync", (json_int_t)t->sync_cycles,
+      "control", (json_int_t)t->control_cycles, "overlapped", (json_int_t)t->overlapped_cycles);
 }
 
 static json_t *layers_of(const plan_case *one) {
@@ -101,6 +101,9 @@ static void add_full(const plan_case *one, json_t *object) {
 
 static json_t *case_of(const plan_answer *answer, const plan_case *one) {
   json_t *object = json_pack("{s:s, s:I}", "target", one->target, "ipus", (json_int_t)one->ipus);
+  if (answer->request->num_instances > 0) {
+    json_object_set_new(object, "instances", integer(one->instances));
+  }
   if (one->batch > 0) json_object_set_new(object, "batch", integer(one->batch));
   if (answer->request->swept != NULL) {
     json_object_set_new(object, answer->request->swept, json_real(one->value));

@@ -48,11 +48,13 @@ static const char *verdict(const plan_case *one) {
 static void print_header(const plan_answer *answer) {
   const plan_request *request = answer->request;
   printf("%-12s %4s", "target", "IPUs");
+  if (request->num_instances > 0) printf(" %9s", "instances");
   if (request->num_batches > 0) printf(" %7s", "batch");
   if (request->swept != NULL) printf(" %10s", "proportion");
   printf(" %-8s %11s %14s %14s %11s %13s %10s %11s\n", "fits", "fullest", "all tiles",
          "always live", "temporary", "cycles", "ms", "items/s");
   printf("%-12s %4s", "", "");
+  if (request->num_instances > 0) printf(" %9s", "");
   if (request->num_batches > 0) printf(" %7s", "");
   if (request->swept != NULL) printf(" %10s", "");
   printf(" %-8s %11s %14s %14s %11s %13s %10s %11s\n", "", "tile", "MB", "MB", "MB", "", "", "");
@@ -62,6 +64,7 @@ static void print_row(const plan_answer *answer, const plan_case *one) {
   const plan_request *request = answer->request;
   const trm_program_totals *t = &one->totals;
   printf("%-12s %4ld", one->target, one->ipus);
+  if (request->num_instances > 0) printf(" %9ld", one->instances);
   if (request->num_batches > 0) printf(" %7ld", one->batch);
   if (request->swept != NULL) printf(" %10g", one->value);
   if (one->problem[0] != '\0') {
@@ -123,6 +126,10 @@ static void print_cycles(const plan_case *one) {
     if (kinds[k].cycles == 0) continue;
     printf("  %-28s %13" PRId64 " %6.1f %%\n", kinds[k].name, kinds[k].cycles,
            share(kinds[k].cycles, t->cycles));
+    if (strcmp(kinds[k].name, "collectives") == 0 && t->between_domains_cycles > 0) {
+      printf("    %-26s %13" PRId64 " %6.1f %%\n", "of them between domains",
+             t->between_domains_cycles, share(t->between_domains_cycles, t->cycles));
+    }
   }
   if (t->overlapped_cycles > 0) {
     printf("  %-28s %13" PRId64 "\n", "less what overlaps", t->overlapped_cycles);

@@ -179,6 +179,10 @@ void poprun_environment(const poprun_job *job, long index, words *out) {
   if (options->cache_path[0] != '\0') {
     words_add(out, "POPDIST_EXECUTABLE_CACHE_PATH=%s", options->cache_path);
   }
+  if (options->num_ilds > 1 && getenv("POPLAR_TARGET_OPTIONS") == NULL) {
+    words_add(out, "POPLAR_TARGET_OPTIONS={\"ipuLinkDomainSize\":\"%ld\"}",
+              options->num_replicas * options->ipus_per_replica / options->num_ilds);
+  }
   if (options->vipu_partition[0] != '\0') {
     const char *host = options->vipu_server_host, *port = options->vipu_server_port;
     const char *timeout = options->vipu_server_timeout;

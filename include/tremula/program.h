@@ -184,6 +184,7 @@ typedef struct trm_program_totals {
   int64_t code_bytes;                    /* of all tiles, also when compile_ipu_code is off */
   int64_t load_bytes;  /* code and always live data, which loading the program transfers */
   int64_t load_cycles; /* to transfer load_bytes from the host, with the sync before */
+  int64_t between_domains_cycles; /* the part of collective_cycles over GW-Links */
 } trm_program_totals;
 
 /* False if size is not set. */

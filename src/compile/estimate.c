@@ -3,6 +3,7 @@
 #include "base/sized.h"
 #include "compile/executable.h"
 #include "ipu/program/program.h"
+#include "ipu/target/parse.h"
 
 static void release(void *keeper) { trm_executable_free(keeper); }
 
@@ -10,14 +11,17 @@ void trm_program_options_of(const trm_executable *executable, trm_program_option
   (void)TRM_GIVE(options, executable->options.estimate);
 }
 
-/* The target of the executable, with as many IPUs as it was compiled for. */
+/* The target of the executable, with as many IPUs as it was compiled for, and the domains that
+ * poprun says. */
 static trm_status target_of(const trm_executable *executable, trm_target **out_target,
                             trm_error *error) {
   trm_target *machine;
   TRY(trm_target_load(executable->options.target, &machine, error));
-  const trm_status status =
+  trm_status status =
       trm_target_resize(machine, (uint32_t)executable->options.ipus, 0, out_target, error);
   trm_target_release(machine);
+  if (status == TRM_OK) status = trm_target_take_environment(*out_target, error);
+  if (status != TRM_OK) trm_target_release(*out_target);
   return status;
 }
 

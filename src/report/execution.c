@@ -20,6 +20,7 @@ void trm_describe_execution(const trm_program *p, trm_stream *s) {
   trm_stream_put_int(s, "globalExchange", t->global_exchange_cycles);
   trm_stream_put_int(s, "host", t->host_cycles);
   trm_stream_put_int(s, "collectives", t->collective_cycles);
+  trm_stream_put_int(s, "betweenDomains", t->between_domains_cycles);
   trm_stream_put_int(s, "sync", t->sync_cycles);
   trm_stream_put_int(s, "control", t->control_cycles);
   trm_stream_put_int(s, "overlapped", t->overlapped_cycles);

@@ -124,7 +124,7 @@ typedef struct part {
   const char *name;
   int64_t cycles;
 } part;
-enum { NUM_PARTS = 8 };
+enum { COLLECTIVES = 5, NUM_PARTS = 8 };
 
 static void parts_of(const trm_profile *p, part parts[NUM_PARTS]) {
   const part all[NUM_PARTS] = {{"compute", p->compute_cycles},
@@ -146,6 +146,11 @@ static void append_cycles(const trm_profile *p, trm_text *text) {
     if (parts[i].cycles == 0) continue;
     trm_text_format(text, "  %-26s %16s %6.1f%%\n", parts[i].name, GROUPED(parts[i].cycles),
                     share(parts[i].cycles, p->cycles));
+    if (i == COLLECTIVES && p->between_domains_cycles > 0) {
+      trm_text_format(text, "    %-24s %16s %6.1f%%\n", "of them between domains",
+                      GROUPED(p->between_domains_cycles),
+                      share(p->between_domains_cycles, p->cycles));
+    }
   }
   if (p->overlapped_cycles != 0) {
     trm_text_format(text, "  %-26s %16s %6.1f%%\n", "less what overlaps",
@@ -232,6 +237,7 @@ static char *json_of(const trm_profile *p) {
                           "memory_bytes", (json_int_t)p->memory_bytes_with_gaps, "cycles_by_part",
                           cycles, "memory_by_category", memory, "fullest_tiles", tiles, "ops", ops,
                           "runs", runs, "notes", notes, "summary", summary.data);
+  json_object_set_new(all, "between_domains_cycles", json_integer(p->between_domains_cycles));
   char *text = all != NULL ? json_dumps(all, JSON_INDENT(1)) : NULL;
   json_decref(all);
   trm_text_free(&summary);

@@ -161,6 +161,7 @@ static trm_status write_totals(const trm_report_source *s, row_writer *rows, trm
   TOTAL(collective_cycles);
   TOTAL(sync_cycles);
   TOTAL(control_cycles);
+  TOTAL(between_domains_cycles);
   TOTAL(overlapped_cycles);
   TOTAL(flops);
   TOTAL(memory_bytes);

@@ -102,6 +102,7 @@ static taken take_value(trm_profile *p, sqlite3_stmt *row) {
   NUMBER(collective_cycles)
   NUMBER(sync_cycles)
   NUMBER(control_cycles)
+  NUMBER(between_domains_cycles)
   NUMBER(overlapped_cycles)
   NUMBER(flops)
   NUMBER(memory_bytes_with_gaps)

@@ -35,8 +35,9 @@ typedef struct trm_profile {
   /* Totals, named as in trm_program_totals. */
   int64_t fits, is_close, cycles, compute_cycles, copy_cycles, exchange_cycles,
       global_exchange_cycles, host_cycles, collective_cycles, sync_cycles, control_cycles,
-      overlapped_cycles, flops, memory_bytes_with_gaps, worst_tile_bytes, worst_tile, bytes_over,
-      tiles_over, num_steps, num_compute_sets, num_variables, num_vertices, num_edges;
+      between_domains_cycles, overlapped_cycles, flops, memory_bytes_with_gaps, worst_tile_bytes,
+      worst_tile, bytes_over, tiles_over, num_steps, num_compute_sets, num_variables, num_vertices,
+      num_edges;
   VECTOR(trm_profile_op) ops; /* most cycles first */
   VECTOR(trm_profile_category) categories;
   VECTOR(trm_profile_tile) tiles; /* the five fullest */

@@ -53,30 +53,102 @@ int64_t trm_tile_group_size(const trm_tile_request *request) {
   return trm_most(1, size);
 }
 
+/* Where a group's replicas are: in how many IPU-Link domains, and how many of them in each. */
+typedef struct places {
+  int64_t domains, inside;
+} places;
+
+/* Replicas follow each other on the machine's IPUs. A group's members lie evenly in domains. */
+static places find_places(const trm_tile_request *request, int64_t group) {
+  const trm_target *target = request->target;
+  const trm_collective *c = request->instruction->collective;
+  const int64_t ipus = trm_most(1, request->options->replica_ipus);
+  const int64_t replicas = trm_most(1, target->ipu_link_domain_size / ipus); /* of a domain */
+  if (target->gw_link_bytes_per_second <= 0) return (places){1, group};
+  const trm_dims *stated =
+      c != NULL && c->replica_groups.count > 0 && c->replica_groups.groups[0].count == group
+          ? &c->replica_groups.groups[0]
+          : NULL;
+  int64_t domains = 1;
+  for (int64_t k = 1; k < group; ++k) {
+    const int64_t before = stated != NULL ? stated->items[k - 1] : k - 1;
+    domains += (stated != NULL ? stated->items[k] : k) / replicas != before / replicas;
+  }
+  return (places){domains, trm_ceil_divide(group, domains)};
+}
+
 /* A ring: in each step every replica sends a share to the next. `rounds` of (R - 1) steps;
- * `reduces`: the receiver adds the share. */
-static trm_status add_ring(const trm_tile_request *request, trm_tile_cost *cost, const char *name,
-                           int64_t bytes, int64_t replicas, int64_t rounds, bool reduces,
+ * `reduces`: the receiver adds the share; `between`: over GW-Links. */
+typedef struct ring {
+  const char *name;
+  int64_t bytes, replicas, rounds;
+  bool reduces, between;
+} ring;
+
+static trm_status add_ring(const trm_tile_request *request, trm_tile_cost *cost, const ring *r,
                            trm_error *error) {
   const trm_target *target = request->target;
-  if (replicas <= 1 || bytes == 0) {
-    /* A group of one copies its operand. */
-    return trm_tile_add_copy(request, cost, name, trm_ceil_divide(bytes, target->tiles_per_ipu),
-                             bytes, 8, target->tiles_per_ipu, error);
-  }
-  const int64_t share = trm_ceil_divide(bytes, replicas);
-  const int64_t steps = replicas - 1;
-  TRY(add_transfer(request, cost, TRM_PHASE_CROSS_REPLICA, name,
-                   cycles_of(target, (double)share, link_rate(target)), share, true, error));
-  cost->phases.items[cost->phases.count - 1].repeats = steps * rounds;
-  if (!reduces) return TRM_OK;
+  if (r->replicas <= 1 || r->bytes == 0) return TRM_OK;
+  const int64_t share = trm_ceil_divide(r->bytes, r->replicas);
+  const int64_t steps = r->replicas - 1;
+  const double rate = r->between ? target->gw_link_bytes_per_second : link_rate(target);
+  TRY(add_transfer(request, cost, TRM_PHASE_CROSS_REPLICA, r->name,
+                   cycles_of(target, (double)share, rate), share, true, error));
+  trm_phase *phase = &cost->phases.items[cost->phases.count - 1];
+  phase->repeats = steps * r->rounds;
+  phase->is_between_domains = r->between;
+  if (!r->reduces) return TRM_OK;
   const int64_t worst = trm_ceil_divide(share / 4 + 1, target->tiles_per_ipu);
   const int64_t workers = target->num_worker_contexts;
-  TRY(trm_tile_add_compute(request, cost, rounds == 1 ? "ReduceScatter/Add" : "AllReduceAdd",
+  TRY(trm_tile_add_compute(request, cost, r->rounds == 1 ? "ReduceScatter/Add" : "AllReduceAdd",
                            "popops::BinaryOp1DInPlace<ADD,float>", target->tiles_per_ipu, 1,
                            workers * (58 + trm_ceil_divide(worst, workers) * 2) + 11, 1.0, 2,
                            share / 4, error));
   cost->phases.items[cost->phases.count - 1].repeats = steps;
+  return TRM_OK;
+}
+
+/* A ring in each domain, and one between the domains for each share of these. */
+static trm_status add_rings(const trm_tile_request *request, trm_tile_cost *cost, const ring *whole,
+                            trm_error *error) {
+  if (whole->replicas <= 1 || whole->bytes == 0) {
+    /* A group of one copies its operand. */
+    const uint32_t tiles = request->target->tiles_per_ipu;
+    return trm_tile_add_copy(request, cost, whole->name, trm_ceil_divide(whole->bytes, tiles),
+                             whole->bytes, 8, tiles, error);
+  }
+  const places at = find_places(request, whole->replicas);
+  ring inside = *whole, outside = *whole;
+  inside.replicas = at.inside;
+  outside.replicas = at.domains;
+  outside.bytes = trm_ceil_divide(whole->bytes, at.inside);
+  outside.between = true;
+  TRY(add_ring(request, cost, &inside, error));
+  return add_ring(request, cost, &outside, error);
+}
+
+/* Each replica sends every other one a share of its own: first what stays in the domain. */
+static trm_status add_all_to_all(const trm_tile_request *request, trm_tile_cost *cost,
+                                 int64_t bytes, int64_t replicas, trm_error *error) {
+  const places at = find_places(request, replicas);
+  ring inside = {"AllToAll", bytes, replicas, 1, false, false};
+  if (at.domains <= 1) return add_rings(request, cost, &inside, error);
+  inside.bytes = trm_ceil_divide(bytes, at.domains);
+  inside.replicas = at.inside;
+  const ring outside = {"AllToAll", bytes, at.domains, 1, false, true};
+  TRY(add_ring(request, cost, &inside, error));
+  return add_ring(request, cost, &outside, error);
+}
+
+/* Whole operands go from replica to replica. */
+static trm_status add_permute(const trm_tile_request *request, trm_tile_cost *cost, int64_t bytes,
+                              int64_t replicas, trm_error *error) {
+  const trm_target *target = request->target;
+  const bool between = find_places(request, replicas).domains > 1;
+  const double rate = between ? target->gw_link_bytes_per_second : link_rate(target);
+  TRY(add_transfer(request, cost, TRM_PHASE_CROSS_REPLICA, "CrossReplicaCopy",
+                   cycles_of(target, (double)bytes, rate), bytes, true, error));
+  cost->phases.items[cost->phases.count - 1].is_between_domains = between;
   return TRM_OK;
 }
 
@@ -102,30 +174,33 @@ trm_status trm_tile_collective(const trm_tile_request *request, trm_tile_cost *c
         if (operand->dies) cost->results[k].in_place = (int32_t)k;
       }
       if (request->shards <= 1) {
-        return add_ring(request, cost, "AllReduce", bytes, replicas, 2, true, error);
+        return add_rings(request, cost, &(ring){"AllReduce", bytes, replicas, 2, true, false},
+                         error);
       }
-      return add_ring(request, cost, "ReduceScatter", bytes, replicas, 1, true, error);
+      return add_rings(request, cost, &(ring){"ReduceScatter", bytes, replicas, 1, true, false},
+                       error);
     case TRM_OP_REDUCE_SCATTER:
-      return add_ring(request, cost, "ReduceScatter", bytes, replicas, 1, true, error);
+      return add_rings(request, cost, &(ring){"ReduceScatter", bytes, replicas, 1, true, false},
+                       error);
     case TRM_OP_ALL_GATHER:
     case TRM_OP_ALL_GATHER_START:
-      return add_ring(request, cost, "AllGather", bytes * replicas, replicas, 1, false, error);
+      return add_rings(request, cost,
+                       &(ring){"AllGather", bytes * replicas, replicas, 1, false, false}, error);
     case TRM_OP_ALL_TO_ALL:
-    case TRM_OP_RAGGED_ALL_TO_ALL:
-      return add_ring(request, cost, "AllToAll", bytes, replicas, 1, false, error);
+    case TRM_OP_RAGGED_ALL_TO_ALL: return add_all_to_all(request, cost, bytes, replicas, error);
     default: /* broadcast, permute */
       if (replicas <= 1) {
-        return add_ring(request, cost, "CrossReplicaCopy", bytes, 1, 1, false, error);
+        return add_rings(request, cost, &(ring){"CrossReplicaCopy", bytes, 1, 1, false, false},
+                         error);
       }
-      return add_transfer(request, cost, TRM_PHASE_CROSS_REPLICA, "CrossReplicaCopy",
-                          cycles_of(request->target, (double)bytes, link_rate(request->target)),
-                          bytes, true, error);
+      return add_permute(request, cost, bytes, replicas, error);
   }
 }
 
 trm_status trm_tile_gather_shards(const trm_tile_request *request, trm_tile_cost *cost,
                                   int64_t bytes, trm_error *error) {
-  return add_ring(request, cost, "AllGather", bytes, request->shards, 1, false, error);
+  return add_rings(request, cost, &(ring){"AllGather", bytes, request->shards, 1, false, false},
+                   error);
 }
 
 static int64_t operand_bytes(const trm_tile_request *request) {

@@ -350,6 +350,7 @@ static trm_status prepare(trm_program_draft *draft, trm_error *error) {
   const trm_module *module = draft->module;
   trm_arena *arena = &program->arena;
   trm_program_choose_selection(program, module, count_shards(module));
+  draft->tile_options.replica_ipus = program->num_ipus;
   program->tiles_per_ipu = program->target->tiles_per_ipu;
   draft->placements.wishes = ARENA_NEW(arena, trm_placement **, module->num_computations);
   draft->walk.orders = ARENA_NEW(arena, uint32_t *, module->num_computations);

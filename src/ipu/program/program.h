@@ -97,7 +97,8 @@ typedef struct trm_program_step {
   uint32_t active_tiles;
   int64_t bytes_in_worst, bytes_in_total, bytes_out_worst, bytes_out_total;
   int64_t messages_worst;
-  int64_t flops;    /* leaves only */
+  bool is_between_domains; /* a collective's part over GW-Links */
+  int64_t flops;           /* leaves only */
   trm_mapping code; /* its control and exchange code, if code is counted; for a step on all IPUs, on
                        the first IPU */
   int64_t live_total;       /* bytes at this step on all IPUs, with always live memory and gaps */

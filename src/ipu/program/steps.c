@@ -145,6 +145,7 @@ static trm_status add_phase(trm_program_draft *draft, const trm_phase *phase, ui
                            .bytes_out_worst = phase->bytes_out_worst,
                            .bytes_out_total = phase->bytes_out_total,
                            .messages_worst = phase->messages_worst,
+                           .is_between_domains = phase->is_between_domains,
                            .flops = phase->flops};
   if (phase->kind == TRM_PHASE_EXCHANGE && step.sync_cycles == 0) {
     step.sync_cycles = sync_delay(draft->target);

@@ -69,7 +69,7 @@ static void multiply_executions(trm_program *program) {
 static void add_up_totals(trm_program *program) {
   trm_program_totals *t = &program->totals;
   double compute = 0, copy = 0, exchange = 0, global = 0, host = 0, collective = 0, sync = 0;
-  double control = 0, mean = 0, worst = 0, flops = 0, in = 0, out = 0, overlapped = 0;
+  double between = 0, control = 0, mean = 0, worst = 0, flops = 0, in = 0, out = 0, overlapped = 0;
   for (uint32_t s = 0; s < program->num_steps; ++s) {
     const trm_program_step *step = &program->steps[s];
     overlapped += step->executions * (double)step->overlapped_cycles;
@@ -96,7 +96,10 @@ static void add_up_totals(trm_program *program) {
       }
       case TRM_STEP_TYPE_DO_EXCHANGE: exchange += work; break;
       case TRM_STEP_TYPE_GLOBAL_EXCHANGE: global += work; break;
-      case TRM_STEP_TYPE_CROSS_REPLICA_COPY: collective += work; break;
+      case TRM_STEP_TYPE_CROSS_REPLICA_COPY:
+        collective += work;
+        if (step->is_between_domains) between += work;
+        break;
       case TRM_STEP_TYPE_STREAM_COPY_MID:
         host += work;
         in += step->executions * (double)step->bytes_in_total;
@@ -110,6 +113,7 @@ static void add_up_totals(trm_program *program) {
   t->exchange_cycles = trm_limit_cycles(exchange);
   t->global_exchange_cycles = trm_limit_cycles(global);
   t->host_cycles = trm_limit_cycles(host), t->collective_cycles = trm_limit_cycles(collective);
+  t->between_domains_cycles = trm_limit_cycles(between);
   t->sync_cycles = trm_limit_cycles(sync), t->control_cycles = trm_limit_cycles(control);
   t->flops = trm_limit_cycles(flops);
   t->overlapped_cycles = trm_limit_cycles(overlapped);

@@ -4,13 +4,14 @@
  * differs. */
 #include <jansson.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 #include <xxhash.h>
 
 #include "base/nearest.h"
 #include "ipu/target/parse.h"
 
-typedef enum field_kind { KIND_COUNT, KIND_REAL, KIND_FLAG, KIND_OPTIONAL } field_kind;
+typedef enum field_kind { KIND_COUNT, KIND_REAL, KIND_FLAG, KIND_OPTIONAL, KIND_RATE } field_kind;
 
 typedef struct field {
   const char *key;
@@ -178,7 +179,8 @@ static trm_status take_root(reader *r, const json_t *root, trm_error *error) {
   if (!r->seen_system) missing = "system";
   if (!r->seen_offsets) missing = "memoryElementOffsets";
   for (size_t i = 0; i < NUM_FIELDS; ++i) {
-    if (!r->seen[i] && fields[i].kind != KIND_OPTIONAL) missing = fields[i].key;
+    const bool can_miss = fields[i].kind == KIND_OPTIONAL || fields[i].kind == KIND_RATE;
+    if (!r->seen[i] && !can_miss) missing = fields[i].key;
   }
   if (missing != NULL) {
     FAIL(INVALID_ARGUMENT,
@@ -211,12 +213,37 @@ trm_status trm_target_parse(const void *data, size_t size, const char *source,
   return TRM_OK;
 }
 
+trm_status trm_target_take_environment(trm_target *target, trm_error *error) {
+  static const char variable[] = "POPLAR_TARGET_OPTIONS", key[] = "ipuLinkDomainSize";
+  const char *text = getenv(variable);
+  if (text == NULL || *text == '\0') return TRM_OK;
+  json_t *root = json_loads(text, JSON_REJECT_DUPLICATES, NULL);
+  const json_t *size = json_object_get(root, key);
+  const char *digits = json_string_value(size); /* as Poplar's options are */
+  char *end = NULL;
+  long long count = 0;
+  if (digits != NULL) count = strtoll(digits, &end, 10);
+  else count = json_integer_value(size);
+  const bool is_object = json_is_object(root), is_given = size != NULL;
+  const bool is_number = digits == NULL || *end == '\0';
+  json_decref(root);
+  if (!is_object) FAIL(INVALID_ARGUMENT, "%s is no JSON object", variable);
+  if (!is_given) return TRM_OK;
+  if (count < 1 || count > 65536 || !is_number) {
+    FAIL(INVALID_ARGUMENT, "%s: %s must be a number from 1 to 65536", variable, key);
+  }
+  target->ipu_link_domain_size = (uint32_t)count;
+  trm_target_rehash(target);
+  return TRM_OK;
+}
+
 void trm_target_rehash(trm_target *target) {
   unsigned char bytes[NUM_FIELDS * sizeof(double) + sizeof target->architecture +
                       sizeof target->element_offsets] = {0};
   size_t used = 0;
   for (size_t i = 0; i < NUM_FIELDS; ++i) {
-    const size_t size = fields[i].kind == KIND_REAL   ? sizeof(double)
+    const bool is_real = fields[i].kind == KIND_REAL || fields[i].kind == KIND_RATE;
+    const size_t size = is_real                       ? sizeof(double)
                         : fields[i].kind == KIND_FLAG ? sizeof(bool)
                                                       : sizeof(uint32_t);
     memcpy(bytes + used, (const char *)target + fields[i].offset, size);
@@ -235,7 +262,8 @@ bool trm_target_number(const trm_target *target, const char *key, double *out_nu
     if (strcmp(fields[i].key, key) != 0) continue;
     const void *place = (const char *)target + fields[i].offset;
     switch (fields[i].kind) {
-      case KIND_REAL: *out_number = *(const double *)place; break;
+      case KIND_REAL:
+      case KIND_RATE: *out_number = *(const double *)place; break;
       case KIND_FLAG: *out_number = *(const bool *)place ? 1 : 0; break;
       case KIND_COUNT:
       case KIND_OPTIONAL: *out_number = *(const uint32_t *)place; break;

@@ -17,6 +17,7 @@ struct trm_target {
 #define REAL double
 #define FLAG bool
 #define OPTIONAL uint32_t
+#define RATE double
 #define TRM_FIELD(member, kind, key, least, most) kind member;
 #include "ipu/target/fields.def"
 #undef TRM_FIELD
@@ -24,6 +25,7 @@ struct trm_target {
 #undef REAL
 #undef FLAG
 #undef OPTIONAL
+#undef RATE
   /* Offsets in bytes of the memory elements of a tile, ascending, the first 0. */
   uint32_t num_elements;
   uint32_t element_offsets[TRM_TARGET_MAX_ELEMENTS];

@@ -77,6 +77,7 @@ typedef struct trm_phase {
   int64_t temporary_worst, temporary_total; /* bytes that only this phase holds */
   /* category `message`, else `variable` (COMPUTE) or `rearrangement` (COPY) */
   bool temporary_is_message;
+  bool is_between_domains; /* of a CROSS_REPLICA: over GW-Links */
 } trm_phase;
 
 /* ---- Requests ------------------------------------------------------------------------------- */
@@ -104,6 +105,7 @@ typedef struct trm_tile_options {
   double slice_memory_proportion;
   uint32_t solve_block, factor_block; /* of triangular solves, of factorisations; 0: poplin's own */
   uint32_t replicas;                  /* for collectives */
+  uint32_t replica_ipus;              /* IPUs of each; 0: one */
   uint32_t io_tiles;                  /* tiles that carry feeds; 0: none */
   uint32_t synthetic; /* transfers between host and IPU that are left out: bits of trm_synthetic */
 } trm_tile_options;

@@ -113,6 +113,7 @@ static void test_keys(void **state) {
               {"convUnitCoeffLoadBytesPerCycle", "24", 24},
               {"ipuLinkBytesPerSecond", "1e9", 1e9},
               {"ipuLinkDomainSize", "7", 7},
+              {"gwLinkBytesPerSecond", "5e9", 5e9},
               {"hostBytesPerSecond", "2e9", 2e9},
               {"streamingMemoryBytes", "4e9", 4e9}};
   trm_target *mk2 = load("mk2");

@@ -374,3 +374,24 @@ def test_help(tool):
     assert text.startswith("usage: tremula plan MODEL")
     assert "compile_ipu_code=false" in text and "engine_options" not in text
     assert "tremula plan" in tool.ok("--help")
+
+
+SUM = """HloModule sum
+
+add { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT c = f32[] add(a, b) }
+
+ENTRY main { x = f32[1000000] parameter(0)  ROOT r = f32[1000000] all-reduce(x), to_apply=add }
+"""
+
+
+def test_instances(tool):
+    """Instances multiply the replicas; beyond 64 of mk2's IPUs, GW-Links join them."""
+    source = tool.write("sum.hlo", SUM)
+    cases = plan(tool, source, "--instances", "1,64,128")["cases"]
+    assert [(one["instances"], one["replicas"]) for one in cases] == [(1, 1), (64, 64), (128, 128)]
+    between = [one["cycles"]["between_domains"] for one in cases]
+    assert between[:2] == [0, 0] and 0 < between[2] < cases[2]["cycles"]["collective"]
+    shown = tool.ok("plan", source, "--instances", "128")
+    assert " instances " in shown and "of them between domains" in shown
+    result = tool("plan", source, "--instances", "2,1")
+    assert result.returncode == 2 and "numbers that rise from 1" in result.stderr

@@ -130,6 +130,15 @@ def test_topology(poprun):
 """
 
 
+def test_domains(poprun):
+    """The estimate of each instance knows how many IPUs are in an IPU-Link domain."""
+    two = ("--num-replicas=8", "--ipus-per-replica=2", "--num-instances=2", "--num-ilds=2")
+    show = ("sh", "-c", "echo $POPLAR_TARGET_OPTIONS")
+    assert poprun.ok(*two, *show).count('{"ipuLinkDomainSize":"8"}') == 2
+    assert poprun.ok(*two, *show, POPLAR_TARGET_OPTIONS="{}").count("{}") == 2
+    assert "ipuLink" not in poprun.ok(*two[:3], *show)
+
+
 def test_options_of_the_server(poprun):
     result = poprun("--vipu-partition=p", "--vipu-server-timeout", 600, "--reset-partition=no",
                     "--update-partition", "yes", *SHOW)
