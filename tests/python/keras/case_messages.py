@@ -1,4 +1,4 @@
-"""The two tables of messages: a test looks for each of them."""
+"""The table of messages: a test looks for each of them."""
 
 import ast
 import functools
@@ -9,18 +9,16 @@ import pytest
 import tensorflow as tf
 from tensorflow.python import ipu
 
-from tremula.tf.keras.extensions import messages as of_extensions
-from tremula.tf.keras.models import messages as of_models
+from tremula.tf.keras.extensions import messages
 
 keras = tf.keras
 Dense = keras.layers.Dense
 ROOM = pathlib.Path(__file__).parent
 PLACES = re.compile(r"\{[^}]*\}|%[ds]")
 PATTERNS = re.compile(r"\.[*+]\??|\\d[*+]?|\|")
-MESSAGES = [(f"{table.__name__.split('.')[-2]}.{name}", text)
-            for table in (of_extensions, of_models) for name, text in vars(table).items()
+MESSAGES = [(name, text) for name, text in vars(messages).items()
             if name.isupper() and isinstance(text, str)]
-HERE = ("extensions.NO_IPU", "extensions.UNASSIGNED_INSIDE")  # the tests below
+HERE = ("NO_IPU", "UNASSIGNED_INSIDE")  # the tests below
 
 
 def plain(text):

@@ -55,11 +55,7 @@ class IPUDataHandler(_stock.DataHandler):
             dataset = dataset.map(_stock._make_class_weight_map_fn(class_weight))
         if self._adapter.has_partial_batch():
             raise ValueError(messages.PARTIAL_BATCH.format(self._adapter.batch_size()))
-        dataset = _without_float64(dataset)
-        prefetched = datasets.prefetched(given)
-        if dataset is not given and prefetched is not None:
-            dataset = dataset.prefetch(prefetched)
-        self._dataset, self._steps_per_epoch = dataset, steps_per_epoch
+        self._dataset, self._steps_per_epoch = narrowed(dataset, given), steps_per_epoch
         self._inferred_steps = None
 
     # ---- Steps ----
@@ -173,11 +169,18 @@ def _warn_of_arrays(**given):
                 logs.module().warn(messages.NUMPY.format(name, calls[name]))
 
 
+def narrowed(dataset, given):
+    """`dataset` with float32 in the place of float64, which Keras' layers would convert too. It
+    prefetches if `given`, the dataset that it was made from, does."""
+    dataset = _without_float64(dataset)
+    depth = datasets.prefetched(given)
+    return dataset if dataset is given or depth is None else dataset.prefetch(int(depth))
+
+
 def _without_float64(dataset):
-    """The dataset with float32 in the place of float64, which Keras' layers would convert too."""
     spec = dataset.element_spec
     if not inner.module("engine.base_layer_utils").v2_dtype_behavior_enabled() or all(
-            one.dtype != tf.float64 for one in tf.nest.flatten(spec)):
+            getattr(one, "dtype", None) != tf.float64 for one in tf.nest.flatten(spec)):
         return dataset
 
     def narrow(*element):

@@ -7,5 +7,4 @@ models: `ipu.keras.Model`, Sequential, PipelineModel and PipelineSequential.
     steps            the numbers of steps, executions and mini-batches of an epoch
     programs         the functions that run on the IPU
     running          the loop over epochs: executions, callbacks, results
-    messages         texts
 """

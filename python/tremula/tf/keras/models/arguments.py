@@ -6,7 +6,7 @@ import tensorflow as tf
 
 from tremula.tf.inner import keras as inner
 from tremula.tf.inner import logs
-from tremula.tf.keras.models import messages
+from tremula.tf.keras.extensions import messages
 
 # In the order of their names in a message.
 _UNSUPPORTED = (

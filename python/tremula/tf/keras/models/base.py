@@ -4,7 +4,8 @@ import tensorflow as tf
 
 from tremula.tf.inner import keras as inner
 from tremula.tf.inner import strategies
-from tremula.tf.keras.models import arguments, data, messages, programs, running, steps
+from tremula.tf.keras.extensions import messages
+from tremula.tf.keras.models import arguments, data, programs, running, steps
 from tremula.tf.runtime.base import checks, feed_arguments
 from tremula.tf.runtime.device import settings
 
@@ -82,7 +83,7 @@ class IpuModelBase(inner.public().Model):
         except RuntimeError:
             ipus = 1  # the default without a configuration
         if self.shard_count > ipus:
-            raise ValueError(messages.TOO_FEW_IPUS % (ipus, self.shard_count))
+            raise ValueError(messages.TOO_FEW_IPUS.format(ipus, self.shard_count))
         return ipus // self.shard_count
 
     def fit(self, x=None, y=None, *, batch_size=None, epochs=1, verbose=1, callbacks=None,

@@ -2,9 +2,8 @@
 
 import tensorflow as tf
 
-from tremula.tf.inner import datasets
 from tremula.tf.inner import keras as inner
-from tremula.tf.keras.models import messages
+from tremula.tf.keras.extensions import data_adapter, messages
 
 
 def of_input(x, y, batch_size):
@@ -14,44 +13,20 @@ def of_input(x, y, batch_size):
     Raises ValueError for arrays without a batch size and for what Keras cannot read.
     """
     if isinstance(x, tf.data.Dataset) and y is None:
-        return _narrowed(x, x), None
+        return data_adapter.narrowed(x, x), None
     adapters = inner.module("engine.data_adapter")
     kind = adapters.select_data_adapter(x, y)
     own_batches = (adapters.DatasetAdapter, adapters.GeneratorDataAdapter,
                    adapters.KerasSequenceAdapter)
     if not batch_size and not issubclass(kind, own_batches):
-        raise ValueError(messages.NO_BATCH_SIZE)
+        raise ValueError(messages.ARRAYS_WITHOUT_SIZE)
     adapter = kind(x, y, batch_size=batch_size)
     made = dataset = adapter.get_dataset()
     size = adapter.get_size() if not issubclass(kind, own_batches) else None
     if adapter.has_partial_batch():
         dataset = dataset.unbatch().batch(batch_size, drop_remainder=True)
         size = size - 1 if size is not None else None
-    return _narrowed(dataset, made), size
-
-
-def _narrowed(dataset, made):
-    """`dataset` with float32 in the place of float64. It prefetches if `made`, the dataset that
-    it was made from, does."""
-    dataset = _without_float64(dataset)
-    depth = datasets.prefetched(made)
-    if dataset is not made and depth is not None:
-        dataset = dataset.prefetch(int(depth))
-    return dataset
-
-
-def _without_float64(dataset):
-    specs = tf.nest.flatten(dataset.element_spec)
-    if not any(getattr(one, "dtype", None) == tf.float64 for one in specs) or not inner.module(
-            "engine.base_layer_utils").v2_dtype_behavior_enabled():
-        return dataset
-
-    def narrow(*element):
-        return tf.nest.map_structure(
-            lambda one: tf.cast(one, tf.float32) if one.dtype == tf.float64 else one,
-            element if len(element) > 1 else element[0])
-
-    return dataset.map(narrow)
+    return data_adapter.narrowed(dataset, made), size
 
 
 def nothing_like(dataset):

@@ -3,7 +3,8 @@
 import tensorflow as tf
 
 from tremula.tf.inner import keras as inner
-from tremula.tf.keras.models import arguments, base, messages, programs, steps
+from tremula.tf.keras.extensions import messages
+from tremula.tf.keras.models import arguments, base, programs, steps
 
 
 class IPUSequential(base.IpuModelBase):

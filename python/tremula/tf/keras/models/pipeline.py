@@ -6,8 +6,8 @@ import tensorflow as tf
 
 from tremula.tf.inner import logs
 from tremula.tf.ipu.ops import pipelining_ops
-from tremula.tf.keras.extensions import pipeline_stage_assignment
-from tremula.tf.keras.models import arguments, base, messages, model, programs, steps
+from tremula.tf.keras.extensions import messages, pipeline_stage_assignment
+from tremula.tf.keras.models import arguments, base, model, programs, steps
 
 # The arguments that both classes pass on to pipelining_ops.pipeline.
 _HANDED_ON = (
@@ -191,7 +191,7 @@ class PipelineModel(_Pipelined, model.FunctionalBase):
         for node in model.nodes_in_order(self):
             stage = pipeline_stage_assignment.stage_of(node)
             if stage is None:
-                raise ValueError(messages.NO_STAGE.format(node.layer))
+                raise ValueError(messages.CALL_WITHOUT_STAGE.format(node.layer))
             stages.setdefault(stage, []).append(node)
         count = max(stages) + 1
         if len(stages) < count:

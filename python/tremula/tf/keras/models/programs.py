@@ -16,7 +16,8 @@ from tremula.tf.inner import keras as inner
 from tremula.tf.ipu import ipu_infeed_queue, ipu_outfeed_queue, loops
 from tremula.tf.ipu.ops import functional_ops
 from tremula.tf.ipu.optimizers import gradient_accumulation_optimizer
-from tremula.tf.keras.models import data, messages, steps
+from tremula.tf.keras.extensions import messages
+from tremula.tf.keras.models import data, steps
 from tremula.tf.keras.optimizers import optimizer_v2_wrapper
 
 

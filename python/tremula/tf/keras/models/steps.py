@@ -7,7 +7,7 @@ steps of all replicas count.
 import collections
 
 from tremula.tf.inner import logs
-from tremula.tf.keras.models import messages
+from tremula.tf.keras.extensions import messages
 from tremula.tf.runtime.base import checks
 
 TRAIN, TEST, PREDICT = "fit", "evaluate", "predict"
@@ -86,8 +86,8 @@ def _derived(mode, size, steps_per_run, count, replicas):
         raise ValueError(messages.TOO_FEW_BATCHES % (size, count, replicas, per_run))
     steps = size // together * replicas * (steps_per_run or 1)
     if size % together:
-        logs.module().warning(messages.DROPPED % (size, count, replicas, per_run, steps * count,
-                                                  _ARGUMENT.get(mode, "steps")))
+        logs.module().warning(messages.BATCHES_DROPPED % (
+            size, count, replicas, per_run, steps * count, _ARGUMENT.get(mode, "steps")))
     return steps
 
 
