@@ -38,6 +38,7 @@ typedef struct trm_poplar_graph trm_poplar_graph;
 typedef struct trm_poplar_tensor trm_poplar_tensor;
 typedef struct trm_poplar_program trm_poplar_program;
 typedef struct trm_poplar_introspector trm_poplar_introspector;
+typedef struct trm_poplar_engine trm_poplar_engine;
 
 /* The class of the exception that a failure is. */
 typedef enum trm_poplar_error_kind {
@@ -140,6 +141,10 @@ typedef enum trm_poplar_placing {
 /* registerPerfEstimator: fills in cycles and flops, and returns 0; it throws nothing. */
 typedef int32_t (*trm_poplar_perf_estimator)(void *user, trm_poplar_introspector *vertex,
                                              uint64_t *out_cycles, uint64_t *out_flops);
+
+/* Reads or writes the elements of a stream, each time that a program copies to or from it. Returns
+ * 0, or another number if it failed; it throws nothing. */
+typedef int32_t (*trm_poplar_host_function)(void *user, void *elements);
 
 typedef struct trm_poplar_api {
   uint32_t size;    /* of this struct, in bytes */
@@ -347,6 +352,34 @@ typedef struct trm_poplar_api {
                                const uint32_t *dims, const uint64_t *sizes, uint32_t num_dims,
                                trm_poplar_program **sequence, const char *name,
                                trm_poplar_error *error);
+
+  /* ---- Plain programs: of version 2 ---- */
+  /* target: "mk2" and so on, NULL: the usual; tiles_per_ipu 0: all. */
+  int32_t (*graph_create)(const char *target, uint32_t num_ipus, uint32_t tiles_per_ipu,
+                          trm_poplar_graph **out_graph, trm_poplar_error *error);
+  /* A stream of the host's, by its handle, and the variable that its elements pass through. */
+  int32_t (*add_stream)(trm_poplar_graph *graph, const char *handle, int32_t dtype,
+                        uint64_t elements, bool to_device, uint32_t *out_stream,
+                        trm_poplar_tensor **out_tensor, trm_poplar_error *error);
+  /* Lets the host read or write those elements. */
+  int32_t (*program_host)(trm_poplar_graph *graph, uint32_t stream,
+                          trm_poplar_program **out_program, trm_poplar_error *error);
+  /* Makes the stream a host read or write, which engine_access does by this program. */
+  int32_t (*set_access)(trm_poplar_graph *graph, uint32_t stream, trm_poplar_program *program,
+                        trm_poplar_error *error);
+  /* An engine has the variables of the graph, and runs the programs by their numbers. */
+  int32_t (*engine_create)(trm_poplar_graph *graph, trm_poplar_program *const *programs,
+                           uint32_t count, trm_poplar_engine **out_engine, trm_poplar_error *error);
+  void (*engine_release)(trm_poplar_engine *engine);
+  /* What one transfer of a stream is. */
+  int32_t (*engine_stream)(const trm_poplar_engine *engine, const char *handle, uint64_t *out_bytes,
+                           bool *out_to_device, trm_poplar_error *error);
+  /* In place of what was connected. The engine calls release(user) once, also on failure. */
+  int32_t (*engine_connect)(trm_poplar_engine *engine, const char *handle,
+                            trm_poplar_host_function function, void *user,
+                            void (*release)(void *user), trm_poplar_error *error);
+  int32_t (*engine_run)(trm_poplar_engine *engine, uint32_t program, trm_poplar_error *error);
+  int32_t (*engine_access)(trm_poplar_engine *engine, const char *handle, trm_poplar_error *error);
 } trm_poplar_api;
 
 /* ---- What Tremula calls in a library of operators ------------------------------------------- */

@@ -27,6 +27,11 @@ static void core_release(trm_poplar_core *core) {
   for (size_t c = 0; c < core->codelets.count; ++c) {
     trm_poplar_close_codelets(&core->codelets.items[c]);
   }
+  for (size_t s = 0; s < core->streams.count; ++s) {
+    trm_poplar_tensor_release(core->streams.items[s].elements);
+    trm_poplar_program_release(core->streams.items[s].access);
+  }
+  VECTOR_FREE(&core->streams);
   VECTOR_FREE(&core->variables);
   VECTOR_FREE(&core->compute_sets);
   VECTOR_FREE(&core->vertices);
@@ -56,8 +61,8 @@ static trm_status graph_of(trm_poplar_core *core, uint32_t num_tiles, const uint
   return TRM_OK;
 }
 
-trm_status trm_poplar_graph_create(const char *target, uint32_t num_ipus, uint32_t tiles_per_ipu,
-                                   trm_poplar_graph **out_graph, trm_poplar_error *error) {
+int32_t trm_poplar_graph_create(const char *target, uint32_t num_ipus, uint32_t tiles_per_ipu,
+                                trm_poplar_graph **out_graph, trm_poplar_error *error) {
   trm_error inner;
   trm_target *machine, *resized;
   if (trm_target_load(target, &machine, &inner) != TRM_OK) return trm_poplar_pass(error, &inner);

@@ -16,6 +16,7 @@
  *   overlap.c     the check of a compute set
  *   moves.c       copies of elements
  *   run.c         running a plan
+ *   engine.c      engines of plain programs, and their streams
  *   introspect.c  vertices as estimators see them
  *   api.c         the table of functions
  *   build.c       what Build of a user's library made, once for each instruction
@@ -85,6 +86,14 @@ typedef struct trm_poplar_codelets {
   const trm_codelet_table *table;
 } trm_poplar_codelets;
 
+/* A stream between the host and the program, or a host read or write. */
+typedef struct trm_poplar_stream {
+  const char *handle;
+  bool to_device;
+  trm_poplar_tensor *elements; /* pass through this variable */
+  trm_poplar_program *access;  /* of a host read or write; NULL: a stream */
+} trm_poplar_stream;
+
 /* What virtual graphs share. */
 typedef struct trm_poplar_core {
   uint32_t references;
@@ -96,6 +105,7 @@ typedef struct trm_poplar_core {
   VECTOR(trm_poplar_vertex) vertices;
   VECTOR(trm_poplar_estimator) estimators;
   VECTOR(trm_poplar_codelets) codelets;
+  VECTOR(trm_poplar_stream) streams;
   VECTOR(const char *) loaded;            /* paths given to addCodelets */
   VECTOR(struct trm_poplar_step *) steps; /* library steps, by number */
 } trm_poplar_core;
@@ -111,10 +121,6 @@ struct trm_poplar_graph {
 static inline const char *trm_poplar_name(trm_poplar_core *core, const char *name) {
   return trm_arena_string(&core->arena, name == NULL ? "" : name, name == NULL ? 0 : strlen(name));
 }
-
-/* graph.c. */
-trm_status trm_poplar_graph_create(const char *target, uint32_t num_ipus, uint32_t tiles_per_ipu,
-                                   trm_poplar_graph **out_graph, trm_poplar_error *error);
 
 /* variables.c. */
 /* Fails unless the tensor's variables may be written. */

@@ -156,6 +156,7 @@ static trm_status plan_control(trm_poplar_plan *plan, const trm_poplar_program *
   return TRM_OK;
 }
 
+/* What needs the place of a tensor's elements side by side. */
 static trm_status plan_print(trm_poplar_plan *plan, const trm_poplar_program *program,
                              trm_poplar_error *error) {
   trm_poplar_place place;
@@ -183,6 +184,7 @@ static trm_status plan_program(trm_poplar_plan *plan, const trm_poplar_program *
       return add(plan, program, (uint32_t)program->number, &ignored, error);
     case TRM_POPLAR_COPY: return plan_copy(plan, program, error);
     case TRM_POPLAR_STEP: return plan_step(plan, program, error);
+    case TRM_POPLAR_HOST:
     case TRM_POPLAR_PRINT: return plan_print(plan, program, error);
     case TRM_POPLAR_WRITE_UNDEF: return TRM_OK;
     default: return plan_control(plan, program, depth, error);

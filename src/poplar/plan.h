@@ -117,6 +117,10 @@ typedef struct trm_poplar_plan {
   uint32_t num_variables;
   size_t image_begin, buffers_begin, bytes; /* of the block */
   size_t buffer_bytes;
+  struct trm_poplar_engine *engine; /* of a plain program; NULL: of an operator */
+  /* Lets the host read or write the elements of a stream. */
+  trm_status (*serve)(const struct trm_poplar_plan *plan, uint64_t stream, void *elements,
+                      trm_error *error);
   pthread_mutex_t lock;   /* guards the pools */
   trm_poplar_pool *pools; /* by library step */
 } trm_poplar_plan;

@@ -194,3 +194,11 @@ int32_t trm_poplar_program_write_undef(trm_poplar_graph *graph, const trm_poplar
   if (tensor == NULL) THROW_POPLAR("a WriteUndef of a null tensor");
   return make(TRM_POPLAR_WRITE_UNDEF, tensor, NULL, 0, NULL, out_program, error);
 }
+
+int32_t trm_poplar_program_host(trm_poplar_graph *graph, uint32_t stream,
+                                trm_poplar_program **out_program, trm_poplar_error *error) {
+  const trm_poplar_core *core = graph->core;
+  if (stream >= core->streams.count) THROW_POPLAR("there is no stream %u", stream);
+  return make(TRM_POPLAR_HOST, core->streams.items[stream].elements, NULL, stream, NULL,
+              out_program, error);
+}

@@ -16,6 +16,7 @@ typedef enum trm_poplar_program_kind {
   TRM_POPLAR_REPEAT,      /* children[0], `number` times */
   TRM_POPLAR_WHILE,       /* children[0], then while tensors[0] is `value`: children[1], [0] */
   TRM_POPLAR_WRITE_UNDEF, /* tensors[0] */
+  TRM_POPLAR_HOST,        /* the host has the elements of the stream `number`, tensors[0] */
 } trm_poplar_program_kind;
 
 struct trm_poplar_program {

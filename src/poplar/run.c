@@ -229,6 +229,13 @@ static void print(const run *r, const trm_poplar_operation *operation) {
   funlockfile(stderr);
 }
 
+static trm_status serve_host(const run *r, const trm_poplar_operation *operation,
+                             trm_error *error) {
+  if (r->plan->serve == NULL) FAIL(FAILED_PRECONDITION, "a stream of an operator has no host");
+  return r->plan->serve(r->plan, operation->program->number,
+                        r->bases[operation->place.base] + operation->place.offset, error);
+}
+
 static int64_t read_predicate(const run *r, const trm_poplar_operation *operation) {
   const char *at = r->bases[operation->place.base] + operation->place.offset;
   int32_t value;
@@ -289,6 +296,7 @@ static trm_status run_range(const run *r, uint32_t begin, uint32_t end, trm_erro
       case TRM_POPLAR_COPY: trm_poplar_move_elements(r->plan, r->bases, operation->number); break;
       case TRM_POPLAR_STEP: TRY(run_step(r, operation->number, error)); break;
       case TRM_POPLAR_PRINT: print(r, operation); break;
+      case TRM_POPLAR_HOST: TRY(serve_host(r, operation, error)); break;
       default: TRY(run_control(r, o, error));
     }
   }

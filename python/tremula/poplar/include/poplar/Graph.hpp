@@ -29,8 +29,10 @@
 #include <vector>
 
 #include "ArrayRef.hpp"
+#include "DataStream.hpp"
 #include "DebugContext.hpp"
 #include "Detail.hpp"
+#include "Device.hpp"
 #include "GraphElements.hpp"
 #include "Interval.hpp"
 #include "OptionFlags.hpp"
@@ -116,6 +118,10 @@ class Graph {
     double value_ = 0.0;
     bool is_list_ = false, is_value_ = false;
   };
+
+  /* Of a plain program. */
+  explicit Graph(const Target &target) : held_(target.newGraph()) {}
+  explicit Graph(const Device &device) : Graph(device.getTarget()) {}
 
   const Target getTarget() const { return Target(handle()); }
   unsigned getReplicationFactor() const { return 1; }
@@ -395,6 +401,30 @@ class Graph {
                           });
   }
 
+  /* ---- The host of a plain program ---- */
+
+  /* A stream to copy from, or to, with Copy. Throws poplar_error if the handle is taken. */
+  DataStream addHostToDeviceFIFO(StringRef handle, const Type &type, std::size_t numElements,
+                                 ReplicatedStreamMode = ReplicatedStreamMode::REPLICATE,
+                                 const OptionFlags & = {}) {
+    return stream(handle, DataStreamType::HostToDeviceFIFO, type, numElements);
+  }
+  DataStream addDeviceToHostFIFO(StringRef handle, const Type &type, std::size_t numElements,
+                                 const OptionFlags & = {}) {
+    return stream(handle, DataStreamType::DeviceToHostFIFO, type, numElements);
+  }
+  /* Lets Engine::writeTensor() and readTensor() have the tensor by the handle. */
+  void createHostWrite(StringRef handle, const Tensor &tensor, bool = false) {
+    const DataStream made = stream(handle, DataStreamType::HostToDeviceFIFO, tensor.elementType(),
+                                   tensor.numElements());
+    set_access(made, program::Copy(made, tensor));
+  }
+  void createHostRead(StringRef handle, const Tensor &tensor, bool = false) {
+    const DataStream made = stream(handle, DataStreamType::DeviceToHostFIFO, tensor.elementType(),
+                                   tensor.numElements());
+    set_access(made, program::Copy(tensor, made));
+  }
+
   /* ---- Parts of the machine ---- */
 
   /* Tiles [lower, upper) of this graph. */
@@ -448,6 +478,22 @@ class Graph {
     }
   }
   static void release_estimator(void *user) { delete static_cast<Estimator *>(user); }
+
+  DataStream stream(StringRef handle, DataStreamType direction, const Type &type,
+                    std::size_t elements) {
+    const std::string name = handle;
+    uint32_t id = 0;
+    trm_poplar_tensor *made = nullptr;
+    detail::Failure failure;
+    failure.check(detail::table().add_stream(this->handle(), name.c_str(), type.number(), elements,
+                                             direction == DataStreamType::HostToDeviceFIFO, &id,
+                                             &made, failure));
+    return DataStream(name, direction, id, Tensor(this->handle(), made));
+  }
+  void set_access(const DataStream &stream, const program::Program &program) {
+    detail::Failure failure;
+    failure.check(detail::table().set_access(handle(), stream.id(), program.handle(), failure));
+  }
 
   static std::size_t product(ArrayRef<std::size_t> shape) {
     std::size_t result = 1;

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "DataStream.hpp"
 #include "DebugContext.hpp"
 #include "Detail.hpp"
 #include "GraphElements.hpp"
@@ -86,6 +87,30 @@ class Copy : public Program {
   }
   Copy(const Tensor &source, const Tensor &destination, const DebugContext &debug)
       : Copy(source, destination, false, debug) {}
+  /* Between the host and a tensor: as many elements as the stream has. */
+  Copy(const DataStream &stream, const Tensor &destination, bool /*optimiseMemory*/ = false,
+       const DebugContext &debug = {}) {
+    const Copy inner(stream.elements(), destination.flatten(), false, debug);
+    join(stream, inner, true);
+  }
+  Copy(const Tensor &source, const DataStream &stream, bool /*optimiseMemory*/ = false,
+       const DebugContext &debug = {}) {
+    const Copy inner(source.flatten(), stream.elements(), false, debug);
+    join(stream, inner, false);
+  }
+
+ private:
+  /* The host's part before or after the copy. */
+  void join(const DataStream &stream, const Program &copy, bool hostFirst) {
+    Program host;
+    Sequence both;
+    detail::Failure failure;
+    failure.check(detail::table().program_host(stream.elements().graph(), stream.id(), host.place(),
+                                               failure));
+    both.add(hostFirst ? host : copy);
+    both.add(hostFirst ? copy : host);
+    held_ = detail::Counted<trm_poplar_program>(both.leave());
+  }
 };
 
 /* Prints the elements on stderr. */

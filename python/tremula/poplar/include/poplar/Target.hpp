@@ -5,6 +5,7 @@
 #include <string>
 
 #include "Detail.hpp"
+#include "Library.hpp"
 #include "TargetType.hpp"
 #include "Type.hpp"
 
@@ -12,10 +13,27 @@ namespace poplar {
 
 class Target {
  public:
+  Target() = default;
   explicit Target(trm_poplar_graph *graph)
       : graph_(detail::Counted<trm_poplar_graph>::share(graph)) {}
+  /* Of a plain program. version: "ipu1", "ipu2" or "ipu21"; tilesPerIPU 0: all that it has. */
+  Target(TargetType type, const std::string &version, unsigned numIPUs, unsigned tilesPerIPU)
+      : graph_(create(version, numIPUs, tilesPerIPU)), type_(type), version_(version) {}
+  static Target createCPUTarget() { return Target(TargetType::CPU, "ipu2", 1, 1); }
+  static Target createIPUTarget(unsigned numIPUs, const std::string &version = "ipu2") {
+    return Target(TargetType::IPU, version, numIPUs, 0);
+  }
+  static Target createIPUTarget(unsigned numIPUs, unsigned tilesPerIPU,
+                                const std::string &version = "ipu2") {
+    return Target(TargetType::IPU, version, numIPUs, tilesPerIPU);
+  }
 
-  TargetType getTargetType() const { return TargetType::IPU_MODEL; }
+  /* For the headers: an empty graph for the target. */
+  detail::Counted<trm_poplar_graph> newGraph() const {
+    return create(version_, getNumIPUs(), getTilesPerIPU());
+  }
+
+  TargetType getTargetType() const { return type_; }
   unsigned getNumIPUs() const { return whole("numIPUs"); }
   unsigned getTilesPerIPU() const { return whole("tilesPerIPU"); }
   /* All tiles of the graph, which may be virtual. */
@@ -33,8 +51,18 @@ class Target {
   unsigned getAtomicStoreGranularity() const { return 4; }
 
  private:
+  static detail::Counted<trm_poplar_graph> create(const std::string &version, unsigned numIPUs,
+                                                  unsigned tilesPerIPU) {
+    detail::open_table();
+    detail::Counted<trm_poplar_graph> made;
+    detail::Failure failure;
+    failure.check(
+        detail::table().graph_create(version.c_str(), numIPUs, tilesPerIPU, made.out(), failure));
+    return made;
+  }
   double fact(const char *key) const {
     double result = 0.0;
+    if (graph_.get() == nullptr) throw poplar_error("the target is of no device");
     if (!detail::table().graph_target(graph_.get(), key, &result)) {
       throw poplar_error(std::string("the target does not know its ") + key);
     }
@@ -43,6 +71,8 @@ class Target {
   unsigned whole(const char *key) const { return static_cast<unsigned>(fact(key)); }
 
   detail::Counted<trm_poplar_graph> graph_;
+  TargetType type_ = TargetType::IPU_MODEL;
+  std::string version_ = "ipu2";
 };
 
 } // namespace poplar

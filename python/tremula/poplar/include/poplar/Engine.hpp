@@ -1,0 +1,161 @@
+/* Engine: the programs of a graph, which the host runs. */
+#ifndef TREMULA_POPLAR_ENGINE_HPP_
+#define TREMULA_POPLAR_ENGINE_HPP_
+
+#include <cstddef>
+#include <cstring>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "Device.hpp"
+#include "Graph.hpp"
+#include "Program.hpp"
+
+namespace poplar {
+
+/* Called for each transfer of a stream, with the elements' place. */
+typedef std::function<void(void *)> StreamCallback;
+
+class Engine {
+ public:
+  /* Runs programs[i] as run(i). Throws poplar_error where the graph has a mistake, such as vertices
+   * that write the same elements at the same time. */
+  Engine(const Graph &graph, ArrayRef<program::Program> programs, const OptionFlags & = {}) {
+    std::vector<trm_poplar_program *> handles;
+    for (const program::Program &one : programs) handles.push_back(one.handle());
+    trm_poplar_engine *made = nullptr;
+    detail::Failure failure;
+    failure.check(detail::table().engine_create(
+        graph.handle(), handles.data(), static_cast<uint32_t>(handles.size()), &made, failure));
+    held_.reset(made, [](trm_poplar_engine *one) { detail::table().engine_release(one); });
+  }
+  Engine(const Graph &graph, const program::Program &program, const OptionFlags &options = {})
+      : Engine(graph, ArrayRef<program::Program>(&program, 1), options) {}
+  Engine(const Engine &) = delete;
+  Engine &operator=(const Engine &) = delete;
+  Engine(Engine &&) = default;
+  Engine &operator=(Engine &&) = default;
+
+  /* The CPU is always ready. */
+  void load(const Device &) {}
+  void prepare(const Device &) {}
+  void deploy() {}
+  /* Throws what a stream's callback threw, and poplar_error for everything else that fails. */
+  void run(unsigned program = 0, const std::string & = "") {
+    *thrown_ = nullptr;
+    detail::Failure failure;
+    check(detail::table().engine_run(held_.get(), program, failure), failure);
+  }
+  void loadAndRun(const Device &device, unsigned program = 0) {
+    load(device);
+    run(program);
+  }
+
+  /* ---- Streams ---- */
+
+  /* Transfers go through [begin, end) as a ring, each where the one before has ended. */
+  void connectStream(StringRef handle, void *begin, void *end) {
+    char *const first = static_cast<char *>(begin), *const last = static_cast<char *>(end);
+    const std::shared_ptr<char *> at = std::make_shared<char *>(first);
+    connect(handle, [first, last, at](char *elements, std::size_t bytes, bool to_device) {
+      if (static_cast<std::size_t>(last - *at) < bytes) *at = first;
+      if (static_cast<std::size_t>(last - *at) < bytes) {
+        throw poplar_error("a stream's buffer is smaller than one transfer");
+      }
+      move(elements, *at, bytes, to_device);
+      *at += bytes;
+    });
+  }
+  /* All transfers have the same place. */
+  void connectStream(StringRef handle, void *place) {
+    connect(handle, [place](char *elements, std::size_t bytes, bool to_device) {
+      move(elements, static_cast<char *>(place), bytes, to_device);
+    });
+  }
+  void connectStreamToCallback(StringRef handle, StreamCallback callback) {
+    connect(handle, [callback](char *elements, std::size_t, bool) { callback(elements); });
+  }
+
+  /* ---- Host reads and writes: Graph::createHostRead() and createHostWrite() ---- */
+
+  void readTensor(StringRef handle, void *begin, void *end) {
+    access(handle, static_cast<char *>(begin), static_cast<char *>(end));
+  }
+  void writeTensor(StringRef handle, const void *begin, const void *end) {
+    access(handle, static_cast<char *>(const_cast<void *>(begin)),
+           static_cast<char *>(const_cast<void *>(end)));
+  }
+  void readTensor(StringRef handle, void *place) {
+    access(handle, static_cast<char *>(place), nullptr);
+  }
+  void writeTensor(StringRef handle, const void *place) {
+    access(handle, static_cast<char *>(const_cast<void *>(place)), nullptr);
+  }
+
+ private:
+  typedef std::function<void(char *elements, std::size_t bytes, bool to_device)> Transfer;
+  struct Connection {
+    Transfer transfer;
+    std::size_t bytes;
+    bool to_device;
+    std::shared_ptr<std::exception_ptr> thrown;
+  };
+
+  static void move(char *elements, char *place, std::size_t bytes, bool to_device) {
+    if (bytes > 0) std::memcpy(to_device ? elements : place, to_device ? place : elements, bytes);
+  }
+  static int32_t call(void *user, void *elements) {
+    const Connection &one = *static_cast<Connection *>(user);
+    try {
+      one.transfer(static_cast<char *>(elements), one.bytes, one.to_device);
+      return 0;
+    } catch (...) {
+      *one.thrown = std::current_exception();
+      return 1;
+    }
+  }
+  static void drop(void *user) { delete static_cast<Connection *>(user); }
+
+  void check(int32_t status, const detail::Failure &failure) {
+    if (status != 0 && *thrown_ != nullptr) std::rethrow_exception(*thrown_);
+    failure.check(status);
+  }
+  /* Returns the bytes of a transfer. */
+  std::size_t connect(StringRef handle, Transfer transfer) {
+    const std::string name = handle;
+    uint64_t bytes = 0;
+    bool to_device = false;
+    detail::Failure failure;
+    failure.check(
+        detail::table().engine_stream(held_.get(), name.c_str(), &bytes, &to_device, failure));
+    Connection *const made =
+        new Connection{std::move(transfer), static_cast<std::size_t>(bytes), to_device, thrown_};
+    failure.check(
+        detail::table().engine_connect(held_.get(), name.c_str(), call, made, drop, failure));
+    return made->bytes;
+  }
+  void access(StringRef handle, char *begin, char *end) {
+    const std::size_t bytes =
+        connect(handle, [begin](char *elements, std::size_t size, bool to_device) {
+          move(elements, begin, size, to_device);
+        });
+    if (end != nullptr && static_cast<std::size_t>(end - begin) != bytes) {
+      throw poplar_error("'" + handle.cloneAsString() + "' has " + std::to_string(bytes) +
+                         " bytes, but the host's array " + std::to_string(end - begin));
+    }
+    const std::string name = handle;
+    *thrown_ = nullptr;
+    detail::Failure failure;
+    check(detail::table().engine_access(held_.get(), name.c_str(), failure), failure);
+  }
+
+  std::shared_ptr<trm_poplar_engine> held_;
+  std::shared_ptr<std::exception_ptr> thrown_ = std::make_shared<std::exception_ptr>();
+};
+
+} // namespace poplar
+
+#endif // TREMULA_POPLAR_ENGINE_HPP_

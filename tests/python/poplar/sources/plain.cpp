@@ -1,0 +1,126 @@
+// A plain Poplar program, with a main() of its own: test_engine.py compiles and runs it.
+//   plain CODELETS     prints a line a check
+#include <iostream>
+#include <poplar/DeviceManager.hpp>
+#include <poplar/Engine.hpp>
+#include <poplar/Graph.hpp>
+#include <poplar/IPUModel.hpp>
+#include <poplin/MatMul.hpp>
+#include <poplin/codelets.hpp>
+#include <popops/ElementWise.hpp>
+#include <popops/Reduce.hpp>
+#include <popops/codelets.hpp>
+#include <stdexcept>
+#include <vector>
+
+using namespace poplar;
+using namespace poplar::program;
+
+static void print(const char *name, const std::vector<float> &values) {
+  std::cout << name;
+  for (const float value : values) std::cout << ' ' << value;
+  std::cout << '\n';
+}
+
+// Host reads and writes, a vertex and a constant.
+static void variables(const Device &device, const char *codelets) {
+  Graph graph(device.getTarget());
+  graph.addCodelets(codelets);
+  Tensor v1 = graph.addVariable(FLOAT, {4}, "v1");
+  Tensor v2 = graph.addVariable(FLOAT, {4}, "v2");
+  for (unsigned i = 0; i < 4; ++i) graph.setTileMapping(v1[i], i);
+  graph.setTileMapping(v2, 1);
+  const Tensor c1 = graph.addConstant<float>(FLOAT, {4}, {1.0, 1.5, 2.0, 2.5});
+  graph.setTileMapping(c1, 0);
+  ComputeSet set = graph.addComputeSet("running");
+  VertexRef vertex = graph.addVertex(set, "Running", {{"in", v1}, {"out", v2}});
+  graph.setTileMapping(vertex, 1);
+  graph.createHostWrite("v1-write", v1);
+  graph.createHostRead("v2-read", v2);
+  Sequence ones(Copy(c1, v1), Execute(set)), given;
+  given.add(Execute(set));
+  Engine engine(graph, {ones, given});
+  engine.load(device);
+  std::vector<float> found(4), values = {1, 2, 3, 4};
+  engine.run(0);
+  engine.readTensor("v2-read", found.data(), found.data() + found.size());
+  print("constant", found);
+  engine.writeTensor("v1-write", values.data(), values.data() + values.size());
+  engine.run(1);
+  engine.readTensor("v2-read", found.data());
+  print("written", found);
+}
+
+// Streams: a ring in, a callback out; a product of matrices; state from run to run.
+static void streams(const Device &device) {
+  Graph graph(device);
+  popops::addCodelets(graph);
+  poplin::addCodelets(graph);
+  const Tensor matrix = graph.addVariable(FLOAT, {2, 2}, VariableMappingMethod::LINEAR, "m");
+  const Tensor total = graph.addVariable(FLOAT, {2, 2}, VariableMappingMethod::LINEAR, "total");
+  graph.setInitialValue(total, ArrayRef<float>({0, 0, 0, 1000}));
+  const DataStream in = graph.addHostToDeviceFIFO("in", FLOAT, 4);
+  const DataStream out = graph.addDeviceToHostFIFO("out", FLOAT, 4);
+  Sequence body;
+  body.add(Copy(in, matrix));
+  popops::addInPlace(graph, total, poplin::matMul(graph, matrix, matrix, body, FLOAT), body);
+  body.add(Copy(total, out));
+  Engine engine(graph, Repeat(3, body));
+  std::vector<float> ring = {1, 0, 0, 1, 2, 0, 0, 2}, last;
+  int transfers = 0;
+  engine.connectStream("in", ring.data(), ring.data() + ring.size());
+  engine.connectStreamToCallback("out", [&](void *data) {
+    const float *values = static_cast<const float *>(data);
+    last.assign(values, values + 4);
+    ++transfers;
+  });
+  engine.loadAndRun(device);
+  print("streamed", last);
+  engine.run();
+  print("again", last);
+  std::cout << "transfers " << transfers << '\n';
+}
+
+template <class Call>
+static void fails(const char *what, const Call &call) {
+  try {
+    call();
+    std::cout << what << " did not fail\n";
+  } catch (const std::exception &thrown) {
+    std::cout << what << ": " << thrown.what() << '\n';
+  }
+}
+
+static void mistakes(const Device &device) {
+  Graph graph(device);
+  const Tensor v = graph.addVariable(FLOAT, {4}, VariableMappingMethod::LINEAR, "v");
+  const DataStream in = graph.addHostToDeviceFIFO("in", FLOAT, 4);
+  graph.createHostRead("v", v);
+  fails("taken", [&] { graph.createHostWrite("v", v); });
+  Engine engine(graph, Copy(in, v));
+  float place[4] = {}, small[2] = {};
+  fails("unconnected", [&] { engine.run(); });
+  fails("number", [&] { engine.run(1); });
+  fails("handle", [&] { engine.readTensor("w", place); });
+  fails("stream", [&] { engine.readTensor("in", place); });
+  fails("size", [&] { engine.readTensor("v", place, place + 3); });
+  engine.connectStream("in", small, small + 2);
+  fails("ring", [&] { engine.run(); });
+  engine.connectStreamToCallback("in", [](void *) { throw std::out_of_range("no more"); });
+  fails("callback", [&] { engine.run(); });
+}
+
+int main(int, char **argv) {
+  IPUModel model;
+  model.numIPUs = 2;
+  model.tilesPerIPU = 8;
+  const Device device = model.createDevice();
+  std::cout << "tiles " << device.getTarget().getNumTiles() << '\n';
+  variables(device, argv[1]);
+  DeviceManager manager = DeviceManager::createDeviceManager();
+  for (Device &one : manager.getDevices(TargetType::IPU, 1)) {
+    if (one.attach()) streams(one);
+  }
+  mistakes(Device::createCPUDevice());
+  return 0;
+}

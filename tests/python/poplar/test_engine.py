@@ -1,0 +1,37 @@
+"""A plain Poplar program is compiled as users compile it, and runs without Python."""
+import os
+import pathlib
+import subprocess
+import sys
+
+from tremula import core
+from tremula.poplar import paths
+
+SOURCES = pathlib.Path(__file__).parent / "sources"
+PRINTED = """tiles 16
+constant 1 2.5 4.5 7
+written 1 3 6 10
+streamed 6 0 0 1006
+again 15 0 0 1015
+transfers 6
+taken: the handle 'v' of a stream, a host read or a host write is taken
+unconnected: the stream 'in' is not connected to the host
+number: the engine has 1 programs, and none of number 1
+handle: the engine has no stream 'w'
+stream: the engine has no host read or host write 'in'
+size: 'v' has 16 bytes, but the host's array 12
+ring: a stream's buffer is smaller than one transfer
+callback: no more
+"""
+
+
+def test_a_plain_program(tmp_path):
+    environment = {**os.environ, "TREMULA_PYTHON": sys.executable,
+                   "TREMULA_CODELET_CACHE": str(tmp_path / "cache")}
+    done = subprocess.run(
+        ["bash", "-euc", f"source '{paths.FOLDER}/enable.sh'\n"
+         f"g++ -std=c++11 -Wall -Wextra -Werror '{SOURCES}/plain.cpp' -o plain -lpoplar -lpoputil "
+         f"-lpopops -lpoplin\nTREMULA_LIBRARY_DIR='{os.path.dirname(core.library_path())}' ./plain "
+         f"'{SOURCES}/plain_codelets.cpp'"],
+        cwd=tmp_path, text=True, capture_output=True, env=environment)
+    assert (done.stdout, done.stderr) == (PRINTED, "")
