@@ -74,6 +74,8 @@ static bool is_outlined(const trm_program_draft *draft, const trm_phase *phase, 
   *out_key = mix_text(trm_layout_combine(1, (uint64_t)one->opcode), phase->name);
   if (is_always) *out_key = mix_shapes(draft, s, one, *out_key);
   if (role != NULL) *out_key = mix_text(*out_key, role->call.key);
+  /* Each part of a layer has compute sets of its own. */
+  if (role != NULL && role->call.key != NULL) *out_key = mix_text(*out_key, role->call.part);
   if (is_always || (role != NULL && role->call.is_shared)) return true;
   const char *function = trm_instruction_frontend_attribute(one, "outlined_function");
   if (function == NULL && draft->sets.branch == 0) return false;

@@ -5,8 +5,11 @@ import numpy as np
 import pva
 import pytest
 import tensorflow.compat.v1 as tf
+from tensorflow.core.protobuf import rewriter_config_pb2
 from tensorflow.python import ipu
 from tensorflow.python.ipu.ops import rnn_ops
+
+from tremula.tf.runtime.device import plugin
 
 TIME, BATCH, INPUTS, UNITS = 5, 3, 4, 6
 LENGTHS = np.array([5, 2, 4], np.int32)
@@ -321,6 +324,31 @@ def test_on_the_device_without_compile(random, kind):
     with tf.device("cpu"):
         plain = build("on_cpu")
     with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        built = plugin.library().trm_tf_units_built()
+        on_ipu = session.run(placed)
+        assert plugin.library().trm_tf_units_built() == built + 1
+        for one, other in zip(on_ipu, session.run(plain)):
+            np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
+
+
+def test_alone_it_is_a_program(random):
+    """Where TensorFlow leaves the graph to the operations, they run one by one."""
+    options = tf.ConfigProto()
+    options.graph_options.rewrite_options.use_plugin_optimizers = (
+        rewriter_config_pb2.RewriterConfig.OFF)
+    x = tf.constant(random(TIME, BATCH, INPUTS))
+
+    def build(name):
+        layer = rnn_ops.PopnnLSTM(UNITS, weights_initializer=tf.constant_initializer(.3), name=name)
+        outputs, _ = layer(x)
+        return [outputs, *tf.gradients(outputs, x)]
+
+    with tf.device("/device:IPU:0"), tf.variable_scope("", use_resource=True):
+        placed = build("on_ipu")
+    with tf.device("cpu"):
+        plain = build("on_cpu")
+    with tf.Session(config=options) as session:
         session.run(tf.global_variables_initializer())
         for one, other in zip(*session.run([placed, plain])):
             np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)

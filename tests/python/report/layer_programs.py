@@ -9,6 +9,7 @@ from program_parts import (
 from tensorflow.compiler.plugin.poplar.ops import gen_popnn_ops
 from tensorflow.python import ipu
 
+GRU, LSTM = ipu.rnn_ops.PopnnGRU, ipu.rnn_ops.PopnnLSTM
 HALVES = [.5, .5]
 
 
@@ -178,3 +179,40 @@ def momentum_shared_out():
 
 def rms_shared_out():
     return _shared_out(tf.train.RMSPropOptimizer(.01))
+
+
+# ---- recurrent layers ----
+
+def _two_layers_trained(kind, inputs, units, *times):
+    """Layers in one placed graph, each over a sequence of its own."""
+    def network(labels, *sequences):
+        outputs = []
+        for number, x in enumerate(sequences):
+            with tf.variable_scope(f"layer{number}", use_resource=True):
+                layer = kind(units, weights_initializer=tf.zeros_initializer())
+                state = variable("h", [1, units], value=0.0)
+                if kind is LSTM:
+                    state = tf.nn.rnn_cell.LSTMStateTuple(
+                        variable("c", [1, units], value=0.0), state)
+                outputs.append(layer(x, state)[0])
+        logits = tf.add_n([tf.reduce_mean(one, 0) for one in outputs])
+        loss = tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(
+            logits=logits, labels=labels))
+        return loss, descent(loss, 0.01)
+    return on_ipu(network, feed(1, dtype=tf.int32), *[feed(time, 1, inputs) for time in times])
+
+
+def gru_layers_trained():
+    return _two_layers_trained(GRU, 5, 8, 3, 3)
+
+
+def gru_layers_of_two_lengths_trained():
+    return _two_layers_trained(GRU, 5, 8, 3, 6)
+
+
+def lstm_layers_trained():
+    return _two_layers_trained(LSTM, 3, 4, 3, 3)
+
+
+def lstm_layers_of_two_lengths_trained():
+    return _two_layers_trained(LSTM, 3, 4, 3, 6)

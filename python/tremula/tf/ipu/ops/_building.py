@@ -6,6 +6,8 @@ import functools
 import tensorflow.compat.v1 as tf
 
 from tremula.tf.inner import graphs
+from tremula.tf.runtime.launching import launching
+from tremula.tf.runtime.tracing import tracing
 
 
 def in_program():
@@ -15,11 +17,11 @@ def in_program():
 
 
 def whole(function):
-    """Makes function(*tensors), which is built of many operations, a program of its own where it is
-    placed on an IPU outside of a program: loops are no operations that can be placed one by one.
+    """Makes function(*tensors), which is built of many operations, one node where it is placed on
+    an IPU outside of a program: loops are no operations that can be placed one by one.
 
     `function` takes tensors and returns a tensor or a tuple of tensors; it must use nothing else of
-    the graph. The gradient is a program that computes it again.
+    the graph. The gradient is a node that computes it again.
     """
     @functools.wraps(function)
     def call(*tensors):
@@ -27,18 +29,21 @@ def whole(function):
         device = "" if tf.executing_eagerly() or in_program() else tf.no_op().device
         if "ipu:" not in device.lower():
             return function(*tensors)
-        return _as_program(function, tensors, device)
+        return _as_node(function, tensors, device)
 
     return call
 
 
-def _as_program(function, tensors, device):
-    from tremula.tf.ipu import ipu_compiler
+def _as_node(function, tensors, device):
+    def node(function, tensors):
+        trace = tracing.Trace("part", device)
+        returned = trace.run(function, list(tensors))
+        trace.finish(returned if isinstance(returned, (list, tuple)) else [returned])
+        return launching.launch_part(trace, "IpuLaunch")
 
     @tf.custom_gradient
     def run(*tensors):
-        results = ipu_compiler.compile(function, list(tensors))
-        outputs = results if isinstance(results, (list, tuple)) else [results]
+        outputs = node(function, tensors)
 
         def gradient(*d_outputs):
             wanted = [i for i, one in enumerate(tensors) if one.dtype.is_floating]
@@ -53,9 +58,7 @@ def _as_program(function, tensors, device):
                 return [tf.zeros_like(inputs[i]) if one is None else one
                         for i, one in zip(wanted, found)]
 
-            with tf.device(device):
-                found = ipu_compiler.compile(backward, [*tensors, *d_outputs])
-            placed = dict(zip(wanted, found))
+            placed = dict(zip(wanted, node(backward, [*tensors, *d_outputs])))
             return [placed.get(i) for i in range(len(tensors))]
 
         return (outputs[0] if len(outputs) == 1 else tuple(outputs)), gradient

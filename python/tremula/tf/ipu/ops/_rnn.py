@@ -8,6 +8,9 @@ update, reset, candidate (GRU). One product before the loop takes all of x. With
 
 import tensorflow.compat.v1 as tf
 
+from tremula.tf.ipu.ops import _building
+
+LSTM_CELL, GRU_CELL = "BasicLstmCell", "BasicGruCell"  # what profiles call a step
 ACTIVATIONS = ("tanh", "relu", "softmax", "sigmoid", "hard_sigmoid")
 RECURRENT_ACTIVATIONS = ("tanh", "softmax", "sigmoid", "hard_sigmoid")
 
@@ -93,10 +96,13 @@ def lstm(x, h, c, kernel, bias, lengths, activation, recurrent, keep):
 
     def body(t, state, values):
         h, c = state
-        i, f, g, o = tf.split(values[0] + tf.matmul(h, recurrent_kernel), 4, 1)
+        with _building.part(f"{LSTM_CELL}/ProcessUnits/Weight"):
+            from_h = tf.matmul(h, recurrent_kernel)
+        i, f, g, o = tf.split(values[0] + from_h, 4, 1)
         i, f, g, o = rec(i), rec(f), act(g), rec(o)
         new_c = f * c + i * g
-        new_h = o * act(new_c)
+        with _building.part(f"{LSTM_CELL}/OutputGate"):
+            new_h = o * act(new_c)
         going = None if lengths is None else alive(t, lengths)
         output = choose(going, new_h, tf.zeros_like(h))
         kept = [tf.concat([i, f, g, o], 1), new_c] if keep else []
@@ -122,14 +128,24 @@ def gru(x, h, kernel, bias, lengths, scores, activation, recurrent, reset_after,
 
     def body(t, state, values):
         h, from_x = state[0], values[0]
+        weight = _building.part(f"{GRU_CELL}/ProcessUnits/Weight")
         if reset_after:
-            from_h = tf.matmul(h, recurrent_kernel) + bias_h
+            with weight:
+                product = tf.matmul(h, recurrent_kernel)
+            from_h = product + bias_h
             gates, inner = from_x[:, :2 * units] + from_h[:, :2 * units], from_h[:, 2 * units:]
         else:
-            gates, inner = from_x[:, :2 * units] + tf.matmul(h, for_gates), None
+            with weight:
+                product = tf.matmul(h, for_gates)
+            gates, inner = from_x[:, :2 * units] + product, None
         z, r = (rec(one) for one in tf.split(gates, 2, 1))
-        candidate = act(from_x[:, 2 * units:] + (
-            r * inner if reset_after else tf.matmul(r * h, for_candidate)))
+        if reset_after:
+            from_state = r * inner
+        else:
+            reset = r * h
+            with _building.part(f"{GRU_CELL}/ProcessUnits/Weight"):
+                from_state = tf.matmul(reset, for_candidate)
+        candidate = act(from_x[:, 2 * units:] + from_state)
         update = z if scores is None else z * (1 - values[1][:, tf.newaxis])
         new_h = update * h + (1 - update) * candidate
         going = None if lengths is None else alive(t, lengths)

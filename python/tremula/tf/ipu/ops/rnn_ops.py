@@ -351,27 +351,37 @@ def _lstm(x, h, c, kernel, bias, lengths, activation, recurrent, training, kind,
     pass: gates and cells, [T, B, 5 U], or nothing, [0], without training. marks: see _marks()."""
     extra = [] if lengths is None else [lengths]
 
+    def forward(keep):
+        @_building.whole
+        def outputs(x, h, c, kernel, bias, *lengths):
+            with _building.marked(**marks[0]), _layer("lstm-layer-fwd", x, h, keep, activation,
+                                                      recurrent):
+                return _present(_rnn.lstm(x, h, c, kernel, bias, lengths[0] if lengths else None,
+                                          activation, recurrent, keep))
+        return outputs
+
     @_building.whole
+    def backward(x, h, c, kernel, bias, outputs, gates, cells, d_outputs, d_h, d_c, *lengths):
+        with _building.marked(**marks[1]), _layer("lstm-layer-bwd", x, h, activation, recurrent):
+            return _present(rnn_ops_grad.lstm_grad(
+                x, h, c, kernel, bias, lengths[0] if lengths else None, outputs, gates, cells,
+                d_outputs, d_h, d_c, activation, recurrent))
+
     @tf.custom_gradient
-    def run(x, h, c, kernel, bias, *lengths):
-        lengths = lengths[0] if lengths else None
-        with _building.marked(**marks[0]):
-            outputs, last_h, last_c, gates, cells = _rnn.lstm(
-                x, h, c, kernel, bias, lengths, activation, recurrent, training)
+    def run(*given):
+        outputs, last_h, last_c, *kept = forward(training)(*given)
+        layer, lengths = given[:5], given[5:]
 
         def gradient(d_outputs, d_h, d_c, *_):
             if not training and not again:
                 raise rnn_ops_grad.refuse(kind)
-            with tf.name_scope(kind + "Backprop"), _building.marked(**marks[1]):
-                kept = (gates, cells) if training else _rnn.lstm(
-                    x, h, c, kernel, bias, lengths, activation, recurrent, True)[3:]
-                found = rnn_ops_grad.lstm_grad(
-                    x, h, c, kernel, bias, lengths, outputs, *kept, d_outputs, d_h, d_c,
-                    activation, recurrent)
+            with tf.name_scope(kind + "Backprop"):
+                gates, cells = kept or forward(True)(*given)[3:]
+                found = backward(*layer, outputs, gates, cells, d_outputs, d_h, d_c, *lengths)
             return (*found, *[None for _ in extra])
 
-        kept = [_intermediates(x, gates, cells)] if keep else []
-        return (outputs, last_h, last_c, *kept), gradient
+        more = [_intermediates(x, *kept)] if keep else []
+        return (outputs, last_h, last_c, *more), gradient
 
     return run(x, h, c, kernel, bias, *extra)
 
@@ -384,33 +394,56 @@ def _gru(x, h, kernel, bias, lengths, scores, activation, recurrent, reset_after
     marks: see _marks()."""
     extra = [one for one in (lengths, scores) if one is not None]
 
+    def split(extra):
+        return (None if lengths is None else extra[0]), (None if scores is None else extra[-1])
+
+    def forward(keep):
+        @_building.whole
+        def outputs(x, h, kernel, bias, *extra):
+            with _building.marked(**marks[0]), _layer("gru-layer-fwd", x, h, keep, activation,
+                                                      recurrent, reset_after):
+                return _present(_rnn.gru(x, h, kernel, bias, *split(extra), activation, recurrent,
+                                         reset_after, keep))
+        return outputs
+
     @_building.whole
+    def backward(x, h, kernel, bias, outputs, gates, d_outputs, d_h, *extra):
+        with _building.marked(**marks[1]), _layer("gru-layer-bwd", x, h, activation, recurrent,
+                                                  reset_after):
+            return _present(rnn_ops_grad.gru_grad(
+                x, h, kernel, bias, *split(extra), outputs, gates, d_outputs, d_h, activation,
+                recurrent, reset_after))
+
     @tf.custom_gradient
-    def run(x, h, kernel, bias, *extra):
-        lengths_ = extra[0] if lengths is not None else None
-        scores_ = extra[-1] if scores is not None else None
-        with _building.marked(**marks[0]):
-            outputs, last, gates = _rnn.gru(x, h, kernel, bias, lengths_, scores_, activation,
-                                            recurrent, reset_after, training)
+    def run(*given):
+        outputs, last, *kept = forward(training)(*given)
+        layer, extra = given[:4], given[4:]
 
         def gradient(d_outputs, d_h, *_):
             if not training and not again:
                 raise rnn_ops_grad.refuse(kind)
-            with tf.name_scope(kind + "Backprop"), _building.marked(**marks[1]):
-                kept = gates if training else _rnn.gru(
-                    x, h, kernel, bias, lengths_, scores_, activation, recurrent, reset_after,
-                    True)[2]
-                *found, d_scores = rnn_ops_grad.gru_grad(
-                    x, h, kernel, bias, lengths_, scores_, outputs, kept, d_outputs, d_h,
-                    activation, recurrent, reset_after)
-            return (*found, *([] if lengths is None else [None]),
-                    *([] if scores is None else [d_scores]))
+            with tf.name_scope(kind + "Backprop"):
+                gates, = kept or forward(True)(*given)[2:]
+                found = list(backward(*layer, outputs, gates, d_outputs, d_h, *extra))
+            if lengths is not None:
+                found.insert(4, None)
+            return tuple(found)
 
-        kept = [_intermediates(x, gates)] if keep else []
-        return (outputs, last, *kept), gradient
+        more = [_intermediates(x, *kept)] if keep else []
+        return (outputs, last, *more), gradient
 
     return run(x, h, kernel, bias, *extra)
 
 
+def _layer(word, x, h, *rest):
+    """The mark of a layer with inputs x and state h, built in the name scope of now."""
+    scope = "" if tf.executing_eagerly() else tf.get_default_graph().get_name_scope()
+    return _building.layer(scope, word, f"{x.shape} {h.shape} {x.dtype.name} {rest}")
+
+
+def _present(tensors):
+    return tuple(one for one in tensors if one is not None)
+
+
 def _intermediates(x, *kept):
-    return tf.zeros([0], x.dtype) if kept[0] is None else tf.concat(kept, 2)
+    return tf.concat(kept, 2) if kept else tf.zeros([0], x.dtype)

@@ -6,7 +6,7 @@ activations; the weights' gradients are one product each, after the loop.
 
 import tensorflow.compat.v1 as tf
 
-from tremula.tf.ipu.ops import _rnn
+from tremula.tf.ipu.ops import _building, _rnn
 
 # Gradients through an activation from what it gave: (y, dy) -> dx.
 DERIVATIVES = {
@@ -52,7 +52,9 @@ def lstm_grad(x, h, c, kernel, bias, lengths, outputs, gates, cells, d_outputs, 
         i, f, g, o = tf.split(gates, 4, 1)
         out = act(cell)
         d_h = d_h_in + d_output
-        d_c = d_c_in + d_act(out, d_h * o)
+        with _building.part(f"{_rnn.LSTM_CELL}/MulOGate"):
+            d_out = d_h * o
+        d_c = d_c_in + d_act(out, d_out)
         d_gates = tf.concat([d_rec(i, d_c * g), d_rec(f, d_c * cell_before), d_act(g, d_c * i),
                              d_rec(o, d_h * out)], 1)
         d_c = d_c * f
@@ -94,7 +96,8 @@ def gru_grad(x, h, kernel, bias, lengths, scores, outputs, gates, d_outputs, d_h
             d_product = tf.matmul(d_candidate, for_candidate, transpose_b=True)
             d_reset = d_product * h
         d_pair = tf.concat([d_rec(z, d_update * keep), d_rec(r, d_reset)], 1)
-        d_h = d_h_out * update
+        with _building.part(f"{_rnn.GRU_CELL}/MulOGate"):
+            d_h = d_h_out * update
         if reset_after:
             d_h += tf.matmul(tf.concat([d_pair, d_inner], 1), recurrent_kernel, transpose_b=True)
         else:

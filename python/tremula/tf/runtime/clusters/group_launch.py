@@ -6,11 +6,12 @@ import hashlib
 import json
 
 from tremula.tf.inner import versions
-from tremula.tf.runtime.clusters import group_variables, node_sources, placed_graph
+from tremula.tf.runtime.clusters import (group_variables, inner_graphs, node_sources,
+                                         placed_graph)
 from tremula.tf.runtime.launching import launching
 from tremula.tf.runtime.lowering import lowering
-from tremula.tf.runtime.nodes import rewriting
-from tremula.tf.runtime.ops import kernel_list
+from tremula.tf.runtime.nodes import node_table, rewriting
+from tremula.tf.runtime.ops import kernel_list, node_kinds
 
 _INT32 = 3  # the type's number in protocol buffers
 
@@ -246,24 +247,32 @@ class _Program:
                              if one[0].is_copied() and (one[0].index, one[1]) not in places})
         self.is_silent = not outputs and any(node.kind.has_effects for node in computed)
         self._nodes = [*taken_in.values(), *computed]
-        self._names = {node.index: f"n{i}" for i, node in enumerate(self._nodes, 1)}
+        self._table = node_table.NodeTable()
+        entries = node_sources.describe(self._nodes)
+        self._names = {node.index: self._table.add(entries[node.name]) for node in self._nodes}
+        self._inner = {}  # {number of a launch: the names of what its graph gives}
 
     def source(self):
         """The lowering.Source."""
         import tensorflow.compat.v1 as tf
         graph_def = tf.GraphDef(versions=versions.graph_versions())
         for node in self._nodes:
-            self._add(graph_def.node.add(), node)
+            if node_kinds.is_part(node.proto):
+                self._inner[node.index] = inner_graphs.insert(
+                    graph_def, node.proto, [self._tensor(*one) for one in self._inputs(node)],
+                    self._table)
+            else:
+                self._add(graph_def.node.add(), node)
+        rewriting.rename_functions(graph_def)
         rewriting.elide_checks(graph_def.node)
         rewriting.use_plain_ops(graph_def.node)
-        entries = node_sources.describe(self._nodes)
         variables = [lowering.Argument(self._handle(one), self._state.dtype(one), None)
                      for one in self._state.old]
         return lowering.Source(
             graph_def,
             [lowering.Argument(self._tensor(*one), _type(*one), None) for one in self._arguments],
             variables, self._wanted(graph_def),
-            table={self._names[node.index]: entries[node.name] for node in self._nodes},
+            table=self._table.entries,
             names=[*(node.name for node, _ in self._arguments),
                    *(self._state.name(one) for one in self._state.old)])
 
@@ -318,6 +327,8 @@ class _Program:
     def _tensor(self, node, number):
         if (node, number) in self._arguments:
             return f"input{self._arguments.index((node, number))}:0"
+        if node.index in self._inner:
+            return self._inner[node.index][number]
         return f"{self._names[node.index]}:{number}"
 
     def _handle(self, variable):

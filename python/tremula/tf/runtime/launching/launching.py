@@ -7,6 +7,7 @@ import contextvars
 from tremula.tf.inner import bridge, errors, graphs, marks
 from tremula.tf.runtime.host import outside
 from tremula.tf.runtime.lowering import cache, staging
+from tremula.tf.runtime.ops import node_kinds
 from tremula.tf.runtime.sessions import interrupts
 from tremula.tf.runtime.tracing import host_tables
 
@@ -86,6 +87,24 @@ def launch(trace, name, on_device=False):
         with tf.device(trace.device if on_device else "/device:CPU:0"), \
                 tf.control_dependencies(done):
             return [tf.identity(tensor) for tensor in results], done
+
+
+def launch_part(trace, name):
+    """Adds a node for a finished Trace that takes and gives tensors only, all of them in the
+    device's memory, to the default graph. Together with its neighbours the node becomes a program
+    (clusters.py); where it stays alone, it launches one of its own. Returns the results."""
+    import tensorflow.compat.v1 as tf
+    source = staging.stage(trace.graph, trace.placeholders, [], trace.outputs, trace.device)
+    source.names = _input_names(trace)
+    with marks.without_marks(), tf.device(trace.device):
+        operation = graphs.apply_op(
+            "IpuLaunch", name=name, host=[], device=trace.arguments, module=b"",
+            graph=source.serialize(), feeds=[], variables=0, Tresults=[],
+            Tupdates=[one.dtype for one in trace.outputs])
+    marks.set_operation_attribute(operation, node_kinds.PART, True)
+    for tensor, inner in zip(operation.outputs, trace.outputs):
+        tensor.set_shape(inner.shape)
+    return list(operation.outputs)
 
 
 def launches(graph):

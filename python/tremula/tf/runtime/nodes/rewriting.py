@@ -265,7 +265,7 @@ def rename_functions(graph_def):
     process did before.
     """
     names = dict.fromkeys(function.signature.name for function in graph_def.library.function)
-    _rename_all(graph_def, {name: f"f{i}" for i, name in enumerate(names)})
+    rename_called(graph_def, {name: f"f{i}" for i, name in enumerate(names)})
     # Gradients are not asked for any more, and these entries have the functions' old names.
     del graph_def.library.gradient[:]
     del graph_def.library.registered_gradients[:]
@@ -273,10 +273,11 @@ def rename_functions(graph_def):
         for key in ("forward_function_name", "backward_function_name"):
             function.attr.pop(key, None)
     digest = hashlib.sha256(graph_def.SerializeToString(deterministic=True)).hexdigest()[:16]
-    _rename_all(graph_def, {f"f{i}": f"f{i}_{digest}" for i in range(len(names))})
+    rename_called(graph_def, {f"f{i}": f"f{i}_{digest}" for i in range(len(names))})
 
 
-def _rename_all(graph_def, new_names):
+def rename_called(graph_def, new_names):
+    """Gives the graph's functions new names, {old: new}."""
     for function in graph_def.library.function:
         function.signature.name = new_names[function.signature.name]
         _rename_calls(function.node_def, new_names)

@@ -91,6 +91,15 @@ _BLOCKING = ("Queue", "Barrier", "Stage", "Unstage", "Map", "OrderedMap", "Stack
              "IpuFinish", "ConditionalAccumulator", "Accumulator")
 
 
+# Of a launch whose graph may become a part of the program around it (launching.launch_part).
+PART = "_tremula_part"
+
+
+def is_part(node):
+    """Whether a NodeDef is such a launch."""
+    return node.op == "IpuLaunch" and PART in node.attr
+
+
 def control_flow(op):
     """The name of a control flow op without its mark for references ("Ref"), or None."""
     plain = op.removeprefix("_").removeprefix("Ref").removesuffix("N")
@@ -143,7 +152,7 @@ def may_join(op):
 @functools.cache
 def may_have_weight(op):
     """Whether a node of an op may be worth a program."""
-    return op in ADDS or may_join(op) and any(
+    return op in ADDS or op == "IpuLaunch" or may_join(op) and any(
         one.device_type == "IPU" for one in _kernels().get(op, []))
 
 
@@ -193,13 +202,13 @@ class Kind:
             self.host_inputs = {i for i, (name, _) in enumerate(self.inputs) if name in host}
             self.host_outputs = {i for i, (name, _) in enumerate(self.outputs) if name in host}
         self.can_join = (
-            kernel is not None and may_join(node.op)
+            kernel is not None and (may_join(node.op) or is_part(node))
             and bool(self.resources) == is_on_variables(node.op)
             and all(is_value(number) for i, (_, number) in enumerate(self.inputs + self.outputs)
                     if i not in self.resources)
-            and any(_allows(node, constraints)
-                    for constraints in kernel_list.lowered().get(
-                        kernel_list.CALL if node.op == kernel_list.EFFECT else node.op, [])))
+            and (is_part(node) or any(
+                _allows(node, constraints) for constraints in kernel_list.lowered().get(
+                    kernel_list.CALL if node.op == kernel_list.EFFECT else node.op, []))))
         self.weight = int(self.can_join and (kernel.device_type == "IPU" or node.op in ADDS))
 
     def known_inputs(self, op):
