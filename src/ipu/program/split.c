@@ -332,15 +332,14 @@ typedef struct found_cuts {
   size_t num_seen;
 } found_cuts;
 
-/* Estimates the program with these cuts and keeps it if it is the best one. *out_new: the cuts had
- * not been tried. */
+/* Estimates the program with these cuts and keeps it if it is the best one. *out_better: it is the
+ * first, or its fullest tile needs a hundredth less than that of the best one before. */
 static trm_status try_cuts(const splitter *s, const uint32_t *cuts, found_cuts *found,
-                           bool *out_better, bool *out_new, trm_error *error) {
-  *out_better = *out_new = false;
+                           bool *out_better, trm_error *error) {
+  *out_better = false;
   for (uint32_t r = 0; r < found->num_tried; ++r) {
     if (memcmp(found->tried[r], cuts, s->num_shards * sizeof *cuts) == 0) return TRM_OK;
   }
-  *out_new = true;
   memcpy(found->tried[found->num_tried++], cuts, s->num_shards * sizeof *cuts);
   trm_program *program;
   TRY(estimate_cuts(s, cuts, &program, error));
@@ -350,13 +349,13 @@ static trm_status try_cuts(const splitter *s, const uint32_t *cuts, found_cuts *
     const uint32_t end = p + 1 < s->num_shards ? cuts[p + 1] : s->num_units;
     found->seen[found->num_seen++] = (sighting){cuts[p], end, fullest[p]};
   }
-  if (found->best == NULL ||
-      program->totals.worst_tile_bytes < found->best->totals.worst_tile_bytes) {
+  const int64_t before = found->best == NULL ? INT64_MAX : found->best->totals.worst_tile_bytes;
+  if (program->totals.worst_tile_bytes < before) {
+    *out_better = program->totals.worst_tile_bytes < before - before / 100;
     trm_program_free(found->best);
     found->best = program;
     memcpy(found->best_cuts, cuts, s->num_shards * sizeof *cuts);
     memcpy(found->best_fullest, fullest, sizeof fullest);
-    *out_better = true;
   } else {
     trm_program_free(program);
   }
@@ -386,8 +385,7 @@ static trm_status move_a_unit(const splitter *s, found_cuts *found, bool *out_be
     } else {
       --cuts[most + 1];
     }
-    bool is_new;
-    TRY(try_cuts(s, cuts, found, out_better, &is_new, error));
+    TRY(try_cuts(s, cuts, found, out_better, error));
   }
   return TRM_OK;
 }
@@ -402,12 +400,12 @@ static trm_status search(splitter *s, trm_program **out_program, trm_error *erro
   CHECK_MEMORY(found, "shards");
   trm_status status = TRM_OK;
   const int rounds = s->briefly ? BRIEF_ROUNDS : ROUNDS;
-  bool better, is_new = true;
-  for (int round = 0; round < rounds && is_new; ++round) {
+  bool better = true;
+  for (int round = 0; round < rounds && better; ++round) {
     if (s->briefly && round > 0 && is_settled(&found->best->totals)) break;
     uint32_t cuts[MAX_SHARDS];
     choose_cuts(s, cuts);
-    TRY_OR_GOTO(try_cuts(s, cuts, found, &better, &is_new, error), failed);
+    TRY_OR_GOTO(try_cuts(s, cuts, found, &better, error), failed);
     fit_weights(s, found->seen, found->num_seen);
   }
   better = !s->briefly;
