@@ -2,6 +2,7 @@
  * library steps. */
 #include <string.h>
 
+#include "host/ops/elementwise/vector.h"
 #include "host/ops/threads.h"
 #include "poplar/plan.h"
 
@@ -48,9 +49,6 @@ int64_t trm_poplar_plan_buffer(trm_poplar_plan *plan, uint64_t bytes) {
 
 /* ---- Moving --------------------------------------------------------------------------------- */
 
-/* Segments that are read together, and how many of their elements. */
-enum { GROUP = 16, DEPTH = 16 };
-
 /* count elements of `size` bytes, steps apart. */
 #define COPY_LOOP(type)                                          \
   for (uint64_t i = 0; i < count; ++i) {                         \
@@ -78,20 +76,21 @@ static void copy_segment(char *const *bases, const trm_poplar_segment *s, uint64
   else copy_strided(to, s->to_step, from, s->from_step, end - begin, size);
 }
 
-/* How many segments from the first on read columns side by side and write rows, or the reverse: as
- * of a transposed matrix. */
-static uint32_t group_of(const trm_poplar_segment *first, uint32_t count, size_t size) {
+/* How many segments from the first on are a matrix that is transposed: those are adjacent on the
+ * side on which the elements of one are not. */
+static uint32_t matrix_of(const trm_poplar_segment *first, uint32_t count, size_t size) {
   const int64_t bytes = (int64_t)size;
-  if (first->from_step == bytes && first->to_step == bytes) return 1;
-  const uint32_t most = count < GROUP ? count : GROUP;
-  bool reads = true, writes = true;
+  if (count < 2) return 1;
+  const int64_t from = first[1].from_offset - first->from_offset;
+  const int64_t to = first[1].to_offset - first->to_offset;
+  const bool is_transposed =
+      (from == bytes && first->to_step == bytes) || (to == bytes && first->from_step == bytes);
   uint32_t found = 1;
-  while (found < most) {
+  while (is_transposed && found < count) {
     const trm_poplar_segment *a = &first[found - 1], *b = &first[found];
-    reads = reads && b->from_offset == a->from_offset + bytes;
-    writes = writes && b->to_offset == a->to_offset + bytes;
     if (a->from != b->from || a->to != b->to || a->from_step != b->from_step ||
-        a->to_step != b->to_step || a->length != b->length || !(reads || writes)) {
+        a->to_step != b->to_step || a->length != b->length ||
+        b->from_offset - a->from_offset != from || b->to_offset - a->to_offset != to) {
       break;
     }
     ++found;
@@ -99,45 +98,27 @@ static uint32_t group_of(const trm_poplar_segment *first, uint32_t count, size_t
   return found;
 }
 
-/* Copies the segments of a group in squares of `type`, so that both sides use lines of memory as a
- * whole: a square is read along its adjacent places, and written along the segments. */
-#define COPY_GROUP(name, type)                                                                  \
-  static void name(const char *from, char *to, const trm_poplar_segment *first, uint32_t count, \
-                   bool reads) {                                                                \
-    type square[DEPTH][GROUP];                                                                  \
-    for (uint64_t begin = 0; begin < first->length; begin += DEPTH) {                           \
-      const uint64_t rest = first->length - begin, taken = rest < DEPTH ? rest : DEPTH;         \
-      for (uint64_t i = 0; i < taken; ++i) {                                                    \
-        const char *row = from + (int64_t)(begin + i) * first->from_step;                       \
-        if (reads) memcpy(square[i], row + first->from_offset, count * sizeof(type));           \
-        else                                                                                    \
-          for (uint32_t g = 0; g < count; ++g) {                                                \
-            memcpy(&square[i][g], row + first[g].from_offset, sizeof(type));                    \
-          }                                                                                     \
-      }                                                                                         \
-      for (uint32_t g = 0; g < count; ++g) {                                                    \
-        char *column = to + first[g].to_offset + (int64_t)begin * first->to_step;               \
-        for (uint64_t i = 0; i < taken; ++i) {                                                  \
-          memcpy(column + (int64_t)i * first->to_step, &square[i][g], sizeof(type));            \
-        }                                                                                       \
-      }                                                                                         \
-    }                                                                                           \
-  }
-COPY_GROUP(copy_group_8, uint8_t)
-COPY_GROUP(copy_group_16, uint16_t)
-COPY_GROUP(copy_group_32, uint32_t)
-COPY_GROUP(copy_group_64, uint64_t)
-
-static void copy_group(char *const *bases, const trm_poplar_segment *first, uint32_t count,
-                       size_t size) {
-  const char *from = bases[first->from];
-  char *to = bases[first->to];
-  const bool reads = first[1].from_offset == first->from_offset + (int64_t)size;
-  switch (size) {
-    case 1: copy_group_8(from, to, first, count, reads); return;
-    case 2: copy_group_16(from, to, first, count, reads); return;
-    case 4: copy_group_32(from, to, first, count, reads); return;
-    default: copy_group_64(from, to, first, count, reads);
+/* A cache line's width of columns at a time, as the engine's own transposes (fast_move.c). */
+static void copy_matrix(char *const *bases, const trm_poplar_segment *first, uint32_t count,
+                        size_t size) {
+  enum { LINE_BYTES = 64, ROWS = 64 };
+  const int64_t bytes = (int64_t)size, width = LINE_BYTES / bytes;
+  const bool reads = first[1].from_offset - first->from_offset == bytes;
+  const int64_t rows = reads ? (int64_t)first->length : count;
+  const int64_t columns = reads ? count : (int64_t)first->length;
+  const int64_t in_step = reads ? first->from_step : first[1].from_offset - first->from_offset;
+  const int64_t out_step = reads ? first[1].to_offset - first->to_offset : first->to_step;
+  const char *in = bases[first->from] + first->from_offset;
+  char *out = bases[first->to] + first->to_offset;
+  const trm_vector_ops *ops = trm_vector_ops_get();
+  for (int64_t c = 0; c < columns; c += width) {
+    const int64_t wide = columns - c < width ? columns - c : width;
+    for (int64_t r = 0; r < rows; r += ROWS) {
+      const int64_t high = rows - r < ROWS ? rows - r : ROWS;
+      ops->transpose[__builtin_ctzll(size)](out + c * out_step + r * bytes, out_step / bytes,
+                                            in + r * in_step + c * bytes, in_step / bytes,
+                                            (size_t)high, (size_t)wide);
+    }
   }
 }
 
@@ -157,11 +138,11 @@ static void copy_range(const void *context, int64_t begin, int64_t end, int thre
   }
   while (begin < end) {
     const trm_poplar_segment *first = &w->segments[begin];
-    const uint32_t count = group_of(first, (uint32_t)(end - begin), w->size);
+    const uint32_t count = matrix_of(first, (uint32_t)(end - begin), w->size);
     if (count == 1) {
       copy_segment(w->bases, first, 0, first->length, w->size);
     } else {
-      copy_group(w->bases, first, count, w->size);
+      copy_matrix(w->bases, first, count, w->size);
     }
     begin += count;
   }

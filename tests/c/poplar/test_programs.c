@@ -75,6 +75,52 @@ static void test_large_copy(void **state) {
   api->graph_release(graph);
 }
 
+/* Some columns of a matrix as the rows of another, and back, in elements of all sizes. */
+static void test_columns(void **state) {
+  (void)state;
+  enum { ROWS = 70, COLUMNS = 40, SOME = 23 };
+  static const int32_t dtypes[] = {TRM_U8, TRM_F16, TRM_F32, TRM_S64};
+  static const uint64_t parts[][2] = {{0, 20}, {25, 26}, {22, 24}};
+  static const uint32_t swapped[] = {1, 0};
+  for (size_t k = 0; k < 4; ++k) {
+    trm_poplar_graph *graph = new_graph();
+    trm_poplar_program *sequence = new_sequence();
+    trm_poplar_tensor *x = new_variable(graph, dtypes[k], ROWS, COLUMNS, "x");
+    trm_poplar_tensor *y = new_variable(graph, dtypes[k], SOME, ROWS, "y");
+    trm_poplar_tensor *z = new_variable(graph, dtypes[k], ROWS, COLUMNS, "z");
+    for (int back = 0; back < 2; ++back) {
+      trm_poplar_tensor *slices[3], *chosen, *turned;
+      for (int p = 0; p < 3; ++p) {
+        OK(api->tensor_slice(back == 1 ? z : x, 1, parts[p][0], parts[p][1], &slices[p], &failure));
+      }
+      OK(api->tensor_concat((const trm_poplar_tensor *const *)slices, 3, 1, &chosen, &failure));
+      OK(api->tensor_dim_shuffle(chosen, swapped, 2, &turned, &failure));
+      add_copy(graph, &sequence, back == 1 ? y : turned, back == 1 ? turned : y);
+      release_tensors((trm_poplar_tensor *const[]){slices[0], slices[1], slices[2], chosen, turned},
+                      5);
+    }
+    machine m = new_machine(graph, sequence, &x, 1, (trm_poplar_tensor *const[]){y, z}, 2);
+    const size_t size = trm_dtype_size((trm_dtype)dtypes[k]);
+    static uint8_t data[ROWS * COLUMNS * 8], rows[SOME * ROWS * 8], again[ROWS * COLUMNS * 8];
+    for (size_t i = 0; i < ROWS * COLUMNS * size; ++i) data[i] = (uint8_t)(i * 41 >> 3);
+    run_machine(&m, (const void *const[]){data}, (void *const[]){rows, again});
+    size_t row = 0;
+    for (int p = 0; p < 3; ++p) {
+      for (uint64_t column = parts[p][0]; column < parts[p][1]; ++column, ++row) {
+        for (size_t r = 0; r < ROWS; ++r) {
+          const size_t at = (r * COLUMNS + column) * size;
+          assert_memory_equal(&rows[(row * ROWS + r) * size], &data[at], size);
+          assert_memory_equal(&again[at], &data[at], size);
+        }
+      }
+    }
+    free_machine(&m);
+    release_tensors((trm_poplar_tensor *const[]){x, y, z}, 3);
+    api->program_release(sequence);
+    api->graph_release(graph);
+  }
+}
+
 static void test_map(void **state) {
   (void)state;
   trm_poplar_graph *graph = new_graph();
@@ -355,11 +401,17 @@ static void test_mistakes(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_copy),     cmocka_unit_test(test_large_copy),
-      cmocka_unit_test(test_map),      cmocka_unit_test(test_every_operation),
-      cmocka_unit_test(test_values),   cmocka_unit_test(test_products),
-      cmocka_unit_test(test_state),    cmocka_unit_test(test_in_place),
-      cmocka_unit_test(test_control),  cmocka_unit_test(test_sequences_are_values),
+      cmocka_unit_test(test_copy),
+      cmocka_unit_test(test_large_copy),
+      cmocka_unit_test(test_columns),
+      cmocka_unit_test(test_map),
+      cmocka_unit_test(test_every_operation),
+      cmocka_unit_test(test_values),
+      cmocka_unit_test(test_products),
+      cmocka_unit_test(test_state),
+      cmocka_unit_test(test_in_place),
+      cmocka_unit_test(test_control),
+      cmocka_unit_test(test_sequences_are_values),
       cmocka_unit_test(test_mistakes),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
