@@ -83,16 +83,25 @@ def create_variables(model, element_spec):
     again that makes variables. The trace makes those that cannot be made yet."""
     if not model.built:
         return
-    optimizer, variables = model.optimizer, model.trainable_variables
-    if isinstance(optimizer, inner.legacy_optimizer()):
-        optimizer._create_all_weights(variables)
-    elif hasattr(optimizer, "build"):
-        optimizer.build(variables)
+    create_slots(model.optimizer, model.trainable_variables)
     outputs = getattr(model, "_nested_outputs", None)
     if outputs is None:
         return
     _, targets, _ = inner.module("engine.data_adapter").unpack_x_y_sample_weight(element_spec)
     outputs = tf.nest.map_structure(lambda one: tf.TensorSpec(one.shape, one.dtype), outputs)
+    create_metrics(model, outputs, targets)
+
+
+def create_slots(optimizer, variables):
+    """Makes the variables of an optimizer of Keras."""
+    if isinstance(optimizer, inner.legacy_optimizer()):
+        optimizer._create_all_weights(variables)
+    elif hasattr(optimizer, "build"):
+        optimizer.build(variables)
+
+
+def create_metrics(model, outputs, targets):
+    """Makes the variables of a compiled model's loss and metrics."""
     loss, metrics = model.compiled_loss, model.compiled_metrics
     if loss is not None and not loss.built:
         loss.build(outputs)
@@ -134,6 +143,8 @@ class _KerasOptimizerWrapper(tf.compat.v1.train.Optimizer):
     """An optimizer of Keras as one of TensorFlow 1. The variables are those of `model`, which may
     be None."""
 
+    _needs_all = True  # the gradients: a variable without one is refused
+
     def __init__(self, model, opt):
         super().__init__(False, "optimizer_shim")
         self._model, self._optimizer = model, opt
@@ -148,7 +159,9 @@ class _KerasOptimizerWrapper(tf.compat.v1.train.Optimizer):
         if self._model is None and not var_list:
             raise ValueError(messages.NO_VARIABLES)
         variables = var_list if self._model is None else self._model.trainable_weights
-        if isinstance(self._optimizer, inner.legacy_optimizer()):
+        legacy = inner.legacy_optimizer()
+        if isinstance(self._optimizer, legacy) and (
+                self._needs_all or type(self._optimizer).get_gradients is not legacy.get_gradients):
             return list(zip(self._optimizer.get_gradients(loss, variables), variables))
         if hasattr(self._optimizer, "get_grads"):  # Keras' wrapper of one of TensorFlow 1
             return self._optimizer.get_grads(loss, variables)
@@ -157,7 +170,8 @@ class _KerasOptimizerWrapper(tf.compat.v1.train.Optimizer):
             gradients = self._optimizer.get_unscaled_gradients(scaled)
         else:
             gradients = tf.gradients(loss, variables)
-        return _checked(list(zip(gradients, variables)))
+        pairs = list(zip(gradients, variables))
+        return _checked(pairs) if self._needs_all else pairs
 
     def apply_gradients(self, grads_and_vars, global_step=None, name=None, captured_grads=None):
         """The operation that applies gradients. Raises ValueError for captured ones where the

@@ -4,7 +4,7 @@ import tensorflow as tf
 
 from tremula.tf.inner import keras as inner
 from tremula.tf.inner import strategies
-from tremula.tf.keras.extensions import messages
+from tremula.tf.keras.extensions import messages, step_functions
 from tremula.tf.keras.models import arguments, data, programs, running, steps
 from tremula.tf.runtime.base import checks, feed_arguments
 from tremula.tf.runtime.device import settings
@@ -175,12 +175,9 @@ class IpuModelBase(inner.public().Model):
         targets = specs[self._num_inputs:]
         if self._num_outputs == 1:
             outputs, targets = outputs[0], targets[0]
-        if not self.compiled_loss.built:
-            self.compiled_loss.build(outputs)
-        if not self.compiled_metrics.built:
-            self.compiled_metrics.build(outputs, targets)
+        step_functions.create_metrics(self, outputs, targets)
         if mode == steps.TRAIN:
-            programs.make_slots(self.optimizer, self.trainable_variables)
+            step_functions.create_slots(self.optimizer, self.trainable_variables)
 
     # ---- Implemented by the classes ----
 

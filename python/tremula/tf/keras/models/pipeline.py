@@ -75,7 +75,7 @@ class _Pipelined(base.IpuModelBase):
         if not self.trainable_weights:
             raise ValueError(messages.NOTHING_TO_TRAIN.format("Model"))
         return pipelining_ops.OptimizerFunctionOutput(
-            programs.optimizer_of(self), loss,
+            programs.Optimizer(self), loss,
             compute_gradients_kwargs={"var_list": self.trainable_variables})
 
     def _results(self, mode, program, accumulate, outputs, targets):

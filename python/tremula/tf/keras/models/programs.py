@@ -16,9 +16,8 @@ from tremula.tf.inner import keras as inner
 from tremula.tf.ipu import ipu_infeed_queue, ipu_outfeed_queue, loops
 from tremula.tf.ipu.ops import functional_ops
 from tremula.tf.ipu.optimizers import gradient_accumulation_optimizer
-from tremula.tf.keras.extensions import messages
+from tremula.tf.keras.extensions import messages, step_functions
 from tremula.tf.keras.models import data, steps
-from tremula.tf.keras.optimizers import optimizer_v2_wrapper
 
 
 class Program:
@@ -172,66 +171,27 @@ class _NoMean:
         return 0.0
 
 
-def optimizer_of(model):
-    """The model's optimizer as one of TensorFlow 1. Raises ValueError for another object."""
-    found = model.optimizer
-    if isinstance(found, inner.module("optimizers.optimizer_v1").TFOptimizer):
-        return _Native(found.optimizer)
-    if isinstance(found, (inner.legacy_optimizer(),
-                          inner.module("optimizers.optimizer").Optimizer)):
-        return _OfKeras(found)
-    raise ValueError(messages.OTHER_OPTIMIZER)
+class Optimizer(step_functions._KerasOptimizerWrapper):
+    """A model's optimizer as one of TensorFlow 1. Variables may be without a gradient. An optimizer
+    of Keras sums gradients over replicas; one of TensorFlow 1 does not: a program that wants this
+    puts a CrossReplicaOptimizer around it. Raises ValueError for another object."""
 
+    _needs_all = False
 
-def make_slots(optimizer, variables):
-    """Makes the variables of an optimizer of Keras, if it has none yet."""
-    if isinstance(optimizer, inner.legacy_optimizer()):
-        optimizer._create_all_weights(variables)
-    elif isinstance(optimizer, inner.module("optimizers.optimizer").Optimizer):
-        optimizer.build(variables)
+    def __init__(self, model):
+        self._is_native = isinstance(
+            model.optimizer, inner.module("optimizers.optimizer_v1").TFOptimizer)
+        if not self._is_native and not isinstance(model.optimizer, (
+                inner.legacy_optimizer(), inner.module("optimizers.optimizer").Optimizer)):
+            raise ValueError(messages.OTHER_OPTIMIZER)
+        super().__init__(model, model.optimizer)
 
-
-class _OfKeras(tf.compat.v1.train.Optimizer):
-    """An optimizer of Keras; it sums gradients over replicas."""
-
-    def __init__(self, optimizer):
-        super().__init__(False, "KerasOptimizer")
-        self._optimizer = optimizer
-
-    def compute_gradients(self, loss, var_list=None, **_):
-        """A list of (gradient, variable)."""
-        inside = getattr(self._optimizer, "inner_optimizer", self._optimizer)
-        if isinstance(inside, optimizer_v2_wrapper._OptimizerV2Wrapper):  # may scale the loss
-            return list(zip(self._optimizer.get_gradients(loss, var_list), var_list))
-        scaled = getattr(self._optimizer, "get_scaled_loss", lambda one: one)(loss)
-        gradients = tf.gradients(scaled, var_list)
-        gradients = getattr(self._optimizer, "get_unscaled_gradients", lambda one: one)(gradients)
-        return list(zip(gradients, var_list))
-
-    def apply_gradients(self, grads_and_vars, global_step=None, name=None):
-        """The operation that updates the variables."""
-        del global_step, name
-        return tf.group(tf.nest.flatten([self._optimizer.apply_gradients(
-            [(gradient, variable) for gradient, variable in grads_and_vars
-             if gradient is not None])]))
-
-
-class _Native(tf.compat.v1.train.Optimizer):
-    """An optimizer of TensorFlow 1. It does not sum gradients over replicas: a program that wants
-    this puts a CrossReplicaOptimizer around it."""
-
-    def __init__(self, optimizer):
-        super().__init__(False, "NativeOptimizer")
-        self._optimizer = optimizer
-
-    def compute_gradients(self, loss, var_list=None, **_):
-        """A list of (gradient, variable)."""
-        return self._optimizer.compute_gradients(loss, var_list=var_list)
-
-    def apply_gradients(self, grads_and_vars, global_step=None, name=None):
-        """The operation that updates the variables."""
-        with strategies.strategy().extended.unreduced():
-            return self._optimizer.apply_gradients(list(grads_and_vars), global_step, name)
+    def apply_gradients(self, grads_and_vars, global_step=None, name=None, captured_grads=None):
+        """The operation that updates the variables which have a gradient."""
+        given = [pair for pair in grads_and_vars if pair[0] is not None]
+        with (strategies.strategy().extended.unreduced() if self._is_native
+              else contextlib.nullcontext()):
+            return super().apply_gradients(given, global_step, name, captured_grads)
 
 
 # ---- Models that are not pipelined ----
@@ -254,7 +214,7 @@ def loop(model, mode, steps_per_run, count, dtype, what):
             enqueued = program.outfeed.enqueue(list(found.values()))
             if mode == steps.TEST:
                 return enqueued
-            optimizer = optimizer_of(model)
+            optimizer = Optimizer(model)
             if count > 1:
                 optimizer = gradient_accumulation_optimizer.GradientAccumulationOptimizerV2(
                     optimizer, count, dtype=dtype)
