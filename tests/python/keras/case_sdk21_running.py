@@ -15,8 +15,7 @@ from tensorflow.python import ipu
 from tensorflow.compiler.plugin.poplar.driver.trace_pb2 import IpuTraceEvent
 from tensorflow.compiler.plugin.poplar.ops import gen_ipu_ops
 
-from tremula.tf.inner import strategies
-from tremula.tf.keras.models import programs
+from tremula.tf.inner import eager, strategies
 
 HAS_BOARD = importlib.util.find_spec("tensorboard") is not None
 Dense = keras.layers.Dense
@@ -356,6 +355,17 @@ def test_the_type_of_sums(scope):
     same_weights(made, reference)
 
 
+def test_weights_that_no_loss_reads_stay(scope):
+    inputs = keras.Input((4,))
+    outputs = [layer(name="read")(inputs), layer(seed=2, name="other")(inputs)]
+    made = ipu.keras.Model(inputs, outputs, gradient_accumulation_count=2)
+    made.compile(legacy.SGD(0.05), {"read": "mse"})
+    kernel, _, other, _ = made.get_weights()
+    made.fit(batches().map(lambda x, y: (x, (y, y))), verbose=0)
+    np.testing.assert_array_equal(made.get_weights()[2], other)
+    assert not np.array_equal(made.get_weights()[0], kernel)
+
+
 def test_losses_of_layers_count_in_a_sequential(strategy):
     with strategy.scope():
         made = ipu.keras.Sequential([layer(kernel_regularizer="l2")])
@@ -520,9 +530,16 @@ def test_errors_leave_a_model_that_works(scope):
     same_weights(made, reference)
 
 
-def test_queues_are_emptied_once_a_broken_off_run_has_stopped(scope, monkeypatch):
+def keras_own():
+    made = keras.Sequential([layer()])
+    made.compile(legacy.SGD(0.1), "mse", steps_per_execution=12)
+    return made
+
+
+@pytest.mark.parametrize("make", [sequential, keras_own])
+def test_queues_are_emptied_once_a_broken_off_run_has_stopped(scope, monkeypatch, make):
     """Results that such a run leaves would count in the next fit's loss."""
-    made, asked, run = sequential(), [], programs.eager.run_on_cpu
+    made, asked, run = make(), [], eager.run_on_cpu
 
     def busy_at_first(op, **options):
         asked.append(op)
@@ -530,7 +547,7 @@ def test_queues_are_emptied_once_a_broken_off_run_has_stopped(scope, monkeypatch
             raise tf.errors.FailedPreconditionError(None, None, "in use")
         return run(op, **options)
 
-    monkeypatch.setattr(programs.eager, "run_on_cpu", busy_at_first)
+    monkeypatch.setattr(eager, "run_on_cpu", busy_at_first)
     first = made.fit(batches(), verbose=0, epochs=1)
     assert asked.count("IpuOutfeedDelete") == 4
     assert made.fit(batches(), verbose=0).history["loss"] < first.history["loss"]

@@ -3,6 +3,7 @@
 
     register_extensions   the extended classes, and Keras' methods that call the extensions
     extensions_base       fit, evaluate and predict
+    executions            the loop over epochs, and the callbacks of their steps
     options               the methods set_..._options()
     data_adapter          steps of an epoch, from the data that Keras takes
     step_functions        the compiled functions of models that are no pipelines

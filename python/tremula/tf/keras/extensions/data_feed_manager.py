@@ -2,10 +2,12 @@
 calls use the same queues, so that a function that reads them needs no new program."""
 
 import enum
+import time
 import weakref
 
 import tensorflow as tf
 
+from tremula.tf.inner import eager
 from tremula.tf.ipu import ipu_infeed_queue, ipu_outfeed_queue
 
 
@@ -70,6 +72,25 @@ class OutfeedManager(_Manager):
     def _delete_one(queue):
         ipu_outfeed_queue.delete(queue._id)
 
-    def empty(self, queue):
+    @staticmethod
+    def empty(queue):
         """Drops the elements that were not read."""
-        self._delete_one(queue)
+        empty("IpuOutfeedDelete", feed=queue._id)
+
+
+_BROKEN_OFF_SECONDS = 10  # until a run that an error ended has stopped
+
+
+def empty(op, **options):
+    """Empties a queue by an operation. A run that was cancelled may still use it for a moment, and
+    its elements must not count for the next method."""
+    until = time.monotonic() + _BROKEN_OFF_SECONDS
+    while True:
+        try:
+            return eager.run_on_cpu(op, **options)
+        except tf.errors.NotFoundError:
+            return None  # no program has used it
+        except tf.errors.FailedPreconditionError:
+            if time.monotonic() > until:
+                return None
+            time.sleep(0.005)

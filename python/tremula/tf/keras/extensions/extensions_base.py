@@ -13,7 +13,8 @@ from tremula.tf.keras.extensions import (data_adapter, data_feed_manager, execut
 
 ReplicatedMetricReductionMethod = options.ReplicatedMetricReductionMethod
 _KerasOptimizerWrapper = step_functions._KerasOptimizerWrapper
-_Mode = data_feed_manager.Mode
+_MODES = {"train": data_feed_manager.Mode.FIT, "test": data_feed_manager.Mode.EVALUATE,
+          "predict": data_feed_manager.Mode.PREDICT}
 _training = inner.module("engine.training")
 
 logged_steps_per_execution_warning = False  # whether messages.ONE_STEP has been logged
@@ -265,33 +266,43 @@ class KerasExtensionBase(options.Options, exporting.Exporting, stage_assignments
 
     def _fit_epochs(self, handler, callbacks, count, validation, validation_freq):
         """Trains. Returns the last epoch's logs."""
-        epoch_logs = None
-        outfeed = self._outfeed_manager.get_outfeed(
-            _Mode.FIT, handler.element_spec, self._outfeed_kwargs)
-        runs = executions.Executions(self, "train", handler, outfeed, self._train_counter,
-                                     callbacks)
+        def function():
+            self.train_tf_function = self._train_function_for(handler.steps_of_an_execution, count)
+            return self.train_tf_function  # whose graph Keras' TensorBoard writes
+
+        def logs_of(epoch, results):
+            logs = copy.copy(_plain(_checked(results)))
+            if validation is not None and self._should_eval(epoch, validation_freq):
+                found = self.evaluate(callbacks=callbacks, return_dict=True,
+                                      _use_cached_eval_dataset=True, **validation)
+                logs.update({f"val_{name}": one for name, one in found.items()})
+            return logs
+
         try:
-            for epoch, iterator in handler.enumerate_epochs_with_reuse(
-                    self._infeed_manager, _Mode.FIT, self._infeed_kwargs):
-                function = self._train_function_for(handler.steps_of_an_execution, count)
-                self.train_tf_function = function  # whose graph Keras' TensorBoard writes
-                self.reset_metrics()
-                callbacks.on_epoch_begin(epoch)
-                results = runs.run(function, iterator, self._is_asynchronous(count))
-                if results is None:
-                    raise ValueError(messages.NO_DATA)
-                epoch_logs = copy.copy(_plain(results))
-                if validation is not None and self._should_eval(epoch, validation_freq):
-                    found = self.evaluate(callbacks=callbacks, return_dict=True,
-                                          _use_cached_eval_dataset=True, **validation)
-                    epoch_logs.update({f"val_{name}": one for name, one in found.items()})
-                callbacks.on_epoch_end(epoch, epoch_logs)
-                if self.stop_training:
-                    break
+            return self._run_epochs("train", handler, callbacks, function,
+                                    self._is_asynchronous(count), logs_of=logs_of)
         finally:
             self._keep(_validation_handler=None)
+
+    def _run_epochs(self, kind, handler, callbacks, function, asynchronous, **options):
+        """Executions.epochs() of a handler's data with the queues of the mode."""
+        mode = _MODES[kind]
+        outfeed = self._outfeed_manager.get_outfeed(
+            mode, handler.element_spec, self._outfeed_kwargs)
+        try:
+            return executions.Executions(self, kind, handler, outfeed, callbacks).epochs(
+                handler.enumerate_epochs_with_reuse(
+                    self._infeed_manager, mode, self._infeed_kwargs),
+                function, asynchronous, **options)
+        finally:
             self._outfeed_manager.empty(outfeed)
-        return epoch_logs
+
+    def _run_once(self, kind, handler, callbacks, asynchronous):
+        """Runs evaluate's or predict's function on a handler's data. Returns the results."""
+        function = self._inference_function_for(kind, handler.steps_of_an_execution)
+        getattr(self, f"_{kind}_counter").assign(0)
+        getattr(callbacks, f"on_{kind}_begin")()
+        return _checked(self._run_epochs(kind, handler, callbacks, lambda: function, asynchronous))
 
     def _evaluate_supported(self, *args, **kwargs):
         return True
@@ -316,25 +327,9 @@ class KerasExtensionBase(options.Options, exporting.Exporting, stage_assignments
             if is_validation:
                 self._keep(_validation_handler=handler)
             callbacks = self._callbacks(callbacks, verbose, 1, handler)
-            function = self._inference_function_for("test", handler.steps_of_an_execution)
-            self._test_counter.assign(0)
-            callbacks.on_test_begin()
-            outfeed = self._outfeed_manager.get_outfeed(
-                _Mode.EVALUATE, handler.element_spec, self._outfeed_kwargs)
-            runs = executions.Executions(self, "test", handler, outfeed, self._test_counter,
-                                         callbacks)
-            results = None
-            try:
-                for _, iterator in handler.enumerate_epochs_with_reuse(
-                        self._infeed_manager, _Mode.EVALUATE, self._infeed_kwargs):
-                    self.reset_metrics()
-                    results = runs.run(function, iterator,
-                                       self._is_asynchronous(handler.steps_of_an_execution))
-            finally:
-                self._outfeed_manager.empty(outfeed)
-            if results is None:
-                raise ValueError(messages.NO_DATA)
-            results = _plain(results)
+            results = _plain(self._run_once(
+                "test", handler, callbacks,
+                self._is_asynchronous(handler.steps_of_an_execution)))
             callbacks.on_test_end(logs=results)
         if return_dict:
             return results
@@ -352,24 +347,15 @@ class KerasExtensionBase(options.Options, exporting.Exporting, stage_assignments
                 x=x, batch_size=batch_size, steps_per_epoch=steps, max_queue_size=max_queue_size,
                 workers=workers, use_multiprocessing=use_multiprocessing)
             callbacks = self._callbacks(callbacks, verbose, 1, handler)
-            function = self._inference_function_for("predict", handler.steps_of_an_execution)
-            self._predict_counter.assign(0)
-            callbacks.on_predict_begin()
-            outfeed = self._outfeed_manager.get_outfeed(
-                _Mode.PREDICT, handler.element_spec, self._outfeed_kwargs)
-            runs = executions.Executions(self, "predict", handler, outfeed, self._predict_counter,
-                                         callbacks)
-            outputs = None
-            try:
-                for _, iterator in handler.enumerate_epochs_with_reuse(
-                        self._infeed_manager, _Mode.PREDICT, self._infeed_kwargs):
-                    outputs = runs.run(function, iterator, self._asynchronous_callbacks)
-            finally:
-                self._outfeed_manager.empty(outfeed)
-            if not outputs:
-                raise ValueError(messages.NO_DATA)
+            outputs = self._run_once("predict", handler, callbacks, self._asynchronous_callbacks)
             callbacks.on_predict_end()
         return executions.joined(outputs)
+
+
+def _checked(results):
+    if results is None:
+        raise ValueError(messages.NO_DATA)
+    return results
 
 
 def _plain(logs):

@@ -86,6 +86,9 @@ class IpuModelBase(inner.public().Model):
             raise ValueError(messages.TOO_FEW_IPUS.format(ipus, self.shard_count))
         return ipus // self.shard_count
 
+    def _get_replication_factor(self):
+        return self.replication_factor
+
     def fit(self, x=None, y=None, *, batch_size=None, epochs=1, verbose=1, callbacks=None,
             shuffle=True, initial_epoch=0, steps_per_epoch=None, steps_per_run=None,
             prefetch_depth=None, **kwargs):
@@ -144,11 +147,12 @@ class IpuModelBase(inner.public().Model):
                 self, dataset, batches, epochs,
                 steps_name="steps_per_epoch" if mode == steps.TRAIN else "steps"))
         listed = running.callback_list(self, callbacks, mode, verbose, epochs, plan)
-        program = self._program(mode, plan.steps_per_run, outfeed_options, dataset, prefetch_depth)
+        program = self._program(mode, plan.steps_of_an_execution, outfeed_options, dataset,
+                                prefetch_depth)
         self.infeed, self.outfeed = program.infeed, program.outfeed
         try:
-            return running.run(self, mode, program, strategies.strategy(), dataset, listed, plan,
-                               epochs, initial_epoch, outfeed_options[0])
+            return running.run(self, mode, program, dataset, listed, plan, epochs, initial_epoch,
+                               outfeed_options[0])
         finally:
             self.infeed = self.outfeed = None
 

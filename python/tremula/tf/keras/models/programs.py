@@ -7,7 +7,6 @@ so nothing is traced and compiled twice.
 
 import contextlib
 import functools
-import time
 
 import tensorflow as tf
 
@@ -16,7 +15,7 @@ from tremula.tf.inner import keras as inner
 from tremula.tf.ipu import ipu_infeed_queue, ipu_outfeed_queue, loops
 from tremula.tf.ipu.ops import functional_ops
 from tremula.tf.ipu.optimizers import gradient_accumulation_optimizer
-from tremula.tf.keras.extensions import messages, step_functions
+from tremula.tf.keras.extensions import data_feed_manager, messages, step_functions
 from tremula.tf.keras.models import data, steps
 
 
@@ -25,16 +24,17 @@ class Program:
 
     function the tf.function
     names    of the results that a mini-batch, or a step, enqueues in the outfeed; none in predict
+    iterator of the infeed
     infeed   an IPUInfeedQueue; outfeed: an IPUOutfeedQueue
     """
 
     def __init__(self, name, build, dataset, device_ordinal, prefetch_depth):
         """build(program) traces the function: it reads `infeed`, writes to `outfeed` and sets
         `names`."""
-        self._iterator = ipu_infeed_queue.IPUOwnedIterator(
+        self.iterator = ipu_infeed_queue.IPUOwnedIterator(
             dataset=dataset, device_ordinal=device_ordinal, prefetch_depth=prefetch_depth)
         self._nothing, self._is_at_start = data.nothing_like(dataset), True
-        self.infeed = self._iterator._queue
+        self.infeed = self.iterator._queue
         self.outfeed = ipu_outfeed_queue.ScopedIPUOutfeedQueue(device_ordinal=device_ordinal)
         self.names = []
         # A partial is a new object for TensorFlow, which warns if it traces one object often.
@@ -46,38 +46,17 @@ class Program:
         """Feeds the program from the beginning of a dataset. The first time it is the dataset that
         the program was made with: another iterator would draw other random numbers."""
         if not self._is_at_start:
-            self._iterator.restart(dataset)
+            self.iterator.restart(dataset)
         self._is_at_start = False
-
-    def run(self, strategy):
-        """Runs the program once."""
-        strategy.run(self.function)
 
     def stop(self):
         """Empties both queues and drops the dataset."""
         self._is_at_start = False
         with eager.eagerly_on_cpu():
-            self._iterator.restart(self._nothing)
-        _empty("IpuInfeedReset", feed=self.infeed._id, remove=True, refusal="", empty="")
-        _empty("IpuOutfeedDelete", feed=self.outfeed._id)
-
-
-_BROKEN_OFF_SECONDS = 10  # until a run that an error ended has stopped
-
-
-def _empty(op, **options):
-    """Empties a queue. A run that was cancelled may still use it for a moment, and its elements
-    must not count for the next method."""
-    until = time.monotonic() + _BROKEN_OFF_SECONDS
-    while True:
-        try:
-            return eager.run_on_cpu(op, **options)
-        except tf.errors.NotFoundError:
-            return None  # no program has used it
-        except tf.errors.FailedPreconditionError:
-            if time.monotonic() > until:
-                return None
-            time.sleep(0.005)
+            self.iterator.restart(self._nothing)
+        data_feed_manager.empty("IpuInfeedReset", feed=self.infeed._id, remove=True, refusal="",
+                                empty="")
+        data_feed_manager.empty("IpuOutfeedDelete", feed=self.outfeed._id)
 
 
 # ---- Layers ----

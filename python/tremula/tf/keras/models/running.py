@@ -1,10 +1,11 @@
-"""The loop over epochs: executions of a program, callbacks and results."""
+"""The executions of a call of fit, evaluate or predict: their callbacks and results."""
 
 import numpy as np
 import tensorflow as tf
 
 from tremula.tf.inner import keras as inner
-from tremula.tf.ipu import config, utils
+from tremula.tf.ipu import utils
+from tremula.tf.keras.extensions import executions
 from tremula.tf.keras.models import steps
 
 
@@ -19,7 +20,7 @@ def callback_list(model, callbacks, mode, verbose, epochs, plan):
             isinstance(one, kinds.ProgbarLogger) for one in callbacks):
         callbacks.append(_progress_bar(kinds.ProgbarLogger))
     return kinds.CallbackList(callbacks, add_history=is_training, add_progbar=False, model=model,
-                              verbose=verbose, epochs=epochs, steps=plan.steps)
+                              verbose=verbose, epochs=epochs, steps=plan.inferred_steps)
 
 
 def _progress_bar(base):
@@ -33,68 +34,82 @@ def _progress_bar(base):
     return ProgressBar(count_mode="steps")
 
 
-# TensorFlow's profiler knows steps by this name, as in stock Keras.
-_TRACED = {steps.TRAIN: "train", steps.TEST: "test", steps.PREDICT: "predict"}
+_KINDS = {steps.TRAIN: "train", steps.TEST: "test", steps.PREDICT: "predict"}
 
 
-def run(model, mode, program, strategy, dataset, callbacks, plan, epochs, initial_epoch,
-        accumulated):
+class _Executions(executions.Executions):
+    """Each mode calls the callbacks of training, without results. The results of an epoch are read
+    at its end: an array for each, the mini-batches of all replicas one after the other."""
+
+    def __init__(self, model, mode, program, plan, callbacks, accumulated):
+        super().__init__(model, _KINDS[mode], plan, program.outfeed, callbacks)
+        self._num_results = plan.mini_batches // (
+            model.gradient_accumulation_count if accumulated else 1)
+        begin, end = callbacks.on_train_batch_begin, callbacks.on_train_batch_end
+        self._begin = lambda step: begin(step, self._logs_of(step))
+        self._end = lambda _, logs: end(logs["batch"], logs)
+
+    def _logs_of(self, first):
+        return {"batch": first, "size": 1, "num_steps": self._steps}
+
+    def _begin_epoch(self, epoch):
+        self._callbacks.on_epoch_begin(epoch, {})
+        self._model.reset_metrics()
+
+    def _end_epoch(self, epoch, logs):
+        self._callbacks.on_epoch_end(epoch, logs)
+
+    def _results(self, before, done):
+        return self._read_all() if self._is_last(done) else None, self._logs_of(done - self._steps)
+
+    def _read_all(self):
+        if not self._sends:
+            is_synthetic = utils.use_synthetic_data_for(utils.SyntheticDataCategory.Outfeed)
+            return [np.full((self._num_results, *shape), np.nan if is_synthetic else 0, np.float32)
+                    for shape in self._outfeed._shapes]
+        arrays = tf.nest.flatten(self._outfeed.read())
+        if self._replicas > 1:
+            arrays = [one.reshape(-1, *one.shape[2:]) for one in arrays]
+        return arrays
+
+    def _arguments(self, iterator):
+        return ()
+
+    def _stops(self):
+        return False  # before the end of an epoch
+
+
+def run(model, mode, program, dataset, callbacks, plan, epochs, initial_epoch, accumulated):
     """Runs the epochs of a plan. Returns the results of the last one: [loss, metrics...], or the
     outputs of all mini-batches.
 
     accumulated  whether the outfeed has one element a step instead of one a mini-batch
     """
-    results = []
+    def iterators():
+        for epoch in range(initial_epoch, epochs):
+            if model.stop_training:
+                return
+            if plan.restarts and epoch != initial_epoch:
+                program.start(dataset)
+            yield epoch, program.iterator
+
+    def logs_of(_, columns):
+        if program.names and columns:
+            return dict(zip(program.names, _aggregated(columns, plan.mini_batches)))
+        return {"outputs": [_concatenated(one) for one in columns or []]}
+
     model.stop_training = False
     if mode == steps.TRAIN:
         model.train_tf_function = program.function  # whose graph Keras' TensorBoard writes
     program.start(dataset)
     try:
         callbacks.on_train_begin()
-        for epoch in range(initial_epoch, epochs):
-            if model.stop_training:
-                break
-            logs = {}
-            callbacks.on_epoch_begin(epoch, logs)
-            model.reset_metrics()
-            if plan.restarts and epoch != initial_epoch:
-                program.start(dataset)
-            for execution in range(plan.executions):
-                batch = execution * plan.steps_per_run
-                of_batch = {"batch": batch, "size": 1, "num_steps": plan.steps_per_run}
-                callbacks.on_train_batch_begin(batch, of_batch)
-                with tf.profiler.experimental.Trace(_TRACED[mode], epoch_num=epoch, step_num=batch,
-                                                    _r=1):
-                    program.run(strategy)
-                callbacks.on_train_batch_end(batch, of_batch)
-            columns = _outfed(program, model, plan, accumulated)
-            if program.names:
-                results = _aggregated(columns, plan.mini_batches)
-                logs.update(zip(program.names, results))
-            else:
-                results = [_concatenated(one) for one in columns]
-                logs["outputs"] = results
-            callbacks.on_epoch_end(epoch, logs)
+        logs = _Executions(model, mode, program, plan, callbacks, accumulated).epochs(
+            iterators(), lambda: program.function, logs_of=logs_of) or {}
         callbacks.on_train_end()
     finally:
         program.stop()
-    return results
-
-
-def _outfed(program, model, plan, accumulated):
-    """The elements of an epoch's outfeed, an array for each result: the mini-batches of all
-    replicas one after the other."""
-    is_synthetic = utils.use_synthetic_data_for(utils.SyntheticDataCategory.Outfeed)
-    if is_synthetic or config.only_compiles():
-        count = plan.mini_batches
-        if accumulated:
-            count //= model.gradient_accumulation_count
-        return [np.full((count, *shape), np.nan if is_synthetic else 0, np.float32)
-                for shape in program.outfeed._shapes]
-    arrays = [one.numpy() for one in tf.nest.flatten(program.outfeed.dequeue())]
-    if model.replication_factor > 1:
-        arrays = [one.reshape(-1, *one.shape[2:]) for one in arrays]
-    return arrays
+    return logs["outputs"] if "outputs" in logs else list(logs.values())
 
 
 def _aggregated(columns, mini_batches):

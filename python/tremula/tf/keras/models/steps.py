@@ -18,16 +18,21 @@ _IN_AN_EPOCH = {TRAIN: "number of steps in an epoch 'steps_per_epoch'"}
 _ARGUMENT = {TRAIN: "steps per epoch (steps_per_epoch)"}
 _LOOP = {TRAIN: "training", TEST: "evaluation", PREDICT: "inference"}
 
-Plan = collections.namedtuple(
-    "Plan", ["mini_batches", "steps", "steps_per_run", "executions", "restarts"])
-Plan.__doc__ = """An epoch.
 
-mini_batches   of all replicas
-steps          of one replica
-steps_per_run  of one replica in an execution
-executions     how often the program runs
-restarts       whether the dataset starts again with every epoch
-"""
+class Plan(collections.namedtuple("Plan", [
+        "mini_batches", "inferred_steps", "steps_of_an_execution", "restarts"])):
+    """An epoch.
+
+    mini_batches           of all replicas
+    inferred_steps         of one replica
+    steps_of_an_execution  of one replica
+    restarts               whether the dataset starts again with every epoch
+    """
+
+    def steps(self):
+        """The first steps of the executions."""
+        return range(0, self.inferred_steps, self.steps_of_an_execution or 1)
+
 
 
 def plan(who, mode, cardinality, size, steps, steps_per_run, count, replicas, infer):
@@ -58,9 +63,7 @@ def plan(who, mode, cardinality, size, steps, steps_per_run, count, replicas, in
         mini_batches = infer(None if steps is None else steps * count)
     _check_mini_batches(who, mini_batches, steps_per_run, count, replicas)
     steps = mini_batches // (count * replicas)
-    steps_per_run = steps_per_run or steps
-    return Plan(mini_batches, steps, steps_per_run, steps // steps_per_run if steps else 0,
-                cardinality != INFINITE)
+    return Plan(mini_batches, steps, steps_per_run or steps, cardinality != INFINITE)
 
 
 def _check_enough(mode, steps, count, mini_batches):
