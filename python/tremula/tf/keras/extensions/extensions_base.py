@@ -6,10 +6,10 @@ import popdist
 
 from tremula.tf.inner import keras as inner
 from tremula.tf.inner import logs
-from tremula.tf.ipu import devices, keras_extensions, utils
+from tremula.tf.ipu import devices, keras_extensions
 from tremula.tf.keras.extensions import (data_adapter, data_feed_manager, executions,
-                                         exporting, messages, options, stage_assignments,
-                                         step_functions)
+                                         exporting, extensions_util, messages, options,
+                                         stage_assignments, step_functions)
 
 ReplicatedMetricReductionMethod = options.ReplicatedMetricReductionMethod
 _KerasOptimizerWrapper = step_functions._KerasOptimizerWrapper
@@ -87,11 +87,8 @@ class KerasExtensionBase(options.Options, exporting.Exporting, stage_assignments
             device = self.distribute_strategy.extended.non_slot_devices(None)
             if "IPU" not in device.upper():
                 raise ValueError(messages.NO_IPU.format(type(self).__name__))
-            ipus = utils.get_num_of_ipus_in_device(device) // devices.num_processes()
-            wanted = 1 << (self._get_shard_count() - 1).bit_length()
-            if wanted > ipus:
-                raise ValueError(messages.TOO_FEW_IPUS.format(ipus, wanted))
-            self._keep(_replication_factor=ipus // wanted)
+            self._keep(_replication_factor=extensions_util.num_replicas(
+                devices.ordinal(device), self._get_shard_count()))
         return self._replication_factor
 
     def _verify_and_get_gradient_accumulation_steps_per_replica(self, steps_per_execution):

@@ -1,7 +1,20 @@
-"""Elements and results of queues."""
+"""The number of replicas; elements and results of queues."""
 
 import numpy as np
 import tensorflow as tf
+
+from tremula.tf.ipu import devices
+from tremula.tf.keras.extensions import messages
+
+
+def num_replicas(device_ordinal, num_ipus):
+    """How many replicas of `num_ipus` IPUs, rounded up to a power of two, a device has in this
+    process. Raises ValueError if it has too few IPUs."""
+    ipus = devices.num_ipus(device_ordinal) // devices.num_processes()
+    wanted = 1 << (num_ipus - 1).bit_length()
+    if wanted > ipus:
+        raise ValueError(messages.TOO_FEW_IPUS.format(ipus, wanted))
+    return ipus // wanted
 
 
 def merge_into_batch_dimension(results, replication_factor):

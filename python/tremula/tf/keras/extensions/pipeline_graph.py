@@ -32,6 +32,13 @@ def in_order(nodes_by_depth):
             for node in nodes_by_depth[depth] if not node.is_input]
 
 
+def arguments_of(node, values):
+    """(arguments, keywords) of a call of a layer, from {Keras' id: value}."""
+    # Keras takes a value off its list at each use.
+    return node.map_arguments({name: [values[name]] * len(node.flat_input_ids)
+                               for name in node.flat_input_ids})
+
+
 class Step:
     """One call of a layer.
 
@@ -49,10 +56,8 @@ class Step:
         if self._node is None:
             returned = self.layer(*values)
         else:
-            found = {}
-            for name, value in zip(self._node.flat_input_ids, values):
-                found[name] = [value] * len(values)
-            arguments, keywords = self._node.map_arguments(found)
+            arguments, keywords = arguments_of(
+                self._node, dict(zip(self._node.flat_input_ids, values)))
             returned = self.layer(*arguments, **keywords)
         return tf.nest.flatten(returned)
 

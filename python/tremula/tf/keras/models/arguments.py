@@ -1,7 +1,5 @@
 """Checks of the arguments of the models' methods."""
 
-import inspect
-
 import tensorflow as tf
 
 from tremula.tf.inner import keras as inner
@@ -59,11 +57,3 @@ def renamed(who, old_name, old, new_name, new, default):
 def is_layer(value):
     """Whether a value is a layer of Keras 2."""
     return isinstance(value, inner.layer_class())
-
-
-def takes(function, name):
-    """Whether a function has a parameter of this name."""
-    try:
-        return name in inspect.signature(function).parameters
-    except (TypeError, ValueError):
-        return False

@@ -4,10 +4,9 @@ import tensorflow as tf
 
 from tremula.tf.inner import keras as inner
 from tremula.tf.inner import strategies
-from tremula.tf.keras.extensions import messages, step_functions
+from tremula.tf.keras.extensions import extensions_util, messages, step_functions
 from tremula.tf.keras.models import arguments, data, programs, running, steps
 from tremula.tf.runtime.base import checks, feed_arguments
-from tremula.tf.runtime.device import settings
 
 untracked = tf.__internal__.tracking.no_automatic_dependency_tracking
 
@@ -78,13 +77,7 @@ class IpuModelBase(inner.public().Model):
         ordinal = getattr(strategies.strategy(), "_device_ordinal", None)
         if ordinal is None:
             raise ValueError(messages.NO_IPU.format(type(self).__name__))
-        try:
-            ipus = settings.num_ipus(ordinal)
-        except RuntimeError:
-            ipus = 1  # the default without a configuration
-        if self.shard_count > ipus:
-            raise ValueError(messages.TOO_FEW_IPUS.format(ipus, self.shard_count))
-        return ipus // self.shard_count
+        return extensions_util.num_replicas(ordinal, self.shard_count)
 
     def _get_replication_factor(self):
         return self.replication_factor

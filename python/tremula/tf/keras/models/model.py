@@ -3,7 +3,7 @@
 import tensorflow as tf
 
 from tremula.tf.inner import keras as inner
-from tremula.tf.keras.extensions import messages
+from tremula.tf.keras.extensions import messages, pipeline_graph
 from tremula.tf.keras.models import arguments, base, programs, steps
 
 
@@ -114,7 +114,7 @@ class IPUModel(FunctionalBase):
 
     def _forward(self, inputs, training):
         values = self._input_values(inputs)
-        programs.run_nodes(nodes_in_order(self), values, training)
+        programs.run_nodes(pipeline_graph.in_order(self._nodes_by_depth), values, training)
         return self._output_values(values)
 
     def _in_structure(self, found):
@@ -123,12 +123,6 @@ class IPUModel(FunctionalBase):
     def _build_program(self, mode, steps_per_run, accumulate, accumulate_dtype):
         return programs.loop(self, mode, steps_per_run, self.gradient_accumulation_count,
                              self.gradient_accumulation_dtype, "Model")
-
-
-def nodes_in_order(model):
-    """The calls of a functional model in the order in which Keras runs them."""
-    return [node for depth in sorted(model._nodes_by_depth, reverse=True)
-            for node in model._nodes_by_depth[depth] if not node.is_input]
 
 
 def build_layers(layers, input_shape):

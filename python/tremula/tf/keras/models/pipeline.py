@@ -6,7 +6,7 @@ import tensorflow as tf
 
 from tremula.tf.inner import logs
 from tremula.tf.ipu.ops import pipelining_ops
-from tremula.tf.keras.extensions import messages, pipeline_stage_assignment
+from tremula.tf.keras.extensions import messages, pipeline_graph, pipeline_stage_assignment
 from tremula.tf.keras.models import arguments, base, model, programs, steps
 
 # The arguments that both classes pass on to pipelining_ops.pipeline.
@@ -188,7 +188,7 @@ class PipelineModel(_Pipelined, model.FunctionalBase):
     def _find_stages(self):
         """The calls of layers of each stage."""
         stages = {}
-        for node in model.nodes_in_order(self):
+        for node in pipeline_graph.in_order(self._nodes_by_depth):
             stage = pipeline_stage_assignment.stage_of(node)
             if stage is None:
                 raise ValueError(messages.CALL_WITHOUT_STAGE.format(node.layer))

@@ -15,7 +15,8 @@ from tremula.tf.inner import keras as inner
 from tremula.tf.ipu import ipu_infeed_queue, ipu_outfeed_queue, loops
 from tremula.tf.ipu.ops import functional_ops
 from tremula.tf.ipu.optimizers import gradient_accumulation_optimizer
-from tremula.tf.keras.extensions import data_feed_manager, messages, step_functions
+from tremula.tf.keras.extensions import (data_feed_manager, messages, pipeline_graph,
+                                         step_functions)
 from tremula.tf.keras.models import data, steps
 
 
@@ -87,20 +88,10 @@ def call_layers(layers, x, training):
     return x
 
 
-class _Given:
-    """Lists of values. Keras' calls take a value off its list at each use."""
-
-    def __init__(self, values):
-        self._values = values
-
-    def __getitem__(self, key):
-        return [self._values[key]]
-
-
 def run_nodes(nodes, values, training):
     """Runs calls of a functional model; adds their results to `values`, {Keras' id: tensor}."""
     for node in nodes:
-        arguments, keywords = node.map_arguments(_Given(values))
+        arguments, keywords = pipeline_graph.arguments_of(node, values)
         returned = call_layer(node.layer, training, *arguments, **keywords)
         values.update(zip(node.flat_output_ids, tf.nest.flatten(returned)))
 
