@@ -77,6 +77,16 @@ static bool equal(const trm_computation *computation, const trm_instruction *a,
          memcmp(a->literal->leaves[0], b->literal->leaves[0], trm_shape_bytes(&a->shape)) == 0;
 }
 
+/* A layer and its gradient compute some values alike. Lets the layer name what stays: its scope is
+ * shorter, because TensorFlow builds gradients in a scope around the layer's. */
+static void keep_name_of_layer(trm_instruction *stays, trm_instruction *goes) {
+  const char *scope = trm_instruction_frontend_attribute(stays, "popnn_scope");
+  const char *other = trm_instruction_frontend_attribute(goes, "popnn_scope");
+  if (scope == NULL || other == NULL || strlen(other) >= strlen(scope)) return;
+  stays->metadata = goes->metadata;
+  stays->frontend_attributes = goes->frontend_attributes;
+}
+
 static trm_status merge_equal(trm_edit *edit, trm_error *error) {
   const uint32_t count = trm_edit_computation(edit)->num_instructions;
   size_t slots = 16;
@@ -95,8 +105,12 @@ static trm_status merge_equal(trm_edit *edit, trm_error *error) {
            !equal(trm_edit_computation(edit), trm_edit_at(edit, table[place]), instruction)) {
       place = (place + 1) & (slots - 1);
     }
-    if (table[place] == TRM_NO_INDEX) table[place] = i;
-    else trm_edit_replace(edit, i, table[place]);
+    if (table[place] == TRM_NO_INDEX) {
+      table[place] = i;
+      continue;
+    }
+    keep_name_of_layer(trm_edit_at(edit, table[place]), instruction);
+    trm_edit_replace(edit, i, table[place]);
   }
   trm_free(table);
   return TRM_OK;

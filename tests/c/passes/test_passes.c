@@ -156,6 +156,19 @@ static void test_common_subexpressions(void **state) {
   expect(text, " exponential(", 1);
 }
 
+/* The gradient of a layer computes a value that the layer has, and comes first. */
+static void test_a_layer_names_what_its_gradient_shares(void **state) {
+  (void)state;
+  const char *text =
+      ENTRY("  x = f32[8] parameter(0)\n"
+            "  a = f32[8] exponential(x), frontend_attributes={popnn_scope=\"gradients/n_grad\"}\n"
+            "  b = f32[8] exponential(x), frontend_attributes={popnn_scope=\"n\"}\n"
+            "  ROOT r = f32[8] add(a, b)\n");
+  expect(text, " exponential(", 1);
+  expect(text, "popnn_scope=\"n\"", 1);
+  expect(text, "gradients/n_grad", 0);
+}
+
 static void test_constants_fold(void **state) {
   (void)state;
   const char *text =
@@ -241,6 +254,7 @@ int main(void) {
       cmocka_unit_test(test_fusion),
       cmocka_unit_test(test_fusion_of_numbers),
       cmocka_unit_test(test_common_subexpressions),
+      cmocka_unit_test(test_a_layer_names_what_its_gradient_shares),
       cmocka_unit_test(test_constants_fold),
       cmocka_unit_test(test_kernel_reverse_folds),
       cmocka_unit_test(test_loop_invariants_leave),

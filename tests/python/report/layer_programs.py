@@ -149,6 +149,12 @@ def batch_norms_trained():
     return _trained(lambda x: batch_norm(x, training=True))
 
 
+def group_norms_trained():
+    half = tf.constant(HALVES)
+    return _trained(lambda x: gen_popnn_ops.popnn_group_norm_training(
+        x, half, half, data_format="NHWC", epsilon=.0015, num_groups=2)[0])
+
+
 def batch_norms_trained_on_two_shards():
     return _trained(lambda x: batch_norm(x, training=True), shards=(0, 0, 1))
 
