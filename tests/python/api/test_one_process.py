@@ -156,3 +156,18 @@ def test_strategies_of_one_process():
             total = one.reduce(tf.distribute.ReduceOp.SUM, tf.constant(2.0), axis=None)
             session.run(tf.global_variables_initializer())
             assert session.run([variable, total]) == [[3.0], 2.0]
+
+
+def test_an_estimator_refuses_the_strategy(tmp_path):
+    """And says how a program of several instances uses an estimator."""
+    if not hasattr(tf, "estimator"):
+        pytest.skip("this TensorFlow has no estimators")
+    from tensorflow.python import ipu
+    from tensorflow.python.ipu.distributed import popdist_strategy
+    config = ipu.ipu_run_config.RunConfig(
+        ipu_run_config=ipu.ipu_run_config.IPURunConfig(),
+        train_distribute=popdist_strategy.PopDistStrategy())
+    estimator = ipu.ipu_estimator.IPUEstimator(lambda features, labels, mode: None, config=config,
+                                               model_dir=str(tmp_path))
+    with pytest.raises(ValueError, match="do not train under a PopDistStrategy"):
+        estimator.train(lambda: tf.data.Dataset.from_tensors(0), steps=1)

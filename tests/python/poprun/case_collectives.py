@@ -93,6 +93,23 @@ def check_session(rank):
         assert session.run(sent).tolist() == [1, 1]
 
 
+def check_gradients(rank):
+    """Eagerly and in graphs. Of the gathered rows, rank 1 has the last two."""
+    cases = [(lambda x: hvd.allreduce(x, op=hvd.Sum), [2.0, 2.0]),
+             (hvd.allreduce, [1.0, 1.0]),
+             (lambda x: hvd.allgather(x) * [[1.0], [2.0], [3.0]], [2.0] if rank == 0 else [4, 6]),
+             (lambda x: hvd.broadcast(x, 1), [2.0 * rank, 2.0 * rank])]
+    for call, wanted in cases:
+        def gradient(x, call=call):
+            with tf.GradientTape() as tape:
+                tape.watch(x)
+                result = call(x)
+            return tape.gradient(result, x)
+        x = tf.ones([len(wanted), 1])
+        assert gradient(x).numpy().ravel().tolist() == wanted
+        assert tf.function(gradient)(x).numpy().ravel().tolist() == wanted
+
+
 def check_functions(rank):
     @tf.function
     def both(a, b):
@@ -115,12 +132,31 @@ def check_functions(rank):
     assert "Tensor layouts did not match on all instances" in message
 
 
+def check_keras_3():
+    """Its models run on one IPU: those of Keras 2 have the replicas of several instances."""
+    import keras
+    if keras.__version__ < "3":
+        return
+    import popdist.tensorflow
+    from tensorflow.python import ipu
+    from tensorflow.python.ipu.distributed import popdist_strategy
+    popdist.tensorflow.set_ipu_config(ipu.config.IPUConfig()).configure_ipu_system()
+    with popdist_strategy.PopDistStrategy().scope():
+        model = keras.Sequential([keras.layers.Input((2,)), keras.layers.Dense(1)])
+        model.compile("sgd", "mse")
+        message = raised(ValueError, lambda: model.fit(
+            tf.data.Dataset.from_tensors((tf.zeros([1, 2]), tf.zeros([1, 1])))))
+    assert "A model of Keras 3 runs on one IPU" in message and "tf_keras" in message
+
+
 def main():
     rank = group.place().rank
     check_popdist(rank, sys.argv[1] == "poprun")
     check_horovod(rank)
     check_session(rank)
+    check_gradients(rank)
     check_functions(rank)
+    check_keras_3()
     print("done")
 
 

@@ -10,7 +10,7 @@ import popdist
 import popdist.tensorflow
 import tensorflow as tf
 from tensorflow.python import ipu
-from tensorflow.python.ipu.distributed import popdist_strategy
+from tensorflow.python.ipu.distributed import host_collective_ops, popdist_strategy
 from tensorflow.python.ipu.horovod import ipu_horovod_strategy, ipu_multi_replica_strategy
 
 v1 = tf.compat.v1
@@ -79,6 +79,12 @@ def train_session():
         assert session.run(on_host) == sum(range(COUNT + 1))
         losses = session.run(dequeued).reshape(STEPS, LOCAL)
         weights = session.run(v1.trainable_variables()[0])
+        saver, path = v1.train.Saver(), str(pathlib.Path(sys.argv[1]) / f"saved-{COUNT}-{INDEX}")
+        saver.save(session, path)
+        session.run(v1.global_variables_initializer())
+        assert session.run(v1.trainable_variables()[0]).tolist() != weights.tolist()
+        saver.restore(session, path)
+        assert session.run(v1.trainable_variables()[0]).tolist() == weights.tolist()
         return {"total": float(total), "weights": weights.tolist(), "losses": losses.tolist()}
 
 
@@ -103,6 +109,38 @@ def fit():
         assert predicted.shape == (len(own_rows(REPLICAS, 0, LOCAL)), 1)
     return {"history": history, "evaluated": evaluated,
             "weights": [one.tolist() for one in model.get_weights()]}
+
+
+def fit_pipeline():
+    """Keras, in two stages on one IPU; the losses of all replicas. Its checkpoint is read again."""
+    strategy = popdist_strategy.PopDistStrategy()
+    with strategy.scope():
+        inputs = tf.keras.Input(4)
+        layers = [tf.keras.layers.Dense(units, kernel_initializer=tf.keras.initializers
+                                        .GlorotUniform(seed=units)) for units in (5, 1)]
+        with ipu.keras.PipelineStage(0):
+            hidden = layers[0](inputs)
+        with ipu.keras.PipelineStage(1):
+            outputs = layers[1](hidden)
+        model = tf.keras.Model(inputs, outputs)
+        model.set_pipelining_options(
+            gradient_accumulation_steps_per_replica=4, device_mapping=[0, 0],
+            gradient_accumulation_reduction_method="mean",
+            pipeline_schedule=ipu.pipelining_ops.PipelineSchedule.Sequential)
+        model.set_replication_options(replicated_metric_reduction_method="MEAN")
+        model.compile(tf.keras.optimizers.SGD(0.001, momentum=0.9), "mse", ["mae"],
+                      steps_per_execution=STEPS)
+        history = model.fit(own_dataset(), epochs=2, verbose=0).history
+        weights = [one.tolist() for one in model.get_weights()]
+        evaluated = model.evaluate(own_dataset(), verbose=0)
+        path = str(pathlib.Path(sys.argv[1]) / f"weights-{COUNT}.h5")
+        popdist.execute_on_instances({0}, model.save_weights, path)
+        host_collective_ops.allreduce(tf.constant(0), SUM)  # it is written
+        model.set_weights([0 * one for one in model.get_weights()])
+        model.load_weights(path)
+        assert [one.tolist() for one in model.get_weights()] == weights
+        assert model.evaluate(own_dataset(), verbose=0) == evaluated
+    return {"history": history, "weights": weights, "evaluated": evaluated}
 
 
 def train_on_hosts(variables_on_host):
@@ -181,7 +219,7 @@ def loop_on_hosts():
 
 def main():
     configure(distributed=True)
-    results = {"session": train_session(), "fit": fit()}
+    results = {"session": train_session(), "fit": fit(), "pipeline": fit_pipeline()}
     configure(distributed=False)
     check_initial_values()
     results["on hosts"] = {"loop": loop_on_hosts(), "ipu": train_on_hosts(False),

@@ -153,15 +153,28 @@ def run_on_cpu(op, **attributes):
 
 
 def result_on_cpu(op, inputs, **attributes):
-    """Runs an operation of the plugin with one result in eager mode. Returns the result."""
+    """Runs an operation of the plugin with one result in eager mode. Returns the result, which
+    tapes know of."""
     from tensorflow.python.eager import context, execute
     with eagerly_on_cpu():
         context.ensure_initialized()
         attributes = {name: getattr(value, "as_datatype_enum", value)
                       for name, value in attributes.items()}
-        found, = execute.execute(op.encode(), 1, inputs=inputs, ctx=context.context(),
-                                 attrs=tuple(one for pair in attributes.items() for one in pair))
+        pairs = tuple(one for pair in attributes.items() for one in pair)
+        found, = execute.execute(op.encode(), 1, inputs=inputs, ctx=context.context(), attrs=pairs)
+        if execute.must_record_gradient():
+            execute.record_gradient(op, inputs, pairs, [found])
         return found
+
+
+def record(operation):
+    """Tells the tapes of a function that is being traced of an operation."""
+    from tensorflow.python.eager import execute
+    if execute.must_record_gradient():
+        pairs = [(name, operation.get_attr(name)) for name in operation.node_def.attr]
+        execute.record_gradient(operation.type, list(operation.inputs),
+                                tuple(one for pair in pairs for one in pair),
+                                list(operation.outputs))
 
 
 def read_on_cpu(op, types, **attributes):

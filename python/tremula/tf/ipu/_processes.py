@@ -59,8 +59,10 @@ def collective(op, tensor, name=None, tensor_name=None, **attributes):
             return eager.result_on_cpu(op, [tensor], T=tensor.dtype,
                                        tensor_name=tensor_name or op, **attributes)
         defaults = dict.fromkeys(("kind", "stacks", "reduce_op", "root_rank"))
-        return graphs.apply_op(op, name, tensor=tensor, tensor_name=tensor_name or "",
-                               **{**defaults, **attributes}).outputs[0]
+        made = graphs.apply_op(op, name, tensor=tensor, tensor_name=tensor_name or "",
+                               **{**defaults, **attributes})
+        eager.record(made)
+        return made.outputs[0]
 
 
 def name_of(tensor):

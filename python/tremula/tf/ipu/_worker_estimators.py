@@ -15,7 +15,14 @@ import tempfile
 import tensorflow.compat.v1 as tf
 
 from tremula.tf.ipu import ipu_multi_worker_strategy
+from tremula.tf.ipu.distributed.ipu_horovod_strategy import IPUHorovodStrategy
+from tremula.tf.ipu.distributed.popdist_strategy import PopDistStrategy
 
+_NO_STRATEGY = (
+    "IPU estimators do not train under a {}. In a program of several instances leave out "
+    "train_distribute, give popdist.getNumLocalReplicas() as num_replicas, and use a "
+    "CrossReplicaOptimizer, which sums over the replicas of all instances; or use an "
+    "IPUMultiWorkerStrategy.")
 _STEPS = 1000  # between checkpoints, where an interval of time was asked for
 
 _Source = collections.namedtuple("_Source", ["get_next"])
@@ -42,6 +49,8 @@ class WorkerTraining:
         return _Source(lambda: self._checked_dataset(dataset)), [_SendHook(distribution)]
 
     def _actual_train_model_distributed(self, strategy, input_fn, hooks, saving_listeners):
+        if isinstance(strategy, (PopDistStrategy, IPUHorovodStrategy)):
+            raise ValueError(_NO_STRATEGY.format(type(strategy).__name__))
         train = super()._actual_train_model_distributed
         if not _is_ours(strategy) or strategy.num_replicas_in_sync == 1:
             return train(strategy, input_fn, hooks, saving_listeners)

@@ -11,6 +11,7 @@ import tensorflow.compat.v1 as tf
 
 from tremula import group
 from tremula.tf.ipu import _processes
+from tremula.tf.ipu.horovod import _gradients  # noqa: F401  registers them
 
 # How `allreduce` combines the processes' tensors.
 Average = 0

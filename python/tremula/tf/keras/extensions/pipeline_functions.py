@@ -23,7 +23,8 @@ def make_train_function(model, repeat_count, accumulation_count):
 
         def measure(outputs, y, weights, losses):
             loss = model.compiled_loss(y, outputs, weights, regularization_losses=losses)
-            return [loss, _metrics(model, y, outputs, weights, accumulation_count, accumulate)]
+            return [loss, _metrics(model, y, outputs, weights, accumulation_count, accumulate,
+                                   "train_function")]
 
         def optimize(loss, _):
             optimizer = step_functions._KerasOptimizerWrapper(model, model.optimizer)
@@ -50,7 +51,8 @@ def make_test_function(model, repeat_count, accumulation_count):
 
     def measure(outputs, y, weights, losses):
         model.compiled_loss(y, outputs, weights, regularization_losses=losses)
-        return [_metrics(model, y, outputs, weights, accumulation_count, accumulate)]
+        return [_metrics(model, y, outputs, weights, accumulation_count, accumulate,
+                         "test_function")]
 
     return _forward(model, repeat_count, accumulation_count, measure, accumulate)
 
@@ -60,7 +62,8 @@ def make_predict_function(model, repeat_count, accumulation_count):
     outfeed for each of `repeat_count` times `accumulation_count` batches."""
     _check_methods(model, "predict_step")
     return _forward(model, repeat_count, accumulation_count,
-                    lambda outputs, *_: [outputs], False)
+                    lambda outputs, *_: [step_functions.reduced(model, outputs,
+                                                                "predict_function")], False)
 
 
 def _forward(model, repeat_count, accumulation_count, measure, accumulate):
@@ -225,9 +228,9 @@ class _Values:
 
 # ---- Parts ----
 
-def _metrics(model, y, outputs, weights, count, accumulate):
+def _metrics(model, y, outputs, weights, count, accumulate, name):
     model.compiled_metrics.update_state(y, outputs, weights)
-    found = model.get_metrics_result()
+    found = step_functions.reduced(model, model.get_metrics_result(), name)
     if accumulate:  # a sum over the batches, so only the last one counts
         is_last = tf.equal(internal_ops.get_current_iteration_counter(), count - 1)
         found = {name: tf.where(is_last, value, tf.zeros_like(value))

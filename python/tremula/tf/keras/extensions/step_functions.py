@@ -49,7 +49,7 @@ def _loop(model, step, name):
     def run(steps, iterator, outfeed):
         def body(done):
             element = tf.nest.map_structure(extensions_util.with_two_dimensions, next(iterator))
-            outfeed.enqueue(_reduced(model, step(element), name))
+            outfeed.enqueue(reduced(model, step(element), name))
             return done + 1
 
         tf.while_loop(lambda done: done < steps, body, [tf.constant(0)])
@@ -58,7 +58,7 @@ def _loop(model, step, name):
     return functions.without_retracing_warning(tf.function(run, jit_compile=True))
 
 
-def _reduced(model, results, name):
+def reduced(model, results, name):
     """The results of a step, of several replicas as the option asks. Losses and metrics are the
     same in all processes."""
     method, processes = model._replicated_metric_reduction_method, devices.num_processes()
