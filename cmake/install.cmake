@@ -28,6 +28,11 @@ if(SKBUILD)
   install(TARGETS tremula LIBRARY DESTINATION tremula/lib NAMELINK_SKIP)
   install(TARGETS tremula_tf LIBRARY DESTINATION tremula/lib)
   install(FILES ${CMAKE_SOURCE_DIR}/python/tremula.pth DESTINATION .)
+  # What editors and type checkers know of the names that the import finder serves.
+  add_custom_target(tremula_stubs ALL COMMAND ${CMAKE_COMMAND} -E rm -rf ${CMAKE_BINARY_DIR}/stubs
+    COMMAND ${TREMULA_PYTHON} ${CMAKE_SOURCE_DIR}/scripts/stubs.py ${CMAKE_BINARY_DIR}/stubs
+    VERBATIM)
+  install(DIRECTORY ${CMAKE_BINARY_DIR}/stubs/ DESTINATION .)
   set(operator_headers tremula/poplar/include/tremula)
   # The wheel is for every Python 3. A tool looks for the library in the Python of its environment.
   set(tool_rpath "$ORIGIN/../lib")

@@ -44,7 +44,7 @@ def train(batches, steps):
             loss = tf.reduce_mean(tf.nn.sigmoid_cross_entropy_with_logits(y, network(x)))
         gradients = tape.gradient(loss, variables)
         for variable, moment, gradient in zip(variables, moments, gradients):
-            variable.assign_sub(0.1 * moment.assign(0.9 * moment + gradient))
+            variable.assign_sub(0.1 * moment.assign(0.9 * moment + tf.convert_to_tensor(gradient)))
         losses.enqueue(loss)
 
 

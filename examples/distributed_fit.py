@@ -19,7 +19,7 @@ config.configure_ipu_system()
 tf.keras.utils.set_random_seed(1)
 random = np.random.RandomState(1)
 inputs = random.randn(1024, 4).astype(np.float32)
-targets = inputs @ np.float32([[1], [-2], [3], [-4]])
+targets = inputs @ np.array([[1], [-2], [3], [-4]], np.float32)
 
 # Each replica takes batches of 8; a step of all of them is a block of the data.
 replicas, first = popdist.getNumTotalReplicas(), popdist.getReplicaIndexOffset()
@@ -29,7 +29,7 @@ dataset = tf.data.Dataset.from_tensor_slices((inputs[own], targets[own])).batch(
     8, drop_remainder=True)
 
 with strategy.scope():
-    model = tf.keras.Sequential([tf.keras.layers.Dense(1, input_shape=[4])])
+    model = tf.keras.Sequential([tf.keras.Input([4]), tf.keras.layers.Dense(1)])
     model.compile(tf.keras.optimizers.SGD(0.1), "mse", steps_per_execution=len(blocks))
     model.set_replication_options(replicated_metric_reduction_method="MEAN")
     history = model.fit(dataset, epochs=2, verbose=0).history

@@ -11,7 +11,7 @@ SMALL, COUNT, STEPS = 4, 8, 20
 
 random = np.random.RandomState(1)
 inputs = random.normal(size=[SMALL * COUNT, 3]).astype(np.float32)
-targets = inputs @ np.float32([[1.0], [-2.0], [0.5]])
+targets = inputs @ np.array([[1.0], [-2.0], [0.5]], np.float32)
 
 
 def train(batch, optimizer, count):

@@ -58,7 +58,7 @@ def accuracy(params, points, labels):
 def main():
     points, labels = make_data(64 * BATCH, seed=1)
     test = make_data(1000, seed=2)
-    params = tremula.jax.jit(initialise)(jax.random.PRNGKey(0))
+    params, value = tremula.jax.jit(initialise)(jax.random.PRNGKey(0)), 0.0
     print(f"before: accuracy {accuracy(params, *test):.2f}")
     for epoch in range(3):
         for start in range(0, len(points), BATCH):

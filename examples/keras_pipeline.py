@@ -40,7 +40,7 @@ with strategy.scope():
         h = second(h)
     with ipu.keras.PipelineStage(1):
         y = last(h)
-    model = keras.Model(x, y, name="circle")
+    model: keras.Model = keras.Model(x, y, name="circle")
     # 8 batches of 8 for each update of the weights, 8 updates for each execution: an epoch.
     model.set_pipelining_options(
         gradient_accumulation_steps_per_replica=8, gradient_accumulation_reduction_method="mean",

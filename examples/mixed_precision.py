@@ -23,7 +23,8 @@ def trained(policy):
     keras.utils.set_random_seed(1)
     keras.mixed_precision.set_global_policy(policy)
     model = keras.Sequential([
-        keras.layers.Dense(64, activation="relu", input_shape=[20]),
+        keras.Input([20]),
+        keras.layers.Dense(64, activation="relu"),
         keras.layers.Dense(4),
         keras.layers.Activation("linear", dtype="float32")])  # the loss is float32
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)

@@ -37,7 +37,7 @@ config.configure_ipu_system()
 
 random = np.random.RandomState(1)
 inputs = random.randn(1024, 4).astype(np.float32)
-targets = inputs @ np.float32([[1], [-2], [3], [-4]])
+targets = inputs @ np.array([[1], [-2], [3], [-4]], np.float32)
 
 
 def share_of(context):

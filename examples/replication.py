@@ -10,7 +10,7 @@ REPLICAS, BATCH, STEPS = 4, 8, 50
 
 random = np.random.RandomState(1)
 inputs = random.normal(size=[640, 3]).astype(np.float32)
-targets = inputs @ np.float32([[1.0], [-2.0], [0.5]])
+targets = inputs @ np.array([[1.0], [-2.0], [0.5]], np.float32)
 dataset = tf.data.Dataset.from_tensor_slices((inputs, targets))
 infeed = ipu.ipu_infeed_queue.IPUInfeedQueue(dataset.repeat().batch(BATCH, drop_remainder=True))
 outfeed = ipu.ipu_outfeed_queue.IPUOutfeedQueue()

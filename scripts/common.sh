@@ -253,7 +253,7 @@ install_browser() {
 # ---- Tremula itself -------------------------------------------------------------------------
 
 SOURCES=(CMakeLists.txt pyproject.toml LICENSE cmake src include tools python web
-  scripts/inline_viewer.py)
+  scripts/inline_viewer.py scripts/stubs.py scripts/stub_types.pyi)
 
 # Builds the wheel when a source is newer than the last one. Sets WHEEL.
 build_wheel() {
@@ -275,7 +275,7 @@ build_wheel() {
 # install_tremula FOLDER
 install_tremula() {
   local stamp=$1/.tremula-installed
-  install_packages "$1" pyelftools pyelftools==0.33
+  install_packages "$1" pyelftools pyelftools==0.33 "types-tensorflow>=2.17"
   if [ "$stamp" -nt "$WHEEL" ]; then return; fi
   say "installing Tremula into $1"
   quietly install "$1/bin/python" -m pip install --no-deps --force-reinstall "$WHEEL" ||

@@ -68,6 +68,13 @@ test_newest() {
   pytest_beside 10 .venv-2.21 -m smoke
 }
 
+# install_types: what checks the stubs. It needs Python 3.10; without it the tests are skipped.
+install_types() {
+  make_environment .venv-types "$PYTHON"
+  (install_packages .venv-types types "pyright[nodejs]==1.1.414" mypy==2.4.1 jedi==0.20.1 \
+    types-tensorflow==2.18.0.20261009 pyelftools==0.33) || true
+}
+
 # configure PRESET
 configure() {
   cmake --preset "$1" -DTREMULA_PYTHON="$PWD/.venv/bin/python" \
@@ -134,6 +141,7 @@ if [ "$mode" != sanitize ]; then
   install_plugin .venv
   install_mpi .venv
   install_browser "$mode"
+  if [ "$mode" = all ]; then install_types; fi
   install_packages .venv style clang-format==18.1.8 clang-tidy==18.1.8 ruff==0.17.6
   test_c release
   analyze=()

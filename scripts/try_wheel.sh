@@ -22,7 +22,7 @@ if [ -e "$root/usr/bin/gcc" ]; then die "the bare system has a compiler."; fi
 mkdir -p "$root/wheels"
 .venv/bin/python -m pip download -q --dest "$root/wheels" --only-binary=:all: \
   --python-version 3.9 --platform manylinux2014_x86_64 tensorflow-cpu==2.15.1 tf_slim==1.1.0 \
-  importlib-metadata zipp ||
+  importlib-metadata zipp types-tensorflow ||
   die "pip could not fetch TensorFlow's wheels for Python 3.9."
 cp "$wheel" examples/basic_graph.py "$root/wheels/"
 # /proc is mounted while the command runs: the dynamic linker asks it where a program is.

@@ -60,6 +60,7 @@ def main():
         config.configure_ipu_system()
         with tf.Session() as session:
             session.run(tf.global_variables_initializer())
+            values = (0.0, 0.0)
             for _ in range(30):
                 values = session.run([loss, found])
         print("loss %.6f, angle %.4f of %.4f" % (*values, angle))

@@ -32,22 +32,22 @@ def _number(name, default):
     return value
 
 
-def isPopdistEnvSet():
+def isPopdistEnvSet() -> bool:
     """Whether poprun has started this process: its variables are set."""
     return _PREFIX + "NUM_TOTAL_REPLICAS" in os.environ
 
 
-def getNumTotalReplicas():
+def getNumTotalReplicas() -> int:
     """The replicas of all processes together."""
     return _number("NUM_TOTAL_REPLICAS", lambda: _place().size)
 
 
-def getNumLocalReplicas():
+def getNumLocalReplicas() -> int:
     """The replicas of this process."""
     return _number("NUM_LOCAL_REPLICAS", 1)
 
 
-def getReplicaIndexOffset():
+def getReplicaIndexOffset() -> int:
     """The number of this process's first replica among all."""
     return _number("REPLICA_INDEX_OFFSET",
                    lambda: 0 if isPopdistEnvSet() else _place().rank)
@@ -58,36 +58,36 @@ def _require_uniform(what):
         raise RuntimeError(f"popdist.{what}: the instances have different numbers of replicas.")
 
 
-def getNumInstances():
+def getNumInstances() -> int:
     """The number of processes. Raises RuntimeError where they have different numbers of replicas.
     """
     _require_uniform("getNumInstances")
     return getNumTotalReplicas() // max(getNumLocalReplicas(), 1)
 
 
-def getInstanceIndex():
+def getInstanceIndex() -> int:
     """The number of this process, from 0. Raises RuntimeError as getNumInstances()."""
     _require_uniform("getInstanceIndex")
     return getReplicaIndexOffset() // max(getNumLocalReplicas(), 1)
 
 
-def getLocalInstanceIndex():
+def getLocalInstanceIndex() -> int:
     """The number of this process among those of its host, from 0."""
     return _number("LOCAL_INSTANCE_INDEX",
                    lambda: 0 if isPopdistEnvSet() else _place().local_rank)
 
 
-def getNumIpusPerReplica():
+def getNumIpusPerReplica() -> int:
     """The IPUs of each replica."""
     return _number("NUM_IPUS_PER_REPLICA", 1)
 
 
-def checkNumIpusPerReplica(ipus_per_replica):
+def checkNumIpusPerReplica(ipus_per_replica) -> bool:
     """Whether poprun was told this number of IPUs per replica; True without poprun."""
     return not isPopdistEnvSet() or getNumIpusPerReplica() == ipus_per_replica
 
 
-def getDeviceId(ipus_per_replica=0):
+def getDeviceId(ipus_per_replica=0) -> int:
     """The id of this process's IPUs, for `select_ipus = [id]`: those that poprun has reserved, or
     the first that fit among the processes of the host. `ipus_per_replica` 0: as poprun was told.
 
@@ -147,7 +147,7 @@ def finalizeBackend():
         group.leave()
 
 
-def isBackendInitialized():
+def isBackendInitialized() -> bool:
     """Whether the processes can communicate."""
     from tremula import group
     return group.is_joined()
