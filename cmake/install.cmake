@@ -28,9 +28,10 @@ if(SKBUILD)
   install(TARGETS tremula LIBRARY DESTINATION tremula/lib NAMELINK_SKIP)
   install(TARGETS tremula_tf LIBRARY DESTINATION tremula/lib)
   install(FILES ${CMAKE_SOURCE_DIR}/python/tremula.pth DESTINATION .)
-  # What editors and type checkers know of the names that the import finder serves.
+  # What editors and type checkers know of the names that the import finder serves. Without -S an
+  # older tremula of the environment would be loaded at the start.
   add_custom_target(tremula_stubs ALL COMMAND ${CMAKE_COMMAND} -E rm -rf ${CMAKE_BINARY_DIR}/stubs
-    COMMAND ${TREMULA_PYTHON} ${CMAKE_SOURCE_DIR}/scripts/stubs.py ${CMAKE_BINARY_DIR}/stubs
+    COMMAND ${TREMULA_PYTHON} -I -S ${CMAKE_SOURCE_DIR}/scripts/stubs.py ${CMAKE_BINARY_DIR}/stubs
     VERBATIM)
   install(DIRECTORY ${CMAKE_BINARY_DIR}/stubs/ DESTINATION .)
   set(operator_headers tremula/poplar/include/tremula)

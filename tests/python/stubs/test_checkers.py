@@ -47,7 +47,7 @@ print(json.dumps({
 def stubs():
     """Puts the stubs, and Tremula's sources, where pip would put them."""
     packages, = ENVIRONMENT.glob("lib/python3*/site-packages")
-    subprocess.run([sys.executable, ROOT / "scripts/stubs.py", packages], check=True)
+    subprocess.run([sys.executable, "-I", "-S", ROOT / "scripts/stubs.py", packages], check=True)
     (packages / "tremula-sources.pth").write_text(f"{ROOT / 'python'}\n")
 
 
