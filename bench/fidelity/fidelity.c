@@ -212,6 +212,41 @@ static void print_squares(trm_text *out) {
   }
 }
 
+/* The fullest tile of large products, with code, in the words of `tremula plan`. */
+static void print_larges(trm_text *out) {
+  trm_text_format(out, "\n### Large matmuls\n\n"
+                       "| machine | type | m = k | n | known | model, with code: fullest tile |\n"
+                       "|---|---|---|---|---|---|\n");
+  for (size_t i = 0; i < NUM_PUBLISHED_LARGES; ++i) {
+    const published_large *p = &published_larges[i];
+    const char *type = trm_dtype_name(p->type);
+    trm_error error;
+    trm_text source = {0};
+    trm_text_format(&source,
+                    "HloModule large\nENTRY e {\n  a = %s[%d,%d] parameter(0)\n"
+                    "  b = %s[%d,%d] parameter(1)\n  ROOT c = %s[%d,%d] dot(a, b), "
+                    "lhs_contracting_dims={1}, rhs_contracting_dims={0}\n}\n",
+                    type, p->m, p->m, type, p->m, p->n, type, p->m, p->n);
+    trm_target *target = load(p->target);
+    trm_module *module = NULL;
+    check(trm_module_read(source.data, source.length, "large", &module, &error), &error);
+    trm_program_options options = {.size = sizeof options};
+    trm_program_options_init(&options);
+    options.compile_ipu_code = true;
+    trm_program *program = NULL;
+    check(trm_program_create(module, false, target, &options, &program, &error), &error);
+    trm_program_totals totals = {.size = sizeof totals};
+    trm_program_get_totals(program, &totals);
+    trm_text_format(out, "| %s | %s | %d | %d | %s | %.1f %% |\n", p->target, type, p->m, p->n,
+                    p->fits ? "fits" : "does not fit",
+                    100.0 * (double)totals.worst_tile_bytes / target->bytes_per_tile);
+    trm_program_free(program);
+    trm_module_free(module);
+    trm_target_release(target);
+    trm_text_free(&source);
+  }
+}
+
 /* Memory by category of the guide's first example. */
 static void print_small(trm_text *out) {
   trm_error error;
@@ -270,6 +305,7 @@ int main(int argc, char **argv) {
   const bool matmuls = print_matmuls(&tables), model = print_model(&tables);
   print_halo(&tables);
   print_squares(&tables);
+  print_larges(&tables);
   print_small(&tables);
   if (tables.failed) return 1;
   if (argc == 3) update(argv[2], &tables);

@@ -101,4 +101,21 @@ static const published_square published_squares[] = {
     {"mk1", TRM_F32, 2944, 18.9}, {"mk1", TRM_F16, 2944, 58.9}, {"mk2", TRM_F32, 3584, 44.2}};
 enum { NUM_PUBLISHED_SQUARES = sizeof published_squares / sizeof *published_squares };
 
+/* Products [m,m] x [m,n] that ran, and those behind the ends of the curves above: of (B) one that
+ * is taken as out of memory, of the squares of a GC2 the next multiple of 128. */
+typedef struct published_large {
+  const char *target;
+  trm_dtype type;
+  int m, n;
+  bool fits;
+} published_large;
+
+static const published_large published_larges[] = {
+    {"bow", TRM_F16, 4096, 2048, true}, {"bow", TRM_F32, 1024, 16384, true},
+    {"bow", TRM_F32, 4096, 4096, true}, {"bow", TRM_F32, 2048, 16384, false},
+    {"mk2", TRM_F32, 3584, 3584, true}, {"mk1", TRM_F16, 2944, 2944, true},
+    {"mk1", TRM_F32, 2944, 2944, true}, {"mk1", TRM_F32, 3072, 3072, false},
+};
+enum { NUM_PUBLISHED_LARGES = sizeof published_larges / sizeof *published_larges };
+
 #endif /* TREMULA_BENCH_FIDELITY_PUBLISHED_H_ */

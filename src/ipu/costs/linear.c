@@ -75,6 +75,12 @@ static const char *convolution_name(trm_arena *arena, const trm_instruction *ins
                           strided ? strides : "");
 }
 
+static int64_t exchange_bytes(const trm_plan_phase *step) {
+  return step->exchange_temp_bytes > 0
+             ? (int64_t)step->exchange_temp_bytes
+             : trm_least((int64_t)step->bytes_in, (int64_t)step->temp_bytes);
+}
+
 /* Phases of one step of the plan. */
 static trm_status add_step(const trm_tile_request *request, trm_tile_cost *cost,
                            const trm_linear_plan *plan, const char *convolution,
@@ -103,9 +109,11 @@ static trm_status add_step(const trm_tile_request *request, trm_tile_cost *cost,
         .bytes_out_total =
             trm_least((int64_t)step->bytes_exchanged, (int64_t)step->bytes_out * step->tiles),
         .messages_worst = trm_most(1, (int64_t)step->messages),
-        .temporary_worst = trm_least((int64_t)step->bytes_in, (int64_t)step->temp_bytes),
+        .temporary_worst = exchange_bytes(step),
         .temporary_total =
-            trm_least((int64_t)step->bytes_exchanged, (int64_t)step->temp_bytes_total),
+            step->exchange_temp_bytes > 0
+                ? exchange_bytes(step) * step->tiles
+                : trm_least((int64_t)step->bytes_exchanged, (int64_t)step->temp_bytes_total),
         .temporary_is_message = true,
     };
     TRY(trm_tile_cost_add(cost, &exchange, error));
@@ -475,7 +483,8 @@ static trm_status cost_linear(const trm_tile_request *request, trm_tile_cost *co
   TRY(add_fetched(request, cost, first, &operands.incoming, error));
   *result = convert_mapping(request, &plan->outputs, instruction->shape.dtype);
   TRY(add_zeros(request, cost, result, error));
-  if (cost->phases.count > 0) {
+  cost->is_result_updated = plan->partition.out_channels_serial > 1;
+  if (cost->phases.count > 0 && !cost->is_result_updated) {
     /* The last step holds the result, which is a variable of its own here. */
     trm_phase *last = &cost->phases.items[cost->phases.count - 1];
     last->temporary_worst = trm_most(0, last->temporary_worst - trm_mapping_worst_bytes(result));

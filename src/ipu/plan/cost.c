@@ -113,18 +113,30 @@ static uint64_t total_cycles(const trm_target *target, bool sums_turns, const pl
   return cycles;
 }
 
+static int64_t convolve_bytes(const plan_problem *p, const plan_channels *c, int64_t slice_bytes,
+                              const plan_cost *cost) {
+  const int64_t partials = cost->partial_elements * p->partial_bytes;
+  const int64_t spare =
+      p->method == TRM_METHOD_SLIC ? partials / c->tile_groups + SLIC_SPARE_BYTES : 0;
+  return (cost->broadcast ? 0 : cost->input_bytes) + cost->weight_bytes + slice_bytes + partials +
+         cost->worker_bytes + spare;
+}
+
+/* The broadcast input, operands that were rearranged before the loop, and the sum of the turns. */
+static int64_t held_bytes(const plan_problem *p, bool sums_turns, const plan_cost *cost) {
+  int64_t held = cost->broadcast ? cost->input_bytes : 0;
+  if (cost->turns > 1 && !sums_turns) held += cost->rearranged_bytes;
+  if (sums_turns) held += cost->outputs * p->exchanged_bytes;
+  return held;
+}
+
 /* Temporary memory of a tile: the largest of the moments, and the data that lives over all
  * iterations. `cast_from`: bytes of an element that the cast reads. */
-static int64_t temporary_bytes(const plan_problem *p, const plan_channels *c, int64_t slice_bytes,
-                               uint32_t cast_from, bool sums_turns, const plan_cost *cost) {
+static int64_t temporary_bytes(const plan_problem *p, uint32_t cast_from, bool sums_turns,
+                               const plan_cost *cost) {
   const int64_t partials = cost->partial_elements;
-  int64_t convolve = (cost->broadcast ? 0 : cost->input_bytes) + cost->weight_bytes + slice_bytes +
-                     partials * p->partial_bytes + cost->worker_bytes;
-  if (p->method == TRM_METHOD_SLIC) {
-    convolve += partials * p->partial_bytes / c->tile_groups + SLIC_SPARE_BYTES;
-  }
-  int64_t moment =
-      plan_max(convolve, 2 * plan_max(cost->rearranged_bytes, cost->output_rearranged_bytes));
+  int64_t moment = plan_max(cost->convolve_bytes,
+                            2 * plan_max(cost->rearranged_bytes, cost->output_rearranged_bytes));
   if (cost->narrow > 0) {
     moment = plan_max(moment, partials * (int64_t)(p->partial_bytes + p->exchanged_bytes));
   }
@@ -138,10 +150,7 @@ static int64_t temporary_bytes(const plan_problem *p, const plan_channels *c, in
         moment, elements * p->exchanged_bytes + stage->bytes + stage->outputs * p->exchanged_bytes);
     elements = stage->outputs;
   }
-  if (cost->broadcast) moment += cost->input_bytes;
-  if (cost->turns > 1 && !sums_turns) moment += cost->rearranged_bytes;
-  if (sums_turns) moment += cost->outputs * p->exchanged_bytes;
-  return moment;
+  return moment + cost->held_bytes;
 }
 
 void plan_cost_evaluate(const plan_problem *p, const plan_channels *c, const plan_positions *at,
@@ -181,5 +190,7 @@ void plan_cost_evaluate(const plan_problem *p, const plan_channels *c, const pla
         at->count * p->group_grain * p->partial_bytes * (int64_t)target->num_worker_contexts;
   }
   out->cycles = total_cycles(target, sums_turns, out);
-  out->temp = temporary_bytes(p, c, slice_bytes, cast_from, sums_turns, out);
+  out->convolve_bytes = convolve_bytes(p, c, slice_bytes, out);
+  out->held_bytes = held_bytes(p, sums_turns, out);
+  out->temp = temporary_bytes(p, cast_from, sums_turns, out);
 }

@@ -179,9 +179,11 @@ static void describe_partials(describer *d) {
   phase->bytes_exchanged = phase->bytes_in * d->tiles;
   phase->messages =
       distinct_sources(inputs, c->out_parallel) + distinct_sources(weights, at->parts);
-  phase->temp_bytes =
-      (uint64_t)(cost->input_bytes + cost->weight_bytes +
-                 cost->partial_elements * (int64_t)p->partial_bytes + cost->worker_bytes);
+  phase->temp_bytes = (uint64_t)cost->convolve_bytes;
+  if (turns == 1 && cost->exchange > 0 && cost->rearranged_bytes > 0) {
+    phase->exchange_temp_bytes =
+        (uint64_t)(cost->rearranged_bytes + cost->input_bytes + cost->weight_bytes);
+  }
   uint64_t kernels = 1;
   double busy = 1;
   for (uint32_t i = 0; i < p->shape.num_dims; ++i) {
@@ -241,7 +243,7 @@ static void describe_after(describer *d) {
                   p->exchanged_bytes == 4 ? "popops::ScaledAddSupervisor<float,float,float>"
                                           : "popops::ScaledAddSupervisor<half,half,half>",
                   turns, 0, cost->add);
-    phase->temp_bytes = 2 * outputs * p->exchanged_bytes;
+    phase->temp_bytes = outputs * p->exchanged_bytes; /* beside the sum, which is held */
     phase->flops = (double)outputs * d->tiles;
     set_vertices(phase, 1, 3);
   }
@@ -405,6 +407,8 @@ void plan_describe(const plan_choice *choice, const trm_conv_params *canonical,
                    (double)canonical->dims[i].kernel * plan_busy_share(&canonical->dims[i]);
   }
   for (uint32_t i = 0; i < plan->num_phases; ++i) {
+    const bool is_in_loop = plan->phases[i].times > 1;
+    if (is_in_loop) plan->phases[i].temp_bytes += (uint64_t)cost.held_bytes;
     plan->vertices += plan->phases[i].vertices;
     plan->edges += plan->phases[i].edges;
     plan->phases[i].temp_bytes_total = plan->phases[i].temp_bytes * plan->phases[i].tiles;

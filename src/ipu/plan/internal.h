@@ -139,6 +139,8 @@ typedef struct plan_cost {
   int64_t outputs; /* elements on a tile after the reduction */
   uint64_t narrow, add, cast, update;
   uint64_t cycles;
+  int64_t convolve_bytes; /* what the vertices of partial sums and their exchange need */
+  int64_t held_bytes;     /* live over all iterations, beside any step of them */
   int64_t temp;
 } plan_cost;
 

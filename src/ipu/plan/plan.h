@@ -136,10 +136,13 @@ typedef struct trm_plan_phase {
   uint64_t messages;            /* pieces that the worst tile sends or receives: exchange code */
   uint64_t temp_bytes;          /* live during the step on the worst tile */
   uint64_t temp_bytes_total;    /* the same on all tiles, at most */
-  uint64_t vertices, edges;     /* on all tiles */
-  uint64_t list_bytes;          /* a vertex's lists of work for its workers */
-  uint32_t tiles;               /* the number of tiles that take part */
-  double flops;                 /* of all tiles, for one time */
+  /* Live during the exchange, where it is not only bytes_in: rearranged operands lie beside the
+   * vertices' copies, which have a tile's own part too, until all are sent. */
+  uint64_t exchange_temp_bytes;
+  uint64_t vertices, edges; /* on all tiles */
+  uint64_t list_bytes;      /* a vertex's lists of work for its workers */
+  uint32_t tiles;           /* the number of tiles that take part */
+  double flops;             /* of all tiles, for one time */
 } trm_plan_phase;
 enum { TRM_PLAN_MAX_PHASES = 20 };
 

@@ -225,6 +225,10 @@ trm_status trm_program_add_cost(trm_program_draft *draft, const trm_tile_cost *c
       TRY(trm_program_phase_name(draft, source, &turns, &name, error));
       TRY(trm_program_open(draft, TRM_STEP_TYPE_REPEAT, name, source, (int32_t)ipu, &loop, error));
       draft->steps.all.items[loop].repeat_count = (uint64_t)repeats;
+      if (cost->is_result_updated) {
+        *out_writes = loop;
+        computes = true;
+      }
     }
     for (; p < count && cost->phases.items[p].repeats == repeats; ++p) {
       const trm_phase *phase = &cost->phases.items[p];

@@ -257,7 +257,7 @@ static trm_status add_steps(trm_program_draft *draft, const trm_instruction *ins
   const bool linear =
       instruction->opcode == TRM_OP_CONVOLUTION || instruction->opcode == TRM_OP_DOT;
   /* Until the last step there are partial sums, which are temporaries. */
-  if (linear && last + 1 > first) *out_writes = last;
+  if (linear && last + 1 > first && !cost->is_result_updated) *out_writes = last;
   return TRM_OK;
 }
 

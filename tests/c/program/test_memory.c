@@ -220,8 +220,61 @@ static void test_parts_are_added_in_place(void **state) {
   assert_true(bytes[2] > array * 3); /* x, y and the sum */
 }
 
+/* Bytes of a product's program, and the plan of the product. */
+static int64_t bytes_of_product(const char *text, const trm_conv_params *params,
+                                trm_linear_plan *plan) {
+  trm_error error;
+  trm_target *target = NULL;
+  assert_int_equal(trm_target_load("mk2", &target, &error), TRM_OK);
+  const trm_plan_options options = trm_plan_options_default();
+  assert_int_equal(trm_linear_plan_make(target, params, &options, NULL, plan, &error), TRM_OK);
+  trm_program *program = make_program(text, "mk2", NULL);
+  const int64_t bytes = program->totals.memory_bytes;
+  trm_program_free(program);
+  trm_target_release(target);
+  return bytes;
+}
+
+/* A product in a loop over parts of its result holds both operands, the whole result, the input
+ * that was broadcast before the loop, and what one iteration needs. */
+static void test_large_product(void **state) {
+  (void)state;
+  const trm_conv_params params = trm_conv_params_matmul(TRM_F32, TRM_F32, 1, 2048, 2048, 16384);
+  trm_linear_plan plan;
+  const int64_t bytes =
+      bytes_of_product("HloModule m\nENTRY e {\n  a = f32[2048,2048] parameter(0)\n"
+                       "  b = f32[2048,16384] parameter(1)\n  ROOT c = f32[2048,16384] dot(a, b), "
+                       "lhs_contracting_dims={1}, rhs_contracting_dims={0}\n}",
+                       &params, &plan);
+  assert_true(plan.broadcast_input_before_loop && plan.partition.out_channels_serial > 1);
+  const int64_t arrays = (int64_t)4 * (2048 * 2048 + 2 * 2048 * 16384);
+  assert_true(bytes > arrays + (int64_t)plan.temp_bytes_total * 99 / 100);
+}
+
+/* A rearranged operand lies beside the vertices' copies of it until they are filled. */
+static void test_rearranged_product(void **state) {
+  (void)state;
+  const trm_conv_params params = trm_conv_params_matmul(TRM_F16, TRM_F16, 1, 94208, 45, 2);
+  trm_linear_plan plan;
+  const int64_t bytes = bytes_of_product(
+      "HloModule m\nENTRY e {\n  a = f16[94208,45] parameter(0)\n  b = f16[45,2] parameter(1)\n"
+      "  ROOT c = f16[94208,2] dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n}",
+      &params, &plan);
+  const trm_plan_phase *convolve = NULL;
+  for (uint32_t i = 0; i < plan.num_phases; ++i) {
+    if (plan.phases[i].step == TRM_STEP_PARTIALS) convolve = &plan.phases[i];
+  }
+  assert_non_null(convolve);
+  assert_true(convolve->exchange_temp_bytes > convolve->temp_bytes);
+  const int64_t operands = (int64_t)2 * (94208 * 45 + 45 * 2);
+  const int64_t held = (int64_t)convolve->exchange_temp_bytes * convolve->tiles;
+  assert_true(bytes > operands + held * 95 / 100);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_large_product),
+      cmocka_unit_test(test_rearranged_product),
       cmocka_unit_test(test_parts_are_added_in_place),
       cmocka_unit_test(test_halves_stay_halves),
       cmocka_unit_test(test_other_readers_keep_it_wide),
