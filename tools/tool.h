@@ -28,6 +28,7 @@ int command_report(int argc, char **argv);
 int command_trace(int argc, char **argv);
 int command_view(int argc, char **argv);
 int command_poplar(int argc, char **argv);
+int command_check(int argc, char **argv);
 
 /* ---- arguments.c ---------------------------------------------------------------------------- */
 

@@ -10,6 +10,7 @@ static const struct {
 } commands[] = {
     {"compile", command_compile, "MODEL -o FILE", "compile a model to an executable"},
     {"run", command_run, "FILE [--input NAME=FILE.npy]...", "run an executable"},
+    {"check", command_check, "SCRIPT.py|MODEL [--fix]", "say what keeps a program from an IPU"},
     {"plan", command_plan, "MODEL [--target T] [--ipus N]", "say what a model would need of IPUs"},
     {"print", command_print, "MODEL", "print a model or an executable as HLO text"},
     {"report", command_report, "DIR [DIR2] [--json | --html OUT]",
@@ -42,8 +43,8 @@ int main(int argc, char **argv) {
   const char *name = argc > 1 ? argv[1] : NULL;
   if (name == NULL) {
     return complain_usage(
-        "", "say what to do: compile, run, plan, print, report, view, trace, poplar or "
-            "ops");
+        "", "say what to do: compile, run, check, plan, print, report, view, trace, poplar "
+            "or ops");
   }
   if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0 || strcmp(name, "help") == 0) {
     print_help();

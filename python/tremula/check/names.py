@@ -1,0 +1,268 @@
+"""One Python file, read: its tree, its scopes, and what its names mean.
+
+`resolve` gives the canonical name of an expression: "tf.nn.relu" for whatever a file calls it,
+"ipu.loops.repeat" for the IPU's, "np.zeros". It is None where the file does not tell.
+"""
+
+import ast
+import re
+
+# A module as it is imported -> how this package names it; the longest that fits counts.
+_ROOTS = {
+    "tensorflow": "tf", "tensorflow.compat.v1": "tf", "tensorflow.compat.v2": "tf",
+    "tensorflow.keras": "tf.keras", "tensorflow.python.keras": "tf.keras", "keras": "tf.keras",
+    "tf_keras": "tf.keras", "keras.ipu": "ipu.keras", "tf_keras.ipu": "ipu.keras",
+    "tensorflow.keras.ipu": "ipu.keras", "tensorflow.python.ipu": "ipu",
+    "tensorflow.contrib.ipu": "ipu", "tensorflow.contrib.ipu.python": "ipu",
+    "tensorflow.python.framework.dtypes": "tf", "numpy": "np"}
+_V1 = re.compile(r"^tensorflow\.(compat\.v1|contrib)\b")
+_DEEP = 12  # names of names that are followed
+
+
+def canonical(name):
+    """The canonical form of a dotted name that begins with an imported module's."""
+    parts = name.split(".")
+    for count in range(len(parts), 0, -1):
+        root = _ROOTS.get(".".join(parts[:count]))
+        if root:
+            name = ".".join([root, *parts[count:]])
+            break
+    for old, new in (("tf.compat.v1.", "tf."), ("tf.compat.v2.", "tf."), ("tf.python.ipu", "ipu"),
+                     ("tf.contrib.ipu.python.", "ipu."), ("tf.contrib.ipu", "ipu"),
+                     ("tf.keras.ipu", "ipu.keras"), ("tf.python.keras.", "tf.keras.")):
+        if name == old.rstrip(".") or name.startswith(old):
+            name = new + name[len(old):]
+    for flat in ("ipu.ops.", "ipu.optimizers."):
+        if name.startswith(flat):
+            name = "ipu." + name[len(flat):]
+    return name
+
+
+class Scope:
+    """A module, a class, a function or a lambda, and what it binds: {name: [value or None]}. A
+    value is an expression, a function, a class, or the text of an import."""
+
+    def __init__(self, node, parent):
+        self.node, self.parent = node, parent
+        self.bound, self.outer, self.parameters = {}, set(), set()
+
+    def bind(self, name, value):
+        self.bound.setdefault(name, []).append(value)
+
+    def find(self, name):
+        """The scope that binds a name as Python looks it up; None for builtins."""
+        scope, first = self, True
+        while scope is not None:
+            if (first or not isinstance(scope.node, ast.ClassDef)) and name in scope.bound \
+                    and name not in scope.outer:
+                return scope
+            scope, first = scope.parent, False
+        return None
+
+
+_SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
+FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+
+
+class File:
+    """A file of a program. Every node of `tree` has .scope and .parent."""
+
+    def __init__(self, path, text):
+        self.path, self.text = str(path), text
+        self.lines = text.splitlines()
+        self.tree = ast.parse(text, filename=self.path)
+        self.calls, self.functions, self.classes, self.imports = [], [], [], []
+        self.nodes = []
+        self.top = Scope(self.tree, None)
+        self.is_v1 = False
+        self._read(self.tree, self.top)
+
+    # ---- Reading ----
+
+    def _read(self, node, scope):
+        """Gives the nodes below `node` their scopes, and the scopes what they bind. Without
+        recursion: a long sum is a deep tree."""
+        waiting = [(node, scope)]
+        while waiting:
+            node, scope = waiting.pop()
+            node.scope = scope
+            self.nodes.append(node)
+            self._collect(node, scope)
+            inner = scope
+            if isinstance(node, _SCOPES):
+                inner = node.own = Scope(node, scope)
+            children = []
+            for field, value in ast.iter_fields(node):
+                below = scope if field in ("decorator_list", "bases", "keywords", "returns") \
+                    else inner
+                for child in value if isinstance(value, list) else [value]:
+                    if isinstance(child, ast.AST):
+                        child.parent = node
+                        children.append((child, below))
+            waiting.extend(reversed(children))
+
+    def _collect(self, node, scope):
+        if isinstance(node, ast.Call):
+            self.calls.append(node)
+        elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            self.functions.append(node)
+            scope.bind(node.name, node)
+        elif isinstance(node, ast.Lambda):
+            self.functions.append(node)
+        elif isinstance(node, ast.ClassDef):
+            self.classes.append(node)
+            scope.bind(node.name, node)
+        elif isinstance(node, ast.arg):
+            node.scope.bind(node.arg, None)
+            node.scope.parameters.add(node.arg)
+        elif isinstance(node, (ast.Global, ast.Nonlocal)):
+            scope.outer.update(node.names)
+        elif isinstance(node, (ast.Import, ast.ImportFrom)):
+            self._import(node, scope)
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, (ast.Store, ast.Del)):
+            scope.bind(node.id, _assigned(node))
+        elif isinstance(node, ast.ExceptHandler) and node.name:
+            scope.bind(node.name, None)
+
+    def _import(self, node, scope):
+        if isinstance(node, ast.Import):
+            for one in node.names:
+                name = one.asname or one.name.partition(".")[0]
+                scope.bind(name, one.name if one.asname else name)
+                self._add_import(node, one.name)
+            return
+        module = "." * node.level + (node.module or "")
+        for one in node.names:
+            joint = "" if module.endswith(".") else "."
+            scope.bind(one.asname or one.name, f"{module}{joint}{one.name}")
+            self._add_import(node, f"{module}{joint}{one.name}")
+
+    def _add_import(self, node, name):
+        self.imports.append((node, name))
+        self.is_v1 = self.is_v1 or bool(_V1.match(name))
+
+    # ---- What names mean ----
+
+    def value(self, node, deep=_DEEP):
+        """What a name stands for, where it is bound only once; other expressions are themselves.
+        None for parameters, several assignments, and names of elsewhere."""
+        while isinstance(node, ast.Name) and deep > 0:
+            scope = node.scope.find(node.id)
+            if scope is None or len(scope.bound[node.id]) != 1:
+                return None
+            found = scope.bound[node.id][0]
+            if found is None or isinstance(found, str):
+                return found
+            if found is node:
+                return None
+            node, deep = found, deep - 1
+        return node
+
+    def values(self, node):
+        """All that a name is bound to, or the expression itself."""
+        if not isinstance(node, ast.Name):
+            return [node]
+        scope = node.scope.find(node.id)
+        return [] if scope is None else scope.bound[node.id]
+
+    def dotted(self, node, deep=_DEEP):
+        """The name of an expression as its imports spell it, or None."""
+        attributes = []
+        while isinstance(node, ast.Attribute):
+            attributes.append(node.attr)
+            node = node.value
+        if not isinstance(node, ast.Name) or deep == 0:
+            return None
+        scope = node.scope.find(node.id)
+        if scope is None:
+            found = node.id if node.id in _BUILTINS else None
+        else:
+            found = scope.bound[node.id]
+            strings = {one for one in found if isinstance(one, str)}
+            if len(strings) == 1 and len([one for one in found if one is None]) == 0 \
+                    and all(isinstance(one, str) for one in found):
+                found = strings.pop()  # also where `try` imports it in two places
+            elif len(found) == 1 and isinstance(found[0], (ast.Name, ast.Attribute)):
+                found = self.dotted(found[0], deep - 1)
+            elif strings and all(isinstance(one, str) for one in found):
+                names = {canonical(one) for one in strings}
+                found = strings.pop() if len(names) == 1 else None
+            else:
+                found = None
+        return None if found is None else ".".join([found, *reversed(attributes)])
+
+    def resolve(self, node):
+        name = self.dotted(node)
+        return None if name is None else canonical(name)
+
+    def called(self, node):
+        """The canonical name of what a call calls, or None."""
+        return self.resolve(node.func) if isinstance(node, ast.Call) else None
+
+
+_BUILTINS = {"print", "open", "input", "float", "int", "bool", "range", "len", "list", "tuple",
+             "dict", "set", "zip", "enumerate", "map", "str", "isinstance", "sum", "max", "min"}
+
+
+def _assigned(name):
+    """The expression that an assignment gives a name; None where that is a part or an element."""
+    parent = name.parent
+    if isinstance(parent, (ast.Assign, ast.AnnAssign)) and parent.value is not None:
+        return parent.value
+    if isinstance(parent, ast.withitem):
+        return None
+    if isinstance(parent, ast.NamedExpr):
+        return parent.value
+    if isinstance(parent, (ast.Tuple, ast.List)) and isinstance(parent.parent, ast.Assign):
+        values = parent.parent.value
+        if isinstance(values, (ast.Tuple, ast.List)) and len(values.elts) == len(parent.elts):
+            return values.elts[parent.elts.index(name)]
+    return None
+
+
+# ---- Small questions about nodes ----
+
+def argument(call, name, position=None):
+    """The argument of a call that has a name, or stands at a position; None without it."""
+    for one in call.keywords:
+        if one.arg == name:
+            return one.value
+    if position is not None and position < len(call.args) \
+            and not any(isinstance(one, ast.Starred) for one in call.args[:position + 1]):
+        return call.args[position]
+    return None
+
+
+def is_open_ended(call):
+    """Whether *args or **kwargs may give arguments that the call does not show."""
+    return any(one.arg is None for one in call.keywords) or any(
+        isinstance(one, ast.Starred) for one in call.args)
+
+
+def constant(node, default=None):
+    """The value of a literal, also a negative number."""
+    try:
+        return ast.literal_eval(node) if node is not None else default
+    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
+        return default
+
+
+def parents(node):
+    """The nodes around a node, the nearest first."""
+    while (node := getattr(node, "parent", None)) is not None:
+        yield node
+
+
+def function_around(node):
+    """The nearest function around a node, or None."""
+    return next((one for one in parents(node) if isinstance(one, FUNCTIONS)), None)
+
+
+def loop_around(node):
+    """The nearest Python loop around a node in its own function, or None."""
+    for one in parents(node):
+        if isinstance(one, (ast.For, ast.While, ast.AsyncFor)):
+            return one
+        if isinstance(one, FUNCTIONS):
+            return None
+    return None

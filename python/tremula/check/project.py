@@ -1,0 +1,262 @@
+"""A program: the files that it is made of, and which of its functions are for an IPU."""
+
+import ast
+import pathlib
+import warnings
+
+from tremula.check import names
+
+# What compiles a function -> the position of the function, and its name as an argument.
+_COMPILING = {
+    "ipu.ipu_compiler.compile": [(0, "computation")],
+    "ipu.loops.repeat": [(1, "body")],
+    "ipu.loops.while_loop": [(0, "condition"), (1, "body")],
+    "ipu.outlined_function": [(0, "func")], "ipu.function": [(0, "func")],
+    "ipu.functional_ops.outlined_function": [(0, "func")],
+    "ipu.pipelining_ops.pipeline": [(0, "computational_stages")],
+    "ipu.ipu_estimator.IPUEstimator": [(0, "model_fn")],
+    "ipu.ipu_pipeline_estimator.IPUPipelineEstimator": [(0, "model_fn")],
+    "tf.estimator.Estimator": [(0, "model_fn")],
+    "tf.contrib.tpu.TPUEstimator": [(0, "model_fn")],
+    "tf.estimator.tpu.TPUEstimator": [(0, "model_fn")],
+    "tf.function": [(0, "func")],
+}
+_FUNCTION = ("tf.function", "ipu.outlined_function", "ipu.functional_ops.outlined_function")
+_HOST = ("map", "filter", "flat_map", "interleave", "from_generator", "py_function", "numpy_function")
+ESTIMATORS = tuple(name for name in _COMPILING if name.endswith("Estimator"))
+_CLASSES = ("Model", "Layer", "Sequential", "Functional")
+_METHODS = ("call", "train_step", "test_step", "predict_step")
+_MOST_FILES = 2000
+
+
+class Unreadable(Exception):
+    """A file that is no Python of today: path, line, column and message."""
+
+    def __init__(self, path, line, column, message):
+        super().__init__(message)
+        self.path, self.line, self.column, self.message = str(path), line, column, message
+
+
+def parse(path):
+    try:
+        text = pathlib.Path(path).read_bytes()
+        encoding = "utf-8-sig" if text.startswith(b"\xef\xbb\xbf") else "utf-8"
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of a string's "\d"
+            return names.File(path, text.decode(encoding, errors="replace"))
+    except SyntaxError as error:
+        raise Unreadable(path, error.lineno or 1, max((error.offset or 1) - 1, 0),
+                         error.msg) from None
+    except (ValueError, RecursionError, MemoryError) as error:  # zero bytes, too deep a tree
+        raise Unreadable(path, 1, 0, str(error) or "too deep to be read") from None
+
+
+class Project:
+    """The files of a program, with those that it imports from its own folders."""
+
+    def __init__(self, paths):
+        self.files, self.unreadable = [], []
+        self._by_path = {}
+        waiting = [pathlib.Path(path) for path in paths]
+        self.roots = {path.resolve().parent for path in waiting}
+        while waiting and len(self._by_path) < _MOST_FILES:
+            path = waiting.pop(0)
+            if path.resolve() in self._by_path:
+                continue
+            self._by_path[path.resolve()] = None
+            try:
+                file = parse(path)
+            except Unreadable as problem:
+                self.unreadable.append(problem)
+                continue
+            self._by_path[path.resolve()] = file
+            self.files.append(file)
+            for _, name in file.imports:
+                found = self._module(file, name)
+                if found is not None:
+                    waiting.append(found)
+        self.is_v1 = any(file.is_v1 for file in self.files) or self._has(
+            "tf.disable_v2_behavior", "tf.placeholder", "tf.Session", "tf.get_variable",
+            "tf.disable_eager_execution")
+        self.for_ipu = any(names.canonical(name).split(".")[0] == "ipu"
+                           for file in self.files for _, name in file.imports)
+        self.compiled, self.hosted = {}, set()
+        self._find_compiled()
+
+    def _module(self, file, name):
+        """The file of a module of the program, if `name` is one or something in one."""
+        folder = pathlib.Path(file.path).parent
+        roots = [folder, *self.roots]
+        if name.startswith("."):
+            level = len(name) - len(name.lstrip("."))
+            for _ in range(level - 1):
+                folder = folder.parent
+            roots, name = [folder], name.lstrip(".")
+        parts = name.split(".")
+        for count in (len(parts), len(parts) - 1):
+            for root in roots if count else ():
+                path = root.joinpath(*parts[:count])
+                for one in (path.with_suffix(".py") if path.name else path, path / "__init__.py"):
+                    if one.is_file():
+                        return one
+        return None
+
+    def _has(self, *wanted):
+        return any(file.called(call) in wanted for file in self.files for call in file.calls)
+
+    def uses(self, *wanted):
+        """Whether some expression of the program has one of these canonical names."""
+        return any(file.resolve(node) in wanted for file in self.files for node in file.nodes
+                   if isinstance(node, (ast.Attribute, ast.Name)))
+
+    def mentions(self, *words):
+        """Whether a file has one of the words, in any case, anywhere."""
+        return any(word in file.text.lower() for file in self.files for word in words)
+
+    # ---- Functions ----
+
+    def functions(self, file, node, deep=6):
+        """The functions [(file, function)] that an expression may be: a name, a lambda, a partial,
+        a method of its own class, a function of another file, a list of those."""
+        if deep == 0 or node is None:
+            return []
+        if isinstance(node, names.FUNCTIONS):
+            return [(file, node)]
+        if isinstance(node, (ast.List, ast.Tuple)):
+            return [one for part in node.elts for one in self.functions(file, part, deep - 1)]
+        if isinstance(node, ast.Call):
+            called = file.called(node) or ""
+            if called.split(".")[-1] in ("partial", "function", "wraps") and node.args:
+                return self.functions(file, node.args[0], deep - 1)
+            return []
+        if isinstance(node, ast.Name):
+            found = []
+            for value in file.values(node):
+                if isinstance(value, str):
+                    found += self._imported(file, value)
+                elif value is not None and value is not node:
+                    found += self.functions(file, value, deep - 1)
+            return found
+        if isinstance(node, ast.Attribute):
+            if isinstance(node.value, ast.Name) and node.value.id in ("self", "cls"):
+                own = next((one for one in names.parents(node) if isinstance(one, ast.ClassDef)),
+                           None)
+                return [(file, one) for one in own.body if isinstance(one, names.FUNCTIONS)
+                        and one.name == node.attr] if own else []
+            name = file.dotted(node)
+            return self._imported(file, name) if name else []
+        return []
+
+    def _imported(self, file, name):
+        path = self._module(file, name)
+        other = self._by_path.get(path.resolve()) if path else None
+        if other is None or other is file and "." not in name:
+            return []
+        return [(other, value) for value in other.top.bound.get(name.split(".")[-1], [])
+                if isinstance(value, names.FUNCTIONS)]
+
+    def _find_compiled(self):
+        """Fills self.compiled: {function: (file, how)}, with all that those functions call."""
+        waiting = []
+        for file in self.files:
+            for call in file.calls:
+                waiting += self._given(file, call)
+            for function in file.functions:
+                for one in getattr(function, "decorator_list", []):
+                    if file.resolve(one.func if isinstance(one, ast.Call) else one) in _FUNCTION:
+                        waiting.append((file, function, "tf.function"))
+            for node in file.classes:
+                if is_keras_class(file, node):
+                    waiting += [(file, one, "keras") for one in node.body
+                                if isinstance(one, names.FUNCTIONS) and one.name in _METHODS]
+        while waiting:
+            file, function, how = waiting.pop(0)
+            if function in self.compiled or function in self.hosted:
+                continue
+            self.compiled[function] = file, how
+            for node in ast.walk(function):
+                if isinstance(node, ast.Call) and not self.is_outside(file, node):
+                    waiting += [(*one, how) for one in self.functions(file, node.func)]
+
+    def _given(self, file, call):
+        """The functions that a call compiles; those that it gives to the host go to `hosted`."""
+        called = file.called(call)
+        name = call.func.attr if isinstance(call.func, ast.Attribute) else ""
+        if name in _HOST and call.args and called not in ("tf.map_fn",):
+            self.hosted.update(one for _, one in self.functions(file, call.args[0]))
+            return []
+        found = []
+        for position, argument in _COMPILING.get(called, ()):
+            found += [(*one, called) for one in self.functions(
+                file, names.argument(call, argument, position))]
+        if name in ("run", "experimental_run_v2") and call.args:
+            owner = file.value(call.func.value)
+            if "trategy" in (file.called(owner) or "") or name == "experimental_run_v2" \
+                    or "strategy" in (names_of(call.func.value) or "").lower():
+                found += [(*one, "strategy.run") for one in self.functions(file, call.args[0])]
+        return found
+
+    # ---- Where a node is ----
+
+    def how_compiled(self, file, node):
+        """How the code around a node comes to the IPU: a word, "" for the host."""
+        if self.is_outside(file, node):
+            return ""
+        for one in names.parents(node):
+            if one in self.hosted:
+                return ""
+            if one in self.compiled:
+                return self.compiled[one][1]
+            if isinstance(one, (ast.With, ast.AsyncWith)):
+                for item in one.items:
+                    called = file.called(item.context_expr)
+                    if called == "ipu.scopes.ipu_scope":
+                        return "ipu_scope"
+        return ""
+
+    def is_outside(self, file, node):
+        """Whether a node is in outside_compilation_scope, or in a `with` that places on the CPU."""
+        for one in names.parents(node):
+            if isinstance(one, (ast.With, ast.AsyncWith)):
+                for item in one.items:
+                    call = item.context_expr
+                    called = file.called(call)
+                    if called == "ipu.scopes.outside_compilation_scope" or called == "tf.device" \
+                            and "cpu" in str(names.constant(call.args[0] if call.args else None,
+                                                            "")).lower():
+                        return True
+            if isinstance(one, names.FUNCTIONS):
+                return False
+        return False
+
+    def nodes(self, *kinds):
+        """Yields (file, node) of the program's nodes of these kinds."""
+        for file in self.files:
+            for node in file.nodes:
+                if isinstance(node, kinds):
+                    yield file, node
+
+    def calls(self):
+        """Yields (file, call, canonical name or "") of every call."""
+        for file in self.files:
+            for call in file.calls:
+                yield file, call, file.called(call) or ""
+
+
+def names_of(node):
+    """The last word of an expression: "strategy" of self.strategy."""
+    return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
+
+
+def is_keras_class(file, node, deep=4):
+    """Whether a class is a model or a layer of Keras'."""
+    for base in node.bases:
+        name = file.resolve(base) or ""
+        if name.startswith(("tf.keras.", "ipu.keras.")) and (
+                name.split(".")[-1] in _CLASSES or ".layers." in name):
+            return True
+        own = file.value(base)
+        if isinstance(own, ast.ClassDef) and own is not node and deep \
+                and is_keras_class(file, own, deep - 1):
+            return True
+    return False

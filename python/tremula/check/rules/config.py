@@ -1,0 +1,114 @@
+"""Options of IPUConfig and of TF_POPLAR_FLAGS: unknown ones, and those that do nothing here."""
+
+import ast
+import difflib
+import functools
+import re
+import shlex
+
+from tremula import flags
+from tremula.check import names
+from tremula.check.rules import rule
+from tremula.tf.ipu import config_options
+
+_CONFIG = ("ipu.config.IPUConfig", "ipu.utils.IPUConfig")
+_FLAG = re.compile(r"--(\w+)")
+
+
+def settings(project):
+    """Yields (file, node, "a.b.c") of every option of an IPUConfig that is set."""
+    for file, node in project.nodes(ast.Assign, ast.AnnAssign):
+        for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
+            parts, owner = [], target
+            while isinstance(owner, (ast.Attribute, ast.Subscript)):
+                if isinstance(owner, ast.Attribute):
+                    parts.insert(0, owner.attr)
+                else:
+                    parts.clear()
+                owner = owner.value
+            if parts and isinstance(owner, ast.Name):
+                value = file.value(owner)
+                if isinstance(value, ast.Call) and file.called(value) in _CONFIG:
+                    yield file, target, ".".join(parts)
+
+
+@functools.cache
+def _options():
+    return {one.path: one for one in config_options.OPTIONS}
+
+
+@rule(
+    "unknown-option", "error", "An option that IPUConfig does not have",
+    """IPUConfig refuses an attribute that it does not know, with a ValueError.""",
+    "Use the name that the message gives; docs/ipu_config.md lists all.",
+    """
+    from tensorflow.python import ipu
+
+    config = ipu.config.IPUConfig()
+    config.auto_select_ipu = 1
+    config.configure_ipu_system()
+    """,
+    """
+    from tensorflow.python import ipu
+
+    config = ipu.config.IPUConfig()
+    config.auto_select_ipus = 1
+    config.configure_ipu_system()
+    """)
+def unknown_options(project):
+    known = _options()
+    for file, node, path in settings(project):
+        if path not in known:
+            near = difflib.get_close_matches(path, known, 1)
+            yield file, node, f"IPUConfig has no option '{path}'" + (
+                f"; did you mean '{near[0]}'?" if near else "")
+
+
+@rule(
+    "option-without-effect", "note", "An option that changes nothing",
+    """Tremula checks and keeps every option of the original's; some of them tune what only a real
+    IPU has.""",
+    "Leave the line for a real IPU; for Tremula it may go. docs/ipu_config.md says what each does.",
+    """
+    from tensorflow.python import ipu
+
+    config = ipu.config.IPUConfig()
+    config.auto_select_ipus = 1
+    config.optimizations.enable_gather_simplifier = False
+    config.configure_ipu_system()
+    """,
+    """
+    from tensorflow.python import ipu
+
+    config = ipu.config.IPUConfig()
+    config.auto_select_ipus = 1
+    config.floating_point_behaviour.nanoo = True
+    config.configure_ipu_system()
+    """)
+def idle_options(project):
+    known = _options()
+    for file, node, path in settings(project):
+        option = known.get(path)
+        if option is not None and option.type is not None \
+                and option.effect in ("", config_options.NOTHING_YET):
+            yield file, node, f"'{path}' has no effect in Tremula"
+    for file, node, name in _flags(project):
+        flag = next((one for one in flags.FLAGS if one.name == name), None)
+        if flag is not None and not flag.acts:
+            yield file, node, f"--{name} has no effect in Tremula: {flag.why}"
+
+
+def _flags(project):
+    """Yields (file, node, name) of the flags in texts that TF_POPLAR_FLAGS is set to."""
+    for file, node in project.nodes(ast.Assign):
+        target = node.targets[0]
+        if isinstance(target, ast.Subscript) and names.constant(target.slice) == flags.VARIABLE \
+                and isinstance(names.constant(node.value), str):
+            try:
+                words = shlex.split(names.constant(node.value))
+            except ValueError:
+                continue
+            for word in words:
+                found = _FLAG.match(word)
+                if found:
+                    yield file, node, found[1]

@@ -1,0 +1,178 @@
+"""Operations that the device does not have, or whose shape depends on values."""
+
+import ast
+
+from tremula.check import names
+from tremula.check.absent_ops import ABSENT
+from tremula.check.rules import rule
+
+_NO_SHAPE = {"tf.unique": "Unique", "tf.unique_with_counts": "UniqueWithCounts",
+             "tf.boolean_mask": "Where", "tf.dynamic_partition": "DynamicPartition",
+             "tf.image.non_max_suppression": "NonMaxSuppressionV3",
+             "tf.image.non_max_suppression_with_scores": "NonMaxSuppressionV5",
+             "tf.sets.intersection": "a set operation", "tf.sets.difference": "a set operation",
+             "tf.ragged.boolean_mask": "a ragged operation",
+             "tf.RaggedTensor.from_tensor": "a ragged operation",
+             "tf.ragged.constant": "a ragged tensor", "tf.setdiff1d": "ListDiff",
+             "tf.sparse.from_dense": "Where", "tf.masked_select": "Where"}
+_SUMMARIES = ("tf.summary.", "tf.contrib.summary.")
+
+
+@rule(
+    "unsupported-op", "error", "An operation that an IPU does not have",
+    """A compiled part of a program is one program of the IPU. An operation without an
+    implementation for it stops the compiler: texts, files, images of JPEG, Python functions,
+    Fourier transforms, some of linear algebra.""",
+    """Compute it on the host before the compiled part (in the dataset's `map`, say), put it under
+    `ipu.scopes.outside_compilation_scope()`, or write it as a custom operator.""",
+    """
+    import tensorflow as tf
+
+    @tf.function(jit_compile=True)
+    def step(signal):
+        return tf.abs(tf.signal.fft(signal))
+    """,
+    """
+    import tensorflow as tf
+
+    @tf.function(jit_compile=True)
+    def step(signal):
+        return tf.abs(signal)
+    """)
+def unsupported(project):
+    for file, call, called in project.calls():
+        op = ABSENT.get(called)
+        if op is None or called.startswith(_SUMMARIES):
+            continue
+        how = project.how_compiled(file, call)
+        if how:
+            yield file, call, f"{called} is the op {op}, which an IPU does not have"
+
+
+@rule(
+    "summary-inside", "warning", "A summary in a compiled part",
+    """Summaries are files that the host writes. An IPU has no operation for them.""",
+    """Give the value out of the compiled part (as a result, or through an outfeed queue), and
+    write the summary on the host.""",
+    """
+    import tensorflow as tf
+
+    @tf.function(jit_compile=True)
+    def step(x):
+        loss = tf.reduce_mean(x)
+        tf.summary.scalar("loss", loss, step=1)
+        return loss
+    """,
+    """
+    import tensorflow as tf
+
+    @tf.function(jit_compile=True)
+    def step(x):
+        return tf.reduce_mean(x)
+
+    tf.summary.scalar("loss", step(tf.ones([4])), step=1)
+    """)
+def summaries(project):
+    for file, call, called in project.calls():
+        if called.startswith(_SUMMARIES) and called.split(".")[-1] in (
+                "scalar", "histogram", "image", "audio", "text", "write"):
+            if project.how_compiled(file, call):
+                yield file, call, f"{called} is in a part that is compiled for an IPU"
+
+
+@rule(
+    "value-dependent-shape", "error", "A shape that depends on values",
+    """An IPU program is static: the compiler must know the size of every array. The size of what
+    these functions give depends on the numbers that they are given.""",
+    """Keep the shape: multiply by a mask, use `tf.where(condition, x, y)`, or `tf.math.top_k` with
+    a fixed number; or compute it on the host.""",
+    """
+    import tensorflow as tf
+
+    @tf.function(jit_compile=True)
+    def step(x):
+        return tf.reduce_sum(tf.boolean_mask(x, x > 0))
+    """,
+    """
+    import tensorflow as tf
+
+    @tf.function(jit_compile=True)
+    def step(x):
+        return tf.reduce_sum(tf.where(x > 0, x, tf.zeros_like(x)))
+    """)
+def value_dependent(project):
+    for file, call, called in project.calls():
+        what = _NO_SHAPE.get(called.replace("tf.math.", "tf."))
+        if called == "tf.where" and not names.is_open_ended(call) \
+                and len(call.args) + sum(one.arg in ("x", "y") for one in call.keywords) == 1:
+            what = "Where of one argument"
+        if what and project.how_compiled(file, call):
+            yield file, call, (f"the shape of {called}'s result depends on values ({what}); an IPU "
+                               "program is static")
+
+
+@rule(
+    "host-call", "error", "A call back to Python in a compiled part",
+    """`py_function`, `numpy_function` and `py_func` leave the device: the whole IPU would wait for
+    Python. The compiler refuses them.""",
+    """Write it with TensorFlow's operations, do it in the dataset's `map`, or put it under
+    `ipu.scopes.outside_compilation_scope()`.""",
+    """
+    import numpy as np
+    import tensorflow as tf
+
+    @tf.function(jit_compile=True)
+    def step(x):
+        return tf.numpy_function(np.sinc, [x], tf.float32)
+    """,
+    """
+    import numpy as np
+    import tensorflow as tf
+
+    @tf.function(jit_compile=True)
+    def step(x):
+        return tf.sin(np.pi * x) / (np.pi * x)
+    """)
+def host_calls(project):
+    for file, call, called in project.calls():
+        if called in _HOST_CALLS and project.how_compiled(file, call):
+            yield file, call, f"{called} leaves the compiled part for Python"
+
+
+_HOST_CALLS = ("tf.py_function", "tf.numpy_function", "tf.py_func")
+for _one in _HOST_CALLS:
+    ABSENT.pop(_one, None)
+
+
+@rule(
+    "data-inside", "error", "tf.data in a compiled part",
+    """Datasets and iterators are the host's. A compiled part that makes one, or asks an iterator
+    of TensorFlow 1 for its next element, cannot be compiled.""",
+    """Make the dataset outside, and hand it over by an `IPUInfeedQueue`, or by `iter(dataset)`
+    in an `IPUStrategy` as an argument of the function.""",
+    """
+    import tensorflow as tf
+
+    @tf.function(jit_compile=True)
+    def step():
+        dataset = tf.data.Dataset.from_tensor_slices([[1.0, 2.0], [3.0, 4.0]])
+        return next(iter(dataset))
+    """,
+    """
+    import tensorflow as tf
+
+    dataset = tf.data.Dataset.from_tensor_slices([[1.0, 2.0], [3.0, 4.0]])
+
+    @tf.function(jit_compile=True)
+    def step(batches):
+        return next(batches)
+
+    step(iter(dataset))
+    """)
+def data_inside(project):
+    for file, call, called in project.calls():
+        is_data = called.startswith("tf.data.") and called.split(".")[2][:1].isupper() \
+            and not called.startswith(("tf.data.AUTOTUNE", "tf.data.Options"))
+        if is_data and project.how_compiled(file, call) and not isinstance(
+                file.value(call.func), ast.ClassDef):
+            yield file, call, f"{called} is in a part that is compiled for an IPU"

@@ -1,0 +1,163 @@
+"""Shapes that are not known when the program is compiled, and where they became so."""
+
+import ast
+
+from tremula.check import names
+from tremula.check.rules import add_argument, rule
+
+DATASET_METHODS = ("map", "shuffle", "repeat", "prefetch", "cache", "take", "skip", "filter",
+                   "interleave", "flat_map", "shard", "zip", "with_options", "concatenate",
+                   "batch", "padded_batch", "apply", "enumerate", "unbatch", "window")
+_TELLING = ("shuffle", "prefetch", "interleave", "flat_map", "map", "padded_batch", "cache")
+
+
+def is_dataset(project, file, node, deep=12):
+    """Whether an expression is a tf.data.Dataset for sure."""
+    if deep == 0 or node is None or isinstance(node, str):
+        return False
+    if isinstance(node, ast.Name):
+        values = [one for one in file.values(node) if one is not None and one is not node]
+        return any(is_dataset(project, file, one, deep - 1) for one in values)
+    if not isinstance(node, ast.Call):
+        return False
+    called = file.called(node) or ""
+    if called.startswith("tf.data.") and called.split(".")[2].endswith("Dataset") \
+            or called in ("tf.keras.utils.image_dataset_from_directory",
+                          "tf.keras.preprocessing.image_dataset_from_directory",
+                          "tensorflow_datasets.load"):
+        return True
+    if isinstance(node.func, ast.Attribute) and node.func.attr in DATASET_METHODS:
+        if is_dataset(project, file, node.func.value, deep - 1):
+            return True
+        owner = node.func.value  # parameter.shuffle(9).repeat()
+        return isinstance(owner, ast.Call) and isinstance(owner.func, ast.Attribute) \
+            and owner.func.attr in _TELLING and node.func.attr in DATASET_METHODS \
+            and not called.startswith(("np.", "tf."))
+    for other, function in project.functions(file, node.func, 3):
+        for one in ast.walk(function):
+            if isinstance(one, ast.Return) and is_dataset(project, other, one.value, deep - 3
+                                                          if deep > 3 else 0):
+                return True
+    return False
+
+
+def _is_mapped_on(call):
+    """Whether the chain that begins with a call has one of the words behind it."""
+    node = call
+    while isinstance(getattr(node, "parent", None), ast.Attribute) and isinstance(
+            getattr(node.parent, "parent", None), ast.Call):
+        if node.parent.attr in ("unbatch", "as_numpy_iterator", "window"):
+            return True
+        node = node.parent.parent
+    return False
+
+
+@rule(
+    "drop-remainder", "error", "Batches whose last one may be smaller",
+    """`batch(n)` gives batches of an unknown size, because the last one may be smaller. An IPU
+    program is compiled for one size.""",
+    """`batch(n, drop_remainder=True)`; where no item may be lost, `repeat()` before it.""",
+    """
+    import tensorflow as tf
+
+    dataset = tf.data.Dataset.from_tensor_slices([1.0, 2.0, 3.0]).batch(2)
+    """,
+    """
+    import tensorflow as tf
+
+    dataset = tf.data.Dataset.from_tensor_slices([1.0, 2.0, 3.0]).batch(2, drop_remainder=True)
+    """)
+def drop_remainder(project):
+    for file, call, called in project.calls():
+        if isinstance(call.func, ast.Attribute) and call.func.attr in ("batch", "padded_batch"):
+            method, position = call.func.attr, 1 if call.func.attr == "batch" else 3
+            if names.is_open_ended(call) or not call.args and not call.keywords \
+                    or _is_mapped_on(call):
+                continue
+            given = names.argument(call, "drop_remainder", position)
+            if given is not None and names.constant(given, True) is not False:
+                continue
+            if not is_dataset(project, file, call.func.value) and not _is_chain(file, call):
+                continue
+            edit = add_argument(file, call, "drop_remainder=True") if given is None else None
+            yield file, call.func, (f"{method}() without drop_remainder=True gives batches of "
+                                    "unknown size"), edit
+        elif called in ("tf.contrib.data.batch_and_drop_remainder",):
+            continue
+        elif called in ("tf.contrib.data.map_and_batch", "tf.data.experimental.map_and_batch") \
+                and names.argument(call, "drop_remainder") is None:
+            yield file, call, (f"{called.split('.')[-1]}() without drop_remainder=True gives "
+                               "batches of unknown size")
+
+
+def _is_chain(file, call):
+    """Whether the method call follows another of a dataset: data.shuffle(99).batch(9)."""
+    owner = call.func.value
+    return isinstance(owner, ast.Call) and isinstance(owner.func, ast.Attribute) \
+        and owner.func.attr in _TELLING and not (file.called(owner) or "tf.").startswith("np.") \
+        and owner.func.attr in ("shuffle", "prefetch", "interleave", "map", "cache") \
+        and not file.called(owner)
+
+
+@rule(
+    "unknown-shape", "error", "A shape that is unknown when the program is compiled",
+    """A dimension of None is known only when data comes. An IPU program is compiled for one shape;
+    Tremula compiles again for each set of shapes, a real IPU refuses.""",
+    """Write the number: `tf.placeholder(tf.float32, [BATCH, 784])`, `batch_size=` of `Input`, and
+    pad sequences to one length.""",
+    """
+    import tensorflow.compat.v1 as tf
+    tf.disable_v2_behavior()
+
+    images = tf.placeholder(tf.float32, [None, 784], name="images")
+    """,
+    """
+    import tensorflow.compat.v1 as tf
+    tf.disable_v2_behavior()
+
+    images = tf.placeholder(tf.float32, [32, 784], name="images")
+    """)
+def unknown_shape(project):
+    for file, call, called in project.calls():
+        if called in ("tf.placeholder", "tf.TensorSpec", "tf.keras.Input", "tf.keras.layers.Input",
+                      "tf.placeholder_with_default"):
+            is_spec, is_input = called == "tf.TensorSpec", called.endswith("Input")
+            if is_spec and not _of_function(call):
+                continue
+            node = names.argument(call, "shape", 0 if is_input or is_spec else 1)
+            if node is None and called == "tf.placeholder" and not names.is_open_ended(call):
+                if not _is_scalar_setting(call):
+                    yield file, call, "this placeholder has no shape"
+                continue
+            place = _none_in(file, node)
+            if place is not None and not _is_scalar_setting(call):
+                kind = {"tf.TensorSpec": "signature", "tf.placeholder": "placeholder"}.get(
+                    called, "input")
+                yield file, place, f"a dimension of this {kind} is unknown when it is compiled"
+
+
+def _is_scalar_setting(call):
+    """Whether a placeholder is a flag or a rate by its name: it may have any shape."""
+    name = names.constant(names.argument(call, "name", 2), "")
+    target = call.parent.targets[0] if isinstance(call.parent, ast.Assign) else None
+    words = f"{name} {getattr(target, 'id', getattr(target, 'attr', ''))}".lower()
+    return len(call.args) < 2 and any(word in words for word in (
+        "rate", "prob", "train", "lr", "step", "dropout"))
+
+
+def _of_function(call):
+    """Whether a TensorSpec is in the input_signature of a function."""
+    return any(isinstance(one, ast.keyword) and one.arg == "input_signature"
+               for one in names.parents(call))
+
+
+def _none_in(file, node):
+    """The None in a shape that is written out, also by a name."""
+    value = file.value(node) if isinstance(node, ast.Name) else node
+    if isinstance(value, (ast.List, ast.Tuple)):
+        for one in value.elts:
+            if isinstance(one, ast.Constant) and one.value is None:
+                return one if value is node else node
+    if isinstance(value, ast.BinOp) and isinstance(value.op, ast.Add):
+        return _none_in(file, value.left) or _none_in(file, value.right)
+    return None

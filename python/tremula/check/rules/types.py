@@ -1,0 +1,157 @@
+"""Types that an IPU does not have."""
+
+import ast
+
+from tremula.check import names
+from tremula.check.rules import replace, rule
+
+_WIDE = {"float64": "float32", "double": "float32", "complex64": "", "complex128": "",
+         "bfloat16": "float16"}
+_TYPED = {"tf.cast": 1, "tf.constant": 1, "tf.zeros": 1, "tf.ones": 1, "tf.placeholder": 0,
+          "tf.get_variable": 2, "tf.Variable": 4, "tf.convert_to_tensor": 1, "tf.random.normal": 3,
+          "tf.random.uniform": 3, "tf.random_normal": 3, "tf.random_uniform": 3, "tf.range": 3,
+          "tf.TensorSpec": 1, "tf.keras.Input": 9, "tf.keras.layers.Input": 9, "tf.fill": 9,
+          "tf.truncated_normal": 3, "tf.ones_like": 1, "tf.zeros_like": 1, "tf.to_double": 9}
+_EDGES = ("tf.placeholder", "tf.keras.Input", "tf.keras.layers.Input")
+
+
+def type_name(file, node):
+    """"float64" of tf.float64, np.float64 or "float64"; None for what is no type."""
+    if node is None:
+        return None
+    if isinstance(node, ast.Constant):
+        return node.value if isinstance(node.value, str) else None
+    name = file.resolve(node)
+    if name and name.startswith(("tf.", "np.", "tf.dtypes.")):
+        return name.split(".")[-1]
+    value = file.value(node) if isinstance(node, ast.Name) else None
+    if value is not None and value is not node and not isinstance(value, str):
+        return type_name(file, value)
+    return None
+
+
+def typed_calls(project):
+    """Yields (file, call, name, node of the type, its name) of what names the type of a tensor."""
+    for file, call, called in project.calls():
+        if called in _TYPED:
+            node = names.argument(call, "dtype", _TYPED[called])
+            found = type_name(file, node)
+            if found:
+                yield file, call, called, node, found
+        elif called.startswith("tf.keras.layers.") or called.startswith("tf.layers."):
+            node = names.argument(call, "dtype")
+            found = type_name(file, node)
+            if found:
+                yield file, call, called, node, found
+
+
+@rule(
+    "float64", "error", "float64, or another type that an IPU does not have",
+    """An IPU computes with float32 and float16, integers and booleans. Tensors of float64, of
+    complex numbers and of bfloat16 are refused at the device's door.""",
+    "Use float32 (or float16); convert the host's arrays with `astype(np.float32)`.",
+    """
+    import tensorflow as tf
+
+    @tf.function(jit_compile=True)
+    def step(x):
+        return tf.reduce_mean(tf.cast(x, tf.float64))
+    """,
+    """
+    import tensorflow as tf
+
+    @tf.function(jit_compile=True)
+    def step(x):
+        return tf.reduce_mean(tf.cast(x, tf.float32))
+    """)
+def wide_floats(project):
+    for file, call, called, node, name in typed_calls(project):
+        if name not in _WIDE or called in _EDGES and project.is_outside(file, call) \
+                and not project.for_ipu:
+            continue
+        is_layer = called.startswith(("tf.keras.layers.", "tf.layers."))
+        if called in _EDGES or is_layer or project.how_compiled(file, call):
+            better = f"; use {_WIDE[name]}" if _WIDE[name] else ""
+            yield file, node, f"an IPU has no {name}{better}"
+    for file, call, called in project.calls():
+        if called == "tf.keras.backend.set_floatx":
+            name = names.constant(names.argument(call, "floatx", 0))
+            if name in _WIDE:
+                yield file, call, f"an IPU has no {name}: all layers would be of it"
+        elif called == "ipu.ipu_infeed_queue.IPUInfeedQueue":
+            array = _wide_array(file, names.argument(call, "dataset", 0))
+            if array is not None:
+                yield file, array, ("this array is of NumPy's float64, and it goes to the infeed "
+                                    "queue; add .astype(np.float32)")
+
+
+_FLOAT64 = ("np.random.rand", "np.random.randn", "np.random.random", "np.random.normal",
+            "np.random.uniform", "np.random.random_sample", "np.linspace", "np.zeros", "np.ones")
+
+
+def _wide_array(file, node, deep=8):
+    """What makes an array of float64 at the source of a dataset, or None."""
+    node = file.value(node) if node is not None else None
+    while deep and isinstance(node, ast.Call):
+        called = file.called(node)
+        if called in ("tf.data.Dataset.from_tensor_slices", "tf.data.Dataset.from_tensors"):
+            given = node.args[0] if node.args else None
+            for one in given.elts if isinstance(given, (ast.Tuple, ast.List)) else [given]:
+                value = file.value(one)
+                if isinstance(value, ast.Call) and file.called(value) in _FLOAT64 \
+                        and names.argument(value, "dtype") is None \
+                        and not (file.called(value) in ("np.zeros", "np.ones")
+                                 and len(value.args) > 1):
+                    return value
+            return None
+        if not isinstance(node.func, ast.Attribute) or node.func.attr == "map":
+            return None
+        node, deep = file.value(node.func.value), deep - 1
+    return None
+
+
+@rule(
+    "int64", "warning", "int64 that becomes int32",
+    """An IPU has integers of 32 bits. int64 in a compiled part is narrowed: values over 2147483647
+    wrap, and labels of int64 that are fed to Keras or a queue are refused.""",
+    """Use int32: `tf.cast(x, tf.int32)`, `tf.argmax(x, output_type=tf.int32)`. Cast labels in the
+    dataset's `map`.""",
+    """
+    from tensorflow.python import ipu
+    import tensorflow.compat.v1 as tf
+
+    def body(x):
+        return tf.cast(x, tf.int64)
+
+    with tf.device("cpu"):
+        x = tf.placeholder(tf.float32, [8])
+    with ipu.scopes.ipu_scope("/device:IPU:0"):
+        y = ipu.ipu_compiler.compile(body, [x])
+    """,
+    """
+    from tensorflow.python import ipu
+    import tensorflow.compat.v1 as tf
+
+    def body(x):
+        return tf.cast(x, tf.int32)
+
+    with tf.device("cpu"):
+        x = tf.placeholder(tf.float32, [8])
+    with ipu.scopes.ipu_scope("/device:IPU:0"):
+        y = ipu.ipu_compiler.compile(body, [x])
+    """)
+def int64(project):
+    for file, call, called, node, name in typed_calls(project):
+        if name == "int64" and (called in _EDGES or project.how_compiled(file, call)):
+            edit = rename_type(file, node)
+            yield file, node, "int64 becomes int32 on an IPU; say int32", edit
+
+
+def rename_type(file, node):
+    """An edit from int64 to int32 of a type that is written out."""
+    if isinstance(node, ast.Attribute) and node.attr == "int64":
+        text = ast.get_source_segment(file.text, node)
+        return replace(file, node, text[:-len("int64")] + "int32") if text else None
+    if isinstance(node, ast.Constant):
+        return replace(file, node, '"int32"')
+    return None

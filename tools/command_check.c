@@ -1,0 +1,96 @@
+/* Owns: tremula check. */
+#include <getopt.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "tool.h"
+
+static void print_help(void) {
+  printf(
+      "usage: tremula check SCRIPT.py|FOLDER|MODEL... [--json | --sarif | --fix]\n\n"
+      "Says what keeps a TensorFlow program from running on an IPU: file, line, why, and the change\n"
+      "that mends it. Reads scripts, and the files of theirs that they import, and runs nothing.\n"
+      "Of a MODEL (a SavedModel, a GraphDef, Keras' file, HLO) it says which operations, types and\n"
+      "shapes an IPU cannot have. Needs Python, and TensorFlow for models.\n\n"
+      "  --json     findings and answers as JSON\n"
+      "  --sarif    as SARIF 2.1.0, for code hosts and editors\n"
+      "  --fix      the mechanical changes as a unified diff: ... --fix | patch -p0\n\n" //
+      LOWERING_HELP
+      "\n# tremula: ignore[RULE] in a line turns a rule off there. The exit code is 0 if nothing but\n"
+      "notes was found, 1 with errors or warnings, 2 after a mistake in the command line.\n");
+}
+
+/* The arguments of tremula.tool.check; NULL without memory. */
+static bool collect(string_list *list, char *output, const lowering_options *options,
+                    char **paths) {
+  bool fits = output == NULL || string_list_add(list, output);
+  const struct {
+    char *option;
+    const string_list *values;
+  } lists[] = {
+      {"--feed", &options->feeds}, {"--fetch", &options->fetches}, {"--shape", &options->shapes}};
+  if (options->signature != NULL) {
+    fits = fits && string_list_add(list, "--signature") &&
+           string_list_add(list, (char *)options->signature);
+  }
+  for (size_t i = 0; i < sizeof lists / sizeof *lists; ++i) {
+    for (size_t k = 0; k < lists[i].values->count; ++k) {
+      fits = fits && string_list_add(list, lists[i].option) &&
+             string_list_add(list, lists[i].values->items[k]);
+    }
+  }
+  fits = fits && string_list_add(list, "--");
+  for (; *paths != NULL; ++paths) fits = fits && string_list_add(list, *paths);
+  return fits && string_list_add(list, NULL);
+}
+
+int command_check(int argc, char **argv) {
+  enum { OPTION_JSON = OPTION_OWN, OPTION_SARIF, OPTION_FIX };
+  static const struct option longs[] = {
+      {"json", no_argument, NULL, OPTION_JSON},
+      {"sarif", no_argument, NULL, OPTION_SARIF},
+      {"fix", no_argument, NULL, OPTION_FIX},
+      {"help", no_argument, NULL, 'h'},
+      LOWERING_LONG_OPTIONS,
+      {NULL, 0, NULL, 0},
+  };
+  lowering_options options = {0};
+  char *output = NULL, *given;
+  bool fits = true;
+  int option, code = 0;
+  while (code == 0 && (option = getopt_long(argc, argv, ":h", longs, NULL)) != -1) {
+    given = option == OPTION_JSON    ? "--json"
+            : option == OPTION_SARIF ? "--sarif"
+            : option == OPTION_FIX   ? "--fix"
+                                     : NULL;
+    if (given != NULL && output != NULL && output != given) {
+      code = complain_usage("check", "%s or %s, not both", output, given);
+    } else if (given != NULL) {
+      output = given;
+    } else if (option == 'h') {
+      print_help();
+      return 0;
+    } else if (option == ':') {
+      code = complain_usage("check", "%s wants a value", argv[optind - 1]);
+    } else if (!lowering_option(&options, option, optarg, &fits)) {
+      code = complain_usage("check", "unknown option %s", argv[optind - 1]);
+    }
+  }
+  if (code == 0 && argc == optind) {
+    code = complain_usage("check", "say which script or MODEL to check");
+  }
+  for (int i = optind; code == 0 && i < argc; ++i) {
+    if (access(argv[i], R_OK) != 0) code = complain_usage("check", "cannot read %s", argv[i]);
+  }
+  if (code == 0) {
+    trm_error error = {0};
+    string_list list = {0};
+    fits = fits && collect(&list, output, &options, argv + optind);
+    const trm_status status = fits ? run_python("tremula.tool.check", list.items, &error)
+                                   : fail(&error, TRM_RESOURCE_EXHAUSTED, "out of memory");
+    free(list.items);
+    if (status != TRM_OK) code = complain(&error);
+  }
+  lowering_options_free(&options);
+  return code;
+}
