@@ -91,9 +91,8 @@ def diff(report):
         data = pathlib.Path(path).read_bytes().decode("utf-8", errors="surrogateescape")
         old = data.splitlines(keepends=True)
         new = changed(old, edits)
-        pieces += difflib.unified_diff(old, new, path, path)
-        if pieces and not pieces[-1].endswith("\n"):
-            pieces[-1] += "\n\\ No newline at end of file\n"
+        pieces += [one if one.endswith("\n") else one + "\n\\ No newline at end of file\n"
+                   for one in difflib.unified_diff(old, new, path, path)]
     return "".join(pieces)
 
 

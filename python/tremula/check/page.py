@@ -19,7 +19,8 @@ nothing of IPUs as well as those that do. For example:
 It reads and runs nothing: no script is imported, and TensorFlow is not loaded. Where the code does
 not tell, it is silent.
 
-    dataset.py:12:16: error: batch() without drop_remainder=True gives batches of unknown size [drop-remainder]
+    reader.py:17:28: error: batch() without drop_remainder=True gives batches of unknown size
+        [drop-remainder]
         `batch(n, drop_remainder=True)`; where no item may be lost, `repeat()` before it.
     1 file, 40 lines: 1 error
 
@@ -38,19 +39,19 @@ the command line.
 
     dataset = dataset.batch(32)  # tremula: ignore[drop-remainder]
 
-**--json** prints findings and answers as JSON. **--sarif** prints SARIF 2.1.0, which code hosts and
-editors show beside the code. **--fix** prints the changes that are mechanical as a unified diff, and
-changes no file.
+**--json** prints findings and answers as JSON. **--sarif** prints SARIF 2.1.0, which code hosts
+and editors show beside the code. **--fix** prints the changes that are mechanical as a unified
+diff, and changes no file.
 
 **In tests**, `tremula.testing.assert_portable("train.py")` fails with the findings, and
 `tremula.testing.assert_fits(executable, target="mk2", ipus=1)` with the plan of a model that does
 not fit.
 
-**Which code is for an IPU?** In IPU programs: functions that `ipu_compiler.compile`, `loops.repeat`,
-`pipelining_ops.pipeline`, `strategy.run` and IPUEstimators get, and what is under `ipu_scope`. In
-all programs also: functions of `tf.function`, an Estimator's `model_fn`, `call` of Keras layers and
-models. With each of them goes what it calls, also in other files. Functions that a dataset maps, and
-those under `outside_compilation_scope` or `tf.device("cpu")`, are the host's.
+**Which code is for an IPU?** In IPU programs: functions that `ipu_compiler.compile`,
+`loops.repeat`, `pipelining_ops.pipeline`, `strategy.run` and IPUEstimators get, and what is under
+`ipu_scope`. In all programs also: functions of `tf.function`, an Estimator's `model_fn`, `call` of
+Keras layers and models. With each of them goes what it calls, also in other files. Functions that a
+dataset maps, and what is under `outside_compilation_scope` or `tf.device("cpu")`, are the host's.
 
 Of the examples below, each bad one gives its rule and no other finding, and each good one none; a
 test runs them. `python -m tremula.check.page` writes this page.

@@ -22,7 +22,8 @@ _COMPILING = {
     "tf.function": [(0, "func")],
 }
 _FUNCTION = ("tf.function", "ipu.outlined_function", "ipu.functional_ops.outlined_function")
-_HOST = ("map", "filter", "flat_map", "interleave", "from_generator", "py_function", "numpy_function")
+_HOST = ("map", "filter", "flat_map", "interleave", "from_generator", "py_function",
+         "numpy_function")
 ESTIMATORS = tuple(name for name in _COMPILING if name.endswith("Estimator"))
 _CLASSES = ("Model", "Layer", "Sequential", "Functional")
 _METHODS = ("call", "train_step", "test_step", "predict_step")
@@ -74,7 +75,7 @@ class Project:
             for _, name in file.imports:
                 found = self._module(file, name)
                 if found is not None:
-                    waiting.append(found)
+                    waiting += [found, *_packages(found, name)]
         self.is_v1 = any(file.is_v1 for file in self.files) or self._has(
             "tf.disable_v2_behavior", "tf.placeholder", "tf.Session", "tf.get_variable",
             "tf.disable_eager_execution")
@@ -141,8 +142,7 @@ class Project:
             if isinstance(node.value, ast.Name) and node.value.id in ("self", "cls"):
                 own = next((one for one in names.parents(node) if isinstance(one, ast.ClassDef)),
                            None)
-                return [(file, one) for one in own.body if isinstance(one, names.FUNCTIONS)
-                        and one.name == node.attr] if own else []
+                return _method(file, own, node.attr)
             name = file.dotted(node)
             return self._imported(file, name) if name else []
         return []
@@ -241,6 +241,27 @@ class Project:
         for file in self.files:
             for call in file.calls:
                 yield file, call, file.called(call) or ""
+
+
+def _method(file, owner, name, deep=4):
+    """The method of a class, or of a class of the same file that it derives from."""
+    if not isinstance(owner, ast.ClassDef) or deep == 0:
+        return []
+    own = [(file, one) for one in owner.body if isinstance(one, names.FUNCTIONS)
+           and one.name == name]
+    return own or [one for base in owner.bases
+                   for one in _method(file, file.value(base), name, deep - 1)]
+
+
+def _packages(path, name):
+    """The __init__.py of the folders that an import of a module in them runs."""
+    found = []
+    for _ in range(name.strip(".").count(".")):
+        path = path.parent / "__init__.py"
+        if path.is_file():
+            found.append(path)
+        path = path.parent
+    return found
 
 
 def names_of(node):

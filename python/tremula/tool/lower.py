@@ -200,7 +200,7 @@ def _parse_feed(text):
     return name, f"{match['name']}:{match['port'] or 0}", dtype, dims
 
 
-def _read_graph(path):
+def read_graph(path):
     """The GraphDef in a file, binary or text."""
     import tensorflow as tf
     from google.protobuf import message, text_format
@@ -228,7 +228,7 @@ def graph(path, feeds, fetches, shapes, batch=None, variables=False):
     """Makes of a GraphDef what lower() takes. batch: the size for unknown first dimensions of
     inputs; variables: whether the graph may have variables."""
     import tensorflow as tf
-    graph_def = _read_graph(path)
+    graph_def = read_graph(path)
     nodes = {node.name: node for node in graph_def.node}
     feeds = [_parse_feed(text) for text in feeds]
     for name in [tensor for _, tensor, _, _ in feeds] + fetches:

@@ -4,7 +4,7 @@ import ast
 
 from tremula.check import names
 from tremula.check.names import FUNCTIONS
-from tremula.check.project import ESTIMATORS
+from tremula.check.project import ESTIMATORS, names_of
 from tremula.check.rules import rule
 
 
@@ -143,7 +143,8 @@ def _parts(node):
 def fed_loops(project):
     for file, call, _ in project.calls():
         loop = names.loop_around(call)
-        if loop is None or not isinstance(call.func, ast.Attribute) or call.func.attr != "run":
+        if loop is None or not isinstance(call.func, ast.Attribute) or call.func.attr != "run" \
+                or not project.is_v1 or "sess" not in names_of(call.func.value).lower():
             continue
         feed = names.argument(call, "feed_dict", 1)
         given = file.value(feed) if isinstance(feed, ast.Name) else feed
@@ -231,7 +232,7 @@ def round_trips(project):
 
 
 def _in_device_loop(project, file, call):
-    return any(project.compiled.get(one, ("", ""))[1] in ("ipu.loops.repeat", "ipu.loops.while_loop")
+    return any(project.compiled.get(one, ("", ""))[1].startswith("ipu.loops.")
                for one in names.parents(call))
 
 

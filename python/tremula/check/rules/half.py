@@ -70,7 +70,8 @@ def _is_half(file, node):
         optimizer.apply_gradients(zip(gradients, model.trainable_variables))
     """)
 def loss_scale(project):
-    if project.mentions("loss_scal", "lossscal", "scaled_loss", "scale_loss", "unscale", "alsoptimizer"):
+    if project.mentions("loss_scal", "lossscal", "scaled_loss", "scale_loss", "unscale",
+                        "alsoptimizer"):
         return
     policy = any(called in _POLICIES and names.constant(call.args[0] if call.args else None)
                  == "mixed_float16" for _, call, called in project.calls())

@@ -54,7 +54,7 @@ _KERAS = {
     config.configure_ipu_system()
     """)
 def older_api(project):
-    for file, node, _ in ((file, *one) for file in project.files for one in file.imports):
+    for file, node in project.nodes(ast.Import, ast.ImportFrom):
         yield from _imported(file, node)
     for file, call, called in project.calls():
         name = called.rpartition(".")[2]

@@ -1,0 +1,283 @@
+"""`tremula check`: the rules, what they find in programs of many styles, and how it is told.
+
+tests/data/check has the programs. A comment `#! RULE ...` at the end of a line says what is found
+there; nothing else may be."""
+import ast
+import json
+import pathlib
+import re
+import subprocess
+import sys
+
+import pytest
+
+from tremula import check, testing
+from tremula.check import names, output, page, rules
+
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+DATA = ROOT / "tests/data/check"
+PROGRAMS = sorted(DATA.glob("*.py")) + sorted(DATA.glob("chapter/*.py"))
+EXAMPLES = sorted((ROOT / "examples").rglob("*.py"))
+RULES = rules.load()
+
+
+def expected(paths):
+    return sorted((str(path), number, rule) for path in paths
+                  for number, line in enumerate(pathlib.Path(path).read_text().splitlines(), 1)
+                  for mark in re.findall(r"#!(.*)$", line) for rule in mark.split())
+
+
+def found(report):
+    return sorted((one.path, one.line, one.rule.id) for one in report.findings)
+
+
+@pytest.fixture
+def tool(tool):
+    tool.environment["TREMULA_PYTHON"] = sys.executable  # without the import of TensorFlow
+    return tool
+
+
+@pytest.mark.parametrize("path", PROGRAMS, ids=lambda path: path.stem)
+def test_program(path):
+    assert found(check.check([path])) == expected([path])
+
+
+def test_several_files():
+    report = check.check([DATA / "project/train.py"])
+    assert sorted(report.files) == [str(path) for path in sorted(
+        (DATA / "project").rglob("*.py"))]
+    assert found(report) == expected(report.files)
+
+
+def test_every_rule_is_found_in_a_program_or_example():
+    marked = {rule for _, _, rule in expected([*PROGRAMS, *(DATA / "project").rglob("*.py")])}
+    assert marked - set(RULES) == set()
+    assert set(RULES) - marked == {"syntax"}  # in their own examples
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_examples_are_clean(path):
+    assert found(check.check([path])) == []
+
+
+@pytest.mark.parametrize("rule", RULES.values(), ids=RULES)
+def test_rule(rule, tmp_path):
+    for name, text, wanted in (("bad", rule.bad, {rule.id}), ("good", rule.good, set())):
+        path = tmp_path / f"{name}.py"
+        path.write_text(text)
+        assert {one.rule.id for one in check.check([path]).findings} == wanted, name
+
+
+def test_page_is_that_of_the_rules():
+    assert (ROOT / "docs/check.md").read_text() == page.text(), \
+        "run python -m tremula.check.page > docs/check.md"
+
+
+def test_nothing_of_tensorflow_is_loaded():
+    text = ("import sys; from tremula import check, testing; check.check(sys.argv[1:]); "
+            "print(sorted({one.partition('.')[0] for one in sys.modules} & "
+            "{'tensorflow', 'numpy', 'keras'}))")
+    ran = subprocess.run([sys.executable, "-c", text, str(EXAMPLES[0])], text=True, check=True,
+                         capture_output=True, env={"PYTHONPATH": str(ROOT / "python")})
+    assert ran.stdout == "[]\n"
+
+
+# ---- Names ----
+
+@pytest.mark.parametrize("imports, expression, name", [
+    ("import tensorflow as tf", "tf.nn.relu", "tf.nn.relu"),
+    ("import tensorflow", "tensorflow.compat.v1.placeholder", "tf.placeholder"),
+    ("import tensorflow.compat.v1 as tf", "tf.placeholder", "tf.placeholder"),
+    ("from tensorflow.keras import layers as L", "L.Dense", "tf.keras.layers.Dense"),
+    ("import keras", "keras.Model", "tf.keras.Model"),
+    ("import tensorflow as tf\nK = tf.keras", "K.layers.Dense", "tf.keras.layers.Dense"),
+    ("from tensorflow.python import ipu", "ipu.ops.pipelining_ops.pipeline",
+     "ipu.pipelining_ops.pipeline"),
+    ("import tensorflow as tf", "tf.python.ipu.loops.repeat", "ipu.loops.repeat"),
+    ("from tensorflow.contrib.ipu import loops", "loops.repeat", "ipu.loops.repeat"),
+    ("from keras.ipu import PipelineStage", "PipelineStage", "ipu.keras.PipelineStage"),
+    ("try:\n  import tensorflow.compat.v1 as tf\nexcept ImportError:\n  import tensorflow as tf",
+     "tf.cast", "tf.cast"),
+    ("import tensorflow as tf\ndef f(tf):\n  return tf.cast", "tf.cast", None),
+    ("import tensorflow as tf\ntf = 3", "tf.cast", None),
+])
+def test_names(imports, expression, name):
+    text = imports if "return" in imports else f"{imports}\n{expression}\n"
+    file = names.File("x.py", text)
+    node = next(one for one in file.nodes if isinstance(one, (ast.Attribute, ast.Name))
+                and ast.unparse(one) == expression)
+    assert file.resolve(node) == name
+
+
+# ---- Output ----
+
+def test_text_ends_with_five_answers():
+    lines = output.text(check.check([DATA / "v1_mnist_session.py"])).splitlines()
+    assert lines[0].startswith(f"{DATA}/v1_mnist_session.py:13:33: error: ")
+    assert [line.split(":")[0] for line in lines[-5:]] == [
+        "size", "training or inference", "static shapes", "IPUs", "next"]
+    assert "training, which" in lines[-4] and "v1_mnist_session.py:13" in lines[-3]
+
+
+def test_answers():
+    answers = check.check([ROOT / "examples/replication.py"]).answers
+    assert "data parallel (ipu.cross_replica_optimizer.CrossReplicaOptimizer)" in answers[3]
+    answers = check.check([ROOT / "examples/pipelining.py"]).answers
+    assert answers[3].startswith("IPUs: 4 as configured; model parallel (ipu.pipelining_ops")
+    assert "examples/custom_loop.py" in check.check([DATA / "tf2_low_level.py"]).answers[4]
+
+
+def test_json():
+    path = DATA / "keras_variable_length.py"
+    data = json.loads(output.as_json(check.check([path])))
+    assert data["findings"] == [{
+        "rule": "unknown-shape", "level": "error", "file": str(path), "line": 4, "column": 29,
+        "message": data["findings"][0]["message"], "why": RULES["unknown-shape"].why,
+        "remedy": RULES["unknown-shape"].remedy, "fixable": False}]
+    assert set(data["answers"]) == {"size", "training or inference", "static shapes", "IPUs",
+                                    "next"}
+
+
+def test_sarif():
+    """What the schema of SARIF 2.1.0 requires of a log, its run, tool, rules and results."""
+    report = check.check([DATA / "ipu_half.py", DATA / "ipu_feeds_wrong.py"])
+    log = json.loads(output.sarif(report, RULES, "1.2.3"))
+    assert log["version"] == "2.1.0" and log["$schema"].endswith("sarif-schema-2.1.0.json")
+    [run] = log["runs"]
+    driver = run["tool"]["driver"]
+    assert driver["name"] == "tremula check" and driver["version"] == "1.2.3"
+    assert [one["id"] for one in driver["rules"]] == list(RULES)
+    for one in driver["rules"]:
+        assert one["shortDescription"]["text"] and one["help"]["text"]
+    assert len(run["results"]) == len(report.findings) > 10
+    for result in run["results"]:
+        assert driver["rules"][result["ruleIndex"]]["id"] == result["ruleId"]
+        assert result["level"] in ("error", "warning", "note") and result["message"]["text"]
+        place = result["locations"][0]["physicalLocation"]
+        assert place["artifactLocation"]["uri"].startswith("file:///")
+        assert place["region"]["startLine"] >= 1 and place["region"]["startColumn"] >= 1
+
+
+def test_sarif_has_the_fixes():
+    report = check.check([DATA / "ipu_old_sdk.py"])
+    results = json.loads(output.sarif(report, RULES, "0"))["runs"][0]["results"]
+    changes = [one["fixes"][0]["artifactChanges"][0]["replacements"][0] for one in results
+               if "fixes" in one]
+    assert {one["insertedContent"]["text"] for one in changes} == {
+        "tensorflow.python", "gradient_accumulation_count"}
+
+
+def test_fix_is_a_diff_that_mends(tmp_path):
+    (tmp_path / "a.py").write_text(
+        "import tensorflow as tf\n\n"
+        "é = tf.data.Dataset.range(9).batch(3); ö = tf.data.Dataset.range(9).batch(\n    3)\n"
+        "s = tf.data.Dataset.range(9).batch(3, drop_remainder=False)\n\n\n"
+        "@tf.function(experimental_compile=True)\ndef f(x):\n    return tf.cast(x, tf.int64)")
+    report = check.check([tmp_path / "a.py"])
+    assert len(report.findings) == 5
+    diff = output.diff(report).replace(str(tmp_path) + "/", "")
+    subprocess.run(["patch", "-s", "-p0"], input=diff, text=True, cwd=tmp_path, check=True)
+    assert (tmp_path / "a.py").read_text() == (
+        "import tensorflow as tf\n\n"
+        "é = tf.data.Dataset.range(9).batch(3, drop_remainder=True); "
+        "ö = tf.data.Dataset.range(9).batch(\n    3, drop_remainder=True)\n"
+        "s = tf.data.Dataset.range(9).batch(3, drop_remainder=False)\n\n\n"
+        "@tf.function(jit_compile=True)\ndef f(x):\n    return tf.cast(x, tf.int32)")
+    assert found(check.check([tmp_path / "a.py"])) == [
+        (str(tmp_path / "a.py"), 5, "drop-remainder")]
+
+
+# ---- Files that are strange ----
+
+@pytest.mark.parametrize("data", [
+    b"", b"\xef\xbb\xbfx = 1\n", b"\xff\xfe\x00", b"x = (", b"\0", b"print 'a'\n",
+    b"x = " + b"-" * 5000 + b"1\n", b"x = " + b"+".join([b"1"] * 3000) + b"\n",
+    b"from . import x\nfrom .... import y\nimport x.y\nimport self\n",
+    b"f = f\nf()\ndef g(a=g): return g\ng.batch(1)\nx = x.batch(x)\n",
+    b"a = b\nb = a\na.map(b).batch(3)\n", b"class A(A): pass\nclass B(C): pass\nclass C(B): pass\n",
+    b"with open('x') as f, g() as (h, i): pass\nlambda *a, **k: a\n(x := 1)\n",
+    b"async def f():\n  async for x in y: await x\nmatch 1:\n  case [a, *b]: pass\n",
+    b"import tensorflow as tf\ntf.data.Dataset.range(*a).batch(**b)\ntf.placeholder()\n"
+    b"tf.where()\ntf.device()\ntf.cast()\ntf.reduce_sum()\n@tf.function\ndef f(): f()\n",
+])
+def test_strange_files(data, tmp_path):
+    path = tmp_path / "strange.py"
+    path.write_bytes(data)
+    report = check.check([path])
+    assert output.text(report) and output.as_json(report) and output.sarif(report, RULES, "")
+    output.diff(report)
+    assert all(one.line >= 1 and one.column >= 1 for one in report.findings)
+
+
+def test_a_file_of_python_2(tmp_path):
+    (tmp_path / "old.py").write_bytes((DATA / "python2.py.txt").read_bytes())
+    [one] = check.check([tmp_path / "old.py"]).findings
+    assert (one.rule.id, one.line) == ("syntax", 2)
+
+
+# ---- For tests ----
+
+def test_assert_portable():
+    testing.assert_portable(EXAMPLES[0])
+    testing.assert_portable([DATA / "keras_variable_length.py"], ignore=["unknown-shape"])
+    testing.assert_portable(str(DATA / "ipu_old_sdk.py"))  # notes alone
+    with pytest.raises(AssertionError, match=r"1 obstacle .*\n.*length.py:4: .*\[unknown-shape\]"):
+        testing.assert_portable(DATA / "keras_variable_length.py")
+    with pytest.raises(ValueError, match="no rule 'shapes'"):
+        testing.assert_portable(EXAMPLES[0], ignore=["shapes"])
+
+
+HLO = """HloModule sum
+
+ENTRY main {
+  x = f32[SIZE] parameter(0)
+  y = TYPE[SIZE] parameter(1)
+  z = f32[SIZE] convert(y)
+  ROOT s = f32[SIZE] add(x, z)
+}
+"""
+
+
+def test_assert_fits(tmp_path):
+    (tmp_path / "small.hlo").write_text(HLO.replace("TYPE", "f32").replace("SIZE", "8"))
+    assert testing.assert_fits(tmp_path / "small.hlo", target="mk2", ipus=1).fits
+    (tmp_path / "large.hlo").write_text(HLO.replace("TYPE", "f32").replace("SIZE", "300000000"))
+    with pytest.raises(AssertionError, match="does not fit"):
+        testing.assert_fits(tmp_path / "large.hlo")
+
+
+# ---- The command ----
+
+def test_command(tool):
+    tool.write("clean.py", "import tensorflow as tf\n")
+    tool.write("bad.py", "import tensorflow as tf\nx = tf.data.Dataset.range(9).batch(2)\n")
+    assert "1 file, 1 lines: nothing found" in tool.ok("check", "clean.py")
+    ran = tool("check", "bad.py")
+    assert ran.returncode == 1 and ran.stderr == ""
+    assert ran.stdout.startswith("bad.py:2:30: error: batch()")
+    assert tool("check", "clean.py", "bad.py", "--fix").stdout.splitlines()[-1] == \
+        "+x = tf.data.Dataset.range(9).batch(2, drop_remainder=True)"
+    assert json.loads(tool("check", ".", "--json").stdout)["files"] == ["bad.py", "clean.py"]
+    assert json.loads(tool("check", "bad.py", "--sarif").stdout)["version"] == "2.1.0"
+    assert tool.ok("check", "--help").startswith("usage: tremula check")
+
+
+def test_a_module(tool):
+    tool.write("wide.hlo", HLO.replace("TYPE", "f64").replace("SIZE", "8"))
+    ran = tool("check", "wide.hlo")
+    assert ran.returncode == 1
+    assert ran.stdout.startswith("wide.hlo:5:1: error: 'y' is of float64")
+    tool.write("fine.hlo", HLO.replace("TYPE", "f32").replace("SIZE", "8"))
+    assert "nothing found" in tool.ok("check", "fine.hlo")
+
+
+@pytest.mark.parametrize("arguments, message", [
+    (["check"], "say which script or MODEL to check"),
+    (["check", "missing.py"], "cannot read missing.py"),
+    (["check", "x", "--frob"], "unknown option --frob"),
+    (["check", "--json", "--fix", "."], "--json or --fix, not both"),
+    (["check", "."], None),
+])
+def test_usage(tool, arguments, message):
+    text = tool.fails(*arguments, code=2 if message else 1)
+    assert text.startswith(message or ". is a folder with no .py file")
