@@ -14,30 +14,25 @@ static void print_help(void) {
       "shapes an IPU cannot have. Needs Python, and TensorFlow for models.\n\n"
       "  --json     findings and answers as JSON\n"
       "  --sarif    as SARIF 2.1.0, for code hosts and editors\n"
-      "  --fix      the mechanical changes as a unified diff: ... --fix | patch -p0\n\n" //
-      LOWERING_HELP
-      "\n# tremula: ignore[RULE] in a line turns a rule off there. The exit code is 0 if nothing but\n"
+      "  --fix      the mechanical changes as a unified diff: ... --fix | patch -p0\n\n"
+      "A SavedModel or a file of Keras':\n"
+      "  --shape NAME=DIMS   the shape of an input that has unknown dimensions: x=1,224,224,3\n"
+      "  --signature NAME    the signature of a SavedModel to take (serving_default)\n\n"
+      "# tremula: ignore[RULE] in a line turns a rule off there. The exit code is 0 if nothing but\n"
       "notes was found, 1 with errors or warnings, 2 after a mistake in the command line.\n");
 }
 
-/* The arguments of tremula.tool.check; NULL without memory. */
+/* Adds the arguments of tremula.tool.check; false without memory. */
 static bool collect(string_list *list, char *output, const lowering_options *options,
                     char **paths) {
   bool fits = output == NULL || string_list_add(list, output);
-  const struct {
-    char *option;
-    const string_list *values;
-  } lists[] = {
-      {"--feed", &options->feeds}, {"--fetch", &options->fetches}, {"--shape", &options->shapes}};
   if (options->signature != NULL) {
     fits = fits && string_list_add(list, "--signature") &&
            string_list_add(list, (char *)options->signature);
   }
-  for (size_t i = 0; i < sizeof lists / sizeof *lists; ++i) {
-    for (size_t k = 0; k < lists[i].values->count; ++k) {
-      fits = fits && string_list_add(list, lists[i].option) &&
-             string_list_add(list, lists[i].values->items[k]);
-    }
+  for (size_t i = 0; i < options->shapes.count; ++i) {
+    fits =
+        fits && string_list_add(list, "--shape") && string_list_add(list, options->shapes.items[i]);
   }
   fits = fits && string_list_add(list, "--");
   for (; *paths != NULL; ++paths) fits = fits && string_list_add(list, *paths);
@@ -51,7 +46,8 @@ int command_check(int argc, char **argv) {
       {"sarif", no_argument, NULL, OPTION_SARIF},
       {"fix", no_argument, NULL, OPTION_FIX},
       {"help", no_argument, NULL, 'h'},
-      LOWERING_LONG_OPTIONS,
+      {"signature", required_argument, NULL, OPTION_SIGNATURE},
+      {"shape", required_argument, NULL, OPTION_SHAPE},
       {NULL, 0, NULL, 0},
   };
   lowering_options options = {0};

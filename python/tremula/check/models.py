@@ -23,6 +23,8 @@ def check(path, arguments):
     rules.load()
     module = None if os.path.isdir(path) or path.endswith((".keras", ".h5", ".hdf5")) \
         else _module(path)
+    if module is not None and (arguments.shape or arguments.signature):
+        raise tool.Complaint("a module of HLO has shapes: --shape and --signature do nothing")
     found = _of_module(path, module) if module is not None else _of_tensorflow(path, arguments)
     findings, seen = [], set()
     for rule, message, line in found:
@@ -49,7 +51,7 @@ def _module(path):
     try:
         return core.Module.read_file(path)
     except core.TremulaError as error:
-        if path.endswith(".hlo"):
+        if not path.endswith((".pb", ".pbtxt")):
             raise tool.Complaint(str(error)) from error
         return None
 
@@ -80,6 +82,8 @@ def _of_tensorflow(path, arguments):
     from tremula.tool import lower
     given = dict(lower.parse_shape(text) for text in arguments.shape)
     nodes, inputs = _read(path, arguments)
+    lower.refuse_unused({one: 0 for one in given if one not in dict(inputs)},
+                        [name for name, _ in inputs])
     for name, shape in inputs:
         if name not in given and not shape.is_fully_defined():
             text = "unknown" if shape.rank is None else str(shape.as_list()).replace("None", "?")
@@ -113,7 +117,7 @@ def _read(path, arguments):
     import tensorflow as tf
     from tremula.tool import lower
     if os.path.isdir(path):
-        name = (arguments.signature or ["serving_default"])[-1]
+        name = arguments.signature or "serving_default"
         try:
             with tf.device("/device:CPU:0"):
                 loaded = tf.saved_model.load(path)

@@ -21,7 +21,8 @@ def text(report):
               if (count := sum(one.rule.level == level for one in report.findings))]
     found = ", ".join(counts) or "nothing found"
     files = f"{len(report.files)} file{'s' * (len(report.files) != 1)}"
-    lines += [f"{files}, {report.lines} lines: {found}", *report.answers]
+    size = f"{files}, {report.lines} lines" if report.lines else files
+    lines += [f"{size}: {found}", *report.answers]
     return "\n".join(lines) + "\n"
 
 

@@ -18,8 +18,8 @@ def main():
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--sarif", action="store_true")
     parser.add_argument("--fix", action="store_true")
-    for option in ("--signature", "--shape", "--feed", "--fetch"):
-        parser.add_argument(option, action="append", default=[])
+    parser.add_argument("--signature")
+    parser.add_argument("--shape", action="append", default=[])
     arguments = parser.parse_args()
     try:
         report = run(arguments)
@@ -39,6 +39,11 @@ def run(arguments):
     if len(arguments.paths) == 1 and is_model(arguments.paths[0]):
         from tremula.check import models
         return models.check(arguments.paths[0], arguments)
+    for path in arguments.paths:
+        if is_model(path):
+            raise tool.Complaint(f"{path} is a model: check it by itself")
+    if arguments.shape or arguments.signature:
+        raise tool.Complaint("--shape and --signature are for models, and this is none")
     return check.check(scripts(arguments.paths))
 
 
@@ -59,7 +64,10 @@ def is_model(path):
     path = pathlib.Path(path)
     if path.is_dir():
         return (path / "saved_model.pb").is_file() or (path / "saved_model.pbtxt").is_file()
-    return path.suffix in (".keras", ".h5", ".hdf5", ".pb", ".pbtxt", ".hlo")
+    if path.suffix in (".keras", ".h5", ".hdf5", ".pb", ".pbtxt", ".hlo"):
+        return True
+    with open(path, "rb") as file:
+        return path.suffix != ".py" and file.read(9) == b"HloModule"  # a dump of XLA's
 
 
 def show(report, arguments):

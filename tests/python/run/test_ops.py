@@ -100,6 +100,16 @@ def test_supported_ops():
     assert "FFT" not in ops and "ComplexAbs" not in ops and len(ops) > 300
 
 
+def test_check_knows_what_the_device_lacks():
+    from tremula.check.absent_ops import ABSENT
+    from tremula.tf import absent_ops
+    from tremula.tf.inner import versions
+    assert not set(ABSENT.values()) & set(runtime.supported_ops())
+    if versions.tensorflow_version() == "2.15.1":
+        assert ABSENT == absent_ops.table(), \
+            "run python -m tremula.tf.absent_ops > python/tremula/check/absent_ops.py"
+
+
 def test_no_type_that_the_op_itself_forbids():
     from tensorflow.python.framework import dtypes, op_def_registry
     for op, attributes in runtime.supported_ops().items():

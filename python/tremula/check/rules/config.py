@@ -89,7 +89,7 @@ def idle_options(project):
     known = _options()
     for file, node, path in settings(project):
         option = known.get(path)
-        if option is not None and option.type is not None \
+        if option is not None and option.type is not None and not option.private \
                 and option.effect in ("", config_options.NOTHING_YET):
             yield file, node, f"'{path}' has no effect in Tremula"
     for file, node, name in _flags(project):

@@ -12,9 +12,7 @@ _NO_SHAPE = {"tf.unique": "Unique", "tf.unique_with_counts": "UniqueWithCounts",
              "tf.image.non_max_suppression_with_scores": "NonMaxSuppressionV5",
              "tf.sets.intersection": "a set operation", "tf.sets.difference": "a set operation",
              "tf.ragged.boolean_mask": "a ragged operation",
-             "tf.RaggedTensor.from_tensor": "a ragged operation",
-             "tf.ragged.constant": "a ragged tensor", "tf.setdiff1d": "ListDiff",
-             "tf.sparse.from_dense": "Where", "tf.masked_select": "Where"}
+             "tf.ragged.constant": "a ragged tensor", "tf.sparse.from_dense": "Where"}
 _SUMMARIES = ("tf.summary.", "tf.contrib.summary.")
 
 
