@@ -5,6 +5,7 @@
 """
 
 import ast
+import functools
 import re
 
 # A module as it is imported -> how this package names it; the longest that fits counts.
@@ -19,6 +20,7 @@ _V1 = re.compile(r"^tensorflow\.(compat\.v1|contrib)\b")
 _DEEP = 12  # names of names that are followed
 
 
+@functools.lru_cache(maxsize=None)
 def canonical(name):
     """The canonical form of a dotted name that begins with an imported module's."""
     parts = name.split(".")

@@ -81,6 +81,8 @@ class Project:
             "tf.disable_eager_execution")
         self.for_ipu = any(names.canonical(name).split(".")[0] == "ipu"
                            for file in self.files for _, name in file.imports)
+        self._calls = [(file, call, file.called(call) or "") for file in self.files
+                       for call in file.calls]
         self.compiled, self.hosted = {}, set()
         self._find_compiled()
 
@@ -237,10 +239,8 @@ class Project:
                     yield file, node
 
     def calls(self):
-        """Yields (file, call, canonical name or "") of every call."""
-        for file in self.files:
-            for call in file.calls:
-                yield file, call, file.called(call) or ""
+        """(file, call, canonical name or "") of every call."""
+        return self._calls
 
 
 def _method(file, owner, name, deep=4):

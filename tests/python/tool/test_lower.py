@@ -176,3 +176,19 @@ def test_ops(tool):
     assert "T=" in rows["MatMul"] and "float16" in rows["MatMul"]
     assert "float64" not in rows["MatMul"]
     assert "Conv2D" in rows and "FFT" not in rows
+
+
+def test_what_check_says_of_models(tool, models):
+    ran = tool("check", models / "saved")
+    assert ran.returncode == 1 and f"{models}/saved:1:1: error: the input 'zeta'" in ran.stdout
+    assert "1 file: 1 error" in ran.stdout and "[unknown-shape]" in ran.stdout
+    assert "nothing found" in tool.ok("check", models / "saved", "--shape", "zeta=3,4")
+    words = tool("check", models / "saved", "--signature", "words").stdout
+    assert "is the op StringLength, which an IPU does not have [unsupported-op]" in words
+    assert "1 file: 1 error" in tool("check", models / "graph.pb").stdout
+    assert "graph.pbtxt:1:1: error: the input 'in/x' has the shape [?, 3]" in tool(
+        "check", models / "graph.pbtxt").stdout
+    assert tool.fails("check", models / "saved", "--shape", "beta=1").startswith(
+        "--shape names 'beta', which is not an input")
+    assert tool.fails("check", models / "saved", "--signature", "no") == \
+        f"{models}/saved has no signature 'no'. It has: serving_default, words"

@@ -13,6 +13,7 @@ _NO_SHAPE = {"tf.unique": "Unique", "tf.unique_with_counts": "UniqueWithCounts",
              "tf.sets.intersection": "a set operation", "tf.sets.difference": "a set operation",
              "tf.ragged.boolean_mask": "a ragged operation",
              "tf.ragged.constant": "a ragged tensor", "tf.sparse.from_dense": "Where"}
+_HOST_CALLS = ("tf.py_function", "tf.numpy_function", "tf.py_func")
 _SUMMARIES = ("tf.summary.", "tf.contrib.summary.")
 
 
@@ -40,7 +41,7 @@ _SUMMARIES = ("tf.summary.", "tf.contrib.summary.")
 def unsupported(project):
     for file, call, called in project.calls():
         op = ABSENT.get(called)
-        if op is None or called.startswith(_SUMMARIES):
+        if op is None or called in _HOST_CALLS or called.startswith(_SUMMARIES):
             continue
         how = project.how_compiled(file, call)
         if how:
@@ -135,11 +136,6 @@ def host_calls(project):
     for file, call, called in project.calls():
         if called in _HOST_CALLS and project.how_compiled(file, call):
             yield file, call, f"{called} leaves the compiled part for Python"
-
-
-_HOST_CALLS = ("tf.py_function", "tf.numpy_function", "tf.py_func")
-for _one in _HOST_CALLS:
-    ABSENT.pop(_one, None)
 
 
 @rule(
