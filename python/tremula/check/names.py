@@ -20,7 +20,7 @@ _V1 = re.compile(r"^tensorflow\.(compat\.v1|contrib)\b")
 _DEEP = 12  # names of names that are followed
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def canonical(name):
     """The canonical form of a dotted name that begins with an imported module's."""
     parts = name.split(".")
