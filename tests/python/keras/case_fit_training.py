@@ -1,6 +1,8 @@
 """What fit, evaluate and predict compute beside plain training: weights of samples and classes,
 losses of layers, several inputs and outputs, metrics of replicas, mixed precision, schedules."""
 
+import functools
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -237,6 +239,9 @@ def test_called_outside_of_the_scope_and_across_epochs():
     assert made.test_on_batch(X, Y) == pytest.approx(made.evaluate(X, Y, verbose=0), rel=1e-5)
 
 
+WORDS = np.arange(12).reshape(4, 3) % 9
+
+
 def _of_words():
     keras.utils.set_random_seed(1)
     made = keras.Sequential([layers.Embedding(9, 4), layers.LSTM(3), layers.Dense(1)])
@@ -244,20 +249,25 @@ def _of_words():
     return made
 
 
+@functools.cache
+def _stock_of_words():
+    """(stock Keras' model after three batches, what its methods gave)."""
+    made = _of_words()
+    found = [made.train_on_batch(WORDS, Y[:4]) for _ in range(3)]
+    return made, [*found, made.test_on_batch(WORDS, Y[:4]), made.predict_on_batch(WORDS)[:2, 0]]
+
+
 @pytest.mark.parametrize("extensions", [True, False])
 def test_batches_of_words_one_by_one(extensions):
     """Stock Keras' step, which no function of the program's says to compile."""
-    words, y = np.arange(12).reshape(4, 3) % 9, Y[:4]
     with fitting.scope(enable_keras_extensions=extensions):
         made = _of_words()
-        found = [made.train_on_batch(words, y) for _ in range(2)]
+        found = [made.train_on_batch(WORDS, Y[:4]) for _ in range(2)]
         fitting.events()
-        found.append(made.train_on_batch(words, y))
+        found.append(made.train_on_batch(WORDS, Y[:4]))
         assert fitting.events()["EXECUTE"] == 1
-        found += [made.test_on_batch(words, y), made.predict_on_batch(words)[:2, 0]]
-    stock = _of_words()
-    expected = [stock.train_on_batch(words, y) for _ in range(3)]
-    expected += [stock.test_on_batch(words, y), stock.predict_on_batch(words)[:2, 0]]
+        found += [made.test_on_batch(WORDS, Y[:4]), made.predict_on_batch(WORDS)[:2, 0]]
+    stock, expected = _stock_of_words()
     np.testing.assert_allclose(found, expected, rtol=1e-4)
     fitting.same_weights(made, stock)
 
