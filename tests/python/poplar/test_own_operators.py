@@ -279,9 +279,10 @@ def test_overlapping_writes_are_refused(on_ipu, op):
     ("poplar", tf.errors.InternalError, r"\[Poplar\]\[Build graph\] poplar_error: a poplar error"),
     ("poplibs", tf.errors.UnknownError, "a poplibs error"),
     ("standard", tf.errors.UnknownError, "a standard error"),
-    ("other", tf.errors.UnknownError, "exception"),
-    ("view", tf.errors.InternalError, r"\[Poplar\]\[Build graph\] \w+: "),
-    ("vertex", tf.errors.InternalError, "NoSuchVertex"),
+    ("other", tf.errors.UnknownError, "no std::exception"),
+    ("view", tf.errors.InternalError,
+     r"\[Poplar\]\[Build graph\] index_error: .*slice \[0, 100"),
+    ("vertex", tf.errors.InternalError, "no codelet 'NoSuchVertex'"),
     ("codelets", tf.errors.InternalError, "nowhere.gp"),
     ("", tf.errors.InternalError, "has mismatched outputs number, expected: 1, returned: 0"),
 ])
@@ -294,7 +295,8 @@ def test_what_build_throws(on_ipu, op, attributes, error, message):
 def test_a_missing_gp(on_ipu, op):
     result = on_ipu(lambda: op("Rotate", [tf.zeros([3]), tf.zeros([3]), 1.0], F3, F3,
                                gp_path="/nowhere.gp"))
-    with pytest.raises(tf.errors.InternalError, match="file_load_error.*/nowhere.gp"):
+    with pytest.raises(tf.errors.InternalError,
+                       match="file_load_error: the codelets /nowhere.gp cannot be read"):
         run(result)
 
 
@@ -309,7 +311,7 @@ def test_assembly(on_ipu, op, tmp_path):
     (tmp_path / "a.S").write_text("nop")
     result = on_ipu(lambda: op("Rotate", [tf.zeros([3]), tf.zeros([3]), 1.0], F3, F3,
                                gp_path=str(tmp_path / "a.S")))
-    with pytest.raises(tf.errors.InternalError, match="assembly"):
+    with pytest.raises(tf.errors.InternalError, match="are assembly of an IPU"):
         run(result)
 
 

@@ -3,7 +3,6 @@
 #include <poplar/Tensor.hpp>
 #include <poplin/MatMul.hpp>
 #include <popops/ElementWise.hpp>
-#include <popops/ScaledAdd.hpp>
 #include <popops/Zero.hpp>
 #include <poputil/TileMapping.hpp>
 #include <poputil/Util.hpp>
@@ -77,19 +76,6 @@ Program Rotate(poplar::Graph &graph, const Tensors &inputs, Tensors &outputs,
   return program;
 }
 
-/* a3: the first input grows by the second, in place. */
-void Grow_metadata(std::vector<int64_t> &, std::vector<int64_t> &,
-                   std::map<int64_t, int64_t> &aliases, bool &, bool &, bool &, uint32_t) {
-  aliases[0] = 0;
-}
-Program Grow(poplar::Graph &graph, const Tensors &inputs, Tensors &outputs, const std::string &,
-             const std::string &debug) {
-  Sequence program;
-  popops::scaledAddTo(graph, inputs[0], inputs[1], 2.0f, program, debug);
-  outputs.push_back(inputs[0]);
-  return program;
-}
-
 /* a4: the second input is laid out by its allocator; b counts. */
 void Product_metadata(std::vector<int64_t> &allocating, std::vector<int64_t> &,
                       std::map<int64_t, int64_t> &, bool &, bool &is_stateless, bool &, uint32_t) {
@@ -119,41 +105,5 @@ Program Count(poplar::Graph &graph, const Tensors &inputs, Tensors &outputs, con
   popops::addInPlace(graph, count, inputs[0], program, debug);
   outputs.push_back(poputil::duplicate(graph, count, program, debug));
   return program;
-}
-
-/* a6: a root of x * x * x = target by bisection, as often as a vertex asks for. */
-Program Root(poplar::Graph &graph, const Tensors &inputs, Tensors &outputs, const std::string &,
-             const std::string &debug) {
-  Sequence program, condition, body;
-  poplar::Tensor ends = graph.addVariable(poplar::FLOAT, {2}, debug + "/ends");
-  poplar::Tensor goes = graph.addVariable(poplar::BOOL, {}, debug + "/goes");
-  poplar::Tensor first = graph.addConstant<float>(poplar::FLOAT, {2}, {0.0f, 100.0f});
-  graph.setTileMapping(ends, 0);
-  graph.setTileMapping(goes, 0);
-  graph.setTileMapping(first, 0);
-  poplar::ComputeSet asks = graph.addComputeSet(debug + "/asks");
-  poplar::ComputeSet halves = graph.addComputeSet(debug + "/halves");
-  poplar::VertexRef ask = graph.addVertex(asks, "Ask", {{"ends", ends}, {"goes", goes}});
-  poplar::VertexRef halve = graph.addVertex(
-      halves, "Halve", {{"low", ends[0]}, {"high", ends[1]}, {"target", inputs[0][0]}});
-  graph.setTileMapping(ask, 0);
-  graph.setTileMapping(halve, 0);
-  program.add(poplar::program::Copy(first, ends));
-  condition.add(poplar::program::Execute(asks));
-  body.add(poplar::program::Execute(halves));
-  program.add(poplar::program::RepeatWhileTrue(condition, goes, body));
-  outputs.push_back(ends.slice(0, 1));
-  return program;
-}
-
-/* a11: what is thrown. */
-Program Throw(poplar::Graph &graph, const Tensors &inputs, Tensors &outputs,
-              const std::string &attributes, const std::string &) {
-  if (attributes == "poplar") throw poplar::poplar_error("no such luck");
-  if (attributes == "poplibs") throw poputil::poplibs_error("no such library");
-  if (attributes == "other") throw 3;
-  if (attributes == "index") outputs.push_back(inputs[0].slice(0, 1000));
-  if (attributes == "vertex") graph.addVertex(graph.addComputeSet("set"), "Nothing");
-  return Sequence();
 }
 }

@@ -23,28 +23,3 @@ class Rotate : public poplar::Vertex {
 };
 template class Rotate<float>;
 template class Rotate<half>;
-
-/* Whether the ends are apart by more than a thousandth. */
-class Ask : public poplar::Vertex {
- public:
-  poplar::Input<poplar::Vector<float, poplar::VectorLayout::ONE_PTR>> ends;
-  poplar::Output<bool> goes;
-
-  bool compute() {
-    *goes = ends[1] - ends[0] > 1e-3f;
-    return true;
-  }
-};
-
-class Halve : public poplar::Vertex {
-  poplar::InOut<float> low, high;
-  poplar::Input<float> target;
-
- public:
-  bool compute() {
-    const float middle = (low + high) / 2;
-    if (middle * middle * middle < target) low = middle;
-    else high = middle;
-    return true;
-  }
-};
