@@ -50,16 +50,6 @@ static trm_status add_worked_out(const trm_program *program, const char *what, i
   return add(program, advice, list, error);
 }
 
-trm_status trm_advice_add_batch(const trm_program *program, trm_advice_list *list,
-                                trm_error *error) {
-  const trm_program_memory *m = &program->memory;
-  int64_t worst = 0;
-  for (uint32_t t = 0; t < m->num_tiles; ++t) {
-    worst = trm_most(worst, m->always_live[t] + m->not_always_live[t] / 2 + m->gaps[t]);
-  }
-  return add_worked_out(program, "half the batch", worst, list, error);
-}
-
 static int by_use(const void *a, const void *b) {
   const trm_advice *l = a, *r = b;
   if (l->fits != r->fits) return l->fits ? -1 : 1;
@@ -74,20 +64,47 @@ void trm_advice_sort(trm_advice_list *list) {
 
 /* The bytes of the fullest tile at its fullest step, by what a change would shrink. */
 typedef struct fullest {
-  int64_t float32;   /* arrays of float32, and the temporaries of the same steps */
-  int64_t of_plans;  /* temporaries of convolutions and products */
-  int64_t of_update; /* what outputs update: weights and the optimizer's state */
+  int64_t float32;    /* arrays of float32, and the temporaries of the same steps */
+  int64_t of_plans;   /* temporaries of convolutions and products */
+  int64_t of_update;  /* what outputs update: weights and the optimizer's state */
+  int64_t of_weights; /* what is not always live and as large as a weight: gradients, updates */
 } fullest;
 
 static bool is_planned_kind(const trm_program *program, uint32_t source) {
   return source != TRM_NO_INDEX && program->sources[source].plan != NULL;
 }
 
+static int by_bytes(const void *a, const void *b) {
+  const int64_t *l = a, *r = b;
+  return (*l > *r) - (*l < *r);
+}
+
+/* The sizes of all weights, sorted. */
+static trm_status sizes_of_weights(const trm_program *program, int64_t **out, size_t *out_count,
+                                   trm_error *error) {
+  int64_t *sizes = trm_allocate_zeroed((size_t)program->num_variables + 1, sizeof *sizes);
+  CHECK_MEMORY(sizes, "advice");
+  size_t count = 0;
+  for (uint32_t v = 0; v < program->num_variables; ++v) {
+    if (program->variables[v].is_weight) sizes[count++] = program->variables[v].total_bytes;
+  }
+  qsort(sizes, count, sizeof *sizes, by_bytes);
+  *out = sizes;
+  *out_count = count;
+  return TRM_OK;
+}
+
 static trm_status look_at_fullest(const trm_program *program, fullest *out, trm_error *error) {
   const uint32_t tiles = program->tiles_per_ipu, tile = program->totals.worst_tile;
   const uint32_t step = program->totals.worst_step;
+  int64_t *sizes;
+  size_t num_sizes;
+  TRY(sizes_of_weights(program, &sizes, &num_sizes, error));
   int64_t *bytes = trm_allocate_zeroed(tiles, sizeof *bytes);
-  CHECK_MEMORY(bytes, "advice");
+  if (bytes == NULL) {
+    trm_free(sizes);
+    FAIL_NO_MEMORY("advice");
+  }
   for (uint32_t v = 0; v < program->num_variables; ++v) {
     const trm_program_variable *o = &program->variables[v];
     const bool alive = o->always_live || (o->live.begin <= step && step < o->live.end);
@@ -99,8 +116,12 @@ static trm_status look_at_fullest(const trm_program *program, fullest *out, trm_
     if (o->dtype == TRM_F32 || temporary) out->float32 += here;
     if (temporary && is_planned_kind(program, o->source)) out->of_plans += here;
     if (o->is_updated) out->of_update += here;
+    if (!o->always_live && bsearch(&o->total_bytes, sizes, num_sizes, sizeof *sizes, by_bytes)) {
+      out->of_weights += here;
+    }
   }
   trm_free(bytes);
+  trm_free(sizes);
   return TRM_OK;
 }
 
@@ -148,6 +169,16 @@ static trm_status find_promises(const trm_program *program, promise *out, size_t
   }
   *out_count = count;
   return TRM_OK;
+}
+
+trm_status trm_advice_add_batch(const trm_program *program, trm_advice_list *list,
+                                trm_error *error) {
+  fullest now = {0};
+  TRY(look_at_fullest(program, &now, error));
+  const int64_t grows =
+      program->memory.not_always_live[program->totals.worst_tile] - now.of_weights;
+  return add_worked_out(program, "half the batch",
+                        program->totals.worst_tile_bytes - trm_most(0, grows) / 2, list, error);
 }
 
 static int by_promise(const void *a, const void *b) {

@@ -28,7 +28,7 @@ trm_status trm_program_find_advice(const trm_program *program, trm_advice_list *
 trm_status trm_advice_add_planned(const trm_program *program, const trm_change *change,
                                   const trm_program *changed, trm_advice_list *list,
                                   trm_error *error);
-/* Appends half the batch, worked out from what is not always live. */
+/* Appends half the batch, worked out from what is not always live, gradients apart. */
 trm_status trm_advice_add_batch(const trm_program *program, trm_advice_list *list,
                                 trm_error *error);
 /* Sorts: what fits first, then by the bytes that are saved. */
