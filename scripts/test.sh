@@ -127,6 +127,7 @@ if [ "$mode" != jax ]; then
   need_library cmocka libcmocka-dev
   need_command g++ g++
   need_command ar binutils
+  need_command patch patch
 fi
 use_ccache
 set_up
