@@ -144,7 +144,8 @@ class Plan:
             core.library().trm_free(ctypes.cast(rows, c_void_p))
 
     def explain(self, with_advice=True):
-        """Where memory is fullest, and what would help; each advice is planned."""
+        """Where memory is fullest, and what would help: the two changes that promise most
+        are planned, the others worked out. `tremula plan` searches longer."""
         block = c_void_p()
         core._call("trm_program_explain", self._handle, with_advice, byref(block))
         return core._take_block(block).decode("utf-8", "replace")
