@@ -1,12 +1,13 @@
 # What users and developers type. The work is done by scripts/.
 
-.PHONY: help demo test test-all test-jax style sanitize nightly bench bench-league wheel clean
+.PHONY: help demo test test-all test-jax docs style sanitize nightly bench bench-league wheel clean
 
 help:
 	@echo "make demo      on a fresh machine: installs what is missing, builds, runs the examples"
 	@echo "make test      the same set-up, then the tests"
 	@echo "make test-all  the long ones too: differential tests, sanitizers"
 	@echo "make test-jax  tremula.jax with a range of versions of JAX, each in .venv-jax-VERSION"
+	@echo "make docs      the documentation as a site with a search, in build/site"
 	@echo "make style     what clang-format, clang-tidy and ruff find (after make test)"
 	@echo "make sanitize  the C tests with the address and undefined-behaviour sanitizers"
 	@echo "make nightly   hours: fuzzing, interrupts, damaged profiles, failing writes (after make test)"
@@ -31,6 +32,9 @@ test-all:
 test-jax:
 	@bash scripts/test.sh jax
 
+docs:
+	@bash scripts/docs.sh
+
 style:
 	@bash scripts/style.sh
 
@@ -50,4 +54,4 @@ wheel:
 	@bash scripts/wheel.sh
 
 clean:
-	rm -rf build .venv .venv-2.21 .venv-jax-* .venv-bench-*
+	rm -rf build .venv .venv-2.21 .venv-jax-* .venv-bench-* .venv-types .venv-docs

@@ -142,7 +142,10 @@ if [ "$mode" != sanitize ]; then
   install_plugin .venv
   install_mpi .venv
   install_browser "$mode"
-  if [ "$mode" = all ]; then install_types; fi
+  if [ "$mode" = all ]; then
+    install_types
+    bash scripts/docs.sh install || true # without it the tests of the site are skipped
+  fi
   install_packages .venv style clang-format==18.1.8 clang-tidy==18.1.8 ruff==0.17.6
   test_c release
   analyze=()

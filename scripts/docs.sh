@@ -1,0 +1,19 @@
+#!/usr/bin/env bash
+# make docs: the site of the documentation in build/site, from the pages as they are. Warnings are
+# errors. Needs a network once, for the environment .venv-docs.
+#   scripts/docs.sh [install]   install: only the environment
+source "$(dirname "$0")/common.sh"
+
+if ! .venv-docs/bin/python -m pip --version >/dev/null 2>&1; then
+  find_python
+  install_missing
+  make_environment .venv-docs "$PYTHON"
+fi
+# The newest that run on every Python from 3.9 on.
+install_packages .venv-docs docs sphinx==7.4.7 myst-parser==3.0.1 furo==2024.8.6 \
+  docutils==0.21.2 pygments==2.19.2
+if [ "${1:-}" = install ]; then exit; fi
+rm -rf build/site
+.venv-docs/bin/python -m sphinx -q -W --keep-going -E -c docs/site -d build/site-pages . build/site ||
+  die "the site has warnings, which are above."
+say "open build/site/index.html"

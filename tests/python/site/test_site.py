@@ -1,0 +1,146 @@
+"""The site of `make docs`: no warning, every link leads somewhere, and in a browser, from a folder
+without a server, the search finds and a phone's width is enough."""
+import html.parser
+import importlib.util
+import pathlib
+import shutil
+import subprocess
+import urllib.parse
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+PYTHON = ROOT / ".venv-docs/bin/python"
+TIMEOUT = 600_000  # milliseconds: another program may use the machine
+SEARCHES = {"IPUInfeedQueue": "docs/api.html", "trm_compile": "docs/numbers.html",
+            "out of memory": "docs/flags.html"}
+
+pytestmark = [pytest.mark.long, pytest.mark.skipif(
+    not PYTHON.exists(), reason="no .venv-docs: make docs makes it")]
+
+
+def build(source, folder, *options):
+    return subprocess.run([PYTHON, "-m", "sphinx", "-q", "-W", "--keep-going", "-c",
+                           ROOT / "docs/site", *options, "-d", folder / "pages", source,
+                           folder / "site"], capture_output=True, text=True, check=False)
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("a site")
+    done = build(ROOT, folder)
+    assert (done.returncode, done.stderr) == (0, "")
+    return folder / "site"
+
+
+class Links(html.parser.HTMLParser):
+    """What a page refers to, what it loads, and the ids that it has."""
+
+    def __init__(self, path):
+        super().__init__()
+        self.links, self.loads, self.ids = [], [], set()
+        self.feed(path.read_text(encoding="utf-8"))
+
+    def handle_starttag(self, tag, attrs):
+        named = dict(attrs)
+        self.ids.add(named.get("id"))
+        if tag == "a" and named.get("href"):
+            self.links.append(named["href"])
+        elif tag == "link" and named.get("rel") in ("stylesheet", "icon", "preload"):
+            self.loads.append(named["href"])
+        elif tag in ("img", "script") and named.get("src"):
+            self.loads.append(named["src"])
+
+
+def test_a_damaged_link_is_an_error(tmp_path):
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs/README.md").write_text("# Index\n\n[one](other.md) [two](#no-such-part)\n")
+    done = build(tmp_path, tmp_path, "-D", "include_patterns=docs/README.md")
+    assert done.returncode != 0
+    assert "other" in done.stderr and "no-such-part" in done.stderr
+
+
+def test_every_link_leads_somewhere_and_nothing_is_loaded_from_elsewhere(site):
+    pages = {path: Links(path) for path in sorted(site.rglob("*.html"))}
+    assert {site / "index.html", site / "docs/README.html", site / "README.html",
+            site / "docs/changes/0.1.0.html"} <= set(pages)
+    wrong = []
+    for path, page in pages.items():
+        wrong += [(path, load) for load in page.loads if "://" in load]
+        for link in [*page.links, *page.loads]:
+            parts = urllib.parse.urlsplit(link)
+            if parts.scheme:
+                continue
+            name = urllib.parse.unquote(parts.path)
+            target = (path.parent / name).resolve() if name else path
+            if not target.is_file():
+                wrong.append((path, link))
+            elif parts.fragment and target in pages and (
+                    urllib.parse.unquote(parts.fragment) not in pages[target].ids):
+                wrong.append((path, link))
+    assert wrong == []
+
+
+def test_the_sidebar_has_the_groups_of_the_index(site):
+    text = (site / "docs/README.html").read_text(encoding="utf-8")
+    sections = [line[3:] for line in (ROOT / "docs/README.md").read_text().splitlines()
+                if line.startswith("## ")]
+    assert len(sections) > 3
+    for one in sections:
+        assert f'<span class="caption-text">{one}</span>' in text
+
+
+@pytest.fixture(scope="module")
+def browser():
+    path = shutil.which("chromium") or shutil.which("chromium-browser")
+    if importlib.util.find_spec("playwright") is None or path is None:
+        pytest.skip("no browser: make test-all installs chromium and playwright")
+    from playwright.sync_api import sync_playwright
+    with sync_playwright() as playwright:
+        one = playwright.chromium.launch(executable_path=path, headless=True,
+                                         args=["--no-sandbox", "--disable-gpu"])
+        yield one
+        one.close()
+
+
+@pytest.mark.parametrize("words", SEARCHES)
+def test_the_search_works_from_a_folder(site, browser, words):
+    page = browser.new_page()
+    page.set_default_timeout(TIMEOUT)
+    faults = []
+    page.on("pageerror", lambda error: faults.append(str(error)))
+    page.on("console", lambda one: faults.append(one.text) if one.type == "error" else None)
+    page.goto((site / "index.html").as_uri())
+    page.wait_for_url("**/docs/README.html")
+    page.fill("input.sidebar-search", words)
+    page.press("input.sidebar-search", "Enter")
+    page.wait_for_selector("#search-results ul.search li a")
+    page.wait_for_function(  # the last result is there
+        "document.querySelector('#search-results .search-summary').textContent.includes('found')")
+    found = page.eval_on_selector_all("#search-results ul.search li a",
+                                      "all => all.map(one => one.href)")
+    assert any(SEARCHES[words] in one for one in found), found
+    assert faults == []
+    page.close()
+
+
+def test_a_phone_scrolls_in_one_direction(site, browser):
+    page = browser.new_page(viewport={"width": 390, "height": 844})
+    page.set_default_timeout(TIMEOUT)
+    wide = []
+    for path in sorted(set(site.rglob("*.html")) - {site / "index.html"}):
+        page.goto(path.as_uri())
+        width = page.evaluate("document.documentElement.scrollWidth")
+        if width > 390:
+            wide.append((str(path.relative_to(site)), width))
+    page.close()
+    assert wide == []
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_page_follows_the_readers_scheme(site, browser, scheme):
+    page = browser.new_page(color_scheme=scheme)
+    page.goto((site / "docs/README.html").as_uri())
+    light = page.evaluate("parseInt(getComputedStyle(document.body).backgroundColor.slice(4))")
+    assert (light > 128) == (scheme == "light")
+    page.close()
