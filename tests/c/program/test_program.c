@@ -385,7 +385,7 @@ static void test_search(void **state) {
     assert_true(fitted || !advice.fits); /* what fits comes first */
     fitted = advice.fits;
   }
-  assert_true(count >= 2);
+  assert_true(count >= 1); /* half precision; half the batch would not shrink the input */
   trm_program_advice unset = {0};
   assert_false(trm_program_advice_get(search, 0, &unset));
   trm_program_search_free(search);

@@ -66,5 +66,6 @@ def test_a_floor_and_spikes_at_convolutions(new_page, profile, tmp_path):
     highest = sorted(rows, reverse=True)
     assert floor > 2 * highest[len(rows) // 2][0], "the floor is most of the memory"
     assert highest[0][0] > 4 * highest[len(rows) // 2][0], "and there are spikes"
-    assert all("Conv2D" in name for _, _, name in highest[:10])
+    # The last layer is a product, which poplin computes as a convolution.
+    assert all("Conv2D" in name or "/MatMul/" in name for _, _, name in highest[:10])
     assert not page.faults
