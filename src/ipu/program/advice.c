@@ -95,23 +95,19 @@ static trm_status sizes_of_weights(const trm_program *program, int64_t **out, si
 }
 
 static trm_status look_at_fullest(const trm_program *program, fullest *out, trm_error *error) {
-  const uint32_t tiles = program->tiles_per_ipu, tile = program->totals.worst_tile;
-  const uint32_t step = program->totals.worst_step;
   int64_t *sizes;
   size_t num_sizes;
   TRY(sizes_of_weights(program, &sizes, &num_sizes, error));
-  int64_t *bytes = trm_allocate_zeroed(tiles, sizeof *bytes);
-  if (bytes == NULL) {
+  int64_t *scratch = trm_allocate_zeroed(program->tiles_per_ipu, sizeof *scratch);
+  if (scratch == NULL) {
     trm_free(sizes);
     FAIL_NO_MEMORY("advice");
   }
   for (uint32_t v = 0; v < program->num_variables; ++v) {
     const trm_program_variable *o = &program->variables[v];
-    const bool alive = o->always_live || (o->live.begin <= step && step < o->live.end);
-    if (!alive || o->mapping.kind == TRM_MAPPING_NONE || o->mapping.ipu != tile / tiles) continue;
-    trm_mapping_add_bytes(&o->mapping, 1, 4, bytes);
-    const int64_t here = bytes[tile % tiles];
-    trm_mapping_add_bytes(&o->mapping, -1, 4, bytes);
+    const int64_t here = trm_program_bytes_on(program, o, program->totals.worst_tile,
+                                              program->totals.worst_step, scratch);
+    if (here < 0) continue;
     const bool temporary = !o->always_live && o->dtype == TRM_U8;
     if (o->dtype == TRM_F32 || temporary) out->float32 += here;
     if (temporary && is_planned_kind(program, o->source)) out->of_plans += here;
@@ -120,7 +116,7 @@ static trm_status look_at_fullest(const trm_program *program, fullest *out, trm_
       out->of_weights += here;
     }
   }
-  trm_free(bytes);
+  trm_free(scratch);
   trm_free(sizes);
   return TRM_OK;
 }
@@ -144,20 +140,18 @@ static uint32_t shards_for(const trm_program *program, uint32_t most) {
   return shards;
 }
 
-static trm_status find_promises(const trm_program *program, promise *out, size_t *out_count,
-                                trm_error *error) {
+static trm_status find_promises(const trm_program *program, const fullest *now, promise *out,
+                                size_t *out_count, trm_error *error) {
   const double worst = (double)program->totals.worst_tile_bytes;
   trm_change possible;
-  fullest now = {0};
   size_t count = 0;
   TRY(trm_change_find_possible(program, &possible, error));
-  TRY(look_at_fullest(program, &now, error));
-  if (possible.half) out[count++] = (promise){{.half = true}, (double)now.float32 / 2};
+  if (possible.half) out[count++] = (promise){{.half = true}, (double)now->float32 / 2};
   if (possible.proportion > 0.1) {
     out[count++] =
-        (promise){{.proportion = 0.1}, (double)now.of_plans * (1 - 0.1 / possible.proportion)};
+        (promise){{.proportion = 0.1}, (double)now->of_plans * (1 - 0.1 / possible.proportion)};
   }
-  if (possible.offload) out[count++] = (promise){{.offload = true}, (double)now.of_update / 2};
+  if (possible.offload) out[count++] = (promise){{.offload = true}, (double)now->of_update / 2};
   if (possible.shards > 1) {
     const uint32_t shards = shards_for(program, possible.shards);
     out[count++] = (promise){{.shards = shards}, worst - worst / shards};
@@ -171,14 +165,19 @@ static trm_status find_promises(const trm_program *program, promise *out, size_t
   return TRM_OK;
 }
 
+static trm_status add_half_batch(const trm_program *program, const fullest *now,
+                                 trm_advice_list *list, trm_error *error) {
+  const int64_t grows =
+      program->memory.not_always_live[program->totals.worst_tile] - now->of_weights;
+  return add_worked_out(program, "half the batch",
+                        program->totals.worst_tile_bytes - trm_most(0, grows) / 2, list, error);
+}
+
 trm_status trm_advice_add_batch(const trm_program *program, trm_advice_list *list,
                                 trm_error *error) {
   fullest now = {0};
   TRY(look_at_fullest(program, &now, error));
-  const int64_t grows =
-      program->memory.not_always_live[program->totals.worst_tile] - now.of_weights;
-  return add_worked_out(program, "half the batch",
-                        program->totals.worst_tile_bytes - trm_most(0, grows) / 2, list, error);
+  return add_half_batch(program, &now, list, error);
 }
 
 static int by_promise(const void *a, const void *b) {
@@ -189,18 +188,18 @@ static int by_promise(const void *a, const void *b) {
 trm_status trm_program_find_advice(const trm_program *program, trm_advice_list *list,
                                    trm_error *error) {
   promise promises[MOST_PROMISES];
+  fullest now = {0};
   size_t count;
-  TRY(find_promises(program, promises, &count, error));
+  TRY(look_at_fullest(program, &now, error));
+  TRY(find_promises(program, &now, promises, &count, error));
   qsort(promises, count, sizeof *promises, by_promise);
   for (size_t p = 0; p < count; ++p) {
     const trm_change *change = &promises[p].change;
     if (promises[p].saved <= 0) break;
     if (p < MOST_PLANS) {
       trm_program *changed;
-      trm_error why;
-      const trm_status status = trm_change_plan(program, change, &changed, &why);
-      if (status == TRM_FAILED_PRECONDITION) continue; /* it cannot be cut */
-      if (status != TRM_OK) return trm_fail(error, status, "%s", why.message);
+      TRY(trm_change_plan(program, change, &changed, error));
+      if (changed == NULL) continue; /* it cannot be cut */
       const trm_status added = trm_advice_add_planned(program, change, changed, list, error);
       trm_program_free(changed);
       TRY(added);
@@ -212,7 +211,7 @@ trm_status trm_program_find_advice(const trm_program *program, trm_advice_list *
                          error));
     }
   }
-  TRY(trm_advice_add_batch(program, list, error));
+  TRY(add_half_batch(program, &now, list, error));
   trm_advice_sort(list);
   return TRM_OK;
 }

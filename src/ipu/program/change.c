@@ -152,12 +152,16 @@ static trm_status plan_module(const trm_program *program, const trm_module *modu
   if (change->shards <= 1) {
     return trm_program_create_again(program, module, &options, out_program, error);
   }
-  return trm_program_create_split_briefly(program, module, &options, change->shards, out_program,
-                                          error);
+  trm_error why = {0};
+  const trm_status status = trm_program_create_split_briefly(program, module, &options,
+                                                             change->shards, out_program, &why);
+  if (status == TRM_FAILED_PRECONDITION) return TRM_OK; /* too few layers */
+  return status == TRM_OK ? TRM_OK : trm_fail(error, status, "%s", why.message);
 }
 
 trm_status trm_change_plan(const trm_program *program, const trm_change *change,
                            trm_program **out_program, trm_error *error) {
+  *out_program = NULL;
   if (!change->half && !change->offload) {
     return plan_module(program, program->module, change, out_program, error);
   }
@@ -165,7 +169,7 @@ trm_status trm_change_plan(const trm_program *program, const trm_change *change,
   TRY(trm_module_clone(program->module, &module, error));
   trm_status status = change_module(module, change, error);
   if (status == TRM_OK) status = plan_module(program, module, change, out_program, error);
-  if (status == TRM_OK && (*out_program)->owned_module == NULL) {
+  if (status == TRM_OK && *out_program != NULL && (*out_program)->owned_module == NULL) {
     (*out_program)->owned_module = module; /* sources index it */
   } else {
     trm_module_free(module);

@@ -25,8 +25,8 @@ void trm_change_text(const trm_change *change, char text[TRM_CHANGE_TEXT]);
  * to what may be tried, shards to the most. */
 trm_status trm_change_find_possible(const trm_program *program, trm_change *out, trm_error *error);
 
-/* Plans the changed program; trm_program_free *out_program. TRM_FAILED_PRECONDITION: it has too few
- * layers for so many shards. */
+/* Plans the changed program; trm_program_free *out_program, which is NULL if the program has too
+ * few layers for so many shards. */
 trm_status trm_change_plan(const trm_program *program, const trm_change *change,
                            trm_program **out_program, trm_error *error);
 

@@ -480,5 +480,9 @@ trm_status trm_program_order(const trm_module *module, uint32_t computation, trm
 trm_status trm_program_add_always_live(trm_program_draft *draft, trm_error *error);
 /* Computes the memory of each tile, and the live bytes of each step. */
 trm_status trm_program_measure(trm_program *program, trm_error *error);
+/* The bytes of a variable on a tile at a step; -1: it is not alive then, or not on that IPU.
+ * `scratch` has an IPU's tiles, all 0, and has again afterwards. */
+int64_t trm_program_bytes_on(const trm_program *program, const trm_program_variable *variable,
+                             uint32_t tile, uint32_t step, int64_t *scratch);
 
 #endif /* TREMULA_IPU_PROGRAM_DRAFT_H_ */

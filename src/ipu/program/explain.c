@@ -45,22 +45,14 @@ typedef struct largest {
 /* Finds the largest variables of a tile at a step. */
 static trm_status find_largest(const trm_program *program, uint32_t tile, uint32_t step,
                                largest *out, uint32_t *out_count, trm_error *error) {
-  const uint32_t tiles = program->tiles_per_ipu;
-  int64_t *bytes = trm_allocate_zeroed(tiles, sizeof *bytes);
-  CHECK_MEMORY(bytes, "an explanation");
+  int64_t *scratch = trm_allocate_zeroed(program->tiles_per_ipu, sizeof *scratch);
+  CHECK_MEMORY(scratch, "an explanation");
   *out_count = 0;
   for (uint32_t v = 0; v < program->num_variables; ++v) {
     const trm_program_variable *variable = &program->variables[v];
-    const bool alive =
-        variable->always_live || (variable->live.begin <= step && step < variable->live.end);
-    if (!alive || variable->mapping.kind == TRM_MAPPING_NONE ||
-        variable->mapping.ipu != tile / tiles ||
-        (*out_count == LARGEST && variable->worst_bytes <= out[LARGEST - 1].bytes)) {
-      continue;
-    }
-    trm_mapping_add_bytes(&variable->mapping, 1, 4, bytes);
-    const int64_t here = bytes[tile % tiles];
-    trm_mapping_add_bytes(&variable->mapping, -1, 4, bytes);
+    if (*out_count == LARGEST && variable->worst_bytes <= out[LARGEST - 1].bytes) continue;
+    const int64_t here = trm_program_bytes_on(program, variable, tile, step, scratch);
+    if (here < 0) continue;
     uint32_t at = *out_count < LARGEST ? (*out_count)++ : LARGEST - 1;
     if (at == LARGEST - 1 && *out_count == LARGEST && out[at].bytes >= here && out[at].bytes > 0) {
       continue;
@@ -68,7 +60,7 @@ static trm_status find_largest(const trm_program *program, uint32_t tile, uint32
     for (; at > 0 && out[at - 1].bytes < here; --at) out[at] = out[at - 1];
     out[at] = (largest){v, here};
   }
-  trm_free(bytes);
+  trm_free(scratch);
   return TRM_OK;
 }
 

@@ -243,6 +243,17 @@ static void add_up_load(trm_program *program) {
       (int64_t)ceil(seconds * target->clock_frequency) + target->global_sync_cycles;
 }
 
+int64_t trm_program_bytes_on(const trm_program *program, const trm_program_variable *v,
+                             uint32_t tile, uint32_t step, int64_t *scratch) {
+  const uint32_t tiles = program->tiles_per_ipu;
+  const bool alive = v->always_live || (v->live.begin <= step && step < v->live.end);
+  if (!alive || v->mapping.kind == TRM_MAPPING_NONE || v->mapping.ipu != tile / tiles) return -1;
+  trm_mapping_add_bytes(&v->mapping, 1, BYTES_ALIGNMENT, scratch);
+  const int64_t bytes = scratch[tile % tiles];
+  trm_mapping_add_bytes(&v->mapping, -1, BYTES_ALIGNMENT, scratch);
+  return bytes;
+}
+
 static trm_status measure(trm_program *program, trm_arena *arena, trm_error *error) {
   sweep s = {.program = program, .tiles = program->tiles_per_ipu};
   const size_t all = (size_t)program->num_ipus * s.tiles;

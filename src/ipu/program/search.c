@@ -56,11 +56,9 @@ static trm_status plan(searcher *s, const trm_change *change, bool keep,
   if (s->progress != NULL && !s->progress(s->context, s->plans)) s->stopped = true;
   if (s->stopped) return TRM_OK;
   trm_program *changed;
-  trm_error why;
-  const trm_status status = trm_change_plan(s->program, change, &changed, &why);
+  TRY(trm_change_plan(s->program, change, &changed, error));
   ++s->plans;
-  if (status == TRM_FAILED_PRECONDITION) return TRM_OK;
-  if (status != TRM_OK) return trm_fail(error, status, "%s", why.message);
+  if (changed == NULL) return TRM_OK;
   *out_totals = changed->totals;
   out_totals->size = sizeof *out_totals;
   trm_status added = TRM_OK;
