@@ -14,6 +14,6 @@ install_packages .venv-docs docs sphinx==7.4.7 myst-parser==3.0.1 furo==2024.8.6
   docutils==0.21.2 pygments==2.19.2
 if [ "${1:-}" = install ]; then exit; fi
 rm -rf build/site
-.venv-docs/bin/python -m sphinx -q -W --keep-going -E -c docs/site -d build/site-pages . build/site ||
-  die "the site has warnings, which are above."
+.venv-docs/bin/python -m sphinx -q -W --keep-going -E -c docs/site -d build/site-pages . \
+  build/site || die "the site has warnings, which are above."
 say "open build/site/index.html"
