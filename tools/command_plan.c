@@ -36,6 +36,9 @@ static void print_help(void) {
   printf(
       "  --training sgd|momentum|adam\n"
       "                           plan a training step of a TensorFlow or Keras model\n"
+      "  --what-if CHANGE         plan with a change beside the plan as it is; may be repeated:\n"
+      "                           LAYER:half, LAYER:recompute, half, recompute, offload, amp=P,\n"
+      "                           batch=N, memory=BYTES (of a tile), ipus=N\n"
       "  --json                   the answer as JSON\n"
       "  --option KEY=VALUE       an option of the compiler, see below; may be repeated\n" LOWERING_HELP
       "\nThe exit code is 0 if one of the cases fits, 3 if none does, 1 after a failure, or 2 after\n"
@@ -135,6 +138,15 @@ static int add_targets(char *text, plan_request *request, bool *out_memory) {
   return -1;
 }
 
+static int add_what_if(char *text, plan_request *request, bool *out_memory) {
+  if (strncmp(text, "batch=", 6) == 0 && !parse_count(text + 6, 1 << 20, &request->what_if_batch)) {
+    return complain_usage("plan", "--what-if batch=N wants a number from 1 on, not '%s'", text + 6);
+  }
+  if (request->what_if.count == PLAN_MAX_LIST) return complain_usage("plan", "too many changes");
+  *out_memory = *out_memory && string_list_add(&request->what_if, text);
+  return -1;
+}
+
 enum {
   OPTION_TARGET = OPTION_OWN,
   OPTION_IPUS,
@@ -143,6 +155,7 @@ enum {
   OPTION_BATCH,
   OPTION_SWEEP,
   OPTION_TRAINING,
+  OPTION_WHAT_IF,
   OPTION_JSON
 };
 
@@ -154,6 +167,7 @@ static int take(int option, char **argv, plan_request *request, bool *memory) {
     case OPTION_TARGET: return add_targets(optarg, request, memory);
     case OPTION_JSON: request->json = true; return -1;
     case OPTION_OPTION: return add_option(optarg, request);
+    case OPTION_WHAT_IF: return add_what_if(optarg, request, memory);
     case OPTION_SWEEP: return parse_sweep(optarg, request);
     case OPTION_IPUS:
       if (parse_counts(optarg, 64, request->ipus, &request->num_ipus, NULL)) return -1;
@@ -190,6 +204,10 @@ static int check(const plan_request *request) {
                             option->key);
     }
   }
+  if (request->what_if.count > 0 &&
+      (request->num_batches > 1 || request->batches_go_on || request->swept != NULL)) {
+    return complain_usage("plan", "--what-if changes one plan: no --sweep and at most one --batch");
+  }
   return -1;
 }
 
@@ -203,6 +221,7 @@ static int parse(int argc, char **argv, plan_request *request) {
       {"batch", required_argument, NULL, OPTION_BATCH},
       {"sweep", required_argument, NULL, OPTION_SWEEP},
       {"training", required_argument, NULL, OPTION_TRAINING},
+      {"what-if", required_argument, NULL, OPTION_WHAT_IF},
       {"json", no_argument, NULL, OPTION_JSON},
       LOWERING_LONG_OPTIONS,
       {"help", no_argument, NULL, 'h'},
@@ -252,8 +271,9 @@ static trm_status add_case(const plan_request *request, const plan_model *model,
   trm_status status = grow(answer, error);
   if (status != TRM_OK) return status;
   plan_case *one = &answer->cases[answer->num_cases];
-  status = plan_case_run(request, model, target, asked->ipus, asked->instances, asked->value, full,
-                         one, error);
+  const plan_model *changed = answer->changed.executable != NULL ? &answer->changed : model;
+  status = plan_case_run(request, model, changed, target, asked->ipus, asked->instances,
+                         asked->value, full, one, error);
   if (status != TRM_OK) return status;
   ++answer->num_cases;
   *out_fits |= one->totals.fits;
@@ -291,8 +311,11 @@ static trm_status plan_all(plan_request *request, plan_answer *answer, trm_error
     status =
         plan_models_read(request, request->batches, request->num_batches, answer->models, error);
   }
+  if (status == TRM_OK) answer->num_models = first;
+  if (status == TRM_OK && request->what_if_batch > 0) {
+    status = plan_models_read(request, &request->what_if_batch, 1, &answer->changed, error);
+  }
   if (status != TRM_OK) return status;
-  answer->num_models = first;
   bool fits = false;
   for (size_t m = 0; m < answer->num_models && status == TRM_OK; ++m) {
     status = plan_model_cases(request, &answer->models[m], answer, &fits, error);
@@ -329,6 +352,7 @@ static int answer_request(plan_request *request) {
   if (status != TRM_OK) code = complain(&error);
   for (size_t c = 0; c < answer.num_cases; ++c) plan_case_free(&answer.cases[c]);
   for (size_t m = 0; m < answer.num_models; ++m) plan_model_free(&answer.models[m]);
+  plan_model_free(&answer.changed);
   free(answer.cases);
   free(answer.models);
   return code;
@@ -340,6 +364,7 @@ int command_plan(int argc, char **argv) {
   if (code < 0) code = answer_request(&request);
   for (size_t t = 0; t < request.targets.count; ++t) trm_target_release(request.machines[t]);
   free(request.targets.items);
+  free(request.what_if.items);
   free(request.options);
   lowering_options_free(&request.lowering);
   return code;

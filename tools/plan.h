@@ -3,10 +3,13 @@
  *   command_plan.c  the command line, the list of cases, the exit code
  *   plan_model.c    the executables, one for each batch size
  *   plan_case.c     estimating one case
+ *   plan_compare.c  plans side by side: machines, and what if
  *   plan_search.c   what would make a case fit
  *   plan_text.c     the answer as text; plan_json.c: as JSON */
 #ifndef TREMULA_TOOLS_PLAN_H_
 #define TREMULA_TOOLS_PLAN_H_
+
+#include <jansson.h>
 
 #include "tool.h"
 #include "tremula/program.h"
@@ -30,6 +33,8 @@ typedef struct plan_request {
   double values[PLAN_MAX_LIST];
   size_t num_values;
   const char *training; /* "sgd", "momentum", "adam", or NULL */
+  string_list what_if;  /* changes, batch=N among them */
+  long what_if_batch;   /* that N; 0: none */
   bool json;
   trm_option *options; /* from --option */
   size_t num_options;
@@ -75,14 +80,15 @@ typedef struct plan_case {
   int64_t bytes_total;              /* memory of the IPUs */
   char *explanation;                /* text about a case that does not fit and is shown in full */
   trm_program_search *search;       /* what would make it fit; or NULL */
+  struct plan_case *what_if;        /* the case with the changes of --what-if; or NULL */
   char problem[512];                /* why there is no estimate; "": there is one */
 } plan_case;
 
 /* Estimates a case. `full` keeps the details for showing it in full. `problem` says why this case
- * is impossible; an error ends the command. */
-trm_status plan_case_run(const plan_request *request, const plan_model *model, size_t target,
-                         long ipus, long instances, double value, bool full, plan_case *out_case,
-                         trm_error *error);
+ * is impossible; an error ends the command. `changed`: the model with what_if_batch, or `model`. */
+trm_status plan_case_run(const plan_request *request, const plan_model *model,
+                         const plan_model *changed, size_t target, long ipus, long instances,
+                         double value, bool full, plan_case *out_case, trm_error *error);
 void plan_case_free(plan_case *one);
 
 /* ---- plan_search.c -------------------------------------------------------------------------- */
@@ -98,9 +104,23 @@ typedef struct plan_answer {
   const plan_request *request;
   plan_model *models;
   size_t num_models;
+  plan_model changed; /* with the batch of --what-if; no executable: the models serve */
   plan_case *cases;
   size_t num_cases;
 } plan_answer;
+
+/* "1 234 567", in the buffer; "yes", "barely", "just not" or "no". */
+const char *plan_grouped(int64_t number, char *buffer, size_t size);
+#define PLAN_NUMBER(n) plan_grouped((n), (char[40]){0}, 40)
+const char *plan_verdict(const plan_case *one);
+
+/* The machines of each case that is shown in full; what --what-if changes of one. */
+void plan_print_targets(const plan_answer *answer);
+void plan_print_what_if(const plan_answer *answer, const plan_case *one);
+json_t *plan_targets_json(const plan_answer *answer);
+json_t *plan_what_if_json(const plan_answer *answer, const plan_case *one);
+/* A table with a column for each case, and the difference of two. */
+void plan_print_side_by_side(const plan_case *const *cases, const char *const *heads, size_t count);
 
 void plan_print_text(const plan_answer *answer);
 trm_status plan_print_json(const plan_answer *answer, trm_error *error);

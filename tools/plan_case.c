@@ -102,24 +102,56 @@ static trm_status describe(const plan_model *model, const trm_target *target,
   if (model->is_fed) one->items = (int64_t)trm_program_items(program, &images);
   if (one->seconds > 0) one->items_per_second = (double)one->items / one->seconds;
   one->bytes_total = one->totals.bytes_per_tile * one->totals.tiles_per_ipu * one->totals.num_ipus;
-  if (!full) return TRM_OK;
-  const trm_status status =
-      trm_program_list_layers(program, sizeof *one->layers, &one->layers, &one->num_layers, error);
-  if (status != TRM_OK || one->totals.fits) return status;
-  const trm_status explained = trm_program_explain(program, false, &one->explanation, error);
-  return explained == TRM_OK ? plan_search(program, &one->search, error) : explained;
+  return full ? trm_program_list_layers(program, sizeof *one->layers, &one->layers,
+                                        &one->num_layers, error)
+              : TRM_OK;
 }
 
-trm_status plan_case_run(const plan_request *request, const plan_model *model, size_t target,
-                         long ipus, long instances, double value, bool full, plan_case *out_case,
-                         trm_error *error) {
+/* Says why a case that is shown in full does not fit, and what would help. */
+static trm_status explain(plan_case *one, trm_error *error) {
+  if (one->totals.fits) return TRM_OK;
+  const trm_status status = trm_program_explain(one->program, false, &one->explanation, error);
+  return status == TRM_OK ? plan_search(one->program, &one->search, error) : status;
+}
+
+/* Plans the case with the changes of --what-if, beside the case as it is. */
+static trm_status plan_what_if(const plan_request *request, const plan_model *model,
+                               const trm_target *machine, const plan_case *asked, plan_case *one,
+                               trm_error *error) {
+  const char *changes[PLAN_MAX_LIST];
+  size_t count = 0;
+  for (size_t w = 0; w < request->what_if.count; ++w) {
+    const char *text = request->what_if.items[w];
+    if (strncmp(text, "batch=", 6) != 0) changes[count++] = text;
+  }
+  *one = *asked;
+  one->batch = model->batch;
+  trm_program *program, *changed;
+  trm_status status = plan(model, machine, one, &program, error);
+  if (status != TRM_OK || program == NULL) return status;
+  trm_error problem = {0};
+  status = trm_program_create_changed(program, changes, count, &changed, &problem);
+  trm_program_free(program);
+  if (status == TRM_FAILED_PRECONDITION) return set_problem(one, &problem);
+  if (status != TRM_OK) {
+    return fail(error, status, "--what-if: %s", problem.message);
+  }
+  status = describe(model, machine, changed, true, one, error);
+  one->program = changed;
+  return status;
+}
+
+trm_status plan_case_run(const plan_request *request, const plan_model *model,
+                         const plan_model *changed, size_t target, long ipus, long instances,
+                         double value, bool full, plan_case *out_case, trm_error *error) {
   const trm_target *machine = request->machines[target];
-  *out_case = (plan_case){.target = trm_target_string(machine, "name"),
-                          .ipus = ipus,
-                          .instances = instances,
-                          .value = value,
-                          .batch = model->batch,
-                          .options = options_of(model, request, value)};
+  const plan_case asked = {.target = trm_target_string(machine, "name"),
+                           .ipus = ipus,
+                           .instances = instances,
+                           .value = value,
+                           .batch = model->batch,
+                           .options = options_of(model, request, value)};
+  *out_case = asked;
   trm_program *program;
   trm_status status = plan(model, machine, out_case, &program, error);
   if (status == TRM_OK && program == NULL) return TRM_OK; /* a problem */
@@ -128,11 +160,21 @@ trm_status plan_case_run(const plan_request *request, const plan_model *model, s
     if (status == TRM_OK && full) out_case->program = program;
     else trm_program_free(program);
   }
+  if (status == TRM_OK && full) status = explain(out_case, error);
+  if (status == TRM_OK && request->what_if.count > 0) {
+    out_case->what_if = calloc(1, sizeof *out_case->what_if);
+    status = out_case->what_if == NULL
+                 ? fail(error, TRM_RESOURCE_EXHAUSTED, "out of memory")
+                 : plan_what_if(request, changed, machine, &asked, out_case->what_if, error);
+  }
   if (status != TRM_OK) plan_case_free(out_case);
   return status;
 }
 
 void plan_case_free(plan_case *one) {
+  if (one->what_if != NULL) plan_case_free(one->what_if);
+  free(one->what_if);
+  one->what_if = NULL;
   trm_program_free(one->program);
   trm_free(one->layers);
   trm_free(one->explanation);

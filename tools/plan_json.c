@@ -1,5 +1,4 @@
 /* Owns: tremula plan: the answer as JSON (docs/plan.md describes the keys). */
-#include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -129,6 +128,9 @@ static json_t *case_of(const plan_answer *answer, const plan_case *one) {
     json_object_set_new(object, "items_per_second", json_real(one->items_per_second));
   }
   if (one->program != NULL) add_full(one, object);
+  if (one->what_if != NULL) {
+    json_object_set_new(object, "what_if", plan_what_if_json(answer, one));
+  }
   return object;
 }
 
@@ -166,6 +168,9 @@ trm_status plan_print_json(const plan_answer *answer, trm_error *error) {
                            request->training != NULL ? json_string(request->training) : json_null(),
                            "parameters", parameters_of(answer), "input",
                            input_of(&answer->models[0]), "cases", cases);
+  if (root != NULL && request->targets.count > 1) {
+    json_object_set_new(root, "side_by_side", plan_targets_json(answer));
+  }
   if (root == NULL) {
     return fail(error, TRM_RESOURCE_EXHAUSTED, "out of memory, or a name is no UTF-8");
   }

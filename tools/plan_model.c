@@ -150,7 +150,7 @@ trm_status plan_models_read(const plan_request *request, const long *batches, si
   }
   if (count > 0) {
     return fail(error, TRM_INVALID_ARGUMENT,
-                "--batch: %s is HLO, whose shapes are fixed; plan a TensorFlow or Keras model "
+                "a batch size: %s is HLO, whose shapes are fixed; plan a TensorFlow or Keras model "
                 "whose batch dimension is unknown, or lower the model once for each batch size",
                 request->model);
   }

@@ -13,8 +13,7 @@ static const char *megabytes(int64_t bytes, char *buffer, size_t size) {
 }
 #define MB(bytes) megabytes((bytes), (char[32]){0}, 32)
 
-/* Writes a number like "1 234 567" into the buffer, and returns the buffer. */
-static const char *grouped(int64_t number, char *buffer, size_t size) {
+const char *plan_grouped(int64_t number, char *buffer, size_t size) {
   char digits[24];
   const int length = snprintf(digits, sizeof digits, "%" PRId64, number < 0 ? -number : number);
   size_t used = 0;
@@ -26,7 +25,6 @@ static const char *grouped(int64_t number, char *buffer, size_t size) {
   buffer[used] = '\0';
   return buffer;
 }
-#define NUMBER(n) grouped((n), (char[40]){0}, 40)
 
 static double share(int64_t part, int64_t whole) {
   return whole > 0 ? 100.0 * (double)part / (double)whole : 0;
@@ -38,7 +36,7 @@ static const char *rate(double items, char *buffer, size_t size) {
   return buffer;
 }
 
-static const char *verdict(const plan_case *one) {
+const char *plan_verdict(const plan_case *one) {
   if (one->totals.fits) return one->totals.is_close ? "barely" : "yes";
   return one->totals.is_close ? "just not" : "no";
 }
@@ -74,7 +72,7 @@ static void print_row(const plan_answer *answer, const plan_case *one) {
   char percent[32], milliseconds[32], items[32];
   snprintf(percent, sizeof percent, "%.1f %%", share(t->worst_tile_bytes, t->bytes_per_tile));
   snprintf(milliseconds, sizeof milliseconds, "%.3f", one->seconds * 1e3);
-  printf(" %-8s %11s %14s %14s %11s %13" PRId64 " %10s %11s\n", verdict(one), percent,
+  printf(" %-8s %11s %14s %14s %11s %13" PRId64 " %10s %11s\n", plan_verdict(one), percent,
          MB(t->max_step_bytes), MB(t->always_live_bytes),
          MB(t->max_step_bytes - t->always_live_bytes), t->cycles, milliseconds,
          rate(one->items_per_second, items, sizeof items));
@@ -121,7 +119,7 @@ static void print_cycles(const plan_case *one) {
                {"host", t->host_cycles},         {"collectives", t->collective_cycles},
                {"sync", t->sync_cycles},         {"control", t->control_cycles}};
   printf("\nCycles of a run: %s, of which mean over tiles / fullest tile is %.2f\n",
-         NUMBER(t->cycles), t->tile_balance);
+         PLAN_NUMBER(t->cycles), t->tile_balance);
   for (size_t k = 0; k < sizeof kinds / sizeof *kinds; ++k) {
     if (kinds[k].cycles == 0) continue;
     printf("  %-28s %13" PRId64 " %6.1f %%\n", kinds[k].name, kinds[k].cycles,
@@ -252,7 +250,7 @@ static void print_advice(const plan_case *one) {
       snprintf(cycles, sizeof cycles, "%+.1f %% cycles",
                percent_more(a.cycles, one->totals.cycles));
     }
-    printf("  %11s %16s  %-7s %s\n", NUMBER(a.saved), cycles, a.fits ? "fits" : "", a.text);
+    printf("  %11s %16s  %-7s %s\n", PLAN_NUMBER(a.saved), cycles, a.fits ? "fits" : "", a.text);
   }
 }
 
@@ -275,7 +273,7 @@ static void print_smallest(const plan_case *one) {
   if (trm_program_search_stopped(one->search)) printf("The search was interrupted.\n");
 }
 
-static void print_full(const plan_case *one) {
+static void print_full(const plan_answer *answer, const plan_case *one) {
   printf("\n%s, %ld IPU%s", one->target, one->ipus, one->ipus == 1 ? "" : "s");
   if (one->totals.replicas > 1) printf(" (%u replicas)", one->totals.replicas);
   if (one->batch > 0) printf(", batch %ld", one->batch);
@@ -283,19 +281,21 @@ static void print_full(const plan_case *one) {
     printf("\n%s", one->explanation);
     print_advice(one);
     print_smallest(one);
+    plan_print_what_if(answer, one);
     print_parts(one);
     return;
   }
   printf(": it fits. The fullest tile, %u of IPU %u, needs %s of %s bytes (%.1f %%)",
          one->totals.worst_tile % one->totals.tiles_per_ipu,
-         one->totals.worst_tile / one->totals.tiles_per_ipu, NUMBER(one->totals.worst_tile_bytes),
-         NUMBER(one->totals.bytes_per_tile),
+         one->totals.worst_tile / one->totals.tiles_per_ipu,
+         PLAN_NUMBER(one->totals.worst_tile_bytes), PLAN_NUMBER(one->totals.bytes_per_tile),
          share(one->totals.worst_tile_bytes, one->totals.bytes_per_tile));
   if (one->totals.is_close) {
     printf(".\nThat is within the error of this estimate (%.0f %%)",
            100 * one->options.model_error);
   }
   printf(".\n");
+  plan_print_what_if(answer, one);
   print_parts(one);
 }
 
@@ -309,8 +309,8 @@ static void print_model(const plan_answer *answer) {
   for (size_t c = 0; c < answer->num_cases; ++c) {
     const plan_case *one = &answer->cases[c];
     if (one->parameters < 0 || one->problem[0] != '\0') continue;
-    printf("Model size: %s parameters, %s bytes (%s MB)\n", NUMBER(one->parameters),
-           NUMBER(one->parameter_bytes), MB(one->parameter_bytes));
+    printf("Model size: %s parameters, %s bytes (%s MB)\n", PLAN_NUMBER(one->parameters),
+           PLAN_NUMBER(one->parameter_bytes), MB(one->parameter_bytes));
     break;
   }
   if (model->input.rank > 0) {
@@ -357,7 +357,8 @@ void plan_print_text(const plan_answer *answer) {
   print_header(answer);
   for (size_t c = 0; c < answer->num_cases; ++c) print_row(answer, &answer->cases[c]);
   print_largest(answer);
+  plan_print_targets(answer);
   for (size_t c = 0; c < answer->num_cases; ++c) {
-    if (answer->cases[c].program != NULL) print_full(&answer->cases[c]);
+    if (answer->cases[c].program != NULL) print_full(answer, &answer->cases[c]);
   }
 }

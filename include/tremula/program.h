@@ -121,6 +121,9 @@ typedef struct trm_program_options {
    * NULL for one that is not known: a loop that integers among them count runs as often as they
    * say. They are read when the program is made. NULL: no input is known. */
   const void *const *inputs;
+  /* Outside of pipelines, `recompute` recomputes only what these layers compute: names, of which
+   * the last is NULL. NULL: everything. They are read when the program is made. */
+  const char *const *recompute_layers;
 } trm_program_options;
 
 /* Sets all members to their defaults, except `size`, which the caller has set. */
@@ -368,6 +371,24 @@ typedef struct trm_program_smallest {
  * False where there is no more, or if size is not set. */
 TRM_API bool trm_program_smallest_get(const trm_program_search *search, size_t i,
                                       trm_program_smallest *out_smallest);
+
+/* ---- What if -------------------------------------------------------------------------------- */
+
+/* Plans the program with changes, all at once:
+ *
+ *   half, LAYER:half            float16 instead of float32; in a layer what comes in and goes out
+ * is cast, and a weight that the program updates stays float32 recompute, LAYER:recompute
+ * recomputes cheap results in the backward pass offload                     optimizer state in
+ * remote memory amp=P                       availableMemoryProportion of convolutions and matmuls
+ *   memory=BYTES                the memory of a tile; kB and KiB may follow the number
+ *   ipus=N                      the program is cut into N shards
+ *
+ * A layer contains those whose names begin with its own and a slash. TRM_INVALID_ARGUMENT for what
+ * is no change, TRM_NOT_FOUND for a layer that the program does not have, with the nearest names;
+ * TRM_FAILED_PRECONDITION where the program has nothing to change. */
+TRM_API trm_status trm_program_create_changed(const trm_program *program,
+                                              const char *const *changes, size_t count,
+                                              trm_program **out_program, trm_error *error);
 
 /* Prints the module as a graph in the DOT language, with the position of each instruction in the
  * order of execution. Free *out_text with trm_free. */

@@ -140,7 +140,8 @@ typedef enum trm_order_kind {
 
 typedef struct trm_recomputation {
   trm_order_kind order;
-  uint32_t values; /* set by the pass: how many it computes again, and their bytes */
+  const char *const *layers; /* only what these compute (ends with NULL); NULL: everything */
+  uint32_t values;           /* set by the pass: how many it computes again, and their bytes */
   int64_t bytes;
 } trm_recomputation;
 

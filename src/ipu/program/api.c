@@ -109,6 +109,17 @@ static trm_status copy_options(trm_program *program, const trm_program_options *
     *texts[t] = trm_arena_string(&program->arena, *texts[t], strlen(*texts[t]));
     CHECK_MEMORY(*texts[t], "a program");
   }
+  if (program->options.recompute_layers == NULL) return TRM_OK;
+  const char *const *layers = program->options.recompute_layers;
+  size_t count = 0;
+  while (layers[count] != NULL) ++count;
+  const char **copies = ARENA_NEW(&program->arena, const char *, count + 1);
+  CHECK_MEMORY(copies, "a program");
+  for (size_t l = 0; l < count; ++l) {
+    copies[l] = trm_arena_string(&program->arena, layers[l], strlen(layers[l]));
+    CHECK_MEMORY(copies[l], "a program");
+  }
+  program->options.recompute_layers = copies;
   return TRM_OK;
 }
 
@@ -146,6 +157,7 @@ static trm_status run_passes(trm_program *program, const trm_module *module, pas
   TRY(trm_module_clone_lightly(program->module, &program->ipu_module, error));
   trm_recomputation *recomputed = &program->recomputed;
   recomputed->order = trm_program_order_kind(options);
+  recomputed->layers = options->recompute_layers;
   TRY(trm_passes_run_planning(program->ipu_module, options->recompute ? recomputed : NULL, NULL,
                               NULL, error));
   if (recomputed->values > 0) program->module = program->ipu_module;
@@ -157,7 +169,8 @@ trm_status trm_program_observe_passes(const trm_module *module, const trm_progra
   trm_module *copy;
   TRY(trm_module_clone_lightly(module, &copy, error));
   trm_status status = trm_passes_run_ipu(copy, observer, context, error);
-  trm_recomputation recomputed = {.order = trm_program_order_kind(options)};
+  trm_recomputation recomputed = {.order = trm_program_order_kind(options),
+                                  .layers = options->recompute_layers};
   if (status == TRM_OK) {
     status = trm_passes_run_planning(copy, options->recompute ? &recomputed : NULL, observer,
                                      context, error);

@@ -94,20 +94,6 @@ void trm_change_text(const trm_change *change, char text[TRM_CHANGE_TEXT]) {
 
 /* ---- Its plan -------------------------------------------------------------------------------- */
 
-/* The estimate reads shapes and integers only, so the constants keep their bytes. */
-static trm_status halve_shape(trm_shape *shape, trm_arena *arena, trm_error *error) {
-  if (shape->dtype == TRM_F32) shape->dtype = TRM_F16;
-  if (shape->dtype != TRM_TUPLE || shape->num_elements == 0) return TRM_OK;
-  trm_shape *elements = ARENA_NEW(arena, trm_shape, (size_t)shape->num_elements);
-  CHECK_MEMORY(elements, "a copy in half precision");
-  for (int32_t e = 0; e < shape->num_elements; ++e) {
-    elements[e] = shape->elements[e];
-    if (elements[e].dtype == TRM_F32) elements[e].dtype = TRM_F16;
-  }
-  shape->elements = elements;
-  return TRM_OK;
-}
-
 /* Says "offload" where an update says "keep"; what follows, such as ",sharded", stays. */
 static trm_status offload_state(trm_instruction *instruction, trm_arena *arena, trm_error *error) {
   size_t count = 0;
@@ -129,7 +115,7 @@ static trm_status change_module(trm_module *module, const trm_change *change, tr
     trm_computation *computation = &module->computations[c];
     for (trm_index i = 0; i < computation->num_instructions; ++i) {
       trm_instruction *instruction = &computation->instructions[i];
-      if (change->half) TRY(halve_shape(&instruction->shape, &module->arena, error));
+      if (change->half) TRY(trm_change_halve_shape(&instruction->shape, &module->arena, error));
       if (change->offload && is_kept_update(instruction)) {
         TRY(offload_state(instruction, &module->arena, error));
       }
@@ -138,36 +124,69 @@ static trm_status change_module(trm_module *module, const trm_change *change, tr
   return TRM_OK;
 }
 
+/* Plans a module in so many shards; *out_program NULL: it has too few layers. */
+static trm_status cut(const trm_program *program, const trm_module *module,
+                      const trm_program_options *options, uint32_t shards,
+                      trm_program **out_program, trm_error *error) {
+  if (shards <= 1) return trm_program_create_again(program, module, options, out_program, error);
+  trm_error why = {0};
+  const trm_status status =
+      trm_program_create_split_briefly(program, module, options, shards, out_program, &why);
+  if (status == TRM_FAILED_PRECONDITION) return TRM_OK;
+  return status == TRM_OK ? TRM_OK : trm_fail(error, status, "%s", why.message);
+}
+
+static trm_status plan_with_memory(const trm_program *program, const trm_module *module,
+                                   const trm_program_options *options, const trm_change *change,
+                                   trm_program **out_program, trm_error *error) {
+  trm_target *target;
+  TRY(trm_target_with_memory(program->target, change->bytes_per_tile, &target, error));
+  trm_program *whole = NULL;
+  trm_status status = trm_program_create(module, true, target, options, &whole, error);
+  trm_target_release(target);
+  if (status != TRM_OK || change->shards <= 1) {
+    *out_program = whole;
+    return status;
+  }
+  status = cut(whole, module, options, change->shards, out_program, error);
+  trm_program_free(whole);
+  return status;
+}
+
 static trm_status plan_module(const trm_program *program, const trm_module *module,
                               const trm_change *change, trm_program **out_program,
                               trm_error *error) {
   trm_program_options options = program->options;
-  if (change->recompute) options.recompute = true;
+  if (change->recompute) options.recompute = true, options.recompute_layers = NULL;
   if (change->proportion > 0) {
     double *proportions[] = {&options.conv_memory_proportion, &options.matmul_memory_proportion};
     for (size_t p = 0; p < 2; ++p) {
-      if (change->proportion < *proportions[p]) *proportions[p] = change->proportion;
+      const bool lower = change->proportion < *proportions[p];
+      if (lower || change->is_exact) *proportions[p] = change->proportion;
     }
   }
-  if (change->shards <= 1) {
-    return trm_program_create_again(program, module, &options, out_program, error);
+  if (change->recompute_layers != NULL) {
+    options.recompute = true;
+    options.recompute_layers = change->recompute_layers;
   }
-  trm_error why = {0};
-  const trm_status status = trm_program_create_split_briefly(program, module, &options,
-                                                             change->shards, out_program, &why);
-  if (status == TRM_FAILED_PRECONDITION) return TRM_OK; /* too few layers */
-  return status == TRM_OK ? TRM_OK : trm_fail(error, status, "%s", why.message);
+  if (change->bytes_per_tile > 0) {
+    return plan_with_memory(program, module, &options, change, out_program, error);
+  }
+  return cut(program, module, &options, change->shards, out_program, error);
 }
 
 trm_status trm_change_plan(const trm_program *program, const trm_change *change,
                            trm_program **out_program, trm_error *error) {
   *out_program = NULL;
-  if (!change->half && !change->offload) {
+  if (!change->half && !change->offload && change->half_layers == NULL) {
     return plan_module(program, program->module, change, out_program, error);
   }
   trm_module *module;
   TRY(trm_module_clone(program->module, &module, error));
   trm_status status = change_module(module, change, error);
+  if (status == TRM_OK && change->half_layers != NULL) {
+    status = trm_change_halve_layers(module, program, change->half_layers, error);
+  }
   if (status == TRM_OK) status = plan_module(program, module, change, out_program, error);
   if (status == TRM_OK && *out_program != NULL && (*out_program)->owned_module == NULL) {
     (*out_program)->owned_module = module; /* sources index it */

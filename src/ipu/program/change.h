@@ -9,11 +9,17 @@
 
 /* Several changes at once. All zeros: none. */
 typedef struct trm_change {
-  double proportion; /* availableMemoryProportion of convolutions and matmuls; 0: as it is */
+  double proportion; /* availableMemoryProportion of convolutions and matmuls, where theirs is
+                        larger; 0: as it is */
   bool half;         /* float16 instead of float32 */
   bool recompute;    /* allow_recompute */
   bool offload;      /* optimizer state in remote memory */
   uint32_t shards;   /* IPUs to cut the program over; 0: as it is */
+  /* What somebody asks about besides (what_if.c); the search leaves these as they are. */
+  bool is_exact;          /* the proportion counts where theirs is smaller, too */
+  int64_t bytes_per_tile; /* 0: as it is */
+  /* Names of layers, of which the last is NULL; NULL: none. */
+  const char *const *half_layers, *const *recompute_layers;
 } trm_change;
 
 enum { TRM_CHANGE_TEXT = 240 };
@@ -29,6 +35,12 @@ trm_status trm_change_find_possible(const trm_program *program, trm_change *out,
  * few layers for so many shards. */
 trm_status trm_change_plan(const trm_program *program, const trm_change *change,
                            trm_program **out_program, trm_error *error);
+
+/* half_layers.c: float16 instead of float32, also in a tuple. */
+trm_status trm_change_halve_shape(trm_shape *shape, trm_arena *arena, trm_error *error);
+/* half_layers.c: computes some layers in float16, in a copy of the program's module. */
+trm_status trm_change_halve_layers(trm_module *module, const trm_program *program,
+                                   const char *const *layers, trm_error *error);
 
 /* split.c: cuts `module`, which is `program`'s or a changed copy, for callers who only ask whether
  * it would fit: takes the first cuts that fit, or the best of a few. */

@@ -73,6 +73,56 @@ const char *trm_program_layer_of(const char *op_name, size_t *out_length) {
   return name;
 }
 
+/* The next part of a name between slashes, without what JAX wraps it in: "jit(...)" is no part, and
+ * "transpose(jvp(a))" is "a". Length 0: there is none. */
+static size_t next_part(const char **at, const char *end, const char **out_part) {
+  while (*at < end) {
+    const char *part = *at;
+    int depth = 0;
+    while (*at < end && (**at != '/' || depth > 0)) {
+      depth += **at == '(';
+      depth -= **at == ')';
+      ++*at;
+    }
+    const char *stop = *at;
+    if (*at < end) ++*at;
+    const bool is_function =
+        (size_t)(stop - part) > 4 && (memcmp(part, "jit(", 4) == 0 || memcmp(part, "pjit", 4) == 0);
+    if (is_function) continue;
+    const char *open;
+    while (stop > part && stop[-1] == ')' &&
+           (open = memchr(part, '(', (size_t)(stop - part))) != NULL) {
+      part = open + 1;
+      --stop;
+    }
+    if (stop == part) continue;
+    *out_part = part;
+    return (size_t)(stop - part);
+  }
+  return 0;
+}
+
+bool trm_program_is_in_layer(const char *layer, size_t length, const char *outer) {
+  const char *end = layer + length, *outer_end = outer + strlen(outer), *part, *wanted;
+  size_t size, found = 0;
+  while ((size = next_part(&outer, outer_end, &wanted)) > 0) {
+    if (next_part(&layer, end, &part) != size || memcmp(part, wanted, size) != 0) return false;
+    ++found;
+  }
+  return found > 0;
+}
+
+bool trm_program_is_in_layers(const trm_instruction *instruction, const char *const *layers) {
+  const char *op_name = instruction->metadata.op_name;
+  size_t length;
+  const char *layer = trm_program_layer_of(
+      op_name != NULL && op_name[0] != '\0' ? op_name : instruction->name, &length);
+  for (size_t l = 0; layers[l] != NULL; ++l) {
+    if (trm_program_is_in_layer(layer, length, layers[l])) return true;
+  }
+  return false;
+}
+
 /* ---- Who reads inputs ------------------------------------------------------------------------ */
 
 typedef struct readers {

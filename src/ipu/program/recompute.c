@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "ipu/program/draft.h"
+#include "ipu/program/layers.h"
 #include "passes/edit.h"
 
 enum { LEAST_BYTES = 4096, LEAST_GAP = 64, GAP_SHARE = 20, KEPT_SHARE = 2 };
@@ -31,6 +32,7 @@ typedef struct recomputer {
   trm_computation *computation; /* its address changes when instructions are added */
   uint32_t index, count;        /* the computation; its number of instructions at first */
   const uint32_t *order;
+  const char *const *layers; /* trm_recomputation's */
   uint32_t *position,
       *last;        /* by instruction: its position, and that of its last use, through views */
   trm_index *owner; /* the instruction whose memory the value is */
@@ -138,7 +140,8 @@ static bool is_cheap(const recomputer *r, trm_index i) {
   }
   return !r->passes[i] && !r->is_pinned[i] &&
          trm_tile_shape_bytes(&instruction->shape) >= LEAST_BYTES &&
-         !trm_instruction_has_side_effect(r->module, instruction);
+         !trm_instruction_has_side_effect(r->module, instruction) &&
+         (r->layers == NULL || trm_program_is_in_layers(instruction, r->layers));
 }
 
 /* The instruction for which the second copy waits: one that its first reader waits for too, else
@@ -248,6 +251,7 @@ trm_status trm_pass_recompute(trm_module *module, trm_recomputation *recomputati
     recomputer r = {.module = module,
                     .computation = &module->computations[c],
                     .index = c,
+                    .layers = recomputation->layers,
                     .count = module->computations[c].num_instructions};
     uint32_t *order;
     status = trm_program_order(module, c, recomputation->order, &arena, &order, error);

@@ -1,4 +1,5 @@
 /* Owns: the sources of a target: a preset, a file, another target. */
+#include <inttypes.h>
 #include <string.h>
 
 #include "base/file.h"
@@ -42,6 +43,23 @@ trm_status trm_target_resize(const trm_target *target, uint32_t num_ipus, uint32
   trm_target_copy(copy, target);
   if (num_ipus > 0) copy->num_ipus = num_ipus;
   if (tiles_per_ipu > 0) copy->tiles_per_ipu = tiles_per_ipu;
+  trm_target_rehash(copy);
+  *out_target = copy;
+  return TRM_OK;
+}
+
+trm_status trm_target_with_memory(const trm_target *target, int64_t bytes_per_tile,
+                                  trm_target **out_target, trm_error *error) {
+  if (bytes_per_tile < 4096 || bytes_per_tile > 1 << 30) {
+    FAIL(INVALID_ARGUMENT, "a tile's memory is from 4096 to %d bytes, not %" PRId64, 1 << 30,
+         bytes_per_tile);
+  }
+  trm_target *copy = NULL;
+  TRY(trm_target_new(&copy, error));
+  trm_target_copy(copy, target);
+  copy->bytes_per_tile = (uint32_t)bytes_per_tile;
+  while (copy->element_offsets[copy->num_elements - 1] >= copy->bytes_per_tile)
+    --copy->num_elements;
   trm_target_rehash(copy);
   *out_target = copy;
   return TRM_OK;

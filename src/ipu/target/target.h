@@ -36,6 +36,10 @@ uint32_t trm_target_non_interleaved_bytes(const trm_target *target);
 /* The largest memory element in bytes. */
 uint32_t trm_target_element_bytes(const trm_target *target);
 
+/* A copy whose tiles have so many bytes. */
+trm_status trm_target_with_memory(const trm_target *target, int64_t bytes_per_tile,
+                                  trm_target **out_target, trm_error *error);
+
 /* What an exchange within an IPU costs beside its bytes: the tiles sync (the slowest counts), then
  * messages are set up. */
 static inline uint64_t trm_target_step_cycles(const trm_target *target) {
