@@ -241,6 +241,7 @@ typedef struct op_spec {
   void (*compute_async)(void *kernel, TF_OpKernelContext *context,
                         TF_AsyncOpKernelDoneCallback *done); /* in place of `compute` */
   void (*delete)(void *kernel);
+  bool is_pure; /* TensorFlow may drop it, and does not order it */
 } op_spec;
 
 #define LAUNCH_ATTRIBUTES                                                                  \
@@ -261,6 +262,9 @@ typedef struct op_spec {
    .compute_async = trm_tf_collective_compute,                                                  \
    .delete = trm_tf_collective_delete}
 #define NUMBERS "int8, uint8, int16, uint16, int32, uint32, int64, uint64, half, float"
+
+#define IN_PROGRAMS_ONLY \
+  .device = "IPU", .create = create_named, .compute = compute_call_outside, .delete = trm_free
 
 static const op_spec OPS[] = {
     COLLECTIVE("HorovodAllreduce", "0", "false", "{int32, int64, half, float, double}"),
@@ -324,10 +328,28 @@ static const op_spec OPS[] = {
                     "result_dtypes: list(type) >= 0 = []", "result_shapes: list(shape) = []"},
      .inputs = {"operands: T"},
      .outputs = {"results: result_dtypes"},
-     .device = "IPU",
-     .create = create_named,
-     .compute = compute_call_outside,
-     .delete = trm_free},
+     IN_PROGRAMS_ONLY},
+    /* Ops that programs look for by the original's names (op_types.py): as XlaCustomCallV2, While and
+     * AssignAddVariableOp, which they are in a unit. */
+    {.name = "IpuDropoutWithSeedAndReference",
+     .attributes = {"call_target_name: string", "backend_config: string", "has_side_effect: bool",
+                    "operand_dtypes: list(type) >= 0", "result_dtypes: list(type) >= 0",
+                    "result_shapes: list(shape) >= 0"},
+     .inputs = {"operands: operand_dtypes"},
+     .outputs = {"results: result_dtypes"},
+     .is_pure = true,
+     IN_PROGRAMS_ONLY},
+    {.name = "Pipeline",
+     .attributes = {"T: list(type) >= 0", "cond: func", "body: func",
+                    "output_shapes: list(shape) = []", "parallel_iterations: int = 10",
+                    "to_apply: func"},
+     .inputs = {"input: T"},
+     .outputs = {"output: T"},
+     IN_PROGRAMS_ONLY},
+    {.name = "GradientAccumulatorAddWithScale",
+     .attributes = {"dtype: type"},
+     .inputs = {"resource: resource", "value: dtype"},
+     IN_PROGRAMS_ONLY},
     {.name = "IpuRefuse", /* fails with the message and the status code */
      .attributes = {"message: string", "code: int"},
      .device = "CPU",
@@ -388,7 +410,7 @@ static trm_status register_op(const op_spec *op, trm_error *error) {
   for (int i = 0; i < MAX_SPECS && op->outputs[i]; ++i) {
     TF_OpDefinitionBuilderAddOutput(builder, op->outputs[i]);
   }
-  TF_OpDefinitionBuilderSetIsStateful(builder, true);
+  TF_OpDefinitionBuilderSetIsStateful(builder, !op->is_pure);
   TF_OpDefinitionBuilderSetShapeInferenceFunction(builder, unknown_shapes);
   TF_Status *call = TF_NewStatus();
   TF_RegisterOpDefinition(builder, call);

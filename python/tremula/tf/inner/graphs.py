@@ -85,6 +85,29 @@ def apply_op(op, name=None, **arguments):
     return operation
 
 
+@contextlib.contextmanager
+def of_type(op_type, made_of, to_apply):
+    """Makes operations of the types `made_of` that are added to the default graph in this block
+    ones of `op_type`, which has the same attributes and, as "to_apply", the function `to_apply`
+    again. Gives a list of them."""
+    from tensorflow.python.framework import ops
+    graph = ops.get_default_graph()
+    create, made = graph._create_op_internal, []
+
+    def create_of_type(asked, inputs, *arguments, attrs=None, op_def=None, **keywords):
+        if asked not in made_of:
+            return create(asked, inputs, *arguments, attrs=attrs, op_def=op_def, **keywords)
+        made.append(create(op_type, inputs, *arguments,
+                           attrs={**attrs, "to_apply": attrs[to_apply]}, **keywords))
+        return made[-1]
+
+    graph._create_op_internal = create_of_type
+    try:
+        yield made
+    finally:
+        del graph._create_op_internal
+
+
 def record(operation):
     """Tells gradient tapes of a node that apply_op() has added and whose op has a gradient."""
     from tensorflow.python.eager import execute

@@ -3,12 +3,13 @@
 import tensorflow.compat.v1 as tf
 
 from tremula import custom_calls
-from tremula.tf.inner import eager, marks, python_code
+from tremula.tf.inner import eager, graphs, marks, python_code
 from tremula.tf.ipu import loops, scopes, sharding
 from tremula.tf.ipu.ops import _captured_gradients
 from tremula.tf.ipu.ops._pipeline_arguments import (ALL_DEVICES, OptimizerFunctionOutput,
                                                     overlap_length, to_list)
 from tremula.tf.ipu.optimizers import gradient_accumulation_optimizer
+from tremula.tf.runtime.nodes import op_types
 from tremula.tf.runtime.tracing import accumulation, hoisting, host_tables, tracing
 
 # Attributes of what is built, for the model of the machine.
@@ -36,8 +37,10 @@ def build(pipeline, inputs):
                 return parts.finish()
 
     with tf.control_dependencies(checks), tf.name_scope(pipeline.name), \
-            scopes.frontend_attribute(PIPELINE_ATTRIBUTE, pipeline.describe()):
-        return tf.group(loops.repeat(pipeline.repeat_count, update, []))
+            scopes.frontend_attribute(PIPELINE_ATTRIBUTE, pipeline.describe()), \
+            graphs.of_type(op_types.PIPELINE, ("While", "StatelessWhile"), "body") as made:
+        loops.repeat(pipeline.repeat_count, update, [])
+        return made[0]
 
 
 def _unmarked():

@@ -12,6 +12,7 @@ import tensorflow.compat.v1 as tf
 from tremula import custom_calls
 from tremula.tf.inner import graphs
 from tremula.tf.ipu.ops import _building
+from tremula.tf.runtime.nodes import op_types
 
 TARGET = custom_calls.DROPOUT
 _PHILOX = 1
@@ -37,10 +38,12 @@ class Mask:
         if self.noise_shape is not None:
             config["noise_shape"] = [1 if noise == 1 else size for noise, size
                                      in zip(self.noise_shape, x.shape.as_list())]
-        return graphs.apply_op(
-            "XlaCustomCallV2", name="Dropout", operands=[x, seed], call_target_name=TARGET,
+        result = graphs.apply_op(
+            op_types.DROPOUT, name="Dropout", operands=[x, seed], call_target_name=TARGET,
             backend_config=json.dumps(config), has_side_effect=False, result_dtypes=[x.dtype],
             result_shapes=[x.shape]).outputs[0]
+        result.set_shape(x.shape)
+        return result
 
     def _composed(self, x, seed):
         shape = tf.shape(x)

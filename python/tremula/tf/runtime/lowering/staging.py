@@ -5,7 +5,7 @@ import zlib
 from tremula.tf.inner import errors, graphs, handles
 from tremula.tf.runtime.host import outside
 from tremula.tf.runtime.lowering import lowering
-from tremula.tf.runtime.nodes import name_order, node_table, quick_ops, rewriting
+from tremula.tf.runtime.nodes import name_order, node_table, op_types, quick_ops, rewriting
 from tremula.tf.runtime.ops import random_functions, support
 from tremula.tf.runtime.tracing import pruning
 
@@ -29,6 +29,8 @@ def stage(graph, arguments, variables, outputs, device, state=(), host=None, nam
     stops = {tensor.op.name for tensor in [*arguments, *variables, *state]}
     roots = [tensor.op.name for tensor in outputs]
     graph_def = graph.as_graph_def()
+    for nodes in (graph_def.node, *(one.node_def for one in graph_def.library.function)):
+        op_types.lower(nodes)
     operations = {op.name: op for op in graph.get_operations()}
     rewriting.order_functions(graph_def)
     known = _keep(graph, graph_def, operations, roots, stops, host)
@@ -180,7 +182,7 @@ def _operations_of(function, graph):
     for node in function.node_def:
         stem, _, number = node.name.rpartition("_")
         for name in (node.name, stem if number.isdigit() else ""):
-            if name in operations and operations[name].type == node.op:
+            if name in operations and op_types.lowered(operations[name].type) == node.op:
                 found[node.name] = operations[name]
                 break
     return found
@@ -282,7 +284,7 @@ def _is_written(handle, functions):
         if user.type in ("Identity", "EnsureShape"):
             if _is_written(user.outputs[0], functions):
                 return True
-        elif user.type in rewriting.CALLS:
+        elif op_types.lowered(user.type) in rewriting.CALLS:
             if any(_is_written(inner, functions) for inner in _inside(user, handle, functions)):
                 return True
         elif user.type not in _READING_OPS:
@@ -292,7 +294,7 @@ def _is_written(handle, functions):
 
 def _inside(call, handle, functions):
     """The placeholders that stand for an input of a call inside the functions that it calls."""
-    before = rewriting.CALLS[call.type]
+    before = rewriting.CALLS[op_types.lowered(call.type)]
     positions = [i - before for i, one in enumerate(call.inputs) if one is handle]
     for name in graphs.called_functions(call):
         graph = functions.get(name)

@@ -1,7 +1,7 @@
 """Refusing ops and types that an IPU lacks, in the words of TensorFlow's own placing errors."""
 
 from tremula.tf.inner import dtypes, errors
-from tremula.tf.runtime.nodes import node_table
+from tremula.tf.runtime.nodes import node_table, op_types
 from tremula.tf.runtime.ops import collective_shapes, kernel_list, random_functions
 
 # Inputs of functions, and ops that lowering removes or replaces.
@@ -15,7 +15,7 @@ def check(operations, device):
     for operation in operations:
         if operation.type in _ALWAYS or operation.type in random_functions.MAKERS:
             continue
-        kernels = kernel_list.lowered().get(operation.type, [])
+        kernels = kernel_list.lowered().get(op_types.lowered(operation.type), [])
         if not any(_fits(operation, constraints) for constraints in kernels):
             raise _refusal(operation, kernels, device)
 

@@ -6,6 +6,7 @@ parameter: it begins as zeros, and its last value is dropped.
 """
 
 from tremula.tf.inner import graphs
+from tremula.tf.runtime.nodes import op_types
 from tremula.tf.runtime.tracing import tracing
 
 
@@ -45,8 +46,7 @@ class State:
 
     def assign_add(self, value, name=None):
         """The operation that adds to the value."""
-        return graphs.apply_op("AssignAddVariableOp", resource=self._handle, value=value,
-                               name=name)
+        return graphs.apply_op(op_types.ACCUMULATE, resource=self._handle, value=value, name=name)
 
 
 def keep_sum(state, total):

@@ -10,7 +10,7 @@ import threading
 from tremula import custom_calls
 from tremula.tf.inner import dtypes, eager, errors, graphs, handles, python_code
 from tremula.tf.runtime.host import outside
-from tremula.tf.runtime.nodes import rewriting
+from tremula.tf.runtime.nodes import op_types, rewriting
 from tremula.tf.runtime.ops import support
 from tremula.tf.runtime.tracing import pruning
 
@@ -251,14 +251,14 @@ def _acts(operation, functions, harmless):
         if one.type == "IpuEffect":
             return True
         return one.op_def.is_stateful and (
-            one.type.startswith(pruning.UPDATES) or outside.is_marked(one))
+            op_types.lowered(one.type).startswith(pruning.UPDATES) or outside.is_marked(one))
 
     seen, waiting = set(), [operation]
     while waiting:
         one = waiting.pop()
         if is_effect(one):
             return True
-        if one.type in rewriting.CALLS:
+        if op_types.lowered(one.type) in rewriting.CALLS:
             called = {name for name in graphs.called_functions(one) if name in functions}
             for name in called - harmless - seen:
                 seen.add(name)
