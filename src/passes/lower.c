@@ -1,5 +1,5 @@
 /* Owns: dropout, random numbers and stochastic rounding (ops/random: dropout.c, distribution.c,
- * round_half.c), and statistics of batch norms, as plain HLO. */
+ * round_half.c), statistics of batch norms, and TensorFlow's casts to integers, as plain HLO. */
 #include "passes/lower.h"
 
 #include <math.h>
@@ -372,6 +372,37 @@ bool trm_can_lower(const trm_computation *computation, const trm_instruction *ca
   }
 }
 
+/* A float as an integer by the rule of trm_value_convert() for programs that wrap: accelerators
+ * give the nearest integer, and 0 for NaN. */
+static trm_index wrap_float(trm_maker *m, const trm_instruction *cast) {
+  const trm_dtype to = cast->shape.dtype;
+  const bool is_wide = to == TRM_U32 || trm_dtype_bits(to) == 64;
+  const double bound = is_wide ? 0x1p63 : 0x1p31;
+  const trm_index from = cast->operands[0];
+  const bool is_double = trm_shape_at(m, from).dtype == TRM_F64;
+  const trm_index x = trm_convert(m, is_double ? TRM_F64 : TRM_F32, from);
+  const trm_index least = trm_filled(m, trm_shape_at(m, x), -bound);
+  /* A NaN is neither. */
+  trm_index held = trm_select(m, trm_compare(m, x, TRM_CMP_GE, -bound), x, least);
+  held = trm_select(m, trm_compare(m, x, TRM_CMP_LT, bound), held, least);
+  trm_index made = trm_convert(m, to, trm_convert(m, is_wide ? TRM_S64 : TRM_S32, held));
+  if (to == TRM_U64) {
+    const trm_index is_upper = trm_compare(m, x, TRM_CMP_GE, 0x1p63);
+    const trm_index upper = trm_convert(m, to, trm_select(m, is_upper, x, least));
+    made = trm_select(m, is_upper,
+                      trm_select(m, trm_compare(m, x, TRM_CMP_LT, 0x1p64), upper, made), made);
+  }
+  return made;
+}
+
+static bool wraps(const trm_edit *edit, const trm_instruction *cast) {
+  if (cast->opcode != TRM_OP_CONVERT || !edit->module->casts_wrap) return false;
+  const trm_kind to = trm_dtype_kind(cast->shape.dtype);
+  const trm_dtype from = trm_edit_at(edit, cast->operands[0])->shape.dtype;
+  return trm_dtype_kind(from) == TRM_KIND_FLOAT &&
+         (to == TRM_KIND_SIGNED || to == TRM_KIND_UNSIGNED);
+}
+
 /* XLA of 2026 ends the process at bounds that are scalars, where x is a reshape of an array. */
 static trm_index fill_bounds(trm_maker *m, const trm_instruction *clamp) {
   trm_instruction filled = *clamp;
@@ -389,6 +420,7 @@ static trm_status lower(trm_edit *edit, trm_index at, void *state, trm_error *er
   const trm_instruction call = *trm_edit_at(edit, at);
   trm_index made = at;
   if (call.opcode == TRM_OP_CLAMP && call.shape.rank > 0) made = fill_bounds(&m, &call);
+  if (wraps(edit, &call)) made = wrap_float(&m, &call);
   if (lowerings[call.call_id] != NULL) made = lowerings[call.call_id](&m, &call);
   trm_edit_replace(edit, at, made);
   return m.status;

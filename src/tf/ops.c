@@ -329,8 +329,8 @@ static const op_spec OPS[] = {
      .inputs = {"operands: T"},
      .outputs = {"results: result_dtypes"},
      IN_PROGRAMS_ONLY},
-    /* Ops that programs look for by the original's names (op_types.py): as XlaCustomCallV2, While and
-     * AssignAddVariableOp, which they are in a unit. */
+    /* Ops that programs look for by the original's names (op_types.py): as XlaCustomCallV2, While
+     * and AssignAddVariableOp, which they are in a unit. */
     {.name = "IpuDropoutWithSeedAndReference",
      .attributes = {"call_target_name: string", "backend_config: string", "has_side_effect: bool",
                     "operand_dtypes: list(type) >= 0", "result_dtypes: list(type) >= 0",

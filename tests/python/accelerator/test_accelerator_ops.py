@@ -105,3 +105,30 @@ def test_as_on_the_cpu(name):
     assert lines
     for dtype, difference in lines:
         assert float(difference) <= BOUNDS[dtype], done.stdout
+
+
+CASTS = """
+    big = np.array([0., -0., .9, -.9, 127.5, -1, 200, 300, -300, 70000, 3e9, -3e9, 5e9, 1e18, 1e19,
+                    2. ** 31, -2. ** 31, 2. ** 63, 1.5 * 2. ** 63, -2. ** 63, 2. ** 64, 1e30,
+                    np.nan, np.inf, -np.inf])
+    for source in "f16 bf16 f32 f64".split():
+        rows = core.Module.read(f"HloModule m\\nENTRY e {{ x = f64[{big.size}] parameter(0) "
+                                f"ROOT c = {source}[{big.size}] convert(x) }}")
+        x, = core.Engine(core.compile(rows)).run([big])
+        for rule in "wrap", "saturate":
+            for to in "s8 s16 s32 s64 u8 u16 u32 u64".split():
+                module = core.Module.read(f"HloModule m\\nENTRY e {{ x = {source}[{big.size}] "
+                                          f"parameter(0) ROOT c = {to}[{big.size}] convert(x) }}")
+                executable = core.compile(module, casts=rule)
+                one, other = (core.Engine(executable, accelerator=name).run([x])[0]
+                              for name in ("", PLUGIN))
+                if not np.array_equal(one, other):
+                    print(rule, source, to, x[one != other], one[one != other], other[one != other])
+"""
+
+
+def test_casts_of_what_an_integer_cannot_hold():
+    """By the program's rule: XLA's or TensorFlow's."""
+    text = COMPARE.replace("\n    ", "\n") + CASTS.replace("\n    ", "\n")
+    done = run(f"PLUGIN = {plugin()!r}\n" + text, TREMULA_ACCELERATOR_LEAST="0")
+    assert done.returncode == 0 and not done.stdout, done.stdout + done.stderr[-3000:]

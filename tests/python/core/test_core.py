@@ -191,6 +191,9 @@ def test_what_builds_finds_packages_outside_of_pips_own_environment(tmp_path):
     package.mkdir(parents=True)
     (package / "METADATA").write_text("Metadata-Version: 2.1\nName: onednn-devel-cpu-gomp\n")
     (package / "RECORD").write_text("../../include/oneapi/dnnl/dnnl.h,,\n")
+    header = overlay / "include/oneapi/dnnl/dnnl.h"  # which Python 3.12 looks for
+    header.parent.mkdir(parents=True)
+    header.touch()
     # As pip does it: its folder first, and nothing of the environment that it installs into.
     (package.parent / "sitecustomize.py").write_text(
         f"import sys\nsys.path = [one for one in sys.path if one != {site!r}]\n")

@@ -7,6 +7,7 @@ import tensorflow.compat.v1 as tf
 import plain_training as plain
 from tensorflow.python import ipu
 from tensorflow.python.ipu import pipelining_ops
+from tremula.tf.inner import graphs
 from tremula.tf.ipu.ops import _pipeline_arguments
 
 Schedule = pipelining_ops.PipelineSchedule
@@ -72,6 +73,38 @@ def assert_same(result, expected):
 def test_schedules_agree_with_tensorflow(schedule, repeat_count):
     expected = plain.train(momentum, COUNT, UPDATES, mean=False)
     assert_same(train(pipeline_schedule=schedule, repeat_count=repeat_count), expected)
+
+
+def test_types_of_operations(on_ipu):
+    """Programs look for them by the original's names. A weight that two stages share has one sum,
+    of both stages' gradients."""
+    built = []
+
+    def scaled(x):
+        with tf.variable_scope("shared", reuse=tf.AUTO_REUSE, use_resource=True):
+            return x * tf.get_variable("w", [2], initializer=tf.ones_initializer())
+
+    def network():
+        built.append(pipelining_ops.pipeline(
+            [lambda x: ipu.rand_ops.dropout(scaled(x), seed=[1, 2]), lambda x: x + 1.,
+             lambda x: tf.reduce_sum(scaled(x))], 6, inputs=[tf.ones([2])],
+            outfeed_queue=ipu.ipu_outfeed_queue.IPUOutfeedQueue(),
+            optimizer_function=lambda loss: pipelining_ops.OptimizerFunctionOutput(
+                tf.train.GradientDescentOptimizer(1.), loss), device_mapping=[0, 1, 0]))
+        return built
+
+    on_ipu(network)
+    pipeline, = built
+    assert pipeline.type == "Pipeline"
+    inside = [one for graph in graphs.function_graphs(pipeline.graph).values()
+              for one in graph.get_operations()]
+    assert pipeline.get_attr("to_apply").name in graphs.function_graphs(pipeline.graph)
+    assert sum(one.type == "IpuDropoutWithSeedAndReference" for one in inside) == 2
+    added, = (one for one in inside if one.type == "GradientAccumulatorAddWithScale")
+    assert added.inputs[1].op.type == "AddN"
+    gradients = [one.op.inputs[0] if one.op.type == "Identity" else one  # TensorFlow's gates
+                 for one in added.inputs[1].op.inputs]
+    assert [one.op.type for one in gradients] == ["Mul", "Mul"]
 
 
 @pytest.mark.parametrize("method", ["MEAN", "running_mean"])
