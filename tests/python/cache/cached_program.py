@@ -4,7 +4,8 @@ import os
 import pathlib
 import re
 import subprocess
-import sys
+
+import interpreter
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 
@@ -79,9 +80,8 @@ class Run:
             "PYTHONPATH": os.pathsep.join([str(ROOT / "python"),
                                            os.environ.get("PYTHONPATH", "")]), **variables}
         environment.setdefault("TREMULA_LIBRARY_DIR", str(ROOT / "build/release/lib"))
-        self.process = subprocess.Popen([sys.executable, "-c", PROGRAM, first], text=True,
-                                        env=environment, stdout=subprocess.PIPE,
-                                        stderr=subprocess.PIPE)
+        self.process = interpreter.Popen(["-c", PROGRAM, first], text=True, env=environment,
+                                         stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
     def finish(self):
         """The Log of a run that must succeed with the right results."""

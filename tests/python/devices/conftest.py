@@ -12,6 +12,7 @@ import subprocess
 import sys
 import textwrap
 
+import interpreter
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
@@ -106,8 +107,8 @@ def script(environment):
     """
 
     def start(count, connection, text, **variables):
-        return subprocess.Popen(
-            [sys.executable, "-c", textwrap.dedent(prologue) + textwrap.dedent(text), str(count),
-             connection], env={**environment, **variables}, text=True, stdin=subprocess.PIPE,
+        return interpreter.Popen(
+            ["-c", textwrap.dedent(prologue) + textwrap.dedent(text), count, connection],
+            env={**environment, **variables}, text=True, stdin=subprocess.PIPE,
             stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     return start

@@ -9,6 +9,8 @@ import socket
 import subprocess
 import sys
 
+import interpreter
+
 HERE = pathlib.Path(__file__).parent
 ROOT = HERE.parents[2]
 WORKERS = 2
@@ -43,12 +45,14 @@ def _is_free(stack, port):
     return True
 
 
-def run(case, folder, clusters, around=((), ())):
+def run(case, folder, clusters, around=((), ()), variables=({}, {})):
     """Runs a case on all workers. `clusters` are lists of the workers' addresses, `around` what
-    their command lines begin with. Returns the workers' (status, output, results)."""
+    their command lines begin with, `variables` of their environments. Returns the workers' (status,
+    output, results)."""
     for attempt in range(ATTEMPTS):
         try:
-            return _attempt(case, pathlib.Path(folder) / f"attempt{attempt}", clusters, around)
+            return _attempt(case, pathlib.Path(folder) / f"attempt{attempt}", clusters, around,
+                            variables)
         except subprocess.TimeoutExpired:
             # Seen once: all workers wait in TensorFlow's own broadcast of the first variable.
             if attempt == ATTEMPTS - 1:
@@ -56,7 +60,7 @@ def run(case, folder, clusters, around=((), ())):
             print(f"{case} did not end within {TIMEOUT} seconds and is started again")
 
 
-def _attempt(case, folder, clusters, around):
+def _attempt(case, folder, clusters, around, variables):
     folder.mkdir()
     environment = {
         **os.environ, "TREMULA_RUNTIME_DIR": str(folder / "ipus"), "TF_CPP_MIN_LOG_LEVEL": "2",
@@ -68,10 +72,12 @@ def _attempt(case, folder, clusters, around):
     processes = []
     for i in range(WORKERS):
         with open(outputs[i], "w") as file:
-            processes.append(subprocess.Popen(
-                [*around[i], sys.executable, str(HERE / case), str(i), json.dumps(clusters),
-                 str(folder)],
-                env=environment, stdout=file, stderr=subprocess.STDOUT))
+            options = {"env": {**environment, **variables[i]}, "stdout": file,
+                       "stderr": subprocess.STDOUT}
+            arguments = [str(HERE / case), str(i), json.dumps(clusters), str(folder)]
+            processes.append(
+                subprocess.Popen([*around[i], sys.executable, *arguments], **options)
+                if around[i] else interpreter.Popen(arguments, **options))
     try:
         for one in processes:
             one.wait(TIMEOUT)

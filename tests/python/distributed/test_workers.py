@@ -176,10 +176,11 @@ def test_the_loss_of_a_pipeline_is_the_sum_of_the_workers(tmp_path):
 
 def test_the_example(tmp_path):
     with cluster.addresses(cluster.WORKERS) as addresses:
-        around = [["env", "TF_CONFIG=" + json.dumps({
-            "cluster": {"worker": addresses}, "task": {"type": "worker", "index": i}})]
+        variables = [{"TF_CONFIG": json.dumps({
+            "cluster": {"worker": addresses}, "task": {"type": "worker", "index": i}})}
             for i in range(cluster.WORKERS)]
-        runs = cluster.run(cluster.ROOT / "examples/multi_worker.py", tmp_path, [addresses], around)
+        runs = cluster.run(cluster.ROOT / "examples/multi_worker.py", tmp_path, [addresses],
+                           variables=variables)
     for i, (status, output, _) in enumerate(runs):
         assert status == 0, output[-6000:]
         assert f"worker {i}: weights [ 1. -2.  3. -4.]" in output

@@ -3,13 +3,15 @@
 The import takes two seconds of processor time, and some hundred tests run a program. A server,
 which has imported TensorFlow and nothing else, forks a process for each program. Programs share a
 server if their environments agree in everything but VARYING: TensorFlow may read the rest when it
-is imported. A test of the start of a process, or one that talks to the process, takes
-subprocess. Programs that start a Python by its path (TREMULA_PYTHON) get the path of stand_in().
+is imported. run() waits for a program; Popen talks to one meanwhile. A test of the start of a
+process takes subprocess. Programs that start a Python by its path (TREMULA_PYTHON) get the path of
+stand_in().
 """
 
 import atexit
 import collections
 import concurrent.futures
+import ctypes
 import functools
 import json
 import os
@@ -26,7 +28,7 @@ TIMEOUT = 600
 # OMP_*: libgomp reads it, which comes with libtremula. TF_CPP_VMODULE: Tremula reads it late, and
 # no test looks at what TensorFlow makes of it.
 VARYING = ("FAILING_", "OMP_", "POPDIST_", "POPLAR_", "POPLIBS_", "PVTI_", "PYTEST_",
-           "PYTHONPATH", "TF_CPP_VMODULE", "TF_POPLAR_", "TREMULA_", "XLA_FLAGS")
+           "PYTHONPATH", "TF_CONFIG", "TF_CPP_VMODULE", "TF_POPLAR_", "TREMULA_", "XLA_FLAGS")
 MOST_SERVERS = 2  # each takes 250 MB
 
 _servers = collections.OrderedDict()
@@ -65,6 +67,39 @@ def _fork(env, files):
         server = _server(env)
         server.send(files)
         return server.receive()
+
+
+PR_SET_CHILD_SUBREAPER = 36  # linux/prctl.h
+
+
+class Popen(subprocess.Popen):
+    """A program that runs meanwhile, as subprocess.Popen([sys.executable, *arguments]) starts it,
+    with its streams, env and cwd. It is a child of this process: it has a pid and can be killed."""
+
+    def __init__(self, arguments, env=None, stdin=subprocess.DEVNULL, **options):
+        env = dict(os.environ if env is None else env)
+        super().__init__([sys.executable, *map(str, arguments)], env=env, stdin=stdin, **options)
+
+    def _execute_child(self, args, executable, preexec_fn, close_fds, pass_fds, cwd, env,
+                       startupinfo, creationflags, shell, *rest):
+        # The server's child forks and ends; then the kernel gives us what it has forked.
+        pipes = rest[:6]  # (its end, ours) of standard input, (ours, its end) of the others
+        streams = [one if one != -1 else i for i, one in enumerate((pipes[0], pipes[3], pipes[5]))]
+        prctl = ctypes.CDLL(None, use_errno=True).prctl
+        try:
+            with tempfile.TemporaryFile() as request, _lock:
+                request.write(json.dumps([args[1:], env, str(cwd or os.getcwd())]).encode())
+                request.seek(0)
+                server = _server(env)
+                prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+                try:
+                    server.send([request.fileno(), *streams])
+                    self.pid = server.receive()
+                finally:
+                    prctl(PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
+            self._child_created = True
+        finally:
+            self._close_pipe_fds(*pipes)
 
 
 def _server(env):
@@ -146,11 +181,12 @@ class _Server:
         other.close()
 
     def send(self, files):
-        """Asks for a process, of the files (request, standard output, standard error)."""
+        """Asks for a process, of the files (request, standard output, standard error), or with
+        standard input before these for one that it does not wait for."""
         socket.send_fds(self._socket, [b"run"], files)
 
     def receive(self):
-        """Its exit code, negative for a signal."""
+        """Its exit code, negative for a signal; or the pid of one that goes on."""
         try:
             return int(self._socket.recv(16))
         except BaseException:
@@ -179,16 +215,26 @@ def serve(descriptor):
     gc.freeze()  # a child does not walk what TensorFlow made, when it collects and ends
     server = socket.socket(fileno=descriptor)
     while True:
-        _, files, _, _ = socket.recv_fds(server, 16, 3)
+        _, files, _, _ = socket.recv_fds(server, 16, 4)
         if not files:
             raise SystemExit  # the tests are over
+        reader, writer = os.pipe()
         child = os.fork()
         if child == 0:
-            server.close()
+            if len(files) == 4:
+                if other := os.fork():
+                    os.write(writer, str(other).encode())
+                    os._exit(0)
+                os.setsid()  # the server may be stopped meanwhile
+            for one in (server.fileno(), reader, writer):
+                os.close(one)
+            server.detach()
             return _become(*files)
-        for one in files:
+        for one in (writer, *files):
             os.close(one)
-        server.send(str(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])).encode())
+        status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        with open(reader, "rb") as answer:
+            server.send(answer.read() or str(status).encode())
 
 
 def _folders(env):
@@ -197,9 +243,9 @@ def _folders(env):
     return [os.path.abspath(one) for one in path.split(os.pathsep)] if path else []
 
 
-def _become(request, *outputs):
+def _become(request, *streams):
     """Makes this process what `python ARGUMENTS` would be; returns the code of the program."""
-    for number, file in enumerate(outputs, 1):
+    for number, file in enumerate(streams, 3 - len(streams)):
         os.dup2(file, number)
         os.close(file)
     with open(request) as file:
