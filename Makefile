@@ -1,6 +1,6 @@
 # What users and developers type. The work is done by scripts/.
 
-.PHONY: help demo test test-all test-jax docs style sanitize nightly bench bench-league wheel clean
+.PHONY: help demo test test-all test-jax docs course style sanitize nightly bench bench-league wheel clean
 
 help:
 	@echo "make demo      on a fresh machine: installs what is missing, builds, runs the examples"
@@ -8,6 +8,7 @@ help:
 	@echo "make test-all  the long ones too: differential tests, sanitizers"
 	@echo "make test-jax  tremula.jax with a range of versions of JAX, each in .venv-jax-VERSION"
 	@echo "make docs      the documentation as a site with a search, in build/site"
+	@echo "make course    runs the notebooks of course/; OPEN=1 opens them in JupyterLab instead"
 	@echo "make style     what clang-format, clang-tidy and ruff find (after make test)"
 	@echo "make sanitize  the C tests with the address and undefined-behaviour sanitizers"
 	@echo "make nightly   hours: fuzzing, interrupts, damaged profiles, failing writes (after make test)"
@@ -34,6 +35,9 @@ test-jax:
 
 docs:
 	@bash scripts/docs.sh
+
+course:
+	@bash scripts/course.sh $(if $(OPEN),open)
 
 style:
 	@bash scripts/style.sh

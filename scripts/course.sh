@@ -1,0 +1,13 @@
+#!/usr/bin/env bash
+# make course: sets up as make demo does, and runs the notebooks of course/.
+#   scripts/course.sh [open]   open: writes them as .ipynb, and starts JupyterLab there
+source "$(dirname "$0")/common.sh"
+need_command g++ g++ # chapter 9
+set_up
+export PATH=$PWD/.venv/bin:$PATH
+if [ "${1:-}" != open ]; then
+  exec .venv/bin/python scripts/course.py run
+fi
+install_packages .venv jupyter jupyterlab==4.4.10 ipykernel==6.31.0
+.venv/bin/python scripts/course.py notebooks
+exec .venv/bin/jupyter lab course
