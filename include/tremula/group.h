@@ -67,6 +67,12 @@ TRM_API bool trm_group_has_threads(void);
 /* Describes an instance: "instance 1 (host vm, pid 4711)". Returns the buffer. */
 TRM_API const char *trm_group_describe(uint32_t rank, char *buffer, size_t size);
 
+/* What this process has sent to others since its start. MPI's own headers do not count. */
+typedef struct trm_group_traffic {
+  uint64_t bytes_sent, messages_sent;
+} trm_group_traffic;
+TRM_API void trm_group_get_traffic(trm_group_traffic *out_traffic);
+
 /* ---- Collectives --------------------------------------------------------------------------- */
 
 typedef enum trm_collective_kind {

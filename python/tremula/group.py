@@ -39,6 +39,16 @@ class _Place(ctypes.Structure):  # trm_group_place
                 ("launcher", ctypes.c_char_p)]
 
 
+class Traffic(NamedTuple):
+    """What this process has sent to others since its start."""
+    bytes_sent: int
+    messages_sent: int
+
+
+class _Traffic(ctypes.Structure):  # trm_group_traffic
+    _fields_ = [(name, ctypes.c_uint64) for name in Traffic._fields]
+
+
 class _Settings(ctypes.Structure):  # trm_group_settings
     _fields_ = [("size", ctypes.c_size_t), ("library", ctypes.c_char_p),
                 ("folder", ctypes.c_char_p), ("stall_seconds", ctypes.c_double)]
@@ -63,6 +73,7 @@ def _library():
     error = ctypes.POINTER(core._Error)
     for name, result, arguments in (
             ("trm_group_get_place", None, [ctypes.POINTER(_Place)]),
+            ("trm_group_get_traffic", None, [ctypes.POINTER(_Traffic)]),
             ("trm_group_join", ctypes.c_int, [ctypes.POINTER(_Settings), error]),
             ("trm_group_leave", None, []),
             ("trm_group_is_joined", ctypes.c_bool, []),
@@ -129,6 +140,13 @@ def is_joined():
 def has_threads():
     """Whether MPI lets several threads call it."""
     return _library().trm_group_has_threads()
+
+
+def traffic():
+    """The Traffic of this process, of collectives and of programs over several instances."""
+    found = _Traffic()
+    _library().trm_group_get_traffic(ctypes.byref(found))
+    return Traffic(found.bytes_sent, found.messages_sent)
 
 
 # ---- Who takes part ----

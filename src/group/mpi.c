@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "tremula/group.h"
 #include "tremula/log.h"
 
 /* The names of MPI's functions, and their parameters after the ABI's handles are made wide: an int
@@ -76,6 +77,7 @@ static struct {
   abi abi;
   bool runs, is_ours; /* whether trm_mpi_open has started MPI, and not somebody before it */
   int rank, size, level;
+  trm_group_traffic traffic;
 #define MEMBER(name, parameters) int(*name) parameters;
   FUNCTIONS(MEMBER)
 #undef MEMBER
@@ -268,12 +270,22 @@ static trm_status post(trm_transfer *t, trm_error *error) {
   t->request = 0;
   t->posted += (size_t)piece;
   pthread_mutex_lock(&mpi.mutex);
+  if (t->sends) {
+    mpi.traffic.bytes_sent += (size_t)piece;
+    ++mpi.traffic.messages_sent;
+  }
   const int code = t->sends ? mpi.Isend(data, piece, mpi.abi.byte, (int)t->peer, t->tag,
                                         t->communicator, &t->request)
                             : mpi.Irecv(data, piece, mpi.abi.byte, (int)t->peer, t->tag,
                                         t->communicator, &t->request);
   pthread_mutex_unlock(&mpi.mutex);
   return check(code, t->sends ? "Isend" : "Irecv", error);
+}
+
+void trm_group_get_traffic(trm_group_traffic *out_traffic) {
+  pthread_mutex_lock(&mpi.mutex);
+  *out_traffic = mpi.traffic;
+  pthread_mutex_unlock(&mpi.mutex);
 }
 
 trm_status trm_transfer_begin(trm_transfer *transfer, trm_error *error) {

@@ -17,6 +17,14 @@
 
 #include "tremula/group.h"
 
+/* Sanitizers take the addresses of PMIx's shared memory, do not understand process_vm_readv or
+ * UCX's hooks in the memory allocation, and see that MPI leaks. */
+#ifndef LAUNCH_ENVIRONMENT
+#define LAUNCH_ENVIRONMENT                                                                          \
+  "PMIX_MCA_gds=hash OMPI_MCA_smsc=^cma UCX_TLS=^cma UCX_MEM_EVENTS=n UCX_MEM_MMAP_HOOK_MODE=none " \
+  "ASAN_OPTIONS=detect_leaks=0"
+#endif
+
 /* ---- In a scene: what one process does ---- */
 
 static trm_group_place place;
@@ -84,12 +92,9 @@ static inline int launch(const char *scene, int num, bool continues, char *outpu
   char command[20000];
   const bool open = is_open_mpi(mpirun);
   if (continues && !open) skip();
-  /* Sanitizers take the addresses of PMIx's shared memory, do not understand process_vm_readv or
-   * UCX's hooks in the memory allocation, and see that MPI leaks. */
-  const char *environment = "PMIX_MCA_gds=hash OMPI_MCA_smsc=^cma UCX_TLS=^cma UCX_MEM_EVENTS=n "
-                            "UCX_MEM_MMAP_HOOK_MODE=none ASAN_OPTIONS=detect_leaks=0";
   snprintf(command, sizeof command, "timeout 300 env %s '%s' %s %s -np %d '%s' %s '%.*s/lib' 2>&1",
-           environment, mpirun, open ? "--allow-run-as-root --bind-to none --oversubscribe" : "",
+           LAUNCH_ENVIRONMENT, mpirun,
+           open ? "--allow-run-as-root --bind-to none --oversubscribe" : "",
            !continues ? ""
            : open     ? "--continuous"
                       : "-disable-auto-cleanup",

@@ -153,6 +153,38 @@ static void want_failure(const char *text, trm_status status, const char *words)
   trm_executable_free(executable);
 }
 
+/* What a run sends: docs/distributed.md. Of each other process, a begin, operands, results, an end;
+ * a message has 24 bytes before its data, which follow in a message of their own if they are many.
+ */
+static void want_traffic(const char *text, uint64_t data_bytes, uint64_t messages) {
+  static char result[MOST_BYTES];
+  void *outputs[] = {result};
+  trm_group_traffic before, after;
+  trm_executable *executable = compile(text);
+  trm_engine *engine = create(executable, REPLICAS / place.size);
+  const uint64_t others = place.size - 1;
+  trm_group_get_traffic(&before);
+  WANT(trm_engine_run(engine, NULL, NULL, outputs, &error) == TRM_OK);
+  trm_group_get_traffic(&after);
+  WANT(after.messages_sent - before.messages_sent == others * messages);
+  WANT(after.bytes_sent - before.bytes_sent == others * 4 * 24 + data_bytes);
+  trm_engine_free(engine);
+  trm_executable_free(executable);
+}
+
+/* An all-reduce of B bytes sends R / n * (n - 1) / n * B of operands and (n - 1) / n * B of
+ * results. */
+static void scene_traffic(void) {
+  const uint64_t n = place.size, each = REPLICAS / n;
+  want_traffic(
+      "HloModule many\n" ADD("f32")
+          ENTRY("25600") "  ROOT y = f32[25600] all-reduce(x), replica_groups={}, to_apply=add }\n",
+      (each + 1) * (n - 1) * 102400 / n, 6);
+  want_traffic("HloModule few\n" ADD("f32") ENTRY(
+                   "256") "  ROOT y = f32[256] all-reduce(x), replica_groups={}, to_apply=add }\n",
+               (each + 1) * (n - 1) * 1024 / n, 4);
+}
+
 /* The other process has another program; after that both run one. */
 static void scene_programs(void) {
   want_failure(programs[place.rank], TRM_FAILED_PRECONDITION, "runs another program");
@@ -239,9 +271,9 @@ static void scene_death(void) {
 static const struct {
   const char *name;
   void (*play)(void);
-} scenes[] = {{"bits", scene_bits},       {"programs", scene_programs},
-              {"failure", scene_failure}, {"branches", scene_branches},
-              {"cancel", scene_cancel},   {"death", scene_death}};
+} scenes[] = {{"bits", scene_bits},       {"programs", scene_programs}, {"traffic", scene_traffic},
+              {"failure", scene_failure}, {"branches", scene_branches}, {"cancel", scene_cancel},
+              {"death", scene_death}};
 
 static int play(const char *name, const char *folder) {
   const trm_group_settings settings = {.size = sizeof settings, .folder = folder};
@@ -263,6 +295,8 @@ static int play(const char *name, const char *folder) {
 TEST(test_two_by_two, "bits", 2)
 TEST(test_four_by_one, "bits", 4)
 TEST(test_one_by_four, "bits", 1)
+TEST(test_traffic, "traffic", 2)
+TEST(test_traffic_of_four, "traffic", 4)
 TEST(test_other_programs, "programs", 2)
 TEST(test_failure, "failure", 2)
 TEST(test_branches, "branches", 2)
@@ -300,6 +334,7 @@ int main(int argc, char **argv) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_no_group),       cmocka_unit_test(test_two_by_two),
       cmocka_unit_test(test_four_by_one),    cmocka_unit_test(test_one_by_four),
+      cmocka_unit_test(test_traffic),        cmocka_unit_test(test_traffic_of_four),
       cmocka_unit_test(test_other_programs), cmocka_unit_test(test_failure),
       cmocka_unit_test(test_branches),       cmocka_unit_test(test_cancel),
       cmocka_unit_test(test_death)};
