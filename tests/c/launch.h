@@ -53,9 +53,12 @@ static inline bool launch_from(const char *name) {
   return true;
 }
 
-/* The launcher beside the Python of the build, or of the system; NULL: none. */
+/* The launcher that TREMULA_MPIRUN names, beside the Python of the build, or of the system; NULL:
+ * none. */
 static inline const char *find_mpirun(void) {
   static char path[4096];
+  const char *named = getenv("TREMULA_MPIRUN");
+  if (named != NULL) return named;
   snprintf(path, sizeof path, "%s/mpirun", TREMULA_TEST_PROGRAMS);
   if (access(path, X_OK) == 0) return path;
   char list[4096];

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 
+import hosts
 import pytest
 
 HERE = pathlib.Path(__file__).parent
@@ -91,6 +92,12 @@ def mpi_poprun(tmp_path, open_mpi):
     own = Poprun(tmp_path, open_mpi)
     own.command.append("--allow-run-as-root=1")
     return own
+
+
+@pytest.fixture
+def two_hosts(tmp_path):
+    with hosts.two_hosts(tmp_path) as both:
+        yield both
 
 
 @pytest.fixture

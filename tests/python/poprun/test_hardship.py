@@ -14,19 +14,7 @@ import pytest
 
 pytestmark = pytest.mark.long
 
-# Meets the others a thousand times, and says when it has begun. Needs no TensorFlow.
-SUMS = """
-import sys
-import numpy as np
-from tremula import group
-group.join()
-place, count = group.place(), int(sys.argv[1])
-print("here", flush=True)
-for step in range(count):
-    total = group.all_reduce(f"sum {step % 7}", np.full(1000, place.rank + step, np.float32))
-    assert total[0] == sum(range(place.size)) + place.size * step
-print("done", flush=True)
-"""
+SUMS = pathlib.Path(__file__).parent / "sums.py"
 
 
 def processes(word):
@@ -44,7 +32,6 @@ def processes(word):
 @pytest.fixture
 def start(mpi_poprun, python_environment):
     """start(instances, count, *options): poprun, and the word by which its processes are found."""
-    (mpi_poprun.folder / "sums.py").write_text(SUMS)
     places = {name: str(mpi_poprun.folder / name) for name in ("shared", "tmp")}
     for place in places.values():
         os.mkdir(place)
@@ -55,7 +42,7 @@ def start(mpi_poprun, python_environment):
         word = f"mark-{os.getpid()}-{time.monotonic_ns()}"
         job = subprocess.Popen(
             [*mpi_poprun.command, f"--num-instances={instances}", f"--num-replicas={instances}",
-             *options, sys.executable, "sums.py", str(count), word], cwd=mpi_poprun.folder,
+             *options, sys.executable, SUMS, str(count), word], cwd=mpi_poprun.folder,
             env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         return job, word
 
