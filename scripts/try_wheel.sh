@@ -39,5 +39,10 @@ quietly bare-pip inside /try/bin/pip install --no-index --find-links /wheels \
 version=$(inside /try/bin/tremula --version)
 result=$(inside /try/bin/python /wheels/basic_graph.py | tail -n 1)
 say "tremula --version: $version; basic_graph.py: $result"
+refusal=$(inside /try/bin/poprun --num-instances=2 --num-replicas=2 true 2>&1 || true)
+case $refusal in
+  *"pip install"*) say "without MPI: $refusal" ;;
+  *) die "poprun without MPI does not say what to install: $refusal" ;;
+esac
 [ "$result" = "$(.venv/bin/python examples/basic_graph.py 2>/dev/null | tail -n 1)" ] ||
   die "the example prints something else than here."
