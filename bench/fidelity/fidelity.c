@@ -212,6 +212,22 @@ static void print_squares(trm_text *out) {
   }
 }
 
+/* The program of a large product. */
+static void write_large(const published_large *p, trm_text *out) {
+  const char *type = trm_dtype_name(p->type);
+  const bool casts = strcmp(p->target, "bow") == 0; /* the program of (B) */
+  const char *host = casts ? "f32" : type;
+  trm_text_format(out,
+                  "HloModule large, frontend_attributes={tremula_side_table="
+                  "\"{\\\"inputs\\\":[\\\"a\\\",\\\"b\\\"],\\\"arguments\\\":0}\"}\n"
+                  "ENTRY e {\n  x = %s[%d,%d] parameter(0)\n  y = %s[%d,%d] parameter(1)\n"
+                  "  a = %s[%d,%d] convert(x)\n  b = %s[%d,%d] convert(y)\n"
+                  "  c = %s[%d,%d] dot(a, b), lhs_contracting_dims={1}, "
+                  "rhs_contracting_dims={0}\n  ROOT z = %s[%d,%d] convert(c)\n}\n",
+                  host, p->m, p->m, host, p->m, p->n, type, p->m, p->m, type, p->m, p->n, type,
+                  p->m, p->n, host, p->m, p->n);
+}
+
 /* The fullest tile of large products, with code, in the words of `tremula plan`. */
 static void print_larges(trm_text *out) {
   trm_text_format(out, "\n### Large matmuls\n\n"
@@ -222,11 +238,7 @@ static void print_larges(trm_text *out) {
     const char *type = trm_dtype_name(p->type);
     trm_error error;
     trm_text source = {0};
-    trm_text_format(&source,
-                    "HloModule large\nENTRY e {\n  a = %s[%d,%d] parameter(0)\n"
-                    "  b = %s[%d,%d] parameter(1)\n  ROOT c = %s[%d,%d] dot(a, b), "
-                    "lhs_contracting_dims={1}, rhs_contracting_dims={0}\n}\n",
-                    type, p->m, p->m, type, p->m, p->n, type, p->m, p->n);
+    write_large(p, &source);
     trm_target *target = load(p->target);
     trm_module *module = NULL;
     check(trm_module_read(source.data, source.length, "large", &module, &error), &error);

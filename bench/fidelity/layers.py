@@ -296,6 +296,16 @@ UNITS = ("fp16InFp16OutConvUnitsPerTile", "fp16InFp32OutConvUnitsPerTile",
          "fp32InFp32OutConvUnitsPerTile")
 
 
+def keep_inputs(module):
+    """The module with inputs that stay on the IPU. poplibs' tools have an engine's program for the
+    upload, one or more for the layer, and one for the download: what a program reads that another
+    one has written is always live."""
+    first, rest = module.split("\n", 1)
+    count = rest[rest.index("ENTRY"):].count(" parameter(")
+    table = json.dumps({"inputs": [f"input{k}" for k in range(count)], "arguments": 0})
+    return f"{first}, frontend_attributes={{tremula_side_table={json.dumps(table)}}}\n{rest}"
+
+
 def plan_arguments(module, folder, tiles=0):
     """The arguments with which `tremula` plans a module for both machines, writing into a folder.
     `tiles` of each IPU; 0: all."""
@@ -303,7 +313,7 @@ def plan_arguments(module, folder, tiles=0):
     with open(machine, "w", encoding="utf-8") as file:
         json.dump({"base": "mk2", "name": "mk2-8", **{key: 8 for key in UNITS}}, file)
     with open(path, "w", encoding="utf-8") as file:
-        file.write(module)
+        file.write(keep_inputs(module))
     return ["plan", path, "--json", "--target", f"mk1,{machine}",
             "--option", "compile_ipu_code=true", "--option", f"tiles_per_ipu={tiles}"]
 

@@ -37,9 +37,11 @@ static inline double published_cycles(const published_matmul *p) {
   return 2.0 * p->m * p->m * p->n / (p->tflops * 1e12) * published_clock;
 }
 
-/* Graphcore's IPU Model of an MK2 (Poplar 2.0): m4 = m1 m2, m5 = m4 m3, all f32. */
+/* Graphcore's IPU Model of an MK2 (Poplar 2.0): m4 = m1 m2, m5 = m4 m3, all f32. The program only
+ * reads m1, m2 and m3, so they are always live, as weights are. */
 static const char published_program[] =
-    "HloModule row_a\n\n"
+    "HloModule row_a, frontend_attributes={tremula_side_table="
+    "\"{\\\"inputs\\\":[\\\"m1\\\",\\\"m2\\\",\\\"m3\\\"],\\\"arguments\\\":0}\"}\n\n"
     "ENTRY e {\n"
     "  m1 = f32[800,500] parameter(0)\n"
     "  m2 = f32[500,400] parameter(1)\n"
@@ -102,7 +104,10 @@ static const published_square published_squares[] = {
 enum { NUM_PUBLISHED_SQUARES = sizeof published_squares / sizeof *published_squares };
 
 /* Products [m,m] x [m,n] that ran, and those behind the ends of the curves above: of (B) one that
- * is taken as out of memory, of the squares of a GC2 the next multiple of 128. */
+ * is taken as out of memory, of the squares of a GC2 the next multiple of 128. The program of (B)
+ * has host writes of both operands and a host read of the result, which are always live, and in
+ * float where the product is of halves; casts follow and precede (sparsity-benchmarks,
+ * ipu/matmul_bench.cpp). */
 typedef struct published_large {
   const char *target;
   trm_dtype type;

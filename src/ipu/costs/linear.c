@@ -13,8 +13,10 @@
 #include "ipu/plan/plan.h"
 #include "ipu/tile/exchange.h"
 
-/* Runs of fewer bytes than this are copied into order before the vertices read them. */
-enum { REGROUP_BYTES = 8 };
+/* Runs of fewer bytes than this are copied into order before the vertices read them, and so is an
+ * operand that lies elsewhere and that more tiles than this read (inViewMaxBroadcastDests and
+ * weightViewMaxBroadcastDests of poplin's Convolution.cpp). */
+enum { REGROUP_BYTES = 8, MOST_VIEWS = 7 };
 
 /* Code of a codelet on a tile, bytes: docs/cost_model.md, "Memory". */
 static uint32_t code_bytes(trm_plan_step step, trm_plan_method method) {
@@ -192,6 +194,7 @@ typedef struct prepared {
   int64_t worst, total;  /* bytes of regrouped arrays, which live until the vertices have run */
   bool is_there[2];      /* the operand, or its regrouped copy, has the plan's mapping */
   int64_t read_in_place; /* bytes of a tile that the vertices read where they are */
+  bool is_freed[2];      /* its regrouped copy takes its place before the plan begins */
 } prepared;
 
 /* Adds the work for operand k if it does not have the plan's mapping. */
@@ -201,22 +204,27 @@ static trm_status fetch_operand(const trm_tile_request *request, trm_tile_cost *
   p->is_there[k] = !operand->is_view && trm_mapping_same_place(&operand->mapping, wanted);
   if (p->is_there[k]) return TRM_OK;
   const int64_t bytes = trm_tile_dtype_bytes(operand->shape.dtype);
-  trm_tile_incoming_add(&p->incoming, operand, wanted);
   const int64_t run = trm_most(1, operand->contiguous) * bytes;
-  if (operand->source_count <= 1 || wanted->worst <= 0) return TRM_OK;
-  if (run >= REGROUP_BYTES && !is_turned(request, k)) return TRM_OK;
-  p->is_there[k] = true;
-  /* The copy takes the place of an operand that is not needed again. */
-  const trm_mapping *old = &operand->mapping;
-  const int64_t freed = operand->dies ? trm_mapping_worst_bytes(old) : 0;
-  const int64_t freed_total = operand->dies ? trm_mapping_total_bytes(old) : 0;
-  p->worst += trm_most(0, wanted->worst * bytes - freed);
-  p->total += trm_most(0, trm_mapping_total_bytes(wanted) - freed_total);
-  TRY(trm_tile_add_copy(request, cost, "preRegroup", wanted->worst * bytes,
-                        trm_mapping_total_bytes(wanted), run, wanted->parts, error));
+  const bool is_array = operand->source_count > 1 && wanted->worst > 0;
+  const bool regroups = is_array && (run < REGROUP_BYTES || is_turned(request, k));
+  const bool moves_once = is_array && !regroups && wanted->share > MOST_VIEWS;
+  trm_tile_incoming once = {0};
+  trm_tile_incoming_add(moves_once ? &once : &p->incoming, operand, wanted);
+  if (!regroups && once.in_worst <= 0) return TRM_OK;
+  p->is_there[k] = p->is_freed[k] = true;
+  p->worst += wanted->worst * bytes;
+  p->total += trm_mapping_total_bytes(wanted);
+  if (moves_once) {
+    TRY(trm_tile_add_exchange(request, cost, k == 0 ? "actsRearranged" : "weightsRearranged",
+                              once.in_worst, once.in_total, once.out_worst, once.messages, error));
+  } else {
+    TRY(trm_tile_add_copy(request, cost, "preRegroup", wanted->worst * bytes,
+                          trm_mapping_total_bytes(wanted), run, wanted->parts, error));
+  }
   trm_phase *copy = &cost->phases.items[cost->phases.count - 1];
   copy->temporary_worst = wanted->worst * bytes;
   copy->temporary_total = trm_mapping_total_bytes(wanted);
+  copy->frees = 1u << k;
   return TRM_OK;
 }
 
@@ -406,20 +414,41 @@ static trm_status fetch_operands(const trm_tile_request *request, trm_tile_cost 
   return TRM_OK;
 }
 
+/* The operands that no step of the plan reads after this one. */
+static uint32_t freed_by(const trm_linear_plan *plan, trm_plan_step step,
+                         const prepared *operands) {
+  const trm_plan_step last[2] = {plan->inputs_last_read, plan->weights_last_read};
+  uint32_t freed = 0;
+  for (uint32_t k = 0; k < 2; ++k) {
+    if (last[k] == step && !operands->is_freed[k]) freed |= 1u << k;
+  }
+  return freed;
+}
+
 /* Adds the steps of the plan. */
 static trm_status add_steps(const trm_tile_request *request, trm_tile_cost *cost,
                             const trm_linear_plan *plan, const prepared *operands,
                             trm_error *error) {
   const char *convolution = convolution_name(cost->arena, request->instruction);
   CHECK_MEMORY(convolution, "a cost");
+  bool is_before = true; /* regrouped operands live until the vertices have run */
   for (uint32_t s = 0; s < plan->num_phases; ++s) {
+    const trm_plan_step step = plan->phases[s].step;
+    const size_t first = cost->phases.count;
     TRY(add_step(request, cost, plan, convolution, &plan->phases[s], error));
-    if (plan->phases[s].step != TRM_STEP_PARTIALS) continue;
-    trm_phase *phase = &cost->phases.items[cost->phases.count - 1];
-    const int64_t there = operands->read_in_place;
-    phase->temporary_worst = trm_most(0, phase->temporary_worst - there) + operands->worst;
-    phase->temporary_total =
-        trm_most(0, phase->temporary_total - there * phase->active_tiles) + operands->total;
+    if (cost->phases.count == first) continue;
+    trm_phase *last = &cost->phases.items[cost->phases.count - 1];
+    last->frees = freed_by(plan, step, operands);
+    if (step == TRM_STEP_PARTIALS) {
+      const int64_t there = operands->read_in_place;
+      last->temporary_worst = trm_most(0, last->temporary_worst - there);
+      last->temporary_total = trm_most(0, last->temporary_total - there * last->active_tiles);
+    }
+    for (size_t p = first; is_before && p < cost->phases.count; ++p) {
+      cost->phases.items[p].temporary_worst += operands->worst;
+      cost->phases.items[p].temporary_total += operands->total;
+    }
+    is_before = is_before && step != TRM_STEP_PARTIALS;
   }
   return TRM_OK;
 }

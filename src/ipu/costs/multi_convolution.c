@@ -48,6 +48,7 @@ static trm_status merge_phases(trm_tile_cost *cost, const trm_tile_cost *one, tr
   size_t position = 0;
   for (size_t p = 0; p < one->phases.count; ++p) {
     trm_phase phase = one->phases.items[p];
+    phase.frees = 0; /* the bits are leaves of this convolution alone */
     phase.name = trm_arena_format(cost->arena, "MultiConv/%s", phase.name);
     CHECK_MEMORY(phase.name, "a cost");
     size_t same = position;

@@ -359,6 +359,12 @@ static void describe_mappings(const describer *d) {
   const uint64_t held = d->cost->received_weights > 0 ? 0 : (uint64_t)d->cost->weight_bytes;
   d->plan->inputs_in_place = exchanged ? held : inputs;
   d->plan->weights_in_place = exchanged ? inputs : held;
+  const trm_plan_step input_read = p->inputs_rearranged              ? TRM_STEP_REARRANGE
+                                   : d->cost->broadcast_exchange > 0 ? TRM_STEP_BROADCAST_INPUT
+                                                                     : TRM_STEP_PARTIALS;
+  const trm_plan_step weight_read = p->weights_rearranged ? TRM_STEP_REARRANGE : TRM_STEP_PARTIALS;
+  d->plan->inputs_last_read = exchanged ? weight_read : input_read;
+  d->plan->weights_last_read = exchanged ? input_read : weight_read;
 }
 
 /* ---- All ------------------------------------------------------------------------------------- */

@@ -196,6 +196,7 @@ typedef struct trm_linear_plan {
   trm_plan_mapping inputs, weights, outputs;
   /* The operand may lie anywhere before the step that rearranges it. */
   bool inputs_rearranged, weights_rearranged;
+  trm_plan_step inputs_last_read, weights_last_read; /* no later step reads the operand itself */
   /* Bytes of the operand on the worst tile that only this tile reads, so its vertices read them in
    * place, each iteration. Where the operand lies elsewhere, temp_bytes has these too. */
   uint64_t inputs_in_place, weights_in_place;

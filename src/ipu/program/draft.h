@@ -289,6 +289,17 @@ static inline const trm_instruction *trm_scope_at(const trm_program_draft *draft
   return &draft->module->computations[scope->computation].instructions[i];
 }
 
+/* ---- slices.c ------------------------------------------------------------------------------- */
+
+/* Whether an elementwise instruction applies a concatenation to operand k, or the like: the
+ * original applies each part to a slice of the operand, in place (slice-apply), also to one that
+ * the host sends for each run. */
+bool trm_slices_apply(const trm_program_draft *draft, const trm_program_scope *scope,
+                      const trm_instruction *instruction, uint32_t k);
+/* In the second walk: does so, if nothing needs the operand later; *out_done says whether. */
+trm_status trm_slices_walk(trm_program_draft *draft, trm_program_scope *scope, trm_index i,
+                           bool *out_done, trm_error *error);
+
 /* ---- placements.c ---------------------------------------------------------------------------- */
 
 /* Placements of leaves that nothing computes. The first walk makes room for the leaves of an
@@ -333,6 +344,9 @@ void trm_program_follow(trm_program_draft *draft, uint32_t variable, uint32_t ea
 trm_value trm_value_plain(const trm_program_draft *draft, uint32_t variable);
 /* Notes that the newest step uses the variables behind a value. */
 trm_status trm_program_touch(trm_program_draft *draft, const trm_value *value, trm_error *error);
+/* The same of an earlier step, the one before `end`. */
+trm_status trm_program_touch_until(trm_program_draft *draft, const trm_value *value, uint32_t end,
+                                   trm_error *error);
 trm_status trm_program_touch_variable(trm_program_draft *draft, uint32_t variable,
                                       trm_error *error);
 const trm_mapping *trm_value_mapping(const trm_program_draft *draft, const trm_value *value);
@@ -362,11 +376,15 @@ void trm_program_note_reader(trm_program_draft *draft, const trm_value *value, u
 trm_status trm_program_open(trm_program_draft *draft, trm_program_step_type type, const char *name,
                             uint32_t source, int32_t ipu, uint32_t *out_step, trm_error *error);
 void trm_program_close(trm_program_draft *draft, uint32_t step);
-/* Appends the phases of a cost as steps. *out_first and *out_last: the new leaf steps (last <
- * first: none); *out_writes: the first of them that computes. */
+typedef struct trm_cost_steps {
+  uint32_t first, last;         /* leaf steps; last < first: none */
+  uint32_t writes;              /* the first of them that computes */
+  uint32_t ends[TRM_MAX_FREED]; /* by operand leaf: one past the last step that reads it */
+} trm_cost_steps;
+/* Appends the phases of a cost as steps. */
 trm_status trm_program_add_cost(trm_program_draft *draft, const trm_tile_cost *cost,
-                                uint32_t source, uint32_t ipu, uint32_t *out_first,
-                                uint32_t *out_last, uint32_t *out_writes, trm_error *error);
+                                uint32_t source, uint32_t ipu, trm_cost_steps *out,
+                                trm_error *error);
 /* Appends phases that are no instruction's cost. */
 trm_status trm_program_add_phases(trm_program_draft *draft, const trm_phase *phases, size_t count,
                                   uint32_t source, uint32_t ipu, trm_error *error);
@@ -388,6 +406,9 @@ trm_status trm_program_add_compute_set(trm_program_draft *draft, const trm_phase
 
 /* ---- phase_names.c --------------------------------------------------------------------------- */
 
+/* Counts one more use of a word that names are made of. */
+trm_status trm_program_count_word(trm_program_draft *draft, const char *word, uint32_t *out_count,
+                                  trm_error *error);
 trm_status trm_program_phase_name(trm_program_draft *draft, uint32_t source, const trm_phase *phase,
                                   const char **out_name, trm_error *error);
 

@@ -113,11 +113,11 @@ trm_status trm_program_bring_to_ipu(trm_program_draft *draft, trm_value *value,
   const trm_mapping to = place_copy(draft, value, shape, ipu, wish);
   const int64_t bytes = trm_most(1, value->source_count) * to.element_bytes;
   trm_tile_cost cost = {.arena = &draft->program->arena};
-  uint32_t first, last, writes;
+  trm_cost_steps steps;
   trm_status status =
       cost_ipu_copy(trm_program_target_of(draft, ipu), from, &to, bytes, &cost, error);
   if (status == TRM_OK && !draft->finding) {
-    status = trm_program_add_cost(draft, &cost, source, ipu, &first, &last, &writes, error);
+    status = trm_program_add_cost(draft, &cost, source, ipu, &steps, error);
   }
   trm_tile_cost_free(&cost);
   TRY(status);

@@ -5,9 +5,8 @@
 
 #include "ipu/program/draft.h"
 
-/* Counts one more use of the word, which begins the name of a copy between IPUs. */
-static trm_status count_word(trm_program_draft *draft, const char *word, uint32_t *out_count,
-                             trm_error *error) {
+trm_status trm_program_count_word(trm_program_draft *draft, const char *word, uint32_t *out_count,
+                                  trm_error *error) {
   size_t w = 0;
   while (w < draft->names.words.count && strcmp(draft->names.words.items[w].word, word) != 0) ++w;
   if (w == draft->names.words.count &&
@@ -65,7 +64,7 @@ trm_status trm_program_phase_name(trm_program_draft *draft, uint32_t source, con
   TRY(name_of_role(draft, s, phase, role, &whose, error));
   if (phase->kind == TRM_PHASE_GLOBAL_EXCHANGE) {
     uint32_t count;
-    TRY(count_word(draft, phase->name, &count, error));
+    TRY(trm_program_count_word(draft, phase->name, &count, error));
     *out_name = trm_arena_format(&draft->program->arena, "Copy_%s_to_/%s.%" PRIu32 "/GlobalPre",
                                  whose, phase->name, count);
     CHECK_MEMORY(*out_name, "names");
@@ -73,7 +72,7 @@ trm_status trm_program_phase_name(trm_program_draft *draft, uint32_t source, con
   }
   if (phase->kind == TRM_PHASE_COPY && strcmp(phase->name, "inter-ipu-copy") == 0) {
     uint32_t count; /* that of the exchange before it */
-    TRY(count_word(draft, "inter-ipu-copy/OnTileCopy", &count, error));
+    TRY(trm_program_count_word(draft, "inter-ipu-copy/OnTileCopy", &count, error));
     *out_name = trm_arena_format(&draft->program->arena,
                                  "Copy_%s_to_/inter-ipu-copy.%" PRIu32 "/OnTileCopy", whose, count);
     CHECK_MEMORY(*out_name, "names");

@@ -4,6 +4,7 @@
  *   compute_sets.c compute sets, and which of them are equal; phase_names.c: their names
  *   entry.c        inputs, outputs, the two walks over the entry
  *   walk.c         the walk over a computation: where it runs, results
+ *   slices.c       an elementwise instruction on slices of an array, one after the other
  *   placements.c   where inputs and constants are allocated; ipu_copies.c: copies on other IPUs
  *   roles.c        how Poplar names compute sets and which of them exist, as the pass library-calls
  *                  has stated it

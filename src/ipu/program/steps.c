@@ -205,18 +205,26 @@ static trm_status hold_temporaries(trm_program_draft *draft, const trm_tile_cost
                        error);
 }
 
+/* Notes the operands that nothing reads after a phase whose steps end before `end`. */
+static void end_reads(const trm_phase *phase, uint32_t end, trm_cost_steps *out) {
+  for (uint32_t k = 0; k < TRM_MAX_FREED; ++k) {
+    if ((phase->frees >> k & 1) != 0) out->ends[k] = end;
+  }
+}
+
 trm_status trm_program_add_cost(trm_program_draft *draft, const trm_tile_cost *cost,
-                                uint32_t source, uint32_t ipu, uint32_t *out_first,
-                                uint32_t *out_last, uint32_t *out_writes, trm_error *error) {
+                                uint32_t source, uint32_t ipu, trm_cost_steps *out,
+                                trm_error *error) {
   const size_t count = cost->phases.count;
-  *out_first = (uint32_t)draft->steps.all.count;
-  *out_last = *out_first - 1;
-  *out_writes = *out_first;
+  out->first = out->writes = (uint32_t)draft->steps.all.count;
+  out->last = out->first - 1;
+  for (uint32_t k = 0; k < TRM_MAX_FREED; ++k) out->ends[k] = TRM_NO_INDEX;
   if (count == 0) return TRM_OK;
   uint32_t *step_of = trm_arena_allocate(&draft->scratch, count, sizeof *step_of);
   CHECK_MEMORY(step_of, "steps");
   bool computes = false;
   for (size_t p = 0; p < count;) {
+    const size_t begin = p;
     const int64_t repeats = cost->phases.items[p].repeats;
     uint32_t loop = TRM_NO_INDEX;
     if (repeats > 1) { /* phases with equal counts form one loop */
@@ -226,7 +234,7 @@ trm_status trm_program_add_cost(trm_program_draft *draft, const trm_tile_cost *c
       TRY(trm_program_open(draft, TRM_STEP_TYPE_REPEAT, name, source, (int32_t)ipu, &loop, error));
       draft->steps.all.items[loop].repeat_count = (uint64_t)repeats;
       if (cost->is_result_updated) {
-        *out_writes = loop;
+        out->writes = loop;
         computes = true;
       }
     }
@@ -234,12 +242,16 @@ trm_status trm_program_add_cost(trm_program_draft *draft, const trm_tile_cost *c
       const trm_phase *phase = &cost->phases.items[p];
       TRY(add_phase(draft, phase, source, ipu, &step_of[p], error));
       const bool is_compute = phase->kind == TRM_PHASE_COMPUTE || phase->kind == TRM_PHASE_COPY;
-      if (is_compute && !computes) *out_writes = step_of[p];
+      if (is_compute && !computes) out->writes = step_of[p];
       computes = computes || is_compute;
     }
     if (loop != TRM_NO_INDEX) trm_program_close(draft, loop);
+    for (size_t q = begin; q < p; ++q) { /* a loop reads in each iteration */
+      const uint32_t end = loop != TRM_NO_INDEX ? draft->steps.all.items[loop].end : step_of[q] + 1;
+      end_reads(&cost->phases.items[q], end, out);
+    }
   }
-  *out_last = (uint32_t)draft->steps.all.count - 1;
+  out->last = (uint32_t)draft->steps.all.count - 1;
   return hold_temporaries(draft, cost, step_of, source, ipu, error);
 }
 
@@ -247,12 +259,12 @@ trm_status trm_program_add_phases(trm_program_draft *draft, const trm_phase *pha
                                   uint32_t source, uint32_t ipu, trm_error *error) {
   trm_tile_cost cost = {.arena = &draft->program->arena};
   trm_status status = TRM_OK;
-  uint32_t first, last, writes;
+  trm_cost_steps steps;
   for (size_t p = 0; p < count && status == TRM_OK; ++p) {
     status = trm_tile_cost_add(&cost, &phases[p], error);
   }
   if (status == TRM_OK) {
-    status = trm_program_add_cost(draft, &cost, source, ipu, &first, &last, &writes, error);
+    status = trm_program_add_cost(draft, &cost, source, ipu, &steps, error);
   }
   trm_tile_cost_free(&cost);
   return status;
@@ -266,9 +278,9 @@ trm_status trm_program_add_copies(trm_program_draft *draft, const char *what, ui
   trm_status status = trm_tile_add_copy(
       &request, &cost, what, worst, total, 8,
       (uint32_t)trm_least(request.target->tiles_per_ipu, trm_ceil_divide(total, worst)), error);
-  uint32_t first, last, writes;
+  trm_cost_steps steps;
   if (status == TRM_OK) {
-    status = trm_program_add_cost(draft, &cost, source, ipu, &first, &last, &writes, error);
+    status = trm_program_add_cost(draft, &cost, source, ipu, &steps, error);
   }
   trm_tile_cost_free(&cost);
   return status;

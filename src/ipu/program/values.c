@@ -48,16 +48,16 @@ trm_value trm_value_plain(const trm_program_draft *draft, uint32_t variable) {
       .variable = variable, .place = TRM_NO_INDEX, .source_count = count, .contiguous = count};
 }
 
-trm_status trm_program_touch_variable(trm_program_draft *draft, uint32_t v, trm_error *error) {
+static trm_status touch_until(trm_program_draft *draft, uint32_t v, uint32_t now,
+                              trm_error *error) {
   if (v == TRM_NO_INDEX) return TRM_OK;
   trm_program_variable *variable = &draft->values.variables.items[v];
-  const uint32_t now = (uint32_t)draft->steps.all.count;
   if (variable->is_remote) return TRM_OK;
   if (variable->live.end < now) variable->live.end = now;
   if (v < draft->values.stage_uses.count && draft->stages.nesting >= 2) {
     trm_stage_use *use = &draft->values.stage_uses.items[v];
     if (draft->stages.current > use->last_in) use->last_in = draft->stages.current;
-    if (draft->stages.current == use->made_in) use->forward_end = (uint32_t)draft->steps.all.count;
+    if (draft->stages.current == use->made_in && use->forward_end < now) use->forward_end = now;
     const bool backward = draft->stages.current >= (int32_t)draft->program->pipeline.num_stages;
     if (backward && use->backward_begin > draft->walk.reading)
       use->backward_begin = draft->walk.reading;
@@ -70,12 +70,21 @@ trm_status trm_program_touch_variable(trm_program_draft *draft, uint32_t v, trm_
   return TRM_OK;
 }
 
-trm_status trm_program_touch(trm_program_draft *draft, const trm_value *value, trm_error *error) {
-  TRY(trm_program_touch_variable(draft, value->variable, error));
+trm_status trm_program_touch_variable(trm_program_draft *draft, uint32_t v, trm_error *error) {
+  return touch_until(draft, v, (uint32_t)draft->steps.all.count, error);
+}
+
+trm_status trm_program_touch_until(trm_program_draft *draft, const trm_value *value, uint32_t end,
+                                   trm_error *error) {
+  TRY(touch_until(draft, value->variable, end, error));
   for (uint32_t k = 0; k < value->num_more; ++k) {
-    TRY(trm_program_touch_variable(draft, draft->values.more.items[value->more + k], error));
+    TRY(touch_until(draft, draft->values.more.items[value->more + k], end, error));
   }
   return TRM_OK;
+}
+
+trm_status trm_program_touch(trm_program_draft *draft, const trm_value *value, trm_error *error) {
+  return trm_program_touch_until(draft, value, (uint32_t)draft->steps.all.count, error);
 }
 
 const trm_mapping *trm_value_mapping(const trm_program_draft *draft, const trm_value *value) {

@@ -149,16 +149,6 @@ typedef struct family_operands {
   trm_tile_operand *operands;
 } family_operands;
 
-/* Whether an elementwise instruction adds a concatenation to operand k, or the like: the original
- * applies each part to a slice of the operand, in place (slice-apply), also to one that the host
- * sends for each run. */
-static bool applies_slices(const trm_program_draft *draft, const trm_program_scope *scope,
-                           const trm_instruction *instruction, uint32_t k) {
-  return k == 0 && instruction->num_operands == 2 &&
-         trm_opcode_is_elementwise(instruction->opcode) &&
-         trm_scope_at(draft, scope, instruction->operands[1])->opcode == TRM_OP_CONCATENATE;
-}
-
 static trm_status gather_operands(trm_program_draft *draft, trm_program_scope *scope, trm_index i,
                                   uint32_t source, family_operands *out, trm_error *error) {
   const trm_instruction *instruction = trm_scope_at(draft, scope, i);
@@ -183,7 +173,7 @@ static trm_status gather_operands(trm_program_draft *draft, trm_program_scope *s
       trm_remote_note_use(draft, instruction, value);
       TRY(trm_program_bring_to_ipu(draft, value, leaf, ipu, source, error));
       out->operands[used] = trm_value_operand(draft, value, leaf, scope->position);
-      out->operands[used].dies |= applies_slices(draft, scope, instruction, k) &&
+      out->operands[used].dies |= trm_slices_apply(draft, scope, instruction, k) &&
                                   trm_value_is_last_use(draft, value, scope->position);
     }
   }
@@ -245,19 +235,29 @@ static void use_tiles(trm_program_draft *draft, const trm_tile_cost *cost, uint3
   }
 }
 
-/* Adds the steps of a cost. The results live from step *out_writes on. */
+/* Adds the steps of a cost. The results live from step out->writes on. */
 static trm_status add_steps(trm_program_draft *draft, const trm_instruction *instruction,
                             const trm_tile_cost *cost, const family_operands *in, uint32_t source,
-                            uint32_t ipu, uint32_t *out_writes, trm_error *error) {
-  uint32_t first = 0, last = 0;
-  *out_writes = 0;
+                            uint32_t ipu, trm_cost_steps *out, trm_error *error) {
+  *out = (trm_cost_steps){.ends = {TRM_NO_INDEX, TRM_NO_INDEX}};
   if (draft->finding) return TRM_OK;
   TRY(trm_remote_read(draft, in->values, in->count, source, ipu, error));
-  TRY(trm_program_add_cost(draft, cost, source, ipu, &first, &last, out_writes, error));
+  TRY(trm_program_add_cost(draft, cost, source, ipu, out, error));
   const bool linear =
       instruction->opcode == TRM_OP_CONVOLUTION || instruction->opcode == TRM_OP_DOT;
   /* Until the last step there are partial sums, which are temporaries. */
-  if (linear && last + 1 > first && !cost->is_result_updated) *out_writes = last;
+  if (linear && out->last + 1 > out->first && !cost->is_result_updated) out->writes = out->last;
+  return TRM_OK;
+}
+
+/* Operands live until the last step that reads them. */
+static trm_status touch_operands(trm_program_draft *draft, const family_operands *in,
+                                 const trm_cost_steps *steps, trm_error *error) {
+  for (uint32_t k = 0; k < in->count; ++k) {
+    const bool ends = k < TRM_MAX_FREED && steps->ends[k] != TRM_NO_INDEX;
+    TRY(trm_program_touch_until(draft, &in->values[k],
+                                ends ? steps->ends[k] : (uint32_t)draft->steps.all.count, error));
+  }
   return TRM_OK;
 }
 
@@ -265,7 +265,8 @@ static trm_status walk_family(trm_program_draft *draft, trm_program_scope *scope
                               trm_error *error) {
   const trm_instruction *instruction = trm_scope_at(draft, scope, i);
   const uint32_t ipu = (uint32_t)scope->ipus[i];
-  uint32_t source, writes;
+  uint32_t source;
+  trm_cost_steps steps;
   family_operands in;
   TRY(trm_program_add_source(draft, scope->computation, i, &source, error));
   TRY(gather_operands(draft, scope, i, source, &in, error));
@@ -301,13 +302,11 @@ static trm_status walk_family(trm_program_draft *draft, trm_program_scope *scope
   TRY_OR_GOTO(trm_shards_gather(draft, scope, i, &request, in.values, &cost, error), done);
   TRY_OR_GOTO(keep_remarks(draft, instruction, &cost, note, source, &in), done);
   use_tiles(draft, &cost, ipu);
-  TRY_OR_GOTO(add_steps(draft, instruction, &cost, &in, source, ipu, &writes, error), done);
+  TRY_OR_GOTO(add_steps(draft, instruction, &cost, &in, source, ipu, &steps, error), done);
   TRY_OR_GOTO(trm_io_tiles_place(draft, &request, feed, source, first_step, error), done);
-  for (uint32_t k = 0; k < in.count; ++k) {
-    TRY_OR_GOTO(trm_program_touch(draft, &in.values[k], error), done);
-  }
-  TRY_OR_GOTO(make_results(draft, scope, i, &cost, &request, in.values, source, writes, error),
-              done);
+  TRY_OR_GOTO(touch_operands(draft, &in, &steps, error), done);
+  TRY_OR_GOTO(
+      make_results(draft, scope, i, &cost, &request, in.values, source, steps.writes, error), done);
   status = trm_remote_write(draft, in.values, in.count, scope->leaves[i],
                             (size_t)trm_shape_num_leaves(&instruction->shape), first_step, source,
                             ipu, error);
@@ -403,7 +402,9 @@ static trm_status walk_instruction(trm_program_draft *draft, trm_program_scope *
   if (draft->roles[scope->computation][i].call.is_absorbed) {
     return walk_absorbed(draft, scope, i, error);
   }
-  return walk_family(draft, scope, i, error);
+  bool done;
+  TRY(trm_slices_walk(draft, scope, i, &done, error));
+  return done ? TRM_OK : walk_family(draft, scope, i, error);
 }
 
 trm_status trm_program_walk(trm_program_draft *draft, uint32_t computation,

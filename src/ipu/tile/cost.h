@@ -41,7 +41,7 @@ typedef struct trm_vertex_group {
   uint32_t code_bytes;  /* of the codelet, on each tile that uses it */
 } trm_vertex_group;
 
-enum { TRM_MAX_VERTEX_GROUPS = 3 };
+enum { TRM_MAX_VERTEX_GROUPS = 3, TRM_MAX_FREED = 2 };
 
 /* How Poplar's programs name the compute sets of an instruction, and whether it has any. Only
  * instructions whose compute sets do not have the instruction's own name have a role
@@ -72,8 +72,9 @@ typedef struct trm_phase {
                              with them */
   uint32_t num_groups;
   trm_vertex_group groups[TRM_MAX_VERTEX_GROUPS];
-  int64_t edges;                            /* all vertices */
-  int64_t flops;                            /* one run, all tiles */
+  int64_t edges;  /* all vertices */
+  int64_t flops;  /* one run, all tiles */
+  uint32_t frees; /* bit k: no phase after this one reads operand leaf k, k < TRM_MAX_FREED */
   int64_t temporary_worst, temporary_total; /* bytes that only this phase holds */
   /* category `message`, else `variable` (COMPUTE) or `rearrangement` (COPY) */
   bool temporary_is_message;

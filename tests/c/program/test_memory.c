@@ -220,6 +220,33 @@ static void test_parts_are_added_in_place(void **state) {
   assert_true(bytes[2] > array * 3); /* x, y and the sum */
 }
 
+/* Each part is applied by a step of its own, and dies with it. */
+static void test_parts_die_one_by_one(void **state) {
+  (void)state;
+  trm_program *p = make_program(
+      "HloModule m\nENTRY e {\n  x0 = f32[4096,512] parameter(0)\n"
+      "  p0 = f32[2048,512] parameter(1)\n  w = f32[512,512] parameter(2)\n"
+      "  x = f32[4096,512] dot(x0, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n"
+      "  p = f32[2048,512] dot(p0, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n"
+      "  q = f32[2048,512] dot(p, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n"
+      "  z = f32[4096,512] concatenate(p, q), dimensions={0}\n"
+      "  ROOT y = f32[4096,512] add(x, z)\n}",
+      "mk2", NULL);
+  check_sums(p);
+  int64_t live[2];
+  uint32_t found = 0;
+  for (uint32_t s = 0; s < p->num_steps; ++s) {
+    const trm_program_step *step = &p->steps[s];
+    if (strstr(step->name, "slice-apply") == NULL) continue;
+    if (step->type != TRM_STEP_TYPE_ON_TILE_EXECUTE) continue;
+    assert_true(found < 2);
+    live[found++] = step->live_total;
+  }
+  assert_int_equal(found, 2);
+  assert_true(live[0] - live[1] > (int64_t)4 * 2048 * 512 * 9 / 10);
+  trm_program_free(p);
+}
+
 /* Bytes of a product's program, and the plan of the product. */
 static int64_t bytes_of_product(const char *text, const trm_conv_params *params,
                                 trm_linear_plan *plan) {
@@ -271,11 +298,82 @@ static void test_rearranged_product(void **state) {
   assert_true(bytes > operands + held * 95 / 100);
 }
 
+/* `b` reads `a` once, to lay its elements out anew: without another reader nothing holds `a` while
+ * the products are summed. */
+static void test_operand_dies_when_rearranged(void **state) {
+  (void)state;
+  static const char *const roots[] = {
+      "ROOT r = f32[256,257,257,2] negate(b)",
+      "ROOT r = (f32[256,257,257,2], f32[256,256,256,2]) tuple(b, a)"};
+  int64_t live[2];
+  for (int k = 0; k < 2; ++k) {
+    char text[1024];
+    snprintf(text, sizeof text,
+             "HloModule m\nENTRY e {\n  x = f32[256,255,255,2] parameter(0)\n"
+             "  w = f32[2,2,2,2] parameter(1)\n"
+             "  a = f32[256,256,256,2] convolution(x, w), window={size=2x2 pad=1_1x1_1}, "
+             "dim_labels=b01f_01io->b01f\n"
+             "  b = f32[256,257,257,2] convolution(a, w), window={size=2x2 pad=1_1x1_1}, "
+             "dim_labels=b01f_01io->b01f\n  %s\n}",
+             roots[k]);
+    trm_program *p = make_program(text, "mk2", NULL);
+    live[k] = live_at(p, "b/");
+    check_sums(p);
+    trm_program_free(p);
+  }
+  assert_true(live[1] - live[0] > (int64_t)4 * 256 * 256 * 256 * 2 * 9 / 10);
+}
+
+static bool has_step(const trm_program *p, const char *begin, const char *part) {
+  for (uint32_t s = 0; s < p->num_steps; ++s) {
+    const char *name = p->steps[s].name;
+    if (strncmp(name, begin, strlen(begin)) == 0 && strstr(name, part) != NULL) return true;
+  }
+  return false;
+}
+
+/* An operand that lies elsewhere is brought to the plan's tiles once if more than seven tiles read
+ * it; otherwise each of these fetches it. */
+static void test_many_readers_share_a_copy(void **state) {
+  (void)state;
+  static const int64_t columns[] = {16, 64, 2048, 16384};
+  trm_error error;
+  trm_target *target = NULL;
+  assert_int_equal(trm_target_load("mk2", &target, &error), TRM_OK);
+  const trm_plan_options options = trm_plan_options_default();
+  bool seen[2] = {false, false};
+  for (size_t c = 0; c < sizeof columns / sizeof *columns; ++c) {
+    const int n = (int)columns[c];
+    const trm_conv_params params = trm_conv_params_matmul(TRM_F32, TRM_F32, 1, 1024, 1024, n);
+    trm_linear_plan plan;
+    assert_int_equal(trm_linear_plan_make(target, &params, &options, NULL, &plan, &error), TRM_OK);
+    if (plan.inputs_rearranged) continue;
+    char text[512];
+    snprintf(text, sizeof text,
+             "HloModule m\nENTRY e {\n  a = f32[1024,1024] parameter(0)\n"
+             "  b = f32[1024,%d] parameter(1)\n"
+             "  c = f32[1024,1024] dot(a, a), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n"
+             "  ROOT d = f32[1024,%d] dot(c, b), lhs_contracting_dims={1}, "
+             "rhs_contracting_dims={0}\n}",
+             n, n);
+    trm_program *p = make_program(text, "mk2", NULL);
+    const bool is_shared = plan.inputs.share > 7;
+    assert_int_equal(has_step(p, "d/", "actsRearranged"), is_shared);
+    seen[is_shared] = true;
+    trm_program_free(p);
+  }
+  trm_target_release(target);
+  assert_true(seen[0] && seen[1]);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_operand_dies_when_rearranged),
+      cmocka_unit_test(test_many_readers_share_a_copy),
       cmocka_unit_test(test_large_product),
       cmocka_unit_test(test_rearranged_product),
       cmocka_unit_test(test_parts_are_added_in_place),
+      cmocka_unit_test(test_parts_die_one_by_one),
       cmocka_unit_test(test_halves_stay_halves),
       cmocka_unit_test(test_other_readers_keep_it_wide),
       cmocka_unit_test(test_gradient_statistics_of_halves),
