@@ -105,6 +105,6 @@ def test_state_that_two_replicas_share_out(measured, program, num_ipus):
     _, peak, weight, reads = measured(program, num_ipus)
     _, lower_peak, same, parts = measured(program, num_ipus,
                                                replicated_optimizer_state_sharding=True)
-    # An update has half of two moments on the tiles; the pipeline's peak is partly elsewhere.
-    assert peak - lower_peak > WEIGHT / 4 and reads == parts > 0
+    # An update has half of two moments on the tiles; a pipeline's tiles are fuller elsewhere.
+    assert peak - lower_peak > WEIGHT / 8 and reads == parts > 0
     np.testing.assert_array_equal(weight, same)
