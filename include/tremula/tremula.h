@@ -222,6 +222,15 @@ TRM_API trm_status trm_executable_save(const trm_executable *executable, const c
                                        trm_error *error);
 TRM_API trm_status trm_executable_load(const char *path, trm_executable **out_executable,
                                        trm_error *error);
+/* The settings of a load. Zeros are the defaults. */
+typedef struct trm_load_settings {
+  size_t size; /* sizeof(trm_load_settings) */
+  /* The option `region_cache` of trm_compile, which no file keeps. */
+  const char *region_cache;
+} trm_load_settings;
+/* The same with settings; NULL: the defaults. */
+TRM_API trm_status trm_executable_load_with(const char *path, const trm_load_settings *settings,
+                                            trm_executable **out_executable, trm_error *error);
 /* The input that output i updates (a variable), or -1. */
 TRM_API int64_t trm_executable_output_alias(const trm_executable *executable, size_t i);
 /* The optimised, fused and scheduled module, as HLO text. Free with trm_free. */
@@ -318,9 +327,6 @@ TRM_API void trm_engine_keep_resident(trm_engine *engine, bool on);
 TRM_API trm_status trm_fetch_resident(const void *place, trm_error *error);
 /* Drops the resident contents of `place`. Call it before writing or freeing the memory. */
 TRM_API void trm_forget_resident(const void *place);
-/* Sets the folder for code that was compiled for an accelerator, under "accelerated/"; NULL or "":
- * no code is kept. The environment variable TREMULA_ACCELERATOR_CACHE has precedence. */
-TRM_API void trm_set_region_cache(const char *folder);
 
 /* ---- Stopping a run ---------------------------------------------------------------------- */
 

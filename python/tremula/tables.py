@@ -39,6 +39,7 @@ OPTIONS = {
     "framework_steps": "auto",
     "solve_block": "0",
     "factor_block": "0",
+    "region_cache": "",
     "engine_options": "",
 }
 

@@ -159,7 +159,8 @@ static trm_status pass_settings(const trm_executable *executable, trm_pass_setti
                                       .rounding = {.stochastic = options->stochastic_rounding,
                                                    .alike = options->prng_stability,
                                                    .replicas = replicas},
-                                      .batch_norm_group = options->batch_norm_group_size};
+                                      .batch_norm_group = options->batch_norm_group_size,
+                                      .accelerator = {.cache = options->region_cache}};
   return TRM_OK;
 }
 
@@ -227,7 +228,8 @@ static trm_status from_shared(trm_module *module, const trm_option *options, siz
   status = trm_options_parse(&executable->arena, options, num_options, &executable->options, error);
   pass_run run = {0};
   if (status == TRM_OK) status = pass_settings(executable, &run.settings, error);
-  run.settings.accelerator = *accelerator;
+  run.settings.accelerator.name = accelerator->name;
+  run.settings.accelerator.fastest = accelerator->fastest;
   if (status == TRM_OK) status = finish(executable, &run, error);
   if (status != TRM_OK) {
     trm_executable_free(executable);

@@ -47,7 +47,8 @@ trm_status trm_compile_observed(const trm_module *module, const trm_option *opti
 trm_status trm_executable_from_shared(trm_module *module, const trm_option *options,
                                       size_t num_options, trm_executable **out_executable,
                                       trm_error *error);
-/* The same program, with another accelerator. */
+/* The same program, with another accelerator; compiled regions are kept where those of `executable`
+ * are. */
 trm_status trm_executable_for(const trm_executable *executable,
                               const trm_accelerator_settings *accelerator,
                               trm_executable **out_executable, trm_error *error);

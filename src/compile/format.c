@@ -7,6 +7,7 @@
 #include <xxhash.h>
 
 #include "base/file.h"
+#include "base/sized.h"
 #include "compile/executable.h"
 #include "timeline/mark.h"
 
@@ -50,7 +51,8 @@ trm_status trm_executable_serialize(const trm_executable *executable, void **out
   for (int i = 0; i < TRM_NUM_OPTIONS; ++i) {
     bool plans;
     append_string(&payload, trm_options_row((size_t)i, &plans)->key);
-    append_string(&payload, executable->options.texts[i]);
+    /* the region cache is this machine's */
+    append_string(&payload, i == TRM_OPTION_region_cache ? "" : executable->options.texts[i]);
   }
   if (executable->misfit != NULL) append_string(&payload, executable->misfit);
   append_number(&payload, proto_size, 8);
@@ -101,19 +103,23 @@ static trm_status read_string(reader *r, trm_arena *arena, const char **out_text
   return TRM_OK;
 }
 
-static trm_status read_payload(reader *r, uint64_t flags, trm_arena *scratch,
-                               trm_executable **out_executable, trm_error *error) {
+static trm_status read_payload(reader *r, uint64_t flags, const char *region_cache,
+                               trm_arena *scratch, trm_executable **out_executable,
+                               trm_error *error) {
   uint64_t num_options, proto_size;
   const char *misfit = NULL;
   TRY(read_number(r, 4, &num_options, error));
   if (num_options > 1024) {
     FAIL(DATA_LOSS, "the executable has %llu options", (unsigned long long)num_options);
   }
-  trm_option *options = ARENA_NEW(scratch, trm_option, num_options);
+  trm_option *options = ARENA_NEW(scratch, trm_option, num_options + 1);
   CHECK_MEMORY(options, "options");
   for (uint64_t i = 0; i < num_options; ++i) {
     TRY(read_string(r, scratch, &options[i].key, error));
     TRY(read_string(r, scratch, &options[i].value, error));
+  }
+  if (region_cache != NULL) {
+    options[num_options++] = (trm_option){"region_cache", region_cache};
   }
   if ((flags & FLAG_MISFIT) != 0) TRY(read_string(r, scratch, &misfit, error));
   TRY(read_number(r, 8, &proto_size, error));
@@ -134,8 +140,9 @@ static trm_status read_payload(reader *r, uint64_t flags, trm_arena *scratch,
   FAIL_NO_MEMORY("an executable");
 }
 
-trm_status trm_executable_deserialize(const void *data, size_t size,
-                                      trm_executable **out_executable, trm_error *error) {
+/* `region_cache` may be NULL. */
+static trm_status deserialize(const void *data, size_t size, const char *region_cache,
+                              trm_executable **out_executable, trm_error *error) {
   const unsigned char *bytes = data;
   if (size < HEADER_BYTES || memcmp(bytes, magic, sizeof magic) != 0) {
     FAIL(DATA_LOSS, "this is not a Tremula executable, or it is cut short: its first bytes are not "
@@ -161,9 +168,14 @@ trm_status trm_executable_deserialize(const void *data, size_t size,
   }
   reader r = {bytes + HEADER_BYTES, bytes + size};
   trm_arena scratch = {0};
-  const trm_status status = read_payload(&r, flags, &scratch, out_executable, error);
+  const trm_status status = read_payload(&r, flags, region_cache, &scratch, out_executable, error);
   trm_arena_free(&scratch);
   return status;
+}
+
+trm_status trm_executable_deserialize(const void *data, size_t size,
+                                      trm_executable **out_executable, trm_error *error) {
+  return deserialize(data, size, NULL, out_executable, error);
 }
 
 trm_status trm_executable_save(const trm_executable *executable, const char *path,
@@ -178,11 +190,20 @@ trm_status trm_executable_save(const trm_executable *executable, const char *pat
 
 trm_status trm_executable_load(const char *path, trm_executable **out_executable,
                                trm_error *error) {
+  return trm_executable_load_with(path, NULL, out_executable, error);
+}
+
+trm_status trm_executable_load_with(const char *path, const trm_load_settings *given,
+                                    trm_executable **out_executable, trm_error *error) {
+  trm_load_settings settings = {.size = sizeof settings};
+  if (given != NULL) {
+    TRY(trm_sized_take(given, &settings, sizeof settings, "trm_load_settings", error));
+  }
   char *data;
   size_t size;
   TRY(trm_read_regular(path, "executable", (size_t)TRM_MAX_FILE_GIB << 30, &data, &size, error));
   const trm_mark mark = trm_mark_begin(TRM_TIMELINE_POPLAR, "load executable");
-  const trm_status status = trm_executable_deserialize(data, size, out_executable, error);
+  const trm_status status = deserialize(data, size, settings.region_cache, out_executable, error);
   trm_mark_end(&mark);
   trm_free(data);
   return status == TRM_OK ? TRM_OK : trm_note(error, status, "while loading %s", path);

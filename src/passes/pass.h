@@ -73,6 +73,7 @@ trm_status trm_pass_hoist(trm_module *module, trm_error *error);
 typedef struct trm_accelerator_settings {
   const char *name; /* NULL: the environment chooses; "": none */
   bool fastest;     /* else float32 is computed in float32, unless the environment says otherwise */
+  const char *cache; /* the folder for compiled regions (host/accelerator/files.h) */
 } trm_accelerator_settings;
 
 /* accelerate.c: if an accelerator is chosen (host/accelerator/accelerator.h), the instructions that

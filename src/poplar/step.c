@@ -25,7 +25,7 @@ static trm_status compile(const trm_module *module, trm_executable **out_executa
   TRY(trm_compile(module, options, 1, &executable, error));
   trm_status status = TRM_OK;
   if (trm_executable_accelerator(executable) != NULL) {
-    const trm_accelerator_settings cpu = {"", false};
+    const trm_accelerator_settings cpu = {.name = ""};
     trm_executable *own;
     status = trm_executable_for(executable, &cpu, &own, error);
     trm_executable_free(executable);

@@ -97,10 +97,12 @@ static bool find_entry(const trm_tf_snapshot *settings, const void *module, size
 
 /* Loads the executable; false if it does not exist or is damaged. With `warns`, damage is a
  * warning. */
-static bool load(const trm_tf_cache_entry *entry, bool warns, trm_executable **out) {
+static bool load(const trm_tf_cache_entry *entry, const trm_tf_snapshot *settings, bool warns,
+                 trm_executable **out) {
+  const trm_load_settings own = {.size = sizeof own, .region_cache = settings->cache_path};
   if (!trm_tf_cache_has(entry)) return false;
   trm_error error = {0};
-  if (trm_executable_load(entry->path, out, &error) != TRM_OK) {
+  if (trm_executable_load_with(entry->path, &own, out, &error) != TRM_OK) {
     if (warns) trm_tf_cache_tell_unusable(entry, error.message);
     return false;
   }
@@ -135,10 +137,11 @@ static size_t split_options(char *text, trm_option *options, size_t room) {
   return count;
 }
 
-static trm_status compile_module(trm_module *module, const char *options_text, trm_tf_watch *watch,
-                                 trm_executable **out, trm_error *error) {
+static trm_status compile_module(trm_module *module, const trm_tf_snapshot *settings,
+                                 trm_tf_watch *watch, trm_executable **out, trm_error *error) {
+  const char *options_text = settings->options;
   if (!trm_tf_watch_name(watch, trm_module_name(module))) FAIL_NO_MEMORY("the name of a program");
-  size_t lines = 1;
+  size_t lines = 2; /* and the region cache */
   for (const char *c = options_text; *c; ++c) lines += *c == '\n';
   char *text = trm_tf_copy_text(options_text);
   trm_option *options = trm_allocate_zeroed(lines, sizeof *options);
@@ -147,19 +150,20 @@ static trm_status compile_module(trm_module *module, const char *options_text, t
     FAIL_OR_GOTO(done, RESOURCE_EXHAUSTED, "out of memory while allocating options");
   }
   trm_tf_watch_begin(watch, module);
-  status = trm_inspect_compile(module, options, split_options(text, options, lines),
-                               trm_tf_watch_pass, watch, out, error);
+  size_t num_options = split_options(text, options, lines - 1);
+  options[num_options++] = (trm_option){"region_cache", settings->cache_path};
+  status = trm_inspect_compile(module, options, num_options, trm_tf_watch_pass, watch, out, error);
 done:
   trm_free(options);
   trm_free(text);
   return status;
 }
 
-static trm_status compile(const void *module, size_t size, const char *options, trm_tf_watch *watch,
-                          trm_executable **out, trm_error *error) {
+static trm_status compile(const void *module, size_t size, const trm_tf_snapshot *settings,
+                          trm_tf_watch *watch, trm_executable **out, trm_error *error) {
   trm_module *parsed;
   TRY(trm_module_read(module, size, "the module from TensorFlow", &parsed, error));
-  const trm_status status = compile_module(parsed, options, watch, out, error);
+  const trm_status status = compile_module(parsed, settings, watch, out, error);
   trm_module_free(parsed);
   return status;
 }
@@ -169,7 +173,7 @@ static trm_status compile_and_store(const void *module, size_t size,
                                     const trm_tf_snapshot *settings,
                                     const trm_tf_cache_entry *entry, trm_tf_watch *watch,
                                     trm_executable **out, trm_error *error) {
-  TRY(compile(module, size, settings->options, watch, out, error));
+  TRY(compile(module, size, settings, watch, out, error));
   const bool stored = store(entry, *out);
   if (settings->connection != TRM_TF_CONNECT_PRE_COMPILE) return TRM_OK;
   if (stored) {
@@ -186,7 +190,6 @@ static trm_status load_or_compile(const void *module, size_t size, const trm_tf_
                                   trm_tf_watch *watch, trm_executable **out, trm_error *error) {
   trm_tf_cache_entry entry;
   const bool has_cache = settings->cache_path[0] != '\0';
-  trm_set_region_cache(settings->cache_path);
   if (settings->connection == TRM_TF_CONNECT_PRE_COMPILE && !has_cache) {
     FAIL(FAILED_PRECONDITION,
          "IPU devices have been configured for pre-compilation, however 'executable_cache_path' in "
@@ -200,15 +203,16 @@ static trm_status load_or_compile(const void *module, size_t size, const trm_tf_
         "user operations which cannot be safely serialized.");
   }
   if (!is_cached || !find_entry(settings, module, size, &entry)) {
-    return compile(module, size, settings->options, watch, out, error);
+    return compile(module, size, settings, watch, out, error);
   }
-  if (load(&entry, false, out)) return TRM_OK;
+  if (load(&entry, settings, false, out)) return TRM_OK;
   if (!trm_tf_cache_lock(&entry)) {
     FAIL(CANCELLED, "Interrupted while another process compiled this program.");
   }
-  const trm_status status = load(&entry, true, out) ? TRM_OK
-                                                    : compile_and_store(module, size, settings,
-                                                                        &entry, watch, out, error);
+  const trm_status status =
+      load(&entry, settings, true, out)
+          ? TRM_OK
+          : compile_and_store(module, size, settings, &entry, watch, out, error);
   trm_tf_cache_unlock(&entry);
   return status;
 }

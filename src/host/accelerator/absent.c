@@ -26,7 +26,7 @@ typedef const trm_device_array *array;
 NEVER(bool, trm_accelerator_has_type, trm_dtype dtype)
 NEVER(const char *, trm_accelerator_name, const trm_accelerator *a)
 NEVER(trm_status, trm_region_compile, trm_accelerator *a, const trm_module *module,
-      char out_key[TRM_REGION_KEY], trm_error *error)
+      const char *cache, char out_key[TRM_REGION_KEY], trm_error *error)
 NEVER(trm_region *, trm_region_take, const char *key)
 NOTHING(trm_region_release, trm_region *region)
 NEVER(trm_accelerator *, trm_region_accelerator, const trm_region *region)

@@ -31,10 +31,11 @@ bool trm_accelerator_has_type(trm_dtype dtype);
 
 enum { TRM_REGION_KEY = 33 }; /* the bytes of a key */
 
-/* Compiles a module, or finds the code of an equal one in this process or in the cache of files.
- * The pass that cuts regions does so; the kernel of the region takes the code over, by the key. */
+/* Compiles a module, or finds the code of an equal one in this process or in the cache of files,
+ * the folder `cache` (NULL or "": none; files.h). The pass that cuts regions does so; the kernel of
+ * the region takes the code over, by the key. */
 trm_status trm_region_compile(trm_accelerator *accelerator, const trm_module *module,
-                              char out_key[TRM_REGION_KEY], trm_error *error);
+                              const char *cache, char out_key[TRM_REGION_KEY], trm_error *error);
 trm_region *trm_region_take(const char *key); /* NULL: there is none */
 void trm_region_release(trm_region *region);
 trm_accelerator *trm_region_accelerator(const trm_region *region);

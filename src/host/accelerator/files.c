@@ -4,7 +4,6 @@
 
 #include <dlfcn.h>
 #include <glob.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -93,23 +92,12 @@ trm_status trm_plugin_find(const char *wanted, trm_plugin_choice *out, trm_error
 
 /* ---- Compiled regions ----------------------------------------------------------------------- */
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static char folder[TRM_PLUGIN_PATH];
-
-void trm_set_region_cache(const char *path) {
-  pthread_mutex_lock(&lock);
-  snprintf(folder, sizeof folder, "%s", path != NULL ? path : "");
-  pthread_mutex_unlock(&lock);
-}
-
-bool trm_region_file_find(const char *key, char out_path[TRM_PLUGIN_PATH]) {
+bool trm_region_file_find(const char *cache, const char *key, char out_path[TRM_PLUGIN_PATH]) {
   const char *own = getenv("TREMULA_ACCELERATOR_CACHE");
-  pthread_mutex_lock(&lock);
-  const char *place = own != NULL && *own != '\0' ? own : folder;
+  const char *place = own != NULL && *own != '\0' ? own : cache != NULL ? cache : "";
   const int above = snprintf(out_path, TRM_PLUGIN_PATH, "%s/accelerated", place);
   const bool fits =
       *place != '\0' && above + (int)strlen("/.pjrt") + TRM_REGION_KEY < TRM_PLUGIN_PATH;
-  pthread_mutex_unlock(&lock);
   if (!fits) return false;
   (void)trm_make_folders(out_path, &(trm_error){0}); /* writing the file reports a failure */
   snprintf(out_path + above, (size_t)(TRM_PLUGIN_PATH - above), "/%s.pjrt", key);

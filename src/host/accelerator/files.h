@@ -24,7 +24,8 @@ trm_status trm_plugin_find(const char *wanted, trm_plugin_choice *out, trm_error
 /* A region's file has a hash of the code, then the code in the plugin's own form (trm_read_hashed).
  * It is in the folder of the executable cache (docs/cache.md). */
 
-/* The path of the file for a region's key, in a folder that exists. False: no files are kept. */
-bool trm_region_file_find(const char *key, char out_path[TRM_PLUGIN_PATH]);
+/* The path of the file for a region's key, in a folder that exists: under TREMULA_ACCELERATOR_CACHE
+ * or, where that is not set, under `cache` (NULL or "": nowhere). False: no files are kept. */
+bool trm_region_file_find(const char *cache, const char *key, char out_path[TRM_PLUGIN_PATH]);
 
 #endif /* TREMULA_HOST_ACCELERATOR_FILES_H_ */

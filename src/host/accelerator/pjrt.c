@@ -436,11 +436,12 @@ static trm_status compile(trm_region *region, void *code, size_t size, trm_error
   return status;
 }
 
-static trm_status load_or_compile(trm_region *region, void *code, size_t size, trm_error *error) {
+static trm_status load_or_compile(trm_region *region, const char *cache, void *code, size_t size,
+                                  trm_error *error) {
   char path[TRM_PLUGIN_PATH];
   const char *name = region->accelerator->name;
   trm_error why;
-  const bool has_file = trm_region_file_find(region->key, path);
+  const bool has_file = trm_region_file_find(cache, region->key, path);
   trm_status status = has_file ? load_region(region, path, &why) : TRM_NOT_FOUND;
   if (status == TRM_OK) {
     trm_log(TRM_LOG_INFO, origin, "a region for %s was loaded from %s", name, path);
@@ -471,8 +472,8 @@ static trm_region *find(const char *key, int more) {
 }
 
 /* `code`: the module, serialised. */
-static trm_status add_region(trm_accelerator *a, const trm_module *module, const char *key,
-                             void *code, size_t size, trm_error *error) {
+static trm_status add_region(trm_accelerator *a, const trm_module *module, const char *cache,
+                             const char *key, void *code, size_t size, trm_error *error) {
   trm_region *region =
       trm_allocate_zeroed(1, sizeof *region + module->num_aliases * sizeof *region->updated);
   CHECK_MEMORY(region, "a region");
@@ -483,7 +484,7 @@ static trm_status add_region(trm_accelerator *a, const trm_module *module, const
   for (size_t u = 0; u < module->num_aliases; ++u) {
     region->updated[u] = (uint32_t)module->aliases[u].parameter_number;
   }
-  const trm_status status = load_or_compile(region, code, size, error);
+  const trm_status status = load_or_compile(region, cache, code, size, error);
   if (status != TRM_OK) {
     trm_free(region);
     return status;
@@ -495,7 +496,7 @@ static trm_status add_region(trm_accelerator *a, const trm_module *module, const
   return TRM_OK;
 }
 
-trm_status trm_region_compile(trm_accelerator *a, const trm_module *module,
+trm_status trm_region_compile(trm_accelerator *a, const trm_module *module, const char *cache,
                               char out_key[TRM_REGION_KEY], trm_error *error) {
   void *code;
   size_t size;
@@ -505,7 +506,8 @@ trm_status trm_region_compile(trm_accelerator *a, const trm_module *module,
   const XXH128_hash_t hash = XXH3_128bits_withSeed(code, size, seed);
   snprintf(out_key, TRM_REGION_KEY, "%016" PRIx64 "%016" PRIx64, hash.high64, hash.low64);
   const bool is_there = find(out_key, 1) != NULL;
-  const trm_status status = is_there ? TRM_OK : add_region(a, module, out_key, code, size, error);
+  const trm_status status =
+      is_there ? TRM_OK : add_region(a, module, cache, out_key, code, size, error);
   trm_free(code);
   return status;
 }

@@ -140,7 +140,8 @@ trm_status trm_engine_create_with(trm_executable *executable, const trm_engine_s
   if (settings.num_processes == 0) settings.num_processes = 1;
   TRY(check_replicas(settings.num_replicas, error));
   TRY(check_processes(&settings, error));
-  const trm_accelerator_settings accelerator = {settings.accelerator, settings.fastest};
+  const trm_accelerator_settings accelerator = {.name = settings.accelerator,
+                                                .fastest = settings.fastest};
   trm_executable *own;
   if (accelerator.name == NULL && !accelerator.fastest) own = trm_executable_retain(executable);
   else TRY(trm_executable_for(executable, &accelerator, &own, error));

@@ -42,6 +42,7 @@ typedef struct cutter {
   trm_arena arena;
   trm_accelerator *accelerator;
   bool fastest;
+  const char *cache;   /* the folder for compiled regions */
   const bool *is_pure; /* by computation: no instruction needs the host */
   uint32_t condition;  /* of the loop whose body this is, or TRM_NO_INDEX */
   uint32_t count;      /* instructions before the cut */
@@ -326,6 +327,24 @@ static void find_updates(const cutter *c, region_draft *r) {
   }
 }
 
+/* Names by position, so that equal regions of two programs, or of a program and of its executable
+ * file, have the same bytes: they are compiled once. */
+static trm_status name_by_position(trm_module *module, trm_error *error) {
+  uint32_t number = 0;
+  module->name = "region";
+  for (uint32_t c = 0; c < module->num_computations; ++c) {
+    trm_computation *computation = &module->computations[c];
+    computation->name = trm_arena_format(&module->arena, "computation.%u", c);
+    CHECK_MEMORY(computation->name, "names");
+    for (trm_index i = 0; i < computation->num_instructions; ++i) {
+      trm_instruction *one = &computation->instructions[i];
+      one->name = trm_arena_format(&module->arena, "%s.%u", trm_opcode_name(one->opcode), ++number);
+      CHECK_MEMORY(one->name, "names");
+    }
+  }
+  return TRM_OK;
+}
+
 /* Compiles the region. Where the accelerator's compiler refuses, the log says why. */
 static trm_status compile(const cutter *c, region_draft *r, trm_error *error) {
   trm_module *copy;
@@ -337,12 +356,14 @@ static trm_status compile(const cutter *c, region_draft *r, trm_error *error) {
   trm_status status = trm_lower(copy, r->body, error);
   if (status == TRM_OK && !c->fastest) status = trm_exact_halves(copy, r->body, error);
   if (status == TRM_OK) status = trm_module_compact(copy, error);
+  if (status == TRM_OK) status = name_by_position(copy, error);
   if (status == TRM_OK) {
     trm_error why = {0};
     /* Where an id is missing, the module is written with numbers from 1 on. XLA's passes have
      * arrays as long as the largest id, and JAX gives ids beyond 2^32. */
     copy->computations[copy->entry].id = 0;
-    const bool is_taken = trm_region_compile(c->accelerator, copy, r->key, &why) == TRM_OK;
+    const bool is_taken =
+        trm_region_compile(c->accelerator, copy, c->cache, r->key, &why) == TRM_OK;
     if (!is_taken) r->key[0] = '\0';
     trm_log(is_taken ? TRM_LOG_INFO : TRM_LOG_WARN, origin,
             "%u instruction%s of %s will run on %s%s%s%s", r->num_members,
@@ -498,7 +519,7 @@ static trm_status cut_computation(const cutter *like, uint32_t computation, uint
 trm_status trm_pass_accelerate(trm_module *module, const trm_accelerator_settings *settings,
                                trm_error *error) {
   const char *precision = getenv("TREMULA_ACCELERATOR_PRECISION");
-  cutter all = {.edit = {.module = module}, .fastest = settings->fastest};
+  cutter all = {.edit = {.module = module}, .fastest = settings->fastest, .cache = settings->cache};
   TRY(trm_accelerator_get(settings->name, &all.accelerator, error));
   if (all.accelerator == NULL) return TRM_OK;
   if (precision == NULL || *precision == '\0') precision = "exact";

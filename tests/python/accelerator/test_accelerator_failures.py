@@ -168,6 +168,26 @@ def test_compiled_once(failing, tmp_path):
         assert compiled()[0] == 0
 
 
+def test_folders_of_a_cache(failing, tmp_path):
+    """Each program has its own folder (region_cache), also in one process; its file says nothing
+    of it. TensorFlow's is that of the executable cache, also for an executable from there."""
+    both = "\n".join(f"""
+    text = "HloModule m ENTRY e {{ x = f32[{n},{n}] parameter(0) ROOT d = f32[{n},{n}] dot(x, x), "
+    text += "lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}} }}"
+    program = core.compile(core.Module.read(text), region_cache={str(tmp_path / str(n))!r})
+    print(b"region_cache" in program.serialize(), {str(tmp_path)!r}.encode() in program.serialize())
+    """ for n in (256, 512))
+    lines, log = lines_of(failing, "never", "    from tremula import core\n" + both)
+    assert lines == ["True False"] * 2 and log.count("COMPILED") == 2
+    assert [len(list((tmp_path / n / "accelerated").iterdir())) for n in ("256", "512")] == [1, 1]
+    cache = tmp_path / "executables"
+    for compiled in (True, False):
+        _, log = lines_of(failing, "never", "import tremula._finder\n" + textwrap.dedent(FIT),
+                          TF_POPLAR_FLAGS=f"--executable_cache_path={cache}")
+        assert ("COMPILED" in log) == compiled, log
+        assert list(cache.glob("*.poplar_exec")) and list(cache.glob("accelerated/*.pjrt"))
+
+
 def test_two_processes_at_once(failing, tmp_path):
     """Both compile, and keep the same files; a third loads them."""
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
