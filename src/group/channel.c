@@ -185,8 +185,8 @@ static trm_status refuse_head(uint32_t peer, head_kind wanted, trm_error *error)
   }
   FAIL(FAILED_PRECONDITION,
        "%s has reached another operation than the replicas of this instance, or its end, while "
-       "they wait for it: every replica must take the same branches, and the same number of turns "
-       "of a loop, before a collective",
+       "they wait for it: every replica must take the same branches, and the same number of "
+       "iterations of a loop, before a collective",
        who);
 }
 

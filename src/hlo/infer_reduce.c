@@ -141,8 +141,8 @@ static trm_status infer_topk(trm_inference *c) {
 }
 
 /* The shape of an array of an iteration's elements. */
-static bool is_of_turns(const trm_shape *whole, const trm_shape *element, int64_t along,
-                        int64_t size) {
+static bool is_of_iterations(const trm_shape *whole, const trm_shape *element, int64_t along,
+                             int64_t size) {
   if (!trm_shape_is_array(whole) || whole->dtype != element->dtype ||
       whole->rank != element->rank + 1 || along >= whole->rank || whole->dims[along] != size) {
     return false;
@@ -178,7 +178,7 @@ static trm_status infer_scan(trm_inference *c) {
   for (uint32_t i = 0; i < count; ++i) {
     const trm_shape *operand = trm_infer_operand(c, i), *taken = trm_infer_parameter(called, i);
     CHECK(c,
-          taken != NULL && (i < count - carries ? is_of_turns(operand, taken, along, size)
+          taken != NULL && (i < count - carries ? is_of_iterations(operand, taken, along, size)
                                                 : trm_shape_equal(operand, taken)),
           "operand %" PRIu32 " %s does not fit parameter %" PRIu32 " of %s", i,
           trm_infer_text(c, operand), i, called->name);
@@ -187,7 +187,7 @@ static trm_status infer_scan(trm_inference *c) {
     const trm_shape *given = &root->elements[i], *result = &stated->elements[i];
     const int64_t carry = i - (stated->num_elements - carries);
     CHECK(c,
-          carry < 0 ? is_of_turns(result, given, along, size)
+          carry < 0 ? is_of_iterations(result, given, along, size)
                     : trm_shape_equal(result, given) &&
                           trm_shape_equal(
                               result, trm_infer_operand(c, (uint32_t)(count - carries + carry))),

@@ -120,34 +120,39 @@ static trm_comparison mirrored(trm_comparison comparison) {
 }
 
 /* Iterations of a loop that runs while counter (compare) limit. */
-static bool count_turns(int64_t begin, int64_t by, int64_t limit, trm_comparison comparison,
-                        uint64_t *out) {
+static bool count_iterations(int64_t begin, int64_t by, int64_t limit, trm_comparison comparison,
+                             uint64_t *out) {
   const double distance = (double)limit - (double)begin, step = (double)by;
-  double turns;
+  double iterations;
   switch (comparison) {
-    case TRM_CMP_LT: turns = by <= 0 ? -1 : distance <= 0 ? 0 : (distance + step - 1) / step; break;
-    case TRM_CMP_LE: turns = by <= 0 ? -1 : distance < 0 ? 0 : distance / step + 1; break;
-    case TRM_CMP_GT: turns = by >= 0 ? -1 : distance >= 0 ? 0 : (distance + step + 1) / step; break;
-    case TRM_CMP_GE: turns = by >= 0 ? -1 : distance > 0 ? 0 : distance / step + 1; break;
-    case TRM_CMP_NE: turns = by == 0 || distance / step < 0 ? -1 : distance / step; break;
-    default: turns = -1; break;
+    case TRM_CMP_LT:
+      iterations = by <= 0 ? -1 : distance <= 0 ? 0 : (distance + step - 1) / step;
+      break;
+    case TRM_CMP_LE: iterations = by <= 0 ? -1 : distance < 0 ? 0 : distance / step + 1; break;
+    case TRM_CMP_GT:
+      iterations = by >= 0 ? -1 : distance >= 0 ? 0 : (distance + step + 1) / step;
+      break;
+    case TRM_CMP_GE: iterations = by >= 0 ? -1 : distance > 0 ? 0 : distance / step + 1; break;
+    case TRM_CMP_NE: iterations = by == 0 || distance / step < 0 ? -1 : distance / step; break;
+    default: iterations = -1; break;
   }
-  if (turns < 0 || turns > 9e15) return false;
-  *out = (uint64_t)turns;
+  if (iterations < 0 || iterations > 9e15) return false;
+  *out = (uint64_t)iterations;
   return true;
 }
 
 /* The iterations that a comparison of a counter allows. */
-static bool comparison_turns(const trm_loop *loop, const trm_instruction *comparison,
-                             uint64_t *out) {
+static bool comparison_iterations(const trm_loop *loop, const trm_instruction *comparison,
+                                  uint64_t *out) {
   for (int side = 0; side < 2; ++side) {
     const int64_t leaf = state_leaf(loop, loop->condition, comparison->operands[side]);
     int64_t begin, by, limit;
     if (leaf >= 0 && !loop->invariant[leaf] && first_integer(loop, leaf, &begin) &&
         fixed_value(loop, loop->condition, comparison->operands[1 - side], &limit) &&
         step_of(loop, leaf, &by) &&
-        count_turns(begin, by, limit,
-                    side == 0 ? comparison->comparison : mirrored(comparison->comparison), out)) {
+        count_iterations(begin, by, limit,
+                         side == 0 ? comparison->comparison : mirrored(comparison->comparison),
+                         out)) {
       return true;
     }
   }
@@ -162,13 +167,13 @@ bool trm_loop_trip_count(const trm_loop *loop, uint64_t *out_count, bool *out_ex
   stack[depth++] = loop->condition->root;
   while (depth > 0) {
     const trm_instruction *instruction = &loop->condition->instructions[stack[--depth]];
-    uint64_t turns;
+    uint64_t iterations;
     if (instruction->opcode == TRM_OP_AND && depth + 2 <= 32) {
       stack[depth++] = instruction->operands[0];
       stack[depth++] = instruction->operands[1];
     } else if (instruction->opcode == TRM_OP_COMPARE &&
-               comparison_turns(loop, instruction, &turns)) {
-      if (!known || turns < *out_count) *out_count = turns;
+               comparison_iterations(loop, instruction, &iterations)) {
+      if (!known || iterations < *out_count) *out_count = iterations;
       known = true;
     } else {
       *out_exact = false; /* may end it sooner */
@@ -216,7 +221,7 @@ static bool simplify_linear(const trm_loop *loop, linear *l) {
   return true;
 }
 
-bool trm_loop_counts_through(const trm_loop *loop, trm_index index, uint64_t turns) {
+bool trm_loop_counts_through(const trm_loop *loop, trm_index index, uint64_t iterations) {
   enum { MOST_STEPS = 8 };
   linear l = {.sign = 1, .i = index};
   for (int step = 0; step < MOST_STEPS; ++step) {
@@ -227,10 +232,10 @@ bool trm_loop_counts_through(const trm_loop *loop, trm_index index, uint64_t tur
     }
     int64_t first, by;
     if (!first_integer(loop, leaf, &first) || !step_of(loop, leaf, &by)) return false;
-    if ((by != 1 && by != -1) || first > INT32_MAX || first < INT32_MIN || turns > INT32_MAX) {
+    if ((by != 1 && by != -1) || first > INT32_MAX || first < INT32_MIN || iterations > INT32_MAX) {
       return false;
     }
-    const int64_t begin = l.sign * first + l.offset, last = (int64_t)turns - 1;
+    const int64_t begin = l.sign * first + l.offset, last = (int64_t)iterations - 1;
     return l.sign * by > 0 ? begin == 0 : begin == last;
   }
   return false;
@@ -276,10 +281,10 @@ uint32_t trm_count_readers(const trm_computation *c, int64_t element) {
   return count + (root->opcode == TRM_OP_GET_TUPLE_ELEMENT && root->number == element);
 }
 
-bool trm_loop_fills(const trm_loop *loop, int32_t leaf, uint64_t turns) {
+bool trm_loop_fills(const trm_loop *loop, int32_t leaf, uint64_t iterations) {
   const trm_computation *body = loop->body;
   const trm_instruction *root = &body->instructions[body->root];
-  if (root->opcode != TRM_OP_TUPLE || turns == 0) return false;
+  if (root->opcode != TRM_OP_TUPLE || iterations == 0) return false;
   uint32_t k = 0;
   while (k < root->num_operands && trm_shape_leaf_offset(loop->state, (int32_t)k) < leaf) ++k;
   if (k == root->num_operands || trm_shape_leaf_offset(loop->state, (int32_t)k) != leaf) {
@@ -290,14 +295,14 @@ bool trm_loop_fills(const trm_loop *loop, int32_t leaf, uint64_t turns) {
   const trm_shape *array = &update->shape;
   const trm_shape *part = &body->instructions[update->operands[1]].shape;
   if (state_leaf(loop, body, update->operands[0]) != leaf || part->dims[0] != 1 ||
-      (uint64_t)array->dims[0] != turns || update->num_operands != (uint32_t)array->rank + 2) {
+      (uint64_t)array->dims[0] != iterations || update->num_operands != (uint32_t)array->rank + 2) {
     return false;
   }
   for (int32_t d = 1; d < array->rank; ++d)
     if (part->dims[d] != array->dims[d]) return false;
   return body->instructions[update->operands[0]].opcode == TRM_OP_GET_TUPLE_ELEMENT &&
          trm_count_readers(body, k) == 1 && trm_count_readers(loop->condition, k) == 0 &&
-         trm_loop_counts_through(loop, update->operands[2], turns);
+         trm_loop_counts_through(loop, update->operands[2], iterations);
 }
 
 void trm_loop_find_invariant(const trm_computation *body, bool *invariant, int32_t count) {

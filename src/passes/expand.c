@@ -64,8 +64,8 @@ static trm_index put_turn(trm_maker *m, const scan_loop *loop, trm_index array, 
 static uint32_t make_condition(trm_maker *outer, const scan_loop *loop) {
   trm_part part;
   trm_maker *m = trm_part_begin(outer, &part, 1, &loop->state);
-  const trm_index turn = trm_element(m, 0, 0);
-  return trm_part_end(outer, &part, trm_compare(m, turn, TRM_CMP_LT, (double)loop->size));
+  const trm_index iteration = trm_element(m, 0, 0);
+  return trm_part_end(outer, &part, trm_compare(m, iteration, TRM_CMP_LT, (double)loop->size));
 }
 
 static uint32_t make_body(trm_maker *outer, const scan_loop *loop, trm_index *elements) {

@@ -200,7 +200,7 @@ trm_status trm_known_loop_make(const trm_edit *edit, trm_index i, trm_known_loop
                          .first_value = first_value,
                          .context = out};
   trm_loop_find_invariant(out->loop.body, invariant, count);
-  if (!trm_loop_trip_count(&out->loop, &out->turns, &out->is_exact)) out->turns = 0;
+  if (!trm_loop_trip_count(&out->loop, &out->iterations, &out->is_exact)) out->iterations = 0;
   return TRM_OK;
 }
 

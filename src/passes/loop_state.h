@@ -34,8 +34,8 @@ bool trm_find_part(const trm_computation *body, const bool *fixed, trm_index i, 
 typedef struct trm_known_loop {
   trm_loop loop;
   const trm_edit *edit;
-  trm_index init; /* the tuple of initial values */
-  uint64_t turns; /* at most; 0: unknown */
+  trm_index init;      /* the tuple of initial values */
+  uint64_t iterations; /* at most; 0: unknown */
   bool is_exact;
 } trm_known_loop;
 

@@ -261,11 +261,11 @@ static trm_status simplify_convolution(trm_edit *e, trm_index i, trm_error *erro
   const trm_dims reversed = trm_edit_at(e, kernel)->dimensions;
   const trm_convolution *numbers = trm_edit_at(e, i)->convolution;
   const trm_window *window = trm_edit_at(e, i)->window;
-  bool turns[TRM_MAX_RANK] = {false};
+  bool reverses[TRM_MAX_RANK] = {false};
   for (int32_t r = 0; r < reversed.count; ++r) {
     bool spatial = false;
     for (int32_t d = 0; d < numbers->spatial_rank; ++d) {
-      if (numbers->kernel_spatial[d] == reversed.items[r]) turns[d] = spatial = true;
+      if (numbers->kernel_spatial[d] == reversed.items[r]) reverses[d] = spatial = true;
     }
     if (!spatial) return TRM_OK;
   }
@@ -274,7 +274,7 @@ static trm_status simplify_convolution(trm_edit *e, trm_index i, trm_error *erro
   turned->dims =
       trm_arena_copy(&e->module->arena, window->dims, (size_t)window->rank * sizeof *window->dims);
   CHECK_MEMORY(turned->dims, "a window");
-  for (int32_t d = 0; d < numbers->spatial_rank; ++d) turned->dims[d].reversal ^= turns[d];
+  for (int32_t d = 0; d < numbers->spatial_rank; ++d) turned->dims[d].reversal ^= reverses[d];
   trm_index operands[2] = {trm_edit_operand(e, i, 0), trm_edit_operand(e, kernel, 0)};
   trm_instruction prototype = *trm_edit_at(e, i);
   prototype.operands = operands;

@@ -88,8 +88,8 @@ static void wait_a_while(trm_team *team) {
 static trm_status mismatch(uint32_t number, trm_error *error) {
   FAIL(FAILED_PRECONDITION,
        "replica %u has reached another operation than the other replicas, or its end, while they "
-       "wait for it: every replica must take the same branches, and the same number of turns of a "
-       "loop, before a collective, an infeed or an outfeed",
+       "wait for it: every replica must take the same branches, and the same number of iterations "
+       "of a loop, before a collective, an infeed or an outfeed",
        number);
 }
 

@@ -31,11 +31,11 @@ static const char origin[] = "ACCELERATOR";
 static const char kernel_of_the_cpu[] = "a kernel of the CPU computes it";
 
 /* What the pass knows of an instruction. */
-typedef struct seat {
+typedef struct place {
   const char *reason; /* why the CPU computes it; NULL: it can be in a region */
   int32_t level;      /* the number of its region; on the CPU: of regions that come before it */
   bool is_used;       /* an instruction outside its region reads it */
-} seat;
+} place;
 
 typedef struct cutter {
   trm_edit edit;
@@ -46,7 +46,7 @@ typedef struct cutter {
   const bool *is_pure; /* by computation: no instruction needs the host */
   uint32_t condition;  /* of the loop whose body this is, or TRM_NO_INDEX */
   uint32_t count;      /* instructions before the cut */
-  seat *at;            /* by instruction */
+  place *at;           /* by instruction */
   trm_index *inside;   /* by instruction: its copy in the region that is being made */
   uint32_t num_regions;
 } cutter;
@@ -195,7 +195,7 @@ static int32_t find_levels(cutter *c) {
     c->at[i].level = level;
     if (fits(c, i) && level >= count) count = level + 1;
     for (uint32_t k = 0; k < o->num_operands; ++k) {
-      seat *operand = &c->at[o->operands[k]];
+      place *operand = &c->at[o->operands[k]];
       if (fits(c, i) && operand->level == level) continue;
       operand->is_used = true;
       if (!fits(c, i) || !is_tuple(trm_edit_at(&c->edit, o->operands[k]))) continue;
@@ -209,7 +209,7 @@ static int32_t find_levels(cutter *c) {
 
 /* ---- Counters ------------------------------------------------------------------------------- */
 
-static const char counts_turns[] = "the host needs it to count turns of a loop";
+static const char counts_iterations[] = "the host needs it to count iterations of a loop";
 
 static bool is_small(const trm_instruction *i) {
   return trm_shape_is_array(&i->shape) && trm_shape_count(&i->shape) <= MAX_COUNTERS;
@@ -230,8 +230,8 @@ static bool keep_counter(void *context, trm_index i) {
   cutter *c = context;
   const trm_computation *body = trm_edit_computation(&c->edit);
   const bool counts = may_count(body, &body->instructions[i]) && fits(c, i);
-  if (counts) c->at[i].reason = counts_turns;
-  return counts || c->at[i].reason == counts_turns;
+  if (counts) c->at[i].reason = counts_iterations;
+  return counts || c->at[i].reason == counts_iterations;
 }
 
 /* Whether the computation is a loop's body that makes a new state. */
@@ -473,7 +473,7 @@ static trm_status note_reasons(cutter *c, trm_error *error) {
 
 static trm_status cut(cutter *c, trm_error *error) {
   c->count = trm_edit_computation(&c->edit)->num_instructions;
-  c->at = ARENA_NEW(&c->arena, seat, (size_t)c->count + 1);
+  c->at = ARENA_NEW(&c->arena, place, (size_t)c->count + 1);
   c->inside = ARENA_NEW(&c->arena, trm_index, (size_t)c->count + 1);
   if (c->at == NULL || c->inside == NULL) FAIL_NO_MEMORY("regions");
   for (trm_index i = 0; i < c->count; ++i) {

@@ -14,7 +14,7 @@
 
 typedef struct batcher {
   trm_edit edit;
-  uint64_t turns;
+  uint64_t iterations;
   bool *fixed; /* by instruction of the body: it does not change in the loop */
 } batcher;
 
@@ -26,7 +26,7 @@ static bool is_worth_it(const batcher *b, const trm_instruction *dot, const trm_
     const int32_t before = array->rank - trm_edit_at(&b->edit, dot->operands[0])->shape.rank;
     rows /= array->dims[contracting->items[k] + before];
   }
-  return parts > 1 && b->turns >= (uint64_t)parts / 2 && rows <= TRM_BATCH_MOST_ROWS &&
+  return parts > 1 && b->iterations >= (uint64_t)parts / 2 && rows <= TRM_BATCH_MOST_ROWS &&
          trm_shape_bytes(&dot->shape) <= (size_t)TRM_BATCH_MOST_BYTES / (size_t)parts;
 }
 
@@ -100,9 +100,10 @@ static trm_status visit(batcher *b, trm_index i, trm_error *error) {
   return batch_product(b, i, &p, error);
 }
 
-static trm_status batch_body(trm_module *module, uint32_t body, uint64_t turns, trm_error *error) {
+static trm_status batch_body(trm_module *module, uint32_t body, uint64_t iterations,
+                             trm_error *error) {
   const uint32_t count = module->computations[body].num_instructions;
-  batcher b = {.turns = turns};
+  batcher b = {.iterations = iterations};
   b.fixed = trm_allocate_zeroed((size_t)count + 1, sizeof *b.fixed);
   trm_status status = TRM_OK;
   CHECK_MEMORY(b.fixed, "a loop");
@@ -125,7 +126,7 @@ static trm_status batch_loop(trm_edit *edit, trm_index i, void *state, trm_error
   trm_known_loop known;
   TRY(trm_known_loop_make(edit, i, &known, error));
   trm_known_loop_free(&known);
-  return known.turns == 0 ? TRM_OK : batch_body(edit->module, body, known.turns, error);
+  return known.iterations == 0 ? TRM_OK : batch_body(edit->module, body, known.iterations, error);
 }
 
 trm_status trm_pass_batch_products(trm_module *module, trm_error *error) {

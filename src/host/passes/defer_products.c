@@ -91,7 +91,7 @@ static trm_index find_counter(const deferrer *d) {
   for (trm_index i = 0; i < d->body->num_instructions; ++i) {
     if (body_at(d, i)->opcode == TRM_OP_GET_TUPLE_ELEMENT && body_at(d, i)->shape.rank == 0 &&
         trm_shape_is_array(&body_at(d, i)->shape) &&
-        trm_loop_counts_through(&d->known.loop, i, d->known.turns)) {
+        trm_loop_counts_through(&d->known.loop, i, d->known.iterations)) {
       return i;
     }
   }
@@ -103,10 +103,11 @@ static bool find_array(const deferrer *d, trm_index value, history *out) {
   trm_part part;
   if (!trm_find_part(d->body, d->fixed, value, &part) || !part.drops) return false;
   const trm_instruction *array = body_at(d, part.array);
-  if (array->opcode != TRM_OP_GET_TUPLE_ELEMENT || d->known.turns != (uint64_t)array->shape.dims[0])
+  if (array->opcode != TRM_OP_GET_TUPLE_ELEMENT ||
+      d->known.iterations != (uint64_t)array->shape.dims[0])
     return false;
   *out = (history){value, part.index, array->number};
-  return trm_loop_counts_through(&d->known.loop, part.index, d->known.turns);
+  return trm_loop_counts_through(&d->known.loop, part.index, d->known.iterations);
 }
 
 static trm_status add_history(deferrer *d, const history *one, uint32_t *out, trm_error *error) {
@@ -139,9 +140,9 @@ static bool choose_histories(deferrer *d, const deferred *sum, history *sides) {
     sides[side].index = index;
     if (sides[side].element >= 0) continue;
     const size_t bytes = trm_shape_bytes(&body_at(d, sides[side].value)->shape);
-    if (bytes > trm_shape_bytes(&dot->shape) || bytes > TRM_DEFER_MOST_BYTES / d->known.turns)
+    if (bytes > trm_shape_bytes(&dot->shape) || bytes > TRM_DEFER_MOST_BYTES / d->known.iterations)
       return false;
-    d->kept_bytes += bytes * d->known.turns;
+    d->kept_bytes += bytes * d->known.iterations;
   }
   return d->kept_bytes <= TRM_DEFER_MOST_BYTES;
 }
@@ -165,9 +166,9 @@ static trm_status find_sums(deferrer *d, trm_error *error) {
 
 /* ---- Rewriting ------------------------------------------------------------------------------ */
 
-static trm_status shape_at_turns(trm_arena *arena, const trm_shape *one, uint64_t turns,
-                                 trm_shape *out, trm_error *error) {
-  int64_t dims[TRM_MAX_RANK] = {(int64_t)turns};
+static trm_status shape_at_iterations(trm_arena *arena, const trm_shape *one, uint64_t iterations,
+                                      trm_shape *out, trm_error *error) {
+  int64_t dims[TRM_MAX_RANK] = {(int64_t)iterations};
   memcpy(dims + 1, one->dims, (size_t)one->rank * sizeof *dims);
   if (!trm_shape_make(arena, one->dtype, one->rank + 1, dims, out)) FAIL_NO_MEMORY("a loop");
   return TRM_OK;
@@ -182,7 +183,7 @@ static trm_status write_turn(trm_edit *body, const history *one, int64_t element
   TRY(trm_edit_element(body, one->value, parameter, element, &operands[0], error));
   const trm_shape whole = trm_edit_at(body, operands[0])->shape;
   trm_shape part;
-  TRY(shape_at_turns(arena, &trm_edit_at(body, one->value)->shape, 1, &part, error));
+  TRY(shape_at_iterations(arena, &trm_edit_at(body, one->value)->shape, 1, &part, error));
   TRY(trm_edit_unary(body, one->value, TRM_OP_RESHAPE, part, one->value, &operands[1], error));
   const trm_shape *index = &trm_edit_at(body, one->index)->shape;
   const trm_shape scalar = {.dtype = index->dtype};
@@ -315,8 +316,8 @@ static trm_status defer(deferrer *d, trm_error *error) {
   for (size_t h = 0; h < most; ++h) {
     const history *one = &d->histories.items[h];
     if (one->element >= 0) continue;
-    TRY(shape_at_turns(&module->arena, &body_at(d, one->value)->shape, d->known.turns,
-                       &shapes[count], error));
+    TRY(shape_at_iterations(&module->arena, &body_at(d, one->value)->shape, d->known.iterations,
+                            &shapes[count], error));
     TRY(add_first(edit, d->loop, shapes[count], &first[count], error));
     ++count;
   }
@@ -344,7 +345,8 @@ static trm_status defer_in_loop(trm_edit *edit, trm_index i, void *state, trm_er
   if (body_at(&d, d.body->root)->opcode != TRM_OP_TUPLE) return TRM_OK;
   TRY(trm_known_loop_make(edit, i, &d.known, error));
   trm_status status = TRM_OK;
-  if (!d.known.is_exact || d.known.turns < TRM_DEFER_LEAST_TURNS || d.known.turns > INT32_MAX)
+  if (!d.known.is_exact || d.known.iterations < TRM_DEFER_LEAST_ITERATIONS ||
+      d.known.iterations > INT32_MAX)
     goto done;
   d.uses = trm_allocate_zeroed((size_t)d.body->num_instructions + 1, sizeof *d.uses);
   d.fixed = trm_allocate_zeroed((size_t)d.body->num_instructions + 1, sizeof *d.fixed);

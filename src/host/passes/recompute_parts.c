@@ -116,7 +116,7 @@ static void find_filled(const finder *f, int64_t element, filled *out) {
   const trm_shape *state = &trm_edit_at(f->edit, f->first)->shape;
   *out = (filled){.value = TRM_NO_INDEX, .place = -1};
   if (!trm_loop_fills(&f->known.loop, trm_shape_leaf_offset(state, (int32_t)element),
-                      f->known.turns))
+                      f->known.iterations))
     return;
   const trm_index root = body->instructions[body->root].operands[element];
   const trm_instruction *update = &body->instructions[root];
@@ -316,7 +316,7 @@ static trm_status recompute_between(finder *f, trm_error *error) {
   if (status == TRM_OK && (f->items == NULL || f->fixed == NULL)) {
     status = trm_fail(error, TRM_RESOURCE_EXHAUSTED, "out of memory for a loop");
   }
-  if (status == TRM_OK && f->known.is_exact && f->known.turns > 0 &&
+  if (status == TRM_OK && f->known.is_exact && f->known.iterations > 0 &&
       trm_find_fixed(body_of(f, f->second), f->fixed)) {
     status = recompute(f, error);
   }

@@ -119,7 +119,7 @@ trm_status trm_schedule_build(const trm_module *module, bool reference_only, uns
                               trm_schedule **out_schedule, trm_error *error);
 void trm_schedule_free(trm_schedule *schedule);
 
-/* A wish of schedule_build.c to merge two slots, so that a copy is not needed or a kernel works in
+/* Two slots that schedule_build.c would merge, so that a copy is not needed or a kernel works in
  * place. */
 typedef struct trm_coalesce {
   enum {
@@ -134,7 +134,7 @@ typedef struct trm_coalesce {
 
 /* schedule_memory.c: merges slots as wished if that is safe, then gives offsets in the arena, and
  * drops the copies of a slot to itself. */
-trm_status trm_schedule_assign(trm_schedule *schedule, const trm_coalesce *wishes,
+trm_status trm_schedule_assign(trm_schedule *schedule, const trm_coalesce *candidates,
                                size_t num_wishes, trm_error *error);
 /* schedule_views.c: lists the uses of views, when the steps are final. */
 trm_status trm_schedule_place_views(trm_schedule *schedule, trm_error *error);

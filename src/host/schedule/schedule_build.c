@@ -61,7 +61,7 @@ static trm_status wish_in_place(trm_schedule_draft *draft, const trm_kernel *ker
 }
 
 /* Whether the instruction, and all that it calls, follows from operands alone. What those call in
- * turn is not looked at. */
+ * iteration is not looked at. */
 static bool is_pure(const trm_module *module, const trm_instruction *instruction, bool may_call) {
   const trm_opcode_replicas kind = instruction->opcode == TRM_OP_CUSTOM_CALL
                                        ? trm_call_replicas(instruction->call_id)
@@ -278,10 +278,10 @@ trm_status trm_schedule_build(const trm_module *module, bool reference_only, uns
     }
   }
   if (status == TRM_OK)
-    status = trm_schedule_assign(schedule, draft.wishes.items, draft.wishes.count, error);
+    status = trm_schedule_assign(schedule, draft.candidates.items, draft.candidates.count, error);
   VECTOR_FREE(&draft.slots);
   VECTOR_FREE(&draft.steps);
-  VECTOR_FREE(&draft.wishes);
+  VECTOR_FREE(&draft.candidates);
   VECTOR_FREE(&draft.feeds);
   VECTOR_FREE(&draft.host_calls);
   if (status != TRM_OK) {

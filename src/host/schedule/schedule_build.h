@@ -16,7 +16,7 @@ typedef struct trm_schedule_draft {
   uint64_t runs;       /* least number of times that a run executes the current computation */
   VECTOR(trm_slot) slots;
   VECTOR(trm_step) steps;
-  VECTOR(trm_coalesce) wishes;
+  VECTOR(trm_coalesce) candidates;
   VECTOR(trm_kernel *) kernels;
   VECTOR(trm_feed_info) feeds;
   VECTOR(trm_host_call_info) host_calls;
@@ -51,7 +51,7 @@ trm_status trm_schedule_gather_operands(const trm_schedule_draft *draft,
 trm_status trm_schedule_add_step(trm_schedule_draft *draft, trm_step step, const uint32_t *operands,
                                  const uint32_t *results, uint32_t *out_index, trm_error *error);
 
-/* Adds a step that copies a slot; a wish to merge slots. */
+/* Adds a step that copies a slot; two slots to merge. */
 trm_status trm_schedule_add_copy(trm_schedule_draft *draft, const trm_schedule_scope *s,
                                  trm_index instruction, uint32_t source, uint32_t target,
                                  trm_error *error);

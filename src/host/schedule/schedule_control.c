@@ -94,7 +94,7 @@ static uint64_t at_least_product(uint64_t a, uint64_t b) {
 /* A sum over mini-batches, whose instructions state their number, must not end in the middle. A sum
  * of sums is in a branch, and states the whole number. */
 static trm_status check_accumulation(const trm_module *module, const trm_computation *body,
-                                     uint64_t turns, trm_error *error) {
+                                     uint64_t iterations, trm_error *error) {
   for (trm_index i = 0; i < body->num_instructions; ++i) {
     const trm_instruction *instruction = &body->instructions[i];
     const char *text =
@@ -102,21 +102,22 @@ static trm_status check_accumulation(const trm_module *module, const trm_computa
     const unsigned long long count = text == NULL ? 0 : strtoull(text, NULL, 10);
     for (uint32_t k = 0; instruction->opcode == TRM_OP_CONDITIONAL && k < instruction->num_called;
          ++k)
-      TRY(check_accumulation(module, &module->computations[instruction->called[k]], turns, error));
-    if (count == 0 || turns % count == 0) continue;
+      TRY(check_accumulation(module, &module->computations[instruction->called[k]], iterations,
+                             error));
+    if (count == 0 || iterations % count == 0) continue;
     FAIL(FAILED_PRECONDITION,
          "Detected a gradient accumulation operation with %llu number of mini batches inside a "
          "loop with %" PRIu64 " iterations. The number of iterations must be a multiple of the "
          "number of mini batches, or gradients would be lost.",
-         count, turns);
+         count, iterations);
   }
   return TRM_OK;
 }
 
-/* Slots for what changes, and copies of the first values; `turns` is 0 where it is not known.
+/* Slots for what changes, and copies of the first values; `iterations` is 0 where it is not known.
  * Checks of results see whole arrays, so they are whole then. */
 static trm_status make_state(trm_schedule_draft *draft, const trm_schedule_scope *s, trm_index i,
-                             const uint32_t *init, const trm_loop *loop, uint64_t turns,
+                             const uint32_t *init, const trm_loop *loop, uint64_t iterations,
                              uint32_t count, uint32_t *state, trm_error *error) {
   for (uint32_t k = 0; k < count; ++k) {
     state[k] = init[k];
@@ -125,7 +126,7 @@ static trm_status make_state(trm_schedule_draft *draft, const trm_schedule_scope
                               error));
     draft->slots.items[state[k]].at_top = false;
     draft->slots.items[state[k]].changes = true;
-    if (draft->schedule->float_events == 0 && trm_loop_fills(loop, (int32_t)k, turns)) {
+    if (draft->schedule->float_events == 0 && trm_loop_fills(loop, (int32_t)k, iterations)) {
       draft->slots.items[state[k]].written = true;
       continue;
     }
@@ -155,12 +156,12 @@ trm_status trm_schedule_walk_while(trm_schedule_draft *draft, trm_schedule_scope
                          .first_value = first_value,
                          .context = &(first_values){draft, init}};
   trm_loop_find_invariant(loop.body, invariant, (int32_t)count);
-  uint64_t turns;
+  uint64_t iterations;
   bool is_exact;
-  if (!trm_loop_trip_count(&loop, &turns, &is_exact) || !is_exact) turns = 0;
-  const uint64_t runs = draft->runs, body_runs = at_least_product(runs, turns);
-  if (body_runs > 0) TRY(check_accumulation(draft->module, loop.body, turns, error));
-  TRY(make_state(draft, s, i, init, &loop, turns, count, state, error));
+  if (!trm_loop_trip_count(&loop, &iterations, &is_exact) || !is_exact) iterations = 0;
+  const uint64_t runs = draft->runs, body_runs = at_least_product(runs, iterations);
+  if (body_runs > 0) TRY(check_accumulation(draft->module, loop.body, iterations, error));
+  TRY(make_state(draft, s, i, init, &loop, iterations, count, state, error));
   uint32_t index;
   trm_step step = {.kind = TRM_STEP_WHILE,
                    .computation = s->computation,

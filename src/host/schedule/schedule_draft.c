@@ -1,4 +1,4 @@
-/* Owns: appending slots, steps and wishes to a schedule that is being made (schedule_build.h). */
+/* Owns: appending slots, steps and candidates to a schedule in the making (schedule_build.h). */
 #include <string.h>
 
 #include "host/schedule/schedule_build.h"
@@ -78,7 +78,7 @@ trm_status trm_schedule_add_copy(trm_schedule_draft *draft, const trm_schedule_s
 }
 
 trm_status trm_schedule_wish(trm_schedule_draft *draft, trm_coalesce what, trm_error *error) {
-  if (!VECTOR_PUSH(&draft->wishes, what)) FAIL_NO_MEMORY("buffer assignment");
+  if (!VECTOR_PUSH(&draft->candidates, what)) FAIL_NO_MEMORY("buffer assignment");
   return TRM_OK;
 }
 

@@ -30,17 +30,19 @@ static bool may_merge_kinds(const trm_slot *a, const trm_slot *b) {
   return one_arena && writable;
 }
 
-static bool is_safe(const trm_slot *target, const trm_slot *source, const trm_coalesce *wish) {
-  switch (wish->kind) {
-    case TRM_COALESCE_COPY: return source->end == wish->time && target->begin == wish->time;
+static bool is_safe(const trm_slot *target, const trm_slot *source, const trm_coalesce *candidate) {
+  switch (candidate->kind) {
+    case TRM_COALESCE_COPY:
+      return source->end == candidate->time && target->begin == candidate->time;
     case TRM_COALESCE_IN_PLACE: /* a kernel writes one result over an operand */
-      return source->end == wish->time && target->begin == wish->time &&
-             source->overwritten != wish->time;
-    case TRM_COALESCE_BRANCH: return source->end == wish->time && source->begin > wish->since;
+      return source->end == candidate->time && target->begin == candidate->time &&
+             source->overwritten != candidate->time;
+    case TRM_COALESCE_BRANCH:
+      return source->end == candidate->time && source->begin > candidate->since;
     case TRM_COALESCE_LOOP_BACK:
-      return source->end == wish->time && source->begin > wish->since &&
-             (wish->last_read < source->begin ||
-              (wish->last_read == source->begin && wish->in_place_at == source->begin));
+      return source->end == candidate->time && source->begin > candidate->since &&
+             (candidate->last_read < source->begin ||
+              (candidate->last_read == source->begin && candidate->in_place_at == source->begin));
   }
   return false;
 }
@@ -226,7 +228,7 @@ done:
   return status;
 }
 
-trm_status trm_schedule_assign(trm_schedule *schedule, const trm_coalesce *wishes,
+trm_status trm_schedule_assign(trm_schedule *schedule, const trm_coalesce *candidates,
                                size_t num_wishes, trm_error *error) {
   /* Loop state comes before plain copies, because a copy of it costs every iteration. Branches come
    * before loop state: the result of a conditional begins inside the branch, and only merging shows
@@ -235,15 +237,16 @@ trm_status trm_schedule_assign(trm_schedule *schedule, const trm_coalesce *wishe
                               TRM_COALESCE_IN_PLACE};
   for (size_t o = 0; o < sizeof order / sizeof *order; ++o) {
     for (size_t i = 0; i < num_wishes; ++i) {
-      const trm_coalesce *wish = &wishes[i];
-      if ((int)wish->kind != order[o]) continue;
-      const uint32_t target = find_slot(schedule->slots, wish->target);
-      const uint32_t source = find_slot(schedule->slots, wish->source);
+      const trm_coalesce *candidate = &candidates[i];
+      if ((int)candidate->kind != order[o]) continue;
+      const uint32_t target = find_slot(schedule->slots, candidate->target);
+      const uint32_t source = find_slot(schedule->slots, candidate->source);
       if (target == source) continue;
       if (may_merge_kinds(&schedule->slots[target], &schedule->slots[source]) &&
-          is_safe(&schedule->slots[target], &schedule->slots[source], wish)) {
+          is_safe(&schedule->slots[target], &schedule->slots[source], candidate)) {
         merge(schedule->slots, target, source);
-        if (wish->kind == TRM_COALESCE_IN_PLACE) schedule->slots[target].overwritten = wish->time;
+        if (candidate->kind == TRM_COALESCE_IN_PLACE)
+          schedule->slots[target].overwritten = candidate->time;
       }
     }
   }

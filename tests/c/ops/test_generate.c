@@ -386,12 +386,12 @@ static void test_columns(void **state) {
   trm_free(chosen);
 }
 
-/* h = exp(x) tanh(y), and sums of it, of two turns or four: each node comes after what it reads, of
- * its own turn; what is written comes after what is read; sums are in the order of the turns; and
- * the turns meet in the code. */
+/* h = exp(x) tanh(y), and sums of it, of two iterations or four: each node comes after what it
+ * reads, of its own iteration; what is written comes after what is read; sums are in the order of
+ * the iterations; and the iterations meet in the code. */
 static void test_schedule(void **state) {
   (void)state;
-  for (uint32_t turns = 2; turns <= 4; turns += 2) {
+  for (uint32_t iterations = 2; iterations <= 4; iterations += 2) {
     trm_generator g = {.is_wide = false}, out;
     const trm_node x = trm_generate(&g, NODE_LOAD, TRM_NO_NODE, TRM_NO_NODE, TRM_NO_NODE, 0);
     const trm_node y = trm_generate(&g, NODE_LOAD, TRM_NO_NODE, TRM_NO_NODE, TRM_NO_NODE, 1);
@@ -400,26 +400,27 @@ static void test_schedule(void **state) {
     trm_generate(&g, NODE_STORE, h, TRM_NO_NODE, TRM_NO_NODE, 1);
     trm_generate(&g, NODE_SUM_INTO, h, TRM_NO_NODE, TRM_NO_NODE, 2);
     const uint32_t plain = (uint32_t)g.nodes.count;
-    uint32_t of_turn = 0;
-    for (trm_node node = 0; node < plain; ++node) of_turn += !g.nodes.items[node].is_invariant;
-    assert_true(trm_schedule(&g, turns, TRM_LEAST_RESERVED, &out));
-    assert_int_equal(out.nodes.count, plain + turns * of_turn);
+    uint32_t of_iteration = 0;
+    for (trm_node node = 0; node < plain; ++node) of_iteration += !g.nodes.items[node].is_invariant;
+    assert_true(trm_schedule(&g, iterations, TRM_LEAST_RESERVED, &out));
+    assert_int_equal(out.nodes.count, plain + iterations * of_iteration);
     uint32_t sums = 0, loads[4] = {0}, changes = 0;
     for (trm_node node = plain; node < out.nodes.count; ++node) {
       const trm_node_data *data = &out.nodes.items[node];
-      assert_true(data->turn < turns && !data->is_invariant);
+      assert_true(data->iteration < iterations && !data->is_invariant);
       for (uint32_t k = 0; k < trm_node_kinds[data->kind].operands; ++k) {
         const trm_node_data *read = &out.nodes.items[data->operands[k]];
         assert_true(data->operands[k] < node);
-        assert_true(read->is_invariant || (data->operands[k] >= plain && read->turn == data->turn));
+        assert_true(read->is_invariant ||
+                    (data->operands[k] >= plain && read->iteration == data->iteration));
       }
-      if (data->kind == NODE_LOAD) ++loads[data->turn];
-      if (data->kind == NODE_STORE) assert_int_equal(loads[data->turn], 2);
-      if (data->kind == NODE_SUM_INTO) assert_int_equal(data->turn, sums++);
-      changes += node > plain && data->turn != out.nodes.items[node - 1].turn;
+      if (data->kind == NODE_LOAD) ++loads[data->iteration];
+      if (data->kind == NODE_STORE) assert_int_equal(loads[data->iteration], 2);
+      if (data->kind == NODE_SUM_INTO) assert_int_equal(data->iteration, sums++);
+      changes += node > plain && data->iteration != out.nodes.items[node - 1].iteration;
     }
-    assert_int_equal(sums, turns);
-    assert_true(changes > 2 * turns);
+    assert_int_equal(sums, iterations);
+    assert_true(changes > 2 * iterations);
     trm_machine_code codes[2] = {{0}};
     for (int i = 0; i < 2; ++i) assert_true(trm_generator_finish(&g, i == 1, &codes[i]));
     assert_true(codes[0].bytes.count != codes[1].bytes.count ||

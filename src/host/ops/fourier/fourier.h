@@ -19,7 +19,8 @@ enum { TRM_FOURIER_VECTOR_BYTES = 64 /* at most */, TRM_FOURIER_MAX_FACTORS = 40
 /* A line of n. Tables are of the type of the lines, of real and imaginary parts in turn. */
 typedef struct trm_fourier_line {
   int64_t n, num_factors, factors[TRM_FOURIER_MAX_FACTORS]; /* 2, 3, 4, 5 or a prime up to 31 */
-  void *turns; /* for each factor r of what is left, m r: exp(-2 pi i p j / (m r)), p < m, j < r */
+  /* For each factor r of what is left, m r: exp(-2 pi i p j / (m r)), p < m, j < r. */
+  void *twiddles;
   /* Where a prime factor is too large: exp(-pi i j j / n), the transform of its conjugate, and the
    * line whose length is a power of 2. */
   void *chirp, *spectrum;
@@ -31,7 +32,7 @@ typedef struct trm_fourier_plan {
   int64_t n;
   bool is_split;
   trm_fourier_line *first, *second; /* of n1 and n2; only the first where it is not split */
-  void *turns;                      /* exp(-2 pi i k / n), where it is split */
+  void *twiddles;                   /* exp(-2 pi i k / n), where it is split */
 } trm_fourier_plan;
 
 typedef enum trm_fourier_kind {

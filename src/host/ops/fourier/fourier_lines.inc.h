@@ -12,23 +12,23 @@ typedef struct NAME(value) {
 #define ADD(a, b) ((VALUE){(a).re + (b).re, (a).im + (b).im})
 #define SUBTRACT(a, b) ((VALUE){(a).re - (b).re, (a).im - (b).im})
 /* a times c + i s */
-#define TURN(a, c, s) ((VALUE){(a).re * (c) - (a).im * (s), (a).re * (s) + (a).im * (c)})
+#define TWIDDLE(a, c, s) ((VALUE){(a).re * (c) - (a).im * (s), (a).re * (s) + (a).im * (c)})
 
 /* One step for a factor r: values p + k m of a line become r p + j, each in turn for `stride`
  * values that lie side by side (Stockham). */
-static void NAME(step_2)(const VALUE *x, VALUE *y, const T *turns, int64_t m, int64_t stride) {
-  for (int64_t p = 0; p < m; ++p, turns += 4) {
+static void NAME(step_2)(const VALUE *x, VALUE *y, const T *twiddles, int64_t m, int64_t stride) {
+  for (int64_t p = 0; p < m; ++p, twiddles += 4) {
     for (int64_t q = 0; q < stride; ++q) {
       const VALUE a = x[q + stride * p], b = x[q + stride * (p + m)];
       const VALUE difference = SUBTRACT(a, b);
       y[q + stride * 2 * p] = ADD(a, b);
-      y[q + stride * (2 * p + 1)] = TURN(difference, turns[2], turns[3]);
+      y[q + stride * (2 * p + 1)] = TWIDDLE(difference, twiddles[2], twiddles[3]);
     }
   }
 }
 
-static void NAME(step_4)(const VALUE *x, VALUE *y, const T *turns, int64_t m, int64_t stride) {
-  for (int64_t p = 0; p < m; ++p, turns += 8) {
+static void NAME(step_4)(const VALUE *x, VALUE *y, const T *twiddles, int64_t m, int64_t stride) {
+  for (int64_t p = 0; p < m; ++p, twiddles += 8) {
     for (int64_t q = 0; q < stride; ++q) {
       const VALUE *const from = x + q + stride * p;
       const VALUE a = from[0], b = from[stride * m], c = from[stride * 2 * m],
@@ -39,22 +39,22 @@ static void NAME(step_4)(const VALUE *x, VALUE *y, const T *turns, int64_t m, in
       const VALUE three = {a_c.re - b_d.im, a_c.im + b_d.re};
       VALUE *const to = y + q + stride * 4 * p;
       to[0] = ADD(ac, bd);
-      to[stride] = TURN(one, turns[2], turns[3]);
-      to[2 * stride] = TURN(two, turns[4], turns[5]);
-      to[3 * stride] = TURN(three, turns[6], turns[7]);
+      to[stride] = TWIDDLE(one, twiddles[2], twiddles[3]);
+      to[2 * stride] = TWIDDLE(two, twiddles[4], twiddles[5]);
+      to[3 * stride] = TWIDDLE(three, twiddles[6], twiddles[7]);
     }
   }
 }
 
 /* Any odd factor: values k and r - k are put together, which halves the products. */
-static void NAME(step_odd)(const VALUE *x, VALUE *y, const T *turns, int64_t m, int64_t stride,
+static void NAME(step_odd)(const VALUE *x, VALUE *y, const T *twiddles, int64_t m, int64_t stride,
                            int64_t r) {
   T cosines[MAX_PRIME], sines[MAX_PRIME];
   for (int64_t k = 0; k < r; ++k) {
     cosines[k] = (T)cos(2 * PI * (double)k / (double)r);
     sines[k] = (T)sin(2 * PI * (double)k / (double)r);
   }
-  for (int64_t p = 0; p < m; ++p, turns += 2 * r) {
+  for (int64_t p = 0; p < m; ++p, twiddles += 2 * r) {
     for (int64_t q = 0; q < stride; ++q) {
       VALUE sums[MAX_PRIME / 2 + 1], differences[MAX_PRIME / 2 + 1];
       const VALUE zero = x[q + stride * p];
@@ -76,8 +76,8 @@ static void NAME(step_odd)(const VALUE *x, VALUE *y, const T *turns, int64_t m, 
         }
         const VALUE low = ADD(even, odd), high = SUBTRACT(even, odd);
         const int64_t other = r - j;
-        to[j * stride] = TURN(low, turns[2 * j], turns[2 * j + 1]);
-        to[other * stride] = TURN(high, turns[2 * other], turns[2 * other + 1]);
+        to[j * stride] = TWIDDLE(low, twiddles[2 * j], twiddles[2 * j + 1]);
+        to[other * stride] = TWIDDLE(high, twiddles[2 * other], twiddles[2 * other + 1]);
       }
     }
   }
@@ -86,15 +86,15 @@ static void NAME(step_odd)(const VALUE *x, VALUE *y, const T *turns, int64_t m, 
 /* Transforms line->n values in x; `spare` has room for as many. Returns where they are: x or
  * spare. */
 static VALUE *NAME(transform_factors)(const trm_fourier_line *line, VALUE *x, VALUE *spare) {
-  const T *turns = line->turns;
+  const T *twiddles = line->twiddles;
   int64_t m = line->n, stride = 1;
   for (int64_t f = 0; f < line->num_factors; ++f) {
     const int64_t r = line->factors[f];
     m /= r;
-    if (r == 2) NAME(step_2)(x, spare, turns, m, stride);
-    else if (r == 4) NAME(step_4)(x, spare, turns, m, stride);
-    else NAME(step_odd)(x, spare, turns, m, stride, r);
-    turns += 2 * m * r;
+    if (r == 2) NAME(step_2)(x, spare, twiddles, m, stride);
+    else if (r == 4) NAME(step_4)(x, spare, twiddles, m, stride);
+    else NAME(step_odd)(x, spare, twiddles, m, stride, r);
+    twiddles += 2 * m * r;
     stride *= r;
     VALUE *const t = x;
     x = spare, spare = t;
@@ -106,18 +106,18 @@ static VALUE *NAME(transform)(const trm_fourier_line *line, VALUE *x, VALUE *spa
   if (line->power == NULL) return NAME(transform_factors)(line, x, spare);
   const int64_t n = line->n, m = line->power->n;
   const T *const chirp = line->chirp, *const spectrum = line->spectrum;
-  for (int64_t j = 0; j < n; ++j) x[j] = TURN(x[j], chirp[2 * j], chirp[2 * j + 1]);
+  for (int64_t j = 0; j < n; ++j) x[j] = TWIDDLE(x[j], chirp[2 * j], chirp[2 * j + 1]);
   memset(x + n, 0, (size_t)(m - n) * sizeof *x);
   VALUE *y = NAME(transform_factors)(line->power, x, spare);
   VALUE *const other = y == x ? spare : x;
   for (int64_t k = 0; k < m; ++k) { /* real and imaginary parts change places: backwards */
-    const VALUE product = TURN(y[k], spectrum[2 * k], spectrum[2 * k + 1]);
+    const VALUE product = TWIDDLE(y[k], spectrum[2 * k], spectrum[2 * k + 1]);
     y[k] = (VALUE){product.im, product.re};
   }
   y = NAME(transform_factors)(line->power, y, other);
   for (int64_t k = 0; k < n; ++k) {
     const VALUE turned = {y[k].im, y[k].re};
-    y[k] = TURN(turned, chirp[2 * k], chirp[2 * k + 1]);
+    y[k] = TWIDDLE(turned, chirp[2 * k], chirp[2 * k + 1]);
   }
   return y;
 }
@@ -257,7 +257,7 @@ static void NAME(first_range)(const void *context, int64_t begin, int64_t end, i
   enum { W = NAME(WIDTH) };
   const trm_fourier_line *line = s->pass->plan->first;
   const int64_t n1 = line->n, n2 = s->pass->plan->second->n, room = NAME(room)(line);
-  const T *const turns = s->pass->plan->turns;
+  const T *const twiddles = s->pass->plan->twiddles;
   VALUE *const x = s->scratch + thread * 2 * room, *const spare = x + room;
   for (int64_t g = begin; g < end; ++g) {
     NAME(group) group = {.count = trm_least(W, n2 - g * W), .step = 1};
@@ -270,7 +270,7 @@ static void NAME(first_range)(const void *context, int64_t begin, int64_t end, i
       memcpy(im, &y[k].im, sizeof im);
       for (int64_t l = 0; l < group.count; ++l) {
         const int64_t j = g * W + l;
-        const T c = turns[2 * (j * k)], t = turns[2 * (j * k) + 1];
+        const T c = twiddles[2 * (j * k)], t = twiddles[2 * (j * k) + 1];
         T *const to = s->between + 2 * (k * n2 + j);
         to[0] = re[l] * c - im[l] * t;
         to[1] = re[l] * t + im[l] * c;
@@ -325,4 +325,4 @@ static void NAME(run)(const trm_fourier_pass *pass) {
 #undef VALUE
 #undef ADD
 #undef SUBTRACT
-#undef TURN
+#undef TWIDDLE

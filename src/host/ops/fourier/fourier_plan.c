@@ -30,7 +30,7 @@ void trm_fourier_run(const trm_fourier_pass *pass, bool is_double) {
 
 /* exp(-2 pi i k / n), exact to the last place, because the angle is reduced to an eighth of a
  * turn. */
-static double complex turn(int64_t k, int64_t n) {
+static double complex twiddle(int64_t k, int64_t n) {
   k %= n;
   const int64_t eighth = 8 * k / n;
   static const int quarters[8] = {0, 1, 1, 2, 2, 3, 3, 4}; /* the nearest quarter */
@@ -77,7 +77,7 @@ static bool fill_spectrum(trm_arena *arena, trm_fourier_line *line, bool is_doub
   trm_fourier_plan plan = {.n = m, .first = create_line(arena, m, true)};
   if (values == NULL || plan.first == NULL) return false;
   for (int64_t j = 0; j < n; ++j) {
-    const double complex z = conj(turn(j * j % (2 * n), 2 * n)) / (double)m;
+    const double complex z = conj(twiddle(j * j % (2 * n), 2 * n)) / (double)m;
     values[2 * j] = creal(z), values[2 * j + 1] = cimag(z);
     if (j == 0) continue;
     values[2 * (m - j)] = creal(z), values[2 * (m - j) + 1] = cimag(z);
@@ -110,7 +110,7 @@ static bool fill_chirp(trm_arena *arena, trm_fourier_line *line, bool is_double)
   line->spectrum = new_table(arena, m, is_double);
   if (line->power == NULL || line->chirp == NULL || line->spectrum == NULL) return false;
   for (int64_t j = 0; j < n; ++j) {
-    put(line->chirp, j, turn(j * j % (2 * n), 2 * n), is_double);
+    put(line->chirp, j, twiddle(j * j % (2 * n), 2 * n), is_double);
   }
   return fill_spectrum(arena, line, is_double);
 }
@@ -122,13 +122,13 @@ static trm_fourier_line *create_line(trm_arena *arena, int64_t n, bool is_double
   if (!factor(line)) {
     return n <= TRM_CHIRP_MOST && fill_chirp(arena, line, is_double) ? line : NULL;
   }
-  line->turns = new_table(arena, 2 * n, is_double);
-  if (line->turns == NULL) return NULL;
+  line->twiddles = new_table(arena, 2 * n, is_double);
+  if (line->twiddles == NULL) return NULL;
   int64_t left = n, at = 0;
   for (int64_t f = 0; f < line->num_factors; ++f) {
     const int64_t r = line->factors[f], m = left / r;
     for (int64_t p = 0; p < m; ++p) {
-      for (int64_t j = 0; j < r; ++j) put(line->turns, at++, turn(p * j, left), is_double);
+      for (int64_t j = 0; j < r; ++j) put(line->twiddles, at++, twiddle(p * j, left), is_double);
     }
     left = m;
   }
@@ -150,9 +150,9 @@ trm_fourier_plan *trm_fourier_plan_create(trm_arena *arena, int64_t n, int64_t l
   plan->first = create_line(arena, plan->is_split ? first : n, is_double);
   if (plan->first == NULL || !plan->is_split) return plan->first == NULL ? NULL : plan;
   plan->second = create_line(arena, n / first, is_double);
-  plan->turns = new_table(arena, n, is_double);
-  if (plan->second == NULL || plan->turns == NULL) return NULL;
-  for (int64_t k = 0; k < n; ++k) put(plan->turns, k, turn(k, n), is_double);
+  plan->twiddles = new_table(arena, n, is_double);
+  if (plan->second == NULL || plan->twiddles == NULL) return NULL;
+  for (int64_t k = 0; k < n; ++k) put(plan->twiddles, k, twiddle(k, n), is_double);
   return plan;
 }
 

@@ -9,26 +9,27 @@ enum { FFT, IFFT, RFFT, IRFFT };
 
 /* State for lines of one length, in `scratch`, of 8 doubles for each value. */
 typedef struct line_state {
-  int64_t n;       /* the length of `turns`; 0: none yet */
-  double *turns;   /* cos and sin of 2 pi k / n, for each k below n */
-  double *given;   /* the line: real and imaginary parts in turn */
-  double *results; /* its transform */
-  double *parts;   /* what is put together: as many values as the factor */
+  int64_t n;        /* the length of `twiddles`; 0: none yet */
+  double *twiddles; /* cos and sin of 2 pi k / n, for each k below n */
+  double *given;    /* the line: real and imaginary parts in turn */
+  double *results;  /* its transform */
+  double *parts;    /* what is put together: as many values as the factor */
 } line_state;
 
-static void prepare_turns(line_state *state, int64_t n) {
+static void prepare_twiddles(line_state *state, int64_t n) {
   if (state->n == n) return;
   state->n = n;
   for (int64_t k = 0; k < n; ++k) {
     const double angle = 2 * 3.14159265358979323846 * (double)k / (double)n;
-    state->turns[2 * k] = cos(angle);
-    state->turns[2 * k + 1] = sin(angle);
+    state->twiddles[2 * k] = cos(angle);
+    state->twiddles[2 * k + 1] = sin(angle);
   }
 }
 
-/* (re, im) times the turn number k; backwards where `sign` is -1. */
-static inline void turn(const line_state *state, int64_t k, double sign, double *re, double *im) {
-  const double c = state->turns[2 * k], s = sign * state->turns[2 * k + 1];
+/* (re, im) times the twiddle k; backwards where `sign` is -1. */
+static inline void twiddle(const line_state *state, int64_t k, double sign, double *re,
+                           double *im) {
+  const double c = state->twiddles[2 * k], s = sign * state->twiddles[2 * k + 1];
   const double r = *re * c - *im * s, i = *re * s + *im * c;
   *re = r;
   *im = i;
@@ -38,13 +39,13 @@ static inline void turn(const line_state *state, int64_t k, double sign, double 
  * that of all. */
 static void put_together(const line_state *state, double *out, int64_t factor, int64_t m,
                          double sign) {
-  const int64_t step = state->n / (factor * m); /* of turns that one value of all makes */
+  const int64_t step = state->n / (factor * m); /* of twiddles that one value of all makes */
   double *const parts = state->parts;
   for (int64_t k = 0; k < m; ++k) {
     for (int64_t q = 0; q < factor; ++q) {
       parts[2 * q] = out[2 * (q * m + k)];
       parts[2 * q + 1] = out[2 * (q * m + k) + 1];
-      turn(state, q * k * step, sign, &parts[2 * q], &parts[2 * q + 1]);
+      twiddle(state, q * k * step, sign, &parts[2 * q], &parts[2 * q + 1]);
     }
     if (factor == 2) {
       out[2 * k] = parts[0] + parts[2];
@@ -58,7 +59,7 @@ static void put_together(const line_state *state, double *out, int64_t factor, i
       int64_t at = 0; /* q r m step modulo n */
       for (int64_t q = 0; q < factor; ++q) {
         double a = parts[2 * q], b = parts[2 * q + 1];
-        turn(state, at, sign, &a, &b);
+        twiddle(state, at, sign, &a, &b);
         re += a;
         im += b;
         at += r * m * step;
@@ -95,7 +96,7 @@ static void recurse(const line_state *state, const double *in, int64_t stride, d
 /* Transforms the line of n values at `base` with `stride` in place. */
 static void transform_line(double *re, double *im, int64_t base, int64_t stride, int64_t n,
                            bool is_inverse, line_state *state) {
-  prepare_turns(state, n);
+  prepare_twiddles(state, n);
   for (int64_t k = 0; k < n; ++k) {
     state->given[2 * k] = re[base + k * stride];
     state->given[2 * k + 1] = im[base + k * stride];
@@ -134,7 +135,7 @@ static trm_status run_fft(const trm_kernel *kernel, const trm_kernel_call *call,
   for (int32_t d = 0; d < lengths->count; ++d) {
     if (lengths->items[d] > longest) longest = lengths->items[d];
   }
-  line_state lines = {.turns = rest,
+  line_state lines = {.twiddles = rest,
                       .given = rest + 2 * longest,
                       .results = rest + 4 * longest,
                       .parts = rest + 6 * longest};

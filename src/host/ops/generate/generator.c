@@ -56,12 +56,12 @@ static void write_nodes(trm_writer *w, trm_node begin, trm_node end) {
     if (w->is_wanted[node] && !node_at(w, node)->is_invariant) trm_write_node(w, node);
   }
 }
-static void write_turn(trm_writer *w, bool is_tail) {
+static void write_iteration(trm_writer *w, bool is_tail) {
   w->is_tail = is_tail;
   write_nodes(w, 0, w->num_plain);
 }
 /* The iterations that are scheduled together. */
-static void write_turns_together(trm_writer *w) {
+static void write_iterations_together(trm_writer *w) {
   w->is_tail = false;
   write_nodes(w, w->num_plain, (trm_node)w->g->nodes.count);
 }
@@ -111,9 +111,10 @@ static void write_unrolled(trm_writer *w) {
   trm_write_running_begin(w);
   CODE(code, 0x31, 0xc0); /* xor eax, eax */
   const size_t again = code->bytes.count;
-  for (w->turn = 0; w->turn < ELEMENTS / w->lanes; w->turn += w->turns > 0 ? w->turns : 1) {
-    if (w->turns > 0) write_turns_together(w);
-    else write_turn(w, false);
+  for (w->iteration = 0; w->iteration < ELEMENTS / w->lanes;
+       w->iteration += w->iterations > 0 ? w->iterations : 1) {
+    if (w->iterations > 0) write_iterations_together(w);
+    else write_iteration(w, false);
   }
   CODE(code, 0x48, 0x83, 0xc0, ELEMENTS); /* add rax, 64 */
   CODE(code, 0x48, 0x39, 0xf0);           /* cmp rax, rsi */
@@ -131,8 +132,8 @@ static void write_while(trm_writer *w, uint32_t step, bool is_tail, bool togethe
   CODE(code, 0x48, 0x39, 0xf1);                /* cmp rcx, rsi */
   CODE(code, 0x0f, 0x87);                      /* ja behind the loop */
   const uint32_t to_end = trm_code_jump(code);
-  if (together) write_turns_together(w);
-  else write_turn(w, is_tail);
+  if (together) write_iterations_together(w);
+  else write_iteration(w, is_tail);
   CODE(code, 0x48, 0x83, 0xc0, (uint8_t)step); /* add rax, step */
   CODE(code, 0xe9);                            /* jmp again */
   trm_code_land(code, trm_code_jump(code), again);
@@ -140,7 +141,7 @@ static void write_while(trm_writer *w, uint32_t step, bool is_tail, bool togethe
 }
 
 /* An iteration for the last elements, under a mask. */
-static void write_masked_turn(trm_writer *w) {
+static void write_masked_iteration(trm_writer *w) {
   trm_machine_code *code = w->code;
   CODE(code, 0x48, 0x29, 0xc6); /* sub rsi, rax */
   CODE(code, 0x0f, 0x84);       /* jz to the end */
@@ -148,22 +149,22 @@ static void write_masked_turn(trm_writer *w) {
   CODE(code, 0xb9, 0xff, 0xff, 0xff, 0xff); /* mov ecx, -1 */
   CODE(code, 0xc4, 0xe2, 0x48, 0xf5, 0xc9); /* bzhi ecx, ecx, esi */
   CODE(code, 0xc5, 0xf8, 0x92, 0xc9);       /* kmovw k1, ecx */
-  write_turn(w, true);
+  write_iteration(w, true);
   trm_code_land(code, to_end, code->bytes.count);
 }
 
-static void write_turns(trm_writer *w) {
+static void write_iterations(trm_writer *w) {
   CODE(w->code, 0x31, 0xc0); /* xor eax, eax */
-  if (w->turns > 0) write_while(w, w->turns * w->lanes, false, true);
+  if (w->iterations > 0) write_while(w, w->iterations * w->lanes, false, true);
   write_while(w, w->lanes, false, false);
-  if (w->g->is_wide) write_masked_turn(w);
+  if (w->g->is_wide) write_masked_iteration(w);
   else write_while(w, 1, true, false);
 }
 
 static void write_loop(trm_writer *w, bool streams) {
   w->streams = streams;
   if (w->running > 0) write_unrolled(w);
-  else write_turns(w);
+  else write_iterations(w);
 }
 
 /* Two loops, of which the first is for arrays at whole cache lines. */
@@ -208,14 +209,14 @@ static void write_function(trm_writer *w) {
   CODE(code, 0xc3); /* ret */
 }
 
-/* The nodes behind the first num_plain are those of `turns` iterations together. */
-static bool write_all(const trm_generator *g, uint32_t num_plain, uint32_t turns,
+/* The nodes behind the first num_plain are those of `iterations` iterations together. */
+static bool write_all(const trm_generator *g, uint32_t num_plain, uint32_t iterations,
                       trm_machine_code *code) {
   const size_t n = g->nodes.count + 1;
   trm_writer w = {.g = g,
                   .code = code,
                   .num_plain = num_plain,
-                  .turns = turns,
+                  .iterations = iterations,
                   .lanes = g->is_wide ? 16 : 8,
                   .failed = g->failed};
   code->is_wide = g->is_wide;
@@ -233,13 +234,13 @@ static bool write_all(const trm_generator *g, uint32_t num_plain, uint32_t turns
 
 bool trm_generator_finish(const trm_generator *g, bool schedules, trm_machine_code *code) {
   const uint32_t num_plain = (uint32_t)g->nodes.count;
-  const uint32_t turns = schedules ? trm_schedule_turns(g) : 0;
+  const uint32_t iterations = schedules ? trm_schedule_iterations(g) : 0;
   /* With fewer registers for each, more chains go together, but they may run out. */
-  for (uint32_t reserved = TRM_LEAST_RESERVED; turns > 0 && reserved <= TRM_MOST_RESERVED;
+  for (uint32_t reserved = TRM_LEAST_RESERVED; iterations > 0 && reserved <= TRM_MOST_RESERVED;
        ++reserved) {
     trm_generator scheduled;
-    const bool is_done = trm_schedule(g, turns, reserved, &scheduled) &&
-                         write_all(&scheduled, num_plain, turns, code);
+    const bool is_done = trm_schedule(g, iterations, reserved, &scheduled) &&
+                         write_all(&scheduled, num_plain, iterations, code);
     trm_generator_free(&scheduled);
     if (is_done) return true;
     trm_code_free(code);

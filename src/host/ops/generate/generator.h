@@ -23,7 +23,7 @@ typedef struct trm_node_data {
   trm_node operands[3];
   uint32_t number;   /* slot, bits of a constant, immediate of the instruction */
   bool is_invariant; /* the same for all elements: computed before the loop */
-  uint8_t turn;      /* of those that are scheduled together (schedule.c) */
+  uint8_t iteration; /* of those that are scheduled together (schedule.c) */
 } trm_node_data;
 
 typedef struct trm_generator {

@@ -152,7 +152,7 @@ static uint8_t log2_of(trm_node_kind kind) {
 static trm_code_operand array_at(const trm_writer *w, trm_node node) {
   const trm_node_data *data = node_at(w, node);
   return (trm_code_operand){OPERAND_ARRAY, pointer_of(w, data->number), log2_of(data->kind),
-                            (uint8_t)(w->turn + data->turn)};
+                            (uint8_t)(w->iteration + data->iteration)};
 }
 
 /* One element without masks: a form of 32 bits has an instruction; smaller ones are inserted into
@@ -248,7 +248,7 @@ static void write_prefetch(trm_writer *w, trm_node node) {
   const trm_node_data *data = node_at(w, node), *load = node_at(w, data->operands[0]);
   const uint8_t log2_size = log2_of(load->kind);
   trm_code_prefetch(w->code, pointer_of(w, load->number), log2_size,
-                    data->number + ((w->turn + data->turn) * w->lanes << log2_size));
+                    data->number + ((w->iteration + data->iteration) * w->lanes << log2_size));
 }
 
 /* The lanes of a mask as bytes. */
@@ -314,7 +314,7 @@ static void write_into_memory(trm_writer *w, trm_node node, trm_code_form form) 
   const trm_node_data *data = node_at(w, node);
   const uint32_t value = vector_of(w, data->operands[0]), to = take_temporary(w);
   trm_code_operand at = running_at(w, node);
-  at.vectors = (uint8_t)((w->turn + data->turn) % trm_writer_num_running(w, data->kind));
+  at.vectors = (uint8_t)((w->iteration + data->iteration) % trm_writer_num_running(w, data->kind));
   trm_code_vector(w->code, form, to, value, at, 0, false);
   if (data->kind != NODE_SUM_INTO) {
     const uint32_t nan = take_temporary(w);
@@ -332,7 +332,7 @@ static void write_into(trm_writer *w, trm_node node, trm_code_form form) {
     return;
   }
   const trm_node_data *data = node_at(w, node);
-  const uint32_t to = w->place[node] + w->turn % trm_writer_num_running(w, data->kind);
+  const uint32_t to = w->place[node] + w->iteration % trm_writer_num_running(w, data->kind);
   const uint32_t value = vector_of(w, data->operands[0]);
   if (data->kind == NODE_SUM_INTO) {
     trm_code_vector(w->code, form, to, to, in_register(value), 0, false);

@@ -18,7 +18,7 @@ enum {
 /* Item t * n + node is a node in iteration t. */
 typedef struct planner {
   const trm_generator *g;
-  uint32_t n, turns;
+  uint32_t n, iterations;
   bool *is_wanted;      /* by node */
   uint32_t *height;     /* by node: the time from its begin to the end of the iteration */
   trm_node *chain;      /* by node: the first node of its chain */
@@ -44,12 +44,12 @@ static const trm_node_data *data_of(const planner *p, trm_node node) {
 static const trm_node_traits *kind_of(const planner *p, trm_node node) {
   return &trm_node_kinds[data_of(p, node)->kind];
 }
-static bool is_turns(const planner *p, trm_node node) {
+static bool is_iterated(const planner *p, trm_node node) {
   return p->is_wanted[node] && !data_of(p, node)->is_invariant;
 }
 static bool is_load(const planner *p, trm_node node) { return kind_of(p, node)->form == FORM_LOAD; }
-static bool is_placed(const planner *p, uint32_t turn, trm_node node) {
-  return p->placed[turn * p->n + node] != TRM_NO_NODE;
+static bool is_placed(const planner *p, uint32_t iteration, trm_node node) {
+  return p->placed[iteration * p->n + node] != TRM_NO_NODE;
 }
 /* Whether the node writes to an array, or to running results. */
 static bool writes_array(const planner *p, trm_node node) {
@@ -85,7 +85,7 @@ static void find_wanted(planner *p) {
       const trm_node read = data_of(p, node)->operands[k];
       p->is_wanted[read] = true;
       if (p->height[read] < p->height[node]) p->height[read] = p->height[node];
-      for (uint32_t t = 0; t < p->turns; ++t) ++p->readers[t * p->n + read];
+      for (uint32_t t = 0; t < p->iterations; ++t) ++p->readers[t * p->n + read];
     }
   }
 }
@@ -95,33 +95,33 @@ static void find_wanted(planner *p) {
 static void find_chains(planner *p) {
   for (trm_node node = 0; node < p->n; ++node) {
     p->chain[node] = node;
-    if (!is_turns(p, node) || is_load(p, node)) continue;
+    if (!is_iterated(p, node) || is_load(p, node)) continue;
     trm_node chain = TRM_NO_NODE;
     bool meets = false;
     for (uint32_t k = 0; k < kind_of(p, node)->operands; ++k) {
       const trm_node read = data_of(p, node)->operands[k];
-      if (!is_turns(p, read) || is_load(p, read)) continue;
+      if (!is_iterated(p, read) || is_load(p, read)) continue;
       meets = meets || (chain != TRM_NO_NODE && chain != p->chain[read]);
       chain = p->chain[read];
     }
     if (chain != TRM_NO_NODE && !meets) p->chain[node] = chain;
     ++p->size[p->chain[node]];
   }
-  for (uint32_t t = 0; t < p->turns; ++t)
+  for (uint32_t t = 0; t < p->iterations; ++t)
     memcpy(p->left + t * p->n, p->size, p->n * sizeof *p->left);
 }
 
 /* Writes to an array and reads of arrays keep their order in an iteration, since a result may be in
  * the place of an operand; running results are added to in the order of the iterations. */
-static bool is_in_order(const planner *p, uint32_t turn, trm_node node) {
+static bool is_in_order(const planner *p, uint32_t iteration, trm_node node) {
   const bool into = kind_of(p, node)->form == FORM_INTO, writes = writes_array(p, node);
   if (!into && !writes && (!is_load(p, node) || node < p->first_write)) return true;
   for (trm_node before = 0; before < node; ++before) {
-    if (!is_turns(p, before) || is_placed(p, turn, before)) continue;
+    if (!is_iterated(p, before) || is_placed(p, iteration, before)) continue;
     if (writes && is_load(p, before)) return false;
     if (is_load(p, node) && writes_array(p, before)) return false;
   }
-  for (uint32_t t = 0; into && t < turn; ++t) {
+  for (uint32_t t = 0; into && t < iteration; ++t) {
     if (!is_placed(p, t, node)) return false;
   }
   return true;
@@ -129,20 +129,21 @@ static bool is_in_order(const planner *p, uint32_t turn, trm_node node) {
 
 /* A node that may come next, with the loads that only it waits for. */
 typedef struct candidate {
-  uint32_t turn;
+  uint32_t iteration;
   trm_node node;
   uint32_t begin; /* when its operands are there */
   int32_t taken;  /* registers, less those that it gives back */
   bool opens;     /* it begins a chain */
 } candidate;
 
-static bool find_candidate(const planner *p, uint32_t turn, trm_node node, candidate *out) {
+static bool find_candidate(const planner *p, uint32_t iteration, trm_node node, candidate *out) {
   const trm_node_traits *kind = kind_of(p, node);
-  *out = (candidate){turn, node, p->now, kind->result != RESULT_NONE, kind->result != RESULT_NONE};
+  *out = (candidate){iteration, node, p->now, kind->result != RESULT_NONE,
+                     kind->result != RESULT_NONE};
   for (uint32_t k = 0; k < kind->operands; ++k) {
     const trm_node read = data_of(p, node)->operands[k];
     if (data_of(p, read)->is_invariant) continue;
-    const uint32_t item = turn * p->n + read;
+    const uint32_t item = iteration * p->n + read;
     bool is_first = true;
     uint32_t reads = 0;
     for (uint32_t j = 0; j < kind->operands; ++j) {
@@ -155,13 +156,13 @@ static bool find_candidate(const planner *p, uint32_t turn, trm_node node, candi
       if (p->ready[item] > out->begin) out->begin = p->ready[item];
       if (p->readers[item] == reads) --out->taken;
       if (!is_load(p, read)) out->opens = false;
-    } else if (is_load(p, read) && is_in_order(p, turn, read)) {
+    } else if (is_load(p, read) && is_in_order(p, iteration, read)) {
       if (p->readers[item] > reads) ++out->taken;
     } else {
       return false;
     }
   }
-  return is_in_order(p, turn, node);
+  return is_in_order(p, iteration, node);
 }
 
 /* Whether there are registers for the node, and for what follows where it begins a chain. */
@@ -184,37 +185,37 @@ static bool is_better(const planner *p, const candidate *a, const candidate *b) 
 }
 
 /* Notes a value that begins or ends to be live. */
-static void count_value(planner *p, uint32_t turn, trm_node node, uint32_t change) {
-  const uint32_t chain = turn * p->n + p->chain[node];
+static void count_value(planner *p, uint32_t iteration, trm_node node, uint32_t change) {
+  const uint32_t chain = iteration * p->n + p->chain[node];
   p->live += change;
   p->values[chain] += change;
   if (p->left[chain] == 0) p->parked += change;
 }
 
 /* Notes a node of a chain. */
-static void count_node(planner *p, uint32_t turn, trm_node node) {
-  const uint32_t chain = turn * p->n + p->chain[node];
+static void count_node(planner *p, uint32_t iteration, trm_node node) {
+  const uint32_t chain = iteration * p->n + p->chain[node];
   if (p->left[chain] == p->size[p->chain[node]]) ++p->open;
   if (--p->left[chain] > 0) return;
   --p->open;
   p->parked += p->values[chain];
 }
 
-static void place(planner *p, uint32_t turn, trm_node node, uint32_t begin) {
+static void place(planner *p, uint32_t iteration, trm_node node, uint32_t begin) {
   const trm_node_traits *kind = kind_of(p, node);
   trm_node_data data = *data_of(p, node);
-  data.turn = (uint8_t)turn;
-  if (!is_load(p, node)) count_node(p, turn, node);
-  if (kind->result != RESULT_NONE) count_value(p, turn, node, 1);
+  data.iteration = (uint8_t)iteration;
+  if (!is_load(p, node)) count_node(p, iteration, node);
+  if (kind->result != RESULT_NONE) count_value(p, iteration, node, 1);
   for (uint32_t k = 0; k < kind->operands; ++k) {
     const trm_node read = data.operands[k];
     if (data_of(p, read)->is_invariant) continue;
-    const uint32_t item = turn * p->n + read;
-    if (--p->readers[item] == 0) count_value(p, turn, read, (uint32_t)-1);
+    const uint32_t item = iteration * p->n + read;
+    if (--p->readers[item] == 0) count_value(p, iteration, read, (uint32_t)-1);
     data.operands[k] = p->placed[item];
   }
-  p->ready[turn * p->n + node] = begin + latency_of(p, node);
-  p->placed[turn * p->n + node] = (trm_node)p->out->nodes.count;
+  p->ready[iteration * p->n + node] = begin + latency_of(p, node);
+  p->placed[iteration * p->n + node] = (trm_node)p->out->nodes.count;
   if (!VECTOR_PUSH(&p->out->nodes, data)) p->out->failed = true;
   ++p->now;
 }
@@ -223,20 +224,20 @@ static void place_with_loads(planner *p, const candidate *c) {
   const trm_node_data *data = data_of(p, c->node);
   for (uint32_t k = 0; k < kind_of(p, c->node)->operands; ++k) {
     const trm_node read = data->operands[k];
-    if (!data_of(p, read)->is_invariant && !is_placed(p, c->turn, read))
-      place(p, c->turn, read, p->now);
+    if (!data_of(p, read)->is_invariant && !is_placed(p, c->iteration, read))
+      place(p, c->iteration, read, p->now);
   }
-  place(p, c->turn, c->node, c->begin);
+  place(p, c->iteration, c->node, c->begin);
 }
 
-static bool may_come(const planner *p, uint32_t turn, trm_node node) {
-  return is_turns(p, node) && !is_load(p, node) && !is_placed(p, turn, node);
+static bool may_come(const planner *p, uint32_t iteration, trm_node node) {
+  return is_iterated(p, node) && !is_load(p, node) && !is_placed(p, iteration, node);
 }
 
 static bool place_next(planner *p) {
   candidate best = {0};
   bool is_found = false;
-  for (uint32_t t = 0; t < p->turns; ++t) {
+  for (uint32_t t = 0; t < p->iterations; ++t) {
     while (p->first[t] < p->n && !may_come(p, t, p->first[t])) ++p->first[t];
     for (trm_node node = p->first[t]; node < p->n; ++node) {
       candidate c;
@@ -251,7 +252,7 @@ static bool place_next(planner *p) {
 }
 
 static bool begin_planner(planner *p, trm_arena *arena) {
-  const size_t items = (size_t)p->n * p->turns;
+  const size_t items = (size_t)p->n * p->iterations;
   p->is_wanted = ARENA_NEW(arena, bool, p->n);
   p->height = ARENA_NEW(arena, uint32_t, p->n);
   p->chain = ARENA_NEW(arena, trm_node, p->n);
@@ -261,7 +262,7 @@ static bool begin_planner(planner *p, trm_arena *arena) {
   p->ready = ARENA_NEW(arena, uint32_t, items);
   p->readers = ARENA_NEW(arena, uint32_t, items);
   p->placed = ARENA_NEW(arena, trm_node, items);
-  p->first = ARENA_NEW(arena, trm_node, p->turns);
+  p->first = ARENA_NEW(arena, trm_node, p->iterations);
   if (p->is_wanted == NULL || p->height == NULL || p->chain == NULL || p->size == NULL ||
       p->left == NULL || p->values == NULL || p->ready == NULL || p->readers == NULL ||
       p->placed == NULL || p->first == NULL)
@@ -280,25 +281,29 @@ static bool begin_planner(planner *p, trm_arena *arena) {
   return p->limit >= TRM_GENERATE_LEAST_REGISTERS;
 }
 
-uint32_t trm_schedule_turns(const trm_generator *g) {
+uint32_t trm_schedule_iterations(const trm_generator *g) {
   uint32_t count = 0;
   for (trm_node node = 0; node < g->nodes.count; ++node)
     count += !g->nodes.items[node].is_invariant;
-  const uint32_t turns = count <= TRM_GENERATE_MOST_NODES ? 4 : 2;
-  return g->is_wide || g->failed || count * turns > TRM_GENERATE_MOST_ITEMS ? 0 : turns;
+  const uint32_t iterations = count <= TRM_GENERATE_MOST_NODES ? 4 : 2;
+  return g->is_wide || g->failed || count * iterations > TRM_GENERATE_MOST_ITEMS ? 0 : iterations;
 }
 
-bool trm_schedule(const trm_generator *g, uint32_t turns, uint32_t reserved, trm_generator *out) {
-  planner p = {
-      .g = g, .n = (uint32_t)g->nodes.count, .turns = turns, .reserved = reserved, .out = out};
+bool trm_schedule(const trm_generator *g, uint32_t iterations, uint32_t reserved,
+                  trm_generator *out) {
+  planner p = {.g = g,
+               .n = (uint32_t)g->nodes.count,
+               .iterations = iterations,
+               .reserved = reserved,
+               .out = out};
   trm_arena arena = {0};
   *out = (trm_generator){.is_wide = g->is_wide};
   bool is_done = begin_planner(&p, &arena);
   while (is_done && place_next(&p)) {
   }
-  for (uint32_t t = 0; is_done && t < turns; ++t) {
+  for (uint32_t t = 0; is_done && t < iterations; ++t) {
     for (trm_node node = 0; node < p.n; ++node)
-      if (is_turns(&p, node) && !is_placed(&p, t, node)) is_done = false;
+      if (is_iterated(&p, node) && !is_placed(&p, t, node)) is_done = false;
   }
   trm_arena_free(&arena);
   return is_done && !out->failed;

@@ -49,19 +49,19 @@ extern const uint8_t trm_pointers[TRM_NUM_POINTERS];
 typedef struct trm_writer {
   const trm_generator *g;
   trm_machine_code *code;
-  uint32_t num_plain; /* nodes; behind them stand those of several iterations together */
-  uint32_t turns;     /* how many; 0: there are none */
-  uint32_t lanes;     /* of a vector */
-  trm_node *last;     /* by node: the last node that reads it; itself: none does */
-  uint8_t *place;     /* by node: its register */
-  uint8_t *nans;      /* by node, of running extremes: the mask of the lanes that had NaNs */
-  bool *is_wanted;    /* by node */
+  uint32_t num_plain;  /* nodes; behind them stand those of several iterations together */
+  uint32_t iterations; /* how many; 0: there are none */
+  uint32_t lanes;      /* of a vector */
+  trm_node *last;      /* by node: the last node that reads it; itself: none does */
+  uint8_t *place;      /* by node: its register */
+  uint8_t *nans;       /* by node, of running extremes: the mask of the lanes that had NaNs */
+  bool *is_wanted;     /* by node */
   uint32_t slots[TRM_NUM_POINTERS], num_slots;
   uint32_t free_vectors, free_masks; /* bits by number */
   uint32_t temporaries;              /* vectors that hold a constant for one instruction */
   uint32_t running;                  /* vectors of running results; 0: the program has none */
   uint32_t kept_vectors, kept_masks; /* free ones after what is invariant was computed */
-  uint32_t turn;                     /* of several that follow each other in the code */
+  uint32_t iteration;                /* of several that follow each other in the code */
   uint32_t streamed;                 /* bits by place in `slots` */
   bool streams;                      /* in the loop at hand */
   bool is_tail;                      /* wide: the lanes of mask 1; else one element */
@@ -71,12 +71,13 @@ typedef struct trm_writer {
 enum { TRM_TAIL_MASK = 1 };
 
 /* How many iterations of the loop to schedule together; 0: none. */
-uint32_t trm_schedule_turns(const trm_generator *g);
-/* Copies the nodes, and appends those of `turns` iterations in an order in which more of them can
- * be computed at the same time: `reserved` registers are for each chain that has begun. False where
- * nothing is gained, or memory has run out. Free *out in any case. */
+uint32_t trm_schedule_iterations(const trm_generator *g);
+/* Copies the nodes, and appends those of `iterations` iterations in an order in which more of them
+ * can be computed at the same time: `reserved` registers are for each chain that has begun. False
+ * where nothing is gained, or memory has run out. Free *out in any case. */
 enum { TRM_LEAST_RESERVED = 3, TRM_MOST_RESERVED = 6 };
-bool trm_schedule(const trm_generator *g, uint32_t turns, uint32_t reserved, trm_generator *out);
+bool trm_schedule(const trm_generator *g, uint32_t iterations, uint32_t reserved,
+                  trm_generator *out);
 
 /* Vectors of the running results of a node of the kind. */
 uint32_t trm_writer_num_running(const trm_writer *w, trm_node_kind kind);

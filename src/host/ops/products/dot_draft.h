@@ -49,7 +49,7 @@ extern const size_t trm_num_dot_ways;
 /* Plans the matrices of the operands, and how halves are multiplied. */
 void trm_dot_plan(trm_dot_draft *draft);
 double trm_dot_operations(const trm_dot_draft *draft);
-/* In a loop, the weights of a product are often those of the last turn. */
+/* In a loop, the weights of a product are often those of the last iteration. */
 bool trm_dot_may_pack_floats(const trm_kernel_request *request, const trm_dot_problem *p);
 /* Whether to keep the converted operand between runs. */
 bool trm_dot_is_kept(const trm_dot_draft *draft, int side);

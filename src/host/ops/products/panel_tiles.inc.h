@@ -71,10 +71,10 @@ INLINE void NAME(store)(const trm_panel_tile *t, int64_t at, int half, const for
   }
 }
 
-/* Rows from `row` on. A line of the next panel is fetched in each iteration that `turns` divides,
+/* Rows from `row` on. Every `interval` iterations a line of the next panel is fetched,
  * from iteration `first` on. */
-INLINE void NAME(multiply_rows)(const trm_panel_tile *t, int64_t row, int64_t first, int64_t turns,
-                                const int rows, const form kind) {
+INLINE void NAME(multiply_rows)(const trm_panel_tile *t, int64_t row, int64_t first,
+                                int64_t interval, const int rows, const form kind) {
   FLOATS sums[TALL][2];
   const MASK masks[2] = {MASK_OF(t->columns), MASK_OF(t->columns - LANES)};
   const int64_t size = kind == HALF_PART || kind == HALF_WHOLE ? 2 : 4, out = row * t->out_row;
@@ -94,7 +94,7 @@ INLINE void NAME(multiply_rows)(const trm_panel_tile *t, int64_t row, int64_t fi
     if (wait-- == 0) {
       _mm_prefetch(rhs + t->next * size, _MM_HINT_T1);
       if (size == 4 && LANES == 16) _mm_prefetch(rhs + t->next * size + 64, _MM_HINT_T1);
-      wait = turns;
+      wait = interval;
     }
     NAME(add_line)
     (sums, rows, lhs, t->lhs_row, NAME(load)(t, rhs, 0, kind, masks[0]),
@@ -114,13 +114,13 @@ INLINE void NAME(multiply_rows)(const trm_panel_tile *t, int64_t row, int64_t fi
 /* A function for each number of rows: the sums are registers. */
 #define ROWS(n)                                                                              \
   TARGET void NAME(rows_##n)(const trm_panel_tile *t, form kind, int64_t row, int64_t first, \
-                             int64_t turns) {                                                \
+                             int64_t interval) {                                             \
     switch (kind) {                                                                          \
-      case PART: NAME(multiply_rows)(t, row, first, turns, n, PART); break;                  \
-      case WHOLE: NAME(multiply_rows)(t, row, first, turns, n, WHOLE); break;                \
-      case HALF_PART: NAME(multiply_rows)(t, row, first, turns, n, HALF_PART); break;        \
-      case HALF_WHOLE: NAME(multiply_rows)(t, row, first, turns, n, HALF_WHOLE); break;      \
-      case SWAPPED: NAME(multiply_rows)(t, row, first, turns, n, SWAPPED); break;            \
+      case PART: NAME(multiply_rows)(t, row, first, interval, n, PART); break;               \
+      case WHOLE: NAME(multiply_rows)(t, row, first, interval, n, WHOLE); break;             \
+      case HALF_PART: NAME(multiply_rows)(t, row, first, interval, n, HALF_PART); break;     \
+      case HALF_WHOLE: NAME(multiply_rows)(t, row, first, interval, n, HALF_WHOLE); break;   \
+      case SWAPPED: NAME(multiply_rows)(t, row, first, interval, n, SWAPPED); break;         \
     }                                                                                        \
   }
 EACH_ROWS(ROWS)
