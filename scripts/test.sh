@@ -81,7 +81,7 @@ configure() {
     -DTREMULA_WERROR="${TREMULA_WERROR:-OFF}"
 }
 
-# test_c PRESET: builds and runs the C tests and the replays of the fuzzers.
+# test_c PRESET ARGUMENT...: builds and runs the C tests and the replays of the fuzzers.
 test_c() {
   if [ -n "${JOBS[$1]:-}" ]; then
     wait "${JOBS[$1]}" || true # a failure shows again below
@@ -89,7 +89,7 @@ test_c() {
   fi
   quietly "configure-$1" configure "$1" || die "cmake failed for the preset $1."
   quietly "build-$1" cmake --build --preset "$1" || die "the build of the preset $1 failed."
-  run "C tests ($1)" ctest --preset "$1" -j "$(nproc)"
+  run "C tests ($1)" ctest --preset "$1" -j "$(nproc)" "${@:2}"
 }
 
 # install_plugin ENVIRONMENT: a third party's PJRT plugin, which stands for an accelerator. Without
@@ -172,7 +172,11 @@ if [ "$mode" != sanitize ]; then
   if [ "$mode" = all ]; then test_jax_range; else finish "Python tests (JAX $jax)"; fi
   if [ -n "${JOBS[$newest]:-}" ]; then finish "$newest"; fi
 fi
-if [ $WITH_SANITIZERS = 1 ]; then test_c asan-ubsan; fi
+if [ $WITH_SANITIZERS = 1 ]; then
+  longs=(-LE long)
+  if [ "$mode" != quick ]; then longs=(); fi
+  test_c asan-ubsan ${longs[@]+"${longs[@]}"}
+fi
 if [ "$mode" = all ]; then
   test_c tsan
   run "The wheel in a bare system" bash -c 'bash scripts/wheel.sh && bash scripts/try_wheel.sh'

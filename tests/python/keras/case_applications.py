@@ -71,7 +71,7 @@ def mobile_network():
 
 @pytest.mark.parametrize("make, optimizer", [
     (residual_network, lambda: keras.optimizers.legacy.SGD(.05, .9)),
-    (mobile_network, lambda: keras.optimizers.Adam(.01))])
+    pytest.param(mobile_network, lambda: keras.optimizers.Adam(.01), marks=pytest.mark.long)])
 def test_networks_of_images(strategy, make, optimizer):
     data = batches(*images(), 8)
     wanted = train(make, data, optimizer=optimizer)
@@ -210,6 +210,7 @@ class Convolve(layers.Layer):
         return self.dense(summed + features)
 
 
+@pytest.mark.long
 def test_a_network_of_graphs(strategy):
     features = RNG.standard_normal((16, 5, 4)).astype("f4")
     edges = RNG.integers(0, 5, (16, 8, 2)).astype("i4")
@@ -247,6 +248,7 @@ class Autoencoder(keras.Model):
         return self.decode(mean + noise * tf.exp(.5 * log))
 
 
+@pytest.mark.long
 def test_a_variational_autoencoder(strategy):
     values = RNG.standard_normal((32, 10)).astype("f4")
     noise = RNG.standard_normal((32, 2)).astype("f4")

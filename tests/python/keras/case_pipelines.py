@@ -154,7 +154,7 @@ def quick(kind, replicas, schedule):
     if schedule is Schedule.Grouped and replicas == 1:
         return ["sgd", *(OTHERS if kind == "functional" else OTHERS[:1])]
     if kind != "functional":
-        return ["sgd"] if replicas == 1 or schedule is Schedule.Grouped else []
+        return ["sgd"] if replicas == 1 else []
     if replicas == 1:
         return ["momentum" if schedule is Schedule.Interleaved else "rmsprop"]
     return ["sgd", *(OTHERS[:1] if schedule is Schedule.Grouped else [])]

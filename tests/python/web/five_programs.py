@@ -8,11 +8,13 @@ makes FOLDER/NAME/tf_report__... of each, for scripts/analyser_pictures.py and a
 import json
 import os
 import pathlib
-import subprocess
 import sys
 import textwrap
 
 from analyser import ROOT, environment
+
+sys.path.insert(1, str(ROOT / "tests/python/shared"))
+import interpreter  # noqa: E402
 
 _GRAPH = """
     import numpy as np
@@ -151,8 +153,8 @@ PROGRAMS = {
 
 def make(name, folder):
     """The profile of a program, which is run in an empty folder."""
-    done = subprocess.run(
-        [sys.executable, *PROGRAMS[name]], cwd=folder, check=False, capture_output=True, text=True,
+    done = interpreter.run(
+        PROGRAMS[name], cwd=pathlib.Path(folder).resolve(),
         env=environment(POPLAR_ENGINE_OPTIONS=json.dumps({"autoReport.all": "true"}),
                         PVTI_OPTIONS='{"enable":"true"}',
                         TREMULA_RUNTIME_DIR=str(pathlib.Path(folder).resolve())))

@@ -2,9 +2,8 @@
 the host before it computes, and a floor of memory with spikes at convolutions."""
 
 import json
-import subprocess
-import sys
 
+import interpreter
 import pytest
 
 from analyser import ROOT, environment, tremula
@@ -25,10 +24,9 @@ _COLOUR = """letter => {
 @pytest.fixture(scope="module")
 def profile(tmp_path_factory):
     folder = tmp_path_factory.mktemp("resnext")
-    done = subprocess.run(
-        [sys.executable, ROOT / "examples/resnext.py", "--depth", "50", "--size", "64",
-         "--batches-per-run", "1", "--runs", "2"], cwd=folder, text=True, capture_output=True,
-        timeout=600, check=False,
+    done = interpreter.run(
+        [ROOT / "examples/resnext.py", "--depth", "50", "--size", "64",
+         "--batches-per-run", "1", "--runs", "2"], cwd=folder,
         env=environment(POPLAR_ENGINE_OPTIONS='{"autoReport.all":"true"}'))
     assert done.returncode == 0, done.stderr[-2000:]
     found, = folder.glob("tf_report__*")
