@@ -131,6 +131,26 @@ TRM_API trm_status trm_group_collect(const trm_collective_request *request,
                                      trm_collective_result *out_result, trm_error *error);
 TRM_API void trm_collective_result_free(trm_collective_result *result);
 
+/* ---- What one instance makes for all --------------------------------------------------------- */
+
+typedef struct trm_group_maker {
+  size_t size; /* sizeof(trm_group_maker) */
+  void *user;
+  /* Makes the block, which trm_free frees. It must not use the group. */
+  trm_status (*make)(void *user, void **out_data, size_t *out_size, trm_error *error);
+  /* Asked now and then while another instance makes it; false: it is not wanted any more. May be
+   * NULL. */
+  bool (*goes_on)(void *user);
+} trm_group_maker;
+
+/* The first instance that asks for `name` makes the block, and then *out_data is NULL; the others
+ * get it when they ask, and free it with trm_free. Nobody waits for an instance that has not asked.
+ * Why the maker failed is everybody's failure, unless it was cancelled: then the next makes it. The
+ * n-th question of one instance for a name meets the n-th of the others. In a process without
+ * company or that has not joined, and where the maker has ended, it calls `make`. */
+TRM_API trm_status trm_group_make_once(const char *name, const trm_group_maker *maker,
+                                       void **out_data, size_t *out_size, trm_error *error);
+
 #ifdef __cplusplus
 }
 #endif

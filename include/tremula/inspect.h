@@ -51,6 +51,9 @@ TRM_API uint64_t trm_inspect_count(const trm_module *module, const char *const *
 /* Whether the bytes of a module identify its program: false if one of its user ops says
  * {"is_hashable":false}. True for bytes that cannot be read, which the compiler refuses. */
 TRM_API bool trm_inspect_is_hashable(const void *data, size_t size);
+/* trm_executable_tells_replicas_apart of a module before it is compiled; false for bytes that
+ * cannot be read. */
+TRM_API bool trm_inspect_tells_replicas_apart(const void *data, size_t size);
 
 /* Hashes what identifies the program of a module: all its bytes but the names of its inputs in the
  * side table, which only label a profile. Bytes that cannot be read are hashed as they are. */

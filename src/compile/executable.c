@@ -164,9 +164,23 @@ static trm_status pass_settings(const trm_executable *executable, trm_pass_setti
   return TRM_OK;
 }
 
+/* New instructions get the ids after those that are there, whatever the shared passes have dropped.
+ */
+static void continue_ids(trm_module *module) {
+  int64_t largest = 0;
+  for (uint32_t c = 0; c < module->num_computations; ++c) {
+    const trm_computation *computation = &module->computations[c];
+    for (trm_index i = 0; i < computation->num_instructions; ++i) {
+      if (computation->instructions[i].id > largest) largest = computation->instructions[i].id;
+    }
+  }
+  if (largest < INT64_MAX / 2) module->next_id = largest + 1;
+}
+
 /* Everything after the shared passes: the host's module, its schedule and the interface. */
 static trm_status finish(trm_executable *executable, const pass_run *run, trm_error *error) {
   TRY(trm_module_clone_lightly(executable->shared, &executable->module, error));
+  continue_ids(executable->module);
   set_numbers(executable->module, &executable->options);
   TRY(trm_passes_run_host(executable->module, &run->settings, run->observer, run->context, error));
   TRY(trm_schedule_build(executable->module, executable->options.reference,
@@ -188,6 +202,10 @@ static trm_status compile(trm_executable *executable, const trm_module *module,
   }
   TRY(pass_settings(executable, &run.settings, error));
   TRY(trm_passes_run(executable->shared, &run.settings, run.observer, run.context, error));
+  /* Random numbers and the steps of several processes go by ids: those of an executable that was
+   * saved and loaded, perhaps by another of the processes, are the same. */
+  TRY(trm_module_compact(executable->shared, error));
+  TRY(trm_hlo_settle_ids(executable->shared, error));
   return finish(executable, &run, error);
 }
 

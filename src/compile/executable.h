@@ -36,6 +36,8 @@ trm_executable *trm_executable_retain(trm_executable *executable);
 trm_status trm_executable_note_shards(trm_module *module, trm_error *error);
 /* Warns where the header of the text states another number of replicas than the options make. */
 void trm_executable_compare_replicas(const trm_executable *executable);
+/* trm_executable_tells_replicas_apart of a module. */
+bool trm_module_tells_replicas_apart(const trm_module *module);
 
 /* Compiles, and calls the observer after every pass (NULL: none). */
 trm_status trm_compile_observed(const trm_module *module, const trm_option *options,

@@ -102,6 +102,15 @@ bool trm_inspect_is_hashable(const void *data, size_t size) {
   return is_hashable;
 }
 
+bool trm_inspect_tells_replicas_apart(const void *data, size_t size) {
+  trm_module *module;
+  trm_error ignored;
+  if (trm_module_read(data, size, "a module", &module, &ignored) != TRM_OK) return false;
+  const bool tells = trm_module_tells_replicas_apart(module);
+  trm_module_free(module);
+  return tells;
+}
+
 static void hash_text(XXH3_state_t *state, const char *text) {
   XXH3_128bits_update(state, text, strlen(text) + 1);
 }

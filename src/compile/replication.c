@@ -111,8 +111,7 @@ static bool is_pure(const trm_instruction *call) {
          !call->custom_call->has_side_effect;
 }
 
-bool trm_executable_tells_replicas_apart(const trm_executable *executable) {
-  const trm_module *module = executable->module;
+bool trm_module_tells_replicas_apart(const trm_module *module) {
   for (uint32_t c = 0; c < module->num_computations; ++c) {
     const trm_computation *computation = &module->computations[c];
     for (trm_index i = 0; i < computation->num_instructions; ++i) {
@@ -127,4 +126,8 @@ bool trm_executable_tells_replicas_apart(const trm_executable *executable) {
     }
   }
   return false;
+}
+
+bool trm_executable_tells_replicas_apart(const trm_executable *executable) {
+  return trm_module_tells_replicas_apart(executable->module);
 }

@@ -9,7 +9,12 @@ typedef enum trm_message_type {
   MESSAGE_ANNOUNCE, /* to instance 0: the sender has reached a collective; an announcement */
   MESSAGE_ANSWER,   /* from instance 0: begin, or fail; an answer */
   MESSAGE_LEFT,     /* to all: the sender has left */
-  MESSAGE_ENDED     /* to all: the sender has seen that instance `number` ended */
+  MESSAGE_ENDED,    /* to all: the sender has seen that instance `number` ended */
+  /* once.h; `id` is that of a question of the instance that asks or makes, a text follows: */
+  MESSAGE_ASK,  /* to instance 0: the name of a block */
+  MESSAGE_MADE, /* to instance 0: the block is there, or why it cannot be made */
+  MESSAGE_TURN, /* from instance 0: instance `number` makes it, or has it under this name */
+  MESSAGE_GIVE  /* from instance 0: instance `number` wants it */
 } trm_message_type;
 
 /* What an instance says of a collective; name and participants follow. */
@@ -27,6 +32,7 @@ typedef struct trm_message {
   uint32_t id;     /* the announcing instance's number of the operation */
   uint32_t number; /* answer: the tag of the data; ended: the instance */
   trm_status status;
+  uint64_t bytes; /* of a block */
   trm_announcement announcement;
   /* Of an announcement: uint32_t participants[], then the name. Of an answer: int64_t rows[], the
    * sizes of dimension 0 on each participant, or after a failure the text with its NUL. */

@@ -193,6 +193,12 @@ static trm_status start(const char *path, const char *launcher, uint32_t expecte
   }
   TRY(check(mpi.Comm_rank(mpi.abi.world, &mpi.rank), "Comm_rank", error));
   TRY(check(mpi.Comm_size(mpi.abi.world, &mpi.size), "Comm_size", error));
+  if (mpi.size == 1 && expected > 1 && strcmp(launcher, "Slurm") == 0) {
+    FAIL(FAILED_PRECONDITION,
+         "Slurm started %u processes, but in %s (%s) this one is alone: start the program with "
+         "`srun --mpi=pmix`, or with poprun or mpirun in the job (salloc, sbatch)",
+         expected, path, mpi.abi.name);
+  }
   if (mpi.size == 1 && expected > 1) {
     FAIL(FAILED_PRECONDITION,
          "%s started %u processes, but in %s (%s) this one is alone, so the two do not belong "

@@ -10,6 +10,7 @@
 #include "base/memory.h"
 #include "base/wait.h"
 #include "group/controller.h"
+#include "group/once.h"
 #include "group/peers.h"
 #include "tremula/log.h"
 
@@ -29,6 +30,7 @@ static struct {
   pthread_mutex_t mutex; /* guards these: */
   pthread_cond_t changed;
   trm_operation *fresh; /* not yet seen by the thread, the newest first */
+  letter *posted;       /* the same, the oldest first; with peer and bytes */
   bool runs, leaving;
   /* Of the thread: */
   uint32_t rank, size, last_id;
@@ -168,6 +170,7 @@ static void lose(uint32_t rank, trm_peer_state state) {
             trm_group_describe(rank, who, sizeof who));
   }
   fail_those_gone();
+  trm_once_lose(rank);
 }
 
 static void take_answer(const trm_message *message) {
@@ -194,6 +197,10 @@ static void take(uint32_t from, const trm_message *message) {
     case MESSAGE_ANSWER: take_answer(message); break;
     case MESSAGE_LEFT: lose(from, PEER_LEFT); break;
     case MESSAGE_ENDED: lose(message->number, PEER_ENDED); break;
+    case MESSAGE_ASK: log_failure(trm_once_take_question(from, message, &error), &error); break;
+    case MESSAGE_MADE: log_failure(trm_once_take_made(from, message, &error), &error); break;
+    case MESSAGE_TURN: trm_once_take_turn(message); break;
+    case MESSAGE_GIVE: trm_once_take_wish(message); break;
   }
 }
 
@@ -264,6 +271,21 @@ static bool announce_fresh(void) {
     trm_operation *next = first->next;
     announce(first);
     first = next;
+  }
+  return any;
+}
+
+static bool send_posted(void) {
+  pthread_mutex_lock(&group.mutex);
+  letter *posted = group.posted;
+  group.posted = NULL;
+  pthread_mutex_unlock(&group.mutex);
+  const bool any = posted != NULL;
+  while (posted != NULL) {
+    letter *next = posted->next;
+    send_answer(NULL, posted->transfer.peer, posted->message, posted->transfer.bytes);
+    trm_free(posted);
+    posted = next;
   }
   return any;
 }
@@ -344,7 +366,8 @@ static void rest(unsigned idle) {
     nanosleep(&(struct timespec){0, microseconds * 1000}, NULL);
   } else {
     pthread_mutex_lock(&group.mutex);
-    if (group.fresh == NULL) trm_cond_wait_briefly(&group.changed, &group.mutex, 1);
+    if (group.fresh == NULL && group.posted == NULL)
+      trm_cond_wait_briefly(&group.changed, &group.mutex, 1);
     pthread_mutex_unlock(&group.mutex);
   }
 }
@@ -356,6 +379,7 @@ static void *thread_main(void *argument) {
   while (!leave()) {
     trm_error error;
     bool busy = announce_fresh();
+    busy = send_posted() || busy;
     const trm_status status = receive(&busy, &error);
     if (status != TRM_OK) {
       if (!has_failed) log_failure(status, &error);
@@ -386,6 +410,7 @@ trm_status trm_progress_start(uint32_t rank, uint32_t size, double stall_seconds
   if (group.buffer_bytes < TRM_ERROR_SIZE * 2) group.buffer_bytes = TRM_ERROR_SIZE * 2;
   group.buffer = trm_allocate(group.buffer_bytes);
   CHECK_MEMORY(group.buffer, "messages of the group");
+  trm_once_begin(rank, size, stall_seconds, &(trm_once_ways){trm_progress_post, trm_progress_add});
   group.runs = pthread_create(&group.thread, NULL, thread_main, NULL) == 0;
   if (!group.runs) {
     trm_free(group.buffer);
@@ -406,6 +431,24 @@ bool trm_progress_add(trm_operation *operation) {
   return runs;
 }
 
+bool trm_progress_post(uint32_t to, trm_message *message, size_t bytes) {
+  letter *one = trm_allocate_zeroed(1, sizeof *one);
+  pthread_mutex_lock(&group.mutex);
+  const bool runs = one != NULL && group.runs && !group.leaving;
+  if (runs) {
+    *one = (letter){.message = message, .transfer = {.peer = to, .bytes = bytes}};
+    letter **link = &group.posted;
+    while (*link != NULL) link = &(*link)->next;
+    *link = one;
+    pthread_cond_signal(&group.changed);
+  }
+  pthread_mutex_unlock(&group.mutex);
+  if (runs) return true;
+  trm_free(one);
+  trm_free(message);
+  return false;
+}
+
 void trm_progress_stop(void) {
   pthread_mutex_lock(&group.mutex);
   group.leaving = true;
@@ -416,6 +459,13 @@ void trm_progress_stop(void) {
   group.runs = false;
   pthread_mutex_unlock(&group.mutex);
   trm_controller_clear(&group.controller);
+  trm_once_end();
+  while (group.posted != NULL) {
+    letter *one = group.posted;
+    group.posted = one->next;
+    trm_free(one->message);
+    trm_free(one);
+  }
   trm_free(group.buffer);
   group.buffer = NULL;
 }

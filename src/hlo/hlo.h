@@ -495,6 +495,9 @@ trm_status trm_shape_check(const trm_shape *shape, trm_error *error);
 /* Readers and writers of both forms (trm_module_read recognises the form). */
 trm_status trm_hlo_parse_proto(const void *data, size_t size, trm_module **out_module,
                                trm_error *error);
+/* Gives instructions and computations the ids that they would have after being written as a proto
+ * and read. */
+trm_status trm_hlo_settle_ids(trm_module *module, trm_error *error);
 trm_status trm_hlo_parse_text(const char *text, size_t size, trm_module **out_module,
                               trm_error *error);
 

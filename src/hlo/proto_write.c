@@ -79,6 +79,20 @@ static trm_status choose_ids(writer *w, trm_error *error) {
   return TRM_OK;
 }
 
+trm_status trm_hlo_settle_ids(trm_module *module, trm_error *error) {
+  writer w = {.module = module};
+  const trm_status status = choose_ids(&w, error);
+  for (uint32_t c = 0; status == TRM_OK && !w.keep_ids && c < module->num_computations; ++c) {
+    trm_computation *computation = &module->computations[c];
+    computation->id = (int64_t)c + 1;
+    for (trm_index i = 0; i < computation->num_instructions; ++i) {
+      computation->instructions[i].id = w.first_id[c] + i;
+    }
+  }
+  trm_arena_free(&w.arena);
+  return status;
+}
+
 static int64_t instruction_id(const writer *w, uint32_t computation, trm_index index) {
   return w->keep_ids ? w->module->computations[computation].instructions[index].id
                      : w->first_id[computation] + index;

@@ -11,6 +11,7 @@
 #include <xxhash.h>
 
 #include "cache.h"
+#include "interrupt.h"
 #include "log.h"
 #include "tremula/group.h"
 #include "tremula/inspect.h"
@@ -83,15 +84,22 @@ static XXH128_hash_t key_of(const trm_tf_snapshot *settings, const void *module,
   return key;
 }
 
-/* Finds the cache entry of a module, <hash>.poplar_exec; false if there is no cache. The hash
- * covers the program, the options, and the exact build of libtremula. */
+enum { NAME_SIZE = 40 };
+
+/* The hash covers the program, the options, and the exact build of libtremula. */
+static void name_program(const trm_tf_snapshot *settings, const void *module, size_t size,
+                         char out[NAME_SIZE]) {
+  const XXH128_hash_t key = key_of(settings, module, size);
+  snprintf(out, NAME_SIZE, "%016llx%016llx", (unsigned long long)key.high64,
+           (unsigned long long)key.low64);
+}
+
+/* Finds the cache entry of a module, <hash>.poplar_exec; false if there is no cache. */
 static bool find_entry(const trm_tf_snapshot *settings, const void *module, size_t size,
                        trm_tf_cache_entry *out) {
   if (!settings->cache_path[0]) return false;
-  const XXH128_hash_t key = key_of(settings, module, size);
-  char name[40];
-  snprintf(name, sizeof name, "%016llx%016llx", (unsigned long long)key.high64,
-           (unsigned long long)key.low64);
+  char name[NAME_SIZE];
+  name_program(settings, module, size, name);
   return trm_tf_cache_find(settings->cache_path, name, ".poplar_exec", ".compile_lock", out);
 }
 
@@ -168,6 +176,69 @@ static trm_status compile(const void *module, size_t size, const trm_tf_snapshot
   return status;
 }
 
+/* ---- One compilation for all instances ------------------------------------------------------- */
+
+typedef struct shared_compilation {
+  const void *module;
+  size_t size;
+  const trm_tf_snapshot *settings;
+  trm_tf_watch *watch;
+  trm_executable **out;
+  unsigned interrupts; /* so far */
+} shared_compilation;
+
+static trm_status compile_for_all(void *user, void **out_data, size_t *out_size, trm_error *error) {
+  const shared_compilation *c = user;
+  TRY(compile(c->module, c->size, c->settings, c->watch, c->out, error));
+  const trm_status status = trm_executable_serialize(*c->out, out_data, out_size, error);
+  if (status == TRM_OK) return TRM_OK;
+  trm_executable_free(*c->out);
+  *c->out = NULL;
+  return status;
+}
+
+static bool still_wants(void *user) {
+  const shared_compilation *c = user;
+  return !trm_tf_interrupt_is_due() && trm_tf_interrupt_count() == c->interrupts;
+}
+
+/* The first instance that needs the program compiles it, the others get the executable. A program
+ * that needs the group joins it here instead of in create_engine; until then each compiles its own.
+ */
+static trm_status compile_once(shared_compilation *c, trm_error *error) {
+  if (!trm_group_is_joined() && trm_inspect_tells_replicas_apart(c->module, c->size)) {
+    TRY(trm_group_join(NULL, error));
+  }
+  char name[NAME_SIZE];
+  name_program(c->settings, c->module, c->size, name);
+  const trm_group_maker maker = {
+      .size = sizeof maker, .user = c, .make = compile_for_all, .goes_on = still_wants};
+  void *data;
+  size_t size;
+  trm_tf_interrupt_watch();
+  c->interrupts = trm_tf_interrupt_count();
+  const trm_status made = trm_group_make_once(name, &maker, &data, &size, error);
+  trm_tf_interrupt_unwatch();
+  if (made != TRM_OK || data == NULL) return made;
+  const trm_status status = trm_executable_deserialize(data, size, c->out, error);
+  trm_free(data);
+  TRY(status);
+  trm_log(TRM_LOG_INFO, "CACHE", "got the executable %s, which another instance compiled",
+          trm_executable_name(*c->out));
+  return TRM_OK;
+}
+
+/* Without a cache. */
+static trm_status compile_here_or_there(const void *module, size_t size,
+                                        const trm_tf_snapshot *settings, trm_tf_watch *watch,
+                                        trm_executable **out, trm_error *error) {
+  if (settings->distribution.num_processes > 1 && trm_inspect_is_hashable(module, size)) {
+    shared_compilation c = {module, size, settings, watch, out, 0};
+    return compile_once(&c, error);
+  }
+  return compile(module, size, settings, watch, out, error);
+}
+
 /* Call with the entry locked. */
 static trm_status compile_and_store(const void *module, size_t size,
                                     const trm_tf_snapshot *settings,
@@ -203,7 +274,7 @@ static trm_status load_or_compile(const void *module, size_t size, const trm_tf_
         "user operations which cannot be safely serialized.");
   }
   if (!is_cached || !find_entry(settings, module, size, &entry)) {
-    return compile(module, size, settings, watch, out, error);
+    return compile_here_or_there(module, size, settings, watch, out, error);
   }
   if (load(&entry, settings, false, out)) return TRM_OK;
   if (!trm_tf_cache_lock(&entry)) {
@@ -288,11 +359,10 @@ static void set_first_inputs(trm_tf_parts *parts, const trm_tf_code *code) {
   }
 }
 
-/* Writes a profile, if one is wanted, of an executable that was compiled now; one from the cache
- * had its profile then. Fails if the program does not fit. */
+/* Writes a profile, if one is wanted, of an executable that was compiled now, here or by another
+ * instance; one from the cache had its profile then. Fails if the program does not fit. */
 static trm_status report(trm_tf_parts *parts, const trm_tf_code *code,
-                         const trm_tf_distribution *distribution, bool is_compiled,
-                         trm_error *error) {
+                         const trm_tf_distribution *distribution, bool is_new, trm_error *error) {
   set_first_inputs(parts, code);
   const trm_report_framework framework = {.size = sizeof framework,
                                           .name = "TensorFlow",
@@ -302,7 +372,7 @@ static trm_status report(trm_tf_parts *parts, const trm_tf_code *code,
                                           .process = distribution->process};
   parts->is_trivial = trm_inspect_is_trivial(trm_inspect_module(parts->executable));
   if (parts->is_trivial) return TRM_OK;
-  if (!is_compiled) return trm_report_check(parts->executable, error);
+  if (!is_new) return trm_report_check(parts->executable, error);
   return trm_report_create(parts->executable, &framework, &parts->report, error);
 }
 
@@ -327,7 +397,8 @@ static trm_status build(trm_tf_parts *parts, const trm_tf_code *code,
   TRY(allocate_arguments(parts, error));
   trm_tf_watch_stage(watch, TRM_TF_STAGE_PLANNING);
   const bool was_judged = trm_executable_is_judged(parts->executable);
-  const trm_status reported = report(parts, code, &settings->distribution, watch->is_on, error);
+  const bool is_new = watch->is_on || settings->cache_path[0] == '\0';
+  const trm_status reported = report(parts, code, &settings->distribution, is_new, error);
   if (!was_judged && trm_executable_is_judged(parts->executable)) {
     store_again(code->module, code->size, settings, parts->executable);
   }

@@ -227,12 +227,97 @@ static void scene_death(void) {
   fprintf(stderr, "rank %u saw it\n", place.rank);
 }
 
+/* What each process makes: how often, and how it ends. */
+typedef struct making {
+  int32_t times;
+  trm_status status;
+  bool dies;
+} making;
+
+static trm_collective_result meet(const char *name, const int32_t *own) {
+  int64_t dims[1];
+  const trm_collective_request request =
+      request_of(TRM_COLLECTIVE_ALL_REDUCE, name, TRM_S32, 1, dims, own);
+  return collect(&request);
+}
+
+static trm_status make_block(void *user, void **out_data, size_t *out_size, trm_error *failure) {
+  making *m = user;
+  ++m->times;
+  if (m->dies) {
+    const int32_t zero = 0;
+    meet("made", &zero);
+    kill(getpid(), SIGKILL);
+  }
+  if (m->status != TRM_OK) return trm_fail(failure, m->status, "no block for %d", 7);
+  *out_size = 3 << 20;
+  *out_data = trm_allocate(*out_size);
+  WANT(*out_data != NULL);
+  memset(*out_data, 'x', *out_size);
+  return TRM_OK;
+}
+
+static trm_status make_once(const char *name, making *m) {
+  const trm_group_maker maker = {.size = sizeof maker, .user = m, .make = make_block};
+  void *data;
+  size_t size;
+  const int32_t before = m->times;
+  const trm_status status = trm_group_make_once(name, &maker, &data, &size, &error);
+  if (status == TRM_OK && m->times == before) {
+    WANT(size == 3 << 20 && ((char *)data)[0] == 'x' && ((char *)data)[size - 1] == 'x');
+  } else {
+    WANT(data == NULL);
+  }
+  trm_free(data);
+  return status;
+}
+
+/* How often all have made it. */
+static int32_t count_makers(making *m) {
+  trm_collective_result sum = meet("times", &m->times);
+  const int32_t times = *(int32_t *)sum.data;
+  trm_collective_result_free(&sum);
+  m->times = 0;
+  return times;
+}
+
+static void scene_once(void) {
+  making m = {0};
+  for (int round = 0; round < 5; ++round) {
+    WANT(make_once("program", &m) == TRM_OK && count_makers(&m) == 1);
+  }
+  /* One alone need not wait for the others, who come later. */
+  if (place.rank == 1) WANT(make_once("alone", &m) == TRM_OK && m.times == 1);
+  WANT(count_makers(&m) == 1);
+  if (place.rank != 1) WANT(make_once("alone", &m) == TRM_OK);
+  WANT(count_makers(&m) == 0);
+  /* A failure is everybody's, but not that somebody gave up. */
+  m.status = TRM_UNIMPLEMENTED;
+  WANT(make_once("refused", &m) == TRM_UNIMPLEMENTED);
+  WANT(strcmp(error.message, "no block for 7") == 0 && count_makers(&m) == 1);
+  m.status = place.rank == 0 ? TRM_CANCELLED : TRM_OK;
+  const trm_status status = make_once("given up", &m);
+  WANT(status == (m.times == 1 ? m.status : TRM_OK));
+  const int32_t makers = count_makers(&m);
+  WANT(makers == 1 || makers == 2);
+}
+
+/* Rank 1 ends while it makes what the others wait for. */
+static void scene_maker(void) {
+  making m = {.dies = place.rank == 1};
+  const int32_t zero = 0;
+  if (place.rank != 1) meet("made", &zero);
+  WANT(make_once("program", &m) == TRM_OK);
+  fprintf(stderr, "rank %u has it\n", place.rank);
+}
+
 static const struct {
   const char *name;
   void (*play)(void);
 } scenes[] = {{"orders", scene_orders},   {"exactness", scene_exactness}, {"kinds", scene_kinds},
               {"subsets", scene_subsets}, {"mismatch", scene_mismatch},   {"stall", scene_stall},
-              {"left", scene_left},       {"again", scene_again},         {"death", scene_death}};
+              {"left", scene_left},       {"again", scene_again},         {"death", scene_death},
+              {"once", scene_once},       {"maker", scene_maker}};
 
 /* `folder`: where the launcher's package keeps its libraries. */
 static int play(const char *name, const char *folder) {
@@ -264,6 +349,7 @@ SCENE(subsets, 3)
 SCENE(mismatch, 3)
 SCENE(left, 3)
 SCENE(again, 3)
+SCENE(once, 3)
 
 static void test_stall(void **state) {
   (void)state;
@@ -282,6 +368,14 @@ static void test_death(void **state) {
   assert_non_null(strstr(output, "rank 2 saw it"));
 }
 
+static void test_maker(void **state) {
+  (void)state;
+  char output[20000] = "";
+  launch("maker", 3, true, output, sizeof output);
+  assert_non_null(strstr(output, "rank 0 has it"));
+  assert_non_null(strstr(output, "rank 2 has it"));
+}
+
 /* ---- Without company --------------------------------------------------------------------------- */
 
 static void test_alone(void **state) {
@@ -293,7 +387,11 @@ static void test_alone(void **state) {
       request_of(TRM_COLLECTIVE_ALL_REDUCE, "x", TRM_S32, 2, dims, own);
   trm_collective_result result;
   assert_int_equal(trm_group_collect(&request, &result, &failure), TRM_FAILED_PRECONDITION);
+  making m = {0};
+  assert_int_equal(make_once("program", &m), TRM_OK); /* not joined */
   assert_int_equal(trm_group_join(NULL, &failure), TRM_OK);
+  assert_int_equal(make_once("program", &m), TRM_OK);
+  assert_int_equal(m.times, 2);
   for (int kind = 0; kind < 3; ++kind) {
     request.kind = (trm_collective_kind)kind;
     assert_int_equal(trm_group_collect(&request, &result, &failure), TRM_OK);
@@ -399,6 +497,7 @@ int main(int argc, char **argv) {
       cmocka_unit_test(test_kinds),    cmocka_unit_test(test_subsets),
       cmocka_unit_test(test_mismatch), cmocka_unit_test(test_stall),
       cmocka_unit_test(test_left),     cmocka_unit_test(test_again),
-      cmocka_unit_test(test_death)};
+      cmocka_unit_test(test_death),    cmocka_unit_test(test_once),
+      cmocka_unit_test(test_maker)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -98,6 +98,14 @@ def test_save_and_load(add, tmp_path):
         core.Executable.deserialize(add.serialize()[:-3])
 
 
+def test_a_loaded_program_has_the_ids_of_the_compiled_one():
+    """Random numbers, and instances of which one compiles for all, go by them."""
+    data = pathlib.Path(__file__).resolve().parents[2] / "data/hlo"
+    for name in ("tf215_train", "tf221_lstm"):
+        compiled = core.compile(core.Module.read_file(data / f"{name}.hlo"))
+        assert core.Executable.deserialize(compiled.serialize()).print() == compiled.print()
+
+
 def test_times(add):
     engine = core.Engine(add)
     engine.time_steps()

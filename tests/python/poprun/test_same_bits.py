@@ -1,4 +1,5 @@
-"""A training in several instances has the bits of the same replicas in one process."""
+"""A training in several instances has the bits of the same replicas in one process. One instance
+compiles for all, with a cache and without."""
 
 import os
 import pathlib
@@ -11,9 +12,10 @@ import pytest
 SCRIPT = pathlib.Path(__file__).parent / "training.py"
 
 
-def start(folder, name, *launcher, kind):
+def start(folder, name, *launcher, kind, flags=""):
     """training.py; its results go to <name>-<instance>.npz."""
-    environment = {**os.environ, "TREMULA_RUNTIME_DIR": str(folder / "run"), "OMP_NUM_THREADS": "2"}
+    environment = {**os.environ, "TREMULA_RUNTIME_DIR": str(folder / "run"), "OMP_NUM_THREADS": "2",
+                   "POPLAR_LOG_LEVEL": "INFO", "TF_POPLAR_FLAGS": flags}
     return subprocess.Popen([*launcher, sys.executable, SCRIPT, folder / f"{name}-%d.npz", kind],
                             env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                             text=True)
@@ -24,10 +26,14 @@ def test_same_bits(tmp_path, open_mpi, instances):
     (tmp_path / "run").mkdir()
     launcher = (open_mpi, "--allow-run-as-root", "--oversubscribe", "--bind-to", "none",
                 "-np", str(instances))
+    cache = f"--executable_cache_path={tmp_path / 'cache'}" if instances == 4 else ""
     for job in (start(tmp_path, "one", kind="one"),
-                start(tmp_path, "several", *launcher, kind="several")):
+                start(tmp_path, "several", *launcher, kind="several", flags=cache)):
         output, _ = job.communicate(timeout=600)
         assert job.returncode == 0, output
+        assert output.count("compiling the module program:") == 1, output
+    others = "loaded the executable" if cache else "which another instance compiled"
+    assert output.count(others) == instances - 1, output
     one = np.load(tmp_path / "one-0.npz")
     assert len(one.files) > 12 and np.ptp(one["losses"]) > 0.1
     here = 4 // instances
