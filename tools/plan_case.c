@@ -42,12 +42,8 @@ static trm_status plan(const plan_model *model, const trm_target *target, plan_c
     return TRM_OK;
   }
   const bool split = shards == 1 && one->ipus > 1;
-  if (split && one->instances > 1) {
-    snprintf(one->problem, sizeof one->problem,
-             "a model that is cut into shards is planned in one instance");
-    return TRM_OK;
-  }
-  if (!split) one->options.replicas = (uint32_t)(one->ipus / shards * one->instances);
+  const long each = split ? 1 : one->ipus / shards; /* replicas of an instance */
+  one->options.replicas = (uint32_t)(each * one->instances);
   one->options.num_ipus = shards;
   trm_program *program;
   trm_status status =

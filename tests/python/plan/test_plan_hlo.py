@@ -1,6 +1,7 @@
 """tremula plan of HLO: exit codes, JSON, sweeps, shards, messages."""
 
 import json
+import re
 
 import pytest
 
@@ -382,6 +383,35 @@ add { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT c = f32[] add(a, b) }
 
 ENTRY main { x = f32[1000000] parameter(0)  ROOT r = f32[1000000] all-reduce(x), to_apply=add }
 """
+
+
+def _summed(text):
+    """_trained() with gradients that are the sums over all replicas."""
+    lines = []
+    for line in text.split("\n"):
+        lines.append(line)
+        if found := re.match(r"  d(\d+) = (\S+) dot\(", line):
+            shape, place = found[2], (re.search(r", sharding=.*", line) or [""])[0]
+            lines.append(f"  s{found[1]} = {shape} all-reduce(d{found[1]}), to_apply=add{place}")
+    add = SUM.split("\n")[2]
+    lines = [re.sub(r"\bd(\d+)\b", r"s\1", line) if "ROOT all" in line else line
+             for line in lines]
+    return "\n".join(lines).replace("ENTRY", f"{add}\n\nENTRY")
+
+
+def test_instances_of_a_model_that_is_cut_into_shards(tool):
+    """Each has a copy on so many IPUs: as if the model itself were cut there."""
+    widths = (64, 512, 512, 64)
+    counts = ("--instances", "1,2,64")
+    cut, whole = (plan(tool, tool.write("cut.hlo", _summed(_trained(widths, at))), *counts, *more)
+                  for at, more in ((2, ()), (None, ("--ipus", "2"))))
+    for one, other in zip(cut["cases"], whole["cases"], strict=True):
+        assert one["cycles"] == other["cycles"] and one["memory"] == other["memory"]
+    assert [one["replicas"] for one in whole["cases"]] == [1, 2, 64]
+    collective = [one["cycles"]["collective"] for one in whole["cases"]]
+    assert collective[0] == 0 < collective[1] < collective[2]
+    between = [one["cycles"]["between_domains"] for one in whole["cases"]]
+    assert between[:2] == [0, 0] and 0 < between[2]
 
 
 def test_instances(tool):
