@@ -28,14 +28,15 @@ def outputs(mpi_poprun, python_environment, name, instances):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("name", ["distributed_cnn.py", "distributed_loop.py"])
-def test_example(mpi_poprun, python_environment, name):
+@pytest.mark.parametrize("name, checkpoints, variables", [
+    ("distributed_cnn.py", ("instance_0", "instance_1"), 14),  # with averages of the norm, momentum
+    ("distributed_loop.py", (), 0),
+    ("distributed_bert.py", ("bert",), 68)])
+def test_example(mpi_poprun, python_environment, name, checkpoints, variables):
     alone, = outputs(mpi_poprun, python_environment, name, 1)
-    if name == "distributed_cnn.py":
-        wanted = read_checkpoint(mpi_poprun.folder / "instance_0")
-        assert len(wanted) == 14  # with moving averages of the norm, and momentum
+    wanted = read_checkpoint(mpi_poprun.folder / checkpoints[0]) if checkpoints else {}
+    assert len(wanted) == variables
     for one in outputs(mpi_poprun, python_environment, name, 2):
         assert one == alone
-    if name == "distributed_cnn.py":
-        for index in range(2):
-            assert read_checkpoint(mpi_poprun.folder / f"instance_{index}") == wanted
+    for path in checkpoints:
+        assert read_checkpoint(mpi_poprun.folder / path) == wanted
