@@ -90,7 +90,7 @@ def launch():
 
 
 with strategy.scope():
-    train = strategy.experimental_run_v2(launch)
+    train = strategy.run(launch)
 losses = outfeed.dequeue()
 with tf.device("cpu"):
     of_all = hvd.allreduce(tf.reduce_mean(losses))

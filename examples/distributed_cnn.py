@@ -39,14 +39,17 @@ outfeed = ipu.ipu_outfeed_queue.IPUOutfeedQueue()
 optimizer = tf.train.MomentumOptimizer(0.05, 0.9)
 
 
+def start(*shape):
+    return tf.constant_initializer(random.normal(size=shape) / np.sqrt(np.prod(shape[:-1])))
+
+
 def network(x):
     x = tf.layers.conv2d(x, 8, 3, padding="same", name="first",
-                         kernel_initializer=tf.keras.initializers.glorot_uniform(1))
+                         kernel_initializer=start(3, 3, 1, 8))
     x = tf.nn.relu(tf.layers.batch_normalization(x, training=True, name="norm"))
     x = tf.layers.max_pooling2d(x, 2, 2)
     x = ipu.rand_ops.dropout(tf.layers.flatten(x), rate=0.2)
-    return tf.layers.dense(x, 2, name="last",
-                           kernel_initializer=tf.keras.initializers.glorot_uniform(2))
+    return tf.layers.dense(x, 2, name="last", kernel_initializer=start(128, 2))
 
 
 def step(x, y):
@@ -64,7 +67,7 @@ def launch():
 
 
 with strategy.scope():
-    train = strategy.experimental_run_v2(launch)
+    train = strategy.run(launch)
 losses = outfeed.dequeue()
 saver = tf.train.Saver(tf.global_variables())
 
