@@ -236,3 +236,14 @@ def test_normalising_where_nothing_is_compiled(devices, session):
         half = ipu.replication_ops.replication_normalise(tf.ones([3]))
     with session() as s:
         np.testing.assert_array_equal(s.run(half), [0.5, 0.5, 0.5])
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+def test_normalising_multiplies(devices, session, dtype):
+    """As in the original, by the inverse: 5 / 3 is another number."""
+    devices(3)
+    x = np.array([5, 7, 11, 49], dtype)
+    found, = run(session, 3, lambda _, x: replication_ops.replication_normalise(x), x)
+    inverse = np.float32(1) / np.float32(3)
+    assert (x / dtype(3) != x * dtype(inverse)).any()
+    np.testing.assert_array_equal(found, [x * dtype(inverse)] * 3)

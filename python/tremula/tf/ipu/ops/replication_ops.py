@@ -18,7 +18,7 @@ def replication_factor(name=None):
 
 
 def replication_normalise(x, name=None):
-    """`x`, of a floating-point type, divided by the number of replicas."""
+    """`x`, of a floating-point type, times the inverse of the number of replicas."""
     x = tf.convert_to_tensor(x)
-    return tf.divide(x, tf.cast(_collectives.factor(), x.dtype),
-                     name=name or "IpuReplicationNormalise")
+    inverse = tf.math.reciprocal(tf.cast(_collectives.factor(), tf.float32))
+    return tf.multiply(x, tf.cast(inverse, x.dtype), name=name or "IpuReplicationNormalise")
