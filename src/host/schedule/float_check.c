@@ -274,7 +274,7 @@ trm_status trm_float_check(const trm_module *module, const trm_computation *comp
   char text[512];
   FAIL(INTERNAL,
        "[Poplar][Execute engine] application_runtime_error: [Recovery action: IPU_RESET] Tiles in "
-       "excepted state: %s in %s",
+       "excepted state: %s in %s. IPU will be reset the next time a program is executed.",
        event_text(happened & events), trm_instruction_text(module, instruction, text, sizeof text));
 }
 

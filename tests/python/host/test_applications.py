@@ -200,7 +200,8 @@ def test_floating_point_behaviour(configured):
         np.testing.assert_array_equal(session.run(outputs, {x: [2, 3]})[0], [6, 4])
         with pytest.raises(tf.errors.InternalError, match=(
                 r"(?s)\[Poplar\]\[Execute engine\] application_runtime_error: "
-                r"\[Recovery action: IPU_RESET\] Tiles in excepted state.*FP_DIV0")):
+                r"\[Recovery action: IPU_RESET\] Tiles in excepted state.*FP_DIV0.*"
+                r"IPU will be reset the next time a program is executed\.")):
             session.run(outputs, {x: [0, 1]})
 
 

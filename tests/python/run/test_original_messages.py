@@ -307,11 +307,12 @@ MESSAGES = {
     "Badly initialized IpuOptions": "api/test_config.py",
     "The number of shards needs to divide the number": "../c/exec/test_replicas.c",
     "Cannot assign a device for operation": "run/test_clusters.py",
-    "Detected unsupported operations when trying to compile": None,  # as outside: the one above
+    "Detected unsupported operations when trying to compile": "host/test_applications.py",
     "HLO not implemented": None,  # every instruction that TensorFlow lowers to is
     "graph_memory_allocation_error": "events/test_dumps.py",
     "Tiles in excepted state": "run/test_floating_point.py",
     "application_runtime_error": "run/test_floating_point.py",
+    "IPU will be reset the next time": "host/test_applications.py",
     "recoverable_runtime_error": None,  # of broken hardware
     "Clearing XLA compilation cache": HERE,
     "which cannot be safely": "host/test_user_ops.py",
@@ -324,7 +325,7 @@ MESSAGES = {
     "has already been setup with a replication factor": "replicas/test_replicated_feeds.py",
     "Cannot return or take as an argument an opaque": HERE,
     "Detected a gradient accumulation operation": "pipelines/test_gradient_accumulation.py",
-    "The IpuStatefulGradientAccumulate op": None,  # what that checked needs no check here
+    "IpuStatefulGradientAccumulate op": "pipelines/test_gradient_accumulation.py",
     "Detected multiple resource update instructions": HERE,
     "evenly divide the total number of replicas": "replicas/test_cross_replica_ops.py",
     "outside_compilation_scope is only allowed": HERE,
