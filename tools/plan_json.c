@@ -50,6 +50,11 @@ static json_t *layers_of(const plan_case *one) {
   return list;
 }
 
+static json_t *cut_of(const trm_program_cut *cut) {
+  return json_pack("{s:s, s:s, s:I}", "after", cut->after, "before", cut->before, "bytes",
+                   (json_int_t)cut->bytes);
+}
+
 /* What would make the case fit. */
 static void add_search(const plan_case *one, json_t *object) {
   json_t *advice = json_array(), *smallest = json_array();
@@ -64,12 +69,20 @@ static void add_search(const plan_case *one, json_t *object) {
   }
   trm_program_smallest s = {.size = sizeof s};
   for (size_t i = 0; trm_program_smallest_get(one->search, i, &s); ++i) {
+    json_t *cuts = json_array();
+    trm_program_cut cut = {.size = sizeof cut};
+    for (size_t c = 0; trm_program_smallest_cut_get(one->search, i, c, &cut); ++c) {
+      json_array_append_new(cuts, cut_of(&cut));
+    }
     json_array_append_new(
         smallest,
-        json_pack("{s:s, s:o, s:I, s:I, s:I, s:s}", "with", s.with, "ipus",
+        json_pack("{s:s, s:o, s:I, s:I, s:I, s:s, s:o, s:o, s:o}", "with", s.with, "ipus",
                   s.ipus > 0 ? integer(s.ipus) : json_null(), "most_tried",
                   (json_int_t)s.most_tried, "worst_tile_bytes", (json_int_t)s.worst_tile_bytes,
-                  "cycles", (json_int_t)s.cycles, "fullest_shard_begins_with", s.fullest));
+                  "cycles", (json_int_t)s.cycles, "fullest_shard_begins_with", s.fullest,
+                  "schedule", s.mini_batches > 0 ? json_string(s.schedule) : json_null(),
+                  "mini_batches", s.mini_batches > 0 ? integer(s.mini_batches) : json_null(),
+                  "cuts", cuts));
   }
   json_object_set_new(object, "advice", advice);
   json_object_set_new(object, "smallest", smallest);
@@ -83,8 +96,7 @@ static void add_full(const plan_case *one, json_t *object) {
   trm_program_cut cut = {.size = sizeof cut};
   const char *note;
   for (size_t i = 0; trm_program_cut_get(one->program, i, &cut); ++i) {
-    json_array_append_new(cuts, json_pack("{s:s, s:s, s:I}", "after", cut.after, "before",
-                                          cut.before, "bytes", (json_int_t)cut.bytes));
+    json_array_append_new(cuts, cut_of(&cut));
   }
   for (size_t n = 0; (note = trm_program_note(one->program, n)) != NULL; ++n) {
     json_array_append_new(notes, json_string(note));

@@ -254,21 +254,39 @@ static void print_advice(const plan_case *one) {
   }
 }
 
+/* The cuts of an answer, in the words of those who apply them. */
+static void print_stages(const plan_case *one, size_t i, const trm_program_smallest *s) {
+  trm_program_cut cut = {.size = sizeof cut};
+  const bool pipeline = s->mini_batches > 0;
+  for (size_t c = 0; trm_program_smallest_cut_get(one->search, i, c, &cut); ++c) {
+    printf("  %s %zu begins with %s, after %s\n", pipeline ? "stage" : "shard", c + 1, cut.before,
+           cut.after);
+  }
+  if (!pipeline) return;
+  printf("  device_mapping=[");
+  for (uint32_t ipu = 0; ipu < s->ipus; ++ipu) printf("%s%u", ipu == 0 ? "" : ", ", ipu);
+  printf("], pipeline_schedule=PipelineSchedule.%s, gradient_accumulation_count=%u\n", s->schedule,
+         s->mini_batches);
+}
+
 /* One IPU or several. */
 static void print_smallest(const plan_case *one) {
   trm_program_smallest s = {.size = sizeof s};
   for (size_t i = 0; trm_program_smallest_get(one->search, i, &s); ++i) {
-    printf("%sThe smallest number of IPUs, sharded%s%s: ", i == 0 ? "\n" : "",
+    const bool pipeline = s.schedule[0] != '\0';
+    printf("%sThe smallest number of IPUs, %s%s%s%s: ", i == 0 ? "\n" : "",
+           pipeline ? "as a pipeline, " : "sharded", pipeline ? s.schedule : "",
            s.with[0] != '\0' ? " with " : "", s.with);
     if (s.ipus == 0) {
-      printf("none of up to %u (on %u the shard that begins with %s needs %.0f %% of a tile)\n",
+      printf("none of up to %u (on %u the one that begins with %s needs %.0f %% of a tile)\n",
              s.most_tried, s.most_tried, s.fullest[0] != '\0' ? s.fullest : "the first layer",
              share(s.worst_tile_bytes, one->totals.bytes_per_tile));
-    } else {
-      printf("%u (%.1f %% of the fullest tile, %+.1f %% cycles)\n", s.ipus,
-             share(s.worst_tile_bytes, one->totals.bytes_per_tile),
-             percent_more(s.cycles, one->totals.cycles));
+      continue;
     }
+    printf("%u (%.1f %% of the fullest tile, %+.1f %% cycles%s)\n", s.ipus,
+           share(s.worst_tile_bytes, one->totals.bytes_per_tile),
+           percent_more(s.cycles, one->totals.cycles), pipeline ? " a mini-batch" : "");
+    print_stages(one, i, &s);
   }
   if (trm_program_search_stopped(one->search)) printf("The search was interrupted.\n");
 }

@@ -366,11 +366,21 @@ typedef struct trm_program_smallest {
   uint32_t most_tried;
   int64_t worst_tile_bytes, cycles; /* on `ipus`; where that is 0, on most_tried */
   const char *fullest; /* the layer with which the fullest shard begins; "": the first */
+  /* Of a pipeline with stage s on IPU s: the mini-batches of a weight update; `cycles` are those of
+   * one. 0: of no pipeline. "Grouped", "Interleaved"; "": of no pipeline. */
+  uint32_t mini_batches;
+  const char *schedule;
 } trm_program_smallest;
-/* The smallest number of IPUs by sharding: alone, with changes that keep the numbers, in float16.
+/* The smallest number of IPUs by sharding: alone, with changes that keep the numbers, in float16;
+ * then by pipelines: alone, with recomputation, interleaved, with optimizer state in remote memory.
  * False where there is no more, or if size is not set. */
 TRM_API bool trm_program_smallest_get(const trm_program_search *search, size_t i,
                                       trm_program_smallest *out_smallest);
+
+/* Cut c of answer i, between shards or stages c and c + 1; false past the last, or if size is not
+ * set. The names live as long as the search. */
+TRM_API bool trm_program_smallest_cut_get(const trm_program_search *search, size_t i, size_t cut,
+                                          trm_program_cut *out_cut);
 
 /* ---- What if -------------------------------------------------------------------------------- */
 

@@ -88,7 +88,10 @@ void trm_change_text(const trm_change *change, char text[TRM_CHANGE_TEXT]) {
   if (change->proportion > 0) {
     SAY("availableMemoryProportion %g for convolutions and matmuls", change->proportion);
   }
-  if (change->shards > 1) SAY("sharding over %u IPUs", change->shards);
+  if (change->shards > 1 && change->mini_batches > 0) {
+    SAY("a pipeline of %u stages (%s, %u mini-batches a weight update)", change->shards,
+        change->schedule, change->mini_batches);
+  } else if (change->shards > 1) SAY("sharding over %u IPUs", change->shards);
 #undef SAY
 }
 
@@ -126,12 +129,13 @@ static trm_status change_module(trm_module *module, const trm_change *change, tr
 
 /* Plans a module in so many shards; *out_program NULL: it has too few layers. */
 static trm_status cut(const trm_program *program, const trm_module *module,
-                      const trm_program_options *options, uint32_t shards,
+                      const trm_program_options *options, const trm_change *change,
                       trm_program **out_program, trm_error *error) {
-  if (shards <= 1) return trm_program_create_again(program, module, options, out_program, error);
+  if (change->shards <= 1)
+    return trm_program_create_again(program, module, options, out_program, error);
   trm_error why = {0};
   const trm_status status =
-      trm_program_create_split_briefly(program, module, options, shards, out_program, &why);
+      trm_program_create_split_briefly(program, module, options, change, out_program, &why);
   if (status == TRM_FAILED_PRECONDITION) return TRM_OK;
   return status == TRM_OK ? TRM_OK : trm_fail(error, status, "%s", why.message);
 }
@@ -148,7 +152,7 @@ static trm_status plan_with_memory(const trm_program *program, const trm_module 
     *out_program = whole;
     return status;
   }
-  status = cut(whole, module, options, change->shards, out_program, error);
+  status = cut(whole, module, options, change, out_program, error);
   trm_program_free(whole);
   return status;
 }
@@ -172,7 +176,7 @@ static trm_status plan_module(const trm_program *program, const trm_module *modu
   if (change->bytes_per_tile > 0) {
     return plan_with_memory(program, module, &options, change, out_program, error);
   }
-  return cut(program, module, &options, change->shards, out_program, error);
+  return cut(program, module, &options, change, out_program, error);
 }
 
 trm_status trm_change_plan(const trm_program *program, const trm_change *change,

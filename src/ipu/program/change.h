@@ -9,12 +9,14 @@
 
 /* Several changes at once. All zeros: none. */
 typedef struct trm_change {
-  double proportion; /* availableMemoryProportion of convolutions and matmuls, where theirs is
-                        larger; 0: as it is */
-  bool half;         /* float16 instead of float32 */
-  bool recompute;    /* allow_recompute */
-  bool offload;      /* optimizer state in remote memory */
-  uint32_t shards;   /* IPUs to cut the program over; 0: as it is */
+  double proportion;     /* availableMemoryProportion of convolutions and matmuls, where theirs is
+                            larger; 0: as it is */
+  bool half;             /* float16 instead of float32 */
+  bool recompute;        /* allow_recompute */
+  bool offload;          /* optimizer state in remote memory */
+  uint32_t shards;       /* IPUs to cut the program over; 0: as it is */
+  uint32_t mini_batches; /* of a weight update, if the shards are stages of a pipeline; 0: not */
+  const char *schedule;  /* "Grouped", "Interleaved", "Sequential" */
   /* What somebody asks about besides (what_if.c); the search leaves these as they are. */
   bool is_exact;          /* the proportion counts where theirs is smaller, too */
   int64_t bytes_per_tile; /* 0: as it is */
@@ -45,8 +47,9 @@ trm_status trm_change_halve_layers(trm_module *module, const trm_program *progra
 /* split.c: cuts `module`, which is `program`'s or a changed copy, for callers who only ask whether
  * it would fit: takes the first cuts that fit, or the best of a few. */
 trm_status trm_program_create_split_briefly(const trm_program *program, const trm_module *module,
-                                            const trm_program_options *options, uint32_t num_shards,
-                                            trm_program **out_program, trm_error *error);
+                                            const trm_program_options *options,
+                                            const trm_change *change, trm_program **out_program,
+                                            trm_error *error);
 /* split.c: the most shards that a program can be cut into; 1 for one that states its shards. */
 trm_status trm_program_most_shards(const trm_program *program, uint32_t *out_count,
                                    trm_error *error);

@@ -66,6 +66,8 @@ const char *trm_program_layer_of(const char *op_name, size_t *out_length) {
   size_t length = 0;
   const char *name = trm_program_forward_name(op_name, &length);
   if (length == 0) name = op_name, length = strlen(op_name);
+  const char *other = memchr(name, ';', length); /* an instruction of several ops */
+  if (other != NULL) length = (size_t)(other - name);
   name = without_calls(name, &length);
   *out_length = length;
   while (length > 0 && name[length - 1] != '/') --length;

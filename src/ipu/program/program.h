@@ -234,6 +234,8 @@ struct trm_program {
                              stated (ipu/passes/narrow.c, library.c). `module` is this copy when
                              values are recomputed (recompute.c) */
   trm_recomputation recomputed;
+  uint32_t updated_states;      /* of a pipeline of make_pipeline.c: how many inputs the update of a
+                                   weight replaces; else 0 */
   struct trm_plan_cache *plans; /* of convolutions and products; a reference */
   const trm_target *target;     /* a reference or a copy: see choose_target in api.c */
   trm_program_options options;  /* `inputs` are trm_known */

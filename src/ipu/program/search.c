@@ -9,8 +9,10 @@
 #include "base/sized.h"
 #include "ipu/program/advice.h"
 #include "ipu/program/draft.h"
+#include "ipu/program/make_pipeline.h"
 
-enum { MOST_SINGLES = 6, MOST_TOGETHER = 6 };
+enum { MOST_SINGLES = 6, MOST_TOGETHER = 6, MOST_SMALLEST = 8, MINI_BATCHES = 2 };
+enum { MOST_IN_PIPELINES = 20000 }; /* instructions: more take minutes */
 
 /* A planned change: what it leaves of the fullest tile's bytes and of the cycles, as factors. */
 typedef struct effect {
@@ -24,12 +26,17 @@ typedef struct fewest {
   uint32_t ipus, most_tried;
   int64_t worst_tile_bytes, cycles; /* of `ipus`, or without one of most_tried */
   char fullest[160];                /* the layer with which the fullest shard begins */
+  uint32_t mini_batches;            /* of a pipeline; 0: of none */
+  const char *schedule;
+  trm_program_cut *cuts; /* ipus - 1 of them */
 } fewest;
 
 struct trm_program_search {
   trm_advice_list advice;
-  fewest smallest[3]; /* by sharding alone, with changes that keep the numbers, in float16 */
+  fewest smallest[MOST_SMALLEST]; /* by sharding alone, with changes that keep the numbers, in
+                                     float16; by pipelines */
   size_t num_smallest;
+  trm_arena arena; /* of the cuts */
   bool stopped;
 };
 
@@ -42,11 +49,41 @@ typedef struct searcher {
   bool stopped;
   effect singles[MOST_SINGLES];
   size_t num_singles;
-  char fullest[160]; /* of the last plan: the layer with which the fullest shard begins */
+  char fullest[160];     /* of the last plan: the layer with which the fullest shard begins */
+  trm_program_cut *cuts; /* of the last plan */
   trm_program_search *found;
 } searcher;
 
 /* ---- One plan -------------------------------------------------------------------------------- */
+
+/* A copy of a plan's cuts, which live as long as the search. */
+static trm_status keep_cuts(searcher *s, const trm_program *program, trm_error *error) {
+  trm_arena *arena = &s->found->arena;
+  s->cuts = ARENA_NEW(arena, trm_program_cut, (size_t)program->num_cuts + 1);
+  CHECK_MEMORY(s->cuts, "cuts");
+  for (uint32_t c = 0; c < program->num_cuts; ++c) {
+    const trm_program_cut *cut = &program->cuts[c];
+    s->cuts[c] =
+        (trm_program_cut){.before = trm_arena_string(arena, cut->before, strlen(cut->before)),
+                          .after = trm_arena_string(arena, cut->after, strlen(cut->after)),
+                          .bytes = cut->bytes};
+    if (s->cuts[c].before == NULL || s->cuts[c].after == NULL) FAIL_NO_MEMORY("cuts");
+  }
+  return TRM_OK;
+}
+
+/* What the update of a pipeline needs besides when TensorFlow lowers it: the sum of a gradient once
+ * as it is and once in the weight's place on the tiles, and new values beside the old ones. Of the
+ * largest weight. Four pipelines of test_plan_stages.py's network, as they were lowered, needed at
+ * most what this gives. */
+static int64_t bytes_of_update(const trm_program *pipeline) {
+  int64_t most = 0;
+  for (uint32_t v = 0; v < pipeline->num_variables; ++v) {
+    const trm_program_variable *variable = &pipeline->variables[v];
+    if (variable->is_weight && variable->worst_bytes > most) most = variable->worst_bytes;
+  }
+  return pipeline->updated_states > 0 ? (2 + (int64_t)pipeline->updated_states) * most : 0;
+}
 
 /* Plans a change. *out_totals.size is 0 where there is no plan: the search was stopped, or the
  * program has too few layers. */
@@ -60,6 +97,8 @@ static trm_status plan(searcher *s, const trm_change *change, bool keep,
   ++s->plans;
   if (changed == NULL) return TRM_OK;
   *out_totals = changed->totals;
+  out_totals->worst_tile_bytes += bytes_of_update(changed);
+  out_totals->fits = out_totals->worst_tile_bytes <= out_totals->bytes_per_tile;
   out_totals->size = sizeof *out_totals;
   trm_status added = TRM_OK;
   if (keep) {
@@ -68,6 +107,7 @@ static trm_status plan(searcher *s, const trm_change *change, bool keep,
   const uint32_t ipu = changed->totals.worst_tile / changed->tiles_per_ipu;
   const bool is_cut = ipu > 0 && ipu <= changed->num_cuts;
   snprintf(s->fullest, sizeof s->fullest, "%s", is_cut ? changed->cuts[ipu - 1].before : "");
+  if (added == TRM_OK && out_totals->fits) added = keep_cuts(s, changed, error);
   trm_program_free(changed);
   return added;
 }
@@ -151,6 +191,7 @@ static trm_status try_shards(searcher *s, trm_change change, uint32_t shards, fe
                              bool *out_fits, trm_error *error) {
   trm_program_totals totals;
   change.shards = shards;
+  if (change.mini_batches > 0) change.mini_batches = MINI_BATCHES * shards;
   TRY(plan(s, &change, false, &totals, error));
   *out_fits = totals.size > 0 && totals.fits;
   if (totals.size == 0) return TRM_OK;
@@ -160,18 +201,21 @@ static trm_status try_shards(searcher *s, trm_change change, uint32_t shards, fe
   if (*out_fits || (is_most && best->ipus == 0)) {
     best->cycles = totals.cycles;
     best->worst_tile_bytes = totals.worst_tile_bytes;
+    if (change.mini_batches > 0) best->cycles /= change.mini_batches;
+    best->mini_batches = change.mini_batches;
     memcpy(best->fullest, s->fullest, sizeof best->fullest);
+    best->cuts = *out_fits ? s->cuts : NULL;
   }
   return TRM_OK;
 }
 
-/* Finds the fewest shards that fit with a change that leaves `bytes` of the fullest tile: from the
- * number that an even cut would need up to the most, then below the first that fits. */
-static trm_status find_smallest(searcher *s, trm_change change, double bytes, trm_error *error) {
+/* Finds the fewest shards that fit with a change for which an even cut would need `even`: from
+ * there up to the most, then below the first that fits. */
+static trm_status find_smallest(searcher *s, trm_change change, double even, trm_error *error) {
   const trm_program_totals *now = &s->program->totals;
-  const double even = ceil(bytes * (double)now->worst_tile_bytes / (double)now->bytes_per_tile);
   const uint32_t most = s->possible.shards;
-  fewest best = {.ipus = 0};
+  fewest best = {.schedule = change.schedule};
+  if (s->found->num_smallest == MOST_SMALLEST) return TRM_OK;
   trm_change_text(&change, best.with);
   uint32_t low = 1, next = even < 2 ? 2 : even > most ? most : (uint32_t)even; /* low: too few */
   bool fits = false;
@@ -197,6 +241,7 @@ static trm_status find_smallest(searcher *s, trm_change change, double bytes, tr
                        .num_ipus = best.ipus,
                        .cycles = best.cycles};
   change.shards = best.ipus;
+  change.mini_batches = best.mini_batches;
   trm_change_text(&change, advice.text);
   if (!VECTOR_PUSH(&s->found->advice, advice)) FAIL_NO_MEMORY("advice");
   return TRM_OK;
@@ -205,9 +250,11 @@ static trm_status find_smallest(searcher *s, trm_change change, double bytes, tr
 /* By sharding alone, with all changes besides that help and keep the numbers, and in float16. Stops
  * where no fewer are possible. */
 static trm_status try_shardings(searcher *s, trm_error *error) {
+  const trm_program_totals *now = &s->program->totals;
+  const double tiles = (double)now->worst_tile_bytes / (double)now->bytes_per_tile;
   if (s->possible.shards < 2) return TRM_OK;
   effect together = {.bytes = 1};
-  TRY(find_smallest(s, together.change, together.bytes, error));
+  TRY(find_smallest(s, together.change, ceil(tiles), error));
   for (int halves = 0; halves < 2; ++halves) {
     const double before = together.bytes;
     for (size_t i = 0; i < s->num_singles; ++i) {
@@ -217,7 +264,51 @@ static trm_status try_shardings(searcher *s, trm_error *error) {
     }
     const size_t known = s->found->num_smallest;
     if (known > 0 && s->found->smallest[known - 1].ipus == 2) break;
-    if (together.bytes < before) TRY(find_smallest(s, together.change, together.bytes, error));
+    if (together.bytes < before) {
+      TRY(find_smallest(s, together.change, ceil(tiles * together.bytes), error));
+    }
+  }
+  return TRM_OK;
+}
+
+/* The fewest IPUs among the answers so far; 0: there is none. */
+static uint32_t fewest_so_far(const searcher *s) {
+  uint32_t found = 0;
+  for (size_t i = 0; i < s->found->num_smallest; ++i) {
+    const uint32_t ipus = s->found->smallest[i].ipus;
+    if (ipus > 0 && (found == 0 || ipus < found)) found = ipus;
+  }
+  return found;
+}
+
+/* Pipelines keep more than shards, so they begin with as many IPUs as those need, and are not tried
+ * where no number of shards is enough. Each has what the one before has, and something more that
+ * leaves room: fewer stashed batches, recomputation, optimizer state in remote memory. */
+static trm_status try_pipelines(searcher *s, trm_error *error) {
+  const trm_module *module = s->program->module;
+  const uint32_t fewest_shards = fewest_so_far(s);
+  const uint32_t size = module->computations[module->entry].num_instructions;
+  if (size > MOST_IN_PIPELINES) return TRM_OK;
+  if (fewest_shards == 0 || !trm_program_can_be_pipeline(s->program, module)) return TRM_OK;
+  const bool trains = module->num_aliases > 0;
+  trm_change change = {.mini_batches = MINI_BATCHES, .schedule = "Grouped"};
+  uint32_t before = 0;
+  for (int kind = 0; kind < (trains ? 4 : 1) && !s->stopped; ++kind) {
+    if (kind == 1) change.recompute = true;
+    if (kind == 2) change.schedule = "Interleaved";
+    if (kind == 3) change.offload = true;
+    if (kind == 3 && s->program->options.ipu_model) break; /* which has no remote memory */
+    const size_t known = s->found->num_smallest;
+    TRY(find_smallest(s, change, before > 0 ? before : fewest_shards, error));
+    if (s->found->num_smallest == known) break;
+    const uint32_t ipus = s->found->smallest[known].ipus;
+    if (before > 0 && ipus >= before) { /* it gains nothing */
+      s->found->num_smallest = known;
+      --s->found->advice.count;
+    } else if (ipus > 0) {
+      before = ipus;
+    }
+    if (before > 0 && before <= fewest_shards) break; /* none needs fewer */
   }
   return TRM_OK;
 }
@@ -234,6 +325,7 @@ trm_status trm_program_search_fit(const trm_program *program,
   if (status == TRM_OK) status = try_singles(&s, error);
   if (status == TRM_OK) status = try_together(&s, error);
   if (status == TRM_OK) status = try_shardings(&s, error);
+  if (status == TRM_OK) status = try_pipelines(&s, error);
   if (status == TRM_OK) status = trm_advice_add_batch(program, &found->advice, error);
   if (status != TRM_OK) {
     trm_program_search_free(found);
@@ -248,6 +340,7 @@ trm_status trm_program_search_fit(const trm_program *program,
 void trm_program_search_free(trm_program_search *search) {
   if (search == NULL) return;
   VECTOR_FREE(&search->advice);
+  trm_arena_free(&search->arena);
   trm_free(search);
 }
 
@@ -276,6 +369,16 @@ bool trm_program_smallest_get(const trm_program_search *search, size_t i,
                                        .most_tried = o->most_tried,
                                        .worst_tile_bytes = o->worst_tile_bytes,
                                        .cycles = o->cycles,
-                                       .fullest = o->fullest};
+                                       .fullest = o->fullest,
+                                       .mini_batches = o->mini_batches,
+                                       .schedule = o->mini_batches > 0 ? o->schedule : ""};
   return TRM_GIVE(out_smallest, answer);
+}
+
+bool trm_program_smallest_cut_get(const trm_program_search *search, size_t i, size_t cut,
+                                  trm_program_cut *out_cut) {
+  if (i >= search->num_smallest) return false;
+  const fewest *o = &search->smallest[i];
+  if (o->ipus == 0 || cut + 1 >= o->ipus) return false;
+  return TRM_GIVE(out_cut, o->cuts[cut]);
 }

@@ -15,6 +15,7 @@
 #include "ipu/program/change.h"
 #include "ipu/program/draft.h"
 #include "ipu/program/layers.h"
+#include "ipu/program/make_pipeline.h"
 #include "ipu/target/target.h"
 #include "passes/pass.h"
 
@@ -40,9 +41,11 @@ typedef struct splitter {
   const trm_module *module; /* the program's, or a changed copy */
   const trm_program_options *options;
   uint32_t computation, num_shards, num_units;
-  bool briefly;     /* stop after a few estimates, or at the first that fits */
-  int32_t *unit_of; /* by instruction */
-  bool *is_source;  /* by instruction: inputs, constants */
+  bool briefly;               /* stop after a few estimates, or at the first that fits */
+  const trm_change *pipeline; /* the shards are stages of this; NULL: of no pipeline */
+  bool *is_backward;          /* by instruction */
+  int32_t *unit_of;           /* by instruction */
+  bool *is_source;            /* by instruction: inputs, constants */
   unit *units;
   trm_arena arena;
 } splitter;
@@ -123,7 +126,7 @@ static int compare_names(const void *a, const void *b) {
 
 /* Places gradients with the op of their name. Other backward instructions, such as updates, go with
  * the variable that they read, or else with their last operand. */
-static trm_status place_backward(splitter *s, const bool *is_backward, trm_error *error) {
+static trm_status place_backward(splitter *s, trm_error *error) {
   const trm_computation *computation = &s->module->computations[s->computation];
   const uint32_t count = computation->num_instructions;
   named_unit *names = ARENA_NEW(&s->arena, named_unit, (size_t)count + 1);
@@ -144,7 +147,7 @@ static trm_status place_backward(splitter *s, const bool *is_backward, trm_error
   }
   if (known > 0) qsort(names, known, sizeof *names, compare_names);
   for (trm_index i = 0; i < count; ++i) {
-    if (!is_backward[i]) continue;
+    if (!s->is_backward[i]) continue;
     const trm_instruction *instruction = &computation->instructions[i];
     size_t length;
     const char *name = trm_program_forward_name(name_of(instruction), &length);
@@ -176,8 +179,8 @@ static trm_status find_units(splitter *s, trm_error *error) {
   s->unit_of = ARENA_NEW(&s->arena, int32_t, (size_t)count + 1);
   s->is_source = ARENA_NEW(&s->arena, bool, (size_t)count + 1);
   s->units = ARENA_NEW(&s->arena, unit, (size_t)count + 1);
-  bool *is_backward = ARENA_NEW(&s->arena, bool, (size_t)count + 1);
-  if (s->unit_of == NULL || s->is_source == NULL || s->units == NULL || is_backward == NULL) {
+  s->is_backward = ARENA_NEW(&s->arena, bool, (size_t)count + 1);
+  if (s->unit_of == NULL || s->is_source == NULL || s->units == NULL || s->is_backward == NULL) {
     FAIL_NO_MEMORY("shards");
   }
   const bool needs_scope = has_jax_scopes(computation);
@@ -186,11 +189,11 @@ static trm_status find_units(splitter *s, trm_error *error) {
     s->unit_of[i] = NO_UNIT;
     s->is_source[i] = is_input(instruction, computation);
     if (s->is_source[i] || instruction->opcode == TRM_OP_TUPLE) continue;
-    is_backward[i] = trm_program_is_gradient(name_of(instruction));
+    s->is_backward[i] = trm_program_is_gradient(name_of(instruction));
     for (uint32_t k = 0; k < instruction->num_operands; ++k) {
-      is_backward[i] |= is_backward[instruction->operands[k]];
+      s->is_backward[i] |= s->is_backward[instruction->operands[k]];
     }
-    if (is_backward[i]) continue;
+    if (s->is_backward[i]) continue;
     size_t length;
     const char *layer = trm_program_layer_of(name_of(instruction), &length);
     unit *last = s->num_units > 0 ? &s->units[s->num_units - 1] : NULL;
@@ -208,7 +211,7 @@ static trm_status find_units(splitter *s, trm_error *error) {
     }
   }
   TRY(find_crossings(s, error));
-  return place_backward(s, is_backward, error);
+  return place_backward(s, error);
 }
 
 /* ---- Cuts ----------------------------------------------------------------------------------- */
@@ -243,31 +246,65 @@ static void choose_cuts(const splitter *s, uint32_t *cuts) {
   }
 }
 
-static trm_status estimate_cuts(const splitter *s, const uint32_t *cuts, trm_program **out_program,
-                                trm_error *error) {
+static int32_t shard_of(const splitter *s, const uint32_t *cuts, trm_index i) {
+  if (s->unit_of[i] == NO_UNIT) return -1;
+  uint32_t shard = 0;
+  while (shard + 1 < s->num_shards && cuts[shard + 1] <= (uint32_t)s->unit_of[i]) ++shard;
+  return (int32_t)shard;
+}
+
+static trm_status place_shards(const splitter *s, const uint32_t *cuts, trm_module *module,
+                               trm_error *error) {
   static const size_t room = 40;
-  trm_module *module;
-  TRY(trm_module_clone(s->module, &module, error));
   trm_computation *computation = &module->computations[s->computation];
   char *texts = ARENA_NEW(&module->arena, char, s->num_shards *room);
-  trm_status status = TRM_OK;
-  if (texts == NULL) FAIL_OR_GOTO(failed, RESOURCE_EXHAUSTED, "out of memory while sharding");
+  CHECK_MEMORY(texts, "shards");
   for (uint32_t p = 0; p < s->num_shards; ++p) {
     snprintf(texts + p * room, room, "{maximal device=%u}", p);
   }
   for (trm_index i = 0; i < computation->num_instructions; ++i) {
-    if (s->unit_of[i] == NO_UNIT) continue;
-    uint32_t shard = 0;
-    while (shard + 1 < s->num_shards && cuts[shard + 1] <= (uint32_t)s->unit_of[i]) ++shard;
-    computation->instructions[i].sharding = texts + shard * room;
+    const int32_t shard = shard_of(s, cuts, i);
+    if (shard >= 0) computation->instructions[i].sharding = texts + (size_t)shard * room;
   }
-  trm_program_options options = *s->options;
-  options.num_ipus = s->num_shards;
-  TRY_OR_GOTO(trm_program_create_again(s->program, module, &options, out_program, error), failed);
-  (*out_program)->owned_module = module;
   return TRM_OK;
-failed:
-  trm_module_free(module);
+}
+
+static trm_status place_stages(const splitter *s, const uint32_t *cuts, trm_module *module,
+                               uint32_t *out_states, trm_error *error) {
+  const uint32_t count = module->computations[s->computation].num_instructions;
+  int32_t *stages = ARENA_NEW(&module->arena, int32_t, (size_t)count + 1);
+  CHECK_MEMORY(stages, "stages");
+  for (trm_index i = 0; i < count; ++i) stages[i] = shard_of(s, cuts, i);
+  trm_pipeline_wish wish = {.num_stages = s->num_shards,
+                            .mini_batches = s->pipeline->mini_batches,
+                            .schedule = s->pipeline->schedule,
+                            .offload = s->pipeline->offload,
+                            .stage = stages,
+                            .is_backward = s->is_backward};
+  TRY(trm_program_make_pipeline(s->program, module, &wish, error));
+  *out_states = wish.states;
+  return TRM_OK;
+}
+
+static trm_status estimate_cuts(const splitter *s, const uint32_t *cuts, trm_program **out_program,
+                                trm_error *error) {
+  trm_module *module;
+  TRY(trm_module_clone(s->module, &module, error));
+  trm_program_options options = *s->options;
+  uint32_t states = 0;
+  trm_status status = s->pipeline == NULL ? place_shards(s, cuts, module, error)
+                                          : place_stages(s, cuts, module, &states, error);
+  options.num_ipus = s->num_shards;
+  if (s->pipeline != NULL) options.inputs = NULL; /* others than the program's */
+  if (status == TRM_OK) {
+    status = trm_program_create_again(s->program, module, &options, out_program, error);
+  }
+  if (status == TRM_OK) {
+    (*out_program)->owned_module = module;
+    (*out_program)->updated_states = states;
+  } else {
+    trm_module_free(module);
+  }
   return status;
 }
 
@@ -422,7 +459,8 @@ failed:
 
 static trm_status create_split(const trm_program *program, const trm_module *module,
                                const trm_program_options *options, uint32_t num_shards,
-                               bool briefly, trm_program **out_program, trm_error *error) {
+                               const trm_change *pipeline, bool briefly, trm_program **out_program,
+                               trm_error *error) {
   if (num_shards < 2 || num_shards > MAX_SHARDS) {
     FAIL(INVALID_ARGUMENT, "a program can be cut into 2 to %d shards, not %u", MAX_SHARDS,
          num_shards);
@@ -436,6 +474,7 @@ static trm_status create_split(const trm_program *program, const trm_module *mod
                 .options = options,
                 .num_shards = num_shards,
                 .briefly = briefly,
+                .pipeline = pipeline,
                 .computation = find_computation(module)};
   trm_status status;
   TRY_OR_GOTO(find_units(&s, error), done);
@@ -454,14 +493,16 @@ done:
 
 trm_status trm_program_create_split(const trm_program *program, uint32_t num_shards,
                                     trm_program **out_program, trm_error *error) {
-  return create_split(program, program->module, &program->options, num_shards, false, out_program,
-                      error);
+  return create_split(program, program->module, &program->options, num_shards, NULL, false,
+                      out_program, error);
 }
 
 trm_status trm_program_create_split_briefly(const trm_program *program, const trm_module *module,
-                                            const trm_program_options *options, uint32_t num_shards,
-                                            trm_program **out_program, trm_error *error) {
-  return create_split(program, module, options, num_shards, true, out_program, error);
+                                            const trm_program_options *options,
+                                            const trm_change *change, trm_program **out_program,
+                                            trm_error *error) {
+  return create_split(program, module, options, change->shards,
+                      change->mini_batches > 0 ? change : NULL, true, out_program, error);
 }
 
 trm_status trm_program_most_shards(const trm_program *program, uint32_t *out_count,

@@ -1,5 +1,6 @@
 /* Changes that somebody asks about: a layer in half precision, and failing allocations. */
 #include "base/memory.h"
+#include "ipu/program/change.h"
 #include "program_case.h"
 
 /* Two layers; an output updates the weights of the first. */
@@ -11,7 +12,7 @@ static const char text[] =
     "metadata={op_name=\"net/one/MatMul\"}\n"
     "  b = f32[64,256] dot(a, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}, "
     "metadata={op_name=\"net/two/MatMul\"}\n"
-    "  n = f32[256,256] negate(v), metadata={op_name=\"update\"}\n"
+    "  n = f32[256,256] negate(v), metadata={op_name=\"net/two/update\"}\n"
     "  ROOT r = (f32[64,256], f32[256,256]) tuple(b, n) }";
 
 /* The bytes of an input that is read or updated. */
@@ -77,10 +78,52 @@ static void test_allocation_failures(void **state) {
   trm_program_free(p);
 }
 
+/* The program as a pipeline: two stages, and the update of v behind the loop of mini-batches. */
+static void test_pipeline(void **state) {
+  (void)state;
+  trm_change change = {.shards = 2, .mini_batches = 4, .schedule = "Interleaved"};
+  trm_program *p = make_program(text, "mk2", NULL), *pipeline = NULL;
+  trm_error error;
+  int failures = 0, successes = 0; /* a cache that cannot grow is no failure */
+  for (int64_t n = 0; n < 10000 && successes < 50; ++n) {
+    trm_allocation_fail_after(n);
+    const trm_status status = trm_change_plan(p, &change, &pipeline, &error);
+    trm_allocation_fail_after(-1);
+    if (status != TRM_OK) {
+      assert_int_equal(status, TRM_RESOURCE_EXHAUSTED);
+      ++failures;
+      successes = 0;
+    } else if (++successes < 50) {
+      trm_program_free(pipeline);
+    }
+  }
+  assert_true(failures > 10 && successes == 50);
+  trm_program_pipeline_info info = {.size = sizeof info};
+  assert_true(trm_program_pipeline_get(pipeline, &info));
+  assert_int_equal(info.num_stages, 2);
+  assert_int_equal(info.mini_batches, 4);
+  assert_string_equal(info.schedule, "Interleaved");
+  assert_int_equal(pipeline->updated_states, 1);
+  assert_string_equal(pipeline->cuts[0].before, "net/two");
+  bool images;
+  assert_int_equal((int64_t)trm_program_items(pipeline, &images), 4 * 64);
+  int sums = 0, updates = 0; /* nothing is summed: the update of v reads only v */
+  for (uint32_t s = 0; s < pipeline->num_steps; ++s) {
+    const trm_program_step *step = &pipeline->steps[s];
+    sums += step->executions == 4 && strstr(step->name, "add") != NULL && step->stage >= 0;
+    updates += step->executions == 1 && strstr(step->name, "update") != NULL && step->cycles > 0;
+  }
+  assert_int_equal(sums, 0);
+  assert_true(updates > 0);
+  trm_program_free(pipeline);
+  trm_program_free(p);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_weights),
       cmocka_unit_test(test_allocation_failures),
+      cmocka_unit_test(test_pipeline),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

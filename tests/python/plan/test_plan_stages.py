@@ -11,6 +11,8 @@ ROOT = pathlib.Path(__file__).resolve().parents[3]
 
 # Saves a model with two stages in each form, and the HLO that its fit() launches (launches.hlo.pb).
 MODELS = '''
+import contextlib
+
 import numpy as np
 import tensorflow as tf
 from tensorflow.python import ipu
@@ -31,6 +33,20 @@ def network():
     return keras.Model(inputs, result)
 
 with ipu.ipu_strategy.IPUStrategy().scope():
+    def deep(cuts):
+        result = inputs = keras.Input((256,), name="words")
+        for i, name in enumerate(("one", "two", "three", "four")):
+            stage = sum(i >= cut for cut in cuts)
+            with ipu.keras.PipelineStage(stage) if cuts else contextlib.nullcontext():
+                result = keras.layers.Dense(512 if i < 3 else 10, "relu", name=name)(result)
+        return keras.Model(inputs, result)
+
+    for cuts in ((), (1, 2), (1, 3), (2, 3)):
+        model = deep(cuts)
+        if cuts:
+            model.set_pipelining_options(gradient_accumulation_steps_per_replica=2 + 2 * len(cuts))
+        model.save("deep" + "".join(map(str, cuts)) + ".keras")
+
     model = network()
     model.set_pipelining_options(gradient_accumulation_steps_per_replica=8)
     model.save("net.keras")
@@ -79,6 +95,28 @@ def test_inference_and_the_length_of_the_pipeline(tool):
     assert inference["items"] == 4 * 8
     # Two for each stage is the least that every schedule takes.
     assert case(tool, "counts.keras", "--batch", "4")["items"] == 4 * 4
+
+
+def test_the_pipeline_that_a_plan_proposes_fits_when_it_is_compiled(tool):
+    """Of a network on machines that it does not fit, the stages that the answer names."""
+    machine = tool.write("small.json", json.dumps({"base": "mk2", "name": "small",
+                                                   "tilesPerIPU": 12}))
+    arguments = ["--batch", "16", "--training", "momentum", "--target", f"./{machine}", "--json"]
+    result = tool("plan", "deep.keras", *arguments)
+    assert result.returncode == 3, result.stderr
+    answer, = json.loads(result.stdout)["cases"]
+    proposed = next(one for one in answer["smallest"] if one["schedule"] and one["ipus"])
+    assert (proposed["ipus"], proposed["with"], proposed["schedule"]) == (3, "", "Grouped")
+    assert proposed["mini_batches"] == 6  # as the models in stages have it
+    layers = ["one", "two", "three", "four"]
+    cuts = [layers.index(cut["before"].split("/")[-1]) for cut in proposed["cuts"]]
+    assert [layers[cut - 1] for cut in cuts] == [
+        cut["after"].split("/")[-1] for cut in proposed["cuts"]]
+    compiled = json.loads(tool.ok("plan", f"deep{''.join(map(str, cuts))}.keras", *arguments))
+    case, = compiled["cases"]
+    assert case["fits"]
+    # What the update needs is worked out generously.
+    assert case["memory"]["worst_tile_bytes"] <= 1.01 * proposed["worst_tile_bytes"]
 
 
 def test_what_is_missing_is_said(tool):
