@@ -60,14 +60,14 @@ def _findings(rule, program):
         start = node.col_offset
         if hasattr(node, "attr"):  # the last word of a dotted name, which may be lines below
             line, start = node.end_lineno, node.end_col_offset - len(node.attr.encode())
-        if rule.id in _ignored(file, line) or rule.id in _ignored(file, node.lineno):
+        if rule.id in ignored(file, line) or rule.id in ignored(file, node.lineno):
             continue
         edit: Any = rest[0] if rest else None
         yield rules.Finding(rule, file.path, line, rules.column(file, line, start) + 1, message,
                             edit)
 
 
-def _ignored(file, line):
+def ignored(file, line):
     """The rules that a line, or a comment alone in the line above it, turns off."""
     found = set()
     for number in (line, line - 1):

@@ -1,6 +1,7 @@
 """A program: the files that it is made of, and which of its functions are for an IPU."""
 
 import ast
+import os
 import pathlib
 import warnings
 
@@ -59,7 +60,7 @@ class Project:
         self.files, self.unreadable = [], []
         self._by_path = {}
         waiting = [pathlib.Path(path) for path in paths]
-        self.roots = {path.resolve().parent for path in waiting}
+        self.roots = {one for path in waiting for one in _roots(path)}
         while waiting and len(self._by_path) < _MOST_FILES:
             path = waiting.pop(0)
             if path.resolve() in self._by_path:
@@ -241,6 +242,17 @@ class Project:
     def calls(self):
         """(file, call, canonical name or "") of every call."""
         return self._calls
+
+
+def _roots(path):
+    """Where a script's imports are looked for: its folder and, where that is a package, the folder
+    that the package is in."""
+    folder = path.resolve().parent
+    while True:
+        yield folder if path.is_absolute() else pathlib.Path(os.path.relpath(folder))
+        if not (folder / "__init__.py").is_file():
+            return
+        folder = folder.parent
 
 
 def _method(file, owner, name, deep=4):

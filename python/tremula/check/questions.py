@@ -34,7 +34,8 @@ def _size():
 
 def _training(called, methods):
     if methods & {"minimize", "apply_gradients", "fit", "fit_generator", "train_on_batch",
-                  "gradient"} or "tf.gradients" in called or "tf.estimator.TrainSpec" in called:
+                  "gradient"} or "tf.gradients" in called or "tf.estimator.TrainSpec" in called \
+            or any(one.endswith("Optimizer") for one in called):
         return "training or inference: training, which also keeps activations, gradients and " \
                "the optimizer's state in memory"
     if methods & {"predict", "run", "evaluate"}:

@@ -1,4 +1,5 @@
 """python -m tremula.tool.check PATH... [--json | --sarif | --fix]: `tremula check`.
+python -m tremula.tool.check --run [...] -- SCRIPT ARGUMENT...
 
 Findings end with exit code COMPLAINED, as a failure that has been explained.
 """
@@ -18,6 +19,7 @@ def main():
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--sarif", action="store_true")
     parser.add_argument("--fix", action="store_true")
+    parser.add_argument("--run", action="store_true")
     parser.add_argument("--signature")
     parser.add_argument("--shape", action="append", default=[])
     arguments = parser.parse_args()
@@ -35,7 +37,13 @@ def main():
 
 
 def run(arguments):
-    """The report on scripts, or on a model."""
+    """The report on scripts, on a script that is run with arguments, or on a model."""
+    if arguments.run:
+        script, *rest = arguments.paths
+        if is_model(script) or not script.endswith(".py"):
+            raise tool.Complaint(f"--run is for scripts, and {script} is none")
+        from tremula.check import running
+        return running.run(script, rest)
     if len(arguments.paths) == 1 and is_model(arguments.paths[0]):
         from tremula.check import models
         return models.check(arguments.paths[0], arguments)

@@ -18,7 +18,7 @@ from typing import Any, Callable
 LEVELS = ("error", "warning", "note")
 # The modules in the order of the page.
 _MODULES = ("syntax", "ops", "types", "variables", "shapes", "feeds", "python_code", "config",
-            "older", "devices", "half")
+            "older", "devices", "half", "running")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,6 +31,7 @@ class Rule:
     bad: str
     good: str
     find: Callable
+    needs_run: bool = False  # --run finds it
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,12 +59,12 @@ class Finding:
 RULES = {}
 
 
-def rule(id, level, title, why, remedy, bad, good):
+def rule(id, level, title, why, remedy, bad, good, needs_run=False):
     """Makes a rule of find(project), which yields (file, node, message[, Edit])."""
     def add(find):
         texts = [" ".join(textwrap.dedent(one).split()) for one in (why, remedy)]
         programs = [textwrap.dedent(one).strip("\n") + "\n" for one in (bad, good)]
-        RULES[id] = Rule(id, level, title, *texts, *programs, find)
+        RULES[id] = Rule(id, level, title, *texts, *programs, find, needs_run)
         return find
     return add
 

@@ -166,6 +166,8 @@ def _trains(file, call):
     words = [leaf.id if isinstance(leaf, ast.Name) else leaf.attr for leaf in
              (ast.walk(first) if first is not None else ()) if isinstance(
                  leaf, (ast.Name, ast.Attribute))]
+    words += [leaf.value for leaf in (ast.walk(first) if first is not None else ())
+              if isinstance(leaf, ast.Constant) and isinstance(leaf.value, str)]
     for leaf in ast.walk(first) if first is not None else ():
         value = file.value(leaf) if isinstance(leaf, ast.Name) else None
         if isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) \

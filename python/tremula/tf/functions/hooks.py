@@ -39,7 +39,7 @@ def _launching(call_flat):
     from tremula.tf.functions import programs
 
     def call_on_device(self, *arguments):
-        device = _device_of_call(self, arguments)
+        device = device_of_call(self, arguments)
         if device is not None:
             program = programs.find(self, device)
             if program is not None:
@@ -85,7 +85,7 @@ def noted_calls():
         _local.calls = before
 
 
-def _device_of_call(function, arguments):
+def device_of_call(function, arguments):
     """The IPU that a function is called for, or None; what is called in a program is part of it.
     Where nothing says so, TensorFlow puts a function beside the variables that the function uses.
     """

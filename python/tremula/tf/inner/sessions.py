@@ -44,3 +44,17 @@ def start_again(owner, config):
     old, owner._session = owner._session, new
     tf_session.TF_CloseSession(old)
     tf_session.TF_DeleteSession(old)
+
+
+def fetched(graph, fetches):
+    """(elements, build) of what a session's run is to fetch: tensors and operations, and a function
+    from their values (None for operations) to the run's result. Raises what the run would."""
+    from tensorflow.python.client import session
+    with graph.as_default():
+        mapper = session._FetchMapper.for_fetch(fetches)
+    elements = []
+    for one in mapper.unique_fetches():
+        if isinstance(one, str):
+            one = graph.as_graph_element(one, allow_tensor=True, allow_operation=True)
+        elements.append(one)
+    return elements, mapper.build_results

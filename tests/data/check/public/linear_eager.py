@@ -1,7 +1,5 @@
 # Linear regression without tf.function, as tutorials begin.
 import tensorflow as tf
-import matplotlib
-matplotlib.use("Agg")
 
 
 class MyModel(tf.Module):

@@ -2,6 +2,7 @@
 IpuFinish. Variables are read before and assigned after; the program never writes to them itself.
 """
 
+import contextlib
 import contextvars
 
 from tremula.tf.inner import bridge, errors, graphs, marks
@@ -12,7 +13,8 @@ from tremula.tf.runtime.sessions import interrupts
 from tremula.tf.runtime.tracing import host_tables
 
 
-_stops = contextvars.ContextVar("stops", default=False)  # whether the first launch ends the call
+# Called with a Trace and what it was lowered to (or None), before a launch.
+_observer = contextvars.ContextVar("observer", default=None)
 
 
 class _Lowered(Exception):
@@ -22,14 +24,27 @@ class _Lowered(Exception):
 def lowered_by(call):
     """The bytes of the HloModuleProto of the first program that call() launches. The call ends
     there. Raises what the call raises before."""
-    token = _stops.set(True)
+    def stop(_, lowered):
+        if lowered is not None:
+            raise _Lowered(lowered.module)
+
     try:
-        call()
+        with observed(stop):
+            call()
     except _Lowered as found:
         return found.args[0]
-    finally:
-        _stops.reset(token)
     raise ValueError("The call launches no program.")
+
+
+@contextlib.contextmanager
+def observed(observer):
+    """A block in which observer(trace, lowered) is called for each program that is to be launched;
+    `lowered` is None where that waits for shapes or values."""
+    token = _observer.set(observer)
+    try:
+        yield
+    finally:
+        _observer.reset(token)
 
 
 def launch(trace, name, on_device=False):
@@ -48,8 +63,8 @@ def launch(trace, name, on_device=False):
     host.keep()
     source.names = names
     lowered = _lower_now(source)
-    if _stops.get() and lowered is not None:
-        raise _Lowered(lowered.module)
+    if _observer.get() is not None:
+        _observer.get()(trace, lowered)
     if lowered is not None:
         program = {"module": lowered.module, "graph": b""}
         updates, shapes = lowered.updates, lowered.shapes
