@@ -16,8 +16,8 @@ nothing of IPUs as well as those that do. For example:
     tremula check --fix train.py | patch -p0
     tremula check --sarif train.py > check.sarif
 
-It reads and runs nothing: no script is imported, and TensorFlow is not loaded. Where the code does
-not tell, it is silent.
+Without `--run` it reads and runs nothing: no script is imported, and TensorFlow is not loaded.
+Where the code does not tell, it is silent.
 
     reader.py:17:28: error: batch() without drop_remainder=True gives batches of unknown size
         [drop-remainder]
@@ -26,6 +26,33 @@ not tell, it is silent.
 
 Five lines follow, which answer what one asks before a port: size, training or inference, static
 shapes, one IPU or several and what kind of parallelism, the next step.
+
+**--run** also runs the script, with the arguments behind it, to look at its graphs:
+
+    tremula check --run train.py --batch 32
+
+    train.py:38:17: error: the op Cholesky is not an IPU's ('step/Cholesky') [unsupported-op]
+    size: the step of train.py:61 needs 26.4 MB of the 941 MB of 1 mk2 (0.6 MB of weights), its
+        fullest tile 4 %
+    IPUs: 1, which it fits; nothing in the code divides the model or the data
+
+Nothing is trained and no device is needed. What a session, a function, `fit`, `evaluate`, `predict`
+or an Estimator would compute becomes a graph, and zeros stand for the results. A loop that makes
+such steps, or reads a dataset, ends after eight rounds; `fit` traces one step of one epoch. The
+graphs tell operations and types that an IPU does not have and inputs of unknown shapes, each at the
+line that made it, or that made Keras' layer. The largest step is lowered and planned, on up to 16
+IPUs. What follows is to be known:
+
+- The rest of the script is done: it reads its files, works eagerly, writes what Python writes.
+  Keras' small data sets (MNIST, CIFAR, IMDB, ...) are zeros of the right shapes and are not
+  fetched.
+- Checkpoints, models and summaries of TensorFlow are not written, and none is restored. Callbacks
+  and the hooks of sessions are not called. What the script prints is not shown.
+- A step that is in no function is computed, operation by operation, with gradients of zero.
+- Variables and loops of TensorFlow 1 are made in the form that can be lowered (resources,
+  functions), whatever the script says.
+- A script that fails, or needs a file that is not there, is a finding with the line
+  (`script-fails`).
 
 **A model** (a SavedModel, a GraphDef, Keras' file, HLO) can be checked too: operations and types
 that an IPU does not have, and unknown shapes. That needs TensorFlow, except for HLO:
@@ -73,6 +100,8 @@ def text():
 def _section(rule):
     parts = [f"\n## {rule.id}\n\n", f"**{rule.title}.** ", rule.why]
     body = "\n".join(textwrap.wrap("".join(parts[1:]), 100, break_on_hyphens=False))
+    if rule.needs_run:
+        body += "\n\nFound with `--run`."
     remedy = "\n".join(textwrap.wrap(f"*Remedy:* {rule.remedy}", 100, break_on_hyphens=False))
     return (f"{parts[0]}{body}\n\n{remedy}\n\nBad:\n\n```python\n{rule.bad}```\n\nGood:\n\n"
             f"```python\n{rule.good}```\n")

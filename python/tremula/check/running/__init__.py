@@ -88,11 +88,12 @@ def _last_line(log):
 @contextlib.contextmanager
 def _programs_noted(recorder):
     """Tells the Recorder of the programs for IPUs that are made in the block."""
+    from tremula.check.running import graphs
     from tremula.tf.runtime.launching import launching
 
-    def note(_, lowered):
+    def note(trace, lowered):
         if lowered is not None:
-            recorder.modules.append(lowered.module)
+            recorder.modules.append((lowered.module, graphs.trains(trace.graph.get_operations())))
 
     with launching.observed(note):
         yield

@@ -193,6 +193,11 @@ def _is_known(tensor):
 
 def is_training(step):
     """Whether a step computes gradients."""
-    if step.graph is None:
-        return step.kind in ("fit", "eager")
-    return any(_GRADIENT.search(one.name) for one, _ in operations(step))
+    if step.graph is None or step.module is not None:
+        return step.trains or step.kind == "eager"
+    return trains(one for one, _ in operations(step))
+
+
+def trains(found):
+    """Whether some of these operations are of gradients."""
+    return any(_GRADIENT.search(one.name) for one in found)

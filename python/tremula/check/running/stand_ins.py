@@ -302,7 +302,8 @@ def _traced(recorder, model, method, name, short, given):
     # In the scope of an IPUStrategy: the program is made, and the call ends there.
     from tremula.tf.runtime.launching import launching
     whole = {**given, "verbose": 0, "callbacks": None}
-    recorder.modules.append(launching.lowered_by(functools.partial(method, model, **whole)))
+    recorder.modules.append((launching.lowered_by(functools.partial(method, model, **whole)),
+                             name in ("fit", "train_on_batch")))
     recorder.add((id(model), name), _local.kind)
     return _ipu_result(model, name)
 
@@ -389,8 +390,8 @@ def _model_fn(recorder, estimator, original, input_fn, mode):
     v1 = tf.compat.v1
     if type(estimator).__module__.startswith("tremula."):
         with v1.Graph().as_default():
-            recorder.modules.append(launching.lowered_by(
-                lambda: list(original(estimator, input_fn) or ())))
+            recorder.modules.append((launching.lowered_by(
+                lambda: list(original(estimator, input_fn) or ())), mode == "train"))
         recorder.add((id(estimator), mode), "estimator")
         return None
     with tf.Graph().as_default() as graph:

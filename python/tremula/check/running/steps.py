@@ -18,7 +18,8 @@ class Step:
     fed     whether the program gave values by feed_dict
     batch, whole   the size of dimensions that nothing else tells, or None, and whether it is that
             of every batch, though the graph does not know
-    module  the program for an IPU in bytes, if the script made one
+    module, trains   the program for an IPU in bytes, if the script made one, and whether that
+            computes gradients
     """
     kind: str
     path: str
@@ -31,6 +32,7 @@ class Step:
     batch: Any = None
     whole: bool = False
     module: Any = None
+    trains: bool = False
 
 
 class Recorder:
@@ -39,7 +41,7 @@ class Recorder:
     def __init__(self, files):
         self.files = files
         self.steps, self.count = [], 0
-        self.modules = []  # of programs for IPUs that no step has taken yet
+        self.modules = []  # (module, trains) of programs for IPUs that no step has taken yet
         self.layers = {}  # name of a Keras layer: (path, line) where the program makes it
         self._known = {}
 
@@ -53,7 +55,7 @@ class Recorder:
         path, line = self.place()
         step = Step(kind, path, line, **facts)
         if self.modules:
-            step.module = max(self.modules, key=len)
+            step.module, step.trains = max(self.modules, key=lambda one: (one[1], len(one[0])))
             self.modules = []
         self._known[key] = step
         self.steps.append(step)

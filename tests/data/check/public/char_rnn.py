@@ -58,7 +58,7 @@ if __name__ == '__main__':
                 if training_state is not None:
                     feed_dict[g['init_state']] = training_state
                 training_loss_, training_state, _ = sess.run(
-                    [g['total_loss'], g['final_state'], g['train_step']], feed_dict)
+                    [g['total_loss'], g['final_state'], g['train_step']], feed_dict)  #! feed-without-queue
                 training_loss += training_loss_
             print("Average training loss for Epoch", epoch, ":", training_loss / steps)
         g['saver'].save(sess, "saves/char_rnn")

@@ -23,7 +23,7 @@ class Distiller(keras.Model):
         self.alpha = alpha
         self.temperature = temperature
 
-    def train_step(self, data):
+    def train_step(self, data):  #! own-train-step
         x, y = data
         teacher_predictions = self.teacher(x, training=False)
         with tf.GradientTape() as tape:

@@ -5,12 +5,12 @@ gpus = tf.config.list_physical_devices('GPU')
 for gpu in gpus:
     tf.config.experimental.set_memory_growth(gpu, True)
 
-strategy = tf.distribute.MirroredStrategy()
+strategy = tf.distribute.MirroredStrategy()  #! gpu-only
 GLOBAL_BATCH = 64 * strategy.num_replicas_in_sync
 
 x = tf.random.normal([2048, 16])
 y = tf.cast(tf.reduce_sum(x, 1) > 0, tf.int32)
-train_ds = tf.data.Dataset.from_tensor_slices((x, y)).shuffle(2048).batch(GLOBAL_BATCH)
+train_ds = tf.data.Dataset.from_tensor_slices((x, y)).shuffle(2048).batch(GLOBAL_BATCH)  #! drop-remainder
 train_dist = strategy.experimental_distribute_dataset(train_ds)
 
 with strategy.scope():

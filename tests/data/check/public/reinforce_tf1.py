@@ -4,19 +4,19 @@ tf.disable_v2_behavior()
 
 class policyGradientAgent():
     def __init__(self, lr, s_size, a_size, h_size):
-        self.state_in = tf.placeholder(shape=[None, s_size], dtype=tf.float32)
+        self.state_in = tf.placeholder(shape=[None, s_size], dtype=tf.float32)  #! unknown-shape
         hidden = tf.layers.dense(self.state_in, h_size, use_bias=False, activation=tf.nn.relu)
         self.output = tf.layers.dense(hidden, a_size, activation=tf.nn.softmax, use_bias=False)
         self.chosen_action = tf.argmax(self.output, 1)
-        self.reward_holder = tf.placeholder(shape=[None], dtype=tf.float32)
-        self.action_holder = tf.placeholder(shape=[None], dtype=tf.int32)
+        self.reward_holder = tf.placeholder(shape=[None], dtype=tf.float32)  #! unknown-shape
+        self.action_holder = tf.placeholder(shape=[None], dtype=tf.int32)  #! unknown-shape
         self.indexes = tf.range(0, tf.shape(self.output)[0]) * tf.shape(self.output)[1] + self.action_holder
         self.responsible_outputs = tf.gather(tf.reshape(self.output, [-1]), self.indexes)
         self.loss = -tf.reduce_mean(tf.log(self.responsible_outputs) * self.reward_holder)
         tvars = tf.trainable_variables()
         self.gradient_holders = []
         for idx, var in enumerate(tvars):
-            self.gradient_holders.append(tf.placeholder(tf.float32, name=str(idx) + '_holder'))
+            self.gradient_holders.append(tf.placeholder(tf.float32, name=str(idx) + '_holder'))  #! unknown-shape
         self.gradients = tf.gradients(self.loss, tvars)
         optimizer = tf.train.AdamOptimizer(learning_rate=lr)
         self.update_batch = optimizer.apply_gradients(zip(self.gradient_holders, tvars))

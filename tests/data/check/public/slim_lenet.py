@@ -36,6 +36,6 @@ sess = tf.Session(config=tf.ConfigProto(gpu_options=tf.GPUOptions(allow_growth=T
 sess.run(tf.global_variables_initializer())
 for step in xrange(2000) if False else range(2000):
     bx, by = mnist.train.next_batch(64)
-    l = sess.run(train_op, {x: bx.reshape(-1, 28, 28, 1), y: by})
+    l = sess.run(train_op, {x: bx.reshape(-1, 28, 28, 1), y: by})  #! feed-without-queue
     if step % 100 == 0:
         print(step, l)

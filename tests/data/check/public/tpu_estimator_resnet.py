@@ -40,7 +40,7 @@ def resnet_model_fn(features, labels, mode, params):
     rate = tf.train.piecewise_constant(global_step, [3000, 6000], [0.1, 0.01, 0.001])
     optimizer = tf.train.MomentumOptimizer(rate, 0.9, use_nesterov=True)
     if params['use_tpu']:
-      optimizer = tf.tpu.CrossShardOptimizer(optimizer)
+      optimizer = tf.tpu.CrossShardOptimizer(optimizer)  #! tpu-only
     with tf.control_dependencies(tf.get_collection(tf.GraphKeys.UPDATE_OPS)):
       train_op = optimizer.minimize(loss, global_step)
 
@@ -49,7 +49,7 @@ def resnet_model_fn(features, labels, mode, params):
     return {'top_1': tf.metrics.accuracy(labels, predictions)}
 
   eval_metrics = (metric_fn, [labels, logits]) if mode == tf.estimator.ModeKeys.EVAL else None
-  return tf.estimator.tpu.TPUEstimatorSpec(
+  return tf.estimator.tpu.TPUEstimatorSpec(  #! tpu-only
       mode=mode, loss=loss, train_op=train_op, eval_metrics=eval_metrics)
 
 
@@ -62,10 +62,10 @@ def input_fn(params):
 
 
 def main(unused_argv):
-  config = tf.estimator.tpu.RunConfig(
+  config = tf.estimator.tpu.RunConfig(  #! tpu-only
       model_dir=FLAGS.model_dir, save_checkpoints_steps=600,
-      tpu_config=tf.estimator.tpu.TPUConfig(iterations_per_loop=FLAGS.iterations_per_loop))
-  classifier = tf.estimator.tpu.TPUEstimator(
+      tpu_config=tf.estimator.tpu.TPUConfig(iterations_per_loop=FLAGS.iterations_per_loop))  #! tpu-only
+  classifier = tf.estimator.tpu.TPUEstimator(  #! tpu-only
       use_tpu=FLAGS.use_tpu, model_fn=resnet_model_fn, config=config,
       train_batch_size=FLAGS.train_batch_size, eval_batch_size=1024)
   classifier.train(input_fn=input_fn, max_steps=10000)

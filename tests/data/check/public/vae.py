@@ -80,8 +80,8 @@ def preprocess_images(images):
   return np.where(images > .5, 1.0, 0.0).astype('float32')
 
 
-train_dataset = tf.data.Dataset.from_tensor_slices(preprocess_images(train_images)).shuffle(60000).batch(32)
-test_dataset = tf.data.Dataset.from_tensor_slices(preprocess_images(test_images)).shuffle(10000).batch(32)
+train_dataset = tf.data.Dataset.from_tensor_slices(preprocess_images(train_images)).shuffle(60000).batch(32)  #! drop-remainder
+test_dataset = tf.data.Dataset.from_tensor_slices(preprocess_images(test_images)).shuffle(10000).batch(32)  #! drop-remainder
 
 model = CVAE(2)
 for epoch in range(1, 11):

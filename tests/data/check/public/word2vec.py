@@ -63,7 +63,7 @@ with tf1.Session(graph=graph) as session:
     average_loss = 0
     for step in range(100001):
         bi, bl = generate_batch(batch_size, 2, 1)
-        _, loss_val = session.run([optimizer, loss], feed_dict={train_inputs: bi, train_labels: bl})
+        _, loss_val = session.run([optimizer, loss], feed_dict={train_inputs: bi, train_labels: bl})  #! feed-without-queue
         average_loss += loss_val
         if step % 2000 == 0:
             print('Average loss at step', step, ':', average_loss)

@@ -30,14 +30,20 @@ def wrap_calls_from_python(make):
 
 
 def replace_eager_gradients(gradient):
-    """Puts gradient(tape, targets, sources) in the place of a tape's, outside of functions."""
+    """Puts gradient(tape, targets, sources) in the place of a tape's, outside of functions. In
+    functions the gradients of lookups are arrays, as they are on an IPU."""
+    import tensorflow as tf
     from tensorflow.python.eager import backprop, context
+
+    def dense(value):
+        return tf.convert_to_tensor(value) if isinstance(value, tf.IndexedSlices) else value
 
     def make(compute):
         def eager_or_traced(self, target, sources, *arguments, **keywords):
             if context.executing_eagerly():
                 return gradient(self, target, sources)
-            return compute(self, target, sources, *arguments, **keywords)
+            return tf.nest.map_structure(
+                dense, compute(self, target, sources, *arguments, **keywords))
         return eager_or_traced
 
     wrap(backprop.GradientTape, "gradient", make)

@@ -17,6 +17,6 @@ def make_input_fn(pattern, batch_size, shuffle=True, num_epochs=None):
     if shuffle:
       ds = ds.shuffle(10 * batch_size)
     ds = ds.repeat(num_epochs).map(parse_csv, num_parallel_calls=4)
-    ds = ds.batch(batch_size)
+    ds = ds.batch(batch_size)  #! drop-remainder
     return ds.prefetch(1)
   return _input_fn

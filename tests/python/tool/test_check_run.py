@@ -1,0 +1,182 @@
+"""`tremula check --run`: what is found in the graphs of scripts, which train nothing meanwhile."""
+
+import itertools
+import json
+import pathlib
+
+import pytest
+
+from tremula.check import rules
+from tremula.check.running import loops
+
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+DATA = ROOT / "tests/data/check"
+RULES = rules.load()
+
+
+def findings(tool, *arguments, code=1):
+    """({(line, rule)}, the answers) of a script that is run with arguments."""
+    ran = tool("check", "--run", "--json", *arguments)
+    assert ran.returncode == code, ran.stderr + ran.stdout
+    report = json.loads(ran.stdout)
+    return {(one["line"], one["rule"]) for one in report["findings"]}, report["answers"]
+
+
+# ---- Keras ----
+
+KERAS = """import sys
+import numpy as np
+import tensorflow as tf
+
+size = int(sys.argv[1])
+model = tf.keras.Sequential([
+    tf.keras.layers.Dense(8, input_shape=(4,)),
+    tf.keras.layers.Lambda(lambda x: x * tf.stop_gradient(tf.linalg.lu(tf.matmul(x, x, True))[0][0])),
+])
+model.compile("sgd", "mse")
+before = model.get_weights()[0].copy()
+history = model.fit(np.ones([20, 4]), np.ones([20, 8]), batch_size=size, epochs=5)
+assert len(history.history["loss"]) == 5
+assert (model.get_weights()[0] == before).all()
+assert model.predict(np.ones([7, 4])).shape == (7, 8)
+model.save("model.h5")
+print("done")
+open("end", "w").close()
+"""
+
+
+def test_keras(tool):
+    tool.write("train.py", KERAS)
+    found, answers = findings(tool, "train.py", "8")
+    assert (tool.folder / "end").exists() and not (tool.folder / "model.h5").exists()
+    assert found == {(8, "unsupported-op"), (12, "unknown-shape")}
+    assert answers["size"].startswith("no step could be planned")
+    assert answers["training or inference"].startswith("training, by train.py:12")
+    tool.write("train.py", KERAS.replace("tf.linalg.lu(tf.matmul(x, x, True))[0][0]", "x"))
+    found, answers = findings(tool, "train.py", "5", code=0)
+    assert found == set()
+    assert answers["size"].startswith("the step of train.py:12 needs ")
+    assert answers["IPUs"].startswith("1, which it fits")
+
+
+# ---- Sessions ----
+
+SESSION = """import numpy as np
+import tensorflow.compat.v1 as tf
+tf.disable_v2_behavior()
+
+x = tf.placeholder(tf.float32, [16, 4])
+w = tf.get_variable("w", [4, 4])
+y = tf.cast(tf.cholesky(tf.cast(tf.matmul(x, w), tf.float64)[:4]), tf.float32)
+loss = tf.reduce_mean(tf.py_func(np.sinc, [y], tf.float32)) + tf.reduce_mean(tf.matmul(x, w))
+train = tf.train.MomentumOptimizer(0.1, 0.9).minimize(loss)
+tf.summary.scalar("loss", loss)
+saver = tf.train.Saver()
+merged = tf.summary.merge_all()
+with tf.train.MonitoredTrainingSession(checkpoint_dir="logs") as session:
+    step = 0
+    while not session.should_stop():
+        value, _, _ = session.run([loss, train, merged], {x: np.zeros([16, 4])})
+        step += 1
+assert value == 0.0 and step == 8
+raise ValueError("the end")
+"""
+
+
+def test_session(tool):
+    tool.write("train.py", SESSION)
+    found, answers = findings(tool, "train.py")
+    assert found == {(7, "float64"), (8, "host-call"), (16, "feed-without-queue"),
+                     (19, "script-fails")}
+    assert answers["training or inference"] == "training, by train.py:16; 1 step traced"
+    assert answers["static shapes"].startswith("yes")
+    assert not (tool.folder / "logs").exists()
+
+
+# ---- Functions ----
+
+FUNCTION = """import tensorflow as tf
+from tensorflow.python import ipu
+
+config = ipu.config.IPUConfig()
+config.auto_select_ipus = 1
+config.configure_ipu_system()
+strategy = ipu.ipu_strategy.IPUStrategy()
+with strategy.scope():
+    w = tf.Variable(tf.ones([8, 8]))
+
+
+@tf.function(jit_compile=True)
+def step(x):
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_mean(tf.matmul(x, w) ** 2)
+    w.assign_sub(0.1 * tape.gradient(loss, w))
+    return loss
+
+
+for number in range(1000000000):
+    loss = strategy.run(step, args=[tf.ones([4, 8])])
+assert loss.numpy() == 0.0 and number == 8, (loss, number)
+assert w.numpy().min() == 1.0
+"""
+
+
+def test_function_for_an_ipu(tool):
+    tool.write("train.py", FUNCTION)
+    found, answers = findings(tool, "train.py", code=0)
+    assert found == set()
+    assert answers["size"].startswith("the step of train.py:21 needs ")
+    assert answers["training or inference"] == "training, by train.py:21; 1 step traced"
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("rule", [one for one in RULES.values() if one.needs_run],
+                         ids=lambda rule: rule.id)
+def test_rule(tool, rule):
+    tool.write("bad.py", rule.bad)
+    assert {one for _, one in findings(tool, "bad.py")[0]} == {rule.id}
+    tool.write("good.py", rule.good)
+    assert findings(tool, "good.py", code=0)[0] == set()
+
+
+# ---- Loops ----
+
+def test_loops_end_after_steps(tmp_path):
+    (tmp_path / "a.py").write_text("for x in items:\n    seen.append(x)\n    do(x)\n"
+                                   "else:\n    seen.append('else')\n")
+    code, steps = loops.compiled((tmp_path / "a.py").read_bytes(), "a.py"), itertools.count()
+    count = [0]
+
+    def run(does):
+        seen = []
+        values = {"items": range(50), "seen": seen, "do": does,
+                  "__tremula_loops__": loops.Loops(lambda: count[0])}
+        exec(code, values)  # pylint: disable=exec-used
+        return seen
+
+    assert run(lambda _: None) == [*range(50), "else"]  # no step
+    assert run(lambda _: count.append(next(steps)) or count.__setitem__(0, len(count))) == list(
+        range(8))
+
+
+# ---- Programs of many styles ----
+
+@pytest.mark.parametrize("arguments, message", [
+    (["--run"], "say which script or MODEL to check"),
+    (["--run", "missing.py"], "cannot read missing.py"),
+    (["x.py", "--run"], "write --run before the script"),
+])
+def test_usage(tool, arguments, message):
+    assert tool.fails("check", *arguments, code=2).startswith(message)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("script", [
+    *sorted(DATA.glob("*.py")), *sorted(DATA.glob("chapter/*.py")),
+    *sorted(DATA.glob("public/*.py")), DATA / "public/census/task.py", DATA / "project/train.py"],
+    ids=lambda path: path.stem)
+def test_no_script_stops_the_check(tool, script):
+    ran = tool("check", "--run", script)
+    assert ran.returncode in (0, 1) and ran.stderr == "", ran.stderr
+    assert [line.split(":")[0] for line in ran.stdout.splitlines()[-5:]] == [
+        "size", "training or inference", "static shapes", "IPUs", "next"]
