@@ -89,11 +89,14 @@ def _last_line(log):
 def _programs_noted(recorder):
     """Tells the Recorder of the programs for IPUs that are made in the block."""
     from tremula.check.running import graphs
+    from tremula.tf.inner import graphs as inner
     from tremula.tf.runtime.launching import launching
 
     def note(trace, lowered):
         if lowered is not None:
-            recorder.modules.append((lowered.module, graphs.trains(trace.graph.get_operations())))
+            known = [trace.graph, *inner.function_graphs(trace.graph).values()]
+            recorder.modules.append((lowered.module, any(
+                graphs.trains(one.get_operations()) for one in known)))
 
     with launching.observed(note):
         yield

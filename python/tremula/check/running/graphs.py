@@ -9,8 +9,8 @@ import re
 # Where the host's part ends.
 _SOURCES = frozenset((
     "Placeholder", "IteratorGetNext", "IteratorGetNextSync", "OneShotIterator", "IteratorV2",
-    "QueueDequeueV2", "QueueDequeueManyV2", "QueueDequeueUpToV2", "VarHandleOp", "MutableHashTableV2",
-    "HashTableV2", "IteratorGetNextAsOptional"))
+    "QueueDequeueV2", "QueueDequeueManyV2", "QueueDequeueUpToV2", "VarHandleOp",
+    "MutableHashTableV2", "HashTableV2", "IteratorGetNextAsOptional"))
 # Ops of a session's graph that write, print or check, which stay on the host.
 _HOST = re.compile(r"^(\w*Summary\w*|Save\w*|Restore\w*|Print\w*|Assert|WriteFile|ShardedFilename|"
                    r"StringFormat|StringJoin|AsString|QueueEnqueue\w*|VarIsInitializedOp)$")
@@ -158,8 +158,12 @@ def _inputs(step, found, reader):
             if tensor.dtype.name in ("resource", "variant", "string") or not tensor.consumers() \
                     or tensor.shape.is_fully_defined():
                 continue
-            if step.whole and tensor.shape.rank and tensor.shape[1:].is_fully_defined():
-                continue
+            if step.items and tensor.shape.rank and tensor.shape[1:].is_fully_defined():
+                if step.items % step.batch:
+                    yield "unknown-shape", step.path, step.line, (
+                        f"{step.items} items are no multiple of the batch size {step.batch}: the "
+                        "last batch is smaller")
+                break
             text = "unknown" if tensor.shape.rank is None else \
                 str(tensor.shape.as_list()).replace("None", "?")
             yield "unknown-shape", *reader.line(one, step), \

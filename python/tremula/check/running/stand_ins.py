@@ -22,7 +22,9 @@ _KERAS_FUNCTIONS = ("train_function", "test_function", "predict_function",
 def install(recorder, for_ipu):
     """Puts them there, once for the process. Before the script imports anything. for_ipu: whether
     the script makes programs for IPUs itself."""
-    if not for_ipu:
+    if for_ipu:
+        _extend_models()  # the methods below stand around what that puts there
+    else:
         patches.keep_to_what_lowers()
         patches.build_for_programs()
     patches.write_nothing(lambda path=None, *_, **__: path if isinstance(path, str) else "")
@@ -42,6 +44,14 @@ def install(recorder, for_ipu):
         layer, "_tremula_place", recorder.place()))
     patches.wrap_models(("compile",), _compile)
     patches.wrap_estimators(_estimators(recorder))
+
+
+def _extend_models():
+    try:
+        from tremula.tf.keras.extensions import register_extensions
+    except ImportError:  # Keras 3
+        return
+    register_extensions.register()
 
 
 # ---- Sessions ----
@@ -164,13 +174,9 @@ def _is_own(recorder, function):
     if code is not None and recorder.is_own(code.co_filename):
         return True
     frame = inspect.currentframe()
-    for _ in range(3):  # this function, call_from_python, and a wrapper of TensorFlow's
+    for _ in range(2):  # this function and call_from_python
         frame = frame.f_back if frame is not None else None
-    names = []
-    while frame is not None and len(names) < 2:
-        names.append(frame.f_code.co_filename)
-        frame = frame.f_back
-    return any(map(recorder.is_own, names))
+    return frame is not None and recorder.is_own(frame.f_code.co_filename)
 
 
 def _function(recorder, call_flat):
@@ -191,7 +197,7 @@ def _function(recorder, call_flat):
         _launch(recorder, self, arguments)
         recorder.add(id(graph), getattr(_local, "kind", "function"), graph=graph,
                      fetches=[*graph.outputs, *graph.control_outputs],
-                     batch=getattr(_local, "batch", None), whole=getattr(_local, "whole", False),
+                     batch=getattr(_local, "batch", None), items=getattr(_local, "items", 0),
                      shapes=[(inner, shape) for inner, shape in zip(graph.inputs, sizes)
                              if shape is not None and inner.dtype.name != "resource"])
         return results
@@ -233,7 +239,7 @@ def _keras(recorder, name, method):
         epochs = given.get("epochs", 1) if name == "fit" else 1
         first = given.get("initial_epoch", 0)
         _local.model, _local.kind = self, "fit" if "fit" in name or "train" in name else name
-        _local.batch, _local.whole = _batch_of(given)
+        _local.batch, _local.items = _batch_of(given)
         _note_layers(recorder, self)
         try:
             result = _traced(recorder, self, method, name, _short(name, given, first), given)
@@ -261,19 +267,19 @@ def _compile(name, method):
 
 
 def _batch_of(given):
-    """(size of the batches that a method of a model gets, whether every batch has that)."""
+    """(size of the batches that a method of a model gets, how many items it gets as arrays)."""
     data, size = given.get("x"), given.get("batch_size")
     import tensorflow as tf
     first = next((one for one in tf.nest.flatten(data) if hasattr(one, "shape")), None) \
         if isinstance(data, (np.ndarray, tf.Tensor, list, tuple, dict)) else None
     if first is not None:
         size = size or 32
-        return size, len(first) % size == 0
+        return size, len(first)
     while not isinstance(size, int) and data is not None:
         size = getattr(data, "_batch_size", None)
         size = int(size) if size is not None else None
         data = getattr(data, "_input_dataset", None)
-    return size or 32, False
+    return size or 32, 0
 
 
 def _note_layers(recorder, model):

@@ -16,8 +16,8 @@ class Step:
             the inputs [(tensor, shape)] as far as they are known
     times   how often it would have run
     fed     whether the program gave values by feed_dict
-    batch, whole   the size of dimensions that nothing else tells, or None, and whether it is that
-            of every batch, though the graph does not know
+    batch, items   the size of dimensions that nothing else tells, or None, and how many items Keras
+            cuts into such batches, if they are arrays
     module, trains   the program for an IPU in bytes, if the script made one, and whether that
             computes gradients
     """
@@ -30,7 +30,7 @@ class Step:
     times: int = 1
     fed: bool = False
     batch: Any = None
-    whole: bool = False
+    items: int = 0
     module: Any = None
     trains: bool = False
 
