@@ -1,4 +1,4 @@
-"""docs/porting.md: its script and commands, in order, print what the page says."""
+"""docs/porting.md: its scripts and commands, in order, print what the page says."""
 
 import json
 import os
@@ -10,11 +10,16 @@ import interpreter
 import pytest
 
 PAGE = (pathlib.Path(__file__).resolve().parents[3] / "docs/porting.md").read_text()
-CHECKED, PLANNED, REPORTED = re.findall(r"```text\n(.*?)```", PAGE, re.DOTALL)
+IMAGES, TEXTS = PAGE.split("\n## A text model on two IPUs\n")
 
 
-def block(kind):
-    return re.search(rf"```{kind}\n(.*?)```", PAGE, re.DOTALL)[1]
+def block(page, kind):
+    return re.search(rf"```{kind}\n(.*?)```", page, re.DOTALL)[1]
+
+
+def texts(page):
+    """What check, plan and report print."""
+    return re.findall(r"```text\n(.*?)```", page, re.DOTALL)
 
 
 def prints(tool, lines, *command, code=0):
@@ -29,36 +34,71 @@ def patch(tool, text):
     subprocess.run(["patch", "-p0"], cwd=tool.folder, input=text, text=True, check=True)
 
 
-def check_and_fix(tool):
-    tool.write("train.py", block("python"))
-    prints(tool, CHECKED, "check", "train.py", code=1)
-    patch(tool, tool("check", "--fix", "train.py").stdout)
-    text = tool("check", "train.py").stdout
-    assert "[gpu-only]" in text and "1 file, 41 lines: 1 warning" in text
+def fix(tool, script, rest):
+    """Mends what --fix mends; `rest` is what the next check says of the whole."""
+    patch(tool, tool("check", "--fix", script).stdout)
+    assert rest in tool("check", script).stdout
+
+
+def losses(tool, script, **environment):
+    done = interpreter.run([script], cwd=tool.folder, env={
+        **os.environ, "TREMULA_RUNTIME_DIR": str(tool.folder), **environment})
+    assert done.returncode == 0, done.stderr[-3000:]
+    return [float(one) for one in re.fullmatch(r"loss (.*) (.*)\n", done.stdout).groups()]
+
+
+def profiled(tool, script, page):
+    """Trains as the page says; the losses and the profile."""
+    options = json.loads(re.search(r"POPLAR_ENGINE_OPTIONS='(.*)'", page)[1])
+    found = losses(tool, script, POPLAR_ENGINE_OPTIONS=json.dumps(options))
+    profile, *_ = sorted((tool.folder / "report").iterdir())
+    prints(tool, texts(page)[-1], "report", profile)
+    tool.ok("report", profile, "--html", "page.html")
+    assert "Profile" in (tool.folder / "page.html").read_text()
+    return found
+
+
+def check_and_fix_images(tool):
+    tool.write("train.py", block(IMAGES, "python"))
+    prints(tool, texts(IMAGES)[0], "check", "train.py", code=1)
+    fix(tool, "train.py", "1 file, 41 lines: 1 warning")
+    assert "[gpu-only]" in tool("check", "train.py").stdout
 
 
 def test_check_and_fix(tool):
-    check_and_fix(tool)
-    patch(tool, block("diff"))
+    check_and_fix_images(tool)
+    patch(tool, block(IMAGES, "diff"))
     assert "nothing found" in tool.ok("check", "train.py")
 
 
-@pytest.mark.long
-def test_the_whole_page(tool):
-    def losses(**environment):
-        done = interpreter.run(["train.py"], cwd=tool.folder, env={
-            **os.environ, "TREMULA_RUNTIME_DIR": str(tool.folder), **environment})
-        assert done.returncode == 0, done.stderr[-3000:]
-        return [float(one) for one in re.fullmatch(r"loss (.*) (.*)\n", done.stdout).groups()]
+def test_check_and_fix_texts(tool):
+    tool.write("text.py", block(TEXTS, "python"))
+    prints(tool, "\n".join(texts(TEXTS)[0].splitlines()[:2]), "check", "text.py", code=1)
+    fix(tool, "text.py", "nothing found")
+    patch(tool, block(TEXTS, "diff"))
+    assert "nothing found" in tool.ok("check", "text.py")
 
-    check_and_fix(tool)
-    before = losses()
-    prints(tool, PLANNED, "plan", "resnet.keras", "--batch", "16", "--training", "momentum")
-    patch(tool, block("diff"))
-    options = json.loads(re.search(r"POPLAR_ENGINE_OPTIONS='(.*)'", PAGE)[1])
-    after = losses(POPLAR_ENGINE_OPTIONS=json.dumps(options))
+
+@pytest.mark.long
+def test_images(tool):
+    check_and_fix_images(tool)
+    before = losses(tool, "train.py")
+    prints(tool, texts(IMAGES)[1], "plan", "resnet.keras", "--batch", "16", "--training",
+           "momentum")
+    patch(tool, block(IMAGES, "diff"))
+    after = profiled(tool, "train.py", IMAGES)
     assert after == pytest.approx(before, rel=.05) and after[1] < .9 * after[0]
-    profile, = (tool.folder / "report").iterdir()
-    prints(tool, REPORTED, "report", profile)
-    tool.ok("report", profile, "--html", "page.html")
-    assert "Profile" in (tool.folder / "page.html").read_text()
+
+
+@pytest.mark.long
+def test_texts(tool):
+    tool.write("text.py", block(TEXTS, "python"))
+    prints(tool, texts(TEXTS)[0], "check", "--run", "text.py", code=1)
+    assert not (tool.folder / "text.keras").exists()
+    fix(tool, "text.py", "nothing found")
+    before = losses(tool, "text.py")
+    prints(tool, texts(TEXTS)[1], "plan", "text.keras", "--batch", "16", "--training", "sgd",
+           code=3)
+    patch(tool, block(TEXTS, "diff"))
+    after = profiled(tool, "text.py", TEXTS)  # one update an epoch, where there were four before
+    assert after[0] == pytest.approx(before[0], rel=.2) and after[1] < after[0]

@@ -11,12 +11,16 @@
 
 import contextlib
 import os
+import re
 import sys
 import tempfile
 import traceback
 
 from tremula import check, tool
 from tremula.check import project, rules
+
+
+_COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def run(script, arguments):
@@ -63,7 +67,7 @@ def _trace(script, arguments, recorder, program, log):
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # pylint: disable=broad-exception-caught
-        text = " ".join(str(error).split())
+        text = " ".join(_COLOURS.sub("", str(error)).split())
         text = text if len(text) < 300 else text[:297] + "..."
         return _fault(script, error, recorder, f"the script ends with {type(error).__name__}: "
                       f"{text}")

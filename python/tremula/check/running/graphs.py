@@ -11,9 +11,9 @@ _SOURCES = frozenset((
     "Placeholder", "IteratorGetNext", "IteratorGetNextSync", "OneShotIterator", "IteratorV2",
     "QueueDequeueV2", "QueueDequeueManyV2", "QueueDequeueUpToV2", "VarHandleOp",
     "MutableHashTableV2", "HashTableV2", "IteratorGetNextAsOptional"))
-# Ops of a session's graph that write, print or check, which stay on the host.
+# Ops that write, print, check or pack results, which stay on the host.
 _HOST = re.compile(r"^(\w*Summary\w*|Save\w*|Restore\w*|Print\w*|Assert|WriteFile|ShardedFilename|"
-                   r"StringFormat|StringJoin|AsString|QueueEnqueue\w*|VarIsInitializedOp)$")
+                   r"StringFormat|StringJoin|AsString|OptionalFromValue|QueueEnqueue\w*|VarIsInitializedOp)$")
 _SUMMARY = re.compile(r"^(\w*Summary\w*)$")
 _PYTHON = ("PyFunc", "EagerPyFunc", "PyFuncStateless")
 _VALUES = frozenset((

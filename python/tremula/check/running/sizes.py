@@ -68,9 +68,11 @@ def _outputs(step):
     """Tensors that need all that the step does."""
     import tensorflow as tf
     from tremula.check.running import graphs
-    kept = [one for one in step.fetches if hasattr(one, "dtype")
+    fetches = [part for one in step.fetches for part in (  # Keras 3 gives an Optional
+        one.op.inputs if getattr(one, "dtype", None) == tf.variant else [one])]
+    kept = [one for one in fetches if hasattr(one, "dtype")
             and one.dtype.name not in ("string", "variant", "resource")]
-    acts = [one for one in step.fetches if not hasattr(one, "dtype")
+    acts = [one for one in fetches if not hasattr(one, "dtype")
             and not graphs._HOST.match(one.type)]
     if acts:
         with step.graph.as_default(), tf.control_dependencies(acts):

@@ -15,8 +15,6 @@ from tremula.check.running import zeros
 from tremula.tf.inner import patches
 
 _local = threading.local()
-_KERAS_FUNCTIONS = ("train_function", "test_function", "predict_function",
-                    "one_step_on_data", "one_step_on_iterator", "multi_step_on_iterator")
 
 
 def install(recorder, for_ipu):
@@ -151,8 +149,8 @@ def _from_python(recorder, call):
         if not tf.executing_eagerly():
             return call(self, *arguments, **keywords)
         before = getattr(_local, "is_step", False)
-        _local.is_step = _is_own(recorder, self) or bool(
-            getattr(_local, "model", None) is not None and _name(self) in _KERAS_FUNCTIONS)
+        _local.is_step = _is_own(recorder, self) or (
+            getattr(_local, "model", None) is not None and not _name(self).startswith("_update_"))
         try:
             return call(self, *arguments, **keywords)
         finally:
@@ -191,7 +189,7 @@ def _function(recorder, call_flat):
                  and one.shape.rank is not None else None for one in arguments]
         size = next((shape[0] for shape, inner in zip(sizes, graph.inputs)
                      if shape and inner.shape.rank and inner.shape[0] is None), 1)
-        results = zeros.tensors(graph.outputs, size)
+        results = zeros.tensors(graph.outputs, size, self.function_type.output)
         if results is None:
             return call_flat(self, *arguments)
         _launch(recorder, self, arguments)

@@ -17,17 +17,29 @@ def array(tensor, sizes=()):
     return value if shape else value[()]
 
 
-def tensors(outputs, size):
+def tensors(outputs, size, structure):
     """Eager zeros for the flat results of a function, or None where one has no zeros. size: of
-    unknown dimensions."""
+    unknown dimensions; structure: of the results, which tells what Optionals hold."""
     import tensorflow as tf
-    if any(one is not None and one.dtype.name in ("resource", "variant") for one in outputs):
-        return None
+    specs = tf.nest.flatten(structure)
+    specs = specs if len(specs) == len(outputs) else [None] * len(outputs)
     found = []
-    for one in outputs:
-        shape = _known(one.shape, [size] * (one.shape.rank or 0))
-        found.append(tf.fill(shape, "") if one.dtype == tf.string else tf.zeros(shape, one.dtype))
+    for one, spec in zip(outputs, specs):
+        held = getattr(spec, "_element_spec", None)
+        if one.dtype.name == "variant" and held is not None:
+            value = tf.nest.map_structure(lambda part: _zeros(part, size), held)
+            found.append(tf.experimental.Optional.from_value(value)._variant_tensor)
+        elif one.dtype.name in ("resource", "variant"):
+            return None
+        else:
+            found.append(_zeros(one, size))
     return found
+
+
+def _zeros(one, size):
+    import tensorflow as tf
+    shape = _known(one.shape, [size] * (one.shape.rank or 0))
+    return tf.fill(shape, "") if one.dtype == tf.string else tf.zeros(shape, one.dtype)
 
 
 def _known(shape, sizes):
