@@ -46,8 +46,8 @@ IPUs. What follows is to be known:
 - The rest of the script is done: it reads its files, works eagerly, writes what Python writes.
   Keras' small data sets (MNIST, CIFAR, IMDB, ...) are zeros of the right shapes and are not
   fetched.
-- Checkpoints, models and summaries of TensorFlow are not written, and none is restored. Callbacks
-  and the hooks of sessions are not called. What the script prints is not shown.
+- Checkpoints, models and summaries of TensorFlow are not written, and none is restored. Keras'
+  own callbacks and the hooks of sessions are not called. What the script prints is not shown.
 - A step that is in no function is computed, operation by operation, with gradients of zero.
 - Variables and loops of TensorFlow 1 are made in the form that can be lowered (resources,
   functions), whatever the script says.

@@ -40,6 +40,7 @@ assert len(history.history["loss"]) == 5
 assert (model.get_weights()[0] == before).all()
 assert model.predict(np.ones([7, 4])).shape == (7, 8)
 model.save("model.h5")
+assert tf.keras.models.load_model("model.h5").count_params() == 40
 print("done")
 open("end", "w").close()
 """

@@ -100,5 +100,6 @@ def test_texts(tool):
     prints(tool, texts(TEXTS)[1], "plan", "text.keras", "--batch", "16", "--training", "sgd",
            code=3)
     patch(tool, block(TEXTS, "diff"))
-    after = profiled(tool, "text.py", TEXTS)  # an update an epoch, where there were four
-    assert after[0] == pytest.approx(before[0], rel=.3) and after[1] < after[0]
+    after = profiled(tool, "text.py", TEXTS)
+    # On IPUs an epoch is one update: its first loss is that of the first weights.
+    assert before[1] < before[0] < after[0] and after[1] < after[0]

@@ -150,9 +150,12 @@ def _types(step, found, reader):
 
 def _inputs(step, found, reader):
     """Inputs with dimensions that the script leaves open."""
+    scalars = {tensor.op for tensor, shape in step.shapes
+               if not shape and tensor.shape.rank is None}  # rates and probabilities
     for one, is_inner in found:
-        if one.type not in ("Placeholder", "IteratorGetNext", "IteratorGetNextSync",
-                            "QueueDequeueManyV2", "QueueDequeueUpToV2") or is_inner:
+        if one in scalars or is_inner or one.type not in (
+                "Placeholder", "IteratorGetNext", "IteratorGetNextSync", "QueueDequeueManyV2",
+                "QueueDequeueUpToV2"):
             continue
         for tensor in one.outputs:
             if tensor.dtype.name in ("resource", "variant", "string") or not tensor.consumers() \

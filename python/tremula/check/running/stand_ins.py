@@ -4,9 +4,11 @@ Sessions, functions, Keras' and Estimators' methods note their graphs with the R
 zeros. What the script does eagerly, and its input, is computed.
 """
 
+import collections
 import contextlib
 import functools
 import inspect
+import sys
 import threading
 
 import numpy as np
@@ -36,8 +38,13 @@ def install(recorder, for_ipu):
     patches.replace_eager_gradients(functools.partial(_eager_gradient, recorder))
     patches.wrap_models(("fit", "evaluate", "predict", "train_on_batch", "test_on_batch",
                          "predict_on_batch"), functools.partial(_keras, recorder))
-    patches.wrap_models(("save", "save_weights", "load_weights", "export"),
-                        lambda name, method: lambda *_, **__: None)
+    saved = {}  # path: model
+    patches.wrap_models(("save",), lambda *_: lambda model, path, *_, **__: saved.update(
+        {str(path): model}))
+    patches.wrap_models(("save_weights", "load_weights", "export"),
+                        lambda *_: lambda *_, **__: None)
+    patches.wrap_loading(lambda load: lambda path, *rest, **named: saved[str(path)] if str(
+        path) in saved else load(path, *rest, **named))
     patches.note_layers(lambda layer: object.__setattr__(
         layer, "_tremula_place", recorder.place()))
     patches.wrap_models(("compile",), _compile)
@@ -205,7 +212,6 @@ def _function(recorder, call_flat):
 
 def _launch(recorder, function, arguments):
     """Makes the program of a function that is called for an IPU; launching tells the Recorder."""
-    import sys
     hooks = sys.modules.get("tremula.tf.functions.hooks")
     device = hooks and hooks.device_of_call(function, arguments)
     if device:
@@ -240,6 +246,7 @@ def _keras(recorder, name, method):
         _local.batch, _local.items = _batch_of(given)
         _note_layers(recorder, self)
         try:
+            given["callbacks"] = _own_callbacks(recorder, given.get("callbacks"))
             result = _traced(recorder, self, method, name, _short(name, given, first), given)
         finally:
             _local.model, _local.kind = before
@@ -292,20 +299,33 @@ def _short(name, given, first):
     """The arguments for one step."""
     given = dict(given)
     if name == "fit":
-        given.update(epochs=first + 1, steps_per_epoch=1, verbose=0, callbacks=None)
+        given.update(epochs=first + 1, steps_per_epoch=1, verbose=0)
         if given.get("validation_data") is not None or given.get("validation_split"):
             given["validation_steps"] = 1
     elif name in ("evaluate", "predict"):
-        given.update(steps=1, verbose=0, callbacks=None)
+        given.update(steps=1, verbose=0)
+    else:
+        given.pop("callbacks")
     return given
 
 
+def _own_callbacks(recorder, callbacks):
+    """Those of the callbacks that the program wrote: Keras' own save, log and stop."""
+    def is_own(one):
+        module = sys.modules.get(type(one).__module__)
+        return recorder.is_own(getattr(module, "__file__", None) or "<none>")
+
+    given = callbacks if isinstance(callbacks, (list, tuple)) else [callbacks]
+    return [one for one in given if one is not None and is_own(one)]
+
+
 def _traced(recorder, model, method, name, short, given):
+    given = {key: value for key, value in given.items() if key in short}
     if getattr(model, "_get_shard_count", None) is None:
         return method(model, **short)
     # In the scope of an IPUStrategy: the program is made, and the call ends there.
     from tremula.tf.runtime.launching import launching
-    whole = {**given, "verbose": 0, "callbacks": None}
+    whole = {**given, "verbose": 0} if "verbose" in short else given
     recorder.modules.append((launching.lowered_by(functools.partial(method, model, **whole)),
                              name in ("fit", "train_on_batch")))
     recorder.add((id(model), name), _local.kind)
@@ -357,7 +377,7 @@ def _estimators(recorder):
     def evaluate(original):
         def traced(self, input_fn, *_, **__):
             spec = _model_fn(recorder, self, original, input_fn, "eval")
-            found = {"loss": 0.0, "global_step": 0}
+            found = collections.defaultdict(float, loss=0.0, global_step=0)
             found.update({name: 0.0 for name in getattr(spec, "eval_metric_ops", None) or {}})
             return found
         return traced

@@ -24,7 +24,8 @@ from tremula.tf.inner.patches.standing_in import (build_for_programs, count_elem
                                                   replace_monitored_sessions,
                                                   replace_session_runs, stand_in_for_data_sets,
                                                   start_no_queues, wrap_calls_from_python,
-                                                  wrap_estimators, wrap_models, write_nothing)
+                                                  wrap_estimators, wrap_loading, wrap_models,
+                                                  write_nothing)
 from tremula.tf.inner.patches.tensorflow1 import (accept_float_dimensions, answer_version,
                                                   count_resources_as_variables, restore_app_flags,
                                                   restore_data_statistics, restore_keras_modules,
@@ -49,6 +50,6 @@ __all__ = [
     "silence_deprecations", "stand_in_for_data_sets", "start_no_queues",
     "wrap_calls_from_python", "wrap_dataset_iterators", "wrap_estimators",
     "wrap_function_calls", "wrap_function_traces", "wrap_gradients", "wrap_keras_class_methods",
-    "wrap_keras_methods", "wrap_keras_saving", "wrap_models", "wrap_session",
+    "wrap_keras_methods", "wrap_keras_saving", "wrap_loading", "wrap_models", "wrap_session",
     "wrap_tape_gradients", "wrap_traced_functions", "write_nothing",
 ]

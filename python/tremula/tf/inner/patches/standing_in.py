@@ -146,6 +146,12 @@ def note_layers(note):
     wrap(tf.keras.layers.Layer, "__init__", make)
 
 
+def wrap_loading(make):
+    """Puts make(load) in the place of Keras' load(path), which gives a model that was saved."""
+    import tensorflow as tf
+    wrap(tf.keras.models, "load_model", make)
+
+
 def build_for_programs():
     """Makes graphs keep, of loops that have gradients, lists of a fixed size, as those in a program
     do: other lists cannot be lowered."""
