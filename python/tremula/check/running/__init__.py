@@ -35,7 +35,7 @@ def run(script, arguments):
         from tremula.check.running import answers, steps
         recorder = steps.Recorder(set(by_path))
         fault = _trace(script, arguments, recorder, program, log)
-        found, size = _look(recorder, report)
+        found, size = _look(recorder, report, program.for_ipu)
     if fault is not None:
         found.append(fault)
     findings = _merged(report.findings, found, by_path)
@@ -130,10 +130,10 @@ def _silently():
 
 # ---- Looking ----
 
-def _look(recorder, report):
+def _look(recorder, report, for_ipu):
     """([(rule, path, line, message)], the Size of the largest step or a text why there is none)."""
     from tremula.check.running import graphs, sizes
-    reader, found = graphs.Reader(recorder), []
+    reader, found = graphs.Reader(recorder, for_ipu), []
     batches = any(one.rule.id == "drop-remainder" for one in report.findings)
     for step in recorder.steps:
         if step.kind == "eager":

@@ -53,10 +53,11 @@ def _called(found, functions, graphs):
 
 
 class Reader:
-    """Says which line of the program made an operation."""
+    """Says which line of the program made an operation. for_ipu: whether the program says itself
+    what an IPU does."""
 
-    def __init__(self, recorder):
-        self._recorder = recorder
+    def __init__(self, recorder, for_ipu):
+        self._recorder, self.for_ipu = recorder, for_ipu
         self._known = {}
 
     def line(self, operation, step):
@@ -81,7 +82,8 @@ def findings(step, reader):
     an IPU itself: TensorFlow has refused what cannot be in that."""
     if step.graph is None or step.module is not None:
         return
-    found = operations(step)
+    found = [(one, is_inner) for one, is_inner in operations(step)
+             if not one.type.startswith("Ipu") and (not reader.for_ipu or "IPU" in one.device)]
     yield from _unsupported(step, found, reader)
     yield from _types(step, found, reader)
     yield from _inputs(step, found, reader)
