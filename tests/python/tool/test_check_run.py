@@ -46,6 +46,7 @@ open("end", "w").close()
 """
 
 
+@pytest.mark.long
 def test_keras(tool):
     tool.write("train.py", KERAS)
     found, answers = findings(tool, "train.py", "8")
