@@ -188,16 +188,18 @@ def bars(values, title, limit=None):
     most = max(*values.values(), limit or 0)
     left = 20 + 7 * max(map(len, values))
     scale = (WIDTH - left - 110) / most
-    parts = []
+    parts, line = [], left + (limit or 0) * scale
     for row, (name, value) in enumerate(values.items()):
+        at = left + value * scale + 6
+        if at < line < at + 60:  # the line would cross the number
+            at = line + 6
         over = limit is not None and value > limit
         parts += [text(left - 6, 47 + row * 26, name, "end"),
                   box(left, 32 + row * 26, value * scale, 20, "#b91c1c" if over else SHADES[5]),
-                  text(left + value * scale + 6, 47 + row * 26, grouped(value))]
+                  text(at, 47 + row * 26, grouped(value))]
     height = 36 + 26 * len(values)
     if limit:
-        x = left + limit * scale
-        parts.append(f'<path d="M{x:.1f} 26V{height - 4}" stroke="#b91c1c" '
+        parts.append(f'<path d="M{line:.1f} 26V{height - 4}" stroke="#b91c1c" '
                      'stroke-dasharray="4 3"/>')
     return Picture(title, height + 4, parts)
 

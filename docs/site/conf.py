@@ -6,6 +6,7 @@ that is no page leads to a copy of the file. The index gives the sidebar: a sect
 
 import pathlib
 import re
+import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 INDEX = "docs/README"
@@ -14,16 +15,20 @@ project = "Tremula"
 version = re.search(r'TRM_VERSION_STRING "(.*)"',
                     (ROOT / "include/tremula/tremula.h").read_text()).group(1)
 root_doc = INDEX
-extensions = ["myst_parser"]
+sys.path.insert(0, str(ROOT / "docs/site"))
+extensions = ["myst_parser", "notebooks", "phrases"]
+html_static_path = [str(ROOT / "docs/site/static")]
 # Pages that others cite, and that the index does not list.
 CITED = ["bench/*.md", "bench/notes/*.md", "src/*/README.md"]
-include_patterns = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/**.md", *CITED]
+include_patterns = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/**.md", "course/*.md",
+                    *CITED]
 # Folders without pages, so that the search for pages does not walk through environments.
 exclude_patterns = [one.name for one in ROOT.iterdir()
-                    if one.is_dir() and one.name not in ("docs", "bench", "src")]
+                    if one.is_dir() and one.name not in ("docs", "bench", "src", "course")]
 nitpicky = True
 myst_heading_anchors = 6
 
+pygments_style = "vs"  # whose colours have the contrast that small letters need
 html_theme = "furo"
 html_title = f"Tremula {version}"
 html_copy_source = False
@@ -45,6 +50,9 @@ def groups(text):
             if page not in seen:
                 seen.add(page)
                 pages.append(f"/{page}")
+            if page == "course/README":
+                pages += [f"/course/{one.stem}" for one in sorted(
+                    (ROOT / "course").glob("[0-9]*.md"))]
         yield title, pages
     yield "Measurements and towers", sorted(
         f"/{path.relative_to(ROOT).with_suffix('')}" for one in CITED for path in ROOT.glob(one))
@@ -68,7 +76,16 @@ def add_front_door(app, error):
             f'<a href="{target}">The documentation</a></html>\n')
 
 
+def mend_access(app, pagename, templatename, context, doctree):
+    """What axe-core finds in Furo's pages: headings without a level, code that no key scrolls."""
+    context["furo_navigation_tree"] = context.get("furo_navigation_tree", "").replace(
+        'class="caption" role="heading"', 'class="caption" role="heading" aria-level="2"')
+    if "body" in context:
+        context["body"] = context["body"].replace("<pre>", '<pre tabindex="0">')
+
+
 def setup(app):
+    app.connect("html-page-context", mend_access, priority=900)  # after Furo
     app.connect("source-read", add_sidebar)
     app.connect("build-finished", add_front_door)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

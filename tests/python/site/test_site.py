@@ -2,7 +2,9 @@
 without a server, the search finds and a phone's width is enough."""
 import html.parser
 import importlib.util
+import json
 import pathlib
+import re
 import shutil
 import subprocess
 import urllib.parse
@@ -14,6 +16,7 @@ PYTHON = ROOT / ".venv-docs/bin/python"
 TIMEOUT = 600_000  # milliseconds: another program may use the machine
 SEARCHES = {"IPUInfeedQueue": "docs/api.html", "trm_compile": "docs/numbers.html",
             "out of memory": "docs/flags.html"}
+AXE = ROOT / "build/web/node_modules/axe-core/axe.min.js"
 
 pytestmark = [pytest.mark.long, pytest.mark.skipif(
     not PYTHON.exists(), reason="no .venv-docs: make docs makes it")]
@@ -144,3 +147,64 @@ def test_the_page_follows_the_readers_scheme(site, browser, scheme):
     light = page.evaluate("parseInt(getComputedStyle(document.body).backgroundColor.slice(4))")
     assert (light > 128) == (scheme == "light")
     page.close()
+
+
+def test_the_search_finds_phrases(site, browser):
+    """Sphinx's own drops "of" and knows no order."""
+    page = browser.new_page()
+    page.set_default_timeout(TIMEOUT)
+    for words, wanted in (("out of memory", "course/05_it_does_not_fit.html#"),
+                          ('"multiplied by a large factor"', None)):
+        page.goto((site / "search.html").as_uri() + "?q=" + urllib.parse.quote(words))
+        page.wait_for_selector(".phrases p")
+        found = page.eval_on_selector_all(".phrases li", """all => all.map(one => [
+            one.querySelector("a").href, one.querySelector(".part").textContent])""")
+        assert found
+        assert all(words.strip('"') in part.lower() for _, part in found)
+        assert wanted is None or any(wanted in link for link, _ in found)
+    page.goto((site / "search.html").as_uri() + "?q=memory+of+out")
+    page.wait_for_selector(".phrases p")
+    assert page.locator(".phrases li").count() == 0
+    page.close()
+
+
+@pytest.mark.parametrize("name", ["docs/README", "docs/keras", "docs/flags", "search",
+                                  "course/01_first_program", "course/04_reading_a_profile"])
+def test_axe_finds_nothing_serious(site, browser, name):
+    if not AXE.exists():
+        pytest.skip("axe-core is not installed (make test installs it)")
+    page = browser.new_page()
+    page.set_default_timeout(TIMEOUT)
+    page.goto((site / f"{name}.html").as_uri() + ("?q=out+of+memory" if name == "search" else ""))
+    page.add_script_tag(path=str(AXE))
+    found = page.evaluate("axe.run(document, {resultTypes: ['violations'], iframes: false})")
+    serious = [(one["id"], one["nodes"][0]["html"][:200], one["nodes"][0]["failureSummary"][:300])
+               for one in found["violations"]
+               if one["impact"] in ("serious", "critical")]
+    page.close()
+    assert serious == []
+
+
+def test_a_notebook_shows_what_its_cells_showed(tmp_path):
+    """A picture, a text, and a page in a frame, which becomes a file of its own."""
+    (tmp_path / "course").mkdir()
+    (tmp_path / "docs/site").mkdir(parents=True)
+    (tmp_path / "docs/README.md").write_text("# Index\n\n[1](../course/README.md)\n")
+    (tmp_path / "course/README.md").write_text("# Course\n")
+    (tmp_path / "course/01_a.md").write_text(
+        "# A\n\n```{code-cell} python\nx = 1\n```\n\n```{code-cell} python\nx\n```\n")
+    shutil.copytree(ROOT / "docs/site", tmp_path / "docs/site", dirs_exist_ok=True)
+    (tmp_path / "include/tremula").mkdir(parents=True)
+    shutil.copy(ROOT / "include/tremula/tremula.h", tmp_path / "include/tremula")
+    (tmp_path / "build/course").mkdir(parents=True)
+    frame = '<iframe srcdoc="&lt;p&gt;a &amp;quot;page&amp;quot;&lt;/p&gt;"></iframe>'
+    (tmp_path / "build/course/01_a.json").write_text(json.dumps([
+        [["text/plain", "printed <b>\n"]],
+        [["image/svg+xml", "<svg><title>t</title></svg>"], ["text/html", frame]]]))
+    done = subprocess.run([PYTHON, "-m", "sphinx", "-q", "-W", "-c", tmp_path / "docs/site",
+                           tmp_path, tmp_path / "out"], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    text = (tmp_path / "out/course/01_a.html").read_text()
+    assert "printed &lt;b&gt;" in text and "<svg><title>t</title></svg>" in text
+    name = re.search(r'<iframe src="\.\./(_static/analyser-\w+\.html)"', text)[1]
+    assert (tmp_path / "out" / name).read_text() == "<p>a &quot;page&quot;</p>"
