@@ -1,6 +1,7 @@
 """The folders of src/ are in layers: each includes only itself and those before it. So are those of
 python/tremula/tf: the API is over the runtime."""
 import ast
+import functools
 import pathlib
 import re
 import sys
@@ -129,18 +130,21 @@ def test_the_plugin_and_the_tools_alone_inspect():
     assert others == {"src/compile/inspect.c", "src/hlo/trivial.c"}
 
 
+@functools.cache
 def imported_modules(path):
     """What a Python file imports, at its head, in a function or by import_module("..."): absolute
     names."""
+    names = []
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Call) and getattr(
                 node.func, "attr", getattr(node.func, "id", "")) == "import_module":
-            yield from (one.value for one in node.args[:1] if isinstance(one, ast.Constant))
+            names += [one.value for one in node.args[:1] if isinstance(one, ast.Constant)]
         if isinstance(node, ast.Import):
-            yield from (one.name for one in node.names)
+            names += [one.name for one in node.names]
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path.relative_to(ROOT)}: a relative import"
-            yield from (f"{node.module}.{one.name}" for one in node.names)
+            names += [f"{node.module}.{one.name}" for one in node.names]
+    return names
 
 
 def test_the_runtime_imports_nothing_of_the_api():
@@ -195,6 +199,7 @@ def product_files():
     return sorted(path for path in PYTHON.rglob("*.py"))
 
 
+@functools.cache
 def private_names(path):
     """The names of TensorFlow's private modules that a file imports, by a statement or by a call of
     import_module()."""

@@ -5,6 +5,7 @@ import pathlib
 import subprocess
 import sys
 
+import interpreter
 import pytest
 
 CASE = pathlib.Path(__file__).with_name("case_collectives.py")
@@ -12,8 +13,8 @@ CASE = pathlib.Path(__file__).with_name("case_collectives.py")
 
 @pytest.mark.smoke
 def test_started_by_poprun(mpi_poprun, python_environment):
-    text = mpi_poprun.ok("--num-replicas=4", "--num-instances=2", sys.executable, CASE, "poprun",
-                         **python_environment)
+    text = mpi_poprun.ok("--num-replicas=4", "--num-instances=2",
+                         interpreter.stand_in(), CASE, "poprun", **python_environment)
     assert sorted(text.splitlines()) == ["[1,0]<stdout>: done", "[1,1]<stdout>: done"]
 
 

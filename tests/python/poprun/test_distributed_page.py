@@ -5,8 +5,9 @@ import re
 import shlex
 import shutil
 import subprocess
-import sys
 import textwrap
+
+import interpreter
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 PAGE = (ROOT / "docs/distributed.md").read_text()
@@ -24,7 +25,7 @@ def test_every_command(mpi_poprun, python_environment):
     hello = re.search(r"^    # hello.py\n((?:^    .*\n)+)", PAGE, re.M)[1]
     (mpi_poprun.folder / "hello.py").write_text(textwrap.dedent(hello))
     shutil.copytree(ROOT / "examples", mpi_poprun.folder / "examples")
-    commands = {"python": [sys.executable], "poprun": mpi_poprun.command,
+    commands = {"python": [interpreter.stand_in()], "poprun": mpi_poprun.command,
                 "mpirun": [mpi_poprun.environment["TREMULA_MPIRUN"], "--allow-run-as-root"]}
     tried = 0
     for command, lines in shown():

@@ -4,8 +4,8 @@ compiles for all, with a cache and without."""
 import os
 import pathlib
 import subprocess
-import sys
 
+import interpreter
 import numpy as np
 import pytest
 
@@ -16,9 +16,9 @@ def start(folder, name, *launcher, kind, flags=""):
     """training.py; its results go to <name>-<instance>.npz."""
     environment = {**os.environ, "TREMULA_RUNTIME_DIR": str(folder / "run"), "OMP_NUM_THREADS": "2",
                    "POPLAR_LOG_LEVEL": "INFO", "TF_POPLAR_FLAGS": flags}
-    return subprocess.Popen([*launcher, sys.executable, SCRIPT, folder / f"{name}-%d.npz", kind],
-                            env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                            text=True)
+    return subprocess.Popen(
+        [*launcher, interpreter.stand_in(), SCRIPT, folder / f"{name}-%d.npz", kind],
+        env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
 
 @pytest.mark.parametrize("instances", [2, pytest.param(4, marks=pytest.mark.long)])

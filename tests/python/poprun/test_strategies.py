@@ -3,8 +3,8 @@ the bits of one instance with four."""
 
 import json
 import pathlib
-import sys
 
+import interpreter
 import numpy as np
 import pytest
 
@@ -16,8 +16,8 @@ def results(mpi_poprun, python_environment):
     """Of both instances, and of one alone. Its folder has their checkpoints."""
     folder = mpi_poprun.folder
     for count in (2, 1):
-        mpi_poprun.ok("--num-replicas=4", f"--num-instances={count}", sys.executable, CASE, folder,
-                      **python_environment)
+        mpi_poprun.ok("--num-replicas=4", f"--num-instances={count}",
+                      interpreter.stand_in(), CASE, folder, **python_environment)
     return [json.loads((folder / f"{name}.json").read_text()) for name in ("2_0", "2_1", "1_0")]
 
 

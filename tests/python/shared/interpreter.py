@@ -27,8 +27,9 @@ import threading
 TIMEOUT = 600
 # OMP_*: libgomp reads it, which comes with libtremula. TF_CPP_VMODULE: Tremula reads it late, and
 # no test looks at what TensorFlow makes of it.
-VARYING = ("FAILING_", "OMP_", "POPDIST_", "POPLAR_", "POPLIBS_", "PVTI_", "PYTEST_",
-           "PYTHONPATH", "TF_CONFIG", "TF_CPP_VMODULE", "TF_POPLAR_", "TREMULA_", "XLA_FLAGS")
+VARYING = ("FAILING_", "OMPI_", "OMP_", "OPAL_", "PMIX_", "POPDIST_", "POPLAR_", "POPLIBS_",
+           "PRTE_", "PVTI_", "PYTEST_", "PYTHONPATH", "TF_CONFIG", "TF_CPP_VMODULE",
+           "TF_POPLAR_", "TREMULA_", "XLA_FLAGS")
 MOST_SERVERS = 2  # each takes 250 MB
 
 _servers = collections.OrderedDict()
@@ -72,6 +73,20 @@ def _fork(env, files):
 PR_SET_CHILD_SUBREAPER = 36  # linux/prctl.h
 
 
+def _start(env, files):
+    """The pid of a program of the files (request, standard streams), which is our child: the
+    server's child forks it and ends, and then the kernel gives it to us."""
+    prctl = ctypes.CDLL(None).prctl
+    with _lock:
+        server = _server(env)
+        prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+        try:
+            server.send(files)
+            return server.receive()
+        finally:
+            prctl(PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
+
+
 class Popen(subprocess.Popen):
     """A program that runs meanwhile, as subprocess.Popen([sys.executable, *arguments]) starts it,
     with its streams, env and cwd. It is a child of this process: it has a pid and can be killed."""
@@ -82,21 +97,13 @@ class Popen(subprocess.Popen):
 
     def _execute_child(self, args, executable, preexec_fn, close_fds, pass_fds, cwd, env,
                        startupinfo, creationflags, shell, *rest):
-        # The server's child forks and ends; then the kernel gives us what it has forked.
         pipes = rest[:6]  # (its end, ours) of standard input, (ours, its end) of the others
         streams = [one if one != -1 else i for i, one in enumerate((pipes[0], pipes[3], pipes[5]))]
-        prctl = ctypes.CDLL(None, use_errno=True).prctl
         try:
-            with tempfile.TemporaryFile() as request, _lock:
+            with tempfile.TemporaryFile() as request:
                 request.write(json.dumps([args[1:], env, str(cwd or os.getcwd())]).encode())
                 request.seek(0)
-                server = _server(env)
-                prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-                try:
-                    server.send([request.fileno(), *streams])
-                    self.pid = server.receive()
-                finally:
-                    prctl(PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
+                self.pid = _start(env, [request.fileno(), *streams])
             self._child_created = True
         finally:
             self._close_pipe_fds(*pipes)
@@ -126,7 +133,7 @@ request = os.memfd_create("request")
 os.write(request, json.dumps([sys.argv[1:], dict(os.environ), os.getcwd()]).encode())
 with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as server:
     server.connect({address!r})
-    socket.send_fds(server, [b"run"], [request, 1, 2])
+    socket.send_fds(server, [b"run"], [request, 0, 1, 2])
     status = int(server.recv(16))
 if status < 0:
     signal.signal(-status, signal.SIG_DFL)
@@ -155,17 +162,23 @@ def stand_in():
 def _serve_stand_ins(listener):
     while True:
         client, _ = listener.accept()
-        with client:
-            _, files, _, _ = socket.recv_fds(client, 16, 3)
+        threading.Thread(target=_serve_stand_in, args=[client], daemon=True).start()
+
+
+def _serve_stand_in(client):
+    """For one stand-in; several may run at once and talk to each other."""
+    with client:
+        _, files, _, _ = socket.recv_fds(client, 16, 4)
+        try:
             with open(os.dup(files[0])) as file:
                 file.seek(0)
                 env = json.load(file)[1]
             os.lseek(files[0], 0, os.SEEK_SET)
-            try:
-                client.send(str(_fork(env, files)).encode())
-            finally:
-                for one in files:
-                    os.close(one)
+            pid = _start(env, files)
+        finally:
+            for one in files:
+                os.close(one)
+        client.send(str(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])).encode())
 
 
 class _Server:
