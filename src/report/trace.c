@@ -15,8 +15,8 @@
 #include "report/database.h"
 #include "report/write.h"
 
-/* IO_TURNS: for loops and stages with I/O tiles, whose overlap is a share of all iterations. */
-enum { TURNS = 2, IO_TURNS = 32, MOST_ROWS = 200000, MOST_SLOTS = 256 };
+/* IO_ITERATIONS: for loops and stages with I/O tiles, whose overlap is a share of all of them. */
+enum { ITERATIONS = 2, IO_ITERATIONS = 32, MOST_ROWS = 200000, MOST_SLOTS = 256 };
 
 typedef struct tracer {
   const trm_program *program;
@@ -32,7 +32,7 @@ typedef struct tracer {
 typedef struct frame {
   uint32_t step;  /* the parent; TRM_NO_INDEX: the steps that the caller gave */
   uint32_t child; /* the next child */
-  uint64_t turn;
+  uint64_t iteration;
 } frame;
 
 static trm_status put(tracer *t, const char *type, int64_t program, int64_t set, int64_t ipu,
@@ -62,22 +62,22 @@ static bool has_branches(const trm_program_step *step) {
   return step->type == TRM_STEP_TYPE_IF || step->type == TRM_STEP_TYPE_SWITCH;
 }
 
-/* The cycles of one iteration of a step (*out_turn) less the cycles of its children. */
-static int64_t own_cycles(const trm_program *p, uint32_t s, int64_t *out_turn) {
+/* The cycles of one iteration of a step (*out_iteration) less the cycles of its children. */
+static int64_t own_cycles(const trm_program *p, uint32_t s, int64_t *out_iteration) {
   const trm_program_step *step = &p->steps[s];
   int64_t sum = 0;
   for (uint32_t c = s + 1; c < step->end; c = p->steps[c].end) {
     if (!has_branches(step) || c == step->taken) sum = trm_add_cycles(sum, p->steps[c].cycles);
   }
-  const int64_t turns = step->repeat_count > 0 ? (int64_t)step->repeat_count : 1;
-  *out_turn = step->cycles / turns;
-  return *out_turn - sum;
+  const int64_t iterations = step->repeat_count > 0 ? (int64_t)step->repeat_count : 1;
+  *out_iteration = step->cycles / iterations;
+  return *out_iteration - sum;
 }
 
 static trm_status begin_turn(tracer *t, frame *f, trm_error *error) {
   const trm_program_step *step = &t->program->steps[f->step];
-  int64_t turn;
-  const int64_t own = own_cycles(t->program, f->step, &turn);
+  int64_t iteration;
+  const int64_t own = own_cycles(t->program, f->step, &iteration);
   f->child = has_branches(step) ? step->taken : f->step + 1;
   if (own <= 0) return TRM_OK; /* negative: the sums have reached their limit */
   return add(t, f->step, 1, own, error);
@@ -90,8 +90,8 @@ static trm_status trace_io_loop(tracer *t, uint32_t loop, trm_error *error);
 static bool has_io_tiles(const trm_program *p, uint32_t s) {
   const trm_program_step *step = &p->steps[s];
   if (step->type != TRM_STEP_TYPE_REPEAT && step->type != TRM_STEP_TYPE_REPEAT_WHILE) return false;
-  const trm_io_turn turn = trm_io_turn_of(p, s);
-  return turn.in + turn.out > 0;
+  const trm_io_iteration iteration = trm_io_iteration_of(p, s);
+  return iteration.in + iteration.out > 0;
 }
 
 static bool is_pipeline(const trm_program *p, uint32_t s) {
@@ -109,18 +109,18 @@ static trm_status walk(tracer *t, uint32_t begin, uint32_t end, trm_error *error
     frame *top = &stack.items[stack.count - 1];
     const trm_program_step *parent = top->step == TRM_NO_INDEX ? NULL : &p->steps[top->step];
     if (top->child >= (parent != NULL ? parent->end : end)) {
-      const uint64_t left = parent != NULL && parent->repeat_count > top->turn
-                                ? parent->repeat_count - top->turn - 1
+      const uint64_t left = parent != NULL && parent->repeat_count > top->iteration
+                                ? parent->repeat_count - top->iteration - 1
                                 : 0;
-      if (left > 0 && top->turn + 1 < TURNS) {
-        ++top->turn;
+      if (left > 0 && top->iteration + 1 < ITERATIONS) {
+        ++top->iteration;
         TRY_OR_GOTO(begin_turn(t, top, error), done);
         continue;
       }
       if (left > 0) {
-        int64_t turn;
-        own_cycles(p, top->step, &turn);
-        TRY_OR_GOTO(add(t, top->step, left, trm_multiply_cycles(left, turn), error), done);
+        int64_t iteration;
+        own_cycles(p, top->step, &iteration);
+        TRY_OR_GOTO(add(t, top->step, left, trm_multiply_cycles(left, iteration), error), done);
       }
       --stack.count;
       continue;
@@ -199,27 +199,27 @@ static trm_status trace_side_by_side(tracer *t, const side_by_side *o, trm_error
 /* A loop whose feeds go through I/O tiles: the first element comes in, iterations follow, the last
  * results go out. */
 static trm_status trace_io_loop(tracer *t, uint32_t loop, trm_error *error) {
-  const trm_io_turn turn = trm_io_turn_of(t->program, loop);
-  const uint64_t turns = t->program->steps[loop].repeat_count;
+  const trm_io_iteration iteration = trm_io_iteration_of(t->program, loop);
+  const uint64_t iterations = t->program->steps[loop].repeat_count;
   side_by_side o = {.loop = loop,
                     .stage = -1,
                     .again = -1,
-                    .compute = turn.compute,
+                    .compute = iteration.compute,
                     .own = t->program->target->loop_iteration_cycles};
   TRY(walk_ways(t, loop, IN, -1, error));
-  if (turns > 1) {
-    o.streams = IN, o.io = turn.in;
+  if (iterations > 1) {
+    o.streams = IN, o.io = iteration.in;
     TRY(trace_side_by_side(t, &o, error));
   }
-  o.streams = IN | OUT, o.io = turn.in + turn.out;
-  uint64_t left = turns > 2 ? turns - 2 : 0;
-  for (int shown = 0; shown < IO_TURNS && left > 0 && t->rows < MOST_ROWS; ++shown, --left) {
+  o.streams = IN | OUT, o.io = iteration.in + iteration.out;
+  uint64_t left = iterations > 2 ? iterations - 2 : 0;
+  for (int shown = 0; shown < IO_ITERATIONS && left > 0 && t->rows < MOST_ROWS; ++shown, --left) {
     TRY(trace_side_by_side(t, &o, error));
   }
   if (left > 0) {
     TRY(add(t, loop, left, trm_multiply_cycles(left, trm_most(o.io, o.compute)), error));
   }
-  o.streams = turns > 1 ? OUT : 0, o.io = turns > 1 ? turn.out : 0;
+  o.streams = iterations > 1 ? OUT : 0, o.io = iterations > 1 ? iteration.out : 0;
   TRY(trace_side_by_side(t, &o, error));
   return walk_ways(t, loop, OUT, -1, error);
 }
@@ -240,7 +240,7 @@ static trm_status trace_mini_batch(tracer *t, uint32_t entry, uint64_t m, uint64
                                    trm_error *error) {
   const trm_pipeline *pipeline = &t->program->pipeline;
   const trm_pipeline_stage *stage = &pipeline->stages[entry];
-  const uint64_t shown = stage->io_cycles > 0 ? IO_TURNS : TURNS;
+  const uint64_t shown = stage->io_cycles > 0 ? IO_ITERATIONS : ITERATIONS;
   if (m < shown && count == 1 && t->rows < MOST_ROWS) {
     const bool again = stage->is_backward && pipeline->recomputation;
     const side_by_side o = {.loop = pipeline->loop_step,
@@ -335,7 +335,8 @@ static trm_status trace_all_slots(pipeline_trace *o, trm_error *error) {
   const bool sequential = pipeline->schedule == TRM_PIPELINE_SEQUENTIAL;
   const uint64_t slots = pipeline->num_entries + o->stride * (pipeline->mini_batches - 1);
   uint64_t most = MOST_SLOTS;
-  if (sequential && most < TURNS * pipeline->num_entries) most = TURNS * pipeline->num_entries;
+  if (sequential && most < ITERATIONS * pipeline->num_entries)
+    most = ITERATIONS * pipeline->num_entries;
   const int64_t end = trm_add_cycles(t->clock, pipeline->total_cycles);
   uint64_t slot = 0;
   for (; slot < slots && slot < most; ++slot) {

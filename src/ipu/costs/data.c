@@ -41,9 +41,9 @@ const char *trm_tile_type_word(trm_dtype dtype) {
   }
 }
 
-static void add_wish(trm_tile_cost *cost, uint32_t operand, const trm_mapping *mapping) {
-  cost->wishes[cost->num_wishes++] =
-      (trm_tile_wish){.operand = operand, .mapping = *mapping, .kind = TRM_WISH_TABLE};
+static void add_preference(trm_tile_cost *cost, uint32_t operand, const trm_mapping *mapping) {
+  cost->preferences[cost->num_preferences++] =
+      (trm_tile_preference){.operand = operand, .mapping = *mapping, .kind = TRM_PREFERENCE_TABLE};
 }
 
 /* 25 + W (39 + (24 + 2 copies) slices): DynamicSlice1D in popopsCycleEstimators.cpp of poplibs. */
@@ -74,7 +74,7 @@ trm_status trm_tile_slice(const trm_tile_request *request, trm_tile_cost *cost, 
     }
   }
   const trm_mapping place = sliceable(request, table->shape.dtype, shape);
-  add_wish(cost, 0, &place);
+  add_preference(cost, 0, &place);
   const bool there = !table->is_view && trm_mapping_same_place(&table->mapping, &place);
   if (!there) TRY(trm_tile_bring(request, cost, table, &place, error));
   const int64_t slice_dims[2] = {slices, shape.columns};
@@ -85,7 +85,7 @@ trm_status trm_tile_slice(const trm_tile_request *request, trm_tile_cost *cost, 
   trm_tile_incoming incoming = {0};
   if (update) {
     trm_tile_incoming_add(&incoming, &request->operands[1], &slice_place);
-    add_wish(cost, 1, &slice_place);
+    add_preference(cost, 1, &slice_place);
   }
   const int64_t index_bytes = 4 * (int64_t)trm_most(1, table->shape.rank);
   incoming.in_worst += index_bytes; /* the offsets, which every tile needs */

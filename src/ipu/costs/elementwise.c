@@ -247,7 +247,8 @@ static int32_t choose_leader(const body *b, const trm_shape *result) {
 
 /* Of operands of full size, asks to allocate those that can move with the mapping of the first that
  * cannot, or else of the leader. */
-static void wish_to_follow(const trm_tile_request *request, trm_tile_cost *cost, int32_t leader) {
+static void preference_to_follow(const trm_tile_request *request, trm_tile_cost *cost,
+                                 int32_t leader) {
   if (leader < 0) return;
   const int64_t count = trm_shape_count(&request->operands[leader].shape);
   uint32_t followed = (uint32_t)leader;
@@ -260,12 +261,12 @@ static void wish_to_follow(const trm_tile_request *request, trm_tile_cost *cost,
         continue;
       }
       if (moving == 0 && first->is_movable && !other->is_movable) followed = k;
-      if (moving == 0 || !other->is_movable || cost->num_wishes == TRM_MAX_WISHES ||
+      if (moving == 0 || !other->is_movable || cost->num_preferences == TRM_MAX_WISHES ||
           trm_mapping_same_place(&first->mapping, &other->mapping)) {
         continue;
       }
-      cost->wishes[cost->num_wishes++] =
-          (trm_tile_wish){.operand = k, .mapping = first->mapping, .kind = TRM_WISH_FOLLOW};
+      cost->preferences[cost->num_preferences++] = (trm_tile_preference){
+          .operand = k, .mapping = first->mapping, .kind = TRM_PREFERENCE_FOLLOW};
     }
   }
 }
@@ -409,7 +410,7 @@ static trm_status cost_fusion(const trm_tile_request *request, trm_tile_cost *co
   trm_mapping place = cost->results[0].mapping;
   const int32_t leader = choose_leader(&b, trm_shape_leaf(&request->instruction->shape, 0));
   if (leader >= 0) place = request->operands[leader].mapping;
-  wish_to_follow(request, cost, leader);
+  preference_to_follow(request, cost, leader);
   const bool dies =
       leader >= 0 && request->operands[leader].dies && !request->operands[leader].is_view;
   b.written = dies ? leader : -1;
@@ -451,7 +452,7 @@ static trm_status cost_single(const trm_tile_request *request, trm_tile_cost *co
   body b = {.request = request, .cost = cost, .computation = request->computation, .count = 1};
   trm_mapping place = cost->results[0].mapping;
   const int32_t leader = choose_leader(&b, &instruction->shape);
-  wish_to_follow(request, cost, leader);
+  preference_to_follow(request, cost, leader);
   if (leader >= 0) {
     place = trm_mapping_like(&request->operands[leader].mapping, instruction->shape.dtype);
     cost->results[0].mapping = place;

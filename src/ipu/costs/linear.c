@@ -408,8 +408,10 @@ static trm_status fetch_operands(const trm_tile_request *request, trm_tile_cost 
       TRY(fetch_operand(request, cost, k, &place, operands, error));
       operands->read_in_place += operands->is_there[k] ? (int64_t)in_place[k] : 0;
     }
-    cost->wishes[cost->num_wishes++] = (trm_tile_wish){
-        .operand = k, .mapping = place, .kind = k == 0 ? TRM_WISH_ACTIVATION : TRM_WISH_WEIGHTS};
+    cost->preferences[cost->num_preferences++] =
+        (trm_tile_preference){.operand = k,
+                              .mapping = place,
+                              .kind = k == 0 ? TRM_PREFERENCE_ACTIVATION : TRM_PREFERENCE_WEIGHTS};
   }
   return TRM_OK;
 }

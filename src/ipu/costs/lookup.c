@@ -67,12 +67,12 @@ static trm_slice_plan plan_table(const trm_tile_request *request, trm_slice_prob
   return trm_slice_plan_make(request, &problem);
 }
 
-/* Wishes the table at its planned place. Returns whether it lies there. */
-static bool wish_table(const trm_tile_request *request, trm_tile_cost *cost, uint32_t k,
-                       const trm_slice_plan *plan) {
+/* Asks for the table at its planned place. Returns whether it lies there. */
+static bool prefer_table(const trm_tile_request *request, trm_tile_cost *cost, uint32_t k,
+                         const trm_slice_plan *plan) {
   const trm_tile_operand *table = &request->operands[k];
-  cost->wishes[cost->num_wishes++] =
-      (trm_tile_wish){.operand = k, .mapping = plan->table, .kind = TRM_WISH_TABLE};
+  cost->preferences[cost->num_preferences++] =
+      (trm_tile_preference){.operand = k, .mapping = plan->table, .kind = TRM_PREFERENCE_TABLE};
   return !table->is_view && trm_mapping_same_place(&table->mapping, &plan->table);
 }
 
@@ -123,7 +123,7 @@ trm_status trm_tile_gather(const trm_tile_request *request, trm_tile_cost *cost,
   const trm_slice_problem problem = gather_problem(request->instruction, &table->shape);
   trm_slice_plan plan = plan_table(request, problem);
   plan.lookups = trm_ceil_divide(problem.lookups, plan.lookup_parts);
-  if (!wish_table(request, cost, 0, &plan)) {
+  if (!prefer_table(request, cost, 0, &plan)) {
     TRY(trm_tile_bring_to_read(request, cost, table, &plan.table, error));
   }
   const trm_dtype dtype = table->shape.dtype;
@@ -208,7 +208,7 @@ static trm_status add_update(const trm_tile_request *request, trm_tile_cost *cos
       scatter_problem(request->instruction, &table->shape, &updates->shape);
   trm_slice_plan plan = plan_table(request, problem);
   plan.lookups = trm_ceil_divide(problem.lookups, plan.lookup_parts);
-  const bool there = wish_table(request, cost, k, &plan);
+  const bool there = prefer_table(request, cost, k, &plan);
   if (!there) TRY(trm_tile_bring(request, cost, table, &plan.table, error));
   const uint32_t tiles = tiles_of(&plan);
   const int64_t index_bytes =
@@ -245,7 +245,7 @@ trm_status trm_tile_scatter(const trm_tile_request *request, trm_tile_cost *cost
   for (uint32_t k = 0; k < arrays && k < cost->num_results; ++k) {
     TRY(add_update(request, cost, k, &request->operands[arrays], &request->operands[arrays + 1 + k],
                    error));
-    if (cost->num_wishes + 1 >= sizeof cost->wishes / sizeof *cost->wishes) break;
+    if (cost->num_preferences + 1 >= sizeof cost->preferences / sizeof *cost->preferences) break;
   }
   return TRM_OK;
 }

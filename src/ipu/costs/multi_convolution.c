@@ -86,9 +86,9 @@ static trm_status add_convolution(const trm_tile_request *request, const trm_com
     cost->results[r] = one.results[0];
     cost->temporary_worst += one.temporary_worst;
     cost->temporary_total += one.temporary_total;
-    for (uint32_t w = 0; w < one.num_wishes && cost->num_wishes < TRM_MAX_WISHES; ++w) {
-      cost->wishes[cost->num_wishes] = one.wishes[w];
-      cost->wishes[cost->num_wishes++].operand += 2 * r;
+    for (uint32_t w = 0; w < one.num_preferences && cost->num_preferences < TRM_MAX_WISHES; ++w) {
+      cost->preferences[cost->num_preferences] = one.preferences[w];
+      cost->preferences[cost->num_preferences++].operand += 2 * r;
     }
     if (cost->note == NULL) cost->note = one.note;
     if (cost->plan == NULL || one.plan == NULL) {

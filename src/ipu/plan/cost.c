@@ -64,10 +64,10 @@ static void evaluate_operands(const plan_problem *p, const plan_channels *c,
 
 /* Rearranging operands and output, on `used` tiles: once, or, if the iterations cut both operands,
  * in each iteration the part that it reads. */
-static void evaluate_rearranging(const plan_problem *p, int64_t used, bool sums_turns,
+static void evaluate_rearranging(const plan_problem *p, int64_t used, bool sums_iterations,
                                  plan_cost *out) {
   const trm_target *target = p->target;
-  out->rearranges = sums_turns ? out->turns : 1;
+  out->rearranges = sums_iterations ? out->iterations : 1;
   if (p->rearranged_operands + p->rearranged_output == 0) return;
   out->rearranged_bytes = plan_ceil_div(p->rearranged_operands, used * out->rearranges);
   out->output_rearranged_bytes = plan_ceil_div(p->rearranged_output, used);
@@ -85,23 +85,24 @@ static void evaluate_rearranging(const plan_problem *p, int64_t used, bool sums_
 
 /* The cycles of all iterations and of what comes before and after them. Each exchange and each
  * compute set begins with cycles of its own: `step` and `launch`. */
-static uint64_t total_cycles(const trm_target *target, bool sums_turns, const plan_cost *cost) {
+static uint64_t total_cycles(const trm_target *target, bool sums_iterations,
+                             const plan_cost *cost) {
   const uint64_t launch = target->compute_set_cycles;
   const uint64_t step = trm_target_step_cycles(target);
-  uint64_t turn = cost->partials + launch;
-  if (cost->exchange > 0) turn += cost->exchange + step;
-  if (cost->slice > 0) turn += cost->slice + launch;
-  if (cost->narrow > 0) turn += cost->narrow + launch;
+  uint64_t iteration = cost->partials + launch;
+  if (cost->exchange > 0) iteration += cost->exchange + step;
+  if (cost->slice > 0) iteration += cost->slice + launch;
+  if (cost->narrow > 0) iteration += cost->narrow + launch;
   for (uint32_t s = 0; s < cost->num_stages; ++s) {
-    turn += cost->stages[s].exchange + cost->stages[s].compute + step + launch;
+    iteration += cost->stages[s].exchange + cost->stages[s].compute + step + launch;
   }
-  if (cost->add > 0) turn += cost->add + launch;
-  if (cost->update > 0) turn += cost->update + launch;
-  if (cost->turns > 1) turn += target->loop_iteration_cycles;
-  if (cost->cast > 0 && !sums_turns) turn += cost->cast + launch;
+  if (cost->add > 0) iteration += cost->add + launch;
+  if (cost->update > 0) iteration += cost->update + launch;
+  if (cost->iterations > 1) iteration += target->loop_iteration_cycles;
+  if (cost->cast > 0 && !sums_iterations) iteration += cost->cast + launch;
 
-  uint64_t cycles = turn * (uint64_t)cost->turns;
-  if (cost->cast > 0 && sums_turns) cycles += cost->cast + launch;
+  uint64_t cycles = iteration * (uint64_t)cost->iterations;
+  if (cost->cast > 0 && sums_iterations) cycles += cost->cast + launch;
   if (cost->broadcast_exchange > 0) cycles += cost->broadcast_exchange + step;
   if (cost->rearranged_bytes > 0) {
     cycles += (uint64_t)cost->rearranges *
@@ -122,17 +123,18 @@ static int64_t convolve_bytes(const plan_problem *p, const plan_channels *c, int
          cost->worker_bytes + spare;
 }
 
-/* The broadcast input, operands that were rearranged before the loop, and the sum of the turns. */
-static int64_t held_bytes(const plan_problem *p, bool sums_turns, const plan_cost *cost) {
+/* The broadcast input, operands that were rearranged before the loop, and the sum of the
+ * iterations. */
+static int64_t held_bytes(const plan_problem *p, bool sums_iterations, const plan_cost *cost) {
   int64_t held = cost->broadcast ? cost->input_bytes : 0;
-  if (cost->turns > 1 && !sums_turns) held += cost->rearranged_bytes;
-  if (sums_turns) held += cost->outputs * p->exchanged_bytes;
+  if (cost->iterations > 1 && !sums_iterations) held += cost->rearranged_bytes;
+  if (sums_iterations) held += cost->outputs * p->exchanged_bytes;
   return held;
 }
 
 /* Temporary memory of a tile: the largest of the moments, and the data that lives over all
  * iterations. `cast_from`: bytes of an element that the cast reads. */
-static int64_t temporary_bytes(const plan_problem *p, uint32_t cast_from, bool sums_turns,
+static int64_t temporary_bytes(const plan_problem *p, uint32_t cast_from, bool sums_iterations,
                                const plan_cost *cost) {
   const int64_t partials = cost->partial_elements;
   int64_t moment = plan_max(cost->convolve_bytes,
@@ -140,7 +142,7 @@ static int64_t temporary_bytes(const plan_problem *p, uint32_t cast_from, bool s
   if (cost->narrow > 0) {
     moment = plan_max(moment, partials * (int64_t)(p->partial_bytes + p->exchanged_bytes));
   }
-  if (cost->cast > 0 && !sums_turns) {
+  if (cost->cast > 0 && !sums_iterations) {
     moment = plan_max(moment, cost->outputs * (int64_t)(cast_from + p->out_bytes));
   }
   int64_t elements = partials;
@@ -157,8 +159,8 @@ void plan_cost_evaluate(const plan_problem *p, const plan_channels *c, const pla
                         bool broadcast, plan_cost *out) {
   memset(out, 0, sizeof *out);
   const trm_target *target = p->target;
-  const bool sums_turns = c->in_serial > 1;
-  out->turns = (int64_t)c->in_serial * c->out_serial;
+  const bool sums_iterations = c->in_serial > 1;
+  out->iterations = (int64_t)c->in_serial * c->out_serial;
   out->broadcast = broadcast;
   int64_t kernel_parts = 1;
   for (uint32_t d = 0; d < p->shape.num_dims; ++d) kernel_parts *= c->kernel[d];
@@ -168,9 +170,9 @@ void plan_cost_evaluate(const plan_problem *p, const plan_channels *c, const pla
   out->partial_elements = partials;
 
   evaluate_operands(p, c, at, out);
-  evaluate_rearranging(p, depth * c->groups * c->out_parallel * at->parts, sums_turns, out);
-  const int64_t slice_bytes = out->turns > 1 ? plan_ceil_div(out->weight_bytes, at->parts) : 0;
-  if (out->turns > 1) out->slice = plan_slice_cycles(target, slice_bytes);
+  evaluate_rearranging(p, depth * c->groups * c->out_parallel * at->parts, sums_iterations, out);
+  const int64_t slice_bytes = out->iterations > 1 ? plan_ceil_div(out->weight_bytes, at->parts) : 0;
+  if (out->iterations > 1) out->slice = plan_slice_cycles(target, slice_bytes);
   out->partials =
       plan_partial_cycles(p, c, at->count, kernel_parts > 1 ? at->inner_dense : at->inner,
                           kernel_parts > 1 && !p->pointwise ? at->inner_dense : at->inner_zero);
@@ -178,9 +180,9 @@ void plan_cost_evaluate(const plan_problem *p, const plan_channels *c, const pla
     out->narrow = plan_cast_cycles(target, partials, p->partial_bytes, p->exchanged_bytes);
   }
   out->outputs = partials;
-  if (depth > 1) evaluate_stages(p, partials, depth, !sums_turns, out);
-  if (sums_turns) out->add = plan_add_cycles(target, out->outputs, p->exchanged_bytes);
-  if (sums_turns || depth == 1) {
+  if (depth > 1) evaluate_stages(p, partials, depth, !sums_iterations, out);
+  if (sums_iterations) out->add = plan_add_cycles(target, out->outputs, p->exchanged_bytes);
+  if (sums_iterations || depth == 1) {
     out->cast = plan_cast_cycles(target, out->outputs, cast_from, p->out_bytes);
   }
   if (c->out_serial > 1) out->update = plan_slice_cycles(target, out->outputs * p->out_bytes);
@@ -189,8 +191,8 @@ void plan_cost_evaluate(const plan_problem *p, const plan_channels *c, const pla
     out->worker_bytes =
         at->count * p->group_grain * p->partial_bytes * (int64_t)target->num_worker_contexts;
   }
-  out->cycles = total_cycles(target, sums_turns, out);
+  out->cycles = total_cycles(target, sums_iterations, out);
   out->convolve_bytes = convolve_bytes(p, c, slice_bytes, out);
-  out->held_bytes = held_bytes(p, sums_turns, out);
-  out->temp = temporary_bytes(p, cast_from, sums_turns, out);
+  out->held_bytes = held_bytes(p, sums_iterations, out);
+  out->temp = temporary_bytes(p, cast_from, sums_iterations, out);
 }

@@ -160,18 +160,18 @@ static void describe_partials(describer *d) {
   const plan_channels *c = &d->choice->channels;
   const plan_positions *at = &d->choice->positions;
   const plan_cost *cost = d->cost;
-  const uint64_t turns = (uint64_t)cost->turns;
+  const uint64_t iterations = (uint64_t)cost->iterations;
   const uint64_t inputs = cost->broadcast ? 0 : (uint64_t)cost->received_inputs;
   const uint64_t weights = (uint64_t)cost->received_weights;
   if (cost->slice > 0) {
     trm_plan_phase *phase = add_phase(d, TRM_STEP_DYNAMIC_SLICE, "popops::DynamicSlice1d<float>",
-                                      turns, 0, cost->slice);
+                                      iterations, 0, cost->slice);
     phase->temp_bytes = (uint64_t)plan_ceil_div(cost->weight_bytes, at->parts);
     phase->compute_cycles += p->target->loop_iteration_cycles; /* each iteration begins here */
     set_vertices(phase, 1, 3);
   }
   trm_plan_phase *phase =
-      add_phase(d, TRM_STEP_PARTIALS, vertex_name(p), turns, cost->exchange, cost->partials);
+      add_phase(d, TRM_STEP_PARTIALS, vertex_name(p), iterations, cost->exchange, cost->partials);
   phase->bytes_in = inputs + weights;
   phase->bytes_out =
       (inputs == 0 ? 0 : (uint64_t)plan_ceil_div(cost->input_bytes, c->out_parallel)) +
@@ -180,7 +180,7 @@ static void describe_partials(describer *d) {
   phase->messages =
       distinct_sources(inputs, c->out_parallel) + distinct_sources(weights, at->parts);
   phase->temp_bytes = (uint64_t)cost->convolve_bytes;
-  if (turns == 1 && cost->exchange > 0 && cost->rearranged_bytes > 0) {
+  if (iterations == 1 && cost->exchange > 0 && cost->rearranged_bytes > 0) {
     phase->exchange_temp_bytes =
         (uint64_t)(cost->rearranged_bytes + cost->input_bytes + cost->weight_bytes);
   }
@@ -205,22 +205,22 @@ static void describe_partials(describer *d) {
 static void describe_reduce(describer *d) {
   const plan_problem *p = &d->choice->problem;
   const plan_cost *cost = d->cost;
-  const bool sums_turns = d->choice->channels.in_serial > 1;
-  const uint64_t turns = (uint64_t)cost->turns;
+  const bool sums_iterations = d->choice->channels.in_serial > 1;
+  const uint64_t iterations = (uint64_t)cost->iterations;
   const uint64_t width = p->exchanged_bytes;
   if (cost->narrow > 0) {
     trm_plan_phase *phase =
-        add_phase(d, TRM_STEP_NARROW, "popops::Cast1D<float,half>", turns, 0, cost->narrow);
+        add_phase(d, TRM_STEP_NARROW, "popops::Cast1D<float,half>", iterations, 0, cost->narrow);
     phase->temp_bytes = (uint64_t)cost->partial_elements * (p->partial_bytes + width);
     set_vertices(phase, 1, 2);
   }
   uint64_t elements = (uint64_t)cost->partial_elements;
   for (uint32_t s = 0; s < cost->num_stages; ++s) {
     const plan_stage *stage = &cost->stages[s];
-    const bool last = s + 1 == cost->num_stages && !sums_turns;
+    const bool last = s + 1 == cost->num_stages && !sums_iterations;
     const uint32_t to = last ? p->out_bytes : p->exchanged_bytes;
     trm_plan_phase *phase = add_phase(d, TRM_STEP_REDUCE, reduce_name(p->exchanged_bytes, to),
-                                      turns, stage->exchange, stage->compute);
+                                      iterations, stage->exchange, stage->compute);
     phase->bytes_in = (uint64_t)stage->bytes;
     phase->bytes_out = (uint64_t)stage->bytes;
     phase->bytes_exchanged = phase->bytes_in * d->tiles;
@@ -235,14 +235,14 @@ static void describe_reduce(describer *d) {
 static void describe_after(describer *d) {
   const plan_problem *p = &d->choice->problem;
   const plan_cost *cost = d->cost;
-  const uint64_t turns = (uint64_t)cost->turns, outputs = (uint64_t)cost->outputs;
-  const bool sums_turns = d->choice->channels.in_serial > 1;
+  const uint64_t iterations = (uint64_t)cost->iterations, outputs = (uint64_t)cost->outputs;
+  const bool sums_iterations = d->choice->channels.in_serial > 1;
   if (cost->add > 0) {
     trm_plan_phase *phase =
         add_phase(d, TRM_STEP_ADD_IN_PLACE,
                   p->exchanged_bytes == 4 ? "popops::ScaledAddSupervisor<float,float,float>"
                                           : "popops::ScaledAddSupervisor<half,half,half>",
-                  turns, 0, cost->add);
+                  iterations, 0, cost->add);
     phase->temp_bytes = outputs * p->exchanged_bytes; /* beside the sum, which is held */
     phase->flops = (double)outputs * d->tiles;
     set_vertices(phase, 1, 3);
@@ -251,13 +251,14 @@ static void describe_after(describer *d) {
     const uint32_t from = cost->num_stages == 0 ? p->partial_bytes : p->exchanged_bytes;
     trm_plan_phase *phase = add_phase(
         d, TRM_STEP_CAST, from == 4 ? "popops::Cast1D<float,half>" : "popops::Cast1D<half,float>",
-        sums_turns ? 1 : turns, 0, cost->cast);
+        sums_iterations ? 1 : iterations, 0, cost->cast);
     phase->temp_bytes = outputs * (from + p->out_bytes);
     set_vertices(phase, 1, 2);
   }
   if (cost->update > 0) {
-    trm_plan_phase *phase = add_phase(
-        d, TRM_STEP_DYNAMIC_UPDATE, "popops::DynamicUpdateSlice1d<float>", turns, 0, cost->update);
+    trm_plan_phase *phase =
+        add_phase(d, TRM_STEP_DYNAMIC_UPDATE, "popops::DynamicUpdateSlice1d<float>", iterations, 0,
+                  cost->update);
     phase->temp_bytes = outputs * p->out_bytes;
     set_vertices(phase, 1, 3);
   }

@@ -123,7 +123,7 @@ typedef struct plan_stage {
 /* Bytes and elements are those of the worst tile. Cycles are those of one time, without syncs: most
  * steps are in each iteration of the loop, and operands are rearranged `rearranges` times. */
 typedef struct plan_cost {
-  int64_t turns;
+  int64_t iterations;
   bool broadcast;
   int64_t input_bytes, weight_bytes, partial_elements; /* read and written by the vertices */
   int64_t worker_bytes;                                /* of the workers' own sums */

@@ -267,7 +267,7 @@ static trm_status add_node(search *s, const plan_channels *c, uint64_t used, trm
   if (s->bound >= 0 ? bytes > s->bound : s->found && bytes > s->best.temp) return TRM_OK;
 
   const trm_target *target = s->target;
-  const uint64_t turns = (uint64_t)c->in_serial * c->out_serial;
+  const uint64_t iterations = (uint64_t)c->in_serial * c->out_serial;
   const int64_t depth = (int64_t)(used / ((uint64_t)c->groups * c->out_parallel));
   /* A tile exchanges at least half of its partial sums. */
   if (depth > 1) {
@@ -275,11 +275,11 @@ static trm_status add_node(search *s, const plan_channels *c, uint64_t used, trm
         (uint64_t)(partial * count / 2 * p->exchanged_bytes) / target->exchange_bytes_per_cycle +
         trm_target_step_cycles(target);
   }
-  if (turns > 1) node.least_rest += target->loop_iteration_cycles;
+  if (iterations > 1) node.least_rest += target->loop_iteration_cycles;
   if (s->bound >= 0) {
-    node.bound = turns * (plan_partial_cycles(p, c, count, s->least_inner[node.rest],
-                                              s->least_inner_zero[node.rest]) +
-                          node.least_rest);
+    node.bound = iterations * (plan_partial_cycles(p, c, count, s->least_inner[node.rest],
+                                                   s->least_inner_zero[node.rest]) +
+                               node.least_rest);
     if (s->found && node.bound > s->best.cycles) return TRM_OK;
   } else {
     node.bound = (uint64_t)bytes;
@@ -303,7 +303,7 @@ static int by_bound(const void *a, const void *b) {
 static void expand(search *s, const search_node *node) {
   const plan_problem *p = &s->problem;
   const plan_channels *c = &node->channels;
-  const uint64_t turns = (uint64_t)c->in_serial * c->out_serial;
+  const uint64_t iterations = (uint64_t)c->in_serial * c->out_serial;
   const int64_t count = s->least_count[node->rest];
   const bool cycles_bound = s->bound >= 0;
   for (uint32_t i = 0; i < s->num_positions; ++i) {
@@ -313,9 +313,9 @@ static void expand(search *s, const search_node *node) {
       /* Positions are sorted by inner cycles: after one that is too slow, all are. */
       const uint64_t least =
           plan_partial_cycles(p, c, count, s->least_inner[node->rest], at->inner_zero);
-      if (turns * (least + node->least_rest) > s->best.cycles) break;
+      if (iterations * (least + node->least_rest) > s->best.cycles) break;
       const uint64_t vertices = plan_partial_cycles(p, c, at->count, at->inner, at->inner_zero);
-      if (turns * (vertices + node->least_rest) > s->best.cycles) continue;
+      if (iterations * (vertices + node->least_rest) > s->best.cycles) continue;
     }
     int64_t inputs = c->tile_groups * c->tile_in * at->tile_batch * p->in_bytes;
     for (uint32_t d = 0; d < p->shape.num_dims; ++d) {

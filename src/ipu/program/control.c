@@ -44,13 +44,14 @@ static trm_status own_variable(trm_program_draft *draft, const trm_value *value,
   trm_mapping mapping = *trm_value_mapping(draft, value);
   const int64_t count = trm_shape_count(shape);
   const trm_program_source *s = &draft->steps.sources.items[source];
-  const trm_tile_wish *wish = trm_program_wish_for(draft, s->computation, s->instruction, leaf);
+  const trm_tile_preference *preference =
+      trm_program_preference_for(draft, s->computation, s->instruction, leaf);
   const bool repeats = value->source_count < count; /* such as zeros as first values */
   if (repeats)
     mapping =
         (trm_mapping){.ipu = trm_program_ipu_for(draft, s->computation, s->instruction, leaf)};
-  if (repeats && wish != NULL && wish->mapping.ipu == mapping.ipu) {
-    mapping = wish->mapping;
+  if (repeats && preference != NULL && preference->mapping.ipu == mapping.ipu) {
+    mapping = preference->mapping;
   } else if (value->source_count != count || mapping.kind == TRM_MAPPING_NONE ||
              (value->is_view && mapping.count != count)) {
     const uint32_t ipu = mapping.ipu;
@@ -121,7 +122,7 @@ typedef struct while_walk {
   bool *invariant, *owned, *not_owned;
   uint32_t *saved; /* the last uses before the loop */
   uint32_t source;
-  uint64_t turns;
+  uint64_t iterations;
   bool is_known;   /* when compiling */
   bool is_assumed; /* neither that nor from the inputs of the run */
 } while_walk;
@@ -272,14 +273,14 @@ static void count_turns(while_walk *w) {
                    .first_value = first_value,
                    .context = w->init};
   trm_loop_find_invariant(view.body, w->invariant, w->count);
-  w->turns = draft->program->options.assumed_trip_count;
+  w->iterations = draft->program->options.assumed_trip_count;
   bool is_exact;
-  w->is_known = trm_loop_trip_count(&view, &w->turns, &is_exact);
+  w->is_known = trm_loop_trip_count(&view, &w->iterations, &is_exact);
   if (w->is_known) return;
   if (draft->program->options.inputs == NULL) draft->program->counted_by = UINT64_MAX;
   view.first_value = first_known;
   view.context = w;
-  w->is_assumed = !trm_loop_trip_count(&view, &w->turns, &is_exact);
+  w->is_assumed = !trm_loop_trip_count(&view, &w->iterations, &is_exact);
 }
 
 /* Opens the loop's step. */
@@ -289,14 +290,14 @@ static trm_status open_loop(while_walk *w, uint32_t *out_step, trm_error *error)
   if (!draft->finding) {
     TRY(trm_program_open(draft, w->is_known ? TRM_STEP_TYPE_REPEAT : TRM_STEP_TYPE_REPEAT_WHILE,
                          name, w->source, -1, out_step, error));
-    draft->steps.all.items[*out_step].repeat_count = w->turns;
+    draft->steps.all.items[*out_step].repeat_count = w->iterations;
     draft->steps.all.items[*out_step].repeat_is_assumed = w->is_assumed;
   }
   if (!w->is_assumed) return TRM_OK;
   return trm_program_add_note(draft,
                               "the loop %s has a count that is not known when compiling: "
                               "it is counted %" PRIu64 " time%s",
-                              name, w->turns, w->turns == 1 ? "" : "s");
+                              name, w->iterations, w->iterations == 1 ? "" : "s");
 }
 
 /* The condition, where its result matters, and the body. */
@@ -348,7 +349,7 @@ trm_status trm_program_walk_while(trm_program_draft *draft, trm_program_scope *s
   const bool nests = is_pipeline || draft->stages.nesting > 0;
   if (nests) ++draft->stages.nesting;
   TRY(walk_turn(&w, error));
-  if (is_mini_batches && !draft->finding) TRY(trm_pipeline_end(draft, step, w.turns, error));
+  if (is_mini_batches && !draft->finding) TRY(trm_pipeline_end(draft, step, w.iterations, error));
   if (nests) --draft->stages.nesting;
   draft->stages.current = -1;
   if (!draft->finding) trm_program_close(draft, step);

@@ -27,19 +27,19 @@ typedef struct trm_value {
 
 /* Where to allocate a leaf that nothing computes: an input, a constant, an element of a feed. */
 typedef struct trm_placement {
-  trm_tile_wish wish;    /* priority 0: none */
-  uint32_t ipu_plus_one; /* the IPU of its first consumer, plus 1; 0: no consumer yet */
-  const char *reader;    /* the TensorFlow op of its first consumer that has one; or NULL */
-  uint8_t remote;        /* bits of remote.c: its users */
+  trm_tile_preference preference; /* priority 0: none */
+  uint32_t ipu_plus_one;          /* the IPU of its first consumer, plus 1; 0: no consumer yet */
+  const char *reader; /* the TensorFlow op of its first consumer that has one; or NULL */
+  uint8_t remote;     /* bits of remote.c: its users */
 } trm_placement;
 
 /* Where readers want the copy of a leaf on another IPU. Both walks know the leaf by its source. */
-typedef struct trm_copy_wish {
+typedef struct trm_copy_preference {
   uint32_t computation;
   trm_index instruction;
   uint32_t leaf, ipu;
   trm_placement placement;
-} trm_copy_wish;
+} trm_copy_preference;
 
 /* What a pipeline keeps in remote memory, in addition to variables that only the update uses. */
 typedef struct trm_remote_options {
@@ -129,20 +129,21 @@ typedef struct trm_draft_values {
   VECTOR(uint32_t) last_use; /* by variable: position in the current scope */
   VECTOR(uint32_t) follows;  /* by variable: the variable whose place it took; TRM_NO_INDEX: none */
   VECTOR(uint32_t) first;    /* by variable: the one at the end of that chain, or itself */
-  VECTOR(uint32_t) copy_wishes_of;  /* by variable: of a copy to another IPU; TRM_NO_INDEX: none */
+  /* By variable: the preference of a copy to another IPU; TRM_NO_INDEX: none. */
+  VECTOR(uint32_t) copy_preferences_of;
   VECTOR(trm_stage_use) stage_uses; /* by variable, in the loop of a pipeline */
 } trm_draft_values;
 
 /* placements.c: where leaves that nothing computes are allocated. */
 typedef struct trm_draft_placements {
-  trm_placement ***wishes; /* [computation][instruction][leaf]; NULL where there are none */
-  uint32_t *next_tile;     /* by IPU: where the next linear mapping begins */
+  trm_placement ***preferences; /* [computation][instruction][leaf]; NULL where there are none */
+  uint32_t *next_tile;          /* by IPU: where the next linear mapping begins */
 } trm_draft_placements;
 
 /* ipu_copies.c: copies on other IPUs. */
 typedef struct trm_draft_copies {
-  VECTOR(uint32_t) of;          /* by variable: its copy on another IPU; TRM_NO_INDEX: none */
-  VECTOR(trm_copy_wish) wishes; /* of the first walk */
+  VECTOR(uint32_t) of; /* by variable: its copy on another IPU; TRM_NO_INDEX: none */
+  VECTOR(trm_copy_preference) preferences; /* of the first walk */
 } trm_draft_copies;
 
 /* pipeline.c and stages.c: the loop of a pipeline. */
@@ -177,7 +178,7 @@ typedef struct trm_program_draft {
   trm_tile_options tile_options;
   struct trm_plan_cache *plans;
   trm_tile_role **roles; /* roles.c: [computation][instruction] */
-  bool finding;          /* the first of two walks, which only notes wishes of placement */
+  bool finding;          /* the first of two walks, which only notes preferences of placement */
   trm_arena scratch;     /* of one walk */
   trm_draft_steps steps;
   trm_draft_sets sets;
@@ -303,11 +304,12 @@ trm_status trm_slices_walk(trm_program_draft *draft, trm_program_scope *scope, t
 /* ---- placements.c ---------------------------------------------------------------------------- */
 
 /* Placements of leaves that nothing computes. The first walk makes room for the leaves of an
- * instruction; the others give the wish for a leaf, or NULL, and its IPU. */
+ * instruction; the others give the preference for a leaf, or NULL, and its IPU. */
 trm_status trm_program_make_placements(trm_program_draft *draft, uint32_t computation, trm_index i,
                                        int32_t leaves, trm_error *error);
-const trm_tile_wish *trm_program_wish_for(const trm_program_draft *draft, uint32_t computation,
-                                          trm_index i, uint32_t leaf);
+const trm_tile_preference *trm_program_preference_for(const trm_program_draft *draft,
+                                                      uint32_t computation, trm_index i,
+                                                      uint32_t leaf);
 uint32_t trm_program_ipu_for(const trm_program_draft *draft, uint32_t computation, trm_index i,
                              uint32_t leaf);
 
@@ -364,8 +366,8 @@ bool trm_value_dies(const trm_program_draft *draft, const trm_value *value, uint
 trm_status trm_program_view(trm_program_draft *draft, const trm_program_scope *scope, trm_index i,
                             trm_value *out_value, trm_error *error);
 /* Notes where an operand should be allocated, at the leaf from which its array comes. */
-void trm_program_note_wish(trm_program_draft *draft, const trm_value *value,
-                           const trm_tile_wish *wish);
+void trm_program_note_preference(trm_program_draft *draft, const trm_value *value,
+                                 const trm_tile_preference *preference);
 /* Notes the IPU and the op that read a value, if they are the first. */
 void trm_program_note_reader(trm_program_draft *draft, const trm_value *value, uint32_t ipu,
                              uint32_t source);
@@ -412,7 +414,7 @@ trm_status trm_program_count_word(trm_program_draft *draft, const char *word, ui
 trm_status trm_program_phase_name(trm_program_draft *draft, uint32_t source, const trm_phase *phase,
                                   const char **out_name, trm_error *error);
 
-/* ---- totals.c ---------------------------------------------------------------------------------- */
+/* ---- totals.c --------------------------------------------------------------------------------- */
 
 /* Fills in the cycles of steps with children, the executions and the totals. */
 void trm_program_total(trm_program *program);
@@ -448,7 +450,7 @@ trm_status trm_pipeline_begin(trm_program_draft *draft, const trm_instruction *l
                               bool *out_is_pipeline, trm_error *error);
 /* Called after the loop over mini-batches: adds stashes, and splits the lives of values that are
  * recomputed. */
-trm_status trm_pipeline_end(trm_program_draft *draft, uint32_t loop_step, uint64_t turns,
+trm_status trm_pipeline_end(trm_program_draft *draft, uint32_t loop_step, uint64_t iterations,
                             trm_error *error);
 /* Cycles of the loop over mini-batches, computed from the cycles of its steps. */
 int64_t trm_pipeline_cycles(trm_program *program);

@@ -1,8 +1,8 @@
 /* Owns: a program as a whole: inputs, outputs, and the two walks over the entry.
  *
  * The first walk finds where to allocate inputs and constants, as their most demanding consumers
- * wish (draft.placements.wishes). The second walk makes the program. Both see the same instructions
- * in the same order, and the planner's cache makes the second walk cheap. */
+ * preference (draft.placements.preferences). The second walk makes the program. Both see the same
+ * instructions in the same order, and the planner's cache makes the second walk cheap. */
 #include <inttypes.h>
 #include <jansson.h>
 #include <string.h>
@@ -46,9 +46,9 @@ static bool is_weight(const trm_program_draft *draft, const input_table *table, 
   if (updated) return true;
   if (table->arguments >= 0) return index >= (size_t)table->arguments;
   const uint32_t computation = draft->module->entry;
-  const trm_tile_wish *wish = trm_program_wish_for(draft, computation, i, leaf);
-  if (wish != NULL && wish->kind == TRM_WISH_ACTIVATION) return false;
-  if (wish != NULL && wish->kind == TRM_WISH_WEIGHTS) return true;
+  const trm_tile_preference *preference = trm_program_preference_for(draft, computation, i, leaf);
+  if (preference != NULL && preference->kind == TRM_PREFERENCE_ACTIVATION) return false;
+  if (preference != NULL && preference->kind == TRM_PREFERENCE_WEIGHTS) return true;
   return trm_dtype_is_floating(shape->dtype);
 }
 
@@ -59,7 +59,7 @@ static trm_status name_input(trm_program_draft *draft, const json_t *names, size
                              trm_error *error) {
   const trm_module *module = draft->module;
   const trm_instruction *parameter = &module->computations[module->entry].instructions[i];
-  const trm_placement *placements = draft->placements.wishes[module->entry][i];
+  const trm_placement *placements = draft->placements.preferences[module->entry][i];
   const char *listed = json_string_value(json_array_get(names, index));
   *out_name = parameter->name;
   if (draft->finding) return TRM_OK;
@@ -328,12 +328,12 @@ static trm_status walk_entry(trm_program_draft *draft, trm_error *error) {
   return TRM_OK;
 }
 
-/* Clears the results of one walk. The wishes and the orders stay for the next walk. */
+/* Clears the results of one walk. The preferences and the orders stay for the next walk. */
 static void clear_walk(trm_program_draft *draft) {
   draft->steps.all.count = draft->sets.all.count = draft->values.variables.count = 0;
   draft->steps.sources.count = draft->values.places.count = draft->values.more.count = 0;
   draft->values.last_use.count = draft->values.follows.count = draft->copies.of.count = 0;
-  draft->values.first.count = draft->values.copy_wishes_of.count = 0;
+  draft->values.first.count = draft->values.copy_preferences_of.count = 0;
   draft->sets.signatures.count = draft->values.stage_uses.count = 0;
   draft->stages.current = -1;
   draft->stages.nesting = 0;
@@ -352,21 +352,21 @@ static trm_status prepare(trm_program_draft *draft, trm_error *error) {
   trm_program_choose_selection(program, module, count_shards(module));
   draft->tile_options.replica_ipus = program->num_ipus;
   program->tiles_per_ipu = program->target->tiles_per_ipu;
-  draft->placements.wishes = ARENA_NEW(arena, trm_placement **, module->num_computations);
+  draft->placements.preferences = ARENA_NEW(arena, trm_placement **, module->num_computations);
   draft->walk.orders = ARENA_NEW(arena, uint32_t *, module->num_computations);
   draft->placements.next_tile = ARENA_NEW(arena, uint32_t, program->num_ipus);
   draft->io.bytes = ARENA_NEW(arena, int64_t, program->num_ipus);
   draft->io.keeps_tiles = ARENA_NEW(arena, bool, program->num_ipus);
-  if (draft->placements.wishes == NULL || draft->walk.orders == NULL ||
+  if (draft->placements.preferences == NULL || draft->walk.orders == NULL ||
       draft->placements.next_tile == NULL || draft->io.bytes == NULL ||
       draft->io.keeps_tiles == NULL) {
     FAIL_NO_MEMORY("a program");
   }
   trm_io_tiles_find(draft);
   for (uint32_t c = 0; c < module->num_computations; ++c) {
-    draft->placements.wishes[c] =
+    draft->placements.preferences[c] =
         ARENA_NEW(arena, trm_placement *, (size_t)module->computations[c].num_instructions + 1);
-    CHECK_MEMORY(draft->placements.wishes[c], "a program");
+    CHECK_MEMORY(draft->placements.preferences[c], "a program");
   }
   return TRM_OK;
 }
@@ -433,8 +433,8 @@ done:
   VECTOR_FREE(&draft->copies.of);
   VECTOR_FREE(&draft->sets.signatures);
   VECTOR_FREE(&draft->values.stage_uses);
-  VECTOR_FREE(&draft->values.copy_wishes_of);
-  VECTOR_FREE(&draft->copies.wishes);
+  VECTOR_FREE(&draft->values.copy_preferences_of);
+  VECTOR_FREE(&draft->copies.preferences);
   VECTOR_FREE(&draft->walk.loops);
   VECTOR_FREE(&draft->names.words);
   trm_free(draft->sets.table);

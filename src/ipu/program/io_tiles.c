@@ -115,26 +115,28 @@ trm_status trm_io_tiles_place(trm_program_draft *draft, const trm_tile_request *
   return TRM_OK;
 }
 
-trm_io_turn trm_io_turn_of(const trm_program *program, uint32_t loop) {
+trm_io_iteration trm_io_iteration_of(const trm_program *program, uint32_t loop) {
   const trm_program_step *step = &program->steps[loop];
-  trm_io_turn turn = {.compute = program->target->loop_iteration_cycles};
+  trm_io_iteration iteration = {.compute = program->target->loop_iteration_cycles};
   for (uint32_t c = loop + 1; c < step->end; c = program->steps[c].end) {
     const trm_program_step *child = &program->steps[c];
-    int64_t *into = child->feed == TRM_FEED_IN    ? &turn.in
-                    : child->feed == TRM_FEED_OUT ? &turn.out
-                                                  : &turn.compute;
+    int64_t *into = child->feed == TRM_FEED_IN    ? &iteration.in
+                    : child->feed == TRM_FEED_OUT ? &iteration.out
+                                                  : &iteration.compute;
     *into = trm_add_cycles(*into, child->cycles);
   }
-  return turn;
+  return iteration;
 }
 
-double trm_io_loop_cycles(const trm_io_turn *turn, uint64_t turns) {
-  if (turns < 2) {
-    return (double)turns * ((double)turn->in + (double)turn->compute + (double)turn->out);
+double trm_io_loop_cycles(const trm_io_iteration *iteration, uint64_t iterations) {
+  if (iterations < 2) {
+    return (double)iterations *
+           ((double)iteration->in + (double)iteration->compute + (double)iteration->out);
   }
-  const int64_t first = trm_most(turn->compute, turn->in);
-  const int64_t last = trm_most(turn->compute, turn->out);
-  return (double)(turn->in + first) +
-         (double)(turns - 2) * (double)trm_most(turn->compute, turn->in + turn->out) +
-         (double)(last + turn->out);
+  const int64_t first = trm_most(iteration->compute, iteration->in);
+  const int64_t last = trm_most(iteration->compute, iteration->out);
+  return (double)(iteration->in + first) +
+         (double)(iterations - 2) *
+             (double)trm_most(iteration->compute, iteration->in + iteration->out) +
+         (double)(last + iteration->out);
 }

@@ -51,35 +51,35 @@ static trm_status remember_copy(trm_program_draft *draft, const trm_value *value
   return TRM_OK;
 }
 
-/* The wish of a variable's copy on an IPU, which the first walk adds; TRM_NO_INDEX: none. */
-static trm_status find_copy_wish(trm_program_draft *draft, uint32_t variable, uint32_t ipu,
-                                 uint32_t *out_wish, trm_error *error) {
+/* The preference of a variable's copy on an IPU, which the first walk adds; TRM_NO_INDEX: none. */
+static trm_status find_copy_preference(trm_program_draft *draft, uint32_t variable, uint32_t ipu,
+                                       uint32_t *out_preference, trm_error *error) {
   const trm_program_variable *v = &draft->values.variables.items[variable];
-  *out_wish = TRM_NO_INDEX;
+  *out_preference = TRM_NO_INDEX;
   if (v->source == TRM_NO_INDEX) return TRM_OK;
   const trm_program_source *source = &draft->steps.sources.items[v->source];
-  const trm_copy_wish wanted = {.computation = source->computation,
-                                .instruction = source->instruction,
-                                .leaf = v->leaf,
-                                .ipu = ipu};
-  for (uint32_t w = 0; w < draft->copies.wishes.count; ++w) {
-    const trm_copy_wish *one = &draft->copies.wishes.items[w];
+  const trm_copy_preference wanted = {.computation = source->computation,
+                                      .instruction = source->instruction,
+                                      .leaf = v->leaf,
+                                      .ipu = ipu};
+  for (uint32_t w = 0; w < draft->copies.preferences.count; ++w) {
+    const trm_copy_preference *one = &draft->copies.preferences.items[w];
     if (one->computation == wanted.computation && one->instruction == wanted.instruction &&
         one->leaf == wanted.leaf && one->ipu == ipu) {
-      *out_wish = w;
+      *out_preference = w;
       return TRM_OK;
     }
   }
   if (!draft->finding) return TRM_OK;
-  *out_wish = (uint32_t)draft->copies.wishes.count;
-  if (!VECTOR_PUSH(&draft->copies.wishes, wanted)) FAIL_NO_MEMORY("copies");
+  *out_preference = (uint32_t)draft->copies.preferences.count;
+  if (!VECTOR_PUSH(&draft->copies.preferences, wanted)) FAIL_NO_MEMORY("copies");
   return TRM_OK;
 }
 
 /* Where a copy of an array to another IPU lies: where its readers there want it, else as the array.
  */
 static trm_mapping place_copy(trm_program_draft *draft, const trm_value *value,
-                              const trm_shape *shape, uint32_t ipu, uint32_t wish) {
+                              const trm_shape *shape, uint32_t ipu, uint32_t preference) {
   trm_mapping place = *trm_value_mapping(draft, value);
   place.ipu = ipu;
   place.layout = trm_layout_combine(place.layout, ipu + 1);
@@ -87,9 +87,10 @@ static trm_mapping place_copy(trm_program_draft *draft, const trm_value *value,
   if (value->is_view || place.parts > tiles) place = trm_program_next_linear(draft, shape, ipu);
   place.tiles = tiles;
   place.element_bytes = trm_tile_dtype_bytes(shape->dtype);
-  if (draft->finding || wish == TRM_NO_INDEX) return place;
-  const trm_tile_wish *wanted = &draft->copies.wishes.items[wish].placement.wish;
-  const bool is_wanted = wanted->kind != TRM_WISH_NONE && wanted->mapping.ipu == ipu;
+  if (draft->finding || preference == TRM_NO_INDEX) return place;
+  const trm_tile_preference *wanted =
+      &draft->copies.preferences.items[preference].placement.preference;
+  const bool is_wanted = wanted->kind != TRM_PREFERENCE_NONE && wanted->mapping.ipu == ipu;
   return is_wanted ? trm_mapping_like(&wanted->mapping, shape->dtype) : place;
 }
 
@@ -108,9 +109,9 @@ trm_status trm_program_bring_to_ipu(trm_program_draft *draft, trm_value *value,
     *value = trm_value_plain(draft, copy);
     return TRM_OK;
   }
-  uint32_t wish;
-  TRY(find_copy_wish(draft, value->variable, ipu, &wish, error));
-  const trm_mapping to = place_copy(draft, value, shape, ipu, wish);
+  uint32_t preference;
+  TRY(find_copy_preference(draft, value->variable, ipu, &preference, error));
+  const trm_mapping to = place_copy(draft, value, shape, ipu, preference);
   const int64_t bytes = trm_most(1, value->source_count) * to.element_bytes;
   trm_tile_cost cost = {.arena = &draft->program->arena};
   trm_cost_steps steps;
@@ -129,7 +130,7 @@ trm_status trm_program_bring_to_ipu(trm_program_draft *draft, trm_value *value,
                                    .category = TRM_CATEGORY_VARIABLE};
   TRY(trm_program_add_variable(draft, &wanted, &copy, error));
   draft->values.variables.items[copy].copied = shape;
-  draft->values.copy_wishes_of.items[copy] = wish;
+  draft->values.copy_preferences_of.items[copy] = preference;
   draft->values.last_use.items[copy] = TRM_NEVER_DIES;
   if (copy < draft->values.stage_uses.count) draft->values.stage_uses.items[copy].comes_in = true;
   TRY(remember_copy(draft, value, copy, error));

@@ -2,7 +2,7 @@
  * pipelines have when they are lowered:
  *
  *   entry:  while (updates)       the loop with the attribute "pipeline"
- *   update:   while (turns)       the loop over mini-batches, which adds up gradients
+ *   update:   while (iterations)       the loop over mini-batches, which adds up gradients
  *             the weight update
  *
  * The weight update is what leads to outputs that replace inputs: elementwise instructions that
@@ -24,7 +24,7 @@ typedef struct state {
 
 typedef struct pipeliner {
   trm_module *module;
-  trm_pipeline_wish *wish;
+  trm_pipeline_preference *preference;
   uint32_t entry, count; /* the computation as it was */
   bool *is_data;         /* by instruction: an input that a feed brings */
   bool *is_number;       /* it is made of constants and scalars: the update has a copy of its own */
@@ -129,7 +129,7 @@ static trm_status find_update(pipeliner *p, trm_error *error) {
   return TRM_OK;
 }
 
-/* Lists what the update reads of the turns, and marks all that the turns compute. */
+/* Lists what the update reads of the iterations, and marks all that the iterations compute. */
 static void find_gradients(pipeliner *p) {
   const trm_computation *entry = &p->module->computations[p->entry];
   for (trm_index i = 0; i < p->count; ++i) p->gradient_of[i] = NONE;
@@ -155,7 +155,7 @@ static void find_gradients(pipeliner *p) {
   }
 }
 
-/* The inputs that stay on the IPU, those first that the turns read. */
+/* The inputs that stay on the IPU, those first that the iterations read. */
 static void find_states(pipeliner *p) {
   const trm_computation *entry = &p->module->computations[p->entry];
   for (int used = 1; used >= 0; --used) {
@@ -278,7 +278,7 @@ static trm_status set_stage(pipeliner *p, trm_instruction *o, int32_t stage, con
   }
   if (updates) {
     attributes[used++] = "weight_update";
-    attributes[used++] = p->wish->offload ? "offload" : "keep";
+    attributes[used++] = p->preference->offload ? "offload" : "keep";
   }
   o->frontend_attributes = attributes;
   return TRM_OK;
@@ -384,12 +384,12 @@ static trm_status add_results(pipeliner *p, uint32_t c, trm_error *error) {
                           .custom_call = (trm_custom_call *)(uintptr_t)&call,
                           .backend_config = config,
                           .backend_config_size = sizeof config - 1};
-  TRY(set_stage(p, &feed, (int32_t)p->wish->num_stages - 1, NULL, error));
+  TRY(set_stage(p, &feed, (int32_t)p->preference->num_stages - 1, NULL, error));
   trm_index ignored;
   return add(p, c, feed, &ignored, error);
 }
 
-/* ---- The turn -------------------------------------------------------------------------------- */
+/* ---- The iteration --------------------------------------------------------------------------- */
 
 /* sum + gradient. */
 static trm_status add_sum(pipeliner *p, uint32_t c, trm_index sum, trm_index gradient,
@@ -400,14 +400,14 @@ static trm_status add_sum(pipeliner *p, uint32_t c, trm_index sum, trm_index gra
                        .num_operands = 2,
                        .operands = sides,
                        .metadata = at(p, gradient)->metadata};
-  const int32_t stage = p->wish->stage[gradient];
-  const bool backward = p->wish->is_backward[gradient];
+  const int32_t stage = p->preference->stage[gradient];
+  const bool backward = p->preference->is_backward[gradient];
   TRY(set_stage(p, &o, stage == NONE ? 0 : stage, backward ? "backward" : NULL, error));
   return add(p, c, o, out_index, error);
 }
 
 static trm_status make_turn(pipeliner *p, trm_shape shape, uint32_t *out_c, trm_error *error) {
-  TRY(trm_module_add_computation(p->module, "turn", out_c, error));
+  TRY(trm_module_add_computation(p->module, "iteration", out_c, error));
   const uint32_t c = *out_c, last = 1 + p->num_turn_states;
   trm_index s, counter;
   trm_index *elements = ARENA_NEW(&p->arena, trm_index, (size_t)shape.num_elements + 1);
@@ -423,8 +423,8 @@ static trm_status make_turn(pipeliner *p, trm_shape shape, uint32_t *out_c, trm_
   for (trm_index i = 0; i < p->count; ++i) {
     const bool tuple = i == root && at(p, i)->opcode == TRM_OP_TUPLE;
     if (!p->in_turn[i] || is_source(at(p, i)) || tuple) continue;
-    const int32_t stage = p->wish->stage[i];
-    TRY(copy(p, c, i, stage == NONE ? 0 : stage, p->wish->is_backward[i] ? "backward" : NULL,
+    const int32_t stage = p->preference->stage[i];
+    TRY(copy(p, c, i, stage == NONE ? 0 : stage, p->preference->is_backward[i] ? "backward" : NULL,
              error));
   }
   TRY(add_results(p, c, error));
@@ -483,12 +483,12 @@ static trm_status add_zeros(pipeliner *p, uint32_t c, trm_index gradient, trm_in
           &number, error));
   trm_instruction zeros = {
       .opcode = TRM_OP_BROADCAST, .shape = shape, .num_operands = 1, .operands = &number};
-  const int32_t stage = p->wish->stage[gradient];
+  const int32_t stage = p->preference->stage[gradient];
   TRY(set_stage(p, &zeros, stage == NONE ? 0 : stage, NULL, error));
   return add(p, c, zeros, out_index, error);
 }
 
-static trm_status make_update(pipeliner *p, trm_shape shape, trm_shape inner, uint32_t turn,
+static trm_status make_update(pipeliner *p, trm_shape shape, trm_shape inner, uint32_t iteration,
                               uint32_t until, uint32_t *out_c, trm_error *error) {
   TRY(trm_module_add_computation(p->module, "update", out_c, error));
   const uint32_t c = *out_c, most = (uint32_t)(shape.num_elements + inner.num_elements);
@@ -509,7 +509,7 @@ static trm_status make_update(pipeliner *p, trm_shape shape, trm_shape inner, ui
     TRY(add_zeros(p, c, p->gradients[g], &elements[1 + p->num_turn_states + g], error));
   }
   TRY(add_tuple(p, c, inner, elements, &first, error));
-  TRY(add_while(p, c, until, turn, first, NULL, &loop, error));
+  TRY(add_while(p, c, until, iteration, first, NULL, &loop, error));
   for (uint32_t t = 0; t < p->num_turn_states; ++t) {
     const state *one = &p->states[t];
     TRY(add_element(p, c, loop, 1 + t, &p->copy[one->parameter], error));
@@ -518,7 +518,7 @@ static trm_status make_update(pipeliner *p, trm_shape shape, trm_shape inner, ui
     TRY(add_element(p, c, loop, 1 + p->num_turn_states + g, &p->copy[p->gradients[g]], error));
   }
   for (trm_index i = 0; i < p->count; ++i) {
-    const int32_t stage = p->wish->stage[i];
+    const int32_t stage = p->preference->stage[i];
     if (p->is_update[i]) TRY(copy(p, c, i, stage == NONE ? 0 : stage, "update", error));
   }
   TRY(add_next(p, c, counter, &elements[0], error));
@@ -539,8 +539,8 @@ static trm_status describe(pipeliner *p, const char **out_text, trm_error *error
   trm_text text = {0};
   const bool trains = p->module->num_aliases > 0;
   trm_text_format(&text, "{\"stages\":%u,\"training\":%s,\"schedule\":\"%s\",\"device_mapping\":[",
-                  p->wish->num_stages, trains ? "true" : "false", p->wish->schedule);
-  for (uint32_t s = 0; s < p->wish->num_stages; ++s) {
+                  p->preference->num_stages, trains ? "true" : "false", p->preference->schedule);
+  for (uint32_t s = 0; s < p->preference->num_stages; ++s) {
     trm_text_format(&text, "%s%u", s == 0 ? "" : ",", s);
   }
   trm_text_format(&text, "]}");
@@ -630,22 +630,22 @@ static trm_status make(pipeliner *p, const trm_program *program, trm_error *erro
     updated += is_updated;
     weights += is_updated && p->states[t].in_turn;
   }
-  p->wish->states = weights > 0 ? (updated + weights - 1) / weights : 0;
+  p->preference->states = weights > 0 ? (updated + weights - 1) / weights : 0;
   trm_shape outer, inner;
   TRY(state_shape(p, p->num_states, 0, &outer, error));
   TRY(state_shape(p, p->num_turn_states, p->num_gradients, &inner, error));
-  uint32_t until_turns, until_updates, turn, update;
-  TRY(add_condition(p, inner, (int32_t)p->wish->mini_batches, &until_turns, error));
-  TRY(make_turn(p, inner, &turn, error));
-  TRY(make_update(p, outer, inner, turn, until_turns, &update, error));
+  uint32_t until_turns, until_updates, iteration, update;
+  TRY(add_condition(p, inner, (int32_t)p->preference->mini_batches, &until_turns, error));
+  TRY(make_turn(p, inner, &iteration, error));
+  TRY(make_update(p, outer, inner, iteration, until_turns, &update, error));
   TRY(add_condition(p, outer, 1, &until_updates, error));
   return make_entry(p, outer, update, until_updates, error);
 }
 
 trm_status trm_program_make_pipeline(const trm_program *program, trm_module *module,
-                                     trm_pipeline_wish *wish, trm_error *error) {
+                                     trm_pipeline_preference *preference, trm_error *error) {
   pipeliner p = {.module = module,
-                 .wish = wish,
+                 .preference = preference,
                  .entry = module->entry,
                  .count = module->computations[module->entry].num_instructions};
   const trm_status status = make(&p, program, error);

@@ -232,12 +232,12 @@ static trm_status find_segments(trm_program_draft *draft, uint32_t loop_step, se
   return TRM_OK;
 }
 
-trm_status trm_pipeline_end(trm_program_draft *draft, uint32_t loop_step, uint64_t turns,
+trm_status trm_pipeline_end(trm_program_draft *draft, uint32_t loop_step, uint64_t iterations,
                             trm_error *error) {
   trm_pipeline *pipeline = &draft->program->pipeline;
   const uint32_t end = (uint32_t)draft->steps.all.count;
   pipeline->loop_step = loop_step;
-  pipeline->mini_batches = turns;
+  pipeline->mini_batches = iterations;
   segments parts = {0};
   if (pipeline->recomputation) TRY(find_segments(draft, loop_step, &parts, error));
   const size_t count = draft->values.stage_uses.count;

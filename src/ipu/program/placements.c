@@ -2,17 +2,18 @@
 #include "ipu/program/draft.h"
 #include "ipu/target/target.h"
 
-const trm_tile_wish *trm_program_wish_for(const trm_program_draft *draft, uint32_t computation,
-                                          trm_index i, uint32_t leaf) {
-  const trm_placement *placements = draft->placements.wishes[computation][i];
-  if (placements == NULL || placements[leaf].wish.kind == TRM_WISH_NONE) return NULL;
-  return &placements[leaf].wish;
+const trm_tile_preference *trm_program_preference_for(const trm_program_draft *draft,
+                                                      uint32_t computation, trm_index i,
+                                                      uint32_t leaf) {
+  const trm_placement *placements = draft->placements.preferences[computation][i];
+  if (placements == NULL || placements[leaf].preference.kind == TRM_PREFERENCE_NONE) return NULL;
+  return &placements[leaf].preference;
 }
 
 /* The IPU of a leaf that nothing computes: that of its own sharding, else of its first reader. */
 uint32_t trm_program_ipu_for(const trm_program_draft *draft, uint32_t computation, trm_index i,
                              uint32_t leaf) {
-  const trm_placement *placements = draft->placements.wishes[computation][i];
+  const trm_placement *placements = draft->placements.preferences[computation][i];
   const trm_instruction *instruction = &draft->module->computations[computation].instructions[i];
   const int32_t sharded = trm_program_sharded_ipu(draft->program, instruction->sharding);
   uint32_t ipu = sharded >= 0 ? (uint32_t)sharded : 0;
@@ -37,18 +38,18 @@ trm_mapping trm_program_next_linear(trm_program_draft *draft, const trm_shape *s
 /* Where to allocate a leaf that nothing computes: an input, a constant, an element of a feed. */
 trm_mapping trm_program_allocate(trm_program_draft *draft, uint32_t computation, trm_index i,
                                  uint32_t leaf, const trm_shape *shape, uint32_t ipu) {
-  const trm_tile_wish *wish = trm_program_wish_for(draft, computation, i, leaf);
-  /* In both cases, so that wishes of other leaves do not move it. */
+  const trm_tile_preference *preference = trm_program_preference_for(draft, computation, i, leaf);
+  /* In both cases, so that preferences of other leaves do not move it. */
   const trm_mapping linear = trm_program_next_linear(draft, shape, ipu);
-  if (wish == NULL || wish->mapping.ipu != ipu) return linear;
-  return trm_mapping_like(&wish->mapping, shape->dtype);
+  if (preference == NULL || preference->mapping.ipu != ipu) return linear;
+  return trm_mapping_like(&preference->mapping, shape->dtype);
 }
 
 trm_status trm_program_make_placements(trm_program_draft *draft, uint32_t computation, trm_index i,
                                        int32_t leaves, trm_error *error) {
-  if (!draft->finding || draft->placements.wishes[computation][i] != NULL) return TRM_OK;
-  draft->placements.wishes[computation][i] =
+  if (!draft->finding || draft->placements.preferences[computation][i] != NULL) return TRM_OK;
+  draft->placements.preferences[computation][i] =
       ARENA_NEW(&draft->program->arena, trm_placement, (size_t)leaves + 1);
-  CHECK_MEMORY(draft->placements.wishes[computation][i], "a program");
+  CHECK_MEMORY(draft->placements.preferences[computation][i], "a program");
   return TRM_OK;
 }

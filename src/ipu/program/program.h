@@ -161,12 +161,12 @@ bool trm_memory_may_interleave(trm_memory_category category);
 /* ---- I/O tiles ------------------------------------------------------------------------------ */
 
 /* Cycles of one iteration of a loop: of the compute tiles, and of the streams on I/O tiles. */
-typedef struct trm_io_turn {
+typedef struct trm_io_iteration {
   int64_t in, compute, out;
-} trm_io_turn;
-trm_io_turn trm_io_turn_of(const trm_program *program, uint32_t loop);
+} trm_io_iteration;
+trm_io_iteration trm_io_iteration_of(const trm_program *program, uint32_t loop);
 /* Cycles of the loop, in which streams and compute of neighbouring iterations overlap. */
-double trm_io_loop_cycles(const trm_io_turn *turn, uint64_t turns);
+double trm_io_loop_cycles(const trm_io_iteration *iteration, uint64_t iterations);
 
 /* ---- Pipelines ------------------------------------------------------------------------------ */
 

@@ -64,7 +64,7 @@ static bool is_wanted(const trm_program_draft *draft, const trm_placement *place
 
 bool trm_remote_is(const trm_program_draft *draft, uint32_t computation, trm_index i, uint32_t leaf,
                    const trm_shape *shape) {
-  const trm_placement *placements = draft->placements.wishes[computation][i];
+  const trm_placement *placements = draft->placements.preferences[computation][i];
   if (draft->finding || placements == NULL || !is_wanted(draft, &placements[leaf])) {
     return false;
   }
@@ -74,7 +74,7 @@ bool trm_remote_is(const trm_program_draft *draft, uint32_t computation, trm_ind
 
 uint32_t trm_remote_shards(const trm_program_draft *draft, uint32_t computation, trm_index i,
                            uint32_t leaf) {
-  const trm_placement *placements = draft->placements.wishes[computation][i];
+  const trm_placement *placements = draft->placements.preferences[computation][i];
   if (draft->finding || placements == NULL) return 1;
   const bool is_shared = (placements[leaf].remote & (SHARDED | ELSEWHERE)) == SHARDED;
   return is_shared ? draft->program->options.replicas : 1;
@@ -97,8 +97,8 @@ trm_status trm_remote_note_result(trm_program_draft *draft, const trm_value *sta
     if (variable->leaf >= (uint32_t)leaves) return TRM_OK;
     TRY(trm_program_make_placements(draft, source->computation, source->instruction, leaves,
                                     error));
-    draft->placements.wishes[source->computation][source->instruction][variable->leaf].remote |=
-        RESULT | (trm_remote_wants_shards(draft, maker) ? sharded : 0);
+    draft->placements.preferences[source->computation][source->instruction][variable->leaf]
+        .remote |= RESULT | (trm_remote_wants_shards(draft, maker) ? sharded : 0);
     v = draft->values.follows.items[v];
   }
   return TRM_OK;

@@ -229,8 +229,8 @@ trm_status trm_program_add_cost(trm_program_draft *draft, const trm_tile_cost *c
     uint32_t loop = TRM_NO_INDEX;
     if (repeats > 1) { /* phases with equal counts form one loop */
       const char *name;
-      const trm_phase turns = {.name = "Loop"};
-      TRY(trm_program_phase_name(draft, source, &turns, &name, error));
+      const trm_phase iterations = {.name = "Loop"};
+      TRY(trm_program_phase_name(draft, source, &iterations, &name, error));
       TRY(trm_program_open(draft, TRM_STEP_TYPE_REPEAT, name, source, (int32_t)ipu, &loop, error));
       draft->steps.all.items[loop].repeat_count = (uint64_t)repeats;
       if (cost->is_result_updated) {

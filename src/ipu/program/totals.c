@@ -20,7 +20,7 @@ static bool has_children(trm_program_step_type type) {
 
 /* Children come after their parents. */
 static void add_up_cycles(trm_program *program) {
-  const int64_t turn = program->target->loop_iteration_cycles;
+  const int64_t iteration = program->target->loop_iteration_cycles;
   for (uint32_t s = program->num_steps; s-- > 0;) {
     trm_program_step *step = &program->steps[s];
     if (!has_children(step->type)) continue;
@@ -34,18 +34,19 @@ static void add_up_cycles(trm_program *program) {
     }
     const bool chooses = step->type == TRM_STEP_TYPE_IF || step->type == TRM_STEP_TYPE_SWITCH;
     if (chooses) {
-      step->cycles = trm_add_cycles(turn, trm_most(0, slowest));
+      step->cycles = trm_add_cycles(iteration, trm_most(0, slowest));
       continue;
     }
     step->taken = TRM_NO_INDEX;
     const bool loops =
         step->type == TRM_STEP_TYPE_REPEAT || step->type == TRM_STEP_TYPE_REPEAT_WHILE;
-    step->cycles = loops ? trm_multiply_cycles(step->repeat_count, trm_add_cycles(sum, turn)) : sum;
+    step->cycles =
+        loops ? trm_multiply_cycles(step->repeat_count, trm_add_cycles(sum, iteration)) : sum;
     const int64_t in_turn = step->cycles;
     if (program->pipeline.present && s == program->pipeline.loop_step && s > 0) {
       step->cycles = trm_pipeline_cycles(program);
     } else if (loops) {
-      const trm_io_turn io = trm_io_turn_of(program, s);
+      const trm_io_iteration io = trm_io_iteration_of(program, s);
       if (io.in + io.out > 0) {
         step->cycles = trm_limit_cycles(trm_io_loop_cycles(&io, step->repeat_count));
       }

@@ -22,7 +22,7 @@ trm_status trm_program_add_variable(trm_program_draft *draft, const trm_new_vari
   };
   if (!VECTOR_PUSH(&draft->values.variables, variable) ||
       !VECTOR_PUSH(&draft->values.last_use, 0) ||
-      !VECTOR_PUSH(&draft->values.copy_wishes_of, TRM_NO_INDEX) ||
+      !VECTOR_PUSH(&draft->values.copy_preferences_of, TRM_NO_INDEX) ||
       !VECTOR_PUSH(&draft->values.follows, TRM_NO_INDEX) ||
       !VECTOR_PUSH(&draft->values.first, index)) {
     FAIL_NO_MEMORY("variables");
@@ -112,11 +112,12 @@ static trm_placement *placement_of(trm_program_draft *draft, const trm_value *va
   if (value->variable == TRM_NO_INDEX || value->num_more > 0 || !draft->finding) return NULL;
   const uint32_t v = draft->values.first.items[value->variable];
   *out_variable = &draft->values.variables.items[v];
-  const uint32_t wish = draft->values.copy_wishes_of.items[v];
-  if (wish != TRM_NO_INDEX) return &draft->copies.wishes.items[wish].placement;
+  const uint32_t preference = draft->values.copy_preferences_of.items[v];
+  if (preference != TRM_NO_INDEX) return &draft->copies.preferences.items[preference].placement;
   if ((*out_variable)->source == TRM_NO_INDEX) return NULL;
   const trm_program_source *source = &draft->steps.sources.items[(*out_variable)->source];
-  trm_placement *placements = draft->placements.wishes[source->computation][source->instruction];
+  trm_placement *placements =
+      draft->placements.preferences[source->computation][source->instruction];
   return placements == NULL ? NULL : &placements[(*out_variable)->leaf];
 }
 
@@ -141,16 +142,17 @@ trm_tile_operand trm_value_operand(trm_program_draft *draft, const trm_value *va
   return operand;
 }
 
-void trm_program_note_wish(trm_program_draft *draft, const trm_value *value,
-                           const trm_tile_wish *wish) {
+void trm_program_note_preference(trm_program_draft *draft, const trm_value *value,
+                                 const trm_tile_preference *preference) {
   const trm_program_variable *variable;
   trm_placement *placement = placement_of(draft, value, &variable);
   /* Padding and combined groups make the array of a plan larger than the tensor. */
   if (placement == NULL || variable->count != value->source_count ||
-      wish->mapping.count < variable->count || placement->wish.kind >= wish->kind) {
+      preference->mapping.count < variable->count ||
+      placement->preference.kind >= preference->kind) {
     return;
   }
-  placement->wish = *wish;
+  placement->preference = *preference;
 }
 
 void trm_program_note_reader(trm_program_draft *draft, const trm_value *value, uint32_t ipu,

@@ -106,9 +106,10 @@ static trm_status make_results(trm_program_draft *draft, trm_program_scope *scop
       if (variable < draft->copies.of.count) draft->copies.of.items[variable] = TRM_NO_INDEX;
     } else {
       trm_mapping mapping = result->mapping;
-      const trm_tile_wish *wish = trm_program_wish_for(draft, scope->computation, i, (uint32_t)l);
-      if (feed && wish != NULL && wish->mapping.ipu == request->ipu) {
-        mapping = trm_mapping_like(&wish->mapping, shape->dtype);
+      const trm_tile_preference *preference =
+          trm_program_preference_for(draft, scope->computation, i, (uint32_t)l);
+      if (feed && preference != NULL && preference->mapping.ipu == request->ipu) {
+        mapping = trm_mapping_like(&preference->mapping, shape->dtype);
       }
       const trm_new_variable wanted = {.name = instruction->name,
                                        .source = source,
@@ -207,11 +208,11 @@ static trm_status find_replaced(trm_program_draft *draft, const trm_program_scop
 static trm_status keep_remarks(trm_program_draft *draft, const trm_instruction *instruction,
                                const trm_tile_cost *cost, const char *note, uint32_t source,
                                const family_operands *in) {
-  for (uint32_t w = 0; w < cost->num_wishes; ++w) {
-    const uint32_t k = cost->wishes[w].operand;
-    /* An array whose elements a broadcast repeats is smaller than the wished place. */
+  for (uint32_t w = 0; w < cost->num_preferences; ++w) {
+    const uint32_t k = cost->preferences[w].operand;
+    /* An array whose elements a broadcast repeats is smaller than the preferred place. */
     if (in->values[k].source_count < trm_shape_count(&in->operands[k].shape)) continue;
-    trm_program_note_wish(draft, &in->values[k], &cost->wishes[w]);
+    trm_program_note_preference(draft, &in->values[k], &cost->preferences[w]);
   }
   if (note != NULL) {
     const trm_custom_call *call = instruction->custom_call;

@@ -94,7 +94,7 @@ typedef struct trm_tile_operand {
                            matrix, the whole count for a plain array */
   bool is_view;         /* transposed, sliced, broadcast or concatenated */
   bool is_constant;     /* known when compiling */
-  bool is_movable;      /* nothing computes the operand, so it can be allocated where a wish says */
+  bool is_movable;      /* nothing computes the operand: it is allocated where a preference says */
   const void *scalar;   /* bytes of a scalar constant or its broadcast; else NULL */
   /* Nothing needs its variable after this instruction, so the instruction may overwrite it. */
   bool dies;
@@ -138,21 +138,21 @@ typedef struct trm_tile_result {
 } trm_tile_result;
 
 /* Where the plan of an instruction wants an operand, the most demanding kind last. Inputs and
- * weights are allocated where the most demanding wish says; an operand that lies elsewhere costs a
- * rearrangement. */
-typedef enum trm_wish_kind {
-  TRM_WISH_NONE,
-  TRM_WISH_FOLLOW,     /* where another operand lies */
-  TRM_WISH_ACTIVATION, /* data of a convolution or matmul */
-  TRM_WISH_TABLE,      /* the table of a slice or a gather */
-  TRM_WISH_WEIGHTS     /* weights that vertices of these hold */
-} trm_wish_kind;
+ * weights are allocated where the most demanding preference says; an operand that lies elsewhere
+ * costs a rearrangement. */
+typedef enum trm_preference_kind {
+  TRM_PREFERENCE_NONE,
+  TRM_PREFERENCE_FOLLOW,     /* where another operand lies */
+  TRM_PREFERENCE_ACTIVATION, /* data of a convolution or matmul */
+  TRM_PREFERENCE_TABLE,      /* the table of a slice or a gather */
+  TRM_PREFERENCE_WEIGHTS     /* weights that vertices of these hold */
+} trm_preference_kind;
 
-typedef struct trm_tile_wish {
+typedef struct trm_tile_preference {
   uint32_t operand;
   trm_mapping mapping;
-  trm_wish_kind kind;
-} trm_tile_wish;
+  trm_preference_kind kind;
+} trm_tile_preference;
 
 enum { TRM_MULTI_CONV_MEMBERS = 8, TRM_MAX_WISHES = 2 * TRM_MULTI_CONV_MEMBERS };
 
@@ -163,8 +163,8 @@ typedef struct trm_tile_cost {
   trm_tile_result *results; /* in the arena */
   bool is_result_updated;   /* each iteration of the phases that repeat writes a part of it */
   int64_t temporary_worst, temporary_total; /* bytes held over the whole instruction */
-  uint32_t num_wishes;
-  trm_tile_wish wishes[TRM_MAX_WISHES];
+  uint32_t num_preferences;
+  trm_tile_preference preferences[TRM_MAX_WISHES];
   const char *plan; /* one line of text about the chosen plan, or NULL; in the arena */
   const char *note; /* a message about a fallback, for the user, or NULL */
 } trm_tile_cost;
