@@ -1,6 +1,7 @@
 /* Owns: compiling, and the accessors of executables. */
 #include "compile/executable.h"
 
+#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -164,17 +165,27 @@ static trm_status pass_settings(const trm_executable *executable, trm_pass_setti
   return TRM_OK;
 }
 
+/* The number at the end of a name such as "add.5"; 0: there is none. */
+static int64_t suffix_of(const char *name) {
+  const char *dot = strrchr(name, '.');
+  return dot == NULL || !isdigit((unsigned char)dot[1]) ? 0 : strtoll(dot + 1, NULL, 10);
+}
+
 /* New instructions get the ids after those that are there, whatever the shared passes have dropped.
- */
+ * Their names have the ids too, and differ from those that are there. */
 static void continue_ids(trm_module *module) {
   int64_t largest = 0;
   for (uint32_t c = 0; c < module->num_computations; ++c) {
     const trm_computation *computation = &module->computations[c];
     for (trm_index i = 0; i < computation->num_instructions; ++i) {
-      if (computation->instructions[i].id > largest) largest = computation->instructions[i].id;
+      const trm_instruction *one = &computation->instructions[i];
+      const int64_t numbers[] = {one->id, suffix_of(one->name)};
+      for (int n = 0; n < 2; ++n) {
+        if (numbers[n] > largest && numbers[n] < INT64_MAX / 2) largest = numbers[n];
+      }
     }
   }
-  if (largest < INT64_MAX / 2) module->next_id = largest + 1;
+  module->next_id = largest + 1;
 }
 
 /* Everything after the shared passes: the host's module, its schedule and the interface. */

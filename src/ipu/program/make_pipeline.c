@@ -329,7 +329,9 @@ static trm_status state_shape(pipeliner *p, uint32_t states, uint32_t gradients,
 
 /* The data of a mini-batch, which a feed brings. */
 static trm_status add_feed(pipeliner *p, uint32_t c, trm_error *error) {
-  static const trm_custom_call call = {.target = "tremula.infeed", .has_side_effect = true};
+  trm_custom_call *call = ARENA_NEW(&p->module->arena, trm_custom_call, 1);
+  CHECK_MEMORY(call, "a pipeline");
+  *call = (trm_custom_call){.target = trm_call_target(TRM_CALL_INFEED), .has_side_effect = true};
   static const char config[] = "{\"feed\":\"in\"}";
   const trm_computation *entry = &p->module->computations[p->entry];
   trm_shape *shapes = ARENA_NEW(&p->arena, trm_shape, (size_t)entry->num_parameters + 1);
@@ -343,7 +345,7 @@ static trm_status add_feed(pipeliner *p, uint32_t c, trm_error *error) {
   }
   if (count == 0) return TRM_OK;
   trm_instruction feed = {.opcode = TRM_OP_CUSTOM_CALL,
-                          .custom_call = (trm_custom_call *)(uintptr_t)&call,
+                          .custom_call = call,
                           .backend_config = config,
                           .backend_config_size = sizeof config - 1};
   if (!trm_shape_make_tuple(&p->module->arena, count, shapes, &feed.shape)) {
@@ -360,7 +362,9 @@ static trm_status add_feed(pipeliner *p, uint32_t c, trm_error *error) {
 
 /* What the program hands out besides its weights, in the last stage. */
 static trm_status add_results(pipeliner *p, uint32_t c, trm_error *error) {
-  static const trm_custom_call call = {.target = "tremula.outfeed", .has_side_effect = true};
+  trm_custom_call *call = ARENA_NEW(&p->module->arena, trm_custom_call, 1);
+  CHECK_MEMORY(call, "a pipeline");
+  *call = (trm_custom_call){.target = trm_call_target(TRM_CALL_OUTFEED), .has_side_effect = true};
   static const char config[] = "{\"feed\":\"out\"}";
   const trm_index root = p->module->computations[p->entry].root;
   const bool is_tuple = at(p, root)->opcode == TRM_OP_TUPLE;
@@ -381,7 +385,7 @@ static trm_status add_results(pipeliner *p, uint32_t c, trm_error *error) {
                           .shape = {.dtype = TRM_TUPLE},
                           .num_operands = used,
                           .operands = results,
-                          .custom_call = (trm_custom_call *)(uintptr_t)&call,
+                          .custom_call = call,
                           .backend_config = config,
                           .backend_config_size = sizeof config - 1};
   TRY(set_stage(p, &feed, (int32_t)p->preference->num_stages - 1, NULL, error));
