@@ -143,10 +143,22 @@ static bool answers(const char *host) {
   return poprun_wait_for(pid) == 0;
 }
 
+/* Open MPI hands the path of its folder to the other hosts' shells as it is. */
+static bool is_for_shells(const poprun_job *job) {
+  return job->is_mpich || job->mpirun == NULL || strpbrk(job->mpirun, " \t'\"\\$&;()*?") == NULL;
+}
+
 int poprun_check_hosts(const poprun_job *job) {
   for (size_t i = 0; i < job->hosts.count; ++i) {
     const char *host = job->hosts.items[i];
     if (is_this_host(host)) continue;
+    if (!is_for_shells(job)) {
+      return poprun_fail("Open MPI's %s cannot start a part of itself on the host %s, because the "
+                         "path has a space or a character that a shell reads. Install Open MPI at "
+                         "another path, such as another Python environment's; TREMULA_MPIRUN names "
+                         "its mpirun.",
+                         job->mpirun, host);
+    }
     poprun_log(1, "asking the host %s", host);
     if (answers(host)) continue;
     return poprun_fail("ssh does not reach the host %s without a password: `ssh %s true` must "

@@ -74,7 +74,9 @@ class Poprun:
 
 @pytest.fixture
 def poprun(tmp_path):
-    return Poprun(tmp_path, HERE / "stub_mpirun.py")
+    stub = tmp_path / "stub_mpirun.py"
+    stub.symlink_to(HERE / stub.name)  # no host is reached from a path with a space
+    return Poprun(tmp_path, stub)
 
 
 @pytest.fixture

@@ -19,6 +19,8 @@ TWO = ("--host", "h0,h1", "--num-instances", "2")
 def start(two_hosts, mpi_poprun, python_environment):
     """start(option or argument...): poprun on h0, which reaches h1 by ssh."""
     environment = {**mpi_poprun.environment, **python_environment, **two_hosts.environment}
+    if " " in environment["TREMULA_MPIRUN"]:
+        pytest.skip("Open MPI does not start itself on another host from a path with a space")
     (mpi_poprun.folder / "run").mkdir()
 
     def begin(*arguments):

@@ -112,6 +112,14 @@ def test_a_host_without_a_key(poprun):
     assert "ssh-copy-id far" in message and not poprun.record.exists()
 
 
+def test_a_path_that_a_shell_would_split(poprun):
+    folder = poprun.folder / "a b"
+    folder.mkdir()
+    (folder / "mpirun").symlink_to(poprun.environment["TREMULA_MPIRUN"])
+    message = poprun.refuses("-H", "far", "true", code=1, TREMULA_MPIRUN=str(folder / "mpirun"))
+    assert str(folder) in message and "host far" in message and "has a space" in message
+
+
 def test_topology(poprun):
     text = poprun.ok("--num-replicas=4", "--num-instances=2", "--print-topology=yes",
                      "--num-ilds=1", "true")
