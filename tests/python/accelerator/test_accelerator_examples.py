@@ -29,9 +29,9 @@ for number, accelerator in enumerate(ACCELERATORS):
 """
 
 
-QUICK = ["basic_graph", "compiled_graph", "estimator", "feeds", "keras_fit", "keras_pipeline"]
-LONG = ["custom_loop", "gradient_accumulation", "mixed_precision", "pipelining", "replication",
-        "sharded_graph", "sharded_training"]
+QUICK = ["basic_graph", "compiled_graph", "estimator", "feeds", "keras_fit"]
+LONG = ["custom_loop", "gradient_accumulation", "keras_pipeline", "mixed_precision", "pipelining",
+        "replication", "sharded_graph", "sharded_training"]
 
 
 @pytest.mark.parametrize("name", QUICK + [pytest.param(one, marks=pytest.mark.long)

@@ -120,7 +120,7 @@ def test_qr(m, n, dtype):
 
 
 @pytest.mark.parametrize("dtype", TYPES)
-@pytest.mark.parametrize("scale", [1, 1e-30, 1e30])
+@pytest.mark.parametrize("scale", [1, pytest.param(1e-30, marks=pytest.mark.long), 1e30])
 @pytest.mark.parametrize("n", SIZES)
 def test_eigh(n, scale, dtype):
     a = matrix(n, n)
@@ -160,7 +160,7 @@ def test_nan():
 
 
 @pytest.mark.parametrize("dtype", TYPES)
-@pytest.mark.parametrize("scale", [1, 1e-30, 1e30])
+@pytest.mark.parametrize("scale", [1, pytest.param(1e-30, marks=pytest.mark.long), 1e30])
 @pytest.mark.parametrize("m, n", [(n, n) for n in SIZES] + [(1, 7), (9, 1), (40, 100), (100, 40),
                                                             (65, 64), (200, 130)])
 def test_svd(m, n, scale, dtype):

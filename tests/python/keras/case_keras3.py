@@ -68,7 +68,7 @@ def trained(make, optimizer, steps):
 
 @pytest.mark.parametrize("make, optimizer, steps, executions", [
     # Six batches an epoch, the last of which is smaller.
-    (functional, keras.optimizers.Adam, 1, 12),
+    pytest.param(functional, keras.optimizers.Adam, 1, 12, marks=pytest.mark.long),
     (sequential, lambda: keras.optimizers.SGD(.1, .9), 4, 4),
     (Own, keras.optimizers.RMSprop, 3, 4)])
 def test_training_equals_the_cpu(strategy, make, optimizer, steps, executions):

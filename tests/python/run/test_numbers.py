@@ -51,6 +51,7 @@ def check_inference(blocks, side):
     assert ours <= max(1.1 * theirs, 2e-3)
 
 
+@pytest.mark.long
 def test_resnext50():
     check_inference(networks.RESNEXT_50, 64)
 

@@ -67,7 +67,9 @@ MORE_PLACES = (7, 16, 100, 1000, *(i / 11 for i in range(1, 10)))
 
 @pytest.mark.parametrize("places", [
     PLACES, pytest.param(MORE_PLACES, marks=pytest.mark.long)], ids=["some", "more"])
-@pytest.mark.parametrize("file", FILES)
+@pytest.mark.parametrize("file", [
+    one if one in ("archive.a", "vars.capnp") else pytest.param(one, marks=pytest.mark.long)
+    for one in FILES])
 def test_a_file_that_is_cut_short_gives_right_numbers_or_a_sentence(chosen, file, places):
     """Cut at 20 places all over the file: what is shown is right or a sentence; nothing fails."""
 
@@ -89,7 +91,9 @@ def test_a_file_that_is_cut_short_gives_right_numbers_or_a_sentence(chosen, file
     assert not page.faults
 
 
-@pytest.mark.parametrize("file", ["profile.pop", "vars.capnp", "framework.json", "archive.a"])
+@pytest.mark.parametrize("file", ["archive.a"] + [
+    pytest.param(one, marks=pytest.mark.long)
+    for one in ("profile.pop", "vars.capnp", "framework.json")])
 def test_flipped_bytes_never_break_the_page(chosen, file):
     source = random.Random(14)
 
@@ -144,7 +148,8 @@ def test_files_of_another_run(chosen, profiles):
     assert not page.faults
 
 
-@pytest.mark.parametrize("name", ["plain", "large", "loop", "pipeline", "run"])
+@pytest.mark.parametrize("name", ["pipeline"] + [
+    pytest.param(one, marks=pytest.mark.long) for one in ("plain", "large", "loop", "run")])
 def test_every_view_opens(new_page, html, name):
     page = new_page().open(html(name))
     for view in VIEWS:

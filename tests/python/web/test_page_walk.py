@@ -10,14 +10,17 @@ import walking
 from analyser import VIEWS, tremula
 
 
-@pytest.mark.parametrize("name", ["plain", "large", "run", "pipeline"])
+@pytest.mark.parametrize("name", ["run", "pipeline"] + [
+    pytest.param(one, marks=pytest.mark.long) for one in ("plain", "large")])
 def test_every_table_and_figure_of_every_view_is_right(new_page, html, profiles, name):
     page = new_page().open(html(name))
     walking.compare_numbers(page, profiles[name])
     assert not page.faults
 
 
-@pytest.mark.parametrize("names", [("plain", "changed"), ("renamed", "plain"), ("run", "pipeline")])
+@pytest.mark.parametrize("names", [
+    ("plain", "changed"), pytest.param(("renamed", "plain"), marks=pytest.mark.long),
+    pytest.param(("run", "pipeline"), marks=pytest.mark.long)])
 def test_every_table_of_two_reports_is_right(new_page, html, profiles, names):
     page = new_page().open(html(*names))
     walking.compare_two(page, [profiles[name] for name in names])

@@ -222,7 +222,8 @@ def test_a_notebook_shows_the_page(new_page, profiles, tmp_path):
     assert not page.faults
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("scheme", [
+    "light", pytest.param("dark", marks=pytest.mark.long)])
 def test_a_screen_reader_finds_its_way(new_page, html, scheme):
     page = new_page(color_scheme=scheme, bypass_csp=True).open(html("plain", "changed"))
     links = [f"v={view}&tiles=0&step=3&op=net/wide/MatMul"
