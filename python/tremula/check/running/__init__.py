@@ -40,7 +40,7 @@ def run(script, arguments):
         found.append(fault)
     findings = _merged(report.findings, found, by_path)
     return report._replace(findings=findings, answers=answers.answers(
-        program, findings, recorder.steps, size, report.answers))
+        findings, recorder.steps, size, report.answers))
 
 
 # ---- Running ----
@@ -67,10 +67,8 @@ def _trace(script, arguments, recorder, program, log):
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # pylint: disable=broad-exception-caught
-        text = " ".join(_COLOURS.sub("", str(error)).split())
-        text = text if len(text) < 300 else text[:297] + "..."
         return _fault(script, error, recorder, f"the script ends with {type(error).__name__}: "
-                      f"{text}")
+                      f"{_short(_COLOURS.sub('', str(error)), 300)}")
     return None
 
 
@@ -160,9 +158,9 @@ def _look(recorder, report, for_ipu):
         return found, _short(complaint)
 
 
-def _short(complaint):
-    text = " ".join(str(complaint).split())
-    return text if len(text) < 200 else text[:197] + "..."
+def _short(message, most=200):
+    text = " ".join(str(message).split())
+    return text if len(text) < most else text[:most - 3] + "..."
 
 
 def _largest(steps):

@@ -1,17 +1,19 @@
 """The five answers, of what was traced."""
 
+import os
+
 from tremula.check.running import graphs
 from tremula.check.running.sizes import Size
 
 _SHAPES = ("unknown-shape", "drop-remainder", "value-dependent-shape")
 
 
-def answers(program, findings, steps, size, read):
+def answers(findings, steps, size, read):
     """Five texts. size: a Size, or why there is none; read: the answers of reading the code."""
     if not steps:
         return ["size: the script made no step to plan", *read[1:]]
     training = [one for one in steps if graphs.is_training(one)]
-    return [_size(size), _training(training, steps), _static(program, findings, steps, read),
+    return [_size(size), _training(training, steps), _static(findings),
             _ipus(size, read), _next(findings, size, read)]
 
 
@@ -20,7 +22,6 @@ def _place(step):
 
 
 def _name(path):
-    import os
     found = os.path.relpath(path)
     return path if found.startswith("..") else found
 
@@ -37,20 +38,16 @@ def _size(size):
 
 
 def _training(training, steps):
-    if training:
-        return (f"training or inference: training, by {_place(training[0])}; {len(steps)} "
-                f"step{'s' * (len(steps) != 1)} traced")
-    return f"training or inference: inference; {len(steps)} step{'s' * (len(steps) != 1)} traced"
+    kind = f"training, by {_place(training[0])}" if training else "inference"
+    return f"training or inference: {kind}; {len(steps)} step{'s' * (len(steps) != 1)} traced"
 
 
-def _static(program, findings, steps, read):
-    del program, steps
-    if any(one.rule.id in _SHAPES for one in findings):
-        first = [one for one in findings if one.rule.id in _SHAPES]
-        more = f" and {len(first) - 1} more" if len(first) > 1 else ""
-        return (f"static shapes: no, from {first[0].path}:{first[0].line} on "
-                f"({first[0].rule.id}{more})")
-    del read
+def _static(findings):
+    wrong = [one for one in findings if one.rule.id in _SHAPES]
+    if wrong:
+        more = f" and {len(wrong) - 1} more" if len(wrong) > 1 else ""
+        return (f"static shapes: no, from {wrong[0].path}:{wrong[0].line} on "
+                f"({wrong[0].rule.id}{more})")
     return "static shapes: yes, of every step that was traced"
 
 

@@ -13,7 +13,8 @@ _SOURCES = frozenset((
     "MutableHashTableV2", "HashTableV2", "IteratorGetNextAsOptional"))
 # Ops that write, print, check or pack results, which stay on the host.
 _HOST = re.compile(r"^(\w*Summary\w*|Save\w*|Restore\w*|Print\w*|Assert|WriteFile|ShardedFilename|"
-                   r"StringFormat|StringJoin|AsString|OptionalFromValue|QueueEnqueue\w*|VarIsInitializedOp)$")
+                   r"StringFormat|StringJoin|AsString|OptionalFromValue|QueueEnqueue\w*|"
+                   r"VarIsInitializedOp)$")
 _SUMMARY = re.compile(r"^(\w*Summary\w*)$")
 _PYTHON = ("PyFunc", "EagerPyFunc", "PyFuncStateless")
 _VALUES = frozenset((
