@@ -386,12 +386,13 @@ TRM_API bool trm_program_smallest_cut_get(const trm_program_search *search, size
 
 /* Plans the program with changes, all at once:
  *
- *   half, LAYER:half            float16 instead of float32; in a layer what comes in and goes out
- * is cast, and a weight that the program updates stays float32 recompute, LAYER:recompute
- * recomputes cheap results in the backward pass offload                     optimizer state in
- * remote memory amp=P                       availableMemoryProportion of convolutions and matmuls
- *   memory=BYTES                the memory of a tile; kB and KiB may follow the number
- *   ipus=N                      the program is cut into N shards
+ *   - half, LAYER:half: float16 instead of float32. In a layer what comes in and goes out is cast,
+ *     and a weight that the program updates stays float32.
+ *   - recompute, LAYER:recompute: recomputes cheap results in the backward pass.
+ *   - offload: optimizer state in remote memory.
+ *   - amp=P: availableMemoryProportion of convolutions and matmuls.
+ *   - memory=BYTES: the memory of a tile; kB and KiB may follow the number.
+ *   - ipus=N: the program is cut into N shards.
  *
  * A layer contains those whose names begin with its own and a slash. TRM_INVALID_ARGUMENT for what
  * is no change, TRM_NOT_FOUND for a layer that the program does not have, with the nearest names;

@@ -1,5 +1,6 @@
-// The sections that have the words of a search next to each other, above the results of Sphinx, whose
-// index has no order of words and leaves out words such as "of". TEXTS is made by docs/site/phrases.py.
+// The sections that have the words of a search next to each other, above the results of Sphinx,
+// whose index has no order of words and leaves out words such as "of". docs/site/phrases.py makes
+// TEXTS.
 "use strict";
 
 document.addEventListener("DOMContentLoaded", () => {
