@@ -60,6 +60,13 @@ static trm_status list_names(reader *r, const char ***out_names, size_t *out_cou
   return TRM_OK;
 }
 
+static trm_status fail_unknown_change(const char *text, trm_error *error) {
+  FAIL(INVALID_ARGUMENT,
+       "\"%.80s\" is no change; there are half, recompute, offload, LAYER:half, "
+       "LAYER:recompute, amp=P, memory=BYTES and ipus=N",
+       text);
+}
+
 /* Fails, and names the layers that are near or, if none is, the first. */
 static trm_status fail_unknown(reader *r, const char *layer, trm_error *error) {
   const char **names, *near[MOST_NEAR] = {0};
@@ -133,10 +140,7 @@ static trm_status take_number(reader *r, const char *text, trm_error *error) {
     }
     r->change.shards = (uint32_t)number;
   } else {
-    FAIL(INVALID_ARGUMENT,
-         "\"%.80s\" is no change; there are half, recompute, offload, LAYER:half, "
-         "LAYER:recompute, amp=P, memory=BYTES and ipus=N",
-         text);
+    return fail_unknown_change(text, error);
   }
   return TRM_OK;
 }
@@ -159,10 +163,7 @@ static trm_status take(reader *r, const char *text, trm_error *error) {
   } else if (strchr(text, '=') != NULL) {
     return take_number(r, text, error);
   } else {
-    FAIL(INVALID_ARGUMENT,
-         "\"%.80s\" is no change; there are half, recompute, offload, LAYER:half, "
-         "LAYER:recompute, amp=P, memory=BYTES and ipus=N",
-         text);
+    return fail_unknown_change(text, error);
   }
   if (lacks != NULL) FAIL(FAILED_PRECONDITION, "%s: the program has %s", text, lacks);
   return TRM_OK;
