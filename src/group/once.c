@@ -42,7 +42,7 @@ typedef struct question {
 /* A block that this instance has made. */
 typedef struct kept {
   struct kept *next;
-  uint32_t id, num_wishes; /* of other instances, that have not come */
+  uint32_t id, num_requests; /* of other instances, that have not come */
   char *name;
   void *data;
   size_t bytes;
@@ -278,17 +278,17 @@ static void has_given(void *user, trm_status status, const char *message,
   kept **link = &once.kept;
   while (*link != NULL && (*link)->id != (uint32_t)(uintptr_t)user) link = &(*link)->next;
   kept *one = *link;
-  if (one != NULL && --one->num_wishes > 0) one = NULL;
+  if (one != NULL && --one->num_requests > 0) one = NULL;
   if (one != NULL) *link = one->next;
   pthread_mutex_unlock(&once.mutex);
   free_kept(one);
 }
 
-void trm_once_take_wish(const trm_message *message) {
+void trm_once_take_request(const trm_message *message) {
   pthread_mutex_lock(&once.mutex);
   kept *one = once.kept;
   while (one != NULL && one->id != message->id) one = one->next;
-  pthread_mutex_unlock(&once.mutex); /* it stays until its last wish */
+  pthread_mutex_unlock(&once.mutex); /* it stays until its last request */
   trm_error error;
   if (one == NULL) return;
   if (move(one->name, once.rank, message->number, one->data, one->bytes, has_given, one->id,

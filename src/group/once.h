@@ -28,7 +28,7 @@ trm_status trm_once_take_question(uint32_t from, const trm_message *message, trm
 trm_status trm_once_take_made(uint32_t from, const trm_message *message, trm_error *error);
 /* On all. */
 void trm_once_take_turn(const trm_message *message);
-void trm_once_take_wish(const trm_message *message);
+void trm_once_take_request(const trm_message *message);
 /* An instance has left or ended. */
 void trm_once_lose(uint32_t rank);
 

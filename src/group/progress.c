@@ -200,7 +200,7 @@ static void take(uint32_t from, const trm_message *message) {
     case MESSAGE_ASK: log_failure(trm_once_take_question(from, message, &error), &error); break;
     case MESSAGE_MADE: log_failure(trm_once_take_made(from, message, &error), &error); break;
     case MESSAGE_TURN: trm_once_take_turn(message); break;
-    case MESSAGE_GIVE: trm_once_take_wish(message); break;
+    case MESSAGE_GIVE: trm_once_take_request(message); break;
   }
 }
 

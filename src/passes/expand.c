@@ -21,7 +21,7 @@ typedef struct scan_loop {
 static const trm_shape number = {.dtype = TRM_S32};
 
 /* A slice of one along the scanned dimension. */
-static trm_shape turn_shape(trm_maker *m, const scan_loop *loop, trm_shape whole) {
+static trm_shape element_shape(trm_maker *m, const scan_loop *loop, trm_shape whole) {
   int64_t dims[TRM_MAX_RANK];
   memcpy(dims, whole.dims, (size_t)whole.rank * sizeof *dims);
   dims[loop->along] = 1;
@@ -29,17 +29,17 @@ static trm_shape turn_shape(trm_maker *m, const scan_loop *loop, trm_shape whole
 }
 
 /* The start of an iteration's slice of an array: `at` along the scanned dimension, else 0. */
-static void turn_start(trm_maker *m, const scan_loop *loop, trm_shape whole, trm_index at,
-                       trm_index *out_starts) {
+static void element_start(trm_maker *m, const scan_loop *loop, trm_shape whole, trm_index at,
+                          trm_index *out_starts) {
   const trm_index zero = trm_filled(m, number, 0);
   for (int32_t d = 0; d < whole.rank; ++d) out_starts[d] = d == loop->along ? at : zero;
 }
 
-static trm_index take_turn(trm_maker *m, const scan_loop *loop, trm_index array, trm_index at,
-                           trm_shape element) {
-  const trm_shape whole = trm_edit_at(m->edit, array)->shape, one = turn_shape(m, loop, whole);
+static trm_index take_element(trm_maker *m, const scan_loop *loop, trm_index array, trm_index at,
+                              trm_shape element) {
+  const trm_shape whole = trm_edit_at(m->edit, array)->shape, one = element_shape(m, loop, whole);
   trm_index operands[1 + TRM_MAX_RANK] = {array};
-  turn_start(m, loop, whole, at, operands + 1);
+  element_start(m, loop, whole, at, operands + 1);
   const trm_index slice =
       trm_make(m, &(trm_instruction){.opcode = TRM_OP_DYNAMIC_SLICE,
                                      .shape = one,
@@ -49,12 +49,12 @@ static trm_index take_turn(trm_maker *m, const scan_loop *loop, trm_index array,
   return trm_recast(m, TRM_OP_RESHAPE, element, slice);
 }
 
-static trm_index put_turn(trm_maker *m, const scan_loop *loop, trm_index array, trm_index at,
-                          trm_index element) {
+static trm_index put_element(trm_maker *m, const scan_loop *loop, trm_index array, trm_index at,
+                             trm_index element) {
   const trm_shape whole = trm_edit_at(m->edit, array)->shape;
   trm_index operands[2 + TRM_MAX_RANK] = {array};
-  operands[1] = trm_recast(m, TRM_OP_RESHAPE, turn_shape(m, loop, whole), element);
-  turn_start(m, loop, whole, at, operands + 2);
+  operands[1] = trm_recast(m, TRM_OP_RESHAPE, element_shape(m, loop, whole), element);
+  element_start(m, loop, whole, at, operands + 2);
   return trm_make(m, &(trm_instruction){.opcode = TRM_OP_DYNAMIC_UPDATE_SLICE,
                                         .shape = whole,
                                         .num_operands = 2 + (uint32_t)whole.rank,
@@ -86,8 +86,8 @@ static uint32_t make_body(trm_maker *outer, const scan_loop *loop, trm_index *el
   trm_index *operands = elements + loop->state.num_elements; /* of the call */
   for (uint32_t k = 0; k < loop->inputs && m->status == TRM_OK; ++k) {
     combiner = &module->computations[loop->scan.called[0]];
-    operands[k] = take_turn(m, loop, elements[inputs + k], at,
-                            combiner->instructions[combiner->parameters[k]].shape);
+    operands[k] = take_element(m, loop, elements[inputs + k], at,
+                               combiner->instructions[combiner->parameters[k]].shape);
   }
   memcpy(operands + loop->inputs, elements + 1, loop->carries * sizeof *operands);
   const trm_index call = trm_make(m, &(trm_instruction){.opcode = TRM_OP_CALL,
@@ -97,7 +97,8 @@ static uint32_t make_body(trm_maker *outer, const scan_loop *loop, trm_index *el
                                                         .num_called = 1,
                                                         .called = loop->scan.called});
   for (uint32_t k = 0; k < loop->outputs && m->status == TRM_OK; ++k) {
-    elements[outputs + k] = put_turn(m, loop, elements[outputs + k], at, trm_element(m, call, k));
+    elements[outputs + k] =
+        put_element(m, loop, elements[outputs + k], at, trm_element(m, call, k));
   }
   for (uint32_t k = 0; k < loop->carries && m->status == TRM_OK; ++k) {
     elements[1 + k] = trm_element(m, call, loop->outputs + k);

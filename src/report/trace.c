@@ -74,7 +74,7 @@ static int64_t own_cycles(const trm_program *p, uint32_t s, int64_t *out_iterati
   return *out_iteration - sum;
 }
 
-static trm_status begin_turn(tracer *t, frame *f, trm_error *error) {
+static trm_status begin_iteration(tracer *t, frame *f, trm_error *error) {
   const trm_program_step *step = &t->program->steps[f->step];
   int64_t iteration;
   const int64_t own = own_cycles(t->program, f->step, &iteration);
@@ -114,7 +114,7 @@ static trm_status walk(tracer *t, uint32_t begin, uint32_t end, trm_error *error
                                 : 0;
       if (left > 0 && top->iteration + 1 < ITERATIONS) {
         ++top->iteration;
-        TRY_OR_GOTO(begin_turn(t, top, error), done);
+        TRY_OR_GOTO(begin_iteration(t, top, error), done);
         continue;
       }
       if (left > 0) {
@@ -143,7 +143,7 @@ static trm_status walk(tracer *t, uint32_t begin, uint32_t end, trm_error *error
       continue;
     }
     frame inner = {.step = c};
-    TRY_OR_GOTO(begin_turn(t, &inner, error), done);
+    TRY_OR_GOTO(begin_iteration(t, &inner, error), done);
     if (!VECTOR_PUSH(&stack, inner)) FAIL_OR_GOTO(done, RESOURCE_EXHAUSTED, "out of memory");
   }
 done:

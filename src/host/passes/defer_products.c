@@ -175,8 +175,8 @@ static trm_status shape_at_iterations(trm_arena *arena, const trm_shape *one, ui
 }
 
 /* In the body: writes the value of this iteration into its history. */
-static trm_status write_turn(trm_edit *body, const history *one, int64_t element, trm_index *out,
-                             trm_error *error) {
+static trm_status write_iteration(trm_edit *body, const history *one, int64_t element,
+                                  trm_index *out, trm_error *error) {
   trm_arena *arena = &body->module->arena;
   const trm_index parameter = trm_edit_computation(body)->parameters[0];
   trm_index operands[TRM_MAX_RANK + 3];
@@ -217,7 +217,7 @@ static trm_status rewrite_body(deferrer *d, uint32_t body, int64_t before, const
   for (uint32_t h = 0, r = 0; h < d->histories.count; ++h) {
     const history *one = &d->histories.items[h];
     if (one->element >= 0) continue;
-    TRY_OR_GOTO(write_turn(&edit, one, before + r, &next[r], error), done);
+    TRY_OR_GOTO(write_iteration(&edit, one, before + r, &next[r], error), done);
     ++r;
   }
   for (size_t s = 0; s < d->deferred.count; ++s) {

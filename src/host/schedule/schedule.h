@@ -135,7 +135,7 @@ typedef struct trm_coalesce {
 /* schedule_memory.c: merges slots as wished if that is safe, then gives offsets in the arena, and
  * drops the copies of a slot to itself. */
 trm_status trm_schedule_assign(trm_schedule *schedule, const trm_coalesce *candidates,
-                               size_t num_wishes, trm_error *error);
+                               size_t num_candidates, trm_error *error);
 /* schedule_views.c: lists the uses of views, when the steps are final. */
 trm_status trm_schedule_place_views(trm_schedule *schedule, trm_error *error);
 

@@ -35,10 +35,10 @@ static trm_status walk_constant(trm_schedule_draft *draft, const trm_schedule_sc
   return TRM_OK;
 }
 
-/* Wishes for the results that may be written over operands. */
-static trm_status wish_in_place(trm_schedule_draft *draft, const trm_kernel *kernel,
-                                const uint32_t *operands, uint32_t num_operands,
-                                const uint32_t *results, uint32_t num_results, trm_error *error) {
+/* Adds candidates for the results that may be written over operands. */
+static trm_status add_in_place(trm_schedule_draft *draft, const trm_kernel *kernel,
+                               const uint32_t *operands, uint32_t num_operands,
+                               const uint32_t *results, uint32_t num_results, trm_error *error) {
   for (uint32_t r = 0; r < num_results; ++r) {
     const uint32_t allowed = trm_kernel_in_place(kernel, r);
     for (uint32_t k = 0; k < num_operands && k < 32; ++k) {
@@ -49,12 +49,12 @@ static trm_status wish_in_place(trm_schedule_draft *draft, const trm_kernel *ker
             elsewhere || (operands[j] == operands[k] && (j >= 32 || (allowed >> j & 1) == 0));
       }
       if (elsewhere) continue;
-      TRY(trm_schedule_wish(draft,
-                            (trm_coalesce){.kind = TRM_COALESCE_IN_PLACE,
-                                           .target = results[r],
-                                           .source = operands[k],
-                                           .time = draft->clock},
-                            error));
+      TRY(trm_schedule_add_candidate(draft,
+                                     (trm_coalesce){.kind = TRM_COALESCE_IN_PLACE,
+                                                    .target = results[r],
+                                                    .source = operands[k],
+                                                    .time = draft->clock},
+                                     error));
     }
   }
   return TRM_OK;
@@ -118,8 +118,7 @@ static trm_status walk_kernel(trm_schedule_draft *draft, trm_schedule_scope *s, 
     TRY(trm_schedule_new_slot(draft, TRM_SLOT_ARENA, kernel->scratch_bytes,
                               &draft->steps.items[draft->steps.count - 1].scratch, error));
   }
-  return wish_in_place(draft, kernel, operands, num_operands, s->leaves[i], step.num_results,
-                       error);
+  return add_in_place(draft, kernel, operands, num_operands, s->leaves[i], step.num_results, error);
 }
 
 /* ---- The walk ------------------------------------------------------------------------------- */
@@ -231,7 +230,7 @@ static trm_status walk_entry(trm_schedule_draft *draft, trm_error *error) {
                               error));
     draft->slots.items[slot].number = schedule->num_outputs++;
     TRY(trm_schedule_add_copy(draft, &top, entry->root, root[o], slot, error));
-    TRY(trm_schedule_wish(
+    TRY(trm_schedule_add_candidate(
         draft,
         (trm_coalesce){
             .kind = TRM_COALESCE_COPY, .target = slot, .source = root[o], .time = draft->clock},

@@ -51,11 +51,12 @@ trm_status trm_schedule_gather_operands(const trm_schedule_draft *draft,
 trm_status trm_schedule_add_step(trm_schedule_draft *draft, trm_step step, const uint32_t *operands,
                                  const uint32_t *results, uint32_t *out_index, trm_error *error);
 
-/* Adds a step that copies a slot; two slots to merge. */
+/* Adds a step that copies a slot; a candidate, two slots to merge. */
 trm_status trm_schedule_add_copy(trm_schedule_draft *draft, const trm_schedule_scope *s,
                                  trm_index instruction, uint32_t source, uint32_t target,
                                  trm_error *error);
-trm_status trm_schedule_wish(trm_schedule_draft *draft, trm_coalesce what, trm_error *error);
+trm_status trm_schedule_add_candidate(trm_schedule_draft *draft, trm_coalesce what,
+                                      trm_error *error);
 /* Walks a computation. parameters[p] are the slots of parameter p; *out_root gets those of the
  * root. */
 trm_status trm_schedule_walk(trm_schedule_draft *draft, uint32_t computation,

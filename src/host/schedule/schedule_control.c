@@ -62,15 +62,15 @@ static trm_status loop_back(trm_schedule_draft *draft, const trm_schedule_scope 
     const uint32_t last_read = draft->slots.items[state[k]].end;
     const uint32_t in_place = written_in_place(draft, source[k], state[k], first_step);
     TRY(trm_schedule_add_copy(draft, s, i, source[k], state[k], error));
-    TRY(trm_schedule_wish(draft,
-                          (trm_coalesce){.kind = TRM_COALESCE_LOOP_BACK,
-                                         .target = state[k],
-                                         .source = source[k],
-                                         .time = draft->clock,
-                                         .since = since,
-                                         .last_read = last_read,
-                                         .in_place_at = in_place},
-                          error));
+    TRY(trm_schedule_add_candidate(draft,
+                                   (trm_coalesce){.kind = TRM_COALESCE_LOOP_BACK,
+                                                  .target = state[k],
+                                                  .source = source[k],
+                                                  .time = draft->clock,
+                                                  .since = since,
+                                                  .last_read = last_read,
+                                                  .in_place_at = in_place},
+                                   error));
   }
   return TRM_OK;
 }
@@ -131,7 +131,7 @@ static trm_status make_state(trm_schedule_draft *draft, const trm_schedule_scope
       continue;
     }
     TRY(trm_schedule_add_copy(draft, s, i, init[k], state[k], error));
-    TRY(trm_schedule_wish(
+    TRY(trm_schedule_add_candidate(
         draft,
         (trm_coalesce){
             .kind = TRM_COALESCE_COPY, .target = state[k], .source = init[k], .time = draft->clock},
@@ -227,13 +227,13 @@ trm_status trm_schedule_walk_conditional(trm_schedule_draft *draft, trm_schedule
     TRY(trm_schedule_walk(draft, instruction->called[branch], parameters, &root, error));
     for (uint32_t k = 0; k < count; ++k) {
       TRY(trm_schedule_add_copy(draft, s, i, root[k], s->leaves[i][k], error));
-      TRY(trm_schedule_wish(draft,
-                            (trm_coalesce){.kind = TRM_COALESCE_BRANCH,
-                                           .target = s->leaves[i][k],
-                                           .source = root[k],
-                                           .time = draft->clock,
-                                           .since = since},
-                            error));
+      TRY(trm_schedule_add_candidate(draft,
+                                     (trm_coalesce){.kind = TRM_COALESCE_BRANCH,
+                                                    .target = s->leaves[i][k],
+                                                    .source = root[k],
+                                                    .time = draft->clock,
+                                                    .since = since},
+                                     error));
     }
     step.ranges[branch].end = (uint32_t)draft->steps.count;
   }

@@ -77,7 +77,8 @@ trm_status trm_schedule_add_copy(trm_schedule_draft *draft, const trm_schedule_s
   return trm_schedule_add_step(draft, step, &source, &target, NULL, error);
 }
 
-trm_status trm_schedule_wish(trm_schedule_draft *draft, trm_coalesce what, trm_error *error) {
+trm_status trm_schedule_add_candidate(trm_schedule_draft *draft, trm_coalesce what,
+                                      trm_error *error) {
   if (!VECTOR_PUSH(&draft->candidates, what)) FAIL_NO_MEMORY("buffer assignment");
   return TRM_OK;
 }

@@ -229,14 +229,14 @@ done:
 }
 
 trm_status trm_schedule_assign(trm_schedule *schedule, const trm_coalesce *candidates,
-                               size_t num_wishes, trm_error *error) {
+                               size_t num_candidates, trm_error *error) {
   /* Loop state comes before plain copies, because a copy of it costs every iteration. Branches come
    * before loop state: the result of a conditional begins inside the branch, and only merging shows
    * whether a loop still reads its state then. */
   static const int order[] = {TRM_COALESCE_BRANCH, TRM_COALESCE_LOOP_BACK, TRM_COALESCE_COPY,
                               TRM_COALESCE_IN_PLACE};
   for (size_t o = 0; o < sizeof order / sizeof *order; ++o) {
-    for (size_t i = 0; i < num_wishes; ++i) {
+    for (size_t i = 0; i < num_candidates; ++i) {
       const trm_coalesce *candidate = &candidates[i];
       if ((int)candidate->kind != order[o]) continue;
       const uint32_t target = find_slot(schedule->slots, candidate->target);

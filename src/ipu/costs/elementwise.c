@@ -261,7 +261,7 @@ static void preference_to_follow(const trm_tile_request *request, trm_tile_cost 
         continue;
       }
       if (moving == 0 && first->is_movable && !other->is_movable) followed = k;
-      if (moving == 0 || !other->is_movable || cost->num_preferences == TRM_MAX_WISHES ||
+      if (moving == 0 || !other->is_movable || cost->num_preferences == TRM_MAX_PREFERENCES ||
           trm_mapping_same_place(&first->mapping, &other->mapping)) {
         continue;
       }

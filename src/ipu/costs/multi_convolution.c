@@ -86,7 +86,8 @@ static trm_status add_convolution(const trm_tile_request *request, const trm_com
     cost->results[r] = one.results[0];
     cost->temporary_worst += one.temporary_worst;
     cost->temporary_total += one.temporary_total;
-    for (uint32_t w = 0; w < one.num_preferences && cost->num_preferences < TRM_MAX_WISHES; ++w) {
+    for (uint32_t w = 0; w < one.num_preferences && cost->num_preferences < TRM_MAX_PREFERENCES;
+         ++w) {
       cost->preferences[cost->num_preferences] = one.preferences[w];
       cost->preferences[cost->num_preferences++].operand += 2 * r;
     }

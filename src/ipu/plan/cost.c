@@ -7,8 +7,8 @@
 /* Bytes of partial sums beside the convolution's own that SLIC's vertices need. */
 enum { SLIC_SPARE_BYTES = 200 };
 
-static void evaluate_stages(const plan_problem *p, int64_t partials, int64_t depth, bool last_turn,
-                            plan_cost *out) {
+static void evaluate_stages(const plan_problem *p, int64_t partials, int64_t depth,
+                            bool last_iteration, plan_cost *out) {
   int64_t left[3];
   out->num_stages = plan_reduce_stages(depth, p->multi_stage, left);
   int64_t before = depth, elements = partials;
@@ -18,8 +18,8 @@ static void evaluate_stages(const plan_problem *p, int64_t partials, int64_t dep
     stage->outputs = plan_ceil_div(elements, stage->depth);
     stage->bytes = (stage->depth - 1) * stage->outputs * p->exchanged_bytes;
     stage->exchange = plan_exchange_cycles(p->target, stage->bytes, 0, stage->depth - 1);
-    stage->compute =
-        plan_reduce_cycles(p, stage->outputs, stage->depth, last_turn && s + 1 == out->num_stages);
+    stage->compute = plan_reduce_cycles(p, stage->outputs, stage->depth,
+                                        last_iteration && s + 1 == out->num_stages);
     before = left[s];
     elements = stage->outputs;
   }

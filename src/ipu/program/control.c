@@ -263,7 +263,7 @@ static const void *first_known(const void *context, int32_t leaf) {
 }
 
 /* How often the loop runs: known when compiling, or from the inputs of the run, or assumed. */
-static void count_turns(while_walk *w) {
+static void count_iterations(while_walk *w) {
   const trm_program_draft *draft = w->draft;
   const trm_computation *computations = draft->module->computations;
   trm_loop view = {.condition = &computations[w->instruction->called[0]],
@@ -301,7 +301,7 @@ static trm_status open_loop(while_walk *w, uint32_t *out_step, trm_error *error)
 }
 
 /* The condition, where its result matters, and the body. */
-static trm_status walk_turn(while_walk *w, trm_error *error) {
+static trm_status walk_iteration(while_walk *w, trm_error *error) {
   const trm_value *root;
   if (!w->is_known) TRY(walk_body(w, w->instruction->called[0], w->not_owned, &root, error));
   TRY(walk_body(w, w->instruction->called[1], w->owned, &root, error));
@@ -330,7 +330,7 @@ trm_status trm_program_walk_while(trm_program_draft *draft, trm_program_scope *s
                   .init = scope->leaves[instruction->operands[0]]};
   TRY(make_room(&w, error));
   TRY(trm_program_add_source(draft, scope->computation, i, &w.source, error));
-  count_turns(&w);
+  count_iterations(&w);
   if (w.is_known) leave_out_counters(draft, scope->computation, i);
   bool is_pipeline;
   TRY(trm_pipeline_begin(draft, instruction, &is_pipeline, error));
@@ -348,7 +348,7 @@ trm_status trm_program_walk_while(trm_program_draft *draft, trm_program_scope *s
   }
   const bool nests = is_pipeline || draft->stages.nesting > 0;
   if (nests) ++draft->stages.nesting;
-  TRY(walk_turn(&w, error));
+  TRY(walk_iteration(&w, error));
   if (is_mini_batches && !draft->finding) TRY(trm_pipeline_end(draft, step, w.iterations, error));
   if (nests) --draft->stages.nesting;
   draft->stages.current = -1;

@@ -19,18 +19,18 @@ enum { NONE = -1, ROOM = 16 };
 typedef struct state {
   trm_index parameter; /* of the entry */
   trm_index result;    /* what replaces it; TRM_NO_INDEX: nothing does */
-  bool in_turn;        /* the body of the loop over mini-batches reads it */
+  bool in_iteration;   /* the body of the loop over mini-batches reads it */
 } state;
 
 typedef struct pipeliner {
   trm_module *module;
-  trm_pipeline_preference *preference;
+  trm_pipeline_request *request;
   uint32_t entry, count; /* the computation as it was */
   bool *is_data;         /* by instruction: an input that a feed brings */
   bool *is_number;       /* it is made of constants and scalars: the update has a copy of its own */
-  bool *is_update, *in_turn;
+  bool *is_update, *in_iteration;
   state *states;
-  uint32_t num_states, num_turn_states;
+  uint32_t num_states, num_iteration_states;
   trm_index *gradients;
   uint32_t num_gradients;
   int32_t *gradient_of; /* by instruction: its place in `gradients`; NONE */
@@ -146,11 +146,11 @@ static void find_gradients(pipeliner *p) {
   }
   for (trm_index i = p->count; i-- > 0;) {
     const bool root = i == entry->root;
-    p->in_turn[i] |= (root || p->gradient_of[i] != NONE) && !p->is_update[i];
+    p->in_iteration[i] |= (root || p->gradient_of[i] != NONE) && !p->is_update[i];
     const trm_instruction *o = at(p, i);
-    for (uint32_t k = 0; k < o->num_operands && p->in_turn[i]; ++k) {
+    for (uint32_t k = 0; k < o->num_operands && p->in_iteration[i]; ++k) {
       if (!p->is_update[o->operands[k]] || p->is_number[o->operands[k]])
-        p->in_turn[o->operands[k]] = true;
+        p->in_iteration[o->operands[k]] = true;
     }
   }
 }
@@ -161,15 +161,15 @@ static void find_states(pipeliner *p) {
   for (int used = 1; used >= 0; --used) {
     for (uint32_t n = 0; n < entry->num_parameters; ++n) {
       const trm_index parameter = entry->parameters[n];
-      if (p->is_data[parameter] || p->in_turn[parameter] != (used == 1)) continue;
+      if (p->is_data[parameter] || p->in_iteration[parameter] != (used == 1)) continue;
       state *one = &p->states[p->num_states++];
-      *one = (state){.parameter = parameter, .result = TRM_NO_INDEX, .in_turn = used == 1};
+      *one = (state){.parameter = parameter, .result = TRM_NO_INDEX, .in_iteration = used == 1};
       for (uint32_t a = 0; a < p->module->num_aliases; ++a) {
         const trm_alias *alias = &p->module->aliases[a];
         if (alias->parameter_number == (int64_t)n) one->result = result_of(p, alias);
       }
     }
-    if (used == 1) p->num_turn_states = p->num_states;
+    if (used == 1) p->num_iteration_states = p->num_states;
   }
 }
 
@@ -278,7 +278,7 @@ static trm_status set_stage(pipeliner *p, trm_instruction *o, int32_t stage, con
   }
   if (updates) {
     attributes[used++] = "weight_update";
-    attributes[used++] = p->preference->offload ? "offload" : "keep";
+    attributes[used++] = p->request->offload ? "offload" : "keep";
   }
   o->frontend_attributes = attributes;
   return TRM_OK;
@@ -327,11 +327,17 @@ static trm_status state_shape(pipeliner *p, uint32_t states, uint32_t gradients,
   return TRM_OK;
 }
 
+static trm_status make_call(pipeliner *p, trm_call_id id, trm_custom_call **out, trm_error *error) {
+  *out = ARENA_NEW(&p->module->arena, trm_custom_call, 1);
+  CHECK_MEMORY(*out, "a pipeline");
+  **out = (trm_custom_call){.target = trm_call_target(id), .has_side_effect = true};
+  return TRM_OK;
+}
+
 /* The data of a mini-batch, which a feed brings. */
 static trm_status add_feed(pipeliner *p, uint32_t c, trm_error *error) {
-  trm_custom_call *call = ARENA_NEW(&p->module->arena, trm_custom_call, 1);
-  CHECK_MEMORY(call, "a pipeline");
-  *call = (trm_custom_call){.target = trm_call_target(TRM_CALL_INFEED), .has_side_effect = true};
+  trm_custom_call *call;
+  TRY(make_call(p, TRM_CALL_INFEED, &call, error));
   static const char config[] = "{\"feed\":\"in\"}";
   const trm_computation *entry = &p->module->computations[p->entry];
   trm_shape *shapes = ARENA_NEW(&p->arena, trm_shape, (size_t)entry->num_parameters + 1);
@@ -362,9 +368,8 @@ static trm_status add_feed(pipeliner *p, uint32_t c, trm_error *error) {
 
 /* What the program hands out besides its weights, in the last stage. */
 static trm_status add_results(pipeliner *p, uint32_t c, trm_error *error) {
-  trm_custom_call *call = ARENA_NEW(&p->module->arena, trm_custom_call, 1);
-  CHECK_MEMORY(call, "a pipeline");
-  *call = (trm_custom_call){.target = trm_call_target(TRM_CALL_OUTFEED), .has_side_effect = true};
+  trm_custom_call *call;
+  TRY(make_call(p, TRM_CALL_OUTFEED, &call, error));
   static const char config[] = "{\"feed\":\"out\"}";
   const trm_index root = p->module->computations[p->entry].root;
   const bool is_tuple = at(p, root)->opcode == TRM_OP_TUPLE;
@@ -388,7 +393,7 @@ static trm_status add_results(pipeliner *p, uint32_t c, trm_error *error) {
                           .custom_call = call,
                           .backend_config = config,
                           .backend_config_size = sizeof config - 1};
-  TRY(set_stage(p, &feed, (int32_t)p->preference->num_stages - 1, NULL, error));
+  TRY(set_stage(p, &feed, (int32_t)p->request->num_stages - 1, NULL, error));
   trm_index ignored;
   return add(p, c, feed, &ignored, error);
 }
@@ -404,40 +409,47 @@ static trm_status add_sum(pipeliner *p, uint32_t c, trm_index sum, trm_index gra
                        .num_operands = 2,
                        .operands = sides,
                        .metadata = at(p, gradient)->metadata};
-  const int32_t stage = p->preference->stage[gradient];
-  const bool backward = p->preference->is_backward[gradient];
+  const int32_t stage = p->request->stage[gradient];
+  const bool backward = p->request->is_backward[gradient];
   TRY(set_stage(p, &o, stage == NONE ? 0 : stage, backward ? "backward" : NULL, error));
   return add(p, c, o, out_index, error);
 }
 
-static trm_status make_turn(pipeliner *p, trm_shape shape, uint32_t *out_c, trm_error *error) {
+/* The parameter of a loop's body, and of it the counter and the first states. */
+static trm_status begin_body(pipeliner *p, uint32_t c, trm_shape shape, uint32_t num_states,
+                             trm_index *out_parameter, trm_index *out_counter, trm_error *error) {
+  forget_copies(p);
+  TRY(add_parameter(p, c, shape, 0, out_parameter, error));
+  TRY(add_element(p, c, *out_parameter, 0, out_counter, error));
+  for (uint32_t t = 0; t < num_states; ++t) {
+    TRY(add_element(p, c, *out_parameter, 1 + t, &p->copy[p->states[t].parameter], error));
+  }
+  return TRM_OK;
+}
+
+static trm_status make_iteration(pipeliner *p, trm_shape shape, uint32_t *out_c, trm_error *error) {
   TRY(trm_module_add_computation(p->module, "iteration", out_c, error));
-  const uint32_t c = *out_c, last = 1 + p->num_turn_states;
+  const uint32_t c = *out_c, last = 1 + p->num_iteration_states;
   trm_index s, counter;
   trm_index *elements = ARENA_NEW(&p->arena, trm_index, (size_t)shape.num_elements + 1);
   CHECK_MEMORY(elements, "a pipeline");
-  forget_copies(p);
-  TRY(add_parameter(p, c, shape, 0, &s, error));
-  TRY(add_element(p, c, s, 0, &counter, error));
-  for (uint32_t t = 0; t < p->num_turn_states; ++t) {
-    TRY(add_element(p, c, s, 1 + t, &p->copy[p->states[t].parameter], error));
-  }
+  TRY(begin_body(p, c, shape, p->num_iteration_states, &s, &counter, error));
   TRY(add_feed(p, c, error));
   const trm_index root = p->module->computations[p->entry].root;
   for (trm_index i = 0; i < p->count; ++i) {
     const bool tuple = i == root && at(p, i)->opcode == TRM_OP_TUPLE;
-    if (!p->in_turn[i] || is_source(at(p, i)) || tuple) continue;
-    const int32_t stage = p->preference->stage[i];
-    TRY(copy(p, c, i, stage == NONE ? 0 : stage, p->preference->is_backward[i] ? "backward" : NULL,
+    if (!p->in_iteration[i] || is_source(at(p, i)) || tuple) continue;
+    const int32_t stage = p->request->stage[i];
+    TRY(copy(p, c, i, stage == NONE ? 0 : stage, p->request->is_backward[i] ? "backward" : NULL,
              error));
   }
   TRY(add_results(p, c, error));
   TRY(add_next(p, c, counter, &elements[0], error));
-  for (uint32_t t = 0; t < p->num_turn_states; ++t) {
+  for (uint32_t t = 0; t < p->num_iteration_states; ++t) {
     const state *one = &p->states[t];
-    const bool each_turn = one->result != TRM_NO_INDEX && !p->is_update[one->result] &&
-                           p->copy[one->result] != TRM_NO_INDEX;
-    elements[1 + t] = p->copy[each_turn ? one->result : one->parameter];
+    const bool each_iteration = one->result != TRM_NO_INDEX && !p->is_update[one->result] &&
+                                p->copy[one->result] != TRM_NO_INDEX;
+    elements[1 + t] = p->copy[each_iteration ? one->result : one->parameter];
   }
   for (uint32_t g = 0; g < p->num_gradients; ++g) {
     trm_index sum;
@@ -487,7 +499,7 @@ static trm_status add_zeros(pipeliner *p, uint32_t c, trm_index gradient, trm_in
           &number, error));
   trm_instruction zeros = {
       .opcode = TRM_OP_BROADCAST, .shape = shape, .num_operands = 1, .operands = &number};
-  const int32_t stage = p->preference->stage[gradient];
+  const int32_t stage = p->request->stage[gradient];
   TRY(set_stage(p, &zeros, stage == NONE ? 0 : stage, NULL, error));
   return add(p, c, zeros, out_index, error);
 }
@@ -499,30 +511,25 @@ static trm_status make_update(pipeliner *p, trm_shape shape, trm_shape inner, ui
   trm_index s, counter, first, loop;
   trm_index *elements = ARENA_NEW(&p->arena, trm_index, (size_t)most + 1);
   CHECK_MEMORY(elements, "a pipeline");
-  forget_copies(p);
-  TRY(add_parameter(p, c, shape, 0, &s, error));
-  TRY(add_element(p, c, s, 0, &counter, error));
-  for (uint32_t t = 0; t < p->num_states; ++t) {
-    TRY(add_element(p, c, s, 1 + t, &p->copy[p->states[t].parameter], error));
-  }
+  TRY(begin_body(p, c, shape, p->num_states, &s, &counter, error));
   TRY(add_number(p, c, 0, &elements[0], error));
-  for (uint32_t t = 0; t < p->num_turn_states; ++t) {
+  for (uint32_t t = 0; t < p->num_iteration_states; ++t) {
     elements[1 + t] = p->copy[p->states[t].parameter];
   }
   for (uint32_t g = 0; g < p->num_gradients; ++g) {
-    TRY(add_zeros(p, c, p->gradients[g], &elements[1 + p->num_turn_states + g], error));
+    TRY(add_zeros(p, c, p->gradients[g], &elements[1 + p->num_iteration_states + g], error));
   }
   TRY(add_tuple(p, c, inner, elements, &first, error));
   TRY(add_while(p, c, until, iteration, first, NULL, &loop, error));
-  for (uint32_t t = 0; t < p->num_turn_states; ++t) {
+  for (uint32_t t = 0; t < p->num_iteration_states; ++t) {
     const state *one = &p->states[t];
     TRY(add_element(p, c, loop, 1 + t, &p->copy[one->parameter], error));
   }
   for (uint32_t g = 0; g < p->num_gradients; ++g) {
-    TRY(add_element(p, c, loop, 1 + p->num_turn_states + g, &p->copy[p->gradients[g]], error));
+    TRY(add_element(p, c, loop, 1 + p->num_iteration_states + g, &p->copy[p->gradients[g]], error));
   }
   for (trm_index i = 0; i < p->count; ++i) {
-    const int32_t stage = p->preference->stage[i];
+    const int32_t stage = p->request->stage[i];
     if (p->is_update[i]) TRY(copy(p, c, i, stage == NONE ? 0 : stage, "update", error));
   }
   TRY(add_next(p, c, counter, &elements[0], error));
@@ -543,8 +550,8 @@ static trm_status describe(pipeliner *p, const char **out_text, trm_error *error
   trm_text text = {0};
   const bool trains = p->module->num_aliases > 0;
   trm_text_format(&text, "{\"stages\":%u,\"training\":%s,\"schedule\":\"%s\",\"device_mapping\":[",
-                  p->preference->num_stages, trains ? "true" : "false", p->preference->schedule);
-  for (uint32_t s = 0; s < p->preference->num_stages; ++s) {
+                  p->request->num_stages, trains ? "true" : "false", p->request->schedule);
+  for (uint32_t s = 0; s < p->request->num_stages; ++s) {
     trm_text_format(&text, "%s%u", s == 0 ? "" : ",", s);
   }
   trm_text_format(&text, "]}");
@@ -615,13 +622,14 @@ static trm_status make(pipeliner *p, const trm_program *program, trm_error *erro
   p->is_data = ARENA_NEW(&p->arena, bool, room);
   p->is_number = ARENA_NEW(&p->arena, bool, room);
   p->is_update = ARENA_NEW(&p->arena, bool, room);
-  p->in_turn = ARENA_NEW(&p->arena, bool, room);
+  p->in_iteration = ARENA_NEW(&p->arena, bool, room);
   p->states = ARENA_NEW(&p->arena, state, room);
   p->gradients = ARENA_NEW(&p->arena, trm_index, room);
   p->gradient_of = ARENA_NEW(&p->arena, int32_t, room);
   p->copy = ARENA_NEW(&p->arena, trm_index, room);
-  if (p->is_data == NULL || p->is_number == NULL || p->is_update == NULL || p->in_turn == NULL ||
-      p->states == NULL || p->gradients == NULL || p->gradient_of == NULL || p->copy == NULL) {
+  if (p->is_data == NULL || p->is_number == NULL || p->is_update == NULL ||
+      p->in_iteration == NULL || p->states == NULL || p->gradients == NULL ||
+      p->gradient_of == NULL || p->copy == NULL) {
     FAIL_NO_MEMORY("a pipeline");
   }
   find_data(p, program);
@@ -632,24 +640,24 @@ static trm_status make(pipeliner *p, const trm_program *program, trm_error *erro
   for (uint32_t t = 0; t < p->num_states; ++t) {
     const bool is_updated = p->states[t].result != TRM_NO_INDEX;
     updated += is_updated;
-    weights += is_updated && p->states[t].in_turn;
+    weights += is_updated && p->states[t].in_iteration;
   }
-  p->preference->states = weights > 0 ? (updated + weights - 1) / weights : 0;
+  p->request->states = weights > 0 ? (updated + weights - 1) / weights : 0;
   trm_shape outer, inner;
   TRY(state_shape(p, p->num_states, 0, &outer, error));
-  TRY(state_shape(p, p->num_turn_states, p->num_gradients, &inner, error));
-  uint32_t until_turns, until_updates, iteration, update;
-  TRY(add_condition(p, inner, (int32_t)p->preference->mini_batches, &until_turns, error));
-  TRY(make_turn(p, inner, &iteration, error));
-  TRY(make_update(p, outer, inner, iteration, until_turns, &update, error));
+  TRY(state_shape(p, p->num_iteration_states, p->num_gradients, &inner, error));
+  uint32_t until_iterations, until_updates, iteration, update;
+  TRY(add_condition(p, inner, (int32_t)p->request->mini_batches, &until_iterations, error));
+  TRY(make_iteration(p, inner, &iteration, error));
+  TRY(make_update(p, outer, inner, iteration, until_iterations, &update, error));
   TRY(add_condition(p, outer, 1, &until_updates, error));
   return make_entry(p, outer, update, until_updates, error);
 }
 
 trm_status trm_program_make_pipeline(const trm_program *program, trm_module *module,
-                                     trm_pipeline_preference *preference, trm_error *error) {
+                                     trm_pipeline_request *request, trm_error *error) {
   pipeliner p = {.module = module,
-                 .preference = preference,
+                 .request = request,
                  .entry = module->entry,
                  .count = module->computations[module->entry].num_instructions};
   const trm_status status = make(&p, program, error);

@@ -4,7 +4,7 @@
 
 #include "ipu/program/program.h"
 
-typedef struct trm_pipeline_preference {
+typedef struct trm_pipeline_request {
   uint32_t num_stages;     /* stage s is on IPU s */
   uint32_t mini_batches;   /* of a weight update */
   const char *schedule;    /* "Grouped", "Interleaved", "Sequential" */
@@ -12,7 +12,7 @@ typedef struct trm_pipeline_preference {
   const int32_t *stage;    /* by instruction of the entry; -1: inputs, constants, the result */
   const bool *is_backward; /* by instruction of the entry */
   uint32_t states; /* set: how many inputs the update of a weight replaces, 2 with momentum */
-} trm_pipeline_preference;
+} trm_pipeline_request;
 
 /* Whether the program can be one: the entry computes all of it, of inputs that are arrays. */
 bool trm_program_can_be_pipeline(const trm_program *program, const trm_module *module);
@@ -21,6 +21,6 @@ bool trm_program_can_be_pipeline(const trm_program *program, const trm_module *m
  * a loop over mini-batches, which the infeed brings. What updates weights stays behind the loop,
  * and works on sums of what the loop computes. */
 trm_status trm_program_make_pipeline(const trm_program *program, trm_module *module,
-                                     trm_pipeline_preference *preference, trm_error *error);
+                                     trm_pipeline_request *request, trm_error *error);
 
 #endif /* TREMULA_IPU_PROGRAM_MAKE_PIPELINE_H_ */

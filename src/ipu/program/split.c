@@ -275,14 +275,14 @@ static trm_status place_stages(const splitter *s, const uint32_t *cuts, trm_modu
   int32_t *stages = ARENA_NEW(&module->arena, int32_t, (size_t)count + 1);
   CHECK_MEMORY(stages, "stages");
   for (trm_index i = 0; i < count; ++i) stages[i] = shard_of(s, cuts, i);
-  trm_pipeline_preference preference = {.num_stages = s->num_shards,
-                                        .mini_batches = s->pipeline->mini_batches,
-                                        .schedule = s->pipeline->schedule,
-                                        .offload = s->pipeline->offload,
-                                        .stage = stages,
-                                        .is_backward = s->is_backward};
-  TRY(trm_program_make_pipeline(s->program, module, &preference, error));
-  *out_states = preference.states;
+  trm_pipeline_request request = {.num_stages = s->num_shards,
+                                  .mini_batches = s->pipeline->mini_batches,
+                                  .schedule = s->pipeline->schedule,
+                                  .offload = s->pipeline->offload,
+                                  .stage = stages,
+                                  .is_backward = s->is_backward};
+  TRY(trm_program_make_pipeline(s->program, module, &request, error));
+  *out_states = request.states;
   return TRM_OK;
 }
 

@@ -42,7 +42,7 @@ static void add_up_cycles(trm_program *program) {
         step->type == TRM_STEP_TYPE_REPEAT || step->type == TRM_STEP_TYPE_REPEAT_WHILE;
     step->cycles =
         loops ? trm_multiply_cycles(step->repeat_count, trm_add_cycles(sum, iteration)) : sum;
-    const int64_t in_turn = step->cycles;
+    const int64_t in_order = step->cycles;
     if (program->pipeline.present && s == program->pipeline.loop_step && s > 0) {
       step->cycles = trm_pipeline_cycles(program);
     } else if (loops) {
@@ -51,7 +51,7 @@ static void add_up_cycles(trm_program *program) {
         step->cycles = trm_limit_cycles(trm_io_loop_cycles(&io, step->repeat_count));
       }
     }
-    step->overlapped_cycles = in_turn - step->cycles;
+    step->overlapped_cycles = in_order - step->cycles;
   }
 }
 

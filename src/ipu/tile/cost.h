@@ -154,7 +154,7 @@ typedef struct trm_tile_preference {
   trm_preference_kind kind;
 } trm_tile_preference;
 
-enum { TRM_MULTI_CONV_MEMBERS = 8, TRM_MAX_WISHES = 2 * TRM_MULTI_CONV_MEMBERS };
+enum { TRM_MULTI_CONV_MEMBERS = 8, TRM_MAX_PREFERENCES = 2 * TRM_MULTI_CONV_MEMBERS };
 
 typedef struct trm_tile_cost {
   trm_arena *arena;         /* the caller's; names live in it */
@@ -164,7 +164,7 @@ typedef struct trm_tile_cost {
   bool is_result_updated;   /* each iteration of the phases that repeat writes a part of it */
   int64_t temporary_worst, temporary_total; /* bytes held over the whole instruction */
   uint32_t num_preferences;
-  trm_tile_preference preferences[TRM_MAX_WISHES];
+  trm_tile_preference preferences[TRM_MAX_PREFERENCES];
   const char *plan; /* one line of text about the chosen plan, or NULL; in the arena */
   const char *note; /* a message about a fallback, for the user, or NULL */
 } trm_tile_cost;
