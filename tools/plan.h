@@ -48,10 +48,8 @@ const char *plan_swept_key(size_t i);
 
 typedef struct plan_model {
   trm_executable *executable;
-  long batch;            /* the requested batch size; 0: none */
-  int64_t items;         /* items of one run, the first dimension of the first input; 0: unknown */
-  bool is_fed;           /* items come from feeds: see trm_program_items */
-  trm_tensor_info input; /* the first input; name "" and rank 0: none */
+  long batch;                          /* the requested batch size; 0: none */
+  bool is_fed;                         /* items come from feeds: see trm_program_items */
   int64_t parameters, parameter_bytes; /* -1: the model does not say */
 } plan_model;
 
@@ -60,6 +58,10 @@ typedef struct plan_model {
 trm_status plan_models_read(const plan_request *request, const long *batches, size_t count,
                             plan_model *models, trm_error *error);
 void plan_model_free(plan_model *model);
+/* The input whose first dimension counts the items: the first that is neither a weight nor a
+ * scalar, or the first weight that no output updates, under the name that the user gave it; rank 0:
+ * there is none. `program` is the model's, and the name lives as long. */
+trm_tensor_info plan_model_input(const plan_model *model, const trm_program *program);
 
 /* ---- plan_case.c ---------------------------------------------------------------------------- */
 
@@ -74,6 +76,8 @@ typedef struct plan_case {
   trm_program_layer *layers;
   size_t num_layers;
   int64_t always_live_worst_bytes; /* on the fullest tile */
+  trm_tensor_info input;           /* see plan_model_input; `input_name` has its name */
+  char input_name[160];
   int64_t items, parameters, parameter_bytes, inputs_bytes;
   int64_t categories[TRM_NUM_MEMORY_CATEGORIES];
   double seconds, items_per_second; /* 0: unknown */
@@ -113,6 +117,8 @@ typedef struct plan_answer {
 const char *plan_grouped(int64_t number, char *buffer, size_t size);
 #define PLAN_NUMBER(n) plan_grouped((n), (char[40]){0}, 40)
 const char *plan_verdict(const plan_case *one);
+/* The first case that has no problem, or NULL. */
+const plan_case *plan_first_planned(const plan_answer *answer);
 
 /* The machines of each case that is shown in full; what --what-if changes of one. */
 void plan_print_targets(const plan_answer *answer);

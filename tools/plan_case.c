@@ -93,7 +93,10 @@ static trm_status describe(const plan_model *model, const trm_target *target,
   if (trm_target_number(target, "tileClockFrequency", &hz)) {
     one->seconds = (double)one->totals.cycles / hz;
   }
-  one->items = model->items * one->totals.replicas;
+  one->input = plan_model_input(model, program);
+  snprintf(one->input_name, sizeof one->input_name, "%s",
+           one->input.rank > 0 ? one->input.name : "");
+  one->items = one->input.rank > 0 ? one->input.dims[0] * one->totals.replicas : 0;
   bool images;
   if (model->is_fed) one->items = (int64_t)trm_program_items(program, &images);
   if (one->seconds > 0) one->items_per_second = (double)one->items / one->seconds;

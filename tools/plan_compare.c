@@ -60,6 +60,13 @@ static const measure measures[] = {
 };
 enum { NUM_MEASURES = sizeof measures / sizeof *measures };
 
+const plan_case *plan_first_planned(const plan_answer *answer) {
+  for (size_t c = 0; c < answer->num_cases; ++c) {
+    if (answer->cases[c].problem[0] == '\0') return &answer->cases[c];
+  }
+  return NULL;
+}
+
 /* ---- The table ------------------------------------------------------------------------------- */
 
 static void print_values(const char *name, int length, const double *values, size_t count) {

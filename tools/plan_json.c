@@ -146,25 +146,22 @@ static json_t *case_of(const plan_answer *answer, const plan_case *one) {
   return object;
 }
 
-static json_t *input_of(const plan_model *model) {
-  if (model->input.rank == 0) return json_null();
+static json_t *input_of(const plan_answer *answer) {
+  const plan_case *one = plan_first_planned(answer);
+  if (one == NULL || one->input.rank == 0) return json_null();
   json_t *dims = json_array();
-  for (int32_t d = 0; d < model->input.rank; ++d) {
-    json_array_append_new(dims, integer(model->input.dims[d]));
+  for (int32_t d = 0; d < one->input.rank; ++d) {
+    json_array_append_new(dims, integer(one->input.dims[d]));
   }
-  return json_pack("{s:s, s:s, s:o}", "name", model->input.name, "type",
-                   trm_dtype_name(model->input.dtype), "shape", dims);
+  return json_pack("{s:s, s:s, s:o}", "name", one->input_name, "type",
+                   trm_dtype_name(one->input.dtype), "shape", dims);
 }
 
 static json_t *parameters_of(const plan_answer *answer) {
-  for (size_t c = 0; c < answer->num_cases; ++c) {
-    const plan_case *one = &answer->cases[c];
-    if (one->problem[0] == '\0') {
-      return json_pack("{s:I, s:I}", "count", (json_int_t)one->parameters, "bytes",
-                       (json_int_t)one->parameter_bytes);
-    }
-  }
-  return json_null();
+  const plan_case *one = plan_first_planned(answer);
+  if (one == NULL) return json_null();
+  return json_pack("{s:I, s:I}", "count", (json_int_t)one->parameters, "bytes",
+                   (json_int_t)one->parameter_bytes);
 }
 
 trm_status plan_print_json(const plan_answer *answer, trm_error *error) {
@@ -175,11 +172,11 @@ trm_status plan_print_json(const plan_answer *answer, trm_error *error) {
     fits |= answer->cases[c].totals.fits;
     json_array_append_new(cases, case_of(answer, &answer->cases[c]));
   }
-  json_t *root = json_pack("{s:i, s:s, s:b, s:o, s:o, s:o, s:o}", "format", 1, "model",
-                           request->model, "fits", (int)fits, "training",
-                           request->training != NULL ? json_string(request->training) : json_null(),
-                           "parameters", parameters_of(answer), "input",
-                           input_of(&answer->models[0]), "cases", cases);
+  json_t *root =
+      json_pack("{s:i, s:s, s:b, s:o, s:o, s:o, s:o}", "format", 1, "model", request->model, "fits",
+                (int)fits, "training",
+                request->training != NULL ? json_string(request->training) : json_null(),
+                "parameters", parameters_of(answer), "input", input_of(answer), "cases", cases);
   if (root != NULL && request->targets.count > 1) {
     json_object_set_new(root, "side_by_side", plan_targets_json(answer));
   }

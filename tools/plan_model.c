@@ -25,41 +25,73 @@ static void read_side_table(plan_model *model) {
   json_decref(table);
 }
 
-/* Finds the items of a run: dimension 0 of the first input that no output updates and that is no
- * scalar. Feeds come before inputs. */
-static void find_items(plan_model *model) {
-  const trm_executable *executable = model->executable;
+/* Whether an infeed brings the data of a run. */
+static bool has_infeed(const trm_executable *executable) {
   char kind;
   const trm_tensor_info *elements;
   size_t count;
   for (size_t f = 0; trm_executable_feed(executable, f, &kind, &elements, &count) != NULL; ++f) {
-    if (kind != 'i' || count == 0 || elements[0].rank == 0) continue;
-    model->input = elements[0];
-    model->is_fed = true; /* the program knows the number of reads */
-    return;
-  }
-  for (size_t i = 0; i < trm_executable_num_inputs(executable); ++i) {
-    const trm_tensor_info *input = trm_executable_input(executable, i);
-    bool updated = false;
-    for (size_t o = 0; o < trm_executable_num_outputs(executable); ++o) {
-      updated |= trm_executable_output_alias(executable, o) == (int64_t)i;
+    for (size_t e = 0; kind == 'i' && e < count; ++e) {
+      if (elements[e].rank > 0) return true;
     }
-    if (updated || input->rank == 0) continue;
-    model->input = *input;
-    model->items = input->dims[0];
-    return;
   }
+  return false;
+}
+
+/* The largest array that an infeed brings, whose first dimension trm_program_items counts. */
+static void find_fed(const trm_executable *executable, trm_tensor_info *out_input) {
+  char kind;
+  const trm_tensor_info *elements;
+  size_t count, most = 0;
+  const char *id;
+  for (size_t f = 0; (id = trm_executable_feed(executable, f, &kind, &elements, &count)); ++f) {
+    for (size_t e = 0; kind == 'i' && e < count; ++e) {
+      size_t bytes = trm_dtype_size(elements[e].dtype);
+      for (int32_t d = 0; d < elements[e].rank; ++d) bytes *= (size_t)elements[e].dims[d];
+      if (elements[e].rank == 0 || bytes <= most) continue;
+      *out_input = elements[e];
+      if (elements[e].name == NULL || elements[e].name[0] == '\0') out_input->name = id;
+      most = bytes;
+    }
+  }
+}
+
+static bool is_updated(const trm_executable *executable, size_t input) {
+  for (size_t o = 0; o < trm_executable_num_outputs(executable); ++o) {
+    if (trm_executable_output_alias(executable, o) == (int64_t)input) return true;
+  }
+  return false;
+}
+
+trm_tensor_info plan_model_input(const plan_model *model, const trm_program *program) {
+  trm_tensor_info input = {.name = ""};
+  if (model->is_fed) {
+    find_fed(model->executable, &input);
+    return input;
+  }
+  trm_program_variable_info v = {.size = sizeof v};
+  const size_t count = trm_executable_num_inputs(model->executable);
+  for (size_t i = 0, n = 0; n < count && trm_program_variable_get(program, i, &v); ++i) {
+    if (!v.is_input) continue;
+    const size_t own = n++;
+    const trm_tensor_info *info = trm_executable_input(model->executable, own);
+    if (info->rank == 0 || is_updated(model->executable, own)) continue;
+    if (v.is_weight && input.rank > 0) continue; /* there is one already */
+    input = *info;
+    input.name = v.op_name[0] != '\0' ? v.op_name : info->name;
+    if (!v.is_weight) break;
+  }
+  return input;
 }
 
 static trm_status compile(const plan_request *request, const trm_module *module, long batch,
                           plan_model *out_model, trm_error *error) {
-  *out_model =
-      (plan_model){.batch = batch, .parameters = -1, .parameter_bytes = -1, .input = {.name = ""}};
+  *out_model = (plan_model){.batch = batch, .parameters = -1, .parameter_bytes = -1};
   const trm_status status =
       trm_compile(module, request->options, request->num_options, &out_model->executable, error);
   if (status != TRM_OK) return status;
   read_side_table(out_model);
-  find_items(out_model);
+  out_model->is_fed = has_infeed(out_model->executable);
   return TRM_OK;
 }
 

@@ -320,24 +320,20 @@ static void print_full(const plan_answer *answer, const plan_case *one) {
 /* ---- All ------------------------------------------------------------------------------------- */
 
 static void print_model(const plan_answer *answer) {
-  const plan_model *model = &answer->models[0];
+  const plan_case *one = plan_first_planned(answer);
   const plan_request *request = answer->request;
   printf("%s%s%s\n", request->model, request->training != NULL ? ", trained with " : "",
          request->training != NULL ? request->training : "");
-  for (size_t c = 0; c < answer->num_cases; ++c) {
-    const plan_case *one = &answer->cases[c];
-    if (one->parameters < 0 || one->problem[0] != '\0') continue;
+  if (one != NULL) {
     printf("Model size: %s parameters, %s bytes (%s MB)\n", PLAN_NUMBER(one->parameters),
            PLAN_NUMBER(one->parameter_bytes), MB(one->parameter_bytes));
-    break;
   }
-  if (model->input.rank > 0) {
+  if (one != NULL && one->input.rank > 0) {
     char text[TYPE_TEXT_SIZE];
-    printf("First input: %s %s", model->input.name,
-           type_text(model->input.dtype, model->input.rank, model->input.dims, text, sizeof text));
-    if (model->items > 0) {
-      printf(", so %lld item%s a run", (long long)model->items, model->items == 1 ? "" : "s");
-    }
+    const long long items = (long long)one->input.dims[0];
+    printf("First input: %s %s", one->input_name,
+           type_text(one->input.dtype, one->input.rank, one->input.dims, text, sizeof text));
+    if (!answer->models[0].is_fed) printf(", so %lld item%s a run", items, items == 1 ? "" : "s");
     printf("\n");
   }
   printf("\n");

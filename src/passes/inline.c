@@ -19,6 +19,7 @@ typedef struct frame {
   trm_index *effect; /* by call here: the last side effect inside, in the result */
   trm_index last_effect;
   trm_index entered_after; /* an instruction that side effects here wait for, or TRM_NO_INDEX */
+  const char *scope;       /* JAX's name of the call, which names inside leave out; or NULL */
 } frame;
 
 typedef VECTOR(frame) frame_vector;
@@ -32,6 +33,18 @@ static bool needs_inlining(const trm_computation *computation) {
     if (is_inlined(computation->instructions[i].opcode)) return true;
   }
   return false;
+}
+
+/* JAX names what a function computes without the scopes around the call: "max" for
+ * "jit(step)/layer_0/jit(relu)/max". */
+static trm_status name_in_scope(const char *scope, trm_arena *arena, const char **name,
+                                trm_error *error) {
+  if (scope == NULL || *name == NULL || **name == '\0' || strncmp(*name, "jit(", 4) == 0) {
+    return TRM_OK;
+  }
+  *name = trm_arena_format(arena, "%s/%s", scope, *name);
+  CHECK_MEMORY(*name, "a name");
+  return TRM_OK;
 }
 
 static trm_status push_frame(const trm_module *module, frame_vector *stack, uint32_t computation,
@@ -96,7 +109,12 @@ static trm_status inline_next(trm_module *module, uint32_t target, frame_vector 
       entered.shape.dtype = TRM_TOKEN;
       TRY(trm_computation_add(module, target, &entered, &after, error));
     }
-    return push_frame(module, stack, instruction.called[0], index, after, error);
+    const char *name = instruction.metadata.op_name;
+    TRY(name_in_scope(top->scope, &module->arena, &name, error));
+    TRY(push_frame(module, stack, instruction.called[0], index, after, error));
+    const bool is_jax = name != NULL && strncmp(name, "jit(", 4) == 0;
+    stack->items[stack->count - 1].scope = is_jax ? name : NULL;
+    return TRM_OK;
   }
   if (instruction.opcode == TRM_OP_PARAMETER && stack->count > 1) {
     const frame *below = &stack->items[stack->count - 2];
@@ -112,6 +130,7 @@ static trm_status inline_next(trm_module *module, uint32_t target, frame_vector 
     copy.operands[k] = top->map[instruction.operands[k]];
   }
   TRY(translate_predecessors(top, &instruction, side_effect, &module->arena, &copy, error));
+  TRY(name_in_scope(top->scope, &module->arena, &copy.metadata.op_name, error));
   if (stack->count > 1) {
     copy.name = NULL;
     copy.id = 0;

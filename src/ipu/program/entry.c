@@ -52,8 +52,9 @@ static bool is_weight(const trm_program_draft *draft, const input_table *table, 
   return trm_dtype_is_floating(shape->dtype);
 }
 
-/* Names an input: from the side table's list of inputs if there is one, else from the HLO name and
- * the op that reads it first. */
+/* Names an input: from the side table's list of inputs if there is one, else from the parameter's
+ * metadata, where JAX states the argument ("params['w']"), else from the HLO name and the op that
+ * reads it first. */
 static trm_status name_input(trm_program_draft *draft, const json_t *names, size_t index,
                              trm_index i, uint32_t leaf, uint32_t source, const char **out_name,
                              trm_error *error) {
@@ -66,6 +67,8 @@ static trm_status name_input(trm_program_draft *draft, const json_t *names, size
   if (listed != NULL) {
     *out_name = trm_arena_string(&draft->program->arena, listed, strlen(listed));
     draft->steps.sources.items[source].op_name = *out_name;
+  } else if (draft->steps.sources.items[source].op_name[0] != '\0') {
+    *out_name = draft->steps.sources.items[source].op_name;
   } else if (placements != NULL && placements[leaf].reader != NULL) {
     *out_name = trm_arena_format(&draft->program->arena, "%s (read by %s)", parameter->name,
                                  placements[leaf].reader);

@@ -70,6 +70,28 @@ ENTRY main {
 """
 
 
+# As JAX lowers step(params, tokens): the arguments' names are metadata, and what a function
+# computes is named without the scope of its call.
+JAX = """HloModule jit_step
+
+relu {
+  h = f32[8,64] parameter(0)
+  z = f32[] constant(0)
+  zeros = f32[8,64] broadcast(z), dimensions={}, metadata={op_name="broadcast_in_dim"}
+  ROOT r = f32[8,64] maximum(h, zeros), metadata={op_name="max"}
+}
+
+ENTRY main {
+  Arg_0.1 = f32[100,64] parameter(0), metadata={op_name="params[\\'table\\']"}
+  Arg_1.2 = f32[64,64] parameter(1), metadata={op_name="params[\\'w\\']"}
+  Arg_2.3 = f32[8,64] parameter(2), metadata={op_name="tokens"}
+  d = f32[8,64] dot(Arg_2.3, Arg_1.2), lhs_contracting_dims={1}, rhs_contracting_dims={0}, metadata={op_name="jit(step)/layer_0/dot_general"}
+  c = f32[8,64] call(d), to_apply=relu, metadata={op_name="jit(step)/layer_0/jit(relu)"}
+  ROOT e = f32[8,100] dot(c, Arg_0.1), lhs_contracting_dims={1}, rhs_contracting_dims={1}, metadata={op_name="jit(step)/head/dot_general"}
+}
+"""
+
+
 @pytest.fixture
 def machine(tool):
     """Writes a machine like an mk2 with fewer tiles; its path."""
@@ -117,13 +139,28 @@ def test_json_of_one_that_fits(tool):
 
 def test_items_that_infeeds_bring_and_io_tiles(tool):
     source = tool.write("fed.hlo", FED)
-    case, = plan(tool, source)["cases"]
+    answer = plan(tool, source)
+    case, = answer["cases"]
     assert case["items"] == 8 * 100
+    assert answer["input"] == {"name": "in", "type": "f32", "shape": [8, 32, 32, 3]}
     assert case["items_per_second"] == pytest.approx(800 / case["seconds"])
     beside, = plan(tool, source, "--option", "io_tiles=64", "--option",
                    "place_ops_on_io_tiles=true")["cases"]
     assert beside["cycles"]["overlapped"] > case["cycles"]["overlapped"] == 0
     assert beside["cycles"]["total"] < case["cycles"]["total"]
+
+
+def test_names_of_jax_are_kept(tool, machine):
+    source = tool.write("jax.hlo", JAX)
+    answer = plan(tool, source)
+    assert answer["input"] == {"name": "tokens", "type": "f32", "shape": [8, 64]}
+    assert answer["cases"][0]["items"] == 8
+    named = {layer["name"] for layer in answer["cases"][0]["layers"] if layer["steps"]} - {""}
+    assert named == {f"jit(step)/{one}" for one in ("layer_0", "layer_0/jit(relu)", "head")}
+    tool.write("full.json", json.dumps({"base": "mk2", "name": "full", "tilesPerIPU": 1,
+                                        "memoryBytesPerTile": 30000, "memoryElementOffsets": [0]}))
+    case, = plan(tool, source, "--target", "./full.json", code=3)["cases"]
+    assert "  params['table']: a weight\n" in case["explanation"]
 
 
 def test_text_is_the_same_each_time(tool):

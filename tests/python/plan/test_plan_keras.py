@@ -89,6 +89,7 @@ def test_a_training_step_is_planned(models):
     assert plan["parameters"]["count"] == parameters
     names = " ".join(layer["name"] for layer in plan["cases"][0]["layers"])
     assert "/look" in names and "/choice" in names
+    assert plan["input"]["name"] == "picture" and plan["cases"][0]["items"] == 4
 
 
 def test_what_cannot_be_read_is_said(models):

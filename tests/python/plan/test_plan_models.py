@@ -92,7 +92,7 @@ def plan(tool, *arguments, code=0):
 def test_a_saved_model_by_batch_size_and_layer(tool, models):
     answer = plan(tool, models / "saved", "--batch", "1,8")
     assert answer["parameters"] == {"count": PARAMETERS, "bytes": 4 * PARAMETERS}
-    assert answer["input"]["shape"] == [1, 16, 16, 4]
+    assert (answer["input"]["name"], answer["input"]["shape"]) == ("images", [1, 16, 16, 4])
     one, eight = answer["cases"]
     assert (one["batch"], one["items"], eight["batch"], eight["items"]) == (1, 1, 8, 8)
     assert one["memory"]["peak_bytes"] < eight["memory"]["peak_bytes"]
@@ -168,7 +168,7 @@ def test_a_graph_with_variables(tool, models):
     model = (models / "line.pb", "--feed", "x", "--fetch", "layer/y")
     answer = plan(tool, *model, "--batch", "16")
     assert answer["parameters"] == {"count": 3, "bytes": 12}
-    assert answer["cases"][0]["items"] == 16
+    assert answer["cases"][0]["items"] == 16 and answer["input"]["name"] == "x"
 
 
 def test_complaints(tool, models):
