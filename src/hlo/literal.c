@@ -355,26 +355,39 @@ static trm_status read_elements(trm_lexer *lexer, const trm_shape *shape, char *
   return TRM_OK;
 }
 
-/* `{...}`: how texts are printed that leave large constants out. */
-static trm_status read_elided(trm_lexer *lexer, trm_arena *arena, const trm_shape *shape,
-                              const void **out_leaf) {
-  trm_error *error = lexer->error;
-  const char *where = lexer->token;
+/* At `{...}`: how texts are printed that leave large constants out, and all tuples. */
+static bool is_elided(const trm_lexer *lexer) {
+  return lexer->kind == '{' && trm_lexer_peek(lexer) == '.';
+}
+
+static trm_status skip_dots(trm_lexer *lexer) {
   trm_lexer_next(lexer);
   if (lexer->kind != TOKEN_DOTS) return trm_lexer_unexpected(lexer, "a value");
   trm_lexer_next(lexer);
-  TRY(trm_lexer_expect(lexer, '}', "'}' behind '...'"));
+  return trm_lexer_expect(lexer, '}', "'}' behind '...'");
+}
+
+/* Values for a leaf that the text at `where` leaves out. */
+static trm_status make_up(const trm_lexer *lexer, const char *where, int32_t leaf, trm_arena *arena,
+                          const trm_shape *shape, const void **out_leaf) {
+  trm_error *error = lexer->error;
   if (trm_shape_bytes(shape) > MAX_ELIDED_BYTES || arena->total > MAX_ELIDED_BYTES) {
     return trm_lexer_fail(lexer, where,
                           "the values of this constant were left out ('{...}') when the text was "
                           "written, and others that could stand for them would take more than 1 "
                           "GiB; use the serialised HloModuleProto, which has them");
   }
-  void *leaf = trm_arena_allocate(arena, 1, trm_shape_bytes(shape));
-  CHECK_MEMORY(leaf, "a constant");
-  fill_elided(shape, (uint64_t)(where - lexer->begin), leaf);
-  *out_leaf = leaf;
+  void *bytes = trm_arena_allocate(arena, 1, trm_shape_bytes(shape));
+  CHECK_MEMORY(bytes, "a constant");
+  fill_elided(shape, (uint64_t)(where - lexer->begin) + ((uint64_t)leaf << 32), bytes);
+  *out_leaf = bytes;
   return TRM_OK;
+}
+
+/* A delimiter of a tuple's elements; `hidden`: the text leaves out the whole tuple. */
+static trm_status expect_of_tuple(trm_lexer *lexer, const char *hidden, int kind,
+                                  const char *what) {
+  return hidden != NULL ? TRM_OK : trm_lexer_expect(lexer, kind, what);
 }
 
 /* `f32[4] constant(0)`, one value for an array: as XLA reads it, the first element; the others are
@@ -407,8 +420,10 @@ static trm_status read_first(trm_lexer *lexer, trm_arena *arena, const trm_shape
   return TRM_OK;
 }
 
+/* `hidden`: where the text leaves out the tuple around the leaf, or NULL. */
 static trm_status read_leaf(trm_lexer *lexer, trm_arena *arena, const trm_shape *shape,
-                            const void **out_leaf, bool *out_elided) {
+                            const char *hidden, int32_t leaf_index, const void **out_leaf,
+                            bool *out_elided) {
   trm_error *error = lexer->error;
   if (lexer->kind == TOKEN_IDENTIFIER && trm_lexer_peek(lexer) == '[') {
     /* The shape again, as old versions print it. */
@@ -422,9 +437,11 @@ static trm_status read_leaf(trm_lexer *lexer, trm_arena *arena, const trm_shape 
     return trm_lexer_fail(lexer, lexer->token, "a constant cannot be of type %s",
                           trm_dtype_name(shape->dtype));
   }
-  if (shape->rank > 0 && lexer->kind == '{' && trm_lexer_peek(lexer) == '.') {
+  if (hidden != NULL || is_elided(lexer)) {
+    const char *where = hidden != NULL ? hidden : lexer->token;
     *out_elided = true;
-    return read_elided(lexer, arena, shape, out_leaf);
+    if (hidden == NULL) TRY(skip_dots(lexer));
+    return make_up(lexer, where, leaf_index, arena, shape, out_leaf);
   }
   if (shape->rank > 0 && lexer->kind != '{') return read_first(lexer, arena, shape, out_leaf);
   /* No more memory than the text that is there can fill: each value takes two characters. */
@@ -453,30 +470,34 @@ trm_status trm_literal_parse(trm_lexer *lexer, trm_arena *arena, const trm_shape
   int depth = 0;
   int32_t leaf = 0;
   bool *elided = NULL;
+  const char *hidden = shape->dtype == TRM_TUPLE && is_elided(lexer) ? lexer->token : NULL;
+  if (hidden != NULL) TRY(skip_dots(lexer));
   stack[0] = shape, next[0] = 0;
   while (depth >= 0) {
     const trm_shape *top = stack[depth];
     if (top->dtype != TRM_TUPLE) {
       const void *bytes = NULL;
-      bool is_elided = false;
-      TRY(read_leaf(lexer, arena, top, &bytes, &is_elided));
-      if (is_elided && elided == NULL) {
+      bool left_out = false;
+      TRY(read_leaf(lexer, arena, top, hidden, leaf, &bytes, &left_out));
+      if (left_out && elided == NULL) {
         elided = ARENA_NEW(arena, bool, (size_t)literal->num_leaves);
         CHECK_MEMORY(elided, "a constant");
         literal->elided = elided;
       }
-      if (is_elided) elided[leaf] = true;
+      if (left_out) elided[leaf] = true;
       literal->leaves[leaf++] = bytes;
       --depth;
       continue;
     }
-    if (next[depth] == 0) TRY(trm_lexer_expect(lexer, '(', "'(' of a tuple"));
+    if (next[depth] == 0) TRY(expect_of_tuple(lexer, hidden, '(', "'(' of a tuple"));
     if (next[depth] == top->num_elements) {
-      TRY(trm_lexer_expect(lexer, ')', "')' of a tuple"));
+      TRY(expect_of_tuple(lexer, hidden, ')', "')' of a tuple"));
       --depth;
       continue;
     }
-    if (next[depth] > 0) TRY(trm_lexer_expect(lexer, ',', "',' between the elements of a tuple"));
+    if (next[depth] > 0) {
+      TRY(expect_of_tuple(lexer, hidden, ',', "',' between the elements of a tuple"));
+    }
     if (depth == TRM_LITERAL_MAX_DEPTH)
       return trm_lexer_unexpected(lexer, "a tuple that is nested less deep");
     stack[depth + 1] = &top->elements[next[depth]++];

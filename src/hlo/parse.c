@@ -195,11 +195,12 @@ static trm_status parse_opcode(trm_parser *parser, trm_opcode *out_opcode,
   return TRM_OK;
 }
 
-/* Constants, parameters and the like cannot do without their shape. */
+/* Constants, parameters and iota cannot do without their shape; the numbers of replicas and
+ * partitions have one. */
 static trm_status check_has_shape(trm_parser *parser, const trm_pending_instruction *pending) {
   const trm_opcode opcode = pending->instruction.opcode;
-  if (!pending->has_shape && (opcode == TRM_OP_CONSTANT || opcode == TRM_OP_PARAMETER ||
-                              trm_opcode_class_of(opcode) == TRM_CLASS_SOURCE)) {
+  if (!pending->has_shape && trm_opcode_class_of(opcode) == TRM_CLASS_SOURCE &&
+      opcode != TRM_OP_PARTITION_ID && opcode != TRM_OP_REPLICA_ID) {
     return trm_lexer_fail(&parser->lexer, pending->at, "%s needs its shape, as in `f32[2] %s(...)`",
                           trm_opcode_name(opcode), trm_opcode_name(opcode));
   }

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "hlo/infer.h"
 #include "hlo/names.h"
 #include "hlo/order.h"
 #include "hlo/parse.h"
@@ -302,6 +303,23 @@ static trm_status check_wrapped(const trm_reader *r, const trm_computation *comp
                         start->name, trm_opcode_name(begun), trm_opcode_name(pending->wrapped));
 }
 
+/* A scan without `num_carries`, as some versions of XLA print it: its last operands that are what
+ * its computation takes are carries. */
+static void count_carries(const trm_module *module, const trm_computation *computation,
+                          const trm_pending_instruction *pending, trm_instruction *instruction) {
+  int carries = 0;
+  static const char name[] = "num_carries";
+  if (instruction->opcode != TRM_OP_SCAN || instruction->num_called != 1) return;
+  (void)trm_attribute_find(instruction->opcode, name, sizeof name - 1, &carries);
+  if ((pending->seen >> carries & 1) != 0) return;
+  const trm_computation *called = &module->computations[instruction->called[0]];
+  for (uint32_t k = instruction->num_operands; k-- > 0; ++instruction->number) {
+    const trm_shape *operand = &computation->instructions[instruction->operands[k]].shape;
+    const trm_shape *taken = trm_infer_parameter(called, k);
+    if (taken == NULL || !trm_shape_equal(operand, taken)) return;
+  }
+}
+
 static trm_status add_instruction(parse_draft *b, uint32_t target, trm_pending_instruction *pending,
                                   int64_t id, trm_index *operands, uint32_t num_operands) {
   trm_reader *r = b->r;
@@ -317,6 +335,7 @@ static trm_status add_instruction(parse_draft *b, uint32_t target, trm_pending_i
   TRY(check_operand_shapes(r, computation, pending, instruction));
   TRY(check_claims(r, computation, pending, instruction));
   TRY(check_wrapped(r, computation, pending, instruction));
+  count_carries(module, computation, pending, instruction);
   trm_error reason;
   if (!pending->has_shape) {
     trm_shape shape;

@@ -74,6 +74,7 @@ static const wrong_text wrong_texts[] = {
     {BODY("x = f32[1000000000] constant({...})"),
      "line 3, column 32: the values of this constant were left out"},
     {BODY("x = f32[10] constant({... 1})"), "expected '}' behind '...'"},
+    {BODY("x = (f32[2], token[]) constant({...})"), "a constant cannot be of type token"},
     {BODY("x = f32[2] constant({1, 2, 3})"), "more than 2 values along dimension 0"},
     {BODY("x = f32[3] constant({1, 2})"), "has only 2 values along dimension 0"},
     {BODY("x = f32[2,2] constant({ { 1, 2 }, { 3 } })"), "has only 1 values along dimension 1"},

@@ -245,6 +245,23 @@ static void test_orders(void **state) {
               "direction=LT\n");
 }
 
+/* Numbers of replicas and partitions have one shape; the carries of a scan are its last operands.
+ */
+static void test_what_follows_from_others(void **state) {
+  (void)state;
+  expect_read("HloModule m\nENTRY e {\n  p = partition-id()\n  r = replica-id()\n"
+              "  ROOT s = add(p, r)\n}",
+              "ROOT %s = u32[] add(u32[] %p, u32[] %r)");
+  expect_read(
+      "HloModule m\nstep {\n  x = f32[2] parameter(0)\n  k = s32[] parameter(1)\n"
+      "  c = f32[2] parameter(2)\n  s = f32[2] add(x, c)\n"
+      "  ROOT t = (f32[2], s32[], f32[2]) tuple(s, k, s)\n}\n"
+      "ENTRY e {\n  x = f32[2,3] parameter(0)\n  k = s32[] parameter(1)\n"
+      "  c = f32[2] parameter(2)\n"
+      "  ROOT r = (f32[2,3], s32[], f32[2]) scan(x, k, c), dimensions={1}, to_apply=step\n}",
+      "dimensions={1}, num_carries=2, to_apply");
+}
+
 /* What is read and not supported is named, and is no mistake of syntax. */
 static void test_named_refusals(void **state) {
   (void)state;
@@ -279,6 +296,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_meshes),
                                      cmocka_unit_test(test_one_value_for_an_array),
                                      cmocka_unit_test(test_orders),
+                                     cmocka_unit_test(test_what_follows_from_others),
                                      cmocka_unit_test(test_named_refusals),
                                      cmocka_unit_test(test_nested_instructions),
                                      cmocka_unit_test(test_without_header),

@@ -41,6 +41,15 @@ def test_values_that_were_left_out_are_made_up():
     assert kept.tolist() == [[1, 2], [3, 4]]
 
 
+def test_a_tuple_that_was_left_out_is_made_up():
+    """As XLA prints every constant that is a tuple."""
+    module = core.Module.read(entry("c = (f32[9], (s32[], ()), f32[9]) constant({...})"))
+    printed = module.print()
+    assert core.Module.read(printed).print() == printed
+    first, number, second = core.Engine(core.compile(module)).run([])
+    assert number.shape == () and not np.array_equal(first, second)
+
+
 @pytest.mark.parametrize("dtype", ["pred", "s8", "s64", "u16", "f16", "bf16", "f64", "c64", "c128",
                                    "f8e4m3fn", "s4"])
 def test_values_of_every_type_are_made_up(dtype):
