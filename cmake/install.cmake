@@ -34,7 +34,7 @@ if(SKBUILD)
     COMMAND ${TREMULA_PYTHON} -I -S ${CMAKE_SOURCE_DIR}/scripts/stubs.py ${CMAKE_BINARY_DIR}/stubs
     VERBATIM)
   install(DIRECTORY ${CMAKE_BINARY_DIR}/stubs/ DESTINATION .)
-  set(operator_headers tremula/poplar/include/tremula)
+  set(operator_folder tremula/poplar)
   # The wheel is for every Python 3. A tool looks for the library in the Python of its environment.
   set(tool_rpath "$ORIGIN/../lib")
   foreach(minor RANGE 9 14)
@@ -82,9 +82,19 @@ else()
     DESTINATION ${CMAKE_INSTALL_DATADIR}/tremula)
   install(DIRECTORY ${CMAKE_SOURCE_DIR}/python/tremula/poplar USE_SOURCE_PERMISSIONS
     DESTINATION ${CMAKE_INSTALL_DATADIR}/tremula PATTERN __pycache__ EXCLUDE)
-  set(operator_headers ${CMAKE_INSTALL_DATADIR}/tremula/poplar/include/tremula)
+  set(operator_folder ${CMAKE_INSTALL_DATADIR}/tremula/poplar)
 endif()
 # Poplar's headers, which are in the package, are written over these.
 foreach(header poplar.h poplar_codelet.h poplar_op.def)
-  install(FILES ${CMAKE_SOURCE_DIR}/include/tremula/${header} DESTINATION ${operator_headers})
+  install(FILES ${CMAKE_SOURCE_DIR}/include/tremula/${header}
+    DESTINATION ${operator_folder}/include/tremula)
 endforeach()
+# Their libraries are empty archives: an operator finds all functions when Tremula calls it. In a
+# tree of sources they are found in the build (python/tremula/poplar/paths.py).
+set(empty_libraries ${CMAKE_LIBRARY_OUTPUT_DIRECTORY}/poplar)
+file(MAKE_DIRECTORY ${empty_libraries})
+foreach(name poplar poputil popops poplin popnn popsparse poprand popfloat gcl)
+  execute_process(COMMAND ${CMAKE_AR} rc ${empty_libraries}/lib${name}.a
+    COMMAND_ERROR_IS_FATAL ANY)
+endforeach()
+install(DIRECTORY ${empty_libraries}/ DESTINATION ${operator_folder}/lib)

@@ -15,7 +15,7 @@ def variables():
     if paths.table_headers() != paths.INCLUDE:
         includes.append(paths.table_headers())
     return {"PATH": [paths.PROGRAMS], "CPLUS_INCLUDE_PATH": includes,
-            "LIBRARY_PATH": [paths.LIBRARIES], "CMAKE_PREFIX_PATH": [paths.FOLDER]}
+            "LIBRARY_PATH": [paths.libraries()], "CMAKE_PREFIX_PATH": [paths.FOLDER]}
 
 
 def main(words):

@@ -5,7 +5,6 @@ import pathlib
 
 FOLDER = pathlib.Path(__file__).resolve().parent
 INCLUDE = FOLDER / "include"
-LIBRARIES = FOLDER / "lib"
 PROGRAMS = FOLDER / "bin"
 
 
@@ -15,6 +14,15 @@ def table_headers():
     if (INCLUDE / "tremula").is_dir():
         return INCLUDE
     return FOLDER.parents[2] / "include"
+
+
+def libraries():
+    """The folder of the empty libraries to link to: that of the package, or of the tree's build."""
+    builds = FOLDER.parents[2] / "build"
+    chosen = pathlib.Path(os.environ.get("TREMULA_LIBRARY_DIR") or FOLDER)
+    folders = [FOLDER / "lib", chosen / "poplar", builds / "release/lib/poplar",
+               builds / "wheel/lib/poplar"]
+    return next((one for one in folders if (one / "libpoplar.a").exists()), folders[0])
 
 
 def cache():
