@@ -2,8 +2,7 @@
  *
  * Class templates and not the compiler's vectors, because codelets assign `v = {a, b}`. Arithmetic
  * is by element; a comparison gives a vector of integers, -1 where it holds. */
-#ifndef TREMULA_IPUDEF_H_
-#define TREMULA_IPUDEF_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -164,5 +163,3 @@ typedef ipu::detail::vec<unsigned, 2> uint2;
 typedef ipu::detail::vec<unsigned, 4> uint4;
 typedef ipu::detail::vec<long long, 2> long2;
 typedef ipu::detail::vec<long long, 4> long4;
-
-#endif // TREMULA_IPUDEF_H_

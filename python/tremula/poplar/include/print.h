@@ -1,7 +1,4 @@
 /* printf() of codelets: the C library's. */
-#ifndef TREMULA_PRINT_H_
-#define TREMULA_PRINT_H_
+#pragma once
 
 #include <stdio.h>
-
-#endif // TREMULA_PRINT_H_

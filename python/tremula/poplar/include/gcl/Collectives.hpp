@@ -1,6 +1,5 @@
 /* Collectives between the IPUs of one replica. */
-#ifndef TREMULA_GCL_COLLECTIVES_HPP_
-#define TREMULA_GCL_COLLECTIVES_HPP_
+#pragma once
 
 #include "../popops/CollectiveTypes.hpp"
 #include "../popops/ElementWise.hpp"
@@ -30,5 +29,3 @@ inline poplar::Tensor allReduceWithinReplica(poplar::Graph &graph, const poplar:
 }
 
 } // namespace gcl
-
-#endif // TREMULA_GCL_COLLECTIVES_HPP_

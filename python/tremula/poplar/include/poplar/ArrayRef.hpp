@@ -1,6 +1,5 @@
 /* A view of an array of someone else's, as an argument. */
-#ifndef TREMULA_POPLAR_ARRAY_REF_HPP_
-#define TREMULA_POPLAR_ARRAY_REF_HPP_
+#pragma once
 
 #include <array>
 #include <cstddef>
@@ -45,5 +44,3 @@ class ArrayRef {
 };
 
 } // namespace poplar
-
-#endif // TREMULA_POPLAR_ARRAY_REF_HPP_

@@ -1,6 +1,5 @@
 /* Streams of elements between the host and a program. */
-#ifndef TREMULA_POPLAR_DATA_STREAM_HPP_
-#define TREMULA_POPLAR_DATA_STREAM_HPP_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -36,6 +35,23 @@ class DataStream {
   Tensor elements_;
 };
 
-} // namespace poplar
+/* Memory of the host's that programs copy from and to: rows of elements. Graph makes it. */
+class RemoteBuffer {
+ public:
+  RemoteBuffer() = default;
+  const std::string &handle() const { return handle_; }
+  Type elementType() const { return rows_.elementType(); }
+  std::size_t numElements() const { return rows_.dim(1); }
+  std::size_t getRepeats() const { return rows_.dim(0); }
 
-#endif // TREMULA_POPLAR_DATA_STREAM_HPP_
+  /* For the headers: the variable, [repeats, elements]. */
+  RemoteBuffer(std::string handle, Tensor rows)
+      : handle_(std::move(handle)), rows_(std::move(rows)) {}
+  const Tensor &rows() const { return rows_; }
+
+ private:
+  std::string handle_;
+  Tensor rows_;
+};
+
+} // namespace poplar

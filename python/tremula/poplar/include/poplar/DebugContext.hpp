@@ -1,6 +1,5 @@
 /* Names of what a graph is made of, as profiles show them: "outer/inner". */
-#ifndef TREMULA_POPLAR_DEBUG_CONTEXT_HPP_
-#define TREMULA_POPLAR_DEBUG_CONTEXT_HPP_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -72,5 +71,3 @@ class DebugInfo {
 };
 
 } // namespace poplar
-
-#endif // TREMULA_POPLAR_DEBUG_CONTEXT_HPP_

@@ -1,7 +1,6 @@
 /* What the headers have in common: Tremula's table of functions, its failures as exceptions, and
  * holders of counted objects. Users need nothing of it. */
-#ifndef TREMULA_POPLAR_DETAIL_HPP_
-#define TREMULA_POPLAR_DETAIL_HPP_
+#pragma once
 
 #include <tremula/poplar.h>
 
@@ -57,6 +56,13 @@ class Failure {
  private:
   trm_poplar_error error_;
 };
+
+/* Calls a function of the table, and throws its failure. */
+template <class Function, class... Arguments>
+void call(Function function, Arguments... arguments) {
+  Failure failure;
+  failure.check(function(arguments..., failure));
+}
 
 inline void retain(trm_poplar_graph *one) { table().graph_retain(one); }
 inline void retain(trm_poplar_tensor *one) { table().tensor_retain(one); }
@@ -127,5 +133,3 @@ std::vector<uint64_t> wide(const Sizes &sizes) {
 
 } // namespace detail
 } // namespace poplar
-
-#endif // TREMULA_POPLAR_DETAIL_HPP_

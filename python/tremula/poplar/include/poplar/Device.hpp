@@ -1,6 +1,5 @@
 /* Devices: each is the CPU, which computes what is estimated for an IPU. */
-#ifndef TREMULA_POPLAR_DEVICE_HPP_
-#define TREMULA_POPLAR_DEVICE_HPP_
+#pragma once
 
 #include "Target.hpp"
 
@@ -25,5 +24,3 @@ class Device {
 };
 
 } // namespace poplar
-
-#endif // TREMULA_POPLAR_DEVICE_HPP_

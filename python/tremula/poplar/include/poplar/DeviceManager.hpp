@@ -1,6 +1,5 @@
 /* The devices of this machine: for each number of IPUs there is one. */
-#ifndef TREMULA_POPLAR_DEVICE_MANAGER_HPP_
-#define TREMULA_POPLAR_DEVICE_MANAGER_HPP_
+#pragma once
 
 #include <cstddef>
 #include <vector>
@@ -27,5 +26,3 @@ class DeviceManager {
 };
 
 } // namespace poplar
-
-#endif // TREMULA_POPLAR_DEVICE_MANAGER_HPP_

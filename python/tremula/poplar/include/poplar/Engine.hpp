@@ -1,6 +1,5 @@
 /* Engine: the programs of a graph, which the host runs. */
-#ifndef TREMULA_POPLAR_ENGINE_HPP_
-#define TREMULA_POPLAR_ENGINE_HPP_
+#pragma once
 
 #include <cstddef>
 #include <cstring>
@@ -19,21 +18,43 @@ namespace poplar {
 /* Called for each transfer of a stream, with the elements' place. */
 typedef std::function<void(void *)> StreamCallback;
 
-class Engine {
+/* What compileGraph() makes, of which an Engine is made. */
+class Executable {
  public:
-  /* Runs programs[i] as run(i). Throws poplar_error where the graph has a mistake, such as vertices
-   * that write the same elements at the same time. */
-  Engine(const Graph &graph, ArrayRef<program::Program> programs, const OptionFlags & = {}) {
+  Executable(Executable &&) = default;
+  Executable &operator=(Executable &&) = default;
+
+ private:
+  friend class Engine;
+  friend Executable compileGraph(const Graph &, ArrayRef<program::Program>, const OptionFlags &);
+  Executable(const Graph &graph, ArrayRef<program::Program> programs) {
     std::vector<trm_poplar_program *> handles;
     for (const program::Program &one : programs) handles.push_back(one.handle());
     trm_poplar_engine *made = nullptr;
-    detail::Failure failure;
-    failure.check(detail::table().engine_create(
-        graph.handle(), handles.data(), static_cast<uint32_t>(handles.size()), &made, failure));
+    detail::call(detail::table().engine_create, graph.handle(), handles.data(), handles.size(),
+                 &made);
     held_.reset(made, [](trm_poplar_engine *one) { detail::table().engine_release(one); });
   }
-  Engine(const Graph &graph, const program::Program &program, const OptionFlags &options = {})
-      : Engine(graph, ArrayRef<program::Program>(&program, 1), options) {}
+
+  std::shared_ptr<trm_poplar_engine> held_;
+};
+
+/* Throws poplar_error where the graph has a mistake, such as vertices that write the same elements
+ * at the same time. */
+inline Executable compileGraph(const Graph &graph, ArrayRef<program::Program> programs,
+                               const OptionFlags & = {}) {
+  return Executable(graph, programs);
+}
+
+class Engine {
+ public:
+  explicit Engine(Executable &&executable, const OptionFlags & = {})
+      : held_(std::move(executable.held_)) {}
+  /* Runs programs[i] as run(i). */
+  Engine(const Graph &graph, ArrayRef<program::Program> programs, const OptionFlags & = {})
+      : Engine(compileGraph(graph, programs)) {}
+  Engine(const Graph &graph, const program::Program &program, const OptionFlags & = {})
+      : Engine(graph, ArrayRef<program::Program>(&program, 1)) {}
   Engine(const Engine &) = delete;
   Engine &operator=(const Engine &) = delete;
   Engine(Engine &&) = default;
@@ -45,9 +66,7 @@ class Engine {
   void deploy() {}
   /* Throws what a stream's callback threw, and poplar_error for everything else that fails. */
   void run(unsigned program = 0, const std::string & = "") {
-    *thrown_ = nullptr;
-    detail::Failure failure;
-    check(detail::table().engine_run(held_.get(), program, failure), failure);
+    attempt(detail::table().engine_run, program);
   }
   void loadAndRun(const Device &device, unsigned program = 0) {
     load(device);
@@ -81,18 +100,20 @@ class Engine {
 
   /* ---- Host reads and writes: Graph::createHostRead() and createHostWrite() ---- */
 
-  void readTensor(StringRef handle, void *begin, void *end) {
+  void readTensor(StringRef handle, void *begin, void *end = nullptr) {
     access(handle, static_cast<char *>(begin), static_cast<char *>(end));
   }
-  void writeTensor(StringRef handle, const void *begin, const void *end) {
-    access(handle, static_cast<char *>(const_cast<void *>(begin)),
-           static_cast<char *>(const_cast<void *>(end)));
+  void writeTensor(StringRef handle, const void *begin, const void *end = nullptr) {
+    readTensor(handle, const_cast<void *>(begin), const_cast<void *>(end));
   }
-  void readTensor(StringRef handle, void *place) {
-    access(handle, static_cast<char *>(place), nullptr);
+
+  /* ---- Row `repeat` of a remote buffer. Throws poplar_error without such a row. ---- */
+
+  void copyFromRemoteBuffer(const std::string &handle, void *place, int repeat, unsigned = 0) {
+    access_row(handle, "/read", place, repeat);
   }
-  void writeTensor(StringRef handle, const void *place) {
-    access(handle, static_cast<char *>(const_cast<void *>(place)), nullptr);
+  void copyToRemoteBuffer(const void *place, const std::string &handle, int repeat, unsigned = 0) {
+    access_row(handle, "/write", const_cast<void *>(place), repeat);
   }
 
  private:
@@ -107,7 +128,7 @@ class Engine {
   static void move(char *elements, char *place, std::size_t bytes, bool to_device) {
     if (bytes > 0) std::memcpy(to_device ? elements : place, to_device ? place : elements, bytes);
   }
-  static int32_t call(void *user, void *elements) {
+  static int32_t transfer(void *user, void *elements) {
     const Connection &one = *static_cast<Connection *>(user);
     try {
       one.transfer(static_cast<char *>(elements), one.bytes, one.to_device);
@@ -119,23 +140,25 @@ class Engine {
   }
   static void drop(void *user) { delete static_cast<Connection *>(user); }
 
-  void check(int32_t status, const detail::Failure &failure) {
+  /* Calls a function that runs programs, in which callbacks may throw. */
+  template <class Function, class Argument>
+  void attempt(Function function, Argument argument) {
+    *thrown_ = nullptr;
+    detail::Failure failure;
+    const int32_t status = function(held_.get(), argument, failure);
     if (status != 0 && *thrown_ != nullptr) std::rethrow_exception(*thrown_);
     failure.check(status);
   }
   /* Returns the bytes of a transfer. */
-  std::size_t connect(StringRef handle, Transfer transfer) {
+  std::size_t connect(StringRef handle, Transfer by) {
     const std::string name = handle;
     uint64_t bytes = 0;
     bool to_device = false;
-    detail::Failure failure;
-    failure.check(
-        detail::table().engine_stream(held_.get(), name.c_str(), &bytes, &to_device, failure));
+    detail::call(detail::table().engine_stream, held_.get(), name.c_str(), &bytes, &to_device);
     Connection *const made =
-        new Connection{std::move(transfer), static_cast<std::size_t>(bytes), to_device, thrown_};
-    failure.check(
-        detail::table().engine_connect(held_.get(), name.c_str(), call, made, drop, failure));
-    return made->bytes;
+        new Connection{std::move(by), static_cast<std::size_t>(bytes), to_device, thrown_};
+    detail::call(detail::table().engine_connect, held_.get(), name.c_str(), transfer, made, drop);
+    return static_cast<std::size_t>(bytes);
   }
   void access(StringRef handle, char *begin, char *end) {
     const std::size_t bytes =
@@ -147,9 +170,16 @@ class Engine {
                          " bytes, but the host's array " + std::to_string(end - begin));
     }
     const std::string name = handle;
-    *thrown_ = nullptr;
-    detail::Failure failure;
-    check(detail::table().engine_access(held_.get(), name.c_str(), failure), failure);
+    attempt(detail::table().engine_access, name.c_str());
+  }
+  void access_row(const std::string &handle, const char *way, void *place, int repeat) {
+    unsigned repeats = 0;
+    readTensor(handle + "/repeats", &repeats);
+    if (repeat < 0 || static_cast<unsigned>(repeat) >= repeats) {
+      throw poplar_error("the remote buffer '" + handle + "' has no row " + std::to_string(repeat));
+    }
+    connectStream(handle + "/index", &repeat);
+    readTensor(handle + way, place);
   }
 
   std::shared_ptr<trm_poplar_engine> held_;
@@ -157,5 +187,3 @@ class Engine {
 };
 
 } // namespace poplar
-
-#endif // TREMULA_POPLAR_ENGINE_HPP_

@@ -2,8 +2,7 @@
  *
  * The header also defines the functions by which Tremula calls an operator (Operator.hpp): a
  * library of operators needs nothing but to include it. */
-#ifndef TREMULA_POPLAR_GRAPH_HPP_
-#define TREMULA_POPLAR_GRAPH_HPP_
+#pragma once
 
 /* Many operators take from here what they do not include themselves. */
 #include <algorithm>
@@ -44,12 +43,14 @@
 #include "VertexIntrospector.hpp"
 
 namespace poplar {
+
+using program::Function;
+
 namespace detail {
 
 template <class T>
-struct is_vector : std::false_type {};
-template <class T>
-struct is_vector<std::vector<T>> : std::true_type {};
+using if_value =
+    typename std::enable_if<std::is_arithmetic<T>::value || std::is_same<T, half>::value>::type;
 
 /* The type of a constant that is connected. */
 template <class T>
@@ -137,13 +138,10 @@ class Graph {
   Tensor addVariable(const Type &type, ArrayRef<std::size_t> shape, VariableMappingMethod mapping,
                      const DebugContext &debug = {}) {
     const std::vector<uint64_t> dims = detail::wide(shape);
-    trm_poplar_tensor *made = nullptr;
-    detail::Failure failure;
-    failure.check(detail::table().add_variable(
-        handle(), type.number(), dims.data(), static_cast<uint32_t>(dims.size()),
+    return detail::made(
+        handle(), detail::table().add_variable, type.number(), dims.data(), dims.size(),
         mapping == VariableMappingMethod::LINEAR ? TRM_POPLAR_PLACE_LINEAR : TRM_POPLAR_PLACE_NONE,
-        debug.getPathName().c_str(), &made, failure));
-    return Tensor(handle(), made);
+        debug.getPathName().c_str());
   }
 
   /* A constant of the values, which are converted; it is mapped to tiles as a variable is. */
@@ -158,8 +156,7 @@ class Graph {
     return constant<T>(type, shape, values, product(shape), debug);
   }
   /* A constant all of whose elements are one value. */
-  template <class T, class = typename std::enable_if<std::is_arithmetic<T>::value ||
-                                                     std::is_same<T, half>::value>::type>
+  template <class T, class = detail::if_value<T>>
   Tensor addConstant(const Type &type, ArrayRef<std::size_t> shape, T value,
                      const DebugContext &debug = {}) {
     return constant<T>(type, shape, &value, 1, debug);
@@ -177,11 +174,8 @@ class Graph {
   /* A variable with the tensor's shape and tiles. */
   Tensor clone(const Type &type, const Tensor &tensor, const DebugContext &debug = {},
                TensorCloneMethod = TensorCloneMethod::PRESERVE_ORDER_UNLESS_ALIASES) {
-    trm_poplar_tensor *made = nullptr;
-    detail::Failure failure;
-    failure.check(detail::table().clone(handle(), type.number(), tensor.get(),
-                                        debug.getPathName().c_str(), &made, failure));
-    return Tensor(handle(), made);
+    return detail::made(handle(), detail::table().clone, type.number(), tensor.get(),
+                        debug.getPathName().c_str());
   }
   Tensor clone(const Tensor &tensor, const DebugContext &debug = {},
                TensorCloneMethod method = TensorCloneMethod::PRESERVE_ORDER_UNLESS_ALIASES) {
@@ -198,8 +192,7 @@ class Graph {
   /* ---- Tiles ---- */
 
   void setTileMapping(VertexRef vertex, unsigned tile) {
-    detail::Failure failure;
-    failure.check(detail::table().set_vertex_tile(handle(), vertex.getId(), tile, failure));
+    detail::call(detail::table().set_vertex_tile, handle(), vertex.getId(), tile);
   }
   void setTileMapping(const Tensor &tensor, unsigned tile) {
     const trm_poplar_interval all = {0, tensor.numElements(), tile};
@@ -220,9 +213,8 @@ class Graph {
                                      bool /*allowExternal*/ = false) const {
     detail::Block<trm_poplar_interval> found;
     uint64_t count = 0;
-    detail::Failure failure;
-    failure.check(detail::table().get_tile_mapping(handle(), tensor.get(), requireComplete,
-                                                   found.out(), &count, failure));
+    detail::call(detail::table().get_tile_mapping, handle(), tensor.get(), requireComplete,
+                 found.out(), &count);
     TileToTensorMapping result(getTarget().getNumTiles());
     for (uint64_t i = 0; i < count; ++i) {
       const trm_poplar_interval &one = found.get()[i];
@@ -262,17 +254,14 @@ class Graph {
 
   ComputeSet addComputeSet(const DebugContext &debug = {}) {
     uint32_t id = 0;
-    detail::Failure failure;
-    failure.check(
-        detail::table().add_compute_set(handle(), debug.getPathName().c_str(), &id, failure));
+    detail::call(detail::table().add_compute_set, handle(), debug.getPathName().c_str(), &id);
     return ComputeSet(handle(), id);
   }
   /* A vertex of a class of the codelets that were added. */
   VertexRef addVertex(ComputeSet set, StringRef codelet) {
     uint32_t id = 0;
     const std::string name = codelet;
-    detail::Failure failure;
-    failure.check(detail::table().add_vertex(handle(), set.getId(), name.c_str(), &id, failure));
+    detail::call(detail::table().add_vertex, handle(), set.getId(), name.c_str(), &id);
     return VertexRef(id);
   }
   VertexRef addVertex(ComputeSet set, StringRef codelet, ArrayRef<ConnectionDesc> connections) {
@@ -289,17 +278,14 @@ class Graph {
     return vertex;
   }
   void connect(FieldRef field, const Tensor &tensor) {
-    detail::Failure failure;
-    failure.check(detail::table().connect(handle(), field.vertex(), field.name(), field.index(),
-                                          tensor.get(), failure));
+    detail::call(detail::table().connect, handle(), field.vertex(), field.name(), field.index(),
+                 tensor.get());
   }
   /* One tensor for each element of a field that is a list. */
   void connect(FieldRef field, ArrayRef<Tensor> tensors) {
-    std::vector<const trm_poplar_tensor *> handles;
-    for (const Tensor &one : tensors) handles.push_back(one.get());
-    detail::Failure failure;
-    failure.check(detail::table().connect_list(handle(), field.vertex(), field.name(),
-                                               handles.data(), handles.size(), failure));
+    const auto handles = detail::handles_of(tensors);
+    detail::call(detail::table().connect_list, handle(), field.vertex(), field.name(),
+                 handles.data(), handles.size());
   }
   /* A constant of the value, of FLOAT, BOOL, INT or UNSIGNED_INT, or of the shorter integer. */
   template <class T, class = typename std::enable_if<std::is_arithmetic<T>::value>::type>
@@ -307,52 +293,34 @@ class Graph {
     connect_value(field, detail::constant_type<T>(), static_cast<double>(value));
   }
   void setFieldSize(FieldRef field, std::size_t size) {
-    detail::Failure failure;
-    failure.check(detail::table().set_field_size(handle(), field.vertex(), field.name(),
-                                                 field.index(), size, failure));
+    detail::call(detail::table().set_field_size, handle(), field.vertex(), field.name(),
+                 field.index(), size);
   }
-  /* Of a field that is a value. */
-  template <class T, class = typename std::enable_if<std::is_arithmetic<T>::value ||
-                                                     std::is_same<T, half>::value>::type>
-  void setInitialValue(FieldRef field, T value) {
-    initial(field, detail::number_of<T>::value, &value, 1);
+  /* Of a field that is a value; of a tensor, its contents before the first run. */
+  template <class T, class Place, class = detail::if_value<T>>
+  void setInitialValue(const Place &place, T value) {
+    initial(place, detail::number_of<T>::value, &value, 1);
   }
-  template <class T>
-  typename std::enable_if<std::is_enum<T>::value>::type setInitialValue(FieldRef field, T value) {
-    setInitialValue(field, static_cast<typename std::underlying_type<T>::type>(value));
+  template <class T, class Place>
+  typename std::enable_if<std::is_enum<T>::value>::type setInitialValue(const Place &place,
+                                                                        T value) {
+    setInitialValue(place, static_cast<typename std::underlying_type<T>::type>(value));
   }
-  template <class T>
-  void setInitialValue(FieldRef field, ArrayRef<T> values) {
-    initial(field, detail::number_of<T>::value, values.data(), values.size());
+  template <class T, class Place>
+  void setInitialValue(const Place &place, ArrayRef<T> values) {
+    initial(place, detail::number_of<T>::value, values.data(), values.size());
   }
-  template <class Values>
-  typename std::enable_if<detail::is_vector<Values>::value>::type setInitialValue(
-      FieldRef field, const Values &values) {
-    setInitialValue(field, ArrayRef<typename Values::value_type>(values));
+  template <class T, class Place>
+  void setInitialValue(const Place &place, const std::vector<T> &values) {
+    setInitialValue(place, ArrayRef<T>(values));
   }
-  void setInitialValueHalf(FieldRef field, uint16_t bits) {
-    initial(field, HALF.number(), &bits, 1);
+  template <class Place>
+  void setInitialValueHalf(const Place &place, uint16_t bits) {
+    initial(place, HALF.number(), &bits, 1);
   }
-  void setInitialValueHalf(FieldRef field, ArrayRef<uint16_t> bits) {
-    initial(field, HALF.number(), bits.data(), bits.size());
-  }
-  /* The contents of a variable before the first run. */
-  template <class T, class = typename std::enable_if<std::is_arithmetic<T>::value ||
-                                                     std::is_same<T, half>::value>::type>
-  void setInitialValue(const Tensor &tensor, T value) {
-    initial(tensor, detail::number_of<T>::value, &value, 1);
-  }
-  template <class T>
-  void setInitialValue(const Tensor &tensor, ArrayRef<T> values) {
-    initial(tensor, detail::number_of<T>::value, values.data(), values.size());
-  }
-  template <class Values>
-  typename std::enable_if<detail::is_vector<Values>::value>::type setInitialValue(
-      const Tensor &tensor, const Values &values) {
-    setInitialValue(tensor, ArrayRef<typename Values::value_type>(values));
-  }
-  void setInitialValueHalf(const Tensor &tensor, ArrayRef<uint16_t> bits) {
-    initial(tensor, HALF.number(), bits.data(), bits.size());
+  template <class Place>
+  void setInitialValueHalf(const Place &place, ArrayRef<uint16_t> bits) {
+    initial(place, HALF.number(), bits.data(), bits.size());
   }
 
   /* ---- Codelets and their estimates ---- */
@@ -361,8 +329,7 @@ class Graph {
   bool addCodelets(StringRef path, CodeletFileType = CodeletFileType::Auto, StringRef options = "",
                    StringRef /*target*/ = "") {
     const std::string name = path, flags = options;
-    detail::Failure failure;
-    failure.check(detail::table().add_codelets(handle(), name.c_str(), flags.c_str(), failure));
+    detail::call(detail::table().add_codelets, handle(), name.c_str(), flags.c_str());
     return true;
   }
   /* The text of a C++ source. */
@@ -371,14 +338,10 @@ class Graph {
     const std::string text((std::istreambuf_iterator<char>(stream)),
                            std::istreambuf_iterator<char>());
     const std::string flags = options;
-    detail::Failure failure;
-    failure.check(
-        detail::table().add_codelets_text(handle(), text.c_str(), flags.c_str(), failure));
+    detail::call(detail::table().add_codelets_text, handle(), text.c_str(), flags.c_str());
   }
   void setPerfEstimate(const VertexRef &vertex, uint64_t cycles, uint64_t flops = 0) {
-    detail::Failure failure;
-    failure.check(
-        detail::table().set_perf_estimate(handle(), vertex.getId(), cycles, flops, failure));
+    detail::call(detail::table().set_perf_estimate, handle(), vertex.getId(), cycles, flops);
   }
   void setPerfEstimate(const VertexRef &vertex, const VertexPerfEstimate &estimate) {
     setPerfEstimate(vertex, estimate.cycles, estimate.flops);
@@ -390,9 +353,8 @@ class Graph {
   void registerPerfEstimator(StringRef codelet, PerfEstimateFunc function) {
     const std::string name = codelet;
     Estimator *const held = new Estimator{std::move(function), handle()};
-    detail::Failure failure;
-    failure.check(detail::table().register_perf_estimator(handle(), name.c_str(), estimate, held,
-                                                          release_estimator, failure));
+    detail::call(detail::table().register_perf_estimator, handle(), name.c_str(), estimate, held,
+                 release_estimator);
   }
   void registerCycleEstimator(StringRef codelet, CycleEstimateFunc function) {
     registerPerfEstimator(codelet,
@@ -424,6 +386,27 @@ class Graph {
                                    tensor.numElements());
     set_access(made, program::Copy(tensor, made));
   }
+  /* Rows of elements in the host's memory; Copy takes their numbers, and Engine reads and writes
+   * them. */
+  RemoteBuffer addRemoteBuffer(StringRef handle, const Type &type, std::size_t numElements,
+                               std::size_t repeats = 1, bool /*rearrangeOnHost*/ = false,
+                               bool /*optimiseMemory*/ = false) {
+    const std::string name = handle;
+    const RemoteBuffer made(name, addVariable(type, {repeats, numElements}, name));
+    const Tensor index = addVariable(UNSIGNED_INT, {1}), row = addVariable(type, {numElements});
+    const DataStream at = addHostToDeviceFIFO(name + "/index", UNSIGNED_INT, 1);
+    const DataStream in = addHostToDeviceFIFO(name + "/write", type, numElements);
+    const DataStream out = addDeviceToHostFIFO(name + "/read", type, numElements);
+    using program::Copy;
+    set_access(in, program::Sequence{Copy(at, index), Copy(in, row), Copy(row, made, index)});
+    set_access(out, program::Sequence{Copy(at, index), Copy(made, row, index), Copy(row, out)});
+    createHostRead(name + "/repeats",
+                   addConstant(UNSIGNED_INT, {}, static_cast<unsigned>(repeats)));
+    return made;
+  }
+
+  /* A program that program::Call runs. */
+  Function addFunction(const program::Program &program) { return Function(program); }
 
   /* ---- Parts of the machine ---- */
 
@@ -484,15 +467,12 @@ class Graph {
     const std::string name = handle;
     uint32_t id = 0;
     trm_poplar_tensor *made = nullptr;
-    detail::Failure failure;
-    failure.check(detail::table().add_stream(this->handle(), name.c_str(), type.number(), elements,
-                                             direction == DataStreamType::HostToDeviceFIFO, &id,
-                                             &made, failure));
+    detail::call(detail::table().add_stream, this->handle(), name.c_str(), type.number(), elements,
+                 direction == DataStreamType::HostToDeviceFIFO, &id, &made);
     return DataStream(name, direction, id, Tensor(this->handle(), made));
   }
   void set_access(const DataStream &stream, const program::Program &program) {
-    detail::Failure failure;
-    failure.check(detail::table().set_access(handle(), stream.id(), program.handle(), failure));
+    detail::call(detail::table().set_access, handle(), stream.id(), program.handle());
   }
 
   static std::size_t product(ArrayRef<std::size_t> shape) {
@@ -508,12 +488,8 @@ class Graph {
   Tensor constant_of(const Type &type, ArrayRef<std::size_t> shape, int32_t number,
                      const void *values, std::size_t count, const DebugContext &debug) {
     const std::vector<uint64_t> dims = detail::wide(shape);
-    trm_poplar_tensor *made = nullptr;
-    detail::Failure failure;
-    failure.check(detail::table().add_constant(handle(), type.number(), dims.data(),
-                                               static_cast<uint32_t>(dims.size()), number, values,
-                                               count, debug.getPathName().c_str(), &made, failure));
-    return Tensor(handle(), made);
+    return detail::made(handle(), detail::table().add_constant, type.number(), dims.data(),
+                        dims.size(), number, values, count, debug.getPathName().c_str());
   }
   void connect_value(const FieldRef &field, const Type &type, double value) {
     const Tensor made = constant_of(type, {}, detail::number_of<double>::value, &value, 1, {});
@@ -521,25 +497,18 @@ class Graph {
     connect(field, made);
   }
   void map(const Tensor &tensor, const trm_poplar_interval *intervals, std::size_t count) {
-    detail::Failure failure;
-    failure.check(
-        detail::table().set_tile_mapping(handle(), tensor.get(), intervals, count, failure));
+    detail::call(detail::table().set_tile_mapping, handle(), tensor.get(), intervals, count);
   }
   void initial(const FieldRef &field, int32_t number, const void *values, std::size_t count) {
-    detail::Failure failure;
-    failure.check(detail::table().set_initial_value(handle(), field.vertex(), field.name(),
-                                                    field.index(), number, values, count, failure));
+    detail::call(detail::table().set_initial_value, handle(), field.vertex(), field.name(),
+                 field.index(), number, values, count);
   }
   void initial(const Tensor &tensor, int32_t number, const void *values, std::size_t count) {
-    detail::Failure failure;
-    failure.check(
-        detail::table().set_initial_tensor(handle(), tensor.get(), number, values, count, failure));
+    detail::call(detail::table().set_initial_tensor, handle(), tensor.get(), number, values, count);
   }
   Graph virtual_graph(const std::vector<uint32_t> &tiles) {
     trm_poplar_graph *made = nullptr;
-    detail::Failure failure;
-    failure.check(detail::table().graph_virtual(
-        handle(), tiles.data(), static_cast<uint32_t>(tiles.size()), &made, failure));
+    detail::call(detail::table().graph_virtual, handle(), tiles.data(), tiles.size(), &made);
     return Graph(detail::Counted<trm_poplar_graph>(made));
   }
 
@@ -549,5 +518,3 @@ class Graph {
 } // namespace poplar
 
 #include "Operator.hpp"
-
-#endif // TREMULA_POPLAR_GRAPH_HPP_

@@ -1,6 +1,5 @@
 /* Compute sets, vertices and their fields, which belong to a graph. */
-#ifndef TREMULA_POPLAR_GRAPH_ELEMENTS_HPP_
-#define TREMULA_POPLAR_GRAPH_ELEMENTS_HPP_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -55,5 +54,3 @@ class VertexRef {
 };
 
 } // namespace poplar
-
-#endif // TREMULA_POPLAR_GRAPH_ELEMENTS_HPP_

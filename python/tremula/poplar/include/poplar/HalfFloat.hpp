@@ -1,7 +1,6 @@
 /* `half`: the compiler's _Float16 where it has one, else a class of two bytes that computes in
  * float and rounds each result to even. Both are named half and poplar::half. */
-#ifndef TREMULA_POPLAR_HALF_FLOAT_HPP_
-#define TREMULA_POPLAR_HALF_FLOAT_HPP_
+#pragma once
 
 #include <cmath>
 #include <cstdint>
@@ -174,5 +173,3 @@ inline bool isinf(half x) { return std::isinf(static_cast<float>(x)); }
 inline bool isfinite(half x) { return std::isfinite(static_cast<float>(x)); }
 } // namespace std
 #endif
-
-#endif // TREMULA_POPLAR_HALF_FLOAT_HPP_

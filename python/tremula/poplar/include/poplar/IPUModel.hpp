@@ -1,6 +1,5 @@
 /* The IPU Model: a device by its size. */
-#ifndef TREMULA_POPLAR_IPU_MODEL_HPP_
-#define TREMULA_POPLAR_IPU_MODEL_HPP_
+#pragma once
 
 #include <string>
 
@@ -23,5 +22,3 @@ struct IPUModel {
 };
 
 } // namespace poplar
-
-#endif // TREMULA_POPLAR_IPU_MODEL_HPP_

@@ -3,8 +3,7 @@
  * The engine fills a vertex's memory by the offsets of its fields and then calls compute(); no
  * constructor runs. So all of these are plain memory: a pointer, and a size where the layout has
  * one. */
-#ifndef TREMULA_POPLAR_IN_OUT_TYPES_HPP_
-#define TREMULA_POPLAR_IN_OUT_TYPES_HPP_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -144,5 +143,3 @@ TREMULA_FIELD(InOut, )
 #undef TREMULA_FIELD
 
 } // namespace poplar
-
-#endif // TREMULA_POPLAR_IN_OUT_TYPES_HPP_

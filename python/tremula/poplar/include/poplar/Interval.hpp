@@ -1,6 +1,5 @@
 /* Elements [begin, end) of a tensor in flattened order. */
-#ifndef TREMULA_POPLAR_INTERVAL_HPP_
-#define TREMULA_POPLAR_INTERVAL_HPP_
+#pragma once
 
 #include <cstddef>
 #include <ostream>
@@ -37,5 +36,3 @@ class GenericInterval {
 typedef GenericInterval<std::size_t> Interval;
 
 } // namespace poplar
-
-#endif // TREMULA_POPLAR_INTERVAL_HPP_

@@ -1,6 +1,5 @@
 /* Loading Tremula's library into a plain program, which has a main() of its own. */
-#ifndef TREMULA_POPLAR_LIBRARY_HPP_
-#define TREMULA_POPLAR_LIBRARY_HPP_
+#pragma once
 
 #include <dlfcn.h>
 
@@ -46,5 +45,3 @@ inline void open_table() {
 
 } // namespace detail
 } // namespace poplar
-
-#endif // TREMULA_POPLAR_LIBRARY_HPP_

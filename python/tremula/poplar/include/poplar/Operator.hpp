@@ -2,8 +2,7 @@
  * which every object that includes poplar/Graph.hpp has. They make the C++ arguments, call the
  * user's function with the order of arguments of the library's custom_op_api_level, and let no
  * exception out. */
-#ifndef TREMULA_POPLAR_OPERATOR_HPP_
-#define TREMULA_POPLAR_OPERATOR_HPP_
+#pragma once
 
 #include <cstdio>
 #include <exception>
@@ -185,5 +184,3 @@ int32_t trm_poplar_allocator(trm_poplar_allocator_call *call) {
 }
 }
 #undef TREMULA_TRAMPOLINE
-
-#endif // TREMULA_POPLAR_OPERATOR_HPP_

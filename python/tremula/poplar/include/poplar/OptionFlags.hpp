@@ -1,6 +1,5 @@
 /* Options by name, which a call may use. */
-#ifndef TREMULA_POPLAR_OPTION_FLAGS_HPP_
-#define TREMULA_POPLAR_OPTION_FLAGS_HPP_
+#pragma once
 
 #include <cctype>
 #include <initializer_list>
@@ -130,5 +129,3 @@ inline std::ostream &operator<<(std::ostream &stream, const OptionFlags &flags) 
 }
 
 } // namespace poplar
-
-#endif // TREMULA_POPLAR_OPTION_FLAGS_HPP_

@@ -1,6 +1,5 @@
 /* Programs: what runs, and in which order. */
-#ifndef TREMULA_POPLAR_PROGRAM_HPP_
-#define TREMULA_POPLAR_PROGRAM_HPP_
+#pragma once
 
 #include <cstdint>
 #include <initializer_list>
@@ -32,6 +31,12 @@ class Program {
   detail::Counted<trm_poplar_program> held_;
 };
 
+/* A program that Call runs, which Graph::addFunction() makes. */
+class Function : public Program {
+ public:
+  explicit Function(const Program &program) : Program(program) {}
+};
+
 /* Programs one after the other. A program that is added is a copy: what is added to it later does
  * not count. */
 class Sequence : public Program {
@@ -54,24 +59,19 @@ class Sequence : public Program {
 
   void add(const Program &program) {
     if (program.handle() == nullptr) return;
-    detail::Failure failure;
-    failure.check(detail::table().sequence_add(place(), program.handle(), failure));
+    detail::call(detail::table().sequence_add, place(), program.handle());
   }
 
  private:
-  void make() {
-    detail::Failure failure;
-    failure.check(detail::table().program_sequence(place(), failure));
-  }
+  void make() { detail::call(detail::table().program_sequence, place()); }
 };
 
 /* The vertices of a compute set, all at the same time. */
 class Execute : public Program {
  public:
   explicit Execute(ComputeSet set, const DebugContext &debug = {}) {
-    detail::Failure failure;
-    failure.check(detail::table().program_execute(set.graph(), set.getId(),
-                                                  debug.getPathName().c_str(), place(), failure));
+    detail::call(detail::table().program_execute, set.graph(), set.getId(),
+                 debug.getPathName().c_str(), place());
   }
 };
 
@@ -80,10 +80,8 @@ class Copy : public Program {
  public:
   Copy(const Tensor &source, const Tensor &destination, bool dontOutline = false,
        const DebugContext &debug = {}) {
-    detail::Failure failure;
-    failure.check(detail::table().program_copy(destination.graph(), source.get(), destination.get(),
-                                               dontOutline, debug.getPathName().c_str(), place(),
-                                               failure));
+    detail::call(detail::table().program_copy, destination.graph(), source.get(), destination.get(),
+                 dontOutline, debug.getPathName().c_str(), place());
   }
   Copy(const Tensor &source, const Tensor &destination, const DebugContext &debug)
       : Copy(source, destination, false, debug) {}
@@ -98,15 +96,47 @@ class Copy : public Program {
     const Copy inner(source.flatten(), stream.elements(), false, debug);
     join(stream, inner, false);
   }
+  /* Between a tensor and rows of a remote buffer: those that `offset` names, or the first ones. */
+  Copy(const RemoteBuffer &buffer, const Tensor &destination, const DebugContext &debug = {})
+      : Copy(first_rows(buffer, destination), destination.flatten(), false, debug) {}
+  Copy(const Tensor &source, const RemoteBuffer &buffer, const DebugContext &debug = {})
+      : Copy(source.flatten(), first_rows(buffer, source), false, debug) {}
+  Copy(const RemoteBuffer &buffer, const Tensor &destination, const Tensor &offset,
+       const DebugContext &debug = {}) {
+    const uint32_t dim = 0;
+    const uint64_t size = 1;
+    const Tensor index = offset.reshape({offset.numElements(), 1});
+    Sequence both;
+    const Tensor rows =
+        detail::made(buffer.rows().graph(), detail::table().step_multi_slice, buffer.rows().get(),
+                     index.get(), false, &dim, &size, 1, both.place(), debug.getPathName().c_str());
+    both.add(Copy(rows.flatten(), destination.flatten(), false, debug));
+    held_ = detail::Counted<trm_poplar_program>(both.leave());
+  }
+  Copy(const Tensor &source, const RemoteBuffer &buffer, const Tensor &offset,
+       const DebugContext &debug = {}) {
+    const uint32_t dim = 0;
+    const uint64_t size = 1;
+    const std::size_t count = offset.numElements();
+    const Tensor index = offset.reshape({count, 1});
+    const Tensor rows = source.reshape({count, 1, buffer.numElements()});
+    Sequence update;
+    detail::call(detail::table().step_multi_update, buffer.rows().graph(), buffer.rows().get(),
+                 rows.get(), index.get(), nullptr, TRM_POPLAR_UPDATE_SET, false, &dim, &size, 1,
+                 update.place(), debug.getPathName().c_str());
+    held_ = detail::Counted<trm_poplar_program>(update.leave());
+  }
 
  private:
+  static Tensor first_rows(const RemoteBuffer &buffer, const Tensor &tensor) {
+    return buffer.rows().flatten().slice(0, tensor.numElements());
+  }
   /* The host's part before or after the copy. */
   void join(const DataStream &stream, const Program &copy, bool hostFirst) {
     Program host;
     Sequence both;
-    detail::Failure failure;
-    failure.check(detail::table().program_host(stream.elements().graph(), stream.id(), host.place(),
-                                               failure));
+    detail::call(detail::table().program_host, stream.elements().graph(), stream.id(),
+                 host.place());
     both.add(hostFirst ? host : copy);
     both.add(hostFirst ? copy : host);
     held_ = detail::Counted<trm_poplar_program>(both.leave());
@@ -120,9 +150,8 @@ class PrintTensor : public Program {
       : PrintTensor(StringRef(debug.getPathName()), tensor) {}
   PrintTensor(StringRef title, const Tensor &tensor, const DebugContext & = {}) {
     const std::string text = title;
-    detail::Failure failure;
-    failure.check(detail::table().program_print(tensor.graph(), text.c_str(), tensor.get(), place(),
-                                                failure));
+    detail::call(detail::table().program_print, tensor.graph(), text.c_str(), tensor.get(),
+                 place());
   }
 };
 
@@ -130,9 +159,7 @@ class PrintTensor : public Program {
 class WriteUndef : public Program {
  public:
   explicit WriteUndef(const Tensor &tensor, const DebugContext & = {}) {
-    detail::Failure failure;
-    failure.check(
-        detail::table().program_write_undef(tensor.graph(), tensor.get(), place(), failure));
+    detail::call(detail::table().program_write_undef, tensor.graph(), tensor.get(), place());
   }
 };
 
@@ -141,9 +168,8 @@ class If : public Program {
  public:
   If(const Tensor &predicate, const Program &onTrue, const Program &onFalse,
      const DebugContext & = {}) {
-    detail::Failure failure;
-    failure.check(detail::table().program_if(predicate.graph(), predicate.get(), onTrue.handle(),
-                                             onFalse.handle(), place(), failure));
+    detail::call(detail::table().program_if, predicate.graph(), predicate.get(), onTrue.handle(),
+                 onFalse.handle(), place());
   }
 };
 
@@ -161,18 +187,15 @@ class Switch : public Program {
       numbers.push_back(one.first);
       programs.push_back(one.second.handle());
     }
-    detail::Failure failure;
-    failure.check(detail::table().program_switch(control.graph(), control.get(), numbers.data(),
-                                                 programs.data(), numbers.size(),
-                                                 otherwise.handle(), place(), failure));
+    detail::call(detail::table().program_switch, control.graph(), control.get(), numbers.data(),
+                 programs.data(), numbers.size(), otherwise.handle(), place());
   }
 };
 
 class Repeat : public Program {
  public:
   Repeat(unsigned count, const Program &body, const DebugContext & = {}) {
-    detail::Failure failure;
-    failure.check(detail::table().program_repeat(count, body.handle(), place(), failure));
+    detail::call(detail::table().program_repeat, count, body.handle(), place());
   }
 };
 
@@ -181,10 +204,8 @@ class RepeatWhileTrue : public Program {
  public:
   RepeatWhileTrue(const Program &condition, const Tensor &predicate, const Program &body,
                   const DebugContext & = {}) {
-    detail::Failure failure;
-    failure.check(detail::table().program_repeat_while(predicate.graph(), true, condition.handle(),
-                                                       predicate.get(), body.handle(), place(),
-                                                       failure));
+    detail::call(detail::table().program_repeat_while, predicate.graph(), true, condition.handle(),
+                 predicate.get(), body.handle(), place());
   }
 };
 
@@ -192,14 +213,16 @@ class RepeatWhileFalse : public Program {
  public:
   RepeatWhileFalse(const Program &condition, const Tensor &predicate, const Program &body,
                    const DebugContext & = {}) {
-    detail::Failure failure;
-    failure.check(detail::table().program_repeat_while(predicate.graph(), false, condition.handle(),
-                                                       predicate.get(), body.handle(), place(),
-                                                       failure));
+    detail::call(detail::table().program_repeat_while, predicate.graph(), false, condition.handle(),
+                 predicate.get(), body.handle(), place());
   }
+};
+
+/* The program of a function. */
+class Call : public Program {
+ public:
+  explicit Call(const Function &function, const DebugContext & = {}) : Program(function) {}
 };
 
 } // namespace program
 } // namespace poplar
-
-#endif // TREMULA_POPLAR_PROGRAM_HPP_

@@ -1,11 +1,8 @@
 /* Sizes of stacks that codelets declare. Vertices run on the thread's own stack, so they are
  * nothing here. */
-#ifndef TREMULA_POPLAR_STACK_SIZE_DEFS_HPP_
-#define TREMULA_POPLAR_STACK_SIZE_DEFS_HPP_
+#pragma once
 
 #define DEF_STACK_USAGE(SIZE, NAME)
 #define DEF_FUNCTION_CALL_PTRS(NAME, CALLS)
 #define DEF_FUNC_CALL_PTRS(NAME, CALLS)
 #define RECURSIVE_FUNCTION_SIZE(...)
-
-#endif // TREMULA_POPLAR_STACK_SIZE_DEFS_HPP_

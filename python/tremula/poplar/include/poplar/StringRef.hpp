@@ -1,6 +1,5 @@
 /* A view of a text of someone else's, as an argument. */
-#ifndef TREMULA_POPLAR_STRING_REF_HPP_
-#define TREMULA_POPLAR_STRING_REF_HPP_
+#pragma once
 
 #include <cstddef>
 #include <cstring>
@@ -45,5 +44,3 @@ class StringRef {
 };
 
 } // namespace poplar
-
-#endif // TREMULA_POPLAR_STRING_REF_HPP_

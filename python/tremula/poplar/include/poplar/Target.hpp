@@ -1,6 +1,5 @@
 /* Facts of the machine that a graph is for. */
-#ifndef TREMULA_POPLAR_TARGET_HPP_
-#define TREMULA_POPLAR_TARGET_HPP_
+#pragma once
 
 #include <string>
 
@@ -55,9 +54,7 @@ class Target {
                                                   unsigned tilesPerIPU) {
     detail::open_table();
     detail::Counted<trm_poplar_graph> made;
-    detail::Failure failure;
-    failure.check(
-        detail::table().graph_create(version.c_str(), numIPUs, tilesPerIPU, made.out(), failure));
+    detail::call(detail::table().graph_create, version.c_str(), numIPUs, tilesPerIPU, made.out());
     return made;
   }
   double fact(const char *key) const {
@@ -76,5 +73,3 @@ class Target {
 };
 
 } // namespace poplar
-
-#endif // TREMULA_POPLAR_TARGET_HPP_

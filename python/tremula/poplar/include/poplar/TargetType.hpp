@@ -1,6 +1,5 @@
 /* Kinds of machines. */
-#ifndef TREMULA_POPLAR_TARGET_TYPE_HPP_
-#define TREMULA_POPLAR_TARGET_TYPE_HPP_
+#pragma once
 
 #include <string>
 
@@ -13,6 +12,4 @@ inline std::string toString(TargetType type) {
   return type == TargetType::IPU ? "IPU" : type == TargetType::CPU ? "CPU" : "IPU_MODEL";
 }
 
-}  // namespace poplar
-
-#endif  // TREMULA_POPLAR_TARGET_TYPE_HPP_
+} // namespace poplar

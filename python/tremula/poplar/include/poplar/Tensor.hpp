@@ -1,6 +1,5 @@
 /* Tensor: a view of elements of variables. No member moves elements. */
-#ifndef TREMULA_POPLAR_TENSOR_HPP_
-#define TREMULA_POPLAR_TENSOR_HPP_
+#pragma once
 
 #include <cstddef>
 #include <iostream>
@@ -41,12 +40,7 @@ class Tensor {
   }
 
   /* Element i of the first dimension, which goes. */
-  Tensor operator[](std::size_t i) const {
-    Tensor result(graph_);
-    detail::Failure failure;
-    failure.check(detail::table().tensor_index(get(), i, result.held_.out(), failure));
-    return result;
-  }
+  Tensor operator[](std::size_t i) const { return view(detail::table().tensor_index, i); }
   /* tensor[i][j] ... */
   Tensor index(ArrayRef<std::size_t> indices) const {
     Tensor result = *this;
@@ -55,11 +49,7 @@ class Tensor {
   }
   /* Elements [begin, end) of a dimension. */
   Tensor slice(std::size_t begin, std::size_t end, unsigned dimension = 0) const {
-    Tensor result(graph_);
-    detail::Failure failure;
-    failure.check(
-        detail::table().tensor_slice(get(), dimension, begin, end, result.held_.out(), failure));
-    return result;
+    return view(detail::table().tensor_slice, dimension, begin, end);
   }
   Tensor slice(const Interval &region, unsigned dimension = 0) const {
     return slice(region.begin(), region.end(), dimension);
@@ -93,11 +83,7 @@ class Tensor {
 
   Tensor reshape(ArrayRef<std::size_t> dims) const {
     const std::vector<uint64_t> sizes = detail::wide(dims);
-    Tensor result(graph_);
-    detail::Failure failure;
-    failure.check(detail::table().tensor_reshape(
-        get(), sizes.data(), static_cast<uint32_t>(sizes.size()), result.held_.out(), failure));
-    return result;
+    return view(detail::table().tensor_reshape, sizes.data(), sizes.size());
   }
   /* The dimensions [begin, end) become `dims`. */
   Tensor reshapePartial(unsigned begin, unsigned end, ArrayRef<std::size_t> dims) const {
@@ -152,11 +138,7 @@ class Tensor {
   /* Dimension i of the result is dimension permutation[i]. */
   Tensor dimShuffle(ArrayRef<unsigned> permutation) const {
     const std::vector<uint32_t> order(permutation.begin(), permutation.end());
-    Tensor result(graph_);
-    detail::Failure failure;
-    failure.check(detail::table().tensor_dim_shuffle(
-        get(), order.data(), static_cast<uint32_t>(order.size()), result.held_.out(), failure));
-    return result;
+    return view(detail::table().tensor_dim_shuffle, order.data(), order.size());
   }
   /* Dimension source[i] becomes destination[i]; the others fill the rest in their order. */
   Tensor dimShufflePartial(ArrayRef<unsigned> source, ArrayRef<unsigned> destination) const {
@@ -195,11 +177,7 @@ class Tensor {
   }
   /* `times` copies one after the other along a dimension. */
   Tensor broadcast(unsigned times, unsigned dimension) const {
-    Tensor result(graph_);
-    detail::Failure failure;
-    failure.check(
-        detail::table().tensor_broadcast(get(), times, dimension, result.held_.out(), failure));
-    return result;
+    return view(detail::table().tensor_broadcast, times, dimension);
   }
   /* Each element `times` times along a dimension. */
   Tensor upsample(unsigned times, unsigned dimension,
@@ -209,25 +187,14 @@ class Tensor {
         .flatten(dimension, dimension + 2);
   }
   Tensor subSample(unsigned stride, unsigned dimension) const {
-    Tensor result(graph_);
-    detail::Failure failure;
-    failure.check(
-        detail::table().tensor_sub_sample(get(), stride, dimension, result.held_.out(), failure));
-    return result;
+    return view(detail::table().tensor_sub_sample, stride, dimension);
   }
   Tensor reverse(unsigned dimension) const {
-    Tensor result(graph_);
-    detail::Failure failure;
-    failure.check(detail::table().tensor_reverse(get(), dimension, result.held_.out(), failure));
-    return result;
+    return view(detail::table().tensor_reverse, dimension);
   }
   /* The bits as another type of the same size. */
   Tensor reinterpret(const Type &type) const {
-    Tensor result(graph_);
-    detail::Failure failure;
-    failure.check(
-        detail::table().tensor_reinterpret(get(), type.number(), result.held_.out(), failure));
-    return result;
+    return view(detail::table().tensor_reinterpret, type.number());
   }
 
   bool isContiguous() const { return detail::table().tensor_is_contiguous(get()); }
@@ -239,8 +206,7 @@ class Tensor {
   std::vector<Interval> getContiguousRegions() const {
     detail::Block<trm_poplar_interval> found;
     uint64_t count = 0;
-    detail::Failure failure;
-    failure.check(detail::table().tensor_regions(get(), found.out(), &count, failure));
+    detail::call(detail::table().tensor_regions, get(), found.out(), &count);
     std::vector<Interval> result;
     for (uint64_t i = 0; i < count; ++i) {
       result.push_back(Interval(found.get()[i].begin, found.get()[i].end));
@@ -259,8 +225,7 @@ class Tensor {
   /* Names and places of the elements' variables. */
   std::string getDebugStr() const {
     detail::Block<char> text;
-    detail::Failure failure;
-    failure.check(detail::table().tensor_text(graph_, get(), text.out(), failure));
+    detail::call(detail::table().tensor_text, graph_, get(), text.out());
     return text.get();
   }
   std::string getVarStr() const { return getDebugStr(); }
@@ -290,9 +255,13 @@ class Tensor {
   }
 
  private:
-  friend Tensor concat(ArrayRef<Tensor> tensors, unsigned dimension);
-
-  explicit Tensor(trm_poplar_graph *graph) : graph_(graph) {}
+  /* What a function of the table makes of the tensor. */
+  template <class Function, class... Arguments>
+  Tensor view(Function function, Arguments... arguments) const {
+    trm_poplar_tensor *made = nullptr;
+    detail::call(function, get(), arguments..., &made);
+    return Tensor(graph_, made);
+  }
   trm_poplar_tensor_info info() const {
     trm_poplar_tensor_info result;
     detail::table().tensor_info(get(), &result);
@@ -311,16 +280,32 @@ class Tensor {
   detail::Counted<trm_poplar_tensor> held_;
 };
 
+namespace detail {
+
+/* The tensor that a function of the table makes for a graph, with the arguments. */
+template <class Function, class... Arguments>
+Tensor made(trm_poplar_graph *graph, Function function, Arguments... arguments) {
+  trm_poplar_tensor *result = nullptr;
+  call(function, graph, arguments..., &result);
+  return Tensor(graph, result);
+}
+
+/* The tensors' handles, as the table takes them. */
+inline std::vector<const trm_poplar_tensor *> handles_of(ArrayRef<Tensor> tensors) {
+  std::vector<const trm_poplar_tensor *> result;
+  for (const Tensor &one : tensors) result.push_back(one.get());
+  return result;
+}
+
+} // namespace detail
+
 /* The tensors one after the other along a dimension. */
 inline Tensor concat(ArrayRef<Tensor> tensors, unsigned dimension = 0) {
-  std::vector<const trm_poplar_tensor *> handles;
-  for (const Tensor &one : tensors) handles.push_back(one.get());
-  if (handles.empty()) throw poplar_error("concat() of no tensors");
-  Tensor result(tensors[0].graph_);
-  detail::Failure failure;
-  failure.check(detail::table().tensor_concat(handles.data(), handles.size(), dimension,
-                                              result.held_.out(), failure));
-  return result;
+  if (tensors.empty()) throw poplar_error("concat() of no tensors");
+  const auto handles = detail::handles_of(tensors);
+  trm_poplar_tensor *made = nullptr;
+  detail::call(detail::table().tensor_concat, handles.data(), handles.size(), dimension, &made);
+  return Tensor(tensors[0].graph(), made);
 }
 inline Tensor concat(const Tensor &first, const Tensor &second, unsigned dimension = 0) {
   return concat({first, second}, dimension);
@@ -341,5 +326,3 @@ inline std::vector<Tensor> Tensor::slices(const std::vector<std::vector<Interval
 }
 
 } // namespace poplar
-
-#endif // TREMULA_POPLAR_TENSOR_HPP_

@@ -1,6 +1,5 @@
 /* Types of elements: FLOAT, HALF, INT ... */
-#ifndef TREMULA_POPLAR_TYPE_HPP_
-#define TREMULA_POPLAR_TYPE_HPP_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -106,5 +105,3 @@ struct hash<poplar::Type> {
   size_t operator()(const poplar::Type &type) const { return type.hash(); }
 };
 } // namespace std
-
-#endif // TREMULA_POPLAR_TYPE_HPP_

@@ -1,6 +1,5 @@
 /* Layouts of the vectors of a vertex's fields. */
-#ifndef TREMULA_POPLAR_VECTOR_LAYOUT_HPP_
-#define TREMULA_POPLAR_VECTOR_LAYOUT_HPP_
+#pragma once
 
 namespace poplar {
 
@@ -29,5 +28,3 @@ enum class VectorListLayout {
 };
 
 } // namespace poplar
-
-#endif // TREMULA_POPLAR_VECTOR_LAYOUT_HPP_

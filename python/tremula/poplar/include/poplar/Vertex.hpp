@@ -10,8 +10,7 @@
  *       return true;
  *     }
  *   }; */
-#ifndef TREMULA_POPLAR_VERTEX_HPP_
-#define TREMULA_POPLAR_VERTEX_HPP_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -35,5 +34,3 @@ class MultiVertex {
 class SupervisorVertex {};
 
 } // namespace poplar
-
-#endif // TREMULA_POPLAR_VERTEX_HPP_

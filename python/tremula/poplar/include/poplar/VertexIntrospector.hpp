@@ -1,6 +1,5 @@
 /* What the estimator of a vertex can ask of it. */
-#ifndef TREMULA_POPLAR_VERTEX_INTROSPECTOR_HPP_
-#define TREMULA_POPLAR_VERTEX_INTROSPECTOR_HPP_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -78,5 +77,3 @@ class VertexIntrospector {
 };
 
 } // namespace poplar
-
-#endif // TREMULA_POPLAR_VERTEX_INTROSPECTOR_HPP_

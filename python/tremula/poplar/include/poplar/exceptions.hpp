@@ -1,7 +1,6 @@
 /* What the calls of these headers throw. An exception that leaves Build becomes a TensorFlow error
  * with its text. */
-#ifndef TREMULA_POPLAR_EXCEPTIONS_HPP_
-#define TREMULA_POPLAR_EXCEPTIONS_HPP_
+#pragma once
 
 #include <stdexcept>
 #include <string>
@@ -54,5 +53,3 @@ TREMULA_POPLAR_ERROR(overflow_error, poplar_error)
 #undef TREMULA_POPLAR_ERROR
 
 } // namespace poplar
-
-#endif // TREMULA_POPLAR_EXCEPTIONS_HPP_

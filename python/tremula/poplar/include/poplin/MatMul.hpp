@@ -1,6 +1,5 @@
 /* Products of matrices. */
-#ifndef TREMULA_POPLIN_MAT_MUL_HPP_
-#define TREMULA_POPLIN_MAT_MUL_HPP_
+#pragma once
 
 #include <cstddef>
 #include <vector>
@@ -28,12 +27,8 @@ inline poplar::Tensor product(poplar::Graph &graph, const poplar::Tensor &a,
                                  std::to_string(rank) + ", but the operands are " +
                                  a.shapeToString() + " and " + b.shapeToString());
   }
-  trm_poplar_tensor *result = nullptr;
-  poplar::detail::Failure failure;
-  failure.check(poplar::detail::table().step_mat_mul(
-      graph.handle(), a.get(), b.get(), type.number(), program.place(), debug.getPathName().c_str(),
-      &result, failure));
-  return poplar::Tensor(graph.handle(), result);
+  return poplar::detail::made(graph.handle(), poplar::detail::table().step_mat_mul, a.get(),
+                              b.get(), type.number(), program.place(), debug.getPathName().c_str());
 }
 
 inline poplar::Tensor input(poplar::Graph &graph, const poplar::Type &type,
@@ -43,12 +38,9 @@ inline poplar::Tensor input(poplar::Graph &graph, const poplar::Type &type,
     throw poputil::poplibs_error("the operands of a product of matrices have different ranks");
   }
   const std::vector<uint64_t> left = poplar::detail::wide(a), right = poplar::detail::wide(b);
-  trm_poplar_tensor *result = nullptr;
-  poplar::detail::Failure failure;
-  failure.check(poplar::detail::table().mat_mul_input(
-      graph.handle(), type.number(), left.data(), right.data(), static_cast<uint32_t>(left.size()),
-      isLeft, debug.getPathName().c_str(), &result, failure));
-  return poplar::Tensor(graph.handle(), result);
+  return poplar::detail::made(graph.handle(), poplar::detail::table().mat_mul_input, type.number(),
+                              left.data(), right.data(), left.size(), isLeft,
+                              debug.getPathName().c_str());
 }
 
 } // namespace detail
@@ -113,5 +105,3 @@ TREMULA_MAT_MUL_INPUT(createMatMulGroupedInputRHS, false)
 #undef TREMULA_MAT_MUL_INPUT
 
 } // namespace poplin
-
-#endif // TREMULA_POPLIN_MAT_MUL_HPP_

@@ -1,6 +1,5 @@
 /* The codelets of poplin, which every graph has. */
-#ifndef TREMULA_POPLIN_CODELETS_HPP_
-#define TREMULA_POPLIN_CODELETS_HPP_
+#pragma once
 
 #include "../poplar/Graph.hpp"
 
@@ -9,5 +8,3 @@ namespace poplin {
 inline void addCodelets(poplar::Graph &) {}
 
 } // namespace poplin
-
-#endif // TREMULA_POPLIN_CODELETS_HPP_

@@ -1,6 +1,5 @@
 /* The largest and smallest elements of rows. */
-#ifndef TREMULA_POPNN_LOSS_HPP_
-#define TREMULA_POPNN_LOSS_HPP_
+#pragma once
 
 #include <utility>
 
@@ -55,5 +54,3 @@ inline poplar::Tensor argMin(poplar::Graph &graph, const poplar::Tensor &input,
 }
 
 } // namespace popnn
-
-#endif // TREMULA_POPNN_LOSS_HPP_

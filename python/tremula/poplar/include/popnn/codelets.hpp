@@ -1,6 +1,5 @@
 /* The codelets of popnn, which every graph has. */
-#ifndef TREMULA_POPNN_CODELETS_HPP_
-#define TREMULA_POPNN_CODELETS_HPP_
+#pragma once
 
 #include "../poplar/Graph.hpp"
 
@@ -9,5 +8,3 @@ namespace popnn {
 inline void addCodelets(poplar::Graph &) {}
 
 } // namespace popnn
-
-#endif // TREMULA_POPNN_CODELETS_HPP_

@@ -1,6 +1,5 @@
 /* Whether all elements are true. */
-#ifndef TREMULA_POPOPS_ALL_TRUE_HPP_
-#define TREMULA_POPOPS_ALL_TRUE_HPP_
+#pragma once
 
 #include "Reduce.hpp"
 
@@ -14,5 +13,3 @@ inline poplar::Tensor allTrue(poplar::Graph &graph, const poplar::Tensor &tensor
 }
 
 } // namespace popops
-
-#endif // TREMULA_POPOPS_ALL_TRUE_HPP_

@@ -1,6 +1,5 @@
 /* Conversions between types of elements. */
-#ifndef TREMULA_POPOPS_CAST_HPP_
-#define TREMULA_POPOPS_CAST_HPP_
+#pragma once
 
 #include "ElementWise.hpp"
 
@@ -24,5 +23,3 @@ inline poplar::program::Program cast(poplar::Graph &graph, const poplar::Tensor 
 }
 
 } // namespace popops
-
-#endif // TREMULA_POPOPS_CAST_HPP_

@@ -1,6 +1,5 @@
 /* How collectives combine values. */
-#ifndef TREMULA_POPOPS_COLLECTIVE_TYPES_HPP_
-#define TREMULA_POPOPS_COLLECTIVE_TYPES_HPP_
+#pragma once
 
 #include "OperationDef.hpp"
 
@@ -22,5 +21,3 @@ inline Operation operationOf(CollectiveOperator op) {
 }
 
 } // namespace popops
-
-#endif // TREMULA_POPOPS_COLLECTIVE_TYPES_HPP_

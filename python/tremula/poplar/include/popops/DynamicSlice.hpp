@@ -1,8 +1,7 @@
 /* Slices whose places are tensors. `dims` are the sliced dimensions, `sizes` a slice's sizes in
  * them. Indices are of INT or UNSIGNED_INT. A slice that would reach over the end is read at the
  * end, and is not written. */
-#ifndef TREMULA_POPOPS_DYNAMIC_SLICE_HPP_
-#define TREMULA_POPOPS_DYNAMIC_SLICE_HPP_
+#pragma once
 
 #include <cstddef>
 #include <vector>
@@ -39,13 +38,9 @@ inline poplar::Tensor slice(poplar::Graph &graph, const poplar::Tensor &t,
   const std::vector<uint32_t> numbers(dims.begin(), dims.end());
   const std::vector<uint64_t> wide = poplar::detail::wide(sizes);
   if (dims.size() != sizes.size()) throw poputil::poplibs_error("slices have a size a dimension");
-  trm_poplar_tensor *result = nullptr;
-  poplar::detail::Failure failure;
-  failure.check(poplar::detail::table().step_multi_slice(
-      graph.handle(), t.get(), indices.get(), grouped, numbers.data(), wide.data(),
-      static_cast<uint32_t>(numbers.size()), program.place(), debug.getPathName().c_str(), &result,
-      failure));
-  return poplar::Tensor(graph.handle(), result);
+  return poplar::detail::made(graph.handle(), poplar::detail::table().step_multi_slice, t.get(),
+                              indices.get(), grouped, numbers.data(), wide.data(), numbers.size(),
+                              program.place(), debug.getPathName().c_str());
 }
 
 inline void update(poplar::Graph &graph, const poplar::Tensor &t, const poplar::Tensor &s,
@@ -55,11 +50,9 @@ inline void update(poplar::Graph &graph, const poplar::Tensor &t, const poplar::
   const std::vector<uint32_t> numbers(dims.begin(), dims.end());
   const std::vector<uint64_t> wide = poplar::detail::wide(sizes);
   if (dims.size() != sizes.size()) throw poputil::poplibs_error("slices have a size a dimension");
-  poplar::detail::Failure failure;
-  failure.check(poplar::detail::table().step_multi_update(
-      graph.handle(), t.get(), s.get(), indices.get(), scale.handle(), how, grouped, numbers.data(),
-      wide.data(), static_cast<uint32_t>(numbers.size()), program.place(),
-      debug.getPathName().c_str(), failure));
+  poplar::detail::call(poplar::detail::table().step_multi_update, graph.handle(), t.get(), s.get(),
+                       indices.get(), scale.handle(), how, grouped, numbers.data(), wide.data(),
+                       numbers.size(), program.place(), debug.getPathName().c_str());
 }
 
 /* A new variable of the shape of `count` slices, or of the whole without a count; a group dimension
@@ -146,76 +139,40 @@ inline poplar::Tensor createGroupedIndicesTensor(poplar::Graph &graph, std::size
 /* The slices of t at the rows of offsets, [slices, dims]: [slices, slice]. The grouped functions
  * have one more dimension in front of t, offsets and slices, which `dims` do not count. Throws
  * poplibs_error where shapes do not fit. */
-inline poplar::Tensor multiSlice(poplar::Graph &graph, const poplar::Tensor &t,
-                                 const poplar::Tensor &offsets, const detail::Sizes &dims,
-                                 const detail::Sizes &sizes, poplar::program::Sequence &program,
-                                 const SlicePlan &, const poplar::OptionFlags &,
-                                 const poplar::DebugContext &debug = {}) {
-  return detail::slice(graph, t, offsets, false, dims, sizes, program, debug);
-}
-inline poplar::Tensor groupedMultiSlice(poplar::Graph &graph, const poplar::Tensor &t,
-                                        const poplar::Tensor &offsets, const detail::Sizes &dims,
-                                        const detail::Sizes &sizes,
-                                        poplar::program::Sequence &program, const SlicePlan &,
-                                        const poplar::OptionFlags &,
-                                        const poplar::DebugContext &debug = {}) {
-  return detail::slice(graph, t, offsets, true, dims, sizes, program, debug);
-}
-
-/* Writes the slices s; of several at one place any one stays. */
-inline void multiUpdate(poplar::Graph &graph, const poplar::Tensor &t, const poplar::Tensor &s,
-                        const poplar::Tensor &offsets, const detail::Sizes &dims,
-                        const detail::Sizes &sizes, poplar::program::Sequence &program,
-                        const SlicePlan &, const poplar::OptionFlags &,
-                        const poplar::DebugContext &debug = {}) {
-  detail::update(graph, t, s, offsets, poplar::Tensor(), TRM_POPLAR_UPDATE_SET, false, dims, sizes,
-                 program, debug);
-}
-inline void groupedMultiUpdate(poplar::Graph &graph, const poplar::Tensor &t,
-                               const poplar::Tensor &s, const poplar::Tensor &offsets,
-                               const detail::Sizes &dims, const detail::Sizes &sizes,
-                               poplar::program::Sequence &program, const SlicePlan &,
-                               const poplar::OptionFlags &,
-                               const poplar::DebugContext &debug = {}) {
-  detail::update(graph, t, s, offsets, poplar::Tensor(), TRM_POPLAR_UPDATE_SET, true, dims, sizes,
-                 program, debug);
-}
-/* Adds scale * s. */
-inline void multiUpdateAdd(poplar::Graph &graph, const poplar::Tensor &t, const poplar::Tensor &s,
-                           const poplar::Tensor &offsets, const poplar::Tensor &scale,
-                           const detail::Sizes &dims, const detail::Sizes &sizes,
-                           poplar::program::Sequence &program, const SlicePlan &,
-                           const poplar::OptionFlags &, const poplar::DebugContext &debug = {}) {
-  detail::update(graph, t, s, offsets, scale, TRM_POPLAR_UPDATE_ADD, false, dims, sizes, program,
-                 debug);
-}
-inline void groupedMultiUpdateAdd(poplar::Graph &graph, const poplar::Tensor &t,
-                                  const poplar::Tensor &s, const poplar::Tensor &offsets,
-                                  const poplar::Tensor &scale, const detail::Sizes &dims,
-                                  const detail::Sizes &sizes, poplar::program::Sequence &program,
-                                  const SlicePlan &, const poplar::OptionFlags &,
-                                  const poplar::DebugContext &debug = {}) {
-  detail::update(graph, t, s, offsets, scale, TRM_POPLAR_UPDATE_ADD, true, dims, sizes, program,
-                 debug);
-}
-/* The larger of what stands there and s. */
-inline void multiUpdateMax(poplar::Graph &graph, const poplar::Tensor &t, const poplar::Tensor &s,
-                           const poplar::Tensor &offsets, const detail::Sizes &dims,
-                           const detail::Sizes &sizes, poplar::program::Sequence &program,
-                           const SlicePlan &, const poplar::OptionFlags &,
-                           const poplar::DebugContext &debug = {}) {
-  detail::update(graph, t, s, offsets, poplar::Tensor(), TRM_POPLAR_UPDATE_MAX, false, dims, sizes,
-                 program, debug);
-}
-inline void groupedMultiUpdateMax(poplar::Graph &graph, const poplar::Tensor &t,
-                                  const poplar::Tensor &s, const poplar::Tensor &offsets,
-                                  const detail::Sizes &dims, const detail::Sizes &sizes,
-                                  poplar::program::Sequence &program, const SlicePlan &,
-                                  const poplar::OptionFlags &,
-                                  const poplar::DebugContext &debug = {}) {
-  detail::update(graph, t, s, offsets, poplar::Tensor(), TRM_POPLAR_UPDATE_MAX, true, dims, sizes,
-                 program, debug);
-}
+#define TREMULA_SLICES(SLICE, UPDATE, ADD, MAX, grouped)                                         \
+  inline poplar::Tensor SLICE(                                                                   \
+      poplar::Graph &graph, const poplar::Tensor &t, const poplar::Tensor &offsets,              \
+      const detail::Sizes &dims, const detail::Sizes &sizes, poplar::program::Sequence &program, \
+      const SlicePlan &, const poplar::OptionFlags &, const poplar::DebugContext &debug = {}) {  \
+    return detail::slice(graph, t, offsets, grouped, dims, sizes, program, debug);               \
+  }                                                                                              \
+  /* Writes the slices s; of several at one place any one stays. */                              \
+  TREMULA_UPDATE(UPDATE, TRM_POPLAR_UPDATE_SET, grouped)                                         \
+  /* The larger of what stands there and s. */                                                   \
+  TREMULA_UPDATE(MAX, TRM_POPLAR_UPDATE_MAX, grouped)                                            \
+  /* Adds scale * s. */                                                                          \
+  inline void ADD(poplar::Graph &graph, const poplar::Tensor &t, const poplar::Tensor &s,        \
+                  const poplar::Tensor &offsets, const poplar::Tensor &scale,                    \
+                  const detail::Sizes &dims, const detail::Sizes &sizes,                         \
+                  poplar::program::Sequence &program, const SlicePlan &,                         \
+                  const poplar::OptionFlags &, const poplar::DebugContext &debug = {}) {         \
+    detail::update(graph, t, s, offsets, scale, TRM_POPLAR_UPDATE_ADD, grouped, dims, sizes,     \
+                   program, debug);                                                              \
+  }
+#define TREMULA_UPDATE(function, how, grouped)                                                 \
+  inline void function(poplar::Graph &graph, const poplar::Tensor &t, const poplar::Tensor &s, \
+                       const poplar::Tensor &offsets, const detail::Sizes &dims,               \
+                       const detail::Sizes &sizes, poplar::program::Sequence &program,         \
+                       const SlicePlan &, const poplar::OptionFlags &,                         \
+                       const poplar::DebugContext &debug = {}) {                               \
+    detail::update(graph, t, s, offsets, poplar::Tensor(), how, grouped, dims, sizes, program, \
+                   debug);                                                                     \
+  }
+TREMULA_SLICES(multiSlice, multiUpdate, multiUpdateAdd, multiUpdateMax, false)
+TREMULA_SLICES(groupedMultiSlice, groupedMultiUpdate, groupedMultiUpdateAdd, groupedMultiUpdateMax,
+               true)
+#undef TREMULA_SLICES
+#undef TREMULA_UPDATE
 
 /* ---- One slice ---- */
 
@@ -238,5 +195,3 @@ inline void dynamicUpdate(poplar::Graph &graph, const poplar::Tensor &t, const p
 }
 
 } // namespace popops
-
-#endif // TREMULA_POPOPS_DYNAMIC_SLICE_HPP_

@@ -1,10 +1,10 @@
 /* Elementwise operations: map() of an expression, and a function for each operation.
  *
  * Of each operation of tremula/poplar_op.def, such as `add`, there are add(), whose result is a new
- * tensor, addInPlace(), which writes over its first operand, and addWithOutput(). Each operand of a
- * binary operation may be a number, but not both. Operands broadcast as in NumPy. */
-#ifndef TREMULA_POPOPS_ELEMENT_WISE_HPP_
-#define TREMULA_POPOPS_ELEMENT_WISE_HPP_
+ * tensor, addInPlace(), which writes over its first operand, and addWithOutput(). Operands of
+ * operations that have several may be numbers. Operands broadcast as in NumPy. select(a, b, p) is
+ * `a` where the predicate p is true; clamp(a, lower, upper) has none below and none above. */
+#pragma once
 
 #include <type_traits>
 #include <vector>
@@ -20,19 +20,44 @@ namespace detail {
 inline poplar::Tensor step(poplar::Graph &graph, const expr::Expr &expression,
                            const std::vector<poplar::Tensor> &tensors, const poplar::Tensor &output,
                            poplar::program::Sequence &program, const poplar::DebugContext &debug) {
-  std::vector<const trm_poplar_tensor *> handles;
-  for (const poplar::Tensor &one : tensors) handles.push_back(one.get());
+  const auto handles = poplar::detail::handles_of(tensors);
   trm_poplar_tensor *result = output.handle();
-  poplar::detail::Failure failure;
-  failure.check(poplar::detail::table().step_map(
-      graph.handle(), expression.nodes().data(), expression.nodes().size(), handles.data(),
-      handles.size(), program.place(), debug.getPathName().c_str(), &result, failure));
+  poplar::detail::call(poplar::detail::table().step_map, graph.handle(), expression.nodes().data(),
+                       expression.nodes().size(), handles.data(), handles.size(), program.place(),
+                       debug.getPathName().c_str(), &result);
   return output.valid() ? output : poplar::Tensor(graph.handle(), result);
 }
 
-template <class T>
-using if_number =
-    typename std::enable_if<std::is_arithmetic<T>::value || std::is_same<T, half>::value>::type;
+/* A tensor, or a number, which takes the type of the operand beside it. */
+struct Operand {
+  Operand(const poplar::Tensor &given) : tensor(given), number(0) { given.get(); }
+  template <class T, class = if_number<T>>
+  Operand(T given) : number(given) {}
+
+  poplar::Tensor tensor; /* null: the number */
+  expr::Any number;
+};
+
+/* Operands as those of an expression, and the tensors among them. */
+struct Operands {
+  expr::Any add(const Operand &one) {
+    if (!one.tensor.valid()) return one.number;
+    tensors.push_back(one.tensor);
+    return expr::PlaceHolder(static_cast<unsigned>(tensors.size()));
+  }
+
+  std::vector<poplar::Tensor> tensors;
+};
+
+template <class Op>
+poplar::Tensor apply(poplar::Graph &graph, Op op, const std::vector<Operand> &operands,
+                     const poplar::Tensor &output, poplar::program::Sequence &program,
+                     const poplar::DebugContext &debug) {
+  Operands list;
+  std::vector<expr::Expr> expressions;
+  for (const Operand &one : operands) expressions.push_back(list.add(one));
+  return step(graph, expr::Applied(op, expressions), list.tensors, output, program, debug);
+}
 
 } // namespace detail
 
@@ -45,26 +70,6 @@ inline poplar::Tensor map(poplar::Graph &graph, const expr::Expr &expression,
                           const poplar::OptionFlags & = {}) {
   return detail::step(graph, expression, tensors, poplar::Tensor(), program, debug);
 }
-inline poplar::Tensor map(poplar::Graph &graph, expr::UnaryOpType op, const poplar::Tensor &a,
-                          poplar::program::Sequence &program,
-                          const poplar::DebugContext &debug = {},
-                          const poplar::OptionFlags & = {}) {
-  return map(graph, expr::UnaryOp(op, expr::_1), {a}, program, debug);
-}
-inline poplar::Tensor map(poplar::Graph &graph, expr::BinaryOpType op, const poplar::Tensor &a,
-                          const poplar::Tensor &b, poplar::program::Sequence &program,
-                          const poplar::DebugContext &debug = {},
-                          const poplar::OptionFlags & = {}) {
-  return map(graph, expr::BinaryOp(op, expr::_1, expr::_2), {a, b}, program, debug);
-}
-inline poplar::Tensor map(poplar::Graph &graph, expr::TernaryOpType op, const poplar::Tensor &a,
-                          const poplar::Tensor &b, const poplar::Tensor &c,
-                          poplar::program::Sequence &program,
-                          const poplar::DebugContext &debug = {},
-                          const poplar::OptionFlags & = {}) {
-  return map(graph, expr::TernaryOp(op, expr::_1, expr::_2, expr::_3), {a, b, c}, program, debug);
-}
-
 /* The result is written to `output`. */
 inline void mapWithOutput(poplar::Graph &graph, const expr::Expr &expression,
                           const std::vector<poplar::Tensor> &tensors, const poplar::Tensor &output,
@@ -74,7 +79,6 @@ inline void mapWithOutput(poplar::Graph &graph, const expr::Expr &expression,
   output.get();
   detail::step(graph, expression, tensors, output, program, debug);
 }
-
 /* The result is written over the first tensor. */
 inline void mapInPlace(poplar::Graph &graph, const expr::Expr &expression,
                        const std::vector<poplar::Tensor> &tensors,
@@ -82,141 +86,52 @@ inline void mapInPlace(poplar::Graph &graph, const expr::Expr &expression,
                        const poplar::OptionFlags & = {}) {
   mapWithOutput(graph, expression, tensors, tensors.at(0), program, debug);
 }
-inline void mapInPlace(poplar::Graph &graph, expr::UnaryOpType op, const poplar::Tensor &a,
-                       poplar::program::Sequence &program, const poplar::DebugContext &debug = {},
-                       const poplar::OptionFlags & = {}) {
-  mapInPlace(graph, expr::UnaryOp(op, expr::_1), {a}, program, debug);
-}
-inline void mapInPlace(poplar::Graph &graph, expr::BinaryOpType op, const poplar::Tensor &a,
-                       const poplar::Tensor &b, poplar::program::Sequence &program,
-                       const poplar::DebugContext &debug = {}, const poplar::OptionFlags & = {}) {
-  mapInPlace(graph, expr::BinaryOp(op, expr::_1, expr::_2), {a, b}, program, debug);
-}
 
-#define POPLAR_UNARY(ID, Class, function)                                                \
-  inline poplar::Tensor function(                                                        \
-      poplar::Graph &graph, const poplar::Tensor &a, poplar::program::Sequence &program, \
-      const poplar::DebugContext &debug = {}, const poplar::OptionFlags & = {}) {        \
-    return map(graph, expr::Class(expr::_1), {a}, program, debug);                       \
-  }                                                                                      \
-  inline void function##InPlace(                                                         \
-      poplar::Graph &graph, const poplar::Tensor &a, poplar::program::Sequence &program, \
-      const poplar::DebugContext &debug = {}, const poplar::OptionFlags & = {}) {        \
-    mapInPlace(graph, expr::Class(expr::_1), {a}, program, debug);                       \
-  }                                                                                      \
-  inline void function##WithOutput(                                                      \
-      poplar::Graph &graph, const poplar::Tensor &a, const poplar::Tensor &output,       \
-      poplar::program::Sequence &program, const poplar::DebugContext &debug = {},        \
-      const poplar::OptionFlags & = {}) {                                                \
-    mapWithOutput(graph, expr::Class(expr::_1), {a}, output, program, debug);            \
+/* The three forms of an operation. PARAMETERS(First) are its operands, LIST the list of them. */
+#define TREMULA_FORMS(function, op, First, PARAMETERS, LIST)                                \
+  inline poplar::Tensor function(                                                           \
+      poplar::Graph &graph, PARAMETERS(First), poplar::program::Sequence &program,          \
+      const poplar::DebugContext &debug = {}, const poplar::OptionFlags & = {}) {           \
+    return detail::apply(graph, op, LIST, poplar::Tensor(), program, debug);                \
+  }                                                                                         \
+  inline void function##InPlace(                                                            \
+      poplar::Graph &graph, PARAMETERS(poplar::Tensor), poplar::program::Sequence &program, \
+      const poplar::DebugContext &debug = {}, const poplar::OptionFlags & = {}) {           \
+    detail::apply(graph, op, LIST, a, program, debug);                                      \
+  }                                                                                         \
+  inline void function##WithOutput(                                                         \
+      poplar::Graph &graph, PARAMETERS(First), const poplar::Tensor &output,                \
+      poplar::program::Sequence &program, const poplar::DebugContext &debug = {},           \
+      const poplar::OptionFlags & = {}) {                                                   \
+    output.get();                                                                           \
+    detail::apply(graph, op, LIST, output, program, debug);                                 \
   }
-
-/* The three forms of a binary operation for one kind of operands; LEFT and RIGHT are parameters,
- * EXPRESSION the expression, and TENSORS the list of its tensors. */
-#define TREMULA_BINARY_FORMS(TEMPLATE, function, LEFT, RIGHT, EXPRESSION, TENSORS) \
-  TEMPLATE inline poplar::Tensor function(                                         \
-      poplar::Graph &graph, LEFT, RIGHT, poplar::program::Sequence &program,       \
-      const poplar::DebugContext &debug = {}, const poplar::OptionFlags & = {}) {  \
-    return map(graph, EXPRESSION, TENSORS, program, debug);                        \
-  }                                                                                \
-  TEMPLATE inline void function##WithOutput(                                       \
-      poplar::Graph &graph, LEFT, RIGHT, const poplar::Tensor &output,             \
-      poplar::program::Sequence &program, const poplar::DebugContext &debug = {},  \
-      const poplar::OptionFlags & = {}) {                                          \
-    mapWithOutput(graph, EXPRESSION, TENSORS, output, program, debug);             \
-  }
-#define TREMULA_BINARY_IN_PLACE(TEMPLATE, function, RIGHT, EXPRESSION, TENSORS)                 \
-  TEMPLATE inline void function##InPlace(                                                       \
-      poplar::Graph &graph, const poplar::Tensor &a, RIGHT, poplar::program::Sequence &program, \
-      const poplar::DebugContext &debug = {}, const poplar::OptionFlags & = {}) {               \
-    mapInPlace(graph, EXPRESSION, TENSORS, program, debug);                                     \
-  }
-#define TREMULA_NUMBER_HEAD template <class T, class = detail::if_number<T>>
-#define TREMULA_LIST(...) \
-  std::vector<poplar::Tensor> { __VA_ARGS__ }
-#define POPLAR_BINARY(ID, Class, function)                                                      \
-  TREMULA_BINARY_FORMS(, function, const poplar::Tensor &a, const poplar::Tensor &b,            \
-                       expr::Class(expr::_1, expr::_2), TREMULA_LIST(a, b))                     \
-  TREMULA_BINARY_FORMS(TREMULA_NUMBER_HEAD, function, const poplar::Tensor &a, T b,             \
-                       expr::Class(expr::_1, b), TREMULA_LIST(a))                               \
-  TREMULA_BINARY_FORMS(TREMULA_NUMBER_HEAD, function, T a, const poplar::Tensor &b,             \
-                       expr::Class(a, expr::_1), TREMULA_LIST(b))                               \
-  TREMULA_BINARY_IN_PLACE(, function, const poplar::Tensor &b, expr::Class(expr::_1, expr::_2), \
-                          TREMULA_LIST(a, b))                                                   \
-  TREMULA_BINARY_IN_PLACE(TREMULA_NUMBER_HEAD, function, T b, expr::Class(expr::_1, b),         \
-                          TREMULA_LIST(a))
+#define TREMULA_1(First) const First &a
+#define TREMULA_2(First) const First &a, const detail::Operand &b
+#define TREMULA_3(First) const First &a, const detail::Operand &b, const detail::Operand &c
+#define TREMULA_MAP_1(First) expr::UnaryOpType op, const First &a
+#define TREMULA_MAP_2(First) expr::BinaryOpType op, const First &a, const detail::Operand &b
+#define TREMULA_MAP_3(First) \
+  expr::TernaryOpType op, const First &a, const detail::Operand &b, const detail::Operand &c
+#define TREMULA_LIST(...) {__VA_ARGS__}
+TREMULA_FORMS(map, op, poplar::Tensor, TREMULA_MAP_1, TREMULA_LIST(a))
+TREMULA_FORMS(map, op, detail::Operand, TREMULA_MAP_2, TREMULA_LIST(a, b))
+TREMULA_FORMS(map, op, detail::Operand, TREMULA_MAP_3, TREMULA_LIST(a, b, c))
+#define POPLAR_UNARY(ID, Class, function) \
+  TREMULA_FORMS(function, expr::UnaryOpType::ID, poplar::Tensor, TREMULA_1, TREMULA_LIST(a))
+#define POPLAR_BINARY(ID, Class, function) \
+  TREMULA_FORMS(function, expr::BinaryOpType::ID, detail::Operand, TREMULA_2, TREMULA_LIST(a, b))
+#define POPLAR_TERNARY(ID, Class, function)                                    \
+  TREMULA_FORMS(function, expr::TernaryOpType::ID, detail::Operand, TREMULA_3, \
+                TREMULA_LIST(a, b, c))
 #include <tremula/poplar_op.def>
-#undef TREMULA_BINARY_FORMS
-#undef TREMULA_BINARY_IN_PLACE
-#undef TREMULA_NUMBER_HEAD
+#undef TREMULA_FORMS
+#undef TREMULA_1
+#undef TREMULA_2
+#undef TREMULA_3
+#undef TREMULA_MAP_1
+#undef TREMULA_MAP_2
+#undef TREMULA_MAP_3
 #undef TREMULA_LIST
 
-/* `a` where the predicate is true, else `b`. */
-inline poplar::Tensor select(poplar::Graph &graph, const poplar::Tensor &a, const poplar::Tensor &b,
-                             const poplar::Tensor &predicate, poplar::program::Sequence &program,
-                             const poplar::DebugContext &debug = {},
-                             const poplar::OptionFlags & = {}) {
-  return map(graph, expr::Select(expr::_1, expr::_2, expr::_3), {a, b, predicate}, program, debug);
-}
-template <class T, class = detail::if_number<T>>
-poplar::Tensor select(poplar::Graph &graph, const poplar::Tensor &a, T b,
-                      const poplar::Tensor &predicate, poplar::program::Sequence &program,
-                      const poplar::DebugContext &debug = {}, const poplar::OptionFlags & = {}) {
-  return map(graph, expr::Select(expr::_1, b, expr::_2), {a, predicate}, program, debug);
-}
-template <class T, class = detail::if_number<T>>
-poplar::Tensor select(poplar::Graph &graph, T a, const poplar::Tensor &b,
-                      const poplar::Tensor &predicate, poplar::program::Sequence &program,
-                      const poplar::DebugContext &debug = {}, const poplar::OptionFlags & = {}) {
-  return map(graph, expr::Select(a, expr::_1, expr::_2), {b, predicate}, program, debug);
-}
-inline void selectInPlace(poplar::Graph &graph, const poplar::Tensor &a, const poplar::Tensor &b,
-                          const poplar::Tensor &predicate, poplar::program::Sequence &program,
-                          const poplar::DebugContext &debug = {},
-                          const poplar::OptionFlags & = {}) {
-  mapInPlace(graph, expr::Select(expr::_1, expr::_2, expr::_3), {a, b, predicate}, program, debug);
-}
-template <class T, class = detail::if_number<T>>
-void selectInPlace(poplar::Graph &graph, const poplar::Tensor &a, T b,
-                   const poplar::Tensor &predicate, poplar::program::Sequence &program,
-                   const poplar::DebugContext &debug = {}, const poplar::OptionFlags & = {}) {
-  mapInPlace(graph, expr::Select(expr::_1, b, expr::_2), {a, predicate}, program, debug);
-}
-inline void selectWithOutput(poplar::Graph &graph, const poplar::Tensor &a, const poplar::Tensor &b,
-                             const poplar::Tensor &predicate, const poplar::Tensor &output,
-                             poplar::program::Sequence &program,
-                             const poplar::DebugContext &debug = {},
-                             const poplar::OptionFlags & = {}) {
-  mapWithOutput(graph, expr::Select(expr::_1, expr::_2, expr::_3), {a, b, predicate}, output,
-                program, debug);
-}
-
-/* The elements, none below `lower` and none above `upper`. */
-inline poplar::Tensor clamp(poplar::Graph &graph, const poplar::Tensor &a,
-                            const poplar::Tensor &lower, const poplar::Tensor &upper,
-                            poplar::program::Sequence &program,
-                            const poplar::DebugContext &debug = {},
-                            const poplar::OptionFlags & = {}) {
-  return map(graph, expr::Clamp(expr::_1, expr::_2, expr::_3), {a, lower, upper}, program, debug);
-}
-template <class T, class = detail::if_number<T>>
-poplar::Tensor clamp(poplar::Graph &graph, const poplar::Tensor &a, T lower, T upper,
-                     poplar::program::Sequence &program, const poplar::DebugContext &debug = {},
-                     const poplar::OptionFlags & = {}) {
-  return map(graph, expr::Clamp(expr::_1, lower, upper), {a}, program, debug);
-}
-inline void clampInPlace(poplar::Graph &graph, const poplar::Tensor &a, const poplar::Tensor &lower,
-                         const poplar::Tensor &upper, poplar::program::Sequence &program,
-                         const poplar::DebugContext &debug = {}, const poplar::OptionFlags & = {}) {
-  mapInPlace(graph, expr::Clamp(expr::_1, expr::_2, expr::_3), {a, lower, upper}, program, debug);
-}
-template <class T, class = detail::if_number<T>>
-void clampInPlace(poplar::Graph &graph, const poplar::Tensor &a, T lower, T upper,
-                  poplar::program::Sequence &program, const poplar::DebugContext &debug = {},
-                  const poplar::OptionFlags & = {}) {
-  mapInPlace(graph, expr::Clamp(expr::_1, lower, upper), {a}, program, debug);
-}
-
 } // namespace popops
-
-#endif // TREMULA_POPOPS_ELEMENT_WISE_HPP_

@@ -1,6 +1,5 @@
 /* Indices as rows of ones and zeros, and rows of numbers that count. */
-#ifndef TREMULA_POPOPS_ENCODING_HPP_
-#define TREMULA_POPOPS_ENCODING_HPP_
+#pragma once
 
 #include <numeric>
 #include <vector>
@@ -54,5 +53,3 @@ void iota(poplar::Graph &graph, const poplar::Tensor &tensor, T start,
 }
 
 } // namespace popops
-
-#endif // TREMULA_POPOPS_ENCODING_HPP_

@@ -1,9 +1,7 @@
 /* Elementwise expressions for popops::map: expr::_1 * 2 + expr::Exp(expr::_2). */
-#ifndef TREMULA_POPOPS_EXPR_HPP_
-#define TREMULA_POPOPS_EXPR_HPP_
+#pragma once
 
 #include <cstdint>
-#include <initializer_list>
 #include <memory>
 #include <type_traits>
 #include <vector>
@@ -12,14 +10,21 @@
 #include "ExprOp.hpp"
 
 namespace popops {
+namespace detail {
+
+template <class T>
+using if_number =
+    typename std::enable_if<std::is_arithmetic<T>::value || std::is_same<T, half>::value>::type;
+
+} // namespace detail
+
 namespace expr {
 
 /* An expression: its nodes, operands before those that use them. The last is the result. */
 class Expr {
  public:
   /* A number takes the type of what stands beside it. */
-  template <class T, class = typename std::enable_if<std::is_arithmetic<T>::value ||
-                                                     std::is_same<T, half>::value>::type>
+  template <class T, class = detail::if_number<T>>
   Expr(T value) {
     trm_poplar_node node = empty(TRM_POPLAR_NODE_NUMBER);
     node.value.real = static_cast<double>(value);
@@ -45,7 +50,7 @@ class Expr {
     }
     return static_cast<uint32_t>(nodes_.size() - 1);
   }
-  void finish(trm_poplar_node_kind kind, uint32_t op, std::initializer_list<Expr> operands) {
+  void finish(trm_poplar_node_kind kind, uint32_t op, const std::vector<Expr> &operands) {
     trm_poplar_node node = empty(kind);
     uint32_t count = 0;
     node.op = op;
@@ -94,23 +99,31 @@ class Cast : public Expr {
   }
 };
 
-class UnaryOp : public Expr {
+/* An operation of expressions. */
+class Applied : public Expr {
  public:
-  UnaryOp(UnaryOpType op, const Expr &a) {
-    finish(TRM_POPLAR_NODE_UNARY, static_cast<uint32_t>(op), {a});
+  Applied(UnaryOpType op, const std::vector<Expr> &operands) {
+    finish(TRM_POPLAR_NODE_UNARY, static_cast<uint32_t>(op), operands);
+  }
+  Applied(BinaryOpType op, const std::vector<Expr> &operands) {
+    finish(TRM_POPLAR_NODE_BINARY, static_cast<uint32_t>(op), operands);
+  }
+  Applied(TernaryOpType op, const std::vector<Expr> &operands) {
+    finish(TRM_POPLAR_NODE_TERNARY, static_cast<uint32_t>(op), operands);
   }
 };
-class BinaryOp : public Expr {
+class UnaryOp : public Applied {
  public:
-  BinaryOp(BinaryOpType op, const Expr &a, const Expr &b) {
-    finish(TRM_POPLAR_NODE_BINARY, static_cast<uint32_t>(op), {a, b});
-  }
+  UnaryOp(UnaryOpType op, const Expr &a) : Applied(op, {a}) {}
 };
-class TernaryOp : public Expr {
+class BinaryOp : public Applied {
  public:
-  TernaryOp(TernaryOpType op, const Expr &a, const Expr &b, const Expr &c) {
-    finish(TRM_POPLAR_NODE_TERNARY, static_cast<uint32_t>(op), {a, b, c});
-  }
+  BinaryOp(BinaryOpType op, const Expr &a, const Expr &b) : Applied(op, {a, b}) {}
+};
+class TernaryOp : public Applied {
+ public:
+  TernaryOp(TernaryOpType op, const Expr &a, const Expr &b, const Expr &c)
+      : Applied(op, {a, b, c}) {}
 };
 
 /* One class for each operation: Add(_1, _2), Exp(_1), Select(_1, _2, _3) ... */
@@ -161,5 +174,3 @@ TREMULA_EXPR_OPERATOR(>>, Shr)
 
 } // namespace expr
 } // namespace popops
-
-#endif // TREMULA_POPOPS_EXPR_HPP_

@@ -1,6 +1,5 @@
 /* The operations of elementwise expressions. */
-#ifndef TREMULA_POPOPS_EXPR_OP_HPP_
-#define TREMULA_POPOPS_EXPR_OP_HPP_
+#pragma once
 
 #include <tremula/poplar.h>
 
@@ -22,5 +21,3 @@ enum class TernaryOpType {
 
 } // namespace expr
 } // namespace popops
-
-#endif // TREMULA_POPOPS_EXPR_OP_HPP_

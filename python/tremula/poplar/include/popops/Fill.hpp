@@ -1,6 +1,5 @@
 /* Sets all elements to a value. */
-#ifndef TREMULA_POPOPS_FILL_HPP_
-#define TREMULA_POPOPS_FILL_HPP_
+#pragma once
 
 #include "ElementWise.hpp"
 
@@ -13,5 +12,3 @@ void fill(poplar::Graph &graph, const poplar::Tensor &tensor, poplar::program::S
 }
 
 } // namespace popops
-
-#endif // TREMULA_POPOPS_FILL_HPP_

@@ -1,7 +1,4 @@
 /* popops::Operation, under the name that older programs include. */
-#ifndef TREMULA_POPOPS_OPERATION_HPP_
-#define TREMULA_POPOPS_OPERATION_HPP_
+#pragma once
 
 #include "OperationDef.hpp"
-
-#endif // TREMULA_POPOPS_OPERATION_HPP_

@@ -1,6 +1,5 @@
 /* How elements are reduced. */
-#ifndef TREMULA_POPOPS_OPERATION_DEF_HPP_
-#define TREMULA_POPOPS_OPERATION_DEF_HPP_
+#pragma once
 
 #include <tremula/poplar.h>
 
@@ -18,5 +17,3 @@ enum class Operation {
 };
 
 } // namespace popops
-
-#endif // TREMULA_POPOPS_OPERATION_DEF_HPP_

@@ -1,6 +1,5 @@
 /* Reductions of dimensions. */
-#ifndef TREMULA_POPOPS_REDUCE_HPP_
-#define TREMULA_POPOPS_REDUCE_HPP_
+#pragma once
 
 #include <cstddef>
 #include <vector>
@@ -34,12 +33,11 @@ inline poplar::Tensor reduce_to(poplar::Graph &graph, const poplar::Tensor &oper
                                 const poplar::DebugContext &debug) {
   const std::vector<uint32_t> numbers(dims.begin(), dims.end());
   trm_poplar_tensor *result = output.handle();
-  poplar::detail::Failure failure;
-  failure.check(poplar::detail::table().step_reduce(
-      graph.handle(), operand.get(), type.number(), numbers.data(),
-      static_cast<uint32_t>(numbers.size()), static_cast<int32_t>(params.op),
-      params.useScale ? params.scale.get() : nullptr, params.update, program.place(),
-      debug.getPathName().c_str(), &result, failure));
+  poplar::detail::call(poplar::detail::table().step_reduce, graph.handle(), operand.get(),
+                       type.number(), numbers.data(), numbers.size(),
+                       static_cast<int32_t>(params.op),
+                       params.useScale ? params.scale.get() : nullptr, params.update,
+                       program.place(), debug.getPathName().c_str(), &result);
   return output.valid() ? output : poplar::Tensor(graph.handle(), result);
 }
 
@@ -72,5 +70,3 @@ inline void reduceWithOutput(poplar::Graph &graph, const poplar::Tensor &operand
 }
 
 } // namespace popops
-
-#endif // TREMULA_POPOPS_REDUCE_HPP_

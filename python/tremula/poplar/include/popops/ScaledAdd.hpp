@@ -1,73 +1,52 @@
 /* A += scale * B, in place. */
-#ifndef TREMULA_POPOPS_SCALED_ADD_HPP_
-#define TREMULA_POPOPS_SCALED_ADD_HPP_
+#pragma once
 
 #include "ElementWise.hpp"
 
 namespace popops {
 namespace detail {
 
-/* first + sign * second, written over A. Where types differ the sum is computed in FLOAT. */
-inline void scaled_add(poplar::Graph &graph, const poplar::Tensor &a, const expr::Expr &first,
-                       const expr::Expr &second, bool minus, bool mixed,
-                       const std::vector<poplar::Tensor> &tensors,
+/* scaleA * a + scaleB * b, or -, written over a. Where types differ FLOAT is computed with. */
+inline void scaled_add(poplar::Graph &graph, const poplar::Tensor &a, const Operand *scaleA,
+                       const poplar::Tensor &b, const Operand &scaleB, expr::BinaryOpType op,
                        poplar::program::Sequence &program, const poplar::DebugContext &debug) {
-  expr::Any sum = minus ? expr::Any(expr::Sub(first, second)) : expr::Any(expr::Add(first, second));
-  if (mixed) sum = expr::Cast(sum, a.elementType());
-  mapInPlace(graph, sum, tensors, program, debug);
-}
-
-inline expr::Any operand(unsigned index, bool mixed) {
-  const expr::PlaceHolder plain(index);
-  return mixed ? expr::Any(expr::Cast(plain, poplar::FLOAT)) : expr::Any(plain);
-}
-
-inline bool differ(const poplar::Tensor &a, const poplar::Tensor &b) {
-  return a.elementType() != b.elementType();
+  const poplar::Type type = a.elementType();
+  const auto differs = [&](const poplar::Tensor &one) {
+    return one.valid() && one.elementType() != type;
+  };
+  const bool mixed =
+      differs(b) || differs(scaleB.tensor) || (scaleA != nullptr && differs(scaleA->tensor));
+  Operands list;
+  const auto cast = [&](const Operand &one) -> expr::Any {
+    const expr::Any plain = list.add(one);
+    return mixed && one.tensor.valid() ? expr::Any(expr::Cast(plain, poplar::FLOAT)) : plain;
+  };
+  const auto scalar = [&](const Operand &one) -> expr::Any {
+    return cast(one.tensor.valid() ? Operand(one.tensor.reshape({})) : one);
+  };
+  expr::Any left = cast(a), right = cast(b);
+  if (scaleA != nullptr) left = left * scalar(*scaleA);
+  const expr::Any sum = expr::BinaryOp(op, left, right * scalar(scaleB));
+  mapInPlace(graph, mixed ? expr::Any(expr::Cast(sum, type)) : sum, list.tensors, program, debug);
 }
 
 } // namespace detail
 
-#define TREMULA_SCALED(function, minus)                                                            \
+/* Scales are numbers or tensors of one element; the second form has one of A too. */
+#define TREMULA_SCALED(function, op)                                                               \
   inline void function(poplar::Graph &graph, const poplar::Tensor &a, const poplar::Tensor &b,     \
-                       float scale, poplar::program::Sequence &program,                            \
+                       const detail::Operand &scale, poplar::program::Sequence &program,           \
                        const poplar::DebugContext &debug = {}, const poplar::OptionFlags & = {}) { \
-    const bool mixed = detail::differ(a, b);                                                       \
-    detail::scaled_add(graph, a, detail::operand(1, mixed),                                        \
-                       expr::Mul(detail::operand(2, mixed), scale), minus, mixed, {a, b}, program, \
-                       debug);                                                                     \
-  }                                                                                                \
-  inline void function(poplar::Graph &graph, const poplar::Tensor &a, const poplar::Tensor &b,     \
-                       const poplar::Tensor &scale, poplar::program::Sequence &program,            \
-                       const poplar::DebugContext &debug = {}, const poplar::OptionFlags & = {}) { \
-    const bool mixed = detail::differ(a, b) || detail::differ(a, scale);                           \
-    detail::scaled_add(graph, a, detail::operand(1, mixed),                                        \
-                       expr::Mul(detail::operand(2, mixed), detail::operand(3, mixed)), minus,     \
-                       mixed, {a, b, scale.reshape({})}, program, debug);                          \
-  }                                                                                                \
-  /* The same with a scale of A too. */                                                            \
-  inline void function(poplar::Graph &graph, const poplar::Tensor &a, float scaleA,                \
-                       const poplar::Tensor &b, float scaleB, poplar::program::Sequence &program,  \
-                       const poplar::DebugContext &debug = {}, const poplar::OptionFlags & = {}) { \
-    const bool mixed = detail::differ(a, b);                                                       \
-    detail::scaled_add(graph, a, expr::Mul(detail::operand(1, mixed), scaleA),                     \
-                       expr::Mul(detail::operand(2, mixed), scaleB), minus, mixed, {a, b},         \
-                       program, debug);                                                            \
+    detail::scaled_add(graph, a, nullptr, b, scale, expr::BinaryOpType::op, program, debug);       \
   }                                                                                                \
   inline void function(poplar::Graph &graph, const poplar::Tensor &a,                              \
-                       const poplar::Tensor &scaleA, const poplar::Tensor &b,                      \
-                       const poplar::Tensor &scaleB, poplar::program::Sequence &program,           \
+                       const detail::Operand &scaleA, const poplar::Tensor &b,                     \
+                       const detail::Operand &scaleB, poplar::program::Sequence &program,          \
                        const poplar::DebugContext &debug = {}, const poplar::OptionFlags & = {}) { \
-    const bool mixed =                                                                             \
-        detail::differ(a, b) || detail::differ(a, scaleA) || detail::differ(a, scaleB);            \
-    detail::scaled_add(graph, a, expr::Mul(detail::operand(1, mixed), detail::operand(3, mixed)),  \
-                       expr::Mul(detail::operand(2, mixed), detail::operand(4, mixed)), minus,     \
-                       mixed, {a, b, scaleA.reshape({}), scaleB.reshape({})}, program, debug);     \
+    detail::scaled_add(graph, a, &scaleA, b, scaleB, expr::BinaryOpType::op, program, debug);      \
   }
-TREMULA_SCALED(scaledAddTo, false)
-TREMULA_SCALED(scaledSubtractFrom, true)
+TREMULA_SCALED(scaledAddTo, ADD)
+TREMULA_SCALED(scaledSubtractFrom, SUBTRACT)
 #undef TREMULA_SCALED
 
 } // namespace popops
-
-#endif // TREMULA_POPOPS_SCALED_ADD_HPP_

@@ -1,6 +1,5 @@
 /* Sets elements to zero. */
-#ifndef TREMULA_POPOPS_ZERO_HPP_
-#define TREMULA_POPOPS_ZERO_HPP_
+#pragma once
 
 #include "ElementWise.hpp"
 
@@ -12,5 +11,3 @@ inline void zero(poplar::Graph &graph, const poplar::Tensor &tensor,
 }
 
 } // namespace popops
-
-#endif // TREMULA_POPOPS_ZERO_HPP_

@@ -1,6 +1,5 @@
 /* The codelets of popops, which every graph has. */
-#ifndef TREMULA_POPOPS_CODELETS_HPP_
-#define TREMULA_POPOPS_CODELETS_HPP_
+#pragma once
 
 #include "../poplar/Graph.hpp"
 
@@ -9,5 +8,3 @@ namespace popops {
 inline void addCodelets(poplar::Graph &) {}
 
 } // namespace popops
-
-#endif // TREMULA_POPOPS_CODELETS_HPP_

@@ -1,6 +1,5 @@
 /* The codelets of poprand, which every graph has. */
-#ifndef TREMULA_POPRAND_CODELETS_HPP_
-#define TREMULA_POPRAND_CODELETS_HPP_
+#pragma once
 
 #include "../poplar/Graph.hpp"
 
@@ -9,5 +8,3 @@ namespace poprand {
 inline void addCodelets(poplar::Graph &) {}
 
 } // namespace poprand
-
-#endif // TREMULA_POPRAND_CODELETS_HPP_

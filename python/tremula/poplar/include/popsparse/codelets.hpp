@@ -1,6 +1,5 @@
 /* The codelets of popsparse, which every graph has. */
-#ifndef TREMULA_POPSPARSE_CODELETS_HPP_
-#define TREMULA_POPSPARSE_CODELETS_HPP_
+#pragma once
 
 #include "../poplar/Graph.hpp"
 
@@ -9,5 +8,3 @@ namespace popsparse {
 inline void addCodelets(poplar::Graph &) {}
 
 } // namespace popsparse
-
-#endif // TREMULA_POPSPARSE_CODELETS_HPP_

@@ -1,6 +1,5 @@
 /* Tensors of one shape, as NumPy broadcasts them. */
-#ifndef TREMULA_POPUTIL_BROADCAST_HPP_
-#define TREMULA_POPUTIL_BROADCAST_HPP_
+#pragma once
 
 #include <algorithm>
 #include <cstddef>
@@ -41,5 +40,3 @@ inline void broadcastToMatch(poplar::Tensor &a, poplar::Tensor &b) {
 }
 
 } // namespace poputil
-
-#endif // TREMULA_POPUTIL_BROADCAST_HPP_

@@ -1,7 +1,6 @@
 /* The context of one call of a library, with what it was called with. Profiles here have the names
  * alone, so the values are evaluated and not kept. */
-#ifndef TREMULA_POPUTIL_DEBUG_INFO_HPP_
-#define TREMULA_POPUTIL_DEBUG_INFO_HPP_
+#pragma once
 
 #include <string>
 
@@ -38,5 +37,3 @@ class PoplibsOpDebugInfo : public OpDebugInfo {
 };
 
 } // namespace poputil
-
-#endif // TREMULA_POPUTIL_DEBUG_INFO_HPP_

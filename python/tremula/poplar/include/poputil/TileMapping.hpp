@@ -1,6 +1,5 @@
 /* Mappings of tensors to tiles. */
-#ifndef TREMULA_POPUTIL_TILE_MAPPING_HPP_
-#define TREMULA_POPUTIL_TILE_MAPPING_HPP_
+#pragma once
 
 #include <algorithm>
 #include <cstddef>
@@ -14,9 +13,8 @@ namespace detail {
 
 inline void map_linearly(poplar::Graph &graph, const poplar::Tensor &tensor, std::size_t least,
                          std::size_t grain, unsigned first) {
-  poplar::detail::Failure failure;
-  failure.check(poplar::detail::table().map_linearly(graph.handle(), tensor.get(), least, grain,
-                                                     first, failure));
+  poplar::detail::call(poplar::detail::table().map_linearly, graph.handle(), tensor.get(), least,
+                       grain, first);
 }
 
 } // namespace detail
@@ -63,5 +61,3 @@ inline unsigned getTileImbalance(const poplar::Graph &graph, const poplar::Tenso
 }
 
 } // namespace poputil
-
-#endif // TREMULA_POPUTIL_TILE_MAPPING_HPP_

@@ -1,6 +1,5 @@
 /* Regions of tensors split between the workers of a tile, and small helpers. */
-#ifndef TREMULA_POPUTIL_UTIL_HPP_
-#define TREMULA_POPUTIL_UTIL_HPP_
+#pragma once
 
 #include <algorithm>
 #include <climits>
@@ -151,5 +150,3 @@ inline poplar::Tensor duplicate(
 }
 
 } // namespace poputil
-
-#endif // TREMULA_POPUTIL_UTIL_HPP_

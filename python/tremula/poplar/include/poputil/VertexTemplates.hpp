@@ -1,6 +1,5 @@
 /* Names of vertices' templates: templateVertex("Rotate", HALF, true) is "Rotate<half,true>". */
-#ifndef TREMULA_POPUTIL_VERTEX_TEMPLATES_HPP_
-#define TREMULA_POPUTIL_VERTEX_TEMPLATES_HPP_
+#pragma once
 
 #include <string>
 #include <type_traits>
@@ -31,5 +30,3 @@ std::string templateVertex(const std::string &name, const Arguments &...argument
 }
 
 } // namespace poputil
-
-#endif // TREMULA_POPUTIL_VERTEX_TEMPLATES_HPP_

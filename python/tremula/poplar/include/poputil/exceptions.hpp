@@ -1,6 +1,5 @@
 /* What functions of PopLibs throw. It is not a poplar_error: TensorFlow shows its text alone. */
-#ifndef TREMULA_POPUTIL_EXCEPTIONS_HPP_
-#define TREMULA_POPUTIL_EXCEPTIONS_HPP_
+#pragma once
 
 #include <stdexcept>
 #include <string>
@@ -15,5 +14,3 @@ struct poplibs_error : std::runtime_error {
 };
 
 } // namespace poputil
-
-#endif // TREMULA_POPUTIL_EXCEPTIONS_HPP_

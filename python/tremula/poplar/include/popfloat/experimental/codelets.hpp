@@ -1,6 +1,5 @@
 /* The codelets of popfloat, which every graph has. */
-#ifndef TREMULA_POPFLOAT_EXPERIMENTAL_CODELETS_HPP_
-#define TREMULA_POPFLOAT_EXPERIMENTAL_CODELETS_HPP_
+#pragma once
 
 #include "../../poplar/Graph.hpp"
 
@@ -11,5 +10,3 @@ inline void addCodelets(poplar::Graph &) {}
 
 } // namespace experimental
 } // namespace popfloat
-
-#endif // TREMULA_POPFLOAT_EXPERIMENTAL_CODELETS_HPP_
