@@ -85,7 +85,7 @@ else()
   set(operator_folder ${CMAKE_INSTALL_DATADIR}/tremula/poplar)
 endif()
 # Poplar's headers, which are in the package, are written over these.
-foreach(header poplar.h poplar_codelet.h poplar_op.def)
+foreach(header poplar.h poplar_api.def poplar_codelet.h poplar_op.def)
   install(FILES ${CMAKE_SOURCE_DIR}/include/tremula/${header}
     DESTINATION ${operator_folder}/include/tremula)
 endforeach()

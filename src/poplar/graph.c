@@ -114,7 +114,7 @@ int32_t trm_poplar_graph_virtual(trm_poplar_graph *parent, const uint32_t *tiles
   return TRM_OK;
 }
 
-bool trm_poplar_target(const trm_poplar_graph *graph, const char *key, double *out_number) {
+bool trm_poplar_graph_target(const trm_poplar_graph *graph, const char *key, double *out_number) {
   const trm_poplar_core *core = graph->core;
   if (strcmp(key, "numTiles") == 0) *out_number = graph->num_tiles;
   else if (strcmp(key, "tilesPerIPU") == 0) *out_number = core->tiles_per_ipu;

@@ -75,7 +75,7 @@ typedef struct trm_poplar_compute_set {
 
 typedef struct trm_poplar_estimator {
   const char *codelet;
-  trm_poplar_perf_estimator function;
+  trm_poplar_perf_estimator trm_poplar_member;
   void *user;
   void (*release)(void *user);
 } trm_poplar_estimator;

@@ -1,4 +1,4 @@
-/* A vertex, as a function of registerPerfEstimator sees it. */
+/* A vertex, as a trm_poplar_member of registerPerfEstimator sees it. */
 #ifndef TREMULA_POPLAR_INTROSPECT_H_
 #define TREMULA_POPLAR_INTROSPECT_H_
 

@@ -50,7 +50,7 @@ static trm_status gathered(trm_poplar_plan *plan, const trm_poplar_tensor *tenso
     *out_place = (trm_poplar_place){trm_poplar_buffers(plan), 0};
     return TRM_OK;
   }
-  if (trm_poplar_is_contiguous(tensor)) {
+  if (trm_poplar_tensor_is_contiguous(tensor)) {
     *out_place = (trm_poplar_place){tensor->runs->variable, tensor->runs->offset * size};
     return TRM_OK;
   }
@@ -82,10 +82,10 @@ static trm_status plan_copy(trm_poplar_plan *plan, const trm_poplar_program *pro
 
 /* Whether the result can be written where it lies: no operand has a part of it only. */
 static bool writes_in_place(const trm_poplar_step *step) {
-  if (!trm_poplar_is_contiguous(step->result)) return false;
+  if (!trm_poplar_tensor_is_contiguous(step->result)) return false;
   for (uint32_t o = 0; o < step->num_operands; ++o) {
     const trm_poplar_tensor *operand = step->operands[o];
-    if (!trm_poplar_is_contiguous(operand) || !may_share(operand, step->result)) continue;
+    if (!trm_poplar_tensor_is_contiguous(operand) || !may_share(operand, step->result)) continue;
     if (operand->runs->offset != step->result->runs->offset ||
         operand->elements != step->result->elements) {
       return false;

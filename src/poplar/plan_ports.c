@@ -94,7 +94,7 @@ static void use_program(const trm_poplar_plan *plan, usage *u, const trm_poplar_
 
 /* The variable of a tensor that is the whole of one; UINT32_MAX: none. */
 static uint32_t whole_of(const trm_poplar_plan *plan, const trm_poplar_tensor *tensor) {
-  if (tensor->num_runs != 1 || !trm_poplar_is_contiguous(tensor)) return UINT32_MAX;
+  if (tensor->num_runs != 1 || !trm_poplar_tensor_is_contiguous(tensor)) return UINT32_MAX;
   const uint32_t variable = tensor->runs->variable;
   const bool is_whole = plan->graph->core->variables.items[variable].elements == tensor->elements;
   return is_whole ? variable : UINT32_MAX;

@@ -52,7 +52,7 @@ static trm_status connect(trm_poplar_plan *plan, size_t place, uint8_t layout,
   *bytes += tensor->elements * size;
   if (tensor->elements == 0) return TRM_OK;
   const bool is_aligned = field->width == 1 && field->min_align <= size;
-  if (trm_poplar_is_contiguous(tensor) &&
+  if (trm_poplar_tensor_is_contiguous(tensor) &&
       (is_aligned || tensor->runs->offset * (int64_t)size % 16 == 0)) {
     return patch(plan, place, tensor->runs->variable, tensor->runs->offset * (int64_t)size, error);
   }

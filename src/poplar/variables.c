@@ -44,7 +44,7 @@ int32_t trm_poplar_add_variable(trm_poplar_graph *graph, int32_t dtype, const ui
 /* The variable of a tensor that is the whole of one. */
 static trm_poplar_variable *whole_variable(const trm_poplar_graph *graph,
                                            const trm_poplar_tensor *tensor) {
-  if (tensor->num_runs != 1 || !trm_poplar_is_contiguous(tensor)) return NULL;
+  if (tensor->num_runs != 1 || !trm_poplar_tensor_is_contiguous(tensor)) return NULL;
   trm_poplar_variable *variable = &graph->core->variables.items[tensor->runs->variable];
   return variable->elements == tensor->elements ? variable : NULL;
 }
@@ -118,7 +118,8 @@ int32_t trm_poplar_set_initial_tensor(trm_poplar_graph *graph, const trm_poplar_
   return status;
 }
 
-bool trm_poplar_contains_constant(const trm_poplar_graph *graph, const trm_poplar_tensor *tensor) {
+bool trm_poplar_tensor_contains_constant(const trm_poplar_graph *graph,
+                                         const trm_poplar_tensor *tensor) {
   for (uint64_t r = 0; r < tensor->num_runs; ++r) {
     if (graph->core->variables.items[tensor->runs[r].variable].is_constant) return true;
   }

@@ -152,7 +152,7 @@ static trm_status connect_rows(trm_poplar_graph *graph, uint32_t number, uint32_
                                const trm_poplar_tensor *tensor, trm_poplar_error *error) {
   for (uint64_t i = 0; tensor->rank > 0 && i < tensor->dims[0]; ++i) {
     trm_poplar_tensor *row;
-    TRY(trm_poplar_index(tensor, i, &row, error));
+    TRY(trm_poplar_tensor_index(tensor, i, &row, error));
     const trm_status status = bind_tensor(graph, number, f, (int64_t)i, row, error);
     trm_poplar_tensor_release(row);
     TRY(status);
@@ -193,10 +193,11 @@ int32_t trm_poplar_connect_list(trm_poplar_graph *graph, uint32_t number, const 
   trm_poplar_tensor *joined = NULL;
   trm_status status = TRM_OK;
   for (uint64_t i = 0; i < count && status == TRM_OK; ++i) {
-    status = trm_poplar_reshape(tensors[i], &tensors[i]->elements, 1, &flat[i], error);
+    status = trm_poplar_tensor_reshape(tensors[i], &tensors[i]->elements, 1, &flat[i], error);
   }
   if (status == TRM_OK) {
-    status = trm_poplar_concat((const trm_poplar_tensor *const *)flat, count, 0, &joined, error);
+    status =
+        trm_poplar_tensor_concat((const trm_poplar_tensor *const *)flat, count, 0, &joined, error);
   }
   if (status == TRM_OK) status = bind_tensor(graph, number, f, -1, joined, error);
   trm_poplar_tensor_release(joined);

@@ -170,7 +170,7 @@ void trm_poplar_tensor_release(trm_poplar_tensor *tensor) {
   if (tensor != NULL && --tensor->references == 0) trm_free(tensor);
 }
 
-void trm_poplar_tensor_info_of(const trm_poplar_tensor *tensor, trm_poplar_tensor_info *out_info) {
+void trm_poplar_tensor_describe(const trm_poplar_tensor *tensor, trm_poplar_tensor_info *out_info) {
   *out_info = (trm_poplar_tensor_info){tensor->dtype, tensor->rank, tensor->dims, tensor->elements};
 }
 
@@ -205,8 +205,9 @@ static trm_status finish_with(list *l, const trm_poplar_tensor *tensor, uint32_t
   return finish(l, tensor->dtype, dims, tensor->rank, out_tensor, error);
 }
 
-int32_t trm_poplar_slice(const trm_poplar_tensor *tensor, uint32_t dim, uint64_t begin,
-                         uint64_t end, trm_poplar_tensor **out_tensor, trm_poplar_error *error) {
+int32_t trm_poplar_tensor_slice(const trm_poplar_tensor *tensor, uint32_t dim, uint64_t begin,
+                                uint64_t end, trm_poplar_tensor **out_tensor,
+                                trm_poplar_error *error) {
   TRY(check_dim(tensor, dim, error));
   char text[256];
   if (begin > end || end > tensor->dims[dim]) {
@@ -223,8 +224,8 @@ int32_t trm_poplar_slice(const trm_poplar_tensor *tensor, uint32_t dim, uint64_t
   return finish_with(&l, tensor, dim, end - begin, out_tensor, error);
 }
 
-int32_t trm_poplar_index(const trm_poplar_tensor *tensor, uint64_t index,
-                         trm_poplar_tensor **out_tensor, trm_poplar_error *error) {
+int32_t trm_poplar_tensor_index(const trm_poplar_tensor *tensor, uint64_t index,
+                                trm_poplar_tensor **out_tensor, trm_poplar_error *error) {
   TRY(check_dim(tensor, 0, error));
   char text[256];
   if (index >= tensor->dims[0]) {
@@ -238,8 +239,9 @@ int32_t trm_poplar_index(const trm_poplar_tensor *tensor, uint64_t index,
   return finish(&l, tensor->dtype, tensor->dims + 1, tensor->rank - 1, out_tensor, error);
 }
 
-int32_t trm_poplar_reshape(const trm_poplar_tensor *tensor, const uint64_t *dims, uint32_t rank,
-                           trm_poplar_tensor **out_tensor, trm_poplar_error *error) {
+int32_t trm_poplar_tensor_reshape(const trm_poplar_tensor *tensor, const uint64_t *dims,
+                                  uint32_t rank, trm_poplar_tensor **out_tensor,
+                                  trm_poplar_error *error) {
   uint64_t elements;
   TRY(check_dims(dims, rank, &elements, error));
   char from[256], to[256];
@@ -282,9 +284,9 @@ static trm_status check_permutation(const trm_poplar_tensor *tensor, const uint3
   return TRM_OK;
 }
 
-int32_t trm_poplar_dim_shuffle(const trm_poplar_tensor *tensor, const uint32_t *permutation,
-                               uint32_t rank, trm_poplar_tensor **out_tensor,
-                               trm_poplar_error *error) {
+int32_t trm_poplar_tensor_dim_shuffle(const trm_poplar_tensor *tensor, const uint32_t *permutation,
+                                      uint32_t rank, trm_poplar_tensor **out_tensor,
+                                      trm_poplar_error *error) {
   TRY(check_permutation(tensor, permutation, rank, error));
   uint64_t steps[TRM_MAX_RANK], dims[TRM_MAX_RANK] = {0}, from[TRM_MAX_RANK] = {0};
   uint64_t step = 1;
@@ -320,8 +322,8 @@ int32_t trm_poplar_dim_shuffle(const trm_poplar_tensor *tensor, const uint32_t *
   return finish(&l, tensor->dtype, dims, rank, out_tensor, error);
 }
 
-int32_t trm_poplar_broadcast(const trm_poplar_tensor *tensor, uint64_t times, uint32_t dim,
-                             trm_poplar_tensor **out_tensor, trm_poplar_error *error) {
+int32_t trm_poplar_tensor_broadcast(const trm_poplar_tensor *tensor, uint64_t times, uint32_t dim,
+                                    trm_poplar_tensor **out_tensor, trm_poplar_error *error) {
   TRY(check_dim(tensor, dim, error));
   uint64_t outer, inner, hint = 0;
   blocks_of(tensor, dim, &outer, &inner);
@@ -372,8 +374,9 @@ static trm_status check_concat(const trm_poplar_tensor *const *tensors, uint64_t
   return TRM_OK;
 }
 
-int32_t trm_poplar_concat(const trm_poplar_tensor *const *tensors, uint64_t count, uint32_t dim,
-                          trm_poplar_tensor **out_tensor, trm_poplar_error *error) {
+int32_t trm_poplar_tensor_concat(const trm_poplar_tensor *const *tensors, uint64_t count,
+                                 uint32_t dim, trm_poplar_tensor **out_tensor,
+                                 trm_poplar_error *error) {
   uint64_t size, outer, inner;
   TRY(check_concat(tensors, count, dim, &size, error));
   uint64_t *hints = trm_allocate_zeroed((size_t)count, sizeof *hints);
@@ -405,22 +408,22 @@ static trm_status pick(const trm_poplar_tensor *tensor, uint32_t dim, uint64_t f
   return finish_with(&l, tensor, dim, size, out_tensor, error);
 }
 
-int32_t trm_poplar_reverse(const trm_poplar_tensor *tensor, uint32_t dim,
-                           trm_poplar_tensor **out_tensor, trm_poplar_error *error) {
+int32_t trm_poplar_tensor_reverse(const trm_poplar_tensor *tensor, uint32_t dim,
+                                  trm_poplar_tensor **out_tensor, trm_poplar_error *error) {
   TRY(check_dim(tensor, dim, error));
   return pick(tensor, dim, tensor->dims[dim] - 1, -1, tensor->dims[dim], out_tensor, error);
 }
 
-int32_t trm_poplar_sub_sample(const trm_poplar_tensor *tensor, uint64_t stride, uint32_t dim,
-                              trm_poplar_tensor **out_tensor, trm_poplar_error *error) {
+int32_t trm_poplar_tensor_sub_sample(const trm_poplar_tensor *tensor, uint64_t stride, uint32_t dim,
+                                     trm_poplar_tensor **out_tensor, trm_poplar_error *error) {
   TRY(check_dim(tensor, dim, error));
   if (stride == 0 || stride > INT64_MAX) THROW_POPLAR("subSample needs a stride of at least 1");
   const uint64_t size = tensor->dims[dim] / stride + (tensor->dims[dim] % stride != 0);
   return pick(tensor, dim, 0, (int64_t)stride, size, out_tensor, error);
 }
 
-int32_t trm_poplar_reinterpret(const trm_poplar_tensor *tensor, int32_t dtype,
-                               trm_poplar_tensor **out_tensor, trm_poplar_error *error) {
+int32_t trm_poplar_tensor_reinterpret(const trm_poplar_tensor *tensor, int32_t dtype,
+                                      trm_poplar_tensor **out_tensor, trm_poplar_error *error) {
   if (trm_dtype_size((trm_dtype)dtype) != trm_dtype_size((trm_dtype)tensor->dtype)) {
     THROW(TYPE, "a tensor of %s cannot be reinterpreted as %s, which has another size",
           trm_dtype_name((trm_dtype)tensor->dtype), trm_dtype_name((trm_dtype)dtype));
@@ -430,7 +433,7 @@ int32_t trm_poplar_reinterpret(const trm_poplar_tensor *tensor, int32_t dtype,
 
 /* ---- Questions ------------------------------------------------------------------------------ */
 
-bool trm_poplar_is_contiguous(const trm_poplar_tensor *tensor) {
+bool trm_poplar_tensor_is_contiguous(const trm_poplar_tensor *tensor) {
   return tensor->num_runs == 0 || (tensor->num_runs == 1 && tensor->runs->stride == 1);
 }
 
@@ -445,7 +448,7 @@ static int compare_elements(const void *left, const void *right) {
   return (a->offset > b->offset) - (a->offset < b->offset);
 }
 
-bool trm_poplar_contains_aliases(const trm_poplar_tensor *tensor) {
+bool trm_poplar_tensor_contains_aliases(const trm_poplar_tensor *tensor) {
   for (uint64_t r = 0; r < tensor->num_runs; ++r) {
     if (tensor->runs[r].stride == 0 && tensor->runs[r].length > 1) return true;
   }
@@ -467,7 +470,7 @@ bool trm_poplar_contains_aliases(const trm_poplar_tensor *tensor) {
   return found;
 }
 
-bool trm_poplar_is_equal(const trm_poplar_tensor *a, const trm_poplar_tensor *b) {
+bool trm_poplar_tensor_is_equal(const trm_poplar_tensor *a, const trm_poplar_tensor *b) {
   if (a == b) return true;
   if (a == NULL || b == NULL || a->dtype != b->dtype || a->rank != b->rank ||
       a->num_runs != b->num_runs || memcmp(a->dims, b->dims, sizeof a->dims) != 0) {
@@ -483,8 +486,9 @@ bool trm_poplar_is_equal(const trm_poplar_tensor *a, const trm_poplar_tensor *b)
   return true;
 }
 
-int32_t trm_poplar_regions(const trm_poplar_tensor *tensor, trm_poplar_interval **out_intervals,
-                           uint64_t *out_count, trm_poplar_error *error) {
+int32_t trm_poplar_tensor_regions(const trm_poplar_tensor *tensor,
+                                  trm_poplar_interval **out_intervals, uint64_t *out_count,
+                                  trm_poplar_error *error) {
   VECTOR(trm_poplar_interval) regions = {0};
   bool failed = false;
   for (uint64_t r = 0; r < tensor->num_runs; ++r) {

@@ -108,7 +108,7 @@ static int reshape(trm_poplar_tensor *t, model *m, trm_poplar_tensor **out, trm_
     dims[rank++] = 1;
   }
   set_dims(m, dims, rank);
-  return trm_poplar_reshape(t, dims, rank, out, e);
+  return trm_poplar_tensor_reshape(t, dims, rank, out, e);
 }
 
 static int concat(trm_poplar_tensor *t, model *m, uint32_t d, trm_poplar_tensor **out,
@@ -116,12 +116,12 @@ static int concat(trm_poplar_tensor *t, model *m, uint32_t d, trm_poplar_tensor 
   uint64_t from[MOST];
   const uint64_t size = m->dims[d];
   trm_poplar_tensor *part = NULL;
-  assert_int_equal(trm_poplar_slice(t, d, size / 2, size, &part, e), TRM_OK);
+  assert_int_equal(trm_poplar_tensor_slice(t, d, size / 2, size, &part, e), TRM_OK);
   const trm_poplar_tensor *const both[] = {part, t};
   for (uint64_t i = 0; i < size - size / 2; ++i) from[i] = size / 2 + i;
   for (uint64_t i = 0; i < size; ++i) from[size - size / 2 + i] = i;
   pick(m, d, from, 2 * size - size / 2);
-  const int status = trm_poplar_concat(both, 2, d, out, e);
+  const int status = trm_poplar_tensor_concat(both, 2, d, out, e);
   trm_poplar_tensor_release(part);
   return status;
 }
@@ -138,7 +138,7 @@ static int step(trm_poplar_tensor *t, model *m, trm_poplar_tensor **out, trm_pop
       const uint64_t last = first + below((uint32_t)(size - first) + 1);
       for (uint64_t i = first; i < last; ++i) from[i - first] = i;
       pick(m, d, from, last - first);
-      return trm_poplar_slice(t, d, first, last, out, e);
+      return trm_poplar_tensor_slice(t, d, first, last, out, e);
     }
     case 1:
       for (uint32_t i = 0; i < m->rank; ++i) permutation[i] = i;
@@ -148,23 +148,23 @@ static int step(trm_poplar_tensor *t, model *m, trm_poplar_tensor **out, trm_pop
         permutation[other] = swapped;
       }
       shuffle(m, permutation);
-      return trm_poplar_dim_shuffle(t, permutation, m->rank, out, e);
+      return trm_poplar_tensor_dim_shuffle(t, permutation, m->rank, out, e);
     case 2: {
       const uint64_t times = 1 + below(3);
       for (uint64_t i = 0; i < times * size; ++i) from[i] = i % size;
       pick(m, d, from, times * size);
-      return trm_poplar_broadcast(t, times, d, out, e);
+      return trm_poplar_tensor_broadcast(t, times, d, out, e);
     }
     case 3: return concat(t, m, d, out, e);
     case 4:
       for (uint64_t i = 0; i < size; ++i) from[i] = size - 1 - i;
       pick(m, d, from, size);
-      return trm_poplar_reverse(t, d, out, e);
+      return trm_poplar_tensor_reverse(t, d, out, e);
     case 5: {
       const uint64_t stride = 1 + below(3), left = (size + stride - 1) / stride;
       for (uint64_t i = 0; i < left; ++i) from[i] = i * stride;
       pick(m, d, from, left);
-      return trm_poplar_sub_sample(t, stride, d, out, e);
+      return trm_poplar_tensor_sub_sample(t, stride, d, out, e);
     }
     case 6:
       if (m->rank > 1 && m->dims[0] > 0) {
@@ -173,9 +173,9 @@ static int step(trm_poplar_tensor *t, model *m, trm_poplar_tensor **out, trm_pop
         uint64_t dims[TRM_MAX_RANK];
         memcpy(dims, m->dims + 1, sizeof dims - sizeof *dims);
         set_dims(m, dims, m->rank - 1);
-        return trm_poplar_index(t, index, out, e);
+        return trm_poplar_tensor_index(t, index, out, e);
       }
-      return trm_poplar_reinterpret(t, TRM_F32, out, e);
+      return trm_poplar_tensor_reinterpret(t, TRM_F32, out, e);
     default: return reshape(t, m, out, e);
   }
 }
@@ -215,18 +215,18 @@ static void test_runs(void **state) {
   trm_poplar_error error;
   trm_poplar_tensor *t = variable(1000, 300), *turned = NULL, *back = NULL, *wide = NULL;
   const uint32_t swapped[] = {1, 0};
-  assert_int_equal(trm_poplar_dim_shuffle(t, swapped, 2, &turned, &error), TRM_OK);
+  assert_int_equal(trm_poplar_tensor_dim_shuffle(t, swapped, 2, &turned, &error), TRM_OK);
   assert_int_equal(turned->num_runs, 300);
-  assert_false(trm_poplar_is_contiguous(turned));
-  assert_false(trm_poplar_contains_aliases(turned));
-  assert_int_equal(trm_poplar_dim_shuffle(turned, swapped, 2, &back, &error), TRM_OK);
-  assert_true(trm_poplar_is_equal(back, t));
+  assert_false(trm_poplar_tensor_is_contiguous(turned));
+  assert_false(trm_poplar_tensor_contains_aliases(turned));
+  assert_int_equal(trm_poplar_tensor_dim_shuffle(turned, swapped, 2, &back, &error), TRM_OK);
+  assert_true(trm_poplar_tensor_is_equal(back, t));
   trm_poplar_tensor *one = NULL;
-  assert_int_equal(trm_poplar_slice(t, 1, 0, 1, &one, &error), TRM_OK);
+  assert_int_equal(trm_poplar_tensor_slice(t, 1, 0, 1, &one, &error), TRM_OK);
   assert_int_equal(one->num_runs, 1);
-  assert_int_equal(trm_poplar_broadcast(one, 50, 1, &wide, &error), TRM_OK);
+  assert_int_equal(trm_poplar_tensor_broadcast(one, 50, 1, &wide, &error), TRM_OK);
   assert_int_equal(wide->num_runs, 1000);
-  assert_true(trm_poplar_contains_aliases(wide));
+  assert_true(trm_poplar_tensor_contains_aliases(wide));
   trm_poplar_tensor_release(wide);
   trm_poplar_tensor_release(one);
   trm_poplar_tensor_release(back);
@@ -240,24 +240,24 @@ static void test_mistakes(void **state) {
   trm_poplar_tensor *t = variable(2, 3), *half = NULL, *none = NULL;
   const uint32_t twice[] = {0, 0};
   const uint64_t other[] = {7}, huge[] = {(uint64_t)1 << 32, (uint64_t)1 << 32};
-  assert_int_equal(trm_poplar_slice(t, 1, 1, 4, &none, &error), TRM_INVALID_ARGUMENT);
+  assert_int_equal(trm_poplar_tensor_slice(t, 1, 1, 4, &none, &error), TRM_INVALID_ARGUMENT);
   assert_int_equal(error.kind, TRM_POPLAR_ERROR_INDEX);
   assert_string_equal(error.what, "the slice [1, 4) of dimension 1 of a tensor of shape [2,3]");
-  assert_int_not_equal(trm_poplar_slice(t, 2, 0, 0, &none, &error), TRM_OK);
-  assert_int_not_equal(trm_poplar_index(t, 2, &none, &error), TRM_OK);
-  assert_int_not_equal(trm_poplar_dim_shuffle(t, twice, 2, &none, &error), TRM_OK);
-  assert_int_not_equal(trm_poplar_reshape(t, other, 1, &none, &error), TRM_OK);
+  assert_int_not_equal(trm_poplar_tensor_slice(t, 2, 0, 0, &none, &error), TRM_OK);
+  assert_int_not_equal(trm_poplar_tensor_index(t, 2, &none, &error), TRM_OK);
+  assert_int_not_equal(trm_poplar_tensor_dim_shuffle(t, twice, 2, &none, &error), TRM_OK);
+  assert_int_not_equal(trm_poplar_tensor_reshape(t, other, 1, &none, &error), TRM_OK);
   assert_non_null(strstr(error.what, "[2,3] cannot be reshaped to [7]"));
-  assert_int_not_equal(trm_poplar_reshape(t, huge, 2, &none, &error), TRM_OK);
+  assert_int_not_equal(trm_poplar_tensor_reshape(t, huge, 2, &none, &error), TRM_OK);
   assert_non_null(strstr(error.what, "too large"));
-  assert_int_not_equal(trm_poplar_broadcast(t, UINT64_MAX, 0, &none, &error), TRM_OK);
-  assert_int_not_equal(trm_poplar_sub_sample(t, 0, 0, &none, &error), TRM_OK);
-  assert_int_not_equal(trm_poplar_reinterpret(t, TRM_F16, &none, &error), TRM_OK);
+  assert_int_not_equal(trm_poplar_tensor_broadcast(t, UINT64_MAX, 0, &none, &error), TRM_OK);
+  assert_int_not_equal(trm_poplar_tensor_sub_sample(t, 0, 0, &none, &error), TRM_OK);
+  assert_int_not_equal(trm_poplar_tensor_reinterpret(t, TRM_F16, &none, &error), TRM_OK);
   assert_int_equal(error.kind, TRM_POPLAR_ERROR_TYPE);
-  assert_int_equal(trm_poplar_reinterpret(t, TRM_S32, &half, &error), TRM_OK);
+  assert_int_equal(trm_poplar_tensor_reinterpret(t, TRM_S32, &half, &error), TRM_OK);
   const trm_poplar_tensor *const both[] = {t, half};
-  assert_int_not_equal(trm_poplar_concat(both, 2, 0, &none, &error), TRM_OK);
-  assert_int_not_equal(trm_poplar_concat(both, 0, 0, &none, &error), TRM_OK);
+  assert_int_not_equal(trm_poplar_tensor_concat(both, 2, 0, &none, &error), TRM_OK);
+  assert_int_not_equal(trm_poplar_tensor_concat(both, 0, 0, &none, &error), TRM_OK);
   assert_null(none);
   trm_poplar_tensor_release(half);
   trm_poplar_tensor_release(t);
@@ -268,8 +268,9 @@ static void test_limit(void **state) {
   (void)state;
   trm_poplar_error error;
   trm_poplar_tensor *t = variable(2, 3), *many = NULL, *none = NULL;
-  assert_int_equal(trm_poplar_broadcast(t, 1000000, 0, &many, &error), TRM_OK);
-  assert_int_equal(trm_poplar_broadcast(many, 1000, 0, &none, &error), TRM_RESOURCE_EXHAUSTED);
+  assert_int_equal(trm_poplar_tensor_broadcast(t, 1000000, 0, &many, &error), TRM_OK);
+  assert_int_equal(trm_poplar_tensor_broadcast(many, 1000, 0, &none, &error),
+                   TRM_RESOURCE_EXHAUSTED);
   assert_non_null(strstr(error.what, "copy the tensor to a variable"));
   trm_poplar_tensor_release(many);
   trm_poplar_tensor_release(t);

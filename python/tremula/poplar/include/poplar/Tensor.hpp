@@ -264,7 +264,7 @@ class Tensor {
   }
   trm_poplar_tensor_info info() const {
     trm_poplar_tensor_info result;
-    detail::table().tensor_info(get(), &result);
+    detail::table().tensor_describe(get(), &result);
     return result;
   }
   std::vector<std::size_t> checked(unsigned begin, unsigned end) const {
