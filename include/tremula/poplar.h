@@ -98,12 +98,12 @@ typedef struct trm_poplar_node {
 
 /* The numbers of tremula/poplar_op.def, each kind from 0. */
 typedef enum trm_poplar_unary {
-#define POPLAR_UNARY(ID, Class, function) TRM_POPLAR_UNARY_##ID,
+#define POPLAR_UNARY(ID, Class, function, opcode) TRM_POPLAR_UNARY_##ID,
 #include "tremula/poplar_op.def"
   TRM_POPLAR_NUM_UNARY
 } trm_poplar_unary;
 typedef enum trm_poplar_binary {
-#define POPLAR_BINARY(ID, Class, function) TRM_POPLAR_BINARY_##ID,
+#define POPLAR_BINARY(ID, Class, function, opcode) TRM_POPLAR_BINARY_##ID,
 #include "tremula/poplar_op.def"
   TRM_POPLAR_NUM_BINARY
 } trm_poplar_binary;

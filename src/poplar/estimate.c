@@ -10,7 +10,6 @@
 #include "hlo/config.h"
 #include "ipu/tile/exchange.h"
 #include "poplar/build.h"
-#include "poplar/introspect.h"
 #include "tremula/program.h"
 
 /* The cycles of a vertex that nothing estimates: those of a call, and a load, an operation and a
@@ -103,7 +102,7 @@ static trm_status add_copy(estimate *e, const trm_poplar_program *program, trm_e
 static uint64_t cycles_of(estimate *e, const trm_poplar_vertex *vertex, uint64_t *out_flops) {
   *out_flops = vertex->flops;
   if (vertex->is_estimated) return vertex->cycles;
-  const trm_poplar_introspector seen = {e->core, vertex};
+  const trm_poplar_introspector seen = {vertex};
   for (size_t i = 0; i < e->core->estimators.count; ++i) {
     const trm_poplar_estimator *one = &e->core->estimators.items[i];
     uint64_t cycles = 0, flops = 0;

@@ -2,6 +2,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "hlo/hlo.h"
 #include "poplar/step.h"
 #include "tremula/builder.h"
 
@@ -26,63 +27,13 @@ typedef struct expression {
   int64_t dims[TRM_MAX_RANK]; /* of the result */
 } expression;
 
-/* By number: the opcode that does the same; NULL: composed below. */
-static const char *const unary_opcodes[TRM_POPLAR_NUM_UNARY] = {
-    [TRM_POPLAR_UNARY_ABSOLUTE] = "abs",
-    [TRM_POPLAR_UNARY_ASIN] = "asin",
-    [TRM_POPLAR_UNARY_BITWISE_NOT] = "not",
-    [TRM_POPLAR_UNARY_CBRT] = "cbrt",
-    [TRM_POPLAR_UNARY_CEIL] = "ceil",
-    [TRM_POPLAR_UNARY_COS] = "cosine",
-    [TRM_POPLAR_UNARY_COUNT_LEADING_ZEROS] = "count-leading-zeros",
-    [TRM_POPLAR_UNARY_ERF] = "erf",
-    [TRM_POPLAR_UNARY_EXPONENT] = "exponential",
-    [TRM_POPLAR_UNARY_EXPONENT_MINUS_ONE] = "exponential-minus-one",
-    [TRM_POPLAR_UNARY_FLOOR] = "floor",
-    [TRM_POPLAR_UNARY_IS_FINITE] = "is-finite",
-    [TRM_POPLAR_UNARY_LOGARITHM] = "log",
-    [TRM_POPLAR_UNARY_LOGARITHM_ONE_PLUS] = "log-plus-one",
-    [TRM_POPLAR_UNARY_LOGICAL_NOT] = "not",
-    [TRM_POPLAR_UNARY_NEARBY_INT] = "round-nearest-even",
-    [TRM_POPLAR_UNARY_NEGATE] = "negate",
-    [TRM_POPLAR_UNARY_POPCOUNT] = "popcnt",
-    [TRM_POPLAR_UNARY_ROUND] = "round-nearest-afz",
-    [TRM_POPLAR_UNARY_RSQRT] = "rsqrt",
-    [TRM_POPLAR_UNARY_SIGMOID] = "logistic",
-    [TRM_POPLAR_UNARY_SIGNUM] = "sign",
-    [TRM_POPLAR_UNARY_SIN] = "sine",
-    [TRM_POPLAR_UNARY_SQRT] = "sqrt",
-    [TRM_POPLAR_UNARY_TAN] = "tan",
-    [TRM_POPLAR_UNARY_TANH] = "tanh",
+static const char *const unary_opcodes[] = {
+#define POPLAR_UNARY(ID, Class, function, opcode) opcode,
+#include "tremula/poplar_op.def"
 };
-
-static const char *const binary_opcodes[TRM_POPLAR_NUM_BINARY] = {
-    [TRM_POPLAR_BINARY_ADD] = "add",
-    [TRM_POPLAR_BINARY_ATAN2] = "atan2",
-    [TRM_POPLAR_BINARY_BITWISE_AND] = "and",
-    [TRM_POPLAR_BINARY_BITWISE_OR] = "or",
-    [TRM_POPLAR_BINARY_BITWISE_XOR] = "xor",
-    [TRM_POPLAR_BINARY_DIVIDE] = "divide",
-    [TRM_POPLAR_BINARY_LOGICAL_AND] = "and",
-    [TRM_POPLAR_BINARY_LOGICAL_OR] = "or",
-    [TRM_POPLAR_BINARY_MAXIMUM] = "maximum",
-    [TRM_POPLAR_BINARY_MINIMUM] = "minimum",
-    [TRM_POPLAR_BINARY_MULTIPLY] = "multiply",
-    [TRM_POPLAR_BINARY_POWER] = "power",
-    [TRM_POPLAR_BINARY_REMAINDER] = "remainder",
-    [TRM_POPLAR_BINARY_SHIFT_LEFT] = "shift-left",
-    [TRM_POPLAR_BINARY_SHIFT_RIGHT] = "shift-right-logical",
-    [TRM_POPLAR_BINARY_SHIFT_RIGHT_SIGN_EXTEND] = "shift-right-arithmetic",
-    [TRM_POPLAR_BINARY_SUBTRACT] = "subtract",
-};
-
-static const char *const comparisons[TRM_POPLAR_NUM_BINARY] = {
-    [TRM_POPLAR_BINARY_EQUAL] = "EQ",
-    [TRM_POPLAR_BINARY_GREATER_THAN] = "GT",
-    [TRM_POPLAR_BINARY_GREATER_THAN_EQUAL] = "GE",
-    [TRM_POPLAR_BINARY_LESS_THAN] = "LT",
-    [TRM_POPLAR_BINARY_LESS_THAN_EQUAL] = "LE",
-    [TRM_POPLAR_BINARY_NOT_EQUAL] = "NE",
+static const char *const binary_opcodes[] = {
+#define POPLAR_BINARY(ID, Class, function, opcode) opcode,
+#include "tremula/poplar_op.def"
 };
 
 /* ---- Leaves --------------------------------------------------------------------------------- */
@@ -183,11 +134,11 @@ static trm_status binary(expression *e, uint32_t op, term *x, term *y, term *out
   if (op >= TRM_POPLAR_NUM_BINARY) THROW_POPLAR("the binary operation %u is not known", op);
   TRY(agree(e, x, y, error));
   trm_builder *b = e->builder;
-  out->dtype = comparisons[op] != NULL ? TRM_PRED : x->dtype;
-  if (comparisons[op] != NULL) {
-    out->value = trm_build_compare(b, comparisons[op], x->value, y->value);
-  } else if (binary_opcodes[op] != NULL) {
-    out->value = trm_build_binary(b, binary_opcodes[op], x->value, y->value);
+  const char *opcode = binary_opcodes[op];
+  const bool compares = opcode != NULL && opcode[0] < 'a';
+  out->dtype = compares ? TRM_PRED : x->dtype;
+  if (opcode != NULL) {
+    out->value = (compares ? trm_build_compare : trm_build_binary)(b, opcode, x->value, y->value);
   } else if (op == TRM_POPLAR_BINARY_BITWISE_XNOR) {
     out->value = trm_build_unary(b, "not", trm_build_binary(b, "xor", x->value, y->value));
   } else if (op == TRM_POPLAR_BINARY_VARIANCE_TO_INV_STD_DEV) {
@@ -214,10 +165,6 @@ static trm_status ternary(expression *e, uint32_t op, term *x, term *y, term *z,
   }
   out->dtype = x->dtype;
   return TRM_OK;
-}
-
-static bool is_float(int32_t dtype) {
-  return dtype == TRM_F16 || dtype == TRM_F32 || dtype == TRM_F64;
 }
 
 static uint32_t operands_of(uint32_t kind) {
@@ -248,7 +195,8 @@ static trm_status node(expression *e, uint64_t n, trm_poplar_error *error) {
     case TRM_POPLAR_NODE_CONST:
     case TRM_POPLAR_NODE_NUMBER:
       out->is_constant = true;
-      out->number = given->kind == TRM_POPLAR_NODE_NUMBER || is_float(given->dtype)
+      out->number = given->kind == TRM_POPLAR_NODE_NUMBER ||
+                            trm_dtype_kind((trm_dtype)given->dtype) == TRM_KIND_FLOAT
                         ? given->value.real
                         : (double)given->value.integer;
       out->dtype = given->kind == TRM_POPLAR_NODE_CONST ? given->dtype : TRM_INVALID_TYPE;
@@ -325,26 +273,31 @@ static trm_status make_result(trm_poplar_graph *graph, const expression *e, int3
 
 /* ---- Making --------------------------------------------------------------------------------- */
 
-static trm_status build(expression *e, uint64_t num_nodes, const trm_poplar_tensor *result,
-                        trm_module **out_module, int32_t *out_dtype, trm_poplar_error *error) {
+/* Adds the nodes, and makes the step of the last. */
+static trm_status build(trm_poplar_graph *graph, expression *e, uint64_t num_nodes,
+                        trm_poplar_program **sequence, const char *name, trm_poplar_tensor **tensor,
+                        trm_poplar_error *error) {
   for (uint64_t t = 0; t < e->num_tensors; ++t) {
-    int64_t dims[TRM_MAX_RANK];
-    for (uint32_t d = 0; d < e->tensors[t]->rank; ++d) dims[d] = (int64_t)e->tensors[t]->dims[d];
-    const trm_type type = {(trm_dtype)e->tensors[t]->dtype, (int32_t)e->tensors[t]->rank, dims};
-    e->parameters[t] = trm_build_parameter(e->builder, (int64_t)t, type, NULL);
+    e->parameters[t] = trm_poplar_parameter(e->builder, (int64_t)t, e->tensors[t]);
   }
   for (uint64_t n = 0; n < num_nodes; ++n) TRY(node(e, n, error));
   const term *root = &e->terms[num_nodes - 1];
+  trm_poplar_tensor *result = *tensor;
   const int32_t wanted = result != NULL ? result->dtype : TRM_F32;
   const trm_value value = of_type(e, root, wanted);
-  *out_dtype = root->dtype == TRM_INVALID_TYPE ? wanted : root->dtype;
-  if (result != NULL && *out_dtype != result->dtype) {
+  const int32_t dtype = root->dtype == TRM_INVALID_TYPE ? wanted : root->dtype;
+  if (result != NULL && dtype != result->dtype) {
     THROW(LIBRARY, "an elementwise expression of type %s has its result in a tensor of %s",
-          trm_dtype_name((trm_dtype)*out_dtype), trm_dtype_name((trm_dtype)result->dtype));
+          trm_dtype_name((trm_dtype)dtype), trm_dtype_name((trm_dtype)result->dtype));
   }
-  trm_error inner;
-  const trm_status status = trm_builder_build(e->builder, value, out_module, &inner);
-  return status == TRM_OK ? TRM_OK : trm_poplar_pass(error, &inner);
+  if (result == NULL) TRY(make_result(graph, e, dtype, name, &result, error));
+  const trm_status status =
+      trm_poplar_step_finish(graph, e->builder, value, e->tensors, (uint32_t)e->num_tensors,
+                             &result, name, sequence, error);
+  if (status != TRM_OK && *tensor == NULL) trm_poplar_tensor_release(result);
+  TRY(status);
+  *tensor = result;
+  return TRM_OK;
 }
 
 int32_t trm_poplar_step_map(trm_poplar_graph *graph, const trm_poplar_node *nodes,
@@ -355,37 +308,17 @@ int32_t trm_poplar_step_map(trm_poplar_graph *graph, const trm_poplar_node *node
     THROW_POPLAR("an expression has 1 to %d nodes", MAX_NODES);
   }
   expression e = {.nodes = nodes, .tensors = tensors, .num_tensors = num_tensors};
-  trm_poplar_tensor *result = *tensor;
-  trm_module *module = NULL;
-  trm_error inner;
-  int32_t dtype = TRM_INVALID_TYPE;
-  TRY(shape_of(&e, result, error));
-  if (result != NULL) TRY(trm_poplar_check_written(graph, result, "an elementwise step", error));
-  if (trm_builder_create("popops.map", &e.builder, &inner) != TRM_OK) {
-    return trm_poplar_pass(error, &inner);
-  }
+  TRY(shape_of(&e, *tensor, error));
+  if (*tensor != NULL) TRY(trm_poplar_check_written(graph, *tensor, "an elementwise step", error));
+  TRY(trm_poplar_step_begin("popops.map", &e.builder, error));
   e.terms = trm_allocate_zeroed((size_t)num_nodes, sizeof *e.terms);
   e.parameters = trm_allocate_zeroed((size_t)num_tensors + 1, sizeof *e.parameters);
-  trm_status status = e.terms == NULL || e.parameters == NULL
-                          ? trm_poplar_fail(error, TRM_RESOURCE_EXHAUSTED, TRM_POPLAR_ERROR,
-                                            "out of memory while allocating an expression")
-                          : build(&e, num_nodes, result, &module, &dtype, error);
+  const trm_status status = e.terms == NULL || e.parameters == NULL
+                                ? trm_poplar_fail(error, TRM_RESOURCE_EXHAUSTED, TRM_POPLAR_ERROR,
+                                                  "out of memory while allocating an expression")
+                                : build(graph, &e, num_nodes, sequence, name, tensor, error);
   trm_builder_free(e.builder);
   trm_free(e.terms);
   trm_free(e.parameters);
-  TRY(status);
-  if (result != NULL) {
-    return trm_poplar_step_add(graph, module, tensors, (uint32_t)num_tensors, result, name,
-                               sequence, error);
-  }
-  status = make_result(graph, &e, dtype, name, &result, error);
-  if (status != TRM_OK) {
-    trm_module_free(module);
-    return status;
-  }
-  status = trm_poplar_step_add(graph, module, tensors, (uint32_t)num_tensors, result, name,
-                               sequence, error);
-  if (status == TRM_OK) *tensor = result;
-  else trm_poplar_tensor_release(result);
   return status;
 }

@@ -17,7 +17,6 @@
  *   moves.c       copies of elements
  *   run.c         running a plan
  *   engine.c      engines of plain programs, and their streams
- *   introspect.c  vertices as estimators see them
  *   api.c         the table of functions
  *   build.c       what Build of a user's library made, once for each instruction
  *   adapter.c     the custom call tremula.user-op
@@ -93,6 +92,11 @@ typedef struct trm_poplar_stream {
   trm_poplar_tensor *elements; /* pass through this variable */
   trm_poplar_program *access;  /* of a host read or write; NULL: a stream */
 } trm_poplar_stream;
+
+/* A vertex, as a function of registerPerfEstimator sees it. */
+struct trm_poplar_introspector {
+  const trm_poplar_vertex *vertex;
+};
 
 /* What virtual graphs share. */
 typedef struct trm_poplar_core {

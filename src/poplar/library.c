@@ -13,6 +13,13 @@ trm_value trm_poplar_parameter(trm_builder *builder, int64_t number,
   return trm_build_parameter(builder, number, type, NULL);
 }
 
+trm_status trm_poplar_step_begin(const char *name, trm_builder **out_builder,
+                                 trm_poplar_error *error) {
+  trm_error inner;
+  const trm_status status = trm_builder_create(name, out_builder, &inner);
+  return status == TRM_OK ? TRM_OK : trm_poplar_pass(error, &inner);
+}
+
 trm_status trm_poplar_step_finish(trm_poplar_graph *graph, trm_builder *builder, trm_value root,
                                   const trm_poplar_tensor *const *operands, uint32_t num_operands,
                                   trm_poplar_tensor **result, const char *name,
@@ -65,24 +72,19 @@ int32_t trm_poplar_step_mat_mul(trm_poplar_graph *graph, const trm_poplar_tensor
     THROW(LIBRARY, "a product of matrices needs two tensors of one rank and type");
   }
   TRY(check_product(left->dims, right->dims, left->rank, error));
-  trm_error inner;
   trm_builder *b;
-  if (trm_builder_create("poplin.matMul", &b, &inner) != TRM_OK) {
-    return trm_poplar_pass(error, &inner);
-  }
+  TRY(trm_poplar_step_begin("poplin.matMul", &b, error));
   const int64_t batch = 0, last = (int64_t)left->rank - 1, second = last - 1;
   const trm_axes batches = {&batch, left->rank == 3 ? 1 : 0};
   const trm_value root =
       trm_build_dot(b, trm_poplar_parameter(b, 0, left), trm_poplar_parameter(b, 1, right), batches,
                     batches, (trm_axes){&last, 1}, (trm_axes){&second, 1}, (trm_dtype)dtype);
   const trm_poplar_tensor *operands[] = {left, right};
-  trm_poplar_tensor *result = NULL;
+  *out_tensor = NULL;
   const trm_status status =
-      trm_poplar_step_finish(graph, b, root, operands, 2, &result, name, sequence, error);
+      trm_poplar_step_finish(graph, b, root, operands, 2, out_tensor, name, sequence, error);
   trm_builder_free(b);
-  TRY(status);
-  *out_tensor = result;
-  return TRM_OK;
+  return status;
 }
 
 int32_t trm_poplar_mat_mul_input(trm_poplar_graph *graph, int32_t dtype, const uint64_t *left_dims,
@@ -168,11 +170,8 @@ int32_t trm_poplar_step_reduce(trm_poplar_graph *graph, const trm_poplar_tensor 
     TRY(trm_poplar_check_written(graph, *tensor, "a reduction", error));
     dtype = (*tensor)->dtype;
   }
-  trm_error inner;
   trm_builder *b;
-  if (trm_builder_create("popops.reduce", &b, &inner) != TRM_OK) {
-    return trm_poplar_pass(error, &inner);
-  }
+  TRY(trm_poplar_step_begin("popops.reduce", &b, error));
   int64_t axes[TRM_MAX_RANK];
   for (uint32_t i = 0; i < num_dims; ++i) axes[i] = dims[i];
   const trm_poplar_tensor *operands[3] = {operand};

@@ -134,16 +134,26 @@ static trm_status check_predicate(const trm_poplar_tensor *tensor, const char *w
   return TRM_OK;
 }
 
+/* A program that chooses or repeats others. */
+static trm_status make_control(trm_poplar_program_kind kind, const trm_poplar_tensor *tensor,
+                               uint64_t number, trm_poplar_program *const *children, size_t count,
+                               trm_poplar_program **out_program, trm_poplar_error *error) {
+  trm_poplar_program *program;
+  TRY(make(kind, tensor, NULL, number, NULL, &program, error));
+  trm_status status = TRM_OK;
+  for (size_t c = 0; c < count && status == TRM_OK; ++c) {
+    status = add_child(program, children[c], error);
+  }
+  return give(status, program, out_program);
+}
+
 int32_t trm_poplar_program_if(trm_poplar_graph *graph, const trm_poplar_tensor *predicate,
                               trm_poplar_program *on_true, trm_poplar_program *on_false,
                               trm_poplar_program **out_program, trm_poplar_error *error) {
   (void)graph;
-  trm_poplar_program *program;
+  trm_poplar_program *const both[] = {on_true, on_false};
   TRY(check_predicate(predicate, "the predicate of an If", error));
-  TRY(make(TRM_POPLAR_IF, predicate, NULL, 0, NULL, &program, error));
-  trm_status status = add_child(program, on_true, error);
-  if (status == TRM_OK) status = add_child(program, on_false, error);
-  return give(status, program, out_program);
+  return make_control(TRM_POPLAR_IF, predicate, 0, both, 2, out_program, error);
 }
 
 int32_t trm_poplar_program_switch(trm_poplar_graph *graph, const trm_poplar_tensor *control,
@@ -153,24 +163,19 @@ int32_t trm_poplar_program_switch(trm_poplar_graph *graph, const trm_poplar_tens
   (void)graph;
   trm_poplar_program *program;
   TRY(check_predicate(control, "the control of a Switch", error));
-  TRY(make(TRM_POPLAR_SWITCH, control, NULL, 0, NULL, &program, error));
-  trm_status status = TRM_OK;
+  TRY(make_control(TRM_POPLAR_SWITCH, control, 0, programs, (size_t)count, &program, error));
+  trm_status status = add_child(program, otherwise, error);
   for (uint64_t c = 0; c < count && status == TRM_OK; ++c) {
-    status = add_child(program, programs[c], error);
-    if (status == TRM_OK && !VECTOR_PUSH(&program->cases, cases[c])) {
-      status = trm_poplar_fail(error, TRM_RESOURCE_EXHAUSTED, TRM_POPLAR_ERROR,
-                               "out of memory while allocating a program");
-    }
+    if (VECTOR_PUSH(&program->cases, cases[c])) continue;
+    status = trm_poplar_fail(error, TRM_RESOURCE_EXHAUSTED, TRM_POPLAR_ERROR,
+                             "out of memory while allocating a program");
   }
-  if (status == TRM_OK) status = add_child(program, otherwise, error);
   return give(status, program, out_program);
 }
 
 int32_t trm_poplar_program_repeat(uint64_t count, trm_poplar_program *body,
                                   trm_poplar_program **out_program, trm_poplar_error *error) {
-  trm_poplar_program *program;
-  TRY(make(TRM_POPLAR_REPEAT, NULL, NULL, count, NULL, &program, error));
-  return give(add_child(program, body, error), program, out_program);
+  return make_control(TRM_POPLAR_REPEAT, NULL, count, &body, 1, out_program, error);
 }
 
 int32_t trm_poplar_program_repeat_while(trm_poplar_graph *graph, bool value,
@@ -179,13 +184,9 @@ int32_t trm_poplar_program_repeat_while(trm_poplar_graph *graph, bool value,
                                         trm_poplar_program *body, trm_poplar_program **out_program,
                                         trm_poplar_error *error) {
   (void)graph;
-  trm_poplar_program *program;
+  trm_poplar_program *const both[] = {condition, body};
   TRY(check_predicate(predicate, "the predicate of a loop", error));
-  TRY(make(TRM_POPLAR_WHILE, predicate, NULL, 0, NULL, &program, error));
-  program->value = value;
-  trm_status status = add_child(program, condition, error);
-  if (status == TRM_OK) status = add_child(program, body, error);
-  return give(status, program, out_program);
+  return make_control(TRM_POPLAR_WHILE, predicate, value, both, 2, out_program, error);
 }
 
 int32_t trm_poplar_program_write_undef(trm_poplar_graph *graph, const trm_poplar_tensor *tensor,

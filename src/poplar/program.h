@@ -14,7 +14,7 @@ typedef enum trm_poplar_program_kind {
   TRM_POPLAR_IF,          /* tensors[0] ? children[0] : children[1] */
   TRM_POPLAR_SWITCH,      /* the child whose case is tensors[0], else the last */
   TRM_POPLAR_REPEAT,      /* children[0], `number` times */
-  TRM_POPLAR_WHILE,       /* children[0], then while tensors[0] is `value`: children[1], [0] */
+  TRM_POPLAR_WHILE,       /* children[0], then while tensors[0] is `number`: children[1], [0] */
   TRM_POPLAR_WRITE_UNDEF, /* tensors[0] */
   TRM_POPLAR_HOST,        /* the host has the elements of the stream `number`, tensors[0] */
 } trm_poplar_program_kind;
@@ -26,7 +26,6 @@ struct trm_poplar_program {
   VECTOR(trm_poplar_program *) children; /* NULL: nothing */
   VECTOR(int32_t) cases;
   uint64_t number;
-  bool value;
   char *text; /* a name or a title */
 };
 

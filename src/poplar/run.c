@@ -279,7 +279,7 @@ static trm_status run_control(const run *r, uint32_t number, trm_error *error) {
       return TRM_OK;
     default: /* WHILE */
       TRY(run_part_of(r, number, 0, error));
-      while ((read_predicate(r, operation) != 0) == program->value) {
+      while ((read_predicate(r, operation) != 0) == (program->number != 0)) {
         TRY(check_stopped(r, error));
         TRY(run_part_of(r, number, 1, error));
         TRY(run_part_of(r, number, 0, error));

@@ -55,11 +55,8 @@ int32_t trm_poplar_step_multi_slice(trm_poplar_graph *graph, const trm_poplar_te
                                     trm_poplar_tensor **out_tensor, trm_poplar_error *error) {
   slicing s = {.table = table, .indices = indices, .group = grouped, .num_dims = num_dims};
   TRY(describe(&s, dims, sizes, error));
-  trm_error inner;
   trm_builder *b;
-  if (trm_builder_create("popops.multiSlice", &b, &inner) != TRM_OK) {
-    return trm_poplar_pass(error, &inner);
-  }
+  TRY(trm_poplar_step_begin("popops.multiSlice", &b, error));
   const trm_axes group = {&first_dim, grouped};
   const trm_gather_spec spec = {.offset_dims = {s.window, (int32_t)s.rank},
                                 .start_index_map = {s.dims, (int32_t)num_dims},
@@ -70,13 +67,11 @@ int32_t trm_poplar_step_multi_slice(trm_poplar_graph *graph, const trm_poplar_te
   const trm_value root = trm_build_gather(b, trm_poplar_parameter(b, 0, table),
                                           trm_poplar_parameter(b, 1, indices), &spec);
   const trm_poplar_tensor *operands[] = {table, indices};
-  trm_poplar_tensor *result = NULL;
+  *out_tensor = NULL;
   const trm_status status =
-      trm_poplar_step_finish(graph, b, root, operands, 2, &result, name, sequence, error);
+      trm_poplar_step_finish(graph, b, root, operands, 2, out_tensor, name, sequence, error);
   trm_builder_free(b);
-  TRY(status);
-  *out_tensor = result;
-  return TRM_OK;
+  return status;
 }
 
 /* The slices, multiplied by the scale in the scale's type. */
@@ -138,11 +133,8 @@ int32_t trm_poplar_step_multi_update(trm_poplar_graph *graph, const trm_poplar_t
   TRY(describe(&s, dims, sizes, error));
   TRY(check_update(&s, slices, scale, update, error));
   TRY(trm_poplar_check_written(graph, table, "an update", error));
-  trm_error inner;
   trm_builder *b;
-  if (trm_builder_create("popops.multiUpdate", &b, &inner) != TRM_OK) {
-    return trm_poplar_pass(error, &inner);
-  }
+  TRY(trm_poplar_step_begin("popops.multiUpdate", &b, error));
   const trm_axes group = {&first_dim, grouped};
   const trm_scatter_spec spec = {.update_window_dims = {s.window, (int32_t)s.rank},
                                  .scatter_dims_to_operand_dims = {s.dims, (int32_t)num_dims},

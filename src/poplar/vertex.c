@@ -1,4 +1,4 @@
-/* Owns: vertices, and what their fields are connected to or set to. */
+/* Owns: vertices, what their fields are connected to or set to, and what estimators see of them. */
 #include <string.h>
 
 #include "poplar/graph.h"
@@ -311,4 +311,37 @@ int32_t trm_poplar_register_perf_estimator(trm_poplar_graph *graph, const char *
     THROW_NO_MEMORY("an estimator");
   }
   return TRM_OK;
+}
+
+/* ---- What estimators see -------------------------------------------------------------------- */
+
+uint32_t trm_poplar_introspect_tile(const trm_poplar_introspector *vertex) {
+  return vertex->vertex->tile;
+}
+
+bool trm_poplar_introspect_size(const trm_poplar_introspector *vertex, const char *name,
+                                int64_t index, uint64_t *out_elements) {
+  uint32_t f;
+  trm_poplar_error ignored;
+  if (field_of(vertex->vertex, name, &f, &ignored) != TRM_OK) return false;
+  const trm_codelet_field *field = &vertex->vertex->codelet->fields[f];
+  if (field->kind == TRM_CODELET_LISTS && index < 0) {
+    *out_elements = trm_poplar_list_size(vertex->vertex, f);
+    return true;
+  }
+  const trm_poplar_binding *one = trm_poplar_bound(vertex->vertex, f, index);
+  if (one == NULL) return false;
+  *out_elements = (one->tensor != NULL ? one->tensor->elements : one->count) / field->width;
+  return true;
+}
+
+bool trm_poplar_introspect_value(const trm_poplar_introspector *vertex, const char *name,
+                                 uint64_t element, double *out_value) {
+  uint32_t f;
+  trm_poplar_error ignored;
+  if (field_of(vertex->vertex, name, &f, &ignored) != TRM_OK) return false;
+  const trm_poplar_binding *one = trm_poplar_bound(vertex->vertex, f, -1);
+  if (one == NULL || one->data == NULL || element >= one->count) return false;
+  *out_value = trm_poplar_number(vertex->vertex->codelet->fields[f].dtype, one->data, element);
+  return true;
 }

@@ -117,9 +117,9 @@ inline void mapInPlace(poplar::Graph &graph, const expr::Expr &expression,
 TREMULA_FORMS(map, op, poplar::Tensor, TREMULA_MAP_1, TREMULA_LIST(a))
 TREMULA_FORMS(map, op, detail::Operand, TREMULA_MAP_2, TREMULA_LIST(a, b))
 TREMULA_FORMS(map, op, detail::Operand, TREMULA_MAP_3, TREMULA_LIST(a, b, c))
-#define POPLAR_UNARY(ID, Class, function) \
+#define POPLAR_UNARY(ID, Class, function, opcode) \
   TREMULA_FORMS(function, expr::UnaryOpType::ID, poplar::Tensor, TREMULA_1, TREMULA_LIST(a))
-#define POPLAR_BINARY(ID, Class, function) \
+#define POPLAR_BINARY(ID, Class, function, opcode) \
   TREMULA_FORMS(function, expr::BinaryOpType::ID, detail::Operand, TREMULA_2, TREMULA_LIST(a, b))
 #define POPLAR_TERNARY(ID, Class, function)                                    \
   TREMULA_FORMS(function, expr::TernaryOpType::ID, detail::Operand, TREMULA_3, \

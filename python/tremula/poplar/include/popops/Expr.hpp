@@ -127,12 +127,12 @@ class TernaryOp : public Applied {
 };
 
 /* One class for each operation: Add(_1, _2), Exp(_1), Select(_1, _2, _3) ... */
-#define POPLAR_UNARY(ID, Class, function)                          \
+#define POPLAR_UNARY(ID, Class, function, opcode)                          \
   class Class : public UnaryOp {                                   \
    public:                                                         \
     explicit Class(const Expr &a) : UnaryOp(UnaryOpType::ID, a) {} \
   };
-#define POPLAR_BINARY(ID, Class, function)                                    \
+#define POPLAR_BINARY(ID, Class, function, opcode)                                    \
   class Class : public BinaryOp {                                             \
    public:                                                                    \
     Class(const Expr &a, const Expr &b) : BinaryOp(BinaryOpType::ID, a, b) {} \

@@ -7,11 +7,11 @@ namespace popops {
 namespace expr {
 
 enum class UnaryOpType {
-#define POPLAR_UNARY(ID, Class, function) ID = TRM_POPLAR_UNARY_##ID,
+#define POPLAR_UNARY(ID, Class, function, opcode) ID = TRM_POPLAR_UNARY_##ID,
 #include <tremula/poplar_op.def>
 };
 enum class BinaryOpType {
-#define POPLAR_BINARY(ID, Class, function) ID = TRM_POPLAR_BINARY_##ID,
+#define POPLAR_BINARY(ID, Class, function, opcode) ID = TRM_POPLAR_BINARY_##ID,
 #include <tremula/poplar_op.def>
 };
 enum class TernaryOpType {
