@@ -1,5 +1,5 @@
 /* Owns: the kernels of the custom call "tremula.user-op": a Poplar operator here, a C
- * trm_poplar_member in the host's tower. */
+ * function in the host's tower. */
 #include <string.h>
 
 #include "host/ops/kernel.h"

@@ -16,7 +16,7 @@
 
 enum { MAX_INDICES = 256 };
 
-/* The lock is held while a user's trm_poplar_member runs: it changes counts, and user code is
+/* The lock is held while a user's function runs: it changes counts, and user code is
  * written for one thread. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static trm_poplar_built *all;
@@ -60,16 +60,15 @@ static trm_status our_failure(trm_status status, const trm_poplar_error *failure
   FAIL(INTERNAL, "[Poplar][%s] %s: %s", stage, kinds[failure->kind], failure->what);
 }
 
-/* A failure of the user's trm_poplar_member, in the original's words. */
+/* A failure of the user's function, in the original's words. */
 static trm_status user_failure(const trm_poplar_failure *failure, trm_error *error) {
   if (failure->thrown == TRM_POPLAR_THROWN_POPLAR) {
     FAIL(INTERNAL, "[Poplar][Build graph] %s: %s", failure->type, failure->what);
   }
   FAIL(UNKNOWN, "%s",
-       failure->thrown == TRM_POPLAR_THROWN_STANDARD
-           ? failure->what
-           : "the user's trm_poplar_member threw an exception "
-             "that is no std::exception");
+       failure->thrown == TRM_POPLAR_THROWN_STANDARD ? failure->what
+                                                     : "the user's function threw an exception "
+                                                       "that is no std::exception");
 }
 
 /* ---- The library ---------------------------------------------------------------------------- */
@@ -80,8 +79,8 @@ static void *find(const building *b, const char *suffix) {
   return dlsym(b->library, symbol);
 }
 
-/* A trm_poplar_member of the headers, by the user's library. ISO C has no cast from data to a
- * trm_poplar_member. */
+/* A function of the headers, by the user's library. ISO C has no cast from data to a
+ * function. */
 static trm_status trampoline(const building *b, const char *symbol, void *out_function,
                              trm_error *error) {
   void *address = dlsym(b->library, symbol);
@@ -118,21 +117,21 @@ static trm_status open_library(building *b, trm_error *error) {
          "%s was compiled with headers of version %u, this is version %d: compile it again",
          b->path, *version, TRM_POPLAR_VERSION);
   }
-  if (find(b, "") == NULL) FAIL(NOT_FOUND, "%s has no trm_poplar_member '%s'", b->path, b->op);
+  if (find(b, "") == NULL) FAIL(NOT_FOUND, "%s has no function '%s'", b->path, b->op);
   return TRM_OK;
 }
 
 /* Which inputs the library lays out. */
 static trm_status read_metadata(building *b, trm_error *error) {
-  void *trm_poplar_member = find(b, "_metadata");
-  if (trm_poplar_member == NULL || find(b, "_allocator") == NULL) return TRM_OK;
+  void *function = find(b, "_metadata");
+  if (function == NULL || find(b, "_allocator") == NULL) return TRM_OK;
   int64_t indices[4][MAX_INDICES];
   trm_poplar_metadata_function call;
   TRY(trampoline(b, TRM_POPLAR_SYMBOL_METADATA, &call, error));
   trm_poplar_metadata_call said = {.size = sizeof said,
                                    .level = b->level,
                                    .api = trm_poplar_api_table(),
-                                   .trm_poplar_member = trm_poplar_member,
+                                   .function = function,
                                    .num_inputs = b->num_inputs,
                                    .max_indices = MAX_INDICES,
                                    .allocating = indices[0],
@@ -159,12 +158,12 @@ static trm_status allocate(const building *b, uint32_t i, const uint64_t *dims,
   char prefix[512];
   size_t size;
   snprintf(prefix, sizeof prefix, "%s:%u", b->name, i);
-  trm_poplar_allocator_function trm_poplar_member;
-  TRY(trampoline(b, TRM_POPLAR_SYMBOL_ALLOCATOR, &trm_poplar_member, error));
+  trm_poplar_allocator_function function;
+  TRY(trampoline(b, TRM_POPLAR_SYMBOL_ALLOCATOR, &function, error));
   trm_poplar_allocator_call call = {.size = sizeof call,
                                     .level = b->level,
                                     .api = trm_poplar_api_table(),
-                                    .trm_poplar_member = find(b, "_allocator"),
+                                    .function = find(b, "_allocator"),
                                     .graph = b->graph,
                                     .operand = i,
                                     .dtype = (int32_t)b->inputs[i]->dtype,
@@ -173,7 +172,7 @@ static trm_status allocate(const building *b, uint32_t i, const uint64_t *dims,
                                     .attributes = text_of(b, "attributes", &size),
                                     .debug_prefix = prefix};
   call.attributes_size = size;
-  if (trm_poplar_member(&call) != 0) return user_failure(&call.failure, error);
+  if (function(&call) != 0) return user_failure(&call.failure, error);
   const trm_poplar_tensor *made = call.out_tensor;
   if (made != NULL) {
     bool fits = made->dtype == call.dtype && made->rank == call.rank;
@@ -245,7 +244,7 @@ static trm_status call_build(const building *b, trm_poplar_build_call *call, trm
   *call = (trm_poplar_build_call){.size = sizeof *call,
                                   .level = b->level,
                                   .api = trm_poplar_api_table(),
-                                  .trm_poplar_member = find(b, ""),
+                                  .function = find(b, ""),
                                   .graph = b->graph,
                                   .attributes = text_of(b, "attributes", &size),
                                   .debug_prefix = b->name,
@@ -268,10 +267,10 @@ static trm_status call_build(const building *b, trm_poplar_build_call *call, trm
     call->fwd_outputs = b->tensors + grads;
     call->fwd_inputs = b->tensors + 2 * grads;
   }
-  trm_poplar_build_function trm_poplar_member;
-  TRY(trampoline(b, is_gradient ? TRM_POPLAR_SYMBOL_GRAD : TRM_POPLAR_SYMBOL_BUILD,
-                 &trm_poplar_member, error));
-  if (trm_poplar_member(call) != 0) return user_failure(&call->failure, error);
+  trm_poplar_build_function function;
+  TRY(trampoline(b, is_gradient ? TRM_POPLAR_SYMBOL_GRAD : TRM_POPLAR_SYMBOL_BUILD, &function,
+                 error));
+  if (function(call) != 0) return user_failure(&call->failure, error);
   return TRM_OK;
 }
 

@@ -8,7 +8,7 @@
 #include "poplar/plan.h"
 
 typedef struct connection {
-  trm_poplar_host_function trm_poplar_member; /* NULL: none */
+  trm_poplar_host_function function; /* NULL: none */
   void *user;
   void (*release)(void *user);
 } connection;
@@ -64,11 +64,11 @@ static trm_status serve(const trm_poplar_plan *plan, uint64_t stream, void *elem
                         trm_error *error) {
   const connection *one = &plan->engine->connections[stream];
   const char *handle = plan->graph->core->streams.items[stream].handle;
-  if (one->trm_poplar_member == NULL) {
+  if (one->function == NULL) {
     FAIL(FAILED_PRECONDITION, "the stream '%s' is not connected to the host", handle);
   }
-  if (one->trm_poplar_member(one->user, elements) != 0) {
-    FAIL(UNKNOWN, "the host's trm_poplar_member of the stream '%s' threw", handle);
+  if (one->function(one->user, elements) != 0) {
+    FAIL(UNKNOWN, "the host's function of the stream '%s' threw", handle);
   }
   return TRM_OK;
 }
@@ -162,7 +162,7 @@ int32_t trm_poplar_engine_stream(const trm_poplar_engine *engine, const char *ha
 }
 
 int32_t trm_poplar_engine_connect(trm_poplar_engine *engine, const char *handle,
-                                  trm_poplar_host_function trm_poplar_member, void *user,
+                                  trm_poplar_host_function function, void *user,
                                   void (*release)(void *user), trm_poplar_error *error) {
   const size_t stream = find_stream(engine->plan->graph->core, handle);
   if (stream >= engine->num_streams) {
@@ -170,7 +170,7 @@ int32_t trm_poplar_engine_connect(trm_poplar_engine *engine, const char *handle,
     THROW_POPLAR("the engine has no stream '%s'", handle);
   }
   disconnect(&engine->connections[stream]);
-  engine->connections[stream] = (connection){trm_poplar_member, user, release};
+  engine->connections[stream] = (connection){function, user, release};
   return TRM_OK;
 }
 

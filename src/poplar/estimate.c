@@ -107,7 +107,7 @@ static uint64_t cycles_of(estimate *e, const trm_poplar_vertex *vertex, uint64_t
     const trm_poplar_estimator *one = &e->core->estimators.items[i];
     uint64_t cycles = 0, flops = 0;
     if (strcmp(one->codelet, vertex->codelet->name) == 0 &&
-        one->trm_poplar_member(one->user, (trm_poplar_introspector *)&seen, &cycles, &flops) == 0) {
+        one->function(one->user, (trm_poplar_introspector *)&seen, &cycles, &flops) == 0) {
       *out_flops = flops;
       return cycles;
     }
@@ -339,7 +339,7 @@ trm_status trm_tile_user_op(const trm_tile_request *request, trm_tile_cost *cost
                             trm_error *error) {
   const trm_instruction *instruction = request->instruction;
   if (trm_config_is(instruction, "callback", JSON_TRUE)) {
-    return trm_tile_transfer(request, cost, error); /* calls a trm_poplar_member of the host */
+    return trm_tile_transfer(request, cost, error); /* calls a function of the host */
   }
   if (!trm_poplar_is_operator(instruction)) return TRM_OK; /* nothing is known of it */
   trm_poplar_built *built;

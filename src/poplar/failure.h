@@ -9,7 +9,7 @@
 /* Writes a failure; returns `status`. */
 trm_status trm_poplar_fail(trm_poplar_error *error, trm_status status, trm_poplar_error_kind kind,
                            const char *format, ...) __attribute__((format(printf, 4, 5), cold));
-/* The failure of a trm_poplar_member of Tremula; returns its status. */
+/* The failure of a function of Tremula; returns its status. */
 trm_status trm_poplar_pass(trm_poplar_error *error, const trm_error *inner);
 
 /* THROW(kind, ...): kind as in TRM_POPLAR_ERROR_kind; THROW_POPLAR is a plain poplar_error. */

@@ -74,7 +74,7 @@ typedef struct trm_poplar_compute_set {
 
 typedef struct trm_poplar_estimator {
   const char *codelet;
-  trm_poplar_perf_estimator trm_poplar_member;
+  trm_poplar_perf_estimator function;
   void *user;
   void (*release)(void *user);
 } trm_poplar_estimator;

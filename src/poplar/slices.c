@@ -88,7 +88,7 @@ static trm_value scaled(trm_builder *b, trm_value slices, const trm_poplar_tenso
   return trm_build_convert(b, slices, (trm_dtype)of->dtype);
 }
 
-/* The trm_poplar_member (old, new) -> new. */
+/* The function (old, new) -> new. */
 static trm_function replaces(trm_builder *b, trm_dtype dtype) {
   const trm_type scalar = {dtype, 0, NULL};
   trm_builder_begin(b, "replaces");

@@ -1,4 +1,4 @@
-/* Library steps: what a trm_poplar_member of popops or poplin computes, as a small HLO module that
+/* Library steps: what a function of popops or poplin computes, as a small HLO module that
  * Tremula's compiler makes an executable of. So every step has the engine's own kernels, fused and
  * on all threads. Steps of equal modules share an executable. */
 #ifndef TREMULA_POPLAR_STEP_H_
