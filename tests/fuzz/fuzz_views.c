@@ -36,19 +36,19 @@ static int32_t view(input *in, const trm_poplar_tensor *tensor, trm_poplar_tenso
   const uint32_t rank = (uint32_t)(take(in) % (TRM_MAX_RANK + 1));
   const trm_poplar_tensor *const both[] = {tensor, tensor};
   switch (kind) {
-    case 0: return trm_poplar_slice(tensor, rank, take(in), take(in), out, &error);
-    case 1: return trm_poplar_index(tensor, take(in), out, &error);
+    case 0: return trm_poplar_tensor_slice(tensor, rank, take(in), take(in), out, &error);
+    case 1: return trm_poplar_tensor_index(tensor, take(in), out, &error);
     case 2:
       for (uint32_t d = 0; d < rank; ++d) dims[d] = take(in);
-      return trm_poplar_reshape(tensor, dims, rank, out, &error);
+      return trm_poplar_tensor_reshape(tensor, dims, rank, out, &error);
     case 3:
       for (uint32_t d = 0; d < tensor->rank; ++d) order[d] = (uint32_t)take(in);
-      return trm_poplar_dim_shuffle(tensor, order, tensor->rank, out, &error);
-    case 4: return trm_poplar_broadcast(tensor, take(in) % 64, rank, out, &error);
-    case 5: return trm_poplar_concat(both, 2, rank, out, &error);
-    case 6: return trm_poplar_reverse(tensor, rank, out, &error);
-    case 7: return trm_poplar_sub_sample(tensor, take(in), rank, out, &error);
-    default: return trm_poplar_reinterpret(tensor, (int32_t)take(in), out, &error);
+      return trm_poplar_tensor_dim_shuffle(tensor, order, tensor->rank, out, &error);
+    case 4: return trm_poplar_tensor_broadcast(tensor, take(in) % 64, rank, out, &error);
+    case 5: return trm_poplar_tensor_concat(both, 2, rank, out, &error);
+    case 6: return trm_poplar_tensor_reverse(tensor, rank, out, &error);
+    case 7: return trm_poplar_tensor_sub_sample(tensor, take(in), rank, out, &error);
+    default: return trm_poplar_tensor_reinterpret(tensor, (int32_t)take(in), out, &error);
   }
 }
 

@@ -14,6 +14,11 @@ written 1 3 6 10
 streamed 6 0 0 1006
 again 15 0 0 1015
 transfers 6
+row 1 10 -10
+rows 2 and 0 20 -20 0 0
+first rows 20 -20 10 -10
+row: the remote buffer 'rows' has no row 3
+shape: a Copy of a tensor of f32[1] to one of u32[1]
 taken: the handle 'v' of a stream, a host read or a host write is taken
 unconnected: the stream 'in' is not connected to the host
 number: the engine has 1 programs, and none of number 1

@@ -81,14 +81,52 @@ static void streams(const Device &device) {
   std::cout << "transfers " << transfers << '\n';
 }
 
-template <class Call>
-static void fails(const char *what, const Call &call) {
+template <class Action>
+static void fails(const char *what, const Action &call) {
   try {
     call();
     std::cout << what << " did not fail\n";
   } catch (const std::exception &thrown) {
     std::cout << what << ": " << thrown.what() << '\n';
   }
+}
+
+// A function that is called for each row of a remote buffer, and copies of several rows.
+static void remote(const Device &device) {
+  Graph graph(device);
+  popops::addCodelets(graph);
+  const RemoteBuffer rows = graph.addRemoteBuffer("rows", FLOAT, 2, 3);
+  const Tensor row = graph.addVariable(FLOAT, {2}, VariableMappingMethod::LINEAR, "row");
+  const Tensor number = graph.addVariable(UNSIGNED_INT, {1}, VariableMappingMethod::LINEAR, "n");
+  const Tensor two = graph.addVariable(FLOAT, {2, 2}, VariableMappingMethod::LINEAR, "two");
+  graph.createHostRead("two", two);
+  graph.setInitialValue(number, 0u);
+  Sequence times;
+  popops::mulInPlace(graph, row, 10.0f, times);
+  const Function function = graph.addFunction(times);
+  Sequence each{Copy(rows, row, number), Call(function), Copy(row, rows, number)};
+  popops::addInPlace(graph, number, 1u, each);
+  const Tensor last = graph.addConstant<unsigned>(UNSIGNED_INT, {2}, {2, 0});
+  graph.setTileMapping(last, 0);
+  Sequence ends{Copy(rows, two, last), Copy(two[0], rows)};
+  Engine engine(compileGraph(graph, {Repeat(3, each), ends, Copy(rows, two)}));
+  engine.load(device);
+  for (int i = 0; i < 3; ++i) {
+    const float values[] = {float(i), float(-i)};
+    engine.copyToRemoteBuffer(values, "rows", i);
+  }
+  std::vector<float> found(4);
+  engine.run(0);
+  engine.copyFromRemoteBuffer("rows", found.data(), 1);
+  print("row 1", {found[0], found[1]});
+  engine.run(1);
+  engine.readTensor("two", found.data());
+  print("rows 2 and 0", found);
+  engine.run(2);
+  engine.readTensor("two", found.data());
+  print("first rows", found);
+  fails("row", [&] { engine.copyFromRemoteBuffer("rows", found.data(), 3); });
+  fails("shape", [&] { Copy(rows, number); });
 }
 
 static void mistakes(const Device &device) {
@@ -121,6 +159,7 @@ int main(int, char **argv) {
   for (Device &one : manager.getDevices(TargetType::IPU, 1)) {
     if (one.attach()) streams(one);
   }
+  remote(device);
   mistakes(Device::createCPUDevice());
   return 0;
 }
