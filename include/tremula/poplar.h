@@ -32,7 +32,7 @@ extern "C" {
 
 /* The version of this header that a library was compiled with. Later versions of the table have
  * more members at the end; `size` tells which there are. */
-#define TRM_POPLAR_VERSION 2
+#define TRM_POPLAR_VERSION 3
 
 typedef struct trm_poplar_graph trm_poplar_graph;
 typedef struct trm_poplar_tensor trm_poplar_tensor;

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/float_mode.h"
-#include "poplar/plan.h"
+#include "poplar/profile.h"
 
 typedef struct connection {
   trm_poplar_host_function function; /* NULL: none */
@@ -17,6 +17,7 @@ struct trm_poplar_engine {
   trm_poplar_plan *plan;
   void *block;
   uint32_t num_programs;
+  uint64_t *runs; /* by program */
   size_t num_streams;
   connection *connections; /* by stream */
 };
@@ -110,8 +111,11 @@ static trm_status make(trm_poplar_engine *engine, trm_poplar_graph *graph,
   engine->num_programs = count;
   engine->num_streams = graph->core->streams.count;
   engine->connections = trm_allocate_zeroed(engine->num_streams + 1, sizeof *engine->connections);
+  engine->runs = trm_allocate_zeroed(count + 1u, sizeof *engine->runs);
   engine->block = trm_allocate_block(engine->plan->bytes);
-  if (engine->connections == NULL || engine->block == NULL) THROW_NO_MEMORY("an engine");
+  if (engine->connections == NULL || engine->runs == NULL || engine->block == NULL) {
+    THROW_NO_MEMORY("an engine");
+  }
   engine->plan->engine = engine;
   engine->plan->serve = serve;
   return TRM_OK;
@@ -146,6 +150,7 @@ void trm_poplar_engine_release(trm_poplar_engine *engine) {
   if (engine->block != NULL) trm_free_block(engine->block, engine->plan->bytes);
   trm_poplar_plan_free(engine->plan);
   trm_free(engine->connections);
+  trm_free(engine->runs);
   trm_free(engine);
 }
 
@@ -190,6 +195,7 @@ int32_t trm_poplar_engine_run(trm_poplar_engine *engine, uint32_t program,
     THROW_POPLAR("the engine has %u programs, and none of number %u", engine->num_programs,
                  program);
   }
+  ++engine->runs[program];
   return run(engine, (int32_t)program, error);
 }
 
@@ -201,4 +207,19 @@ int32_t trm_poplar_engine_access(trm_poplar_engine *engine, const char *handle,
     THROW_POPLAR("the engine has no host read or host write '%s'", handle);
   }
   return run(engine, (int32_t)(engine->num_programs + stream), error);
+}
+
+int32_t trm_poplar_engine_profile(trm_poplar_engine *engine, bool steps, bool variables,
+                                  char **out_text, trm_poplar_error *error) {
+  trm_text text = {0};
+  trm_error inner;
+  const trm_status status = trm_poplar_write_profile(
+      engine->plan, engine->runs, engine->num_programs, steps, variables, &text, &inner);
+  if (status == TRM_OK && !text.failed) {
+    *out_text = text.data;
+    return TRM_OK;
+  }
+  trm_text_free(&text);
+  if (status != TRM_OK) return trm_poplar_pass(error, &inner);
+  THROW_NO_MEMORY("a profile");
 }

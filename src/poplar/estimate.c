@@ -10,6 +10,7 @@
 #include "hlo/config.h"
 #include "ipu/tile/exchange.h"
 #include "poplar/build.h"
+#include "poplar/profile.h"
 #include "tremula/program.h"
 
 /* The cycles of a vertex that nothing estimates: those of a call, and a load, an operation and a
@@ -217,6 +218,7 @@ static trm_status add_step(estimate *e, const trm_poplar_program *program, trm_e
   trm_program_free(inner);
   const char *full = strrchr(step->name, '/');
   full = full == NULL ? step->name : full + 1;
+  if (*full == '\0') full = trm_executable_name(step->executable);
   const char *name = trm_arena_string(e->cost->arena, full, strlen(full));
   CHECK_MEMORY(name, "a cost");
   const trm_phase exchange = {.kind = TRM_PHASE_EXCHANGE,
@@ -298,23 +300,20 @@ static trm_status write_note(estimate *e, trm_error *error) {
              (unsigned long long)e->unknown, DEFAULT_CALL, DEFAULT_ELEMENT);
   }
   e->cost->note =
-      trm_arena_format(e->cost->arena, "is a Poplar operator:%s%s%s", vertices,
+      trm_arena_format(e->cost->arena, "%s%s%s", vertices,
                        e->has_open_loop ? " a loop whose end is computed counts once;" : "",
                        e->has_branches ? " all branches of a condition are counted;" : "");
   CHECK_MEMORY(e->cost->note, "a cost");
   return TRM_OK;
 }
 
-static trm_status estimate_operator(const trm_tile_request *request, const trm_poplar_built *built,
-                                    trm_tile_cost *cost, trm_error *error) {
-  const trm_poplar_core *core = built->plan->graph->core;
+trm_status trm_poplar_estimate(const trm_tile_request *request, const trm_poplar_plan *plan,
+                               const trm_poplar_program *program, trm_tile_cost *cost,
+                               trm_error *error) {
+  const trm_poplar_core *core = plan->graph->core;
   const uint32_t tiles = core->num_ipus * core->tiles_per_ipu;
-  estimate e = {.request = request,
-                .cost = cost,
-                .plan = built->plan,
-                .core = core,
-                .tiles = tiles,
-                .repeats = 1};
+  estimate e = {
+      .request = request, .cost = cost, .plan = plan, .core = core, .tiles = tiles, .repeats = 1};
   e.in = ARENA_NEW(cost->arena, int64_t, (size_t)tiles * (5 + WORKERS));
   CHECK_MEMORY(e.in, "a cost");
   e.out = e.in + tiles;
@@ -322,17 +321,26 @@ static trm_status estimate_operator(const trm_tile_request *request, const trm_p
   e.next = e.messages + tiles;
   e.bytes = e.next + tiles;
   e.loads = e.bytes + tiles;
+  TRY(add_program(&e, program, error));
+  add_memory(&e);
+  return write_note(&e, error);
+}
+
+static trm_status estimate_operator(const trm_tile_request *request, const trm_poplar_plan *plan,
+                                    trm_tile_cost *cost, trm_error *error) {
   TRY(trm_tile_cost_begin(cost, request, error));
-  for (uint32_t i = 0; i < built->plan->num_inputs; ++i) {
-    const int32_t output = built->plan->input_ports[i].output;
+  for (uint32_t i = 0; i < plan->num_inputs; ++i) {
+    const int32_t output = plan->input_ports[i].output;
     if (output >= 0 && (uint32_t)output < cost->num_results && i < request->num_operands) {
       cost->results[output].in_place = (int32_t)i;
       cost->results[output].mapping = request->operands[i].mapping;
     }
   }
-  TRY(add_program(&e, built->plan->program, error));
-  add_memory(&e);
-  return write_note(&e, error);
+  TRY(trm_poplar_estimate(request, plan, plan->program, cost, error));
+  if (cost->note == NULL) return TRM_OK;
+  cost->note = trm_arena_format(cost->arena, "is a Poplar operator:%s", cost->note);
+  CHECK_MEMORY(cost->note, "a cost");
+  return TRM_OK;
 }
 
 trm_status trm_tile_user_op(const trm_tile_request *request, trm_tile_cost *cost,
@@ -344,7 +352,7 @@ trm_status trm_tile_user_op(const trm_tile_request *request, trm_tile_cost *cost
   if (!trm_poplar_is_operator(instruction)) return TRM_OK; /* nothing is known of it */
   trm_poplar_built *built;
   TRY(trm_poplar_built_take(request->module, request->computation, instruction, &built, error));
-  const trm_status status = estimate_operator(request, built, cost, error);
+  const trm_status status = estimate_operator(request, built->plan, cost, error);
   trm_poplar_built_release(built);
   return status;
 }

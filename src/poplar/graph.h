@@ -21,6 +21,7 @@
  *   build.c       what Build of a user's library made, once for each instruction
  *   adapter.c     the custom call tremula.user-op
  *   estimate.c    the same for an IPU
+ *   profile.c     what a plain program costs on an IPU, as a text
  *
  * A virtual graph shares all that a graph has and sees some of its tiles. */
 #ifndef TREMULA_POPLAR_GRAPH_H_

@@ -1,6 +1,7 @@
 """A plain Poplar program is compiled as users compile it, and runs without Python."""
 import os
 import pathlib
+import signal
 import subprocess
 import sys
 
@@ -40,3 +41,11 @@ def test_a_plain_program(tmp_path):
          f"'{SOURCES}/plain_codelets.cpp'"],
         cwd=tmp_path, text=True, capture_output=True, env=environment)
     assert (done.stdout, done.stderr) == (PRINTED, "")
+    # Ctrl-C ends a run.
+    environment["TREMULA_LIBRARY_DIR"] = os.path.dirname(core.library_path())
+    with subprocess.Popen([tmp_path / "plain", "x", "forever"], stdout=subprocess.PIPE, text=True,
+                          env=environment) as endless:
+        assert endless.stdout.readline() == "begun\n"
+        endless.send_signal(signal.SIGINT)
+        endless.stdout.read()
+        assert endless.wait(600) == -signal.SIGINT

@@ -145,6 +145,18 @@ def test_state_lives_as_long_as_the_executable(on_ipu, op):
         assert [session.run(result)[0] for _ in range(3)] == [41, 42, 43]
 
 
+def test_a_remote_buffer_is_state_and_a_stream_has_no_host(on_ipu, op):
+    x = tf.placeholder(tf.float32, [2])
+    result, streamed = (on_ipu(lambda x, text=text: op("History", [x], (tf.float32, [2]),
+                                                       attributes=text), [x])
+                        for text in ("", "stream"))
+    with tf.Session() as session:
+        found = [session.run(result, {x: [10 ** i, i]})[0] for i in range(5)]
+        with pytest.raises(tf.errors.FailedPreconditionError, match="operator has no host"):
+            session.run(streamed, {x: [0, 0]})
+    np.testing.assert_array_equal(found, [[1, 0], [11, 1], [111, 3], [1110, 6], [11100, 9]])
+
+
 def test_each_call_in_a_loop_and_outside_has_its_state(on_ipu, op):
     def program():
         loop = ipu.loops.repeat(4, lambda x: op("Counter", [x * 0 + 1], (tf.int32, []))[0], [0])

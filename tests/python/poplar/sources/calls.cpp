@@ -41,6 +41,9 @@ static void vertices(Graph &graph, Tensor t, Sequence &program, const std::strin
       graph.addVertex(set, "A", {{"x", t}, {"n", t.dim(0)}, {"scale", 0.5f}, {"list", {t, t}}});
       graph.connect(vertex["count"], 3u);
       graph.setInitialValue(vertex["table"], ArrayRef<int>({1, 2}));
+      graph.setInitialValue<unsigned>(vertex["table"], {1, 2});
+      graph.setInitialValue<float>(vertex["table"], std::vector<float>{1, 2});
+      graph.setInitialValue<float>(vertex["scale"], 1);
       graph.setTileMapping(vertex, tile);
       graph.setPerfEstimate(vertex, 12);
       graph.setCycleEstimate(vertex, 12);

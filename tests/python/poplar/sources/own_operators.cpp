@@ -171,6 +171,24 @@ BUILD(Counter) {
   return program;
 }
 
+// ---- History: the last three inputs in a remote buffer, and their sum; a stream, which nobody can
+// connect ----
+
+BUILD(History) {
+  const RemoteBuffer rows = graph.addRemoteBuffer("rows", FLOAT, inputs[0].numElements(), 3);
+  const Tensor at = graph.addVariable(UNSIGNED_INT, {1}, VariableMappingMethod::LINEAR, "at");
+  const Tensor all = graph.addVariable(FLOAT, {3, inputs[0].numElements()}, "all");
+  poputil::mapTensorLinearly(graph, all);
+  graph.setInitialValue(at, 0u);
+  Sequence program{Copy(inputs[0], rows, at), Copy(rows, all)};
+  popops::mapInPlace(graph, (pe::_1 + 1u) % 3u, {at}, program);
+  if (attributes == "stream") {
+    program.add(Copy(graph.addHostToDeviceFIFO("in", FLOAT, all.numElements()), all));
+  }
+  outputs.push_back(popops::reduce(graph, all, {0}, {popops::Operation::ADD}, program));
+  return program;
+}
+
 // ---- Root: a loop until a vertex says that it is done ----
 
 METADATA(Root_metadata) { stateless = true; }

@@ -1,5 +1,6 @@
 // A plain Poplar program, with a main() of its own: test_engine.py compiles and runs it.
 //   plain CODELETS     prints a line a check
+//   plain x forever    runs until it is interrupted
 #include <iostream>
 #include <poplar/DeviceManager.hpp>
 #include <poplar/Engine.hpp>
@@ -10,6 +11,7 @@
 #include <popops/ElementWise.hpp>
 #include <popops/Reduce.hpp>
 #include <popops/codelets.hpp>
+#include <sstream>
 #include <stdexcept>
 #include <vector>
 
@@ -49,6 +51,14 @@ static void variables(const Device &device, const char *codelets) {
   engine.run(1);
   engine.readTensor("v2-read", found.data());
   print("written", found);
+  std::ostringstream profile;
+  graph.setPerfEstimate(vertex, 100);
+  engine.printProfileSummary(profile, {{"showExecutionSteps", "true"}, {"showVarStorage", "true"}});
+  for (const char *line :
+       {"Number of vertices: 1\n", "Program 1, run 1 times",
+        "    OnTileExecute: 'running', 1 times", "Variable 'v2': 16 B on 1 intervals"}) {
+    if (profile.str().find(line) == std::string::npos) std::cout << "no " << line << profile.str();
+  }
 }
 
 // Streams: a ring in, a callback out; a product of matrices; state from run to run.
@@ -129,6 +139,18 @@ static void remote(const Device &device) {
   fails("shape", [&] { Copy(rows, number); });
 }
 
+// A loop without an end, which tells when it has begun.
+static void forever(const Device &device) {
+  Graph graph(device);
+  const Tensor on = graph.addConstant(BOOL, {}, true);
+  graph.setTileMapping(on, 0);
+  const Tensor none = graph.addVariable(FLOAT, {1}, VariableMappingMethod::LINEAR, "none");
+  const DataStream out = graph.addDeviceToHostFIFO("out", FLOAT, 1);
+  Engine engine(graph, RepeatWhileTrue(Sequence(), on, Copy(none, out)));
+  engine.connectStreamToCallback("out", [](void *) { std::cout << "begun" << std::endl; });
+  engine.run();
+}
+
 static void mistakes(const Device &device) {
   Graph graph(device);
   const Tensor v = graph.addVariable(FLOAT, {4}, VariableMappingMethod::LINEAR, "v");
@@ -148,11 +170,12 @@ static void mistakes(const Device &device) {
   fails("callback", [&] { engine.run(); });
 }
 
-int main(int, char **argv) {
+int main(int argc, char **argv) {
   IPUModel model;
   model.numIPUs = 2;
   model.tilesPerIPU = 8;
   const Device device = model.createDevice();
+  if (argc > 2) forever(device);
   std::cout << "tiles " << device.getTarget().getNumTiles() << '\n';
   variables(device, argv[1]);
   DeviceManager manager = DeviceManager::createDeviceManager();

@@ -6,6 +6,7 @@
 #include <exception>
 #include <functional>
 #include <memory>
+#include <ostream>
 #include <string>
 #include <vector>
 
@@ -71,6 +72,18 @@ class Engine {
   void loadAndRun(const Device &device, unsigned program = 0) {
     load(device);
     run(program);
+  }
+
+  /* What the programs cost on an IPU, and how often they ran. The options showExecutionSteps and
+   * showVarStorage, of the value "true", list steps and variables. */
+  void printProfileSummary(std::ostream &stream, const OptionFlags &options = {}) {
+    const auto shows = [&](const char *option) {
+      return options.contains(option) && options.at(option) == "true";
+    };
+    detail::Block<char> text;
+    detail::call(detail::table().engine_profile, held_.get(), shows("showExecutionSteps"),
+                 shows("showVarStorage"), text.out());
+    stream << text.get();
   }
 
   /* ---- Streams ---- */

@@ -250,6 +250,9 @@ class Graph {
     return result;
   }
 
+  /* May give the tensors another order of elements, the same for all; here they keep theirs. */
+  void reorderToSimplify(Tensor *, ArrayRef<Tensor *>, bool = true) {}
+
   /* ---- Compute sets and vertices ---- */
 
   ComputeSet addComputeSet(const DebugContext &debug = {}) {
@@ -310,8 +313,8 @@ class Graph {
   void setInitialValue(const Place &place, ArrayRef<T> values) {
     initial(place, detail::number_of<T>::value, values.data(), values.size());
   }
-  template <class T, class Place>
-  void setInitialValue(const Place &place, const std::vector<T> &values) {
+  template <class Values, class Place, class T = typename Values::value_type>
+  void setInitialValue(const Place &place, const Values &values) {
     setInitialValue(place, ArrayRef<T>(values));
   }
   template <class Place>
