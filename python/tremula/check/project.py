@@ -23,6 +23,8 @@ _COMPILING = {
     "tf.function": [(0, "func")],
 }
 _FUNCTION = ("tf.function", "ipu.outlined_function", "ipu.functional_ops.outlined_function")
+_SESSIONS = ("tf.Session", "tf.InteractiveSession", "tf.train.MonitoredSession",
+             "tf.train.MonitoredTrainingSession", "tf.train.Supervisor")
 _HOST = ("map", "filter", "flat_map", "interleave", "from_generator", "py_function",
          "numpy_function")
 ESTIMATORS = tuple(name for name in _COMPILING if name.endswith("Estimator"))
@@ -84,8 +86,10 @@ class Project:
                            for file in self.files for _, name in file.imports)
         self._calls = [(file, call, file.called(call) or "") for file in self.files
                        for call in file.calls]
-        self.compiled, self.hosted = {}, set()
+        self.compiled, self.hosted = {}, {}
         self._find_compiled()
+        # A program of TensorFlow 1 that knows nothing of IPUs: all of its graph is to be ported.
+        self.ports_graph = self.is_v1 and not self.for_ipu and self._has(*_SESSIONS)
 
     def _module(self, file, name):
         """The file of a module of the program, if `name` is one or something in one."""
@@ -180,13 +184,26 @@ class Project:
             for node in ast.walk(function):
                 if isinstance(node, ast.Call) and not self.is_outside(file, node):
                     waiting += [(*one, how) for one in self.functions(file, node.func)]
+        self._follow_hosted()
+
+    def _follow_hosted(self):
+        """Adds to self.hosted what its functions call, and no compiled function calls."""
+        waiting = list(self.hosted.items())
+        while waiting:
+            function, file = waiting.pop()
+            for node in ast.walk(function):
+                for other, one in self.functions(file, node.func) \
+                        if isinstance(node, ast.Call) else ():
+                    if one not in self.hosted and one not in self.compiled:
+                        self.hosted[one] = other
+                        waiting.append((one, other))
 
     def _given(self, file, call):
         """The functions that a call compiles; those that it gives to the host go to `hosted`."""
         called = file.called(call)
         name = call.func.attr if isinstance(call.func, ast.Attribute) else ""
         if name in _HOST and call.args and called not in ("tf.map_fn",):
-            self.hosted.update(one for _, one in self.functions(file, call.args[0]))
+            self.hosted.update((one, other) for other, one in self.functions(file, call.args[0]))
             return []
         found = []
         for position, argument in _COMPILING.get(called, ()):
@@ -216,6 +233,12 @@ class Project:
                     if called == "ipu.scopes.ipu_scope":
                         return "ipu_scope"
         return ""
+
+    def comes_to_ipu(self, file, node):
+        """Whether the code around a node is compiled, or is of a graph that will be."""
+        return bool(self.how_compiled(file, node)) or self.ports_graph \
+            and not self.is_outside(file, node) \
+            and not any(one in self.hosted for one in names.parents(node))
 
     def is_outside(self, file, node):
         """Whether a node is in outside_compilation_scope, or in a `with` that places on the CPU."""

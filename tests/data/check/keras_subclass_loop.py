@@ -54,7 +54,7 @@ for epoch in range(2):
     start = time.time()
     train_loss.reset_states()
     for step, (x, y) in enumerate(data.shuffle(100).batch(10)):  #! drop-remainder
-        train_step(x, y)
+        train_step(x, y)  #! feed-without-queue
         if step % 5 == 0:
             print(step, train_loss.result().numpy())
     print(f"epoch {epoch}: {time.time() - start:.1f} s, {float(train_loss.result()):.3f}")

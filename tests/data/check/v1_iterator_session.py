@@ -26,7 +26,7 @@ class Trainer:
         self.loss = tf.losses.sparse_softmax_cross_entropy(labels, logits)
         step = tf.train.get_or_create_global_step()
         rate = tf.train.exponential_decay(0.1, step, 1000, 0.9)
-        self.train_op = tf.train.MomentumOptimizer(rate, 0.9).minimize(self.loss, global_step=step)
+        self.train_op = tf.train.MomentumOptimizer(rate, 0.9).minimize(self.loss, global_step=step)  #! global-step
         tf.summary.scalar("loss", self.loss)
 
     def run(self, steps):

@@ -5,7 +5,7 @@ import ast
 from tremula.check import names
 from tremula.check.names import FUNCTIONS
 from tremula.check.project import ESTIMATORS, names_of
-from tremula.check.rules import rule
+from tremula.check.rules import rule, shapes
 
 
 @rule(
@@ -107,9 +107,11 @@ def _parts(node):
 @rule(
     "feed-without-queue", "warning", "Data fed step by step, without a queue",
     """`session.run(..., feed_dict)` in a loop stops the device at every step: the host copies one
-    batch, waits for the step, and fetches the result.""",
+    batch, waits for the step, and fetches the result. So does a loop over a dataset that gives
+    each batch to a `tf.function`.""",
     """Give the data as a dataset to an `IPUInfeedQueue`, repeat the step on the device with
-    `ipu.loops.repeat`, and take results from an `IPUOutfeedQueue`.""",
+    `ipu.loops.repeat` (in TensorFlow 2 with a `for _ in tf.range(n)` in the `tf.function`), and
+    take results from an `IPUOutfeedQueue`.""",
     """
     import numpy as np
     import tensorflow.compat.v1 as tf
@@ -157,7 +159,32 @@ def fed_loops(project):
         if any(isinstance(leaf, ast.Name) and leaf.id in changed
                or isinstance(leaf, ast.Call)
                for value in given.values for leaf in ast.walk(value)):
-            yield file, feed, "every step waits for the host: feed through an IPUInfeedQueue"
+            yield file, feed, _WAITS
+    yield from _loops_over_datasets(project)
+
+
+_WAITS = "every step waits for the host: feed through an IPUInfeedQueue"
+
+
+def _loops_over_datasets(project):
+    """The first call of a compiled function with the batch of a loop over a dataset."""
+    for file, loop in project.nodes(ast.For):
+        if project.how_compiled(file, loop) or not _gives_batches(project, file, loop.iter):
+            continue
+        batch = {leaf.id for leaf in ast.walk(loop.target) if isinstance(leaf, ast.Name)}
+        for call in ast.walk(loop):
+            if isinstance(call, ast.Call) and _is_step(project, file, call) and any(
+                    isinstance(leaf, ast.Name) and leaf.id in batch
+                    for given in call.args for leaf in ast.walk(given)):
+                yield file, call, _WAITS
+                break
+
+
+def _gives_batches(project, file, node):
+    """Whether a loop's iterable is a dataset, also in enumerate()."""
+    while isinstance(node, ast.Call) and file.called(node) in ("enumerate", "zip") and node.args:
+        node = node.args[0]
+    return shapes.is_dataset(project, file, node)
 
 
 def _trains(file, call):

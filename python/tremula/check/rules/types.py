@@ -70,7 +70,7 @@ def wide_floats(project):
                 and not project.for_ipu:
             continue
         is_layer = called.startswith(("tf.keras.layers.", "tf.layers."))
-        if called in _EDGES or is_layer or project.how_compiled(file, call):
+        if called in _EDGES or is_layer or project.comes_to_ipu(file, call):
             better = f"; use {_WIDE[name]}" if _WIDE[name] else ""
             yield file, node, f"an IPU has no {name}{better}"
     for file, call, called in project.calls():
@@ -142,7 +142,7 @@ def _wide_array(file, node, deep=8):
     """)
 def int64(project):
     for file, call, called, node, name in typed_calls(project):
-        if name == "int64" and (called in _EDGES or project.how_compiled(file, call)):
+        if name == "int64" and (called in _EDGES or project.comes_to_ipu(file, call)):
             edit = rename_type(file, node)
             yield file, node, "int64 becomes int32 on an IPU; say int32", edit
 

@@ -108,15 +108,17 @@ def global_step(project):
     for file, call, called in project.calls():
         name = call.func.attr if isinstance(call.func, ast.Attribute) else ""
         how = project.how_compiled(file, call)
-        if not how or how.endswith("Estimator"):  # an Estimator keeps the step on the CPU
+        if how.endswith("Estimator"):  # which keeps the step on the CPU
             continue
-        if called in ("tf.train.get_or_create_global_step", "tf.train.create_global_step"):
+        if how and called in ("tf.train.get_or_create_global_step",
+                              "tf.train.create_global_step"):
             yield file, call, "this makes the global step on the IPU"
-        elif name in ("minimize", "apply_gradients"):
+        elif name in ("minimize", "apply_gradients") and project.comes_to_ipu(file, call):
             given = names.argument(call, "global_step")
             if given is not None and names.constant(given, 0) is not None \
                     and not isinstance(file.value(given), ast.Constant):
-                yield file, given, f"{name} counts the global step on the IPU"
+                yield file, given, (f"{name} counts the global step on the IPU" if how else
+                                    f"on an IPU, {name} would count the global step there")
 
 
 @rule(

@@ -22,7 +22,7 @@ def main():
 
     optimizer = tf.keras.optimizers.SGD(0.1)
     for x, y in rd.dataset("train", args.batch).take(100):
-        step(x, y)
+        step(x, y)  #! feed-without-queue
 
 
 if __name__ == "__main__":

@@ -69,7 +69,7 @@ class Trainer:
     def run(self) -> None:
         seen = tf.keras.metrics.Mean()
         for n, (x, y) in enumerate(self.data().take(self.cfg.steps)):
-            seen.update_state(self.step(x, y))
+            seen.update_state(self.step(x, y))  #! feed-without-queue
             if n % 50 == 0:
                 tf.print("step", n, "loss", seen.result())
                 seen.reset_state()

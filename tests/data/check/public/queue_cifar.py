@@ -98,7 +98,7 @@ def train():
     tf.summary.scalar('learning_rate', lr)
     opt = tf.train.GradientDescentOptimizer(lr)
     grads = opt.compute_gradients(loss)
-    apply_gradient_op = opt.apply_gradients(grads, global_step=global_step)
+    apply_gradient_op = opt.apply_gradients(grads, global_step=global_step)  #! global-step
     for grad, var in grads:
       if grad is not None:
         tf.summary.histogram(var.op.name + '/gradients', grad)

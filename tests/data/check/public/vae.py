@@ -87,10 +87,10 @@ model = CVAE(2)
 for epoch in range(1, 11):
   start_time = time.time()
   for train_x in train_dataset:
-    train_step(model, train_x, optimizer)
+    train_step(model, train_x, optimizer)  #! feed-without-queue
   end_time = time.time()
   loss = tf.keras.metrics.Mean()
   for test_x in test_dataset:
-    loss(compute_loss(model, test_x))
+    loss(compute_loss(model, test_x))  #! feed-without-queue
   elbo = -loss.result()
   print('Epoch: {}, Test set ELBO: {}, time elapse: {}'.format(epoch, elbo, end_time - start_time))
