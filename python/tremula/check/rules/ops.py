@@ -1,6 +1,7 @@
 """Operations that the device does not have, or whose shape depends on values."""
 
 import ast
+import re
 
 from tremula.check import names
 from tremula.check.absent_ops import ABSENT
@@ -15,6 +16,7 @@ _NO_SHAPE = {"tf.unique": "Unique", "tf.unique_with_counts": "UniqueWithCounts",
              "tf.ragged.constant": "a ragged tensor", "tf.sparse.from_dense": "Where"}
 _HOST_CALLS = ("tf.py_function", "tf.numpy_function", "tf.py_func")
 _SUMMARIES = ("tf.summary.", "tf.contrib.summary.")
+_INPUTS = re.compile("decode|encode|(?<!s)parse|string|file|jpeg|distorted|timestamp")
 
 
 @rule(
@@ -43,8 +45,8 @@ def unsupported(project):
         op = ABSENT.get(called)
         if op is None or called in _HOST_CALLS or called.startswith(_SUMMARIES):
             continue
-        how = project.how_compiled(file, call)
-        if how:
+        if project.how_compiled(file, call) or project.comes_to_ipu(file, call) \
+                and not _INPUTS.search(called):  # which a graph to be ported keeps on the host
             yield file, call, f"{called} is the op {op}, which an IPU does not have"
 
 
@@ -105,7 +107,7 @@ def value_dependent(project):
         if called == "tf.where" and not names.is_open_ended(call) \
                 and len(call.args) + sum(one.arg in ("x", "y") for one in call.keywords) == 1:
             what = "Where of one argument"
-        if what and project.how_compiled(file, call):
+        if what and project.comes_to_ipu(file, call):
             yield file, call, (f"the shape of {called}'s result depends on values ({what}); an IPU "
                                "program is static")
 
@@ -134,7 +136,7 @@ def value_dependent(project):
     """)
 def host_calls(project):
     for file, call, called in project.calls():
-        if called in _HOST_CALLS and project.how_compiled(file, call):
+        if called in _HOST_CALLS and project.comes_to_ipu(file, call):
             yield file, call, f"{called} leaves the compiled part for Python"
 
 

@@ -8,6 +8,10 @@ from tremula.check.rules import add_argument, rule
 DATASET_METHODS = ("map", "shuffle", "repeat", "prefetch", "cache", "take", "skip", "filter",
                    "interleave", "flat_map", "shard", "zip", "with_options", "concatenate",
                    "batch", "padded_batch", "apply", "enumerate", "unbatch", "window")
+_FOLDERS = ("tf.keras.utils.image_dataset_from_directory",
+            "tf.keras.utils.text_dataset_from_directory",
+            "tf.keras.preprocessing.image_dataset_from_directory",
+            "tf.keras.preprocessing.text_dataset_from_directory")
 _TELLING = ("shuffle", "prefetch", "interleave", "flat_map", "map", "padded_batch", "cache")
 
 
@@ -22,9 +26,7 @@ def is_dataset(project, file, node, deep=12):
         return False
     called = file.called(node) or ""
     if called.startswith("tf.data.") and called.split(".")[2].endswith("Dataset") \
-            or called in ("tf.keras.utils.image_dataset_from_directory",
-                          "tf.keras.preprocessing.image_dataset_from_directory",
-                          "tensorflow_datasets.load"):
+            or called in (*_FOLDERS, "tensorflow_datasets.load"):
         return True
     if isinstance(node.func, ast.Attribute) and node.func.attr in DATASET_METHODS:
         if is_dataset(project, file, node.func.value, deep - 1):
@@ -82,8 +84,10 @@ def drop_remainder(project):
             edit = add_argument(file, call, "drop_remainder=True") if given is None else None
             yield file, call.func, (f"{method}() without drop_remainder=True gives batches of "
                                     "unknown size"), edit
-        elif called in ("tf.contrib.data.batch_and_drop_remainder",):
-            continue
+        elif called in _FOLDERS and not _is_mapped_on(call) and names.constant(
+                names.argument(call, "batch_size"), 0) is not None:
+            yield file, call.func, (f"{called.split('.')[-1]}() gives batches of unknown size; add "
+                                    ".unbatch().batch(n, drop_remainder=True)")
         elif called in ("tf.contrib.data.map_and_batch", "tf.data.experimental.map_and_batch") \
                 and names.argument(call, "drop_remainder") is None:
             yield file, call, (f"{called.split('.')[-1]}() without drop_remainder=True gives "

@@ -13,6 +13,8 @@ _TYPED = {"tf.cast": 1, "tf.constant": 1, "tf.zeros": 1, "tf.ones": 1, "tf.place
           "tf.TensorSpec": 1, "tf.keras.Input": 9, "tf.keras.layers.Input": 9, "tf.fill": 9,
           "tf.truncated_normal": 3, "tf.ones_like": 1, "tf.zeros_like": 1, "tf.to_double": 9}
 _EDGES = ("tf.placeholder", "tf.keras.Input", "tf.keras.layers.Input")
+_INPUTS = ("tf.keras.Input", "tf.keras.layers.Input")
+_STATE = ("tf.Variable", "tf.get_variable")
 
 
 def type_name(file, node):
@@ -48,8 +50,9 @@ def typed_calls(project):
 @rule(
     "float64", "error", "float64, or another type that an IPU does not have",
     """An IPU computes with float32 and float16, integers and booleans. Tensors of float64, of
-    complex numbers and of bfloat16 are refused at the device's door.""",
-    "Use float32 (or float16); convert the host's arrays with `astype(np.float32)`.",
+    complex numbers, of bfloat16 and of texts are refused at the device's door.""",
+    """Use float32 (or float16); convert the host's arrays with `astype(np.float32)`, and texts to
+    numbers in the dataset's `map`.""",
     """
     import tensorflow as tf
 
@@ -66,15 +69,24 @@ def typed_calls(project):
     """)
 def wide_floats(project):
     for file, call, called, node, name in typed_calls(project):
+        if called in _INPUTS and name == "string":
+            yield file, node, "an IPU has no texts; turn them into numbers in the dataset's map"
         if name not in _WIDE or called in _EDGES and project.is_outside(file, call) \
                 and not project.for_ipu:
             continue
         is_layer = called.startswith(("tf.keras.layers.", "tf.layers."))
-        if called in _EDGES or is_layer or project.comes_to_ipu(file, call):
+        if called in _EDGES or is_layer or _is_of_state(project, file, call) \
+                or project.comes_to_ipu(file, call):
             better = f"; use {_WIDE[name]}" if _WIDE[name] else ""
             yield file, node, f"an IPU has no {name}{better}"
     for file, call, called in project.calls():
-        if called == "tf.keras.backend.set_floatx":
+        if called in _STATE and _is_of_state(project, file, call):
+            given = names.argument(call, "initial_value", 0)
+            if names.argument(call, "dtype", _TYPED[called]) is None \
+                    and _is_wide(file, file.value(given)):
+                yield file, given, ("this array is of NumPy's float64, and so is the variable; add "
+                                    ".astype(np.float32)")
+        elif called == "tf.keras.backend.set_floatx":
             name = names.constant(names.argument(call, "floatx", 0))
             if name in _WIDE:
                 yield file, call, f"an IPU has no {name}: all layers would be of it"
@@ -89,6 +101,22 @@ _FLOAT64 = ("np.random.rand", "np.random.randn", "np.random.random", "np.random.
             "np.random.uniform", "np.random.random_sample", "np.linspace", "np.zeros", "np.ones")
 
 
+def _is_of_state(project, file, node):
+    """Whether a call makes a variable of a program with a compiled part, or its first value."""
+    return (project.compiled or project.ports_graph) and not project.is_outside(file, node) and any(
+        file.called(one) in _STATE for one in [node, *names.parents(node)]
+        if isinstance(one, ast.Call))
+
+
+def _is_wide(file, value):
+    """Whether an expression makes an array of float64."""
+    while isinstance(value, ast.BinOp):
+        value = value.left
+    return isinstance(value, ast.Call) and file.called(value) in _FLOAT64 \
+        and names.argument(value, "dtype") is None \
+        and not (file.called(value) in ("np.zeros", "np.ones") and len(value.args) > 1)
+
+
 def _wide_array(file, node, deep=8):
     """What makes an array of float64 at the source of a dataset, or None."""
     node = file.value(node) if node is not None else None
@@ -98,10 +126,7 @@ def _wide_array(file, node, deep=8):
             given = node.args[0] if node.args else None
             for one in given.elts if isinstance(given, (ast.Tuple, ast.List)) else [given]:
                 value = file.value(one)
-                if isinstance(value, ast.Call) and file.called(value) in _FLOAT64 \
-                        and names.argument(value, "dtype") is None \
-                        and not (file.called(value) in ("np.zeros", "np.ones")
-                                 and len(value.args) > 1):
+                if _is_wide(file, value):
                     return value
             return None
         if not isinstance(node.func, ast.Attribute) or node.func.attr == "map":
