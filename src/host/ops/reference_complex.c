@@ -45,6 +45,29 @@ bool trm_complex_op_exists(trm_opcode opcode) {
   }
 }
 
+/* As XLA: 1 where the exponent is 0 or the base 1, whatever the other is; a power of 0 is 0 where
+ * the exponent's real part is positive, else NaN. */
+static double complex power(double complex a, double complex b) {
+  if (b == 0.0 || a == 1.0) return 1.0;
+  if (a != 0.0) return cpow(a, b);
+  return creal(b) > 0.0 && isfinite(cimag(b)) ? 0.0 : CMPLX(NAN, NAN);
+}
+
+/* expm1 keeps the real part exact near zero. */
+static double complex exponential_minus_one(double complex a) {
+  const double x = creal(a), y = cimag(a), half_sine = sin(y / 2.0);
+  if (y == 0.0) return CMPLX(expm1(x), y);
+  return CMPLX(expm1(x) * cos(y) - 2.0 * half_sine * half_sine, exp(x) * sin(y));
+}
+
+/* log1p keeps the real part exact where 1 + a is near the circle of radius 1; elsewhere its
+ * operand would overflow or lose the digits of 1 + a. */
+static double complex log_plus_one(double complex a) {
+  const double x = creal(a), y = cimag(a), size = hypot(1.0 + x, y);
+  const bool is_far = size < 0.5 || size > 2.0;
+  return CMPLX(is_far ? log(size) : 0.5 * log1p(x * (2.0 + x) + y * y), atan2(y, 1.0 + x));
+}
+
 trm_value trm_complex_op_apply(const trm_scalar_op *op, const trm_value *operands) {
   trm_value result = {{0}, 0.0};
   const double complex a = CMPLX(operands[0].f, operands[0].imag);
@@ -65,7 +88,7 @@ trm_value trm_complex_op_apply(const trm_scalar_op *op, const trm_value *operand
     case TRM_OP_SUBTRACT: z = a - b; break;
     case TRM_OP_MULTIPLY: z = a * b; break;
     case TRM_OP_DIVIDE: z = a / b; break;
-    case TRM_OP_POWER: z = a == 0.0 ? (b == 0.0 ? 1.0 : 0.0) : cpow(a, b); break;
+    case TRM_OP_POWER: z = power(a, b); break;
     case TRM_OP_ATAN2: /* the angle of b + i a, where both may be complex */
       z = -I * clog((b + I * a) / csqrt(a * a + b * b));
       break;
@@ -83,17 +106,9 @@ trm_value trm_complex_op_apply(const trm_scalar_op *op, const trm_value *operand
     case TRM_OP_TAN: z = ctan(a); break;
     case TRM_OP_TANH: z = ctanh(a); break;
     case TRM_OP_EXPONENTIAL: z = cexp(a); break;
-    case TRM_OP_EXPONENTIAL_MINUS_ONE: { /* expm1 keeps the real part exact near zero */
-      const double half_sine = sin(cimag(a) / 2.0), real = expm1(creal(a));
-      z = CMPLX(real * cos(cimag(a)) - 2.0 * half_sine * half_sine, exp(creal(a)) * sin(cimag(a)));
-      break;
-    }
+    case TRM_OP_EXPONENTIAL_MINUS_ONE: z = exponential_minus_one(a); break;
     case TRM_OP_LOG: z = clog(a); break;
-    case TRM_OP_LOG_PLUS_ONE: {
-      const double x = creal(a), y = cimag(a);
-      z = CMPLX(0.5 * log1p(x * (2.0 + x) + y * y), atan2(y, 1.0 + x));
-      break;
-    }
+    case TRM_OP_LOG_PLUS_ONE: z = log_plus_one(a); break;
     case TRM_OP_LOGISTIC: z = 1.0 / (1.0 + cexp(-a)); break;
     case TRM_OP_SQRT: z = csqrt(a); break;
     case TRM_OP_RSQRT: z = 1.0 / csqrt(a); break;

@@ -51,9 +51,10 @@ trm_status trm_scalar_op_create(const trm_module *module, const trm_computation 
 /* ---- Comparing ------------------------------------------------------------------------------ */
 
 /* The bits of a float as an integer in the order of IEEE's totalOrder: -NaN < -inf < ... < -0 < +0
- * < ... < inf < NaN. */
+ * < ... < inf < NaN. f8e8m0fnu has no sign. */
 static int64_t total_order_key(trm_dtype dtype, trm_value value) {
   const int bits = trm_dtype_bits(dtype);
+  if (dtype == TRM_F8E8M0FNU) return (int64_t)trm_value_bits(dtype, value);
   const int64_t raw = (int64_t)(trm_value_bits(dtype, value) << (64 - bits)) >> (64 - bits);
   return raw < 0 ? raw ^ INT64_MAX : raw;
 }

@@ -81,8 +81,12 @@ static inline void case_pack(trm_dtype dtype, void *to, int64_t i, double number
       break;
     }
     case TRM_F32: ((float *)to)[i] = (float)number; break;
-    case TRM_F64: ((double *)to)[i] = number; break;
+    case TRM_F64:
+    case TRM_C128: ((double *)to)[i] = number; break;
     case TRM_C64: /* i counts real and imaginary parts */ ((float *)to)[i] = (float)number; break;
+    case TRM_F8E8M0FNU: /* a power of two, or NaN */
+      ((uint8_t *)to)[i] = isnan(number) ? 0xff : (uint8_t)(ilogb(number) + 127);
+      break;
     default: fail_msg("no packing for this type");
   }
 }
@@ -111,9 +115,16 @@ static inline double case_unpack(trm_dtype dtype, const void *from, int64_t i) {
     }
     case TRM_F32:
     case TRM_C64: return (double)((const float *)from)[i];
-    case TRM_F64: return ((const double *)from)[i];
+    case TRM_F64:
+    case TRM_C128: return ((const double *)from)[i];
     default: fail_msg("no unpacking for this type"); return 0.0;
   }
+}
+
+/* Of numbers: a complex one has two. */
+static inline int64_t case_count(const trm_shape *shape) {
+  const bool is_complex = shape->dtype == TRM_C64 || shape->dtype == TRM_C128;
+  return trm_shape_count(shape) * (is_complex ? 2 : 1);
 }
 
 /* Adds a parameter with these bytes. */
@@ -135,7 +146,7 @@ static inline trm_index case_input(test_case *c, trm_dtype dtype, int32_t rank, 
                                    const double *numbers) {
   const trm_index index = case_input_bytes(c, dtype, rank, dims, NULL);
   const trm_shape shape = case_shape(c, dtype, rank, dims);
-  const int64_t count = trm_shape_count(&shape) * (dtype == TRM_C64 ? 2 : 1);
+  const int64_t count = case_count(&shape);
   for (int64_t i = 0; i < count; ++i) {
     case_pack(dtype, c->input_data[c->num_inputs - 1], i, numbers[i]);
   }
@@ -300,7 +311,7 @@ static inline void case_run(test_case *c, trm_instruction prototype, trm_shape s
 static inline void case_expect(test_case *c, uint32_t result, const double *expected,
                                double tolerance) {
   const trm_dtype dtype = c->shapes[result].dtype;
-  const int64_t count = trm_shape_count(&c->shapes[result]) * (dtype == TRM_C64 ? 2 : 1);
+  const int64_t count = case_count(&c->shapes[result]);
   for (int64_t i = 0; i < count; ++i) {
     const double got = case_unpack(dtype, c->results[result], i), want = expected[i];
     bool same;

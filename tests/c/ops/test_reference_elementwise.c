@@ -622,6 +622,8 @@ static void test_compare(void **unused) {
       {TRM_F32, TRM_CMPTYPE_TOTALORDER, NAN, NAN, 0x15},
       {TRM_F32, TRM_CMPTYPE_TOTALORDER, -3, -2, 0x32},
       {TRM_F16, TRM_CMPTYPE_TOTALORDER, -0.0, 0.0, 0x32},
+      {TRM_F8E8M0FNU, TRM_CMPTYPE_TOTALORDER, 0.5, 256, 0x32},
+      {TRM_F8E8M0FNU, TRM_CMPTYPE_TOTALORDER, NAN, 256, 0x0e},
       {TRM_F16, TRM_CMPTYPE_DEFAULT, 2, -2, 0x0e},
       {TRM_BF16, TRM_CMPTYPE_DEFAULT, 2, 2, 0x15},
       {TRM_S32, TRM_CMPTYPE_SIGNED, -1, 1, 0x32},
@@ -781,6 +783,38 @@ static void test_complex(void **unused) {
   case_end(&c);
 }
 
+/* Infinities, zeros, a logarithm near its pole, and one of a number whose square overflows. */
+static void test_complex_edges(void **unused) {
+  (void)unused;
+  static const struct {
+    trm_opcode opcode;
+    double a[2], b[2], want[2];
+  } rows[] = {
+      {TRM_OP_EXPONENTIAL_MINUS_ONE, {INF, 0}, {0, 0}, {INF, 0}},
+      {TRM_OP_EXPONENTIAL_MINUS_ONE, {NAN, -0.0}, {0, 0}, {NAN, -0.0}},
+      {TRM_OP_EXPONENTIAL_MINUS_ONE, {1e-30, 1e-30}, {0, 0}, {1e-30, 1e-30}},
+      {TRM_OP_LOG_PLUS_ONE, {-1, 1e-30}, {0, 0}, {-69.07755278982137, 1.5707963267948966}},
+      {TRM_OP_LOG_PLUS_ONE, {1e-30, 1e-30}, {0, 0}, {1e-30, 1e-30}},
+      {TRM_OP_LOG_PLUS_ONE, {1e200, 0}, {0, 0}, {460.51701859880916, 0}},
+      {TRM_OP_LOG_PLUS_ONE, {-1, 0}, {0, 0}, {-INF, 0}},
+      {TRM_OP_POWER, {NAN, INF}, {0, 0}, {1, 0}},
+      {TRM_OP_POWER, {1, 0}, {NAN, 3}, {1, 0}},
+      {TRM_OP_POWER, {0, 0}, {0, 0}, {1, 0}},
+      {TRM_OP_POWER, {0, 0}, {0.5, -7}, {0, 0}},
+      {TRM_OP_POWER, {0, 0}, {-2, 0}, {NAN, NAN}},
+  };
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; ++i) {
+    test_case c;
+    case_begin(&c);
+    case_input(&c, TRM_C128, 0, NULL, rows[i].a);
+    if (rows[i].opcode == TRM_OP_POWER) case_input(&c, TRM_C128, 0, NULL, rows[i].b);
+    case_run(&c, (trm_instruction){.opcode = rows[i].opcode}, case_shape(&c, TRM_C128, 0, NULL));
+    print_message("row %zu\n", i);
+    case_expect(&c, 0, rows[i].want, 1e-14);
+    case_end(&c);
+  }
+}
+
 static void test_refusals(void **unused) {
   (void)unused;
   test_case c;
@@ -889,8 +923,8 @@ int main(void) {
       cmocka_unit_test(test_wide_integers),    cmocka_unit_test(test_compare),
       cmocka_unit_test(test_select_and_clamp), cmocka_unit_test(test_reduce_precision),
       cmocka_unit_test(test_bitcast_convert),  cmocka_unit_test(test_complex),
-      cmocka_unit_test(test_refusals),         cmocka_unit_test(test_empty_and_map),
-      cmocka_unit_test(test_fusion),
+      cmocka_unit_test(test_complex_edges),    cmocka_unit_test(test_refusals),
+      cmocka_unit_test(test_empty_and_map),    cmocka_unit_test(test_fusion),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
