@@ -195,12 +195,39 @@ static trm_status parse_opcode(trm_parser *parser, trm_opcode *out_opcode,
   return TRM_OK;
 }
 
-/* Constants, parameters and iota cannot do without their shape; the numbers of replicas and
- * partitions have one. */
+/* The opcodes whose shape follows from nothing else. */
+static bool needs_shape(trm_opcode opcode) {
+  switch (opcode) {
+    case TRM_OP_ALL_GATHER:
+    case TRM_OP_ALL_GATHER_START:
+    case TRM_OP_ASYNC_START:
+    case TRM_OP_BITCAST:
+    case TRM_OP_BITCAST_CONVERT:
+    case TRM_OP_BROADCAST:
+    case TRM_OP_COLLECTIVE_PERMUTE_START:
+    case TRM_OP_CONSTANT:
+    case TRM_OP_CONVERT:
+    case TRM_OP_COPY_START:
+    case TRM_OP_CUSTOM_CALL:
+    case TRM_OP_DYNAMIC_RESHAPE:
+    case TRM_OP_INFEED:
+    case TRM_OP_IOTA:
+    case TRM_OP_PARAMETER:
+    case TRM_OP_RECV:
+    case TRM_OP_REDUCE_SCATTER:
+    case TRM_OP_RESHAPE:
+    case TRM_OP_RNG:
+    case TRM_OP_RNG_BIT_GENERATOR:
+    case TRM_OP_RNG_GET_AND_UPDATE_STATE:
+    case TRM_OP_SCAN:
+    case TRM_OP_STOCHASTIC_CONVERT: return true;
+    default: return false;
+  }
+}
+
 static trm_status check_has_shape(trm_parser *parser, const trm_pending_instruction *pending) {
   const trm_opcode opcode = pending->instruction.opcode;
-  if (!pending->has_shape && trm_opcode_class_of(opcode) == TRM_CLASS_SOURCE &&
-      opcode != TRM_OP_PARTITION_ID && opcode != TRM_OP_REPLICA_ID) {
+  if (!pending->has_shape && needs_shape(opcode)) {
     return trm_lexer_fail(&parser->lexer, pending->at, "%s needs its shape, as in `f32[2] %s(...)`",
                           trm_opcode_name(opcode), trm_opcode_name(opcode));
   }
@@ -244,6 +271,7 @@ static trm_status parse_call(trm_reader *r, trm_pending_computation *computation
   if (!trm_attribute_make_blocks(&parser->module->arena, instruction)) {
     FAIL_NO_MEMORY("an instruction");
   }
+  instruction->largest = instruction->opcode == TRM_OP_TOPK; /* unless the text says otherwise */
   TRY(parse_operands(r, computation, depth, pending));
   if (depth == 0) TRY(parse_attributes(parser, pending));
   const int arity = trm_opcode_arity(instruction->opcode);

@@ -274,9 +274,19 @@ static trm_comparison_type default_comparison(trm_dtype dtype) {
   }
 }
 
+/* What XLA's reader wants to see, also empty: the lists of a gather or scatter but those of
+ * batches; and `largest`, which is true where a text has none. */
+static bool is_always_printed(const trm_attribute *attribute) {
+  const bool is_indexed = attribute->owner == OWNER_gather || attribute->owner == OWNER_scatter;
+  return (is_indexed && attribute->kind == KIND_DIMS &&
+          strstr(attribute->name, "batching") == NULL) ||
+         strcmp(attribute->name, "largest") == 0;
+}
+
 /* Whether an optional attribute says anything. */
 static bool is_set(const trm_attribute *attribute, const trm_instruction *instruction,
                    const void *place) {
+  if (is_always_printed(attribute)) return true;
   switch (attribute->kind) {
     case KIND_BOOLEAN: return *(const bool *)place;
     case KIND_DIMS:

@@ -70,6 +70,8 @@ static const wrong_text wrong_texts[] = {
     {BODY("x = f32[2]{0,1} parameter(0)"), "a layout of 2 dimensions for a shape of 1"},
     {BODY("x = f32[2,2]{0,0} parameter(0)"), "a layout is not a permutation"},
     {BODY("x = parameter(0)"), "line 3, column 3: parameter needs its shape"},
+    {BODY(PARAMETERS "x = convert(p)"), "line 4, column 3: convert needs its shape"},
+    {BODY(PARAMETERS "x = broadcast(p), dimensions={0,1}"), "broadcast needs its shape"},
     {BODY("x = f32[2] parameter(-1)"), "the parameter number -1 is negative"},
     {BODY("x = f32[1000000000] constant({...})"),
      "line 3, column 32: the values of this constant were left out"},

@@ -262,6 +262,22 @@ static void test_what_follows_from_others(void **state) {
       "dimensions={1}, num_carries=2, to_apply");
 }
 
+/* What XLA's reader asks for or takes for another value is printed, also where it says little. */
+static void test_printed_for_xla(void **state) {
+  (void)state;
+  expect_read("HloModule m\nENTRY e {\n  x = f32[4,6] parameter(0)\n"
+              "  ROOT t = topk(x), k=2\n}",
+              "topk(f32[4,6]{1,0} %x), k=2, largest=true\n");
+  expect_read("HloModule m\nENTRY e {\n  x = f32[4,6] parameter(0)\n"
+              "  ROOT t = topk(x), k=2, largest=false\n}",
+              ", k=2, largest=false\n");
+  expect_read("HloModule m\nENTRY e {\n  x = f32[4,6] parameter(0)\n  i = s32[4,1] parameter(1)\n"
+              "  ROOT g = gather(x, i), offset_dims={1}, collapsed_slice_dims={}, "
+              "start_index_map={1}, operand_batching_dims={0}, start_indices_batching_dims={0}, "
+              "index_vector_dim=1, slice_sizes={1,2}\n}",
+              "offset_dims={1}, collapsed_slice_dims={}, start_index_map={1}, operand_b");
+}
+
 /* What is read and not supported is named, and is no mistake of syntax. */
 static void test_named_refusals(void **state) {
   (void)state;
@@ -297,6 +313,7 @@ int main(void) {
                                      cmocka_unit_test(test_one_value_for_an_array),
                                      cmocka_unit_test(test_orders),
                                      cmocka_unit_test(test_what_follows_from_others),
+                                     cmocka_unit_test(test_printed_for_xla),
                                      cmocka_unit_test(test_named_refusals),
                                      cmocka_unit_test(test_nested_instructions),
                                      cmocka_unit_test(test_without_header),
