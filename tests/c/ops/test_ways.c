@@ -83,9 +83,10 @@ static void write_dot(const dot_case *from, FILE *to) {
 }
 
 static void write_layer(const layer_case_row *layer, FILE *to) {
+  static const char *const forms[] = {"", " data gradient", " weight gradient"};
   for (int form = 0; form < 3; ++form) {
     const convolution_case from = layer_case(layer, 8, form);
-    fprintf(to, "%s", from.name);
+    fprintf(to, "%s%s", from.name, forms[form]);
     for (int i = 0; i < 3; ++i) {
       linear_case c;
       linear_case_convolution(&c, &from, dtypes[i]);
