@@ -1,7 +1,7 @@
-/* Products of matrices of floats or halves, for few rows or short sums with AVX2 and for right
- * sides that stay in a cache with AVX-512, where oneDNN's sgemm spends much of its time on packing.
- * The right side is packed in panels of some columns, in each run or once for many runs, or read
- * where it is.
+/* Products of matrices, where oneDNN's sgemm spends much of its time on packing: with AVX2 of
+ * floats, with few rows or short sums; with AVX-512 of floats or halves, with a right side that
+ * stays in a cache. The right side is packed in panels of some columns, in each run or once for
+ * many runs, or read where it is.
  *
  * Each sum is a chain of fused multiply-adds in the order of the contracted dimension. So neither
  * panels nor tiles nor threads change a bit, and packed weights give what plain ones give. */
