@@ -7,7 +7,8 @@ import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 DOCUMENTS = [path for pattern in ("*.md", "docs/**/*.md", "examples/**/*.md", "tests/**/*.md",
-                                  "bench/**/*.md", "course/*.md")
+                                  "bench/**/*.md", "course/*.md", "src/*.md", "src/host/*.md",
+                                  "src/ipu/*.md", "src/tf/*.md")
              for path in sorted(ROOT.glob(pattern))]
 FOLDERS = "src|include|tools|python|tests|docs|bench|scripts|cmake|data|examples"
 SOURCE_FOLDERS = ("src", "include", "tools", "python", "bench", "scripts", "cmake", "tests/c")
