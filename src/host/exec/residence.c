@@ -197,7 +197,7 @@ static trm_status settle_output(trm_residence *r, uint32_t s, const bool *stays,
 trm_status trm_residence_end(trm_residence *r, trm_status status, const bool *stays,
                              trm_error *error) {
   const trm_schedule *schedule = r->schedule;
-  status = trm_residence_give(r, NULL, status, error);
+  status = trm_residence_flush_outfeeds(r, NULL, status, error);
   status = await_all(r, status, error);
   for (uint32_t s = 0; s < schedule->num_slots; ++s) {
     const trm_slot *slot = &schedule->slots[s];

@@ -12,8 +12,8 @@
 #include "host/schedule/schedule.h"
 
 enum {
-  TRM_RUNS_AHEAD = 2, /* regions that may be under way when the next one starts */
-  TRM_MOST_HELD = 64  /* arrays of an element that an outfeed gets later */
+  TRM_RUNS_AHEAD = 2,   /* regions that may be under way when the next one starts */
+  TRM_MOST_PENDING = 64 /* arrays of an element that an outfeed gets later */
 };
 
 typedef struct trm_resident {
@@ -22,7 +22,7 @@ typedef struct trm_resident {
   bool is_stale;           /* the host's memory does not have the contents */
 } trm_resident;
 
-typedef struct trm_held trm_held; /* an element of an outfeed */
+typedef struct trm_pending_element trm_pending_element; /* an element of an outfeed */
 
 typedef struct trm_residence {
   const trm_schedule *schedule;
@@ -30,7 +30,7 @@ typedef struct trm_residence {
   uint32_t replica;
   void *const *places;                         /* by slot: the host's memory in this run */
   trm_device_event *under_way[TRM_RUNS_AHEAD]; /* the oldest first; NULL: none */
-  trm_held *held;                              /* the oldest first */
+  trm_pending_element *pending;                /* the oldest first */
   uint64_t arrays_up, bytes_up, arrays_down, bytes_down; /* in this run */
   trm_resident slots[];                                  /* by slot; of representatives only */
 } trm_residence;
@@ -57,15 +57,16 @@ bool trm_residence_copy(trm_residence *residence, const trm_step *step);
 /* call: the step's. `waits`: for its end, to be timed. */
 trm_status trm_residence_run(trm_residence *residence, const trm_step *step,
                              const trm_kernel_call *call, bool waits, trm_error *error);
-/* held.c: an element of an outfeed, of at most TRM_MOST_HELD arrays, is given to it later, so that
- * the next element of a feed is copied while this one is computed. */
-trm_status trm_residence_hold(trm_residence *residence, trm_outfeed *outfeed, const trm_step *step,
-                              const void *const *operands, trm_error *error);
-/* Waits for what is held for an outfeed (NULL: for all), and gives it and what is older, also after
- * a failure (`status`). Gives the first failure. */
-trm_status trm_residence_give(trm_residence *residence, const trm_outfeed *outfeed,
-                              trm_status status, trm_error *error);
-/* After a run: gives what is held, also after a failure, and waits for all of it. Outputs come
+/* pending_outfeeds.c: an element of an outfeed, of at most TRM_MOST_PENDING arrays, is given to it
+ * later, so that the next element of a feed is copied while this one is computed. */
+trm_status trm_residence_defer_outfeed(trm_residence *residence, trm_outfeed *outfeed,
+                                       const trm_step *step, const void *const *operands,
+                                       trm_error *error);
+/* Waits for what is pending for an outfeed (NULL: for all), and gives it and what is older, also
+ * after a failure (`status`). Gives the first failure. */
+trm_status trm_residence_flush_outfeeds(trm_residence *residence, const trm_outfeed *outfeed,
+                                        trm_status status, trm_error *error);
+/* After a run: gives what is pending, also after a failure, and waits for all of it. Outputs come
  * home, but those with stays[number] stay, for trm_fetch_resident. */
 trm_status trm_residence_end(trm_residence *residence, trm_status status, const bool *stays,
                              trm_error *error);

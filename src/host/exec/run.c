@@ -265,21 +265,21 @@ static bool is_copy(const runner *r, const trm_step *step) {
 static trm_status order_outfeeds(const runner *r, const trm_step *step, trm_error *error) {
   const trm_engine *engine = r->engine;
   trm_residence *residence = r->replica->residence;
-  if (residence->held == NULL) return TRM_OK;
+  if (residence->pending == NULL) return TRM_OK;
   if (step->kind == TRM_STEP_OUTFEED) {
-    return trm_residence_give(residence, engine->outfeeds[step->feed], TRM_OK, error);
+    return trm_residence_flush_outfeeds(residence, engine->outfeeds[step->feed], TRM_OK, error);
   }
   const bool blocks = step->kind == TRM_STEP_INFEED && engine->infeeds[step->feed] != NULL &&
                       trm_infeed_is_empty(engine->infeeds[step->feed]);
   const bool asks = step->kind == TRM_STEP_HOST_CALL ||
                     (step->kind == TRM_STEP_KERNEL &&
                      trm_instruction_has_side_effect(r->schedule->module, instruction_of(r, step)));
-  return blocks || asks ? trm_residence_give(residence, NULL, TRM_OK, error) : TRM_OK;
+  return blocks || asks ? trm_residence_flush_outfeeds(residence, NULL, TRM_OK, error) : TRM_OK;
 }
 
-static bool may_hold(const runner *r, const trm_step *step) {
+static bool may_defer(const runner *r, const trm_step *step) {
   return step->kind == TRM_STEP_OUTFEED && r->replica->exchange == NULL && r->times == NULL &&
-         r->engine->outfeeds[step->feed] != NULL && step->num_operands <= TRM_MOST_HELD;
+         r->engine->outfeeds[step->feed] != NULL && step->num_operands <= TRM_MOST_PENDING;
 }
 
 /* The same where some values are on an accelerator. */
@@ -296,9 +296,9 @@ static trm_status run_resident(const runner *r, uint32_t i, seeds seed, trm_erro
     return note_step(r, step, status, error);
   }
   TRY(order_outfeeds(r, step, error));
-  if (may_hold(r, step)) {
-    TRY(trm_residence_hold(residence, r->engine->outfeeds[step->feed], step,
-                           r->replica->calls[i].operands, error));
+  if (may_defer(r, step)) {
+    TRY(trm_residence_defer_outfeed(residence, r->engine->outfeeds[step->feed], step,
+                                    r->replica->calls[i].operands, error));
     trm_residence_wrote(residence, step);
     return TRM_OK;
   }
