@@ -15,18 +15,18 @@ static int watchers;
 static bool is_installed;
 static struct sigaction before; /* written only while the plugin's handler is not installed */
 static atomic_uint count;
-static atomic_bool is_left_alone; /* the process handles interrupts itself */
-static bool is_watched_for_main;  /* under the lock */
-static atomic_bool is_ending;     /* between trm_tf_interrupt_runs and _resume */
+static atomic_bool has_own_handler; /* the process handles interrupts itself */
+static bool is_watched_for_main;    /* under the lock */
+static atomic_bool is_ending;       /* between trm_tf_interrupt_runs and _resume */
 
 /* The state is one word, because the handler may run in any thread: a signal that arrives while the
- * main thread releases is either held or passed on, and never both or neither. */
+ * main thread releases is either deferred or passed on, and never both or neither. */
 enum {
-  FREE,
-  HOLDS,   /* the main thread is in TensorFlow */
-  HAS_ONE, /* and a SIGINT has arrived since */
+  AT_ONCE,
+  DEFERRED, /* the main thread is in TensorFlow */
+  PENDING,  /* and a SIGINT has arrived since */
 };
-static atomic_int held;
+static atomic_int delivery;
 
 /* The limit of runs that can be interrupted at once. */
 enum { MAX_RUNS = 64 };
@@ -54,12 +54,12 @@ static void cancel_running(bool own_ops_too) {
 
 static void on_interrupt(int number, siginfo_t *info, void *context) {
   atomic_fetch_add(&cancelling, 1);
-  int expected = HOLDS; /* set before anything is cancelled, because new runs check it */
-  const bool is_held =
-      atomic_compare_exchange_strong(&held, &expected, HAS_ONE) || expected == HAS_ONE;
-  if (is_held || !atomic_load(&is_left_alone)) cancel_running(is_held);
+  int expected = DEFERRED; /* set before anything is cancelled, because new runs check it */
+  const bool is_deferred =
+      atomic_compare_exchange_strong(&delivery, &expected, PENDING) || expected == PENDING;
+  if (is_deferred || !atomic_load(&has_own_handler)) cancel_running(is_deferred);
   atomic_fetch_sub(&cancelling, 1);
-  if (is_held) return;
+  if (is_deferred) return;
   if (before.sa_flags & SA_SIGINFO) before.sa_sigaction(number, info, context);
   else before.sa_handler(number);
 }
@@ -107,7 +107,7 @@ int32_t trm_tf_interrupt_is_watched(void) {
 }
 
 bool trm_tf_interrupt_is_due(void) {
-  return atomic_load(&held) == HAS_ONE || atomic_load(&is_ending);
+  return atomic_load(&delivery) == PENDING || atomic_load(&is_ending);
 }
 
 static bool is_main_thread(void) { return syscall(SYS_gettid) == getpid(); }
@@ -156,7 +156,7 @@ void trm_tf_interrupt_forked(void) {
   pthread_mutex_init(&lock, NULL); /* the thread that held it does not exist in the child */
   for (int i = 0; i < MAX_RUNS; ++i) atomic_store(&running[i], NULL);
   atomic_store(&cancelling, 0);
-  atomic_store(&held, FREE);
+  atomic_store(&delivery, AT_ONCE);
   atomic_store(&is_ending, false);
   struct sigaction present;
   if (sigaction(SIGINT, NULL, &present) == 0 && is_ours(&present)) sigaction(SIGINT, &before, NULL);
@@ -183,7 +183,7 @@ void trm_tf_session_cancel(uint64_t session) {
   pthread_mutex_unlock(&lock);
 }
 
-void trm_tf_interrupt_cancels(int32_t wanted) { atomic_store(&is_left_alone, wanted == 0); }
+void trm_tf_interrupt_cancels(int32_t wanted) { atomic_store(&has_own_handler, wanted == 0); }
 
 /* Starts or ends the watch for the main thread; repeated calls do nothing. */
 static void watch_for_main(bool wanted) {
@@ -195,18 +195,18 @@ static void watch_for_main(bool wanted) {
   if (changes && !wanted) trm_tf_interrupt_unwatch();
 }
 
-void trm_tf_interrupt_hold(void) {
+void trm_tf_interrupt_defer(void) {
   watch_for_main(true);
-  int expected = FREE;
-  atomic_compare_exchange_strong(&held, &expected, HOLDS);
+  int expected = AT_ONCE;
+  atomic_compare_exchange_strong(&delivery, &expected, DEFERRED);
 }
 
 int32_t trm_tf_interrupt_release(void) {
-  const bool has_one = atomic_exchange(&held, FREE) == HAS_ONE;
+  const bool is_pending = atomic_exchange(&delivery, AT_ONCE) == PENDING;
   /* A handler in another thread must not cancel later runs. */
   while (atomic_load(&cancelling) > 0) sched_yield();
   watch_for_main(false);
-  return has_one;
+  return is_pending;
 }
 
 void trm_tf_interrupt_runs(void) {

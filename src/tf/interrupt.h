@@ -6,8 +6,8 @@
  * - The process has a handler of its own. It gets the signal, and nothing is cancelled
  * (trm_tf_interrupt_cancels).
  * - The handler is Python's, and a session's run blocks the main thread. Runs are cancelled. The
- * signal is held until that run has returned, because TensorFlow makes a RuntimeError of an
- * exception that arrives while it reports another one (trm_tf_interrupt_hold).
+ * signal is deferred until that run has returned, because TensorFlow makes a RuntimeError of an
+ * exception that arrives while it reports another one (trm_tf_interrupt_defer).
  * - The handler is Python's, and the main thread does something else. Runs are cancelled, except an
  * op that the main thread itself runs, which ends soon. Python gets the signal. */
 #ifndef TREMULA_TF_INTERRUPT_H_
@@ -37,12 +37,12 @@ void trm_tf_interrupt_forked(void);
 
 /* ---- For Python ---- */
 
-/* Sets whether SIGINT cancels runs (the default) or is left to the process's handler. */
+/* Sets whether SIGINT cancels runs (the default) or belongs to the process's handler. */
 TRM_TF_API void trm_tf_interrupt_cancels(int32_t wanted);
-/* Until trm_tf_interrupt_release the main thread is in TensorFlow, and SIGINT is held. */
-TRM_TF_API void trm_tf_interrupt_hold(void);
-/* Returns whether a SIGINT was held; the caller raises KeyboardInterrupt then. May be called
- * without a hold. */
+/* Until trm_tf_interrupt_release the main thread is in TensorFlow, and SIGINT is deferred. */
+TRM_TF_API void trm_tf_interrupt_defer(void);
+/* Returns whether a SIGINT was pending; the caller raises KeyboardInterrupt then. May be called
+ * without trm_tf_interrupt_defer. */
 TRM_TF_API int32_t trm_tf_interrupt_release(void);
 /* Sets the session for which this thread calls TensorFlow: nodes that TensorFlow makes belong to
  * it. 0: none. Returns the previous one. */

@@ -85,10 +85,10 @@ static void test_signals(void **state) {
   (void)state;
   struct sigaction own = {.sa_handler = handle}, before;
   sigaction(SIGINT, &own, &before);
-  for (int hold = 0; hold < 2; ++hold) {
+  for (int defers = 0; defers < 2; ++defers) {
     num_handled = 0;
     worker w;
-    if (hold) trm_tf_interrupt_hold();
+    if (defers) trm_tf_interrupt_defer();
     begin(&w, 0, endless);
     while (!trm_tf_interrupt_is_watched() && !w.is_over) usleep(1000);
     int sent = 0;
@@ -100,12 +100,12 @@ static void test_signals(void **state) {
     char text[256];
     trm_tf_site *site = node_of(times(3, text), NULL);
     TF_Code code;
-    run_node(site, &code); /* held: nothing begins before it is let go */
-    assert_int_equal(code, hold ? TF_CANCELLED : TF_OK);
-    assert_int_equal(trm_tf_interrupt_release(), hold);
+    run_node(site, &code); /* deferred: nothing begins before the release */
+    assert_int_equal(code, defers ? TF_CANCELLED : TF_OK);
+    assert_int_equal(trm_tf_interrupt_release(), defers);
     assert_true(run_node(site, NULL) == 3);
     trm_tf_site_free(site);
-    if (hold) assert_int_equal(num_handled, 0);
+    if (defers) assert_int_equal(num_handled, 0);
     else assert_true(num_handled == sent);
   }
   assert_false(trm_tf_interrupt_is_watched());
@@ -121,9 +121,9 @@ static void *send_signals(void *argument) {
   return NULL;
 }
 
-/* A signal that another thread handles while the main one lets go: it is held or handed on, and
- * nothing of it is left. */
-static void test_signals_while_letting_go(void **state) {
+/* A signal that another thread handles while the main one releases: it is deferred or passed on,
+ * and nothing of it remains. */
+static void test_signals_while_releasing(void **state) {
   (void)state;
   struct sigaction own = {.sa_handler = handle}, before;
   sigaction(SIGINT, &own, &before);
@@ -131,16 +131,16 @@ static void test_signals_while_letting_go(void **state) {
   atomic_bool is_over = false;
   pthread_t thread;
   assert_int_equal(pthread_create(&thread, NULL, send_signals, &is_over), 0);
-  int num_left = 0;
+  int num_pending = 0;
   while (!is_over) {
-    trm_tf_interrupt_hold();
+    trm_tf_interrupt_defer();
     trm_tf_interrupt_release();
-    num_left += trm_tf_interrupt_is_due();
+    num_pending += trm_tf_interrupt_is_due();
   }
   pthread_join(thread, NULL);
   trm_tf_interrupt_unwatch();
   sigaction(SIGINT, &before, NULL);
-  assert_int_equal(num_left, 0);
+  assert_int_equal(num_pending, 0);
   char text[256];
   trm_tf_site *site = node_of(times(3, text), NULL);
   assert_true(run_node(site, NULL) == 3);
@@ -171,6 +171,6 @@ static int configure_all(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_sessions), cmocka_unit_test(test_signals),
-      cmocka_unit_test(test_signals_while_letting_go), cmocka_unit_test(test_forked)};
+      cmocka_unit_test(test_signals_while_releasing), cmocka_unit_test(test_forked)};
   return cmocka_run_group_tests(tests, configure_all, NULL);
 }

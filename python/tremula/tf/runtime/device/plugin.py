@@ -101,7 +101,7 @@ _SIGNATURES = {
     "trm_tf_forked": (None, []),
     "trm_tf_host_error": (None, [ctypes.POINTER(HostRequest), _int, _text]),
     "trm_tf_interrupt_cancels": (None, [_int]),
-    "trm_tf_interrupt_hold": (None, []),
+    "trm_tf_interrupt_defer": (None, []),
     "trm_tf_interrupt_is_watched": (_int, []),
     "trm_tf_interrupt_release": (_int, []),
     "trm_tf_interrupt_resume": (None, []),

@@ -69,11 +69,11 @@ def install():
 
 def _forget_threads():
     """A forked process does not have its parent's threads and calls."""
-    global _lock, _is_holding
+    global _lock, _is_deferring
     _lock = threading.Lock()
     _idle.clear()
     _in_threads.clear()
-    _is_holding = False
+    _is_deferring = False
     host_calls.forget_runs()
     plugin.library().trm_tf_forked()
     eager.keep_context()
@@ -105,8 +105,8 @@ def _in_session(call):
 
 def _interruptible(call, is_partial=False):
     library = plugin.library()
-    cancels, hold, release = (library.trm_tf_interrupt_cancels, library.trm_tf_interrupt_hold,
-                              library.trm_tf_interrupt_release)
+    cancels, defer, release = (library.trm_tf_interrupt_cancels, library.trm_tf_interrupt_defer,
+                               library.trm_tf_interrupt_release)
     call = _telling_of_partial_runs(_in_session(call), is_partial)
 
     @functools.wraps(call)
@@ -120,10 +120,10 @@ def _interruptible(call, is_partial=False):
             return _in_thread(call, arguments, keywords)
         if callable(handler) and (not is_python_s or _has_infeeds.is_set()) and not _is_ending:
             return _run_beside(call, arguments, keywords, library)
-        if not is_python_s or _is_holding:
+        if not is_python_s or _is_deferring:
             return call(*arguments, **keywords)
         try:
-            hold()
+            defer()
             result = call(*arguments, **keywords)
         except BaseException:
             if release():
@@ -171,14 +171,14 @@ def _counted(call):
 
 # ---- Eager functions ----
 
-_is_holding = False  # the main thread is in one
+_is_deferring = False  # the main thread is in one
 
 
-def held(call, *arguments, **keywords):
+def with_deferred_interrupts(call, *arguments, **keywords):
     """Makes a call into TensorFlow that may last, not a session's; after Ctrl-C it raises
     KeyboardInterrupt. With a handler of the user's it ends first."""
-    global _is_holding
-    if _is_holding or threading.current_thread() is not threading.main_thread():
+    global _is_deferring
+    if _is_deferring or threading.current_thread() is not threading.main_thread():
         return call(*arguments, **keywords)
     library = plugin.library()
     is_python_s = signal.getsignal(signal.SIGINT) is signal.default_int_handler
@@ -186,15 +186,15 @@ def held(call, *arguments, **keywords):
     if not is_python_s:
         return call(*arguments, **keywords)
     try:
-        _is_holding = True
-        library.trm_tf_interrupt_hold()
+        _is_deferring = True
+        library.trm_tf_interrupt_defer()
         result = call(*arguments, **keywords)
     except BaseException:
-        _is_holding = False
+        _is_deferring = False
         if library.trm_tf_interrupt_release():
             raise KeyboardInterrupt from None
         raise
-    _is_holding = False
+    _is_deferring = False
     if library.trm_tf_interrupt_release():
         raise KeyboardInterrupt
     return result
@@ -210,7 +210,7 @@ def _interruptible_function(call):
             library.trm_tf_interrupt_cancels(
                 signal.getsignal(signal.SIGINT) is signal.default_int_handler)
             return _run_beside(_in_context(call, self), (self, name, *arguments), keywords, library)
-        return held(call, self, name, *arguments, **keywords)
+        return with_deferred_interrupts(call, self, name, *arguments, **keywords)
 
     return run
 
@@ -219,7 +219,7 @@ def _can_run_beside(context):
     """Whether another thread may make a call for this one: it is the main one and waits for no
     call."""
     return (threading.current_thread() is threading.main_thread() and not _is_ending
-            and not _is_holding and callable(signal.getsignal(signal.SIGINT))
+            and not _is_deferring and callable(signal.getsignal(signal.SIGINT))
             and not eager.has_executor(context))
 
 
