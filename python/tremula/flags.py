@@ -45,7 +45,7 @@ FLAGS = (
          acts="With --use_ipu_model: the tiles of the machine that the estimate is for."),
     Flag("ipu_model_accurate_half", False, "with --use_ipu_model: round every float16, as an IPU "
          "does",
-         acts="Tremula's own. Without it the IPU Model holds float16 as float32, as the "
+         acts="Tremula's own. Without it the IPU Model stores float16 as float32, as the "
          "original's does: see [numbers.md](numbers.md)."),
     Flag("use_synthetic_data", False, "move no data between host and device",
          acts="The same as all categories of `synthetic_data_categories`."),

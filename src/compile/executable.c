@@ -37,10 +37,11 @@ static trm_status name_leaf(trm_arena *arena, const trm_instruction *instruction
 }
 
 /* Whether a leaf is float16 for the caller and float32 for the schedule. */
-static bool is_held(trm_executable *executable, const trm_shape *outside, const trm_shape *inside) {
-  const bool held = outside->dtype == TRM_F16 && inside->dtype == TRM_F32;
-  executable->has_floats = executable->has_floats || held;
-  return held;
+static bool is_widened(trm_executable *executable, const trm_shape *outside,
+                       const trm_shape *inside) {
+  const bool is_float = outside->dtype == TRM_F16 && inside->dtype == TRM_F32;
+  executable->has_floats = executable->has_floats || is_float;
+  return is_float;
 }
 
 /* The shared module has the types that the caller sees. */
@@ -51,12 +52,12 @@ static trm_status describe_inputs(trm_executable *executable, trm_error *error) 
   size_t input = 0;
   for (uint32_t p = 0; p < outside->num_parameters; ++p) {
     const trm_instruction *parameter = &outside->instructions[outside->parameters[p]];
-    const trm_shape *held = &inside->instructions[inside->parameters[p]].shape;
+    const trm_shape *scheduled = &inside->instructions[inside->parameters[p]].shape;
     const int32_t leaves = trm_shape_num_leaves(&parameter->shape);
     for (int32_t l = 0; l < leaves; ++l, ++input) {
       const trm_shape *leaf = trm_shape_leaf(&parameter->shape, l);
       trm_shape_describe(leaf, &executable->inputs[input]);
-      executable->float_inputs[input] = is_held(executable, leaf, trm_shape_leaf(held, l));
+      executable->float_inputs[input] = is_widened(executable, leaf, trm_shape_leaf(scheduled, l));
       TRY(name_leaf(&executable->arena, parameter, l, &executable->inputs[input], error));
     }
   }
@@ -82,10 +83,10 @@ static trm_status describe(trm_executable *executable, trm_error *error) {
   const trm_computation *outside = &shared->computations[shared->entry];
   const trm_computation *inside = &module->computations[module->entry];
   const trm_instruction *result = &outside->instructions[outside->root];
-  const trm_shape *held = &inside->instructions[inside->root].shape;
+  const trm_shape *scheduled = &inside->instructions[inside->root].shape;
   for (int32_t o = 0; o < (int32_t)executable->num_outputs; ++o) {
     executable->float_outputs[o] =
-        is_held(executable, trm_shape_leaf(&result->shape, o), trm_shape_leaf(held, o));
+        is_widened(executable, trm_shape_leaf(&result->shape, o), trm_shape_leaf(scheduled, o));
     TRY(name_leaf(arena, result, o, &executable->outputs[o], error));
   }
   return TRM_OK;

@@ -371,7 +371,7 @@ typedef enum trm_half_overflow {
   TRM_HALF_NAN
 } trm_half_overflow;
 
-/* How the host holds float16: rounded after every instruction; or as float32, rounded where it
+/* How the host stores float16: rounded after every instruction; or as float32, rounded where it
  * leaves the program (host/passes/float_halves.c). */
 typedef enum trm_halves { TRM_HALVES_ROUNDED, TRM_HALVES_FLOAT } trm_halves;
 

@@ -164,7 +164,7 @@ typedef struct trm_pass_settings {
   bool optimise;          /* off: only the passes that the engine needs */
   bool keep_instructions; /* no fusing and folding, so that each result can be observed */
   const char *disabled;   /* names of optimising passes, separated by commas; NULL: none */
-  bool float_halves;      /* the host holds float16 as float32, and rounds nothing stochastically */
+  bool float_halves; /* the host stores float16 as float32, and rounds nothing stochastically */
   trm_rounding_settings rounding;
   uint32_t batch_norm_group; /* replicas with common statistics; 0 or 1: none */
   trm_accelerator_settings accelerator;

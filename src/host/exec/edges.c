@@ -1,4 +1,4 @@
-/* Owns: float16 inputs and outputs of programs that hold them as float32
+/* Owns: float16 inputs and outputs of programs that store them as float32
  * (host/passes/float_halves.c).
  *
  * An input is converted once for each version of its contents, so weights are not converted in

@@ -2,7 +2,7 @@
  *
  *   engine.c      creating and freeing, feeds, the public functions
  *   host_calls.c  host functions that programs call
- *   edges.c       float16 inputs and outputs of programs that hold them as float32
+ *   edges.c       float16 inputs and outputs of programs that store them as float32
  *   replica.c     one replica: its memory, and the addresses of all values in a run
  *   run.c         running the steps
  *   residence.c   what of it is on an accelerator

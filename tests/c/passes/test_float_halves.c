@@ -1,4 +1,4 @@
-/* Halves held as floats (halves=float): nothing rounds inside a program, edges round. */
+/* Halves stored as floats (halves=float): nothing rounds inside a program, edges round. */
 #include <math.h>
 #include <unistd.h>
 

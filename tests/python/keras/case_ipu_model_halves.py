@@ -1,4 +1,4 @@
-"""float16 in Keras on the IPU Model, which holds it as float32 (docs/numbers.md)."""
+"""float16 in Keras on the IPU Model, which stores it as float32 (docs/numbers.md)."""
 
 import fitting
 import numpy as np

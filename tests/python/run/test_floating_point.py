@@ -141,7 +141,7 @@ def halves(*values):
     (ROUNDS, False, np.inf, np.inf), (ROUNDS, True, np.nan, np.nan),
     (MODEL, False, np.inf, np.inf), (MODEL, True, np.inf, np.inf)])
 def test_halves_that_overflow(on_ipu, session, monkeypatch, flags, nanoo, large, pole):
-    """On an IPU and on the IPU Model, which holds halves as floats unless it is asked to round.
+    """On an IPU and on the IPU Model, which stores halves as floats unless it is asked to round.
     What was infinite before has not overflowed."""
     monkeypatch.setenv("TF_POPLAR_FLAGS", flags)
     configure(nanoo=nanoo)

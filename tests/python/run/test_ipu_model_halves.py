@@ -1,4 +1,4 @@
-"""The IPU Model holds float16 as float32: what is finite inside a program, and what its edges
+"""The IPU Model stores float16 as float32: what is finite inside a program, and what its edges
 round (docs/numbers.md)."""
 
 import numpy as np

@@ -231,14 +231,14 @@ OPTIONS = (
            "assume_equal_across_replicas(); values from feeds, random numbers and custom calls are "
            "not among them. As in the original this needs experimental.enable_prng_stability; "
            "otherwise all values are rounded to nearest. scopes.stochastic_rounding() overrides "
-           "the option for operations. On the IPU Model, which holds float16 as float32, nothing "
+           "the option for operations. On the IPU Model, which stores float16 as float32, nothing "
            "is rounded at random ([numbers.md](numbers.md))."),
     Option("floating_point_behaviour.nanoo", bool, False,
            "An overflow in float16 gives NaN, instead of the largest float16.",
            effect="An overflow is a finite result that rounds to more than 65504. True: an "
            "overflow gives NaN. False: it gives 65504 with the result's sign. In both cases "
            "float16 has NaN at a pole, such as 1 / 0 or log(0), and results of infinite operands "
-           "are as in IEEE 754. On the IPU Model, which holds float16 as float32, the option has "
+           "are as in IEEE 754. On the IPU Model, which stores float16 as float32, the option has "
            "no effect ([numbers.md](numbers.md)). Float32 always follows IEEE 754."),
     Option("floating_point_behaviour.set_all", bool, False,
            "Turn inv, div0, oflo, esr and nanoo on, whatever they are set to.",
