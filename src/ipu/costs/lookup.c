@@ -94,14 +94,14 @@ static int64_t multi_slice_cycles(const trm_tile_request *request, trm_dtype dty
 static trm_status add_second_stage(const trm_tile_request *request, trm_tile_cost *cost,
                                    const trm_slice_plan *plan, int64_t row_bytes,
                                    trm_error *error) {
-  const int64_t held = plan->lookups * row_bytes;
+  const int64_t partial_bytes = plan->lookups * row_bytes;
   const int64_t share = trm_ceil_divide(plan->lookups, plan->row_parts);
   const int64_t in = share * row_bytes * plan->row_parts + share * INDEX_BYTES;
   const uint32_t tiles = tiles_of(plan);
-  cost->temporary_worst += held;
-  cost->temporary_total += held * tiles;
-  TRY(trm_tile_add_exchange(request, cost, "ReduceFinalStage/ExchangePre", in, in * tiles, held,
-                            plan->row_parts, error));
+  cost->temporary_worst += partial_bytes;
+  cost->temporary_total += partial_bytes * tiles;
+  TRY(trm_tile_add_exchange(request, cost, "ReduceFinalStage/ExchangePre", in, in * tiles,
+                            partial_bytes, plan->row_parts, error));
   TRY(trm_tile_add_compute(
       request, cost, "ReduceFinalStage", "popops::Reduce<ReduceOp::ADD>", tiles, 1,
       workers_of(request) *

@@ -138,10 +138,10 @@ static const char *stage_name(trm_tile_cost *cost, const reduction *r, const cha
 }
 
 /* Adds the stages that exchange and reduce partial results: `all` of them on all tiles, `partials`
- * of an output, `held` bytes on the fullest tile. */
+ * of an output, `partial_bytes` on the fullest tile. */
 static trm_status add_final_stages(const trm_tile_request *request, trm_tile_cost *cost,
                                    const reduction *r, const char *codelet, int64_t all,
-                                   int64_t partials, int64_t held, trm_error *error) {
+                                   int64_t partials, int64_t partial_bytes, trm_error *error) {
   const trm_target *target = request->target;
   const int64_t workers = target->num_worker_contexts, together = trm_most(1, r->together);
   const int64_t bytes = together * trm_tile_dtype_bytes(r->partials);
@@ -159,7 +159,7 @@ static trm_status add_final_stages(const trm_tile_request *request, trm_tile_cos
     const int64_t in = place.worst * depth * bytes;
     TRY(trm_tile_add_exchange(
         request, cost, last ? "ReduceFinalStage/ExchangePre" : "ReduceStage1/ExchangePre", in,
-        live * bytes, s == 0 ? held : place.worst * bytes, depth + 1, error));
+        live * bytes, s == 0 ? partial_bytes : place.worst * bytes, depth + 1, error));
     TRY(trm_tile_add_compute(request, cost,
                              stage_name(cost, r,
                                         last     ? "ReduceFinalStage/IntermediateToOutput"
@@ -216,9 +216,9 @@ static trm_status add_reduction(const trm_tile_request *request, trm_tile_cost *
                            flops, error));
   if (done) return TRM_OK;
   const int64_t bytes = together * trm_tile_dtype_bytes(r->partials);
-  const int64_t held = local * bytes;
-  TRY(add_final_stages(request, cost, r, codelet, all, partials, held, error));
-  cost->temporary_worst = trm_most(cost->temporary_worst, held);
+  const int64_t partial_bytes = local * bytes;
+  TRY(add_final_stages(request, cost, r, codelet, all, partials, partial_bytes, error));
+  cost->temporary_worst = trm_most(cost->temporary_worst, partial_bytes);
   cost->temporary_total = trm_most(cost->temporary_total, all * bytes);
   return TRM_OK;
 }

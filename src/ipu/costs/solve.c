@@ -108,7 +108,7 @@ trm_status trm_tile_triangular_solve(const trm_tile_request *request, trm_tile_c
   /* The triangle and the scaled right sides take the place of operands that are not needed
    * again. */
   const int64_t tiles = request->target->tiles_per_ipu;
-  int64_t held = (request->operands[0].dies ? 0 : matrix) +
+  int64_t live = (request->operands[0].dies ? 0 : matrix) +
                  (request->operands[1].dies || s.columns == 0 ? 0 : sides);
   int64_t rows = s.n, columns = s.columns, calls = 1;
   for (int64_t level = 0; level < s.levels; ++level) {
@@ -124,12 +124,12 @@ trm_status trm_tile_triangular_solve(const trm_tile_request *request, trm_tile_c
     TRY(add_elementwise(request, cost, "solve/B21-A21*X11/Op/Subtract",
                         "popops::BinaryOp1D<SUBTRACT,float>", s.batch * rows * columns, SUBTRACT,
                         calls, error));
-    held += s.batch * rows * columns; /* the other half of the right sides */
+    live += s.batch * rows * columns; /* the other half of the right sides */
     calls *= 2;
   }
-  if (s.in_blocks) held += s.batch * s.block * (s.block + 2 * s.width);
+  if (s.in_blocks) live += s.batch * s.block * (s.block + 2 * s.width);
   TRY(add_rows(request, cost, &s, calls, error));
-  cost->temporary_total = held * 4;
-  cost->temporary_worst = trm_ceil_divide(held, tiles) * 4;
+  cost->temporary_total = live * 4;
+  cost->temporary_worst = trm_ceil_divide(live, tiles) * 4;
   return TRM_OK;
 }

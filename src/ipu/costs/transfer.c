@@ -22,7 +22,7 @@ static trm_status add_transfer(const trm_tile_request *request, trm_tile_cost *c
                                bool in, trm_error *error) {
   const uint32_t tiles = request->target->tiles_per_ipu;
   /* The host reads and writes the memory of tiles directly, without a buffer. */
-  const bool held = kind == TRM_PHASE_GLOBAL_EXCHANGE || kind == TRM_PHASE_CROSS_REPLICA;
+  const bool is_buffered = kind == TRM_PHASE_GLOBAL_EXCHANGE || kind == TRM_PHASE_CROSS_REPLICA;
   const trm_phase phase = {
       .kind = kind,
       .name = name,
@@ -35,9 +35,9 @@ static trm_status add_transfer(const trm_tile_request *request, trm_tile_cost *c
       .bytes_out_worst = in && kind != TRM_PHASE_CROSS_REPLICA ? 0 : trm_ceil_divide(bytes, tiles),
       .bytes_out_total = in && kind != TRM_PHASE_CROSS_REPLICA ? 0 : bytes,
       .messages_worst = 1,
-      .temporary_worst = held ? trm_ceil_divide(bytes, tiles) : 0,
-      .temporary_total = held ? bytes : 0,
-      .temporary_is_message = held,
+      .temporary_worst = is_buffered ? trm_ceil_divide(bytes, tiles) : 0,
+      .temporary_total = is_buffered ? bytes : 0,
+      .temporary_is_message = is_buffered,
   };
   return trm_tile_cost_add(cost, &phase, error);
 }

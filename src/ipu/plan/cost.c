@@ -125,11 +125,11 @@ static int64_t convolve_bytes(const plan_problem *p, const plan_channels *c, int
 
 /* The broadcast input, operands that were rearranged before the loop, and the sum of the
  * iterations. */
-static int64_t held_bytes(const plan_problem *p, bool sums_iterations, const plan_cost *cost) {
-  int64_t held = cost->broadcast ? cost->input_bytes : 0;
-  if (cost->iterations > 1 && !sums_iterations) held += cost->rearranged_bytes;
-  if (sums_iterations) held += cost->outputs * p->exchanged_bytes;
-  return held;
+static int64_t live_bytes(const plan_problem *p, bool sums_iterations, const plan_cost *cost) {
+  int64_t live = cost->broadcast ? cost->input_bytes : 0;
+  if (cost->iterations > 1 && !sums_iterations) live += cost->rearranged_bytes;
+  if (sums_iterations) live += cost->outputs * p->exchanged_bytes;
+  return live;
 }
 
 /* Temporary memory of a tile: the largest of the moments, and the data that lives over all
@@ -152,7 +152,7 @@ static int64_t temporary_bytes(const plan_problem *p, uint32_t cast_from, bool s
         moment, elements * p->exchanged_bytes + stage->bytes + stage->outputs * p->exchanged_bytes);
     elements = stage->outputs;
   }
-  return moment + cost->held_bytes;
+  return moment + cost->live_bytes;
 }
 
 void plan_cost_evaluate(const plan_problem *p, const plan_channels *c, const plan_positions *at,
@@ -193,6 +193,6 @@ void plan_cost_evaluate(const plan_problem *p, const plan_channels *c, const pla
   }
   out->cycles = total_cycles(target, sums_iterations, out);
   out->convolve_bytes = convolve_bytes(p, c, slice_bytes, out);
-  out->held_bytes = held_bytes(p, sums_iterations, out);
+  out->live_bytes = live_bytes(p, sums_iterations, out);
   out->temp = temporary_bytes(p, cast_from, sums_iterations, out);
 }

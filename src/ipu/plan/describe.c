@@ -243,7 +243,7 @@ static void describe_after(describer *d) {
                   p->exchanged_bytes == 4 ? "popops::ScaledAddSupervisor<float,float,float>"
                                           : "popops::ScaledAddSupervisor<half,half,half>",
                   iterations, 0, cost->add);
-    phase->temp_bytes = outputs * p->exchanged_bytes; /* beside the sum, which is held */
+    phase->temp_bytes = outputs * p->exchanged_bytes; /* beside the sum, which is live */
     phase->flops = (double)outputs * d->tiles;
     set_vertices(phase, 1, 3);
   }
@@ -357,9 +357,9 @@ static void describe_mappings(const describer *d) {
   d->plan->weights_rearranged = exchanged ? p->inputs_rearranged : p->weights_rearranged;
   const uint64_t inputs =
       d->cost->received_inputs > 0 || choice->broadcast ? 0 : (uint64_t)d->cost->input_bytes;
-  const uint64_t held = d->cost->received_weights > 0 ? 0 : (uint64_t)d->cost->weight_bytes;
-  d->plan->inputs_in_place = exchanged ? held : inputs;
-  d->plan->weights_in_place = exchanged ? inputs : held;
+  const uint64_t weights_here = d->cost->received_weights > 0 ? 0 : (uint64_t)d->cost->weight_bytes;
+  d->plan->inputs_in_place = exchanged ? weights_here : inputs;
+  d->plan->weights_in_place = exchanged ? inputs : weights_here;
   const trm_plan_step input_read = p->inputs_rearranged              ? TRM_STEP_REARRANGE
                                    : d->cost->broadcast_exchange > 0 ? TRM_STEP_BROADCAST_INPUT
                                                                      : TRM_STEP_PARTIALS;
@@ -415,7 +415,7 @@ void plan_describe(const plan_choice *choice, const trm_conv_params *canonical,
   }
   for (uint32_t i = 0; i < plan->num_phases; ++i) {
     const bool is_in_loop = plan->phases[i].times > 1;
-    if (is_in_loop) plan->phases[i].temp_bytes += (uint64_t)cost.held_bytes;
+    if (is_in_loop) plan->phases[i].temp_bytes += (uint64_t)cost.live_bytes;
     plan->vertices += plan->phases[i].vertices;
     plan->edges += plan->phases[i].edges;
     plan->phases[i].temp_bytes_total = plan->phases[i].temp_bytes * plan->phases[i].tiles;

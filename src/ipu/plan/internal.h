@@ -140,7 +140,7 @@ typedef struct plan_cost {
   uint64_t narrow, add, cast, update;
   uint64_t cycles;
   int64_t convolve_bytes; /* what the vertices of partial sums and their exchange need */
-  int64_t held_bytes;     /* live over all iterations, beside any step of them */
+  int64_t live_bytes;     /* live over all iterations, beside any step of them */
   int64_t temp;
 } plan_cost;
 

@@ -162,7 +162,7 @@ typedef struct trm_tile_cost {
   uint32_t num_results;     /* array leaves of the instruction's shape */
   trm_tile_result *results; /* in the arena */
   bool is_result_updated;   /* each iteration of the phases that repeat writes a part of it */
-  int64_t temporary_worst, temporary_total; /* bytes held over the whole instruction */
+  int64_t temporary_worst, temporary_total; /* bytes that are live over the whole instruction */
   uint32_t num_preferences;
   trm_tile_preference preferences[TRM_MAX_PREFERENCES];
   const char *plan; /* one line of text about the chosen plan, or NULL; in the arena */

@@ -14,8 +14,7 @@ static inline int64_t trm_most(int64_t a, int64_t b) { return a > b ? a : b; }
 int64_t trm_copy_vertices(const trm_target *target, int64_t bytes);
 
 /* Adds an exchange phase, or nothing when no byte moves. Totals are over all tiles. The received
- * bytes stay as messages through this phase and the `held` phases after it, which the caller adds.
- */
+ * bytes are messages that are live in this phase; the caller says so of the phases after it. */
 trm_status trm_tile_add_exchange(const trm_tile_request *request, trm_tile_cost *cost,
                                  const char *name, int64_t in_worst, int64_t in_total,
                                  int64_t out_worst, int64_t messages, trm_error *error);
