@@ -24,9 +24,9 @@ typedef struct stream {
   long owner;         /* of what comes next; -1: mpirun itself */
   char tag[TAG_SIZE]; /* that was read and not shown yet */
   size_t num_tag;
-  bool is_first;       /* nothing came yet after a tag or the end of a line */
-  char held[TAG_SIZE]; /* what may be the beginning of a tag */
-  size_t num_held;
+  bool is_first;          /* nothing came yet after a tag or the end of a line */
+  char pending[TAG_SIZE]; /* what may be the beginning of a tag */
+  size_t num_pending;
 } stream;
 
 struct poprun_output {
@@ -168,36 +168,36 @@ static void take_text(poprun_output *output, int number, const char *data, size_
   }
 }
 
-static void take_held(poprun_output *output, int number) {
+static void take_pending(poprun_output *output, int number) {
   stream *s = &output->streams[number];
-  while (s->num_held > 0) {
+  while (s->num_pending > 0) {
     long owner;
     int tagged;
-    const int match = match_tag(s->held, s->num_held, &owner, &tagged);
+    const int match = match_tag(s->pending, s->num_pending, &owner, &tagged);
     if (match == 0) return;
     if (match == 1) {
       s->owner = owner < output->num_instances ? owner : -1;
-      memcpy(s->tag, s->held, s->num_held);
-      s->num_tag = s->num_held;
+      memcpy(s->tag, s->pending, s->num_pending);
+      s->num_tag = s->num_pending;
       s->is_first = true;
-      s->num_held = 0;
+      s->num_pending = 0;
       return;
     }
-    const char *next = memchr(s->held + 1, '[', s->num_held - 1);
-    const size_t part = next == NULL ? s->num_held : (size_t)(next - s->held);
-    take_text(output, number, s->held, part);
-    s->num_held -= part;
-    memmove(s->held, s->held + part, s->num_held);
+    const char *next = memchr(s->pending + 1, '[', s->num_pending - 1);
+    const size_t part = next == NULL ? s->num_pending : (size_t)(next - s->pending);
+    take_text(output, number, s->pending, part);
+    s->num_pending -= part;
+    memmove(s->pending, s->pending + part, s->num_pending);
   }
 }
 
 void poprun_output_take(poprun_output *output, int number, const char *data, size_t size) {
   stream *s = &output->streams[number];
   while (size > 0) {
-    if (s->num_held > 0) {
-      s->held[s->num_held++] = *data++;
+    if (s->num_pending > 0) {
+      s->pending[s->num_pending++] = *data++;
       --size;
-      take_held(output, number);
+      take_pending(output, number);
       continue;
     }
     const char *bracket = memchr(data, '[', size);
@@ -206,7 +206,7 @@ void poprun_output_take(poprun_output *output, int number, const char *data, siz
     data += before;
     size -= before;
     if (bracket != NULL) {
-      s->held[s->num_held++] = *data++;
+      s->pending[s->num_pending++] = *data++;
       --size;
     }
   }
@@ -216,8 +216,8 @@ void poprun_output_take(poprun_output *output, int number, const char *data, siz
 void poprun_output_end(poprun_output *output) {
   for (int number = 0; number < 2; ++number) {
     stream *s = &output->streams[number];
-    take_text(output, number, s->held, s->num_held);
-    s->num_held = 0;
+    take_text(output, number, s->pending, s->num_pending);
+    s->num_pending = 0;
   }
   fflush(stdout);
   fflush(stderr);

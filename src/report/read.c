@@ -162,7 +162,7 @@ static const char ops_query[] =
     " programs.name) AS op, coalesce(sources.layer, '') AS layer, sources.plan AS plan"
     " FROM programs LEFT JOIN sources ON sources.id = programs.source"
     " WHERE programs.end = programs.id + 1),"
-    " held AS (SELECT leaves.id AS id, sum(variables.worst_bytes) AS bytes FROM leaves"
+    " temporaries AS (SELECT leaves.id AS id, sum(variables.worst_bytes) AS bytes FROM leaves"
     " JOIN variables ON variables.source = leaves.source AND leaves.source >= 0"
     " AND NOT variables.always_live AND variables.first_step <= leaves.id"
     " AND leaves.id < variables.end_step JOIN var_categories"
@@ -171,8 +171,9 @@ static const char ops_query[] =
     " GROUP BY leaves.id)"
     " SELECT op, min(layer), max(plan), CAST(sum(cycles * executions) AS INTEGER),"
     " CAST(sum(CASE type WHEN 'OnTileExecute' THEN cycles * executions ELSE 0 END) AS INTEGER),"
-    " CAST(sum(flops * executions) AS INTEGER), coalesce(max(held.bytes), 0)"
-    " FROM leaves LEFT JOIN held ON held.id = leaves.id GROUP BY op ORDER BY 4 DESC, op";
+    " CAST(sum(flops * executions) AS INTEGER), coalesce(max(temporaries.bytes), 0)"
+    " FROM leaves LEFT JOIN temporaries ON temporaries.id = leaves.id"
+    " GROUP BY op ORDER BY 4 DESC, op";
 
 /* ---- Whether it is sound -------------------------------------------------------------------- */
 

@@ -75,8 +75,8 @@ def test_sums_of_memory(new_page, html, profiles, name):
     page = new_page().open(f"{html(name)}#v=memory&tiles=5", "memory")
     with database(profiles[name]) as one:
         total, = one.execute("SELECT total FROM memory_by_tile WHERE tile = 5").fetchone()
-    held = [row for row in page.table("tile-variables") if row["peak"] == "alive"]
-    assert sum(number(row["t5"]) for row in held) == total
+    alive = [row for row in page.table("tile-variables") if row["peak"] == "alive"]
+    assert sum(number(row["t5"]) for row in alive) == total
     assert "this profile is damaged" not in page.main()
     assert not page.faults
 

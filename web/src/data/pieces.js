@@ -5,7 +5,7 @@ import { resized } from "./buffers.js";
 
 const PIECE = 1 << 20; // a multiple of every size of an SQLite page
 const KEPT = 24; // pieces
-/** The most bytes of a file that is held whole. */
+/** The most bytes of a file that is in memory whole. */
 export const WHOLE = PIECE * 64;
 
 /** What a reader needs of bytes: a Uint8Array has it too.

@@ -8,7 +8,7 @@ const LEAVES =
   "sources.file AS file, sources.line AS line " +
   "FROM programs LEFT JOIN sources ON sources.id = programs.source " +
   "WHERE programs.end = programs.id + 1), " +
-  "held AS (SELECT leaves.id AS id, sum(variables.worst_bytes) AS bytes FROM leaves " +
+  "temporaries AS (SELECT leaves.id AS id, sum(variables.worst_bytes) AS bytes FROM leaves " +
   "JOIN variables ON variables.source = leaves.source AND leaves.source >= 0 " +
   "AND NOT variables.always_live AND variables.first_step <= leaves.id " +
   "AND leaves.id < variables.end_step JOIN var_categories " +
@@ -21,14 +21,14 @@ const OPERATIONS =
   LEAVES +
   'SELECT op AS "group", min(layer), max(plan), CAST(sum(cycles * executions) AS INTEGER) AS cycles, ' +
   "CAST(sum(CASE type WHEN 'OnTileExecute' THEN cycles * executions ELSE 0 END) AS INTEGER), " +
-  "CAST(sum(flops * executions) AS INTEGER), coalesce(max(held.bytes), 0), " +
+  "CAST(sum(flops * executions) AS INTEGER), coalesce(max(temporaries.bytes), 0), " +
   "CAST(sum(CASE type WHEN 'OnTileExecute' THEN (cycles - cycles_mean) * executions " +
   "ELSE 0 END) AS INTEGER), sum(code_bytes), " +
   "CAST(sum(bytes_in * executions) AS INTEGER), CAST(sum(bytes_out * executions) AS INTEGER), " +
   "CAST(sum(sync_cycles * executions) AS INTEGER), max(executions), count(*), " +
   "max(live_worst), min(leaves.id), max(op_type), max(file), max(line), max(hlo), max(opcode), " +
   "CAST(sum(CASE type WHEN 'DoExchange' THEN cycles * executions ELSE 0 END) AS INTEGER) " +
-  "FROM leaves LEFT JOIN held ON held.id = leaves.id GROUP BY op ORDER BY cycles DESC, op";
+  "FROM leaves LEFT JOIN temporaries ON temporaries.id = leaves.id GROUP BY op ORDER BY cycles DESC, op";
 
 export const QUERIES = {
   varCategories: "SELECT id, name, always_live FROM var_categories ORDER BY id",
