@@ -17,7 +17,7 @@ struct trm_device {
   trm_inventory *inventory;
   uint32_t *ipus; /* in routing order */
   uint32_t num_ipus;
-  int *locks;    /* a descriptor for each IPU; -1 when not held */
+  int *locks;    /* a descriptor for each IPU; -1: not locked */
   int64_t id;    /* -1: several, or a group without an id */
   int folder;    /* locked shared: systemd-tmpfiles does not clean up under such a folder */
   trm_text text; /* "IPU: 0" */

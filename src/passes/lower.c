@@ -383,9 +383,9 @@ static trm_index wrap_float(trm_maker *m, const trm_instruction *cast) {
   const trm_index x = trm_convert(m, is_double ? TRM_F64 : TRM_F32, from);
   const trm_index least = trm_filled(m, trm_shape_at(m, x), -bound);
   /* A NaN is neither. */
-  trm_index held = trm_select(m, trm_compare(m, x, TRM_CMP_GE, -bound), x, least);
-  held = trm_select(m, trm_compare(m, x, TRM_CMP_LT, bound), held, least);
-  trm_index made = trm_convert(m, to, trm_convert(m, is_wide ? TRM_S64 : TRM_S32, held));
+  trm_index clamped = trm_select(m, trm_compare(m, x, TRM_CMP_GE, -bound), x, least);
+  clamped = trm_select(m, trm_compare(m, x, TRM_CMP_LT, bound), clamped, least);
+  trm_index made = trm_convert(m, to, trm_convert(m, is_wide ? TRM_S64 : TRM_S32, clamped));
   if (to == TRM_U64) {
     const trm_index is_upper = trm_compare(m, x, TRM_CMP_GE, 0x1p63);
     const trm_index upper = trm_convert(m, to, trm_select(m, is_upper, x, least));

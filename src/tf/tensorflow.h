@@ -91,7 +91,7 @@ trm_status trm_tf_get_number(TF_OpKernelConstruction *construction, const char *
 trm_status trm_tf_get_list_size(TF_OpKernelConstruction *construction, const char *name,
                                 size_t *out_count, size_t *out_bytes, trm_error *error);
 
-/* All inputs of a kernel, held until trm_tf_inputs_free. */
+/* All inputs of a kernel, alive until trm_tf_inputs_free. */
 typedef struct trm_tf_inputs {
   TF_Tensor **tensors;
   int count;

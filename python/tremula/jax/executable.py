@@ -128,15 +128,15 @@ class Program:
         except IndexError:  # other threads run all that there are
             slot = self._new_slot()
         try:
-            held = ()  # what was made for this run
+            copies = ()  # what was made for this run
             for known, leaf in zip(slot.last, leaves):
                 # Most leaves are those of the run before, at the same addresses.
                 if known is None or known() is not leaf or leaf.is_deleted():
                     if is_flat and not arguments.are_leaves(leaves):
                         return None
-                    held = self._read(slot, leaves, x64)
+                    copies = self._read(slot, leaves, x64)
                     break
-            if held is None:
+            if copies is None:
                 return None
             results, addresses = [], slot.outputs
             for o, take in enumerate(self._memory):
@@ -150,7 +150,7 @@ class Program:
     def _read(self, slot, leaves, x64):
         """Notes where the leaves lie. Returns the arrays that were made of some, or None if a leaf
         has another type."""
-        held = []
+        copies = []
         slot.runs += 1
         last = slot.last
         for i, leaf in enumerate(leaves):
@@ -170,12 +170,12 @@ class Program:
                     continue
             array = arguments.array_of(leaf, wanted)
             slot.inputs[i] = array.__array_interface__["data"][0]
-            held.append(array)
+            copies.append(array)
             if type(leaf) is not np.ndarray and isinstance(leaf, (jax.Array, LazyArray)):
                 slot.versions[i] = slot.runs
                 if not (array.flags.owndata or is_key(wanted)):  # the leaf's own memory
                     last[i] = weakref.ref(leaf)
-        return held
+        return copies
 
 
 def _result(array, wanted):

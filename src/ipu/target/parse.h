@@ -4,7 +4,7 @@
 
 #include "ipu/target/target.h"
 
-/* A description of zeros, held once. */
+/* A description of zeros, with one reference. */
 trm_status trm_target_new(trm_target **out_target, trm_error *error);
 /* Everything but the reference count. */
 void trm_target_copy(trm_target *to, const trm_target *from);

@@ -459,7 +459,7 @@ static void test_allocation_failures(void **state) {
       break;
     }
     assert_int_equal(status, TRM_RESOURCE_EXHAUSTED);
-    trm_device_release(attach(NULL, 16)); /* nothing is held by the failed one */
+    trm_device_release(attach(NULL, 16)); /* the failed one has no lock */
   }
 }
 

@@ -294,8 +294,8 @@ static void test_rearranged_product(void **state) {
   assert_non_null(convolve);
   assert_true(convolve->exchange_temp_bytes > convolve->temp_bytes);
   const int64_t operands = (int64_t)2 * (94208 * 45 + 45 * 2);
-  const int64_t held = (int64_t)convolve->exchange_temp_bytes * convolve->tiles;
-  assert_true(bytes > operands + held * 95 / 100);
+  const int64_t buffers = (int64_t)convolve->exchange_temp_bytes * convolve->tiles;
+  assert_true(bytes > operands + buffers * 95 / 100);
 }
 
 /* `b` reads `a` once, to lay its elements out anew: without another reader nothing holds `a` while

@@ -52,12 +52,12 @@ static bool ask_once(compute_function *kernel, int64_t run, float element) {
 }
 
 /* Starts a run, whose number a step holds until it is over. */
-static int64_t start(trm_tf_site *site, TF_OpKernelContext *held) {
-  *held = (TF_OpKernelContext){0};
-  set_input(held, 0, 0);
-  trm_tf_start_compute(site, held);
-  if (held->code != TF_OK) fail_msg("%s", held->message);
-  return *(int64_t *)TF_TensorData(held->outputs[0]);
+static int64_t start(trm_tf_site *site, TF_OpKernelContext *context) {
+  *context = (TF_OpKernelContext){0};
+  set_input(context, 0, 0);
+  trm_tf_start_compute(site, context);
+  if (context->code != TF_OK) fail_msg("%s", context->message);
+  return *(int64_t *)TF_TensorData(context->outputs[0]);
 }
 
 /* The sum, or -1 and the code. */
@@ -72,13 +72,13 @@ static float finish_run(int64_t run, TF_Code *out_code) {
 
 /* A step, as the graph does it. */
 static float step(dataset *d) {
-  TF_OpKernelContext held;
-  const int64_t run = start(d->site, &held);
+  TF_OpKernelContext context;
+  const int64_t run = start(d->site, &context);
   bool more = ask_once(trm_tf_ready_compute, run, 0);
   while (more) more = ask_once(trm_tf_push_compute, run, (float)d->next++);
   TF_Code code;
   const float sum = finish_run(run, &code);
-  fake_context_clear(&held);
+  fake_context_clear(&context);
   return sum;
 }
 
@@ -147,29 +147,29 @@ static void test_on_demand(void **state) {
   check_all_is_gone();
 }
 
-/* The next run of an infeed cancels one that is left, and so does the end of its step. The end of
- * the data is an error. */
+/* The next run of an infeed cancels one that is abandoned, and so does the end of its step. The end
+ * of the data is an error. */
 static void test_ends(void **state) {
   (void)state;
   trm_tf_site *site = node_of(sum_text, "ends\n");
-  TF_OpKernelContext held_by_left, held;
-  const int64_t left = start(site, &held_by_left);
-  ask_once(trm_tf_push_compute, left, 1);
-  const int64_t run = start(site, &held);
+  TF_OpKernelContext abandoned_start, started;
+  const int64_t abandoned = start(site, &abandoned_start);
+  ask_once(trm_tf_push_compute, abandoned, 1);
+  const int64_t run = start(site, &started);
   TF_Code code;
-  finish_run(left, &code);
+  finish_run(abandoned, &code);
   assert_int_equal(code, TF_ABORTED);
   TF_OpKernelContext context;
   ask(trm_tf_end_compute, run, 0, &context);
   fake_context_clear(&context);
   finish_run(run, &code);
   assert_int_equal(code, TF_OUT_OF_RANGE);
-  fake_context_clear(&held_by_left);
-  fake_context_clear(&held);
+  fake_context_clear(&abandoned_start);
+  fake_context_clear(&started);
   reset_feed("ends"); /* else the run may meet the end of the data before it is cancelled */
-  const int64_t last = start(site, &held);
+  const int64_t last = start(site, &started);
   ask_once(trm_tf_push_compute, last, 1);
-  fake_context_clear(&held);
+  fake_context_clear(&started);
   finish_run(last, &code);
   assert_int_equal(code, TF_CANCELLED);
   trm_tf_site_free(site);

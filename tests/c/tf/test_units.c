@@ -32,18 +32,18 @@ static void test_shared(void **state) {
 static void test_forgotten(void **state) {
   (void)state;
   char text[256];
-  trm_tf_site *held = node_of(times(3, text), NULL), *gone = node_of(times(4, text), NULL);
-  assert_true(run_node(held, NULL) == 3 && run_node(gone, NULL) == 4);
+  trm_tf_site *kept = node_of(times(3, text), NULL), *gone = node_of(times(4, text), NULL);
+  assert_true(run_node(kept, NULL) == 3 && run_node(gone, NULL) == 4);
   trm_tf_site_free(gone);
   assert_int_equal(trm_tf_units_kept(), 2);
   trm_tf_forget_units(); /* of nodes that are there, too */
   assert_int_equal(trm_tf_units_kept(), 0);
   const uint64_t built = trm_tf_units_built();
-  assert_true(run_node(held, NULL) == 3);
-  assert_true(run_node(held, NULL) == 3);
+  assert_true(run_node(kept, NULL) == 3);
+  assert_true(run_node(kept, NULL) == 3);
   assert_int_equal(trm_tf_units_built() - built, 1);
   trm_tf_forget_units();
-  trm_tf_site_free(held);
+  trm_tf_site_free(kept);
 }
 
 /* However many graphs a process builds. */

@@ -25,9 +25,9 @@ def tensors(outputs, size, structure):
     specs = specs if len(specs) == len(outputs) else [None] * len(outputs)
     found = []
     for one, spec in zip(outputs, specs):
-        held = getattr(spec, "_element_spec", None)
-        if one.dtype.name == "variant" and held is not None:
-            value = tf.nest.map_structure(lambda part: _zeros(part, size), held)
+        inner = getattr(spec, "_element_spec", None)
+        if one.dtype.name == "variant" and inner is not None:
+            value = tf.nest.map_structure(lambda part: _zeros(part, size), inner)
             found.append(tf.experimental.Optional.from_value(value)._variant_tensor)
         elif one.dtype.name in ("resource", "variant"):
             return None
