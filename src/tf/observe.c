@@ -52,7 +52,7 @@ static void tell_of_turns(int ordinal, const char *one, const char *other) {
 /* Whether the device ran another unit before. After several changes back and forth a line on
  * standard error reports them. */
 static bool note_turn(turn *t, const trm_tf_observation *run) {
-  const uint64_t num_runs = run->parts->num_runs;
+  const uint64_t num_runs = run->runnable->num_runs;
   const bool is_switch = t->unit && t->unit != run->unit;
   if (is_switch && num_runs >= USED_TO_IT && t->num_runs >= USED_TO_IT) {
     if (++t->switches >= ENOUGH && !t->told) {
@@ -76,11 +76,12 @@ void trm_tf_log_cycles(int32_t wanted) { atomic_store(&logs_cycles, wanted); }
 
 /* Logs "Cycle count: N" if that is wanted. N covers the whole run, because all tiles wait for each
  * other at every step. */
-static void log_cycles(const trm_tf_parts *parts) {
+static void log_cycles(const trm_tf_runnable *runnable) {
   if (!atomic_load(&logs_cycles)) return;
   trm_program *program = NULL;
   trm_error error = {0};
-  if (trm_program_create_for_run(parts->executable, parts->inputs, &program, &error) != TRM_OK) {
+  if (trm_program_create_for_run(runnable->executable, runnable->inputs, &program, &error) !=
+      TRM_OK) {
     trm_log(TRM_LOG_WARN, "PROGRAM", "no cycle count: %s", error.message);
     return;
   }
@@ -206,14 +207,14 @@ static void bring_back(device *dev, int ordinal) {
 
 /* The index of the first input that is a variable. */
 static size_t first_variable(const trm_tf_observation *run) {
-  const size_t count = trm_executable_num_inputs(run->parts->executable);
+  const size_t count = trm_executable_num_inputs(run->runnable->executable);
   return run->num_variables < count ? count - run->num_variables : 0;
 }
 
 /* Whether a variable is not on the device, or not in the place where this unit has it. */
 static bool wants_sending(const device *dev, const trm_tf_observation *run, size_t count) {
   for (size_t i = first_variable(run); i < count; ++i) {
-    const resident *r = find(dev, run->parts->inputs[i]);
+    const resident *r = find(dev, run->runnable->inputs[i]);
     if (!r || r->input != (int64_t)i) return true;
   }
   return false;
@@ -222,8 +223,8 @@ static bool wants_sending(const device *dev, const trm_tf_observation *run, size
 static void send(device *dev, const trm_tf_observation *run, size_t count) {
   document d = {0};
   for (size_t i = first_variable(run); i < count; ++i) {
-    const size_t bytes = trm_executable_input(run->parts->executable, i)->bytes;
-    resident *r = enter(dev, run->parts->inputs[i], bytes);
+    const size_t bytes = trm_executable_input(run->runnable->executable, i)->bytes;
+    resident *r = enter(dev, run->runnable->inputs[i], bytes);
     if (!r) break;
     r->input = (int64_t)i;
     document_add(&d, "", r->input, bytes);
@@ -240,12 +241,12 @@ static device *device_of(const trm_tf_observation *run) {
 static void transfer_before(const trm_tf_observation *run) {
   device *dev = device_of(run);
   if (!dev) return;
-  const size_t count = trm_executable_num_inputs(run->parts->executable);
+  const size_t count = trm_executable_num_inputs(run->runnable->executable);
   pthread_mutex_lock(&lock);
   if (dev->unit != run->unit) {
     bring_back(dev, run->ordinal);
     dev->unit = run->unit;
-    trm_tf_events_load_engine(run->ordinal, run->parts->name);
+    trm_tf_events_load_engine(run->ordinal, run->runnable->name);
   }
   if (wants_sending(dev, run, count)) send(dev, run, count);
   pthread_mutex_unlock(&lock);
@@ -254,13 +255,13 @@ static void transfer_before(const trm_tf_observation *run) {
 static void transfer_after(const trm_tf_observation *run) {
   device *dev = device_of(run);
   if (!dev) return;
-  const trm_executable *executable = run->parts->executable;
+  const trm_executable *executable = run->runnable->executable;
   const size_t count = trm_executable_num_outputs(executable), first = first_variable(run);
   pthread_mutex_lock(&lock);
   for (size_t i = 0; i < count; ++i) {
     const int64_t input = trm_executable_output_alias(executable, i);
     if (input < 0 || (size_t)input < first) continue;
-    forget(dev, run->parts->inputs[input]); /* the old value no longer belongs to a variable */
+    forget(dev, run->runnable->inputs[input]); /* the old value no longer belongs to a variable */
     resident *r = enter(dev, run->outputs[i], trm_executable_output(executable, i)->bytes);
     if (!r) break;
     r->input = input;
@@ -284,34 +285,34 @@ void trm_tf_observe_read(const void *block) {
 static double seconds(void) { return trm_now_ms() / 1e3; }
 
 /* The time that runs have waited for the infeed so far, if a profile needs it. */
-static double infeed_wait(const trm_tf_parts *parts) {
-  return parts->report && parts->infeed ? trm_infeed_waited(parts->infeed->queue) : 0;
+static double infeed_wait(const trm_tf_runnable *runnable) {
+  return runnable->report && runnable->infeed ? trm_infeed_waited(runnable->infeed->queue) : 0;
 }
 
 void trm_tf_observe_begin(trm_tf_observation *run) {
-  trm_tf_parts *parts = run->parts;
-  ++parts->num_runs;
+  trm_tf_runnable *runnable = run->runnable;
+  ++runnable->num_runs;
   turn *t = turn_of(run->ordinal);
   if (t) {
     pthread_mutex_lock(&turns_lock);
     run->device_free = t->free_since;
-    if (!parts->is_trivial) run->is_switch = note_turn(t, run);
+    if (!runnable->is_trivial) run->is_switch = note_turn(t, run);
     pthread_mutex_unlock(&turns_lock);
   }
-  if (parts->is_trivial) { /* the host alone computes it */
-    const size_t count = trm_executable_num_inputs(parts->executable);
-    for (size_t i = first_variable(run); i < count; ++i) trm_tf_observe_read(parts->inputs[i]);
+  if (runnable->is_trivial) { /* the host alone computes it */
+    const size_t count = trm_executable_num_inputs(runnable->executable);
+    for (size_t i = first_variable(run); i < count; ++i) trm_tf_observe_read(runnable->inputs[i]);
   } else {
     transfer_before(run);
-    TRM_TF_DETAIL(1, "poplar_executor", "Executing %s on /device:IPU:%d", parts->name,
+    TRM_TF_DETAIL(1, "poplar_executor", "Executing %s on /device:IPU:%d", runnable->name,
                   run->ordinal);
   }
-  run->infeed_wait = infeed_wait(parts);
+  run->infeed_wait = infeed_wait(runnable);
   run->began = seconds();
 }
 
 void trm_tf_observe_end(const trm_tf_observation *run, trm_status status) {
-  trm_tf_parts *parts = run->parts;
+  trm_tf_runnable *runnable = run->runnable;
   const double ended = seconds();
   turn *t = turn_of(run->ordinal);
   if (t) {
@@ -319,17 +320,17 @@ void trm_tf_observe_end(const trm_tf_observation *run, trm_status status) {
     t->free_since = ended;
     pthread_mutex_unlock(&turns_lock);
   }
-  if (status != TRM_OK || parts->is_trivial) return;
+  if (status != TRM_OK || runnable->is_trivial) return;
   const trm_report_times times = {.size = sizeof times,
                                   .began = run->began,
                                   .ended = ended,
                                   .device_free = run->device_free,
                                   .is_switch = run->is_switch,
-                                  .infeed_wait = infeed_wait(parts) - run->infeed_wait,
-                                  .inputs = parts->inputs};
-  trm_report_run(parts->report, &times);
-  log_cycles(parts);
+                                  .infeed_wait = infeed_wait(runnable) - run->infeed_wait,
+                                  .inputs = runnable->inputs};
+  trm_report_run(runnable->report, &times);
+  log_cycles(runnable);
   transfer_after(run);
-  trm_tf_events_execute(run->ordinal, parts->name, parts->executable, parts->inputs,
-                        parts->num_runs, &parts->execution);
+  trm_tf_events_execute(run->ordinal, runnable->name, runnable->executable, runnable->inputs,
+                        runnable->num_runs, &runnable->execution);
 }

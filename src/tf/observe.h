@@ -12,10 +12,10 @@
 
 /* A run of a unit, with the observer's state until its end (zeros at first). */
 typedef struct trm_tf_observation {
-  trm_tf_parts *parts; /* with the inputs of the run */
-  int ordinal;         /* of the TF device */
-  uint64_t unit;       /* its number, not 0 */
-  const char *node;    /* the node that runs it */
+  trm_tf_runnable *runnable; /* with the inputs of the run */
+  int ordinal;               /* of the TF device */
+  uint64_t unit;             /* its number, not 0 */
+  const char *node;          /* the node that runs it */
   void *const *outputs;
   size_t num_variables; /* number of variables, which are the last inputs */
   bool moves_inputs;    /* inputs come from the host and are not made up */

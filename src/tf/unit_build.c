@@ -319,10 +319,10 @@ static trm_status divide_replicas(const trm_tf_distribution *distribution, uint3
   return TRM_OK;
 }
 
-static trm_status create_engine(trm_tf_parts *parts, int ordinal,
+static trm_status create_engine(trm_tf_runnable *runnable, int ordinal,
                                 const trm_tf_distribution *distribution, trm_error *error) {
   uint32_t replicas;
-  const trm_executable *executable = parts->executable;
+  const trm_executable *executable = runnable->executable;
   TRY(trm_executable_num_replicas(executable, &replicas, error));
   if (!trm_executable_tells_replicas_apart(executable)) replicas = 1;
   trm_engine_settings settings = {.size = sizeof settings, .num_replicas = replicas};
@@ -330,11 +330,11 @@ static trm_status create_engine(trm_tf_parts *parts, int ordinal,
     TRY(divide_replicas(distribution, replicas, &settings, error));
     replicas = settings.num_replicas;
   }
-  TRY(trm_engine_create_with(parts->executable, &settings, &parts->engine, error));
-  trm_engine_keep_resident(parts->engine, true); /* device.c fetches what TensorFlow reads */
-  parts->bytes = trm_executable_arena_bytes(executable) * replicas;
+  TRY(trm_engine_create_with(runnable->executable, &settings, &runnable->engine, error));
+  trm_engine_keep_resident(runnable->engine, true); /* device.c fetches what TensorFlow reads */
+  runnable->bytes = trm_executable_arena_bytes(executable) * replicas;
   trm_log(TRM_LOG_INFO, "ENGINE", "created an engine of %zu bytes%s for /device:IPU:%d",
-          parts->bytes, replicas > 1 ? ", in replicas," : "", ordinal);
+          runnable->bytes, replicas > 1 ? ", in replicas," : "", ordinal);
   return TRM_OK;
 }
 
@@ -348,64 +348,65 @@ const char *trm_tf_tensorflow_version(void) {
   return text;
 }
 
-/* Sets parts->inputs to the tensors of the first run, which count loops in the estimate; NULL where
- * one has not the size that the program takes. */
-static void set_first_inputs(trm_tf_parts *parts, const trm_tf_code *code) {
-  for (size_t i = 0; i < trm_executable_num_inputs(parts->executable); ++i) {
+/* Sets runnable->inputs to the tensors of the first run, which count loops in the estimate; NULL
+ * where one has not the size that the program takes. */
+static void set_first_inputs(trm_tf_runnable *runnable, const trm_tf_code *code) {
+  for (size_t i = 0; i < trm_executable_num_inputs(runnable->executable); ++i) {
     TF_Tensor *tensor = i < code->num_tensors ? code->tensors[i] : NULL;
     const bool fits = tensor != NULL && TF_TensorByteSize(tensor) ==
-                                            trm_executable_input(parts->executable, i)->bytes;
-    parts->inputs[i] = fits ? TF_TensorData(tensor) : NULL;
+                                            trm_executable_input(runnable->executable, i)->bytes;
+    runnable->inputs[i] = fits ? TF_TensorData(tensor) : NULL;
   }
 }
 
 /* Writes a profile, if one is wanted, of an executable that was compiled now, here or by another
  * instance; one from the cache had its profile then. Fails if the program does not fit. */
-static trm_status report(trm_tf_parts *parts, const trm_tf_code *code,
+static trm_status report(trm_tf_runnable *runnable, const trm_tf_code *code,
                          const trm_tf_distribution *distribution, bool is_new, trm_error *error) {
-  set_first_inputs(parts, code);
+  set_first_inputs(runnable, code);
   const trm_report_framework framework = {.size = sizeof framework,
                                           .name = "TensorFlow",
                                           .version = trm_tf_tensorflow_version(),
-                                          .inputs = parts->inputs,
+                                          .inputs = runnable->inputs,
                                           .num_processes = distribution->num_processes,
                                           .process = distribution->process};
-  parts->is_trivial = trm_inspect_is_trivial(trm_inspect_module(parts->executable));
-  if (parts->is_trivial) return TRM_OK;
-  if (!is_new) return trm_report_check(parts->executable, error);
-  return trm_report_create(parts->executable, &framework, &parts->report, error);
+  runnable->is_trivial = trm_inspect_is_trivial(trm_inspect_module(runnable->executable));
+  if (runnable->is_trivial) return TRM_OK;
+  if (!is_new) return trm_report_check(runnable->executable, error);
+  return trm_report_create(runnable->executable, &framework, &runnable->report, error);
 }
 
-static trm_status allocate_arguments(trm_tf_parts *parts, trm_error *error) {
-  const size_t num_inputs = trm_executable_num_inputs(parts->executable);
-  const size_t num_outputs = trm_executable_num_outputs(parts->executable);
-  parts->inputs = trm_allocate_zeroed(num_inputs, sizeof *parts->inputs);
-  parts->versions = trm_allocate_zeroed(num_inputs, sizeof *parts->versions);
-  parts->output_versions = trm_allocate_zeroed(num_outputs, sizeof *parts->output_versions);
-  if (parts->inputs == NULL || parts->versions == NULL || parts->output_versions == NULL) {
+static trm_status allocate_arguments(trm_tf_runnable *runnable, trm_error *error) {
+  const size_t num_inputs = trm_executable_num_inputs(runnable->executable);
+  const size_t num_outputs = trm_executable_num_outputs(runnable->executable);
+  runnable->inputs = trm_allocate_zeroed(num_inputs, sizeof *runnable->inputs);
+  runnable->versions = trm_allocate_zeroed(num_inputs, sizeof *runnable->versions);
+  runnable->output_versions = trm_allocate_zeroed(num_outputs, sizeof *runnable->output_versions);
+  if (runnable->inputs == NULL || runnable->versions == NULL || runnable->output_versions == NULL) {
     FAIL_NO_MEMORY("the arguments of a program");
   }
   return TRM_OK;
 }
 
-static trm_status build(trm_tf_parts *parts, const trm_tf_code *code,
+static trm_status build(trm_tf_runnable *runnable, const trm_tf_code *code,
                         const trm_tf_snapshot *settings, trm_tf_watch *watch, trm_error *error) {
-  TRY(load_or_compile(code->module, code->size, settings, watch, &parts->executable, error));
-  if (!trm_tf_watch_name(watch, trm_executable_name(parts->executable))) {
+  TRY(load_or_compile(code->module, code->size, settings, watch, &runnable->executable, error));
+  if (!trm_tf_watch_name(watch, trm_executable_name(runnable->executable))) {
     FAIL_NO_MEMORY("the name of a program");
   }
-  TRY(allocate_arguments(parts, error));
+  TRY(allocate_arguments(runnable, error));
   trm_tf_watch_stage(watch, TRM_TF_STAGE_PLANNING);
-  const bool was_judged = trm_executable_is_judged(parts->executable);
+  const bool was_judged = trm_executable_is_judged(runnable->executable);
   const bool is_new = watch->is_on || settings->cache_path[0] == '\0';
-  const trm_status reported = report(parts, code, &settings->distribution, is_new, error);
-  if (!was_judged && trm_executable_is_judged(parts->executable)) {
-    store_again(code->module, code->size, settings, parts->executable);
+  const trm_status reported = report(runnable, code, &settings->distribution, is_new, error);
+  if (!was_judged && trm_executable_is_judged(runnable->executable)) {
+    store_again(code->module, code->size, settings, runnable->executable);
   }
   TRY(reported);
   trm_tf_watch_stage(watch, TRM_TF_STAGE_ENGINE);
-  TRY(create_engine(parts, watch->ordinal, &settings->distribution, error));
-  return trm_tf_host_calls_create(parts->executable, parts->engine, &parts->host_calls, error);
+  TRY(create_engine(runnable, watch->ordinal, &settings->distribution, error));
+  return trm_tf_host_calls_create(runnable->executable, runnable->engine, &runnable->host_calls,
+                                  error);
 }
 
 static void tell_compiled(void) {
@@ -416,36 +417,38 @@ static void tell_compiled(void) {
                 "the process.");
 }
 
-trm_status trm_tf_parts_build(const trm_tf_code *code, int ordinal, const trm_tf_snapshot *settings,
-                              trm_tf_parts **out, trm_error *error) {
-  trm_tf_parts *parts = trm_allocate_zeroed(1, sizeof *parts);
-  CHECK_MEMORY(parts, "a program");
+trm_status trm_tf_runnable_build(const trm_tf_code *code, int ordinal,
+                                 const trm_tf_snapshot *settings, trm_tf_runnable **out,
+                                 trm_error *error) {
+  trm_tf_runnable *runnable = trm_allocate_zeroed(1, sizeof *runnable);
+  CHECK_MEMORY(runnable, "a program");
   trm_tf_watch watch = {.ordinal = ordinal};
-  const trm_status status = build(parts, code, settings, &watch, error);
-  trm_tf_watch_end(&watch, status == TRM_OK ? parts->executable : NULL);
-  parts->name = watch.name;
+  const trm_status status = build(runnable, code, settings, &watch, error);
+  trm_tf_watch_end(&watch, status == TRM_OK ? runnable->executable : NULL);
+  runnable->name = watch.name;
   if (status != TRM_OK) {
-    trm_tf_parts_free(parts);
+    trm_tf_runnable_free(runnable);
     return status;
   }
   tell_compiled();
-  *out = parts;
+  *out = runnable;
   return TRM_OK;
 }
 
-void trm_tf_parts_free(trm_tf_parts *parts) {
-  if (!parts) return;
-  if (parts->engine) trm_engine_free(parts->engine); /* before its host calls and its executable */
-  trm_tf_host_calls_free(parts->host_calls);
-  trm_report_free(parts->report);
-  trm_executable_free(parts->executable);
-  trm_free(parts->execution.data);
-  trm_free(parts->name);
-  trm_free(parts->feeds);
-  trm_free(parts->made_up);
-  trm_free(parts->made_up_block);
-  trm_free(parts->inputs);
-  trm_free(parts->versions);
-  trm_free(parts->output_versions);
-  trm_free(parts);
+void trm_tf_runnable_free(trm_tf_runnable *runnable) {
+  if (!runnable) return;
+  if (runnable->engine)
+    trm_engine_free(runnable->engine); /* before its host calls and its executable */
+  trm_tf_host_calls_free(runnable->host_calls);
+  trm_report_free(runnable->report);
+  trm_executable_free(runnable->executable);
+  trm_free(runnable->execution.data);
+  trm_free(runnable->name);
+  trm_free(runnable->feeds);
+  trm_free(runnable->made_up);
+  trm_free(runnable->made_up_block);
+  trm_free(runnable->inputs);
+  trm_free(runnable->versions);
+  trm_free(runnable->output_versions);
+  trm_free(runnable);
 }

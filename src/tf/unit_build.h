@@ -10,10 +10,10 @@
 #include "tremula/report.h"
 #include "units.h"
 
-/* The parts of a unit, and the state between its runs. */
-typedef struct trm_tf_parts {
-  struct trm_tf_parts *next; /* for lists */
-  char *name;                /* unique */
+/* What a unit runs: the executable, its engine, and the state between its runs. */
+typedef struct trm_tf_runnable {
+  struct trm_tf_runnable *next; /* for lists */
+  char *name;                   /* unique */
   trm_executable *executable;
   trm_engine *engine;
   trm_tf_host_calls *host_calls; /* NULL: none */
@@ -32,14 +32,15 @@ typedef struct trm_tf_parts {
   /* Room for the arguments of a run. */
   const void **inputs;
   uint64_t *versions, *output_versions;
-} trm_tf_parts;
+} trm_tf_runnable;
 
 /* Compiles the module, or reads the executable from the cache, and makes an engine. */
-trm_status trm_tf_parts_build(const trm_tf_code *code, int ordinal, const trm_tf_snapshot *settings,
-                              trm_tf_parts **out, trm_error *error);
+trm_status trm_tf_runnable_build(const trm_tf_code *code, int ordinal,
+                                 const trm_tf_snapshot *settings, trm_tf_runnable **out,
+                                 trm_error *error);
 /* TensorFlow's version, such as "2.15.1"; NULL without TensorFlow. */
 const char *trm_tf_tensorflow_version(void);
-/* Frees the parts, and ends the profile. NULL is allowed. */
-void trm_tf_parts_free(trm_tf_parts *parts);
+/* Also ends the profile. NULL is allowed. */
+void trm_tf_runnable_free(trm_tf_runnable *runnable);
 
 #endif /* TREMULA_TF_UNIT_BUILD_H_ */

@@ -33,7 +33,7 @@ struct trm_tf_unit {
   trm_tf_unit *next;          /* the next unit in its bucket */
   trm_tf_unit *newer, *older; /* in the list of idle units, which have no holder and no user */
   /* NULL: not built yet, or freed. A user of the unit reads it without the lock. */
-  trm_tf_parts *parts;
+  trm_tf_runnable *runnable;
 };
 
 static pthread_mutex_t registry_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -71,7 +71,7 @@ static XXH128_hash_t key_of(const void *module, size_t size, int ordinal,
 
 static trm_tf_unit **bucket_of(XXH128_hash_t key) { return &buckets[key.low64 % NUM_BUCKETS]; }
 
-static size_t bytes_of(const trm_tf_unit *p) { return p->parts ? p->parts->bytes : 0; }
+static size_t bytes_of(const trm_tf_unit *p) { return p->runnable ? p->runnable->bytes : 0; }
 
 static bool is_idle(const trm_tf_unit *p) {
   return p->is_known && p->holders == 0 && p->users == 0;
@@ -102,14 +102,14 @@ static void forget(trm_tf_unit *p) {
   p->is_known = false;
 }
 
-/* Releases a unit that is in no bucket, as far as it has no holder and no user: moves its parts to
- * the list *gone, for trm_tf_parts_free without the lock, and frees the unit itself. */
-static void let_go(trm_tf_unit *p, trm_tf_parts **gone) {
+/* Releases a unit that is in no bucket, as far as it has no holder and no user: moves its runnable
+ * to the list *gone, for trm_tf_runnable_free without the lock, and frees the unit itself. */
+static void let_go(trm_tf_unit *p, trm_tf_runnable **gone) {
   if (p->users > 0) return;
-  if (p->parts) {
-    p->parts->next = *gone;
-    *gone = p->parts;
-    p->parts = NULL;
+  if (p->runnable) {
+    p->runnable->next = *gone;
+    *gone = p->runnable;
+    p->runnable = NULL;
   }
   if (p->holders > 0) return;
   pthread_mutex_destroy(&p->building);
@@ -118,8 +118,8 @@ static void let_go(trm_tf_unit *p, trm_tf_parts **gone) {
 }
 
 /* Updates a unit after a holder or a user has left. */
-static void settle(trm_tf_unit *p, trm_tf_parts **gone) {
-  if (p->is_known && p->users == 0 && !p->parts) forget(p); /* building it has failed */
+static void settle(trm_tf_unit *p, trm_tf_runnable **gone) {
+  if (p->is_known && p->users == 0 && !p->runnable) forget(p); /* building it has failed */
   if (!p->is_known) {
     let_go(p, gone);
     return;
@@ -134,10 +134,10 @@ static void settle(trm_tf_unit *p, trm_tf_parts **gone) {
 }
 
 /* Call without the lock, because freeing engines waits for threads. */
-static void free_all(trm_tf_parts *gone) {
+static void free_all(trm_tf_runnable *gone) {
   while (gone) {
-    trm_tf_parts *next = gone->next;
-    trm_tf_parts_free(gone);
+    trm_tf_runnable *next = gone->next;
+    trm_tf_runnable_free(gone);
     atomic_fetch_sub(&num_kept, 1);
     gone = next;
   }
@@ -168,15 +168,15 @@ static trm_status build_once(trm_tf_unit *p, const trm_tf_code *code,
                              const trm_tf_snapshot *settings, trm_error *error) {
   trm_status status = TRM_OK;
   pthread_mutex_lock(&p->building);
-  if (!p->parts) {
-    trm_tf_parts *parts = NULL;
-    status = trm_tf_parts_build(code, p->ordinal, settings, &parts, error);
+  if (!p->runnable) {
+    trm_tf_runnable *runnable = NULL;
+    status = trm_tf_runnable_build(code, p->ordinal, settings, &runnable, error);
     if (status == TRM_OK) {
       atomic_fetch_add(&num_built, 1);
       atomic_fetch_add(&num_kept, 1);
     }
     pthread_mutex_lock(&registry_lock);
-    p->parts = parts;
+    p->runnable = runnable;
     pthread_mutex_unlock(&registry_lock);
   }
   pthread_mutex_unlock(&p->building);
@@ -214,7 +214,7 @@ bool trm_tf_unit_use(trm_tf_unit *p) {
 }
 
 void trm_tf_unit_done(trm_tf_unit *p) {
-  trm_tf_parts *gone = NULL;
+  trm_tf_runnable *gone = NULL;
   pthread_mutex_lock(&registry_lock);
   --p->users;
   settle(p, &gone);
@@ -224,7 +224,7 @@ void trm_tf_unit_done(trm_tf_unit *p) {
 
 void trm_tf_unit_drop(trm_tf_unit *p) {
   if (!p) return;
-  trm_tf_parts *gone = NULL;
+  trm_tf_runnable *gone = NULL;
   pthread_mutex_lock(&registry_lock);
   --p->holders;
   settle(p, &gone);
@@ -233,7 +233,7 @@ void trm_tf_unit_drop(trm_tf_unit *p) {
 }
 
 void trm_tf_forget_units(void) {
-  trm_tf_parts *gone = NULL;
+  trm_tf_runnable *gone = NULL;
   trm_tf_settings_begin_epoch(); /* first, so that units built from now on stay */
   pthread_mutex_lock(&registry_lock);
   for (size_t i = 0; i < NUM_BUCKETS; ++i) {
@@ -251,32 +251,33 @@ void trm_tf_forget_units(void) {
 /* ---- What they take and give ---- */
 
 size_t trm_tf_unit_num_outputs(const trm_tf_unit *p) {
-  return trm_executable_num_outputs(p->parts->executable);
+  return trm_executable_num_outputs(p->runnable->executable);
 }
 
 const trm_tensor_info *trm_tf_unit_output(const trm_tf_unit *p, size_t i) {
-  return trm_executable_output(p->parts->executable, i);
+  return trm_executable_output(p->runnable->executable, i);
 }
 
 bool trm_tf_unit_is_fed(const trm_tf_unit *p) {
-  return trm_tf_feeds_has_infeed(p->parts->executable);
+  return trm_tf_feeds_has_infeed(p->runnable->executable);
 }
 
 trm_status trm_tf_unit_find_infeed(const trm_tf_unit *p, const trm_tf_call *call,
                                    trm_tf_infeed **out_infeed, uint64_t *out_reads,
                                    trm_error *error) {
-  return trm_tf_feeds_find_infeed(p->parts->executable, trm_engine_num_replicas(p->parts->engine),
-                                  call->feeds, out_infeed, out_reads, error);
+  return trm_tf_feeds_find_infeed(p->runnable->executable,
+                                  trm_engine_num_replicas(p->runnable->engine), call->feeds,
+                                  out_infeed, out_reads, error);
 }
 
 trm_status trm_tf_unit_check(const trm_tf_unit *p, TF_Tensor *const *tensors, size_t count,
                              trm_error *error) {
-  const size_t num_inputs = trm_executable_num_inputs(p->parts->executable);
+  const size_t num_inputs = trm_executable_num_inputs(p->runnable->executable);
   if (count != num_inputs) {
     FAIL(INVALID_ARGUMENT, "The program takes %zu inputs and was given %zu.", num_inputs, count);
   }
   for (size_t i = 0; i < count; ++i) {
-    const trm_tensor_info *info = trm_executable_input(p->parts->executable, i);
+    const trm_tensor_info *info = trm_executable_input(p->runnable->executable, i);
     const trm_dtype dtype = trm_tf_dtype(TF_TensorType(tensors[i]));
     bool same = dtype == info->dtype && TF_NumDims(tensors[i]) == info->rank;
     for (int d = 0; same && d < info->rank; ++d) same = TF_Dim(tensors[i], d) == info->dims[d];
@@ -296,71 +297,73 @@ trm_status trm_tf_unit_check(const trm_tf_unit *p, TF_Tensor *const *tensors, si
 
 void trm_tf_unit_lock(trm_tf_unit *p) { pthread_mutex_lock(&p->running); }
 void trm_tf_unit_unlock(trm_tf_unit *p) { pthread_mutex_unlock(&p->running); }
-void trm_tf_unit_cancel(trm_tf_unit *p) { trm_engine_cancel(p->parts->engine); }
-void trm_tf_unit_forget_cancel(trm_tf_unit *p) { trm_engine_forget_cancel(p->parts->engine); }
+void trm_tf_unit_cancel(trm_tf_unit *p) { trm_engine_cancel(p->runnable->engine); }
+void trm_tf_unit_forget_cancel(trm_tf_unit *p) { trm_engine_forget_cancel(p->runnable->engine); }
 
 /* Replaces all inputs by made-up values, so that nothing moves to the device. */
-static trm_status make_up_inputs(trm_tf_parts *parts, const char *initializer, trm_error *error) {
-  const size_t count = trm_executable_num_inputs(parts->executable);
+static trm_status make_up_inputs(trm_tf_runnable *runnable, const char *initializer,
+                                 trm_error *error) {
+  const size_t count = trm_executable_num_inputs(runnable->executable);
   const uint64_t generation = trm_tf_settings_generation();
-  if (parts->made_up_generation != generation) {
+  if (runnable->made_up_generation != generation) {
     const trm_tensor_info **infos = trm_allocate_zeroed(count, sizeof *infos);
     CHECK_MEMORY(infos, "made-up inputs");
-    for (size_t i = 0; i < count; ++i) infos[i] = trm_executable_input(parts->executable, i);
+    for (size_t i = 0; i < count; ++i) infos[i] = trm_executable_input(runnable->executable, i);
     void *block = NULL;
     void **arrays = trm_tf_synthetic_create(infos, count, initializer, &block);
     trm_free(infos);
     CHECK_MEMORY(arrays, "made-up inputs");
-    trm_free(parts->made_up_block);
-    trm_free(parts->made_up);
-    parts->made_up = arrays;
-    parts->made_up_block = block;
-    parts->made_up_generation = generation;
+    trm_free(runnable->made_up_block);
+    trm_free(runnable->made_up);
+    runnable->made_up = arrays;
+    runnable->made_up_block = block;
+    runnable->made_up_generation = generation;
   }
   for (size_t i = 0; i < count; ++i) {
-    parts->inputs[i] = parts->made_up[i];
-    parts->versions[i] = UINT64_MAX - generation; /* differs from all numbers of the pool */
+    runnable->inputs[i] = runnable->made_up[i];
+    runnable->versions[i] = UINT64_MAX - generation; /* differs from all numbers of the pool */
   }
   return TRM_OK;
 }
 
 /* Connects the engine with the call's feeds, unless it is connected. */
-static trm_status connect(trm_tf_parts *parts, const trm_tf_call *call, trm_error *error) {
-  if (parts->feeds && strcmp(parts->feeds, call->feeds) == 0) return TRM_OK;
-  trm_free(parts->feeds);
-  parts->feeds = NULL;
-  TRY(trm_tf_feeds_bind(parts->executable, parts->engine, call->feeds, &parts->infeed, error));
-  parts->feeds = trm_tf_copy_text(call->feeds);
-  CHECK_MEMORY(parts->feeds, "the names of feeds");
+static trm_status connect(trm_tf_runnable *runnable, const trm_tf_call *call, trm_error *error) {
+  if (runnable->feeds && strcmp(runnable->feeds, call->feeds) == 0) return TRM_OK;
+  trm_free(runnable->feeds);
+  runnable->feeds = NULL;
+  TRY(trm_tf_feeds_bind(runnable->executable, runnable->engine, call->feeds, &runnable->infeed,
+                        error));
+  runnable->feeds = trm_tf_copy_text(call->feeds);
+  CHECK_MEMORY(runnable->feeds, "the names of feeds");
   return TRM_OK;
 }
 
 /* Seeds the engine: each device draws other numbers. The highest bit is a mark for the engine. */
-static void seed(trm_tf_parts *parts, int ordinal) {
+static void seed(trm_tf_runnable *runnable, int ordinal) {
   uint64_t generation;
   const uint64_t value = trm_tf_settings_seed(&generation);
-  if (generation == parts->seed_generation) return;
-  trm_engine_set_seed(parts->engine,
+  if (generation == runnable->seed_generation) return;
+  trm_engine_set_seed(runnable->engine,
                       value ^ ((uint64_t)ordinal * UINT64_C(0x9e3779b97f4a7c15) >> 1));
-  parts->seed_generation = generation;
+  runnable->seed_generation = generation;
 }
 
 /* Sets the arguments of a run and the generations of their contents. The generation of an output
  * identifies it when it returns as a variable, if nothing has written to it since. Results of a
  * program have none: they are in the host's memory, which TensorFlow reads without asking for what
  * an accelerator has left there. Those of a single operation are in the device's. */
-static trm_status set_arguments(trm_tf_parts *parts, const trm_tf_call *call,
+static trm_status set_arguments(trm_tf_runnable *runnable, const trm_tf_call *call,
                                 TF_Tensor *const *tensors, void *const *outputs,
                                 const char *made_up, trm_error *error) {
-  const size_t count = trm_executable_num_inputs(parts->executable);
+  const size_t count = trm_executable_num_inputs(runnable->executable);
   for (size_t i = 0; i < count; ++i) {
-    parts->inputs[i] = TF_TensorData(tensors[i]);
-    parts->versions[i] = trm_tf_pool_generation(parts->inputs[i]);
+    runnable->inputs[i] = TF_TensorData(tensors[i]);
+    runnable->versions[i] = trm_tf_pool_generation(runnable->inputs[i]);
   }
-  if (made_up != NULL) TRY(make_up_inputs(parts, made_up, error));
-  for (size_t i = 0; i < trm_executable_num_outputs(parts->executable); ++i) {
-    const bool is_result = trm_executable_output_alias(parts->executable, i) < 0;
-    parts->output_versions[i] =
+  if (made_up != NULL) TRY(make_up_inputs(runnable, made_up, error));
+  for (size_t i = 0; i < trm_executable_num_outputs(runnable->executable); ++i) {
+    const bool is_result = trm_executable_output_alias(runnable->executable, i) < 0;
+    runnable->output_versions[i] =
         is_result && !call->is_one_op ? 0 : trm_tf_pool_generation(outputs[i]);
   }
   return TRM_OK;
@@ -368,24 +371,24 @@ static trm_status set_arguments(trm_tf_parts *parts, const trm_tf_call *call,
 
 trm_status trm_tf_unit_run(trm_tf_unit *p, const trm_tf_call *call, TF_Tensor *const *tensors,
                            void *const *outputs, trm_error *error) {
-  trm_tf_parts *parts = p->parts;
+  trm_tf_runnable *runnable = p->runnable;
   bool runs;
   TRY(trm_tf_settings_before_run(p->ordinal, &runs, error));
-  TRY(connect(parts, call, error));
+  TRY(connect(runnable, call, error));
   if (!runs) {
     for (size_t i = 0; i < trm_tf_unit_num_outputs(p); ++i) {
       memset(outputs[i], 0, trm_tf_unit_output(p, i)->bytes);
     }
     return TRM_OK;
   }
-  trm_tf_host_calls_name(parts->host_calls, call->feeds);
+  trm_tf_host_calls_name(runnable->host_calls, call->feeds);
   char initializer[TRM_TF_INITIALIZER_SIZE];
   const uint32_t synthetic = trm_tf_settings_synthetic(initializer);
   const bool moves = (synthetic & TRM_SYNTHETIC_PARAMETERS) == 0;
-  if (parts->infeed) TRY(trm_tf_synthetic_feed(parts->infeed, error));
-  if (!(synthetic & TRM_SYNTHETIC_SEED)) seed(parts, p->ordinal);
-  TRY(set_arguments(parts, call, tensors, outputs, moves ? NULL : initializer, error));
-  trm_tf_observation observation = {.parts = parts,
+  if (runnable->infeed) TRY(trm_tf_synthetic_feed(runnable->infeed, error));
+  if (!(synthetic & TRM_SYNTHETIC_SEED)) seed(runnable, p->ordinal);
+  TRY(set_arguments(runnable, call, tensors, outputs, moves ? NULL : initializer, error));
+  trm_tf_observation observation = {.runnable = runnable,
                                     .ordinal = p->ordinal,
                                     .unit = p->number,
                                     .node = call->name,
@@ -394,12 +397,13 @@ trm_status trm_tf_unit_run(trm_tf_unit *p, const trm_tf_call *call, TF_Tensor *c
                                     .moves_inputs = moves};
   trm_tf_observe_begin(&observation);
   const unsigned interrupts = trm_tf_interrupt_count();
-  TRY(trm_tf_interrupt_watch_run(parts->engine, call->session, call->is_one_op, error));
-  const trm_status status = trm_engine_run_replicated(parts->engine, parts->inputs, parts->versions,
-                                                      outputs, parts->output_versions, error);
-  trm_tf_interrupt_unwatch_run(parts->engine);
+  TRY(trm_tf_interrupt_watch_run(runnable->engine, call->session, call->is_one_op, error));
+  const trm_status status =
+      trm_engine_run_replicated(runnable->engine, runnable->inputs, runnable->versions, outputs,
+                                runnable->output_versions, error);
+  trm_tf_interrupt_unwatch_run(runnable->engine);
   /* The cancellation was for this run. */
-  if (trm_tf_interrupt_count() != interrupts) trm_engine_forget_cancel(parts->engine);
+  if (trm_tf_interrupt_count() != interrupts) trm_engine_forget_cancel(runnable->engine);
   trm_tf_observe_end(&observation, status);
   return status;
 }
