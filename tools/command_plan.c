@@ -37,8 +37,8 @@ static void print_help(void) {
       "  --training sgd|momentum|adam\n"
       "                           plan a training step of a TensorFlow or Keras model\n"
       "  --what-if CHANGE         plan with a change beside the plan as it is; may be repeated:\n"
-      "                           LAYER:half, LAYER:recompute, half, recompute, offload, amp=P,\n"
-      "                           batch=N, memory=BYTES (of a tile), ipus=N\n"
+      "                           LAYER:half, LAYER:recompute, LAYER:amp=P, half, recompute,\n"
+      "                           offload, amp=P, batch=N, memory=BYTES (of a tile), ipus=N\n"
       "  --json                   the answer as JSON\n"
       "  --option KEY=VALUE       an option of the compiler, see below; may be repeated\n" LOWERING_HELP
       "\nThe exit code is 0 if one of the cases fits, 3 if none does, 1 after a failure, or 2 after\n"

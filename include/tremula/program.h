@@ -390,7 +390,7 @@ TRM_API bool trm_program_smallest_cut_get(const trm_program_search *search, size
  *     and a weight that the program updates stays float32.
  *   - recompute, LAYER:recompute: recomputes cheap results in the backward pass.
  *   - offload: optimizer state in remote memory.
- *   - amp=P: availableMemoryProportion of convolutions and matmuls.
+ *   - amp=P, LAYER:amp=P: availableMemoryProportion of convolutions and matmuls.
  *   - memory=BYTES: the memory of a tile; kB and KiB may follow the number.
  *   - ipus=N: the program is cut into N shards.
  *

@@ -8,10 +8,16 @@
 
 #include "base/memory.h"
 #include "ipu/program/draft.h"
+#include "ipu/program/layers.h"
 #include "ipu/target/target.h"
 #include "passes/pass.h"
 
 static const char update_attribute[] = "weight_update"; /* remote.c */
+
+/* Convolutions and products, which availableMemoryProportion is about. */
+bool trm_change_is_product(const trm_instruction *o) {
+  return o->opcode == TRM_OP_DOT || o->opcode == TRM_OP_CONVOLUTION;
+}
 
 /* ---- What is possible ------------------------------------------------------------------------ */
 
@@ -50,14 +56,14 @@ static bool is_kept_update(const trm_instruction *instruction) {
 trm_status trm_change_find_possible(const trm_program *program, trm_change *out, trm_error *error) {
   const trm_module *module = program->module;
   const trm_program_options *options = &program->options;
-  bool plans = false; /* convolutions or products, which the proportion is about */
+  bool plans = false; /* there are some */
   trm_change possible = {.recompute = !options->recompute};
   TRY(trm_program_most_shards(program, &possible.shards, error));
   for (uint32_t c = 0; c < module->num_computations; ++c) {
     const trm_computation *computation = &module->computations[c];
     for (trm_index i = 0; i < computation->num_instructions; ++i) {
       const trm_instruction *o = &computation->instructions[i];
-      plans |= o->opcode == TRM_OP_DOT || o->opcode == TRM_OP_CONVOLUTION;
+      plans |= trm_change_is_product(o);
       possible.half |= !possible.half && states_float32(module, c, i);
       possible.offload |= !options->ipu_model && is_kept_update(o);
     }
@@ -97,19 +103,42 @@ void trm_change_text(const trm_change *change, char text[TRM_CHANGE_TEXT]) {
 
 /* ---- Its plan -------------------------------------------------------------------------------- */
 
+/* Sets an attribute, which may be there already, in a list of the instruction's own. */
+static trm_status set_attribute(trm_instruction *instruction, const char *key, const char *value,
+                                trm_arena *arena, trm_error *error) {
+  const char *const *old = instruction->frontend_attributes;
+  size_t count = 0, at = 0;
+  while (old != NULL && old[count] != NULL) ++count;
+  const char **list = ARENA_NEW(arena, const char *, count + 3);
+  const char *text = trm_arena_string(arena, value, strlen(value));
+  if (list == NULL || text == NULL) FAIL_NO_MEMORY("attributes");
+  if (count > 0) memcpy(list, old, count * sizeof *list);
+  while (at < count && strcmp(list[at], key) != 0) at += 2;
+  list[at] = key;
+  list[at + 1] = text;
+  instruction->frontend_attributes = list;
+  return TRM_OK;
+}
+
 /* Says "offload" where an update says "keep"; what follows, such as ",sharded", stays. */
 static trm_status offload_state(trm_instruction *instruction, trm_arena *arena, trm_error *error) {
-  size_t count = 0;
-  while (instruction->frontend_attributes[count] != NULL) ++count;
-  const char **copy = trm_arena_copy(arena, instruction->frontend_attributes,
-                                     (count + 1) * sizeof *instruction->frontend_attributes);
-  CHECK_MEMORY(copy, "an update's attributes");
-  for (size_t a = 0; a + 1 < count; a += 2) {
-    if (strcmp(copy[a], update_attribute) != 0) continue;
-    copy[a + 1] = trm_arena_format(arena, "offload%s", copy[a + 1] + strlen("keep"));
-    CHECK_MEMORY(copy[a + 1], "an update's attributes");
+  const char *place = trm_instruction_frontend_attribute(instruction, update_attribute);
+  const char *offloaded = trm_arena_format(arena, "offload%s", place + strlen("keep"));
+  CHECK_MEMORY(offloaded, "an update's attributes");
+  return set_attribute(instruction, update_attribute, offloaded, arena, error);
+}
+
+/* An attribute of one operation counts before the options of the program (costs/linear.c). */
+static trm_status set_proportion(trm_instruction *instruction, const trm_change *change,
+                                 trm_arena *arena, trm_error *error) {
+  for (size_t l = 0; l < change->num_layer_proportions; ++l) {
+    const trm_layer_proportion *one = &change->layer_proportions[l];
+    const char *const layers[] = {one->layer, NULL};
+    if (!trm_change_is_product(instruction) || !trm_program_is_in_layers(instruction, layers)) {
+      continue;
+    }
+    TRY(set_attribute(instruction, "availableMemoryProportion", one->proportion, arena, error));
   }
-  instruction->frontend_attributes = copy;
   return TRM_OK;
 }
 
@@ -122,6 +151,7 @@ static trm_status change_module(trm_module *module, const trm_change *change, tr
       if (change->offload && is_kept_update(instruction)) {
         TRY(offload_state(instruction, &module->arena, error));
       }
+      TRY(set_proportion(instruction, change, &module->arena, error));
     }
   }
   return TRM_OK;
@@ -182,7 +212,8 @@ static trm_status plan_module(const trm_program *program, const trm_module *modu
 trm_status trm_change_plan(const trm_program *program, const trm_change *change,
                            trm_program **out_program, trm_error *error) {
   *out_program = NULL;
-  if (!change->half && !change->offload && change->half_layers == NULL) {
+  if (!change->half && !change->offload && change->half_layers == NULL &&
+      change->num_layer_proportions == 0) {
     return plan_module(program, program->module, change, out_program, error);
   }
   trm_module *module;

@@ -7,6 +7,11 @@
 
 #include "ipu/program/program.h"
 
+/* availableMemoryProportion of one layer's convolutions and products. */
+typedef struct trm_layer_proportion {
+  const char *layer, *proportion; /* the proportion as text */
+} trm_layer_proportion;
+
 /* Several changes at once. All zeros: none. */
 typedef struct trm_change {
   double proportion;     /* availableMemoryProportion of convolutions and matmuls, where theirs is
@@ -22,6 +27,8 @@ typedef struct trm_change {
   int64_t bytes_per_tile; /* 0: as it is */
   /* Names of layers, of which the last is NULL; NULL: none. */
   const char *const *half_layers, *const *recompute_layers;
+  const trm_layer_proportion *layer_proportions; /* later ones count */
+  size_t num_layer_proportions;
 } trm_change;
 
 enum { TRM_CHANGE_TEXT = 240 };
@@ -38,6 +45,8 @@ trm_status trm_change_find_possible(const trm_program *program, trm_change *out,
 trm_status trm_change_plan(const trm_program *program, const trm_change *change,
                            trm_program **out_program, trm_error *error);
 
+/* Whether availableMemoryProportion is about an instruction: a convolution or a product. */
+bool trm_change_is_product(const trm_instruction *instruction);
 /* half_layers.c: float16 instead of float32, also in a tuple. */
 trm_status trm_change_halve_shape(trm_shape *shape, trm_arena *arena, trm_error *error);
 /* half_layers.c: computes some layers in float16, in a copy of the program's module. */

@@ -17,17 +17,22 @@ typedef struct reader {
   trm_change change, possible;
   const char **half, **recompute; /* layers; room for one of each change, and NULL */
   size_t num_half, num_recompute;
+  trm_layer_proportion *proportions;
+  size_t num_proportions;
   trm_arena arena;
 } reader;
 
 /* ---- Layers ---------------------------------------------------------------------------------- */
 
-static bool has_layer(const trm_module *module, const char *layer) {
+/* Whether there is a layer; `with_product`: and a convolution or a product in it. */
+static bool has_layer(const trm_module *module, const char *layer, bool with_product) {
   const char *const layers[] = {layer, NULL};
   for (uint32_t c = 0; c < module->num_computations; ++c) {
     const trm_computation *computation = &module->computations[c];
     for (trm_index i = 0; i < computation->num_instructions; ++i) {
-      if (trm_program_is_in_layers(&computation->instructions[i], layers)) return true;
+      const trm_instruction *o = &computation->instructions[i];
+      if (with_product && !trm_change_is_product(o)) continue;
+      if (trm_program_is_in_layers(o, layers)) return true;
     }
   }
   return false;
@@ -62,8 +67,8 @@ static trm_status list_names(reader *r, const char ***out_names, size_t *out_cou
 
 static trm_status fail_unknown_change(const char *text, trm_error *error) {
   FAIL(INVALID_ARGUMENT,
-       "\"%.80s\" is no change; there are half, recompute, offload, LAYER:half, "
-       "LAYER:recompute, amp=P, memory=BYTES and ipus=N",
+       "\"%.80s\" is no change; there are half, recompute, offload, amp=P, LAYER:half, "
+       "LAYER:recompute, LAYER:amp=P, memory=BYTES and ipus=N",
        text);
 }
 
@@ -94,11 +99,22 @@ static trm_status fail_unknown(reader *r, const char *layer, trm_error *error) {
   return status;
 }
 
+static trm_status check_proportion(const char *text, double *out_number, trm_error *error) {
+  char *end;
+  errno = 0;
+  const double number = strtod(text, &end);
+  if (errno != 0 || end == text || *end != '\0' || !(number > 0 && number <= 1)) {
+    FAIL(INVALID_ARGUMENT, "amp wants a proportion above 0 and up to 1, not \"%.40s\"", text);
+  }
+  *out_number = number;
+  return TRM_OK;
+}
+
 static trm_status take_layer(reader *r, const char *text, size_t length, const char *what,
                              trm_error *error) {
   const char *layer = trm_arena_string(&r->arena, text, length);
   CHECK_MEMORY(layer, "a change");
-  if (!has_layer(r->program->module, layer)) return fail_unknown(r, layer, error);
+  if (!has_layer(r->program->module, layer, false)) return fail_unknown(r, layer, error);
   if (strcmp(what, "half") == 0) {
     r->half[r->num_half++] = layer;
   } else if (strcmp(what, "recompute") == 0) {
@@ -107,8 +123,16 @@ static trm_status take_layer(reader *r, const char *text, size_t length, const c
            "%s:recompute: the stages of a pipeline recompute all; say recompute", layer);
     }
     r->recompute[r->num_recompute++] = layer;
+  } else if (strncmp(what, "amp=", 4) == 0) {
+    double number;
+    TRY(check_proportion(what + 4, &number, error));
+    if (!has_layer(r->program->module, layer, true)) {
+      FAIL(FAILED_PRECONDITION, "%s:%s: the layer has no convolution and no product", layer, what);
+    }
+    r->proportions[r->num_proportions++] = (trm_layer_proportion){layer, what + 4};
   } else {
-    FAIL(INVALID_ARGUMENT, "a layer can be changed to half or recompute, not to \"%.40s\"", what);
+    FAIL(INVALID_ARGUMENT, "a layer can be changed to half, recompute or amp=P, not to \"%.40s\"",
+         what);
   }
   return TRM_OK;
 }
@@ -122,10 +146,7 @@ static trm_status take_number(reader *r, const char *text, trm_error *error) {
   const double number = strtod(value, &end);
   const bool good = errno == 0 && end != value && isfinite(number) && number >= 0;
   if (strncmp(text, "amp=", 4) == 0) {
-    if (!good || *end != '\0' || number > 1 || number <= 0) {
-      FAIL(INVALID_ARGUMENT, "amp wants a proportion above 0 and up to 1, not \"%.40s\"", value);
-    }
-    r->change.proportion = number;
+    TRY(check_proportion(value, &r->change.proportion, error));
     r->change.is_exact = true;
   } else if (strncmp(text, "memory=", 7) == 0) {
     const double unit = strcmp(end, "KiB") == 0 ? 1024 : strcmp(end, "kB") == 0 ? 1000 : 1;
@@ -173,11 +194,14 @@ static trm_status create(reader *r, const char *const *changes, size_t count,
                          trm_program **out_program, trm_error *error) {
   r->half = ARENA_NEW(&r->arena, const char *, count + 1);
   r->recompute = ARENA_NEW(&r->arena, const char *, count + 1);
-  if (r->half == NULL || r->recompute == NULL) FAIL_NO_MEMORY("changes");
+  r->proportions = ARENA_NEW(&r->arena, trm_layer_proportion, count + 1);
+  if (r->half == NULL || r->recompute == NULL || r->proportions == NULL) FAIL_NO_MEMORY("changes");
   TRY(trm_change_find_possible(r->program, &r->possible, error));
   for (size_t c = 0; c < count; ++c) TRY(take(r, changes[c], error));
   if (r->num_half > 0) r->change.half_layers = r->half;
   if (r->num_recompute > 0) r->change.recompute_layers = r->recompute;
+  r->change.layer_proportions = r->proportions;
+  r->change.num_layer_proportions = r->num_proportions;
   if (r->change.shards > r->possible.shards) {
     FAIL(FAILED_PRECONDITION, "ipus=%u: the program can be cut into %u shards", r->change.shards,
          r->possible.shards);

@@ -104,10 +104,28 @@ def test_one_layer_recomputes(tool):
                            "net/two:recompute")["difference"]["cycles"]
 
 
+def test_one_layer_has_its_own_proportion(tool):
+    source = tool.write("layers.hlo", layers())
+    own = tool.write("own.hlo", layers().replace(
+        'metadata={op_name="net/two',
+        'frontend_attributes={availableMemoryProportion=".001"}, metadata={op_name="net/two'))
+    answer, want = what_if(tool, source, "net/two:amp=.001"), plan(tool, own)
+    assert answer["changed"]["cycles"] == want["cycles"]["total"]
+    assert answer["changed"]["worst_tile_bytes"] == want["memory"]["worst_tile_bytes"]
+    assert answer["difference"]["cycles"] > 0
+    less = what_if(tool, source, "net/two/inner:amp=.001")["difference"]["cycles"]
+    assert 0 < less < answer["difference"]["cycles"]
+    # The layer's counts before that of all, whatever their order.
+    both = what_if(tool, source, "net/two:amp=.001", "amp=.6")["changed"]
+    assert both == what_if(tool, source, "amp=.6", "net/two:amp=.001")["changed"]
+    assert both["cycles"] == answer["changed"]["cycles"]
+
+
 @pytest.mark.parametrize("change, message", [
     ("net/too:half", '--what-if: there is no layer "net/too"; near names: "net/two", "net'),
     ("zzzzzzzzzzzz:half", '--what-if: there is no layer "zzzzzzzzzzzz"; the first layers: "'),
-    ("net/two:quarter", "--what-if: a layer can be changed to half or recompute, not to"),
+    ("net/two:quarter", "--what-if: a layer can be changed to half, recompute or amp=P, not to"),
+    ("net/two:amp=2", "--what-if: amp wants a proportion above 0 and up to 1"),
     ("amp=2", "--what-if: amp wants a proportion above 0 and up to 1"),
     ("memory=12bananas", "--what-if: memory wants the bytes of a tile"),
     ("frob", '--what-if: "frob" is no change; there are half'),
@@ -123,6 +141,11 @@ def test_what_the_program_has_not_is_a_problem_of_that_case(tool):
     text = tool.ok("plan", source, "--what-if", "half")
     assert "\nWhat if half\n  cannot be planned: half: the program has no float32\n" in text
     assert "problem" in plan(tool, source, "--what-if", "half")["what_if"]
+    source = tool.write("last.hlo", layers().replace("ROOT h3", "h3").replace(
+        "\n}", '\n  ROOT r = f32[32,512] negate(h3), metadata={op_name="net/last/Neg"}\n}'))
+    answer = plan(tool, source, "--what-if", "net/last:amp=.2")["what_if"]
+    assert answer["problem"] == (
+        "net/last:amp=.2: the layer has no convolution and no product")
 
 
 def test_machines_side_by_side(tool):
