@@ -35,9 +35,8 @@ typedef struct trm_placement {
 
 /* Where readers want the copy of a leaf on another IPU. Both walks know the leaf by its source. */
 typedef struct trm_copy_preference {
-  uint32_t computation;
-  trm_index instruction;
   uint32_t leaf, ipu;
+  uint32_t next; /* another of the same instruction, plus 1; 0: none */
   trm_placement placement;
 } trm_copy_preference;
 
@@ -144,6 +143,7 @@ typedef struct trm_draft_placements {
 typedef struct trm_draft_copies {
   VECTOR(uint32_t) of; /* by variable: its copy on another IPU; TRM_NO_INDEX: none */
   VECTOR(trm_copy_preference) preferences; /* of the first walk */
+  uint32_t **first; /* [computation][instruction]: its first preference, plus 1; 0: none */
 } trm_draft_copies;
 
 /* pipeline.c and stages.c: the loop of a pipeline. */

@@ -356,20 +356,25 @@ static trm_status prepare(trm_program_draft *draft, trm_error *error) {
   draft->tile_options.replica_ipus = program->num_ipus;
   program->tiles_per_ipu = program->target->tiles_per_ipu;
   draft->placements.preferences = ARENA_NEW(arena, trm_placement **, module->num_computations);
+  draft->copies.first = ARENA_NEW(arena, uint32_t *, module->num_computations);
   draft->walk.orders = ARENA_NEW(arena, uint32_t *, module->num_computations);
   draft->placements.next_tile = ARENA_NEW(arena, uint32_t, program->num_ipus);
   draft->io.bytes = ARENA_NEW(arena, int64_t, program->num_ipus);
   draft->io.keeps_tiles = ARENA_NEW(arena, bool, program->num_ipus);
-  if (draft->placements.preferences == NULL || draft->walk.orders == NULL ||
-      draft->placements.next_tile == NULL || draft->io.bytes == NULL ||
-      draft->io.keeps_tiles == NULL) {
+  if (draft->placements.preferences == NULL || draft->copies.first == NULL ||
+      draft->walk.orders == NULL || draft->placements.next_tile == NULL ||
+      draft->io.bytes == NULL || draft->io.keeps_tiles == NULL) {
     FAIL_NO_MEMORY("a program");
   }
   trm_io_tiles_find(draft);
   for (uint32_t c = 0; c < module->num_computations; ++c) {
     draft->placements.preferences[c] =
         ARENA_NEW(arena, trm_placement *, (size_t)module->computations[c].num_instructions + 1);
-    CHECK_MEMORY(draft->placements.preferences[c], "a program");
+    draft->copies.first[c] =
+        ARENA_NEW(arena, uint32_t, (size_t)module->computations[c].num_instructions + 1);
+    if (draft->placements.preferences[c] == NULL || draft->copies.first[c] == NULL) {
+      FAIL_NO_MEMORY("a program");
+    }
   }
   return TRM_OK;
 }

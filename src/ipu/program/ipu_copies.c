@@ -58,21 +58,20 @@ static trm_status find_copy_preference(trm_program_draft *draft, uint32_t variab
   *out_preference = TRM_NO_INDEX;
   if (v->source == TRM_NO_INDEX) return TRM_OK;
   const trm_program_source *source = &draft->steps.sources.items[v->source];
-  const trm_copy_preference wanted = {.computation = source->computation,
-                                      .instruction = source->instruction,
-                                      .leaf = v->leaf,
-                                      .ipu = ipu};
-  for (uint32_t w = 0; w < draft->copies.preferences.count; ++w) {
-    const trm_copy_preference *one = &draft->copies.preferences.items[w];
-    if (one->computation == wanted.computation && one->instruction == wanted.instruction &&
-        one->leaf == wanted.leaf && one->ipu == ipu) {
-      *out_preference = w;
+  uint32_t *first = &draft->copies.first[source->computation][source->instruction];
+  for (uint32_t next = *first; next != 0;) {
+    const trm_copy_preference *one = &draft->copies.preferences.items[next - 1];
+    if (one->leaf == v->leaf && one->ipu == ipu) {
+      *out_preference = next - 1;
       return TRM_OK;
     }
+    next = one->next;
   }
   if (!draft->finding) return TRM_OK;
+  const trm_copy_preference wanted = {.leaf = v->leaf, .ipu = ipu, .next = *first};
   *out_preference = (uint32_t)draft->copies.preferences.count;
   if (!VECTOR_PUSH(&draft->copies.preferences, wanted)) FAIL_NO_MEMORY("copies");
+  *first = *out_preference + 1;
   return TRM_OK;
 }
 

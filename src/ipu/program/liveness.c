@@ -3,11 +3,12 @@
  * Two sweeps go over the steps, add the variables that begin and subtract those that end. The first
  * sweep finds each tile's fullest step (gaps included) and the bytes of every step. The second
  * records what each tile holds at its own fullest step, by category. Each variable costs as many
- * additions as an IPU has tiles. */
+ * additions as an IPU has tiles, and equal places are worked out once. */
 #include <math.h>
 #include <string.h>
 
 #include "ipu/program/draft.h"
+#include "ipu/program/expansions.h"
 #include "ipu/target/target.h"
 
 enum { BYTES_ALIGNMENT = 4, GAP_ALIGNMENT = 8 };
@@ -18,7 +19,8 @@ typedef struct sweep {
   int64_t *live;          /* [ipu][tile] */
   int64_t *worst, *total; /* by IPU: the sum of live and always live */
   uint32_t *worst_tile;
-  bool *changed;           /* by IPU */
+  bool *changed; /* by IPU */
+  trm_expansions *expansions;
   uint32_t *begins, *ends; /* variables that are not always live, by begin and by end */
   uint32_t count;
 } sweep;
@@ -50,9 +52,10 @@ static int64_t *row(int64_t *by_tile, uint32_t ipu, uint32_t tiles) {
   return by_tile + (size_t)ipu * tiles;
 }
 
-static void add_variable(const trm_program_variable *v, int sign, uint32_t alignment,
-                         uint32_t tiles, int64_t *by_tile) {
-  trm_mapping_add_bytes(&v->mapping, sign, alignment, row(by_tile, v->mapping.ipu, tiles));
+static void add_variable(const sweep *s, const trm_program_variable *v, int sign,
+                         uint32_t alignment, int64_t *by_tile) {
+  trm_expansions_add(s->expansions, &v->mapping, sign, alignment,
+                     row(by_tile, v->mapping.ipu, s->tiles));
 }
 
 static void measure_ipu(sweep *s, uint32_t ipu, const int64_t *always) {
@@ -92,12 +95,12 @@ static void find_peaks(sweep *s, const int64_t *always, int64_t *peak, int64_t *
   for (uint32_t step = 0; step < program->num_steps; ++step) {
     while (ended < s->count && program->variables[s->ends[ended]].live.end <= step) {
       const trm_program_variable *v = &program->variables[s->ends[ended++]];
-      add_variable(v, -1, GAP_ALIGNMENT, s->tiles, s->live);
+      add_variable(s, v, -1, GAP_ALIGNMENT, s->live);
       s->changed[v->mapping.ipu] = true;
     }
     while (begun < s->count && program->variables[s->begins[begun]].live.begin <= step) {
       const trm_program_variable *v = &program->variables[s->begins[begun++]];
-      add_variable(v, 1, GAP_ALIGNMENT, s->tiles, s->live);
+      add_variable(s, v, 1, GAP_ALIGNMENT, s->live);
       s->changed[v->mapping.ipu] = true;
     }
     int64_t total = 0, worst = -1;
@@ -137,7 +140,7 @@ static trm_status note_categories(sweep *s, trm_arena *arena, trm_error *error) 
   for (uint32_t step = 0; step < program->num_steps; ++step) {
     while (ended < s->count && program->variables[s->ends[ended]].live.end <= step) {
       const trm_program_variable *v = &program->variables[s->ends[ended++]];
-      add_variable(v, -1, BYTES_ALIGNMENT, s->tiles, live[v->category]);
+      add_variable(s, v, -1, BYTES_ALIGNMENT, live[v->category]);
     }
     while (begun < s->count && program->variables[s->begins[begun]].live.begin <= step) {
       const trm_program_variable *v = &program->variables[s->begins[begun++]];
@@ -145,7 +148,7 @@ static trm_status note_categories(sweep *s, trm_arena *arena, trm_error *error) 
         live[v->category] = ARENA_NEW(arena, int64_t, all);
         CHECK_MEMORY(live[v->category], "liveness");
       }
-      add_variable(v, 1, BYTES_ALIGNMENT, s->tiles, live[v->category]);
+      add_variable(s, v, 1, BYTES_ALIGNMENT, live[v->category]);
     }
     for (uint32_t t = first[step]; t != UINT32_MAX; t = next[t]) {
       for (int c = 0; c < TRM_NUM_MEMORY_CATEGORIES; ++c) {
@@ -254,8 +257,9 @@ int64_t trm_program_bytes_on(const trm_program *program, const trm_program_varia
   return bytes;
 }
 
-static trm_status measure(trm_program *program, trm_arena *arena, trm_error *error) {
-  sweep s = {.program = program, .tiles = program->tiles_per_ipu};
+static trm_status measure(trm_program *program, trm_expansions *expansions, trm_arena *arena,
+                          trm_error *error) {
+  sweep s = {.program = program, .tiles = program->tiles_per_ipu, .expansions = expansions};
   const size_t all = (size_t)program->num_ipus * s.tiles;
   TRY(allocate_memory(program, all, error));
   s.live = ARENA_NEW(arena, int64_t, all);
@@ -278,10 +282,12 @@ static trm_status measure(trm_program *program, trm_arena *arena, trm_error *err
     }
     if (variable->is_weight) program->totals.weights_bytes += variable->total_bytes;
     if (!variable->always_live || variable->mapping.kind == TRM_MAPPING_NONE) continue;
-    add_variable(variable, 1, GAP_ALIGNMENT, s.tiles, always);
-    add_variable(variable, 1, BYTES_ALIGNMENT, s.tiles, program->memory.always_live);
-    add_variable(variable, 1, BYTES_ALIGNMENT, s.tiles,
-                 program->memory.by_category[variable->category]);
+    add_variable(&s, variable, 1, GAP_ALIGNMENT, always);
+    add_variable(&s, variable, 1, BYTES_ALIGNMENT, program->memory.by_category[variable->category]);
+  }
+  for (int c = 0; c < TRM_NUM_MEMORY_CATEGORIES; ++c) { /* of what is always live, so far */
+    const int64_t *bytes = program->memory.by_category[c];
+    for (size_t tile = 0; tile < all; ++tile) program->memory.always_live[tile] += bytes[tile];
   }
   TRY(sort_by(program, false, &s.begins, &s.count, arena, error));
   TRY(sort_by(program, true, &s.ends, &s.count, arena, error));
@@ -296,7 +302,10 @@ static trm_status measure(trm_program *program, trm_arena *arena, trm_error *err
 
 trm_status trm_program_measure(trm_program *program, trm_error *error) {
   trm_arena arena = {0};
-  const trm_status status = measure(program, &arena, error);
+  trm_expansions *expansions = ARENA_NEW(&arena, trm_expansions, 1);
+  CHECK_MEMORY(expansions, "memory by tile");
+  const trm_status status = measure(program, expansions, &arena, error);
+  trm_expansions_free(expansions);
   trm_arena_free(&arena);
   return status;
 }

@@ -15,7 +15,7 @@
  *   control.c      loops and conditionals
  *   pipeline.c     pipelines: overlap of stages, stashed activations; stages.c: their values
  *   io_tiles.c     tiles reserved for feeds: overlap of streams and compute
- *   liveness.c     peak and per-step memory
+ *   liveness.c     peak and per-step memory; expansions.c: bytes by tile, kept
  *   always_live.c  vertex state, code, stacks, headers
  *   explain.c      out of memory: what does not fit and why; change.c: changes that would help;
  *                  advice.c: which of them, in brief; search.c: all of them, and together

@@ -286,9 +286,11 @@ void trm_mapping_add_bytes(const trm_mapping *m, int sign, uint32_t alignment,
     add_linear(m, sign, alignment, bytes_by_tile);
     return;
   }
-  for (uint32_t part = 0; part < m->parts; ++part) {
-    add_piece(m, part, trm_mapping_part_elements(m, part), sign, alignment, bytes_by_tile);
+  for (uint32_t part = 0; part + 1 < m->parts; ++part) {
+    add_piece(m, part, m->worst, sign, alignment, bytes_by_tile);
   }
+  const uint32_t last = m->parts - 1;
+  add_piece(m, last, trm_mapping_part_elements(m, last), sign, alignment, bytes_by_tile);
 }
 
 bool trm_mapping_same_place(const trm_mapping *a, const trm_mapping *b) {
