@@ -16,7 +16,7 @@ version = re.search(r'TRM_VERSION_STRING "(.*)"',
                     (ROOT / "include/tremula/tremula.h").read_text()).group(1)
 root_doc = INDEX
 sys.path.insert(0, str(ROOT / "docs/site"))
-extensions = ["myst_parser", "notebooks", "phrases"]
+extensions = ["myst_parser", "notebooks", "phrases", "references"]
 html_static_path = [str(ROOT / "docs/site/static")]
 # Pages that others cite, and that the index does not list.
 CITED = ["bench/*.md", "bench/notes/*.md", "src/*/README.md"]
@@ -26,6 +26,9 @@ include_patterns = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/**.md"
 exclude_patterns = [one.name for one in ROOT.iterdir()
                     if one.is_dir() and one.name not in ("docs", "bench", "src", "course")]
 nitpicky = True
+nitpick_ignore_regex = [("py:.*", ".*"), ("c:.*", ".*")]  # types of Python, C and TensorFlow
+add_module_names = False  # the page's heading names the module
+python_maximum_signature_line_length = c_maximum_signature_line_length = 80
 myst_heading_anchors = 6
 
 pygments_style = "vs"  # whose colours have the contrast that small letters need

@@ -8,8 +8,7 @@ What a config comes to is a snapshot, a plain dict that goes to the runtime as J
     options  every option by its full name, such as "ipu_model.version"; an enum by its name
     flags    every flag of TF_POPLAR_FLAGS by its name
 
-Needs no TensorFlow until the system is configured. `python -m tremula.tf.ipu.config --markdown`
-prints the options as a document.
+Needs no TensorFlow until the system is configured.
 """
 
 import collections

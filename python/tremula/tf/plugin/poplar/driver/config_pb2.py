@@ -155,7 +155,7 @@ def field(options, name):
 class IpuOptions:
     """A checked configuration of the IPU system, made by an IPUConfig.
 
-    `snapshot` is the configuration as a dict (`tremula.tf.ipu.config` describes it), None for one
+    `snapshot` is the configuration as a dict (`ipu.config` describes it), None for one
     that is not filled yet. Serialised, it is JSON. The fields of the original are there to be read.
     """
 

@@ -1,0 +1,250 @@
+"""The pages of the Python reference, from the walk over the sources that makes the stubs.
+
+`scripts/stubs.py` knows signatures, types and docstrings; `docs/data/api_symbols.json` the names of
+the original's API and whether they work. Nothing here imports TensorFlow. A docstring is the
+content of the directive {plain} of docs/site/references.py.
+"""
+
+import ast
+import itertools
+import pathlib
+import sys
+import textwrap
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT / "scripts"), str(ROOT / "docs/data")]
+import make_api_table  # noqa: E402
+import stubs  # noqa: E402
+
+# Packages whose pages show what they export, besides the modules of api_symbols.json.
+IPU = "tensorflow.python.ipu"
+PACKAGES = [IPU, f"{IPU}.keras", f"{IPU}.keras.layers", f"{IPU}.keras.losses",
+            f"{IPU}.keras.optimizers", f"{IPU}.optimizers",
+            "keras.ipu", "keras.ipu.layers", "keras.ipu.losses", "keras.ipu.optimizers"]
+# Packages that are files, and the modules of theirs that programs import.
+OWN = ["tremula", "tremula.core", "tremula.planning", "tremula.testing", "tremula.jax", "pva",
+       "popdist", "popdist.tensorflow", "libpvti"]
+# Names of modules that the tables of the import finder do not have.
+OTHER_NAMES = {
+    "horovod.tensorflow": "tremula.tf.ipu.horovod",
+    f"{IPU}.test_utils": "tremula.tf.testing.utils",
+    "tensorflow.compiler.plugin.poplar.tests.test_utils": "tremula.tf.testing.utils",
+    "ipu_tensorflow_addons.layers": "ipu_tensorflow_addons.layers",
+    "ipu_tensorflow_addons.v1.layers": "ipu_tensorflow_addons.layers",
+    "ipu_tensorflow_addons.keras.layers": "tremula.tf.keras.layers",
+    "ipu_tensorflow_addons.keras.losses": "tremula.tf.keras.losses",
+    "ipu_tensorflow_addons.keras.optimizers": "tremula.tf.keras.optimizers",
+}
+STATUS = {"ignored": "Accepted and ignored", "refused": "Refused"}
+
+
+class Sources:
+    """The stubs by their places, and what the table of the original's API says."""
+
+    def __init__(self):
+        self.first, others = stubs.places()
+        self.spellings = {}  # module of Tremula -> its other places
+        for place, name in others.items():
+            self.spellings.setdefault(name, []).append(place)
+        self.modules = {place: name for name, place in self.first.items()}
+        self.modules.update(others)
+        self.modules.update(OTHER_NAMES)
+        self.modules.update({name: name for name in OWN})
+        self.texts, self.trees = stubs.make(), {}
+        self.types = stubs.read_types()
+        self.data = make_api_table.load()
+
+    def tree(self, place):
+        """The syntax tree of a module's stub, or None where Tremula has no such module."""
+        if place not in self.trees:
+            paths = [] if place in OTHER_NAMES else [
+                stubs.path_of(place, is_package) for is_package in (True, False)]
+            text = next((self.texts[one] for one in paths if one in self.texts), None)
+            module = stubs.load(self.modules.get(place, place))
+            if text is None and module is not None:
+                text = stubs.Writer(module, self.first.get(module.name, place), self.first,
+                                    self.types).text()
+            self.trees[place] = None if text is None else ast.parse(text)
+        return self.trees[place]
+
+    def find(self, place, name, seen=()):
+        """(place, definitions) of a name that a module shows; overloads are several."""
+        tree = self.tree(place)
+        if tree is None or (place, name) in seen:
+            return None
+        own = [node for node in tree.body if name in stubs.names_of(node)]
+        if own:
+            return place, own
+        for node in tree.body:
+            if isinstance(node, ast.ImportFrom) and node.module != place:
+                for one in node.names:
+                    if one.name == "*" or (one.asname or one.name) == name:
+                        found = self.find(node.module, name if one.name == "*" else one.name,
+                                          (*seen, (place, name)))
+                        if found:
+                            return found
+        return None
+
+    def exported(self, place):
+        """The names of a package that are no modules."""
+        own = stubs.load(self.modules.get(place, place))
+        listed = own.listed() if own is not None and place in OWN else None
+        names = listed or stubs.shown(ast.unparse(self.tree(place)))
+        return [one for one in names if not one.startswith("_") and self.find(place, one)]
+
+    def docstring(self, place):
+        module = stubs.load(self.modules.get(place, place))
+        return (ast.get_docstring(module.tree) or "") if module is not None else ""
+
+
+def shown_names(sources):
+    """{module: {name: (members, status, why)}} of the reference."""
+    names = {}
+    for package, module, name, member, status, why in make_api_table.symbols(sources.data):
+        if status != "not yet":
+            one = names.setdefault(f"{package}.{module}", {}).setdefault(name, ([], status, why))
+            if member:
+                one[0].append(member)
+    for place in [*PACKAGES, *OWN, "horovod.tensorflow"]:
+        own = names.setdefault(place, {})
+        for name in sources.exported(place):
+            own.setdefault(name, ([], *make_api_table.state(sources.data, f"{place}.{name}")))
+    return names
+
+
+def pages():
+    """(module's name, text of its page in reStructuredText)."""
+    sources = Sources()
+    names = shown_names(sources)
+    homes = {}  # (module, name) of a definition -> the page that describes it
+    for place in sorted(names, key=lambda one: (not one.startswith(IPU), one)):
+        for name in names[place]:
+            home = (sources.find(place, name) or (place,))[0]
+            if place == home or homes.setdefault((home, name), place) == place:
+                homes[home, name] = place
+    for place in sorted(names):
+        yield place, "\n".join(page(sources, place, names[place], homes))
+
+
+def page(sources, place, names, homes):
+    lines = [place, "=" * len(place), "", f".. py:module:: {place}", ""]
+    lines += plain(sources.docstring(place))
+    also = sorted(sources.spellings.get(sources.modules.get(place), []))
+    also = [one for one in also if one != place and one.startswith("tensorflow.python")]
+    if also:
+        lines += [f"Also called {', '.join(f'``{one}``' for one in also)}.", ""]
+    for name, (members, status, why) in sorted(names.items(), key=lambda one: one[0].lower()):
+        note = f"{STATUS[status]}: {why}." if status in STATUS else ""
+        found = sources.find(place, name)
+        home = homes[(found or (place,))[0], name]
+        if home == place:
+            lines += entry(sources, name, found, members, note)
+        else:
+            lines += described(kind_of(found[1][0]), [name], [note], [
+                f"Described in :py:obj:`{home}.{name}`."])
+    return lines
+
+
+def kind_of(node):
+    return {ast.FunctionDef: "function", ast.ClassDef: "class"}.get(type(node), "data")
+
+
+def entry(sources, name, found, members, note):
+    """The lines of one name."""
+    home, nodes = found or (None, [])
+    functions = [one for one in nodes if isinstance(one, ast.FunctionDef)]
+    if functions:
+        return described("function", [signature(name, one) for one in functions],
+                         [note, ast.get_docstring(functions[-1])], [])
+    if nodes and isinstance(nodes[0], ast.ClassDef):
+        return class_entry(sources, name, home, nodes[0], note)
+    inner = [line for one in members for line in described("attribute", [one], [], [])]
+    if nodes and isinstance(nodes[0].value, ast.Name):
+        inner = [f"Another name of :py:obj:`{home}.{nodes[0].value.id}`."]
+    return described("class" if members else "data", [name], [note], inner,
+                     value(nodes[0]) if nodes else "")
+
+
+def class_entry(sources, name, place, node, note):
+    inner, done = [], set()
+    makers = []
+    for owner in lineage(sources, place, node):
+        for kind, group in methods(owner):
+            one = group[-1]
+            if one.name in ("__init__", "__new__"):
+                makers = makers or group
+            elif one.name not in done:
+                inner += described(kind, [signature(one.name, each, kind) for each in group],
+                                   [ast.get_docstring(one)], [])
+            done.add(one.name)
+        for member in owner.body:
+            for attribute in stubs.names_of(member) if isinstance(
+                    member, (ast.Assign, ast.AnnAssign)) else ():
+                if attribute not in done and name != "IPUConfig":
+                    done.add(attribute)
+                    inner += described("attribute", [attribute], [], [], value(member))
+    heads = [signature(name, one, "method") for one in makers] or [name]
+    texts = [note, ast.get_docstring(node), *{ast.get_docstring(one): 0 for one in makers}]
+    if name == "IPUConfig":
+        inner = [":doc:`/docs/ipu_config` lists its options.", "", *inner]
+    return described("class", heads, texts, inner)
+
+
+def lineage(sources, place, node):
+    """A class, and those of its bases that stubs show."""
+    yield node
+    for base in node.bases:
+        found = sources.find(place, base.id) if isinstance(base, ast.Name) else None
+        if found and isinstance(found[1][0], ast.ClassDef) and found[1][0] is not node:
+            yield from lineage(sources, found[0], found[1][0])
+
+
+def methods(node):
+    """(kind, overloads) of each public method of a class; one without a docstring that Python's
+    syntax calls needs none."""
+    functions = [one for one in node.body if isinstance(one, ast.FunctionDef)]
+    for name, group in itertools.groupby(functions, key=lambda one: one.name):
+        group = list(group)
+        marks = {ast.unparse(mark).rpartition(".")[2]
+                 for one in group for mark in one.decorator_list}
+        if "setter" in marks:
+            group = [one for one in group if not any(
+                ast.unparse(mark).endswith("setter") for mark in one.decorator_list)]
+        if name.startswith("__") and not ast.get_docstring(group[-1]) and \
+                name not in ("__init__", "__new__"):
+            continue
+        yield "property" if "property" in marks else "method", group
+
+
+def signature(name, node, kind="function"):
+    if kind == "property":
+        return name
+    arguments = ast.parse(f"def f({ast.unparse(node.args)}): ...").body[0].args
+    marks = {ast.unparse(mark) for mark in node.decorator_list}
+    if kind == "method" and "staticmethod" not in marks:
+        (arguments.posonlyargs or arguments.args)[:1] = []
+    result = node.returns is not None and ast.unparse(node.returns)
+    if "contextlib.contextmanager" in marks:
+        result = "ContextManager[None]"
+    shown = f"{name}({ast.unparse(arguments)})"
+    made = node.name in ("__init__", "__new__")
+    return shown if made or result in (False, "Any") else f"{shown} -> {result}"
+
+
+def value(node):
+    """The option :value: of an assignment of a constant."""
+    return f"   :value: {ast.unparse(node.value)}" if isinstance(node.value, ast.Constant) and \
+        node.value.value is not ... else ""
+
+
+def described(kind, heads, texts, inner, option=""):
+    """An object of Sphinx's domain of Python."""
+    lines = [f".. py:{kind}:: {heads[0]}",
+             *(f"{' ' * len(f'.. py:{kind}:: ')}{one}" for one in heads[1:]), option]
+    lines += [""] if option else []
+    content = [line for text in texts if text for line in plain(text)] + inner
+    return lines + textwrap.indent("\n".join(content), "   ").splitlines() + [""]
+
+
+def plain(text):
+    return [".. plain::", "", *textwrap.indent(text, "   ").splitlines(), ""] if text else []
