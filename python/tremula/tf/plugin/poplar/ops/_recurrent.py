@@ -52,7 +52,16 @@ def _lstm(kind, inputs, h, c, kernel, biases, seq_len, activation, recurrent_act
 def popnn_lstm_layer(inputs, input_h_state, input_c_state, kernel, biases, activation,
                      recurrent_activation, num_channels, is_training, partials_dtype=tf.float32,
                      options="{}", options_bwd="{}", name=None):
-    """(outputs [T, B, U], the last c [B, U], intermediates)."""
+    """(outputs [T, B, U], the last c [B, U], intermediates), of the type of inputs.
+
+    inputs                        float16 or float32 [T, B, I]: time, batch, input
+    input_h_state, input_c_state  [B, U]; U is num_channels
+    kernel, biases                [I + U, 4 * U] and [4, U], gates in the order of ipu.rnn_ops
+    options, options_bwd          JSON: options of PopLibs for the cost model
+
+    The intermediates are for the backprop operation. Raises ValueError for a kernel of another
+    shape, and for activations and options that there are not.
+    """
     return _lstm("PopnnLstmLayer", inputs, input_h_state, input_c_state, kernel, biases, None,
                  activation, recurrent_activation, num_channels, is_training, partials_dtype,
                  options, options_bwd, name)
@@ -62,8 +71,8 @@ def popnn_dynamic_lstm_layer(inputs, input_h_state, input_c_state, kernel, biase
                              activation, recurrent_activation, num_channels, is_training,
                              preserve_final_state=False, partials_dtype=tf.float32, options="{}",
                              options_bwd="{}", name=None):
-    """The same for sequences of different lengths. Without preserve_final_state the last c is
-    zeros."""
+    """As popnn_lstm_layer(), for sequences of different lengths, seq_len, int32 [B]. Without
+    preserve_final_state the last c is zeros."""
     outputs, last_c, kept = _lstm(
         "PopnnDynamicLstmLayer", inputs, input_h_state, input_c_state, kernel, biases, seq_len,
         activation, recurrent_activation, num_channels, is_training, partials_dtype, options,
@@ -88,7 +97,17 @@ def _gru(kind, inputs, h, kernel, biases, seq_len, att_score, activation, recurr
 def popnn_gru_layer(inputs, initial_state, kernel, biases, activation, recurrent_activation,
                     num_channels, is_training, partials_dtype=tf.float32, reset_after=False,
                     options="{}", options_bwd="{}", name=None):
-    """(outputs [T, B, U], intermediates)."""
+    """(outputs [T, B, U], intermediates), of the type of inputs.
+
+    inputs          float16 or float32 [T, B, I]: time, batch, input
+    initial_state   [B, U]; U is num_channels
+    kernel, biases  [I + U, 3 * U] and [3, U] (with reset_after [3, 2, U]), gates in the order of
+                    ipu.rnn_ops
+    options, options_bwd   JSON: options of PopLibs for the cost model
+
+    The intermediates are for the backprop operation. Raises ValueError for a kernel of another
+    shape, and for activations and options that there are not.
+    """
     return _gru("PopnnGRULayer", inputs, initial_state, kernel, biases, None, None, activation,
                 recurrent_activation, num_channels, is_training, partials_dtype, reset_after,
                 options, options_bwd, name)
@@ -98,7 +117,7 @@ def popnn_dynamic_gru_layer(inputs, initial_state, kernel, biases, seq_len, acti
                             recurrent_activation, num_channels, is_training,
                             partials_dtype=tf.float32, reset_after=False, options="{}",
                             options_bwd="{}", name=None):
-    """The same for sequences of different lengths."""
+    """As popnn_gru_layer(), for sequences of different lengths, seq_len, int32 [B]."""
     return _gru("PopnnDynamicGRULayer", inputs, initial_state, kernel, biases, seq_len, None,
                 activation, recurrent_activation, num_channels, is_training, partials_dtype,
                 reset_after, options, options_bwd, name)
@@ -107,7 +126,8 @@ def popnn_dynamic_gru_layer(inputs, initial_state, kernel, biases, seq_len, acti
 def popnn_augru_layer(inputs, initial_state, kernel, biases, seq_len, att_score, activation,
                       recurrent_activation, num_channels, is_training, partials_dtype=tf.float32,
                       reset_after=False, options="{}", options_bwd="{}", name=None):
-    """The same with attention: each step's update gate is scaled by 1 - att_score."""
+    """As popnn_gru_layer(), for sequences of different lengths, seq_len, int32 [B], and with
+    attention: each step's update gate is scaled by 1 - att_score, [T, B]."""
     return _gru("PopnnAUGRULayer", inputs, initial_state, kernel, biases, seq_len, att_score,
                 activation, recurrent_activation, num_channels, is_training, partials_dtype,
                 reset_after, options, options_bwd, name)
@@ -140,7 +160,10 @@ def popnn_lstm_layer_backprop(inputs, input_h_state, input_c_state, kernel, bias
                               output_c_state_backprop, activation, recurrent_activation,
                               num_channels, is_training, partials_dtype=tf.float32, options="{}",
                               name=None):
-    """Gradients for (inputs, h, c, kernel, biases)."""
+    """Gradients for (inputs, h, c, kernel, biases), of their shapes and types. output,
+    output_backprop [T, B, U], output_c_state, output_c_state_backprop [B, U] and intermediates are
+    of the layer's results; the rest is as in popnn_lstm_layer(). Raises ValueError
+    for a kernel of another shape, and where is_training is False."""
     del output_c_state, partials_dtype, options
     return _lstm_grad("PopnnLstmLayer", inputs, input_h_state, input_c_state, kernel, biases, None,
                       output, intermediates, output_backprop, output_c_state_backprop, activation,
@@ -152,7 +175,7 @@ def popnn_dynamic_lstm_layer_backprop(inputs, input_h_state, input_c_state, kern
                                       output_backprop, output_c_state_backprop, activation,
                                       recurrent_activation, num_channels, is_training,
                                       partials_dtype=tf.float32, options="{}", name=None):
-    """The same for sequences of different lengths."""
+    """As popnn_lstm_layer_backprop(), for sequences of different lengths, seq_len, int32 [B]."""
     del output_c_state, partials_dtype, options
     return _lstm_grad("PopnnDynamicLstmLayer", inputs, input_h_state, input_c_state, kernel,
                       biases, seq_len, output, intermediates, output_backprop,
@@ -186,7 +209,10 @@ def popnn_gru_layer_backprop(inputs, initial_state, kernel, biases, output, inte
                              output_backprop, activation, recurrent_activation, num_channels,
                              is_training, partials_dtype=tf.float32, reset_after=False,
                              options="{}", name=None):
-    """Gradients for (inputs, initial_state, kernel, biases)."""
+    """Gradients for (inputs, initial_state, kernel, biases), of their shapes and types. output and
+    output_backprop [T, B, U] and intermediates are of the layer's results; the rest is as in
+    popnn_gru_layer(). Raises ValueError
+    for a kernel of another shape, and where is_training is False."""
     del partials_dtype, options
     return _gru_grad("PopnnGRULayer", inputs, initial_state, kernel, biases, None, None, output,
                      intermediates, output_backprop, activation, recurrent_activation,
@@ -198,7 +224,7 @@ def popnn_dynamic_gru_layer_backprop(inputs, initial_state, kernel, biases, seq_
                                      recurrent_activation, num_channels, is_training,
                                      partials_dtype=tf.float32, reset_after=False, options="{}",
                                      name=None):
-    """The same for sequences of different lengths."""
+    """As popnn_gru_layer_backprop(), for sequences of different lengths, seq_len, int32 [B]."""
     del partials_dtype, options
     return _gru_grad("PopnnDynamicGRULayer", inputs, initial_state, kernel, biases, seq_len, None,
                      output, intermediates, output_backprop, activation, recurrent_activation,
@@ -209,7 +235,8 @@ def popnn_augru_layer_backprop(inputs, initial_state, kernel, biases, seq_len, a
                                intermediates, output_backprop, activation, recurrent_activation,
                                num_channels, is_training, partials_dtype=tf.float32,
                                reset_after=False, options="{}", name=None):
-    """The same with attention, and the gradient for att_score."""
+    """As popnn_gru_layer_backprop(), for sequences of different lengths, seq_len, int32 [B], with
+    attention, att_score [T, B], and its gradient."""
     del partials_dtype, options
     return _gru_grad("PopnnAUGRULayer", inputs, initial_state, kernel, biases, seq_len, att_score,
                      output, intermediates, output_backprop, activation, recurrent_activation,

@@ -13,8 +13,8 @@ def __getattr__(name):
 
 
 def application_runtime(inputs, filename, engine_name, timeout_us=5000, name=None):
-    """Starts the program of a file: a tensor that is there when it has been started. See
-    ipu.embedded_runtime.embedded_runtime_start()."""
+    """Starts the program of a file: a scalar int32 tensor that is there when it has been started.
+    See ipu.embedded_runtime.embedded_runtime_start()."""
     with tf.name_scope(name, "ApplicationRuntime"):
         return embedded_runtime.embedded_runtime_start(
             filename, list(inputs), engine_name, timeout_us).start_output()

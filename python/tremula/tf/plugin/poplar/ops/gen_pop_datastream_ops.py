@@ -58,8 +58,9 @@ def ipu_delete_dataset_iterator(feed_id, device_ordinal=0, name=None):
 
 def pop_datastream_outfeed_enqueue(inputs, feed_id, output_shapes=None, outfeed_mode="all",
                                    prefetch_depth=1, optimise_latency=False, name=None):
-    """The operation that writes tensors, a list, to the outfeed `feed_id`, which it makes.
-    `outfeed_mode`: "all", or "get_last" for the last element only."""
+    """The operation that writes tensors, a list of any types and of known shapes, to the outfeed
+    `feed_id`, which it makes. `outfeed_mode`: "all", or "get_last" for the last element only.
+    Raises ValueError for shapes that are not known."""
     del output_shapes, prefetch_depth, optimise_latency
     mode = ipu_outfeed_queue.IPUOutfeedMode
     with tf.name_scope(name, "PopDatastreamOutfeedEnqueue"):
@@ -102,7 +103,10 @@ def ipu_host_embedding_deregister(ref, embedding_id, device_ordinal=0, name=None
 
 def ipu_device_embedding_lookup(indices, embedding_id, embedding_shape, dtype,
                                 partition_strategy="ENCODING", name=None):
-    """The rows of the HostEmbedding `embedding_id` that `indices`, int32 [n], name."""
+    """The rows of the HostEmbedding `embedding_id` that `indices`, int32 [n], name: [n, encoding]
+    of the type `dtype`. `embedding_shape` is [tokens, encoding]. A run without a registered table
+    fails with FailedPreconditionError, an index outside of it ends the run with
+    InvalidArgumentError."""
     del partition_strategy
     table = embedding_ops.tensor_of(embedding_id, embedding_shape, dtype)
     with tf.name_scope(name, "IpuDeviceEmbeddingLookup"):
@@ -113,7 +117,8 @@ def ipu_device_embedding_lookup(indices, embedding_id, embedding_shape, dtype,
 def ipu_device_embedding_lookup_trainable(dummy, indices, embedding_id, embedding_shape, dtype,
                                           optimizer, learning_rate, partition_strategy="ENCODING",
                                           name=None):
-    """The same; the gradient, which reaches the table through the scalar `dummy`, updates it."""
+    """As ipu_device_embedding_lookup(); the gradient, which reaches the table through the scalar
+    `dummy`, updates it."""
     del partition_strategy
     table = embedding_ops.tensor_of(embedding_id, embedding_shape, dtype)
     with tf.name_scope(name, "IpuDeviceEmbeddingLookupTrainable"):
@@ -123,7 +128,8 @@ def ipu_device_embedding_lookup_trainable(dummy, indices, embedding_id, embeddin
 
 def ipu_device_embedding_update_add(ins, grads, indices, embedding_id, embedding_shape,
                                     partition_strategy="ENCODING", name=None):
-    """The operation that adds the rows `grads` to those that `indices` name."""
+    """The operation that adds the rows `grads`, [n, encoding], to those that `indices` name; `ins`
+    has the table's type. As ipu_device_embedding_lookup()."""
     del partition_strategy
     table = embedding_ops.tensor_of(embedding_id, embedding_shape, tf.as_dtype(ins.dtype))
     with tf.name_scope(name, "IpuDeviceEmbeddingUpdateAdd"):

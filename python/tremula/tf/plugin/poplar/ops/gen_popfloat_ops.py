@@ -20,8 +20,8 @@ def calc_gfloat_params(shape, mantissa=10, exponent=5, bias=15, en_denorm=True, 
 
 
 def cast_native_to_gfloat(input, params, out_type=None, name=None, **options):
-    """`input` rounded to the format of `params`; options as
-    popfloat_cast_to_gfloat.cast_native_to_gfloat() has them."""
+    """`input` rounded to the format of `params`; the options are keywords. See
+    ipu.popfloat_cast_to_gfloat.cast_native_to_gfloat()."""
     del name
     if out_type is not None:
         options["out_type"] = out_type
@@ -30,6 +30,7 @@ def cast_native_to_gfloat(input, params, out_type=None, name=None, **options):
 
 def cast_gfloat_to_native(input, params, out_type=tf.float32, gfloat_format="Invalid",
                           calc_type=tf.float32, name=None):
-    """The numbers whose bits are `input`."""
+    """The numbers whose bits are `input`. See ipu.popfloat_cast_to_gfloat.cast_gfloat_to_native().
+    """
     del name
     return casts.cast_gfloat_to_native(input, params, gfloat_format, calc_type, out_type)

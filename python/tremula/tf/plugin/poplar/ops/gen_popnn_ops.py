@@ -41,30 +41,34 @@ def ipu_stable_softmax(features, name=None):
 
 
 def ipu_gelu_grad(gradients, features, name=None):
-    """`gradients` times the slope of gelu at `features`."""
+    """`gradients` times the slope of gelu at `features`: a tensor like features, float16 or
+    float32, whose shape and type gradients have. Raises TypeError for other types, RuntimeError in
+    eager mode."""
     return _slope(nn_ops.gelu, gradients, features, name)
 
 
 def ipu_swish_grad(gradients, features, name=None):
-    """`gradients` times the slope of swish at `features`."""
+    """`gradients` times the slope of swish. As ipu_gelu_grad()."""
     return _slope(nn_ops.swish, gradients, features, name)
 
 
 def ipu_hard_sigmoid_grad(gradients, features, name=None):
-    """`gradients` times the slope of hard_sigmoid at `features`."""
+    """`gradients` times the slope of hard_sigmoid. As ipu_gelu_grad()."""
     return _slope(nn_ops.hard_sigmoid, gradients, features, name)
 
 
 def popnn_ctc_loss_with_logits(data, labels, data_lengths, label_lengths, blank_index,
                                out_dtype=None, name=None):
-    """(loss [batch], its gradient for data, of out_dtype)."""
+    """(loss [batch], its gradient for data [time, batch, classes]), both of out_dtype. See
+    ipu.nn_ops.ctc_loss_v2(). Raises RuntimeError in eager mode."""
     return _ctc_loss(nn_ops.ctc_loss_v2, data, labels, data_lengths, label_lengths, blank_index,
                      out_dtype, name)
 
 
 def popnn_ctc_loss_with_log_probs(data, labels, data_lengths, label_lengths, blank_index,
                                   out_dtype=None, name=None):
-    """(loss [batch], its gradient for data, of out_dtype)."""
+    """(loss [batch], its gradient for data [time, batch, classes]), both of out_dtype. See
+    ipu.nn_ops.ctc_loss_with_log_probs(). Raises RuntimeError in eager mode."""
     return _ctc_loss(nn_ops.ctc_loss_with_log_probs, data, labels, data_lengths, label_lengths,
                      blank_index, out_dtype, name)
 
@@ -85,8 +89,15 @@ def popnn_ctc_beam_search_with_log_probs(data, data_lengths, blank_index, beam_w
 
 def popnn_group_norm_training(inputs, gamma, beta, data_format, epsilon, num_groups,
                               strided_channel_grouping=True, name=None):
-    """(normalized inputs, mean, inverse standard deviation): statistics of each sample's groups,
-    vectors."""
+    """(normalized inputs, mean, inverse standard deviation).
+
+    inputs       float16 or float32 [batch, ..., channels], for the data_format "NCHW" [batch,
+                 channels, ...]
+    gamma, beta  [channels]
+
+    The statistics are those of each sample's groups, [batch * num_groups] of the type of inputs.
+    Raises TypeError for channels whose number is not known.
+    """
     inputs = tf.convert_to_tensor(inputs)
     groups = _groups(inputs, data_format, epsilon, num_groups, strided_channel_grouping)
     with tf.name_scope(name, "PopnnGroupNormTraining", [inputs]) as scope, \
@@ -97,7 +108,8 @@ def popnn_group_norm_training(inputs, gamma, beta, data_format, epsilon, num_gro
 
 def popnn_group_norm_statistics(inputs, data_format, epsilon, num_groups,
                                 strided_channel_grouping=True, name=None):
-    """(mean, inverse standard deviation) of each sample's groups, vectors."""
+    """(mean, inverse standard deviation) of each sample's groups, [batch * num_groups] of the type
+    of inputs. As popnn_group_norm_training()."""
     inputs = tf.convert_to_tensor(inputs)
     groups = _groups(inputs, data_format, epsilon, num_groups, strided_channel_grouping)
     with tf.name_scope(name, "PopnnGroupNormStatistics", [inputs]) as scope, \
@@ -107,7 +119,8 @@ def popnn_group_norm_statistics(inputs, data_format, epsilon, num_groups,
 
 def popnn_group_norm_inference(inputs, gamma, beta, mean, inv_std_dev, data_format, epsilon,
                                num_groups, strided_channel_grouping=True, name=None):
-    """`inputs`, normalized by given statistics."""
+    """`inputs`, normalized by given statistics, [batch * num_groups] each: a tensor like inputs. As
+    popnn_group_norm_training()."""
     inputs = tf.convert_to_tensor(inputs)
     groups = _groups(inputs, data_format, epsilon, num_groups, strided_channel_grouping)
     with tf.name_scope(name, "PopnnGroupNormInference", [inputs]) as scope, \
@@ -120,7 +133,8 @@ def popnn_group_norm_inference(inputs, gamma, beta, mean, inv_std_dev, data_form
 
 def popnn_group_norm_grad(inputs, gamma, mean, inv_std_dev, output_backprop, data_format, epsilon,
                           num_groups, strided_channel_grouping=True, name=None):
-    """Gradients for (inputs, gamma, beta)."""
+    """Gradients for (inputs, gamma, beta), of their shapes and types; output_backprop is like
+    inputs. As popnn_group_norm_training()."""
     inputs = tf.convert_to_tensor(inputs)
     groups = _groups(inputs, data_format, epsilon, num_groups, strided_channel_grouping)
     with tf.name_scope(name, "PopnnGroupNormGrad", [inputs]) as scope, \

@@ -36,7 +36,8 @@ def ipu_cross_replica_mean(input, replica_group_size=0, name=None):
 
 
 def ipu_reduce_scatter(inputs, op, replication_factor, name=None):
-    """The list of ipu.reduce_scatter_op.reduce_scatter() of the list `inputs`."""
+    """The list that ipu.reduce_scatter_op.reduce_scatter() gives of the list `inputs`. See
+    ipu.reduce_scatter_op.reduce_scatter()."""
     inputs = list(inputs)
     result = reduce_scatter_op.reduce_scatter(inputs, replication_factor, op, name)
     return result if isinstance(result, (list, tuple)) else [result]
@@ -55,20 +56,23 @@ def ipu_histogram_update(hist, input, levels, absolute_of_input, name=None):
 
 
 def ipu_multi_slice(input, indices, indices_are_sorted=False, name=None):
-    """The rows `indices` of `input`."""
+    """The rows `indices` of `input`. See ipu.embedding_ops.embedding_lookup()."""
     return embedding_ops.embedding_lookup(input, indices, indices_are_sorted=indices_are_sorted,
                                           name=name)
 
 
 def ipu_multi_update(input, indices, updates, indices_are_sorted=False, name=None):
-    """`input` with the rows `indices`, of any shape, replaced by `updates`."""
+    """`input` [rows, ...] of any type with the rows `indices`, int32 or int64 of any shape,
+    replaced by `updates`, which have a row for each of them: a tensor like input. Raises TypeError
+    for other types of indices, ValueError for shapes that do not fit."""
     del indices_are_sorted
     return tf.tensor_scatter_nd_update(input, tf.reshape(indices, [-1, 1]), _rows(updates, input),
                                        name=name)
 
 
 def ipu_multi_update_add(input, indices, updates, scale, indices_are_sorted=False, name=None):
-    """`input` with `scale` times `updates` added to the rows `indices`, of any shape."""
+    """`input` with `scale`, a number, times `updates` added to the rows `indices`. As
+    ipu_multi_update()."""
     del indices_are_sorted
     return tf.tensor_scatter_nd_add(input, tf.reshape(indices, [-1, 1]),
                                     scale * _rows(updates, input), name=name)
@@ -93,7 +97,8 @@ def ipu_sequence_slice(dst, src, num_elems, src_offsets, dst_offsets, zero_unuse
 
 
 def ipu_sequence_slice_unpack(src, num_elems, src_offsets, dst_offsets, total_elements, name=None):
-    """ipu.slicing_ops.sequence_slice() into zeros of `total_elements` rows."""
+    """The slices of `src` in zeros of `total_elements` rows. See ipu.slicing_ops.sequence_slice().
+    """
     with tf.name_scope(name, "IpuSequenceSliceUnpack"):
         src = tf.convert_to_tensor(src)
         shape = [total_elements, *src.shape.as_list()[1:]]

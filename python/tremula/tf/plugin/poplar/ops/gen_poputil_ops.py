@@ -50,11 +50,12 @@ def ipu_print_tensor(input, tensor_name="", name=None):
 
 
 def ipu_stateful_gradient_accumulate(input, num_mini_batches, verify_usage=True, name=None):
-    """`input` added up over `num_mini_batches` iterations of a loop: the sum in the last of them,
-    zeros in the others, so that a plain descent by it is one step. A sum begins with
-    every run. A program fails with FailedPreconditionError if a loop would end in the middle of a
-    sum; `verify_usage` refuses it outside of loops too, and sums that become a part of a value that
-    the loop carries: they are for variables."""
+    """`input`, of a known shape and a type of numbers, added up over `num_mini_batches` iterations
+    of a loop: a tensor like it, the sum in the last of them, zeros in the others, so that a plain
+    descent by it is one step. A sum begins with every run. A program fails with
+    FailedPreconditionError if a loop would end in the middle of a sum; `verify_usage` refuses it
+    outside of loops too, and sums that become a part of a value that the loop carries: they are for
+    variables."""
     with tf.name_scope(name, "IpuStatefulGradientAccumulate", [input]) as scope, \
             scopes.frontend_attribute(
                 accumulation.COUNT_ATTRIBUTE,
@@ -69,9 +70,10 @@ def ipu_stateful_gradient_accumulate(input, num_mini_batches, verify_usage=True,
 
 def ipu_stateful_gradient_accumulate_with_momentum(accum, grad, momentum, num_mini_batches,
                                                    name=None):
-    """As ipu_stateful_gradient_accumulate(), with the sum in the variable `accum`, a resource
-    variable or its handle: it is multiplied by `momentum` at the first of `num_mini_batches`
-    iterations, and `grad` is added in each."""
+    """The sum of `grad` in the variable `accum`, a resource variable of its shape and type or its
+    handle: it is multiplied by `momentum`, a number, at the first of `num_mini_batches` iterations,
+    and `grad` is added in each. As ipu_stateful_gradient_accumulate(). Raises RuntimeError outside
+    of programs."""
     with tf.name_scope(name, "IpuStatefulGradientAccumulateWithMomentum", [grad]) as scope:
         if loops.current() is not None:
             gradient_accumulation_optimizer.check_loop(num_mini_batches)
@@ -106,8 +108,9 @@ def gradient_accumulator_create_from_shape(shape, output_type, name=None):
 
 
 def gradient_accumulator_add_with_scale(accumulator, gradients, accumulator_scale, name=None):
-    """The sum times `accumulator_scale` plus `gradients`, which becomes the sum; for
-    gradient_accumulator_sink(). Of a tensor that is no sum, the value alone."""
+    """The sum times `accumulator_scale`, a number, plus `gradients`, which becomes the sum; for
+    gradient_accumulator_sink(). Of a tensor that is no sum, the value alone. `gradients` are of the
+    sum's shape; the result has its type. Raises TypeError for what cannot be made a tensor."""
     if not hasattr(accumulator, "_tremula_sum"):
         with tf.name_scope(name, "GradientAccumulatorAddWithScale", [accumulator, gradients]):
             accumulator = tf.convert_to_tensor(accumulator)
@@ -123,7 +126,7 @@ def gradient_accumulator_add_with_scale(accumulator, gradients, accumulator_scal
 
 
 def gradient_accumulator_sink(input, name=None):
-    """The sum."""
+    """The sum: a tensor of its shape and type. Raises ValueError for an `input` that is no sum."""
     state = _state_of(input)
     with tf.control_dependencies([input]):
         total = tf.identity(state.read(), name or "GradientAccumulatorSink")
@@ -132,7 +135,8 @@ def gradient_accumulator_sink(input, name=None):
 
 
 def gradient_accumulation_count(value, name=None):
-    """An operation that does nothing: sums are added up as often as the loop around says."""
+    """An operation that does nothing: sums are added up as often as the loop around says. `value`
+    is a scalar of integers. Raises TypeError for what cannot be made a tensor."""
     with tf.control_dependencies([tf.convert_to_tensor(value)]):
         return tf.no_op(name=name or "GradientAccumulationCount")
 

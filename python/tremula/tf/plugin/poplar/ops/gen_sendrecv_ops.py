@@ -11,11 +11,12 @@ from tremula.tf.ipu import scopes
 
 def ipu_send_to_host(tensor, tensor_name, send_device, send_device_incarnation, recv_device,
                      name=None):
-    """In a compiled program, the operation that sends `tensor` to an ipu_recv_at_host() with the
-    same names, as often as it runs; every replica sends its own.
+    """In a compiled program, the operation that sends `tensor`, of any shape and type, to an
+    ipu_recv_at_host() with the same names, as often as it runs; every replica sends its own.
 
     Raises ValueError outside of a program. A run fails with InvalidArgumentError where other
-    tensors of the same names have another type."""
+    tensors of the same names have another type.
+    """
     tensor = tf.convert_to_tensor(tensor)
     with scopes.outside_compilation_scope(name or "IpuSendToHost"):
         queue = _queue(tensor.dtype, tensor_name, send_device, send_device_incarnation, recv_device)
