@@ -530,7 +530,8 @@ def array_in(block, info):
 
 
 def address_of(array):
-    """The address of the first element of a dense array that can be written."""
+    """The address of the first element of a dense array that can be written, of any shape and type.
+    Raises AttributeError for what is no array."""
     try:
         return _address(_from_buffer(array))  # much the faster way
     except (TypeError, ValueError):  # no elements, or a type that has no buffer
@@ -550,8 +551,10 @@ def forget_resident(address):
 def engine_call(engine, inputs, versions, outputs, resident=None):
     """A function without arguments that runs an engine, for callers that run it often: inputs and
     outputs are arrays of c_void_p and versions one of c_uint64, or None, which are read anew at
-    each call, and checked by nobody. `resident`, of c_uint64, is not 0 for outputs that may stay on
-    an accelerator until fetch_resident. One thread at a time calls it."""
+    each call, and checked by nobody. The addresses are those of arrays with the shapes and types of
+    the executable's. `resident`, of c_uint64, is not 0 for outputs that may stay on an accelerator
+    until fetch_resident. One thread at a time calls it. A call raises the TremulaError of a failed
+    run."""
     error = _Error()
     library().trm_engine_keep_resident(engine._handle, resident is not None)
     arguments = (c_void_p * 6)(engine._handle.value, *[

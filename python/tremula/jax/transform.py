@@ -30,7 +30,8 @@ def _tracing_here():
 
 def jit(fun=None, *, static_argnums=None, static_argnames=None, donate_argnums=None,
         donate_argnames=None, keep_unused=False, outputs="numpy", options=None, **others):
-    """Compiles `fun` by Tremula at its first call with arguments of new types; as jax.jit.
+    """Compiles `fun` by Tremula at its first call with arguments of new shapes or types; as
+    jax.jit.
 
     static_argnums, static_argnames    arguments that are a part of the program
     donate_argnums, donate_argnames    arguments whose memory results may take
@@ -38,7 +39,8 @@ def jit(fun=None, *, static_argnums=None, static_argnames=None, donate_argnums=N
     outputs                            "numpy", "jax" or "lazy": what arrays the results are
     options                            a dict of options of the compiler: {"target": "bow"}
 
-    Without `fun`, a decorator.
+    Without `fun`, a decorator. Raises TypeError for what is no function and for other options,
+    ValueError for other `outputs`; a call raises core.UnimplementedError for ordered effects.
     """
     given = {name: value for name, value in (
         ("static_argnums", static_argnums), ("static_argnames", static_argnames),

@@ -51,8 +51,12 @@ def dataset_extractor(dataset, num_elements, filename, feed_name, print_stats=Tr
 
 def export_variables(variables, names, filename=None, metadata=None, print_stats=True,
                      is_input=True):
-    """The operation that writes variables or tensors to a file, under `names`; as before SDK 2.5
-    also export_variables(variables, filename)."""
+    """The operation that writes variables or tensors, of any shape and type, to a file under
+    `names`; as before SDK 2.5 also export_variables(variables, filename).
+
+    Raises TypeError for variables or names that are no list, ValueError for another number of
+    names, and for names that are equal.
+    """
     del metadata, is_input
     variables = _several("variables", variables)
     if filename is None:
@@ -69,10 +73,12 @@ def export_variables(variables, names, filename=None, metadata=None, print_stats
 
 
 def import_variables(variables, filenames, is_input=True, strict=True, print_stats=True):
-    """The operation that gives variables what files hold under their names.
+    """The operation that gives variables, of any shape and type, the arrays that files hold under
+    their names.
 
     `filenames` is one name or a list. With `strict` a variable that no file has is a ValueError;
-    otherwise it stays as it is.
+    otherwise it stays as it is. Raises TypeError for variables that are no list, FileNotFoundError,
+    and ValueError for a damaged file and for arrays of another shape.
     """
     del is_input
     found = {}
@@ -101,7 +107,8 @@ def read_arrays(filename):
 
 
 def get_variable_handles(variables):
-    """The names under which variables are in files."""
+    """The names under which variables, of any shape and type, are in files: a list of texts. Raises
+    TypeError for what is neither a variable nor a list."""
     return [one.name for one in _several("variables", variables)]
 
 

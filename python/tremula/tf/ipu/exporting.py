@@ -21,7 +21,11 @@ def export_dataset_to_file(dataset_or_infeed, output_filename, num_elements, fee
 
 
 def export_inputs_to_file(inputs, output_filename, feed_dict):
-    """Writes what `feed_dict` feeds for `inputs`, a list of tensors, under their names."""
+    """Writes what `feed_dict` feeds for `inputs`, a list of tensors of any shape and type, under
+    their names.
+
+    Raises InvalidArgumentError for an input that is not fed, ValueError for names that are equal.
+    """
     operation = dataset_extractor.export_variables(inputs, [one.name for one in inputs],
                                                    output_filename)
     with tf.Session() as session:

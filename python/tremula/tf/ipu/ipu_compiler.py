@@ -19,9 +19,9 @@ def compile(computation, inputs=None):  # pylint: disable=redefined-builtin
     """Compiles computation(*inputs) into one program for the IPU of the device scope around, or of
     the scopes inside the computation.
 
-    `inputs` is a list of tensors, of what can be made tensors, or of structures of them. The
-    computation returns None, a tensor, or a structure of tensors. A flat list may also have
-    operations, which are run.
+    `inputs` is a list of tensors, of what can be made tensors, or of structures of them, of the
+    types that an IPU has (docs/supported_ops.md). The computation returns None, a tensor, or a
+    structure of tensors. A flat list may also have operations, which are run.
 
     Returns a list of tensors for a flat result, also for a single one; for a nested one the same
     structure; an operation if the computation returns no tensor.

@@ -12,12 +12,15 @@ def repeat(n, body, inputs=None, infeed_queue=None, use_while_v1=True):
     """Runs body(*inputs, *elements) `n` times, each time on what it returned before and, with an
     `infeed_queue`, on the next element of its dataset; elements that are dicts are passed by name.
 
-    The body returns as many tensors as there are inputs, of the same types, and after them
-    operations, which are run. Returns a list of tensors, the tensor if there is one, or an
+    n       an integer, or a scalar tensor of integers
+    inputs  a list of tensors of any shape and type
+
+    The body returns as many tensors as there are inputs, of the same types and shapes, and after
+    them operations, which are run. Returns a list of tensors, the tensor if there is one, or an
     operation if there is none. `use_while_v1` makes no difference.
 
-    Raises TypeError for a body that does not take or return what it must, ValueError if it does
-    not return tensors before operations.
+    Raises TypeError for a body that does not take or return what it must, ValueError if it does not
+    return tensors before operations.
     """
     checks.boolean("use_while_v1", use_while_v1)
     import tensorflow.compat.v1 as tf
@@ -31,8 +34,9 @@ def repeat(n, body, inputs=None, infeed_queue=None, use_while_v1=True):
 
 def while_loop(condition, body, inputs=None, infeed_queue=None, maximum_iterations=None,
                use_while_v1=True):
-    """Runs body(*inputs, *elements) while condition(*inputs) holds, and not more than
-    `maximum_iterations` times. The rest is as in repeat()."""
+    """Runs body(*inputs, *elements) while condition(*inputs), a scalar bool, holds, and not more
+    than `maximum_iterations` times. The rest, with shapes, types and errors, is as in repeat().
+    Raises TypeError also for a condition that is no function."""
     checks.boolean("use_while_v1", use_while_v1)
     import tensorflow.compat.v1 as tf
     checks.function("The condition of a loop", condition)

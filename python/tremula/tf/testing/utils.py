@@ -44,8 +44,9 @@ def ipu_session(disable_grappler_optimizers=None):
 # ---- datasets ----
 
 def create_multi_increasing_dataset(value, shapes=None, dtypes=None, repeat=True):
-    """Elements 0, 1, ... `value` - 1: each a tensor of every shape that is filled with the number;
-    over and over if `repeat`."""
+    """Elements 0, 1, ... `value` - 1: each a tensor of every shape in `shapes` and type in `dtypes`
+    that is filled with the number; over and over if `repeat`. Raises no error for lists of two
+    lengths: the shorter one counts."""
     shapes = shapes or [[1, 32, 32, 4], [1, 8]]
     dtypes = dtypes or [np.float32, np.float32]
 
@@ -60,13 +61,15 @@ def create_multi_increasing_dataset(value, shapes=None, dtypes=None, repeat=True
 
 def create_dual_increasing_dataset(value, data_shape=None, label_shape=None, dtype=np.float32,
                                    repeat=True):
-    """The same with pairs (data, label)."""
+    """create_multi_increasing_dataset() with pairs (data, label), of the given shapes and type.
+    Raises TypeError for a `dtype` that is none."""
     return create_multi_increasing_dataset(
         value, [data_shape or [1, 32, 32, 4], label_shape or [1, 8]], [dtype, dtype], repeat)
 
 
 def create_single_increasing_dataset(value, shape=None, dtype=np.float32, repeat=True):
-    """The same with one tensor, in a tuple."""
+    """create_multi_increasing_dataset() with one tensor of the given shape and type, in a tuple.
+    Raises TypeError for a `dtype` that is none."""
     return create_multi_increasing_dataset(
         value, [shape if shape is not None else [1, 32, 32, 4]], [dtype], repeat)
 

@@ -26,7 +26,8 @@ def _is_horovod():
 
 def allreduce(tensor, op=None, *args, **keywords):
     """horovod.allreduce(tensor, op), or where `op` is a tf.distribute.ReduceOp
-    host_collective_ops.allreduce(tensor, op, tensor_name)."""
+    host_collective_ops.allreduce(tensor, op, tensor_name): a tensor like the given one, in shape
+    and type. Raises ValueError as these two do."""
     op = keywords.pop("reduce_op", op)
     if isinstance(op, (tf.distribute.ReduceOp, str)):
         return host_collective_ops.allreduce(tensor, op, *args, **keywords)
@@ -35,14 +36,16 @@ def allreduce(tensor, op=None, *args, **keywords):
 
 def allgather(value, name=None, tensor_name=None):
     """horovod.allgather(value, name) after init(), else host_collective_ops.allgather(value,
-    tensor_name), which adds a dimension."""
+    tensor_name), which adds a dimension: a tensor of the type of `value`. Raises ValueError for a
+    scalar after init()."""
     if _is_horovod() and tensor_name is None:
         return horovod.allgather(value, name)
     return host_collective_ops.allgather(value, tensor_name or name)
 
 
 def broadcast(value, root_rank=0, name=None, tensor_name=None):
-    """The tensor of the process `root_rank`."""
+    """The tensor of the process `root_rank`, of the shape and type that `value` has on every
+    process. Raises ValueError after init() for a rank that there is not."""
     if _is_horovod() and tensor_name is None:
         return horovod.broadcast(value, root_rank, name)
     return host_collective_ops.broadcast(value, root_rank, tensor_name or name)

@@ -11,7 +11,8 @@ _REDUCE_OPS = {tf.distribute.ReduceOp.SUM: group.SUM, tf.distribute.ReduceOp.MEA
 def allgather(value, tensor_name=None):
     """The instances' tensors, stacked along a new first dimension in the order of instances.
 
-    All are of one type and shape. `tensor_name` names the collective: instances meet by it.
+    All are of one type and shape. `tensor_name` names the collective: instances meet by it. Raises
+    RuntimeError where MPI is missing.
     """
     value = tf.convert_to_tensor(value)
     result = _collective("PopdistAllGather", "PopDistAllGather", value, tensor_name)
@@ -20,9 +21,10 @@ def allgather(value, tensor_name=None):
 
 
 def allreduce(value, reduce_op, tensor_name=None):
-    """The SUM or MEAN (a tf.distribute.ReduceOp) of the instances' tensors, in their type.
+    """The SUM or MEAN (a tf.distribute.ReduceOp) of the instances' tensors, in their shape and
+    type.
 
-    Raises ValueError for another `reduce_op`.
+    Raises ValueError for another `reduce_op`, RuntimeError where MPI is missing.
     """
     if reduce_op not in _REDUCE_OPS:
         try:
@@ -36,7 +38,8 @@ def allreduce(value, reduce_op, tensor_name=None):
 
 
 def broadcast(value, root_rank=0, tensor_name=None):
-    """The tensor of the instance `root_rank`."""
+    """The tensor of the instance `root_rank`, of the shape and type that `value` has on every
+    instance. Raises RuntimeError where MPI is missing."""
     value = tf.convert_to_tensor(value)
     result = _collective("PopdistBroadcast", "PopDistBroadcast", value, tensor_name,
                          root_rank=root_rank)

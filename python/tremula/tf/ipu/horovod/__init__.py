@@ -125,7 +125,7 @@ gloo_enabled = gloo_built = nccl_built = ddl_built = mlsl_built = _absent
 
 def allreduce(tensor, op=None, prescale_factor=1.0, postscale_factor=1.0):
     """The tensors, or the tf.IndexedSlices, of all processes combined: their Average (the default)
-    or Sum. The factors are multiplied with the tensor before and after.
+    or Sum, in their shape and type. The factors are multiplied with the tensor before and after.
 
     Raises NotImplementedError for Adasum, ValueError for another `op` or before `init`.
     """
@@ -147,7 +147,8 @@ def allreduce(tensor, op=None, prescale_factor=1.0, postscale_factor=1.0):
 
 
 def allgather(tensor, name=None):
-    """The processes' tensors one after the other (dimension 0), in which they may differ.
+    """The processes' tensors, of one type, one after the other (dimension 0), in which they may
+    differ.
 
     Raises ValueError before `init`, or for a scalar.
     """
@@ -161,7 +162,8 @@ def allgather(tensor, name=None):
 
 
 def broadcast(tensor, root_rank, name=None):
-    """The tensor of the process `root_rank`.
+    """The tensor of the process `root_rank`, of the shape and type that `tensor` has on every
+    process.
 
     Raises ValueError before `init`, or for a rank that there is not.
     """

@@ -25,8 +25,10 @@ def all_to_all(x, split_dimension, concat_dimension, replication_factor, name=No
 def all_gather(x, replication_factor, name=None):
     """`x` of all replicas: a tensor of the shape [replication_factor, *x.shape], the same on all.
 
-    x                    a tensor, or a list of tensors, for which a list is returned
+    x                    a tensor of any type, or a list of tensors, for which a list is returned
     replication_factor   the number of replicas, or of those in a group of consecutive ones
+
+    Raises ValueError for shapes that are not known, and for what is no number of replicas.
     """
     count = _collectives.replicas(replication_factor, "replication_factor")
     results = [all_to_all_op_grad.all_gather(_collectives.tensor(one, "all_gather"), count,

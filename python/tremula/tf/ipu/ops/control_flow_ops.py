@@ -8,8 +8,9 @@ from tremula.tf.inner import graphs
 def barrier(tensors, insert_barrier_for_gradients=False, name=None):
     """The tensors, each of which has its value only when all of them have.
 
-    `tensors` is a structure of tensors, which is what is returned. With
-    `insert_barrier_for_gradients` that holds for their gradients too.
+    `tensors` is a structure of tensors of any shape and type, which is what is returned. With
+    `insert_barrier_for_gradients` that holds for their gradients too. Raises TypeError for what
+    cannot be made a tensor.
     """
     flat = [tf.convert_to_tensor(one) for one in tf.nest.flatten(tensors)]
 

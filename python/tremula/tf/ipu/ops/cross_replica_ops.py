@@ -10,7 +10,8 @@ from tremula.tf.runtime.tracing import tracing
 
 
 def cross_replica_sum(x, replica_group_size=None, name=None):
-    """The sum of `x` over the replicas, the same on all of them: a tensor like x.
+    """The sum of `x`, of any shape and a type of numbers, over the replicas, the same on all of
+    them: a tensor like x.
 
     With `replica_group_size` k the sums are over replicas 0 to k - 1, over k to 2k - 1, and so on.
     k must divide the number of replicas, or running the program fails with InvalidArgumentError.
@@ -23,19 +24,21 @@ def cross_replica_sum(x, replica_group_size=None, name=None):
 
 
 def cross_replica_mean(x, replica_group_size=None, name=None):
-    """As cross_replica_sum, but the mean."""
+    """The mean of `x` over the replicas: a tensor like x in shape and type. Groups, float16 and
+    errors are as in cross_replica_sum(); the gradient is the mean of the gradients. Raises
+    ValueError for a group size that is no number."""
     return _collectives.all_reduce(
         x, "mean", _size(replica_group_size), name or "IpuCrossReplicaMean")
 
 
 def assume_equal_across_replicas(tensors, inplace=False):
-    """Says that tensors (a tensor or a structure of them) are equal on all replicas, and returns
-    them.
+    """Says that tensors (a tensor or a structure of them, of any shape and type) are equal on all
+    replicas, and returns them.
 
     The original needed that before it let them decide whether a collective is reached. Here any
     value may; replicas that then go different ways are an error when the program runs. With
     enable_prng_stability, what follows from these tensors is rounded alike on all replicas.
-    `inplace` makes no difference.
+    `inplace` makes no difference. Raises TypeError for what cannot be made a tensor.
     """
     del inplace
     return tf.nest.map_structure(_assumed_equal, tensors)

@@ -74,9 +74,13 @@ def precompiled_user_op(inputs, library_path, gp_path="", outs=None, name="UserO
 def cpu_user_operation(inputs, library_path, outs=None, name="UserOp", op_name="Callback",
                        separate_gradients=False, inputs_with_gradients=None, attributes=None,
                        gradient_attributes=None):
-    """The same for a function on the host, which besides may have the signature that the original
-    has for it (C++ vectors and strings, of GCC's library): libraries that were written for that
-    need no change."""
+    """precompiled_user_op() for a function on the host, which besides may have the signature that
+    the original has for it (C++ vectors and strings, of GCC's library): libraries that were written
+    for that need no change.
+
+    The arguments, with the types and shapes in `outs`, and the errors are those of
+    precompiled_user_op(), such as NotFoundError for a library that is not there.
+    """
     return _user_op(inputs, library_path, outs, name, op_name, separate_gradients,
                     inputs_with_gradients, attributes, gradient_attributes, callback=True)
 

@@ -42,8 +42,8 @@ def embedded_runtime_start(executable_file, inputs, name, timeout=None):
     """Starts the program of a file.
 
     executable_file  the path, text or a string tensor whose value is known
-    inputs           list of tensors, or a dict by the names of the signature: "XLA_Args/" and the
-                     name of the variable or tensor
+    inputs           list of tensors with the shapes and types of `signature().inputs`, or a dict of
+                     them by the names there: "XLA_Args/" and the name of the variable or tensor
     name             of the runtime: one that runs already is used on
     timeout          is ignored: no program here waits for data to go on
 
@@ -81,9 +81,11 @@ def embedded_runtime_start(executable_file, inputs, name, timeout=None):
 
 
 def embedded_runtime_call(inputs, context):
-    """The outputs, a list of tensors, for one element of the program's infeed.
+    """The outputs for one element of the program's infeed: a list of tensors with the shapes and
+    types of `context.signature().streamed_outputs`.
 
-    Raises Exception for inputs that do not fit.
+    `inputs` is a list of tensors with those of `streamed_inputs`. Raises TypeError for what is no
+    list or no context, Exception for inputs that do not fit.
     """
     signature = _context(context).signature()
     if not isinstance(inputs, (list, tuple)):
@@ -113,7 +115,10 @@ def embedded_runtime_stop(context):
 
 
 def embedded_runtime_start_and_call(executable_file, startup_inputs, call_inputs, name):
-    """(outputs, context): embedded_runtime_start(), then embedded_runtime_call()."""
+    """(outputs, context), outputs a list of tensors: embedded_runtime_start() with
+    `startup_inputs`, then embedded_runtime_call() with `call_inputs`. The shapes and types are
+    those of the signature; raises Exception for inputs that do not fit, and what these two raise.
+    """
     context = embedded_runtime_start(executable_file, startup_inputs, name)
     return embedded_runtime_call(call_inputs, context), context
 

@@ -97,7 +97,12 @@ def _format(metadata):
 
 
 def convert_to_f8(values, metadata, name=None):
-    """A QuarterTensor of `values`, which are rounded to float16 before."""
+    """A QuarterTensor of `values`, of any shape and a type of numbers, which are rounded to float16
+    before.
+
+    `metadata` is a scalar uint8, of create_metadata(). Raises TypeError for what cannot be made a
+    tensor.
+    """
     with tf.name_scope(name, "IpuConvertToF8", [values]), _building.one_op():
         values = tf.cast(tf.cast(tf.convert_to_tensor(values), tf.float16), tf.float32)
         metadata = tf.cast(tf.convert_to_tensor(metadata), tf.uint8)
@@ -111,7 +116,8 @@ def convert_to_f8(values, metadata, name=None):
 
 
 def convert_from_f8(packed_input, dtype=tf.float16, name=None):
-    """The numbers of a QuarterTensor, or of (codes, metadata), in the type `dtype`."""
+    """The numbers of a QuarterTensor, or of (codes, metadata), in the type `dtype`: a tensor of the
+    shape of the codes, which are uint8. Raises TypeError or ValueError for what is no such pair."""
     data, metadata = packed_input
     with tf.name_scope(name, "IpuConvertFromF8"), _building.one_op():
         return tf.cast(tf.cast(_decode(data, metadata), tf.float16), dtype)
@@ -126,9 +132,9 @@ def _decode(data, metadata):
 
 
 def canonicalise_input(inp, expected_rank=3, name="MatMulCanonicalise"):
-    """[tensor of the rank `expected_rank`, metadata] of a QuarterTensor or a tensor, which gets a
-    first dimension of 1 if it lacks one dimension, and metadata of no meaning. Raises an Exception
-    for shapes that are not known, ValueError for other ranks."""
+    """[tensor of the rank `expected_rank`, metadata] of a QuarterTensor or a tensor of any type,
+    which gets a first dimension of 1 if it lacks one dimension, and metadata of no meaning. Raises
+    an Exception for shapes that are not known, ValueError for other ranks."""
     if isinstance(inp, QuarterTensor):
         data, metadata = tf.convert_to_tensor(inp.data), inp.metadata
     else:
@@ -143,7 +149,8 @@ def canonicalise_input(inp, expected_rank=3, name="MatMulCanonicalise"):
 
 
 def canonicalise_output(output, lhs):
-    """output[0], without its first dimension if `lhs` is a matrix."""
+    """output[0], of any type, without its first dimension if `lhs`, a QuarterTensor or a tensor, is
+    a matrix. Raises ValueError if that dimension is not 1."""
     data = lhs.data if isinstance(lhs, QuarterTensor) else lhs
     return tf.squeeze(output[0], 0) if len(data.shape) == 2 else output[0]
 
@@ -156,8 +163,9 @@ def _wide(tensor):
 
 
 def f8_matmul(lhs, rhs, name="f8_matmul"):
-    """The product of matrices, or of groups of them ([groups, rows, columns]), each a
-    QuarterTensor or a tensor; summed in float32: float16."""
+    """The product of matrices, or of groups of them ([groups, rows, columns]), each a QuarterTensor
+    or a tensor of a type of numbers; summed in float32: float16. Raises an Exception for shapes
+    that are not known, ValueError for ranks and sizes that do not fit."""
     with tf.name_scope(name, "f8_matmul"), _building.one_op():
         sides = [QuarterTensor(*canonicalise_input(one)) if isinstance(one, QuarterTensor)
                  else canonicalise_input(one)[0] for one in (lhs, rhs)]
@@ -168,7 +176,14 @@ def f8_matmul(lhs, rhs, name="f8_matmul"):
 def f8_conv_1d(inputs, filters, strides, padding, data_format="NWC", dilations=1,
                name="f8_conv_1d"):
     """A convolution over one dimension; arguments as tf.nn.conv1d's, with a QuarterTensor or a
-    tensor for `inputs` and `filters`; summed in float32: float16."""
+    tensor for `inputs` and `filters`; summed in float32: float16.
+
+    inputs         [batch, width, channels], for "NCW" [batch, channels, width]
+    filters        [width, channels, channels of the result]
+    strides, dilations   an integer, or a list of 1 or 3 of them
+
+    Raises ValueError for another data_format, and for shapes and strides that do not fit.
+    """
     if data_format not in ("NWC", "NCW"):
         raise ValueError("`data_format` must be 'NWC' or 'NCW'. "
                          f"Received: data_format={data_format}")
@@ -177,13 +192,19 @@ def f8_conv_1d(inputs, filters, strides, padding, data_format="NWC", dilations=1
 
 def f8_conv_2d(inputs, filters, strides, padding, data_format="NHWC", dilations=(1, 1, 1, 1),
                name="f8_conv_2d"):
-    """The same over two dimensions."""
+    """f8_conv_1d() over two dimensions: inputs [batch, height, width, channels], for "NCHW" [batch,
+    channels, height, width], filters [height, width, channels, channels of the result], lists of 1,
+    2 or 4 integers. The result is float16. Raises ValueError for shapes and strides that do not
+    fit."""
     return _convolution(inputs, filters, strides, padding, data_format, dilations, name, 2)
 
 
 def f8_conv_3d(inputs, filters, strides, padding, data_format="NDHWC",
                dilations=(1, 1, 1, 1, 1), name="f8_conv_3d"):
-    """The same over three dimensions."""
+    """f8_conv_1d() over three dimensions: inputs [batch, depth, height, width, channels], for
+    "NCDHW" [batch, channels, depth, height, width], filters [depth, height, width, channels,
+    channels of the result], lists of 1, 3 or 5 integers. The result is float16. Raises ValueError
+    for shapes and strides that do not fit."""
     return _convolution(inputs, filters, strides, padding, data_format, dilations, name, 3)
 
 

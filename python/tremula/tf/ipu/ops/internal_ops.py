@@ -7,31 +7,38 @@ from tremula.tf.runtime.base import checks
 
 
 def remap(x, name=None):
-    """Returns `x`, marked for the cost model as a copy that is spread over the tiles."""
+    """Returns `x`, of any shape and type, marked for the cost model as a copy that is spread over
+    the tiles. Raises TypeError for what cannot be made a tensor."""
     tf.logging.warning("remap is a Graphcore internal op")
     return internal_ops_grad.handed_on(x, "IpuRemap", name)
 
 
 def remap_deduce(x, name=None):
-    """Returns `x`, marked as a copy whose place on the tiles follows from its use."""
+    """Returns `x`, of any shape and type, marked as a copy whose place on the tiles follows from
+    its use. Raises TypeError for what cannot be made a tensor."""
     return internal_ops_grad.handed_on(x, "IpuRemapDeduce", name)
 
 
 def recompute(x, name=None):
-    """Returns `x`, marked to be computed again in the backward pass instead of kept for it."""
+    """Returns `x`, of any shape and type, marked to be computed again in the backward pass instead
+    of kept for it. Raises TypeError for what cannot be made a tensor."""
     return internal_ops_grad.handed_on(x, "IpuSuggestRecompute", name)
 
 
 def block_recompute(x, name=None):
-    """Returns `x`, marked to be kept for the backward pass instead of computed again."""
+    """Returns `x`, of any shape and type, marked to be kept for the backward pass instead of
+    computed again. Raises TypeError for what cannot be made a tensor."""
     return internal_ops_grad.handed_on(x, "IpuBlockRecompute", name)
 
 
 def fifo(x, depth, offload=False, name=None):
-    """`x` as it was `depth` executions ago in this run of the program; zeros before that.
+    """`x` as it was `depth` executions ago in this run of the program; zeros before that: a tensor
+    like x, which may be of any type.
 
     Inside programs only, and x's shape must be known. `offload` is a mark for the cost model. No
     gradient goes through. With a depth below 1: x.
+
+    Raises RuntimeError outside of programs, TypeError for a depth that is no int.
     """
     depth = checks.whole("depth", depth)
     x = tf.convert_to_tensor(x)
@@ -42,10 +49,11 @@ def fifo(x, depth, offload=False, name=None):
 
 
 def print_tensor(input, name=""):  # pylint: disable=redefined-builtin
-    """An operation that prints `input` on the standard error, after `name` and a colon.
+    """An operation that prints `input`, of any shape and type, on the standard error, after `name`
+    and a colon.
 
     In a compiled program it is done by the host. From the body of a loop or a branch return it, or
-    make something depend on it.
+    make something depend on it. Raises TypeError for what cannot be made a tensor.
     """
     from tremula.tf.ipu import scopes
 

@@ -15,26 +15,30 @@ _MULTI_CONV_OPTIONS = ("planType", "perConvReservedTiles", "cycleBackOff")
 @_generations.older_order(
     ("x", "name"), lambda arguments: len(arguments) > 1 and isinstance(arguments[1], str))
 def gelu(x, approximate=True, name=None):
-    """The Gaussian error linear unit of float16 or float32 `x`, by tanh or (approximate=False)
-    by erf."""
+    """The Gaussian error linear unit of float16 or float32 `x`, by tanh or (approximate=False) by
+    erf: a tensor like x. Raises TypeError for other types."""
     return (nn_ops_grad.gelu if approximate else nn_ops_grad.gelu_erf)(x, name)
 
 
 def swish(x, name=None):
-    """x * sigmoid(x)."""
+    """x * sigmoid(x) of float16 or float32 `x`: a tensor like x. Raises TypeError for other types.
+    """
     return nn_ops_grad.swish(x, name)
 
 
 def hard_sigmoid(x, name=None):
-    """0.2 x + 0.5, kept between 0 and 1."""
+    """0.2 x + 0.5, kept between 0 and 1, of float16 or float32 `x`: a tensor like x. Raises
+    TypeError for other types."""
     return nn_ops_grad.hard_sigmoid(x, name)
 
 
 def softmax(x, stable=False, name=None):
-    """The softmax over the last dimension of `x`.
+    """The softmax over the last dimension of `x`, float16 or float32: a tensor like x.
 
     It is the stable one whatever `stable` says, which is only a mark for the cost model: large
     numbers that make the IPU's plain one overflow do not here.
+
+    Raises TypeError for integers, ValueError for a scalar.
     """
     kind = "IpuStableSoftmax" if stable else "IpuSoftmax"
     with tf.name_scope(name, kind, [x]), _building.marked(softmax=kind):
@@ -103,10 +107,16 @@ def _check_independent(operations):
 
 def sampled_softmax_loss(weights, biases, labels, inputs, num_sampled, num_classes, num_true=1,
                          sampled_values=None, name="sampled_softmax_loss", seed=None):
-    """tf.nn.sampled_softmax_loss without taking out accidental hits: losses, one a sample.
+    """tf.nn.sampled_softmax_loss without taking out accidental hits: float32 losses [batch].
 
-    weights [classes, dim], biases [classes], labels [batch, num_true], inputs [batch, dim].
-    `sampled_values` that are not given are drawn by tf.random.log_uniform_candidate_sampler.
+    weights         float32 [classes, dim]
+    biases          float32 [classes]
+    labels          int64 [batch, num_true]
+    inputs          float32 [batch, dim]
+    sampled_values  as tf.random.log_uniform_candidate_sampler() gives them, which draws them where
+                    they are not given
+
+    Raises TypeError for other types, ValueError for shapes that do not fit.
     """
     return tf.nn.sampled_softmax_loss(
         weights, biases, labels, inputs, num_sampled, num_classes, num_true,
@@ -116,7 +126,8 @@ def sampled_softmax_loss(weights, biases, labels, inputs, num_sampled, num_class
 
 def nce_loss(weights, biases, labels, inputs, num_sampled, num_classes, num_true=1,
              sampled_values=None, name="nce_loss"):
-    """tf.nn.nce_loss, with what sampled_softmax_loss() says."""
+    """tf.nn.nce_loss: float32 losses [batch]. The arguments, their shapes and types, and the errors
+    are those of sampled_softmax_loss(): TypeError and ValueError."""
     return tf.nn.nce_loss(
         weights, biases, labels, inputs, num_sampled, num_classes, num_true,
         _sampled(sampled_values, labels, num_true, num_sampled, num_classes, None), name=name)
@@ -160,20 +171,29 @@ def ctc_loss_with_log_probs(labels, data, label_length, data_length, blank_index
 
 def ctc_loss_v2(labels, logits, label_length, logit_length, blank_index, out_dtype=None,
                 name=None):
-    """The same from logits, whose softmax over the classes is taken first."""
+    """The CTC loss of each sample from logits, whose softmax over the classes is taken first:
+    [batch].
+
+    logits        float16 or float32 [time, batch, classes]
+    logit_length  int32 [batch]: how many time steps count
+
+    The other arguments, their types and errors are those of ctc_loss_with_log_probs(): ValueError
+    for a float16 loss of float32 logits, and for shapes that are not known.
+    """
     return _ctc_loss(labels, logits, label_length, logit_length, blank_index, out_dtype, name,
                      True)
 
 
 def ctc_loss(labels, data, label_length, data_length, blank_index, out_dtype=None, name=None):
-    """Older name of ctc_loss_with_log_probs()."""
+    """Older name of ctc_loss_with_log_probs(), with the same shapes, types and errors (ValueError).
+    """
     return ctc_loss_with_log_probs(labels, data, label_length, data_length, blank_index,
                                    out_dtype, name)
 
 
 def ctc_loss_with_logits(labels, logits, label_length, logit_length, blank_index, out_dtype=None,
                          name=None):
-    """Older name of ctc_loss_v2()."""
+    """Older name of ctc_loss_v2(), with the same shapes, types and errors (ValueError)."""
     return ctc_loss_v2(labels, logits, label_length, logit_length, blank_index, out_dtype, name)
 
 
@@ -225,7 +245,11 @@ def ctc_beam_search_decoder(logits, logits_lengths, beam_width=100, top_paths=1,
 
 def ctc_beam_search_decoder_with_log_probs(log_probs, input_lengths, beam_width=100, top_paths=1,
                                            blank_index=-1, name=None):
-    """The same from log probabilities."""
+    """ctc_beam_search_decoder() from log probabilities, float16 or float32 [time, batch, classes].
+
+    `input_lengths` is int32 [batch]. Results and errors are the same: ValueError for shapes that
+    are not known, and for more paths than beams.
+    """
     return _beam_search(log_probs, tf.identity, input_lengths, beam_width, top_paths, blank_index,
                         name, "PopnnCTCBeamSearchWithLogProbs")
 

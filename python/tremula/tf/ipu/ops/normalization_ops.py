@@ -57,8 +57,9 @@ def group_norm(inputs, groups=2, channels_axis=-1, center=True, scale=True, epsi
 def layer_norm(inputs, channels_axis=-1, center=True, scale=True, epsilon=1.53e-5,
                param_initializers=None, reuse=None, variables_collections=None, training=True,
                trainable=True, scope=None, reduction_axes=None):
-    """Normalizes each sample: group_norm() with one group. gamma and beta have one value a
-    channel."""
+    """Normalizes each sample: group_norm() with one group, whose shapes and types it has. gamma and
+    beta have one value a channel. Raises ValueError for shapes that do not fit, TypeError for
+    arguments of other kinds."""
     del training, reduction_axes
     return _group_norm(inputs, 1, channels_axis, center, scale, epsilon, param_initializers,
                        reuse, variables_collections, trainable, scope, True, "LayerNorm")
@@ -68,7 +69,9 @@ def layer_norm(inputs, channels_axis=-1, center=True, scale=True, epsilon=1.53e-
 def instance_norm(inputs, channels_axis=-1, center=True, scale=True, epsilon=1.53e-5,
                   param_initializers=None, reuse=None, variables_collections=None, training=True,
                   trainable=True, scope=None, reduction_axes=None):
-    """Normalizes each channel of each sample: group_norm() with a group for each channel."""
+    """Normalizes each channel of each sample: group_norm() with a group for each channel, whose
+    shapes and types it has. Raises ValueError for shapes that do not fit, TypeError for arguments
+    of other kinds."""
     del training, reduction_axes
     return _group_norm(inputs, None, channels_axis, center, scale, epsilon, param_initializers,
                        reuse, variables_collections, trainable, scope, True, "InstanceNorm")

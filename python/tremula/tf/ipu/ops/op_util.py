@@ -89,8 +89,9 @@ def gradients_override_map():
 
 
 def HandleMatMulGrads(grads):
-    """Marks the two gradients of a matrix product; where they were summed over a batch, the
-    product itself."""
+    """Marks the two gradients of a matrix product, tensors of any shape and type; where they were
+    summed over a batch, the product itself. Returns them. Raises AssertionError for another number
+    of them."""
     assert len(grads) == 2
 
     def product(gradient):
@@ -194,13 +195,17 @@ def parse_gradient_accumulation_method(reduction_method):
 
 def accumulate_gradients(grads_and_vars, gradient_accumulation_dtype, accum_scale=1.0,
                          grad_scale=None, create_accumulator_from_shape=False):
-    """[(sum, variable), ...]: gradients added up in accumulators of their own, from the begin of
-    a run on. A gradient that is None stays None.
+    """[(sum, variable), ...]: gradients added up in accumulators of their own, from the begin of a
+    run on. A gradient that is None stays None.
 
-    grads_and_vars                 as optimizers take them
+    grads_and_vars                 [(gradient, variable), ...] as optimizers take them; a gradient
+                                   has the variable's shape and a type of numbers
     gradient_accumulation_dtype    the type of the sums, a function of a variable, or None: its own
     accum_scale, grad_scale        of the sum, and of the gradients (None: 1), in each addition
     create_accumulator_from_shape  takes the sum's shape from the gradient, not from the variable
+
+    Raises TypeError for a `gradient_accumulation_dtype` that is neither a type nor a function,
+    RuntimeError outside of programs.
     """
     # The plugin's functions import the modules of this package.
     from tremula.tf.plugin.poplar.ops import gen_poputil_ops
@@ -223,8 +228,9 @@ def accumulate_gradients(grads_and_vars, gradient_accumulation_dtype, accum_scal
 
 def accumulate_tagged_gradients(tagged_grads, gradient_accumulation_dtype, accum_scale=1.0,
                                 grad_scale=None):
-    """{tag: [sum, ...]} for {tag: [gradient, ...]}, as accumulate_gradients() adds them up; the
-    type of a sum may be a function of the gradient."""
+    """{tag: [sum, ...]} for {tag: [gradient, ...]}, as accumulate_gradients() adds them up, with
+    its errors, such as RuntimeError outside of programs; a sum has its gradient's shape, and its
+    type may be a function of the gradient."""
     return {tag: [total for total, _ in accumulate_gradients(
         [(one, one) for one in gradients], gradient_accumulation_dtype, accum_scale, grad_scale,
         create_accumulator_from_shape=True)] for tag, gradients in tagged_grads.items()}

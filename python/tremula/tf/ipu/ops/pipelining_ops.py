@@ -24,9 +24,9 @@ _ALL_DEVICES = _pipeline_arguments.ALL_DEVICES  # programs import it
 
 
 def recomputation_checkpoint(tensors, name=None):
-    """The tensors, as a place from which a pipeline's backward pass computes again: the values
-    before them and those after them need not exist at the same time (not with
-    RecomputeThenBackpropagate)."""
+    """The tensors, a structure of any shapes and types, as a place from which a pipeline's backward
+    pass computes again: the values before them and those after them need not exist at the same time
+    (not with RecomputeThenBackpropagate). Raises TypeError for what cannot be made a tensor."""
     return tf.nest.map_structure(lambda one: _checkpoint(tf.convert_to_tensor(one), name), tensors)
 
 
@@ -65,6 +65,8 @@ def pipeline(computational_stages, gradient_accumulation_count=None,
     computational_stages    functions; each gets what the one before returned, the first `inputs`
                             and then an element of the infeed queue (by name if it is a dict). An
                             element may be a list of functions, that run side by side.
+    gradient_accumulation_count   an integer, or a scalar tensor of integers
+    inputs                  tensors of any shape and type, the same for all mini-batches
     optimizer_function      gets what the last stage returned and returns an
                             OptimizerFunctionOutput; without it nothing is trained
     outfeed_queue           gets what the last stage returned (a list, also of one tensor, or a

@@ -12,7 +12,9 @@ from tremula.tf.ipu.ops import _collectives, _generations
 def reduce_scatter(x, replication_factor, op="COLLECTIVE_OP_ADD", name=None):
     """Combines `x` over the replicas and gives each its part of the result.
 
-    x                    a tensor of rank 1, or a list of such, for which a list is returned
+    x                    a tensor [elements] of a type of numbers, or a list of such, for which a
+                         list
+                         is returned
     replication_factor   the number of replicas, or of those in a group of consecutive ones
     op                   one of COLLECTIVE_OP_ADD, _MUL, _MIN, _MAX, _LOGICAL_AND, _LOGICAL_OR,
                          _SQUARE_ADD, _LOCAL (nothing is combined) and _MEAN

@@ -7,7 +7,8 @@ from tremula.tf.ipu.ops import _collectives
 
 
 def replication_index(name=None):
-    """The number of the replica that computes this: a scalar int32 tensor, from 0."""
+    """The number of the replica that computes this: a scalar int32 tensor, from 0. Raises no error
+    where the program is built."""
     index = graphs.apply_op("XlaReplicaId", name=name or "ReplicationIndex").outputs[0]
     return tf.ensure_shape(index, [])
 
@@ -18,7 +19,8 @@ def replication_factor(name=None):
 
 
 def replication_normalise(x, name=None):
-    """`x`, of a floating-point type, times the inverse of the number of replicas."""
+    """`x`, of any shape and a floating-point type, times the inverse of the number of replicas: a
+    tensor like x. Raises TypeError for what cannot be made a tensor."""
     x = tf.convert_to_tensor(x)
     inverse = tf.math.reciprocal(tf.cast(_collectives.factor(), tf.float32))
     return tf.multiply(x, tf.cast(inverse, x.dtype), name=name or "IpuReplicationNormalise")

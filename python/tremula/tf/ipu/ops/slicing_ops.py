@@ -26,7 +26,13 @@ def sequence_slice(dst, src, num_elems, src_offsets, dst_offsets, zero_unused):
 
 def sequence_slice_unpack(src, num_elems, src_offsets, total_elements):
     """The slices of `src` one behind the other, in a tensor of `total_elements`, an int; behind
-    them are zeros."""
+    them are zeros.
+
+    src                     float16, float32 or int32 [elements, ...]
+    num_elems, src_offsets  int32 vectors of one length, not 0
+
+    Returns [total_elements, ...] of the type of src; raises ValueError for vectors that do not fit.
+    """
     src = tf.convert_to_tensor(src)
     num_elems, src_offsets = _vectors("num_elems and src_offsets", num_elems, src_offsets)
     dst = tf.zeros(tf.concat([[total_elements], tf.shape(src)[1:]], 0), src.dtype)
@@ -35,7 +41,15 @@ def sequence_slice_unpack(src, num_elems, src_offsets, total_elements):
 
 
 def sequence_slice_pack(dst, src, num_elems, dst_offsets, zero_unused):
-    """The opposite: slices that lie one behind the other in `src` are put in `dst`."""
+    """The opposite of sequence_slice_unpack(): slices that lie one behind the other in `src` are
+    put in `dst`.
+
+    dst, src                float16, float32 or int32, of equal shapes but for the first dimension
+    num_elems, dst_offsets  int32 vectors of one length, not 0
+
+    Returns a tensor like dst, with zero_unused zero where no slice is; raises ValueError for shapes
+    that do not fit, TypeError for two types.
+    """
     dst, src = tf.convert_to_tensor(dst), tf.convert_to_tensor(src)
     num_elems, dst_offsets = _vectors("num_elems and dst_offsets", num_elems, dst_offsets)
     _check_inner_shapes(src, dst)

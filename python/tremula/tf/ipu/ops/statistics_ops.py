@@ -8,14 +8,16 @@ import tensorflow.compat.v1 as tf
 
 
 def fixed_width_bins(inputs, n_bins):
-    """`n_bins` levels at equal distances from the smallest to the largest of `inputs`, a vector:
-    the levels of a histogram."""
+    """`n_bins` levels at equal distances from the smallest to the largest of `inputs`, float16 or
+    float32 of any shape: the levels of a histogram, [n_bins] of that type. Raises TypeError for
+    what cannot be made a tensor."""
     inputs = tf.convert_to_tensor(inputs)
     return tf.linspace(tf.reduce_min(inputs), tf.reduce_max(inputs), n_bins)
 
 
 def histogram_normalize(hist):
-    """A histogram whose bins add up to 1."""
+    """A histogram, float32 [n + 1], whose bins add up to 1, of another one. Raises TypeError for
+    what cannot be made a tensor."""
     return hist / tf.reduce_sum(hist, axis=0)
 
 
@@ -34,7 +36,8 @@ def histogram(inputs, levels, absolute_of_input=False):
 
 
 def histogram_update(hist, inputs, levels, absolute_of_input=False):
-    """`hist`, float32 [n + 1], with more inputs counted in."""
+    """`hist`, float32 [n + 1], with more inputs counted in. The other arguments are as in
+    histogram(). Raises ValueError for other types and shapes."""
     hist, inputs, levels = (tf.convert_to_tensor(one) for one in (hist, inputs, levels))
     if hist.dtype != tf.float32:
         raise ValueError("hist must be of float32 type")

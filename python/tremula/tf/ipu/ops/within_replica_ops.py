@@ -23,12 +23,12 @@ _COMBINATIONS = {
 def all_reduce(input_shards, op):
     """Combines tensors by the reduction `op`; each shard gets the whole result.
 
-    input_shards   tensors of rank 0 or 1 and of one type, in the order of the shards; shorter ones
-                   are filled up with zeros
+    input_shards   scalars or vectors of one type, of known shapes, in the order of the shards;
+                   shorter ones are filled up with zeros
     op             one of COLLECTIVE_OP_ADD, _MUL, _MIN, _MAX, _LOGICAL_AND, _LOGICAL_OR and _LOCAL,
                    which leaves each its own
 
-    Returns a list with a tensor of rank 1 for each shard.
+    Returns a list with a vector for each shard.
 
     Raises ValueError for what does not fit. A program whose shards are marked to be on other IPUs
     fails with FailedPreconditionError when it is run.
@@ -38,7 +38,8 @@ def all_reduce(input_shards, op):
 
 
 def reduce_scatter(input_shards, op):
-    """As all_reduce, but each shard gets a part of the result, in their order.
+    """As all_reduce, with its types and errors (ValueError), but each shard gets a part of the
+    result, in their order.
 
     The parts are as even as can be: with r left over of length / shards, the first r shards have
     one element more. The other shards fill theirs up to that size with a zero. Five elements on

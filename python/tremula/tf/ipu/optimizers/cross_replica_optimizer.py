@@ -7,7 +7,8 @@ from tremula.tf.ipu.optimizers._ipu_optimizer import IpuOptimizer
 
 
 def apply_cross_replica_op_single(grad, var):
-    """(the mean of `grad` over the replicas, `var`); a gradient that is None stays None."""
+    """(the mean of `grad`, of any shape and a type of numbers, over the replicas, `var`); a
+    gradient that is None stays None. Raises ValueError in loops for a shape that is not known."""
     if grad is None:
         return grad, var
     grad = tf.convert_to_tensor(grad)
@@ -16,7 +17,8 @@ def apply_cross_replica_op_single(grad, var):
 
 
 def apply_cross_replica_op(grads_and_vars):
-    """The same for a list of (gradient, variable)."""
+    """apply_cross_replica_op_single(), with its shapes, types and errors (ValueError), for a list
+    of (gradient, variable)."""
     return [apply_cross_replica_op_single(grad, var) for grad, var in grads_and_vars]
 
 

@@ -259,8 +259,10 @@ def cast_native_to_gfloat(inputs, params, en_nanoo=True, round_mode="RN", sr_bit
                           sr_density="Invalid", sr_norm_offset=0.0, sr_norm_scale=1.0,
                           sr_norm_min=-0.5, sr_norm_max=0.5, sr_prob=1.0, gfloat_format="Invalid",
                           calc_type=tf.float32, out_type=tf.float32):
-    """`inputs`, rounded to the format that `params` are of.
+    """`inputs`, of any shape and a type of numbers, rounded to the format that `params` are of: a
+    tensor of the same shape.
 
+    params      int32 [29], of calc_gfloat_params()
     en_nanoo    whether what is too large becomes NaN, where the format has it, instead of the
                 largest number
     round_mode  "RN" to nearest, ties to even; "RA" ties away from zero; "RZ" towards zero; "RU" up;
@@ -359,8 +361,12 @@ def _pack(magnitude, negative, is_nan, format_, out_type):
 
 def cast_gfloat_to_native(inputs, params, gfloat_format="Invalid", calc_type=tf.float32,
                           out_type=tf.float32):
-    """The numbers whose bits in the format are `inputs`, int8 or int16, in `out_type`: float32 or
-    float16."""
+    """The numbers whose bits in the format are `inputs`, int8 or int16 of any shape: a tensor of
+    that shape in `out_type`, float32 or float16.
+
+    `params` is int32 [29], of calc_gfloat_params(). Raises TypeError for an `out_type` that is no
+    type.
+    """
     del gfloat_format, calc_type
     format_ = _Params(params)
     with tf.name_scope("CastGfloatToNative"), _building.one_op():

@@ -162,8 +162,8 @@ def popnn_lstm_layer_backprop(inputs, input_h_state, input_c_state, kernel, bias
                               name=None):
     """Gradients for (inputs, h, c, kernel, biases), of their shapes and types. output,
     output_backprop [T, B, U], output_c_state, output_c_state_backprop [B, U] and intermediates are
-    of the layer's results; the rest is as in popnn_lstm_layer(). Raises ValueError
-    for a kernel of another shape, and where is_training is False."""
+    of the layer's results; the rest is as in popnn_lstm_layer(). Raises ValueError for a kernel of
+    another shape, and where is_training is False."""
     del output_c_state, partials_dtype, options
     return _lstm_grad("PopnnLstmLayer", inputs, input_h_state, input_c_state, kernel, biases, None,
                       output, intermediates, output_backprop, output_c_state_backprop, activation,
@@ -211,8 +211,8 @@ def popnn_gru_layer_backprop(inputs, initial_state, kernel, biases, output, inte
                              options="{}", name=None):
     """Gradients for (inputs, initial_state, kernel, biases), of their shapes and types. output and
     output_backprop [T, B, U] and intermediates are of the layer's results; the rest is as in
-    popnn_gru_layer(). Raises ValueError
-    for a kernel of another shape, and where is_training is False."""
+    popnn_gru_layer(). Raises ValueError for a kernel of another shape, and where is_training is
+    False."""
     del partials_dtype, options
     return _gru_grad("PopnnGRULayer", inputs, initial_state, kernel, biases, None, None, output,
                      intermediates, output_backprop, activation, recurrent_activation,
