@@ -21,6 +21,6 @@ if [ -n "${COURSE:-}" ]; then
     die "a chapter of the course failed; see above."
 fi
 rm -rf build/site
-.venv-docs/bin/python -m sphinx -q -W --keep-going -E -c docs/site -d build/site-pages . \
+.venv-docs/bin/python -m sphinx -q -j auto -W --keep-going -E -c docs/site -d build/site-pages . \
   build/site || die "the site has warnings, which are above."
 say "open build/site/index.html"

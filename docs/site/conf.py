@@ -12,6 +12,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 INDEX = "docs/README"
 
 project = "Tremula"
+PARAMETERS = re.compile(r"<dl>\s*((?:<dd>(?:(?!<d[dl]>).)*</dd>\s*)+)</dl>", re.S)
 version = re.search(r'TRM_VERSION_STRING "(.*)"',
                     (ROOT / "include/tremula/tremula.h").read_text()).group(1)
 root_doc = INDEX
@@ -80,11 +81,15 @@ def add_front_door(app, error):
 
 
 def mend_access(app, pagename, templatename, context, doctree):
-    """What axe-core finds in Furo's pages: headings without a level, code that no key scrolls."""
+    """What axe-core finds in the pages: headings without a level, code that no key scrolls, and
+    parameters that are a list of definitions without terms."""
     context["furo_navigation_tree"] = context.get("furo_navigation_tree", "").replace(
         'class="caption" role="heading"', 'class="caption" role="heading" aria-level="2"')
     if "body" in context:
-        context["body"] = context["body"].replace("<pre>", '<pre tabindex="0">')
+        body = context["body"].replace("<pre>", '<pre tabindex="0">')
+        context["body"] = PARAMETERS.sub(
+            lambda one: '<span class="parameters">' + one[1].replace("<dd>", "<span>").replace(
+                "</dd>", "</span>") + "</span>", body)
 
 
 def setup(app):

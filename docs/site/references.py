@@ -123,4 +123,4 @@ def setup(app):
     app.add_directive("plain", Plain)
     app.connect("builder-inited", add_pages)
     app.connect("source-read", list_pages)
-    return {"parallel_read_safe": False, "parallel_write_safe": True}
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
