@@ -20,7 +20,7 @@ sys.path.insert(0, str(ROOT / "docs/site"))
 extensions = ["myst_parser", "notebooks", "phrases", "references"]
 html_static_path = [str(ROOT / "docs/site/static")]
 # Pages that others cite, and that the index does not list.
-CITED = ["bench/*.md", "bench/notes/*.md", "src/*/README.md"]
+CITED = ["bench/*.md", "bench/notes/*.md", "src/README.md", "src/*/README.md"]
 include_patterns = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/**.md", "course/*.md",
                     *CITED]
 # Folders without pages, so that the search for pages does not walk through environments.

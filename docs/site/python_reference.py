@@ -6,8 +6,10 @@ content of the directive {plain} of docs/site/references.py.
 """
 
 import ast
+import functools
 import itertools
 import pathlib
+import re
 import sys
 import textwrap
 
@@ -53,6 +55,7 @@ class Sources:
         self.texts, self.trees = stubs.make(), {}
         self.types = stubs.read_types()
         self.data = make_api_table.load()
+        self.homes = {}  # (module, name) of a definition -> the page that describes it
 
     def tree(self, place):
         """The syntax tree of a module's stub, or None where Tremula has no such module."""
@@ -97,6 +100,11 @@ class Sources:
         return (ast.get_docstring(module.tree) or "") if module is not None else ""
 
 
+@functools.lru_cache(maxsize=1)
+def read():
+    return Sources()
+
+
 def shown_names(sources):
     """{module: {name: (members, status, why)}} of the reference."""
     names = {}
@@ -114,35 +122,55 @@ def shown_names(sources):
 
 def pages():
     """(module's name, text of its page in reStructuredText)."""
-    sources = Sources()
+    sources = read()
     names = shown_names(sources)
-    homes = {}  # (module, name) of a definition -> the page that describes it
     for place in sorted(names, key=lambda one: (not one.startswith(IPU), one)):
         for name in names[place]:
             home = (sources.find(place, name) or (place,))[0]
-            if place == home or homes.setdefault((home, name), place) == place:
-                homes[home, name] = place
+            if place == home or sources.homes.setdefault((home, name), place) == place:
+                sources.homes[home, name] = place
     for place in sorted(names):
-        yield place, "\n".join(page(sources, place, names[place], homes))
+        yield place, "\n".join(page(sources, place, names[place]))
 
 
-def page(sources, place, names, homes):
+def shortcuts():
+    """What docstrings call a function of `ipu`, such as ipu.nn_ops.gelu -> its full name."""
+    sources = read()
+    found = {}
+    for place, names in shown_names(sources).items():
+        if place.startswith(f"{IPU}."):
+            for spelling in (place, *sources.spellings.get(sources.modules.get(place), ())):
+                short = spelling.replace("tensorflow.python.", "")
+                found.update({f"{short}.{name}": f"{place}.{name}" for name in names})
+    return found
+
+
+def page(sources, place, names):
     lines = [place, "=" * len(place), "", f".. py:module:: {place}", ""]
     lines += plain(sources.docstring(place))
     also = sorted(sources.spellings.get(sources.modules.get(place), []))
     also = [one for one in also if one != place and one.startswith("tensorflow.python")]
     if also:
         lines += [f"Also called {', '.join(f'``{one}``' for one in also)}.", ""]
-    for name, (members, status, why) in sorted(names.items(), key=lambda one: one[0].lower()):
+    order = [name for node in (sources.tree(place) or ast.Module([])).body
+             for name in stubs.names_of(node)]  # docstrings may say "the same" of the one before
+    for name in sorted(names, key=lambda one: (
+            order.index(one) if one in order else len(order), one.lower())):
+        members, status, why = names[name]
         note = f"{STATUS[status]}: {why}." if status in STATUS else ""
         found = sources.find(place, name)
-        home = homes[(found or (place,))[0], name]
+        home = sources.homes[(found or (place,))[0], name]
         if home == place:
             lines += entry(sources, name, found, members, note)
         else:
-            lines += described(kind_of(found[1][0]), [name], [note], [
+            lines += described(kind_of(found[1][0]), [name], [note, first_sentence(found[1][-1])], [
                 f"Described in :py:obj:`{home}.{name}`."])
     return lines
+
+
+def first_sentence(node):
+    text = ast.get_docstring(node) if isinstance(node, (ast.FunctionDef, ast.ClassDef)) else ""
+    return re.split(r"(?<=\.)\s|\n\n", text or "")[0]
 
 
 def kind_of(node):
@@ -168,6 +196,9 @@ def entry(sources, name, found, members, note):
 def class_entry(sources, name, place, node, note):
     inner, done = [], set()
     makers = []
+    for base, found in bases(sources, place, node):
+        if (found, base.name) in sources.homes:
+            inner += [f"A subclass of :py:obj:`{sources.homes[found, base.name]}.{base.name}`.", ""]
     for owner in lineage(sources, place, node):
         for kind, group in methods(owner):
             one = group[-1]
@@ -191,12 +222,19 @@ def class_entry(sources, name, place, node, note):
 
 
 def lineage(sources, place, node):
-    """A class, and those of its bases that stubs show."""
+    """A class, and those of its bases that have no entry of their own."""
     yield node
+    for base, found in bases(sources, place, node):
+        if (found, base.name) not in sources.homes:
+            yield from lineage(sources, found, base)
+
+
+def bases(sources, place, node):
+    """(class, its module) of the bases that stubs show."""
     for base in node.bases:
         found = sources.find(place, base.id) if isinstance(base, ast.Name) else None
         if found and isinstance(found[1][0], ast.ClassDef) and found[1][0] is not node:
-            yield from lineage(sources, found[0], found[1][0])
+            yield found[1][0], found[0]
 
 
 def methods(node):

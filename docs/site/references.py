@@ -12,7 +12,7 @@ from sphinx.util.docutils import SphinxDirective
 
 LIST = "docs/reference"
 COLUMNS = re.compile(r"(\S.*?)(?:  +(\S.*))?$")
-SPANS = re.compile(r"(`[^`\n]+`|\bdocs/[\w/]+\.md\b)")
+SPANS = re.compile(r"(`[^`\n]+`|\bdocs/[\w/]+\.md\b|\bipu(?:\.\w+)+)")
 
 
 class Pages(project.Project):
@@ -57,11 +57,16 @@ class Plain(SphinxDirective):
             if one.startswith("`"):
                 yield nodes.literal(one[1:-1], one[1:-1])
             elif one.startswith("docs/") and page in self.env.found_docs:
-                yield addnodes.pending_xref(
-                    "", nodes.inline("", one), refdomain="std", reftype="doc", refexplicit=True,
-                    reftarget=f"/{page}", refdoc=self.env.docname, refwarn=True)
+                yield self.link(one, "std", "doc", f"/{page}")
+            elif one in self.env.app.shortcuts:
+                yield self.link(one, "py", "obj", self.env.app.shortcuts[one])
             elif one:
                 yield nodes.Text(one)
+
+    def link(self, text, domain, kind, target):
+        return addnodes.pending_xref(
+            "", nodes.inline("", text), refdomain=domain, reftype=kind, refexplicit=True,
+            reftarget=target, refdoc=self.env.docname, refwarn=True)
 
 
 def columns(lines):
@@ -83,11 +88,12 @@ def columns(lines):
 
 def add_pages(app):
     """Makes the pages, and lets Sphinx know them; not of another source than this repository."""
-    app.references = {}  # group -> (name, subject) of its pages
+    app.references, app.shortcuts = {}, {}  # group -> (name, subject) of its pages
     if not (pathlib.Path(app.srcdir) / f"{LIST}.md").is_file():
         return
     import c_reference
     import python_reference
+    app.shortcuts = python_reference.shortcuts()
     folder, paths = pathlib.Path(app.doctreedir) / "sources", {}
     folder.mkdir(parents=True, exist_ok=True)
     for group, source in ("C", c_reference), ("Python", python_reference):
