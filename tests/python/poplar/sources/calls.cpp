@@ -53,6 +53,7 @@ static void vertices(Graph &graph, Tensor t, Sequence &program, const std::strin
   std::stringstream text("class A {};");
   graph.addCodelets(text);
   graph.addCodelets("file.gp");
+  graph.addCodelets({"file.cpp", "other.cpp"}, "-O3 -I include");
   graph.registerPerfEstimator(
       "A", [](const VertexIntrospector &vertex, const Target &) -> VertexPerfEstimate {
         return {vertex.getFieldInfo("x").size(), 3};

@@ -61,6 +61,21 @@ static void variables(const Device &device, const char *codelets) {
   }
 }
 
+// A callback as an object.
+class Last : public LegacyStreamCallback {
+ public:
+  Last(std::vector<float> &last, int &transfers) : last_(last), transfers_(transfers) {}
+  void fetch(void *data) override {
+    const float *values = static_cast<const float *>(data);
+    last_.assign(values, values + 4);
+    ++transfers_;
+  }
+
+ private:
+  std::vector<float> &last_;
+  int &transfers_;
+};
+
 // Streams: a ring in, a callback out; a product of matrices; state from run to run.
 static void streams(const Device &device) {
   Graph graph(device);
@@ -79,11 +94,7 @@ static void streams(const Device &device) {
   std::vector<float> ring = {1, 0, 0, 1, 2, 0, 0, 2}, last;
   int transfers = 0;
   engine.connectStream("in", ring.data(), ring.data() + ring.size());
-  engine.connectStreamToCallback("out", [&](void *data) {
-    const float *values = static_cast<const float *>(data);
-    last.assign(values, values + 4);
-    ++transfers;
-  });
+  engine.connectStreamToCallback("out", std::unique_ptr<StreamCallback>(new Last(last, transfers)));
   engine.loadAndRun(device);
   print("streamed", last);
   engine.run();

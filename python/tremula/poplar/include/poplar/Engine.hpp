@@ -16,8 +16,23 @@
 
 namespace poplar {
 
-/* Called for each transfer of a stream, with the elements' place. */
-typedef std::function<void(void *)> StreamCallback;
+/* The host's side of a stream: fetch() is called for each transfer, with the elements' place, and
+ * then complete(). Nothing is prefetched. */
+class StreamCallback {
+ public:
+  enum class Result { NotAvailable, Success };
+
+  virtual ~StreamCallback() = default;
+  virtual Result prefetch(void *) = 0;
+  virtual void fetch(void *) = 0;
+  virtual void complete() = 0;
+  virtual void invalidatePrefetched() {}
+};
+class LegacyStreamCallback : public StreamCallback {
+ public:
+  Result prefetch(void *) final { return Result::NotAvailable; }
+  void complete() final {}
+};
 
 /* What compileGraph() makes, of which an Engine is made. */
 class Executable {
@@ -107,8 +122,15 @@ class Engine {
       move(elements, static_cast<char *>(place), bytes, to_device);
     });
   }
-  void connectStreamToCallback(StringRef handle, StreamCallback callback) {
+  void connectStreamToCallback(StringRef handle, std::function<void(void *)> callback) {
     connect(handle, [callback](char *elements, std::size_t, bool) { callback(elements); });
+  }
+  void connectStreamToCallback(StringRef handle, std::unique_ptr<StreamCallback> callback) {
+    const std::shared_ptr<StreamCallback> shared = std::move(callback);
+    connectStreamToCallback(handle, [shared](void *elements) {
+      shared->fetch(elements);
+      shared->complete();
+    });
   }
 
   /* ---- Host reads and writes: Graph::createHostRead() and createHostWrite() ---- */

@@ -330,14 +330,20 @@ class Graph {
 
   /* A .gp that popc made, or a C++ source, which is compiled. Returns true. */
   bool addCodelets(StringRef path, CodeletFileType = CodeletFileType::Auto, StringRef options = "",
-                   StringRef /*target*/ = "") {
+                   std::ostream & = std::cerr, StringRef /*target*/ = "") {
     const std::string name = path, flags = options;
     detail::call(detail::table().add_codelets, handle(), name.c_str(), flags.c_str());
     return true;
   }
+  bool addCodelets(ArrayRef<std::string> paths, StringRef options = "", std::ostream & = std::cerr,
+                   StringRef /*target*/ = "") {
+    for (const std::string &one : paths) addCodelets(one, CodeletFileType::Auto, options);
+    return true;
+  }
   /* The text of a C++ source. */
   void addCodelets(std::istream &stream, StringRef options = "",
-                   CodeletFileType = CodeletFileType::CppSource, StringRef /*target*/ = "") {
+                   CodeletFileType = CodeletFileType::CppSource, std::ostream & = std::cerr,
+                   StringRef /*target*/ = "") {
     const std::string text((std::istreambuf_iterator<char>(stream)),
                            std::istreambuf_iterator<char>());
     const std::string flags = options;

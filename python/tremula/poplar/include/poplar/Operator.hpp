@@ -58,43 +58,37 @@ inline void finish(trm_poplar_build_call *call, std::vector<Tensor> &outputs,
   call->out_program = program.leave();
 }
 
+/* Calls the user's function: the arguments, from level 2 on the attributes, and the name. */
+template <class Result, class Call, class... Arguments>
+Result invoke(const Call &call, Arguments... arguments) {
+  typedef const std::string &Text;
+  const std::string attributes(call.attributes, call.attributes_size), prefix = call.debug_prefix;
+  return call.level < 2
+             ? reinterpret_cast<Result (*)(Arguments..., Text)>(call.function)(arguments..., prefix)
+             : reinterpret_cast<Result (*)(Arguments..., Text, Text)>(call.function)(
+                   arguments..., attributes, prefix);
+}
+
+typedef const std::vector<Tensor> &Given;
+typedef std::vector<Tensor> &Made;
+
 inline void build(trm_poplar_build_call *call) {
-  typedef std::vector<Tensor> Tensors;
-  typedef program::Program (*Level1)(Graph &, const Tensors &, Tensors &, const std::string &);
-  typedef program::Program (*Level2)(Graph &, const Tensors &, Tensors &, const std::string &,
-                                     const std::string &);
   Graph graph = Graph::share(call->graph);
-  const Tensors inputs = tensors_of(call->graph, call->inputs, call->num_inputs);
-  const std::string attributes(call->attributes, call->attributes_size);
-  const std::string prefix = call->debug_prefix;
-  Tensors outputs;
-  program::Program result =
-      call->level < 2
-          ? reinterpret_cast<Level1>(call->function)(graph, inputs, outputs, prefix)
-          : reinterpret_cast<Level2>(call->function)(graph, inputs, outputs, attributes, prefix);
+  std::vector<Tensor> outputs;
+  program::Program result = invoke<program::Program, trm_poplar_build_call, Graph &, Given, Made>(
+      *call, graph, tensors_of(call->graph, call->inputs, call->num_inputs), outputs);
   finish(call, outputs, result);
 }
 
 inline void grad(trm_poplar_build_call *call) {
-  typedef std::vector<Tensor> Tensors;
-  typedef program::Program (*Level1)(Graph &, int64_t, const Tensors &, const Tensors &,
-                                     const Tensors &, Tensors &, const std::string &);
-  typedef program::Program (*Level2)(Graph &, int64_t, const Tensors &, const Tensors &,
-                                     const Tensors &, Tensors &, const std::string &,
-                                     const std::string &);
   Graph graph = Graph::share(call->graph);
-  const Tensors gradients = tensors_of(call->graph, call->gradients, call->num_gradients);
-  const Tensors inputs = tensors_of(call->graph, call->fwd_inputs, call->num_fwd_inputs);
-  const Tensors forward = tensors_of(call->graph, call->fwd_outputs, call->num_fwd_outputs);
-  const std::string attributes(call->attributes, call->attributes_size);
-  const std::string prefix = call->debug_prefix;
-  Tensors outputs;
+  std::vector<Tensor> outputs;
   program::Program result =
-      call->level < 2
-          ? reinterpret_cast<Level1>(call->function)(graph, call->input_grad_index, gradients,
-                                                     inputs, forward, outputs, prefix)
-          : reinterpret_cast<Level2>(call->function)(graph, call->input_grad_index, gradients,
-                                                     inputs, forward, outputs, attributes, prefix);
+      invoke<program::Program, trm_poplar_build_call, Graph &, int64_t, Given, Given, Given, Made>(
+          *call, graph, call->input_grad_index,
+          tensors_of(call->graph, call->gradients, call->num_gradients),
+          tensors_of(call->graph, call->fwd_inputs, call->num_fwd_inputs),
+          tensors_of(call->graph, call->fwd_outputs, call->num_fwd_outputs), outputs);
   finish(call, outputs, result);
 }
 
@@ -142,18 +136,10 @@ inline void metadata(trm_poplar_metadata_call *call) {
 
 inline void allocator(trm_poplar_allocator_call *call) {
   typedef std::vector<std::size_t> Sizes;
-  typedef Tensor (*Level1)(Graph &, uint32_t, const Sizes &, Type, const std::string &);
-  typedef Tensor (*Level2)(Graph &, uint32_t, const Sizes &, Type, const std::string &,
-                           const std::string &);
   Graph graph = Graph::share(call->graph);
-  const Sizes shape(call->dims, call->dims + call->rank);
-  const Type type = type_of_number(call->dtype);
-  const std::string attributes(call->attributes, call->attributes_size);
-  const std::string prefix = call->debug_prefix;
-  Tensor result = call->level < 2 ? reinterpret_cast<Level1>(call->function)(graph, call->operand,
-                                                                             shape, type, prefix)
-                                  : reinterpret_cast<Level2>(call->function)(
-                                        graph, call->operand, shape, type, attributes, prefix);
+  Tensor result = invoke<Tensor, trm_poplar_allocator_call, Graph &, uint32_t, const Sizes &, Type>(
+      *call, graph, call->operand, Sizes(call->dims, call->dims + call->rank),
+      type_of_number(call->dtype));
   call->out_tensor = result.leave();
 }
 
