@@ -80,8 +80,7 @@ static trm_status load(trm_poplar_core *core, const char *path, trm_poplar_error
   one.table = dlsym(one.library, "trm_poplar_codelets");
   trm_status status = check_table(one.table, path, error);
   if (status == TRM_OK && !VECTOR_PUSH(&core->codelets, one)) {
-    status = trm_poplar_fail(error, TRM_RESOURCE_EXHAUSTED, TRM_POPLAR_ERROR,
-                             "out of memory while allocating codelets");
+    status = NO_MEMORY("codelets");
   }
   if (status != TRM_OK) dlclose(one.library);
   return status;

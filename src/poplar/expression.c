@@ -314,8 +314,7 @@ int32_t trm_poplar_step_map(trm_poplar_graph *graph, const trm_poplar_node *node
   e.terms = trm_allocate_zeroed((size_t)num_nodes, sizeof *e.terms);
   e.parameters = trm_allocate_zeroed((size_t)num_tensors + 1, sizeof *e.parameters);
   const trm_status status = e.terms == NULL || e.parameters == NULL
-                                ? trm_poplar_fail(error, TRM_RESOURCE_EXHAUSTED, TRM_POPLAR_ERROR,
-                                                  "out of memory while allocating an expression")
+                                ? NO_MEMORY("an expression")
                                 : build(graph, &e, num_nodes, sequence, name, tensor, error);
   trm_builder_free(e.builder);
   trm_free(e.terms);

@@ -19,9 +19,11 @@ trm_status trm_poplar_pass(trm_poplar_error *error, const trm_error *inner);
 #define THROW_POPLAR(...)                                                              \
   return (trm_poplar_fail(error, TRM_INVALID_ARGUMENT, TRM_POPLAR_ERROR, __VA_ARGS__), \
           TRM_INVALID_ARGUMENT)
-#define THROW_NO_MEMORY(what)                                              \
-  return (trm_poplar_fail(error, TRM_RESOURCE_EXHAUSTED, TRM_POPLAR_ERROR, \
-                          "out of memory while allocating %s", (what)),    \
-          TRM_RESOURCE_EXHAUSTED)
+#define THROW_NO_MEMORY(what) return NO_MEMORY(what)
+/* The failure as a value. */
+#define NO_MEMORY(what)                                             \
+  (trm_poplar_fail(error, TRM_RESOURCE_EXHAUSTED, TRM_POPLAR_ERROR, \
+                   "out of memory while allocating %s", (what)),    \
+   (trm_status)TRM_RESOURCE_EXHAUSTED)
 
 #endif /* TREMULA_POPLAR_FAILURE_H_ */

@@ -127,7 +127,9 @@ static inline const char *trm_poplar_name(trm_poplar_core *core, const char *nam
   return trm_arena_string(&core->arena, name == NULL ? "" : name, name == NULL ? 0 : strlen(name));
 }
 
-/* variables.c. */
+/* variables.c. The variable of a tensor that is the whole of one; else NULL. */
+trm_poplar_variable *trm_poplar_whole_variable(const trm_poplar_core *core,
+                                               const trm_poplar_tensor *tensor);
 /* Fails unless the tensor's variables may be written. */
 trm_status trm_poplar_check_written(const trm_poplar_graph *graph, const trm_poplar_tensor *tensor,
                                     const char *what, trm_poplar_error *error);

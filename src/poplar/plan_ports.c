@@ -92,14 +92,6 @@ static void use_program(const trm_poplar_plan *plan, usage *u, const trm_poplar_
   if (program->kind == TRM_POPLAR_WHILE) read_tensor(u, program->tensors[0]);
 }
 
-/* The variable of a tensor that is the whole of one; UINT32_MAX: none. */
-static uint32_t whole_of(const trm_poplar_plan *plan, const trm_poplar_tensor *tensor) {
-  if (tensor->num_runs != 1 || !trm_poplar_tensor_is_contiguous(tensor)) return UINT32_MAX;
-  const uint32_t variable = tensor->runs->variable;
-  const bool is_whole = plan->graph->core->variables.items[variable].elements == tensor->elements;
-  return is_whole ? variable : UINT32_MAX;
-}
-
 /* The numbers of the places: SIZE_MAX for what has no memory of its own. */
 static trm_status plan_input(trm_poplar_plan *plan, const usage *u, uint32_t i,
                              trm_poplar_error *error) {
@@ -108,16 +100,18 @@ static trm_status plan_input(trm_poplar_plan *plan, const usage *u, uint32_t i,
   port->variable = UINT32_MAX;
   port->output = -1;
   if (tensor->elements == 0) return TRM_OK;
-  port->variable = whole_of(plan, tensor);
-  if (port->variable == UINT32_MAX) { /* laid out by an allocator, as a view */
+  const trm_poplar_core *core = plan->graph->core;
+  if (trm_poplar_whole_variable(core, tensor) == NULL) { /* laid out by an allocator, as a view */
     const trm_poplar_run from = {plan->num_variables + 2 + i, 0, 0, tensor->elements, 1};
     return trm_poplar_plan_move(plan, &from, 1, tensor->runs, tensor->num_runs,
                                 trm_dtype_size((trm_dtype)tensor->dtype), &port->move, error);
   }
+  port->variable = tensor->runs->variable;
   port->is_direct = !u->is_written[port->variable];
   for (uint32_t o = 0; o < plan->num_outputs && !port->is_direct; ++o) {
-    if (plan->outputs[o]->elements == 0 || plan->outputs[o]->dtype != tensor->dtype ||
-        whole_of(plan, plan->outputs[o]) != port->variable) {
+    const trm_poplar_tensor *output = plan->outputs[o];
+    if (trm_poplar_whole_variable(core, output) != &core->variables.items[port->variable] ||
+        output->dtype != tensor->dtype) {
       continue;
     }
     port->output = (int32_t)o;
@@ -134,9 +128,8 @@ static trm_status plan_output(trm_poplar_plan *plan, const usage *u, uint32_t o,
   trm_poplar_port *port = &plan->output_ports[o];
   const trm_poplar_tensor *tensor = plan->outputs[o];
   if (port->is_direct || tensor->elements == 0) return TRM_OK;
-  const uint32_t variable = whole_of(plan, tensor);
-  const trm_poplar_variable *whole =
-      variable == UINT32_MAX ? NULL : &plan->graph->core->variables.items[variable];
+  const uint32_t variable = tensor->runs->variable;
+  const trm_poplar_variable *whole = trm_poplar_whole_variable(plan->graph->core, tensor);
   if (whole != NULL && u->first[variable] == WRITTEN && plan->places[variable] != SIZE_MAX &&
       whole->initial == NULL) {
     port->is_direct = true;

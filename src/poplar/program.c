@@ -167,8 +167,7 @@ int32_t trm_poplar_program_switch(trm_poplar_graph *graph, const trm_poplar_tens
   trm_status status = add_child(program, otherwise, error);
   for (uint64_t c = 0; c < count && status == TRM_OK; ++c) {
     if (VECTOR_PUSH(&program->cases, cases[c])) continue;
-    status = trm_poplar_fail(error, TRM_RESOURCE_EXHAUSTED, TRM_POPLAR_ERROR,
-                             "out of memory while allocating a program");
+    status = NO_MEMORY("a program");
   }
   return give(status, program, out_program);
 }

@@ -41,11 +41,10 @@ int32_t trm_poplar_add_variable(trm_poplar_graph *graph, int32_t dtype, const ui
   return give(status, tensor, out_tensor);
 }
 
-/* The variable of a tensor that is the whole of one. */
-static trm_poplar_variable *whole_variable(const trm_poplar_graph *graph,
-                                           const trm_poplar_tensor *tensor) {
+trm_poplar_variable *trm_poplar_whole_variable(const trm_poplar_core *core,
+                                               const trm_poplar_tensor *tensor) {
   if (tensor->num_runs != 1 || !trm_poplar_tensor_is_contiguous(tensor)) return NULL;
-  trm_poplar_variable *variable = &graph->core->variables.items[tensor->runs->variable];
+  trm_poplar_variable *variable = &core->variables.items[tensor->runs->variable];
   return variable->elements == tensor->elements ? variable : NULL;
 }
 
@@ -93,7 +92,7 @@ int32_t trm_poplar_clone(trm_poplar_graph *graph, int32_t dtype, const trm_popla
 int32_t trm_poplar_set_initial_tensor(trm_poplar_graph *graph, const trm_poplar_tensor *tensor,
                                       int32_t data_dtype, const void *data, uint64_t elements,
                                       trm_poplar_error *error) {
-  trm_poplar_variable *variable = whole_variable(graph, tensor);
+  trm_poplar_variable *variable = trm_poplar_whole_variable(graph->core, tensor);
   if (variable != NULL && variable->dtype == tensor->dtype) {
     return set_initial(variable, data_dtype, data, elements, error);
   }

@@ -144,8 +144,7 @@ static trm_status finish(list *l, int32_t dtype, const uint64_t *dims, uint32_t 
                              trm_poplar_dims_text(dims, rank, text, sizeof text),
                              (unsigned long long)TRM_POPLAR_MAX_RUNS);
   } else if (l->failed) {
-    status = trm_poplar_fail(error, TRM_RESOURCE_EXHAUSTED, TRM_POPLAR_ERROR,
-                             "out of memory while allocating a view");
+    status = NO_MEMORY("a view");
   } else {
     status = make(dtype, dims, rank, l->runs.items, l->runs.count, out_tensor, error);
   }

@@ -55,20 +55,11 @@ static constexpr Type FLOAT(11, 4, "float");
 namespace detail {
 
 inline Type type_of_number(int32_t number) {
-  switch (number) {
-    case 1: return BOOL;
-    case 2: return CHAR;
-    case 3: return SHORT;
-    case 4: return INT;
-    case 5: return LONGLONG;
-    case 6: return UNSIGNED_CHAR;
-    case 7: return UNSIGNED_SHORT;
-    case 8: return UNSIGNED_INT;
-    case 9: return UNSIGNED_LONGLONG;
-    case 10: return HALF;
-    case 11: return FLOAT;
-    default: return Type();
+  for (const Type &one : {BOOL, CHAR, SHORT, INT, LONGLONG, UNSIGNED_CHAR, UNSIGNED_SHORT,
+                          UNSIGNED_INT, UNSIGNED_LONGLONG, HALF, FLOAT}) {
+    if (one.number() == number) return one;
   }
+  return Type();
 }
 
 /* The number of a C++ type of values; double counts as itself. */

@@ -22,11 +22,8 @@ inline void map_linearly(poplar::Graph &graph, const poplar::Tensor &tensor, std
 /* Spreads the flattened tensor over all tiles: at least so many elements on each that has some, in
  * multiples of `grainSize`. */
 inline void mapTensorLinearly(poplar::Graph &graph, const poplar::Tensor &tensor,
-                              unsigned minElementsPerTile, unsigned grainSize) {
+                              unsigned minElementsPerTile = 0, unsigned grainSize = 0) {
   detail::map_linearly(graph, tensor, minElementsPerTile, grainSize, 0);
-}
-inline void mapTensorLinearly(poplar::Graph &graph, const poplar::Tensor &tensor) {
-  detail::map_linearly(graph, tensor, 0, 0, 0);
 }
 /* The same, beginning at the tile `offset`. */
 inline void mapTensorLinearlyWithOffset(poplar::Graph &graph, const poplar::Tensor &tensor,

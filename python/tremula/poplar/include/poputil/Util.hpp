@@ -105,19 +105,13 @@ inline std::vector<std::vector<poplar::Interval>> splitRegions(
   return result;
 }
 
-/* Splits a tile's regions between its workers. */
-inline std::vector<std::vector<poplar::Interval>> splitRegionsBetweenWorkers(
-    const poplar::Target &target, const std::vector<poplar::Interval> &regions, unsigned grainSize,
+/* Splits a tile's regions, or sequences of them, between its workers. */
+template <class Regions = std::vector<poplar::Interval>>
+auto splitRegionsBetweenWorkers(
+    const poplar::Target &target, const Regions &regions, unsigned grainSize,
     unsigned minElementsPerPartition = 0, unsigned maxElementsPerPartition = UINT_MAX,
-    unsigned maxElementsPerRegion = UINT_MAX) {
+    unsigned maxElementsPerRegion = UINT_MAX) -> decltype(splitRegions(regions, 1, 1)) {
   return splitRegions(regions, grainSize, target.getNumWorkerContexts(), minElementsPerPartition,
-                      maxElementsPerPartition, maxElementsPerRegion);
-}
-inline std::vector<std::vector<std::vector<poplar::Interval>>> splitRegionsBetweenWorkers(
-    const poplar::Target &target, const std::vector<std::vector<poplar::Interval>> &sequences,
-    unsigned grainSize, unsigned minElementsPerPartition = 0,
-    unsigned maxElementsPerPartition = UINT_MAX, unsigned maxElementsPerRegion = UINT_MAX) {
-  return splitRegions(sequences, grainSize, target.getNumWorkerContexts(), minElementsPerPartition,
                       maxElementsPerPartition, maxElementsPerRegion);
 }
 
