@@ -20,6 +20,7 @@ static void views(Graph &graph, Tensor t, Sequence &program) {
   program.add(PrintTensor(t));
   program.add(WriteUndef(t));
   graph.setTileMapping(u, graph.getTileMapping(t));
+  graph.reorderToSimplify(&u, {&t}, false);
 }
 
 static void vertices(Graph &graph, Tensor t, Sequence &program, const std::string &name) {
@@ -79,6 +80,8 @@ static void variables(Graph &graph, Sequence &program) {
   program.add(RepeatWhileTrue(body, a, inner));
   program.add(If(a, body, inner));
   program.add(Switch(a, {{1, body}, {2, inner}}, body));
+  program.add(Switch(a, body, "switch").add(1, body).add(2, inner));
+  program.add(Switch(a).add(1, body));
   program.add(Repeat(3, Sequence(body, inner)));
   OptionFlags flags{{"a", "b"}};
   readJSON(R"({"x": "y", "n": 2.5})", flags);

@@ -121,6 +121,7 @@ static void remote(const Device &device) {
   const Tensor number = graph.addVariable(UNSIGNED_INT, {1}, VariableMappingMethod::LINEAR, "n");
   const Tensor two = graph.addVariable(FLOAT, {2, 2}, VariableMappingMethod::LINEAR, "two");
   graph.createHostRead("two", two);
+  graph.createHostRead("row", row);
   graph.setInitialValue(number, 0u);
   Sequence times;
   popops::mulInPlace(graph, row, 10.0f, times);
@@ -130,7 +131,8 @@ static void remote(const Device &device) {
   const Tensor last = graph.addConstant<unsigned>(UNSIGNED_INT, {2}, {2, 0});
   graph.setTileMapping(last, 0);
   Sequence ends{Copy(rows, two, last), Copy(two[0], rows)};
-  Engine engine(compileGraph(graph, {Repeat(3, each), ends, Copy(rows, two)}));
+  Engine engine(compileGraph(graph, {Repeat(3, each), ends, Copy(rows, two),
+                                     Switch(number).add(0, ends).add(3, Call(function))}));
   engine.load(device);
   for (int i = 0; i < 3; ++i) {
     const float values[] = {float(i), float(-i)};
@@ -146,6 +148,9 @@ static void remote(const Device &device) {
   engine.run(2);
   engine.readTensor("two", found.data());
   print("first rows", found);
+  engine.run(3);
+  engine.readTensor("row", found.data());
+  print("switched", {found[0], found[1]});
   fails("row", [&] { engine.copyFromRemoteBuffer("rows", found.data(), 3); });
   fails("shape", [&] { Copy(rows, number); });
 }

@@ -176,20 +176,39 @@ class If : public Program {
 /* One of many programs, by a scalar. */
 class Switch : public Program {
  public:
-  Switch(const Tensor &control, const std::vector<std::pair<std::int32_t, Program>> &cases,
-         const DebugContext &debug = {})
+  typedef std::vector<std::pair<std::int32_t, Program>> Cases;
+  explicit Switch(const Tensor &control, const DebugContext & = {}) : Switch(control, Cases()) {}
+  Switch(const Tensor &control, const Program &otherwise, const DebugContext & = {})
+      : Switch(control, Cases(), otherwise) {}
+  Switch(const Tensor &control, const Cases &cases, const DebugContext &debug = {})
       : Switch(control, cases, Program(), debug) {}
-  Switch(const Tensor &control, const std::vector<std::pair<std::int32_t, Program>> &cases,
-         const Program &otherwise, const DebugContext & = {}) {
+  Switch(const Tensor &control, const Cases &cases, const Program &otherwise,
+         const DebugContext & = {})
+      : control_(control), cases_(cases), otherwise_(otherwise) {
+    make();
+  }
+  Switch &add(std::int32_t number, const Program &program) {
+    cases_.push_back({number, program});
+    make();
+    return *this;
+  }
+
+ private:
+  void make() {
     std::vector<int32_t> numbers;
     std::vector<trm_poplar_program *> programs;
-    for (const std::pair<std::int32_t, Program> &one : cases) {
+    for (const std::pair<std::int32_t, Program> &one : cases_) {
       numbers.push_back(one.first);
       programs.push_back(one.second.handle());
     }
-    detail::call(detail::table().program_switch, control.graph(), control.get(), numbers.data(),
-                 programs.data(), numbers.size(), otherwise.handle(), place());
+    held_ = {};
+    detail::call(detail::table().program_switch, control_.graph(), control_.get(), numbers.data(),
+                 programs.data(), numbers.size(), otherwise_.handle(), place());
   }
+
+  Tensor control_;
+  Cases cases_;
+  Program otherwise_;
 };
 
 class Repeat : public Program {
