@@ -399,6 +399,33 @@ static void test_mistakes(void **state) {
   api->graph_release(graph);
 }
 
+/* An engine, its run and its profile, when memory runs out at any allocation. */
+static void test_engine_without_memory(void **state) {
+  (void)state;
+  trm_poplar_graph *graph = new_graph();
+  trm_poplar_program *sequence = new_sequence();
+  trm_poplar_tensor *x = new_variable(graph, TRM_F32, 2, 3, "x"), *y = NULL;
+  add_scaled(graph, &sequence, x, x, 2, &y);
+  add_copy(graph, &sequence, y, x);
+  int32_t status = -1;
+  for (int failures = 0; status != 0; ++failures) {
+    trm_poplar_engine *engine = NULL;
+    char *text = NULL;
+    trm_allocation_fail_after(failures);
+    status = api->engine_create(graph, &sequence, 1, &engine, &failure);
+    if (status == 0) status = api->engine_run(engine, 0, &failure);
+    if (status == 0) status = api->engine_profile(engine, true, true, &text, &failure);
+    trm_allocation_fail_after(-1);
+    if (status != 0) assert_int_equal(status, TRM_RESOURCE_EXHAUSTED);
+    if (status == 0) assert_non_null(strstr(text, "Program 0, run 1 times"));
+    api->block_release(text);
+    api->engine_release(engine);
+  }
+  release_tensors((trm_poplar_tensor *const[]){x, y}, 2);
+  api->program_release(sequence);
+  api->graph_release(graph);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_copy),
@@ -413,6 +440,7 @@ int main(void) {
       cmocka_unit_test(test_control),
       cmocka_unit_test(test_sequences_are_values),
       cmocka_unit_test(test_mistakes),
+      cmocka_unit_test(test_engine_without_memory),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
