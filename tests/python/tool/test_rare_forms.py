@@ -315,3 +315,20 @@ ENTRY main {{
 """)
     times = times_of(tool)
     assert "fast.dot" in times and "reference" not in times
+
+
+@pytest.mark.parametrize("right", [[2], [2, 3]])
+def test_halves_whose_dot_copies_them_first(tool, right):
+    """In a process that computes nothing before: the left side is a matrix only when copied."""
+    x, y = numbers("c64", 5, 2, 4).real, numbers("c64", *right, seed=1).real
+    x, y = x.astype(np.float16), y.astype(np.float16)
+    columns = ",".join(map(str, [5, 4] + right[1:]))
+    got, = run(tool, f"""HloModule dots
+ENTRY main {{
+  x = f16[5,2,4] parameter(0)
+  y = f16[{",".join(map(str, right))}] parameter(1)
+  ROOT d = f32[{columns}] dot(x, y), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}
+}}
+""", x, y)
+    wanted = np.tensordot(x.astype(np.float64), y.astype(np.float64), (1, 0))
+    np.testing.assert_allclose(got, wanted, rtol=1e-5, atol=1e-5)

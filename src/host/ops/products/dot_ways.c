@@ -114,12 +114,14 @@ const size_t trm_num_dot_ways = sizeof trm_dot_ways / sizeof *trm_dot_ways;
 /* Adds the steps of the first way that serves, *out_way; a dot whose right side is to be packed has
  * none where that way cannot. */
 static trm_status add_steps(trm_dot_draft *draft, const trm_dot_way **out_way, trm_error *error) {
-  for (uint32_t side = 0; side < 2; ++side) draft->places[side] = trm_place_operand(side, 0);
-  draft->result = trm_place_result(0);
   for (size_t i = 0; i < trm_num_dot_ways; ++i) {
     const trm_dot_way *way = &trm_dot_ways[i];
     if (way->add == NULL || !way->serves(draft)) continue;
     if (draft->packs_floats && (!way->keeps_right || draft->matrices[RHS].is_copied)) break;
+    /* A way that did not serve after all may have added steps. */
+    trm_sequence_rewind(draft->sequence);
+    for (uint32_t side = 0; side < 2; ++side) draft->places[side] = trm_place_operand(side, 0);
+    draft->result = trm_place_result(0);
     const trm_status status = way->add(draft, error);
     *out_way = way;
     if (status != TRM_UNIMPLEMENTED) return status;

@@ -180,8 +180,9 @@ trm_status trm_onednn_add_reorder(trm_sequence *sequence, const_dnnl_memory_desc
   dnnl_primitive_attr_t attributes = trm_onednn_attributes();
   CHECK_MEMORY(attributes, "oneDNN attributes");
   dnnl_primitive_desc_t desc = NULL;
+  dnnl_engine_t cpu = trm_onednn_engine(); /* this may be the first use */
   const dnnl_status_t created =
-      dnnl_reorder_primitive_desc_create(&desc, from_desc, engine, to_desc, engine, attributes);
+      dnnl_reorder_primitive_desc_create(&desc, from_desc, cpu, to_desc, cpu, attributes);
   dnnl_primitive_attr_destroy(attributes);
   TRY_DNNL(created, "creating a reorder");
   const trm_onednn_argument arguments[] = {{DNNL_ARG_FROM, from_desc, from},

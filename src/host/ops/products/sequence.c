@@ -70,6 +70,13 @@ trm_status trm_sequence_create(const trm_kernel_request *request, double work,
   return TRM_OK;
 }
 
+void trm_sequence_rewind(trm_sequence *sequence) {
+  sequence->num_steps = sequence->part = 0;
+  sequence->scratch_bytes = sequence->persistent_bytes = 0;
+  sequence->packed_operand = NO_OPERAND;
+  sequence->is_packing = false;
+}
+
 double trm_sequence_work(double bytes, double operations) {
   return operations / 4 > bytes ? operations / 4 : bytes;
 }

@@ -50,6 +50,8 @@ typedef struct trm_sequence trm_sequence;
 trm_status trm_sequence_create(const trm_kernel_request *request, double work,
                                trm_sequence **out_sequence, trm_error *error);
 void trm_sequence_free(trm_sequence *sequence);
+/* Takes out the steps that were added, and gives up their memory. */
+void trm_sequence_rewind(trm_sequence *sequence);
 /* The work of a kernel that touches so many bytes; four operations cost as much as a byte. */
 double trm_sequence_work(double bytes, double operations);
 /* The number of threads of a run. */
