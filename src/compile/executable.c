@@ -162,6 +162,9 @@ static trm_status pass_settings(const trm_executable *executable, trm_pass_setti
                                                    .alike = options->prng_stability,
                                                    .replicas = replicas},
                                       .batch_norm_group = options->batch_norm_group_size,
+                                      .combining = {.sums = options->combined_sums,
+                                                    .scatters = options->combined_scatters,
+                                                    .gathers = options->combined_gathers},
                                       .accelerator = {.cache = options->region_cache}};
   return TRM_OK;
 }

@@ -102,6 +102,15 @@ trm_status trm_pass_widen_bfloat16(trm_module *module, trm_error *error);
 trm_status trm_pass_lean_norms(trm_module *module, trm_error *error);
 /* sums.c: the sum of a multiple of an array becomes a multiple of the array's sum. */
 trm_status trm_pass_share_sums(trm_module *module, trm_error *error);
+/* Up to how many bytes collectives become one; 0: none do. */
+typedef struct trm_combining {
+  int64_t sums, scatters, gathers;
+} trm_combining;
+
+/* collectives.c: collectives of one kind that do not need each other become one of several
+ * arrays. */
+trm_status trm_pass_combine_collectives(trm_module *module, const trm_combining *limits,
+                                        trm_error *error);
 /* fuse.c: elementwise chains become kLoop fusions for the host, also across shards. */
 trm_status trm_pass_fuse(trm_module *module, trm_error *error);
 /* The same for an IPU: a chain lies on the tiles of its largest operand, and values inside need no
@@ -167,6 +176,7 @@ typedef struct trm_pass_settings {
   bool float_halves; /* the host stores float16 as float32, and rounds nothing stochastically */
   trm_rounding_settings rounding;
   uint32_t batch_norm_group; /* replicas with common statistics; 0 or 1: none */
+  trm_combining combining;   /* of the host */
   trm_accelerator_settings accelerator;
   trm_recomputation *recomputation; /* of the passes that plan; NULL: none */
 } trm_pass_settings;

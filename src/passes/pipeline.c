@@ -42,6 +42,11 @@ static trm_status accelerate(trm_module *module, const trm_pass_settings *settin
   return trm_pass_accelerate(module, &settings->accelerator, error);
 }
 
+static trm_status combine_collectives(trm_module *module, const trm_pass_settings *settings,
+                                      trm_error *error) {
+  return trm_pass_combine_collectives(module, &settings->combining, error);
+}
+
 static trm_status recompute(trm_module *module, const trm_pass_settings *settings,
                             trm_error *error) {
   if (settings->recomputation == NULL) return TRM_OK;
@@ -80,6 +85,7 @@ static const pass_row host[] = {
     {"lean-norms", trm_pass_lean_norms, HIDING, NULL},
     {"share-sums", trm_pass_share_sums, HIDING, NULL},
     {"common-subexpressions-again-2", trm_pass_common_subexpressions, HIDING, NULL},
+    {"combine-collectives", NULL, HIDING, combine_collectives},
     {"accelerate", NULL, HIDING, accelerate},
     {"widen-bfloat16", trm_pass_widen_bfloat16, HIDING, NULL},
     {"fuse", trm_pass_fuse, HIDING, NULL},

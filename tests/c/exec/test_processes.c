@@ -29,8 +29,19 @@ enum { REPLICAS = 4, MOST_BYTES = 1 << 20 };
   "\\\"id\\\":" number "}\"\n"
 /* Other numbers on each replica, whose sums depend on the order. */
 #define ENTRY(dims) "ENTRY e { x = f32[" dims "] " RANDOM("3")
-#define CUSTOM(target, config) \
-  "custom-call(x), custom_call_target=\"tremula." target "\", backend_config=\"{" config "}\"\n}\n"
+#define CUSTOM_OF(target, operand, config)                                                         \
+  "custom-call(" operand "), custom_call_target=\"tremula." target "\", backend_config=\"{" config \
+  "}\"\n"
+#define CUSTOM(target, config) CUSTOM_OF(target, "x", config) "}\n"
+/* Sums that do not need each other, and one that needs them. */
+#define GRADIENTS                                                                                 \
+  "HloModule gradients\n" ADD("f32") ENTRY(                                                       \
+      "256") "  w = f32[64] slice(x), slice={[0:64]}  v = f32[128] slice(x), slice={[100:228]}\n" \
+             "  a = f32[256] all-reduce(x), replica_groups={}, to_apply=add\n"                    \
+             "  b = f32[64] all-reduce(w), replica_groups={}, to_apply=add\n"                     \
+             "  c = f32[128] all-reduce(v), replica_groups={}, to_apply=add\n"                    \
+             "  d = f32[448] concatenate(a, b, c), dimensions={0}\n"                              \
+             "  ROOT y = f32[448] all-reduce(d), replica_groups={}, to_apply=add }\n"
 
 static const char *const programs[] = {
     /* Many elements, of which each process sums a share. */
@@ -74,6 +85,15 @@ static const char *const programs[] = {
     "custom_call_target=\"tremula.replication-factor\"\n"
     "  c = u32[] convert(b)  d = u32[1] reshape(a)  e = u32[1] reshape(c)\n"
     "  ROOT y = u32[2] concatenate(d, e), dimensions={0} }\n",
+    /* Collectives of several arrays, where they are combined. */
+    GRADIENTS,
+    "HloModule parts\n" ENTRY("4099") "  z = f32[9] " RANDOM("4") "  a = f32[1025] " CUSTOM_OF("reduce-scatter", "x", "\\\"op\\\":\\\"add\\\"") "  b = f32[3] " CUSTOM_OF(
+        "reduce-scatter", "z",
+        "\\\"op\\\":\\\"add\\\"") "  c = f32[4,4099] " CUSTOM_OF("all-gather", "x",
+                                                                 "") "  d = f32[4,9] " CUSTOM_OF("all-gather",
+                                                                                                 "z",
+                                                                                                 "") "  e = f32[36] reshape(d)  f = f32[16396] reshape(c)\n"
+                                                                                                     "  ROOT y = f32[17460] concatenate(a, b, e, f), dimensions={0} }\n",
     /* A sum in each turn of a loop. */
     "HloModule loop\n" ADD(
         "f32") "body { s = (s32[], f32[50]) parameter(0)  n = s32[] get-tuple-element(s), index=0\n"
@@ -87,15 +107,21 @@ static const char *const programs[] = {
                                  "  ROOT y = f32[50] get-tuple-element(w), index=1 }\n",
 };
 
-static trm_executable *compile(const char *text) {
+/* `combined`: bytes up to which collectives of each kind become one. */
+static trm_executable *compile_combined(const char *text, const char *combined) {
   trm_module *module = NULL;
   trm_executable *executable = NULL;
-  const trm_option option = {"ipus", "4"};
+  const trm_option options[] = {{"ipus", "4"},
+                                {"combined_sums", combined},
+                                {"combined_scatters", combined},
+                                {"combined_gathers", combined}};
   WANT(trm_module_read(text, strlen(text), "test", &module, &error) == TRM_OK);
-  WANT(trm_compile(module, &option, 1, &executable, &error) == TRM_OK);
+  WANT(trm_compile(module, options, 4, &executable, &error) == TRM_OK);
   trm_module_free(module);
   return executable;
 }
+
+static trm_executable *compile(const char *text) { return compile_combined(text, "0"); }
 
 /* The engine of this process. */
 static trm_engine *create(trm_executable *executable, uint32_t num_here) {
@@ -116,9 +142,10 @@ static void scene_bits(void) {
   void *own_outputs[] = {own}, *all_outputs[] = {all};
   const uint32_t num_here = REPLICAS / place.size, first = place.rank * num_here;
   for (size_t p = 0; p < sizeof programs / sizeof *programs; ++p) {
-    trm_executable *executable = compile(programs[p]);
+    trm_executable *executable = compile_combined(programs[p], "1000000");
+    trm_executable *plain = compile(programs[p]);
     trm_engine *reference = NULL, *engine = create(executable, num_here);
-    WANT(trm_engine_create_replicated(executable, REPLICAS, &reference, &error) == TRM_OK);
+    WANT(trm_engine_create_replicated(plain, REPLICAS, &reference, &error) == TRM_OK);
     const size_t bytes = trm_executable_output(executable, 0)->bytes;
     WANT(bytes <= MOST_BYTES);
     trm_engine_set_seed(engine, 42);
@@ -139,6 +166,7 @@ static void scene_bits(void) {
     trm_engine_free(engine);
     trm_engine_free(reference);
     trm_executable_free(executable);
+    trm_executable_free(plain);
   }
 }
 
@@ -156,20 +184,35 @@ static void want_failure(const char *text, trm_status status, const char *words)
 /* What a run sends: docs/distributed.md. Of each other process, a begin, operands, results, an end;
  * a message has 24 bytes before its data, which follow in a message of their own if they are many.
  */
-static void want_traffic(const char *text, uint64_t data_bytes, uint64_t messages) {
+static void want_traffic(const char *text, const char *combined, uint64_t data_bytes,
+                         uint64_t messages, uint64_t heads) {
   static char result[MOST_BYTES];
   void *outputs[] = {result};
   trm_group_traffic before, after;
-  trm_executable *executable = compile(text);
+  trm_executable *executable = compile_combined(text, combined);
   trm_engine *engine = create(executable, REPLICAS / place.size);
   const uint64_t others = place.size - 1;
   trm_group_get_traffic(&before);
   WANT(trm_engine_run(engine, NULL, NULL, outputs, &error) == TRM_OK);
   trm_group_get_traffic(&after);
   WANT(after.messages_sent - before.messages_sent == others * messages);
-  WANT(after.bytes_sent - before.bytes_sent == others * 4 * 24 + data_bytes);
+  WANT(after.bytes_sent - before.bytes_sent == others * heads * 24 + data_bytes);
   trm_engine_free(engine);
   trm_executable_free(executable);
+}
+
+/* Instances combine whole lines of 64 elements: GRADIENTS has arrays of 4, 1, 2 and 7 lines. */
+static uint64_t gradients_bytes(void) {
+  static const uint32_t lines[] = {4, 1, 2, 7};
+  const uint32_t each = REPLICAS / place.size;
+  uint64_t bytes = 0;
+  for (int a = 0; a < 4; ++a) {
+    const uint32_t first = lines[a] * each * place.rank / REPLICAS;
+    const uint32_t last = lines[a] * each * (place.rank + 1) / REPLICAS;
+    bytes += (uint64_t)(lines[a] - (last - first)) * each * 256; /* operands for the others */
+    bytes += (uint64_t)(last - first) * (place.size - 1) * 256;  /* results */
+  }
+  return bytes;
 }
 
 /* An all-reduce of B bytes sends R / n * (n - 1) / n * B of operands and (n - 1) / n * B of
@@ -179,10 +222,14 @@ static void scene_traffic(void) {
   want_traffic(
       "HloModule many\n" ADD("f32")
           ENTRY("25600") "  ROOT y = f32[25600] all-reduce(x), replica_groups={}, to_apply=add }\n",
-      (each + 1) * (n - 1) * 102400 / n, 6);
+      "0", (each + 1) * (n - 1) * 102400 / n, 6, 4);
   want_traffic("HloModule few\n" ADD("f32") ENTRY(
                    "256") "  ROOT y = f32[256] all-reduce(x), replica_groups={}, to_apply=add }\n",
-               (each + 1) * (n - 1) * 1024 / n, 4);
+               "0", (each + 1) * (n - 1) * 1024 / n, 4, 4);
+  /* Four sums, of which three become one: two messages less for each of two. */
+  want_traffic(GRADIENTS, "0", gradients_bytes(), 10, 10);
+  want_traffic(GRADIENTS, "1792", gradients_bytes(), 6, 6);
+  want_traffic(GRADIENTS, "1280", gradients_bytes(), 8, 8); /* 1024 + 256 bytes, and 512 */
 }
 
 /* The other process has another program; after that both run one. */

@@ -40,6 +40,9 @@ def lines(snapshot, device, ipus_of_id, architecture):
         "minimum_remote_bytes": options.get("optimizations.minimum_remote_tensor_size"),
         "solve_block": options.get("optimizations.triangular_solve_expander_block_size"),
         "factor_block": options.get("optimizations.cholesky_block_size"),
+        "combined_sums": options.get("optimizations.maximum_cross_replica_sum_buffer_size"),
+        "combined_scatters": options.get("optimizations.maximum_reduce_scatter_buffer_size"),
+        "combined_gathers": options.get("optimizations.maximum_all_gather_buffer_size"),
         "batch_norm_group_size": max(1, options.get(
             "norms.experimental.distributed_batch_norm_replica_group_size", 1)),
         "disabled_passes": ",".join(xla_flags.disabled_passes()),
