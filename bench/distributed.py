@@ -45,11 +45,9 @@ def poprun(instances, replicas):
             "--only-output-from-instance=0", sys.executable]
 
 
-def call(command, instances, runtime, **variables):
-    """(seconds, standard output) of a program; each instance has the cores that are left for it."""
-    threads = max(1, machine.cores() // instances)
-    environment = {**os.environ, "OMP_NUM_THREADS": str(threads), "TREMULA_RUNTIME_DIR": runtime,
-                   **variables}
+def call(command, runtime, **variables):
+    """(seconds, standard output) of a program."""
+    environment = {**os.environ, "TREMULA_RUNTIME_DIR": runtime, **variables}
     begin = time.perf_counter()
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     seconds = time.perf_counter() - begin
@@ -64,7 +62,7 @@ def measure_start(rounds, runtime):
     for _ in range(rounds):
         for count in counts:  # 0: without poprun
             command = poprun(count, count) if count else [sys.executable]
-            seconds, _ = call([*command, "-c", _START], count or 1, runtime)
+            seconds, _ = call([*command, "-c", _START], runtime)
             least[count] = min(seconds, least.get(count, seconds))
     print(f"\nStarting, until all have added two numbers; load average {machine.load_average()}")
     for count, seconds in least.items():
@@ -77,7 +75,7 @@ def measure_step(rounds, runtime):
     cache = f"--executable_cache_path={runtime}/programs"
     for _ in range(rounds):
         for count in (1, 2):
-            _, output = call([*poprun(count, 2), CASE], count, runtime, TF_POPLAR_FLAGS=cache)
+            _, output = call([*poprun(count, 2), CASE], runtime, TF_POPLAR_FLAGS=cache)
             record = json.loads(output[output.index("{"):].splitlines()[0])
             for name, value in record.items():
                 kept = found.setdefault(count, {})

@@ -5,6 +5,8 @@
  *     mpirun --tag-output --bind-to none -np 1 -x POPDIST_REPLICA_INDEX_OFFSET=0 ... python a.py
  *                                      : -np 1 -x POPDIST_REPLICA_INDEX_OFFSET=2 ... python a.py */
 #include <errno.h>
+#include <sched.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -215,10 +217,29 @@ static void add_own_environment(words *out) {
 
 /* ---- The command line ----------------------------------------------------------------------- */
 
+/* Cores that this process may run on. A core's threads count once, as mpirun counts them. */
+static long count_cores(void) {
+  cpu_set_t may;
+  if (sched_getaffinity(0, sizeof may, &may) != 0) return sysconf(_SC_NPROCESSORS_ONLN);
+  long count = 0;
+  for (size_t cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+    if (!CPU_ISSET(cpu, &may)) continue;
+    char path[80];
+    size_t first = cpu; /* thread of its core */
+    snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu%zu/topology/thread_siblings_list",
+             cpu);
+    FILE *file = fopen(path, "r");
+    if (file != NULL && fscanf(file, "%zu", &first) != 1) first = cpu;
+    if (file != NULL) fclose(file);
+    count += first == cpu || first >= CPU_SETSIZE || !CPU_ISSET(first, &may);
+  }
+  return count;
+}
+
 /* Cores for each instance, or 0: they share all. */
 static long cores_of_instance(const poprun_job *job) {
   if (!job->options.numa_aware || job->options.process_placement[0] != '\0') return 0;
-  const long each = sysconf(_SC_NPROCESSORS_ONLN) / job->instances[0].num_local;
+  const long each = count_cores() / job->instances[0].num_local;
   if (each == 0) poprun_note("--numa-aware: there are more instances than cores, so none is bound");
   return each;
 }

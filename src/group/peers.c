@@ -1,8 +1,10 @@
 /* Owns: what this instance knows of the others, and the descriptors that tell when one of this host
  * ends. */
+#define _GNU_SOURCE
 #include "group/peers.h"
 
 #include <poll.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
@@ -12,6 +14,7 @@
 
 #include "base/memory.h"
 #include "group/mpi.h"
+#include "tremula/log.h"
 
 /* What instances tell each other when they meet. */
 typedef struct card {
@@ -19,6 +22,7 @@ typedef struct card {
   /* Processes of the same host and name space see each other's numbers. */
   uint64_t pid_space;
   int64_t pid;
+  cpu_set_t cores; /* that it may run on */
 } card;
 
 typedef struct peer {
@@ -32,6 +36,9 @@ static struct {
   card *cards;
   peer *peers;
 } all;
+
+/* Instances of this host that may run on cores of this one, and how many of them come before it. */
+static atomic_uint num_sharing = 1, num_before;
 
 bool trm_peers_share_host(uint32_t one, uint32_t other) {
   return strcmp(all.cards[one].host, all.cards[other].host) == 0 &&
@@ -51,6 +58,31 @@ static void fill_card(card *own) {
   gethostname(own->host, sizeof own->host - 1);
   own->pid = getpid();
   if (stat("/proc/self/ns/pid", &space) == 0) own->pid_space = space.st_ino;
+  /* A machine of more cores than the set has room for: as if all could meet. */
+  if (sched_getaffinity(0, sizeof own->cores, &own->cores) != 0)
+    memset(&own->cores, 0xff, sizeof own->cores);
+}
+
+static void count_sharing(void) {
+  unsigned sharing = 0, before = 0;
+  for (uint32_t i = 0; i < all.size; ++i) {
+    cpu_set_t common;
+    CPU_AND(&common, &all.cards[i].cores, &all.cards[all.rank].cores);
+    if (!trm_peers_share_host(i, all.rank) || CPU_COUNT(&common) == 0) continue;
+    ++sharing;
+    before += i < all.rank;
+  }
+  atomic_store(&num_sharing, sharing);
+  atomic_store(&num_before, before);
+  if (sharing > 1) {
+    trm_log(TRM_LOG_INFO, "GROUP", "this instance shares its %d cores with %u others",
+            CPU_COUNT(&all.cards[all.rank].cores), sharing - 1);
+  }
+}
+
+uint32_t trm_peers_num_sharing_cores(uint32_t *out_before) {
+  *out_before = atomic_load_explicit(&num_before, memory_order_relaxed);
+  return atomic_load_explicit(&num_sharing, memory_order_relaxed);
 }
 
 trm_status trm_peers_meet(trm_group_place *place, bool knows_local, trm_error *error) {
@@ -66,6 +98,7 @@ trm_status trm_peers_meet(trm_group_place *place, bool knows_local, trm_error *e
   all.size = place->size;
   for (uint32_t i = 0; i < all.size; ++i) all.peers[i].descriptor = -1;
   TRY(trm_mpi_all_gather(&own, sizeof own, all.cards, error));
+  count_sharing();
   uint32_t before = 0, here = 0;
   for (uint32_t i = 0; i < all.size; ++i) {
     if (!trm_peers_share_host(i, all.rank)) continue;
@@ -87,6 +120,8 @@ void trm_peers_free(void) {
   trm_free(all.cards);
   trm_free(all.peers);
   memset(&all, 0, sizeof all);
+  atomic_store(&num_sharing, 1);
+  atomic_store(&num_before, 0);
 }
 
 trm_peer_state trm_peer_get_state(uint32_t rank) {

@@ -17,5 +17,8 @@ bool trm_peer_set_state(uint32_t rank, trm_peer_state state);
 /* An instance of this host that has ended without leaving since the last call, or -1. */
 int64_t trm_peers_find_ended(void);
 bool trm_peers_share_host(uint32_t one, uint32_t other);
+/* How many instances may run on cores that this one may run on, this one among them, and how many
+ * of lower rank. 1 before they have met. */
+uint32_t trm_peers_num_sharing_cores(uint32_t *out_before);
 
 #endif /* TREMULA_GROUP_PEERS_H_ */

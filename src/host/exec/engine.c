@@ -6,6 +6,7 @@
 #include "group/channel.h"
 #include "host/exec/engine.h"
 #include "host/ops/reference.h"
+#include "host/ops/threads.h"
 #include "timeline/mark.h"
 #include "tremula/group.h"
 
@@ -293,6 +294,7 @@ trm_status trm_engine_run_replicated(trm_engine *engine, const void *const *inpu
                                      const uint64_t *output_versions, trm_error *error) {
   const trm_mark mark =
       trm_mark_begin(TRM_TIMELINE_POPLAR, "Engine::run %s", engine->executable->module->name);
+  trm_threads_share();
   const trm_status status = run_all(engine, inputs, versions, outputs, output_versions, error);
   trm_mark_end(&mark);
   return status;

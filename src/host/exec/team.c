@@ -7,6 +7,7 @@
 
 #include "base/float_mode.h"
 #include "base/wait.h"
+#include "host/ops/threads.h"
 
 /* How often a waiting member polls before it sleeps: some ten microseconds. */
 enum { SPINS = 1000 };
@@ -69,7 +70,7 @@ static trm_status check(const trm_team *team, trm_error *error) {
 
 /* Polls for a change of the phase. Only for members that have a core each. */
 static bool spin(const trm_team *team, unsigned phase) {
-  if (team->size > (uint32_t)omp_get_num_procs()) return false;
+  if (team->size > (uint32_t)trm_threads_cores()) return false;
   for (int i = 0; i < SPINS; ++i) {
     if (atomic_load_explicit(&team->phase, memory_order_acquire) != phase) return true;
 #if defined(__SSE__)

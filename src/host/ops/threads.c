@@ -3,9 +3,11 @@
 #include "host/ops/threads.h"
 
 #include <stdatomic.h>
+#include <stdlib.h>
 #include <time.h>
 
 #include "base/limits.h"
+#include "group/peers.h"
 #include "host/ops/waking.h"
 
 /* The cost of waking a team, as bytes that one core touches in that time: 2 microseconds and 0.05
@@ -36,6 +38,20 @@ int trm_threads_limit(void) {
     atomic_store_explicit(&limit, known, memory_order_relaxed);
   }
   return known;
+}
+
+int trm_threads_cores(void) {
+  uint32_t before;
+  const int64_t cores = omp_get_num_procs(), sharing = trm_peers_num_sharing_cores(&before);
+  const int64_t next = (int64_t)before + 1;
+  const int64_t part = next * cores / sharing - before * cores / sharing;
+  return part < 1 ? 1 : (int)part;
+}
+
+void trm_threads_share(void) {
+  uint32_t before;
+  if (trm_peers_num_sharing_cores(&before) == 1 || getenv("OMP_NUM_THREADS") != NULL) return;
+  if (omp_get_max_threads() > trm_threads_cores()) omp_set_num_threads(trm_threads_cores());
 }
 
 int trm_threads_available(void) {

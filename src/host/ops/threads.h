@@ -18,6 +18,12 @@ typedef void (*trm_range_fn)(const void *context, int64_t begin, int64_t end, in
  * once. */
 int trm_threads_limit(void);
 
+/* The cores that this process may use: those that it is bound to, less the parts of instances that
+ * are bound to the same. */
+int trm_threads_cores(void);
+/* Gives the caller's team no more threads than that, unless OMP_NUM_THREADS says how many. */
+void trm_threads_share(void);
+
 /* How many of `available` threads work on `bytes` bytes (or as many cheap operations) should use:
  * all or one. For a smaller team libgomp would end the other threads, and start them again for the
  * next larger one, which costs more than any small piece of work. */

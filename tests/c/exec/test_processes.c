@@ -8,9 +8,13 @@
 
 #include <cmocka.h>
 
+#include <omp.h>
 #include <pthread.h>
+#include <sched.h>
 
 #include "base/wait.h"
+#include "group/peers.h"
+#include "host/ops/threads.h"
 
 #include "../run.h"
 
@@ -315,16 +319,54 @@ static void scene_death(void) {
   fprintf(stderr, "rank %u saw it\n", place.rank);
 }
 
+static int bound_among; /* cores that the processes of a scene were bound to, one each */
+
+/* As a launcher does, before the process knows the others. */
+static void bind_to_a_core(void) {
+  cpu_set_t may, one;
+  CPU_ZERO(&one);
+  WANT(sched_getaffinity(0, sizeof may, &may) == 0);
+  bound_among = CPU_COUNT(&may);
+  uint32_t left = place.rank % (uint32_t)bound_among;
+  for (int core = 0; core < CPU_SETSIZE; ++core) {
+    if (CPU_ISSET((size_t)core, &may) && left-- == 0) CPU_SET((size_t)core, &one);
+  }
+  WANT(sched_setaffinity(0, sizeof one, &one) == 0);
+}
+
+/* Where no launcher has bound them, instances share the cores evenly. */
+static void scene_cores(void) {
+  uint32_t before;
+  const int all = omp_get_num_procs(), size = (int)place.size, rank = (int)place.rank;
+  WANT(trm_peers_num_sharing_cores(&before) == place.size && before == place.rank);
+  const int part = (rank + 1) * all / size - rank * all / size;
+  WANT(trm_threads_cores() == (part > 0 ? part : 1));
+  scene_bits();
+  WANT(getenv("OMP_NUM_THREADS") != NULL || omp_get_max_threads() == trm_threads_cores());
+}
+
+/* Instances that are bound to cores of their own have these, and those on one core share it. */
+static void scene_bound(void) {
+  uint32_t before;
+  const uint32_t all = (uint32_t)bound_among, shared = (place.size + all - 1) / all;
+  const uint32_t sharing = trm_peers_num_sharing_cores(&before);
+  WANT(sharing <= shared && sharing >= place.size / all && before == place.rank / all);
+  WANT(trm_threads_cores() == 1);
+  scene_bits();
+}
+
 static const struct {
   const char *name;
   void (*play)(void);
-} scenes[] = {{"bits", scene_bits},       {"programs", scene_programs}, {"traffic", scene_traffic},
-              {"failure", scene_failure}, {"branches", scene_branches}, {"cancel", scene_cancel},
-              {"death", scene_death}};
+} scenes[] = {
+    {"bits", scene_bits},         {"programs", scene_programs}, {"traffic", scene_traffic},
+    {"cores", scene_cores},       {"bound", scene_bound},       {"failure", scene_failure},
+    {"branches", scene_branches}, {"cancel", scene_cancel},     {"death", scene_death}};
 
 static int play(const char *name, const char *folder) {
   const trm_group_settings settings = {.size = sizeof settings, .folder = folder};
   trm_group_get_place(&place);
+  if (strcmp(name, "bound") == 0) bind_to_a_core();
   WANT(trm_group_join(&settings, &error) == TRM_OK);
   for (size_t i = 0; i < sizeof scenes / sizeof *scenes; ++i) {
     if (strcmp(scenes[i].name, name) == 0) scenes[i].play();
@@ -344,6 +386,8 @@ TEST(test_four_by_one, "bits", 4)
 TEST(test_one_by_four, "bits", 1)
 TEST(test_traffic, "traffic", 2)
 TEST(test_traffic_of_four, "traffic", 4)
+TEST(test_cores, "cores", 2)
+TEST(test_bound, "bound", 2)
 TEST(test_other_programs, "programs", 2)
 TEST(test_failure, "failure", 2)
 TEST(test_branches, "branches", 2)
@@ -382,6 +426,7 @@ int main(int argc, char **argv) {
       cmocka_unit_test(test_no_group),       cmocka_unit_test(test_two_by_two),
       cmocka_unit_test(test_four_by_one),    cmocka_unit_test(test_one_by_four),
       cmocka_unit_test(test_traffic),        cmocka_unit_test(test_traffic_of_four),
+      cmocka_unit_test(test_cores),          cmocka_unit_test(test_bound),
       cmocka_unit_test(test_other_programs), cmocka_unit_test(test_failure),
       cmocka_unit_test(test_branches),       cmocka_unit_test(test_cancel),
       cmocka_unit_test(test_death)};

@@ -1,5 +1,6 @@
 """poprun's options, and the command line of mpirun that they make; no MPI is needed."""
 
+import os
 import re
 
 SHOW = ("sh", "-c", "env | grep -E '^(POPDIST|TREMULA_(DEVICE|RES)|IPUOF)' | sort")
@@ -49,6 +50,15 @@ def test_bindings_and_parameters(poprun):
     assert poprun.arguments()[1:4] == ["--bind-to", "core", "--map-by"]
     poprun.ok("--numa-aware=off", "--process-placement=disabled", "true")
     assert poprun.arguments()[1:3] == ["--bind-to", "none"]
+
+
+def test_cores_that_poprun_may_not_use(poprun):
+    """Whoever has bound poprun to a core has bound the instances to it."""
+    poprun.command[:0] = ["taskset", "-c", str(min(os.sched_getaffinity(0)))]
+    result = poprun("--numa-aware=yes", "--num-instances=2", "--num-replicas=2", "true")
+    assert poprun.arguments()[1:3] == ["--bind-to", "none"]
+    assert result.stderr == (
+        "poprun: --numa-aware: there are more instances than cores, so none is bound\n")
 
 
 def test_mistakes(poprun):
