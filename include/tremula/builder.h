@@ -68,6 +68,7 @@ typedef struct trm_axes {
 
 /* ---- Builders ------------------------------------------------------------------------------- */
 
+/* Begins a program of that name. Free the builder with trm_builder_free. */
 TRM_API trm_status trm_builder_create(const char *name, trm_builder **out_builder,
                                       trm_error *error);
 /* Ends the program. `root` is its result (a tuple for several results). On success the caller owns
@@ -96,7 +97,9 @@ TRM_API void trm_builder_alias(trm_builder *builder, int64_t output, int64_t par
 
 /* ---- Functions ------------------------------------------------------------------------------ */
 
+/* Opens a function, to which later instructions belong. */
 TRM_API void trm_builder_begin(trm_builder *builder, const char *name);
+/* Closes the function that was opened last. `root` is its result. */
 TRM_API trm_function trm_builder_end(trm_builder *builder, trm_value root);
 /* The function (a, b) -> opcode(a, b) of scalars, such as the sum or maximum of a reduce. */
 TRM_API trm_function trm_builder_scalar_function(trm_builder *builder, const char *opcode,
@@ -118,6 +121,7 @@ TRM_API trm_value trm_build_constant(trm_builder *builder, trm_type type, const 
 TRM_API trm_value trm_build_scalar(trm_builder *builder, trm_dtype dtype, double value);
 /* 0, 1, 2, ... along `dimension`. */
 TRM_API trm_value trm_build_iota(trm_builder *builder, trm_type type, int64_t dimension);
+/* The number of the replica that computes, u32[], from 0. */
 TRM_API trm_value trm_build_replica_id(trm_builder *builder);
 /* Random bits; the result is (new state, array). algorithm: 0 default, 1 three-fry, 2 philox. */
 TRM_API trm_value trm_build_rng_bit_generator(trm_builder *builder, trm_value state,
@@ -134,13 +138,18 @@ TRM_API trm_value trm_build_binary(trm_builder *builder, const char *opcode, trm
 /* direction: "EQ", "NE", "GE", "GT", "LE", "LT". */
 TRM_API trm_value trm_build_compare(trm_builder *builder, const char *direction, trm_value left,
                                     trm_value right);
+/* Each element of on_true where the predicate holds, else that of on_false. */
 TRM_API trm_value trm_build_select(trm_builder *builder, trm_value predicate, trm_value on_true,
                                    trm_value on_false);
+/* The operand, kept between low and high, which may be scalars. */
 TRM_API trm_value trm_build_clamp(trm_builder *builder, trm_value low, trm_value operand,
                                   trm_value high);
+/* The operand's numbers in another type. */
 TRM_API trm_value trm_build_convert(trm_builder *builder, trm_value operand, trm_dtype dtype);
+/* The operand's bits, read as another type. */
 TRM_API trm_value trm_build_bitcast_convert(trm_builder *builder, trm_value operand,
                                             trm_dtype dtype);
+/* The operand, rounded to so many bits, in its own type. */
 TRM_API trm_value trm_build_reduce_precision(trm_builder *builder, trm_value operand,
                                              int32_t exponent_bits, int32_t mantissa_bits);
 /* Applies the function to every element of the operands. */
@@ -152,10 +161,12 @@ TRM_API trm_value trm_build_map(trm_builder *builder, const trm_value *operands,
 /* Dimension i of the operand becomes dimension axes[i] of the result, whose sizes are `sizes`. */
 TRM_API trm_value trm_build_broadcast(trm_builder *builder, trm_value operand, trm_axes sizes,
                                       trm_axes axes);
+/* The operand's elements in their order, with other dimensions. */
 TRM_API trm_value trm_build_reshape(trm_builder *builder, trm_value operand, trm_axes sizes);
 /* Dimension i of the result is dimension permutation[i] of the operand. */
 TRM_API trm_value trm_build_transpose(trm_builder *builder, trm_value operand,
                                       trm_axes permutation);
+/* Turns the order round along the axes. */
 TRM_API trm_value trm_build_reverse(trm_builder *builder, trm_value operand, trm_axes axes);
 /* Takes the elements from start to before limit, with a stride. strides TRM_NO_AXES: all 1. */
 TRM_API trm_value trm_build_slice(trm_builder *builder, trm_value operand, trm_axes starts,
@@ -163,8 +174,10 @@ TRM_API trm_value trm_build_slice(trm_builder *builder, trm_value operand, trm_a
 /* starts: an integer scalar for each dimension. */
 TRM_API trm_value trm_build_dynamic_slice(trm_builder *builder, trm_value operand,
                                           const trm_value *starts, trm_axes sizes);
+/* The operand with `update` in the place of the slice that begins at `starts`. */
 TRM_API trm_value trm_build_dynamic_update_slice(trm_builder *builder, trm_value operand,
                                                  trm_value update, const trm_value *starts);
+/* Joins the operands along an axis. */
 TRM_API trm_value trm_build_concatenate(trm_builder *builder, const trm_value *operands,
                                         size_t count, int64_t axis);
 /* Negative low or high crop the array. interior adds elements between elements; TRM_NO_AXES:
@@ -180,6 +193,7 @@ typedef struct trm_gather_spec {
   int64_t index_vector_dim;
   bool indices_are_sorted;
 } trm_gather_spec;
+/* Slices of the operand, which `indices` name. */
 TRM_API trm_value trm_build_gather(trm_builder *builder, trm_value operand, trm_value indices,
                                    const trm_gather_spec *spec);
 
@@ -189,12 +203,14 @@ typedef struct trm_scatter_spec {
   int64_t index_vector_dim;
   bool indices_are_sorted, unique_indices;
 } trm_scatter_spec;
+/* The operand, with `combine` of old and new elements in the slices that `indices` name. */
 TRM_API trm_value trm_build_scatter(trm_builder *builder, trm_value operand, trm_value indices,
                                     trm_value updates, const trm_scatter_spec *spec,
                                     trm_function combine);
 
 /* ---- Reductions and linear algebra ---------------------------------------------------------- */
 
+/* Combines the elements along the axes, from `init` on, by a function of two scalars. */
 TRM_API trm_value trm_build_reduce(trm_builder *builder, trm_value operand, trm_value init,
                                    trm_axes axes, trm_function combine);
 /* Reduces `count` arrays together. `combine` takes count left and count right scalars, and returns
@@ -211,6 +227,8 @@ typedef struct trm_window_spec {
 /* `windows` has one entry for each dimension of the operand. */
 TRM_API trm_value trm_build_reduce_window(trm_builder *builder, trm_value operand, trm_value init,
                                           const trm_window_spec *window, trm_function combine);
+/* `select` chooses an element in each window of the operand; `scatter` combines the elements of
+ * `source` that go there, from `init` on. */
 TRM_API trm_value trm_build_select_and_scatter(trm_builder *builder, trm_value operand,
                                                trm_value source, trm_value init,
                                                const trm_window_spec *window, trm_function select,
@@ -235,6 +253,7 @@ TRM_API trm_value trm_build_convolution(trm_builder *builder, trm_value input, t
 TRM_API trm_value trm_build_batch_norm_training(trm_builder *builder, trm_value operand,
                                                 trm_value scale, trm_value offset, float epsilon,
                                                 int64_t feature_axis);
+/* Normalises by the mean and the variance that are given. */
 TRM_API trm_value trm_build_batch_norm_inference(trm_builder *builder, trm_value operand,
                                                  trm_value scale, trm_value offset, trm_value mean,
                                                  trm_value variance, float epsilon,
@@ -247,7 +266,9 @@ TRM_API trm_value trm_build_batch_norm_grad(trm_builder *builder, trm_value oper
 
 /* ---- Tuples, control flow, the outside ------------------------------------------------------ */
 
+/* Several values as one. */
 TRM_API trm_value trm_build_tuple(trm_builder *builder, const trm_value *elements, size_t count);
+/* One value of a tuple, from 0. */
 TRM_API trm_value trm_build_get_tuple_element(trm_builder *builder, trm_value tuple, int64_t index);
 /* condition: state -> pred[]; body: state -> state. */
 TRM_API trm_value trm_build_while(trm_builder *builder, trm_value state, trm_function condition,
@@ -257,6 +278,7 @@ TRM_API trm_value trm_build_while(trm_builder *builder, trm_value state, trm_fun
 TRM_API trm_value trm_build_conditional(trm_builder *builder, trm_value choice,
                                         const trm_function *branches, const trm_value *operands,
                                         size_t count);
+/* The result of a function for these arguments. */
 TRM_API trm_value trm_build_call(trm_builder *builder, trm_function function,
                                  const trm_value *operands, size_t count);
 /* Combines the operand over all replicas with `combine`, such as a sum. */

@@ -136,6 +136,7 @@ TRM_API void trm_device_release(trm_device *device);
 /* The attached ids as the log writes them: "IPU: 0", "IPUs: 24" (an id of several IPUs), or
  * "IPUs: 0,1,2" (several ids, or a group without an id). Lives as long as the device. */
 TRM_API const char *trm_device_description(const trm_device *device);
+/* The number of the device's IPUs. */
 TRM_API uint32_t trm_device_num_ipus(const trm_device *device);
 /* The one id that names the device's IPUs; -1: several ids, or a group without an id. */
 TRM_API int64_t trm_device_id(const trm_device *device);

@@ -61,6 +61,7 @@ TRM_API trm_status trm_group_join(const trm_group_settings *settings, trm_error 
 /* Waits until all instances leave, or have ended. Pending collectives fail, also on the others. A
  * process that ends leaves by itself. It may join again when all do. */
 TRM_API void trm_group_leave(void);
+/* Whether this process has joined. */
 TRM_API bool trm_group_is_joined(void);
 /* Whether MPI lets several threads call it; true without MPI. */
 TRM_API bool trm_group_has_threads(void);
@@ -71,6 +72,7 @@ TRM_API const char *trm_group_describe(uint32_t rank, char *buffer, size_t size)
 typedef struct trm_group_traffic {
   uint64_t bytes_sent, messages_sent;
 } trm_group_traffic;
+/* Fills in *out_traffic. */
 TRM_API void trm_group_get_traffic(trm_group_traffic *out_traffic);
 
 /* ---- Collectives --------------------------------------------------------------------------- */

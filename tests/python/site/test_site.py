@@ -30,7 +30,7 @@ pytestmark = [pytest.mark.long, pytest.mark.skipif(
 
 
 def build(source, folder, *options):
-    return subprocess.run([PYTHON, "-m", "sphinx", "-q", "-W", "--keep-going", "-c",
+    return subprocess.run([PYTHON, "-m", "sphinx", "-q", "-j", "auto", "-W", "--keep-going", "-c",
                            ROOT / "docs/site", *options, "-d", folder / "pages", source,
                            folder / "site"], capture_output=True, text=True, check=False)
 
