@@ -3,7 +3,8 @@
  * A step of the plan becomes an exchange and a compute set. An operand with another mapping than
  * the plan's is fetched in the plan's first exchange, which then moves more data. If the elements
  * of the operand are scattered (a transposed view), they are first copied into order
- * ("preRegroup"). Operands that the plan rearranges anyway are fetched by that rearrangement. */
+ * ("preRegroup"), by vertices that transpose where the operand is turned. Operands that the plan
+ * rearranges anyway are fetched by that rearrangement. */
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdio.h>
@@ -218,7 +219,8 @@ static trm_status fetch_operand(const trm_tile_request *request, trm_tile_cost *
     TRY(trm_tile_add_exchange(request, cost, k == 0 ? "actsRearranged" : "weightsRearranged",
                               once.in_worst, once.in_total, once.out_worst, once.messages, error));
   } else {
-    TRY(trm_tile_add_copy(request, cost, "preRegroup", wanted->worst * bytes,
+    const char *name = is_turned(request, k) ? "preRegroup/Transpose" : "preRegroup";
+    TRY(trm_tile_add_copy(request, cost, name, wanted->worst * bytes,
                           trm_mapping_total_bytes(wanted), run, wanted->parts, error));
   }
   trm_phase *copy = &cost->phases.items[cost->phases.count - 1];

@@ -29,10 +29,10 @@ static bool has_type(const trm_instruction *i, const char *type) {
 
 typedef enum scalar_kind { NO_SCALAR, INPUT_SCALAR, CONSTANT_SCALAR } scalar_kind;
 
-/* Whether a value is a scalar or a broadcast of one. */
+/* Whether a value is a scalar, or a broadcast of one in one or more steps. */
 static scalar_kind scalar_of(const finder *f, uint32_t v) {
   const trm_instruction *i = at(f, v);
-  if (i->opcode == TRM_OP_BROADCAST) {
+  while (i->opcode == TRM_OP_BROADCAST) {
     v = operand(f, v, 0);
     i = at(f, v);
   }
@@ -57,6 +57,8 @@ static bool is_zero(const finder *f, uint32_t v) {
 static bool is_sum(const finder *f, uint32_t v) {
   const trm_instruction *i = at(f, v);
   if (i->opcode != TRM_OP_REDUCE || i->num_operands != 2) return false;
+  /* A sum of single elements is a reshape. */
+  if (trm_shape_count(&i->shape) == trm_shape_count(&at(f, operand(f, v, 0))->shape)) return false;
   const trm_computation *called = &f->in.module->computations[i->called[0]];
   return called->instructions[called->root].opcode == TRM_OP_ADD;
 }
@@ -128,6 +130,17 @@ static bool adds_to_zeros(const finder *f, uint32_t v) {
   return i->opcode == TRM_OP_SCATTER && i->num_operands == 3 && is_zero(f, operand(f, v, 0));
 }
 
+static bool is_of_same_sum(const finder *f, uint32_t v, uint32_t n) {
+  return v != none && at(f, v)->opcode == TRM_OP_ADD && same_op(at(f, v), at(f, n));
+}
+
+/* Whether n adds up two gradients of one value, and no more. A scaled one is scaled once more where
+ * it is added, though others read it. */
+static bool sums_two_gradients(const finder *f, uint32_t n) {
+  return has_type(at(f, n), "AddN") && !is_of_same_sum(f, f->in.user[n], n) &&
+         !is_of_same_sum(f, operand(f, n, 0), n) && !is_of_same_sum(f, operand(f, n, 1), n);
+}
+
 /* a x + b y, x + b y and the like: popops::scaledAddTo. Where y is a filter's gradient or the sum
  * of a bias's gradient, y and the sum are one pattern. */
 static void find_scaled_sum(finder *f, uint32_t n) {
@@ -138,7 +151,8 @@ static void find_scaled_sum(finder *f, uint32_t n) {
   scalar_kind kinds[2] = {NO_SCALAR, NO_SCALAR};
   for (uint32_t k = 0; k < 2; ++k) {
     const uint32_t v = operand(f, n, k);
-    if (at(f, v)->opcode != TRM_OP_MULTIPLY || !is_used_once(f, v)) continue;
+    if (at(f, v)->opcode != TRM_OP_MULTIPLY || is_found(f, v)) continue;
+    if (!is_used_once(f, v) && !sums_two_gradients(f, n)) continue;
     kinds[k] = scaling_of(f, v, &values[k]);
     if (trm_shape_count(&at(f, v)->shape) == 1 ||
         at(f, values[k] == none ? v : values[k])->opcode == TRM_OP_BROADCAST) {
@@ -155,20 +169,21 @@ static void find_scaled_sum(finder *f, uint32_t n) {
   if (is_found(f, n) || call->is_absorbed) return;
   const uint32_t scaled = kinds[1] != NO_SCALAR ? 1 : 0;
   const uint32_t y = values[scaled];
+  const bool is_pattern = kinds[1 - scaled] == NO_SCALAR && is_used_once(f, operand(f, n, scaled));
   call->group = ++f->num_groups;
-  if (kinds[1 - scaled] == NO_SCALAR && at(f, y)->opcode == TRM_OP_CONVOLUTION &&
-      is_used_once(f, y) && f->in.caller[f->in.computation[y]] == none) {
+  if (is_pattern && at(f, y)->opcode == TRM_OP_CONVOLUTION && is_used_once(f, y) &&
+      f->in.caller[f->in.computation[y]] == none) {
     trm_library_call_set(call, TRM_LIBRARY_FILTER_UPDATE);
     call->scope = at(f, y)->metadata.op_name;
     *call_of(f, y) = (trm_library_call){.group = call->group};
     trm_library_call_set(call_of(f, y), TRM_LIBRARY_FILTER_GRADIENT);
-  } else if (kinds[1 - scaled] == NO_SCALAR && subtracts && is_sum(f, y) &&
-             at(f, y)->shape.rank == 1 && is_used_once(f, y)) {
+  } else if (is_pattern && subtracts && is_sum(f, y) && at(f, y)->shape.rank == 1 &&
+             is_used_once(f, y)) {
     *call_of(f, y) = (trm_library_call){.scope = i->metadata.op_name, .group = call->group};
     trm_library_call_set(call_of(f, y), TRM_LIBRARY_BIAS_GRADIENT);
     if (kinds[scaled] == CONSTANT_SCALAR) call->is_absorbed = true;
     trm_library_call_set(call, TRM_LIBRARY_NEGATED_UPDATE);
-  } else if (kinds[1 - scaled] == NO_SCALAR && adds_to_zeros(f, y) && is_used_once(f, y)) {
+  } else if (is_pattern && adds_to_zeros(f, y) && is_used_once(f, y)) {
     /* The update itself adds to x with the scale. */
     if (kinds[scaled] == CONSTANT_SCALAR || !subtracts) call->is_absorbed = true;
     trm_library_call_set(call, TRM_LIBRARY_NEGATED_UPDATE);
@@ -179,7 +194,7 @@ static void find_scaled_sum(finder *f, uint32_t n) {
   }
   for (uint32_t k = 0; k < 2; ++k) {
     absorb_cast(f, kinds[k] != NO_SCALAR ? values[k] : operand(f, n, k), n);
-    if (kinds[k] == NO_SCALAR) continue;
+    if (kinds[k] == NO_SCALAR || !is_used_once(f, operand(f, n, k))) continue;
     absorb_cast_of_scalar(f, operand(f, n, k), values[k]);
     take_over(f, operand(f, n, k), n);
   }
@@ -271,6 +286,22 @@ static void find_nonlinearity(finder *f, uint32_t n) {
   }
 }
 
+/* A broadcast to as many elements is a reshape. */
+static bool is_broadcast(const finder *f, uint32_t v) {
+  return at(f, v)->opcode == TRM_OP_BROADCAST &&
+         trm_shape_count(&at(f, operand(f, v, 0))->shape) < trm_shape_count(&at(f, v)->shape);
+}
+
+/* The parts of a concatenation are added to slices of the other operand. Sums of gradients are none
+ * by functional_ops_test.testFunctionTrainingConstants. */
+static bool adds_slices(const finder *f, uint32_t n) {
+  const trm_instruction *i = at(f, n);
+  if (i->opcode != TRM_OP_ADD || has_type(i, "AddN")) return false;
+  const uint32_t a = operand(f, n, 0), b = operand(f, n, 1);
+  const bool first = at(f, a)->opcode == TRM_OP_CONCATENATE;
+  return first != (at(f, b)->opcode == TRM_OP_CONCATENATE) && is_used_once(f, first ? a : b);
+}
+
 /* In the original, binary and ternary instructions with a broadcast operand are fusions, a product
  * of a value with itself is a square, and a division by a constant is a product. */
 static void find_binary(finder *f, uint32_t n) {
@@ -281,14 +312,17 @@ static void find_binary(finder *f, uint32_t n) {
     trm_library_call_set(call, TRM_LIBRARY_SQUARE);
     return;
   }
+  if (adds_slices(f, n)) {
+    trm_library_call_set(call, TRM_LIBRARY_SLICE_APPLY);
+    return;
+  }
   const bool by_constant = i->opcode == TRM_OP_DIVIDE && is_float(i) &&
                            scalar_of(f, operand(f, n, 1)) == CONSTANT_SCALAR;
   if (trm_shape_is_array(&i->shape) && i->shape.rank > 0) {
     for (uint32_t k = 0; k < i->num_operands; ++k) {
       const uint32_t v = operand(f, n, k);
       const trm_instruction *o = at(f, v);
-      if (o->opcode == TRM_OP_BROADCAST || o->shape.rank < i->shape.rank ||
-          trm_shape_count(&o->shape) < trm_shape_count(&i->shape)) {
+      if (is_broadcast(f, v) || trm_shape_count(&o->shape) < trm_shape_count(&i->shape)) {
         trm_library_call_set(call, by_constant ? TRM_LIBRARY_DIVIDED_FUSION : TRM_LIBRARY_FUSION);
         return;
       }

@@ -13,6 +13,19 @@ static const uint32_t none = TRM_NO_INDEX;
 
 /* ---- Marks ---------------------------------------------------------------------------------- */
 
+/* Whether n is a number of a layer that its compiler knows: it is computed from constants and from
+ * the number of replicas. Operands come first. */
+static bool is_known(const finder *f, uint32_t n) {
+  const trm_instruction *i = at(f, n);
+  if (i->call_id == TRM_CALL_REPLICATION_FACTOR) return true;
+  if (!trm_opcode_is_elementwise(i->opcode) || !trm_shape_is_scalar(&i->shape)) return false;
+  for (uint32_t k = 0; k < i->num_operands; ++k) {
+    const uint32_t v = operand(f, n, k);
+    if (at(f, v)->opcode != TRM_OP_CONSTANT && !call_of(f, v)->is_absorbed) return false;
+  }
+  return true;
+}
+
 /* The parts of a marked layer carry its word, its op and the name of the part as attributes. */
 static void find_marked(finder *f, uint32_t n) {
   const trm_instruction *i = at(f, n);
@@ -23,6 +36,7 @@ static void find_marked(finder *f, uint32_t n) {
                                       .part = trm_instruction_frontend_attribute(i, "popnn_part"),
                                       .key = trm_instruction_frontend_attribute(i, "popnn_key")};
   trm_library_call_set(call_of(f, n), TRM_LIBRARY_MARKED);
+  call_of(f, n)->is_absorbed = is_known(f, n);
 }
 
 /* "maxPool5x5": the sizes of a window without the batch and the channels. */
@@ -172,7 +186,7 @@ static trm_status find_casts_for_norms(trm_library_finder *f, trm_error *error) 
 
 typedef struct norm {
   const char *op;
-  bool is_training;
+  bool is_training, reads_halves;
   uint32_t number;      /* of all its parts, from .1 on: the bridge numbers what it makes */
   const trm_shape *all; /* of its input */
   const char *key;
@@ -195,10 +209,12 @@ static void look_at_norms(const trm_library_finder *f, norm *norms, uint32_t mas
     norm *of = norm_of(norms, mask, at(f, n)->metadata.op_name);
     of->is_training |= is_statistics(at(f, n));
     const trm_shape *shape = &at(f, n)->shape;
-    if (trm_shape_is_array(shape) &&
-        (of->all == NULL || trm_shape_count(shape) > trm_shape_count(of->all))) {
-      of->all = shape;
-    }
+    of->reads_halves |=
+        at(f, n)->opcode == TRM_OP_CONVERT &&
+        (shape->dtype == TRM_F16 || at(f, operand(f, n, 0))->shape.dtype == TRM_F16);
+    if (!trm_shape_is_array(shape)) continue;
+    const int64_t more = of->all == NULL ? 1 : trm_shape_count(shape) - trm_shape_count(of->all);
+    if (more > 0 || (more == 0 && shape->rank > of->all->rank)) of->all = shape;
   }
 }
 
@@ -212,7 +228,8 @@ static trm_status state_norm(trm_library_finder *f, uint32_t n, norm *of, uint32
     of->number = 2 + counts[of->is_training]++;
     if (of->all != NULL) {
       char text[256];
-      of->key = trm_arena_format(f->texts, "%s", trm_shape_text(of->all, text, sizeof text));
+      of->key = trm_arena_format(f->texts, "%s%s", of->reads_halves ? "half " : "",
+                                 trm_shape_text(of->all, text, sizeof text));
       CHECK_MEMORY(of->key, "library calls");
     }
   }

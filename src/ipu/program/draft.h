@@ -94,6 +94,13 @@ typedef struct trm_word_count {
   uint32_t count;
 } trm_word_count;
 
+/* The name of the first of the layers of one word and key on an IPU. */
+typedef struct trm_named_layer {
+  const char *word, *key;
+  uint32_t ipu;
+  const char *name;
+} trm_named_layer;
+
 /* The parts of a draft. Each has an owner, which alone makes and grows it (entry.c begins and ends
  * all). Others may fill in an element that the owner has made for them. */
 
@@ -115,9 +122,10 @@ typedef struct trm_draft_sets {
                       numbers */
 } trm_draft_sets;
 
-/* phase_names.c: how often words occur in names. */
+/* phase_names.c: how often words occur in names, and the names of layers. */
 typedef struct trm_draft_names {
   VECTOR(trm_word_count) words;
+  VECTOR(trm_named_layer) layers;
 } trm_draft_names;
 
 /* values.c: variables and views. */
@@ -412,7 +420,7 @@ trm_status trm_program_add_compute_set(trm_program_draft *draft, const trm_phase
 trm_status trm_program_count_word(trm_program_draft *draft, const char *word, uint32_t *out_count,
                                   trm_error *error);
 trm_status trm_program_phase_name(trm_program_draft *draft, uint32_t source, const trm_phase *phase,
-                                  const char **out_name, trm_error *error);
+                                  uint32_t ipu, const char **out_name, trm_error *error);
 
 /* ---- totals.c --------------------------------------------------------------------------------- */
 

@@ -445,6 +445,7 @@ done:
   VECTOR_FREE(&draft->copies.preferences);
   VECTOR_FREE(&draft->walk.loops);
   VECTOR_FREE(&draft->names.words);
+  VECTOR_FREE(&draft->names.layers);
   trm_free(draft->sets.table);
   draft->sets.table = NULL;
   return status;

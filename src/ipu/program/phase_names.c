@@ -20,22 +20,35 @@ trm_status trm_program_count_word(trm_program_draft *draft, const char *word, ui
 /* The role's word with its number; the first one has no number. */
 static trm_status word_of(trm_program_draft *draft, const trm_tile_role *role,
                           const char **out_word, trm_error *error) {
-  trm_arena *arena = &draft->program->arena;
   *out_word = role->call.word;
   if (!role->call.is_plain && *role->number > 1) {
-    *out_word = trm_arena_format(arena, "%s.%" PRIu32, role->call.word, *role->number - 1);
-  }
-  if (role->call.part != NULL && *out_word != NULL) {
-    *out_word = trm_arena_format(arena, "%s/%s", *out_word, role->call.part);
+    *out_word =
+        trm_arena_format(&draft->program->arena, "%s.%" PRIu32, role->call.word, *role->number - 1);
   }
   CHECK_MEMORY(*out_word, "names");
+  return TRM_OK;
+}
+
+/* Equal layers of an IPU are calls of one function, which bears the name of the first. */
+static trm_status name_of_layer(trm_program_draft *draft, const trm_library_call *call,
+                                uint32_t ipu, const char **name, trm_error *error) {
+  for (size_t l = 0; l < draft->names.layers.count; ++l) {
+    const trm_named_layer *known = &draft->names.layers.items[l];
+    if (known->ipu == ipu && strcmp(known->key, call->key) == 0 &&
+        strcmp(known->word, call->word) == 0) {
+      *name = known->name;
+      return TRM_OK;
+    }
+  }
+  const trm_named_layer layer = {call->word, call->key, ipu, *name};
+  if (!VECTOR_PUSH(&draft->names.layers, layer)) FAIL_NO_MEMORY("names");
   return TRM_OK;
 }
 
 /* The name of a step from its TensorFlow op and HLO instruction, as the original writes it:
  * "dense/MatMul/dot.1". */
 static trm_status name_of_role(trm_program_draft *draft, const trm_program_source *s,
-                               const trm_phase *phase, const trm_tile_role *role,
+                               const trm_phase *phase, const trm_tile_role *role, uint32_t ipu,
                                const char **out_name, trm_error *error) {
   trm_arena *arena = &draft->program->arena;
   const trm_instruction *op = phase->of;
@@ -48,11 +61,19 @@ static trm_status name_of_role(trm_program_draft *draft, const trm_program_sourc
   if (has_word) TRY(word_of(draft, role, &hlo, error));
   *out_name = op_name[0] == '\0' ? hlo : trm_arena_format(arena, "%s/%s", op_name, hlo);
   CHECK_MEMORY(*out_name, "names");
+  if (!has_word) return TRM_OK;
+  if (role->call.key != NULL && draft->program->options.outlining) {
+    TRY(name_of_layer(draft, &role->call, ipu, out_name, error));
+  }
+  if (role->call.part != NULL) {
+    *out_name = trm_arena_format(arena, "%s/%s", *out_name, role->call.part);
+    CHECK_MEMORY(*out_name, "names");
+  }
   return TRM_OK;
 }
 
 trm_status trm_program_phase_name(trm_program_draft *draft, uint32_t source, const trm_phase *phase,
-                                  const char **out_name, trm_error *error) {
+                                  uint32_t ipu, const char **out_name, trm_error *error) {
   *out_name = phase->name;
   if (source == TRM_NO_INDEX) return TRM_OK;
   const trm_program_source *s = &draft->steps.sources.items[source];
@@ -61,7 +82,7 @@ trm_status trm_program_phase_name(trm_program_draft *draft, uint32_t source, con
     role = &draft->roles[s->computation][s->instruction];
   }
   const char *whose;
-  TRY(name_of_role(draft, s, phase, role, &whose, error));
+  TRY(name_of_role(draft, s, phase, role, ipu, &whose, error));
   if (phase->kind == TRM_PHASE_GLOBAL_EXCHANGE) {
     uint32_t count;
     TRY(trm_program_count_word(draft, phase->name, &count, error));

@@ -128,7 +128,7 @@ static trm_status add_temporary(trm_program_draft *draft, const trm_phase *phase
 static trm_status add_phase(trm_program_draft *draft, const trm_phase *phase, uint32_t source,
                             uint32_t ipu, uint32_t *out_step, trm_error *error) {
   const char *name;
-  TRY(trm_program_phase_name(draft, source, phase, &name, error));
+  TRY(trm_program_phase_name(draft, source, phase, ipu, &name, error));
   trm_program_step step = {.type = step_type(phase->kind),
                            .name = name,
                            .source = source,
@@ -230,7 +230,7 @@ trm_status trm_program_add_cost(trm_program_draft *draft, const trm_tile_cost *c
     if (repeats > 1) { /* phases with equal counts form one loop */
       const char *name;
       const trm_phase iterations = {.name = "Loop"};
-      TRY(trm_program_phase_name(draft, source, &iterations, &name, error));
+      TRY(trm_program_phase_name(draft, source, &iterations, ipu, &name, error));
       TRY(trm_program_open(draft, TRM_STEP_TYPE_REPEAT, name, source, (int32_t)ipu, &loop, error));
       draft->steps.all.items[loop].repeat_count = (uint64_t)repeats;
       if (cost->is_result_updated) {

@@ -3,7 +3,7 @@
 import tensorflow.compat.v1 as tf
 from program_parts import (
     compiled, convolution, descent, feed, on_ipu, ones, trained_calls, variable)
-from tensorflow.compiler.plugin.poplar.ops import gen_popnn_ops
+from tensorflow.compiler.plugin.poplar.ops import gen_popnn_ops, gen_poputil_ops
 from tensorflow.python import ipu
 
 # ---- non-linearities, elementwise ----
@@ -107,6 +107,17 @@ def gelu():
 
 def gelu_of_halves():
     return _gelu(tf.float16)
+
+
+def normalised_over_replicas():
+    return on_ipu(lambda x: gen_poputil_ops.ipu_replication_normalise(x) + x, feed(1, 4, 4, 2))
+
+
+def numbers_drawn():
+    with tf.device("/device:IPU:0"):
+        z = tf.get_variable("z1", [2, 4], initializer=tf.truncated_normal_initializer(),
+                            use_resource=True)
+    return z, {}
 
 
 # ---- reductions ----

@@ -1,10 +1,10 @@
 """Compute sets of small programs have the names that the original's tests ask for, and no others.
 
-tests/data/compute_sets.json says of each program (named_programs.py, layer_programs.py) which test
-of the original's builds a graph like it, and the patterns there: "all" (each compute set fits one,
-each fits one; but what every program may have, and what is `allowed`), "contain", "absent",
-"count". `said` has the original's pattern where ours is wider. Bytes and cycles
-(tests/data/profile_numbers.json) are compared in docs/fidelity.md.
+tests/data/compute_sets.json says of each program (named_programs.py, layer_programs.py,
+sized_programs.py) which test of the original's builds a graph like it, and the patterns there:
+"all" (each compute set fits one, each fits one; but what every program may have, and what is
+`allowed`), "contain", "absent", "count". `said` has the original's pattern where ours is wider.
+Bytes and cycles (tests/data/profile_numbers.json) are compared in docs/fidelity.md.
 """
 
 import json
@@ -13,6 +13,7 @@ import pathlib
 import layer_programs
 import named_programs
 import pytest
+import sized_programs
 import tensorflow.compat.v1 as tf
 from program_parts import run
 from tensorflow.python.framework import test_util
@@ -40,9 +41,10 @@ def one_ipu_afterwards():
 def test_names(case):
     with tf.Graph().as_default():
         name = case["program"]
-        program = getattr(named_programs, name, None) or getattr(layer_programs, name)
+        program = next(getattr(one, name) for one in (named_programs, layer_programs,
+                                                      sized_programs) if hasattr(one, name))
         report = run(program, case.get("tiles", 0), ipus=case.get("ipus", 1),
-                     options=case.get("options"))
+                     initialize=case.get("initialize", False), options=case.get("options"))
     test = Case()
     if "all" in case:
         allowed = case.get("allowed", [])

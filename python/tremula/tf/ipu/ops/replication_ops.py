@@ -3,7 +3,7 @@
 import tensorflow.compat.v1 as tf
 
 from tremula.tf.inner import graphs
-from tremula.tf.ipu.ops import _collectives
+from tremula.tf.ipu.ops import _building, _collectives
 
 
 def replication_index(name=None):
@@ -22,5 +22,8 @@ def replication_normalise(x, name=None):
     """`x`, of any shape and a floating-point type, times the inverse of the number of replicas: a
     tensor like x. Raises TypeError for what cannot be made a tensor."""
     x = tf.convert_to_tensor(x)
-    inverse = tf.math.reciprocal(tf.cast(_collectives.factor(), tf.float32))
-    return tf.multiply(x, tf.cast(inverse, x.dtype), name=name or "IpuReplicationNormalise")
+    with tf.name_scope(name or "IpuReplicationNormalise") as scope, \
+            _building.layer(scope, "replication-normalise", None), \
+            _building.part("replication_normalise"):
+        inverse = tf.math.reciprocal(tf.cast(_collectives.factor(), tf.float32))
+        return tf.multiply(x, tf.cast(inverse, x.dtype), name=scope)
