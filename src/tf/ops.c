@@ -329,8 +329,8 @@ static const op_spec OPS[] = {
      .inputs = {"operands: T"},
      .outputs = {"results: result_dtypes"},
      IN_PROGRAMS_ONLY},
-    /* Ops that programs look for by the original's names (op_types.py): as XlaCustomCallV2, While
-     * and AssignAddVariableOp, which they are in a unit. */
+    /* Ops that programs look for by the original's names (op_types.py): as XlaCustomCallV2, While,
+     * AssignAddVariableOp and IdentityN, which they are in a unit. */
     {.name = "IpuDropoutWithSeedAndReference",
      .attributes = {"call_target_name: string", "backend_config: string", "has_side_effect: bool",
                     "operand_dtypes: list(type) >= 0", "result_dtypes: list(type) >= 0",
@@ -349,6 +349,13 @@ static const op_spec OPS[] = {
     {.name = "GradientAccumulatorAddWithScale",
      .attributes = {"dtype: type"},
      .inputs = {"resource: resource", "value: dtype"},
+     IN_PROGRAMS_ONLY},
+    {.name = "MultiConv",
+     .attributes = {"Tin: list(type) >= 0", "Tout: list(type) >= 0",
+                    "output_shapes: list(shape) >= 0", "option_flags: string"},
+     .inputs = {"inputs: Tin"},
+     .outputs = {"output: Tout"},
+     .is_pure = true,
      IN_PROGRAMS_ONLY},
     {.name = "IpuRefuse", /* fails with the message and the status code */
      .attributes = {"message: string", "code: int"},

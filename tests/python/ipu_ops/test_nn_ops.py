@@ -6,6 +6,8 @@ import re
 import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
+from google.protobuf import json_format
+from tensorflow.compiler.plugin.poplar.driver.option_flag_pb2 import PoplarOptionFlags
 from tensorflow.python import ipu
 from tensorflow.python.ipu.ops import nn_ops
 
@@ -99,8 +101,15 @@ def test_multi_conv(run, random):
 
     def both(x, y, w):
         first, second = marked(x, y, w)
-        assert "perConvReservedTiles" in str(first.op.node_def.attr["_XlaFrontendAttributes"].s)
-        return [first, second, *plain(x, y, w), tf.gradients([first, second], w)[0]]
+        assert first.op.type == "MultiConv" and second.op is first.op
+        flags = json_format.Parse(first.op.get_attr("option_flags"), PoplarOptionFlags()).flags
+        assert [(one.option, one.value) for one in flags] == [("perConvReservedTiles", "50")]
+        assert first.op.get_attr("Tout") == [tf.float32] * 2 and first.shape == [1, 5, 5, 3]
+        gradient = tf.gradients([first, second], w)[0]
+        made = [one for one in gradient.graph.get_operations() if one.type == "MultiConv"]
+        assert [one.get_attr("option_flags") for one in made] == [
+            first.op.get_attr("option_flags")] * 2
+        return [first, second, *plain(x, y, w), gradient]
 
     values = random(1, 5, 5, 2), random(1, 4, 4, 2), random(3, 3, 2, 3)
     first, second, third, fourth, dw = run(both, *values)

@@ -96,9 +96,8 @@ def test_types_of_operations(on_ipu):
     on_ipu(network)
     pipeline, = built
     assert pipeline.type == "Pipeline"
-    inside = [one for graph in graphs.function_graphs(pipeline.graph).values()
-              for one in graph.get_operations()]
-    assert pipeline.get_attr("to_apply").name in graphs.function_graphs(pipeline.graph)
+    mini_batch = graphs.function_graphs(pipeline.graph)[pipeline.get_attr("to_apply").name]
+    inside = mini_batch.get_operations()
     assert sum(one.type == "IpuDropoutWithSeedAndReference" for one in inside) == 2
     added, = (one for one in inside if one.type == "GradientAccumulatorAddWithScale")
     assert added.inputs[1].op.type == "AddN"

@@ -88,8 +88,9 @@ def apply_op(op, name=None, **arguments):
 @contextlib.contextmanager
 def of_type(op_type, made_of, to_apply):
     """Makes operations of the types `made_of` that are added to the default graph in this block
-    ones of `op_type`, which has the same attributes and, as "to_apply", the function `to_apply`
-    again. Gives a list of them."""
+    ones of `op_type`, which has the same attributes and, as "to_apply", the function whose name
+    to_apply() gives. Gives a list of them."""
+    from tensorflow.core.framework import attr_value_pb2
     from tensorflow.python.framework import ops
     graph = ops.get_default_graph()
     create, made = graph._create_op_internal, []
@@ -97,8 +98,10 @@ def of_type(op_type, made_of, to_apply):
     def create_of_type(asked, inputs, *arguments, attrs=None, op_def=None, **keywords):
         if asked not in made_of:
             return create(asked, inputs, *arguments, attrs=attrs, op_def=op_def, **keywords)
+        function = attr_value_pb2.AttrValue()
+        function.func.name = to_apply()
         made.append(create(op_type, inputs, *arguments,
-                           attrs={**attrs, "to_apply": attrs[to_apply]}, **keywords))
+                           attrs={**attrs, "to_apply": function}, **keywords))
         return made[-1]
 
     graph._create_op_internal = create_of_type

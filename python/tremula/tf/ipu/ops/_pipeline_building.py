@@ -18,6 +18,9 @@ STAGE_ATTRIBUTE = "pipeline_stage"    # the number of the stage, from 0
 PHASE_ATTRIBUTE = "pipeline_phase"    # "backward", "update"; forward otherwise
 
 
+_LOOPS = ("While", "StatelessWhile")
+
+
 def build(pipeline, inputs):
     """The operation that runs a Pipeline. Raises RuntimeError outside of a computation."""
     if tracing.current() is None:
@@ -33,12 +36,14 @@ def build(pipeline, inputs):
         with _unmarked():
             batches = loops.repeat(pipeline.count * pipeline.serialization, mini_batch, [],
                                    pipeline.infeed)
+            parts.function = next(one.get_attr("body").name for one in reversed(
+                tf.get_default_graph().get_operations()) if one.type in _LOOPS)
             with tf.control_dependencies([batches]):
                 return parts.finish()
 
     with tf.control_dependencies(checks), tf.name_scope(pipeline.name), \
             scopes.frontend_attribute(PIPELINE_ATTRIBUTE, pipeline.describe()), \
-            graphs.of_type(op_types.PIPELINE, ("While", "StatelessWhile"), "body") as made:
+            graphs.of_type(op_types.PIPELINE, _LOOPS, lambda: parts.function) as made:
         loops.repeat(pipeline.repeat_count, update, [])
         return made[0]
 
@@ -63,6 +68,7 @@ class _Parts:
         self.pipeline = pipeline
         self._grads_and_vars, self._sums = [], []
         self._body = None  # the graph of a mini-batch
+        self.function = None  # its name
         self._optimizer = None
         self._outfed, self._outfed_sums = None, []
         self._captured = {}  # tag: Accumulators of the gradients that layers have captured

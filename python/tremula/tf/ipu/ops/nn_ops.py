@@ -74,6 +74,8 @@ def multi_conv(func=None, options=None):
                     multi_conv=(scope or "multi_conv").rstrip("/"),
                     multi_conv_options=json.dumps(chosen) if chosen else None):
                 result = inner(*arguments)
+                if _building.in_program():
+                    result = nn_ops_grad.multi_conv(result, chosen)
             if graph is not None:
                 _check_independent(graph.get_operations()[first:])
             return result

@@ -1,13 +1,17 @@
-"""Activations and their gradients, which need the input only.
+"""Activations and their gradients, which need the input only, and multi_conv's operation.
 
-Each is computed in float32 and rounded once: the powers in their gradients overflow in float16.
+An activation is computed in float32 and rounded once: the powers in their gradients overflow in
+float16.
 """
 
+import json
 import math
 
 import tensorflow.compat.v1 as tf
 
+from tremula.tf.inner import graphs
 from tremula.tf.ipu.ops import _building
+from tremula.tf.runtime.nodes import op_types
 
 _SQRT_2_OVER_PI = math.sqrt(2.0 / math.pi)
 _CUBIC = 0.044715
@@ -69,3 +73,33 @@ swish = activation("IpuSwish", lambda x: x * tf.sigmoid(x), _swish_grad)
 hard_sigmoid = activation(
     "IpuHardSigmoid", lambda x: tf.clip_by_value(0.2 * x + 0.5, 0.0, 1.0),
     lambda x: tf.where_v2(tf.abs(x) <= 2.5, 0.2, 0.0))
+
+
+# ---- The results of convolutions that run at the same time ----
+
+def multi_conv(results, options):
+    """`results`, a structure of tensors, out of an operation that holds the options as JSON of a
+    PoplarOptionFlags. Their gradients go through another one."""
+    flags = [{"option": str(option), "value": str(value)} for option, value in options.items()]
+    tensors = [one for one in tf.nest.flatten(results) if tf.is_tensor(one)]
+    made = iter(_multi_conv(tensors, json.dumps({"flags": flags}) if flags else "{}"))
+    return tf.nest.map_structure(lambda one: next(made) if tf.is_tensor(one) else one, results)
+
+
+def _multi_conv(tensors, flags):
+    operation = graphs.apply_op(
+        op_types.MULTI_CONV, name="MultiConv", inputs=tensors, option_flags=flags,
+        Tout=[one.dtype for one in tensors], output_shapes=[one.shape for one in tensors])
+    for result, tensor in zip(operation.outputs, tensors):
+        result.set_shape(tensor.shape)
+    graphs.record(operation)
+    return operation.outputs
+
+
+@tf.RegisterGradient(op_types.MULTI_CONV)
+def _multi_conv_grad(op, *gradients):
+    given = [tf.convert_to_tensor(one) for one in gradients if one is not None]
+    if not given:
+        return gradients
+    made = iter(_multi_conv(given, op.get_attr("option_flags")))
+    return [None if one is None else next(made) for one in gradients]

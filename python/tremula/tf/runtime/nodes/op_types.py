@@ -4,9 +4,10 @@ Each is an op of ours (src/tf/ops.c) with the inputs and attributes of the op of
 which it is lowered: so only its name changes before that.
 """
 
-PIPELINE, DROPOUT, ACCUMULATE = ("Pipeline", "IpuDropoutWithSeedAndReference",
-                                 "GradientAccumulatorAddWithScale")
-_LOWERED = {PIPELINE: "While", DROPOUT: "XlaCustomCallV2", ACCUMULATE: "AssignAddVariableOp"}
+PIPELINE, DROPOUT, ACCUMULATE, MULTI_CONV = (
+    "Pipeline", "IpuDropoutWithSeedAndReference", "GradientAccumulatorAddWithScale", "MultiConv")
+_LOWERED = {PIPELINE: "While", DROPOUT: "XlaCustomCallV2", ACCUMULATE: "AssignAddVariableOp",
+            MULTI_CONV: "IdentityN"}
 
 
 def lowered(op_type):
@@ -19,4 +20,8 @@ def lower(nodes):
     for node in nodes:
         if node.op == PIPELINE:
             del node.attr["to_apply"]  # the body again
+        elif node.op == MULTI_CONV:
+            node.attr["T"].CopyFrom(node.attr["Tout"])
+            for attribute in ("Tin", "Tout", "output_shapes", "option_flags"):
+                del node.attr[attribute]
         node.op = lowered(node.op)
