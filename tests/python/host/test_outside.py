@@ -185,6 +185,33 @@ def test_variables_of_the_cpu(threads):
         assert other.run(result, {x: 1}) == 2  # each session has its own
 
 
+def test_a_trace_has_the_operations_of_the_host():
+    """Once for each time that the program calls them, beside those of the run itself."""
+    with tf.device("cpu"):
+        counter = tf.get_variable("counter", [], initializer=tf.zeros_initializer(),
+                                  use_resource=True)
+
+    def body(x):
+        with outside():
+            with tf.control_dependencies([counter.assign_add(x, name="count")]):
+                return counter.read_value()
+
+    result = compiled(lambda: ipu.loops.repeat(3, body, [1.]))
+    metadata = tf.RunMetadata()
+    with tf.Session() as session:
+        session.run(counter.initializer)
+        options = tf.RunOptions(trace_level=tf.RunOptions.FULL_TRACE)
+        assert session.run(result, options=options, run_metadata=metadata) == [4]
+        plain = tf.RunMetadata()
+        session.run(result, run_metadata=plain)
+    assert not plain.HasField("step_stats")
+    nodes = {one.device.rpartition("/")[2]: [node.node_name for node in one.node_stats]
+             for one in metadata.step_stats.dev_stats}
+    assert len(nodes) == len(metadata.step_stats.dev_stats)
+    assert sum(name.endswith("/count") for name in nodes["device:CPU:0"]) == 3
+    assert any("ipu_launch" in name for name in nodes["device:IPU:0"])
+
+
 def test_lookup_table():
     with tf.device("cpu"):
         table = tf.lookup.StaticHashTable(tf.lookup.KeyValueTensorInitializer(

@@ -5,8 +5,9 @@ from tremula.tf.inner.patches.wrapping import wrap
 # The methods of BaseSession, and of its callables, that wrap_session() takes: {name: attribute}.
 _SESSION_METHODS = {
     "create": "__init__", "close": "close", "extend": "_extend_graph", "run": "_do_run",
-    "call": "_call_tf_sessionrun", "call_partial": "_call_tf_sessionprun",
-    "set_up_partial_run": "partial_run_setup", "make_callable": "make_callable",
+    "traced": "run", "call": "_call_tf_sessionrun",
+    "call_partial": "_call_tf_sessionprun", "set_up_partial_run": "partial_run_setup",
+    "make_callable": "make_callable",
     "make_callable_from_options": "_make_callable_from_options",
 }
 _CALLABLE_METHODS = {"create_callable": "__init__", "call_callable": "__call__"}

@@ -101,12 +101,20 @@ class HostFunction:
         import tensorflow.compat.v1 as tf
         session = _session_of(self._session_graph(), self.name)
         # In this thread: the program may have taken the only other one.
-        options = tf.RunOptions(inter_op_thread_pool=-1)
+        options, metadata = tf.RunOptions(inter_op_thread_pool=-1), None
+        if session in _traces:
+            options.trace_level = options.SOFTWARE_TRACE  # one run at a time has the hardware's
+            metadata = tf.RunMetadata()
+            _traces[session].append(metadata)
         feeds = dict(zip(self._session_feeds, values))
+
+        def run():
+            return session.run(self._session_fetches, feeds, options, metadata)[0]
+
         if self._talk:
             options.experimental.collective_graph_key = self._talk
-            return _talk_in_session(session, self._session_fetches, feeds, options)[0]
-        return session.run(self._session_fetches, feeds, options=options)[0]
+            return _talk_in_session(session, run)
+        return run()
 
     def _run_eagerly(self, values):
         import tensorflow as tf
@@ -155,20 +163,20 @@ def _talk(graph_def):
 _talks = {}  # queue: the session whose answer comes there
 
 
-def _talk_in_session(session, fetches, feeds, options):
-    """session.run() in a thread that can be abandoned: TensorFlow does not end a collective that
-    waits for a process that has died."""
+def _talk_in_session(session, run):
+    """run(), a run of the session, in a thread that can be abandoned: TensorFlow does not end a
+    collective that waits for a process that has died."""
     answers = queue.SimpleQueue()
 
-    def run():
+    def answer():
         try:
-            answers.put((session.run(fetches, feeds, options=options), None))
+            answers.put((run(), None))
         except Exception as error:  # pylint: disable=broad-except
             answers.put((None, error))
 
     _talks[answers] = session
     try:
-        threading.Thread(target=run, daemon=True).start()
+        threading.Thread(target=answer, daemon=True).start()
         results, error = answers.get()
     finally:
         del _talks[answers]
@@ -191,11 +199,12 @@ def end_talks(session, error):
 _numbers = weakref.WeakKeyDictionary()  # session -> its number, from 1 on
 _last_number = [0]
 _running = []  # sessions, once for each run that is going on
+_traces = {}  # session whose run is traced: [RunMetadata of the runs that its programs make]
 
 
 def _watch_sessions():
     """Numbers the sessions, and keeps track of those that exist and of those that run."""
-    patches.wrap_session(create=_known, run=_noted)
+    patches.wrap_session(create=_known, run=_noted, traced=_traced)
 
 
 def _known(create):
@@ -217,6 +226,33 @@ def _noted(run):
             with _lock:
                 _running.remove(self)
     return run_noted
+
+
+def _traced(run):
+    def run_traced(self, fetches, feed_dict=None, options=None, run_metadata=None):
+        is_traced = options is not None and run_metadata is not None and options.trace_level
+        if not is_traced or self in _traces:
+            return run(self, fetches, feed_dict, options, run_metadata)
+        _traces[self] = []
+        try:
+            results = run(self, fetches, feed_dict, options, run_metadata)
+        finally:
+            found = _traces.pop(self)
+        for one in found:
+            _add_nodes(run_metadata.step_stats, one.step_stats)
+        return results
+    return run_traced
+
+
+def _add_nodes(stats, more):
+    """Adds the nodes of StepStats to those of the same device."""
+    devices = {one.device: one for one in stats.dev_stats}
+    for one in more.dev_stats:
+        if one.device in devices:
+            devices[one.device].node_stats.extend(one.node_stats)
+        else:
+            devices[one.device] = stats.dev_stats.add()
+            devices[one.device].CopyFrom(one)
 
 
 def number_of(session):
