@@ -5,7 +5,7 @@ import functools
 import os
 
 from pva import lowered
-from pva.programs import ComputeSet, Program, Vertex
+from pva.programs import ComputeSet, Program, Vertex, switch_over
 
 
 class Target:
@@ -306,8 +306,15 @@ class CompilationReport:
 
     @property
     def programs(self):
-        """All programs in order; the first is the whole run."""
-        return self.all_programs
+        """All programs in order; the first is the whole run. The last is the switch of the engine
+        over what the host can run."""
+        return [*self.all_programs, self._switch]
+
+    @functools.cached_property
+    def _switch(self):
+        weights = self._database.rows(
+            "variables", "SELECT id FROM variables WHERE is_input AND is_weight LIMIT 1")
+        return switch_over(self, self.all_programs[0], bool(list(weights)))
 
     @functools.cached_property
     def computeSets(self):

@@ -183,23 +183,43 @@ class Program:
         return f"<Program {self._id} {self.type.name} {self.name}>"
 
 
-class HostWork(Program):
+class _OfEngine(Program):
+    """What belongs to the engine and is in no table of the profile."""
+
+    def __init__(self, compilation, index, name, kind, children=()):
+        super().__init__(compilation, {
+            "id": index, "name": name, "type": kind, "end": 0, "source": -1, "compute_set": -1,
+            "ipu": -1, "stage": -1, "cycles": 0, "sync_cycles": 0, "cycles_mean": 0.,
+            "active_tiles": 0, "repeat_count": 1, "executions": 1, "flops": 0, "bytes_in": 0,
+            "bytes_out": 0, "code_bytes": 0, "tile_cycles": 0, "code_by_tile": 0})
+        self._children = list(children)
+
+    @property
+    def children(self):
+        return self._children
+
+
+class HostWork(_OfEngine):
     """What the trace shows before a run though the program does not do it: the IPU waits until the
     host has the next run, or is loaded with the program after it has run another one."""
 
     _NAMES = {-1: ("WaitForHost", "StreamCopyBegin"), -2: ("LoadExecutable", "StreamCopyMid")}
 
     def __init__(self, compilation, index):
-        name, kind = self._NAMES[index]
-        super().__init__(compilation, {
-            "id": index, "name": name, "type": kind, "end": 0, "source": -1, "compute_set": -1,
-            "ipu": -1, "stage": -1, "cycles": 0, "sync_cycles": 0, "cycles_mean": 0.,
-            "active_tiles": 0, "repeat_count": 1, "executions": 1, "flops": 0, "bytes_in": 0,
-            "bytes_out": 0, "code_bytes": 0, "tile_cycles": 0, "code_by_tile": 0})
+        super().__init__(compilation, index, *self._NAMES[index])
 
-    @property
-    def children(self):
-        return []
+
+def switch_over(compilation, main, has_weights):
+    """The program by which the host chooses what an engine runs: 0 sends the weights to the IPU,
+    1 is the main program, 2 sends the weights back. All weights are one copy."""
+    def copies(index, name):
+        kinds = ("StreamCopyBegin", "StreamCopyMid", "StreamCopyEnd") if has_weights else ()
+        return _OfEngine(compilation, index, name, "Sequence", [
+            _OfEngine(compilation, index - 1 - i, f"{name}/{kind}", kind)
+            for i, kind in enumerate(kinds)])
+
+    return _OfEngine(compilation, -3, "switchControl", "OnEveryTileSwitch", [
+        copies(-4, "DownloadWeights"), main, copies(-8, "UploadWeights")])
 
 
 class ProgramVisitor:

@@ -37,6 +37,25 @@ def test_compilation(report):
     assert sum(child.cycles for child in root.children) == root.cycles
 
 
+def test_the_host_chooses_what_runs(report):
+    """The main program is the second choice; weights are sent to the IPU by the first."""
+    switch, = (one for one in report.compilation.programs
+               if one.type == pva.Program.Type.OnEveryTileSwitch)
+    download, main, upload = switch.children
+    assert main is report.compilation.programs[0]
+    for one in download, upload:
+        assert [child.type.name for child in one.children] == [
+            "StreamCopyBegin", "StreamCopyMid", "StreamCopyEnd"]
+    seen = []
+
+    class Visitor(pva.ProgramVisitor):
+        def visitOnEveryTileSwitch(self, program):
+            seen.extend(program.children)
+
+    Visitor().visit(switch)
+    assert seen == [download, main, upload]
+
+
 def test_liveness_and_variables(report):
     compilation = report.compilation
     peak = max(one.notAlwaysLiveMemory.bytes for one in compilation.livenessProgramSteps)
