@@ -116,7 +116,15 @@ trm_status trm_expand_stochastic_convert(trm_edit *edit, trm_index index, trm_er
   const trm_dtype to = convert.shape.dtype;
   const bool is_integer = to == TRM_S8 || to == TRM_S16 || to == TRM_S32 || to == TRM_U8 ||
                           to == TRM_U16 || to == TRM_U32;
-  if ((from != TRM_F16 && from != TRM_BF16 && from != TRM_F32) || !is_integer) return TRM_OK;
+  if ((from != TRM_F16 && from != TRM_BF16 && from != TRM_F32) || !is_integer) {
+    char text[256];
+    FAIL(
+        UNIMPLEMENTED,
+        "no kernel computes %s: stochastic-convert makes integers of up to 32 bits of f16, bf16 or "
+        "f32, not %s of %s; convert rounds to the nearest",
+        trm_instruction_text(edit->module, &convert, text, sizeof text), trm_dtype_name(to),
+        trm_dtype_name(from));
+  }
   trm_maker maker = {.edit = edit, .like = index, .error = error}, *m = &maker;
   const int bits = trm_dtype_bits(to);
   const bool is_signed = trm_dtype_kind(to) == TRM_KIND_SIGNED;

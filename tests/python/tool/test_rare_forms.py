@@ -224,6 +224,10 @@ ENTRY main {{
     wanted = np.clip(np.copysign(size, x), limits.min, limits.max)
     np.testing.assert_array_equal(got, wanted.astype(np.int64).astype(kind))
     assert abs(got[:4000].mean() - 2.25) < 0.05
+    tool.write("half.hlo", "HloModule h\nENTRY e {\n  x = f32[2] parameter(0)\n"
+               "  b = u32[2] parameter(1)\n  ROOT r = f16[2] stochastic-convert(x, b)\n}\n")
+    message = tool.fails("compile", "half.hlo", "-o", "half.poplar_exec")
+    assert "not f16 of f32; convert rounds to the nearest" in message
 
 
 def test_maps_are_elementwise(tool):
