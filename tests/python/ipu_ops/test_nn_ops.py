@@ -124,6 +124,22 @@ def test_multi_conv(run, random):
         nn_ops.multi_conv(options="banana")(lambda x: x)(tf.zeros([1]))
 
 
+def test_multi_conv_on_a_tape(run):
+    @nn_ops.multi_conv(options={"planType": "parallel"})
+    def both(x, w):
+        return tf.nn.conv2d(x, w, 1, "SAME"), tf.nn.conv2d(2 * x, w, 1, "SAME")
+
+    def gradient(x, w):
+        with tf.GradientTape() as tape:
+            tape.watch(w)
+            first, second = both(x, w)
+            loss = tf.reduce_sum(first) + tf.reduce_sum(second)
+        return tape.gradient(loss, w)
+
+    dw, = run(gradient, np.ones([1, 2, 2, 4], "f"), np.ones([1, 1, 4, 2], "f"))
+    np.testing.assert_array_equal(dw, np.full([1, 1, 4, 2], 12.))
+
+
 def test_multi_conv_with_an_option_that_there_is_not(on_ipu, session):
     @nn_ops.multi_conv(options={"cycleBackOff": "0.2", "invalidFlag": "1"})
     def convolutions(x):

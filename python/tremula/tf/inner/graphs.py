@@ -111,11 +111,13 @@ def of_type(op_type, made_of, to_apply):
         del graph._create_op_internal
 
 
-def record(operation):
-    """Tells gradient tapes of a node that apply_op() has added and whose op has a gradient."""
+def record(operation, **attributes):
+    """Tells gradient tapes of a node that apply_op() has added and whose op has a gradient, which
+    may ask for these attributes."""
     from tensorflow.python.eager import execute
     if execute.must_record_gradient():
-        execute.record_gradient(operation.type, list(operation.inputs), (), operation.outputs)
+        flat = tuple(part for one in attributes.items() for part in one)
+        execute.record_gradient(operation.type, list(operation.inputs), flat, operation.outputs)
 
 
 def lift(tensor, to_graph):

@@ -92,7 +92,7 @@ def _multi_conv(tensors, flags):
         Tout=[one.dtype for one in tensors], output_shapes=[one.shape for one in tensors])
     for result, tensor in zip(operation.outputs, tensors):
         result.set_shape(tensor.shape)
-    graphs.record(operation)
+    graphs.record(operation, option_flags=flags)
     return operation.outputs
 
 
