@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Pictures of the analyser's views, as docs/analyser.md shows them.
 
-    python scripts/analyser_pictures.py OUTPUT DIR [DIR2] [--view NAME=LINK]... [--dark]
+    python scripts/analyser_pictures.py OUTPUT DIR... [--view NAME=LINK]... [--dark]
 
-Makes a page of one or two profiles, opens it in Debian's chromium, and writes OUTPUT/NAME.png for
+Makes a page of profiles, opens it in Debian's chromium, and writes OUTPUT/NAME.png for
 each view. LINK is what follows '#' in the page's address. Without --view: every view by its name.
 Needs playwright and chromium, which `make test` installs.
 """

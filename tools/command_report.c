@@ -7,14 +7,15 @@
 
 static void print_help(void) {
   printf(
-      "usage: tremula report DIR [DIR2] [--json | --html OUT [--with-source] [FILE.pvti ...]]\n"
+      "usage: tremula report DIR [DIR2 ...] [--json | --html OUT [--with-source] [FILE.pvti ...]]\n"
       "                      [--options]\n\n"
       "Prints a profile: memory, cycles, and the ops that take most; with DIR2, the two compared\n"
       "op by op. A profile is a directory tf_report__... or its profile.pop. Programs write one\n"
       "with POPLAR_ENGINE_OPTIONS='{\"autoReport.all\":\"true\"}'.\n\n"
       "  --json           as JSON\n"
       "  --html OUT       as a page of the analyser with the profiles inside, to open in a browser\n"
-      "                   or to send (needs Python), and the host's timelines FILE.pvti over it\n"
+      "                   or to send (needs Python), and the host's timelines FILE.pvti over it;\n"
+      "                   also of all instances of a program\n"
       "  --with-source    of --html: with the texts of the Python files that the profile names\n"
       "  --options        list the known engine options instead, and which have an effect\n");
 }
@@ -71,7 +72,9 @@ int command_report(int argc, char **argv) {
   }
   const int count = argc - optind;
   const int profiles = count_profiles(argv + optind);
-  if (count < 1 || profiles > 2) return complain_usage("report", "name one or two profiles");
+  if (count < 1 || (profiles > 2 && page == NULL)) {
+    return complain_usage("report", "name one or two profiles");
+  }
   if (page == NULL && profiles != count) {
     return complain_usage("report",
                           "a timeline (.pvti) is for --html OUT; tremula trace prints it");

@@ -6,10 +6,11 @@
 
 static void print_help(void) {
   printf(
-      "usage: tremula view DIR [DIR2] [FILE.pvti ...] [--port N] [--open]\n\n"
-      "Shows a profile, or two side by side, in the browser: prints the address of a page that only\n"
-      "this machine can reach, until Ctrl-C. Timelines of the host (PVTI_OPTIONS) become lanes above\n"
-      "the IPU's; those of the same process beside a profile are found. Needs Python.\n\n"
+      "usage: tremula view DIR [DIR2 ...] [FILE.pvti ...] [--port N] [--open]\n\n"
+      "Shows a profile, two side by side, or those of all instances of a program, in the browser:\n"
+      "prints the address of a page that only this machine can reach, until Ctrl-C. Timelines\n"
+      "of the host (PVTI_OPTIONS) become lanes above the IPU's; those of the same process beside a\n"
+      "profile are found. Needs Python.\n\n"
       "  --port N    this port instead of a free one\n"
       "  --open      open the browser too\n\n"
       "For profiles on a remote machine, choose a port there and forward it:\n"
@@ -42,9 +43,7 @@ int command_view(int argc, char **argv) {
       return complain_usage("view", "--port wants a number from 1 to 65535, not '%s'", port);
     }
   }
-  if (argc == optind || count_profiles(argv + optind) > 2) {
-    return complain_usage("view", "name one or two profiles");
-  }
+  if (argc == optind) return complain_usage("view", "name one or two profiles");
   trm_error error = {0};
   string_list list = {0};
   bool fits = string_list_add(&list, "serve") && string_list_add(&list, "--port") &&

@@ -8,6 +8,7 @@ import { makePalette } from "./base/palette.js";
 import { operationsIn } from "./views/programs.js";
 import { hostPage } from "./views/host.js";
 import { reportList, welcome } from "./views/welcome.js";
+import { areInstances, instanceMenu } from "./views/instances.js";
 import { VIEWS } from "./views/all.js";
 
 const MOST_COMMANDS = 20000; // operations in the palette: those with most cycles
@@ -45,7 +46,7 @@ function commands() {
     ...views,
     say("Find in this view", "/", find),
     say("Clear what is chosen", "Esc", clear),
-    say("Swap the two reports", "c", swap),
+    say("The other report, or the next instance's", "c", swap),
     say("Up a level (fold, or a scope outwards)", "[", () => viewKeys["["]?.()),
     say("Down a level (open, or a scope inwards)", "]", () => viewKeys["]"]?.()),
     say("Fit what is chosen into the chart", "f", () => viewKeys.f?.()),
@@ -89,7 +90,7 @@ function clear() {
 
 function swap() {
   if (app.reports.length < 2) return;
-  app.state.set({ r: app.report === 0 ? "b" : null });
+  app.state.set({ r: app.keyOf((app.report + 1) % app.reports.length) });
 }
 
 function copyChosen() {
@@ -136,7 +137,8 @@ function drawFrame() {
   const choice =
     app.reports.length < 2
       ? null
-      : h(
+      : (instanceMenu(app) ??
+        h(
           "span.bar",
           ["A", "B"].map((letter, i) =>
             h(
@@ -145,12 +147,12 @@ function drawFrame() {
                 "aria-pressed": String(app.report === i),
                 title: names[i],
                 "data-focus": `report-${letter}`,
-                onclick: () => app.state.set({ r: i === 0 ? null : "b" }),
+                onclick: () => app.state.set({ r: app.keyOf(i) }),
               },
               `Report ${letter}`,
             ),
           ),
-        );
+        ));
   const unit = (/** @type {string} */ name, /** @type {string} */ label, /** @type {string[][]} */ values) =>
     h(
       "select",
@@ -262,14 +264,18 @@ document.addEventListener("keydown", (event) => {
   act();
 });
 
-/** Opens reports into the page. @param {import("./base/opening.js").Folder[]} folders */
+/** Opens reports into the page: one, two, or those of instances of one program. Of others it shows a list.
+ * @param {import("./base/opening.js").Folder[]} folders */
 async function open(folders) {
   app.client.forget();
   app.reports = [];
   const overviews = [];
-  for (const [i, folder] of folders.slice(0, 2).entries()) {
+  for (const [i, folder] of folders.entries()) {
     overviews.push(await app.client.send(i, "open", [{ name: folder.name, files: folder.files }]));
+    if (folders.length > Math.max(2, overviews[0].meta.num_instances ?? 0)) break;
   }
+  if (folders.length > 2 && (overviews.length < folders.length || !areInstances(overviews)))
+    return main.replaceChildren(await reportList(app, folders, (some) => choose(some)));
   app.reports = overviews;
   nav.hidden = false;
   await draw();
@@ -292,8 +298,7 @@ async function choose(folders, timelines = []) {
     return;
   }
   try {
-    if (folders.length <= 2) await open(folders);
-    else main.replaceChildren(await reportList(app, folders, (some) => choose(some)));
+    await open(folders);
   } catch (error) {
     start(message(error));
   }

@@ -1,7 +1,7 @@
 """The analyser: one page with a profile inside, a server of the loopback, a cell of a notebook.
 
-    python -m tremula.tool.view page DIR [DIR2] [FILE.pvti ...] --output OUT.html [--with-source]
-    python -m tremula.tool.view serve DIR [DIR2] [FILE.pvti ...] [--port N] [--open]
+    python -m tremula.tool.view page DIR... [FILE.pvti ...] --output OUT.html [--with-source]
+    python -m tremula.tool.view serve DIR... [FILE.pvti ...] [--port N] [--open]
 
 `tremula report --html` and `tremula view` start these. All three show web/ (docs/analyser.md).
 """
@@ -61,13 +61,24 @@ def profile_files(path):
     return found
 
 
+def _are_instances(folders):
+    """Whether the profiles are of different instances of one program (web/src/views/instances.js).
+    """
+    found = []
+    for folder in folders:
+        meta = dict(_rows(profile_files(folder)["profile.pop"], "SELECT key, value FROM meta"))
+        found.append((meta.get("module"), meta.get("num_instances"), meta.get("instance")))
+    return len({one[:2] for one in found}) == 1 and len(set(found)) == len(found)
+
+
 def split(given):
     """The profiles and the timelines (.pvti) among paths: those given, and those that a profile's
     folder has, or the folder above from the same process. Raises Complaint."""
     folders = [path for path in given if not str(path).endswith(".pvti")]
     timelines = [pathlib.Path(path) for path in given if str(path).endswith(".pvti")]
-    if len(folders) > 2:
-        raise tool.Complaint(f"say one or two profiles, not {len(folders)}")
+    if len(folders) > 2 and not _are_instances(folders):
+        raise tool.Complaint(f"name one or two profiles, or those of instances of one program, not "
+                             f"{len(folders)} others")
     for path in timelines:
         if not path.is_file():
             raise tool.Complaint(f"there is no timeline {path}")
@@ -88,14 +99,17 @@ def _block(attributes, data):
     return f'<script type="application/octet-stream" {text}>{packed}</script>\n'
 
 
-def _source_files(pop):
-    """The Python files that a profile names and this machine has."""
+def _rows(pop, sql):
     with contextlib.closing(sqlite3.connect(f"file:{pop}?mode=ro", uri=True)) as database:
         try:
-            rows = database.execute("SELECT DISTINCT file FROM sources WHERE file <> ''").fetchall()
+            return database.execute(sql).fetchall()
         except sqlite3.Error as error:
             raise tool.Complaint(f"{pop} cannot be read: {error}") from None
-    for (name,) in rows:
+
+
+def _source_files(pop):
+    """The Python files that a profile names and this machine has."""
+    for (name,) in _rows(pop, "SELECT DISTINCT file FROM sources WHERE file <> ''"):
         path = pathlib.Path(str(name))
         if path.suffix == ".py" and path.is_file() and path.stat().st_size <= _MOST_SOURCE:
             yield str(name), path.read_bytes()

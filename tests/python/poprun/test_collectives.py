@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import re
 import subprocess
 import sys
 
@@ -37,3 +38,15 @@ def test_a_missing_library_of_mpi(python_environment):
         capture_output=True, timeout=600)
     assert "RuntimeError: popdist.init: " in done.stderr
     assert "set TREMULA_MPI_LIBRARY" in done.stderr
+
+
+def test_alone_nothing_of_mpi_is_searched(python_environment):
+    """Whether it is installed or not, a process without others starts as fast."""
+    done = subprocess.run(
+        [sys.executable, "-c", "import popdist; popdist.init(); from tremula import group\n"
+         "import numpy as np\ngroup.all_reduce('x', np.ones(1))"],
+        env={**os.environ, **python_environment, "LD_DEBUG": "libs"}, check=True, text=True,
+        capture_output=True, timeout=600)
+    searched = re.findall(r"find library=(\S+)", done.stderr)
+    assert any("dnnl" in one for one in searched)
+    assert not [one for one in searched if re.search("mpi|pmix|open-pal", one)]

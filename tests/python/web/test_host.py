@@ -289,7 +289,7 @@ def test_command_line(recorded, tmp_path):
     done = tremula("report", profile, timeline, check=False)
     assert done.returncode != 0 and "--html" in done.stderr
     done = tremula("view", profile, profile, profile, check=False)
-    assert done.returncode != 0 and "one or two profiles" in done.stderr
+    assert done.returncode != 0 and "instances of one program, not 3 others" in done.stderr
 
 
 def test_server_gives_timelines(new_page, recorded):

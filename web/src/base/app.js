@@ -49,7 +49,13 @@ export class App {
 
   /** The number of the report that views show. */
   get report() {
-    return this.reports.length > 1 && this.state.get("r") === "b" ? 1 : 0;
+    const found = this.reports.findIndex((_, i) => this.keyOf(i) === this.state.get("r"));
+    return Math.max(0, found);
+  }
+
+  /** The key of a report in the state. @param {number} report */
+  keyOf(report) {
+    return report === 0 ? "" : report === 1 ? "b" : String(report);
   }
 
   get overview() {

@@ -7,14 +7,14 @@ import { Texts } from "../data/texts.js";
 /** @type {WeakMap<object, ReturnType<typeof namesOf>>} by the worker's answer */
 const made = new WeakMap();
 
-/** @param {App} app */
-export async function programNames(app) {
-  const programs = await app.ask("programs");
+/** @param {App} app @param {number} [report] */
+export async function programNames(app, report = app.report) {
+  const programs = await app.client.ask(report, "programs");
   const names =
     made.get(programs) ??
     namesOf(
       { ...programs, name: new Texts(programs.name), type: new Texts(programs.type) },
-      unpackSources(await app.ask("sources")),
+      unpackSources(await app.client.ask(report, "sources")),
     );
   made.set(programs, names);
   return names;

@@ -3,7 +3,7 @@
 import { flamePainter, laneMoves, lanesHeight } from "../charts/flame.js";
 import { Plot } from "../charts/plot.js";
 import { empty, h, panel, save } from "../base/dom.js";
-import { bytesText, cyclesWords, grouped, share } from "../base/format.js";
+import { cyclesWords, grouped, share } from "../base/format.js";
 import { KINDS } from "../base/kinds.js";
 import { column, table } from "../base/table.js";
 import { standsFor } from "../data/names.js";
@@ -24,6 +24,7 @@ import {
   markPanel,
   pickMark,
 } from "./host.js";
+import { chosenLanes, instanceName, instancesPanel, laneTitle, otherLanes, rowText, runLane, runOf } from "./instances.js";
 import { pipelinePanel } from "./pipeline.js";
 import { programNames } from "./programs.js";
 import { rowPanel, streamsPanel, sumsPanel } from "./trace_parts.js";
@@ -37,28 +38,11 @@ async function lanesOf(app, run, mode) {
     load = run?.[4] ?? 0,
     offset = wait + load;
   const flame = await app.ask("flame", mode === "flame", offset);
-  const only = app.state.get("ipu");
+  const before = instanceName(app, app.overview);
   const first = flame.labels.ids.length;
-  const lanes = flame.lanes
-    .filter((lane) => only === "" || String(lane.ipu) === only || lane.ipu < 0)
-    .map((lane) => ({
-      title:
-        (lane.ipu < 0 ? "all IPUs" : `IPU ${lane.ipu}`) +
-        (lane.beside ? ", beside it (overlapped, not in the total)" : ""),
-      levels: lane.levels,
-    }));
+  const lanes = chosenLanes(app, flame.lanes).map((lane) => ({ title: laneTitle(lane, before), levels: lane.levels }));
   const total = run !== null ? run[5] : app.overview.totals.cycles;
-  const host = {
-    title: run === null ? "host: no run was recorded" : `host: Engine::run #${run[0]}`,
-    levels: [
-      {
-        begin: Float64Array.of(0, wait, offset),
-        end: Float64Array.of(wait, offset, Math.max(offset, total)),
-        label: Int32Array.of(first, first + 1, first + 2),
-        row: Int32Array.of(0, 1, -1),
-      },
-    ],
-  };
+  const host = runLane(before, run, total, first, 0);
   const more = ["waiting for the host", "loading the program", run === null ? "a run" : `run #${run[0]}`];
   return { lanes: [host, ...lanes], labels: flame.labels, more, offset, total, kinds: flame.kinds };
 }
@@ -72,10 +56,10 @@ async function render(app) {
   const names = await programNames(app);
   /** @type {Columns} */
   const c = await app.ask("trace");
-  const run = o.runs.find((row) => row[0] === state.number("run", 0)) ?? null;
+  const runId = state.number("run", 0),
+    run = runOf(o, runId);
   const mode = state.get("mode", o.ipus.length > 2 ? "flat" : "flame");
   const stands = standsFor(c, names.programs.end);
-  const letterOf = (/** @type {number} */ row) => names.letter(c.program[row]);
   const sides = mode === "sandwich" ? await app.ask("sandwich", state.get("ipu"), state.get("frame")) : null;
   const merged = mode === "heavy" ? await app.ask("heavy", state.get("ipu")) : sides;
   const built = merged ?? (await lanesOf(app, run, mode));
@@ -96,7 +80,16 @@ async function render(app) {
     built.lanes = [...hosts.lanes, ...built.lanes];
     built.more = [...built.more, ...hosts.labels];
   }
-  const plot = tracePlot(app, names, c, built, letterOf, stands, merged !== null, hosts, aligned.wall);
+  /** @type {Others|null} */
+  let others = null;
+  if (merged === null && instanceName(app, o) !== "") {
+    const first = hosts === null ? c.program.length : hosts.foldRow + 1;
+    others = await otherLanes(app, runId, first, built.labels.ids.length);
+    built.lanes = [...built.lanes, ...others.lanes];
+    for (const kind of others.kinds) built.kinds.add(kind);
+  }
+  const own = { first: 0, report: app.report, c, names, stands };
+  const plot = tracePlot(app, own, built, merged !== null, hosts, aligned.wall, others);
   const range = state.range("range");
   const ends = range.map((x) => x - built.offset);
   // Threads that are idle during the run's cycles may work before and after them.
@@ -149,6 +142,7 @@ async function render(app) {
       hosts !== null && leftNote(hosts),
       h("p.dim", "Drag for a range, Shift and drag to move; click or Enter chooses a row."),
     ),
+    instancesPanel(app, runId),
     hosts !== null && markPanel(app, hosts),
     hosts !== null && hostMarks(hosts),
     aligned.apart.length > 0 && hostPanel(app, aligned.apart),
@@ -190,11 +184,20 @@ function runSpan(o, run, built) {
   return Math.max(built.total, (run?.[3] ?? 0) + (run?.[8] ?? 0) * o.target.clock_frequency);
 }
 
-/** @param {App} app @param {Programs} names @param {Columns} c
- * @param {any} built @param {(row: number) => string} letterOf @param {(row: number) => boolean} stands
- * @param {boolean} merged @param {import("./host.js").Hosts|null} hosts @param {(x: number) => number} wall */
-function tracePlot(app, names, c, built, letterOf, stands, merged, hosts, wall) {
-  const { state } = app;
+/** @param {App} app @param {Part} own @param {any} built @param {boolean} merged
+ * @param {import("./host.js").Hosts|null} hosts @param {(x: number) => number} wall @param {Others|null} others */
+function tracePlot(app, own, built, merged, hosts, wall, others) {
+  const { state } = app,
+    { c, names } = own;
+  const partOf = (/** @type {number} */ row) => others?.partOf(row) ?? own;
+  /** Asks the part that a row is of. @template T @param {(part: Part, row: number) => T} what */
+  const each = (what) => (/** @type {number} */ row) => {
+    const part = partOf(row);
+    return what(part, row - part.first);
+  };
+  const letterOf = each((part, row) => part.names.letter(part.c.program[row])),
+    nameOf = each((part, row) => part.names.name(part.c.program[row])),
+    stands = each((part, row) => part.stands(row));
   const step = state.get("step") === "" ? NaN : state.number("step", NaN);
   const op = state.get("op");
   const chosenRow = state.get("row") === "" ? -1 : state.number("row", -1);
@@ -203,7 +206,7 @@ function tracePlot(app, names, c, built, letterOf, stands, merged, hosts, wall) 
     count = labels.ids.length;
   const textOf = (/** @type {number} */ label, /** @type {number} */ row) =>
     label < 0
-      ? names.name(c.program[row]).split("/").slice(-2).join("/")
+      ? nameOf(row).split("/").slice(-2).join("/")
       : label < count
         ? labels.at(label)
         : built.more[label - count];
@@ -213,7 +216,7 @@ function tracePlot(app, names, c, built, letterOf, stands, merged, hosts, wall) 
   const range = state.range("z");
   const isHost = (/** @type {number} */ row) => hosts !== null && hosts.has(row);
   const first = Math.min(0, hosts?.begin ?? 0),
-    last = Math.max(1, built.total, hosts?.end ?? 0);
+    last = Math.max(1, built.total, others?.total ?? 0, hosts?.end ?? 0);
   plot = new Plot({
     id: "trace-chart",
     name: merged ? "Cycles by name" : "Trace",
@@ -237,8 +240,8 @@ function tracePlot(app, names, c, built, letterOf, stands, merged, hosts, wall) 
       chosen: (row) =>
         row === chosenRow ||
         (isHost(row) && state.get("mark") === String(row - c.program.length)) ||
-        c.program[row] === step ||
-        (op !== "" && c.program[row] >= 0 && names.op(c.program[row]) === op),
+        (others?.partOf(row) === undefined && c.program[row] === step) ||
+        (op !== "" && each((part, at) => part.c.program[at] >= 0 && part.names.op(part.c.program[at]) === op)(row)),
     }),
     tip: (x, y) => {
       const box = boxAt(x, y);
@@ -248,13 +251,14 @@ function tracePlot(app, names, c, built, letterOf, stands, merged, hosts, wall) 
       if (hosts !== null && hosts.has(row)) return hosts.tip(row);
       const cycles = level.end[at] - level.begin[at];
       const head = `${textOf(level.label[at], row)}\n${cyclesWords(cycles)}, ${share(cycles, built.total)} of the run${merged ? "" : `\nfrom ${grouped(level.begin[at])}`}`;
-      if (row < 2) return head;
-      return `${head}\n${names.name(c.program[row])}\n${letterOf(row)} ${KINDS[letterOf(row)]}${stands(row) ? `, stands for ${grouped(c.iterations[row])} turn${c.iterations[row] === 1 ? "" : "s"}` : ""}\nsync ${grouped(c.sync_cycles[row])}, tiles ${grouped(c.active_tiles[row])}, in ${bytesText(c.data_in[row])}, out ${bytesText(c.data_out[row])}`;
+      const part = partOf(row),
+        place = row - part.first;
+      return place < 2 ? head : `${head}\n${rowText(part.c, part.names, place, stands(row))}`;
     },
     step: stepTo,
     onkey,
     speak: (text) => app.speak(text || "nothing here"),
-    onzoom: (lo, hi) => state.keepRange("z", lo, hi, hosts === null ? built.total : Infinity),
+    onzoom: (lo, hi) => state.keepRange("z", lo, hi, hosts === null && others === null ? built.total : Infinity),
     onrange: merged ? undefined : (lo, hi) => state.set({ range: `${Math.floor(lo)}-${Math.ceil(hi)}` }),
     onpick: (x, y) => {
       const box = boxAt(x, y);
@@ -262,7 +266,11 @@ function tracePlot(app, names, c, built, letterOf, stands, merged, hosts, wall) 
       const row = box.level.row[box.at];
       if (state.get("mode") === "sandwich") state.set({ frame: labels.at(box.level.label[box.at]), z: null });
       else if (isHost(row)) pickMark(app, /** @type {import("./host.js").Hosts} */ (hosts), row);
-      else if (row >= 2) state.set({ row, step: c.program[row], range: null });
+      else if (row >= 0 && row - partOf(row).first >= 2) {
+        const part = partOf(row),
+          place = row - part.first;
+        state.set({ r: app.keyOf(part.report), row: place, step: part.c.program[place], range: null });
+      }
       else if (!merged)
         state.set({ range: `${Math.floor(box.level.begin[box.at])}-${Math.ceil(box.level.end[box.at])}`, row: null });
     },
@@ -289,6 +297,9 @@ function tracePlot(app, names, c, built, letterOf, stands, merged, hosts, wall) 
   plot.cursorY = hosts === null && lanes.length > 1 ? 60 : 20;
   return plot;
 }
+
+/** @typedef {import("./instances.js").Part} Part */
+/** @typedef {Awaited<ReturnType<typeof otherLanes>>} Others */
 
 /** @type {ViewModule} */
 export const traceView = {
