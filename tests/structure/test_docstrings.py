@@ -1,4 +1,5 @@
 """Docstrings of public functions that take or give tensors: shapes, element types, errors.
+And of those methods of public classes that do: METHODS.
 
 The functions are those of the reference (docs/site/python_reference.py). One takes or gives tensors
 if its types (scripts/stub_types.pyi) say so, or if an argument has one of TENSORS as its name. A
@@ -20,6 +21,7 @@ TENSORS = set("""a b absolute_of_input accum array biases data data_length data_
     input input_lengths input_shards inputs labels label_length lhs log_probs logits logits_lengths
     num_elems outputs packed_input params rhs segment_ids src src_offsets startup_inputs
     tagged_grads tensor tensors updates value values variables weights x""".split())
+METHODS = ("call", "enqueue", "lookup")
 TYPES = re.compile(r"\b(Tensor|TensorLike|Structure|GradsAndVars)\b")
 # What counts. A shape: dimensions in brackets, or a word for them.
 SHAPE = re.compile(r"\[[^\]]*\]|\b(shapes?|scalars?|vectors?|matri(x|ces)|dimensions?|like|as they "
@@ -61,9 +63,15 @@ def functions(reference, sources):
     for place, names in sorted(reference.shown_names(sources).items()):
         for name in names:
             found = sources.find(place, name)
-            if found and isinstance(found[1][0], ast.FunctionDef) and (found[0], name) not in seen:
-                seen.add((found[0], name))
+            if found is None or (found[0], name) in seen:
+                continue
+            seen.add((found[0], name))
+            if isinstance(found[1][0], ast.FunctionDef):
                 yield found[0], name, found[1]
+            elif isinstance(found[1][0], ast.ClassDef):
+                for _, group in reference.methods(found[1][0]):
+                    if group[-1].name in METHODS:
+                        yield found[0], f"{name}.{group[-1].name}", group
 
 
 def whole(docstring, place, sources):

@@ -85,8 +85,9 @@ class IPUOutfeedQueue(collections.abc.Iterable):
             return graphs.apply_op("IpuOutfeedDelete", feed=self._id)
 
     def enqueue(self, tensors):
-        """Adds the operation that writes `tensors`, a tensor or a structure of them, to the queue.
-        Return it from the loop body, or let something that is returned depend on it.
+        """Adds the operation that writes `tensors`, a tensor or a structure of them, of any types
+        and of known shapes, to the queue. Return it from the loop body, or let something that is
+        returned depend on it.
 
         Raises ValueError the second time in a graph, and for shapes that are not known. A program
         that enqueues a tensor without elements fails with InvalidArgumentError when it is run.

@@ -160,12 +160,16 @@ class PopnnLSTM(_PopnnRNN):
     _num_gates_per_layer = POPNN_LSTM_NUM_GATES
 
     def call(self, inputs, initial_state=None, training=True):
-        """inputs [T, B, I]; initial_state an LSTMStateTuple(c, h) of [B, U], zeros by default.
-        With training=False nothing is kept for gradients, which are refused then.
+        """(outputs [T, B, U], LSTMStateTuple(c, h)), of the layer's type: float16 or float32.
 
-        Returns (outputs [T, B, U], LSTMStateTuple(c, h)). As in releases before 2.1 the state may
-        be a plain tuple (h, c), and then that is returned too. Raises ValueError for another
-        initial_state."""
+        inputs         [T, B, I]: time, batch, input
+        initial_state  an LSTMStateTuple(c, h) of [B, U], zeros by default. As in releases before
+                       2.1 it may
+                       be a plain tuple (h, c), and then that is returned too
+        training       with False nothing is kept for gradients, which are refused then
+
+        Raises ValueError for another initial_state, and for tensors of another type.
+        """
         return self._run(inputs, None, initial_state, training, "PopnnLstmLayer")
 
     @_as_it_is
@@ -199,8 +203,9 @@ class PopnnDynamicLSTM(PopnnLSTM):
     """A layer of LSTM cells for sequences of different lengths."""
 
     def call(self, inputs, seq_len, initial_state=None, training=True):
-        """As PopnnLSTM.call, with the lengths seq_len, int32 [B]. Outputs behind a sequence's end
-        are zero, and its state is the one at its end."""
+        """PopnnLSTM.call, with its shapes, types and errors (ValueError), and with the lengths
+        seq_len, int32 [B]. Outputs behind a sequence's end are zero, and its state is the one at
+        its end."""
         return self._run(inputs, _lengths(seq_len), initial_state, training,
                          "PopnnDynamicLstmLayer")
 
@@ -233,10 +238,14 @@ class PopnnGRU(_PopnnRNN):
         return [gates, 2, units] if self._reset_after else [gates, units]
 
     def call(self, inputs, initial_state=None, training=True):
-        """inputs [T, B, I]; initial_state [B, U], zeros by default. With training=False nothing
-        is kept for gradients, which are refused then.
+        """(outputs [T, B, U], state [B, U]), of the layer's type: float16 or float32.
 
-        Returns (outputs [T, B, U], state [B, U])."""
+        inputs         [T, B, I]: time, batch, input
+        initial_state  [B, U], zeros by default
+        training       with False nothing is kept for gradients, which are refused then
+
+        Raises ValueError for tensors of another type.
+        """
         return self._run(inputs, None, None, initial_state, training, "PopnnGRULayer")
 
     @_as_it_is
@@ -274,9 +283,9 @@ class PopnnDynamicGRU(PopnnGRU):
         return tf.stack([biases, biases], 1) if self._reset_after else biases
 
     def call(self, inputs, seq_len, initial_state=None, training=True, time_major=True):
-        """As PopnnGRU.call, with the lengths seq_len, int32 [B]. Outputs behind a sequence's end
-        are zero, and its state is the one at its end. Without time_major inputs are [B, T, I];
-        outputs are [T, B, U] all the same."""
+        """PopnnGRU.call, with its shapes, types and errors (ValueError), and with the lengths
+        seq_len, int32 [B]. Outputs behind a sequence's end are zero, and its state is the one at
+        its end. Without time_major inputs are [B, T, I]; outputs are [T, B, U] all the same."""
         return self._run(_time_major(inputs, time_major), _lengths(seq_len), None, initial_state,
                          training, "PopnnDynamicGRULayer")
 
@@ -289,8 +298,8 @@ class PopnnAUGRU(PopnnDynamicGRU):
 
     def call(self, inputs, seq_len, attention_score, initial_state=None, training=True,
              time_major=True):
-        """As PopnnDynamicGRU.call. attention_score [T, B] (without time_major [B, T]) scales each
-        step's update gate by 1 - score."""
+        """PopnnDynamicGRU.call, with its shapes, types and errors (ValueError). attention_score [T,
+        B] (without time_major [B, T]) scales each step's update gate by 1 - score."""
         score, = self._tensors(attention_score)
         return self._run(_time_major(inputs, time_major), _lengths(seq_len),
                          _time_major(score, time_major), initial_state, training,

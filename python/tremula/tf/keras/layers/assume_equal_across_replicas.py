@@ -13,7 +13,8 @@ class AssumeEqualAcrossReplicas(ipu_layer.IPULayer):
         self.inplace = inplace
 
     def call(self, inputs, **kwargs):
-        """The inputs."""
+        """The inputs, a tensor or a structure of any shapes and types. Raises TypeError for what
+        cannot be made a tensor."""
         return cross_replica_ops.assume_equal_across_replicas(inputs, self.inplace)
 
     def get_config(self):

@@ -99,7 +99,8 @@ class CaptureUpstreamGradients(_GradientCaptureLayerBase):
         super().__init__(layer, f"{layer.name}_cug" if tag is None else tag)
 
     def call(self, inputs, *args, **kwargs):
-        """The outputs of the layer."""
+        """The outputs of the layer, with its shapes and types. Raises what the layer raises, such
+        as ValueError."""
         return grad_util_ops.captured(self._call_inner(inputs, *args, **kwargs), self._tag)
 
 
@@ -133,7 +134,8 @@ class CaptureActivationGradients(_GradientCaptureLayerBase):
         return bool(_activations(layer.get_config()))
 
     def call(self, inputs, *args, **kwargs):
-        """The outputs of the layer."""
+        """The outputs of the layer, with its shapes and types. Raises what the layer raises, such
+        as ValueError."""
         return self._call_inner(inputs, *args, **kwargs)
 
     def _config_of_layer(self):

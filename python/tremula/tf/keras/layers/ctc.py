@@ -24,8 +24,12 @@ class CTCInferenceLayer(ipu_layer.IPULayer):
         self.from_logits = from_logits
 
     def call(self, data, data_length, **kwargs):
-        """data [time, batch, classes], data_length int32 [batch]. Returns (probabilities [batch,
-        top_paths], lengths [batch, top_paths], labels [batch, top_paths, time])."""
+        """(log probabilities [batch, top_paths], int32 lengths [batch, top_paths], int32 labels
+        [batch, top_paths, time]).
+
+        `data` is float16 or float32 [time, batch, classes], data_length int32 [batch]. Raises
+        ValueError for shapes that are not known, and for more paths than beams.
+        """
         search = (nn_ops.ctc_beam_search_decoder if self.from_logits
                   else nn_ops.ctc_beam_search_decoder_with_log_probs)
         return search(data, data_length, beam_width=self.beam_width, top_paths=self.top_paths,
@@ -43,8 +47,11 @@ class CTCPredictionsLayer(CTCInferenceLayer):
     """The one most probable label sequence; arguments as CTCInferenceLayer's."""
 
     def call(self, data, data_length, **kwargs):
-        """data [time, batch, classes], data_length int32 [batch]. Returns the labels [batch, time],
-        blanks behind their end."""
+        """The labels, int32 [batch, time], blanks behind their end.
+
+        `data` is float16 or float32 [time, batch, classes], data_length int32 [batch]. Raises
+        ValueError for shapes that are not known.
+        """
         _, lengths, labels = super().call(data, data_length)
         lengths, labels = lengths[:, 0], labels[:, 0]  # the most probable comes first
         positions = tf.range(tf.shape(labels)[1])[tf.newaxis]
@@ -66,8 +73,11 @@ class CTCLoss(ipu_layer.IPULayer):
         self.from_logits = from_logits
 
     def call(self, labels, data, label_length, data_length, **kwargs):
-        """labels int32 [batch, most labels], data [time, batch, classes], lengths int32 [batch].
-        Returns the mean loss, [1]."""
+        """The mean loss, [1] of the type of data.
+
+        `labels` are integers [batch, most labels], `data` is float16 or float32 [time, batch,
+        classes], the lengths are integers [batch]. Raises ValueError for shapes that are not known.
+        """
         loss = nn_ops.ctc_loss_v2 if self.from_logits else nn_ops.ctc_loss_with_log_probs
         losses = loss(tf.cast(labels, tf.int32), data, tf.cast(label_length, tf.int32),
                       tf.cast(data_length, tf.int32), self.blank_index, name=self.name)

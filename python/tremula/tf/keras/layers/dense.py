@@ -69,7 +69,11 @@ class SerialDense(ipu_layer.IPULayer):
         self.built = True
 
     def call(self, inputs, **kwargs):
-        """activation(inputs x kernel + bias)."""
+        """activation(inputs x kernel + bias): [..., units] of the type of inputs, which is one of
+        floating point, for inputs [..., size].
+
+        Raises TypeError for sparse inputs, ValueError for a serialization_factor that does not fit.
+        """
         if isinstance(inputs, tf.SparseTensor):
             raise TypeError("Unable to build `SerialDense` layer with sparse inputs.")
         if self.serialization_factor < 1:
@@ -169,7 +173,12 @@ class Dense(inner.public("layers").Dense):
         return [*found[1:], found[0]] if self._is_quarter and self.use_bias else found
 
     def call(self, inputs, **kwargs):
-        """activation(inputs x kernel + bias)."""
+        """activation(inputs x kernel + bias): [..., units], as Keras' Dense gives it for a tensor.
+
+        For a QuarterTensor or [codes, metadata], uint8 [rows, size] or [groups, rows, size] and a
+        scalar, the result is float16. Raises an Exception for shapes that are not known, ValueError
+        for others.
+        """
         if self._is_quarter:
             kernel = f8_ops.QuarterTensor(tf.convert_to_tensor(self.kernel_data),
                                           tf.convert_to_tensor(self.kernel_metadata))

@@ -31,7 +31,9 @@ class Dropout(ipu_layer.IPULayer):
         self.built = True
 
     def call(self, inputs, training=None):
-        """The inputs, with or without dropout."""
+        """The inputs, float16 or float32 of any shape, with or without dropout: a tensor like them.
+        In training it raises what rand_ops.dropout() does: ValueError for a rate that is out of
+        range."""
         return inner.choose(inner.is_training(training), lambda: self._drop(inputs),
                             lambda: tf.identity(inputs))
 

@@ -42,7 +42,9 @@ class Embedding(ipu_layer.IPULayer):
         self.built = True
 
     def call(self, inputs, inputs_are_sorted=False, training=None):
-        """The rows of the table that the inputs, integers [batch, length], name."""
+        """The rows of the table that the inputs, integers [batch, length], name: [batch, length,
+        output_dim] of the layer's type. Raises ValueError for a serialization_factor that does not
+        fit."""
         del training
         inputs = tf.convert_to_tensor(inputs)
         if inputs.dtype not in (tf.int32, tf.int64):

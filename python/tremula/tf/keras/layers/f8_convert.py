@@ -15,7 +15,9 @@ class ConvertToF8(ipu_layer.IPULayer):
         super().__init__(**kwargs)
 
     def call(self, data, metadata, **kwargs):
-        """[codes, metadata] of the numbers `data`; metadata: f8_ops.create_metadata()'s."""
+        """[codes, metadata] of the numbers `data`, of any shape: codes uint8 of that shape,
+        metadata, a scalar uint8, as f8_ops.create_metadata() gives it. Raises TypeError for what
+        cannot be made a tensor."""
         quarter = f8_ops.convert_to_f8(data, metadata, name=self.name)
         return [quarter.data, tf.cast(tf.convert_to_tensor(quarter.metadata), tf.uint8)]
 
@@ -30,5 +32,6 @@ class ConvertFromF8(ipu_layer.IPULayer):
         super().__init__(dtype=dtype, **kwargs)
 
     def call(self, inputs, **kwargs):
-        """The numbers of [codes, metadata]."""
+        """The numbers of [codes, metadata], uint8 of any shape and a scalar: a tensor of the shape
+        of codes in the layer's type. Raises TypeError or ValueError for what is no such pair."""
         return f8_ops.convert_from_f8(tuple(inputs), tf.as_dtype(self.dtype), name=self.name)

@@ -102,7 +102,11 @@ class GroupNormalization(_Normalization):
         self.built = True
 
     def call(self, inputs, training=None):
-        """The normalized inputs; `training` makes no difference."""
+        """The normalized inputs, a tensor like them; `training` makes no difference.
+
+        `inputs` is float16 or float32, two dimensions or more, samples first. The first call raises
+        ValueError for shapes that do not fit.
+        """
         del training
         return self._normalize(inputs, self._cut, "PopnnGroupNormTraining")
 
@@ -186,7 +190,11 @@ class LayerNormalization(_Normalization):
         self.built = True
 
     def call(self, inputs, training=None):
-        """The normalized inputs; `training` makes no difference."""
+        """The normalized inputs, a tensor like them; `training` makes no difference.
+
+        `inputs` is float16 or float32, whose sizes along `axis` are known. The first call raises
+        ValueError for shapes that do not fit.
+        """
         del training
         inputs = tf.convert_to_tensor(inputs)
         moved = inputs if self._order == sorted(self._order) else tf.transpose(inputs, self._order)

@@ -9,5 +9,6 @@ class RecomputationCheckpoint(ipu_layer.IPULayer):
     """pipelining_ops.recomputation_checkpoint() of its inputs."""
 
     def call(self, inputs, **kwargs):
-        """The inputs."""
+        """The inputs, a tensor or a structure of any shapes and types. Raises TypeError for what
+        cannot be made a tensor."""
         return pipelining_ops.recomputation_checkpoint(inputs, name=self.name)
