@@ -48,20 +48,23 @@ const char *plan_swept_key(size_t i);
 
 typedef struct plan_model {
   trm_executable *executable;
-  long batch;                          /* the requested batch size; 0: none */
-  bool is_fed;                         /* items come from feeds: see trm_program_items */
+  long batch;         /* the requested batch size; 0: none */
+  bool is_fed;        /* items come from feeds: see trm_program_items */
+  bool has_own_batch; /* the model states its batch size, so that Python could set no other */
   int64_t parameters, parameter_bytes; /* -1: the model does not say */
 } plan_model;
 
 /* Reads one model for each batch size, or one model for count 0; `models` has room for them. Only a
- * model that Python lowers can have other batch sizes than its own. */
+ * model whose shapes tell what another batch would be can have other sizes than its own. */
 trm_status plan_models_read(const plan_request *request, const long *batches, size_t count,
                             plan_model *models, trm_error *error);
 void plan_model_free(plan_model *model);
 /* The input whose first dimension counts the items: the first that is neither a weight nor a
  * scalar, or the first weight that no output updates, under the name that the user gave it; rank 0:
- * there is none. `program` is the model's, and the name lives as long. */
-trm_tensor_info plan_model_input(const plan_model *model, const trm_program *program);
+ * there is none. `program` is the model's, and the name lives as long. *out_index (NULL is allowed)
+ * is its number. */
+trm_tensor_info plan_model_input(const plan_model *model, const trm_program *program,
+                                 size_t *out_index);
 
 /* ---- plan_case.c ---------------------------------------------------------------------------- */
 

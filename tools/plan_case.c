@@ -93,7 +93,7 @@ static trm_status describe(const plan_model *model, const trm_target *target,
   if (trm_target_number(target, "tileClockFrequency", &hz)) {
     one->seconds = (double)one->totals.cycles / hz;
   }
-  one->input = plan_model_input(model, program);
+  one->input = plan_model_input(model, program, NULL);
   snprintf(one->input_name, sizeof one->input_name, "%s",
            one->input.rank > 0 ? one->input.name : "");
   one->items = one->input.rank > 0 ? one->input.dims[0] * one->totals.replicas : 0;

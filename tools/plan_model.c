@@ -22,6 +22,7 @@ static void read_side_table(plan_model *model) {
     model->parameters = json_integer_value(json_object_get(parameters, "count"));
     model->parameter_bytes = json_integer_value(json_object_get(parameters, "bytes"));
   }
+  model->has_own_batch = json_is_true(json_object_get(table, "has_own_batch"));
   json_decref(table);
 }
 
@@ -63,7 +64,8 @@ static bool is_updated(const trm_executable *executable, size_t input) {
   return false;
 }
 
-trm_tensor_info plan_model_input(const plan_model *model, const trm_program *program) {
+trm_tensor_info plan_model_input(const plan_model *model, const trm_program *program,
+                                 size_t *out_index) {
   trm_tensor_info input = {.name = ""};
   if (model->is_fed) {
     find_fed(model->executable, &input);
@@ -78,6 +80,7 @@ trm_tensor_info plan_model_input(const plan_model *model, const trm_program *pro
     if (info->rank == 0 || is_updated(model->executable, own)) continue;
     if (v.is_weight && input.rank > 0) continue; /* there is one already */
     input = *info;
+    if (out_index != NULL) *out_index = own;
     input.name = v.op_name[0] != '\0' ? v.op_name : info->name;
     if (!v.is_weight) break;
   }
@@ -93,6 +96,52 @@ static trm_status compile(const plan_request *request, const trm_module *module,
   read_side_table(out_model);
   out_model->is_fed = has_infeed(out_model->executable);
   return TRM_OK;
+}
+
+/* ---- Another batch --------------------------------------------------------------------------- */
+
+static trm_status refuse_batch(const plan_request *request, long batch, const char *why,
+                               trm_error *error) {
+  return fail(error, TRM_INVALID_ARGUMENT,
+              "a batch of %ld: the shapes of %s are fixed and do not tell what they would be then "
+              "(%s). Lower the model once for each batch size",
+              batch, request->model, why);
+}
+
+/* Gives a model that states its batch size another one. Which input brings the batch follows from a
+ * plan, because weights do not. */
+static trm_status change_batch(const plan_request *request, const trm_module *module, long batch,
+                               plan_model *model, trm_error *error) {
+  trm_program_options options = {.size = sizeof options};
+  trm_program_options_of(model->executable, &options);
+  trm_program *program;
+  trm_status status = trm_program_create_for_executable(model->executable, request->machines[0],
+                                                        &options, &program, error);
+  if (status != TRM_OK) return status;
+  size_t index = 0;
+  trm_error why = {0};
+  trm_module *changed;
+  const trm_tensor_info input = plan_model_input(model, program, &index);
+  trm_program_free(program);
+  if (model->is_fed) return refuse_batch(request, batch, "an infeed brings it", error);
+  if (input.rank == 0) return refuse_batch(request, batch, "no input brings it", error);
+  if (trm_inspect_with_batch(module, index, batch, &changed, &why) != TRM_OK) {
+    return refuse_batch(request, batch, why.message, error);
+  }
+  plan_model_free(model);
+  status = compile(request, changed, batch, model, error);
+  trm_module_free(changed);
+  return status;
+}
+
+/* The model for a batch size; 0: for its own. */
+static trm_status compile_for(const plan_request *request, const trm_module *module, bool is_hlo,
+                              long batch, plan_model *out_model, trm_error *error) {
+  trm_status status = compile(request, module, batch, out_model, error);
+  if (status != TRM_OK || batch == 0 || !(is_hlo || out_model->has_own_batch)) return status;
+  status = change_batch(request, module, batch, out_model, error);
+  if (status != TRM_OK) plan_model_free(out_model);
+  return status;
 }
 
 /* ---- Python --------------------------------------------------------------------------------- */
@@ -164,7 +213,7 @@ static trm_status read_lowered(const plan_request *request, const long *batches,
     trm_module *module;
     if (status == TRM_OK) status = trm_module_read_file(path, &module, error);
     if (status == TRM_OK) {
-      status = compile(request, module, batch, &models[b], error);
+      status = compile_for(request, module, false, batch, &models[b], error);
       trm_module_free(module);
       if (status == TRM_OK) ++done;
     }
@@ -180,12 +229,6 @@ trm_status plan_models_read(const plan_request *request, const long *batches, si
   if (model_needs_python(request->model, &request->lowering)) {
     return read_lowered(request, batches, count, models, error);
   }
-  if (count > 0) {
-    return fail(error, TRM_INVALID_ARGUMENT,
-                "a batch size: %s is HLO, whose shapes are fixed; plan a TensorFlow or Keras model "
-                "whose batch dimension is unknown, or lower the model once for each batch size",
-                request->model);
-  }
   if (request->training != NULL) {
     return fail(
         error, TRM_INVALID_ARGUMENT,
@@ -196,7 +239,12 @@ trm_status plan_models_read(const plan_request *request, const long *batches, si
   trm_module *module;
   trm_status status = model_read(request->model, &request->lowering, &module, error);
   if (status != TRM_OK) return status;
-  status = compile(request, module, 0, &models[0], error);
+  size_t done = 0;
+  for (; done < (count > 0 ? count : 1) && status == TRM_OK; ++done) {
+    status =
+        compile_for(request, module, true, count > 0 ? batches[done] : 0, &models[done], error);
+  }
+  for (size_t b = 0; status != TRM_OK && b + 1 < done; ++b) plan_model_free(&models[b]);
   trm_module_free(module);
   return status;
 }

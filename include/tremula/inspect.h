@@ -79,6 +79,10 @@ TRM_API bool trm_inspect_input_bounds(const trm_executable *executable, int64_t 
 /* For "did you mean": the name with the fewest edits to `word`; NULL where none is near. */
 TRM_API const char *trm_inspect_nearest(const char *word, const char *const *names, size_t count);
 
+/* A copy of a module for another batch size, which is the first dimension of input leaf `input`.
+ * INVALID_ARGUMENT where the module does not tell what another size would be. */
+TRM_API trm_status trm_inspect_with_batch(const trm_module *module, size_t input, int64_t batch,
+                                          trm_module **out_module, trm_error *error);
 /* The JSON text that a framework has added to the module (trm_module_read_lowered); NULL: none. */
 TRM_API const char *trm_inspect_side_table(const trm_executable *executable);
 

@@ -158,6 +158,11 @@ bool trm_inspect_input_bounds(const trm_executable *executable, int64_t *out_bou
                                  trm_executable_num_inputs(executable));
 }
 
+trm_status trm_inspect_with_batch(const trm_module *module, size_t input, int64_t batch,
+                                  trm_module **out_module, trm_error *error) {
+  return trm_module_with_batch(module, input, batch, out_module, error);
+}
+
 const char *trm_inspect_side_table(const trm_executable *executable) {
   return executable->module->frontend_side_table;
 }

@@ -23,6 +23,8 @@
  *   groups.c (groups.h)            replica groups in short forms
  *   loops.c (loops.h)              trip counts of loops, where they are known
  *   index_bounds.c                 bounds of inputs that are indices
+ *   batch.c                        a module for another batch size
+ *   related_dims.c (related_dims.h) which dimensions change together
  *   builder*.c (builder.h)         modules made by calls (tremula/builder.h) */
 #ifndef TREMULA_HLO_HLO_H_
 #define TREMULA_HLO_HLO_H_
@@ -415,6 +417,10 @@ struct trm_module {
 trm_status trm_module_create(const char *name, trm_module **out_module, trm_error *error);
 /* A deep copy in an arena of its own. */
 trm_status trm_module_clone(const trm_module *module, trm_module **out_module, trm_error *error);
+/* A copy in which the first dimension of an input leaf has another size, and with it all that
+ * follow from it. Fails where the module does not say what another size would be. */
+trm_status trm_module_with_batch(const trm_module *module, size_t input, int64_t batch,
+                                 trm_module **out_module, trm_error *error);
 /* A copy that shares the numbers of constants with the module, which must outlive it. */
 trm_status trm_module_clone_lightly(const trm_module *module, trm_module **out_module,
                                     trm_error *error);

@@ -60,13 +60,21 @@ def parse_shape(text):
     return name, _dimensions(sizes)
 
 
+class Batch:
+    """A batch size, and whether an input has taken it."""
+
+    def __init__(self, size):
+        self.size, self.is_taken = size, False
+
+
 def full_shape(name, shape, shapes, batch=None):
-    """The shape of the input `name`, a TensorShape, made complete by the user's, or by a batch size
+    """The shape of the input `name`, a TensorShape, made complete by the user's, or by a Batch
     where the first dimension is unknown."""
     import tensorflow as tf
     wanted = shapes.pop(name, None)
     if wanted is None and batch and shape.rank and shape[0] is None:
-        shape = tf.TensorShape([batch]).concatenate(shape[1:])
+        shape = tf.TensorShape([batch.size]).concatenate(shape[1:])
+        batch.is_taken = True
     if wanted is not None:
         if not tf.TensorShape(shape).is_compatible_with(wanted):
             raise tool.Complaint(f"the input '{name}' has the shape {_shape_text(shape)}, which "
@@ -133,7 +141,6 @@ def _frozen(program, specs, outputs, shapes, batch, called):
     import tensorflow as tf
     from tremula.tf.inner import graphs
     inputs = sorted(specs)
-    refuse_idle_batch(batch, {one: specs[one].shape for one in inputs}, shapes)
     full = [tf.TensorSpec(full_shape(one, specs[one].shape, shapes, batch), specs[one].dtype)
             for one in inputs]
     refuse_unused(shapes, inputs)
@@ -242,7 +249,6 @@ def graph(path, feeds, fetches, shapes, batch=None, variables=False):
         for name, tensor, _, dims in feeds:
             own_shapes[name] = (tf.TensorShape(dims) if dims is not None
                                 else _tensor(known, tensor, path).shape)
-        refuse_idle_batch(batch, own_shapes, shapes)
         for name, tensor, dtype, _ in feeds:
             shape = full_shape(name, own_shapes[name], shapes, batch)
             types.append((dtype or _tensor(known, tensor, path).dtype, shape))

@@ -4,7 +4,8 @@ MODEL is a SavedModel, a file that Keras has written, or a GraphDef.
 
 Writes DIR/<batch>.hlo.pb for each batch size, 0 where none is given. Weights become inputs, whose
 values a plan does not need; with --training the program is a training step (training.py). How many
-parameters the model has travels in the module's side table. A model with pipeline stages is the
+parameters the model has travels in the module's side table, and whether all its inputs have sizes
+of their own, which the command line changes in the module. A model with pipeline stages is the
 pipeline that fit() or predict() runs (staged.py).
 """
 
@@ -40,8 +41,10 @@ def _module(arguments, batch):
     shapes = dict(lower.parse_shape(text) for text in arguments.shape)
     if staged.has_stages(arguments.model):
         return staged.lower_program(arguments.model, shapes, batch, arguments.training)
-    program = lower.read(arguments, shapes, batch, variables=True)
-    return training.lower_step(*program, optimiser=arguments.training)
+    size = lower.Batch(batch) if batch else None
+    program = lower.read(arguments, shapes, size, variables=True)
+    has_own_batch = size is not None and not size.is_taken
+    return training.lower_step(*program, optimiser=arguments.training, has_own_batch=has_own_batch)
 
 
 if __name__ == "__main__":

@@ -94,7 +94,8 @@ def _inputs(model, shapes, batch):
         raise tool.Complaint("the model does not say what it takes, as models of classes of one's "
                              "own do: plan a functional or Sequential one")
     lower.refuse_idle_batch(batch, {name: one.shape for name, one in known.items()}, shapes)
-    found = {name: tf.zeros(lower.full_shape(name, one.shape, shapes, batch), one.dtype)
+    size = lower.Batch(batch) if batch else None
+    found = {name: tf.zeros(lower.full_shape(name, one.shape, shapes, size), one.dtype)
              for name, one in known.items()}
     lower.refuse_unused(shapes, known)
     return found

@@ -18,7 +18,8 @@ _PASSED_THROUGH = ("Identity", "Cast", "Snapshot")
 _Weight = collections.namedtuple("_Weight", "name tensor")
 
 
-def lower_step(graph, placeholders, outputs, input_names, output_names, optimiser=None):
+def lower_step(graph, placeholders, outputs, input_names, output_names, optimiser=None,
+               has_own_batch=False):
     """The bytes of a module: the model with its weights as inputs or, with an optimiser, a training
     step of it. The arguments are what lower.saved_model and lower.graph return.
 
@@ -30,7 +31,7 @@ def lower_step(graph, placeholders, outputs, input_names, output_names, optimise
     import tensorflow as tf
     with tf.Graph().as_default():
         inputs, weights, outputs, norms = _rebuild(graph, placeholders, outputs, bool(optimiser))
-        notes = {"parameters": _size(weights)}
+        notes = {"parameters": _size(weights), "has_own_batch": has_own_batch}
         names = [*input_names, *(one.name for one in weights)]
         tensors = [*inputs, *(one.tensor for one in weights)]
         if not optimiser:

@@ -163,6 +163,105 @@ def test_names_of_jax_are_kept(tool, machine):
     assert "  params['table']: a weight\n" in case["explanation"]
 
 
+# What a batch goes through: a lookup, a flattened product, attention over heads, a convolution, a
+# loop, a sort, the gradient of the lookup. B and the products with it stand for sizes.
+BATCHED = """HloModule batched
+
+add {{
+  a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT r = f32[] add(a, b)
+}}
+
+less {{
+  p = f32[] parameter(0)
+  q = f32[] parameter(1)
+  ROOT r = pred[] compare(p, q), direction=LT
+}}
+
+cond {{
+  s = (s32[], f32[{B},20,64]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  n = s32[] constant(3)
+  ROOT c = pred[] compare(i, n), direction=LT
+}}
+
+body {{
+  s = (s32[], f32[{B},20,64]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  h = f32[{B},20,64] get-tuple-element(s), index=1
+  one = s32[] constant(1)
+  j = s32[] add(i, one)
+  t = f32[{B},20,64] tanh(h)
+  ROOT n = (s32[], f32[{B},20,64]) tuple(j, t)
+}}
+
+ENTRY main {{
+  tokens = s32[{B},20] parameter(0)
+  table = f32[100,64] parameter(1)
+  w = f32[64,64] parameter(2)
+  k = f32[3,64,8] parameter(3)
+  index = s32[{B20},1] reshape(tokens)
+  rows = f32[{B20},64] gather(table, index), offset_dims={{1}}, collapsed_slice_dims={{0}}, start_index_map={{0}}, index_vector_dim=1, slice_sizes={{1,64}}
+  d = f32[{B20},64] dot(rows, w), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}
+  h = f32[{B},20,64] reshape(d)
+  z = s32[] constant(0)
+  init = (s32[], f32[{B},20,64]) tuple(z, h)
+  loop = (s32[], f32[{B},20,64]) while(init), condition=cond, body=body
+  g = f32[{B},20,64] get-tuple-element(loop), index=1
+  heads = f32[{B},20,4,16] reshape(g)
+  turned = f32[{B},4,20,16] transpose(heads), dimensions={{0,2,1,3}}
+  scores = f32[{B},4,20,20] dot(turned, turned), lhs_batch_dims={{0,1}}, rhs_batch_dims={{0,1}}, lhs_contracting_dims={{3}}, rhs_contracting_dims={{3}}
+  half = f32[{B},4,10,20] slice(scores), slice={{[0:{B}], [0:4], [0:10], [0:20]}}
+  c = f32[{B},20,8] convolution(g, k), window={{size=3 pad=1_1}}, dim_labels=b0f_0io->b0f
+  zero = f32[] constant(0)
+  sums = f32[{B},8] reduce(c, zero), dimensions={{1}}, to_apply=add
+  sorted = f32[{B},8] sort(sums), dimensions={{1}}, to_apply=less
+  zeros = f32[100,64] broadcast(zero), dimensions={{}}
+  back = f32[100,64] scatter(zeros, index, d), update_window_dims={{1}}, inserted_window_dims={{0}}, scatter_dims_to_operand_dims={{0}}, index_vector_dim=1, to_apply=add
+  ROOT out = (f32[{B},4,10,20], f32[{B},8], f32[100,64]) tuple(half, sorted, back)
+}}
+"""
+
+
+def batched(batch):
+    return BATCHED.format(B=batch, B20=20 * batch)
+
+
+def test_hlo_of_another_batch_is_what_it_would_be(tool, machine):
+    source, wanted = (tool.write(f"{one}.hlo", batched(one)) for one in (8, 24))
+    answer, same = plan(tool, source, "--batch", "24"), plan(tool, wanted)
+    assert answer["input"] == same["input"] and same["input"]["name"] == "tokens"
+    for key in ("cycles", "memory", "flops", "items", "layers"):
+        assert answer["cases"][0][key] == same["cases"][0][key], key
+    cases = plan(tool, source, "--batch", "8,16,...", "--target", machine(2))["cases"]
+    assert [case["fits"] for case in cases][-2:] == [True, False]
+    assert [case["items"] for case in cases] == [8 * 2 ** i for i in range(len(cases))]
+
+
+@pytest.mark.parametrize("changes", [
+    {"half = f32[8,4,10,20] slice(scores), slice={[0:8]":
+     "half = f32[4,4,10,20] slice(scores), slice={[0:4]", "(f32[8,4,10": "(f32[4,4,10"},
+    {"t = f32[8,20,64] tanh(h)":
+     "z = f32[] constant(0)\n  t = f32[8,20,64] pad(h, z), padding=-1_1x0_0x0_0"},
+])
+def test_hlo_that_does_not_tell_its_batch_is_refused(tool, changes):
+    text = batched(8)
+    for old, new in changes.items():
+        assert old in text
+        text = text.replace(old, new)
+    said = tool.fails("plan", tool.write("own.hlo", text), "--batch", "16", code=1)
+    assert said.startswith("a batch of 16: the shapes of own.hlo are fixed")
+    assert re.search("(slice|pad).*works on a part of it", said)
+
+
+def test_a_batch_of_one_cannot_be_told(tool):
+    said = tool.fails("plan", tool.write("one.hlo", batched(1)), "--batch", "2", code=1)
+    assert "a batch of 1 cannot be told from other sizes" in said
+    said = tool.fails("plan", tool.write("fed.hlo", FED), "--batch", "2", code=1)
+    assert "an infeed brings it" in said
+
+
 def test_text_is_the_same_each_time(tool):
     source = tool.write("layers.hlo", LAYERS)
     first = tool.ok("plan", source, "--ipus", "1,2")
@@ -401,7 +500,6 @@ def test_failures(tool):
     assert "frob" in tool.fails("plan", source, "--option", "frob=1")
     assert "available_memory_proportion" in tool.fails("plan", source, "--option",
                                                        "available_memory_proportion=1.5")
-    assert "is HLO, whose shapes are fixed" in tool.fails("plan", source, "--batch", "1,2")
     assert "is HLO, which has no gradients" in tool.fails("plan", source, "--training", "sgd")
     tool.write("bad.json", '{"base": "mk2", "tiles": 3}')
     assert "tiles" in tool.fails("plan", source, "--target", "./bad.json")

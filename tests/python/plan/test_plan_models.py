@@ -113,6 +113,17 @@ def test_the_largest_batch_that_fits_is_found(tool, models, small):
     assert fits == [True] * (len(fits) - 1) + [False]
 
 
+def test_a_model_with_a_batch_of_its_own_gets_another(tool, models):
+    answer = plan(tool, models / "saved", "--signature", "fixed", "--batch", "8")
+    assert answer["input"] == {"name": "images", "type": "f32", "shape": [8, 16, 16, 4]}
+    own, = answer["cases"]
+    free, = plan(tool, models / "inference/8.hlo.pb")["cases"]
+    assert (own["batch"], own["items"]) == (8, 8)
+    first, same = (next(layer for layer in case["layers"] if layer["name"] == "first")
+                   for case in (own, free))
+    assert first["cycles"] == same["cycles"] and first["flops"] == same["flops"]
+
+
 def test_training_needs_more_than_inference(tool, models):
     inference, sgd, momentum, adam = (
         plan(tool, models / name / "8.hlo.pb")["cases"][0]
@@ -174,6 +185,3 @@ def test_a_graph_with_variables(tool, models):
 def test_complaints(tool, models):
     saved = models / "saved"
     assert "give its shape with --shape images=DIMS" in tool.fails("plan", saved)
-    assert ("--batch sets the first dimension of inputs where that is unknown, but there is none: "
-            "images is [2,16,16,4]") in tool.fails("plan", saved, "--signature", "fixed", "--batch",
-                                                   "2")

@@ -71,6 +71,7 @@ def test_changes_are_those_of_the_plan_that_has_them(tool):
             ("half", [half]),
             ("amp=.01", [source, "--sweep", "availableMemoryProportion=0.01:0.01"]),
             ("memory=15000", [source, "--target", f"./{small}"]),
+            ("batch=64", [tool.write("wide.hlo", layers().replace("[32,", "[64,"))]),
             ("ipus=2", [source, "--ipus", "2"])):
         answer, want = what_if(tool, source, change), plan(tool, *arguments)
         assert answer["fits"] == want["fits"]
@@ -129,7 +130,6 @@ def test_one_layer_has_its_own_proportion(tool):
     ("amp=2", "--what-if: amp wants a proportion above 0 and up to 1"),
     ("memory=12bananas", "--what-if: memory wants the bytes of a tile"),
     ("frob", '--what-if: "frob" is no change; there are half'),
-    ("batch=3", "a batch size: layers.hlo is HLO, whose shapes are fixed"),
 ])
 def test_what_is_no_change_is_said(tool, change, message):
     source = tool.write("layers.hlo", layers())
