@@ -210,6 +210,11 @@ def depthwise():
                    feed(1, 2, 2, 3), feed(1, 1, 3, 2), feed(6))
 
 
+def depthwise_backwards():
+    return on_ipu(lambda w, g: tf.nn.depthwise_conv2d_backprop_input(
+        [1, 8, 8, 3], w, g, [1, 1, 1, 1], "SAME"), feed(3, 3, 3, 2), feed(1, 8, 8, 6))
+
+
 def fully_connected():
     return on_ipu(tf.nn.xw_plus_b, feed(2, 2), feed(2, 2), feed(2))
 

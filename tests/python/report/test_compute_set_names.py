@@ -38,7 +38,9 @@ def one_ipu_afterwards():
 
 
 @pytest.mark.parametrize("case", CASES, ids=[case["program"] for case in CASES])
-def test_names(case):
+def test_names(case, monkeypatch):
+    if "tiles" in case:  # the IPU Model's are those asked for
+        monkeypatch.setenv("TF_POPLAR_FLAGS", "--use_ipu_model")
     with tf.Graph().as_default():
         name = case["program"]
         program = next(getattr(one, name) for one in (named_programs, layer_programs,
