@@ -77,12 +77,16 @@ def train(cluster, name, strategy, compiled, on_host):
             "loss": loss.device, "total": total.device,
             "variables": sorted({one.device for one in tf.trainable_variables()}),
             "slots": sorted({one.device for one in slots})})
-        shown = []
+        shown, metadata = [], tf.RunMetadata()
+        options = tf.RunOptions(trace_level=tf.RunOptions.FULL_TRACE)
         with cluster.session() as session:
             session.run(tf.global_variables_initializer())
             for batch, classes in zip(*worker.data()):
                 shown.append(session.run(total, {
-                    images: worker.share(batch), labels: worker.share(classes)}))
+                    images: worker.share(batch), labels: worker.share(classes)}, options, metadata))
+            worker.tell(f"{name} traced", [
+                one.device for one in metadata.step_stats.dev_stats for node in one.node_stats
+                if "CollectiveReduce" in node.node_name])
             worker.tell(f"{name} losses", shown)
             worker.tell(f"{name} variables", session.run(tf.trainable_variables()))
 

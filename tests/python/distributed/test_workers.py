@@ -51,6 +51,13 @@ def test_sessions_train_as_one_with_the_double_batch(sessions, name):
     assert first[f"{name} losses"] == second[f"{name} losses"]
 
 
+def test_a_trace_has_the_collectives(sessions):
+    """That of the loss, and one for each gradient, which the program runs by the session."""
+    for i, one in enumerate(sessions[:2]):
+        assert one["compiled traced"] == [f"/job:worker/replica:0/task:{i}/device:CPU:0"] * (
+            1 + len(one["compiled variables"]))
+
+
 def test_devices(sessions):
     for i, one in enumerate(sessions[:2]):
         task = f"/job:worker/replica:0/task:{i}/device:"
