@@ -25,9 +25,9 @@ static void print_help(void) {
       "                           if none is named\n"
       "  --ipus N[,N]...          how many IPUs; a model that is not sharded is cut into shards\n"
       "  --instances N[,N]...     how many processes, each with so many IPUs, share the replicas\n"
-      "  --batch N[,N]...[,...]   batch sizes, for a TensorFlow or Keras model whose inputs have\n"
-      "                           an unknown first dimension; a last ... doubles the batch size\n"
-      "                           until the model does not fit\n"
+      "  --batch N[,N]...[,...]   batch sizes; a model that states its own is changed, if its\n"
+      "                           shapes tell what follows from the batch; a last ... doubles the\n"
+      "                           batch size until the model does not fit\n"
       "  --sweep KEY=LOW:HIGH[:STEP]\n"
       "                           plan with each value (step 0.1); keys:\n");
   for (size_t i = 0; plan_swept_key(i) != NULL; ++i) {
