@@ -283,7 +283,7 @@ static trm_status write_variables(const trm_report_source *s, row_writer *rows, 
     const uint32_t distribution = s->lowered.of_variable[i];
     ROW("ititiiiiiiiiiiiiii", i, o->name, index_or_none(o->source), trm_dtype_name(o->dtype),
         o->count, (int64_t)o->category, (int64_t)o->always_live, (int64_t)o->mapping.ipu,
-        (int64_t)o->mapping.parts, o->worst_bytes,
+        (int64_t)o->mapping.regions, o->worst_bytes,
         s->lowered.distributions.items.items[distribution].total, (int64_t)o->is_input,
         (int64_t)o->is_output, (int64_t)o->is_weight, (int64_t)o->interleaved,
         (int64_t)o->live.begin, (int64_t)o->live.end, (int64_t)distribution);

@@ -131,7 +131,7 @@ static bool value_of(const trm_program *p, const call_list *calls, uint32_t vari
   return trm_shape_is_array(leaf) && trm_shape_count(leaf) == v->count;
 }
 
-/* Writes the elements on each tile: the sum over the parts of the mapping on that tile. */
+/* Writes the elements on each tile: the sum over the regions of the mapping on that tile. */
 static void put_tiles(const trm_program *p, const trm_mapping *mapping, int64_t *elements,
                       trm_stream *s) {
   const uint32_t tiles = p->tiles_per_ipu;
@@ -140,8 +140,9 @@ static void put_tiles(const trm_program *p, const trm_mapping *mapping, int64_t 
   if (mapping->kind == TRM_MAPPING_SPREAD) {
     trm_mapping_add_bytes(mapping, 1, WORD, elements);
   } else if (mapping->kind != TRM_MAPPING_NONE) {
-    for (uint32_t part = 0; part < mapping->parts; ++part) {
-      elements[trm_mapping_tile(mapping, part) % tiles] += trm_mapping_part_elements(mapping, part);
+    for (uint32_t region = 0; region < mapping->regions; ++region) {
+      elements[trm_mapping_tile(mapping, region) % tiles] +=
+          trm_mapping_region_elements(mapping, region);
     }
   }
   for (uint32_t t = 0; t < tiles; ++t) total += elements[t];

@@ -103,8 +103,8 @@ trm_status trm_tile_fft(const trm_tile_request *request, trm_tile_cost *cost, tr
                               trm_mapping_total_bytes(&place), trm_mapping_worst_bytes(&place), 4,
                               error));
     cost->phases.items[cost->phases.count - 1].repeats = steps;
-    TRY(trm_tile_add_compute(request, cost, "FFT/Butterfly", "popops::map_float_4", place.parts, 1,
-                             workers * (30 + trm_ceil_divide(place.worst, workers) * 10) + 11,
+    TRY(trm_tile_add_compute(request, cost, "FFT/Butterfly", "popops::map_float_4", place.regions,
+                             1, workers * (30 + trm_ceil_divide(place.worst, workers) * 10) + 11,
                              trm_mapping_evenness(&place), 4, 10 * place.count, error));
     cost->phases.items[cost->phases.count - 1].repeats = steps;
   }

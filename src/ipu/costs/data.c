@@ -79,7 +79,7 @@ trm_status trm_tile_slice(const trm_tile_request *request, trm_tile_cost *cost, 
   if (!there) TRY(trm_tile_bring(request, cost, table, &place, error));
   const int64_t slice_dims[2] = {slices, shape.columns};
   const uint32_t cuts[2] = {1, place.cuts[1]};
-  const int64_t grains[2] = {1, place.part_size[1]};
+  const int64_t grains[2] = {1, place.block_size[1]};
   const trm_mapping slice_place =
       trm_mapping_grid(request->target, slice->dtype, 2, slice_dims, cuts, grains, request->ipu, 0);
   trm_tile_incoming incoming = {0};
@@ -89,17 +89,17 @@ trm_status trm_tile_slice(const trm_tile_request *request, trm_tile_cost *cost, 
   }
   const int64_t index_bytes = 4 * (int64_t)trm_most(1, table->shape.rank);
   incoming.in_worst += index_bytes; /* the offsets, which every tile needs */
-  incoming.in_total += index_bytes * place.parts;
+  incoming.in_total += index_bytes * place.regions;
   incoming.out_worst += 4;
   incoming.messages += 1;
   TRY(trm_tile_add_incoming(request, cost, &incoming, error));
-  const int64_t region = place.part_size[1];
+  const int64_t region = place.block_size[1];
   const char *codelet =
       trm_arena_format(cost->arena, "popops::Dynamic%sSlice1D<%s>", update ? "Update" : "",
                        trm_tile_type_word(table->shape.dtype));
   CHECK_MEMORY(codelet, "a cost");
   TRY(trm_tile_add_compute(request, cost, update ? "dynamicUpdate" : "dynamicSlice", codelet,
-                           place.parts, 1,
+                           place.regions, 1,
                            dynamic_slice_cycles(request, table->shape.dtype, region, slices),
                            trm_mapping_evenness(&slice_place), 3, 0, error));
   if (!update) {
@@ -120,14 +120,14 @@ trm_status trm_tile_pad(const trm_tile_request *request, trm_tile_cost *cost, tr
   const int64_t workers = workers_of(request);
   const int64_t width = trm_tile_vector_width(x->shape.dtype);
   TRY(trm_tile_add_compute(
-      request, cost, "fill", "popops::Fill", place->parts, 1,
+      request, cost, "fill", "popops::Fill", place->regions, 1,
       workers * (26 + trm_ceil_divide(trm_ceil_divide(place->worst, width), workers)) + 11,
       trm_mapping_evenness(place), 1, 0, error));
   if (trm_shape_count(&x->shape) == 0) return TRM_OK;
-  trm_mapping part = *place; /* the operand's share of the result */
-  part.worst = trm_least(place->worst, trm_shape_count(&x->shape));
-  part.layout = 0;
-  return trm_tile_bring(request, cost, x, &part, error);
+  trm_mapping share = *place; /* the operand's, of the result */
+  share.worst = trm_least(place->worst, trm_shape_count(&x->shape));
+  share.layout = 0;
+  return trm_tile_bring(request, cost, x, &share, error);
 }
 
 trm_status trm_tile_copy(const trm_tile_request *request, trm_tile_cost *cost, trm_error *error) {
@@ -141,7 +141,7 @@ trm_status trm_tile_copy(const trm_tile_request *request, trm_tile_cost *cost, t
       cost->results[k].mapping = operand->mapping;
       TRY(trm_tile_add_copy(request, cost, "OnTileCopy", trm_mapping_worst_bytes(&operand->mapping),
                             trm_mapping_total_bytes(&operand->mapping), 8 * bytes,
-                            operand->mapping.parts, error));
+                            operand->mapping.regions, error));
       continue;
     }
     TRY(trm_tile_bring(request, cost, operand, &cost->results[k].mapping, error));
@@ -163,18 +163,19 @@ trm_status trm_tile_concatenate(const trm_tile_request *request, trm_tile_cost *
     const trm_tile_operand *operand = &request->operands[k];
     const int64_t count = trm_shape_count(&operand->shape);
     if (count == 0) continue;
-    trm_mapping part = *place; /* the operand's share of the result */
-    part.worst = trm_least(place->worst, count);
-    part.layout = 0;
+    trm_mapping share = *place; /* the operand's, of the result */
+    share.worst = trm_least(place->worst, count);
+    share.layout = 0;
     incoming.out_worst = 0;
-    trm_tile_incoming_add(&incoming, operand, &part);
+    trm_tile_incoming_add(&incoming, operand, &share);
     out_worst = trm_most(out_worst, incoming.out_worst); /* each source lies on other tiles */
     run = trm_least(run, trm_most(1, operand->contiguous) * bytes);
   }
-  incoming.in_worst = trm_least(incoming.in_worst, worst); /* no tile receives more than its part */
+  incoming.in_worst =
+      trm_least(incoming.in_worst, worst); /* no tile receives more than its region */
   incoming.out_worst =
       trm_most(out_worst, trm_ceil_divide(incoming.in_total, request->target->tiles_per_ipu));
   TRY(trm_tile_add_incoming(request, cost, &incoming, error));
   return trm_tile_add_copy(request, cost, "OnTileCopy", worst, trm_shape_count(shape) * bytes,
-                           trm_most(bytes, run), place->parts, error);
+                           trm_most(bytes, run), place->regions, error);
 }

@@ -198,7 +198,7 @@ static trm_status add_compute_set(body *b, trm_index root, trm_error *error) {
   const char *name = trm_codelet_compute_set(b->cost->arena, instruction);
   CHECK_MEMORY(name, "a cost");
   return trm_tile_add_compute(
-      b->request, b->cost, name, codelet, place->parts, 1, cycles, trm_mapping_evenness(place),
+      b->request, b->cost, name, codelet, place->regions, 1, cycles, trm_mapping_evenness(place),
       edges, b->flops[root] * elements_of(b->request, trm_shape_count(&instruction->shape)), error);
 }
 
@@ -237,7 +237,7 @@ static int32_t choose_leader(const body *b, const trm_shape *result) {
                       (operand->is_view ? 0 : 2) + (same_size ? 1 : 0);
     /* A view on few tiles would concentrate all work there. */
     const int64_t usual = trm_least(count / 32, operand->mapping.tiles);
-    if (operand->is_view && (int64_t)operand->mapping.parts * 4 < usual) {
+    if (operand->is_view && (int64_t)operand->mapping.regions * 4 < usual) {
       continue;
     }
     if (score > best_score) best = (int32_t)k, best_score = score;
@@ -490,7 +490,7 @@ static trm_status cost_single(const trm_tile_request *request, trm_tile_cost *co
   const char *name = trm_codelet_compute_set(cost->arena, instruction);
   CHECK_MEMORY(name, "a cost");
   if (relu) codelet = "popnn::NonLinearity1D<RELU>";
-  return trm_tile_add_compute(request, cost, name, codelet, place.parts, 1, cycles,
+  return trm_tile_add_compute(request, cost, name, codelet, place.regions, 1, cycles,
                               trm_mapping_evenness(&place), edges,
                               trm_codelet_flops(instruction) * elements_of(request, count), error);
 }
@@ -520,7 +520,7 @@ static trm_status cost_map(const trm_tile_request *request, trm_tile_cost *cost,
   TRY(trm_tile_add_incoming(request, cost, &incoming, error));
   const int64_t workers = request->target->num_worker_contexts;
   const int64_t per_worker = trm_ceil_divide(trm_most(1, place.worst), workers);
-  return trm_tile_add_compute(request, cost, "Op/Map", "popops::map", place.parts, 1,
+  return trm_tile_add_compute(request, cost, "Op/Map", "popops::map", place.regions, 1,
                               workers * (30 + (int64_t)(cycles * (double)per_worker + 0.5)) + 11,
                               trm_mapping_evenness(&place), request->num_operands + 1,
                               flops * place.count, error);

@@ -48,7 +48,7 @@ static trm_mapping convert_mapping(const trm_tile_request *request, const trm_pl
                    .grain = from->grain};
   for (uint32_t d = 0; d < from->num_cuts && d < TRM_MAPPING_RANK; ++d) {
     m.dims[d] = from->cuts[d].size;
-    m.part_size[d] = from->cuts[d].part_size;
+    m.block_size[d] = from->cuts[d].block_size;
     m.cuts[d] = from->cuts[d].parallel;
     m.serial[d] = from->cuts[d].serial;
     m.strides[d] = from->cuts[d].tile_stride;
@@ -221,7 +221,7 @@ static trm_status fetch_operand(const trm_tile_request *request, trm_tile_cost *
   } else {
     const char *name = is_turned(request, k) ? "preRegroup/Transpose" : "preRegroup";
     TRY(trm_tile_add_copy(request, cost, name, wanted->worst * bytes,
-                          trm_mapping_total_bytes(wanted), run, wanted->parts, error));
+                          trm_mapping_total_bytes(wanted), run, wanted->regions, error));
   }
   trm_phase *copy = &cost->phases.items[cost->phases.count - 1];
   copy->temporary_worst = wanted->worst * bytes;
@@ -293,7 +293,7 @@ static trm_status cost_scalar(const trm_tile_request *request, trm_tile_cost *co
   TRY(trm_tile_add_incoming(request, cost, &incoming, error));
   const int64_t workers = request->target->num_worker_contexts;
   const int64_t cycles = workers * (30 + trm_ceil_divide(place->worst, workers) * depth * 14) + 11;
-  return trm_tile_add_compute(request, cost, "Convolve", "popops::map_multiply_add", place->parts,
+  return trm_tile_add_compute(request, cost, "Convolve", "popops::map_multiply_add", place->regions,
                               1, cycles, trm_mapping_evenness(place), 3, 2 * depth * place->count,
                               error);
 }
@@ -378,7 +378,7 @@ static trm_status add_zeros(const trm_tile_request *request, trm_tile_cost *cost
   enum { BATCH = 1 }; /* of a plan's outputs: groups, batch, fields, channels */
   if (all % computed == 0 && result->kind == TRM_MAPPING_GRID && result->rank > BATCH) {
     result->dims[BATCH] *= all / computed;
-    result->part_size[BATCH] *= all / computed;
+    result->block_size[BATCH] *= all / computed;
     trm_mapping_finish_grid(request->target, result, shape->dtype, request->ipu, 0);
   } else {
     *result = trm_mapping_linear(request->target, shape, request->ipu, 0);
@@ -386,7 +386,7 @@ static trm_status add_zeros(const trm_tile_request *request, trm_tile_cost *cost
   const int64_t zeros = trm_ceil_divide(result->worst * (all - computed), all);
   const int64_t workers = request->target->num_worker_contexts;
   const int64_t vectors = trm_ceil_divide(zeros, workers * trm_tile_vector_width(shape->dtype));
-  return trm_tile_add_compute(request, cost, "Zero", "popops::Fill", result->parts, 1,
+  return trm_tile_add_compute(request, cost, "Zero", "popops::Fill", result->regions, 1,
                               workers * (26 + vectors) + 11, trm_mapping_evenness(result), 1, 0,
                               error);
 }
@@ -491,7 +491,7 @@ static trm_status cost_linear(const trm_tile_request *request, trm_tile_cost *co
   if (result->kind == TRM_MAPPING_NONE || request->num_operands < 2) return TRM_OK;
   for (uint32_t k = 0; k < 2; ++k) {
     if (trm_shape_count(&request->operands[k].shape) == 0) { /* a sum of no products: zeros */
-      return trm_tile_add_compute(request, cost, "Fill", "popops::Fill", result->parts, 1,
+      return trm_tile_add_compute(request, cost, "Fill", "popops::Fill", result->regions, 1,
                                   26 + result->worst / 2, 1.0, 1, 0, error);
     }
   }

@@ -41,13 +41,13 @@ trm_status trm_tile_random(const trm_tile_request *request, trm_tile_cost *cost,
                                    : "poprand::Uniform";
     if (dropout) {
       /* Every tile gets the seed, sets it, and restores its own afterwards. */
-      TRY(trm_tile_add_exchange(request, cost, "ExchangePre", 8, 8 * (int64_t)place->parts, 8, 1,
+      TRY(trm_tile_add_exchange(request, cost, "ExchangePre", 8, 8 * (int64_t)place->regions, 8, 1,
                                 error));
-      TRY(trm_tile_add_compute(request, cost, "setSeed", "poprand::SetSeed", place->parts, 1, 120,
+      TRY(trm_tile_add_compute(request, cost, "setSeed", "poprand::SetSeed", place->regions, 1, 120,
                                1.0, 1, 0, error));
     }
     TRY(trm_tile_add_compute(request, cost, word_of(dropout, normal, instruction), codelet,
-                             place->parts, 1, workers * (40 + per_vector * vectors) + 11,
+                             place->regions, 1, workers * (40 + per_vector * vectors) + 11,
                              trm_mapping_evenness(place), dropout ? 3 : 1, place->count, error));
   }
   if (cost->phases.count > 0) return TRM_OK;

@@ -68,14 +68,14 @@ static bool results_of_piece(const trm_mapping *m, const trm_shape *shape, uint3
   int32_t d = 0;
   for (int32_t k = 0; k < m->rank; ++k) {
     const int32_t cut = order[k];
-    const int64_t part = trm_least(m->dims[cut], m->part_size[cut] * m->serial[cut]);
+    const int64_t here = trm_least(m->dims[cut], m->block_size[cut] * m->serial[cut]);
     int64_t size = 1, kept = 1;
     for (; d < shape->rank && size * shape->dims[d] <= m->dims[cut]; ++d) {
       size *= shape->dims[d];
       if ((reduced >> d & 1) == 0) kept *= shape->dims[d];
     }
     if (size != m->dims[cut]) return false;
-    results *= kept == size ? part : trm_least(part, kept);
+    results *= kept == size ? here : trm_least(here, kept);
   }
   *out_results = results;
   return d == shape->rank;
@@ -165,7 +165,7 @@ static trm_status add_final_stages(const trm_tile_request *request, trm_tile_cos
                                         last     ? "ReduceFinalStage/IntermediateToOutput"
                                         : s == 0 ? "ReduceStage1/IntermediateToIntermediate"
                                                  : "ReduceStage2/IntermediateToIntermediate"),
-                             codelet, place.parts, (uint32_t)together,
+                             codelet, place.regions, (uint32_t)together,
                              workers * together *
                                      stage_cycles(place.worst * depth, place.worst, r->partials,
                                                   false, r->op_cycles, workers) +
@@ -193,7 +193,7 @@ static trm_status add_reduction(const trm_tile_request *request, trm_tile_cost *
   const int64_t elements = trm_most(1, trm_least(from->worst, operand->source_count));
   const partial_results made = results_of_tiles(operand, r);
   const int64_t local = made.worst;
-  const uint32_t tiles = from->parts == 0 ? 1 : from->parts;
+  const uint32_t tiles = from->regions == 0 ? 1 : from->regions;
   const int64_t all = (int64_t)ceil(made.mean * tiles);
   *out_mapping =
       trm_mapping_linear_grain(target, result_type, r->outputs, trm_tile_vector_width(result_type),
@@ -310,12 +310,12 @@ static trm_status add_pass(const trm_tile_request *request, trm_tile_cost *cost,
                            trm_dtype type, int64_t flops, trm_error *error) {
   const int64_t workers = request->target->num_worker_contexts;
   const int64_t per_tile = trm_least(channels, place->worst) * trm_tile_dtype_bytes(type);
-  TRY(trm_tile_add_exchange(request, cost, "ExchangePre", per_tile, per_tile * place->parts,
+  TRY(trm_tile_add_exchange(request, cost, "ExchangePre", per_tile, per_tile * place->regions,
                             trm_least(channels * 4, 64), 1, error));
   const int64_t per_worker = trm_ceil_divide(trm_most(1, place->worst), workers);
   return trm_tile_add_compute(
-      request, cost, name, "popops::BroadcastVectorInner<BinaryOpType::MULTIPLY>", place->parts, 1,
-      workers * (29 + (int64_t)(cycles_per_element * (double)per_worker + 0.5)) + 11,
+      request, cost, name, "popops::BroadcastVectorInner<BinaryOpType::MULTIPLY>", place->regions,
+      1, workers * (29 + (int64_t)(cycles_per_element * (double)per_worker + 0.5)) + 11,
       trm_mapping_evenness(place), 3, flops * place->count, error);
 }
 
@@ -350,7 +350,7 @@ static trm_status add_statistics(const trm_tile_request *request, trm_tile_cost 
   const int64_t workers = request->target->num_worker_contexts;
   return trm_tile_add_compute(
       request, cost, "VarToInvStdDev", "popops::UnaryOp1D<VARIANCE_TO_INV_STD_DEV,float>",
-      deviation->parts, 1, workers * (17 + 6 * trm_ceil_divide(deviation->worst, workers)) + 11,
+      deviation->regions, 1, workers * (17 + 6 * trm_ceil_divide(deviation->worst, workers)) + 11,
       1.0, 2, 2 * r.outputs, error);
 }
 

@@ -121,7 +121,7 @@ trm_slice_plan trm_slice_plan_make(const trm_tile_request *request,
   trm_mapping m = {.rank = 2, .share = (uint32_t)best.lookup_parts};
   m.dims[0] = problem->rows, m.dims[1] = problem->columns;
   m.cuts[0] = (uint32_t)best.row_parts, m.cuts[1] = (uint32_t)best.column_parts;
-  m.part_size[0] = best.rows, m.part_size[1] = best.columns;
+  m.block_size[0] = best.rows, m.block_size[1] = best.columns;
   m.strides[0] = m.cuts[1], m.strides[1] = 1;
   m.share_stride = m.cuts[0] * m.cuts[1];
   m.grain = s.grain;

@@ -36,7 +36,7 @@ static trm_status add_sort(const trm_tile_request *request, trm_tile_cost *cost,
     cost->phases.items[cost->phases.count - 1].repeats = far;
   }
   TRY(trm_tile_add_compute(request, cost, "CompareSwap", "popops::CompareAndSwapAtDistance",
-                           place.parts, 1, cycles, trm_mapping_evenness(&place),
+                           place.regions, 1, cycles, trm_mapping_evenness(&place),
                            (uint32_t)(2 * arrays), count / 2, error));
   cost->phases.items[cost->phases.count - 1].repeats = steps;
   cost->temporary_worst += here * bytes;
@@ -78,15 +78,15 @@ trm_status trm_tile_scan(const trm_tile_request *request, trm_tile_cost *cost, t
   const int64_t workers = request->target->num_worker_contexts;
   const int64_t per_element = 10 + 4 * (int64_t)called->num_instructions;
   /* In a tile one after the other, then the tiles' sums: 2 log2(tiles) small steps. */
-  TRY(trm_tile_add_compute(request, cost, "Scan", "popops::map_scan", place.parts, 1,
+  TRY(trm_tile_add_compute(request, cost, "Scan", "popops::map_scan", place.regions, 1,
                            workers * (30 + trm_ceil_divide(place.worst, workers) * per_element),
                            trm_mapping_evenness(&place), request->num_operands + 1, place.count,
                            error));
-  const int64_t levels = 2 * (int64_t)ceil(log2((double)trm_most(2, place.parts)));
-  TRY(trm_tile_add_exchange(request, cost, "ExchangePre", 8, 8 * place.parts, 8, 2, error));
+  const int64_t levels = 2 * (int64_t)ceil(log2((double)trm_most(2, place.regions)));
+  TRY(trm_tile_add_exchange(request, cost, "ExchangePre", 8, 8 * place.regions, 8, 2, error));
   cost->phases.items[cost->phases.count - 1].repeats = levels;
-  TRY(trm_tile_add_compute(request, cost, "ScanTiles", "popops::map_scan", place.parts, 1,
-                           workers * (30 + per_element), 1.0, 3, place.parts, error));
+  TRY(trm_tile_add_compute(request, cost, "ScanTiles", "popops::map_scan", place.regions, 1,
+                           workers * (30 + per_element), 1.0, 3, place.regions, error));
   cost->phases.items[cost->phases.count - 1].repeats = levels;
   return TRM_OK;
 }

@@ -177,16 +177,16 @@ static trm_status add_long_windows(const trm_tile_request *request, trm_tile_cos
   const int64_t workers = request->target->num_worker_contexts;
   const int64_t bytes = trm_tile_dtype_bytes(x->shape.dtype);
   const int64_t read = trm_least(trm_shape_count(&x->shape), place.worst + window) * bytes * arrays;
-  TRY(trm_tile_add_exchange(request, cost, "ExchangePre", read, read * place.parts,
+  TRY(trm_tile_add_exchange(request, cost, "ExchangePre", read, read * place.regions,
                             x->mapping.worst * bytes * arrays, trm_ceil_divide(read, 32), error));
   const int64_t vectors =
       trm_ceil_divide(trm_ceil_divide(place.worst, trm_tile_vector_width(x->shape.dtype)), workers);
-  TRY(trm_tile_add_compute(request, cost, "ReduceWindow", "popnn::SumPooling", place.parts, 1,
+  TRY(trm_tile_add_compute(request, cost, "ReduceWindow", "popnn::SumPooling", place.regions, 1,
                            workers * (35 + vectors * (12 + window * 2) * arrays) + 11,
                            trm_mapping_evenness(&place), 2, place.count * window * arrays, error));
   trm_phase *phase = &cost->phases.items[cost->phases.count - 1];
   phase->temporary_worst = read;
-  phase->temporary_total = read * place.parts;
+  phase->temporary_total = read * place.regions;
   phase->temporary_is_message = true;
   return TRM_OK;
 }

@@ -146,13 +146,13 @@ typedef struct trm_plan_phase {
 } trm_plan_phase;
 enum { TRM_PLAN_MAX_PHASES = 20 };
 
-/* How an operand lies on the tiles. Dimension d is cut into serial x parallel parts of part_size
+/* How an operand lies on the tiles. Dimension d is cut into serial x parallel parts of block_size
  * (the last ones smaller or empty). A piece is one part of each dimension. Its first tile is the
  * sum of p x tile_stride over the dimensions, for parts s x parallel + p. The elements of the piece
  * (row-major) are dealt in `share` equal runs of whole grains: to that tile, and to the tiles
  * share_stride, 2 share_stride, ... after it. */
 typedef struct trm_plan_cut {
-  int64_t size, part_size;
+  int64_t size, block_size;
   uint32_t serial, parallel, tile_stride;
 } trm_plan_cut;
 enum { TRM_PLAN_MAX_CUTS = 4 + TRM_PLAN_MAX_DIMS };

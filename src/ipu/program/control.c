@@ -57,9 +57,9 @@ static trm_status own_variable(trm_program_draft *draft, const trm_value *value,
     const uint32_t ipu = mapping.ipu;
     mapping = trm_mapping_linear(trm_program_target_of(draft, ipu), shape, ipu,
                                  draft->placements.next_tile[ipu]);
-    if (mapping.parts > 0) {
+    if (mapping.regions > 0) {
       draft->placements.next_tile[ipu] =
-          (draft->placements.next_tile[ipu] + mapping.parts) % mapping.tiles;
+          (draft->placements.next_tile[ipu] + mapping.regions) % mapping.tiles;
     }
   }
   mapping.element_bytes = trm_tile_dtype_bytes(shape->dtype);

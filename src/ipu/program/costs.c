@@ -69,7 +69,7 @@ static trm_status cost_unknown(const trm_tile_request *request, trm_tile_cost *c
   TRY(trm_tile_cost_begin(cost, request, error));
   int64_t worst = 0, elements = 0;
   trm_tile_incoming incoming = {0};
-  trm_mapping place = {.kind = TRM_MAPPING_NONE, .parts = 1};
+  trm_mapping place = {.kind = TRM_MAPPING_NONE, .regions = 1};
   for (uint32_t l = 0; l < cost->num_results; ++l) {
     if (cost->results[l].mapping.count > place.count) place = cost->results[l].mapping;
     elements += cost->results[l].mapping.count;
@@ -80,9 +80,10 @@ static trm_status cost_unknown(const trm_tile_request *request, trm_tile_cost *c
     trm_tile_incoming_add(&incoming, &request->operands[k], &place);
   }
   TRY(trm_tile_add_incoming(request, cost, &incoming, error));
-  worst = trm_ceil_divide(elements, trm_most(1, place.parts));
-  return trm_tile_add_compute(request, cost, "CustomOp", "custom", place.parts, 1, 200 + 8 * worst,
-                              1.0, request->num_operands + cost->num_results, 0, error);
+  worst = trm_ceil_divide(elements, trm_most(1, place.regions));
+  return trm_tile_add_compute(request, cost, "CustomOp", "custom", place.regions, 1,
+                              200 + 8 * worst, 1.0, request->num_operands + cost->num_results, 0,
+                              error);
 }
 
 trm_status trm_program_cost(const trm_tile_request *request, trm_tile_cost *cost,

@@ -120,7 +120,7 @@ static trm_status append_details(const trm_program *program, trm_text *text, trm
   for (uint32_t l = 0; l < count; ++l) {
     const trm_program_variable *v = &program->variables[list[l].variable];
     trm_text_format(text, "  %s bytes (%.1f MB on %u tiles)  %s", NUMBER(list[l].bytes),
-                    (double)v->total_bytes / 1e6, v->mapping.parts,
+                    (double)v->total_bytes / 1e6, v->mapping.regions,
                     v->is_input ? v->name : source_name(program, v->source, v->name));
     const bool tensor = v->category == TRM_CATEGORY_VARIABLE && strcmp(v->name, "variable") != 0;
     if (!tensor) {

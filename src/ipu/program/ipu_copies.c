@@ -20,7 +20,7 @@ static trm_status cost_ipu_copy(const trm_target *target, const trm_mapping *fro
                                 trm_error *error) {
   const double rate = target->ipu_link_bytes_per_second * target->ipu_link_efficiency;
   const double cycles = rate > 0 ? (double)bytes / rate * target->clock_frequency : 0;
-  const int64_t parts = trm_most(from->parts, to->parts);
+  const int64_t parts = trm_most(from->regions, to->regions);
   const trm_phase phase = {
       .kind = TRM_PHASE_GLOBAL_EXCHANGE,
       .name = "inter-ipu-copy",
@@ -36,7 +36,7 @@ static trm_status cost_ipu_copy(const trm_target *target, const trm_mapping *fro
   TRY(trm_tile_cost_add(cost, &phase, error));
   const trm_tile_request request = {.target = target};
   return trm_tile_add_copy(&request, cost, "inter-ipu-copy", trm_mapping_worst_bytes(to),
-                           trm_mapping_total_bytes(to), 8, to->parts, error);
+                           trm_mapping_total_bytes(to), 8, to->regions, error);
 }
 
 /* Remembers a copy for later readers. In a loop a copy is valid for this iteration only. */
@@ -83,7 +83,7 @@ static trm_mapping place_copy(trm_program_draft *draft, const trm_value *value,
   place.ipu = ipu;
   place.layout = trm_layout_combine(place.layout, ipu + 1);
   const uint32_t tiles = trm_program_target_of(draft, ipu)->tiles_per_ipu;
-  if (value->is_view || place.parts > tiles) place = trm_program_next_linear(draft, shape, ipu);
+  if (value->is_view || place.regions > tiles) place = trm_program_next_linear(draft, shape, ipu);
   place.tiles = tiles;
   place.element_bytes = trm_tile_dtype_bytes(shape->dtype);
   if (draft->finding || preference == TRM_NO_INDEX) return place;

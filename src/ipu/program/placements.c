@@ -29,8 +29,8 @@ trm_mapping trm_program_next_linear(trm_program_draft *draft, const trm_shape *s
                                     uint32_t ipu) {
   const trm_mapping m = trm_mapping_linear(trm_program_target_of(draft, ipu), shape, ipu,
                                            draft->placements.next_tile[ipu]);
-  if (m.parts > 0) {
-    draft->placements.next_tile[ipu] = (draft->placements.next_tile[ipu] + m.parts) % m.tiles;
+  if (m.regions > 0) {
+    draft->placements.next_tile[ipu] = (draft->placements.next_tile[ipu] + m.regions) % m.tiles;
   }
   return m;
 }

@@ -35,7 +35,7 @@ static trm_tile_operand slice_of(trm_program_draft *draft, const trm_value *arra
                                  const trm_shape *shape, uint32_t position) {
   trm_tile_operand slice = trm_value_operand(draft, array, shape, position);
   const int64_t count = trm_shape_count(shape);
-  const int64_t parts = trm_most(1, trm_least(slice.mapping.parts, count));
+  const int64_t parts = trm_most(1, trm_least(slice.mapping.regions, count));
   const uint32_t ipu = slice.mapping.ipu;
   slice.mapping =
       trm_mapping_linear_grain(trm_program_target_of(draft, ipu), shape->dtype, count, 1,

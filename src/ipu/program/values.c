@@ -177,7 +177,7 @@ static trm_status own_place(trm_program_draft *draft, trm_value *value, trm_mapp
 /* The place of a part of an array: the tiles that hold it. */
 static trm_mapping part_of(const trm_program_draft *draft, const trm_mapping *from, trm_dtype dtype,
                            int64_t count, uint64_t what, bool in_one_piece) {
-  int64_t parts = from->parts;
+  int64_t parts = from->regions;
   if (in_one_piece && from->count > 0) {
     parts = trm_ceil_divide(count, trm_most(1, trm_ceil_divide(from->count, trm_most(1, parts))));
   }
@@ -275,7 +275,7 @@ static trm_status view_concatenate(trm_program_draft *draft, const trm_program_s
     const trm_mapping *mapping = trm_value_mapping(draft, operand);
     if (trm_shape_count(part) == 0) continue;
     layout = trm_layout_combine(layout, mapping->layout);
-    parts += mapping->parts;
+    parts += mapping->regions;
     worst += mapping->worst;
     sources += operand->source_count;
     shortest = trm_least(shortest, part->dims[instruction->dimensions.items[0]] * run);

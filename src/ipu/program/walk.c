@@ -230,9 +230,9 @@ static trm_status keep_remarks(trm_program_draft *draft, const trm_instruction *
 static void use_tiles(trm_program_draft *draft, const trm_tile_cost *cost, uint32_t ipu) {
   if (cost->num_results == 0 || cost->results[0].in_place >= 0) return;
   const trm_mapping *m = &cost->results[0].mapping;
-  if (m->parts > 0 && m->kind == TRM_MAPPING_LINEAR &&
+  if (m->regions > 0 && m->kind == TRM_MAPPING_LINEAR &&
       m->first_tile == draft->placements.next_tile[ipu]) {
-    draft->placements.next_tile[ipu] = (m->first_tile + m->parts) % m->tiles;
+    draft->placements.next_tile[ipu] = (m->first_tile + m->regions) % m->tiles;
   }
 }
 

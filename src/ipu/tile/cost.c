@@ -21,7 +21,7 @@ trm_status trm_tile_cost_begin(trm_tile_cost *cost, const trm_tile_request *requ
     cost->results[l].in_place = -1;
     cost->results[l].mapping =
         trm_mapping_linear(request->target, trm_shape_leaf(shape, (int32_t)l), request->ipu, tile);
-    tile += cost->results[l].mapping.parts;
+    tile += cost->results[l].mapping.regions;
   }
   return TRM_OK;
 }

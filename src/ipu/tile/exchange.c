@@ -78,8 +78,8 @@ trm_status trm_tile_add_copy(const trm_tile_request *request, trm_tile_cost *cos
 }
 
 double trm_mapping_evenness(const trm_mapping *mapping) {
-  if (mapping->worst <= 0 || mapping->parts == 0) return 1.0;
-  const double mean = (double)mapping->count / mapping->parts;
+  if (mapping->worst <= 0 || mapping->regions == 0) return 1.0;
+  const double mean = (double)mapping->count / mapping->regions;
   return mean >= (double)mapping->worst ? 1.0 : mean / (double)mapping->worst;
 }
 
@@ -100,7 +100,7 @@ static int64_t needed_of_repeated(int64_t count, const trm_mapping *place) {
     const int32_t last = place->rank - 1;
     if (place->dims[0] * place->dims[last] == count) {
       const int64_t groups = trm_ceil_divide(place->dims[0], place->cuts[0]);
-      const int64_t channels = place->part_size[last] * place->serial[last];
+      const int64_t channels = place->block_size[last] * place->serial[last];
       needed = trm_least(needed, groups * trm_least(channels, place->dims[last]));
     }
   }
@@ -118,7 +118,7 @@ void trm_tile_incoming_add(trm_tile_incoming *incoming, const trm_tile_operand *
   /* Of an array a tile needs its share, of a broadcast every element at most once. */
   const int64_t worst = repeated ? needed_of_repeated(operand->source_count, place)
                                  : trm_least(operand->source_count, place->worst);
-  const int64_t tiles = trm_most(1, place->parts);
+  const int64_t tiles = trm_most(1, place->regions);
   incoming->in_worst += worst * bytes;
   incoming->in_total += repeated ? worst * bytes * tiles : count * bytes;
   incoming->out_worst += trm_least(operand->mapping.worst, operand->source_count) * bytes;
@@ -148,7 +148,7 @@ trm_status trm_tile_bring(const trm_tile_request *request, trm_tile_cost *cost,
   if (count <= 1 || operand->source_count <= 1) return TRM_OK;
   const int64_t run = trm_least(trm_most(1, operand->contiguous), GROUP_ELEMENTS) * bytes;
   return trm_tile_add_copy(request, cost, "OnTileCopy", wanted->worst * bytes, count * bytes, run,
-                           wanted->parts, error);
+                           wanted->regions, error);
 }
 
 trm_status trm_tile_bring_to_read(const trm_tile_request *request, trm_tile_cost *cost,

@@ -40,13 +40,13 @@ uint64_t trm_layout_combine(uint64_t layout, uint64_t what) {
  */
 static void give_layout(trm_mapping *m) {
   uint64_t x = trm_layout_combine((uint64_t)m->kind + 1, (uint64_t)m->count);
-  x = trm_layout_combine(x, ((uint64_t)m->first_tile << 32) | m->parts);
+  x = trm_layout_combine(x, ((uint64_t)m->first_tile << 32) | m->regions);
   x = trm_layout_combine(x, ((uint64_t)m->ipu << 1) | m->descending);
   x = trm_layout_combine(x, (uint64_t)m->grain);
   for (int32_t d = 0; m->kind == TRM_MAPPING_GRID && d < m->rank; ++d) {
     x = trm_layout_combine(x, (uint64_t)m->dims[d]);
     x = trm_layout_combine(x, ((uint64_t)m->cuts[d] << 32) ^ m->strides[d]);
-    x = trm_layout_combine(x, ((uint64_t)m->serial[d] << 48) ^ (uint64_t)m->part_size[d]);
+    x = trm_layout_combine(x, ((uint64_t)m->serial[d] << 48) ^ (uint64_t)m->block_size[d]);
   }
   if (m->kind == TRM_MAPPING_GRID) {
     x = trm_layout_combine(x, ((uint64_t)m->share << 32) | m->share_stride);
@@ -71,8 +71,8 @@ trm_mapping trm_mapping_linear_grain(const trm_target *target, trm_dtype dtype, 
   const int64_t min_grains = most(1, ceil_divide(min_elements, m.grain));
   const int64_t per_tile =
       most(ceil_divide(grains, m.tiles), ceil_divide(grains, most(1, grains / min_grains)));
-  m.parts = (uint32_t)ceil_divide(grains, per_tile);
-  m.worst = trm_least(count, ceil_divide(grains, m.parts) * m.grain);
+  m.regions = (uint32_t)ceil_divide(grains, per_tile);
+  m.worst = trm_least(count, ceil_divide(grains, m.regions) * m.grain);
   give_layout(&m);
   return m;
 }
@@ -85,12 +85,12 @@ trm_mapping trm_mapping_linear(const trm_target *target, const trm_shape *shape,
                                   bytes == 0 ? 1 : ceil_divide(128, bytes), ipu, first_tile);
 }
 
-/* Elements of dimension d on the tiles of part p. */
-static int64_t grid_part(const trm_mapping *m, int32_t d, uint32_t p) {
+/* Elements of dimension d on the tiles of block p. */
+static int64_t grid_block(const trm_mapping *m, int32_t d, uint32_t p) {
   int64_t elements = 0;
   for (uint32_t s = 0; s < m->serial[d]; ++s) {
-    const int64_t begin = trm_least(m->dims[d], m->part_size[d] * ((int64_t)s * m->cuts[d] + p));
-    elements += trm_least(m->dims[d], begin + m->part_size[d]) - begin;
+    const int64_t begin = trm_least(m->dims[d], m->block_size[d] * ((int64_t)s * m->cuts[d] + p));
+    elements += trm_least(m->dims[d], begin + m->block_size[d]) - begin;
   }
   return elements;
 }
@@ -102,7 +102,7 @@ static int64_t shared_run(const trm_mapping *m, int64_t piece) {
 }
 
 /* Elements of run j of such a piece. */
-static int64_t shared_part(int64_t piece, int64_t run, uint32_t j) {
+static int64_t run_elements(int64_t piece, int64_t run, uint32_t j) {
   const int64_t begin = trm_least(piece, run * j);
   return trm_least(piece, begin + run) - begin;
 }
@@ -118,13 +118,13 @@ void trm_mapping_finish_grid(const trm_target *target, trm_mapping *m, trm_dtype
   m->grain = most(1, m->grain);
   m->share = m->share == 0 ? 1 : m->share;
   m->count = m->worst = 1;
-  m->parts = m->share;
+  m->regions = m->share;
   for (int32_t d = 0; d < m->rank; ++d) {
     if (m->cuts[d] == 0) m->cuts[d] = 1;
     if (m->serial[d] == 0) m->serial[d] = 1;
     m->count *= m->dims[d];
-    m->parts *= m->cuts[d];
-    m->worst *= grid_part(m, d, 0);
+    m->regions *= m->cuts[d];
+    m->worst *= grid_block(m, d, 0);
   }
   if (m->count <= 0 || m->element_bytes == 0) {
     m->kind = TRM_MAPPING_NONE;
@@ -132,7 +132,7 @@ void trm_mapping_finish_grid(const trm_target *target, trm_mapping *m, trm_dtype
     return;
   }
   m->worst = shared_run(m, m->worst);
-  if (m->parts > m->tiles) m->worst *= ceil_divide(m->parts, m->tiles);
+  if (m->regions > m->tiles) m->worst *= ceil_divide(m->regions, m->tiles);
   give_layout(m);
 }
 
@@ -145,7 +145,7 @@ trm_mapping trm_mapping_grid(const trm_target *target, trm_dtype dtype, int32_t 
     const int64_t grain = grains == NULL ? 1 : most(1, grains[d]);
     m.dims[d] = dims[d];
     m.cuts[d] = cuts[d] == 0 ? 1 : cuts[d];
-    m.part_size[d] = ceil_divide(ceil_divide(dims[d], grain), m.cuts[d]) * grain;
+    m.block_size[d] = ceil_divide(ceil_divide(dims[d], grain), m.cuts[d]) * grain;
     m.strides[d] = stride;
     stride *= m.cuts[d];
   }
@@ -165,7 +165,7 @@ trm_mapping trm_mapping_spread(const trm_target *target, int64_t worst_bytes, in
   m.first_tile = first_tile % m.tiles;
   m.worst = most(worst_bytes, ceil_divide(total_bytes, m.tiles));
   m.count = most(total_bytes, m.worst);
-  m.parts = (uint32_t)ceil_divide(m.count, m.worst);
+  m.regions = (uint32_t)ceil_divide(m.count, m.worst);
   return m;
 }
 
@@ -183,27 +183,27 @@ int64_t trm_mapping_total_bytes(const trm_mapping *mapping) {
   return mapping->count * mapping->element_bytes;
 }
 
-int64_t trm_mapping_part_elements(const trm_mapping *m, uint32_t part) {
-  if (part >= m->parts) return 0;
+int64_t trm_mapping_region_elements(const trm_mapping *m, uint32_t region) {
+  if (region >= m->regions) return 0;
   switch (m->kind) {
     case TRM_MAPPING_LINEAR: {
       const int64_t grains = ceil_divide(m->count, m->grain);
-      /* grains is at most 2^40 and parts at most 2^16: no overflow. */
-      const int64_t begin = grains * part / m->parts * m->grain;
-      const int64_t end = trm_least(m->count, grains * (part + 1) / m->parts * m->grain);
+      /* grains is at most 2^40 and regions at most 2^16: no overflow. */
+      const int64_t begin = grains * region / m->regions * m->grain;
+      const int64_t end = trm_least(m->count, grains * (region + 1) / m->regions * m->grain);
       return end - begin;
     }
     case TRM_MAPPING_GRID: {
-      const uint32_t run = part % m->share;
-      part /= m->share;
+      const uint32_t run = region % m->share;
+      region /= m->share;
       int64_t elements = 1;
       for (int32_t d = m->rank - 1; d >= 0; --d) {
-        elements *= grid_part(m, d, part % m->cuts[d]);
-        part /= m->cuts[d];
+        elements *= grid_block(m, d, region % m->cuts[d]);
+        region /= m->cuts[d];
       }
-      return shared_part(elements, shared_run(m, elements), run);
+      return run_elements(elements, shared_run(m, elements), run);
     }
-    case TRM_MAPPING_SPREAD: return trm_least(m->worst, m->count - m->worst * part);
+    case TRM_MAPPING_SPREAD: return trm_least(m->worst, m->count - m->worst * region);
     case TRM_MAPPING_NONE: break;
   }
   return 0;
@@ -215,13 +215,13 @@ static uint32_t tile_at(const trm_mapping *m, uint64_t step) {
   return tile < m->tiles ? tile : tile - m->tiles;
 }
 
-uint32_t trm_mapping_tile(const trm_mapping *m, uint32_t part) {
-  if (m->kind != TRM_MAPPING_GRID) return tile_at(m, part);
-  uint64_t step = (uint64_t)(part % m->share) * m->share_stride;
-  part /= m->share;
+uint32_t trm_mapping_tile(const trm_mapping *m, uint32_t region) {
+  if (m->kind != TRM_MAPPING_GRID) return tile_at(m, region);
+  uint64_t step = (uint64_t)(region % m->share) * m->share_stride;
+  region /= m->share;
   for (int32_t d = m->rank - 1; d >= 0; --d) {
-    step += (uint64_t)(part % m->cuts[d]) * m->strides[d];
-    part /= m->cuts[d];
+    step += (uint64_t)(region % m->cuts[d]) * m->strides[d];
+    region /= m->cuts[d];
   }
   return tile_at(m, step);
 }
@@ -233,42 +233,42 @@ static void add_piece(const trm_mapping *m, uint64_t step, int64_t elements, int
   bytes_by_tile[tile_at(m, step)] += sign * bytes;
 }
 
-/* The parts of trm_mapping_part_elements() in order, whose ends are counted up, not divided. */
+/* The regions of trm_mapping_region_elements() in order, whose ends are counted up, not divided. */
 static void add_linear(const trm_mapping *m, int sign, uint32_t alignment, int64_t *bytes_by_tile) {
   const int64_t grains = ceil_divide(m->count, m->grain);
-  const int64_t whole = grains / m->parts, rest = grains % m->parts;
+  const int64_t whole = grains / m->regions, rest = grains % m->regions;
   int64_t begin = 0, end = 0, carried = 0;
-  for (uint32_t part = 0; part < m->parts; ++part, begin = end) {
+  for (uint32_t region = 0; region < m->regions; ++region, begin = end) {
     carried += rest;
-    const bool one_more = carried >= m->parts;
-    if (one_more) carried -= m->parts;
+    const bool one_more = carried >= m->regions;
+    if (one_more) carried -= m->regions;
     end = trm_least(m->count, begin + (whole + one_more) * m->grain);
-    add_piece(m, part, end - begin, sign, alignment, bytes_by_tile);
+    add_piece(m, region, end - begin, sign, alignment, bytes_by_tile);
   }
 }
 
 /* Walks through the pieces of a grid in order, by counting up their coordinates. */
 static void add_grid(const trm_mapping *m, int sign, uint32_t alignment, int64_t *bytes_by_tile) {
   uint32_t digits[TRM_MAPPING_RANK] = {0};
-  int64_t part[TRM_MAPPING_RANK];
-  for (int32_t d = 0; d < m->rank; ++d) part[d] = grid_part(m, d, 0);
-  const uint32_t pieces = m->parts / m->share;
+  int64_t block[TRM_MAPPING_RANK];
+  for (int32_t d = 0; d < m->rank; ++d) block[d] = grid_block(m, d, 0);
+  const uint32_t pieces = m->regions / m->share;
   int64_t last = -1, run = 0;
   for (uint32_t piece = 0; piece < pieces; ++piece) {
     int64_t elements = 1;
     uint64_t step = 0;
     for (int32_t d = 0; d < m->rank; ++d) {
-      elements *= part[d];
+      elements *= block[d];
       step += (uint64_t)digits[d] * m->strides[d];
     }
     if (elements != last) run = shared_run(m, elements), last = elements;
     for (uint32_t j = 0; j < m->share; ++j, step += m->share_stride) {
-      add_piece(m, step, shared_part(elements, run, j), sign, alignment, bytes_by_tile);
+      add_piece(m, step, run_elements(elements, run, j), sign, alignment, bytes_by_tile);
     }
     for (int32_t d = m->rank - 1; d >= 0; --d) {
       if (m->cuts[d] == 1) continue;
       digits[d] = digits[d] + 1 == m->cuts[d] ? 0 : digits[d] + 1;
-      part[d] = grid_part(m, d, digits[d]);
+      block[d] = grid_block(m, d, digits[d]);
       if (digits[d] != 0) break;
     }
   }
@@ -286,11 +286,11 @@ void trm_mapping_add_bytes(const trm_mapping *m, int sign, uint32_t alignment,
     add_linear(m, sign, alignment, bytes_by_tile);
     return;
   }
-  for (uint32_t part = 0; part + 1 < m->parts; ++part) {
-    add_piece(m, part, m->worst, sign, alignment, bytes_by_tile);
+  for (uint32_t region = 0; region + 1 < m->regions; ++region) {
+    add_piece(m, region, m->worst, sign, alignment, bytes_by_tile);
   }
-  const uint32_t last = m->parts - 1;
-  add_piece(m, last, trm_mapping_part_elements(m, last), sign, alignment, bytes_by_tile);
+  const uint32_t last = m->regions - 1;
+  add_piece(m, last, trm_mapping_region_elements(m, last), sign, alignment, bytes_by_tile);
 }
 
 bool trm_mapping_same_place(const trm_mapping *a, const trm_mapping *b) {

@@ -20,13 +20,14 @@ typedef struct trm_target trm_target; /* tremula/target.h */
 
 typedef enum trm_mapping_kind {
   TRM_MAPPING_NONE,   /* no elements */
-  TRM_MAPPING_LINEAR, /* row-major intervals of whole grains, part p of `parts` on tile first + p;
-                         part p holds grains [p G / parts, (p + 1) G / parts) */
-  TRM_MAPPING_GRID,  /* as the plan of a convolution cuts: dimension d has serial[d] x cuts[d] parts
-                        of part_size[d] (the last ones smaller or empty). Part s * cuts + p of each
-                        dimension d is on tile p * strides[d], summed over the dimensions. The
-                        elements of a piece are dealt in `share` equal runs of whole grains to the
-                        tiles 0, share_stride, 2 share_stride, ... from there */
+  TRM_MAPPING_LINEAR, /* row-major intervals of whole grains, region r of `regions` on tile first +
+                         r; region r is the grains [r G / regions, (r + 1) G / regions) */
+  TRM_MAPPING_GRID, /* as the plan of a convolution cuts: dimension d has serial[d] x cuts[d] blocks
+                       of block_size[d] (the last ones smaller or empty). Block s * cuts + p of each
+                       dimension d is on tile p * strides[d], summed over the dimensions. The
+                       elements of a piece, a block of each dimension, are dealt in `share` equal
+                       runs of whole grains, which are the regions, to the tiles 0, share_stride,
+                       2 share_stride, ... from there */
   TRM_MAPPING_SPREAD /* `worst` bytes on as many tiles as the total fills, the rest on the next one:
                         for temporaries of which only the worst tile and the total are known */
 } trm_mapping_kind;
@@ -38,14 +39,15 @@ typedef struct trm_mapping {
   uint32_t ipu;
   uint32_t tiles;      /* of the IPU: tile numbers are modulo this */
   uint32_t first_tile; /* of the IPU */
-  bool descending;     /* part p is on tile first - p */
+  bool descending;     /* region r is on tile first - r */
   uint32_t element_bytes;
-  int64_t count;  /* elements, as dense; SPREAD: bytes, and element_bytes is 1 */
-  int64_t grain;  /* elements that stay together; at least 1 */
-  uint32_t parts; /* tiles in use; of a GRID the product of cuts, times share */
-  int64_t worst;  /* elements of the fullest tile */
-  int32_t rank;   /* the fields of a GRID */
-  int64_t dims[TRM_MAPPING_RANK], part_size[TRM_MAPPING_RANK];
+  int64_t count;    /* elements, as dense; SPREAD: bytes, and element_bytes is 1 */
+  int64_t grain;    /* elements that stay together; at least 1 */
+  uint32_t regions; /* each on a tile of its own, as far as there are tiles; of a GRID the product
+                       of cuts, times share */
+  int64_t worst;    /* elements of the fullest tile */
+  int32_t rank;     /* the fields of a GRID */
+  int64_t dims[TRM_MAPPING_RANK], block_size[TRM_MAPPING_RANK];
   uint32_t cuts[TRM_MAPPING_RANK], serial[TRM_MAPPING_RANK], strides[TRM_MAPPING_RANK];
   uint32_t share, share_stride;
   uint64_t layout; /* 0: equal to no other */
@@ -67,16 +69,16 @@ trm_mapping trm_mapping_linear(const trm_target *target, const trm_shape *shape,
 trm_mapping trm_mapping_linear_grain(const trm_target *target, trm_dtype dtype, int64_t count,
                                      int64_t grain, int64_t min_elements, uint32_t ipu,
                                      uint32_t first_tile);
-/* Cuts dimensions into parts of ceil(grains / cuts) grains, mixed-radix over the tiles, the last
+/* Cuts dimensions into blocks of ceil(grains / cuts) grains, mixed-radix over the tiles, the last
  * dimension fastest. rank <= TRM_MAPPING_RANK; grains may be NULL (1 each). */
 trm_mapping trm_mapping_grid(const trm_target *target, trm_dtype dtype, int32_t rank,
                              const int64_t *dims, const uint32_t *cuts, const int64_t *grains,
                              uint32_t ipu, uint32_t first_tile);
-/* Completes a GRID whose dims, part_size, cuts, serial, strides, share, share_stride and grain are
+/* Completes a GRID whose dims, block_size, cuts, serial, strides, share, share_stride and grain are
  * filled in. */
 void trm_mapping_finish_grid(const trm_target *target, trm_mapping *mapping, trm_dtype dtype,
                              uint32_t ipu, uint32_t first_tile);
-/* A SPREAD, for temporaries. worst * parts may exceed the total; a smaller total is raised. */
+/* A SPREAD, for temporaries. worst * regions may exceed the total; a smaller total is raised. */
 trm_mapping trm_mapping_spread(const trm_target *target, int64_t worst_bytes, int64_t total_bytes,
                                uint32_t ipu, uint32_t first_tile);
 /* The mapping of a result of another type that lies, element by element, where an operand lies. */
@@ -84,10 +86,10 @@ trm_mapping trm_mapping_like(const trm_mapping *other, trm_dtype dtype);
 
 int64_t trm_mapping_worst_bytes(const trm_mapping *mapping); /* of the fullest tile */
 int64_t trm_mapping_total_bytes(const trm_mapping *mapping);
-/* Elements of part p; parts beyond the last have none. */
-int64_t trm_mapping_part_elements(const trm_mapping *mapping, uint32_t part);
-/* The tile of part p, within the IPU. */
-uint32_t trm_mapping_tile(const trm_mapping *mapping, uint32_t part);
+/* Elements of a region; regions beyond the last have none. */
+int64_t trm_mapping_region_elements(const trm_mapping *mapping, uint32_t region);
+/* The tile of a region, within the IPU. */
+uint32_t trm_mapping_tile(const trm_mapping *mapping, uint32_t region);
 /* Adds sign * bytes, each rounded up to `alignment` (a power of two), to bytes_by_tile[0 .. tiles).
  */
 void trm_mapping_add_bytes(const trm_mapping *mapping, int sign, uint32_t alignment,

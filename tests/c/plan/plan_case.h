@@ -53,8 +53,8 @@ static inline void check_mapping(const trm_plan_mapping *m, uint32_t tiles, uint
   uint32_t last = 0, parts = 1;
   for (uint32_t i = 0; i < m->num_cuts; ++i) {
     const trm_plan_cut *cut = &m->cuts[i];
-    assert_true(cut->part_size > 0 && cut->parallel > 0 && cut->serial > 0);
-    assert_true(cut->part_size * cut->parallel * cut->serial >= cut->size);
+    assert_true(cut->block_size > 0 && cut->parallel > 0 && cut->serial > 0);
+    assert_true(cut->block_size * cut->parallel * cut->serial >= cut->size);
     last += (cut->parallel - 1) * cut->tile_stride;
     parts *= cut->parallel;
   }

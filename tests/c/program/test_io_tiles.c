@@ -23,7 +23,7 @@ static uint32_t tiles_of(const trm_program *p, const char *name, uint32_t ipu, b
         (variable->copied != NULL) != copied || variable->count != (int64_t)TILES * TILES) {
       continue;
     }
-    if (strcmp(p->sources[variable->source].hlo_name, name) == 0) return variable->mapping.parts;
+    if (strcmp(p->sources[variable->source].hlo_name, name) == 0) return variable->mapping.regions;
   }
   fail_msg("%s has no variable", name);
   return 0;

@@ -28,15 +28,15 @@ static void check(const trm_mapping *m, bool worst_is_exact) {
   int64_t *bytes = calloc(m->tiles, sizeof *bytes);
   assert_non_null(bytes);
   trm_mapping_add_bytes(m, 1, 1, bytes);
-  int64_t total = 0, worst = 0, parts = 0;
+  int64_t total = 0, worst = 0, elements = 0;
   for (uint32_t t = 0; t < m->tiles; ++t) {
     assert_true(bytes[t] >= 0);
     total += bytes[t];
     worst = bytes[t] > worst ? bytes[t] : worst;
   }
-  for (uint32_t p = 0; p < m->parts; ++p) parts += trm_mapping_part_elements(m, p);
+  for (uint32_t p = 0; p < m->regions; ++p) elements += trm_mapping_region_elements(m, p);
   assert_int_equal(total, trm_mapping_total_bytes(m));
-  assert_int_equal(parts, m->count);
+  assert_int_equal(elements, m->count);
   if (worst_is_exact) assert_int_equal(worst, trm_mapping_worst_bytes(m));
   else assert_true(worst <= trm_mapping_worst_bytes(m));
   /* What was added can be taken away, aligned or not. */
@@ -63,8 +63,8 @@ static void test_linear(void **state) {
     const int64_t bytes = count * trm_tile_dtype_bytes(shape.dtype);
     assert_int_equal(trm_mapping_total_bytes(&m), bytes);
     /* At least 128 bytes a tile (the last grain may be cut), or one tile. */
-    assert_true(m.parts == 1 || bytes / m.parts >= 128 - 8);
-    assert_true(m.parts <= target->tiles_per_ipu);
+    assert_true(m.regions == 1 || bytes / m.regions >= 128 - 8);
+    assert_true(m.regions <= target->tiles_per_ipu);
   }
 }
 
@@ -74,14 +74,14 @@ static void test_linear_exactly(void **state) {
   int64_t count = 1472 * 32;
   const trm_shape shape = {.dtype = TRM_F32, .rank = 1, .dims = &count};
   trm_mapping m = trm_mapping_linear(target, &shape, 0, 0);
-  assert_int_equal(m.parts, 1472);
+  assert_int_equal(m.regions, 1472);
   assert_int_equal(m.worst, 32);
   count = 1472 * 32 + 2;
   m = trm_mapping_linear(target, &shape, 0, 0);
   assert_int_equal(m.worst, 34);
   count = 1;
   m = trm_mapping_linear(target, &shape, 0, 5);
-  assert_int_equal(m.parts, 1);
+  assert_int_equal(m.regions, 1);
   assert_int_equal(trm_mapping_tile(&m, 0), 5);
   count = 0;
   m = trm_mapping_linear(target, &shape, 0, 0);
@@ -93,26 +93,26 @@ static void test_grid(void **state) {
   srand(2);
   for (int i = 0; i < 300; ++i) {
     int64_t dims[4], grains[4];
-    uint32_t cuts[4], parts = 1;
+    uint32_t cuts[4], regions = 1;
     for (int d = 0; d < 4; ++d) {
       dims[d] = 1 + rand() % 40;
       grains[d] = 1 + rand() % 4;
       cuts[d] = 1 + (uint32_t)rand() % 5;
-      parts *= cuts[d];
+      regions *= cuts[d];
     }
     const trm_mapping m =
         trm_mapping_grid(target, TRM_F16, 4, dims, cuts, grains, 0, (uint32_t)rand() % 1472);
-    assert_int_equal(m.parts, parts);
+    assert_int_equal(m.regions, regions);
     check(&m, true);
   }
 }
 
-/* A plan's cuts: serial parts come to the same tile; a piece is dealt to several. */
+/* A plan's cuts: serial blocks come to the same tile; a piece is dealt to several. */
 static void test_grid_of_a_plan(void **state) {
   (void)state;
   trm_mapping m = {.rank = 2,
                    .dims = {10, 24},
-                   .part_size = {3, 2},
+                   .block_size = {3, 2},
                    .cuts = {2, 3},
                    .serial = {2, 4},
                    .strides = {6, 2},
@@ -120,8 +120,8 @@ static void test_grid_of_a_plan(void **state) {
                    .share_stride = 1,
                    .grain = 4};
   trm_mapping_finish_grid(target, &m, TRM_F32, 0, 0);
-  assert_int_equal(m.parts, 12);
-  /* Rows of part 0: 3 (serial 0) + 3 (serial 1) = 6; columns 4 x 2 = 8: 48 elements, 24 each. */
+  assert_int_equal(m.regions, 12);
+  /* Rows of block 0: 3 (serial 0) + 3 (serial 1) = 6; columns 4 x 2 = 8: 48 elements, 24 each. */
   assert_int_equal(m.worst, 24);
   check(&m, true);
   assert_int_equal(trm_mapping_tile(&m, 0), 0);
@@ -133,7 +133,7 @@ static void test_spread(void **state) {
   (void)state;
   trm_mapping m = trm_mapping_spread(target, 100, 250, 0, 1471);
   check(&m, true);
-  assert_int_equal(m.parts, 3);
+  assert_int_equal(m.regions, 3);
   assert_int_equal(trm_mapping_tile(&m, 1), 0);      /* around the end */
   m = trm_mapping_spread(target, 1, 1472 * 5, 0, 0); /* more than fits: the worst is raised */
   assert_int_equal(m.worst, 5);
