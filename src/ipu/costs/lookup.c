@@ -77,12 +77,12 @@ static bool prefer_table(const trm_tile_request *request, trm_tile_cost *cost, u
 }
 
 static uint32_t tiles_of(const trm_slice_plan *plan) {
-  return plan->row_parts * plan->column_parts * plan->lookup_parts;
+  return plan->row_split * plan->column_split * plan->lookup_split;
 }
 
 /* MULTISLICE: the workers share a tile's indices: W (29 + indices x (19 + 2 vectors)); vectors have
  * 8 bytes, of halves 4. The indices are unknown, so each counts as being in the range of every tile
- * with a part of the rows. */
+ * with a partition of the rows. */
 static int64_t multi_slice_cycles(const trm_tile_request *request, trm_dtype dtype, int64_t lookups,
                                   int64_t columns) {
   const int64_t workers = workers_of(request);
@@ -90,24 +90,24 @@ static int64_t multi_slice_cycles(const trm_tile_request *request, trm_dtype dty
   return workers * (29 + trm_ceil_divide(lookups, workers) * (19 + 2 * vectors)) + 11;
 }
 
-/* Of the results for each part of the rows, takes the right one: the tiles share the lookups. */
+/* Takes the right one of the results of the rows' partitions: the tiles share the lookups. */
 static trm_status add_second_stage(const trm_tile_request *request, trm_tile_cost *cost,
                                    const trm_slice_plan *plan, int64_t row_bytes,
                                    trm_error *error) {
   const int64_t partial_bytes = plan->lookups * row_bytes;
-  const int64_t share = trm_ceil_divide(plan->lookups, plan->row_parts);
-  const int64_t in = share * row_bytes * plan->row_parts + share * INDEX_BYTES;
+  const int64_t share = trm_ceil_divide(plan->lookups, plan->row_split);
+  const int64_t in = share * row_bytes * plan->row_split + share * INDEX_BYTES;
   const uint32_t tiles = tiles_of(plan);
   cost->temporary_worst += partial_bytes;
   cost->temporary_total += partial_bytes * tiles;
   TRY(trm_tile_add_exchange(request, cost, "ReduceFinalStage/ExchangePre", in, in * tiles,
-                            partial_bytes, plan->row_parts, error));
+                            partial_bytes, plan->row_split, error));
   TRY(trm_tile_add_compute(
       request, cost, "ReduceFinalStage", "popops::Reduce<ReduceOp::ADD>", tiles, 1,
       workers_of(request) *
-              (33 + trm_ceil_divide(share * row_bytes / 4, workers_of(request)) * plan->row_parts) +
+              (33 + trm_ceil_divide(share * row_bytes / 4, workers_of(request)) * plan->row_split) +
           11,
-      1.0, plan->row_parts + 1, 0, error));
+      1.0, plan->row_split + 1, 0, error));
   trm_phase *phase = &cost->phases.items[cost->phases.count - 1];
   phase->temporary_worst = in;
   phase->temporary_total = in * tiles;
@@ -122,21 +122,21 @@ trm_status trm_tile_gather(const trm_tile_request *request, trm_tile_cost *cost,
   if (trm_shape_count(&table->shape) == 0 || results == 0) return TRM_OK;
   const trm_slice_problem problem = gather_problem(request->instruction, &table->shape);
   trm_slice_plan plan = plan_table(request, problem);
-  plan.lookups = trm_ceil_divide(problem.lookups, plan.lookup_parts);
+  plan.lookups = trm_ceil_divide(problem.lookups, plan.lookup_split);
   if (!prefer_table(request, cost, 0, &plan)) {
     TRY(trm_tile_bring_to_read(request, cost, table, &plan.table, error));
   }
   const trm_dtype dtype = table->shape.dtype;
   const uint32_t tiles = tiles_of(&plan);
   const int64_t bytes = trm_tile_dtype_bytes(dtype);
-  const int64_t copied = plan.lookup_parts > 1 ? plan.rows * plan.columns * bytes : 0;
+  const int64_t copied = plan.lookup_split > 1 ? plan.rows * plan.columns * bytes : 0;
   const int64_t index_bytes = trm_ceil_divide(
-      INDEX_BYTES * trm_shape_count(&request->operands[1].shape), plan.lookup_parts);
+      INDEX_BYTES * trm_shape_count(&request->operands[1].shape), plan.lookup_split);
   const int64_t received = index_bytes + copied;
   TRY(trm_tile_add_exchange(
       request, cost, "ExchangePre", received, received * tiles,
-      request->operands[1].mapping.worst * INDEX_BYTES + trm_ceil_divide(copied, plan.lookup_parts),
-      plan.lookup_parts + 1, error));
+      request->operands[1].mapping.worst * INDEX_BYTES + trm_ceil_divide(copied, plan.lookup_split),
+      plan.lookup_split + 1, error));
   const char *codelet =
       trm_arena_format(cost->arena, "popops::MultiSlice<%s>", trm_tile_type_word(dtype));
   CHECK_MEMORY(codelet, "a cost");
@@ -150,11 +150,11 @@ trm_status trm_tile_gather(const trm_tile_request *request, trm_tile_cost *cost,
   phase->temporary_worst = received;
   phase->temporary_total = received * tiles;
   phase->temporary_is_message = true;
-  if (plan.row_parts > 1) {
+  if (plan.row_split > 1) {
     TRY(add_second_stage(request, cost, &plan, columns * bytes, error));
   }
   const int64_t dims[2] = {problem.lookups * in_row, problem.columns};
-  const uint32_t cuts[2] = {plan.lookup_parts * plan.row_parts, plan.column_parts};
+  const uint32_t cuts[2] = {plan.lookup_split * plan.row_split, plan.column_split};
   const int64_t grains[2] = {1, plan.columns};
   if (dims[0] * dims[1] == results) {
     cost->results[0].mapping =
@@ -163,21 +163,21 @@ trm_status trm_tile_gather(const trm_tile_request *request, trm_tile_cost *cost,
   return TRM_OK;
 }
 
-/* Each part of the lookups was added to zeros of its own: each tile adds up its share of the parts,
+/* Each partition of the lookups was added to zeros of its own: each tile adds up its share of them,
  * and adds that to the table. */
 static trm_status add_lookup_sums(const trm_tile_request *request, trm_tile_cost *cost,
                                   const trm_slice_plan *plan, trm_error *error) {
-  const int64_t workers = workers_of(request), parts = plan->lookup_parts;
+  const int64_t workers = workers_of(request), split = plan->lookup_split;
   const uint32_t tiles = tiles_of(plan);
   const int64_t sums = plan->rows * plan->columns * SUM_BYTES;
-  const int64_t share = trm_ceil_divide(plan->rows * plan->columns, parts);
-  const int64_t in = share * parts * SUM_BYTES;
+  const int64_t share = trm_ceil_divide(plan->rows * plan->columns, split);
+  const int64_t in = share * split * SUM_BYTES;
   TRY(trm_tile_add_exchange(request, cost, "multiUpdateAdd/ReduceFinalStage/ExchangePre", in,
-                            in * tiles, sums, parts, error));
+                            in * tiles, sums, split, error));
   TRY(trm_tile_add_compute(request, cost, "multiUpdateAdd/ReduceFinalStage",
                            "popops::Reduce<ReduceOp::ADD>", tiles, 1,
-                           workers * (33 + trm_ceil_divide(share, workers) * parts) + 11, 1.0,
-                           (uint32_t)parts + 1, share * parts * tiles, error));
+                           workers * (33 + trm_ceil_divide(share, workers) * split) + 11, 1.0,
+                           (uint32_t)split + 1, share * split * tiles, error));
   trm_phase *phase = &cost->phases.items[cost->phases.count - 1];
   phase->temporary_worst = in + share * SUM_BYTES;
   phase->temporary_total = phase->temporary_worst * tiles;
@@ -207,13 +207,13 @@ static trm_status add_update(const trm_tile_request *request, trm_tile_cost *cos
   const trm_slice_problem problem =
       scatter_problem(request->instruction, &table->shape, &updates->shape);
   trm_slice_plan plan = plan_table(request, problem);
-  plan.lookups = trm_ceil_divide(problem.lookups, plan.lookup_parts);
+  plan.lookups = trm_ceil_divide(problem.lookups, plan.lookup_split);
   const bool there = prefer_table(request, cost, k, &plan);
   if (!there) TRY(trm_tile_bring(request, cost, table, &plan.table, error));
   const uint32_t tiles = tiles_of(&plan);
   const int64_t index_bytes =
-      trm_ceil_divide(INDEX_BYTES * trm_shape_count(&indices->shape), plan.lookup_parts);
-  /* Every row part needs all indices and all updates of its columns. */
+      trm_ceil_divide(INDEX_BYTES * trm_shape_count(&indices->shape), plan.lookup_split);
+  /* Every partition of the rows needs all indices and all updates of its columns. */
   const int64_t in = index_bytes + plan.lookups * plan.columns * bytes;
   TRY(trm_tile_add_exchange(request, cost, "ExchangePre", in, in * tiles,
                             updates->mapping.worst * bytes, trm_ceil_divide(plan.lookups, 16),
@@ -225,11 +225,11 @@ static trm_status add_update(const trm_tile_request *request, trm_tile_cost *cos
                            multi_update_cycles(request, &plan, bytes), 1.0, 4,
                            trm_shape_count(&updates->shape), error));
   trm_phase *phase = &cost->phases.items[cost->phases.count - 1];
-  const int64_t sums = plan.lookup_parts > 1 ? plan.rows * plan.columns * SUM_BYTES : 0;
+  const int64_t sums = plan.lookup_split > 1 ? plan.rows * plan.columns * SUM_BYTES : 0;
   phase->temporary_worst = in + sums;
   phase->temporary_total = (in + sums) * tiles;
   phase->temporary_is_message = true;
-  if (plan.lookup_parts > 1) TRY(add_lookup_sums(request, cost, &plan, error));
+  if (plan.lookup_split > 1) TRY(add_lookup_sums(request, cost, &plan, error));
   cost->results[k].mapping = plan.table;
   if (table->dies && there) cost->results[k].in_place = (int32_t)k;
   return TRM_OK;
