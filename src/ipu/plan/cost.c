@@ -26,9 +26,9 @@ static void evaluate_stages(const plan_problem *p, int64_t partials, int64_t dep
   out->outputs = elements;
 }
 
-/* Operands: their bytes on a tile, and the exchange that brings them. Each tile holds an equal part
- * of the data that it shares with others. Of inputs it lacks the overlap with the next part of the
- * field or kernel. */
+/* Operands: their bytes on a tile, and the exchange that brings them. Each tile has an equal
+ * share of the data that it shares with others. Of inputs it lacks the overlap with the next block
+ * of the field or kernel. */
 static void evaluate_operands(const plan_problem *p, const plan_channels *c,
                               const plan_positions *at, plan_cost *out) {
   const trm_target *target = p->target;
@@ -45,13 +45,13 @@ static void evaluate_operands(const plan_problem *p, const plan_channels *c,
   out->input_bytes = inputs * p->in_bytes;
   out->weight_bytes = weights * p->in_bytes;
   out->received_inputs = out->input_bytes - own * p->in_bytes / c->out_parallel;
-  out->received_weights = out->weight_bytes - out->weight_bytes / at->parts;
+  out->received_weights = out->weight_bytes - out->weight_bytes / at->split;
   const bool shared_bus =
       target->supports_bus_sharing && c->out_parallel % target->tiles_per_super_tile == 0;
   const int64_t plain_inputs = shared_bus ? 0 : out->received_inputs;
   const int64_t bus_inputs = shared_bus ? out->received_inputs : 0;
   const int64_t input_messages = c->out_parallel - (own == inputs ? 1 : 0);
-  const int64_t weight_messages = at->parts - 1;
+  const int64_t weight_messages = at->split - 1;
   if (out->broadcast) {
     out->broadcast_exchange =
         plan_exchange_cycles(target, plain_inputs, bus_inputs, input_messages);
@@ -63,7 +63,7 @@ static void evaluate_operands(const plan_problem *p, const plan_channels *c,
 }
 
 /* Rearranging operands and output, on `used` tiles: once, or, if the iterations cut both operands,
- * in each iteration the part that it reads. */
+ * in each iteration the slice that it reads. */
 static void evaluate_rearranging(const plan_problem *p, int64_t used, bool sums_iterations,
                                  plan_cost *out) {
   const trm_target *target = p->target;
@@ -162,20 +162,20 @@ void plan_cost_evaluate(const plan_problem *p, const plan_channels *c, const pla
   const bool sums_iterations = c->in_serial > 1;
   out->iterations = (int64_t)c->in_serial * c->out_serial;
   out->broadcast = broadcast;
-  int64_t kernel_parts = 1;
-  for (uint32_t d = 0; d < p->shape.num_dims; ++d) kernel_parts *= c->kernel[d];
-  const int64_t depth = c->in_parallel * kernel_parts;
+  int64_t kernel_split = 1;
+  for (uint32_t d = 0; d < p->shape.num_dims; ++d) kernel_split *= c->kernel[d];
+  const int64_t depth = c->in_parallel * kernel_split;
   const int64_t partials = c->tile_groups * at->count * c->tile_out;
   const uint32_t cast_from = depth == 1 ? p->partial_bytes : p->exchanged_bytes;
   out->partial_elements = partials;
 
   evaluate_operands(p, c, at, out);
-  evaluate_rearranging(p, depth * c->groups * c->out_parallel * at->parts, sums_iterations, out);
-  const int64_t slice_bytes = out->iterations > 1 ? plan_ceil_div(out->weight_bytes, at->parts) : 0;
+  evaluate_rearranging(p, depth * c->groups * c->out_parallel * at->split, sums_iterations, out);
+  const int64_t slice_bytes = out->iterations > 1 ? plan_ceil_div(out->weight_bytes, at->split) : 0;
   if (out->iterations > 1) out->slice = plan_slice_cycles(target, slice_bytes);
   out->partials =
-      plan_partial_cycles(p, c, at->count, kernel_parts > 1 ? at->inner_dense : at->inner,
-                          kernel_parts > 1 && !p->pointwise ? at->inner_dense : at->inner_zero);
+      plan_partial_cycles(p, c, at->count, kernel_split > 1 ? at->inner_dense : at->inner,
+                          kernel_split > 1 && !p->pointwise ? at->inner_dense : at->inner_zero);
   if (depth > 1 && p->exchanged_bytes != p->partial_bytes) {
     out->narrow = plan_cast_cycles(target, partials, p->partial_bytes, p->exchanged_bytes);
   }

@@ -10,16 +10,16 @@ static bool is_float(uint32_t bytes) { return bytes == 4; }
 static uint64_t unsigned_of(int64_t n) { return n < 0 ? 0 : (uint64_t)n; }
 
 /* The rows of a tile among its workers: rows are split where they do not divide, and the worst
- * worker has so many whole rows and one of a part. */
+ * worker has so many whole rows and a piece of one. */
 typedef struct row_split {
-  int64_t whole, part_length;
+  int64_t whole, rest_length;
 } row_split;
 
 static row_split split_rows(int64_t rows, int64_t length, int64_t workers) {
   const int64_t divisor = plan_greatest_common_divisor(workers, rows);
-  const int64_t factor = workers / divisor; /* parts of a row */
-  const int64_t parts = rows / divisor;     /* parts of a worker */
-  return (row_split){parts / factor, plan_ceil_div(parts % factor * length, factor)};
+  const int64_t factor = workers / divisor; /* pieces of a row */
+  const int64_t pieces = rows / divisor;    /* of a worker */
+  return (row_split){pieces / factor, plan_ceil_div(pieces % factor * length, factor)};
 }
 
 /* ---- AMP ------------------------------------------------------------------------------------ */
@@ -84,7 +84,7 @@ static uint64_t amp_inner(const plan_problem *p, int64_t rows, int64_t length) {
   int64_t cycles = 17 + (is_float(p->partial_bytes) ? 0 : 1);
   const int64_t item = 3 - registers_kept(p).item;
   cycles += split.whole * (item + window_item(p, length));
-  if (split.part_length > 0) cycles += item + window_item(p, split.part_length);
+  if (split.rest_length > 0) cycles += item + window_item(p, split.rest_length);
   return (uint64_t)(workers * cycles + 9);
 }
 
@@ -168,7 +168,7 @@ static uint64_t slic_inner(const plan_problem *p, const plan_positions *at, bool
   const bool narrow = p->units < 16 && !is_float(p->partial_bytes);
   int64_t cycles = 17 + (p->group_grain > 4 ? 4 : 0);
   cycles += split.whole * slic_row(p, length, zeroing);
-  if (split.part_length > 0) cycles += slic_row(p, split.part_length, zeroing);
+  if (split.rest_length > 0) cycles += slic_row(p, split.rest_length, zeroing);
   if (narrow) cycles += 2;
   /* Eight units of half partials leave two outputs, which one pass merges. */
   const int64_t merge = narrow && zeroing ? 2 + 2 * at->count : 0;
@@ -224,7 +224,7 @@ static uint64_t hmac_inner(const plan_problem *p, int64_t rows, int64_t length) 
   const int64_t position = 7 + outputs * dot_cycles(p, p->in_grain);
   int64_t cycles = 16;
   cycles += split.whole * (19 + length * position);
-  if (split.part_length > 0) cycles += 19 + split.part_length * position;
+  if (split.rest_length > 0) cycles += 19 + split.rest_length * position;
   return (uint64_t)(workers * cycles);
 }
 
@@ -255,8 +255,8 @@ static uint64_t vmac_partials(const plan_problem *p, const plan_channels *c, int
   const int64_t step = lanes >= 8 ? 3 * (by_eight ? 1 : lanes / 8) : 2;
   int64_t cycles = (by_eight ? (lanes == 8 ? 13 : 25) : float_partials ? 19 : 18);
   cycles += repeat * split.whole * (item_overhead + 3 + step * (width - 1));
-  if (split.part_length > 0) {
-    cycles += repeat * (item_overhead + 3 + step * (split.part_length - 1));
+  if (split.rest_length > 0) {
+    cycles += repeat * (item_overhead + 3 + step * (split.rest_length - 1));
   }
   const int64_t elements = positions * lanes;
   const int64_t zero = 4 + plan_ceil_div(elements, float_partials ? 2 : 4);
@@ -286,16 +286,16 @@ static uint64_t outer_product_partials(const plan_problem *p, const plan_channel
 
 /* ---- All methods ----------------------------------------------------------------------------- */
 
-/* The worst of the first, the middle and the last part; large kernels are sampled. */
-plan_busy plan_count_busy(const plan_problem *problem, uint32_t d, uint32_t parts, int64_t field) {
+/* The worst of the first, the middle and the last block; large kernels are sampled. */
+plan_busy plan_count_busy(const plan_problem *problem, uint32_t d, uint32_t split, int64_t field) {
   const trm_conv_dim *dim = &problem->shape.dims[d];
   const int64_t output = problem->output[d];
   const int64_t samples = plan_min(dim->kernel, PLAN_MAX_LENGTHS);
-  const int64_t starts[3] = {0, (int64_t)(parts / 2) * field, (int64_t)(parts - 1) * field};
+  const int64_t starts[3] = {0, (int64_t)(split / 2) * field, (int64_t)(split - 1) * field};
   plan_busy most = {0};
   int64_t most_sum = -1;
-  for (int s = 0; s < (parts > 2 ? 3 : (int)parts); ++s) {
-    const int64_t begin = s == 1 && parts == 2 ? starts[2] : starts[s];
+  for (int s = 0; s < (split > 2 ? 3 : (int)split); ++s) {
+    const int64_t begin = s == 1 && split == 2 ? starts[2] : starts[s];
     plan_busy busy = {0};
     int64_t sum = 0;
     for (int64_t n = 0; n < samples; ++n) {

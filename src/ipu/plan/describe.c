@@ -166,7 +166,7 @@ static void describe_partials(describer *d) {
   if (cost->slice > 0) {
     trm_plan_phase *phase = add_phase(d, TRM_STEP_DYNAMIC_SLICE, "popops::DynamicSlice1d<float>",
                                       iterations, 0, cost->slice);
-    phase->temp_bytes = (uint64_t)plan_ceil_div(cost->weight_bytes, at->parts);
+    phase->temp_bytes = (uint64_t)plan_ceil_div(cost->weight_bytes, at->split);
     phase->compute_cycles += p->target->loop_iteration_cycles; /* each iteration begins here */
     set_vertices(phase, 1, 3);
   }
@@ -175,10 +175,10 @@ static void describe_partials(describer *d) {
   phase->bytes_in = inputs + weights;
   phase->bytes_out =
       (inputs == 0 ? 0 : (uint64_t)plan_ceil_div(cost->input_bytes, c->out_parallel)) +
-      (weights == 0 ? 0 : (uint64_t)plan_ceil_div(cost->weight_bytes, at->parts));
+      (weights == 0 ? 0 : (uint64_t)plan_ceil_div(cost->weight_bytes, at->split));
   phase->bytes_exchanged = phase->bytes_in * d->tiles;
   phase->messages =
-      distinct_sources(inputs, c->out_parallel) + distinct_sources(weights, at->parts);
+      distinct_sources(inputs, c->out_parallel) + distinct_sources(weights, at->split);
   phase->temp_bytes = (uint64_t)cost->convolve_bytes;
   if (iterations == 1 && cost->exchange > 0 && cost->rearranged_bytes > 0) {
     phase->exchange_temp_bytes =
@@ -303,9 +303,9 @@ static tile_strides strides_of(const plan_choice *choice) {
   return s;
 }
 
-static void add_cut(trm_plan_mapping *m, int64_t size, int64_t part, uint32_t serial,
+static void add_cut(trm_plan_mapping *m, int64_t size, int64_t block, uint32_t serial,
                     uint32_t parallel, uint32_t stride) {
-  m->cuts[m->num_cuts++] = (trm_plan_cut){size, part, serial, parallel, stride};
+  m->cuts[m->num_cuts++] = (trm_plan_cut){size, block, serial, parallel, stride};
   m->tiles *= parallel;
 }
 
@@ -325,14 +325,14 @@ static void describe_mappings(const describer *d) {
   add_cut(&out, shape->groups, c->tile_groups, 1, c->groups, s.groups);
   add_cut(&in, shape->batch, at->tile_batch, 1, at->batch, s.batch);
   add_cut(&out, shape->batch, at->tile_batch, 1, at->batch, s.batch);
-  uint32_t kernel_parts = 1;
+  uint32_t kernel_split = 1;
   for (uint32_t i = 0; i < shape->num_dims; ++i) {
     /* A tile holds the inputs where its outputs begin; it receives the overlap. */
-    const int64_t part = plan_ceil_div(shape->dims[i].input, at->field[i]);
-    add_cut(&in, shape->dims[i].input, part, 1, at->field[i], s.field[i]);
+    const int64_t block = plan_ceil_div(shape->dims[i].input, at->field[i]);
+    add_cut(&in, shape->dims[i].input, block, 1, at->field[i], s.field[i]);
     add_cut(&weights, shape->dims[i].kernel, c->tile_kernel[i], 1, c->kernel[i], s.kernel[i]);
     add_cut(&out, p->output[i], at->tile_field[i], 1, at->field[i], s.field[i]);
-    kernel_parts *= c->kernel[i];
+    kernel_split *= c->kernel[i];
   }
   add_cut(&weights, shape->out_channels, c->tile_out, c->out_serial, c->out_parallel, s.out);
   add_cut(&in, shape->in_channels, c->tile_in, c->in_serial, c->in_parallel, s.in);
@@ -340,11 +340,11 @@ static void describe_mappings(const describer *d) {
   add_cut(&out, shape->out_channels, c->tile_out, c->out_serial, c->out_parallel, s.out);
 
   /* Data that several tiles read, or add to, is dealt to them. */
-  in.share = c->out_parallel * kernel_parts;
+  in.share = c->out_parallel * kernel_split;
   in.share_stride = s.out;
-  weights.share = at->parts;
+  weights.share = at->split;
   weights.share_stride = s.field[TRM_PLAN_MAX_DIMS - 1];
-  out.share = c->in_parallel * kernel_parts;
+  out.share = c->in_parallel * kernel_split;
   out.share_stride = s.kernels;
   in.tiles *= in.share;
   weights.tiles *= weights.share;
@@ -396,7 +396,7 @@ void plan_describe(const plan_choice *choice, const trm_conv_params *canonical,
   plan->conv_units = p->units;
   plan->partials_type = p->partial_bytes == 2 ? TRM_F16 : TRM_F32;
   plan->broadcast_input_before_loop = choice->broadcast;
-  plan->tiles_used = at->parts * c->groups * c->in_parallel * c->out_parallel * c->kernel[0] *
+  plan->tiles_used = at->split * c->groups * c->in_parallel * c->out_parallel * c->kernel[0] *
                      c->kernel[1] * c->kernel[2];
 
   describer d = {choice, &cost, plan, plan->tiles_used};

@@ -21,7 +21,7 @@ static inline int64_t plan_min(int64_t a, int64_t b) { return a < b ? a : b; }
 
 /* ---- Constraints ---------------------------------------------------------------------------- */
 
-/* The parts of a plan that planConstraints fixes; -1 and 0: free. */
+/* What planConstraints fixes of a plan; -1 and 0: free. */
 typedef struct plan_constraints {
   int swap_operands;
   bool has_expand_dims;
@@ -61,11 +61,11 @@ typedef struct plan_problem {
 /* A cut of the positions (batch and field), and the cost of one kernel position with it. */
 typedef struct plan_positions {
   uint32_t batch, field[TRM_PLAN_MAX_DIMS];
-  uint32_t parts; /* their product */
+  uint32_t split; /* their product */
   int64_t tile_batch, tile_field[TRM_PLAN_MAX_DIMS];
   int64_t count; /* positions of the worst tile */
   /* Cycles of all workers, the mean over the kernel's positions. inner_zero: the sums begin at
-   * zero. inner_dense: no position meets padding, as in a part of a split kernel. */
+   * zero. inner_dense: no position meets padding, as in a block of a split kernel. */
   uint64_t inner, inner_zero, inner_dense;
 } plan_positions;
 
@@ -77,7 +77,7 @@ typedef struct plan_channels {
 
 /* ---- Cycles of vertices: the whole tile, all workers (docs/machine.md, "Cycles of vertices") - */
 
-/* For a tile's part of a dimension: the numbers of output positions that meet an input, each with
+/* For a tile's block of a dimension: the numbers of output positions that meet an input, each with
  * the number of kernel positions (of all or of a sample) where that many do. */
 enum { PLAN_MAX_LENGTHS = 16 };
 
@@ -86,8 +86,8 @@ typedef struct plan_busy {
   int64_t lengths[PLAN_MAX_LENGTHS], times[PLAN_MAX_LENGTHS];
 } plan_busy;
 
-/* Counts them for dimension d, cut in `parts` parts of `field` outputs. */
-plan_busy plan_count_busy(const plan_problem *problem, uint32_t d, uint32_t parts, int64_t field);
+/* Counts them for dimension d, in `split` blocks of `field` outputs. */
+plan_busy plan_count_busy(const plan_problem *problem, uint32_t d, uint32_t split, int64_t field);
 /* Sets inner, inner_zero and inner_dense: cycles of one kernel position and one block of channels
  * over the positions of a tile. `busy`: of each dimension; NULL: it is counted here. */
 void plan_inner_cycles(const plan_problem *problem, const plan_busy *const *busy,

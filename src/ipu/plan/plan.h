@@ -1,4 +1,4 @@
-/* The plan of a convolution or a matmul on an IPU: the parts that the work is cut into, the
+/* The plan of a convolution or a matmul on an IPU: the blocks that the work is cut into, the
  * vertices, and their cost. A matmul is planned as a convolution (trm_conv_params_matmul).
  *
  * One operation runs on one IPU. Sizes are in elements, memory in bytes, time in clock cycles of a
@@ -94,8 +94,9 @@ typedef enum trm_plan_fit {
 } trm_plan_fit;
 const char *trm_plan_fit_name(trm_plan_fit fit);
 
-/* How the work is cut: first serially (a loop over parts), then over the tiles. Each part of a
- * dimension of n grains has ceil(n / parts) grains; the last one may have fewer. */
+/* How the work is cut: the splits of each dimension, first serial (a loop over blocks), then over
+ * the tiles. Each block of a dimension of n grains has ceil(n / split) grains; the last may have
+ * fewer. */
 typedef struct trm_plan_partition {
   uint32_t field[TRM_PLAN_MAX_DIMS], batch, out_channels, out_channels_serial;
   uint32_t kernel[TRM_PLAN_MAX_DIMS], in_channels, in_channels_serial, groups;
@@ -137,7 +138,7 @@ typedef struct trm_plan_phase {
   uint64_t temp_bytes;          /* live during the step on the worst tile */
   uint64_t temp_bytes_total;    /* the same on all tiles, at most */
   /* Live during the exchange, where it is not only bytes_in: rearranged operands lie beside the
-   * vertices' copies, which have a tile's own part too, until all are sent. */
+   * vertices' copies, which have a tile's own block too, until all are sent. */
   uint64_t exchange_temp_bytes;
   uint64_t vertices, edges; /* on all tiles */
   uint64_t list_bytes;      /* a vertex's lists of work for its workers */
@@ -146,10 +147,10 @@ typedef struct trm_plan_phase {
 } trm_plan_phase;
 enum { TRM_PLAN_MAX_PHASES = 20 };
 
-/* How an operand lies on the tiles. Dimension d is cut into serial x parallel parts of block_size
- * (the last ones smaller or empty). A piece is one part of each dimension. Its first tile is the
- * sum of p x tile_stride over the dimensions, for parts s x parallel + p. The elements of the piece
- * (row-major) are dealt in `share` equal runs of whole grains: to that tile, and to the tiles
+/* How an operand lies on the tiles. Dimension d is cut into serial x parallel blocks of block_size
+ * (the last ones smaller or empty). A piece is one block of each dimension. Its first tile is the
+ * sum of p x tile_stride over the dimensions, for blocks s x parallel + p. The elements of the
+ * piece (row-major) are dealt in `share` equal runs of whole grains: to that tile, and to the tiles
  * share_stride, 2 share_stride, ... after it. */
 typedef struct trm_plan_cut {
   int64_t size, block_size;

@@ -1,8 +1,8 @@
 /* Owns: the space of plans and the exact search through it (branch and bound).
  *
  * The space: transforms x methods x grains (try_methods), and for each all partitions where
- *   - a dimension of n grains is cut in p = ceil(n / s) parts for some s: p is the smallest number
- *     of parts that gives a tile s grains;
+ *   - a dimension of n grains is split in p = ceil(n / s) blocks for some s: p is the smallest
+ *     number of blocks that gives a tile s grains;
  *   - serial splits divide the number of grains and are at most 1024, and only one of the two is
  *     above 1;
  *   - the product of the parallel splits is at most the number of tiles;
@@ -10,7 +10,7 @@
  * Where output channels are cut serially, each partition is tried with and without a broadcast of
  * the input before the loop.
  *
- * The search: a node is a choice of everything but the parts of batch and field. The tiles that it
+ * The search: a node is a choice of everything but the splits of batch and field. The tiles that it
  * leaves for these bound the positions of a tile from below, and so cycles and bytes. Nodes are
  * expanded in the order of their bound, until the bound is above the cost of the best plan so far.
  * Nodes whose bound equals that cost are expanded too, so the result is the minimum of (cycles,
@@ -25,10 +25,10 @@ enum { MAX_DIMS = TRM_PLAN_MAX_DIMS, MAX_SERIAL = 1024, MAX_CANDIDATES = 500000 
 
 typedef struct split_list {
   uint32_t count;
-  const uint32_t *parts;
+  const uint32_t *splits;
 } split_list;
 
-static const uint32_t one_part = 1;
+static const uint32_t one_split = 1;
 
 typedef struct search_node {
   plan_channels channels;
@@ -50,7 +50,7 @@ typedef struct search {
   uint32_t tiles;
   uint32_t num_positions;
   plan_positions *positions; /* sorted by inner cycles */
-  /* [r], for r from 1 to tiles: the least over all cuts into at most r parts. */
+  /* [r], for r from 1 to tiles: the least over all cuts into at most r blocks. */
   uint64_t *least_inner, *least_inner_zero;
   int64_t *least_count, *least_inputs;
   VECTOR(search_node) nodes;
@@ -63,19 +63,19 @@ typedef struct search {
 
 /* ---- Splits ---------------------------------------------------------------------------------- */
 
-/* Lists the numbers of parts that the search tries, or the given one alone. */
+/* Lists the splits that the search tries, or the given one alone. */
 static trm_status list_splits(search *s, int64_t grains, uint32_t given, split_list *out,
                               trm_error *error) {
   const int64_t most = plan_min(grains, s->tiles);
-  uint32_t *parts = ARENA_NEW(&s->arena, uint32_t, (size_t)(given > 0 ? 1 : most));
-  CHECK_MEMORY(parts, "the splits of a plan");
-  *out = (split_list){0, parts};
+  uint32_t *splits = ARENA_NEW(&s->arena, uint32_t, (size_t)(given > 0 ? 1 : most));
+  CHECK_MEMORY(splits, "the splits of a plan");
+  *out = (split_list){0, splits};
   if (given > 0) {
-    if (given <= s->tiles) parts[out->count++] = given;
+    if (given <= s->tiles) splits[out->count++] = given;
     return TRM_OK;
   }
   for (int64_t p = 1; p <= most; ++p) {
-    if (plan_ceil_div(grains, plan_ceil_div(grains, p)) == p) parts[out->count++] = (uint32_t)p;
+    if (plan_ceil_div(grains, plan_ceil_div(grains, p)) == p) splits[out->count++] = (uint32_t)p;
   }
   return TRM_OK;
 }
@@ -83,18 +83,18 @@ static trm_status list_splits(search *s, int64_t grains, uint32_t given, split_l
 static int by_inner(const void *a, const void *b) {
   const plan_positions *x = a, *y = b;
   if (x->inner_zero != y->inner_zero) return x->inner_zero < y->inner_zero ? -1 : 1;
-  return x->parts < y->parts ? -1 : x->parts > y->parts;
+  return x->split < y->split ? -1 : x->split > y->split;
 }
 
-/* The cuts of batch and field that the search tries; busy[d][i] is for fields[d].parts[i]. */
+/* The cuts of batch and field that the search tries; busy[d][i] is for fields[d].splits[i]. */
 typedef struct cuts {
   split_list batches, fields[MAX_DIMS];
   plan_busy *busy[MAX_DIMS];
 } cuts;
 
-/* The numbers of parts that the constraints ask for; 0: any. The constraints name dimensions of the
+/* The splits that the constraints ask for; 0: any. The constraints name dimensions of the
  * canonical shape. A dimension without a window is a part of the batch. */
-static uint32_t given_parts(const search *s, uint32_t fields[MAX_DIMS]) {
+static uint32_t given_split(const search *s, uint32_t fields[MAX_DIMS]) {
   const trm_plan_partition *given = &s->constraints->partition;
   uint32_t batch = given->batch, kept = 0;
   for (uint32_t d = 0; d < MAX_DIMS; ++d) {
@@ -111,34 +111,34 @@ static uint32_t given_parts(const search *s, uint32_t fields[MAX_DIMS]) {
 static trm_status list_cuts(search *s, plan_busy *none, cuts *out, trm_error *error) {
   const plan_problem *p = &s->problem;
   uint32_t fields[MAX_DIMS] = {0};
-  const uint32_t batch = given_parts(s, fields);
+  const uint32_t batch = given_split(s, fields);
   TRY(list_splits(s, p->shape.batch, batch, &out->batches, error));
   for (uint32_t d = 0; d < MAX_DIMS; ++d) {
-    out->fields[d] = (split_list){1, &one_part};
+    out->fields[d] = (split_list){1, &one_split};
     out->busy[d] = none;
     if (d >= p->shape.num_dims) continue;
     TRY(list_splits(s, p->output[d], fields[d], &out->fields[d], error));
     out->busy[d] = ARENA_NEW(&s->arena, plan_busy, out->fields[d].count);
     CHECK_MEMORY(out->busy[d], "the cuts of a plan");
     for (uint32_t i = 0; i < out->fields[d].count; ++i) {
-      const uint32_t parts = out->fields[d].parts[i];
-      out->busy[d][i] = plan_count_busy(p, d, parts, plan_ceil_div(p->output[d], parts));
+      const uint32_t split = out->fields[d].splits[i];
+      out->busy[d][i] = plan_count_busy(p, d, split, plan_ceil_div(p->output[d], split));
     }
   }
   return TRM_OK;
 }
 
-/* Sets the positions with batches[b] parts of the batch and fields[d][at[d]] parts of field d. */
+/* Sets the positions with splits batches[b] of the batch and fields[d][at[d]] of field d. */
 static void set_position(const search *s, const cuts *c, uint32_t b, const uint32_t at[MAX_DIMS],
-                         uint64_t parts, plan_positions *out) {
+                         uint64_t split, plan_positions *out) {
   const plan_problem *p = &s->problem;
-  out->batch = c->batches.parts[b];
-  out->parts = (uint32_t)parts;
+  out->batch = c->batches.splits[b];
+  out->split = (uint32_t)split;
   out->tile_batch = plan_ceil_div(p->shape.batch, out->batch);
   out->count = out->tile_batch;
   const plan_busy *busy[MAX_DIMS];
   for (uint32_t d = 0; d < MAX_DIMS; ++d) {
-    out->field[d] = c->fields[d].parts[at[d]];
+    out->field[d] = c->fields[d].splits[at[d]];
     busy[d] = c->busy[d] + at[d];
     if (d >= p->shape.num_dims) continue;
     out->tile_field[d] = plan_ceil_div(p->output[d], out->field[d]);
@@ -147,20 +147,20 @@ static void set_position(const search *s, const cuts *c, uint32_t b, const uint3
   plan_inner_cycles(p, busy, out);
 }
 
-/* Counts the cuts into at most `tiles` parts, and writes them to `out` unless it is NULL. */
+/* Counts the cuts into at most `tiles` blocks, and writes them to `out` unless it is NULL. */
 static uint32_t walk_positions(const search *s, const cuts *c, plan_positions *out) {
   uint32_t n = 0, at[MAX_DIMS];
   for (uint32_t b = 0; b < c->batches.count; ++b) {
     for (at[0] = 0; at[0] < c->fields[0].count; ++at[0]) {
-      const uint64_t two = (uint64_t)c->batches.parts[b] * c->fields[0].parts[at[0]];
+      const uint64_t two = (uint64_t)c->batches.splits[b] * c->fields[0].splits[at[0]];
       if (two > s->tiles) break;
       for (at[1] = 0; at[1] < c->fields[1].count; ++at[1]) {
-        const uint64_t three = two * c->fields[1].parts[at[1]];
+        const uint64_t three = two * c->fields[1].splits[at[1]];
         if (three > s->tiles) break;
         for (at[2] = 0; at[2] < c->fields[2].count; ++at[2]) {
-          const uint64_t parts = three * c->fields[2].parts[at[2]];
-          if (parts > s->tiles) break;
-          if (out != NULL) set_position(s, c, b, at, parts, &out[n]);
+          const uint64_t split = three * c->fields[2].splits[at[2]];
+          if (split > s->tiles) break;
+          if (out != NULL) set_position(s, c, b, at, split, &out[n]);
           ++n;
         }
       }
@@ -187,15 +187,15 @@ static trm_status bound_positions(search *s, trm_error *error) {
   }
   for (uint32_t i = 0; i < s->num_positions; ++i) {
     const plan_positions *at = &s->positions[i];
-    uint64_t *inner = &s->least_inner[at->parts], *zero = &s->least_inner_zero[at->parts];
+    uint64_t *inner = &s->least_inner[at->split], *zero = &s->least_inner_zero[at->split];
     if (at->inner < *inner) *inner = at->inner;
     if (at->inner_zero < *zero) *zero = at->inner_zero;
-    s->least_count[at->parts] = plan_min(s->least_count[at->parts], at->count);
+    s->least_count[at->split] = plan_min(s->least_count[at->split], at->count);
     int64_t inputs = at->tile_batch; /* for a kernel of one position */
     for (uint32_t d = 0; d < p->shape.num_dims; ++d) {
       inputs *= plan_input_extent(&p->shape.dims[d], at->tile_field[d], 1);
     }
-    s->least_inputs[at->parts] = plan_min(s->least_inputs[at->parts], inputs);
+    s->least_inputs[at->split] = plan_min(s->least_inputs[at->split], inputs);
   }
   for (size_t r = 1; r < entries; ++r) {
     if (s->least_inner[r - 1] < s->least_inner[r]) s->least_inner[r] = s->least_inner[r - 1];
@@ -208,7 +208,7 @@ static trm_status bound_positions(search *s, trm_error *error) {
   return TRM_OK;
 }
 
-/* Lists all cuts of batch and field into at most `tiles` parts. */
+/* Lists all cuts of batch and field into at most `tiles` blocks. */
 static trm_status list_positions(search *s, trm_error *error) {
   plan_busy none = {0};
   cuts c = {0};
@@ -308,7 +308,7 @@ static void expand(search *s, const search_node *node) {
   const bool cycles_bound = s->bound >= 0;
   for (uint32_t i = 0; i < s->num_positions; ++i) {
     const plan_positions *at = &s->positions[i];
-    if (at->parts > node->rest) continue;
+    if (at->split > node->rest) continue;
     if (cycles_bound && s->found) {
       /* Positions are sorted by inner cycles: after one that is too slow, all are. */
       const uint64_t least =
@@ -365,27 +365,27 @@ static trm_status search_channels(search *s, uint32_t in_serial, uint32_t out_se
   TRY(list_splits(s, out_grains, given->out_channels, &outs, error));
   plan_channels c = {.in_serial = in_serial, .out_serial = out_serial};
   for (uint32_t g = 0; g < groups->count; ++g) {
-    c.groups = groups->parts[g];
+    c.groups = groups->splits[g];
     c.tile_groups = plan_ceil_div(p->group_grains, c.groups) * p->group_grain;
     for (uint32_t o = 0; o < outs.count; ++o) {
-      const uint64_t two = (uint64_t)c.groups * outs.parts[o];
+      const uint64_t two = (uint64_t)c.groups * outs.splits[o];
       if (two > s->tiles) break;
-      c.out_parallel = outs.parts[o];
+      c.out_parallel = outs.splits[o];
       c.tile_out = plan_ceil_div(out_grains, c.out_parallel) * p->out_grain;
       /* A vertex of SLIC has one grain of output channels and one of input channels. */
       if (p->method == TRM_METHOD_SLIC && c.tile_out > p->out_grain) continue;
       for (uint32_t i = 0; i < ins.count; ++i) {
-        const uint64_t three = two * ins.parts[i];
+        const uint64_t three = two * ins.splits[i];
         if (three > s->tiles) break;
-        c.in_parallel = ins.parts[i];
+        c.in_parallel = ins.splits[i];
         c.tile_in = plan_ceil_div(in_grains, c.in_parallel) * p->in_grain;
         if (p->method == TRM_METHOD_SLIC && c.tile_in > p->in_grain) continue;
         for (uint32_t x = 0; x < kernels[0].count; ++x) {
           for (uint32_t y = 0; y < kernels[1].count; ++y) {
-            const uint64_t used = three * kernels[0].parts[x] * kernels[1].parts[y];
+            const uint64_t used = three * kernels[0].splits[x] * kernels[1].splits[y];
             if (used > s->tiles) break;
-            c.kernel[0] = kernels[0].parts[x];
-            c.kernel[1] = kernels[1].parts[y];
+            c.kernel[0] = kernels[0].splits[x];
+            c.kernel[1] = kernels[1].splits[y];
             c.kernel[2] = 1;
             for (uint32_t d = 0; d < p->shape.num_dims; ++d) {
               c.tile_kernel[d] = plan_ceil_div(p->shape.dims[d].kernel, c.kernel[d]);
@@ -407,7 +407,7 @@ static trm_status search_problem_lists(search *s, trm_error *error) {
   split_list groups, kernels[2];
   TRY(list_splits(s, p->group_grains, given->groups, &groups, error));
   uint32_t kept = 0;
-  kernels[0] = kernels[1] = (split_list){1, &one_part};
+  kernels[0] = kernels[1] = (split_list){1, &one_split};
   for (uint32_t d = 0; d < s->canonical->num_dims; ++d) {
     if ((p->transform.expand_dims >> d & 1) != 0) {
       if (given->kernel[d] > 1) return TRM_OK;

@@ -32,7 +32,7 @@ static void test_formulas_with_kernel(void **state) {
       plan_problem_init(target, &shape, &options, &transform, TRM_METHOD_AMP, 16, 1, 16, 16, &p));
   /* Ten rows of ten on six workers: two items of a list, one of ten positions (34 + 4 x 7) and one
    * of seven (34 + 4 x 4). Each has 3 more, and 9 less by the registers that the worker keeps. */
-  plan_positions at = {.batch = 1, .field = {1, 1}, .parts = 1, .tile_batch = 1, .count = 100};
+  plan_positions at = {.batch = 1, .field = {1, 1}, .split = 1, .tile_batch = 1, .count = 100};
   at.tile_field[0] = at.tile_field[1] = 10;
   plan_inner_cycles(&p, NULL, &at);
   assert_int_equal(at.inner, 6 * (17 + (62 - 6) + (50 - 6)) + 9);

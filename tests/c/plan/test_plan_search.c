@@ -34,7 +34,7 @@ static bool smallest_split(int64_t grains, int64_t parts) {
 static void leaf(brute *b, const plan_problem *p, const plan_channels *c, const int64_t parts[4]) {
   plan_positions at = {.batch = (uint32_t)parts[0],
                        .field = {(uint32_t)parts[1], (uint32_t)parts[2], (uint32_t)parts[3]}};
-  at.parts = at.batch * at.field[0] * at.field[1] * at.field[2];
+  at.split = at.batch * at.field[0] * at.field[1] * at.field[2];
   at.tile_batch = (p->shape.batch + parts[0] - 1) / parts[0];
   at.count = at.tile_batch;
   for (uint32_t d = 0; d < p->shape.num_dims; ++d) {
