@@ -275,7 +275,7 @@ trm_status trm_remote_note_result(trm_program_draft *draft, const trm_value *sta
 /* In the second walk: whether a leaf of an instruction is in remote memory. */
 bool trm_remote_is(const trm_program_draft *draft, uint32_t computation, trm_index i, uint32_t leaf,
                    const trm_shape *shape);
-/* Of how many replicas each has a part of such a leaf; 1: all have all of it. */
+/* Of how many replicas each has a shard of such a leaf; 1: all have all of it. */
 uint32_t trm_remote_shards(const trm_program_draft *draft, uint32_t computation, trm_index i,
                            uint32_t leaf);
 /* Called before and after an instruction: adds copies from and to remote memory for operands and

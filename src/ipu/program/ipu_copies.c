@@ -20,14 +20,14 @@ static trm_status cost_ipu_copy(const trm_target *target, const trm_mapping *fro
                                 trm_error *error) {
   const double rate = target->ipu_link_bytes_per_second * target->ipu_link_efficiency;
   const double cycles = rate > 0 ? (double)bytes / rate * target->clock_frequency : 0;
-  const int64_t parts = trm_most(from->regions, to->regions);
+  const int64_t regions = trm_most(from->regions, to->regions);
   const trm_phase phase = {
       .kind = TRM_PHASE_GLOBAL_EXCHANGE,
       .name = "inter-ipu-copy",
       .cycles = (int64_t)cycles + 1,
       .sync_cycles = target->global_sync_cycles,
       .cycles_mean = cycles,
-      .active_tiles = parts > target->tiles_per_ipu ? target->tiles_per_ipu : (uint32_t)parts,
+      .active_tiles = regions > target->tiles_per_ipu ? target->tiles_per_ipu : (uint32_t)regions,
       .bytes_in_worst = trm_mapping_worst_bytes(to),
       .bytes_in_total = bytes,
       .bytes_out_worst = trm_mapping_worst_bytes(from),

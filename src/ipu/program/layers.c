@@ -14,21 +14,21 @@
 /* TensorFlow's, in graphs and by tapes; JAX's, whose scopes are "transpose(jvp(layer))/dot". */
 static const char symbolic[] = "gradients/", tape[] = "gradient_tape/", transposed[] = "transpose(";
 
-/* The rest of the name after "gradients/", if that begins a part of the name; or NULL. */
-static const char *after_part(const char *name, const char *part) {
-  for (const char *at = name; (at = strstr(at, part)) != NULL; ++at) {
-    if (at == name || at[-1] == '/') return at + strlen(part);
+/* The rest of the name after "gradients/", if that begins a component of the name; or NULL. */
+static const char *after_component(const char *name, const char *component) {
+  for (const char *at = name; (at = strstr(at, component)) != NULL; ++at) {
+    if (at == name || at[-1] == '/') return at + strlen(component);
   }
   return NULL;
 }
 
 bool trm_program_is_gradient(const char *op_name) {
-  return after_part(op_name, symbolic) != NULL || after_part(op_name, tape) != NULL ||
-         after_part(op_name, transposed) != NULL;
+  return after_component(op_name, symbolic) != NULL || after_component(op_name, tape) != NULL ||
+         after_component(op_name, transposed) != NULL;
 }
 
 const char *trm_program_forward_name(const char *op_name, size_t *out_length) {
-  const char *name = after_part(op_name, symbolic);
+  const char *name = after_component(op_name, symbolic);
   *out_length = 0;
   if (name != NULL) {
     for (const char *at = name; (at = strstr(at, "_grad")) != NULL; ++at) {
@@ -39,7 +39,7 @@ const char *trm_program_forward_name(const char *op_name, size_t *out_length) {
     }
     return name;
   }
-  name = after_part(op_name, tape);
+  name = after_component(op_name, tape);
   if (name == NULL) return op_name;
   const char *slash = strrchr(name, '/');
   if (slash != NULL) *out_length = (size_t)(slash - name);
@@ -75,11 +75,11 @@ const char *trm_program_layer_of(const char *op_name, size_t *out_length) {
   return name;
 }
 
-/* The next part of a name between slashes, without what JAX wraps it in: "jit(...)" is no part, and
- * "transpose(jvp(a))" is "a". Length 0: there is none. */
-static size_t next_part(const char **at, const char *end, const char **out_part) {
+/* The next component of a name between slashes, without what JAX wraps it in: "jit(...)" is none,
+ * and "transpose(jvp(a))" is "a". Length 0: there is none. */
+static size_t next_component(const char **at, const char *end, const char **out_component) {
   while (*at < end) {
-    const char *part = *at;
+    const char *component = *at;
     int depth = 0;
     while (*at < end && (**at != '/' || depth > 0)) {
       depth += **at == '(';
@@ -88,27 +88,28 @@ static size_t next_part(const char **at, const char *end, const char **out_part)
     }
     const char *stop = *at;
     if (*at < end) ++*at;
-    const bool is_function =
-        (size_t)(stop - part) > 4 && (memcmp(part, "jit(", 4) == 0 || memcmp(part, "pjit", 4) == 0);
+    const bool is_function = (size_t)(stop - component) > 4 && (memcmp(component, "jit(", 4) == 0 ||
+                                                                memcmp(component, "pjit", 4) == 0);
     if (is_function) continue;
     const char *open;
-    while (stop > part && stop[-1] == ')' &&
-           (open = memchr(part, '(', (size_t)(stop - part))) != NULL) {
-      part = open + 1;
+    while (stop > component && stop[-1] == ')' &&
+           (open = memchr(component, '(', (size_t)(stop - component))) != NULL) {
+      component = open + 1;
       --stop;
     }
-    if (stop == part) continue;
-    *out_part = part;
-    return (size_t)(stop - part);
+    if (stop == component) continue;
+    *out_component = component;
+    return (size_t)(stop - component);
   }
   return 0;
 }
 
 bool trm_program_is_in_layer(const char *layer, size_t length, const char *outer) {
-  const char *end = layer + length, *outer_end = outer + strlen(outer), *part, *wanted;
+  const char *end = layer + length, *outer_end = outer + strlen(outer), *component, *wanted;
   size_t size, found = 0;
-  while ((size = next_part(&outer, outer_end, &wanted)) > 0) {
-    if (next_part(&layer, end, &part) != size || memcmp(part, wanted, size) != 0) return false;
+  while ((size = next_component(&outer, outer_end, &wanted)) > 0) {
+    if (next_component(&layer, end, &component) != size || memcmp(component, wanted, size) != 0)
+      return false;
     ++found;
   }
   return found > 0;

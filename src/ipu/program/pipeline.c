@@ -238,8 +238,8 @@ trm_status trm_pipeline_end(trm_program_draft *draft, uint32_t loop_step, uint64
   const uint32_t end = (uint32_t)draft->steps.all.count;
   pipeline->loop_step = loop_step;
   pipeline->mini_batches = iterations;
-  segments parts = {0};
-  if (pipeline->recomputation) TRY(find_segments(draft, loop_step, &parts, error));
+  segments found = {0};
+  if (pipeline->recomputation) TRY(find_segments(draft, loop_step, &found, error));
   const size_t count = draft->values.stage_uses.count;
   for (uint32_t v = 0; v < count && v < draft->values.variables.count; ++v) {
     const trm_stage_use use = draft->values.stage_uses.items[v];
@@ -247,7 +247,7 @@ trm_status trm_pipeline_end(trm_program_draft *draft, uint32_t loop_step, uint64
     trm_pipeline_stage *stage = &pipeline->stages[use.made_in];
     if (pipeline->recomputation && !comes_from_outside(draft, v)) {
       trm_program_variable again = draft->values.variables.items[v];
-      const uint32_t first = parts.begin[parts.first_of[use.made_in] + use.segment];
+      const uint32_t first = found.begin[found.first_of[use.made_in] + use.segment];
       if (use.forward_end >= first || again.live.end <= first) continue;
       draft->values.variables.items[v].live.end = use.forward_end;
       const trm_new_variable wanted = {.name = again.name,

@@ -46,7 +46,7 @@ typedef struct trm_program_source {
   const char *opcode;
   const char *op_name; /* TensorFlow's, "layer1/conv2d/Conv2D"; "" when unknown */
   const char *op_type; /* "Conv2D" */
-  const char *layer;   /* op_name without its last part; "" at the top */
+  const char *layer;   /* op_name without its last component; "" at the top */
   const char *file;    /* the user's; NULL when unknown */
   int32_t line;
   const char *plan; /* text of the chosen plan, or NULL */
@@ -98,7 +98,7 @@ typedef struct trm_program_step {
   uint32_t active_tiles;
   int64_t bytes_in_worst, bytes_in_total, bytes_out_worst, bytes_out_total;
   int64_t messages_worst;
-  bool is_between_domains; /* a collective's part over GW-Links */
+  bool is_between_domains; /* a collective's share over GW-Links */
   int64_t flops;           /* leaves only */
   trm_mapping code; /* its control and exchange code, if code is counted; for a step on all IPUs, on
                        the first IPU */
@@ -131,7 +131,7 @@ typedef struct trm_program_variable {
   /* An input that the host sends for each run of a program whose variables are known. */
   bool is_streamed;
   bool is_remote;   /* in remote memory; its readers have arrays of their own on tiles */
-  uint32_t shards;  /* replicas of which each has a part of what is remote; 0 or 1: all of it */
+  uint32_t shards;  /* replicas of which each has a shard of what is remote; 0 or 1: all of it */
   bool interleaved; /* should lie in the interleaved region */
   trm_program_interval live; /* of a variable that is not always live */
   int64_t worst_bytes, total_bytes;

@@ -104,7 +104,7 @@ static trm_status find_uses(recomputer *r, trm_arena *arena, trm_error *error) {
 }
 
 /* The first use after the widest gap, as an index of uses; TRM_NO_INDEX when no gap is wide. */
-static uint32_t second_part(const recomputer *r, trm_index i) {
+static uint32_t second_group(const recomputer *r, trm_index i) {
   const uint32_t least = r->count / GAP_SHARE > LEAST_GAP ? r->count / GAP_SHARE : LEAST_GAP;
   uint32_t before = r->position[i], widest = least, found = TRM_NO_INDEX;
   for (uint32_t u = r->first_use[i]; u < r->first_use[i + 1]; ++u) {
@@ -217,7 +217,7 @@ static trm_status recompute(recomputer *r, trm_arena *arena, trm_error *error) {
   for (uint32_t p = 0; p < r->count; ++p) {
     const trm_index i = r->order[p];
     if (!is_cheap(r, i)) continue;
-    second[i] = second_part(r, i);
+    second[i] = second_group(r, i);
     if (second[i] == TRM_NO_INDEX) continue;
     const uint32_t position = r->uses[second[i]].position;
     if (!is_made_of_what_is_there(r, i, position)) continue;

@@ -111,14 +111,14 @@ static bool is_remote(const trm_program_draft *draft, const trm_value *value) {
          draft->values.variables.items[value->variable].is_remote;
 }
 
-/* Bytes of the part of a variable that a replica has. */
-static int64_t part_bytes(const trm_program_draft *draft, uint32_t v) {
+/* Bytes of the shard of a variable that a replica has. */
+static int64_t shard_bytes(const trm_program_draft *draft, uint32_t v) {
   const trm_program_variable *variable = &draft->values.variables.items[v];
   return trm_ceil_divide(variable->total_bytes, trm_most(1, variable->shards));
 }
 
-/* The place of this part: the variable's tiles have less each. */
-static trm_mapping part_mapping(const trm_program_draft *draft, uint32_t v) {
+/* The place of this shard: the variable's tiles have less each. */
+static trm_mapping shard_mapping(const trm_program_draft *draft, uint32_t v) {
   const trm_program_variable *variable = &draft->values.variables.items[v];
   const trm_mapping *whole = &variable->mapping;
   if (variable->shards <= 1 || whole->kind == TRM_MAPPING_NONE) return *whole;
@@ -155,7 +155,7 @@ trm_status trm_remote_read(trm_program_draft *draft, const trm_value *values, si
   int64_t bytes = 0;
   for (size_t k = 0; k < count; ++k) {
     if (is_remote(draft, &values[k])) {
-      bytes += part_bytes(draft, values[k].variable);
+      bytes += shard_bytes(draft, values[k].variable);
     }
   }
   return add_copy(draft, true, bytes, source, ipu, error);
@@ -167,7 +167,7 @@ static trm_status add_array(trm_program_draft *draft, uint32_t v, uint32_t first
   const trm_program_variable *variable = &draft->values.variables.items[v];
   const trm_new_variable wanted = {.name = variable->name,
                                    .source = variable->source,
-                                   .mapping = part_mapping(draft, v),
+                                   .mapping = shard_mapping(draft, v),
                                    .category = TRM_CATEGORY_VARIABLE};
   uint32_t array;
   TRY(trm_program_add_variable(draft, &wanted, &array, error));
@@ -183,7 +183,7 @@ trm_status trm_remote_write(trm_program_draft *draft, const trm_value *values, s
   int64_t bytes = 0;
   for (size_t k = 0; k < num_results; ++k) {
     if (is_remote(draft, &results[k])) {
-      bytes += part_bytes(draft, results[k].variable);
+      bytes += shard_bytes(draft, results[k].variable);
     }
   }
   TRY(add_copy(draft, false, bytes, source, ipu, error));

@@ -1,8 +1,8 @@
-/* Owns: the state of an optimizer that replicas share out: each keeps and updates a part of it.
+/* Owns: the state of an optimizer that replicas share out: each keeps and updates a shard of it.
  *
  * An update asks for it with ",sharded" in its attribute "weight_update" (remote.c), and only what
  * is in remote memory is shared out. An elementwise instruction that uses such state computes a
- * part of its elements. The all-reduce of a gradient that only such instructions use becomes a
+ * shard of its elements. The all-reduce of a gradient that only such instructions use becomes a
  * reduce-scatter, and an all-gather follows each result, such as a weight, that others use whole.
  */
 #include <string.h>
@@ -23,7 +23,7 @@ static const trm_value *leaves_of(const trm_program_draft *draft, const trm_prog
                                                          (int32_t)instruction->number);
 }
 
-/* Whether an instruction computes a part of its elements on each replica. */
+/* Whether an instruction computes a shard of its elements on each replica. */
 static bool is_shared_out(const trm_program_draft *draft, const trm_program_scope *scope,
                           trm_index i) {
   const trm_instruction *instruction = trm_scope_at(draft, scope, i);

@@ -1,5 +1,5 @@
 /* Owns: slice-apply. An elementwise instruction of an array and a concatenation is computed in the
- * array's place, one part of the concatenation after the other, each on a slice of the array. */
+ * array's place, one operand of the concatenation after the other, each on a slice of the array. */
 #include <inttypes.h>
 
 #include "ipu/program/draft.h"
@@ -21,9 +21,9 @@ static bool is_plain(const trm_program_draft *draft, const trm_program_scope *sc
   }
   const trm_shape *from = &trm_scope_at(draft, scope, instruction->operands[0])->shape;
   const trm_value *array = scope->leaves[instruction->operands[0]];
-  const trm_value *parts = scope->leaves[instruction->operands[1]];
+  const trm_value *concatenated = scope->leaves[instruction->operands[1]];
   const trm_mapping *place = trm_value_mapping(draft, array);
-  return !array->is_view && parts->num_more > 0 && place->ipu == (uint32_t)scope->ipus[i] &&
+  return !array->is_view && concatenated->num_more > 0 && place->ipu == (uint32_t)scope->ipus[i] &&
          place->kind != TRM_MAPPING_NONE && place->kind != TRM_MAPPING_SPREAD &&
          trm_tile_dtype_bytes(from->dtype) == trm_tile_dtype_bytes(instruction->shape.dtype) &&
          trm_value_is_last_use(draft, array, scope->position);
@@ -35,20 +35,20 @@ static trm_tile_operand slice_of(trm_program_draft *draft, const trm_value *arra
                                  const trm_shape *shape, uint32_t position) {
   trm_tile_operand slice = trm_value_operand(draft, array, shape, position);
   const int64_t count = trm_shape_count(shape);
-  const int64_t parts = trm_most(1, trm_least(slice.mapping.regions, count));
+  const int64_t regions = trm_most(1, trm_least(slice.mapping.regions, count));
   const uint32_t ipu = slice.mapping.ipu;
   slice.mapping =
       trm_mapping_linear_grain(trm_program_target_of(draft, ipu), shape->dtype, count, 1,
-                               trm_ceil_divide(count, parts), ipu, slice.mapping.first_tile);
+                               trm_ceil_divide(count, regions), ipu, slice.mapping.first_tile);
   slice.source_count = slice.contiguous = count;
   slice.is_movable = false;
   slice.dies = true;
   return slice;
 }
 
-/* Applies one part, a value that lies on the array's IPU. */
+/* Applies one operand, a value that lies on the array's IPU. */
 static trm_status apply(trm_program_draft *draft, const trm_program_scope *scope, trm_index i,
-                        const trm_value *array, const trm_value *part, const trm_shape *shape,
+                        const trm_value *array, const trm_value *operand, const trm_shape *shape,
                         trm_error *error) {
   trm_instruction one = *trm_scope_at(draft, scope, i);
   trm_shape slice = *shape;
@@ -57,7 +57,7 @@ static trm_status apply(trm_program_draft *draft, const trm_program_scope *scope
   one.shape = *shape;
   one.shape.dtype = result;
   const trm_tile_operand operands[2] = {slice_of(draft, array, &slice, scope->position),
-                                        trm_value_operand(draft, part, shape, scope->position)};
+                                        trm_value_operand(draft, operand, shape, scope->position)};
   const uint32_t ipu = (uint32_t)scope->ipus[i];
   uint32_t source, count;
   TRY(trm_program_add_source(draft, scope->computation, i, &source, error));
@@ -86,7 +86,7 @@ static trm_status apply(trm_program_draft *draft, const trm_program_scope *scope
   trm_tile_cost_free(&cost);
   TRY(status);
   TRY(trm_program_touch(draft, array, error));
-  return trm_program_touch(draft, part, error);
+  return trm_program_touch(draft, operand, error);
 }
 
 trm_status trm_slices_walk(trm_program_draft *draft, trm_program_scope *scope, trm_index i,
@@ -94,12 +94,12 @@ trm_status trm_slices_walk(trm_program_draft *draft, trm_program_scope *scope, t
   *out_done = is_plain(draft, scope, i);
   if (!*out_done) return TRM_OK;
   const trm_instruction *instruction = trm_scope_at(draft, scope, i);
-  const trm_instruction *parts = trm_scope_at(draft, scope, instruction->operands[1]);
+  const trm_instruction *concatenated = trm_scope_at(draft, scope, instruction->operands[1]);
   const trm_value array = *scope->leaves[instruction->operands[0]];
-  for (uint32_t p = 0; p < parts->num_operands; ++p) {
-    const trm_shape *shape = &trm_scope_at(draft, scope, parts->operands[p])->shape;
+  for (uint32_t p = 0; p < concatenated->num_operands; ++p) {
+    const trm_shape *shape = &trm_scope_at(draft, scope, concatenated->operands[p])->shape;
     if (trm_shape_count(shape) == 0) continue;
-    TRY(apply(draft, scope, i, &array, scope->leaves[parts->operands[p]], shape, error));
+    TRY(apply(draft, scope, i, &array, scope->leaves[concatenated->operands[p]], shape, error));
   }
   scope->leaves[i] = ARENA_NEW(&draft->scratch, trm_value, 1);
   CHECK_MEMORY(scope->leaves[i], "values");

@@ -174,16 +174,17 @@ static trm_status own_place(trm_program_draft *draft, trm_value *value, trm_mapp
   return TRM_OK;
 }
 
-/* The place of a part of an array: the tiles that hold it. */
-static trm_mapping part_of(const trm_program_draft *draft, const trm_mapping *from, trm_dtype dtype,
-                           int64_t count, uint64_t what, bool in_one_piece) {
-  int64_t parts = from->regions;
+/* The place of a slice of an array: the tiles that hold it. */
+static trm_mapping slice_of(const trm_program_draft *draft, const trm_mapping *from,
+                            trm_dtype dtype, int64_t count, uint64_t what, bool in_one_piece) {
+  int64_t regions = from->regions;
   if (in_one_piece && from->count > 0) {
-    parts = trm_ceil_divide(count, trm_most(1, trm_ceil_divide(from->count, trm_most(1, parts))));
+    regions =
+        trm_ceil_divide(count, trm_most(1, trm_ceil_divide(from->count, trm_most(1, regions))));
   }
-  parts = trm_most(1, trm_least(parts, count));
+  regions = trm_most(1, trm_least(regions, count));
   trm_mapping m = trm_mapping_linear_grain(trm_program_target_of(draft, from->ipu), dtype, count, 1,
-                                           trm_ceil_divide(trm_most(1, count), parts), from->ipu,
+                                           trm_ceil_divide(trm_most(1, count), regions), from->ipu,
                                            from->first_tile);
   m.layout = trm_layout_combine(trm_layout_combine(from->layout, what), (uint64_t)count);
   return m;
@@ -237,7 +238,7 @@ static trm_status view_slice(trm_program_draft *draft, const trm_instruction *in
     what = hash_numbers(what, numbers, 3);
   }
   const trm_mapping mapping =
-      part_of(draft, trm_value_mapping(draft, value), to->dtype, count, what, in_one_piece);
+      slice_of(draft, trm_value_mapping(draft, value), to->dtype, count, what, in_one_piece);
   value->contiguous = trm_least(value->contiguous, run);
   value->source_count = value->source_count == all
                             ? count
@@ -263,7 +264,7 @@ static trm_status view_concatenate(trm_program_draft *draft, const trm_program_s
                                    const trm_instruction *instruction, trm_value *value,
                                    trm_error *error) {
   const trm_shape *shape = &instruction->shape;
-  int64_t run = 1, parts = 0, worst = 0, sources = 0;
+  int64_t run = 1, regions = 0, worst = 0, sources = 0;
   uint64_t layout = 17;
   const uint32_t first = (uint32_t)draft->values.more.count;
   const int64_t along = instruction->dimensions.items[0];
@@ -271,14 +272,14 @@ static trm_status view_concatenate(trm_program_draft *draft, const trm_program_s
   int64_t shortest = INT64_MAX;
   for (uint32_t k = 0; k < instruction->num_operands; ++k) {
     const trm_value *operand = scope->leaves[instruction->operands[k]];
-    const trm_shape *part = &trm_scope_at(draft, scope, instruction->operands[k])->shape;
+    const trm_shape *joined = &trm_scope_at(draft, scope, instruction->operands[k])->shape;
     const trm_mapping *mapping = trm_value_mapping(draft, operand);
-    if (trm_shape_count(part) == 0) continue;
+    if (trm_shape_count(joined) == 0) continue;
     layout = trm_layout_combine(layout, mapping->layout);
-    parts += mapping->regions;
+    regions += mapping->regions;
     worst += mapping->worst;
     sources += operand->source_count;
-    shortest = trm_least(shortest, part->dims[instruction->dimensions.items[0]] * run);
+    shortest = trm_least(shortest, joined->dims[instruction->dimensions.items[0]] * run);
     shortest = trm_least(shortest, operand->contiguous);
     if (operand->variable == TRM_NO_INDEX) continue;
     if (value->variable == TRM_NO_INDEX) value->variable = operand->variable;
@@ -297,9 +298,9 @@ static trm_status view_concatenate(trm_program_draft *draft, const trm_program_s
   const trm_target *target = trm_program_target_of(draft, ipu);
   const int64_t tiles = target->tiles_per_ipu;
   const int64_t count = trm_shape_count(shape);
-  parts = trm_most(1, trm_least(trm_least(parts, tiles), count));
+  regions = trm_most(1, trm_least(trm_least(regions, tiles), count));
   trm_mapping mapping = trm_mapping_linear_grain(
-      target, shape->dtype, count, 1, trm_ceil_divide(trm_most(1, count), parts), ipu, 0);
+      target, shape->dtype, count, 1, trm_ceil_divide(trm_most(1, count), regions), ipu, 0);
   mapping.worst = trm_most(mapping.worst, trm_least(worst, mapping.worst * 4));
   mapping.layout = layout;
   return own_place(draft, value, mapping, error);

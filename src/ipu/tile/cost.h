@@ -204,7 +204,7 @@ trm_status trm_tile_algebra(const trm_tile_request *, trm_tile_cost *, trm_error
 trm_status trm_tile_fft(const trm_tile_request *, trm_tile_cost *, trm_error *);
 /* The number of replicas in a group of a collective. */
 int64_t trm_tile_group_size(const trm_tile_request *request);
-/* Adds the all-gather of an array of `bytes` of which each of request->shards replicas has a part.
+/* Adds the all-gather of an array of `bytes` of which each of request->shards replicas has a shard.
  */
 trm_status trm_tile_gather_shards(const trm_tile_request *request, trm_tile_cost *cost,
                                   int64_t bytes, trm_error *error);
