@@ -68,5 +68,5 @@ trm_status trm_replica_call_host(const trm_engine *engine, uint32_t number, uint
   for (uint32_t k = 0; number == 0 && k < exchange->num_here; ++k) {
     TRY(call_for(binding, exchange->calls[exchange->first + k], k, error));
   }
-  return exchange->part(exchange, error);
+  return exchange->leave(exchange, error);
 }

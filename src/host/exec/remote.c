@@ -69,7 +69,7 @@ void trm_remote_free(trm_remote *r) {
 
 /* ---- Walking -------------------------------------------------------------------------------- */
 
-/* Who owns a part of a leaf, and where the part is. */
+/* Who owns a piece of a leaf, and where the piece is. */
 typedef struct piece {
   uint32_t replica, leaf;
   size_t begin, bytes;
@@ -148,7 +148,7 @@ static void walk_results(walker *w, const trm_members *members) {
 typedef void (*walk_fn)(walker *, const trm_members *);
 
 /* Walks through all groups. w->at becomes the size of the parcel. */
-static trm_status walk(walker *w, walk_fn part, piece_fn use, char *parcel, trm_error *error) {
+static trm_status walk(walker *w, walk_fn direction, piece_fn use, char *parcel, trm_error *error) {
   trm_remote *r = w->remote;
   w->use = use;
   w->parcel = parcel;
@@ -162,7 +162,7 @@ static trm_status walk(walker *w, walk_fn part, piece_fn use, char *parcel, trm_
       const uint32_t member = trm_member(&members, k);
       if (member < r->num_replicas) r->seen[member] = true;
     }
-    part(w, &members);
+    direction(w, &members);
   }
   return TRM_OK;
 }
@@ -210,21 +210,21 @@ static trm_status make_room(void **block, size_t *room, size_t bytes, trm_error 
   return TRM_OK;
 }
 
-static trm_status trade(trm_remote *r, walk_fn part, const trm_kernel_call *const *calls,
+static trm_status trade(trm_remote *r, walk_fn direction, const trm_kernel_call *const *calls,
                         piece_fn pack, piece_fn unpack, uint64_t what, const atomic_bool *cancelled,
                         trm_error *error) {
   for (uint32_t i = 0; i < r->num_parcels; ++i) {
     trm_parcel *p = &r->parcels[i];
     walker out = {.remote = r, .calls = calls, .from = r->process, .to = p->peer};
     walker in = {.remote = r, .calls = calls, .from = p->peer, .to = r->process};
-    TRY(walk(&out, part, NULL, NULL, error));
-    TRY(walk(&in, part, NULL, NULL, error));
+    TRY(walk(&out, direction, NULL, NULL, error));
+    TRY(walk(&in, direction, NULL, NULL, error));
     void *sent = (void *)(uintptr_t)p->sent;
     const trm_status status = make_room(&sent, &r->room_out[i], out.at, error);
     p->sent = sent;
     if (status != TRM_OK) return status;
     TRY(make_room(&p->received, &r->room_in[i], in.at, error));
-    TRY(walk(&out, part, pack, sent, error));
+    TRY(walk(&out, direction, pack, sent, error));
     p->sent_bytes = out.at;
     p->received_bytes = in.at;
   }
@@ -232,7 +232,7 @@ static trm_status trade(trm_remote *r, walk_fn part, const trm_kernel_call *cons
   for (uint32_t i = 0; i < r->num_parcels; ++i) {
     const trm_parcel *p = &r->parcels[i];
     walker in = {.remote = r, .calls = calls, .from = p->peer, .to = r->process};
-    TRY(walk(&in, part, unpack, p->received, error));
+    TRY(walk(&in, direction, unpack, p->received, error));
   }
   return TRM_OK;
 }
@@ -243,7 +243,7 @@ static size_t room_of(const trm_sharing *s, uint32_t leaf) {
 }
 
 /* Gives the operands of all replicas of other processes memory. Most is never touched where they
- * are needed in part only. */
+ * are needed in pieces only. */
 static trm_status place_copies(trm_remote *r, trm_error *error) {
   const trm_sharing *s = r->sharing;
   size_t each = 0;
@@ -289,8 +289,8 @@ trm_status trm_remote_meet(trm_remote *remote, const trm_sharing *sharing,
                sharing->identity * 2 + (remote->meetings << 20), cancelled, error);
 }
 
-trm_status trm_remote_part(trm_remote *remote, const trm_kernel_call *const *calls,
-                           const atomic_bool *cancelled, trm_error *error) {
+trm_status trm_remote_leave(trm_remote *remote, const trm_kernel_call *const *calls,
+                            const atomic_bool *cancelled, trm_error *error) {
   if (!remote->sharing->shares_results) return TRM_OK;
   return trade(remote, walk_results, calls, pack_result, unpack_result,
                remote->sharing->identity * 2 + 1 + (remote->meetings << 20), cancelled, error);

@@ -22,8 +22,8 @@ void trm_remote_begin(trm_remote *remote);
 trm_status trm_remote_meet(trm_remote *remote, const trm_sharing *sharing,
                            const trm_kernel_call **calls, const atomic_bool *cancelled,
                            trm_error *error);
-/* The same in part: gives and takes what replicas wrote for others. */
-trm_status trm_remote_part(trm_remote *remote, const trm_kernel_call *const *calls,
-                           const atomic_bool *cancelled, trm_error *error);
+/* The same in leave: gives and takes what replicas wrote for others. */
+trm_status trm_remote_leave(trm_remote *remote, const trm_kernel_call *const *calls,
+                            const atomic_bool *cancelled, trm_error *error);
 
 #endif /* TREMULA_HOST_EXEC_REMOTE_H_ */

@@ -49,7 +49,7 @@ static trm_status create_own_outputs(const trm_executable *executable, uint32_t 
   return TRM_OK;
 }
 
-/* Gives each step its part of the tables of operands and results. */
+/* Gives each step its rows of the tables of operands and results. */
 static void place_calls(const trm_engine *engine, trm_replica *replica) {
   const trm_schedule *schedule = engine->executable->schedule;
   size_t operands = 0, results = 0;

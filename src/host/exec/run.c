@@ -102,8 +102,8 @@ static void run_view(const runner *r, const trm_step *step, const void *const *o
   }
   if (index > view->last) index = view->last;
   if (index < 0) index = 0;
-  const char *part = (const char *)operands[0] + (size_t)index * view->stride;
-  for (uint32_t u = 0; u < view->num_uses; ++u) r->replica->operands[view->uses[u]] = part;
+  const char *slice = (const char *)operands[0] + (size_t)index * view->stride;
+  for (uint32_t u = 0; u < view->num_uses; ++u) r->replica->operands[view->uses[u]] = slice;
 }
 
 /* ---- Plain steps ---------------------------------------------------------------------------- */
@@ -197,7 +197,7 @@ static trm_status take_elements(const runner *r, uint32_t i, trm_error *error) {
     TRY(trm_infeed_pop(infeed, exchange->calls[exchange->first + k]->results, &engine->cancelled,
                        error));
   }
-  return exchange->part(exchange, error);
+  return exchange->leave(exchange, error);
 }
 
 /* The replicas of this process meet, and the first one writes the elements of all, in order. */
@@ -216,7 +216,7 @@ static trm_status give_elements(const runner *r, uint32_t i, trm_error *error) {
   if (exchange->replica == exchange->first) {
     TRY(trm_outfeed_push(outfeed, exchange->calls + exchange->first, exchange->num_here, error));
   }
-  return exchange->part(exchange, error);
+  return exchange->leave(exchange, error);
 }
 
 static trm_status run_feed(const runner *r, uint32_t i, bool takes, trm_error *error) {

@@ -121,7 +121,7 @@ static trm_status enter(trm_team *team, const member *m, const arrival *a, bool 
 /* While all members wait, their last one meets the replicas of other processes. */
 static trm_status meet_others(trm_team *team, const arrival *a, trm_error *error) {
   if (team->remote == NULL || team->sharing == NULL) return TRM_OK;
-  if (a->call == NULL) return trm_remote_part(team->remote, team->calls, team->cancelled, error);
+  if (a->call == NULL) return trm_remote_leave(team->remote, team->calls, team->cancelled, error);
   return trm_remote_meet(team->remote, team->sharing, team->calls, team->cancelled, error);
 }
 
@@ -163,7 +163,7 @@ static trm_status meet(trm_exchange *exchange, const void *what, const trm_kerne
   return pass_barrier(exchange, &(arrival){what, mine, sharing}, error);
 }
 
-static trm_status part(trm_exchange *exchange, trm_error *error) {
+static trm_status leave(trm_exchange *exchange, trm_error *error) {
   return pass_barrier(exchange, &(arrival){NULL, NULL, NULL}, error);
 }
 
@@ -256,7 +256,7 @@ trm_status trm_team_create(const trm_team_place *place, const atomic_bool *cance
   for (uint32_t i = 0; i < size; ++i) {
     team->calls[first + i] = &team->copies[i];
     team->members[i].exchange =
-        (trm_exchange){first + i, all, first, size, team->calls, meet, part};
+        (trm_exchange){first + i, all, first, size, team->calls, meet, leave};
     team->members[i].number = i;
     team->members[i].team = team;
   }

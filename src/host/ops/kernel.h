@@ -45,12 +45,12 @@ typedef struct trm_sharing {
   /* The bytes of each member's operand that the member at `position` needs. */
   void (*need)(const void *state, uint32_t leaf, uint32_t count, uint32_t position,
                size_t *out_begin, size_t *out_end);
-  /* Those are also the part of the results that the member writes, for all members. */
+  /* Those are also the shard of the results that the member writes, for all members. */
   bool shares_results;
 } trm_sharing;
 
-/* How the replicas of a run meet. Between meet and part every replica may read the operands of all
- * calls and write results of all calls, each place by one replica. After a meet or part, every
+/* How the replicas of a run meet. Between meet and leave every replica may read the operands of all
+ * calls and write results of all calls, each place by one replica. After a meet or leave, every
  * replica sees what the others wrote before it. Both fail if a replica has failed, was cancelled or
  * ended its run, so that no replica waits without end.
  *
@@ -63,7 +63,7 @@ typedef struct trm_exchange {
   /* Waits for all replicas. The meeting fails unless `what` is equal on all. */
   trm_status (*meet)(struct trm_exchange *exchange, const void *what, const trm_kernel_call *mine,
                      const trm_sharing *sharing, trm_error *error);
-  trm_status (*part)(struct trm_exchange *exchange, trm_error *error);
+  trm_status (*leave)(struct trm_exchange *exchange, trm_error *error);
 } trm_exchange;
 
 /* The arguments of a run. */

@@ -113,10 +113,10 @@ static void need_rows(const void *of, uint32_t leaf, uint32_t count, uint32_t po
                       size_t *begin, size_t *end) {
   const trm_collective_state *state = of;
   const trm_shape *result = trm_shape_leaf(&state->base.shape, (int32_t)leaf);
-  const size_t all = operand_bytes(of, leaf), part = trm_shape_bytes(result);
+  const size_t all = operand_bytes(of, leaf), shard = trm_shape_bytes(result);
   (void)count;
-  *begin = state->combine == TRM_COMBINE_LOCAL || part * position > all ? all : part * position;
-  *end = state->combine == TRM_COMBINE_LOCAL || all - *begin < part ? all : *begin + part;
+  *begin = state->combine == TRM_COMBINE_LOCAL || shard * position > all ? all : shard * position;
+  *end = state->combine == TRM_COMBINE_LOCAL || all - *begin < shard ? all : *begin + shard;
 }
 
 /* Meets the other replicas. With a single replica *alone is the only call. */
@@ -137,8 +137,8 @@ static trm_status meet(const trm_kernel *kernel, const trm_kernel_call *call,
   return TRM_OK;
 }
 
-static trm_status part(const trm_kernel_call *call, trm_error *error) {
-  return call->exchange == NULL ? TRM_OK : call->exchange->part(call->exchange, error);
+static trm_status leave(const trm_kernel_call *call, trm_error *error) {
+  return call->exchange == NULL ? TRM_OK : call->exchange->leave(call->exchange, error);
 }
 
 /* Fails for a group of the wrong size, which would read or write beyond an array. */
@@ -214,7 +214,7 @@ static trm_status run_all_reduce(const trm_kernel *kernel, const trm_kernel_call
     find_share(count, m.group.count, m.group.position, &begin, &end);
     if (begin < end) trm_combine_range(&job, begin, end, begin);
   }
-  return part(call, error);
+  return leave(call, error);
 }
 
 static trm_status run_reduce_scatter(const trm_kernel *kernel, const trm_kernel_call *call,
@@ -230,7 +230,7 @@ static trm_status run_reduce_scatter(const trm_kernel *kernel, const trm_kernel_
     const int64_t long_side = operand->dims[state->dimension];
     const int64_t short_side = result->dims[state->dimension];
     const int64_t n = m.group.count, p = m.group.position;
-    /* Parts are padded, so that different numbers of replicas may have parts of equal size. */
+    /* Shards are padded, so that different numbers of replicas may have shards of equal size. */
     const bool fits = short_side == 0 || (long_side + n - 1) / n == short_side;
     TRY(check_group_count(&m, fits ? n : (long_side + short_side - 1) / short_side, error));
     collect(&m, leaf, sources, NULL);
@@ -256,7 +256,7 @@ static trm_status run_reduce_scatter(const trm_kernel *kernel, const trm_kernel_
       memset((char *)call->results[leaf] + (size_t)(to + (high - low) * inner) * size, 0, padding);
     }
   }
-  return part(call, error);
+  return leave(call, error);
 }
 
 static trm_status run_all_gather(const trm_kernel *kernel, const trm_kernel_call *call,
@@ -271,7 +271,7 @@ static trm_status run_all_gather(const trm_kernel *kernel, const trm_kernel_call
     TRY(check_group_count(&m, before == 0 ? m.group.count : after / before, error));
     trm_collective_gather(state, &m.group, m.calls, call, leaf);
   }
-  return part(call, error);
+  return leave(call, error);
 }
 
 static trm_status run_all_to_all(const trm_kernel *kernel, const trm_kernel_call *call,
@@ -300,7 +300,7 @@ static trm_status run_all_to_all(const trm_kernel *kernel, const trm_kernel_call
     }
   }
   trm_collective_exchange_blocks(state, &m.group, m.calls, call);
-  return part(call, error);
+  return leave(call, error);
 }
 
 static trm_status run_ragged_all_to_all(const trm_kernel *kernel, const trm_kernel_call *call,
@@ -309,15 +309,15 @@ static trm_status run_ragged_all_to_all(const trm_kernel *kernel, const trm_kern
   const trm_kernel_call *alone;
   meeting m;
   TRY(meet_group(kernel, call, &alone, &m, error));
-  const int64_t parts = trm_shape_count(&state->base.operands[2]);
-  if (parts % m.group.count != 0) {
+  const int64_t slices = trm_shape_count(&state->base.operands[2]);
+  if (slices % m.group.count != 0) {
     FAIL(INVALID_ARGUMENT,
-         "it has %lld parts, which %u replicas cannot share: the number of replicas that it was "
+         "it has %lld slices, which %u replicas cannot share: the number of replicas that it was "
          "given is not that of the program",
-         (long long)parts, m.group.count);
+         (long long)slices, m.group.count);
   }
   trm_collective_exchange_rows(state, &m.group, m.calls, call);
-  return part(call, error);
+  return leave(call, error);
 }
 
 /* Copies the operand of replica `source`, or writes zeros. */
@@ -348,7 +348,7 @@ static trm_status run_permute(const trm_kernel *kernel, const trm_kernel_call *c
     if (state->pairs.items[i + 1] == m.replica) source = state->pairs.items[i];
   }
   TRY(take(state, &m, source, call, error));
-  return part(call, error);
+  return leave(call, error);
 }
 
 static trm_status run_broadcast(const trm_kernel *kernel, const trm_kernel_call *call,
@@ -359,7 +359,7 @@ static trm_status run_broadcast(const trm_kernel *kernel, const trm_kernel_call 
   TRY(meet(kernel, call, &alone, &m, error));
   const int64_t source = m.group.count > 0 ? (int64_t)trm_member(&m.group, 0) : -1;
   TRY(take(state, &m, source, call, error));
-  return part(call, error);
+  return leave(call, error);
 }
 
 static trm_status run_replica_id(const trm_kernel *kernel, const trm_kernel_call *call,

@@ -63,7 +63,7 @@ void trm_collective_gather(const trm_collective_state *state, const trm_members 
 void trm_collective_exchange_blocks(const trm_collective_state *state, const trm_members *group,
                                     const trm_kernel_call *const *calls,
                                     const trm_kernel_call *mine);
-/* Parts of the rows of the operands 0 of the group, as ragged-all-to-all says it. What is outside
+/* Slices of the rows of the operands 0 of the group, as ragged-all-to-all says it. What is outside
  * of an array is cut off. */
 void trm_collective_exchange_rows(const trm_collective_state *state, const trm_members *group,
                                   const trm_kernel_call *const *calls, const trm_kernel_call *mine);

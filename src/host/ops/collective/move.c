@@ -66,20 +66,20 @@ static int64_t integer_at(const trm_shape *shape, const void *elements, int64_t 
   return value.u > INT64_MAX ? INT64_MAX : (int64_t)value.u;
 }
 
-/* A part as rows of its sender and of its receiver. */
-typedef struct part_rows {
+/* A slice as rows of its sender and of its receiver. */
+typedef struct row_slice {
   int64_t from, to, count;
-} part_rows;
+} row_slice;
 
-static part_rows find_part(const trm_collective_state *state, const trm_kernel_call *sender,
-                           int64_t part) {
+static row_slice find_slice(const trm_collective_state *state, const trm_kernel_call *sender,
+                            int64_t slice) {
   const trm_shape *shapes = state->base.operands;
-  part_rows p = {integer_at(&shapes[2], sender->operands[2], part),
-                 integer_at(&shapes[4], sender->operands[4], part),
-                 integer_at(&shapes[3], sender->operands[3], part)};
+  row_slice p = {integer_at(&shapes[2], sender->operands[2], slice),
+                 integer_at(&shapes[4], sender->operands[4], slice),
+                 integer_at(&shapes[3], sender->operands[3], slice)};
   const int64_t rows = shapes[0].dims[0], room = shapes[1].dims[0];
   if (p.from < 0 || p.from > rows || p.to < 0 || p.to > room || p.count < 0) {
-    return (part_rows){0, 0, 0};
+    return (row_slice){0, 0, 0};
   }
   if (p.count > rows - p.from) p.count = rows - p.from;
   if (p.count > room - p.to) p.count = room - p.to;
@@ -97,7 +97,7 @@ void trm_collective_exchange_rows(const trm_collective_state *state, const trm_m
   for (uint32_t k = 0; k < group->count; ++k) {
     const trm_kernel_call *sender = calls[trm_member(group, k)];
     for (int64_t i = 0; i < each; ++i) {
-      const part_rows p = find_part(state, sender, group->position * each + i);
+      const row_slice p = find_slice(state, sender, group->position * each + i);
       copy(mine->results[0], (size_t)p.to * row, sender->operands[0], (size_t)p.from * row,
            (size_t)p.count * row);
     }
