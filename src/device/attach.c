@@ -269,14 +269,14 @@ static trm_status lock_device(trm_device *device, const choice *c, int folder, t
     snprintf(who.reserved_for, sizeof who.reserved_for, "%s", request->reserve_for);
   }
   for (uint32_t i = 0; i < device->num_ipus; ++i) {
-    const trm_lock_part part = request->reserve_for != NULL          ? TRM_LOCK_RESERVATION
-                               : c->states[device->ipus[i]].attached ? TRM_LOCK_USE
-                                                                     : TRM_LOCK_ALL;
-    TRY(trm_lock_ipu(folder, device->ipus[i], part, &device->locks[i], error));
+    const trm_lock_range range = request->reserve_for != NULL          ? TRM_LOCK_RESERVATION
+                                 : c->states[device->ipus[i]].attached ? TRM_LOCK_USE
+                                                                       : TRM_LOCK_ALL;
+    TRY(trm_lock_ipu(folder, device->ipus[i], range, &device->locks[i], error));
     if (device->locks[i] < 0) {
       FAIL(UNAVAILABLE, "the lock of IPU %u was taken meanwhile; try again", device->ipus[i]);
     }
-    TRY(trm_lock_write_record(device->locks[i], part, &who, error));
+    TRY(trm_lock_write_record(device->locks[i], range, &who, error));
   }
   device->folder = fcntl(folder, F_DUPFD_CLOEXEC, 0);
   if (device->folder >= 0) flock(device->folder, LOCK_SH | LOCK_NB); /* a courtesy: may fail */

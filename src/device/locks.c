@@ -104,19 +104,19 @@ trm_status trm_lock_folder_open(const trm_inventory *inventory, bool create, int
 /* ---- Locks --------------------------------------------------------------------------------- */
 
 /* A range of a file; the whole file ends nowhere, which is the length 0. */
-static struct flock lock_of(short type, trm_lock_part part) {
+static struct flock lock_of(short type, trm_lock_range range) {
   struct flock lock;
   memset(&lock, 0, sizeof lock); /* l_pid must be 0 */
   lock.l_type = type;
   lock.l_whence = SEEK_SET;
-  lock.l_start = part == TRM_LOCK_RESERVATION ? MAX_RECORD : 0;
-  lock.l_len = part == TRM_LOCK_ALL ? 0 : MAX_RECORD;
+  lock.l_start = range == TRM_LOCK_RESERVATION ? MAX_RECORD : 0;
+  lock.l_len = range == TRM_LOCK_ALL ? 0 : MAX_RECORD;
   return lock;
 }
 
 /* 1: locked, 0: another has it, -1: failed (errno). */
-static int try_lock(int fd, trm_lock_part part) {
-  struct flock lock = lock_of(F_WRLCK, part);
+static int try_lock(int fd, trm_lock_range range) {
+  struct flock lock = lock_of(F_WRLCK, range);
   int result;
   do {
     result = fcntl(fd, F_OFD_SETLK, &lock);
@@ -159,12 +159,12 @@ static trm_status open_lock(int folder, const char *name, int flags, int *out_fd
 
 /* Opens and locks a file of the folder. A cleaner of /tmp may remove it between the two: then the
  * lock would be on a file that nobody else can find, and the file is made again. */
-static trm_status open_and_lock(int folder, const char *name, trm_lock_part part, int *out_fd,
+static trm_status open_and_lock(int folder, const char *name, trm_lock_range range, int *out_fd,
                                 trm_error *error) {
   for (int attempt = 0; attempt < OPEN_ATTEMPTS; ++attempt) {
     int fd;
     TRY(open_lock(folder, name, O_RDWR | O_CREAT, &fd, error));
-    const int locked = try_lock(fd, part);
+    const int locked = try_lock(fd, range);
     if (locked <= 0) {
       const int reason = errno;
       close(fd);
@@ -201,11 +201,11 @@ trm_status trm_lock_selection(int folder, int *out_fd, trm_error *error) {
        SELECTION_TIMEOUT_MS / 1000);
 }
 
-trm_status trm_lock_ipu(int folder, uint32_t ipu, trm_lock_part part, int *out_fd,
+trm_status trm_lock_ipu(int folder, uint32_t ipu, trm_lock_range range, int *out_fd,
                         trm_error *error) {
   char name[32];
   ipu_file_name(ipu, name);
-  return open_and_lock(folder, name, part, out_fd, error);
+  return open_and_lock(folder, name, range, out_fd, error);
 }
 
 /* ---- Records ------------------------------------------------------------------------------- */
@@ -242,14 +242,14 @@ static void read_user(char *out, size_t size) {
 
 /* Writes a record at its place. The file of a reserved IPU keeps its other record: the rest of this
  * one becomes blanks, not the end of the file. */
-static bool write_text(int fd, trm_lock_part part, const char *text, size_t length) {
+static bool write_text(int fd, trm_lock_range range, const char *text, size_t length) {
   char record[MAX_RECORD];
   if (length > sizeof record) return false;
   memset(record, ' ', sizeof record);
   memcpy(record, text, length);
-  const off_t start = lock_of(F_WRLCK, part).l_start;
-  const size_t size = part == TRM_LOCK_USE ? sizeof record : length;
-  if (part != TRM_LOCK_USE && ftruncate(fd, start) != 0) return false;
+  const off_t start = lock_of(F_WRLCK, range).l_start;
+  const size_t size = range == TRM_LOCK_USE ? sizeof record : length;
+  if (range != TRM_LOCK_USE && ftruncate(fd, start) != 0) return false;
   ssize_t written;
   do {
     errno = ENOSPC;
@@ -258,7 +258,7 @@ static bool write_text(int fd, trm_lock_part part, const char *text, size_t leng
   return written == (ssize_t)size;
 }
 
-trm_status trm_lock_write_record(int fd, trm_lock_part part, const trm_attachment *who,
+trm_status trm_lock_write_record(int fd, trm_lock_range range, const trm_attachment *who,
                                  trm_error *error) {
   trm_attachment record;
   read_command(record.command, sizeof record.command);
@@ -273,7 +273,7 @@ trm_status trm_lock_write_record(int fd, trm_lock_part part, const trm_attachmen
   char *text = object == NULL ? NULL : json_dumps(object, JSON_COMPACT);
   json_decref(object);
   CHECK_MEMORY(text, "the record of an attached IPU");
-  const bool is_written = write_text(fd, part, text, strlen(text));
+  const bool is_written = write_text(fd, range, text, strlen(text));
   const int reason = errno;
   free(text);
   if (!is_written) {
@@ -314,9 +314,9 @@ trm_status trm_lock_query(int folder, uint32_t ipu, trm_attachment *out_attachme
   const trm_status opened = open_lock(folder, name, O_RDONLY, &fd, error);
   if (opened != TRM_OK && opened != TRM_NOT_FOUND) return opened;
   /* Who uses the IPU counts before who has reserved it. */
-  for (trm_lock_part part = TRM_LOCK_USE;
-       fd >= 0 && !attachment.attached && part <= TRM_LOCK_RESERVATION; ++part) {
-    struct flock lock = lock_of(F_WRLCK, part);
+  for (trm_lock_range range = TRM_LOCK_USE;
+       fd >= 0 && !attachment.attached && range <= TRM_LOCK_RESERVATION; ++range) {
+    struct flock lock = lock_of(F_WRLCK, range);
     const off_t start = lock.l_start;
     if (fcntl(fd, F_OFD_GETLK, &lock) != 0) {
       const int reason = errno;

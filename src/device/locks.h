@@ -18,15 +18,15 @@ trm_status trm_lock_folder_open(const trm_inventory *inventory, bool create, int
 trm_status trm_lock_selection(int folder, int *out_fd, trm_error *error);
 
 /* What of an IPU's file is locked. Who attaches to a free IPU locks all of it; a reservation is a
- * lock of one part, and the process that it is for locks the other. Each part has the record of
+ * lock of one range, and the process that it is for locks the other. Each range has the record of
  * who holds it. */
-typedef enum trm_lock_part { TRM_LOCK_ALL, TRM_LOCK_USE, TRM_LOCK_RESERVATION } trm_lock_part;
+typedef enum trm_lock_range { TRM_LOCK_ALL, TRM_LOCK_USE, TRM_LOCK_RESERVATION } trm_lock_range;
 
 /* Opens and locks an IPU's file. *out_fd is -1 when another has the lock. */
-trm_status trm_lock_ipu(int folder, uint32_t ipu, trm_lock_part part, int *out_fd,
+trm_status trm_lock_ipu(int folder, uint32_t ipu, trm_lock_range range, int *out_fd,
                         trm_error *error);
 /* Writes down who attached; of the device only name, ids and reserved_for are read. */
-trm_status trm_lock_write_record(int fd, trm_lock_part part, const trm_attachment *who,
+trm_status trm_lock_write_record(int fd, trm_lock_range range, const trm_attachment *who,
                                  trm_error *error);
 
 /* Asks who has an IPU, without taking anything. */

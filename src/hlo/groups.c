@@ -60,28 +60,29 @@ trm_status trm_groups_cut(trm_arena *arena, trm_dims numbers, int64_t count, int
   return TRM_OK;
 }
 
-/* Axes cut into parts: the mesh of the parts, and which of them are named, in their order. */
-typedef struct mesh_parts {
+/* Axes cut into sub-axes: the mesh of these, and which of them are named, in their order. */
+typedef struct mesh_sub_axes {
   int64_t dims[TRM_MAX_RANK], order[TRM_MAX_RANK];
   bool is_named[TRM_MAX_RANK];
   int32_t rank;
-} mesh_parts;
+} mesh_sub_axes;
 
-static trm_status add_part(mesh_parts *parts, int64_t size, trm_error *error) {
-  if (parts->rank == TRM_MAX_RANK) {
-    FAIL(INVALID_ARGUMENT, "replica groups over a mesh of more than %d axes and parts of axes",
+static trm_status add_sub_axis(mesh_sub_axes *sub_axes, int64_t size, trm_error *error) {
+  if (sub_axes->rank == TRM_MAX_RANK) {
+    FAIL(INVALID_ARGUMENT, "replica groups over a mesh of more than %d axes and sub-axes",
          TRM_MAX_RANK);
   }
-  parts->dims[parts->rank++] = size;
+  sub_axes->dims[sub_axes->rank++] = size;
   return TRM_OK;
 }
 
-/* Cuts axis `a` where the parts that are named begin and end; notes the place of each of them. */
-static trm_status cut_axis(mesh_parts *parts, int64_t a, int64_t size, const trm_mesh_axis *axes,
-                           int32_t num_axes, int32_t *places, trm_error *error) {
+/* Cuts axis `a` where the sub-axes that are named begin and end, and notes where they are. */
+static trm_status cut_axis(mesh_sub_axes *sub_axes, int64_t a, int64_t size,
+                           const trm_mesh_axis *axes, int32_t num_axes, int32_t *places,
+                           trm_error *error) {
   int64_t done = 1;
   while (done < size) {
-    int64_t next = size; /* where the next named part begins */
+    int64_t next = size; /* where the next named sub-axis begins */
     int32_t here = -1;
     for (int32_t i = 0; i < num_axes; ++i) {
       if (axes[i].axis != a) continue;
@@ -91,10 +92,10 @@ static trm_status cut_axis(mesh_parts *parts, int64_t a, int64_t size, const trm
     }
     int64_t end = here < 0 || axes[here].size == 0 ? next : done * axes[here].size;
     if (end <= done || size % end != 0 || end % done != 0 || end > next) {
-      FAIL(INVALID_ARGUMENT, "a part of a mesh's axis of %" PRId64 " does not divide it", size);
+      FAIL(INVALID_ARGUMENT, "a sub-axis of a mesh's axis of %" PRId64 " does not divide it", size);
     }
-    if (here >= 0) places[here] = parts->rank;
-    TRY(add_part(parts, end / done, error));
+    if (here >= 0) places[here] = sub_axes->rank;
+    TRY(add_sub_axis(sub_axes, end / done, error));
     done = end;
   }
   return TRM_OK;
@@ -105,33 +106,33 @@ trm_status trm_groups_of_mesh(trm_arena *arena, const int64_t *sizes, int32_t ra
                               trm_replica_groups *out_groups, trm_error *error) {
   int64_t total, group_size = 1;
   int32_t places[TRM_MAX_RANK], count = 0;
-  mesh_parts parts = {0};
+  mesh_sub_axes sub_axes = {0};
   trm_dims numbers;
   TRY(count_numbers(sizes, rank, &total, error));
   if (num_axes > TRM_MAX_RANK) FAIL(INVALID_ARGUMENT, "replica groups name %d axes", num_axes);
   for (int32_t i = 0; i < num_axes; ++i) {
-    places[i] = -1; /* an axis of 1 is no part */
+    places[i] = -1; /* an axis of 1 is no sub-axis */
     if (axes[i].axis < 0 || axes[i].axis >= rank) {
       FAIL(INVALID_ARGUMENT, "replica groups name an axis that the mesh has not");
     }
   }
   for (int32_t a = 0; a < rank; ++a) {
-    TRY(cut_axis(&parts, a, sizes[a], axes, num_axes, places, error));
+    TRY(cut_axis(&sub_axes, a, sizes[a], axes, num_axes, places, error));
   }
-  if (parts.rank == 0) TRY(add_part(&parts, 1, error));
+  if (sub_axes.rank == 0) TRY(add_sub_axis(&sub_axes, 1, error));
   for (int32_t i = 0; i < num_axes; ++i) {
-    if (places[i] >= 0) parts.is_named[places[i]] = true;
+    if (places[i] >= 0) sub_axes.is_named[places[i]] = true;
   }
-  for (int32_t p = 0; p < parts.rank; ++p) {
-    if (!parts.is_named[p]) parts.order[count++] = p;
+  for (int32_t p = 0; p < sub_axes.rank; ++p) {
+    if (!sub_axes.is_named[p]) sub_axes.order[count++] = p;
   }
   for (int32_t i = 0; i < num_axes; ++i) {
     if (places[i] < 0) continue;
-    parts.order[count++] = places[i];
-    group_size *= parts.dims[places[i]];
+    sub_axes.order[count++] = places[i];
+    group_size *= sub_axes.dims[places[i]];
   }
-  if (count != parts.rank) FAIL(INVALID_ARGUMENT, "replica groups name an axis twice");
-  TRY(trm_iota_numbers(arena, parts.dims, parts.order, parts.rank, &numbers, error));
+  if (count != sub_axes.rank) FAIL(INVALID_ARGUMENT, "replica groups name an axis twice");
+  TRY(trm_iota_numbers(arena, sub_axes.dims, sub_axes.order, sub_axes.rank, &numbers, error));
   for (int32_t i = 0; devices != NULL && i < numbers.count; ++i) {
     if (devices->count != numbers.count) {
       FAIL(INVALID_ARGUMENT, "a mesh of %d devices names %d", numbers.count, devices->count);
