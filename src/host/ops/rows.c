@@ -101,13 +101,13 @@ static void destroy_rows(trm_kernel *kernel) {
   else trm_body_destroy(state->body);
 }
 
-static operand_step step_of(const rows_state *state, const trm_shape *part, size_t bytes) {
-  const size_t part_bytes = trm_shape_bytes(part), rows = (size_t)state->rows;
-  if (part_bytes == bytes) return (operand_step){0, 1};
-  if (part->dims[0] == state->block && part_bytes * rows == bytes * (size_t)state->block) {
+static operand_step step_of(const rows_state *state, const trm_shape *inside, size_t bytes) {
+  const size_t inside_bytes = trm_shape_bytes(inside), rows = (size_t)state->rows;
+  if (inside_bytes == bytes) return (operand_step){0, 1};
+  if (inside->dims[0] == state->block && inside_bytes * rows == bytes * (size_t)state->block) {
     return (operand_step){bytes / rows, 1};
   }
-  return (operand_step){part_bytes, rows * part_bytes / bytes};
+  return (operand_step){inside_bytes, rows * inside_bytes / bytes};
 }
 
 /* Products count as in dot_ways.c: four operations cost as much as touching a byte. */
@@ -127,8 +127,8 @@ static size_t product_bytes(const trm_computation *body) {
 static trm_status measure_rows(const trm_kernel_request *request, const trm_computation *body,
                                rows_state *state, trm_error *error) {
   const trm_shape *whole = &request->instruction->shape;
-  const trm_shape *part = &body->instructions[body->root].shape;
-  const trm_shape *first = trm_shape_leaf(part, 0);
+  const trm_shape *inside = &body->instructions[body->root].shape;
+  const trm_shape *first = trm_shape_leaf(inside, 0);
   state->block = first->dims[0];
   state->rows = trm_shape_count(trm_shape_leaf(whole, 0)) / (trm_shape_count(first) / state->block);
   state->num_operands = request->instruction->num_operands;

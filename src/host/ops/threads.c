@@ -18,7 +18,7 @@
  * is likely in the caller's cache. */
 #define GAIN 8
 
-/* Measured times rise by this part of the difference. */
+/* Measured times rise by this share of the difference. */
 #define FORGOTTEN 2048
 
 int trm_threads_choose(size_t bytes, int available) {
@@ -146,7 +146,7 @@ static void *run_range(void *argument) {
   return NULL;
 }
 
-static uint64_t run_parts(int threads, int64_t count, trm_range_fn function, const void *context) {
+static uint64_t run_chunks(int threads, int64_t count, trm_range_fn function, const void *context) {
   range ranges[TRM_MAX_THREADS];
   pthread_t started[TRM_MAX_THREADS];
   bool is_started[TRM_MAX_THREADS];
@@ -163,16 +163,16 @@ static uint64_t run_parts(int threads, int64_t count, trm_range_fn function, con
   return 0;
 }
 #else
-/* Returns the nanoseconds of the caller's own part. */
-static uint64_t run_parts(int threads, int64_t count, trm_range_fn function, const void *context) {
+/* Returns the nanoseconds of the caller's own chunk. */
+static uint64_t run_chunks(int threads, int64_t count, trm_range_fn function, const void *context) {
   uint64_t own = 0;
 #pragma omp parallel num_threads(trm_threads_available())
   {
     const bool is_caller = omp_get_thread_num() == 0;
     if (is_caller) own = trm_threads_clock();
-    for (int part = omp_get_thread_num(); part < threads; part += omp_get_num_threads()) {
-      function(context, trm_range_begin(count, part, threads),
-               trm_range_begin(count, part + 1, threads), part);
+    for (int chunk = omp_get_thread_num(); chunk < threads; chunk += omp_get_num_threads()) {
+      function(context, trm_range_begin(count, chunk, threads),
+               trm_range_begin(count, chunk + 1, threads), chunk);
     }
     if (is_caller) own = trm_threads_clock() - own;
   }
@@ -192,7 +192,7 @@ void trm_parallel_ranges(int threads, int64_t count, trm_range_fn function, cons
   uint64_t alone;
   if (pays(entry, threads, begin)) {
     trm_threads_note_wake();
-    const uint64_t own = run_parts(threads, count, function, context), end = trm_threads_clock();
+    const uint64_t own = run_chunks(threads, count, function, context), end = trm_threads_clock();
     trm_threads_note_cost(end - begin - own, begin, end);
     alone = own * (uint64_t)threads;
   } else {

@@ -11,7 +11,7 @@
 
 #define TRM_MAX_THREADS 256
 
-/* Does the part [begin, end) of the work; `thread` counts from 0. */
+/* Does the chunk [begin, end) of the work; `thread` counts from 0. */
 typedef void (*trm_range_fn)(const void *context, int64_t begin, int64_t end, int thread);
 
 /* The largest number of threads that a kernel can run on, for sizing scratch. The system is asked
@@ -38,7 +38,7 @@ uint64_t trm_threads_clock(void);
 /* Whether a step that begins now and would save so many nanoseconds wakes the others (waking.h). */
 bool trm_threads_pay(uint64_t nanoseconds, uint64_t now);
 /* Notes the end of a step that has asked: one that woke the others, with its time without the
- * caller's own part, and one that ran alone. */
+ * caller's own chunk, and one that ran alone. */
 void trm_threads_note_cost(uint64_t nanoseconds, uint64_t begin, uint64_t end);
 void trm_threads_note_alone(uint64_t end);
 
@@ -55,14 +55,14 @@ void trm_threads_note_wake(void);
 #define TRM_OPENMP_THREADS 1
 #endif
 
-/* The begin of the part of thread `me` of `all`, in [0, count). */
+/* The begin of the chunk of thread `me` of `all`, in [0, count). */
 static inline int64_t trm_range_begin(int64_t count, int64_t me, int64_t all) {
   const int64_t share = count / all, rest = count % all;
   return me * share + (me < rest ? me : rest);
 }
 
-/* Cuts [0, count) into one contiguous part for each of `threads` threads, or into one part if
- * waking the others has not paid lately. A thread of the team without a part only passes the
+/* Cuts [0, count) into one contiguous chunk for each of `threads` threads, or into one chunk if
+ * waking the others has not paid lately. A thread of the team without a chunk only passes the
  * barrier. */
 void trm_parallel_ranges(int threads, int64_t count, trm_range_fn function, const void *context);
 

@@ -10,8 +10,8 @@
 
 /* A cost is an average over about this many wakings. */
 #define AVERAGED 32
-/* A cost falls by this part each time it prevents a waking. So the process notices when the machine
- * is quiet again. */
+/* A cost falls by this share each time it prevents a waking. So the process notices when the
+ * machine is quiet again. */
 #define FORGOTTEN 3072
 /* Savings are those of about this many steps. */
 #define RECENT 64

@@ -34,7 +34,7 @@ typedef struct trm_waking {
 
 /* Whether a step that begins now and would save so much wakes the others. */
 bool trm_waking_pays(trm_waking *waking, uint64_t saved, uint64_t now);
-/* Notes a step on all threads. The cost is its time without the caller's own part. */
+/* Notes a step on all threads. The cost is its time without the caller's own chunk. */
 void trm_waking_note(trm_waking *waking, uint64_t cost, uint64_t begin, uint64_t end);
 /* Notes the end of a step that has asked and ran on one thread. */
 void trm_waking_note_alone(trm_waking *waking, uint64_t end);

@@ -77,9 +77,9 @@ static void bits_are_the_same(void **state) {
 
 /* ---- A matrix that is in no near cache ------------------------------------------------------- */
 
-enum { WIDE = 600, LONG = 203 }; /* four parts */
+enum { WIDE = 600, LONG = 203 }; /* four chunks */
 
-/* Parts of 64 lines are added one after the other, and so are the sums of the parts. */
+/* Chunks of 64 lines are added one after the other, and so are the sums of the chunks. */
 static void add_in_order(const float *matrix, const float *factors, float *out) {
   for (int64_t c = 0; c < WIDE; ++c) {
     for (int64_t first = 0; first < LONG; first += 64) {
@@ -101,7 +101,7 @@ static void far_matrix_has_the_same_bits(void **state) {
   trm_matrix_vector p = {
       .outputs = WIDE, .inner = LONG, .output_stride = 1, .inner_stride = WIDE, .dtype = TRM_F32};
   assert_true(trm_matrix_vector_plan(&p));
-  assert_true(p.parts > 3 && p.ahead > 0);
+  assert_true(p.chunks > 3 && p.ahead > 0);
   void *scratch = malloc(trm_matrix_vector_scratch_bytes(&p));
   assert_non_null(scratch);
   const uint64_t wakes = trm_threads_wakes();

@@ -409,7 +409,7 @@ static void threads_do_not_change_products_of_halves(void **state) {
 }
 
 /* Few rows: panels are shared among the threads, and rows are cut only where there are fewer
- * panels, so that each thread reads its own part of the right side. Many rows: each thread has its
+ * panels, so that each thread reads its own chunk of the right side. Many rows: each thread has its
  * own. */
 static void panels_are_shared(void **state) {
   (void)state;
@@ -417,23 +417,23 @@ static void panels_are_shared(void **state) {
   if (tiles == NULL) skip();
   const trm_panel_product lstm = {32, 1024, 256, 256, 1, 1024, 1, false};
   for (int threads = 1; threads <= 32; ++threads) {
-    assert_int_equal(trm_panel_product_row_parts(&lstm, threads), 1);
+    assert_int_equal(trm_panel_product_row_chunks(&lstm, threads), 1);
   }
   const trm_panel_product narrow = {80, tiles->wide + 3, 700, 700, 1, tiles->wide + 3, 1, false};
-  assert_int_equal(trm_panel_product_row_parts(&narrow, 2), 1);
-  assert_int_equal(trm_panel_product_row_parts(&narrow, 8), 4);
+  assert_int_equal(trm_panel_product_row_chunks(&narrow, 2), 1);
+  assert_int_equal(trm_panel_product_row_chunks(&narrow, 8), 4);
   const int64_t most = (80 + tiles->tall - 1) / tiles->tall;
-  assert_int_equal(trm_panel_product_row_parts(&narrow, 256), most);
+  assert_int_equal(trm_panel_product_row_chunks(&narrow, 256), most);
   if (!tiles->reads_lines) return;
   /* Blocks of rows and panels, of which each thread gets some. */
   const trm_panel_product square = {784, 512, 1024, 1024, 1, 512, 1, false};
-  assert_int_equal(trm_panel_product_row_parts(&square, 1), 8);
-  assert_int_equal(trm_panel_product_row_parts(&square, 16), 8);
+  assert_int_equal(trm_panel_product_row_chunks(&square, 1), 8);
+  assert_int_equal(trm_panel_product_row_chunks(&square, 16), 8);
   const trm_panel_product tall = {3200, 1024, 256, 256, 1, 1024, 1, false};
-  assert_true(trm_panel_product_row_parts(&tall, 16) >= 32);
+  assert_true(trm_panel_product_row_chunks(&tall, 16) >= 32);
   /* The transposed product has the columns as rows. */
   const trm_panel_product gradient = {32, 512, 512, 512, 1, 1, 512, false};
-  assert_int_equal(trm_panel_product_row_parts(&gradient, 16), 16);
+  assert_int_equal(trm_panel_product_row_chunks(&gradient, 16), 16);
 }
 
 int main(void) {

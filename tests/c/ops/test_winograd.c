@@ -214,7 +214,7 @@ static const convolution_case weight_cases[] = {
      1,
      1},
     {"w blocks", "f01b_i01o->01bf", {2, 14, 16, 160}, {2, 14, 16, 208}, BOTH(1, 1, 0), 1, 1},
-    {"w parts", "f01b_i01o->01bf", {8, 28, 28, 32}, {8, 28, 28, 32}, BOTH(1, 1, 0), 1, 1},
+    {"w chunks", "f01b_i01o->01bf", {8, 28, 28, 32}, {8, 28, 28, 32}, BOTH(1, 1, 0), 1, 1},
 };
 
 static trm_weight_gradient transformed(linear_case *c, trm_weight_gradient *direct) {
@@ -502,20 +502,20 @@ static void wide_vectors_give_the_same_bits(void **state) {
     const int64_t planes[3] = {panels * trm_winograd_filter_plane(&w, WIDE),
                                trm_winograd_tile_plane(tiles, ROWS, w.channels),
                                trm_winograd_tile_plane(tiles, ROWS, PANELS * WIDE)};
-    float *parts[3];
+    float *buffers[3];
     for (int k = 0; k < 3; ++k) {
-      parts[k] = trm_allocate_aligned((size_t)(16 * planes[k]) * sizeof(float));
+      buffers[k] = trm_allocate_aligned((size_t)(16 * planes[k]) * sizeof(float));
     }
     for (int64_t k = 0; k < panels * (w.channels / TRM_WINOGRAD_STRIP); ++k) {
-      transform_filters_wide(&w, c.data[1], k % panels, k / panels, parts[0]);
+      transform_filters_wide(&w, c.data[1], k % panels, k / panels, buffers[0]);
     }
     const size_t bytes = trm_shape_bytes(&c.instructions[2].shape);
     float *result = trm_allocate_aligned(bytes);
-    const trm_winograd_task task = {&w,    c.data[0], parts[0], result,   0,
-                                    tiles, 0,         panels,   parts[1], parts[2]};
+    const trm_winograd_task task = {&w,    c.data[0], buffers[0], result,    0,
+                                    tiles, 0,         panels,    buffers[1], buffers[2]};
     assert_true(run_task_wide(&task));
     if (memcmp(result, c.data[2], bytes) != 0) fail_msg("%s: other bits", each->convolution.name);
-    for (int k = 0; k < 3; ++k) trm_free(parts[k]);
+    for (int k = 0; k < 3; ++k) trm_free(buffers[k]);
     trm_free(result);
     trm_kernel_destroy(&kernel);
     linear_case_free(&c);
@@ -536,17 +536,17 @@ static void wide_vectors_give_the_same_gradients(void **state) {
     float *workspace = trm_allocate_aligned((size_t)floats * sizeof(float));
     const size_t bytes = trm_shape_bytes(&c.instructions[2].shape);
     const int64_t count = trm_gradient_count(&g);
-    float *parts = trm_allocate_aligned((size_t)(g.parts * count) * sizeof(float));
-    const trm_gradient_job job = {&g, c.data[0], c.data[1], parts, parts + count, NULL, NULL};
-    const int64_t tasks = g.parts * trm_divide_up(g.in_channels, g.in_block) *
+    float *chunks = trm_allocate_aligned((size_t)(g.chunks * count) * sizeof(float));
+    const trm_gradient_job job = {&g, c.data[0], c.data[1], chunks, chunks + count, NULL, NULL};
+    const int64_t tasks = g.chunks * trm_divide_up(g.in_channels, g.in_block) *
                           trm_divide_up(g.out_channels, g.out_block);
     for (int64_t t = 0; t < tasks; ++t) assert_true(run_gradient_wide(&job, t, workspace));
-    for (int64_t part = 1; part < g.parts; ++part) {
-      for (int64_t k = 0; k < count; ++k) parts[k] += parts[part * count + k];
+    for (int64_t chunk = 1; chunk < g.chunks; ++chunk) {
+      for (int64_t k = 0; k < count; ++k) chunks[k] += chunks[chunk * count + k];
     }
-    if (memcmp(parts, c.data[2], bytes) != 0) fail_msg("%s: other bits", weight_cases[i].name);
+    if (memcmp(chunks, c.data[2], bytes) != 0) fail_msg("%s: other bits", weight_cases[i].name);
     trm_free(workspace);
-    trm_free(parts);
+    trm_free(chunks);
     trm_kernel_destroy(&kernel);
     linear_case_free(&c);
   }

@@ -31,8 +31,8 @@ enum {
 };
 
 /* Four operations cost as much as a byte (threads.h). */
-static void run_parts(int threads, int64_t operations, int64_t count, trm_range_fn function,
-                      const void *context) {
+static void run_chunks(int threads, int64_t operations, int64_t count, trm_range_fn function,
+                       const void *context) {
   const int worth = threads <= 1 ? 1 : trm_threads_for((size_t)operations / 4);
   trm_parallel_ranges(worth < threads ? worth : threads, count, function, context);
 }

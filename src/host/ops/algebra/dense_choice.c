@@ -58,20 +58,20 @@ typedef struct whole {
 static void multiply_range(const void *context, int64_t begin, int64_t end, int thread) {
   (void)thread;
   const whole *w = context;
-  trm_dense_product part = *w->product;
-  const int64_t first = begin * w->unit, all = w->by_rows ? part.m : part.n;
+  trm_dense_product chunk = *w->product;
+  const int64_t first = begin * w->unit, all = w->by_rows ? chunk.m : chunk.n;
   const int64_t count = (end * w->unit < all ? end * w->unit : all) - first;
-  char *const c = part.c;
+  char *const c = chunk.c;
   if (w->by_rows) {
-    part.m = count;
-    part.a.data = (const char *)part.a.data + first * part.a.rows * w->size;
-    part.c = c + first * part.stride * w->sum_size;
+    chunk.m = count;
+    chunk.a.data = (const char *)chunk.a.data + first * chunk.a.rows * w->size;
+    chunk.c = c + first * chunk.stride * w->sum_size;
   } else {
-    part.n = count;
-    part.b.data = (const char *)part.b.data + first * part.b.columns * w->size;
-    part.c = c + first * w->sum_size;
+    chunk.n = count;
+    chunk.b.data = (const char *)chunk.b.data + first * chunk.b.columns * w->size;
+    chunk.c = c + first * w->sum_size;
   }
-  w->multiply(&part);
+  w->multiply(&chunk);
 }
 
 void trm_dense_multiply(trm_dense_type type, const trm_dense_product *product, int threads) {

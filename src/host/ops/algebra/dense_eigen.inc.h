@@ -53,7 +53,7 @@ static void NAME(tridiagonalise)(T *a, int64_t n, double *d, double *e, T *vs, T
     T *const p = row; /* which is done */
     const NAME(tridiagonal) t = {a, v, w, x, p, n, k + 1};
     const int64_t rest = n - k - 1;
-    run_parts(threads, rest * rest, rest, NAME(tridiagonal_range), &t);
+    run_chunks(threads, rest * rest, rest, NAME(tridiagonal_range), &t);
     for (int64_t j = 0; j <= k; ++j) p[j] = 0;
     for (int64_t j = k + 1; j < n; ++j) p[j] *= taus[k];
     const T half = taus[k] * NAME(dot)(p, x, n) / 2;

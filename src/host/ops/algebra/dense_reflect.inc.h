@@ -109,7 +109,7 @@ static void NAME(form)(const T *v, const T *taus, int64_t count, int64_t shift, 
     b.v = v + i * m + at;
     b.c = q + at * n + at;
     NAME(make_block)(&b, taus + i);
-    run_parts(threads, 4 * b.m * (n - at) * b.size, n - at, NAME(apply_range), &b);
+    run_chunks(threads, 4 * b.m * (n - at) * b.size, n - at, NAME(apply_range), &b);
   }
 }
 
@@ -143,7 +143,7 @@ static void NAME(qr)(T *a, int64_t m, int64_t n, T *v, T *taus, int threads) {
     if (rest == 0) continue;
     b.c = a + begin * n + begin + b.size;
     NAME(make_block)(&b, taus + begin);
-    run_parts(threads, 4 * b.m * rest * b.size, rest, NAME(apply_range), &b);
+    run_chunks(threads, 4 * b.m * rest * b.size, rest, NAME(apply_range), &b);
   }
 }
 

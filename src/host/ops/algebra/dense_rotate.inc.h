@@ -52,7 +52,7 @@ static void NAME(rotate_range)(const void *context, int64_t begin, int64_t end, 
 
 static void NAME(flush)(NAME(sweeps) * s) {
   const int64_t strips = NAME(strips)(s->columns);
-  run_parts(s->threads, 4 * s->num_rotations * s->columns, strips, NAME(rotate_range), s);
+  run_chunks(s->threads, 4 * s->num_rotations * s->columns, strips, NAME(rotate_range), s);
   s->num_sweeps = s->num_rotations = 0;
 }
 

@@ -86,7 +86,7 @@ static void NAME(run_solve)(const trm_dense_call *call) {
                            call->has_unit_diagonal,
                            x,
                            count};
-  run_parts(call->threads, n * n * count, count, NAME(solve_range), &s);
+  run_chunks(call->threads, n * n * count, count, NAME(solve_range), &s);
   if (!call->left) NAME(transpose)(x, n, count, call->out[0]);
 }
 
@@ -135,7 +135,7 @@ static int64_t NAME(cholesky)(T *a, int64_t n, int threads) {
       }
     }
     const int64_t rest = n - begin - f.size;
-    run_parts(threads, rest * f.size * (begin + f.size), rest, NAME(cholesky_range), &f);
+    run_chunks(threads, rest * f.size * (begin + f.size), rest, NAME(cholesky_range), &f);
   }
   return 0;
 }

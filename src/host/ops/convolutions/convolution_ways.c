@@ -304,7 +304,7 @@ trm_status trm_convolution_create(const trm_kernel_request *request, trm_kernel 
   draft.products = products_of(request, &draft.p);
   draft.pieces = trm_half_products_pieces(draft.products);
   draft.in = draft.pieces > 0 ? dnnl_bf16 : dnnl_f32;
-  /* A gradient of weights is summed from parts, which are floats. */
+  /* A gradient of weights is summed from chunks, which are floats. */
   const bool rounds = draft.products == TRM_HALF_PRODUCTS_BFLOAT16 &&
                       request->instruction->shape.dtype == TRM_BF16 &&
                       draft.p.kind != TRM_BACKWARD_WEIGHTS;

@@ -157,16 +157,16 @@ void trm_grouped_convolution_backward_weights(const void *data, const void *x, c
                                               void *dw) {
   const trm_grouped_convolution *c = data;
   const grouped_ops *ops = ops_get();
-  const int64_t parts = trm_grouped_convolution_partial_sums(c), blocks = c->channels / BLOCK;
+  const int64_t partials = trm_grouped_convolution_partial_sums(c), blocks = c->channels / BLOCK;
   const int64_t count = blocks * c->k_size[0] * 3 * c->group * BLOCK;
   float *sums = dw;
-#pragma omp parallel for schedule(static) if (TRM_OPENMP_THREADS && blocks * parts > 1)
-  for (int64_t i = 0; i < blocks * parts; ++i) {
-    const int64_t part = i / blocks;
-    ops->make_gradients(c, x, dy, sums + part * count, i % blocks, c->batch * part / parts,
-                        c->batch * (part + 1) / parts);
+#pragma omp parallel for schedule(static) if (TRM_OPENMP_THREADS && blocks * partials > 1)
+  for (int64_t i = 0; i < blocks * partials; ++i) {
+    const int64_t partial = i / blocks;
+    ops->make_gradients(c, x, dy, sums + partial * count, i % blocks, c->batch * partial / partials,
+                        c->batch * (partial + 1) / partials);
   }
-  for (int64_t part = 1; part < parts; ++part) {
-    for (int64_t i = 0; i < count; ++i) sums[i] += sums[part * count + i];
+  for (int64_t partial = 1; partial < partials; ++partial) {
+    for (int64_t i = 0; i < count; ++i) sums[i] += sums[partial * count + i];
   }
 }

@@ -82,8 +82,8 @@ trm_status trm_grouped_convolution_add(trm_convolution_draft *draft, trm_place t
   plan_thin_copy(p, thin, &copy);
   const size_t bytes = (size_t)p->w.count * sizeof(float);
   if (p->kind == TRM_BACKWARD_WEIGHTS) {
-    const size_t parts = (size_t)trm_grouped_convolution_partial_sums(thin);
-    const trm_place packed = trm_sequence_scratch(sequence, parts * bytes);
+    const size_t partials = (size_t)trm_grouped_convolution_partial_sums(thin);
+    const trm_place packed = trm_sequence_scratch(sequence, partials * bytes);
     TRY(trm_sequence_add_function(sequence, trm_grouped_convolution_backward_weights, own, draft->x,
                                   draft->y, packed, error));
     trm_strided_copy back = copy;

@@ -43,7 +43,7 @@ static size_t workspace_bytes(const trm_weight_gradient *g) {
 
 size_t trm_weight_gradient_scratch_bytes(const trm_weight_gradient *g) {
   const size_t direct = g->direct != NULL ? trm_weight_gradient_scratch_bytes(g->direct) : 0;
-  const size_t bytes = (size_t)((g->parts - 1) * trm_gradient_count(g)) * sizeof(float) +
+  const size_t bytes = (size_t)((g->chunks - 1) * trm_gradient_count(g)) * sizeof(float) +
                        (size_t)g->threads * workspace_bytes(g);
   return bytes > direct ? bytes : direct;
 }
@@ -67,7 +67,7 @@ static void choose_panels(trm_weight_gradient *g) {
   const int64_t rows = g->y_size[0], width = g->y_size[1];
   if (rows * width <= TRM_GRADIENT_POSITIONS) {
     g->rows = rows;
-    g->images = trm_least(TRM_GRADIENT_POSITIONS / (rows * width), g->batch / g->parts);
+    g->images = trm_least(TRM_GRADIENT_POSITIONS / (rows * width), g->batch / g->chunks);
     return;
   }
   g->images = 1;
@@ -76,7 +76,7 @@ static void choose_panels(trm_weight_gradient *g) {
 }
 
 static int64_t tasks_of(const trm_weight_gradient *g) {
-  return g->parts * trm_divide_up(g->in_channels, g->in_block) *
+  return g->chunks * trm_divide_up(g->in_channels, g->in_block) *
          trm_divide_up(g->out_channels, g->out_block);
 }
 
@@ -93,10 +93,10 @@ static void choose_tasks(trm_weight_gradient *g, int64_t in_block, int64_t out_b
   const int64_t positions = g->batch * g->y_size[0] * g->y_size[1];
   g->in_block = trm_least(g->in_channels, in_block);
   g->out_block = trm_least(g->out_channels, out_block);
-  g->parts = 1;
-  while (tasks_of(g) < TASKS && 2 * g->parts <= trm_least(g->batch, TRM_GRADIENT_MOST_PARTS) &&
-         positions / (2 * g->parts) >= TRM_GRADIENT_LEAST_SUMMED) {
-    g->parts *= 2;
+  g->chunks = 1;
+  while (tasks_of(g) < TASKS && 2 * g->chunks <= trm_least(g->batch, TRM_GRADIENT_MOST_CHUNKS) &&
+         positions / (2 * g->chunks) >= TRM_GRADIENT_LEAST_SUMMED) {
+    g->chunks *= 2;
   }
   divide_blocks(g, TASKS, TRM_GRADIENT_LEAST_BLOCK);
 }
@@ -182,12 +182,12 @@ static void run_tasks(const void *context, int64_t begin, int64_t end, int threa
   for (int64_t i = begin; i < end; ++i) panels->run_task(job, i, left, right);
 }
 
-static void add_parts(const void *context, int64_t begin, int64_t end, int thread) {
+static void add_chunks(const void *context, int64_t begin, int64_t end, int thread) {
   (void)thread;
   const trm_gradient_job *job = context;
   const int64_t count = trm_gradient_count(job->g);
-  for (int64_t part = 1; part < job->g->parts; ++part) {
-    const float *from = job->other + (part - 1) * count;
+  for (int64_t chunk = 1; chunk < job->g->chunks; ++chunk) {
+    const float *from = job->other + (chunk - 1) * count;
     float *to = job->dw + begin;
     trm_vector_ops_get()->op[TRM_OP_ADD][TRM_V_F32](to, to, from + begin, NULL,
                                                     (size_t)(end - begin));
@@ -197,7 +197,7 @@ static void add_parts(const void *context, int64_t begin, int64_t end, int threa
 void trm_weight_gradient_run(const void *data, const void *x, const void *dy, void *dw,
                              void *scratch) {
   const trm_weight_gradient *g = data;
-  const int64_t other = (g->parts - 1) * trm_gradient_count(g);
+  const int64_t other = (g->chunks - 1) * trm_gradient_count(g);
   atomic_bool is_finite;
   atomic_init(&is_finite, true);
   const trm_gradient_job job = {
@@ -208,8 +208,8 @@ void trm_weight_gradient_run(const void *data, const void *x, const void *dy, vo
     trm_weight_gradient_run(g->direct, x, dy, dw, scratch);
     return;
   }
-  if (g->parts == 1) return;
-  const size_t bytes = (size_t)(g->parts * trm_gradient_count(g)) * sizeof(float);
+  if (g->chunks == 1) return;
+  const size_t bytes = (size_t)(g->chunks * trm_gradient_count(g)) * sizeof(float);
   const int64_t count = g->k_size[0] * g->k_size[1] * g->in_channels * g->out_channels;
-  trm_parallel_ranges(trm_threads_for(bytes), count, add_parts, &job);
+  trm_parallel_ranges(trm_threads_for(bytes), count, add_chunks, &job);
 }

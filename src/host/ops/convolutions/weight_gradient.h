@@ -11,9 +11,9 @@
 typedef struct trm_weight_gradient {
   int64_t batch, in_channels, out_channels;
   int64_t x_size[2], y_size[2], k_size[2], stride[2], dilation[2], pad[2];
-  /* How it is computed: sums of `parts` ranges of images, of blocks of channels; `images` images,
+  /* How it is computed: sums of `chunks` ranges of images, of blocks of channels; `images` images,
    * or `rows` rows of one, are packed at a time. */
-  int64_t parts, in_block, out_block, images, rows;
+  int64_t chunks, in_block, out_block, images, rows;
   int threads;
   /* By Winograd's transforms (winograd.h): `tiles` tiles of 2x2 results are transformed at a time,
    * and what is not finite is computed again by `direct`. */

@@ -14,8 +14,8 @@
 typedef struct trm_gradient_job {
   const trm_weight_gradient *g;
   const float *x, *dy;
-  float *dw;    /* of part 0 */
-  float *other; /* of the parts from 1 on */
+  float *dw;    /* of chunk 0 */
+  float *other; /* of the chunks from 1 on */
   char *workspaces;
   atomic_bool *is_finite; /* written by Winograd's tasks */
 } trm_gradient_job;
@@ -54,7 +54,7 @@ static inline int64_t trm_panel_pixels(const trm_weight_gradient *g) {
   return g->images * trm_panel_size(g, 0, g->rows) * trm_panel_size(g, 1, g->y_size[1]);
 }
 
-/* Floats of a part's gradient, to the next cache line. */
+/* Floats of a chunk's gradient, to the next cache line. */
 static inline int64_t trm_gradient_count(const trm_weight_gradient *g) {
   return trm_round_up(g->k_size[0] * g->k_size[1] * g->in_channels * g->out_channels, 16);
 }

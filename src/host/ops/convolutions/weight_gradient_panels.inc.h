@@ -106,12 +106,12 @@ TARGET void NAME(run_task)(const trm_gradient_job *job, int64_t index, float *le
   const int64_t across = trm_divide_up(g->out_channels, g->out_block);
   const int64_t down = trm_divide_up(g->in_channels, g->in_block);
   const int64_t out = index % across * g->out_block, in = index / across % down * g->in_block;
-  const int64_t part = index / across / down;
+  const int64_t chunk = index / across / down;
   const int64_t outputs = trm_least(g->out_block, g->out_channels - out);
   const int64_t channels = trm_least(g->in_block, g->in_channels - in);
-  const int64_t begin = trm_range_begin(g->batch, part, g->parts);
-  const int64_t end = trm_range_begin(g->batch, part + 1, g->parts);
-  float *dw = part == 0 ? job->dw : job->other + (part - 1) * trm_gradient_count(g);
+  const int64_t begin = trm_range_begin(g->batch, chunk, g->chunks);
+  const int64_t end = trm_range_begin(g->batch, chunk + 1, g->chunks);
+  float *dw = chunk == 0 ? job->dw : job->other + (chunk - 1) * trm_gradient_count(g);
   strip s = strip_at(g, begin, end, 0);
   for (bool is_first = true; s.image < end; is_first = false) {
     const strip following = s.row + s.rows < g->y_size[0]

@@ -111,9 +111,9 @@ static void choose_tasks(state *own) {
   const int64_t blocks = trm_divide_up(tiles, TRM_WINOGRAD_MOST_TILES);
   const int64_t wanted = tiles / shared >= TRM_WINOGRAD_LEAST_TILES ? shared : blocks;
   own->task_tiles = trm_divide_up(trm_divide_up(tiles, wanted), rows) * rows;
-  int64_t parts = 1;
-  while (wanted * parts < own->threads && 2 * parts <= own->panels) parts *= 2;
-  own->task_panels = trm_divide_up(own->panels, parts);
+  int64_t chunks = 1;
+  while (wanted * chunks < own->threads && 2 * chunks <= own->panels) chunks *= 2;
+  own->task_panels = trm_divide_up(own->panels, chunks);
 }
 
 static void transform_filters(const void *context, int64_t begin, int64_t end, int thread) {
@@ -131,15 +131,15 @@ static void run_tasks(const void *context, int64_t begin, int64_t end, int threa
   run *each = (run *)(uintptr_t)context;
   const state *own = each->own;
   const int64_t tiles = tiles_of(&own->w);
-  const int64_t parts = trm_divide_up(own->panels, own->task_panels);
+  const int64_t chunks = trm_divide_up(own->panels, own->task_panels);
   trm_winograd_task task = {.w = &own->w, .x = each->x, .filters = each->filters, .y = each->y};
   task.inputs = (float *)(void *)(each->workspaces + (size_t)thread * workspace_bytes(own));
   task.products = task.inputs + input_count(own);
   for (int64_t i = begin; i < end; ++i) {
-    task.first_tile = i / parts * own->task_tiles;
+    task.first_tile = i / chunks * own->task_tiles;
     task.last_tile = task.first_tile + own->task_tiles;
     if (task.last_tile > tiles) task.last_tile = tiles;
-    task.first_panel = i % parts * own->task_panels;
+    task.first_panel = i % chunks * own->task_panels;
     task.last_panel = task.first_panel + own->task_panels;
     if (task.last_panel > own->panels) task.last_panel = own->panels;
     if (!trm_winograd_tiles_get()->run_task(&task)) atomic_store(&each->is_finite, false);
@@ -186,8 +186,8 @@ static trm_status run_winograd(const trm_kernel *kernel, const trm_kernel_call *
     trm_parallel_ranges(own->threads, own->panels * strips, transform_filters, &each);
   }
   const int64_t blocks = trm_divide_up(tiles_of(&own->w), own->task_tiles);
-  const int64_t parts = trm_divide_up(own->panels, own->task_panels);
-  trm_parallel_ranges(own->threads, blocks * parts, run_tasks, &each);
+  const int64_t chunks = trm_divide_up(own->panels, own->task_panels);
+  trm_parallel_ranges(own->threads, blocks * chunks, run_tasks, &each);
   if (!atomic_load(&each.is_finite)) return own->direct.run(&own->direct, call, error);
   if (own->y_count > 0) {
     trm_halves_narrow(own->dtype, each.y, call->results[0], own->y_count);

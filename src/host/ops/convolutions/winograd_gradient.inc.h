@@ -109,7 +109,7 @@ TARGET bool NAME(run_gradient)(const trm_gradient_job *job, int64_t index, float
   }
   FLOATS not_finite = ZERO();
   const int64_t element = g->in_channels * g->out_channels, rows = trm_round_up(b.channels, UNIT);
-  float *dw = b.part == 0 ? job->dw : job->other + (b.part - 1) * trm_gradient_count(g);
+  float *dw = b.chunk == 0 ? job->dw : job->other + (b.chunk - 1) * trm_gradient_count(g);
   dw += b.in * g->out_channels + b.out;
   for (int64_t i = 0; i < b.channels; ++i) {
     for (int64_t o = 0; o < b.outputs; o += LANES) {

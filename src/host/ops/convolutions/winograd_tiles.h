@@ -44,7 +44,7 @@ typedef struct trm_winograd_tiles {
 /* A task of a gradient of weights: a block of channels of x and of dy, and some tiles. Planes of x
  * have a line for each tile, those of dy panels of outputs, those of sums both. */
 typedef struct trm_gradient_block {
-  int64_t in, channels, out, outputs, part, first_tile, last_tile;
+  int64_t in, channels, out, outputs, chunk, first_tile, last_tile;
   int64_t line, left_plane, right_plane, sum_plane; /* in floats */
 } trm_gradient_block;
 
@@ -74,11 +74,11 @@ static inline trm_gradient_block trm_winograd_gradient_block(const trm_weight_gr
   const int64_t image = trm_divide_up(g->y_size[0], 2) * trm_divide_up(g->y_size[1], 2);
   trm_gradient_block b = {.in = task / across % down * g->in_block,
                           .out = task % across * g->out_block,
-                          .part = task / across / down};
+                          .chunk = task / across / down};
   b.channels = trm_least(g->in_block, g->in_channels - b.in);
   b.outputs = trm_least(g->out_block, g->out_channels - b.out);
-  b.first_tile = trm_range_begin(g->batch, b.part, g->parts) * image;
-  b.last_tile = trm_range_begin(g->batch, b.part + 1, g->parts) * image;
+  b.first_tile = trm_range_begin(g->batch, b.chunk, g->chunks) * image;
+  b.last_tile = trm_range_begin(g->batch, b.chunk + 1, g->chunks) * image;
   const int64_t rows = trm_round_up(g->in_block, unit), outputs = trm_round_up(g->out_block, wide);
   b.line = trm_round_up(rows, TRM_WINOGRAD_LINE);
   b.left_plane = g->tiles * b.line + TRM_WINOGRAD_LINE;

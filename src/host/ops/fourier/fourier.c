@@ -20,8 +20,8 @@
 #define PI 3.14159265358979323846
 enum { MAX_PRIME = 31, AT_ONCE = 8 };
 
-static void run_parts(int threads, int64_t values, int64_t count, trm_range_fn function,
-                      const void *context) {
+static void run_chunks(int threads, int64_t values, int64_t count, trm_range_fn function,
+                       const void *context) {
   const int worth = threads <= 1 ? 1 : trm_threads_for((size_t)values * 48);
   trm_parallel_ranges(worth < threads ? worth : threads, count, function, context);
 }

@@ -308,7 +308,7 @@ static void NAME(run)(const trm_fourier_pass *pass) {
   const trm_fourier_plan *plan = pass->plan;
   const int64_t n = plan->n;
   if (!plan->is_split) {
-    run_parts(pass->threads, pass->lines * n, (pass->lines + W - 1) / W, NAME(whole_range), pass);
+    run_chunks(pass->threads, pass->lines * n, (pass->lines + W - 1) / W, NAME(whole_range), pass);
     return;
   }
   const int64_t n1 = plan->first->n, n2 = plan->second->n;
@@ -317,8 +317,8 @@ static void NAME(run)(const trm_fourier_pass *pass) {
   for (int64_t i = 0; i < pass->lines; ++i) {
     const int64_t outer = i / pass->stride, inner = i % pass->stride;
     s.in = outer * pass->in_block + inner, s.out = outer * pass->out_block + inner;
-    run_parts(pass->threads, n, (n2 + W - 1) / W, NAME(first_range), &s);
-    run_parts(pass->threads, n, (n1 + W - 1) / W, NAME(second_range), &s);
+    run_chunks(pass->threads, n, (n2 + W - 1) / W, NAME(first_range), &s);
+    run_chunks(pass->threads, n, (n1 + W - 1) / W, NAME(second_range), &s);
   }
 }
 

@@ -13,7 +13,7 @@ typedef struct line_state {
   double *twiddles; /* cos and sin of 2 pi k / n, for each k below n */
   double *given;    /* the line: real and imaginary parts in turn */
   double *results;  /* its transform */
-  double *parts;    /* what is put together: as many values as the factor */
+  double *terms;    /* what is put together: as many values as the factor */
 } line_state;
 
 static void prepare_twiddles(line_state *state, int64_t n) {
@@ -35,30 +35,30 @@ static inline void twiddle(const line_state *state, int64_t k, double sign, doub
   *im = i;
 }
 
-/* The transforms of `factor` parts of m values each, which lie one after the other in `out`, become
- * that of all. */
+/* The transforms of `factor` sub-sequences of m values each, which lie one after the other in
+ * `out`, become that of all. */
 static void put_together(const line_state *state, double *out, int64_t factor, int64_t m,
                          double sign) {
   const int64_t step = state->n / (factor * m); /* of twiddles that one value of all makes */
-  double *const parts = state->parts;
+  double *const terms = state->terms;
   for (int64_t k = 0; k < m; ++k) {
     for (int64_t q = 0; q < factor; ++q) {
-      parts[2 * q] = out[2 * (q * m + k)];
-      parts[2 * q + 1] = out[2 * (q * m + k) + 1];
-      twiddle(state, q * k * step, sign, &parts[2 * q], &parts[2 * q + 1]);
+      terms[2 * q] = out[2 * (q * m + k)];
+      terms[2 * q + 1] = out[2 * (q * m + k) + 1];
+      twiddle(state, q * k * step, sign, &terms[2 * q], &terms[2 * q + 1]);
     }
     if (factor == 2) {
-      out[2 * k] = parts[0] + parts[2];
-      out[2 * k + 1] = parts[1] + parts[3];
-      out[2 * (m + k)] = parts[0] - parts[2];
-      out[2 * (m + k) + 1] = parts[1] - parts[3];
+      out[2 * k] = terms[0] + terms[2];
+      out[2 * k + 1] = terms[1] + terms[3];
+      out[2 * (m + k)] = terms[0] - terms[2];
+      out[2 * (m + k) + 1] = terms[1] - terms[3];
       continue;
     }
     for (int64_t r = 0; r < factor; ++r) {
       double re = 0.0, im = 0.0;
       int64_t at = 0; /* q r m step modulo n */
       for (int64_t q = 0; q < factor; ++q) {
-        double a = parts[2 * q], b = parts[2 * q + 1];
+        double a = terms[2 * q], b = terms[2 * q + 1];
         twiddle(state, at, sign, &a, &b);
         re += a;
         im += b;
@@ -138,7 +138,7 @@ static trm_status run_fft(const trm_kernel *kernel, const trm_kernel_call *call,
   line_state lines = {.twiddles = rest,
                       .given = rest + 2 * longest,
                       .results = rest + 4 * longest,
-                      .parts = rest + 6 * longest};
+                      .terms = rest + 6 * longest};
   const int32_t last = lengths->count - 1;
   const int64_t n = lengths->items[last], half = n / 2 + 1;
   const int64_t input_last = type == IRFFT ? half : n, output_last = type == RFFT ? half : n;

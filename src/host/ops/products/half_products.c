@@ -74,7 +74,7 @@ int64_t trm_half_split_count(const trm_half_split *split) {
   return count;
 }
 
-/* Whether piece p is the lower part. */
+/* Whether piece p is the lower one. */
 static inline bool is_low(const trm_half_split *split, int32_t p) {
   return (p & (split->is_right ? 2 : 1)) != 0;
 }
@@ -86,15 +86,15 @@ static void split_one(const trm_half_split *split, uint16_t half, uint16_t *to) 
   uint32_t bits;
   memcpy(&bits, &value, sizeof bits);
   const bool is_finite = (half & 0x7c00) != 0x7c00;
-  uint16_t parts[2] = {(uint16_t)(bits >> 16), 0};
+  uint16_t both[2] = {(uint16_t)(bits >> 16), 0};
   if (is_finite) {
-    parts[0] = trm_float_to_bfloat16(value);
-    const float rest = value - trm_bfloat16_to_float(parts[0]); /* exact, and a bfloat16 */
+    both[0] = trm_float_to_bfloat16(value);
+    const float rest = value - trm_bfloat16_to_float(both[0]); /* exact, and a bfloat16 */
     memcpy(&bits, &rest, sizeof bits);
-    parts[1] = (uint16_t)(bits >> 16);
+    both[1] = (uint16_t)(bits >> 16);
   }
   for (int32_t p = 0; p < split->pieces; ++p) {
-    to[p * split->piece_stride] = p == 0 || is_finite ? parts[is_low(split, p)] : 0;
+    to[p * split->piece_stride] = p == 0 || is_finite ? both[is_low(split, p)] : 0;
   }
 }
 
@@ -118,11 +118,11 @@ __attribute__((target("avx512f"))) static int64_t split_vectors(const trm_half_s
     const __m512i high = _mm512_srli_epi32(rounded, 16);
     const __m512 rest = _mm512_sub_ps(value, _mm512_castsi512_ps(_mm512_slli_epi32(high, 16)));
     const __m512i low = _mm512_srli_epi32(_mm512_castps_si512(rest), 16);
-    const __m256i parts[2] = {_mm512_cvtepi32_epi16(_mm512_maskz_mov_epi32(finite, high)),
-                              _mm512_cvtepi32_epi16(_mm512_maskz_mov_epi32(finite, low))};
+    const __m256i both[2] = {_mm512_cvtepi32_epi16(_mm512_maskz_mov_epi32(finite, high)),
+                             _mm512_cvtepi32_epi16(_mm512_maskz_mov_epi32(finite, low))};
     _mm256_storeu_si256((__m256i *)(to + i), _mm512_cvtepi32_epi16(high));
     for (int32_t p = 1; p < split->pieces; ++p) {
-      _mm256_storeu_si256((__m256i *)(to + p * split->piece_stride + i), parts[is_low(split, p)]);
+      _mm256_storeu_si256((__m256i *)(to + p * split->piece_stride + i), both[is_low(split, p)]);
     }
   }
   return i;

@@ -22,7 +22,7 @@ const trm_matrix_vector_loops *trm_matrix_vector_find(const char *name) {
   return strcmp(name, "baseline") == 0 ? &trm_matrix_vector_loops_baseline : NULL;
 }
 
-enum { PART_LINES = 64 }; /* more would leave too few parts, fewer would make many sums */
+enum { CHUNK_LINES = 64 }; /* more would leave too few chunks, fewer would make many sums */
 
 /* How a CPU reads lines of floats fastest: a Zen 5 one by one, with the next line fetched ahead; an
  * Intel CPU several, because it translates their addresses side by side. */
@@ -50,32 +50,32 @@ bool trm_matrix_vector_plan(trm_matrix_vector *product) {
   const bool is_far = product->inner * product->inner_stride * size > TRM_VECTOR_MOST_NEAR;
   if (is_far) plan_reading(product);
   const bool is_dense = !is_along_inner && product->inner_stride == product->outputs;
-  product->parts = 1;
+  product->chunks = 1;
   /* Halves are read faster when each thread has some of the outputs. */
   if (is_far && is_dense && product->batch_rank == 0 && product->dtype == TRM_F32) {
-    product->parts = (product->inner + PART_LINES - 1) / PART_LINES;
+    product->chunks = (product->inner + CHUNK_LINES - 1) / CHUNK_LINES;
   }
   return true;
 }
 
 size_t trm_matrix_vector_scratch_bytes(const trm_matrix_vector *product) {
-  return product->parts > 1 ? (size_t)(product->parts * product->outputs) * sizeof(float) : 0;
+  return product->chunks > 1 ? (size_t)(product->chunks * product->outputs) * sizeof(float) : 0;
 }
 
-typedef struct part {
+typedef struct job {
   const trm_matrix_vector *p;
   const char *matrix;
   const float *vector;
   float *out;
   trm_matrix_vector_loop loop;
   int64_t units;  /* of each batch */
-  float *sums;    /* scratch for the sums of each part */
-  int64_t *added; /* how many parts, from the first one on, are in `out` */
-} part;
+  float *sums;    /* scratch for the sums of each chunk */
+  int64_t *added; /* how many chunks, from the first one on, are in `out` */
+} job;
 
 static void run_units(const void *context, int64_t begin, int64_t end, int thread) {
   (void)thread;
-  const part *own = context;
+  const job *own = context;
   const trm_matrix_vector *p = own->p;
   const int64_t size = (int64_t)trm_dtype_size(p->dtype);
   for (int64_t u = begin; u < end;) {
@@ -97,15 +97,15 @@ static void add(float *out, const float *sums, int64_t count) {
   for (int64_t c = 0; c < count; ++c) out[c] += sums[c];
 }
 
-/* Sums of PART_LINES lines. The thread that has the first part adds its parts as it goes. */
-static void run_parts(const void *context, int64_t begin, int64_t end, int thread) {
+/* Sums of CHUNK_LINES lines. The thread that has the first chunk adds its chunks as it goes. */
+static void run_chunks(const void *context, int64_t begin, int64_t end, int thread) {
   (void)thread;
-  const part *own = context;
+  const job *own = context;
   const int64_t outputs = own->p->outputs;
   for (int64_t i = begin; i < end; ++i) {
     trm_matrix_vector lines = *own->p;
-    const int64_t first = i * PART_LINES, line = first * lines.inner_stride;
-    lines.inner = trm_least(PART_LINES, lines.inner - first);
+    const int64_t first = i * CHUNK_LINES, line = first * lines.inner_stride;
+    lines.inner = trm_least(CHUNK_LINES, lines.inner - first);
     float *sums = i == 0 ? own->out : own->sums + (begin == 0 ? 0 : i) * outputs;
     own->loop(&lines, own->matrix + line * (int64_t)trm_dtype_size(lines.dtype),
               own->vector + first, sums, 0, outputs);
@@ -120,20 +120,20 @@ void trm_matrix_vector_run(const void *data, const void *matrix, const void *vec
   const trm_matrix_vector_loops *loops = trm_matrix_vector_find(trm_vector_ops_get()->name);
   int64_t batches = 1, added = 0;
   for (int32_t d = 0; d < p->batch_rank; ++d) batches *= p->batch[d];
-  const part own = {.p = p,
-                    .matrix = matrix,
-                    .vector = vector,
-                    .out = out,
-                    .loop = p->inner_stride == 1 ? loops->along_inner : loops->along_outputs,
-                    .units = (p->outputs + TRM_MATRIX_VECTOR_UNIT - 1) / TRM_MATRIX_VECTOR_UNIT,
-                    .sums = scratch,
-                    .added = &added};
+  const job own = {.p = p,
+                   .matrix = matrix,
+                   .vector = vector,
+                   .out = out,
+                   .loop = p->inner_stride == 1 ? loops->along_inner : loops->along_outputs,
+                   .units = (p->outputs + TRM_MATRIX_VECTOR_UNIT - 1) / TRM_MATRIX_VECTOR_UNIT,
+                   .sums = scratch,
+                   .added = &added};
   const size_t bytes = (size_t)(batches * p->outputs * p->inner) * trm_dtype_size(p->dtype);
   const int threads = trm_threads_for(bytes);
-  if (p->parts == 1) {
+  if (p->chunks == 1) {
     trm_parallel_ranges(threads, batches * own.units, run_units, &own);
     return;
   }
-  trm_parallel_ranges(threads, p->parts, run_parts, &own);
-  for (; added < p->parts; ++added) add(out, own.sums + added * p->outputs, p->outputs);
+  trm_parallel_ranges(threads, p->chunks, run_chunks, &own);
+  for (; added < p->chunks; ++added) add(out, own.sums + added * p->outputs, p->outputs);
 }

@@ -16,7 +16,7 @@ typedef struct trm_matrix_vector {
   /* trm_matrix_vector_plan sets these. */
   bool is_by_line; /* a thread that has whole lines reads them one by one */
   int64_t ahead;   /* how many elements groups fetch ahead; 0: the matrix is in a near cache */
-  int64_t parts;   /* of the sums, whose lines lie together: each is a thread's */
+  int64_t chunks;  /* of the sums, whose lines lie together: each is a thread's */
 } trm_matrix_vector;
 
 /* Whether the loops serve the product; if so, plans it. */

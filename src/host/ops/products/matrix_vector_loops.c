@@ -31,7 +31,7 @@ enum {
   GROUP = TRM_MATRIX_VECTOR_GROUP,
   SLAB = 4096, /* outputs that stay in the first-level cache from group to group */
   SUMS = 32,
-  PARTS = SUMS / LANES
+  VECTORS = SUMS / LANES
 };
 
 typedef float lanes __attribute__((vector_size(LANES * sizeof(float)), aligned(4), may_alias));
@@ -75,20 +75,21 @@ INLINE float load_one(const void *matrix, int64_t at, const trm_dtype dtype) {
 /* `sum` and `count` products of LANES outputs, from element `at` of the first line on. */
 INLINE lanes add_lines(const trm_matrix_vector *p, const void *matrix, int64_t at, const float *v,
                        lanes sum, const int count, const trm_dtype dtype) {
-  lanes parts[GROUP];
+  lanes partials[GROUP];
 #pragma GCC unroll 8
-  for (int i = 0; i < count; ++i) parts[i] = load(matrix, at + i * p->inner_stride, dtype) * v[i];
+  for (int i = 0; i < count; ++i)
+    partials[i] = load(matrix, at + i * p->inner_stride, dtype) * v[i];
   if (dtype == TRM_F32) {
 #pragma GCC unroll 8
-    for (int i = 0; i < count; ++i) sum += parts[i];
+    for (int i = 0; i < count; ++i) sum += partials[i];
     return sum;
   }
 #pragma GCC unroll 3
   for (int width = count / 2; width > 0; width /= 2) {
 #pragma GCC unroll 4
-    for (int i = 0; i < width; ++i) parts[i] += parts[i + width];
+    for (int i = 0; i < width; ++i) partials[i] += partials[i + width];
   }
-  return sum + parts[0];
+  return sum + partials[0];
 }
 
 /* Adds `count` lines, from line k on, to outputs [begin, end), whose number is a multiple of LANES.
@@ -145,26 +146,26 @@ INLINE void run_along_outputs(const trm_matrix_vector *p, const void *matrix, co
 
 typedef float quad __attribute__((vector_size(16)));
 
-INLINE float add_up(const lanes sums[PARTS]) {
-  lanes parts[PARTS];
+INLINE float add_up(const lanes sums[VECTORS]) {
+  lanes partials[VECTORS];
 #pragma GCC unroll 8
-  for (int i = 0; i < PARTS; ++i) parts[i] = sums[i];
+  for (int i = 0; i < VECTORS; ++i) partials[i] = sums[i];
 #pragma GCC unroll 3
-  for (int width = PARTS / 2; width > 0; width /= 2) {
+  for (int width = VECTORS / 2; width > 0; width /= 2) {
 #pragma GCC unroll 4
-    for (int i = 0; i < width; ++i) parts[i] += parts[i + width];
+    for (int i = 0; i < width; ++i) partials[i] += partials[i + width];
   }
 #if defined(__AVX512F__)
-  const __m512 all = (__m512)parts[0];
+  const __m512 all = (__m512)partials[0];
   const __m256 eight = _mm256_add_ps(_mm512_castps512_ps256(all), _mm512_extractf32x8_ps(all, 1));
 #elif defined(__AVX2__)
-  const __m256 eight = (__m256)parts[0];
+  const __m256 eight = (__m256)partials[0];
 #endif
 #if defined(__AVX2__)
   const quad four =
       (quad)_mm_add_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
 #else
-  const quad four = (quad)parts[0];
+  const quad four = (quad)partials[0];
 #endif
   return (four[0] + four[2]) + (four[1] + four[3]);
 }
@@ -172,16 +173,16 @@ INLINE float add_up(const lanes sums[PARTS]) {
 /* `count` <= ROWS outputs from output r on. */
 INLINE void multiply_rows(const trm_matrix_vector *p, const void *matrix, const float *vector,
                           float *out, int64_t r, const int count, const trm_dtype dtype) {
-  lanes sums[ROWS][PARTS];
+  lanes sums[ROWS][VECTORS];
 #pragma GCC unroll 4
   for (int i = 0; i < count; ++i) {
 #pragma GCC unroll 8
-    for (int j = 0; j < PARTS; ++j) sums[i][j] = (lanes){0};
+    for (int j = 0; j < VECTORS; ++j) sums[i][j] = (lanes){0};
   }
   int64_t k = 0;
   for (; k + SUMS <= p->inner; k += SUMS) {
 #pragma GCC unroll 8
-    for (int j = 0; j < PARTS; ++j) {
+    for (int j = 0; j < VECTORS; ++j) {
       const lanes v = *(const lanes *)(vector + k + j * LANES);
 #pragma GCC unroll 4
       for (int i = 0; i < count; ++i) {

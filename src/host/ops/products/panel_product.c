@@ -29,7 +29,7 @@ typedef struct job {
   const float *packed;
   void *out;
   char *scratch;
-  int64_t parts; /* ranges of rows */
+  int64_t chunks; /* ranges of rows */
 } job;
 
 static way way_of(const trm_panel_product *p, const trm_panel_tiles *tiles) {
@@ -52,7 +52,7 @@ static int64_t panels_of(const trm_panel_product *p, const trm_panel_tiles *tile
   return trm_divide_up(p->columns, tiles->wide);
 }
 
-/* The products of a panel are cut in about equal parts. */
+/* The products of a panel are cut in about equal chunks. */
 static int64_t depth_of(const job *own) {
   if (own->is_swapped || own->p.is_half) return own->p.inner;
   return trm_divide_up(own->p.inner, trm_divide_up(own->p.inner, own->tiles->most_depth));
@@ -87,7 +87,7 @@ static job begin_job(const trm_panel_product *p) {
 }
 
 /* Many rows are cut so that those of a task stay in the second-level cache. */
-static int64_t row_parts(const job *own, int threads) {
+static int64_t row_chunks(const job *own, int threads) {
   const int64_t tall = own->tiles->tall, most = trm_divide_up(own->p.rows, tall);
   if (own->is_swapped) return trm_least(threads, most);
   if (own->tiles->reads_lines && own->p.rows >= 2 * TILES * tall) {
@@ -102,13 +102,13 @@ size_t trm_panel_product_scratch_bytes(const trm_panel_product *p) {
   if (chosen == BY_LINES && !p->is_half) return 0;
   /* A buffer for each thread that has a task. */
   const int threads = trm_threads_limit();
-  const int64_t tasks = panels_of(&own.p, own.tiles) * row_parts(&own, threads);
+  const int64_t tasks = panels_of(&own.p, own.tiles) * row_chunks(&own, threads);
   return buffer_bytes(&own) * (size_t)trm_least(threads, tasks);
 }
 
-int64_t trm_panel_product_row_parts(const trm_panel_product *p, int threads) {
+int64_t trm_panel_product_row_chunks(const trm_panel_product *p, int threads) {
   const job own = begin_job(p);
-  return row_parts(&own, threads);
+  return row_chunks(&own, threads);
 }
 
 /* Whether panels of halves gain, many rows of which are widened together. */
@@ -217,10 +217,10 @@ static void run_tasks(const void *context, int64_t begin, int64_t end, int threa
     buffer = (float *)(void *)(own->scratch + (size_t)thread * buffer_bytes(own));
   }
   for (int64_t task = begin; task < end;) {
-    const int64_t part = task / all, panel = task % all;
+    const int64_t chunk = task / all, panel = task % all;
     const int64_t panels = trm_least(all - panel, end - task);
-    const int64_t row = trm_range_begin(p->rows, part, own->parts);
-    const int64_t last = trm_range_begin(p->rows, part + 1, own->parts);
+    const int64_t row = trm_range_begin(p->rows, chunk, own->chunks);
+    const int64_t last = trm_range_begin(p->rows, chunk + 1, own->chunks);
     for (int64_t first = 0; first < p->inner; first += depth) {
       const int64_t step = buffer != NULL && !p->is_half ? group : panels;
       for (int64_t i = 0; i < panels; i += step) {
@@ -236,8 +236,8 @@ static void run(job *own) {
   /* Four operations cost as much as a byte. */
   const double work = (double)p->rows * (double)p->columns * (double)p->inner / 2;
   const int threads = trm_threads_for(work < 0x1p60 ? (size_t)work : (size_t)1 << 60);
-  own->parts = row_parts(own, threads);
-  trm_parallel_ranges(threads, panels_of(p, own->tiles) * own->parts, run_tasks, own);
+  own->chunks = row_chunks(own, threads);
+  trm_parallel_ranges(threads, panels_of(p, own->tiles) * own->chunks, run_tasks, own);
 }
 
 void trm_panel_product_run_packed(const void *data, const void *lhs, const void *packed,

@@ -37,6 +37,6 @@ void trm_panel_product_run(const void *data, const void *lhs, const void *rhs, v
 
 /* Tasks are pairs of a range of rows and a panel. How many ranges there are for so many threads:
  * more than one only where there are fewer panels than threads. */
-int64_t trm_panel_product_row_parts(const trm_panel_product *p, int threads);
+int64_t trm_panel_product_row_chunks(const trm_panel_product *p, int threads);
 
 #endif /* TREMULA_HOST_OPS_PRODUCTS_PANEL_PRODUCT_H_ */

@@ -7,7 +7,7 @@
 #include "base/memory.h"
 #include "host/ops/threads.h"
 
-#define MAX_STEPS 32 /* three for each part of a gradient, and a few more */
+#define MAX_STEPS 32 /* three for each chunk of a gradient, and a few more */
 #define NO_OPERAND UINT32_MAX
 #define HEADER_BYTES 64 /* before a persistent block: the version that is packed there */
 
@@ -17,7 +17,7 @@ typedef struct step {
   trm_step_worker worker;
   const void *data;
   bool is_packing;
-  int part; /* trm_sequence_set_part; 0: none */
+  int chunk; /* trm_sequence_set_chunk; 0: none */
   int num_places;
   trm_place places[TRM_STEP_MOST_PLACES];
 } step;
@@ -39,7 +39,7 @@ struct trm_sequence {
   size_t scratch_bytes, persistent_bytes;
   uint32_t packed_operand;
   bool is_packing;
-  int part;
+  int chunk;
   int threads;
   int caller_threads; /* to restore when the kernel is built; then 0 */
   int num_steps;
@@ -147,9 +147,9 @@ void trm_sequence_pack_begin(trm_sequence *sequence, uint32_t operand) {
 
 void trm_sequence_pack_end(trm_sequence *sequence) { sequence->is_packing = false; }
 
-void trm_sequence_set_part(trm_sequence *sequence, int part) {
-  sequence->part = part;
-  omp_set_num_threads(part > 0 ? 1 : sequence->threads);
+void trm_sequence_set_chunk(trm_sequence *sequence, int chunk) {
+  sequence->chunk = chunk;
+  omp_set_num_threads(chunk > 0 ? 1 : sequence->threads);
 }
 
 static trm_status add(trm_sequence *sequence, const step *what, trm_error *error) {
@@ -159,7 +159,7 @@ static trm_status add(trm_sequence *sequence, const step *what, trm_error *error
   step *own = &sequence->steps[sequence->num_steps++];
   *own = *what;
   own->is_packing = sequence->is_packing;
-  own->part = sequence->part;
+  own->chunk = sequence->chunk;
   return TRM_OK;
 }
 
@@ -229,14 +229,14 @@ typedef struct group_run {
   trm_error *error;
 } group_run;
 
-static void run_parts(const void *argument, int64_t begin, int64_t end, int thread) {
+static void run_chunks(const void *argument, int64_t begin, int64_t end, int thread) {
   (void)thread;
   group_run *group = (group_run *)(uintptr_t)argument;
   const int threads = omp_get_max_threads();
   omp_set_num_threads(1);
   for (int i = group->first; i < group->last; ++i) {
-    const int part = group->sequence->steps[i].part;
-    if (part <= begin || part > end) continue;
+    const int chunk = group->sequence->steps[i].chunk;
+    if (chunk <= begin || chunk > end) continue;
     trm_error own;
     const trm_status status = run_step(group->sequence, group->context, i, group->call, &own);
     int none = TRM_OK;
@@ -252,9 +252,9 @@ static void run_parts(const void *argument, int64_t begin, int64_t end, int thre
 static trm_status run_group(const trm_sequence *sequence, context *own, int first,
                             const trm_kernel_call *call, int *out_last, trm_error *error) {
   int last = first;
-  while (last < sequence->num_steps && sequence->steps[last].part > 0) ++last;
+  while (last < sequence->num_steps && sequence->steps[last].chunk > 0) ++last;
   group_run group = {sequence, own, call, first, last, TRM_OK, error};
-  trm_parallel_ranges(sequence->threads, sequence->steps[last - 1].part, run_parts, &group);
+  trm_parallel_ranges(sequence->threads, sequence->steps[last - 1].chunk, run_chunks, &group);
   *out_last = last;
   return (trm_status)atomic_load(&group.failure);
 }
@@ -263,7 +263,7 @@ static trm_status run_steps(const trm_sequence *sequence, context *own, bool ski
                             const trm_kernel_call *call, trm_error *error) {
   for (int i = 0; i < sequence->num_steps;) {
     const step *each = &sequence->steps[i];
-    if (each->part > 0) TRY(run_group(sequence, own, i, call, &i, error));
+    if (each->chunk > 0) TRY(run_group(sequence, own, i, call, &i, error));
     else if (each->is_packing && skip_packing) ++i;
     else TRY(run_step(sequence, own, i++, call, error));
   }

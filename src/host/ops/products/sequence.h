@@ -83,9 +83,9 @@ trm_status trm_sequence_add_worker(trm_sequence *sequence, trm_step_worker worke
 trm_status trm_sequence_add_step(trm_sequence *sequence, const trm_step_kind *kind,
                                  const void *data, const trm_place *places, int num_places,
                                  trm_error *error);
-/* Steps that are added from now on belong to part `part`, from 1, of a group; 0 ends the group.
+/* Steps that are added from now on belong to chunk `chunk`, from 1, of a group; 0 ends the group.
  * Parts run at the same time, each on one thread, and their primitives are created for one. */
-void trm_sequence_set_part(trm_sequence *sequence, int part);
+void trm_sequence_set_chunk(trm_sequence *sequence, int chunk);
 
 /* Creates a kernel, which then owns the sequence. Its name says who computes (`way`), what, and how
  * halves are multiplied: "onednn.dot.pieces3". */

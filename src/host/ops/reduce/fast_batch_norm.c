@@ -43,7 +43,7 @@ typedef struct norm_run {
   const norm_state *state;
   const trm_kernel_call *call;
   const trm_vector_ops *ops;
-  moments *parts;            /* [chunk][feature] */
+  moments *partials;         /* [chunk][feature] */
   float *arrays[NUM_ARRAYS]; /* [feature]: mean, scale, offset or what the opcode needs */
   char *files;
 } norm_run;
@@ -167,13 +167,13 @@ static void find_moments(const void *context, int64_t begin, int64_t end, int th
       if (is_grad) block_products(run, rows, grads, num, n, means, acc, lanes);
       else block_moments(run, rows, num, n, acc, mean, lanes);
     }
-    moments *parts = run->parts + chunk * state->features;
+    moments *partials = run->partials + chunk * state->features;
     for (int64_t i = 0; i < widest; ++i) {
       const int64_t f = state->after > 1   ? block
                         : state->group > 1 ? i % state->features
                                            : block * LANES + i;
-      if (!is_grad) merge(&parts[f], lanes[i]);
-      else parts[f].mean += lanes[i].mean, parts[f].squares += lanes[i].squares;
+      if (!is_grad) merge(&partials[f], lanes[i]);
+      else partials[f].mean += lanes[i].mean, partials[f].squares += lanes[i].squares;
     }
   }
 }
@@ -215,7 +215,7 @@ static trm_status run_batch_norm(const trm_kernel *kernel, const trm_kernel_call
   (void)error;
   const norm_state *state = kernel->state;
   norm_run run = {
-      .state = state, .call = call, .ops = trm_vector_ops_get(), .parts = call->scratch};
+      .state = state, .call = call, .ops = trm_vector_ops_get(), .partials = call->scratch};
   float *arrays = (float *)(void *)((char *)call->scratch + state->moments_bytes);
   for (int a = 0; a < NUM_ARRAYS; ++a) run.arrays[a] = arrays + a * state->features;
   run.files = (char *)call->scratch + state->moments_bytes +
@@ -229,15 +229,15 @@ static trm_status run_batch_norm(const trm_kernel *kernel, const trm_kernel_call
     for (int64_t f = 0; f < state->features; ++f)
       run.arrays[0][f] = (float)load(state->dtypes[2], call->operands[2], f);
   if (!is_inference) {
-    memset(run.parts, 0, (size_t)(state->chunks * state->features) * sizeof *run.parts);
+    memset(run.partials, 0, (size_t)(state->chunks * state->features) * sizeof *run.partials);
     if (total > 0) trm_parallel_ranges(threads, state->blocks * state->chunks, find_moments, &run);
   }
   for (int64_t f = 0; f < state->features; ++f) {
     moments m = {0};
     for (int64_t c = 0; c < state->chunks && !is_inference; ++c) {
-      const moments part = run.parts[c * state->features + f];
-      if (is_grad) m.mean += part.mean, m.squares += part.squares;
-      else merge(&m, part);
+      const moments partial = run.partials[c * state->features + f];
+      if (is_grad) m.mean += partial.mean, m.squares += partial.squares;
+      else merge(&m, partial);
     }
     if (state->statistics_only && !is_grad) {
       if (total == 0) m.mean = m.squares = (double)NAN;

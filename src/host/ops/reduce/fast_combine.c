@@ -149,11 +149,11 @@ static void combine_partials(const combine_run *run) {
   lanes l = open_lanes(run, 0);
   for (int64_t place = 0; place < state->chunk_results; ++place) {
     for (int64_t c = 0; c < state->chunks; ++c) {
-      void *part[REDUCE_MAX_OPERANDS];
-      for (uint32_t k = 0; k < state->n; ++k) part[k] = partial(run, k, c, place);
-      if (c > 0) combine(&l, l.acc, part, 1);
+      void *one[REDUCE_MAX_OPERANDS];
+      for (uint32_t k = 0; k < state->n; ++k) one[k] = partial(run, k, c, place);
+      if (c > 0) combine(&l, l.acc, one, 1);
       else
-        for (uint32_t k = 0; k < state->n; ++k) memcpy(l.acc[k], part[k], 8);
+        for (uint32_t k = 0; k < state->n; ++k) memcpy(l.acc[k], one[k], 8);
     }
     finish(&l, run->call, place, 1);
   }

@@ -149,9 +149,9 @@ static void finish(const reductions_run *run, uint32_t k) {
     double sum = (double)initial;
     float best = initial;
     for (int64_t c = 0; c < state->chunks; ++c) {
-      const void *part = partials + (size_t)c * state->chunk_bytes;
-      if (item->opcode == TRM_OP_ADD) put(item, &sum, ((const double *)part)[i], 0.0f, false);
-      else put(item, &best, 0.0, ((const float *)part)[i], false);
+      const void *partial = partials + (size_t)c * state->chunk_bytes;
+      if (item->opcode == TRM_OP_ADD) put(item, &sum, ((const double *)partial)[i], 0.0f, false);
+      else put(item, &best, 0.0, ((const float *)partial)[i], false);
     }
     results[i] = item->opcode == TRM_OP_ADD ? (float)sum : best;
   }

@@ -49,7 +49,7 @@ typedef struct sum_state {
   int64_t group;                /* rows that count as one wide row, if rows are narrow */
   int64_t width;                /* columns of a block */
   int64_t blocks, chunks, rows; /* column blocks; chunks of rows; (wide) rows */
-  int64_t pieces; /* of the reduced part of one result, if the innermost dimension is reduced */
+  int64_t pieces; /* of the reduced line of one result, if the innermost dimension is reduced */
   bool has_partials;
   size_t file_bytes; /* of one thread */
   size_t partial_bytes;
@@ -165,16 +165,16 @@ static trm_status run_sum(const trm_kernel *kernel, const trm_kernel_call *call,
     return TRM_OK;
   }
   const int threads = trm_threads_for((size_t)total << trm_log2_size(state->dtype));
-  const int64_t parts = layout->inner_is_kept ? state->chunks : state->pieces;
+  const int64_t partials = layout->inner_is_kept ? state->chunks : state->pieces;
   const int64_t units = layout->inner_is_kept
                             ? layout->kept_count * state->blocks * state->chunks
-                            : layout->kept_count * (state->has_partials ? parts : 1);
+                            : layout->kept_count * (state->has_partials ? partials : 1);
   trm_parallel_ranges(threads, units, layout->inner_is_kept ? sum_columns : sum_row_range, &run);
   if (!state->has_partials) return TRM_OK;
   for (int64_t i = 0; i < results; ++i) {
     double sum = run.initial;
-    for (int64_t p = 0; p < parts; ++p)
-      sum += layout->inner_is_kept ? run.partials[p * results + i] : run.partials[i * parts + p];
+    for (int64_t p = 0; p < partials; ++p)
+      sum += layout->inner_is_kept ? run.partials[p * results + i] : run.partials[i * partials + p];
     store(state->dtype, call->results[0], i, sum);
   }
   return TRM_OK;

@@ -1,6 +1,6 @@
 /* Owns: sorting by a comparator, bottom up. The merges of a level are streams that advance in step:
  * each step compares the heads of all streams in one call of the compiled comparator. If a level
- * has few merges, they are cut into parts, whose ends are searched in step too. A comparator that
+ * has few merges, they are cut into chunks, whose ends are searched in step too. A comparator that
  * is an order gives the same result for every cut. */
 #include "host/ops/reduce/sort_merge.h"
 
@@ -139,22 +139,22 @@ static void add_stream(merger *m, stream s) {
   if (m->count == STREAMS) run_streams(m);
 }
 
-/* Cuts a merge at `parts` - 1 places of its result; from_a[i] is the number of elements of a before
- * cut i. */
-static void cut_merge(merger *m, const stream *whole, uint32_t parts, int64_t *from_a) {
+/* Cuts a merge at `chunks` - 1 places of its result; from_a[i] is the number of elements of a
+ * before cut i. */
+static void cut_merge(merger *m, const stream *whole, uint32_t chunks, int64_t *from_a) {
   const int64_t total = whole->a_left + whole->b_left;
   int64_t low[STREAMS], high[STREAMS];
-  for (uint32_t p = 0; p <= parts; ++p) from_a[p] = 0;
-  for (uint32_t p = 1; p < parts; ++p) {
-    const int64_t d = total * p / parts;
+  for (uint32_t p = 0; p <= chunks; ++p) from_a[p] = 0;
+  for (uint32_t p = 1; p < chunks; ++p) {
+    const int64_t d = total * p / chunks;
     low[p] = d > whole->b_left ? d - whole->b_left : 0;
     high[p] = d < whole->a_left ? d : whole->a_left;
   }
   for (;;) {
     uint32_t slot[STREAMS], count = 0;
-    for (uint32_t p = 1; p < parts; ++p) {
+    for (uint32_t p = 1; p < chunks; ++p) {
       if (low[p] >= high[p]) continue;
-      const int64_t middle = low[p] + (high[p] - low[p]) / 2, d = total * p / parts;
+      const int64_t middle = low[p] + (high[p] - low[p]) / 2, d = total * p / chunks;
       load_side(m, 0, count, whole->b[d - middle - 1]);
       load_side(m, 1, count, whole->a[middle]);
       slot[count++] = p;
@@ -168,10 +168,10 @@ static void cut_merge(merger *m, const stream *whole, uint32_t parts, int64_t *f
       else low[p] = middle + 1;
     }
   }
-  from_a[parts] = whole->a_left;
-  for (uint32_t p = 1; p < parts; ++p) {
+  from_a[chunks] = whole->a_left;
+  for (uint32_t p = 1; p < chunks; ++p) {
     /* A comparator that is no order may cut backwards; both sides advance nevertheless. */
-    const int64_t step = total * p / parts - total * (p - 1) / parts;
+    const int64_t step = total * p / chunks - total * (p - 1) / chunks;
     int64_t i = low[p];
     if (i < from_a[p - 1]) i = from_a[p - 1];
     if (i > from_a[p - 1] + step) i = from_a[p - 1] + step;
@@ -179,17 +179,17 @@ static void cut_merge(merger *m, const stream *whole, uint32_t parts, int64_t *f
   }
 }
 
-static void merge_pair(merger *m, stream whole, uint32_t parts) {
-  if (parts < 2 || whole.a_left == 0 || whole.b_left == 0) {
+static void merge_pair(merger *m, stream whole, uint32_t chunks) {
+  if (chunks < 2 || whole.a_left == 0 || whole.b_left == 0) {
     add_stream(m, whole);
     return;
   }
   int64_t from_a[STREAMS + 1];
   run_streams(m); /* the cut uses the columns */
-  cut_merge(m, &whole, parts, from_a);
+  cut_merge(m, &whole, chunks, from_a);
   const int64_t total = whole.a_left + whole.b_left;
-  for (uint32_t p = 0; p < parts; ++p) {
-    const int64_t begin = total * p / parts, end = total * (p + 1) / parts;
+  for (uint32_t p = 0; p < chunks; ++p) {
+    const int64_t begin = total * p / chunks, end = total * (p + 1) / chunks;
     const int64_t a = from_a[p], a_left = from_a[p + 1] - a;
     add_stream(m, (stream){whole.a + a, whole.b + (begin - a), a_left, end - begin - a_left,
                            whole.to + begin});
@@ -201,9 +201,9 @@ static void sort_block(merger *m, int64_t lines) {
   const int64_t n = m->merge->n;
   for (int64_t width = 1; width < n; width *= 2) {
     const int64_t merges = lines * ((n + 2 * width - 1) / (2 * width));
-    /* The search for the end of a part of less than 64 elements costs too much. */
-    int64_t parts = merges >= STREAMS / 2 ? 1 : STREAMS / merges;
-    if (parts > width / 32) parts = width / 32;
+    /* The search for the end of a chunk of less than 64 elements costs too much. */
+    int64_t chunks = merges >= STREAMS / 2 ? 1 : STREAMS / merges;
+    if (chunks > width / 32) chunks = width / 32;
     for (int64_t line = 0; line < lines; ++line) {
       const int64_t *from = m->order + line * n;
       for (int64_t low = 0; low < n; low += 2 * width) {
@@ -212,7 +212,7 @@ static void sort_block(merger *m, int64_t lines) {
         merge_pair(m,
                    (stream){from + low, from + middle, middle - low, high - middle,
                             m->other + line * n + low},
-                   (uint32_t)parts);
+                   (uint32_t)chunks);
       }
     }
     run_streams(m);
