@@ -62,10 +62,11 @@ static trm_index put_element(trm_maker *m, const scan_loop *loop, trm_index arra
 }
 
 static uint32_t make_condition(trm_maker *outer, const scan_loop *loop) {
-  trm_part part;
-  trm_maker *m = trm_part_begin(outer, &part, 1, &loop->state);
+  trm_subcomputation sub;
+  trm_maker *m = trm_subcomputation_begin(outer, &sub, 1, &loop->state);
   const trm_index iteration = trm_element(m, 0, 0);
-  return trm_part_end(outer, &part, trm_compare(m, iteration, TRM_CMP_LT, (double)loop->size));
+  return trm_subcomputation_end(outer, &sub,
+                                trm_compare(m, iteration, TRM_CMP_LT, (double)loop->size));
 }
 
 static uint32_t make_body(trm_maker *outer, const scan_loop *loop, trm_index *elements) {
@@ -73,8 +74,8 @@ static uint32_t make_body(trm_maker *outer, const scan_loop *loop, trm_index *el
   const trm_computation *combiner = &module->computations[loop->scan.called[0]];
   const trm_shape result = combiner->instructions[combiner->root].shape;
   const uint32_t inputs = 1 + loop->carries, outputs = inputs + loop->inputs;
-  trm_part part;
-  trm_maker *m = trm_part_begin(outer, &part, 1, &loop->state);
+  trm_subcomputation sub;
+  trm_maker *m = trm_subcomputation_begin(outer, &sub, 1, &loop->state);
   for (int32_t k = 0; k < loop->state.num_elements; ++k) {
     elements[k] = trm_element(m, 0, k);
   }
@@ -104,7 +105,7 @@ static uint32_t make_body(trm_maker *outer, const scan_loop *loop, trm_index *el
     elements[1 + k] = trm_element(m, call, loop->outputs + k);
   }
   elements[0] = trm_binary(m, TRM_OP_ADD, elements[0], trm_filled(m, number, 1));
-  return trm_part_end(outer, &part, trm_tuple(m, loop->state, elements));
+  return trm_subcomputation_end(outer, &sub, trm_tuple(m, loop->state, elements));
 }
 
 /* `shapes` and `elements` are scratch, two for each element of the state. */
@@ -155,8 +156,8 @@ trm_status trm_expand_scan(trm_edit *edit, trm_index index, trm_error *error) {
 
 /* ---- Shuffle -------------------------------------------------------------------------------- */
 
-static trm_index part_along(trm_maker *m, trm_index whole, int64_t along, int64_t start,
-                            int64_t limit) {
+static trm_index slice_along(trm_maker *m, trm_index whole, int64_t along, int64_t start,
+                             int64_t limit) {
   const trm_shape from = trm_edit_at(m->edit, whole)->shape;
   int64_t dims[TRM_MAX_RANK];
   trm_slice_dimension ranges[TRM_MAX_RANK];
@@ -185,12 +186,12 @@ static trm_index rotate(trm_maker *m, trm_index x, const trm_instruction *shuffl
     const int64_t along = shuffle->dimensions.items[k], size = shape.dims[along];
     const int64_t shift = size == 0 ? 0 : (shuffle->sizes.items[k] % size + size) % size;
     if (shift == 0) continue;
-    const trm_index parts[] = {part_along(m, x, along, shift, size),
-                               part_along(m, x, along, 0, shift)};
+    const trm_index slices[] = {slice_along(m, x, along, shift, size),
+                                slice_along(m, x, along, 0, shift)};
     x = trm_make(m, &(trm_instruction){.opcode = TRM_OP_CONCATENATE,
                                        .shape = trm_shape_as(shape, shape.dtype),
                                        .num_operands = 2,
-                                       .operands = (trm_index *)parts,
+                                       .operands = (trm_index *)slices,
                                        .dimensions = trm_keep_dims(m, 1, &along)});
   }
   return x;

@@ -227,8 +227,8 @@ static trm_index add_block(trm_maker *m, const ragged_loop *loop, const trm_inde
 }
 
 static uint32_t make_body(trm_maker *outside, const ragged_loop *loop) {
-  trm_part part;
-  trm_maker *m = trm_part_begin(outside, &part, 1, &loop->state);
+  trm_subcomputation sub;
+  trm_maker *m = trm_subcomputation_begin(outside, &sub, 1, &loop->state);
   trm_index state[STATE];
   for (int k = 0; k < STATE; ++k) state[k] = trm_element(m, 0, k);
   const trm_shape one = trm_make_shape(m, TRM_S32, 1, (int64_t[]){1});
@@ -253,14 +253,15 @@ static uint32_t make_body(trm_maker *outside, const ragged_loop *loop) {
   state[GROUP] = trm_select(m, is_done, next, state[GROUP]);
   state[BEGIN] = trm_select(m, is_done, begin, state[BEGIN]);
   state[ROW] = trm_select(m, is_done, begin, high);
-  return trm_part_end(outside, &part, trm_tuple(m, loop->state, state));
+  return trm_subcomputation_end(outside, &sub, trm_tuple(m, loop->state, state));
 }
 
 static uint32_t make_condition(trm_maker *outside, const ragged_loop *loop) {
-  trm_part part;
-  trm_maker *m = trm_part_begin(outside, &part, 1, &loop->state);
+  trm_subcomputation sub;
+  trm_maker *m = trm_subcomputation_begin(outside, &sub, 1, &loop->state);
   const double all = (double)(loop->outers * loop->groups);
-  return trm_part_end(outside, &part, trm_compare(m, trm_element(m, 0, GROUP), TRM_CMP_LT, all));
+  return trm_subcomputation_end(outside, &sub,
+                                trm_compare(m, trm_element(m, 0, GROUP), TRM_CMP_LT, all));
 }
 
 /* ---- All ------------------------------------------------------------------------------------- */

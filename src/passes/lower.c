@@ -121,26 +121,27 @@ enum { NUMBERS, STREAM, STATE };
 
 /* One more variant of the blocks (trm_random_block): two candidates for each number. */
 static uint32_t next_candidates(trm_maker *outer, trm_shape state) {
-  trm_part part;
-  trm_maker *m = trm_part_begin(outer, &part, 1, &state);
+  trm_subcomputation sub;
+  trm_maker *m = trm_subcomputation_begin(outer, &sub, 1, &state);
   const trm_index numbers = trm_element(m, 0, NUMBERS), stream = trm_element(m, 0, STREAM);
   const int64_t dims[] = {trm_shape_count(&state.elements[NUMBERS]), 2};
   const trm_shape pairs = trm_make_shape(m, TRM_U64, 2, dims);
   const trm_index drawn = normal_numbers(m, random_bits(m, pairs, stream));
-  const trm_index other = near_or(m, trm_part_of(m, drawn, 0, 1), trm_part_of(m, drawn, 1, 2));
+  const trm_index other =
+      near_or(m, trm_slice_last(m, drawn, 0, 1), trm_slice_last(m, drawn, 1, 2));
   const trm_shape word = trm_make_shape(m, TRM_U64, 1, (int64_t[]){1});
   const trm_index zero = trm_filled(m, word, 0), step = trm_filled(m, word, 0x1p48);
   const trm_index steps = trm_concatenate(m, (trm_index[]){zero, step, zero}, 3);
   const trm_index next[] = {near_or(m, numbers, other), trm_binary(m, TRM_OP_ADD, stream, steps)};
-  return trm_part_end(outer, &part, trm_tuple(m, state, next));
+  return trm_subcomputation_end(outer, &sub, trm_tuple(m, state, next));
 }
 
 static uint32_t is_one_missing(trm_maker *outer, trm_shape state) {
-  trm_part part;
-  trm_maker *m = trm_part_begin(outer, &part, 1, &state);
+  trm_subcomputation sub;
+  trm_maker *m = trm_subcomputation_begin(outer, &sub, 1, &state);
   const trm_index sizes = trm_unary(m, TRM_OP_ABS, trm_element(m, 0, NUMBERS));
   const trm_index largest = trm_reduce(m, TRM_OP_MAXIMUM, sizes, -1);
-  return trm_part_end(outer, &part, trm_compare(m, largest, TRM_CMP_GE, 2));
+  return trm_subcomputation_end(outer, &sub, trm_compare(m, largest, TRM_CMP_GE, 2));
 }
 
 static trm_index truncated_numbers(trm_maker *m, int64_t count, trm_index stream) {
@@ -322,7 +323,7 @@ static void give_stream(trm_maker *m, trm_index i, trm_index streams, uint32_t k
   m->like = i;
   if (call.num_operands > 0) memcpy(operands, call.operands, call.num_operands * sizeof *operands);
   operands[call.num_operands++] =
-      trm_part_of(m, streams, TRM_STREAM_WORDS * k, TRM_STREAM_WORDS * (k + 1));
+      trm_slice_last(m, streams, TRM_STREAM_WORDS * k, TRM_STREAM_WORDS * (k + 1));
   call.custom_call = call_of(m, &call, call.call_id);
   call.operands = operands;
   const trm_index made = trm_make(m, &call);

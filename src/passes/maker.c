@@ -71,21 +71,21 @@ trm_index trm_zeros(trm_maker *m, trm_shape shape) {
   return trm_broadcast(m, shape, one, (trm_dims){0});
 }
 
-trm_index trm_part_of(trm_maker *m, trm_index x, int64_t from, int64_t to) {
+trm_index trm_slice_last(trm_maker *m, trm_index x, int64_t from, int64_t to) {
   const trm_shape whole = trm_shape_at(m, x);
-  trm_slice_dimension parts[TRM_MAX_RANK];
+  trm_slice_dimension slice[TRM_MAX_RANK];
   int64_t dims[TRM_MAX_RANK];
   for (int32_t d = 0; d < whole.rank; ++d) {
     const bool is_cut = d == whole.rank - 1;
-    parts[d] = (trm_slice_dimension){is_cut ? from : 0, is_cut ? to : whole.dims[d], 1};
-    dims[d] = parts[d].limit - parts[d].start;
+    slice[d] = (trm_slice_dimension){is_cut ? from : 0, is_cut ? to : whole.dims[d], 1};
+    dims[d] = slice[d].limit - slice[d].start;
   }
   return trm_make(
       m, &(trm_instruction){.opcode = TRM_OP_SLICE,
                             .shape = trm_make_shape(m, whole.dtype, whole.rank, dims),
                             .num_operands = 1,
                             .operands = &x,
-                            .slice = trm_keep(m, parts, (size_t)whole.rank * sizeof *parts)});
+                            .slice = trm_keep(m, slice, (size_t)whole.rank * sizeof *slice)});
 }
 
 trm_index trm_reduce(trm_maker *m, trm_opcode opcode, trm_index x, int32_t kept) {
@@ -96,9 +96,9 @@ trm_index trm_reduce(trm_maker *m, trm_opcode opcode, trm_index x, int32_t kept)
   for (int32_t d = 0; d < whole.rank; ++d) {
     if (d != kept) dims[count++] = d;
   }
-  trm_part part;
-  trm_maker *inner = trm_part_begin(m, &part, 2, (trm_shape[]){one, one});
-  uint32_t combiner = trm_part_end(m, &part, trm_binary(inner, opcode, 0, 1));
+  trm_subcomputation sub;
+  trm_maker *inner = trm_subcomputation_begin(m, &sub, 2, (trm_shape[]){one, one});
+  uint32_t combiner = trm_subcomputation_end(m, &sub, trm_binary(inner, opcode, 0, 1));
   return trm_make(
       m, &(trm_instruction){.opcode = TRM_OP_REDUCE,
                             .shape = trm_make_shape(m, one.dtype, kept >= 0, size),
@@ -183,13 +183,13 @@ trm_dims trm_keep_dims(trm_maker *m, int32_t count, const int64_t *items) {
   return (trm_dims){count, trm_keep(m, items, (size_t)count * sizeof *items)};
 }
 
-trm_maker *trm_part_begin(trm_maker *outer, trm_part *part, uint32_t count,
-                          const trm_shape *parameters) {
+trm_maker *trm_subcomputation_begin(trm_maker *outer, trm_subcomputation *sub, uint32_t count,
+                                    const trm_shape *parameters) {
   trm_module *module = outer->edit->module;
-  trm_maker *m = &part->maker;
+  trm_maker *m = &sub->maker;
   uint32_t computation = 0;
-  part->edit = (trm_edit){.module = module, .computation = outer->edit->computation};
-  *m = (trm_maker){.edit = &part->edit, .status = outer->status, .error = outer->error};
+  sub->edit = (trm_edit){.module = module, .computation = outer->edit->computation};
+  *m = (trm_maker){.edit = &sub->edit, .status = outer->status, .error = outer->error};
   if (m->status == TRM_OK) {
     m->status = trm_module_add_computation(module, NULL, &computation, m->error);
   }
@@ -203,8 +203,8 @@ trm_maker *trm_part_begin(trm_maker *outer, trm_part *part, uint32_t count,
   return m;
 }
 
-uint32_t trm_part_end(trm_maker *outer, trm_part *part, trm_index root) {
-  if (part->maker.status == TRM_OK) trm_edit_computation(&part->edit)->root = root;
-  outer->status = trm_edit_end(&part->edit, part->maker.status, outer->error);
-  return part->edit.computation;
+uint32_t trm_subcomputation_end(trm_maker *outer, trm_subcomputation *sub, trm_index root) {
+  if (sub->maker.status == TRM_OK) trm_edit_computation(&sub->edit)->root = root;
+  outer->status = trm_edit_end(&sub->edit, sub->maker.status, outer->error);
+  return sub->edit.computation;
 }

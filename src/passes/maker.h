@@ -31,7 +31,7 @@ trm_index trm_filled(trm_maker *maker, trm_shape shape, double number);
 /* Zeros of any type. */
 trm_index trm_zeros(trm_maker *maker, trm_shape shape);
 /* Elements [from, to) of the last dimension. */
-trm_index trm_part_of(trm_maker *maker, trm_index x, int64_t from, int64_t to);
+trm_index trm_slice_last(trm_maker *maker, trm_index x, int64_t from, int64_t to);
 /* Adds up (TRM_OP_ADD), or finds the largest (TRM_OP_MAXIMUM) of elements that are not negative,
  * over all dimensions but `kept`; -1: over all. */
 trm_index trm_reduce(trm_maker *maker, trm_opcode opcode, trm_index x, int32_t kept);
@@ -53,12 +53,12 @@ trm_dims trm_keep_dims(trm_maker *maker, int32_t count, const int64_t *items);
 
 /* Another computation of the module, for a loop or a reduction: its instructions 0, 1, ... are the
  * parameters. What fails in it has failed outside too, when it has ended. */
-typedef struct trm_part {
+typedef struct trm_subcomputation {
   trm_maker maker;
   trm_edit edit;
-} trm_part;
-trm_maker *trm_part_begin(trm_maker *outer, trm_part *part, uint32_t count,
-                          const trm_shape *parameters);
-uint32_t trm_part_end(trm_maker *outer, trm_part *part, trm_index root);
+} trm_subcomputation;
+trm_maker *trm_subcomputation_begin(trm_maker *outer, trm_subcomputation *sub, uint32_t count,
+                                    const trm_shape *parameters);
+uint32_t trm_subcomputation_end(trm_maker *outer, trm_subcomputation *sub, trm_index root);
 
 #endif /* TREMULA_PASSES_MAKER_H_ */

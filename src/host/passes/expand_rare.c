@@ -44,9 +44,9 @@ static trm_status sort_by(trm_edit *edit, trm_index index, trm_error *error) {
                             .is_stable = true,
                             .num_called = 1,
                             .called = call.called});
-  const trm_index parts[] = {trm_part_of(m, trm_element(m, sorted, 0), 0, kept),
-                             trm_part_of(m, trm_element(m, sorted, 1), 0, kept)};
-  const trm_index result = trm_tuple(m, call.shape, parts);
+  const trm_index results[] = {trm_slice_last(m, trm_element(m, sorted, 0), 0, kept),
+                               trm_slice_last(m, trm_element(m, sorted, 1), 0, kept)};
+  const trm_index result = trm_tuple(m, call.shape, results);
   if (maker.status == TRM_OK) trm_edit_replace(edit, index, result);
   return maker.status;
 }
@@ -148,15 +148,15 @@ trm_status trm_expand_packed(trm_edit *edit, trm_index index, trm_error *error) 
   const trm_shape result = combiner->instructions[combiner->root].shape;
   const trm_shape scalar = {.dtype = result.elements[0].dtype};
   trm_maker maker = {.edit = edit, .like = index, .error = error}, *m = &maker;
-  trm_part part;
-  trm_maker *inner = trm_part_begin(m, &part, 2, (trm_shape[]){scalar, scalar});
+  trm_subcomputation sub;
+  trm_maker *inner = trm_subcomputation_begin(m, &sub, 2, (trm_shape[]){scalar, scalar});
   const trm_index call = trm_make(inner, &(trm_instruction){.opcode = TRM_OP_CALL,
                                                             .shape = result,
                                                             .num_operands = 2,
                                                             .operands = (trm_index[]){0, 1},
                                                             .num_called = 1,
                                                             .called = packed.called});
-  uint32_t unpacked = trm_part_end(m, &part, trm_element(inner, call, 0));
+  uint32_t unpacked = trm_subcomputation_end(m, &sub, trm_element(inner, call, 0));
   trm_instruction single = packed;
   single.shape = packed.shape.elements[0];
   single.called = &unpacked;
