@@ -125,17 +125,17 @@ static bool has_dims(const trm_dims *dims, int32_t from, int32_t count) {
 }
 
 /* Whether the sizes are those of the array, with 1 for the first dimension. */
-static bool is_one_part(const trm_shape *array, const trm_dims *sizes) {
+static bool is_one_slice(const trm_shape *array, const trm_dims *sizes) {
   if (sizes->count != array->rank || array->rank < 2 || sizes->items[0] != 1) return false;
   for (int32_t d = 1; d < array->rank; ++d)
     if (sizes->items[d] != array->dims[d]) return false;
   return true;
 }
 
-static bool is_gather_of_part(const trm_computation *body, const trm_instruction *gather) {
+static bool is_gather_of_slice(const trm_computation *body, const trm_instruction *gather) {
   const trm_shape *array = &body->instructions[gather->operands[0]].shape;
   const trm_gather *how = gather->gather;
-  return is_one_part(array, &how->slice_sizes) && how->operand_batching_dims.count == 0 &&
+  return is_one_slice(array, &how->slice_sizes) && how->operand_batching_dims.count == 0 &&
          has_dims(&how->start_index_map, 0, 1) &&
          trm_shape_count(&body->instructions[gather->operands[1]].shape) == 1 &&
          ((how->collapsed_slice_dims.count == 0 && has_dims(&how->offset_dims, 0, array->rank)) ||
@@ -143,7 +143,8 @@ static bool is_gather_of_part(const trm_computation *body, const trm_instruction
            has_dims(&how->offset_dims, 0, array->rank - 1)));
 }
 
-bool trm_find_part(const trm_computation *body, const bool *fixed, trm_index i, trm_part *out) {
+bool trm_find_loop_slice(const trm_computation *body, const bool *fixed, trm_index i,
+                         trm_loop_slice *out) {
   const trm_instruction *instruction = &body->instructions[i];
   const trm_shape *wanted = &instruction->shape;
   if (instruction->opcode == TRM_OP_RESHAPE) {
@@ -151,17 +152,17 @@ bool trm_find_part(const trm_computation *body, const bool *fixed, trm_index i, 
   }
   if (instruction->num_control_predecessors > 0) return false;
   if (instruction->opcode == TRM_OP_GATHER) {
-    if (!is_gather_of_part(body, instruction)) return false;
+    if (!is_gather_of_slice(body, instruction)) return false;
   } else if (instruction->opcode == TRM_OP_DYNAMIC_SLICE) {
     const trm_shape *array = &body->instructions[instruction->operands[0]].shape;
-    if (!is_one_part(array, &instruction->sizes) ||
+    if (!is_one_slice(array, &instruction->sizes) ||
         instruction->num_operands != (uint32_t)array->rank + 1) {
       return false;
     }
   } else {
     return false;
   }
-  *out = (trm_part){.array = instruction->operands[0], .index = instruction->operands[1]};
+  *out = (trm_loop_slice){.array = instruction->operands[0], .index = instruction->operands[1]};
   const trm_shape *array = &body->instructions[out->array].shape;
   out->drops = wanted->rank == array->rank - 1;
   if (!fixed[out->array] || (!out->drops && wanted->rank != array->rank)) return false;

@@ -21,14 +21,15 @@ bool trm_find_sources(const trm_computation *body, int64_t *source);
 /* Sets fixed[i] where source[i] is an element, or where i reshapes one. False as above. */
 bool trm_find_fixed(const trm_computation *body, bool *fixed);
 
-/* x[i]: one part of an array along its first dimension. */
-typedef struct trm_part {
+/* x[i]: one slice of an array along its first dimension. */
+typedef struct trm_loop_slice {
   trm_index array, index;
-  bool drops; /* the part has no first dimension, which would be 1 */
-} trm_part;
+  bool drops; /* the slice has no first dimension, which would be 1 */
+} trm_loop_slice;
 
-/* Whether instruction i of the body is a part of a fixed array (trm_find_fixed). */
-bool trm_find_part(const trm_computation *body, const bool *fixed, trm_index i, trm_part *out);
+/* Whether instruction i of the body is a slice of a fixed array (trm_find_fixed). */
+bool trm_find_loop_slice(const trm_computation *body, const bool *fixed, trm_index i,
+                         trm_loop_slice *out);
 
 /* A while and its number of iterations. Valid until the module changes. */
 typedef struct trm_known_loop {

@@ -82,12 +82,12 @@ typedef struct trm_accelerator_settings {
 #define TRM_STAYS "on_cpu"
 trm_status trm_pass_accelerate(trm_module *module, const trm_accelerator_settings *settings,
                                trm_error *error);
-/* recompute_parts.c: parts of arrays that one loop fills, and another reads, are computed by that
+/* recompute_slices.c: slices of arrays that one loop fills, and another reads, are computed by that
  * of others, where that is cheap. */
-trm_status trm_pass_recompute_parts(trm_module *module, trm_error *error);
+trm_status trm_pass_recompute_slices(trm_module *module, trm_error *error);
 /* drop_state.c: removes elements of a loop's state that only their own next values depend on. */
 trm_status trm_pass_drop_state(trm_module *module, trm_error *error);
-/* batch_products.c: a product with one part of an array in each iteration of a loop becomes a
+/* batch_products.c: a product with one slice of an array in each iteration of a loop becomes a
  * product with the whole array, which hoist.c moves out. */
 trm_status trm_pass_batch_products(trm_module *module, trm_error *error);
 /* defer_products.c: products that a loop sums up become one product after the loop. */

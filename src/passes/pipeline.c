@@ -76,7 +76,7 @@ static const pass_row host[] = {
     {"round-halves", NULL, ALWAYS, round_halves},
     {"float-halves", NULL, ALWAYS, float_halves},
     {"rare-forms", trm_pass_rare_forms, HIDING, NULL},
-    {"recompute-parts", trm_pass_recompute_parts, HIDING, NULL},
+    {"recompute-slices", trm_pass_recompute_slices, HIDING, NULL},
     {"drop-state", trm_pass_drop_state, HIDING, NULL},
     {"batch-products", trm_pass_batch_products, HIDING, NULL},
     {"defer-products", trm_pass_defer_products, HIDING, NULL},

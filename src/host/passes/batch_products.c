@@ -20,18 +20,18 @@ typedef struct batcher {
 
 static bool is_worth_it(const batcher *b, const trm_instruction *dot, const trm_shape *array) {
   const trm_dims *contracting = &dot->dot->lhs_contracting;
-  const int64_t parts = array->dims[0];
-  int64_t rows = trm_shape_count(array) / parts;
+  const int64_t slices = array->dims[0];
+  int64_t rows = trm_shape_count(array) / slices;
   for (int32_t k = 0; k < contracting->count; ++k) {
     const int32_t before = array->rank - trm_edit_at(&b->edit, dot->operands[0])->shape.rank;
     rows /= array->dims[contracting->items[k] + before];
   }
-  return parts > 1 && b->iterations >= (uint64_t)parts / 2 && rows <= TRM_BATCH_MOST_ROWS &&
-         trm_shape_bytes(&dot->shape) <= (size_t)TRM_BATCH_MOST_BYTES / (size_t)parts;
+  return slices > 1 && b->iterations >= (uint64_t)slices / 2 && rows <= TRM_BATCH_MOST_ROWS &&
+         trm_shape_bytes(&dot->shape) <= (size_t)TRM_BATCH_MOST_BYTES / (size_t)slices;
 }
 
-/* Adds the product of all parts, with the parts as its first dimension. */
-static trm_status add_whole(batcher *b, trm_index i, const trm_part *p, trm_index *out,
+/* Adds the product of all slices, with the slices as its first dimension. */
+static trm_status add_whole(batcher *b, trm_index i, const trm_loop_slice *p, trm_index *out,
                             trm_error *error) {
   trm_arena *arena = &b->edit.module->arena;
   trm_instruction whole = *trm_edit_at(&b->edit, i);
@@ -55,7 +55,8 @@ static trm_status add_whole(batcher *b, trm_index i, const trm_part *p, trm_inde
   return trm_edit_add(&b->edit, i, whole, out, error);
 }
 
-static trm_status batch_product(batcher *b, trm_index i, const trm_part *p, trm_error *error) {
+static trm_status batch_product(batcher *b, trm_index i, const trm_loop_slice *p,
+                                trm_error *error) {
   trm_edit *edit = &b->edit;
   trm_arena *arena = &edit->module->arena;
   trm_index operands[TRM_MAX_RANK + 1], one;
@@ -88,10 +89,10 @@ static trm_status batch_product(batcher *b, trm_index i, const trm_part *p, trm_
 
 static trm_status visit(batcher *b, trm_index i, trm_error *error) {
   const trm_instruction *dot = trm_edit_at(&b->edit, i);
-  trm_part p;
+  trm_loop_slice p;
   if (dot->opcode != TRM_OP_DOT || dot->num_control_predecessors > 0 ||
       dot->dot->lhs_batch.count > 0 || !b->fixed[dot->operands[1]] ||
-      !trm_find_part(trm_edit_computation(&b->edit), b->fixed, dot->operands[0], &p)) {
+      !trm_find_loop_slice(trm_edit_computation(&b->edit), b->fixed, dot->operands[0], &p)) {
     return TRM_OK;
   }
   for (int32_t k = 0; k < dot->dot->lhs_contracting.count; ++k)

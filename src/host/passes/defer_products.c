@@ -2,7 +2,7 @@
  * weights of a recurrent layer. Where the loop does not read s otherwise, one product after the
  * loop, which also sums over the iterations, takes their place. It reads and writes the sum once
  * instead of in every iteration. The loop keeps a[i] and b[i] of all iterations; where one of them
- * is already a part of an array, the loop keeps the other in the order of that array. */
+ * is already a slice of an array, the loop keeps the other in the order of that array. */
 #include <string.h>
 
 #include "base/limits.h"
@@ -98,16 +98,16 @@ static trm_index find_counter(const deferrer *d) {
   return TRM_NO_INDEX;
 }
 
-/* Whether a value is part i of an array with one part for each iteration. */
+/* Whether a value is slice i of an array with one slice for each iteration. */
 static bool find_array(const deferrer *d, trm_index value, history *out) {
-  trm_part part;
-  if (!trm_find_part(d->body, d->fixed, value, &part) || !part.drops) return false;
-  const trm_instruction *array = body_at(d, part.array);
+  trm_loop_slice slice;
+  if (!trm_find_loop_slice(d->body, d->fixed, value, &slice) || !slice.drops) return false;
+  const trm_instruction *array = body_at(d, slice.array);
   if (array->opcode != TRM_OP_GET_TUPLE_ELEMENT ||
       d->known.iterations != (uint64_t)array->shape.dims[0])
     return false;
-  *out = (history){value, part.index, array->number};
-  return trm_loop_counts_through(&d->known.loop, part.index, d->known.iterations);
+  *out = (history){value, slice.index, array->number};
+  return trm_loop_counts_through(&d->known.loop, slice.index, d->known.iterations);
 }
 
 static trm_status add_history(deferrer *d, const history *one, uint32_t *out, trm_error *error) {
@@ -182,9 +182,9 @@ static trm_status write_iteration(trm_edit *body, const history *one, int64_t el
   trm_index operands[TRM_MAX_RANK + 3];
   TRY(trm_edit_element(body, one->value, parameter, element, &operands[0], error));
   const trm_shape whole = trm_edit_at(body, operands[0])->shape;
-  trm_shape part;
-  TRY(shape_at_iterations(arena, &trm_edit_at(body, one->value)->shape, 1, &part, error));
-  TRY(trm_edit_unary(body, one->value, TRM_OP_RESHAPE, part, one->value, &operands[1], error));
+  trm_shape slice;
+  TRY(shape_at_iterations(arena, &trm_edit_at(body, one->value)->shape, 1, &slice, error));
+  TRY(trm_edit_unary(body, one->value, TRM_OP_RESHAPE, slice, one->value, &operands[1], error));
   const trm_shape *index = &trm_edit_at(body, one->index)->shape;
   const trm_shape scalar = {.dtype = index->dtype};
   operands[2] = one->index;

@@ -1,10 +1,10 @@
-/* Owns: arrays that one loop fills part by part and another loop reads part by part, where a part
- * is cheap to compute of parts of the other arrays: 1 - s, or s (1 - s), of a gate s that is kept
- * too. The second loop computes such a part, and the first need not keep it (drop_state.c). JAX
- * keeps for the gradient of an LSTM five arrays of this kind, of twelve. The bits are the same.
+/* Owns: arrays that one loop fills slice by slice and another loop reads slice by slice, where a
+ * slice is cheap to compute of slices of the other arrays: 1 - s, or s (1 - s), of a gate s that is
+ * kept too. The second loop computes such a slice, and the first need not keep it (drop_state.c).
+ * JAX keeps for the gradient of an LSTM five arrays of this kind, of twelve. The bits are the same.
  *
- * A part of one array stands for parts of the others at any index: the first loop fills all of them
- * at the same indices. */
+ * A slice of one array stands for slices of the others at any index: the first loop fills all of
+ * them at the same indices. */
 #include <string.h>
 
 #include "base/limits.h"
@@ -37,28 +37,28 @@ static const trm_computation *body_of(const finder *f, trm_index loop) {
 
 /* ---- What the second loop reads ------------------------------------------------------------- */
 
-/* Whether instruction i of the second body reads `part`, a dynamic-slice, only to drop the first
+/* Whether instruction i of the second body reads `slice`, a dynamic-slice, only to drop the first
  * dimension. */
-static bool only_drops(const finder *f, trm_index part) {
+static bool only_drops(const finder *f, trm_index slice) {
   const trm_computation *body = body_of(f, f->second);
-  for (trm_index i = part + 1; i < body->num_instructions; ++i) {
+  for (trm_index i = slice + 1; i < body->num_instructions; ++i) {
     const trm_instruction *user = &body->instructions[i];
-    trm_part found;
+    trm_loop_slice found;
     for (uint32_t k = 0; k < user->num_operands; ++k) {
-      if (user->operands[k] != part) continue;
-      if (user->opcode != TRM_OP_RESHAPE || !trm_find_part(body, f->fixed, i, &found) ||
+      if (user->operands[k] != slice) continue;
+      if (user->opcode != TRM_OP_RESHAPE || !trm_find_loop_slice(body, f->fixed, i, &found) ||
           !found.drops)
         return false;
     }
     for (uint32_t k = 0; k < user->num_control_predecessors; ++k) {
-      if (user->control_predecessors[k] == part) return false;
+      if (user->control_predecessors[k] == slice) return false;
     }
   }
   return true;
 }
 
-/* Whether the second body hands the element on, and else only takes parts of it. */
-static bool reads_parts(const finder *f, int64_t place) {
+/* Whether the second body hands the element on, and else only takes slices of it. */
+static bool reads_slices(const finder *f, int64_t place) {
   const trm_computation *body = body_of(f, f->second);
   for (trm_index i = 0; i < body->num_instructions; ++i) {
     const trm_instruction *user = &body->instructions[i];
@@ -67,8 +67,8 @@ static bool reads_parts(const finder *f, int64_t place) {
       if (element->opcode != TRM_OP_GET_TUPLE_ELEMENT || element->number != place ||
           element->operands[0] != body->parameters[0])
         continue;
-      const bool is_part = user->opcode == TRM_OP_DYNAMIC_SLICE && k == 0 && only_drops(f, i);
-      if (!f->fixed[user->operands[k]] || !(is_part || (i == body->root && k == place))) {
+      const bool is_slice = user->opcode == TRM_OP_DYNAMIC_SLICE && k == 0 && only_drops(f, i);
+      if (!f->fixed[user->operands[k]] || !(is_slice || (i == body->root && k == place))) {
         return false;
       }
     }
@@ -99,16 +99,16 @@ static void find_place(const finder *f, int64_t element, filled *out) {
         user->number == out->place)
       out->place = INT64_MAX;
   }
-  if (out->place == INT64_MAX || out->place < 0 || !reads_parts(f, out->place) ||
+  if (out->place == INT64_MAX || out->place < 0 || !reads_slices(f, out->place) ||
       trm_count_readers(&f->edit->module->computations[trm_edit_at(f->edit, f->second)->called[0]],
                         out->place) > 0)
     out->place = -1;
 }
 
-/* Whether `shape` is that of the part without the first dimension, which is 1. */
-static bool is_part_dropped(const trm_shape *part, const trm_shape *shape) {
-  return part->dtype == TRM_F32 && shape->rank == part->rank - 1 &&
-         memcmp(part->dims + 1, shape->dims, (size_t)shape->rank * sizeof *shape->dims) == 0;
+/* Whether `shape` is that of the slice without the first dimension, which is 1. */
+static bool is_slice_dropped(const trm_shape *slice, const trm_shape *shape) {
+  return slice->dtype == TRM_F32 && shape->rank == slice->rank - 1 &&
+         memcmp(slice->dims + 1, shape->dims, (size_t)shape->rank * sizeof *shape->dims) == 0;
 }
 
 static void find_filled(const finder *f, int64_t element, filled *out) {
@@ -120,16 +120,16 @@ static void find_filled(const finder *f, int64_t element, filled *out) {
     return;
   const trm_index root = body->instructions[body->root].operands[element];
   const trm_instruction *update = &body->instructions[root];
-  const trm_instruction *part = &body->instructions[update->operands[1]];
-  if (part->opcode != TRM_OP_RESHAPE ||
-      !is_part_dropped(&part->shape, &body->instructions[part->operands[0]].shape))
+  const trm_instruction *slice = &body->instructions[update->operands[1]];
+  if (slice->opcode != TRM_OP_RESHAPE ||
+      !is_slice_dropped(&slice->shape, &body->instructions[slice->operands[0]].shape))
     return;
-  out->value = part->operands[0];
+  out->value = slice->operands[0];
   out->index = update->operands[2];
   find_place(f, element, out);
 }
 
-/* ---- What a part is computed of ------------------------------------------------------------- */
+/* ---- What a slice is computed of ------------------------------------------------------------- */
 
 typedef struct tree {
   trm_index nodes[MAX_NODES]; /* of the first body, in its order, leaves too */
@@ -170,7 +170,7 @@ static bool add_node(tree *t, trm_index node) {
   return true;
 }
 
-/* What a filled array's parts are computed of; false: it must be kept. */
+/* What a filled array's slices are computed of; false: it must be kept. */
 static bool find_tree(const finder *f, const filled *one, tree *t) {
   const trm_computation *body = body_of(f, f->first);
   uint32_t operations = 0, leaves = 0;
@@ -198,22 +198,22 @@ static bool find_tree(const finder *f, const filled *one, tree *t) {
 
 /* ---- Rewriting ------------------------------------------------------------------------------ */
 
-/* The part of another element at the place of `slice`, without the first dimension. */
-static trm_status add_part(trm_edit *edit, trm_index slice, int64_t place, trm_shape shape,
-                           trm_index *out, trm_error *error) {
-  trm_instruction part = *trm_edit_at(edit, slice);
+/* The slice of another element at the place of `slice`, without the first dimension. */
+static trm_status add_slice(trm_edit *edit, trm_index slice, int64_t place, trm_shape shape,
+                            trm_index *out, trm_error *error) {
+  trm_instruction other = *trm_edit_at(edit, slice);
   const trm_index parameter = trm_edit_computation(edit)->parameters[0];
   trm_index operands[TRM_MAX_RANK + 1];
-  memcpy(operands, part.operands, part.num_operands * sizeof *operands);
+  memcpy(operands, other.operands, other.num_operands * sizeof *operands);
   TRY(trm_edit_element(edit, slice, parameter, place, &operands[0], error));
-  part.operands = operands;
-  TRY(trm_edit_add(edit, slice, part, out, error));
+  other.operands = operands;
+  TRY(trm_edit_add(edit, slice, other, out, error));
   return trm_edit_unary(edit, slice, TRM_OP_RESHAPE, shape, *out, out, error);
 }
 
-/* Computes what instruction i of the second body, a part, is. */
-static trm_status replace_part(const finder *f, const filled *one, const tree *t, trm_edit *edit,
-                               trm_index i, trm_error *error) {
+/* Computes what instruction i of the second body, a slice, is. */
+static trm_status replace_slice(const finder *f, const filled *one, const tree *t, trm_edit *edit,
+                                trm_index i, trm_error *error) {
   const trm_computation *from = body_of(f, f->first);
   const trm_index slice = trm_edit_at(edit, i)->operands[0];
   trm_index made[MAX_NODES];
@@ -221,7 +221,7 @@ static trm_status replace_part(const finder *f, const filled *one, const tree *t
     trm_instruction node = from->instructions[t->nodes[n]];
     const int64_t kept = keeper(f, t->nodes[n], one);
     if (kept >= 0) {
-      TRY(add_part(edit, slice, f->items[kept].place, node.shape, &made[n], error));
+      TRY(add_slice(edit, slice, f->items[kept].place, node.shape, &made[n], error));
       continue;
     }
     trm_index operands[2] = {0};
@@ -241,8 +241,8 @@ static trm_status replace_part(const finder *f, const filled *one, const tree *t
   return TRM_OK;
 }
 
-static trm_status replace_parts(const finder *f, const filled *one, const tree *t,
-                                trm_error *error) {
+static trm_status replace_slices(const finder *f, const filled *one, const tree *t,
+                                 trm_error *error) {
   trm_module *module = f->edit->module;
   trm_edit edit;
   TRY(trm_edit_begin(&edit, module, trm_edit_at(f->edit, f->second)->called[1], error));
@@ -256,7 +256,7 @@ static trm_status replace_parts(const finder *f, const filled *one, const tree *
     const trm_instruction *array = trm_edit_at(&edit, slice->operands[0]);
     const bool is_it = array->opcode == TRM_OP_GET_TUPLE_ELEMENT && array->number == one->place &&
                        array->operands[0] == trm_edit_computation(&edit)->parameters[0];
-    if (is_it) status = replace_part(f, one, t, &edit, i, error);
+    if (is_it) status = replace_slice(f, one, t, &edit, i, error);
   }
   return trm_edit_end(&edit, status, error);
 }
@@ -288,7 +288,7 @@ static trm_status recompute(finder *f, trm_error *error) {
       f->items[kept].is_needed = true;
       other = f->items[kept].taken;
     }
-    TRY(replace_parts(f, one, &t, error));
+    TRY(replace_slices(f, one, &t, error));
     TRY(forget(f, one, other, error));
     one->goes = true;
   }
@@ -348,6 +348,6 @@ static trm_status recompute_in_loop(trm_edit *edit, trm_index i, void *state, tr
   return TRM_OK;
 }
 
-trm_status trm_pass_recompute_parts(trm_module *module, trm_error *error) {
+trm_status trm_pass_recompute_slices(trm_module *module, trm_error *error) {
   return trm_edit_module(module, recompute_in_loop, NULL, error);
 }

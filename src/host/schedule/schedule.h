@@ -15,12 +15,12 @@ typedef enum trm_slot_kind {
   TRM_SLOT_INPUT,
   TRM_SLOT_OUTPUT,
   TRM_SLOT_CONSTANT,
-  TRM_SLOT_VIEW /* a part of the slot `number`, at an address that a step finds */
+  TRM_SLOT_VIEW /* a slice of the slot `number`, at an address that a step finds */
 } trm_slot_kind;
 
 typedef struct trm_slot {
   trm_slot_kind kind;
-  uint32_t number; /* of the input or output; of the slot that a view is a part of */
+  uint32_t number; /* of the input or output; of the slot that a view is a slice of */
   const void *constant;
   size_t bytes;
   uint32_t begin, end;  /* first write, last use */
@@ -41,11 +41,11 @@ typedef enum trm_step_kind {
   TRM_STEP_INFEED,
   TRM_STEP_OUTFEED,
   TRM_STEP_HOST_CALL,
-  TRM_STEP_VIEW /* operand 0: an array; operand 1: the index of the part along its first dimension;
+  TRM_STEP_VIEW /* operand 0: an array; operand 1: the index of the slice along its first dimension;
                    result 0: the view */
 } trm_step_kind;
 
-/* A part of an array that is read where it is (schedule_views.c). */
+/* A slice of an array that is read where it is (schedule_views.c). */
 typedef struct trm_view {
   size_t stride;   /* bytes from one index to the next */
   int64_t last;    /* the largest index */

@@ -1,6 +1,6 @@
 /* Owns: the walk over a module that makes steps and slots. schedule_control.c makes the steps of
  * loops and conditionals, schedule_feeds.c those of feeds and host calls; schedule_renames.c finds
- * instructions without a step, schedule_views.c parts of arrays that are read where they are.
+ * instructions without a step, schedule_views.c slices of arrays that are read where they are.
  *
  * Values are immutable, so instructions that only rename them (tuples, reshapes, copies) make no
  * step. */

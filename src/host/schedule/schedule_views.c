@@ -1,6 +1,6 @@
-/* Owns: parts of arrays that are read where they are. A dynamic-slice along the first dimension, in
- * a loop, of an array that the loop does not change, is no copy: its step finds the address, and
- * writes it where the steps that read the part take their operands from. */
+/* Owns: slices of arrays that are read where they are. A dynamic-slice along the first dimension,
+ * in a loop, of an array that the loop does not change, is no copy: its step finds the address, and
+ * writes it where the steps that read the slice take their operands from. */
 #include "host/schedule/schedule_build.h"
 
 static bool is_index(const trm_shape *shape) {
@@ -33,7 +33,7 @@ trm_status trm_schedule_walk_view(trm_schedule_draft *draft, trm_schedule_scope 
   const trm_shape *array = &trm_schedule_at(draft, s, slice->operands[0])->shape;
   const uint32_t operands[2] = {s->leaves[slice->operands[0]][0], s->leaves[slice->operands[1]][0]};
   trm_view *view = ARENA_NEW(&draft->schedule->arena, trm_view, 1);
-  CHECK_MEMORY(view, "a part of an array");
+  CHECK_MEMORY(view, "a slice of an array");
   view->stride = trm_shape_bytes(array) / (size_t)array->dims[0];
   view->last = array->dims[0] - slice->shape.dims[0];
   view->index = trm_schedule_at(draft, s, slice->operands[1])->shape.dtype;
@@ -68,7 +68,7 @@ static void visit_uses(const trm_schedule *schedule, trm_view *const *views, boo
 
 trm_status trm_schedule_place_views(trm_schedule *schedule, trm_error *error) {
   trm_view **views = trm_allocate_zeroed((size_t)schedule->num_slots + 1, sizeof(trm_view *));
-  CHECK_MEMORY(views, "parts of arrays");
+  CHECK_MEMORY(views, "slices of arrays");
   trm_status status = TRM_OK;
   for (uint32_t i = 0; i < schedule->num_steps; ++i) {
     const trm_step *step = &schedule->steps[i];
@@ -83,6 +83,6 @@ trm_status trm_schedule_place_views(trm_schedule *schedule, trm_error *error) {
   }
   if (status == TRM_OK) visit_uses(schedule, views, false);
   trm_free(views);
-  if (status != TRM_OK) FAIL_NO_MEMORY("parts of arrays");
+  if (status != TRM_OK) FAIL_NO_MEMORY("slices of arrays");
   return TRM_OK;
 }

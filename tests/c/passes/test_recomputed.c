@@ -1,5 +1,5 @@
 /* Arrays that a loop fills and another reads part by part: those whose parts are cheap to compute
- * of others are not kept (the pass recompute-parts), and where that must not happen. The numbers
+ * of others are not kept (the pass recompute-slices), and where that must not happen. The numbers
  * are integers, and all modes give the same. */
 #include "../run.h"
 
