@@ -252,7 +252,7 @@ OPTIONS = (
            effect="In the plan, feeds of loops on one IPU and of grouped pipelines go through the "
            "I/O tiles while the other tiles compute."),
     Option("io_tiles.available_memory_proportion", float, 0.9,
-           "The part of the memory of the I/O tiles that operations may use. Above 1 it limits "
+           "The fraction of the memory of the I/O tiles that operations may use. Above 1 it limits "
            "nothing.",
            effect="Feeds that need more memory are not placed on I/O tiles.", least=0),
 

@@ -28,8 +28,8 @@ def loop(x, body, state, sequences, widths, reverse=False):
     `reverse`.
 
     state      list of tensors
-    sequences  list of [T, B, ...]; `values` are their parts at t. For a pair (first, sequence) it
-               is the part before: first where t is 0
+    sequences  list of [T, B, ...]; `values` are their slices at t. For a pair (first, sequence) it
+               is the slice before: first where t is 0
     widths     for each tensor [B, width] that body keeps, its width
 
     Returns (the last state, list of [T, B, width])."""

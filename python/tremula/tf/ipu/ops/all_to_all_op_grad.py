@@ -29,10 +29,10 @@ def all_gather(x, count, name):
     @tf.custom_gradient
     def gather(value):
         def gradient(upstream):
-            part = _collectives.call(
+            shard = _collectives.call(
                 custom_calls.REDUCE_SCATTER, {"op": "add", "group_size": count},
                 tf.reshape(upstream, [-1]), [value.shape.num_elements()], f"{name}Grad")
-            return tf.reshape(part, value.shape)
+            return tf.reshape(shard, value.shape)
         gathered = _collectives.call(custom_calls.ALL_GATHER, {"group_size": count}, value,
                                      [count, *value.shape.as_list()], name)
         return gathered, gradient

@@ -1,4 +1,4 @@
-"""Gradients of sums and means over replicas: one replica's value is a part of the results of all
+"""Gradients of sums and means over replicas: one replica's value is a term of the results of all
 replicas in its group, so its gradient is the same all-reduce of theirs."""
 
 import json

@@ -24,7 +24,7 @@ def embedding_lookup(params, ids, serialization_factor=1, indices_are_sorted=Fal
                      one_hot_threshold=0, min_encoding_size=1216):
     """The slices of `params` along its first dimension that `ids`, integers of any shape, name.
 
-    serialization_factor  parts that the IPU does the lookup in; it divides the first dimension.
+    serialization_factor  slices that the IPU does the lookup in; it divides the first dimension.
                           Like indices_are_sorted a mark for the cost model.
     one_hot_threshold, min_encoding_size   are ignored, as in releases after 1.2
 

@@ -9,15 +9,15 @@ _DIMENSIONS = ("a_columns", "a_rows_b_columns", "b_rows")
 
 def serialized_matmul(a, b, serialization_factor, serialization_dimension, transpose_a=False,
                       transpose_b=False, name=None):
-    """The product of the matrices in the last two dimensions of `a` and `b`, done in parts, and so
-    are its gradients.
+    """The product of the matrices in the last two dimensions of `a` and `b`, done in slices, and
+    so are its gradients.
 
-    serialization_factor     number of parts; it divides the dimension that is cut
+    serialization_factor     number of slices; it divides the dimension that is cut
     serialization_dimension  after transposing, a is [..., m, k] and b is [..., k, n]. "a_columns"
-                             cuts m, "a_rows_b_columns" k (the parts are added), "b_rows" n
+                             cuts m, "a_rows_b_columns" k (their products are added), "b_rows" n
 
-    Each part is a product of its own in the program. Raises ValueError for arguments that do not
-    fit.
+    Each slice has a product of its own in the program. Raises ValueError for arguments that do
+    not fit.
     """
     factor = int(serialization_factor)
     if factor < 1:
@@ -68,16 +68,16 @@ def _check_sizes(a, b, factor, dimension, transpose_a, transpose_b):
 
 
 def _cut_product(a, b, factor, cut, transpose_a, transpose_b, mark):
-    """a x b with m, k or n cut in `factor` parts."""
+    """a x b with m, k or n cut in `factor` slices."""
     first = {"m": -1 if transpose_a else -2, "k": -2 if transpose_a else -1}.get(cut)
     second = {"k": -1 if transpose_b else -2, "n": -2 if transpose_b else -1}.get(cut)
-    parts_a = [a] * factor if first is None else tf.split(a, factor, first)
-    parts_b = [b] * factor if second is None else tf.split(b, factor, second)
-    parts = []
-    for one, other in zip(parts_a, parts_b):
-        part = mark(tf.matmul(one, other, transpose_a, transpose_b))
-        parts.append(parts.pop() + part if cut == "k" and parts else part)
-    return parts[0] if cut == "k" else tf.concat(parts, -2 if cut == "m" else -1)
+    slices_a = [a] * factor if first is None else tf.split(a, factor, first)
+    slices_b = [b] * factor if second is None else tf.split(b, factor, second)
+    products = []
+    for one, other in zip(slices_a, slices_b):
+        product = mark(tf.matmul(one, other, transpose_a, transpose_b))
+        products.append(products.pop() + product if cut == "k" and products else product)
+    return products[0] if cut == "k" else tf.concat(products, -2 if cut == "m" else -1)
 
 
 def _swap(tensor):

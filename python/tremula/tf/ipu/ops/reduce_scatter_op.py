@@ -1,4 +1,4 @@
-"""Sums over replicas of which each keeps a part (`tensorflow.python.ipu.reduce_scatter_op`)."""
+"""Sums over replicas of which each keeps a shard (`tensorflow.python.ipu.reduce_scatter_op`)."""
 
 import tensorflow.compat.v1 as tf
 
@@ -10,7 +10,7 @@ from tremula.tf.ipu.ops import _collectives, _generations
     ("x", "replication_factor", "name"),
     lambda arguments: len(arguments) == 3 and not str(arguments[2]).startswith("COLLECTIVE_OP"))
 def reduce_scatter(x, replication_factor, op="COLLECTIVE_OP_ADD", name=None):
-    """Combines `x` over the replicas and gives each its part of the result.
+    """Combines `x` over the replicas and gives each its shard of the result.
 
     x                    a tensor [elements] of a type of numbers, or a list of such, for which a
                          list

@@ -38,10 +38,10 @@ def all_reduce(input_shards, op):
 
 
 def reduce_scatter(input_shards, op):
-    """As all_reduce, with its types and errors (ValueError), but each shard gets a part of the
+    """As all_reduce, with its types and errors (ValueError), but each shard gets a slice of the
     result, in their order.
 
-    The parts are as even as can be: with r left over of length / shards, the first r shards have
+    The slices are as even as can be: with a rest r of length / shards, the first r shards have
     one element more. The other shards fill theirs up to that size with a zero. Five elements on
     four shards are [s0, s1], [s2, 0], [s3, 0] and [s4, 0].
     """
@@ -50,8 +50,8 @@ def reduce_scatter(input_shards, op):
 
     def scatter(i):
         begin, size = i * share + min(i, longer), share + (i < longer)
-        part = _combine([one[begin:begin + size] for one in shards], op, i)
-        return tf.pad(part, [[0, 1]]) if longer and i >= longer else part
+        combined = _combine([one[begin:begin + size] for one in shards], op, i)
+        return tf.pad(combined, [[0, 1]]) if longer and i >= longer else combined
 
     return [_on_shard(i, scatter, i) for i in range(len(shards))]
 

@@ -15,7 +15,8 @@ class AutomaticLossScalingOptimizer(ipu_optimizer.IpuOptimizer):
     increase_factor, decrease_factor   what the factor is multiplied by
     accumulate_statistics_over_update_period
                                   whether the gradients of all steps count, or of the last one
-    ratio_threshold               the part of overflowing gradients above which the factor shrinks
+    ratio_threshold               the fraction of overflowing gradients above which the factor
+                                  shrinks
 
     Raises ValueError for numbers that do not fit.
     """

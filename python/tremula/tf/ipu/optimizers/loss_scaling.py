@@ -27,8 +27,8 @@ def check_factors(increase, decrease, largest):
 @dataclasses.dataclass
 class Rule:
     """Gradients of type float16 are counted in two bins, small and large. Each `frequency` steps
-    the factor is multiplied by `increase`, or by `decrease` if the part of large ones is above
-    `threshold`, unless it would be below 1, or not below `largest`.
+    the factor is multiplied by `increase`, or by `decrease` if the fraction of large ones is
+    above `threshold`, unless it would be below 1, or not below `largest`.
 
     accumulates     whether the gradients of all steps count, or of the last one
     edge            the magnitude from which on a gradient is large

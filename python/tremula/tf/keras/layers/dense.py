@@ -1,4 +1,4 @@
-"""Dense layers that compute their product in parts, or with numbers of eight bits."""
+"""Dense layers that compute their product in slices, or with numbers of eight bits."""
 
 import numpy as np
 import tensorflow as tf
@@ -16,7 +16,7 @@ _DIMENSIONS = {"input_columns": "a_columns", "input_rows_kernel_columns": "a_row
 class SerialDense(ipu_layer.IPULayer):
     """Keras' Dense with math_ops.serialized_matmul() for the product.
 
-    serialization_factor     number of parts
+    serialization_factor     number of slices
     serialization_dimension  "input_columns", "input_rows_kernel_columns" or "kernel_rows"
 
     Other arguments as Keras' Dense's.

@@ -11,7 +11,7 @@ from tremula.tf.keras.layers import ipu_layer
 class Dropout(ipu_layer.IPULayer):
     """rand_ops.dropout() of its inputs in training, else the inputs.
 
-    rate         the part that is set to zero
+    rate         the fraction that is set to zero
     noise_shape  as rand_ops.dropout()'s
     seed         one or two 32-bit integers: every execution drops the same elements. None: each
                  execution drops others
