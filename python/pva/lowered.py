@@ -15,7 +15,7 @@ class _Segment:
         if segments != 0 or len(data) < 8 * (words + 1):
             raise ValueError("it is cut short or of another kind")
         self.data = memoryview(data)[8:8 * (words + 1)]
-        self.left = 4 * words + 64  # lists that lie over each other could be read without end
+        self.remaining = 4 * words + 64  # lists that lie over each other could be read without end
 
     def _pointer(self, word):
         value, = self.unpack("<Q", word)
@@ -36,8 +36,8 @@ class _Segment:
             return []
         tag, = self.unpack("<Q", target)
         count, size = (tag & 0xffffffff) >> 2, (tag >> 32 & 0xffff) + (tag >> 48)
-        self.left -= count
-        if self.left < 0 or 8 * (target + 1 + count * size) > len(self.data):
+        self.remaining -= count
+        if self.remaining < 0 or 8 * (target + 1 + count * size) > len(self.data):
             raise ValueError("a list is longer than the file")
         return [target + 1 + i * size for i in range(count)]
 

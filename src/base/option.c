@@ -124,13 +124,13 @@ const char *trm_option_expected(const trm_option_table *table, int row,
       snprintf(buffer, OPTION_EXPECTED_SIZE, "a number from %ld to %ld", least, most);
       return buffer;
   }
-  int left = 0;
-  for (int i = 0; i < table->num_words; ++i) left += strcmp(table->words[i].key, r->key) == 0;
+  int others = 0;
+  for (int i = 0; i < table->num_words; ++i) others += strcmp(table->words[i].key, r->key) == 0;
   size_t used = (size_t)snprintf(buffer, OPTION_EXPECTED_SIZE, "%s", is_list ? "a list of " : "");
   for (int i = 0; i < table->num_words && used < OPTION_EXPECTED_SIZE; ++i) {
     if (strcmp(table->words[i].key, r->key) != 0) continue;
-    --left;
-    const char *comma = left > 1 ? ", " : left == 0 ? "" : is_list ? " and " : " or ";
+    --others;
+    const char *comma = others > 1 ? ", " : others == 0 ? "" : is_list ? " and " : " or ";
     used += (size_t)snprintf(buffer + used, OPTION_EXPECTED_SIZE - used, "%s%s",
                              table->words[i].word, comma);
   }

@@ -342,9 +342,9 @@ static trm_status attach_in_folder(choice *c, const trm_device_request *requests
   for (;;) {
     TRY(attempt_all(c, requests, count, folder, out_devices, error));
     if (out_devices[count - 1] != NULL) return TRM_OK;
-    const int64_t left = deadline - now_ms();
-    if (left <= 0) return fail_taken(c, error);
-    const int64_t wait = left < poll ? left : poll;
+    const int64_t remaining = deadline - now_ms();
+    if (remaining <= 0) return fail_taken(c, error);
+    const int64_t wait = remaining < poll ? remaining : poll;
     nanosleep(&(struct timespec){.tv_sec = wait / 1000, .tv_nsec = wait % 1000 * 1000000}, NULL);
   }
 }

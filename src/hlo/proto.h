@@ -32,10 +32,10 @@ trm_status trm_proto_scan(const uint8_t *data, size_t size, trm_error *error);
 bool trm_proto_find_attributes(const uint8_t *data, size_t size, size_t *out_start, size_t *out_end,
                                size_t *out_length);
 
-/* An allocator for protobuf-c that hands out at most `left` bytes in all. */
+/* An allocator for protobuf-c that hands out at most `remaining` bytes in all. */
 typedef struct trm_proto_budget {
   ProtobufCAllocator allocator;
-  size_t left;
+  size_t remaining;
 } trm_proto_budget;
 void trm_proto_budget_start(trm_proto_budget *budget, size_t bytes);
 

@@ -553,7 +553,7 @@ trm_status trm_hlo_parse_proto(const void *data, size_t size, trm_module **out_m
   trm_proto_budget budget;
   const size_t slack = (size_t)1 << 24;
   trm_proto_budget_start(&budget, size > (SIZE_MAX - slack) / 128 ? SIZE_MAX : slack + 128 * size);
-  const size_t allowed = budget.left;
+  const size_t allowed = budget.remaining;
   module_proto *proto = tremula__hlo__hlo_module_proto__unpack(&budget.allocator, size, bytes);
   if (proto == NULL) {
     FAIL(DATA_LOSS,

@@ -11,13 +11,13 @@ enum { MAX_DEPTH = 100 };
 /* Fields of the descriptors of TensorFlow 2.15 to 2.21 and JAX 0.10 to 0.12 that hlo.proto leaves
  * out. An ignorable one does not change what a program computes; any other is an error when it is
  * set. */
-typedef struct left_out {
+typedef struct omitted {
   const char *message, *name;
   uint32_t number;
   bool ignorable;
-} left_out;
+} omitted;
 
-static const left_out left_out_fields[] = {
+static const omitted omitted_fields[] = {
     {"HloModuleProto", "dynamic_parameter_binding", 9, false},
     {"HloModuleProto", "cross_program_prefetches", 10, true},
     {"HloModuleProto", "is_dynamic", 11, true}, /* shapes tell, and are checked */
@@ -117,10 +117,10 @@ static bool says_nothing(const uint8_t *cursor, const uint8_t *end, int depth) {
 }
 
 /* `is_set`: the value is not 0 and not empty. */
-static trm_status check_left_out(const char *message, uint32_t number, bool is_set,
-                                 trm_error *error) {
-  for (size_t i = 0; i < sizeof left_out_fields / sizeof *left_out_fields; ++i) {
-    const left_out *field = &left_out_fields[i];
+static trm_status check_omitted(const char *message, uint32_t number, bool is_set,
+                                trm_error *error) {
+  for (size_t i = 0; i < sizeof omitted_fields / sizeof *omitted_fields; ++i) {
+    const omitted *field = &omitted_fields[i];
     if (field->number != number || strcmp(field->message, message) != 0) continue;
     if (field->ignorable || !is_set) return TRM_OK;
     FAIL(UNIMPLEMENTED, "the module uses field %s (%" PRIu32 ") of %s, which is not supported",
@@ -228,7 +228,7 @@ trm_status trm_proto_scan(const uint8_t *data, size_t size, trm_error *error) {
         protobuf_c_message_descriptor_get_field(top.message, number);
     if (field == NULL) {
       if (is_set && (tag & 7) == 2) is_set = !says_nothing(cursor, cursor + length, 8);
-      TRY(check_left_out(message, number, is_set, error));
+      TRY(check_omitted(message, number, is_set, error));
       cursor += length;
       continue;
     }
@@ -271,8 +271,8 @@ bool trm_proto_find_attributes(const uint8_t *data, size_t size, size_t *out_sta
 
 static void *budget_allocate(void *data, size_t size) {
   trm_proto_budget *budget = data;
-  if (size > budget->left) return NULL;
-  budget->left -= size;
+  if (size > budget->remaining) return NULL;
+  budget->remaining -= size;
   return trm_allocate(size);
 }
 
@@ -284,5 +284,5 @@ static void budget_free(void *data, void *block) {
 void trm_proto_budget_start(trm_proto_budget *budget, size_t bytes) {
   budget->allocator =
       (ProtobufCAllocator){.alloc = budget_allocate, .free = budget_free, .allocator_data = budget};
-  budget->left = bytes;
+  budget->remaining = bytes;
 }

@@ -3,7 +3,7 @@
  * those for an IPU, for which the module is only planned.
  *
  * Before the passes the module is as its reader made it. After the shared passes:
- *   - no call and no fusion is left; every while and conditional owns its computations;
+ *   - there is no call and no fusion; every while and conditional owns its computations;
  *   - tuples appear only around control flow and multiple results;
  *   - the order of the instructions is the order of execution.
  * After the host's tail, elementwise chains are kLoop fusions, which become strip programs

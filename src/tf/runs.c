@@ -187,11 +187,11 @@ static trm_status allocate_outputs(trm_tf_run *r, trm_error *error) {
 static trm_status prepare(trm_tf_run *r, const trm_tf_call *call, uint64_t *out_reads,
                           trm_error *error) {
   TRY(trm_tf_unit_find_infeed(r->unit, call, &r->infeed, out_reads, error));
-  trm_tf_run *left_over;
-  while ((left_over = find(0, r->infeed)) != NULL) {
-    cancel(left_over, 0);
-    forget(left_over);
-    trm_tf_run_release(left_over);
+  trm_tf_run *abandoned;
+  while ((abandoned = find(0, r->infeed)) != NULL) {
+    cancel(abandoned, 0);
+    forget(abandoned);
+    trm_tf_run_release(abandoned);
   }
   r->name = trm_tf_copy_text(call->name);
   r->feeds = trm_tf_copy_text(call->feeds);

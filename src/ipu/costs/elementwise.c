@@ -313,14 +313,15 @@ static bool has_compute_set(const body *b, trm_index i) {
  * will be. */
 static trm_status inner_bytes(const body *b, int64_t *out_bytes, trm_error *error) {
   int64_t live = 0, most = 0, widest = 0;
-  uint32_t *left = ARENA_NEW(b->cost->arena, uint32_t, b->count);
-  CHECK_MEMORY(left, "a cost");
-  for (trm_index i = 0; i < b->count; ++i) left[i] = b->uses[i];
+  uint32_t *unread = ARENA_NEW(b->cost->arena, uint32_t, b->count);
+  CHECK_MEMORY(unread, "a cost");
+  for (trm_index i = 0; i < b->count; ++i) unread[i] = b->uses[i];
   for (trm_index i = 0; i < b->count; ++i) {
     const trm_instruction *instruction = &b->computation->instructions[i];
     for (uint32_t k = 0; k < instruction->num_operands; ++k) {
       const trm_index operand = instruction->operands[k];
-      if (--left[operand] == 0 && has_compute_set(b, operand) && b->result_of[operand] < 0) --live;
+      if (--unread[operand] == 0 && has_compute_set(b, operand) && b->result_of[operand] < 0)
+        --live;
     }
     if (!has_compute_set(b, i) || b->result_of[i] >= 0) continue;
     most = trm_most(most, ++live);

@@ -92,23 +92,23 @@ static bool is_part(const finder *f, trm_index i) { return f->uses[i] == 1; }
 
 /* The factors of i, which are at most two arrays. */
 static bool find_factors(const trm_edit *e, const finder *f, trm_index i, product *out) {
-  trm_index left[MOST_FACTORS] = {i};
+  trm_index stack[MOST_FACTORS] = {i};
   uint32_t count = 1;
   *out = (product){.number = 1};
   while (count > 0) {
-    const trm_index n = left[--count];
+    const trm_index n = stack[--count];
     const trm_instruction *factor = trm_edit_at(e, n);
     double number;
     if (trm_edit_number(e, n, &number)) {
       out->number *= number;
     } else if (factor->opcode == TRM_OP_MULTIPLY && (n == i || is_part(f, n))) {
       if (count + 2 > MOST_FACTORS) return false;
-      left[count++] = factor->operands[0];
-      left[count++] = factor->operands[1];
+      stack[count++] = factor->operands[0];
+      stack[count++] = factor->operands[1];
     } else if (factor->opcode == TRM_OP_DIVIDE && (n == i || is_part(f, n)) &&
                trm_edit_number(e, factor->operands[1], &number)) {
       out->number /= number;
-      left[count++] = factor->operands[0];
+      stack[count++] = factor->operands[0];
     } else {
       if (out->count == 2) return false;
       out->arrays[out->count++] = n;

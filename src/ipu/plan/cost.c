@@ -9,18 +9,18 @@ enum { SLIC_SPARE_BYTES = 200 };
 
 static void evaluate_stages(const plan_problem *p, int64_t partials, int64_t depth,
                             bool last_iteration, plan_cost *out) {
-  int64_t left[3];
-  out->num_stages = plan_reduce_stages(depth, p->multi_stage, left);
+  int64_t remaining[3];
+  out->num_stages = plan_reduce_stages(depth, p->multi_stage, remaining);
   int64_t before = depth, elements = partials;
   for (uint32_t s = 0; s < out->num_stages; ++s) {
     plan_stage *stage = &out->stages[s];
-    stage->depth = plan_ceil_div(before, left[s]);
+    stage->depth = plan_ceil_div(before, remaining[s]);
     stage->outputs = plan_ceil_div(elements, stage->depth);
     stage->bytes = (stage->depth - 1) * stage->outputs * p->exchanged_bytes;
     stage->exchange = plan_exchange_cycles(p->target, stage->bytes, 0, stage->depth - 1);
     stage->compute = plan_reduce_cycles(p, stage->outputs, stage->depth,
                                         last_iteration && s + 1 == out->num_stages);
-    before = left[s];
+    before = remaining[s];
     elements = stage->outputs;
   }
   out->outputs = elements;

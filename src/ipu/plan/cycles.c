@@ -390,9 +390,9 @@ uint64_t plan_partial_cycles(const plan_problem *problem, const plan_channels *c
 
 /* ---- Sums of partial sums -------------------------------------------------------------------- */
 
-uint32_t plan_reduce_stages(int64_t depth, bool multi_stage, int64_t left[3]) {
+uint32_t plan_reduce_stages(int64_t depth, bool multi_stage, int64_t remaining[3]) {
   if (depth <= 1) return 0;
-  left[0] = left[1] = left[2] = 1;
+  remaining[0] = remaining[1] = remaining[2] = 1;
   if (!multi_stage || depth < 16) return 1;
   if (depth < 125) {
     /* Two stages: what the first leaves, d, and its own depth, depth / d, about equal. */
@@ -402,7 +402,7 @@ uint32_t plan_reduce_stages(int64_t depth, bool multi_stage, int64_t left[3]) {
       if (sum < plan_ceil_div(depth, best) + best) best = d;
       if (d * d > depth) break;
     }
-    left[0] = plan_ceil_div(depth, plan_ceil_div(depth, best));
+    remaining[0] = plan_ceil_div(depth, plan_ceil_div(depth, best));
     return 2;
   }
   /* Three: about depth^(2/3), then depth^(1/3). */
@@ -415,10 +415,10 @@ uint32_t plan_reduce_stages(int64_t depth, bool multi_stage, int64_t left[3]) {
       if (a + b + second >= best_sum) continue;
       best_sum = a + b + second;
       best_first = first;
-      left[1] = second;
+      remaining[1] = second;
     }
   }
-  left[0] = best_first;
+  remaining[0] = best_first;
   return 3;
 }
 

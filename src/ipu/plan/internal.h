@@ -109,8 +109,9 @@ uint64_t plan_rearrange_cycles(const trm_target *target, int64_t bytes, uint32_t
 uint64_t plan_exchange_cycles(const trm_target *target, int64_t bytes, int64_t shared,
                               int64_t messages);
 
-/* The number of stages in which `depth` partial sums become one; left[s] are left after stage s. */
-uint32_t plan_reduce_stages(int64_t depth, bool multi_stage, int64_t left[3]);
+/* The number of stages in which `depth` partial sums become one; remaining[s] of them remain after
+ * stage s. */
+uint32_t plan_reduce_stages(int64_t depth, bool multi_stage, int64_t remaining[3]);
 
 /* ---- Cost of a partition -------------------------------------------------------------------- */
 

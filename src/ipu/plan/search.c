@@ -32,7 +32,7 @@ static const uint32_t one_split = 1;
 
 typedef struct search_node {
   plan_channels channels;
-  uint32_t rest;       /* tiles left for positions */
+  uint32_t rest;       /* tiles that remain for positions */
   uint32_t index;      /* in the order of enumeration */
   uint64_t bound;      /* on cycles, or on bytes in a search for the least bytes */
   uint64_t least_rest; /* cycles of an iteration beside those of the vertices, at least */

@@ -366,8 +366,8 @@ static void scatter_range(const void *context, int64_t begin, int64_t end, int t
   const char *updates = run->call->operands[2];
   for (int64_t i = 0; i < state->positions.count; i += TRM_POSITIONS_AT_ONCE) {
     int64_t to[TRM_POSITIONS_AT_ONCE], from[TRM_POSITIONS_AT_ONCE];
-    const int64_t left = state->positions.count - i;
-    const int64_t count = left < TRM_POSITIONS_AT_ONCE ? left : TRM_POSITIONS_AT_ONCE;
+    const int64_t remaining = state->positions.count - i;
+    const int64_t count = remaining < TRM_POSITIONS_AT_ONCE ? remaining : TRM_POSITIONS_AT_ONCE;
     trm_positions_find(&state->positions, run->call->operands[1], i, count, false, to, from);
     if (state->update_elements != NULL) {
       state->update_elements(result, to, updates, from, count);

@@ -138,13 +138,17 @@ static trm_status run_pad(const trm_kernel *kernel, const trm_kernel_call *call,
 static pad_dimension place(const trm_padding_dimension *p, int64_t size, int64_t operand_size,
                            int64_t stride, int64_t *out_skipped) {
   const int64_t step = p->interior + 1;
-  /* The first element that is not cut off, and the number of elements that are left. */
+  /* The first element that is not cut off, and the number of elements that are remaining. */
   const int64_t skipped = p->low < 0 ? (-p->low + step - 1) / step : 0;
   const int64_t first = p->low + skipped * step;
   const int64_t room = first < size ? (size - first + step - 1) / step : 0;
-  const int64_t left = operand_size - skipped;
+  const int64_t remaining = operand_size - skipped;
   *out_skipped = skipped;
-  return (pad_dimension){size, first, step, left <= 0 ? 0 : left < room ? left : room, stride};
+  return (pad_dimension){size, first, step,
+                         remaining <= 0     ? 0
+                         : remaining < room ? remaining
+                                            : room,
+                         stride};
 }
 
 /* Whether a dimension can be one with the one before it: nothing is added to it, nothing cut off.

@@ -44,8 +44,8 @@ static cursor start_at(const trm_positions *p, int64_t position) {
 
 /* How many of the next `count` positions lie in one row of the innermost dimension. */
 static int64_t row_length(const trm_positions *p, const cursor *c, int64_t count) {
-  const int64_t left = p->batch_dims[p->batch_rank - 1] - c->index[p->batch_rank - 1];
-  return left < count ? left : count;
+  const int64_t remaining = p->batch_dims[p->batch_rank - 1] - c->index[p->batch_rank - 1];
+  return remaining < count ? remaining : count;
 }
 
 /* Advances by `count` positions of one row. */

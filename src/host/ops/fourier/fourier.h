@@ -19,7 +19,7 @@ enum { TRM_FOURIER_VECTOR_BYTES = 64 /* at most */, TRM_FOURIER_MAX_FACTORS = 40
 /* A line of n. Tables are of the type of the lines, of real and imaginary parts in turn. */
 typedef struct trm_fourier_line {
   int64_t n, num_factors, factors[TRM_FOURIER_MAX_FACTORS]; /* 2, 3, 4, 5 or a prime up to 31 */
-  /* For each factor r of what is left, m r: exp(-2 pi i p j / (m r)), p < m, j < r. */
+  /* For each factor r of what remains, m r: exp(-2 pi i p j / (m r)), p < m, j < r. */
   void *twiddles;
   /* Where a prime factor is too large: exp(-pi i j j / n), the transform of its conjugate, and the
    * line whose length is a power of 2. */

@@ -124,13 +124,14 @@ static trm_fourier_line *create_line(trm_arena *arena, int64_t n, bool is_double
   }
   line->twiddles = new_table(arena, 2 * n, is_double);
   if (line->twiddles == NULL) return NULL;
-  int64_t left = n, at = 0;
+  int64_t remaining = n, at = 0;
   for (int64_t f = 0; f < line->num_factors; ++f) {
-    const int64_t r = line->factors[f], m = left / r;
+    const int64_t r = line->factors[f], m = remaining / r;
     for (int64_t p = 0; p < m; ++p) {
-      for (int64_t j = 0; j < r; ++j) put(line->twiddles, at++, twiddle(p * j, left), is_double);
+      for (int64_t j = 0; j < r; ++j)
+        put(line->twiddles, at++, twiddle(p * j, remaining), is_double);
     }
-    left = m;
+    remaining = m;
   }
   return line;
 }

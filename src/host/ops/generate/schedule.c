@@ -23,7 +23,7 @@ typedef struct planner {
   uint32_t *height;     /* by node: the time from its begin to the end of the iteration */
   trm_node *chain;      /* by node: the first node of its chain */
   uint32_t *size;       /* by node, of the first ones: nodes of the chain */
-  uint32_t *left;       /* by item, of the first ones: nodes that are not placed yet */
+  uint32_t *unplaced;   /* by item, of the first ones: nodes that are not placed yet */
   uint32_t *values;     /* by item, of the first ones: values that are live */
   uint32_t *ready;      /* by item: when its value is there */
   uint32_t *readers;    /* by item: those that are not placed yet */
@@ -108,7 +108,7 @@ static void find_chains(planner *p) {
     ++p->size[p->chain[node]];
   }
   for (uint32_t t = 0; t < p->iterations; ++t)
-    memcpy(p->left + t * p->n, p->size, p->n * sizeof *p->left);
+    memcpy(p->unplaced + t * p->n, p->size, p->n * sizeof *p->unplaced);
 }
 
 /* Writes to an array and reads of arrays keep their order in an iteration, since a result may be in
@@ -189,14 +189,14 @@ static void count_value(planner *p, uint32_t iteration, trm_node node, uint32_t 
   const uint32_t chain = iteration * p->n + p->chain[node];
   p->live += change;
   p->values[chain] += change;
-  if (p->left[chain] == 0) p->parked += change;
+  if (p->unplaced[chain] == 0) p->parked += change;
 }
 
 /* Notes a node of a chain. */
 static void count_node(planner *p, uint32_t iteration, trm_node node) {
   const uint32_t chain = iteration * p->n + p->chain[node];
-  if (p->left[chain] == p->size[p->chain[node]]) ++p->open;
-  if (--p->left[chain] > 0) return;
+  if (p->unplaced[chain] == p->size[p->chain[node]]) ++p->open;
+  if (--p->unplaced[chain] > 0) return;
   --p->open;
   p->parked += p->values[chain];
 }
@@ -257,14 +257,14 @@ static bool begin_planner(planner *p, trm_arena *arena) {
   p->height = ARENA_NEW(arena, uint32_t, p->n);
   p->chain = ARENA_NEW(arena, trm_node, p->n);
   p->size = ARENA_NEW(arena, uint32_t, p->n);
-  p->left = ARENA_NEW(arena, uint32_t, items);
+  p->unplaced = ARENA_NEW(arena, uint32_t, items);
   p->values = ARENA_NEW(arena, uint32_t, items);
   p->ready = ARENA_NEW(arena, uint32_t, items);
   p->readers = ARENA_NEW(arena, uint32_t, items);
   p->placed = ARENA_NEW(arena, trm_node, items);
   p->first = ARENA_NEW(arena, trm_node, p->iterations);
   if (p->is_wanted == NULL || p->height == NULL || p->chain == NULL || p->size == NULL ||
-      p->left == NULL || p->values == NULL || p->ready == NULL || p->readers == NULL ||
+      p->unplaced == NULL || p->values == NULL || p->ready == NULL || p->readers == NULL ||
       p->placed == NULL || p->first == NULL)
     return false;
   for (size_t i = 0; i < items; ++i) p->placed[i] = TRM_NO_NODE;

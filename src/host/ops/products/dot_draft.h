@@ -26,7 +26,7 @@ typedef struct trm_dot_draft {
   trm_matrix_vector vector;
   int matrix; /* the side of the vector's product that is no vector */
   trm_panel_product panels;
-  bool is_left_to_sgemm; /* oneDNN has no other kernel, or one that cuts sums by threads */
+  bool is_for_sgemm; /* oneDNN has no other kernel, or one that cuts sums by threads */
   trm_dot_bits bits;
 } trm_dot_draft;
 

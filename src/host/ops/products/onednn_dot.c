@@ -166,9 +166,9 @@ static trm_status add_product(trm_dot_draft *draft, dnnl_data_type_t result_type
   dnnl_primitive_desc_t desc = NULL;
   TRY(create_product(descs.lhs, wanted, descs.out, &desc, error));
   trm_status status = TRM_OK;
-  draft->is_left_to_sgemm =
+  draft->is_for_sgemm =
       !in_pieces && (strncmp(implementation_of(desc), "gemm:", 5) == 0 || has_long_sums(draft));
-  if (draft->is_left_to_sgemm) status = TRM_UNIMPLEMENTED;
+  if (draft->is_for_sgemm) status = TRM_UNIMPLEMENTED;
   if (status == TRM_OK && !in_pieces) {
     trm_dot_open_result(draft);
     status = trm_dot_add_float_operands(draft, error);

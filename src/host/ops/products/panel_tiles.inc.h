@@ -52,8 +52,8 @@ TARGET void NAME(widen)(const uint16_t *from, int64_t count, float *to) {
 INLINE FLOATS NAME(load)(const trm_panel_tile *t, const void *line, int half, const form kind,
                          MASK some) {
   if (kind == HALF_PART || kind == HALF_WHOLE) {
-    const int64_t left = kind == HALF_WHOLE ? LANES : t->columns - half * LANES;
-    return LOAD_HALF((const uint16_t *)line + half * LANES, left);
+    const int64_t remaining = kind == HALF_WHOLE ? LANES : t->columns - half * LANES;
+    return LOAD_HALF((const uint16_t *)line + half * LANES, remaining);
   }
   const float *from = (const float *)line + half * LANES;
   return kind == PART ? LOAD_SOME(some, from) : LOAD_ANYWHERE(from);
@@ -62,8 +62,8 @@ INLINE FLOATS NAME(load)(const trm_panel_tile *t, const void *line, int half, co
 INLINE void NAME(store)(const trm_panel_tile *t, int64_t at, int half, const form kind, MASK some,
                         FLOATS v) {
   if (kind == HALF_PART || kind == HALF_WHOLE) {
-    const int64_t left = kind == HALF_WHOLE ? LANES : t->columns - half * LANES;
-    STORE_HALF((uint16_t *)t->out + at + half * LANES, left, v);
+    const int64_t remaining = kind == HALF_WHOLE ? LANES : t->columns - half * LANES;
+    STORE_HALF((uint16_t *)t->out + at + half * LANES, remaining, v);
   } else if (kind == PART) {
     STORE_SOME((float *)t->out + at + half * LANES, some, v);
   } else {

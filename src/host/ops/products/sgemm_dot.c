@@ -80,7 +80,7 @@ static trm_status add_tiled_product(trm_dot_draft *draft, trm_error *error) {
                                    draft->places[RHS], draft->result, error);
 }
 
-bool trm_sgemm_dot_serves(trm_dot_draft *draft) { return draft->is_left_to_sgemm; }
+bool trm_sgemm_dot_serves(trm_dot_draft *draft) { return draft->is_for_sgemm; }
 
 trm_status trm_sgemm_dot_add(trm_dot_draft *draft, trm_error *error) {
   /* To keep the right side would only help where it is copied. */

@@ -72,13 +72,13 @@ static const float *lanes_at(const norm_run *run, uint32_t operand, int64_t offs
 /* The start of row r of a block, and its number of lanes. */
 static int64_t row_at(const norm_state *state, int64_t block, int64_t r, int64_t *out_lanes) {
   if (state->after == 1) {
-    const int64_t column = block * LANES, left = state->width - column;
-    *out_lanes = left < LANES ? left : LANES;
+    const int64_t column = block * LANES, remaining = state->width - column;
+    *out_lanes = remaining < LANES ? remaining : LANES;
     return r * state->width + column;
   }
   const int64_t pieces = (state->after + LANES - 1) / LANES;
-  const int64_t piece = r % pieces, left = state->after - piece * LANES;
-  *out_lanes = left < LANES ? left : LANES;
+  const int64_t piece = r % pieces, remaining = state->after - piece * LANES;
+  *out_lanes = remaining < LANES ? remaining : LANES;
   return (r / pieces * state->features + block) * state->after + piece * LANES;
 }
 

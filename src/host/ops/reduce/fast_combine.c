@@ -247,14 +247,14 @@ static void reduce_pieces(const void *context, int64_t begin, int64_t end, int t
   (void)thread;
   for (int64_t u = begin; u < end; ++u) {
     const int64_t row = u / state->pieces, start = u % state->pieces * ROW_PIECE;
-    const int64_t left = layout->inner - start;
+    const int64_t remaining = layout->inner - start;
     const int64_t offset = start +
                            trm_reduce_offset(layout->num_kept, layout->kept_dims,
                                              layout->kept_strides, row / layout->reduced_count) +
                            trm_reduce_offset(layout->num_reduced, layout->reduced_dims,
                                              layout->reduced_strides, row % layout->reduced_count);
     partials[u] = state->row((const float *)run->call->operands[0] + offset,
-                             (size_t)(left < ROW_PIECE ? left : ROW_PIECE));
+                             (size_t)(remaining < ROW_PIECE ? remaining : ROW_PIECE));
   }
 }
 
@@ -311,8 +311,8 @@ static void combine_results(const void *context, int64_t begin, int64_t end, int
   lanes l = open_lanes(run, thread);
   for (int64_t u = begin; u < end; ++u) {
     const int64_t outer = u / state->blocks, start = u % state->blocks * REDUCE_BLOCK;
-    const int64_t left = layout->kept_dims[last] - start;
-    const int64_t m = left < REDUCE_BLOCK ? left : REDUCE_BLOCK;
+    const int64_t remaining = layout->kept_dims[last] - start;
+    const int64_t m = remaining < REDUCE_BLOCK ? remaining : REDUCE_BLOCK;
     const int64_t place = outer * layout->kept_dims[last] + start;
     const int64_t base =
         trm_reduce_offset(layout->num_kept, layout->kept_dims, layout->kept_strides, place);

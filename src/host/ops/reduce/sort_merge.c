@@ -8,10 +8,10 @@
 
 enum { STREAMS = 256, BLOCK = 1 << 14 };
 
-/* A merge of a[0..a_left) and b[0..b_left) to `to`. Entries are offsets of elements. */
+/* A merge of a[0..a_count) and b[0..b_count) to `to`. Entries are offsets of elements. */
 typedef struct stream {
   const int64_t *a, *b;
-  int64_t a_left, b_left;
+  int64_t a_count, b_count;
   int64_t *to;
 } stream;
 
@@ -90,8 +90,8 @@ static void compare_slots(const merger *m, uint32_t count) {
 /* ---- Merging -------------------------------------------------------------------------------- */
 
 static void finish(const stream *s) {
-  memcpy(s->to, s->a, (size_t)s->a_left * sizeof *s->to);
-  memcpy(s->to + s->a_left, s->b, (size_t)s->b_left * sizeof *s->to);
+  memcpy(s->to, s->a, (size_t)s->a_count * sizeof *s->to);
+  memcpy(s->to + s->a_count, s->b, (size_t)s->b_count * sizeof *s->to);
 }
 
 /* Runs all streams to their ends. */
@@ -99,7 +99,7 @@ static void run_streams(merger *m) {
   uint32_t count = 0;
   for (uint32_t s = 0; s < m->count; ++s) {
     const stream next = m->streams[s];
-    if (next.a_left == 0 || next.b_left == 0) {
+    if (next.a_count == 0 || next.b_count == 0) {
       finish(&next);
       continue;
     }
@@ -114,12 +114,12 @@ static void run_streams(merger *m) {
       const bool take_b = m->result[s] != 0;
       if (take_b) {
         *now->to++ = *now->b++;
-        if (--now->b_left > 0) load_side(m, 0, s, *now->b);
+        if (--now->b_count > 0) load_side(m, 0, s, *now->b);
       } else {
         *now->to++ = *now->a++;
-        if (--now->a_left > 0) load_side(m, 1, s, *now->a);
+        if (--now->a_count > 0) load_side(m, 1, s, *now->a);
       }
-      if (now->a_left > 0 && now->b_left > 0) {
+      if (now->a_count > 0 && now->b_count > 0) {
         ++s;
         continue;
       }
@@ -142,13 +142,13 @@ static void add_stream(merger *m, stream s) {
 /* Cuts a merge at `chunks` - 1 places of its result; from_a[i] is the number of elements of a
  * before cut i. */
 static void cut_merge(merger *m, const stream *whole, uint32_t chunks, int64_t *from_a) {
-  const int64_t total = whole->a_left + whole->b_left;
+  const int64_t total = whole->a_count + whole->b_count;
   int64_t low[STREAMS], high[STREAMS];
   for (uint32_t p = 0; p <= chunks; ++p) from_a[p] = 0;
   for (uint32_t p = 1; p < chunks; ++p) {
     const int64_t d = total * p / chunks;
-    low[p] = d > whole->b_left ? d - whole->b_left : 0;
-    high[p] = d < whole->a_left ? d : whole->a_left;
+    low[p] = d > whole->b_count ? d - whole->b_count : 0;
+    high[p] = d < whole->a_count ? d : whole->a_count;
   }
   for (;;) {
     uint32_t slot[STREAMS], count = 0;
@@ -168,7 +168,7 @@ static void cut_merge(merger *m, const stream *whole, uint32_t chunks, int64_t *
       else low[p] = middle + 1;
     }
   }
-  from_a[chunks] = whole->a_left;
+  from_a[chunks] = whole->a_count;
   for (uint32_t p = 1; p < chunks; ++p) {
     /* A comparator that is no order may cut backwards; both sides advance nevertheless. */
     const int64_t step = total * p / chunks - total * (p - 1) / chunks;
@@ -180,18 +180,18 @@ static void cut_merge(merger *m, const stream *whole, uint32_t chunks, int64_t *
 }
 
 static void merge_pair(merger *m, stream whole, uint32_t chunks) {
-  if (chunks < 2 || whole.a_left == 0 || whole.b_left == 0) {
+  if (chunks < 2 || whole.a_count == 0 || whole.b_count == 0) {
     add_stream(m, whole);
     return;
   }
   int64_t from_a[STREAMS + 1];
   run_streams(m); /* the cut uses the columns */
   cut_merge(m, &whole, chunks, from_a);
-  const int64_t total = whole.a_left + whole.b_left;
+  const int64_t total = whole.a_count + whole.b_count;
   for (uint32_t p = 0; p < chunks; ++p) {
     const int64_t begin = total * p / chunks, end = total * (p + 1) / chunks;
-    const int64_t a = from_a[p], a_left = from_a[p + 1] - a;
-    add_stream(m, (stream){whole.a + a, whole.b + (begin - a), a_left, end - begin - a_left,
+    const int64_t a = from_a[p], a_count = from_a[p + 1] - a;
+    add_stream(m, (stream){whole.a + a, whole.b + (begin - a), a_count, end - begin - a_count,
                            whole.to + begin});
   }
 }

@@ -203,9 +203,9 @@ class _Values:
         made = _Values(dict(zip(self.tensors, tensors)), None)
         for key, mask in zip(self._masked, masks):
             made.tensors[key]._keras_mask = mask
-        left = iter(tf.nest.flatten(targets))
+        remaining = iter(tf.nest.flatten(targets))
         made.targets = tf.nest.map_structure(
-            lambda one: one if one is None else next(left), self.targets)
+            lambda one: one if one is None else next(remaining), self.targets)
         made.losses, made._layers = losses, self._layers
         return made
 

@@ -4,14 +4,14 @@
 def postorder(roots, neighbours):
     """What a depth-first search finds, in the order in which the search leaves it. The search takes
     the last of `roots`, and of neighbours(one), first."""
-    left, seen = [], set()
+    order, seen = [], set()
     waiting = [(one, False) for one in roots]
     while waiting:
         one, is_done = waiting.pop()
         if is_done:
-            left.append(one)
+            order.append(one)
         elif one not in seen:
             seen.add(one)
             waiting.append((one, True))
             waiting += [(other, False) for other in neighbours(one) if other not in seen]
-    return left
+    return order

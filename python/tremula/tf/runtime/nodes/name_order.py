@@ -30,9 +30,9 @@ def of_graph(graph_def, arguments):
     def by_name(names):
         return sorted(names, key=lambda name: called.get(name, name))
 
-    left = orders.postorder(by_name([*roots, *(set(users) - nodes)]),
-                            lambda name: by_name(users.get(name, ())))
-    return [name for name in reversed(left) if name in nodes]
+    order = orders.postorder(by_name([*roots, *(set(users) - nodes)]),
+                             lambda name: by_name(users.get(name, ())))
+    return [name for name in reversed(order) if name in nodes]
 
 
 def apply(graph_def, names):

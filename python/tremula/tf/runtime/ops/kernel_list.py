@@ -89,17 +89,17 @@ def register():
 
 def _leave(kernel, other):
     """Takes off a kernel of ours the types for which TensorFlow has a kernel for every device.
-    Returns whether any are left.
+    Returns whether any remain.
 
     Those kernels often take small integers in host memory: shapes.
     """
-    left = {one.name: set(one.allowed_values.list.type) for one in other.constraint}
+    excluded = {one.name: set(one.allowed_values.list.type) for one in other.constraint}
     ours = {one.name: one.allowed_values.list.type for one in kernel.constraint}
-    if not set(left) <= set(ours):
+    if not set(excluded) <= set(ours):
         return True
-    partial = [name for name in left if not set(ours[name]) <= left[name]]
+    partial = [name for name in excluded if not set(ours[name]) <= excluded[name]]
     if len(partial) == 1:
-        kept = [number for number in ours[partial[0]] if number not in left[partial[0]]]
+        kept = [number for number in ours[partial[0]] if number not in excluded[partial[0]]]
         del ours[partial[0]][:]
         ours[partial[0]].extend(kept)
     return bool(partial)

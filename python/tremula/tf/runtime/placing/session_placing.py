@@ -138,11 +138,11 @@ def _extend(self, extend):
     """Extends a session by its graph's new nodes, and puts aside those that cannot be placed."""
     import tensorflow.compat.v1 as tf
     placing_on_cpu.move(self._graph)
-    for left in reversed(range(_MOST_TRIES)):
+    for tries in reversed(range(_MOST_TRIES)):
         try:
             return extend(self)
         except tf.errors.InvalidArgumentError as error:
-            if not left or not _put_aside(self._graph, error):
+            if not tries or not _put_aside(self._graph, error):
                 raise
     return None
 

@@ -250,10 +250,10 @@ def _takes_from_feeds(context, name):
 def _nodes(context, name):
     """The nodes of a function and of all that it calls."""
     import tensorflow.compat.v1 as tf
-    seen, left = {name}, [name]
-    while left:
+    seen, waiting = {name}, [name]
+    while waiting:
         try:
-            definition = context.get_function_def(left.pop())
+            definition = context.get_function_def(waiting.pop())
         except tf.errors.NotFoundError:
             continue
         for node in definition.node_def:
@@ -262,7 +262,7 @@ def _nodes(context, name):
                 for one in (value.func, *value.list.func):
                     if one.name and one.name not in seen:
                         seen.add(one.name)
-                        left.append(one.name)
+                        waiting.append(one.name)
 
 
 # ---- Calls that another thread makes ----
