@@ -5,7 +5,7 @@
 #include <string.h>
 #include <xxhash.h>
 
-enum { FEW_PARTS = 32 }; /* which are as quickly added one by one */
+enum { FEW_REGIONS = 32 }; /* which are as quickly added one by one */
 
 static void add(const int64_t *from, int sign, uint32_t tiles, int64_t *to) {
   if (sign > 0) {
@@ -40,7 +40,7 @@ void trm_expansions_add(trm_expansions *expansions, const trm_mapping *mapping, 
                         uint32_t alignment, int64_t *bytes_by_tile) {
   if (mapping->kind == TRM_MAPPING_NONE) return;
   const trm_expansion *found =
-      mapping->parts < FEW_PARTS ? NULL : find(expansions, mapping, alignment);
+      mapping->regions < FEW_REGIONS ? NULL : find(expansions, mapping, alignment);
   if (found == NULL) trm_mapping_add_bytes(mapping, sign, alignment, bytes_by_tile);
   else add(found->bytes, sign, mapping->tiles, bytes_by_tile);
 }
