@@ -132,34 +132,34 @@ static trm_status lower(const char *path, bool is_folder, const lowering_options
 
 /* The number behind the last colon of a path that is no file itself, where a file is before it;
  * 0: none. */
-static long part_of(const char *path, char *file, size_t size) {
+static long number_of(const char *path, char *file, size_t size) {
   const char *colon = strrchr(path, ':');
-  long part;
-  if (colon == NULL || access(path, F_OK) == 0 || !parse_count(colon + 1, INT32_MAX, &part) ||
+  long number;
+  if (colon == NULL || access(path, F_OK) == 0 || !parse_count(colon + 1, INT32_MAX, &number) ||
       (size_t)(colon - path) >= size) {
     return 0;
   }
   snprintf(file, size, "%.*s", (int)(colon - path), path);
-  return access(file, F_OK) == 0 ? part : 0;
+  return access(file, F_OK) == 0 ? number : 0;
 }
 
-/* Blanks all parts but one, so that messages name the lines of the file. Returns how many parts
- * there are. */
-static long keep_part(char *text, long part) {
+/* Blanks all modules but one, so that messages name the lines of the file. Returns how many there
+ * are. */
+static long keep_module(char *text, long number) {
   static const char separator[] = "// -----";
   long at = 1;
   for (char *line = text; *line != '\0';) {
     const size_t length = strcspn(line, "\n");
     const bool separates = strncmp(line, separator, strlen(separator)) == 0;
     if (separates) ++at;
-    if (at != part || separates) memset(line, ' ', length);
+    if (at != number || separates) memset(line, ' ', length);
     line += length + (line[length] == '\n');
   }
   return at;
 }
 
-static trm_status read_part(const char *file, long part, trm_module **out_module,
-                            trm_error *error) {
+static trm_status read_numbered(const char *file, long number, trm_module **out_module,
+                                trm_error *error) {
   FILE *stream = fopen(file, "rb");
   char *text = NULL;
   size_t room = 0;
@@ -169,11 +169,11 @@ static trm_status read_part(const char *file, long part, trm_module **out_module
   const ssize_t size = getdelim(&text, &room, '\0', stream);
   const bool is_text = size < 0 || text[size - 1] != '\0';
   fclose(stream);
-  const long parts = size < 0 ? 0 : keep_part(text, part);
+  const long count = size < 0 ? 0 : keep_module(text, number);
   trm_status status;
-  if (!is_text || parts < part) {
+  if (!is_text || count < number) {
     status = fail(error, TRM_INVALID_ARGUMENT,
-                  "%s has no module %ld: its lines '// -----' make %ld of it", file, part, parts);
+                  "%s has no module %ld: its lines '// -----' make %ld of it", file, number, count);
   } else {
     status = trm_module_read(text, (size_t)size, file, out_module, error);
   }
@@ -235,9 +235,9 @@ trm_status model_read(const char *path, const lowering_options *options, trm_mod
   }
   if (needs_python) return lower(path, is_folder, options, out_module, error);
   char file[4096];
-  const long part = part_of(path, file, sizeof file);
-  const trm_status status = part > 0 ? read_part(file, part, out_module, error)
-                                     : trm_module_read_file(path, out_module, error);
+  const long number = number_of(path, file, sizeof file);
+  const trm_status status = number > 0 ? read_numbered(file, number, out_module, error)
+                                       : trm_module_read_file(path, out_module, error);
   const char *dot = strrchr(path, '.');
   if (status != TRM_OK && status != TRM_NOT_FOUND && error != NULL && dot != NULL &&
       (strcmp(dot, ".pb") == 0 || strcmp(dot, ".pbtxt") == 0)) {

@@ -136,14 +136,14 @@ static void print_cycles(const plan_case *one) {
 
 static size_t depth_of(const char *name, size_t depth) {
   size_t length = 0;
-  for (size_t parts = 0; name[length] != '\0'; ++length) {
-    if (name[length] == '/' && ++parts == depth) break;
+  for (size_t components = 0; name[length] != '\0'; ++length) {
+    if (name[length] == '/' && ++components == depth) break;
   }
   return length;
 }
 
-/* Merges consecutive layers whose first `depth` parts are equal into rows. *out_rows has room for
- * all. Returns the number of rows. */
+/* Merges consecutive layers whose first `depth` components are equal into rows. *out_rows has room
+ * for all. Returns the number of rows. */
 static size_t merge_layers(const plan_case *one, size_t depth, trm_program_layer *rows,
                            size_t *lengths) {
   size_t count = 0;
@@ -221,7 +221,7 @@ static void print_cuts(const plan_case *one) {
   }
 }
 
-static void print_parts(const plan_case *one) {
+static void print_sections(const plan_case *one) {
   print_cuts(one);
   print_categories(one);
   print_cycles(one);
@@ -300,7 +300,7 @@ static void print_full(const plan_answer *answer, const plan_case *one) {
     print_advice(one);
     print_smallest(one);
     plan_print_what_if(answer, one);
-    print_parts(one);
+    print_sections(one);
     return;
   }
   printf(": it fits. The fullest tile, %u of IPU %u, needs %s of %s bytes (%.1f %%)",
@@ -314,7 +314,7 @@ static void print_full(const plan_answer *answer, const plan_case *one) {
   }
   printf(".\n");
   plan_print_what_if(answer, one);
-  print_parts(one);
+  print_sections(one);
 }
 
 /* ---- All ------------------------------------------------------------------------------------- */
