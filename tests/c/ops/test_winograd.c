@@ -511,8 +511,8 @@ static void wide_vectors_give_the_same_bits(void **state) {
     }
     const size_t bytes = trm_shape_bytes(&c.instructions[2].shape);
     float *result = trm_allocate_aligned(bytes);
-    const trm_winograd_task task = {&w,    c.data[0], buffers[0], result,    0,
-                                    tiles, 0,         panels,    buffers[1], buffers[2]};
+    const trm_winograd_task task = {&w,    c.data[0], buffers[0], result,     0,
+                                    tiles, 0,         panels,     buffers[1], buffers[2]};
     assert_true(run_task_wide(&task));
     if (memcmp(result, c.data[2], bytes) != 0) fail_msg("%s: other bits", each->convolution.name);
     for (int k = 0; k < 3; ++k) trm_free(buffers[k]);

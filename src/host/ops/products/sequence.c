@@ -71,7 +71,7 @@ trm_status trm_sequence_create(const trm_kernel_request *request, double work,
 }
 
 void trm_sequence_rewind(trm_sequence *sequence) {
-  sequence->num_steps = sequence->part = 0;
+  sequence->num_steps = sequence->chunk = 0;
   sequence->scratch_bytes = sequence->persistent_bytes = 0;
   sequence->packed_operand = NO_OPERAND;
   sequence->is_packing = false;
