@@ -84,6 +84,28 @@ static int64_t exchange_bytes(const trm_plan_phase *step) {
              : trm_least((int64_t)step->bytes_in, (int64_t)step->temp_bytes);
 }
 
+static trm_plan_pass pass_of(const trm_instruction *instruction) {
+  const char *type = instruction->metadata.op_type;
+  if (instruction->opcode != TRM_OP_CONVOLUTION || type == NULL) return TRM_PASS_NONE;
+  if (strstr(type, "BackpropInput") != NULL) return TRM_PASS_TRAINING_BWD;
+  if (strstr(type, "BackpropFilter") != NULL) return TRM_PASS_TRAINING_WU;
+  return TRM_PASS_NONE;
+}
+
+/* Whether a convolution or matmul is one of a backward pass: a gradient, or the update of weights.
+ * Of a matmul, the order of an operand shows it. Its exchanges do not use buses that two tiles
+ * share (docs/fidelity.md, "Errors that this comparison found"). */
+static bool is_backward(const trm_tile_request *request) {
+  const trm_plan_pass pass = pass_of(request->instruction);
+  const trm_dot *dot = request->instruction->dot;
+  if (dot == NULL) return pass == TRM_PASS_TRAINING_BWD || pass == TRM_PASS_TRAINING_WU;
+  if (dot->lhs_contracting.count != 1) return false;
+  const int32_t lhs_rank = request->operands[0].shape.rank;
+  const int32_t rhs_rank = request->operands[1].shape.rank;
+  return dot->lhs_contracting.items[0] != lhs_rank - 1 ||
+         (rhs_rank >= 2 && dot->rhs_contracting.items[0] == rhs_rank - 1);
+}
+
 /* Phases of one step of the plan. */
 static trm_status add_step(const trm_tile_request *request, trm_tile_cost *cost,
                            const trm_linear_plan *plan, const char *convolution,
@@ -101,7 +123,7 @@ static trm_status add_step(const trm_tile_request *request, trm_tile_cost *cost,
         .kind = TRM_PHASE_EXCHANGE,
         .name = name,
         .repeats = (int64_t)step->times,
-        .cycles = (int64_t)step->exchange_cycles,
+        .cycles = (int64_t)(step->exchange_cycles + (is_backward(request) ? step->bus_saves : 0)),
         .sync_cycles = (int64_t)step->sync_cycles,
         .cycles_mean =
             (double)step->bytes_exchanged / all / request->target->exchange_bytes_per_cycle,
@@ -324,14 +346,6 @@ static trm_status make_plan(const trm_tile_request *request, const trm_plan_opti
                                 why.message);
   CHECK_MEMORY(cost->note, "a cost");
   return TRM_OK;
-}
-
-static trm_plan_pass pass_of(const trm_instruction *instruction) {
-  const char *type = instruction->metadata.op_type;
-  if (instruction->opcode != TRM_OP_CONVOLUTION || type == NULL) return TRM_PASS_NONE;
-  if (strstr(type, "BackpropInput") != NULL) return TRM_PASS_TRAINING_BWD;
-  if (strstr(type, "BackpropFilter") != NULL) return TRM_PASS_TRAINING_WU;
-  return TRM_PASS_NONE;
 }
 
 /* Sets the options of a recurrent layer (JSON), which its products have. */

@@ -13,7 +13,7 @@ FOLDER = pathlib.Path(__file__).resolve().parents[3] / "bench" / "fidelity"
 # What bench/fidelity finds is much closer; these bounds are for mistakes.
 CASES = {
     "gemm_200x256x10000": 0.25,
-    "bert_kqv_384x768x2304": 0.25,
+    "bert_kqv_384x768x2304": 0.07,              # .083 if backward passes shared buses on an MK2
     "bert_grouped_16x384x64x384": 0.25,
     "resnet50_tr_bs4_bm128L0A1": 0.25,
     "resnet50_tr_bs4_bm512L0A1": 0.3,           # a field that is nearly all border
