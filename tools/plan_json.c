@@ -1,4 +1,5 @@
 /* Owns: tremula plan: the answer as JSON (docs/plan.md describes the keys). */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,7 +14,7 @@ static json_t *memory_of(const plan_case *one) {
     json_object_set_new(categories, trm_memory_category_name((trm_memory_category)c),
                         integer(one->categories[c]));
   }
-  return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o}",
+  return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:s, s:o}",
                    "bytes_of_machine", (json_int_t)one->bytes_total, "bytes_per_tile",
                    (json_int_t)t->bytes_per_tile, "peak_bytes", (json_int_t)t->max_step_bytes,
                    "always_live_bytes", (json_int_t)t->always_live_bytes, "temporary_bytes",
@@ -22,17 +23,21 @@ static json_t *memory_of(const plan_case *one) {
                    (json_int_t)(t->memory_bytes_with_gaps - t->memory_bytes), "worst_tile",
                    (json_int_t)t->worst_tile, "worst_tile_bytes", (json_int_t)t->worst_tile_bytes,
                    "bytes_over", (json_int_t)t->bytes_over, "tiles_over", (json_int_t)t->tiles_over,
-                   "by_category", categories);
+                   "worst_tile_bytes_low", (json_int_t)t->worst_tile_bytes_low,
+                   "worst_tile_bytes_high", (json_int_t)t->worst_tile_bytes_high, "like",
+                   t->bytes_like, "by_category", categories);
 }
 
 static json_t *cycles_of(const trm_program_totals *t) {
   return json_pack(
-      "{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "total", (json_int_t)t->cycles,
-      "compute", (json_int_t)t->compute_cycles, "copy", (json_int_t)t->copy_cycles, "exchange",
-      (json_int_t)t->exchange_cycles, "global_exchange", (json_int_t)t->global_exchange_cycles,
-      "host", (json_int_t)t->host_cycles, "collective", (json_int_t)t->collective_cycles,
-      "between_domains", (json_int_t)t->between_domains_cycles, "sync", (json_int_t)t->sync_cycles,
-      "control", (json_int_t)t->control_cycles, "overlapped", (json_int_t)t->overlapped_cycles);
+      "{s:I, s:I, s:I, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "total",
+      (json_int_t)t->cycles, "low", (json_int_t)t->cycles_low, "high", (json_int_t)t->cycles_high,
+      "like", t->cycles_like, "compute", (json_int_t)t->compute_cycles, "copy",
+      (json_int_t)t->copy_cycles, "exchange", (json_int_t)t->exchange_cycles, "global_exchange",
+      (json_int_t)t->global_exchange_cycles, "host", (json_int_t)t->host_cycles, "collective",
+      (json_int_t)t->collective_cycles, "between_domains", (json_int_t)t->between_domains_cycles,
+      "sync", (json_int_t)t->sync_cycles, "control", (json_int_t)t->control_cycles, "overlapped",
+      (json_int_t)t->overlapped_cycles);
 }
 
 static json_t *layers_of(const plan_case *one) {
@@ -40,12 +45,14 @@ static json_t *layers_of(const plan_case *one) {
   for (size_t l = 0; l < one->num_layers; ++l) {
     const trm_program_layer *layer = &one->layers[l];
     json_array_append_new(
-        list, json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "name", layer->name, "steps",
-                        (json_int_t)layer->steps, "cycles", (json_int_t)layer->cycles, "flops",
-                        (json_int_t)layer->flops, "weights_bytes", (json_int_t)layer->weights_bytes,
-                        "always_live_bytes", (json_int_t)layer->always_live_bytes, "live_bytes",
-                        (json_int_t)layer->live_bytes, "worst_tile_bytes",
-                        (json_int_t)layer->worst_tile_bytes));
+        list,
+        json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "name", layer->name,
+                  "steps", (json_int_t)layer->steps, "cycles", (json_int_t)layer->cycles,
+                  "cycles_low", (json_int_t)layer->cycles_low, "cycles_high",
+                  (json_int_t)layer->cycles_high, "flops", (json_int_t)layer->flops,
+                  "weights_bytes", (json_int_t)layer->weights_bytes, "always_live_bytes",
+                  (json_int_t)layer->always_live_bytes, "live_bytes", (json_int_t)layer->live_bytes,
+                  "worst_tile_bytes", (json_int_t)layer->worst_tile_bytes));
   }
   return list;
 }
@@ -90,6 +97,21 @@ static void add_search(const plan_case *one, json_t *object) {
                       json_boolean(trm_program_search_stopped(one->search)));
 }
 
+/* Parts of the figures by kinds of op. */
+static json_t *kinds_of(const plan_case *one) {
+  json_t *list = json_array();
+  trm_program_kind k = {.size = sizeof k};
+  for (size_t i = 0; trm_program_kind_get(one->program, i, &k); ++i) {
+    if (k.cycles == 0 && k.bytes == 0) continue;
+    json_array_append_new(
+        list, json_pack("{s:s, s:I, s:I, s:f, s:f, s:f, s:f}", "name", k.name, "cycles",
+                        (json_int_t)k.cycles, "bytes", (json_int_t)k.bytes, "cycles_low",
+                        k.cycles_low, "cycles_high", k.cycles_high, "bytes_low", k.bytes_low,
+                        "bytes_high", k.bytes_high));
+  }
+  return list;
+}
+
 /* Adds the details of a case that is shown in full. */
 static void add_full(const plan_case *one, json_t *object) {
   json_t *cuts = json_array(), *notes = json_array();
@@ -104,6 +126,7 @@ static void add_full(const plan_case *one, json_t *object) {
   json_object_set_new(object, "cuts", cuts);
   json_object_set_new(object, "notes", notes);
   json_object_set_new(object, "layers", layers_of(one));
+  json_object_set_new(object, "kinds", kinds_of(one));
   if (one->explanation != NULL) {
     json_object_set_new(object, "explanation", json_string(one->explanation));
     add_search(one, object);
@@ -126,7 +149,12 @@ static json_t *case_of(const plan_answer *answer, const plan_case *one) {
   const trm_program_totals *t = &one->totals;
   json_object_set_new(object, "fits", json_boolean(t->fits));
   json_object_set_new(object, "is_close", json_boolean(t->is_close));
-  json_object_set_new(object, "model_error", json_real(one->options.model_error));
+  const int64_t end = t->fits ? t->worst_tile_bytes_high : t->worst_tile_bytes_low;
+  json_object_set_new(
+      object, "model_error",
+      json_real(t->worst_tile_bytes > 0
+                    ? fabs((double)(end - t->worst_tile_bytes)) / (double)t->worst_tile_bytes
+                    : 0));
   json_object_set_new(object, "replicas", integer(t->replicas));
   json_object_set_new(object, "shards", integer(t->num_ipus));
   json_object_set_new(object, "tiles_per_ipu", integer(t->tiles_per_ipu));

@@ -26,6 +26,18 @@ const char *plan_grouped(int64_t number, char *buffer, size_t size) {
   return buffer;
 }
 
+/* The error bar of a figure, "-4 to +15 %". */
+static const char *bar_of(int64_t figure, int64_t low, int64_t high, char *buffer, size_t size) {
+  const double each = figure > 0 ? 100.0 / (double)figure : 0;
+  snprintf(buffer, size, "%+.0f to %+.0f %%", each * (double)(low - figure),
+           each * (double)(high - figure));
+  return buffer;
+}
+#define BAR(figure, low, high) bar_of((figure), (low), (high), (char[40]){0}, 40)
+#define CYCLES_BAR(of) BAR((of)->cycles, (of)->cycles_low, (of)->cycles_high)
+#define BYTES_BAR(of) \
+  BAR((of)->worst_tile_bytes, (of)->worst_tile_bytes_low, (of)->worst_tile_bytes_high)
+
 static double share(int64_t part, int64_t whole) {
   return whole > 0 ? 100.0 * (double)part / (double)whole : 0;
 }
@@ -49,8 +61,8 @@ static void print_header(const plan_answer *answer) {
   if (request->num_instances > 0) printf(" %9s", "instances");
   if (request->num_batches > 0) printf(" %7s", "batch");
   if (request->swept != NULL) printf(" %10s", "proportion");
-  printf(" %-8s %11s %14s %14s %11s %13s %10s %11s\n", "fits", "fullest", "all tiles",
-         "always live", "temporary", "cycles", "ms", "items/s");
+  printf(" %-8s %11s %14s %14s %11s %13s %10s %11s  %s\n", "fits", "fullest", "all tiles",
+         "always live", "temporary", "cycles", "ms", "items/s", "error of cycles, of bytes");
   printf("%-12s %4s", "", "");
   if (request->num_instances > 0) printf(" %9s", "");
   if (request->num_batches > 0) printf(" %7s", "");
@@ -72,10 +84,10 @@ static void print_row(const plan_answer *answer, const plan_case *one) {
   char percent[32], milliseconds[32], items[32];
   snprintf(percent, sizeof percent, "%.1f %%", share(t->worst_tile_bytes, t->bytes_per_tile));
   snprintf(milliseconds, sizeof milliseconds, "%.3f", one->seconds * 1e3);
-  printf(" %-8s %11s %14s %14s %11s %13" PRId64 " %10s %11s\n", plan_verdict(one), percent,
+  printf(" %-8s %11s %14s %14s %11s %13" PRId64 " %10s %11s  %s, %s\n", plan_verdict(one), percent,
          MB(t->max_step_bytes), MB(t->always_live_bytes),
          MB(t->max_step_bytes - t->always_live_bytes), t->cycles, milliseconds,
-         rate(one->items_per_second, items, sizeof items));
+         rate(one->items_per_second, items, sizeof items), CYCLES_BAR(t), BYTES_BAR(t));
 }
 
 /* ---- One case in full ------------------------------------------------------------------------ */
@@ -118,8 +130,8 @@ static void print_cycles(const plan_case *one) {
                {"exchange", t->exchange_cycles}, {"between IPUs", t->global_exchange_cycles},
                {"host", t->host_cycles},         {"collectives", t->collective_cycles},
                {"sync", t->sync_cycles},         {"control", t->control_cycles}};
-  printf("\nCycles of a run: %s, of which mean over tiles / fullest tile is %.2f\n",
-         PLAN_NUMBER(t->cycles), t->tile_balance);
+  printf("\nCycles of a run: %s, %s for %s like these; mean over tiles / fullest tile is %.2f\n",
+         PLAN_NUMBER(t->cycles), CYCLES_BAR(t), t->cycles_like, t->tile_balance);
   for (size_t k = 0; k < sizeof kinds / sizeof *kinds; ++k) {
     if (kinds[k].cycles == 0) continue;
     printf("  %-28s %13" PRId64 " %6.1f %%\n", kinds[k].name, kinds[k].cycles,
@@ -162,6 +174,8 @@ static size_t merge_layers(const plan_case *one, size_t depth, trm_program_layer
     }
     rows[r].steps += layer->steps;
     rows[r].cycles += layer->cycles;
+    rows[r].cycles_low += layer->cycles_low;
+    rows[r].cycles_high += layer->cycles_high;
     rows[r].weights_bytes += layer->weights_bytes;
     rows[r].always_live_bytes += layer->always_live_bytes;
     if (layer->live_bytes > rows[r].live_bytes) rows[r].live_bytes = layer->live_bytes;
@@ -176,11 +190,11 @@ static void print_layers(const plan_case *one) {
   trm_program_layer rows[MOST_LAYERS + 1];
   size_t lengths[MOST_LAYERS + 1], depth = 16, count = merge_layers(one, depth, rows, lengths);
   while (count > MOST_LAYERS && depth > 1) count = merge_layers(one, --depth, rows, lengths);
-  printf("\nBy layer%s\n  %-*s %13s %7s %10s %10s %10s %9s\n",
+  printf("\nBy layer%s\n  %-*s %13s %7s %10s %10s %10s %9s  %s\n",
          count > MOST_LAYERS ? " (the first; --json has all)" : "", NAME_WIDTH, "", "cycles", "",
-         "weights", "always", "all live", "fullest");
-  printf("  %-*s %13s %7s %10s %10s %10s %9s\n", NAME_WIDTH, "", "", "", "MB", "live MB", "MB",
-         "tile");
+         "weights", "always", "all live", "fullest", "error of");
+  printf("  %-*s %13s %7s %10s %10s %10s %9s  %s\n", NAME_WIDTH, "", "", "", "MB", "live MB", "MB",
+         "tile", "cycles");
   for (size_t r = 0; r < count && r < MOST_LAYERS; ++r) {
     char name[NAME_WIDTH + 1];
     const int length = lengths[r] > NAME_WIDTH ? NAME_WIDTH : (int)lengths[r];
@@ -189,11 +203,12 @@ static void print_layers(const plan_case *one) {
     if (lengths[r] > NAME_WIDTH) {
       memcpy(name + 3, rows[r].name + lengths[r] - NAME_WIDTH + 3, NAME_WIDTH - 3);
     }
-    printf("  %-*s %13" PRId64 " %5.1f %% %10s %10s %10s %7.1f %%\n", NAME_WIDTH,
+    printf("  %-*s %13" PRId64 " %5.1f %% %10s %10s %10s %7.1f %%  %s\n", NAME_WIDTH,
            lengths[r] == 0 ? "(no layer)" : name, rows[r].cycles,
            share(rows[r].cycles, one->totals.cycles + one->totals.overlapped_cycles),
            MB(rows[r].weights_bytes), MB(rows[r].always_live_bytes), MB(rows[r].live_bytes),
-           share(rows[r].worst_tile_bytes, one->totals.bytes_per_tile));
+           share(rows[r].worst_tile_bytes, one->totals.bytes_per_tile),
+           rows[r].cycles > 0 ? CYCLES_BAR(&rows[r]) : "");
   }
 }
 
@@ -303,16 +318,14 @@ static void print_full(const plan_answer *answer, const plan_case *one) {
     print_sections(one);
     return;
   }
-  printf(": it fits. The fullest tile, %u of IPU %u, needs %s of %s bytes (%.1f %%)",
+  printf(": it fits%s. The fullest tile, %u of IPU %u, needs %s of %s bytes (%.1f %%),\n"
+         "%s for %s like these.\n",
+         one->totals.is_close ? ", but within the error" : "",
          one->totals.worst_tile % one->totals.tiles_per_ipu,
          one->totals.worst_tile / one->totals.tiles_per_ipu,
          PLAN_NUMBER(one->totals.worst_tile_bytes), PLAN_NUMBER(one->totals.bytes_per_tile),
-         share(one->totals.worst_tile_bytes, one->totals.bytes_per_tile));
-  if (one->totals.is_close) {
-    printf(".\nThat is within the error of this estimate (%.0f %%)",
-           100 * one->options.model_error);
-  }
-  printf(".\n");
+         share(one->totals.worst_tile_bytes, one->totals.bytes_per_tile), BYTES_BAR(&one->totals),
+         one->totals.bytes_like);
   plan_print_what_if(answer, one);
   print_sections(one);
 }

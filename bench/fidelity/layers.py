@@ -306,7 +306,7 @@ def keep_inputs(module):
     return f"{first}, frontend_attributes={{tremula_side_table={json.dumps(table)}}}\n{rest}"
 
 
-def plan_arguments(module, folder, tiles=0):
+def plan_arguments(module, folder, tiles=0, code=True):
     """The arguments with which `tremula` plans a module for both machines, writing into a folder.
     `tiles` of each IPU; 0: all."""
     path, machine = os.path.join(folder, "layer.hlo"), os.path.join(folder, "mk2.json")
@@ -315,12 +315,13 @@ def plan_arguments(module, folder, tiles=0):
     with open(path, "w", encoding="utf-8") as file:
         file.write(keep_inputs(module))
     return ["plan", path, "--json", "--target", f"mk1,{machine}",
-            "--option", "compile_ipu_code=true", "--option", f"tiles_per_ipu={tiles}"]
+            "--option", f"compile_ipu_code={'true' if code else 'false'}",
+            "--option", f"tiles_per_ipu={tiles}"]
 
 
-def plan(module, folder, tiles=0):
+def plan(module, folder, tiles=0, code=True):
     """The cases of both machines."""
-    done = subprocess.run([find_tremula(), *plan_arguments(module, folder, tiles)],
+    done = subprocess.run([find_tremula(), *plan_arguments(module, folder, tiles, code)],
                           capture_output=True, text=True, check=False,
                           env={"TREMULA_PYTHON": sys.executable, **os.environ})
     if done.returncode not in (0, 3):

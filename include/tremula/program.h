@@ -114,7 +114,9 @@ typedef struct trm_program_options {
   bool ipu_model; /* the IPU Model, which has no remote memory to offload variables to */
   int64_t minimum_remote_bytes;        /* smaller variables stay on the IPU; 128 by default */
   trm_framework_steps framework_steps; /* trm_program_note says when they are counted */
-  double model_error; /* the assumed relative error of memory totals, 0 to 1; 0.05 by default */
+  /* The assumed relative error of memory totals, 0 to 1. Negative, the default: the error bars of
+   * the kinds of op that the memory consists of. */
+  double model_error;
   /* Rows of a block of triangular solves, and of Cholesky and QR factorisations; 0: 64. */
   uint32_t solve_block, factor_block;
   /* The inputs of the run that the estimate is of, one for each leaf of the entry's parameters,
@@ -159,7 +161,7 @@ TRM_API void trm_program_free(trm_program *program);
 typedef struct trm_program_totals {
   size_t size;   /* sizeof, set by the caller */
   bool fits;     /* the worst tile is within bytes_per_tile */
-  bool is_close; /* nearer to the limit than model_error */
+  bool is_close; /* the limit is between worst_tile_bytes_low and worst_tile_bytes_high */
   uint32_t num_ipus, tiles_per_ipu, replicas;
   int64_t bytes_per_tile;
   int64_t cycles; /* of one run */
@@ -188,6 +190,10 @@ typedef struct trm_program_totals {
   int64_t load_bytes;  /* code and always live data, which loading the program transfers */
   int64_t load_cycles; /* to transfer load_bytes from the host, with the sync before */
   int64_t between_domains_cycles; /* the part of collective_cycles over GW-Links */
+  /* Error bars (docs/accuracy.md): between which cycles and bytes most of such programs were
+   * measured. `like` names the kind of op that a figure mostly consists of; the text is static. */
+  int64_t cycles_low, cycles_high, worst_tile_bytes_low, worst_tile_bytes_high;
+  const char *cycles_like, *bytes_like;
 } trm_program_totals;
 
 /* False if size is not set. */
@@ -307,12 +313,26 @@ typedef struct trm_program_layer {
   int64_t always_live_bytes; /* weights, constants, vertices */
   int64_t live_bytes;        /* of all tiles at the layer's fullest step: everything, with gaps */
   int64_t worst_tile_bytes;  /* at the step with the fullest tile, with always live bytes */
+  int64_t cycles_low, cycles_high; /* the error bar of `cycles` */
 } trm_program_layer;
 /* Lists layers in the order of their first steps. layer_size is sizeof(trm_program_layer), the
  * distance of the elements. Free *out_layers, which holds the names, with trm_free. */
 TRM_API trm_status trm_program_list_layers(const trm_program *program, size_t layer_size,
                                            trm_program_layer **out_layers, size_t *out_count,
                                            trm_error *error);
+
+/* ---- Error bars ----------------------------------------------------------------------------- */
+
+/* A kind of op whose estimates err alike, and its part of the program. */
+typedef struct trm_program_kind {
+  size_t size; /* sizeof, set by the caller */
+  const char *name;
+  int64_t cycles; /* of a run; in a pipeline with overlapped ones */
+  int64_t bytes;  /* of the IPU with the fullest tile, at that tile's fullest step */
+  double cycles_low, cycles_high, bytes_low, bytes_high; /* its error bars, as shares */
+} trm_program_kind;
+/* Kind i, the last of which is inputs and constants; false past it, or if size is not set. */
+TRM_API bool trm_program_kind_get(const trm_program *program, size_t i, trm_program_kind *out_kind);
 
 /* ---- Shards --------------------------------------------------------------------------------- */
 

@@ -26,7 +26,9 @@ _TOTALS = [
     ("num_steps", c_uint32), ("num_compute_sets", c_uint32), ("num_variables", c_uint32),
     *((name, c_int64) for name in (
         "num_vertices", "num_edges", "host_bytes_in", "host_bytes_out", "code_bytes", "load_bytes",
-        "load_cycles")),
+        "load_cycles", "between_domains_cycles", "cycles_low", "cycles_high",
+        "worst_tile_bytes_low", "worst_tile_bytes_high")),
+    ("cycles_like", c_char_p), ("bytes_like", c_char_p),
 ]
 
 
@@ -35,7 +37,8 @@ class _Totals(ctypes.Structure):  # trm_program_totals
 
 
 _LAYER = [("steps", c_uint32)] + [(name, c_int64) for name in (
-    "cycles", "flops", "weights_bytes", "always_live_bytes", "live_bytes", "worst_tile_bytes")]
+    "cycles", "flops", "weights_bytes", "always_live_bytes", "live_bytes", "worst_tile_bytes",
+    "cycles_low", "cycles_high")]
 
 
 class _Layer(ctypes.Structure):  # trm_program_layer
@@ -46,7 +49,7 @@ class Layer(NamedTuple):
     """A layer of a plan: a scope of names, or "" for instructions without one.
 
     steps of the program, cycles and floating-point operations of one run; bytes on all tiles, and
-    worst_tile_bytes on the fullest tile
+    worst_tile_bytes on the fullest tile; cycles_low to cycles_high is the error bar of cycles
     """
     name: str
     steps: int
@@ -56,6 +59,8 @@ class Layer(NamedTuple):
     always_live_bytes: int
     live_bytes: int
     worst_tile_bytes: int
+    cycles_low: int
+    cycles_high: int
 
 
 _out, _error = POINTER(c_void_p), c_void_p
@@ -105,6 +110,13 @@ def _bytes(count):
     return f"{count / 1e6:.1f} MB" if count >= 1e6 else f"{count / 1e3:.1f} kB"
 
 
+def _bar(plan, name):
+    """The error bar of a figure: "-4 to +15 %"."""
+    figure = max(getattr(plan, name), 1)
+    low, high = (100 * (getattr(plan, f"{name}_{end}") / figure - 1) for end in ("low", "high"))
+    return f"{low:+.0f} to {high:+.0f} %"
+
+
 class Plan:
     """What a program needs. Its attributes are the members of trm_program_totals
     (include/tremula/program.h): bytes, cycles of one run at a tile's clock, and `seconds`. Beside
@@ -120,8 +132,9 @@ class Plan:
         self.target = target
         totals = _Totals(size=ctypes.sizeof(_Totals))
         core.library().trm_program_get_totals(handle, byref(totals))
-        for name, _ in _TOTALS[1:]:
-            setattr(self, name, getattr(totals, name))
+        for name, kind in _TOTALS[1:]:
+            value = getattr(totals, name)
+            setattr(self, name, value.decode() if kind is c_char_p else value)
         self.notes = []
         while (note := core.library().trm_program_note(handle, len(self.notes))) is not None:
             self.notes.append(note.decode())
@@ -157,11 +170,13 @@ class Plan:
         rows = [
             ("fits", fits),
             ("fullest tile", f"{100 * self.worst_tile_bytes / self.bytes_per_tile:.1f} % of "
-                             f"{self.bytes_per_tile} bytes"),
+                             f"{self.bytes_per_tile} bytes, "
+                             f"{_bar(self, 'worst_tile_bytes')} for {self.bytes_like} like these"),
             ("all tiles", f"{_bytes(self.max_step_bytes)} of {_bytes(machine)}"),
             ("always live", f"{_bytes(self.always_live_bytes)}, of which weights "
                             f"{_bytes(self.weights_bytes)}"),
-            ("cycles", f"{self.cycles} ({1e3 * self.seconds:.3f} ms)"),
+            ("cycles", f"{self.cycles} ({1e3 * self.seconds:.3f} ms), "
+                       f"{_bar(self, 'cycles')} for {self.cycles_like} like these"),
             *((f"  {kind.replace('_', ' ')}", str(getattr(self, f"{kind}_cycles")))
               for kind in _CYCLES if getattr(self, f"{kind}_cycles")),
             ("flops", str(self.flops)),

@@ -77,6 +77,15 @@ void trm_profile_summary(const trm_profile *p, trm_text *text) {
   trm_text_format(text, "; %s: %.4g %s/s", p->accelerator, rate(p, seconds), p->item);
 }
 
+/* The error bar of a figure: ", -4 to +15 % for convolutions like these". */
+static void append_bar(int64_t figure, int64_t low, int64_t high, const char *like,
+                       trm_text *text) {
+  if (like == NULL || figure <= 0) return;
+  const double each = 100.0 / (double)figure;
+  trm_text_format(text, "%+.0f to %+.0f %% for %s like these", each * (double)(low - figure),
+                  each * (double)(high - figure), like);
+}
+
 static void append_head(const trm_profile *p, trm_text *text) {
   trm_text_format(text, "Profile of %s%s%s%s%s, %s\n", p->module,
                   p->framework[0] != '\0' ? ", from " : "", p->framework,
@@ -111,6 +120,12 @@ static void append_memory(const trm_profile *p, trm_text *text) {
   if (p->is_close) {
     trm_text_format(text, "  That is nearer to the limit than this estimate is exact.\n");
   }
+  if (p->bytes_like != NULL) {
+    trm_text_format(text, "  Error of these bytes: ");
+    append_bar(p->worst_tile_bytes, p->worst_tile_bytes_low, p->worst_tile_bytes_high,
+               p->bytes_like, text);
+    trm_text_format(text, "\n");
+  }
   trm_text_format(text, "%-28s %16s %16s %16s\n", "fullest tiles", "bytes", "always live", "gaps");
   for (size_t t = 0; t < p->tiles.count; ++t) {
     const trm_profile_tile *one = &p->tiles.items[t];
@@ -141,7 +156,9 @@ static void parts_of(const trm_profile *p, part parts[NUM_PARTS]) {
 static void append_cycles(const trm_profile *p, trm_text *text) {
   part parts[NUM_PARTS];
   parts_of(p, parts);
-  trm_text_format(text, "\n%-28s %16s %7s\n", "Cycles of a run", GROUPED(p->cycles), "share");
+  trm_text_format(text, "\n%-28s %16s %7s  ", "Cycles of a run", GROUPED(p->cycles), "share");
+  append_bar(p->cycles, p->cycles_low, p->cycles_high, p->cycles_like, text);
+  trm_text_format(text, "\n");
   for (int i = 0; i < NUM_PARTS; ++i) {
     if (parts[i].cycles == 0) continue;
     trm_text_format(text, "  %-26s %16s %6.1f%%\n", parts[i].name, GROUPED(parts[i].cycles),
@@ -238,6 +255,14 @@ static char *json_of(const trm_profile *p) {
                           cycles, "memory_by_category", memory, "fullest_tiles", tiles, "ops", ops,
                           "runs", runs, "notes", notes, "summary", summary.data);
   json_object_set_new(all, "between_domains_cycles", json_integer(p->between_domains_cycles));
+  if (all != NULL && p->cycles_like != NULL && p->bytes_like != NULL) {
+    json_object_set_new(
+        all, "error_bars",
+        json_pack("{s{sIsIss}s{sIsIss}}", "cycles", "low", (json_int_t)p->cycles_low, "high",
+                  (json_int_t)p->cycles_high, "like", p->cycles_like, "worst_tile_bytes", "low",
+                  (json_int_t)p->worst_tile_bytes_low, "high", (json_int_t)p->worst_tile_bytes_high,
+                  "like", p->bytes_like));
+  }
   char *text = all != NULL ? json_dumps(all, JSON_INDENT(1)) : NULL;
   json_decref(all);
   trm_text_free(&summary);

@@ -185,7 +185,13 @@ static trm_status write_totals(const trm_report_source *s, row_writer *rows, trm
   TOTAL(code_bytes);
   TOTAL(load_bytes);
   TOTAL(load_cycles);
+  TOTAL(cycles_low);
+  TOTAL(cycles_high);
+  TOTAL(worst_tile_bytes_low);
+  TOTAL(worst_tile_bytes_high);
 #undef TOTAL
+  ROW("tt", "cycles_like", t->cycles_like);
+  ROW("tt", "bytes_like", t->bytes_like);
   ROW("tf", "seconds", t->seconds);
   ROW("tf", "tile_balance", t->tile_balance);
   return TRM_OK;

@@ -84,6 +84,8 @@ static taken take_value(trm_profile *p, sqlite3_stmt *row) {
   TEXT(accelerator, "accelerator")
   TEXT(target, "name")
   TEXT(architecture, "architecture")
+  TEXT(cycles_like, "cycles_like")
+  TEXT(bytes_like, "bytes_like")
   REAL(clock_frequency)
   REAL(items_per_run)
   NUMBER(num_ipus)
@@ -115,6 +117,10 @@ static taken take_value(trm_profile *p, sqlite3_stmt *row) {
   NUMBER(num_variables)
   NUMBER(num_vertices)
   NUMBER(num_edges)
+  NUMBER(cycles_low)
+  NUMBER(cycles_high)
+  NUMBER(worst_tile_bytes_low)
+  NUMBER(worst_tile_bytes_high)
 #undef NUMBER
 #undef REAL
 #undef TEXT

@@ -29,7 +29,8 @@ typedef struct trm_profile_run {
 typedef struct trm_profile {
   trm_arena arena;
   const char *path, *module, *framework, *framework_version, *timestamp, *accelerator, *target,
-      *architecture, *item; /* item: "images", "samples" */
+      *architecture, *item;             /* item: "images", "samples" */
+  const char *cycles_like, *bytes_like; /* NULL: an older profile, which has no error bars */
   double clock_frequency, items_per_run;
   int64_t num_ipus, ipus_per_replica, num_replicas, tiles_per_ipu, bytes_per_tile;
   /* Totals, named as in trm_program_totals. */
@@ -37,7 +38,7 @@ typedef struct trm_profile {
       global_exchange_cycles, host_cycles, collective_cycles, sync_cycles, control_cycles,
       between_domains_cycles, overlapped_cycles, flops, memory_bytes_with_gaps, worst_tile_bytes,
       worst_tile, bytes_over, tiles_over, num_steps, num_compute_sets, num_variables, num_vertices,
-      num_edges;
+      num_edges, cycles_low, cycles_high, worst_tile_bytes_low, worst_tile_bytes_high;
   VECTOR(trm_profile_op) ops; /* most cycles first */
   VECTOR(trm_profile_category) categories;
   VECTOR(trm_profile_tile) tiles; /* the five fullest */

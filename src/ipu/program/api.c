@@ -28,7 +28,7 @@ trm_program_options trm_program_default_options(void) {
       .replicas = 1,
       .assumed_trip_count = 1,
       .outlining = true,
-      .model_error = 0.05};
+      .model_error = -1};
   options.matmul_memory_proportion = options.conv_memory_proportion;
   return options;
 }
@@ -73,8 +73,8 @@ static trm_status check_options(const trm_program_options *options, const trm_ta
   if (options->assumed_trip_count < 1 || options->assumed_trip_count > (uint64_t)1 << 53) {
     FAIL(INVALID_ARGUMENT, "assumed_trip_count must be at least 1 and at most 2^53");
   }
-  if (!(options->model_error >= 0 && options->model_error <= 1)) {
-    FAIL(INVALID_ARGUMENT, "model_error must be from 0 to 1, not %g", options->model_error);
+  if (!(options->model_error <= 1)) {
+    FAIL(INVALID_ARGUMENT, "model_error must be at most 1, not %g", options->model_error);
   }
   return TRM_OK;
 }
@@ -220,6 +220,7 @@ static trm_status make(trm_program *program, const trm_module *module, passes_do
   program->totals.tiles_per_ipu = program->tiles_per_ipu;
   program->totals.replicas = options->replicas;
   TRY(trm_program_measure(program, error));
+  trm_program_add_error_bars(program);
   trm_program_log_plans(program);
   return TRM_OK;
 }

@@ -511,6 +511,16 @@ trm_status trm_program_order(const trm_module *module, uint32_t computation, trm
 trm_status trm_program_add_always_live(trm_program_draft *draft, trm_error *error);
 /* Computes the memory of each tile, and the live bytes of each step. */
 trm_status trm_program_measure(trm_program *program, trm_error *error);
+
+/* ---- error_bars.c --------------------------------------------------------------------------- */
+
+trm_error_kind trm_error_kind_of(const trm_computation *computation,
+                                 const trm_instruction *instruction);
+trm_error_kind trm_error_kind_of_step(const trm_program *program, const trm_program_step *step);
+/* An end of the bar around cycles of a kind. */
+int64_t trm_error_cycles(trm_error_kind kind, double cycles, bool high);
+/* Fills the ends of bars in the totals, and whether the program fits within them. */
+void trm_program_add_error_bars(trm_program *program);
 /* The bytes of a variable on a tile at a step; -1: it is not alive then, or not on that IPU.
  * `scratch` has an IPU's tiles, all 0, and has again afterwards. */
 int64_t trm_program_bytes_on(const trm_program *program, const trm_program_variable *variable,

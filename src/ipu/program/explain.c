@@ -64,6 +64,10 @@ static trm_status find_largest(const trm_program *program, uint32_t tile, uint32
   return TRM_OK;
 }
 
+static double percent_from(int64_t end, int64_t figure) {
+  return figure > 0 ? 100.0 * (double)(end - figure) / (double)figure : 0;
+}
+
 static void append_answer(const trm_program *program, trm_text *text) {
   const trm_program_totals *t = &program->totals;
   const trm_program_step *step = &program->steps[t->worst_step];
@@ -81,8 +85,9 @@ static void append_answer(const trm_program *program, trm_text *text) {
                     NUMBER(t->bytes_per_tile), share);
   }
   if (t->is_close) {
-    trm_text_format(text, "; that is within the error of this estimate (%.0f %%)",
-                    100 * program->options.model_error);
+    trm_text_format(text, "; that is within the error of this estimate, %+.0f to %+.0f %% for %s",
+                    percent_from(t->worst_tile_bytes_low, t->worst_tile_bytes),
+                    percent_from(t->worst_tile_bytes_high, t->worst_tile_bytes), t->bytes_like);
   }
   trm_text_format(text, ".\nThe step that needs most is %s", step->name);
   append_place(program, step->source, text);

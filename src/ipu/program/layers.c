@@ -7,7 +7,7 @@
 
 #include "base/cycles.h"
 #include "base/sized.h"
-#include "ipu/program/program.h"
+#include "ipu/program/draft.h"
 
 /* ---- Names ---------------------------------------------------------------------------------- */
 
@@ -231,9 +231,13 @@ static trm_status gather(const trm_program *program, const readers *r, entries *
   for (uint32_t i = 0; i < program->num_steps; ++i) {
     const trm_program_step *step = &program->steps[i];
     if (step->end != i + 1) continue;
+    const double cycles = (double)step->cycles * step->executions;
+    const trm_error_kind kind = trm_error_kind_of_step(program, step);
     const trm_program_layer layer = {
         .steps = 1,
-        .cycles = trm_limit_cycles((double)step->cycles * step->executions + 0.5),
+        .cycles = trm_limit_cycles(cycles + 0.5),
+        .cycles_low = trm_error_cycles(kind, cycles, false),
+        .cycles_high = trm_error_cycles(kind, cycles, true),
         .flops = trm_limit_cycles((double)step->flops * step->executions + 0.5),
         .live_bytes = step->executions > 0 ? step->live_total : 0,
         .worst_tile_bytes = step->executions > 0 ? step->live_worst : 0};
@@ -269,6 +273,8 @@ static void merge(entries *list) {
     const trm_program_layer *from = &next->layer;
     into->steps += from->steps;
     into->cycles = trm_add_cycles(into->cycles, from->cycles);
+    into->cycles_low = trm_add_cycles(into->cycles_low, from->cycles_low);
+    into->cycles_high = trm_add_cycles(into->cycles_high, from->cycles_high);
     into->flops = trm_add_cycles(into->flops, from->flops);
     into->always_live_bytes += from->always_live_bytes;
     into->weights_bytes += from->weights_bytes;

@@ -230,8 +230,6 @@ static void finish_tiles(trm_program *program, const int64_t *with_gaps, int64_t
   totals->worst_tile_bytes = trm_most(0, memory->worst_bytes);
   totals->bytes_over = trm_most(0, memory->worst_bytes - limit);
   totals->fits = totals->bytes_over == 0;
-  const double distance = (double)(memory->worst_bytes - limit) / (double)limit;
-  totals->is_close = (distance < 0 ? -distance : distance) < program->options.model_error;
 }
 
 /* The cost of loading the program after another one: code and data come over the host's link. */

@@ -17,6 +17,7 @@
  *   io_tiles.c     tiles reserved for feeds: overlap of streams and compute
  *   liveness.c     peak and per-step memory; expansions.c: bytes by tile, kept
  *   always_live.c  vertex state, code, stacks, headers
+ *   error_bars.c   how far the figures may be from what is measured
  *   explain.c      out of memory: what does not fit and why; change.c: changes that would help;
  *                  advice.c: which of them, in brief; search.c: all of them, and together
  *   layers.c       sums by layer; split.c: shards; items.c: the data of a run
@@ -37,6 +38,20 @@
 #include "passes/pass.h"
 #include "tremula/program.h"
 
+/* ---- Kinds of op ---------------------------------------------------------------------------- */
+
+typedef enum trm_error_kind {
+#define ERROR_KIND(id, name) TRM_ERROR_##id,
+#include "ipu/program/error_kinds.def"
+#undef ERROR_KIND
+  TRM_NUM_ERROR_KINDS
+} trm_error_kind;
+
+/* A figure by the kinds of op that it consists of, and the part that has no error. */
+typedef struct trm_error_parts {
+  double known, of[TRM_NUM_ERROR_KINDS];
+} trm_error_parts;
+
 /* ---- Where a step comes from ---------------------------------------------------------------- */
 
 typedef struct trm_program_source {
@@ -51,6 +66,7 @@ typedef struct trm_program_source {
   int32_t line;
   const char *plan; /* text of the chosen plan, or NULL */
   const char *note; /* such as a planner's fallback, or NULL */
+  trm_error_kind error_kind;
 } trm_program_source;
 
 /* ---- Compute sets --------------------------------------------------------------------------- */
@@ -250,6 +266,7 @@ struct trm_program {
   trm_program_memory memory;
   trm_pipeline pipeline;
   trm_program_totals totals;
+  trm_error_parts cycles_by_kind, bytes_by_kind; /* of the totals' cycles and worst_tile_bytes */
   void (*release)(
       void *keeper); /* releases the owner of `module`, if that is not this program; or NULL */
   void *keeper;

@@ -27,7 +27,8 @@ trm_status trm_program_add_note(trm_program_draft *draft, const char *format, ..
 
 trm_status trm_program_add_source(trm_program_draft *draft, uint32_t computation, trm_index i,
                                   uint32_t *out_source, trm_error *error) {
-  const trm_instruction *instruction = &draft->module->computations[computation].instructions[i];
+  const trm_computation *in = &draft->module->computations[computation];
+  const trm_instruction *instruction = &in->instructions[i];
   const trm_metadata *metadata = &instruction->metadata;
   trm_program_source source = {.computation = computation,
                                .instruction = i,
@@ -36,6 +37,7 @@ trm_status trm_program_add_source(trm_program_draft *draft, uint32_t computation
                                .op_name = metadata->op_name == NULL ? "" : metadata->op_name,
                                .op_type = metadata->op_type == NULL ? "" : metadata->op_type,
                                .layer = "",
+                               .error_kind = trm_error_kind_of(in, instruction),
                                .file = metadata->source_file,
                                .line = metadata->source_line};
   if (strcmp(source.op_name, "XLA_Args") == 0) source.op_name = ""; /* XLA's name for inputs */

@@ -458,8 +458,11 @@ def test_close_to_the_limit_is_said(tool, machine):
     cases = plan(tool, source, "--target", targets)["cases"]
     for case in cases:
         memory = case["memory"]
-        ratio = memory["worst_tile_bytes"] / memory["bytes_per_tile"]
-        assert case["is_close"] == (abs(ratio - 1) < case["model_error"])
+        limit = memory["bytes_per_tile"]
+        assert case["is_close"] == (memory["worst_tile_bytes_low"] <= limit
+                                    < memory["worst_tile_bytes_high"])
+        end = memory[f"worst_tile_bytes_{'high' if case['fits'] else 'low'}"]
+        assert abs(end / memory["worst_tile_bytes"] - 1) == pytest.approx(case["model_error"])
 
 
 @pytest.mark.parametrize("arguments, message", [
