@@ -18,6 +18,7 @@ def prepare():
     """Sets up the process, before TensorFlow is imported."""
     os.environ.setdefault("TREMULA_LIBRARY_DIR", str(ROOT / "build/release/lib"))
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    os.environ.setdefault("PYTHONUNBUFFERED", "1")  # for programs that fork, or end by os._exit()
     # Locks of our own: tests must not wait for other programs' IPUs.
     os.environ["TREMULA_RUNTIME_DIR"] = tempfile.mkdtemp(prefix="tremula-test-")
     atexit.register(shutil.rmtree, os.environ["TREMULA_RUNTIME_DIR"], ignore_errors=True)
