@@ -47,6 +47,17 @@ enum { REPLICAS = 4, MOST_BYTES = 1 << 20 };
              "  d = f32[448] concatenate(a, b, c), dimensions={0}\n"                              \
              "  ROOT y = f32[448] all-reduce(d), replica_groups={}, to_apply=add }\n"
 
+#define SCATTERED(name, type, operand) \
+  "  " name " = " type " " CUSTOM_OF("reduce-scatter", operand, "\\\"op\\\":\\\"add\\\"")
+#define GATHERED(name, type, operand) "  " name " = " type " " CUSTOM_OF("all-gather", operand, "")
+/* Two reduce-scatters and two all-gathers. */
+#define PIECES                                                                                   \
+  "HloModule parts\n" ENTRY("4099") "  z = f32[9] " RANDOM("4") SCATTERED("a", "f32[1025]", "x") \
+      SCATTERED("b", "f32[3]", "z") GATHERED("c", "f32[4,4099]", "x")                            \
+          GATHERED("d", "f32[4,9]",                                                              \
+                   "z") "  e = f32[36] reshape(d)  f = f32[16396] reshape(c)\n"                  \
+                        "  ROOT y = f32[17460] concatenate(a, b, e, f), dimensions={0} }\n"
+
 static const char *const programs[] = {
     /* Many elements, of which each process sums a share. */
     "HloModule sum\n" ADD("f32")
@@ -91,13 +102,7 @@ static const char *const programs[] = {
     "  ROOT y = u32[2] concatenate(d, e), dimensions={0} }\n",
     /* Collectives of several arrays, where they are combined. */
     GRADIENTS,
-    "HloModule parts\n" ENTRY("4099") "  z = f32[9] " RANDOM("4") "  a = f32[1025] " CUSTOM_OF("reduce-scatter", "x", "\\\"op\\\":\\\"add\\\"") "  b = f32[3] " CUSTOM_OF(
-        "reduce-scatter", "z",
-        "\\\"op\\\":\\\"add\\\"") "  c = f32[4,4099] " CUSTOM_OF("all-gather", "x",
-                                                                 "") "  d = f32[4,9] " CUSTOM_OF("all-gather",
-                                                                                                 "z",
-                                                                                                 "") "  e = f32[36] reshape(d)  f = f32[16396] reshape(c)\n"
-                                                                                                     "  ROOT y = f32[17460] concatenate(a, b, e, f), dimensions={0} }\n",
+    PIECES,
     /* A sum in each turn of a loop. */
     "HloModule loop\n" ADD(
         "f32") "body { s = (s32[], f32[50]) parameter(0)  n = s32[] get-tuple-element(s), index=0\n"

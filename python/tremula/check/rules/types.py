@@ -12,8 +12,8 @@ _TYPED = {"tf.cast": 1, "tf.constant": 1, "tf.zeros": 1, "tf.ones": 1, "tf.place
           "tf.random.uniform": 3, "tf.random_normal": 3, "tf.random_uniform": 3, "tf.range": 3,
           "tf.TensorSpec": 1, "tf.keras.Input": 9, "tf.keras.layers.Input": 9, "tf.fill": 9,
           "tf.truncated_normal": 3, "tf.ones_like": 1, "tf.zeros_like": 1, "tf.to_double": 9}
-_EDGES = ("tf.placeholder", "tf.keras.Input", "tf.keras.layers.Input")
 _INPUTS = ("tf.keras.Input", "tf.keras.layers.Input")
+_EDGES = ("tf.placeholder", *_INPUTS)
 _STATE = ("tf.Variable", "tf.get_variable")
 
 
