@@ -178,14 +178,37 @@ static trm_status check(int code, const char *what, trm_error *error) {
   FAIL(UNAVAILABLE, "MPI_%s failed: %.400s", what, text);
 }
 
-static trm_status start(const char *path, const char *launcher, uint32_t expected,
-                        trm_error *error) {
+/* Sets a variable that has no value; true if it is set now and must be unset again. */
+static bool lend(const char *name, const char *value) {
+  return getenv(name) == NULL && setenv(name, value, 1) == 0;
+}
+
+/* Tells an Open MPI that lies in an environment, as PyPI's, what its own launcher tells and Slurm
+ * does not: where its files are (OPAL_PREFIX), and which of Slurm's ways to prove who speaks its
+ * PMIx has. PMIx complains of each way that it lacks, though one suffices. */
+static int initialize(const char *path, const char *folder) {
+  static const char lib[] = "/lib";
+  char prefix[4096];
+  const size_t length = folder == NULL ? 0 : strlen(folder), end = length - strlen(lib);
+  const bool lies_there = length > strlen(lib) && length < sizeof prefix &&
+                          strncmp(path, folder, length) == 0 && strcmp(folder + end, lib) == 0;
+  if (lies_there) snprintf(prefix, sizeof prefix, "%.*s", (int)end, folder);
+  const char *ways = getenv("PMIX_SECURITY_MODE");
+  const bool has_native = lies_there && ways != NULL && strstr(ways, "native") != NULL;
+  const bool lent_prefix = lies_there && lend("OPAL_PREFIX", prefix);
+  const bool lent_way = has_native && lend("PMIX_MCA_psec", "native");
+  const int code = mpi.Init_thread(NULL, NULL, mpi.abi.multiple, &mpi.level);
+  if (lent_prefix) unsetenv("OPAL_PREFIX");
+  if (lent_way) unsetenv("PMIX_MCA_psec");
+  return code;
+}
+
+static trm_status start(const char *path, const char *folder, const char *launcher,
+                        uint32_t expected, trm_error *error) {
   int runs = 0;
   TRY(check(mpi.Initialized(&runs), "Initialized", error));
   mpi.is_ours = !runs;
-  TRY(check(runs ? mpi.Query_thread(&mpi.level)
-                 : mpi.Init_thread(NULL, NULL, mpi.abi.multiple, &mpi.level),
-            "Init_thread", error));
+  TRY(check(runs ? mpi.Query_thread(&mpi.level) : initialize(path, folder), "Init_thread", error));
   if (mpi.level < mpi.abi.serialized) {
     FAIL(FAILED_PRECONDITION,
          "MPI (%s) runs for one thread only: whoever starts it must ask for MPI_THREAD_MULTIPLE",
@@ -218,7 +241,7 @@ trm_status trm_mpi_open(const char *library, const char *folder, const char *lau
   if (!mpi.runs) {
     status = find_library(library, folder, launcher, path, sizeof path, error);
     if (status == TRM_OK) status = find_functions(path, error);
-    if (status == TRM_OK) status = start(path, launcher, expected_size, error);
+    if (status == TRM_OK) status = start(path, folder, launcher, expected_size, error);
     mpi.runs = status == TRM_OK;
   }
   pthread_mutex_unlock(&mpi.mutex);
