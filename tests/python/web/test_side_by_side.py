@@ -1,8 +1,11 @@
 """Profiles of several instances of one program: side by side in the Trace, each in every view."""
 
+import gzip
+import json
 import sqlite3
 
 import numpy as np
+import pva
 import pytest
 
 import hlo_programs
@@ -42,6 +45,22 @@ def wanted(profile):
     return int(meta["instance"]), int(meta["replica_offset"]), run
 
 
+def check_saved(page, profiles):
+    """Perfetto's file has all instances, a process each, whose rows begin when they run."""
+    with page.page.expect_download() as saving:
+        page.page.get_by_role("button", name="Save for Perfetto").click()
+    events = json.loads(gzip.decompress(saving.value.path().read_bytes()))["traceEvents"]
+    names = {row["pid"]: row["args"]["name"] for row in events if row["name"] == "process_name"}
+    assert sorted(names.values()) == ["instance 0", "instance 1", "instance 2"]
+    for profile in profiles:
+        instance, _, run = wanted(profile)
+        pid, = (pid for pid, name in names.items() if name == f"instance {instance}")
+        rows = [row for row in events if row["pid"] == pid and row["ph"] == "X"]
+        scale = 1e6 / pva.openReport(str(profile)).compilation.target.clockFrequency
+        ends = max(row["ts"] + row["dur"] for row in rows)
+        assert len(rows) > 1 and ends == pytest.approx(run["cycles"] * scale)
+
+
 def test_lanes_side_by_side(new_page, profiles_of_three, tmp_path):
     out = tmp_path / "page.html"
     tremula("report", *profiles_of_three, "--html", out)
@@ -62,6 +81,7 @@ def test_lanes_side_by_side(new_page, profiles_of_three, tmp_path):
     page.until("location.hash.includes('r=b')")
     page.wait("trace")
     assert "row=" in page.page.url
+    check_saved(page, profiles_of_three)
     menu = page.page.locator("select[data-focus=r]")
     assert menu.input_value() == "b"
     menu.select_option(label="2")

@@ -151,15 +151,17 @@ function laneLevels(rows, c, labelsOf, offset) {
   return levels.map((boxes) => boxes.level());
 }
 
+/** Rows of a profile for Perfetto: a process. @typedef {{profile: Profile, name: string, offset: number}} Process
+ *   `name`: "" if it is the only one; `offset` of the first row */
+
 /** Chrome's trace events, which Perfetto opens; times in microseconds. They are packed as they are written, because
- * the text of a long trace takes half as much as the profile. @param {Profile} profile
- * @param {number} offset of the first row @param {any[]} more events */
-export async function perfetto(profile, offset, more) {
+ * the text of a long trace takes half as much as the profile. @param {Process[]} processes @param {any[]} more events */
+export async function perfetto(processes, more) {
   const packing = new CompressionStream("gzip"),
     packed = new Response(packing.readable).blob(),
     writer = packing.writable.getWriter();
   let pieces = 0;
-  for (const text of perfettoTexts(profile, offset, more)) {
+  for (const text of perfettoTexts(processes, more)) {
     await writer.write(ENCODER.encode(text));
     // an iteration of the worker's loop, in which the browser takes what is packed
     if (++pieces % 16 === 0) await new Promise((done) => setTimeout(done));
@@ -168,34 +170,41 @@ export async function perfetto(profile, offset, more) {
   return packed;
 }
 
-/** The text in pieces. @param {Profile} profile @param {number} offset @param {any[]} more */
-function* perfettoTexts(profile, offset, more) {
+/** @param {Process} process @param {number} pid */
+function* perfettoEvents({ profile, name: process, offset }, pid) {
   const { columns: c, names } = rowsOf(profile),
     scale = 1e6 / profile.target.clock_frequency;
   const { lanes } = flame(profile, false, offset);
-  const events = function* () {
-    for (const [tid, { ipu, beside, levels }] of lanes.entries()) {
-      const name = ipu < 0 ? "all IPUs" : `IPU ${ipu}${beside ? " beside" : ""}`;
-      yield { ph: "M", tid, name: "thread_name", args: { name } };
-      for (const i of levels[0].row) {
-        yield {
-          ph: "X",
-          tid,
-          name: names.name(c.program[i]),
-          cat: KINDS[names.letter(c.program[i])],
-          ts: (offset + c.cycles_base[i]) * scale,
-          dur: c.cycles[i] * scale,
-          args: { cycles: c.cycles[i], turns: c.iterations[i] },
-        };
-      }
+  if (process !== "") yield { ph: "M", pid, tid: 0, name: "process_name", args: { name: process } };
+  for (const [tid, { ipu, beside, levels }] of lanes.entries()) {
+    const name = ipu < 0 ? "all IPUs" : `IPU ${ipu}${beside ? " beside" : ""}`;
+    yield { ph: "M", pid, tid, name: "thread_name", args: { name } };
+    for (const i of levels[0].row) {
+      yield {
+        ph: "X",
+        pid,
+        tid,
+        name: names.name(c.program[i]),
+        cat: KINDS[names.letter(c.program[i])],
+        ts: (offset + c.cycles_base[i]) * scale,
+        dur: c.cycles[i] * scale,
+        args: { cycles: c.cycles[i], turns: c.iterations[i] },
+      };
     }
+  }
+}
+
+/** The text in pieces. @param {Process[]} processes @param {any[]} more */
+function* perfettoTexts(processes, more) {
+  const events = function* () {
+    for (const [i, process] of processes.entries()) yield* perfettoEvents(process, i + 1);
     yield* more;
   };
   /** @type {string[]} */
   let piece = [];
   let before = '{"traceEvents":[';
   for (const event of events()) {
-    piece.push(before + JSON.stringify({ pid: 1, ...event }));
+    piece.push(before + JSON.stringify(event));
     before = ",";
     if (piece.length < PIECE) continue;
     yield piece.join("");

@@ -64,7 +64,6 @@ const CALLS = {
   computeSet: (/** @type {Profile} */ p, /** @type {number} */ set) => p.computeSet(set),
   trace,
   flame,
-  perfetto,
   sums,
   heavy,
   sandwich,
@@ -175,6 +174,13 @@ async function answer(asked, progress) {
     const [a, b] = asked.arguments.map((id) => profiles.get(id));
     if (a === undefined || b === undefined) throw new Complaint("Two reports are needed.");
     return comparePairs(a, b);
+  }
+  if (asked.method === "perfetto") {
+    const [processes, more] = asked.arguments;
+    return perfetto(
+      processes.map((/** @type {any} */ one) => ({ ...one, profile: profiles.get(one.report) })),
+      more,
+    );
   }
   const profile = profiles.get(asked.report);
   if (profile === undefined) throw new Complaint("No report is open.");

@@ -12,6 +12,7 @@ const TONES = ["#7b5ea7", "#66c2a5", "#a05d2c", "#5b7fb5", "#b8a13c", "#a6567c",
 const LINE = "#c2452d";
 const DAY = 86400e6;
 const MOST_LANES = 48;
+const FIRST_HOST = 1 << 20; // pid in Perfetto; the instances are 1, 2, ...
 
 /** The begin of a run in µs since 1970, as in `tremula trace`: its own start, or the end of the runs
  * before it if that is later. @param {any} o overview @param {any[]} run */
@@ -353,7 +354,7 @@ export function hostEvents(hosts, place) {
   hosts.rows.forEach(([one, i], at) => {
     const name = one.labels[one.label[i]],
       lane = one.lane[i];
-    if (!pids.has(one)) pids.set(one, 100 + pids.size);
+    if (!pids.has(one)) pids.set(one, FIRST_HOST + pids.size);
     const pid = pids.get(one);
     const base = { pid, tid: lane, name, ts: place(one.ts[i]), cat: hosts.channelOf(hosts.first + at) };
     if (!named.has(`${pid} ${lane}`)) {

@@ -64,8 +64,9 @@ export function chosenLanes(app, lanes) {
   return lanes.filter((lane) => only === "" || String(lane.ipu) === only || lane.ipu < 0);
 }
 
-/** @typedef {{first: number, report: number, c: Columns, names: Programs, stands: (row: number) => boolean}} Part
- *   rows of a report: `first`, the number of its row 0 in the chart */
+/** @typedef {{first: number, offset: number, report: number, c: Columns, names: Programs,
+ *   stands: (row: number) => boolean}} Part rows of a report: `first`, the number of its row 0 in the chart; `offset`,
+ *   the cycles from the begin of the run to its first row */
 
 /** The lanes of the other instances in this run; x is cycles since each began to wait.
  * @param {App} app @param {number} runId @param {number} first of their rows @param {number} label of the first
@@ -81,10 +82,11 @@ export async function otherLanes(app, runId, first, label) {
   for (const [report, o] of app.reports.entries()) {
     if (report === app.report) continue;
     const run = runOf(o, runId),
-      before = instanceName(app, o);
+      before = instanceName(app, o),
+      offset = (run?.[3] ?? 0) + (run?.[4] ?? 0);
     const [c, flame, names] = await Promise.all([
       app.client.ask(report, "trace"),
-      app.client.ask(report, "flame", false, (run?.[3] ?? 0) + (run?.[4] ?? 0)),
+      app.client.ask(report, "flame", false, offset),
       programNames(app, report),
     ]);
     const base = next;
@@ -98,14 +100,14 @@ export async function otherLanes(app, runId, first, label) {
         })),
       });
     }
-    parts.push({ first: base, report, c, names, stands: standsFor(c, names.programs.end) });
+    parts.push({ first: base, offset, report, c, names, stands: standsFor(c, names.programs.end) });
     for (const kind of flame.kinds) kinds.add(kind);
     next = base + c.program.length;
     total = Math.max(total, run?.[5] ?? o.totals.cycles);
   }
   /** @param {number} row */
   const partOf = (row) => (row < first ? undefined : parts.find((part) => row < part.first + part.c.program.length));
-  return { lanes, kinds, total, partOf };
+  return { lanes, kinds, total, parts, partOf };
 }
 
 /** What a box says of its row. @param {Columns} c @param {Programs} names @param {number} row

@@ -88,7 +88,7 @@ async function render(app) {
     built.lanes = [...built.lanes, ...others.lanes];
     for (const kind of others.kinds) built.kinds.add(kind);
   }
-  const own = { first: 0, report: app.report, c, names, stands };
+  const own = { first: 0, offset: built.offset, report: app.report, c, names, stands };
   const plot = tracePlot(app, own, built, merged !== null, hosts, aligned.wall, others);
   const range = state.range("range");
   const ends = range.map((x) => x - built.offset);
@@ -123,7 +123,11 @@ async function render(app) {
         onclick: async () => {
           const scale = 1e6 / o.target.clock_frequency;
           const more = hosts === null ? [] : hostEvents(hosts, (us) => aligned.place(us) * scale);
-          save("trace.json.gz", await app.client.send(app.report, "perfetto", [built.offset, more]));
+          const processes = [own, ...(others?.parts ?? [])].map(({ report, offset }) => {
+            const name = instanceName(app, app.reports[report]).replace(/, $/, "");
+            return { report, name, offset };
+          });
+          save("trace.json.gz", await app.client.send(app.report, "perfetto", [processes, more]));
         },
       },
       "Save for Perfetto",
