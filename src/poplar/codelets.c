@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "poplar/graph.h"
 
 extern char **environ;
@@ -52,7 +53,7 @@ static trm_status check_table(const trm_codelet_table *table, const char *path,
 trm_status trm_poplar_add_table(trm_poplar_graph *graph, const trm_codelet_table *table,
                                 trm_poplar_error *error) {
   TRY(check_table(table, "a table of codelets", error));
-  const trm_poplar_codelets one = {NULL, table};
+  const trm_poplar_codelets one = {.table = table};
   if (!VECTOR_PUSH(&graph->core->codelets, one)) THROW_NO_MEMORY("codelets");
   return TRM_OK;
 }
@@ -69,6 +70,7 @@ const trm_codelet_vertex *trm_poplar_find_codelet(const trm_poplar_core *core, c
 
 void trm_poplar_close_codelets(trm_poplar_codelets *codelets) {
   if (codelets->library != NULL) dlclose(codelets->library);
+  trm_free(codelets->bytes);
 }
 
 static trm_status load(trm_poplar_core *core, const char *path, trm_poplar_error *error) {
@@ -78,11 +80,16 @@ static trm_status load(trm_poplar_core *core, const char *path, trm_poplar_error
     THROW(FILE, "the codelets %s could not be loaded: %s", path, reason != NULL ? reason : "");
   }
   one.table = dlsym(one.library, "trm_poplar_codelets");
+  trm_error inner;
   trm_status status = check_table(one.table, path, error);
+  if (status == TRM_OK &&
+      trm_read_file(path, "codelets", &one.bytes, &one.size, &inner) != TRM_OK) {
+    status = trm_poplar_pass(error, &inner);
+  }
   if (status == TRM_OK && !VECTOR_PUSH(&core->codelets, one)) {
     status = NO_MEMORY("codelets");
   }
-  if (status != TRM_OK) dlclose(one.library);
+  if (status != TRM_OK) trm_poplar_close_codelets(&one);
   return status;
 }
 
@@ -150,32 +157,32 @@ static trm_status compile(const char *source, const char *options, const char *g
   return TRM_OK;
 }
 
-/* Compiles a source in a folder of its own, and loads what came out. */
-static trm_status compile_and_load(trm_poplar_core *core, const char *source, const char *text,
-                                   const char *options, trm_poplar_error *error) {
+/* Loads codelets by way of a folder of its own: a source, which is compiled; else the bytes of a
+ * source (`is_text`), or of a .gp. */
+static trm_status load_in_folder(trm_poplar_core *core, const char *source, bool is_text,
+                                 const char *bytes, size_t bytes_size, const char *options,
+                                 trm_poplar_error *error) {
   const char *temporary = getenv("TMPDIR");
-  char folder[512], written[600], gp[600], log[600];
+  char folder[512], text[600], gp[600], log[600];
   snprintf(folder, sizeof folder, "%s/tremula-popc-XXXXXX",
            temporary != NULL && *temporary != '\0' ? temporary : "/tmp");
   if (mkdtemp(folder) == NULL) {
     THROW(FILE, "a folder for codelets could not be made: %s: %s", folder, strerror(errno));
   }
-  snprintf(written, sizeof written, "%s/codelets.cpp", folder);
+  snprintf(text, sizeof text, "%s/codelets.cpp", folder);
   snprintf(gp, sizeof gp, "%s/codelets.gp", folder);
   snprintf(log, sizeof log, "%s/log", folder);
   trm_status status = TRM_OK;
-  if (text != NULL) {
-    FILE *file = fopen(written, "wb");
-    const bool is_written = file != NULL && fwrite(text, 1, strlen(text), file) == strlen(text);
-    if ((file != NULL && fclose(file) != 0) || !is_written) {
-      status = trm_poplar_fail(error, TRM_UNAVAILABLE, TRM_POPLAR_ERROR_FILE,
-                               "%s could not be written", written);
+  if (source == NULL) {
+    trm_error inner;
+    if (trm_write_file(is_text ? text : gp, bytes, bytes_size, &inner) != TRM_OK) {
+      status = trm_poplar_fail(error, inner.status, TRM_POPLAR_ERROR_FILE, "%s", inner.message);
     }
-    source = written;
+    if (is_text) source = text;
   }
-  if (status == TRM_OK) status = compile(source, options, gp, log, error);
+  if (status == TRM_OK && source != NULL) status = compile(source, options, gp, log, error);
   if (status == TRM_OK) status = load(core, gp, error);
-  (void)unlink(written);
+  (void)unlink(text);
   (void)unlink(gp);
   (void)unlink(log);
   (void)rmdir(folder);
@@ -206,12 +213,17 @@ int32_t trm_poplar_add_codelets(trm_poplar_graph *graph, const char *path, const
           path);
   }
   TRY(ends_with(path, ".gp") ? load(core, path, error)
-                             : compile_and_load(core, path, NULL, options, error));
+                             : load_in_folder(core, path, true, NULL, 0, options, error));
   ++core->loaded.count;
   return TRM_OK;
 }
 
 int32_t trm_poplar_add_codelets_text(trm_poplar_graph *graph, const char *text, const char *options,
                                      trm_poplar_error *error) {
-  return compile_and_load(graph->core, NULL, text, options, error);
+  return load_in_folder(graph->core, NULL, true, text, strlen(text), options, error);
+}
+
+trm_status trm_poplar_load_codelets(trm_poplar_core *core, const char *bytes, size_t size,
+                                    trm_poplar_error *error) {
+  return load_in_folder(core, NULL, false, bytes, size, NULL, error);
 }

@@ -6,6 +6,7 @@
 
 #include "base/float_mode.h"
 #include "poplar/profile.h"
+#include "poplar/save.h"
 
 typedef struct connection {
   trm_poplar_host_function function; /* NULL: none */
@@ -99,19 +100,13 @@ static trm_status choose_program(trm_poplar_graph *graph, trm_poplar_program *co
   return status;
 }
 
-static trm_status make(trm_poplar_engine *engine, trm_poplar_graph *graph,
-                       trm_poplar_program *const *programs, uint32_t count,
-                       trm_poplar_tensor *control, trm_poplar_error *error) {
-  trm_poplar_program *program;
-  TRY(choose_program(graph, programs, count, control, &program, error));
-  const trm_status status =
-      trm_poplar_plan_create(graph, program, &control, 1, NULL, 0, &engine->plan, error);
-  trm_poplar_program_release(program);
-  TRY(status);
-  engine->num_programs = count;
-  engine->num_streams = graph->core->streams.count;
+static trm_status make(trm_poplar_engine *engine, trm_poplar_saved *of, trm_poplar_error *error) {
+  TRY(trm_poplar_plan_create(of->graph, of->program, &of->control, 1, NULL, 0, &engine->plan,
+                             error));
+  engine->num_programs = of->num_programs;
+  engine->num_streams = of->program->children.count - of->num_programs - 1;
   engine->connections = trm_allocate_zeroed(engine->num_streams + 1, sizeof *engine->connections);
-  engine->runs = trm_allocate_zeroed(count + 1u, sizeof *engine->runs);
+  engine->runs = trm_allocate_zeroed(engine->num_programs + 1u, sizeof *engine->runs);
   engine->block = trm_allocate_block(engine->plan->bytes);
   if (engine->connections == NULL || engine->runs == NULL || engine->block == NULL) {
     THROW_NO_MEMORY("an engine");
@@ -121,19 +116,44 @@ static trm_status make(trm_poplar_engine *engine, trm_poplar_graph *graph,
   return TRM_OK;
 }
 
+static trm_status engine_of(trm_poplar_saved *of, trm_poplar_engine **out_engine,
+                            trm_poplar_error *error) {
+  trm_poplar_engine *engine = trm_allocate_zeroed(1, sizeof *engine);
+  if (engine == NULL) THROW_NO_MEMORY("an engine");
+  const trm_status status = make(engine, of, error);
+  if (status == TRM_OK) *out_engine = engine;
+  else trm_poplar_engine_release(engine);
+  return status;
+}
+
 int32_t trm_poplar_engine_create(trm_poplar_graph *graph, trm_poplar_program *const *programs,
                                  uint32_t count, trm_poplar_engine **out_engine,
                                  trm_poplar_error *error) {
-  trm_poplar_tensor *control;
-  TRY(trm_poplar_add_variable(graph, TRM_S32, NULL, 0, TRM_POPLAR_PLACE_LINEAR, "program", &control,
-                              error));
-  trm_poplar_engine *engine = trm_allocate_zeroed(1, sizeof *engine);
-  trm_status status = TRM_RESOURCE_EXHAUSTED;
-  if (engine != NULL) status = make(engine, graph, programs, count, control, error);
-  trm_poplar_tensor_release(control);
-  if (engine == NULL) THROW_NO_MEMORY("an engine");
-  if (status == TRM_OK) *out_engine = engine;
-  else trm_poplar_engine_release(engine);
+  trm_poplar_saved of = {.graph = graph, .num_programs = count};
+  trm_poplar_graph_retain(graph);
+  trm_status status = (trm_status)trm_poplar_add_variable(
+      graph, TRM_S32, NULL, 0, TRM_POPLAR_PLACE_LINEAR, "program", &of.control, error);
+  if (status == TRM_OK) {
+    status = choose_program(graph, programs, count, of.control, &of.program, error);
+  }
+  if (status == TRM_OK) status = engine_of(&of, out_engine, error);
+  trm_poplar_saved_release(&of);
+  return status;
+}
+
+int32_t trm_poplar_engine_save(const trm_poplar_engine *engine, void **out_data, uint64_t *out_size,
+                               trm_poplar_error *error) {
+  const trm_poplar_saved of = {engine->plan->graph, engine->plan->program, engine->plan->inputs[0],
+                               engine->num_programs};
+  return trm_poplar_save(&of, out_data, out_size, error);
+}
+
+int32_t trm_poplar_engine_load(const void *data, uint64_t size, trm_poplar_engine **out_engine,
+                               trm_poplar_error *error) {
+  trm_poplar_saved of;
+  TRY(trm_poplar_read_saved(data, size, &of, error));
+  const trm_status status = engine_of(&of, out_engine, error);
+  trm_poplar_saved_release(&of);
   return status;
 }
 

@@ -101,18 +101,8 @@ static trm_status add_copy(estimate *e, const trm_poplar_program *program, trm_e
 
 /* The cycles of a worker for a vertex, and its operations. */
 static uint64_t cycles_of(estimate *e, const trm_poplar_vertex *vertex, uint64_t *out_flops) {
-  *out_flops = vertex->flops;
-  if (vertex->is_estimated) return vertex->cycles;
-  const trm_poplar_introspector seen = {vertex};
-  for (size_t i = 0; i < e->core->estimators.count; ++i) {
-    const trm_poplar_estimator *one = &e->core->estimators.items[i];
-    uint64_t cycles = 0, flops = 0;
-    if (strcmp(one->codelet, vertex->codelet->name) == 0 &&
-        one->function(one->user, (trm_poplar_introspector *)&seen, &cycles, &flops) == 0) {
-      *out_flops = flops;
-      return cycles;
-    }
-  }
+  uint64_t cycles;
+  if (trm_poplar_estimate_vertex(e->core, vertex, &cycles, out_flops)) return cycles;
   uint64_t elements = 0;
   for (size_t b = 0; b < vertex->bindings.count; ++b) {
     const trm_poplar_tensor *tensor = vertex->bindings.items[b].tensor;

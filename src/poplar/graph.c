@@ -78,6 +78,11 @@ int32_t trm_poplar_graph_create(const char *target, uint32_t num_ipus, uint32_t 
   (void)trm_target_number(resized, "tilesPerIPU", &tiles);
   core->references = 1;
   core->target = resized;
+  core->target_name = trm_poplar_name(core, target);
+  if (core->target_name == NULL) {
+    core_release(core);
+    THROW_NO_MEMORY("a graph");
+  }
   core->num_ipus = num_ipus;
   core->tiles_per_ipu = (uint32_t)tiles;
   return graph_of(core, core->num_ipus * core->tiles_per_ipu, NULL, out_graph, error);

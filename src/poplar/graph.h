@@ -17,6 +17,7 @@
  *   moves.c       copies of elements
  *   run.c         running a plan
  *   engine.c      engines of plain programs, and their streams
+ *   save.c        engines as bytes
  *   api.c         the table of functions
  *   build.c       what Build of a user's library made, once for each instruction
  *   adapter.c     the custom call tremula.user-op
@@ -84,6 +85,8 @@ typedef struct trm_poplar_estimator {
 typedef struct trm_poplar_codelets {
   void *library; /* NULL: the table is the caller's */
   const trm_codelet_table *table;
+  char *bytes; /* of the file */
+  size_t size;
 } trm_poplar_codelets;
 
 /* A stream between the host and the program, or a host read or write. */
@@ -104,6 +107,7 @@ typedef struct trm_poplar_core {
   uint32_t references;
   trm_arena arena; /* names */
   trm_target *target;
+  const char *target_name; /* that it was loaded by; "": the usual */
   uint32_t num_ipus, tiles_per_ipu;
   VECTOR(trm_poplar_variable) variables;
   VECTOR(trm_poplar_compute_set) compute_sets;
@@ -143,6 +147,9 @@ uint32_t trm_poplar_tile_at(const trm_poplar_variable *variable, uint64_t offset
 trm_status trm_poplar_add_table(trm_poplar_graph *graph, const trm_codelet_table *table,
                                 trm_poplar_error *error);
 const trm_codelet_vertex *trm_poplar_find_codelet(const trm_poplar_core *core, const char *name);
+/* Those of a .gp file with the bytes. */
+trm_status trm_poplar_load_codelets(trm_poplar_core *core, const char *bytes, size_t size,
+                                    trm_poplar_error *error);
 void trm_poplar_close_codelets(trm_poplar_codelets *codelets);
 
 /* vertex.c. */
@@ -152,6 +159,9 @@ const trm_poplar_binding *trm_poplar_bound(const trm_poplar_vertex *vertex, uint
                                            int64_t index);
 /* The elements of a LISTS field. */
 uint64_t trm_poplar_list_size(const trm_poplar_vertex *vertex, uint32_t field);
+/* What setPerfEstimate or a function of registerPerfEstimator says; false: nothing does. */
+bool trm_poplar_estimate_vertex(const trm_poplar_core *core, const trm_poplar_vertex *vertex,
+                                uint64_t *out_cycles, uint64_t *out_flops);
 /* Fails if an edge of the vertex is not connected. */
 trm_status trm_poplar_check_vertex(const trm_poplar_core *core, const trm_poplar_vertex *vertex,
                                    trm_poplar_error *error);

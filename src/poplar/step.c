@@ -17,21 +17,13 @@ void trm_poplar_step_free(trm_poplar_step *step) {
   trm_free(step);
 }
 
-/* Compiles for the CPU: what a step reads and writes is in the host's memory. */
-static trm_status compile(const trm_module *module, trm_executable **out_executable,
-                          trm_error *error) {
-  const trm_option options[] = {{"casts", "wrap"}};
-  trm_executable *executable;
-  TRY(trm_compile(module, options, 1, &executable, error));
-  trm_status status = TRM_OK;
-  if (trm_executable_accelerator(executable) != NULL) {
-    const trm_accelerator_settings cpu = {.name = ""};
-    trm_executable *own;
-    status = trm_executable_for(executable, &cpu, &own, error);
-    trm_executable_free(executable);
-    executable = own;
-  }
-  if (status == TRM_OK) *out_executable = executable;
+trm_status trm_poplar_step_for_cpu(trm_executable **executable, trm_error *error) {
+  const trm_accelerator_settings cpu = {.name = ""};
+  trm_executable *given = *executable;
+  if (trm_executable_accelerator(given) == NULL) return TRM_OK;
+  *executable = NULL;
+  const trm_status status = trm_executable_for(given, &cpu, executable, error);
+  trm_executable_free(given);
   return status;
 }
 
@@ -58,8 +50,10 @@ trm_status trm_poplar_step_add(trm_poplar_graph *graph, trm_module *module,
   step->num_operands = num_operands;
   step->result = result;
   trm_poplar_tensor_retain(result);
-  const trm_status compiled = compile(module, &step->executable, &inner);
+  const trm_option options[] = {{"casts", "wrap"}};
+  trm_status compiled = trm_compile(module, options, 1, &step->executable, &inner);
   trm_module_free(module);
+  if (compiled == TRM_OK) compiled = trm_poplar_step_for_cpu(&step->executable, &inner);
   if (compiled != TRM_OK || !VECTOR_PUSH(&core->steps, step)) {
     trm_poplar_step_free(step);
     if (compiled != TRM_OK) return trm_poplar_pass(error, &inner);

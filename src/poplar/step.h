@@ -16,6 +16,9 @@ typedef struct trm_poplar_step {
 } trm_poplar_step;
 
 void trm_poplar_step_free(trm_poplar_step *step);
+/* Makes an executable one for the CPU, where the operands and the result of a step are. On failure
+ * it is NULL. */
+trm_status trm_poplar_step_for_cpu(trm_executable **executable, trm_error *error);
 /* Makes a step of a module, which it frees, and adds it to a sequence. */
 trm_status trm_poplar_step_add(trm_poplar_graph *graph, trm_module *module,
                                const trm_poplar_tensor *const *operands, uint32_t num_operands,

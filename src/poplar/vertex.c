@@ -313,6 +313,24 @@ int32_t trm_poplar_register_perf_estimator(trm_poplar_graph *graph, const char *
   return TRM_OK;
 }
 
+bool trm_poplar_estimate_vertex(const trm_poplar_core *core, const trm_poplar_vertex *vertex,
+                                uint64_t *out_cycles, uint64_t *out_flops) {
+  *out_cycles = vertex->cycles;
+  *out_flops = vertex->flops;
+  trm_poplar_introspector seen = {vertex};
+  for (size_t i = 0; i < core->estimators.count && !vertex->is_estimated; ++i) {
+    const trm_poplar_estimator *one = &core->estimators.items[i];
+    uint64_t cycles = 0, flops = 0;
+    if (strcmp(one->codelet, vertex->codelet->name) == 0 &&
+        one->function(one->user, &seen, &cycles, &flops) == 0) {
+      *out_cycles = cycles;
+      *out_flops = flops;
+      return true;
+    }
+  }
+  return vertex->is_estimated;
+}
+
 /* ---- What estimators see -------------------------------------------------------------------- */
 
 uint32_t trm_poplar_introspect_tile(const trm_poplar_introspector *vertex) {

@@ -112,9 +112,9 @@ static trm_status check_dims(const uint64_t *dims, uint32_t rank, uint64_t *out_
   return TRM_OK;
 }
 
-static trm_status make(int32_t dtype, const uint64_t *dims, uint32_t rank,
-                       const trm_poplar_run *runs, uint64_t num_runs,
-                       trm_poplar_tensor **out_tensor, trm_poplar_error *error) {
+trm_status trm_poplar_tensor_make(int32_t dtype, const uint64_t *dims, uint32_t rank,
+                                  const trm_poplar_run *runs, uint64_t num_runs,
+                                  trm_poplar_tensor **out_tensor, trm_poplar_error *error) {
   uint64_t elements;
   TRY(check_dims(dims, rank, &elements, error));
   trm_poplar_tensor *tensor =
@@ -127,7 +127,7 @@ static trm_status make(int32_t dtype, const uint64_t *dims, uint32_t rank,
                                 .num_runs = num_runs,
                                 .runs = (trm_poplar_run *)(tensor + 1)};
   if (rank > 0) memcpy(tensor->dims, dims, rank * sizeof *dims);
-  if (num_runs > 0) memcpy(tensor->runs, runs, (size_t)num_runs * sizeof *runs);
+  if (runs != NULL) memcpy(tensor->runs, runs, (size_t)num_runs * sizeof *runs);
   *out_tensor = tensor;
   return TRM_OK;
 }
@@ -146,7 +146,8 @@ static trm_status finish(list *l, int32_t dtype, const uint64_t *dims, uint32_t 
   } else if (l->failed) {
     status = NO_MEMORY("a view");
   } else {
-    status = make(dtype, dims, rank, l->runs.items, l->runs.count, out_tensor, error);
+    status =
+        trm_poplar_tensor_make(dtype, dims, rank, l->runs.items, l->runs.count, out_tensor, error);
   }
   VECTOR_FREE(&l->runs);
   return status;
@@ -158,7 +159,7 @@ trm_status trm_poplar_tensor_of(uint32_t variable, int32_t dtype, const uint64_t
   uint64_t elements;
   TRY(check_dims(dims, rank, &elements, error));
   const trm_poplar_run run = {variable, 0, 0, elements, 1};
-  return make(dtype, dims, rank, &run, elements > 0, out_tensor, error);
+  return trm_poplar_tensor_make(dtype, dims, rank, &run, elements > 0, out_tensor, error);
 }
 
 void trm_poplar_tensor_retain(trm_poplar_tensor *tensor) {
@@ -250,7 +251,8 @@ int32_t trm_poplar_tensor_reshape(const trm_poplar_tensor *tensor, const uint64_
                  trm_poplar_dims_text(tensor->dims, tensor->rank, from, sizeof from),
                  trm_poplar_dims_text(dims, rank, to, sizeof to));
   }
-  return make(tensor->dtype, dims, rank, tensor->runs, tensor->num_runs, out_tensor, error);
+  return trm_poplar_tensor_make(tensor->dtype, dims, rank, tensor->runs, tensor->num_runs,
+                                out_tensor, error);
 }
 
 /* Appends `count` elements from `begin` on, `step` apart. */
@@ -427,7 +429,8 @@ int32_t trm_poplar_tensor_reinterpret(const trm_poplar_tensor *tensor, int32_t d
     THROW(TYPE, "a tensor of %s cannot be reinterpreted as %s, which has another size",
           trm_dtype_name((trm_dtype)tensor->dtype), trm_dtype_name((trm_dtype)dtype));
   }
-  return make(dtype, tensor->dims, tensor->rank, tensor->runs, tensor->num_runs, out_tensor, error);
+  return trm_poplar_tensor_make(dtype, tensor->dims, tensor->rank, tensor->runs, tensor->num_runs,
+                                out_tensor, error);
 }
 
 /* ---- Questions ------------------------------------------------------------------------------ */

@@ -30,6 +30,10 @@ struct trm_poplar_tensor {
   trm_poplar_run *runs; /* behind the struct */
 };
 
+/* A tensor of a copy of the runs; NULL: of runs that the caller fills in. */
+trm_status trm_poplar_tensor_make(int32_t dtype, const uint64_t *dims, uint32_t rank,
+                                  const trm_poplar_run *runs, uint64_t num_runs,
+                                  trm_poplar_tensor **out_tensor, trm_poplar_error *error);
 /* The whole of a variable. */
 trm_status trm_poplar_tensor_of(uint32_t variable, int32_t dtype, const uint64_t *dims,
                                 uint32_t rank, trm_poplar_tensor **out_tensor,

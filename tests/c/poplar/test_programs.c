@@ -409,17 +409,24 @@ static void test_engine_without_memory(void **state) {
   add_copy(graph, &sequence, y, x);
   int32_t status = -1;
   for (int failures = 0; status != 0; ++failures) {
-    trm_poplar_engine *engine = NULL;
+    trm_poplar_engine *engine = NULL, *loaded = NULL;
     char *text = NULL;
+    void *saved = NULL;
+    uint64_t size = 0;
     trm_allocation_fail_after(failures);
     status = api->engine_create(graph, &sequence, 1, &engine, &failure);
     if (status == 0) status = api->engine_run(engine, 0, &failure);
     if (status == 0) status = api->engine_profile(engine, true, true, &text, &failure);
+    if (status == 0) status = api->engine_save(engine, &saved, &size, &failure);
+    if (status == 0) status = api->engine_load(saved, size, &loaded, &failure);
+    if (status == 0) status = api->engine_run(loaded, 0, &failure);
     trm_allocation_fail_after(-1);
     if (status != 0) assert_int_equal(status, TRM_RESOURCE_EXHAUSTED);
     if (status == 0) assert_non_null(strstr(text, "Program 0, run 1 times"));
     api->block_release(text);
+    api->block_release(saved);
     api->engine_release(engine);
+    api->engine_release(loaded);
   }
   release_tensors((trm_poplar_tensor *const[]){x, y}, 2);
   api->program_release(sequence);

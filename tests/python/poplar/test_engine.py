@@ -29,6 +29,14 @@ stream: the engine has no host read or host write 'in'
 size: 'v' has 16 bytes, but the host's array 12
 ring: a stream's buffer is smaller than one transfer
 callback: no more
+empty: an executable that is empty, or that an Engine has
+none: this is no executable of Poplar's that Tremula saved
+damaged: the executable is damaged or cut short
+cut: the executable is damaged or cut short
+"""
+SAVED = """saved 1370 3700 7000 10000
+stored 1370 3700 7000 10000
+1
 """
 
 
@@ -41,9 +49,14 @@ def test_a_plain_program(tmp_path):
          f"-lpopops -lpoplin\nTREMULA_LIBRARY_DIR='{os.path.dirname(core.library_path())}' ./plain "
          f"'{SOURCES}/plain_codelets.cpp'"],
         cwd=tmp_path, text=True, capture_output=True, env=environment)
-    assert (done.stdout, done.stderr) == (PRINTED, "")
+    assert (done.stdout, done.stderr) == (PRINTED + SAVED, "")
+    # Another process runs the executable that was saved, without popc.
+    environment.update(TREMULA_LIBRARY_DIR=os.path.dirname(core.library_path()), PATH="")
+    done = subprocess.run([tmp_path / "plain", "saved", "saved"], cwd=tmp_path, text=True,
+                          capture_output=True, env=environment)
+    assert (done.stdout, done.stderr) == (SAVED, "")
     # Ctrl-C ends a run. A test run in the background ignores SIGINT, and its children with it.
-    environment["TREMULA_LIBRARY_DIR"] = os.path.dirname(core.library_path())
+    environment["PATH"] = os.environ["PATH"]
     with subprocess.Popen(["env", "--default-signal=INT", tmp_path / "plain", "x", "forever"],
                           stdout=subprocess.PIPE, text=True, env=environment) as endless:
         try:

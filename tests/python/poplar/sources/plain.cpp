@@ -1,6 +1,8 @@
 // A plain Poplar program, with a main() of its own: test_engine.py compiles and runs it.
 //   plain CODELETS     prints a line a check
 //   plain x forever    runs until it is interrupted
+//   plain FILE saved   runs the executable that the first wrote to "saved"
+#include <fstream>
 #include <iostream>
 #include <poplar/DeviceManager.hpp>
 #include <poplar/Engine.hpp>
@@ -11,6 +13,7 @@
 #include <popops/ElementWise.hpp>
 #include <popops/Reduce.hpp>
 #include <popops/codelets.hpp>
+#include <poputil/TileMapping.hpp>
 #include <sstream>
 #include <stdexcept>
 #include <vector>
@@ -167,6 +170,50 @@ static void forever(const Device &device) {
   engine.run();
 }
 
+// An executable with all that one can have: vertices and their estimate, a constant, initial
+// values, library steps, a loop, a stream, a host read, a remote buffer.
+static Executable compiled(const Device &device, const char *codelets) {
+  Graph graph(device);
+  graph.addCodelets(codelets);
+  popops::addCodelets(graph);
+  const Tensor v = graph.addVariable(FLOAT, {4}, VariableMappingMethod::LINEAR, "v");
+  const Tensor turns = graph.addVariable(INT, {}, VariableMappingMethod::LINEAR, "turns");
+  const Tensor weights = graph.addConstant<float>(FLOAT, {4}, {1, 10, 100, 1000});
+  poputil::mapTensorLinearly(graph, weights);
+  graph.setInitialValue(turns, 2);
+  const ComputeSet set = graph.addComputeSet("running");
+  const VertexRef vertex = graph.addVertex(set, "Running", {{"in", v}, {"out", v.reverse(0)}});
+  graph.setTileMapping(vertex, 3);
+  graph.registerPerfEstimator("Running", [](const VertexIntrospector &vertex, const Target &) {
+    return VertexPerfEstimate(25 * vertex.getFieldInfo("in").size());
+  });
+  const DataStream in = graph.addHostToDeviceFIFO("in", FLOAT, 4);
+  graph.createHostRead("v", v);
+  const RemoteBuffer rows = graph.addRemoteBuffer("rows", FLOAT, 4);
+  Sequence condition, body;
+  body.add(Execute(set));
+  const Tensor more = popops::gt(graph, turns, 0, condition);
+  popops::mulInPlace(graph, v, weights, body);
+  popops::addInPlace(graph, turns, -1, body);
+  return compileGraph(graph, {Sequence{Copy(in, v), RepeatWhileTrue(condition, more, body)},
+                              Sequence(Copy(v, rows))});
+}
+
+static void run_saved(Executable executable, const Device &device) {
+  Engine engine(std::move(executable));
+  std::vector<float> found(4), values = {1, 2, 3, 4};
+  engine.connectStream("in", values.data(), values.data() + values.size());
+  engine.loadAndRun(device);
+  engine.readTensor("v", found.data(), found.data() + found.size());
+  print("saved", found);
+  engine.run(1);
+  engine.copyFromRemoteBuffer("rows", found.data(), 0);
+  print("stored", found);
+  std::ostringstream profile;
+  engine.printProfileSummary(profile, {{"showExecutionSteps", "true"}});
+  std::cout << (profile.str().find("'running', 1 times 600 cycles") != std::string::npos) << '\n';
+}
+
 static void mistakes(const Device &device) {
   Graph graph(device);
   const Tensor v = graph.addVariable(FLOAT, {4}, VariableMappingMethod::LINEAR, "v");
@@ -184,6 +231,18 @@ static void mistakes(const Device &device) {
   fails("ring", [&] { engine.run(); });
   engine.connectStreamToCallback("in", [](void *) { throw std::out_of_range("no more"); });
   fails("callback", [&] { engine.run(); });
+  std::stringstream text;
+  fails("empty", [&] { Executable().serialize(text); });
+  fails("none", [&] { Executable::deserialize(text); });
+  text.clear();
+  compileGraph(graph, {Copy(in, v)}).serialize(text);
+  for (const char *what : {"damaged", "cut"}) {
+    std::string data = text.str();
+    if (*what == 'd') data[data.size() / 2] ^= 1;
+    else data.resize(data.size() - 1);
+    std::istringstream bad(data);
+    fails(what, [&] { Executable::deserialize(bad); });
+  }
 }
 
 int main(int argc, char **argv) {
@@ -191,7 +250,12 @@ int main(int argc, char **argv) {
   model.numIPUs = 2;
   model.tilesPerIPU = 8;
   const Device device = model.createDevice();
-  if (argc > 2) forever(device);
+  if (argc > 2 && argv[2][0] == 'f') forever(device);
+  if (argc > 2) {
+    std::ifstream file(argv[1], std::ios::binary);
+    run_saved(Executable::deserialize(file), device);
+    return 0;
+  }
   std::cout << "tiles " << device.getTarget().getNumTiles() << '\n';
   variables(device, argv[1]);
   DeviceManager manager = DeviceManager::createDeviceManager();
@@ -200,5 +264,9 @@ int main(int argc, char **argv) {
   }
   remote(device);
   mistakes(Device::createCPUDevice());
+  Executable executable = compiled(device, argv[1]);
+  std::ofstream file("saved", std::ios::binary);
+  executable.serialize(file);
+  run_saved(std::move(executable), device);
   return 0;
 }

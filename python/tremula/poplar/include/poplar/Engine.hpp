@@ -1,10 +1,12 @@
 /* Engine: the programs of a graph, which the host runs. */
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstring>
 #include <exception>
 #include <functional>
+#include <istream>
 #include <memory>
 #include <ostream>
 #include <string>
@@ -37,8 +39,36 @@ class LegacyStreamCallback : public StreamCallback {
 /* What compileGraph() makes, of which an Engine is made. */
 class Executable {
  public:
+  Executable() = default;
   Executable(Executable &&) = default;
   Executable &operator=(Executable &&) = default;
+
+  /* Writes the graph, its programs, and the code of its vertices. */
+  void serialize(std::ostream &out) const {
+    detail::Block<void> data;
+    uint64_t size = 0;
+    detail::call(detail::table().engine_save, engine(), data.out(), &size);
+    out.write(reinterpret_cast<const char *>(&size), sizeof size);
+    out.write(static_cast<const char *>(data.get()), static_cast<std::streamsize>(size));
+    if (!out) throw poplar_error("the executable could not be written");
+  }
+  /* Reads what serialize() wrote, which is code, and is trusted. Throws file_load_error where it is
+   * damaged, or of another version. */
+  static Executable deserialize(std::istream &in) {
+    uint64_t size = 0;
+    in.read(reinterpret_cast<char *>(&size), sizeof size);
+    std::string data;
+    while (in && data.size() < size) {
+      char part[4096];
+      in.read(part,
+              static_cast<std::streamsize>(std::min<uint64_t>(sizeof part, size - data.size())));
+      data.append(part, static_cast<std::size_t>(in.gcount()));
+    }
+    detail::open_table();
+    trm_poplar_engine *made = nullptr;
+    detail::call(detail::table().engine_load, data.data(), data.size(), &made);
+    return Executable(made);
+  }
 
  private:
   friend class Engine;
@@ -49,7 +79,15 @@ class Executable {
     trm_poplar_engine *made = nullptr;
     detail::call(detail::table().engine_create, graph.handle(), handles.data(), handles.size(),
                  &made);
+    hold(made);
+  }
+  explicit Executable(trm_poplar_engine *made) { hold(made); }
+  void hold(trm_poplar_engine *made) {
     held_.reset(made, [](trm_poplar_engine *one) { detail::table().engine_release(one); });
+  }
+  trm_poplar_engine *engine() const {
+    if (held_ == nullptr) throw poplar_error("an executable that is empty, or that an Engine has");
+    return held_.get();
   }
 
   std::shared_ptr<trm_poplar_engine> held_;

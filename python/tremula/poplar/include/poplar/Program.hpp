@@ -52,9 +52,9 @@ class Sequence : public Program {
     for (const Program &one : programs) add(one);
   }
   template <class... Programs>
-  explicit Sequence(const Program &first, const Program &second, const Programs &...more) {
+  explicit Sequence(const Program &first, const Programs &...more) {
     make();
-    for (const Program &one : {first, second, Program(more)...}) add(one);
+    for (const Program &one : {first, Program(more)...}) add(one);
   }
 
   void add(const Program &program) {
