@@ -170,6 +170,26 @@ static void forever(const Device &device) {
   engine.run();
 }
 
+// Numbers of the host's as halves, and back.
+static void halves(const Device &device) {
+  Graph graph(device);
+  const Tensor h = graph.addVariable(HALF, {3}, VariableMappingMethod::LINEAR, "h");
+  graph.createHostWrite("in", h);
+  graph.createHostRead("out", h);
+  Sequence body;
+  popops::mulInPlace(graph, h, 3.0f, body);
+  Engine engine(graph, body);
+  const float given[] = {0.5f, -2.0f, 1.0f / 3};
+  std::vector<float> found(3);
+  std::uint16_t bits[3];
+  copyFloatToDeviceHalf(device.getTarget(), given, bits, 3);
+  engine.writeTensor("in", bits, bits + 3);
+  engine.loadAndRun(device);
+  engine.readTensor("out", bits, bits + 3);
+  copyDeviceHalfToFloat(device.getTarget(), bits, found.data(), 3);
+  print("halves", found);
+}
+
 // An executable with all that one can have: vertices and their estimate, a constant, initial
 // values, library steps, a loop, a stream, a host read, a remote buffer.
 static Executable compiled(const Device &device, const char *codelets) {
@@ -263,6 +283,7 @@ int main(int argc, char **argv) {
     if (one.attach()) streams(one);
   }
   remote(device);
+  halves(device);
   mistakes(Device::createCPUDevice());
   Executable executable = compiled(device, argv[1]);
   std::ofstream file("saved", std::ios::binary);

@@ -51,11 +51,10 @@ class Sequence : public Program {
     make();
     for (const Program &one : programs) add(one);
   }
+  explicit Sequence(const Program &only) : Sequence({only}) {}
   template <class... Programs>
-  explicit Sequence(const Program &first, const Programs &...more) {
-    make();
-    for (const Program &one : {first, Program(more)...}) add(one);
-  }
+  explicit Sequence(const Program &first, const Program &second, const Programs &...more)
+      : Sequence({first, second, more...}) {}
 
   void add(const Program &program) {
     if (program.handle() == nullptr) return;

@@ -1,6 +1,7 @@
 /* Facts of the machine that a graph is for. */
 #pragma once
 
+#include <cstddef>
 #include <string>
 
 #include "Detail.hpp"
@@ -71,5 +72,19 @@ class Target {
   TargetType type_ = TargetType::IPU_MODEL;
   std::string version_ = "ipu2";
 };
+
+/* Numbers of the host's as a device has halves, and the reverse: what streams of HALF, host reads
+ * and host writes transfer. */
+#define TREMULA_HALVES(function, From, from, To, to)                                             \
+  inline void function(const Target &, const from *source, to *destination, std::size_t count) { \
+    const From *const given = static_cast<const From *>(source);                                 \
+    To *const made = static_cast<To *>(destination);                                             \
+    for (std::size_t i = 0; i < count; ++i) made[i] = static_cast<To>(given[i]);                 \
+  }
+TREMULA_HALVES(copyFloatToDeviceHalf, float, float, half, void)
+TREMULA_HALVES(copyDoubleToDeviceHalf, double, double, half, void)
+TREMULA_HALVES(copyDeviceHalfToFloat, half, void, float, float)
+TREMULA_HALVES(copyDeviceHalfToDouble, half, void, double, double)
+#undef TREMULA_HALVES
 
 } // namespace poplar
