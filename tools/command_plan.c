@@ -40,6 +40,8 @@ static void print_help(void) {
       "                           LAYER:half, LAYER:recompute, LAYER:amp=P, half, recompute,\n"
       "                           offload, amp=P, batch=N, memory=BYTES (of a tile), ipus=N\n"
       "  --json                   the answer as JSON\n"
+      "  --html FILE              a page with the plans side by side, to open in a browser or to\n"
+      "                           send (needs Python); every plan is in it in full\n"
       "  --option KEY=VALUE       an option of the compiler, see below; may be repeated\n" LOWERING_HELP
       "\nThe exit code is 0 if one of the cases fits, 3 if none does, 1 after a failure, or 2 after\n"
       "a mistake in the command line.\n\nOptions:\n");
@@ -156,7 +158,8 @@ enum {
   OPTION_SWEEP,
   OPTION_TRAINING,
   OPTION_WHAT_IF,
-  OPTION_JSON
+  OPTION_JSON,
+  OPTION_HTML
 };
 
 /* Handles one option. Returns -1 to continue, otherwise the exit code. */
@@ -166,6 +169,7 @@ static int take(int option, char **argv, plan_request *request, bool *memory) {
     case 'h': print_help(); return 0;
     case OPTION_TARGET: return add_targets(optarg, request, memory);
     case OPTION_JSON: request->json = true; return -1;
+    case OPTION_HTML: request->html = optarg; return -1;
     case OPTION_OPTION: return add_option(optarg, request);
     case OPTION_WHAT_IF: return add_what_if(optarg, request, memory);
     case OPTION_SWEEP: return parse_sweep(optarg, request);
@@ -223,6 +227,7 @@ static int parse(int argc, char **argv, plan_request *request) {
       {"training", required_argument, NULL, OPTION_TRAINING},
       {"what-if", required_argument, NULL, OPTION_WHAT_IF},
       {"json", no_argument, NULL, OPTION_JSON},
+      {"html", required_argument, NULL, OPTION_HTML},
       LOWERING_LONG_OPTIONS,
       {"help", no_argument, NULL, 'h'},
       {NULL, 0, NULL, 0},
@@ -277,14 +282,20 @@ static trm_status add_case(const plan_request *request, const plan_model *model,
   if (status != TRM_OK) return status;
   ++answer->num_cases;
   *out_fits |= one->totals.fits;
-  return TRM_OK;
+  if (!request->json && request->html == NULL) return TRM_OK;
+  one->json = plan_case_json(answer, one);
+  plan_case_free_details(one); /* programs of many cases would take much memory */
+  return one->json != NULL ? TRM_OK
+                           : fail(error, TRM_RESOURCE_EXHAUSTED,
+                                  "out of memory, or a name is no "
+                                  "UTF-8");
 }
 
-/* Runs all cases of one model. A single number of IPUs, batch and value is shown in full. */
+/* Runs all cases of one model. Those of one batch and value are shown in full, in a page all. */
 static trm_status plan_model_cases(const plan_request *request, const plan_model *model,
                                    plan_answer *answer, bool *out_fits, trm_error *error) {
-  const bool full =
-      request->num_batches <= 1 && !request->batches_go_on && request->num_values <= 1;
+  const bool full = request->html != NULL || (request->num_batches <= 1 &&
+                                              !request->batches_go_on && request->num_values <= 1);
   const size_t num_ipus = request->num_ipus > 0 ? request->num_ipus : 1;
   const size_t num_instances = request->num_instances > 0 ? request->num_instances : 1;
   const size_t num_values = request->num_values > 0 ? request->num_values : 1;
@@ -336,8 +347,9 @@ static int answer_request(plan_request *request) {
   trm_status status = plan_all(request, &answer, &error);
   int code = EXIT_FAILED;
   if (status == TRM_OK) {
-    if (request->json) status = plan_print_json(&answer, &error);
-    else plan_print_text(&answer);
+    if (request->html != NULL) status = plan_write_page(&answer, &error);
+    if (status == TRM_OK && request->json) status = plan_print_json(&answer, stdout, &error);
+    if (status == TRM_OK && !request->json) plan_print_text(&answer);
     bool planned = false, fits = false;
     for (size_t c = 0; c < answer.num_cases; ++c) {
       planned |= answer.cases[c].problem[0] == '\0';

@@ -5,7 +5,7 @@
  *   plan_case.c     estimating one case
  *   plan_compare.c  plans side by side: machines, and what if
  *   plan_search.c   what would make a case fit
- *   plan_text.c     the answer as text; plan_json.c: as JSON */
+ *   plan_text.c     the answer as text; plan_json.c: as JSON; plan_page.c: as a page */
 #ifndef TREMULA_TOOLS_PLAN_H_
 #define TREMULA_TOOLS_PLAN_H_
 
@@ -36,6 +36,7 @@ typedef struct plan_request {
   string_list what_if;  /* changes, batch=N among them */
   long what_if_batch;   /* that N; 0: none */
   bool json;
+  const char *html;    /* the page to write, or NULL */
   trm_option *options; /* from --option */
   size_t num_options;
   lowering_options lowering;
@@ -45,6 +46,10 @@ typedef struct plan_request {
 const char *plan_swept_key(size_t i);
 
 /* ---- plan_model.c --------------------------------------------------------------------------- */
+
+/* Makes an empty temporary folder; `folder` has room for PLAN_PATH_SIZE. */
+enum { PLAN_PATH_SIZE = 4096 };
+trm_status plan_make_folder(char *folder, trm_error *error);
 
 typedef struct plan_model {
   trm_executable *executable;
@@ -89,6 +94,7 @@ typedef struct plan_case {
   trm_program_search *search;       /* what would make it fit; or NULL */
   struct plan_case *what_if;        /* the case with the changes of --what-if; or NULL */
   char problem[512];                /* why there is no estimate; "": there is one */
+  json_t *json;                     /* of the answer as JSON or a page; or NULL */
 } plan_case;
 
 /* Estimates a case. `full` keeps the details for showing it in full. `problem` says why this case
@@ -96,12 +102,16 @@ typedef struct plan_case {
 trm_status plan_case_run(const plan_request *request, const plan_model *model,
                          const plan_model *changed, size_t target, long ipus, long instances,
                          double value, bool full, plan_case *out_case, trm_error *error);
+/* Bytes of an IPU's fullest tile and of all its tiles, each at its peak; the case is in full. */
+void plan_ipu_bytes(const plan_case *one, uint32_t ipu, int64_t *out_worst, int64_t *out_all);
+/* Releases what only the answer in full has. */
+void plan_case_free_details(plan_case *one);
 void plan_case_free(plan_case *one);
 
 /* ---- plan_search.c -------------------------------------------------------------------------- */
 
 /* Searches what would make a program fit. On a terminal, the standard error shows progress. Ctrl-C
- * ends the search with what was found so far. */
+ * ends this search and those that follow with what was found so far. */
 trm_status plan_search(const trm_program *program, trm_program_search **out_search,
                        trm_error *error);
 
@@ -132,6 +142,9 @@ json_t *plan_what_if_json(const plan_answer *answer, const plan_case *one);
 void plan_print_side_by_side(const plan_case *const *cases, const char *const *heads, size_t count);
 
 void plan_print_text(const plan_answer *answer);
-trm_status plan_print_json(const plan_answer *answer, trm_error *error);
+/* What the answer as JSON says of a case. */
+json_t *plan_case_json(const plan_answer *answer, const plan_case *one);
+trm_status plan_print_json(const plan_answer *answer, FILE *out, trm_error *error);
+trm_status plan_write_page(const plan_answer *answer, trm_error *error);
 
 #endif /* TREMULA_TOOLS_PLAN_H_ */

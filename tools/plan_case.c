@@ -170,7 +170,25 @@ trm_status plan_case_run(const plan_request *request, const plan_model *model,
   return status;
 }
 
+void plan_ipu_bytes(const plan_case *one, uint32_t ipu, int64_t *out_worst, int64_t *out_all) {
+  *out_worst = *out_all = 0;
+  trm_program_tile_info tile = {.size = sizeof tile};
+  const size_t tiles = one->totals.tiles_per_ipu;
+  for (size_t t = 0; t < tiles; ++t) {
+    if (!trm_program_tile_get(one->program, ipu * tiles + t, &tile)) return;
+    const int64_t bytes = tile.always_live + tile.not_always_live + tile.gaps;
+    if (bytes > *out_worst) *out_worst = bytes;
+    *out_all += bytes;
+  }
+}
+
 void plan_case_free(plan_case *one) {
+  plan_case_free_details(one);
+  json_decref(one->json);
+  one->json = NULL;
+}
+
+void plan_case_free_details(plan_case *one) {
   if (one->what_if != NULL) plan_case_free(one->what_if);
   free(one->what_if);
   one->what_if = NULL;

@@ -189,9 +189,10 @@ json_t *plan_what_if_json(const plan_answer *answer, const plan_case *one) {
   if (changed->problem[0] != '\0') {
     return json_pack("{s:o, s:s}", "changes", changes, "problem", changed->problem);
   }
-  return json_pack("{s:o, s:b, s:o, s:o, s:o}", "changes", changes, "fits",
+  return json_pack("{s:o, s:b, s:o, s:o, s:o, s:o}", "changes", changes, "fits",
                    (int)changed->totals.fits, "as_it_is", values_of(one, NULL), "changed",
-                   values_of(changed, NULL), "difference", values_of(changed, one));
+                   values_of(changed, NULL), "difference", values_of(changed, one), "plan",
+                   plan_case_json(answer, changed));
 }
 
 json_t *plan_targets_json(const plan_answer *answer) {

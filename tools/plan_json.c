@@ -5,6 +5,8 @@
 
 #include "plan.h"
 
+enum { LARGEST = 12 };
+
 static json_t *integer(int64_t number) { return json_integer((json_int_t)number); }
 
 static json_t *memory_of(const plan_case *one) {
@@ -112,6 +114,42 @@ static json_t *kinds_of(const plan_case *one) {
   return list;
 }
 
+/* The largest variables that are alive when the fullest tile is fullest, on its IPU. */
+static json_t *largest_of(const plan_case *one) {
+  const trm_program_totals *t = &one->totals;
+  trm_program_variable_info found[LARGEST], v = {.size = sizeof v};
+  size_t count = 0;
+  for (size_t i = 0; trm_program_variable_get(one->program, i, &v); ++i) {
+    const bool is_live = v.always_live || (v.begin <= t->worst_step && t->worst_step < v.end);
+    if (!is_live || v.ipu != t->worst_tile / t->tiles_per_ipu || v.worst_bytes == 0) continue;
+    if (count == LARGEST && v.worst_bytes <= found[LARGEST - 1].worst_bytes) continue;
+    size_t at = count < LARGEST ? count++ : LARGEST - 1;
+    for (; at > 0 && found[at - 1].worst_bytes < v.worst_bytes; --at) found[at] = found[at - 1];
+    found[at] = v;
+  }
+  json_t *list = json_array();
+  for (size_t i = 0; i < count; ++i) {
+    json_array_append_new(
+        list, json_pack("{s:s, s:s, s:I, s:I, s:I}", "name",
+                        found[i].op_name[0] != '\0' ? found[i].op_name : found[i].name, "category",
+                        trm_memory_category_name(found[i].category), "worst_bytes",
+                        (json_int_t)found[i].worst_bytes, "total_bytes",
+                        (json_int_t)found[i].total_bytes, "tiles", (json_int_t)found[i].tiles));
+  }
+  return list;
+}
+
+static json_t *each_ipu_of(const plan_case *one) {
+  json_t *list = json_array();
+  for (uint32_t ipu = 0; ipu < one->totals.num_ipus; ++ipu) {
+    int64_t worst, all;
+    plan_ipu_bytes(one, ipu, &worst, &all);
+    json_array_append_new(list, json_pack("{s:I, s:I}", "bytes", (json_int_t)all,
+                                          "worst_tile_bytes", (json_int_t)worst));
+  }
+  return list;
+}
+
 /* Adds the details of a case that is shown in full. */
 static void add_full(const plan_case *one, json_t *object) {
   json_t *cuts = json_array(), *notes = json_array();
@@ -127,13 +165,15 @@ static void add_full(const plan_case *one, json_t *object) {
   json_object_set_new(object, "notes", notes);
   json_object_set_new(object, "layers", layers_of(one));
   json_object_set_new(object, "kinds", kinds_of(one));
+  json_object_set_new(object, "largest", largest_of(one));
+  json_object_set_new(object, "each_ipu", each_ipu_of(one));
   if (one->explanation != NULL) {
     json_object_set_new(object, "explanation", json_string(one->explanation));
     add_search(one, object);
   }
 }
 
-static json_t *case_of(const plan_answer *answer, const plan_case *one) {
+json_t *plan_case_json(const plan_answer *answer, const plan_case *one) {
   json_t *object = json_pack("{s:s, s:I}", "target", one->target, "ipus", (json_int_t)one->ipus);
   if (answer->request->num_instances > 0) {
     json_object_set_new(object, "instances", integer(one->instances));
@@ -192,13 +232,13 @@ static json_t *parameters_of(const plan_answer *answer) {
                    (json_int_t)one->parameter_bytes);
 }
 
-trm_status plan_print_json(const plan_answer *answer, trm_error *error) {
+trm_status plan_print_json(const plan_answer *answer, FILE *out, trm_error *error) {
   const plan_request *request = answer->request;
   json_t *cases = json_array();
   bool fits = false;
   for (size_t c = 0; c < answer->num_cases; ++c) {
     fits |= answer->cases[c].totals.fits;
-    json_array_append_new(cases, case_of(answer, &answer->cases[c]));
+    json_array_append(cases, answer->cases[c].json);
   }
   json_t *root =
       json_pack("{s:i, s:s, s:b, s:o, s:o, s:o, s:o}", "format", 1, "model", request->model, "fits",
@@ -211,9 +251,8 @@ trm_status plan_print_json(const plan_answer *answer, trm_error *error) {
   if (root == NULL) {
     return fail(error, TRM_RESOURCE_EXHAUSTED, "out of memory, or a name is no UTF-8");
   }
-  const int failed = json_dumpf(root, stdout, JSON_INDENT(2));
+  const int failed = json_dumpf(root, out, JSON_INDENT(2));
   json_decref(root);
-  if (failed != 0) return fail(error, TRM_UNAVAILABLE, "cannot write JSON to the standard output");
-  printf("\n");
+  if (failed != 0 || fputs("\n", out) < 0) return fail(error, TRM_UNAVAILABLE, "cannot write JSON");
   return TRM_OK;
 }

@@ -146,8 +146,6 @@ static trm_status compile_for(const plan_request *request, const trm_module *mod
 
 /* ---- Python --------------------------------------------------------------------------------- */
 
-enum { PATH_SIZE = 4096 };
-
 static trm_status add_lists(string_list *arguments, const plan_request *request, trm_error *error) {
   const lowering_options *lowering = &request->lowering;
   const struct {
@@ -195,17 +193,21 @@ static trm_status lower(const plan_request *request, const long *batches, size_t
   return status;
 }
 
+trm_status plan_make_folder(char *folder, trm_error *error) {
+  const char *parent = getenv("TMPDIR");
+  snprintf(folder, PLAN_PATH_SIZE, "%s/tremula-plan-XXXXXX",
+           parent != NULL && *parent != '\0' ? parent : "/tmp");
+  if (mkdtemp(folder) != NULL) return TRM_OK;
+  return fail(error, TRM_UNAVAILABLE, "cannot make a temporary folder %s: %s", folder,
+              strerror(errno));
+}
+
 static trm_status read_lowered(const plan_request *request, const long *batches, size_t count,
                                plan_model *models, trm_error *error) {
-  const char *parent = getenv("TMPDIR");
-  char folder[PATH_SIZE - 64], path[PATH_SIZE];
-  snprintf(folder, sizeof folder, "%s/tremula-plan-XXXXXX",
-           parent != NULL && *parent != '\0' ? parent : "/tmp");
-  if (mkdtemp(folder) == NULL) {
-    return fail(error, TRM_UNAVAILABLE, "cannot make a temporary folder %s: %s", folder,
-                strerror(errno));
-  }
-  trm_status status = lower(request, batches, count, folder, error);
+  char folder[PLAN_PATH_SIZE], path[PLAN_PATH_SIZE + 32];
+  trm_status status = plan_make_folder(folder, error);
+  if (status != TRM_OK) return status;
+  status = lower(request, batches, count, folder, error);
   size_t done = 0;
   for (size_t b = 0; b < (count > 0 ? count : 1); ++b) {
     const long batch = count > 0 ? batches[b] : 0;

@@ -24,7 +24,6 @@ static bool go_on(void *context, uint32_t plans) {
 trm_status plan_search(const trm_program *program, trm_program_search **out_search,
                        trm_error *error) {
   struct sigaction before, ours = {.sa_handler = interrupt};
-  interrupted = 0;
   sigaction(SIGINT, &ours, &before);
   const trm_status status = trm_program_search_fit(program, go_on, NULL, out_search, error);
   sigaction(SIGINT, &before, NULL);

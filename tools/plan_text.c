@@ -221,16 +221,8 @@ static void print_cuts(const plan_case *one) {
            MB(cut.bytes));
   }
   for (uint32_t ipu = 0; ipu < one->totals.num_ipus; ++ipu) {
-    int64_t worst = 0, all = 0;
-    trm_program_tile_info tile = {.size = sizeof tile};
-    for (uint32_t t = 0; t < one->totals.tiles_per_ipu; ++t) {
-      if (!trm_program_tile_get(one->program, (size_t)ipu * one->totals.tiles_per_ipu + t, &tile)) {
-        break;
-      }
-      const int64_t bytes = tile.always_live + tile.not_always_live + tile.gaps;
-      if (bytes > worst) worst = bytes;
-      all += bytes;
-    }
+    int64_t worst, all;
+    plan_ipu_bytes(one, ipu, &worst, &all);
     printf("  IPU %u needs %s MB, its fullest tile %.1f %%\n", ipu, MB(all),
            share(worst, one->totals.bytes_per_tile));
   }

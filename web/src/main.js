@@ -1,10 +1,21 @@
 // The page: opening reports, the frame around views, keys.
 
+import { copyChosen, find, nudge } from "./base/actions.js";
 import { App } from "./base/app.js";
 import { append, h, keepFocus } from "./base/dom.js";
 import { message } from "./base/format.js";
-import { chosen, dropped, embedded, embeddedSources, embeddedTimelines, group, served } from "./base/opening.js";
+import {
+  chosen,
+  dropped,
+  embedded,
+  embeddedPlans,
+  embeddedSources,
+  embeddedTimelines,
+  group,
+  served,
+} from "./base/opening.js";
 import { makePalette } from "./base/palette.js";
+import { planPage } from "./views/plan.js";
 import { operationsIn } from "./views/programs.js";
 import { hostPage } from "./views/host.js";
 import { reportList, welcome } from "./views/welcome.js";
@@ -57,7 +68,7 @@ function commands() {
     say("Move left", "a", () => nudge("a")),
     say("Move right", "d", () => nudge("d")),
     say("Show the whole chart", "0", () => nudge("0")),
-    say("Copy what is chosen as text", "Ctrl+C", copyChosen),
+    say("Copy what is chosen as text", "Ctrl+C", () => copyChosen(app)),
     say("Bytes as bytes", "", () => app.state.set({ bytes: null })),
     say("Bytes as KiB", "", () => app.state.set({ bytes: "KiB" })),
     say("Bytes as kB", "", () => app.state.set({ bytes: "kB" })),
@@ -68,22 +79,6 @@ function commands() {
   ];
 }
 
-/** @param {string} key for the first chart or table of the view */
-function nudge(key) {
-  const target = main.querySelector("canvas[tabindex]") ?? main.querySelector("tr[tabindex='0']");
-  if (target === null) return;
-  /** @type {HTMLElement} */ (target).focus();
-  target.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true }));
-}
-
-function find() {
-  const field = /** @type {HTMLInputElement|null} */ (
-    main.querySelector("input.find, input[type=search], input[type=text]")
-  );
-  field?.focus();
-  field?.select();
-}
-
 function clear() {
   app.state.set({ op: null, step: null, steps: null, tiles: null, lines: null, range: null, row: null, mark: null });
 }
@@ -91,16 +86,6 @@ function clear() {
 function swap() {
   if (app.reports.length < 2) return;
   app.state.set({ r: app.keyOf((app.report + 1) % app.reports.length) });
-}
-
-function copyChosen() {
-  const { values } = app.state;
-  const text = ["op", "step", "tiles", "range"]
-    .filter((key) => values.has(key))
-    .map((key) => `${key} ${values.get(key)}`)
-    .join("\n");
-  navigator.clipboard?.writeText(text || location.href).catch(() => {});
-  app.speak("Copied");
 }
 
 function changeTheme() {
@@ -166,9 +151,9 @@ function drawFrame() {
   head.replaceChildren(
     ...[
       h("span.brand", "Tremula ", h("span", "analyser")),
-      h("span.where", { title: names[app.report] }, names[app.report] ?? ""),
+      h("span.where", { title: names[app.report] }, names[app.report] ?? app.plans?.model ?? ""),
       choice,
-      app.reports.length > 0 &&
+      (app.reports.length > 0 || app.plans !== null) &&
         unit("bytes", "Unit of bytes", [
           ["", "bytes"],
           ["KiB", "KiB"],
@@ -195,7 +180,9 @@ function drawFrame() {
 async function draw() {
   const mine = ++turn;
   if (app.reports.length === 0) {
-    if (app.timelines.length > 0) drawTimelines();
+    app.applyUnits();
+    if (app.plans !== null) drawAlone("plans", `Plans of ${app.plans.model}`, planPage(app, app.plans));
+    else if (app.timelines.length > 0) drawAlone("timeline", "Timeline of the host", hostPage(app));
     return;
   }
   app.applyUnits();
@@ -225,13 +212,13 @@ app.state.changed = draw;
 // Not in each chart: a listener there would keep the charts of all views that were shown, and their numbers.
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
 
-/** Timelines without a profile. */
-function drawTimelines() {
+/** A page without a profile. @param {string} view @param {string} title @param {Node} page */
+function drawAlone(view, title, page) {
   keepFocus(drawFrame);
-  document.title = "Timeline of the host · Tremula";
-  main.dataset.view = "timeline";
+  document.title = `${title} · Tremula`;
+  main.dataset.view = view;
   main.dataset.drawn = String(turn);
-  keepFocus(() => main.replaceChildren(hostPage(app)));
+  keepFocus(() => main.replaceChildren(page));
 }
 
 document.addEventListener("keydown", (event) => {
@@ -243,7 +230,7 @@ document.addEventListener("keydown", (event) => {
     return;
   }
   if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) {
-    if (event.key === "c" && !typing && String(getSelection()) === "" && app.reports.length > 0) copyChosen();
+    if (event.key === "c" && !typing && String(getSelection()) === "" && app.reports.length > 0) copyChosen(app);
     return;
   }
   if (event.key === "Escape" && typing && target.closest("dialog") === null) {
@@ -269,6 +256,7 @@ document.addEventListener("keydown", (event) => {
 async function open(folders) {
   app.client.forget();
   app.reports = [];
+  app.plans = null;
   const overviews = [];
   for (const [i, folder] of folders.entries()) {
     overviews.push(await app.client.send(i, "open", [{ name: folder.name, files: folder.files }]));
@@ -331,6 +319,7 @@ async function take(found, beside = false) {
 function start(problem) {
   ++turn;
   app.reports = [];
+  app.plans = null;
   app.timelines = [];
   app.given = [];
   nav.hidden = true;
@@ -377,6 +366,12 @@ append(document.body, [
 async function begin() {
   // Reports inside the page come after this script: the worker starts while the browser reads them.
   if (document.readyState === "loading") await new Promise((done) => addEventListener("DOMContentLoaded", done));
+  if (document.querySelector("script[data-plan]") !== null) {
+    nav.hidden = true;
+    app.plans = await embeddedPlans();
+    await draw();
+    return;
+  }
   if (document.querySelector("script[data-file], script[data-timeline], #served") === null) {
     start("");
     return;

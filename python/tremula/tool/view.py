@@ -2,8 +2,10 @@
 
     python -m tremula.tool.view page DIR... [FILE.pvti ...] --output OUT.html [--with-source]
     python -m tremula.tool.view serve DIR... [FILE.pvti ...] [--port N] [--open]
+    python -m tremula.tool.view plan ANSWER.json --output OUT.html
 
-`tremula report --html` and `tremula view` start these. All three show web/ (docs/analyser.md).
+`tremula report --html`, `tremula view` and `tremula plan --html` start these. All three show web/
+(docs/analyser.md), the last one with plans instead of profiles.
 """
 
 import argparse
@@ -93,7 +95,7 @@ def split(given):
 
 def _block(attributes, data):
     text = " ".join(f'{name}="{html.escape(str(value))}"' for name, value in attributes.items())
-    if "data-file" in attributes or "data-timeline" in attributes:
+    if not attributes.keys().isdisjoint({"data-file", "data-timeline", "data-plan"}):
         data = gzip.compress(data, 6, mtime=0)
     packed = base64.b64encode(data).decode()
     return f'<script type="application/octet-stream" {text}>{packed}</script>\n'
@@ -135,6 +137,11 @@ def make_page(given, with_source=False):
         for source, text in _source_files(files["profile.pop"]) if with_source else ():
             blocks.append(_block({"data-source": source}, text))
     return _with_blocks(page_text(), blocks)
+
+
+def make_plan_page(answer):
+    """The text of a page with plans inside: the bytes of `tremula plan --json`."""
+    return _with_blocks(page_text(), [_block({"data-plan": "answer"}, answer)])
 
 
 # ---- The server --------------------------------------------------------------------------------
@@ -291,11 +298,16 @@ def main(given=None):
     serve.add_argument("--open", action="store_true")
     for command in (page, serve):
         command.add_argument("folders", nargs="+")
+    plan = commands.add_parser("plan")
+    plan.add_argument("--output", required=True)
+    plan.add_argument("answer", type=pathlib.Path)
     arguments = parser.parse_args(given)
     try:
         if arguments.command == "page":
             text = make_page(arguments.folders, arguments.with_source)
             tool.write(arguments.output, text.encode())
+        elif arguments.command == "plan":
+            tool.write(arguments.output, make_plan_page(_read(arguments.answer)).encode())
         else:
             _serve(arguments)
     except tool.Complaint as complaint:

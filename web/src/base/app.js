@@ -30,6 +30,8 @@ export class App {
     });
     /** @type {any[]} overviews */
     this.reports = [];
+    /** @type {any} plans instead of reports (views/plan.js), or null */
+    this.plans = null;
     /** @type {any} */
     this.timer = 0;
     /** @type {(message: string) => void} */

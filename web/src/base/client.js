@@ -25,9 +25,7 @@ export class Client {
   }
 
   async start() {
-    const packed = document.getElementById("worker")?.textContent ?? "";
-    const stream = new Blob([fromBase64(packed)]).stream().pipeThrough(new DecompressionStream("gzip"));
-    const source = await new Response(stream).blob();
+    const source = await unpacked(document.getElementById("worker")).blob();
     const worker = new Worker(URL.createObjectURL(new Blob([source], { type: "text/javascript" })));
     worker.onmessage = (event) => this.take(event.data);
     worker.onerror = (event) => {
@@ -123,6 +121,12 @@ export class Client {
 /** The buffers to move to the worker, not to copy. @param {{data: Blob|ArrayBuffer}[]} files */
 function buffersOf(files) {
   return /** @type {ArrayBuffer[]} */ (files.map((one) => one.data).filter((data) => data instanceof ArrayBuffer));
+}
+
+/** What a block of the page holds, packed. @param {Element|null} block */
+export function unpacked(block) {
+  const stream = new Blob([fromBase64(block?.textContent ?? "")]).stream();
+  return new Response(stream.pipeThrough(new DecompressionStream("gzip")));
 }
 
 /** @param {string} text @returns {Uint8Array<ArrayBuffer>} */

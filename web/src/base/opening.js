@@ -1,6 +1,6 @@
 // Opening reports: files of the user's, files inside the page, files of `tremula view`.
 
-import { fromBase64 } from "./client.js";
+import { fromBase64, unpacked } from "./client.js";
 
 /** @typedef {{name: string, data: Blob|ArrayBuffer, packed: boolean}} Given */
 /** @typedef {{name: string, files: Given[], modified: number}} Folder */
@@ -92,6 +92,12 @@ export function embedded() {
     block.remove();
   }
   return [...reports.values()];
+}
+
+/** The plans that `tremula plan --html` put into the page, or null. @returns {Promise<any>} */
+export async function embeddedPlans() {
+  const block = document.querySelector("script[data-plan]");
+  return block === null ? null : unpacked(block).json();
 }
 
 /** The timelines of the host in the page. @returns {Given[]} */
