@@ -19,9 +19,9 @@ row 1 10 -10
 rows 2 and 0 20 -20 0 0
 first rows 20 -20 10 -10
 switched 200 -200
-halves 1.5 -6 1
 row: the remote buffer 'rows' has no row 3
 shape: a Copy of a tensor of f32[1] to one of u32[1]
+halves 1.5 -6 1
 taken: the handle 'v' of a stream, a host read or a host write is taken
 unconnected: the stream 'in' is not connected to the host
 number: the engine has 1 programs, and none of number 1
