@@ -32,7 +32,7 @@ extern "C" {
 
 /* The version of this header that a library was compiled with. Later versions of the table have
  * more members at the end; `size` tells which there are. */
-#define TRM_POPLAR_VERSION 3
+#define TRM_POPLAR_VERSION 1
 
 typedef struct trm_poplar_graph trm_poplar_graph;
 typedef struct trm_poplar_tensor trm_poplar_tensor;
@@ -70,6 +70,30 @@ typedef struct trm_poplar_tensor_info {
   const uint64_t *dims; /* live as long as the tensor */
   uint64_t elements;
 } trm_poplar_tensor_info;
+
+/* What a program does, with what program_make takes. A child that is NULL does nothing. */
+typedef enum trm_poplar_program_kind {
+  TRM_POPLAR_SEQUENCE = 0,    /* its children, one after the other */
+  TRM_POPLAR_EXECUTE = 1,     /* the compute set `number` */
+  TRM_POPLAR_COPY = 2,        /* tensors[0] to tensors[1] */
+  TRM_POPLAR_STEP = 3,        /* a library step, which the functions step_... make */
+  TRM_POPLAR_PRINT = 4,       /* tensors[0], with `text` */
+  TRM_POPLAR_IF = 5,          /* tensors[0] ? children[0] : children[1] */
+  TRM_POPLAR_SWITCH = 6,      /* the child whose case is tensors[0], else the last */
+  TRM_POPLAR_REPEAT = 7,      /* children[0], `number` times */
+  TRM_POPLAR_WHILE = 8,       /* children[0], then while tensors[0] is `number`: children[1], [0] */
+  TRM_POPLAR_WRITE_UNDEF = 9, /* tensors[0] */
+  TRM_POPLAR_HOST = 10        /* the host reads or writes the elements of the stream `number` */
+} trm_poplar_program_kind;
+
+typedef struct trm_poplar_program_parts {
+  const trm_poplar_tensor *tensors[2];
+  uint64_t number;
+  const char *text; /* a name or a title; may be NULL */
+  trm_poplar_program *const *children;
+  uint32_t num_children;
+  const int32_t *cases; /* of all children but the last */
+} trm_poplar_program_parts;
 
 /* A node of an expression; operands are nodes before it. */
 typedef enum trm_poplar_node_kind {

@@ -92,8 +92,12 @@ static trm_status choose_program(trm_poplar_graph *graph, trm_poplar_program *co
       cases[c] = (int32_t)c;
       chosen[c] = c < count ? programs[c] : core->streams.items[c - count].access;
     }
-    status = (trm_status)trm_poplar_program_switch(graph, control, cases, chosen, all, NULL,
-                                                   out_program, error);
+    const trm_poplar_program_parts parts = {.tensors = {control},
+                                            .children = chosen,
+                                            .num_children = (uint32_t)all + 1,
+                                            .cases = cases};
+    status =
+        (trm_status)trm_poplar_program_make(graph, TRM_POPLAR_SWITCH, &parts, out_program, error);
   }
   trm_free(cases);
   trm_free(chosen);

@@ -19,31 +19,6 @@ void trm_poplar_program_release(trm_poplar_program *program) {
   trm_free(program);
 }
 
-/* A program with its tensors, which may be NULL, and a name. */
-static trm_status make(trm_poplar_program_kind kind, const trm_poplar_tensor *first,
-                       const trm_poplar_tensor *second, uint64_t number, const char *text,
-                       trm_poplar_program **out_program, trm_poplar_error *error) {
-  trm_poplar_program *program = trm_allocate_zeroed(1, sizeof *program);
-  const size_t size = text == NULL ? 1 : strlen(text) + 1;
-  char *own = trm_allocate(size);
-  if (program == NULL || own == NULL) {
-    trm_free(program);
-    trm_free(own);
-    THROW_NO_MEMORY("a program");
-  }
-  memcpy(own, text == NULL ? "" : text, size);
-  program->references = 1;
-  program->kind = kind;
-  program->number = number;
-  program->text = own;
-  program->tensors[0] = (trm_poplar_tensor *)first;
-  program->tensors[1] = (trm_poplar_tensor *)second;
-  trm_poplar_tensor_retain(program->tensors[0]);
-  trm_poplar_tensor_retain(program->tensors[1]);
-  *out_program = program;
-  return TRM_OK;
-}
-
 /* Adds a reference to the child; NULL does nothing when it runs. */
 static trm_status add_child(trm_poplar_program *program, trm_poplar_program *child,
                             trm_poplar_error *error) {
@@ -52,58 +27,57 @@ static trm_status add_child(trm_poplar_program *program, trm_poplar_program *chi
   return TRM_OK;
 }
 
-/* Gives a program that was just made, unless `status` is a failure. */
-static trm_status give(trm_status status, trm_poplar_program *program,
-                       trm_poplar_program **out_program) {
+static trm_status fill(trm_poplar_program *program, const trm_poplar_program_parts *parts,
+                       trm_poplar_error *error) {
+  const char *text = parts->text == NULL ? "" : parts->text;
+  const size_t size = strlen(text) + 1;
+  program->text = trm_allocate(size);
+  if (program->text == NULL) THROW_NO_MEMORY("a program");
+  memcpy(program->text, text, size);
+  program->number = parts->number;
+  for (int t = 0; t < 2; ++t) {
+    program->tensors[t] = (trm_poplar_tensor *)parts->tensors[t];
+    trm_poplar_tensor_retain(program->tensors[t]);
+  }
+  for (uint32_t c = 0; c < parts->num_children; ++c) {
+    TRY(add_child(program, parts->children[c], error));
+  }
+  for (uint32_t c = 0; parts->cases != NULL && c + 1 < parts->num_children; ++c) {
+    if (!VECTOR_PUSH(&program->cases, parts->cases[c])) THROW_NO_MEMORY("a program");
+  }
+  return TRM_OK;
+}
+
+static trm_status make(trm_poplar_program_kind kind, const trm_poplar_program_parts *parts,
+                       trm_poplar_program **out_program, trm_poplar_error *error) {
+  trm_poplar_program *program = trm_allocate_zeroed(1, sizeof *program);
+  if (program == NULL) THROW_NO_MEMORY("a program");
+  program->references = 1;
+  program->kind = kind;
+  const trm_status status = fill(program, parts, error);
   if (status == TRM_OK) *out_program = program;
   else trm_poplar_program_release(program);
   return status;
 }
 
-int32_t trm_poplar_program_sequence(trm_poplar_program **out_program, trm_poplar_error *error) {
-  return make(TRM_POPLAR_SEQUENCE, NULL, NULL, 0, NULL, out_program, error);
-}
+/* ---- Kinds ---------------------------------------------------------------------------------- */
 
-int32_t trm_poplar_sequence_add(trm_poplar_program **sequence, trm_poplar_program *program,
-                                trm_poplar_error *error) {
-  trm_poplar_program *old = *sequence;
-  if (old->kind != TRM_POPLAR_SEQUENCE) THROW_POPLAR("only a Sequence takes further programs");
-  if (old->references == 1 && program != old) return add_child(old, program, error);
-  trm_poplar_program *copy;
-  TRY(trm_poplar_program_sequence(&copy, error));
-  trm_status status = TRM_OK;
-  for (size_t c = 0; c < old->children.count && status == TRM_OK; ++c) {
-    status = add_child(copy, old->children.items[c], error);
-  }
-  if (status == TRM_OK) status = add_child(copy, program, error);
-  TRY(give(status, copy, sequence));
-  trm_poplar_program_release(old);
-  return TRM_OK;
-}
+/* What a kind needs: a name, if it has tensors[0], and children. */
+typedef struct needs {
+  const char *name;
+  uint32_t children;
+} needs;
 
-trm_status trm_poplar_add_step(trm_poplar_program **sequence, uint64_t number, const char *name,
-                               trm_poplar_error *error) {
-  trm_poplar_program *step;
-  TRY(make(TRM_POPLAR_STEP, NULL, NULL, number, name, &step, error));
-  const trm_status status = trm_poplar_sequence_add(sequence, step, error);
-  trm_poplar_program_release(step);
-  return status;
-}
+static const needs kinds[] = {
+    [TRM_POPLAR_COPY] = {"a Copy", 0},   [TRM_POPLAR_PRINT] = {"a PrintTensor", 0},
+    [TRM_POPLAR_IF] = {"an If", 2},      [TRM_POPLAR_SWITCH] = {"a Switch", 1},
+    [TRM_POPLAR_REPEAT] = {NULL, 1},     [TRM_POPLAR_WHILE] = {"a loop", 2},
+    [TRM_POPLAR_HOST] = {"a stream", 0}, [TRM_POPLAR_WRITE_UNDEF] = {"a WriteUndef", 0},
+};
 
-int32_t trm_poplar_program_execute(trm_poplar_graph *graph, uint32_t compute_set, const char *name,
-                                   trm_poplar_program **out_program, trm_poplar_error *error) {
-  if (compute_set >= graph->core->compute_sets.count) {
-    THROW_POPLAR("the graph has no compute set %u", compute_set);
-  }
-  return make(TRM_POPLAR_EXECUTE, NULL, NULL, compute_set, name, out_program, error);
-}
-
-int32_t trm_poplar_program_copy(trm_poplar_graph *graph, const trm_poplar_tensor *source,
-                                const trm_poplar_tensor *destination, bool dont_outline,
-                                const char *name, trm_poplar_program **out_program,
-                                trm_poplar_error *error) {
-  (void)dont_outline; /* a wish on code, of which a copy has none here */
-  if (source == NULL || destination == NULL) THROW_POPLAR("a Copy of a null tensor");
+static trm_status check_copy(const trm_poplar_graph *graph, const trm_poplar_tensor *source,
+                             const trm_poplar_tensor *destination, trm_poplar_error *error) {
+  if (destination == NULL) THROW_POPLAR("a Copy of a null tensor");
   char from[256], to[256];
   if (source->elements != destination->elements || source->dtype != destination->dtype) {
     THROW_POPLAR("a Copy of a tensor of %s%s to one of %s%s",
@@ -112,93 +86,70 @@ int32_t trm_poplar_program_copy(trm_poplar_graph *graph, const trm_poplar_tensor
                  trm_dtype_name((trm_dtype)destination->dtype),
                  trm_poplar_dims_text(destination->dims, destination->rank, to, sizeof to));
   }
-  TRY(trm_poplar_check_written(graph, destination, "a Copy", error));
-  return make(TRM_POPLAR_COPY, source, destination, 0, name, out_program, error);
-}
-
-int32_t trm_poplar_program_print(trm_poplar_graph *graph, const char *title,
-                                 const trm_poplar_tensor *tensor, trm_poplar_program **out_program,
-                                 trm_poplar_error *error) {
-  (void)graph;
-  if (tensor == NULL) THROW_POPLAR("a PrintTensor of a null tensor");
-  return make(TRM_POPLAR_PRINT, tensor, NULL, 0, title, out_program, error);
+  return trm_poplar_check_written(graph, destination, "a Copy", error);
 }
 
 /* Poplar takes predicates of BOOL and of integers. */
 static trm_status check_predicate(const trm_poplar_tensor *tensor, const char *what,
                                   trm_poplar_error *error) {
-  const bool fits =
-      tensor != NULL && tensor->elements == 1 &&
-      (tensor->dtype == TRM_PRED || tensor->dtype == TRM_S32 || tensor->dtype == TRM_U32);
-  if (!fits) THROW_POPLAR("%s needs one element of type BOOL, INT or UNSIGNED_INT", what);
+  const bool fits = tensor->elements == 1 && (tensor->dtype == TRM_PRED ||
+                                              tensor->dtype == TRM_S32 || tensor->dtype == TRM_U32);
+  if (!fits) {
+    THROW_POPLAR("the predicate of %s needs one element of type BOOL, INT or UNSIGNED_INT", what);
+  }
   return TRM_OK;
 }
 
-/* A program that chooses or repeats others. */
-static trm_status make_control(trm_poplar_program_kind kind, const trm_poplar_tensor *tensor,
-                               uint64_t number, trm_poplar_program *const *children, size_t count,
-                               trm_poplar_program **out_program, trm_poplar_error *error) {
-  trm_poplar_program *program;
-  TRY(make(kind, tensor, NULL, number, NULL, &program, error));
-  trm_status status = TRM_OK;
-  for (size_t c = 0; c < count && status == TRM_OK; ++c) {
-    status = add_child(program, children[c], error);
-  }
-  return give(status, program, out_program);
-}
-
-int32_t trm_poplar_program_if(trm_poplar_graph *graph, const trm_poplar_tensor *predicate,
-                              trm_poplar_program *on_true, trm_poplar_program *on_false,
-                              trm_poplar_program **out_program, trm_poplar_error *error) {
-  (void)graph;
-  trm_poplar_program *const both[] = {on_true, on_false};
-  TRY(check_predicate(predicate, "the predicate of an If", error));
-  return make_control(TRM_POPLAR_IF, predicate, 0, both, 2, out_program, error);
-}
-
-int32_t trm_poplar_program_switch(trm_poplar_graph *graph, const trm_poplar_tensor *control,
-                                  const int32_t *cases, trm_poplar_program *const *programs,
-                                  uint64_t count, trm_poplar_program *otherwise,
-                                  trm_poplar_program **out_program, trm_poplar_error *error) {
-  (void)graph;
-  trm_poplar_program *program;
-  TRY(check_predicate(control, "the control of a Switch", error));
-  TRY(make_control(TRM_POPLAR_SWITCH, control, 0, programs, (size_t)count, &program, error));
-  trm_status status = add_child(program, otherwise, error);
-  for (uint64_t c = 0; c < count && status == TRM_OK; ++c) {
-    if (VECTOR_PUSH(&program->cases, cases[c])) continue;
-    status = NO_MEMORY("a program");
-  }
-  return give(status, program, out_program);
-}
-
-int32_t trm_poplar_program_repeat(uint64_t count, trm_poplar_program *body,
-                                  trm_poplar_program **out_program, trm_poplar_error *error) {
-  return make_control(TRM_POPLAR_REPEAT, NULL, count, &body, 1, out_program, error);
-}
-
-int32_t trm_poplar_program_repeat_while(trm_poplar_graph *graph, bool value,
-                                        trm_poplar_program *condition,
-                                        const trm_poplar_tensor *predicate,
-                                        trm_poplar_program *body, trm_poplar_program **out_program,
-                                        trm_poplar_error *error) {
-  (void)graph;
-  trm_poplar_program *const both[] = {condition, body};
-  TRY(check_predicate(predicate, "the predicate of a loop", error));
-  return make_control(TRM_POPLAR_WHILE, predicate, value, both, 2, out_program, error);
-}
-
-int32_t trm_poplar_program_write_undef(trm_poplar_graph *graph, const trm_poplar_tensor *tensor,
-                                       trm_poplar_program **out_program, trm_poplar_error *error) {
-  (void)graph;
-  if (tensor == NULL) THROW_POPLAR("a WriteUndef of a null tensor");
-  return make(TRM_POPLAR_WRITE_UNDEF, tensor, NULL, 0, NULL, out_program, error);
-}
-
-int32_t trm_poplar_program_host(trm_poplar_graph *graph, uint32_t stream,
+int32_t trm_poplar_program_make(trm_poplar_graph *graph, int32_t kind,
+                                const trm_poplar_program_parts *parts,
                                 trm_poplar_program **out_program, trm_poplar_error *error) {
-  const trm_poplar_core *core = graph->core;
-  if (stream >= core->streams.count) THROW_POPLAR("there is no stream %u", stream);
-  return make(TRM_POPLAR_HOST, core->streams.items[stream].elements, NULL, stream, NULL,
-              out_program, error);
+  trm_poplar_program_parts all = {.number = 0};
+  if (parts != NULL) all = *parts;
+  if (kind == TRM_POPLAR_EXECUTE && all.number >= graph->core->compute_sets.count) {
+    THROW_POPLAR("the graph has no compute set %llu", (unsigned long long)all.number);
+  }
+  if (kind == TRM_POPLAR_HOST) {
+    if (all.number >= graph->core->streams.count) {
+      THROW_POPLAR("there is no stream %llu", (unsigned long long)all.number);
+    }
+    all.tensors[0] = graph->core->streams.items[all.number].elements;
+  }
+  if (kind < TRM_POPLAR_SEQUENCE || kind > TRM_POPLAR_HOST || kind == TRM_POPLAR_STEP ||
+      all.num_children < kinds[kind].children) {
+    THROW_POPLAR("there is no program of the kind %d with %u children", kind, all.num_children);
+  }
+  const char *name = kinds[kind].name;
+  if (name != NULL && all.tensors[0] == NULL) THROW_POPLAR("%s of a null tensor", name);
+  if (kind == TRM_POPLAR_COPY) TRY(check_copy(graph, all.tensors[0], all.tensors[1], error));
+  if (name != NULL && kinds[kind].children > 0) {
+    TRY(check_predicate(all.tensors[0], name, error));
+  }
+  return make((trm_poplar_program_kind)kind, &all, out_program, error);
+}
+
+/* ---- Sequences ------------------------------------------------------------------------------ */
+
+int32_t trm_poplar_sequence_add(trm_poplar_program **sequence, trm_poplar_program *program,
+                                trm_poplar_error *error) {
+  trm_poplar_program *old = *sequence;
+  if (old->kind != TRM_POPLAR_SEQUENCE) THROW_POPLAR("only a Sequence takes further programs");
+  if (old->references == 1 && program != old) return add_child(old, program, error);
+  const trm_poplar_program_parts parts = {.children = old->children.items,
+                                          .num_children = (uint32_t)old->children.count};
+  trm_poplar_program *copy;
+  TRY(make(TRM_POPLAR_SEQUENCE, &parts, &copy, error));
+  const trm_status status = add_child(copy, program, error);
+  trm_poplar_program_release(status == TRM_OK ? old : copy);
+  if (status == TRM_OK) *sequence = copy;
+  return status;
+}
+
+trm_status trm_poplar_add_step(trm_poplar_program **sequence, uint64_t number, const char *name,
+                               trm_poplar_error *error) {
+  trm_poplar_program *step;
+  const trm_poplar_program_parts parts = {.number = number, .text = name};
+  TRY(make(TRM_POPLAR_STEP, &parts, &step, error));
+  const trm_status status = trm_poplar_sequence_add(sequence, step, error);
+  trm_poplar_program_release(step);
+  return status;
 }

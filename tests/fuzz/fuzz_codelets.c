@@ -66,7 +66,8 @@ static void run_set(trm_poplar_graph *graph, uint32_t set) {
   trm_error failure;
   trm_poplar_program *program = NULL;
   trm_poplar_plan *plan = NULL;
-  if (trm_poplar_program_execute(graph, set, "set", &program, &error) == 0 &&
+  const trm_poplar_program_parts parts = {.number = set, .text = "set"};
+  if (trm_poplar_program_make(graph, TRM_POPLAR_EXECUTE, &parts, &program, &error) == 0 &&
       trm_poplar_plan_create(graph, program, NULL, 0, NULL, 0, &plan, &error) == TRM_OK) {
     void *block = trm_allocate_block(plan->bytes);
     const trm_kernel_call call = {.persistent = block};

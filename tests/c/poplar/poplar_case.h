@@ -41,7 +41,7 @@ static inline trm_poplar_tensor *new_variable(trm_poplar_graph *graph, int32_t d
 
 static inline trm_poplar_program *new_sequence(void) {
   trm_poplar_program *program = NULL;
-  OK(api->program_sequence(&program, &failure));
+  OK(api->program_make(NULL, TRM_POPLAR_SEQUENCE, NULL, &program, &failure));
   return program;
 }
 
@@ -54,14 +54,16 @@ static inline void add(trm_poplar_program **sequence, trm_poplar_program *progra
 static inline void add_copy(trm_poplar_graph *graph, trm_poplar_program **sequence,
                             const trm_poplar_tensor *from, const trm_poplar_tensor *to) {
   trm_poplar_program *copy = NULL;
-  OK(api->program_copy(graph, from, to, false, "copy", &copy, &failure));
+  const trm_poplar_program_parts parts = {.tensors = {from, to}, .text = "copy"};
+  OK(api->program_make(graph, TRM_POPLAR_COPY, &parts, &copy, &failure));
   add(sequence, copy);
 }
 
 static inline void add_execute(trm_poplar_graph *graph, trm_poplar_program **sequence,
                                uint32_t compute_set) {
   trm_poplar_program *program = NULL;
-  OK(api->program_execute(graph, compute_set, "execute", &program, &failure));
+  const trm_poplar_program_parts parts = {.number = compute_set, .text = "execute"};
+  OK(api->program_make(graph, TRM_POPLAR_EXECUTE, &parts, &program, &failure));
   add(sequence, program);
 }
 

@@ -309,6 +309,16 @@ static void test_in_place(void **state) {
   api->graph_release(graph);
 }
 
+static void add_control(trm_poplar_graph *graph, trm_poplar_program **sequence, int32_t kind,
+                        trm_poplar_tensor *predicate, uint64_t number, trm_poplar_program *first,
+                        trm_poplar_program *second) {
+  trm_poplar_program *made = NULL, *const children[] = {first, second};
+  const trm_poplar_program_parts parts = {
+      .tensors = {predicate}, .number = number, .children = children, .num_children = 2};
+  OK(api->program_make(graph, kind, &parts, &made, &failure));
+  add(sequence, made);
+}
+
 /* count += 1 until it is not less than the limit; then if and repeat. */
 static void test_control(void **state) {
   (void)state;
@@ -316,7 +326,7 @@ static void test_control(void **state) {
   trm_poplar_program *sequence = new_sequence(), *condition = new_sequence(),
                      *body = new_sequence();
   trm_poplar_program *twice = new_sequence(), *made = NULL;
-  trm_poplar_tensor *limit = new_variable(graph, TRM_S32, 1, 0, "limit"), *none = NULL;
+  trm_poplar_tensor *limit = new_variable(graph, TRM_S32, 1, 0, "limit");
   trm_poplar_tensor *count = new_variable(graph, TRM_S32, 1, 0, "count");
   trm_poplar_tensor *goes = new_variable(graph, TRM_PRED, 1, 0, "goes");
   const trm_poplar_node one[] = {placeholder(0), number(1), binary(TRM_POPLAR_BINARY_ADD, 0, 1)};
@@ -327,15 +337,15 @@ static void test_control(void **state) {
   OK(api->step_map(graph, zero, 1, NULL, 0, &sequence, "zero", &count, &failure));
   OK(api->step_map(graph, less, 3, both, 2, &condition, "less", &goes, &failure));
   OK(api->step_map(graph, one, 3, both, 1, &body, "one", &count, &failure));
-  OK(api->program_repeat_while(graph, true, condition, goes, body, &made, &failure));
-  add(&sequence, made);
-  OK(api->program_repeat(2, body, &made, &failure));
-  add(&twice, made);
-  OK(api->program_if(graph, goes, NULL, twice, &made, &failure)); /* it has ended: false */
-  add(&sequence, made);
+  add_control(graph, &sequence, TRM_POPLAR_WHILE, goes, true, condition, body);
+  add_control(NULL, &twice, TRM_POPLAR_REPEAT, NULL, 2, body, NULL);
+  /* The loop has ended: false. */
+  add_control(graph, &sequence, TRM_POPLAR_IF, goes, 0, NULL, twice);
   const int32_t cases[] = {7, 9};
-  trm_poplar_program *const bodies[] = {NULL, body};
-  OK(api->program_switch(graph, count, cases, bodies, 2, NULL, &made, &failure));
+  trm_poplar_program *const bodies[] = {NULL, body, NULL};
+  const trm_poplar_program_parts chosen = {
+      .tensors = {count}, .children = bodies, .num_children = 3, .cases = cases};
+  OK(api->program_make(graph, TRM_POPLAR_SWITCH, &chosen, &made, &failure));
   add(&sequence, made);
   machine m = new_machine(graph, sequence, &limit, 1, &count, 1);
   int32_t limits[] = {5, 7}, results[2];
@@ -344,7 +354,13 @@ static void test_control(void **state) {
   }
   assert_int_equal(results[0], 7);
   assert_int_equal(results[1], 10);
-  assert_int_not_equal(api->program_if(graph, none, NULL, NULL, &made, &failure), 0);
+  const trm_poplar_program_parts empty = {.num_children = 0};
+  assert_int_not_equal(api->program_make(graph, TRM_POPLAR_IF, &empty, &made, &failure), 0);
+  const trm_poplar_program_parts nothing = {.children = bodies, .num_children = 2};
+  assert_int_not_equal(api->program_make(graph, TRM_POPLAR_IF, &nothing, &made, &failure), 0);
+  assert_string_equal(failure.what, "an If of a null tensor");
+  assert_int_not_equal(api->program_make(graph, TRM_POPLAR_STEP, &empty, &made, &failure), 0);
+  assert_int_not_equal(api->program_make(graph, TRM_POPLAR_HOST, &empty, &made, &failure), 0);
   free_machine(&m);
   release_tensors((trm_poplar_tensor *const[]){limit, count, goes}, 3);
   trm_poplar_program *const programs[] = {sequence, condition, body, twice};
@@ -382,12 +398,14 @@ static void test_mistakes(void **state) {
   assert_int_not_equal(api->step_map(graph, sum, 3, mixed, 2, &sequence, "sum", &z, &failure), 0);
   assert_non_null(strstr(failure.what, "of types f32 and s32"));
   assert_int_equal(failure.kind, TRM_POPLAR_ERROR_LIBRARY);
-  assert_int_not_equal(api->program_copy(graph, x, y, false, "c", &none, &failure), 0);
+  trm_poplar_program_parts copy = {.tensors = {x, y}};
+  assert_int_not_equal(api->program_make(graph, TRM_POPLAR_COPY, &copy, &none, &failure), 0);
   assert_non_null(strstr(failure.what, "a Copy of a tensor of f32[2,3] to one of s32[2,3]"));
   const float value = 1;
   const uint64_t size = 4;
   OK(api->add_constant(graph, TRM_F32, &size, 1, TRM_F32, &value, 1, "fixed", &fixed, &failure));
-  assert_int_not_equal(api->program_copy(graph, fixed, fixed, false, "c", &none, &failure), 0);
+  copy.tensors[0] = copy.tensors[1] = fixed;
+  assert_int_not_equal(api->program_make(graph, TRM_POPLAR_COPY, &copy, &none, &failure), 0);
   assert_non_null(strstr(failure.what, "writes to the constant 'fixed'"));
   OK(api->tensor_broadcast(x, 2, 0, &wide, &failure));
   assert_int_not_equal(

@@ -28,6 +28,34 @@ class Program {
   trm_poplar_program *leave() { return held_.leave(); }
 
  protected:
+  typedef std::initializer_list<const Program *> Children;
+
+  void make(trm_poplar_graph *graph, trm_poplar_program_kind kind,
+            const trm_poplar_program_parts &parts) {
+    detail::call(detail::table().program_make, graph, kind, &parts, place());
+  }
+  /* Of tensors, of which the second may be a null one. */
+  void make(trm_poplar_program_kind kind, const Tensor &first, const Tensor &second,
+            const std::string &text) {
+    trm_poplar_program_parts parts = {};
+    parts.tensors[0] = first.handle();
+    parts.tensors[1] = second.handle();
+    parts.text = text.c_str();
+    make(first.graph(), kind, parts);
+  }
+  /* One that chooses or repeats others. */
+  void make(trm_poplar_program_kind kind, const Tensor &predicate, uint64_t number,
+            Children children) {
+    std::vector<trm_poplar_program *> handles;
+    for (const Program *one : children) handles.push_back(one->handle());
+    trm_poplar_program_parts parts = {};
+    parts.tensors[0] = predicate.handle();
+    parts.number = number;
+    parts.children = handles.data();
+    parts.num_children = static_cast<uint32_t>(handles.size());
+    make(predicate.graph(), kind, parts);
+  }
+
   detail::Counted<trm_poplar_program> held_;
 };
 
@@ -41,14 +69,12 @@ class Function : public Program {
  * not count. */
 class Sequence : public Program {
  public:
-  Sequence() { make(); }
-  explicit Sequence(const DebugContext &) { make(); }
-  Sequence(std::initializer_list<Program> programs, const DebugContext & = {}) {
-    make();
+  Sequence() { make(nullptr, TRM_POPLAR_SEQUENCE, {}); }
+  explicit Sequence(const DebugContext &) : Sequence() {}
+  Sequence(std::initializer_list<Program> programs, const DebugContext & = {}) : Sequence() {
     for (const Program &one : programs) add(one);
   }
-  Sequence(const std::vector<Program> &programs, const DebugContext & = {}) {
-    make();
+  Sequence(const std::vector<Program> &programs, const DebugContext & = {}) : Sequence() {
     for (const Program &one : programs) add(one);
   }
   explicit Sequence(const Program &only) : Sequence({only}) {}
@@ -60,27 +86,26 @@ class Sequence : public Program {
     if (program.handle() == nullptr) return;
     detail::call(detail::table().sequence_add, place(), program.handle());
   }
-
- private:
-  void make() { detail::call(detail::table().program_sequence, place()); }
 };
 
 /* The vertices of a compute set, all at the same time. */
 class Execute : public Program {
  public:
   explicit Execute(ComputeSet set, const DebugContext &debug = {}) {
-    detail::call(detail::table().program_execute, set.graph(), set.getId(),
-                 debug.getPathName().c_str(), place());
+    const std::string name = debug.getPathName();
+    trm_poplar_program_parts parts = {};
+    parts.number = set.getId();
+    parts.text = name.c_str();
+    make(set.graph(), TRM_POPLAR_EXECUTE, parts);
   }
 };
 
 /* Copies elements; both tensors have the same number and type of them. */
 class Copy : public Program {
  public:
-  Copy(const Tensor &source, const Tensor &destination, bool dontOutline = false,
+  Copy(const Tensor &source, const Tensor &destination, bool /*dontOutline*/ = false,
        const DebugContext &debug = {}) {
-    detail::call(detail::table().program_copy, destination.graph(), source.get(), destination.get(),
-                 dontOutline, debug.getPathName().c_str(), place());
+    make(TRM_POPLAR_COPY, source, destination, debug.getPathName());
   }
   Copy(const Tensor &source, const Tensor &destination, const DebugContext &debug)
       : Copy(source, destination, false, debug) {}
@@ -132,13 +157,9 @@ class Copy : public Program {
   }
   /* The host's part before or after the copy. */
   void join(const DataStream &stream, const Program &copy, bool hostFirst) {
-    Program host;
-    Sequence both;
-    detail::call(detail::table().program_host, stream.elements().graph(), stream.id(),
-                 host.place());
-    both.add(hostFirst ? host : copy);
-    both.add(hostFirst ? copy : host);
-    held_ = detail::Counted<trm_poplar_program>(both.leave());
+    make(TRM_POPLAR_HOST, stream.elements(), stream.id(), {});
+    const Program host = *this;
+    *static_cast<Program *>(this) = hostFirst ? Sequence(host, copy) : Sequence(copy, host);
   }
 };
 
@@ -148,9 +169,7 @@ class PrintTensor : public Program {
   explicit PrintTensor(const Tensor &tensor, const DebugContext &debug = {})
       : PrintTensor(StringRef(debug.getPathName()), tensor) {}
   PrintTensor(StringRef title, const Tensor &tensor, const DebugContext & = {}) {
-    const std::string text = title;
-    detail::call(detail::table().program_print, tensor.graph(), text.c_str(), tensor.get(),
-                 place());
+    make(TRM_POPLAR_PRINT, tensor, Tensor(), title);
   }
 };
 
@@ -158,7 +177,7 @@ class PrintTensor : public Program {
 class WriteUndef : public Program {
  public:
   explicit WriteUndef(const Tensor &tensor, const DebugContext & = {}) {
-    detail::call(detail::table().program_write_undef, tensor.graph(), tensor.get(), place());
+    make(TRM_POPLAR_WRITE_UNDEF, tensor, Tensor(), "");
   }
 };
 
@@ -167,8 +186,7 @@ class If : public Program {
  public:
   If(const Tensor &predicate, const Program &onTrue, const Program &onFalse,
      const DebugContext & = {}) {
-    detail::call(detail::table().program_if, predicate.graph(), predicate.get(), onTrue.handle(),
-                 onFalse.handle(), place());
+    make(TRM_POPLAR_IF, predicate, 0, {&onTrue, &onFalse});
   }
 };
 
@@ -184,25 +202,31 @@ class Switch : public Program {
   Switch(const Tensor &control, const Cases &cases, const Program &otherwise,
          const DebugContext & = {})
       : control_(control), cases_(cases), otherwise_(otherwise) {
-    make();
+    choose();
   }
   Switch &add(std::int32_t number, const Program &program) {
     cases_.push_back({number, program});
-    make();
+    choose();
     return *this;
   }
 
  private:
-  void make() {
+  void choose() {
     std::vector<int32_t> numbers;
     std::vector<trm_poplar_program *> programs;
     for (const std::pair<std::int32_t, Program> &one : cases_) {
       numbers.push_back(one.first);
       programs.push_back(one.second.handle());
     }
+    programs.push_back(otherwise_.handle());
+    const trm_poplar_program_parts parts = {{control_.handle(), nullptr},
+                                            0,
+                                            nullptr,
+                                            programs.data(),
+                                            static_cast<uint32_t>(programs.size()),
+                                            numbers.data()};
     held_ = {};
-    detail::call(detail::table().program_switch, control_.graph(), control_.get(), numbers.data(),
-                 programs.data(), numbers.size(), otherwise_.handle(), place());
+    make(control_.graph(), TRM_POPLAR_SWITCH, parts);
   }
 
   Tensor control_;
@@ -213,28 +237,23 @@ class Switch : public Program {
 class Repeat : public Program {
  public:
   Repeat(unsigned count, const Program &body, const DebugContext & = {}) {
-    detail::call(detail::table().program_repeat, count, body.handle(), place());
+    make(TRM_POPLAR_REPEAT, Tensor(), count, {&body});
   }
 };
 
-/* Runs `condition`; while the predicate holds, `body` and `condition` again. */
-class RepeatWhileTrue : public Program {
- public:
-  RepeatWhileTrue(const Program &condition, const Tensor &predicate, const Program &body,
-                  const DebugContext & = {}) {
-    detail::call(detail::table().program_repeat_while, predicate.graph(), true, condition.handle(),
-                 predicate.get(), body.handle(), place());
-  }
-};
-
-class RepeatWhileFalse : public Program {
- public:
-  RepeatWhileFalse(const Program &condition, const Tensor &predicate, const Program &body,
-                   const DebugContext & = {}) {
-    detail::call(detail::table().program_repeat_while, predicate.graph(), false, condition.handle(),
-                 predicate.get(), body.handle(), place());
-  }
-};
+/* RepeatWhileTrue and RepeatWhileFalse run `condition`; while the predicate is true, or false,
+ * `body` and `condition` again. */
+#define TREMULA_REPEAT_WHILE(Name, value)                                        \
+  class Name : public Program {                                                  \
+   public:                                                                       \
+    Name(const Program &condition, const Tensor &predicate, const Program &body, \
+         const DebugContext & = {}) {                                            \
+      make(TRM_POPLAR_WHILE, predicate, value, {&condition, &body});             \
+    }                                                                            \
+  };
+TREMULA_REPEAT_WHILE(RepeatWhileTrue, true)
+TREMULA_REPEAT_WHILE(RepeatWhileFalse, false)
+#undef TREMULA_REPEAT_WHILE
 
 /* The program of a function. */
 class Call : public Program {

@@ -11,7 +11,7 @@ from tremula.tf.inner import errors
 _API = 1  # TRM_USER_OP_API
 _HEADER = "trm_poplar_header"  # a symbol of libraries that were compiled with Tremula's headers
 _SOURCES = ".cpp", ".cc", ".cxx", ".c", ".C"
-_HEADER_VERSION = 3  # TRM_POPLAR_VERSION
+_HEADER_VERSION = 1  # TRM_POPLAR_VERSION
 _LEVELS = range(1, 6)  # custom_op_api_level of SDK 1.2 to 3.4
 
 _COMPILE_AGAIN = (
