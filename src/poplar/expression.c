@@ -291,9 +291,10 @@ static trm_status build(trm_poplar_graph *graph, expression *e, uint64_t num_nod
           trm_dtype_name((trm_dtype)dtype), trm_dtype_name((trm_dtype)result->dtype));
   }
   if (result == NULL) TRY(make_result(graph, e, dtype, name, &result, error));
-  const trm_status status =
-      trm_poplar_step_finish(graph, e->builder, value, e->tensors, (uint32_t)e->num_tensors,
-                             &result, name, sequence, error);
+  trm_builder *builder = e->builder;
+  e->builder = NULL;
+  const trm_status status = trm_poplar_step_finish(
+      graph, builder, value, e->tensors, (uint32_t)e->num_tensors, &result, name, sequence, error);
   if (status != TRM_OK && *tensor == NULL) trm_poplar_tensor_release(result);
   TRY(status);
   *tensor = result;

@@ -27,15 +27,16 @@ trm_status trm_poplar_step_finish(trm_poplar_graph *graph, trm_builder *builder,
   trm_module *module;
   trm_error inner;
   trm_tensor_info info;
+  uint64_t dims[TRM_MAX_RANK];
   const bool is_known = trm_builder_value_info(builder, root, &info);
+  for (int32_t d = 0; is_known && d < info.rank; ++d) dims[d] = (uint64_t)info.dims[d];
   const trm_status built = trm_builder_build(builder, root, &module, &inner);
+  trm_builder_free(builder);
   if (built != TRM_OK || !is_known) return trm_poplar_pass(error, &inner);
   if (*result != NULL) {
     return trm_poplar_step_add(graph, module, operands, num_operands, *result, name, sequence,
                                error);
   }
-  uint64_t dims[TRM_MAX_RANK];
-  for (int32_t d = 0; d < info.rank; ++d) dims[d] = (uint64_t)info.dims[d];
   trm_poplar_tensor *made;
   trm_status status = trm_poplar_add_variable(graph, (int32_t)info.dtype, dims, (uint32_t)info.rank,
                                               TRM_POPLAR_PLACE_LINEAR, name, &made, error);
@@ -51,49 +52,33 @@ trm_status trm_poplar_step_finish(trm_poplar_graph *graph, trm_builder *builder,
 
 /* ---- Products ------------------------------------------------------------------------------- */
 
-static trm_status check_product(const uint64_t *left, const uint64_t *right, uint32_t rank,
-                                trm_poplar_error *error) {
-  const bool fits = (rank == 2 || rank == 3) && left[rank - 1] == right[rank - 2] &&
-                    (rank == 2 || left[0] == right[0]);
-  char a[128], b[128];
-  if (!fits) {
-    THROW(LIBRARY, "a product of matrices of shapes %s and %s",
-          trm_poplar_dims_text(left, rank, a, sizeof a),
-          trm_poplar_dims_text(right, rank, b, sizeof b));
-  }
-  return TRM_OK;
-}
-
 int32_t trm_poplar_step_mat_mul(trm_poplar_graph *graph, const trm_poplar_tensor *left,
                                 const trm_poplar_tensor *right, int32_t dtype,
                                 trm_poplar_program **sequence, const char *name,
                                 trm_poplar_tensor **out_tensor, trm_poplar_error *error) {
-  if (left == NULL || right == NULL || left->rank != right->rank || left->dtype != right->dtype) {
-    THROW(LIBRARY, "a product of matrices needs two tensors of one rank and type");
+  if (left == NULL || right == NULL || left->rank != right->rank || left->dtype != right->dtype ||
+      (left->rank != 2 && left->rank != 3)) {
+    THROW(LIBRARY, "a product of matrices needs two tensors of one type, of rank 2 or 3");
   }
-  TRY(check_product(left->dims, right->dims, left->rank, error));
-  trm_builder *b;
-  TRY(trm_poplar_step_begin("poplin.matMul", &b, error));
-  const int64_t batch = 0, last = (int64_t)left->rank - 1, second = last - 1;
-  const trm_axes batches = {&batch, left->rank == 3 ? 1 : 0};
-  const trm_value root =
-      trm_build_dot(b, trm_poplar_parameter(b, 0, left), trm_poplar_parameter(b, 1, right), batches,
-                    batches, (trm_axes){&last, 1}, (trm_axes){&second, 1}, (trm_dtype)dtype);
+  const uint64_t *a = left->dims, *b = right->dims;
+  const uint32_t rank = left->rank;
+  char from[128], to[128];
+  if (a[rank - 1] != b[rank - 2] || (rank == 3 && a[0] != b[0])) {
+    THROW(LIBRARY, "a product of matrices of shapes %s and %s",
+          trm_poplar_dims_text(a, rank, from, sizeof from),
+          trm_poplar_dims_text(b, rank, to, sizeof to));
+  }
+  trm_builder *builder;
+  TRY(trm_poplar_step_begin("poplin.matMul", &builder, error));
+  const int64_t batch = 0, last = (int64_t)rank - 1, second = last - 1;
+  const trm_axes batches = {&batch, rank == 3 ? 1 : 0};
+  const trm_value root = trm_build_dot(
+      builder, trm_poplar_parameter(builder, 0, left), trm_poplar_parameter(builder, 1, right),
+      batches, batches, (trm_axes){&last, 1}, (trm_axes){&second, 1}, (trm_dtype)dtype);
   const trm_poplar_tensor *operands[] = {left, right};
   *out_tensor = NULL;
-  const trm_status status =
-      trm_poplar_step_finish(graph, b, root, operands, 2, out_tensor, name, sequence, error);
-  trm_builder_free(b);
-  return status;
-}
-
-int32_t trm_poplar_mat_mul_input(trm_poplar_graph *graph, int32_t dtype, const uint64_t *left_dims,
-                                 const uint64_t *right_dims, uint32_t rank, bool is_left,
-                                 const char *name, trm_poplar_tensor **out_tensor,
-                                 trm_poplar_error *error) {
-  TRY(check_product(left_dims, right_dims, rank, error));
-  return trm_poplar_add_variable(graph, dtype, is_left ? left_dims : right_dims, rank,
-                                 TRM_POPLAR_PLACE_LINEAR, name, out_tensor, error);
+  return trm_poplar_step_finish(graph, builder, root, operands, 2, out_tensor, name, sequence,
+                                error);
 }
 
 /* ---- Reductions ----------------------------------------------------------------------------- */
@@ -182,8 +167,5 @@ int32_t trm_poplar_step_reduce(trm_poplar_graph *graph, const trm_poplar_tensor 
     root = trm_build_binary(b, "add", trm_poplar_parameter(b, count, *tensor), root);
     operands[count++] = *tensor;
   }
-  const trm_status status =
-      trm_poplar_step_finish(graph, b, root, operands, count, tensor, name, sequence, error);
-  trm_builder_free(b);
-  return status;
+  return trm_poplar_step_finish(graph, b, root, operands, count, tensor, name, sequence, error);
 }

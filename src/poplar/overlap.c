@@ -4,38 +4,11 @@
 
 #include "poplar/plan.h"
 
-typedef struct touched {
-  uint32_t variable;
-  uint32_t *writers; /* by element: the vertex that writes it, plus 1 */
-} touched;
-
 typedef struct check {
   const trm_poplar_core *core;
-  VECTOR(touched) list;
-  uint32_t *places; /* by variable: its number in the list, plus 1 */
+  /* By variable: none yet, or by element the vertex that writes it, plus 1. */
+  uint32_t **writers;
 } check;
-
-static void check_free(check *c) {
-  for (size_t t = 0; t < c->list.count; ++t) trm_free(c->list.items[t].writers);
-  VECTOR_FREE(&c->list);
-  trm_free(c->places);
-}
-
-static trm_status writers_of(check *c, uint32_t variable, uint32_t **out_writers,
-                             trm_poplar_error *error) {
-  if (c->places[variable] == 0) {
-    touched one = {
-        variable,
-        trm_allocate_zeroed((size_t)c->core->variables.items[variable].elements, sizeof(uint32_t))};
-    if (one.writers == NULL || !VECTOR_PUSH(&c->list, one)) {
-      trm_free(one.writers);
-      THROW_NO_MEMORY("the check of a compute set");
-    }
-    c->places[variable] = (uint32_t)c->list.count;
-  }
-  *out_writers = c->list.items[c->places[variable] - 1].writers;
-  return TRM_OK;
-}
 
 static trm_status refuse(const check *c, const trm_poplar_vertex *vertex, uint32_t variable,
                          uint64_t begin, uint64_t end, const char *how, trm_poplar_error *error) {
@@ -49,9 +22,13 @@ static trm_status refuse(const check *c, const trm_poplar_vertex *vertex, uint32
 /* Elements of a run that others have written: refuses the first of them and those that follow. */
 static trm_status check_run(check *c, uint32_t number, const trm_poplar_run *run, bool writes,
                             trm_poplar_error *error) {
-  uint32_t *writers;
-  if (!writes && c->places[run->variable] == 0) return TRM_OK;
-  TRY(writers_of(c, run->variable, &writers, error));
+  uint32_t *writers = c->writers[run->variable];
+  if (writers == NULL) {
+    if (!writes) return TRM_OK;
+    const size_t elements = (size_t)c->core->variables.items[run->variable].elements;
+    writers = c->writers[run->variable] = trm_allocate_zeroed(elements, sizeof *writers);
+    if (writers == NULL) THROW_NO_MEMORY("the check of a compute set");
+  }
   for (uint64_t i = 0; i < run->length; ++i) {
     const int64_t at = run->offset + (int64_t)i * run->stride;
     const uint32_t other = writers[at];
@@ -84,15 +61,16 @@ static trm_status check_vertex(check *c, uint32_t number, bool writes, trm_popla
 trm_status trm_poplar_check_overlap(const trm_poplar_core *core, uint32_t set,
                                     trm_poplar_error *error) {
   const trm_poplar_compute_set *compute_set = &core->compute_sets.items[set];
-  check c = {.core = core,
-             .places = trm_allocate_zeroed(core->variables.count + 1, sizeof(uint32_t))};
-  if (c.places == NULL) THROW_NO_MEMORY("the check of a compute set");
+  const size_t count = core->variables.count;
+  check c = {core, trm_allocate_zeroed(count + 1, sizeof *c.writers)};
+  if (c.writers == NULL) THROW_NO_MEMORY("the check of a compute set");
   trm_status status = TRM_OK;
   for (int reads = 0; reads < 2; ++reads) {
     for (size_t v = 0; v < compute_set->vertices.count && status == TRM_OK; ++v) {
       status = check_vertex(&c, compute_set->vertices.items[v], reads == 0, error);
     }
   }
-  check_free(&c);
+  for (size_t v = 0; v < count; ++v) trm_free(c.writers[v]);
+  trm_free(c.writers);
   return status;
 }

@@ -38,9 +38,14 @@ static void write_size(trm_poplar_plan *plan, size_t place, uint64_t size) {
   memcpy(plan->image.items + place + offsetof(trm_codelet_span, size), &size, sizeof size);
 }
 
-/* The moves of a vertex while it is planned: gathers, then scatters. */
+/* The edges of a vertex that its buffers are moved to after it ran. The moves before it are planned
+ * at once, so that those of each kind follow each other. */
+typedef struct scatter {
+  trm_poplar_run buffer;
+  const trm_poplar_tensor *tensor;
+} scatter;
 typedef struct edges {
-  VECTOR(uint32_t) in, out;
+  VECTOR(scatter) out;
 } edges;
 
 /* Connects the address at `place` to a tensor. */
@@ -62,11 +67,9 @@ static trm_status connect(trm_poplar_plan *plan, size_t place, uint8_t layout,
   const trm_poplar_run buffer = {base, 0, offset / (int64_t)size, tensor->elements, 1};
   uint32_t move;
   TRY(trm_poplar_plan_move(plan, tensor->runs, tensor->num_runs, &buffer, 1, size, &move, error));
-  if (!VECTOR_PUSH(&moves->in, move)) THROW_NO_MEMORY("an edge");
-  if ((field->direction & TRM_CODELET_OUTPUT) != 0) {
-    TRY(trm_poplar_plan_move(plan, &buffer, 1, tensor->runs, tensor->num_runs, size, &move, error));
-    if (!VECTOR_PUSH(&moves->out, move)) THROW_NO_MEMORY("an edge");
-  }
+  const scatter one = {buffer, tensor};
+  const bool is_output = (field->direction & TRM_CODELET_OUTPUT) != 0;
+  if (is_output && !VECTOR_PUSH(&moves->out, one)) THROW_NO_MEMORY("an edge");
   return TRM_OK;
 }
 
@@ -120,27 +123,19 @@ static trm_status plan_fields(trm_poplar_plan *plan, const trm_poplar_vertex *ve
   return TRM_OK;
 }
 
-/* The moves of a vertex follow each other in the plan: they are planned in pairs, so they are put
- * in order here, gathers first. */
-static trm_status order_moves(trm_poplar_plan *plan, size_t begin, const edges *moves,
-                              trm_poplar_call *call, trm_poplar_error *error) {
-  const size_t count = plan->moves.count - begin;
-  if (count == 0) return TRM_OK;
-  trm_poplar_move *ordered = trm_allocate(count * sizeof *ordered);
-  if (ordered == NULL) THROW_NO_MEMORY("an edge");
-  size_t used = 0;
-  for (size_t i = 0; i < moves->in.count; ++i) {
-    ordered[used++] = plan->moves.items[moves->in.items[i]];
-  }
-  for (size_t i = 0; i < moves->out.count; ++i) {
-    ordered[used++] = plan->moves.items[moves->out.items[i]];
-  }
-  memcpy(plan->moves.items + begin, ordered, count * sizeof *ordered);
-  trm_free(ordered);
-  call->first_in = (uint32_t)begin;
-  call->num_in = (uint32_t)moves->in.count;
-  call->first_out = call->first_in + call->num_in;
+static trm_status plan_moves(trm_poplar_plan *plan, const trm_poplar_vertex *vertex, edges *moves,
+                             uint64_t *bytes, trm_poplar_call *call, trm_poplar_error *error) {
+  call->first_in = (uint32_t)plan->moves.count;
+  TRY(plan_fields(plan, vertex, call->state - plan->image_begin, moves, bytes, error));
+  call->first_out = (uint32_t)plan->moves.count;
+  call->num_in = call->first_out - call->first_in;
   call->num_out = (uint32_t)moves->out.count;
+  for (size_t i = 0; i < moves->out.count; ++i) {
+    const scatter *one = &moves->out.items[i];
+    uint32_t ignored;
+    TRY(trm_poplar_plan_move(plan, &one->buffer, 1, one->tensor->runs, one->tensor->num_runs,
+                             trm_dtype_size((trm_dtype)one->tensor->dtype), &ignored, error));
+  }
   return TRM_OK;
 }
 
@@ -153,10 +148,7 @@ static trm_status plan_vertex(trm_poplar_plan *plan, const trm_poplar_vertex *ve
   TRY(reserve(plan, codelet->state_bytes + 1, codelet->state_align, &state, error));
   call.state = plan->image_begin + state;
   edges moves = {0};
-  const size_t begin = plan->moves.count;
-  trm_status status = plan_fields(plan, vertex, state, &moves, bytes, error);
-  if (status == TRM_OK) status = order_moves(plan, begin, &moves, &call, error);
-  VECTOR_FREE(&moves.in);
+  const trm_status status = plan_moves(plan, vertex, &moves, bytes, &call, error);
   VECTOR_FREE(&moves.out);
   TRY(status);
   if (!VECTOR_PUSH(&plan->calls, call)) THROW_NO_MEMORY("a vertex");

@@ -68,10 +68,7 @@ int32_t trm_poplar_step_multi_slice(trm_poplar_graph *graph, const trm_poplar_te
                                           trm_poplar_parameter(b, 1, indices), &spec);
   const trm_poplar_tensor *operands[] = {table, indices};
   *out_tensor = NULL;
-  const trm_status status =
-      trm_poplar_step_finish(graph, b, root, operands, 2, out_tensor, name, sequence, error);
-  trm_builder_free(b);
-  return status;
+  return trm_poplar_step_finish(graph, b, root, operands, 2, out_tensor, name, sequence, error);
 }
 
 /* The slices, multiplied by the scale in the scale's type. */
@@ -152,8 +149,6 @@ int32_t trm_poplar_step_multi_update(trm_poplar_graph *graph, const trm_poplar_t
   const trm_value root = trm_build_scatter(b, into, at, from, &spec, combine);
   const trm_poplar_tensor *operands[] = {table, indices, slices, scale};
   trm_poplar_tensor *result = (trm_poplar_tensor *)table;
-  const trm_status status = trm_poplar_step_finish(graph, b, root, operands, scale != NULL ? 4 : 3,
-                                                   &result, name, sequence, error);
-  trm_builder_free(b);
-  return status;
+  return trm_poplar_step_finish(graph, b, root, operands, scale != NULL ? 4 : 3, &result, name,
+                                sequence, error);
 }

@@ -28,7 +28,7 @@ trm_status trm_poplar_step_add(trm_poplar_graph *graph, trm_module *module,
 /* library.c. A parameter of a builder's module for a tensor. */
 trm_value trm_poplar_parameter(trm_builder *builder, int64_t number,
                                const trm_poplar_tensor *tensor);
-/* Begins a module. Free the builder. */
+/* Begins a module. trm_poplar_step_finish frees the builder. */
 trm_status trm_poplar_step_begin(const char *name, trm_builder **out_builder,
                                  trm_poplar_error *error);
 /* Ends the module, and makes the step. *result NULL: with a new variable. */

@@ -22,6 +22,13 @@ static trm_status field_of(const trm_poplar_vertex *vertex, const char *name, ui
   THROW(NO_SUCH_FIELD, "the vertex '%s' has no field '%s'", codelet->name, name);
 }
 
+static trm_status find(const trm_poplar_graph *graph, uint32_t number, const char *name,
+                       trm_poplar_vertex **out_vertex, uint32_t *out_field,
+                       trm_poplar_error *error) {
+  TRY(vertex_of(graph, number, out_vertex, error));
+  return field_of(*out_vertex, name, out_field, error);
+}
+
 int32_t trm_poplar_add_vertex(trm_poplar_graph *graph, uint32_t compute_set, const char *codelet,
                               uint32_t *out_vertex, trm_poplar_error *error) {
   trm_poplar_core *core = graph->core;
@@ -165,8 +172,7 @@ int32_t trm_poplar_connect(trm_poplar_graph *graph, uint32_t number, const char 
                            trm_poplar_error *error) {
   trm_poplar_vertex *vertex = NULL;
   uint32_t f;
-  TRY(vertex_of(graph, number, &vertex, error));
-  TRY(field_of(vertex, name, &f, error));
+  TRY(find(graph, number, name, &vertex, &f, error));
   TRY(check_edge(vertex, f, index, error));
   if (tensor != NULL && vertex->codelet->fields[f].kind == TRM_CODELET_LISTS && index < 0) {
     return connect_rows(graph, number, f, tensor, error);
@@ -179,8 +185,7 @@ int32_t trm_poplar_connect_list(trm_poplar_graph *graph, uint32_t number, const 
                                 trm_poplar_error *error) {
   trm_poplar_vertex *vertex = NULL;
   uint32_t f;
-  TRY(vertex_of(graph, number, &vertex, error));
-  TRY(field_of(vertex, name, &f, error));
+  TRY(find(graph, number, name, &vertex, &f, error));
   TRY(check_edge(vertex, f, -1, error));
   if (vertex->codelet->fields[f].kind == TRM_CODELET_LISTS) {
     for (uint64_t i = 0; i < count; ++i) {
@@ -235,8 +240,7 @@ int32_t trm_poplar_set_field_size(trm_poplar_graph *graph, uint32_t number, cons
                                   int64_t index, uint64_t size, trm_poplar_error *error) {
   trm_poplar_vertex *vertex = NULL;
   uint32_t f;
-  TRY(vertex_of(graph, number, &vertex, error));
-  TRY(field_of(vertex, name, &f, error));
+  TRY(find(graph, number, name, &vertex, &f, error));
   const trm_codelet_field *field = &vertex->codelet->fields[f];
   if (field->kind == TRM_CODELET_VALUES && index < 0) {
     const trm_dtype dtype = (trm_dtype)field->dtype;
@@ -259,8 +263,7 @@ int32_t trm_poplar_set_initial_value(trm_poplar_graph *graph, uint32_t number, c
                                      uint64_t elements, trm_poplar_error *error) {
   trm_poplar_vertex *vertex = NULL;
   uint32_t f;
-  TRY(vertex_of(graph, number, &vertex, error));
-  TRY(field_of(vertex, name, &f, error));
+  TRY(find(graph, number, name, &vertex, &f, error));
   const trm_codelet_field *field = &vertex->codelet->fields[f];
   if (field->kind > TRM_CODELET_VALUES || index >= 0 ||
       (field->kind == TRM_CODELET_VALUE && elements != field->count)) {

@@ -13,30 +13,13 @@
 namespace ipu {
 namespace detail {
 
+/* The integers of a comparison of elements of so many bytes. */
 template <std::size_t bytes>
-struct mask;
-template <>
-struct mask<1> {
-  typedef int8_t type;
-};
-template <>
-struct mask<2> {
-  typedef int16_t type;
-};
-template <>
-struct mask<4> {
-  typedef int32_t type;
-};
-template <>
-struct mask<8> {
-  typedef int64_t type;
-};
-
-/* A type that is not deduced, so that scalars convert. */
-template <class T>
-struct as {
-  typedef T type;
-};
+using mask = typename std::conditional<
+    bytes == 1, int8_t,
+    typename std::conditional<
+        bytes == 2, int16_t,
+        typename std::conditional<bytes == 4, int32_t, int64_t>::type>::type>::type;
 
 template <class T, unsigned N>
 struct alignas(sizeof(T) * N) vec {
@@ -75,72 +58,43 @@ struct alignas(sizeof(T) * N) vec {
   IPU_VECTOR_OPERATOR(-)
   IPU_VECTOR_OPERATOR(*)
   IPU_VECTOR_OPERATOR(/)
+  /* Of integers. */
+  IPU_VECTOR_OPERATOR(&)
+  IPU_VECTOR_OPERATOR(|)
+  IPU_VECTOR_OPERATOR(^)
+  IPU_VECTOR_OPERATOR(<<)
+  IPU_VECTOR_OPERATOR(>>)
+  IPU_VECTOR_OPERATOR(%)
 #undef IPU_VECTOR_OPERATOR
+  vec operator~() const {
+    vec result;
+    for (unsigned i = 0; i < N; ++i) result.at[i] = static_cast<T>(~at[i]);
+    return result;
+  }
+#define IPU_VECTOR_COMPARISON(OP)                                                \
+  friend vec<mask<sizeof(T)>, N> operator OP(const vec & a, const vec & b) {     \
+    vec<mask<sizeof(T)>, N> result;                                              \
+    for (unsigned i = 0; i < N; ++i) result.at[i] = a.at[i] OP b.at[i] ? -1 : 0; \
+    return result;                                                               \
+  }                                                                              \
+  friend vec<mask<sizeof(T)>, N> operator OP(const vec & a, T b) {               \
+    vec<mask<sizeof(T)>, N> result;                                              \
+    for (unsigned i = 0; i < N; ++i) result.at[i] = a.at[i] OP b ? -1 : 0;       \
+    return result;                                                               \
+  }
+  IPU_VECTOR_COMPARISON(==)
+  IPU_VECTOR_COMPARISON(!=)
+  IPU_VECTOR_COMPARISON(<)
+  IPU_VECTOR_COMPARISON(<=)
+  IPU_VECTOR_COMPARISON(>)
+  IPU_VECTOR_COMPARISON(>=)
+#undef IPU_VECTOR_COMPARISON
   vec operator-() const {
     vec result;
     for (unsigned i = 0; i < N; ++i) result.at[i] = static_cast<T>(-at[i]);
     return result;
   }
 };
-
-template <class T, unsigned N>
-struct is_integers : std::is_integral<T> {};
-
-#define IPU_VECTOR_BITS(OP)                                                              \
-  template <class T, unsigned N>                                                         \
-  typename std::enable_if<std::is_integral<T>::value, vec<T, N>>::type operator OP(      \
-      const vec<T, N> &a, const vec<T, N> &b) {                                          \
-    vec<T, N> result;                                                                    \
-    for (unsigned i = 0; i < N; ++i) result.at[i] = static_cast<T>(a.at[i] OP b.at[i]);  \
-    return result;                                                                       \
-  }                                                                                      \
-  template <class T, unsigned N>                                                         \
-  typename std::enable_if<std::is_integral<T>::value, vec<T, N>>::type operator OP(      \
-      const vec<T, N> &a, typename as<T>::type b) {                                      \
-    vec<T, N> result;                                                                    \
-    for (unsigned i = 0; i < N; ++i) result.at[i] = static_cast<T>(a.at[i] OP b);        \
-    return result;                                                                       \
-  }                                                                                      \
-  template <class T, unsigned N, class U>                                                \
-  typename std::enable_if<std::is_integral<T>::value, vec<T, N> &>::type operator OP##=( \
-      vec<T, N> &a, const U &b) {                                                        \
-    return a = a OP b;                                                                   \
-  }
-IPU_VECTOR_BITS(&)
-IPU_VECTOR_BITS(|)
-IPU_VECTOR_BITS(^)
-IPU_VECTOR_BITS(<<)
-IPU_VECTOR_BITS(>>)
-IPU_VECTOR_BITS(%)
-#undef IPU_VECTOR_BITS
-
-template <class T, unsigned N>
-vec<T, N> operator~(const vec<T, N> &a) {
-  vec<T, N> result;
-  for (unsigned i = 0; i < N; ++i) result.at[i] = static_cast<T>(~a.at[i]);
-  return result;
-}
-
-#define IPU_VECTOR_COMPARISON(OP)                                                                  \
-  template <class T, unsigned N>                                                                   \
-  vec<typename mask<sizeof(T)>::type, N> operator OP(const vec<T, N> &a, const vec<T, N> &b) {     \
-    vec<typename mask<sizeof(T)>::type, N> result;                                                 \
-    for (unsigned i = 0; i < N; ++i) result.at[i] = a.at[i] OP b.at[i] ? -1 : 0;                   \
-    return result;                                                                                 \
-  }                                                                                                \
-  template <class T, unsigned N>                                                                   \
-  vec<typename mask<sizeof(T)>::type, N> operator OP(const vec<T, N> &a, typename as<T>::type b) { \
-    vec<typename mask<sizeof(T)>::type, N> result;                                                 \
-    for (unsigned i = 0; i < N; ++i) result.at[i] = a.at[i] OP b ? -1 : 0;                         \
-    return result;                                                                                 \
-  }
-IPU_VECTOR_COMPARISON(==)
-IPU_VECTOR_COMPARISON(!=)
-IPU_VECTOR_COMPARISON(<)
-IPU_VECTOR_COMPARISON(<=)
-IPU_VECTOR_COMPARISON(>)
-IPU_VECTOR_COMPARISON(>=)
-#undef IPU_VECTOR_COMPARISON
 
 } // namespace detail
 } // namespace ipu

@@ -526,4 +526,10 @@ class Graph {
 
 } // namespace poplar
 
+/* The codelets of a library, which every graph has. */
+#define TREMULA_CODELETS(library)             \
+  namespace library {                         \
+  inline void addCodelets(poplar::Graph &) {} \
+  }
+
 #include "Operator.hpp"

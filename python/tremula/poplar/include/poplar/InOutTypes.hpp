@@ -104,25 +104,19 @@ class Input {
   const T *place_;
 };
 
-/* What compute() writes; the value before is not defined. */
-template <class T>
-class Output : public detail::Writable<T> {
- public:
-  Output &operator=(const T &value) {
-    *this->place_ = value;
-    return *this;
-  }
-};
-
-/* What compute() reads and writes. */
-template <class T>
-class InOut : public detail::Writable<T> {
- public:
-  InOut &operator=(const T &value) {
-    *this->place_ = value;
-    return *this;
-  }
-};
+/* What compute() writes, Output with no defined value before. */
+#define TREMULA_WRITTEN(NAME)               \
+  template <class T>                        \
+  class NAME : public detail::Writable<T> { \
+   public:                                  \
+    NAME &operator=(const T &value) {       \
+      *this->place_ = value;                \
+      return *this;                         \
+    }                                       \
+  };
+TREMULA_WRITTEN(Output)
+TREMULA_WRITTEN(InOut)
+#undef TREMULA_WRITTEN
 
 /* Of vectors. sizeof completes the Vector, so that its arguments are in the DWARF that popc reads.
  */

@@ -117,21 +117,19 @@ inline void metadata(trm_poplar_metadata_call *call) {
     reinterpret_cast<Level5>(call->function)(allocating, identical, aliases, elementwise, stateless,
                                              hashable, count);
   }
-  call->num_allocating = static_cast<uint32_t>(allocating.size());
-  for (uint32_t i = 0; i < call->num_allocating && i < call->max_indices; ++i) {
-    call->allocating[i] = allocating[i];
-  }
-  call->num_replica_identical = static_cast<uint32_t>(identical.size());
-  for (uint32_t i = 0; i < call->num_replica_identical && i < call->max_indices; ++i) {
-    call->replica_identical[i] = identical[i];
-  }
-  call->num_aliases = static_cast<uint32_t>(aliases.size());
-  uint32_t at = 0;
+  Numbers inputs, outputs;
   for (const std::pair<const int64_t, int64_t> &one : aliases) {
-    if (at >= call->max_indices) break;
-    call->alias_inputs[at] = one.first;
-    call->alias_outputs[at++] = one.second;
+    inputs.push_back(one.first);
+    outputs.push_back(one.second);
   }
+  const auto give = [call](const Numbers &from, int64_t *to) {
+    std::copy_n(from.begin(), std::min<std::size_t>(from.size(), call->max_indices), to);
+    return static_cast<uint32_t>(from.size());
+  };
+  call->num_allocating = give(allocating, call->allocating);
+  call->num_replica_identical = give(identical, call->replica_identical);
+  call->num_aliases = give(inputs, call->alias_inputs);
+  give(outputs, call->alias_outputs);
 }
 
 inline void allocator(trm_poplar_allocator_call *call) {

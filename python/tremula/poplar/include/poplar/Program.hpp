@@ -100,6 +100,40 @@ class Execute : public Program {
   }
 };
 
+} // namespace program
+
+namespace detail {
+
+typedef std::vector<std::size_t> Sizes;
+
+inline std::vector<uint32_t> checked(const Sizes &dims, const Sizes &sizes) {
+  if (dims.size() != sizes.size()) throw poputil::poplibs_error("slices have a size a dimension");
+  return std::vector<uint32_t>(dims.begin(), dims.end());
+}
+
+/* Slices of t at the rows of indices, and writing them: the steps of popops/DynamicSlice.hpp. */
+inline Tensor slice(trm_poplar_graph *graph, const Tensor &t, const Tensor &indices, bool grouped,
+                    const Sizes &dims, const Sizes &sizes, program::Sequence &program,
+                    const DebugContext &debug) {
+  const std::vector<uint32_t> numbers = checked(dims, sizes);
+  const std::vector<uint64_t> all = wide(sizes);
+  return made(graph, table().step_multi_slice, t.get(), indices.get(), grouped, numbers.data(),
+              all.data(), numbers.size(), program.place(), debug.getPathName().c_str());
+}
+inline void update(trm_poplar_graph *graph, const Tensor &t, const Tensor &s, const Tensor &indices,
+                   const Tensor &scale, trm_poplar_update how, bool grouped, const Sizes &dims,
+                   const Sizes &sizes, program::Sequence &program, const DebugContext &debug) {
+  const std::vector<uint32_t> numbers = checked(dims, sizes);
+  const std::vector<uint64_t> all = wide(sizes);
+  call(table().step_multi_update, graph, t.get(), s.get(), indices.get(), scale.handle(), how,
+       grouped, numbers.data(), all.data(), numbers.size(), program.place(),
+       debug.getPathName().c_str());
+}
+
+} // namespace detail
+
+namespace program {
+
 /* Copies elements; both tensors have the same number and type of them. */
 class Copy : public Program {
  public:
@@ -127,31 +161,25 @@ class Copy : public Program {
       : Copy(source.flatten(), first_rows(buffer, source), false, debug) {}
   Copy(const RemoteBuffer &buffer, const Tensor &destination, const Tensor &offset,
        const DebugContext &debug = {}) {
-    const uint32_t dim = 0;
-    const uint64_t size = 1;
-    const Tensor index = offset.reshape({offset.numElements(), 1});
     Sequence both;
+    const Tensor index = offset.reshape({offset.numElements(), 1});
     const Tensor rows =
-        detail::made(buffer.rows().graph(), detail::table().step_multi_slice, buffer.rows().get(),
-                     index.get(), false, &dim, &size, 1, both.place(), debug.getPathName().c_str());
+        detail::slice(buffer.rows().graph(), buffer.rows(), index, false, {0}, {1}, both, debug);
     both.add(Copy(rows.flatten(), destination.flatten(), false, debug));
-    held_ = detail::Counted<trm_poplar_program>(both.leave());
+    become(both);
   }
   Copy(const Tensor &source, const RemoteBuffer &buffer, const Tensor &offset,
        const DebugContext &debug = {}) {
-    const uint32_t dim = 0;
-    const uint64_t size = 1;
+    Sequence all;
     const std::size_t count = offset.numElements();
-    const Tensor index = offset.reshape({count, 1});
     const Tensor rows = source.reshape({count, 1, buffer.numElements()});
-    Sequence update;
-    detail::call(detail::table().step_multi_update, buffer.rows().graph(), buffer.rows().get(),
-                 rows.get(), index.get(), nullptr, TRM_POPLAR_UPDATE_SET, false, &dim, &size, 1,
-                 update.place(), debug.getPathName().c_str());
-    held_ = detail::Counted<trm_poplar_program>(update.leave());
+    detail::update(buffer.rows().graph(), buffer.rows(), rows, offset.reshape({count, 1}), Tensor(),
+                   TRM_POPLAR_UPDATE_SET, false, {0}, {1}, all, debug);
+    become(all);
   }
 
  private:
+  void become(const Program &other) { *static_cast<Program *>(this) = other; }
   static Tensor first_rows(const RemoteBuffer &buffer, const Tensor &tensor) {
     return buffer.rows().flatten().slice(0, tensor.numElements());
   }
@@ -159,7 +187,7 @@ class Copy : public Program {
   void join(const DataStream &stream, const Program &copy, bool hostFirst) {
     make(TRM_POPLAR_HOST, stream.elements(), stream.id(), {});
     const Program host = *this;
-    *static_cast<Program *>(this) = hostFirst ? Sequence(host, copy) : Sequence(copy, host);
+    become(hostFirst ? Sequence(host, copy) : Sequence(copy, host));
   }
 };
 

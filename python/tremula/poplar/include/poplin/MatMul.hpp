@@ -34,13 +34,10 @@ inline poplar::Tensor product(poplar::Graph &graph, const poplar::Tensor &a,
 inline poplar::Tensor input(poplar::Graph &graph, const poplar::Type &type,
                             const std::vector<std::size_t> &a, const std::vector<std::size_t> &b,
                             bool isLeft, const poplar::DebugContext &debug) {
-  if (a.size() != b.size()) {
-    throw poputil::poplibs_error("the operands of a product of matrices have different ranks");
+  if (a.size() != b.size() || a.size() < 2 || a.back() != b[b.size() - 2]) {
+    throw poputil::poplibs_error("the shapes are not those of a product of matrices");
   }
-  const std::vector<uint64_t> left = poplar::detail::wide(a), right = poplar::detail::wide(b);
-  return poplar::detail::made(graph.handle(), poplar::detail::table().mat_mul_input, type.number(),
-                              left.data(), right.data(), left.size(), isLeft,
-                              debug.getPathName().c_str());
+  return graph.addVariable(type, isLeft ? a : b, poplar::VariableMappingMethod::LINEAR, debug);
 }
 
 } // namespace detail

@@ -3,8 +3,4 @@
 
 #include "../poplar/Graph.hpp"
 
-namespace poplin {
-
-inline void addCodelets(poplar::Graph &) {}
-
-} // namespace poplin
+TREMULA_CODELETS(poplin)

@@ -3,8 +3,4 @@
 
 #include "../poplar/Graph.hpp"
 
-namespace popnn {
-
-inline void addCodelets(poplar::Graph &) {}
-
-} // namespace popnn
+TREMULA_CODELETS(popnn)

@@ -29,31 +29,9 @@ inline SlicePlan plan(const poplar::Graph &, const poplar::Type &, std::size_t /
 
 namespace detail {
 
-typedef std::vector<std::size_t> Sizes;
-
-inline poplar::Tensor slice(poplar::Graph &graph, const poplar::Tensor &t,
-                            const poplar::Tensor &indices, bool grouped, const Sizes &dims,
-                            const Sizes &sizes, poplar::program::Sequence &program,
-                            const poplar::DebugContext &debug) {
-  const std::vector<uint32_t> numbers(dims.begin(), dims.end());
-  const std::vector<uint64_t> wide = poplar::detail::wide(sizes);
-  if (dims.size() != sizes.size()) throw poputil::poplibs_error("slices have a size a dimension");
-  return poplar::detail::made(graph.handle(), poplar::detail::table().step_multi_slice, t.get(),
-                              indices.get(), grouped, numbers.data(), wide.data(), numbers.size(),
-                              program.place(), debug.getPathName().c_str());
-}
-
-inline void update(poplar::Graph &graph, const poplar::Tensor &t, const poplar::Tensor &s,
-                   const poplar::Tensor &indices, const poplar::Tensor &scale,
-                   trm_poplar_update how, bool grouped, const Sizes &dims, const Sizes &sizes,
-                   poplar::program::Sequence &program, const poplar::DebugContext &debug) {
-  const std::vector<uint32_t> numbers(dims.begin(), dims.end());
-  const std::vector<uint64_t> wide = poplar::detail::wide(sizes);
-  if (dims.size() != sizes.size()) throw poputil::poplibs_error("slices have a size a dimension");
-  poplar::detail::call(poplar::detail::table().step_multi_update, graph.handle(), t.get(), s.get(),
-                       indices.get(), scale.handle(), how, grouped, numbers.data(), wide.data(),
-                       numbers.size(), program.place(), debug.getPathName().c_str());
-}
+using poplar::detail::Sizes;
+using poplar::detail::slice;
+using poplar::detail::update;
 
 /* A new variable of the shape of `count` slices, or of the whole without a count; a group dimension
  * of 0 is none. */
@@ -68,57 +46,39 @@ inline poplar::Tensor for_slices(poplar::Graph &graph, const poplar::Type &type,
 
 } // namespace detail
 
-/* ---- Variables for them ---- */
+/* ---- Variables for them ----
+ *
+ * What is sliced, of `shape`; slices, [numIndices, slice]; and indices, [numIndices, dims] of
+ * UNSIGNED_INT. The grouped functions have a dimension of groupSize in front. */
 
-inline poplar::Tensor createSliceableTensor(poplar::Graph &graph, const poplar::Type &type,
-                                            const detail::Sizes &shape, const detail::Sizes &dims,
-                                            const detail::Sizes &sizes,
-                                            std::size_t /*minGrainSize*/ = 0,
-                                            const poplar::DebugContext &debug = {}) {
-  return detail::for_slices(graph, type, 0, shape, dims, sizes, nullptr, debug);
-}
-inline poplar::Tensor createSliceableTensor(poplar::Graph &graph, const poplar::Type &type,
-                                            const detail::Sizes &shape, const detail::Sizes &dims,
-                                            const detail::Sizes &sizes, const SlicePlan &,
-                                            const poplar::OptionFlags &,
-                                            const poplar::DebugContext &debug = {}) {
-  return detail::for_slices(graph, type, 0, shape, dims, sizes, nullptr, debug);
-}
-inline poplar::Tensor createGroupedSliceableTensor(
-    poplar::Graph &graph, const poplar::Type &type, std::size_t groupSize,
-    const detail::Sizes &shape, const detail::Sizes &dims, const detail::Sizes &sizes,
-    const SlicePlan &, const poplar::OptionFlags &, const poplar::DebugContext &debug = {}) {
-  return detail::for_slices(graph, type, groupSize, shape, dims, sizes, nullptr, debug);
-}
-/* [numIndices, slice]. `shape` is that of the tensor that is sliced. */
-inline poplar::Tensor createSliceTensor(poplar::Graph &graph, const poplar::Type &type,
-                                        const detail::Sizes &shape, const detail::Sizes &dims,
-                                        const detail::Sizes &sizes, std::size_t numIndices,
-                                        const poplar::DebugContext &debug = {}) {
-  return detail::for_slices(graph, type, 0, shape, dims, sizes, &numIndices, debug);
-}
-inline poplar::Tensor createSliceTensor(poplar::Graph &graph, const poplar::Type &type,
-                                        const detail::Sizes &shape, const detail::Sizes &dims,
-                                        const detail::Sizes &sizes, std::size_t numIndices,
-                                        const SlicePlan &, const poplar::OptionFlags &,
-                                        const poplar::DebugContext &debug = {}) {
-  return detail::for_slices(graph, type, 0, shape, dims, sizes, &numIndices, debug);
-}
+#define TREMULA_CREATE(function, groupSize, count, ...)                                       \
+  inline poplar::Tensor function(poplar::Graph &graph, const poplar::Type &type, __VA_ARGS__, \
+                                 const poplar::DebugContext &debug = {}) {                    \
+    return detail::for_slices(graph, type, groupSize, shape, dims, sizes, count, debug);      \
+  }
+#define TREMULA_GROUPS std::size_t groupSize
+#define TREMULA_SHAPE \
+  const detail::Sizes &shape, const detail::Sizes &dims, const detail::Sizes &sizes
+#define TREMULA_PLAN const SlicePlan &, const poplar::OptionFlags &
+TREMULA_CREATE(createSliceableTensor, 0, nullptr, TREMULA_SHAPE, std::size_t /*minGrainSize*/ = 0)
+TREMULA_CREATE(createSliceableTensor, 0, nullptr, TREMULA_SHAPE, TREMULA_PLAN)
+TREMULA_CREATE(createGroupedSliceableTensor, groupSize, nullptr, TREMULA_GROUPS, TREMULA_SHAPE,
+               TREMULA_PLAN)
+TREMULA_CREATE(createSliceTensor, 0, &numIndices, TREMULA_SHAPE, std::size_t numIndices)
+TREMULA_CREATE(createSliceTensor, 0, &numIndices, TREMULA_SHAPE, std::size_t numIndices,
+               TREMULA_PLAN)
+TREMULA_CREATE(createGroupedSliceTensor, groupSize, &numIndices, TREMULA_GROUPS, TREMULA_SHAPE,
+               std::size_t numIndices, TREMULA_PLAN)
+#undef TREMULA_CREATE
+#undef TREMULA_GROUPS
+#undef TREMULA_SHAPE
+#undef TREMULA_PLAN
 inline poplar::Tensor createSliceTensor(poplar::Graph &graph, const poplar::Tensor &t,
                                         const detail::Sizes &dims, const detail::Sizes &sizes,
                                         std::size_t numIndices,
                                         const poplar::DebugContext &debug = {}) {
-  return detail::for_slices(graph, t.elementType(), 0, t.shape(), dims, sizes, &numIndices, debug);
+  return createSliceTensor(graph, t.elementType(), t.shape(), dims, sizes, numIndices, debug);
 }
-inline poplar::Tensor createGroupedSliceTensor(poplar::Graph &graph, const poplar::Type &type,
-                                               std::size_t groupSize, const detail::Sizes &shape,
-                                               const detail::Sizes &dims,
-                                               const detail::Sizes &sizes, std::size_t numIndices,
-                                               const SlicePlan &, const poplar::OptionFlags &,
-                                               const poplar::DebugContext &debug = {}) {
-  return detail::for_slices(graph, type, groupSize, shape, dims, sizes, &numIndices, debug);
-}
-/* [numIndices, dims], of UNSIGNED_INT. */
 inline poplar::Tensor createIndicesTensor(poplar::Graph &graph, const detail::Sizes &dims,
                                           std::size_t numIndices, const SlicePlan &,
                                           const poplar::OptionFlags &,
@@ -144,7 +104,7 @@ inline poplar::Tensor createGroupedIndicesTensor(poplar::Graph &graph, std::size
       poplar::Graph &graph, const poplar::Tensor &t, const poplar::Tensor &offsets,              \
       const detail::Sizes &dims, const detail::Sizes &sizes, poplar::program::Sequence &program, \
       const SlicePlan &, const poplar::OptionFlags &, const poplar::DebugContext &debug = {}) {  \
-    return detail::slice(graph, t, offsets, grouped, dims, sizes, program, debug);               \
+    return detail::slice(graph.handle(), t, offsets, grouped, dims, sizes, program, debug);      \
   }                                                                                              \
   /* Writes the slices s; of several at one place any one stays. */                              \
   TREMULA_UPDATE(UPDATE, TRM_POPLAR_UPDATE_SET, grouped)                                         \
@@ -156,8 +116,8 @@ inline poplar::Tensor createGroupedIndicesTensor(poplar::Graph &graph, std::size
                   const detail::Sizes &dims, const detail::Sizes &sizes,                         \
                   poplar::program::Sequence &program, const SlicePlan &,                         \
                   const poplar::OptionFlags &, const poplar::DebugContext &debug = {}) {         \
-    detail::update(graph, t, s, offsets, scale, TRM_POPLAR_UPDATE_ADD, grouped, dims, sizes,     \
-                   program, debug);                                                              \
+    detail::update(graph.handle(), t, s, offsets, scale, TRM_POPLAR_UPDATE_ADD, grouped, dims,   \
+                   sizes, program, debug);                                                       \
   }
 #define TREMULA_UPDATE(function, how, grouped)                                                 \
   inline void function(poplar::Graph &graph, const poplar::Tensor &t, const poplar::Tensor &s, \
@@ -165,8 +125,8 @@ inline poplar::Tensor createGroupedIndicesTensor(poplar::Graph &graph, std::size
                        const detail::Sizes &sizes, poplar::program::Sequence &program,         \
                        const SlicePlan &, const poplar::OptionFlags &,                         \
                        const poplar::DebugContext &debug = {}) {                               \
-    detail::update(graph, t, s, offsets, poplar::Tensor(), how, grouped, dims, sizes, program, \
-                   debug);                                                                     \
+    detail::update(graph.handle(), t, s, offsets, poplar::Tensor(), how, grouped, dims, sizes, \
+                   program, debug);                                                            \
   }
 TREMULA_SLICES(multiSlice, multiUpdate, multiUpdateAdd, multiUpdateMax, false)
 TREMULA_SLICES(groupedMultiSlice, groupedMultiUpdate, groupedMultiUpdateAdd, groupedMultiUpdateMax,
@@ -182,16 +142,16 @@ inline poplar::Tensor dynamicSlice(poplar::Graph &graph, const poplar::Tensor &t
                                    const detail::Sizes &sizes, poplar::program::Sequence &program,
                                    const poplar::DebugContext &debug = {},
                                    const poplar::OptionFlags & = {}) {
-  return detail::slice(graph, t, offset.reshape({1, dims.size()}), false, dims, sizes, program,
-                       debug)[0];
+  return detail::slice(graph.handle(), t, offset.reshape({1, dims.size()}), false, dims, sizes,
+                       program, debug)[0];
 }
 inline void dynamicUpdate(poplar::Graph &graph, const poplar::Tensor &t, const poplar::Tensor &s,
                           const poplar::Tensor &offset, const detail::Sizes &dims,
                           const detail::Sizes &sizes, poplar::program::Sequence &program,
                           const poplar::DebugContext &debug = {},
                           const poplar::OptionFlags & = {}) {
-  detail::update(graph, t, s.expand({0}), offset.reshape({1, dims.size()}), poplar::Tensor(),
-                 TRM_POPLAR_UPDATE_SET, false, dims, sizes, program, debug);
+  detail::update(graph.handle(), t, s.expand({0}), offset.reshape({1, dims.size()}),
+                 poplar::Tensor(), TRM_POPLAR_UPDATE_SET, false, dims, sizes, program, debug);
 }
 
 } // namespace popops

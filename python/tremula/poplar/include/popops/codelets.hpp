@@ -3,8 +3,4 @@
 
 #include "../poplar/Graph.hpp"
 
-namespace popops {
-
-inline void addCodelets(poplar::Graph &) {}
-
-} // namespace popops
+TREMULA_CODELETS(popops)

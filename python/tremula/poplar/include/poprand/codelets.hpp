@@ -3,8 +3,4 @@
 
 #include "../poplar/Graph.hpp"
 
-namespace poprand {
-
-inline void addCodelets(poplar::Graph &) {}
-
-} // namespace poprand
+TREMULA_CODELETS(poprand)

@@ -3,8 +3,4 @@
 
 #include "../poplar/Graph.hpp"
 
-namespace popsparse {
-
-inline void addCodelets(poplar::Graph &) {}
-
-} // namespace popsparse
+TREMULA_CODELETS(popsparse)

@@ -4,9 +4,5 @@
 #include "../../poplar/Graph.hpp"
 
 namespace popfloat {
-namespace experimental {
-
-inline void addCodelets(poplar::Graph &) {}
-
-} // namespace experimental
-} // namespace popfloat
+TREMULA_CODELETS(experimental)
+}
