@@ -163,3 +163,18 @@ def test_tf_keras_shows_the_ipu_that_keras_has(line):
     done = interpreter.run(["-c", f"import tensorflow as tf\n{line}\nprint(tf.keras.ipu is ipu)"],
                            env=dict(os.environ, PYTHONPATH=str(PYTHON)))
     assert done.stdout.split() == ["True"], done.stderr
+
+
+@pytest.mark.parametrize("package, names", [
+    ("tensorflow.python.ipu.optimizers",
+     "CrossReplicaOptimizer GradientAccumulationOptimizerV2 ShardedOptimizer sharded_optimizer"),
+    ("tensorflow.python.ipu.keras", "Model PipelineSequential PipelineStage layers optimizers"),
+    ("keras.ipu", "PipelineStage ReplicatedMetricReductionMethod layers optimizers"),
+    ("keras.ipu.extensions", "FunctionalExtension PipelineStage"),
+    ("ipu_tensorflow_addons.keras.layers", "LayerNormalization PopnnLSTM"),
+    ("ipu_tensorflow_addons.keras.optimizers", "AdamIpuOptimizer LAMBIpuOptimizer")])
+def test_a_star_imports_what_a_package_shows(package, names):
+    from tensorflow.python import ipu  # noqa: F401
+    found = {}
+    exec(f"from {package} import *", found)
+    assert set(names.split()) <= set(found)

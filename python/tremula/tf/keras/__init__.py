@@ -33,4 +33,6 @@ _NAMES = {
 _MODULES = ("extensions", "layer_replacement", "layers", "losses", "model", "optimizers",
             "pipeline")
 
+__all__ = sorted({*_NAMES, *_MODULES})  # noqa: PLE0605
+
 __getattr__, __dir__ = lazy.names(__name__, _NAMES, _MODULES)

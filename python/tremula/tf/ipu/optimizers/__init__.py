@@ -15,6 +15,8 @@ _CLASSES = {
     "ShardedOptimizer": "sharded_optimizer",
 }
 
+__all__ = [*_CLASSES, *dict.fromkeys(_CLASSES.values())]
+
 
 def __getattr__(name):
     if name in _CLASSES.values():

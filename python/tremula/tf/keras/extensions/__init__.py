@@ -37,4 +37,6 @@ _MODULES = (
     "pipeline_stage_assignment", "polling_thread", "register_extensions",
     "sequential_extensions")
 
+__all__ = sorted(_NAMES)  # noqa: PLE0605
+
 __getattr__, __dir__ = lazy.names(__name__, _NAMES, _MODULES)

@@ -10,7 +10,7 @@ from tremula.tf.runtime.clusters import (group_variables, inner_graphs, node_sou
                                          placed_graph)
 from tremula.tf.runtime.launching import launching
 from tremula.tf.runtime.lowering import lowering
-from tremula.tf.runtime.nodes import node_table, rewriting
+from tremula.tf.runtime.nodes import node_table, rewriting, wide_ops
 from tremula.tf.runtime.ops import kernel_list, node_kinds
 
 _INT32 = 3  # the type's number in protocol buffers
@@ -266,6 +266,7 @@ class _Program:
         rewriting.rename_functions(graph_def)
         rewriting.elide_checks(graph_def.node)
         rewriting.use_plain_ops(graph_def.node)
+        wide_ops.use_wide_ops(graph_def.node, self._table.entries)
         variables = [lowering.Argument(self._handle(one), self._state.dtype(one), None)
                      for one in self._state.old]
         return lowering.Source(

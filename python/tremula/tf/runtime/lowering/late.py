@@ -12,7 +12,7 @@ from tremula.tf.inner import bridge, dtypes, errors, versions
 from tremula.tf.runtime.base import recent
 from tremula.tf.runtime.device import plugin
 from tremula.tf.runtime.lowering import cache, known_values, lowering, staging
-from tremula.tf.runtime.nodes import node_marks, rewriting
+from tremula.tf.runtime.nodes import node_marks, rewriting, wide_ops
 from tremula.tf.runtime.ops import collective_shapes, kernel_list
 
 _GRAPH, _NODE = ord("g"), ord("n")
@@ -133,8 +133,10 @@ def _lower_node(payload, inputs, name):
            tuple(one.key(one.is_small()) for one in inputs))
     found = _ops.get(key)
     if found is None:
+        graph_def = tf.GraphDef(node=[node], versions=versions.graph_versions())
+        wide_ops.use_wide_ops(graph_def.node, {"n1": entry})
         source = lowering.Source(
-            tf.GraphDef(node=[node], versions=versions.graph_versions()),
+            graph_def,
             [lowering.Argument(f"input{i}:0", one.dtype, one.shape)
              for i, one in enumerate(inputs)], [], [], "n1", {"n1": entry})
         found = _lower_with_constants(source, inputs, fixed)

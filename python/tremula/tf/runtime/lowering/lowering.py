@@ -105,7 +105,7 @@ def lower(source, shapes=None, constants=None, side_table=None, updates=()):
     if refusal:
         raise bridge.LoweringError(messages.explain(refusal, table), refusal)
     try:
-        data, num_outputs = _lower(source, shapes, constants)
+        data, output_types = _lower(source, shapes, constants)
     except (bridge.LoweringError, ValueError) as error:
         raise bridge.LoweringError(messages.explain(str(error), table), str(error)) from None
     num_arguments = len(source.arguments) - len(constants)
@@ -117,12 +117,12 @@ def lower(source, shapes=None, constants=None, side_table=None, updates=()):
         module = core.Module.read_lowered(data, notes)
     except core.TremulaError as error:
         raise bridge.LoweringError(str(error)) from None
-    return _finish(module, num_arguments, num_outputs)
+    return _finish(source, module, num_arguments, output_types)
 
 
 def _lower(source, shapes, constants):
-    """The HloModuleProto in bytes, and how many outputs it has. Its parameters are the arguments
-    that are no constants, the variables, then the state."""
+    """The HloModuleProto in bytes, and its outputs' types. Its parameters are the arguments that
+    are no constants, the variables, then the state."""
     import tensorflow as tf
     shapes = shapes or [one.shape for one in source.arguments]
     taken = [i for i in range(len(source.arguments)) if i not in constants]
@@ -143,7 +143,7 @@ def _lower(source, shapes, constants):
         concrete = function.get_concrete_function(*[
             tf.TensorSpec(shapes[i], tf.dtypes.as_dtype(source.arguments[i].dtype))
             for i in taken])
-        return bridge.hlo(concrete), len(concrete.outputs)
+        return bridge.hlo(concrete), [one.dtype for one in concrete.outputs]
 
 
 def _variable(argument):
@@ -167,9 +167,19 @@ def _side_table(source, constants):
     return table
 
 
-def _finish(module, num_arguments, num_outputs):
-    """Reads results and aliases off the module."""
+def _finish(source, module, num_arguments, output_types):
+    """Reads results and aliases off the module. Raises LoweringError for a result of another type
+    than TensorFlow expects: its bytes would not fit where they go."""
+    import tensorflow as tf
     outputs = module.outputs()
+    num_outputs = len(output_types)
     updates = [alias - num_arguments for _, alias in outputs[num_outputs:]]
+    variables = [*source.variables, *source.state]
+    expected = output_types + [tf.dtypes.as_dtype(variables[i].dtype) for i in updates]
+    for (info, _), dtype in zip(outputs, expected):
+        if info.dtype != dtype.as_numpy_dtype:
+            raise bridge.LoweringError(
+                f"TensorFlow's bridge to XLA makes {info.dtype} of a result that is {dtype.name}. "
+                "Compute it in float32, and cast it.")
     shapes = [list(info.shape) for info, _ in outputs[:num_outputs]]
     return Lowered(module.serialize(), updates, shapes)

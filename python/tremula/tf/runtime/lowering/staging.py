@@ -5,7 +5,8 @@ import zlib
 from tremula.tf.inner import errors, graphs, handles
 from tremula.tf.runtime.host import outside
 from tremula.tf.runtime.lowering import lowering
-from tremula.tf.runtime.nodes import name_order, node_table, op_types, quick_ops, rewriting
+from tremula.tf.runtime.nodes import (name_order, node_table, op_types, quick_ops, rewriting,
+                                      wide_ops)
 from tremula.tf.runtime.ops import random_functions, support
 from tremula.tf.runtime.tracing import pruning
 
@@ -57,6 +58,7 @@ def stage(graph, arguments, variables, outputs, device, state=(), host=None, nam
     _call_random(graph_def, {new_names[name]: one for name, one in operations.items()
                              if name in new_names}, graph_def.node, numbers)
     quick_ops.use_quick_ops(graph_def.node, table)
+    wide_ops.use_wide_ops(graph_def.node, table.entries)
     rewriting.rename_functions(graph_def)
 
     def name(tensor):
@@ -172,6 +174,7 @@ def _stage_function(graph_def, function, known, table, numbers, frames):
     rewriting.rename_function(function, new_names)
     rewriting.strip(function.node_def)
     quick_ops.use_quick_ops(function.node_def, table, function)
+    wide_ops.use_wide_ops(function.node_def, table.entries, function)
 
 
 def _operations_of(function, graph):
