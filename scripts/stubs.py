@@ -2,8 +2,8 @@
 
     python scripts/stubs.py FOLDER
 
-FOLDER gets `tensorflow-stubs`, `keras-stubs` and `tf_keras-stubs`, partial in the sense of PEP 561.
-They lie beside the files of types-tensorflow, with which they have none in common. A module's stub
+FOLDER gets `tensorflow-stubs`, `keras-stubs`, `tf_keras-stubs` and `horovod-stubs`, partial in the
+sense of PEP 561. They lie beside the files of types-tensorflow, with which they have none in common. A module's stub
 is at its first place; every other name of the module is a stub that imports from there. Signatures
 and docstrings come from the sources, types from scripts/stub_types.pyi. Needs no TensorFlow, and
 runs no module that does.
@@ -39,6 +39,9 @@ KEPT_DECORATORS = {"property", "staticmethod", "classmethod", "contextmanager", 
 # Packages whose names come from the tables of tremula.tf.keras.lazy and its kin: the table's name.
 TABLES = {"tremula.tf.keras": "_NAMES", "tremula.tf.keras.layers": "_PLACES",
           "tremula.tf.keras.optimizers": "_PLACES", "tremula.tf.ipu.optimizers": "_CLASSES"}
+# tf.contrib of programs of TensorFlow 1 (tremula.tf1), and Horovod's functions.
+CONTRIB, HOROVOD = "tensorflow.contrib", "horovod.tensorflow"
+OPEN = "def __getattr__(name: str) -> Any: ...\n"  # of a module that has names from elsewhere too
 
 
 class Module:
@@ -106,6 +109,8 @@ def places():
             first[name] = alias + name[len(package):]
     for name in modules_below("tremula.tf.keras"):
         first[name] = "tensorflow.python.ipu.keras" + name[len("tremula.tf.keras"):]
+    for name in modules_below("tremula.tf1.contrib"):
+        first[name] = CONTRIB + name[len("tremula.tf1.contrib"):]
     ipu = "tensorflow.python.ipu"
     for inner in _finder.FLATTENED:
         for child in load(f"tremula.tf.ipu.{inner}").children:
@@ -119,6 +124,12 @@ def places():
                              if not one.startswith("ipu_"))]:
         for name in modules_below(package):
             others[alias + name[len(package):]] = name
+    for place, name in [*((place, name) for name, place in first.items()), *others.items()]:
+        if place == ipu or place.startswith(f"{ipu}."):
+            others[f"{CONTRIB}.ipu{place[len(ipu):]}"] = name
+            others[f"{CONTRIB}.ipu.python{place[len(ipu):]}"] = name
+    for name in modules_below("tremula.tf.ipu.horovod"):
+        others[HOROVOD + name[len("tremula.tf.ipu.horovod"):]] = name
     taken = set(first.values())
     return first, {place: name for place, name in others.items() if place not in taken}
 
@@ -197,14 +208,16 @@ class Writer:
                 self.again("tensorflow.python.ipu.scopes", name, name)
             for name in functions._SUMMARIES:
                 self.again("tensorflow.python.ipu.ops.summary_ops", name, name)
-        elif self.module.name.startswith("tremula.tf.plugin.poplar.ops.gen_") and \
-                self.module.definition("__getattr__"):
-            self.parts.append("def __getattr__(name: str) -> Any: ...")
+        elif self.module.name.startswith(("tremula.tf.plugin.poplar.ops.gen_", "tremula.tf1.")) \
+                and self.module.definition("__getattr__"):
+            self.parts.append(OPEN)
 
     def submodules(self):
         seen = dict.fromkeys(self.module.children)
         if self.module.name == "tremula.tf.ipu":
             seen.update(dict.fromkeys([*flat_children(), *_finder.MOVED, "keras", "layers"]))
+        elif self.place == CONTRIB:
+            seen.update(ipu=None, slim=None)
         for child in seen:
             if child != "tests":
                 self.imports.append(f"from {self.place} import {child} as {child}")
@@ -458,14 +471,15 @@ def make():
         lines = [f"from {first[name]} import {one} as {one}" for one in shown(texts[name])
                  if one not in module.children]
         lines += [f"from {place} import {one} as {one}" for one in module.children]
+        lines += ["from typing import Any", OPEN] if place == HOROVOD else []
         files[path_of(place, module.is_package)] = "\n".join(lines) + "\n"
     for place in types:
         if not {path_of(place, True), path_of(place, False)} & set(files):  # no module of ours
             part = "\n".join(ast.unparse(one) for nodes in types[place].values() for one in nodes)
             head = "" if "_typing" in place else "from typing import Any\n"
-            is_package = "compat" in place
+            is_package = place in ("tensorflow.compat", "tensorflow.compat.v1", "horovod")
             files[path_of(place, is_package)] = head + part + "\n"
-    for package in ("keras-stubs", "tf_keras-stubs"):
+    for package in ("keras-stubs", "tf_keras-stubs", "horovod-stubs"):
         files[f"{package}/py.typed"] = "partial\n"
     return files
 

@@ -12,9 +12,7 @@ import textwrap
 from clang import cindex
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-# Not inspect.h, poplar.h and poplar_codelet.h, which no program includes by itself.
-HEADERS = ["tremula", "builder", "device", "group", "log", "program", "report", "target",
-           "timeline", "user_op"]
+HEADERS = sorted((ROOT / "include/tremula").glob("*.h"))
 STANDARD = {"stdbool.h": "#define bool _Bool\n", "stddef.h": "typedef unsigned long size_t;\n",
             "stdint.h": "".join(f"typedef {kind} {sign}int{bits}_t;\n" for bits, kind in (
                 (8, "char"), (16, "short"), (32, "int"), (64, "long")) for sign in ("", "u"))}
@@ -27,8 +25,8 @@ MARKS = re.compile(r"\bTRM_API\s+|\s*__attribute__\(\(.*\)\)\s*$", re.S)
 class Header:
     """A header: its tokens' comments, and the declarations in their order."""
 
-    def __init__(self, name):
-        self.name, self.path = name, str(ROOT / f"include/tremula/{name}.h")
+    def __init__(self, path):
+        self.name, self.path, self.files = path.stem, str(path), {}
         unit = cindex.Index.create().parse(
             self.path, ["-x", "c", "-std=c11", "-nostdinc", f"-I{ROOT}/include", "-I/standard"],
             [(f"/standard/{one}", text) for one, text in STANDARD.items()],
@@ -36,39 +34,94 @@ class Header:
         wrong = [str(one) for one in unit.diagnostics if one.severity >= cindex.Diagnostic.Error]
         if wrong:
             raise RuntimeError(f"{self.path}: libclang says {wrong[0]}")
-        self.source = pathlib.Path(self.path).read_bytes()  # in which offsets count
-        comments = [one for one in unit.cursor.get_tokens()
-                    if one.kind == cindex.TokenKind.COMMENT]
-        self.intro = cleaned(comments[0].spelling)
-        own_line = {one.extent.start.line for one in comments if not self.line_before(one)}
-        self.before = {one.extent.end.line: one for one in comments
-                       if one.extent.start.line in own_line}
-        self.behind = {one.extent.start.line: one for one in comments
-                       if one.extent.start.line not in own_line}
+        self.unit = unit
+        own = self.file(self.path)
+        self.intro = cleaned(own.comments[0].spelling)
         declarations = [one for one in unit.cursor.get_children()
                         if one.location.file and one.location.file.name == self.path
                         and one.kind != KIND.MACRO_INSTANTIATION
-                        and self.line_before(one) in DECLARES]
-        fences = [one for one in comments[1:] if FENCE.match(cleaned(one.spelling))]
+                        and own.line_before(one) in DECLARES]
+        fences = [one for one in own.comments[1:] if FENCE.match(cleaned(one.spelling))]
         self.parts = sorted([*declarations, *fences], key=lambda one: one.extent.start.offset)
+
+    def file(self, path):
+        """The header itself, or a .def file that it includes."""
+        if path not in self.files:
+            self.files[path] = File(self.unit, path)
+        return self.files[path]
+
+    def text(self, cursor):
+        """A declaration as it is written; one that a .def file makes, as its type says."""
+        if cursor.location.file.name != self.path:
+            return made(cursor)
+        text = self.file(self.path).source[cursor.extent.start.offset:cursor.extent.end.offset]
+        text = re.sub(r"/\*.*?\*/", "", text.decode(), flags=re.S)
+        return " ".join(MARKS.sub("", text).split())
+
+    def comment(self, cursor):
+        return self.file(cursor.location.file.name).comment(cursor)
+
+    def fence(self, before, cursor):
+        """The heading in a .def file between two declarations that it makes, or None."""
+        path = cursor.location.file.name
+        first = before.extent.end.line if before.location.file.name == path else 0
+        return next(
+            (cleaned(one.spelling) for one in self.file(path).comments if path != self.path
+             and first < one.extent.start.line < cursor.extent.start.line
+             and FENCE.match(cleaned(one.spelling))), None)
+
+
+class File:
+    """A file's bytes, in which offsets count, and its comments by their last or first line."""
+
+    def __init__(self, unit, path):
+        self.source, self.is_table = pathlib.Path(path).read_bytes(), path.endswith(".def")
+        whole = cindex.SourceRange.from_locations(*(
+            cindex.SourceLocation.from_offset(unit, unit.get_file(path), offset)
+            for offset in (0, len(self.source))))
+        self.comments = [one for one in cindex.TokenGroup.get_tokens(unit, whole)
+                         if one.kind == cindex.TokenKind.COMMENT]
+        own_line = {one.extent.start.line for one in self.comments if not self.line_before(one)}
+        self.before = {one.extent.end.line: one for one in self.comments
+                       if one.extent.start.line in own_line}
+        self.behind = {one.extent.start.line: one for one in self.comments
+                       if one.extent.start.line not in own_line}
 
     def line_before(self, token):
         start = token.extent.start.offset
         return self.source[self.source.rfind(b"\n", 0, start) + 1:start].decode().strip()
 
-    def text(self, cursor):
-        text = self.source[cursor.extent.start.offset:cursor.extent.end.offset].decode()
-        return " ".join(MARKS.sub("", re.sub(r"/\*.*?\*/", "", text, flags=re.S)).split())
-
     def comment(self, cursor):
-        """The comment before a declaration, else the one behind it on its last line."""
-        if cursor.location.file.name != self.path:  # a row of a .def file
-            return ""
+        """The comment before a declaration, else the one behind it on its last line, else the last
+        text of a .def file's row."""
         before = self.before.get(cursor.extent.start.line - 1)
-        if before is not None and not FENCE.match(cleaned(before.spelling)):
+        if before is not None and not FENCE.match(cleaned(before.spelling)) and (
+                before.extent.start.offset > 0):
             return cleaned(before.spelling)
         behind = self.behind.get(cursor.extent.end.line)
-        return cleaned(behind.spelling) if behind is not None else ""
+        if behind is not None:
+            return cleaned(behind.spelling)
+        row = re.split(r"\n(?=\S)", self.source[cursor.extent.start.offset:].decode(), maxsplit=1)[0]
+        texts = re.findall(r'"([^"]*)"', row) if self.is_table else []
+        return texts[-1] if texts else ""
+
+
+def made(field):
+    """The declaration of a member that a macro has made."""
+    kind = field.type.get_pointee()
+    if kind.kind != cindex.TypeKind.FUNCTIONPROTO:
+        return named(field.type.spelling, field.spelling)
+    arguments = ", ".join(named(one.type.spelling, one.spelling) for one in field.get_children()
+                          if one.kind == KIND.PARM_DECL)
+    text = f"{kind.get_result().spelling} (*{field.spelling})({arguments})"
+    return re.sub(r"\b_Bool\b", "bool", text)
+
+
+def named(kind, name):
+    """`name` with its type, which may be a pointer to a function."""
+    if "(*)" in kind:
+        return kind.replace("(*)", f"(*{name})")
+    return f"{kind}{'' if kind.endswith('*') else ' '}{name}"
 
 
 def cleaned(comment):
@@ -81,8 +134,8 @@ def cleaned(comment):
 
 def pages():
     """(header's name, text of its page in reStructuredText)."""
-    for name in HEADERS:
-        yield f"{name}.h", "\n".join(page(Header(name), f"tremula/{name}.h"))
+    for path in HEADERS:
+        yield path.name, "\n".join(page(Header(path), f"tremula/{path.name}"))
 
 
 def page(header, title):
@@ -123,9 +176,7 @@ def entry(header, cursor):
     if opaque:
         return described("struct", opaque[1], comment or "An opaque type.", [])
     if cursor.kind == KIND.STRUCT_DECL and cursor.is_definition():
-        return described("struct", cursor.spelling, comment, [
-            line for one in cursor.get_children() if one.kind == KIND.FIELD_DECL
-            for line in described("member", member(header, one), header.comment(one), [])])
+        return described("struct", cursor.spelling, comment, members(header, cursor))
     if cursor.kind == KIND.ENUM_DECL:
         named = f"@{header.name}" if cursor.is_anonymous() else cursor.spelling
         return described("enum", named, comment, [
@@ -139,6 +190,16 @@ def entry(header, cursor):
     return []
 
 
+def members(header, struct):
+    fields = [one for one in struct.get_children() if one.kind == KIND.FIELD_DECL]
+    for before, one in zip([struct, *fields], fields):
+        fence = header.fence(before, one)
+        if fence:
+            title, *rest = heading(fence)
+            yield from [f".. rubric:: {title}", "", *rest[2:]]
+        yield from described("member", member(header, one), header.comment(one), [])
+
+
 def member(header, field):
     """A field's declaration of its own, where one statement declares several."""
     kind, name = field.type.spelling, field.spelling
@@ -146,12 +207,11 @@ def member(header, field):
     if "," not in text or "(" in text:
         return text
     array = re.search(rf"\b{name}(\[[^\]]*\])*", text)
-    base = kind.partition("[")[0]
-    return f"{base}{'' if base.endswith('*') else ' '}{array[0]}"
+    return named(kind.partition("[")[0], array[0])
 
 
 def described(kind, head, comment, inner):
-    content = plain(comment) + inner
+    content = [*plain(comment), *inner]
     return [f".. c:{kind}:: {head}", "",
             *textwrap.indent("\n".join(content), "   ").splitlines(), ""]
 

@@ -22,7 +22,8 @@ import stubs  # noqa: E402
 IPU = "tensorflow.python.ipu"
 PACKAGES = [IPU, f"{IPU}.keras", f"{IPU}.keras.layers", f"{IPU}.keras.losses",
             f"{IPU}.keras.optimizers", f"{IPU}.optimizers",
-            "keras.ipu", "keras.ipu.layers", "keras.ipu.losses", "keras.ipu.optimizers"]
+            "keras.ipu", "keras.ipu.layers", "keras.ipu.losses", "keras.ipu.optimizers",
+            "tensorflow.compiler.tests.xla_test"]
 # Packages that are files, and the modules of theirs that programs import.
 OWN = ["tremula", "tremula.core", "tremula.planning", "tremula.testing", "tremula.jax", "pva",
        "popdist", "popdist.tensorflow", "libpvti"]
@@ -31,6 +32,8 @@ OTHER_NAMES = {
     "horovod.tensorflow": "tremula.tf.ipu.horovod",
     f"{IPU}.test_utils": "tremula.tf.testing.utils",
     "tensorflow.compiler.plugin.poplar.tests.test_utils": "tremula.tf.testing.utils",
+    "ipu_tensorflow_addons.test_utils": "tremula.tf.testing.utils",
+    "ipu_tensorflow_addons.keras": "tremula.tf.keras",
     "ipu_tensorflow_addons.layers": "ipu_tensorflow_addons.layers",
     "ipu_tensorflow_addons.v1.layers": "ipu_tensorflow_addons.layers",
     "ipu_tensorflow_addons.keras.layers": "tremula.tf.keras.layers",
@@ -113,7 +116,9 @@ def shown_names(sources):
             one = names.setdefault(f"{package}.{module}", {}).setdefault(name, ([], status, why))
             if member:
                 one[0].append(member)
-    for place in [*PACKAGES, *OWN, "horovod.tensorflow"]:
+    contrib = [place for place in sources.first.values()
+               if place.split(".")[:2] == ["tensorflow", "contrib"]]
+    for place in [*PACKAGES, *contrib, *OWN, "horovod.tensorflow"]:
         own = names.setdefault(place, {})
         for name in sources.exported(place):
             own.setdefault(name, ([], *make_api_table.state(sources.data, f"{place}.{name}")))
@@ -148,8 +153,7 @@ def shortcuts():
 def page(sources, place, names):
     lines = [place, "=" * len(place), "", f".. py:module:: {place}", ""]
     lines += plain(sources.docstring(place))
-    also = sorted(sources.spellings.get(sources.modules.get(place), []))
-    also = [one for one in also if one != place and one.startswith("tensorflow.python")]
+    also = spellings(sources, place)
     if also:
         lines += [f"Also called {', '.join(f'``{one}``' for one in also)}.", ""]
     order = [name for node in (sources.tree(place) or ast.Module([])).body
@@ -166,6 +170,15 @@ def page(sources, place, names):
             lines += described(kind_of(found[1][0]), [name], [note, first_sentence(found[1][-1])], [
                 f"Described in :py:obj:`{home}.{name}`."])
     return lines
+
+
+def spellings(sources, place):
+    """The other names by which programs import a module."""
+    module = sources.modules.get(place)
+    others = [*sources.spellings.get(module, ()), *(
+        one for one, name in OTHER_NAMES.items() if name == module)]
+    return sorted({one for one in others if one != place and one.startswith(
+        ("tensorflow.python", "tensorflow.compiler", "ipu_tensorflow_addons", "horovod"))})
 
 
 def first_sentence(node):
@@ -189,8 +202,18 @@ def entry(sources, name, found, members, note):
     inner = [line for one in members for line in described("attribute", [one], [], [])]
     if nodes and isinstance(nodes[0].value, ast.Name):
         inner = [f"Another name of :py:obj:`{home}.{nodes[0].value.id}`."]
+    if not note and nodes:
+        note = original(sources, home, name)
     return described("class" if members else "data", [name], [note], inner,
                      value(nodes[0]) if nodes else "")
+
+
+def original(sources, place, name):
+    """What the sources call a name that they take from TensorFlow, as text; or ""."""
+    module = stubs.load(sources.modules.get(place, place))
+    node = module.definition(name) if module is not None else None
+    text = ast.unparse(node.value) if isinstance(node, ast.Assign) else ""
+    return f"`{text}` of TensorFlow." if re.fullmatch(r"tf(\.\w+)+", text) else ""
 
 
 def class_entry(sources, name, place, node, note):

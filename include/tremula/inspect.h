@@ -13,12 +13,13 @@ extern "C" {
  * status. */
 typedef trm_status (*trm_inspect_observer)(const char *pass, const trm_module *module,
                                            void *context, trm_error *error);
+/* trm_compile, which calls the observer. */
 TRM_API trm_status trm_inspect_compile(const trm_module *module, const trm_option *options,
                                        size_t num_options, trm_inspect_observer observer,
                                        void *context, trm_executable **out_executable,
                                        trm_error *error);
-/* Gets the module after each pass of the estimate for an IPU, which trm_inspect_compile does not
- * run. */
+/* Runs the passes of the estimate for an IPU, which trm_inspect_compile does not run, and calls the
+ * observer. */
 TRM_API trm_status trm_inspect_planning(const trm_executable *executable,
                                         trm_inspect_observer observer, void *context,
                                         trm_error *error);
@@ -34,7 +35,7 @@ typedef struct trm_inspect_option_row {
   const char *key, *default_value, *help;
   bool plans; /* false: it does not affect `tremula plan` */
 } trm_inspect_option_row;
-/* false for i out of range. */
+/* Option number i of the compiler; false for i out of range. */
 TRM_API bool trm_inspect_option(size_t i, trm_inspect_option_row *out_row);
 
 typedef struct trm_inspect_opcode_row {
@@ -42,6 +43,7 @@ typedef struct trm_inspect_opcode_row {
   int arity;       /* -1: varies */
   bool has_kernel; /* false: a pass removes it, the engine handles it, or it cannot run */
 } trm_inspect_opcode_row;
+/* The same of the opcodes of HLO. */
 TRM_API bool trm_inspect_opcode(size_t i, trm_inspect_opcode_row *out_row);
 
 /* The number of instructions of the module with one of these opcodes, given by name. */

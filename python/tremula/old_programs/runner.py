@@ -21,8 +21,10 @@ def main(package, arguments):
     usage = _USAGE.format(package)
     option = arguments[0] if arguments else None
     if option is None or option in ("-h", "--help") or option in ("-m", "-c") and not arguments[1:]:
-        print(usage, file=sys.stdout if option in ("-h", "--help") else sys.stderr)
-        sys.exit(0 if option in ("-h", "--help") else 2)
+        wanted = option in ("-h", "--help")
+        about = f"\n\n{sys.modules[package].__doc__.strip()}" if wanted else ""
+        print(f"{usage}{about}", file=sys.stdout if wanted else sys.stderr)
+        sys.exit(0 if wanted else 2)
     if option == "-m":
         module = _module
     elif option == "-c":

@@ -11,12 +11,14 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 PAGE = ROOT / "docs/command_line.md"
 OTHERS = ["poprun", "gc-info", "gc-inventory", "gc-monitor"]
+OLD_PROGRAMS = ["tremula.tf1", "tremula.tf2"]
 HEAD = """# The command line
 
 What `--help` of each command prints. For example, `tremula plan model.hlo --ipus 4` says what a
 model needs of four IPUs. [tools.md](tools.md) explains the subcommands of `tremula` with examples,
-[poprun.md](poprun.md) several processes, [devices.md](devices.md) the `gc-` commands, and
-[custom_operators.md](custom_operators.md) `popc`.
+[poprun.md](poprun.md) several processes, [devices.md](devices.md) the `gc-` commands,
+[custom_operators.md](custom_operators.md) `popc`, and
+[tensorflow2.md](tensorflow2.md#programs-of-2019-to-2022) old programs.
 
 `python tests/python/tool/test_help_page.py` writes this page.
 """
@@ -42,6 +44,8 @@ def page():
     for name in OTHERS:
         sections[name] = help_of(folder() / name)
     sections["popc"] = help_of(sys.executable, "-m", "tremula.poplar.popc")
+    for name in OLD_PROGRAMS:
+        sections[f"python -m {name}"] = help_of(sys.executable, "-m", name)
     return HEAD + "".join(f"\n## {name}\n\n```\n{text}\n```\n" for name, text in sections.items())
 
 

@@ -1,4 +1,8 @@
-"""What Tremula has of `tf.contrib`. Every other name is an error that says so."""
+"""What Tremula has of `tf.contrib`, for programs that `python -m tremula.tf1` runs.
+
+`tensorflow.contrib.ipu` is `tensorflow.python.ipu`, and `tensorflow.contrib.slim` is the package
+tf_slim. Every name that is not there is an error that says so.
+"""
 
 import importlib
 

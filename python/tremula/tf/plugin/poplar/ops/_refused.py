@@ -38,6 +38,10 @@ INSTEAD = {
         "ipu_user_op": "ipu.custom_ops.precompiled_user_op()",
         "ipu_user_read_write_op": "ipu.custom_ops.cpu_user_operation()",
     },
+    "host_compute_ops": {
+        "xla_host_compute": "ipu.scopes.outside_compilation_scope()",
+        "xla_send_to_host": "ipu.scopes.outside_compilation_scope()",
+    },
 }
 
 
