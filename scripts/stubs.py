@@ -3,10 +3,10 @@
     python scripts/stubs.py FOLDER
 
 FOLDER gets `tensorflow-stubs`, `keras-stubs`, `tf_keras-stubs` and `horovod-stubs`, partial in the
-sense of PEP 561. They lie beside the files of types-tensorflow, with which they have none in common. A module's stub
-is at its first place; every other name of the module is a stub that imports from there. Signatures
-and docstrings come from the sources, types from scripts/stub_types.pyi. Needs no TensorFlow, and
-runs no module that does.
+sense of PEP 561. They lie beside the files of types-tensorflow, with which they have none in
+common. A module's stub is at its first place; every other name of the module is a stub that imports
+from there. Signatures and docstrings come from the sources, types from scripts/stub_types.pyi.
+Needs no TensorFlow, and runs no module that does.
 """
 
 import ast

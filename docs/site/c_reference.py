@@ -101,8 +101,8 @@ class File:
         behind = self.behind.get(cursor.extent.end.line)
         if behind is not None:
             return cleaned(behind.spelling)
-        row = re.split(r"\n(?=\S)", self.source[cursor.extent.start.offset:].decode(), maxsplit=1)[0]
-        texts = re.findall(r'"([^"]*)"', row) if self.is_table else []
+        rest = self.source[cursor.extent.start.offset:].decode() if self.is_table else ""
+        texts = re.findall(r'"([^"]*)"', re.split(r"\n(?=\S)", rest, maxsplit=1)[0])
         return texts[-1] if texts else ""
 
 

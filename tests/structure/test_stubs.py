@@ -79,6 +79,20 @@ def test_all_spellings_of_a_module_are_there(trees):
             "tensorflow.compiler.plugin.poplar.ops.gen_ipu_ops"} <= set(trees)
 
 
+def test_names_of_tensorflow_1_and_of_horovod(trees):
+    """A module that takes names from elsewhere too lets a checker find any; contrib.ipu does not."""
+    for place in ("tensorflow.contrib", "tensorflow.contrib.layers", "tensorflow.contrib.slim",
+                  "horovod", "horovod.tensorflow"):
+        assert definitions(trees[place], "__getattr__"), place
+    for place in ("tensorflow.contrib.ipu", "tensorflow.contrib.ipu.python"):
+        assert not definitions(trees[place], "__getattr__")
+        assert {f"{place}.utils", f"{place}.popnn_rnn", f"{place}.ops.internal_ops"} <= set(trees)
+    shown = {one.asname: one.name for node in trees["horovod.tensorflow"].body
+             if isinstance(node, ast.ImportFrom) for one in node.names}
+    assert {"init", "rank", "size", "allreduce"} <= set(shown)
+    assert definitions(trees["tensorflow.contrib.training"], "HParams")
+
+
 def test_given_types_have_the_sources_arguments(types):
     """The same names in the same order with the same defaults; a source that takes *args for the
     arguments of two releases is given as overloads."""

@@ -39,8 +39,8 @@ class IPUEstimatorSpec(collections.namedtuple("IPUEstimatorSpec", [
         host_call        (function, list of tensors): the function is called on the host with the
                          tensors' values of each run, and returns a tensor or an operation
 
-        The rest is as in tf.estimator.EstimatorSpec. Raises ValueError and TypeError for members
-        that do not fit.
+        The rest is as in tf.estimator.EstimatorSpec: `loss` is a scalar, float32 or float16. Raises
+        ValueError and TypeError for members that do not fit.
         """
         _check_mode(mode)
         train_op = _model_fn._validate_estimator_spec_train_op(train_op, mode)

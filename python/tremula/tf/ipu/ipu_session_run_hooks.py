@@ -42,8 +42,9 @@ class IPULoggingTensorHook(tf.train.SessionRunHook):
         self._runs = 0
 
     def log(self, tensors):
-        """The operation that takes `tensors` (a dict of them by name, a list, or one) out of the
-        program: return it from the loop's body, or make what is run depend on it.
+        """The operation that takes `tensors` (a dict of them by name, a list, or one), of any shape
+        and type, out of the program: return it from the loop's body, or make what is run depend on
+        it.
 
         Raises RuntimeError the second time, TypeError for what are no tensors.
         """

@@ -109,7 +109,8 @@ def apply_regularization(regularizer, weights_list=None):
 
 
 def flatten(inputs, outputs_collections=None, scope=None):
-    """`inputs` of shape [batch, ...] as [batch, size of the rest]."""
+    """`inputs` of shape [batch, ...] and any type as [batch, size of the rest]. Raises ValueError
+    for a scalar."""
     with tf.name_scope(scope, "Flatten", [inputs]):
         flat = tf.layers.flatten(inputs)
     for collection in [outputs_collections] if outputs_collections else []:

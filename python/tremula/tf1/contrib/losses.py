@@ -18,16 +18,20 @@ def __getattr__(name):
 
 
 def softmax_cross_entropy(logits, onehot_labels, weights=1.0, label_smoothing=0, scope=None):
-    """tf.losses.softmax_cross_entropy(), with the logits first."""
+    """tf.losses.softmax_cross_entropy(), with the logits first: a scalar of the type of the logits,
+    float32 or float16 [batch, classes], as the labels are. Raises ValueError for other shapes."""
     return tf.losses.softmax_cross_entropy(onehot_labels, logits, weights, label_smoothing, scope)
 
 
 def sigmoid_cross_entropy(logits, multi_class_labels, weights=1.0, label_smoothing=0, scope=None):
-    """tf.losses.sigmoid_cross_entropy(), with the logits first."""
+    """tf.losses.sigmoid_cross_entropy(), with the logits first: a scalar of the type of the logits,
+    float32 or float16 of any shape, as the labels are. Raises ValueError for other shapes."""
     return tf.losses.sigmoid_cross_entropy(multi_class_labels, logits, weights, label_smoothing,
                                            scope)
 
 
 def sparse_softmax_cross_entropy(logits, labels, weights=1.0, scope=None):
-    """tf.losses.sparse_softmax_cross_entropy(), with the logits first."""
+    """tf.losses.sparse_softmax_cross_entropy(), with the logits first: a scalar of the type of the
+    logits, float32 or float16 [batch, classes]. The labels are int32 or int64 [batch]. Raises
+    ValueError for other shapes."""
     return tf.losses.sparse_softmax_cross_entropy(labels, logits, weights, scope)

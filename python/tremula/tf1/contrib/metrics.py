@@ -25,7 +25,8 @@ def __getattr__(name):
 
 
 def accuracy(predictions, labels, weights=None, name=None):
-    """The share of equal elements, a float32 scalar; weighted by `weights`, if there are any."""
+    """The share of equal elements of two tensors of one shape and type, a float32 scalar; weighted
+    by `weights`, if there are any. Raises ValueError for two types."""
     if predictions.dtype != labels.dtype:
         raise ValueError(f"predictions are {predictions.dtype.name}, but labels are "
                          f"{labels.dtype.name}.")

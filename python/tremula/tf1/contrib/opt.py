@@ -31,7 +31,8 @@ class DecoupledWeightDecayExtension:
     def minimize(self, loss, global_step=None, var_list=None, gate_gradients=1,
                  aggregation_method=None, colocate_gradients_with_ops=False, name=None,
                  grad_loss=None, decay_var_list=None):
-        """Optimizer.minimize(); `decay_var_list`: the only variables that decay (None: all)."""
+        """Optimizer.minimize() of a scalar `loss`, float32 or float16; `decay_var_list`: the only
+        variables that decay (None: all). Raises ValueError if no variable has a gradient."""
         self._decayed = _references(decay_var_list)
         return super().minimize(
             loss, global_step=global_step, var_list=var_list, gate_gradients=gate_gradients,
@@ -39,7 +40,8 @@ class DecoupledWeightDecayExtension:
             colocate_gradients_with_ops=colocate_gradients_with_ops)
 
     def apply_gradients(self, grads_and_vars, global_step=None, name=None, decay_var_list=None):
-        """Optimizer.apply_gradients(); `decay_var_list` as in minimize()."""
+        """Optimizer.apply_gradients(), of gradients of their variables' shapes and types;
+        `decay_var_list` as in minimize(). Raises ValueError if all gradients are None."""
         if decay_var_list:
             self._decayed = _references(decay_var_list)
         return super().apply_gradients(grads_and_vars, global_step=global_step, name=name)

@@ -32,9 +32,9 @@ def stack_bidirectional_rnn(cells_fw, cells_bw, inputs, initial_states_fw=None,
                             initial_states_bw=None, dtype=None, sequence_length=None, scope=None):
     """Layers of static_bidirectional_rnn(), each on the outputs of both directions below.
 
-    `inputs`: a list of [batch, size], one a time step. Returns (outputs, a list like it; states of
-    the forward cells; states of the backward cells). Raises ValueError unless there is one cell
-    a layer in both directions.
+    `inputs`: a list of float32 or float16 [batch, size], one a time step. Returns (outputs, a list
+    like it; states of the forward cells; states of the backward cells). Raises ValueError unless
+    there is one cell a layer in both directions.
     """
     pairs = _pairs(cells_fw, cells_bw, initial_states_fw, initial_states_bw)
     states_fw, states_bw = [], []
@@ -53,8 +53,8 @@ def stack_bidirectional_dynamic_rnn(cells_fw, cells_bw, inputs, initial_states_f
                                     initial_states_bw=None, dtype=None, sequence_length=None,
                                     parallel_iterations=None, time_major=False, scope=None,
                                     swap_memory=False):
-    """The same of bidirectional_dynamic_rnn(); `inputs`: [batch, time, size], or with the time
-    first."""
+    """As stack_bidirectional_rnn(), with bidirectional_dynamic_rnn(); `inputs` [batch, time, size],
+    or with the time first."""
     pairs = _pairs(cells_fw, cells_bw, initial_states_fw, initial_states_bw)
     states_fw, states_bw = [], []
     with tf.variable_scope(scope or "stack_bidirectional_rnn"):

@@ -39,7 +39,7 @@ class OptimizerFunctionOutput:
                  gradient_capture_context=None, captured_gradient_outfeed=None):
         """
         opt        a tf.train.Optimizer; or a Keras optimizer, with `variables` or a `tape`
-        loss       a tensor
+        loss       a scalar tensor, float32 or float16
         variables  those that a Keras optimizer trains
         tape       a tf.GradientTape that has watched them
 

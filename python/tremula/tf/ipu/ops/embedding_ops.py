@@ -74,7 +74,8 @@ class HostEmbeddingOptimizerSpec:
     def create_lookup_instruction(self, embedding_tensor, indices, slot_vars, partition_strategy,
                                   name):
         """The rows that `indices` [n] name. Its gradient updates the table; to be reached by an
-        optimizer it belongs to a trainable variable of its own, `<name>/__dummy`."""
+        optimizer it belongs to a trainable variable of its own, `<name>/__dummy`. As
+        HostEmbeddingOptimizerSpec.lookup_rows()."""
         del slot_vars, partition_strategy
         dummy = None
         if self._learning_rate != 0:
@@ -84,8 +85,12 @@ class HostEmbeddingOptimizerSpec:
         return self.lookup_rows(dummy, embedding_tensor, indices, name)
 
     def lookup_rows(self, dummy, embedding_tensor, indices, name):
-        """The rows that `indices` [n] name; their gradient goes to `dummy`, a scalar, and on the
-        way updates the table. None: they are not trained."""
+        """The rows that `indices` [n], int32, name, in the table's type: [n, encoding]. Their
+        gradient goes to `dummy`, a scalar, and on the way updates the table. None: they are not
+        trained.
+
+        An index outside the table ends the run with InvalidArgumentError.
+        """
         table = _table_of(embedding_tensor, name) if _building.in_program() else None
         if dummy is None:
             return _rows(table, embedding_tensor, indices)
@@ -102,7 +107,11 @@ class HostEmbeddingOptimizerSpec:
         return lookup(tf.convert_to_tensor(dummy), indices)
 
     def update_rows(self, embedding_tensor, indices, d_rows, name):
-        """The operation that updates the table by the gradients of rows."""
+        """The operation that updates the table by the gradients of rows: `d_rows` [n, encoding], of
+        a type of floats, of the rows that `indices` [n], int32, name.
+
+        An index outside the table ends the run with InvalidArgumentError.
+        """
         table = _table_of(embedding_tensor, name) if _building.in_program() else None
         return self._update(table, embedding_tensor, indices, d_rows)
 

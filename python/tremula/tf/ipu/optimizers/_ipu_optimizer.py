@@ -36,9 +36,17 @@ class IpuOptimizer(tf.train.Optimizer):
         return self._opt.variables()
 
     def compute_gradients(self, loss, var_list=None, **kwargs):
-        """A list of (gradient, variable), as the optimizer inside computes it."""
+        """A list of (gradient, variable) for a scalar `loss`, as the optimizer inside computes it.
+
+        A gradient has its variable's shape and type, is a tf.IndexedSlices, or is None where the
+        loss does not depend on the variable. Raises ValueError if there is no variable.
+        """
         return self._opt.compute_gradients(loss, var_list=var_list, **kwargs)
 
     def apply_gradients(self, grads_and_vars, global_step=None, name=None):
-        """The operation that applies gradients, as the optimizer inside does it."""
+        """The operation that applies gradients, as the optimizer inside does it.
+
+        `grads_and_vars` are pairs as compute_gradients() gives them: a gradient of its variable's
+        shape and type, or None. Raises ValueError if all gradients are None.
+        """
         return self._opt.apply_gradients(grads_and_vars, global_step, name)

@@ -56,12 +56,14 @@ class AutomaticLossScalingOptimizer(ipu_optimizer.IpuOptimizer):
         return self._state
 
     def compute_gradients(self, loss, var_list=None, **kwargs):
-        """Pairs (gradient of the scaled loss, variable)."""
+        """Pairs (gradient of the scaled loss, variable). See
+        ipu.ipu_optimizer.IpuOptimizer.compute_gradients()."""
         factor = tf.cast(self._variables()[1].read_value(), loss.dtype)
         return super().compute_gradients(loss * factor, var_list, **kwargs)
 
     def apply_gradients(self, grads_and_vars, global_step=None, name=None):
-        """The operation that applies the gradients without the factor, and changes the factor."""
+        """The operation that applies the gradients without the factor, and changes the factor. See
+        ipu.ipu_optimizer.IpuOptimizer.apply_gradients()."""
         state = self._variables()
         values = [one.read_value() for one in state]
         grads_and_vars = [(one if one is None else tf.convert_to_tensor(one), variable)

@@ -29,5 +29,6 @@ class CrossReplicaOptimizer(IpuOptimizer):
         super().__init__(opt, name)
 
     def apply_gradients(self, grads_and_vars, global_step=None, name=None):
-        """The operation that applies the means, as the optimizer inside does it."""
+        """The operation that applies the means, as the optimizer inside does it. See
+        ipu.ipu_optimizer.IpuOptimizer.apply_gradients()."""
         return self._opt.apply_gradients(apply_cross_replica_op(grads_and_vars), global_step, name)

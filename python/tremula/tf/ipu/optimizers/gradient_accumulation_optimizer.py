@@ -62,7 +62,11 @@ class GradientAccumulationOptimizerV2(ipu_optimizer.IpuOptimizer):
     def apply_gradients(self, grads_and_vars, global_step=None, name=None, captured_grads=None):
         """The operation that adds gradients up, and, in the last of the mini-batches, applies the
         sums. `global_step` counts the times that they are applied. `captured_grads`, {tag: list},
-        are added up too, for an optimizer inside that takes them."""
+        are added up too, for an optimizer inside that takes them.
+
+        See ipu.ipu_optimizer.IpuOptimizer.apply_gradients(). The program fails with
+        FailedPreconditionError if the loop around ends in the middle of a sum, or has another such
+        update."""
         grads_and_vars = list(grads_and_vars)
         check_loop(self._num_mini_batches)
         if self._is_resource_update:

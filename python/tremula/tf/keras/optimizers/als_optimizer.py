@@ -211,7 +211,8 @@ class ALSOptimizer(_Wrapper):
     # ---- Gradients ----
 
     def get_scaled_loss(self, loss):
-        """The loss times the factor."""
+        """A scalar loss, float32 or float16, times the factor, in its type. Raises AttributeError
+        for what is no tensor."""
         return tf.cast(self._lsf, loss.dtype) * loss
 
     def _compute_gradients(self, loss, var_list, grad_loss=None, tape=None):
@@ -223,16 +224,19 @@ class ALSOptimizer(_Wrapper):
         return super()._compute_gradients(scaled, var_list, grad_loss, tape)
 
     def get_gradients(self, loss, params):
-        """The gradients of the scaled loss."""
+        """The gradients of the scaled loss, each of its variable's shape and type. Raises
+        ValueError if one is None."""
         return super().get_gradients(self.get_scaled_loss(loss), params)
 
     def apply_gradients(self, grads_and_vars, captured_grads=None, global_step=None, name=None,
                         experimental_aggregate_gradients=True):
         """Divides gradients of a scaled loss by the factor, and applies them with the optimizer
-        inside.
+        inside. A gradient has its variable's shape and type, or is None.
 
         captured_grads  {tag: gradient or list of gradients} that layers have captured, or None
         global_step     a variable that counts the steps, or None
+
+        Raises ValueError if the optimizer inside wants the factor and this one does not give it.
         """
         grads_and_vars, more = self._unscaled(grads_and_vars, captured_grads)
         applied = super().apply_gradients(
@@ -310,7 +314,7 @@ class ALSGradientAccumulationOptimizer(gradient_accumulation_optimizer._Accumula
         return self._opt
 
     def get_scaled_loss(self, loss):
-        """The loss times the factor."""
+        """The loss times the factor. As ALSOptimizer.get_scaled_loss()."""
         return self._opt.get_scaled_loss(loss)
 
     def reset(self):
@@ -319,8 +323,8 @@ class ALSGradientAccumulationOptimizer(gradient_accumulation_optimizer._Accumula
 
     def apply_gradients(self, grads_and_vars, captured_grads=None, name=None,
                         experimental_aggregate_gradients=True):
-        """Adds up the gradients of every call. Each `num_mini_batches`th call applies the sum as
-        ALSOptimizer.apply_gradients() does."""
+        """Adds up the gradients of every call. Each `num_mini_batches`th call applies the sum. As
+        ALSOptimizer.apply_gradients() for the rest."""
         return super().apply_gradients(grads_and_vars, name, experimental_aggregate_gradients,
                                        captured_grads=captured_grads)
 

@@ -54,7 +54,8 @@ class AutomaticLossScalingOptimizer(als_optimizer.ALSOptimizer):
             raise ValueError("increase_factor must be greater than decrease_factor")
 
     def get_unscaled_gradients(self, grads):
-        """Gradients of a scaled loss without the factor: a tensor, or a list of tensors."""
+        """Gradients of a scaled loss without the factor: a tensor, or a structure of tensors, of
+        their shapes and types, float32 or float16. Raises AttributeError for None among them."""
         import tensorflow as tf
         factor = self.loss_scaling_factor
         return tf.nest.map_structure(lambda one: one / tf.cast(factor, one.dtype), grads)

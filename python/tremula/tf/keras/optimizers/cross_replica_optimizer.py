@@ -14,6 +14,6 @@ class CrossReplicaOptimizer(ipu_wrappers.IpuOptimizer):
         super().__init__(opt, name, **kwargs)
 
     def preprocess_gradients(self, grad, var):
-        """(the gradients' sum, variable)."""
+        """(the gradients' sum, variable). See ipu.cross_replica_ops.cross_replica_sum()."""
         grad, var = super().preprocess_gradients(grad, var)
         return cross_replica_ops.cross_replica_sum(ipu_wrappers.dense(grad)), var

@@ -13,13 +13,16 @@ class IpuOptimizer(optimizer_v2_wrapper._OptimizerV2Wrapper):
     inside."""
 
     def preprocess_gradients(self, grad, var):
-        """(gradient, variable), as the optimizer inside maps them."""
+        """(gradient, variable), as the optimizer inside maps them: a gradient of the variable's
+        shape and type, or a tf.IndexedSlices. Raises what that optimizer raises."""
         inside = getattr(self._opt, "preprocess_gradients", None)
         return inside(grad, var) if inside is not None else (grad, var)
 
     def apply_gradients(self, grads_and_vars, name=None, experimental_aggregate_gradients=True,
                         **kwargs):
-        """Applies the results of preprocess_gradients()."""
+        """Applies the results of preprocess_gradients(): of pairs of a gradient, which has its
+        variable's shape and type, is a tf.IndexedSlices or None, and the variable. Raises
+        ValueError, as the optimizer inside does, if all gradients are None."""
         mapped = [self.preprocess_gradients(grad, var) if grad is not None else (grad, var)
                   for grad, var in grads_and_vars]
         return self._apply_mapped(

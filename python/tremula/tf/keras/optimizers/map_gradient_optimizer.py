@@ -33,7 +33,8 @@ class MapGradientOptimizer(_Mapping):
         super().__init__(opt, gradient_mapping_function, name)
 
     def preprocess_gradients(self, grad, var):
-        """(the mapped gradient, variable)."""
+        """(the mapped gradient, variable), both of the variable's shape and type. Raises what the
+        function raises."""
         grad, var = super().preprocess_gradients(grad, var)
         return self._gradient_mapping_function(grad, var), var
 

@@ -183,7 +183,7 @@ class GenericFloat:
     def cast_native_to_gfloat(self, inputs, en_nanoo=True, round_mode="RN", sr_density="Invalid",
                               sr_bits=23, sr_norm_offset=0.0, sr_norm_scale=1.0, sr_norm_min=-0.5,
                               sr_norm_max=0.5, sr_prob=1.0, storage_type="auto"):
-        """Casts `inputs` to the format, as the function cast_native_to_gfloat() does.
+        """Casts `inputs` to the format. As cast_native_to_gfloat(), the function, for the rest.
 
         storage_type  "auto", "fp32" or "fp16": of the result
 
@@ -202,8 +202,9 @@ class GenericFloat:
             self._gfloat_calc_dtype, types[storage_type])
 
     def cast_gfloat_to_native(self, inputs, storage_type="auto"):
-        """The numbers of a cast's result: where that is integers the type is "auto" (the native
-        one), "fp32" or "fp16"; where it is floats it is them."""
+        """The numbers of a cast's result, of its shape: where that is integers the type is "auto"
+        (the native one), "fp32" or "fp16"; where it is floats it is them. Raises RuntimeError for
+        another `storage_type`."""
         if not self._gfloat_as_int:
             return inputs
         types = {"auto": self._gfloat_native_dtype, "fp32": tf.float32, "fp16": tf.float16}
