@@ -197,7 +197,11 @@ def members(header, struct):
         if fence:
             title, *rest = heading(fence)
             yield from [f".. rubric:: {title}", "", *rest[2:]]
-        yield from described("member", member(header, one), header.comment(one), [])
+        inner = one.type.get_declaration()
+        if inner.kind == KIND.UNION_DECL and inner.is_anonymous():
+            yield from described("union", one.spelling, header.comment(one), members(header, inner))
+        else:
+            yield from described("member", member(header, one), header.comment(one), [])
 
 
 def member(header, field):
