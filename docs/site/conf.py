@@ -49,7 +49,7 @@ def groups(text):
     for section in [f"Begin\n{head}", *sections]:
         title, _, body = section.partition("\n")
         pages = []
-        for link in re.findall(r"\]\(([^:)#]+)\.md[)#]", body):
+        for link in re.findall(r"\]\(([^:)#]+)\.md\)", body):
             page = link[3:] if link.startswith("../") else f"docs/{link}"
             if page not in seen:
                 seen.add(page)

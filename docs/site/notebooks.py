@@ -8,6 +8,7 @@ import hashlib
 import html
 import json
 import pathlib
+import re
 
 from docutils import nodes
 from sphinx.util.docutils import SphinxDirective
@@ -38,6 +39,17 @@ class Cell(SphinxDirective):
         return nodes.raw("", f'<div class="output">{shown}</div>', format="html")
 
 
+def tell_how_to_run(app, docname, source):
+    """Adds to a chapter how to run it: a reader of the site may come from a search."""
+    if re.match(r"course/\d", docname):
+        source[0] = re.sub(
+            r"^# .*\n", rf"""\g<0>
+*This page is a notebook of [the course](README.md). In a copy of the repository `make course
+OPEN=1` opens it in JupyterLab, and `.venv/bin/python scripts/course.py run {docname}.md` runs it.
+Its pictures are drawn by [tiles.py](tiles.py).*
+""", source[0], count=1, flags=re.M)
+
+
 def outputs_of(page):
     page = pathlib.Path(page)
     kept = OUTPUTS / f"{page.stem}.json"
@@ -57,6 +69,7 @@ def page_of(env, frame):
 
 
 def setup(app):
+    app.connect("source-read", tell_how_to_run)
     app.add_directive("code-cell", Cell)
     app.add_css_file("course.css")
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,13 +1,17 @@
 """The examples print what they should, in processes of their own as a user runs them."""
+import ast
 import os
 import pathlib
 import re
+import subprocess
+import sys
 import textwrap
 
 import interpreter
 import pytest
 
 EXAMPLES = pathlib.Path(__file__).resolve().parents[3] / "examples"
+BIN = pathlib.Path(os.environ.get("TREMULA_BIN_DIR") or EXAMPLES.parent / "build/release/bin")
 pytestmark = pytest.mark.smoke
 
 
@@ -81,6 +85,34 @@ def test_keras_fit(tmp_path):
     lines = [line for line in out.splitlines() if ": " in line and not line.startswith("Model:")]
     assert len(lines) == 10
     assert [line for line in lines if f"    {line}\n" not in page] == []
+
+
+def block(page, first):
+    """The code of a page that begins with the line `first`."""
+    text = (EXAMPLES.parent / "docs" / page).read_text()
+    code = re.search(rf"^    {re.escape(first)}\n(?:(?:    .*)?\n)+", text, re.M)[0]
+    return textwrap.dedent(code)
+
+
+def test_the_programs_that_the_pages_begin_with(tmp_path):
+    """docs/keras.md trains on four IPUs; docs/plan.md has a model that does not fit."""
+    (tmp_path / "program.py").write_text(
+        block("keras.md", "import numpy as np") + "print(history.history['loss'])\n")
+    (tmp_path / "large.py").write_text(block("plan.md", "import tensorflow as tf").partition(
+        ".venv/bin/tremula")[0])
+    environment = dict(os.environ, TREMULA_RUNTIME_DIR=str(tmp_path),
+                       TREMULA_PYTHON=sys.executable)
+    done = interpreter.run([tmp_path / "program.py"], cwd=tmp_path, env=environment)
+    assert "attached to IPUs: 24" in done.stderr
+    losses = ast.literal_eval(done.stdout.splitlines()[-1])
+    assert losses[2] < 0.1 * losses[0]
+    assert interpreter.run([tmp_path / "large.py"], cwd=tmp_path, env=environment).returncode == 0
+    assert (tmp_path / "model.keras").exists()
+    done = subprocess.run([BIN / "tremula", "plan", "large.keras", "--batch", "8", "--training",
+                           "sgd"], cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert done.returncode == 3
+    assert "Out of memory: tile 0 of IPU 0 needs" in done.stdout
+    assert "What would help" in done.stdout
 
 
 def test_resnext(tmp_path):
