@@ -10,4 +10,6 @@ if [ "${1:-}" != open ]; then
 fi
 install_packages .venv jupyter jupyterlab==4.4.10 ipykernel==6.31.0
 .venv/bin/python scripts/course.py notebooks
-exec .venv/bin/jupyter lab course
+export TF_CPP_MIN_LOG_LEVEL=${TF_CPP_MIN_LOG_LEVEL:-2} # what TensorFlow says of the machine
+# Not `jupyter lab course`: that would not find ../docs.
+exec .venv/bin/jupyter lab --LabApp.default_url=/lab/tree/course/01_first_program.ipynb

@@ -134,8 +134,19 @@ def pages():
             home = (sources.find(place, name) or (place,))[0]
             if place == home or sources.homes.setdefault((home, name), place) == place:
                 sources.homes[home, name] = place
+    inside = {}  # a page -> those of the modules inside, which no other page is nearer to
     for place in sorted(names):
-        yield place, "\n".join(page(sources, place, names[place]))
+        owner = next((one for one in parents(place) if one in names), None)
+        inside.setdefault(owner, []).append(place)
+    for place in sorted(names):
+        yield place, "\n".join(page(sources, place, names[place], inside.get(place, ())))
+
+
+def parents(place):
+    """The packages around a module, the nearest first."""
+    while "." in place:
+        place = place.rpartition(".")[0]
+        yield place
 
 
 def shortcuts():
@@ -150,12 +161,15 @@ def shortcuts():
     return found
 
 
-def page(sources, place, names):
+def page(sources, place, names, inside=()):
     lines = [place, "=" * len(place), "", f".. py:module:: {place}", ""]
     lines += plain(sources.docstring(place))
     also = spellings(sources, place)
     if also:
         lines += [f"Also called {', '.join(f'``{one}``' for one in also)}.", ""]
+    if inside:
+        links = [f":doc:`{one[len(place) + 1:]} </docs/reference/{one}>`" for one in inside]
+        lines += [f"Modules: {', '.join(links)}.", ""]
     order = [name for node in (sources.tree(place) or ast.Module([])).body
              for name in stubs.names_of(node)]  # docstrings may say "the same" of the one before
     for name in sorted(names, key=lambda one: (

@@ -75,6 +75,8 @@ def test_the_import_finder_has_each_module_that_has_a_page(pages):
 def test_the_names_of_tensorflow_1_and_of_horovod_have_pages(pages):
     assert {"tensorflow.contrib", "tensorflow.contrib.layers", "tensorflow.contrib.training",
             "tensorflow.compiler.tests.xla_test", "horovod.tensorflow"} <= set(pages)
+    assert ":doc:`layers </docs/reference/tensorflow.contrib.layers>`" in pages[
+        "tensorflow.contrib"]
     assert "`tensorflow.contrib.ipu` is `tensorflow.python.ipu`" in pages["tensorflow.contrib"]
     assert "`tf.train.load_checkpoint` of TensorFlow." in entry(
         pages["tensorflow.contrib.framework"], "load_checkpoint")
