@@ -80,7 +80,7 @@ def test_all_spellings_of_a_module_are_there(trees):
 
 
 def test_names_of_tensorflow_1_and_of_horovod(trees):
-    """A module that takes names from elsewhere too lets a checker find any; contrib.ipu does not."""
+    """A module that takes names from elsewhere too lets a checker find any name."""
     for place in ("tensorflow.contrib", "tensorflow.contrib.layers", "tensorflow.contrib.slim",
                   "horovod", "horovod.tensorflow"):
         assert definitions(trees[place], "__getattr__"), place
