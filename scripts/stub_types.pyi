@@ -30,13 +30,6 @@ def __getattr__(name: str) -> Any: ...
 from tensorflow.compat import v1 as v1
 def __getattr__(name: str) -> Any: ...
 
-# module tensorflow.contrib.slim
-def __getattr__(name: str) -> Any: ...
-
-# module horovod
-from horovod import tensorflow as tensorflow
-def __getattr__(name: str) -> Any: ...
-
 # module tensorflow.python.ipu
 from tensorflow.python.ipu.ops.functional_ops import function as function
 from tensorflow.python.ipu.ops.functional_ops import outlined_function as outlined_function

@@ -477,8 +477,11 @@ def make():
         if not {path_of(place, True), path_of(place, False)} & set(files):  # no module of ours
             part = "\n".join(ast.unparse(one) for nodes in types[place].values() for one in nodes)
             head = "" if "_typing" in place else "from typing import Any\n"
-            is_package = place in ("tensorflow.compat", "tensorflow.compat.v1", "horovod")
+            is_package = "compat" in place
             files[path_of(place, is_package)] = head + part + "\n"
+    files[path_of(f"{CONTRIB}.slim", False)] = f"from typing import Any\n{OPEN}"
+    files[path_of("horovod", True)] = ("from typing import Any\n"
+                                       f"from horovod import tensorflow as tensorflow\n{OPEN}")
     for package in ("keras-stubs", "tf_keras-stubs", "horovod-stubs"):
         files[f"{package}/py.typed"] = "partial\n"
     return files
