@@ -63,6 +63,15 @@ class Layer(NamedTuple):
     cycles_high: int
 
 
+class _Step(ctypes.Structure):  # the first members of trm_program_step_info
+    _fields_ = [("size", c_size_t), ("type", ctypes.c_int),
+                *((name, c_char_p) for name in ("name", "hlo_name", "op_name", "op_type", "layer",
+                                                "file")),
+                *((name, ctypes.c_int32) for name in ("line", "ipu", "stage")),
+                ("parent", c_uint32), ("end", c_uint32), ("repeat_count", ctypes.c_uint64),
+                ("executions", c_double)]
+
+
 _out, _error = POINTER(c_void_p), c_void_p
 _SIGNATURES = {
     "trm_target_load": (ctypes.c_int, [c_char_p, _out, _error]),
@@ -75,6 +84,7 @@ _SIGNATURES = {
     "trm_program_create_split": (ctypes.c_int, [c_void_p, c_uint32, _out, _error]),
     "trm_program_free": (None, [c_void_p]),
     "trm_program_get_totals": (c_bool, [c_void_p, POINTER(_Totals)]),
+    "trm_program_step_get": (c_bool, [c_void_p, c_size_t, POINTER(_Step)]),
     "trm_program_note": (c_char_p, [c_void_p, c_size_t]),
     "trm_program_explain": (ctypes.c_int, [c_void_p, c_bool, _out, _error]),
     "trm_program_list_layers": (ctypes.c_int, [c_void_p, c_size_t, POINTER(POINTER(_Layer)),
@@ -155,6 +165,17 @@ class Plan:
                     for i in range(count.value)]
         finally:
             core.library().trm_free(ctypes.cast(rows, c_void_p))
+
+    @property
+    def enqueued(self):
+        """How many elements a run puts into an outfeed: the one that gets most."""
+        step = _Step(size=ctypes.sizeof(_Step))
+        most = i = 0
+        while core.library().trm_program_step_get(self._handle, i, byref(step)):
+            if b"/outfeed." in step.name and b"DeviceToHost" in step.name:
+                most = max(most, step.executions)
+            i += 1
+        return int(most)
 
     def explain(self, with_advice=True):
         """Where memory is fullest, and what would help: the two changes that promise most

@@ -184,3 +184,127 @@ def test_no_script_stops_the_check(tool, script):
     assert ran.returncode in (0, 1) and ran.stderr == "", ran.stderr
     assert [line.split(":")[0] for line in ran.stdout.splitlines()[-5:]] == [
         "size", "training or inference", "static shapes", "IPUs", "next"]
+
+
+# ---- Estimators and outfeeds ----
+
+ESTIMATOR = """import numpy as np
+import tensorflow.compat.v1 as tf
+from tensorflow.python import ipu
+
+tf.disable_v2_behavior()
+
+
+def input_fn():
+    data = tf.data.Dataset.from_tensor_slices((np.zeros([64, 4], np.float32),
+                                               np.zeros([64], np.int32)))
+    return data.repeat().batch(16, drop_remainder=True)
+
+
+def model_fn(features, labels, mode):
+    logits = tf.layers.dense(features, 2)
+    classes = tf.argmax(logits, axis=-1, output_type=tf.int32)
+    if mode == tf.estimator.ModeKeys.PREDICT:
+        return tf.estimator.EstimatorSpec(mode, predictions={"class": classes, "logits": logits})
+    loss = tf.losses.sparse_softmax_cross_entropy(labels, logits)
+    accuracy = tf.metrics.accuracy(labels, classes)
+    train_op = tf.train.AdamOptimizer().minimize(loss)
+    return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op,
+                                      eval_metric_ops={"how right": accuracy})
+
+
+config = ipu.config.IPUConfig()
+config.auto_select_ipus = 1
+estimator = ipu.ipu_estimator.IPUEstimator(model_fn, config=ipu.ipu_run_config.RunConfig(
+    ipu_run_config=ipu.ipu_run_config.IPURunConfig(iterations_per_loop=2, ipu_options=config)))
+estimator.train(input_fn, steps=4)
+assert set(estimator.evaluate(input_fn, steps=2)) >= {"loss", "how right"}
+found = list(estimator.predict(lambda: input_fn().map(lambda x, _: x), num_predictions=50))
+assert len(found) == 50 and found[0]["class"] == 0 and found[0]["logits"].shape == (2,)
+batch = next(estimator.predict(input_fn, yield_single_examples=False))
+assert batch["logits"].shape == (16, 2)
+raise ValueError("the end")
+"""
+
+# Two programs, of which the step that is fed twice trains nothing.
+TWO_PROGRAMS = """import numpy as np
+import tensorflow.compat.v1 as tf
+from tensorflow.python import ipu
+
+tf.disable_v2_behavior()
+x = tf.placeholder(tf.float32, [16, 4])
+
+
+def network(x):
+    with tf.variable_scope("net", reuse=tf.AUTO_REUSE, use_resource=True):
+        return tf.reduce_mean(tf.layers.dense(x, 4) ** 2)
+
+
+def train(x):
+    return ipu.loops.repeat(
+        5, lambda _: [network(x), tf.train.AdamOptimizer().minimize(network(x))], [0.0])
+
+
+with ipu.scopes.ipu_scope("/device:IPU:0"):
+    training = ipu.ipu_compiler.compile(train, [x])
+    inference = ipu.ipu_compiler.compile(lambda x: network(x), [x])
+config = ipu.config.IPUConfig()
+config.auto_select_ipus = 1
+config.configure_ipu_system()
+ipu.utils.move_variable_initialization_to_cpu()
+with tf.Session() as session:
+    session.run(tf.global_variables_initializer())
+    feed = {x: np.zeros([16, 4])}
+    session.run(inference, feed)
+    session.run(training, feed)
+    session.run(inference, feed)
+raise ValueError("the end")
+"""
+
+OUTFEED = """import tensorflow as tf
+from tensorflow.python import ipu
+
+config = ipu.config.IPUConfig()
+config.auto_select_ipus = 1
+config.configure_ipu_system()
+strategy = ipu.ipu_strategy.IPUStrategy()
+with strategy.scope():
+    w = tf.Variable(tf.ones([8, 8]))
+queue = ipu.ipu_outfeed_queue.IPUOutfeedQueue()
+
+
+@tf.function(jit_compile=True)
+def steps(x):
+    for _ in tf.range(7):
+        w.assign_sub(tf.matmul(w, x))
+        queue.enqueue({"loss": tf.reduce_sum(w), "w": w})
+
+
+for _ in range(3):
+    strategy.run(steps, args=[tf.ones([8, 8])])
+    got = queue.dequeue()
+    assert got["loss"].shape == [7] and got["w"].shape == [7, 8, 8]
+strategy.run(steps, args=[tf.ones([8, 8])])
+strategy.run(steps, args=[tf.ones([8, 8])])
+assert queue.dequeue()["loss"].shape == [14]
+raise ValueError("the end")
+"""
+
+
+@pytest.mark.parametrize("program", [ESTIMATOR, OUTFEED, TWO_PROGRAMS],
+                         ids=["estimator", "outfeed", "two programs"])
+def test_programs_for_ipus_reach_their_end(tool, program):
+    """Zeros, as many as the program would give: a script that counts them does not fail."""
+    tool.write("train.py", program)
+    found, _ = findings(tool, "train.py")
+    assert found == {(len(program.splitlines()), "script-fails")}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("script", sorted((ROOT / "examples").glob("*.py")),
+                         ids=lambda path: path.stem)
+def test_examples_are_clean(tool, script):
+    if script.stem == "jax_training":
+        pytest.skip("no TensorFlow program")
+    ran = tool("check", "--run", script)
+    assert ran.returncode == 0 and "nothing found" in ran.stdout, ran.stdout + ran.stderr

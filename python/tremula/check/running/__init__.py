@@ -3,6 +3,7 @@
     loops      loops of the script that have made steps end early
     stand_ins  what stands in the places of sessions, functions, fit, train, checkpoints
     steps      what is noted meanwhile
+    outfeeds   what outfeed queues give
     zeros      results of the right shapes
     graphs     what the graphs tell, by the lines that made their operations
     sizes      the graphs as programs for an IPU, planned
@@ -96,6 +97,7 @@ def _programs_noted(recorder):
 
     def note(trace, lowered):
         if lowered is not None:
+            recorder.outfeeds.note(trace, lowered.module)
             known = [trace.graph, *inner.function_graphs(trace.graph).values()]
             recorder.modules.append((lowered.module, any(
                 graphs.trains(one.get_operations()) for one in known)))

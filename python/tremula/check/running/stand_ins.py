@@ -24,6 +24,12 @@ def install(recorder, for_ipu):
     the script makes programs for IPUs itself."""
     if for_ipu:
         _extend_models()  # the methods below stand around what that puts there
+        from tremula.tf.ipu.ipu_outfeed_queue import IPUOutfeedQueue
+        IPUOutfeedQueue.enqueue = recorder.outfeeds.enqueue(IPUOutfeedQueue.enqueue)
+        IPUOutfeedQueue.dequeue = recorder.outfeeds.dequeue(IPUOutfeedQueue.dequeue)
+        with contextlib.suppress(ImportError, AttributeError):  # no Estimators
+            from tremula.tf.ipu.ipu_estimator import _PlainEstimator
+            del _PlainEstimator.predict  # the Estimator's stands there, and gives single items
     else:
         patches.keep_to_what_lowers()
         patches.build_for_programs()
@@ -73,8 +79,9 @@ def _run(recorder, session, fetches, feed_dict):
         recorder.add(key, "session", graph=graph, fetches=elements, shapes=feeds, fed=bool(feeds))
     batch = next((shape[:1] for tensor, shape in feeds if tensor.shape.rank
                   and tensor.shape[0] is None and shape), ())
-    return build([None if not hasattr(one, "dtype") else zeros.array(one, batch)
-                  for one in elements])
+    return build([None if not hasattr(one, "dtype") else zeros.array(
+        one, [recorder.outfeeds.enqueued(one.op.get_attr("feed").decode())]
+        if one.op.type == "IpuOutfeedDequeue" else batch) for one in elements])
 
 
 def _flat_feeds(feed_dict):
@@ -216,7 +223,8 @@ def _launch(recorder, function, arguments):
     device = hooks and hooks.device_of_call(function, arguments)
     if device:
         from tremula.tf.functions import programs
-        programs.find(function, device)
+        program = programs.find(function, device)
+        recorder.outfeeds.run(program.function if program is not None else function)
 
 
 def _eager_gradient(recorder, tape, target, sources):
@@ -368,6 +376,8 @@ def _as_long(result, data):
 # ---- Estimators ----
 
 def _estimators(recorder):
+    import tensorflow as tf
+
     def train(original):
         def traced(self, input_fn, *_, **__):
             _model_fn(recorder, self, original, input_fn, "train")
@@ -378,18 +388,22 @@ def _estimators(recorder):
         def traced(self, input_fn, *_, **__):
             spec = _model_fn(recorder, self, original, input_fn, "eval")
             found = collections.defaultdict(float, loss=0.0, global_step=0)
-            found.update({name: 0.0 for name in getattr(spec, "eval_metric_ops", None) or {}})
+            names = recorder.outfeeds.last if spec is None else spec.eval_metric_ops
+            found.update(dict.fromkeys(names if isinstance(names, dict) else (), 0.0))
             return found
         return traced
 
     def predict(original):
-        def traced(self, input_fn, *_, **__):
+        def traced(self, input_fn, *_, yield_single_examples=True, num_predictions=None, **__):
             spec = _model_fn(recorder, self, original, input_fn, "infer")
-            found = getattr(spec, "predictions", None)
-            if isinstance(found, dict):
-                yield {name: zeros.array(one)[0] for name, one in found.items()}
-            elif found is not None:
-                yield zeros.array(found)[0]
+            batch = tf.nest.map_structure(
+                zeros.array, recorder.outfeeds.last if spec is None else spec.predictions)
+            if not yield_single_examples:
+                yield batch
+                return
+            size = num_predictions or len(tf.nest.flatten(batch)[0])
+            for _ in range(size):
+                yield tf.nest.map_structure(lambda one: one[0], batch)
         return traced
 
     def both(_):

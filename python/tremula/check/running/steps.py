@@ -5,6 +5,8 @@ import os
 import sys
 from typing import Any
 
+from tremula.check.running import outfeeds
+
 
 @dataclasses.dataclass
 class Step:
@@ -35,6 +37,17 @@ class Step:
     trains: bool = False
 
 
+def _launched(step):
+    """The programs that a step of a session launches."""
+    waiting, seen = [getattr(one, "op", one) for one in step.fetches], set()
+    while waiting:
+        one = waiting.pop()
+        if one not in seen:
+            seen.add(one)
+            waiting += [*one.control_inputs, *(tensor.op for tensor in one.inputs)]
+    return {one.node_def.attr["module"].s for one in seen if "module" in one.node_def.attr}
+
+
 class Recorder:
     """The steps of a script. files: the real paths of the program's own files."""
 
@@ -43,6 +56,7 @@ class Recorder:
         self.steps, self.count = [], 0
         self.modules = []  # (module, trains) of programs for IPUs that no step has taken yet
         self.layers = {}  # name of a Keras layer: (path, line) where the program makes it
+        self.outfeeds = outfeeds.Outfeeds()
         self._known = {}
 
     def add(self, key, kind, **facts):
@@ -54,9 +68,12 @@ class Recorder:
             return known
         path, line = self.place()
         step = Step(kind, path, line, **facts)
-        if self.modules:
-            step.module, step.trains = max(self.modules, key=lambda one: (one[1], len(one[0])))
-            self.modules = []
+        launched = _launched(step) if kind == "session" else None
+        own = [one for one in self.modules if not launched or one[0] in launched]
+        if own:
+            step.module, step.trains = max(own, key=lambda one: (one[1], len(one[0])))
+            if not launched:  # in a session, another step may launch the same program
+                self.modules = []
         self._known[key] = step
         self.steps.append(step)
         return step
