@@ -104,6 +104,12 @@ static size_t next_component(const char **at, const char *end, const char **out_
   return 0;
 }
 
+bool trm_program_has_jax_scope(const char *layer, size_t length) {
+  const char *component;
+  const char *at = layer;
+  return memchr(layer, '(', length) != NULL && next_component(&at, layer + length, &component) > 0;
+}
+
 bool trm_program_is_in_layer(const char *layer, size_t length, const char *outer) {
   const char *end = layer + length, *outer_end = outer + strlen(outer), *component, *wanted;
   size_t size, found = 0;

@@ -16,6 +16,8 @@ const char *trm_program_forward_name(const char *op_name, size_t *out_length);
  * without a scope is a layer of its own. */
 const char *trm_program_layer_of(const char *op_name, size_t *out_length);
 
+/* Whether a layer of a program of JAX has a scope, and not only the functions that are called. */
+bool trm_program_has_jax_scope(const char *layer, size_t length);
 /* Whether a layer is `outer` or inside it, gradients included. JAX's names say it with or without
  * what they wrap a scope in: "jit(step)/transpose(jvp(layer))" is in "layer". */
 bool trm_program_is_in_layer(const char *layer, size_t length, const char *outer);

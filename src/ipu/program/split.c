@@ -46,7 +46,10 @@ typedef struct splitter {
   bool *is_backward;          /* by instruction */
   int32_t *unit_of;           /* by instruction */
   bool *is_source;            /* by instruction: inputs, constants */
+  bool *is_free;              /* by instruction: made of sources, in no layer */
   unit *units;
+  int32_t *last_units; /* a hash table of the last unit of each layer; it has 2^n places */
+  size_t num_places;
   trm_arena arena;
 } splitter;
 
@@ -124,8 +127,50 @@ static int compare_names(const void *a, const void *b) {
   return order != 0 ? order : (l->length > r->length) - (l->length < r->length);
 }
 
+static bool same_layer(const unit *u, const char *layer, size_t length) {
+  return u->layer_length == length && memcmp(u->layer, layer, length) == 0;
+}
+
+/* The place of a layer in the table of last units. */
+static int32_t *last_unit_of(const splitter *s, const char *layer, size_t length) {
+  size_t at = 14695981039346656037u; /* FNV-1a */
+  for (size_t c = 0; c < length; ++c) at = (at ^ (unsigned char)layer[c]) * 1099511628211u;
+  for (at &= s->num_places - 1; s->last_units[at] != NO_UNIT; at = (at + 1) & (s->num_places - 1)) {
+    if (same_layer(&s->units[s->last_units[at]], layer, length)) break;
+  }
+  return &s->last_units[at];
+}
+
+/* The last unit of the layer whose gradient JAX names "a/transpose(jvp(b))/c": that of "a/jvp(b)",
+ * or of a scope around it. */
+static trm_status unit_of_transposed(splitter *s, const char *name, int32_t *out_unit,
+                                     trm_error *error) {
+  static const char opening[] = "transpose(";
+  *out_unit = NO_UNIT;
+  const char *begin = strstr(name, opening), *end = begin;
+  if (begin == NULL) return TRM_OK;
+  int depth = 0;
+  for (; *end != '\0'; ++end) {
+    depth += *end == '(';
+    if (*end == ')' && --depth == 0) break;
+  }
+  if (*end == '\0') return TRM_OK;
+  const size_t open = sizeof opening - 1;
+  const char *forward =
+      trm_arena_format(&s->arena, "%.*s%.*s%s", (int)(begin - name), name,
+                       (int)((size_t)(end - begin) - open), begin + open, end + 1);
+  CHECK_MEMORY(forward, "shards");
+  size_t length;
+  const char *layer = trm_program_layer_of(forward, &length);
+  while (length > 0 && *out_unit == NO_UNIT) {
+    *out_unit = *last_unit_of(s, layer, length);
+    while (length > 0 && layer[--length] != '/') continue;
+  }
+  return TRM_OK;
+}
+
 /* Places gradients with the op of their name. Other backward instructions, such as updates, go with
- * the variable that they read, or else with their last operand. */
+ * the variable that they read, or else with the layer of their name or with their last operand. */
 static trm_status place_backward(splitter *s, trm_error *error) {
   const trm_computation *computation = &s->module->computations[s->computation];
   const uint32_t count = computation->num_instructions;
@@ -155,22 +200,53 @@ static trm_status place_backward(splitter *s, trm_error *error) {
     const named_unit *found =
         known > 0 && length > 0 ? bsearch(&key, names, known, sizeof *names, compare_names) : NULL;
     int32_t place = found != NULL ? found->unit : NO_UNIT;
+    bool reads_variable = false;
     for (uint32_t k = 0; k < instruction->num_operands && found == NULL; ++k) {
       const trm_index operand = instruction->operands[k];
       if (s->is_source[operand] && read_in[operand] != NO_UNIT &&
           trm_shape_count(&instruction->shape) > 1) {
         place = read_in[operand];
+        reads_variable = true;
         break;
       }
       if (s->unit_of[operand] > place) place = s->unit_of[operand];
+    }
+    if (!reads_variable && found == NULL) {
+      int32_t of_layer;
+      TRY(unit_of_transposed(s, name_of(instruction), &of_layer, error));
+      if (of_layer != NO_UNIT) place = of_layer;
     }
     s->unit_of[i] = place == NO_UNIT ? 0 : place;
   }
   return TRM_OK;
 }
 
-static bool same_layer(const unit *u, const char *layer, size_t length) {
-  return u->layer_length == length && memcmp(u->layer, layer, length) == 0;
+/* What is made of inputs alone outside of layers, such as the state of an optimizer as it decays,
+ * goes with its first reader. */
+static void place_free(splitter *s) {
+  const trm_computation *computation = &s->module->computations[s->computation];
+  for (trm_index i = computation->num_instructions; i-- > 0;) {
+    const int32_t place = s->unit_of[i];
+    const trm_instruction *instruction = &computation->instructions[i];
+    if (s->is_free[i] && place == NO_UNIT) s->unit_of[i] = 0;
+    if (place == NO_UNIT && !s->is_free[i]) continue;
+    for (uint32_t k = 0; k < instruction->num_operands; ++k) {
+      int32_t *of_operand = &s->unit_of[instruction->operands[k]];
+      if (!s->is_free[instruction->operands[k]]) continue;
+      if (*of_operand == NO_UNIT || s->unit_of[i] < *of_operand) *of_operand = s->unit_of[i];
+    }
+  }
+}
+
+/* Backward passes compute some things again from what the forward pass kept, and programs say them
+ * at the end of all layers. They belong to the unit of their layer, unless they read a later one.
+ */
+static int32_t earlier_unit(const splitter *s, const trm_instruction *instruction,
+                            int32_t of_layer) {
+  for (uint32_t k = 0; k < instruction->num_operands; ++k) {
+    if (s->unit_of[instruction->operands[k]] > of_layer) return NO_UNIT;
+  }
+  return of_layer;
 }
 
 static trm_status find_units(splitter *s, trm_error *error) {
@@ -180,9 +256,14 @@ static trm_status find_units(splitter *s, trm_error *error) {
   s->is_source = ARENA_NEW(&s->arena, bool, (size_t)count + 1);
   s->units = ARENA_NEW(&s->arena, unit, (size_t)count + 1);
   s->is_backward = ARENA_NEW(&s->arena, bool, (size_t)count + 1);
-  if (s->unit_of == NULL || s->is_source == NULL || s->units == NULL || s->is_backward == NULL) {
+  s->is_free = ARENA_NEW(&s->arena, bool, (size_t)count + 1);
+  for (s->num_places = 16; s->num_places < 2 * (size_t)count; s->num_places *= 2) continue;
+  s->last_units = ARENA_NEW(&s->arena, int32_t, s->num_places);
+  if (s->unit_of == NULL || s->is_source == NULL || s->units == NULL || s->is_backward == NULL ||
+      s->is_free == NULL || s->last_units == NULL) {
     FAIL_NO_MEMORY("shards");
   }
+  for (size_t i = 0; i < s->num_places; ++i) s->last_units[i] = NO_UNIT;
   const bool needs_scope = has_jax_scopes(computation);
   for (trm_index i = 0; i < count; ++i) {
     const trm_instruction *instruction = &computation->instructions[i];
@@ -197,12 +278,25 @@ static trm_status find_units(splitter *s, trm_error *error) {
     size_t length;
     const char *layer = trm_program_layer_of(name_of(instruction), &length);
     unit *last = s->num_units > 0 ? &s->units[s->num_units - 1] : NULL;
-    const bool names = length > 0 && (!needs_scope || memchr(layer, '(', length) != NULL);
-    if (last == NULL || (names && !same_layer(last, layer, length))) {
-      last = &s->units[s->num_units++];
-      *last = (unit){.layer = layer, .layer_length = length};
+    const bool names = length > 0 && (!needs_scope || trm_program_has_jax_scope(layer, length));
+    if (!names && instruction->num_operands > 0) {
+      s->is_free[i] = true;
+      for (uint32_t k = 0; k < instruction->num_operands; ++k) {
+        const trm_index operand = instruction->operands[k];
+        s->is_free[i] &= s->is_source[operand] || s->is_free[operand];
+      }
+      if (s->is_free[i]) continue;
     }
-    s->unit_of[i] = (int32_t)s->num_units - 1;
+    if (last == NULL || (names && !same_layer(last, layer, length))) {
+      int32_t *of_layer = last_unit_of(s, layer, length);
+      const int32_t earlier = earlier_unit(s, instruction, *of_layer);
+      if (earlier == NO_UNIT) {
+        *of_layer = (int32_t)s->num_units++;
+        s->units[*of_layer] = (unit){.layer = layer, .layer_length = length};
+      }
+      last = &s->units[*of_layer];
+    }
+    s->unit_of[i] = (int32_t)(last - s->units);
     last->weight += (double)trm_tile_shape_bytes(&instruction->shape);
     for (uint32_t k = 0; k < instruction->num_operands; ++k) {
       const trm_index operand = instruction->operands[k];
@@ -211,7 +305,9 @@ static trm_status find_units(splitter *s, trm_error *error) {
     }
   }
   TRY(find_crossings(s, error));
-  return place_backward(s, error);
+  TRY(place_backward(s, error));
+  place_free(s);
+  return TRM_OK;
 }
 
 /* ---- Cuts ----------------------------------------------------------------------------------- */
@@ -432,6 +528,13 @@ static bool is_settled(const trm_program_totals *totals) {
   return totals->fits || totals->worst_tile_bytes > totals->bytes_per_tile * 3 / 2;
 }
 
+/* Whether better cuts would not be worth their plans. Of two shards, which have few cuts, the best
+ * one is looked for. */
+static bool is_enough(const splitter *s, const found_cuts *found) {
+  const trm_program_totals *totals = &found->best->totals;
+  return s->num_shards > 2 && totals->fits && !totals->is_close;
+}
+
 static trm_status search(splitter *s, trm_program **out_program, trm_error *error) {
   found_cuts *found = ARENA_NEW(&s->arena, found_cuts, 1);
   CHECK_MEMORY(found, "shards");
@@ -440,12 +543,13 @@ static trm_status search(splitter *s, trm_program **out_program, trm_error *erro
   bool better = true;
   for (int round = 0; round < rounds && better; ++round) {
     if (s->briefly && round > 0 && is_settled(&found->best->totals)) break;
+    if (round > 0 && is_enough(s, found)) break;
     uint32_t cuts[MAX_SHARDS];
     choose_cuts(s, cuts);
     TRY_OR_GOTO(try_cuts(s, cuts, found, &better, error), failed);
     fit_weights(s, found->seen, found->num_seen);
   }
-  better = !s->briefly;
+  better = !s->briefly && !is_enough(s, found);
   while (better && found->num_tried + 2 <= ROUNDS + MOVES) {
     TRY_OR_GOTO(move_a_unit(s, found, &better, error), failed);
   }

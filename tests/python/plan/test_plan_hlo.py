@@ -432,6 +432,57 @@ def test_of_all_places_to_cut_the_most_even_one_is_found(tool, widths):
     assert found["memory"]["worst_tile_bytes"] == min(fullest) < max(fullest)
 
 
+def _trained_by_jax(layers, shards=0):
+    """A training step as JAX writes it: what the backward pass computes again, and the decay of the
+    optimizer's state, stand apart from their layers. With `shards` each has as many layers."""
+    wide, lines = 1024, []
+    dims = f"f32[{wide},{wide}]"
+
+    def add(name, value, scope, layer):
+        place = f", sharding={{maximal device={layer * shards // layers}}}" if shards else ""
+        lines.append(f'{name} = {value}, metadata={{op_name="jit(step)/{scope}"}}{place}')
+
+    numbers = iter(range(3 * layers))
+    lines += [f"{kind}{i} = {dims} parameter({next(numbers) + 1})"
+              for kind in ("w", "m") for i in range(layers)]
+    lines += [f"h0 = {dims} parameter(0)", "rate = f32[] constant(0.9)",
+              f"rates = {dims} broadcast(rate), dimensions={{}}"]
+    for i in range(layers):
+        add(f"z{i}", f"{dims} dot(h{i}, w{i}), lhs_contracting_dims={{1}}, "
+            "rhs_contracting_dims={0}", f"jvp(layer_{i})/dot_general", i)
+        add(f"h{i + 1}", f"{dims} tanh(z{i})", f"jvp(layer_{i})/tanh", i)
+    for i in range(layers):
+        add(f"d{i}", f"{dims} multiply(m{i}, rates)", "mul", i)
+        add(f"r{i}", f"{dims} multiply(h{i + 1}, h{i + 1})", f"jvp(layer_{i})/mul", i)
+    above = f"h{layers}"
+    for i in reversed(range(layers)):
+        scope = f"transpose(jvp(layer_{i}))"
+        add(f"t{i}", f"{dims} multiply({above}, r{i})", f"{scope}/mul", i)
+        add(f"g{i}", f"{dims} dot(h{i}, t{i}), lhs_contracting_dims={{0}}, "
+            "rhs_contracting_dims={0}", f"{scope}/dot_general", i)
+        add(f"x{i}", f"{dims} dot(t{i}, w{i}), lhs_contracting_dims={{1}}, "
+            "rhs_contracting_dims={1}", f"{scope}/dot_general", i)
+        above = f"x{i}"
+    for i in range(layers):
+        add(f"n{i}", f"{dims} add(d{i}, g{i})", "add", i)
+        add(f"u{i}", f"{dims} subtract(w{i}, n{i})", "sub", i)
+    results = [f"{kind}{i}" for kind in "un" for i in range(layers)]
+    lines.append(f"ROOT all = ({', '.join([dims] * 2 * layers)}) tuple({', '.join(results)})")
+    aliases = ", ".join(f"{{{i}}}: ({i + 1}, {{}}, may-alias)" for i in range(2 * layers))
+    return (f"HloModule step, input_output_alias={{ {aliases} }}\n\nENTRY main {{\n  "
+            + "\n  ".join(lines) + "\n}\n")
+
+
+def test_what_jax_writes_apart_from_its_layer_goes_with_it(tool):
+    found, = plan(tool, tool.write("step.hlo", _trained_by_jax(8)), "--ipus", "4")["cases"]
+    by_hand, = plan(tool, tool.write("hand.hlo", _trained_by_jax(8, 4)))["cases"]
+    assert [(cut["after"], cut["before"]) for cut in found["cuts"]] == [
+        (f"jit(step)/jvp(layer_{i - 1})", f"jit(step)/jvp(layer_{i})") for i in (2, 4, 6)]
+    for key in ("worst_tile_bytes", "peak_bytes"):
+        assert found["memory"][key] == by_hand["memory"][key]
+    assert found["cycles"] == by_hand["cycles"]
+
+
 def test_too_few_layers_are_a_problem_of_that_case(tool):
     source = tool.write("layers.hlo", LAYERS)
     one, many = plan(tool, source, "--ipus", "1,16")["cases"]

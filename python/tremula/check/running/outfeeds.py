@@ -54,7 +54,7 @@ class Outfeeds:
         return dequeue
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def _enqueued(module):
     from tremula import core, planning
     try:
