@@ -234,8 +234,10 @@ install_browser() {
     command -v firefox-esr >/dev/null 2>&1 || try_packages firefox-esr ||
       say "no firefox-esr: the analyser is not tried in Firefox"
   fi
-  command -v chromium >/dev/null 2>&1 || try_packages chromium ||
-    say "no chromium: the tests of the analyser in a browser are skipped"
+  if ! command -v chromium >/dev/null 2>&1 && ! try_packages chromium; then
+    [ -z "${TREMULA_BROWSER:-}" ] || die "no chromium, which TREMULA_BROWSER asks for."
+    say "no chromium: the tests of the analyser and of the site in a browser are skipped"
+  fi
   install_packages .venv browser playwright==1.65.2
   if ! command -v npm >/dev/null 2>&1; then
     say "no npm: types and accessibility of the analyser are not checked"

@@ -151,8 +151,8 @@ if [ "$mode" != sanitize ]; then
   if [ "$mode" = all ]; then
     install_types
     install_mpich
-    bash scripts/docs.sh install || true # without it the tests of the site are skipped
   fi
+  bash scripts/docs.sh install || true # without it the tests of the site are skipped
   install_packages .venv style clang-format==18.1.8 clang-tidy==18.1.8 ruff==0.17.6
   test_c release
   analyze=()

@@ -92,18 +92,18 @@ class File:
         return self.source[self.source.rfind(b"\n", 0, start) + 1:start].decode().strip()
 
     def comment(self, cursor):
-        """The comment before a declaration, else the one behind it on its last line, else the last
-        text of a .def file's row."""
+        """The last text of a .def file's row, else the comment before a declaration, else the one
+        behind it on its last line."""
+        rest = self.source[cursor.extent.start.offset:].decode() if self.is_table else ""
+        texts = re.findall(r'"([^"]*)"', re.split(r"\n(?=\S)", rest, maxsplit=1)[0])
+        if texts:
+            return texts[-1]
         before = self.before.get(cursor.extent.start.line - 1)
         if before is not None and not FENCE.match(cleaned(before.spelling)) and (
                 before.extent.start.offset > 0):
             return cleaned(before.spelling)
         behind = self.behind.get(cursor.extent.end.line)
-        if behind is not None:
-            return cleaned(behind.spelling)
-        rest = self.source[cursor.extent.start.offset:].decode() if self.is_table else ""
-        texts = re.findall(r'"([^"]*)"', re.split(r"\n(?=\S)", rest, maxsplit=1)[0])
-        return texts[-1] if texts else ""
+        return cleaned(behind.spelling) if behind is not None else ""
 
 
 def made(field):

@@ -81,12 +81,13 @@ def add_front_door(app, error):
 
 
 def mend_access(app, pagename, templatename, context, doctree):
-    """What axe-core finds in the pages: headings without a level, code that no key scrolls, and
-    parameters that are a list of definitions without terms."""
+    """What axe-core finds in the pages: headings without a level, code and tables that no key
+    scrolls, and parameters that are a list of definitions without terms."""
     context["furo_navigation_tree"] = context.get("furo_navigation_tree", "").replace(
         'class="caption" role="heading"', 'class="caption" role="heading" aria-level="2"')
     if "body" in context:
-        body = context["body"].replace("<pre>", '<pre tabindex="0">')
+        body = context["body"].replace("<pre>", '<pre tabindex="0">').replace(
+            '<div class="table-wrapper', '<div tabindex="0" class="table-wrapper')
         context["body"] = PARAMETERS.sub(
             lambda one: '<span class="parameters">' + one[1].replace("<dd>", "<span>").replace(
                 "</dd>", "</span>") + "</span>", body)

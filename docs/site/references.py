@@ -12,6 +12,7 @@ from sphinx.util.docutils import SphinxDirective
 
 LIST = "docs/reference"
 COLUMNS = re.compile(r"(\S.*?)(?:  +(\S.*))?$")
+ITEM = re.compile(r"( *)(-|\d+\.) +")  # of a list
 SPANS = re.compile(r"(`[^`\n]+`|\bdocs/[\w/]+\.md\b|\bipu(?:\.\w+)+)")
 
 
@@ -30,14 +31,24 @@ class Pages(project.Project):
 
 
 class Plain(SphinxDirective):
-    """A docstring or a comment: paragraphs, blocks of code (indented), and columns (a name, two
-    spaces or more, its meaning). Backquotes mark code. Nothing else is markup."""
+    """A docstring or a comment: paragraphs, blocks of code (indented), lists (lines that begin with
+    "-" or "1."), and columns (a name, two spaces or more, its meaning). Backquotes mark code.
+    Nothing else is markup."""
 
     has_content = True
 
     def run(self):
-        return [self.part(part.splitlines())
-                for part in re.split(r"\n\s*\n", "\n".join(self.content)) if part.strip()]
+        return [node for part in re.split(r"\n\s*\n", "\n".join(self.content)) if part.strip()
+                for node in self.parts(part.splitlines())]
+
+    def parts(self, lines):
+        head, items = listed(lines)
+        if head:
+            yield self.part(head)
+        if items:
+            kind = nodes.bullet_list if items[0][0] == "-" else nodes.enumerated_list
+            yield kind("", *(nodes.list_item("", nodes.paragraph("", "", *self.spans(text)))
+                             for _, text in items))
 
     def part(self, lines):
         if all(line.startswith("  ") for line in lines):
@@ -67,6 +78,23 @@ class Plain(SphinxDirective):
         return addnodes.pending_xref(
             "", nodes.inline("", text), refdomain=domain, reftype=kind, refexplicit=True,
             reftarget=target, refdoc=self.env.docname, refwarn=True)
+
+
+def listed(lines):
+    """(the lines before a list, [(mark, text)] of its items)."""
+    begin = next((i for i, line in enumerate(lines) if ITEM.match(line)), None)
+    if begin is None:
+        return lines, []
+    indent, items = ITEM.match(lines[begin])[1], []
+    for line in lines[begin:]:
+        item = ITEM.match(line)
+        if item and item[1] == indent:
+            items.append((item[2], line[item.end():]))
+        elif line.startswith(f"{indent}  "):
+            items[-1] = (items[-1][0], f"{items[-1][1]} {line.strip()}")
+        else:
+            return lines, []
+    return lines[:begin], items
 
 
 def columns(lines):

@@ -57,7 +57,7 @@ TRM_API const struct trm_poplar_api *trm_poplar_api_table(void);
 /* ---- Status and errors --------------------------------------------------------------------- */
 
 /* The codes are TensorFlow's (and so gRPC's), so that a failure reaches Python as the exception
- * that a TensorFlow user expects. status.def says whose fault each is. */
+ * that a TensorFlow user expects. status.def has them, and whose fault each is. */
 typedef enum trm_status {
 #define TRM_STATUS(name, code, whose) TRM_##name = code,
 #include "tremula/status.def"

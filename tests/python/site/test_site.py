@@ -133,8 +133,8 @@ def browser():
         one.close()
 
 
-@pytest.mark.parametrize("words", SEARCHES)
-def test_the_search_works_from_a_folder(site, browser, words):
+def searched(site, browser, words):
+    """The page of a search, when its last result is there; nothing was reported as an error."""
     page = browser.new_page()
     page.set_default_timeout(TIMEOUT)
     faults = []
@@ -145,15 +145,21 @@ def test_the_search_works_from_a_folder(site, browser, words):
     page.fill("input.sidebar-search", words)
     page.press("input.sidebar-search", "Enter")
     page.wait_for_selector("#search-results ul.search li a")
-    page.wait_for_function(  # the last result is there
+    page.wait_for_function(
         "document.querySelector('#search-results .search-summary').textContent.includes('found')")
+    assert faults == []
+    return page
+
+
+@pytest.mark.parametrize("words", SEARCHES)
+def test_the_search_works_from_a_folder(site, browser, words):
+    page = searched(site, browser, words)
     found = page.eval_on_selector_all("#search-results ul.search li a",
                                       "all => all.map(one => one.href)")
     first, *others = SEARCHES[words]
     assert first in found[0]
     for wanted in others:
         assert any(wanted in one for one in found), found
-    assert faults == []
     page.close()
 
 
@@ -198,24 +204,27 @@ def test_the_search_finds_phrases(site, browser):
     page.close()
 
 
+def serious(page):
+    """What axe-core finds serious in a page."""
+    if not AXE.exists():
+        pytest.skip("axe-core is not installed (make test installs it)")
+    page.add_script_tag(path=str(AXE))
+    found = page.evaluate("axe.run(document, {resultTypes: ['violations'], iframes: false})")
+    return [(one["id"], one["nodes"][0]["html"][:200], one["nodes"][0]["failureSummary"][:300])
+            for one in found["violations"] if one["impact"] in ("serious", "critical")]
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("name", ["docs/README", "docs/keras", "docs/flags", "search",
                                   "course/01_first_program", "course/04_reading_a_profile",
                                   "docs/reference", "docs/command_line",
                                   "docs/reference/tremula.h", f"{IPU}.ops.nn_ops"])
 def test_axe_finds_nothing_serious(site, browser, name, scheme):
-    if not AXE.exists():
-        pytest.skip("axe-core is not installed (make test installs it)")
     page = browser.new_page(color_scheme=scheme)
     page.set_default_timeout(TIMEOUT)
     page.goto((site / f"{name}.html").as_uri() + ("?q=out+of+memory" if name == "search" else ""))
-    page.add_script_tag(path=str(AXE))
-    found = page.evaluate("axe.run(document, {resultTypes: ['violations'], iframes: false})")
-    serious = [(one["id"], one["nodes"][0]["html"][:200], one["nodes"][0]["failureSummary"][:300])
-               for one in found["violations"]
-               if one["impact"] in ("serious", "critical")]
+    assert serious(page) == []
     page.close()
-    assert serious == []
 
 
 def test_a_notebook_shows_what_its_cells_showed(tmp_path):

@@ -118,7 +118,8 @@ def sampled_softmax_loss(weights, biases, labels, inputs, num_sampled, num_class
     sampled_values  as tf.random.log_uniform_candidate_sampler() gives them, which draws them where
                     they are not given
 
-    Raises TypeError for other types, ValueError for shapes that do not fit.
+    The other arguments are as in tf.nn.sampled_softmax_loss. Raises TypeError for other types,
+    ValueError for shapes that do not fit.
     """
     return tf.nn.sampled_softmax_loss(
         weights, biases, labels, inputs, num_sampled, num_classes, num_true,

@@ -16,7 +16,7 @@ def reduce_scatter(x, replication_factor, op="COLLECTIVE_OP_ADD", name=None):
                          list
                          is returned
     replication_factor   the number of replicas, or of those in a group of consecutive ones
-    op                   one of COLLECTIVE_OP_ADD, _MUL, _MIN, _MAX, _LOGICAL_AND, _LOGICAL_OR,
+    op                   a text: COLLECTIVE_OP_ADD, _MUL, _MIN, _MAX, _LOGICAL_AND, _LOGICAL_OR,
                          _SQUARE_ADD, _LOCAL (nothing is combined) and _MEAN
 
     Replica i gets elements i * n and on, n = ceil(len(x) / replication_factor) of them; what there

@@ -25,7 +25,7 @@ def all_reduce(input_shards, op):
 
     input_shards   scalars or vectors of one type, of known shapes, in the order of the shards;
                    shorter ones are filled up with zeros
-    op             one of COLLECTIVE_OP_ADD, _MUL, _MIN, _MAX, _LOGICAL_AND, _LOGICAL_OR and _LOCAL,
+    op             a text: COLLECTIVE_OP_ADD, _MUL, _MIN, _MAX, _LOGICAL_AND, _LOGICAL_OR, _LOCAL,
                    which leaves each its own
 
     Returns a list with a vector for each shard.

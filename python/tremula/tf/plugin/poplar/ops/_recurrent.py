@@ -57,6 +57,8 @@ def popnn_lstm_layer(inputs, input_h_state, input_c_state, kernel, biases, activ
     inputs                        float16 or float32 [T, B, I]: time, batch, input
     input_h_state, input_c_state  [B, U]; U is num_channels
     kernel, biases                [I + U, 4 * U] and [4, U], gates in the order of ipu.rnn_ops
+    activation, recurrent_activation   names, as in ipu.rnn_ops
+    partials_dtype                of sums, for the cost model
     options, options_bwd          JSON: options of PopLibs for the cost model
 
     The intermediates are for the backprop operation. Raises ValueError for a kernel of another
@@ -103,6 +105,8 @@ def popnn_gru_layer(inputs, initial_state, kernel, biases, activation, recurrent
     initial_state   [B, U]; U is num_channels
     kernel, biases  [I + U, 3 * U] and [3, U] (with reset_after [3, 2, U]), gates in the order of
                     ipu.rnn_ops
+    activation, recurrent_activation   names, as in ipu.rnn_ops
+    partials_dtype  of sums, for the cost model
     options, options_bwd   JSON: options of PopLibs for the cost model
 
     The intermediates are for the backprop operation. Raises ValueError for a kernel of another
