@@ -1,6 +1,6 @@
-"""A small site of the documentation's settings, in a browser, in each run of the tests: the search
-finds words and phrases from a folder without a server, on a phone nothing is too wide, axe-core finds
-nothing serious. test_site.py looks at the whole site."""
+"""A small site with the documentation's settings, in a browser, in each run of the tests: the
+search finds words and phrases from a folder without a server, on a phone nothing is too wide,
+axe-core finds nothing serious. test_site.py looks at the whole site."""
 import shutil
 import subprocess
 
@@ -13,11 +13,11 @@ PAGE = """# Memory
 
 `IPUInfeedQueue` feeds a program. `trm_compile` may say that a tile is out of memory.
 
-    a line of code that is wider than a phone is, which has to scroll by itself and not the page, yes
+    a line of code that is wider than a phone is, which has to scroll by itself and not the page
 
 | option | what it does |
 |---|---|
-| `availableMemoryProportion` | `a_name_that_is_long_and_has_no_room.for_a_break_in_any_line_of_it` |
+| `availableMemoryProportion` | `a_name_that_is_long_and_has_no_room.for_a_break_in_a_line_of_it` |
 """
 pytestmark = pytest.mark.skipif(not test_site.PYTHON.exists(), reason="no .venv-docs")
 
