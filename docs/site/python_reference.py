@@ -181,7 +181,10 @@ def page(sources, place, names, inside=()):
         if home == place:
             lines += entry(sources, name, found, members, note)
         else:
-            lines += described(kind_of(found[1][0]), [name], [note, first_sentence(found[1][-1])], [
+            nodes = found[1]
+            heads = [signature(name, one) for one in nodes] if isinstance(
+                nodes[0], ast.FunctionDef) else [name]
+            lines += described(kind_of(nodes[0]), heads, [note, first_sentence(nodes[-1])], [
                 f"Described in :py:obj:`{home}.{name}`."])
     return lines
 

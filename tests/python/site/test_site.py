@@ -218,7 +218,8 @@ def serious(page):
 @pytest.mark.parametrize("name", ["docs/README", "docs/keras", "docs/flags", "search",
                                   "course/01_first_program", "course/04_reading_a_profile",
                                   "docs/reference", "docs/command_line",
-                                  "docs/reference/tremula.h", f"{IPU}.ops.nn_ops"])
+                                  "docs/reference/tremula.h", "docs/reference/poplar.h",
+                                  f"{IPU}.ops.nn_ops"])
 def test_axe_finds_nothing_serious(site, browser, name, scheme):
     page = browser.new_page(color_scheme=scheme)
     page.set_default_timeout(TIMEOUT)
