@@ -43,7 +43,7 @@ static trm_poplar_tensor *part_of(const trm_poplar_tensor *tensor, uint32_t tile
 
 static void measure_vertices(bool gathered) {
   trm_poplar_graph *graph = new_graph();
-  trm_poplar_program *sequence = new_sequence(), *loop = NULL;
+  trm_poplar_program *sequence = new_sequence(), *loop = new_sequence();
   trm_poplar_tensor *t[3];
   uint32_t set = 0;
   OK(trm_poplar_add_table(graph, &codelets, &failure));
@@ -60,7 +60,7 @@ static void measure_vertices(bool gathered) {
     }
   }
   add_execute(graph, &sequence, set);
-  OK(api->program_repeat(RUNS, sequence, &loop, &failure));
+  add_control(NULL, &loop, TRM_POPLAR_REPEAT, NULL, RUNS, sequence, NULL);
   machine m = new_machine(graph, loop, t, 2, &t[2], 1);
   static float x[TILES * EDGE], out[TILES * EDGE];
   uint64_t best = UINT64_MAX;

@@ -45,7 +45,7 @@ static void test_library(void **state) {
   expect_refusal("{\\\"library\\\":\\\"libc.so.6\\\",\\\"op\\\":\\\"no_such_function\\\"}",
                  TRM_NOT_FOUND, "libc.so.6 has no function 'no_such_function'");
   expect_refusal("{\\\"library\\\":\\\"libc.so.6\\\",\\\"op\\\":\\\"abs\\\"}", TRM_UNIMPLEMENTED,
-                 "there is no Poplar");
+                 "C signature of tremula/user_op.h");
 }
 
 int main(void) {

@@ -51,6 +51,17 @@ static inline void add(trm_poplar_program **sequence, trm_poplar_program *progra
   api->program_release(program);
 }
 
+/* Adds a program that chooses or repeats others. */
+static inline void add_control(trm_poplar_graph *graph, trm_poplar_program **sequence, int32_t kind,
+                               trm_poplar_tensor *predicate, uint64_t number,
+                               trm_poplar_program *first, trm_poplar_program *second) {
+  trm_poplar_program *made = NULL, *const children[] = {first, second};
+  const trm_poplar_program_parts parts = {
+      .tensors = {predicate}, .number = number, .children = children, .num_children = 2};
+  OK(api->program_make(graph, kind, &parts, &made, &failure));
+  add(sequence, made);
+}
+
 static inline void add_copy(trm_poplar_graph *graph, trm_poplar_program **sequence,
                             const trm_poplar_tensor *from, const trm_poplar_tensor *to) {
   trm_poplar_program *copy = NULL;

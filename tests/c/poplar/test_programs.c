@@ -309,16 +309,6 @@ static void test_in_place(void **state) {
   api->graph_release(graph);
 }
 
-static void add_control(trm_poplar_graph *graph, trm_poplar_program **sequence, int32_t kind,
-                        trm_poplar_tensor *predicate, uint64_t number, trm_poplar_program *first,
-                        trm_poplar_program *second) {
-  trm_poplar_program *made = NULL, *const children[] = {first, second};
-  const trm_poplar_program_parts parts = {
-      .tensors = {predicate}, .number = number, .children = children, .num_children = 2};
-  OK(api->program_make(graph, kind, &parts, &made, &failure));
-  add(sequence, made);
-}
-
 /* count += 1 until it is not less than the limit; then if and repeat. */
 static void test_control(void **state) {
   (void)state;

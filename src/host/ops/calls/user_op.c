@@ -111,13 +111,11 @@ static trm_status find_op(user_op *op, const char *path, const char *name, bool 
     return TRM_OK;
   }
   if (dlsym(op->library, "custom_op_api_level") != NULL || dlsym(op->library, name) != NULL) {
-    FAIL(UNIMPLEMENTED,
-         "%s does not have the user op '%s' with the C signature of tremula/user_op.h. If the "
-         "function builds a graph with the Poplar C++ library, it cannot run here, where there "
-         "is no "
-         "Poplar: write what its vertices compute as a C function (TRM_USER_OP(%s), "
-         "docs/user_ops.md), or with TensorFlow's own ops",
-         path, name, name);
+    FAIL(
+        UNIMPLEMENTED,
+        "%s does not have the user op '%s' with the C signature of tremula/user_op.h: write it "
+        "as TRM_USER_OP(%s) (docs/user_ops.md); docs/custom_operators.md is about operators in C++",
+        path, name, name);
   }
   FAIL(NOT_FOUND, "%s has no function '%s' for the user op", path, name);
 }
@@ -192,9 +190,7 @@ static trm_status open_op(user_op *op, const json_t *config, const trm_kernel_re
   op->library = dlopen(json_string_value(library), RTLD_NOW | RTLD_LOCAL);
   if (op->library == NULL) {
     const char *reason = dlerror();
-    FAIL(NOT_FOUND,
-         "the library of a user op could not be opened: %s. A library that needs Poplar's "
-         "own libraries cannot be used: write the op in C (tremula/user_op.h, docs/user_ops.md)",
+    FAIL(NOT_FOUND, "the library of a user op could not be opened: %s",
          reason != NULL ? reason : json_string_value(library));
   }
   const trm_status status =
