@@ -14,7 +14,8 @@ static trm_status run_operator(const trm_kernel *kernel, const trm_kernel_call *
 
 static void destroy_operator(trm_kernel *kernel) { trm_poplar_built_release(kernel->state); }
 
-/* The operands that become results: the program writes them in place. */
+/* The operands that become results, which the program writes in place, and those that results may
+ * lie over. */
 static trm_status find_places(const trm_poplar_plan *plan, trm_arena *arena, trm_kernel *kernel,
                               trm_error *error) {
   uint32_t *places = ARENA_NEW(arena, uint32_t, plan->num_outputs + 1u);
@@ -23,6 +24,7 @@ static trm_status find_places(const trm_poplar_plan *plan, trm_arena *arena, trm
     const int32_t output = plan->input_ports[i].output;
     if (output >= 0) places[output] |= (uint32_t)1 << i;
   }
+  for (uint32_t o = 0; o < plan->num_outputs; ++o) places[o] |= plan->output_ports[o].over;
   kernel->in_place_operands = plan->num_outputs > 0 ? places[0] : 0;
   kernel->more_in_place = places + 1;
   return TRM_OK;

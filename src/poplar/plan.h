@@ -91,6 +91,7 @@ typedef struct trm_poplar_port {
                      an output: the variable is the caller's array */
   int32_t output; /* of an input that the program writes: the output that it becomes; -1: none */
   uint32_t move;  /* otherwise: to or from the variable */
+  uint32_t over;  /* of an output: the inputs below 32 whose memory it may have, as bits */
 } trm_poplar_port;
 
 typedef struct trm_poplar_pool {

@@ -3,7 +3,10 @@
  * An input that nothing writes is the caller's array. An input that the program writes and that is
  * an output as a whole is the output's array, to which the input is copied unless it lies there
  * already. An output is its variable if the program writes all of the variable before it reads any
- * of it, so that nothing is kept from run to run. Everything else is moved. */
+ * of it, so that nothing is kept from run to run. Everything else is moved.
+ *
+ * An output that a library step writes may have the memory of an input that is not read later: then
+ * a loop around the operator need not copy its state. */
 #include <string.h>
 
 #include "poplar/plan.h"
@@ -14,12 +17,17 @@ typedef struct usage {
   first_use *first; /* by variable */
   bool *is_written; /* by variable: at all */
   uint64_t *counts; /* by variable: elements that a compute set writes */
+  /* By variable, of operations that run once, counted from 1: the last that reads it, and the step
+   * that writes it first (0: none). UINT32_MAX: one that may run again reads it. */
+  uint32_t *last_read, *first_step;
+  uint32_t now;
 } usage;
 
-static void read_tensor(usage *u, const trm_poplar_tensor *tensor) {
+static void read_tensor(usage *u, const trm_poplar_tensor *tensor, uint32_t time) {
   for (uint64_t r = 0; r < tensor->num_runs; ++r) {
-    first_use *first = &u->first[tensor->runs[r].variable];
-    if (*first == UNTOUCHED) *first = OTHER;
+    const uint32_t variable = tensor->runs[r].variable;
+    if (u->first[variable] == UNTOUCHED) u->first[variable] = OTHER;
+    if (u->last_read[variable] < time) u->last_read[variable] = time;
   }
 }
 
@@ -46,7 +54,9 @@ static void use_set(const trm_poplar_plan *plan, usage *u, uint64_t number, bool
         const trm_poplar_binding *one = &vertex->bindings.items[b];
         const uint8_t direction = vertex->codelet->fields[one->field].direction;
         if (one->tensor == NULL) continue;
-        if (pass == 0 && (direction & TRM_CODELET_INPUT) != 0) read_tensor(u, one->tensor);
+        if (pass == 0 && (direction & TRM_CODELET_INPUT) != 0) {
+          read_tensor(u, one->tensor, whole ? u->now : UINT32_MAX);
+        }
         for (uint64_t r = 0; r < one->tensor->num_runs; ++r) {
           const trm_poplar_run *run = &one->tensor->runs[r];
           if (direction == TRM_CODELET_INPUT || pass == 0) continue;
@@ -62,34 +72,49 @@ static void use_set(const trm_poplar_plan *plan, usage *u, uint64_t number, bool
   }
 }
 
+/* A step reads an element before it writes the result's at the same place. Another view of the
+ * result's memory may be read too late, as if by the next operation. */
+static void use_step(const trm_poplar_plan *plan, usage *u, const trm_poplar_step *step,
+                     bool always) {
+  const trm_poplar_tensor *result = step->result;
+  for (uint32_t o = 0; o < step->num_operands; ++o) {
+    const trm_poplar_tensor *operand = step->operands[o];
+    const bool is_same = trm_poplar_whole_variable(plan->graph->core, operand) != NULL &&
+                         operand->elements == result->elements;
+    read_tensor(u, operand, always ? u->now + !is_same : UINT32_MAX);
+  }
+  const bool is_first =
+      result->num_runs == 1 && u->first[result->runs->variable] == UNTOUCHED && always;
+  write_tensor(plan, u, result, always);
+  if (is_first) u->first_step[result->runs->variable] = u->now;
+}
+
 /* `always`: the program runs once in each run. */
 static void use_program(const trm_poplar_plan *plan, usage *u, const trm_poplar_program *program,
                         bool always) {
   if (program == NULL) return;
-  const trm_poplar_step *step;
+  const uint32_t time = always ? ++u->now : UINT32_MAX;
   switch (program->kind) {
     case TRM_POPLAR_EXECUTE: use_set(plan, u, program->number, always); return;
     case TRM_POPLAR_COPY:
-      read_tensor(u, program->tensors[0]);
+      read_tensor(u, program->tensors[0], time);
       write_tensor(plan, u, program->tensors[1], always);
       return;
     case TRM_POPLAR_STEP:
-      step = plan->graph->core->steps.items[program->number];
-      for (uint32_t o = 0; o < step->num_operands; ++o) read_tensor(u, step->operands[o]);
-      write_tensor(plan, u, step->result, always);
+      use_step(plan, u, plan->graph->core->steps.items[program->number], always);
       return;
     case TRM_POPLAR_WRITE_UNDEF: return;
     case TRM_POPLAR_SEQUENCE: break;
     default:
       if (program->tensors[0] != NULL && program->kind != TRM_POPLAR_WHILE) {
-        read_tensor(u, program->tensors[0]);
+        read_tensor(u, program->tensors[0], time);
       }
       always = false;
   }
   for (size_t c = 0; c < program->children.count; ++c) {
     use_program(plan, u, program->children.items[c], always);
   }
-  if (program->kind == TRM_POPLAR_WHILE) read_tensor(u, program->tensors[0]);
+  if (program->kind == TRM_POPLAR_WHILE) read_tensor(u, program->tensors[0], UINT32_MAX);
 }
 
 /* The numbers of the places: SIZE_MAX for what has no memory of its own. */
@@ -123,7 +148,7 @@ static trm_status plan_input(trm_poplar_plan *plan, const usage *u, uint32_t i,
   return TRM_OK;
 }
 
-static trm_status plan_output(trm_poplar_plan *plan, const usage *u, uint32_t o,
+static trm_status plan_output(trm_poplar_plan *plan, usage *u, uint32_t o,
                               trm_poplar_error *error) {
   trm_poplar_port *port = &plan->output_ports[o];
   const trm_poplar_tensor *tensor = plan->outputs[o];
@@ -137,10 +162,27 @@ static trm_status plan_output(trm_poplar_plan *plan, const usage *u, uint32_t o,
     plan->places[variable] = SIZE_MAX;
     return TRM_OK;
   }
+  read_tensor(u, tensor, UINT32_MAX);
   const trm_poplar_run to = {plan->num_variables + 2 + plan->num_inputs + o, 0, 0, tensor->elements,
                              1};
   return trm_poplar_plan_move(plan, tensor->runs, tensor->num_runs, &to, 1,
                               trm_dtype_size((trm_dtype)tensor->dtype), &port->move, error);
+}
+
+/* The inputs that nothing reads once the output's variable is written. */
+static uint32_t inputs_under(const trm_poplar_plan *plan, const usage *u, uint32_t o) {
+  const trm_poplar_port *output = &plan->output_ports[o];
+  const trm_poplar_tensor *tensor = plan->outputs[o];
+  const uint32_t step = output->is_direct ? u->first_step[output->variable] : 0;
+  uint32_t found = 0;
+  for (uint32_t i = 0; i < plan->num_inputs && i < 32 && step != 0; ++i) {
+    const trm_poplar_port *input = &plan->input_ports[i];
+    if (input->is_direct && input->output < 0 && plan->inputs[i]->dtype == tensor->dtype &&
+        plan->inputs[i]->elements == tensor->elements && u->last_read[input->variable] <= step) {
+      found |= (uint32_t)1 << i;
+    }
+  }
+  return found;
 }
 
 trm_status trm_poplar_plan_ports(trm_poplar_plan *plan, trm_poplar_error *error) {
@@ -148,9 +190,10 @@ trm_status trm_poplar_plan_ports(trm_poplar_plan *plan, trm_poplar_error *error)
   plan->input_ports = ARENA_NEW(&plan->arena, trm_poplar_port, plan->num_inputs + 1u);
   plan->output_ports = ARENA_NEW(&plan->arena, trm_poplar_port, plan->num_outputs + 1u);
   usage u = {ARENA_NEW(&plan->arena, first_use, count), ARENA_NEW(&plan->arena, bool, count),
-             ARENA_NEW(&plan->arena, uint64_t, count)};
+             ARENA_NEW(&plan->arena, uint64_t, count),  ARENA_NEW(&plan->arena, uint32_t, count),
+             ARENA_NEW(&plan->arena, uint32_t, count),  0};
   if (plan->input_ports == NULL || plan->output_ports == NULL || u.first == NULL ||
-      u.is_written == NULL || u.counts == NULL) {
+      u.is_written == NULL || u.counts == NULL || u.last_read == NULL || u.first_step == NULL) {
     THROW_NO_MEMORY("a plan");
   }
   use_program(plan, &u, plan->program, true);
@@ -158,5 +201,8 @@ trm_status trm_poplar_plan_ports(trm_poplar_plan *plan, trm_poplar_error *error)
     TRY(plan_input(plan, &u, i, error));
   }
   for (uint32_t o = 0; o < plan->num_outputs; ++o) TRY(plan_output(plan, &u, o, error));
+  for (uint32_t o = 0; o < plan->num_outputs; ++o) {
+    plan->output_ports[o].over = inputs_under(plan, &u, o);
+  }
   return TRM_OK;
 }

@@ -76,6 +76,11 @@ struct trm_poplar_runner {
   void *spare; /* the engine's result where it would overwrite an operand */
 };
 
+/* An operand of a step, or behind those a result. */
+static const trm_slot *slot_of(const trm_schedule *schedule, const trm_step *step, uint32_t k) {
+  return &schedule->slots[schedule->slots[step->slots[k]].parent];
+}
+
 /* The kernel of a schedule that has nothing else: its operands are inputs and constants, and its
  * result is the output. */
 static const trm_step *only_kernel(const trm_schedule *schedule) {
@@ -83,17 +88,17 @@ static const trm_step *only_kernel(const trm_schedule *schedule) {
   const trm_step *step = &schedule->steps[0];
   if (step->kind != TRM_STEP_KERNEL || step->num_results != 1 || step->limits_halves) return NULL;
   for (uint32_t o = 0; o < step->num_operands; ++o) {
-    const trm_slot_kind kind = schedule->slots[step->slots[o]].kind;
+    const trm_slot_kind kind = slot_of(schedule, step, o)->kind;
     if (kind != TRM_SLOT_INPUT && kind != TRM_SLOT_CONSTANT) return NULL;
   }
-  return schedule->slots[step->slots[step->num_operands]].kind == TRM_SLOT_OUTPUT ? step : NULL;
+  return slot_of(schedule, step, step->num_operands)->kind == TRM_SLOT_OUTPUT ? step : NULL;
 }
 
 /* The step's operands that the kernel's result may overwrite. */
 static uint32_t places_of(const trm_schedule *schedule, const trm_step *step) {
   uint32_t may = 0, not = 0;
   for (uint32_t o = 0; o < step->num_operands; ++o) {
-    const trm_slot *slot = &schedule->slots[step->slots[o]];
+    const trm_slot *slot = slot_of(schedule, step, o);
     if (slot->kind != TRM_SLOT_INPUT || slot->number >= 32) continue;
     if (trm_kernel_may_overwrite(step->kernel, 0, o)) may |= (uint32_t)1 << slot->number;
     else not |= (uint32_t)1 << slot->number;
@@ -164,7 +169,7 @@ trm_status trm_poplar_runner_run(trm_poplar_runner *runner, const void *const *o
   } else {
     const trm_schedule *schedule = runner->step->executable->schedule;
     for (uint32_t o = 0; o < runner->only->num_operands; ++o) {
-      const trm_slot *slot = &schedule->slots[runner->only->slots[o]];
+      const trm_slot *slot = slot_of(schedule, runner->only, o);
       runner->operands[o] = slot->kind == TRM_SLOT_INPUT ? operands[slot->number] : slot->constant;
     }
     const trm_kernel_call call = {.operands = runner->operands,

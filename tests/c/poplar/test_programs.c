@@ -289,6 +289,41 @@ static void test_state(void **state) {
 }
 
 /* An input that is written and returned is the output's memory, and the input does not change. */
+/* z = x + 2 y may lie over both, unless another view of an input is read with it or later. */
+static void test_outputs_over_inputs(void **state) {
+  (void)state;
+  enum { AT_ONCE, TURNED, AFTER_A_COPY, READ_LATER, NUM_CASES };
+  const uint32_t over[NUM_CASES] = {3, 2, 0, 1};
+  for (int c = 0; c < NUM_CASES; ++c) {
+    trm_poplar_graph *graph = new_graph();
+    trm_poplar_program *sequence = new_sequence();
+    trm_poplar_tensor *x = new_variable(graph, TRM_F32, 4, 0, "x");
+    trm_poplar_tensor *y = new_variable(graph, TRM_F32, 4, 0, "y");
+    trm_poplar_tensor *z = new_variable(graph, TRM_F32, 4, 0, "z"), *turned = NULL;
+    OK(api->tensor_reverse(x, 0, &turned, &failure));
+    if (c == AFTER_A_COPY) add_copy(graph, &sequence, x, z);
+    const trm_poplar_tensor *first = c == AFTER_A_COPY ? z : c == TURNED ? turned : x;
+    add_scaled(graph, &sequence, y, first, 2, &z);
+    if (c == READ_LATER) add_scaled(graph, &sequence, y, z, 2, &z);
+    trm_poplar_tensor *const inputs[] = {x, y};
+    machine m = new_machine(graph, sequence, inputs, 2, &z, 1);
+    assert_int_equal(m.plan->output_ports[0].over, over[c]);
+    for (int i = 0; i < 2; ++i) {
+      float data[2][4] = {{1, 2, 3, 4}, {10, 20, 30, 40}};
+      if ((over[c] >> i & 1) == 0) continue;
+      run_machine(&m, (const void *const[]){data[0], data[1]}, (void *const[]){data[i]});
+      for (int k = 0; k < 4; ++k) {
+        const float x_of = (float)(c == TURNED ? 4 - k : k + 1), y_of = 10.0f * (float)(k + 1);
+        assert_true(data[i][k] == x_of + (c == READ_LATER ? 4 : 2) * y_of);
+      }
+    }
+    free_machine(&m);
+    release_tensors((trm_poplar_tensor *const[]){x, y, z, turned}, 4);
+    api->program_release(sequence);
+    api->graph_release(graph);
+  }
+}
+
 static void test_in_place(void **state) {
   (void)state;
   trm_poplar_graph *graph = new_graph();
@@ -451,6 +486,7 @@ int main(void) {
       cmocka_unit_test(test_values),
       cmocka_unit_test(test_products),
       cmocka_unit_test(test_state),
+      cmocka_unit_test(test_outputs_over_inputs),
       cmocka_unit_test(test_in_place),
       cmocka_unit_test(test_control),
       cmocka_unit_test(test_sequences_are_values),
