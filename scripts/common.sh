@@ -285,8 +285,8 @@ install_tremula() {
   touch "$stamp"
 }
 
-# The set-up with which everything begins: .venv with TensorFlow and Tremula.
-set_up() {
+# What of the set-up comes before TensorFlow: the system's packages, and .venv.
+begin_set_up() {
   [ "$(uname -sm)" = "Linux x86_64" ] ||
     die "make sets up Linux on x86-64 only; this is $(uname -sm)." \
       "The library builds elsewhere too, by hand: see CONTRIBUTING.md."
@@ -295,6 +295,11 @@ set_up() {
   install_missing
   check_cmake
   make_environment .venv "$PYTHON"
+}
+
+# The set-up with which everything begins: .venv with TensorFlow and Tremula.
+set_up() {
+  begin_set_up
   install_tensorflow .venv
   install_onednn .venv onednn-devel-cpu-gomp==2023.2.0
   install_packages .venv build "scikit-build-core>=0.10"

@@ -53,17 +53,20 @@ pytest_beside() {
 # build_ahead PRESET: a build that test_c needs later, on one core.
 build_ahead() { configure "$1" && exec nice -n 19 ninja -C "build/$1" -j 1; }
 
-# The newest TensorFlow has no Keras 2 of its own and needs Python 3.10.
+# The newest TensorFlow has no Keras 2 of its own and needs Python 3.10; .venv has it from 3.12 on.
 wants_newest() {
-  [ "$(tensorflow_version .venv)" != 2.21.0 ] &&
-    .venv/bin/python -c 'import sys; sys.exit(sys.version_info < (3, 10))'
+  .venv/bin/python -c 'import sys; sys.exit(not (3, 10) <= sys.version_info < (3, 12))'
 }
 
-test_newest() {
+make_newest() {
   make_environment .venv-2.21 "$PYTHON"
   install_tensorflow .venv-2.21 new
   install_onednn .venv-2.21 onednn-cpu-gomp==2023.2.0
   install_packages .venv-2.21 test "pytest>=7" cbor2 pycapnp
+}
+
+test_newest() {
+  make_newest
   install_tremula .venv-2.21
   pytest_beside 10 .venv-2.21 -m smoke
 }
@@ -107,15 +110,26 @@ install_mpich() {
   (install_packages .venv-mpich mpich "mpich>=5") || true
 }
 
+# make_jax VERSION
+make_jax() {
+  make_environment ".venv-jax-$1" "$PYTHON"
+  install_jax ".venv-jax-$1" "$1"
+  install_plugin ".venv-jax-$1"
+}
+
 # test_jax LEVEL VERSION ARGUMENT...: the tests of tremula.jax with a version of JAX.
 test_jax() {
   local level=$1 version=$2 folder=.venv-jax-$2
   shift 2
-  make_environment "$folder" "$PYTHON"
-  install_jax "$folder" "$version"
+  make_jax "$version"
   install_tremula "$folder"
-  install_plugin "$folder"
   pytest_beside "$level" "$folder" "$@" tests/python/jax
+}
+
+# make_environments JAX: what the jobs of `make test` need, beside the set-up of .venv.
+make_environments() {
+  if wants_newest; then make_newest; fi
+  make_jax "$1"
 }
 
 # test_jax_range: everything, with a range of versions.
@@ -136,6 +150,11 @@ if [ "$mode" != jax ]; then
   need_command patch patch
 fi
 use_ccache
+if [ "$mode" = quick ]; then
+  begin_set_up
+  jax=$(jax_versions .venv/bin/python one)
+  begin environments make_environments "$jax"
+fi
 set_up
 if [ "$mode" = jax ]; then
   test_jax_range
@@ -159,9 +178,12 @@ if [ "$mode" != sanitize ]; then
   if [ "$mode" = all ]; then analyze=(--analyze); fi
   run "Style" bash scripts/style.sh ${analyze[@]+"${analyze[@]}"}
   newest="Python smoke tests (TensorFlow 2.21.0)"
-  jax=$(jax_versions .venv/bin/python one)
   longs=(-m "not long")
   if [ "$mode" = all ]; then longs=(); fi
+  if [ "$mode" = quick ]; then
+    wait "${JOBS[environments]}" || true # a failure shows again in the jobs
+    unset "JOBS[environments]"
+  fi
   if wants_newest; then begin "$newest" test_newest; fi
   if [ "$mode" != all ]; then
     begin "Python tests (JAX $jax)" test_jax 5 "$jax" "${longs[@]}"
