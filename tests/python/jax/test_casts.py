@@ -42,13 +42,15 @@ def test_as_xla_casts(dtype):
                                       np.asarray(other).astype("int64"), err_msg=INTEGERS[k // 3])
 
 
-@pytest.mark.parametrize("value", VALUES)
-def test_constants(value):
+@pytest.mark.parametrize("values", [VALUES[i::5] for i in range(5)])
+def test_constants(values):
+    """Several constants a program, because to compile it takes most of the time."""
     def function(x):
-        return [(x * 0 + jnp.float32(value)).astype(one) for one in INTEGERS] + [
-            jnp.full([3], value, "float32").astype(one) for one in INTEGERS]
+        return [[(x * 0 + jnp.float32(value)).astype(one) for one in INTEGERS] + [
+            jnp.full([3], value, "float32").astype(one) for one in INTEGERS] for value in values]
 
-    for one, other in zip(tremula.jax.jit(function)(jnp.float32(1)),
-                          jax.jit(function)(jnp.float32(1))):
-        np.testing.assert_array_equal(np.asarray(one).astype("int64"),
-                                      np.asarray(other).astype("int64"))
+    for value, found, expected in zip(values, tremula.jax.jit(function)(jnp.float32(1)),
+                                      jax.jit(function)(jnp.float32(1))):
+        for one, other in zip(found, expected):
+            np.testing.assert_array_equal(np.asarray(one).astype("int64"),
+                                          np.asarray(other).astype("int64"), err_msg=str(value))
