@@ -11,5 +11,8 @@ fi
 install_packages .venv jupyter jupyterlab==4.4.10 ipykernel==6.31.0
 .venv/bin/python scripts/course.py notebooks
 export TF_CPP_MIN_LOG_LEVEL=${TF_CPP_MIN_LOG_LEVEL:-2} # what TensorFlow says of the machine
+root=() # which Jupyter refuses to run as, unless told
+if [ "$(id -u)" -eq 0 ]; then root=(--allow-root); fi
 # Not `jupyter lab course`: that would not find ../docs.
-exec .venv/bin/jupyter lab --LabApp.default_url=/lab/tree/course/01_first_program.ipynb
+exec .venv/bin/jupyter lab ${root[@]+"${root[@]}"} \
+  --LabApp.default_url=/lab/tree/course/01_first_program.ipynb
