@@ -76,8 +76,9 @@ def kinds():
 
 # ---- Points --------------------------------------------------------------------------------------
 
-def _points_of(case, name, machine, cycles, size):
-    """The points of a planned case. `cycles`, `size`: as measured; None: they were not."""
+def _points_of(case, name, machine, cycles, size=None, ours=0):
+    """The points of a planned case. `cycles`, `size`: as measured; None: it was not. `ours`: the
+    estimate of `size`."""
     found, held_out = [], layers.is_held_out(name)
     parts = {one["name"]: one for one in case["kinds"]}
     host = parts.pop("transfers with the host", {"cycles": 0, "cycles_low": 0, "cycles_high": 0})
@@ -90,8 +91,6 @@ def _points_of(case, name, machine, cycles, size):
         found.append(Point(name, machine, kind, held_out, "cycles", cycles,
                            total["total"] - transfers, 0, *ends))
     if size is not None:
-        ours = sum(count for category, count in memory["by_category"].items()
-                   if category not in layers.LEFT_OUT)
         low, high = (memory[f"worst_tile_bytes_{end}"] / memory["worst_tile_bytes"] * ours
                      for end in ("low", "high"))
         whole = sum(one["bytes"] for one in parts.values())
@@ -109,10 +108,12 @@ def _layer_points(which, folder):
         arguments = row["arguments"].split()
         module = layers.KINDS[row["kind"]](*arguments)
         tiles = int(arguments[3]) if row["kind"] == "reduce" else 0
-        for target, case in zip(("mk1", "mk2"), layers.plan(module, folder, tiles, code=False)):
+        code = layers.counts_code(row["kind"])
+        for target, case in zip(("mk1", "mk2"), layers.plan(module, folder, tiles, code)):
             if row[f"{target}_cycles"] and "cycles" in case:
                 yield from _points_of(case, row["name"], target, int(row[f"{target}_cycles"]),
-                                      int(row[f"{target}_bytes"]))
+                                      int(row[f"{target}_bytes"]),
+                                      layers.counted_bytes(row["kind"], case))
 
 
 def _matmul(dtype, m, n, folder):
@@ -142,7 +143,7 @@ def _matmul_points(which, folder):
         if which == "all" or layers.is_held_out(name) == (which == "held-out"):
             m, n = int(m), int(n)
             yield from _points_of(_matmul(dtype.lower(), m, n, folder), name, "bow",
-                                  2 * m * m * n / (float(rate) * 1e12) * BOW_CLOCK, None)
+                                  2 * m * m * n / (float(rate) * 1e12) * BOW_CLOCK)
 
 
 def points(which="all"):
