@@ -50,7 +50,8 @@ typedef struct trm_stage_use {
   int32_t made_in, last_in; /* the stages that write it and that read it last: entries of
                                pipeline.stages; -1: none */
   uint32_t forward_end;     /* one past the last step that reads it in the stage that made it */
-  uint32_t backward_begin;  /* the first step that reads it in a backward stage, or TRM_NO_INDEX */
+  uint32_t backward_begin;  /* the first step that reads it in the backward stage of that stage, or
+                               TRM_NO_INDEX */
   uint32_t segment;         /* of its stage: recomputation checkpoints before it */
   bool comes_in;            /* another IPU has made it, or it is a recomputation checkpoint */
 } trm_stage_use;
@@ -83,6 +84,7 @@ typedef struct trm_program_scope {
   trm_value **leaves;                 /* by instruction */
   int32_t *ipus;                      /* by instruction: where it runs */
   bool *is_explicit; /* by instruction: whether a sharding, its own or another's, gives the IPU */
+  uint32_t *turns;   /* by instruction: of its stage of a pipeline, or 0 */
   uint32_t **last;   /* by instruction: position of a leaf's last use */
   trm_updates updates;
   uint32_t position; /* of the current instruction */
@@ -465,9 +467,15 @@ int64_t trm_pipeline_cycles(trm_program *program);
 
 /* ---- stages.c ------------------------------------------------------------------------------- */
 
-/* The stage of an instruction: an entry of pipeline.stages, or -1. */
-int32_t trm_pipeline_stage_of(const trm_program_draft *draft, const trm_instruction *instruction,
-                              uint32_t ipu);
+/* When the stage that an instruction or what it fuses names has its turn: forward stages in order,
+ * backward ones in reverse, the update of weights. Passes leave instructions without a stage, or
+ * share one of an earlier stage; so a turn also comes no sooner than those of the operands.
+ * 0: no stage is named. */
+uint32_t trm_pipeline_own_turn(const trm_module *module, const trm_instruction *instruction);
+/* The stage of the walk's next instruction, whose IPU is known: an entry of pipeline.stages, or
+ * -1. */
+int32_t trm_pipeline_stage_of(const trm_program_draft *draft, trm_program_scope *scope,
+                              trm_index i);
 /* The options of linear plans for an instruction: its stage's, or the program's. */
 const trm_tile_options *trm_pipeline_options(const trm_program_draft *draft,
                                              const trm_instruction *instruction);

@@ -5,7 +5,10 @@
  * order whose values hold the least memory at once is taken, as the original's CHOOSE_BEST does
  * with its own schedulers; POST_ORDER takes the second. Values are counted by instruction: views
  * keep the values behind them. An array that an instruction updates is given up by its last reader,
- * so that a new value that this reader makes takes its place. */
+ * so that a new value that this reader makes takes its place.
+ *
+ * In a pipeline each candidate runs the stages one after the other, since a stage is a program of
+ * its own. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,6 +24,8 @@ typedef struct graph {
   trm_index *owner; /* the instruction whose memory the value is */
   uint32_t *first_edge, *edge_user; /* users of i: edge_user[first_edge[i] .. first_edge[i + 1]) */
   uint32_t *scratch;                /* 4 x count */
+  uint32_t *turn; /* by instruction: of its stage of a pipeline; NULL: there are no stages */
+  bool *is_early; /* by instruction: it ran before its stage had its turn; NULL with `turn` */
 } graph;
 
 static uint32_t num_needs(const trm_instruction *instruction) {
@@ -104,6 +109,55 @@ static bool make_graph(graph *g, trm_arena *arena) {
       g->edge_user[fill[need(instruction, k)]++] = i;
     }
   }
+  return true;
+}
+
+/* An instruction that moves: before the one that was at `before`, or into the stage whose turn
+ * `before` is. Its own place was `position`. */
+typedef struct moved {
+  uint32_t before, position;
+  trm_index instruction;
+} moved;
+
+static int compare_moved(const void *a, const void *b) {
+  const moved *l = a, *r = b;
+  if (l->before != r->before) return l->before < r->before ? -1 : 1;
+  return (l->position > r->position) - (l->position < r->position);
+}
+
+/* ---- Stages --------------------------------------------------------------------------------- */
+
+/* Finds the turns, none earlier than that of an operand. */
+static bool find_turns(graph *g, trm_arena *arena) {
+  if (!trm_module_has_pipeline(g->module)) return true;
+  uint32_t *turn = ARENA_NEW(arena, uint32_t, (size_t)g->count + 1);
+  g->is_early = ARENA_NEW(arena, bool, (size_t)g->count + 1);
+  if (turn == NULL || g->is_early == NULL) return false;
+  for (trm_index i = 0; i < g->count; ++i) {
+    const trm_instruction *instruction = &g->computation->instructions[i];
+    turn[i] = trm_pipeline_own_turn(g->module, instruction);
+    if (turn[i] > 0) g->turn = turn;
+    for (uint32_t k = 0; k < num_needs(instruction); ++k) {
+      if (turn[i] < turn[need(instruction, k)]) turn[i] = turn[need(instruction, k)];
+    }
+  }
+  return true;
+}
+
+/* Puts the stages of an order one after the other, and marks what ran too early. */
+static bool order_stages(const graph *g, trm_arena *arena, uint32_t *order) {
+  if (g->turn == NULL) return true;
+  moved *entries = ARENA_NEW(arena, moved, (size_t)g->count + 1);
+  if (entries == NULL) return false;
+  uint32_t next = UINT32_MAX; /* the first turn of all that follow */
+  for (uint32_t p = g->count; p-- > 0;) {
+    const uint32_t turn = g->turn[order[p]];
+    g->is_early[order[p]] = turn > next;
+    if (turn < next) next = turn;
+    entries[p] = (moved){turn, p, order[p]};
+  }
+  qsort(entries, g->count, sizeof *entries, compare_moved);
+  for (uint32_t p = 0; p < g->count; ++p) order[p] = entries[p].instruction;
   return true;
 }
 
@@ -306,15 +360,16 @@ static bool order_greedy(const graph *g, trm_arena *arena, uint32_t *order) {
 
 enum { SMALL_SHARE = 16 };
 
-/* Whether an instruction can wait for its first reader: its operands are small beside its result.
- * Inputs, transfers and control flow stay where they are; control edges keep random numbers in
- * order. */
+/* Whether an instruction can wait for its first reader: its operands are small beside its result,
+ * or it ran before its stage had its turn, and is not to be the first of that stage. Inputs,
+ * transfers and control flow stay where they are; control edges keep random numbers in order. */
 static bool can_wait(const graph *g, trm_index i, const bool *waits) {
   const trm_instruction *instruction = &g->computation->instructions[i];
   if (instruction->opcode == TRM_OP_PARAMETER || instruction->opcode == TRM_OP_CONSTANT ||
       i == g->computation->root) {
     return false;
   }
+  if (g->turn != NULL && g->is_early[i]) return true;
   if (g->passes[i]) return instruction->num_operands == 1 && waits[instruction->operands[0]];
   const bool random = instruction->call_id == TRM_CALL_RANDOM;
   const bool plain = trm_opcode_is_elementwise(instruction->opcode) ||
@@ -330,20 +385,8 @@ static bool can_wait(const graph *g, trm_index i, const bool *waits) {
   return made_of * SMALL_SHARE <= g->bytes[i];
 }
 
-typedef struct late_entry {
-  uint32_t before,
-      position; /* runs before the instruction that was at `before`; its own place was `position` */
-  trm_index instruction;
-} late_entry;
-
-static int compare_late(const void *a, const void *b) {
-  const late_entry *l = a, *r = b;
-  if (l->before != r->before) return l->before < r->before ? -1 : 1;
-  return (l->position > r->position) - (l->position < r->position);
-}
-
 static bool order_late(const graph *g, trm_arena *arena, uint32_t *order) {
-  late_entry *entries = ARENA_NEW(arena, late_entry, (size_t)g->count + 1);
+  moved *entries = ARENA_NEW(arena, moved, (size_t)g->count + 1);
   uint32_t *before = ARENA_NEW(arena, uint32_t, (size_t)g->count + 1);
   bool *waits = ARENA_NEW(arena, bool, (size_t)g->count + 1);
   if (entries == NULL || before == NULL || waits == NULL) return false;
@@ -360,9 +403,9 @@ static bool order_late(const graph *g, trm_arena *arena, uint32_t *order) {
       if (before[g->edge_user[e]] < first) first = before[g->edge_user[e]];
     }
     before[i] = first < g->count && first > p ? first : p;
-    entries[p] = (late_entry){before[i], p, i};
+    entries[p] = (moved){before[i], p, i};
   }
-  qsort(entries, g->count, sizeof *entries, compare_late);
+  qsort(entries, g->count, sizeof *entries, compare_moved);
   for (uint32_t p = 0; p < g->count; ++p) order[p] = entries[p].instruction;
   return true;
 }
@@ -380,11 +423,8 @@ trm_status trm_program_order(const trm_module *module, uint32_t computation, trm
   trm_arena scratch = {0};
   graph g = {.module = module, .computation = c, .count = c->num_instructions};
   uint32_t *order = ARENA_NEW(&scratch, uint32_t, (size_t)g.count + 1);
-  if (order == NULL || !make_graph(&g, &scratch)) {
-    trm_arena_free(&scratch);
-    FAIL_NO_MEMORY("a schedule");
-  }
-  if (!order_late(&g, &scratch, best)) {
+  if (order == NULL || !make_graph(&g, &scratch) || !find_turns(&g, &scratch) ||
+      !order_stages(&g, &scratch, best) || !order_late(&g, &scratch, best)) {
     trm_arena_free(&scratch);
     FAIL_NO_MEMORY("a schedule");
   }
@@ -392,7 +432,7 @@ trm_status trm_program_order(const trm_module *module, uint32_t computation, trm
   for (int candidate = 0; candidate < 2; ++candidate) {
     const bool made =
         candidate == 0 ? order_greedy(&g, &scratch, order) : order_depth_first(&g, &scratch, order);
-    if (!made || !order_late(&g, &scratch, order)) continue;
+    if (!made || !order_stages(&g, &scratch, order) || !order_late(&g, &scratch, order)) continue;
     const int64_t peak = peak_of(&g, order);
     const bool asked = kind == TRM_ORDER_DEPTH_FIRST && candidate == 1;
     if (peak < least || asked) {

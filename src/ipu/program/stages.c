@@ -16,22 +16,61 @@ const trm_tile_options *trm_pipeline_options(const trm_program_draft *draft,
                                     : &draft->tile_options;
 }
 
-int32_t trm_pipeline_stage_of(const trm_program_draft *draft, const trm_instruction *instruction,
-                              uint32_t ipu) {
+enum { MOST_STAGES = 1 << 20, UPDATE_TURN = 2 * MOST_STAGES };
+
+static uint32_t turn_of(const trm_instruction *instruction) {
+  const char *text = trm_instruction_frontend_attribute(instruction, "pipeline_stage");
+  const char *phase = trm_instruction_frontend_attribute(instruction, "pipeline_phase");
+  if (phase != NULL && strcmp(phase, "update") == 0) return UPDATE_TURN;
+  if (text == NULL) return 0;
+  const unsigned long number = strtoul(text, NULL, 10);
+  const uint32_t stage = number < MOST_STAGES ? (uint32_t)number : MOST_STAGES - 1;
+  return phase != NULL && strcmp(phase, "backward") == 0 ? UPDATE_TURN - 1 - stage : 1 + stage;
+}
+
+uint32_t trm_pipeline_own_turn(const trm_module *module, const trm_instruction *instruction) {
+  uint32_t turn = turn_of(instruction);
+  if (turn > 0 || instruction->opcode != TRM_OP_FUSION || instruction->num_called == 0) return turn;
+  const trm_computation *body = &module->computations[instruction->called[0]];
+  for (trm_index i = 0; i < body->num_instructions; ++i) {
+    const uint32_t of_it = turn_of(&body->instructions[i]);
+    if (of_it > turn) turn = of_it;
+  }
+  return turn;
+}
+
+/* The entry whose turn it is. */
+static uint32_t entry_of(const trm_pipeline *pipeline, uint32_t turn) {
+  const bool backward = turn > MOST_STAGES;
+  const uint32_t number = backward ? UPDATE_TURN - 1 - turn : turn - 1;
+  const uint32_t stage = number < pipeline->num_stages ? number : pipeline->num_stages - 1;
+  return backward && pipeline->is_training ? 2 * pipeline->num_stages - 1 - stage : stage;
+}
+
+/* The first entry from `first` on that is on an IPU; the number of entries if there is none. */
+static uint32_t next_on_ipu(const trm_pipeline *pipeline, uint32_t first, uint32_t ipu) {
+  uint32_t e = first;
+  while (e < pipeline->num_entries && pipeline->stages[e].ipu != ipu) ++e;
+  return e;
+}
+
+int32_t trm_pipeline_stage_of(const trm_program_draft *draft, trm_program_scope *scope,
+                              trm_index i) {
   const trm_pipeline *pipeline = &draft->program->pipeline;
   if (draft->stages.nesting < 2) return -1;
-  const char *text = trm_instruction_fused_attribute(draft->module, instruction, "pipeline_stage");
-  const char *phase = trm_instruction_fused_attribute(draft->module, instruction, "pipeline_phase");
-  uint32_t stage = 0;
-  if (text != NULL) {
-    const unsigned long number = strtoul(text, NULL, 10);
-    stage = number < pipeline->num_stages ? (uint32_t)number : pipeline->num_stages - 1;
-  } else { /* an instruction without an attribute belongs to the first stage on its IPU */
-    while (stage + 1 < pipeline->num_stages && pipeline->stages[stage].ipu != ipu) ++stage;
-    if (pipeline->stages[stage].ipu != ipu) stage = 0;
+  const trm_instruction *instruction = trm_scope_at(draft, scope, i);
+  const uint32_t ipu = (uint32_t)scope->ipus[i],
+                 own = trm_pipeline_own_turn(draft->module, instruction);
+  uint32_t turn = own;
+  for (uint32_t k = 0; k < instruction->num_operands; ++k) {
+    const uint32_t operand = scope->turns[instruction->operands[k]];
+    if (turn < operand && operand < UPDATE_TURN) turn = operand;
   }
-  const bool backward = phase != NULL && strcmp(phase, "backward") == 0 && pipeline->is_training;
-  return (int32_t)(backward ? 2 * pipeline->num_stages - 1 - stage : stage);
+  scope->turns[i] = turn;
+  uint32_t entry = turn == 0 || turn == UPDATE_TURN ? 0 : entry_of(pipeline, turn);
+  if (turn > own || turn == 0 || turn == UPDATE_TURN) entry = next_on_ipu(pipeline, entry, ipu);
+  if (entry == pipeline->num_entries) entry = next_on_ipu(pipeline, 0, ipu);
+  return entry < pipeline->num_entries ? (int32_t)entry : 0;
 }
 
 trm_stage_use trm_pipeline_made(const trm_program_draft *draft, uint32_t now) {

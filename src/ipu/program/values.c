@@ -58,9 +58,10 @@ static trm_status touch_until(trm_program_draft *draft, uint32_t v, uint32_t now
     trm_stage_use *use = &draft->values.stage_uses.items[v];
     if (draft->stages.current > use->last_in) use->last_in = draft->stages.current;
     if (draft->stages.current == use->made_in && use->forward_end < now) use->forward_end = now;
-    const bool backward = draft->stages.current >= (int32_t)draft->program->pipeline.num_stages;
-    if (backward && use->backward_begin > draft->walk.reading)
+    const int32_t last = 2 * (int32_t)draft->program->pipeline.num_stages - 1;
+    if (draft->stages.current == last - use->made_in && use->backward_begin > draft->walk.reading) {
       use->backward_begin = draft->walk.reading;
+    }
   }
   if (variable->always_live || draft->walk.loops.count == 0) return TRM_OK;
   trm_program_loop *loop = draft->walk.loops.items[draft->walk.loops.count - 1];

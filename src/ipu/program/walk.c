@@ -367,7 +367,7 @@ static trm_status walk_instruction(trm_program_draft *draft, trm_program_scope *
                                    trm_error *error) {
   const trm_instruction *instruction = trm_scope_at(draft, scope, i);
   scope->ipus[i] = ipu_of(draft, scope, i, &scope->is_explicit[i]);
-  draft->stages.current = trm_pipeline_stage_of(draft, instruction, (uint32_t)scope->ipus[i]);
+  draft->stages.current = trm_pipeline_stage_of(draft, scope, i);
   draft->walk.reading = (uint32_t)draft->steps.all.count;
   const trm_computation *computation = &draft->module->computations[scope->computation];
   switch (trm_program_cost_class(draft->module, computation, instruction)) {
@@ -435,8 +435,9 @@ trm_status trm_program_walk(trm_program_draft *draft, uint32_t computation,
   scope.ipus = ARENA_NEW(&draft->scratch, int32_t, (size_t)count + 1);
   scope.last = ARENA_NEW(&draft->scratch, uint32_t *, (size_t)count + 1);
   scope.is_explicit = ARENA_NEW(&draft->scratch, bool, (size_t)count + 1);
+  scope.turns = ARENA_NEW(&draft->scratch, uint32_t, (size_t)count + 1);
   if (scope.leaves == NULL || scope.is_explicit == NULL || scope.ipus == NULL ||
-      scope.last == NULL) {
+      scope.last == NULL || scope.turns == NULL) {
     FAIL_NO_MEMORY("values");
   }
   TRY(trm_program_find_last_uses(draft, &scope, order, error));

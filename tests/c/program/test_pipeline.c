@@ -88,6 +88,82 @@ static void test_recomputation(void **unused) {
   trm_program_free(again);
 }
 
+#define ON(stage) ", frontend_attributes={pipeline_stage=\"" #stage "\"}\n"
+#define BACK(stage) \
+  ", frontend_attributes={pipeline_stage=\"" #stage "\",pipeline_phase=\"backward\"}\n"
+#define STATE "(s32[], f32[256,256], f32[256,256], f32[256,256])"
+
+/* Two stages on one IPU. a0 and a1 name no stage, as passes leave instructions, and h0 could run in
+ * the forward pass: each step is in the stage of what it reads, and stages follow each other. So
+ * what the first stage computes again lives only in its own backward stage. */
+static void test_stages_of_one_ipu(void **unused) {
+  (void)unused;
+  trm_program_options options = trm_program_default_options();
+  options.recompute = true;
+  trm_program *p = make_program(
+      "HloModule m\n"
+      "turn { s = " STATE " parameter(0)  i = s32[] get-tuple-element(s), index=0\n"
+      "one = s32[] constant(1)  j = s32[] add(i, one)\n"
+      "w0 = f32[256,256] get-tuple-element(s), index=1\n"
+      "w1 = f32[256,256] get-tuple-element(s), index=2\n"
+      "x = f32[256,256] get-tuple-element(s), index=3\n"
+      "z = f32[256,256] negate(x)" ON(0) "d0 = f32[256,256] dot(z, w0), lhs_contracting_dims={1}, rhs_contracting_dims={0}" ON(
+          0) "a0 = f32[256,256] tanh(d0)\n"
+             "d1 = f32[256,256] dot(a0, w1), lhs_contracting_dims={1}, rhs_contracting_dims={0}" ON(
+                 1) "a1 = f32[256,256] tanh(d1)\n"
+                    "h0 = f32[256,256] exponential(d0)" BACK(0) "g1 = f32[256,256] multiply(a1, d1)" BACK(1) "e1 = f32[256,256] dot(g1, w1), lhs_contracting_dims={1}, rhs_contracting_dims={1}" BACK(1) "g0 = f32[256,256] multiply(e1, h0)" BACK(0) "e0 = f32[256,256] dot(g0, w0), lhs_contracting_dims={1}, rhs_contracting_dims={1}" BACK(
+                        0) "ROOT r = " STATE " tuple(j, w0, w1, e0) }\n"
+                           "until { s = " STATE
+                           " parameter(0)  i = s32[] get-tuple-element(s), index=0\n"
+                           "n = s32[] constant(4)  ROOT c = pred[] compare(i, n), direction=LT }\n"
+                           "update { s = " STATE
+                           " parameter(0)  k = s32[] get-tuple-element(s), index=0\n"
+                           "one = s32[] constant(1)  l = s32[] add(k, one)  zero = s32[] constant(0)\n"
+                           "p1 = f32[256,256] get-tuple-element(s), index=1\n"
+                           "p2 = f32[256,256] get-tuple-element(s), index=2\n"
+                           "p3 = f32[256,256] get-tuple-element(s), index=3\n"
+                           "t = " STATE " tuple(zero, p1, p2, p3)\n"
+                           "w = " STATE " while(t), condition=until, body=turn\n"
+                           "q1 = f32[256,256] get-tuple-element(w), index=1\n"
+                           "q2 = f32[256,256] get-tuple-element(w), index=2\n"
+                           "q3 = f32[256,256] get-tuple-element(w), index=3\n"
+                           "ROOT r = " STATE " tuple(l, q1, q2, q3) }\n"
+                           "once { s = " STATE
+                           " parameter(0)  i = s32[] get-tuple-element(s), index=0\n"
+                           "n = s32[] constant(1)  ROOT c = pred[] compare(i, n), direction=LT }\n"
+                           "ENTRY e { k = s32[] constant(0)  a = f32[256,256] parameter(0)\n"
+                           "b = f32[256,256] parameter(1)  c = f32[256,256] parameter(2)\n"
+                           "t = " STATE " tuple(k, a, b, c)\n"
+                           "w = " STATE
+                           " while(t), condition=once, body=update, frontend_attributes={pipeline=\""
+                           "{\\\"stages\\\":2,\\\"training\\\":true,\\\"device_mapping\\\":[0,0],"
+                           "\\\"schedule\\\":\\\"Sequential\\\"}\"}\n"
+                           "ROOT o = f32[256,256] get-tuple-element(w), index=3 }",
+      "mk2", &options);
+  int32_t before = -1, highest = -1;
+  uint32_t begin = 0; /* of the first stage's backward stage */
+  for (uint32_t s = p->pipeline.loop_step + 1; s < p->steps[p->pipeline.loop_step].end; ++s) {
+    if (p->steps[s].stage < 0) continue;
+    assert_true(p->steps[s].stage >= before);
+    before = p->steps[s].stage;
+    if (before == 3 && highest < 3) begin = s;
+    highest = before;
+  }
+  assert_int_equal(highest, 3);
+  uint32_t again = 0;
+  for (uint32_t v = 0; v < p->num_variables; ++v) {
+    const trm_program_variable *one = &p->variables[v];
+    if (one->source == TRM_NO_INDEX || strcmp(p->sources[one->source].hlo_name, "d0") != 0)
+      continue;
+    if (one->live.end > begin) {
+      ++again;
+      assert_true(one->live.begin >= begin);
+    }
+  }
+  assert_true(again > 0);
+  trm_program_free(p);
+}
+
 /* The public getters say what the planner knows. */
 static void test_getters(void **unused) {
   (void)unused;
@@ -137,9 +213,8 @@ static void test_options_of_stages(void **unused) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_schedules),
-      cmocka_unit_test(test_recomputation),
-      cmocka_unit_test(test_options_of_stages),
+      cmocka_unit_test(test_schedules),         cmocka_unit_test(test_recomputation),
+      cmocka_unit_test(test_options_of_stages), cmocka_unit_test(test_stages_of_one_ipu),
       cmocka_unit_test(test_getters),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
