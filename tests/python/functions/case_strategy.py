@@ -439,6 +439,26 @@ def test_extensions_of_classes(ipu, strategy):
     assert type(two) is Kind
 
 
+def test_extensions_as_sdk_2_2_registered_them(strategy):
+    from tensorflow.python.keras.engine import base_layer
+    assert base_layer.TFKerasExtension is base_layer.KerasExtension
+
+    class Kind:
+        pass
+
+    class Extension(base_layer.KerasExtension):
+        def __init__(self):
+            self.extended = True
+
+    strategy._register_keras_extension(Kind, Extension)
+    assert strategy._get_keras_extension(Kind) is Extension
+    one = Kind()
+    strategy._patch_keras_extension(one)
+    assert isinstance(one, Extension) and one.extended
+    strategy._delete_keras_extension(Kind)
+    assert strategy._get_keras_extension(Kind) is None
+
+
 # ---- Keras' own loops ----
 
 def fit():

@@ -85,13 +85,16 @@ class KerasExtensions:
         iterator.is_read_eagerly = is_old
         return iterator
 
-    def _register_keras_extension(self, class_type, extension_type, extension):
+    def _register_keras_extension(self, class_type, extension_type, extension=None):
+        """Programs of SDK 2.2 and 2.3 give the class and its extension only."""
+        if extension is None:
+            extension_type, extension = KerasExtension, extension_type
         self._own_extensions._register_extension(class_type, extension_type, extension)
 
-    def _delete_keras_extension(self, class_type, extension_type):
+    def _delete_keras_extension(self, class_type, extension_type=KerasExtension):
         self._own_extensions._delete_extension(class_type, extension_type)
 
-    def _get_keras_extension(self, class_type, extension_type):
+    def _get_keras_extension(self, class_type, extension_type=KerasExtension):
         """This strategy's extension, else that of all strategies, or None."""
         return (self._own_extensions._get_extension(class_type, extension_type)
                 or _extensions_manager._get_extension(class_type, extension_type))
@@ -248,10 +251,10 @@ def _install(base_layer):
     if not hasattr(base_layer, "Layer"):
         return  # Keras 3
     patches.after_keras_layers(base_layer, _extend)
-    patches.show_in_keras(base_layer, {
+    patches.show_in_keras(base_layer, {"TFKerasExtension": KerasExtension, **{
         one.__name__: one for one in (
             KerasExtension, extension_delegate, extension_delegate_if_exists,
-            check_if_extension_delegate_exists)})
+            check_if_extension_delegate_exists)}})
 
 
 def _extend(layer):
