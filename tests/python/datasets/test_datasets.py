@@ -96,8 +96,11 @@ def test_arguments_of_other_kinds(tmp_path):
             function(*arguments)
     with tf.Session() as session:
         session.run(export(one, "a", path))
+        session.run(export([tf.identity(one, "b")], tmp_path / "old", True))  # is_input, till 2.4
     with np.load(path) as archive:
         np.testing.assert_array_equal(archive["a"], [0, 0])
+    with np.load(tmp_path / "old") as archive:
+        np.testing.assert_array_equal(archive["b:0"], [0, 0])
 
 
 @pytest.mark.parametrize("structure", [

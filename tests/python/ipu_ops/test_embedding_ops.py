@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
+from tensorflow.python import ipu
 from tensorflow.python.ipu.ops import embedding_ops
 
 IDS = np.array([[3, 0], [3, 5], [1, 3]], np.int32)
@@ -44,3 +45,16 @@ def test_refusals():
     with pytest.raises(ValueError, match=r"The serialization_factor \(4\) must divide the size of "
                        r"the 0th dimension of params \(6\)."):
         embedding_ops.embedding_lookup(table, ids, serialization_factor=4)
+
+
+def test_layer_in_tensorflow_1():
+    """A layer of TensorFlow 1 has the type of its inputs, which are integers here."""
+    with tf.Graph().as_default(), tf.Session() as session:
+        layer = ipu.layers.Embedding(10, 4)
+        with ipu.scopes.ipu_scope("/device:IPU:0"):
+            rows, = ipu.ipu_compiler.compile(layer, [tf.constant([[1, 9], [0, 1]])])
+        ipu.utils.move_variable_initialization_to_cpu()
+        session.run(tf.global_variables_initializer())
+        rows, table = session.run([rows, layer.embeddings])
+    np.testing.assert_array_equal(rows, table[[[1, 9], [0, 1]]])
+    assert rows.dtype == np.float32

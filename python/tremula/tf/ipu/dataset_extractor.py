@@ -52,14 +52,14 @@ def dataset_extractor(dataset, num_elements, filename, feed_name, print_stats=Tr
 def export_variables(variables, names, filename=None, metadata=None, print_stats=True,
                      is_input=True):
     """The operation that writes variables or tensors, of any shape and type, to a file under
-    `names`; as before SDK 2.5 also export_variables(variables, filename).
+    `names`; as before SDK 2.5 also export_variables(variables, filename, is_input).
 
     Raises TypeError for variables or names that are no list, ValueError for another number of
     names, and for names that are equal.
     """
     del metadata, is_input
     variables = _several("variables", variables)
-    if filename is None:
+    if filename is None or isinstance(filename, bool):
         names, filename = [one.name for one in variables], names
     names = [checks.text("Every one of names", one)
              for one in ([names] if isinstance(names, str) else _several("names", names))]

@@ -21,6 +21,9 @@ class Embedding(ipu_layer.IPULayer):
                  embeddings_constraint=None, mask_zero=False, input_length=None,
                  serialization_factor=1, **kwargs):
         kwargs["autocast"] = False  # the inputs are integers
+        if not inner.module("engine.base_layer_utils").v2_dtype_behavior_enabled():
+            # TensorFlow 1's layers have the type of their inputs.
+            kwargs.setdefault("dtype", inner.public("backend").floatx())
         super().__init__(**kwargs)
         for name, value in (("embeddings_regularizer", embeddings_regularizer),
                             ("activity_regularizer", activity_regularizer),
