@@ -159,6 +159,13 @@ def test_dropout():
     np.testing.assert_array_equal(layer(X, training=False), X)
     np.testing.assert_allclose(one[one != 0], 2 * X[one != 0])
     assert 0.3 < (one == 0).mean() < 0.7
+    # SDK 1.2's arguments.
+    other = layers.Dropout(seed=(1, 2), seed_modifier=5)
+    assert (other.rate, other.get_config()["seed_modifier"]) == (0.5, 5)
+    assert "seed_modifier" not in layer.get_config()
+    again = layers.Dropout.from_config(other.get_config())(X, training=True)
+    np.testing.assert_array_equal(again, other(X, training=True))
+    assert (again.numpy() != one).any()
 
 
 def test_ctc():

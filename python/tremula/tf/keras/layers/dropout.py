@@ -11,19 +11,21 @@ from tremula.tf.keras.layers import ipu_layer
 class Dropout(ipu_layer.IPULayer):
     """rand_ops.dropout() of its inputs in training, else the inputs.
 
-    rate         the fraction that is set to zero
-    noise_shape  as rand_ops.dropout()'s
-    seed         one or two 32-bit integers: every execution drops the same elements. None: each
-                 execution drops others
-    ref          is not used
+    rate           the fraction that is set to zero
+    noise_shape    as rand_ops.dropout()'s
+    seed           one or two 32-bit integers: every execution drops the same elements. None: each
+                   execution drops others
+    seed_modifier  an int that changes the seed, as SDK 1.2 had
+    ref            is not used
     """
 
-    def __init__(self, rate, noise_shape=None, seed=None, **kwargs):
+    def __init__(self, rate=0.5, noise_shape=None, seed=None, seed_modifier=1, **kwargs):
         self.ref = kwargs.pop("ref", True)
         super().__init__(**kwargs)
         self.rate = rate
         self.noise_shape = noise_shape
         self.seed = seed
+        self.seed_modifier = seed_modifier
         self.supports_masking = True
 
     def build(self, input_shape):
@@ -42,13 +44,14 @@ class Dropout(ipu_layer.IPULayer):
         if seed is not None and not tf.is_tensor(seed):
             seed = tf.constant([seed, seed] if isinstance(seed, int) else list(seed), tf.int32)
         return rand_ops.dropout(inputs, rate=self.rate, noise_shape=self.noise_shape, seed=seed,
-                                name=self.name, ref=self.ref)
+                                name=self.name, ref=self.ref, seed_modifier=self.seed_modifier)
 
     def compute_output_shape(self, input_shape):
         """The shape of the inputs."""
         return input_shape
 
     def get_config(self):
-        """The constructor's arguments."""
+        """The constructor's arguments, of which later releases do not know seed_modifier."""
+        changed = {} if self.seed_modifier == 1 else {"seed_modifier": self.seed_modifier}
         return {**super().get_config(), "rate": self.rate, "noise_shape": self.noise_shape,
-                "seed": self.seed, "ref": self.ref}
+                "seed": self.seed, "ref": self.ref, **changed}
