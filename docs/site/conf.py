@@ -32,7 +32,7 @@ add_module_names = False  # the page's heading names the module
 python_maximum_signature_line_length = c_maximum_signature_line_length = 80
 myst_heading_anchors = 6
 
-pygments_style = "vs"  # whose colours have the contrast that small letters need
+pygments_style = "vs"  # whose colours have, but for two, the contrast that small letters need
 html_theme = "furo"
 html_title = f"Tremula {version}"
 html_copy_source = False

@@ -15,6 +15,14 @@ PAGE = """# Memory
 
     a line of code that is wider than a phone is, which has to scroll by itself and not the page
 
+```c
+int main(void) { return 0; } /* a comment */
+```
+
+```python
+class Model(object): "A text"  # 1
+```
+
 | option | what it does |
 |---|---|
 | `availableMemoryProportion` | `a_name_that_is_long_and_has_no_room.for_a_break_in_a_line_of_it` |
@@ -53,5 +61,7 @@ def test_a_phone_in_both_schemes(site, browser, scheme):
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
     light = page.evaluate("parseInt(getComputedStyle(document.body).backgroundColor.slice(4))")
     assert (light > 128) == (scheme == "light")
+    assert test_site.serious(page) == []
+    page.set_viewport_size({"width": 1280, "height": 844})
     assert test_site.serious(page) == []
     page.close()
