@@ -200,6 +200,18 @@ bool model_needs_python(const char *path, const lowering_options *options) {
          options->fetches.count > 0;
 }
 
+/* Whether a file that is no HLO is StableHLO: MLIR as text, its byte code, or a file of jax.export,
+ * which has that code inside. */
+static bool is_stablehlo(const char *path) {
+  char head[1 << 16];
+  FILE *file = fopen(path, "rb");
+  if (file == NULL) return false;
+  const size_t got = fread(head, 1, sizeof head, file);
+  fclose(file);
+  return memmem(head, got, "stablehlo.", 10) != NULL || memmem(head, got, "func.func", 9) != NULL ||
+         memmem(head, got, "StableHLO_v", 11) != NULL;
+}
+
 trm_status model_read(const char *path, const lowering_options *options, trm_module **out_module,
                       trm_error *error) {
   const bool is_folder = is_folder_at(path);
@@ -238,6 +250,13 @@ trm_status model_read(const char *path, const lowering_options *options, trm_mod
   const long number = number_of(path, file, sizeof file);
   const trm_status status = number > 0 ? read_numbered(file, number, out_module, error)
                                        : trm_module_read_file(path, out_module, error);
+  if (status != TRM_OK && is_stablehlo(path)) {
+    return fail(error, TRM_INVALID_ARGUMENT,
+                "%s is StableHLO, of which JAX makes HLO: write "
+                "jax.jit(f).lower(...).compiler_ir('hlo').as_serialized_hlo_module_proto() to a "
+                "file, or plan the function with tremula.jax.compile(f, ...).plan()",
+                path);
+  }
   const char *dot = strrchr(path, '.');
   if (status != TRM_OK && status != TRM_NOT_FOUND && error != NULL && dot != NULL &&
       (strcmp(dot, ".pb") == 0 || strcmp(dot, ".pbtxt") == 0)) {

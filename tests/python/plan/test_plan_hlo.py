@@ -255,6 +255,16 @@ def test_hlo_that_does_not_tell_its_batch_is_refused(tool, changes):
     assert re.search("(slice|pad).*works on a part of it", said)
 
 
+@pytest.mark.parametrize("written", [
+    b"#loc1 = loc(\"w\")\nmodule @jit__f {\n  func.func public @main(%arg0: tensor<4xf32>) {}\n}\n",
+    b"ML\xefR\x0dStableHLO_v1.15.0\0\1!", b"\x18\0\0\0ML\xefR\x0dStableHLO_v1.15.0\0\1"],
+    ids=["text", "byte code", "jax.export"])
+def test_stablehlo_is_refused_with_the_way_to_hlo(tool, written):
+    (tool.folder / "model").write_bytes(written)
+    said = tool.fails("plan", "model", code=1)
+    assert said.startswith("model is StableHLO, of which JAX makes HLO: write jax.jit(f).lower(")
+
+
 def test_a_batch_of_one_cannot_be_told(tool):
     said = tool.fails("plan", tool.write("one.hlo", batched(1)), "--batch", "2", code=1)
     assert "a batch of 1 cannot be told from other sizes" in said

@@ -27,6 +27,9 @@ model = keras.Model([first, second], keras.layers.Dense(10, "softmax", name="cho
 for name in ("net.keras", "net.h5"):
     model.save(name)
 
+for name in ("fixed.keras", "fixed.h5"):
+    keras.Sequential([keras.layers.Dense(3, batch_input_shape=(4, 5), name="choice")]).save(name)
+
 class Own(keras.Model):
     def __init__(self, **keywords):
         super().__init__(**keywords)
@@ -90,6 +93,14 @@ def test_a_training_step_is_planned(models):
     names = " ".join(layer["name"] for layer in plan["cases"][0]["layers"])
     assert "/look" in names and "/choice" in names
     assert plan["input"]["name"] == "picture" and plan["cases"][0]["items"] == 4
+
+
+@pytest.mark.parametrize("name", ["fixed.keras", "fixed.h5"])
+def test_a_model_with_a_batch_of_its_own_gets_another(models, name):
+    tool, _, _ = models
+    answer = json.loads(tool.ok("plan", name, "--batch", "4,8", "--json"))
+    assert [(one["batch"], one["items"]) for one in answer["cases"]] == [(4, 4), (8, 8)]
+    assert answer["cases"][0]["flops"] < answer["cases"][1]["flops"]
 
 
 def test_what_cannot_be_read_is_said(models):

@@ -49,6 +49,13 @@ with tf.Graph().as_default() as graph:  # not frozen
     tf.matmul(x, w, name="layer/y")
 open("line.pb", "wb").write(graph.as_graph_def().SerializeToString())
 
+with tf.Graph().as_default() as graph:  # of a batch of its own, and one that works on a part of it
+    x = tf.compat.v1.placeholder(tf.float32, [4, 3], name="x")
+    w = tf.compat.v1.get_variable("layer/w", [3, 1], use_resource=True)
+    y = tf.matmul(x, w, name="layer/y")
+    tf.identity(y[1:], "rest")
+open("fixed.pb", "wb").write(graph.as_graph_def().SerializeToString())
+
 # What the command line has done for it, in one process: TensorFlow takes long to start.
 line = ["line.pb", "--feed", "x", "--fetch", "layer/y", "--batch", "4"]
 saved = ["saved", "--batch", "8"]
@@ -122,6 +129,17 @@ def test_a_model_with_a_batch_of_its_own_gets_another(tool, models):
     first, same = (next(layer for layer in case["layers"] if layer["name"] == "first")
                    for case in (own, free))
     assert first["cycles"] == same["cycles"] and first["flops"] == same["flops"]
+
+
+def test_a_graph_with_a_batch_of_its_own_gets_another(tool, models):
+    fixed = plan(tool, models / "fixed.pb", "--feed", "x", "--fetch", "layer/y", "--batch", "4,8")
+    free = plan(tool, models / "line.pb", "--feed", "x", "--fetch", "layer/y", "--batch", "4,8")
+    for own, other in zip(fixed["cases"], free["cases"]):
+        assert own["items"] == own["batch"]
+        assert (own["cycles"], own["memory"]) == (other["cycles"], other["memory"])
+    said = tool("plan", models / "fixed.pb", "--feed", "x", "--fetch", "rest", "--batch", "8")
+    assert said.returncode == 1
+    assert "slice(...) (strided_slice) works on a part of it" in said.stderr
 
 
 def test_training_needs_more_than_inference(tool, models):
