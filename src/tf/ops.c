@@ -227,7 +227,7 @@ int32_t trm_tf_register_kernel(const char *op, const char *kernel_def, int32_t o
 
 /* ---- Ops of ours ---------------------------------------------------------------------------- */
 
-enum { MAX_SPECS = 8 };
+enum { MAX_SPECS = 16 };
 
 typedef struct op_spec {
   const char *name;
@@ -342,7 +342,11 @@ static const op_spec OPS[] = {
     {.name = "Pipeline",
      .attributes = {"T: list(type) >= 0", "cond: func", "body: func",
                     "output_shapes: list(shape) = []", "parallel_iterations: int = 10",
-                    "to_apply: func"},
+                    "to_apply: func", "batch_serialization_iterations: int >= 1",
+                    "repeat_count: int >= 1", "schedule: int", "recomputation_mode: string",
+                    "pipeline_poplar_config: string", "offload_activations: string",
+                    "offload_gradient_accumulation_buffers: string",
+                    "replicated_weight_sharding: string", "offload_weights: string"},
      .inputs = {"input: T"},
      .outputs = {"output: T"},
      IN_PROGRAMS_ONLY},
@@ -357,6 +361,20 @@ static const op_spec OPS[] = {
      .outputs = {"output: Tout"},
      .is_pure = true,
      IN_PROGRAMS_ONLY},
+#define CALL(NAME, ...)                                                              \
+  {.name = NAME,                                                                     \
+   .attributes = {"to_apply: func", "Tin: list(type) >= 0", "Tout: list(type) >= 0", \
+                  "output_shapes: list(shape) >= 0", __VA_ARGS__},                   \
+   .inputs = {"inputs: Tin"},                                                        \
+   .outputs = {"output: Tout"},                                                      \
+   IN_PROGRAMS_ONLY}
+    CALL("Function", "unique_sharding: bool", "keep_input_layouts: bool = true",
+         "evaluate_as_constants: list(bool) >= 0"),
+    CALL("PipelineStage", "stage_id: int >= 0"),
+    CALL("PipelineStageBackward", "stage_id: int >= 0"),
+    CALL("ResourceUpdate", "offload_weight_update_variables: string",
+         "replicated_optimizer_state_sharding: string"),
+#undef CALL
     {.name = "IpuRefuse", /* fails with the message and the status code */
      .attributes = {"message: string", "code: int"},
      .device = "CPU",

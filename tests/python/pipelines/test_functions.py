@@ -32,6 +32,34 @@ def test_an_outlined_function_and_its_gradient():
     assert y == 432.0 and gradient == 864.0
 
 
+def test_calls_of_an_outlined_function_are_operations():
+    """Each call, and the gradient of each, is a Function with a graph of its own."""
+    seen = []
+
+    @ipu.outlined_function(unique_sharding=True, keep_input_layouts=False)
+    def layer(x, rows):
+        table = tf.gather(x, rows)
+        return {"squares": tf.square(table), "sum": tf.reduce_sum(table)}
+
+    def program(x, rows):
+        first = layer(x, rows)
+        second = layer(first["squares"], rows)
+        gradient, = tf.gradients([second["squares"], second["sum"]], x)
+        seen.extend(tf.get_default_graph().get_operations())
+        return second["sum"], tf.convert_to_tensor(gradient)
+
+    total, gradient = compute(program, tf.constant([1.0, 2.0]), tf.constant([1, 1]))
+    assert total == 8.0 and gradient.tolist() == [0.0, 4 * 2.0 ** 3 * 2 + 2 * 2.0 * 2]
+    calls = [one for one in seen if one.type == "Function"]
+    assert len(calls) == 4 and not any(one.type == "Square" for one in seen)
+    assert all(one.get_attr("unique_sharding") for one in calls)
+    assert not any(one.get_attr("keep_input_layouts") for one in calls)
+    graph = calls[0].graph
+    inside = [{one.type for one in graph._get_function(
+        call.get_attr("to_apply").name).graph.get_operations()} for call in calls]
+    assert "Square" in inside[0] and "Square" in inside[1] and "GatherV2" in inside[0]
+
+
 def test_what_an_outlined_function_takes_is_no_constant():
     seen = []
 

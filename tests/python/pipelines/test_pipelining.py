@@ -1,5 +1,6 @@
 """Pipelines: the numbers of each schedule and form, and what is refused."""
 
+import json
 import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
@@ -76,8 +77,9 @@ def test_schedules_agree_with_tensorflow(schedule, repeat_count):
 
 
 def test_types_of_operations(on_ipu):
-    """Programs look for them by the original's names. A weight that two stages share has one sum,
-    of both stages' gradients."""
+    """Programs look for them by the original's names: a pipeline calls its stages, their gradients
+    and the update, each of which has a graph of its own. A weight that two stages share has one
+    sum, of both stages' gradients."""
     built = []
 
     def scaled(x):
@@ -87,23 +89,49 @@ def test_types_of_operations(on_ipu):
     def network():
         built.append(pipelining_ops.pipeline(
             [lambda x: ipu.rand_ops.dropout(scaled(x), seed=[1, 2]), lambda x: x + 1.,
-             lambda x: tf.reduce_sum(scaled(x))], 6, inputs=[tf.ones([2])],
+             lambda x: tf.reduce_sum(scaled(x))], 6, inputs=[tf.ones([2])], repeat_count=2,
             outfeed_queue=ipu.ipu_outfeed_queue.IPUOutfeedQueue(),
             optimizer_function=lambda loss: pipelining_ops.OptimizerFunctionOutput(
-                tf.train.GradientDescentOptimizer(1.), loss), device_mapping=[0, 1, 0]))
+                tf.train.GradientDescentOptimizer(1.), loss), device_mapping=[0, 1, 0],
+            pipeline_schedule=Schedule.Sequential, offload_weight_update_variables=True,
+            offload_activations=True, forward_propagation_stages_poplar_options=[
+                pipelining_ops.PipelineStageOptions(matmul_options={"partialsType": "half"})] * 3))
         return built
 
     on_ipu(network)
     pipeline, = built
     assert pipeline.type == "Pipeline"
-    mini_batch = graphs.function_graphs(pipeline.graph)[pipeline.get_attr("to_apply").name]
-    inside = mini_batch.get_operations()
-    assert sum(one.type == "IpuDropoutWithSeedAndReference" for one in inside) == 2
-    added, = (one for one in inside if one.type == "GradientAccumulatorAddWithScale")
+    assert [pipeline.get_attr(name) for name in (
+        "repeat_count", "batch_serialization_iterations", "schedule", "recomputation_mode",
+        "offload_activations", "offload_weights")] == [
+            2, 1, 2, b"Auto", b"THREESTATE_ON", b"THREESTATE_UNDEFINED"]
+    options = json.loads(pipeline.get_attr("pipeline_poplar_config"))
+    assert options["forwardStages"][2]["matmulOptions"] == [
+        {"option": "partialsType", "value": "half"}]
+    functions = graphs.function_graphs(pipeline.graph)
+
+    def inside(call):
+        return functions[call.get_attr("to_apply").name].get_operations()
+
+    def of_type(name, operations):
+        return [one for one in operations if one.type == name]
+
+    mini_batch = inside(pipeline)
+    stages = of_type("PipelineStage", mini_batch)
+    assert [one.get_attr("stage_id") for one in stages] == [0, 1, 2]
+    assert len(of_type("IpuDropoutWithSeedAndReference", inside(stages[0]))) == 1
+    backward = of_type("PipelineStageBackward", mini_batch)
+    assert [one.get_attr("stage_id") for one in backward] == [2, 1, 0]
+    assert len(of_type("IpuDropoutWithSeedAndReference", inside(backward[2]))) == 1
+    added, = of_type("GradientAccumulatorAddWithScale", mini_batch)
     assert added.inputs[1].op.type == "AddN"
-    gradients = [one.op.inputs[0] if one.op.type == "Identity" else one  # TensorFlow's gates
+    gradients = [one.op.inputs[0].op if one.op.type == "Identity" else one.op  # TensorFlow's gates
                  for one in added.inputs[1].op.inputs]
-    assert [one.op.type for one in gradients] == ["Mul", "Mul"]
+    assert set(gradients) == {backward[0], backward[2]}
+    update, = (one for graph in functions.values()
+               for one in of_type("ResourceUpdate", graph.get_operations()))
+    assert update.get_attr("offload_weight_update_variables") == b"THREESTATE_ON"
+    assert of_type("ResourceApplyGradientDescent", inside(update))
 
 
 @pytest.mark.parametrize("method", ["MEAN", "running_mean"])

@@ -86,10 +86,10 @@ def apply_op(op, name=None, **arguments):
 
 
 @contextlib.contextmanager
-def of_type(op_type, made_of, to_apply):
+def of_type(op_type, made_of, to_apply, attributes):
     """Makes operations of the types `made_of` that are added to the default graph in this block
-    ones of `op_type`, which has the same attributes and, as "to_apply", the function whose name
-    to_apply() gives. Gives a list of them."""
+    ones of `op_type`, which has the same attributes, those given here ({name: text or number}) and,
+    as "to_apply", the function whose name to_apply() gives. Gives a list of them."""
     from tensorflow.core.framework import attr_value_pb2
     from tensorflow.python.framework import ops
     graph = ops.get_default_graph()
@@ -98,10 +98,13 @@ def of_type(op_type, made_of, to_apply):
     def create_of_type(asked, inputs, *arguments, attrs=None, op_def=None, **keywords):
         if asked not in made_of:
             return create(asked, inputs, *arguments, attrs=attrs, op_def=op_def, **keywords)
-        function = attr_value_pb2.AttrValue()
-        function.func.name = to_apply()
-        made.append(create(op_type, inputs, *arguments,
-                           attrs={**attrs, "to_apply": function}, **keywords))
+        more = {name: attr_value_pb2.AttrValue(**{
+            "s" if isinstance(value, str) else "i":
+            value.encode() if isinstance(value, str) else value})
+                for name, value in attributes.items()}
+        more["to_apply"] = attr_value_pb2.AttrValue(
+            func=attr_value_pb2.NameAttrList(name=to_apply()))
+        made.append(create(op_type, inputs, *arguments, attrs={**attrs, **more}, **keywords))
         return made[-1]
 
     graph._create_op_internal = create_of_type

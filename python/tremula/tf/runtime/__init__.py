@@ -8,7 +8,7 @@ The folders are layers: a file imports files of its own folder and of those abov
     ops/         kernel_list, node_kinds: which ops an IPU has and what they are; support: refusing
     host/        outside: cutting out of a program what runs on the host; host_calls: running it
     tracing/     a Python function -> a function graph, and what a program keeps
-    lowering/    staging, lowering, cache: from a function graph to HLO, by TensorFlow's own bridge;
+    lowering/    staging, inlining, lowering, cache: from a graph to HLO, by TensorFlow's bridge;
                  late: the same while a program runs
     sessions/    Ctrl-C, forked processes, options of sessions
     launching/   the nodes that run a program; programs in files

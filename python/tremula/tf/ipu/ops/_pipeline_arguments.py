@@ -9,6 +9,7 @@ import tensorflow.compat.v1 as tf
 from tremula.tf.ipu import gradient_accumulation as ga
 from tremula.tf.ipu import ipu_infeed_queue, ipu_outfeed_queue
 from tremula.tf.runtime.base import checks
+from tremula.tf.runtime.nodes import op_types
 
 # In a device mapping: on all IPUs.
 ALL_DEVICES = -1
@@ -116,9 +117,16 @@ class PipelineStageOptions:
                 raise TypeError(f"{name} must be a dictionary, not {type(value).__name__}.")
             self._options[name] = {str(key): str(one) for key, one in (value or {}).items()}
 
-    def get_proto(self):
-        """The options by kind, as a dict of dicts: there is no protocol buffer of it here."""
+    def by_kind(self):
+        """The options by the name of their argument, a dict of dicts."""
         return {name: dict(value) for name, value in self._options.items()}
+
+    def get_proto(self):
+        """The options as a pipeline_config_pb2.PipelineStagePoplarConfig."""
+        from tremula.tf.plugin.poplar.driver import option_flag_pb2, pipeline_config_pb2
+        return pipeline_config_pb2.PipelineStagePoplarConfig(**{
+            name: [option_flag_pb2.PoplarOptionFlag(option=key, value=one)
+                   for key, one in value.items()] for name, value in self._options.items()})
 
 
 class Pipeline:
@@ -216,7 +224,7 @@ class Pipeline:
         if update is not None and not isinstance(update, PipelineStageOptions):
             raise TypeError("weight_update_poplar_options to be of type PipelineStageOptions, but "
                             "got %s instead." % str(update))
-        self.options["update"] = (update or PipelineStageOptions()).get_proto()
+        self.options["update"] = update or PipelineStageOptions()
 
     def take_memory(self, **options):
         """What is offloaded and shared out among replicas: options of pipeline(), by name."""
@@ -230,7 +238,7 @@ class Pipeline:
 
     def _stage_options(self, options, name):
         if options is None:
-            return [PipelineStageOptions().get_proto() for _ in self.stages]
+            return [PipelineStageOptions() for _ in self.stages]
         if not isinstance(options, (list, tuple)):
             raise TypeError("%s must be a list or a tuple of PipelineStageOptions objects." % name)
         if len(options) != len(self.stages):
@@ -242,7 +250,7 @@ class Pipeline:
             if not isinstance(one, PipelineStageOptions):
                 raise TypeError("Expected all elements of %s to be of type PipelineStageOptions, "
                                 "but got %s instead." % (name, str(one)))
-        return [one.get_proto() for one in options]
+        return list(options)
 
     def describe(self):
         """What the model of the machine wants to know, as JSON."""
@@ -253,8 +261,27 @@ class Pipeline:
             "recomputation_mode": self.recomputation.name,
             "gradient_accumulation_count": None if count is None else int(count),
             "batch_serialization_iterations": self.serialization,
-            "options": self.options,
+            "options": tf.nest.map_structure(lambda one: one.by_kind(), self.options),
             "memory": {key: value for key, value in self.memory.items() if value is not None}})
+
+
+    def attributes(self):
+        """Those of the operation by the original's names, apart from its function."""
+        from google.protobuf import json_format
+        from tremula.tf.plugin.poplar.driver import backend_config_pb2, pipeline_config_pb2
+        options = self.options
+        config = pipeline_config_pb2.PipelinePoplarConfig(
+            forward_stages=[one.get_proto() for one in options["forward"]],
+            backward_stages=[one.get_proto() for one in options.get("backward", [])],
+            resource_update=options["update"].get_proto() if self.training else None)
+        modes = backend_config_pb2.PoplarBackendConfig.CallConfig.PipelineConfig.RecomputationMode
+        return {"batch_serialization_iterations": self.serialization,
+                "repeat_count": self.repeat_count, "schedule": int(self.schedule),
+                "recomputation_mode": modes.Name(self.recomputation.value),
+                "pipeline_poplar_config": json_format.MessageToJson(config),
+                **{name: op_types.three_state(self.memory[name]) for name in (
+                    "offload_activations", "offload_gradient_accumulation_buffers",
+                    "replicated_weight_sharding", "offload_weights")}}
 
 
 def one_count(count, pipeline_depth):

@@ -3,9 +3,9 @@
 import tensorflow.compat.v1 as tf
 
 from tremula import custom_calls
-from tremula.tf.inner import eager, graphs, marks, python_code
+from tremula.tf.inner import calls, eager, graphs, marks, python_code
 from tremula.tf.ipu import loops, scopes, sharding
-from tremula.tf.ipu.ops import _captured_gradients
+from tremula.tf.ipu.ops import _calls, _captured_gradients
 from tremula.tf.ipu.ops._pipeline_arguments import (ALL_DEVICES, OptimizerFunctionOutput,
                                                     overlap_length, to_list)
 from tremula.tf.ipu.optimizers import gradient_accumulation_optimizer
@@ -43,7 +43,8 @@ def build(pipeline, inputs):
 
     with tf.control_dependencies(checks), tf.name_scope(pipeline.name), \
             scopes.frontend_attribute(PIPELINE_ATTRIBUTE, pipeline.describe()), \
-            graphs.of_type(op_types.PIPELINE, _LOOPS, lambda: parts.function) as made:
+            graphs.of_type(op_types.PIPELINE, _LOOPS, lambda: parts.function,
+                           pipeline.attributes()) as made:
         loops.repeat(pipeline.repeat_count, update, [])
         return made[0]
 
@@ -82,7 +83,7 @@ class _Parts:
         stage_values, effects = values, []
         for number, (stage, device) in enumerate(zip(pipeline.stages, pipeline.devices)):
             with scopes.frontend_attribute(STAGE_ATTRIBUTE, str(number)):
-                stage_values, operations = self._stage(stage, device, stage_values, named)
+                stage_values, operations = self._stage(stage, number, device, stage_values, named)
             effects += operations
             named = {}
         self._check_places()
@@ -104,22 +105,22 @@ class _Parts:
         effects += self._out_of_training(made, outputs)
         return effects + self._gradients(made)
 
-    def _stage(self, stage, device, values, named):
+    def _stage(self, stage, number, device, values, named):
         """(what the stage returned, operations that it returned)."""
         if isinstance(stage, (list, tuple)):
-            results = [self._stage(one, on, values, named) for one, on in zip(stage, device)]
+            results = [self._stage(one, number, on, values, named)
+                       for one, on in zip(stage, device)]
             return ([value for result, _ in results for value in to_list(result)],
                     [one for _, operations in results for one in operations])
-        graph = tf.get_default_graph()
-        before = len(graph.get_operations())
-        # A stage may change the lists and dicts that it gets: they are its own.
-        values, named = _copied(to_list(values)), _copied(named)
+        values = to_list(values)
+        with scopes.ipu_shard(device), \
+                tf.name_scope(f"{self.pipeline.name}_stage_{number}") as scope:
+            returned, call = _calls.call(op_types.STAGE, python_code.user_function(stage), values,
+                                         named, scope, stage_id=number)
+        graph = calls.graph_of(call)
         # The counter of mini-batches is the loop's: internal_ops.get_current_iteration_counter().
-        given = [*tf.nest.flatten([values, named]), loops.current()[0]]
-        with scopes.ipu_shard(device):
-            returned = python_code.user_function(stage)(*values, **named)
-        _check_captures(graph, before, given)
-        for operation in graph.get_operations()[before:]:
+        _check_captures(graph, [*tf.nest.flatten([values, named]), loops.current()[0]])
+        for operation in graph.get_operations():
             for one in operation.inputs:
                 if one.dtype == tf.resource:
                     handle = _origin(one)
@@ -130,7 +131,7 @@ class _Parts:
             return returned, []
         returned = to_list(returned)
         operations = [one for one in returned if isinstance(one, tf.Operation)]
-        return [one for one in returned if not isinstance(one, tf.Operation)], operations
+        return [one for one in returned if not isinstance(one, tf.Operation)], [*operations, call]
 
     def _check_places(self):
         """Makes the program fail if a variable would have to be on several IPUs."""
@@ -210,13 +211,17 @@ class _Parts:
     def finish(self):
         """Builds what runs after all mini-batches, the update of the weights; its operations."""
         done = []
-        place = gradient_accumulation_optimizer.place_of_state(
-            self.pipeline.memory["offload_weight_update_variables"],
-            self.pipeline.memory["replicated_optimizer_state_sharding"])
+        offload, shards = (self.pipeline.memory[name] for name in (
+            "offload_weight_update_variables", "replicated_optimizer_state_sharding"))
+        place = gradient_accumulation_optimizer.place_of_state(offload, shards)
         with scopes.frontend_attribute(PHASE_ATTRIBUTE, "update"), \
                 scopes.frontend_attribute(gradient_accumulation_optimizer.UPDATE_ATTRIBUTE, place):
             if self.pipeline.training:
-                done += self._update()
+                with tf.name_scope(f"{self.pipeline.name}/WU") as scope:
+                    _, call = _calls.call(
+                        op_types.UPDATE, self._update, [], {}, scope,
+                        **gradient_accumulation_optimizer.update_attributes(offload, shards))
+                done.append(call)
             if self._outfed_sums:
                 totals = [one.read() for one in self._outfed_sums]
                 done.append(self.pipeline.outfeed.enqueue(
@@ -260,24 +265,13 @@ def _compute_gradients(made):
     return list(zip(gradients, variables))
 
 
-def _copied(structure):
-    """The same tensors in lists and dicts of their own."""
-    return tf.nest.map_structure(lambda one: one, structure)
-
-
-def _check_captures(graph, before, given):
-    """Raises ValueError if operations that a stage has added take tensors from outside of it that
-    are no handles and have not been given to it."""
+def _check_captures(graph, given):
+    """Raises ValueError if the graph of a stage takes tensors from outside of it that are no
+    handles and have not been given to it."""
     given = {id(_origin(one)) for one in given if tf.is_tensor(one)}
-    inner = set(graph.get_operations()[before:])
-    captured = _captured(graph)
-    for operation in inner:
-        for one in operation.inputs:
-            origin = _origin(one) if id(one) in captured else one
-            if one.dtype == tf.resource or id(origin) in given or \
-                    origin is one and one.op in inner or \
-                    origin is not one and one.op.type == "Const":  # of an eager tensor
-                continue
+    for one in graph.external_captures:
+        origin = _origin(one)
+        if one.dtype != tf.resource and id(origin) not in given and not eager.is_eager(origin):
             raise ValueError(
                 "Trying to capture the tensor %s which is not a resource. This tensor needs to be "
                 "passed as either part of the `input` or `infeed_queue` of the pipeline." %

@@ -11,11 +11,12 @@ import re
 import tensorflow.compat.v1 as tf
 
 from tremula.tf.ipu import scopes
-from tremula.tf.ipu.ops import control_flow_ops
-from tremula.tf.runtime.nodes import node_marks
+from tremula.tf.ipu.ops import _calls, control_flow_ops
+from tremula.tf.runtime.nodes import op_types
 from tremula.tf.runtime.tracing import tracing
 
 OUTLINED_ATTRIBUTE = "outlined_function"  # which function: its operations share code
+OUTLINED_CALL = "outlined_call"  # which of its calls (src/hlo/marked_calls.h)
 
 
 def outlined_function(func=None, unique_sharding=False, keep_input_layouts=None, name=None):
@@ -29,7 +30,8 @@ def outlined_function(func=None, unique_sharding=False, keep_input_layouts=None,
     The options are about layouts and placement and change no numbers. Raises TypeError for what
     cannot be called.
     """
-    del unique_sharding, keep_input_layouts
+    attributes = {"unique_sharding": unique_sharding, "evaluate_as_constants": [],
+                  "keep_input_layouts": keep_input_layouts is not False}
 
     def decorate(inner):
         if not callable(inner):
@@ -43,10 +45,12 @@ def outlined_function(func=None, unique_sharding=False, keep_input_layouts=None,
             # The function may change the lists and dicts that it gets: they are its own.
             args = tf.nest.map_structure(_to_tensor, args)
             kwargs = tf.nest.map_structure(lambda one: one, kwargs)
+            if tracing.current() is None:
+                return inner(*args, **kwargs)
             with tf.name_scope(label) as scope, \
                     scopes.frontend_attribute(OUTLINED_ATTRIBUTE, label), \
-                    scopes.frontend_attribute(node_marks.OUTLINED_CALL, scope.rstrip("/")):
-                return inner(*args, **kwargs)
+                    scopes.frontend_attribute(OUTLINED_CALL, tracing.current().name_call(scope)):
+                return _calls.call(op_types.FUNCTION, inner, args, kwargs, scope, **attributes)[0]
 
         return call
 

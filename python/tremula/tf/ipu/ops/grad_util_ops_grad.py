@@ -31,20 +31,24 @@ class Frame:
         self.gradients[tag] = list(gradients)
 
 
+    @contextlib.contextmanager
+    def opened(self):
+        """A block in which the frame is open."""
+        self.open()
+        try:
+            yield
+        finally:
+            self.close()
+
+
 class _Nowhere(Frame):
     def add(self, tag, gradients):
         pass
 
 
-@contextlib.contextmanager
 def dropping():
     """A block in which captured gradients go nowhere."""
-    frame = _Nowhere()
-    frame.open()
-    try:
-        yield
-    finally:
-        frame.close()
+    return _Nowhere().opened()
 
 
 def count():

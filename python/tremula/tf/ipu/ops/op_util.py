@@ -11,7 +11,7 @@ import tensorflow.compat.v1 as tf
 
 from tremula.tf.inner import marks, registry
 from tremula.tf.ipu import scopes
-from tremula.tf.runtime.nodes import node_marks
+from tremula.tf.runtime.nodes import node_marks, op_types
 from tremula.tf.runtime.tracing import program_state
 
 _ML_TYPE = "ML_TYPE"
@@ -177,9 +177,7 @@ def get_activation_name(identifier):
 
 def bool_to_three_state(value, default=None):
     """The name of a ThreeState: for None the default, or that of what is not defined."""
-    if value is None:
-        return default or "THREESTATE_UNDEFINED"
-    return "THREESTATE_ON" if value else "THREESTATE_OFF"
+    return op_types.three_state(value, default)
 
 
 def parse_gradient_accumulation_method(reduction_method):
@@ -268,5 +266,4 @@ def create_resource_update(fn, name, control_outputs, offload_weight_update_vari
     return accumulating.once_in(
         gradient_accumulation_count, seen, seen.read(),
         [*(total for _, total in sums), *(control_outputs or [])], update,
-        accumulating.place_of_state(offload_weight_update_variables,
-                                    bool(replicated_optimizer_state_sharding)), f"{name}/WU")
+        (offload_weight_update_variables, replicated_optimizer_state_sharding), name)

@@ -9,9 +9,10 @@ import tensorflow.compat.v1 as tf
 
 from tremula.tf.inner import graphs
 from tremula.tf.ipu import gradient_accumulation, loops, scopes
-from tremula.tf.ipu.ops import _captured_gradients
+from tremula.tf.ipu.ops import _calls, _captured_gradients
 from tremula.tf.ipu.optimizers import ipu_optimizer
 from tremula.tf.runtime.base import checks
+from tremula.tf.runtime.nodes import op_types
 from tremula.tf.runtime.tracing import accumulation, host_tables, program_state, tracing
 
 GradientAccumulationReductionMethod = gradient_accumulation.GradientAccumulationReductionMethod
@@ -92,8 +93,9 @@ class GradientAccumulationOptimizerV2(ipu_optimizer.IpuOptimizer):
                 return [one.clear() for one in [*sums, *tf.nest.flatten(captured)]
                         if one is not None]
 
-        return once_in(self._num_mini_batches, seen, before, added, update, place_of_state(
-            self._offload_weight_update_variables, self._replicated_optimizer_state_sharding), name)
+        places = (self._offload_weight_update_variables, self._replicated_optimizer_state_sharding)
+        return once_in(self._num_mini_batches, seen, before, added, update, places, name,
+                       self._is_resource_update)
 
 
 class CrossReplicaGradientAccumulationOptimizerV2(ipu_optimizer.IpuOptimizer):
@@ -134,13 +136,14 @@ class CrossReplicaGradientAccumulationOptimizer(CrossReplicaGradientAccumulation
         self._opt._is_resource_update = False
 
 
-def once_in(num_mini_batches, seen, before, added, update, place, name):
+def once_in(num_mini_batches, seen, before, added, update, places, name, is_call=True):
     """The operation that does in the last of `num_mini_batches` iterations what update() builds.
 
     seen    the State that counts iterations; `before` is its value
     added   what comes before the update
     update  returns operations after which the next sum begins
-    place   UPDATE_ATTRIBUTE's value
+    places  the two arguments of place_of_state()
+    is_call whether the update is an operation ResourceUpdate
     """
     count = tf.constant(num_mini_batches)
     with tf.control_dependencies([before, *added]):
@@ -148,9 +151,14 @@ def once_in(num_mini_batches, seen, before, added, update, place, name):
         last = tf.equal(now, count)
 
     def apply():
-        with scopes.frontend_attribute(UPDATE_ATTRIBUTE, place):
+        with scopes.frontend_attribute(UPDATE_ATTRIBUTE, place_of_state(*places)):
             with accumulation.applying(num_mini_batches):
-                cleared = update()
+                if is_call:
+                    with tf.name_scope(f"{name}/WU") as scope:
+                        cleared = [_calls.call(op_types.UPDATE, update, [], {}, scope,
+                                               **update_attributes(*places))[1]]
+                else:
+                    cleared = update()
             with tf.control_dependencies([*cleared, seen.assign(0)]):
                 return tf.constant(True)
 
@@ -171,6 +179,12 @@ def place_of_state(offload, shards):
     and replicated_optimizer_state_sharding, which is True or not."""
     place = "auto" if offload is None else "offload" if offload else "keep"
     return f"{place},sharded" if shards else place
+
+
+def update_attributes(offload, shards):
+    """The attributes of an operation ResourceUpdate for the same two."""
+    return {"offload_weight_update_variables": op_types.three_state(offload),
+            "replicated_optimizer_state_sharding": op_types.three_state(shards)}
 
 
 def check_only_update():

@@ -4,7 +4,7 @@ import zlib
 
 from tremula.tf.inner import errors, graphs, handles
 from tremula.tf.runtime.host import outside
-from tremula.tf.runtime.lowering import lowering
+from tremula.tf.runtime.lowering import inlining, lowering
 from tremula.tf.runtime.nodes import (name_order, node_table, op_types, quick_ops, rewriting,
                                       wide_ops)
 from tremula.tf.runtime.ops import random_functions, support
@@ -33,8 +33,13 @@ def stage(graph, arguments, variables, outputs, device, state=(), host=None, nam
     for nodes in (graph_def.node, *(one.node_def for one in graph_def.library.function)):
         op_types.lower(nodes)
     operations = {op.name: op for op in graph.get_operations()}
+    functions = graphs.function_graphs(graph)
+    known = {function.signature.name: _operations_of(function, functions[function.signature.name])
+             for function in graph_def.library.function if function.signature.name in functions}
+    for name, inlined in inlining.inline(graph_def, known).items():
+        (known[name] if name in known else operations).update(inlined)
     rewriting.order_functions(graph_def)
-    known = _keep(graph, graph_def, operations, roots, stops, host)
+    _keep(graph, graph_def, operations, functions, known, roots, stops, host)
     # Random numbers are cut off from some of their inputs, which may then go too.
     rewriting.use_plain_ops(graph_def.node)
     numbers = _RandomNumbers()
@@ -73,13 +78,10 @@ def stage(graph, arguments, variables, outputs, device, state=(), host=None, nam
         state=[_variable_argument(one, name(one)) for one in state])
 
 
-def _keep(graph, graph_def, operations, roots, stops, host):
-    """Leaves in a GraphDef what its program does on the IPU; the host gets the rest. Returns
-    {name of a function: operations by name}."""
-    functions = graphs.function_graphs(graph)
+def _keep(graph, graph_def, operations, functions, known, roots, stops, host):
+    """Leaves in a GraphDef what its program does on the IPU; the host gets the rest. `operations`
+    and `known` are the operations of the graph's nodes and, by their names, of the functions'."""
     bodies = [graph_def.node, *(one.node_def for one in graph_def.library.function)]
-    known = {function.signature.name: _operations_of(function, functions[function.signature.name])
-             for function in graph_def.library.function if function.signature.name in functions}
     if host is not None:
         for nodes in bodies:
             rewriting.use_custom_calls(nodes, host.connect)
@@ -90,7 +92,6 @@ def _keep(graph, graph_def, operations, roots, stops, host):
     if calls_host:
         _cut_outside(graph_def, graph, operations, functions, known, library, host)
         _prune(graph_def, operations, known, roots, stops, host)
-    return known
 
 
 def _called(tensors, names):

@@ -9,10 +9,6 @@ from tremula.tf.inner import protos
 SHARDING = "_XlaSharding"
 FRONTEND_ATTRIBUTES = "_XlaFrontendAttributes"
 
-# The frontend attribute with the name scope of a call of an outlined function. Names in the profile
-# do not have that scope: there the function is a graph of its own.
-OUTLINED_CALL = "outlined_call"
-
 
 def encode_sharding(indices):
     """OpSharding bytes for the IPUs numbered `indices`."""

@@ -55,18 +55,9 @@ def describe(operation, known=None):
     sharding, attributes = _marks(operation)
     if sharding:
         entry["shard"] = node_marks.decode_sharding(sharding)
-    scope = attributes.get(node_marks.OUTLINED_CALL)
-    if scope:
-        entry["name"] = _without_last(operation.name, scope + "/")
     if attributes:
         entry["attributes"] = attributes
     return entry
-
-
-def _without_last(name, scope):
-    """A name without the last part of a scope: "function_1/" of "outer/function_1/"."""
-    outer, _, _ = scope.rstrip("/").rpartition("/")
-    return name.replace(scope, outer and outer + "/", 1)
 
 
 def _marks(operation):

@@ -6,6 +6,9 @@ learning rate that decays with the step. The optimizer is applied after the loop
 
 import contextlib
 
+from tremula.tf.inner import calls
+from tremula.tf.runtime.nodes import op_types
+
 
 @contextlib.contextmanager
 def usable_after(body):
@@ -37,6 +40,8 @@ def _again(tensor, body, graph, made):
     those that are there already, by id."""
     import tensorflow.compat.v1 as tf
     outside = {id(inner): outer for outer, inner in body.captures}
+    taken = {}  # {id of a tensor that a called function gets: what it gets}
+    wanted = tensor = _behind_calls(tensor, taken)
     waiting = [tensor]
     with graph.as_default(), tf.control_dependencies(None):
         while waiting:
@@ -44,24 +49,40 @@ def _again(tensor, body, graph, made):
             if id(one) in made or id(one) in outside:
                 waiting.pop()
                 continue
-            missing = [x for x in one.op.inputs if id(x) not in made and id(x) not in outside]
+            inputs = [_behind_calls(x, taken) for x in one.op.inputs]
+            missing = [x for x in inputs if id(x) not in made and id(x) not in outside]
             if missing:
-                _check(one.op, tensor)
+                _check(one.op, wanted)
                 waiting += missing
                 continue
             waiting.pop()
-            copy = _copy(one.op, [made.get(id(x), outside.get(id(x))) for x in one.op.inputs],
-                         body, graph, tensor)
+            copy = _copy(one.op, [made.get(id(x), outside.get(id(x))) for x in inputs], graph,
+                         wanted)
             made.update((id(old), new) for old, new in zip(one.op.outputs, copy.outputs))
     return made.get(id(tensor), outside.get(id(tensor)))
 
 
-def _copy(operation, inputs, body, graph, wanted):
+def _behind_calls(tensor, taken):
+    """What a tensor is where it is computed: that of the called function for a result of a call
+    (op_types.py), and that of the call for what a called function takes."""
+    while True:
+        if tensor.op.type in op_types.CALLS:
+            function = calls.graph_of(tensor.op)
+            taken.update((id(inner), outer)
+                         for inner, outer in zip(function.inputs, tensor.op.inputs))
+            tensor = function.outputs[tensor.value_index]
+        elif id(tensor) in taken:
+            tensor = taken[id(tensor)]
+        else:
+            return tensor
+
+
+def _copy(operation, inputs, graph, wanted):
     _check(operation, wanted)
     node = operation.node_def
     for value in node.attr.values():
         if value.HasField("func") and not graph._is_function(value.func.name):
-            graph._add_function(body._get_function(value.func.name))
+            graph._add_function(operation.graph._get_function(value.func.name))
     attributes = {name: value for name, value in node.attr.items() if not name.startswith("_")}
     return graph.create_op(operation.type, inputs, [one.dtype for one in operation.outputs],
                            name=operation.name, attrs=attributes)

@@ -27,7 +27,7 @@ class Trace:
     outputs    tensors of the graph
     effects    operations that run though no result needs them: in a tf.function a program's
                side effects happen in the order of its lines; for a TensorFlow 1 graph see
-               _unasked_effects()
+               unasked_effects()
     infeed     the infeed queue that it reads, or None
     feeds      the ids of the queues that it reads and writes, and of what it calls on the host, in
                the order of their numbers
@@ -52,6 +52,7 @@ class Trace:
         self.infeed = None
         self.feeds = []
         self.refusals, self.unchecked = [], []
+        self._calls = set()  # names of calls of functions
         self.tables, self.updated, self.accumulating = {}, {}, {}
 
     def run(self, computation, inputs):
@@ -65,7 +66,7 @@ class Trace:
                     graphs.in_program_order(self.graph) as effects:
                 returned = python_code.user_function(computation)(
                     *tf.nest.map_structure(self._placeholder, inputs))
-            self.effects = effects() + _unasked_effects(self.graph, self.placeholders)
+            self.effects = effects() + unasked_effects(self.graph, self.placeholders)
             return returned
 
     def new_state(self, dtype, shape):
@@ -82,6 +83,17 @@ class Trace:
         if queue_id not in self.feeds:
             self.feeds.append(queue_id)
         return str(self.feeds.index(queue_id))
+
+    def name_call(self, scope):
+        """A name for the call that is built in a name scope, which no other call of the program
+        has: names in functions begin anew."""
+        name = scope = scope.rstrip("/")
+        number = 0
+        while name in self._calls:
+            number += 1
+            name = f"{scope}_{number}"
+        self._calls.add(name)
+        return name
 
     def with_ids(self, config):
         """The configuration of a custom call with the queues' ids, as functions have it."""
@@ -205,7 +217,7 @@ def refuse(message, code=errors.FAILED_PRECONDITION, before_others=False):
     trace.refusals.insert(0 if before_others else len(trace.refusals), (message, code))
 
 
-def _unasked_effects(graph, placeholders):
+def unasked_effects(graph, placeholders):
     """The side effects of a TensorFlow 1 graph that no result needs: updates of variables, elements
     for outfeeds, prints in an outside_compilation_scope, also in loops and branches. As in the
     original, a program does everything that was built in its computation, whatever it returns.
@@ -271,6 +283,20 @@ def _acts(operation, functions, harmless):
 _EFFECT_NAMES = {custom_calls.INFEED: "PopDatastreamInfeedDequeue",
                  custom_calls.OUTFEED: "PopDatastreamOutfeedEnqueue",
                  custom_calls.HOST_CALL: "HostCall", custom_calls.USER_OP: "UserOp"}
+
+
+@contextlib.contextmanager
+def in_order(graph, called):
+    """A block in which calls of a function with the graph `called` come after the side effects that
+    `graph` has already, and before those to come, if the function has any."""
+    import tensorflow.compat.v1 as tf
+    before = getattr(graph, "_tremula_side_effect", None)
+    if getattr(called, "_tremula_side_effect", None) is None:
+        yield
+        return
+    with tf.control_dependencies([before] if before is not None else []):
+        yield
+    graph._tremula_side_effect = graph.get_operations()[-1]
 
 
 def side_effect(target, config, operands, result_dtypes, result_shapes, name=None):
