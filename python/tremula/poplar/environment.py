@@ -3,9 +3,11 @@
     python -m tremula.poplar.environment --env | --prefix
 """
 
+import pathlib
 import shlex
 import sys
 
+from tremula import core
 from tremula.poplar import paths
 
 
@@ -26,6 +28,9 @@ def main(words):
     for name, folders in variables().items():
         value = ":".join(shlex.quote(str(one)) for one in folders)
         print(f'export {name}={value}"${{{name}:+:${name}}}"')
+    library = pathlib.Path(core.library_path())
+    if library.parent != paths.FOLDER.parent / "lib":  # a tree: plain programs look beside
+        print(f"export TREMULA_LIBRARY_DIR={shlex.quote(str(library.parent))}")
 
 
 if __name__ == "__main__":
