@@ -250,8 +250,12 @@ def round_trips(project):
                 yield file, call, (f"{called} is in the repeated body: the IPU waits for the host "
                                    "in every step")
             continue
-        if not isinstance(call.func, ast.Attribute) or names.loop_around(call) is None \
-                or project.how_compiled(file, call):
+        if names.loop_around(call) is None or project.how_compiled(file, call):
+            continue
+        if isinstance(call.func, ast.Name) and call.func.id in ("float", "int") and call.args \
+                and _is_step(project, file, call.args[0]) and not _is_rare(call):
+            yield file, call, "every step waits for this value"
+        if not isinstance(call.func, ast.Attribute):
             continue
         if call.func.attr == "train_on_batch":
             yield file, call.func, "train_on_batch in a loop is a launch, and a fetch, every step"
