@@ -2,6 +2,8 @@
  * docs/cost_model.md, "Elementwise". */
 #include "ipu/costs/codelets.h"
 
+#include <string.h>
+
 #include "base/small_float.h"
 #include "ipu/tile/mapping.h"
 
@@ -17,11 +19,33 @@ static const loop_cost table[TRM_NUM_OPCODES] = {
 #undef TILE_OP
 };
 
+/* Functions that HLO has not: gelu-erf is popops', the others are popnn's (a vector at a time,
+ * poplibs lib/popnn/popnnCycleEstimators.cpp). */
+static const struct {
+  const char *name;
+  loop_cost cost;
+  int64_t flops;
+} functions[] = {
+    {TRM_GELU_ERF, {{16, 22, 22}, {1, 1, 1}, "GELU_ERF"}, 1},
+    {"gelu", {{5, 10, 10}, {4, 2, 2}, "GELU"}, 8},
+    {"gelu-grad", {{5, 10, 10}, {4, 2, 2}, "GELU"}, 15},
+    {"swish", {{5, 11, 11}, {4, 2, 2}, "SWISH"}, 2},
+    {"swish-grad", {{9, 15, 15}, {4, 2, 2}, "SWISH"}, 5},
+};
+enum { NUM_FUNCTIONS = sizeof functions / sizeof *functions };
+
+/* The index of the function that the instruction stands for; NUM_FUNCTIONS: for none. */
+static size_t function_of(const trm_instruction *instruction) {
+  const bool may_be = instruction->opcode == TRM_OP_ERF || instruction->opcode == TRM_OP_MULTIPLY;
+  const char *name = may_be ? trm_instruction_frontend_attribute(instruction, TRM_FUNCTION) : NULL;
+  size_t i = name == NULL ? NUM_FUNCTIONS : 0;
+  while (i < NUM_FUNCTIONS && strcmp(functions[i].name, name) != 0) ++i;
+  return i;
+}
+
 static const loop_cost *row_of(const trm_instruction *instruction) {
-  static const loop_cost gelu = {{16, 22, 22}, {1, 1, 1}, "GELU_ERF"};
-  const bool is_gelu = instruction->opcode == TRM_OP_ERF &&
-                       trm_instruction_frontend_attribute(instruction, TRM_GELU) != NULL;
-  return is_gelu ? &gelu : &table[instruction->opcode];
+  const size_t i = function_of(instruction);
+  return i < NUM_FUNCTIONS ? &functions[i].cost : &table[instruction->opcode];
 }
 
 trm_codelet_kind trm_codelet_kind_of(trm_dtype dtype) {
@@ -129,6 +153,8 @@ double trm_codelet_cycles_inside(double cycles, trm_dtype dtype) {
 }
 
 int64_t trm_codelet_flops(const trm_instruction *instruction) {
+  const size_t i = function_of(instruction);
+  if (i < NUM_FUNCTIONS) return functions[i].flops;
   switch (instruction->opcode) {
     case TRM_OP_SELECT:
     case TRM_OP_CONVERT:

@@ -5,8 +5,11 @@
 
 #include "hlo/hlo.h"
 
-/* The frontend attribute of an erf that stands for a gelu of its operand (ipu/passes/popops.c). */
-#define TRM_GELU "gelu"
+/* The frontend attribute of an instruction that stands for a function that HLO has not
+ * (ipu/passes/popops.c), and the function that the pass recognises. Python marks the others. */
+#define TRM_FUNCTION "popnn_function"
+#define TRM_SCOPE "popnn_scope" /* of the TensorFlow op */
+#define TRM_GELU_ERF "gelu-erf"
 
 /* Groups of types for which codelets have the same cycles. */
 typedef enum trm_codelet_kind {

@@ -264,6 +264,7 @@ static void find_nonlinearity(finder *f, uint32_t n) {
                    {"TanhGrad", TRM_LIBRARY_TANH_GRAD}};
   const trm_instruction *i = at(f, n);
   trm_library_call *call = call_of(f, n);
+  const char *function = trm_instruction_frontend_attribute(i, TRM_FUNCTION);
   if (is_found(f, n) || call->joins || call->is_absorbed) return;
   for (size_t g = 0; g < sizeof gradients / sizeof *gradients; ++g) {
     if (!has_type(i, gradients[g].type)) continue;
@@ -279,8 +280,14 @@ static void find_nonlinearity(finder *f, uint32_t n) {
   if (i->opcode == TRM_OP_MAXIMUM && is_float(i) &&
       (is_zero(f, operand(f, n, 0)) || is_zero(f, operand(f, n, 1)))) {
     trm_library_call_set(call, TRM_LIBRARY_RELU);
-  } else if (trm_instruction_frontend_attribute(i, TRM_GELU) != NULL) {
-    trm_library_call_set(call, TRM_LIBRARY_GELU);
+  } else if (function != NULL && (i->opcode == TRM_OP_ERF || i->opcode == TRM_OP_MULTIPLY)) {
+    const bool is_gradient = strstr(function, "-grad") != NULL;
+    const bool is_of_popops = strcmp(function, TRM_GELU_ERF) == 0;
+    call->scope = trm_instruction_frontend_attribute(i, TRM_SCOPE);
+    if (!is_of_popops) call->word = function;
+    trm_library_call_set(call, is_of_popops  ? TRM_LIBRARY_GELU
+                               : is_gradient ? TRM_LIBRARY_ACTIVATION_GRAD
+                                             : TRM_LIBRARY_ACTIVATION);
   } else if (i->opcode == TRM_OP_LOGISTIC) {
     trm_library_call_set(call, TRM_LIBRARY_SIGMOID);
   }

@@ -2,9 +2,12 @@
  * popops become one instruction, for an IPU.
  *
  *   erf       TensorFlow's bridge writes the op Erf as a polynomial
- *   gelu-erf  x / 2 (1 + erf(x / sqrt(2))), where nothing else reads a value on the way. The
- *             instruction is an erf of x with the attribute TRM_GELU, because HLO has no opcode for
- *             it and the module is only planned
+ *   gelu-erf  x / 2 (1 + erf(x / sqrt(2))), where nothing else reads a value on the way
+ *   marked    what Python builds as one function of popnn, with the attribute TRM_FUNCTION: gelu,
+ *             swish and their gradients
+ *
+ * HLO has no opcodes for the last two. As the module is only planned, the instruction is an erf, or
+ * of two operands a product, with the attribute TRM_FUNCTION.
  *
  * The original has instructions of its own for these. A sum with 0 goes, as in XLA's simplifier;
  * for the host it stays, because -0.0 + 0.0 is 0.0. */
@@ -17,7 +20,7 @@
 
 typedef struct finder {
   const uint32_t *uses;   /* by instruction, as it was before the edit */
-  const uint32_t *inside; /* those of the same op Erf */
+  const uint32_t *inside; /* those of the same op Erf, or marked function */
 } finder;
 
 /* ---- erf ------------------------------------------------------------------------------------ */
@@ -133,7 +136,7 @@ static bool is_one_and_erf(const trm_edit *e, const finder *f, trm_index i, trm_
          inside.arrays[0] == x && is_near(inside.number, sqrt(0.5));
 }
 
-/* The attributes of an instruction, and TRM_GELU. */
+/* The attributes of an instruction, and TRM_FUNCTION. */
 static trm_status mark_gelu(trm_edit *e, trm_instruction *gelu, trm_error *error) {
   const char *const *old = gelu->frontend_attributes;
   uint32_t count = 0;
@@ -141,8 +144,8 @@ static trm_status mark_gelu(trm_edit *e, trm_instruction *gelu, trm_error *error
   const char **all = ARENA_NEW(&e->module->arena, const char *, (size_t)count + 3);
   CHECK_MEMORY(all, "attributes");
   for (uint32_t k = 0; k < count; ++k) all[k] = old[k];
-  all[count] = TRM_GELU;
-  all[count + 1] = "true";
+  all[count] = TRM_FUNCTION;
+  all[count + 1] = TRM_GELU_ERF;
   gelu->frontend_attributes = all;
   return TRM_OK;
 }
@@ -170,6 +173,78 @@ static trm_status make_gelu(trm_edit *e, trm_index i, void *state, trm_error *er
   return TRM_OK;
 }
 
+/* ---- Marked functions ------------------------------------------------------------------------ */
+
+static const char *function_of(const trm_instruction *i) {
+  return trm_instruction_frontend_attribute(i, TRM_FUNCTION);
+}
+
+/* Whether b may be a part of the function that a belongs to: of the same one, or of the one whose
+ * gradient a belongs to, with which it shares parts. */
+static bool are_of_function(const trm_instruction *a, const trm_instruction *b) {
+  const char *of_a = function_of(a), *of_b = function_of(b);
+  if (of_a == NULL || of_b == NULL) return false;
+  const size_t length = strlen(of_b);
+  if (strncmp(of_a, of_b, length) == 0 && strcmp(of_a + length, "-grad") == 0) return true;
+  const char *scope_a = trm_instruction_frontend_attribute(a, TRM_SCOPE);
+  const char *scope_b = trm_instruction_frontend_attribute(b, TRM_SCOPE);
+  return scope_a != NULL && scope_b != NULL && strcmp(scope_a, scope_b) == 0;
+}
+
+/* The arrays that the marked function with the result i reads. The parts may have other readers.
+ * Returns their number; 0: it is none. */
+static uint32_t arguments_of_function(const trm_edit *e, trm_index i, trm_index arguments[2]) {
+  trm_index parts[MOST_PARTS] = {i};
+  uint32_t count = 1, found = 0;
+  for (uint32_t p = 0; p < count; ++p) {
+    const trm_instruction *part = trm_edit_at(e, parts[p]);
+    if (!trm_opcode_is_elementwise(part->opcode)) return 0;
+    for (uint32_t k = 0; k < part->num_operands; ++k) {
+      trm_index operand = part->operands[k];
+      double number;
+      bool is_known = trm_edit_number(e, operand, &number);
+      const bool is_part = are_of_function(trm_edit_at(e, i), trm_edit_at(e, operand)) &&
+                           trm_edit_resolve(e, operand) == operand;
+      if (!is_known && !is_part) {
+        const trm_instruction *o = trm_edit_at(e, operand);
+        if (o->opcode == TRM_OP_CONVERT) operand = o->operands[0];
+        for (uint32_t a = 0; a < found; ++a) is_known |= arguments[a] == operand;
+        if (is_known) continue;
+        if (found == 2) return 0;
+        arguments[found++] = operand;
+        is_known = true;
+      }
+      for (uint32_t q = 0; q < count && !is_known; ++q) is_known = parts[q] == operand;
+      if (is_known) continue;
+      if (count == MOST_PARTS) return 0;
+      parts[count++] = operand;
+    }
+  }
+  return count > 2 ? found : 0; /* a cast is shared with others, too */
+}
+
+/* An instruction that something outside of its marked function reads is the function's result. */
+static trm_status make_function(trm_edit *e, trm_index i, void *state, trm_error *error) {
+  const finder *f = state;
+  if (function_of(trm_edit_at(e, i)) == NULL || f->uses[i] == f->inside[i]) return TRM_OK;
+  trm_index arguments[2];
+  const uint32_t count = arguments_of_function(e, i, arguments);
+  const trm_shape *shape = &trm_edit_at(e, i)->shape;
+  for (uint32_t a = 0; a < count; ++a) {
+    if (!trm_shape_same_dims(&trm_edit_at(e, arguments[a])->shape, shape)) return TRM_OK;
+    arguments[a] = trm_edit_resolve(e, arguments[a]);
+  }
+  if (count == 0) return TRM_OK;
+  trm_index made;
+  trm_instruction prototype = *trm_edit_at(e, i);
+  prototype.opcode = count == 1 ? TRM_OP_ERF : TRM_OP_MULTIPLY;
+  prototype.num_operands = count;
+  prototype.operands = arguments;
+  TRY(trm_edit_add(e, i, prototype, &made, error));
+  trm_edit_replace(e, i, made);
+  return TRM_OK;
+}
+
 /* ---- Sums with zero ------------------------------------------------------------------------- */
 
 static trm_status drop_zero(trm_edit *e, trm_index i, void *state, trm_error *error) {
@@ -185,7 +260,10 @@ static trm_status drop_zero(trm_edit *e, trm_index i, void *state, trm_error *er
 
 /* ---- All ------------------------------------------------------------------------------------ */
 
+/* `is_inside`: whether the first, which reads the second, is a part of what it computes. */
 static trm_status edit_computation(trm_module *module, uint32_t index, trm_rewrite rewrite,
+                                   bool (*is_inside)(const trm_instruction *,
+                                                     const trm_instruction *),
                                    trm_error *error) {
   const trm_computation *computation = &module->computations[index];
   const size_t count = computation->num_instructions;
@@ -198,7 +276,7 @@ static trm_status edit_computation(trm_module *module, uint32_t index, trm_rewri
     for (uint32_t k = 0; k < instruction->num_operands; ++k) {
       const trm_index operand = instruction->operands[k];
       ++uses[operand];
-      inside[operand] += are_of_one_erf(instruction, &computation->instructions[operand]);
+      inside[operand] += is_inside(instruction, &computation->instructions[operand]);
     }
     for (uint32_t k = 0; k < instruction->num_control_predecessors; ++k) {
       ++uses[instruction->control_predecessors[k]];
@@ -214,8 +292,9 @@ trm_status trm_pass_popops_functions(trm_module *module, trm_error *error) {
   const uint32_t count = module->num_computations;
   for (uint32_t c = 0; c < count; ++c) {
     TRY(trm_edit_instructions(module, c, drop_zero, NULL, error));
-    TRY(edit_computation(module, c, make_erf, error));
-    TRY(edit_computation(module, c, make_gelu, error));
+    TRY(edit_computation(module, c, make_erf, are_of_one_erf, error));
+    TRY(edit_computation(module, c, make_gelu, are_of_one_erf, error));
+    TRY(edit_computation(module, c, make_function, are_of_function, error));
   }
   return TRM_OK;
 }

@@ -63,7 +63,7 @@ static void test_gelu(void **state) {
            "  ROOT r = f32[8] divide(b, twos)\n")};
   for (size_t f = 0; f < sizeof forms / sizeof *forms; ++f) {
     assert_int_equal(occurrences(forms[f], " erf("), 1);
-    assert_int_equal(occurrences(forms[f], "gelu=\"true\""), 1);
+    assert_int_equal(occurrences(forms[f], "popnn_function=\"gelu-erf\""), 1);
     assert_int_equal(occurrences(forms[f], " multiply("), 0);
   }
 }
@@ -80,8 +80,53 @@ static void test_no_gelu(void **state) {
            "  r = f32[8] multiply(b, halves)  ROOT t = (f32[8], f32[8]) tuple(r, a)\n")};
   for (size_t f = 0; f < sizeof forms / sizeof *forms; ++f) {
     assert_int_equal(occurrences(forms[f], " erf("), 1);
-    assert_int_equal(occurrences(forms[f], "gelu=\"true\""), 0);
+    assert_int_equal(occurrences(forms[f], "popnn_function=\"gelu-erf\""), 0);
   }
+}
+
+#define MARK(function) \
+  ", frontend_attributes={popnn_function=\"" function "\",popnn_scope=\"s_" function "\"}\n"
+
+/* A function that Python marks, in halves, and its gradient, which shares the cast and the tanh:
+ * each reads only the function's argument, and the gradient what comes in. */
+#define SWISH                                                                                                                                                                       \
+  "  x = f16[8] parameter(0)  w = f32[8] convert(x)" MARK("swish") "  t = f32[8] tanh(w)" MARK("swish") "  m = f32[8] multiply(w, t)" MARK("swish") "  y = f16[8] convert(m)" MARK( \
+      "swish") "  d = f16[8] parameter(1)\n"                                                                                                                                        \
+               "  v = f32[8] convert(d)" MARK("swish-grad") "  s = f32[8] add(t, m)" MARK(                                                                                          \
+                   "swish-grad") "  u = f32[8] multiply(v, s)" MARK("swish-grad") "  g = f16[8] convert(u)" MARK("swish-grad")
+
+static void test_marked(void **state) {
+  (void)state;
+  const char *text = ENTRY(SWISH "  n = f16[8] negate(y)  o = f16[8] negate(g)\n"
+                                 "  ROOT r = (f16[8], f16[8]) tuple(n, o)\n");
+  assert_int_equal(occurrences(text, " erf(f16[8]{0} %x), "), 1);
+  assert_int_equal(occurrences(text, " multiply(f16[8]{0} %d, f16[8]{0} %x), "), 1);
+  assert_int_equal(occurrences(text, " tanh("), 0);
+}
+
+/* A function of a function's result. */
+static void test_marked_twice(void **state) {
+  (void)state;
+  const char *text = ENTRY(
+      "  x = f32[8] parameter(0)  t = f32[8] tanh(x)" MARK("swish") "  a = f32[8] multiply(x, t)" MARK("swish") "  b = f32[8] add(a, x)" MARK(
+          "swish") "  u = f32[8] tanh(b)" MARK("gelu") "  c = f32[8] multiply(b, u)" MARK("gelu") "  d = f32[8] add(c, b)" MARK("gelu") "  ROOT r = f32[8] negate(d)\n");
+  assert_int_equal(occurrences(text, " erf("), 2);
+  assert_int_equal(occurrences(text, " tanh("), 0);
+}
+
+/* A cast that an instruction outside reads too is no function, and neither is one of three arrays.
+ */
+static void test_not_marked(void **state) {
+  (void)state;
+  const char *cast = ENTRY(SWISH "  n = f32[8] negate(w)  o = f16[8] negate(g)\n"
+                                 "  ROOT r = (f32[8], f16[8]) tuple(n, o)\n");
+  assert_int_equal(occurrences(cast, " erf("), 0);
+  assert_int_equal(occurrences(cast, " multiply(f16[8]{0} %d, f16[8]{0} %x), "), 1);
+  const char *three =
+      ENTRY("  x = f32[8] parameter(0)  y = f32[8] parameter(1)  z = f32[8] parameter(2)\n"
+            "  a = f32[8] add(x, y)" MARK("swish") "  b = f32[8] multiply(a, z)" MARK(
+                "swish") "  c = f32[8] tanh(b)" MARK("swish") "  ROOT r = f32[8] negate(c)\n");
+  assert_int_equal(occurrences(three, " tanh("), 1);
 }
 
 static void test_sum_with_zero(void **state) {
@@ -94,9 +139,10 @@ static void test_sum_with_zero(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_erf),           cmocka_unit_test(test_no_erf),
-      cmocka_unit_test(test_gelu),          cmocka_unit_test(test_no_gelu),
-      cmocka_unit_test(test_sum_with_zero),
+      cmocka_unit_test(test_erf),        cmocka_unit_test(test_no_erf),
+      cmocka_unit_test(test_gelu),       cmocka_unit_test(test_no_gelu),
+      cmocka_unit_test(test_marked),     cmocka_unit_test(test_marked_twice),
+      cmocka_unit_test(test_not_marked), cmocka_unit_test(test_sum_with_zero),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -15,9 +15,10 @@ import named_programs
 import pytest
 import sized_programs
 import tensorflow.compat.v1 as tf
-from program_parts import run
+from program_parts import compiled, feed, run
 from tensorflow.python.framework import test_util
 from tensorflow.python.ipu import test_utils as tu  # noqa: F401  (adds the assertions)
+from tensorflow.python.ipu.ops import nn_ops
 
 DATA = pathlib.Path(__file__).resolve().parents[2] / "data/compute_sets.json"
 CASES = json.loads(DATA.read_text())
@@ -58,3 +59,16 @@ def test_names(case, monkeypatch):
     test.assert_compute_sets_not_in_blacklist(report, case.get("absent", []))
     for pattern, count in case.get("count", {}).items():
         test.assert_compute_sets_matches(report, pattern, count)
+
+
+def test_activations_of_the_library():
+    """popnn computes a gelu in a vertex, and its gradient in another."""
+    def network(x, dy):
+        y = nn_ops.gelu(x)
+        return y, tf.gradients(y, x, dy)[0]
+
+    with tf.Graph().as_default():
+        half = tf.float16
+        report = run(lambda: compiled(network, feed(64, dtype=half), feed(64, dtype=half)))
+    Case().assert_all_compute_sets_and_list(report, [
+        "IpuGelu/gelu/Nonlinearity", "IpuGelu_grad/IpuGeluGrad/gelu-grad/NonLinearityGrad"])

@@ -83,9 +83,14 @@ def layer(scope, word, key):
     """Marks what is built as one layer of a library: profiles call it by the name scope `scope` and
     the library's `word` for it, and layers of the same word and `key` (any value; None: no key)
     share their code, as in the original."""
-    scope = scope.rstrip("/").replace("/IdentityN_grad", "_grad")  # of custom gradients
-    with marked(popnn_word=word, popnn_scope=scope, popnn_key=key), one_op():
+    with marked(popnn_word=word, popnn_scope=scope_of(scope), popnn_key=key), one_op():
         yield
+
+
+def scope_of(scope):
+    """The name of the operation whose name scope it is; that of a custom gradient is the one's
+    that it is of."""
+    return scope.rstrip("/").replace("/IdentityN_grad", "_grad")
 
 
 def part(name):

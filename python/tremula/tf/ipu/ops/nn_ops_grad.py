@@ -4,6 +4,7 @@ An activation is computed in float32 and rounded once: the powers in their gradi
 float16.
 """
 
+import contextlib
 import json
 import math
 
@@ -17,18 +18,25 @@ _SQRT_2_OVER_PI = math.sqrt(2.0 / math.pi)
 _CUBIC = 0.044715
 
 
-def activation(name, forward, derivative):
-    """A function of x and a name that returns forward(x); its gradient is dy * derivative(x)."""
+def activation(name, forward, derivative, function=None):
+    """A function of x and a name that returns forward(x); its gradient is dy * derivative(x).
+    function: what popnn calls it, where one of its vertices computes it."""
+    def marked(word, scope):
+        if function is None:
+            return contextlib.nullcontext()
+        return _building.marked(popnn_function=word, popnn_scope=_building.scope_of(scope))
+
     @tf.autograph.experimental.do_not_convert  # it cannot read lambdas
     def apply(x, scope=None):
         @tf.custom_gradient
         def run(x):
             def gradient(dy):
-                with tf.name_scope(name + "Grad"), _building.one_op():
+                with tf.name_scope(name + "Grad") as own, _building.one_op(), \
+                        marked(f"{function}-grad", own):
                     return tf.cast(tf.cast(dy, tf.float32) * derivative(_wide(x)), x.dtype)
             return tf.cast(forward(_wide(x)), x.dtype), gradient
 
-        with tf.name_scope(scope, name, [x]), _building.one_op():
+        with tf.name_scope(scope, name, [x]) as own, _building.one_op(), marked(function, own):
             x = tf.convert_to_tensor(x)
             if x.dtype.base_dtype not in (tf.float16, tf.float32):
                 raise TypeError(f"{name} takes float16 or float32, not {x.dtype.name}.")
@@ -67,9 +75,10 @@ def _swish_grad(x):
     return gate * (1.0 + x * (1.0 - gate))
 
 
-gelu = activation("IpuGelu", lambda x: 0.5 * x * (1.0 + _tanh_part(x)), _gelu_grad)
+gelu = activation("IpuGelu", lambda x: 0.5 * x * (1.0 + _tanh_part(x)), _gelu_grad,
+                  "gelu")
 gelu_erf = activation("IpuGeluErf", lambda x: x * _normal_below(x), _gelu_erf_grad)
-swish = activation("IpuSwish", lambda x: x * tf.sigmoid(x), _swish_grad)
+swish = activation("IpuSwish", lambda x: x * tf.sigmoid(x), _swish_grad, "swish")
 hard_sigmoid = activation(
     "IpuHardSigmoid", lambda x: tf.clip_by_value(0.2 * x + 0.5, 0.0, 1.0),
     lambda x: tf.where_v2(tf.abs(x) <= 2.5, 0.2, 0.0))
