@@ -214,12 +214,10 @@ static int64_t operand_bytes(const trm_tile_request *request) {
 static trm_status add_host(const trm_tile_request *request, trm_tile_cost *cost, bool reads,
                            int64_t bytes, trm_error *error) {
   const trm_target *target = request->target;
-  const double latency = target->host_latency_seconds * target->clock_frequency;
-  return add_transfer(
-      request, cost, reads ? TRM_PHASE_HOST_READ : TRM_PHASE_HOST_WRITE,
-      reads ? "StreamCopyHostToDevice" : "StreamCopyDeviceToHost",
-      (int64_t)latency + cycles_of(target, (double)bytes, target->host_bytes_per_second), bytes,
-      reads, error);
+  return add_transfer(request, cost, reads ? TRM_PHASE_HOST_READ : TRM_PHASE_HOST_WRITE,
+                      reads ? "StreamCopyHostToDevice" : "StreamCopyDeviceToHost",
+                      (int64_t)ceil(trm_target_host_cycles(target, reads, bytes)), bytes, reads,
+                      error);
 }
 
 /* A copy between the I/O tiles and the others. The I/O tiles are fewer, so they decide the time. */

@@ -123,7 +123,7 @@ static trm_status copy_options(trm_program *program, const trm_program_options *
   return TRM_OK;
 }
 
-/* The target, or a copy with the number of tiles that the options ask for. */
+/* The target, or a copy with the number of tiles and the host that the options ask for. */
 static trm_status choose_target(trm_program *program, const trm_target *target, trm_error *error) {
   trm_target *chosen = (trm_target *)(uintptr_t)target; /* its reference count is atomic */
   if (program->options.tiles_per_ipu > 0) {
@@ -132,6 +132,11 @@ static trm_status choose_target(trm_program *program, const trm_target *target, 
     trm_target_retain(chosen);
   }
   program->target = chosen;
+  if (!program->options.ipu_model) return TRM_OK;
+  trm_target *model = NULL;
+  TRY(trm_target_of_ipu_model(chosen, &model, error));
+  trm_target_release(chosen);
+  program->target = model;
   return TRM_OK;
 }
 

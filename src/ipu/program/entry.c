@@ -175,8 +175,7 @@ static trm_status add_stream(trm_program_draft *draft, const char *name, trm_pha
   const trm_phase phase = {
       .kind = kind,
       .name = name,
-      .cycles = (int64_t)(target->host_latency_seconds * target->clock_frequency +
-                          (double)bytes / target->host_bytes_per_second * target->clock_frequency),
+      .cycles = (int64_t)trm_target_host_cycles(target, in, bytes),
       .sync_cycles = target->global_sync_cycles,
       .cycles_mean = (double)bytes / target->host_bytes_per_second * target->clock_frequency,
       .active_tiles = target->tiles_per_ipu,

@@ -238,8 +238,7 @@ static void add_up_load(trm_program *program) {
   const trm_target *target = program->target;
   totals->load_bytes =
       totals->always_live_bytes + (program->options.compile_ipu_code ? 0 : totals->code_bytes);
-  const double seconds = target->host_latency_seconds +
-                         (double)totals->load_bytes / target->host_load_bytes_per_second;
+  const double seconds = (double)totals->load_bytes / target->host_load_bytes_per_second;
   totals->load_cycles =
       (int64_t)ceil(seconds * target->clock_frequency) + target->global_sync_cycles;
 }

@@ -136,17 +136,16 @@ static trm_status add_copy(trm_program_draft *draft, bool reads, int64_t bytes, 
   const double rate = target->streaming_bytes_per_second;
   const double cycles = rate > 0 ? (double)bytes / rate * target->clock_frequency : 0;
   const int64_t share = trm_ceil_divide(bytes, target->tiles_per_ipu);
-  const trm_phase phase = {
-      .kind = reads ? TRM_PHASE_REMOTE_READ : TRM_PHASE_REMOTE_WRITE,
-      .name = reads ? "RemoteBufferRead" : "RemoteBufferWrite",
-      .cycles = trm_limit_cycles(target->host_latency_seconds * target->clock_frequency + cycles),
-      .sync_cycles = target->global_sync_cycles,
-      .cycles_mean = cycles,
-      .active_tiles = (uint32_t)trm_least(target->tiles_per_ipu, bytes),
-      .bytes_in_worst = reads ? share : 0,
-      .bytes_in_total = reads ? bytes : 0,
-      .bytes_out_worst = reads ? 0 : share,
-      .bytes_out_total = reads ? 0 : bytes};
+  const trm_phase phase = {.kind = reads ? TRM_PHASE_REMOTE_READ : TRM_PHASE_REMOTE_WRITE,
+                           .name = reads ? "RemoteBufferRead" : "RemoteBufferWrite",
+                           .cycles = trm_limit_cycles(cycles),
+                           .sync_cycles = target->global_sync_cycles,
+                           .cycles_mean = cycles,
+                           .active_tiles = (uint32_t)trm_least(target->tiles_per_ipu, bytes),
+                           .bytes_in_worst = reads ? share : 0,
+                           .bytes_in_total = reads ? bytes : 0,
+                           .bytes_out_worst = reads ? 0 : share,
+                           .bytes_out_total = reads ? 0 : bytes};
   return trm_program_add_phases(draft, &phase, 1, source, ipu, error);
 }
 

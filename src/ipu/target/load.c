@@ -64,3 +64,18 @@ trm_status trm_target_with_memory(const trm_target *target, int64_t bytes_per_ti
   *out_target = copy;
   return TRM_OK;
 }
+
+trm_status trm_target_of_ipu_model(const trm_target *target, trm_target **out_target,
+                                   trm_error *error) {
+  trm_target *copy = NULL;
+  TRY(trm_target_new(&copy, error));
+  trm_target_copy(copy, target);
+  copy->host_latency_seconds = 0;
+  copy->host_out_bytes_per_second = 0;
+  if (copy->model_host_bytes_per_second > 0) {
+    copy->host_bytes_per_second = copy->model_host_bytes_per_second;
+  }
+  trm_target_rehash(copy);
+  *out_target = copy;
+  return TRM_OK;
+}

@@ -46,6 +46,18 @@ static inline uint64_t trm_target_step_cycles(const trm_target *target) {
   return (uint64_t)target->max_sync_delay + target->exchange_phase_cycles;
 }
 
+/* A copy with the host of Poplar's IPU Model, which has no latency and one rate. */
+trm_status trm_target_of_ipu_model(const trm_target *target, trm_target **out_target,
+                                   trm_error *error);
+
+/* Cycles of a stream of so many bytes, which the IPU reads from the host or sends there. */
+static inline double trm_target_host_cycles(const trm_target *target, bool reads, int64_t bytes) {
+  const bool has_other_rate = !reads && target->host_out_bytes_per_second > 0;
+  const double rate =
+      has_other_rate ? target->host_out_bytes_per_second : target->host_bytes_per_second;
+  return (target->host_latency_seconds + (double)bytes / rate) * target->clock_frequency;
+}
+
 /* The text of a preset (data/targets, compiled in); NULL past the last. */
 typedef struct trm_target_text {
   const char *name, *text;

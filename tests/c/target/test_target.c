@@ -136,6 +136,23 @@ static void test_keys(void **state) {
   trm_target_release(t);
 }
 
+/* Streams have a rate each way; the IPU Model's host has one, and no latency. */
+static void test_host(void **state) {
+  (void)state;
+  trm_target *t = parse("{\"base\": \"mk2\", \"name\": \"a\", \"hostBytesPerSecond\": 1e9,"
+                        " \"hostOutBytesPerSecond\": 2e9, \"hostLatencySeconds\": 1e-3,"
+                        " \"ipuModelHostBytesPerSecond\": 4e9, \"tileClockFrequency\": 1e9}");
+  trm_target *model = NULL;
+  trm_error error;
+  assert_float_equal(trm_target_host_cycles(t, true, 1000), 1001000, 1e-6);
+  assert_float_equal(trm_target_host_cycles(t, false, 1000), 1000500, 1e-6);
+  assert_int_equal(trm_target_of_ipu_model(t, &model, &error), TRM_OK);
+  assert_float_equal(trm_target_host_cycles(model, true, 1000), 250, 1e-6);
+  assert_float_equal(trm_target_host_cycles(model, false, 1000), 250, 1e-6);
+  trm_target_release(model);
+  trm_target_release(t);
+}
+
 static void test_memory_elements(void **state) {
   (void)state;
   trm_target *t = load("bow");
@@ -257,6 +274,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_presets),
       cmocka_unit_test(test_keys),
+      cmocka_unit_test(test_host),
       cmocka_unit_test(test_memory_elements),
       cmocka_unit_test(test_changes_to_a_preset),
       cmocka_unit_test(test_resize),
