@@ -50,8 +50,15 @@ static void evaluate_operands(const plan_problem *p, const plan_channels *c,
       target->supports_bus_sharing && c->out_parallel % target->tiles_per_super_tile == 0;
   const int64_t plain_inputs = shared_bus ? 0 : out->received_inputs;
   const int64_t bus_inputs = shared_bus ? out->received_inputs : 0;
-  const int64_t input_messages = c->out_parallel - (own == inputs ? 1 : 0);
-  const int64_t weight_messages = at->split - 1;
+  int64_t input_messages = c->out_parallel - (own == inputs ? 1 : 0);
+  int64_t weight_messages = at->split - 1;
+  if (p->shape.num_dims > 0) {
+    /* A message brings a word at least: few tiles send a small kernel. Dense layers of one row get
+     * worse with this bound; what they lack is not known (docs/fidelity.md). */
+    const int64_t word = target->exchange_bytes_per_cycle;
+    input_messages = plan_min(input_messages, plan_ceil_div(out->input_bytes, word));
+    weight_messages = plan_min(weight_messages, plan_ceil_div(out->weight_bytes, word));
+  }
   if (out->broadcast) {
     out->broadcast_exchange =
         plan_exchange_cycles(target, plain_inputs, bus_inputs, input_messages);

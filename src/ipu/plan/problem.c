@@ -74,11 +74,12 @@ static void find_rearranged(const trm_conv_params *canonical, trm_plan_pass pass
       transform->swap_operands || transform->expand_dims != 0 || transform->combine_groups > 1;
   const bool pad_in = shape->in_channels % p->in_grain != 0;
   const bool pad_out = shape->out_channels % p->out_grain != 0;
+  const bool pad_groups = shape->groups % p->group_grain != 0;
   const int64_t groups = p->group_grains * p->group_grain;
   const int64_t in = p->in_grains * p->in_grain, out = p->out_grains * p->out_grain;
-  p->inputs_rearranged =
-      weight_update || full_update || transformed || pad_in || pass == TRM_PASS_FC_TRAINING_BWD;
-  p->weights_rearranged = weight_update || transformed || pad_in || pad_out;
+  p->inputs_rearranged = weight_update || full_update || transformed || pad_in || pad_groups ||
+                         pass == TRM_PASS_FC_TRAINING_BWD;
+  p->weights_rearranged = weight_update || transformed || pad_in || pad_out || pad_groups;
   if (p->inputs_rearranged) {
     int64_t bytes = groups * shape->batch * in * p->in_bytes;
     for (uint32_t d = 0; d < shape->num_dims; ++d) bytes *= shape->dims[d].input;

@@ -1,6 +1,6 @@
 /* Plans against published measurements: dense matmuls on a Bow within 5 % in the mean and 20 %
  * each, halves with the better partial sums; the plans of the IPU Model's program. bench/fidelity
- * prints the points. */
+ * prints the points; blurs on a GC2 within 25 %. */
 #include <math.h>
 #include <stdio.h>
 
@@ -60,6 +60,24 @@ static void test_model(void **state) {
   trm_target_release(mk2);
 }
 
+/* Blurs of one channel on a GC2: few tiles send the kernel, and the image is rearranged. */
+static void test_blurs(void **state) {
+  (void)state;
+  trm_target *mk1 = load("mk1");
+  for (size_t i = 0; i < NUM_PUBLISHED_BLURS; ++i) {
+    const published_blur *p = &published_blurs[i];
+    if (p->is_short) continue;
+    const trm_conv_params params = published_blur_params(p);
+    trm_plan_options options = trm_plan_options_default();
+    options.available_memory_proportion = p->proportion;
+    const trm_linear_plan plan = make_plan(mk1, &params, &options);
+    assert_true(fabs((double)plan.cycles / p->cycles - 1) < 0.25);
+    assert_int_equal(plan.phases[0].step, TRM_STEP_REARRANGE);
+    assert_true(plan.phases[1].exchange_cycles < 2000);
+  }
+  trm_target_release(mk1);
+}
+
 /* What no plan may break, whatever the machine: the peak; a faster clock is the same cycles; the
  * rate grows with the size until memory ends it. */
 static void test_shape_of_the_model(void **state) {
@@ -111,6 +129,7 @@ int main(void) {
       cmocka_unit_test(test_matmuls),
       cmocka_unit_test(test_model),
       cmocka_unit_test(test_partial_sums),
+      cmocka_unit_test(test_blurs),
       cmocka_unit_test(test_shape_of_the_model),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
