@@ -3,8 +3,9 @@
     python bench/fidelity/networks.py [--update FILE.md]
 
 Builds the networks as graphs of TensorFlow, plans them with `tremula plan`, and prints two tables,
-or puts them between the marks of a document. Needs TensorFlow and takes some minutes. No formula is
-fitted to these numbers. docs/fidelity.md has their sources.
+or puts them between the marks of a document: step times of the stages in stages.py, and whether
+networks fit. Needs TensorFlow and takes some minutes. No formula is fitted to these numbers.
+docs/fidelity.md has their sources.
 """
 
 import argparse
@@ -17,8 +18,12 @@ import tempfile
 
 import tensorflow.compat.v1 as tf
 
+import stages
 from tool import find_tremula, replace_between
 
+with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "data", "targets",
+                       "bow.json"), encoding="utf-8") as _file:
+    BOW = json.load(_file)
 HALF = tf.float16
 MARKS = "<!-- networks: begin -->\n", "<!-- networks: end -->"
 
@@ -40,33 +45,19 @@ def _unit(name, x, size, filters, stride=1, groups=1, activate=True):
         return tf.nn.relu(x) if activate else x
 
 
-def _group_norm_unit(name, x, size, filters, stride=1, groups=1, activate=True):
-    """The same with normalisation over 32 groups of each image's channels, in two passes."""
-    with tf.variable_scope(name):
-        kernel = _variable("kernel", [size, size, int(x.shape[-1]) // groups, filters])
-        x = tf.nn.conv2d(x, kernel, [1, stride, stride, 1], "SAME")
-        shape = [-1, int(x.shape[1]), int(x.shape[2]), 32, filters // 32]
-        y = tf.reshape(x, shape)
-        y = y - tf.reduce_mean(y, [1, 2, 4], keepdims=True)
-        variance = tf.reduce_mean(tf.square(y), [1, 2, 4], keepdims=True)
-        y = tf.reshape(y * tf.rsqrt(variance + 1e-3), [-1, *x.shape[1:]])
-        y = y * _variable("scale", [filters]) + _variable("offset", [filters])
-        return tf.nn.relu(y) if activate else y
-
-
-def residual(blocks, groups=1, width=1, unit=_unit):
+def residual(blocks, groups=1, width=1):
     """ResNet v1.5 and ResNeXt of 224 x 224 images, four channels; classes, softmax."""
     x = tf.placeholder(HALF, [None, 224, 224, 4], "x")
-    y = tf.nn.max_pool2d(unit("stem", x, 7, 64, 2), 3, 2, "SAME")
+    y = tf.nn.max_pool2d(_unit("stem", x, 7, 64, 2), 3, 2, "SAME")
     for stage, count in enumerate(blocks):
         filters = 64 << stage
         for block in range(count):
             stride = 2 if stage and not block else 1
             with tf.variable_scope(f"stage{stage + 1}_{block + 1}"):
-                skip = y if block else unit("skip", y, 1, 4 * filters, stride, activate=False)
-                y = unit("reduce", y, 1, filters * width)
-                y = unit("window", y, 3, filters * width, stride, groups)
-                y = tf.nn.relu(unit("expand", y, 1, 4 * filters, activate=False) + skip)
+                skip = y if block else _unit("skip", y, 1, 4 * filters, stride, activate=False)
+                y = _unit("reduce", y, 1, filters * width)
+                y = _unit("window", y, 3, filters * width, stride, groups)
+                y = tf.nn.relu(_unit("expand", y, 1, 4 * filters, activate=False) + skip)
     y = tf.reduce_mean(y, [1, 2])
     y = tf.matmul(y, _variable("classes", [int(y.shape[-1]), 1000])) + _variable("bias", [1000])
     tf.nn.softmax(y, name="out")
@@ -113,20 +104,12 @@ def resnext101():
     residual((3, 4, 23, 3), groups=32, width=2)
 
 
-def resnext101_group_norm():
-    residual((3, 4, 23, 3), groups=32, width=2, unit=_group_norm_unit)
-
-
 def bert_base():
     transformer(4, 32, 768, 12)
 
 
 def bert_large():
     transformer(7, 8, 1024, 16)
-
-
-def bert_base_384():
-    transformer(4, 8, 768, 12, 384)
 
 
 def bert_base_512():
@@ -137,57 +120,65 @@ def bert_large_384():
     transformer(7, 2, 1024, 16, 384)
 
 
-def vit_base():
-    transformer(3, 8, 768, 12, 197)
-
-
 def vit_base_17():
     transformer(3, 17, 768, 12, 197)
 
 
 # ---- Publications --------------------------------------------------------------------------------
 
+IMAGE = 224 * 224 * 3 * 2  # bytes: halves
+
+
+def _tokens(length):
+    """Bytes of a sequence: integers for tokens, segments and the mask."""
+    return 3 * 4 * length
+
+
 @dataclasses.dataclass
 class Rate:
-    """Items a second on 16 Bow IPUs. We assume stages of equal length in a pipeline on `ipus` IPUs.
-    The published rate includes the update of the weights after `accumulated` mini-batches, and
-    parts that our graphs lack (embeddings, dropout, the heads' losses)."""
+    """Items a second on 16 Bow IPUs. Stages of a pipeline are equally long, except that the heads
+    of BERT have IPUs of their own; the others update their weights too seldom to count."""
     what: str
-    network: object
+    stage: object   # see stages.py
     items: int      # in a mini-batch
-    ipus: int       # over which our graph is spread
     replicas: int
     rate: float
     proportion: float
-    training: str = "momentum"
-    batch: bool = True  # whether the graph is lowered for a batch size
+    ipus: int = 1     # over which the stage is spread
+    sent: int = 0     # bytes of the activations between two stages
+    item: int = None  # bytes of an item of the host; None: I/O tiles bring it
+
+
+def _bert(batch, length, width=768, heads=12, layers=4):
+    return lambda: stages.bert(batch, length, width, heads, layers)
+
+
+RATES = [
+    Rate("ResNet-50 training, 22 images, recomputed", lambda: stages.residual(22, (3, 4, 6, 3)),
+         22, 16, 44059, 0.15),
+    Rate("ResNeXt-101 training, 6 images, 2 stages, group norms, recomputed",
+         lambda: stages.residual(6, (3, 4, 23, 3), 32, 2, stages.group_norm), 6, 8, 12277, 0.6,
+         ipus=2, sent=6 * 14 * 14 * 1024 * 2),
+    Rate("BERT-Base pre-training, 32 sequences of 128, a stage of 4 layers, recomputed",
+         _bert(32, 128), 32, 4, 15173, 0.28, sent=32 * 128 * 768 * 2, item=_tokens(128)),
+    Rate("BERT-Large pre-training, 8 sequences of 128, a stage of 7 layers, recomputed",
+         _bert(8, 128, 1024, 16, 7), 8, 4, 4527, 0.25, sent=8 * 128 * 1024 * 2, item=_tokens(128)),
+    # Held out until their rows were first printed.
+    Rate("ResNet-50 training, 20 images, recomputed, SDK 2.5 (held out)",
+         lambda: stages.residual(20, (3, 4, 6, 3)), 20, 16, 42029, 0.15),
+    Rate("BERT-Base pre-training, 8 sequences of 512, a stage of 4 layers, recomputed, PopART "
+         "(held out)", _bert(8, 512), 8, 4, 3656, 0.2, sent=8 * 512 * 768 * 2, item=_tokens(512)),
+    Rate("ViT-Base fine-tuning, 17 images, a stage of 3 layers, recomputed (held out)",
+         lambda: stages.vit(17), 17, 4, 7319, 0.3, sent=17 * 197 * 768 * 2, item=IMAGE),
+    Rate("BERT-Base pre-training, 8 sequences of 384, a stage of 4 layers, recomputed (held out)",
+         _bert(8, 384), 8, 4, 4387, 0.28, sent=8 * 384 * 768 * 2, item=_tokens(384)),
+    Rate("ViT-Base pre-training, 8 images, a stage of 3 layers, recomputed (held out)",
+         lambda: stages.vit(8), 8, 4, 7615, 0.3, sent=8 * 197 * 768 * 2, item=IMAGE),
+]
 
 
 # BERT's optimizer keeps its state in streaming memory, so it counts as one without a state.
 OFFLOADED = "sgd"
-
-RATES = [
-    Rate("ResNet-50 training, 22 images, recomputed", resnet50, 22, 1, 16, 44059, 0.15),
-    Rate("ResNeXt-101 training, 6 images, 2 stages, recomputed", resnext101, 6, 2, 8, 12277, 0.6),
-    Rate("BERT-Base pre-training, 32 sequences of 128, a stage of 4 layers, recomputed", bert_base,
-         32, 1, 4, 15173, 0.28, OFFLOADED, False),
-    Rate("BERT-Large pre-training, 8 sequences of 128, a stage of 7 layers, recomputed", bert_large,
-         8, 1, 4, 4527, 0.25, OFFLOADED, False),
-    # Held out: from the last SDK before 3.0, with other numbers of images.
-    Rate("ResNet-50 training, 20 images, recomputed, SDK 2.5 (held out)", resnet50, 20, 1, 16,
-         42029, 0.15),
-    Rate("ResNeXt-101 training, the same with group norms written out (as its configuration has)",
-         resnext101_group_norm, 6, 2, 8, 12277, 0.6),
-    # Held out: we looked for no cause in these.
-    Rate("BERT-Base pre-training, 8 sequences of 512, a stage of 4 layers, recomputed, PopART "
-         "(held out)", bert_base_512, 8, 1, 4, 3656, 0.2, OFFLOADED, False),
-    Rate("ViT-Base fine-tuning, 17 images, a stage of 3 layers, recomputed (held out)", vit_base_17,
-         17, 1, 4, 7319, 0.3, OFFLOADED, False),
-    Rate("BERT-Base pre-training, 8 sequences of 384, a stage of 4 layers, recomputed (held out)",
-         bert_base_384, 8, 1, 4, 4387, 0.28, OFFLOADED, False),
-    Rate("ViT-Base pre-training, 8 images, a stage of 3 layers, recomputed (held out)", vit_base,
-         8, 1, 4, 7615, 0.3, OFFLOADED, False),
-]
 
 
 @dataclasses.dataclass
@@ -234,19 +225,18 @@ class Planner:
         self.folder = folder
 
     def plan(self, network, batch, training, target, proportion, recompute=False):
-        """The case: a dict as `tremula plan --json` prints it. `batch` 0: the graph's own."""
-        options = json.dumps({"partialsType": "half", "availableMemoryProportion": str(proportion)})
-        command = [find_tremula(), "plan", self._graph(network), "--feed", "x", "--fetch", "out",
-                   "--json", "--target", target, "--option", f"convolution_options={options}",
-                   "--option", f"matmul_options={options}", "--option", "compile_ipu_code=true",
-                   "--option", f"recompute={'true' if recompute else 'false'}"]
-        command += ["--batch", str(batch)] if batch else []
-        command += ["--training", training] if training else []
-        done = subprocess.run(command, capture_output=True, text=True, check=False,
-                              env={"TREMULA_PYTHON": sys.executable, **os.environ})
-        if done.returncode not in (0, 3):
-            sys.exit(f"{' '.join(command)}: {done.stderr}")
-        return json.loads(done.stdout)["cases"][0]
+        """The case of a network: a dict as `tremula plan --json` prints it. `batch` 0: the graph's
+        own."""
+        return _plan([self._graph(network), "--feed", "x", "--fetch", "out",
+                      *(["--batch", str(batch)] if batch else []),
+                      *(["--training", training] if training else [])],
+                     target, proportion, recompute)
+
+    def plan_stage(self, stage, step, proportion):
+        """The case of a stage's step, or of its forward pass alone, on a Bow."""
+        path = os.path.join(self.folder, "stage.hlo.pb")
+        stages.write(stage, path, step)
+        return _plan([path], "bow", proportion, False)
 
     def _graph(self, network):
         path = os.path.join(self.folder, f"{network.__name__}.pb")
@@ -258,17 +248,34 @@ class Planner:
         return path
 
 
+def _plan(model, target, proportion, recompute):
+    options = json.dumps({"partialsType": "half", "availableMemoryProportion": str(proportion)})
+    command = [find_tremula(), "plan", *model, "--json", "--target", target,
+               "--option", f"convolution_options={options}",
+               "--option", f"matmul_options={options}", "--option", "compile_ipu_code=true",
+               "--option", f"recompute={'true' if recompute else 'false'}"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False,
+                          env={"TREMULA_PYTHON": sys.executable, **os.environ})
+    if done.returncode not in (0, 3):
+        sys.exit(f"{' '.join(command)}: {done.stderr}")
+    return json.loads(done.stdout)["cases"][0]
+
+
 def _on_chip(case):
     return case["cycles"]["total"] - case["cycles"]["host"]
 
 
 def compare(planner, one):
-    """Cycles of a mini-batch of a Rate: published, and the model's."""
-    batch = one.items if one.batch else 0
-    step = planner.plan(one.network, batch, one.training, "bow", one.proportion)
-    forward = planner.plan(one.network, batch, None, "bow", one.proportion)
-    published = one.items / (one.rate / one.replicas) * 1.85e9
-    return published, (_on_chip(step) + _on_chip(forward)) / one.ipus
+    """Cycles of a mini-batch of a Rate: published, and the model's: the forward pass twice, the
+    gradients, the transfers."""
+    passes = sum(_on_chip(planner.plan_stage(one.stage, step, one.proportion))
+                 for step in (True, False))
+    seconds = one.sent / (BOW["ipuLinkBytesPerSecond"] * BOW["ipuLinkEfficiency"])
+    if one.item is not None:
+        seconds += BOW["hostLatencySeconds"] + one.items * one.item / BOW["hostBytesPerSecond"]
+    clock = BOW["tileClockFrequency"]
+    published = one.items / (one.rate / one.replicas) * clock
+    return published, passes / one.ipus + seconds * clock
 
 
 def fit(planner, one):
