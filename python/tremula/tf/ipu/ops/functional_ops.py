@@ -49,7 +49,7 @@ def outlined_function(func=None, unique_sharding=False, keep_input_layouts=None,
                 return inner(*args, **kwargs)
             with tf.name_scope(label) as scope, \
                     scopes.frontend_attribute(OUTLINED_ATTRIBUTE, label), \
-                    scopes.frontend_attribute(OUTLINED_CALL, tracing.current().name_call(scope)):
+                    scopes.frontend_attribute(OUTLINED_CALL, tracing.name_call(scope)):
                 return _calls.call(op_types.FUNCTION, inner, args, kwargs, scope, **attributes)[0]
 
         return call

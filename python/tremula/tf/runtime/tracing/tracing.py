@@ -52,7 +52,6 @@ class Trace:
         self.infeed = None
         self.feeds = []
         self.refusals, self.unchecked = [], []
-        self._calls = set()  # names of calls of functions
         self.tables, self.updated, self.accumulating = {}, {}, {}
 
     def run(self, computation, inputs):
@@ -83,17 +82,6 @@ class Trace:
         if queue_id not in self.feeds:
             self.feeds.append(queue_id)
         return str(self.feeds.index(queue_id))
-
-    def name_call(self, scope):
-        """A name for the call that is built in a name scope, which no other call of the program
-        has: names in functions begin anew."""
-        name = scope = scope.rstrip("/")
-        number = 0
-        while name in self._calls:
-            number += 1
-            name = f"{scope}_{number}"
-        self._calls.add(name)
-        return name
 
     def with_ids(self, config):
         """The configuration of a custom call with the queues' ids, as functions have it."""
@@ -201,6 +189,19 @@ def current():
     """The Trace that is going on in this thread, or None."""
     stack = _stack()
     return stack[-1] if stack else None
+
+
+def name_call(scope):
+    """A name for the call of a function that is built in a name scope, which no other call of the
+    program has: names in functions begin anew."""
+    used = vars(current()).setdefault("call_names", set())
+    name = scope = scope.rstrip("/")
+    number = 0
+    while name in used:
+        number += 1
+        name = f"{scope}_{number}"
+    used.add(name)
+    return name
 
 
 def when_built(check):
