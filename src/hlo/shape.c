@@ -94,6 +94,7 @@ const trm_shape *trm_shape_leaf(const trm_shape *shape, int32_t i) {
 }
 
 int32_t trm_shape_leaf_offset(const trm_shape *tuple, int32_t element) {
+  if (count_arrays(tuple, element) == element) return element;
   int32_t offset = 0;
   for (int32_t i = 0; i < element; ++i) offset += trm_shape_num_leaves(&tuple->elements[i]);
   return offset;
