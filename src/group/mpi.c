@@ -185,7 +185,8 @@ static bool lend(const char *name, const char *value) {
 
 /* Tells an Open MPI that lies in an environment, as PyPI's, what its own launcher tells and Slurm
  * does not: where its files are (OPAL_PREFIX), and which of Slurm's ways to prove who speaks its
- * PMIx has. PMIx complains of each way that it lacks, though one suffices. */
+ * PMIx has. PMIx complains of each way that it lacks, though one suffices. The part btl/ofi serves
+ * one-sided communication, which the group has none of, and sleeps a second when it begins. */
 static int initialize(const char *path, const char *folder) {
   static const char lib[] = "/lib";
   char prefix[4096];
@@ -197,7 +198,9 @@ static int initialize(const char *path, const char *folder) {
   const bool has_native = lies_there && ways != NULL && strstr(ways, "native") != NULL;
   const bool lent_prefix = lies_there && lend("OPAL_PREFIX", prefix);
   const bool lent_way = has_native && lend("PMIX_MCA_psec", "native");
+  const bool lent_parts = lies_there && lend("OMPI_MCA_btl", "^ofi");
   const int code = mpi.Init_thread(NULL, NULL, mpi.abi.multiple, &mpi.level);
+  if (lent_parts) unsetenv("OMPI_MCA_btl");
   if (lent_prefix) unsetenv("OPAL_PREFIX");
   if (lent_way) unsetenv("PMIX_MCA_psec");
   return code;
