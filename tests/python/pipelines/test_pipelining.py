@@ -76,10 +76,11 @@ def test_schedules_agree_with_tensorflow(schedule, repeat_count):
     assert_same(train(pipeline_schedule=schedule, repeat_count=repeat_count), expected)
 
 
-def test_types_of_operations(on_ipu):
+@pytest.mark.parametrize("method", ["SUM", "MEAN"])
+def test_types_of_operations(on_ipu, method):
     """Programs look for them by the original's names: a pipeline calls its stages, their gradients
     and the update, each of which has a graph of its own. A weight that two stages share has one
-    sum, of both stages' gradients."""
+    sum, of both stages' gradients, each of which is divided for a mean."""
     built = []
 
     def scaled(x):
@@ -94,7 +95,8 @@ def test_types_of_operations(on_ipu):
             optimizer_function=lambda loss: pipelining_ops.OptimizerFunctionOutput(
                 tf.train.GradientDescentOptimizer(1.), loss), device_mapping=[0, 1, 0],
             pipeline_schedule=Schedule.Sequential, offload_weight_update_variables=True,
-            offload_activations=True, forward_propagation_stages_poplar_options=[
+            reduction_method=method, offload_activations=True,
+            forward_propagation_stages_poplar_options=[
                 pipelining_ops.PipelineStageOptions(matmul_options={"partialsType": "half"})] * 3))
         return built
 
@@ -125,9 +127,13 @@ def test_types_of_operations(on_ipu):
     assert len(of_type("IpuDropoutWithSeedAndReference", inside(backward[2]))) == 1
     added, = of_type("GradientAccumulatorAddWithScale", mini_batch)
     assert added.inputs[1].op.type == "AddN"
-    gradients = [one.op.inputs[0].op if one.op.type == "Identity" else one.op  # TensorFlow's gates
-                 for one in added.inputs[1].op.inputs]
-    assert set(gradients) == {backward[0], backward[2]}
+    parts = [one.op for one in added.inputs[1].op.inputs]
+    if method == "MEAN":
+        assert [one.type for one in parts] == ["Mul", "Mul"]
+        parts = [one.inputs[0].op for one in parts]
+    gradients = {one.inputs[0].op if one.type == "Identity" else one  # TensorFlow's gates
+                 for one in parts}
+    assert gradients == {backward[0], backward[2]}
     update, = (one for graph in functions.values()
                for one in of_type("ResourceUpdate", graph.get_operations()))
     assert update.get_attr("offload_weight_update_variables") == b"THREESTATE_ON"

@@ -12,7 +12,7 @@ import tensorflow.compat.v1 as tf
 from tremula.tf.inner import marks, registry
 from tremula.tf.ipu import scopes
 from tremula.tf.runtime.nodes import node_marks, op_types
-from tremula.tf.runtime.tracing import program_state
+from tremula.tf.runtime.tracing import accumulation, program_state
 
 _ML_TYPE = "ML_TYPE"
 
@@ -215,7 +215,7 @@ def accumulate_gradients(grads_and_vars, gradient_accumulation_dtype, accum_scal
         gradient = tf.convert_to_tensor(gradient)
         like = gradient if create_accumulator_from_shape else variable
         if grad_scale is not None:
-            gradient *= tf.cast(grad_scale, gradient.dtype)
+            gradient = accumulation.scaled(gradient, grad_scale)
         accumulator = gen_poputil_ops.gradient_accumulator_create(
             like, get_accumulator_dtype(variable, gradient_accumulation_dtype))
         added = gen_poputil_ops.gradient_accumulator_add_with_scale(accumulator, gradient,

@@ -56,6 +56,18 @@ def whole_count(count):
     return getattr(_local, "count", 1) * count
 
 
+def scaled(value, factor):
+    """A gradient times a scalar. That of a weight that several stages of a pipeline use is a sum
+    over stages, each of which scales its own part."""
+    import tensorflow.compat.v1 as tf
+    factor = tf.cast(factor, value.dtype)
+    parts = list(value.op.inputs) if value.op.type == "AddN" else []
+    sources = [part.op.inputs[0].op if part.op.type == "Identity" else part.op for part in parts]
+    if not any(source.type == "PipelineStageBackward" for source in sources):
+        return value * factor
+    return tf.add_n([part * factor for part in parts])
+
+
 class Accumulator:
     """One sum, a value of the program's state."""
 
@@ -73,12 +85,12 @@ class Accumulator:
         import tensorflow.compat.v1 as tf
         value = tf.cast(tf.convert_to_tensor(value), self._state.dtype)
         if method is _Method.MEAN:
-            value *= tf.cast(1.0 / tf.cast(count, tf.float32), value.dtype)
+            value = scaled(value, 1.0 / tf.cast(count, tf.float32))
         elif method is _Method.RUNNING_MEAN:
             before = tf.cast(index, tf.float32)
             share = 1.0 / (before + 1.0)
             kept = self._state.read() * tf.cast(before * share, value.dtype)
-            return self._state.assign(tf.add(kept, value * tf.cast(share, value.dtype), name=_NAME))
+            return self._state.assign(tf.add(kept, scaled(value, share), name=_NAME))
         return self._state.assign_add(value, _NAME)
 
     def read(self):
