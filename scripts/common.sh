@@ -244,7 +244,8 @@ install_browser() {
   elif [ "$(cat "$folder/.installed" 2>/dev/null)" != "$wanted" ]; then
     mkdir -p "$folder"
     # shellcheck disable=SC2086
-    if quietly npm npm install --no-audit --no-fund --prefix "$folder" $wanted; then
+    # A registry that does not answer holds npm for ever.
+    if quietly npm timeout 300 npm install --no-audit --no-fund --prefix "$folder" $wanted; then
       printf '%s' "$wanted" >"$folder/.installed"
     else
       say "npm could not install $wanted: what needs them is skipped"
