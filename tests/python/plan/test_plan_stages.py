@@ -83,8 +83,7 @@ def test_training_is_the_pipeline_that_fit_runs(tool, model):
     planned = case(tool, model, "--batch", "4", "--training", "sgd")
     launched = case(tool, "launches.hlo.pb")
     assert planned["shards"] == 2 and numbers(planned) == numbers(launched)
-    names = " ".join(layer["name"] for layer in planned["layers"])
-    assert "/wide" in names and "/choice" in names
+    assert {"wide", "choice"} <= {layer["name"] for layer in planned["layers"]}
 
 
 def test_inference_and_the_length_of_the_pipeline(tool):

@@ -22,6 +22,8 @@ def call(op_type, function, args, kwargs, scope, **attributes):
     with graph.as_default(), graphs.in_program_order(graph) as effects:
         inside = {key: calls.placeholder(one) for key, one in given.items()}
         graph.inputs.extend(inside.values())
+        for key, one in given.items():
+            _hand_mask(one, inside[key], inside)
         args, kwargs = tf.nest.map_structure(lambda one: inside.get(id(one), one), [args, kwargs])
         returned = tf.nest.map_structure(_of_variable, function(*args, **kwargs))
         flat = tf.nest.flatten(returned, expand_composites=True)
@@ -32,11 +34,23 @@ def call(op_type, function, args, kwargs, scope, **attributes):
     with tracing.in_order(outer, graph):
         operation = calls.add(op_type, graph, [*given.values(), *graph.external_captures], scope,
                               **attributes)
+    tensors = [one for one in flat if isinstance(one, tf.Tensor)]
+    outside = {id(one): result for one, result in zip(tensors, operation.outputs)}
+    for one, result in zip(tensors, operation.outputs):
+        _hand_mask(one, result, outside)
     results = iter(operation.outputs)
     return tf.nest.pack_sequence_as(returned, [
         next(results) if isinstance(one, tf.Tensor) else
         operation if isinstance(one, tf.Operation) else one for one in flat],
                                     expand_composites=True), operation
+
+
+def _hand_mask(tensor, other, others):
+    """Gives the other side's tensor the mask that Keras' layers have put on a tensor, where the
+    mask goes there too: `others` has the tensors of that side, by the id of this side's."""
+    mask = others.get(id(getattr(tensor, "_keras_mask", None)))
+    if mask is not None:
+        other._keras_mask = mask
 
 
 def _of_variable(value):
@@ -45,6 +59,7 @@ def _of_variable(value):
 
 @tf.RegisterGradient(op_types.FUNCTION)
 def _function_gradient(operation, *given):
+    operation = operation.outputs[0].op  # a tape has the attributes of its time, and no operation
     return _gradient(op_types.FUNCTION, operation, given, **{
         name: operation.get_attr(name)
         for name in ("unique_sharding", "keep_input_layouts", "evaluate_as_constants")})
@@ -52,13 +67,13 @@ def _function_gradient(operation, *given):
 
 @tf.RegisterGradient(op_types.STAGE)
 def _stage_gradient(operation, *given):
+    operation = operation.outputs[0].op
     return _gradient(op_types.STAGE_BACKWARD, operation, given,
                      stage_id=operation.get_attr("stage_id"))
 
 
 def _gradient(op_type, operation, given, **attributes):
     """The gradients of a call's inputs: the results of a call of another function, `op_type`."""
-    operation = operation.outputs[0].op  # a tape has no operation
     forward = calls.graph_of(operation)
     places = [place for place, one in enumerate(given)
               if one is not None and calls.has_gradient(one)]
