@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/wait.h"
 #include "settings.h"
 
 #define OTHER_OUTFEED                                                                             \
@@ -38,6 +39,8 @@ static VECTOR(trm_tf_infeed *) infeeds;
 static VECTOR(outfeed *) outfeeds;
 static VECTOR(declaration) declarations;
 static trm_tf_feed_use *uses;
+static pthread_cond_t use_ended = PTHREAD_COND_INITIALIZER;
+enum { LEAVING_MS = 1000 }; /* how long a run of which the session has returned may take to leave */
 
 /* ---- Declarations; find_declaration with the lock held --------------------------------------- */
 
@@ -378,17 +381,27 @@ void trm_tf_feed_use_end(trm_tf_feed_use *use) {
   while (*link && *link != use) link = &(*link)->next;
   if (use->is_on && *link) *link = use->next;
   use->is_on = false;
+  pthread_cond_broadcast(&use_ended);
   pthread_mutex_unlock(&lock);
 }
 
-bool trm_tf_feed_is_used(const char *id) {
-  pthread_mutex_lock(&lock);
-  bool is_used = false;
-  for (const trm_tf_feed_use *use = uses; use && !is_used; use = use->next) {
-    is_used = trm_tf_feed_is_named(use->names, id);
+/* With the lock held. */
+static bool is_used(const char *id) {
+  for (const trm_tf_feed_use *use = uses; use; use = use->next) {
+    if (trm_tf_feed_is_named(use->names, id)) return true;
   }
+  return false;
+}
+
+bool trm_tf_feed_is_used(const char *id) {
+  const double until = trm_now_ms() + LEAVING_MS;
+  pthread_mutex_lock(&lock);
+  while (is_used(id) && trm_now_ms() < until) {
+    trm_cond_wait_briefly(&use_ended, &lock, 1 + (int)(until - trm_now_ms()));
+  }
+  const bool result = is_used(id);
   pthread_mutex_unlock(&lock);
-  return is_used;
+  return result;
 }
 
 /* ---- The feeds of an executable -------------------------------------------------------------- */

@@ -65,7 +65,8 @@ typedef struct trm_tf_feed_use {
 void trm_tf_feed_use_begin(trm_tf_feed_use *use, const char *names);
 /* May be called several times. */
 void trm_tf_feed_use_end(trm_tf_feed_use *use);
-/* Whether a running unit has the feed `id`. */
+/* Whether a running unit has the feed `id`. TensorFlow frees a failed run's tensors, with which the
+ * run leaves, after the session has returned: waits a moment for that. */
 bool trm_tf_feed_is_used(const char *id);
 
 /* ---- For Python ---- */
