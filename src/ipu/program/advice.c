@@ -64,11 +64,19 @@ void trm_advice_sort(trm_advice_list *list) {
 
 /* The bytes of the fullest tile at its fullest step, by what a change would shrink. */
 typedef struct fullest {
-  int64_t float32;    /* arrays of float32, and the temporaries of the same steps */
+  int64_t float32;    /* arrays of float32, and temporaries of steps that give some */
   int64_t of_plans;   /* temporaries of convolutions and products */
   int64_t of_update;  /* what outputs update: weights and the optimizer's state */
   int64_t of_weights; /* what is not always live and as large as a weight: gradients, updates */
 } fullest;
+
+/* Temporaries of steps whose results are halves stay as they are in a program of halves. */
+static bool gives_float32(const trm_program *program, uint32_t source) {
+  if (source == TRM_NO_INDEX) return false;
+  const trm_program_source *o = &program->sources[source];
+  const trm_computation *computation = &program->module->computations[o->computation];
+  return computation->instructions[o->instruction].shape.dtype == TRM_F32;
+}
 
 static bool is_planned_kind(const trm_program *program, uint32_t source) {
   return source != TRM_NO_INDEX && program->sources[source].plan != NULL;
@@ -109,7 +117,9 @@ static trm_status look_at_fullest(const trm_program *program, fullest *out, trm_
                                               program->totals.worst_step, scratch);
     if (here < 0) continue;
     const bool temporary = !o->always_live && o->dtype == TRM_U8;
-    if (o->dtype == TRM_F32 || temporary) out->float32 += here;
+    if (o->dtype == TRM_F32 || (temporary && gives_float32(program, o->source))) {
+      out->float32 += here;
+    }
     if (temporary && is_planned_kind(program, o->source)) out->of_plans += here;
     if (o->is_updated) out->of_update += here;
     if (!o->always_live && bsearch(&o->total_bytes, sizes, num_sizes, sizeof *sizes, by_bytes)) {

@@ -147,7 +147,9 @@ static void append_advice(const trm_advice_list *list, trm_text *text) {
   for (size_t a = 0; a < list->count; ++a) {
     const trm_advice *advice = &list->items[a];
     trm_text_format(text, "  %s  %s%s\n", NUMBER(advice->saved), advice->text,
-                    advice->fits ? " (it then fits)" : "");
+                    !advice->fits        ? ""
+                    : advice->is_planned ? " (it then fits)"
+                                         : " (it may then fit)");
   }
 }
 
